@@ -1,0 +1,112 @@
+// Package cpu is the device that is always there: kernels in Go and generated assembly, on every core that the user allows.
+//
+// Start at [New], then conv.go for the convolutions, where the time goes. The rules that all kernels of the package keep:
+//
+//   - Activations (rank 5) lie as (N, ceil(C/16), D, H, W, 16): blocks of 16 channels, innermost, one AVX-512 register. The lanes past C are zero, and every kernel
+//     leaves them zero. A tensor with one channel lies as (N, D, H, W). All other tensors are row-major. See [layout].
+//   - A kernel works in items that can be computed in any order by any worker; each item writes memory of its own, and sums over items are
+//     added up in the order of the items. So the result does not depend on which worker took which item, only (where stated) on the number of threads.
+//   - Each assembly kernel has a generic Go version with the same signature, and one table chooses between them once, at start.
+package cpu
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
+
+// CPU implements [device.Device].
+type CPU struct {
+	opt  Options
+	pool *pool
+}
+
+// Options of a CPU device. The zero value uses every core and the best instructions that the machine has.
+type Options struct {
+	Threads int    // 0: GOMAXPROCS
+	Conv    string // "" or "auto": the fastest algorithm for each layer; "direct": no fast transforms
+}
+
+// New makes a CPU device. Close gives its threads back.
+func New(o Options) (*CPU, error) {
+	if o.Threads <= 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	switch o.Conv {
+	case "":
+		o.Conv = "auto"
+	case "auto", "direct":
+	default:
+		return nil, fmt.Errorf("convolution algorithm %q: want auto or direct", o.Conv)
+	}
+	return &CPU{opt: o, pool: newPool(o.Threads)}, nil
+}
+
+// Close stops the worker goroutines. The device must not be used afterwards.
+func (c *CPU) Close() { c.pool.close() }
+
+// Name implements [device.Device].
+func (c *CPU) Name() string { return "cpu" }
+
+// Threads is the number of workers.
+func (c *CPU) Threads() int { return c.opt.Threads }
+
+// Slice is a [device.Buffer] of this device.
+type Slice []float32
+
+// Len implements [device.Buffer].
+func (s Slice) Len() int { return len(s) }
+
+// Alloc implements [device.Device].
+func (c *CPU) Alloc(n int) (device.Buffer, error) {
+	if n < 0 {
+		return nil, fmt.Errorf("allocating %d elements", n)
+	}
+	return alignedSlice(n), nil
+}
+
+// alignedSlice returns n zeros whose first one starts a cache line.
+func alignedSlice(n int) Slice {
+	raw := make([]float32, n+device.Alignment)
+	skip := 0
+	for uintptr(unsafe.Pointer(&raw[skip]))%(4*device.Alignment) != 0 {
+		skip++
+	}
+	return Slice(raw[skip : skip+n : skip+n])
+}
+
+// View implements [device.Device].
+func (c *CPU) View(b device.Buffer, offset, n int) device.Buffer {
+	return b.(Slice)[offset : offset+n : offset+n]
+}
+
+// Size implements [device.Device].
+func (c *CPU) Size(s device.Shape) int {
+	if len(s) != 5 {
+		return s.Elements()
+	}
+	return layoutOf(s).elements()
+}
+
+// UploadPlain implements [device.Device].
+func (c *CPU) UploadPlain(dst device.Buffer, offset int, src []float32) error {
+	if d := dst.(Slice); offset < 0 || offset+len(src) > len(d) {
+		return fmt.Errorf("uploading %d elements at %d into a buffer of %d", len(src), offset, len(d))
+	}
+	copy(dst.(Slice)[offset:], src)
+	return nil
+}
+
+// DownloadPlain implements [device.Device].
+func (c *CPU) DownloadPlain(dst []float32, src device.Buffer, offset int) error {
+	if s := src.(Slice); offset < 0 || offset+len(dst) > len(s) {
+		return fmt.Errorf("downloading %d elements at %d from a buffer of %d", len(dst), offset, len(s))
+	}
+	copy(dst, src.(Slice)[offset:])
+	return nil
+}
+
+// Sync implements [device.Device]. Kernels have finished when Run returns.
+func (c *CPU) Sync() error { return nil }
