@@ -1,0 +1,91 @@
+// Package devicetest is the yardstick of every device: a naive device, a suite of checks and benchmarks.
+//
+// Start at [All], which a device's own test calls. [NewReference] is the oracle: plain loops in float64, checked against finite
+// differences by the suite itself. The package leaves out speed in the oracle and tests of graphs, which are package nn's.
+package devicetest
+
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
+
+// NewReference makes the naive device. Its buffers hold float64 in row-major order, so that a difference quotient of its forward kernels is exact enough to judge its gradients.
+func NewReference() device.Device { return reference{} }
+
+type reference struct{}
+
+var _ device.Device = reference{}
+
+// values is the reference's buffer.
+type values []float64
+
+func (v values) Len() int { return len(v) }
+
+// kernel is an operator for fixed shapes: out <- in.
+type kernel func(out, in []values)
+
+func (k kernel) Scratch() int { return 0 }
+
+func (k kernel) Run(out, in []device.Buffer, _ device.Buffer) { k(ofBuffers(out), ofBuffers(in)) }
+
+func ofBuffers(b []device.Buffer) []values {
+	v := make([]values, len(b))
+	for i := range b {
+		v[i] = b[i].(values)
+	}
+	return v
+}
+
+func (reference) Name() string     { return "reference" }
+func (reference) Describe() string { return "reference: naive loops in float64, one thread" }
+func (reference) Sync() error      { return nil }
+
+func (reference) Alloc(n int) (device.Buffer, error) {
+	if n < 0 {
+		return nil, fmt.Errorf("allocating %d elements", n)
+	}
+	return make(values, n), nil
+}
+
+func (reference) View(b device.Buffer, offset, n int) device.Buffer {
+	return b.(values)[offset : offset+n : offset+n]
+}
+
+func (reference) Size(s device.Shape) int { return s.Elements() }
+
+func (r reference) Upload(dst device.Buffer, s device.Shape, src []float32) error {
+	if len(src) != s.Elements() {
+		return fmt.Errorf("uploading %d elements as %v", len(src), []int(s))
+	}
+	return r.UploadPlain(dst, 0, src)
+}
+
+func (r reference) Download(dst []float32, src device.Buffer, s device.Shape) error {
+	if len(dst) != s.Elements() {
+		return fmt.Errorf("downloading %d elements as %v", len(dst), []int(s))
+	}
+	return r.DownloadPlain(dst, src, 0)
+}
+
+func (reference) UploadPlain(dst device.Buffer, offset int, src []float32) error {
+	d := dst.(values)
+	if offset < 0 || offset+len(src) > len(d) {
+		return fmt.Errorf("uploading %d elements at %d into a buffer of %d", len(src), offset, len(d))
+	}
+	for i, x := range src {
+		d[offset+i] = float64(x)
+	}
+	return nil
+}
+
+func (reference) DownloadPlain(dst []float32, src device.Buffer, offset int) error {
+	s := src.(values)
+	if offset < 0 || offset+len(dst) > len(s) {
+		return fmt.Errorf("downloading %d elements at %d from a buffer of %d", len(dst), offset, len(s))
+	}
+	for i := range dst {
+		dst[i] = float32(s[offset+i])
+	}
+	return nil
+}
