@@ -1,0 +1,139 @@
+// Package puzzle holds the combinatorics of jigsaw puzzles in any number of dimensions: the grid, where patches are cut, configurations,
+// the relations between positions, and how an answer is scored.
+//
+// Start at [Grid] and [Configuration]. A puzzle has as many patches as its grid has cells. Before it is solved, the patches lie in
+// slots 0..n-1, which are the cells of the grid in row-major order; each belongs at one of the positions 0..n-1, the same cells.
+//
+// The package knows no pixels and no networks, and does not solve anything: package solver does.
+package puzzle
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// A Grid is the number of cells along each axis. Positions are numbered in row-major order: the last axis changes fastest.
+type Grid []int
+
+// MaxCells bounds a grid, so that tables over pairs of positions stay small.
+const MaxCells = 4096
+
+// ParseGrid reads "3x3x3".
+func ParseGrid(text string) (Grid, error) {
+	var g Grid
+	for part := range strings.SplitSeq(text, "x") {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return nil, fmt.Errorf("grid %q is not written as whole numbers joined by x, as in 3x3x3", text)
+		}
+		g = append(g, n)
+	}
+	if err := g.Check(); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Check says what is wrong with the grid, nil if nothing is.
+func (g Grid) Check() error {
+	if len(g) == 0 {
+		return fmt.Errorf("grid without axes")
+	}
+	cells := 1
+	for _, extent := range g {
+		if extent < 1 {
+			return fmt.Errorf("grid %v: every axis needs at least one cell", g)
+		}
+		if extent > MaxCells/cells {
+			return fmt.Errorf("grid %v has more than %d cells", g, MaxCells)
+		}
+		cells *= extent
+	}
+	if cells < 2 {
+		return fmt.Errorf("grid %v: a puzzle needs at least two patches", g)
+	}
+	return nil
+}
+
+// Cells is the number of cells, positions, slots and patches: the n of n! configurations.
+func (g Grid) Cells() int {
+	n := 1
+	for _, extent := range g {
+		n *= extent
+	}
+	return n
+}
+
+// String writes the grid as ParseGrid reads it.
+func (g Grid) String() string {
+	parts := make([]string, len(g))
+	for i, extent := range g {
+		parts[i] = strconv.Itoa(extent)
+	}
+	return strings.Join(parts, "x")
+}
+
+// Coordinates writes where in the grid a position lies into dst, one number an axis.
+func (g Grid) Coordinates(dst []int, position int) {
+	for axis := len(g) - 1; axis >= 0; axis-- {
+		dst[axis] = position % g[axis]
+		position /= g[axis]
+	}
+}
+
+// Position is the inverse of Coordinates.
+func (g Grid) Position(coordinates ...int) int {
+	p := 0
+	for axis, c := range coordinates {
+		p = p*g[axis] + c
+	}
+	return p
+}
+
+// Relations is the number of classes that [Grid.Relation] tells apart: 3^d, that is the 3^d - 1 neighbours and "none of them".
+func (g Grid) Relations() int {
+	n := 1
+	for range g {
+		n *= 3
+	}
+	return n
+}
+
+// Relation is the class of the step from position p to position q. Neighbours differ by -1, 0 or 1 along each axis; their class is the
+// row-major number of the step in the 3 x ... x 3 cube around p. The middle of the cube, the step that goes nowhere, cannot occur
+// between two patches, so its class stands for "no neighbours". The class of the way back is always Relations() - 1 - class.
+func (g Grid) Relation(p, q int) int {
+	class, weight := 0, 1
+	for axis := len(g) - 1; axis >= 0; axis-- {
+		step := q%g[axis] - p%g[axis]
+		if step < -1 || step > 1 {
+			return (g.Relations() - 1) / 2
+		}
+		class += (step + 1) * weight
+		weight *= 3
+		p /= g[axis]
+		q /= g[axis]
+	}
+	return class
+}
+
+// RelationTable is Relation for all pairs: the class of (p, q) is element p*Cells() + q.
+func (g Grid) RelationTable() []int {
+	n := g.Cells()
+	table := make([]int, n*n)
+	for i := range table {
+		table[i] = g.Relation(i/n, i%n)
+	}
+	return table
+}
+
+// Chance is what blind guessing scores over all n! configurations: the expected shares of correct puzzles, of puzzles within
+// Hamming distance 2, and of patches in their place.
+func (g Grid) Chance() (correct, near, patches float64) {
+	n := float64(g.Cells())
+	logFactorial, _ := math.Lgamma(n + 1)
+	correct = math.Exp(-logFactorial)
+	return correct, correct * (1 + n*(n-1)/2), 1 / n
+}
