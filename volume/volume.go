@@ -3,7 +3,15 @@
 // Start at [Volume] and [LabelMap]. Decoders (volume/nifti, volume/dicom) make them, [Preparation] turns them into what a network sees and
 // back, and a [Cache] keeps prepared cases on disk so that crops can be read without loading whole scans. The package knows no file format but
 // the cache's own, and nothing about networks.
+//
+// Volumes and label maps are values: no method changes its receiver. Where there is nothing to do, a method may return the receiver itself, so
+// whoever writes into voxels writes into those that he allocated.
 package volume
+
+import (
+	"fmt"
+	"math"
+)
 
 // A Grid is a lattice of voxels in the patient: Shape voxels along the axes i, j, k, and the affine that takes voxel indices to millimetres.
 type Grid struct {
@@ -27,3 +35,224 @@ type LabelMap struct {
 
 // Affine takes voxel indices (i, j, k, 1) to world coordinates in millimetres, RAS+: x grows to the right of the patient, y to the front, z to the head.
 type Affine [4][4]float64
+
+// Check says whether v is whole: a grid that passes [Grid.Check] and one voxel for each of its points in exactly one of Int16 and Float32.
+func (v *Volume) Check() error {
+	if err := v.Grid.Check(); err != nil {
+		return err
+	}
+	if (v.Int16 == nil) == (v.Float32 == nil) {
+		return fmt.Errorf("a volume holds its voxels in exactly one of Int16 and Float32")
+	}
+	if n := len(v.Int16) + len(v.Float32); n != v.Len() {
+		return fmt.Errorf("shape %v needs %d voxels, there are %d", v.Shape, v.Len(), n)
+	}
+	return nil
+}
+
+// Check says whether l is whole: a grid that passes [Grid.Check] and one label for each of its points.
+func (l *LabelMap) Check() error {
+	if err := l.Grid.Check(); err != nil {
+		return err
+	}
+	if len(l.Labels) != l.Len() {
+		return fmt.Errorf("shape %v needs %d labels, there are %d", l.Shape, l.Len(), len(l.Labels))
+	}
+	return nil
+}
+
+// At returns the value of voxel (i, j, k).
+func (v *Volume) At(i, j, k int) float32 {
+	n := v.Index(i, j, k)
+	if v.Int16 != nil {
+		return float32(v.Int16[n])
+	}
+	return v.Float32[n]
+}
+
+// At returns the label of voxel (i, j, k).
+func (l *LabelMap) At(i, j, k int) uint16 { return l.Labels[l.Index(i, j, k)] }
+
+// Statistics describes the voxels that are finite.
+type Statistics struct {
+	Min, Max  float32 // 0 where no voxel is finite
+	Mean      float64 // 0 where no voxel is finite
+	NonFinite int     // voxels that are NaN or infinite, left out of the others
+}
+
+// Statistics returns the range and mean of the voxels.
+func (v *Volume) Statistics() Statistics {
+	if v.Int16 != nil {
+		return statistics(v.Int16)
+	}
+	return statistics(v.Float32)
+}
+
+func statistics[T int16 | float32](voxels []T) Statistics {
+	const block = 1 << 16
+	parts := make([]Statistics, (len(voxels)+block-1)/block)
+	sums := make([]float64, len(parts))
+	parallel(len(parts), func(b int) {
+		part := Statistics{Min: float32(math.Inf(1)), Max: float32(math.Inf(-1))}
+		for _, t := range voxels[b*block : min((b+1)*block, len(voxels))] {
+			x := float32(t)
+			if x-x != 0 { // NaN or infinite
+				part.NonFinite++
+				continue
+			}
+			part.Min, part.Max = min(part.Min, x), max(part.Max, x)
+			sums[b] += float64(x)
+		}
+		parts[b] = part
+	})
+	all := Statistics{Min: float32(math.Inf(1)), Max: float32(math.Inf(-1))}
+	var sum float64
+	for b, part := range parts {
+		all.Min, all.Max = min(all.Min, part.Min), max(all.Max, part.Max)
+		all.NonFinite += part.NonFinite
+		sum += sums[b]
+	}
+	n := len(voxels) - all.NonFinite
+	if n == 0 {
+		return Statistics{NonFinite: all.NonFinite}
+	}
+	all.Mean = sum / float64(n)
+	return all
+}
+
+// CheckFinite returns an error that counts the voxels that are NaN or infinite and names the first, or nil if there is none.
+func (v *Volume) CheckFinite() error {
+	count, first := 0, 0
+	for n, x := range v.Float32 {
+		if x-x != 0 {
+			if count == 0 {
+				first = n
+			}
+			count++
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	i, j, k := first%v.Shape[0], first/v.Shape[0]%v.Shape[1], first/v.Shape[0]/v.Shape[1]
+	return fmt.Errorf("%d of %d voxels are not finite, the first at (%d, %d, %d)", count, v.Len(), i, j, k)
+}
+
+// Counts returns how many voxels each label has, background included.
+func (l *LabelMap) Counts() map[uint16]int {
+	var table [1 << 16]int
+	for _, label := range l.Labels {
+		table[label]++
+	}
+	counts := map[uint16]int{}
+	for label, n := range table {
+		if n > 0 {
+			counts[uint16(label)] = n
+		}
+	}
+	return counts
+}
+
+// Window returns the volume with every value below lo raised to lo and every value above hi lowered to hi (HU). NaN becomes lo. An int16 volume
+// stays one, its bounds rounded inwards.
+func (v *Volume) Window(lo, hi float64) (*Volume, error) {
+	if !(lo < hi) {
+		return nil, fmt.Errorf("window [%g, %g]: the lower end must be below the upper one", lo, hi)
+	}
+	o := &Volume{Grid: v.Grid}
+	if v.Int16 != nil {
+		a := int16(min(max(math.Ceil(lo), math.MinInt16), math.MaxInt16))
+		b := int16(min(max(math.Floor(hi), math.MinInt16), math.MaxInt16))
+		if a > b {
+			return nil, fmt.Errorf("window [%g, %g] holds no whole number", lo, hi)
+		}
+		o.Int16 = make([]int16, len(v.Int16))
+		blocks(len(o.Int16), func(from, to int) {
+			dst, src := o.Int16[from:to], v.Int16[from:to]
+			for n, x := range src {
+				dst[n] = min(max(x, a), b)
+			}
+		})
+		return o, nil
+	}
+	a, b := float32(lo), float32(hi)
+	o.Float32 = make([]float32, len(v.Float32))
+	blocks(len(o.Float32), func(from, to int) {
+		dst, src := o.Float32[from:to], v.Float32[from:to]
+		for n, x := range src {
+			if !(x >= a) {
+				x = a
+			}
+			dst[n] = min(x, b)
+		}
+	})
+	return o, nil
+}
+
+// Crop returns size voxels from origin on. Voxels outside v get the value pad, rounded for an int16 volume.
+func (v *Volume) Crop(origin, size [3]int, pad float32) (*Volume, error) {
+	o := &Volume{Grid: v.Cropped(origin, size)}
+	if err := o.Grid.Check(); err != nil {
+		return nil, fmt.Errorf("crop: %w", err)
+	}
+	if v.Int16 != nil {
+		o.Int16 = crop(v.Int16, v.Shape, origin, size, toInt16(pad))
+	} else {
+		o.Float32 = crop(v.Float32, v.Shape, origin, size, pad)
+	}
+	return o, nil
+}
+
+// Crop returns size voxels from origin on. Voxels outside l are background.
+func (l *LabelMap) Crop(origin, size [3]int) (*LabelMap, error) {
+	o := &LabelMap{Grid: l.Cropped(origin, size), Names: l.Names}
+	if err := o.Grid.Check(); err != nil {
+		return nil, fmt.Errorf("crop: %w", err)
+	}
+	o.Labels = crop(l.Labels, l.Shape, origin, size, 0)
+	return o, nil
+}
+
+func crop[T comparable](src []T, shape, origin, size [3]int, pad T) []T {
+	dst := make([]T, size[0]*size[1]*size[2])
+	var zero T
+	if pad != zero {
+		for n := range dst {
+			dst[n] = pad
+		}
+	}
+	i0, i1 := max(0, -origin[0]), min(size[0], shape[0]-origin[0])
+	if i0 >= i1 {
+		return dst
+	}
+	for k := range size[2] {
+		sk := k + origin[2]
+		if sk < 0 || sk >= shape[2] {
+			continue
+		}
+		for j := range size[1] {
+			sj := j + origin[1]
+			if sj < 0 || sj >= shape[1] {
+				continue
+			}
+			s := origin[0] + shape[0]*(sj+shape[1]*sk)
+			d := size[0] * (j + size[1]*k)
+			copy(dst[d+i0:d+i1], src[s+i0:s+i1])
+		}
+	}
+	return dst
+}
+
+// toInt16 rounds to the nearest whole number, halves upwards, and stays within int16. NaN becomes 0.
+func toInt16(x float32) int16 {
+	f := math.Floor(float64(x) + 0.5)
+	switch {
+	case f >= math.MaxInt16:
+		return math.MaxInt16
+	case f <= math.MinInt16:
+		return math.MinInt16
+	case f != f:
+		return 0
+	}
+	return int16(f)
+}
