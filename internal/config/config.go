@@ -1,0 +1,137 @@
+// Package config turns a tagged struct into a YAML file, a set of flags and back, so that an option is declared once, where it is used.
+//
+// Start at [Bind] and [Resolve]: a command fills its struct with defaults, binds it to its flags, and after parsing resolves it. Precedence is
+// default < YAML < flag. [Marshal] writes the resolved struct, with the help texts as comments, into a run's folder, and [Parse] reads it back.
+//
+// A field is described by its tags:
+//
+//	yaml:"name"        key in the file; ",inline" (or an embedded struct without a name) lifts the fields of a struct up; "-" hides a field
+//	help:"text"        the flag's usage and the file's comment
+//	flag:"name"        the flag's name instead of the kebab-case of the key; "-" for none; on a struct, a prefix for the flags of its fields
+//	oneof:"a b c"      the only words that a string may be
+//
+// Leaves are strings, booleans, numbers, [time.Duration], slices and arrays of them, and anything that is an [encoding.TextUnmarshaler].
+// Lists and maps of structs are read from files and have no flags. What the package leaves out: environment variables, anchors and
+// aliases in YAML, and checks across fields, which belong to the struct's owner.
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// field is one key of a struct.
+type field struct {
+	key    string
+	help   string
+	flag   string // name or prefix; "-" for none; "" for the default
+	choice []string
+	value  reflect.Value
+}
+
+// fields lists the keys of a struct in the order of their declaration, inlined structs in place.
+func fields(v reflect.Value) []field {
+	var all []field
+	t := v.Type()
+	for n := range t.NumField() {
+		f := t.Field(n)
+		key, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		inline := options == "inline" || f.Anonymous && key == ""
+		if key == "-" || !f.IsExported() && !inline {
+			continue
+		}
+		if inline && f.Type.Kind() == reflect.Struct {
+			all = append(all, fields(v.Field(n))...)
+			continue
+		}
+		if key == "" {
+			key = strings.ToLower(f.Name)
+		}
+		all = append(all, field{key, f.Tag.Get("help"), f.Tag.Get("flag"), strings.Fields(f.Tag.Get("oneof")), v.Field(n)})
+	}
+	return all
+}
+
+// pointee is the struct that cfg points to. Anything else is a programmer's mistake.
+func pointee(cfg any) reflect.Value {
+	v := reflect.ValueOf(cfg)
+	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
+		panic(fmt.Sprintf("config: %T is not a pointer to a struct", cfg))
+	}
+	return v.Elem()
+}
+
+// kebab writes a key the way flags are written: learning_rate and learningRate become learning-rate.
+func kebab(key string) string {
+	var b strings.Builder
+	previous := ' '
+	for _, r := range key {
+		switch {
+		case r == '_' || r == '.' || r == ' ':
+			r = '-'
+		case unicode.IsUpper(r):
+			if unicode.IsLower(previous) || unicode.IsDigit(previous) {
+				b.WriteByte('-')
+			}
+			r = unicode.ToLower(r)
+			previous = 'A'
+			b.WriteRune(r)
+			continue
+		}
+		previous = r
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// nearest is the key that is the fewest edits away from a misspelt one, if that is less than about half of it.
+func nearest(word string, keys []string) (string, bool) {
+	best, least := "", max(len(word)/2, 1)+1
+	for _, k := range keys {
+		d := edits(strings.ToLower(word), strings.ToLower(k))
+		if strings.HasPrefix(k, word) || strings.HasPrefix(word, k) {
+			d = min(d, 1) // an abbreviation, or a word too long
+		}
+		if d < least {
+			best, least = k, d
+		}
+	}
+	return best, best != ""
+}
+
+// edits is the Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, substitutions and swaps of neighbours.
+func edits(a, b string) int {
+	s, t := []rune(a), []rune(b)
+	before, above := make([]int, len(t)+1), make([]int, len(t)+1)
+	for j := range above {
+		above[j] = j
+	}
+	for i := range s {
+		row := make([]int, len(t)+1)
+		row[0] = i + 1
+		for j := range t {
+			cost := 1
+			if s[i] == t[j] {
+				cost = 0
+			}
+			row[j+1] = min(above[j+1]+1, row[j]+1, above[j]+cost)
+			if i > 0 && j > 0 && s[i] == t[j-1] && s[i-1] == t[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, above = above, row
+	}
+	return above[len(t)]
+}
+
+// unknown is the error for a key that no field has.
+func unknown(what, word string, keys []string) error {
+	if k, ok := nearest(word, keys); ok {
+		return fmt.Errorf("unknown %s %q: did you mean %q?", what, word, k)
+	}
+	keys = slices.Sorted(slices.Values(keys))
+	return fmt.Errorf("unknown %s %q: the valid ones are %s", what, word, strings.Join(keys, ", "))
+}

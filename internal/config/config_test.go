@@ -1,0 +1,295 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/spf13/pflag"
+)
+
+type schedule struct {
+	Kind   string        `yaml:"schedule" help:"learning rate over time" oneof:"constant step poly cosine"`
+	WarmUp int           `yaml:"warm_up" help:"steps"`
+	Every  time.Duration `yaml:"checkpoint_every"`
+}
+
+type item struct {
+	Name   string            `yaml:"name"`
+	Extent [3]int            `yaml:"extent"`
+	Tags   map[string]string `yaml:"tags"`
+}
+
+type options struct {
+	Steps        int        `yaml:"steps" help:"how many: as many as it takes"`
+	LearningRate float64    `yaml:"learning_rate" help:"of SGD"`
+	Mirror       bool       `yaml:"mirror"`
+	Seed         uint64     `yaml:"seed"`
+	Grid         []int      `yaml:"grid" help:"cells"`
+	Spacing      [3]float64 `yaml:"spacing"`
+	Crop         [3]int     `yaml:"crop"`
+	Window       [2]float64 `yaml:"window"`
+	Fractions    []float64  `yaml:"fractions"`
+	Cases        []string   `yaml:"cases"`
+	Schedule     schedule   `yaml:",inline"`
+	Network      struct {
+		Channels int    `yaml:"channels"`
+		Norm     string `yaml:"norm"`
+	} `yaml:"network" help:"the backbone"`
+	Teacher struct {
+		Channels int `yaml:"channels"`
+	} `yaml:"teacher" flag:"teacher"`
+	Items  []item         `yaml:"items"`
+	Labels map[int]string `yaml:"labels"`
+	Hidden int            `yaml:"-"`
+	Quiet  bool           `yaml:"quiet" flag:"-"`
+	Out    string         `yaml:"out" flag:"output"`
+}
+
+func defaults() options {
+	o := options{Steps: 100, LearningRate: 0.01, Grid: []int{3, 3, 3}, Crop: [3]int{96, 96, 96}, Window: [2]float64{-125, 275}, Schedule: schedule{Kind: "poly", Every: time.Minute}}
+	o.Network.Channels = 16
+	return o
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const full = `# a comment
+steps: 7
+learning_rate: 1e-3
+mirror: true
+seed: 18446744073709551615
+grid: 2x2x2
+spacing: 1x1x1.5
+crop: 48
+window: [-100, 240]
+fractions:
+  - 0.1
+  - 1
+cases: [a, "b c"]
+schedule: cosine
+checkpoint_every: 1h30m
+network:
+  channels: 8
+  norm: "no"
+teacher: {channels: 4}
+items:
+  - name: first
+    extent: [1, 2, 3]
+  - name: 'second'
+    extent: 5
+    tags: {b: x, a: "1"}
+labels:
+  10: tumour
+  2: pancreas
+`
+
+func TestLoadReadsEveryKind(t *testing.T) {
+	got := defaults()
+	if err := Load(write(t, full), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := defaults()
+	want.Steps, want.LearningRate, want.Mirror, want.Seed = 7, 0.001, true, 1<<64-1
+	want.Grid, want.Spacing, want.Crop, want.Window = []int{2, 2, 2}, [3]float64{1, 1, 1.5}, [3]int{48, 48, 48}, [2]float64{-100, 240}
+	want.Fractions, want.Cases = []float64{0.1, 1}, []string{"a", "b c"}
+	want.Schedule.Kind, want.Schedule.Every = "cosine", 90*time.Minute
+	want.Network.Channels, want.Network.Norm, want.Teacher.Channels = 8, "no", 4
+	want.Items = []item{{Name: "first", Extent: [3]int{1, 2, 3}}, {Name: "second", Extent: [3]int{5, 5, 5}, Tags: map[string]string{"a": "1", "b": "x"}}}
+	want.Labels = map[int]string{2: "pancreas", 10: "tumour"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestMarshalRoundTrips(t *testing.T) {
+	cfg := defaults()
+	if err := Parse("full", []byte(full), &cfg); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Cases = []string{"", "true", "1e3", "a: b", "x # y", "- z", "naïve", "line\nbreak", `quo"te\`, "0x10", "~", "{", "a b", "1:30"}
+	text, err := Marshal(&cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back options
+	if err := Parse("back", text, &back); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	if d := cmp.Diff(cfg, back, cmpopts.EquateEmpty()); d != "" {
+		t.Errorf("%s in\n%s", d, text)
+	}
+	again, _ := Marshal(&back)
+	if string(again) != string(text) {
+		t.Error("the same values give other bytes")
+	}
+	if !strings.Contains(string(text), "steps: 7 # how many: as many as it takes\n") {
+		t.Errorf("no help in\n%s", text)
+	}
+}
+
+func TestErrorsNameTheCulprit(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"misspelt":        {"steps: 1\nlerning_rate: 1\n", `run.yaml:2: unknown key "lerning_rate": did you mean "learning_rate"?`},
+		"misspelt inside": {"network:\n  chanels: 1\n", `run.yaml:2: unknown key "network.chanels": did you mean "network.channels"?`},
+		"not alike":       {"zzzzzzzzzz: 1\n", `the valid ones are `},
+		"hidden":          {"Hidden: 1\n", `unknown key "Hidden"`},
+		"number":          {"steps: 1\n\nlearning_rate: fast\n", `run.yaml:3: learning_rate: "fast" is not a number`},
+		"whole":           {"steps: 1.5\n", `run.yaml:1: steps: "1.5" is not a whole number`},
+		"negative":        {"seed: -1\n", `seed: "-1" is not a whole number of 0 or more`},
+		"range":           {"steps: 99999999999999999999\n", `steps: 99999999999999999999 is out of range`},
+		"bool":            {"mirror: yes\n", `mirror: "yes" is not true or false`},
+		"nan":             {"learning_rate: nan\n", `is not a number`},
+		"few":             {"window: [1]\n", `window: want 2 values (A,B), not 1`},
+		"many":            {"crop: [1,2,3,4]\n", `crop: want 3 values (AxBxC), not 4`},
+		"list":            {"steps: [1]\n", `steps: want one value, not a list`},
+		"mapping":         {"steps:\n  a: 1\n", `steps: want a plain value (int), not keys and values`},
+		"no mapping":      {"network: 3\n", `network: want keys and values`},
+		"empty value":     {"steps:\nseed: 1\n", `run.yaml:1: steps has no value`},
+		"choice":          {"schedule: cosin\n", `schedule: unknown value "cosin": did you mean "cosine"?`},
+		"duration":        {"checkpoint_every: 5\n", `checkpoint_every: "5" is not a duration`},
+		"duplicate":       {"steps: 1\nsteps: 2\n", `run.yaml:2: `},
+		"syntax":          {"steps: [1\nseed: 2\n", `run.yaml:`},
+		"list at top":     {"- 1\n", `run.yaml:1: want lines of`},
+		"two documents":   {"steps: 1\n---\nsteps: 2\n", `more than one document`},
+		"alias":           {"steps: &a 1\nseed: *a\n", `anchors, aliases and tags are not supported`},
+		"in an item":      {"items:\n  - name: a\n  - nme: b\n", `run.yaml:3: unknown key "items[1].nme": did you mean "items[1].name"?`},
+		"map key":         {"labels: {a: b}\n", `labels: "a" is not a whole number`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := defaults()
+			err := Load(write(t, c.text), &cfg)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want ...%s...", err, c.want)
+			}
+		})
+	}
+	if err := Load(filepath.Join(t.TempDir(), "absent.yaml"), &options{}); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("absent file: %v", err)
+	}
+}
+
+func TestEmptyFileKeepsDefaults(t *testing.T) {
+	for _, text := range []string{"", "\n", "# only a comment\n", "---\n"} {
+		got := defaults()
+		if err := Parse("empty", []byte(text), &got); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		if d := cmp.Diff(defaults(), got); d != "" {
+			t.Errorf("%q: %s", text, d)
+		}
+	}
+}
+
+func TestFlagsWinOverTheFile(t *testing.T) {
+	cfg := defaults()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	Bind(flags, &cfg)
+	path := write(t, "steps: 7\nseed: 3\ngrid: [2, 2, 2]\ncases: [c]\n")
+	if err := flags.Parse([]string{"--config", path, "--steps=9", "--window", "-5,5", "--mirror", "--cases", "a,b", "--cases=d", "--crop", "32", "--teacher-channels", "2", "--output", "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Resolve(flags, &cfg); err != nil {
+		t.Fatal(err)
+	}
+	want := defaults()
+	want.Steps, want.Seed, want.Grid, want.Window, want.Mirror = 9, 3, []int{2, 2, 2}, [2]float64{-5, 5}, true
+	want.Cases, want.Crop, want.Teacher.Channels, want.Out = []string{"a", "b", "d"}, [3]int{32, 32, 32}, 2, "x"
+	if d := cmp.Diff(want, cfg); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestFlagsSayWhatTheyWant(t *testing.T) {
+	cfg := defaults()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	Bind(flags, &cfg)
+	usage := flags.FlagUsages()
+	for _, want := range []string{"--learning-rate number", "of SGD (default 0.01)", "--crop AxBxC", "(default 96x96x96)", "(default \"poly\")", "(constant, step, poly, cosine)", "--checkpoint-every duration", "--mirror "} {
+		if !strings.Contains(usage, want) {
+			t.Errorf("no %q in\n%s", want, usage)
+		}
+	}
+	for _, absent := range []string{"--quiet", "--items", "--labels", "--hidden"} {
+		if strings.Contains(usage, absent) {
+			t.Errorf("%s in\n%s", absent, usage)
+		}
+	}
+	err := flags.Parse([]string{"--spacing", "1,2"})
+	if err == nil || !strings.Contains(err.Error(), "want 3 values (AxBxC), not 2") {
+		t.Error(err)
+	}
+}
+
+func TestCollidingFlagsPanic(t *testing.T) {
+	var cfg struct {
+		A struct {
+			Size int `yaml:"size"`
+		} `yaml:"a"`
+		B struct {
+			Size int `yaml:"size"`
+		} `yaml:"b"`
+	}
+	defer func() {
+		if p, _ := recover().(string); !strings.Contains(p, "a.size and b.size both want the flag --size") {
+			t.Errorf("panicked with %q", p)
+		}
+	}()
+	Bind(pflag.NewFlagSet("test", pflag.ContinueOnError), &cfg)
+}
+
+func TestPartReadsASection(t *testing.T) {
+	var network struct {
+		Channels int    `yaml:"channels"`
+		Norm     string `yaml:"norm"`
+	}
+	if err := Part("checkpoint", []byte(full), "network", &network); err != nil || network.Channels != 8 {
+		t.Errorf("got %+v, %v", network, err)
+	}
+	if err := Part("checkpoint", []byte(full), "network.head", &network); err == nil || !strings.Contains(err.Error(), `no section "network.head"`) {
+		t.Error(err)
+	}
+}
+
+func TestKebab(t *testing.T) {
+	for in, want := range map[string]string{"learning_rate": "learning-rate", "learningRate": "learning-rate", "HD95": "hd95", "hu": "hu", "foldK": "fold-k"} {
+		if got := kebab(in); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
+	}
+}
+
+// Whatever the bytes, Parse returns, and what it accepts survives Marshal and Parse.
+func FuzzParse(f *testing.F) {
+	f.Add(full)
+	f.Add("steps: &a [*a]")
+	f.Add("? {a: b}\n: c")
+	f.Fuzz(func(t *testing.T, text string) {
+		var first, second options
+		if Parse("fuzz", []byte(text), &first) != nil {
+			return
+		}
+		out, err := Marshal(&first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Parse("again", out, &second); err != nil {
+			t.Fatalf("%v in\n%s", err, out)
+		}
+		again, _ := Marshal(&second)
+		if string(out) != string(again) {
+			t.Fatalf("%s\n%s", out, again)
+		}
+	})
+}

@@ -1,0 +1,249 @@
+package config
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var (
+	duration        = reflect.TypeFor[time.Duration]()
+	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+	textMarshaler   = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+// isText tells whether values of the type read and write themselves as text.
+func isText(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(textUnmarshaler) && reflect.PointerTo(t).Implements(textMarshaler)
+}
+
+// isScalar tells whether the type is written as one word.
+func isScalar(t reflect.Type) bool {
+	if isText(t) {
+		return true
+	}
+	switch t.Kind() {
+	case reflect.Bool, reflect.String, reflect.Float32, reflect.Float64,
+		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return true
+	}
+	return false
+}
+
+// isList tells whether the type is a slice or an array of scalars.
+func isList(t reflect.Type) bool {
+	return !isText(t) && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && isScalar(t.Elem())
+}
+
+// isLeaf tells whether the type can be a flag.
+func isLeaf(t reflect.Type) bool { return isScalar(t) || isList(t) }
+
+// kindName says what a leaf wants, in the words of a usage line.
+func kindName(t reflect.Type) string {
+	switch {
+	case isText(t):
+		return "value"
+	case isList(t) && t.Kind() == reflect.Array:
+		letters := make([]string, t.Len())
+		for i := range letters {
+			letters[i] = string(rune('A' + i))
+		}
+		if t.Len() == 3 {
+			return strings.Join(letters, "x")
+		}
+		return strings.Join(letters, ",")
+	case isList(t):
+		return kindName(t.Elem()) + ",..."
+	case t == duration:
+		return "duration"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "bool"
+	case reflect.String:
+		return "string"
+	case reflect.Float32, reflect.Float64:
+		return "number"
+	}
+	return "int"
+}
+
+// setScalar reads one word into a scalar.
+func setScalar(v reflect.Value, text string) error {
+	if isText(v.Type()) {
+		return v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
+	}
+	if v.Type() == duration {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("%q is not a duration such as 90s or 1h30m", text)
+		}
+		v.SetInt(int64(d))
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		switch text {
+		case "true", "True", "TRUE":
+			v.SetBool(true)
+		case "false", "False", "FALSE":
+			v.SetBool(false)
+		default:
+			return fmt.Errorf("%q is not true or false", text)
+		}
+	case reflect.Float32, reflect.Float64:
+		x, err := strconv.ParseFloat(strings.Replace(text, ".inf", "inf", 1), v.Type().Bits())
+		if err != nil || math.IsNaN(x) {
+			return fmt.Errorf("%q is not a number", text)
+		}
+		v.SetFloat(x)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		x, err := strconv.ParseUint(text, 0, v.Type().Bits())
+		if err != nil {
+			return wholeNumber(text, err, "a whole number of 0 or more")
+		}
+		v.SetUint(x)
+	default:
+		x, err := strconv.ParseInt(text, 0, v.Type().Bits())
+		if err != nil {
+			return wholeNumber(text, err, "a whole number")
+		}
+		v.SetInt(x)
+	}
+	return nil
+}
+
+func wholeNumber(text string, err error, want string) error {
+	if errors.Is(err, strconv.ErrRange) {
+		return fmt.Errorf("%s is out of range", text)
+	}
+	return fmt.Errorf("%q is not %s", text, want)
+}
+
+// setLeaf reads words into a leaf. A scalar takes one; a slice takes any number; an array of n takes n, or one number for all of them where n
+// is 3: a size, a spacing. Nothing is changed when there is an error.
+func setLeaf(v reflect.Value, words []string) error {
+	t := v.Type()
+	if isScalar(t) {
+		if len(words) != 1 {
+			return fmt.Errorf("want one value, not %d", len(words))
+		}
+		fresh := reflect.New(t).Elem()
+		if err := setScalar(fresh, words[0]); err != nil {
+			return err
+		}
+		v.Set(fresh)
+		return nil
+	}
+	if t.Kind() == reflect.Array {
+		number := t.Elem().Kind() != reflect.String && t.Elem().Kind() != reflect.Bool
+		if len(words) == 1 && t.Len() == 3 && number {
+			words = []string{words[0], words[0], words[0]}
+		}
+		if len(words) != t.Len() {
+			return fmt.Errorf("want %d values (%s), not %d", t.Len(), kindName(t), len(words))
+		}
+	}
+	fresh := reflect.New(t).Elem()
+	if t.Kind() == reflect.Slice {
+		fresh = reflect.MakeSlice(t, len(words), len(words))
+	}
+	for n, w := range words {
+		if err := setScalar(fresh.Index(n), w); err != nil {
+			return err
+		}
+	}
+	v.Set(fresh)
+	return nil
+}
+
+// split cuts the text of a flag, or of a single YAML scalar, into the words of a leaf: 1,2,3 or 1x2x3 for numbers, a,b,c for strings.
+func split(t reflect.Type, text string) []string {
+	if !isList(t) {
+		return []string{text}
+	}
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	separator := ","
+	if k := t.Elem().Kind(); k != reflect.String && !strings.Contains(text, ",") && !strings.HasPrefix(text, "0x") {
+		separator = "x"
+	}
+	words := strings.Split(text, separator)
+	for n := range words {
+		words[n] = strings.TrimSpace(words[n])
+	}
+	return words
+}
+
+// scalarText writes a scalar the way [setScalar] reads it.
+func scalarText(v reflect.Value) string {
+	if isText(v.Type()) {
+		p := reflect.New(v.Type())
+		p.Elem().Set(v)
+		if text, err := p.Interface().(encoding.TextMarshaler).MarshalText(); err == nil {
+			return string(text)
+		}
+	}
+	if v.Type() == duration {
+		return time.Duration(v.Int()).String()
+	}
+	switch v.Kind() {
+	case reflect.Float32, reflect.Float64:
+		return strconv.FormatFloat(v.Float(), 'g', -1, v.Type().Bits())
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// leafText writes a leaf the way a user would type it after its flag.
+func leafText(v reflect.Value) string {
+	if isScalar(v.Type()) {
+		return scalarText(v)
+	}
+	words := make([]string, v.Len())
+	for n := range words {
+		words[n] = scalarText(v.Index(n))
+	}
+	if v.Kind() == reflect.Array && v.Len() == 3 {
+		return strings.Join(words, "x")
+	}
+	return strings.Join(words, ",")
+}
+
+// check holds the words of a leaf against its choices.
+func (f field) check(words []string) error {
+	if len(f.choice) == 0 {
+		return nil
+	}
+	for _, w := range words {
+		if !slices.Contains(f.choice, w) {
+			return unknown("value", w, f.choice)
+		}
+	}
+	return nil
+}
+
+// set checks the words and reads them into the field.
+func (f field) set(words []string) error {
+	if err := f.check(words); err != nil {
+		return err
+	}
+	return setLeaf(f.value, words)
+}
+
+// usage is the help text, with the choices where there are some.
+func (f field) usage() string {
+	if len(f.choice) == 0 {
+		return f.help
+	}
+	return strings.TrimSpace(f.help + " (" + strings.Join(f.choice, ", ") + ")")
+}

@@ -1,0 +1,376 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// maxSize bounds what is parsed. The longest file a person writes is a few kilobytes.
+const maxSize = 1 << 20
+
+// Load reads a YAML file into the struct that cfg points to, over the values it has. A key that no field has is an error that names it, the
+// line and the nearest valid key; so is a value of the wrong type. After an error cfg may be partly changed.
+func Load(path string, cfg any) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("config file %s does not exist", path)
+	} else if err != nil {
+		return fmt.Errorf("reading config: %w", err)
+	}
+	if info.Size() > maxSize {
+		return fmt.Errorf("%s holds %d bytes: not a config file", path, info.Size())
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading config: %w", err)
+	}
+	return Parse(path, data, cfg)
+}
+
+// Parse does what [Load] does with bytes that are already here; name stands for the file in errors.
+func Parse(name string, data []byte, cfg any) error {
+	v := pointee(cfg)
+	root, err := document(name, data)
+	if err != nil || root == nil {
+		return err
+	}
+	return reader{name}.mapping(root, v, "")
+}
+
+// Part does what [Parse] does with one section: the mapping under the keys of path, joined with dots, in a larger document. It lets a command
+// read what it needs from another command's resolved configuration. A section that is absent is an error.
+func Part(name string, data []byte, path string, cfg any) error {
+	v := pointee(cfg)
+	node, err := document(name, data)
+	if err != nil {
+		return err
+	}
+	for key := range strings.SplitSeq(path, ".") {
+		values, _, err := reader{name}.entries(node, "")
+		if err != nil || node == nil {
+			return fmt.Errorf("%s: no section %q", name, path)
+		}
+		var next ast.Node
+		for _, e := range values {
+			if e.Key.GetToken().Value == key {
+				next = e.Value
+			}
+		}
+		if next == nil {
+			return fmt.Errorf("%s: no section %q", name, path)
+		}
+		node = next
+	}
+	return reader{name}.mapping(node, v, path+".")
+}
+
+// document parses the only document of a file; nil where the file is empty.
+func document(name string, data []byte) (root ast.Node, err error) {
+	if len(data) > maxSize {
+		return nil, fmt.Errorf("%s holds %d bytes: not a config file", name, len(data))
+	}
+	defer func() { // the parser is another's, and the bytes are anybody's
+		if p := recover(); p != nil {
+			root, err = nil, fmt.Errorf("%s: not valid YAML: %v", name, p)
+		}
+	}()
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		var syntax yaml.Error
+		if errors.As(err, &syntax) && syntax.GetToken() != nil && syntax.GetToken().Position != nil {
+			return nil, fmt.Errorf("%s:%d: %s", name, syntax.GetToken().Position.Line, syntax.GetMessage())
+		}
+		return nil, fmt.Errorf("%s: not valid YAML: %w", name, err)
+	}
+	for _, d := range file.Docs {
+		if d.Body == nil {
+			continue
+		}
+		if root != nil {
+			return nil, fmt.Errorf("%s: more than one document", name)
+		}
+		root = d.Body
+	}
+	if _, comment := root.(*ast.CommentGroupNode); comment {
+		root = nil
+	}
+	return root, nil
+}
+
+// reader puts YAML nodes into Go values and says where it failed.
+type reader struct{ file string }
+
+func (r reader) errorf(n ast.Node, format string, args ...any) error {
+	line := 0
+	if n != nil && n.GetToken() != nil && n.GetToken().Position != nil {
+		line = n.GetToken().Position.Line
+	}
+	return fmt.Errorf("%s:%d: %w", r.file, line, fmt.Errorf(format, args...))
+}
+
+// entries lists what a mapping holds, in order.
+func (r reader) entries(n ast.Node, path string) (values []*ast.MappingValueNode, empty bool, err error) {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return n.Values, len(n.Values) == 0, nil
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}, false, nil
+	}
+	if path == "" {
+		return nil, false, r.errorf(n, "want lines of \"key: value\"")
+	}
+	return nil, false, r.errorf(n, "%s: want keys and values, indented", strings.TrimSuffix(path, "."))
+}
+
+func (r reader) mapping(n ast.Node, v reflect.Value, path string) error {
+	values, _, err := r.entries(n, path)
+	if err != nil {
+		return err
+	}
+	known := fields(v)
+	for _, e := range values {
+		key := e.Key.GetToken().Value
+		found := false
+		for _, f := range known {
+			if found = f.key == key; found {
+				if err := r.value(e.Value, f, path+key); err != nil {
+					return err
+				}
+				break
+			}
+		}
+		if !found {
+			return r.errorf(e.Key, "%w", unknown("key", path+key, paths(known, path)))
+		}
+	}
+	return nil
+}
+
+func paths(known []field, path string) []string {
+	all := make([]string, len(known))
+	for n, f := range known {
+		all[n] = path + f.key
+	}
+	return all
+}
+
+func (r reader) value(n ast.Node, f field, path string) error {
+	switch n.(type) {
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode, *ast.MergeKeyNode:
+		return r.errorf(n, "%s: anchors, aliases and tags are not supported: write the value out", path)
+	case *ast.NullNode, nil:
+		return r.errorf(n, "%s has no value: give one, or remove the line for the default", path)
+	}
+	t := f.value.Type()
+	switch {
+	case isLeaf(t):
+		words, err := r.words(n, t, path)
+		if err != nil {
+			return err
+		}
+		if err := f.set(words); err != nil {
+			return r.errorf(n, "%s: %w", path, err)
+		}
+		return nil
+	case t.Kind() == reflect.Pointer:
+		inner := f
+		inner.value = reflect.New(t.Elem()).Elem()
+		if !f.value.IsNil() {
+			inner.value.Set(f.value.Elem())
+		}
+		if err := r.value(n, inner, path); err != nil {
+			return err
+		}
+		f.value.Set(inner.value.Addr())
+		return nil
+	case t.Kind() == reflect.Struct:
+		return r.mapping(n, f.value, path+".")
+	case t.Kind() == reflect.Slice:
+		return r.sequence(n, f, path)
+	case t.Kind() == reflect.Map && isScalar(t.Key()):
+		values, _, err := r.entries(n, path)
+		if err != nil {
+			return err
+		}
+		f.value.Set(reflect.MakeMap(t))
+		for _, e := range values {
+			name := e.Key.GetToken().Value
+			key := reflect.New(t.Key()).Elem()
+			if err := setScalar(key, name); err != nil {
+				return r.errorf(e.Key, "%s: %w", path, err)
+			}
+			inner := f
+			inner.value = reflect.New(t.Elem()).Elem()
+			if err := r.value(e.Value, inner, path+"."+name); err != nil {
+				return err
+			}
+			f.value.SetMapIndex(key, inner.value)
+		}
+		return nil
+	}
+	panic(fmt.Sprintf("config: %s: fields of type %s are not supported", path, t))
+}
+
+// sequence reads a list of structs. Items replace the list that was there; each starts from the zero value.
+func (r reader) sequence(n ast.Node, f field, path string) error {
+	items, ok := n.(*ast.SequenceNode)
+	if !ok {
+		return r.errorf(n, "%s: want a list, one \"- \" an item", path)
+	}
+	list := reflect.MakeSlice(f.value.Type(), len(items.Values), len(items.Values))
+	for i, item := range items.Values {
+		inner := f
+		inner.value = list.Index(i)
+		if err := r.value(item, inner, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+			return err
+		}
+	}
+	f.value.Set(list)
+	return nil
+}
+
+// words are the scalars of a leaf: of a sequence, or of a single scalar that is split the way a flag is.
+func (r reader) words(n ast.Node, t reflect.Type, path string) ([]string, error) {
+	if items, ok := n.(*ast.SequenceNode); ok {
+		if !isList(t) {
+			return nil, r.errorf(n, "%s: want one value, not a list", path)
+		}
+		words := make([]string, len(items.Values))
+		for i, item := range items.Values {
+			text, ok := scalar(item)
+			if !ok {
+				return nil, r.errorf(item, "%s[%d]: want a plain value", path, i)
+			}
+			words[i] = text
+		}
+		return words, nil
+	}
+	text, ok := scalar(n)
+	if !ok {
+		return nil, r.errorf(n, "%s: want a plain value (%s), not keys and values", path, kindName(t))
+	}
+	return split(t, text), nil
+}
+
+func scalar(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+// Marshal writes the struct that cfg points to as YAML, keys in the order of declaration, help texts as comments. [Parse] reads back the same
+// values, and the same values give the same bytes.
+func Marshal(cfg any) ([]byte, error) {
+	var b strings.Builder
+	writeStruct(&b, pointee(cfg), "")
+	return []byte(b.String()), nil
+}
+
+func writeStruct(b *strings.Builder, v reflect.Value, indent string) {
+	for _, f := range fields(v) {
+		writeField(b, f, indent)
+	}
+}
+
+func writeField(b *strings.Builder, f field, indent string) {
+	if f.value.Kind() == reflect.Pointer {
+		if f.value.IsNil() {
+			return
+		}
+		f.value = f.value.Elem()
+	}
+	t := f.value.Type()
+	comment := ""
+	if u := f.usage(); u != "" {
+		comment = " # " + strings.ReplaceAll(u, "\n", " ")
+	}
+	b.WriteString(indent + f.key + ":")
+	switch {
+	case isList(t):
+		words := make([]string, f.value.Len())
+		for n := range words {
+			words[n] = yamlText(f.value.Index(n))
+		}
+		b.WriteString(" [" + strings.Join(words, ", ") + "]" + comment + "\n")
+	case isScalar(t):
+		b.WriteString(" " + yamlText(f.value) + comment + "\n")
+	case t.Kind() == reflect.Struct:
+		b.WriteString(comment + "\n")
+		writeStruct(b, f.value, indent+"  ")
+	case t.Kind() == reflect.Slice:
+		if f.value.Len() == 0 {
+			b.WriteString(" []" + comment + "\n")
+			return
+		}
+		b.WriteString(comment + "\n")
+		for n := range f.value.Len() {
+			var item strings.Builder
+			writeStruct(&item, reflect.Indirect(f.value.Index(n)), indent+"    ")
+			text := item.String()
+			b.WriteString(indent + "  - " + strings.TrimPrefix(text, indent+"    "))
+		}
+	case t.Kind() == reflect.Map:
+		if f.value.Len() == 0 {
+			b.WriteString(" {}" + comment + "\n")
+			return
+		}
+		b.WriteString(comment + "\n")
+		for _, key := range sortedKeys(f.value) {
+			writeField(b, field{key: yamlText(key), value: f.value.MapIndex(key)}, indent+"  ")
+		}
+	}
+}
+
+// sortedKeys puts the keys of a map in order: numbers by value, the rest by text.
+func sortedKeys(m reflect.Value) []reflect.Value {
+	return slices.SortedFunc(slices.Values(m.MapKeys()), func(a, b reflect.Value) int {
+		switch {
+		case a.CanInt():
+			return cmp.Compare(a.Int(), b.Int())
+		case a.CanUint():
+			return cmp.Compare(a.Uint(), b.Uint())
+		}
+		return cmp.Compare(scalarText(a), scalarText(b))
+	})
+}
+
+var plain = regexp.MustCompile(`^[A-Za-z_./][A-Za-z0-9_./+ -]*$`)
+
+func yamlText(v reflect.Value) string {
+	text := scalarText(v)
+	if v.Kind() == reflect.String || isText(v.Type()) {
+		return quoted(text)
+	}
+	return text
+}
+
+// quoted writes a string so that YAML reads a string: plain where nothing could be mistaken.
+func quoted(s string) string {
+	if !plain.MatchString(s) || strings.HasSuffix(s, " ") || token.ToNumber(s) != nil {
+		return strconv.Quote(s)
+	}
+	switch strings.ToLower(s) {
+	case "true", "false", "null", "yes", "no", "on", "off", "y", "n", ".inf", ".nan":
+		return strconv.Quote(s)
+	}
+	return s
+}
