@@ -1,0 +1,231 @@
+package train
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// An Identity says what a run is. It is written into the run's folder and into each of its checkpoints.
+type Identity struct {
+	Kind        string // "pretrain", "finetune"
+	Config      string // the resolved configuration, YAML
+	Version     string // of the program
+	Device      string // what it computes on
+	Fingerprint string // of the data set
+}
+
+// Mode says what to do with a folder that holds a run already.
+type Mode int
+
+// A new run refuses a folder that holds one; a resumed run continues it; force starts over.
+const (
+	New Mode = iota
+	Resume
+	Force
+)
+
+// A Folder is where a run lives:
+//
+//	config.yaml        the resolved configuration
+//	run.json           what the run is and how far it has come
+//	metrics.csv        a line for each step
+//	validation.csv     a line for each validation
+//	last.safetensors   the newest checkpoint, with the state of the optimiser
+//	best.safetensors   the checkpoint with the highest score
+type Folder struct {
+	path     string
+	identity Identity
+	finished bool
+	notes    []string
+}
+
+const (
+	configFile     = "config.yaml"
+	runFile        = "run.json"
+	metricsFile    = "metrics.csv"
+	validationFile = "validation.csv"
+	lastFile       = "last.safetensors"
+	bestFile       = "best.safetensors"
+)
+
+// record is run.json.
+type record struct {
+	Kind        string  `json:"kind"`
+	Version     string  `json:"version"`
+	Device      string  `json:"device"`
+	Fingerprint string  `json:"fingerprint"`
+	Finished    bool    `json:"finished"`
+	Step        int     `json:"step"`
+	BestStep    int     `json:"best_step"`
+	Best        float64 `json:"best"`
+}
+
+// OpenFolder makes a run's folder, or enters it again. To resume where there is no run yet starts one. A run can only be resumed with the configuration
+// and the data that it was started with; the error says what differs. Another version of the program or another device is noted, and allowed: the
+// result may then differ in the last bits.
+func OpenFolder(path string, id Identity, mode Mode) (*Folder, error) {
+	f := &Folder{path: path, identity: id}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, err
+	}
+	old, err := readRecord(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if mode == Resume {
+			f.notes = append(f.notes, path+" holds no run: starting one")
+		}
+	case err != nil && mode != Force:
+		return nil, fmt.Errorf("%w: start over with --force, or choose another folder", err)
+	case mode == New:
+		state := "unfinished"
+		if old.Finished {
+			state = "finished"
+		}
+		return nil, fmt.Errorf("%s already holds a run (%s, %s at step %d): continue it with --resume, start over with --force, or choose another folder", path, old.Kind, state, old.Step)
+	case mode == Resume:
+		if err := f.checkSame(old); err != nil {
+			return nil, err
+		}
+		f.finished = old.Finished
+		return f, nil
+	}
+	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile} {
+		if err := os.Remove(filepath.Join(path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	if err := writeAtomic(filepath.Join(path, configFile), func(w io.Writer) error {
+		_, err := io.WriteString(w, id.Config)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	return f, f.record(Meta{}, false)
+}
+
+// checkSame compares the run in the folder with the one that is to continue it.
+func (f *Folder) checkSame(old record) error {
+	config, err := os.ReadFile(filepath.Join(f.path, configFile))
+	if err != nil {
+		return fmt.Errorf("resuming: %w", err)
+	}
+	var differ []string
+	if old.Kind != f.identity.Kind {
+		differ = append(differ, fmt.Sprintf("kind: %s in the run, %s now", old.Kind, f.identity.Kind))
+	}
+	differ = append(differ, differences(string(config), f.identity.Config)...)
+	if old.Fingerprint != f.identity.Fingerprint {
+		differ = append(differ, fmt.Sprintf("data set: fingerprint %s in the run, %s now: the data has changed since the run was started", old.Fingerprint, f.identity.Fingerprint))
+	}
+	if len(differ) > 0 {
+		return fmt.Errorf("cannot resume %s with other settings than it was started with:\n  %s\ntake these back, or start over with --force", f.path, strings.Join(differ, "\n  "))
+	}
+	if old.Version != f.identity.Version {
+		f.notes = append(f.notes, fmt.Sprintf("the run was started with version %s, this is %s: results may differ in the last bits", old.Version, f.identity.Version))
+	}
+	if old.Device != f.identity.Device {
+		f.notes = append(f.notes, fmt.Sprintf("the run was started on %s, this is %s: results may differ in the last bits", old.Device, f.identity.Device))
+	}
+	return nil
+}
+
+// differences lists the settings in which two YAML texts differ, by their dotted keys.
+func differences(old, now string) []string {
+	if old == now {
+		return nil
+	}
+	before, after := map[string]string{}, map[string]string{}
+	for text, to := range map[string]map[string]string{old: before, now: after} {
+		var v any
+		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+			return []string{"configuration: the text differs, and is not valid YAML"}
+		}
+		flatten("", v, to)
+	}
+	var out []string
+	for key, a := range before {
+		if b, ok := after[key]; !ok {
+			out = append(out, fmt.Sprintf("%s: %s in the run, not set now", key, a))
+		} else if a != b {
+			out = append(out, fmt.Sprintf("%s: %s in the run, %s now", key, a, b))
+		}
+	}
+	for key, b := range after {
+		if _, ok := before[key]; !ok {
+			out = append(out, fmt.Sprintf("%s: not set in the run, %s now", key, b))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// flatten collects the leaves of a YAML value under their dotted keys.
+func flatten(key string, v any, into map[string]string) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		into[key] = fmt.Sprint(v)
+		return
+	}
+	for k, v := range m {
+		flatten(strings.TrimPrefix(key+"."+k, "."), v, into)
+	}
+}
+
+// Path is the folder's path.
+func (f *Folder) Path() string { return f.path }
+
+// Last is the path of the newest checkpoint.
+func (f *Folder) Last() string { return filepath.Join(f.path, lastFile) }
+
+// Best is the path of the checkpoint with the highest score.
+func (f *Folder) Best() string { return filepath.Join(f.path, bestFile) }
+
+// Finished says whether the run had come to its end when the folder was opened.
+func (f *Folder) Finished() bool { return f.finished }
+
+// FinishedRun says whether a folder holds a run that has come to its end, and what it was: without opening it.
+func FinishedRun(path string) (Meta, bool) {
+	r, err := readRecord(path)
+	return Meta{
+		Identity: Identity{Kind: r.Kind, Version: r.Version, Device: r.Device, Fingerprint: r.Fingerprint},
+		Step:     r.Step, Validated: r.Step, BestStep: r.BestStep, Best: r.Best,
+	}, err == nil && r.Finished
+}
+
+func readRecord(path string) (record, error) {
+	var r record
+	name := filepath.Join(path, runFile)
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("%s is damaged: %w", name, err)
+	}
+	return r, nil
+}
+
+// record writes run.json.
+func (f *Folder) record(m Meta, finished bool) error {
+	id := f.identity
+	data, err := json.MarshalIndent(record{
+		Kind: id.Kind, Version: id.Version, Device: id.Device, Fingerprint: id.Fingerprint,
+		Finished: finished, Step: m.Step, BestStep: m.BestStep, Best: m.Best,
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeAtomic(filepath.Join(f.path, runFile), func(w io.Writer) error {
+		_, err := w.Write(append(data, '\n'))
+		return err
+	})
+}

@@ -1,0 +1,124 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
+
+// sgd is stochastic gradient descent with momentum over flat buffers, as PyTorch has it:
+//
+//	g = clip(gradient) + decay p        v = momentum v + g        p = p - rate v
+//
+// where clip scales the gradient so that its norm over all parameters is at most Options.Clip.
+type sgd struct {
+	options  Options
+	params   Params
+	velocity device.Buffer
+	squares  device.Kernel
+	sum      device.Buffer
+	scratch  device.Buffer
+	spans    []span
+}
+
+// A span is a stretch of the flat buffers with one learning rate.
+type span struct {
+	offset, n                     int
+	group                         int // in the list of groups; -1: none
+	factor                        func(step int) float64
+	kernel                        device.Kernel
+	hyper                         device.Buffer
+	values, velocities, gradients device.Buffer
+}
+
+func newSGD(params Params, o Options, groups []Group) (*sgd, error) {
+	dev := params.Device()
+	s := &sgd{options: o, params: params, spans: spans(params, groups)}
+	if len(s.spans) == 0 {
+		return nil, fmt.Errorf("the model has no parameters")
+	}
+	var err error
+	if s.velocity, err = dev.Alloc(params.Values().Len()); err != nil {
+		return nil, fmt.Errorf("optimiser: %w", err)
+	}
+	if s.sum, err = dev.Alloc(1); err != nil {
+		return nil, fmt.Errorf("optimiser: %w", err)
+	}
+	if s.squares, err = dev.SumSquares(params.Gradients().Len()); err != nil {
+		return nil, fmt.Errorf("optimiser: %w", err)
+	}
+	scratch := s.squares.Scratch()
+	for i := range s.spans {
+		p := &s.spans[i]
+		if p.kernel, err = dev.SGD(p.n); err != nil {
+			return nil, fmt.Errorf("optimiser: %w", err)
+		}
+		if p.hyper, err = dev.Alloc(4); err != nil {
+			return nil, fmt.Errorf("optimiser: %w", err)
+		}
+		p.values, p.velocities, p.gradients = dev.View(params.Values(), p.offset, p.n), dev.View(s.velocity, p.offset, p.n), dev.View(params.Gradients(), p.offset, p.n)
+		scratch = max(scratch, p.kernel.Scratch())
+	}
+	if s.scratch, err = dev.Alloc(scratch); err != nil {
+		return nil, fmt.Errorf("optimiser: %w", err)
+	}
+	return s, nil
+}
+
+// spans joins parameters that lie side by side and belong to the same group.
+func spans(params Params, groups []Group) []span {
+	var out []span
+	for _, name := range params.Names() {
+		offset, n, ok := params.Range(name)
+		if !ok || n == 0 {
+			continue
+		}
+		next := span{offset: offset, n: n, group: -1, factor: func(int) float64 { return 1 }}
+		for i, g := range groups {
+			if strings.HasPrefix(name, g.Prefix) {
+				next.group, next.factor = i, g.Factor
+				break
+			}
+		}
+		if k := len(out) - 1; k >= 0 && out[k].group == next.group && out[k].offset < offset {
+			out[k].n = offset + n - out[k].offset // a gap between the two is padding, which is zero and stays zero
+			continue
+		}
+		out = append(out, next)
+	}
+	return out
+}
+
+// gradNorm is the Euclidean norm of the gradient of all parameters together.
+func (s *sgd) gradNorm() (float64, error) {
+	dev := s.params.Device()
+	s.squares.Run([]device.Buffer{s.sum}, []device.Buffer{s.params.Gradients()}, s.scratch)
+	var sum [1]float32
+	if err := dev.DownloadPlain(sum[:], s.sum, 0); err != nil {
+		return 0, err
+	}
+	return math.Sqrt(float64(sum[0])), nil
+}
+
+// update takes the step, given the norm of its gradient.
+func (s *sgd) update(step int, norm float64) error {
+	dev, o := s.params.Device(), s.options
+	clip := 1.0
+	if o.Clip > 0 {
+		clip = min(1, o.Clip/(norm+1e-6)) // PyTorch's clip_grad_norm_
+	}
+	for _, p := range s.spans {
+		factor := p.factor(step)
+		if factor == 0 {
+			continue
+		}
+		hyper := []float32{float32(o.Rate(step) * factor), float32(o.Momentum), float32(o.WeightDecay), float32(clip)}
+		if err := dev.UploadPlain(p.hyper, 0, hyper); err != nil {
+			return err
+		}
+		p.kernel.Run([]device.Buffer{p.values, p.velocities}, []device.Buffer{p.gradients, p.hyper}, s.scratch)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+)
+
+// A File is an open safetensors file. Its header has been read and checked; tensors are read on demand.
+type File struct {
+	Metadata map[string]string
+
+	file    io.Closer
+	data    io.ReaderAt // of the whole file
+	start   int64       // of the tensors' bytes
+	names   []string
+	tensors map[string]entry
+}
+
+// An entry is a tensor in the header.
+type entry struct {
+	Dtype   string   `json:"dtype"`
+	Shape   []int    `json:"shape"`
+	Offsets [2]int64 `json:"data_offsets"`
+}
+
+// Open reads and checks the header of a file. Errors are a [FormatError], an [UnsupportedError] or those of the file system.
+func Open(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	file, err := parse(f, info.Size())
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	file.file = f
+	return file, nil
+}
+
+// Close closes the file.
+func (f *File) Close() error { return f.file.Close() }
+
+// Names lists the tensors in the order in which they lie in the file.
+func (f *File) Names() []string { return slices.Clone(f.names) }
+
+// Has says whether there is a tensor of this name.
+func (f *File) Has(name string) bool {
+	_, ok := f.tensors[name]
+	return ok
+}
+
+// Shape is the shape of a tensor, nil if there is none of this name.
+func (f *File) Shape(name string) []int { return slices.Clone(f.tensors[name].Shape) }
+
+// Read returns the elements of a tensor in row-major order.
+func (f *File) Read(name string) ([]float32, error) {
+	e, ok := f.tensors[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no tensor %q", name)
+	}
+	raw := make([]byte, e.Offsets[1]-e.Offsets[0])
+	if _, err := f.data.ReadAt(raw, f.start+e.Offsets[0]); err != nil && !(err == io.EOF && len(raw) == 0) {
+		return nil, fmt.Errorf("reading tensor %q: %w", name, err)
+	}
+	values := make([]float32, int64(len(raw))/sizes[e.Dtype])
+	for i := range values {
+		switch e.Dtype {
+		case "F64":
+			values[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:])))
+		case "F32":
+			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+		case "F16":
+			values[i] = half(binary.LittleEndian.Uint16(raw[2*i:]))
+		case "BF16":
+			values[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(raw[2*i:])) << 16)
+		}
+	}
+	return values, nil
+}
+
+// parse reads the header of a file of the given size.
+func parse(data io.ReaderAt, size int64) (*File, error) {
+	var prefix [8]byte
+	if size < 8 {
+		return nil, FormatError(fmt.Sprintf("%d bytes are too few for a header", size))
+	}
+	if _, err := data.ReadAt(prefix[:], 0); err != nil {
+		return nil, err
+	}
+	length := binary.LittleEndian.Uint64(prefix[:])
+	if length > headerLimit || int64(length) > size-8 {
+		return nil, FormatError(fmt.Sprintf("a header of %d bytes in a file of %d", length, size))
+	}
+	header := make([]byte, length)
+	if _, err := data.ReadAt(header, 8); err != nil {
+		return nil, err
+	}
+	f := &File{Metadata: map[string]string{}, data: data, start: 8 + int64(length), tensors: map[string]entry{}}
+	if err := f.parseHeader(header); err != nil {
+		return nil, err
+	}
+	return f, f.checkPlaces(size - f.start)
+}
+
+// parseHeader takes the header apart key by key, because a map would hide a name that comes twice.
+func (f *File) parseHeader(header []byte) error {
+	malformed := func(err error) error { return FormatError("header: " + err.Error()) }
+	if len(header) == 0 || header[0] != '{' {
+		return FormatError("the header does not start with {")
+	}
+	d := json.NewDecoder(bytes.NewReader(header))
+	if _, err := d.Token(); err != nil {
+		return malformed(err)
+	}
+	sawMetadata := false
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return malformed(err)
+		}
+		name := key.(string) // inside an object, More promises a key, and keys are strings
+		if name == metadataKey {
+			if sawMetadata {
+				return FormatError("metadata comes twice")
+			}
+			sawMetadata = true
+			if err := d.Decode(&f.Metadata); err != nil {
+				return malformed(err)
+			}
+			if f.Metadata == nil { // "__metadata__": null
+				f.Metadata = map[string]string{}
+			}
+			continue
+		}
+		var e entry
+		if err := d.Decode(&e); err != nil {
+			return malformed(fmt.Errorf("tensor %q: %w", name, err))
+		}
+		if f.Has(name) {
+			return FormatError(fmt.Sprintf("tensor %q comes twice", name))
+		}
+		f.tensors[name] = e
+		f.names = append(f.names, name)
+	}
+	if _, err := d.Token(); err != nil {
+		return malformed(err)
+	}
+	if rest := bytes.TrimRight(header[d.InputOffset():], " "); len(rest) > 0 {
+		return FormatError("something follows the header's last brace")
+	}
+	return nil
+}
+
+// checkPlaces sorts the tensors by place and makes sure that they cover the size bytes of data exactly, each with as many bytes as its shape needs.
+func (f *File) checkPlaces(size int64) error {
+	slices.SortStableFunc(f.names, func(a, b string) int {
+		x, y := f.tensors[a].Offsets, f.tensors[b].Offsets
+		return slices.Compare(x[:], y[:]) // an empty tensor lies before the one that starts at the same place
+	})
+	end := int64(0)
+	for _, name := range f.names {
+		e := f.tensors[name]
+		width, ok := sizes[e.Dtype]
+		if !ok {
+			return UnsupportedError(fmt.Sprintf("tensor %q of type %q", name, e.Dtype))
+		}
+		n, err := elements(e.Shape)
+		if err != nil {
+			return FormatError(fmt.Sprintf("tensor %q: %v", name, err))
+		}
+		if e.Offsets[0] != end || e.Offsets[1]-end != n*width || e.Offsets[1] > size {
+			return FormatError(fmt.Sprintf("tensor %q (%s %v) at bytes %v of %d: expected %d bytes from %d on", name, e.Dtype, e.Shape, e.Offsets, size, n*width, end))
+		}
+		end = e.Offsets[1]
+	}
+	if end != size {
+		return FormatError(fmt.Sprintf("%d bytes of data, of which the tensors cover %d", size, end))
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+// Package safetensors reads and writes the safetensors format: named tensors in one file, with nothing in it that could be run.
+//
+// Start at [Write] and [Open]. The format is eight bytes with the length of a header, the header in JSON (for each tensor its type, shape and
+// place; under "__metadata__" a map of strings), and the tensors' bytes, little-endian and without holes
+// (https://github.com/huggingface/safetensors). Tensors are written as float32; float16, bfloat16 and float64 are converted when read. Other
+// types are left out: an [UnsupportedError] names them.
+//
+// A header is not trusted: nothing is allocated that the file is not long enough to fill.
+package safetensors
+
+import (
+	"fmt"
+	"math"
+)
+
+// A FormatError says that a file is not valid safetensors.
+type FormatError string
+
+func (e FormatError) Error() string { return "not a valid safetensors file: " + string(e) }
+
+// An UnsupportedError says that a file is valid safetensors, but holds something that this package does not read.
+type UnsupportedError string
+
+func (e UnsupportedError) Error() string { return "unsupported in a safetensors file: " + string(e) }
+
+// headerLimit is the largest header that the format allows, in bytes.
+const headerLimit = 100_000_000
+
+const metadataKey = "__metadata__"
+
+// sizes of the types that can be read, in bytes an element.
+var sizes = map[string]int64{"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+
+// elements is the product of the axes, or an error if it is negative or too large to count.
+func elements(shape []int) (int64, error) {
+	n := int64(1)
+	for _, d := range shape {
+		if d < 0 {
+			return 0, fmt.Errorf("negative axis in shape %v", shape)
+		}
+		if d > 0 && n > math.MaxInt64/16/int64(d) {
+			return 0, fmt.Errorf("shape %v is absurdly large", shape)
+		}
+		n *= int64(d)
+	}
+	return n, nil
+}
+
+// half converts an IEEE 754 half-precision number.
+func half(b uint16) float32 {
+	sign, exponent, fraction := uint32(b>>15)<<31, uint32(b>>10&31), uint32(b&1023)
+	switch exponent {
+	case 0: // zero and subnormal: fraction times 2^-24, which float32 holds exactly
+		f := float32(fraction) * (1.0 / (1 << 24))
+		return math.Float32frombits(math.Float32bits(f) | sign)
+	case 31: // infinity and NaN
+		return math.Float32frombits(sign | 0x7f800000 | fraction<<13)
+	}
+	return math.Float32frombits(sign | (exponent+112)<<23 | fraction<<13)
+}
