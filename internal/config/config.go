@@ -89,6 +89,9 @@ func kebab(key string) string {
 
 // nearest is the key that is the fewest edits away from a misspelt one, if that is less than about half of it.
 func nearest(word string, keys []string) (string, bool) {
+	if len(word) > 100 {
+		return "", false // not a slip of the fingers
+	}
 	best, least := "", max(len(word)/2, 1)+1
 	for _, k := range keys {
 		d := edits(strings.ToLower(word), strings.ToLower(k))

@@ -219,13 +219,13 @@ func leafText(v reflect.Value) string {
 	return strings.Join(words, ",")
 }
 
-// check holds the words of a leaf against its choices.
+// check holds the words of a leaf against its choices. The empty word always passes: it is what an unset field is written as.
 func (f field) check(words []string) error {
 	if len(f.choice) == 0 {
 		return nil
 	}
 	for _, w := range words {
-		if !slices.Contains(f.choice, w) {
+		if w != "" && !slices.Contains(f.choice, w) {
 			return unknown("value", w, f.choice)
 		}
 	}
