@@ -1,0 +1,359 @@
+package volume
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// oblong makes a scan whose axes are unlike in every way, with labels in two places.
+func oblong(t *testing.T, shape [3]int) (*Volume, *LabelMap) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	g := Grid{Shape: shape, Affine: Affine{{0, -0.8, 0, 10}, {0.7, 0, 0, -5}, {0, 0, 2.5, 100}, {0, 0, 0, 1}}}
+	v := &Volume{Grid: g, Int16: make([]int16, g.Len())}
+	l := &LabelMap{Grid: g, Labels: make([]uint16, g.Len()), Names: map[uint16]string{1: "liver", 300: "pancreas"}}
+	for n := range v.Int16 {
+		v.Int16[n] = int16(r.IntN(3000) - 1024)
+		switch {
+		case n%97 < 10:
+			l.Labels[n] = 1
+		case n%97 == 50:
+			l.Labels[n] = 300
+		}
+	}
+	return v, l
+}
+
+func writeCache(t *testing.T, dir string, p Preparation, scans ...Scan) *Cache {
+	t.Helper()
+	w, err := NewCacheWriter(dir, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range scans {
+		if _, err := w.Add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := OpenCache(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func TestCacheCropsEqualVolumeCrops(t *testing.T) {
+	v, l := oblong(t, [3]int{21, 17, 13})
+	p := DefaultPreparation()
+	p.Spacing = [3]float64{1, 0, 2}
+	cache := writeCache(t, t.TempDir(), p, Scan{ID: "a", Image: v, Labels: l}, Scan{ID: "b", Image: v})
+	if err := cache.Verify(); err != nil {
+		t.Error(err)
+	}
+	prepared, err := p.Apply(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels, err := p.ApplyLabels(l, v.Grid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cache.Open("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Volume(); !reflect.DeepEqual(got, prepared) {
+		t.Error("the cache's volume is not the prepared one")
+	}
+	if got := c.LabelMap(); !reflect.DeepEqual(got, labels) {
+		t.Error("the cache's labels are not the prepared ones")
+	}
+	for _, crop := range [][2][3]int{
+		{{0, 0, 0}, {5, 6, 7}}, {{3, 2, 1}, {1, 1, 1}}, {{-4, -3, -2}, {30, 30, 30}}, {{-9, 0, 0}, {4, 4, 4}}, {{40, 0, 0}, {4, 4, 4}},
+		{{0, 90, 0}, {4, 4, 4}}, {{9, 12, 9}, {16, 4, 8}}, {{0, 0, -100}, {2, 3, 4}},
+	} {
+		origin, size := crop[0], crop[1]
+		image := make([]float32, size[0]*size[1]*size[2])
+		numbers := make([]float32, len(image))
+		if err := errors.Join(c.Image(image, origin, size), c.Labels(numbers, origin, size)); err != nil {
+			t.Fatal(err)
+		}
+		wantImage, err := prepared.Crop(origin, size, -125)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := make([]float32, len(image))
+		p.Normalise(want, wantImage.Int16)
+		if !reflect.DeepEqual(image, want) {
+			t.Errorf("image of crop %v %v differs", origin, size)
+		}
+		wantLabels, err := labels.Crop(origin, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range numbers {
+			if numbers[n] != float32(wantLabels.Labels[n]) {
+				t.Fatalf("labels of crop %v %v differ at %d", origin, size, n)
+			}
+		}
+	}
+	if again, err := cache.Open("a"); err != nil || again != c {
+		t.Errorf("opening twice: %v, %v", again, err)
+	}
+	unlabelled, err := cache.Open("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unlabelled.Labels(make([]float32, 8), [3]int{}, [3]int{2, 2, 2}); err == nil {
+		t.Error("labels of a case without any")
+	}
+	if err := c.Image(make([]float32, 7), [3]int{}, [3]int{2, 2, 2}); err == nil {
+		t.Error("a crop into a slice of the wrong length")
+	}
+	if _, err := cache.Open("c"); err == nil {
+		t.Error("opened a case that is not there")
+	}
+	if got, want := cache.SmallerThan([3]int{1, 1, 14}), []string{"a", "b"}; c.Shape[2] < 14 != reflect.DeepEqual(got, want) {
+		t.Errorf("shape %v, smaller than 14 along k: %v", c.Shape, got)
+	}
+}
+
+func TestCaseForeground(t *testing.T) {
+	v, l := oblong(t, [3]int{40, 50, 60})
+	cache := writeCache(t, t.TempDir(), DefaultPreparation(), Scan{ID: "a", Image: v, Labels: l}, Scan{ID: "b", Image: v, Labels: &LabelMap{Grid: v.Grid, Labels: make([]uint16, v.Len())}})
+	c, err := cache.Open("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := c.LabelMap()
+	r := rand.New(rand.NewPCG(3, 4))
+	drawn := map[uint16]map[[3]int]int{1: {}, 300: {}}
+	for _, label := range []int{1, 300, 0} {
+		for range 20000 {
+			voxel, ok := c.Foreground(label, r)
+			if !ok {
+				t.Fatalf("no voxel of label %d", label)
+			}
+			got := labels.At(voxel[0], voxel[1], voxel[2])
+			if got == 0 || label > 0 && int(got) != label {
+				t.Fatalf("label %d at %v, drawn for %d", got, voxel, label)
+			}
+			if label > 0 {
+				drawn[got][voxel]++
+			}
+		}
+	}
+	// 20000 draws of 1237 voxels leave none out, but for one chance in ten thousand: 1237 exp(-16.2).
+	if len(drawn[300]) != c.LabelCounts[300] || c.LabelCounts[300] > maxSamples {
+		t.Errorf("%d of %d voxels of label 300 drawn", len(drawn[300]), c.LabelCounts[300])
+	}
+	if c.LabelCounts[1] <= maxSamples || len(drawn[1]) > maxSamples || len(drawn[1]) < maxSamples*8/10 {
+		t.Errorf("%d of %d voxels of label 1 drawn", len(drawn[1]), c.LabelCounts[1])
+	}
+	for _, label := range []int{2, -1, 70000} {
+		if _, ok := c.Foreground(label, r); ok {
+			t.Errorf("found a voxel of label %d", label)
+		}
+	}
+	empty, err := cache.Open("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := empty.Foreground(0, r); ok {
+		t.Error("found foreground in an empty label map")
+	}
+}
+
+func TestCaseAir(t *testing.T) {
+	// A body of 20x20x20 voxels in a scan of 50x40x30 of air.
+	g := Grid{Shape: [3]int{50, 40, 30}, Affine: Scaling([3]float64{1, 1, 1})}
+	v := &Volume{Grid: g, Int16: make([]int16, g.Len())}
+	body := func(i, j, k int) bool { return i >= 11 && i < 31 && j >= 9 && j < 29 && k >= 2 && k < 22 }
+	for k := range 30 {
+		for j := range 40 {
+			for i := range 50 {
+				v.Int16[g.Index(i, j, k)] = -1000
+				if body(i, j, k) {
+					v.Int16[g.Index(i, j, k)] = 40
+				}
+			}
+		}
+	}
+	cache := writeCache(t, t.TempDir(), DefaultPreparation(), Scan{ID: "a", Image: v})
+	c, err := cache.Open("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 1 - 8000./60000; math.Abs(c.Air-want) > 1e-12 {
+		t.Errorf("air %g of the case, want %g", c.Air, want)
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	for n := range 300 {
+		var origin, size [3]int
+		for a := range origin {
+			origin[a], size[a] = r.IntN(70)-20, 1+r.IntN(60)
+			if n%2 == 0 { // faces between blocks: exact
+				origin[a], size[a] = origin[a]/8*8, (size[a]+7)/8*8
+			}
+		}
+		count := 0
+		for k := range size[2] {
+			for j := range size[1] {
+				for i := range size[0] {
+					if body(origin[0]+i, origin[1]+j, origin[2]+k) {
+						count++
+					}
+				}
+			}
+		}
+		want := 1 - float64(count)/float64(size[0]*size[1]*size[2])
+		got := c.AirFraction(origin, size)
+		if n%2 == 0 && math.Abs(got-want) > 1e-12 || got < -1e-12 || got > 1+1e-12 {
+			t.Errorf("air %g of crop %v %v, want %g", got, origin, size, want)
+		}
+	}
+	air := func(maxAir float64) (sum float64) {
+		for range 200 {
+			origin := c.RandomOrigin(r, [3]int{16, 16, 40}, maxAir)
+			if origin[0] < 0 || origin[0] > 34 || origin[1] < 0 || origin[1] > 24 || origin[2] != -5 {
+				t.Fatalf("crop of 16x16x40 at %v", origin)
+			}
+			sum += c.AirFraction(origin, [3]int{16, 16, 40})
+		}
+		return sum / 200
+	}
+	if any, few := air(1), air(0.5); few > any-0.1 {
+		t.Errorf("air %g where little is wanted, %g otherwise", few, any)
+	}
+	if got := c.OriginAround([3]int{49, 3, 20}, [3]int{16, 16, 40}); got != [3]int{34, 0, -5} {
+		t.Errorf("crop around a voxel at %v", got)
+	}
+}
+
+func TestCacheNoticesTrouble(t *testing.T) {
+	v, l := oblong(t, [3]int{9, 8, 7})
+	scans := t.TempDir()
+	file := filepath.Join(scans, "a.nii")
+	write := func(text string, at time.Time) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(file, []byte(text), 0o666), os.Chtimes(file, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	then := time.Now().Add(-time.Hour)
+	write("scan", then)
+	source, err := NewSource(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if _, err := OpenCache(dir); !errors.Is(err, ErrNotPrepared) {
+		t.Errorf("an empty folder: %v", err)
+	}
+	p := DefaultPreparation()
+	fingerprint := writeCache(t, dir, p, Scan{ID: "a", Image: v, Labels: l, Sources: []Source{source}}).Fingerprint()
+
+	// The same contents at another time are no change, nor is a scan that was moved away.
+	write("scan", then.Add(time.Minute))
+	if _, err := OpenCache(dir); err != nil {
+		t.Error(err)
+	}
+	write("scam", then.Add(2*time.Minute))
+	if _, err := OpenCache(dir); !errors.Is(err, ErrStale) {
+		t.Errorf("a scan that changed: %v", err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenCache(dir); err != nil {
+		t.Error(err)
+	}
+
+	// A run that changes a case and is killed leaves no cache, but what it has done is kept by the next.
+	write("scan", then)
+	w, err := NewCacheWriter(dir, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !w.Keep("a", "", []string{file}) || w.Keep("a", "test", []string{file}) || w.Keep("b", "", []string{file}) || w.Keep("a", "", nil) {
+		t.Error("keeps the wrong cases")
+	}
+	if _, err := w.Add(Scan{ID: "b", Image: v}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenCache(dir); !errors.Is(err, ErrNotPrepared) {
+		t.Errorf("a half-prepared folder: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cases", "c.vox.1.tmp"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if w, err = NewCacheWriter(dir, p); err != nil {
+		t.Fatal(err)
+	}
+	if !w.Keep("a", "", []string{file}) {
+		t.Error("a finished case is not kept")
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "cases", "*")); len(left) != 2 {
+		t.Errorf("left over: %v", left)
+	}
+	if c, err := OpenCache(dir); err != nil || c.Fingerprint() != fingerprint {
+		t.Errorf("the same cases again: %v", err)
+	}
+	other := p
+	other.Window[1]++
+	if w, err = NewCacheWriter(dir, other); err != nil || w.Keep("a", "", []string{file}) {
+		t.Errorf("keeps a case prepared in another way (%v)", err)
+	}
+
+	// Damage.
+	path := voxelPath(dir, "a")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[5] ^= 1
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c, err := OpenCache(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Verify(); err == nil {
+		t.Error("a flipped bit goes unnoticed")
+	}
+	if err := os.Truncate(path, 100); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenCache(dir); err == nil {
+		t.Error("opened a truncated cache")
+	}
+	if err := os.WriteFile(filepath.Join(dir, manifestName), []byte(`{"version": 1, "cases": [{"id": "../a"}]}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenCache(dir); err == nil {
+		t.Error("opened a manifest that points outside")
+	}
+	for _, id := range []string{"", ".", "../a", "a/b", " a", "a\n"} {
+		if _, err := w.Add(Scan{ID: id, Image: v}); err == nil {
+			t.Errorf("a case called %q", id)
+		}
+	}
+}

@@ -1,0 +1,304 @@
+package volume
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+// CacheWriter prepares cases into a folder. Its methods may be called from any number of goroutines.
+//
+// The voxels of a case are renamed into place, then its record is; the manifest is removed before the first case changes and written by
+// [CacheWriter.Finish]. So a run that is killed leaves finished cases, which the next run keeps, and no cache that could be taken for a whole one.
+type CacheWriter struct {
+	dir         string
+	preparation Preparation
+
+	mutex   sync.Mutex
+	cases   map[string]CaseInfo
+	started bool // the old manifest is gone
+}
+
+// Scan is a case to be prepared.
+type Scan struct {
+	ID, Group string
+	Image     *Volume
+	Labels    *LabelMap // nil: unlabelled
+	Sources   []Source  // the files it came from, to notice when they change
+	Notes     []string  // what was repaired on the way, for the record
+}
+
+// caseRecord is the content of cases/ID.json.
+type caseRecord struct {
+	Version     int         `json:"version"`
+	Preparation Preparation `json:"preparation"`
+	Case        CaseInfo    `json:"case"`
+}
+
+// NewCacheWriter opens a folder to prepare cases into, and makes it where there is none.
+func NewCacheWriter(dir string, p Preparation) (*CacheWriter, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, casesFolder), 0o777); err != nil {
+		return nil, err
+	}
+	leftovers, err := filepath.Glob(filepath.Join(dir, casesFolder, "*.tmp"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range leftovers { // of a run that was killed
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	return &CacheWriter{dir: dir, preparation: p, cases: map[string]CaseInfo{}}, nil
+}
+
+// Keep takes over a case that an earlier run prepared with the same settings from the same files or folders, and reports whether there was one.
+func (w *CacheWriter) Keep(id, group string, paths []string) bool {
+	data, err := os.ReadFile(recordPath(w.dir, id))
+	if err != nil {
+		return false
+	}
+	var r caseRecord
+	if json.Unmarshal(data, &r) != nil || r.Version != cacheVersion || !reflect.DeepEqual(r.Preparation, w.preparation) ||
+		r.Case.ID != id || r.Case.Group != group || r.Case.check() != nil || checkVoxels(w.dir, r.Case) != nil ||
+		!unchanged(r.Case.Sources, paths) {
+		return false
+	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.cases[id] = r.Case
+	return true
+}
+
+// Add prepares a case and writes it.
+func (w *CacheWriter) Add(s Scan) (CaseInfo, error) {
+	info, err := w.add(s)
+	if err != nil {
+		return info, fmt.Errorf("preparing case %s: %w", s.ID, err)
+	}
+	return info, nil
+}
+
+func (w *CacheWriter) add(s Scan) (CaseInfo, error) {
+	if err := checkID(s.ID); err != nil {
+		return CaseInfo{}, err
+	}
+	image, err := w.preparation.Apply(s.Image)
+	if err != nil {
+		return CaseInfo{}, err
+	}
+	info := CaseInfo{
+		ID: s.ID, Group: s.Group, Grid: image.Grid, Spacing: image.Spacing(), Original: s.Image.Grid,
+		HasLabels: s.Labels != nil, Sources: s.Sources, Notes: s.Notes,
+	}
+	var labels []uint16
+	if s.Labels != nil {
+		prepared, err := w.preparation.ApplyLabels(s.Labels, s.Image.Grid)
+		if err != nil {
+			return CaseInfo{}, err
+		}
+		labels = prepared.Labels
+		info.LabelCounts = countLabels(labels)
+		info.LabelNames = prepared.Names
+	}
+	layout := newCaseLayout(info)
+	blocks, body := countBody(image.Int16, info.Shape, layout.blockCount, w.preparation.airThreshold())
+	info.Air = 1 - float64(body)/float64(info.Len())
+	info.Bytes = layout.end
+	if err := info.check(); err != nil {
+		return CaseInfo{}, err
+	}
+
+	if err := w.start(); err != nil {
+		return CaseInfo{}, err
+	}
+	if err := removeIfThere(recordPath(w.dir, s.ID)); err != nil {
+		return CaseInfo{}, err
+	}
+	sum := sha256.New()
+	err = writeFile(voxelPath(w.dir, s.ID), func(f io.Writer) error {
+		out := io.MultiWriter(f, sum)
+		if err := writeInts(out, image.Int16); err != nil {
+			return err
+		}
+		if err := writeLabels(out, labels, layout.labelBytes); err != nil {
+			return err
+		}
+		if err := writeInts(out, blocks); err != nil {
+			return err
+		}
+		for _, sample := range sampleForeground(labels, info.LabelCounts, s.ID) {
+			if err := binary.Write(out, binary.LittleEndian, sample); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return CaseInfo{}, err
+	}
+	info.Checksum = hex.EncodeToString(sum.Sum(nil))
+	if err := writeJSON(recordPath(w.dir, s.ID), caseRecord{cacheVersion, w.preparation, info}); err != nil {
+		return CaseInfo{}, err
+	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.cases[s.ID] = info
+	return info, nil
+}
+
+// Finish writes the manifest of all cases kept and added, and removes what earlier runs left of others. Where nothing changed it touches nothing.
+func (w *CacheWriter) Finish() error {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	m := manifest{Version: cacheVersion, Preparation: w.preparation}
+	for _, id := range slices.Sorted(maps.Keys(w.cases)) {
+		m.Cases = append(m.Cases, w.cases[id])
+	}
+	m.Fingerprint = m.fingerprint()
+	if old, err := readManifest(w.dir); err == nil && reflect.DeepEqual(old, m) {
+		return nil
+	}
+	if err := writeJSON(filepath.Join(w.dir, manifestName), m); err != nil {
+		return fmt.Errorf("writing the manifest of prepared cases: %w", err)
+	}
+	entries, err := os.ReadDir(filepath.Join(w.dir, casesFolder))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		ext := filepath.Ext(e.Name())
+		if _, known := w.cases[strings.TrimSuffix(e.Name(), ext)]; !known && (ext == ".vox" || ext == ".json") {
+			if err := os.Remove(filepath.Join(w.dir, casesFolder, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fingerprint covers what a network can see of the cases, and not where they lay or when.
+func (m manifest) fingerprint() string {
+	h := sha256.New()
+	encode := json.NewEncoder(h) // writing to a hash does not fail, and the types below always encode
+	encode.Encode(m.Version)
+	encode.Encode(m.Preparation)
+	for _, c := range m.Cases {
+		encode.Encode([]any{c.ID, c.Group, c.Grid, c.Original, c.HasLabels, c.LabelCounts, c.Checksum})
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// start removes the manifest of an earlier run, once, before the first case that it describes changes.
+func (w *CacheWriter) start() error {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.started {
+		return nil
+	}
+	w.started = true
+	return removeIfThere(filepath.Join(w.dir, manifestName))
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// checkID refuses names that are no file names on some system, or that would leave the cache's folder.
+func checkID(id string) error {
+	if id == "" || len(id) > 200 || id[0] == '.' || strings.ContainsAny(id, `/\:*?"<>|`) || strings.ContainsFunc(id, unicode.IsControl) || strings.TrimSpace(id) != id {
+		return fmt.Errorf("%q cannot be the name of a case: it must do as a file name", id)
+	}
+	return nil
+}
+
+func countLabels(labels []uint16) map[uint16]int {
+	var table [1 << 16]int
+	for _, label := range labels {
+		table[label]++
+	}
+	counts := map[uint16]int{}
+	for label, n := range table {
+		if label > 0 && n > 0 {
+			counts[uint16(label)] = n
+		}
+	}
+	return counts
+}
+
+// writeFile writes a file through write under a temporary name and renames it into place.
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails after the rename, as it should
+	buffered := bufio.NewWriterSize(f, 1<<20)
+	if err := errors.Join(write(buffered), buffered.Flush(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+func writeJSON(path string, value any) error {
+	data, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(path, func(w io.Writer) error {
+		_, err := w.Write(append(data, '\n'))
+		return err
+	})
+}
+
+// writeInts writes values as little-endian 16-bit integers.
+func writeInts[T int16 | uint16](w io.Writer, values []T) error {
+	buffer := make([]byte, 0, 1<<16)
+	for chunk := range slices.Chunk(values, 1<<15) {
+		buffer = buffer[:0]
+		for _, v := range chunk {
+			buffer = binary.LittleEndian.AppendUint16(buffer, uint16(v))
+		}
+		if _, err := w.Write(buffer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeLabels(w io.Writer, labels []uint16, width int) error {
+	if width == 2 {
+		return writeInts(w, labels)
+	}
+	buffer := make([]byte, 0, 1<<16)
+	for chunk := range slices.Chunk(labels, 1<<16) {
+		buffer = buffer[:0]
+		for _, label := range chunk {
+			buffer = append(buffer, byte(label))
+		}
+		if _, err := w.Write(buffer); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+package volume
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Preparation says what is done to a scan before a network sees it: turn its axes, resample it, clip its values to a window of HU. It can be
+// undone for label maps, so that a prediction lies on the voxels of the scan it was made from.
+type Preparation struct {
+	Axcodes       string     `yaml:"axcodes" json:"axcodes" help:"where the axes of prepared cases grow to"`
+	Spacing       [3]float64 `yaml:"spacing,flow" json:"spacing" help:"voxel size in mm along these axes; 0 keeps the scan's own"`
+	Window        [2]float64 `yaml:"window,flow" json:"window" help:"range of HU that is kept and becomes [-1, 1]"`
+	Interpolation string     `yaml:"interpolation" json:"interpolation" help:"how images are resampled: linear or cubic"`
+	Relabel       string     `yaml:"relabel" json:"relabel,omitempty" help:"labels to merge or drop: 2:1 makes 2 into 1, 3:1,*:0 makes 3 into 1 and all others background"`
+}
+
+// DefaultPreparation is the usual one of pancreas segmentation: RAS, the scan's own spacing, HU from -125 to 275.
+func DefaultPreparation() Preparation {
+	return Preparation{Axcodes: "RAS", Window: [2]float64{-125, 275}, Interpolation: "linear"}
+}
+
+// Check says what is wrong with the settings.
+func (p Preparation) Check() error {
+	if _, _, err := parseAxcodes(p.Axcodes); err != nil {
+		return err
+	}
+	for _, s := range p.Spacing {
+		if !(s >= 0) || math.IsInf(s, 0) {
+			return fmt.Errorf("spacing %v mm: must be positive, or 0 to keep the scan's own", p.Spacing)
+		}
+	}
+	if low, high := p.Window[0], p.Window[1]; !(low < high) || low < math.MinInt16 || high > math.MaxInt16 || low != math.Trunc(low) || high != math.Trunc(high) {
+		return fmt.Errorf("window %v: needs two whole numbers of HU, the lower first", p.Window)
+	}
+	method, err := ParseInterpolation(p.Interpolation)
+	if err != nil {
+		return err
+	}
+	if method == Nearest {
+		return fmt.Errorf("interpolation %s: images are resampled by linear or cubic", p.Interpolation)
+	}
+	_, err = p.relabelling()
+	return err
+}
+
+// Grid returns the grid that a scan on g is prepared to.
+func (p Preparation) Grid(g Grid) (Grid, error) {
+	oriented, err := g.Oriented(p.Axcodes)
+	if err != nil {
+		return Grid{}, err
+	}
+	return oriented.Resampled(p.Spacing)
+}
+
+// Apply prepares a scan: the result holds int16 HU within the window, on [Preparation.Grid].
+func (p Preparation) Apply(v *Volume) (*Volume, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	if err := v.Check(); err != nil {
+		return nil, err
+	}
+	method, err := ParseInterpolation(p.Interpolation)
+	if err != nil {
+		return nil, err
+	}
+	// The window comes first: metal at 3000 HU would otherwise be smeared over its neighbours, and cubic interpolation would ring around it.
+	o, err := v.Window(p.Window[0], p.Window[1])
+	if err != nil {
+		return nil, err
+	}
+	if o, err = o.Orient(p.Axcodes); err != nil {
+		return nil, err
+	}
+	if o, err = o.Resample(p.Spacing, method); err != nil {
+		return nil, err
+	}
+	hu := o.Int16
+	if hu == nil {
+		hu = make([]int16, len(o.Float32))
+		blocks(len(hu), func(from, to int) {
+			for n := from; n < to; n++ {
+				hu[n] = toInt16(o.Float32[n])
+			}
+		})
+	}
+	low, high := int16(p.Window[0]), int16(p.Window[1])
+	blocks(len(hu), func(from, to int) { // cubic interpolation overshoots
+		for n, x := range hu[from:to] {
+			hu[from+n] = min(max(x, low), high)
+		}
+	})
+	return &Volume{Grid: o.Grid, Int16: hu}, nil
+}
+
+// A GeometryError says that an image and its labels do not lie on each other.
+type GeometryError struct{ Image, Labels Grid }
+
+func (e *GeometryError) Error() string {
+	describe := func(g Grid) string {
+		s, p := g.Spacing(), g.World([3]float64{})
+		return fmt.Sprintf("%dx%dx%d voxels of %.4gx%.4gx%.4g mm, %s, from (%.1f, %.1f, %.1f)",
+			g.Shape[0], g.Shape[1], g.Shape[2], s[0], s[1], s[2], g.Axcodes(), p[0], p[1], p[2])
+	}
+	return fmt.Sprintf("image and labels do not fill the same box: the image has %s; the labels have %s", describe(e.Image), describe(e.Labels))
+}
+
+// Match says how labels on grid l lie on an image's grid g: voxel on voxel (exact), on other voxels in the same box, so that they can be resampled,
+// or, with a [GeometryError], elsewhere. Half a voxel of the image is let pass.
+func (g Grid) Match(l Grid) (exact bool, err error) {
+	spacing := g.Spacing()
+	tolerance := min(spacing[0], spacing[1], spacing[2]) / 2
+	switch {
+	case g.Same(l, tolerance):
+		return true, nil
+	case g.SameBox(l, tolerance):
+		return false, nil
+	}
+	return false, &GeometryError{Image: g, Labels: l}
+}
+
+// ApplyLabels prepares the labels of a scan on grid like. They may be sampled in another way than the scan, but must fill the same box: otherwise
+// the error is a [GeometryError].
+func (p Preparation) ApplyLabels(l *LabelMap, like Grid) (*LabelMap, error) {
+	if err := l.Check(); err != nil {
+		return nil, fmt.Errorf("labels: %w", err)
+	}
+	exact, err := like.Match(l.Grid)
+	if err != nil {
+		return nil, err
+	}
+	target, err := p.Grid(like)
+	if err != nil {
+		return nil, err
+	}
+	o := l
+	if exact {
+		// Headers agree up to rounding; the image's counts.
+		o = &LabelMap{Grid: like, Labels: l.Labels, Names: l.Names}
+	}
+	if o, err = o.ResampleTo(target); err != nil {
+		return nil, err
+	}
+	return p.relabel(o)
+}
+
+// Restore puts a label map on the prepared grid back onto the grid of the scan: each voxel gets the label of the prepared voxel that it lies in. Where
+// nothing was resampled, that is exact.
+func (p Preparation) Restore(l *LabelMap, original Grid) (*LabelMap, error) {
+	want, err := p.Grid(original)
+	if err != nil {
+		return nil, err
+	}
+	if l.Shape != want.Shape {
+		return nil, fmt.Errorf("restoring labels: %v voxels, where the scan is prepared to %v", l.Shape, want.Shape)
+	}
+	o := &LabelMap{Grid: want, Labels: l.Labels, Names: l.Names}
+	return o.ResampleTo(original)
+}
+
+// Normalise turns HU, which it first clips to the window, into what a network sees: the window's ends become -1 and 1.
+func (p Preparation) Normalise(dst []float32, hu []int16) {
+	scale, shift := p.scale()
+	low, high := int16(p.Window[0]), int16(p.Window[1])
+	for i, x := range hu {
+		dst[i] = scale*float32(min(max(x, low), high)) + shift
+	}
+}
+
+// Denormalise is the inverse of [Preparation.Normalise] for values within [-1, 1]: pictures are drawn in HU.
+func (p Preparation) Denormalise(x float32) float32 {
+	return float32(p.Window[0]) + (x+1)/2*float32(p.Window[1]-p.Window[0])
+}
+
+// scale returns a and b of x = a*HU + b.
+func (p Preparation) scale() (a, b float32) {
+	low, high := p.Window[0], p.Window[1]
+	return float32(2 / (high - low)), float32(-(high + low) / (high - low))
+}
+
+// air is the HU that stands for what lies outside a scan.
+func (p Preparation) air() int16 { return int16(p.Window[0]) }
+
+// airThreshold is the HU up to which a voxel counts as air. Fat is at -100 and lung at -850.
+func (p Preparation) airThreshold() int16 { return max(int16(p.Window[0]), -500) }
+
+// relabel merges and drops labels as Relabel says. Names go with the labels that keep their number.
+func (p Preparation) relabel(l *LabelMap) (*LabelMap, error) {
+	table, err := p.relabelling()
+	if err != nil || table == nil {
+		return l, err
+	}
+	o := &LabelMap{Grid: l.Grid, Labels: make([]uint16, len(l.Labels)), Names: maps.Clone(l.Names)}
+	blocks(len(o.Labels), func(from, to int) {
+		for n := from; n < to; n++ {
+			o.Labels[n] = table[l.Labels[n]]
+		}
+	})
+	maps.DeleteFunc(o.Names, func(label uint16, _ string) bool { return table[label] != label })
+	return o, nil
+}
+
+// relabelling returns the new number of every label, or nil where none changes.
+func (p Preparation) relabelling() ([]uint16, error) {
+	if p.Relabel == "" {
+		return nil, nil
+	}
+	table := make([]uint16, 1<<16)
+	for label := range table {
+		table[label] = uint16(label)
+	}
+	named := map[string]bool{}
+	for _, rule := range strings.Split(p.Relabel, ",") {
+		from, to, found := strings.Cut(strings.TrimSpace(rule), ":")
+		target, err := strconv.ParseUint(to, 10, 16)
+		if !found || err != nil || named[from] {
+			return nil, fmt.Errorf("relabel %q: %q is not of the form 2:1, with each label once", p.Relabel, rule)
+		}
+		named[from] = true
+		if from == "*" {
+			continue
+		}
+		label, err := strconv.ParseUint(from, 10, 16)
+		if err != nil || label == 0 {
+			return nil, fmt.Errorf("relabel %q: %q is not a label", p.Relabel, from)
+		}
+		table[label] = uint16(target)
+	}
+	for _, rule := range strings.Split(p.Relabel, ",") {
+		from, to, _ := strings.Cut(strings.TrimSpace(rule), ":")
+		if from != "*" {
+			continue
+		}
+		target, _ := strconv.ParseUint(to, 10, 16) // parsed above
+		for label := 1; label < len(table); label++ {
+			if !named[strconv.Itoa(label)] {
+				table[label] = uint16(target)
+			}
+		}
+	}
+	return table, nil
+}
