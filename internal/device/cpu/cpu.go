@@ -19,8 +19,9 @@ import (
 
 // CPU implements [device.Device].
 type CPU struct {
-	opt  Options
-	pool *pool
+	opt     Options
+	pool    *pool
+	kernels *kernels
 }
 
 // Options of a CPU device. The zero value uses every core and the best instructions that the machine has.
@@ -41,7 +42,11 @@ func New(o Options) (*CPU, error) {
 	default:
 		return nil, fmt.Errorf("convolution algorithm %q: want auto or direct", o.Conv)
 	}
-	return &CPU{opt: o, pool: newPool(o.Threads)}, nil
+	ks, err := chooseKernels()
+	if err != nil {
+		return nil, err
+	}
+	return &CPU{opt: o, pool: newPool(o.Threads), kernels: ks}, nil
 }
 
 // Close stops the worker goroutines. The device must not be used afterwards.

@@ -1,0 +1,84 @@
+package cpu
+
+// The two matrix products that every convolution of this package is made of. Both work on 16-channel vectors and take offsets and strides in float32
+// elements, so that neither activations nor weights have to be moved before they are multiplied.
+//
+//	forward and data gradient: outputs (rows x channels) from broadcast inputs and packed weights      [kernels.product]
+//	weight gradient: weights (channels x channels) summed over voxels, images or tiles                 [kernels.outer]
+
+// A term is one matrix product in a sum of products: where its two factors start.
+type term struct{ a, b int }
+
+// A productFunc computes a fixed number of rows (R) and vectors (V, 1 or 2), count times over, each time R rows further on:
+//
+//	for m := range count * R {
+//		for v := range V {
+//			var sum [16]float32
+//			for _, t := range terms[:nterms] {
+//				for i := range k {
+//					sum += a[t.a+m*as+i] * b[t.b+i*bs+16*v:][:16]
+//				}
+//			}
+//			c[m*cs+v*cv:][:16] = sum // or += where add
+//		}
+//	}
+type productFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, cs, cv, count int, add bool)
+
+// An outerFunc computes a fixed number of rows (R) and vectors (V, 1 or 2):
+//
+//	for m := range R {
+//		for v := range V {
+//			var sum [16]float32
+//			for i := range k {
+//				sum += a[i*as+m] * b[i*bs+v*bv:][:16]
+//			}
+//			c[m*cs+16*v:][:16] = sum // or += where add
+//		}
+//	}
+type outerFunc func(a, b, c *float32, k, as, bs, bv, cs int, add bool)
+
+const (
+	maxRows      = 12 // rows of a product kernel: 12 x 2 accumulators leave registers for the weights
+	maxOuterRows = 8  // rows of an outer kernel: half a block of channels
+)
+
+// kernels is the table of one instruction set. An entry may be nil: then the largest smaller one is used as often as it takes.
+type kernels struct {
+	name    string
+	product [3][maxRows + 1]productFunc    // [vectors][rows]
+	outer   [3][maxOuterRows + 1]outerFunc // [vectors][rows]
+	rows    int                            // product kernels exist up to this number of rows
+	vectors int                            // and up to this number of vectors
+}
+
+// rowsProduct runs product kernels over any number of rows, split as evenly as they go.
+func (ks *kernels) rowsProduct(rows, vectors int, a, b, c []float32, terms []term, k, as, bs, cs, cv int, add bool) {
+	if vectors > ks.vectors {
+		for v := range vectors {
+			ks.rowsProduct(rows, 1, a, b[v*block:], c[v*cv:], terms, k, as, bs, cs, cv, add)
+		}
+		return
+	}
+	chunks := (rows + ks.rows - 1) / ks.rows
+	small, larger := rows/chunks, rows%chunks
+	if larger > 0 {
+		ks.product[vectors][small+1](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, cs, cv, larger, add)
+	}
+	if chunks > larger {
+		m := larger * (small + 1)
+		ks.product[vectors][small](&a[m*as], &b[0], &c[m*cs], &terms[0], len(terms), k, as, bs, cs, cv, chunks-larger, add)
+	}
+}
+
+// rowsOuter runs outer kernels over any number of rows.
+func (ks *kernels) rowsOuter(rows, vectors int, a, b, c []float32, k, as, bs, bv, cs int, add bool) {
+	if vectors > ks.vectors {
+		for v := range vectors {
+			ks.rowsOuter(rows, 1, a, b[v*bv:], c[v*block:], k, as, bs, bv, cs, add)
+		}
+		return
+	}
+	for m := 0; m < rows; m += maxOuterRows {
+		ks.outer[vectors][min(maxOuterRows, rows-m)](&a[m], &b[0], &c[m*cs], k, as, bs, bv, cs, add)
+	}
+}
