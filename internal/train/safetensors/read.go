@@ -74,7 +74,7 @@ func (f *File) Read(name string) ([]float32, error) {
 		return nil, fmt.Errorf("there is no tensor %q", name)
 	}
 	raw := make([]byte, e.Offsets[1]-e.Offsets[0])
-	if _, err := f.data.ReadAt(raw, f.start+e.Offsets[0]); err != nil && !(err == io.EOF && len(raw) == 0) {
+	if _, err := io.ReadFull(io.NewSectionReader(f.data, f.start+e.Offsets[0], int64(len(raw))), raw); err != nil {
 		return nil, fmt.Errorf("reading tensor %q: %w", name, err)
 	}
 	values := make([]float32, int64(len(raw))/sizes[e.Dtype])
@@ -99,7 +99,7 @@ func parse(data io.ReaderAt, size int64) (*File, error) {
 	if size < 8 {
 		return nil, FormatError(fmt.Sprintf("%d bytes are too few for a header", size))
 	}
-	if _, err := data.ReadAt(prefix[:], 0); err != nil {
+	if _, err := io.ReadFull(io.NewSectionReader(data, 0, 8), prefix[:]); err != nil {
 		return nil, err
 	}
 	length := binary.LittleEndian.Uint64(prefix[:])
@@ -107,7 +107,7 @@ func parse(data io.ReaderAt, size int64) (*File, error) {
 		return nil, FormatError(fmt.Sprintf("a header of %d bytes in a file of %d", length, size))
 	}
 	header := make([]byte, length)
-	if _, err := data.ReadAt(header, 8); err != nil {
+	if _, err := io.ReadFull(io.NewSectionReader(data, 8, int64(length)), header); err != nil {
 		return nil, err
 	}
 	f := &File{Metadata: map[string]string{}, data: data, start: 8 + int64(length), tensors: map[string]entry{}}

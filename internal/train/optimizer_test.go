@@ -1,0 +1,139 @@
+package train
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+)
+
+// TestSGDFollowsPyTorch holds twelve steps, with schedule, warm-up, clipping, momentum and decay, against torch.optim.SGD on the same gradients.
+func TestSGDFollowsPyTorch(t *testing.T) {
+	data, err := os.ReadFile("../../testdata/train_sgd.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Options struct {
+			Steps       int
+			LR          float64
+			Momentum    float64
+			WeightDecay float64 `json:"weight_decay"`
+			Clip        float64
+			Schedule    string
+			Warmup      int
+			StepSize    int `json:"step_size"`
+			Gamma       float64
+			Power       float64
+		}
+		Start            [][]float32
+		Gradients, After [][][]float32
+		Norms, Rates     []float64
+	}
+	if err := json.Unmarshal(data, &cases); err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) == 0 {
+		t.Fatal("the golden file holds no case")
+	}
+	for _, c := range cases {
+		o := Options{
+			Steps: c.Options.Steps, LR: c.Options.LR, Momentum: c.Options.Momentum, WeightDecay: c.Options.WeightDecay, Clip: c.Options.Clip,
+			Schedule: c.Options.Schedule, Warmup: c.Options.Warmup, StepSize: c.Options.StepSize, Gamma: c.Options.Gamma, Power: c.Options.Power,
+		}
+		m := newModel(t, 3)
+		names := []string{"encoder.a", "encoder.b"}
+		for i, name := range names {
+			if err := m.Write(name, c.Start[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := newSGD(m, o, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for step, gradients := range c.Gradients {
+			for i, name := range names {
+				if err := m.dev.UploadPlain(m.gradients, m.offsets[name], gradients[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			norm, err := s.gradNorm()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.update(step, norm); err != nil {
+				t.Fatal(err)
+			}
+			// Both sides compute in float32: a handful of roundings a step, 6e-8 each, over twelve steps.
+			if math.Abs(norm-c.Norms[step]) > 1e-5 {
+				t.Fatalf("%s step %d: gradient norm %v, want %v", o.Schedule, step, norm, c.Norms[step])
+			}
+			if r := o.Rate(step); math.Abs(r-c.Rates[step]) > 1e-9 {
+				t.Fatalf("%s step %d: rate %v, want %v", o.Schedule, step, r, c.Rates[step])
+			}
+			for i, name := range names {
+				got, err := m.Read(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for j := range got {
+					if want := c.After[step][i][j]; math.Abs(float64(got[j]-want)) > 1e-5 {
+						t.Fatalf("%s step %d: %s[%d] is %v, want %v", o.Schedule, step, name, j, got[j], want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestGroupsHaveTheirOwnRate(t *testing.T) {
+	m := newModel(t, 3)
+	frozenThenHalf := func(step int) float64 {
+		if step == 0 {
+			return 0
+		}
+		return 0.5
+	}
+	s, err := newSGD(m, Options{Steps: 2, LR: 1, Schedule: "constant"}, []Group{{"encoder.", frozenThenHalf}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.spans) != 2 {
+		t.Fatalf("%d spans, want the encoder and the head", len(s.spans))
+	}
+	ones := make([]float32, 64)
+	for i := range ones {
+		ones[i] = 1
+	}
+	if err := m.dev.UploadPlain(m.gradients, 0, ones); err != nil {
+		t.Fatal(err)
+	}
+	for step, moved := range []map[string]float32{{"encoder.a": 0, "encoder.b": 0, "head": 1}, {"encoder.a": 0.5, "encoder.b": 0.5, "head": 1}} {
+		before := m.snapshot(t)
+		if err := s.update(step, 8); err != nil {
+			t.Fatal(err)
+		}
+		after := m.snapshot(t)
+		for name, want := range moved {
+			if d := before[name][0] - after[name][0]; math.Abs(float64(d-want)) > 1e-6 {
+				t.Errorf("step %d: %s moved by %v, want %v", step, name, d, want)
+			}
+		}
+	}
+}
+
+func TestOptionsCheck(t *testing.T) {
+	if err := DefaultOptions().Check(); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*Options){
+		"schedule": func(o *Options) { o.Schedule = "polynomial" }, "rate": func(o *Options) { o.LR = math.NaN() }, "clip": func(o *Options) { o.Clip = -1 },
+		"infinity": func(o *Options) { o.Momentum = math.Inf(1) }, "step size": func(o *Options) { o.Schedule, o.StepSize = "step", 0 },
+	} {
+		o := DefaultOptions()
+		if change(&o); o.Check() == nil {
+			t.Errorf("%s: passed", name)
+		}
+	}
+}
