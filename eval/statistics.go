@@ -1,0 +1,157 @@
+package eval
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Spread is what a set of values comes down to. Mean and SD are taken over the finite ones; SD is the sample's (n-1), NaN for a single value.
+type Spread struct {
+	Mean, SD  float64
+	N         int // finite values
+	Infinite  int // labels missed or invented, whose distance is not defined
+	Undefined int // NaN: nothing to measure
+}
+
+// Summarise takes the mean and the standard deviation of the finite values and counts the rest.
+func Summarise(values []float64) Spread {
+	var s Spread
+	for _, v := range values {
+		switch {
+		case math.IsNaN(v):
+			s.Undefined++
+		case math.IsInf(v, 0):
+			s.Infinite++
+		default:
+			s.N++
+			s.Mean += v
+		}
+	}
+	s.Mean /= float64(s.N) // 0/0 is NaN: no mean
+	var squares float64
+	for _, v := range values {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			squares += sq(v - s.Mean)
+		}
+	}
+	s.SD = math.NaN()
+	if s.N > 1 {
+		s.SD = math.Sqrt(squares / float64(s.N-1))
+	}
+	return s
+}
+
+// Quantile is the q-quantile of sorted values, interpolated linearly between neighbours as numpy does; NaN of none.
+func Quantile(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	at := q * float64(len(sorted)-1)
+	below := int(at)
+	if below >= len(sorted)-1 {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[below] + (at-float64(below))*(sorted[below+1]-sorted[below])
+}
+
+// Bootstrap is the percentile interval of the mean at a level such as 0.95, from the means of resamples drawn with replacement. The same seed
+// gives the same interval. Values that are not finite are left out; the interval of none is NaN.
+func Bootstrap(values []float64, level float64, resamples int, seed uint64) (lo, hi float64) {
+	values = slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+	if len(values) == 0 || resamples < 1 {
+		return math.NaN(), math.NaN()
+	}
+	r := rand.New(rand.NewPCG(seed, 0x626f6f7473747261))
+	means := make([]float64, resamples)
+	for n := range means {
+		for range values {
+			means[n] += values[r.IntN(len(values))]
+		}
+		means[n] /= float64(len(values))
+	}
+	slices.Sort(means)
+	return Quantile(means, (1-level)/2), Quantile(means, (1+level)/2)
+}
+
+// Test is the outcome of a paired test.
+type Test struct {
+	Statistic float64 // the smaller of the two sums of ranks
+	P         float64 // two-sided; NaN where there is no difference to test
+	Pairs     int     // that differ
+	Exact     bool
+}
+
+// Wilcoxon is the two-sided signed-rank test of paired values. Pairs without a difference are left out. P is exact up to 50 pairs where there
+// are neither zeros nor ties among the differences, and the normal approximation, corrected for ties but not for continuity, otherwise: what
+// scipy.stats.wilcoxon does since version 1.13. Pairs of which one is not finite are left out, too.
+func Wilcoxon(a, b []float64) (Test, error) {
+	if len(a) != len(b) {
+		return Test{}, fmt.Errorf("a paired test needs as many values on both sides, not %d and %d", len(a), len(b))
+	}
+	var d []float64
+	zeros := false
+	for n := range a {
+		switch x := a[n] - b[n]; {
+		case math.IsNaN(x) || math.IsInf(x, 0):
+		case x == 0:
+			zeros = true
+		default:
+			d = append(d, x)
+		}
+	}
+	n := len(d)
+	if n == 0 {
+		return Test{P: math.NaN()}, nil
+	}
+	slices.SortFunc(d, func(x, y float64) int {
+		switch x, y = math.Abs(x), math.Abs(y); {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+	var plus, minus, tie float64 // sums of ranks; sum of t^3 - t over groups of t equal differences
+	for start := 0; start < n; {
+		end := start
+		for end < n && math.Abs(d[end]) == math.Abs(d[start]) {
+			end++
+		}
+		rank := float64(start+1+end) / 2 // the mean of start+1 .. end
+		for _, x := range d[start:end] {
+			if x > 0 {
+				plus += rank
+			} else {
+				minus += rank
+			}
+		}
+		t := float64(end - start)
+		tie += t * (t*t - 1)
+		start = end
+	}
+	t := Test{Statistic: min(plus, minus), Pairs: n, Exact: n <= 50 && tie == 0 && !zeros}
+	if t.Exact {
+		t.P = min(1, 2*signedRankBelow(n, int(t.Statistic)))
+		return t, nil
+	}
+	count := float64(n)
+	variance := (count*(count+1)*(2*count+1) - tie/2) / 24
+	z := (t.Statistic - count*(count+1)/4) / math.Sqrt(variance)
+	t.P = math.Erfc(math.Abs(z) / math.Sqrt2)
+	return t, nil
+}
+
+// signedRankBelow is the probability that the sum of the positive ranks among 1..n is at most w when every sign is a fair coin.
+func signedRankBelow(n, w int) float64 {
+	ways := make([]float64, n*(n+1)/2+1) // of getting each sum; exact in a float64 up to n = 50
+	ways[0] = 1
+	for rank := 1; rank <= n; rank++ {
+		for s := len(ways) - 1; s >= rank; s-- {
+			ways[s] += ways[s-rank]
+		}
+	}
+	return sum(ways[:w+1]) / math.Pow(2, float64(n))
+}
