@@ -79,8 +79,8 @@ func newModel(t testing.TB, headSize int) *model {
 func (m *model) Device() device.Device          { return m.dev }
 func (m *model) Names() []string                { return m.names }
 func (m *model) Shape(name string) device.Shape { return m.shapes[name] }
-func (m *model) Values() device.Buffer          { return m.values }
-func (m *model) Gradients() device.Buffer       { return m.gradients }
+func (m *model) Values() (device.Buffer, error) { return m.values, nil }
+func (m *model) Grads() (device.Buffer, error)  { return m.gradients, nil }
 func (m *model) Range(name string) (offset, n int, ok bool) {
 	offset, ok = m.offsets[name]
 	return offset, m.shapes[name].Elements(), ok

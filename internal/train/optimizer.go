@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -15,7 +16,8 @@ import (
 // where clip scales the gradient so that its norm over all parameters is at most Options.Clip.
 type sgd struct {
 	options  Options
-	params   Params
+	dev      device.Device
+	grads    device.Buffer
 	velocity device.Buffer
 	squares  device.Kernel
 	sum      device.Buffer
@@ -25,46 +27,57 @@ type sgd struct {
 
 // A span is a stretch of the flat buffers with one learning rate.
 type span struct {
-	offset, n                     int
-	group                         int // in the list of groups; -1: none
-	factor                        func(step int) float64
-	kernel                        device.Kernel
-	hyper                         device.Buffer
-	values, velocities, gradients device.Buffer
+	offset, n               int
+	group                   int // in the list of groups; -1: none
+	factor                  func(step int) float64
+	kernel                  device.Kernel
+	hyper                   device.Buffer
+	values, velocity, grads device.Buffer
 }
 
 func newSGD(params Params, o Options, groups []Group) (*sgd, error) {
-	dev := params.Device()
-	s := &sgd{options: o, params: params, spans: spans(params, groups)}
+	s := &sgd{options: o, dev: params.Device(), spans: spans(params, groups)}
 	if len(s.spans) == 0 {
-		return nil, fmt.Errorf("the model has no parameters")
+		return nil, errors.New("the model has no parameters")
 	}
-	var err error
-	if s.velocity, err = dev.Alloc(params.Values().Len()); err != nil {
+	if err := s.prepare(params); err != nil {
 		return nil, fmt.Errorf("optimiser: %w", err)
 	}
-	if s.sum, err = dev.Alloc(1); err != nil {
-		return nil, fmt.Errorf("optimiser: %w", err)
+	return s, nil
+}
+
+// prepare takes memory and makes the kernels.
+func (s *sgd) prepare(params Params) error {
+	values, err := params.Values()
+	if err != nil {
+		return err
 	}
-	if s.squares, err = dev.SumSquares(params.Gradients().Len()); err != nil {
-		return nil, fmt.Errorf("optimiser: %w", err)
+	if s.grads, err = params.Grads(); err != nil {
+		return err
+	}
+	if s.velocity, err = s.dev.Alloc(values.Len()); err != nil {
+		return err
+	}
+	if s.sum, err = s.dev.Alloc(1); err != nil {
+		return err
+	}
+	if s.squares, err = s.dev.SumSquares(s.grads.Len()); err != nil {
+		return err
 	}
 	scratch := s.squares.Scratch()
 	for i := range s.spans {
 		p := &s.spans[i]
-		if p.kernel, err = dev.SGD(p.n); err != nil {
-			return nil, fmt.Errorf("optimiser: %w", err)
+		if p.kernel, err = s.dev.SGD(p.n); err != nil {
+			return err
 		}
-		if p.hyper, err = dev.Alloc(4); err != nil {
-			return nil, fmt.Errorf("optimiser: %w", err)
+		if p.hyper, err = s.dev.Alloc(4); err != nil {
+			return err
 		}
-		p.values, p.velocities, p.gradients = dev.View(params.Values(), p.offset, p.n), dev.View(s.velocity, p.offset, p.n), dev.View(params.Gradients(), p.offset, p.n)
+		p.values, p.velocity, p.grads = s.dev.View(values, p.offset, p.n), s.dev.View(s.velocity, p.offset, p.n), s.dev.View(s.grads, p.offset, p.n)
 		scratch = max(scratch, p.kernel.Scratch())
 	}
-	if s.scratch, err = dev.Alloc(scratch); err != nil {
-		return nil, fmt.Errorf("optimiser: %w", err)
-	}
-	return s, nil
+	s.scratch, err = s.dev.Alloc(scratch)
+	return err
 }
 
 // spans joins parameters that lie side by side and belong to the same group.
@@ -93,10 +106,9 @@ func spans(params Params, groups []Group) []span {
 
 // gradNorm is the Euclidean norm of the gradient of all parameters together.
 func (s *sgd) gradNorm() (float64, error) {
-	dev := s.params.Device()
-	s.squares.Run([]device.Buffer{s.sum}, []device.Buffer{s.params.Gradients()}, s.scratch)
+	s.squares.Run([]device.Buffer{s.sum}, []device.Buffer{s.grads}, s.scratch)
 	var sum [1]float32
-	if err := dev.DownloadPlain(sum[:], s.sum, 0); err != nil {
+	if err := s.dev.DownloadPlain(sum[:], s.sum, 0); err != nil {
 		return 0, err
 	}
 	return math.Sqrt(float64(sum[0])), nil
@@ -104,7 +116,7 @@ func (s *sgd) gradNorm() (float64, error) {
 
 // update takes the step, given the norm of its gradient.
 func (s *sgd) update(step int, norm float64) error {
-	dev, o := s.params.Device(), s.options
+	o := s.options
 	clip := 1.0
 	if o.Clip > 0 {
 		clip = min(1, o.Clip/(norm+1e-6)) // PyTorch's clip_grad_norm_
@@ -115,10 +127,10 @@ func (s *sgd) update(step int, norm float64) error {
 			continue
 		}
 		hyper := []float32{float32(o.Rate(step) * factor), float32(o.Momentum), float32(o.WeightDecay), float32(clip)}
-		if err := dev.UploadPlain(p.hyper, 0, hyper); err != nil {
+		if err := s.dev.UploadPlain(p.hyper, 0, hyper); err != nil {
 			return err
 		}
-		p.kernel.Run([]device.Buffer{p.values, p.velocities}, []device.Buffer{p.gradients, p.hyper}, s.scratch)
+		p.kernel.Run([]device.Buffer{p.values, p.velocity}, []device.Buffer{p.grads, p.hyper}, s.scratch)
 	}
 	return nil
 }

@@ -24,9 +24,9 @@ type Params interface {
 	Read(name string) ([]float32, error)
 	Write(name string, values []float32) error
 
-	// Values and Gradients are the trained parameters and their gradients, flat: the same parameter lies at the same place in both.
-	Values() device.Buffer
-	Gradients() device.Buffer
+	// Values and Grads are the trained parameters and their gradients, flat: the same parameter lies at the same place in both.
+	Values() (device.Buffer, error)
+	Grads() (device.Buffer, error)
 	// Range says where a parameter lies in the flat buffers; ok is false for a state, which is saved but not trained.
 	Range(name string) (offset, n int, ok bool)
 }
