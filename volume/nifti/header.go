@@ -1,0 +1,331 @@
+package nifti
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	gonii "github.com/okieraised/gonii/pkg/nifti"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// Header says what a file holds.
+type Header struct {
+	volume.Grid           // of one volume
+	Path        string    // of the header, as it was given
+	Version     int       // 1 or 2
+	Dims        []int     // as nibabel's shape: all extents, those of time and the like included
+	Volumes     int       // how many the file holds
+	Datatype    string    // numpy's name: int16, uint8, float32, ...
+	Slope       float64   // a voxel's value is Slope * stored + Intercept
+	Intercept   float64   //
+	AffineFrom  string    // "sform", "qform" or "voxel sizes"
+	Problems    []string  // what is odd, but does not keep the file from being read
+	image       string    // path of the file with the voxels
+	offset      int64     // of the first voxel in it
+	datatype    int32     // NIfTI's code
+	size        int       // bytes a voxel
+	order       byteOrder // of header and voxels
+}
+
+type byteOrder interface {
+	binary.ByteOrder
+	String() string
+}
+
+// datatypes that are read: NIfTI's code, numpy's name, bytes.
+var datatypes = map[int32]struct {
+	name string
+	size int
+}{
+	gonii.DT_UINT8: {"uint8", 1}, gonii.DT_INT8: {"int8", 1}, gonii.DT_UINT16: {"uint16", 2}, gonii.DT_INT16: {"int16", 2},
+	gonii.DT_UINT32: {"uint32", 4}, gonii.DT_INT32: {"int32", 4}, gonii.DT_UINT64: {"uint64", 8}, gonii.DT_INT64: {"int64", 8},
+	gonii.DT_FLOAT32: {"float32", 4}, gonii.DT_FLOAT64: {"float64", 8},
+}
+
+// refused datatypes: correct, but no scans.
+var refused = map[int32]string{
+	gonii.DT_BINARY: "single bits", gonii.DT_COMPLEX64: "complex numbers", gonii.DT_COMPLEX128: "complex numbers",
+	gonii.DT_COMPLEX256: "complex numbers", gonii.DT_FLOAT128: "128-bit floats", gonii.DT_RGB24: "colours (RGB)", gonii.DT_RGBA32: "colours (RGBA)",
+}
+
+// ReadHeader reads a file's header and checks it, against the file's length too where that tells something. Errors are those of [Read].
+func ReadHeader(path string) (*Header, error) {
+	header, image, err := pair(path)
+	if err != nil {
+		return nil, err
+	}
+	raw, size, err := head(header, gonii.NII2HeaderSize)
+	if err != nil {
+		return nil, err
+	}
+	h, err := parse(raw, header, image)
+	if err != nil {
+		return nil, err
+	}
+	if h.image != header {
+		if raw, size, err = head(h.image, 2); err != nil {
+			return nil, err
+		}
+	}
+	if want := h.offset + h.bytes()*int64(h.Volumes); want > size {
+		return nil, &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("is truncated or its header is wrong: %v voxels of %s need %d bytes, the file can hold %d at most",
+			h.Dims, h.Datatype, want, size)}
+	}
+	return h, nil
+}
+
+// bytes that the voxels of one volume take in the file.
+func (h *Header) bytes() int64 { return int64(h.Len()) * int64(h.size) }
+
+// choose turns the user's choice (1 for the first, 0 for none) into the index of the volume.
+func (h *Header) choose(k int) (int, error) {
+	switch {
+	case k == 0 && h.Volumes > 1:
+		return 0, &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf("holds %d volumes (shape %v): choose one with --volume", h.Volumes, h.Dims)}
+	case k < 0 || k > h.Volumes:
+		return 0, &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf("has no volume %d: it holds %d", k, h.Volumes)}
+	}
+	return max(k-1, 0), nil
+}
+
+// wholeNumbers says whether every value is one, after scaling.
+func (h *Header) wholeNumbers() bool {
+	return h.datatype != gonii.DT_FLOAT32 && h.datatype != gonii.DT_FLOAT64 &&
+		h.Slope == math.Trunc(h.Slope) && h.Intercept == math.Trunc(h.Intercept)
+}
+
+// fields are those of both versions that matter here.
+type fields struct {
+	magic            string
+	datatype, bitpix int32
+	dim              [8]int64
+	pixdim           [8]float64
+	offset           float64
+	slope, inter     float64
+	qform, sform     int32
+	quaternion       [3]float64
+	qoffset          [3]float64
+	srow             [3][4]float64
+	units            int32
+}
+
+// parse reads the bytes of a header. Image is the other half of the pair, or the header's own path.
+func parse(raw []byte, path, image string) (*Header, error) {
+	bad := func(format string, args ...any) error {
+		return &volume.FormatError{Path: path, Problem: fmt.Sprintf(format, args...)}
+	}
+	if len(raw) == 0 {
+		return nil, bad("is empty")
+	}
+	if len(raw) < 4 {
+		return nil, bad("is too short for a NIfTI file: %d bytes", len(raw))
+	}
+	h := &Header{Path: path, image: image}
+	for _, order := range []byteOrder{binary.LittleEndian, binary.BigEndian} {
+		switch order.Uint32(raw) {
+		case gonii.NII1HeaderSize:
+			h.Version, h.order = 1, order
+		case gonii.NII2HeaderSize:
+			h.Version, h.order = 2, order
+		}
+	}
+	var f fields
+	var err error
+	switch h.Version {
+	case 1:
+		f, err = parse1(raw, h.order)
+	case 2:
+		f, err = parse2(raw, h.order)
+	default:
+		return nil, bad("is not a NIfTI file")
+	}
+	if err != nil {
+		return nil, bad("is truncated: its header has %d bytes", len(raw))
+	}
+	want := map[string]bool{fmt.Sprintf("n+%d", h.Version): true, fmt.Sprintf("ni%d", h.Version): true}
+	switch {
+	case h.Version == 1 && strings.Trim(f.magic, "\x00") == "":
+		return nil, &volume.UnsupportedError{Path: path, Problem: "is in the Analyze 7.5 format, the forerunner of NIfTI, which does not say how the patient lies: convert it"}
+	case !want[f.magic]:
+		return nil, bad("has the magic string %q, which is not NIfTI-%d's", f.magic, h.Version)
+	case f.magic[1] == 'i' && image == path:
+		return nil, bad("is the header of a pair (magic %q), but there is no image file to it", f.magic)
+	case f.magic[1] == '+' && image != path:
+		return nil, bad("says that it is a single file (magic %q), but has the name of a pair's header", f.magic)
+	}
+
+	if f.dim[0] < 1 || f.dim[0] > 7 {
+		return nil, bad("has %d dimensions: dim[0] must be 1 to 7", f.dim[0])
+	}
+	h.Shape, h.Volumes = [3]int{1, 1, 1}, 1
+	for a := 1; a <= int(f.dim[0]); a++ {
+		n := f.dim[a]
+		if n < 1 || n > volume.MaxVoxels {
+			return nil, bad("has an extent of %d in dimension %d", n, a)
+		}
+		h.Dims = append(h.Dims, int(n))
+		if a <= 3 {
+			h.Shape[a-1] = int(n)
+		} else if int64(h.Volumes) > volume.MaxVoxels/n {
+			return nil, bad("has absurd extents: %v", f.dim[1:])
+		} else {
+			h.Volumes *= int(n)
+		}
+	}
+
+	h.datatype = f.datatype
+	if what, ok := refused[h.datatype]; ok {
+		return nil, &volume.UnsupportedError{Path: path, Problem: "holds " + what + " (NIfTI data type " + fmt.Sprint(h.datatype) + "), not a scan"}
+	}
+	t, ok := datatypes[h.datatype]
+	if !ok {
+		return nil, bad("has the data type %d, which NIfTI does not know", h.datatype)
+	}
+	h.Datatype, h.size = t.name, t.size
+	if f.bitpix != int32(8*h.size) {
+		h.Problems = append(h.Problems, fmt.Sprintf("bitpix is %d, %s has %d: ignored", f.bitpix, h.Datatype, 8*h.size))
+	}
+
+	least := int64(0) // of the offset, in a single file: the header and the flags of its extensions
+	if image == path {
+		least = map[int]int64{1: gonii.NII1HeaderSize + 4, 2: gonii.NII2HeaderSize + 4}[h.Version]
+	}
+	if f.offset == 0 {
+		f.offset = float64(least)
+	}
+	if !(f.offset >= float64(least) && f.offset < 1<<40) || f.offset != math.Trunc(f.offset) {
+		return nil, bad("has its voxels at byte %g (vox_offset), which cannot be", f.offset)
+	}
+	h.offset = int64(f.offset)
+
+	h.Slope, h.Intercept = f.slope, f.inter
+	if h.Slope == 0 || math.IsNaN(h.Slope) || math.IsInf(h.Slope, 0) {
+		h.Slope, h.Intercept = 1, 0 // the standard's way, and nibabel's, to say: not scaled
+	}
+	if math.IsNaN(h.Intercept) || math.IsInf(h.Intercept, 0) {
+		return nil, bad("has the intercept %g (scl_inter)", h.Intercept)
+	}
+
+	h.Affine, h.AffineFrom, err = f.affine()
+	if err != nil {
+		return nil, &volume.FormatError{Path: path, Problem: h.AffineFrom, Err: err}
+	}
+	if err := h.Grid.Check(); err != nil {
+		return nil, &volume.FormatError{Path: path, Problem: h.AffineFrom, Err: err}
+	}
+	h.describe(f)
+	return h, nil
+}
+
+// describe notes what is odd about the geometry.
+func (h *Header) describe(f fields) {
+	if h.AffineFrom == "voxel sizes" {
+		h.Problems = append(h.Problems, "neither sform nor qform has a code: where the patient's left is, is a guess")
+	}
+	if unit := f.units & 7; unit == 1 || unit == 3 {
+		h.Problems = append(h.Problems, fmt.Sprintf("the unit of length is %s: taken for mm, as other readers do", map[int32]string{1: "metre", 3: "micrometre"}[unit]))
+	}
+	if shear := h.Affine.Shear(); shear > 1e-3 {
+		h.Problems = append(h.Problems, fmt.Sprintf("the axes are sheared: two of them are %.2f degrees apart", math.Acos(shear)*180/math.Pi))
+	}
+	sp := h.Spacing()
+	for a := range 3 {
+		if p := math.Abs(f.pixdim[a+1]); a < int(f.dim[0]) && math.Abs(p-sp[a]) > 1e-2*sp[a] {
+			h.Problems = append(h.Problems, fmt.Sprintf("pixdim says %.4g mm along %c, the %s %.4g", p, "ijk"[a], h.AffineFrom, sp[a]))
+		}
+	}
+}
+
+func parse1(raw []byte, order binary.ByteOrder) (fields, error) {
+	var r gonii.Nii1Header
+	if err := binary.Read(bytes.NewReader(raw), order, &r); err != nil {
+		return fields{}, err
+	}
+	f := fields{
+		magic: strings.TrimRight(string(r.Magic[:]), "\x00"), datatype: int32(uint16(r.Datatype)), bitpix: int32(r.Bitpix),
+		offset: float64(r.VoxOffset), slope: float64(r.SclSlope), inter: float64(r.SclInter), qform: int32(r.QformCode), sform: int32(r.SformCode),
+		quaternion: [3]float64{float64(r.QuaternB), float64(r.QuaternC), float64(r.QuaternD)},
+		qoffset:    [3]float64{float64(r.QoffsetX), float64(r.QoffsetY), float64(r.QoffsetZ)}, units: int32(r.XyztUnits),
+	}
+	for n := range 8 {
+		f.dim[n], f.pixdim[n] = int64(r.Dim[n]), float64(r.Pixdim[n])
+	}
+	for n := range 4 {
+		f.srow[0][n], f.srow[1][n], f.srow[2][n] = float64(r.SrowX[n]), float64(r.SrowY[n]), float64(r.SrowZ[n])
+	}
+	return f, nil
+}
+
+func parse2(raw []byte, order binary.ByteOrder) (fields, error) {
+	var r gonii.Nii2Header
+	if err := binary.Read(bytes.NewReader(raw), order, &r); err != nil {
+		return fields{}, err
+	}
+	f := fields{
+		magic: strings.TrimRight(string(r.Magic[:4]), "\x00"), datatype: int32(uint16(r.Datatype)), bitpix: int32(r.Bitpix), dim: r.Dim, pixdim: r.Pixdim,
+		offset: float64(r.VoxOffset), slope: r.SclSlope, inter: r.SclInter, qform: r.QformCode, sform: r.SformCode,
+		quaternion: [3]float64{r.QuaternB, r.QuaternC, r.QuaternD}, qoffset: [3]float64{r.QoffsetX, r.QoffsetY, r.QoffsetZ},
+		srow: [3][4]float64{r.SrowX, r.SrowY, r.SrowZ}, units: r.XyztUnits,
+	}
+	if string(r.Magic[4:]) != "\r\n\x1a\n" {
+		f.magic += string(r.Magic[4:]) // damaged by a transfer in text mode
+	}
+	return f, nil
+}
+
+// affine is nibabel's get_best_affine: the sform if it has a code, else the qform, else voxel sizes about the centre with x flipped.
+func (f *fields) affine() (volume.Affine, string, error) {
+	switch {
+	case f.sform != 0:
+		return volume.Affine{f.srow[0], f.srow[1], f.srow[2], {0, 0, 0, 1}}, "sform", nil
+	case f.qform != 0:
+		a, err := f.quaternAffine()
+		return a, "qform", err
+	}
+	a := volume.Affine{3: {0, 0, 0, 1}}
+	for r := range 3 {
+		size, extent := f.pixdim[r+1], float64(max(f.dim[r+1], 1))
+		if r >= int(f.dim[0]) {
+			size, extent = 1, 1
+		}
+		if r == 0 {
+			size = -size
+		}
+		a[r][r], a[r][3] = size, -size*(extent-1)/2
+	}
+	return a, "voxel sizes", nil
+}
+
+// quaternAffine is method 2 of the NIfTI-1 standard: R(a, b, c, d) * diag(pixdim 1, 2, qfac * pixdim 3), a = sqrt(1 - b^2 - c^2 - d^2).
+func (f *fields) quaternAffine() (volume.Affine, error) {
+	b, c, d := f.quaternion[0], f.quaternion[1], f.quaternion[2]
+	a2 := 1 - b*b - c*c - d*d
+	if !(a2 > -1e-6) { // float32 of a unit quaternion
+		return volume.Affine{}, fmt.Errorf("quaternion %g, %g, %g is longer than 1", b, c, d)
+	}
+	var a float64
+	if a2 > 0 {
+		a = math.Sqrt(a2)
+	}
+	if f.pixdim[1] < 0 || f.pixdim[2] < 0 || f.pixdim[3] < 0 {
+		return volume.Affine{}, errors.New("pixdim 1 to 3 must be positive")
+	}
+	// With a2 <= 0 the rotation is by 180 degrees and the rest of the rounding is scaled away, as in nibabel's quat2mat.
+	s := 2 / (a*a + b*b + c*c + d*d)
+	z := f.pixdim[3]
+	if f.pixdim[0] == -1 {
+		z = -z
+	}
+	x, y := f.pixdim[1], f.pixdim[2]
+	return volume.Affine{
+		{(1 - s*(c*c+d*d)) * x, s * (b*c - a*d) * y, s * (b*d + a*c) * z, f.qoffset[0]},
+		{s * (b*c + a*d) * x, (1 - s*(b*b+d*d)) * y, s * (c*d - a*b) * z, f.qoffset[1]},
+		{s * (b*d - a*c) * x, s * (c*d + a*b) * y, (1 - s*(b*b+c*c)) * z, f.qoffset[2]},
+		{0, 0, 0, 1},
+	}, nil
+}

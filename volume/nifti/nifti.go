@@ -1,0 +1,112 @@
+// Package nifti reads and writes NIfTI-1 and NIfTI-2 images: one file or a pair of header and image, compressed or not, in either byte order.
+//
+// Start at [Read], [ReadLabels], [Write] and [WriteLabels]. [ReadHeader] says what a file holds without reading its voxels. The structure of the
+// headers is gonii's; the voxels are read from the bytes here, in pieces, because gonii keeps several copies of them as float64 and trusts what
+// headers say.
+//
+// What it leaves out: colours, complex numbers, 128-bit floats, and the older Analyze format. They are refused by name.
+package nifti
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// Options choose what [ReadWith] reads. The zero value is right for a file with one volume.
+type Options struct {
+	// Volume chooses one of several volumes of a file (time points, echoes), 1 for the first. 0 refuses files that hold more than one.
+	Volume int
+	// MaxBytes bounds the memory for the voxels. 0 means DefaultMaxBytes.
+	MaxBytes int64
+}
+
+// DefaultMaxBytes of voxels is a scan of 512 x 512 x 16384 voxels in int16: larger ones are taken for damaged headers or gzip bombs.
+const DefaultMaxBytes = 8 << 30
+
+// Read reads the volume that a file holds. Path is the .nii or .nii.gz file, or either half of a .hdr/.img pair.
+//
+// Voxels are int16 where the file holds whole numbers (after scaling) that fit, and float32 everywhere else. The affine is the sform's if it
+// has a code, else the qform's, else voxel sizes about the centre with x flipped, as nibabel's. Errors are [volume.FormatError] for damaged
+// files, [volume.UnsupportedError] for those that hold something else than a volume, and file system errors.
+func Read(path string) (*volume.Volume, error) { return ReadWith(path, Options{}) }
+
+// ReadWith is [Read] with options.
+func ReadWith(path string, o Options) (*volume.Volume, error) {
+	h, err := ReadHeader(path)
+	if err != nil {
+		return nil, err
+	}
+	index, err := h.choose(o.Volume)
+	if err != nil {
+		return nil, err
+	}
+	v := &volume.Volume{Grid: h.Grid}
+	if h.wholeNumbers() {
+		v.Int16, err = readVoxels[int16](h, index, o.MaxBytes)
+		if !errors.Is(err, errRange) {
+			return v, err
+		}
+	}
+	v.Int16 = nil
+	v.Float32, err = readVoxels[float32](h, index, o.MaxBytes)
+	return v, err
+}
+
+// ReadLabels reads a file of labels: whole numbers from 0 to 65535, whatever the type they are stored in. A file with other values is refused,
+// and the error shows some of them.
+func ReadLabels(path string) (*volume.LabelMap, error) { return ReadLabelsWith(path, Options{}) }
+
+// ReadLabelsWith is [ReadLabels] with options.
+func ReadLabelsWith(path string, o Options) (*volume.LabelMap, error) {
+	h, err := ReadHeader(path)
+	if err != nil {
+		return nil, err
+	}
+	index, err := h.choose(o.Volume)
+	if err != nil {
+		return nil, err
+	}
+	l := &volume.LabelMap{Grid: h.Grid}
+	l.Labels, err = readVoxels[uint16](h, index, o.MaxBytes)
+	if !errors.Is(err, errRange) {
+		return l, err
+	}
+	// Rare: read again, to show what was found.
+	values, err := readVoxels[float32](h, index, o.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	return nil, &volume.FormatError{Path: path, Problem: "is not a label map: it holds " + oddValues(values) + "; labels are whole numbers from 0 to 65535"}
+}
+
+// oddValues lists the first few different values that are no labels.
+func oddValues(values []float32) string {
+	var seen []float32
+	var text []string
+	for _, x := range values {
+		if _, ok := toLabel(float64(x)); ok || slices.Contains(seen, x) || (x != x && slices.Contains(text, "NaN")) {
+			continue
+		}
+		if len(text) == 5 {
+			text = append(text, "...")
+			break
+		}
+		seen = append(seen, x)
+		text = append(text, fmt.Sprint(x))
+	}
+	return strings.Join(text, ", ")
+}
+
+// toLabel accepts what is a whole number but for the rounding of a scaled or interpolated file: within 1e-3.
+func toLabel(x float64) (uint16, bool) {
+	n := math.Round(x)
+	if !(math.Abs(x-n) <= 1e-3) || n < 0 || n > math.MaxUint16 {
+		return 0, false
+	}
+	return uint16(n), true
+}
