@@ -1,0 +1,103 @@
+// Package exec runs programs: ordered steps over planned memory.
+//
+// Start at [Builder]: declare values, add steps, [Builder.Plan] them. The plan knows how much memory a run takes before any is taken;
+// [Plan.Allocate] takes it, and the resulting [Program] runs without allocating. The planner finds when each value is alive and gives values that are
+// never alive together the same memory; a step may write its result over an operand that dies with it; scratch memory of a step is part of the plan.
+//
+// The package knows devices and kernels. It knows no operators, no shapes and no gradients: those are package nn's.
+package exec
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
+
+// Value names memory that steps read and write.
+type Value int
+
+// Step is one kernel with its operands.
+type Step struct {
+	Name    string
+	Kernel  device.Kernel
+	Out, In []Value
+	InPlace []int   // indices into In: the first result may be written over this operand
+	FLOPs   float64 // arithmetic, for profiles; 0 where nobody counted
+}
+
+// StepTime is what a step took.
+type StepTime struct {
+	Name    string
+	Calls   int
+	Seconds float64 // of all calls
+	FLOPs   float64 // of one call
+}
+
+// MemoryError says that a program does not fit.
+type MemoryError struct{ Need, Limit int64 }
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("the program needs %s of memory and may take %s", mebibytes(e.Need), mebibytes(e.Limit))
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// Program is steps whose memory is there.
+type Program struct {
+	steps   []bound
+	forward int // steps before Backward
+	profile bool
+	memory  []device.Buffer // by value
+}
+
+// bound is a step whose operands are memory.
+type bound struct {
+	kernel  device.Kernel
+	out, in []device.Buffer
+	scratch device.Buffer
+	time    StepTime
+}
+
+// Forward runs the steps up to the mark that [Builder.EndForward] set, all if it set none.
+func (p *Program) Forward() { p.run(p.steps[:p.forward]) }
+
+// Backward runs the steps after the mark.
+func (p *Program) Backward() { p.run(p.steps[p.forward:]) }
+
+func (p *Program) run(steps []bound) {
+	if !p.profile {
+		for i := range steps {
+			s := &steps[i]
+			s.kernel.Run(s.out, s.in, s.scratch)
+		}
+		return
+	}
+	for i := range steps {
+		s := &steps[i]
+		start := time.Now()
+		s.kernel.Run(s.out, s.in, s.scratch)
+		s.time.Seconds += time.Since(start).Seconds()
+		s.time.Calls++
+	}
+}
+
+// Buffer is the memory of a value.
+func (p *Program) Buffer(v Value) device.Buffer { return p.memory[v] }
+
+// Profile switches the measurement of every step on or off, and forgets what was measured.
+func (p *Program) Profile(on bool) {
+	p.profile = on
+	for i := range p.steps {
+		p.steps[i].time.Calls, p.steps[i].time.Seconds = 0, 0
+	}
+}
+
+// Times is what was measured since Profile: one entry a step, in the order of a run. On a device that works on its own, a step's time is that of starting it.
+func (p *Program) Times() []StepTime {
+	t := make([]StepTime, len(p.steps))
+	for i := range p.steps {
+		t[i] = p.steps[i].time
+	}
+	return t
+}

@@ -1,0 +1,445 @@
+package nn
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	G "gorgonia.org/gorgonia"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/exec"
+)
+
+// Options says what a program is to compute.
+type Options struct {
+	// Outputs are what Forward computes, by the name that Read takes.
+	Outputs map[string]*Node
+	// Loss is a scalar. Backward differentiates it with respect to all parameters and the inputs that want a gradient. It is output "loss".
+	Loss *Node
+	// OutputGrad maps an output to the input whose value is the gradient of the loss with respect to it, where the loss is computed elsewhere.
+	OutputGrad map[string]string
+	// Accumulate adds to the parameters' gradients instead of overwriting them.
+	Accumulate bool
+	// MemoryLimit in bytes for the program and its parameters; 0: none.
+	MemoryLimit int64
+}
+
+// Compile makes a program of a graph: it differentiates, orders the operators, plans the memory and takes it. The first mistake in the graph's construction is
+// reported here. With a Loss or an OutputGrad it uses the graph up: build it again for another program.
+func Compile(dev device.Device, g *Graph, p *Params, o Options) (*Program, error) {
+	if g.err != nil {
+		return nil, g.err
+	}
+	if p.dev != dev {
+		return nil, fmt.Errorf("the parameters are on another device")
+	}
+	if err := p.Declare(g); err != nil {
+		return nil, err
+	}
+	c := &compiler{dev: dev, g: g, p: p, o: o, b: exec.NewBuilder(dev), values: map[*G.Node]exec.Value{}, bound: map[*G.Node]exec.Value{}}
+	return c.compile()
+}
+
+type compiler struct {
+	dev    device.Device
+	g      *Graph
+	p      *Params
+	o      Options
+	b      *exec.Builder
+	values map[*G.Node]exec.Value // what has been computed
+	bound  map[*G.Node]exec.Value // results that have memory of their own: gradients of parameters
+	flops  float64
+}
+
+func (c *compiler) compile() (*Program, error) {
+	roots, err := c.roots()
+	if err != nil {
+		return nil, err
+	}
+	wanted, grads, err := c.differentiate()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.p.allocate(); err != nil {
+		return nil, err
+	}
+	if err := c.leaves(); err != nil {
+		return nil, err
+	}
+	for _, n := range roots {
+		if err := c.compute(n.n); err != nil {
+			return nil, err
+		}
+	}
+	c.b.EndForward()
+	if err := c.gradients(wanted, grads); err != nil {
+		return nil, err
+	}
+	return c.program(wanted, grads)
+}
+
+// roots lists what Forward computes, in an order that does not change from run to run.
+func (c *compiler) roots() ([]*Node, error) {
+	var roots []*Node
+	for _, name := range c.outputNames() {
+		n := c.o.Outputs[name]
+		if n == nil || n.g != c.g || n.n == nil {
+			return nil, fmt.Errorf("output %q is not of this graph", name)
+		}
+		roots = append(roots, n)
+	}
+	if l := c.o.Loss; l != nil {
+		if l.g != c.g || l.n == nil || len(l.shape) != 0 {
+			return nil, fmt.Errorf("the loss must be a scalar of this graph")
+		}
+		roots = append(roots, l)
+	}
+	if len(roots) == 0 {
+		return nil, errors.New("a program without outputs and without a loss")
+	}
+	return roots, nil
+}
+
+func (c *compiler) outputNames() []string {
+	var names []string
+	for name := range c.o.Outputs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// differentiate returns the leaves that get a gradient, and the gradients.
+func (c *compiler) differentiate() ([]*leaf, []*G.Node, error) {
+	if c.o.Loss == nil && len(c.o.OutputGrad) == 0 {
+		return nil, nil, nil
+	}
+	if c.g.used {
+		return nil, nil, errors.New("the graph was differentiated before: build it again")
+	}
+	c.g.used = true
+	var of, by G.Nodes
+	if c.o.Loss != nil {
+		seed := c.g.leaf(&leaf{kind: one, name: "d loss"})
+		of, by = append(of, c.o.Loss.n), append(by, seed.n)
+	}
+	for _, name := range c.outputNames() {
+		from, ok := c.o.OutputGrad[name]
+		if !ok {
+			continue
+		}
+		l, ok := c.g.byName[from]
+		if !ok || l.kind != input || !l.shape.Equal(c.o.Outputs[name].shape) {
+			return nil, nil, fmt.Errorf("the gradient of output %q should come from input %q: want an input of shape %v", name, from, []int(c.o.Outputs[name].shape))
+		}
+		of, by = append(of, c.o.Outputs[name].n), append(by, l.node.n)
+	}
+	for name := range c.o.OutputGrad {
+		if _, ok := c.o.Outputs[name]; !ok {
+			return nil, nil, fmt.Errorf("a gradient for %q, which is no output", name)
+		}
+	}
+	if c.g.err != nil {
+		return nil, nil, c.g.err
+	}
+	reached := reach(of)
+	var wanted []*leaf
+	var wrt G.Nodes
+	for _, l := range c.g.order {
+		if (l.kind == parameter || l.wants) && reached[l.node.n] {
+			wanted, wrt = append(wanted, l), append(wrt, l.node.n)
+		}
+	}
+	if len(wrt) == 0 {
+		return nil, nil, errors.New("nothing to differentiate: the loss depends on no parameter")
+	}
+	grads, err := G.Backpropagate(of, by, wrt)
+	if err != nil {
+		return nil, nil, fmt.Errorf("differentiating: %w", rootCause(err))
+	}
+	return wanted, grads, nil
+}
+
+// reach marks the nodes whose change changes the given ones.
+func reach(from G.Nodes) map[*G.Node]bool {
+	seen := map[*G.Node]bool{}
+	var visit func(n *G.Node)
+	visit = func(n *G.Node) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		o, ok := n.Op().(gorgoniaOp)
+		if !ok {
+			return
+		}
+		for i, wanted := range o.DiffWRT(o.Arity()) {
+			if wanted {
+				visit(childrenOf(n)[i])
+			}
+		}
+	}
+	for _, n := range from {
+		visit(n)
+	}
+	return seen
+}
+
+// leaves gives inputs their memory and finds that of parameters and states.
+func (c *compiler) leaves() error {
+	for _, l := range c.g.order {
+		switch l.kind {
+		case parameter, state:
+			s := c.p.slots[l.name]
+			c.values[l.node.n] = c.b.External(c.dev.View(c.p.home(s), s.offset, s.n))
+		case one:
+			b, err := c.dev.Alloc(1)
+			if err != nil {
+				return err
+			}
+			if err := c.dev.UploadPlain(b, 0, []float32{1}); err != nil {
+				return err
+			}
+			c.values[l.node.n] = c.b.External(b)
+		default:
+			c.values[l.node.n] = c.b.Input(c.dev.Size(l.shape))
+		}
+	}
+	return nil
+}
+
+// plain says whether a node of rank 5 lies in row-major order.
+func (c *compiler) plain(n *G.Node) bool {
+	if l, ok := c.g.leaves[n]; ok {
+		return l.kind == parameter || l.kind == state
+	}
+	if o, ok := n.Op().(gorgoniaOp); ok {
+		return o.results()[0].plain
+	}
+	return c.plain(childrenOf(n)[0]) // Gorgonia's own sum
+}
+
+func (c *compiler) size(r result) int {
+	if r.plain {
+		return r.shape.Elements()
+	}
+	return c.dev.Size(r.shape)
+}
+
+// compute appends the steps that n needs and that are not there yet, operands first.
+func (c *compiler) compute(n *G.Node) error {
+	if _, done := c.values[n]; done {
+		return nil
+	}
+	if n.Op() == nil {
+		return fmt.Errorf("node %v: nothing computes it", n)
+	}
+	children := childrenOf(n)
+	for _, child := range children {
+		if err := c.compute(child); err != nil {
+			return err
+		}
+	}
+	in := make([]exec.Value, len(children))
+	for i, child := range children {
+		in[i] = c.values[child]
+	}
+	switch o := n.Op().(type) {
+	case gorgoniaOp:
+		switch o := o.operator.(type) {
+		case pick: // computed with the operator that it is a result of
+			return nil
+		case reshape:
+			c.values[n] = c.b.Alias(in[0])
+			return nil
+		default:
+			return c.step(n, o, in)
+		}
+	case G.BinaryOp:
+		// The one operator that Gorgonia adds on its own: the sum of the gradients of a node that is used more than once.
+		if o.String() == "+ false" && len(in) == 2 {
+			s := device.Shape(n.Shape())
+			if c.plain(n) {
+				return c.step(n, sumOfWeights{s}, in)
+			}
+			return c.step(n, add{s}, in)
+		}
+	}
+	return fmt.Errorf("operator %v (%T) is none of ours", n.Op(), n.Op())
+}
+
+// sumOfWeights is add for tensors that lie in row-major order although their rank may be 5.
+type sumOfWeights struct{ s device.Shape }
+
+func (o sumOfWeights) operands() []device.Shape { return []device.Shape{o.s, o.s} }
+func (o sumOfWeights) results() []result        { return []result{weights(o.s)} }
+func (o sumOfWeights) overwrites() []int        { return []int{0} }
+func (o sumOfWeights) kernel(dev device.Device) (device.Kernel, error) {
+	return dev.Add(matrix(o.s))
+}
+
+// step appends one operator and gives its results memory, those that are picked too.
+func (c *compiler) step(n *G.Node, o operator, in []exec.Value) error {
+	k, err := o.kernel(c.dev)
+	if err != nil {
+		return fmt.Errorf("%s: %w", describe(o), err)
+	}
+	s := exec.Step{Name: describe(o), Kernel: k, In: in}
+	picks := picksOf(n)
+	for i, r := range o.results() {
+		node := n
+		if i > 0 {
+			node = picks[i]
+		}
+		v, ok := exec.Value(0), false
+		if node != nil {
+			v, ok = c.bound[node]
+		}
+		if !ok {
+			v = c.b.Planned(c.size(r))
+		}
+		if node != nil {
+			c.values[node] = v
+		}
+		s.Out = append(s.Out, v)
+	}
+	if w, ok := o.(overwriter); ok {
+		s.InPlace = w.overwrites()
+	}
+	if f, ok := o.(counter); ok {
+		s.FLOPs = f.flops()
+		c.flops += s.FLOPs
+	}
+	c.b.Step(s)
+	return nil
+}
+
+// picksOf lists the further results of n that the graph uses.
+func picksOf(n *G.Node) map[int]*G.Node {
+	m := map[int]*G.Node{}
+	for it := n.Graph().To(n.ID()); it.Next(); {
+		parent := it.Node().(*G.Node)
+		if o, ok := parent.Op().(gorgoniaOp); ok {
+			if p, ok := o.operator.(pick); ok {
+				m[p.i] = parent
+			}
+		}
+	}
+	return m
+}
+
+// gradients appends the backward steps: gradients of late parameters first, so that what the forward part kept is given back as soon as can be.
+func (c *compiler) gradients(wanted []*leaf, grads []*G.Node) error {
+	// A gradient is written right where it belongs, unless several parameters share one, or nobody computes it, or it has to be added.
+	targets := make([]exec.Value, len(wanted))
+	for i, l := range wanted {
+		if l.kind != parameter {
+			continue
+		}
+		s := c.p.slots[l.name]
+		targets[i] = c.b.External(c.dev.View(c.p.grads, s.offset, s.n))
+		_, taken := c.bound[grads[i]]
+		_, there := c.values[grads[i]]
+		if !c.o.Accumulate && !taken && !there && !isReshape(grads[i]) {
+			c.bound[grads[i]] = targets[i]
+		}
+	}
+	for i := len(wanted) - 1; i >= 0; i-- {
+		if err := c.compute(grads[i]); err != nil {
+			return err
+		}
+		if wanted[i].kind != parameter || c.bound[grads[i]] == targets[i] {
+			continue
+		}
+		if err := c.deliver(wanted[i], c.values[grads[i]], targets[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isReshape(n *G.Node) bool {
+	o, ok := n.Op().(gorgoniaOp)
+	if !ok {
+		return false
+	}
+	_, ok = o.operator.(reshape)
+	return ok
+}
+
+// deliver adds or copies a gradient to where it belongs.
+func (c *compiler) deliver(l *leaf, from, to exec.Value) error {
+	s, o := exec.Step{Out: []exec.Value{to}}, operator(nil)
+	if c.o.Accumulate {
+		o, s.In = sumOfWeights{l.shape}, []exec.Value{to, from}
+	} else {
+		o, s.In = scale{matrix(l.shape), 1}, []exec.Value{from}
+	}
+	var err error
+	if s.Kernel, err = o.kernel(c.dev); err != nil {
+		return fmt.Errorf("gradient of %q: %w", l.name, err)
+	}
+	s.Name = describe(o)
+	c.b.Step(s)
+	return nil
+}
+
+// program plans, takes memory and names what the host reads and writes.
+func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
+	outputs := map[string]*G.Node{}
+	plainOf := map[string]bool{}
+	shapes := map[string]device.Shape{}
+	for name, n := range c.o.Outputs {
+		outputs[name], shapes[name] = n.n, n.shape
+	}
+	if c.o.Loss != nil {
+		outputs["loss"], shapes["loss"] = c.o.Loss.n, c.o.Loss.shape
+	}
+	for i, l := range wanted {
+		if l.kind != parameter {
+			outputs["grad:"+l.name], shapes["grad:"+l.name] = grads[i], l.shape
+		}
+	}
+	for name, n := range outputs {
+		c.b.Keep(c.values[n])
+		plainOf[name] = c.plain(n)
+	}
+
+	plan, err := c.b.Plan()
+	if err != nil {
+		return nil, err
+	}
+	if limit := c.o.MemoryLimit; limit > 0 && plan.Bytes()+c.p.Bytes() > limit {
+		return nil, fmt.Errorf("%w: make the crop, the batch or the number of channels smaller", &exec.MemoryError{Need: plan.Bytes() + c.p.Bytes(), Limit: limit})
+	}
+	run, err := plan.Allocate(0)
+	if err != nil {
+		return nil, err
+	}
+	steps, forward := plan.Steps()
+	prog := &Program{
+		dev: c.dev, run: run, inputs: map[string]port{}, outputs: map[string]port{},
+		summary: Summary{Steps: steps, ForwardSteps: forward, Bytes: plan.Bytes(), Unshared: plan.Unshared(), ParamBytes: c.p.Bytes(), FLOPs: c.flops},
+	}
+	for name, n := range outputs {
+		prog.outputs[name] = port{run.Buffer(c.values[n]), shapes[name], plainOf[name]}
+	}
+	for _, l := range c.g.order {
+		t := port{run.Buffer(c.values[l.node.n]), l.shape, false}
+		switch l.kind {
+		case input:
+			prog.inputs[l.name] = t
+		case mask:
+			m := maskPort{t, l.name, l.rate, make([]float32, l.shape.Elements())}
+			for i := range m.values {
+				m.values[i] = 1
+			}
+			if err := prog.upload(t, m.values); err != nil {
+				return nil, err
+			}
+			prog.masks = append(prog.masks, m)
+		}
+	}
+	return prog, nil
+}

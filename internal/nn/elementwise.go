@@ -1,0 +1,166 @@
+package nn
+
+import (
+	"fmt"
+
+	G "gorgonia.org/gorgonia"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
+
+// Operators that move, add or scale:
+//
+//	add            y <- a, b             da = db = dy
+//	scale          y <- x                dx = scale(dy)
+//	scaleChannels  y <- x, m (N, C)      dx = scaleChannels(dy, m); m has no gradient
+//	sumChannels    b (C) <- x (N, C, ...)
+//	concat         y <- x0, x1, ...      dx0, dx1, ... = split(dy)
+//	flatten        y (N, C*D*H*W) <- x   dx = unflatten(dy)
+//	reshape        the same memory       dx = reshape(dy)
+//	pool           y <- x                dx = poolGrad(x, y, dy)
+type (
+	add   struct{ s device.Shape }
+	scale struct {
+		s      device.Shape
+		factor float32
+	}
+	scaleChannels struct{ device.Shape }
+	sumChannels   struct{ device.Shape }
+	concat        struct{ device.ConcatSpec }
+	split         struct{ device.ConcatSpec }
+	flatten       struct{ device.Shape }
+	unflatten     struct{ device.Shape }
+	reshape       struct{ from, to device.Shape }
+	pool          struct{ device.PoolSpec }
+	poolGrad      struct{ device.PoolSpec }
+)
+
+// matrix is a shape that devices accept for element-wise work on tensors that lie in row-major order: rank 5 would mean an activation.
+func matrix(s device.Shape) device.Shape { return device.Shape{1, s.Elements()} }
+
+// elementwise is s as a device takes it, given that the tensor is an activation where s has rank 5.
+func elementwise(s device.Shape) device.Shape {
+	if len(s) == 5 {
+		return s
+	}
+	return matrix(s)
+}
+
+func (o add) operands() []device.Shape                               { return []device.Shape{o.s, o.s} }
+func (o add) results() []result                                      { return []result{activation(o.s)} }
+func (o add) kernel(dev device.Device) (device.Kernel, error)        { return dev.Add(elementwise(o.s)) }
+func (o add) overwrites() []int                                      { return []int{0} }
+func (o add) String() string                                         { return "add " + shapeString(o.s) }
+func (o add) wrt() []bool                                            { return all(2) }
+func (o add) gradient(_ *rule, _ []*G.Node, _, dy *G.Node) []*G.Node { return []*G.Node{dy, dy} }
+
+func (o scale) operands() []device.Shape { return []device.Shape{o.s} }
+func (o scale) results() []result        { return []result{activation(o.s)} }
+func (o scale) kernel(dev device.Device) (device.Kernel, error) {
+	return dev.Scale(elementwise(o.s), o.factor)
+}
+func (o scale) wrt() []bool { return all(1) }
+func (o scale) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
+	return []*G.Node{r.apply(o, dy)}
+}
+
+func (o scaleChannels) operands() []device.Shape { return []device.Shape{o.Shape, o.Shape[:2]} }
+func (o scaleChannels) results() []result        { return []result{activation(o.Shape)} }
+func (o scaleChannels) kernel(dev device.Device) (device.Kernel, error) {
+	return dev.ScaleChannels(o.Shape)
+}
+func (o scaleChannels) String() string { return "scaleChannels " + shapeString(o.Shape) }
+func (o scaleChannels) wrt() []bool    { return firstOnly(2) }
+func (o scaleChannels) gradient(r *rule, in []*G.Node, _, dy *G.Node) []*G.Node {
+	return []*G.Node{r.apply(o, dy, in[1]), nil}
+}
+
+func (o sumChannels) operands() []device.Shape { return []device.Shape{o.Shape} }
+func (o sumChannels) results() []result        { return []result{activation(device.Shape{o.Shape[1]})} }
+func (o sumChannels) kernel(dev device.Device) (device.Kernel, error) {
+	return dev.SumChannels(o.Shape)
+}
+func (o sumChannels) String() string { return "sumChannels " + shapeString(o.Shape) }
+
+func (o concat) operands() []device.Shape {
+	var s []device.Shape
+	for i := range o.Channels {
+		s = append(s, o.Part(i))
+	}
+	return s
+}
+func (o concat) results() []result                               { return []result{activation(o.Whole())} }
+func (o concat) kernel(dev device.Device) (device.Kernel, error) { return dev.Concat(o.ConcatSpec) }
+func (o concat) wrt() []bool                                     { return all(len(o.Channels)) }
+func (o concat) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
+	d := []*G.Node{r.apply(split{o.ConcatSpec}, dy)}
+	for i := 1; i < len(o.Channels); i++ {
+		d = append(d, r.pick(d[0], i))
+	}
+	return d
+}
+
+func (o split) operands() []device.Shape { return []device.Shape{o.Whole()} }
+func (o split) results() []result {
+	var r []result
+	for i := range o.Channels {
+		r = append(r, activation(o.Part(i)))
+	}
+	return r
+}
+func (o split) kernel(dev device.Device) (device.Kernel, error) { return dev.Split(o.ConcatSpec) }
+
+func (o flatten) rows() device.Shape {
+	return device.Shape{o.Shape[0], o.Shape[1:].Elements()}
+}
+func (o flatten) operands() []device.Shape                        { return []device.Shape{o.Shape} }
+func (o flatten) results() []result                               { return []result{activation(o.rows())} }
+func (o flatten) kernel(dev device.Device) (device.Kernel, error) { return dev.Flatten(o.Shape) }
+func (o flatten) String() string                                  { return "flatten " + shapeString(o.Shape) }
+func (o flatten) wrt() []bool                                     { return all(1) }
+func (o flatten) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
+	return []*G.Node{r.apply(unflatten(o), dy)}
+}
+
+func (o unflatten) operands() []device.Shape                        { return []device.Shape{flatten(o).rows()} }
+func (o unflatten) results() []result                               { return []result{activation(o.Shape)} }
+func (o unflatten) kernel(dev device.Device) (device.Kernel, error) { return dev.Unflatten(o.Shape) }
+func (o unflatten) String() string                                  { return "unflatten " + shapeString(o.Shape) }
+
+func (o reshape) operands() []device.Shape { return []device.Shape{o.from} }
+func (o reshape) results() []result        { return []result{activation(o.to)} }
+func (o reshape) kernel(device.Device) (device.Kernel, error) {
+	return nil, fmt.Errorf("reshape has no kernel")
+}
+
+// Check says whether no element is lost and none has to move.
+func (o reshape) Check() error {
+	if len(o.from) == 5 || len(o.to) == 5 {
+		return fmt.Errorf("reshape of %v to %v: activations have an order of their own; flatten them first", []int(o.from), []int(o.to))
+	}
+	if err := checkShape(o.to); err != nil {
+		return fmt.Errorf("reshape: %w", err)
+	}
+	if o.from.Elements() != o.to.Elements() {
+		return fmt.Errorf("reshape of %v to %v: %d elements do not make %d", []int(o.from), []int(o.to), o.from.Elements(), o.to.Elements())
+	}
+	return nil
+}
+func (o reshape) wrt() []bool { return all(1) }
+func (o reshape) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
+	return []*G.Node{r.apply(reshape{o.to, o.from}, dy)}
+}
+
+func (o pool) operands() []device.Shape                        { return []device.Shape{o.Shape} }
+func (o pool) results() []result                               { return []result{activation(o.OutShape())} }
+func (o pool) kernel(dev device.Device) (device.Kernel, error) { return dev.Pool(o.PoolSpec) }
+func (o pool) wrt() []bool                                     { return all(1) }
+func (o pool) gradient(r *rule, in []*G.Node, out, dy *G.Node) []*G.Node {
+	return []*G.Node{r.apply(poolGrad(o), in[0], out, dy)}
+}
+
+func (o poolGrad) operands() []device.Shape {
+	return []device.Shape{o.Shape, o.OutShape(), o.OutShape()}
+}
+func (o poolGrad) results() []result                               { return []result{activation(o.Shape)} }
+func (o poolGrad) kernel(dev device.Device) (device.Kernel, error) { return dev.PoolGrad(o.PoolSpec) }

@@ -1,0 +1,50 @@
+package nn
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
+
+// Constant sets every element to v.
+func Constant(v float32) Init {
+	return func(_ *rand.Rand, _ device.Shape, dst []float32) {
+		for i := range dst {
+			dst[i] = v
+		}
+	}
+}
+
+// Uniform draws from [-bound, bound).
+func Uniform(bound float64) Init {
+	return func(r *rand.Rand, _ device.Shape, dst []float32) {
+		for i := range dst {
+			dst[i] = float32(bound * (2*r.Float64() - 1))
+		}
+	}
+}
+
+// fanIn is the number of products that are summed into one output of weights (out, in, kernel...), the way PyTorch counts it (for an
+// up-convolution, whose weights are (in, out, kernel...), that is the number of outputs that one input reaches).
+func fanIn(s device.Shape) float64 {
+	if len(s) < 2 {
+		return float64(s.Elements())
+	}
+	return float64(s.Elements() / s[0])
+}
+
+// KaimingUniform is PyTorch's default for convolutions and linear maps (He et al. 2015 with a slope of sqrt 5): uniform with bound 1/sqrt(fan in).
+func KaimingUniform() Init {
+	return func(r *rand.Rand, s device.Shape, dst []float32) { Uniform(1/math.Sqrt(fanIn(s)))(r, s, dst) }
+}
+
+// KaimingNormal draws from a normal distribution of variance 2/(fan in): He et al. 2015 for ReLU.
+func KaimingNormal() Init {
+	return func(r *rand.Rand, s device.Shape, dst []float32) {
+		sd := math.Sqrt(2 / fanIn(s))
+		for i := range dst {
+			dst[i] = float32(sd * r.NormFloat64())
+		}
+	}
+}

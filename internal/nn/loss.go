@@ -1,0 +1,63 @@
+package nn
+
+import (
+	G "gorgonia.org/gorgonia"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
+
+// The losses; a loss is a scalar:
+//
+//	lossOf         loss (), statistics <- logits, target   dlogits = lossGrad(logits, target, statistics, dloss)
+//	columnSumLoss  loss () <- u                            du = columnSumLossGrad(u, dloss)
+type (
+	lossOf            struct{ device.LossSpec }
+	lossGrad          struct{ device.LossSpec }
+	columnSumLoss     struct{ device.GroupSpec }
+	columnSumLossGrad struct{ device.GroupSpec }
+)
+
+// target is the shape of the class numbers: the logits' without the channels.
+func (o lossOf) target() device.Shape {
+	return append(device.Shape{o.Shape[0]}, o.Shape[2:]...)
+}
+func (o lossOf) statistics() device.Shape { return device.Shape{o.Stats()} }
+
+func (o lossOf) operands() []device.Shape { return []device.Shape{o.Shape, o.target()} }
+func (o lossOf) results() []result {
+	return []result{activation(device.Shape{}), activation(o.statistics())}
+}
+func (o lossOf) kernel(dev device.Device) (device.Kernel, error) { return dev.Loss(o.LossSpec) }
+func (o lossOf) String() string                                  { return "loss " + shapeString(o.Shape) }
+func (o lossOf) wrt() []bool                                     { return firstOnly(2) }
+func (o lossOf) gradient(r *rule, in []*G.Node, out, dloss *G.Node) []*G.Node {
+	return []*G.Node{r.apply(lossGrad(o), in[0], in[1], r.pick(out, 1), dloss), nil}
+}
+
+func (o lossGrad) operands() []device.Shape {
+	l := lossOf(o)
+	return []device.Shape{o.Shape, l.target(), l.statistics(), {}}
+}
+func (o lossGrad) results() []result                               { return []result{activation(o.Shape)} }
+func (o lossGrad) kernel(dev device.Device) (device.Kernel, error) { return dev.LossGrad(o.LossSpec) }
+func (o lossGrad) String() string                                  { return "lossGrad " + shapeString(o.Shape) }
+
+func rowsOf(s device.GroupSpec) device.Shape { return device.Shape{s.Groups * s.Rows, s.Columns} }
+
+func (o columnSumLoss) operands() []device.Shape { return []device.Shape{rowsOf(o.GroupSpec)} }
+func (o columnSumLoss) results() []result        { return []result{activation(device.Shape{})} }
+func (o columnSumLoss) kernel(dev device.Device) (device.Kernel, error) {
+	return dev.ColumnSumLoss(o.GroupSpec)
+}
+func (o columnSumLoss) wrt() []bool { return all(1) }
+func (o columnSumLoss) gradient(r *rule, in []*G.Node, _, dloss *G.Node) []*G.Node {
+	return []*G.Node{r.apply(columnSumLossGrad(o), in[0], dloss)}
+}
+
+func (o columnSumLossGrad) operands() []device.Shape {
+	return []device.Shape{rowsOf(o.GroupSpec), {}}
+}
+func (o columnSumLossGrad) results() []result { return []result{activation(rowsOf(o.GroupSpec))} }
+func (o columnSumLossGrad) kernel(dev device.Device) (device.Kernel, error) {
+	return dev.ColumnSumLossGrad(o.GroupSpec)
+}

@@ -1,0 +1,214 @@
+package nn
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/seed"
+)
+
+// Params holds the parameters and the states of one model on one device, and the gradients of the parameters. Any number of programs share it.
+//
+// All parameters lie in one flat buffer, all gradients in another at the same offsets, so that an optimiser is one kernel over both. The gaps that
+// alignment leaves between parameters are zero in both, and stay so. Memory is taken once: when the first program is compiled or the first value is touched. A model
+// of several graphs declares them all first, see [Params.Declare].
+type Params struct {
+	dev    device.Device
+	seed   uint64
+	names  []string // in the order of their declaration
+	slots  map[string]*slot
+	size   [2]int // float32 elements of the trained values, of the states
+	values device.Buffer
+	grads  device.Buffer
+	states device.Buffer
+	zeros  []float32 // what ZeroGrad uploads
+}
+
+type slot struct {
+	shape     device.Shape
+	init      Init
+	trained   bool
+	offset, n int
+}
+
+// NewParams returns an empty set. A parameter's first value depends on the seed and its name only.
+func NewParams(dev device.Device, seed uint64) *Params {
+	return &Params{dev: dev, seed: seed, slots: map[string]*slot{}}
+}
+
+// Declare adds the parameters and states of graphs to the set. Those of the same name must have the same shape.
+func (p *Params) Declare(graphs ...*Graph) error {
+	for _, g := range graphs {
+		if g.err != nil {
+			return g.err
+		}
+		for _, l := range g.order {
+			if l.kind != parameter && l.kind != state {
+				continue
+			}
+			if s, ok := p.slots[l.name]; ok {
+				if !s.shape.Equal(l.shape) || s.trained != (l.kind == parameter) {
+					return fmt.Errorf("parameter %q has shape %v in one graph and %v in another", l.name, []int(s.shape), []int(l.shape))
+				}
+				continue
+			}
+			if p.values != nil {
+				return fmt.Errorf("parameter %q comes too late: declare all graphs of a model before the first is compiled", l.name)
+			}
+			s := &slot{shape: l.shape, init: l.init, trained: l.kind == parameter, n: l.shape.Elements()}
+			part := &p.size[0]
+			if !s.trained {
+				part = &p.size[1]
+			}
+			s.offset = *part
+			*part += (s.n + device.Alignment - 1) / device.Alignment * device.Alignment
+			p.slots[l.name] = s
+			p.names = append(p.names, l.name)
+		}
+	}
+	return nil
+}
+
+// allocate takes the memory and draws the first values, once.
+func (p *Params) allocate() error {
+	if p.values != nil {
+		return nil
+	}
+	var b [3]device.Buffer
+	for i, n := range []int{p.size[0], p.size[0], p.size[1]} {
+		var err error
+		if b[i], err = p.dev.Alloc(n); err != nil {
+			return fmt.Errorf("allocating parameters: %w", err)
+		}
+	}
+	p.values, p.grads, p.states = b[0], b[1], b[2]
+	for _, name := range p.names {
+		s := p.slots[name]
+		v := make([]float32, s.n)
+		s.init(seed.Rand(p.seed, "init/"+name), s.shape, v)
+		if err := p.dev.UploadPlain(p.home(s), s.offset, v); err != nil {
+			return fmt.Errorf("setting %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (p *Params) home(s *slot) device.Buffer {
+	if s.trained {
+		return p.values
+	}
+	return p.states
+}
+
+// Names lists parameters and states in the order of their declaration.
+func (p *Params) Names() []string { return slices.Clone(p.names) }
+
+// Trained says whether the name is that of a parameter, not of a state.
+func (p *Params) Trained(name string) bool {
+	s, ok := p.slots[name]
+	return ok && s.trained
+}
+
+// Shape is the shape of a parameter or state; nil if there is none of that name.
+func (p *Params) Shape(name string) device.Shape {
+	if s, ok := p.slots[name]; ok {
+		return s.shape
+	}
+	return nil
+}
+
+// Count is the number of trained values.
+func (p *Params) Count() int {
+	n := 0
+	for _, s := range p.slots {
+		if s.trained {
+			n += s.n
+		}
+	}
+	return n
+}
+
+func (p *Params) find(name string) (*slot, error) {
+	s, ok := p.slots[name]
+	if !ok {
+		return nil, fmt.Errorf("no parameter is called %q", name)
+	}
+	return s, p.allocate()
+}
+
+// Read returns the values of a parameter or state, row-major.
+func (p *Params) Read(name string) ([]float32, error) {
+	s, err := p.find(name)
+	if err != nil {
+		return nil, err
+	}
+	v := make([]float32, s.n)
+	return v, p.dev.DownloadPlain(v, p.home(s), s.offset)
+}
+
+// Write sets the values of a parameter or state, row-major.
+func (p *Params) Write(name string, v []float32) error {
+	s, err := p.find(name)
+	if err != nil {
+		return err
+	}
+	if len(v) != s.n {
+		return fmt.Errorf("parameter %q has shape %v, not %d values", name, []int(s.shape), len(v))
+	}
+	return p.dev.UploadPlain(p.home(s), s.offset, v)
+}
+
+// Grad returns the gradient of a parameter, row-major.
+func (p *Params) Grad(name string) ([]float32, error) {
+	s, err := p.find(name)
+	if err != nil {
+		return nil, err
+	}
+	if !s.trained {
+		return nil, fmt.Errorf("%q is a state and has no gradient", name)
+	}
+	v := make([]float32, s.n)
+	return v, p.dev.DownloadPlain(v, p.grads, s.offset)
+}
+
+// ZeroGrad sets all gradients to zero: before programs that accumulate.
+func (p *Params) ZeroGrad() error {
+	if err := p.allocate(); err != nil {
+		return err
+	}
+	if p.zeros == nil {
+		p.zeros = make([]float32, p.size[0])
+	}
+	return p.dev.UploadPlain(p.grads, 0, p.zeros)
+}
+
+// Size is the length of Values and Grads.
+func (p *Params) Size() int { return p.size[0] }
+
+// Values is the flat buffer of all parameters, for an optimiser.
+func (p *Params) Values() (device.Buffer, error) {
+	err := p.allocate()
+	return p.values, err
+}
+
+// Grads is the flat buffer of all gradients, at the offsets of Values.
+func (p *Params) Grads() (device.Buffer, error) {
+	err := p.allocate()
+	return p.grads, err
+}
+
+// Range is where a trained parameter lies in Values, in Grads and in an optimiser's own buffers of that kind.
+func (p *Params) Range(name string) (offset, n int, ok bool) {
+	s, ok := p.slots[name]
+	if !ok || !s.trained {
+		return 0, 0, false
+	}
+	return s.offset, s.n, true
+}
+
+// Device is where the parameters are.
+func (p *Params) Device() device.Device { return p.dev }
+
+// Bytes is the memory of values, gradients and states.
+func (p *Params) Bytes() int64 { return 4 * int64(2*p.size[0]+p.size[1]) }

@@ -1,0 +1,130 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/exec"
+	"github.com/voxsaw/voxsaw/internal/seed"
+)
+
+// Program is a compiled graph. It shares its [Params] with other programs; everything else it owns. Its methods are called from one goroutine at a time.
+//
+// A run is: [Program.SetStep] where there is dropout, [Program.Set] for every input, [Program.Forward], then, where a gradient was asked for, Set for
+// the gradients that come from outside and [Program.Backward]. Outputs stay valid until the next Forward.
+type Program struct {
+	dev     device.Device
+	run     *exec.Program
+	inputs  map[string]port
+	outputs map[string]port
+	masks   []maskPort
+	summary Summary
+}
+
+// port is a tensor that the host reads or writes.
+type port struct {
+	buffer device.Buffer
+	shape  device.Shape
+	plain  bool
+}
+
+type maskPort struct {
+	port
+	name   string
+	rate   float64
+	values []float32
+}
+
+// Summary is what a program takes.
+type Summary struct {
+	Steps        int   // kernels a run
+	ForwardSteps int   // of these before Backward
+	Bytes        int64 // memory of the program: inputs, activations, scratch; the parameters are not in it
+	Unshared     int64 // what it would be if every tensor had memory of its own
+	ParamBytes   int64 // memory of the parameters, their gradients and states, shared with other programs
+	FLOPs        float64
+}
+
+// Set uploads an input, row-major.
+func (p *Program) Set(input string, values []float32) error {
+	in, ok := p.inputs[input]
+	if !ok {
+		return fmt.Errorf("the program has no input %q", input)
+	}
+	if len(values) != in.shape.Elements() {
+		return fmt.Errorf("input %q has shape %v, not %d values", input, []int(in.shape), len(values))
+	}
+	return p.upload(in, values)
+}
+
+func (p *Program) upload(to port, values []float32) error {
+	if to.plain {
+		return p.dev.UploadPlain(to.buffer, 0, values)
+	}
+	return p.dev.Upload(to.buffer, to.shape, values)
+}
+
+// SetStep draws the masks of all dropouts, from the run's seed and the step alone.
+func (p *Program) SetStep(runSeed, step uint64) error {
+	for _, m := range p.masks {
+		r := seed.Rand(runSeed, "dropout/"+m.name, step)
+		keep := float32(1 / (1 - m.rate))
+		for i := range m.values {
+			m.values[i] = keep
+			if r.Float64() < m.rate {
+				m.values[i] = 0
+			}
+		}
+		if err := p.upload(m.port, m.values); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Forward computes the outputs and the loss.
+func (p *Program) Forward() error {
+	p.run.Forward()
+	return p.dev.Sync()
+}
+
+// Backward, after Forward, computes the gradients of the parameters and of the inputs that want one.
+func (p *Program) Backward() error {
+	p.run.Backward()
+	return p.dev.Sync()
+}
+
+// Read downloads an output, row-major: one of [Options.Outputs], "loss", or "grad:<input>".
+func (p *Program) Read(output string, dst []float32) error {
+	out, ok := p.outputs[output]
+	if !ok {
+		return fmt.Errorf("the program has no output %q", output)
+	}
+	if len(dst) != out.shape.Elements() {
+		return fmt.Errorf("output %q has shape %v, not %d values", output, []int(out.shape), len(dst))
+	}
+	if out.plain {
+		return p.dev.DownloadPlain(dst, out.buffer, 0)
+	}
+	return p.dev.Download(dst, out.buffer, out.shape)
+}
+
+// Shape is the shape of an input or an output, nil if there is none of that name.
+func (p *Program) Shape(name string) device.Shape {
+	if t, ok := p.inputs[name]; ok {
+		return t.shape
+	}
+	return p.outputs[name].shape
+}
+
+// Bytes is the memory that the program itself takes.
+func (p *Program) Bytes() int64 { return p.summary.Bytes }
+
+// Summary says what the program takes.
+func (p *Program) Summary() Summary { return p.summary }
+
+// Profile switches the measurement of every step on or off, and forgets what was measured.
+func (p *Program) Profile(on bool) { p.run.Profile(on) }
+
+// Times is what was measured since Profile: one entry a step, in the order of a run.
+func (p *Program) Times() []exec.StepTime { return p.run.Times() }

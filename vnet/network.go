@@ -1,0 +1,111 @@
+package vnet
+
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nn"
+)
+
+// builder adds one resolved configuration to one graph.
+type builder struct {
+	Config
+	preset
+	g *nn.Graph
+}
+
+func (c Config) builder(g *nn.Graph) (*builder, bool) {
+	r, err := c.Resolve()
+	if err != nil {
+		g.Fail("%w", err)
+		return nil, false
+	}
+	return &builder{r, presets[r.Preset], g}, true
+}
+
+// activate is norm, residual (or nil), activation.
+func (b *builder) activate(name string, x, residual *nn.Node) *nn.Node {
+	return b.g.Activate(name, x, nn.Activation{Norm: norms[b.Norm], Groups: b.Groups, Act: activations[b.Activation], Residual: residual})
+}
+
+// encoder: the input stage, then for each level down-convolution, stage.
+func (b *builder) encoder(x *nn.Node) []*nn.Node {
+	if s := x.Shape(); len(s) == 5 {
+		if s[1] != 1 {
+			b.g.Fail("the encoder's input has %d channels, want 1", s[1])
+			return nil
+		}
+		if err := b.Check([3]int(s[2:])); err != nil {
+			b.g.Fail("%w", err)
+			return nil
+		}
+	}
+	// The input has one channel, which is added to each of the first stage's.
+	y := b.g.Conv("encoder.0.conv0", x, b.Channels, nn.Cube(5, 1, 2), b.bias)
+	y = b.activate("encoder.0.conv0", y, x) // (N, Channels, D, H, W)
+	stages := []*nn.Node{y}
+	for level := 1; level <= b.Levels; level++ {
+		name := fmt.Sprintf("encoder.%d", level)
+		down := b.g.Conv(name+".down", y, b.Channels<<level, nn.Cube(2, 2, 0), b.bias)
+		down = b.activate(name+".down", down, nil)
+		in := down
+		if level >= 3 { // the two deepest stages of four
+			in = b.g.Dropout3d(name+".dropout", down, b.rate())
+		}
+		y = b.stage(name, in, down, b.preset.encoder[level])
+		stages = append(stages, y) // (N, Channels 2^level, D/2^level, ...)
+	}
+	return stages
+}
+
+// rate is the dropout's; only the monai preset has places for it.
+func (b *builder) rate() float64 {
+	if b.Preset != "monai" {
+		return 0
+	}
+	return b.Dropout
+}
+
+// stage is n convolutions of x, whose last activation comes after the residual.
+func (b *builder) stage(name string, x, residual *nn.Node, n int) *nn.Node {
+	y := x
+	for i := range n {
+		conv := fmt.Sprintf("%s.conv%d", name, i)
+		y = b.g.Conv(conv, y, y.Shape()[1], nn.Cube(5, 1, 2), b.bias)
+		if i < n-1 || b.inner {
+			y = b.activate(conv, y, nil)
+		} else {
+			y = b.activate(conv, y, residual)
+		}
+	}
+	if b.inner {
+		y = b.g.Activate(name+".out", y, nn.Activation{Act: activations[b.Activation], Residual: residual})
+	}
+	return y
+}
+
+// decoder: for each level up-convolution to half the width, the encoder's stage beside it, stage; then the head.
+func (b *builder) decoder(stages []*nn.Node) *nn.Node {
+	y := stages[b.Levels]
+	for level := b.Levels - 1; level >= 0; level-- {
+		name := fmt.Sprintf("decoder.%d", level)
+		in, skip := y, stages[level]
+		if level >= 2 { // the two deepest stages of four
+			in = b.g.Dropout3d(name+".dropout", in, b.rate())
+		}
+		skip = b.g.Dropout3d(name+".skip_dropout", skip, b.rate())
+		up := b.g.ConvTranspose(name+".up", in, b.Channels<<level, nn.Cube(2, 2, 0), true)
+		up = b.activate(name+".up", up, nil)
+		both := b.g.Concat(up, skip) // (N, 2 Channels 2^level, D/2^level, ...)
+		y = b.stage(name, both, both, b.preset.decoder[3-level])
+	}
+	if b.wideHead {
+		y = b.g.Conv("head.conv", y, b.Classes, nn.Cube(5, 1, 2), b.bias)
+		norm := norms[b.Norm]
+		if norm == device.GroupNorm { // a class is no group of channels
+			norm = device.InstanceNorm
+		}
+		y = b.g.Activate("head.conv", y, nn.Activation{Norm: norm, Act: activations[b.Activation]})
+	}
+	return b.g.Conv("head.logits", y, b.Classes, nn.Cube(1, 1, 0), true)
+}
