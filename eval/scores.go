@@ -52,12 +52,13 @@ func columns(scores []Score) []Column {
 // PerCase is the table of all scores, a row a case and label.
 func PerCase(scores []Score) Table {
 	t := Table{Title: "Per case", Columns: append([]Column{{"case", "case", 0}, {"label", "label", 0}, {"name", "name", 0}}, columns(scores)...)}
+	t.Columns = append(t.Columns, Column{Key: "tolerance_mm"})
 	for _, s := range scores {
 		row := []any{s.Case, int(s.Label), s.Name}
 		for _, m := range Metrics {
 			row = append(row, m.Of(s))
 		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, append(row, s.Tolerance))
 	}
 	return t
 }
@@ -138,7 +139,7 @@ func ReadCSV(r io.Reader) ([]Score, error) {
 		}
 		s := Score{Case: record[at["case"]], Label: uint16(label), Name: record[at["name"]]}
 		for key, dst := range map[string]*float64{
-			"dsc": &s.DSC, "hd95_mm": &s.HD95, "hd_mm": &s.HD, "assd_mm": &s.ASSD, "nsd": &s.NSD, "predicted_ml": &s.Predicted, "reference_ml": &s.Reference,
+			"dsc": &s.DSC, "hd95_mm": &s.HD95, "hd_mm": &s.HD, "assd_mm": &s.ASSD, "nsd": &s.NSD, "predicted_ml": &s.Predicted, "reference_ml": &s.Reference, "tolerance_mm": &s.Tolerance,
 		} {
 			n, ok := at[key]
 			if !ok {

@@ -24,34 +24,29 @@ type Table struct {
 // Column says how the cells of one column are named and rounded.
 type Column struct {
 	Key    string // in CSV and JSON: lower case, with the unit, such as hd95_mm
-	Title  string // for people
+	Title  string // for people; a column without is for programs only
 	Digits int    // decimals
 }
 
-// Text is the table as people read it: the titles, then the cells of each row, rounded.
-func (t Table) Text() (header []string, rows [][]string) {
-	for _, c := range t.Columns {
+// Text is the table as people read it: the titles, which columns hold numbers (to be aligned to the right), and the rows, rounded.
+func (t Table) Text() (header []string, numeric []bool, rows [][]string) {
+	rows = make([][]string, len(t.Rows))
+	for n, c := range t.Columns {
+		if c.Title == "" {
+			continue
+		}
 		header = append(header, c.Title)
-	}
-	for _, r := range t.Rows {
-		row := make([]string, len(t.Columns))
-		for n := range row {
-			row[n] = t.Columns[n].text(r[n])
+		number := false
+		for m, r := range t.Rows {
+			switch r[n].(type) {
+			case float64, int, Spread:
+				number = true
+			}
+			rows[m] = append(rows[m], c.text(r[n]))
 		}
-		rows = append(rows, row)
+		numeric = append(numeric, number)
 	}
-	return header, rows
-}
-
-// Numeric tells whether a column holds numbers, so that it is aligned to the right.
-func (t Table) Numeric(column int) bool {
-	for _, r := range t.Rows {
-		switch r[column].(type) {
-		case float64, int, Spread:
-			return true
-		}
-	}
-	return false
+	return header, numeric, rows
 }
 
 func (c Column) text(cell any) string {
@@ -198,7 +193,7 @@ func (t Table) Markdown(w io.Writer) error {
 	if t.Title != "" {
 		b.WriteString("**" + t.Title + "**\n\n")
 	}
-	header, rows := t.Text()
+	header, numeric, rows := t.Text()
 	line := func(cells []string) {
 		for _, c := range cells {
 			b.WriteString("| " + strings.ReplaceAll(strings.ReplaceAll(c, "|", `\|`), "\n", " ") + " ")
@@ -206,8 +201,8 @@ func (t Table) Markdown(w io.Writer) error {
 		b.WriteString("|\n")
 	}
 	line(header)
-	for n := range header {
-		if t.Numeric(n) {
+	for _, n := range numeric {
+		if n {
 			b.WriteString("|--:")
 		} else {
 			b.WriteString("|---")

@@ -1,0 +1,259 @@
+package eval
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// labels is a row of voxels, 2 mm apart, that hold the given labels.
+func labels(values ...uint16) *volume.LabelMap {
+	return &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{len(values), 1, 1}, Affine: volume.Scaling([3]float64{2, 1, 1})}, Labels: values}
+}
+
+func one(t *testing.T, p, r *volume.LabelMap, o Options) Score {
+	t.Helper()
+	scores, err := Compare("c", p, r, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(scores) != 1 {
+		t.Fatalf("got %d scores, want 1", len(scores))
+	}
+	return scores[0]
+}
+
+func TestEmptyOnes(t *testing.T) {
+	infinite, undefined := math.Inf(1), math.NaN()
+	for name, c := range map[string]struct {
+		p, r    *volume.LabelMap
+		penalty bool
+		want    [4]float64 // DSC, NSD, HD95, ASSD
+	}{
+		"both":      {labels(0, 0, 0), labels(0, 0, 0), false, [4]float64{undefined, undefined, undefined, undefined}},
+		"missed":    {labels(0, 0, 0), labels(0, 1, 0), false, [4]float64{0, 0, infinite, infinite}},
+		"invented":  {labels(0, 1, 0), labels(0, 0, 0), false, [4]float64{0, 0, infinite, infinite}},
+		"penalised": {labels(0, 1, 0), labels(0, 0, 0), true, [4]float64{0, 0, math.Sqrt(36 + 1 + 1), math.Sqrt(36 + 1 + 1)}},
+	} {
+		s := one(t, c.p, c.r, Options{Labels: []int{1}, Penalise: c.penalty})
+		if d := cmp.Diff(c.want, [4]float64{s.DSC, s.NSD, s.HD95, s.ASSD}, cmpopts.EquateNaNs()); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+func TestLabelsAreScoredOneByOneOrMerged(t *testing.T) {
+	p, r := labels(1, 1, 2, 0, 9), labels(1, 2, 2, 0, 0)
+	r.Names = map[uint16]string{1: "liver", 2: "spleen"}
+	scores, err := Compare("c", p, r, Options{Overlap: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []float64
+	for _, s := range scores {
+		got = append(got, s.DSC)
+	}
+	if !slices.Equal(Labels(scores), []uint16{1, 2, 9}) || !slices.Equal(got, []float64{2. / 3, 2. / 3, 0}) || scores[0].Name != "liver" || !math.IsNaN(scores[0].HD95) {
+		t.Errorf("got %+v", scores)
+	}
+	if s := one(t, p, r, Options{Merge: true}); s.DSC != 6./7 || s.Predicted != 4*2./1000 {
+		t.Errorf("merged: got %+v", s)
+	}
+	if s := one(t, p, r, Options{Labels: []int{2}}); s.Label != 2 {
+		t.Errorf("one of them: got %+v", s)
+	}
+}
+
+func TestDifferentGridsAreRefused(t *testing.T) {
+	r := labels(1, 1, 0)
+	short, moved, nudged := labels(1, 1), labels(1, 1, 0), labels(1, 1, 0)
+	moved.Affine[0][3] = 5
+	nudged.Affine[0][3] = 0.01 // a hundredth of a millimetre is rounding in a header
+	var geometry *GeometryError
+	for name, p := range map[string]*volume.LabelMap{
+		"is on different grids: prediction has 2x1x1": short, "first voxel lies at [5.0 0.0 0.0] mm": moved,
+	} {
+		_, err := Compare("pancreas_007", p, r, DefaultOptions())
+		if !errors.As(err, &geometry) || !strings.Contains(err.Error(), strings.TrimPrefix(name, "is on ")) || !strings.Contains(err.Error(), "pancreas_007") {
+			t.Errorf("got %v, want ...%s...", err, name)
+		}
+	}
+	one(t, nudged, r, DefaultOptions())
+	if _, err := Compare("c", &volume.LabelMap{Grid: r.Grid}, r, DefaultOptions()); err == nil {
+		t.Error("a label map without voxels was accepted")
+	}
+	if _, err := Compare("c", r, r, Options{Tolerance: -1}); err == nil {
+		t.Error("a negative tolerance was accepted")
+	}
+	if _, err := Compare("c", r, r, Options{Labels: []int{0}}); err == nil {
+		t.Error("the background was accepted as a label")
+	}
+}
+
+func TestSummarise(t *testing.T) {
+	got := Summarise([]float64{1, 2, 6, math.NaN(), math.Inf(1)})
+	want := Spread{Mean: 3, SD: math.Sqrt(7), N: 3, Infinite: 1, Undefined: 1}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if s := Summarise(nil); !math.IsNaN(s.Mean) || !math.IsNaN(s.SD) {
+		t.Errorf("of nothing: %+v", s)
+	}
+}
+
+// The interval of the mean of many values is mean ± 1.96 standard errors, up to the noise of the resampling.
+func TestBootstrapAgreesWithTheNormalInterval(t *testing.T) {
+	values := make([]float64, 400)
+	for n := range values {
+		values[n] = math.Mod(float64(n)*0.618, 1) // evenly spread over 0..1: sd 0.289
+	}
+	lo, hi := Bootstrap(values, 0.95, 2000, 1)
+	s := Summarise(values)
+	half := 1.96 * s.SD / math.Sqrt(400)
+	if math.Abs(lo-(s.Mean-half)) > 0.1*half || math.Abs(hi-(s.Mean+half)) > 0.1*half {
+		t.Errorf("got %v..%v, want %v ± %v", lo, hi, s.Mean, half)
+	}
+	if again, _ := Bootstrap(values, 0.95, 2000, 1); again != lo {
+		t.Error("the same seed gives another interval")
+	}
+}
+
+func TestWilcoxonWithoutDifferences(t *testing.T) {
+	got, err := Wilcoxon([]float64{1, 2, math.NaN()}, []float64{1, 2, 3})
+	if err != nil || !math.IsNaN(got.P) || got.Pairs != 0 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := Wilcoxon([]float64{1}, nil); err == nil {
+		t.Error("unpaired values were accepted")
+	}
+}
+
+var some = []Score{
+	{Case: "a", Label: 1, Name: "liver, left", DSC: 0.5, HD95: 3.25, HD: 4, ASSD: 1, NSD: 0.75, Tolerance: 2, Predicted: 10, Reference: 12},
+	{Case: "b", Label: 1, Name: "liver, left", DSC: 0, HD95: math.Inf(1), HD: math.Inf(1), ASSD: math.Inf(1), Tolerance: 2, Reference: 9},
+	{Case: "b", Label: 2, DSC: math.NaN(), HD95: math.NaN(), HD: math.NaN(), ASSD: math.NaN(), NSD: math.NaN(), Tolerance: 2},
+}
+
+func text(t *testing.T, write func(*strings.Builder) error) string {
+	t.Helper()
+	var b strings.Builder
+	if err := write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestTables(t *testing.T) {
+	perCase, perLabel := PerCase(some), PerLabel(some)
+	csv := text(t, func(b *strings.Builder) error { return perCase.CSV(b) })
+	if want := "case,label,name,dsc,hd95_mm,hd_mm,assd_mm,nsd,predicted_ml,reference_ml,difference_ml,tolerance_mm\na,1,\"liver, left\",0.5,3.25,4,1,0.75,10,12,-2,2\nb,1,\"liver, left\",0,inf,inf,inf,0,0,9,-9,2\nb,2,,nan,nan,nan,nan,nan,0,0,0,2\n"; csv != want {
+		t.Errorf("CSV: %s", cmp.Diff(want, csv))
+	}
+	json := text(t, func(b *strings.Builder) error { return perCase.JSON(b) })
+	if want := `{"case": "b", "label": 1, "name": "liver, left", "dsc": 0, "hd95_mm": null, `; !strings.Contains(json, want) {
+		t.Errorf("no %s in %s", want, json)
+	}
+	markdown := text(t, func(b *strings.Builder) error { return perLabel.Markdown(b) })
+	want := `**Per label**
+
+| label | name | cases | DSC | HD95 (mm) | HD (mm) | ASSD (mm) | NSD (2 mm) | predicted (ml) | reference (ml) | difference (ml) |
+|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+| 1 | liver, left | 2 | 0.2500 ± 0.3536 | 3.25 (1 ∞) | 4.00 (1 ∞) | 1.00 (1 ∞) | 0.3750 ± 0.5303 | 5.00 ± 7.07 | 10.50 ± 2.12 | -5.50 ± 4.95 |
+| 2 |  | 1 | – | – | – | – | – | 0.00 | 0.00 | 0.00 |
+|  | all | 3 | 0.2500 ± 0.3536 | 3.25 (1 ∞) | 4.00 (1 ∞) | 1.00 (1 ∞) | 0.3750 ± 0.5303 | 3.33 ± 5.77 | 7.00 ± 6.24 | -3.67 ± 4.73 |
+
+Mean ± standard deviation over the cases.
+
+∞: cases whose label was missed or invented. Their distances are not in the mean.
+`
+	if markdown != want {
+		t.Errorf("Markdown: %s", cmp.Diff(want, markdown))
+	}
+	if csv := text(t, func(b *strings.Builder) error { return perLabel.CSV(b) }); !strings.HasPrefix(csv, "label,name,cases,dsc_mean,dsc_sd,dsc_n,") {
+		t.Errorf("CSV of spreads: %s", csv)
+	}
+}
+
+func TestScoresSurviveCSV(t *testing.T) {
+	csv := text(t, func(b *strings.Builder) error { return PerCase(some).CSV(b) })
+	back, err := ReadCSV(strings.NewReader(csv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(some, back, cmpopts.EquateNaNs()); d != "" {
+		t.Error(d)
+	}
+	for name, text := range map[string]string{
+		"no header":              "",
+		`no column "case"`:       "a,b\n1,2\n",
+		`label "x"`:              strings.Replace(csv, "a,1", "a,x", 1),
+		`line 2: dsc "much"`:     strings.Replace(csv, "0.5", "much", 1),
+		"wrong number of fields": csv + "1,2\n",
+	} {
+		if _, err := ReadCSV(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("got %v, want ...%s...", err, name)
+		}
+	}
+}
+
+// Two seeds, two folds of two cases: worked out by hand.
+func TestFolds(t *testing.T) {
+	run := func(initialisation string, fraction float64, fold int, seed uint64, a, b float64) Run {
+		names := [][2]string{{"c1", "c2"}, {"c3", "c4"}}[fold]
+		return Run{initialisation, fraction, fold, seed, []Score{{Case: names[0], Label: 1, DSC: a}, {Case: names[1], Label: 1, DSC: b}}}
+	}
+	runs := []Run{
+		run("3x3x3", 1, 0, 0, 0.82, 0.84), run("3x3x3", 1, 0, 1, 0.80, 0.86), run("3x3x3", 1, 1, 0, 0.75, 0.80),
+		run("scratch", 1, 0, 0, 0.80, 0.80), run("scratch", 1, 0, 1, 0.80, 0.80), run("scratch", 1, 1, 0, 0.69, 0.78),
+		run("scratch", 0.1, 0, 0, 0.5, 0.6),
+	}
+	f, err := Folds(runs, FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(f.Initialisations, []string{"scratch", "3x3x3"}) || !slices.Equal(f.Fractions, []float64{0.1, 1}) {
+		t.Fatalf("got %v x %v", f.Fractions, f.Initialisations)
+	}
+	cell := f.Cells[1][1]
+	want := FoldCell{
+		Spread: Summarise([]float64{83, 83, 77.5}),
+		Gain:   (1 + 5 + 6 + 2) / 4.,                  // c1, c2, c3, c4, seeds averaged
+		Test:   Test{P: 0.125, Pairs: 4, Exact: true}, // all four positive: 2 / 2^4
+	}
+	if d := cmp.Diff(want.Spread, cell.Spread, cmpopts.EquateApprox(0, 1e-9)); d != "" {
+		t.Error(d)
+	}
+	if math.Abs(cell.Gain-want.Gain) > 1e-9 || cell.Test != want.Test {
+		t.Errorf("got %+v", cell)
+	}
+	if empty := f.Cells[0][1]; empty.Spread.N != 0 || !math.IsNaN(empty.Gain) {
+		t.Errorf("runs that are not there: %+v", empty)
+	}
+	markdown := text(t, func(b *strings.Builder) error { return f.Table().Markdown(b) })
+	for _, want := range []string{"| data | scratch | 3x3x3 | gain | p |", "| 10 % | 55.00 | – | – | – |", "| 100 % | 77.83 ± 3.75 | 81.17 ± 3.18 | 3.50 | 0.125 |"} {
+		if !strings.Contains(markdown, want) {
+			t.Errorf("no %s in\n%s", want, markdown)
+		}
+	}
+	if _, err := Folds(runs, FoldOptions{Metric: "iou"}); err == nil {
+		t.Error("an unknown metric was accepted")
+	}
+}
+
+func BenchmarkCompare(b *testing.B) {
+	shape, spacing := [3]int{256, 256, 160}, [3]float64{0.8, 0.8, 1}
+	p := ellipsoids(shape, spacing, [][2][3]float64{{{120, 130, 80}, {50, 40, 30}}})
+	r := ellipsoids(shape, spacing, [][2][3]float64{{{122, 129, 82}, {52, 38, 31}}})
+	for b.Loop() {
+		if _, err := Compare("c", p, r, DefaultOptions()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
