@@ -28,25 +28,39 @@ type Column struct {
 	Digits int    // decimals
 }
 
-// Text is the table as people read it: the titles, which columns hold numbers (to be aligned to the right), and the rows, rounded.
-func (t Table) Text() (header []string, numeric []bool, rows [][]string) {
-	rows = make([][]string, len(t.Rows))
+// shown lists the columns that people see.
+func (t Table) shown() []int {
+	var shown []int
 	for n, c := range t.Columns {
-		if c.Title == "" {
-			continue
+		if c.Title != "" {
+			shown = append(shown, n)
 		}
-		header = append(header, c.Title)
-		number := false
-		for m, r := range t.Rows {
-			switch r[n].(type) {
-			case float64, int, Spread:
-				number = true
-			}
-			rows[m] = append(rows[m], c.text(r[n]))
-		}
-		numeric = append(numeric, number)
 	}
-	return header, numeric, rows
+	return shown
+}
+
+// Text is the table as people read it: the titles of the columns that have one, then the cells of each row, rounded.
+func (t Table) Text() (header []string, rows [][]string) {
+	rows = make([][]string, len(t.Rows))
+	for _, n := range t.shown() {
+		header = append(header, t.Columns[n].Title)
+		for m, r := range t.Rows {
+			rows[m] = append(rows[m], t.Columns[n].text(r[n]))
+		}
+	}
+	return header, rows
+}
+
+// Numeric tells whether a column of [Table.Text] holds numbers, so that it is aligned to the right.
+func (t Table) Numeric(column int) bool {
+	n := t.shown()[column]
+	for _, r := range t.Rows {
+		switch r[n].(type) {
+		case float64, int, Spread:
+			return true
+		}
+	}
+	return false
 }
 
 func (c Column) text(cell any) string {
@@ -193,7 +207,7 @@ func (t Table) Markdown(w io.Writer) error {
 	if t.Title != "" {
 		b.WriteString("**" + t.Title + "**\n\n")
 	}
-	header, numeric, rows := t.Text()
+	header, rows := t.Text()
 	line := func(cells []string) {
 		for _, c := range cells {
 			b.WriteString("| " + strings.ReplaceAll(strings.ReplaceAll(c, "|", `\|`), "\n", " ") + " ")
@@ -201,8 +215,8 @@ func (t Table) Markdown(w io.Writer) error {
 		b.WriteString("|\n")
 	}
 	line(header)
-	for _, n := range numeric {
-		if n {
+	for n := range header {
+		if t.Numeric(n) {
 			b.WriteString("|--:")
 		} else {
 			b.WriteString("|---")
