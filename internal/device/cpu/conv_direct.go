@@ -141,7 +141,7 @@ func (d *direct) plan(size, lo [3]int) {
 // add appends a term whose inputs start at a, its weights behind those of the term before.
 func (s *segment) add(a int, l load) {
 	for vectors := 1; vectors <= 2; vectors++ {
-		s.terms[vectors] = append(s.terms[vectors], term{a: a, b: len(s.load) * s.k * vectors * block})
+		s.terms[vectors] = append(s.terms[vectors], term{a, len(s.load) * s.k * vectors * block})
 	}
 	s.load = append(s.load, l)
 }

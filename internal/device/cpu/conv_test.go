@@ -131,7 +131,7 @@ func checkConv(t *testing.T, c *CPU, s device.ConvSpec, tolerance float64) {
 			checkPadding(t, what, out, shape)
 		}
 		outs := []device.Buffer{out}
-		if n := testing.AllocsPerRun(1, func() { k.Run(outs, in, scratch) }); n > 0 {
+		if n := testing.AllocsPerRun(3, func() { k.Run(outs, in, scratch) }); n > 0 {
 			t.Errorf("%s of %+v: %v allocations a run", what, s, n)
 		}
 		if err := download(again, out, shape); err != nil {

@@ -3,6 +3,8 @@ package cpu
 import (
 	"fmt"
 	"os"
+	"runtime"
+	"strings"
 )
 
 // chooseKernels returns the best table of kernels that the machine can run, or the one that the environment variable VOXSAW_CPU asks for: avx512, avx2 or generic.
@@ -25,4 +27,15 @@ func chooseKernels() (*kernels, error) {
 // Describe implements [device.Device].
 func (c *CPU) Describe() string {
 	return fmt.Sprintf("%s, %s kernels, %d threads", processor(), c.kernels.name, c.opt.Threads)
+}
+
+// processor is the model name where the system tells it, the architecture elsewhere.
+func processor() string {
+	info, _ := os.ReadFile("/proc/cpuinfo") // Linux
+	for line := range strings.Lines(string(info)) {
+		if name, ok := strings.CutPrefix(line, "model name"); ok {
+			return strings.TrimSpace(strings.TrimLeft(name, "\t: "))
+		}
+	}
+	return runtime.GOARCH
 }

@@ -1,16 +1,15 @@
 package cpu
 
-import (
-	"strings"
-
-	"golang.org/x/sys/cpu"
-)
+import "golang.org/x/sys/cpu"
 
 // availableKernels lists what this machine can run, best first.
 func availableKernels() []*kernels {
-	return []*kernels{genericKernels()}
+	var tables []*kernels
+	if cpu.X86.HasAVX512F {
+		tables = append(tables, avx512Kernels())
+	}
+	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+		tables = append(tables, avx2Kernels())
+	}
+	return append(tables, genericKernels())
 }
-
-var _ = cpu.X86
-
-func processor() string { return strings.TrimSpace("amd64") }

@@ -1,13 +1,17 @@
 package cpu
 
+import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
+
+//go:generate go run ./asm -pkg cpu -out kernels_amd64.s -stubs kernels_amd64.go -table tables_amd64.go
+
 // The two matrix products that every convolution of this package is made of. Both work on 16-channel vectors and take offsets and strides in float32
 // elements, so that neither activations nor weights have to be moved before they are multiplied.
 //
 //	forward and data gradient: outputs (rows x channels) from broadcast inputs and packed weights      [kernels.product]
 //	weight gradient: weights (channels x channels) summed over voxels, images or tiles                 [kernels.outer]
 
-// A term is one matrix product in a sum of products: where its two factors start.
-type term struct{ a, b int }
+// A term is one matrix product in a sum of products: where its two factors start in a and b.
+type term = [2]int
 
 // A productFunc computes a fixed number of rows (R) and vectors (V, 1 or 2), count times over, each time R rows further on:
 //
@@ -16,7 +20,7 @@ type term struct{ a, b int }
 //			var sum [16]float32
 //			for _, t := range terms[:nterms] {
 //				for i := range k {
-//					sum += a[t.a+m*as+i] * b[t.b+i*bs+16*v:][:16]
+//					sum += a[t[0]+m*as+i] * b[t[1]+i*bs+16*v:][:16]
 //				}
 //			}
 //			c[m*cs+v*cv:][:16] = sum // or += where add
@@ -37,18 +41,31 @@ type productFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, cs, cv, 
 //	}
 type outerFunc func(a, b, c *float32, k, as, bs, bv, cs int, add bool)
 
+// An outerTapsFunc is the weight gradient of a one-channel convolution for 5 x 5 taps and one row of voxels, a row of taps as elements after the other:
+//
+//	for r := range 5 {
+//		for m := range 5 {
+//			for i := range k {
+//				c[(5*r+m)*16:][:16] += a[r*as+i+m] * b[i*16:][:16]
+//			}
+//		}
+//	}
+type outerTapsFunc func(a, b, c *float32, k, as int)
+
 const (
 	maxRows      = 12 // rows of a product kernel: 12 x 2 accumulators leave registers for the weights
 	maxOuterRows = 8  // rows of an outer kernel: half a block of channels
 )
 
-// kernels is the table of one instruction set. An entry may be nil: then the largest smaller one is used as often as it takes.
+// kernels is the table of one instruction set.
 type kernels struct {
-	name    string
-	product [3][maxRows + 1]productFunc    // [vectors][rows]
-	outer   [3][maxOuterRows + 1]outerFunc // [vectors][rows]
-	rows    int                            // product kernels exist up to this number of rows
-	vectors int                            // and up to this number of vectors
+	name      string
+	product   [3][maxRows + 1]productFunc    // [vectors][rows]
+	outer     [3][maxOuterRows + 1]outerFunc // [vectors][rows]
+	outerTaps outerTapsFunc
+	winograd  map[toomcook.Tile]*transforms
+
+	rows, vectors, outerRows int // the largest that there are
 }
 
 // rowsProduct runs product kernels over any number of rows, split as evenly as they go.
@@ -78,7 +95,11 @@ func (ks *kernels) rowsOuter(rows, vectors int, a, b, c []float32, k, as, bs, bv
 		}
 		return
 	}
-	for m := 0; m < rows; m += maxOuterRows {
-		ks.outer[vectors][min(maxOuterRows, rows-m)](&a[m], &b[0], &c[m*cs], k, as, bs, bv, cs, add)
+	for chunks := (rows + ks.outerRows - 1) / ks.outerRows; chunks > 0; chunks-- {
+		m := rows / chunks
+		ks.outer[vectors][m](&a[0], &b[0], &c[0], k, as, bs, bv, cs, add)
+		if rows -= m; rows > 0 {
+			a, c = a[m:], c[m*cs:]
+		}
 	}
 }

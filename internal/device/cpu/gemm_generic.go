@@ -1,6 +1,10 @@
 package cpu
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
+)
 
 // at is p[i], p an array of unknown length: the generic kernels take what the assembly takes.
 func at(p *float32, i int) *float32 {
@@ -14,7 +18,7 @@ func vector(p *float32, i int) *[block]float32 {
 
 // genericKernels is the table for machines without a faster one, and what the assembly is tested against.
 func genericKernels() *kernels {
-	ks := &kernels{name: "generic", rows: maxRows, vectors: 2}
+	ks := &kernels{name: "generic", rows: maxRows, vectors: 2, outerRows: maxOuterRows, outerTaps: genericOuterTaps, winograd: map[toomcook.Tile]*transforms{}}
 	for vectors := 1; vectors <= 2; vectors++ {
 		for rows := 1; rows <= maxRows; rows++ {
 			ks.product[vectors][rows] = genericProduct(rows, vectors)
@@ -22,6 +26,9 @@ func genericKernels() *kernels {
 		for rows := 1; rows <= maxOuterRows; rows++ {
 			ks.outer[vectors][rows] = genericOuter(rows, vectors)
 		}
+	}
+	for _, t := range winogradTiles {
+		ks.winograd[t] = genericTransforms(toomcook.New(t))
 	}
 	return ks
 }
@@ -34,7 +41,7 @@ func genericProduct(rows, vectors int) productFunc {
 				var sum [block]float32
 				for _, t := range ts {
 					for i := range k {
-						multiplyAdd(&sum, *at(a, t.a+m*as+i), vector(b, t.b+i*bs+v*block))
+						multiplyAdd(&sum, *at(a, t[0]+m*as+i), vector(b, t[1]+i*bs+v*block))
 					}
 				}
 				store(vector(c, m*cs+v*cv), &sum, add)
@@ -53,6 +60,18 @@ func genericOuter(rows, vectors int) outerFunc {
 				}
 				store(vector(c, m*cs+v*block), &sum, add)
 			}
+		}
+	}
+}
+
+func genericOuterTaps(a, b, c *float32, k, as int) {
+	for r := range 5 {
+		for m := range 5 {
+			var sum [block]float32
+			for i := range k {
+				multiplyAdd(&sum, *at(a, r*as+i+m), vector(b, i*block))
+			}
+			store(vector(c, (5*r+m)*block), &sum, true)
 		}
 	}
 }

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// product emits a productFunc of rows x vectors: the sums stay in registers over all terms.
+func product(s isa, rows, vectors int) string {
+	name := begin(s, fmt.Sprintf("product%dx%d", rows, vectors),
+		"func(a, b, c *float32, terms *[2]int, nterms, k, as, bs, cs, cv, count int, add bool)",
+		fmt.Sprintf("%%s is a productFunc of %d rows and %d vectors of 16.", rows, vectors))
+	a, c := load("a"), load("c")
+	as, bs, cs := loadBytes("as"), loadBytes("bs"), loadBytes("cs")
+	in := newStrided(rows, as, triple(as))
+	sums := make([][]reg.VecVirtual, rows)
+	for m := range sums {
+		sums[m] = s.registers(vectors * s.parts)
+	}
+
+	loop("rows", argument("count"), func() {
+		for _, row := range sums {
+			for _, r := range row {
+				s.zero(r)
+			}
+		}
+		terms, nterms := load("terms"), load("nterms")
+		TESTQ(nterms, nterms)
+		JZ(LabelRef("sums"))
+		loop("term", nterms, func() {
+			weights, k := load("b"), load("k")
+			offset := GP64()
+			MOVQ(Mem{Base: terms}, offset)
+			LEAQ(Mem{Base: a, Index: offset, Scale: 4}, in.pointers[0])
+			in.start()
+			MOVQ(Mem{Base: terms, Disp: 8}, offset)
+			LEAQ(Mem{Base: weights, Index: offset, Scale: 4}, weights)
+			ADDQ(Imm(16), terms)
+			loop("k", k, func() {
+				factors := s.registers(vectors * s.parts)
+				for i, r := range factors {
+					VMOVUPS(Mem{Base: weights, Disp: i * s.bytes}, r)
+				}
+				for m, row := range sums {
+					s.multiplyBroadcast(in.at(m, 0), factors, row)
+				}
+				in.advance(Imm(4))
+				ADDQ(bs, weights)
+			})
+		})
+		Label("sums")
+		second := GP64()
+		if vectors == 2 {
+			MOVQ(argument("cv"), second)
+			LEAQ(Mem{Base: c, Index: second, Scale: 4}, second)
+		}
+		storeRows(s, sums, func(i int) Mem {
+			if i < s.parts {
+				return Mem{Base: c, Disp: i * s.bytes}
+			}
+			return Mem{Base: second, Disp: (i - s.parts) * s.bytes}
+		}, func() {
+			ADDQ(cs, c)
+			if vectors == 2 {
+				ADDQ(cs, second)
+			}
+		})
+		step := GP64()
+		IMUL3Q(Imm(uint64(rows)), as, step)
+		ADDQ(step, a)
+	})
+	end()
+	return name
+}
+
+// storeRows stores the sums, or adds them where the argument add is true. at is the address of register i of a row, next moves on to the next row.
+func storeRows(s isa, sums [][]reg.VecVirtual, at func(i int) Mem, next func()) {
+	CMPB(argument("add"), Imm(0))
+	JEQ(LabelRef("store"))
+	for _, adding := range []bool{true, false} {
+		for _, row := range sums {
+			for i, r := range row {
+				if adding {
+					VADDPS(at(i), r, r)
+				}
+				VMOVUPS(r, at(i))
+			}
+			next()
+		}
+		if adding {
+			JMP(LabelRef("stored"))
+			Label("store")
+		}
+	}
+	Label("stored")
+}
+
+// outer emits an outerFunc of rows x vectors.
+func outer(s isa, rows, vectors int) string {
+	name := begin(s, fmt.Sprintf("outer%dx%d", rows, vectors),
+		"func(a, b, c *float32, k, as, bs, bv, cs int, add bool)",
+		fmt.Sprintf("%%s is an outerFunc of %d rows and %d vectors of 16.", rows, vectors))
+	a, b, c, k := load("a"), load("b"), load("c"), load("k")
+	as, bs, bv, cs := loadBytes("as"), loadBytes("bs"), loadBytes("bv"), loadBytes("cs")
+	sums := make([][]reg.VecVirtual, rows)
+	for m := range sums {
+		sums[m] = s.registers(vectors * s.parts)
+		for _, r := range sums[m] {
+			s.zero(r)
+		}
+	}
+	loop("k", k, func() {
+		factors := s.registers(vectors * s.parts)
+		for i, r := range factors {
+			m := Mem{Base: b, Disp: i % s.parts * s.bytes}
+			if i >= s.parts {
+				m.Index, m.Scale = bv, 1
+			}
+			VMOVUPS(m, r)
+		}
+		for m, row := range sums {
+			s.multiplyBroadcast(Mem{Base: a, Disp: 4 * m}, factors, row)
+		}
+		ADDQ(as, a)
+		ADDQ(bs, b)
+	})
+	storeRows(s, sums, func(i int) Mem { return Mem{Base: c, Disp: i * s.bytes} }, func() { ADDQ(cs, c) })
+	end()
+	return name
+}
+
+// outerTaps emits an outerTapsFunc. AVX-512 holds the sums of all 25 taps in registers; AVX2 those of 5, and passes over the voxels five times.
+func outerTaps(s isa) string {
+	name := begin(s, "outerTaps", "func(a, b, c *float32, k, as int)", "%s is an outerTapsFunc.")
+	a, c := load("a"), load("c")
+	as := loadBytes("as")
+	as3 := triple(as)
+	passes := GP64()
+	MOVQ(U64(uint64(5/s.taps)), passes)
+	loop("pass", passes, func() {
+		sums := make([][]reg.VecVirtual, 5*s.taps)
+		for m := range sums {
+			sums[m] = s.registers(s.parts)
+			for _, r := range sums[m] {
+				s.zero(r)
+			}
+		}
+		b, k := load("b"), load("k")
+		in := newStrided(s.taps, as, as3)
+		MOVQ(a, in.pointers[0])
+		in.start()
+		loop("k", k, func() {
+			factors := s.registers(s.parts)
+			for i, r := range factors {
+				VMOVUPS(Mem{Base: b, Disp: i * s.bytes}, r)
+			}
+			for m, row := range sums {
+				s.multiplyBroadcast(in.at(m/5, 4*(m%5)), factors, row)
+			}
+			in.advance(Imm(4))
+			ADDQ(Imm(64), b)
+		})
+		for _, row := range sums {
+			for i, r := range row {
+				VADDPS(Mem{Base: c, Disp: i * s.bytes}, r, r)
+				VMOVUPS(r, Mem{Base: c, Disp: i * s.bytes})
+			}
+			ADDQ(Imm(64), c)
+		}
+		ADDQ(as, a)
+	})
+	end()
+	return name
+}

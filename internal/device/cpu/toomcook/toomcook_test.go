@@ -1,0 +1,62 @@
+package toomcook
+
+import (
+	"math/big"
+	"math/rand/v2"
+	"testing"
+)
+
+func (m Matrix) times(x []*big.Rat) []*big.Rat {
+	y := make([]*big.Rat, len(m))
+	for i := range m {
+		y[i] = new(big.Rat)
+		for j := range x {
+			y[i].Add(y[i], new(big.Rat).Mul(m[i][j], x[j]))
+		}
+	}
+	return y
+}
+
+func integers(r *rand.Rand, n int) []*big.Rat {
+	v := make([]*big.Rat, n)
+	for i := range v {
+		v[i] = big.NewRat(int64(r.IntN(19)-9), 1)
+	}
+	return v
+}
+
+func product(a, b []*big.Rat) []*big.Rat {
+	for i := range a {
+		a[i].Mul(a[i], b[i])
+	}
+	return a
+}
+
+// In rational arithmetic the algorithm is exact.
+func TestExact(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, tile := range []Tile{{4, 5}, {2, 5}, {4, 3}, {2, 3}, {6, 3}} {
+		m := New(tile)
+		x, w, dy := integers(r, tile.Points()), integers(r, tile.Taps), integers(r, tile.Outputs)
+		y := m.AT.times(product(m.G.times(w), m.BT.times(x)))
+		dw := m.GT.times(product(m.BT.times(x), m.A.times(dy)))
+		for i := range y {
+			want := new(big.Rat)
+			for k := range w {
+				want.Add(want, new(big.Rat).Mul(w[k], x[i+k]))
+			}
+			if y[i].Cmp(want) != 0 {
+				t.Errorf("F%v: output %d is %v, want %v", tile, i, y[i], want)
+			}
+		}
+		for k := range dw {
+			want := new(big.Rat)
+			for i := range dy {
+				want.Add(want, new(big.Rat).Mul(dy[i], x[i+k]))
+			}
+			if dw[k].Cmp(want) != 0 {
+				t.Errorf("F%v: weight gradient %d is %v, want %v", tile, k, dw[k], want)
+			}
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package cpu
+
+import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
+
+// A transformFunc multiplies a matrix M with n columns of 16-channel vectors:
+//
+//	for i := range n {
+//		for p := range rows(M) {
+//			var sum [16]float32
+//			for q := range columns(M) {
+//				sum += M[p][q] * src[i*srcNext+q*srcStep:][:16]
+//			}
+//			dst[i*dstNext+p*dstStep:][:16] = sum
+//		}
+//	}
+type transformFunc func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int)
+
+// An outputFunc is a transformFunc that adds the vector bias to each result.
+type outputFunc func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int, bias *float32)
+
+// transforms are the five matrices of one Winograd tile, see package toomcook.
+type transforms struct {
+	data       transformFunc // BT: inputs -> points
+	grad       transformFunc // A: output gradients -> points
+	weights    transformFunc // G: weights -> points
+	weightGrad transformFunc // GT: points -> weight gradients
+	output     outputFunc    // AT: points -> outputs
+}
+
+// winogradTiles are the tiles that there are kernels for.
+var winogradTiles = []toomcook.Tile{{Outputs: 4, Taps: 5}, {Outputs: 2, Taps: 5}, {Outputs: 4, Taps: 3}, {Outputs: 2, Taps: 3}}
+
+func genericTransforms(m toomcook.Matrices) *transforms {
+	return &transforms{
+		data: genericTransform(m.BT), grad: genericTransform(m.A), weights: genericTransform(m.G), weightGrad: genericTransform(m.GT),
+		output: genericOutput(m.AT),
+	}
+}
+
+func genericTransform(m toomcook.Matrix) transformFunc {
+	output := genericOutput(m)
+	return func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int) {
+		output(dst, src, dstStep, srcStep, dstNext, srcNext, n, &zeros[0])
+	}
+}
+
+func genericOutput(m toomcook.Matrix) outputFunc {
+	coefficients := make([][]float32, len(m))
+	for p, row := range m {
+		for _, c := range row {
+			f, _ := c.Float32()
+			coefficients[p] = append(coefficients[p], f)
+		}
+	}
+	return func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int, bias *float32) {
+		for i := range n {
+			for p, row := range coefficients {
+				var sum [block]float32
+				for q, c := range row {
+					if c != 0 {
+						multiplyAdd(&sum, c, vector(src, i*srcNext+q*srcStep))
+					}
+				}
+				y, b := vector(dst, i*dstNext+p*dstStep), vector(bias, 0)
+				for l := range y {
+					y[l] = b[l] + sum[l]
+				}
+			}
+		}
+	}
+}
