@@ -30,15 +30,19 @@ func (b *builder) activate(name string, x, residual *nn.Node) *nn.Node {
 
 // encoder: the input stage, then for each level down-convolution, stage.
 func (b *builder) encoder(x *nn.Node) []*nn.Node {
-	if s := x.Shape(); len(s) == 5 {
-		if s[1] != 1 {
-			b.g.Fail("the encoder's input has %d channels, want 1", s[1])
-			return nil
-		}
-		if err := b.Check([3]int(s[2:])); err != nil {
-			b.g.Fail("%w", err)
-			return nil
-		}
+	s := x.Shape()
+	if len(s) != 5 || s[1] != 1 {
+		b.g.Fail("the network's input has shape %v, want (N, 1, D, H, W)", []int(s))
+		return nil
+	}
+	size := [3]int(s[2:])
+	if err := b.Check(size); err != nil {
+		b.g.Fail("%w", err)
+		return nil
+	}
+	if _, deepest := b.FeatureShape(size); deepest == [3]int{1, 1, 1} && b.Norm == "instance" {
+		b.g.Fail("size %dx%dx%d: one voxel is left at the deepest of %d levels, which instance normalisation makes zero; take a larger size or fewer levels", size[0], size[1], size[2], b.Levels)
+		return nil
 	}
 	// The input has one channel, which is added to each of the first stage's.
 	y := b.g.Conv("encoder.0.conv0", x, b.Channels, nn.Cube(5, 1, 2), b.bias)
@@ -49,10 +53,10 @@ func (b *builder) encoder(x *nn.Node) []*nn.Node {
 		down := b.g.Conv(name+".down", y, b.Channels<<level, nn.Cube(2, 2, 0), b.bias)
 		down = b.activate(name+".down", down, nil)
 		in := down
-		if level >= 3 { // the two deepest stages of four
+		if level >= b.Levels-1 { // the two deepest stages
 			in = b.g.Dropout3d(name+".dropout", down, b.rate())
 		}
-		y = b.stage(name, in, down, b.preset.encoder[level])
+		y = b.stage(name, in, down, b.Channels<<level, b.preset.encoder[level])
 		stages = append(stages, y) // (N, Channels 2^level, D/2^level, ...)
 	}
 	return stages
@@ -66,12 +70,12 @@ func (b *builder) rate() float64 {
 	return b.Dropout
 }
 
-// stage is n convolutions of x, whose last activation comes after the residual.
-func (b *builder) stage(name string, x, residual *nn.Node, n int) *nn.Node {
+// stage is n convolutions of x at one width; the residual is added before the last activation.
+func (b *builder) stage(name string, x, residual *nn.Node, width, n int) *nn.Node {
 	y := x
 	for i := range n {
 		conv := fmt.Sprintf("%s.conv%d", name, i)
-		y = b.g.Conv(conv, y, y.Shape()[1], nn.Cube(5, 1, 2), b.bias)
+		y = b.g.Conv(conv, y, width, nn.Cube(5, 1, 2), b.bias)
 		if i < n-1 || b.inner {
 			y = b.activate(conv, y, nil)
 		} else {
@@ -90,14 +94,14 @@ func (b *builder) decoder(stages []*nn.Node) *nn.Node {
 	for level := b.Levels - 1; level >= 0; level-- {
 		name := fmt.Sprintf("decoder.%d", level)
 		in, skip := y, stages[level]
-		if level >= 2 { // the two deepest stages of four
+		if level >= b.Levels-2 { // the two deepest stages
 			in = b.g.Dropout3d(name+".dropout", in, b.rate())
 		}
 		skip = b.g.Dropout3d(name+".skip_dropout", skip, b.rate())
 		up := b.g.ConvTranspose(name+".up", in, b.Channels<<level, nn.Cube(2, 2, 0), true)
 		up = b.activate(name+".up", up, nil)
 		both := b.g.Concat(up, skip) // (N, 2 Channels 2^level, D/2^level, ...)
-		y = b.stage(name, both, both, b.preset.decoder[3-level])
+		y = b.stage(name, both, both, 2*b.Channels<<level, b.preset.decoder[3-level])
 	}
 	if b.wideHead {
 		y = b.g.Conv("head.conv", y, b.Classes, nn.Cube(5, 1, 2), b.bias)

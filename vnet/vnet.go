@@ -1,6 +1,6 @@
 // Package vnet is VNet, the volumetric network of Milletari et al. 2016, in the three forms that share the name.
 //
-// Start at [Config]: [New] fills in a preset, [Config.Encoder] and [Config.Decoder] add the network to a graph. The down-sampling half alone is the
+// Start at [Config]: [Default] is the paper's network, [Config.Encoder] and [Config.Decoder] add the network to a graph. The down-sampling half alone is the
 // backbone that puzzles train; its parameters are called the same ("encoder....") there and in the whole network, so a checkpoint of one loads into the other.
 //
 // The package does not know what a network is trained for.
@@ -27,9 +27,9 @@ type Config struct {
 	Classes    int     `yaml:"classes" help:"classes, the background among them"`
 }
 
-// Default is the paper's network with instance normalisation: the original's lack of any makes small batches hard to train.
+// Default is the paper's network as it is. Its lack of a normalisation makes it slow to train from random weights: a run sets Norm.
 func Default() Config {
-	return Config{Preset: "paper", Channels: 16, Levels: 4, Norm: "instance", Groups: 8, Dropout: -1, Classes: 2}
+	return Config{Preset: "paper", Channels: 16, Levels: 4, Groups: 8, Dropout: -1, Classes: 2}
 }
 
 // preset is what the three networks differ in.

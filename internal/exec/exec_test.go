@@ -1,0 +1,230 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
+
+// host is a device that only has memory.
+type host struct{ device.Device }
+
+type memory []float32
+
+func (m memory) Len() int { return len(m) }
+
+func (host) Alloc(n int) (device.Buffer, error) { return make(memory, n), nil }
+func (host) View(b device.Buffer, offset, n int) device.Buffer {
+	return b.(memory)[offset : offset+n : offset+n]
+}
+
+// mix is a kernel that tells every operand and every element apart, and spoils its scratch: out[k][i] = k + i + sum_j (j+2) in[j][i mod len].
+// It reads element i of an operand before it writes element i, so its first result may lie over one operand of its size.
+type mix struct{ scratch int }
+
+func (m mix) Scratch() int { return m.scratch }
+func (m mix) Run(out, in []device.Buffer, scratch device.Buffer) {
+	for i := range scratch.(memory) {
+		scratch.(memory)[i] = -1e9
+	}
+	for k := len(out) - 1; k >= 0; k-- {
+		o := out[k].(memory)
+		for i := range o {
+			x := float32(k + i)
+			for j := range in {
+				v := in[j].(memory)
+				x += float32(j+2) / 8 * v[i%len(v)]
+			}
+			o[i] = x / 2
+		}
+	}
+}
+
+// randomProgram builds a program in which every step reads earlier values; naive keeps every value, so that nothing shares memory.
+func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Value, external memory) {
+	b = NewBuilder(host{})
+	external = make(memory, 40)
+	var values []Value
+	sizes := map[Value]int{}
+	known := func(v Value, n int) Value {
+		values = append(values, v)
+		sizes[v] = n
+		return v
+	}
+	for range 2 {
+		inputs = append(inputs, known(b.Input(48), 48))
+	}
+	known(b.External(external), 40)
+	for i := range 40 {
+		if i == 25 {
+			b.EndForward()
+		}
+		s := Step{Name: fmt.Sprint("step ", i), Kernel: mix{r.IntN(3) * 20}}
+		for range 1 + r.IntN(3) {
+			s.In = append(s.In, values[max(0, len(values)-1-r.IntN(6))])
+		}
+		first := 16 * (1 + r.IntN(4))
+		if n := sizes[s.In[0]]; r.IntN(2) == 0 && n%16 == 0 {
+			first, s.InPlace = n, []int{0}
+		}
+		var fresh []Value
+		s.Out = append(s.Out, b.Planned(first))
+		fresh = append(fresh, s.Out[0])
+		sizes[s.Out[0]] = first
+		if r.IntN(3) == 0 {
+			n := 16 * (1 + r.IntN(4))
+			s.Out = append(s.Out, b.Planned(n))
+			fresh = append(fresh, s.Out[1])
+			sizes[s.Out[1]] = n
+			s.InPlace = nil // the second result still reads the operand
+		}
+		b.Step(s)
+		if r.IntN(4) == 0 {
+			v := b.Alias(s.Out[0])
+			fresh = append(fresh, v)
+			sizes[v] = sizes[s.Out[0]]
+		}
+		values = append(values, fresh...)
+		if r.IntN(8) == 0 || i == 39 {
+			outputs = append(outputs, s.Out[0])
+			b.Keep(s.Out[0])
+		}
+		if naive {
+			for _, v := range fresh {
+				b.Keep(v)
+			}
+		}
+	}
+	return b, inputs, outputs, external
+}
+
+// Sharing memory changes no result: random programs against the same programs with memory of its own for every value.
+func TestSharingChangesNothing(t *testing.T) {
+	saved := 0
+	for seed := range uint64(200) {
+		var results [2][]float32
+		var bytes [2]int64
+		for k, naive := range []bool{false, true} {
+			b, inputs, outputs, external := randomProgram(rand.New(rand.NewPCG(seed, 1)), naive)
+			plan, err := b.Plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := plan.Allocate(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes[k] = plan.Bytes()
+			for i := range external {
+				external[i] = float32(i) / 3
+			}
+			for range 2 { // the second run finds dirty memory
+				for n, in := range inputs {
+					for i := range p.Buffer(in).(memory) {
+						p.Buffer(in).(memory)[i] = float32(n*i) / 7
+					}
+				}
+				p.Forward()
+				p.Backward()
+				for _, o := range outputs {
+					results[k] = append(results[k], p.Buffer(o).(memory)...)
+				}
+			}
+		}
+		if len(results[0]) != len(results[1]) {
+			t.Fatal("the two programs are not the same")
+		}
+		for i := range results[0] {
+			if results[0][i] != results[1][i] {
+				t.Fatalf("seed %d: element %d is %v with shared memory, %v without", seed, i, results[0][i], results[1][i])
+			}
+		}
+		if bytes[0] < bytes[1] {
+			saved++
+		}
+	}
+	if saved < 190 {
+		t.Errorf("only %d of 200 programs take less memory with sharing", saved)
+	}
+}
+
+// A chain needs two values at a time, or one where steps work in place.
+func TestChain(t *testing.T) {
+	for _, inPlace := range []bool{false, true} {
+		b := NewBuilder(host{})
+		v := b.Planned(1000)
+		b.Step(Step{Kernel: mix{}, Out: []Value{v}})
+		for range 20 {
+			next := b.Planned(1000)
+			s := Step{Kernel: mix{}, In: []Value{v}, Out: []Value{next}}
+			if inPlace {
+				s.InPlace = []int{0}
+			}
+			b.Step(s)
+			v = next
+		}
+		plan, err := b.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := int64(2 * 4 * 1008) // 1000 rounded up to a cache line of 16
+		if inPlace {
+			want /= 2
+		}
+		if plan.Bytes() != want || plan.Unshared() != 21*4*1008 {
+			t.Errorf("in place %v: %d bytes, want %d; %d without sharing", inPlace, plan.Bytes(), want, plan.Unshared())
+		}
+	}
+}
+
+// What does not fit is refused before memory is taken.
+func TestMemoryLimit(t *testing.T) {
+	b := NewBuilder(nil)
+	v := b.Planned(1 << 50)
+	b.Step(Step{Kernel: mix{}, Out: []Value{v}})
+	plan, err := b.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = plan.Allocate(1 << 30)
+	var tooLarge *MemoryError
+	if !errors.As(err, &tooLarge) || tooLarge.Need != 1<<52 || tooLarge.Limit != 1<<30 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReadingWhatNobodyWrites(t *testing.T) {
+	b := NewBuilder(host{})
+	b.Step(Step{Name: "early", Kernel: mix{}, In: []Value{b.Planned(16)}, Out: []Value{b.Planned(16)}})
+	if _, err := b.Plan(); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestRunsWithoutAllocating(t *testing.T) {
+	b, _, _, _ := randomProgram(rand.New(rand.NewPCG(1, 1)), false)
+	plan, err := b.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Allocate(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, profile := range []bool{false, true} {
+		p.Profile(profile)
+		if n := testing.AllocsPerRun(5, func() { p.Forward(); p.Backward() }); n != 0 {
+			t.Errorf("profile %v: %v allocations a run", profile, n)
+		}
+	}
+	calls := 0
+	for _, s := range p.Times() {
+		calls += s.Calls
+	}
+	if calls != 40*6 {
+		t.Errorf("%d calls were profiled, want 240", calls)
+	}
+}

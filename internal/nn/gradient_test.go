@@ -1,0 +1,268 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/device/devicetest"
+)
+
+// network is a graph under test: it declares inputs and parameters and returns its output.
+type network func(g *Graph, in func(name string, shape ...int) *Node) *Node
+
+var everyOperator = map[string]network{
+	"conv": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.Conv("c", in("x", 2, 3, 4, 3, 5), 2, Window{Kernel: [3]int{3, 1, 2}, Stride: [3]int{1, 1, 2}, Pad: [3]int{1, 0, 1}}, true)
+	},
+	"conv without bias": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.Conv("c", in("x", 1, 1, 3, 3, 3), 3, Cube(3, 1, 1), false)
+	},
+	"up-convolution": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.ConvTranspose("c", in("x", 2, 3, 2, 1, 2), 2, Cube(2, 2, 0), true)
+	},
+	"up-convolution 3/2": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.ConvTranspose("c", in("x", 1, 2, 2, 2, 2), 2, Cube(3, 2, 1), false)
+	},
+	"linear": func(g *Graph, in func(string, ...int) *Node) *Node { return g.Linear("l", in("x", 3, 4), 5, true) },
+	"matMul": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.apply(matMul{device.MatMulSpec{M: 3, N: 2, K: 4}}, in("a", 3, 4), in("b", 4, 2))
+	},
+	"matMul a^T": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.apply(matMul{device.MatMulSpec{M: 3, N: 2, K: 4, TransA: true}}, in("a", 4, 3), in("b", 4, 2))
+	},
+	"matMul a^T b^T": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.apply(matMul{device.MatMulSpec{M: 3, N: 2, K: 4, TransA: true, TransB: true}}, in("a", 4, 3), in("b", 2, 4))
+	},
+	"add": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.Add(in("a", 1, 2, 2, 2, 2), in("b", 1, 2, 2, 2, 2))
+	},
+	"one node used three times": func(g *Graph, in func(string, ...int) *Node) *Node {
+		x := in("x", 2, 3)
+		return g.Add(g.Add(x, g.Scale(x, 2)), g.Softmax(x))
+	},
+	"one weight used twice": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.Conv("c", g.Conv("c", in("x", 1, 2, 3, 3, 3), 2, Cube(3, 1, 1), true), 2, Cube(3, 1, 1), true)
+	},
+	"scale": func(g *Graph, in func(string, ...int) *Node) *Node { return g.Scale(in("x", 2, 3), -1.5) },
+	"concat": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.Concat(in("a", 2, 1, 2, 2, 2), in("b", 2, 3, 2, 2, 2), in("c", 2, 2, 2, 2, 2))
+	},
+	"dropout": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.Dropout3d("d", in("x", 2, 6, 2, 1, 2), 0.5)
+	},
+	"max pool": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.MaxPool(in("x", 1, 2, 4, 4, 4), Cube(3, 2, 1))
+	},
+	"average pool": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.AvgPool(in("x", 1, 2, 4, 4, 4), Cube(2, 2, 0))
+	},
+	"flatten, reshape": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.Softmax(g.Reshape(g.Flatten(in("x", 2, 2, 1, 2, 2)), 4, 4))
+	},
+	"reshape of a parameter": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.Add(g.Reshape(g.Param("w", Uniform(1), 6), 2, 3), in("x", 2, 3))
+	},
+	"sum of parameters": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.Add(g.Param("v", Uniform(1), 2, 3), g.Param("w", Uniform(1), 2, 3))
+	},
+	"softmax": func(g *Graph, in func(string, ...int) *Node) *Node { return g.Softmax(in("x", 2, 3, 2, 1, 2)) },
+	"gather": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.GatherRows(in("x", 4, 3), g.Input("index", 5))
+	},
+	"meanOfOthers": func(g *Graph, in func(string, ...int) *Node) *Node { return g.MeanOfOthers(in("x", 6, 3), 2) },
+	"pairSum":      func(g *Graph, in func(string, ...int) *Node) *Node { return g.PairSum(in("a", 6, 2), in("b", 6, 2), 2) },
+	"column-sum loss": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.ColumnSumLoss(in("u", 6, 3), 2)
+	},
+	"loss": func(g *Graph, in func(string, ...int) *Node) *Node {
+		l, _ := g.Loss(in("x", 2, 3, 2, 2, 1), g.Input("target", 2, 2, 2, 1), LossOptions{CE: 0.7, Dice: 0.6})
+		return l
+	},
+	"sum of losses of rows": func(g *Graph, in func(string, ...int) *Node) *Node {
+		u := in("u", 6, 3)
+		l, _ := g.Loss(u, g.Input("target", 6), LossOptions{CE: 1})
+		return g.Add(l, g.Scale(g.ColumnSumLoss(u, 2), 0.5))
+	},
+}
+
+func init() {
+	for norm, normName := range map[device.Norm]string{device.NoNorm: "", device.InstanceNorm: "instance ", device.BatchNorm: "batch ", device.GroupNorm: "group "} {
+		for act, actName := range map[device.Activation]string{device.Identity: "identity", device.ReLU: "relu", device.PReLU: "prelu", device.ELU: "elu"} {
+			for _, residual := range []int{0, 1, 4} {
+				everyOperator[fmt.Sprintf("activate %s%s %d", normName, actName, residual)] = func(g *Graph, in func(string, ...int) *Node) *Node {
+					a := Activation{Norm: norm, Act: act, Groups: 2}
+					if residual > 0 {
+						a.Residual = in("r", 2, residual, 2, 3, 1)
+					}
+					return g.Activate("a", in("x", 2, 4, 2, 3, 1), a)
+				}
+			}
+		}
+	}
+}
+
+// Every operator's gradient against difference quotients, on the reference device, through the whole way from graph to program.
+func TestGradients(t *testing.T) {
+	for name, net := range everyOperator {
+		t.Run(name, func(t *testing.T) { checkGradients(t, devicetest.NewReference(), net) })
+	}
+}
+
+// trial is a compiled network with random inputs; its objective is sum of output times a random direction.
+type trial struct {
+	t         *testing.T
+	prog      *Program
+	params    *Params
+	values    map[string][]float32 // of all gradient inputs and parameters
+	direction []float32
+	output    []float32
+}
+
+func newTrial(t *testing.T, dev device.Device, net network, o Options) *trial {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	g := NewGraph(Train)
+	tr := &trial{t: t, values: map[string][]float32{}}
+	var inputs []string
+	y := net(g, func(name string, shape ...int) *Node {
+		inputs = append(inputs, name)
+		return g.GradInput(name, shape...)
+	})
+	if g.Err() != nil {
+		t.Fatal(g.Err())
+	}
+	g.Input("dy", y.Shape()...)
+	tr.params = NewParams(dev, 3)
+	o.Outputs, o.OutputGrad = map[string]*Node{"y": y}, map[string]string{"y": "dy"}
+	var err error
+	if tr.prog, err = Compile(dev, g, tr.params, o); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range inputs {
+		tr.values[name] = random(r, tr.prog.Shape(name).Elements())
+	}
+	for _, name := range tr.params.Names() {
+		if tr.params.Trained(name) {
+			tr.values[name] = random(r, tr.params.Shape(name).Elements())
+		}
+	}
+	for _, l := range g.order { // class numbers, row numbers
+		if l.kind == input && !l.wants && l.name != "dy" {
+			v := make([]float32, l.shape.Elements())
+			for i := range v {
+				v[i] = float32(r.IntN(3))
+			}
+			tr.check(tr.prog.Set(l.name, v))
+		}
+	}
+	tr.check(tr.prog.SetStep(5, 6))
+	tr.direction = random(r, y.Shape().Elements())
+	tr.output = make([]float32, len(tr.direction))
+	tr.check(tr.prog.Set("dy", tr.direction))
+	return tr
+}
+
+func random(r *rand.Rand, n int) []float32 {
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = float32(r.NormFloat64())
+	}
+	return v
+}
+
+func (tr *trial) check(err error) {
+	tr.t.Helper()
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+}
+
+func (tr *trial) objective() float64 {
+	tr.t.Helper()
+	for name, v := range tr.values {
+		if tr.params.Shape(name) != nil {
+			tr.check(tr.params.Write(name, v))
+		} else {
+			tr.check(tr.prog.Set(name, v))
+		}
+	}
+	tr.check(tr.prog.Forward())
+	tr.check(tr.prog.Read("y", tr.output))
+	sum := 0.0
+	for i, y := range tr.output {
+		sum += float64(y) * float64(tr.direction[i])
+	}
+	return sum
+}
+
+func (tr *trial) gradient(name string) []float32 {
+	tr.t.Helper()
+	d := make([]float32, len(tr.values[name]))
+	if tr.params.Shape(name) != nil {
+		d, err := tr.params.Grad(name)
+		tr.check(err)
+		return d
+	}
+	tr.check(tr.prog.Read("grad:"+name, d))
+	return d
+}
+
+func checkGradients(t *testing.T, dev device.Device, net network) {
+	tr := newTrial(t, dev, net, Options{})
+	tr.objective()
+	tr.check(tr.prog.Backward())
+	grads := map[string][]float32{}
+	for name := range tr.values {
+		grads[name] = tr.gradient(name)
+	}
+	// The reference computes in float64, but outputs are read as float32: rounding moves a quotient by about 1e-7 * sqrt(n) / h, and curvature by h^2.
+	// At a kink the one-sided quotients differ by far more, and a gradient may lie anywhere between them.
+	const h, tolerance, kink = 2e-3, 2e-3, 1e-2
+	middle := tr.objective()
+	for name, v := range tr.values {
+		for i := range v {
+			x := v[i]
+			v[i] = x + h
+			right := (tr.objective() - middle) / (float64(x+h) - float64(x))
+			v[i] = x - h
+			left := (middle - tr.objective()) / (float64(x) - float64(x-h))
+			v[i] = x
+			want, allowed := (left+right)/2, tolerance*(1+math.Abs(left))
+			if jump := math.Abs(right - left); jump > kink*(1+math.Abs(left)) {
+				allowed += jump / 2
+			}
+			if d := math.Abs(float64(grads[name][i]) - want); d > allowed {
+				t.Errorf("d/d%s[%d] = %v, difference quotient %v", name, i, grads[name][i], want)
+			}
+		}
+	}
+}
+
+// Two runs that accumulate leave the sum; one that overwrites forgets.
+func TestAccumulate(t *testing.T) {
+	for name, net := range everyOperator {
+		once := newTrial(t, devicetest.NewReference(), net, Options{})
+		twice := newTrial(t, devicetest.NewReference(), net, Options{Accumulate: true})
+		twice.check(twice.params.ZeroGrad())
+		for range 2 {
+			once.objective()
+			once.check(once.prog.Backward())
+			twice.objective()
+			twice.check(twice.prog.Backward())
+		}
+		for _, p := range once.params.Names() {
+			if !once.params.Trained(p) {
+				continue
+			}
+			a, b := once.gradient(p), twice.gradient(p)
+			for i := range a {
+				if d := math.Abs(float64(2*a[i] - b[i])); d > 1e-5*(1+math.Abs(float64(b[i]))) {
+					t.Fatalf("%s: %s[%d]: %v after one run, %v after two", name, p, i, a[i], b[i])
+				}
+			}
+		}
+	}
+}
