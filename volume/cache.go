@@ -66,6 +66,7 @@ type CaseInfo struct {
 	Air         float64           `json:"air"` // share of the voxels that are air
 	Notes       []string          `json:"notes,omitempty"`
 	Sources     []Source          `json:"sources,omitempty"`
+	Origin      string            `json:"origin,omitempty"`
 	Checksum    string            `json:"checksum"` // SHA-256 of the case's .vox file
 	Bytes       int64             `json:"bytes"`
 }

@@ -289,7 +289,11 @@ func TestCacheNoticesTrouble(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !w.Keep("a", "", []string{file}) || w.Keep("a", "test", []string{file}) || w.Keep("b", "", []string{file}) || w.Keep("a", "", nil) {
+	keep := func(id, group, origin string, paths ...string) bool {
+		_, kept := w.Keep(id, group, origin, paths)
+		return kept
+	}
+	if !keep("a", "", "", file) || keep("a", "test", "", file) || keep("a", "", "flipped", file) || keep("b", "", "", file) || keep("a", "", "") {
 		t.Error("keeps the wrong cases")
 	}
 	if _, err := w.Add(Scan{ID: "b", Image: v}); err != nil {
@@ -304,7 +308,7 @@ func TestCacheNoticesTrouble(t *testing.T) {
 	if w, err = NewCacheWriter(dir, p); err != nil {
 		t.Fatal(err)
 	}
-	if !w.Keep("a", "", []string{file}) {
+	if !keep("a", "", "", file) {
 		t.Error("a finished case is not kept")
 	}
 	if err := w.Finish(); err != nil {
@@ -318,7 +322,7 @@ func TestCacheNoticesTrouble(t *testing.T) {
 	}
 	other := p
 	other.Window[1]++
-	if w, err = NewCacheWriter(dir, other); err != nil || w.Keep("a", "", []string{file}) {
+	if w, err = NewCacheWriter(dir, other); err != nil || keep("a", "", "", file) {
 		t.Errorf("keeps a case prepared in another way (%v)", err)
 	}
 

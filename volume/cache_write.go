@@ -2,6 +2,7 @@ package volume
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -31,6 +32,8 @@ type CacheWriter struct {
 	mutex   sync.Mutex
 	cases   map[string]CaseInfo
 	started bool // the old manifest is gone
+
+	fingerprint string
 }
 
 // Scan is a case to be prepared.
@@ -39,6 +42,7 @@ type Scan struct {
 	Image     *Volume
 	Labels    *LabelMap // nil: unlabelled
 	Sources   []Source  // the files it came from, to notice when they change
+	Origin    string    // how they were read: a case read in another way is prepared again
 	Notes     []string  // what was repaired on the way, for the record
 }
 
@@ -69,22 +73,23 @@ func NewCacheWriter(dir string, p Preparation) (*CacheWriter, error) {
 	return &CacheWriter{dir: dir, preparation: p, cases: map[string]CaseInfo{}}, nil
 }
 
-// Keep takes over a case that an earlier run prepared with the same settings from the same files or folders, and reports whether there was one.
-func (w *CacheWriter) Keep(id, group string, paths []string) bool {
+// Keep takes over a case that an earlier run prepared with the same settings, in the same way, from the same files or folders, and reports whether
+// there was one.
+func (w *CacheWriter) Keep(id, group, origin string, paths []string) (CaseInfo, bool) {
 	data, err := os.ReadFile(recordPath(w.dir, id))
 	if err != nil {
-		return false
+		return CaseInfo{}, false
 	}
 	var r caseRecord
 	if json.Unmarshal(data, &r) != nil || r.Version != cacheVersion || !reflect.DeepEqual(r.Preparation, w.preparation) ||
-		r.Case.ID != id || r.Case.Group != group || r.Case.check() != nil || checkVoxels(w.dir, r.Case) != nil ||
+		r.Case.ID != id || r.Case.Group != group || r.Case.Origin != origin || r.Case.check() != nil || checkVoxels(w.dir, r.Case) != nil ||
 		!unchanged(r.Case.Sources, paths) {
-		return false
+		return CaseInfo{}, false
 	}
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.cases[id] = r.Case
-	return true
+	return r.Case, true
 }
 
 // Add prepares a case and writes it.
@@ -106,7 +111,7 @@ func (w *CacheWriter) add(s Scan) (CaseInfo, error) {
 	}
 	info := CaseInfo{
 		ID: s.ID, Group: s.Group, Grid: image.Grid, Spacing: image.Spacing(), Original: s.Image.Grid,
-		HasLabels: s.Labels != nil, Sources: s.Sources, Notes: s.Notes,
+		HasLabels: s.Labels != nil, Sources: s.Sources, Origin: s.Origin, Notes: s.Notes,
 	}
 	var labels []uint16
 	if s.Labels != nil {
@@ -173,9 +178,7 @@ func (w *CacheWriter) Finish() error {
 		m.Cases = append(m.Cases, w.cases[id])
 	}
 	m.Fingerprint = m.fingerprint()
-	if old, err := readManifest(w.dir); err == nil && reflect.DeepEqual(old, m) {
-		return nil
-	}
+	w.fingerprint = m.Fingerprint
 	if err := writeJSON(filepath.Join(w.dir, manifestName), m); err != nil {
 		return fmt.Errorf("writing the manifest of prepared cases: %w", err)
 	}
@@ -193,6 +196,9 @@ func (w *CacheWriter) Finish() error {
 	}
 	return nil
 }
+
+// Fingerprint is that of the cache, once [CacheWriter.Finish] has written it.
+func (w *CacheWriter) Fingerprint() string { return w.fingerprint }
 
 // fingerprint covers what a network can see of the cases, and not where they lay or when.
 func (m manifest) fingerprint() string {
@@ -260,13 +266,18 @@ func writeFile(path string, write func(io.Writer) error) error {
 	return os.Rename(f.Name(), path)
 }
 
+// writeJSON leaves a file that says the same untouched.
 func writeJSON(path string, value any) error {
 	data, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		return err
 	}
+	data = append(data, '\n')
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
 	return writeFile(path, func(w io.Writer) error {
-		_, err := w.Write(append(data, '\n'))
+		_, err := w.Write(data)
 		return err
 	})
 }

@@ -1,0 +1,283 @@
+// Package dataset finds the cases of a data set as it lies on disk, divides them into folds and subsets, and prepares them for training.
+//
+// Start at [Detect], which knows the layouts of NIH Pancreas-CT, of the Medical Segmentation Decathlon and of nnU-Net, and otherwise takes any
+// tree of NIfTI files and DICOM series. [Prepare] turns its cases into a cache of package volume. [Folds], [Nested] and [ReadSplits] say who trains
+// and who tests. [Inspect] looks without preparing.
+//
+// It leaves out formats other than NIfTI and DICOM, data sets with one file a label, and scans with several channels: one is chosen.
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The layouts that [Detect] knows.
+const (
+	LayoutNIH    = "nih"    // PANCREAS_00XX folders of DICOM (or files) and label00XX.nii.gz
+	LayoutMSD    = "msd"    // imagesTr, labelsTr, imagesTs, dataset.json
+	LayoutNNUNet = "nnunet" // the same, with files named CASE_0000.nii.gz
+	LayoutScans  = "scans"  // anything else: a tree of NIfTI files and DICOM series, labels paired by name
+)
+
+// GroupTest marks cases that the data set itself holds back, such as MSD's imagesTs.
+const GroupTest = "test"
+
+// A Dataset is a folder of cases.
+type Dataset struct {
+	Root       string
+	Layout     string
+	Cases      []Case // in the order of their numbers
+	LabelNames map[uint16]string
+	Notes      []string // what was passed over, what disagrees
+}
+
+// A Case is a scan and, where there are any, its labels.
+type Case struct {
+	ID     string
+	Group  string // "" or GroupTest
+	Image  string // a NIfTI file, or a folder that holds a DICOM series
+	Series string // SeriesInstanceUID in that folder; "" for a file, or for the largest axial series
+	Labels string // a NIfTI file; "" for none
+	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.
+	Volume int
+	// ByIndex says that labels lie on the image's voxels in the order of its rows, columns and slices, whatever their headers say.
+	ByIndex bool
+}
+
+// Options say how [Detect] reads a folder.
+type Options struct {
+	Layout         string `yaml:"layout" help:"layout of the data set: nih, msd, nnunet or scans; empty: look"`
+	Labels         string `yaml:"labels" help:"folder of labels that lies outside the data set (nih)"`
+	WithoutRepeats bool   `yaml:"without-repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat patients: 80 cases, not 82"`
+	Volume         int    `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
+	Unlabelled     bool   `yaml:"unlabelled" help:"take the images only"`
+}
+
+// Detect finds the cases in a folder; a single file is a data set of one case. An error says what was looked for.
+func Detect(root string, o Options) (*Dataset, error) {
+	stat, err := os.Stat(root)
+	if err != nil {
+		return nil, fmt.Errorf("looking for a data set: %w", err)
+	}
+	layout := o.Layout
+	if layout == "" {
+		layout = LayoutScans
+		if stat.IsDir() {
+			if layout, err = detectLayout(root); err != nil {
+				return nil, fmt.Errorf("looking for a data set in %s: %w", root, err)
+			}
+		}
+	}
+	readers := map[string]func(string, Options) (*Dataset, error){LayoutNIH: readNIH, LayoutMSD: readMSD, LayoutNNUNet: readNNUNet, LayoutScans: readScans}
+	read := readers[layout]
+	if read == nil {
+		return nil, fmt.Errorf("layout %q: must be nih, msd, nnunet or scans", layout)
+	}
+	d, err := read(root, o)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s as a data set (layout %s): %w", root, layout, err)
+	}
+	d.Root, d.Layout = root, layout
+	if len(d.Cases) == 0 {
+		return nil, fmt.Errorf("no scan in %s (layout %s): NIfTI files or folders of DICOM files are looked for", root, layout)
+	}
+	slices.SortFunc(d.Cases, func(a, b Case) int { return compareNatural(a.ID, b.ID) })
+	for n := range d.Cases {
+		c := &d.Cases[n]
+		if n > 0 && c.ID == d.Cases[n-1].ID {
+			return nil, fmt.Errorf("reading %s as a data set (layout %s): %s and %s would both be case %s", root, layout, d.Cases[n-1].Image, c.Image, c.ID)
+		}
+		c.Volume = max(c.Volume, o.Volume)
+		if o.Unlabelled {
+			c.Labels = ""
+		}
+	}
+	return d, nil
+}
+
+// Case returns the case of that name.
+func (d *Dataset) Case(id string) (Case, bool) {
+	for _, c := range d.Cases {
+		if c.ID == id {
+			return c, true
+		}
+	}
+	return Case{}, false
+}
+
+// IDs lists the cases of a group that have labels, or those that have none.
+func (d *Dataset) IDs(group string, labelled bool) []string {
+	var ids []string
+	for _, c := range d.Cases {
+		if c.Group == group && (c.Labels != "") == labelled {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
+func (d *Dataset) note(format string, args ...any) {
+	d.Notes = append(d.Notes, fmt.Sprintf(format, args...))
+}
+
+// detectLayout looks at names only.
+func detectLayout(root string) (string, error) {
+	if folder, err := os.ReadDir(filepath.Join(root, "imagesTr")); err == nil {
+		images, channels := 0, 0
+		for _, e := range folder {
+			if stem, ok := niftiStem(e.Name()); ok {
+				images++
+				if channelSuffix.MatchString(stem) {
+					channels++
+				}
+			}
+		}
+		switch {
+		case images > 0 && images == channels:
+			return LayoutNNUNet, nil
+		case images > 0 && isFile(filepath.Join(root, "dataset.json")):
+			return LayoutMSD, nil
+		}
+		return LayoutScans, nil
+	}
+	layout := LayoutScans
+	err := walk(root, func(path string, entry fs.DirEntry) error {
+		if nihImage.MatchString(entry.Name()) && (entry.IsDir() || isNIfTI(entry.Name())) {
+			layout = LayoutNIH
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return layout, err
+}
+
+// walk visits files and folders in the order of their names and passes over hidden ones, among them the ._ files that macOS leaves in archives.
+// Links to files are followed, links to folders are not.
+func walk(root string, visit func(path string, entry fs.DirEntry) error) error {
+	// A trailing separator makes WalkDir follow a root that is a link.
+	return filepath.WalkDir(root+string(filepath.Separator), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		path = filepath.Clean(path)
+		if path == filepath.Clean(root) {
+			return nil
+		}
+		if name := entry.Name(); strings.HasPrefix(name, ".") || name == "__MACOSX" {
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		return visit(path, entry)
+	})
+}
+
+// niftiStem removes the extension of a NIfTI file's name. Of a pair, the header stands for both.
+func niftiStem(name string) (stem string, ok bool) {
+	if strings.HasPrefix(name, ".") {
+		return "", false
+	}
+	lower := strings.ToLower(name)
+	for _, ext := range []string{".nii.gz", ".nii", ".hdr.gz", ".hdr"} {
+		if strings.HasSuffix(lower, ext) && len(name) > len(ext) {
+			return name[:len(name)-len(ext)], true
+		}
+	}
+	return "", false
+}
+
+func isNIfTI(name string) bool {
+	_, ok := niftiStem(name)
+	return ok
+}
+
+func isFile(path string) bool {
+	stat, err := os.Stat(path)
+	return err == nil && stat.Mode().IsRegular()
+}
+
+// listNIfTI maps the stems of a folder's NIfTI files to their paths; a folder that is not there has none.
+func listNIfTI(dir string) (map[string]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	files := map[string]string{}
+	for _, e := range entries {
+		stem, ok := niftiStem(e.Name())
+		if !ok || e.IsDir() {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if other := files[stem]; other != "" {
+			return nil, fmt.Errorf("%s and %s have the same name but for the extension", other, path)
+		}
+		files[stem] = path
+	}
+	return files, nil
+}
+
+var digits = regexp.MustCompile(`\d+`)
+
+// compareNatural orders names with the numbers in them as numbers: case2 before case10.
+func compareNatural(a, b string) int {
+	for a != "" && b != "" {
+		if a[0] == b[0] && (a[0] < '0' || a[0] > '9') {
+			a, b = a[1:], b[1:]
+			continue
+		}
+		m, n := digits.FindStringIndex(a), digits.FindStringIndex(b)
+		if m == nil || n == nil || m[0] != 0 || n[0] != 0 {
+			return strings.Compare(a, b)
+		}
+		x, y := strings.TrimLeft(a[:m[1]], "0"), strings.TrimLeft(b[:n[1]], "0")
+		if len(x) != len(y) {
+			return len(x) - len(y)
+		}
+		if x != y {
+			return strings.Compare(x, y)
+		}
+		if m[1] != n[1] {
+			return m[1] - n[1] // 7 before 07
+		}
+		a, b = a[m[1]:], b[n[1]:]
+	}
+	return len(a) - len(b)
+}
+
+// Number returns the last number in a case's name, which the published folds go by; false where there is none.
+func Number(id string) (int, bool) {
+	all := digits.FindAllString(id, -1)
+	if len(all) == 0 {
+		return 0, false
+	}
+	n, err := strconv.Atoi(all[len(all)-1])
+	return n, err == nil
+}
+
+// sourcePaths are the files and folders that a case is read from.
+func (c Case) sourcePaths() []string {
+	var paths []string
+	for _, path := range []string{c.Image, c.Labels} {
+		if path == "" {
+			continue
+		}
+		paths = append(paths, path)
+		// The other half of a pair.
+		for _, ext := range [][2]string{{".hdr", ".img"}, {".hdr.gz", ".img.gz"}} {
+			if base, found := strings.CutSuffix(path, ext[0]); found && isFile(base+ext[1]) {
+				paths = append(paths, base+ext[1])
+			}
+		}
+	}
+	return paths
+}

@@ -1,0 +1,226 @@
+package dataset
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// This file reads the three published layouts. What is on disk counts; a dataset.json adds names, and what it says otherwise is noted.
+
+var (
+	nihImage      = regexp.MustCompile(`(?i)^pancreas_(\d{4})(\.nii(\.gz)?)?$`)
+	nihLabel      = regexp.MustCompile(`(?i)^label(\d{4})\.nii(\.gz)?$`)
+	channelSuffix = regexp.MustCompile(`_(\d{4})$`)
+)
+
+// nihRepeats are the cases of NIH Pancreas-CT that show a patient a second time.
+var nihRepeats = []int{25, 70}
+
+// readNIH pairs PANCREAS_00XX, a folder with a DICOM series somewhere below it, with label00XX.nii.gz, wherever they lie. The headers of the two
+// disagree, so that labels go by index.
+func readNIH(root string, o Options) (*Dataset, error) {
+	d := &Dataset{LabelNames: map[uint16]string{1: "pancreas"}}
+	images, labels := map[int]string{}, map[int]string{}
+	collect := func(found map[int]string, name *regexp.Regexp, path string) error {
+		number, _ := strconv.Atoi(name.FindStringSubmatch(filepath.Base(path))[1])
+		if other := found[number]; other != "" {
+			return fmt.Errorf("%s and %s have the same number", other, path)
+		}
+		found[number] = path
+		return nil
+	}
+	look := func(path string, entry fs.DirEntry) error {
+		switch name := entry.Name(); {
+		case !entry.IsDir() && nihLabel.MatchString(name):
+			return collect(labels, nihLabel, path)
+		case nihImage.MatchString(name) && (entry.IsDir() || isNIfTI(name)):
+			if err := collect(images, nihImage, path); err != nil || !entry.IsDir() {
+				return err
+			}
+			return fs.SkipDir
+		}
+		return nil
+	}
+	err := walk(root, look)
+	if err == nil && o.Labels != "" {
+		err = walk(o.Labels, look)
+	}
+	if err != nil {
+		return nil, err
+	}
+	repeats := 0
+	for number, image := range images {
+		if slices.Contains(nihRepeats, number) {
+			repeats++
+			if o.WithoutRepeats {
+				delete(labels, number)
+				continue
+			}
+		}
+		d.Cases = append(d.Cases, Case{ID: fmt.Sprintf("PANCREAS_%04d", number), Image: image, Labels: labels[number], ByIndex: true})
+		if labels[number] == "" && len(labels) > 0 {
+			d.note("%s has no labels", image)
+		}
+		delete(labels, number)
+	}
+	for _, number := range slices.Sorted(maps.Keys(labels)) {
+		d.note("%s belongs to no scan", labels[number])
+	}
+	switch {
+	case o.WithoutRepeats:
+		d.note("%d cases, without cases 25 and 70, which repeat patients", len(d.Cases))
+	case repeats > 0:
+		d.note("%d cases, with cases 25 and 70, which repeat patients: --without-repeats leaves them out", len(d.Cases))
+	}
+	return d, nil
+}
+
+// readMSD reads imagesTr, labelsTr, imagesTs (and labelsTs, where somebody has them) and the names of the labels.
+func readMSD(root string, o Options) (*Dataset, error) {
+	d := &Dataset{}
+	for _, group := range []struct{ name, images, labels string }{{"", "imagesTr", "labelsTr"}, {GroupTest, "imagesTs", "labelsTs"}} {
+		images, err := listNIfTI(filepath.Join(root, group.images))
+		if err != nil {
+			return nil, err
+		}
+		labels, err := listNIfTI(filepath.Join(root, group.labels))
+		if err != nil {
+			return nil, err
+		}
+		for stem, image := range images {
+			d.Cases = append(d.Cases, Case{ID: stem, Group: group.name, Image: image, Labels: labels[stem]})
+			if group.name == "" && labels[stem] == "" {
+				d.note("%s has no labels", image)
+			}
+			delete(labels, stem)
+		}
+		for _, stem := range slices.Sorted(maps.Keys(labels)) {
+			d.note("%s belongs to no scan", labels[stem])
+		}
+	}
+	var file struct {
+		Labels   map[string]string `json:"labels"`
+		Training []struct {
+			Image string `json:"image"`
+		} `json:"training"`
+	}
+	if found, err := readJSON(filepath.Join(root, "dataset.json"), &file); !found || err != nil {
+		return d, err
+	}
+	for number, name := range file.Labels {
+		if label, err := strconv.ParseUint(number, 10, 16); err == nil && label > 0 {
+			d.nameLabel(uint16(label), name)
+		}
+	}
+	missing := 0
+	for _, t := range file.Training {
+		if !isFile(filepath.Join(root, filepath.FromSlash(t.Image))) {
+			missing++
+		}
+	}
+	if missing > 0 {
+		d.note("dataset.json lists %d training cases that are not on disk", missing)
+	}
+	return d, nil
+}
+
+// readNNUNet reads CASE_0000.nii.gz (the first channel, or the one of o.Volume) with labelsTr/CASE.nii.gz.
+func readNNUNet(root string, o Options) (*Dataset, error) {
+	d := &Dataset{}
+	channel := max(o.Volume, 1) - 1
+	for _, group := range []struct{ name, images, labels string }{{"", "imagesTr", "labelsTr"}, {GroupTest, "imagesTs", "labelsTs"}} {
+		images, err := listNIfTI(filepath.Join(root, group.images))
+		if err != nil {
+			return nil, err
+		}
+		labels, err := listNIfTI(filepath.Join(root, group.labels))
+		if err != nil {
+			return nil, err
+		}
+		channels := map[string][]int{}
+		for stem, image := range images {
+			m := channelSuffix.FindStringSubmatch(stem)
+			if m == nil {
+				d.note("%s has no channel in its name, such as _0000: passed over", image)
+				continue
+			}
+			number, _ := strconv.Atoi(m[1])
+			id := strings.TrimSuffix(stem, m[0])
+			channels[id] = append(channels[id], number)
+		}
+		for id, found := range channels {
+			if o.Volume == 0 && len(found) > 1 {
+				return nil, fmt.Errorf("case %s has %d channels: choose one with --volume", id, len(found))
+			}
+			image := images[fmt.Sprintf("%s_%04d", id, channel)]
+			if image == "" {
+				return nil, fmt.Errorf("case %s has no channel %d", id, channel+1)
+			}
+			d.Cases = append(d.Cases, Case{ID: id, Group: group.name, Image: image, Labels: labels[id], Volume: 1})
+			if group.name == "" && labels[id] == "" {
+				d.note("%s has no labels", image)
+			}
+			delete(labels, id)
+		}
+		for _, stem := range slices.Sorted(maps.Keys(labels)) {
+			d.note("%s belongs to no scan", labels[stem])
+		}
+	}
+	var file struct {
+		// nnU-Net writes name: number, or name: [numbers] where labels are regions made of others. Its first version wrote number: name.
+		Labels map[string]any `json:"labels"`
+		Ending string         `json:"file_ending"`
+	}
+	if found, err := readJSON(filepath.Join(root, "dataset.json"), &file); !found || err != nil {
+		return d, err
+	}
+	for key, value := range file.Labels {
+		switch value := value.(type) {
+		case float64:
+			if value > 0 && value <= 0xffff && value == float64(uint16(value)) {
+				d.nameLabel(uint16(value), key)
+			}
+		case string:
+			if label, err := strconv.ParseUint(key, 10, 16); err == nil && label > 0 {
+				d.nameLabel(uint16(label), value)
+			}
+		case []any:
+			d.note("dataset.json makes %q a region of several labels: labels are taken as they are in the files", key)
+		}
+	}
+	if file.Ending != "" && !isNIfTI("x"+file.Ending) {
+		return nil, fmt.Errorf("its files end in %s: only NIfTI is read", file.Ending)
+	}
+	return d, nil
+}
+
+func (d *Dataset) nameLabel(label uint16, name string) {
+	if d.LabelNames == nil {
+		d.LabelNames = map[uint16]string{}
+	}
+	d.LabelNames[label] = name
+}
+
+// readJSON decodes a file that may be missing.
+func readJSON(path string, value any) (found bool, err error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(data, value); err != nil {
+		return false, fmt.Errorf("%s: %w", path, err)
+	}
+	return true, nil
+}

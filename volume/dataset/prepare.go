@@ -1,0 +1,198 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// PrepareOptions say how [Prepare] works.
+type PrepareOptions struct {
+	Workers int   `yaml:"workers" help:"cases prepared at once; 0: one a core"`
+	Memory  int64 `yaml:"memory" help:"bytes that the cases prepared at once may take together; 0: 4 GiB. A case that needs more is prepared alone"`
+	Strict  bool  `yaml:"strict" help:"stop at the first case that cannot be prepared"`
+	Flips   Flips `yaml:"flips" help:"labels that fit their scan clearly better when flipped (nih): check refuses the case, fix flips them, off does not look"`
+}
+
+// A Result says what became of a case.
+type Result struct {
+	Case Case
+	Kept bool            // an earlier run had prepared it
+	Info volume.CaseInfo // where it was prepared now
+	Err  error
+}
+
+// A Summary says what became of all.
+type Summary struct {
+	Prepared, Kept int
+	Empty          []string // cases whose labels hold no foreground: they are used, and no crop of theirs is centred on an organ
+	Failed         []Result
+	Fingerprint    string
+}
+
+// Prepare turns the cases of a data set into a cache in dir. Cases that an earlier run prepared with the same settings from the same files are kept.
+// Each result is passed to progress (which may be nil), one at a time, in no particular order.
+//
+// A case that cannot be prepared does not keep the others from it: the cache holds those, and the error counts and names the failed ones. A case without
+// foreground is prepared like any other. When ctx ends, the cases finished so far stay for the next run, and there is no cache yet.
+func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
+	switch o.Flips {
+	case "":
+		o.Flips = FlipsCheck
+	case FlipsCheck, FlipsFix, FlipsOff:
+	default:
+		return nil, fmt.Errorf("flips %q: must be check, fix or off", o.Flips)
+	}
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.Memory <= 0 {
+		o.Memory = 4 << 30
+	}
+	w, err := volume.NewCacheWriter(dir, p)
+	if err != nil {
+		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)
+	}
+	var mutex sync.Mutex
+	summary := &Summary{}
+	report := func(r Result) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		switch {
+		case r.Err != nil:
+			summary.Failed = append(summary.Failed, r)
+		case r.Kept:
+			summary.Kept++
+		default:
+			summary.Prepared++
+		}
+		if r.Err == nil && r.Info.HasLabels && len(r.Info.LabelCounts) == 0 {
+			summary.Empty = append(summary.Empty, r.Case.ID)
+		}
+		if progress != nil {
+			progress(r)
+		}
+	}
+	memory := semaphore.NewWeighted(o.Memory)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(o.Workers)
+	for _, c := range d.Cases {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			info, kept, err := prepareCase(ctx, w, d, c, p, o, memory)
+			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+				return err
+			}
+			report(Result{Case: c, Kept: kept, Info: info, Err: err})
+			if err != nil && o.Strict {
+				return fmt.Errorf("case %s: %w", c.ID, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return summary, fmt.Errorf("preparing %s: %w", d.Root, err)
+	}
+	slices.Sort(summary.Empty)
+	slices.SortFunc(summary.Failed, func(a, b Result) int { return compareNatural(a.Case.ID, b.Case.ID) })
+	if summary.Prepared+summary.Kept > 0 {
+		if err := w.Finish(); err != nil {
+			return summary, fmt.Errorf("preparing %s: %w", d.Root, err)
+		}
+		summary.Fingerprint = w.Fingerprint()
+	}
+	if failed := len(summary.Failed); failed > 0 {
+		lines := make([]string, failed)
+		for n, r := range summary.Failed {
+			lines[n] = fmt.Sprintf("\n  %s: %v", r.Case.ID, r.Err)
+		}
+		return summary, fmt.Errorf("%d of %d cases of %s could not be prepared:%s", failed, len(d.Cases), d.Root, strings.Join(lines, ""))
+	}
+	return summary, nil
+}
+
+func prepareCase(ctx context.Context, w *volume.CacheWriter, d *Dataset, c Case, p volume.Preparation, o PrepareOptions, memory *semaphore.Weighted) (info volume.CaseInfo, kept bool, err error) {
+	paths, err := absolute(c.sourcePaths())
+	if err != nil {
+		return info, false, err
+	}
+	// What decides how the files are read belongs to what a kept case is compared by.
+	origin := fmt.Sprintf("series %q volume %d by index %v flips %s", c.Series, c.Volume, c.ByIndex, o.Flips)
+	if info, kept := w.Keep(c.ID, c.Group, origin, paths); kept {
+		return info, true, nil
+	}
+	need := min(c.memory(p), o.Memory)
+	if err := memory.Acquire(ctx, need); err != nil {
+		return info, false, err
+	}
+	defer memory.Release(need)
+
+	scan := volume.Scan{ID: c.ID, Group: c.Group, Origin: origin}
+	for _, path := range paths { // before reading: whoever changes a file meanwhile is noticed
+		source, err := volume.NewSource(path)
+		if err != nil {
+			return info, false, err
+		}
+		scan.Sources = append(scan.Sources, source)
+	}
+	if scan.Image, scan.Labels, scan.Notes, err = c.Read(o.Flips, d.LabelNames); err != nil {
+		return info, false, err
+	}
+	if ctx.Err() != nil {
+		return info, false, ctx.Err()
+	}
+	info, err = w.Add(scan)
+	return info, false, err
+}
+
+// memory estimates the bytes that preparing a case takes: the scan, its labels and the copies that orienting and resampling make.
+func (c Case) memory(p volume.Preparation) int64 {
+	const (
+		read     = 12 // bytes a voxel of the scan: as read, windowed and turned, and the same of the labels
+		prepared = 20 // bytes a prepared voxel: interpolated along one axis after the other in float32, and labels
+		unknown  = 64 // bytes for each byte of files whose headers are not looked at here, which may be compressed
+	)
+	if h, err := nifti.ReadHeader(c.Image); err == nil {
+		need := read * int64(h.Len())
+		if g, err := p.Grid(h.Grid); err == nil && p.Spacing != [3]float64{} {
+			need += prepared * int64(g.Len())
+		}
+		return need
+	}
+	var size int64
+	err := walk(c.Image, func(_ string, entry fs.DirEntry) error {
+		if info, err := entry.Info(); err == nil && !entry.IsDir() {
+			size += info.Size()
+		}
+		return nil
+	})
+	if err != nil {
+		return 0
+	}
+	return unknown * size
+}
+
+func absolute(paths []string) ([]string, error) {
+	for n, path := range paths {
+		full, err := filepath.Abs(path)
+		if err != nil {
+			return nil, err
+		}
+		paths[n] = full
+	}
+	return paths, nil
+}

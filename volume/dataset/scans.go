@@ -1,0 +1,206 @@
+package dataset
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// This file reads folders that follow no published layout. The rules:
+//
+//   - Every NIfTI file in the tree is a scan, or labels where its name or a folder above it says so: label0001, case_seg, masks/case, labelsTr/case.
+//   - Labels belong to the scan whose path is the same once those words are taken away: img0001 and label0001, images/a and labels/a, s1/ct and s1/seg.
+//   - Every DICOM series in the tree is a scan, named after its folder; labels beside the folder that have its name belong to it.
+//   - A scan with more than one file of labels is used without; a file of labels without a scan is passed over. Both are noted.
+
+var (
+	imageWords = words("image images imagestr imagests img imgs ct cts scan scans volume volumes")
+	labelWords = words("label labels labelstr labelsts mask masks seg segs segmentation segmentations gt annotation annotations manual")
+)
+
+func words(list string) map[string]bool {
+	set := map[string]bool{}
+	for word := range strings.FieldsSeq(list) {
+		set[word] = true
+	}
+	return set
+}
+
+// scanName is what a path below the root says: its name without the words that mean image or labels, and whether one meant labels.
+type scanName struct {
+	key    string // what an image and its labels have in common
+	id     string // the case's name
+	labels bool
+	test   bool
+}
+
+func parseName(relative string) scanName {
+	var name scanName
+	parts := strings.Split(filepath.ToSlash(relative), "/")
+	stem, _ := niftiStem(parts[len(parts)-1])
+	if stem == "" {
+		stem = parts[len(parts)-1]
+	}
+	var key, id []string
+	for _, folder := range parts[:len(parts)-1] {
+		lower := strings.ToLower(folder)
+		switch {
+		case labelWords[lower]:
+			name.labels = true
+		case !imageWords[lower]:
+			key, id = append(key, folder), append(id, folder)
+		}
+		name.test = name.test || lower == "imagests" || lower == "labelsts"
+	}
+	bare, labels := stripWords(stem)
+	name.labels = name.labels || labels
+	key = append(key, bare)
+	if bare != "" {
+		id = append(id, stem)
+	}
+	if len(id) == 0 {
+		id = []string{stem}
+	}
+	name.key, name.id = strings.Join(key, "/"), strings.Join(id, "_")
+	if name.test {
+		name.key = "test:" + name.key
+	}
+	return name
+}
+
+// stripWords takes the first and last word off a name where they mean image or labels: case_seg, label0001, s0011-ct.
+func stripWords(stem string) (bare string, labels bool) {
+	lower := strings.ToLower(stem)
+	start, end := 0, len(lower)
+	for end > 0 && isLetter(lower[end-1]) {
+		end--
+	}
+	last := lower[end:]
+	separated := end == 0 || strings.ContainsRune("_-. ", rune(lower[end-1]))
+	if separated && (imageWords[last] || labelWords[last]) {
+		labels = labelWords[last]
+		stem = strings.TrimRight(stem[:end], "_-. ")
+		lower = strings.ToLower(stem)
+	}
+	for start < len(lower) && isLetter(lower[start]) {
+		start++
+	}
+	if first := lower[:start]; imageWords[first] || labelWords[first] {
+		labels = labels || labelWords[first]
+		stem = strings.TrimLeft(stem[start:], "_-. ")
+	}
+	return stem, labels
+}
+
+func isLetter(b byte) bool { return b >= 'a' && b <= 'z' }
+
+// readScans reads a tree, or a single file, by the rules above.
+func readScans(root string, o Options) (*Dataset, error) {
+	d := &Dataset{}
+	if stat, err := os.Stat(root); err == nil && !stat.IsDir() {
+		id, ok := niftiStem(filepath.Base(root))
+		if !ok {
+			id = filepath.Base(root)
+		}
+		d.Cases = []Case{{ID: id, Image: root}}
+		return d, nil
+	}
+	images, labels := map[string][]string{}, map[string][]string{}
+	names := map[string]scanName{}
+	add := func(path string) error {
+		relative, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		name := parseName(relative)
+		names[path] = name
+		if name.labels {
+			labels[name.key] = append(labels[name.key], path)
+		} else {
+			images[name.key] = append(images[name.key], path)
+		}
+		return nil
+	}
+	err := walk(root, func(path string, entry fs.DirEntry) error {
+		if !entry.IsDir() && isNIfTI(entry.Name()) {
+			return add(path)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	series, notes, err := listSeries(root)
+	if err != nil {
+		return nil, err
+	}
+	d.Notes = append(d.Notes, notes...)
+	bySeries := map[string]seriesCase{}
+	for _, s := range series {
+		path := s.folder
+		if len(s.uid) > 0 {
+			path += "\x00" + s.uid
+		}
+		bySeries[path] = s
+		relative, err := filepath.Rel(root, s.folder)
+		if err != nil {
+			return nil, err
+		}
+		if relative == "." {
+			relative = filepath.Base(filepath.Clean(root))
+		}
+		name := parseName(relative)
+		name.id += s.suffix
+		names[path] = name
+		images[name.key+s.suffix] = append(images[name.key+s.suffix], path)
+	}
+	for _, key := range slices.Sorted(maps.Keys(images)) {
+		for _, path := range images[key] {
+			name := names[path]
+			c := Case{ID: fileName(name.id), Image: path}
+			if s, ok := bySeries[path]; ok {
+				c.Image, c.Series = s.folder, s.uid
+			}
+			if name.test {
+				c.Group = GroupTest
+			}
+			switch found := labels[key]; {
+			case len(images[key]) > 1 && len(found) > 0:
+				d.note("%s: used without labels, because %d scans could belong to %s", path, len(images[key]), found[0])
+			case len(found) == 1:
+				c.Labels = found[0]
+			case len(found) > 1:
+				d.note("%s: used without labels, because it has %d files of them, such as %s: put all labels into one file", path, len(found), found[0])
+			}
+			d.Cases = append(d.Cases, c)
+		}
+		delete(labels, key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		for _, path := range labels[key] {
+			d.note("%s looks like labels, but belongs to no scan", path)
+		}
+	}
+	if len(d.Cases) == 0 && len(labels) > 0 {
+		return nil, fmt.Errorf("all %d NIfTI files look like labels by their names, such as %s", len(labels), labels[slices.Sorted(maps.Keys(labels))[0]][0])
+	}
+	return d, nil
+}
+
+// fileName makes a case's name one that does as a file name everywhere.
+func fileName(id string) string {
+	id = strings.Map(func(r rune) rune {
+		if r < ' ' || strings.ContainsRune(`/\:*?"<>|`, r) {
+			return '_'
+		}
+		return r
+	}, id)
+	if id = strings.Trim(id, ". "); id == "" {
+		return "scan"
+	}
+	return id
+}

@@ -1,0 +1,194 @@
+package dataset
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/seed"
+)
+
+// Split says which cases a fold trains on and which it is tested on. A list of them is nnU-Net's splits_final.json.
+type Split struct {
+	Train []string `json:"train"`
+	Val   []string `json:"val"`
+}
+
+// How [Folds] divides cases.
+const (
+	FoldsConsecutive = "consecutive"
+	FoldsShuffled    = "shuffled"
+	FoldsNIH         = "nih"
+)
+
+// nihFolds are the last case numbers of the four folds that OrganSegRSTN published for NIH Pancreas-CT: 1-20, 21-40, 41-61, 62-82. They stay where
+// they are when the repeated patients 25 and 70 are left out.
+var nihFolds = []int{20, 40, 61, 82}
+
+// Folds divides cases into k folds, each tested on once. How is one of
+//
+//   - consecutive: in the order of the numbers in their names; where k does not divide them, the last folds have one more, as 20, 20, 21, 21 of 82
+//   - shuffled: the same after an order drawn from the seed
+//   - nih: by case number 1-20, 21-40, 41-61, 62-82; k must be 4
+func Folds(how string, ids []string, k int, number uint64) ([]Split, error) {
+	ids = sorted(ids)
+	if k < 2 || k > len(ids) {
+		return nil, fmt.Errorf("%d folds of %d cases: there must be at least 2 folds and a case in each", k, len(ids))
+	}
+	if same := len(slices.Compact(slices.Clone(ids))); same != len(ids) {
+		return nil, fmt.Errorf("%d cases have the same name as another", len(ids)-same)
+	}
+	fold := make([]int, len(ids)) // of each case
+	switch how {
+	case FoldsConsecutive, FoldsShuffled:
+		order := make([]int, len(ids))
+		for n := range order {
+			order[n] = n
+		}
+		if how == FoldsShuffled {
+			order = seed.Rand(number, "folds").Perm(len(ids))
+		}
+		small, larger := len(ids)/k, len(ids)%k // every fold has small cases, the last ones, larger of them, one more
+		at := 0
+		for f := range k {
+			size := small
+			if f >= k-larger {
+				size++
+			}
+			for range size {
+				fold[order[at]] = f
+				at++
+			}
+		}
+	case FoldsNIH:
+		if k != len(nihFolds) {
+			return nil, fmt.Errorf("the published folds of NIH Pancreas-CT are %d, not %d", len(nihFolds), k)
+		}
+		for n, id := range ids {
+			number, ok := Number(id)
+			if !ok || number < 1 || number > nihFolds[len(nihFolds)-1] {
+				return nil, fmt.Errorf("case %s is not one of NIH Pancreas-CT, whose names end in 1 to 82: use consecutive or shuffled folds", id)
+			}
+			fold[n], _ = slices.BinarySearch(nihFolds, number)
+		}
+	default:
+		return nil, fmt.Errorf("folds %q: must be consecutive, shuffled or nih", how)
+	}
+	splits := make([]Split, k)
+	for n, id := range ids {
+		for f := range splits {
+			if f == fold[n] {
+				splits[f].Val = append(splits[f].Val, id)
+			} else {
+				splits[f].Train = append(splits[f].Train, id)
+			}
+		}
+	}
+	return splits, nil
+}
+
+// Nested draws subsets of the cases, one a fraction, such that each lies in every larger one. Their sizes are the fractions of the cases, rounded,
+// at least one: 6, 12 and 62 of 62 for 0.1, 0.2 and 1. Names come in the order of their numbers.
+func Nested(ids []string, fractions []float64, number uint64) ([][]string, error) {
+	ids = sorted(ids)
+	if len(ids) == 0 {
+		return nil, errors.New("a subset of no cases")
+	}
+	order := seed.Rand(number, "subset").Perm(len(ids))
+	subsets := make([][]string, len(fractions))
+	for n, fraction := range fractions {
+		if !(fraction > 0 && fraction <= 1) {
+			return nil, fmt.Errorf("fraction %g of the cases: must be above 0 and at most 1", fraction)
+		}
+		size := max(1, int(math.Round(fraction*float64(len(ids)))))
+		chosen := slices.Clone(order[:size])
+		slices.Sort(chosen)
+		for _, at := range chosen {
+			subsets[n] = append(subsets[n], ids[at])
+		}
+	}
+	return subsets, nil
+}
+
+// HoldOut draws the cases to validate on: the share, rounded, at least one, and never all.
+func HoldOut(ids []string, share float64, number uint64) (rest, held []string, err error) {
+	ids = sorted(ids)
+	if !(share > 0 && share < 1) {
+		return nil, nil, fmt.Errorf("holding out %g of the cases: must be above 0 and below 1", share)
+	}
+	if len(ids) < 2 {
+		return nil, nil, fmt.Errorf("cannot hold out one of %d cases", len(ids))
+	}
+	size := min(max(1, int(math.Round(share*float64(len(ids))))), len(ids)-1)
+	taken := make([]bool, len(ids))
+	for _, at := range seed.Rand(number, "hold-out").Perm(len(ids))[:size] {
+		taken[at] = true
+	}
+	for n, id := range ids {
+		if taken[n] {
+			held = append(held, id)
+		} else {
+			rest = append(rest, id)
+		}
+	}
+	return rest, held, nil
+}
+
+// ReadSplits reads nnU-Net's splits_final.json. Every case must be among ids, and none may train and validate the same fold.
+func ReadSplits(path string, ids []string) ([]Split, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading folds: %w", err)
+	}
+	var splits []Split
+	if err := json.Unmarshal(data, &splits); err != nil {
+		return nil, fmt.Errorf("reading folds from %s: a list of {\"train\": [...], \"val\": [...]} is needed: %w", path, err)
+	}
+	if len(splits) == 0 {
+		return nil, fmt.Errorf("reading folds from %s: there are none", path)
+	}
+	known := map[string]bool{}
+	for _, id := range ids {
+		known[id] = true
+	}
+	for f, s := range splits {
+		if len(s.Train) == 0 || len(s.Val) == 0 {
+			return nil, fmt.Errorf("reading folds from %s: fold %d has %d cases to train on and %d to validate", path, f, len(s.Train), len(s.Val))
+		}
+		seen := map[string]bool{}
+		for _, id := range slices.Concat(s.Train, s.Val) {
+			switch {
+			case !known[id]:
+				return nil, fmt.Errorf("reading folds from %s: fold %d names case %s, which is not in the data set", path, f, id)
+			case seen[id]:
+				return nil, fmt.Errorf("reading folds from %s: fold %d names case %s twice", path, f, id)
+			}
+			seen[id] = true
+		}
+	}
+	return splits, nil
+}
+
+// WriteSplits writes folds as nnU-Net's splits_final.json.
+func WriteSplits(path string, splits []Split) error {
+	data, err := json.MarshalIndent(splits, "", "    ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return fmt.Errorf("writing folds: %w", err)
+	}
+	defer os.Remove(f.Name()) // fails after the rename, as it should
+	_, err = f.Write(append(data, '\n'))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("writing folds: %w", err)
+	}
+	return os.Rename(f.Name(), path)
+}
+
+func sorted(ids []string) []string { return slices.SortedFunc(slices.Values(ids), compareNatural) }
