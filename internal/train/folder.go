@@ -189,6 +189,12 @@ func (f *Folder) Last() string { return filepath.Join(f.path, lastFile) }
 // Best is the path of the checkpoint with the highest score.
 func (f *Folder) Best() string { return filepath.Join(f.path, bestFile) }
 
+// Started says whether the folder holds a checkpoint to continue from.
+func (f *Folder) Started() bool {
+	_, err := os.Stat(f.Last())
+	return err == nil
+}
+
 // Finished says whether the run had come to its end when the folder was opened.
 func (f *Folder) Finished() bool { return f.finished }
 

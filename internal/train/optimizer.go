@@ -9,12 +9,12 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// sgd is stochastic gradient descent with momentum over flat buffers, as PyTorch has it:
+// SGD is stochastic gradient descent with momentum over flat buffers, as PyTorch has it:
 //
 //	g = clip(gradient) + decay p        v = momentum v + g        p = p - rate v
 //
 // where clip scales the gradient so that its norm over all parameters is at most Options.Clip.
-type sgd struct {
+type SGD struct {
 	options  Options
 	dev      device.Device
 	grads    device.Buffer
@@ -35,8 +35,9 @@ type span struct {
 	values, velocity, grads device.Buffer
 }
 
-func newSGD(params Params, o Options, groups []Group) (*sgd, error) {
-	s := &sgd{options: o, dev: params.Device(), spans: spans(params, groups)}
+// NewSGD prepares the optimiser: its velocity is zero.
+func NewSGD(params Params, o Options, groups []Group) (*SGD, error) {
+	s := &SGD{options: o, dev: params.Device(), spans: spans(params, groups)}
 	if len(s.spans) == 0 {
 		return nil, errors.New("the model has no parameters")
 	}
@@ -47,7 +48,7 @@ func newSGD(params Params, o Options, groups []Group) (*sgd, error) {
 }
 
 // prepare takes memory and makes the kernels.
-func (s *sgd) prepare(params Params) error {
+func (s *SGD) prepare(params Params) error {
 	values, err := params.Values()
 	if err != nil {
 		return err
@@ -104,8 +105,8 @@ func spans(params Params, groups []Group) []span {
 	return out
 }
 
-// gradNorm is the Euclidean norm of the gradient of all parameters together.
-func (s *sgd) gradNorm() (float64, error) {
+// GradNorm is the Euclidean norm of the gradient of all parameters together.
+func (s *SGD) GradNorm() (float64, error) {
 	s.squares.Run([]device.Buffer{s.sum}, []device.Buffer{s.grads}, s.scratch)
 	var sum [1]float32
 	if err := s.dev.DownloadPlain(sum[:], s.sum, 0); err != nil {
@@ -114,8 +115,8 @@ func (s *sgd) gradNorm() (float64, error) {
 	return math.Sqrt(float64(sum[0])), nil
 }
 
-// update takes the step, given the norm of its gradient.
-func (s *sgd) update(step int, norm float64) error {
+// Update changes the parameters by one step, counted from 0, given the norm of the gradient, which only clipping looks at.
+func (s *SGD) Update(step int, norm float64) error {
 	o := s.options
 	clip := 1.0
 	if o.Clip > 0 {

@@ -48,7 +48,7 @@ func TestSGDFollowsPyTorch(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s, err := newSGD(m, o, nil)
+		s, err := NewSGD(m, o, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,11 +58,11 @@ func TestSGDFollowsPyTorch(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			norm, err := s.gradNorm()
+			norm, err := s.GradNorm()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.update(step, norm); err != nil {
+			if err := s.Update(step, norm); err != nil {
 				t.Fatal(err)
 			}
 			// Both sides compute in float32: a handful of roundings a step, 6e-8 each, over twelve steps.
@@ -95,7 +95,7 @@ func TestGroupsHaveTheirOwnRate(t *testing.T) {
 		}
 		return 0.5
 	}
-	s, err := newSGD(m, Options{Steps: 2, LR: 1, Schedule: "constant"}, []Group{{"encoder.", frozenThenHalf}})
+	s, err := NewSGD(m, Options{Steps: 2, LR: 1, Schedule: "constant"}, []Group{{"encoder.", frozenThenHalf}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestGroupsHaveTheirOwnRate(t *testing.T) {
 	}
 	for step, moved := range []map[string]float32{{"encoder.a": 0, "encoder.b": 0, "head": 1}, {"encoder.a": 0.5, "encoder.b": 0.5, "head": 1}} {
 		before := m.snapshot(t)
-		if err := s.update(step, 8); err != nil {
+		if err := s.Update(step, 8); err != nil {
 			t.Fatal(err)
 		}
 		after := m.snapshot(t)

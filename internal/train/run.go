@@ -93,7 +93,7 @@ type loop struct {
 	params              Params
 	folder              *Folder
 	observer            Observer
-	optimiser           *sgd
+	optimiser           *SGD
 	meta, saved         Meta // now, and in the last checkpoint
 	metrics, validation *table
 	last                Validation
@@ -111,7 +111,7 @@ func newLoop(params Params, setup Setup) (*loop, error) {
 		l.observer = silent{}
 	}
 	var err error
-	if l.optimiser, err = newSGD(params, setup.Options, setup.Groups); err != nil {
+	if l.optimiser, err = NewSGD(params, setup.Options, setup.Groups); err != nil {
 		return nil, err
 	}
 	if l.folder == nil {
@@ -152,7 +152,7 @@ func (l *loop) close() {
 
 // stepped looks at the loss and the gradients that the task left, and takes the step.
 func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
-	norm, err := l.optimiser.gradNorm()
+	norm, err := l.optimiser.GradNorm()
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 		}
 		return diverged
 	}
-	if err := l.optimiser.update(l.meta.Step, norm); err != nil {
+	if err := l.optimiser.Update(l.meta.Step, norm); err != nil {
 		return err
 	}
 	rate := l.options.Rate(l.meta.Step)

@@ -282,7 +282,7 @@ func TestLoadWeightsSaysWhatItDid(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, err := newSGD(from, options, nil)
+	s, err := NewSGD(from, options, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

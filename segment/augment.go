@@ -1,0 +1,286 @@
+package segment
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// Augmentation is how training crops are varied. Intensities are those that the network sees, in [-1, 1].
+type Augmentation struct {
+	Gain     float64 `yaml:"gain" help:"intensities are multiplied by 1 plus or minus up to this"`
+	Shift    float64 `yaml:"shift" help:"plus or minus up to this is added to intensities"`
+	Gamma    float64 `yaml:"gamma" help:"gamma correction with an exponent of e to the plus or minus up to this"`
+	Noise    float64 `yaml:"noise" help:"standard deviation of noise is drawn from 0 up to this"`
+	Spatial  float64 `yaml:"spatial" help:"share of crops that are rotated, scaled and deformed"`
+	Rotation float64 `yaml:"rotation" help:"degrees, plus or minus, about each axis"`
+	Scale    float64 `yaml:"scale" help:"crops are enlarged or shrunk by up to this share"`
+	Elastic  float64 `yaml:"elastic" help:"elastic deformation: standard deviation of its control points' displacement in voxels"`
+	Mirror   string  `yaml:"mirror" help:"axes along which crops are mirrored with probability 1/2, such as i or ij; off by default: on CT, left and right are information"`
+}
+
+// DefaultAugmentation varies intensities in every crop, and the shape of one in three.
+func DefaultAugmentation() Augmentation {
+	return Augmentation{Gain: 0.1, Shift: 0.1, Gamma: 0.1, Noise: 0.03, Spatial: 0.33, Rotation: 10, Scale: 0.1, Elastic: 2}
+}
+
+func (a Augmentation) check() error {
+	for _, v := range []struct {
+		name         string
+		value, limit float64
+	}{
+		{"gain", a.Gain, 0.9}, {"shift", a.Shift, 10}, {"gamma", a.Gamma, 3}, {"noise", a.Noise, 10},
+		{"spatial", a.Spatial, 1}, {"rotation", a.Rotation, 180}, {"scale", a.Scale, 0.9}, {"elastic", a.Elastic, 64},
+	} {
+		if !(v.value >= 0 && v.value <= v.limit) {
+			return fmt.Errorf("augment: %s is %v, must be from 0 to %v", v.name, v.value, v.limit)
+		}
+	}
+	if strings.Trim(a.Mirror, "ijk") != "" {
+		return fmt.Errorf("augment: mirror is %q, must be axes out of i, j and k", a.Mirror)
+	}
+	return nil
+}
+
+// sample reads a crop of a case and its labels, varied by a generator.
+func (a Augmentation) sample(image, labels []float32, c *volume.Case, origin, size [3]int, r *rand.Rand) error {
+	var err error
+	if r.Float64() < a.Spatial {
+		err = a.deform(image, labels, c, origin, size, r)
+	} else {
+		err = readCrop(c, image, labels, origin, size)
+	}
+	if err != nil {
+		return err
+	}
+	for axis, name := range "ijk" {
+		if strings.ContainsRune(a.Mirror, name) && r.IntN(2) == 1 {
+			mirror(image, size, axis)
+			mirror(labels, size, axis)
+		}
+	}
+	a.intensities(image, r)
+	return nil
+}
+
+func readCrop(c *volume.Case, image, labels []float32, origin, size [3]int) error {
+	if err := c.Image(image, origin, size); err != nil {
+		return err
+	}
+	return c.Labels(labels, origin, size)
+}
+
+// plusMinus draws from [-x, x).
+func plusMinus(r *rand.Rand, x float64) float64 { return x * (2*r.Float64() - 1) }
+
+// intensities varies gamma, gain and shift, and adds noise.
+func (a Augmentation) intensities(image []float32, r *rand.Rand) {
+	gain, shift := float32(1+plusMinus(r, a.Gain)), float32(plusMinus(r, a.Shift))
+	gamma, noise := math.Exp(plusMinus(r, a.Gamma)), float32(a.Noise*r.Float64())
+	for i, x := range image {
+		if a.Gamma > 0 {
+			x = float32(2*math.Pow(float64(max(x+1, 0))/2, gamma) - 1)
+		}
+		x = x*gain + shift
+		if a.Noise > 0 {
+			x += noise * float32(r.NormFloat64())
+		}
+		image[i] = x
+	}
+}
+
+// mirror turns a crop round along an axis.
+func mirror(x []float32, size [3]int, axis int) {
+	stride := [3]int{1, size[0], size[0] * size[1]}
+	n, step := size[axis], stride[axis]
+	for first := range x {
+		if first/step%n != 0 {
+			continue
+		}
+		for a, b := 0, n-1; a < b; a, b = a+1, b-1 {
+			x[first+a*step], x[first+b*step] = x[first+b*step], x[first+a*step]
+		}
+	}
+}
+
+// deform reads a crop through a random rotation, scaling and elastic deformation: the image linearly interpolated, the label of the nearest voxel.
+func (a Augmentation) deform(image, labels []float32, c *volume.Case, origin, size [3]int, r *rand.Rand) error {
+	w := a.warp(c.Spacing, size, r)
+	low, high := w.bounds()
+	var from, extent [3]int // of the part of the scan that is looked at, in voxels from origin
+	for axis := range 3 {
+		from[axis] = int(math.Floor(low[axis]))
+		extent[axis] = int(math.Floor(high[axis])) + 2 - from[axis] // the voxel above the highest is interpolated with
+	}
+	source := [3]int{origin[0] + from[0], origin[1] + from[1], origin[2] + from[2]}
+	values, marks := make([]float32, extent[0]*extent[1]*extent[2]), make([]float32, extent[0]*extent[1]*extent[2])
+	if err := readCrop(c, values, marks, source, extent); err != nil {
+		return err
+	}
+	at := 0
+	for k := range size[2] {
+		for j := range size[1] {
+			w.line(j, k, func(p [3]float64) {
+				x, y, z := p[0]-float64(from[0]), p[1]-float64(from[1]), p[2]-float64(from[2])
+				image[at], labels[at] = interpolate(values, extent, x, y, z), nearest(marks, extent, x, y, z)
+				at++
+			})
+		}
+	}
+	return nil
+}
+
+// interpolate is the linear interpolation at a point inside the lattice.
+func interpolate(v []float32, extent [3]int, x, y, z float64) float32 {
+	i, j, k := clampedFloor(x, extent[0]), clampedFloor(y, extent[1]), clampedFloor(z, extent[2])
+	fx, fy, fz := float32(x-float64(i)), float32(y-float64(j)), float32(z-float64(k))
+	at := i + extent[0]*(j+extent[1]*k)
+	up, deep := extent[0], extent[0]*extent[1]
+	mix := func(at int) float32 { return v[at] + fx*(v[at+1]-v[at]) }
+	front := mix(at) + fy*(mix(at+up)-mix(at))
+	back := mix(at+deep) + fy*(mix(at+deep+up)-mix(at+deep))
+	return front + fz*(back-front)
+}
+
+// clampedFloor is the lower of two neighbouring voxels around x, both within n. Rounding may put a point a hair outside the lattice.
+func clampedFloor(x float64, n int) int { return min(max(int(math.Floor(x)), 0), n-2) }
+
+func nearest(v []float32, extent [3]int, x, y, z float64) float32 {
+	at := func(x float64, n int) int { return min(max(int(math.Floor(x+0.5)), 0), n-1) }
+	return v[at(x, extent[0])+extent[0]*(at(y, extent[1])+extent[1]*at(z, extent[2]))]
+}
+
+// A warp says for each voxel of a crop where in the scan, in voxels from the crop's origin, its value is taken from:
+//
+//	M (p - centre) + centre + d(p)
+//
+// with M a rotation and scaling in millimetres, and d a cubic B-spline over control points that lie spacing voxels apart.
+type warp struct {
+	size    [3]int
+	matrix  [3][3]float64
+	control [3][]float64 // displacements along each axis at the control points; nil without elastic deformation
+	lattice [3]int       // of control points
+	reach   float64      // the largest displacement
+}
+
+// spacing of the control points, in voxels.
+const controlSpacing = 16
+
+func (a Augmentation) warp(spacing [3]float64, size [3]int, r *rand.Rand) *warp {
+	w := &warp{size: size, matrix: [3][3]float64{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}}
+	for axis := range 3 {
+		angle := plusMinus(r, a.Rotation) * math.Pi / 180
+		w.matrix = product(rotation(axis, angle), w.matrix)
+	}
+	zoom := 1 + plusMinus(r, a.Scale)
+	for row := range 3 {
+		for column := range 3 {
+			w.matrix[row][column] *= zoom * spacing[column] / spacing[row] // voxels -> mm -> voxels
+		}
+	}
+	if a.Elastic == 0 {
+		return w
+	}
+	w.reach = 2 * a.Elastic
+	for axis, n := range size {
+		w.lattice[axis] = (n-1)/controlSpacing + 4 // a cubic spline looks at four control points around
+	}
+	for axis := range 3 {
+		w.control[axis] = make([]float64, w.lattice[0]*w.lattice[1]*w.lattice[2])
+		for i := range w.control[axis] {
+			w.control[axis][i] = a.Elastic * min(max(r.NormFloat64(), -2), 2)
+		}
+	}
+	return w
+}
+
+func rotation(axis int, angle float64) [3][3]float64 {
+	m := [3][3]float64{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}
+	b, c := (axis+1)%3, (axis+2)%3
+	m[b][b], m[b][c], m[c][b], m[c][c] = math.Cos(angle), -math.Sin(angle), math.Sin(angle), math.Cos(angle)
+	return m
+}
+
+func product(a, b [3][3]float64) [3][3]float64 {
+	var m [3][3]float64
+	for i := range 3 {
+		for j := range 3 {
+			for k := range 3 {
+				m[i][j] += a[i][k] * b[k][j]
+			}
+		}
+	}
+	return m
+}
+
+// bounds encloses all points that the warp looks at. Those of the linear part are extreme at corners; a B-spline stays within its control points.
+func (w *warp) bounds() (low, high [3]float64) {
+	for row := range 3 {
+		half := 0.0
+		for column, n := range w.size {
+			half += math.Abs(w.matrix[row][column]) * float64(n-1) / 2
+		}
+		centre := float64(w.size[row]-1) / 2
+		low[row], high[row] = centre-half-w.reach, centre+half+w.reach
+	}
+	return low, high
+}
+
+// line calls point for each voxel of line (j, k), in order. The spline is first evaluated in j and k, which leaves one along i.
+func (w *warp) line(j, k int, point func(p [3]float64)) {
+	var centre, start [3]float64
+	for axis, n := range w.size {
+		centre[axis] = float64(n-1) / 2
+	}
+	for row := range 3 {
+		m := w.matrix[row]
+		start[row] = centre[row] - m[0]*centre[0] + m[1]*(float64(j)-centre[1]) + m[2]*(float64(k)-centre[2])
+	}
+	var along [3][]float64
+	if w.reach > 0 {
+		for axis := range 3 {
+			along[axis] = w.collapse(axis, j, k)
+		}
+	}
+	for i := range w.size[0] {
+		var p [3]float64
+		for row := range 3 {
+			p[row] = start[row] + w.matrix[row][0]*float64(i)
+		}
+		if w.reach > 0 {
+			first, b := basis(i)
+			for axis := range 3 {
+				for t := range 4 {
+					p[axis] += b[t] * along[axis][first+t]
+				}
+			}
+		}
+		point(p)
+	}
+}
+
+// collapse sums the control points of an axis's displacement over j and k.
+func (w *warp) collapse(axis, j, k int) []float64 {
+	firstJ, bj := basis(j)
+	firstK, bk := basis(k)
+	sum := make([]float64, w.lattice[0])
+	for c := range 4 {
+		for b := range 4 {
+			row := w.control[axis][w.lattice[0]*(firstJ+b+w.lattice[1]*(firstK+c)):]
+			for i := range sum {
+				sum[i] += bk[c] * bj[b] * row[i]
+			}
+		}
+	}
+	return sum
+}
+
+// basis is the first of the four control points that voxel i depends on, and their cubic B-spline weights, which sum to 1.
+func basis(i int) (first int, b [4]float64) {
+	t := float64(i%controlSpacing) / controlSpacing
+	s := 1 - t
+	return i / controlSpacing, [4]float64{s * s * s / 6, (3*t*t*t - 6*t*t + 4) / 6, (3*s*s*s - 6*s*s + 4) / 6, t * t * t / 6}
+}

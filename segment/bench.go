@@ -1,0 +1,126 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/vnet"
+)
+
+// Benchmark is one timing of the whole network on random data: a training step (forward, backward, SGD), or, if Infer, a forward pass.
+type Benchmark struct {
+	Network       vnet.Config
+	Crop, Batch   int
+	Steps, Warmup int // steps that are timed, and those before
+	Infer         bool
+	Memory        int64 // limit in bytes; 0: none
+}
+
+// Timing is what a benchmark measured.
+type Timing struct {
+	Median, Min time.Duration // of a step
+	FLOPs       float64       // of a step: direct convolutions' multiplications and additions, three times the forward pass for training
+	Bytes       int64         // memory of the program and the parameters
+}
+
+// Run measures.
+func (b Benchmark) Run(dev device.Device) (Timing, error) {
+	if b.Batch < 1 || b.Steps < 1 || b.Warmup < 0 {
+		return Timing{}, errors.New("batch and steps must be at least 1, warmup at least 0")
+	}
+	network, err := b.Network.Resolve()
+	if err != nil {
+		return Timing{}, err
+	}
+	if err := network.Check([3]int{b.Crop, b.Crop, b.Crop}); err != nil {
+		return Timing{}, fmt.Errorf("crop: %w", err)
+	}
+	params := nn.NewParams(dev, 0)
+	r := seed.Rand(0, "benchmark")
+	images := make([]float32, b.Batch*b.Crop*b.Crop*b.Crop)
+	targets := make([]float32, len(images))
+	for i := range images {
+		images[i] = float32(r.NormFloat64())
+		if r.Float64() > 0.9 {
+			targets[i] = 1
+		}
+	}
+	program, err := b.compile(dev, network, params)
+	if err != nil {
+		return Timing{}, err
+	}
+	optimiser, err := train.NewSGD(params, train.Options{Schedule: "constant", LR: 1e-3, Momentum: 0.9, WeightDecay: 5e-4}, nil)
+	if err != nil {
+		return Timing{}, err
+	}
+	t := Timing{Bytes: program.Bytes() + params.Bytes()}
+	for _, step := range program.Times()[:program.Summary().ForwardSteps] {
+		t.FLOPs += step.FLOPs
+	}
+	if !b.Infer {
+		t.FLOPs *= 3
+	}
+	once := func(step int) error {
+		if err := program.Set("image", images); err != nil {
+			return err
+		}
+		if b.Infer {
+			return program.Forward()
+		}
+		if err := program.Set("target", targets); err != nil {
+			return err
+		}
+		if err := program.SetStep(0, uint64(step)); err != nil {
+			return err
+		}
+		if err := program.Forward(); err != nil {
+			return err
+		}
+		if err := program.Backward(); err != nil {
+			return err
+		}
+		if err := optimiser.Update(step, 0); err != nil {
+			return err
+		}
+		return dev.Sync()
+	}
+	var times []time.Duration
+	for step := range b.Warmup + b.Steps {
+		start := time.Now()
+		if err := once(step); err != nil {
+			return t, err
+		}
+		if step >= b.Warmup {
+			times = append(times, time.Since(start))
+		}
+	}
+	slices.Sort(times)
+	t.Min, t.Median = times[0], times[len(times)/2]
+	if n := len(times); n%2 == 0 {
+		t.Median = (times[n/2-1] + times[n/2]) / 2
+	}
+	return t, nil
+}
+
+// compile makes the program of a step: the logits alone in inference, otherwise cross-entropy, soft Dice and all gradients.
+func (b Benchmark) compile(dev device.Device, network vnet.Config, params *nn.Params) (*nn.Program, error) {
+	mode := nn.Train
+	if b.Infer {
+		mode = nn.Eval
+	}
+	g := nn.NewGraph(mode)
+	logits := network.Decoder(g, network.Encoder(g, g.Input("image", b.Batch, 1, b.Crop, b.Crop, b.Crop)))
+	o := nn.Options{MemoryLimit: b.Memory}
+	if b.Infer {
+		o.Outputs = map[string]*nn.Node{"logits": logits}
+	} else {
+		o.Loss, _ = g.Loss(logits, g.Input("target", b.Batch, b.Crop, b.Crop, b.Crop), nn.LossOptions{CE: 1, Dice: 1})
+	}
+	return nn.Compile(dev, g, params, o)
+}

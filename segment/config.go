@@ -1,0 +1,180 @@
+// Package segment teaches a VNet to segment, from scratch or from a pretrained encoder, and makes label maps with it.
+//
+// Start at [Finetune] and [NewPredictor]. A fine-tuning run is a [train.Task] ([Task]) whose checkpoints hold all that a prediction needs: the network's
+// configuration, the preparation of the scans, and which label each class stands for. Inference slides a window over a scan
+// (window.go) in memory that is bounded whatever the scan's length.
+//
+// The package chooses no device, reads no scans from files, and measures no more than the Dice coefficient that training needs; package eval has the metrics.
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/vnet"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// Config is all there is to say about a fine-tuning run but its data.
+type Config struct {
+	Network         vnet.Config        `yaml:"network"`
+	Train           train.Options      `yaml:"train"`
+	Crop            [3]int             `yaml:"crop,flow" help:"size of training crops, and of the window of inference, in voxels"`
+	Batch           int                `yaml:"batch" help:"crops in a step"`
+	Labels          []string           `yaml:"labels,flow" help:"labels to segment, a class each; 1+2 merges two into one class; empty: all labels of the data"`
+	Loss            string             `yaml:"loss" help:"what is minimised" oneof:"dice ce dice+ce"`
+	Foreground      float64            `yaml:"foreground" help:"share of crops that are sure to show one of the labels"`
+	EncoderLR       float64            `yaml:"encoder_lr" help:"learning rate of the encoder, as a factor of the others'"`
+	FreezeEncoder   int                `yaml:"freeze_encoder" help:"steps at the start that leave the encoder as it is"`
+	ValidateCases   int                `yaml:"validate_cases" help:"held-out cases to validate on during training; 0: all"`
+	ValidateOverlap float64            `yaml:"validate_overlap" help:"overlap of the windows in validation"`
+	Augment         Augmentation       `yaml:"augment"`
+	Names           []string           `yaml:"names,flow" flag:"-" help:"names of the labels, from the data"`
+	Preparation     volume.Preparation `yaml:"preparation" flag:"-" help:"how the cases were prepared, from the data"`
+}
+
+// DefaultConfig is a sensible start: 64^3 crops, cross-entropy and Dice, mild augmentation.
+func DefaultConfig() Config {
+	return Config{
+		Network: vnet.Default(), Train: train.DefaultOptions(), Crop: [3]int{64, 64, 64}, Batch: 1, Loss: "dice+ce", Foreground: 0.67,
+		EncoderLR: 1, ValidateOverlap: 0.25, Augment: DefaultAugmentation(),
+	}
+}
+
+// Resolve completes the configuration from the data: the labels if none were chosen, their names, the number of classes, the preparation.
+func (c Config) Resolve(cache *volume.Cache) (Config, error) {
+	names := cache.LabelNames()
+	if len(c.Labels) == 0 {
+		for label := range names {
+			c.Labels = append(c.Labels, strconv.Itoa(int(label)))
+		}
+		slices.SortFunc(c.Labels, func(a, b string) int { // as numbers
+			if len(a) != len(b) {
+				return len(a) - len(b)
+			}
+			return strings.Compare(a, b)
+		})
+	}
+	classes, err := parseClasses(c.Labels)
+	if err != nil {
+		return c, err
+	}
+	c.Names = nil
+	for _, class := range classes {
+		var parts []string
+		for _, label := range class {
+			name, ok := names[label]
+			if !ok {
+				return c, fmt.Errorf("no case of the data has label %d: it has %s", label, describeLabels(names))
+			}
+			if name == "" {
+				name = strconv.Itoa(int(label))
+			}
+			parts = append(parts, name)
+		}
+		c.Names = append(c.Names, strings.Join(parts, "+"))
+	}
+	c.Preparation = cache.Preparation()
+	c.Network.Classes = 1 + len(classes)
+	if c.Network, err = c.Network.Resolve(); err != nil {
+		return c, err
+	}
+	return c, c.Check()
+}
+
+func describeLabels(names map[uint16]string) string {
+	var list []string
+	for label, name := range names {
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%d %s", label, name)))
+	}
+	if len(list) == 0 {
+		return "none at all"
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+// Check says what is wrong with the configuration.
+func (c Config) Check() error {
+	if err := c.Train.Check(); err != nil {
+		return err
+	}
+	if err := c.Network.Check(c.Crop); err != nil {
+		return fmt.Errorf("crop: %w", err)
+	}
+	if _, err := c.loss(); err != nil {
+		return err
+	}
+	if err := c.Augment.check(); err != nil {
+		return err
+	}
+	if err := checkOverlap(c.ValidateOverlap); err != nil {
+		return err
+	}
+	switch {
+	case c.Batch < 1 || c.Batch > 1<<16:
+		return fmt.Errorf("batch is %d, must be at least 1", c.Batch)
+	case !(c.Foreground >= 0 && c.Foreground <= 1):
+		return fmt.Errorf("foreground is %v, must be a share from 0 to 1", c.Foreground)
+	case !(c.EncoderLR >= 0 && c.EncoderLR <= 1000):
+		return fmt.Errorf("encoder_lr is %v, must be a factor from 0 up", c.EncoderLR)
+	case c.FreezeEncoder < 0 || c.ValidateCases < 0:
+		return errors.New("freeze_encoder and validate_cases must not be negative")
+	}
+	_, err := parseClasses(c.Labels)
+	return err
+}
+
+// loss is the loss by its name.
+func (c Config) loss() (nn.LossOptions, error) {
+	switch c.Loss {
+	case "ce":
+		return nn.LossOptions{CE: 1}, nil
+	case "dice":
+		return nn.LossOptions{Dice: 1}, nil
+	case "dice+ce":
+		return nn.LossOptions{CE: 1, Dice: 1}, nil
+	}
+	return nn.LossOptions{}, fmt.Errorf("there is no loss %q: choose dice, ce or dice+ce", c.Loss)
+}
+
+// parseClasses reads what each class is made of: class 1 of the first entry's labels, and so on.
+func parseClasses(entries []string) ([][]uint16, error) {
+	if len(entries) == 0 {
+		return nil, errors.New("there are no labels to segment: has the data been prepared with labels?")
+	}
+	var classes [][]uint16
+	seen := map[uint16]bool{}
+	for _, entry := range entries {
+		var class []uint16
+		for part := range strings.SplitSeq(entry, "+") {
+			label, err := strconv.ParseUint(strings.TrimSpace(part), 10, 16)
+			if err != nil || label == 0 {
+				return nil, fmt.Errorf("labels: %q is not a label, or several joined by +", entry)
+			}
+			if seen[uint16(label)] {
+				return nil, fmt.Errorf("labels: %d is there twice", label)
+			}
+			seen[uint16(label)] = true
+			class = append(class, uint16(label))
+		}
+		classes = append(classes, class)
+	}
+	return classes, nil
+}
+
+// classTable gives each label's class, 0 for those that are not segmented.
+func classTable(classes [][]uint16) []uint16 {
+	table := make([]uint16, 1<<16)
+	for i, class := range classes {
+		for _, label := range class {
+			table[label] = uint16(i + 1)
+		}
+	}
+	return table
+}
