@@ -1,0 +1,73 @@
+package segment
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/vnet"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+)
+
+func testDevice(t testing.TB) device.Device {
+	t.Helper()
+	dev, err := cpu.New(cpu.Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(dev.Close)
+	return dev
+}
+
+// phantoms is a cache of made-up patients, coarse enough for a test.
+func phantoms(t testing.TB, n int, shape [3]int) *volume.Cache {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "cache")
+	w, err := volume.NewCacheWriter(dir, volume.DefaultPreparation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		v, l, err := phantom.New(uint64(i), phantom.Options{Shape: shape})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Add(volume.Scan{ID: fmt.Sprintf("case%d", i), Image: v, Labels: l}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := volume.OpenCache(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// tiny is a network that a test can train.
+func tiny() Config {
+	c := DefaultConfig()
+	c.Network = vnet.Config{Preset: "paper", Channels: 4, Levels: 2, Norm: "instance"}
+	c.Crop = [3]int{16, 12, 8}
+	c.Labels = []string{"2", "3+4"}
+	return c
+}
+
+func resolved(t testing.TB, c Config, cache *volume.Cache) Config {
+	t.Helper()
+	c, err := c.Resolve(cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

@@ -1,0 +1,180 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/vnet"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+func TestPositionsCoverTheAxis(t *testing.T) {
+	for _, c := range []struct {
+		n, size int
+		overlap float64
+		want    []int
+	}{
+		{64, 64, 0.5, []int{0}},
+		{128, 64, 0.5, []int{0, 32, 64}},
+		{128, 64, 0, []int{0, 64}},
+		{100, 64, 0.5, []int{0, 18, 36}}, // nnU-Net's example of even spreading: two steps of at most 32
+		{65, 64, 0, []int{0, 1}},
+		{60, 64, 0.5, []int{-2}},
+		{61, 64, 0.5, []int{-1}},
+	} {
+		if got := positions(c.n, c.size, c.overlap); !slices.Equal(got, c.want) {
+			t.Errorf("%d voxels, windows of %d, overlap %v: %v, want %v", c.n, c.size, c.overlap, got, c.want)
+		}
+	}
+}
+
+// naive keeps the sums of the whole scan, in float64, and looks at every window once.
+func naive(t *testing.T, s *slider, src source, shape [3]int) []uint16 {
+	t.Helper()
+	n := shape[0] * shape[1] * shape[2]
+	sums := make([]float64, s.classes*n)
+	voxels := s.size[0] * s.size[1] * s.size[2]
+	bell := func(i, n int) float64 {
+		d := (float64(i) - float64(n-1)/2) / (float64(n) / 8)
+		return math.Exp(-d * d / 2)
+	}
+	for _, z := range positions(shape[2], s.size[2], s.overlap) {
+		for _, y := range positions(shape[1], s.size[1], s.overlap) {
+			for _, x := range positions(shape[0], s.size[0], s.overlap) {
+				image, probability := make([]float32, s.batch*voxels), make([]float32, s.batch*s.classes*voxels)
+				if err := src.Image(image[:voxels], [3]int{x, y, z}, s.size); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.run(image, probability); err != nil {
+					t.Fatal(err)
+				}
+				for class := range s.classes {
+					for k := range s.size[2] {
+						for j := range s.size[1] {
+							for i := range s.size[0] {
+								if x+i < 0 || y+j < 0 || z+k < 0 || x+i >= shape[0] || y+j >= shape[1] || z+k >= shape[2] {
+									continue
+								}
+								w := bell(i, s.size[0]) * bell(j, s.size[1]) * bell(k, s.size[2])
+								sums[class*n+x+i+shape[0]*(y+j+shape[1]*(z+k))] += w * float64(probability[class*voxels+i+s.size[0]*(j+s.size[1]*k)])
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	classes := make([]uint16, n)
+	for v := range classes {
+		for class := range s.classes {
+			if sums[class*n+v] > sums[int(classes[v])*n+v] {
+				classes[v] = uint16(class)
+			}
+		}
+	}
+	return classes
+}
+
+func TestClassifyEqualsNaiveLoop(t *testing.T) {
+	dev := testDevice(t)
+	network, err := vnet.Config{Channels: 2, Levels: 1, Norm: "instance", Classes: 3}.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := [3]int{8, 6, 4}
+	cache := phantoms(t, 1, [3]int{21, 17, 13})
+	c, err := cache.Open("case0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := nn.NewParams(dev, 5)
+	for _, batch := range []int{1, 4} {
+		for _, overlap := range []float64{0, 0.3, 0.5, 0.75} {
+			s, err := newSlider(dev, params, network, size, batch, overlap, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, src := range []struct {
+				source
+				shape [3]int
+			}{
+				{c, c.Shape}, {held{c.Volume(), cache.Preparation()}, c.Shape},
+				{c, [3]int{5, 17, 3}}, {c, [3]int{21, 3, 4}}, {c, [3]int{3, 3, 13}}, // smaller than the window along some axes
+			} {
+				calls, total := 0, 0
+				got, err := s.classify(t.Context(), src, src.shape, ensemble{}, func(done, of int) { calls, total = done, of })
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := naive(t, s, src, src.shape)
+				different := 0
+				for i := range got {
+					if got[i] != want[i] {
+						different++
+					}
+				}
+				// Sums in float32 may decide a tie to within 1e-7 in another way; there is none in these few voxels.
+				if different > 0 || len(got) != len(want) {
+					t.Errorf("batch %d overlap %v shape %v: %d of %d voxels differ", batch, overlap, src.shape, different, len(want))
+				}
+				if calls != total || total == 0 {
+					t.Errorf("progress ended at %d of %d", calls, total)
+				}
+			}
+		}
+	}
+	// The mean of a network and itself is the network.
+	s, err := newSlider(dev, params, network, size, 2, 0.5, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := s.classify(t.Context(), c, c.Shape, ensemble{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := 0
+	two, err := s.classify(t.Context(), c, c.Shape, ensemble{members: 2, use: func(int) error { used++; return nil }}, nil)
+	if err != nil || !slices.Equal(one, two) || used == 0 {
+		t.Errorf("two of the same differ from one: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.classify(ctx, c, c.Shape, ensemble{}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestHeldVolumeEqualsCase(t *testing.T) {
+	cache := phantoms(t, 1, [3]int{21, 17, 13})
+	c, err := cache.Open("case0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := held{c.Volume(), cache.Preparation()}
+	for _, origin := range [][3]int{{0, 0, 0}, {-3, 2, -1}, {15, 14, 9}} {
+		size := [3]int{9, 7, 5}
+		a, b := make([]float32, 9*7*5), make([]float32, 9*7*5)
+		if err := errors.Join(c.Image(a, origin, size), h.Image(b, origin, size)); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(a, b) {
+			t.Errorf("crop at %v differs", origin)
+		}
+	}
+}
+
+func TestDecideRefusesNaN(t *testing.T) {
+	nan := float32(math.NaN())
+	if err := decide(make([]uint16, 1), []float32{nan, nan}, 2, 1); err == nil {
+		t.Error("NaN was given a class")
+	}
+	if err := decide(make([]uint16, 1), []float32{nan, 0.5}, 2, 1); err == nil {
+		t.Error("NaN was given a class")
+	}
+}
+
+var _ source = (*volume.Case)(nil)
