@@ -38,6 +38,18 @@ func dice(s device.LossSpec, sums values) (loss float64, byIntersection, byP val
 	return loss, byIntersection, byP
 }
 
+// logSum is the logarithm of the sum of the exponentials of the logits of a voxel.
+func logSum(x values, s device.Shape, n, v int) float64 {
+	top, sum := math.Inf(-1), 0.0
+	for c := range s[1] {
+		top = max(top, x[(n*s[1]+c)*s.Voxels()+v])
+	}
+	for c := range s[1] {
+		sum += math.Exp(x[(n*s[1]+c)*s.Voxels()+v] - top)
+	}
+	return top + math.Log(sum)
+}
+
 func (reference) Loss(s device.LossSpec) (device.Kernel, error) {
 	return kernel(func(out, in []values) {
 		loss, stats := out[0], out[1]
@@ -48,8 +60,12 @@ func (reference) Loss(s device.LossSpec) (device.Kernel, error) {
 				if t < 0 {
 					continue
 				}
+				if t >= s.Shape[1] {
+					stats[0] = math.NaN() // no such class
+					continue
+				}
 				p := softmax(in[0], s.Shape, n, v)
-				stats[0] -= math.Log(p[t])
+				stats[0] += logSum(in[0], s.Shape, n, v) - in[0][(n*s.Shape[1]+t)*s.Shape.Voxels()+v]
 				stats[2]++
 				for c := range p {
 					sums := stats[3+3*(n*s.Shape[1]+c):]
@@ -63,7 +79,13 @@ func (reference) Loss(s device.LossSpec) (device.Kernel, error) {
 		}
 		stats[0] /= max(1, stats[2])
 		stats[1], _, _ = dice(s, stats[3:])
-		loss[0] = float64(s.CE)*stats[0] + float64(s.Dice)*stats[1]
+		loss[0] = 0 // a term without weight must not make NaN of the other
+		if s.CE != 0 {
+			loss[0] += float64(s.CE) * stats[0]
+		}
+		if s.Dice != 0 {
+			loss[0] += float64(s.Dice) * stats[1]
+		}
 	}), s.Check()
 }
 

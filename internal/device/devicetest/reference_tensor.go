@@ -11,7 +11,7 @@ func (reference) Add(s device.Shape) (device.Kernel, error) {
 		for i := range out[0] {
 			out[0][i] = in[0][i] + in[1][i]
 		}
-	}), s.Check()
+	}), nil
 }
 
 func (reference) Scale(s device.Shape, factor float32) (device.Kernel, error) {

@@ -1,0 +1,148 @@
+package cpu
+
+// The kernels that stream through memory: what a network does between its convolutions. Each works on one chunk of a plane, voxel by voxel, all 16 lanes at once;
+// element i belongs to lane i mod 16. Lengths are multiples of 16 for the assembly; the generic versions take any length, and finish what the assembly leaves over.
+
+// actParams are the numbers of one plane, a lane each, in
+//
+//	z = (x - mean) scale + shift + r residual        act(z) = z where z > 0, else z slope (or exp(z) - 1)
+type actParams struct {
+	mean, scale, shift, residual, slope [block]float32
+}
+
+// actSums are what a gradient kernel adds up over a chunk.
+type actSums struct {
+	dz, dzx, dslope [block]float32 // sum of dz, of dz (x - mean), of dy z where z is not positive
+}
+
+// mixParams are the numbers of one plane in dx = a dz + b (x - mean) + c.
+type mixParams struct {
+	a, b, c, mean [block]float32
+}
+
+// lossSums are what a loss kernel adds up over a chunk, a class a lane.
+type lossSums struct {
+	hit, p, truth [block]float32 // p at the target, p, and 1 at the target: over the voxels that count
+	margin        [block]float32 // (greatest logit - target's logit), in the target's lane
+}
+
+// lossParams are the numbers of one image in dx = p (ce + g - sum p g) - ce [target], g = byP + byHit [target].
+type lossParams struct {
+	live       [block]float32 // 1 for lanes that are a class, else 0
+	byP, byHit [block]float32
+	ce         [block]float32 // the same in all lanes
+}
+
+// laneKernels is the table of one instruction set.
+type laneKernels struct {
+	// activate: y[i] = act(z[i]), with r[i] (full residual), r[i/16] (tiled) or none. [1] is ELU, [0] all others.
+	activate [2][3]func(y, x, r []float32, p *actParams)
+	// gradient: dz[i] = dy[i] act'(z[i]), and adds to the sums.
+	gradient [2][3]func(dz, dy, x, r []float32, p *actParams, s *actSums)
+	// mix: dx[i] = a dz[i] + b (x[i] - mean) + c
+	mix func(dx, dz, x []float32, p *mixParams)
+	// sum: s[lane] = sum of x
+	sum func(x []float32, s *[block]float32)
+	// moments: d[lane] = sum of x - mean, s[lane] = sum of (x - mean)^2
+	moments func(x []float32, mean, d, s *[block]float32)
+	// sumLanes: r[v] = sum of the lanes of x[v], added to r[v] where add is not 0
+	sumLanes func(r, x []float32, add int)
+	// softmax: p[v] = softmax over the live lanes of x[v]
+	softmax func(p, x []float32, live *[block]float32)
+	// loss adds to the sums, and sets total[v] to the sum over the classes of exp(x - greatest x), 1 where the voxel does not count
+	loss func(x, target, total []float32, live *[block]float32, s *lossSums)
+	// lossGrad: dx[v] as in lossParams, 0 where the voxel does not count
+	lossGrad func(dx, x, target []float32, p *lossParams)
+	// energy: sum of x^2 in float64
+	energy func(x []float32) float64
+	// sgd: g = h[3] g + h[2] p; v = h[1] v + g; p -= h[0] v
+	sgd func(p, v, g []float32, h *[4]float32)
+	// dots: c[i*cs+j] = sum over k of a[i*as+k] b[j*bs+k], added to c where add is not 0, for [i = 1..dotRows rows] and [0: one, 1: four columns]; k is a multiple of 16
+	dots    [maxDotRows + 1][2]func(a, b, c *float32, k, as, bs, cs, add int)
+	dotRows int
+}
+
+const (
+	maxDotRows = 6 // 6 x 4 accumulators leave registers for the factors
+	dotColumns = 4
+)
+
+// lanesOf returns the table that goes with an instruction set's name.
+func lanesOf(name string) *laneKernels {
+	if k, ok := laneTables()[name]; ok {
+		return k
+	}
+	return genericLanes
+}
+
+// whole is the number of elements in whole vectors: what the assembly takes.
+func whole(n int) int { return n &^ (block - 1) }
+
+// The methods below run the table's kernel, and the generic one on what is left over.
+
+func (k *laneKernels) runActivate(elu, residual int, y, x, r []float32, p *actParams) {
+	n := whole(len(y))
+	if n > 0 {
+		k.activate[elu][residual](y[:n], x[:n], r, p)
+	}
+	if n < len(y) {
+		genericLanes.activate[elu][residual](y[n:], x[n:], tail(r, n, len(y)), p)
+	}
+}
+
+func (k *laneKernels) runGradient(elu, residual int, dz, dy, x, r []float32, p *actParams, s *actSums) {
+	n := whole(len(dz))
+	if n > 0 {
+		k.gradient[elu][residual](dz[:n], dy[:n], x[:n], r, p, s)
+	}
+	if n < len(dz) {
+		genericLanes.gradient[elu][residual](dz[n:], dy[n:], x[n:], tail(r, n, len(dz)), p, s)
+	}
+}
+
+// tail is what belongs to elements n.. of a residual of as many elements as x; a tiled one is never left over.
+func tail(r []float32, n, length int) []float32 {
+	if len(r) < length {
+		return nil
+	}
+	return r[n:length]
+}
+
+func (k *laneKernels) runMix(dx, dz, x []float32, p *mixParams) {
+	n := whole(len(dx))
+	if n > 0 {
+		k.mix(dx[:n], dz[:n], x[:n], p)
+	}
+	if n < len(dx) {
+		genericLanes.mix(dx[n:], dz[n:], x[n:], p)
+	}
+}
+
+func (k *laneKernels) runSum(x []float32, s *[block]float32) {
+	n := whole(len(x))
+	k.sum(x[:n], s)
+	for i, v := range x[n:] {
+		s[i] += v
+	}
+}
+
+func (k *laneKernels) runMoments(x []float32, mean, d, s *[block]float32) {
+	n := whole(len(x))
+	k.moments(x[:n], mean, d, s)
+	for i, v := range x[n:] {
+		v -= mean[i]
+		d[i] += v
+		s[i] += v * v
+	}
+}
+
+func (k *laneKernels) runEnergy(x []float32) float64 {
+	n := whole(len(x))
+	return k.energy(x[:n]) + genericLanes.energy(x[n:])
+}
+
+func (k *laneKernels) runSGD(p, v, g []float32, h *[4]float32) {
+	n := whole(len(p))
+	k.sgd(p[:n], v[:n], g[:n], h)
+	genericLanes.sgd(p[n:], v[n:], g[n:], h)
+}

@@ -1,0 +1,343 @@
+package cpu
+
+import (
+	"math"
+	"unsafe"
+)
+
+// genericLanes is the table for machines without a faster one, and what the assembly is tested against.
+var genericLanes = &laneKernels{
+	activate: [2][3]func(y, x, r []float32, p *actParams){
+		{activateGeneric, activateFullGeneric, activateTiledGeneric},
+		{activateELUGeneric, activateELUFullGeneric, activateELUTiledGeneric},
+	},
+	gradient: [2][3]func(dz, dy, x, r []float32, p *actParams, s *actSums){
+		{gradientGeneric, gradientFullGeneric, gradientTiledGeneric},
+		{gradientELUGeneric, gradientELUFullGeneric, gradientELUTiledGeneric},
+	},
+	mix:      mixGeneric,
+	sum:      sumGeneric,
+	moments:  momentsGeneric,
+	sumLanes: sumLanesGeneric,
+	softmax:  softmaxGeneric,
+	loss:     lossGeneric,
+	lossGrad: lossGradGeneric,
+	energy:   energyGeneric,
+	sgd:      sgdGeneric,
+	dots:     [maxDotRows + 1][2]func(a, b, c *float32, k, as, bs, cs, add int){1: {dotGeneric, dotsGeneric}},
+	dotRows:  1,
+}
+
+func linear(z, slope float32) float32 {
+	if z > 0 {
+		return z
+	}
+	return z * slope
+}
+
+func elu(z float32) float32 {
+	if z > 0 {
+		return z
+	}
+	return exp(z) - 1
+}
+
+func activateGeneric(y, x, _ []float32, p *actParams) {
+	for i := range y {
+		l := i % block
+		y[i] = linear((x[i]-p.mean[l])*p.scale[l]+p.shift[l], p.slope[l])
+	}
+}
+
+func activateFullGeneric(y, x, r []float32, p *actParams) {
+	for i := range y {
+		l := i % block
+		y[i] = linear((x[i]-p.mean[l])*p.scale[l]+p.shift[l]+r[i]*p.residual[l], p.slope[l])
+	}
+}
+
+func activateTiledGeneric(y, x, r []float32, p *actParams) {
+	for i := range y {
+		l := i % block
+		y[i] = linear((x[i]-p.mean[l])*p.scale[l]+p.shift[l]+r[i/block]*p.residual[l], p.slope[l])
+	}
+}
+
+func activateELUGeneric(y, x, _ []float32, p *actParams) {
+	for i := range y {
+		l := i % block
+		y[i] = elu((x[i]-p.mean[l])*p.scale[l] + p.shift[l])
+	}
+}
+
+func activateELUFullGeneric(y, x, r []float32, p *actParams) {
+	for i := range y {
+		l := i % block
+		y[i] = elu((x[i]-p.mean[l])*p.scale[l] + p.shift[l] + r[i]*p.residual[l])
+	}
+}
+
+func activateELUTiledGeneric(y, x, r []float32, p *actParams) {
+	for i := range y {
+		l := i % block
+		y[i] = elu((x[i]-p.mean[l])*p.scale[l] + p.shift[l] + r[i/block]*p.residual[l])
+	}
+}
+
+// linearGrad returns dz and adds element i to the sums, d = x - mean.
+func linearGrad(dy, z, d float32, l int, p *actParams, s *actSums) float32 {
+	if !(z > 0) {
+		s.dslope[l] += dy * z
+		dy *= p.slope[l]
+	}
+	s.dz[l] += dy
+	s.dzx[l] += dy * d
+	return dy
+}
+
+func eluGrad(dy, z, d float32, l int, s *actSums) float32 {
+	if !(z > 0) {
+		dy *= exp(z)
+	}
+	s.dz[l] += dy
+	s.dzx[l] += dy * d
+	return dy
+}
+
+func gradientGeneric(dz, dy, x, _ []float32, p *actParams, s *actSums) {
+	for i := range dz {
+		l := i % block
+		d := x[i] - p.mean[l]
+		dz[i] = linearGrad(dy[i], d*p.scale[l]+p.shift[l], d, l, p, s)
+	}
+}
+
+func gradientFullGeneric(dz, dy, x, r []float32, p *actParams, s *actSums) {
+	for i := range dz {
+		l := i % block
+		d := x[i] - p.mean[l]
+		dz[i] = linearGrad(dy[i], d*p.scale[l]+p.shift[l]+r[i]*p.residual[l], d, l, p, s)
+	}
+}
+
+func gradientTiledGeneric(dz, dy, x, r []float32, p *actParams, s *actSums) {
+	for i := range dz {
+		l := i % block
+		d := x[i] - p.mean[l]
+		dz[i] = linearGrad(dy[i], d*p.scale[l]+p.shift[l]+r[i/block]*p.residual[l], d, l, p, s)
+	}
+}
+
+func gradientELUGeneric(dz, dy, x, _ []float32, p *actParams, s *actSums) {
+	for i := range dz {
+		l := i % block
+		d := x[i] - p.mean[l]
+		dz[i] = eluGrad(dy[i], d*p.scale[l]+p.shift[l], d, l, s)
+	}
+}
+
+func gradientELUFullGeneric(dz, dy, x, r []float32, p *actParams, s *actSums) {
+	for i := range dz {
+		l := i % block
+		d := x[i] - p.mean[l]
+		dz[i] = eluGrad(dy[i], d*p.scale[l]+p.shift[l]+r[i]*p.residual[l], d, l, s)
+	}
+}
+
+func gradientELUTiledGeneric(dz, dy, x, r []float32, p *actParams, s *actSums) {
+	for i := range dz {
+		l := i % block
+		d := x[i] - p.mean[l]
+		dz[i] = eluGrad(dy[i], d*p.scale[l]+p.shift[l]+r[i/block]*p.residual[l], d, l, s)
+	}
+}
+
+func mixGeneric(dx, dz, x []float32, p *mixParams) {
+	for i := range dx {
+		l := i % block
+		dx[i] = p.a[l]*dz[i] + p.b[l]*(x[i]-p.mean[l]) + p.c[l]
+	}
+}
+
+func sumGeneric(x []float32, s *[block]float32) {
+	*s = [block]float32{}
+	for i := range x {
+		s[i%block] += x[i]
+	}
+}
+
+func momentsGeneric(x []float32, mean, d, s *[block]float32) {
+	*d, *s = [block]float32{}, [block]float32{}
+	for i := range x {
+		v := x[i] - mean[i%block]
+		d[i%block] += v
+		s[i%block] += v * v
+	}
+}
+
+func sumLanesGeneric(r, x []float32, add int) {
+	for v := range r {
+		sum := float32(0)
+		for _, y := range x[v*block:][:block] {
+			sum += y
+		}
+		if add != 0 {
+			sum += r[v]
+		}
+		r[v] = sum
+	}
+}
+
+// voxelSoftmax sets p to exp(x - greatest) in the live lanes, 0 elsewhere, and returns their sum and the greatest.
+func voxelSoftmax(p *[block]float32, x []float32, live *[block]float32) (total, greatest float32) {
+	greatest = float32(math.Inf(-1))
+	for l, on := range live {
+		if on != 0 {
+			greatest = max(greatest, x[l])
+		}
+	}
+	for l, on := range live {
+		p[l] = 0
+		if on != 0 {
+			p[l] = exp(x[l] - greatest)
+			total += p[l]
+		}
+	}
+	return total, greatest
+}
+
+func softmaxGeneric(p, x []float32, live *[block]float32) {
+	var e [block]float32
+	for i := 0; i < len(p); i += block {
+		total, _ := voxelSoftmax(&e, x[i:][:block], live)
+		for l := range e {
+			p[i+l] = e[l] / total
+		}
+	}
+}
+
+func lossGeneric(x, target, total []float32, live *[block]float32, s *lossSums) {
+	var e [block]float32
+	for v, t := range target {
+		if !(t >= 0) {
+			total[v] = 1
+			continue
+		}
+		sum, greatest := voxelSoftmax(&e, x[v*block:][:block], live)
+		total[v] = sum
+		for l := range e {
+			p := e[l] / sum
+			s.p[l] += p
+			if float32(l) == t {
+				s.hit[l] += p
+				s.truth[l]++
+				s.margin[l] += greatest - x[v*block+l]
+			}
+		}
+	}
+}
+
+func lossGradGeneric(dx, x, target []float32, p *lossParams) {
+	var e [block]float32
+	for v, t := range target {
+		out := dx[v*block:][:block]
+		if !(t >= 0) {
+			clear(out)
+			continue
+		}
+		sum, _ := voxelSoftmax(&e, x[v*block:][:block], &p.live)
+		dot := float32(0)
+		for l := range e {
+			e[l] /= sum
+			g := p.byP[l]
+			if float32(l) == t {
+				g += p.byHit[l]
+			}
+			dot += e[l] * g
+			out[l] = g
+		}
+		for l := range e {
+			out[l] = e[l] * (p.ce[l] + out[l] - dot)
+			if float32(l) == t {
+				out[l] -= p.ce[l]
+			}
+		}
+	}
+}
+
+func energyGeneric(x []float32) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return sum
+}
+
+func sgdGeneric(p, v, g []float32, h *[4]float32) {
+	for i := range p {
+		v[i] = h[1]*v[i] + (h[3]*g[i] + h[2]*p[i])
+		p[i] -= h[0] * v[i]
+	}
+}
+
+func dotGeneric(a, b, c *float32, k, _, _, _, add int) {
+	sum := dot(unsafe.Slice(a, k), unsafe.Slice(b, k))
+	if add != 0 {
+		sum += *c
+	}
+	*c = sum
+}
+
+func dotsGeneric(a, b, c *float32, k, as, bs, cs, add int) {
+	for j := range dotColumns {
+		dotGeneric(a, at(b, j*bs), at(c, j), k, as, bs, cs, add)
+	}
+}
+
+// dot is the sum of x y, in four partial sums.
+func dot(x, y []float32) float32 {
+	var s [4]float32
+	n := len(x) &^ 3
+	for i := 0; i < n; i += 4 {
+		x, y := x[i:][:4], y[i:][:4]
+		s[0] += x[0] * y[0]
+		s[1] += x[1] * y[1]
+		s[2] += x[2] * y[2]
+		s[3] += x[3] * y[3]
+	}
+	for i := n; i < len(x); i++ {
+		s[0] += x[i] * y[i]
+	}
+	return (s[0] + s[1]) + (s[2] + s[3])
+}
+
+// exp is e^x to about one unit in the last place: 2^n e^f with n the nearest integer to x / ln 2 and a polynomial for e^f on |f| <= ln(2)/2. It is the arithmetic of the assembly.
+func exp(x float32) float32 {
+	switch {
+	case x < expLowest:
+		return 0
+	case x > expHighest:
+		return float32(math.Inf(1))
+	case x != x:
+		return x
+	}
+	n := float32(math.RoundToEven(float64(x * log2e)))
+	f := x - n*ln2High
+	f -= n * ln2Low
+	p := float32(expPoly[0])
+	for _, c := range expPoly[1:] {
+		p = p*f + c
+	}
+	return p * math.Float32frombits(uint32(int32(n)+127)<<23)
+}
+
+const (
+	expLowest  = -87.33654 // e^x is the smallest normal number
+	expHighest = 88.02969  // 2^127: the last power that one shift of the exponent makes
+	log2e      = 1.44269504088896
+	ln2High    = 0.693359375 // few enough bits that n*ln2High is exact
+	ln2Low     = -2.12194440e-4
+)
+
+// expPoly is e^f's Taylor-like minimax polynomial, highest power first (Cephes, expf), with its last two terms.
+var expPoly = [...]float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1}

@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package cpu
+
+func laneTables() map[string]*laneKernels { return nil }

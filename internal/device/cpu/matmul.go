@@ -1,0 +1,205 @@
+package cpu
+
+import "github.com/voxsaw/voxsaw/internal/device"
+
+// The matrix products of heads: one factor is large and seen once (weights of 1024 x 27648 are 113 MB), the other has some tens of rows. So the large one streams through the caches once, and the small one waits in L2:
+//
+//	b not transposed: columns of b are copied into panels of 32, as the product kernel of the convolutions wants them      [panelProduct]
+//	b transposed:     rows of a and of b are multiplied as they lie, sums along the rows                                    [dotProduct]
+//
+// a transposed is first turned around into scratch memory: in a head it is the small factor.
+type matMul struct {
+	c     *CPU
+	lanes *laneKernels
+	s     device.MatMulSpec
+
+	rows, columns int // of c, one item
+	depth         int // of a and b at a time
+
+	turned        []term // one term: the product kernel's list
+	a, b, y, bias Slice
+	scratch       Slice
+}
+
+const (
+	panel         = 2 * block
+	panelRows     = 192     // rows of c while a panel is in L2
+	panelElements = 1 << 17 // elements of b in panels at a time: half of an L2
+	maxDepth      = 1024
+	dotDepth      = 2048 // of rows of a and b that are multiplied: 54 such rows are 432 KiB
+)
+
+// MatMul implements [device.Device].
+func (c *CPU) MatMul(s device.MatMulSpec) (device.Kernel, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	k := &matMul{c: c, lanes: lanesOf(c.kernels.name), s: s, turned: []term{{}}}
+	if s.TransB {
+		k.rows, k.columns, k.depth = s.M, 4*dotColumns, min(s.K, dotDepth)
+		if s.N < 4*k.columns*c.Threads() {
+			k.columns = dotColumns
+		}
+		return k, nil
+	}
+	k.rows, k.depth = min(s.M, panelRows), min(s.K, maxDepth)
+	k.columns = min(max(panel, panelElements/k.depth), 2048, s.N) + panel - 1
+	k.columns -= k.columns % panel
+	for k.columns > panel && k.items() < 4*c.Threads() {
+		k.columns -= panel
+	}
+	return k, nil
+}
+
+func (k *matMul) itemsPerRow() int { return (k.s.N + k.columns - 1) / k.columns }
+func (k *matMul) items() int       { return k.itemsPerRow() * ((k.s.M + k.rows - 1) / k.rows) }
+
+// packed is the scratch of one worker: the panels of b and one tile of c, for columns that are no whole vectors.
+func (k *matMul) packed() int { return k.depth*k.columns + k.rows*panel }
+
+// Scratch holds a turned around, and what each worker packs.
+func (k *matMul) Scratch() int {
+	n := 0
+	if k.s.TransA {
+		n += aligned(k.s.M * k.s.K)
+	}
+	if !k.s.TransB {
+		n += aligned(k.packed()) * k.c.Threads()
+	}
+	return n
+}
+
+func (k *matMul) Run(out, in []device.Buffer, scratch device.Buffer) {
+	k.y, k.a, k.b = out[0].(Slice), in[0].(Slice), in[1].(Slice)
+	if k.s.Bias {
+		k.bias = in[2].(Slice)
+	}
+	if k.Scratch() > 0 {
+		k.scratch = scratch.(Slice)
+	}
+	if k.s.TransA {
+		k.c.pool.run((k.s.M+block-1)/block, (*turn)(k))
+		k.a, k.scratch = k.scratch[:k.s.M*k.s.K], k.scratch[aligned(k.s.M*k.s.K):]
+	}
+	if k.s.TransB {
+		k.c.pool.run(k.items(), (*dotProduct)(k))
+	} else {
+		k.c.pool.run(k.items(), (*panelProduct)(k))
+	}
+}
+
+// turn: scratch[m][k] = a[k][m], 16 rows of the result an item.
+type turn matMul
+
+func (k *turn) do(_, item int) {
+	first := item * block
+	end := min(first+block, k.s.M)
+	for i := range k.s.K {
+		for m, x := range k.a[i*k.s.M+first : i*k.s.M+end] {
+			k.scratch[(first+m)*k.s.K+i] = x
+		}
+	}
+}
+
+// tile is the range of rows and columns of c of an item.
+func (k *matMul) tile(item int) (m0, m1, n0, n1 int) {
+	m0, n0 = item/k.itemsPerRow()*k.rows, item%k.itemsPerRow()*k.columns
+	return m0, min(m0+k.rows, k.s.M), n0, min(n0+k.columns, k.s.N)
+}
+
+func (k *matMul) addBias(m0, m1, n0, n1 int) {
+	if k.s.Bias {
+		for m := m0; m < m1; m++ {
+			addTo(k.y[m*k.s.N+n0:m*k.s.N+n1], k.bias[n0:n1])
+		}
+	}
+}
+
+type dotProduct matMul
+
+func (k *dotProduct) do(_, item int) {
+	m0, m1, n0, n1 := (*matMul)(k).tile(item)
+	for first := 0; first < k.s.K; first += k.depth {
+		depth := min(k.depth, k.s.K-first)
+		add := min(first, 1)
+		for n := n0; n < n1; {
+			columns, kind := 1, 0
+			if n+dotColumns <= n1 {
+				columns, kind = dotColumns, 1
+			}
+			for m := m0; m < m1; {
+				rows := min(m1-m, k.lanes.dotRows)
+				k.dots(rows, kind, m, n, first, depth, add)
+				m += rows
+			}
+			n += columns
+		}
+	}
+	(*matMul)(k).addBias(m0, m1, n0, n1)
+}
+
+// dots multiplies some rows by one or four columns, and adds what is no whole vector.
+func (k *dotProduct) dots(rows, kind, m, n, first, depth, add int) {
+	vectors := whole(depth)
+	if vectors > 0 {
+		k.lanes.dots[rows][kind](&k.a[m*k.s.K+first], &k.b[n*k.s.K+first], &k.y[m*k.s.N+n], vectors, k.s.K, k.s.K, k.s.N, add)
+	}
+	if vectors == depth {
+		return
+	}
+	for i := m; i < m+rows; i++ {
+		for j := n; j < n+1+kind*(dotColumns-1); j++ {
+			sum := dot(k.a[i*k.s.K+first+vectors:i*k.s.K+first+depth], k.b[j*k.s.K+first+vectors:j*k.s.K+first+depth])
+			if vectors > 0 || add != 0 {
+				sum += k.y[i*k.s.N+j]
+			}
+			k.y[i*k.s.N+j] = sum
+		}
+	}
+}
+
+type panelProduct matMul
+
+func (k *panelProduct) do(worker, item int) {
+	m0, m1, n0, n1 := (*matMul)(k).tile(item)
+	packed := k.scratch[worker*aligned((*matMul)(k).packed()):]
+	edge := packed[k.depth*k.columns:]
+	for first := 0; first < k.s.K; first += k.depth {
+		depth := min(k.depth, k.s.K-first)
+		k.pack(packed, first, depth, n0, n1)
+		for n := n0; n < n1; n += panel {
+			a, b := k.a[m0*k.s.K+first:], packed[(n-n0)*depth:]
+			switch width := n1 - n; {
+			case width >= panel:
+				k.c.kernels.rowsProduct(m1-m0, 2, a, b, k.y[m0*k.s.N+n:], k.turned, depth, k.s.K, panel, k.s.N, block, first > 0)
+			default:
+				k.c.kernels.rowsProduct(m1-m0, 2, a, b, edge, k.turned, depth, k.s.K, panel, panel, block, false)
+				for m := m0; m < m1; m++ {
+					y, x := k.y[m*k.s.N+n:][:width], edge[(m-m0)*panel:][:width]
+					if first > 0 {
+						addTo(y, x)
+					} else {
+						copy(y, x)
+					}
+				}
+			}
+		}
+	}
+	(*matMul)(k).addBias(m0, m1, n0, n1)
+}
+
+// pack copies columns n0..n1 of some rows of b into panels of 32 columns, zero past the last one.
+func (k *panelProduct) pack(packed []float32, first, depth, n0, n1 int) {
+	for i := range depth {
+		src := k.b[(first+i)*k.s.N+n0 : (first+i)*k.s.N+n1]
+		at := i * panel
+		for ; len(src) >= panel; src = src[panel:] {
+			*(*[panel]float32)(packed[at:]) = *(*[panel]float32)(src)
+			at += depth * panel
+		}
+		if len(src) > 0 {
+			dst := packed[at:][:panel]
+			clear(dst[copy(dst, src):])
+		}
+	}
+}

@@ -1,0 +1,316 @@
+package devicetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
+
+// All runs the whole suite on a device.
+func All(t *testing.T, dev device.Device) {
+	for _, family := range []struct {
+		name string
+		test func(*testing.T, device.Device)
+	}{
+		{"Memory", Memory}, {"Conv", Conv}, {"Activate", Activate}, {"Elementwise", Elementwise}, {"Concat", Concat}, {"Reshape", Reshape}, {"Pool", Pool},
+		{"MatMul", MatMul}, {"Softmax", Softmax}, {"Loss", Loss}, {"Rows", Rows}, {"Optimiser", Optimiser},
+	} {
+		t.Run(family.name, func(t *testing.T) { family.test(t, dev) })
+	}
+}
+
+// shapes are activations of every kind of channel count (one; part of a block; whole blocks; more than a block) and odd sizes; the last ones are of more than one piece of work.
+var shapes = []device.Shape{
+	{1, 1, 3, 5, 7}, {2, 1, 17, 19, 61}, {2, 2, 4, 4, 4}, {1, 3, 5, 3, 1}, {3, 8, 3, 3, 3}, {2, 16, 3, 4, 5}, {1, 17, 2, 3, 5}, {2, 32, 4, 4, 4}, {1, 48, 1, 1, 1},
+	{2, 24, 11, 13, 9}, {1, 16, 13, 14, 15},
+}
+
+var matrices = []device.Shape{{1, 1}, {3, 5}, {27, 32}}
+
+// Memory checks allocation, views, uploads and downloads.
+func Memory(t *testing.T, dev device.Device) {
+	r := newRand(1)
+	for _, shape := range append(shapes, matrices...) {
+		x := random(r, shape...)
+		b := alloc(t, dev, x)
+		if err := relativeL2(download(t, dev, b, x), x.data); err != 0 {
+			t.Errorf("%v: up and down again: relative error %g", []int(shape), err)
+		}
+		if dev.Upload(b, shape, x.data[1:]) == nil || dev.Download(x.data[1:], b, shape) == nil {
+			t.Errorf("%v: copying one element too few was accepted", []int(shape))
+		}
+	}
+	b := alloc(t, dev, random(r, 64))
+	if err := dev.UploadPlain(dev.View(b, 32, 16), 4, []float32{1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]float32, 3)
+	if err := dev.DownloadPlain(got, b, 36); err != nil || got[0] != 1 || got[2] != 3 {
+		t.Errorf("a write to a view: %v, %v in the buffer", got, err)
+	}
+	if dev.UploadPlain(b, 62, got) == nil || dev.DownloadPlain(got, b, 62) == nil {
+		t.Error("copying past a buffer's end was accepted")
+	}
+	zeros, err := dev.Alloc(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dev.DownloadPlain(got, zeros, 2); err != nil || got[0] != 0 || got[2] != 0 {
+		t.Errorf("fresh memory: %v, %v", got, err)
+	}
+	if _, err := dev.Alloc(-1); err == nil {
+		t.Error("allocating -1 elements was accepted")
+	}
+	if dev.Name() == "" || dev.Describe() == "" {
+		t.Error("the device has no name or description")
+	}
+}
+
+// Tolerances of the device against float64, relative L2. Sums of float32 of some thousand terms err by some 1e-7; a fast algorithm for convolutions by what the second one allows.
+const (
+	tight          = 2e-6
+	convTolerance  = 6e-5
+	lossyTolerance = 2e-5 // differences of sums of many terms: gradients through a norm
+)
+
+// Conv checks the three convolutions.
+func Conv(t *testing.T, dev device.Device) {
+	cube := func(n int) [3]int { return [3]int{n, n, n} }
+	specs := []device.ConvSpec{
+		{N: 1, In: 1, Out: 1, Size: cube(4), Kernel: cube(1), Stride: cube(1)},
+		{N: 2, In: 1, Out: 16, Size: [3]int{7, 6, 9}, Kernel: cube(5), Stride: cube(1), Pad: cube(2), Bias: true},
+		{N: 1, In: 1, Out: 3, Size: [3]int{5, 6, 5}, Kernel: cube(3), Stride: cube(1), Pad: cube(1), Bias: true},
+		{N: 1, In: 2, Out: 3, Size: [3]int{5, 7, 6}, Kernel: cube(3), Stride: cube(1), Pad: cube(1)},
+		{N: 2, In: 8, Out: 8, Size: [3]int{6, 5, 7}, Kernel: cube(5), Stride: cube(1), Pad: cube(2), Bias: true},
+		{N: 1, In: 16, Out: 16, Size: cube(12), Kernel: cube(5), Stride: cube(1), Pad: cube(2), Bias: true},
+		{N: 3, In: 16, Out: 32, Size: cube(2), Kernel: cube(5), Stride: cube(1), Pad: cube(2)},
+		{N: 2, In: 32, Out: 16, Size: cube(4), Kernel: cube(5), Stride: cube(1), Pad: cube(2), Bias: true},
+		{N: 1, In: 17, Out: 33, Size: [3]int{5, 4, 6}, Kernel: cube(5), Stride: cube(1), Pad: cube(2), Bias: true},
+		{N: 1, In: 48, Out: 17, Size: [3]int{3, 9, 5}, Kernel: cube(3), Stride: cube(1), Pad: cube(1)},
+		{N: 2, In: 32, Out: 32, Size: [3]int{9, 8, 7}, Kernel: cube(3), Stride: cube(1), Pad: cube(1), Bias: true},
+		{N: 2, In: 16, Out: 32, Size: [3]int{6, 8, 4}, Kernel: cube(2), Stride: cube(2), Bias: true},
+		{N: 1, In: 8, Out: 3, Size: [3]int{7, 5, 6}, Kernel: cube(2), Stride: cube(2), Bias: true},
+		{N: 1, In: 32, Out: 2, Size: [3]int{5, 6, 7}, Kernel: cube(1), Stride: cube(1), Bias: true},
+		{N: 1, In: 32, Out: 1, Size: [3]int{5, 6, 7}, Kernel: cube(1), Stride: cube(1), Bias: true},
+		{N: 1, In: 3, Out: 16, Size: [3]int{1, 13, 11}, Kernel: [3]int{1, 7, 7}, Stride: [3]int{1, 2, 2}, Pad: [3]int{0, 3, 3}, Bias: true},
+		{N: 2, In: 5, Out: 7, Size: [3]int{6, 9, 5}, Kernel: [3]int{3, 4, 2}, Stride: [3]int{2, 3, 1}, Pad: [3]int{1, 0, 1}, Bias: true},
+		{N: 1, In: 16, Out: 16, Size: [3]int{5, 7, 9}, Kernel: cube(3), Stride: cube(2), Pad: cube(1)},
+	}
+	for i, s := range specs {
+		t.Run(fmt.Sprintf("%dx%d-%d@%v/%v:%v", s.N, s.In, s.Out, s.Size, s.Kernel, s.Stride), func(t *testing.T) {
+			r := newRand(uint64(i))
+			x, y := random(r, s.XShape()...), random(r, s.YShape()...)
+			w := weights(r, s.WShape()...)
+			in := []operand{x, w}
+			transposed := []operand{y, w}
+			if s.Bias {
+				in, transposed = append(in, random(r, s.Out)), append(transposed, random(r, s.In))
+			}
+			forward := func(d device.Device) (device.Kernel, error) { return d.Conv(s) }
+			adjoint := func(d device.Device) (device.Kernel, error) { return d.ConvTransposed(s) }
+			byWeights := func(d device.Device) (device.Kernel, error) { return d.ConvGradWeights(s) }
+			compare(t, dev, convTolerance, forward, []operand{output(s.YShape()...)}, in)
+			compare(t, dev, convTolerance, adjoint, []operand{output(s.XShape()...)}, transposed)
+			compare(t, dev, convTolerance, byWeights, []operand{{shape: s.WShape(), plain: true}}, []operand{x, y})
+		})
+	}
+	t.Run("gradients", func(t *testing.T) {
+		s := device.ConvSpec{N: 2, In: 2, Out: 3, Size: [3]int{3, 4, 3}, Kernel: [3]int{3, 2, 3}, Stride: [3]int{1, 2, 2}, Pad: [3]int{1, 0, 2}, Bias: true}
+		plain := s
+		plain.Bias = false
+		r := newRand(9)
+		d := differentiable{
+			forward: func(d device.Device) (device.Kernel, error) { return d.Conv(s) },
+			out:     []operand{output(s.YShape()...)},
+			in:      []operand{random(r, s.XShape()...), weights(r, s.WShape()...), random(r, s.Out)},
+		}
+		d.backward = func(d device.Device) (device.Kernel, error) { return d.ConvTransposed(plain) }
+		d.wrt = []int{0}
+		d.gradients = func(out, in []values, dy values) (grads, operands []values) {
+			return []values{like(in[0])}, []values{dy, in[1]}
+		}
+		d.check(t)
+		d.backward = func(d device.Device) (device.Kernel, error) { return d.ConvGradWeights(plain) }
+		d.wrt = []int{1}
+		d.gradients = func(out, in []values, dy values) (grads, operands []values) {
+			return []values{like(in[1])}, []values{in[0], dy}
+		}
+		d.check(t)
+		d.backward = func(d device.Device) (device.Kernel, error) { return d.SumChannels(s.YShape()) }
+		d.wrt = []int{2}
+		d.gradients = func(out, in []values, dy values) (grads, operands []values) {
+			return []values{like(in[2])}, []values{dy}
+		}
+		d.check(t)
+	})
+	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.Conv(device.ConvSpec{}) })
+}
+
+func like(v values) values { return make(values, len(v)) }
+
+// Activate checks normalisation, residual and activation in all their combinations.
+func Activate(t *testing.T, dev device.Device) {
+	for _, shape := range append(shapes, matrices...) {
+		for norm := device.NoNorm; norm <= device.GroupNorm; norm++ {
+			if norm != device.NoNorm && len(shape) == 2 {
+				continue
+			}
+			for act := device.Identity; act <= device.ELU; act++ {
+				for residual := device.NoResidual; residual <= device.TiledResidual; residual++ {
+					s := device.ActivateSpec{Shape: shape, Norm: norm, Groups: groupsOf(shape[1]), Epsilon: 1e-5, Momentum: 0.1, Training: true, Act: act, Residual: residual}
+					if norm != device.NoNorm && shape.Voxels() < 4 {
+						continue // hardly a variance: gradients are differences of large numbers
+					}
+					if shape.Elements() > 10000 && (int(norm)+int(act)+int(residual))%3 != 0 {
+						continue // a third of the combinations is enough where a run takes long
+					}
+					t.Run(fmt.Sprintf("%v norm %d act %d residual %d", []int(shape), norm, act, residual), func(t *testing.T) { activate(t, dev, s) })
+				}
+			}
+		}
+	}
+	t.Run("running statistics", func(t *testing.T) {
+		activate(t, dev, device.ActivateSpec{Shape: device.Shape{2, 17, 3, 4, 5}, Norm: device.BatchNorm, Epsilon: 1e-5, Act: device.PReLU, Residual: device.FullResidual})
+	})
+	t.Run("far from zero", func(t *testing.T) {
+		s := device.ActivateSpec{Shape: device.Shape{1, 16, 13, 14, 15}, Norm: device.InstanceNorm, Epsilon: 1e-5}
+		in := activateOperandsOf(newRand(3), s)
+		for i := range in[0].data {
+			in[0].data[i] = 1000 + in[0].data[i]
+		}
+		// float32 at 1000 has steps of 6e-5: the mean among the statistics is right to half of that, and so is the result.
+		compare(t, dev, 5e-5, forwardOf(s), []operand{output(s.Shape...), output(s.StatisticsShape()...)}, in)
+	})
+	t.Run("gradients", func(t *testing.T) {
+		for _, s := range []device.ActivateSpec{
+			{Act: device.PReLU}, {Act: device.ELU, Residual: device.FullResidual}, {Act: device.PReLU, Residual: device.TiledResidual}, {Act: device.ReLU},
+			{Norm: device.InstanceNorm, Act: device.PReLU, Residual: device.FullResidual},
+			{Norm: device.BatchNorm, Training: true, Act: device.ELU, Residual: device.TiledResidual},
+			{Norm: device.BatchNorm, Act: device.PReLU}, {Norm: device.GroupNorm, Groups: 2, Act: device.PReLU},
+		} {
+			s.Shape, s.Epsilon, s.Momentum = device.Shape{2, 4, 2, 3, 2}, 1e-5, 0 // momentum 0: central differences must not move the running statistics
+			activateGradients(t, s)
+		}
+	})
+	refuses(t, dev, forwardOf(device.ActivateSpec{Shape: device.Shape{1, 2, 3}}))
+	refuses(t, dev, forwardOf(device.ActivateSpec{Shape: device.Shape{1, 3, 2, 2, 2}, Norm: device.GroupNorm, Groups: 2, Epsilon: 1}))
+}
+
+// groupsOf is the largest proper divisor of a number of channels.
+func groupsOf(channels int) int {
+	for g := channels / 2; g > 1; g-- {
+		if channels%g == 0 {
+			return g
+		}
+	}
+	return 1
+}
+
+func forwardOf(s device.ActivateSpec) maker {
+	return func(d device.Device) (device.Kernel, error) { return d.Activate(s) }
+}
+
+func backwardOf(s device.ActivateSpec) maker {
+	return func(d device.Device) (device.Kernel, error) { return d.ActivateGrad(s) }
+}
+
+// residualOf is the shape of the residual.
+func residualShape(s device.ActivateSpec) device.Shape {
+	shape := append(device.Shape{}, s.Shape...)
+	if s.Residual == device.TiledResidual {
+		shape[1] = 1
+	}
+	return shape
+}
+
+// activateOperandsOf makes the inputs of Activate.
+func activateOperandsOf(r *rand.Rand, s device.ActivateSpec) []operand {
+	in := []operand{random(r, s.Shape...)}
+	if s.Norm != device.NoNorm {
+		in = append(in, positive(r, s.Shape[1]), random(r, s.Shape[1]))
+		if s.Norm == device.BatchNorm {
+			in = append(in, random(r, s.Shape[1]), positive(r, s.Shape[1]))
+		}
+	}
+	if s.Residual != device.NoResidual {
+		in = append(in, random(r, residualShape(s)...))
+	}
+	if s.Act == device.PReLU {
+		in = append(in, random(r, s.Shape[1]))
+	}
+	return in
+}
+
+// activate compares both kernels with the reference; the statistics that the backward one gets are the reference's.
+func activate(t *testing.T, dev device.Device, s device.ActivateSpec) {
+	r := newRand(uint64(s.Shape.Elements()))
+	in := activateOperandsOf(r, s)
+	out := []operand{output(s.Shape...)}
+	if s.Norm != device.NoNorm {
+		out = append(out, output(s.StatisticsShape()...))
+	}
+	compare(t, dev, tight, forwardOf(s), out, in)
+
+	reference := NewReference()
+	f := prepare(t, reference, forwardOf(s), out, in)
+	f.run()
+	dy := random(r, s.Shape...)
+	for i := range dy.data {
+		dy.data[i]++ // so that no sum of it is near zero by chance
+	}
+	backIn := []operand{dy, in[0]}
+	backOut := []operand{output(s.Shape...)}
+	if s.Norm != device.NoNorm {
+		statistics := output(s.StatisticsShape()...)
+		statistics.data = download(t, reference, f.out[1], statistics)
+		backIn = append(backIn, in[1], in[2], statistics)
+		backOut = append(backOut, output(s.Shape[1]), output(s.Shape[1]))
+	}
+	rest := in[1:]
+	if s.Norm != device.NoNorm {
+		rest = in[3:]
+	}
+	if s.Norm == device.BatchNorm {
+		rest = in[5:]
+	}
+	if s.Residual != device.NoResidual {
+		backIn, backOut = append(backIn, rest[0]), append(backOut, output(residualShape(s)...))
+		rest = rest[1:]
+	}
+	if s.Act == device.PReLU {
+		backIn, backOut = append(backIn, rest[0]), append(backOut, output(s.Shape[1]))
+	}
+	compare(t, dev, lossyTolerance, backwardOf(s), backOut, backIn)
+}
+
+// activateGradients checks the reference's backward kernel against central differences by all inputs.
+func activateGradients(t *testing.T, s device.ActivateSpec) {
+	t.Helper()
+	d := differentiable{forward: forwardOf(s), backward: backwardOf(s), in: activateOperandsOf(newRand(5), s), out: []operand{output(s.Shape...)}, wrt: []int{0}}
+	rest := 1
+	if s.Norm != device.NoNorm {
+		d.out = append(d.out, output(s.StatisticsShape()...))
+		d.wrt = append(d.wrt, 1, 2)
+		rest = 3
+	}
+	if s.Norm == device.BatchNorm {
+		rest = 5
+	}
+	for i := rest; i < len(d.in); i++ {
+		d.wrt = append(d.wrt, i)
+	}
+	d.gradients = func(out, in []values, dy values) (grads, operands []values) {
+		operands = []values{dy, in[0]}
+		if s.Norm != device.NoNorm {
+			operands = append(operands, in[1], in[2], append(values{}, out[1]...))
+		}
+		operands = append(operands, in[rest:]...)
+		for _, i := range d.wrt {
+			grads = append(grads, like(in[i]))
+		}
+		return grads, operands
+	}
+	d.check(t)
+}
