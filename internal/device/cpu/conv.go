@@ -2,12 +2,16 @@ package cpu
 
 import (
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 )
 
 // Conv implements [device.Device].
 func (c *CPU) Conv(s device.ConvSpec) (device.Kernel, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
+	}
+	if tile, ok := c.winogradTile(s, s.OutSize()); ok {
+		return newWinograd(c, s, false, tile), nil
 	}
 	return newDirect(c, forwardGeometry(s)), nil
 }
@@ -16,6 +20,9 @@ func (c *CPU) Conv(s device.ConvSpec) (device.Kernel, error) {
 func (c *CPU) ConvTransposed(s device.ConvSpec) (device.Kernel, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
+	}
+	if tile, ok := c.winogradTile(s, s.Size); ok {
+		return newWinograd(c, s, true, tile), nil
 	}
 	return newDirect(c, transposedGeometry(s)), nil
 }
@@ -28,7 +35,21 @@ func (c *CPU) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) {
 	if s.Bias {
 		s.Bias = false // the gradient of a bias is SumChannels
 	}
+	if tile, ok := c.winogradTile(s, s.OutSize()); ok {
+		return newWinogradGradient(c, s, tile), nil
+	}
 	return newDirectWeights(c, s), nil
+}
+
+// winogradTile chooses the Winograd tile for a convolution, if any is worth it.
+func (c *CPU) winogradTile(s device.ConvSpec, out [3]int) (toomcook.Tile, bool) {
+	r := s.Kernel[0]
+	if c.opt.Conv == "direct" || s.Stride != [3]int{1, 1, 1} || s.Kernel != [3]int{r, r, r} || s.In == 1 || s.Out == 1 {
+		return toomcook.Tile{}, false
+	}
+	tile := toomcook.Tile{Outputs: 4, Taps: r}
+	_, ok := c.kernels.winograd[tile]
+	return tile, ok && min(out[0], out[1], out[2]) >= 4
 }
 
 // geometry describes a convolution and its adjoint in one way: as sums over taps, for each phase of the output.

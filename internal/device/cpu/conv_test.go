@@ -90,8 +90,15 @@ func checkPadding(t *testing.T, what string, b Slice, s device.Shape) {
 	}
 }
 
+// makers make the three kernels of a convolution.
+type makers struct {
+	conv, transposed, weights func(device.ConvSpec) (device.Kernel, error)
+}
+
+func (c *CPU) makers() makers { return makers{c.Conv, c.ConvTransposed, c.ConvGradWeights} }
+
 // checkConv compares the three kernels with naive loops.
-func checkConv(t *testing.T, c *CPU, s device.ConvSpec, tolerance float64) {
+func checkConv(t *testing.T, c *CPU, m makers, s device.ConvSpec, tolerance float64) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, uint64(s.In*1000+s.Out)))
 	x, dy := normals(r, s.XShape().Elements(), 1), normals(r, s.YShape().Elements(), 1)
@@ -151,12 +158,12 @@ func checkConv(t *testing.T, c *CPU, s device.ConvSpec, tolerance float64) {
 		}
 		return out
 	}
-	run("convolution", c.Conv, s, s.YShape(), y, xd, wd)
-	run("transposed convolution", c.ConvTransposed, s, s.XShape(), dx, dyd, wd)
-	run("weight gradient", c.ConvGradWeights, s, s.WShape(), dw, xd, dyd)
+	run("convolution", m.conv, s, s.YShape(), y, xd, wd)
+	run("transposed convolution", m.transposed, s, s.XShape(), dx, dyd, wd)
+	run("weight gradient", m.weights, s, s.WShape(), dw, xd, dyd)
 	s.Bias = true
-	run("convolution with bias", c.Conv, s, s.YShape(), withBias(y, b, s.N), xd, wd, Slice(b))
-	run("transposed convolution with bias", c.ConvTransposed, s, s.XShape(), withBias(dx, bx, s.N), dyd, wd, Slice(bx))
+	run("convolution with bias", m.conv, s, s.YShape(), withBias(y, b, s.N), xd, wd, Slice(b))
+	run("transposed convolution with bias", m.transposed, s, s.XShape(), withBias(dx, bx, s.N), dyd, wd, Slice(bx))
 }
 
 // cube is a convolution with equal extents along the axes.
@@ -197,7 +204,7 @@ func TestConvDirect(t *testing.T) {
 			for threads := 1; threads <= 3; threads += 2 {
 				c := newTestCPU(t, Options{Threads: threads, Conv: "direct"}, ks)
 				for _, s := range convCases {
-					checkConv(t, c, s, directTolerance)
+					checkConv(t, c, c.makers(), s, directTolerance)
 				}
 			}
 		})

@@ -28,9 +28,9 @@ type term = [2]int
 //	}
 type productFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, cs, cv, count int, add bool)
 
-// An outerFunc computes a fixed number of rows (R) and vectors (V, 1 or 2):
+// An outerFunc computes a fixed number of rows (R) and vectors (V, 1 or 2), count times over, each time R rows further on:
 //
-//	for m := range R {
+//	for m := range count * R {
 //		for v := range V {
 //			var sum [16]float32
 //			for i := range k {
@@ -39,7 +39,7 @@ type productFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, cs, cv, 
 //			c[m*cs+16*v:][:16] = sum // or += where add
 //		}
 //	}
-type outerFunc func(a, b, c *float32, k, as, bs, bv, cs int, add bool)
+type outerFunc func(a, b, c *float32, k, as, bs, bv, cs, count int, add bool)
 
 // An outerTapsFunc is the weight gradient of a one-channel convolution for 5 x 5 taps and one row of voxels, a row of taps as elements after the other:
 //
@@ -95,11 +95,13 @@ func (ks *kernels) rowsOuter(rows, vectors int, a, b, c []float32, k, as, bs, bv
 		}
 		return
 	}
-	for chunks := (rows + ks.outerRows - 1) / ks.outerRows; chunks > 0; chunks-- {
-		m := rows / chunks
-		ks.outer[vectors][m](&a[0], &b[0], &c[0], k, as, bs, bv, cs, add)
-		if rows -= m; rows > 0 {
-			a, c = a[m:], c[m*cs:]
-		}
+	chunks := (rows + ks.outerRows - 1) / ks.outerRows
+	small, larger := rows/chunks, rows%chunks
+	if larger > 0 {
+		ks.outer[vectors][small+1](&a[0], &b[0], &c[0], k, as, bs, bv, cs, larger, add)
+	}
+	if chunks > larger {
+		m := larger * (small + 1)
+		ks.outer[vectors][small](&a[m], &b[0], &c[m*cs], k, as, bs, bv, cs, chunks-larger, add)
 	}
 }

@@ -51,8 +51,8 @@ func genericProduct(rows, vectors int) productFunc {
 }
 
 func genericOuter(rows, vectors int) outerFunc {
-	return func(a, b, c *float32, k, as, bs, bv, cs int, add bool) {
-		for m := range rows {
+	return func(a, b, c *float32, k, as, bs, bv, cs, count int, add bool) {
+		for m := range count * rows {
 			for v := range vectors {
 				var sum [block]float32
 				for i := range k {

@@ -1198,360 +1198,396 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer1x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer1x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer1x1AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R8
-	SHLQ   $0x02, R8
+TEXT ·outer1x1AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), SI
+	SHLQ $0x02, SI
+
+rows:
 	VPXORD Z0, Z0, Z0
+	MOVQ   b+8(FP), R8
+	MOVQ   k+24(FP), R9
+	MOVQ   AX, DI
 
 k:
-	VMOVUPS          (CX), Z1
-	VFMADD231PS.BCST (AX), Z1, Z0
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R8), Z1
+	VFMADD231PS.BCST (DI), Z1, Z0
+	ADDQ             DX, DI
+	ADDQ             BX, R8
+	DECQ             R9
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	ADDQ             R8, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	ADDQ             SI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	ADDQ    R8, DX
+	VMOVUPS Z0, (CX)
+	ADDQ    SI, CX
 
 stored:
+	ADDQ $0x04, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer2x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer2x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer2x1AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R8
-	SHLQ   $0x02, R8
+TEXT ·outer2x1AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), SI
+	SHLQ $0x02, SI
+
+rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
+	MOVQ   b+8(FP), R8
+	MOVQ   k+24(FP), R9
+	MOVQ   AX, DI
 
 k:
-	VMOVUPS          (CX), Z2
-	VFMADD231PS.BCST (AX), Z2, Z0
-	VFMADD231PS.BCST 4(AX), Z2, Z1
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R8), Z2
+	VFMADD231PS.BCST (DI), Z2, Z0
+	VFMADD231PS.BCST 4(DI), Z2, Z1
+	ADDQ             DX, DI
+	ADDQ             BX, R8
+	DECQ             R9
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z1, Z1
-	VMOVUPS          Z1, (DX)
-	ADDQ             R8, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z1, Z1
+	VMOVUPS          Z1, (CX)
+	ADDQ             SI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z1, (DX)
-	ADDQ    R8, DX
+	VMOVUPS Z0, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    SI, CX
 
 stored:
+	ADDQ $0x08, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer3x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer3x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer3x1AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R8
-	SHLQ   $0x02, R8
+TEXT ·outer3x1AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), SI
+	SHLQ $0x02, SI
+
+rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
+	MOVQ   b+8(FP), R8
+	MOVQ   k+24(FP), R9
+	MOVQ   AX, DI
 
 k:
-	VMOVUPS          (CX), Z3
-	VFMADD231PS.BCST (AX), Z3, Z0
-	VFMADD231PS.BCST 4(AX), Z3, Z1
-	VFMADD231PS.BCST 8(AX), Z3, Z2
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R8), Z3
+	VFMADD231PS.BCST (DI), Z3, Z0
+	VFMADD231PS.BCST 4(DI), Z3, Z1
+	VFMADD231PS.BCST 8(DI), Z3, Z2
+	ADDQ             DX, DI
+	ADDQ             BX, R8
+	DECQ             R9
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z1, Z1
-	VMOVUPS          Z1, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z2, Z2
-	VMOVUPS          Z2, (DX)
-	ADDQ             R8, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z1, Z1
+	VMOVUPS          Z1, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	ADDQ             SI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z1, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z2, (DX)
-	ADDQ    R8, DX
+	VMOVUPS Z0, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    SI, CX
 
 stored:
+	ADDQ $0x0c, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer4x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer4x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer4x1AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R8
-	SHLQ   $0x02, R8
+TEXT ·outer4x1AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), SI
+	SHLQ $0x02, SI
+
+rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
+	MOVQ   b+8(FP), R8
+	MOVQ   k+24(FP), R9
+	MOVQ   AX, DI
 
 k:
-	VMOVUPS          (CX), Z4
-	VFMADD231PS.BCST (AX), Z4, Z0
-	VFMADD231PS.BCST 4(AX), Z4, Z1
-	VFMADD231PS.BCST 8(AX), Z4, Z2
-	VFMADD231PS.BCST 12(AX), Z4, Z3
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R8), Z4
+	VFMADD231PS.BCST (DI), Z4, Z0
+	VFMADD231PS.BCST 4(DI), Z4, Z1
+	VFMADD231PS.BCST 8(DI), Z4, Z2
+	VFMADD231PS.BCST 12(DI), Z4, Z3
+	ADDQ             DX, DI
+	ADDQ             BX, R8
+	DECQ             R9
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z1, Z1
-	VMOVUPS          Z1, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z2, Z2
-	VMOVUPS          Z2, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z3, Z3
-	VMOVUPS          Z3, (DX)
-	ADDQ             R8, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z1, Z1
+	VMOVUPS          Z1, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z3, Z3
+	VMOVUPS          Z3, (CX)
+	ADDQ             SI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z1, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z2, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z3, (DX)
-	ADDQ    R8, DX
+	VMOVUPS Z0, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    SI, CX
 
 stored:
+	ADDQ $0x10, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer5x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer5x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer5x1AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R8
-	SHLQ   $0x02, R8
+TEXT ·outer5x1AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), SI
+	SHLQ $0x02, SI
+
+rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
+	MOVQ   b+8(FP), R8
+	MOVQ   k+24(FP), R9
+	MOVQ   AX, DI
 
 k:
-	VMOVUPS          (CX), Z5
-	VFMADD231PS.BCST (AX), Z5, Z0
-	VFMADD231PS.BCST 4(AX), Z5, Z1
-	VFMADD231PS.BCST 8(AX), Z5, Z2
-	VFMADD231PS.BCST 12(AX), Z5, Z3
-	VFMADD231PS.BCST 16(AX), Z5, Z4
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R8), Z5
+	VFMADD231PS.BCST (DI), Z5, Z0
+	VFMADD231PS.BCST 4(DI), Z5, Z1
+	VFMADD231PS.BCST 8(DI), Z5, Z2
+	VFMADD231PS.BCST 12(DI), Z5, Z3
+	VFMADD231PS.BCST 16(DI), Z5, Z4
+	ADDQ             DX, DI
+	ADDQ             BX, R8
+	DECQ             R9
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z1, Z1
-	VMOVUPS          Z1, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z2, Z2
-	VMOVUPS          Z2, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z3, Z3
-	VMOVUPS          Z3, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z4, Z4
-	VMOVUPS          Z4, (DX)
-	ADDQ             R8, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z1, Z1
+	VMOVUPS          Z1, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z3, Z3
+	VMOVUPS          Z3, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z4, Z4
+	VMOVUPS          Z4, (CX)
+	ADDQ             SI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z1, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z2, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z3, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z4, (DX)
-	ADDQ    R8, DX
+	VMOVUPS Z0, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    SI, CX
 
 stored:
+	ADDQ $0x14, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer6x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer6x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer6x1AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R8
-	SHLQ   $0x02, R8
+TEXT ·outer6x1AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), SI
+	SHLQ $0x02, SI
+
+rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
+	MOVQ   b+8(FP), R8
+	MOVQ   k+24(FP), R9
+	MOVQ   AX, DI
 
 k:
-	VMOVUPS          (CX), Z6
-	VFMADD231PS.BCST (AX), Z6, Z0
-	VFMADD231PS.BCST 4(AX), Z6, Z1
-	VFMADD231PS.BCST 8(AX), Z6, Z2
-	VFMADD231PS.BCST 12(AX), Z6, Z3
-	VFMADD231PS.BCST 16(AX), Z6, Z4
-	VFMADD231PS.BCST 20(AX), Z6, Z5
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R8), Z6
+	VFMADD231PS.BCST (DI), Z6, Z0
+	VFMADD231PS.BCST 4(DI), Z6, Z1
+	VFMADD231PS.BCST 8(DI), Z6, Z2
+	VFMADD231PS.BCST 12(DI), Z6, Z3
+	VFMADD231PS.BCST 16(DI), Z6, Z4
+	VFMADD231PS.BCST 20(DI), Z6, Z5
+	ADDQ             DX, DI
+	ADDQ             BX, R8
+	DECQ             R9
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z1, Z1
-	VMOVUPS          Z1, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z2, Z2
-	VMOVUPS          Z2, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z3, Z3
-	VMOVUPS          Z3, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z4, Z4
-	VMOVUPS          Z4, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z5, Z5
-	VMOVUPS          Z5, (DX)
-	ADDQ             R8, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z1, Z1
+	VMOVUPS          Z1, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z3, Z3
+	VMOVUPS          Z3, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z4, Z4
+	VMOVUPS          Z4, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z5, Z5
+	VMOVUPS          Z5, (CX)
+	ADDQ             SI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z1, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z2, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z3, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z4, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z5, (DX)
-	ADDQ    R8, DX
+	VMOVUPS Z0, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    SI, CX
 
 stored:
+	ADDQ $0x18, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer7x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer7x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer7x1AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R8
-	SHLQ   $0x02, R8
+TEXT ·outer7x1AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), SI
+	SHLQ $0x02, SI
+
+rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1559,80 +1595,86 @@ TEXT ·outer7x1AVX512(SB), NOSPLIT, $0-65
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
+	MOVQ   b+8(FP), R8
+	MOVQ   k+24(FP), R9
+	MOVQ   AX, DI
 
 k:
-	VMOVUPS          (CX), Z7
-	VFMADD231PS.BCST (AX), Z7, Z0
-	VFMADD231PS.BCST 4(AX), Z7, Z1
-	VFMADD231PS.BCST 8(AX), Z7, Z2
-	VFMADD231PS.BCST 12(AX), Z7, Z3
-	VFMADD231PS.BCST 16(AX), Z7, Z4
-	VFMADD231PS.BCST 20(AX), Z7, Z5
-	VFMADD231PS.BCST 24(AX), Z7, Z6
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R8), Z7
+	VFMADD231PS.BCST (DI), Z7, Z0
+	VFMADD231PS.BCST 4(DI), Z7, Z1
+	VFMADD231PS.BCST 8(DI), Z7, Z2
+	VFMADD231PS.BCST 12(DI), Z7, Z3
+	VFMADD231PS.BCST 16(DI), Z7, Z4
+	VFMADD231PS.BCST 20(DI), Z7, Z5
+	VFMADD231PS.BCST 24(DI), Z7, Z6
+	ADDQ             DX, DI
+	ADDQ             BX, R8
+	DECQ             R9
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z1, Z1
-	VMOVUPS          Z1, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z2, Z2
-	VMOVUPS          Z2, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z3, Z3
-	VMOVUPS          Z3, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z4, Z4
-	VMOVUPS          Z4, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z5, Z5
-	VMOVUPS          Z5, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z6, Z6
-	VMOVUPS          Z6, (DX)
-	ADDQ             R8, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z1, Z1
+	VMOVUPS          Z1, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z3, Z3
+	VMOVUPS          Z3, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z4, Z4
+	VMOVUPS          Z4, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z5, Z5
+	VMOVUPS          Z5, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z6, Z6
+	VMOVUPS          Z6, (CX)
+	ADDQ             SI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z1, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z2, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z3, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z4, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z5, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z6, (DX)
-	ADDQ    R8, DX
+	VMOVUPS Z0, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    SI, CX
 
 stored:
+	ADDQ $0x1c, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer8x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer8x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer8x1AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R8
-	SHLQ   $0x02, R8
+TEXT ·outer8x1AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), SI
+	SHLQ $0x02, SI
+
+rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1641,68 +1683,74 @@ TEXT ·outer8x1AVX512(SB), NOSPLIT, $0-65
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
+	MOVQ   b+8(FP), R8
+	MOVQ   k+24(FP), R9
+	MOVQ   AX, DI
 
 k:
-	VMOVUPS          (CX), Z8
-	VFMADD231PS.BCST (AX), Z8, Z0
-	VFMADD231PS.BCST 4(AX), Z8, Z1
-	VFMADD231PS.BCST 8(AX), Z8, Z2
-	VFMADD231PS.BCST 12(AX), Z8, Z3
-	VFMADD231PS.BCST 16(AX), Z8, Z4
-	VFMADD231PS.BCST 20(AX), Z8, Z5
-	VFMADD231PS.BCST 24(AX), Z8, Z6
-	VFMADD231PS.BCST 28(AX), Z8, Z7
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R8), Z8
+	VFMADD231PS.BCST (DI), Z8, Z0
+	VFMADD231PS.BCST 4(DI), Z8, Z1
+	VFMADD231PS.BCST 8(DI), Z8, Z2
+	VFMADD231PS.BCST 12(DI), Z8, Z3
+	VFMADD231PS.BCST 16(DI), Z8, Z4
+	VFMADD231PS.BCST 20(DI), Z8, Z5
+	VFMADD231PS.BCST 24(DI), Z8, Z6
+	VFMADD231PS.BCST 28(DI), Z8, Z7
+	ADDQ             DX, DI
+	ADDQ             BX, R8
+	DECQ             R9
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z1, Z1
-	VMOVUPS          Z1, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z2, Z2
-	VMOVUPS          Z2, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z3, Z3
-	VMOVUPS          Z3, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z4, Z4
-	VMOVUPS          Z4, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z5, Z5
-	VMOVUPS          Z5, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z6, Z6
-	VMOVUPS          Z6, (DX)
-	ADDQ             R8, DX
-	VADDPS           (DX), Z7, Z7
-	VMOVUPS          Z7, (DX)
-	ADDQ             R8, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z1, Z1
+	VMOVUPS          Z1, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z3, Z3
+	VMOVUPS          Z3, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z4, Z4
+	VMOVUPS          Z4, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z5, Z5
+	VMOVUPS          Z5, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z6, Z6
+	VMOVUPS          Z6, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z7, Z7
+	VMOVUPS          Z7, (CX)
+	ADDQ             SI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z1, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z2, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z3, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z4, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z5, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z6, (DX)
-	ADDQ    R8, DX
-	VMOVUPS Z7, (DX)
-	ADDQ    R8, DX
+	VMOVUPS Z0, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    SI, CX
 
 stored:
+	ADDQ $0x20, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
@@ -3482,192 +3530,210 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer1x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer1x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer1x2AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R9
-	SHLQ   $0x02, R9
+TEXT ·outer1x2AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), DI
+	SHLQ $0x02, DI
+
+rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
+	MOVQ   b+8(FP), R9
+	MOVQ   k+24(FP), R10
+	MOVQ   AX, R8
 
 k:
-	VMOVUPS          (CX), Z2
-	VMOVUPS          (CX)(R8*1), Z3
-	VFMADD231PS.BCST (AX), Z2, Z0
-	VFMADD231PS.BCST (AX), Z3, Z1
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R9), Z2
+	VMOVUPS          (R9)(SI*1), Z3
+	VFMADD231PS.BCST (R8), Z2, Z0
+	VFMADD231PS.BCST (R8), Z3, Z1
+	ADDQ             DX, R8
+	ADDQ             BX, R9
+	DECQ             R10
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	VADDPS           64(DX), Z1, Z1
-	VMOVUPS          Z1, 64(DX)
-	ADDQ             R9, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	VADDPS           64(CX), Z1, Z1
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	ADDQ    R9, DX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    DI, CX
 
 stored:
+	ADDQ $0x04, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer2x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer2x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer2x2AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R9
-	SHLQ   $0x02, R9
+TEXT ·outer2x2AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), DI
+	SHLQ $0x02, DI
+
+rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
+	MOVQ   b+8(FP), R9
+	MOVQ   k+24(FP), R10
+	MOVQ   AX, R8
 
 k:
-	VMOVUPS          (CX), Z4
-	VMOVUPS          (CX)(R8*1), Z5
-	VFMADD231PS.BCST (AX), Z4, Z0
-	VFMADD231PS.BCST (AX), Z5, Z1
-	VFMADD231PS.BCST 4(AX), Z4, Z2
-	VFMADD231PS.BCST 4(AX), Z5, Z3
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R9), Z4
+	VMOVUPS          (R9)(SI*1), Z5
+	VFMADD231PS.BCST (R8), Z4, Z0
+	VFMADD231PS.BCST (R8), Z5, Z1
+	VFMADD231PS.BCST 4(R8), Z4, Z2
+	VFMADD231PS.BCST 4(R8), Z5, Z3
+	ADDQ             DX, R8
+	ADDQ             BX, R9
+	DECQ             R10
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	VADDPS           64(DX), Z1, Z1
-	VMOVUPS          Z1, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z2, Z2
-	VMOVUPS          Z2, (DX)
-	VADDPS           64(DX), Z3, Z3
-	VMOVUPS          Z3, 64(DX)
-	ADDQ             R9, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	VADDPS           64(CX), Z1, Z1
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	VADDPS           64(CX), Z3, Z3
+	VMOVUPS          Z3, 64(CX)
+	ADDQ             DI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z2, (DX)
-	VMOVUPS Z3, 64(DX)
-	ADDQ    R9, DX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    DI, CX
 
 stored:
+	ADDQ $0x08, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer3x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer3x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer3x2AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R9
-	SHLQ   $0x02, R9
+TEXT ·outer3x2AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), DI
+	SHLQ $0x02, DI
+
+rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
+	MOVQ   b+8(FP), R9
+	MOVQ   k+24(FP), R10
+	MOVQ   AX, R8
 
 k:
-	VMOVUPS          (CX), Z6
-	VMOVUPS          (CX)(R8*1), Z7
-	VFMADD231PS.BCST (AX), Z6, Z0
-	VFMADD231PS.BCST (AX), Z7, Z1
-	VFMADD231PS.BCST 4(AX), Z6, Z2
-	VFMADD231PS.BCST 4(AX), Z7, Z3
-	VFMADD231PS.BCST 8(AX), Z6, Z4
-	VFMADD231PS.BCST 8(AX), Z7, Z5
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R9), Z6
+	VMOVUPS          (R9)(SI*1), Z7
+	VFMADD231PS.BCST (R8), Z6, Z0
+	VFMADD231PS.BCST (R8), Z7, Z1
+	VFMADD231PS.BCST 4(R8), Z6, Z2
+	VFMADD231PS.BCST 4(R8), Z7, Z3
+	VFMADD231PS.BCST 8(R8), Z6, Z4
+	VFMADD231PS.BCST 8(R8), Z7, Z5
+	ADDQ             DX, R8
+	ADDQ             BX, R9
+	DECQ             R10
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	VADDPS           64(DX), Z1, Z1
-	VMOVUPS          Z1, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z2, Z2
-	VMOVUPS          Z2, (DX)
-	VADDPS           64(DX), Z3, Z3
-	VMOVUPS          Z3, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z4, Z4
-	VMOVUPS          Z4, (DX)
-	VADDPS           64(DX), Z5, Z5
-	VMOVUPS          Z5, 64(DX)
-	ADDQ             R9, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	VADDPS           64(CX), Z1, Z1
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	VADDPS           64(CX), Z3, Z3
+	VMOVUPS          Z3, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z4, Z4
+	VMOVUPS          Z4, (CX)
+	VADDPS           64(CX), Z5, Z5
+	VMOVUPS          Z5, 64(CX)
+	ADDQ             DI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z2, (DX)
-	VMOVUPS Z3, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z4, (DX)
-	VMOVUPS Z5, 64(DX)
-	ADDQ    R9, DX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    DI, CX
 
 stored:
+	ADDQ $0x0c, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer4x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer4x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer4x2AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R9
-	SHLQ   $0x02, R9
+TEXT ·outer4x2AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), DI
+	SHLQ $0x02, DI
+
+rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -3676,79 +3742,85 @@ TEXT ·outer4x2AVX512(SB), NOSPLIT, $0-65
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
+	MOVQ   b+8(FP), R9
+	MOVQ   k+24(FP), R10
+	MOVQ   AX, R8
 
 k:
-	VMOVUPS          (CX), Z8
-	VMOVUPS          (CX)(R8*1), Z9
-	VFMADD231PS.BCST (AX), Z8, Z0
-	VFMADD231PS.BCST (AX), Z9, Z1
-	VFMADD231PS.BCST 4(AX), Z8, Z2
-	VFMADD231PS.BCST 4(AX), Z9, Z3
-	VFMADD231PS.BCST 8(AX), Z8, Z4
-	VFMADD231PS.BCST 8(AX), Z9, Z5
-	VFMADD231PS.BCST 12(AX), Z8, Z6
-	VFMADD231PS.BCST 12(AX), Z9, Z7
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R9), Z8
+	VMOVUPS          (R9)(SI*1), Z9
+	VFMADD231PS.BCST (R8), Z8, Z0
+	VFMADD231PS.BCST (R8), Z9, Z1
+	VFMADD231PS.BCST 4(R8), Z8, Z2
+	VFMADD231PS.BCST 4(R8), Z9, Z3
+	VFMADD231PS.BCST 8(R8), Z8, Z4
+	VFMADD231PS.BCST 8(R8), Z9, Z5
+	VFMADD231PS.BCST 12(R8), Z8, Z6
+	VFMADD231PS.BCST 12(R8), Z9, Z7
+	ADDQ             DX, R8
+	ADDQ             BX, R9
+	DECQ             R10
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	VADDPS           64(DX), Z1, Z1
-	VMOVUPS          Z1, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z2, Z2
-	VMOVUPS          Z2, (DX)
-	VADDPS           64(DX), Z3, Z3
-	VMOVUPS          Z3, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z4, Z4
-	VMOVUPS          Z4, (DX)
-	VADDPS           64(DX), Z5, Z5
-	VMOVUPS          Z5, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z6, Z6
-	VMOVUPS          Z6, (DX)
-	VADDPS           64(DX), Z7, Z7
-	VMOVUPS          Z7, 64(DX)
-	ADDQ             R9, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	VADDPS           64(CX), Z1, Z1
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	VADDPS           64(CX), Z3, Z3
+	VMOVUPS          Z3, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z4, Z4
+	VMOVUPS          Z4, (CX)
+	VADDPS           64(CX), Z5, Z5
+	VMOVUPS          Z5, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z6, Z6
+	VMOVUPS          Z6, (CX)
+	VADDPS           64(CX), Z7, Z7
+	VMOVUPS          Z7, 64(CX)
+	ADDQ             DI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z2, (DX)
-	VMOVUPS Z3, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z4, (DX)
-	VMOVUPS Z5, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z6, (DX)
-	VMOVUPS Z7, 64(DX)
-	ADDQ    R9, DX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    DI, CX
 
 stored:
+	ADDQ $0x10, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer5x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer5x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer5x2AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R9
-	SHLQ   $0x02, R9
+TEXT ·outer5x2AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), DI
+	SHLQ $0x02, DI
+
+rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -3759,89 +3831,95 @@ TEXT ·outer5x2AVX512(SB), NOSPLIT, $0-65
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
+	MOVQ   b+8(FP), R9
+	MOVQ   k+24(FP), R10
+	MOVQ   AX, R8
 
 k:
-	VMOVUPS          (CX), Z10
-	VMOVUPS          (CX)(R8*1), Z11
-	VFMADD231PS.BCST (AX), Z10, Z0
-	VFMADD231PS.BCST (AX), Z11, Z1
-	VFMADD231PS.BCST 4(AX), Z10, Z2
-	VFMADD231PS.BCST 4(AX), Z11, Z3
-	VFMADD231PS.BCST 8(AX), Z10, Z4
-	VFMADD231PS.BCST 8(AX), Z11, Z5
-	VFMADD231PS.BCST 12(AX), Z10, Z6
-	VFMADD231PS.BCST 12(AX), Z11, Z7
-	VFMADD231PS.BCST 16(AX), Z10, Z8
-	VFMADD231PS.BCST 16(AX), Z11, Z9
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R9), Z10
+	VMOVUPS          (R9)(SI*1), Z11
+	VFMADD231PS.BCST (R8), Z10, Z0
+	VFMADD231PS.BCST (R8), Z11, Z1
+	VFMADD231PS.BCST 4(R8), Z10, Z2
+	VFMADD231PS.BCST 4(R8), Z11, Z3
+	VFMADD231PS.BCST 8(R8), Z10, Z4
+	VFMADD231PS.BCST 8(R8), Z11, Z5
+	VFMADD231PS.BCST 12(R8), Z10, Z6
+	VFMADD231PS.BCST 12(R8), Z11, Z7
+	VFMADD231PS.BCST 16(R8), Z10, Z8
+	VFMADD231PS.BCST 16(R8), Z11, Z9
+	ADDQ             DX, R8
+	ADDQ             BX, R9
+	DECQ             R10
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	VADDPS           64(DX), Z1, Z1
-	VMOVUPS          Z1, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z2, Z2
-	VMOVUPS          Z2, (DX)
-	VADDPS           64(DX), Z3, Z3
-	VMOVUPS          Z3, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z4, Z4
-	VMOVUPS          Z4, (DX)
-	VADDPS           64(DX), Z5, Z5
-	VMOVUPS          Z5, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z6, Z6
-	VMOVUPS          Z6, (DX)
-	VADDPS           64(DX), Z7, Z7
-	VMOVUPS          Z7, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z8, Z8
-	VMOVUPS          Z8, (DX)
-	VADDPS           64(DX), Z9, Z9
-	VMOVUPS          Z9, 64(DX)
-	ADDQ             R9, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	VADDPS           64(CX), Z1, Z1
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	VADDPS           64(CX), Z3, Z3
+	VMOVUPS          Z3, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z4, Z4
+	VMOVUPS          Z4, (CX)
+	VADDPS           64(CX), Z5, Z5
+	VMOVUPS          Z5, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z6, Z6
+	VMOVUPS          Z6, (CX)
+	VADDPS           64(CX), Z7, Z7
+	VMOVUPS          Z7, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z8, Z8
+	VMOVUPS          Z8, (CX)
+	VADDPS           64(CX), Z9, Z9
+	VMOVUPS          Z9, 64(CX)
+	ADDQ             DI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z2, (DX)
-	VMOVUPS Z3, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z4, (DX)
-	VMOVUPS Z5, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z6, (DX)
-	VMOVUPS Z7, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z8, (DX)
-	VMOVUPS Z9, 64(DX)
-	ADDQ    R9, DX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DI, CX
 
 stored:
+	ADDQ $0x14, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer6x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer6x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer6x2AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R9
-	SHLQ   $0x02, R9
+TEXT ·outer6x2AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), DI
+	SHLQ $0x02, DI
+
+rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -3854,99 +3932,105 @@ TEXT ·outer6x2AVX512(SB), NOSPLIT, $0-65
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
+	MOVQ   b+8(FP), R9
+	MOVQ   k+24(FP), R10
+	MOVQ   AX, R8
 
 k:
-	VMOVUPS          (CX), Z12
-	VMOVUPS          (CX)(R8*1), Z13
-	VFMADD231PS.BCST (AX), Z12, Z0
-	VFMADD231PS.BCST (AX), Z13, Z1
-	VFMADD231PS.BCST 4(AX), Z12, Z2
-	VFMADD231PS.BCST 4(AX), Z13, Z3
-	VFMADD231PS.BCST 8(AX), Z12, Z4
-	VFMADD231PS.BCST 8(AX), Z13, Z5
-	VFMADD231PS.BCST 12(AX), Z12, Z6
-	VFMADD231PS.BCST 12(AX), Z13, Z7
-	VFMADD231PS.BCST 16(AX), Z12, Z8
-	VFMADD231PS.BCST 16(AX), Z13, Z9
-	VFMADD231PS.BCST 20(AX), Z12, Z10
-	VFMADD231PS.BCST 20(AX), Z13, Z11
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R9), Z12
+	VMOVUPS          (R9)(SI*1), Z13
+	VFMADD231PS.BCST (R8), Z12, Z0
+	VFMADD231PS.BCST (R8), Z13, Z1
+	VFMADD231PS.BCST 4(R8), Z12, Z2
+	VFMADD231PS.BCST 4(R8), Z13, Z3
+	VFMADD231PS.BCST 8(R8), Z12, Z4
+	VFMADD231PS.BCST 8(R8), Z13, Z5
+	VFMADD231PS.BCST 12(R8), Z12, Z6
+	VFMADD231PS.BCST 12(R8), Z13, Z7
+	VFMADD231PS.BCST 16(R8), Z12, Z8
+	VFMADD231PS.BCST 16(R8), Z13, Z9
+	VFMADD231PS.BCST 20(R8), Z12, Z10
+	VFMADD231PS.BCST 20(R8), Z13, Z11
+	ADDQ             DX, R8
+	ADDQ             BX, R9
+	DECQ             R10
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	VADDPS           64(DX), Z1, Z1
-	VMOVUPS          Z1, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z2, Z2
-	VMOVUPS          Z2, (DX)
-	VADDPS           64(DX), Z3, Z3
-	VMOVUPS          Z3, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z4, Z4
-	VMOVUPS          Z4, (DX)
-	VADDPS           64(DX), Z5, Z5
-	VMOVUPS          Z5, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z6, Z6
-	VMOVUPS          Z6, (DX)
-	VADDPS           64(DX), Z7, Z7
-	VMOVUPS          Z7, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z8, Z8
-	VMOVUPS          Z8, (DX)
-	VADDPS           64(DX), Z9, Z9
-	VMOVUPS          Z9, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z10, Z10
-	VMOVUPS          Z10, (DX)
-	VADDPS           64(DX), Z11, Z11
-	VMOVUPS          Z11, 64(DX)
-	ADDQ             R9, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	VADDPS           64(CX), Z1, Z1
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	VADDPS           64(CX), Z3, Z3
+	VMOVUPS          Z3, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z4, Z4
+	VMOVUPS          Z4, (CX)
+	VADDPS           64(CX), Z5, Z5
+	VMOVUPS          Z5, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z6, Z6
+	VMOVUPS          Z6, (CX)
+	VADDPS           64(CX), Z7, Z7
+	VMOVUPS          Z7, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z8, Z8
+	VMOVUPS          Z8, (CX)
+	VADDPS           64(CX), Z9, Z9
+	VMOVUPS          Z9, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z10, Z10
+	VMOVUPS          Z10, (CX)
+	VADDPS           64(CX), Z11, Z11
+	VMOVUPS          Z11, 64(CX)
+	ADDQ             DI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z2, (DX)
-	VMOVUPS Z3, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z4, (DX)
-	VMOVUPS Z5, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z6, (DX)
-	VMOVUPS Z7, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z8, (DX)
-	VMOVUPS Z9, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z10, (DX)
-	VMOVUPS Z11, 64(DX)
-	ADDQ    R9, DX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    DI, CX
 
 stored:
+	ADDQ $0x18, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer7x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer7x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer7x2AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R9
-	SHLQ   $0x02, R9
+TEXT ·outer7x2AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), DI
+	SHLQ $0x02, DI
+
+rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -3961,109 +4045,115 @@ TEXT ·outer7x2AVX512(SB), NOSPLIT, $0-65
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
+	MOVQ   b+8(FP), R9
+	MOVQ   k+24(FP), R10
+	MOVQ   AX, R8
 
 k:
-	VMOVUPS          (CX), Z14
-	VMOVUPS          (CX)(R8*1), Z15
-	VFMADD231PS.BCST (AX), Z14, Z0
-	VFMADD231PS.BCST (AX), Z15, Z1
-	VFMADD231PS.BCST 4(AX), Z14, Z2
-	VFMADD231PS.BCST 4(AX), Z15, Z3
-	VFMADD231PS.BCST 8(AX), Z14, Z4
-	VFMADD231PS.BCST 8(AX), Z15, Z5
-	VFMADD231PS.BCST 12(AX), Z14, Z6
-	VFMADD231PS.BCST 12(AX), Z15, Z7
-	VFMADD231PS.BCST 16(AX), Z14, Z8
-	VFMADD231PS.BCST 16(AX), Z15, Z9
-	VFMADD231PS.BCST 20(AX), Z14, Z10
-	VFMADD231PS.BCST 20(AX), Z15, Z11
-	VFMADD231PS.BCST 24(AX), Z14, Z12
-	VFMADD231PS.BCST 24(AX), Z15, Z13
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R9), Z14
+	VMOVUPS          (R9)(SI*1), Z15
+	VFMADD231PS.BCST (R8), Z14, Z0
+	VFMADD231PS.BCST (R8), Z15, Z1
+	VFMADD231PS.BCST 4(R8), Z14, Z2
+	VFMADD231PS.BCST 4(R8), Z15, Z3
+	VFMADD231PS.BCST 8(R8), Z14, Z4
+	VFMADD231PS.BCST 8(R8), Z15, Z5
+	VFMADD231PS.BCST 12(R8), Z14, Z6
+	VFMADD231PS.BCST 12(R8), Z15, Z7
+	VFMADD231PS.BCST 16(R8), Z14, Z8
+	VFMADD231PS.BCST 16(R8), Z15, Z9
+	VFMADD231PS.BCST 20(R8), Z14, Z10
+	VFMADD231PS.BCST 20(R8), Z15, Z11
+	VFMADD231PS.BCST 24(R8), Z14, Z12
+	VFMADD231PS.BCST 24(R8), Z15, Z13
+	ADDQ             DX, R8
+	ADDQ             BX, R9
+	DECQ             R10
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	VADDPS           64(DX), Z1, Z1
-	VMOVUPS          Z1, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z2, Z2
-	VMOVUPS          Z2, (DX)
-	VADDPS           64(DX), Z3, Z3
-	VMOVUPS          Z3, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z4, Z4
-	VMOVUPS          Z4, (DX)
-	VADDPS           64(DX), Z5, Z5
-	VMOVUPS          Z5, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z6, Z6
-	VMOVUPS          Z6, (DX)
-	VADDPS           64(DX), Z7, Z7
-	VMOVUPS          Z7, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z8, Z8
-	VMOVUPS          Z8, (DX)
-	VADDPS           64(DX), Z9, Z9
-	VMOVUPS          Z9, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z10, Z10
-	VMOVUPS          Z10, (DX)
-	VADDPS           64(DX), Z11, Z11
-	VMOVUPS          Z11, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z12, Z12
-	VMOVUPS          Z12, (DX)
-	VADDPS           64(DX), Z13, Z13
-	VMOVUPS          Z13, 64(DX)
-	ADDQ             R9, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	VADDPS           64(CX), Z1, Z1
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	VADDPS           64(CX), Z3, Z3
+	VMOVUPS          Z3, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z4, Z4
+	VMOVUPS          Z4, (CX)
+	VADDPS           64(CX), Z5, Z5
+	VMOVUPS          Z5, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z6, Z6
+	VMOVUPS          Z6, (CX)
+	VADDPS           64(CX), Z7, Z7
+	VMOVUPS          Z7, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z8, Z8
+	VMOVUPS          Z8, (CX)
+	VADDPS           64(CX), Z9, Z9
+	VMOVUPS          Z9, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z10, Z10
+	VMOVUPS          Z10, (CX)
+	VADDPS           64(CX), Z11, Z11
+	VMOVUPS          Z11, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z12, Z12
+	VMOVUPS          Z12, (CX)
+	VADDPS           64(CX), Z13, Z13
+	VMOVUPS          Z13, 64(CX)
+	ADDQ             DI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z2, (DX)
-	VMOVUPS Z3, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z4, (DX)
-	VMOVUPS Z5, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z6, (DX)
-	VMOVUPS Z7, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z8, (DX)
-	VMOVUPS Z9, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z10, (DX)
-	VMOVUPS Z11, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z12, (DX)
-	VMOVUPS Z13, 64(DX)
-	ADDQ    R9, DX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    DI, CX
 
 stored:
+	ADDQ $0x1c, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer8x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer8x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer8x2AVX512(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R9
-	SHLQ   $0x02, R9
+TEXT ·outer8x2AVX512(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), DI
+	SHLQ $0x02, DI
+
+rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -4080,101 +4170,107 @@ TEXT ·outer8x2AVX512(SB), NOSPLIT, $0-65
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
+	MOVQ   b+8(FP), R9
+	MOVQ   k+24(FP), R10
+	MOVQ   AX, R8
 
 k:
-	VMOVUPS          (CX), Z16
-	VMOVUPS          (CX)(R8*1), Z17
-	VFMADD231PS.BCST (AX), Z16, Z0
-	VFMADD231PS.BCST (AX), Z17, Z1
-	VFMADD231PS.BCST 4(AX), Z16, Z2
-	VFMADD231PS.BCST 4(AX), Z17, Z3
-	VFMADD231PS.BCST 8(AX), Z16, Z4
-	VFMADD231PS.BCST 8(AX), Z17, Z5
-	VFMADD231PS.BCST 12(AX), Z16, Z6
-	VFMADD231PS.BCST 12(AX), Z17, Z7
-	VFMADD231PS.BCST 16(AX), Z16, Z8
-	VFMADD231PS.BCST 16(AX), Z17, Z9
-	VFMADD231PS.BCST 20(AX), Z16, Z10
-	VFMADD231PS.BCST 20(AX), Z17, Z11
-	VFMADD231PS.BCST 24(AX), Z16, Z12
-	VFMADD231PS.BCST 24(AX), Z17, Z13
-	VFMADD231PS.BCST 28(AX), Z16, Z14
-	VFMADD231PS.BCST 28(AX), Z17, Z15
-	ADDQ             SI, AX
-	ADDQ             DI, CX
-	DECQ             BX
+	VMOVUPS          (R9), Z16
+	VMOVUPS          (R9)(SI*1), Z17
+	VFMADD231PS.BCST (R8), Z16, Z0
+	VFMADD231PS.BCST (R8), Z17, Z1
+	VFMADD231PS.BCST 4(R8), Z16, Z2
+	VFMADD231PS.BCST 4(R8), Z17, Z3
+	VFMADD231PS.BCST 8(R8), Z16, Z4
+	VFMADD231PS.BCST 8(R8), Z17, Z5
+	VFMADD231PS.BCST 12(R8), Z16, Z6
+	VFMADD231PS.BCST 12(R8), Z17, Z7
+	VFMADD231PS.BCST 16(R8), Z16, Z8
+	VFMADD231PS.BCST 16(R8), Z17, Z9
+	VFMADD231PS.BCST 20(R8), Z16, Z10
+	VFMADD231PS.BCST 20(R8), Z17, Z11
+	VFMADD231PS.BCST 24(R8), Z16, Z12
+	VFMADD231PS.BCST 24(R8), Z17, Z13
+	VFMADD231PS.BCST 28(R8), Z16, Z14
+	VFMADD231PS.BCST 28(R8), Z17, Z15
+	ADDQ             DX, R8
+	ADDQ             BX, R9
+	DECQ             R10
 	JNZ              k
-	CMPB             add+64(FP), $0x00
+	CMPB             add+72(FP), $0x00
 	JEQ              store
-	VADDPS           (DX), Z0, Z0
-	VMOVUPS          Z0, (DX)
-	VADDPS           64(DX), Z1, Z1
-	VMOVUPS          Z1, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z2, Z2
-	VMOVUPS          Z2, (DX)
-	VADDPS           64(DX), Z3, Z3
-	VMOVUPS          Z3, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z4, Z4
-	VMOVUPS          Z4, (DX)
-	VADDPS           64(DX), Z5, Z5
-	VMOVUPS          Z5, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z6, Z6
-	VMOVUPS          Z6, (DX)
-	VADDPS           64(DX), Z7, Z7
-	VMOVUPS          Z7, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z8, Z8
-	VMOVUPS          Z8, (DX)
-	VADDPS           64(DX), Z9, Z9
-	VMOVUPS          Z9, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z10, Z10
-	VMOVUPS          Z10, (DX)
-	VADDPS           64(DX), Z11, Z11
-	VMOVUPS          Z11, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z12, Z12
-	VMOVUPS          Z12, (DX)
-	VADDPS           64(DX), Z13, Z13
-	VMOVUPS          Z13, 64(DX)
-	ADDQ             R9, DX
-	VADDPS           (DX), Z14, Z14
-	VMOVUPS          Z14, (DX)
-	VADDPS           64(DX), Z15, Z15
-	VMOVUPS          Z15, 64(DX)
-	ADDQ             R9, DX
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	VADDPS           64(CX), Z1, Z1
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	VADDPS           64(CX), Z3, Z3
+	VMOVUPS          Z3, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z4, Z4
+	VMOVUPS          Z4, (CX)
+	VADDPS           64(CX), Z5, Z5
+	VMOVUPS          Z5, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z6, Z6
+	VMOVUPS          Z6, (CX)
+	VADDPS           64(CX), Z7, Z7
+	VMOVUPS          Z7, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z8, Z8
+	VMOVUPS          Z8, (CX)
+	VADDPS           64(CX), Z9, Z9
+	VMOVUPS          Z9, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z10, Z10
+	VMOVUPS          Z10, (CX)
+	VADDPS           64(CX), Z11, Z11
+	VMOVUPS          Z11, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z12, Z12
+	VMOVUPS          Z12, (CX)
+	VADDPS           64(CX), Z13, Z13
+	VMOVUPS          Z13, 64(CX)
+	ADDQ             DI, CX
+	VADDPS           (CX), Z14, Z14
+	VMOVUPS          Z14, (CX)
+	VADDPS           64(CX), Z15, Z15
+	VMOVUPS          Z15, 64(CX)
+	ADDQ             DI, CX
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (DX)
-	VMOVUPS Z1, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z2, (DX)
-	VMOVUPS Z3, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z4, (DX)
-	VMOVUPS Z5, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z6, (DX)
-	VMOVUPS Z7, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z8, (DX)
-	VMOVUPS Z9, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z10, (DX)
-	VMOVUPS Z11, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z12, (DX)
-	VMOVUPS Z13, 64(DX)
-	ADDQ    R9, DX
-	VMOVUPS Z14, (DX)
-	VMOVUPS Z15, 64(DX)
-	ADDQ    R9, DX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    DI, CX
 
 stored:
+	ADDQ $0x20, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
@@ -4413,94 +4509,94 @@ vector:
 	VZEROUPPER
 	RET
 
-DATA c21over4<>+0(SB)/4, $(5.25)
-DATA c21over4<>+4(SB)/4, $(5.25)
-DATA c21over4<>+8(SB)/4, $(5.25)
-DATA c21over4<>+12(SB)/4, $(5.25)
-DATA c21over4<>+16(SB)/4, $(5.25)
-DATA c21over4<>+20(SB)/4, $(5.25)
-DATA c21over4<>+24(SB)/4, $(5.25)
-DATA c21over4<>+28(SB)/4, $(5.25)
+DATA c21over4<>+0(SB)/4, $0x40a80000
+DATA c21over4<>+4(SB)/4, $0x40a80000
+DATA c21over4<>+8(SB)/4, $0x40a80000
+DATA c21over4<>+12(SB)/4, $0x40a80000
+DATA c21over4<>+16(SB)/4, $0x40a80000
+DATA c21over4<>+20(SB)/4, $0x40a80000
+DATA c21over4<>+24(SB)/4, $0x40a80000
+DATA c21over4<>+28(SB)/4, $0x40a80000
 GLOBL c21over4<>(SB), RODATA|NOPTR, $32
 
-DATA c17over4<>+0(SB)/4, $(4.25)
-DATA c17over4<>+4(SB)/4, $(4.25)
-DATA c17over4<>+8(SB)/4, $(4.25)
-DATA c17over4<>+12(SB)/4, $(4.25)
-DATA c17over4<>+16(SB)/4, $(4.25)
-DATA c17over4<>+20(SB)/4, $(4.25)
-DATA c17over4<>+24(SB)/4, $(4.25)
-DATA c17over4<>+28(SB)/4, $(4.25)
+DATA c17over4<>+0(SB)/4, $0x40880000
+DATA c17over4<>+4(SB)/4, $0x40880000
+DATA c17over4<>+8(SB)/4, $0x40880000
+DATA c17over4<>+12(SB)/4, $0x40880000
+DATA c17over4<>+16(SB)/4, $0x40880000
+DATA c17over4<>+20(SB)/4, $0x40880000
+DATA c17over4<>+24(SB)/4, $0x40880000
+DATA c17over4<>+28(SB)/4, $0x40880000
 GLOBL c17over4<>(SB), RODATA|NOPTR, $32
 
-DATA c1over2<>+0(SB)/4, $(0.5)
-DATA c1over2<>+4(SB)/4, $(0.5)
-DATA c1over2<>+8(SB)/4, $(0.5)
-DATA c1over2<>+12(SB)/4, $(0.5)
-DATA c1over2<>+16(SB)/4, $(0.5)
-DATA c1over2<>+20(SB)/4, $(0.5)
-DATA c1over2<>+24(SB)/4, $(0.5)
-DATA c1over2<>+28(SB)/4, $(0.5)
+DATA c1over2<>+0(SB)/4, $0x3f000000
+DATA c1over2<>+4(SB)/4, $0x3f000000
+DATA c1over2<>+8(SB)/4, $0x3f000000
+DATA c1over2<>+12(SB)/4, $0x3f000000
+DATA c1over2<>+16(SB)/4, $0x3f000000
+DATA c1over2<>+20(SB)/4, $0x3f000000
+DATA c1over2<>+24(SB)/4, $0x3f000000
+DATA c1over2<>+28(SB)/4, $0x3f000000
 GLOBL c1over2<>(SB), RODATA|NOPTR, $32
 
-DATA c1over4<>+0(SB)/4, $(0.25)
-DATA c1over4<>+4(SB)/4, $(0.25)
-DATA c1over4<>+8(SB)/4, $(0.25)
-DATA c1over4<>+12(SB)/4, $(0.25)
-DATA c1over4<>+16(SB)/4, $(0.25)
-DATA c1over4<>+20(SB)/4, $(0.25)
-DATA c1over4<>+24(SB)/4, $(0.25)
-DATA c1over4<>+28(SB)/4, $(0.25)
+DATA c1over4<>+0(SB)/4, $0x3e800000
+DATA c1over4<>+4(SB)/4, $0x3e800000
+DATA c1over4<>+8(SB)/4, $0x3e800000
+DATA c1over4<>+12(SB)/4, $0x3e800000
+DATA c1over4<>+16(SB)/4, $0x3e800000
+DATA c1over4<>+20(SB)/4, $0x3e800000
+DATA c1over4<>+24(SB)/4, $0x3e800000
+DATA c1over4<>+28(SB)/4, $0x3e800000
 GLOBL c1over4<>(SB), RODATA|NOPTR, $32
 
-DATA c5over2<>+0(SB)/4, $(2.5)
-DATA c5over2<>+4(SB)/4, $(2.5)
-DATA c5over2<>+8(SB)/4, $(2.5)
-DATA c5over2<>+12(SB)/4, $(2.5)
-DATA c5over2<>+16(SB)/4, $(2.5)
-DATA c5over2<>+20(SB)/4, $(2.5)
-DATA c5over2<>+24(SB)/4, $(2.5)
-DATA c5over2<>+28(SB)/4, $(2.5)
+DATA c5over2<>+0(SB)/4, $0x40200000
+DATA c5over2<>+4(SB)/4, $0x40200000
+DATA c5over2<>+8(SB)/4, $0x40200000
+DATA c5over2<>+12(SB)/4, $0x40200000
+DATA c5over2<>+16(SB)/4, $0x40200000
+DATA c5over2<>+20(SB)/4, $0x40200000
+DATA c5over2<>+24(SB)/4, $0x40200000
+DATA c5over2<>+28(SB)/4, $0x40200000
 GLOBL c5over2<>(SB), RODATA|NOPTR, $32
 
-DATA c5over4<>+0(SB)/4, $(1.25)
-DATA c5over4<>+4(SB)/4, $(1.25)
-DATA c5over4<>+8(SB)/4, $(1.25)
-DATA c5over4<>+12(SB)/4, $(1.25)
-DATA c5over4<>+16(SB)/4, $(1.25)
-DATA c5over4<>+20(SB)/4, $(1.25)
-DATA c5over4<>+24(SB)/4, $(1.25)
-DATA c5over4<>+28(SB)/4, $(1.25)
+DATA c5over4<>+0(SB)/4, $0x3fa00000
+DATA c5over4<>+4(SB)/4, $0x3fa00000
+DATA c5over4<>+8(SB)/4, $0x3fa00000
+DATA c5over4<>+12(SB)/4, $0x3fa00000
+DATA c5over4<>+16(SB)/4, $0x3fa00000
+DATA c5over4<>+20(SB)/4, $0x3fa00000
+DATA c5over4<>+24(SB)/4, $0x3fa00000
+DATA c5over4<>+28(SB)/4, $0x3fa00000
 GLOBL c5over4<>(SB), RODATA|NOPTR, $32
 
-DATA c2<>+0(SB)/4, $(2)
-DATA c2<>+4(SB)/4, $(2)
-DATA c2<>+8(SB)/4, $(2)
-DATA c2<>+12(SB)/4, $(2)
-DATA c2<>+16(SB)/4, $(2)
-DATA c2<>+20(SB)/4, $(2)
-DATA c2<>+24(SB)/4, $(2)
-DATA c2<>+28(SB)/4, $(2)
+DATA c2<>+0(SB)/4, $0x40000000
+DATA c2<>+4(SB)/4, $0x40000000
+DATA c2<>+8(SB)/4, $0x40000000
+DATA c2<>+12(SB)/4, $0x40000000
+DATA c2<>+16(SB)/4, $0x40000000
+DATA c2<>+20(SB)/4, $0x40000000
+DATA c2<>+24(SB)/4, $0x40000000
+DATA c2<>+28(SB)/4, $0x40000000
 GLOBL c2<>(SB), RODATA|NOPTR, $32
 
-DATA c4<>+0(SB)/4, $(4)
-DATA c4<>+4(SB)/4, $(4)
-DATA c4<>+8(SB)/4, $(4)
-DATA c4<>+12(SB)/4, $(4)
-DATA c4<>+16(SB)/4, $(4)
-DATA c4<>+20(SB)/4, $(4)
-DATA c4<>+24(SB)/4, $(4)
-DATA c4<>+28(SB)/4, $(4)
+DATA c4<>+0(SB)/4, $0x40800000
+DATA c4<>+4(SB)/4, $0x40800000
+DATA c4<>+8(SB)/4, $0x40800000
+DATA c4<>+12(SB)/4, $0x40800000
+DATA c4<>+16(SB)/4, $0x40800000
+DATA c4<>+20(SB)/4, $0x40800000
+DATA c4<>+24(SB)/4, $0x40800000
+DATA c4<>+28(SB)/4, $0x40800000
 GLOBL c4<>(SB), RODATA|NOPTR, $32
 
-DATA c5<>+0(SB)/4, $(5)
-DATA c5<>+4(SB)/4, $(5)
-DATA c5<>+8(SB)/4, $(5)
-DATA c5<>+12(SB)/4, $(5)
-DATA c5<>+16(SB)/4, $(5)
-DATA c5<>+20(SB)/4, $(5)
-DATA c5<>+24(SB)/4, $(5)
-DATA c5<>+28(SB)/4, $(5)
+DATA c5<>+0(SB)/4, $0x40a00000
+DATA c5<>+4(SB)/4, $0x40a00000
+DATA c5<>+8(SB)/4, $0x40a00000
+DATA c5<>+12(SB)/4, $0x40a00000
+DATA c5<>+16(SB)/4, $0x40a00000
+DATA c5<>+20(SB)/4, $0x40a00000
+DATA c5<>+24(SB)/4, $0x40a00000
+DATA c5<>+28(SB)/4, $0x40a00000
 GLOBL c5<>(SB), RODATA|NOPTR, $32
 
 // func gradF4x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
@@ -4565,24 +4661,24 @@ vector:
 	VZEROUPPER
 	RET
 
-DATA c8<>+0(SB)/4, $(8)
-DATA c8<>+4(SB)/4, $(8)
-DATA c8<>+8(SB)/4, $(8)
-DATA c8<>+12(SB)/4, $(8)
-DATA c8<>+16(SB)/4, $(8)
-DATA c8<>+20(SB)/4, $(8)
-DATA c8<>+24(SB)/4, $(8)
-DATA c8<>+28(SB)/4, $(8)
+DATA c8<>+0(SB)/4, $0x41000000
+DATA c8<>+4(SB)/4, $0x41000000
+DATA c8<>+8(SB)/4, $0x41000000
+DATA c8<>+12(SB)/4, $0x41000000
+DATA c8<>+16(SB)/4, $0x41000000
+DATA c8<>+20(SB)/4, $0x41000000
+DATA c8<>+24(SB)/4, $0x41000000
+DATA c8<>+28(SB)/4, $0x41000000
 GLOBL c8<>(SB), RODATA|NOPTR, $32
 
-DATA c1over8<>+0(SB)/4, $(0.125)
-DATA c1over8<>+4(SB)/4, $(0.125)
-DATA c1over8<>+8(SB)/4, $(0.125)
-DATA c1over8<>+12(SB)/4, $(0.125)
-DATA c1over8<>+16(SB)/4, $(0.125)
-DATA c1over8<>+20(SB)/4, $(0.125)
-DATA c1over8<>+24(SB)/4, $(0.125)
-DATA c1over8<>+28(SB)/4, $(0.125)
+DATA c1over8<>+0(SB)/4, $0x3e000000
+DATA c1over8<>+4(SB)/4, $0x3e000000
+DATA c1over8<>+8(SB)/4, $0x3e000000
+DATA c1over8<>+12(SB)/4, $0x3e000000
+DATA c1over8<>+16(SB)/4, $0x3e000000
+DATA c1over8<>+20(SB)/4, $0x3e000000
+DATA c1over8<>+24(SB)/4, $0x3e000000
+DATA c1over8<>+28(SB)/4, $0x3e000000
 GLOBL c1over8<>(SB), RODATA|NOPTR, $32
 
 // func weightsF4x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
@@ -4660,84 +4756,84 @@ vector:
 	VZEROUPPER
 	RET
 
-DATA c2over9<>+0(SB)/4, $(0.22222222)
-DATA c2over9<>+4(SB)/4, $(0.22222222)
-DATA c2over9<>+8(SB)/4, $(0.22222222)
-DATA c2over9<>+12(SB)/4, $(0.22222222)
-DATA c2over9<>+16(SB)/4, $(0.22222222)
-DATA c2over9<>+20(SB)/4, $(0.22222222)
-DATA c2over9<>+24(SB)/4, $(0.22222222)
-DATA c2over9<>+28(SB)/4, $(0.22222222)
+DATA c2over9<>+0(SB)/4, $0x3e638e39
+DATA c2over9<>+4(SB)/4, $0x3e638e39
+DATA c2over9<>+8(SB)/4, $0x3e638e39
+DATA c2over9<>+12(SB)/4, $0x3e638e39
+DATA c2over9<>+16(SB)/4, $0x3e638e39
+DATA c2over9<>+20(SB)/4, $0x3e638e39
+DATA c2over9<>+24(SB)/4, $0x3e638e39
+DATA c2over9<>+28(SB)/4, $0x3e638e39
 GLOBL c2over9<>(SB), RODATA|NOPTR, $32
 
-DATA c1over90<>+0(SB)/4, $(0.011111111)
-DATA c1over90<>+4(SB)/4, $(0.011111111)
-DATA c1over90<>+8(SB)/4, $(0.011111111)
-DATA c1over90<>+12(SB)/4, $(0.011111111)
-DATA c1over90<>+16(SB)/4, $(0.011111111)
-DATA c1over90<>+20(SB)/4, $(0.011111111)
-DATA c1over90<>+24(SB)/4, $(0.011111111)
-DATA c1over90<>+28(SB)/4, $(0.011111111)
+DATA c1over90<>+0(SB)/4, $0x3c360b61
+DATA c1over90<>+4(SB)/4, $0x3c360b61
+DATA c1over90<>+8(SB)/4, $0x3c360b61
+DATA c1over90<>+12(SB)/4, $0x3c360b61
+DATA c1over90<>+16(SB)/4, $0x3c360b61
+DATA c1over90<>+20(SB)/4, $0x3c360b61
+DATA c1over90<>+24(SB)/4, $0x3c360b61
+DATA c1over90<>+28(SB)/4, $0x3c360b61
 GLOBL c1over90<>(SB), RODATA|NOPTR, $32
 
-DATA c1over45<>+0(SB)/4, $(0.022222223)
-DATA c1over45<>+4(SB)/4, $(0.022222223)
-DATA c1over45<>+8(SB)/4, $(0.022222223)
-DATA c1over45<>+12(SB)/4, $(0.022222223)
-DATA c1over45<>+16(SB)/4, $(0.022222223)
-DATA c1over45<>+20(SB)/4, $(0.022222223)
-DATA c1over45<>+24(SB)/4, $(0.022222223)
-DATA c1over45<>+28(SB)/4, $(0.022222223)
+DATA c1over45<>+0(SB)/4, $0x3cb60b61
+DATA c1over45<>+4(SB)/4, $0x3cb60b61
+DATA c1over45<>+8(SB)/4, $0x3cb60b61
+DATA c1over45<>+12(SB)/4, $0x3cb60b61
+DATA c1over45<>+16(SB)/4, $0x3cb60b61
+DATA c1over45<>+20(SB)/4, $0x3cb60b61
+DATA c1over45<>+24(SB)/4, $0x3cb60b61
+DATA c1over45<>+28(SB)/4, $0x3cb60b61
 GLOBL c1over45<>(SB), RODATA|NOPTR, $32
 
-DATA c2over45<>+0(SB)/4, $(0.044444446)
-DATA c2over45<>+4(SB)/4, $(0.044444446)
-DATA c2over45<>+8(SB)/4, $(0.044444446)
-DATA c2over45<>+12(SB)/4, $(0.044444446)
-DATA c2over45<>+16(SB)/4, $(0.044444446)
-DATA c2over45<>+20(SB)/4, $(0.044444446)
-DATA c2over45<>+24(SB)/4, $(0.044444446)
-DATA c2over45<>+28(SB)/4, $(0.044444446)
+DATA c2over45<>+0(SB)/4, $0x3d360b61
+DATA c2over45<>+4(SB)/4, $0x3d360b61
+DATA c2over45<>+8(SB)/4, $0x3d360b61
+DATA c2over45<>+12(SB)/4, $0x3d360b61
+DATA c2over45<>+16(SB)/4, $0x3d360b61
+DATA c2over45<>+20(SB)/4, $0x3d360b61
+DATA c2over45<>+24(SB)/4, $0x3d360b61
+DATA c2over45<>+28(SB)/4, $0x3d360b61
 GLOBL c2over45<>(SB), RODATA|NOPTR, $32
 
-DATA c4over45<>+0(SB)/4, $(0.08888889)
-DATA c4over45<>+4(SB)/4, $(0.08888889)
-DATA c4over45<>+8(SB)/4, $(0.08888889)
-DATA c4over45<>+12(SB)/4, $(0.08888889)
-DATA c4over45<>+16(SB)/4, $(0.08888889)
-DATA c4over45<>+20(SB)/4, $(0.08888889)
-DATA c4over45<>+24(SB)/4, $(0.08888889)
-DATA c4over45<>+28(SB)/4, $(0.08888889)
+DATA c4over45<>+0(SB)/4, $0x3db60b61
+DATA c4over45<>+4(SB)/4, $0x3db60b61
+DATA c4over45<>+8(SB)/4, $0x3db60b61
+DATA c4over45<>+12(SB)/4, $0x3db60b61
+DATA c4over45<>+16(SB)/4, $0x3db60b61
+DATA c4over45<>+20(SB)/4, $0x3db60b61
+DATA c4over45<>+24(SB)/4, $0x3db60b61
+DATA c4over45<>+28(SB)/4, $0x3db60b61
 GLOBL c4over45<>(SB), RODATA|NOPTR, $32
 
-DATA c8over45<>+0(SB)/4, $(0.17777778)
-DATA c8over45<>+4(SB)/4, $(0.17777778)
-DATA c8over45<>+8(SB)/4, $(0.17777778)
-DATA c8over45<>+12(SB)/4, $(0.17777778)
-DATA c8over45<>+16(SB)/4, $(0.17777778)
-DATA c8over45<>+20(SB)/4, $(0.17777778)
-DATA c8over45<>+24(SB)/4, $(0.17777778)
-DATA c8over45<>+28(SB)/4, $(0.17777778)
+DATA c8over45<>+0(SB)/4, $0x3e360b61
+DATA c8over45<>+4(SB)/4, $0x3e360b61
+DATA c8over45<>+8(SB)/4, $0x3e360b61
+DATA c8over45<>+12(SB)/4, $0x3e360b61
+DATA c8over45<>+16(SB)/4, $0x3e360b61
+DATA c8over45<>+20(SB)/4, $0x3e360b61
+DATA c8over45<>+24(SB)/4, $0x3e360b61
+DATA c8over45<>+28(SB)/4, $0x3e360b61
 GLOBL c8over45<>(SB), RODATA|NOPTR, $32
 
-DATA c32over45<>+0(SB)/4, $(0.7111111)
-DATA c32over45<>+4(SB)/4, $(0.7111111)
-DATA c32over45<>+8(SB)/4, $(0.7111111)
-DATA c32over45<>+12(SB)/4, $(0.7111111)
-DATA c32over45<>+16(SB)/4, $(0.7111111)
-DATA c32over45<>+20(SB)/4, $(0.7111111)
-DATA c32over45<>+24(SB)/4, $(0.7111111)
-DATA c32over45<>+28(SB)/4, $(0.7111111)
+DATA c32over45<>+0(SB)/4, $0x3f360b61
+DATA c32over45<>+4(SB)/4, $0x3f360b61
+DATA c32over45<>+8(SB)/4, $0x3f360b61
+DATA c32over45<>+12(SB)/4, $0x3f360b61
+DATA c32over45<>+16(SB)/4, $0x3f360b61
+DATA c32over45<>+20(SB)/4, $0x3f360b61
+DATA c32over45<>+24(SB)/4, $0x3f360b61
+DATA c32over45<>+28(SB)/4, $0x3f360b61
 GLOBL c32over45<>(SB), RODATA|NOPTR, $32
 
-DATA c16over45<>+0(SB)/4, $(0.35555556)
-DATA c16over45<>+4(SB)/4, $(0.35555556)
-DATA c16over45<>+8(SB)/4, $(0.35555556)
-DATA c16over45<>+12(SB)/4, $(0.35555556)
-DATA c16over45<>+16(SB)/4, $(0.35555556)
-DATA c16over45<>+20(SB)/4, $(0.35555556)
-DATA c16over45<>+24(SB)/4, $(0.35555556)
-DATA c16over45<>+28(SB)/4, $(0.35555556)
+DATA c16over45<>+0(SB)/4, $0x3eb60b61
+DATA c16over45<>+4(SB)/4, $0x3eb60b61
+DATA c16over45<>+8(SB)/4, $0x3eb60b61
+DATA c16over45<>+12(SB)/4, $0x3eb60b61
+DATA c16over45<>+16(SB)/4, $0x3eb60b61
+DATA c16over45<>+20(SB)/4, $0x3eb60b61
+DATA c16over45<>+24(SB)/4, $0x3eb60b61
+DATA c16over45<>+28(SB)/4, $0x3eb60b61
 GLOBL c16over45<>(SB), RODATA|NOPTR, $32
 
 // func weightGradF4x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
@@ -5053,54 +5149,54 @@ vector:
 	VZEROUPPER
 	RET
 
-DATA c1over6<>+0(SB)/4, $(0.16666667)
-DATA c1over6<>+4(SB)/4, $(0.16666667)
-DATA c1over6<>+8(SB)/4, $(0.16666667)
-DATA c1over6<>+12(SB)/4, $(0.16666667)
-DATA c1over6<>+16(SB)/4, $(0.16666667)
-DATA c1over6<>+20(SB)/4, $(0.16666667)
-DATA c1over6<>+24(SB)/4, $(0.16666667)
-DATA c1over6<>+28(SB)/4, $(0.16666667)
+DATA c1over6<>+0(SB)/4, $0x3e2aaaab
+DATA c1over6<>+4(SB)/4, $0x3e2aaaab
+DATA c1over6<>+8(SB)/4, $0x3e2aaaab
+DATA c1over6<>+12(SB)/4, $0x3e2aaaab
+DATA c1over6<>+16(SB)/4, $0x3e2aaaab
+DATA c1over6<>+20(SB)/4, $0x3e2aaaab
+DATA c1over6<>+24(SB)/4, $0x3e2aaaab
+DATA c1over6<>+28(SB)/4, $0x3e2aaaab
 GLOBL c1over6<>(SB), RODATA|NOPTR, $32
 
-DATA c1over24<>+0(SB)/4, $(0.041666668)
-DATA c1over24<>+4(SB)/4, $(0.041666668)
-DATA c1over24<>+8(SB)/4, $(0.041666668)
-DATA c1over24<>+12(SB)/4, $(0.041666668)
-DATA c1over24<>+16(SB)/4, $(0.041666668)
-DATA c1over24<>+20(SB)/4, $(0.041666668)
-DATA c1over24<>+24(SB)/4, $(0.041666668)
-DATA c1over24<>+28(SB)/4, $(0.041666668)
+DATA c1over24<>+0(SB)/4, $0x3d2aaaab
+DATA c1over24<>+4(SB)/4, $0x3d2aaaab
+DATA c1over24<>+8(SB)/4, $0x3d2aaaab
+DATA c1over24<>+12(SB)/4, $0x3d2aaaab
+DATA c1over24<>+16(SB)/4, $0x3d2aaaab
+DATA c1over24<>+20(SB)/4, $0x3d2aaaab
+DATA c1over24<>+24(SB)/4, $0x3d2aaaab
+DATA c1over24<>+28(SB)/4, $0x3d2aaaab
 GLOBL c1over24<>(SB), RODATA|NOPTR, $32
 
-DATA c1over12<>+0(SB)/4, $(0.083333336)
-DATA c1over12<>+4(SB)/4, $(0.083333336)
-DATA c1over12<>+8(SB)/4, $(0.083333336)
-DATA c1over12<>+12(SB)/4, $(0.083333336)
-DATA c1over12<>+16(SB)/4, $(0.083333336)
-DATA c1over12<>+20(SB)/4, $(0.083333336)
-DATA c1over12<>+24(SB)/4, $(0.083333336)
-DATA c1over12<>+28(SB)/4, $(0.083333336)
+DATA c1over12<>+0(SB)/4, $0x3daaaaab
+DATA c1over12<>+4(SB)/4, $0x3daaaaab
+DATA c1over12<>+8(SB)/4, $0x3daaaaab
+DATA c1over12<>+12(SB)/4, $0x3daaaaab
+DATA c1over12<>+16(SB)/4, $0x3daaaaab
+DATA c1over12<>+20(SB)/4, $0x3daaaaab
+DATA c1over12<>+24(SB)/4, $0x3daaaaab
+DATA c1over12<>+28(SB)/4, $0x3daaaaab
 GLOBL c1over12<>(SB), RODATA|NOPTR, $32
 
-DATA c1over3<>+0(SB)/4, $(0.33333334)
-DATA c1over3<>+4(SB)/4, $(0.33333334)
-DATA c1over3<>+8(SB)/4, $(0.33333334)
-DATA c1over3<>+12(SB)/4, $(0.33333334)
-DATA c1over3<>+16(SB)/4, $(0.33333334)
-DATA c1over3<>+20(SB)/4, $(0.33333334)
-DATA c1over3<>+24(SB)/4, $(0.33333334)
-DATA c1over3<>+28(SB)/4, $(0.33333334)
+DATA c1over3<>+0(SB)/4, $0x3eaaaaab
+DATA c1over3<>+4(SB)/4, $0x3eaaaaab
+DATA c1over3<>+8(SB)/4, $0x3eaaaaab
+DATA c1over3<>+12(SB)/4, $0x3eaaaaab
+DATA c1over3<>+16(SB)/4, $0x3eaaaaab
+DATA c1over3<>+20(SB)/4, $0x3eaaaaab
+DATA c1over3<>+24(SB)/4, $0x3eaaaaab
+DATA c1over3<>+28(SB)/4, $0x3eaaaaab
 GLOBL c1over3<>(SB), RODATA|NOPTR, $32
 
-DATA c2over3<>+0(SB)/4, $(0.6666667)
-DATA c2over3<>+4(SB)/4, $(0.6666667)
-DATA c2over3<>+8(SB)/4, $(0.6666667)
-DATA c2over3<>+12(SB)/4, $(0.6666667)
-DATA c2over3<>+16(SB)/4, $(0.6666667)
-DATA c2over3<>+20(SB)/4, $(0.6666667)
-DATA c2over3<>+24(SB)/4, $(0.6666667)
-DATA c2over3<>+28(SB)/4, $(0.6666667)
+DATA c2over3<>+0(SB)/4, $0x3f2aaaab
+DATA c2over3<>+4(SB)/4, $0x3f2aaaab
+DATA c2over3<>+8(SB)/4, $0x3f2aaaab
+DATA c2over3<>+12(SB)/4, $0x3f2aaaab
+DATA c2over3<>+16(SB)/4, $0x3f2aaaab
+DATA c2over3<>+20(SB)/4, $0x3f2aaaab
+DATA c2over3<>+24(SB)/4, $0x3f2aaaab
+DATA c2over3<>+28(SB)/4, $0x3f2aaaab
 GLOBL c2over3<>(SB), RODATA|NOPTR, $32
 
 // func weightGradF2x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
@@ -6274,198 +6370,216 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer1x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer1x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer1x1AVX2(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R8
-	SHLQ   $0x02, R8
+TEXT ·outer1x1AVX2(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), SI
+	SHLQ $0x02, SI
+
+rows:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
+	MOVQ   b+8(FP), R8
+	MOVQ   k+24(FP), R9
+	MOVQ   AX, DI
 
 k:
-	VMOVUPS      (CX), Y2
-	VMOVUPS      32(CX), Y3
-	VBROADCASTSS (AX), Y4
+	VMOVUPS      (R8), Y2
+	VMOVUPS      32(R8), Y3
+	VBROADCASTSS (DI), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	ADDQ         SI, AX
-	ADDQ         DI, CX
-	DECQ         BX
+	ADDQ         DX, DI
+	ADDQ         BX, R8
+	DECQ         R9
 	JNZ          k
-	CMPB         add+64(FP), $0x00
+	CMPB         add+72(FP), $0x00
 	JEQ          store
-	VADDPS       (DX), Y0, Y0
-	VMOVUPS      Y0, (DX)
-	VADDPS       32(DX), Y1, Y1
-	VMOVUPS      Y1, 32(DX)
-	ADDQ         R8, DX
+	VADDPS       (CX), Y0, Y0
+	VMOVUPS      Y0, (CX)
+	VADDPS       32(CX), Y1, Y1
+	VMOVUPS      Y1, 32(CX)
+	ADDQ         SI, CX
 	JMP          stored
 
 store:
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	ADDQ    R8, DX
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	ADDQ    SI, CX
 
 stored:
+	ADDQ $0x04, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer2x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer2x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer2x1AVX2(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R8
-	SHLQ   $0x02, R8
+TEXT ·outer2x1AVX2(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), SI
+	SHLQ $0x02, SI
+
+rows:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
+	MOVQ   b+8(FP), R8
+	MOVQ   k+24(FP), R9
+	MOVQ   AX, DI
 
 k:
-	VMOVUPS      (CX), Y4
-	VMOVUPS      32(CX), Y5
-	VBROADCASTSS (AX), Y6
+	VMOVUPS      (R8), Y4
+	VMOVUPS      32(R8), Y5
+	VBROADCASTSS (DI), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 4(AX), Y6
+	VBROADCASTSS 4(DI), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         SI, AX
-	ADDQ         DI, CX
-	DECQ         BX
+	ADDQ         DX, DI
+	ADDQ         BX, R8
+	DECQ         R9
 	JNZ          k
-	CMPB         add+64(FP), $0x00
+	CMPB         add+72(FP), $0x00
 	JEQ          store
-	VADDPS       (DX), Y0, Y0
-	VMOVUPS      Y0, (DX)
-	VADDPS       32(DX), Y1, Y1
-	VMOVUPS      Y1, 32(DX)
-	ADDQ         R8, DX
-	VADDPS       (DX), Y2, Y2
-	VMOVUPS      Y2, (DX)
-	VADDPS       32(DX), Y3, Y3
-	VMOVUPS      Y3, 32(DX)
-	ADDQ         R8, DX
+	VADDPS       (CX), Y0, Y0
+	VMOVUPS      Y0, (CX)
+	VADDPS       32(CX), Y1, Y1
+	VMOVUPS      Y1, 32(CX)
+	ADDQ         SI, CX
+	VADDPS       (CX), Y2, Y2
+	VMOVUPS      Y2, (CX)
+	VADDPS       32(CX), Y3, Y3
+	VMOVUPS      Y3, 32(CX)
+	ADDQ         SI, CX
 	JMP          stored
 
 store:
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	ADDQ    R8, DX
-	VMOVUPS Y2, (DX)
-	VMOVUPS Y3, 32(DX)
-	ADDQ    R8, DX
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	ADDQ    SI, CX
+	VMOVUPS Y2, (CX)
+	VMOVUPS Y3, 32(CX)
+	ADDQ    SI, CX
 
 stored:
+	ADDQ $0x08, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer3x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer3x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer3x1AVX2(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R8
-	SHLQ   $0x02, R8
+TEXT ·outer3x1AVX2(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), SI
+	SHLQ $0x02, SI
+
+rows:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
+	MOVQ   b+8(FP), R8
+	MOVQ   k+24(FP), R9
+	MOVQ   AX, DI
 
 k:
-	VMOVUPS      (CX), Y6
-	VMOVUPS      32(CX), Y7
-	VBROADCASTSS (AX), Y8
+	VMOVUPS      (R8), Y6
+	VMOVUPS      32(R8), Y7
+	VBROADCASTSS (DI), Y8
 	VFMADD231PS  Y8, Y6, Y0
 	VFMADD231PS  Y8, Y7, Y1
-	VBROADCASTSS 4(AX), Y8
+	VBROADCASTSS 4(DI), Y8
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 8(AX), Y8
+	VBROADCASTSS 8(DI), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         SI, AX
-	ADDQ         DI, CX
-	DECQ         BX
+	ADDQ         DX, DI
+	ADDQ         BX, R8
+	DECQ         R9
 	JNZ          k
-	CMPB         add+64(FP), $0x00
+	CMPB         add+72(FP), $0x00
 	JEQ          store
-	VADDPS       (DX), Y0, Y0
-	VMOVUPS      Y0, (DX)
-	VADDPS       32(DX), Y1, Y1
-	VMOVUPS      Y1, 32(DX)
-	ADDQ         R8, DX
-	VADDPS       (DX), Y2, Y2
-	VMOVUPS      Y2, (DX)
-	VADDPS       32(DX), Y3, Y3
-	VMOVUPS      Y3, 32(DX)
-	ADDQ         R8, DX
-	VADDPS       (DX), Y4, Y4
-	VMOVUPS      Y4, (DX)
-	VADDPS       32(DX), Y5, Y5
-	VMOVUPS      Y5, 32(DX)
-	ADDQ         R8, DX
+	VADDPS       (CX), Y0, Y0
+	VMOVUPS      Y0, (CX)
+	VADDPS       32(CX), Y1, Y1
+	VMOVUPS      Y1, 32(CX)
+	ADDQ         SI, CX
+	VADDPS       (CX), Y2, Y2
+	VMOVUPS      Y2, (CX)
+	VADDPS       32(CX), Y3, Y3
+	VMOVUPS      Y3, 32(CX)
+	ADDQ         SI, CX
+	VADDPS       (CX), Y4, Y4
+	VMOVUPS      Y4, (CX)
+	VADDPS       32(CX), Y5, Y5
+	VMOVUPS      Y5, 32(CX)
+	ADDQ         SI, CX
 	JMP          stored
 
 store:
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	ADDQ    R8, DX
-	VMOVUPS Y2, (DX)
-	VMOVUPS Y3, 32(DX)
-	ADDQ    R8, DX
-	VMOVUPS Y4, (DX)
-	VMOVUPS Y5, 32(DX)
-	ADDQ    R8, DX
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	ADDQ    SI, CX
+	VMOVUPS Y2, (CX)
+	VMOVUPS Y3, 32(CX)
+	ADDQ    SI, CX
+	VMOVUPS Y4, (CX)
+	VMOVUPS Y5, 32(CX)
+	ADDQ    SI, CX
 
 stored:
+	ADDQ $0x0c, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer4x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer4x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer4x1AVX2(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R8
-	SHLQ   $0x02, R8
+TEXT ·outer4x1AVX2(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), SI
+	SHLQ $0x02, SI
+
+rows:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6474,83 +6588,89 @@ TEXT ·outer4x1AVX2(SB), NOSPLIT, $0-65
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
+	MOVQ   b+8(FP), R8
+	MOVQ   k+24(FP), R9
+	MOVQ   AX, DI
 
 k:
-	VMOVUPS      (CX), Y8
-	VMOVUPS      32(CX), Y9
-	VBROADCASTSS (AX), Y10
+	VMOVUPS      (R8), Y8
+	VMOVUPS      32(R8), Y9
+	VBROADCASTSS (DI), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VBROADCASTSS 4(AX), Y10
+	VBROADCASTSS 4(DI), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS 8(AX), Y10
+	VBROADCASTSS 8(DI), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 12(AX), Y10
+	VBROADCASTSS 12(DI), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         SI, AX
-	ADDQ         DI, CX
-	DECQ         BX
+	ADDQ         DX, DI
+	ADDQ         BX, R8
+	DECQ         R9
 	JNZ          k
-	CMPB         add+64(FP), $0x00
+	CMPB         add+72(FP), $0x00
 	JEQ          store
-	VADDPS       (DX), Y0, Y0
-	VMOVUPS      Y0, (DX)
-	VADDPS       32(DX), Y1, Y1
-	VMOVUPS      Y1, 32(DX)
-	ADDQ         R8, DX
-	VADDPS       (DX), Y2, Y2
-	VMOVUPS      Y2, (DX)
-	VADDPS       32(DX), Y3, Y3
-	VMOVUPS      Y3, 32(DX)
-	ADDQ         R8, DX
-	VADDPS       (DX), Y4, Y4
-	VMOVUPS      Y4, (DX)
-	VADDPS       32(DX), Y5, Y5
-	VMOVUPS      Y5, 32(DX)
-	ADDQ         R8, DX
-	VADDPS       (DX), Y6, Y6
-	VMOVUPS      Y6, (DX)
-	VADDPS       32(DX), Y7, Y7
-	VMOVUPS      Y7, 32(DX)
-	ADDQ         R8, DX
+	VADDPS       (CX), Y0, Y0
+	VMOVUPS      Y0, (CX)
+	VADDPS       32(CX), Y1, Y1
+	VMOVUPS      Y1, 32(CX)
+	ADDQ         SI, CX
+	VADDPS       (CX), Y2, Y2
+	VMOVUPS      Y2, (CX)
+	VADDPS       32(CX), Y3, Y3
+	VMOVUPS      Y3, 32(CX)
+	ADDQ         SI, CX
+	VADDPS       (CX), Y4, Y4
+	VMOVUPS      Y4, (CX)
+	VADDPS       32(CX), Y5, Y5
+	VMOVUPS      Y5, 32(CX)
+	ADDQ         SI, CX
+	VADDPS       (CX), Y6, Y6
+	VMOVUPS      Y6, (CX)
+	VADDPS       32(CX), Y7, Y7
+	VMOVUPS      Y7, 32(CX)
+	ADDQ         SI, CX
 	JMP          stored
 
 store:
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	ADDQ    R8, DX
-	VMOVUPS Y2, (DX)
-	VMOVUPS Y3, 32(DX)
-	ADDQ    R8, DX
-	VMOVUPS Y4, (DX)
-	VMOVUPS Y5, 32(DX)
-	ADDQ    R8, DX
-	VMOVUPS Y6, (DX)
-	VMOVUPS Y7, 32(DX)
-	ADDQ    R8, DX
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	ADDQ    SI, CX
+	VMOVUPS Y2, (CX)
+	VMOVUPS Y3, 32(CX)
+	ADDQ    SI, CX
+	VMOVUPS Y4, (CX)
+	VMOVUPS Y5, 32(CX)
+	ADDQ    SI, CX
+	VMOVUPS Y6, (CX)
+	VMOVUPS Y7, 32(CX)
+	ADDQ    SI, CX
 
 stored:
+	ADDQ $0x10, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer5x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer5x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer5x1AVX2(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R8
-	SHLQ   $0x02, R8
+TEXT ·outer5x1AVX2(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), SI
+	SHLQ $0x02, SI
+
+rows:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6561,94 +6681,100 @@ TEXT ·outer5x1AVX2(SB), NOSPLIT, $0-65
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
+	MOVQ   b+8(FP), R8
+	MOVQ   k+24(FP), R9
+	MOVQ   AX, DI
 
 k:
-	VMOVUPS      (CX), Y10
-	VMOVUPS      32(CX), Y11
-	VBROADCASTSS (AX), Y12
+	VMOVUPS      (R8), Y10
+	VMOVUPS      32(R8), Y11
+	VBROADCASTSS (DI), Y12
 	VFMADD231PS  Y12, Y10, Y0
 	VFMADD231PS  Y12, Y11, Y1
-	VBROADCASTSS 4(AX), Y12
+	VBROADCASTSS 4(DI), Y12
 	VFMADD231PS  Y12, Y10, Y2
 	VFMADD231PS  Y12, Y11, Y3
-	VBROADCASTSS 8(AX), Y12
+	VBROADCASTSS 8(DI), Y12
 	VFMADD231PS  Y12, Y10, Y4
 	VFMADD231PS  Y12, Y11, Y5
-	VBROADCASTSS 12(AX), Y12
+	VBROADCASTSS 12(DI), Y12
 	VFMADD231PS  Y12, Y10, Y6
 	VFMADD231PS  Y12, Y11, Y7
-	VBROADCASTSS 16(AX), Y12
+	VBROADCASTSS 16(DI), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	ADDQ         SI, AX
-	ADDQ         DI, CX
-	DECQ         BX
+	ADDQ         DX, DI
+	ADDQ         BX, R8
+	DECQ         R9
 	JNZ          k
-	CMPB         add+64(FP), $0x00
+	CMPB         add+72(FP), $0x00
 	JEQ          store
-	VADDPS       (DX), Y0, Y0
-	VMOVUPS      Y0, (DX)
-	VADDPS       32(DX), Y1, Y1
-	VMOVUPS      Y1, 32(DX)
-	ADDQ         R8, DX
-	VADDPS       (DX), Y2, Y2
-	VMOVUPS      Y2, (DX)
-	VADDPS       32(DX), Y3, Y3
-	VMOVUPS      Y3, 32(DX)
-	ADDQ         R8, DX
-	VADDPS       (DX), Y4, Y4
-	VMOVUPS      Y4, (DX)
-	VADDPS       32(DX), Y5, Y5
-	VMOVUPS      Y5, 32(DX)
-	ADDQ         R8, DX
-	VADDPS       (DX), Y6, Y6
-	VMOVUPS      Y6, (DX)
-	VADDPS       32(DX), Y7, Y7
-	VMOVUPS      Y7, 32(DX)
-	ADDQ         R8, DX
-	VADDPS       (DX), Y8, Y8
-	VMOVUPS      Y8, (DX)
-	VADDPS       32(DX), Y9, Y9
-	VMOVUPS      Y9, 32(DX)
-	ADDQ         R8, DX
+	VADDPS       (CX), Y0, Y0
+	VMOVUPS      Y0, (CX)
+	VADDPS       32(CX), Y1, Y1
+	VMOVUPS      Y1, 32(CX)
+	ADDQ         SI, CX
+	VADDPS       (CX), Y2, Y2
+	VMOVUPS      Y2, (CX)
+	VADDPS       32(CX), Y3, Y3
+	VMOVUPS      Y3, 32(CX)
+	ADDQ         SI, CX
+	VADDPS       (CX), Y4, Y4
+	VMOVUPS      Y4, (CX)
+	VADDPS       32(CX), Y5, Y5
+	VMOVUPS      Y5, 32(CX)
+	ADDQ         SI, CX
+	VADDPS       (CX), Y6, Y6
+	VMOVUPS      Y6, (CX)
+	VADDPS       32(CX), Y7, Y7
+	VMOVUPS      Y7, 32(CX)
+	ADDQ         SI, CX
+	VADDPS       (CX), Y8, Y8
+	VMOVUPS      Y8, (CX)
+	VADDPS       32(CX), Y9, Y9
+	VMOVUPS      Y9, 32(CX)
+	ADDQ         SI, CX
 	JMP          stored
 
 store:
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	ADDQ    R8, DX
-	VMOVUPS Y2, (DX)
-	VMOVUPS Y3, 32(DX)
-	ADDQ    R8, DX
-	VMOVUPS Y4, (DX)
-	VMOVUPS Y5, 32(DX)
-	ADDQ    R8, DX
-	VMOVUPS Y6, (DX)
-	VMOVUPS Y7, 32(DX)
-	ADDQ    R8, DX
-	VMOVUPS Y8, (DX)
-	VMOVUPS Y9, 32(DX)
-	ADDQ    R8, DX
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	ADDQ    SI, CX
+	VMOVUPS Y2, (CX)
+	VMOVUPS Y3, 32(CX)
+	ADDQ    SI, CX
+	VMOVUPS Y4, (CX)
+	VMOVUPS Y5, 32(CX)
+	ADDQ    SI, CX
+	VMOVUPS Y6, (CX)
+	VMOVUPS Y7, 32(CX)
+	ADDQ    SI, CX
+	VMOVUPS Y8, (CX)
+	VMOVUPS Y9, 32(CX)
+	ADDQ    SI, CX
 
 stored:
+	ADDQ $0x14, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer6x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, add bool)
+// func outer6x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer6x1AVX2(SB), NOSPLIT, $0-65
-	MOVQ   a+0(FP), AX
-	MOVQ   b+8(FP), CX
-	MOVQ   c+16(FP), DX
-	MOVQ   k+24(FP), BX
-	MOVQ   as+32(FP), SI
-	SHLQ   $0x02, SI
-	MOVQ   bs+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   bv+48(FP), R8
-	SHLQ   $0x02, R8
-	MOVQ   cs+56(FP), R8
-	SHLQ   $0x02, R8
+TEXT ·outer6x1AVX2(SB), NOSPLIT, $0-73
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+48(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+56(FP), SI
+	SHLQ $0x02, SI
+
+rows:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -6661,87 +6787,93 @@ TEXT ·outer6x1AVX2(SB), NOSPLIT, $0-65
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
+	MOVQ   b+8(FP), R8
+	MOVQ   k+24(FP), R9
+	MOVQ   AX, DI
 
 k:
-	VMOVUPS      (CX), Y12
-	VMOVUPS      32(CX), Y13
-	VBROADCASTSS (AX), Y14
+	VMOVUPS      (R8), Y12
+	VMOVUPS      32(R8), Y13
+	VBROADCASTSS (DI), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
-	VBROADCASTSS 4(AX), Y14
+	VBROADCASTSS 4(DI), Y14
 	VFMADD231PS  Y14, Y12, Y2
 	VFMADD231PS  Y14, Y13, Y3
-	VBROADCASTSS 8(AX), Y14
+	VBROADCASTSS 8(DI), Y14
 	VFMADD231PS  Y14, Y12, Y4
 	VFMADD231PS  Y14, Y13, Y5
-	VBROADCASTSS 12(AX), Y14
+	VBROADCASTSS 12(DI), Y14
 	VFMADD231PS  Y14, Y12, Y6
 	VFMADD231PS  Y14, Y13, Y7
-	VBROADCASTSS 16(AX), Y14
+	VBROADCASTSS 16(DI), Y14
 	VFMADD231PS  Y14, Y12, Y8
 	VFMADD231PS  Y14, Y13, Y9
-	VBROADCASTSS 20(AX), Y14
+	VBROADCASTSS 20(DI), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         SI, AX
-	ADDQ         DI, CX
-	DECQ         BX
+	ADDQ         DX, DI
+	ADDQ         BX, R8
+	DECQ         R9
 	JNZ          k
-	CMPB         add+64(FP), $0x00
+	CMPB         add+72(FP), $0x00
 	JEQ          store
-	VADDPS       (DX), Y0, Y0
-	VMOVUPS      Y0, (DX)
-	VADDPS       32(DX), Y1, Y1
-	VMOVUPS      Y1, 32(DX)
-	ADDQ         R8, DX
-	VADDPS       (DX), Y2, Y2
-	VMOVUPS      Y2, (DX)
-	VADDPS       32(DX), Y3, Y3
-	VMOVUPS      Y3, 32(DX)
-	ADDQ         R8, DX
-	VADDPS       (DX), Y4, Y4
-	VMOVUPS      Y4, (DX)
-	VADDPS       32(DX), Y5, Y5
-	VMOVUPS      Y5, 32(DX)
-	ADDQ         R8, DX
-	VADDPS       (DX), Y6, Y6
-	VMOVUPS      Y6, (DX)
-	VADDPS       32(DX), Y7, Y7
-	VMOVUPS      Y7, 32(DX)
-	ADDQ         R8, DX
-	VADDPS       (DX), Y8, Y8
-	VMOVUPS      Y8, (DX)
-	VADDPS       32(DX), Y9, Y9
-	VMOVUPS      Y9, 32(DX)
-	ADDQ         R8, DX
-	VADDPS       (DX), Y10, Y10
-	VMOVUPS      Y10, (DX)
-	VADDPS       32(DX), Y11, Y11
-	VMOVUPS      Y11, 32(DX)
-	ADDQ         R8, DX
+	VADDPS       (CX), Y0, Y0
+	VMOVUPS      Y0, (CX)
+	VADDPS       32(CX), Y1, Y1
+	VMOVUPS      Y1, 32(CX)
+	ADDQ         SI, CX
+	VADDPS       (CX), Y2, Y2
+	VMOVUPS      Y2, (CX)
+	VADDPS       32(CX), Y3, Y3
+	VMOVUPS      Y3, 32(CX)
+	ADDQ         SI, CX
+	VADDPS       (CX), Y4, Y4
+	VMOVUPS      Y4, (CX)
+	VADDPS       32(CX), Y5, Y5
+	VMOVUPS      Y5, 32(CX)
+	ADDQ         SI, CX
+	VADDPS       (CX), Y6, Y6
+	VMOVUPS      Y6, (CX)
+	VADDPS       32(CX), Y7, Y7
+	VMOVUPS      Y7, 32(CX)
+	ADDQ         SI, CX
+	VADDPS       (CX), Y8, Y8
+	VMOVUPS      Y8, (CX)
+	VADDPS       32(CX), Y9, Y9
+	VMOVUPS      Y9, 32(CX)
+	ADDQ         SI, CX
+	VADDPS       (CX), Y10, Y10
+	VMOVUPS      Y10, (CX)
+	VADDPS       32(CX), Y11, Y11
+	VMOVUPS      Y11, 32(CX)
+	ADDQ         SI, CX
 	JMP          stored
 
 store:
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
-	ADDQ    R8, DX
-	VMOVUPS Y2, (DX)
-	VMOVUPS Y3, 32(DX)
-	ADDQ    R8, DX
-	VMOVUPS Y4, (DX)
-	VMOVUPS Y5, 32(DX)
-	ADDQ    R8, DX
-	VMOVUPS Y6, (DX)
-	VMOVUPS Y7, 32(DX)
-	ADDQ    R8, DX
-	VMOVUPS Y8, (DX)
-	VMOVUPS Y9, 32(DX)
-	ADDQ    R8, DX
-	VMOVUPS Y10, (DX)
-	VMOVUPS Y11, 32(DX)
-	ADDQ    R8, DX
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	ADDQ    SI, CX
+	VMOVUPS Y2, (CX)
+	VMOVUPS Y3, 32(CX)
+	ADDQ    SI, CX
+	VMOVUPS Y4, (CX)
+	VMOVUPS Y5, 32(CX)
+	ADDQ    SI, CX
+	VMOVUPS Y6, (CX)
+	VMOVUPS Y7, 32(CX)
+	ADDQ    SI, CX
+	VMOVUPS Y8, (CX)
+	VMOVUPS Y9, 32(CX)
+	ADDQ    SI, CX
+	VMOVUPS Y10, (CX)
+	VMOVUPS Y11, 32(CX)
+	ADDQ    SI, CX
 
 stored:
+	ADDQ $0x18, AX
+	DECQ count+64(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 

@@ -101,33 +101,40 @@ func storeRows(s isa, sums [][]reg.VecVirtual, at func(i int) Mem, next func()) 
 // outer emits an outerFunc of rows x vectors.
 func outer(s isa, rows, vectors int) string {
 	name := begin(s, fmt.Sprintf("outer%dx%d", rows, vectors),
-		"func(a, b, c *float32, k, as, bs, bv, cs int, add bool)",
+		"func(a, b, c *float32, k, as, bs, bv, cs, count int, add bool)",
 		fmt.Sprintf("%%s is an outerFunc of %d rows and %d vectors of 16.", rows, vectors))
-	a, b, c, k := load("a"), load("b"), load("c"), load("k")
+	rowsOfA, c := load("a"), load("c")
 	as, bs, bv, cs := loadBytes("as"), loadBytes("bs"), loadBytes("bv"), loadBytes("cs")
 	sums := make([][]reg.VecVirtual, rows)
 	for m := range sums {
 		sums[m] = s.registers(vectors * s.parts)
-		for _, r := range sums[m] {
-			s.zero(r)
-		}
 	}
-	loop("k", k, func() {
-		factors := s.registers(vectors * s.parts)
-		for i, r := range factors {
-			m := Mem{Base: b, Disp: i % s.parts * s.bytes}
-			if i >= s.parts {
-				m.Index, m.Scale = bv, 1
+	loop("rows", argument("count"), func() {
+		for _, row := range sums {
+			for _, r := range row {
+				s.zero(r)
 			}
-			VMOVUPS(m, r)
 		}
-		for m, row := range sums {
-			s.multiplyBroadcast(Mem{Base: a, Disp: 4 * m}, factors, row)
-		}
-		ADDQ(as, a)
-		ADDQ(bs, b)
+		a, b, k := GP64(), load("b"), load("k")
+		MOVQ(rowsOfA, a)
+		loop("k", k, func() {
+			factors := s.registers(vectors * s.parts)
+			for i, r := range factors {
+				m := Mem{Base: b, Disp: i % s.parts * s.bytes}
+				if i >= s.parts {
+					m.Index, m.Scale = bv, 1
+				}
+				VMOVUPS(m, r)
+			}
+			for m, row := range sums {
+				s.multiplyBroadcast(Mem{Base: a, Disp: 4 * m}, factors, row)
+			}
+			ADDQ(as, a)
+			ADDQ(bs, b)
+		})
+		storeRows(s, sums, func(i int) Mem { return Mem{Base: c, Disp: i * s.bytes} }, func() { ADDQ(cs, c) })
+		ADDQ(Imm(uint64(4*rows)), rowsOfA)
 	})
-	storeRows(s, sums, func(i int) Mem { return Mem{Base: c, Disp: i * s.bytes} }, func() { ADDQ(cs, c) })
 	end()
 	return name
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"strings"
 
@@ -148,7 +149,7 @@ func constant(c *big.Rat) Mem {
 	f, _ := c.Float32()
 	m := GLOBL(name, 8|16) // RODATA|NOPTR
 	for i := range 8 {
-		DATA(4*i, F32(f))
+		DATA(4*i, U32(math.Float32bits(f))) // as bits: an integral F32 would be written, and stored, as an integer
 	}
 	constants[name] = m
 	return m

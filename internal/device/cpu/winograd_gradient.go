@@ -1,0 +1,107 @@
+package cpu
+
+import (
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
+)
+
+// winogradGradient is the weight gradient of a convolution of stride 1, in blocks as [winograd]: inputs by BT and output gradients by A, for each point channels x tiles times
+// tiles x channels, and the sum over all tiles back by GT, once.
+//
+// The blocks are dealt to slabs, each with sums of its own, which are added up in their order. Each block is summed from zero before it is added: one running sum over thousands of
+// tiles would cost ten times the error.
+type winogradGradient struct {
+	cpu     *CPU
+	t       tiling
+	in, out *operand
+	weights *pointWeights
+	slabs   int
+
+	workAt, work, total int
+
+	dw, x, dy, scratch Slice
+}
+
+const (
+	maxSlabs     = 8
+	slabElements = 16 << 20 // of all slabs together
+)
+
+func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogradGradient {
+	f := c.kernels.winograd[tile]
+	k := &winogradGradient{cpu: c}
+	in, out := layoutOf(s.XShape()), layoutOf(s.YShape())
+	taps := s.Kernel[0] * s.Kernel[1] * s.Kernel[2]
+	k.t = newTiling(tile, s.N, out.size, blockTiles(in.blocks, out.blocks))
+	t := &k.t
+	k.in = newOperand(t, in, f.data, t.points, s.Pad)
+	k.out = newOperand(t, out, f.grad, t.m, [3]int{})
+	k.weights = newPointWeights(t, f, in.channels, out.channels, taps, taps*s.In, false)
+	k.slabs = max(1, min(maxSlabs, slabElements/k.weights.size, t.blocks))
+	if k.slabs > c.opt.Threads {
+		k.slabs -= k.slabs % c.opt.Threads
+	}
+	k.work = aligned(max(k.in.size+k.out.size, k.weights.work))
+	k.workAt = k.slabs * k.weights.size
+	k.total = k.workAt + k.work*c.opt.Threads
+	return k
+}
+
+// Scratch implements [device.Kernel].
+func (k *winogradGradient) Scratch() int { return k.total }
+
+// Run implements [device.Kernel].
+func (k *winogradGradient) Run(out, in []device.Buffer, scratch device.Buffer) {
+	k.dw, k.x, k.dy, k.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	k.cpu.pool.run(k.slabs, k)
+	k.cpu.pool.run(k.t.points*k.t.points, (*winogradSlabs)(k))
+	k.cpu.pool.run(k.weights.items(), (*winogradTaps)(k))
+	k.dw, k.x, k.dy, k.scratch = nil, nil, nil, nil
+}
+
+// do sums the blocks of one slab.
+func (k *winogradGradient) do(worker, slab int) {
+	work := k.scratch[k.workAt+worker*k.work:][:k.work]
+	sums := k.scratch[slab*k.weights.size:][:k.weights.size]
+	first := slab * k.t.blocks / k.slabs
+	for i := first; i < (slab+1)*k.t.blocks/k.slabs; i++ {
+		k.block(work, sums, k.t.block(i), i > first)
+	}
+}
+
+func (k *winogradGradient) block(work, sums []float32, b tileBlock, add bool) {
+	t, in, out := &k.t, k.in, k.out
+	inWork, outWork := work[:in.size], work[in.size:]
+	in.transformZ(inWork, k.x, b)
+	out.transformZ(outWork, k.dy, b)
+	for z := range t.points {
+		in.transformYX(inWork, z, b)
+		out.transformYX(outWork, z, b)
+		for p := range t.points * t.points {
+			x, dy := inWork[in.pAt+p*in.plane:], outWork[out.pAt+p*out.plane:]
+			to := sums[(z*t.points*t.points+p)*k.weights.plane:]
+			for g := 0; 2*g < out.l.blocks; g++ {
+				vectors := k.weights.vectors(2 * g)
+				k.cpu.kernels.rowsOuter(k.weights.in, vectors, x, dy[2*g*block:], to[k.weights.group(g):], b.tiles, in.depth, out.depth, block, vectors*block, add)
+			}
+		}
+	}
+}
+
+// winogradSlabs adds up the slabs, for the points of one z and y.
+type winogradSlabs winogradGradient
+
+func (k *winogradSlabs) do(_, item int) {
+	n := k.t.points * k.weights.plane
+	sum := k.scratch[item*n:][:n]
+	for slab := 1; slab < k.slabs; slab++ {
+		addTo(sum, k.scratch[slab*k.weights.size+item*n:])
+	}
+}
+
+// winogradTaps transforms the sums back to weights.
+type winogradTaps winogradGradient
+
+func (k *winogradTaps) do(worker, item int) {
+	k.weights.gradient(k.dw, k.scratch, k.scratch[k.workAt+worker*k.work:], item)
+}

@@ -1,0 +1,47 @@
+package cpu
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
+)
+
+// winogradMakers make Winograd kernels whatever the cost model says.
+func winogradMakers(c *CPU, tile toomcook.Tile) makers {
+	return makers{
+		conv:       func(s device.ConvSpec) (device.Kernel, error) { return newWinograd(c, s, false, tile), nil },
+		transposed: func(s device.ConvSpec) (device.Kernel, error) { return newWinograd(c, s, true, tile), nil },
+		weights:    func(s device.ConvSpec) (device.Kernel, error) { return newWinogradGradient(c, s, tile), nil },
+	}
+}
+
+// The points 2 and 1/2 raise rounding errors by their fourth powers along three axes; measured errors are a third of these.
+var winogradTolerance = map[toomcook.Tile]float64{{Outputs: 4, Taps: 5}: 3e-5, {Outputs: 2, Taps: 5}: 1.5e-5, {Outputs: 4, Taps: 3}: 1.5e-5, {Outputs: 2, Taps: 3}: 3e-6}
+
+var winogradCases = []device.ConvSpec{
+	cube(1, 16, 16, 8, 5, 1, 2),
+	cube(2, 8, 20, 5, 5, 1, 2),
+	cube(2, 33, 40, 3, 5, 1, 2),
+	{N: 1, In: 16, Out: 16, Size: [3]int{6, 7, 35}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{2, 2, 2}},
+	{N: 1, In: 16, Out: 16, Size: [3]int{6, 33, 17}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 0, 4}},
+	{N: 5, In: 17, Out: 5, Size: [3]int{9, 4, 6}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{2, 2, 2}},
+	{N: 2, In: 2, Out: 35, Size: [3]int{6, 21, 19}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 1, 1}},
+	{N: 1, In: 32, Out: 32, Size: [3]int{5, 8, 40}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 0, 2}},
+}
+
+func TestWinograd(t *testing.T) {
+	for _, ks := range availableKernels() {
+		for _, tile := range winogradTiles {
+			t.Run(fmt.Sprintf("%s F(%d,%d)", ks.name, tile.Outputs, tile.Taps), func(t *testing.T) {
+				c := newTestCPU(t, Options{Threads: 2}, ks)
+				for _, s := range winogradCases {
+					if s.Kernel[0] == tile.Taps {
+						checkConv(t, c, winogradMakers(c, tile), s, winogradTolerance[tile])
+					}
+				}
+			})
+		}
+	}
+}
