@@ -1,0 +1,252 @@
+package puzzle3d
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/solver"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// A Task is pretraining as package train runs it: a train.Task[*Batch].
+type Task struct {
+	Notes []string // what a person should know before the run, such as cases that are smaller than the crop
+
+	params     *nn.Params
+	sampler    sampler
+	trainer    *trainer
+	player     *Player
+	validation []*volume.Case
+}
+
+var _ train.Task[*Batch] = (*Task)(nil)
+
+// NewTask prepares pretraining on the given cases of a cache, validated on others. No labels are used. The programs and their parameters may take
+// at most memory bytes each; 0 is no limit.
+func NewTask(dev device.Device, config Config, cache *volume.Cache, training, validation []string, memory int64) (*Task, error) {
+	config, err := config.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	if len(training) == 0 {
+		return nil, fmt.Errorf("no cases to pretrain on: prepare at least one, and leave some out of the validation")
+	}
+	if len(validation) == 0 {
+		return nil, fmt.Errorf("no cases to validate on: pretraining needs at least one that is not trained on")
+	}
+	if config.ValidateCases > 0 && len(validation) > config.ValidateCases {
+		validation = validation[:config.ValidateCases]
+	}
+	t := &Task{sampler: sampler{config: config}}
+	if t.sampler.cases, err = openCases(cache, training); err != nil {
+		return nil, err
+	}
+	if t.validation, err = openCases(cache, validation); err != nil {
+		return nil, err
+	}
+	if small := cache.SmallerThan(config.Crop); len(small) > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("the crop of %s is larger than %d of the cases along some axis, which are padded with air: %s", extents(config.Crop), len(small), list(small)))
+	}
+	t.params = nn.NewParams(dev, config.Train.Seed)
+	if err := config.declare(t.params); err != nil {
+		return nil, err
+	}
+	if t.trainer, err = newTrainer(dev, config, t.params, memory); err != nil {
+		return nil, err
+	}
+	if t.player, err = newPlayer(dev, config, t.params, memory); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func list(ids []string) string {
+	if len(ids) > 5 {
+		return fmt.Sprintf("%s and %d more", strings.Join(ids[:5], ", "), len(ids)-5)
+	}
+	return strings.Join(ids, ", ")
+}
+
+// Config is the resolved configuration: what belongs in a run's folder.
+func (t *Task) Config() Config { return t.sampler.config }
+
+// Params are the encoder's ("encoder....") and the head's ("puzzle....").
+func (t *Task) Params() train.Params { return t.params }
+
+// Summary says what one training step takes: the encoder's program and the head's.
+func (t *Task) Summary() (encoder, head nn.Summary) {
+	return t.trainer.encoder.Summary(), t.trainer.heads[0].program.Summary()
+}
+
+// Batch cuts the puzzles of a step.
+func (t *Task) Batch(ctx context.Context, step int) (*Batch, error) {
+	return t.sampler.batch(ctx, step)
+}
+
+// Step plays the puzzles of a batch and leaves the gradients.
+func (t *Task) Step(step int, b *Batch) (train.Result, error) { return t.trainer.step(step, b) }
+
+// Validate plays the puzzles of the held-out cases. The score is the share of patches in their place after the last round.
+func (t *Task) Validate(ctx context.Context, step int) (train.Validation, error) {
+	e, err := t.player.Evaluate(ctx, t.validation)
+	if err != nil {
+		return train.Validation{}, err
+	}
+	return e.validation(), nil
+}
+
+// A trainer is the programs of a training step.
+//
+// A step runs the encoder once and then plays the rounds, in which only features move. The loss is the mean over all puzzles in all the rounds that they
+// were played in: until solved, at rest, in a cycle, or out of rounds. If that was one round, its head program still holds what its gradient
+// needs. Otherwise all rounds are put side by side on the boards of a larger head program, whose gradient is then the whole one: for the head's
+// parameters, and, the sum over rounds and places taken by GatherRows' own gradient, for the features.
+type trainer struct {
+	config   Config
+	dev      device.Device
+	params   *nn.Params
+	memory   int64
+	encoder  *nn.Program
+	heads    []*head // heads[k] has boards for 2^k rounds, or for all of them if that is less; nil until it is needed
+	referee  *referee
+	features []float32 // (puzzles x cells, Features)
+	gradient []float32 // of the features
+}
+
+func newTrainer(dev device.Device, config Config, params *nn.Params, memory int64) (*trainer, error) {
+	n := config.Batch * config.cells()
+	t := &trainer{
+		config: config, dev: dev, params: params, memory: memory, referee: newReferee(config),
+		features: make([]float32, n*config.Features), gradient: make([]float32, n*config.Features),
+	}
+	var err error
+	if t.encoder, err = config.newEncoder(dev, params, nn.Train, n, memory); err != nil {
+		return nil, err
+	}
+	_, err = t.head(1)
+	return t, err
+}
+
+// head is the smallest head program with boards for so many rounds.
+func (t *trainer) head(rounds int) (*head, error) {
+	k, room := 0, 1
+	for room < rounds {
+		k, room = k+1, min(2*room, t.config.rounds())
+	}
+	for len(t.heads) <= k {
+		t.heads = append(t.heads, nil)
+	}
+	if t.heads[k] == nil {
+		h, err := t.config.newHead(t.dev, t.params, nn.Train, t.config.Batch, room*t.config.Batch, t.memory)
+		if err != nil {
+			return nil, err
+		}
+		t.heads[k] = h
+	}
+	return t.heads[k], nil
+}
+
+func (t *trainer) step(step int, b *Batch) (train.Result, error) {
+	result := train.Result{Cases: b.Cases, Items: len(b.Shuffles)}
+	err := t.encoder.SetStep(t.config.Train.Seed, uint64(step))
+	if err == nil {
+		err = t.encoder.Set("patches", b.Patches)
+	}
+	if err == nil {
+		err = t.encoder.Forward()
+	}
+	if err == nil {
+		err = t.encoder.Read("features", t.features)
+	}
+	if err != nil {
+		return result, err
+	}
+	g := t.referee.newGame(b.Shuffles, t.config.rounds())
+	h, positions, err := t.play(g, &result)
+	if err != nil || !finite(result.Loss) {
+		return result, err
+	}
+	if err = h.program.Backward(); err == nil {
+		err = h.program.Read("grad:features", t.gradient)
+	}
+	if err == nil {
+		err = t.encoder.Set("gradient", t.gradient)
+	}
+	if err == nil {
+		err = t.encoder.Backward()
+	}
+	var score puzzle.Score
+	for p, shuffle := range b.Shuffles {
+		score.Add(g.puzzles[p].Answer(), shuffle)
+	}
+	_, _, placed := score.Shares()
+	result.Metrics = []train.Metric{{Name: "patches", Value: placed}}
+	if t.config.rounds() > 1 {
+		result.Metrics = append(result.Metrics, train.Metric{Name: "rounds", Value: float64(positions) / float64(len(b.Shuffles))})
+	}
+	return result, err
+}
+
+// play plays the puzzles of a batch and sets the loss. It returns a head that has looked at every position that was played, and how many those are. A
+// loss that is not finite ends it early, for the loop to report.
+func (t *trainer) play(g *game, result *train.Result) (h *head, positions int, err error) {
+	h = t.heads[0]
+	if err := h.program.Set("features", t.features); err != nil {
+		return nil, 0, err
+	}
+	var rounds [][]puzzle.Configuration // by round and puzzle: what lay where; nil where the puzzle had ended
+	for {
+		now, played := make([]puzzle.Configuration, len(g.puzzles)), 0
+		for p := range g.puzzles {
+			patches := g.arranged(p)
+			// Every puzzle is looked at once, even one that was shuffled into its own order.
+			plays := len(rounds) == 0 || g.puzzles[p].End() == solver.Going && !patches.Solved()
+			h.place(p, p, patches, plays, t.referee.table)
+			if plays {
+				now[p] = patches
+				played++
+			}
+		}
+		if played == 0 {
+			break
+		}
+		rounds, positions = append(rounds, now), positions+played
+		if result.Loss, err = h.look(); err != nil || !finite(result.Loss) {
+			return nil, positions, err
+		}
+		if err := h.scores(); err != nil {
+			return nil, positions, err
+		}
+		for p := range now {
+			if now[p] != nil {
+				if err := g.move(p, h, p); err != nil {
+					return nil, positions, err
+				}
+			}
+		}
+	}
+	if len(rounds) == 1 {
+		return h, positions, nil
+	}
+	if h, err = t.head(len(rounds)); err != nil {
+		return nil, positions, err
+	}
+	for board := range h.boards {
+		round, p := board/len(g.puzzles), board%len(g.puzzles)
+		if round < len(rounds) && rounds[round][p] != nil {
+			h.place(board, p, rounds[round][p], true, t.referee.table)
+		} else {
+			h.place(board, p, g.arranged(p), false, t.referee.table)
+		}
+	}
+	if err := h.program.Set("features", t.features); err != nil {
+		return nil, positions, err
+	}
+	result.Loss, err = h.look()
+	return h, positions, err
+}
