@@ -230,6 +230,7 @@ var digits = regexp.MustCompile(`\d+`)
 
 // compareNatural orders names with the numbers in them as numbers: case2 before case10.
 func compareNatural(a, b string) int {
+	whole := [2]string{a, b}
 	for a != "" && b != "" {
 		if a[0] == b[0] && (a[0] < '0' || a[0] > '9') {
 			a, b = a[1:], b[1:]
@@ -246,12 +247,12 @@ func compareNatural(a, b string) int {
 		if x != y {
 			return strings.Compare(x, y)
 		}
-		if m[1] != n[1] {
-			return m[1] - n[1] // 7 before 07
-		}
 		a, b = a[m[1]:], b[n[1]:]
 	}
-	return len(a) - len(b)
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(whole[0], whole[1]) // 07 and 7
 }
 
 // Number returns the last number in a case's name, which the published folds go by; false where there is none.

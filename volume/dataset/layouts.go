@@ -57,7 +57,7 @@ func readNIH(root string, o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	repeats := 0
+	repeats, labelled := 0, len(labels) > 0
 	for number, image := range images {
 		if slices.Contains(nihRepeats, number) {
 			repeats++
@@ -67,7 +67,7 @@ func readNIH(root string, o Options) (*Dataset, error) {
 			}
 		}
 		d.Cases = append(d.Cases, Case{ID: fmt.Sprintf("PANCREAS_%04d", number), Image: image, Labels: labels[number], ByIndex: true})
-		if labels[number] == "" && len(labels) > 0 {
+		if labels[number] == "" && labelled {
 			d.note("%s has no labels", image)
 		}
 		delete(labels, number)

@@ -23,7 +23,7 @@ type PrepareOptions struct {
 	Workers int   `yaml:"workers" help:"cases prepared at once; 0: one a core"`
 	Memory  int64 `yaml:"memory" help:"bytes that the cases prepared at once may take together; 0: 4 GiB. A case that needs more is prepared alone"`
 	Strict  bool  `yaml:"strict" help:"stop at the first case that cannot be prepared"`
-	Flips   Flips `yaml:"flips" help:"labels that fit their scan clearly better when flipped (nih): check refuses the case, fix flips them, off does not look"`
+	Flips   Flips `yaml:"flips" help:"labels that fit their scan clearly better when flipped (nih): check refuses the case, fix flips them, off does not look" oneof:"check fix off"`
 }
 
 // A Result says what became of a case.

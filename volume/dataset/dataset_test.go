@@ -1,0 +1,344 @@
+package dataset
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+)
+
+// patient makes a small scan with labels of the pancreas.
+func patient(t *testing.T, number uint64) (*volume.Volume, *volume.LabelMap) {
+	t.Helper()
+	v, l, err := phantom.New(number, phantom.Options{Shape: [3]int{24, 20, 16}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, label := range l.Labels {
+		if label != phantom.Pancreas {
+			l.Labels[n] = 0
+		}
+	}
+	return v, l
+}
+
+// tree writes files below a folder: scans where the name ends in .nii or .nii.gz (labels where it says so, of the patient whose number the name holds), and
+// the text otherwise.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if text != "" || !isNIfTI(path) {
+			if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		number, _ := Number(strings.TrimSuffix(name, "_0000.nii.gz"))
+		v, l := patient(t, uint64(number))
+		var err error
+		if parseName(name).labels {
+			err = nifti.WriteLabels(path, l)
+		} else {
+			err = nifti.Write(path, v)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// list shows cases as ID [group] image [labels], with paths below the root.
+func list(d *Dataset) []string {
+	var lines []string
+	for _, c := range d.Cases {
+		line := c.ID
+		for _, s := range []string{c.Group, c.Image, c.Labels} {
+			if s != "" {
+				if relative, err := filepath.Rel(d.Root, s); err == nil {
+					s = filepath.ToSlash(relative)
+				}
+				line += " " + s
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func TestLayouts(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		files  []string
+		text   map[string]string
+		o      Options
+		layout string
+		cases  []string
+		labels map[uint16]string
+		notes  int
+	}{
+		{
+			name:  "MSD",
+			files: []string{"imagesTr/pancreas_10.nii.gz", "labelsTr/pancreas_10.nii.gz", "imagesTr/pancreas_2.nii.gz", "labelsTr/pancreas_2.nii.gz", "imagesTs/pancreas_3.nii.gz"},
+			text: map[string]string{"imagesTr/._pancreas_10.nii.gz": "junk", "labelsTr/._pancreas_10.nii.gz": "junk", "._imagesTr": "junk",
+				"dataset.json": `{"labels": {"0": "background", "1": "pancreas", "2": "cancer"}, "training": [{"image": "./imagesTr/pancreas_2.nii.gz"}, {"image": "./imagesTr/pancreas_99.nii.gz"}]}`},
+			layout: LayoutMSD,
+			cases: []string{"pancreas_2 imagesTr/pancreas_2.nii.gz labelsTr/pancreas_2.nii.gz", "pancreas_3 test imagesTs/pancreas_3.nii.gz",
+				"pancreas_10 imagesTr/pancreas_10.nii.gz labelsTr/pancreas_10.nii.gz"},
+			labels: map[uint16]string{1: "pancreas", 2: "cancer"},
+			notes:  1, // a case of dataset.json that is not there
+		},
+		{
+			name:   "nnU-Net",
+			files:  []string{"imagesTr/p_1_0000.nii.gz", "labelsTr/p_1.nii.gz", "imagesTr/p_2_0000.nii.gz", "imagesTs/p_3_0000.nii.gz", "labelsTr/p_4.nii.gz"},
+			text:   map[string]string{"dataset.json": `{"channel_names": {"0": "CT"}, "labels": {"background": 0, "pancreas": 1, "whole": [1, 2]}, "file_ending": ".nii.gz"}`},
+			layout: LayoutNNUNet,
+			cases:  []string{"p_1 imagesTr/p_1_0000.nii.gz labelsTr/p_1.nii.gz", "p_2 imagesTr/p_2_0000.nii.gz", "p_3 test imagesTs/p_3_0000.nii.gz"},
+			labels: map[uint16]string{1: "pancreas"},
+			notes:  3, // a scan without labels, labels without a scan, a region
+		},
+		{
+			name:   "NIH as NIfTI",
+			files:  []string{"img/PANCREAS_0001.nii.gz", "img/PANCREAS_0025.nii.gz", "img/PANCREAS_0026.nii.gz", "TCIA_pancreas_labels-02-05-2017/label0001.nii.gz", "TCIA_pancreas_labels-02-05-2017/label0025.nii.gz"},
+			layout: LayoutNIH,
+			cases: []string{"PANCREAS_0001 img/PANCREAS_0001.nii.gz TCIA_pancreas_labels-02-05-2017/label0001.nii.gz",
+				"PANCREAS_0025 img/PANCREAS_0025.nii.gz TCIA_pancreas_labels-02-05-2017/label0025.nii.gz", "PANCREAS_0026 img/PANCREAS_0026.nii.gz"},
+			labels: map[uint16]string{1: "pancreas"},
+			notes:  2, // no labels; with the repeated patients
+		},
+		{
+			name:   "NIH without repeats",
+			files:  []string{"DOI/PANCREAS_0001.nii", "DOI/PANCREAS_0070.nii", "labels/label0001.nii", "labels/label0070.nii"},
+			o:      Options{WithoutRepeats: true},
+			layout: LayoutNIH,
+			cases:  []string{"PANCREAS_0001 DOI/PANCREAS_0001.nii labels/label0001.nii"},
+			labels: map[uint16]string{1: "pancreas"},
+			notes:  1,
+		},
+		{
+			name:   "MSD's folders without dataset.json",
+			files:  []string{"imagesTr/pt_1.nii.gz", "labelsTr/pt_1.nii.gz", "imagesTr/pt_2.nii.gz", "imagesTs/pt_1.nii.gz"},
+			layout: LayoutScans,
+			cases:  nil, // pt_1 twice
+		},
+		{
+			name:   "a flat folder",
+			files:  []string{"b.nii.gz", "a.nii", "c10.nii", "c9.nii"},
+			layout: LayoutScans,
+			cases:  []string{"a a.nii", "b b.nii.gz", "c9 c9.nii", "c10 c10.nii"},
+		},
+		{
+			name:   "a flat folder with labels",
+			files:  []string{"a.nii.gz", "a_seg.nii.gz", "b_ct.nii.gz", "b-label.nii.gz", "c.nii.gz", "d_mask.nii.gz"},
+			layout: LayoutScans,
+			cases:  []string{"a a.nii.gz a_seg.nii.gz", "b_ct b_ct.nii.gz b-label.nii.gz", "c c.nii.gz"},
+			notes:  1,
+		},
+		{
+			name:   "images and labels",
+			files:  []string{"images/1.nii.gz", "images/2.nii.gz", "labels/1.nii.gz", "labels/2.nii.gz"},
+			layout: LayoutScans,
+			cases:  []string{"1 images/1.nii.gz labels/1.nii.gz", "2 images/2.nii.gz labels/2.nii.gz"},
+		},
+		{
+			name:   "Synapse",
+			files:  []string{"Training/img/img0001.nii.gz", "Training/label/label0001.nii.gz"},
+			layout: LayoutScans,
+			cases:  []string{"Training_img0001 Training/img/img0001.nii.gz Training/label/label0001.nii.gz"},
+		},
+		{
+			name:   "a folder a patient",
+			files:  []string{"s1/ct.nii.gz", "s1/seg.nii.gz", "s2/ct.nii.gz", "s2/segmentations/liver.nii.gz", "s2/segmentations/spleen.nii.gz"},
+			layout: LayoutScans,
+			cases:  []string{"s1 s1/ct.nii.gz s1/seg.nii.gz", "s2 s2/ct.nii.gz"},
+			notes:  2,
+		},
+		{
+			name:   "two kinds of labels",
+			files:  []string{"a.nii.gz", "a_seg.nii.gz", "a_mask.nii.gz"},
+			layout: LayoutScans,
+			cases:  []string{"a a.nii.gz"},
+			notes:  1,
+		},
+		{
+			name:   "without labels, as asked",
+			files:  []string{"images/1.nii.gz", "labels/1.nii.gz"},
+			o:      Options{Unlabelled: true},
+			layout: LayoutScans,
+			cases:  []string{"1 images/1.nii.gz"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			files := map[string]string{}
+			for _, name := range test.files {
+				files[name] = "not looked at"
+			}
+			for name, text := range test.text {
+				files[name] = text
+			}
+			d, err := Detect(tree(t, files), test.o)
+			if test.cases == nil {
+				if err == nil {
+					t.Fatalf("%v", list(d))
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := list(d); d.Layout != test.layout || !slices.Equal(got, test.cases) {
+				t.Errorf("%s:\n%s\nwant %s:\n%s", d.Layout, strings.Join(got, "\n"), test.layout, strings.Join(test.cases, "\n"))
+			}
+			if !reflect.DeepEqual(d.LabelNames, test.labels) {
+				t.Errorf("labels %v, want %v", d.LabelNames, test.labels)
+			}
+			if len(d.Notes) != test.notes {
+				t.Errorf("notes %q, want %d", d.Notes, test.notes)
+			}
+		})
+	}
+}
+
+func TestNoDataset(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"nothing":             {"readme.txt": "text"},
+		"only labels":         {"a_seg.nii.gz": "x"},
+		"two extensions":      {"imagesTr/a.nii": "x", "imagesTr/a.nii.gz": "x", "dataset.json": "{}"},
+		"broken dataset.json": {"imagesTr/a.nii.gz": "x", "dataset.json": "{"},
+		"two channels":        {"imagesTr/a_0000.nii.gz": "x", "imagesTr/a_0001.nii.gz": "x"},
+		"no first channel":    {"imagesTr/a_0001.nii.gz": "x"},
+		"NIH twice":           {"a/PANCREAS_0001.nii": "x", "b/PANCREAS_0001.nii": "x"},
+	} {
+		if d, err := Detect(tree(t, files), Options{}); err == nil {
+			t.Errorf("%s: %v", name, list(d))
+		}
+	}
+	if _, err := Detect(filepath.Join(t.TempDir(), "not there"), Options{}); err == nil {
+		t.Error("a folder that is not there")
+	}
+	if _, err := Detect(t.TempDir(), Options{Layout: "mds"}); err == nil {
+		t.Error("a layout that is not there")
+	}
+}
+
+func TestSecondChannel(t *testing.T) {
+	root := tree(t, map[string]string{"imagesTr/a_0000.nii.gz": "x", "imagesTr/a_0001.nii.gz": "x"})
+	d, err := Detect(root, Options{Volume: 2})
+	if err != nil || !strings.HasSuffix(d.Cases[0].Image, "a_0001.nii.gz") {
+		t.Errorf("%v, %v", d, err)
+	}
+}
+
+func TestNaturalOrder(t *testing.T) {
+	want := []string{"", "a", "a02", "a2", "a2b", "a10", "a100b", "b1-9", "b1-10", "c"}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortFunc(got, compareNatural)
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestFlips(t *testing.T) {
+	v, _, err := phantom.New(1, phantom.Options{Shape: [3]int{48, 40, 36}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, l, err := phantom.New(1, phantom.Options{Shape: [3]int{48, 40, 36}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err = v.Orient("LPS"); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = l.Orient("LPS"); err != nil {
+		t.Fatal(err)
+	}
+	for n, label := range l.Labels {
+		if label != phantom.Pancreas {
+			l.Labels[n] = 0
+		} else {
+			l.Labels[n] = 1
+		}
+	}
+	if got := BetterFlip(v, l); got != "" {
+		t.Errorf("labels where they belong should be flipped along %q", got)
+	}
+	dir := t.TempDir()
+	image, labels := filepath.Join(dir, "PANCREAS_0001.nii"), filepath.Join(dir, "label0001.nii")
+	// The labels' header says what it likes.
+	odd := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling([3]float64{3, 2, 1})}, Labels: l.Labels}
+	if err := nifti.Write(image, v); err != nil {
+		t.Fatal(err)
+	}
+	c := Case{ID: "a", Image: image, Labels: labels, ByIndex: true}
+	write := func(o *volume.LabelMap) {
+		t.Helper()
+		if err := nifti.WriteLabels(labels, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(odd)
+	_, got, _, err := c.Read(FlipsCheck, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got.Labels, l.Labels) || !got.Same(v.Grid, 1e-4) {
+		t.Error("labels by index are not those of the file on the grid of the scan")
+	}
+	for _, axes := range []string{"j", "ij", "k"} {
+		write(flipLabels(odd, axes))
+		if _, _, _, err := c.Read(FlipsCheck, nil); err == nil || !strings.Contains(err.Error(), "along "+axes) {
+			t.Errorf("flipped along %s: %v", axes, err)
+		}
+		_, fixed, notes, err := c.Read(FlipsFix, nil)
+		if err != nil || !slices.Equal(fixed.Labels, l.Labels) || len(notes) != 1 {
+			t.Errorf("flipped along %s and back: %v, %v", axes, notes, err)
+		}
+		if _, off, _, err := c.Read(FlipsOff, nil); err != nil || slices.Equal(off.Labels, l.Labels) {
+			t.Errorf("flipped along %s, not looked at: %v", axes, err)
+		}
+	}
+	odd.Shape = [3]int{40, 48, 36}
+	write(odd)
+	if _, _, _, err := c.Read(FlipsOff, nil); err == nil {
+		t.Error("labels of another shape by index")
+	}
+}
+
+func TestRealLayout(t *testing.T) {
+	data := os.Getenv("VOXSAW_DATA")
+	if data == "" {
+		t.Skip("VOXSAW_DATA is unset: real data is not looked at")
+	}
+	d, err := Detect(filepath.Join(data, "openkbp"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Layout != LayoutScans || len(d.Cases) != 99 || len(d.IDs("", true)) != 99 || d.Cases[0].ID != "pt_001" || len(d.Notes) > 0 {
+		t.Errorf("layout %s: %d cases from %s on, notes %v", d.Layout, len(d.Cases), d.Cases[0].ID, d.Notes)
+	}
+	if d, err = Detect(filepath.Join(data, "totalsegmentator"), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, line := range list(d) {
+		if strings.Contains(line, ".nii") {
+			found = append(found, line)
+		}
+	}
+	if want := []string{"aorta_ct aorta_ct.nii.gz aorta_seg.nii.gz", "ct ct.nii.gz ct_seg.nii.gz"}; !slices.Equal(found[:2], want) {
+		t.Errorf("found %q", found)
+	}
+}

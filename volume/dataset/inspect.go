@@ -1,0 +1,255 @@
+package dataset
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// Entry is what [Inspect] found out about a file or a DICOM series. Fields that could not be told are empty, and Problems says why.
+type Entry struct {
+	Path     string         `json:"path"`
+	Kind     string         `json:"kind"`    // NIfTI-1, NIfTI-2 or DICOM
+	Shape    []int          `json:"shape"`   // all extents, those of time and the like included
+	Spacing  []float64      `json:"spacing"` // mm along i, j, k
+	Axcodes  string         `json:"axcodes"` // where these grow to
+	Affine   [][]float64    `json:"affine"`  // of voxel indices to mm, RAS+
+	Dtype    string         `json:"dtype"`   // as stored; int16 or float32 for DICOM, after rescaling
+	Min      *float64       `json:"min"`     // of the finite values
+	Max      *float64       `json:"max"`
+	Mean     *float64       `json:"mean"`
+	Problems []string       `json:"problems"`
+	Series   string         `json:"series,omitempty"` // SeriesInstanceUID
+	Labels   map[uint16]int `json:"labels,omitempty"` // voxels of each, background included, where the file holds labels
+}
+
+func (e *Entry) problem(format string, args ...any) {
+	e.Problems = append(e.Problems, fmt.Sprintf(format, args...))
+}
+
+// Inspect looks at files and folders, reading all voxels. A folder gives an entry for each NIfTI file and each DICOM series in it; where it is a data set,
+// its pairs of scans and labels are compared too, and the notes say what else is odd about it. Only ctx ending and paths that are not there are errors: what
+// is wrong with a file is among its entry's problems.
+func Inspect(ctx context.Context, paths []string) (entries []Entry, notes []string, err error) {
+	var look []func() []Entry // each makes its entries, all voxels read
+	for _, path := range paths {
+		stat, err := os.Stat(path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("inspecting: %w", err)
+		}
+		switch {
+		case !stat.IsDir() && isNIfTI(path):
+			look = append(look, func() []Entry { return []Entry{inspectNIfTI(path)} })
+		case !stat.IsDir():
+			look = append(look, inspectSeries(path)...)
+		default:
+			err := walk(path, func(file string, entry fs.DirEntry) error {
+				if !entry.IsDir() && isNIfTI(file) {
+					look = append(look, func() []Entry { return []Entry{inspectNIfTI(file)} })
+				}
+				return nil
+			})
+			if err != nil {
+				return nil, nil, fmt.Errorf("inspecting %s: %w", path, err)
+			}
+			look = append(look, inspectSeries(path)...)
+		}
+	}
+	found := make([][]Entry, len(look))
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(min(4, runtime.GOMAXPROCS(0))) // each holds a scan in memory
+	for n, f := range look {
+		group.Go(func() error {
+			if inner.Err() == nil {
+				found[n] = f()
+			}
+			return inner.Err()
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, nil, err
+	}
+	entries = slices.Concat(found...)
+	for n := range entries {
+		if entries[n].Problems == nil {
+			entries[n].Problems = []string{} // [] in JSON, not null
+		}
+	}
+	for _, path := range paths {
+		notes = append(notes, comparePairs(path, entries)...)
+	}
+	return entries, notes, nil
+}
+
+// comparePairs adds what is wrong with the labels of a data set to their entries.
+func comparePairs(root string, entries []Entry) (notes []string) {
+	if stat, err := os.Stat(root); err != nil || !stat.IsDir() {
+		return nil
+	}
+	d, err := Detect(root, Options{})
+	if err != nil {
+		if len(entries) == 0 {
+			return []string{err.Error()}
+		}
+		return nil // a folder of scans need not be a data set
+	}
+	find := func(path, series string) *Entry {
+		for n := range entries {
+			if entries[n].Path == path && (series == "" || entries[n].Series == series) {
+				return &entries[n]
+			}
+		}
+		return nil
+	}
+	for _, c := range d.Cases {
+		labels := find(c.Labels, "")
+		if labels == nil {
+			continue
+		}
+		if len(labels.Labels) == 1 && labels.Labels[0] > 0 {
+			labels.problem("no foreground")
+		}
+		image := find(c.Image, c.Series)
+		if image == nil || len(image.Shape) < 3 || len(labels.Shape) < 3 {
+			continue
+		}
+		if c.ByIndex {
+			if !slices.Equal(image.Shape[:3], labels.Shape[:3]) {
+				labels.problem("%v voxels, its scan %s has %v", labels.Shape, c.Image, image.Shape)
+			}
+			continue
+		}
+		switch exact, err := image.grid().Match(labels.grid()); {
+		case err != nil:
+			labels.problem("%v", err)
+		case !exact:
+			labels.problem("other voxels than its scan %s, in the same box: will be resampled", c.Image)
+		}
+	}
+	return d.Notes
+}
+
+func (e *Entry) setGrid(g volume.Grid) {
+	spacing := g.Spacing()
+	e.Shape, e.Spacing, e.Axcodes = slices.Clone(g.Shape[:]), spacing[:], g.Axcodes()
+	e.Affine = nil
+	for _, row := range g.Affine {
+		e.Affine = append(e.Affine, slices.Clone(row[:]))
+	}
+}
+
+func (e *Entry) grid() volume.Grid {
+	g := volume.Grid{Shape: [3]int(e.Shape[:3])}
+	for n, row := range e.Affine {
+		g.Affine[n] = [4]float64(row)
+	}
+	return g
+}
+
+func (e *Entry) setValues(v *volume.Volume) {
+	s := v.Statistics()
+	if s.NonFinite < v.Len() {
+		lo, hi := float64(s.Min), float64(s.Max)
+		e.Min, e.Max, e.Mean = &lo, &hi, &s.Mean
+	}
+	if s.NonFinite > 0 {
+		e.problem("%d of %d voxels are not finite", s.NonFinite, v.Len())
+	}
+}
+
+func inspectNIfTI(path string) Entry {
+	e := Entry{Path: path, Kind: "NIfTI"}
+	h, err := nifti.ReadHeader(path)
+	if err != nil {
+		e.problem("%s", about(path, err))
+		return e
+	}
+	e.Kind, e.Dtype = fmt.Sprintf("NIfTI-%d", h.Version), h.Datatype
+	e.setGrid(h.Grid)
+	e.Shape = slices.Clone(h.Dims)
+	e.Problems = append(e.Problems, h.Problems...)
+	if h.Volumes > 1 {
+		e.problem("%d volumes: choose one with --volume", h.Volumes)
+	}
+	sum := 0.0
+	for k := range h.Volumes {
+		v, err := nifti.ReadWith(path, nifti.Options{Volume: k + 1})
+		if err != nil {
+			e.problem("%s", about(path, err))
+			return e
+		}
+		lo, hi := e.Min, e.Max
+		e.setValues(v)
+		if e.Mean != nil {
+			sum += *e.Mean
+			mean := sum / float64(k+1)
+			e.Mean = &mean
+		}
+		if lo != nil {
+			*e.Min, *e.Max = min(*lo, *e.Min), max(*hi, *e.Max)
+		}
+		if h.Volumes == 1 {
+			e.countLabels(v)
+		}
+	}
+	return e
+}
+
+// about removes the path that an error starts with: the entry has it.
+func about(path string, err error) string {
+	return strings.TrimPrefix(err.Error(), path+": ")
+}
+
+// countLabels counts the values of a file that holds labels: by its name, or because it has few whole values from 0 on.
+func (e *Entry) countLabels(v *volume.Volume) {
+	const few = 128
+	named := parseName(filepath.Join(filepath.Base(filepath.Dir(e.Path)), filepath.Base(e.Path))).labels
+	counts := map[uint16]int{}
+	var table [1 << 16]int
+	count := func(x float32) bool {
+		if x < 0 || x > math.MaxUint16 || x != float32(math.Trunc(float64(x))) {
+			return false
+		}
+		table[int(x)]++
+		return true
+	}
+	for _, x := range v.Int16 {
+		if !count(float32(x)) {
+			return
+		}
+	}
+	for _, x := range v.Float32 {
+		if !count(x) {
+			if named {
+				e.problem("its name says labels, but it holds %g", x)
+			}
+			return
+		}
+	}
+	for label, n := range table {
+		if n > 0 {
+			counts[uint16(label)] = n
+		}
+	}
+	if named || len(counts) <= few && table[0] > 0 && !strings.HasPrefix(e.Dtype, "float") {
+		e.Labels = counts
+	}
+}
+
+// ProblemsFirst orders entries for a table that people read.
+func ProblemsFirst(entries []Entry) []Entry {
+	return slices.SortedStableFunc(slices.Values(entries), func(a, b Entry) int {
+		return min(len(b.Problems), 1) - min(len(a.Problems), 1)
+	})
+}
