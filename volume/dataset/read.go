@@ -54,6 +54,13 @@ func (c Case) Read(flips Flips, names map[uint16]string) (v *volume.Volume, l *v
 	}
 	l.Names = maps.Clone(names)
 	if !c.ByIndex {
+		exact, err := v.Match(l.Grid)
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("%s: %w", c.Labels, err)
+		}
+		if !exact {
+			notes = append(notes, "labels lie on other voxels in the same box: resampled")
+		}
 		return v, l, notes, nil
 	}
 	// Columns of a DICOM slice run to the patient's left, rows to the back, and the slices of this data set to the head: its labels count in that order.

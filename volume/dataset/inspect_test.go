@@ -1,0 +1,118 @@
+package dataset
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+func TestInspect(t *testing.T) {
+	root := folderOf(t, "p1", "p2", "p3")
+	_, l := patient(t, 1)
+	moved := &volume.LabelMap{Grid: l.Grid, Labels: l.Labels}
+	moved.Affine[2][3] += 40
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(root, "imagesTr/p1.nii.gz"), []byte("no scan"), 0o666),
+		nifti.WriteLabels(filepath.Join(root, "labelsTr/p2.nii.gz"), moved)); err != nil {
+		t.Fatal(err)
+	}
+	entries, notes, err := Inspect(t.Context(), []string{root})
+	if err != nil || len(notes) > 0 {
+		t.Fatal(notes, err)
+	}
+	problems := map[string]int{}
+	for _, e := range entries {
+		relative, err := filepath.Rel(root, e.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		problems[filepath.ToSlash(relative)] = len(e.Problems)
+		if e.Labels != nil != strings.HasPrefix(filepath.ToSlash(relative), "labelsTr") {
+			t.Errorf("%s: labels %v", relative, e.Labels)
+		}
+	}
+	want := map[string]int{"imagesTr/p1.nii.gz": 1, "imagesTr/p2.nii.gz": 0, "imagesTr/p3.nii.gz": 0, "labelsTr/p1.nii.gz": 0, "labelsTr/p2.nii.gz": 1, "labelsTr/p3.nii.gz": 0}
+	for name, n := range want {
+		if got, found := problems[name]; got != n || !found {
+			t.Errorf("%s: %d problems, want %d", name, got, n)
+		}
+	}
+	if first := ProblemsFirst(entries); len(first[0].Problems) == 0 || len(first[1].Problems) == 0 || len(first) != 6 {
+		t.Error("problems do not come first")
+	}
+
+	// The fields that programs read, no more and no fewer.
+	data, err := json.Marshal(entries[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(data, &fields); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields("path kind shape spacing axcodes affine dtype min max mean problems") {
+		if value, found := fields[name]; !found || value == nil {
+			t.Errorf("%s is %v", name, value)
+		}
+		delete(fields, name)
+	}
+	if len(fields) > 0 {
+		t.Errorf("further fields: %v", fields)
+	}
+	if _, _, err := Inspect(t.Context(), []string{filepath.Join(root, "nothing")}); err == nil {
+		t.Error("a path that is not there")
+	}
+}
+
+func TestInspectAgreesWithNibabel(t *testing.T) {
+	data := os.Getenv("VOXSAW_DATA")
+	if data == "" {
+		t.Skip("VOXSAW_DATA is unset: real data is not looked at")
+	}
+	text, err := os.ReadFile(filepath.Join(data, "nifti", "expected.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var expected map[string]struct {
+		Error          string
+		Shape          []int
+		Spacing        []float64
+		Axcodes        string
+		Affine         [][]float64
+		Min, Max, Mean float64
+	}
+	if err := json.Unmarshal(text, &expected); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range expected {
+		path := filepath.Join(data, "nifti", name)
+		if _, err := os.Stat(path); err != nil || want.Error != "" || !isNIfTI(path) {
+			continue
+		}
+		entries, _, err := Inspect(t.Context(), []string{path})
+		if err != nil || len(entries) != 1 {
+			t.Errorf("%s: %v, %v", name, entries, err)
+			continue
+		}
+		e := entries[0]
+		if e.Min == nil {
+			t.Logf("%s: not read: %v", name, e.Problems)
+			continue
+		}
+		near := func(a, b []float64, tolerance float64) bool {
+			return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Abs(x-y) <= tolerance*max(1, math.Abs(y)) })
+		}
+		if !slices.Equal(e.Shape, want.Shape) || e.Axcodes != want.Axcodes || !near(e.Spacing, want.Spacing[:3], 1e-4) ||
+			!near(slices.Concat(e.Affine...), slices.Concat(want.Affine...), 1e-4) || !near([]float64{*e.Min, *e.Max, *e.Mean}, []float64{want.Min, want.Max, want.Mean}, 1e-4) {
+			t.Errorf("%s: %+v (%g %g %g), want %+v", name, e, *e.Min, *e.Max, *e.Mean, want)
+		}
+	}
+}

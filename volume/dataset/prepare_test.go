@@ -1,0 +1,222 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+func detect(t *testing.T, root string) *Dataset {
+	t.Helper()
+	d, err := Detect(root, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func folderOf(t *testing.T, cases ...string) string {
+	t.Helper()
+	files := map[string]string{}
+	for _, id := range cases {
+		files["imagesTr/"+id+".nii.gz"], files["labelsTr/"+id+".nii.gz"] = "", ""
+	}
+	return tree(t, files)
+}
+
+func TestPrepareIsIncremental(t *testing.T) {
+	root, dir := folderOf(t, "p1", "p2", "p3"), t.TempDir()
+	p := volume.DefaultPreparation()
+	prepare := func(prepared, kept int) *Summary {
+		t.Helper()
+		results := 0
+		s, err := Prepare(t.Context(), detect(t, root), dir, p, PrepareOptions{Workers: 2}, func(Result) { results++ })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Prepared != prepared || s.Kept != kept || results != prepared+kept {
+			t.Errorf("prepared %d and kept %d of %d, want %d and %d", s.Prepared, s.Kept, results, prepared, kept)
+		}
+		cache, err := volume.OpenCache(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cache.Close()
+		if cache.Fingerprint() != s.Fingerprint || len(cache.Cases()) != prepared+kept {
+			t.Errorf("%d cases in the cache, fingerprints %s and %s", len(cache.Cases()), cache.Fingerprint(), s.Fingerprint)
+		}
+		if err := cache.Verify(); err != nil {
+			t.Error(err)
+		}
+		return s
+	}
+	first := prepare(3, 0)
+	before := times(t, dir)
+	again := prepare(0, 3)
+	if again.Fingerprint != first.Fingerprint || !slices.Equal(times(t, dir), before) {
+		t.Error("a second run changes something")
+	}
+
+	// A case more, a case changed, a case gone.
+	v, l := patient(t, 77)
+	if err := errors.Join(nifti.Write(filepath.Join(root, "imagesTr/p4.nii.gz"), v), nifti.WriteLabels(filepath.Join(root, "labelsTr/p2.nii.gz"), l),
+		os.Remove(filepath.Join(root, "imagesTr/p1.nii.gz")), os.Remove(filepath.Join(root, "labelsTr/p1.nii.gz"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := volume.OpenCache(dir); !errors.Is(err, volume.ErrStale) || !strings.Contains(err.Error(), "p2") {
+		t.Errorf("labels that changed: %v", err)
+	}
+	if prepare(2, 1).Fingerprint == first.Fingerprint {
+		t.Error("other cases, the same fingerprint")
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "cases", "p1*")); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+	p.Relabel = "1:5"
+	prepare(3, 0)
+}
+
+// times lists the files below a folder with the times they were written.
+func times(t *testing.T, dir string) (lines []string) {
+	t.Helper()
+	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err == nil && !info.IsDir() {
+			lines = append(lines, path+info.ModTime().String())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+func TestPrepareResumes(t *testing.T) {
+	root, dir := folderOf(t, "p1", "p2", "p3", "p4"), t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	done := 0
+	_, err := Prepare(ctx, detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{Workers: 1}, func(Result) {
+		if done++; done == 2 {
+			stop()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("stopped with %v", err)
+	}
+	if _, err := volume.OpenCache(dir); !errors.Is(err, volume.ErrNotPrepared) {
+		t.Errorf("half-prepared cases: %v", err)
+	}
+	s, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{}, nil)
+	if err != nil || s.Kept != 2 || s.Prepared != 2 {
+		t.Errorf("resumed: %+v, %v", s, err)
+	}
+	fresh, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{Memory: 1}, nil)
+	if err != nil || fresh.Fingerprint != s.Fingerprint {
+		t.Errorf("prepared at once: %+v, %v", fresh, err)
+	}
+}
+
+func TestPrepareGoesOnAfterABadFile(t *testing.T) {
+	root := folderOf(t, "p1", "p2", "p3", "p4", "p5")
+	v, l := patient(t, 1)
+	moved := &volume.LabelMap{Grid: l.Grid, Labels: l.Labels}
+	moved.Affine[2][3] += 40
+	empty := &volume.LabelMap{Grid: l.Grid, Labels: make([]uint16, l.Len())}
+	halves, err := l.Resample([3]float64{8, 8, 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(root, "imagesTr/p1.nii.gz"), []byte("no scan"), 0o666),
+		nifti.WriteLabels(filepath.Join(root, "labelsTr/p2.nii.gz"), moved),
+		nifti.WriteLabels(filepath.Join(root, "labelsTr/p3.nii.gz"), empty),
+		nifti.Write(filepath.Join(root, "labelsTr/p4.nii.gz"), v), // HU are no labels
+		nifti.WriteLabels(filepath.Join(root, "labelsTr/p5.nii.gz"), halves),
+	); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{}, nil)
+	if err == nil || !strings.Contains(err.Error(), "3 of 5") {
+		t.Errorf("error %v", err)
+	}
+	var failed []string
+	for _, r := range s.Failed {
+		failed = append(failed, r.Case.ID)
+		if !strings.Contains(err.Error(), r.Case.ID) {
+			t.Errorf("%s is not named by %v", r.Case.ID, err)
+		}
+	}
+	if !slices.Equal(failed, []string{"p1", "p2", "p4"}) || !slices.Equal(s.Empty, []string{"p3"}) {
+		t.Errorf("failed %v, empty %v", failed, s.Empty)
+	}
+	var geometry *volume.GeometryError
+	if !errors.As(s.Failed[1].Err, &geometry) {
+		t.Errorf("labels elsewhere: %v", s.Failed[1].Err)
+	}
+	cache, err := volume.OpenCache(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	cases := cache.Cases()
+	if len(cases) != 2 || cases[0].ID != "p3" || cases[1].ID != "p5" {
+		t.Fatalf("cases %v", cases)
+	}
+	if notes := cases[1].Notes; len(notes) != 1 || !strings.Contains(notes[0], "resampled") {
+		t.Errorf("labels on other voxels: notes %q", notes)
+	}
+	if _, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{Strict: true, Workers: 1}, nil); err == nil || !strings.Contains(err.Error(), "case p1") {
+		t.Errorf("strictly: %v", err)
+	}
+	if _, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{Flips: "maybe"}, nil); err == nil {
+		t.Error("unknown flips are let pass")
+	}
+}
+
+func TestPrepareRealScans(t *testing.T) {
+	data := os.Getenv("VOXSAW_DATA")
+	if data == "" {
+		t.Skip("VOXSAW_DATA is unset: real data is not looked at")
+	}
+	d := detect(t, filepath.Join(data, "openkbp"))
+	d.Cases = d.Cases[:3]
+	dir := t.TempDir()
+	p := volume.DefaultPreparation()
+	if _, err := Prepare(t.Context(), d, dir, p, PrepareOptions{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := volume.OpenCache(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	for n, info := range cache.Cases() {
+		c, err := cache.Open(info.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Axcodes() != "RAS" || info.Original.Axcodes() != "PLI" || len(info.LabelCounts) == 0 || info.Air < 0.3 || info.Air > 0.99 {
+			t.Errorf("%s: %s from %s, labels %v, %.2f air", info.ID, info.Axcodes(), info.Original.Axcodes(), info.LabelCounts, info.Air)
+		}
+		// There and back.
+		l, err := ReadLabels(d.Cases[n].Labels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		restored, err := p.Restore(c.LabelMap(), info.Original)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(restored.Labels, l.Labels) || !restored.Same(l.Grid, 1e-6) {
+			t.Errorf("%s: the labels do not come back as they were", info.ID)
+		}
+	}
+}
