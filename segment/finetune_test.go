@@ -1,0 +1,425 @@
+package segment
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/vnet"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+)
+
+func identity(t testing.TB, c Config, cache *volume.Cache) train.Identity {
+	t.Helper()
+	text, err := config.Marshal(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return train.Identity{Kind: Kind, Config: string(text), Version: "test", Device: "cpu", Fingerprint: cache.Fingerprint()}
+}
+
+func folder(t testing.TB, path string, c Config, cache *volume.Cache, mode train.Mode) *train.Folder {
+	t.Helper()
+	f, err := train.OpenFolder(path, identity(t, c, cache), mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// observer keeps notes, and calls back after each step.
+type observer struct {
+	notes   []string
+	stepped func(step int)
+}
+
+func (o *observer) Started(int, int)                      {}
+func (o *observer) Validated(int, train.Validation, bool) {}
+func (o *observer) Saved(string, int)                     {}
+func (o *observer) Note(s string)                         { o.notes = append(o.notes, s) }
+func (o *observer) Stepped(p train.Progress) {
+	if o.stepped != nil {
+		o.stepped(p.Step)
+	}
+}
+
+// A small network learns the liver and the kidneys and spleen of made-up patients, and predicts on a scan whose axes are turned.
+func TestFinetuneAndPredict(t *testing.T) {
+	shape := [3]int{40, 32, 28}
+	cache, dev, path := phantoms(t, 5, shape), testDevice(t), filepath.Join(t.TempDir(), "run")
+	c := tiny()
+	c.Network.Channels, c.Crop, c.Labels, c.Batch = 8, [3]int{24, 20, 16}, []string{"2", "3+4+5"}, 2
+	c.Train.Steps, c.Train.LR, c.Train.Warmup, c.Train.ValidateEvery, c.Train.CheckpointEvery = 150, 0.03, 10, 75, 50
+	c = resolved(t, c, cache)
+	if want := []string{"liver", "spleen+right kidney+left kidney"}; !slices.Equal(c.Names, want) || c.Network.Classes != 3 {
+		t.Fatalf("resolved to %+v", c)
+	}
+	data := Data{cache, []string{"case0", "case1", "case2", "case3"}, []string{"case4"}}
+	summary, report, err := Finetune(t.Context(), dev, c, data, Run{Folder: folder(t, path, c, cache, train.New), Loaders: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Loaded) != 0 || summary.Step != 150 || summary.Validation.Metrics[0].Value < 0.5 {
+		t.Errorf("%+v", summary)
+	}
+	t.Logf("DSC %v", summary.Validation.Metrics)
+
+	o := DefaultInference()
+	o.Batch, o.Largest = 2, true
+	p, err := NewPredictor(dev, []string{filepath.Join(path, "best.safetensors")}, o, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepared, err := cache.Open("case4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	onCase, err := p.PredictCase(t.Context(), prepared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan, reference, err := phantom.New(4, phantom.Options{Shape: shape})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turned, err := scan.Orient("SPL")
+	if err != nil {
+		t.Fatal(err)
+	}
+	onScan, err := p.Predict(t.Context(), turned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if onScan.Grid != turned.Grid || onScan.Names[2] != "liver" {
+		t.Errorf("grid %+v, names %v", onScan.Grid, onScan.Names)
+	}
+	back, err := onScan.Orient("RAS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(back.Labels, onCase.Labels) {
+		t.Error("the prediction depends on how the scan lies")
+	}
+	scores := dice(toClasses(onCase.Labels, p.labels), reference.Labels, classTable([][]uint16{{2}, {3, 4, 5}}), 2)
+	if scores[1] < 0.5 {
+		t.Errorf("DSC of the prediction %v", scores)
+	}
+
+	// Two of the same checkpoint give what one gives.
+	both, err := NewPredictor(dev, []string{filepath.Join(path, "best.safetensors"), filepath.Join(path, "best.safetensors")}, o, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := both.PredictCase(t.Context(), prepared); err != nil || !slices.Equal(l.Labels, onCase.Labels) {
+		t.Errorf("two of the same checkpoint differ from one: %v", err)
+	}
+}
+
+// toClasses is the inverse of what a prediction does at its end.
+func toClasses(labels, of []uint16) []uint16 {
+	out := make([]uint16, len(labels))
+	for i, label := range labels {
+		out[i] = uint16(slices.Index(of, label))
+	}
+	return out
+}
+
+// TestResumedFinetuningEqualsUninterrupted with batch norm's running statistics and dropout, where a state forgotten would show.
+func TestResumedFinetuningEqualsUninterrupted(t *testing.T) {
+	cache, dev := phantoms(t, 3, [3]int{24, 20, 16}), testDevice(t)
+	c := tiny()
+	c.Network = vnet.Config{Preset: "monai", Channels: 4, Levels: 2, Dropout: -1}
+	c.Crop, c.Batch, c.Augment.Spatial = [3]int{8, 8, 8}, 2, 0.5
+	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 7, 3, 2
+	c = resolved(t, c, cache)
+	data := Data{cache, []string{"case0", "case1"}, []string{"case2"}}
+	whole := filepath.Join(t.TempDir(), "whole")
+	if _, _, err := Finetune(t.Context(), dev, c, data, Run{Folder: folder(t, whole, c, cache, train.New)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, stop := range []int{1, 4, 6} {
+		path := filepath.Join(t.TempDir(), "run")
+		ctx, cancel := context.WithCancel(t.Context())
+		_, _, err := Finetune(ctx, dev, c, data, Run{Folder: folder(t, path, c, cache, train.New), Observer: &observer{stepped: func(step int) {
+			if step == stop {
+				cancel()
+			}
+		}}})
+		var stopped *train.InterruptedError
+		if !errors.As(err, &stopped) || stopped.Step != stop {
+			t.Fatalf("stopped at %d: %v", stop, err)
+		}
+		if _, _, err := Finetune(t.Context(), dev, c, data, Run{Folder: folder(t, path, c, cache, train.Resume), Init: "not looked at"}); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"last.safetensors", "best.safetensors", "validation.csv"} {
+			a, errA := os.ReadFile(filepath.Join(path, name))
+			b, errB := os.ReadFile(filepath.Join(whole, name))
+			if errA != nil || errB != nil || !bytes.Equal(a, b) {
+				t.Errorf("stopped at %d: %s differs (%v, %v)", stop, name, errA, errB)
+			}
+		}
+	}
+}
+
+// A checkpoint of an encoder alone, as pretraining leaves it, goes into the whole network.
+func TestInitialWeights(t *testing.T) {
+	cache, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
+	c := tiny()
+	c.Crop, c.Train.Steps = [3]int{8, 8, 8}, 0
+	c = resolved(t, c, cache)
+	pretrained := func(network vnet.Config) (string, *nn.Params) {
+		g := nn.NewGraph(nn.Train)
+		stages := network.Encoder(g, g.Input("image", 1, 1, 8, 8, 8))
+		g.Linear("puzzle", g.Flatten(stages[len(stages)-1]), 3, true)
+		params := nn.NewParams(dev, 77)
+		if err := params.Declare(g); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "pretrained.safetensors")
+		if err := train.SaveCheckpoint(path, params, train.Meta{Identity: train.Identity{Kind: "pretrain"}}); err != nil {
+			t.Fatal(err)
+		}
+		return path, params
+	}
+	path, encoder := pretrained(c.Network)
+	data := Data{Cache: cache, Train: []string{"case0"}}
+	out, o := filepath.Join(t.TempDir(), "run"), &observer{}
+	f := folder(t, out, c, cache, train.New)
+	_, report, err := Finetune(t.Context(), dev, c, data, Run{Init: path, Folder: f, Observer: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, name := range encoder.Names() {
+		if strings.HasPrefix(name, "encoder.") {
+			names = append(names, name)
+		}
+	}
+	if !slices.Equal(report.Loaded, names) || len(report.Skipped) != 2 || len(report.Missing) == 0 || slices.ContainsFunc(report.Missing, func(s string) bool { return strings.HasPrefix(s, "encoder.") }) {
+		t.Errorf("report %v", report)
+	}
+	if len(o.notes) == 0 || !strings.Contains(o.notes[len(o.notes)-1], "skipped, not in this network: puzzle.weight, puzzle.bias") {
+		t.Errorf("notes %q", o.notes)
+	}
+	task, err := NewTask(dev, c, data, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := train.LoadWeights(path, task.params, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		a, errA := encoder.Read(name)
+		b, errB := task.params.Read(name)
+		if errA != nil || errB != nil || !slices.Equal(a, b) {
+			t.Errorf("%s: %v, %v", name, errA, errB)
+		}
+	}
+	other := c.Network
+	other.Channels = 8
+	path, _ = pretrained(other)
+	if _, _, err := Finetune(t.Context(), dev, c, data, Run{Init: path}); err == nil || !strings.Contains(err.Error(), "no weights") {
+		t.Errorf("weights of another network: %v", err)
+	}
+	if _, err := NewPredictor(dev, []string{path}, DefaultInference(), 0); err == nil || !strings.Contains(err.Error(), "kind") {
+		t.Errorf("predicting with a pretraining checkpoint: %v", err)
+	}
+}
+
+func TestFrozenEncoderStaysAsItIs(t *testing.T) {
+	cache, dev := phantoms(t, 1, [3]int{24, 20, 16}), testDevice(t)
+	c := tiny()
+	c.Crop, c.FreezeEncoder, c.Train.Steps = [3]int{8, 8, 8}, 2, 3
+	c = resolved(t, c, cache)
+	task, err := NewTask(dev, c, Data{Cache: cache, Train: []string{"case0"}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() map[string][]float32 {
+		values := map[string][]float32{}
+		for _, name := range []string{"encoder.1.conv0.weight", "head.logits.weight"} {
+			if values[name], err = task.params.Read(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return values
+	}
+	before, after := read(), map[int]map[string][]float32{}
+	if _, err := train.Run(t.Context(), task, train.Setup{Options: c.Train, Groups: c.groups(), Observer: &observer{stepped: func(step int) { after[step] = read() }}}); err != nil {
+		t.Fatal(err)
+	}
+	moved := func(step int, name string) bool { return !slices.Equal(before[name], after[step][name]) }
+	if moved(2, "encoder.1.conv0.weight") || !moved(3, "encoder.1.conv0.weight") || !moved(1, "head.logits.weight") {
+		t.Error("the encoder was not frozen for the first two steps alone")
+	}
+}
+
+func TestCropsShowWhatIsAskedFor(t *testing.T) {
+	cache, dev := phantoms(t, 2, [3]int{40, 32, 28}), testDevice(t)
+	c := tiny()
+	c.Labels, c.Crop, c.Foreground, c.Augment = []string{"1", "3+4"}, [3]int{8, 8, 8}, 1, Augmentation{}
+	c = resolved(t, c, cache)
+	task, err := NewTask(dev, c, Data{Cache: cache, Train: []string{"case0", "case1"}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[float32]int{}
+	for step := range 60 {
+		b, err := task.Batch(t.Context(), step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		classes := slices.Compact(slices.Sorted(slices.Values(b.Targets)))
+		if len(classes) < 2 && classes[0] == 0 {
+			t.Errorf("step %d shows background alone", step)
+		}
+		for _, class := range classes {
+			shown[class]++
+		}
+		again, err := task.Batch(t.Context(), step)
+		if err != nil || !slices.Equal(again.Images, b.Images) || !slices.Equal(again.Targets, b.Targets) {
+			t.Errorf("step %d is not the same twice: %v", step, err)
+		}
+	}
+	if len(shown) != 3 || shown[1] < 15 || shown[2] < 15 {
+		t.Errorf("classes shown in 60 crops: %v", maps.Collect(maps.All(shown)))
+	}
+}
+
+func TestDice(t *testing.T) {
+	table := classTable([][]uint16{{7}, {2, 3}, {9}})
+	got := dice([]uint16{0, 1, 1, 2, 2, 0}, []uint16{0, 7, 2, 3, 2, 5}, table, 3)
+	want := []float64{1, 2.0 / 3, 0.8, -1} // label 5 is of no class
+	for i := range want {
+		if math.Abs(got[i]-want[i]) > 1e-12 {
+			t.Errorf("class %d: %v, want %v", i, got[i], want[i])
+		}
+	}
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	cache, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
+	for want, labels := range map[string][]string{
+		"no case of the data has label 77": {"77"}, "2 is there twice": {"2", "1+2"}, `"x" is not a label`: {"x"}, `"0" is not a label`: {"0"},
+	} {
+		c := tiny()
+		c.Labels = labels
+		if _, err := c.Resolve(cache); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("labels %v: %v", labels, err)
+		}
+	}
+	for want, change := range map[string]func(*Config){
+		"multiples of 4":     func(c *Config) { c.Crop = [3]int{10, 8, 8} },
+		"no loss":            func(c *Config) { c.Loss = "hinge" },
+		"batch is 0":         func(c *Config) { c.Batch = 0 },
+		"foreground":         func(c *Config) { c.Foreground = 1.5 },
+		"overlap":            func(c *Config) { c.ValidateOverlap = 1 },
+		"encoder_lr":         func(c *Config) { c.EncoderLR = math.NaN() },
+		"no schedule":        func(c *Config) { c.Train.Schedule = "" },
+		"augment: mirror is": func(c *Config) { c.Augment.Mirror = "lr" },
+		"network preset":     func(c *Config) { c.Network.Preset = "unet" },
+	} {
+		c := tiny()
+		change(&c)
+		if _, err := c.Resolve(cache); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	all := tiny()
+	all.Labels = nil
+	if c := resolved(t, all, cache); !slices.Equal(c.Labels, []string{"1", "2", "3", "4", "5", "6", "7", "8"}) {
+		t.Errorf("all labels are %v", c.Labels)
+	}
+	c := resolved(t, tiny(), cache)
+	for want, data := range map[string]Data{
+		"no cases to train on":            {Cache: cache},
+		"both to train and":               {Cache: cache, Train: []string{"case0", "case1"}, Validate: []string{"case1"}},
+		`no case "nobody"`:                {Cache: cache, Train: []string{"nobody"}},
+		"classes":                         {},
+		"smaller than the crop of [16 12": {},
+	} {
+		if data.Cache == nil {
+			continue
+		}
+		if _, err := NewTask(dev, c, data, 0); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	if _, err := NewTask(dev, c, Data{Cache: cache, Train: []string{"case0"}}, 1000); err == nil {
+		t.Error("a network of many megabytes fits 1000 bytes")
+	}
+}
+
+// A scan smaller than the crop is padded with air, and said so once; so is a case without any of the labels.
+func TestOddCasesAreNoted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	w, err := volume.NewCacheWriter(dir, volume.DefaultPreparation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, bare := range map[string]bool{"shown": false, "bare": true} {
+		v, l, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 6}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bare {
+			clear(l.Labels)
+		}
+		if _, err := w.Add(volume.Scan{ID: id, Image: v, Labels: l}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := volume.OpenCache(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	c := tiny()
+	c.Labels = []string{"2"}
+	c.Crop = [3]int{16, 12, 8}
+	c = resolved(t, c, cache)
+	task, err := NewTask(testDevice(t), c, Data{Cache: cache, Train: []string{"bare", "shown"}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(task.notes) != 2 || !strings.Contains(task.notes[0], "bare") || !strings.Contains(task.notes[1], "2 cases are smaller than the crop") {
+		t.Errorf("notes %q", task.notes)
+	}
+	for step := range 8 {
+		if _, err := task.Batch(t.Context(), step); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := NewTask(testDevice(t), c, Data{Cache: cache, Train: []string{"bare"}}, 0); err == nil || !strings.Contains(err.Error(), "none of the 1 training cases") {
+		t.Errorf("no foreground at all: %v", err)
+	}
+}
+
+func TestBenchmark(t *testing.T) {
+	for _, infer := range []bool{false, true} {
+		b := Benchmark{Network: tiny().Network, Crop: 8, Batch: 1, Steps: 2, Warmup: 1, Infer: infer}
+		got, err := b.Run(testDevice(t))
+		// The first convolution alone: 8^3 voxels, 125 taps, 4 channels, 2 for multiply and add.
+		if first := 8.0 * 8 * 8 * 125 * 4 * 2; err != nil || got.Median < got.Min || got.Min <= 0 || got.FLOPs < first || got.Bytes <= 0 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	if _, err := (Benchmark{Crop: 10, Batch: 1, Steps: 1}).Run(testDevice(t)); err == nil {
+		t.Error("a crop that does not fit was timed")
+	}
+}
