@@ -1,0 +1,94 @@
+// Package dicom reads scans from DICOM files: it finds the series in a heap of files and turns one into a volume.
+//
+// Start at [Scan], which lists the series under some folders, [Choose], which picks one, and [Read]. The axes are dcm2niix's: i runs along the rows of the
+// image, j against its columns (from the last row to the first), k along the normal of the image plane, so an axial CT has the axes LAS and lies on the
+// same grid as the NIfTI file that dcm2niix makes of it. DICOM's pixel (row, column) is voxel (column, Rows-1-row).
+//
+// Where slices lie is told by ImagePositionPatient, ImageOrientationPatient and PixelSpacing alone: neither file names, nor instance numbers, nor
+// SliceThickness are asked. What can be repaired exactly is repaired and said ([Options]); the rest is refused by name.
+//
+// Elements are found by walking the bytes here, with every length checked; those that matter, and no others, are handed to suyashkumar/dicom for their
+// values. So nothing about the patient (name, identifier, birth date) enters the program, and none of it can reach a log.
+//
+// What it leaves out: colour images, the network, writing images.
+package dicom
+
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// Series is a set of images that together are one volume.
+type Series struct {
+	UID       string      // SeriesInstanceUID
+	Number    string      // SeriesNumber, as it stands
+	Part      int         // 1, 2, ... where one SeriesInstanceUID holds several volumes; 0 otherwise
+	Modality  string      // CT, MR, ...
+	Localizer bool        // a scout view, by its ImageType
+	Syntax    string      // the name of the (first) transfer syntax
+	Files     []string    // in the order of the slices
+	Grid      volume.Grid // of the volume that [Read] makes with the default options; the zero Grid where it makes none
+	Problems  []string    // what is odd, repaired or in the way, in words
+	Err       error       // why [Read] will refuse it with the default options, nil if it will not
+	Tilt      float64     // degrees between the way from slice to slice and the normal of the slices
+	slices    []slice
+}
+
+// String describes the series in a line, without anything that is the patient's.
+func (s *Series) String() string {
+	part := ""
+	if s.Part > 0 {
+		part = fmt.Sprintf(" part %d", s.Part)
+	}
+	first := s.slices[0]
+	return fmt.Sprintf("%s series %s%s: %d slices of %dx%d, %s", s.Modality, s.Number, part, len(s.slices), first.image.columns, first.image.rows, s.Syntax)
+}
+
+// Tilt says what becomes of a series whose slices are stacked askew: the way from one to the next is not along their normal, as with a tilted gantry.
+type Tilt string
+
+const (
+	TiltResample Tilt = "resample" // shift each slice in its plane onto an orthogonal grid (linear), which grows by the shift
+	TiltKeep     Tilt = "keep"     // keep the voxels; the affine is sheared
+	TiltError    Tilt = "error"    // refuse
+)
+
+// Gaps says what becomes of a series whose slices are not evenly spaced.
+type Gaps string
+
+const (
+	GapsError    Gaps = "error"    // refuse, naming the gap
+	GapsResample Gaps = "resample" // interpolate linearly between the known positions, at the median distance
+)
+
+// Options say what [ReadWith] does about slices that are no regular stack. The zero value is TiltResample and GapsError.
+type Options struct {
+	Tilt Tilt
+	Gaps Gaps
+	// Note is called with each repair, in words. It may be nil.
+	Note func(string)
+}
+
+func (o *Options) defaults() error {
+	if o.Tilt == "" {
+		o.Tilt = TiltResample
+	}
+	if o.Gaps == "" {
+		o.Gaps = GapsError
+	}
+	switch o.Tilt {
+	case TiltResample, TiltKeep, TiltError:
+	default:
+		return fmt.Errorf("tilt %q: want resample, keep or error", o.Tilt)
+	}
+	switch o.Gaps {
+	case GapsError, GapsResample:
+	default:
+		return fmt.Errorf("gaps %q: want error or resample", o.Gaps)
+	}
+	if o.Note == nil {
+		o.Note = func(string) {}
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package dicom
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// This file: where slices lie, and the plan that makes a regular grid of them.
+//
+// DICOM's coordinates are LPS, those of package volume RAS: x and y change sign, at the very end.
+
+type vector [3]float64
+
+func (a vector) dot(b vector) float64   { return a[0]*b[0] + a[1]*b[1] + a[2]*b[2] }
+func (a vector) plus(b vector) vector   { return vector{a[0] + b[0], a[1] + b[1], a[2] + b[2]} }
+func (a vector) minus(b vector) vector  { return vector{a[0] - b[0], a[1] - b[1], a[2] - b[2]} }
+func (a vector) times(s float64) vector { return vector{a[0] * s, a[1] * s, a[2] * s} }
+func (a vector) length() float64        { return math.Sqrt(a.dot(a)) }
+func (a vector) cross(b vector) vector {
+	return vector{a[1]*b[2] - a[2]*b[1], a[2]*b[0] - a[0]*b[2], a[0]*b[1] - a[1]*b[0]}
+}
+
+// slice is one frame of one file.
+type slice struct {
+	image *image
+	frame int
+	info  frameInfo
+	at    float64 // mm along the normal
+}
+
+// located says whether the slice tells where it lies.
+func (s *slice) located() bool {
+	return s.info.position != nil && s.info.orientation != nil && s.info.spacing != nil
+}
+
+// axes returns the unit vectors along a row, along a column, and their normal.
+func (s *slice) axes() (row, column, normal vector, err error) {
+	o := s.info.orientation
+	row, column = vector(o[:3]), vector(o[3:])
+	lr, lc := row.length(), column.length()
+	// Directions are written with at least four digits or so; two of them that are this far from a right angle were not meant.
+	if math.Abs(lr-1) > 0.01 || math.Abs(lc-1) > 0.01 || math.Abs(row.dot(column)) > 0.01 {
+		return row, column, normal, fmt.Errorf("ImageOrientationPatient %v is not two unit vectors at right angles", o)
+	}
+	if !(s.info.spacing[0] > 0 && s.info.spacing[1] > 0) {
+		return row, column, normal, fmt.Errorf("PixelSpacing %v must be positive", s.info.spacing)
+	}
+	row, column = row.times(1/lr), column.times(1/lc)
+	normal = row.cross(column)
+	return row, column, normal.times(1 / normal.length()), nil
+}
+
+// plan says how slices become a volume.
+type plan struct {
+	grid     volume.Grid
+	shifts   [][2]float64 // pixels along i and j by which each slice is moved, nil where none is
+	columns  int          // of the canvas that holds the shifted slices
+	rows     int
+	at       []float64 // mm of the known slices along the normal
+	resample bool      // between slices
+	notes    []string
+}
+
+// tolerance (mm) of a slice's place in an evenly spaced stack: 2 % of the distance, or what rounding to a tenth of a millimetre does.
+func tolerance(distance float64) float64 { return max(0.02*distance, 0.051) }
+
+// evenly says whether positions are evenly spaced, and if not, where the gap that differs most begins.
+func evenly(at []float64) (even bool, gap int, median float64) {
+	n := len(at)
+	if n < 3 {
+		return true, 0, at[n-1] - at[0]
+	}
+	distances := make([]float64, n-1)
+	for k := range distances {
+		distances[k] = at[k+1] - at[k]
+	}
+	sorted := slices.Sorted(slices.Values(distances))
+	median = sorted[len(sorted)/2]
+	step := (at[n-1] - at[0]) / float64(n-1)
+	even = true
+	for k := range at {
+		even = even && math.Abs(at[k]-at[0]-float64(k)*step) <= tolerance(step)
+	}
+	for k, d := range distances {
+		if math.Abs(d-median) > math.Abs(distances[gap]-median) {
+			gap = k
+		}
+	}
+	return even, gap, median
+}
+
+// plan returns how the options make a volume of the series, or why they do not.
+func (s *Series) plan(o Options) (*plan, error) {
+	first := &s.slices[0]
+	refuse := func(format string, args ...any) error {
+		return &volume.UnsupportedError{Path: first.image.path, Problem: fmt.Sprintf("series "+s.Number+": "+format, args...)}
+	}
+	if !first.located() {
+		return nil, refuse("does not say where its images lie (ImagePositionPatient, ImageOrientationPatient, PixelSpacing)")
+	}
+	for n := range s.slices {
+		if err := s.slices[n].image.checkPixels(); err != nil {
+			return nil, err
+		}
+	}
+	row, column, normal, err := first.axes()
+	if err != nil {
+		return nil, &volume.FormatError{Path: first.image.path, Problem: "has an impossible geometry", Err: err}
+	}
+	p := &plan{columns: first.image.columns, rows: first.image.rows}
+	dx, dy := first.info.spacing[1], first.info.spacing[0]
+	n := len(s.slices)
+	for k := range s.slices {
+		p.at = append(p.at, s.slices[k].at)
+		if k > 0 && p.at[k]-p.at[k-1] < samePlace {
+			return nil, refuse("slices %d and %d lie at the same place (%.2f mm along the normal), and nothing says that they belong to different volumes", k, k+1, p.at[k])
+		}
+	}
+
+	distance := 0.0
+	even, gap, median := evenly(p.at)
+	switch {
+	case n == 1:
+		distance = first.info.between
+		from := "SpacingBetweenSlices"
+		if distance == 0 {
+			distance, from = first.info.thickness, "SliceThickness"
+		}
+		if distance == 0 {
+			distance, from = 1, "want of anything better"
+		}
+		p.notes = append(p.notes, fmt.Sprintf("a single slice: its thickness of %.4g mm is taken from %s", distance, from))
+	case even:
+		distance = (p.at[n-1] - p.at[0]) / float64(n-1)
+	case o.Gaps == GapsError:
+		return nil, refuse("slices are not evenly spaced: %.2f mm between slices %d and %d (at %.2f and %.2f mm along the normal), usually %.2f mm. Slices may be missing; --gaps resample interpolates between the known ones",
+			p.at[gap+1]-p.at[gap], gap+1, gap+2, p.at[gap], p.at[gap+1], median)
+	default:
+		n = int(math.Round((p.at[len(p.at)-1]-p.at[0])/median)) + 1
+		distance = (p.at[len(p.at)-1] - p.at[0]) / float64(n-1)
+		p.resample = true
+		p.notes = append(p.notes, fmt.Sprintf("slices are not evenly spaced (%.2f mm between slices %d and %d, usually %.2f mm): resampled to %d slices %.4g mm apart",
+			p.at[gap+1]-p.at[gap], gap+1, gap+2, median, n, distance))
+	}
+	step := normal.times(distance)
+	origin := vector(first.info.position)
+
+	// Where each slice lies in its plane, beside the first (mm).
+	along := make([][2]float64, len(s.slices))
+	last := s.slices[len(s.slices)-1]
+	way := vector(last.info.position).minus(origin)
+	height := way.dot(normal)
+	var drift, bend float64
+	for k := range along {
+		d := vector(s.slices[k].info.position).minus(origin)
+		along[k] = [2]float64{d.dot(row), d.dot(column)}
+		drift = max(drift, math.Hypot(along[k][0], along[k][1]))
+		if height > 0 {
+			part := d.dot(normal) / height
+			bend = max(bend, math.Hypot(along[k][0]-part*way.dot(row), along[k][1]-part*way.dot(column)))
+		}
+	}
+	half := min(dx, dy) / 2
+	tilted := drift > half
+	switch {
+	case !tilted && height > 0:
+		step = way.times(distance / height) // exact, and no shear that matters
+	case tilted && o.Tilt == TiltError:
+		return nil, refuse("slices are stacked askew, by %.2f degrees (gantry tilt): --tilt resample straightens them, --tilt keep keeps them", s.Tilt)
+	case tilted && o.Tilt == TiltKeep:
+		if bend > half {
+			return nil, refuse("slices are shifted against each other, by up to %.2f mm: no affine tells that, use --tilt resample", bend)
+		}
+		step = way.times(distance / height)
+		p.notes = append(p.notes, fmt.Sprintf("slices are stacked askew, by %.2f degrees (gantry tilt): kept, the axes are sheared", s.Tilt))
+	case tilted:
+		low, high := along[0], along[0]
+		for _, a := range along {
+			for c := range 2 {
+				low[c], high[c] = min(low[c], a[c]), max(high[c], a[c])
+			}
+		}
+		for _, a := range along {
+			p.shifts = append(p.shifts, [2]float64{(a[0] - low[0]) / dx, (a[1] - low[1]) / dy})
+		}
+		p.columns += int(math.Ceil((high[0]-low[0])/dx - 1e-3))
+		p.rows += int(math.Ceil((high[1]-low[1])/dy - 1e-3))
+		origin = origin.plus(row.times(low[0])).plus(column.times(low[1]))
+		p.notes = append(p.notes, fmt.Sprintf("slices are stacked askew, by %.2f degrees (gantry tilt): each is moved in its plane onto an orthogonal grid", s.Tilt))
+	}
+
+	// j runs from the last row to the first.
+	origin = origin.plus(column.times(dy * float64(p.rows-1)))
+	p.grid.Shape = [3]int{p.columns, p.rows, n}
+	columns := [4]vector{row.times(dx), column.times(-dy), step, origin}
+	for w := range 3 {
+		sign := -1.0
+		if w == 2 {
+			sign = 1
+		}
+		for c := range columns {
+			p.grid.Affine[w][c] = sign*columns[c][w] + 0 // + 0 turns -0 into 0
+		}
+	}
+	p.grid.Affine[3][3] = 1
+	if err := p.grid.Check(); err != nil {
+		return nil, &volume.FormatError{Path: first.image.path, Problem: "has an impossible geometry", Err: err}
+	}
+	if p.grid.Len() > maxVoxels {
+		return nil, refuse("%v voxels are more than %d", p.grid.Shape, maxVoxels)
+	}
+	return p, nil
+}
+
+const (
+	samePlace = 0.001   // mm between slices that lie in one place
+	maxVoxels = 1 << 31 // of one series
+)

@@ -1,0 +1,178 @@
+package dicom
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// Read makes a volume of a series, with the default options. The values are those after RescaleSlope and RescaleIntercept (HU for CT): int16 where all of them
+// are whole numbers that fit, float32 otherwise. Errors are [volume.FormatError] for damaged files, [volume.UnsupportedError] for what is not read or
+// not repaired, and file system errors.
+func Read(s *Series) (*volume.Volume, error) { return ReadWith(s, Options{}) }
+
+// ReadWith is [Read] with options.
+func ReadWith(s *Series, o Options) (*volume.Volume, error) {
+	if err := o.defaults(); err != nil {
+		return nil, err
+	}
+	p, err := s.plan(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range p.notes {
+		o.Note(note)
+	}
+	whole := true
+	for n := range s.slices {
+		_, _, w := s.slices[n].image.rescale(&s.slices[n].info)
+		whole = whole && w
+	}
+	if whole {
+		voxels, err := decode[int16](s, p)
+		if !errors.Is(err, errRange) {
+			if err != nil {
+				return nil, err
+			}
+			return &volume.Volume{Grid: p.grid, Int16: voxels}, nil
+		}
+	}
+	voxels, err := decode[float32](s, p)
+	if err != nil {
+		return nil, err
+	}
+	return &volume.Volume{Grid: p.grid, Float32: voxels}, nil
+}
+
+// errRange says that a value does not fit int16.
+var errRange = errors.New("value out of range")
+
+// decode reads all slices, in parallel, and carries out the plan.
+func decode[T int16 | float32](s *Series, p *plan) ([]T, error) {
+	first := s.slices[0].image
+	area := first.rows * first.columns
+	voxels := make([]T, area*len(s.slices))
+	workers := runtime.GOMAXPROCS(0)
+	scratch := make(chan []uint32, workers)
+	for range workers {
+		scratch <- make([]uint32, area)
+	}
+	g, ctx := errgroup.WithContext(context.Background())
+	g.SetLimit(workers)
+	for k := range s.slices {
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return nil // another slice has failed
+			}
+			one := &s.slices[k]
+			stored := <-scratch
+			defer func() { scratch <- stored }()
+			bits, err := one.image.readFrame(one.frame, stored)
+			if err != nil {
+				return err
+			}
+			if !real(one.image, &one.info, bits, stored, voxels[k*area:(k+1)*area]) {
+				return errRange
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	if p.shifts != nil {
+		voxels = straighten(voxels, first.columns, first.rows, p, background[T](s, voxels))
+	}
+	if p.resample {
+		voxels = between(voxels, p)
+	}
+	return voxels, nil
+}
+
+// background is the value around the slices: PixelPaddingValue, or the smallest one that there is.
+func background[T int16 | float32](s *Series, voxels []T) T {
+	one := s.slices[0]
+	if one.image.padding != nil {
+		slope, intercept, _ := one.image.rescale(&one.info)
+		if x := slope**one.image.padding + intercept; x >= math.MinInt16 && x <= math.MaxInt16 {
+			return T(x)
+		}
+	}
+	least := voxels[0]
+	for _, x := range voxels {
+		least = min(least, x)
+	}
+	return least
+}
+
+// round turns an interpolated value into a voxel.
+func round[T int16 | float32](x float32) T {
+	var t T
+	if _, small := any(t).(int16); small {
+		return T(math.Floor(float64(x) + 0.5)) // between values that fit
+	}
+	return T(x)
+}
+
+// straighten moves each slice in its plane, linearly interpolated, onto the canvas of p.columns x p.rows. Rows are upside down, as in the volume.
+func straighten[T int16 | float32](voxels []T, columns, rows int, p *plan, outside T) []T {
+	out := make([]T, p.columns*p.rows*len(p.shifts))
+	// sample finds canvas pixel n in a line of count pixels that is moved by shift: between pixels a and b, a fraction f of the way.
+	sample := func(n, count int, shift float64) (a, b int, f float32, ok bool) {
+		x := float64(n) - shift
+		if !(x >= -0.5 && x < float64(count)-0.5) {
+			return 0, 0, 0, false
+		}
+		x = min(max(x, 0), float64(count-1))
+		a = int(x)
+		return a, min(a+1, count-1), float32(x - float64(a)), true
+	}
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for k, shift := range p.shifts {
+		g.Go(func() error {
+			src, dst := voxels[k*columns*rows:][:columns*rows], out[k*p.columns*p.rows:][:p.columns*p.rows]
+			for j := range p.rows {
+				row := dst[j*p.columns:][:p.columns]
+				// The canvas begins at the lowest shift in DICOM's order of rows: seen from the last row, the shift is the rest.
+				a, b, f, ok := sample(j, rows, float64(p.rows-rows)-shift[1])
+				for i := range row {
+					c, d, h, in := sample(i, columns, shift[0])
+					if !ok || !in {
+						row[i] = outside
+						continue
+					}
+					lower := (1-h)*float32(src[a*columns+c]) + h*float32(src[a*columns+d])
+					upper := (1-h)*float32(src[b*columns+c]) + h*float32(src[b*columns+d])
+					row[i] = round[T]((1-f)*lower + f*upper)
+				}
+			}
+			return nil
+		})
+	}
+	g.Wait()
+	return out
+}
+
+// between interpolates linearly between the slices at p.at, to the evenly spaced ones of the plan's grid.
+func between[T int16 | float32](voxels []T, p *plan) []T {
+	area, count, known := p.columns*p.rows, p.grid.Shape[2], len(p.at)
+	out := make([]T, area*count)
+	for k, n := 0, 0; k < count; k++ {
+		at := p.at[0] + (p.at[known-1]-p.at[0])*float64(k)/float64(count-1)
+		for n < known-2 && p.at[n+1] <= at {
+			n++
+		}
+		f := float32(min(max((at-p.at[n])/(p.at[n+1]-p.at[n]), 0), 1))
+		a, b, dst := voxels[n*area:][:area], voxels[(n+1)*area:][:area], out[k*area:][:area]
+		for e := range dst {
+			dst[e] = round[T]((1-f)*float32(a[e]) + f*float32(b[e]))
+		}
+	}
+	return out
+}

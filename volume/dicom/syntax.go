@@ -1,0 +1,68 @@
+package dicom
+
+import "encoding/binary"
+
+// syntax is a transfer syntax: how elements and pixels are encoded.
+type syntax struct {
+	uid      string
+	name     string
+	implicit bool
+	order    byteOrder
+	deflated bool
+	codec    codec // of the pixels; nil where they are not compressed
+}
+
+// A codec decodes the compressed samples of one frame, one a pixel, into out: rows*columns values, in the low bits. Precision is the number of bits that the
+// code stream says its samples have; signed says that they are sign-extended two's complement numbers.
+type codec func(data []byte, columns, rows int, out []uint32) (precision int, signed bool, err error)
+
+const explicitLittle = "1.2.840.10008.1.2.1"
+
+// syntaxes that are read, by UID (PS3.5 section 10, PS3.6 table A-1).
+var syntaxes = map[string]syntax{
+	"1.2.840.10008.1.2":      {name: "implicit VR little endian", implicit: true, order: binary.LittleEndian},
+	explicitLittle:           {name: "explicit VR little endian", order: binary.LittleEndian},
+	"1.2.840.10008.1.2.1.98": {name: "encapsulated uncompressed explicit VR little endian", order: binary.LittleEndian},
+	"1.2.840.10008.1.2.1.99": {name: "deflated explicit VR little endian", order: binary.LittleEndian, deflated: true},
+	"1.2.840.10008.1.2.2":    {name: "explicit VR big endian", order: binary.BigEndian},
+}
+
+// unread syntaxes have a name, so that they can be refused by it.
+var unread = map[string]string{
+	"1.2.840.10008.1.2.4.50":  "JPEG baseline",
+	"1.2.840.10008.1.2.4.51":  "JPEG extended",
+	"1.2.840.10008.1.2.4.57":  "JPEG lossless (process 14)",
+	"1.2.840.10008.1.2.4.70":  "JPEG lossless (process 14, selection value 1)",
+	"1.2.840.10008.1.2.4.80":  "JPEG-LS lossless",
+	"1.2.840.10008.1.2.4.81":  "JPEG-LS near-lossless",
+	"1.2.840.10008.1.2.4.90":  "JPEG 2000 lossless",
+	"1.2.840.10008.1.2.4.91":  "JPEG 2000",
+	"1.2.840.10008.1.2.4.92":  "JPEG 2000 multi-component lossless",
+	"1.2.840.10008.1.2.4.93":  "JPEG 2000 multi-component",
+	"1.2.840.10008.1.2.4.94":  "JPIP referenced",
+	"1.2.840.10008.1.2.4.95":  "JPIP referenced deflated",
+	"1.2.840.10008.1.2.4.100": "MPEG-2",
+	"1.2.840.10008.1.2.4.102": "MPEG-4",
+	"1.2.840.10008.1.2.4.107": "HEVC",
+	"1.2.840.10008.1.2.4.110": "JPEG XL lossless",
+	"1.2.840.10008.1.2.4.111": "JPEG XL recompressed JPEG",
+	"1.2.840.10008.1.2.4.112": "JPEG XL",
+	"1.2.840.10008.1.2.4.201": "HTJ2K lossless",
+	"1.2.840.10008.1.2.4.202": "HTJ2K lossless RPCL",
+	"1.2.840.10008.1.2.4.203": "HTJ2K",
+	"1.2.840.10008.1.2.5":     "RLE lossless",
+}
+
+// lookup returns the transfer syntax of a UID. Those that are not known are taken for explicit little endian, as all but four of them are; their pixels
+// are refused by name later.
+func lookup(uid string) (s syntax, known bool) {
+	s, known = syntaxes[uid]
+	if !known {
+		s = syntax{name: unread[uid], order: binary.LittleEndian}
+		if s.name == "" {
+			s.name = "transfer syntax " + uid
+		}
+	}
+	s.uid = uid
+	return s, known
+}
