@@ -1,0 +1,112 @@
+package terminal
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+)
+
+func TestTableAlignsByWidthOnScreen(t *testing.T) {
+	var b bytes.Buffer
+	err := Table(&b, TableData{
+		Title: "Per label", Header: []string{"name", "DSC"}, Right: []bool{false, true},
+		Rows:  [][]string{{"Bauchspeicheldrüse", "0.8"}, {"膵臓", "0.25 ± 0.1"}, {"evil\x1b[31m\n"}},
+		Notes: []string{"a note"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `Per label
+name                       DSC
+──────────────────  ──────────
+Bauchspeicheldrüse         0.8
+膵臓                0.25 ± 0.1
+evil [31m
+a note
+
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestTableReportsWriteErrors(t *testing.T) {
+	if err := Table(failing{}, TableData{Header: []string{"a"}}); err == nil {
+		t.Error("a failed write went unnoticed")
+	}
+}
+
+func TestLinesAreFew(t *testing.T) {
+	var b bytes.Buffer
+	now := time.Unix(0, 0)
+	p := NewProgress(&b, "pretrain", 100).(*progress)
+	p.now, p.start, p.last = func() time.Time { return now }, now, now
+	p.Skip(50)
+	for n := range 40 {
+		now = now.Add(time.Second)
+		p.Describe("loss 0.5")
+		p.Add(1)
+		if n == 7 {
+			p.Note("validation: 0.8")
+		}
+	}
+	p.Finish()
+	p.Finish()
+	p.Add(1)
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	if len(lines) != 10 {
+		t.Errorf("%d lines in 40 s:\n%s", len(lines), b.String())
+	}
+	if lines[0] != "pretrain: 55/100  loss 0.5  45.0 s left" || lines[1] != "validation: 0.8" || lines[9] != "pretrain: 90/100  loss 0.5  in 40.0 s" {
+		t.Errorf("got\n%s", b.String())
+	}
+	if strings.Contains(b.String(), "\x1b") {
+		t.Error("escape codes in a file")
+	}
+}
+
+func TestBarShowsTheState(t *testing.T) {
+	for _, done := range []int{2, 5} {
+		var b bytes.Buffer
+		p := NewProgress(&b, "prepare", 5).(*progress)
+		p.bar = newBar(&b, p, mpb.WithAutoRefresh(), mpb.WithRefreshRate(5*time.Millisecond))
+		p.Describe("case_7")
+		p.Add(done)
+		p.Note("case_3: no labels")
+		time.Sleep(50 * time.Millisecond)
+		p.Finish()
+		p.Finish()
+		for _, want := range []string{"prepare", "━", "/5", "case_7", "case_3: no labels\n"} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%d done: no %q in %q", done, want, b.String())
+			}
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 ms", 450 * time.Millisecond: "450 ms", 12345 * time.Millisecond: "12.3 s", 59990 * time.Millisecond: "1 min 00 s",
+		200 * time.Second: "3 min 20 s", 65 * time.Minute: "1 h 05 min", 51 * time.Hour: "2 d 3 h", -time.Minute: "-1 min 00 s",
+	} {
+		if got := Duration(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestBytes(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 1<<20 - 1: "1.0 MiB", 491 << 20: "491 MiB", 3 << 40: "3.0 TiB", -2048: "-2.0 KiB", 1<<63 - 1: "8.0 EiB"} {
+		if got := Bytes(n); got != want {
+			t.Errorf("%d: got %q, want %q", n, got, want)
+		}
+	}
+}
