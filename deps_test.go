@@ -1,0 +1,139 @@
+package voxsaw_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/voxsaw/voxsaw/"
+
+// mayImport lists, for every room of the house, the rooms that it may import. Imports go one way; docs/architecture.md tells why.
+var mayImport = map[string][]string{
+	"internal/seed":     {},
+	"internal/config":   {},
+	"internal/terminal": {},
+	"internal/puzzle":   {},
+	"internal/solver":   {"internal/puzzle"},
+
+	"volume":         {},
+	"volume/nifti":   {"volume"},
+	"volume/dicom":   {"volume"},
+	"volume/dataset": {"volume", "volume/nifti", "volume/dicom", "internal/seed"},
+	"volume/phantom": {"volume", "internal/seed"},
+
+	"internal/device":            {},
+	"internal/device/cpu":        {"internal/device"},
+	"internal/device/cuda":       {"internal/device"},
+	"internal/device/devicetest": {"internal/device"},
+	"internal/exec":              {"internal/device"},
+	"internal/nn":                {"internal/device", "internal/exec", "internal/seed"},
+	"internal/train/safetensors": {},
+	"internal/train":             {"internal/device", "internal/nn", "internal/seed", "internal/train/safetensors"},
+	"vnet":                       {"internal/device", "internal/nn"},
+
+	"puzzle3d": {"volume", "vnet", "internal/puzzle", "internal/solver", "internal/train", "internal/nn", "internal/device", "internal/seed"},
+	"segment":  {"volume", "vnet", "internal/train", "internal/nn", "internal/device", "internal/seed"},
+
+	"eval":            {"volume"},
+	"internal/report": {"eval", "volume"},
+}
+
+// mayEverything are the rooms at the top, where everything comes together: the command line, and the experiments that it runs.
+var mayEverything = []string{"cmd/", "internal/experiment"}
+
+// onlyImporter names libraries that are kept behind one room, so that they can be replaced there.
+var onlyImporter = map[string]string{
+	"gorgonia.org/gorgonia":        "internal/nn",
+	"gorgonia.org/tensor":          "internal/nn",
+	"gorgonia.org/cu":              "internal/device/cuda",
+	"github.com/okieraised/gonii":  "volume/nifti",
+	"github.com/suyashkumar/dicom": "volume/dicom",
+	"github.com/spf13/cobra":       "cmd/voxsaw",
+	"github.com/mmcloughlin/avo":   "internal/device/cpu/",
+	"github.com/vbauerster/mpb/v8": "internal/terminal",
+	"github.com/edsrzf/mmap-go":    "volume",
+}
+
+// standardLibraryOnly are the rooms that import nothing from outside.
+var standardLibraryOnly = []string{"internal/puzzle", "internal/solver", "internal/seed", "internal/device", "vnet", "eval"}
+
+func TestImportsGoOneWay(t *testing.T) {
+	rooms := importsByRoom(t)
+	if len(rooms) < 10 {
+		t.Fatalf("found %d packages: the walk is broken", len(rooms))
+	}
+	for _, room := range slices.Sorted(maps.Keys(rooms)) {
+		allowed, known := mayImport[room]
+		free := slices.ContainsFunc(mayEverything, func(p string) bool { return strings.HasPrefix(room+"/", p) || strings.HasPrefix(room, p) })
+		generator := strings.HasPrefix(room, "internal/device/cpu/")
+		if !known && !free && !generator {
+			t.Errorf("%s: a new room; say in deps_test.go what it may import", room)
+			continue
+		}
+		for _, imported := range rooms[room] {
+			if ours, ok := strings.CutPrefix(imported, module); ok {
+				if !free && !generator && !slices.Contains(allowed, ours) {
+					t.Errorf("%s imports %s: not allowed by deps_test.go", room, ours)
+				}
+				continue
+			}
+			if !strings.Contains(strings.Split(imported, "/")[0], ".") {
+				continue // standard library
+			}
+			if slices.Contains(standardLibraryOnly, room) {
+				t.Errorf("%s imports %s: this room keeps to the standard library", room, imported)
+			}
+			for library, owner := range onlyImporter {
+				if (imported == library || strings.HasPrefix(imported, library+"/")) && room != owner && !strings.HasPrefix(room, owner) {
+					t.Errorf("%s imports %s, which belongs to %s", room, imported, owner)
+				}
+			}
+		}
+	}
+}
+
+// importsByRoom parses the imports of every package's Go files, tests apart, for all build tags.
+func importsByRoom(t *testing.T) map[string][]string {
+	t.Helper()
+	rooms := map[string][]string{}
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); p != "." && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		room := path.Dir(filepath.ToSlash(p))
+		rooms[room] = append(rooms[room], []string{}...)
+		for _, i := range f.Imports {
+			imported, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			rooms[room] = append(rooms[room], imported)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rooms
+}

@@ -1,0 +1,67 @@
+package dataset
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Selection says which cases a run trains on and which it holds out. It is the same for pretraining and fine-tuning, so that what one holds out the other
+// can hold out too.
+type Selection struct {
+	Fold       int      `yaml:"fold" help:"fold to hold out, 1 for the first; 0: hold out a share of the cases"`
+	Folds      int      `yaml:"folds" help:"number of folds"`
+	FoldScheme string   `yaml:"fold_scheme" help:"how cases are divided into folds" oneof:"consecutive shuffled nih"`
+	Splits     string   `yaml:"splits" help:"file of folds in nnU-Net's format (splits_final.json) instead"`
+	HoldOut    float64  `yaml:"hold_out" help:"share of the cases to validate on, where no fold is held out; 0: none"`
+	Fraction   float64  `yaml:"fraction" help:"share of the training cases to use; smaller shares are parts of larger ones"`
+	SubsetSeed uint64   `yaml:"subset_seed" help:"seed of shuffled folds, of the cases held out and of the subsets"`
+	Exclude    []string `yaml:"exclude" help:"cases to leave out altogether"`
+}
+
+// DefaultSelection trains on 90 % of the cases and holds out the rest.
+func DefaultSelection() Selection {
+	return Selection{Folds: 4, FoldScheme: FoldsConsecutive, HoldOut: 0.1, Fraction: 1, SubsetSeed: 1}
+}
+
+// Choose divides cases. The result depends on the names and the selection alone.
+func (s Selection) Choose(ids []string) (train, held []string, err error) {
+	for _, id := range s.Exclude {
+		if !slices.Contains(ids, id) {
+			return nil, nil, fmt.Errorf("case %s is to be left out, but is not in the data set", id)
+		}
+	}
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(s.Exclude, id) })
+	switch {
+	case s.Fold != 0:
+		splits, err := s.AllFolds(ids)
+		if err != nil {
+			return nil, nil, err
+		}
+		if s.Fold < 0 || s.Fold > len(splits) {
+			return nil, nil, fmt.Errorf("fold %d of %d: folds count from 1", s.Fold, len(splits))
+		}
+		train, held = splits[s.Fold-1].Train, splits[s.Fold-1].Val
+	case s.HoldOut == 0:
+		train = sorted(ids)
+	default:
+		if train, held, err = HoldOut(ids, s.HoldOut, s.SubsetSeed); err != nil {
+			return nil, nil, err
+		}
+	}
+	if s.Fraction == 1 {
+		return train, held, nil
+	}
+	subsets, err := Nested(train, []float64{s.Fraction}, s.SubsetSeed)
+	if err != nil {
+		return nil, nil, err
+	}
+	return subsets[0], held, nil
+}
+
+// AllFolds lists the folds: those of the file, or those that the scheme makes.
+func (s Selection) AllFolds(ids []string) ([]Split, error) {
+	if s.Splits != "" {
+		return ReadSplits(s.Splits, ids)
+	}
+	return Folds(s.FoldScheme, ids, s.Folds, s.SubsetSeed)
+}
