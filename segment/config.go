@@ -33,7 +33,7 @@ type Config struct {
 	FreezeEncoder   int                `yaml:"freeze_encoder" help:"steps at the start that leave the encoder as it is"`
 	ValidateCases   int                `yaml:"validate_cases" help:"held-out cases to validate on during training; 0: all"`
 	ValidateOverlap float64            `yaml:"validate_overlap" help:"overlap of the windows in validation"`
-	Augment         Augmentation       `yaml:"augment"`
+	Augment         Augmentation       `yaml:"augment" flag:"augment"`
 	Names           []string           `yaml:"names,flow" flag:"-" help:"names of the labels, from the data"`
 	Preparation     volume.Preparation `yaml:"preparation" flag:"-" help:"how the cases were prepared, from the data"`
 }
