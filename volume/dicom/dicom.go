@@ -28,6 +28,7 @@ type Series struct {
 	Localizer bool        // a scout view, by its ImageType
 	Syntax    string      // the name of the (first) transfer syntax
 	Files     []string    // in the order of the slices
+	Instances []int       // InstanceNumber of each file, 0 where it has none. It says nothing about where slices lie, but some labels count slices by it
 	Grid      volume.Grid // of the volume that [Read] makes with the default options; the zero Grid where it makes none
 	Problems  []string    // what is odd, repaired or in the way, in words
 	Err       error       // why [Read] will refuse it with the default options, nil if it will not

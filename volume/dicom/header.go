@@ -32,6 +32,7 @@ type image struct {
 	class       string
 	sop, series string
 	study       string
+	instance    int // InstanceNumber, 0 where there is none
 	modality    string
 	number      string // SeriesNumber
 
@@ -79,7 +80,7 @@ var volumeTags = [...]uint32{
 var wanted = map[uint32]bool{
 	0x00080008: true, 0x00080016: true, 0x00080018: true, 0x00080032: true, 0x00080033: true, 0x00080060: true,
 	0x00180050: true, 0x00180081: true, 0x00180086: true, 0x00180088: true, 0x00181210: true, 0x00189087: true,
-	0x0020000D: true, 0x0020000E: true, 0x00200011: true, 0x00200012: true, 0x00200032: true, 0x00200037: true, 0x00200100: true,
+	0x0020000D: true, 0x0020000E: true, 0x00200011: true, 0x00200012: true, 0x00200013: true, 0x00200032: true, 0x00200037: true, 0x00200100: true,
 	0x00209056: true, 0x00209128: true,
 	0x00280002: true, 0x00280004: true, 0x00280008: true, 0x00280010: true, 0x00280011: true, 0x00280030: true,
 	0x00280100: true, 0x00280101: true, 0x00280102: true, 0x00280103: true, 0x00280120: true, 0x00281052: true, 0x00281053: true,
@@ -446,6 +447,9 @@ func (im *image) fill(b *bag) error {
 	}
 	im.sop, im.study, im.series = v.string(0x00080018), v.string(0x0020000D), v.string(0x0020000E)
 	im.modality, im.number, im.photometric = v.string(0x00080060), v.string(0x00200011), v.string(0x00280004)
+	if n, err := strconv.Atoi(v.string(0x00200013)); err == nil {
+		im.instance = n
+	}
 	if im.passOver() != "" {
 		return nil
 	}

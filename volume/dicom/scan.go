@@ -237,6 +237,7 @@ func newSeries(all []slice) *Series {
 	for n, one := range all {
 		if n == 0 || one.image != all[n-1].image {
 			s.Files = append(s.Files, one.image.path)
+			s.Instances = append(s.Instances, one.image.instance)
 		}
 		for _, t := range one.info.imageType {
 			s.Localizer = s.Localizer || strings.EqualFold(t, "LOCALIZER")
