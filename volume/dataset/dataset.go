@@ -56,7 +56,7 @@ type Case struct {
 type Options struct {
 	Layout         string `yaml:"layout" help:"layout of the data set: nih, msd, nnunet or scans; empty: look"`
 	Labels         string `yaml:"labels" help:"folder of labels that lies outside the data set (nih)"`
-	WithoutRepeats bool   `yaml:"without-repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat patients: 80 cases, not 82"`
+	WithoutRepeats bool   `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat patients: 80 cases, not 82"`
 	Volume         int    `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
 	Unlabelled     bool   `yaml:"unlabelled" help:"take the images only"`
 }

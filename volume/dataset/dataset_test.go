@@ -290,7 +290,7 @@ func TestFlips(t *testing.T) {
 		}
 	}
 	write(odd)
-	_, got, _, err := c.Read(FlipsCheck, nil)
+	_, got, _, err := c.Read(ReadOptions{Flips: FlipsCheck}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,20 +299,20 @@ func TestFlips(t *testing.T) {
 	}
 	for _, axes := range []string{"j", "ij", "k"} {
 		write(flipLabels(odd, axes))
-		if _, _, _, err := c.Read(FlipsCheck, nil); err == nil || !strings.Contains(err.Error(), "along "+axes) {
+		if _, _, _, err := c.Read(ReadOptions{Flips: FlipsCheck}, nil); err == nil || !strings.Contains(err.Error(), "along "+axes) {
 			t.Errorf("flipped along %s: %v", axes, err)
 		}
-		_, fixed, notes, err := c.Read(FlipsFix, nil)
+		_, fixed, notes, err := c.Read(ReadOptions{Flips: FlipsFix}, nil)
 		if err != nil || !slices.Equal(fixed.Labels, l.Labels) || len(notes) != 1 {
 			t.Errorf("flipped along %s and back: %v, %v", axes, notes, err)
 		}
-		if _, off, _, err := c.Read(FlipsOff, nil); err != nil || slices.Equal(off.Labels, l.Labels) {
+		if _, off, _, err := c.Read(ReadOptions{Flips: FlipsOff}, nil); err != nil || slices.Equal(off.Labels, l.Labels) {
 			t.Errorf("flipped along %s, not looked at: %v", axes, err)
 		}
 	}
 	odd.Shape = [3]int{40, 48, 36}
 	write(odd)
-	if _, _, _, err := c.Read(FlipsOff, nil); err == nil {
+	if _, _, _, err := c.Read(ReadOptions{Flips: FlipsOff}, nil); err == nil {
 		t.Error("labels of another shape by index")
 	}
 }

@@ -48,12 +48,11 @@ func Inspect(ctx context.Context, paths []string) (entries []Entry, notes []stri
 		if err != nil {
 			return nil, nil, fmt.Errorf("inspecting: %w", err)
 		}
-		switch {
-		case !stat.IsDir() && isNIfTI(path):
+		if !stat.IsDir() && isNIfTI(path) {
 			look = append(look, func() []Entry { return []Entry{inspectNIfTI(path)} })
-		case !stat.IsDir():
-			look = append(look, inspectSeries(path)...)
-		default:
+			continue
+		}
+		if stat.IsDir() {
 			err := walk(path, func(file string, entry fs.DirEntry) error {
 				if !entry.IsDir() && isNIfTI(file) {
 					look = append(look, func() []Entry { return []Entry{inspectNIfTI(file)} })
@@ -63,8 +62,12 @@ func Inspect(ctx context.Context, paths []string) (entries []Entry, notes []stri
 			if err != nil {
 				return nil, nil, fmt.Errorf("inspecting %s: %w", path, err)
 			}
-			look = append(look, inspectSeries(path)...)
 		}
+		series, passed, err := inspectSeries(path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("inspecting %s: %w", path, err)
+		}
+		look, notes = append(look, series...), append(notes, passed...)
 	}
 	found := make([][]Entry, len(look))
 	group, inner := errgroup.WithContext(ctx)
@@ -87,7 +90,11 @@ func Inspect(ctx context.Context, paths []string) (entries []Entry, notes []stri
 		}
 	}
 	for _, path := range paths {
-		notes = append(notes, comparePairs(path, entries)...)
+		for _, note := range comparePairs(path, entries) {
+			if !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
+		}
 	}
 	return entries, notes, nil
 }
@@ -105,8 +112,9 @@ func comparePairs(root string, entries []Entry) (notes []string) {
 		return nil // a folder of scans need not be a data set
 	}
 	find := func(path, series string) *Entry {
+		uid, _, _ := strings.Cut(series, "#")
 		for n := range entries {
-			if entries[n].Path == path && (series == "" || entries[n].Series == series) {
+			if entries[n].Path == path && (uid == "" || entries[n].Series == uid) {
 				return &entries[n]
 			}
 		}

@@ -20,11 +20,14 @@ import (
 
 // PrepareOptions say how [Prepare] works.
 type PrepareOptions struct {
-	Workers int   `yaml:"workers" help:"cases prepared at once; 0: one a core"`
-	Memory  int64 `yaml:"memory" help:"bytes that the cases prepared at once may take together; 0: 4 GiB. A case that needs more is prepared alone"`
-	Strict  bool  `yaml:"strict" help:"stop at the first case that cannot be prepared"`
-	Flips   Flips `yaml:"flips" help:"labels that fit their scan clearly better when flipped (nih): check refuses the case, fix flips them, off does not look" oneof:"check fix off"`
+	Workers int         `yaml:"workers" help:"cases prepared at once; 0: one a core"`
+	Memory  int64       `yaml:"memory" help:"bytes that the cases prepared at once may take together; 0: 4 GiB. A case that needs more is prepared alone"`
+	Strict  bool        `yaml:"strict" help:"stop at the first case that cannot be prepared"`
+	Read    ReadOptions `yaml:",inline"`
 }
+
+// DefaultPrepareOptions goes on after a bad file.
+func DefaultPrepareOptions() PrepareOptions { return PrepareOptions{Read: DefaultReadOptions()} }
 
 // A Result says what became of a case.
 type Result struct {
@@ -48,12 +51,8 @@ type Summary struct {
 // A case that cannot be prepared does not keep the others from it: the cache holds those, and the error counts and names the failed ones. A case without
 // foreground is prepared like any other. When ctx ends, the cases finished so far stay for the next run, and there is no cache yet.
 func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
-	switch o.Flips {
-	case "":
-		o.Flips = FlipsCheck
-	case FlipsCheck, FlipsFix, FlipsOff:
-	default:
-		return nil, fmt.Errorf("flips %q: must be check, fix or off", o.Flips)
+	if err := o.Read.check(); err != nil {
+		return nil, err
 	}
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
@@ -131,7 +130,7 @@ func prepareCase(ctx context.Context, w *volume.CacheWriter, d *Dataset, c Case,
 		return info, false, err
 	}
 	// What decides how the files are read belongs to what a kept case is compared by.
-	origin := fmt.Sprintf("series %q volume %d by index %v flips %s", c.Series, c.Volume, c.ByIndex, o.Flips)
+	origin := fmt.Sprintf("series %q, volume %d, by index %v, %+v", c.Series, c.Volume, c.ByIndex, o.Read)
 	if info, kept := w.Keep(c.ID, c.Group, origin, paths); kept {
 		return info, true, nil
 	}
@@ -149,7 +148,7 @@ func prepareCase(ctx context.Context, w *volume.CacheWriter, d *Dataset, c Case,
 		}
 		scan.Sources = append(scan.Sources, source)
 	}
-	if scan.Image, scan.Labels, scan.Notes, err = c.Read(o.Flips, d.LabelNames); err != nil {
+	if scan.Image, scan.Labels, scan.Notes, err = c.Read(o.Read, d.LabelNames); err != nil {
 		return info, false, err
 	}
 	if ctx.Err() != nil {

@@ -176,7 +176,7 @@ func TestPrepareGoesOnAfterABadFile(t *testing.T) {
 	if _, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{Strict: true, Workers: 1}, nil); err == nil || !strings.Contains(err.Error(), "case p1") {
 		t.Errorf("strictly: %v", err)
 	}
-	if _, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{Flips: "maybe"}, nil); err == nil {
+	if _, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{Read: ReadOptions{Flips: "maybe"}}, nil); err == nil {
 		t.Error("unknown flips are let pass")
 	}
 }

@@ -4,31 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
-
-// ReadImage reads a scan: a NIfTI file, or the largest axial series of a folder of DICOM files. Notes say what was chosen and repaired.
-func ReadImage(path string) (v *volume.Volume, notes []string, err error) {
-	return Case{Image: path}.ReadImage()
-}
-
-// ReadLabels reads a file of labels.
-func ReadLabels(path string) (*volume.LabelMap, error) { return nifti.ReadLabels(path) }
-
-// ReadImage reads the case's scan. Notes say what was chosen and repaired.
-func (c Case) ReadImage() (v *volume.Volume, notes []string, err error) {
-	stat, err := os.Stat(c.Image)
-	if err != nil {
-		return nil, nil, err
-	}
-	if stat.IsDir() || !isNIfTI(c.Image) {
-		return readSeries(c.Image, c.Series)
-	}
-	v, err = nifti.ReadWith(c.Image, nifti.Options{Volume: c.Volume})
-	return v, nil, err
-}
 
 // Flips says what to do about labels whose axes run against their scan's.
 type Flips string
@@ -40,9 +22,66 @@ const (
 	FlipsOff   Flips = "off"   // do not look
 )
 
+// ReadOptions say what is done about scans and labels that are not as they should be.
+type ReadOptions struct {
+	Tilt  dicom.Tilt `yaml:"tilt" help:"slices of a tilted gantry: resample onto an orthogonal grid, keep them sheared, or error" oneof:"resample keep error"`
+	Gaps  dicom.Gaps `yaml:"gaps" help:"uneven slice distances: error, or resample between the known positions" oneof:"error resample"`
+	Flips Flips      `yaml:"flips" help:"labels that fit their scan clearly better when flipped (nih): check refuses the case, fix flips them, off does not look" oneof:"check fix off"`
+}
+
+// DefaultReadOptions repairs what can be repaired exactly.
+func DefaultReadOptions() ReadOptions {
+	return ReadOptions{Tilt: dicom.TiltResample, Gaps: dicom.GapsError, Flips: FlipsCheck}
+}
+
+// check says what is wrong with the options; empty ones are the defaults.
+func (o ReadOptions) check() error {
+	for _, option := range []struct {
+		name, value string
+		known       []string
+	}{
+		{"tilt", string(o.Tilt), []string{"", string(dicom.TiltResample), string(dicom.TiltKeep), string(dicom.TiltError)}},
+		{"gaps", string(o.Gaps), []string{"", string(dicom.GapsError), string(dicom.GapsResample)}},
+		{"flips", string(o.Flips), []string{"", string(FlipsCheck), string(FlipsFix), string(FlipsOff)}},
+	} {
+		if !slices.Contains(option.known, option.value) {
+			return fmt.Errorf("%s %q: must be one of %s", option.name, option.value, strings.Join(option.known[1:], ", "))
+		}
+	}
+	return nil
+}
+
+// ReadImage reads a scan: a NIfTI file, or of DICOM files (one, or a folder with all below it) the only series, or the largest axial CT. Notes say what was
+// chosen and repaired.
+func ReadImage(path string, o ReadOptions) (v *volume.Volume, notes []string, err error) {
+	return Case{Image: path}.ReadImage(o)
+}
+
+// ReadLabels reads a file of labels.
+func ReadLabels(path string) (*volume.LabelMap, error) { return nifti.ReadLabels(path) }
+
+// ReadImage reads the case's scan. Notes say what was chosen and repaired.
+func (c Case) ReadImage(o ReadOptions) (v *volume.Volume, notes []string, err error) {
+	v, _, notes, err = c.readImage(o)
+	return v, notes, err
+}
+
+// readImage also says whether the slices of a DICOM series are numbered from the last to the first.
+func (c Case) readImage(o ReadOptions) (v *volume.Volume, descending bool, notes []string, err error) {
+	stat, err := os.Stat(c.Image)
+	if err != nil {
+		return nil, false, nil, err
+	}
+	if stat.IsDir() || !isNIfTI(c.Image) {
+		return readSeries(c.Image, c.Series, o)
+	}
+	v, err = nifti.ReadWith(c.Image, nifti.Options{Volume: c.Volume})
+	return v, false, nil, err
+}
+
 // Read reads the case's scan and labels (nil where it has none), and brings the labels onto the scan's voxels where they go by index.
-func (c Case) Read(flips Flips, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
-	v, notes, err = c.ReadImage()
+func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
+	v, descending, notes, err := c.readImage(o)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -63,7 +102,7 @@ func (c Case) Read(flips Flips, names map[uint16]string) (v *volume.Volume, l *v
 		}
 		return v, l, notes, nil
 	}
-	// Columns of a DICOM slice run to the patient's left, rows to the back, and the slices of this data set to the head: its labels count in that order.
+	// Labels count columns, rows and slices as the axial DICOM images did: to the patient's left, to the back, and by instance number.
 	if v, err = v.Orient("LPS"); err != nil {
 		return nil, nil, nil, err
 	}
@@ -71,13 +110,16 @@ func (c Case) Read(flips Flips, names map[uint16]string) (v *volume.Volume, l *v
 		return nil, nil, nil, fmt.Errorf("%s has %v voxels, its scan has %v", c.Labels, l.Shape, v.Shape)
 	}
 	l = &volume.LabelMap{Grid: v.Grid, Labels: l.Labels, Names: l.Names}
-	if flips == FlipsOff {
+	if descending {
+		l = flipLabels(l, "k")
+	}
+	if o.Flips == FlipsOff {
 		return v, l, notes, nil
 	}
 	better := BetterFlip(v, l)
 	switch {
 	case better == "":
-	case flips == FlipsFix:
+	case o.Flips == FlipsFix:
 		l = flipLabels(l, better)
 		notes = append(notes, fmt.Sprintf("labels flipped along %s, where they fit the scan better", better))
 	default:

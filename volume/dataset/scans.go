@@ -58,7 +58,9 @@ func parseName(relative string) scanName {
 	}
 	bare, labels := stripWords(stem)
 	name.labels = name.labels || labels
-	key = append(key, bare)
+	if bare != "" || len(key) == 0 {
+		key = append(key, bare)
+	}
 	if bare != "" {
 		id = append(id, stem)
 	}

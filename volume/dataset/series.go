@@ -1,21 +1,206 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 )
+
+// This file puts package dicom's series where files are expected.
 
 // seriesCase is a DICOM series found in a tree.
 type seriesCase struct {
-	folder, uid string
-	suffix      string // tells the series of one folder apart
+	folder string // the deepest one that holds all its files
+	uid    string // see seriesUID
+	suffix string // tells the series of one folder apart: "", or "_s3" for series number 3
 }
 
-func listSeries(root string) ([]seriesCase, []string, error) { return nil, nil, nil }
-
-func readSeries(folder, uid string) (*volume.Volume, []string, error) {
-	return nil, nil, fmt.Errorf("%s: not a NIfTI file", folder)
+// seriesUID names a series, also where one SeriesInstanceUID holds several volumes: UID#1, UID#2.
+func seriesUID(s *dicom.Series) string {
+	if s.Part > 0 {
+		return fmt.Sprintf("%s#%d", s.UID, s.Part)
+	}
+	return s.UID
 }
 
-func inspectSeries(path string) []func() []Entry { return nil }
+// listSeries finds the series of a tree that are scans: tomographic images with more than one slice. Those that cannot be read are among them, so that
+// whoever prepares them is told why. Others are noted.
+func listSeries(root string) (found []seriesCase, notes []string, err error) {
+	all, passed, err := scanDICOM(root)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range passed {
+		if p.What != notDICOM {
+			notes = append(notes, fmt.Sprintf("%s passed over: %s", p.Path, describe(p)))
+		}
+	}
+	inFolder := map[string][]*dicom.Series{}
+	var folders []string
+	for _, s := range all {
+		folder := commonFolder(s.Files)
+		if s.Localizer || len(s.Files) < 2 && s.Err != nil {
+			notes = append(notes, fmt.Sprintf("%s: passed over %s", folder, s))
+			continue
+		}
+		if inFolder[folder] == nil {
+			folders = append(folders, folder)
+		}
+		inFolder[folder] = append(inFolder[folder], s)
+	}
+	for _, folder := range folders {
+		// File names are arbitrary: the cases' names must not depend on them.
+		slices.SortFunc(inFolder[folder], func(a, b *dicom.Series) int {
+			return cmp.Or(compareNatural(a.Number, b.Number), compareNatural(a.UID, b.UID), a.Part-b.Part)
+		})
+		suffixes := map[string]int{}
+		for _, s := range inFolder[folder] {
+			c := seriesCase{folder: folder, uid: seriesUID(s)}
+			if len(inFolder[folder]) > 1 {
+				c.suffix = "_s" + s.Number
+				if s.Part > 0 {
+					c.suffix += fmt.Sprintf("_%d", s.Part)
+				}
+				if suffixes[c.suffix]++; suffixes[c.suffix] > 1 { // two series of the same number
+					c.suffix += fmt.Sprintf("_%c", 'a'+suffixes[c.suffix]-1)
+				}
+			}
+			found = append(found, c)
+		}
+	}
+	return found, notes, nil
+}
+
+const notDICOM = "not DICOM" // what package dicom calls files that are something else
+
+// scanDICOM looks at a file or at all files of a folder, which may be a link.
+func scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) {
+	if stat, err := os.Stat(path); err == nil && stat.IsDir() {
+		path += string(filepath.Separator)
+	}
+	return dicom.Scan(path)
+}
+
+func describe(p dicom.Passed) string {
+	if p.Err != nil {
+		return about(p.Path, p.Err)
+	}
+	return p.What
+}
+
+// commonFolder is the deepest folder that holds all files.
+func commonFolder(files []string) string {
+	folder := filepath.Dir(files[0])
+	for _, file := range files[1:] {
+		for !strings.HasPrefix(file, folder+string(filepath.Separator)) && folder != filepath.Dir(folder) {
+			folder = filepath.Dir(folder)
+		}
+	}
+	return folder
+}
+
+// chooseSeries scans a file or folder for the wanted series: one of seriesUID's names, or whatever package dicom's Choose takes.
+func chooseSeries(path, wanted string) (*dicom.Series, string, error) {
+	all, passed, err := scanDICOM(path)
+	if err != nil {
+		return nil, "", err
+	}
+	if at := slices.IndexFunc(all, func(s *dicom.Series) bool { return seriesUID(s) == wanted }); wanted != "" && at >= 0 {
+		return all[at], "as asked for", nil
+	}
+	if len(all) == 0 {
+		for _, p := range passed {
+			if p.Err != nil {
+				return nil, "", p.Err
+			}
+		}
+		return nil, "", &volume.UnsupportedError{Path: path, Problem: "holds no scan: a NIfTI file or DICOM images are looked for"}
+	}
+	s, why, err := dicom.Choose(all, wanted)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", path, err)
+	}
+	if len(all) == 1 {
+		why = ""
+	}
+	return s, why, nil
+}
+
+// readSeries reads a series of a folder. Notes say what was chosen and repaired; descending, that instance numbers fall from the first slice to the last.
+func readSeries(path, wanted string, o ReadOptions) (v *volume.Volume, descending bool, notes []string, err error) {
+	s, why, err := chooseSeries(path, wanted)
+	if err != nil {
+		return nil, false, nil, err
+	}
+	if why != "" && wanted == "" {
+		notes = append(notes, fmt.Sprintf("%s: %s", s, why))
+	}
+	v, err = dicom.ReadWith(s, dicom.Options{Tilt: o.Tilt, Gaps: o.Gaps, Note: func(note string) { notes = append(notes, note) }})
+	if err != nil {
+		return nil, false, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return v, s.Instances[0] > s.Instances[len(s.Instances)-1], notes, nil
+}
+
+// inspectSeries lists the series below a path, each to be read when its turn comes, and says what else was found there.
+func inspectSeries(path string) (look []func() []Entry, notes []string, err error) {
+	all, passed, err := scanDICOM(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	stat, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range passed {
+		switch {
+		case p.Err != nil || !stat.IsDir():
+			e := Entry{Path: p.Path, Kind: "DICOM"}
+			if p.What == notDICOM {
+				e.Kind = "unknown"
+			}
+			e.problem("%s", describe(p))
+			look = append(look, func() []Entry { return []Entry{e} })
+		case p.What != notDICOM:
+			notes = append(notes, fmt.Sprintf("%s passed over: %s", p.Path, describe(p)))
+		}
+	}
+	for _, s := range all {
+		look = append(look, func() []Entry { return []Entry{inspectOne(path, stat.IsDir(), s)} })
+	}
+	return look, notes, nil
+}
+
+func inspectOne(path string, folder bool, s *dicom.Series) Entry {
+	e := Entry{Path: path, Kind: "DICOM", Series: s.UID}
+	if folder {
+		e.Path = commonFolder(s.Files)
+	}
+	e.Problems = slices.Clone(s.Problems)
+	if s.Localizer {
+		e.problem("a localizer, no scan")
+	}
+	if s.Grid != (volume.Grid{}) {
+		e.setGrid(s.Grid)
+	}
+	v, err := dicom.Read(s)
+	if err != nil {
+		if text := about(path, err); !slices.Contains(e.Problems, text) {
+			e.problem("%s", text)
+		}
+		return e
+	}
+	e.setGrid(v.Grid)
+	e.Dtype = "int16"
+	if v.Int16 == nil {
+		e.Dtype = "float32"
+	}
+	e.setValues(v)
+	return e
+}

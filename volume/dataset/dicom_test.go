@@ -1,0 +1,242 @@
+package dataset
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+)
+
+// writeSeries writes an axial CT as DICOM files: explicit little endian, one slice a file, HU + 1024 in unsigned 16 bits, the patient on the back, so that the
+// grid must be LPS. Names say nothing about the order; instance numbers grow to the head or, descending, to the feet.
+func writeSeries(t *testing.T, dir, uid string, v *volume.Volume, descending bool) {
+	t.Helper()
+	if v.Axcodes() != "LPS" {
+		t.Fatalf("a scan of axes %s", v.Axcodes())
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	r := seed.Rand(1, uid)
+	spacing := v.Spacing()
+	area := v.Shape[0] * v.Shape[1]
+	for k := range v.Shape[2] {
+		instance := k + 1
+		if descending {
+			instance = v.Shape[2] - k
+		}
+		// DICOM's world is LPS, ours RAS.
+		p := v.World([3]float64{0, 0, float64(k)})
+		pixels := make([]byte, 0, 2*area)
+		for _, hu := range v.Int16[k*area:][:area] {
+			pixels = binary.LittleEndian.AppendUint16(pixels, uint16(hu+1024))
+		}
+		number := func(x int) string { return string(binary.LittleEndian.AppendUint16(nil, uint16(x))) }
+		sop := fmt.Sprintf("%s.%d", uid, instance)
+		meta := element(0x0002, 0x0002, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0002, 0x0003, "UI", sop) + element(0x0002, 0x0010, "UI", "1.2.840.10008.1.2.1")
+		file := strings.Repeat("\x00", 128) + "DICM" + element(0x0002, 0x0000, "UL", string(binary.LittleEndian.AppendUint32(nil, uint32(len(meta))))) + meta +
+			element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0008, 0x0018, "UI", sop) + element(0x0008, 0x0060, "CS", "CT") +
+			element(0x0010, 0x0010, "PN", "Secret^Patient") +
+			element(0x0020, 0x000D, "UI", uid+".9") + element(0x0020, 0x000E, "UI", uid) + element(0x0020, 0x0011, "IS", "1") + element(0x0020, 0x0013, "IS", fmt.Sprint(instance)) +
+			element(0x0020, 0x0032, "DS", fmt.Sprintf("%.4f\\%.4f\\%.4f", -p[0], -p[1], p[2])) + element(0x0020, 0x0037, "DS", `1\0\0\0\1\0`) +
+			element(0x0028, 0x0002, "US", number(1)) + element(0x0028, 0x0004, "CS", "MONOCHROME2") +
+			element(0x0028, 0x0010, "US", number(v.Shape[1])) + element(0x0028, 0x0011, "US", number(v.Shape[0])) +
+			element(0x0028, 0x0030, "DS", fmt.Sprintf("%.5f\\%.5f", spacing[1], spacing[0])) +
+			element(0x0028, 0x0100, "US", number(16)) + element(0x0028, 0x0101, "US", number(16)) + element(0x0028, 0x0102, "US", number(15)) + element(0x0028, 0x0103, "US", number(0)) +
+			element(0x0028, 0x1052, "DS", "-1024") + element(0x0028, 0x1053, "DS", "1") + element(0x7FE0, 0x0010, "OW", string(pixels))
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%08x-%04x.dcm", r.Uint32(), r.Uint32()>>16)), []byte(file), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// element writes one of DICOM's in explicit little endian.
+func element(group, number uint16, representation, value string) string {
+	if len(value)%2 == 1 {
+		pad := " "
+		if representation == "UI" {
+			pad = "\x00"
+		}
+		value += pad
+	}
+	b := binary.LittleEndian.AppendUint16(nil, group)
+	b = append(binary.LittleEndian.AppendUint16(b, number), representation...)
+	if representation == "OW" {
+		b = binary.LittleEndian.AppendUint32(append(b, 0, 0), uint32(len(value)))
+	} else {
+		b = binary.LittleEndian.AppendUint16(b, uint16(len(value)))
+	}
+	return string(b) + value
+}
+
+// axial makes a patient as a CT scanner writes one: axes LPS, the labels of the pancreas only.
+func axial(t *testing.T, number uint64) (*volume.Volume, *volume.LabelMap) {
+	t.Helper()
+	v, l, err := phantom.New(number, phantom.Options{Shape: [3]int{40, 36, 30}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, label := range l.Labels {
+		if label != phantom.Pancreas {
+			l.Labels[n] = 0
+		}
+	}
+	v, err = v.Orient("LPS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err = l.Orient("LPS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, l
+}
+
+func TestNIHPancreasCT(t *testing.T) {
+	root := t.TempDir()
+	labels := filepath.Join(root, "TCIA_pancreas_labels-02-05-2017")
+	if err := os.Mkdir(labels, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	truth := map[string]*volume.LabelMap{}
+	for number := 1; number <= 4; number++ {
+		v, l := axial(t, uint64(number))
+		id := fmt.Sprintf("PANCREAS_%04d", number)
+		truth[id] = l
+		descending := number == 2
+		writeSeries(t, filepath.Join(root, "DOI", id, "1.2.3", "1.2.3.4"), fmt.Sprintf("1.2.3.%d", number), v, descending)
+		// Labels count slices by instance number, and their header says something else: read by it, they are upside down.
+		stored := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling(l.Spacing())}, Labels: l.Labels}
+		if descending {
+			stored = flipLabels(stored, "k")
+		}
+		if number == 4 {
+			stored = flipLabels(stored, "j") // a case that is wrong even so
+		}
+		if err := nifti.WriteLabels(filepath.Join(labels, fmt.Sprintf("label%04d.nii.gz", number)), stored); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := detect(t, root)
+	if d.Layout != LayoutNIH || len(d.Cases) != 4 {
+		t.Fatalf("layout %s, %d cases", d.Layout, len(d.Cases))
+	}
+	for _, c := range d.Cases {
+		_, got, notes, err := c.Read(DefaultReadOptions(), d.LabelNames)
+		if c.ID == "PANCREAS_0004" {
+			if err == nil || !strings.Contains(err.Error(), "along j") {
+				t.Errorf("%s: %v", c.ID, err)
+			}
+			if _, got, notes, err = c.Read(ReadOptions{Flips: FlipsFix}, d.LabelNames); len(notes) != 1 {
+				t.Errorf("%s: notes %q", c.ID, notes)
+			}
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.ID, err)
+			continue
+		}
+		if !got.Same(truth[c.ID].Grid, 1e-3) || !slices.Equal(got.Labels, truth[c.ID].Labels) {
+			t.Errorf("%s: labels do not lie where they were drawn", c.ID)
+		}
+	}
+	dir := t.TempDir()
+	s, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), PrepareOptions{}, nil)
+	if err == nil || s.Prepared != 3 || len(s.Failed) != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	// Nothing about the patient is written anywhere.
+	err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err != nil || info.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), "Secret") {
+			t.Errorf("%s names the patient", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	entries, notes, err := Inspect(t.Context(), []string{root})
+	if err != nil || len(entries) != 8 {
+		t.Fatalf("%d entries, %v, %v", len(entries), notes, err)
+	}
+	series := 0
+	for _, e := range entries {
+		if e.Series != "" {
+			series++
+			if e.Kind != "DICOM" || e.Axcodes != "LAS" || !slices.Equal(e.Shape, []int{40, 36, 30}) || len(e.Problems) > 0 {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+	if series != 4 {
+		t.Errorf("%d series", series)
+	}
+}
+
+func TestTreeOfSeries(t *testing.T) {
+	root := t.TempDir()
+	a, l := axial(t, 1)
+	b, _ := axial(t, 2)
+	writeSeries(t, filepath.Join(root, "one", "CT"), "1.2.1", a, false)
+	writeSeries(t, filepath.Join(root, "two"), "1.2.2", a, false)
+	writeSeries(t, filepath.Join(root, "two"), "1.2.3", b, false)
+	if err := errors.Join(nifti.WriteLabels(filepath.Join(root, "one_seg.nii.gz"), l), nifti.Write(filepath.Join(root, "three.nii"), b),
+		os.WriteFile(filepath.Join(root, "readme.txt"), []byte("text"), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	d := detect(t, root)
+	if got, want := list(d), []string{"one one/CT one_seg.nii.gz", "three three.nii", "two_s1 two", "two_s1_b two"}; !slices.Equal(got, want) {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	dir := t.TempDir()
+	if _, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := volume.OpenCache(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	want := map[string]*volume.Volume{"one": a, "two_s1": a, "two_s1_b": b, "three": b}
+	for _, info := range cache.Cases() {
+		p, err := cache.Preparation().Apply(want[info.ID])
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := cache.Open(info.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(c.Volume().Int16, p.Int16) || !c.Same(p.Grid, 1e-3) || info.HasLabels != (info.ID == "one") {
+			t.Errorf("%s is not the scan that was written", info.ID)
+		}
+	}
+	// A folder alone, as predict is given one.
+	v, notes, err := ReadImage(filepath.Join(root, "one"), DefaultReadOptions())
+	if err != nil || len(notes) > 0 {
+		t.Fatal(notes, err)
+	}
+	if v, err = v.Orient("LPS"); err != nil || !slices.Equal(v.Int16, a.Int16) {
+		t.Errorf("%v", err)
+	}
+	if _, notes, err = ReadImage(filepath.Join(root, "two"), DefaultReadOptions()); err != nil || len(notes) != 1 {
+		t.Errorf("a choice of two: %q, %v", notes, err)
+	}
+	for _, path := range []string{"readme.txt", "nothing"} {
+		if _, _, err := ReadImage(filepath.Join(root, path), DefaultReadOptions()); err == nil {
+			t.Errorf("%s is read as a scan", path)
+		}
+	}
+}
