@@ -33,8 +33,8 @@ type segment struct {
 	load  []load    // how the weights of each term are packed
 }
 
-// load says which weights a term multiplies: k of them, step apart in the input channel or tap.
-type load struct{ w, step int }
+// load says which weights a term multiplies: those of a tap for a block of input channels, or where there is one input channel, those of k taps a step apart.
+type load struct{ block, tap, step int }
 
 const bandElements = 96 << 10 // a band leaves room for weights in a second-level cache
 
@@ -69,7 +69,7 @@ func newDirect(c *CPU, g geometry) *direct {
 	d.biasAt = d.total
 	d.total += g.out.blocks * block
 	d.workAt = d.total
-	d.work = aligned(d.elements) + aligned(d.rowSize)
+	d.work = max(aligned(d.elements)+aligned(d.rowSize), g.taps*block)
 	d.total += d.work * c.opt.Threads
 	return d
 }
@@ -107,7 +107,7 @@ func (d *direct) plan(size, lo [3]int) {
 				}
 				s := segment{k: columns}
 				for i := 0; i < len(p.taps); i += columns {
-					s.add(offset(0, p.taps[i]), load{w: p.taps[i].w, step: p.taps[min(i+1, len(p.taps)-1)].w - p.taps[i].w})
+					s.add(offset(0, p.taps[i]), load{tap: p.taps[i].w, step: p.taps[min(i+1, len(p.taps)-1)].w - p.taps[i].w})
 				}
 				segments = append(segments, s)
 			}
@@ -119,7 +119,7 @@ func (d *direct) plan(size, lo [3]int) {
 				}
 				s := &segments[len(segments)-1]
 				for _, t := range p.taps {
-					s.add(offset(b, t), load{w: t.w + b*block*g.wIn, step: g.wIn})
+					s.add(offset(b, t), load{block: b, tap: t.w})
 				}
 			}
 			if len(p.taps) == 0 {
@@ -157,7 +157,7 @@ func (d *direct) Run(out, in []device.Buffer, scratch device.Buffer) {
 		d.bias = in[2].(Slice)
 		pad(d.scratch[d.biasAt:][:d.g.out.blocks*block], d.bias[:d.g.out.channels])
 	}
-	d.cpu.pool.run(len(d.g.phases)*d.g.groups(), (*directPack)(d))
+	d.cpu.pool.run(d.g.in.blocks*d.g.out.blocks, (*directPack)(d))
 	d.cpu.pool.run(d.g.in.n*d.depth*d.bands, d)
 	d.out, d.in, d.w, d.bias, d.scratch = nil, nil, nil, nil, nil
 }
@@ -165,30 +165,32 @@ func (d *direct) Run(out, in []device.Buffer, scratch device.Buffer) {
 // pad copies src to the start of dst and zeros the rest.
 func pad(dst, src []float32) { clear(dst[copy(dst, src):]) }
 
-// directPack packs the weights of one group of output channels and one phase: [segment][term][k][vector][16].
+// directPack packs the weights of one pair of channel blocks for all phases: [segment][term][k][vector][16].
 type directPack direct
 
-func (d *directPack) do(_, item int) {
-	ph, group := item/d.g.groups(), item%d.g.groups()
-	vectors := d.g.vectors(group)
-	to := d.scratch[d.packed[ph][group]:]
-	for _, s := range d.segments[ph] {
-		for _, l := range s.load {
-			packWeights(to[:s.k*vectors*block], d.w, l.w+group*2*block*d.g.wOut, l.step, d.g.wOut, s.k, min(vectors*block, d.g.out.channels-group*2*block), vectors*block)
-			to = to[s.k*vectors*block:]
+func (d *directPack) do(worker, item int) {
+	g := &d.g
+	ib, ob := item/g.out.blocks, item%g.out.blocks
+	group, vectors := ob/2, g.vectors(ob/2)
+	taps := d.scratch[d.workAt+worker*d.work:][:g.taps*block]
+	for i := range min(g.in.lanes, g.in.channels-ib*g.in.lanes) {
+		at := (ib*g.in.lanes+i)*g.wIn + ob*block*g.wOut
+		d.cpu.kernels.gatherTaps(taps, 0, block, d.w[at:], g.wOut, g.taps, min(block, g.out.channels-ob*block))
+		for ph := range g.phases {
+			to := d.scratch[d.packed[ph][group]+ob%2*block:]
+			for _, s := range d.segments[ph] {
+				for j, l := range s.load {
+					if g.in.lanes == 1 {
+						for x := range s.k {
+							copy(to[(j*s.k+x)*vectors*block:][:block], taps[(l.tap+x*l.step)*block:])
+						}
+					} else if l.block == ib {
+						copy(to[(j*s.k+i)*vectors*block:][:block], taps[l.tap*block:])
+					}
+				}
+				to = to[len(s.load)*s.k*vectors*block:]
+			}
 		}
-	}
-}
-
-// packWeights: dst[i*width+o] = w[at + i*wIn + o*wOut] for i < k, o < channels; zero up to width.
-func packWeights(dst, w []float32, at, wIn, wOut, k, channels, width int) {
-	for i := range k {
-		row := dst[i*width:][:width]
-		from := at + i*wIn
-		for o := range channels {
-			row[o] = w[from+o*wOut]
-		}
-		clear(row[channels:])
 	}
 }
 

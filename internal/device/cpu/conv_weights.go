@@ -126,12 +126,11 @@ func (d *directWeightsSum) do(_, item int) {
 	}
 	b, group := item/d.groups, item%d.groups
 	channels := min(d.x.lanes, d.x.channels-b*d.x.lanes)
-	for o := range min(2*block, d.y.channels-group*2*block) {
+	for v := range min(2, d.y.blocks-2*group) {
+		o := (2*group + v) * block
 		for i := range channels {
-			to := d.dw[((group*2*block+o)*d.x.channels+b*d.x.lanes+i)*d.taps:][:d.taps]
-			for t := range to {
-				to[t] = sum[(t*d.x.lanes+i)*2*block+o]
-			}
+			to := d.dw[(o*d.x.channels+b*d.x.lanes+i)*d.taps:]
+			d.cpu.kernels.scatterTaps(to, sum[i*2*block+v*block:], d.x.channels*d.taps, d.x.lanes*2*block, d.taps, min(block, d.y.channels-o))
 		}
 	}
 }

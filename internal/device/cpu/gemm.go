@@ -52,6 +52,15 @@ type outerFunc func(a, b, c *float32, k, as, bs, bv, cs, count int, add bool)
 //	}
 type outerTapsFunc func(a, b, c *float32, k, as int)
 
+// A transposeFunc computes
+//
+//	for i := range 16 {
+//		for j := range 16 {
+//			dst[i*dstStep+j] = src[j*srcStep+i]
+//		}
+//	}
+type transposeFunc func(dst, src *float32, dstStep, srcStep int)
+
 const (
 	maxRows      = 12 // rows of a product kernel: 12 x 2 accumulators leave registers for the weights
 	maxOuterRows = 8  // rows of an outer kernel: half a block of channels
@@ -63,6 +72,7 @@ type kernels struct {
 	product   [3][maxRows + 1]productFunc    // [vectors][rows]
 	outer     [3][maxOuterRows + 1]outerFunc // [vectors][rows]
 	outerTaps outerTapsFunc
+	transpose transposeFunc
 	winograd  map[toomcook.Tile]*transforms
 
 	rows, vectors, outerRows int // the largest that there are
@@ -103,5 +113,40 @@ func (ks *kernels) rowsOuter(rows, vectors int, a, b, c []float32, k, as, bs, bv
 	if chunks > larger {
 		m := larger * (small + 1)
 		ks.outer[vectors][small](&a[m], &b[0], &c[m*cs], k, as, bs, bv, cs, chunks-larger, add)
+	}
+}
+
+// gatherTaps makes vectors of 16 channels from plain weights: dst[at+t*dstStep+o] = src[o*srcStep+t] for t < taps, o < channels; zero for o past them. dstStep may be negative.
+func (ks *kernels) gatherTaps(dst []float32, at, dstStep int, src []float32, srcStep, taps, channels int) {
+	if channels == block && taps >= block {
+		for t := 0; t < taps; t += block {
+			t := min(t, taps-block) // the last 16 overlap those before
+			ks.transpose(&dst[at+t*dstStep], &src[t], dstStep, srcStep)
+		}
+		return
+	}
+	for t := range taps {
+		v := dst[at+t*dstStep:][:block]
+		for o := range channels {
+			v[o] = src[o*srcStep+t]
+		}
+		clear(v[channels:])
+	}
+}
+
+// scatterTaps is the inverse of gatherTaps: dst[o*dstStep+t] = src[t*srcStep+o].
+func (ks *kernels) scatterTaps(dst, src []float32, dstStep, srcStep, taps, channels int) {
+	if channels == block && taps >= block {
+		for t := 0; t < taps; t += block {
+			t := min(t, taps-block)
+			ks.transpose(&dst[t], &src[t*srcStep], dstStep, srcStep)
+		}
+		return
+	}
+	for o := range channels {
+		to := dst[o*dstStep:][:taps]
+		for t := range to {
+			to[t] = src[t*srcStep+o]
+		}
 	}
 }

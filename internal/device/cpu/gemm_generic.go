@@ -18,7 +18,7 @@ func vector(p *float32, i int) *[block]float32 {
 
 // genericKernels is the table for machines without a faster one, and what the assembly is tested against.
 func genericKernels() *kernels {
-	ks := &kernels{name: "generic", rows: maxRows, vectors: 2, outerRows: maxOuterRows, outerTaps: genericOuterTaps, winograd: map[toomcook.Tile]*transforms{}}
+	ks := &kernels{name: "generic", rows: maxRows, vectors: 2, outerRows: maxOuterRows, outerTaps: genericOuterTaps, transpose: genericTranspose, winograd: map[toomcook.Tile]*transforms{}}
 	for vectors := 1; vectors <= 2; vectors++ {
 		for rows := 1; rows <= maxRows; rows++ {
 			ks.product[vectors][rows] = genericProduct(rows, vectors)
@@ -72,6 +72,15 @@ func genericOuterTaps(a, b, c *float32, k, as int) {
 				multiplyAdd(&sum, *at(a, r*as+i+m), vector(b, i*block))
 			}
 			store(vector(c, (5*r+m)*block), &sum, true)
+		}
+	}
+}
+
+func genericTranspose(dst, src *float32, dstStep, srcStep int) {
+	for i := range block {
+		to := vector(dst, i*dstStep)
+		for j := range to {
+			to[j] = *at(src, j*srcStep+i)
 		}
 	}
 }

@@ -209,6 +209,11 @@ func outer8x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, b
 //go:noescape
 func outerTapsAVX512(a *float32, b *float32, c *float32, k int, as int)
 
+// transposeAVX512 is a transposeFunc.
+//
+//go:noescape
+func transposeAVX512(dst *float32, src *float32, dstStep int, srcStep int)
+
 // dataF4x5AVX512 is a transformFunc of the matrix
 //
 //	-1       0    21/4       0   -21/4       0       1       0
@@ -493,6 +498,11 @@ func outer6x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv 
 //
 //go:noescape
 func outerTapsAVX2(a *float32, b *float32, c *float32, k int, as int)
+
+// transposeAVX2 is a transposeFunc.
+//
+//go:noescape
+func transposeAVX2(dst *float32, src *float32, dstStep int, srcStep int)
 
 // dataF4x5AVX2 is a transformFunc of the matrix
 //

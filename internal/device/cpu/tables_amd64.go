@@ -47,6 +47,7 @@ func avx512Kernels() *kernels {
 	ks.outer[2][7] = outer7x2AVX512
 	ks.outer[2][8] = outer8x2AVX512
 	ks.outerTaps = outerTapsAVX512
+	ks.transpose = transposeAVX512
 	ks.winograd = map[toomcook.Tile]*transforms{
 		{Outputs: 4, Taps: 5}: {
 			data:       dataF4x5AVX512,
@@ -95,6 +96,7 @@ func avx2Kernels() *kernels {
 	ks.outer[1][5] = outer5x1AVX2
 	ks.outer[1][6] = outer6x1AVX2
 	ks.outerTaps = outerTapsAVX2
+	ks.transpose = transposeAVX2
 	ks.winograd = map[toomcook.Tile]*transforms{
 		{Outputs: 4, Taps: 5}: {
 			data:       dataF4x5AVX2,

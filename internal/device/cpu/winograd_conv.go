@@ -40,7 +40,7 @@ func newWinograd(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile)
 	k.t = newTiling(tile, s.N, out.size, blockTiles(in.blocks, out.blocks))
 	t := &k.t
 	k.in = newOperand(t, in, k.f.data, t.points, pad)
-	k.weights = newPointWeights(t, k.f, in.channels, out.channels, wIn, wOut, transposed)
+	k.weights = newPointWeights(t, c.kernels, in.channels, out.channels, wIn, wOut, transposed)
 	columns := t.tiles[2] * t.m
 	k.mPlane = oddLines(t.most * out.blocks * block)
 	k.yPlane = oddLines(columns * block)

@@ -36,7 +36,7 @@ func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogra
 	t := &k.t
 	k.in = newOperand(t, in, f.data, t.points, s.Pad)
 	k.out = newOperand(t, out, f.grad, t.m, [3]int{})
-	k.weights = newPointWeights(t, f, in.channels, out.channels, taps, taps*s.In, false)
+	k.weights = newPointWeights(t, c.kernels, in.channels, out.channels, taps, taps*s.In, false)
 	k.slabs = max(1, min(maxSlabs, slabElements/k.weights.size, t.blocks))
 	if k.slabs > c.opt.Threads {
 		k.slabs -= k.slabs % c.opt.Threads

@@ -3,6 +3,7 @@ package cpu
 // pointWeights is how weights lie in the points of a Winograd tile: [point][group of output channels][input channel][vector][16]. In the same form lie their gradients.
 type pointWeights struct {
 	tiling     *tiling
+	kernels    *kernels
 	f          *transforms
 	in, out    int // channels
 	wIn, wOut  int // from one channel to the next in the plain weights
@@ -12,8 +13,8 @@ type pointWeights struct {
 	size, work int // elements of all points; of a worker's scratch
 }
 
-func newPointWeights(t *tiling, f *transforms, in, out, wIn, wOut int, flip bool) *pointWeights {
-	w := &pointWeights{tiling: t, f: f, in: in, out: out, wIn: wIn, wOut: wOut, flip: flip, taps: t.tile.Taps}
+func newPointWeights(t *tiling, ks *kernels, in, out, wIn, wOut int, flip bool) *pointWeights {
+	w := &pointWeights{tiling: t, kernels: ks, f: ks.winograd[t.tile], in: in, out: out, wIn: wIn, wOut: wOut, flip: flip, taps: t.tile.Taps}
 	w.plane = oddLines(in * w.outBlocks() * block)
 	w.size = w.plane * t.points * t.points * t.points
 	// The three stages: taps; points in z; points in y of one point in z.
@@ -43,23 +44,12 @@ func (w *pointWeights) transform(dst, plain, work []float32, item int) {
 	r, points := w.taps, w.tiling.points
 	tap := in * block // from one tap to the next
 	taps, zs, ys := w.stages(work, tap)
-	if out < block {
-		clear(taps[:r*r*r*tap])
+	first, step := 0, tap
+	if w.flip {
+		first, step = (r*r*r-1)*tap, -tap
 	}
-	for o := range out {
-		for i := range in {
-			from := plain[(ib*block+i)*w.wIn+(ob*block+o)*w.wOut:][:r*r*r]
-			to, step := taps[i*block+o:], tap
-			if w.flip {
-				for t := range from {
-					to[t*step] = from[r*r*r-1-t]
-				}
-			} else {
-				for t, x := range from {
-					to[t*step] = x
-				}
-			}
-		}
+	for i := range in {
+		w.kernels.gatherTaps(taps, first+i*block, step, plain[(ib*block+i)*w.wIn+ob*block*w.wOut:], w.wOut, r*r*r, out)
 	}
 	to := dst[w.at(ib, ob):]
 	w.f.weights(&zs[0], &taps[0], r*r*tap, r*r*tap, block, block, r*r*in)
@@ -86,14 +76,8 @@ func (w *pointWeights) gradient(plain, src, work []float32, item int) {
 		w.f.weightGrad(&zs[z*r*r*tap], &ys[0], r*tap, r*tap, block, block, r*in)
 	}
 	w.f.weightGrad(&taps[0], &zs[0], r*r*tap, r*r*tap, block, block, r*r*in)
-	for o := range out {
-		for i := range in {
-			to := plain[(ib*block+i)*w.wIn+(ob*block+o)*w.wOut:][:r*r*r]
-			from := taps[i*block+o:]
-			for t := range to {
-				to[t] = from[t*tap]
-			}
-		}
+	for i := range in {
+		w.kernels.scatterTaps(plain[(ib*block+i)*w.wIn+ob*block*w.wOut:], taps[i*block:], w.wOut, tap, r*r*r, out)
 	}
 }
 
