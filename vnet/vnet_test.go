@@ -1,0 +1,158 @@
+package vnet
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/devicetest"
+	"github.com/voxsaw/voxsaw/internal/exec"
+	"github.com/voxsaw/voxsaw/internal/nn"
+)
+
+// The encoder alone has the names and the shapes that it has within the whole network, and the same first values.
+func TestEncoderIsTheSameInBoth(t *testing.T) {
+	for preset := range presets {
+		c := Config{Preset: preset, Channels: 2, Levels: 2}
+		dev := devicetest.NewReference()
+		alone, whole := nn.NewParams(dev, 7), nn.NewParams(dev, 7)
+		g := nn.NewGraph(nn.Train)
+		stages := c.Encoder(g, g.Input("x", 1, 1, 8, 8, 8))
+		if err := alone.Declare(g); err != nil {
+			t.Fatal(err)
+		}
+		channels, size := c.FeatureShape([3]int{8, 8, 8})
+		if got := stages[2].Shape(); got[1] != channels || [3]int(got[2:]) != size {
+			t.Errorf("%s: features of shape %v, want %d channels of %v", preset, got, channels, size)
+		}
+		g = nn.NewGraph(nn.Train)
+		c.Decoder(g, c.Encoder(g, g.Input("x", 2, 1, 16, 8, 8)))
+		if err := whole.Declare(g); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range alone.Names() {
+			if !strings.HasPrefix(name, "encoder.") {
+				t.Errorf("%s: the encoder has a parameter %q", preset, name)
+			}
+			a, err := alone.Read(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := whole.Read(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range a {
+				if a[i] != b[i] {
+					t.Fatalf("%s: %s starts at other values in the whole network", preset, name)
+				}
+			}
+		}
+		for _, name := range whole.Names() {
+			_, part, _ := strings.Cut(name, ".")
+			if alone.Shape(name) == nil && !strings.HasPrefix(name, "decoder.") && !strings.HasPrefix(name, "head.") {
+				t.Errorf("%s: parameter %q (%s) belongs to no part", preset, name, part)
+			}
+		}
+	}
+}
+
+// Numbers of parameters at the original width: 16 channels, 2 classes.
+func TestParameterCount(t *testing.T) {
+	for preset, want := range map[string]int{"paper": 65175314, "caffe": 61982682, "monai": 45597898} {
+		c := Config{Preset: preset}
+		g := nn.NewGraph(nn.Train)
+		c.Decoder(g, c.Encoder(g, g.Input("x", 1, 1, 32, 32, 32)))
+		p := nn.NewParams(devicetest.NewReference(), 1)
+		if err := p.Declare(g); err != nil {
+			t.Fatal(err)
+		}
+		if p.Count() != want {
+			t.Errorf("%s: %d parameters, want %d", preset, p.Count(), want)
+		}
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	for want, c := range map[string]Config{
+		"preset":           {Preset: "unet"},
+		"norm":             {Norm: "layer"},
+		"activation":       {Activation: "gelu"},
+		"levels":           {Levels: 5},
+		"channels":         {Channels: -1},
+		"groups":           {Norm: "group", Channels: 6, Groups: 4},
+		"dropout":          {Dropout: 1},
+		"classes":          {Classes: 1},
+		"multiples of 16":  {},
+		"as instance norm": {Norm: "instance", Levels: 4},
+	} {
+		size := [3]int{16, 16, 40}
+		if want == "as instance norm" {
+			want, size = "instance normalisation", [3]int{16, 16, 16}
+		}
+		g := nn.NewGraph(nn.Train)
+		logits := c.Decoder(g, c.Encoder(g, g.Input("x", 1, 1, size[0], size[1], size[2])))
+		_, err := nn.Compile(devicetest.NewReference(), g, nn.NewParams(devicetest.NewReference(), 1), nn.Options{Outputs: map[string]*nn.Node{"y": logits}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: error %v, want one about %q", c, err, want)
+		}
+	}
+}
+
+// A network that cannot fit says so before it takes memory.
+func TestMemoryLimit(t *testing.T) {
+	dev, err := cpu.New(cpu.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	g := nn.NewGraph(nn.Eval)
+	c := Config{Channels: 2}
+	logits := c.Decoder(g, c.Encoder(g, g.Input("x", 4, 1, 512, 512, 512)))
+	_, err = nn.Compile(dev, g, nn.NewParams(dev, 1), nn.Options{Outputs: map[string]*nn.Node{"y": logits}, MemoryLimit: 8 << 30})
+	var tooLarge *exec.MemoryError
+	if !errors.As(err, &tooLarge) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// BenchmarkStep is one training step and one forward pass of the whole network, as bench/peer_vnet.py runs them.
+func BenchmarkStep(b *testing.B) {
+	dev, err := cpu.New(cpu.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer dev.Close()
+	for _, bench := range []struct {
+		name string
+		mode nn.Mode
+		c    Config
+		size [5]int
+	}{
+		{"train paper 64", nn.Train, Config{}, [5]int{1, 1, 64, 64, 64}},
+		{"train paper instance 64", nn.Train, Config{Norm: "instance"}, [5]int{1, 1, 64, 64, 64}},
+		{"infer paper 64", nn.Eval, Config{}, [5]int{1, 1, 64, 64, 64}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			prog, err := build(dev, nn.NewParams(dev, 1), bench.mode, bench.c, bench.size)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if err := prog.Forward(); err != nil {
+					b.Fatal(err)
+				}
+				if bench.mode == nn.Train {
+					if err := prog.Backward(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			s := prog.Summary()
+			b.ReportMetric(s.FLOPs*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			b.ReportMetric(float64(s.Bytes)/(1<<20), "MiB")
+			b.ReportMetric(float64(s.Unshared)/(1<<20), "MiB-unshared")
+		})
+	}
+}
