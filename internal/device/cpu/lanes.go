@@ -1,33 +1,37 @@
 package cpu
 
+//go:generate go run ./asm/lanes -pkg cpu -out lanes_kernels_amd64.s -stubs lanes_kernels_amd64.go -table lanes_tables_amd64.go
+
 // The kernels that stream through memory: what a network does between its convolutions. Each works on one chunk of a plane, voxel by voxel, all 16 lanes at once;
 // element i belongs to lane i mod 16. Lengths are multiples of 16 for the assembly; the generic versions take any length, and finish what the assembly leaves over.
+
+// The blocks of numbers below are aliases, not types of their own, because the assembler's declarations can only spell them out.
 
 // actParams are the numbers of one plane, a lane each, in
 //
 //	z = (x - mean) scale + shift + r residual        act(z) = z where z > 0, else z slope (or exp(z) - 1)
-type actParams struct {
+type actParams = struct {
 	mean, scale, shift, residual, slope [block]float32
 }
 
 // actSums are what a gradient kernel adds up over a chunk.
-type actSums struct {
+type actSums = struct {
 	dz, dzx, dslope [block]float32 // sum of dz, of dz (x - mean), of dy z where z is not positive
 }
 
 // mixParams are the numbers of one plane in dx = a dz + b (x - mean) + c.
-type mixParams struct {
+type mixParams = struct {
 	a, b, c, mean [block]float32
 }
 
 // lossSums are what a loss kernel adds up over a chunk, a class a lane.
-type lossSums struct {
+type lossSums = struct {
 	hit, p, truth [block]float32 // p at the target, p, and 1 at the target: over the voxels that count
 	margin        [block]float32 // (greatest logit - target's logit), in the target's lane
 }
 
 // lossParams are the numbers of one image in dx = p (ce + g - sum p g) - ce [target], g = byP + byHit [target].
-type lossParams struct {
+type lossParams = struct {
 	live       [block]float32 // 1 for lanes that are a class, else 0
 	byP, byHit [block]float32
 	ce         [block]float32 // the same in all lanes

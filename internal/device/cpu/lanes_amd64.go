@@ -1,4 +1,6 @@
 package cpu
 
 // laneTables are the tables of this machine's instruction sets, by name.
-func laneTables() map[string]*laneKernels { return nil }
+func laneTables() map[string]*laneKernels {
+	return map[string]*laneKernels{"avx512": avx512Lanes, "avx2": avx2Lanes}
+}

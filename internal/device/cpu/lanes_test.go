@@ -1,0 +1,105 @@
+package cpu
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestLanesGenerated runs the generator again: what is checked in must be what it makes.
+func TestLanesGenerated(t *testing.T) {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("skipped: no go command to run the generator with")
+	}
+	dir := t.TempDir()
+	files := []string{"lanes_kernels_amd64.s", "lanes_kernels_amd64.go", "lanes_tables_amd64.go"}
+	cmd := exec.Command(goTool, "run", "./asm/lanes", "-pkg", "cpu", "-out", filepath.Join(dir, files[0]), "-stubs", filepath.Join(dir, files[1]), "-table", filepath.Join(dir, files[2]))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, name := range files {
+		want, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The first line repeats the command, which names the files.
+		_, want, _ = bytes.Cut(want, []byte("\n"))
+		_, got, _ = bytes.Cut(got, []byte("\n"))
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s differs from what its generator makes: run go generate", name)
+		}
+	}
+}
+
+// TestAVX2Registers: the assembler's register allocator does not know that AVX2 ends at register 15, and the machine that generates has more.
+func TestAVX2Registers(t *testing.T) {
+	high := regexp.MustCompile(`\b(Z\d+|K\d|[XY](1[6-9]|2\d|3[01]))\b`)
+	files, err := filepath.Glob("*_amd64.s")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no assembly found: %v", err)
+	}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, function := range strings.Split(string(source), "\nTEXT ·")[1:] {
+			name, body, _ := strings.Cut(function, "(SB)")
+			if strings.HasSuffix(name, "AVX2") && high.MatchString(body) {
+				t.Errorf("%s: %s uses %s, which AVX2 does not have", file, name, high.FindString(body))
+			}
+		}
+	}
+}
+
+// TestExp: the exponential of every table, within 2 units in the last place of the true one, and its ends.
+func TestExp(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 100000 {
+		x := -100 * r.Float32() * r.Float32()
+		want := math.Exp(float64(x))
+		if err := math.Abs(float64(exp(x)) - want); err > 2.5e-7*want && want > 1.2e-38 {
+			t.Fatalf("exp(%v) = %v, want %v", x, exp(x), want)
+		}
+	}
+	for x, want := range map[float32]float32{0: 1, -200: 0, float32(math.Inf(-1)): 0, 200: float32(math.Inf(1))} {
+		if exp(x) != want {
+			t.Errorf("exp(%v) = %v, want %v", x, exp(x), want)
+		}
+	}
+	if x := exp(float32(math.NaN())); x == x {
+		t.Errorf("exp(NaN) = %v", x)
+	}
+	everyDevice(t, func(t *testing.T, c *CPU) {
+		lanes := lanesOf(c.kernels.name)
+		p := actParams{}
+		for i := range p.scale {
+			p.scale[i] = 1
+		}
+		x, y := make([]float32, 1<<16), make([]float32, 1<<16)
+		for i := range x {
+			x[i] = -110 * r.Float32() * r.Float32()
+		}
+		x[0], x[1], x[2], x[3] = float32(math.NaN()), 1000, -1e30, float32(math.Inf(-1))
+		lanes.activate[1][0](y, x, nil, &p)
+		if y[0] == y[0] || y[1] != 1000 || y[2] != -1 || y[3] != -1 {
+			t.Errorf("ELU of NaN, 1000, -1e30, -Inf: %v", y[:4])
+		}
+		for i := 4; i < len(x); i++ {
+			if want := math.Expm1(float64(x[i])); math.Abs(float64(y[i])-want) > 2e-7 {
+				t.Fatalf("ELU(%v) = %v, want %v", x[i], y[i], want)
+			}
+		}
+	})
+}
