@@ -13,6 +13,9 @@ func (c *CPU) Conv(s device.ConvSpec) (device.Kernel, error) {
 	if tile, ok := c.winogradTile(s, s.OutSize()); ok {
 		return newWinograd(c, s, false, tile), nil
 	}
+	if smallImages(s) {
+		return newSmall(c, forwardGeometry(s)), nil
+	}
 	return newDirect(c, forwardGeometry(s)), nil
 }
 
@@ -23,6 +26,9 @@ func (c *CPU) ConvTransposed(s device.ConvSpec) (device.Kernel, error) {
 	}
 	if tile, ok := c.winogradTile(s, s.Size); ok {
 		return newWinograd(c, s, true, tile), nil
+	}
+	if smallImages(s) {
+		return newSmall(c, transposedGeometry(s)), nil
 	}
 	return newDirect(c, transposedGeometry(s)), nil
 }
@@ -38,6 +44,12 @@ func (c *CPU) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) {
 	if tile, ok := c.winogradTile(s, s.OutSize()); ok {
 		return newWinogradGradient(c, s, tile), nil
 	}
+	switch {
+	case s.In == 1 && s.Out > 1 && s.Kernel == [3]int{side, side, side} && s.Stride == [3]int{1, 1, 1}:
+		return newOneChannelWeights(c, s), nil
+	case smallImages(s):
+		return newSmallWeights(c, s), nil
+	}
 	return newDirectWeights(c, s), nil
 }
 
@@ -50,6 +62,12 @@ func (c *CPU) winogradTile(s device.ConvSpec, out [3]int) (toomcook.Tile, bool) 
 	tile := toomcook.Tile{Outputs: 4, Taps: r}
 	_, ok := c.kernels.winograd[tile]
 	return tile, ok && min(out[0], out[1], out[2]) >= 4
+}
+
+// smallImages says whether padding makes up so much of what the taps see that only those that are alive should be multiplied.
+func smallImages(s device.ConvSpec) bool {
+	o := s.OutSize()
+	return s.In > 1 && s.Out > 1 && max(o[0], o[1], o[2], s.Size[0], s.Size[1], s.Size[2]) <= 3
 }
 
 // geometry describes a convolution and its adjoint in one way: as sums over taps, for each phase of the output.

@@ -174,6 +174,7 @@ func cube(n, in, out, size, kernel, stride, pad int) device.ConvSpec {
 var convCases = []device.ConvSpec{
 	cube(1, 1, 16, 8, 5, 1, 2),
 	cube(2, 1, 8, 5, 5, 1, 2),
+	{N: 2, In: 1, Out: 20, Size: [3]int{7, 6, 9}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 0, 4}},
 	cube(1, 1, 1, 6, 3, 1, 1),
 	cube(2, 5, 1, 4, 3, 1, 1),
 	cube(2, 16, 16, 6, 5, 1, 2),

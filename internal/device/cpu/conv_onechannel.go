@@ -1,0 +1,95 @@
+package cpu
+
+import "github.com/voxsaw/voxsaw/internal/device"
+
+// oneChannelWeights is the weight gradient of a 5^3 convolution of stride 1 with one input channel: the first layer of a network, where voxels are many and weights few.
+//
+// An item is a slab of output planes; it keeps the five padded input planes that the present output plane needs, and sums 25 taps at a time in registers, along a row of voxels.
+type oneChannelWeights struct {
+	cpu   *CPU
+	s     device.ConvSpec
+	x, y  layout
+	width int // of a padded row
+	plane int // of a padded plane
+	slabs int
+	part  int // [output block][z tap][y tap][x tap][16]
+	work  int
+
+	dw, xs, dy, scratch Slice
+}
+
+const (
+	side             = 5 // of the kernel
+	oneChannelSlabs  = 32
+	oneChannelPlanes = 4 // at least, in a slab
+)
+
+func newOneChannelWeights(c *CPU, s device.ConvSpec) *oneChannelWeights {
+	k := &oneChannelWeights{cpu: c, s: s, x: layoutOf(s.XShape()), y: layoutOf(s.YShape())}
+	k.width = k.y.size[2] + side - 1
+	k.plane = (k.y.size[1] + side - 1) * k.width
+	k.slabs = max(1, min(oneChannelSlabs, k.y.n*k.y.size[0]/oneChannelPlanes))
+	k.part = k.y.blocks * side * side * side * block
+	k.work = aligned(side * k.plane)
+	return k
+}
+
+// Scratch implements [device.Kernel].
+func (k *oneChannelWeights) Scratch() int { return k.slabs*k.part + k.cpu.opt.Threads*k.work }
+
+// Run implements [device.Kernel].
+func (k *oneChannelWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
+	k.dw, k.xs, k.dy, k.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	k.cpu.pool.run(k.slabs, k)
+	sum := k.scratch[:k.part]
+	for slab := 1; slab < k.slabs; slab++ {
+		addTo(sum, k.scratch[slab*k.part:])
+	}
+	const taps = side * side * side
+	for ob := range k.y.blocks {
+		k.cpu.kernels.scatterTaps(k.dw[ob*block*taps:], sum[ob*taps*block:], taps, block, taps, min(block, k.y.channels-ob*block))
+	}
+	k.dw, k.xs, k.dy, k.scratch = nil, nil, nil, nil
+}
+
+// do sums one slab.
+func (k *oneChannelWeights) do(worker, slab int) {
+	sum := k.scratch[slab*k.part:][:k.part]
+	clear(sum)
+	ring := k.scratch[k.slabs*k.part+worker*k.work:][:k.work] // input plane z lies at (z + pad) mod 5
+	planes := k.y.n * k.y.size[0]
+	have := -1 // the last padded plane of the image that lies in the ring
+	for plane := slab * planes / k.slabs; plane < (slab+1)*planes/k.slabs; plane++ {
+		n, z := plane/k.y.size[0], plane%k.y.size[0]
+		if z == 0 {
+			have = -1
+		}
+		for p := max(have+1, z); p < z+side; p++ {
+			k.copyPlane(ring[p%side*k.plane:][:k.plane], n, p-k.s.Pad[0])
+		}
+		have = z + side - 1
+		for y := range k.y.size[1] {
+			for ob := range k.y.blocks {
+				dy := k.dy[k.y.plane(n, ob)+(z*k.y.size[1]+y)*k.y.size[2]*block:]
+				for kz := range side {
+					k.cpu.kernels.outerTaps(&ring[(z+kz)%side*k.plane+y*k.width], &dy[0], &sum[(ob*side+kz)*side*side*block], k.y.size[2], k.width)
+				}
+			}
+		}
+	}
+}
+
+// copyPlane copies an input plane with its padding, zeros where there is no such plane.
+func (k *oneChannelWeights) copyPlane(to []float32, n, z int) {
+	clear(to)
+	if z < 0 || z >= k.x.size[0] {
+		return
+	}
+	for y := range k.x.size[1] {
+		row := y + k.s.Pad[1]
+		if row >= k.y.size[1]+side-1 {
+			return
+		}
+		copy(to[row*k.width+k.s.Pad[2]:][:k.width-k.s.Pad[2]], k.xs[k.x.plane(n, 0)+(z*k.x.size[1]+y)*k.x.size[2]:][:k.x.size[2]])
+	}
+}
