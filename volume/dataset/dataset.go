@@ -36,7 +36,8 @@ type Dataset struct {
 	Layout     string
 	Cases      []Case // in the order of their numbers
 	LabelNames map[uint16]string
-	Notes      []string // what was passed over, what disagrees
+	Notes      []string // what disagrees, what is missing
+	PassedOver []string // what else lies there: DICOM files that are no images, localizers, damaged files
 }
 
 // A Case is a scan and, where there are any, its labels.
@@ -95,12 +96,28 @@ func Detect(root string, o Options) (*Dataset, error) {
 		if n > 0 && c.ID == d.Cases[n-1].ID {
 			return nil, fmt.Errorf("reading %s as a data set (layout %s): %s and %s would both be case %s", root, layout, d.Cases[n-1].Image, c.Image, c.ID)
 		}
-		c.Volume = max(c.Volume, o.Volume)
+		if layout != LayoutNNUNet { // there it chose the file
+			c.Volume = o.Volume
+		}
 		if o.Unlabelled {
 			c.Labels = ""
 		}
 	}
 	return d, nil
+}
+
+// String says in a line what was found.
+func (d *Dataset) String() string {
+	labelled, test := 0, 0
+	for _, c := range d.Cases {
+		if c.Labels != "" {
+			labelled++
+		}
+		if c.Group == GroupTest {
+			test++
+		}
+	}
+	return fmt.Sprintf("%s: layout %s, %d cases, %d with labels, %d held back for testing", d.Root, d.Layout, len(d.Cases), labelled, test)
 }
 
 // Case returns the case of that name.

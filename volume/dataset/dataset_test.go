@@ -235,7 +235,7 @@ func TestNoDataset(t *testing.T) {
 func TestSecondChannel(t *testing.T) {
 	root := tree(t, map[string]string{"imagesTr/a_0000.nii.gz": "x", "imagesTr/a_0001.nii.gz": "x"})
 	d, err := Detect(root, Options{Volume: 2})
-	if err != nil || !strings.HasSuffix(d.Cases[0].Image, "a_0001.nii.gz") {
+	if err != nil || !strings.HasSuffix(d.Cases[0].Image, "a_0001.nii.gz") || d.Cases[0].Volume != 0 {
 		t.Errorf("%v, %v", d, err)
 	}
 }

@@ -42,20 +42,20 @@ func (e *Entry) problem(format string, args ...any) {
 // its pairs of scans and labels are compared too, and the notes say what else is odd about it. Only ctx ending and paths that are not there are errors: what
 // is wrong with a file is among its entry's problems.
 func Inspect(ctx context.Context, paths []string) (entries []Entry, notes []string, err error) {
-	var look []func() []Entry // each makes its entries, all voxels read
+	var look []func() Entry // each reads all voxels of one
 	for _, path := range paths {
 		stat, err := os.Stat(path)
 		if err != nil {
 			return nil, nil, fmt.Errorf("inspecting: %w", err)
 		}
 		if !stat.IsDir() && isNIfTI(path) {
-			look = append(look, func() []Entry { return []Entry{inspectNIfTI(path)} })
+			look = append(look, func() Entry { return inspectNIfTI(path) })
 			continue
 		}
 		if stat.IsDir() {
 			err := walk(path, func(file string, entry fs.DirEntry) error {
 				if !entry.IsDir() && isNIfTI(file) {
-					look = append(look, func() []Entry { return []Entry{inspectNIfTI(file)} })
+					look = append(look, func() Entry { return inspectNIfTI(file) })
 				}
 				return nil
 			})
@@ -69,13 +69,13 @@ func Inspect(ctx context.Context, paths []string) (entries []Entry, notes []stri
 		}
 		look, notes = append(look, series...), append(notes, passed...)
 	}
-	found := make([][]Entry, len(look))
+	entries = make([]Entry, len(look))
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(min(4, runtime.GOMAXPROCS(0))) // each holds a scan in memory
 	for n, f := range look {
 		group.Go(func() error {
 			if inner.Err() == nil {
-				found[n] = f()
+				entries[n] = f()
 			}
 			return inner.Err()
 		})
@@ -83,59 +83,63 @@ func Inspect(ctx context.Context, paths []string) (entries []Entry, notes []stri
 	if err := group.Wait(); err != nil {
 		return nil, nil, err
 	}
-	entries = slices.Concat(found...)
+	for _, path := range paths {
+		more, err := comparePairs(ctx, path, entries)
+		if err != nil {
+			return nil, nil, err
+		}
+		notes = append(notes, more...)
+	}
 	for n := range entries {
 		if entries[n].Problems == nil {
 			entries[n].Problems = []string{} // [] in JSON, not null
 		}
 	}
-	for _, path := range paths {
-		for _, note := range comparePairs(path, entries) {
-			if !slices.Contains(notes, note) {
-				notes = append(notes, note)
-			}
-		}
-	}
 	return entries, notes, nil
 }
 
-// comparePairs adds what is wrong with the labels of a data set to their entries.
-func comparePairs(root string, entries []Entry) (notes []string) {
+// comparePairs adds what is wrong with the labels of a data set to their entries, and describes the data set.
+func comparePairs(ctx context.Context, root string, entries []Entry) (notes []string, err error) {
 	if stat, err := os.Stat(root); err != nil || !stat.IsDir() {
-		return nil
+		return nil, nil
 	}
 	d, err := Detect(root, Options{})
 	if err != nil {
-		if len(entries) == 0 {
-			return []string{err.Error()}
-		}
-		return nil // a folder of scans need not be a data set
+		// A folder of scans need not be a data set, but one that looks like it should.
+		return []string{err.Error()}, nil
 	}
 	find := func(path, series string) *Entry {
 		uid, _, _ := strings.Cut(series, "#")
 		for n := range entries {
-			if entries[n].Path == path && (uid == "" || entries[n].Series == uid) {
-				return &entries[n]
+			if e := &entries[n]; (e.Path == path || series == "" && e.Series != "" && strings.HasPrefix(e.Path, path+string(filepath.Separator))) && (uid == "" || e.Series == uid) {
+				return e
 			}
 		}
 		return nil
 	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(min(4, runtime.GOMAXPROCS(0)))
 	for _, c := range d.Cases {
-		labels := find(c.Labels, "")
-		if labels == nil {
+		labels, image := find(c.Labels, ""), find(c.Image, c.Series)
+		if labels == nil || c.Labels == "" {
 			continue
 		}
 		if len(labels.Labels) == 1 && labels.Labels[0] > 0 {
 			labels.problem("no foreground")
 		}
-		image := find(c.Image, c.Series)
-		if image == nil || len(image.Shape) < 3 || len(labels.Shape) < 3 {
-			continue
+		if image == nil || image.Min == nil || labels.Labels == nil {
+			continue // unreadable, as its own entry says
 		}
 		if c.ByIndex {
-			if !slices.Equal(image.Shape[:3], labels.Shape[:3]) {
-				labels.problem("%v voxels, its scan %s has %v", labels.Shape, c.Image, image.Shape)
-			}
+			group.Go(func() error {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if _, _, _, err := c.Read(DefaultReadOptions(), nil); err != nil {
+					labels.problem("%s", labels.about(err.Error()))
+				}
+				return nil
+			})
 			continue
 		}
 		switch exact, err := image.grid().Match(labels.grid()); {
@@ -145,7 +149,7 @@ func comparePairs(root string, entries []Entry) (notes []string) {
 			labels.problem("other voxels than its scan %s, in the same box: will be resampled", c.Image)
 		}
 	}
-	return d.Notes
+	return append([]string{d.String()}, d.Notes...), group.Wait()
 }
 
 func (e *Entry) setGrid(g volume.Grid) {
@@ -180,7 +184,7 @@ func inspectNIfTI(path string) Entry {
 	e := Entry{Path: path, Kind: "NIfTI"}
 	h, err := nifti.ReadHeader(path)
 	if err != nil {
-		e.problem("%s", about(path, err))
+		e.problem("%s", e.about(err.Error()))
 		return e
 	}
 	e.Kind, e.Dtype = fmt.Sprintf("NIfTI-%d", h.Version), h.Datatype
@@ -194,7 +198,7 @@ func inspectNIfTI(path string) Entry {
 	for k := range h.Volumes {
 		v, err := nifti.ReadWith(path, nifti.Options{Volume: k + 1})
 		if err != nil {
-			e.problem("%s", about(path, err))
+			e.problem("%s", e.about(err.Error()))
 			return e
 		}
 		lo, hi := e.Min, e.Max
@@ -214,9 +218,10 @@ func inspectNIfTI(path string) Entry {
 	return e
 }
 
-// about removes the path that an error starts with: the entry has it.
-func about(path string, err error) string {
-	return strings.TrimPrefix(err.Error(), path+": ")
+// about takes the entry's path out of a message: the entry has it.
+func (e *Entry) about(message string) string {
+	message = strings.TrimPrefix(message, e.Path+": ")
+	return strings.ReplaceAll(message, e.Path+string(filepath.Separator), "")
 }
 
 // countLabels counts the values of a file that holds labels: by its name, or because it has few whole values from 0 on.

@@ -25,7 +25,7 @@ func TestInspect(t *testing.T) {
 		t.Fatal(err)
 	}
 	entries, notes, err := Inspect(t.Context(), []string{root})
-	if err != nil || len(notes) > 0 {
+	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], "3 cases, 3 with labels") {
 		t.Fatal(notes, err)
 	}
 	problems := map[string]int{}

@@ -165,7 +165,7 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 			if image == "" {
 				return nil, fmt.Errorf("case %s has no channel %d", id, channel+1)
 			}
-			d.Cases = append(d.Cases, Case{ID: id, Group: group.name, Image: image, Labels: labels[id], Volume: 1})
+			d.Cases = append(d.Cases, Case{ID: id, Group: group.name, Image: image, Labels: labels[id]})
 			if group.name == "" && labels[id] == "" {
 				d.note("%s has no labels", image)
 			}

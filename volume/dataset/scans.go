@@ -136,11 +136,11 @@ func readScans(root string, o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	series, notes, err := listSeries(root)
+	series, passed, err := listSeries(root)
 	if err != nil {
 		return nil, err
 	}
-	d.Notes = append(d.Notes, notes...)
+	d.PassedOver = passed
 	bySeries := map[string]seriesCase{}
 	for _, s := range series {
 		path := s.folder

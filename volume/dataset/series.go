@@ -30,23 +30,19 @@ func seriesUID(s *dicom.Series) string {
 }
 
 // listSeries finds the series of a tree that are scans: tomographic images with more than one slice. Those that cannot be read are among them, so that
-// whoever prepares them is told why. Others are noted.
-func listSeries(root string) (found []seriesCase, notes []string, err error) {
+// whoever prepares them is told why. Others are described.
+func listSeries(root string) (found []seriesCase, others []string, err error) {
 	all, passed, err := scanDICOM(root)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, p := range passed {
-		if p.What != notDICOM {
-			notes = append(notes, fmt.Sprintf("%s passed over: %s", p.Path, describe(p)))
-		}
-	}
+	others = passedOver(passed)
 	inFolder := map[string][]*dicom.Series{}
 	var folders []string
 	for _, s := range all {
 		folder := commonFolder(s.Files)
 		if s.Localizer || len(s.Files) < 2 && s.Err != nil {
-			notes = append(notes, fmt.Sprintf("%s: passed over %s", folder, s))
+			others = append(others, fmt.Sprintf("%s: passed over %s", folder, s))
 			continue
 		}
 		if inFolder[folder] == nil {
@@ -74,7 +70,31 @@ func listSeries(root string) (found []seriesCase, notes []string, err error) {
 			found = append(found, c)
 		}
 	}
-	return found, notes, nil
+	return found, others, nil
+}
+
+// passedOver describes DICOM files that are no images, those of one kind in one folder together.
+func passedOver(passed []dicom.Passed) (lines []string) {
+	type kind struct{ folder, what string }
+	counts := map[kind]int{}
+	var kinds []kind
+	for _, p := range passed {
+		if p.What == notDICOM {
+			continue
+		}
+		k := kind{filepath.Dir(p.Path), describe(p)}
+		if counts[k]++; counts[k] == 1 {
+			kinds = append(kinds, k)
+		}
+	}
+	for _, k := range kinds {
+		files := "1 file"
+		if counts[k] > 1 {
+			files = fmt.Sprintf("%d files", counts[k])
+		}
+		lines = append(lines, fmt.Sprintf("%s: passed over %s: %s", k.folder, files, k.what))
+	}
+	return lines
 }
 
 const notDICOM = "not DICOM" // what package dicom calls files that are something else
@@ -89,7 +109,7 @@ func scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) {
 
 func describe(p dicom.Passed) string {
 	if p.Err != nil {
-		return about(p.Path, p.Err)
+		return (&Entry{Path: p.Path}).about(p.Err.Error())
 	}
 	return p.What
 }
@@ -148,8 +168,8 @@ func readSeries(path, wanted string, o ReadOptions) (v *volume.Volume, descendin
 	return v, s.Instances[0] > s.Instances[len(s.Instances)-1], notes, nil
 }
 
-// inspectSeries lists the series below a path, each to be read when its turn comes, and says what else was found there.
-func inspectSeries(path string) (look []func() []Entry, notes []string, err error) {
+// inspectSeries lists the series below a path, each to be read when its turn comes, and describes what else was found there.
+func inspectSeries(path string) (look []func() Entry, others []string, err error) {
 	all, passed, err := scanDICOM(path)
 	if err != nil {
 		return nil, nil, err
@@ -158,23 +178,23 @@ func inspectSeries(path string) (look []func() []Entry, notes []string, err erro
 	if err != nil {
 		return nil, nil, err
 	}
+	var rest []dicom.Passed
 	for _, p := range passed {
-		switch {
-		case p.Err != nil || !stat.IsDir():
-			e := Entry{Path: p.Path, Kind: "DICOM"}
-			if p.What == notDICOM {
-				e.Kind = "unknown"
-			}
-			e.problem("%s", describe(p))
-			look = append(look, func() []Entry { return []Entry{e} })
-		case p.What != notDICOM:
-			notes = append(notes, fmt.Sprintf("%s passed over: %s", p.Path, describe(p)))
+		if p.Err == nil && stat.IsDir() {
+			rest = append(rest, p)
+			continue
 		}
+		e := Entry{Path: p.Path, Kind: "DICOM"}
+		if p.What == notDICOM {
+			e.Kind = "unknown"
+		}
+		e.problem("%s", describe(p))
+		look = append(look, func() Entry { return e })
 	}
 	for _, s := range all {
-		look = append(look, func() []Entry { return []Entry{inspectOne(path, stat.IsDir(), s)} })
+		look = append(look, func() Entry { return inspectOne(path, stat.IsDir(), s) })
 	}
-	return look, notes, nil
+	return look, passedOver(rest), nil
 }
 
 func inspectOne(path string, folder bool, s *dicom.Series) Entry {
@@ -182,7 +202,9 @@ func inspectOne(path string, folder bool, s *dicom.Series) Entry {
 	if folder {
 		e.Path = commonFolder(s.Files)
 	}
-	e.Problems = slices.Clone(s.Problems)
+	for _, p := range s.Problems {
+		e.Problems = append(e.Problems, e.about(p))
+	}
 	if s.Localizer {
 		e.problem("a localizer, no scan")
 	}
@@ -191,7 +213,7 @@ func inspectOne(path string, folder bool, s *dicom.Series) Entry {
 	}
 	v, err := dicom.Read(s)
 	if err != nil {
-		if text := about(path, err); !slices.Contains(e.Problems, text) {
+		if text := e.about(err.Error()); !slices.Contains(e.Problems, text) {
 			e.problem("%s", text)
 		}
 		return e
