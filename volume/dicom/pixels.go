@@ -105,7 +105,7 @@ func (im *image) readFrame(frame int, out []uint32) (bits int, err error) {
 		im.native(raw, out)
 		return im.stored, nil
 	}
-	precision, _, err := im.syntax.codec(raw, im.columns, im.rows, out)
+	precision, err := im.syntax.codec(raw, im.columns, im.rows, out)
 	if err != nil {
 		var unsupported *volume.UnsupportedError
 		if errors.As(err, &unsupported) {

@@ -1,6 +1,11 @@
 package dicom
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/jpeg"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/jpegls"
+)
 
 // syntax is a transfer syntax: how elements and pixels are encoded.
 type syntax struct {
@@ -13,8 +18,8 @@ type syntax struct {
 }
 
 // A codec decodes the compressed samples of one frame, one a pixel, into out: rows*columns values, in the low bits. Precision is the number of bits that the
-// code stream says its samples have; signed says that they are sign-extended two's complement numbers.
-type codec func(data []byte, columns, rows int, out []uint32) (precision int, signed bool, err error)
+// code stream says its samples have. Negative numbers are in two's complement.
+type codec func(data []byte, columns, rows int, out []uint32) (precision int, err error)
 
 const explicitLittle = "1.2.840.10008.1.2.1"
 
@@ -25,16 +30,18 @@ var syntaxes = map[string]syntax{
 	"1.2.840.10008.1.2.1.98": {name: "encapsulated uncompressed explicit VR little endian", order: binary.LittleEndian},
 	"1.2.840.10008.1.2.1.99": {name: "deflated explicit VR little endian", order: binary.LittleEndian, deflated: true},
 	"1.2.840.10008.1.2.2":    {name: "explicit VR big endian", order: binary.BigEndian},
+	"1.2.840.10008.1.2.5":    {name: "RLE lossless", order: binary.LittleEndian, codec: decodeRLE},
+
+	"1.2.840.10008.1.2.4.50": {name: "JPEG baseline", order: binary.LittleEndian, codec: jpeg.Decode},
+	"1.2.840.10008.1.2.4.51": {name: "JPEG extended", order: binary.LittleEndian, codec: jpeg.Decode},
+	"1.2.840.10008.1.2.4.57": {name: "JPEG lossless (process 14)", order: binary.LittleEndian, codec: jpeg.Decode},
+	"1.2.840.10008.1.2.4.70": {name: "JPEG lossless (process 14, selection value 1)", order: binary.LittleEndian, codec: jpeg.Decode},
+	"1.2.840.10008.1.2.4.80": {name: "JPEG-LS lossless", order: binary.LittleEndian, codec: jpegls.Decode},
+	"1.2.840.10008.1.2.4.81": {name: "JPEG-LS near-lossless", order: binary.LittleEndian, codec: jpegls.Decode},
 }
 
 // unread syntaxes have a name, so that they can be refused by it.
 var unread = map[string]string{
-	"1.2.840.10008.1.2.4.50":  "JPEG baseline",
-	"1.2.840.10008.1.2.4.51":  "JPEG extended",
-	"1.2.840.10008.1.2.4.57":  "JPEG lossless (process 14)",
-	"1.2.840.10008.1.2.4.70":  "JPEG lossless (process 14, selection value 1)",
-	"1.2.840.10008.1.2.4.80":  "JPEG-LS lossless",
-	"1.2.840.10008.1.2.4.81":  "JPEG-LS near-lossless",
 	"1.2.840.10008.1.2.4.90":  "JPEG 2000 lossless",
 	"1.2.840.10008.1.2.4.91":  "JPEG 2000",
 	"1.2.840.10008.1.2.4.92":  "JPEG 2000 multi-component lossless",
@@ -50,7 +57,6 @@ var unread = map[string]string{
 	"1.2.840.10008.1.2.4.201": "HTJ2K lossless",
 	"1.2.840.10008.1.2.4.202": "HTJ2K lossless RPCL",
 	"1.2.840.10008.1.2.4.203": "HTJ2K",
-	"1.2.840.10008.1.2.5":     "RLE lossless",
 }
 
 // lookup returns the transfer syntax of a UID. Those that are not known are taken for explicit little endian, as all but four of them are; their pixels
