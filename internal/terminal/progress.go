@@ -144,7 +144,7 @@ func (p *progress) describe() string {
 		text += "  in " + Duration(elapsed)
 	case fresh > 0:
 		left := time.Duration(float64(elapsed) / float64(fresh) * float64(p.total-p.done))
-		text += "  " + Duration(left) + " left"
+		text += "  " + Duration(max(left.Round(time.Second), time.Second)) + " left"
 	}
 	return text
 }

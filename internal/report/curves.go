@@ -1,0 +1,206 @@
+package report
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Training is a training's folder and how to call it.
+type Training struct{ Name, Folder string }
+
+// The files that a training leaves behind. Both are tables whose first column is the step.
+const (
+	stepsFile       = "metrics.csv"
+	validationsFile = "validation.csv"
+)
+
+// titles says what the columns of the two files are. A column that is not here goes by its own name; one with an empty title has no chart.
+var titles = map[string]string{
+	"step": "", "seconds": "", "wait_seconds": "", "grad_norm": "", "score": "",
+	"loss": "Training loss", "lr": "Learning rate",
+	"correct": "Puzzles solved entirely, held-out", "D<=2": "Puzzles with at most two patches misplaced, held-out", "patches": "Patches put in their place, held-out",
+	"dsc": "DSC, validation cases", "rounds": "Rounds until nothing moved",
+}
+
+// Curves draws how trainings went, one line a training: loss, learning rate and every measure on held-out cases. Measures that exist for every
+// round of a puzzle (columns such as correct@1, correct@2) are drawn over the rounds, at the last validation. A training that has not validated
+// yet has no such curves; one without a log is an error.
+func Curves(trainings ...Training) (Charts, error) {
+	var steps, validations []log
+	for _, t := range trainings {
+		l, err := readLog(filepath.Join(t.Folder, stepsFile), t.Name)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, l)
+		switch l, err := readLog(filepath.Join(t.Folder, validationsFile), t.Name); {
+		case err == nil:
+			validations = append(validations, l)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+	}
+	charts := Charts{smoothed(steps)}
+	charts = append(charts, overSteps(validations)...)
+	charts = append(charts, overRounds(validations)...)
+	if lr := rates(steps); lr != nil {
+		charts = append(charts, *lr)
+	}
+	return charts, nil
+}
+
+// log is a table of numbers with names, by columns.
+type log struct {
+	name    string
+	columns []string
+	values  map[string][]float64
+}
+
+func readLog(path, name string) (log, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return log{}, fmt.Errorf("reading the curves of %s: %w", name, err)
+	}
+	defer f.Close()
+	l := log{name: name, values: map[string][]float64{}}
+	r := csv.NewReader(f)
+	r.FieldsPerRecord = -1 // a line that was cut short is the end of what is known
+	for line := 1; ; line++ {
+		record, err := r.Read()
+		if err == io.EOF || line > 1 && len(record) != len(l.columns) {
+			return l, nil
+		}
+		if err != nil {
+			return log{}, fmt.Errorf("reading the curves of %s: %s: %w", name, path, err)
+		}
+		if line == 1 {
+			l.columns = slices.Clone(record)
+			continue
+		}
+		for n, text := range record {
+			v, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return log{}, fmt.Errorf("reading the curves of %s: %s, line %d: %s %q is not a number", name, path, line, l.columns[n], text)
+			}
+			l.values[l.columns[n]] = append(l.values[l.columns[n]], v)
+		}
+	}
+}
+
+func title(column string) string {
+	if t, ok := titles[column]; ok {
+		return t
+	}
+	if label, ok := strings.CutPrefix(column, "dsc_"); ok {
+		return "DSC of " + label + ", validation cases"
+	}
+	return column
+}
+
+// smoothed is the chart of the loss: every step, faint, and a running mean over a fortieth of the steps.
+func smoothed(logs []log) Chart {
+	c := Chart{Title: titles["loss"], X: "step"}
+	for _, l := range logs {
+		x, y := l.values["step"], l.values["loss"]
+		c.Series = append(c.Series, Series{Name: l.name, X: x, Y: y, Faint: true}, Series{Name: l.name, X: x, Y: runningMean(y, float64(len(y))/40)})
+	}
+	return c
+}
+
+// runningMean is the exponential moving average over some n values, corrected for its start at zero.
+func runningMean(y []float64, n float64) []float64 {
+	decay := 1 - 1/math.Max(n, 1)
+	var mean, weight float64
+	smooth := make([]float64, len(y))
+	for k, v := range y {
+		if finite(v) {
+			mean, weight = decay*mean+(1-decay)*v, decay*weight+(1-decay)
+		}
+		smooth[k] = mean / weight
+	}
+	return smooth
+}
+
+// overSteps is a chart for every measure on held-out cases that is a single number.
+func overSteps(logs []log) Charts {
+	var charts Charts
+	for _, column := range columnsOf(logs) {
+		if strings.Contains(column, "@") || title(column) == "" {
+			continue
+		}
+		c := Chart{Title: title(column), X: "step", Points: true}
+		if column == "loss" {
+			c.Title = "Loss, held-out"
+		}
+		for _, l := range logs {
+			if y := l.values[column]; y != nil {
+				c.Series = append(c.Series, Series{Name: l.name, X: l.values["step"], Y: y})
+			}
+		}
+		charts = append(charts, c)
+	}
+	return charts
+}
+
+// overRounds is a chart for every measure that is taken after each round, at the last validation.
+func overRounds(logs []log) Charts {
+	var charts Charts
+	for _, column := range columnsOf(logs) {
+		base, isFirst := strings.CutSuffix(column, "@1")
+		if !isFirst || title(base) == "" {
+			continue
+		}
+		c := Chart{Title: title(base) + ", by round", X: "round", Points: true}
+		for _, l := range logs {
+			var x, y []float64
+			for round := 1; l.values[fmt.Sprintf("%s@%d", base, round)] != nil; round++ {
+				values := l.values[fmt.Sprintf("%s@%d", base, round)]
+				x, y = append(x, float64(round)), append(y, values[len(values)-1])
+			}
+			if len(x) > 1 {
+				c.Series = append(c.Series, Series{Name: l.name, X: x, Y: y})
+			}
+		}
+		if len(c.Series) > 0 {
+			charts = append(charts, c)
+		}
+	}
+	return charts
+}
+
+// rates is the chart of the learning rate, one line where all trainings have the same.
+func rates(logs []log) *Chart {
+	c := Chart{Title: titles["lr"], X: "step"}
+	for n, l := range logs {
+		if n > 0 && slices.Equal(l.values["lr"], logs[0].values["lr"]) || l.values["lr"] == nil {
+			continue
+		}
+		c.Series = append(c.Series, Series{Name: l.name, X: l.values["step"], Y: l.values["lr"]})
+	}
+	if len(c.Series) == 0 {
+		return nil
+	}
+	return &c
+}
+
+// columnsOf lists the columns of all logs, each once, in the order of their first appearance.
+func columnsOf(logs []log) []string {
+	var all []string
+	for _, l := range logs {
+		for _, c := range l.columns {
+			if !slices.Contains(all, c) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,154 @@
+// Package report draws results: one HTML file that needs nothing beside it, Markdown with its pictures in a folder, CSV files of the tables.
+//
+// Start at [Report], a list of sections made of blocks: [Text], [Facts], [Table], [Folds], [Charts], [Pictures], [Code]. [Curves] makes charts of
+// what a training wrote, [Overlay] a picture of a segmentation. The numbers come from package eval; nothing is computed here but
+// where to put the ink. The HTML has no scripts and loads nothing, so it can be mailed, archived and printed.
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/eval"
+)
+
+// Report is a page.
+type Report struct {
+	Title    string
+	Subtitle string // a sentence: what, on what, when
+	Sections []Section
+}
+
+// Section is a heading and what stands under it.
+type Section struct {
+	Title  string
+	Blocks []Block
+}
+
+// Block is a piece of a section. The types of this package are all there are.
+type Block interface {
+	html(*strings.Builder) error
+	markdown(*markdown) error
+}
+
+// Text is running text. An empty line starts a paragraph. It is shown as it is: no markup.
+type Text string
+
+// Facts are names and values: a version, a device, a fingerprint.
+type Facts []Fact
+
+// Fact is one line of [Facts].
+type Fact struct{ Name, Value string }
+
+// Table is a table of results. A folded one is closed until the reader opens it, as long ones should be.
+type Table struct {
+	eval.Table
+	Folded bool
+}
+
+// Folds is the table of an experiment with a chart beside it.
+type Folds struct{ eval.FoldTable }
+
+// Charts are line charts, side by side where there is room.
+type Charts []Chart
+
+// Pictures are shown one below the other at their own size, smaller where the page is narrower.
+type Pictures []Picture
+
+// Picture is an image with what it shows.
+type Picture struct {
+	Image   image.Image
+	Caption string
+}
+
+// Code is text to be shown letter by letter, such as a configuration; closed until the reader opens it.
+type Code struct{ Title, Text string }
+
+// Write writes name.html, name.md with its pictures in name_files, and a CSV file there for every table.
+// Each file is complete or absent.
+func (r Report) Write(folder, name string) error {
+	if err := os.MkdirAll(filepath.Join(folder, name+"_files"), 0o755); err != nil {
+		return fmt.Errorf("writing report: %w", err)
+	}
+	for path, render := range map[string]func(io.Writer) error{
+		name + ".html": r.HTML,
+		name + ".md":   func(w io.Writer) error { return r.Markdown(w, folder, name+"_files") },
+	} {
+		var b bytes.Buffer
+		if err := render(&b); err != nil {
+			return fmt.Errorf("writing report %s: %w", path, err)
+		}
+		if err := writeFile(filepath.Join(folder, path), b.Bytes()); err != nil {
+			return fmt.Errorf("writing report: %w", err)
+		}
+	}
+	for path, t := range r.tables() {
+		var b bytes.Buffer
+		if err := t.CSV(&b); err != nil {
+			return fmt.Errorf("writing report %s: %w", path, err)
+		}
+		if err := writeFile(filepath.Join(folder, name+"_files", path), b.Bytes()); err != nil {
+			return fmt.Errorf("writing report: %w", err)
+		}
+	}
+	return nil
+}
+
+// tables finds the tables of the report, by the names of their files: titles made fit for that, numbered where they repeat.
+func (r Report) tables() map[string]eval.Table {
+	all := map[string]eval.Table{}
+	add := func(t eval.Table) {
+		base := slug(t.Title)
+		path := base + ".csv"
+		for n := 2; all[path].Columns != nil; n++ {
+			path = fmt.Sprintf("%s-%d.csv", base, n)
+		}
+		all[path] = t
+	}
+	for _, s := range r.Sections {
+		for _, b := range s.Blocks {
+			switch b := b.(type) {
+			case Table:
+				add(b.Table)
+			case Folds:
+				add(b.Table())
+			}
+		}
+	}
+	return all
+}
+
+// slug makes a title fit for a file name or an anchor.
+func slug(title string) string {
+	s := strings.Join(strings.FieldsFunc(strings.ToLower(title), func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
+	}), "-")
+	if s == "" {
+		return "untitled"
+	}
+	return s
+}
+
+// writeFile writes to a temporary name in the same folder, then renames, so that nobody reads half a file.
+func writeFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".report-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails after the rename, as it should
+	if _, err = f.Write(data); err == nil {
+		err = f.Chmod(0o644)
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
