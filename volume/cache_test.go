@@ -2,6 +2,7 @@ package volume
 
 import (
 	"errors"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -359,5 +360,29 @@ func TestCacheNoticesTrouble(t *testing.T) {
 		if _, err := w.Add(Scan{ID: id, Image: v}); err == nil {
 			t.Errorf("a case called %q", id)
 		}
+	}
+}
+
+func TestWriteFileLeavesNothingHalf(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	if err := writeFile(path, func(w io.Writer) error { _, err := w.Write([]byte("whole")); return err }); err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("no space left on device")
+	err := writeFile(path, func(w io.Writer) error {
+		if _, err := w.Write(make([]byte, 3<<20)); err != nil {
+			return err
+		}
+		return full
+	})
+	if !errors.Is(err, full) {
+		t.Errorf("error %v", err)
+	}
+	if data, err := os.ReadFile(path); err != nil || string(data) != "whole" {
+		t.Errorf("the old file holds %q (%v)", data, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 {
+		t.Errorf("left over: %v", left)
 	}
 }

@@ -252,18 +252,24 @@ func countLabels(labels []uint16) map[uint16]int {
 	return counts
 }
 
-// writeFile writes a file through write under a temporary name and renames it into place.
+// writeFile writes a file through write under a temporary name and renames it into place. Where that fails, nothing is left of it.
 func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	// Not os.CreateTemp: its files are for their owner's eyes only. A leftover of a process of the same number is stale.
+	temporary := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
+	f, err := os.Create(temporary)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails after the rename, as it should
+	defer os.Remove(temporary) // fails after the rename, as it should
 	buffered := bufio.NewWriterSize(f, 1<<20)
-	if err := errors.Join(write(buffered), buffered.Flush(), f.Close()); err != nil {
+	err = write(buffered)
+	if err == nil {
+		err = buffered.Flush()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	return os.Rename(temporary, path)
 }
 
 // writeJSON leaves a file that says the same untouched.

@@ -15,8 +15,8 @@ import (
 
 // A Grid is a lattice of voxels in the patient: Shape voxels along the axes i, j, k, and the affine that takes voxel indices to millimetres.
 type Grid struct {
-	Shape  [3]int
-	Affine Affine
+	Shape  [3]int `json:"shape"`
+	Affine Affine `json:"affine"`
 }
 
 // Volume is a scan. Exactly one of Int16 and Float32 holds the voxels; i runs fastest: voxel (i, j, k) is element i + Shape[0]*(j + Shape[1]*k).

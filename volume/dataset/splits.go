@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/seed"
@@ -179,16 +178,12 @@ func WriteSplits(path string, splits []Split) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
+	temporary := path + ".tmp"
+	defer os.Remove(temporary) // fails after the rename, as it should
+	if err := os.WriteFile(temporary, append(data, '\n'), 0o666); err != nil {
 		return fmt.Errorf("writing folds: %w", err)
 	}
-	defer os.Remove(f.Name()) // fails after the rename, as it should
-	_, err = f.Write(append(data, '\n'))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("writing folds: %w", err)
-	}
-	return os.Rename(f.Name(), path)
+	return os.Rename(temporary, path)
 }
 
 func sorted(ids []string) []string { return slices.SortedFunc(slices.Values(ids), compareNatural) }
