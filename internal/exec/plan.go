@@ -75,7 +75,7 @@ type Plan struct {
 // Bytes is the memory that the program takes.
 func (p *Plan) Bytes() int64 { return 4 * int64(p.arena) }
 
-// Unshared is the memory that it would take if every value had its own.
+// Unshared is the memory that it would take if every value had its own, and all steps shared one scratch.
 func (p *Plan) Unshared() int64 { return 4 * int64(p.unshared) }
 
 // Steps is the number of steps, and of those of the forward part.
@@ -119,14 +119,15 @@ func (b *Builder) Plan() (*Plan, error) {
 		}
 		m.size, m.first, m.last = max(m.size, aligned(b.values[v].size)), min(m.first, first[v]), max(m.last, last[v])
 	}
-	scratch := make([]*block, len(b.steps))
+	scratch, largest := make([]*block, len(b.steps)), 0
 	for i, s := range b.steps {
 		if n := s.Kernel.Scratch(); n > 0 {
 			scratch[i] = &block{size: aligned(n), first: i, last: i}
 			list = append(list, scratch[i])
-			p.unshared += aligned(n)
+			largest = max(largest, aligned(n))
 		}
 	}
+	p.unshared += largest
 	p.arena = place(list)
 	for v := range b.values {
 		if m, ok := blocks[merged[b.home(Value(v))]]; ok {

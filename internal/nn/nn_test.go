@@ -142,6 +142,39 @@ func TestRunsRepeat(t *testing.T) {
 	}
 }
 
+// Compiling again gives the same program, with every sum in the same order: a resumed run equals one that was not interrupted.
+func TestCompilationRepeats(t *testing.T) {
+	dev := newCPU(t)
+	var steps []string
+	var grads [][]float32
+	for i := range 5 {
+		p, params := compileSmall(t, dev, Train)
+		run(t, p)
+		var names []string
+		for _, s := range p.Times() {
+			names = append(names, s.Name)
+		}
+		var values [][]float32
+		for _, name := range params.Names() {
+			if params.Trained(name) {
+				values = append(values, mustGrad(t, params, name))
+			}
+		}
+		if i == 0 {
+			steps, grads = names, values
+			continue
+		}
+		if !slices.Equal(names, steps) {
+			t.Fatalf("compilation %d has other steps: %v, %v", i, names, steps)
+		}
+		for k := range values {
+			if !slices.Equal(values[k], grads[k]) {
+				t.Fatalf("compilation %d leaves another gradient of parameter %d", i, k)
+			}
+		}
+	}
+}
+
 // In evaluation nothing is dropped, running statistics are used and not changed, and layers with a state work for one image.
 func TestEvaluation(t *testing.T) {
 	dev := newCPU(t)

@@ -1,7 +1,6 @@
 package nn
 
 import (
-	"errors"
 	"fmt"
 	"hash"
 	"hash/fnv"
@@ -206,10 +205,6 @@ func rootCause(err error) error {
 	for {
 		c, ok := err.(interface{ Cause() error })
 		if !ok {
-			if u := errors.Unwrap(err); u != nil && strings.HasPrefix(fmt.Sprintf("%T", err), "*errors.with") {
-				err = u
-				continue
-			}
 			return err
 		}
 		err = c.Cause()

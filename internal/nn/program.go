@@ -40,9 +40,16 @@ type Summary struct {
 	Steps        int   // kernels a run
 	ForwardSteps int   // of these before Backward
 	Bytes        int64 // memory of the program: inputs, activations, scratch; the parameters are not in it
-	Unshared     int64 // what it would be if every tensor had memory of its own
+	Unshared     int64 // what it would be if every tensor had memory of its own, beside one scratch for all steps
 	ParamBytes   int64 // memory of the parameters, their gradients and states, shared with other programs
-	FLOPs        float64
+	FLOPs        float64 // arithmetic of direct convolutions and matrix products, a multiplication and an addition counted as two
+}
+
+// String is one line for a log.
+func (s Summary) String() string {
+	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
+	return fmt.Sprintf("%d steps, %.1f GFLOP, %.1f MiB of memory (%.1f without sharing), %.1f MiB of parameters with their gradients",
+		s.Steps, s.FLOPs/1e9, mib(s.Bytes), mib(s.Unshared), mib(s.ParamBytes))
 }
 
 // Set uploads an input, row-major.
