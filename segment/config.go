@@ -40,8 +40,10 @@ type Config struct {
 
 // DefaultConfig is a sensible start: 64^3 crops, cross-entropy and Dice, mild augmentation.
 func DefaultConfig() Config {
+	o := train.DefaultOptions()
+	o.LR = 0.05 // gradients of a normalised VNet under these losses are small: their norm is well below 1
 	return Config{
-		Network: vnet.Default(), Train: train.DefaultOptions(), Crop: [3]int{64, 64, 64}, Batch: 1, Loss: "dice+ce", Foreground: 0.67,
+		Network: vnet.Default(), Train: o, Crop: [3]int{64, 64, 64}, Batch: 1, Loss: "dice+ce", Foreground: 0.67,
 		EncoderLR: 1, ValidateOverlap: 0.25, Augment: DefaultAugmentation(),
 	}
 }

@@ -28,16 +28,17 @@ type Progress struct {
 	WaitShare      float64       // of the time since then, spent waiting for data
 }
 
-// Lines returns an observer that writes plain lines: one for every so many steps, with the mean loss since the last one, and one for each validation.
+// Lines returns an observer that writes plain lines: one for every so many steps, with the mean loss and metrics since the last one, and one for each
+// validation.
 func Lines(w io.Writer, every int) Observer { return &lines{w: w, every: max(every, 1)} }
 
 type lines struct {
-	w     io.Writer
-	every int
-	loss  float64
-	steps int
-	items int
-	since time.Duration
+	w            io.Writer
+	every        int
+	loss         float64
+	metrics      []Metric // sums
+	steps, items int
+	since        time.Duration
 }
 
 func (l *lines) Started(step, steps int) {
@@ -48,11 +49,20 @@ func (l *lines) Started(step, steps int) {
 
 func (l *lines) Stepped(p Progress) {
 	l.loss, l.steps, l.items = l.loss+p.Loss, l.steps+1, l.items+p.Items
+	if l.metrics == nil {
+		l.metrics = make([]Metric, len(p.Metrics))
+	}
+	for i, m := range p.Metrics {
+		l.metrics[i] = Metric{m.Name, l.metrics[i].Value + m.Value}
+	}
 	if p.Step%l.every != 0 && p.Step != p.Steps {
 		return
 	}
+	for i := range l.metrics {
+		l.metrics[i].Value /= float64(l.steps)
+	}
 	speed := float64(l.items) / max((p.Elapsed-l.since).Seconds(), 1e-9)
-	fmt.Fprintf(l.w, "step %d/%d loss %.4f%s lr %.2e gradient %.2f, %.2f items/s, waiting %.0f %%, %s left\n", p.Step, p.Steps, l.loss/float64(l.steps), text(p.Metrics),
+	fmt.Fprintf(l.w, "step %d/%d loss %.4f%s lr %.2e gradient %.2f, %.2f items/s, waiting %.0f %%, %s left\n", p.Step, p.Steps, l.loss/float64(l.steps), text(l.metrics),
 		p.Rate, p.GradNorm, speed, 100*p.WaitShare, p.Remaining.Round(time.Second))
 	*l = lines{w: l.w, every: l.every, since: p.Elapsed}
 }

@@ -27,7 +27,7 @@ type Summary struct {
 	Step       int // steps done
 	BestStep   int // the step with the highest score, 0 if nothing was validated
 	Best       float64
-	Validation Validation // the last one of this session
+	Validation Validation // the last one; of a resumed run perhaps read from its log, to seven digits
 	Elapsed    time.Duration
 	WaitShare  float64 // of the time, spent waiting for data
 }
@@ -140,6 +140,9 @@ func newLoop(params Params, setup Setup) (*loop, error) {
 		l.metrics.close()
 		return nil, err
 	}
+	if row := l.validation.row(); len(row) > 0 {
+		l.last = Validation{Score: row[0].Value, Metrics: row[1:]}
+	}
 	return l, nil
 }
 
@@ -156,7 +159,7 @@ func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if bad := r.Loss - r.Loss + norm - norm; bad != 0 { // not finite: Inf - Inf and NaN are NaN, and NaN is not 0
+	if !finite(r.Loss) || !finite(norm) {
 		diverged := &DivergedError{Step: l.meta.Step, Loss: r.Loss, GradNorm: norm, Cases: r.Cases}
 		if l.folder != nil {
 			if _, err := os.Stat(l.folder.Last()); err == nil {
@@ -186,9 +189,11 @@ func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 	return nil
 }
 
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
 // validated logs a validation and keeps the weights if they are the best so far.
 func (l *loop) validated(v Validation) error {
-	if math.IsNaN(v.Score) || math.IsInf(v.Score, 0) {
+	if !finite(v.Score) {
 		return fmt.Errorf("the score is %v", v.Score)
 	}
 	best := l.meta.BestStep == 0 || v.Score > l.meta.Best

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -207,6 +208,9 @@ func TestFinishedRunIsNotRunAgain(t *testing.T) {
 	again, err := Run(t.Context(), &pull{model: newModel(t, 3), afterStep: func(int) { t.Error("a step was done") }}, Setup{Options: options, Folder: f})
 	if err != nil || again.Best != first.Best || again.Step != first.Step {
 		t.Errorf("%+v, %v", again, err)
+	}
+	if a, b := again.Validation, first.Validation; math.Abs(a.Score-b.Score) > 1e-6 || len(a.Metrics) != 1 || a.Metrics[0].Name != "distance" {
+		t.Errorf("validation %+v, was %+v", a, b)
 	}
 }
 

@@ -18,6 +18,7 @@ type table struct {
 	path    string
 	file    *os.File
 	columns []string
+	last    string // the last line that was kept
 }
 
 // openTable opens or makes a table and drops the lines of later steps than the given one, and a last line that was cut short.
@@ -37,6 +38,8 @@ func openTable(path string, step int) (*table, error) {
 			t.columns = strings.Split(text, ",")
 		} else if first, _, _ := strings.Cut(text, ","); !atMost(first, step) {
 			break
+		} else {
+			t.last = text
 		}
 		kept.Write(line)
 	}
@@ -47,6 +50,23 @@ func openTable(path string, step int) (*table, error) {
 	}
 	t.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	return t, err
+}
+
+// row is the last line that was kept, without the step; nil if there is none or it is not numbers.
+func (t *table) row() []Metric {
+	cells := strings.Split(t.last, ",")
+	if len(cells) != len(t.columns) {
+		return nil
+	}
+	var row []Metric
+	for i, cell := range cells[1:] {
+		v, err := strconv.ParseFloat(cell, 64)
+		if err != nil {
+			return nil
+		}
+		row = append(row, Metric{t.columns[i+1], v})
+	}
+	return row
 }
 
 func atMost(text string, step int) bool {
