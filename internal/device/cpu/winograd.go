@@ -8,12 +8,12 @@ import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 // A transformed activation would be (m+r-1)^3 / m^3 times as large as the activation. So everything happens in blocks of tiles that stay in a core's cache: some rows
 // of tiles in one layer (an image and a z), or some whole layers.
 //
-//	transform z: all the points in z, for the voxels of the block       [operand.transformZ]
+//	transform z: all the points in z, for the voxels of the block           [operand.transformZ]
 //	for each point in z:
-//		transform y, then x: (m+r-1)^2 points                           [operand.transformYX]
+//		transform y, then x: (m+r-1)^2 points                               [operand.transformYX]
 //		multiply: for each point, tiles x channels times channels x channels
-//		transform back: x, y                                            [winograd.outputXY]
-//	transform back: z                                                   [winograd.outputZ]
+//		transform back: x, y                                                [result.transformXY]
+//	transform back: z                                                       [result.transformZ]
 //
 // The planes of points lie an odd number of cache lines apart: at powers of two they would fall into the same few sets of the cache.
 
@@ -31,12 +31,14 @@ type tiling struct {
 	most         int // tiles in the largest block
 }
 
-func newTiling(tile toomcook.Tile, images int, size [3]int, want int) tiling {
+// newTiling cuts an image size into tiles, and those into blocks of about want tiles, fewer where there would not be atLeast blocks.
+func newTiling(tile toomcook.Tile, images int, size [3]int, want, atLeast int) tiling {
 	t := tiling{tile: tile, m: tile.Outputs, points: tile.Points(), images: images, layers: 1, perLayer: 1}
 	for i := range 3 {
 		t.tiles[i] = (size[i] + t.m - 1) / t.m
 	}
 	layers, inLayer := images*t.tiles[0], t.tiles[1]*t.tiles[2]
+	want = max(1, min(want, layers*inLayer/atLeast))
 	if inLayer > want {
 		t.perLayer = min(t.tiles[1], (inLayer+want-1)/want)
 	} else {
@@ -68,52 +70,59 @@ func (t *tiling) block(i int) tileBlock {
 // oddLines rounds up to an odd number of cache lines.
 func oddLines(n int) int { return ((n+block-1)/block | 1) * block }
 
+// all is the block of all tiles.
+func (t *tiling) all() tileBlock {
+	n := t.images * t.tiles[0]
+	return tileBlock{layers: n, rows: t.tiles[1], tiles: n * t.tiles[1] * t.tiles[2]}
+}
+
+// first is the number of tiles before a block's first one.
+func (t *tiling) first(b tileBlock) int { return (b.layer*t.tiles[1] + b.row) * t.tiles[2] }
+
 // operand is an activation that is transformed to points: the inputs of a convolution, by BT, or the gradient of its outputs, by A.
 type operand struct {
 	t *tiling
 	l layout
 	f transformFunc
 
+	blocks  int    // of channels, transformed together
 	inputs  int    // of a tile along an axis: the columns of f's matrix
 	lead    [3]int // padding before the first voxel
 	rows    int    // of voxels, of a block's layer
 	columns int    // of voxels
-	depth   int    // channels of a row of points: whole blocks
 
-	zAt, zPlane int // [z point][channel block][layer][row][column][16]
-	yAt, yPlane int // [y point][column][16]
-	pAt, plane  int // [y and x point][tile][channel]
-	stageAt     int // [input][column][16]: rows with the planes of zeros that are missing
-	size        int // of all of these
+	zPlane        int // [z point][channel block][layer][row][column][16], at 0
+	yAt, yPlane   int // [y point][column][16]
+	stageAt, size int // [input][column][16]: rows with the planes of zeros that are missing; elements of all
+	depth, plane  int // of the points, [y and x point][tile][channel]: channels, and elements from one point to the next
 }
 
-func newOperand(t *tiling, l layout, f transformFunc, inputs int, lead [3]int) *operand {
-	o := &operand{t: t, l: l, f: f, inputs: inputs, lead: lead}
+func newOperand(t *tiling, l layout, f transformFunc, blocks, inputs int, lead [3]int) *operand {
+	o := &operand{t: t, l: l, f: f, blocks: blocks, inputs: inputs, lead: lead}
 	o.rows = t.rows*t.m + inputs - t.m
 	o.columns = t.tiles[2]*t.m + inputs - t.m
-	o.depth = l.blocks * block
-	o.zPlane = oddLines(l.blocks * t.layers * o.rows * o.columns * block)
+	o.depth = blocks * block
+	o.zPlane = oddLines(blocks * t.layers * o.rows * o.columns * block)
 	o.yPlane = oddLines(o.columns * block)
 	o.plane = oddLines(t.most * o.depth)
-	o.yAt = o.zAt + t.points*o.zPlane
-	o.pAt = o.yAt + t.points*o.yPlane
-	o.stageAt = o.pAt + t.points*t.points*o.plane
+	o.yAt = t.points * o.zPlane
+	o.stageAt = o.yAt + t.points*o.yPlane
 	o.size = o.stageAt + inputs*o.columns*block
 	return o
 }
 
-// transformZ transforms the voxels of a block along z.
-func (o *operand) transformZ(work, src []float32, b tileBlock) {
+// transformZ transforms the voxels of a block along z, for the channel blocks from the given one.
+func (o *operand) transformZ(work, src []float32, b tileBlock, channels int) {
 	t := o.t
 	left := o.lead[2]
 	width := min(o.l.size[2], o.columns-left)
 	rowSize, planeSize := o.columns*block, o.l.size[1]*o.l.size[2]*block
-	for cb := range o.l.blocks {
+	for cb := range o.blocks {
 		for l := range b.layers {
 			n, z := (b.layer+l)/t.tiles[0], (b.layer+l)%t.tiles[0]*t.m-o.lead[0]
-			image := src[o.l.plane(n, cb):][:o.l.voxels*block]
+			image := src[o.l.plane(n, channels+cb):][:o.l.voxels*block]
 			for row := range b.rows*t.m + o.inputs - t.m {
-				dst := work[o.zAt+((cb*t.layers+l)*o.rows+row)*rowSize:]
+				dst := work[((cb*t.layers+l)*o.rows+row)*rowSize:]
 				y := b.row*t.m - o.lead[1] + row
 				if y < 0 || y >= o.l.size[1] {
 					for p := range t.points {
@@ -144,16 +153,16 @@ func (o *operand) transformZ(work, src []float32, b tileBlock) {
 	}
 }
 
-// transformYX transforms one point in z along y and x.
-func (o *operand) transformYX(work []float32, z int, b tileBlock) {
+// transformYX transforms one point in z along y and x, into points.
+func (o *operand) transformYX(points, work []float32, z int, b tileBlock) {
 	t := o.t
-	for cb := range o.l.blocks {
+	for cb := range o.blocks {
 		for l := range b.layers {
 			for row := range b.rows {
-				src := work[o.zAt+z*o.zPlane+((cb*t.layers+l)*o.rows+row*t.m)*o.columns*block:]
+				src := work[z*o.zPlane+((cb*t.layers+l)*o.rows+row*t.m)*o.columns*block:]
 				ys := work[o.yAt:]
 				o.f(&ys[0], &src[0], o.yPlane, o.columns*block, block, block, o.columns)
-				to := work[o.pAt+(l*b.rows+row)*t.tiles[2]*o.depth+cb*block:]
+				to := points[(l*b.rows+row)*t.tiles[2]*o.depth+cb*block:]
 				if t.tiles[2] >= t.points {
 					for y := range t.points {
 						o.f(&to[y*t.points*o.plane], &ys[y*o.yPlane], o.plane, block, o.depth, t.m*block, t.tiles[2])
@@ -162,6 +171,82 @@ func (o *operand) transformYX(work []float32, z int, b tileBlock) {
 					for x := range t.tiles[2] {
 						o.f(&to[x*o.depth], &ys[x*t.m*block], o.plane, block, t.points*o.plane, o.yPlane, t.points)
 					}
+				}
+			}
+		}
+	}
+}
+
+// result is an activation that is transformed back from points: the outputs of a convolution, by AT.
+type result struct {
+	t *tiling
+	l layout
+	f outputFunc
+
+	blocks  int // of channels, transformed together
+	columns int // of voxels
+
+	zPlane        int // [z point][channel block][layer][row][column][16], at 0
+	yAt, yPlane   int // [y point][column][16]
+	stageAt, size int // [plane][column][16]: rows with the planes that are not outputs; elements of all
+	depth, plane  int // of the points, [y and x point][tile][channel]: channels, and elements from one point to the next
+}
+
+func newResult(t *tiling, l layout, f outputFunc, blocks int) *result {
+	r := &result{t: t, l: l, f: f, blocks: blocks, columns: t.tiles[2] * t.m}
+	r.depth = blocks * block
+	r.plane = oddLines(t.most * r.depth)
+	r.zPlane = oddLines(blocks * t.layers * t.rows * t.m * r.columns * block)
+	r.yPlane = oddLines(r.columns * block)
+	r.yAt = t.points * r.zPlane
+	r.stageAt = r.yAt + t.points*r.yPlane
+	r.size = r.stageAt + t.m*r.columns*block
+	return r
+}
+
+// transformXY transforms the products of one point in z back along x and y.
+func (r *result) transformXY(work, points []float32, z, blocks int, b tileBlock) {
+	t := r.t
+	ys := work[r.yAt:]
+	for cb := range blocks {
+		for l := range b.layers {
+			for row := range b.rows {
+				from := points[(l*b.rows+row)*t.tiles[2]*r.depth+cb*block:]
+				if t.tiles[2] >= t.points {
+					for y := range t.points {
+						r.f(&ys[y*r.yPlane], &from[y*t.points*r.plane], block, r.plane, t.m*block, r.depth, t.tiles[2], &zeros[0])
+					}
+				} else {
+					for x := range t.tiles[2] {
+						r.f(&ys[x*t.m*block], &from[x*r.depth], block, r.plane, r.yPlane, t.points*r.plane, t.points, &zeros[0])
+					}
+				}
+				to := work[z*r.zPlane+((cb*t.layers+l)*t.rows+row)*t.m*r.columns*block:]
+				r.f(&to[0], &ys[0], r.columns*block, r.yPlane, block, block, r.columns, &zeros[0])
+			}
+		}
+	}
+}
+
+// transformZ transforms a block back along z, into the outputs, for channel blocks from the given one.
+func (r *result) transformZ(dst, work, bias []float32, channels, blocks int, b tileBlock) {
+	t, width, planeSize := r.t, r.l.size[2], r.l.size[1]*r.l.size[2]*block
+	for cb := range blocks {
+		bias := &bias[(channels+cb)*block]
+		for l := range b.layers {
+			n, z := (b.layer+l)/t.tiles[0], (b.layer+l)%t.tiles[0]*t.m
+			planes := min(t.m, r.l.size[0]-z)
+			for row := range min(b.rows*t.m, r.l.size[1]-b.row*t.m) {
+				from := &work[((cb*t.layers+l)*t.rows*t.m+row)*r.columns*block]
+				to := dst[r.l.plane(n, channels+cb)+z*planeSize+(b.row*t.m+row)*width*block:]
+				if planes == t.m {
+					r.f(&to[0], from, planeSize, r.zPlane, block, block, width, bias)
+					continue
+				}
+				stage := work[r.stageAt:]
+				r.f(&stage[0], from, width*block, r.zPlane, block, block, width, bias)
+				for i := range planes {
+					copy(to[i*planeSize:][:width*block], stage[i*width*block:])
 				}
 			}
 		}

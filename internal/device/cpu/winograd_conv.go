@@ -6,59 +6,59 @@ import (
 )
 
 // winograd is a convolution of stride 1, or the data gradient of one: a convolution with flipped weights, input and output channels exchanged.
+// The weights are transformed first, then blocks of tiles are worked on one by one. See winograd.go.
 type winograd struct {
 	cpu     *CPU
 	t       tiling
-	f       *transforms
 	in      *operand
-	out     layout
+	out     *result
 	weights *pointWeights
 	bias    bool
 
-	mAt, mPlane int // products: [y and x point][tile][channel]
-	yAt, yPlane int // after x: [y point][column][16]
-	zAt, zPlane int // after y: [z point][channel block][layer][row][column][16]
-	stageAt     int // [plane][column][16]: rows with the planes that are not outputs
-
-	weightsAt, biasAt, workAt, work, total int
-
-	y, x, w, scratch Slice
+	inAt, outAt                 int // points of inputs and of outputs in a worker's scratch, after in's and out's own
+	biasAt, workAt, work, total int
+	y, x, w, scratch            Slice
 }
 
-// newWinograd makes the kernel of a geometry with stride 1; pad is the number of taps before the first input.
-func newWinograd(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile) *winograd {
-	k := &winograd{cpu: c, f: c.kernels.winograd[tile], bias: s.Bias}
+// winogradGeometry is what a convolution and the adjoint of one have in common.
+type winogradGeometry struct {
+	in, out   layout
+	pad       [3]int // taps before the first input
+	wIn, wOut int    // from one channel to the next in the plain weights
+}
+
+func newWinogradGeometry(s device.ConvSpec, transposed bool) winogradGeometry {
 	taps := s.Kernel[0] * s.Kernel[1] * s.Kernel[2]
-	in, out, pad, wIn, wOut := layoutOf(s.XShape()), layoutOf(s.YShape()), s.Pad, taps, taps*s.In
+	g := winogradGeometry{in: layoutOf(s.XShape()), out: layoutOf(s.YShape()), pad: s.Pad, wIn: taps, wOut: taps * s.In}
 	if transposed {
-		in, out, wIn, wOut = out, in, wOut, wIn
-		for i := range pad {
-			pad[i] = s.Kernel[i] - 1 - pad[i]
+		g.in, g.out, g.wIn, g.wOut = g.out, g.in, g.wOut, g.wIn
+		for i := range g.pad {
+			g.pad[i] = s.Kernel[i] - 1 - g.pad[i]
 		}
 	}
-	k.out = out
-	k.t = newTiling(tile, s.N, out.size, blockTiles(in.blocks, out.blocks))
+	return g
+}
+
+func newWinograd(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile) *winograd {
+	k := &winograd{cpu: c, bias: s.Bias}
+	f, g := c.kernels.winograd[tile], newWinogradGeometry(s, transposed)
+	k.t = newTiling(tile, s.N, g.out.size, blockTiles(g.in.blocks, g.out.blocks), 2*c.opt.Threads)
 	t := &k.t
-	k.in = newOperand(t, in, k.f.data, t.points, pad)
-	k.weights = newPointWeights(t, c.kernels, in.channels, out.channels, wIn, wOut, transposed)
-	columns := t.tiles[2] * t.m
-	k.mPlane = oddLines(t.most * out.blocks * block)
-	k.yPlane = oddLines(columns * block)
-	k.zPlane = oddLines(out.blocks * t.layers * t.rows * t.m * columns * block)
-	k.mAt = k.in.size
-	k.yAt = k.mAt + t.points*t.points*k.mPlane
-	k.zAt = k.yAt + t.points*k.yPlane
-	k.stageAt = k.zAt + t.points*k.zPlane
-	k.work = aligned(max(k.stageAt+t.m*columns*block, k.weights.work))
+	k.in = newOperand(t, g.in, f.data, g.in.blocks, t.points, g.pad)
+	k.out = newResult(t, g.out, f.output, g.out.blocks)
+	k.weights = newPointWeights(t, c.kernels, g.in.channels, g.out.channels, g.wIn, g.wOut, transposed)
+	k.inAt = aligned(k.in.size + k.out.size)
+	k.outAt = k.inAt + t.points*t.points*k.in.plane
+	k.work = aligned(max(k.outAt+t.points*t.points*k.out.plane, k.weights.work))
 	k.biasAt = k.weights.size
-	k.workAt = k.biasAt + out.blocks*block
+	k.workAt = k.biasAt + g.out.blocks*block
 	k.total = k.workAt + k.work*c.opt.Threads
 	return k
 }
 
 // blockTiles is how many tiles a block should have: enough that the weights, which each block reads from a more distant cache, cost little beside the arithmetic.
 func blockTiles(in, out int) int {
-	return max(24, min(108, 24*(in+out)/4))
+	return max(24, min(108, 6*(in+out)))
 }
 
 // Scratch implements [device.Kernel].
@@ -70,7 +70,7 @@ func (k *winograd) Run(out, in []device.Buffer, scratch device.Buffer) {
 	bias := k.scratch[k.biasAt:k.workAt]
 	clear(bias)
 	if k.bias {
-		pad(bias, in[2].(Slice)[:k.out.channels])
+		pad(bias, in[2].(Slice)[:k.out.l.channels])
 	}
 	k.cpu.pool.run(k.weights.items(), (*winogradWeights)(k))
 	k.cpu.pool.run(k.t.blocks, k)
@@ -88,71 +88,22 @@ var oneTerm = []term{{0, 0}}
 
 // do computes the outputs of one block of tiles.
 func (k *winograd) do(worker, item int) {
-	t, in := &k.t, k.in
+	t, in, out := &k.t, k.in, k.out
 	work := k.scratch[k.workAt+worker*k.work:][:k.work]
+	inWork, outWork, inPoints, outPoints := work[:in.size], work[in.size:k.inAt], work[k.inAt:k.outAt], work[k.outAt:]
 	b := t.block(item)
-	in.transformZ(work, k.x, b)
+	in.transformZ(inWork, k.x, b, 0)
 	for z := range t.points {
-		in.transformYX(work, z, b)
+		in.transformYX(inPoints, inWork, z, b)
 		for p := range t.points * t.points {
-			a, c := work[in.pAt+p*in.plane:], work[k.mAt+p*k.mPlane:]
 			weights := k.scratch[(z*t.points*t.points+p)*k.weights.plane:]
-			for g := 0; 2*g < k.out.blocks; g++ {
+			for g := 0; 2*g < out.blocks; g++ {
 				vectors := k.weights.vectors(2 * g)
-				k.cpu.kernels.rowsProduct(b.tiles, vectors, a, weights[k.weights.group(g):], c[2*g*block:], oneTerm, k.weights.in, in.depth, vectors*block, k.out.blocks*block, block, false)
+				k.cpu.kernels.rowsProduct(b.tiles, vectors, inPoints[p*in.plane:], weights[k.weights.group(g):], outPoints[p*out.plane+2*g*block:], oneTerm,
+					k.weights.in, in.depth, vectors*block, out.depth, block, false)
 			}
 		}
-		k.outputXY(work, z, b)
+		out.transformXY(outWork, outPoints, z, out.blocks, b)
 	}
-	k.outputZ(work, b)
-}
-
-// outputXY transforms the products of one point in z back along x and y.
-func (k *winograd) outputXY(work []float32, z int, b tileBlock) {
-	t, depth, columns := &k.t, k.out.blocks*block, k.t.tiles[2]*k.t.m
-	ys := work[k.yAt:]
-	for cb := range k.out.blocks {
-		for l := range b.layers {
-			for row := range b.rows {
-				from := work[k.mAt+(l*b.rows+row)*t.tiles[2]*depth+cb*block:]
-				if t.tiles[2] >= t.points {
-					for y := range t.points {
-						k.f.output(&ys[y*k.yPlane], &from[y*t.points*k.mPlane], block, k.mPlane, t.m*block, depth, t.tiles[2], &zeros[0])
-					}
-				} else {
-					for x := range t.tiles[2] {
-						k.f.output(&ys[x*t.m*block], &from[x*depth], block, k.mPlane, k.yPlane, t.points*k.mPlane, t.points, &zeros[0])
-					}
-				}
-				to := work[k.zAt+z*k.zPlane+((cb*t.layers+l)*t.rows+row)*t.m*columns*block:]
-				k.f.output(&to[0], &ys[0], columns*block, k.yPlane, block, block, columns, &zeros[0])
-			}
-		}
-	}
-}
-
-// outputZ transforms a block back along z, into the output.
-func (k *winograd) outputZ(work []float32, b tileBlock) {
-	t, columns := &k.t, k.t.tiles[2]*k.t.m
-	width, planeSize := k.out.size[2], k.out.size[1]*k.out.size[2]*block
-	for cb := range k.out.blocks {
-		bias := &k.scratch[k.biasAt+cb*block]
-		for l := range b.layers {
-			n, z := (b.layer+l)/t.tiles[0], (b.layer+l)%t.tiles[0]*t.m
-			planes := min(t.m, k.out.size[0]-z)
-			for row := range min(b.rows*t.m, k.out.size[1]-b.row*t.m) {
-				from := &work[k.zAt+((cb*t.layers+l)*t.rows*t.m+row)*columns*block]
-				to := k.y[k.out.plane(n, cb)+z*planeSize+(b.row*t.m+row)*width*block:]
-				if planes == t.m {
-					k.f.output(&to[0], from, planeSize, k.zPlane, block, block, width, bias)
-					continue
-				}
-				stage := work[k.stageAt:]
-				k.f.output(&stage[0], from, width*block, k.zPlane, block, block, width, bias)
-				for i := range planes {
-					copy(to[i*planeSize:][:width*block], stage[i*width*block:])
-				}
-			}
-		}
-	}
+	out.transformZ(k.y, outWork, k.scratch[k.biasAt:], 0, out.blocks, b)
 }

@@ -17,6 +17,7 @@ type winogradGradient struct {
 	weights *pointWeights
 	slabs   int
 
+	inAt, outAt         int // points of inputs and of output gradients in a worker's scratch
 	workAt, work, total int
 
 	dw, x, dy, scratch Slice
@@ -32,16 +33,18 @@ func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogra
 	k := &winogradGradient{cpu: c}
 	in, out := layoutOf(s.XShape()), layoutOf(s.YShape())
 	taps := s.Kernel[0] * s.Kernel[1] * s.Kernel[2]
-	k.t = newTiling(tile, s.N, out.size, blockTiles(in.blocks, out.blocks))
+	k.t = newTiling(tile, s.N, out.size, blockTiles(in.blocks, out.blocks), 2*c.opt.Threads)
 	t := &k.t
-	k.in = newOperand(t, in, f.data, t.points, s.Pad)
-	k.out = newOperand(t, out, f.grad, t.m, [3]int{})
+	k.in = newOperand(t, in, f.data, in.blocks, t.points, s.Pad)
+	k.out = newOperand(t, out, f.grad, out.blocks, t.m, [3]int{})
 	k.weights = newPointWeights(t, c.kernels, in.channels, out.channels, taps, taps*s.In, false)
 	k.slabs = max(1, min(maxSlabs, slabElements/k.weights.size, t.blocks))
 	if k.slabs > c.opt.Threads {
 		k.slabs -= k.slabs % c.opt.Threads
 	}
-	k.work = aligned(max(k.in.size+k.out.size, k.weights.work))
+	k.inAt = aligned(k.in.size + k.out.size)
+	k.outAt = k.inAt + t.points*t.points*k.in.plane
+	k.work = aligned(max(k.outAt+t.points*t.points*k.out.plane, k.weights.work))
 	k.workAt = k.slabs * k.weights.size
 	k.total = k.workAt + k.work*c.opt.Threads
 	return k
@@ -71,16 +74,16 @@ func (k *winogradGradient) do(worker, slab int) {
 
 func (k *winogradGradient) block(work, sums []float32, b tileBlock, add bool) {
 	t, in, out := &k.t, k.in, k.out
-	inWork, outWork := work[:in.size], work[in.size:]
-	in.transformZ(inWork, k.x, b)
-	out.transformZ(outWork, k.dy, b)
+	inWork, outWork, inPoints, outPoints := work[:in.size], work[in.size:k.inAt], work[k.inAt:k.outAt], work[k.outAt:]
+	in.transformZ(inWork, k.x, b, 0)
+	out.transformZ(outWork, k.dy, b, 0)
 	for z := range t.points {
-		in.transformYX(inWork, z, b)
-		out.transformYX(outWork, z, b)
+		in.transformYX(inPoints, inWork, z, b)
+		out.transformYX(outPoints, outWork, z, b)
 		for p := range t.points * t.points {
-			x, dy := inWork[in.pAt+p*in.plane:], outWork[out.pAt+p*out.plane:]
+			x, dy := inPoints[p*in.plane:], outPoints[p*out.plane:]
 			to := sums[(z*t.points*t.points+p)*k.weights.plane:]
-			for g := 0; 2*g < out.l.blocks; g++ {
+			for g := 0; 2*g < out.blocks; g++ {
 				vectors := k.weights.vectors(2 * g)
 				k.cpu.kernels.rowsOuter(k.weights.in, vectors, x, dy[2*g*block:], to[k.weights.group(g):], b.tiles, in.depth, out.depth, block, vectors*block, add)
 			}

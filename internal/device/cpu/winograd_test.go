@@ -24,11 +24,20 @@ var winogradCases = []device.ConvSpec{
 	cube(1, 16, 16, 8, 5, 1, 2),
 	cube(2, 8, 20, 5, 5, 1, 2),
 	cube(2, 33, 40, 3, 5, 1, 2),
+	cube(1, 72, 70, 3, 5, 1, 2),
 	{N: 1, In: 16, Out: 16, Size: [3]int{6, 7, 35}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{2, 2, 2}},
 	{N: 1, In: 16, Out: 16, Size: [3]int{6, 33, 17}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 0, 4}},
 	{N: 5, In: 17, Out: 5, Size: [3]int{9, 4, 6}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{2, 2, 2}},
 	{N: 2, In: 2, Out: 35, Size: [3]int{6, 21, 19}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 1, 1}},
 	{N: 1, In: 32, Out: 32, Size: [3]int{5, 8, 40}, Kernel: [3]int{3, 3, 3}, Stride: [3]int{1, 1, 1}, Pad: [3]int{1, 0, 2}},
+}
+
+func fewMakers(c *CPU, tile toomcook.Tile) makers {
+	return makers{
+		conv:       func(s device.ConvSpec) (device.Kernel, error) { return newWinogradFew(c, s, false, tile), nil },
+		transposed: func(s device.ConvSpec) (device.Kernel, error) { return newWinogradFew(c, s, true, tile), nil },
+		weights:    func(s device.ConvSpec) (device.Kernel, error) { return newWinogradFewGradient(c, s, tile), nil },
+	}
 }
 
 func TestWinograd(t *testing.T) {
@@ -39,6 +48,7 @@ func TestWinograd(t *testing.T) {
 				for _, s := range winogradCases {
 					if s.Kernel[0] == tile.Taps {
 						checkConv(t, c, winogradMakers(c, tile), s, winogradTolerance[tile])
+						checkConv(t, c, fewMakers(c, tile), s, winogradTolerance[tile])
 					}
 				}
 			})

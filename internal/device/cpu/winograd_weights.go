@@ -2,23 +2,25 @@ package cpu
 
 // pointWeights is how weights lie in the points of a Winograd tile: [point][group of output channels][input channel][vector][16]. In the same form lie their gradients.
 type pointWeights struct {
-	tiling     *tiling
-	kernels    *kernels
-	f          *transforms
-	in, out    int // channels
-	wIn, wOut  int // from one channel to the next in the plain weights
-	flip       bool
-	taps       int // along an axis
-	plane      int // from one point to the next
-	size, work int // elements of all points; of a worker's scratch
+	tiling    *tiling
+	kernels   *kernels
+	f         *transforms
+	in, out   int // channels
+	wIn, wOut int // from one channel to the next in the plain weights
+	flip      bool
+	taps      int // along an axis
+	plane     int // from one point to the next
+	size      int // elements of all points
+	stage     int // elements of the taps of a pair of blocks, or of its points in y of one point in z
+	work      int // elements of a tile and a stage
 }
 
 func newPointWeights(t *tiling, ks *kernels, in, out, wIn, wOut int, flip bool) *pointWeights {
 	w := &pointWeights{tiling: t, kernels: ks, f: ks.winograd[t.tile], in: in, out: out, wIn: wIn, wOut: wOut, flip: flip, taps: t.tile.Taps}
 	w.plane = oddLines(in * w.outBlocks() * block)
 	w.size = w.plane * t.points * t.points * t.points
-	// The three stages: taps; points in z; points in y of one point in z.
-	w.work = block * block * (w.taps*w.taps*w.taps + t.points*w.taps*w.taps + t.points*w.taps)
+	w.stage = block * block * max(w.taps*w.taps*w.taps, t.points*w.taps)
+	w.work = w.tile() + w.stage
 	return w
 }
 
@@ -37,52 +39,77 @@ func (w *pointWeights) at(inBlock, outBlock int) int {
 // group is the offset of a group's weights in a point.
 func (w *pointWeights) group(g int) int { return 2 * g * block * w.in }
 
+// tile is the number of elements of a pair of channel blocks with its taps transformed along z: [z point][y tap][x tap][input channel][16].
+func (w *pointWeights) tile() int { return w.tiling.points * w.taps * w.taps * block * block }
+
+// inputs is the number of channels of an input block.
+func (w *pointWeights) inputs(inBlock int) int { return min(block, w.in-inBlock*block) }
+
+// outputs is the number of channels of an output block.
+func (w *pointWeights) outputs(outBlock int) int { return min(block, w.out-outBlock*block) }
+
 // transform makes the points of one pair of channel blocks from the plain weights.
 func (w *pointWeights) transform(dst, plain, work []float32, item int) {
 	ib, ob := item/w.outBlocks(), item%w.outBlocks()
-	in, out := min(block, w.in-ib*block), min(block, w.out-ob*block)
-	r, points := w.taps, w.tiling.points
+	points := w.tiling.points
+	zs, work := work[:w.tile()], work[w.tile():]
+	w.transformZ(zs, plain, work, ib, ob)
+	for z := range points {
+		w.transformYX(dst[z*points*points*w.plane+w.at(ib, ob):], zs, work, w.plane, w.vectors(ob)*block, z, ib)
+	}
+}
+
+// transformZ reads the plain weights of a pair of channel blocks and transforms them along z, into a tile.
+func (w *pointWeights) transformZ(zs, plain, work []float32, ib, ob int) {
+	in, r := w.inputs(ib), w.taps
 	tap := in * block // from one tap to the next
-	taps, zs, ys := w.stages(work, tap)
 	first, step := 0, tap
 	if w.flip {
 		first, step = (r*r*r-1)*tap, -tap
 	}
 	for i := range in {
-		w.kernels.gatherTaps(taps, first+i*block, step, plain[(ib*block+i)*w.wIn+ob*block*w.wOut:], w.wOut, r*r*r, out)
+		w.kernels.gatherTaps(work, first+i*block, step, plain[(ib*block+i)*w.wIn+ob*block*w.wOut:], w.wOut, r*r*r, w.outputs(ob))
 	}
-	to := dst[w.at(ib, ob):]
-	w.f.weights(&zs[0], &taps[0], r*r*tap, r*r*tap, block, block, r*r*in)
-	for z := range points {
-		w.f.weights(&ys[0], &zs[z*r*r*tap], r*tap, r*tap, block, block, r*in)
-		for y := range points {
-			w.f.weights(&to[(z*points+y)*points*w.plane], &ys[y*r*tap], w.plane, tap, w.vectors(ob)*block, block, in)
-		}
+	w.f.weights(&zs[0], &work[0], r*r*tap, r*r*tap, block, block, r*r*in)
+}
+
+// transformYX transforms one point in z of a tile along y and x, into points with the given distances from point to point and from input channel to input channel.
+func (w *pointWeights) transformYX(dst, zs, work []float32, plane, step, z, ib int) {
+	in, r, points := w.inputs(ib), w.taps, w.tiling.points
+	tap := in * block
+	w.f.weights(&work[0], &zs[z*r*r*tap], r*tap, r*tap, block, block, r*in)
+	for y := range points {
+		w.f.weights(&dst[y*points*plane], &work[y*r*tap], plane, tap, step, block, in)
 	}
 }
 
 // gradient makes the plain gradients of one pair of channel blocks from those of the points.
 func (w *pointWeights) gradient(plain, src, work []float32, item int) {
 	ib, ob := item/w.outBlocks(), item%w.outBlocks()
-	in, out := min(block, w.in-ib*block), min(block, w.out-ob*block)
-	r, points := w.taps, w.tiling.points
-	tap := in * block
-	taps, zs, ys := w.stages(work, tap)
-	from := src[w.at(ib, ob):]
+	points := w.tiling.points
+	zs, work := work[:w.tile()], work[w.tile():]
 	for z := range points {
-		for y := range points {
-			w.f.weightGrad(&ys[y*r*tap], &from[(z*points+y)*points*w.plane], tap, w.plane, block, w.vectors(ob)*block, in)
-		}
-		w.f.weightGrad(&zs[z*r*r*tap], &ys[0], r*tap, r*tap, block, block, r*in)
+		w.gradientXY(zs, src[z*points*points*w.plane+w.at(ib, ob):], work, w.plane, w.vectors(ob)*block, z, ib)
 	}
-	w.f.weightGrad(&taps[0], &zs[0], r*r*tap, r*r*tap, block, block, r*r*in)
-	for i := range in {
-		w.kernels.scatterTaps(plain[(ib*block+i)*w.wIn+ob*block*w.wOut:], taps[i*block:], w.wOut, tap, r*r*r, out)
-	}
+	w.gradientZ(plain, zs, work, ib, ob)
 }
 
-func (w *pointWeights) stages(work []float32, tap int) (taps, zs, ys []float32) {
-	taps, work = work[:w.taps*w.taps*w.taps*tap], work[w.taps*w.taps*w.taps*tap:]
-	n := w.tiling.points * w.taps * w.taps * tap
-	return taps, work[:n], work[n:]
+// gradientXY transforms the points of one point in z back along x and y, into a tile.
+func (w *pointWeights) gradientXY(zs, src, work []float32, plane, step, z, ib int) {
+	in, r, points := w.inputs(ib), w.taps, w.tiling.points
+	tap := in * block
+	for y := range points {
+		w.f.weightGrad(&work[y*r*tap], &src[y*points*plane], tap, plane, block, step, in)
+	}
+	w.f.weightGrad(&zs[z*r*r*tap], &work[0], r*tap, r*tap, block, block, r*in)
+}
+
+// gradientZ transforms a tile back along z and writes plain gradients.
+func (w *pointWeights) gradientZ(plain, zs, work []float32, ib, ob int) {
+	in, r := w.inputs(ib), w.taps
+	tap := in * block
+	w.f.weightGrad(&work[0], &zs[0], r*r*tap, r*r*tap, block, block, r*r*in)
+	for i := range in {
+		w.kernels.scatterTaps(plain[(ib*block+i)*w.wIn+ob*block*w.wOut:], work[i*block:], w.wOut, tap, r*r*r, w.outputs(ob))
+	}
 }

@@ -1,0 +1,236 @@
+package cpu
+
+import (
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
+)
+
+// Where there are few tiles and many channels, the transformed weights are far larger than the transformed activations: at 256 to 256 channels 128 MiB. Then it is the activations that are
+// transformed first, for all tiles and points; the work is cut by output channels, and weights (or their gradients) live only as long as they stay in a core's cache.
+
+// allPoints is an activation transformed for all tiles: [channel block][point][tile][16].
+type allPoints struct {
+	t     tiling
+	o     *operand
+	at    int // in the scratch memory
+	plane int // from one point to the next
+}
+
+func newAllPoints(tile toomcook.Tile, images int, size [3]int, threads int, make func(*tiling) *operand) *allPoints {
+	a := &allPoints{t: newTiling(tile, images, size, 12, threads)}
+	a.o = make(&a.t)
+	a.plane = oddLines(a.t.all().tiles * block)
+	a.o.plane = a.plane
+	return a
+}
+
+func (a *allPoints) points() int { return a.t.points * a.t.points * a.t.points }
+func (a *allPoints) size() int   { return a.o.l.blocks * a.points() * a.plane }
+func (a *allPoints) items() int  { return a.o.l.blocks * a.t.blocks }
+
+// offset is where the tiles of a channel block's point lie.
+func (a *allPoints) offset(channels, point int) int {
+	return a.at + (channels*a.points()+point)*a.plane
+}
+
+// transform transforms one block of tiles of one block of channels.
+func (a *allPoints) transform(scratch, src, work []float32, item int) {
+	channels, b := item/a.t.blocks, a.t.block(item%a.t.blocks)
+	a.o.transformZ(work, src, b, channels)
+	for z := range a.t.points {
+		a.o.transformYX(scratch[a.offset(channels, z*a.t.points*a.t.points)+a.t.first(b)*block:], work, z, b)
+	}
+}
+
+// winogradFew is [winograd] for few tiles.
+type winogradFew struct {
+	cpu     *CPU
+	t       tiling // one block
+	in      *allPoints
+	out     *result
+	weights *pointWeights
+	bias    bool
+	width   int      // output channel blocks of an item
+	terms   [][]term // of each chunk of whole input blocks
+	plane   int      // of the weights of a chunk, from one point to the next
+
+	zsAt, pointsAt, productsAt  int // in a worker's scratch: tiles of weights, points of a chunk of weights, products
+	biasAt, workAt, work, total int
+
+	y, x, w, scratch Slice
+}
+
+const chunkBlocks = 4 // input channel blocks whose weights are transformed before they are multiplied
+
+func newWinogradFew(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile) *winogradFew {
+	k := &winogradFew{cpu: c, bias: s.Bias, width: 2}
+	f, g := c.kernels.winograd[tile], newWinogradGeometry(s, transposed)
+	k.t = newTiling(tile, s.N, g.out.size, 1<<30, 1)
+	t := &k.t
+	k.in = newAllPoints(tile, s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, g.pad) })
+	if g.out.blocks < 4*c.opt.Threads {
+		k.width = 1
+	}
+	k.out = newResult(t, g.out, f.output, k.width)
+	k.weights = newPointWeights(t, c.kernels, g.in.channels, g.out.channels, g.wIn, g.wOut, transposed)
+	k.plane = oddLines(chunkBlocks * block * k.width * block)
+	for b := range chunkBlocks {
+		k.terms = append(k.terms, nil)
+		for i := range b + 1 {
+			k.terms[b] = append(k.terms[b], term{i * k.in.points() * k.in.plane, i * block * k.width * block})
+		}
+	}
+
+	k.zsAt = aligned(k.out.size)
+	k.pointsAt = k.zsAt + g.in.blocks*k.width*k.weights.tile()
+	k.productsAt = k.pointsAt + t.points*t.points*k.plane
+	k.work = aligned(max(k.productsAt+t.points*t.points*k.out.plane+k.weights.stage, k.in.o.size))
+	k.in.at = 0
+	k.biasAt = k.in.size()
+	k.workAt = k.biasAt + g.out.blocks*block
+	k.total = k.workAt + k.work*c.opt.Threads
+	return k
+}
+
+// Scratch implements [device.Kernel].
+func (k *winogradFew) Scratch() int { return k.total }
+
+// Run implements [device.Kernel].
+func (k *winogradFew) Run(out, in []device.Buffer, scratch device.Buffer) {
+	k.y, k.x, k.w, k.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	bias := k.scratch[k.biasAt:k.workAt]
+	clear(bias)
+	if k.bias {
+		pad(bias, in[2].(Slice)[:k.out.l.channels])
+	}
+	k.cpu.pool.run(k.in.items(), (*winogradFewInputs)(k))
+	k.cpu.pool.run((k.out.l.blocks+k.width-1)/k.width, k)
+	k.y, k.x, k.w, k.scratch = nil, nil, nil, nil
+}
+
+// winogradFewInputs transforms the inputs.
+type winogradFewInputs winogradFew
+
+func (k *winogradFewInputs) do(worker, item int) {
+	k.in.transform(k.scratch, k.x, k.scratch[k.workAt+worker*k.work:][:k.work], item)
+}
+
+// do computes the outputs of some blocks of output channels.
+func (k *winogradFew) do(worker, item int) {
+	t, b := &k.t, k.t.all()
+	first := item * k.width
+	vectors := min(k.width, k.out.l.blocks-first)
+	work := k.scratch[k.workAt+worker*k.work:][:k.work]
+	zs, points := work[k.zsAt:k.pointsAt], work[k.pointsAt:k.productsAt]
+	products, stage := work[k.productsAt:], work[k.productsAt+t.points*t.points*k.out.plane:]
+	inBlocks := k.in.o.l.blocks
+	for ib := range inBlocks {
+		for v := range vectors {
+			k.weights.transformZ(zs[(ib*k.width+v)*k.weights.tile():], k.w, stage, ib, first+v)
+		}
+	}
+	step := k.width * block
+	for z := range t.points {
+		for ib := 0; ib < inBlocks; ib += chunkBlocks {
+			chunk := min(chunkBlocks, inBlocks-ib)
+			for i := range chunk {
+				for v := range vectors {
+					k.weights.transformYX(points[i*block*step+v*block:], zs[((ib+i)*k.width+v)*k.weights.tile():], stage, k.plane, step, z, ib+i)
+				}
+			}
+			whole := chunk
+			if (ib+chunk)*block > k.weights.in {
+				whole--
+			}
+			for p := range t.points * t.points {
+				x, c := k.scratch[k.in.offset(ib, z*t.points*t.points+p):], products[p*k.out.plane:]
+				if whole > 0 {
+					k.cpu.kernels.rowsProduct(b.tiles, vectors, x, points[p*k.plane:], c, k.terms[whole-1], block, block, step, k.out.depth, block, ib > 0)
+				}
+				if whole < chunk {
+					x = x[whole*k.in.points()*k.in.plane:]
+					k.cpu.kernels.rowsProduct(b.tiles, vectors, x, points[p*k.plane+whole*block*step:], c, oneTerm, k.weights.in%block, block, step, k.out.depth, block, ib+whole > 0)
+				}
+			}
+		}
+		k.out.transformXY(work, products, z, vectors, b)
+	}
+	k.out.transformZ(k.y, work, k.scratch[k.biasAt:], first, vectors, b)
+}
+
+// winogradFewGradient is [winogradGradient] for few tiles.
+type winogradFewGradient struct {
+	cpu     *CPU
+	t       tiling
+	in, out *allPoints
+	weights *pointWeights
+	plane   int // of the sums of a pair of blocks, from one point to the next
+
+	pointsAt, stageAt   int // in a worker's scratch
+	workAt, work, total int
+
+	dw, x, dy, scratch Slice
+}
+
+func newWinogradFewGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogradFewGradient {
+	k := &winogradFewGradient{cpu: c}
+	f, g := c.kernels.winograd[tile], newWinogradGeometry(s, false)
+	k.t = newTiling(tile, s.N, g.out.size, 1<<30, 1)
+	t := &k.t
+	k.in = newAllPoints(tile, s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, g.pad) })
+	k.out = newAllPoints(tile, s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.out, f.grad, 1, t.m, [3]int{}) })
+	k.weights = newPointWeights(t, c.kernels, g.in.channels, g.out.channels, g.wIn, g.wOut, false)
+	k.plane = oddLines(block * 2 * block)
+	k.pointsAt = 2 * k.weights.tile()
+	k.stageAt = k.pointsAt + t.points*t.points*k.plane
+	k.work = aligned(max(k.stageAt+k.weights.stage, k.in.o.size, k.out.o.size))
+	k.out.at = k.in.size()
+	k.workAt = k.out.at + k.out.size()
+	k.total = k.workAt + k.work*c.opt.Threads
+	return k
+}
+
+// Scratch implements [device.Kernel].
+func (k *winogradFewGradient) Scratch() int { return k.total }
+
+// Run implements [device.Kernel].
+func (k *winogradFewGradient) Run(out, in []device.Buffer, scratch device.Buffer) {
+	k.dw, k.x, k.dy, k.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	k.cpu.pool.run(k.in.items()+k.out.items(), (*winogradFewOperands)(k))
+	k.cpu.pool.run(k.in.o.l.blocks*((k.out.o.l.blocks+1)/2), k)
+	k.dw, k.x, k.dy, k.scratch = nil, nil, nil, nil
+}
+
+// winogradFewOperands transforms the inputs and the gradients of the outputs.
+type winogradFewOperands winogradFewGradient
+
+func (k *winogradFewOperands) do(worker, item int) {
+	work := k.scratch[k.workAt+worker*k.work:][:k.work]
+	if n := k.in.items(); item < n {
+		k.in.transform(k.scratch, k.x, work, item)
+	} else {
+		k.out.transform(k.scratch, k.dy, work, item-n)
+	}
+}
+
+// do computes the gradients of the weights of one block of input channels and two of output channels.
+func (k *winogradFewGradient) do(worker, item int) {
+	t, tiles := &k.t, k.t.all().tiles
+	groups := (k.out.o.l.blocks + 1) / 2
+	ib, ob := item/groups, item%groups*2
+	vectors := k.weights.vectors(ob)
+	work := k.scratch[k.workAt+worker*k.work:][:k.work]
+	points, stage := work[k.pointsAt:k.stageAt], work[k.stageAt:]
+	for z := range t.points {
+		for p := range t.points * t.points {
+			x, dy := k.scratch[k.in.offset(ib, z*t.points*t.points+p):], k.scratch[k.out.offset(ob, z*t.points*t.points+p):]
+			k.cpu.kernels.rowsOuter(k.weights.inputs(ib), vectors, x, dy, points[p*k.plane:], tiles, block, block, k.out.points()*k.out.plane, 2*block, false)
+		}
+		for v := range vectors {
+			k.weights.gradientXY(work[v*k.weights.tile():], points[v*block:], stage, k.plane, 2*block, z, ib)
+		}
+	}
+	for v := range vectors {
+		k.weights.gradientZ(k.dw, work[v*k.weights.tile():], stage, ib, ob+v)
+	}
+}
