@@ -37,11 +37,11 @@ type maskPort struct {
 
 // Summary is what a program takes.
 type Summary struct {
-	Steps        int   // kernels a run
-	ForwardSteps int   // of these before Backward
-	Bytes        int64 // memory of the program: inputs, activations, scratch; the parameters are not in it
-	Unshared     int64 // what it would be if every tensor had memory of its own, beside one scratch for all steps
-	ParamBytes   int64 // memory of the parameters, their gradients and states, shared with other programs
+	Steps        int     // kernels a run
+	ForwardSteps int     // of these before Backward
+	Bytes        int64   // memory of the program: inputs, activations, scratch; the parameters are not in it
+	Unshared     int64   // what it would be if every tensor had memory of its own, beside one scratch for all steps
+	ParamBytes   int64   // memory of the parameters, their gradients and states, shared with other programs
 	FLOPs        float64 // arithmetic of direct convolutions and matrix products, a multiplication and an addition counted as two
 }
 
