@@ -5,7 +5,8 @@
 //
 // A field is described by its tags:
 //
-//	yaml:"name"        key in the file; ",inline" (or an embedded struct without a name) lifts the fields of a struct up; "-" hides a field
+//	yaml:"name"        key in the file; ",inline" (or an embedded struct without a name) lifts the fields of a struct up; "-" hides a field;
+//	                   ",omitempty" leaves a zero value out of what [Marshal] writes
 //	help:"text"        the flag's usage and the file's comment
 //	flag:"name"        the flag's name instead of the kebab-case of the key; "-" for none; on a struct, a prefix for the flags of its fields
 //	oneof:"a b c"      the only words that a string may be
@@ -29,6 +30,7 @@ type field struct {
 	help   string
 	flag   string // name or prefix; "-" for none; "" for the default
 	choice []string
+	spare  bool // not written where it is zero
 	value  reflect.Value
 }
 
@@ -39,7 +41,8 @@ func fields(v reflect.Value) []field {
 	for n := range t.NumField() {
 		f := t.Field(n)
 		key, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		inline := options == "inline" || f.Anonymous && key == ""
+		flags := strings.Split(options, ",")
+		inline := slices.Contains(flags, "inline") || f.Anonymous && key == ""
 		if key == "-" || !f.IsExported() && !inline {
 			continue
 		}
@@ -50,7 +53,7 @@ func fields(v reflect.Value) []field {
 		if key == "" {
 			key = strings.ToLower(f.Name)
 		}
-		all = append(all, field{key, f.Tag.Get("help"), f.Tag.Get("flag"), strings.Fields(f.Tag.Get("oneof")), v.Field(n)})
+		all = append(all, field{key, f.Tag.Get("help"), f.Tag.Get("flag"), strings.Fields(f.Tag.Get("oneof")), slices.Contains(flags, "omitempty"), v.Field(n)})
 	}
 	return all
 }

@@ -21,7 +21,7 @@ type schedule struct {
 type item struct {
 	Name   string            `yaml:"name"`
 	Extent [3]int            `yaml:"extent"`
-	Tags   map[string]string `yaml:"tags"`
+	Tags   map[string]string `yaml:"tags,omitempty"`
 }
 
 type options struct {
@@ -133,6 +133,9 @@ func TestMarshalRoundTrips(t *testing.T) {
 	again, _ := Marshal(&back)
 	if string(again) != string(text) {
 		t.Error("the same values give other bytes")
+	}
+	if strings.Contains(string(text), "tags: {}") {
+		t.Errorf("omitempty was ignored in\n%s", text)
 	}
 	if !strings.Contains(string(text), "steps: 7 # how many: as many as it takes\n") {
 		t.Errorf("no help in\n%s", text)

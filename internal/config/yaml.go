@@ -292,6 +292,9 @@ func writeStruct(b *strings.Builder, v reflect.Value, indent string) {
 }
 
 func writeField(b *strings.Builder, f field, indent string) {
+	if f.spare && (f.value.IsZero() || f.value.Kind() == reflect.Slice && f.value.Len() == 0) {
+		return
+	}
 	if f.value.Kind() == reflect.Pointer {
 		if f.value.IsNil() {
 			return

@@ -11,11 +11,10 @@ import (
 // Chart is a line chart.
 type Chart struct {
 	Title  string
-	X      string // what is on the axis, such as step
+	X      string // what is on the axis: something counted, such as steps
 	Series []Series
 	Levels []Level     // horizontal lines, such as chance
 	Range  *[2]float64 // of the vertical axis; from the values when nil
-	Log    bool        // vertical axis; values that are not positive are left out
 	Points bool        // mark the points: for few of them
 }
 
@@ -51,61 +50,39 @@ const (
 )
 
 // frame is the transform from values to the plot.
-type frame struct {
-	x0, x1, y0, y1 float64
-	log            bool
-}
+type frame struct{ x0, x1, y0, y1 float64 }
 
 func (f frame) x(v float64) float64 { return plotLeft + (v-f.x0)/(f.x1-f.x0)*(plotRight-plotLeft) }
 
-func (f frame) y(v float64) float64 {
-	lo, hi := f.y0, f.y1
-	if f.log {
-		v, lo, hi = math.Log10(v), math.Log10(lo), math.Log10(hi)
-	}
-	return plotBottom - (v-lo)/(hi-lo)*(plotBottom-plotTop)
-}
+func (f frame) y(v float64) float64 { return plotBottom - (v-f.y0)/(f.y1-f.y0)*(plotBottom-plotTop) }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// usable tells whether a value can be drawn.
-func (c Chart) usable(v float64) bool { return finite(v) && (!c.Log || v > 0) }
-
 // frame fits the axes around the values.
 func (c Chart) frame() frame {
-	f := frame{math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1), c.Log}
+	f := frame{math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)}
 	for _, s := range c.Series {
 		for n, y := range s.Y {
-			if c.usable(y) && finite(s.X[n]) {
+			if finite(y) && finite(s.X[n]) {
 				f.x0, f.x1 = min(f.x0, s.X[n]), max(f.x1, s.X[n])
 				f.y0, f.y1 = min(f.y0, y), max(f.y1, y)
 			}
 		}
 	}
 	for _, l := range c.Levels {
-		if c.usable(l.Y) {
+		if finite(l.Y) {
 			f.y0, f.y1 = min(f.y0, l.Y), max(f.y1, l.Y)
 		}
 	}
 	if f.x0 > f.x1 {
-		f.x0, f.x1, f.y0, f.y1 = 0, 1, 0, 1 // nothing to draw
-		if c.Log {
-			f.y0 = 0.1
-		}
+		f = frame{0, 1, 0, 1} // nothing to draw
 	}
 	if f.x0 == f.x1 {
 		f.x0, f.x1 = f.x0-1, f.x1+1
 	}
-	switch {
-	case c.Range != nil:
+	f.y0, f.y1 = around(f.y0, f.y1)
+	if c.Range != nil {
 		f.y0, f.y1 = c.Range[0], c.Range[1]
-	case c.Log:
-		f.y0, f.y1 = math.Pow(10, math.Floor(math.Log10(f.y0)+1e-9)), math.Pow(10, math.Ceil(math.Log10(f.y1)-1e-9))
-		if f.y0 == f.y1 {
-			f.y1 *= 10
-		}
-	default:
-		f.y0, f.y1 = around(f.y0, f.y1)
 	}
 	return f
 }
@@ -135,16 +112,10 @@ func tickStep(lo, hi float64) float64 {
 	return 10 * power
 }
 
-// ticks lists the round values within a range.
-func ticks(lo, hi float64, log bool) []float64 {
+// ticks lists the round values within a range, at least so far apart.
+func ticks(lo, hi, apart float64) []float64 {
 	var all []float64
-	if log {
-		for e := math.Ceil(math.Log10(lo) - 1e-9); e <= math.Log10(hi)+1e-9; e++ {
-			all = append(all, math.Pow(10, e))
-		}
-		return all
-	}
-	step := tickStep(lo, hi)
+	step := max(tickStep(lo, hi), apart)
 	for n := math.Ceil(lo/step - 1e-9); n*step <= hi+step*1e-9; n++ {
 		all = append(all, n*step)
 	}
@@ -159,8 +130,6 @@ func tickText(v float64) string {
 		return "0"
 	case a >= 10000 && math.Mod(a, 100) == 0:
 		return strconv.FormatFloat(v/1000, 'g', 6, 64) + "k"
-	case a < 0.001:
-		return strconv.FormatFloat(v, 'e', -1, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 6, 64)
 }
@@ -171,12 +140,12 @@ func (c Chart) svg() string {
 	f := c.frame()
 	open(&b, c.Title)
 	yAxis(&b, f)
-	for _, t := range ticks(f.x0, f.x1, false) {
+	for _, t := range ticks(f.x0, f.x1, 1) {
 		fmt.Fprintf(&b, `<text x="%.1f" y="%.1f"%s>%s</text>`, f.x(t), plotBottom+16, middleAttributes, tickText(t))
 	}
 	fmt.Fprintf(&b, `<text x="%.1f" y="%.1f"%s>%s</text>`, plotRight, chartHeight-4, endAttributes, html.EscapeString(c.X))
 	for _, l := range c.Levels {
-		if y := f.y(l.Y); c.usable(l.Y) && y >= plotTop-0.1 && y <= plotBottom+0.1 {
+		if y := f.y(l.Y); finite(l.Y) && y >= plotTop-0.1 && y <= plotBottom+0.1 {
 			fmt.Fprintf(&b, `<path d="M%.1f %.1fH%.1f" stroke="%s" stroke-dasharray="4 3"/><text x="%.1f" y="%.1f"%s>%s</text>`, plotLeft, y, plotRight, axisInk, plotRight, y-4, endAttributes, html.EscapeString(l.Name))
 		}
 	}
@@ -214,7 +183,7 @@ func standalone(svg string) []byte {
 }
 
 func yAxis(b *strings.Builder, f frame) {
-	for _, t := range ticks(f.y0, f.y1, f.log) {
+	for _, t := range ticks(f.y0, f.y1, 0) {
 		y := f.y(t)
 		fmt.Fprintf(b, `<path d="M%.1f %.1fH%.1f" stroke="%s"/><text x="%.1f" y="%.1f"%s>%s</text>`, plotLeft, y, plotRight, gridInk, plotLeft-6, y+4, endAttributes, tickText(t))
 	}
@@ -240,7 +209,7 @@ func (c Chart) line(b *strings.Builder, f frame, s Series, ink string) {
 	var path, marks strings.Builder
 	pen := false
 	for n, y := range ys {
-		if !c.usable(y) || !finite(xs[n]) {
+		if !finite(y) || !finite(xs[n]) {
 			pen = false
 			continue
 		}
@@ -301,7 +270,7 @@ func (f Folds) svg() string {
 		lo, hi = 0, 1
 	}
 	lo, hi = around(lo, hi)
-	axes := frame{0, float64(len(f.Fractions)), lo, hi, false}
+	axes := frame{0, float64(len(f.Fractions)), lo, hi}
 	yAxis(&b, axes)
 	ink := func(n int) string {
 		if f.Initialisations[n] == f.Baseline {

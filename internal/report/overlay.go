@@ -91,7 +91,7 @@ func Overlay(scan *volume.Volume, reference *volume.LabelMap, rows []Segmented, 
 
 	const gap = 4
 	caption := 0
-	if rows[0].Title != "" || len(rows) > 1 {
+	if rows[0].Title != "" || len(rows) > 1 || len(labels) > 1 {
 		caption = 22
 	}
 	panel := image.Pt(o.Size, box.height(o.Size))
@@ -100,7 +100,10 @@ func Overlay(scan *volume.Volume, reference *volume.LabelMap, rows []Segmented, 
 	for row, r := range rows {
 		top := row * (panel.Y + caption + gap)
 		if caption > 0 {
-			text(picture, r.Title, 6, top+15)
+			text(picture, r.Title, 6, top+15, ivory)
+		}
+		if row == 0 && len(labels) > 1 {
+			drawNames(picture, labels, shown, top+15)
 		}
 		for column, k := range slicesAt {
 			at := image.Pt(column*(panel.X+gap), top+caption)
@@ -115,9 +118,9 @@ func Overlay(scan *volume.Volume, reference *volume.LabelMap, rows []Segmented, 
 					box.drawLabel(picture, target, outline, k, l, lighter(ink), true)
 				}
 			}
-			text(picture, fmt.Sprintf("%.0f mm", view.World([3]float64{0, 0, float64(k)})[2]), at.X+6, at.Y+panel.Y-7)
+			text(picture, fmt.Sprintf("%.0f mm", view.World([3]float64{0, 0, float64(k)})[2]), at.X+6, at.Y+panel.Y-7, ivory)
 			if column == 0 {
-				text(picture, "R", at.X+6, at.Y+panel.Y/2)
+				text(picture, "R", at.X+6, at.Y+panel.Y/2, ivory)
 			}
 		}
 	}
@@ -316,6 +319,8 @@ var labelColors = []color.RGBA{
 
 func labelColor(n int) color.RGBA { return labelColors[n%len(labelColors)] }
 
+var ivory = color.RGBA{225, 230, 236, 255}
+
 // lighter is half way to white.
 func lighter(c color.RGBA) color.RGBA {
 	return color.RGBA{c.R/2 + 128, c.G/2 + 128, c.B/2 + 128, 255}
@@ -337,14 +342,42 @@ var face = sync.OnceValue(func() font.Face {
 // drawing guards face, which is not made for several goroutines.
 var drawing sync.Mutex
 
-func text(dst draw.Image, s string, x, y int) {
+// text writes a line that begins at x with its baseline at y, and returns where it ends.
+func text(dst draw.Image, s string, x, y int, ink color.RGBA) int {
 	drawing.Lock()
 	defer drawing.Unlock()
-	d := font.Drawer{Dst: dst, Src: image.NewUniform(color.RGBA{225, 230, 236, 255}), Face: face(), Dot: fixed.P(x, y)}
-	d.DrawString(strings.Map(func(r rune) rune {
+	d := font.Drawer{Dst: dst, Src: image.NewUniform(ink), Face: face(), Dot: fixed.P(x, y)}
+	d.DrawString(printable(s))
+	return d.Dot.X.Ceil()
+}
+
+func width(s string) int {
+	drawing.Lock()
+	defer drawing.Unlock()
+	return font.MeasureString(face(), printable(s)).Ceil()
+}
+
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
 		if r < ' ' {
 			return ' '
 		}
 		return r
-	}, s))
+	}, s)
+}
+
+// drawNames writes the names of the labels in their colours at the right end of a line, as many as fit.
+func drawNames(dst draw.Image, labels []uint16, maps []*volume.LabelMap, y int) {
+	x := dst.Bounds().Max.X
+	for n, l := range slices.Backward(labels) {
+		name := fmt.Sprintf("label %d", l)
+		for _, m := range slices.Backward(maps) {
+			name = cmp.Or(m.Names[l], name)
+		}
+		x -= width(name) + 12
+		if x < dst.Bounds().Dx()/3 {
+			return
+		}
+		text(dst, name, x, y, lighter(labelColor(n)))
+	}
 }

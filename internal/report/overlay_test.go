@@ -1,0 +1,124 @@
+package report
+
+import (
+	"image"
+	"image/color"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// patient is a scan of soft tissue, 40 x 30 x 12 voxels of 1 x 1.5 x 3 mm, with a cube of label 1 at the patient's right and front.
+func patient() (*volume.Volume, *volume.LabelMap) {
+	g := volume.Grid{Shape: [3]int{40, 30, 12}, Affine: volume.Scaling([3]float64{1, 1.5, 3})}
+	v := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
+	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
+	for k := 4; k < 8; k++ {
+		for j := 20; j < 26; j++ {
+			for i := 28; i < 36; i++ {
+				l.Labels[g.Index(i, j, k)] = 1
+			}
+		}
+	}
+	return v, l
+}
+
+// coloured finds the box around the pixels that are not grey.
+func coloured(m image.Image) image.Rectangle {
+	var box image.Rectangle
+	for y := m.Bounds().Min.Y; y < m.Bounds().Max.Y; y++ {
+		for x := m.Bounds().Min.X; x < m.Bounds().Max.X; x++ {
+			c := color.RGBAModel.Convert(m.At(x, y)).(color.RGBA)
+			if max(c.R, c.G, c.B)-min(c.R, c.G, c.B) > 20 {
+				box = box.Union(image.Rect(x, y, x+1, y+1))
+			}
+		}
+	}
+	return box
+}
+
+// The patient's right is on the left and the front at the top, however the scan is stored.
+func TestOverlayIsSeenFromTheFeet(t *testing.T) {
+	for _, codes := range []string{"RAS", "LPS", "PLI", "SAR"} {
+		v, l := patient()
+		v, err := v.Orient(codes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err = l.Orient(codes); err != nil {
+			t.Fatal(err)
+		}
+		// Voxels 28..35 of 40 at 5 pixels each, from the right: 20..59; 20..25 of 30 at 7.5, from the top: 30..74.
+		want := image.Rect(20, 30, 60, 75)
+		for name, rows := range map[string][]Segmented{"outline": nil, "fill": {{"", l}}} {
+			reference := l
+			if name == "fill" {
+				reference = nil
+			}
+			m, err := Overlay(v, reference, rows, OverlayOptions{Slices: 1, Size: 200, Whole: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if size := m.Bounds().Size(); size != image.Pt(200, 225) {
+				t.Errorf("%s: a panel of %v, want 200 x 225: the slice is 40 x 45 mm", codes, size)
+			}
+			got := coloured(m)
+			for _, d := range []int{got.Min.X - want.Min.X, got.Min.Y - want.Min.Y, got.Max.X - want.Max.X, got.Max.Y - want.Max.Y} {
+				if d < -3 || d > 3 {
+					t.Errorf("%s, %s: coloured %v, want %v", codes, name, got, want)
+					break
+				}
+			}
+		}
+	}
+}
+
+func TestOverlayShowsTheSameSlicesInEveryRow(t *testing.T) {
+	v, l := patient()
+	empty := &volume.LabelMap{Grid: l.Grid, Labels: make([]uint16, len(l.Labels))}
+	m, err := Overlay(v, l, []Segmented{{"good", l}, {"empty", empty}}, OverlayOptions{Slices: 3, Size: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := m.Bounds().Size(); size.X != 3*100+2*4 || size.Y != 2*(100+22+4)-4 {
+		t.Errorf("got %v", size)
+	}
+}
+
+func TestOverlayWithoutLabels(t *testing.T) {
+	v, _ := patient()
+	if _, err := Overlay(v, nil, nil, OverlayOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOverlayRefuses(t *testing.T) {
+	v, l := patient()
+	moved := *l
+	moved.Affine[0][3] = 7
+	for want, err := range map[string]error{
+		"different grids":    second(Overlay(v, &moved, nil, OverlayOptions{})),
+		"is empty":           second(Overlay(v, l, nil, OverlayOptions{Window: [2]float64{100, 100}})),
+		"too large":          second(Overlay(v, l, nil, OverlayOptions{Size: 1 << 20})),
+		"on different grids": second(Overlay(v, l, []Segmented{{"", &moved}}, OverlayOptions{})),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want ...%s...", err, want)
+		}
+	}
+}
+
+func second(_ image.Image, err error) error { return err }
+
+func TestChosenSlicesHoldTheLabel(t *testing.T) {
+	_, l := patient()
+	for n := 1; n <= 12; n++ {
+		chosen := chooseSlices(l.Shape, []*volume.LabelMap{l}, []uint16{1}, n)
+		for _, k := range chosen {
+			if k < 4 || k > 7 {
+				t.Errorf("%d slices: %v", n, chosen)
+			}
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package report
+
+import (
+	"encoding/xml"
+	"errors"
+	"image"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/eval"
+)
+
+// sample is a report with one of everything, and names that would break a page that does not escape them.
+func sample(t *testing.T) Report {
+	t.Helper()
+	run := func(initialisation string, fraction float64, dsc ...float64) eval.Run {
+		r := eval.Run{Initialisation: initialisation, Fraction: fraction}
+		for n, d := range dsc {
+			r.Scores = append(r.Scores, eval.Score{Case: string(rune('a' + n)), Label: 1, DSC: d, HD95: math.Inf(1)})
+		}
+		return r
+	}
+	runs := []eval.Run{run("scratch", 0.1, 0.5, 0.6), run("scratch", 1, 0.8, 0.7), run("<3x3x3>", 0.1, 0.6, 0.72)}
+	folds, err := eval.Folds(runs, eval.FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Report{Title: "A & B", Subtitle: "<script>alert(1)</script>", Sections: []Section{
+		{"Result", []Block{Folds{folds}, Text("one\n\ntwo <b>")}},
+		{"More", []Block{
+			Facts{{"version", "1 < 2"}},
+			Table{Table: eval.PerLabel(runs[0].Scores)}, Table{Table: eval.PerCase(runs[0].Scores), Folded: true}, Table{Table: eval.PerCase(runs[1].Scores)},
+			Charts{{Title: "Loss", X: "step", Series: []Series{{Name: "a", X: []float64{0, 1, 2}, Y: []float64{3, math.NaN(), 1}}}, Levels: []Level{{"chance", 2}}}},
+			Pictures{{image.NewGray(image.Rect(0, 0, 3, 2)), `a "picture" [1]`}},
+			Code{"Configuration", "a: 1 # <&>\n```\n"},
+		}},
+	}}
+}
+
+func TestHTMLIsWellFormedAndAlone(t *testing.T) {
+	var b strings.Builder
+	if err := sample(t).HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	d := xml.NewDecoder(strings.NewReader(page))
+	d.Entity = xml.HTMLEntity
+	counts := map[string]int{}
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("not well-formed: %v", err)
+		}
+		if e, ok := token.(xml.StartElement); ok {
+			counts[e.Name.Local]++
+			for _, a := range e.Attr {
+				if (a.Name.Local == "src" || a.Name.Local == "href") && !strings.HasPrefix(a.Value, "data:") && !strings.HasPrefix(a.Value, "#") {
+					t.Errorf("%s loads %s", e.Name.Local, a.Value)
+				}
+			}
+		}
+	}
+	if counts["script"]+counts["link"] > 0 || strings.Contains(page, "url(") || strings.Contains(page, "@import") {
+		t.Error("the page needs something outside itself")
+	}
+	for name, want := range map[string]int{"section": 2, "table": 4, "img": 1, "svg": 3, "details": 2, "pre": 1} {
+		if counts[name] != want {
+			t.Errorf("%d %s, want %d", counts[name], name, want)
+		}
+	}
+	for _, want := range []string{"<title>A &amp; B</title>", "+11.00", "p = 0.500", "66.00", "&lt;3x3x3&gt;", "1 &lt; 2", "(2 ∞)"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+func TestWriteLeavesEverythingThatIsLinked(t *testing.T) {
+	dir := t.TempDir()
+	if err := sample(t).Write(dir, "report"); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "report.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := regexp.MustCompile(`!\[[^\]]*\]\(([^)]*)\)`).FindAllSubmatch(page, -1)
+	if len(links) != 3 {
+		t.Errorf("%d pictures, want 3: %q", len(links), links)
+	}
+	for _, l := range links {
+		data, err := os.ReadFile(filepath.Join(dir, string(l[1])))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if strings.HasSuffix(string(l[1]), ".svg") {
+			if err := xml.Unmarshal(data, new(struct{})); err != nil || !strings.Contains(string(data), "xmlns") {
+				t.Errorf("%s: %v", l[1], err)
+			}
+		}
+	}
+	for _, want := range []string{"# A & B", "| 10 % | 55.00 | **66.00** (+11.00, p = 0.500) |", "| 100 % | **75.00** | – |", "- version: 1 < 2", "````\na: 1"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	for _, name := range []string{"per-case.csv", "per-case-2.csv", "per-label.csv", "mean-dsc-by-share-of-the-training-data.csv"} {
+		if _, err := os.Stat(filepath.Join(dir, "report_files", name)); err != nil {
+			t.Error(err)
+		}
+	}
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if strings.HasPrefix(d.Name(), ".report-") {
+			t.Errorf("%s was left behind", path)
+		}
+		return err
+	})
+}
+
+func TestWriteReportsWhatFailed(t *testing.T) {
+	r := Report{Sections: []Section{{"Pictures", []Block{Pictures{{nil, "lost"}}}}}}
+	if err := r.Write(t.TempDir(), "report"); err == nil || !strings.Contains(err.Error(), `section Pictures: picture "lost" has no image`) {
+		t.Error(err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := sample(t).Write(file, "report"); err == nil || !strings.Contains(err.Error(), "writing report") {
+		t.Error(err)
+	}
+}
