@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/jpeg"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/jpeg2000"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/jpegls"
 )
 
@@ -38,12 +39,12 @@ var syntaxes = map[string]syntax{
 	"1.2.840.10008.1.2.4.70": {name: "JPEG lossless (process 14, selection value 1)", order: binary.LittleEndian, codec: jpeg.Decode},
 	"1.2.840.10008.1.2.4.80": {name: "JPEG-LS lossless", order: binary.LittleEndian, codec: jpegls.Decode},
 	"1.2.840.10008.1.2.4.81": {name: "JPEG-LS near-lossless", order: binary.LittleEndian, codec: jpegls.Decode},
+	"1.2.840.10008.1.2.4.90": {name: "JPEG 2000 lossless", order: binary.LittleEndian, codec: jpeg2000.Decode},
+	"1.2.840.10008.1.2.4.91": {name: "JPEG 2000", order: binary.LittleEndian, codec: jpeg2000.Decode},
 }
 
 // unread syntaxes have a name, so that they can be refused by it.
 var unread = map[string]string{
-	"1.2.840.10008.1.2.4.90":  "JPEG 2000 lossless",
-	"1.2.840.10008.1.2.4.91":  "JPEG 2000",
 	"1.2.840.10008.1.2.4.92":  "JPEG 2000 multi-component lossless",
 	"1.2.840.10008.1.2.4.93":  "JPEG 2000 multi-component",
 	"1.2.840.10008.1.2.4.94":  "JPIP referenced",
