@@ -317,6 +317,40 @@ func TestFlips(t *testing.T) {
 	}
 }
 
+func TestBetterFlip(t *testing.T) {
+	missed := 0
+	for number := range uint64(20) {
+		v, l, err := phantom.New(number, phantom.Options{Shape: [3]int{40, 36, 30}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, label := range l.Labels {
+			if label != phantom.Pancreas {
+				l.Labels[n] = 0
+			}
+		}
+		if got := BetterFlip(v, l); got != "" {
+			t.Errorf("patient %d: labels where they belong should be flipped along %s", number, got)
+		}
+		for _, axes := range []string{"i", "j", "k", "ij"} {
+			switch BetterFlip(v, flipLabels(l, axes)) {
+			case axes:
+			case "":
+				missed++
+			default:
+				t.Errorf("patient %d: flipped along %s, taken for another", number, axes)
+			}
+		}
+	}
+	if missed > 2 {
+		t.Errorf("%d of 80 flips are not noticed", missed)
+	}
+	empty := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{2, 2, 2}, Affine: volume.Scaling([3]float64{1, 1, 1})}, Labels: make([]uint16, 8)}
+	if got := BetterFlip(&volume.Volume{Grid: empty.Grid, Int16: make([]int16, 8)}, empty); got != "" {
+		t.Errorf("no labels should be flipped along %s", got)
+	}
+}
+
 func TestRealLayout(t *testing.T) {
 	data := os.Getenv("VOXSAW_DATA")
 	if data == "" {

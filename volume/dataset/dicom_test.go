@@ -243,3 +243,79 @@ func TestTreeOfSeries(t *testing.T) {
 		}
 	}
 }
+
+// A real trunk at 3 mm, written as TCIA wrote Pancreas-CT: the label file's rows run against what its header says.
+func TestNIHLayoutFromARealScan(t *testing.T) {
+	data := os.Getenv("VOXSAW_DATA")
+	if data == "" {
+		t.Skip("VOXSAW_DATA is unset: real data is not looked at")
+	}
+	v, _, err := ReadImage(filepath.Join(data, "totalsegmentator", "ct.nii.gz"), DefaultReadOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	organs, err := ReadLabels(filepath.Join(data, "totalsegmentator", "ct_seg.nii.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := volume.DefaultPreparation()
+	p.Relabel = "7:1,*:0" // the pancreas
+	p.Axcodes = "LPS"
+	l, err := p.ApplyLabels(organs, v.Grid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err = v.Orient("LPS"); err != nil {
+		t.Fatal(err)
+	}
+	for n, hu := range v.Int16 { // what a scanner stores
+		v.Int16[n] = max(hu, -1024)
+	}
+
+	root := t.TempDir()
+	writeSeries(t, filepath.Join(root, "PANCREAS_0007", "study", "series"), "1.2.7", v, false)
+	file := filepath.Join(root, "labels", "label0007.nii.gz")
+	if err := os.Mkdir(filepath.Dir(file), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	// As an array the label is the stack of slices; its header claims that rows run to the front.
+	claimed := l.Grid
+	claimed.Affine[1][1], claimed.Affine[1][3] = -l.Affine[1][1], l.Affine[1][3]+float64(l.Shape[1]-1)*l.Affine[1][1]
+	write := func(flip string) {
+		t.Helper()
+		if err := nifti.WriteLabels(file, flipLabels(&volume.LabelMap{Grid: claimed, Labels: l.Labels}, flip)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	d := detect(t, root)
+	scan, got, notes, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames)
+	if err != nil || len(notes) > 0 {
+		t.Fatal(notes, err)
+	}
+	if !slices.Equal(got.Labels, l.Labels) || !got.Same(v.Grid, 1e-2) || !slices.Equal(scan.Int16, v.Int16) {
+		t.Error("the scan and its labels do not come back")
+	}
+	// By the headers they would lie elsewhere in the body, though in the same box.
+	byHeader := d.Cases[0]
+	byHeader.ByIndex = false
+	if _, wrong, _, err := byHeader.Read(DefaultReadOptions(), nil); err == nil {
+		prepared, err := volume.DefaultPreparation().ApplyLabels(wrong, scan.Grid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		right, err := volume.DefaultPreparation().ApplyLabels(got, scan.Grid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Equal(prepared.Labels, right.Labels) {
+			t.Error("the headers agree: the test shows nothing")
+		}
+	}
+	for _, flip := range []string{"i", "j", "ij", "k", "ik", "jk", "ijk"} {
+		write(flip)
+		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), nil); err == nil || !strings.Contains(err.Error(), "along "+flip+",") {
+			t.Errorf("labels flipped along %s: %v", flip, err)
+		}
+	}
+}

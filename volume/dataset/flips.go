@@ -2,40 +2,59 @@ package dataset
 
 import "github.com/voxsaw/voxsaw/volume"
 
-// softTissue is the range of HU (from, to) that labelled organs lie in, with and without contrast medium. Fat, lung and bone lie outside.
-const softFrom, softTo = 0, 250
+// Labels that lie where they were drawn follow an edge of the image: the voxels just outside differ in HU from those inside. Flipped labels cut through
+// whatever is there, and the two do not differ. How much they do is the share of the variance of both that is between them (eta squared, from 0 to 1). On a
+// real CT at 3 mm it is 0.31 for the pancreas where it belongs and at most 0.01 flipped, and 0.2 to 0.6 for most organs against at most 0.06; brightness alone
+// does not tell, because a fatty pancreas is darker than what its mirror image hits. On blurred scans of heads, where nothing follows an edge, parts of other
+// organs reach 0.18 by chance, 3.5 times what the labels themselves have.
+const (
+	edgeAtLeast = 0.1 // of a flip to be believed
+	edgeTimes   = 4   // more than as it is
+)
 
-// clearly is by how much more of the foreground must be soft tissue before another flip is said to fit better: an organ's mirror image hits other
-// soft organs often enough that small differences mean nothing.
-const clearly = 0.1
-
-// BetterFlip looks at the HU under the labels: where they are flipped against their scan, less of them is soft tissue. It returns the axes, such as "j" or
-// "ij", along which the labels must be flipped to fit clearly better than they do, or "".
+// BetterFlip looks at the HU inside and just outside of the labels. It returns the axes, such as "j" or "ij", along which the labels must be flipped to fit
+// clearly better than they do, or "".
 func BetterFlip(v *volume.Volume, l *volume.LabelMap) string {
-	var soft [8]int // foreground voxels of each flip that are soft tissue
-	all, n := 0, 0
+	// Of each flip, the count, sum and sum of squares of the HU inside and outside.
+	var sums [8][2]struct{ n, x, xx float64 }
+	n := 0
 	for k := range l.Shape[2] {
 		for j := range l.Shape[1] {
 			for i := range l.Shape[0] {
-				if l.Labels[n] != 0 {
-					all++
-					for flip := range soft {
-						if x := v.At(mirrored(l.Shape, flip, i, j, k)); x > softFrom && x < softTo {
-							soft[flip]++
-						}
+				side := 0
+				if l.Labels[n] == 0 {
+					side = 1
+				}
+				if side == 0 || touches(l, n, i, j, k) {
+					for flip := range sums {
+						// Metal and air are clipped: their few voxels would drown the rest.
+						x := float64(min(max(v.At(mirrored(l.Shape, flip, i, j, k)), -200), 300))
+						s := &sums[flip][side]
+						s.n, s.x, s.xx = s.n+1, s.x+x, s.xx+x*x
 					}
 				}
 				n++
 			}
 		}
 	}
+	var edge [8]float64
 	best := 0
-	for flip := range soft {
-		if soft[flip] > soft[best] {
+	for flip, s := range sums {
+		in, out := s[0], s[1]
+		if in.n == 0 || out.n == 0 {
+			return ""
+		}
+		mean := (in.x + out.x) / (in.n + out.n)
+		all := in.xx + out.xx - mean*mean*(in.n+out.n)
+		between := in.n*square(in.x/in.n-mean) + out.n*square(out.x/out.n-mean)
+		if all > 0 {
+			edge[flip] = between / all
+		}
+		if edge[flip] > edge[best] {
 			best = flip
 		}
 	}
-	if float64(soft[best]-soft[0]) <= clearly*float64(all) {
+	if edge[best] < edgeAtLeast || edge[best] < edgeTimes*edge[0] {
 		return ""
 	}
 	axes := ""
@@ -45,6 +64,16 @@ func BetterFlip(v *volume.Volume, l *volume.LabelMap) string {
 		}
 	}
 	return axes
+}
+
+func square(x float64) float64 { return x * x }
+
+// touches says whether voxel n, at (i, j, k), has a labelled one on one of its six faces.
+func touches(l *volume.LabelMap, n, i, j, k int) bool {
+	row, slice := l.Shape[0], l.Shape[0]*l.Shape[1]
+	return i > 0 && l.Labels[n-1] != 0 || i < l.Shape[0]-1 && l.Labels[n+1] != 0 ||
+		j > 0 && l.Labels[n-row] != 0 || j < l.Shape[1]-1 && l.Labels[n+row] != 0 ||
+		k > 0 && l.Labels[n-slice] != 0 || k < l.Shape[2]-1 && l.Labels[n+slice] != 0
 }
 
 // mirrored flips an index along the axes whose bit is set.

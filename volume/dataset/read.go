@@ -123,7 +123,7 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 		l = flipLabels(l, better)
 		notes = append(notes, fmt.Sprintf("labels flipped along %s, where they fit the scan better", better))
 	default:
-		return nil, nil, nil, fmt.Errorf("%s fits its scan better when flipped along %s, by the HU under it: --flips fix flips it, --flips off takes it as it is", c.Labels, better)
+		return nil, nil, nil, fmt.Errorf("%s fits its scan better when flipped along %s, by the HU inside and around it: --flips fix flips it, --flips off takes it as it is", c.Labels, better)
 	}
 	return v, l, notes, nil
 }
