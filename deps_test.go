@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"internal/puzzle":   {},
 	"internal/solver":   {"internal/puzzle"},
 
-	"volume":         {},
+	"volume":         {"internal/seed"},
 	"volume/nifti":   {"volume"},
 	"volume/dicom":   {"volume"},
 	"volume/dataset": {"volume", "volume/nifti", "volume/dicom", "internal/seed"},
@@ -72,6 +72,9 @@ func TestImportsGoOneWay(t *testing.T) {
 	}
 	for _, room := range slices.Sorted(maps.Keys(rooms)) {
 		allowed, known := mayImport[room]
+		if inner, _, ok := strings.Cut(room, "/internal/"); ok && !known { // a room's own store: who may look in there, the compiler knows
+			allowed, known = append(mayImport[inner], inner), true
+		}
 		free := slices.ContainsFunc(mayEverything, func(p string) bool { return strings.HasPrefix(room+"/", p) || strings.HasPrefix(room, p) })
 		generator := strings.HasPrefix(room, "internal/device/cpu/")
 		if !known && !free && !generator {
@@ -80,7 +83,7 @@ func TestImportsGoOneWay(t *testing.T) {
 		}
 		for _, imported := range rooms[room] {
 			if ours, ok := strings.CutPrefix(imported, module); ok {
-				if !free && !generator && !slices.Contains(allowed, ours) {
+				if !free && !generator && !strings.HasPrefix(ours, room+"/") && !slices.Contains(allowed, ours) {
 					t.Errorf("%s imports %s: not allowed by deps_test.go", room, ours)
 				}
 				continue

@@ -251,6 +251,9 @@ func (t *Task) Step(step int, b Batch) (train.Result, error) {
 // Validate implements [train.Task]: the mean Dice coefficient of each class over the held-out cases, and the mean of these. A case in which neither the
 // reference nor the prediction shows a class does not count for it.
 func (t *Task) Validate(ctx context.Context, _ int) (train.Validation, error) {
+	if len(t.validate) == 0 {
+		return train.Validation{}, nil
+	}
 	n := len(t.classes)
 	sum, count := make([]float64, n+1), make([]float64, n+1)
 	for _, c := range t.validate {

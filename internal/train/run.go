@@ -193,6 +193,10 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // validated logs a validation and keeps the weights if they are the best so far.
 func (l *loop) validated(v Validation) error {
+	if len(v.Metrics) == 0 { // nothing is held out
+		l.meta.Validated = l.meta.Step
+		return nil
+	}
 	if !finite(v.Score) {
 		return fmt.Errorf("the score is %v", v.Score)
 	}

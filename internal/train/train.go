@@ -53,7 +53,8 @@ type Result struct {
 	Items   int      // how many puzzles or crops it was, for the speed
 }
 
-// A Validation is what held-out cases say. Every validation of a run names the same metrics in the same order.
+// A Validation is what held-out cases say. Every validation of a run names the same metrics in the same order. One without metrics says that there is
+// nothing to validate on: then no checkpoint is the best.
 type Validation struct {
 	Score   float64 // the higher, the better: the best checkpoint is the one with the highest
 	Metrics []Metric

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/internal/solver"
+	"github.com/voxsaw/voxsaw/puzzle3d"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/vnet"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+)
+
+func newBench() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Time training steps, inference, the solver and reading, one JSON line each",
+		Long: `Times the same work as a peer in another framework, so that both can be run one after the other and their lines compared:
+median and minimum seconds of a step, its arithmetic (that of direct convolution), peak memory.`,
+		Example: `  voxsaw bench segment --crop 96 --norm instance
+  voxsaw bench pretrain --grid 3 --batch 1
+  voxsaw bench infer --crop 96
+  voxsaw bench solver
+  voxsaw bench read scan.nii.gz`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	for task, short := range map[string]string{
+		"pretrain": "One pretraining step: encoder, head, solver, gradients, SGD",
+		"segment":  "One step of the whole VNet: cross-entropy and Dice, gradients, SGD",
+		"infer":    "One forward pass of the whole VNet",
+	} {
+		o := &benchOptions{Grid: 3, Crop: 96, Batch: 1, Steps: 5, Warmup: 2, Channels: 16, Norm: "none", Preset: "paper", Machine: defaultDevice()}
+		cmd.AddCommand(verb(task, short, "", "  voxsaw bench "+task+" --norm instance", cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
+			return runBench(cmd.OutOrStdout(), task, *o)
+		}))
+	}
+	solver := &solverBenchOptions{Sizes: []int{8, 27, 64}, Batch: 1000}
+	cmd.AddCommand(verb("solver", "Assignment problems, single and in batches", "", "  voxsaw bench solver --sizes 8,27,64", cobra.NoArgs, solver, func(cmd *cobra.Command, _ []string) error {
+		return runBenchSolver(cmd.OutOrStdout(), *solver)
+	}))
+	read := &readBenchOptions{Repeat: 3, Read: dataset.DefaultReadOptions()}
+	cmd.AddCommand(verb("read PATH", "Reading a NIfTI file or a DICOM series", "", "  voxsaw bench read scan.nii.gz", cobra.ExactArgs(1), read, func(cmd *cobra.Command, args []string) error {
+		return runBenchRead(cmd.OutOrStdout(), args[0], *read)
+	}))
+	return cmd
+}
+
+type benchOptions struct {
+	Grid     int           `yaml:"grid" help:"pretrain: cells along each axis; 3 has patches of 32^3, 2 of 48^3"`
+	Crop     int           `yaml:"crop" help:"segment, infer: side of a crop"`
+	Batch    int           `yaml:"batch" help:"crops, or puzzles, in a step"`
+	Steps    int           `yaml:"steps" help:"steps that are timed"`
+	Warmup   int           `yaml:"warmup" help:"steps before them"`
+	Channels int           `yaml:"channels" help:"channels of the first stage"`
+	Norm     string        `yaml:"norm" help:"normalisation" oneof:"none batch instance group"`
+	Preset   string        `yaml:"preset" help:"network" oneof:"paper caffe monai"`
+	Head     string        `yaml:"head" help:"pretrain: head" oneof:"paper symmetric both"`
+	Machine  deviceOptions `yaml:"machine"`
+}
+
+// benchLine has the keys of the peers' lines.
+type benchLine struct {
+	Impl    string  `json:"impl"`
+	Task    string  `json:"task"`
+	Grid    int     `json:"grid"`
+	Crop    int     `json:"crop"`
+	Batch   int     `json:"batch"`
+	Device  string  `json:"device"`
+	AMP     string  `json:"amp"`
+	Norm    string  `json:"norm"`
+	Median  float64 `json:"median_s"`
+	Min     float64 `json:"min_s"`
+	GFLOP   float64 `json:"gflop_step"`
+	GFLOPs  float64 `json:"gflops"`
+	PeakMiB int64   `json:"peak_mib"` // of the process, as the peers report
+	PlanMiB int64   `json:"plan_mib"` // of the programs and the parameters, known before they run
+}
+
+func runBench(w io.Writer, task string, o benchOptions) error {
+	dev, closeDevice, err := o.Machine.open()
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
+	network := vnet.Default()
+	network.Preset, network.Channels, network.Norm = o.Preset, o.Channels, o.Norm
+	line := benchLine{Impl: "voxsaw " + version(), Task: task, Grid: o.Grid, Crop: o.Crop, Batch: o.Batch, Device: dev.Name(), AMP: "none", Norm: o.Norm}
+	var median, least time.Duration
+	var flops float64
+	var bytes int64
+	if task == "pretrain" {
+		patch, ok := map[int]int{2: 48, 3: 32}[o.Grid]
+		if !ok {
+			return usagef("--grid %d: the paper's puzzles are 2 and 3", o.Grid)
+		}
+		c := puzzle3d.DefaultConfig()
+		c.Network, c.Batch, c.Head, c.Rounds = network, o.Batch, puzzle3d.Paper, 1 // the peer has the paper's head and looks once
+		if o.Head != "" {
+			c.Head = o.Head
+		}
+		for i := range 3 {
+			c.Grid[i], c.Patch[i] = o.Grid, patch
+		}
+		if c.Network, err = c.Network.Resolve(); err != nil {
+			return &usageError{err}
+		}
+		t, err := puzzle3d.Benchmark{Config: c, Steps: o.Steps, Warmup: o.Warmup, Memory: availableMemory()}.Run(dev)
+		if err != nil {
+			return err
+		}
+		median, least, flops, bytes = t.Median, t.Min, t.FLOPs, t.Bytes
+	} else {
+		t, err := segment.Benchmark{Network: network, Crop: o.Crop, Batch: o.Batch, Steps: o.Steps, Warmup: o.Warmup, Infer: task == "infer", Memory: availableMemory()}.Run(dev)
+		if err != nil {
+			return err
+		}
+		median, least, flops, bytes = t.Median, t.Min, t.FLOPs, t.Bytes
+	}
+	line.Median, line.Min = round(median.Seconds(), 5), round(least.Seconds(), 5)
+	line.GFLOP, line.GFLOPs = round(flops/1e9, 1), round(flops/1e9/median.Seconds(), 1)
+	line.PlanMiB, line.PeakMiB = bytes>>20, peakMemory()>>20
+	return json.NewEncoder(w).Encode(line)
+}
+
+func round(v float64, digits int) float64 {
+	f := math.Pow10(digits)
+	return math.Round(v*f) / f
+}
+
+// peakMemory is the most that the process has held in memory, in bytes; 0 where the system does not say.
+func peakMemory() int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "VmHWM:" {
+			kib, _ := strconv.ParseInt(fields[1], 10, 64)
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+type solverBenchOptions struct {
+	Sizes []int `yaml:"sizes" help:"rows of the cost matrices"`
+	Batch int   `yaml:"batch" help:"matrices in a batch"`
+}
+
+func runBenchSolver(w io.Writer, o solverBenchOptions) error {
+	for _, n := range o.Sizes {
+		if n < 1 || n > 4096 || o.Batch < 1 {
+			return usagef("sizes must be from 1 to 4096, batch at least 1")
+		}
+		r := seed.Rand(0, "benchmark", uint64(n))
+		costs := make([]float64, o.Batch*n*n)
+		for i := range costs {
+			costs[i] = r.Float64()
+		}
+		answers := make([]int, o.Batch*n)
+		var s solver.Solver
+		var single, batch []time.Duration
+		for range 7 {
+			start := time.Now()
+			for k := range o.Batch {
+				if _, err := s.Assign(answers[k*n:(k+1)*n], costs[k*n*n:(k+1)*n*n]); err != nil {
+					return err
+				}
+			}
+			single = append(single, time.Since(start))
+			start = time.Now()
+			if err := solver.AssignBatch(answers, costs, n); err != nil {
+				return err
+			}
+			batch = append(batch, time.Since(start))
+		}
+		slices.Sort(single)
+		slices.Sort(batch)
+		us := func(d time.Duration) float64 { return round(d.Seconds()*1e6/float64(o.Batch), 3) }
+		if err := json.NewEncoder(w).Encode(map[string]any{
+			"impl": "voxsaw " + version(), "task": "solver", "n": n, "batch": o.Batch, "single_us": us(single[3]), "batch_us": us(batch[3]),
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type readBenchOptions struct {
+	Repeat int                 `yaml:"repeat" help:"times that it is read"`
+	Read   dataset.ReadOptions `yaml:"read"`
+}
+
+func runBenchRead(w io.Writer, path string, o readBenchOptions) error {
+	if o.Repeat < 1 {
+		return usagef("--repeat must be at least 1")
+	}
+	var times []time.Duration
+	voxels, bytes := 0, 0
+	for range o.Repeat {
+		start := time.Now()
+		v, _, err := dataset.ReadImage(path, o.Read)
+		if err != nil {
+			return err
+		}
+		times = append(times, time.Since(start))
+		voxels, bytes = v.Len(), 2*len(v.Int16)+4*len(v.Float32)
+	}
+	slices.Sort(times)
+	median := times[len(times)/2]
+	line := map[string]any{
+		"impl": "voxsaw " + version(), "task": "read", "voxels": voxels, "median_s": round(median.Seconds(), 5), "min_s": round(times[0].Seconds(), 5),
+		"mib_s": round(float64(bytes)/(1<<20)/median.Seconds(), 1), "voxels_mib": round(float64(bytes)/(1<<20), 1), "peak_mib": peakMemory() >> 20,
+	}
+	if err := json.NewEncoder(w).Encode(line); err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/train"
+)
+
+type crossvalOptions struct {
+	experiment.Plan `yaml:",inline"`
+	Machine         deviceOptions `yaml:"machine"`
+}
+
+func newCrossval() *cobra.Command {
+	o := &crossvalOptions{Plan: experiment.DefaultPlan(), Machine: defaultDevice()}
+	var out string
+	var memory float64
+	var dry, asJSON bool
+	cmd := verb("crossval", "Run a whole experiment: folds x fractions x initialisations x seeds",
+		`Runs the experiment of the paper's Table 3 from one YAML file: for each fold, fraction of the training cases, initialisation and seed a
+fine-tuning run, predictions of the test cases and their scores. It ends in the table (mean ± sd, paired Wilcoxon test against
+scratch) and a report. Encoders are pretrained on the way, on cases that the fold does not test on.
+
+Run it again to go on where it stopped; finished runs are not repeated.`,
+		`  voxsaw crossval --config configs/openkbp-cpu.yaml --out runs/table3`,
+		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
+			if out == "" {
+				return withHint(usagef("no folder for the experiment"), "add --out FOLDER")
+			}
+			return runCrossval(cmd, *o, out, memory, dry, asJSON)
+		})
+	cmd.Flags().StringVar(&out, "out", "", "folder of the experiment")
+	cmd.Flags().Float64Var(&memory, "memory", 0, "limit in GiB for the network's memory; 0: what the machine has")
+	cmd.Flags().BoolVar(&dry, "plan", false, "list the trials and who trains in them, and stop")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the table as JSON")
+	return cmd
+}
+
+func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory float64, dry, asJSON bool) error {
+	if err := o.Plan.Check(); err != nil {
+		return &usageError{err}
+	}
+	if dry {
+		return printTrials(cmd.OutOrStdout(), o.Plan)
+	}
+	dev, closeDevice, err := o.Machine.open()
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
+	s := experiment.Setting{Out: out, Device: dev, Version: version(), Memory: availableMemory(), Console: &console{w: cmd.ErrOrStderr()}}
+	if memory > 0 {
+		s.Memory = int64(memory * (1 << 30))
+	}
+	result, err := experiment.Run(cmd.Context(), o.Plan, s)
+	if err != nil {
+		if result != nil && len(result.Runs) > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d trials are finished; the same command goes on from there\n", len(result.Runs))
+		}
+		return err
+	}
+	return printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s, asJSON)
+}
+
+// printResult writes the experiment's report and prints its table.
+func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title string, s experiment.Setting, asJSON bool) error {
+	page, err := r.Report(ctx, title, s)
+	if err != nil {
+		return err
+	}
+	if err := page.Write(s.Out, "report"); err != nil {
+		return err
+	}
+	folds, err := r.Table()
+	if err != nil {
+		return err
+	}
+	table := folds.Table()
+	if asJSON {
+		return table.JSON(w)
+	}
+	if err := printTable(w, table); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "report: %s\n", filepath.Join(s.Out, "report.html"))
+	return err
+}
+
+func printTrials(w io.Writer, p experiment.Plan) error {
+	trials, err := experiment.Trials(p)
+	if err != nil {
+		return err
+	}
+	t := terminal.TableData{Title: fmt.Sprintf("%d trials", len(trials)), Header: []string{"trial", "training cases", "test cases", "trained on"}, Right: []bool{false, true, true, false}}
+	for _, x := range trials {
+		t.Rows = append(t.Rows, []string{x.Name(), fmt.Sprint(len(x.Train)), fmt.Sprint(len(x.Test)), list(x.Train)})
+	}
+	return terminal.Table(w, t)
+}
+
+// console shows an experiment on standard error.
+type console struct {
+	w   io.Writer
+	now *trainProgress
+}
+
+func (c *console) Training(name, items string) train.Observer {
+	c.now = newTrainProgress(c.w, name, items)
+	return c.now
+}
+
+func (c *console) Trained() {
+	if c.now != nil {
+		c.now.finish()
+		c.now = nil
+	}
+}
+
+func (c *console) Note(text string) { fmt.Fprintln(c.w, text) }

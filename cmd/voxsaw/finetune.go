@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+)
+
+type finetuneOptions struct {
+	segment.Config `yaml:",inline"`
+	Data           string            `yaml:"data" help:"folder of prepared, labelled cases"`
+	Init           string            `yaml:"init" help:"checkpoint to start from, such as a pretrained encoder; empty: from scratch"`
+	Cases          dataset.Selection `yaml:"cases"`
+	Machine        deviceOptions     `yaml:"machine"`
+}
+
+func newFinetune() *cobra.Command {
+	o := &finetuneOptions{Config: segment.DefaultConfig(), Cases: dataset.DefaultSelection(), Machine: defaultDevice()}
+	run := &runFlags{}
+	cmd := verb("finetune", "Train a VNet to segment, from a pretrained encoder or from scratch",
+		`Trains the whole VNet on labelled, prepared cases. With --init it starts from the weights of a checkpoint, as far as they fit, and says
+which were loaded, which were not and why. The held-out cases (--fold of --folds, or a share) are validated on; last.safetensors and
+best.safetensors are kept. Best means best on the held-out cases: where these are your test cases, report last.
+
+Ctrl-C saves and stops; --resume continues to the bit.`,
+		`  voxsaw finetune --data prepared --init runs/puzzles/last.safetensors --fold 1 --folds 4 --fraction 0.1 --out runs/organs`,
+		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runFinetune(cmd, *o, *run) })
+	run.bind(cmd)
+	return cmd
+}
+
+func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
+	cache, err := openCache(o.Data)
+	if err != nil {
+		return err
+	}
+	defer cache.Close()
+	ids, err := caseIDs(cache, true, false)
+	if err != nil {
+		return withHint(err, "voxsaw inspect shows what a data set holds; labels are paired with scans by name")
+	}
+	training, held, err := o.Cases.Choose(ids)
+	if err != nil {
+		return &usageError{err}
+	}
+	if o.Config, err = o.Config.Resolve(cache); err != nil {
+		return &usageError{err}
+	}
+	dev, closeDevice, err := o.Machine.open()
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
+	folder, err := run.open(segment.Kind, &o, dev, cache)
+	if err != nil {
+		return err
+	}
+	stderr := cmd.ErrOrStderr()
+	fmt.Fprintf(stderr, "training on %d cases (%s), held out: %d (%s)\n", len(training), list(training), len(held), list(held))
+	progress := newTrainProgress(stderr, "finetune", "crops")
+	summary, _, err := segment.Finetune(cmd.Context(), dev, o.Config, segment.Data{Cache: cache, Train: training, Validate: held},
+		segment.Run{Init: o.Init, Folder: folder, Observer: progress, Memory: run.limit(), Loaders: run.loaders})
+	progress.finish()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d steps in %s, %.1f %% of it waiting for data\n", folder.Path(), summary.Step, terminal.Duration(summary.Elapsed), 100*summary.WaitShare)
+	if summary.BestStep > 0 {
+		fmt.Fprintf(cmd.OutOrStdout(), "DSC of the held-out cases: %.4f at the end, %.4f at best (step %d)\n", summary.Validation.Score, summary.Best, summary.BestStep)
+	}
+	return nil
+}

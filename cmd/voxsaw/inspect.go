@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+)
+
+type inspectOptions struct {
+	JSON bool `yaml:"json" help:"print a list of {path, kind, shape, spacing, axcodes, affine, dtype, min, max, mean, problems}"`
+}
+
+func newInspect() *cobra.Command {
+	o := &inspectOptions{}
+	return verb("inspect PATH...", "Say what scans are there, and what is wrong with them",
+		`Reads every NIfTI file and DICOM series at the paths and says what they are: format, shape, spacing, orientation, range of values, labels with
+voxel counts. Problems come first. Nothing about a patient is printed.`,
+		`  voxsaw inspect Task07_Pancreas/
+  voxsaw inspect --json scan.nii.gz | jq '.[0].spacing'`,
+		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runInspect(cmd, *o, args) })
+}
+
+func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
+	entries, notes, err := dataset.Inspect(cmd.Context(), paths)
+	if err != nil {
+		return err
+	}
+	for _, note := range notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), note)
+	}
+	if o.JSON {
+		if entries == nil {
+			entries = []dataset.Entry{}
+		}
+		return printJSON(cmd.OutOrStdout(), entries)
+	}
+	if len(entries) == 0 {
+		return withHint(fmt.Errorf("%s: no NIfTI file and no DICOM series here", strings.Join(paths, ", ")), "NIfTI files end in .nii, .nii.gz or .hdr; DICOM files may have any name")
+	}
+	return printEntries(cmd.OutOrStdout(), dataset.ProblemsFirst(entries))
+}
+
+func printEntries(w io.Writer, entries []dataset.Entry) error {
+	prefix := commonFolder(entries)
+	t := terminal.TableData{
+		Header: []string{"path", "kind", "shape", "spacing (mm)", "axes", "type", "values", "labels", "problems"},
+	}
+	problems := 0
+	for _, e := range entries {
+		var values, labels string
+		switch {
+		case e.Labels != nil:
+			var parts []string
+			for _, label := range slices.Sorted(maps.Keys(e.Labels)) {
+				if label != 0 {
+					parts = append(parts, fmt.Sprintf("%d: %d", label, e.Labels[label]))
+				}
+			}
+			if len(parts) > 6 {
+				parts = append(parts[:6], fmt.Sprintf("and %d more", len(parts)-6))
+			}
+			labels = strings.Join(parts, ", ")
+			if labels == "" {
+				labels = "background only"
+			}
+		case e.Min != nil && e.Max != nil:
+			values = fmt.Sprintf("%.4g to %.4g", *e.Min, *e.Max)
+		}
+		if len(e.Problems) > 0 {
+			problems++
+		}
+		t.Rows = append(t.Rows, []string{
+			strings.TrimPrefix(e.Path, prefix), e.Kind, join(e.Shape, "%d", "x"), join(e.Spacing, "%.4g", " x "), e.Axcodes, e.Dtype, values, labels, strings.Join(e.Problems, "; "),
+		})
+	}
+	t.Title = fmt.Sprintf("%d in %s, %d with problems", len(entries), prefix, problems)
+	return terminal.Table(w, t)
+}
+
+func join[T any](values []T, format, separator string) string {
+	parts := make([]string, len(values))
+	for i, v := range values {
+		parts[i] = fmt.Sprintf(format, v)
+	}
+	return strings.Join(parts, separator)
+}
+
+// commonFolder is the longest folder that all paths begin with.
+func commonFolder(entries []dataset.Entry) string {
+	prefix := entries[0].Path
+	for _, e := range entries {
+		for !strings.HasPrefix(e.Path, prefix) {
+			prefix = prefix[:len(prefix)-1]
+		}
+	}
+	return prefix[:strings.LastIndexByte(prefix, '/')+1]
+}

@@ -1,0 +1,91 @@
+// Command voxsaw pretrains 3D networks on unlabelled CT by solving jigsaw puzzles, fine-tunes them for organ segmentation and reports Dice fold by fold.
+//
+// Each verb has a file of its own, which binds flags to a configuration and calls the package that does the work; start at [newRoot]. Results go to standard output,
+// progress and messages to standard error.
+//
+// Exit codes: 0 success; 1 failure; 2 the command line or a configuration file is wrong; 130 interrupted (what can be resumed has been saved).
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is main without the process: tests call it.
+func run(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	go func() {
+		<-ctx.Done()
+		stop() // a second Ctrl-C ends the process at once
+	}()
+
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	code := exitCode(err)
+	if err != nil {
+		fmt.Fprintln(stderr, "voxsaw:", err)
+		var hint *hintError
+		if errors.As(err, &hint) {
+			fmt.Fprintln(stderr, "hint:", hint.hint)
+		}
+	}
+	return code
+}
+
+// The exit codes.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+func exitCode(err error) int {
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.As(err, &usage):
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// usageError is a mistake on the command line or in a configuration file.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...)}
+}
+
+// hintError is an error that says what to run instead.
+type hintError struct {
+	error
+	hint string
+}
+
+func (e *hintError) Unwrap() error { return e.error }
+
+func withHint(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return &hintError{err, fmt.Sprintf(format, args...)}
+}

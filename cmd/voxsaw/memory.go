@@ -1,0 +1,31 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// availableMemory is what a program can take without the machine swapping, in bytes: /proc/meminfo's estimate, and no more than the control group
+// allows. 0 where the system does not say.
+func availableMemory() int64 {
+	var available int64
+	if data, err := os.ReadFile("/proc/meminfo"); err == nil {
+		for s := bufio.NewScanner(bytes.NewReader(data)); s.Scan(); {
+			if fields := strings.Fields(s.Text()); len(fields) >= 2 && fields[0] == "MemAvailable:" {
+				kib, _ := strconv.ParseInt(fields[1], 10, 64)
+				available = kib << 10
+			}
+		}
+	}
+	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		if data, err := os.ReadFile(file); err == nil {
+			if limit, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64); err == nil && limit > 0 && (available == 0 || limit < available) {
+				available = limit
+			}
+		}
+	}
+	return available
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+type predictOptions struct {
+	Checkpoint []string            `yaml:"checkpoint" help:"checkpoint of voxsaw finetune; several are averaged"`
+	Out        string              `yaml:"out" help:"folder for the label maps, or the one file to write"`
+	Inference  segment.Inference   `yaml:"inference"`
+	Read       dataset.ReadOptions `yaml:"read"`
+	Force      bool                `yaml:"force" help:"write over label maps that are there already"`
+	Machine    deviceOptions       `yaml:"machine"`
+	Memory     float64             `yaml:"memory" help:"limit in GiB for the network's memory; 0: what the machine has"`
+}
+
+func newPredict() *cobra.Command {
+	o := &predictOptions{Inference: segment.DefaultInference(), Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
+	return verb("predict SCANS...", "Make label maps in the geometry of the scans",
+		`Segments scans: NIfTI files, folders of a DICOM series, or folders of either. Each label map is NIfTI on exactly the grid of its scan.
+The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
+Scans whose label map is there already are passed over, so that a batch can be taken up again.`,
+		`  voxsaw predict imagesTs/ --checkpoint runs/organs/last.safetensors --out labels --largest-component`,
+		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPredict(cmd, *o, args) })
+}
+
+func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
+	if len(o.Checkpoint) == 0 {
+		return withHint(usagef("no checkpoint to predict with"), "add --checkpoint FILE, the last.safetensors of voxsaw finetune")
+	}
+	if o.Out == "" {
+		return withHint(usagef("nowhere to write"), "add --out FOLDER")
+	}
+	cases, err := findScans(paths)
+	if err != nil {
+		return err
+	}
+	oneFile := isNIfTI(o.Out)
+	if oneFile && len(cases) > 1 {
+		return usagef("%d scans cannot be written to the one file %s: give a folder", len(cases), o.Out)
+	}
+	dev, closeDevice, err := o.Machine.open()
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
+	limit := availableMemory()
+	if o.Memory > 0 {
+		limit = int64(o.Memory * (1 << 30))
+	}
+	predictor, err := segment.NewPredictor(dev, o.Checkpoint, o.Inference, limit)
+	if err != nil {
+		return err
+	}
+	stderr := cmd.ErrOrStderr()
+	fmt.Fprintf(stderr, "the network takes %s\n", terminal.Bytes(predictor.Bytes()))
+	progress := terminal.NewProgress(stderr, "predict", len(cases))
+	defer progress.Finish()
+	var failed []error
+	for _, c := range cases {
+		target := o.Out
+		if !oneFile {
+			target = filepath.Join(o.Out, c.ID+".nii.gz")
+		}
+		if _, err := os.Stat(target); err == nil && !o.Force {
+			progress.Note(target + " is there already: passed over (--force writes it again)")
+			progress.Skip(1)
+			continue
+		}
+		predictor.Progress = func(done, total int) { progress.Describe(fmt.Sprintf("%s: window %d of %d", c.ID, done, total)) }
+		err := predictOne(cmd, predictor, c, o.Read, target, progress)
+		if cmd.Context().Err() != nil {
+			return cmd.Context().Err()
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", c.ID, err))
+			progress.Note(failed[len(failed)-1].Error())
+		}
+		progress.Add(1)
+	}
+	progress.Finish()
+	if len(failed) > 0 {
+		return fmt.Errorf("%d of %d scans could not be segmented:\n%w", len(failed), len(cases), errors.Join(failed...))
+	}
+	return nil
+}
+
+func predictOne(cmd *cobra.Command, p *segment.Predictor, c dataset.Case, read dataset.ReadOptions, target string, progress terminal.Progress) error {
+	scan, notes, err := c.ReadImage(read)
+	if err != nil {
+		return err
+	}
+	for _, note := range notes {
+		progress.Note(c.ID + ": " + note)
+	}
+	labels, err := p.Predict(cmd.Context(), scan)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	if err := nifti.WriteLabels(target, labels); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), target)
+	return err
+}
+
+// findScans lists the scans at the paths. Two of one name would be written to one file: that is an error.
+func findScans(paths []string) ([]dataset.Case, error) {
+	var cases []dataset.Case
+	from := map[string]string{}
+	for _, path := range paths {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: there is no such file or folder", path)
+		}
+		d, err := dataset.Detect(path, dataset.Options{Layout: dataset.LayoutScans, Unlabelled: true})
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range d.Cases {
+			if other, twice := from[c.ID]; twice {
+				return nil, fmt.Errorf("%s and %s would both be written as %s: predict them into different folders", other, c.Image, c.ID)
+			}
+			from[c.ID] = c.Image
+			cases = append(cases, c)
+		}
+	}
+	return cases, nil
+}
+
+func isNIfTI(path string) bool {
+	return strings.HasSuffix(path, ".nii") || strings.HasSuffix(path, ".nii.gz")
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+)
+
+type prepareOptions struct {
+	Out         string                 `yaml:"out" help:"folder for the prepared cases"`
+	Dataset     dataset.Options        `yaml:"dataset"`
+	Preparation volume.Preparation     `yaml:"preparation"`
+	Work        dataset.PrepareOptions `yaml:"work"`
+	JSON        bool                   `yaml:"json" help:"print the summary as JSON"`
+}
+
+func newPrepare() *cobra.Command {
+	o := &prepareOptions{Preparation: volume.DefaultPreparation(), Work: dataset.DefaultPrepareOptions()}
+	return verb("prepare SCANS", "Turn a data set into prepared cases that crops are read from",
+		`Reads a data set in any of these layouts and writes prepared cases: canonical orientation, spacing (the scan's own or
+given), HU window.
+
+  NIH Pancreas-CT      PANCREAS_00XX/.../*.dcm and label00XX.nii.gz
+  MSD                  imagesTr, labelsTr, imagesTs, dataset.json
+  nnU-Net raw          imagesTr/CASE_0000.nii.gz, labelsTr/CASE.nii.gz
+  anything else        a tree of NIfTI files and DICOM series, labels paired by name
+
+A second run with the same settings does nothing; new and changed scans are added; an interrupted run is taken up again.`,
+		`  voxsaw prepare Task07_Pancreas --out prepared --spacing 1x1x1 --window=-125,275 --relabel 2:1`,
+		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error {
+			return runPrepare(cmd, *o, args[0])
+		})
+}
+
+func runPrepare(cmd *cobra.Command, o prepareOptions, root string) error {
+	if o.Out == "" {
+		return withHint(usagef("no folder for the prepared cases"), "add --out FOLDER")
+	}
+	if err := o.Preparation.Check(); err != nil {
+		return &usageError{err}
+	}
+	stderr := cmd.ErrOrStderr()
+	d, err := dataset.Detect(root, o.Dataset)
+	if err != nil {
+		return withHint(err, "voxsaw inspect %s shows what is there", root)
+	}
+	for _, note := range slices.Concat(d.Notes, d.PassedOver) {
+		fmt.Fprintln(stderr, note)
+	}
+	progress := terminal.NewProgress(stderr, "prepare", len(d.Cases))
+	defer progress.Finish()
+	summary, err := dataset.Prepare(cmd.Context(), d, o.Out, o.Preparation, o.Work, func(r dataset.Result) {
+		for _, note := range r.Info.Notes {
+			if !r.Kept {
+				progress.Note(r.Case.ID + ": " + note)
+			}
+		}
+		if r.Kept {
+			progress.Skip(1)
+		} else {
+			progress.Add(1)
+		}
+	})
+	progress.Finish()
+	if summary != nil && summary.Fingerprint != "" {
+		if printErr := printPrepared(cmd.OutOrStdout(), o, d, summary); printErr != nil {
+			return printErr
+		}
+	}
+	return err
+}
+
+func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *dataset.Summary) error {
+	if o.JSON {
+		failed := map[string]string{}
+		for _, r := range s.Failed {
+			failed[r.Case.ID] = r.Err.Error()
+		}
+		return printJSON(w, map[string]any{
+			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "failed": failed, "without_foreground": s.Empty, "fingerprint": s.Fingerprint, "out": o.Out,
+		})
+	}
+	fmt.Fprintf(w, "%s: %d cases prepared, %d kept from before, %d failed (layout %s, fingerprint %.12s)\n", o.Out, s.Prepared, s.Kept, len(s.Failed), d.Layout, s.Fingerprint)
+	if len(s.Empty) > 0 {
+		fmt.Fprintf(w, "labels without any foreground, used as background: %v\n", s.Empty)
+	}
+	return nil
+}

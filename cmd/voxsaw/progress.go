@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/train"
+)
+
+// trainProgress shows a training on standard error: a bar with loss, speed and time left, and a line that stays for every validation.
+type trainProgress struct {
+	w    io.Writer
+	name string
+	unit string // "puzzles", "crops"
+	bar  terminal.Progress
+	loss float64 // running mean over about 50 steps
+	from int     // the step that this session began at
+}
+
+var _ train.Observer = (*trainProgress)(nil)
+
+func newTrainProgress(w io.Writer, name, unit string) *trainProgress {
+	return &trainProgress{w: w, name: name, unit: unit}
+}
+
+func (t *trainProgress) Started(step, steps int) {
+	t.bar = terminal.NewProgress(t.w, t.name, steps)
+	t.bar.Skip(step)
+	t.from = step
+	if step > 0 {
+		t.bar.Note(fmt.Sprintf("%s: continuing at step %d of %d", t.name, step, steps))
+	}
+}
+
+func (t *trainProgress) Stepped(p train.Progress) {
+	if t.loss == 0 {
+		t.loss = p.Loss
+	}
+	t.loss += (p.Loss - t.loss) / 50
+	speed := float64(p.Items*(p.Step-t.from)) / max(p.Elapsed.Seconds(), 1e-9)
+	t.bar.Describe(fmt.Sprintf("loss %.3f, %.2f %s/s", t.loss, speed, t.unit))
+	t.bar.Add(1)
+}
+
+func (t *trainProgress) Validated(step int, v train.Validation, best bool) {
+	var b strings.Builder
+	for i, m := range v.Metrics {
+		if i == 8 { // the rest is in validation.csv
+			b.WriteString(", ...")
+			break
+		}
+		fmt.Fprintf(&b, ", %s %.4g", m.Name, m.Value)
+	}
+	if best {
+		b.WriteString(" (best so far)")
+	}
+	t.bar.Note(fmt.Sprintf("%s: after step %d%s", t.name, step, b.String()))
+}
+
+func (t *trainProgress) Saved(string, int) {}
+
+func (t *trainProgress) Note(message string) {
+	if t.bar == nil {
+		fmt.Fprintln(t.w, message)
+		return
+	}
+	t.bar.Note(message)
+}
+
+func (t *trainProgress) finish() {
+	if t.bar != nil {
+		t.bar.Finish()
+	}
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/config"
+)
+
+// newRoot is the command line: one verb a file.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "voxsaw",
+		Short: "Pretrain 3D networks on unlabelled CT with jigsaw puzzles, then segment organs",
+		Long: `Voxsaw pretrains a VNet on scans without labels by solving 3D jigsaw puzzles, fine-tunes it on a
+few labelled ones, writes label maps and reports Dice fold by fold.
+
+See it work:           voxsaw demo
+On your own scans:     voxsaw inspect SCANS
+                       voxsaw prepare SCANS --out prepared
+                       voxsaw pretrain --data prepared --out runs/puzzles
+                       voxsaw finetune --data prepared --init runs/puzzles/best.safetensors --out runs/organs
+                       voxsaw predict SCANS --checkpoint runs/organs/best.safetensors --out labels`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return withHint(usagef("there is no command %q", args[0]), "run voxsaw --help for the list")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return withHint(&usageError{err}, "run %s --help for the flags and an example", cmd.CommandPath())
+	})
+	root.AddGroup(
+		&cobra.Group{ID: "data", Title: "Scans:"},
+		&cobra.Group{ID: "train", Title: "Learning:"},
+		&cobra.Group{ID: "result", Title: "Results:"},
+		&cobra.Group{ID: "machine", Title: "This machine:"},
+	)
+	add := func(group string, verbs ...*cobra.Command) {
+		for _, v := range verbs {
+			v.GroupID = group
+			root.AddCommand(v)
+		}
+	}
+	add("data", newInspect(), newPrepare())
+	add("train", newPretrain(), newSolve(), newFinetune())
+	add("result", newPredict(), newEvaluate(), newCrossval(), newDemo())
+	add("machine", newDoctor(), newBench())
+	return root
+}
+
+// version is what a run's folder and a checkpoint record: the module's version, or the commit that the binary was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	if v == "" || v == "(devel)" {
+		v = "devel"
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision" && len(s.Value) >= 12:
+				v += "-" + s.Value[:12]
+			case s.Key == "vcs.modified" && s.Value == "true":
+				v += "-modified"
+			}
+		}
+	}
+	return v
+}
+
+// verb makes a command whose options are the struct cfg: flags and YAML file are bound to it, and run is called once it has its final values.
+func verb(use, short, long, example string, args cobra.PositionalArgs, cfg any, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Example: example,
+		Args: func(cmd *cobra.Command, a []string) error {
+			if err := args(cmd, a); err != nil {
+				return withHint(&usageError{err}, "run %s --help for an example", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, a []string) error {
+			if err := config.Resolve(cmd.Flags(), cfg); err != nil {
+				return &usageError{err}
+			}
+			return run(cmd, a)
+		},
+	}
+	cmd.Flags().SortFlags = false
+	config.Bind(cmd.Flags(), cfg)
+	return cmd
+}

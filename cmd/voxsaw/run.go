@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// runFlags say what to do with the run's folder. They are no part of the configuration: a resumed run has the same one.
+type runFlags struct {
+	out           string
+	resume, force bool
+	memoryGiB     float64
+	loaders       int
+}
+
+func (r *runFlags) bind(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&r.out, "out", "", "folder of the run: configuration, log, checkpoints")
+	f.BoolVar(&r.resume, "resume", false, "continue the run in the folder, to the bit")
+	f.BoolVar(&r.force, "force", false, "start over in a folder that holds a run")
+	f.Float64Var(&r.memoryGiB, "memory", 0, "limit in GiB for the network's memory; 0: what the machine has")
+	f.IntVar(&r.loaders, "loaders", 0, "goroutines that prepare crops ahead of their use; 0: 2")
+	cmd.MarkFlagsMutuallyExclusive("resume", "force")
+}
+
+// limit is the memory limit in bytes.
+func (r *runFlags) limit() int64 {
+	if r.memoryGiB > 0 {
+		return int64(r.memoryGiB * (1 << 30))
+	}
+	return availableMemory()
+}
+
+// open opens the run's folder for the resolved configuration o.
+func (r *runFlags) open(kind string, o any, dev device.Device, cache *volume.Cache) (*train.Folder, error) {
+	if r.out == "" {
+		return nil, withHint(usagef("no folder for the run"), "add --out FOLDER")
+	}
+	resolved, err := config.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	mode := train.New
+	switch {
+	case r.resume:
+		mode = train.Resume
+	case r.force:
+		mode = train.Force
+	}
+	return train.OpenFolder(r.out, train.Identity{
+		Kind: kind, Config: string(resolved), Version: version(), Device: dev.Describe(), Fingerprint: cache.Fingerprint(),
+	}, mode)
+}
+
+// openCache opens prepared cases, with a hint where there are none.
+func openCache(dir string) (*volume.Cache, error) {
+	if dir == "" {
+		return nil, withHint(usagef("no prepared cases"), "add --data FOLDER, as voxsaw prepare SCANS --out FOLDER makes it")
+	}
+	return volume.OpenCache(dir)
+}
+
+// caseIDs lists the prepared cases that a run may use: not those that the data set itself holds back for testing, and only labelled ones if labelled.
+func caseIDs(cache *volume.Cache, labelled, withTest bool) ([]string, error) {
+	var ids []string
+	for _, c := range cache.Cases() {
+		if (c.Group == "" || withTest) && (c.HasLabels || !labelled) {
+			ids = append(ids, c.ID)
+		}
+	}
+	if len(ids) == 0 && labelled {
+		return nil, fmt.Errorf("none of the %d prepared cases has labels", len(cache.Cases()))
+	}
+	return ids, nil
+}
+
+// list writes case names, the first few of many.
+func list(ids []string) string {
+	const most = 8
+	if len(ids) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(ids[:most], ", "), len(ids)-most)
+	}
+	return strings.Join(ids, ", ")
+}

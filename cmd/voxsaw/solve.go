@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"image/png"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/puzzle3d"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+type solveOptions struct {
+	Data       string        `yaml:"data" help:"folder of prepared cases"`
+	Checkpoint string        `yaml:"checkpoint" help:"checkpoint of voxsaw pretrain"`
+	Cases      []string      `yaml:"cases" help:"cases to solve puzzles of; empty: all"`
+	Rounds     int           `yaml:"rounds" help:"rounds at most; 0: as in training"`
+	Shuffles   int           `yaml:"shuffles" help:"puzzles made of each case; 0: as in training"`
+	Picture    string        `yaml:"picture" help:"PNG file: a puzzle of the first case, round by round"`
+	JSON       bool          `yaml:"json" help:"print as JSON"`
+	Machine    deviceOptions `yaml:"machine"`
+}
+
+func newSolve() *cobra.Command {
+	o := &solveOptions{Machine: defaultDevice()}
+	return verb("solve", "Solve puzzles with a pretrained network: accuracy round by round, and a picture",
+		`Makes puzzles of prepared cases (patches of the centre crop, from the middle of their cells) and solves them: Correct, D<=2 and the share of patches in
+their place after each round, beside chance. The picture shows one puzzle being solved; misplaced patches are marked.`,
+		`  voxsaw solve --data prepared --checkpoint runs/puzzles/best.safetensors --cases pt_001,pt_002 --picture puzzle.png`,
+		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runSolve(cmd, *o) })
+}
+
+func runSolve(cmd *cobra.Command, o solveOptions) error {
+	if o.Checkpoint == "" {
+		return withHint(usagef("no checkpoint"), "add --checkpoint FILE, as voxsaw pretrain makes it")
+	}
+	cache, err := openCache(o.Data)
+	if err != nil {
+		return err
+	}
+	defer cache.Close()
+	c, err := puzzle3d.ReadConfig(o.Checkpoint)
+	if err != nil {
+		return err
+	}
+	if o.Rounds > 0 {
+		c.Rounds = o.Rounds
+	}
+	if o.Shuffles > 0 {
+		c.ValidateShuffles = o.Shuffles
+	}
+	dev, closeDevice, err := o.Machine.open()
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
+	player, _, err := puzzle3d.Open(dev, c, o.Checkpoint, availableMemory())
+	if err != nil {
+		return err
+	}
+	if c.Preparation != cache.Preparation() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "the cases were prepared in another way than those that the network was trained on:\n  %+v\n  %+v\n", cache.Preparation(), c.Preparation)
+	}
+	var cases []*volume.Case
+	for _, info := range cache.Cases() {
+		if len(o.Cases) > 0 && !slices.Contains(o.Cases, info.ID) {
+			continue
+		}
+		opened, err := cache.Open(info.ID)
+		if err != nil {
+			return err
+		}
+		cases = append(cases, opened)
+	}
+	for _, id := range o.Cases {
+		if !slices.ContainsFunc(cases, func(c *volume.Case) bool { return c.ID == id }) {
+			return usagef("%s has no case %s", o.Data, id)
+		}
+	}
+	e, err := player.Evaluate(cmd.Context(), cases)
+	if err != nil {
+		return err
+	}
+	if o.Picture != "" && len(cases) > 0 {
+		play, err := player.Play(cases[0], 0)
+		if err != nil {
+			return err
+		}
+		if err := writeFile(o.Picture, func(w io.Writer) error { return png.Encode(w, play.Picture()) }); err != nil {
+			return err
+		}
+	}
+	if o.JSON {
+		return printJSON(cmd.OutOrStdout(), e)
+	}
+	return printEvaluation(cmd.OutOrStdout(), e)
+}
+
+func printEvaluation(w io.Writer, e puzzle3d.Evaluation) error {
+	t := eval.Table{
+		Title:   fmt.Sprintf("%d puzzles of %d cases, in percent", e.Puzzles, e.Cases),
+		Columns: []eval.Column{{Key: "round", Title: "after round"}, {Key: "correct", Title: "correct", Digits: 2}, {Key: "near", Title: "D<=2", Digits: 2}, {Key: "patches", Title: "patches in place", Digits: 2}},
+	}
+	row := func(name string, m puzzle3d.Metrics) {
+		t.Rows = append(t.Rows, []any{name, 100 * m.Correct, 100 * m.Near, 100 * m.Patches})
+	}
+	row("chance", e.Chance)
+	for i, m := range e.Rounds {
+		row(fmt.Sprint(i+1), m)
+	}
+	_, err := fmt.Fprintf(w, "%.2f rounds until nothing moved, on average\n", e.Mean)
+	return errors.Join(printTable(w, t), err)
+}

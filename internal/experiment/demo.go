@@ -1,0 +1,147 @@
+package experiment
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+)
+
+// Demo is the size of the demonstration.
+type Demo struct {
+	Labelled, Unlabelled      int     // made-up patients
+	Shape                     [3]int  // of their scans, in voxels
+	PretrainSteps, TrainSteps int     // of the encoder, of each network
+	Fraction                  float64 // of the training cases that the networks see
+}
+
+// FullDemo takes a few minutes on two cores, QuickDemo less than one.
+var (
+	FullDemo  = Demo{Labelled: 20, Unlabelled: 40, Shape: [3]int{72, 60, 60}, PretrainSteps: 500, TrainSteps: 260, Fraction: 0.2}
+	QuickDemo = Demo{Labelled: 8, Unlabelled: 10, Shape: [3]int{60, 48, 48}, PretrainSteps: 40, TrainSteps: 30, Fraction: 0.5}
+)
+
+// WriteScans makes the patients and writes their scans as a data set of NIfTI files: imagesTr, labelsTr for the labelled ones. It does nothing where
+// they are there already.
+func (d Demo) WriteScans(ctx context.Context, folder string, done func()) error {
+	for _, sub := range []string{"imagesTr", "labelsTr"} {
+		if err := os.MkdirAll(filepath.Join(folder, sub), 0o755); err != nil {
+			return err
+		}
+	}
+	for n := range d.Labelled + d.Unlabelled {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name := fmt.Sprintf("patient_%03d.nii.gz", n+1)
+		image, labels := filepath.Join(folder, "imagesTr", name), filepath.Join(folder, "labelsTr", name)
+		if _, err := os.Stat(image); err != nil {
+			v, l, err := phantom.New(uint64(n+1), phantom.Options{Shape: d.Shape})
+			if err != nil {
+				return err
+			}
+			if n < d.Labelled {
+				if err := nifti.WriteLabels(labels, l); err != nil {
+					return err
+				}
+			}
+			if err := nifti.Write(image, v); err != nil {
+				return err
+			}
+		}
+		done()
+	}
+	return d.describe(folder)
+}
+
+// describe writes the dataset.json that makes it a data set in the layout of the Medical Segmentation Decathlon.
+func (d Demo) describe(folder string) error {
+	labels := map[string]string{"0": "background"}
+	for label, name := range phantom.Names() {
+		labels[fmt.Sprint(label)] = name
+	}
+	data, err := json.MarshalIndent(map[string]any{"name": "made-up patients", "modality": map[string]string{"0": "CT"}, "labels": labels}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(folder, "dataset.json"), data)
+}
+
+// Prepare prepares the scans as any data set is prepared.
+func (d Demo) Prepare(ctx context.Context, scans, prepared string, done func()) error {
+	set, err := dataset.Detect(scans, dataset.Options{})
+	if err != nil {
+		return err
+	}
+	how := volume.DefaultPreparation()
+	how.Relabel = fmt.Sprintf("%d:1,%d:2,%d:3,*:0", phantom.Pancreas, phantom.LeftKidney, phantom.Stomach)
+	_, err = dataset.Prepare(ctx, set, prepared, how, dataset.DefaultPrepareOptions(), func(dataset.Result) { done() })
+	return err
+}
+
+// Plan is the demo's experiment: one fold of four, from scratch and from an encoder that solved 3x3x3 puzzles.
+func (d Demo) Plan(prepared string) Plan {
+	p := DefaultPlan()
+	p.Data, p.RunFolds, p.Fractions, p.Seeds = prepared, []int{1}, []float64{d.Fraction}, []uint64{1}
+	cube := func(n int) [3]int { return [3]int{n, n, n} }
+	p.Pretrain.Network.Channels, p.Pretrain.Network.Levels = 8, 3
+	p.Finetune.Network = p.Pretrain.Network
+	p.Pretrain.Crop, p.Pretrain.Patch, p.Pretrain.Batch, p.Pretrain.Features = cube(min(d.Shape[0], d.Shape[1], d.Shape[2])), [3]int{}, 2, 256
+	if p.Pretrain.Crop == cube(60) {
+		p.Pretrain.Patch = cube(16)
+	} else {
+		p.Pretrain.Patch = cube(8)
+		p.Pretrain.Network.Levels, p.Finetune.Network.Levels = 2, 2
+	}
+	p.Pretrain.Train.Steps, p.Pretrain.Train.ValidateEvery = d.PretrainSteps, max(d.PretrainSteps/5, 1)
+	p.Finetune.Crop, p.Finetune.Train.Steps, p.Finetune.Train.ValidateEvery = cube(32), d.TrainSteps, 0
+	p.Inference.Overlap = 0.25
+	return p
+}
+
+// PredictScan segments one test scan from its file, as voxsaw predict does, writes the label map beside the report, and compares it with the reference.
+func (d Demo) PredictScan(ctx context.Context, r *Result, s Setting, scans string) (path string, scores []eval.Score, err error) {
+	last := r.Plan.trials(r.Cases)[len(r.Runs)-1]
+	predictor, err := segment.NewPredictor(s.Device, []string{filepath.Join(last.Folder(s.Out), "last.safetensors")}, r.Plan.Inference, s.Memory)
+	if err != nil {
+		return "", nil, err
+	}
+	id := last.Test[0]
+	scan, err := nifti.Read(filepath.Join(scans, "imagesTr", id+".nii.gz"))
+	if err != nil {
+		return "", nil, err
+	}
+	labels, err := predictor.Predict(ctx, scan)
+	if err != nil {
+		return "", nil, err
+	}
+	path = filepath.Join(s.Out, "labels", id+".nii.gz")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", nil, err
+	}
+	if err := nifti.WriteLabels(path, labels); err != nil {
+		return "", nil, err
+	}
+	written, err := nifti.ReadLabels(path)
+	if err != nil {
+		return "", nil, err
+	}
+	reference, err := nifti.ReadLabels(filepath.Join(scans, "labelsTr", id+".nii.gz"))
+	if err != nil {
+		return "", nil, err
+	}
+	relabelled, err := r.Plan.Finetune.Preparation.ApplyLabels(reference, reference.Grid)
+	if err != nil {
+		return "", nil, err
+	}
+	scores, err = eval.Compare(id, written, relabelled, r.Plan.Metrics)
+	return path, scores, err
+}

@@ -1,0 +1,198 @@
+// Package experiment runs what a paper's table needs: folds x fractions of the training cases x initialisations x seeds, each a fine-tuning run with
+// predictions and scores of its own, and the report on all of them.
+//
+// Start at [Plan] and [Run]. [Demo] is a small experiment on made-up patients, through the same code. A run that is finished is not repeated; one that was
+// interrupted is resumed. Nothing is learnt here: training is done by packages puzzle3d and segment, scoring by package eval.
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/puzzle3d"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+)
+
+// Scratch is the initialisation that the others are compared with: random weights.
+const Scratch = "scratch"
+
+// Plan is an experiment. One YAML file holds it.
+type Plan struct {
+	Data       string           `yaml:"data" help:"folder of prepared, labelled cases"`
+	Unlabelled float64          `yaml:"unlabelled" help:"share of the cases that is set aside for pretraining, without labels and once for all folds; 0: pretrain on the training cases of each fold"`
+	Folds      int              `yaml:"folds" help:"number of folds"`
+	FoldScheme string           `yaml:"fold_scheme" help:"how cases are divided into folds" oneof:"consecutive shuffled nih"`
+	Splits     string           `yaml:"splits" help:"file of folds in nnU-Net's format (splits_final.json) instead"`
+	RunFolds   []int            `yaml:"run_folds,flow" help:"folds to run, 1 for the first; empty: all"`
+	Fractions  []float64        `yaml:"fractions,flow" help:"shares of each fold's training cases; smaller ones are parts of larger ones"`
+	Seeds      []uint64         `yaml:"seeds,flow" help:"seeds of the fine-tuning runs"`
+	SubsetSeed uint64           `yaml:"subset_seed" help:"seed of shuffled folds, subsets and cases set aside"`
+	Inits      []Initialisation `yaml:"initialisations" help:"what fine-tuning starts from"`
+
+	Pretrain  puzzle3d.Config   `yaml:"pretrain" flag:"pretrain"`
+	Finetune  segment.Config    `yaml:"finetune" flag:"finetune"`
+	Inference segment.Inference `yaml:"inference" flag:"inference"`
+	Metrics   eval.Options      `yaml:"metrics" flag:"metrics"`
+}
+
+// An Initialisation is what fine-tuning starts from: random weights if it only has a name, a checkpoint, or an encoder that is pretrained as part of
+// the experiment, with the settings of Plan.Pretrain but for those given here.
+type Initialisation struct {
+	Name       string `yaml:"name" help:"as it is called in the tables"`
+	Checkpoint string `yaml:"checkpoint,omitempty" help:"a checkpoint to start from"`
+	Grid       [3]int `yaml:"grid,flow,omitempty" help:"pretrain on puzzles of this many cells"`
+	Crop       [3]int `yaml:"crop,flow,omitempty" help:"crop of these puzzles"`
+	Patch      [3]int `yaml:"patch,flow,omitempty" help:"patch of these puzzles"`
+	Data       string `yaml:"data,omitempty" help:"folder of prepared cases to pretrain on instead"`
+}
+
+func (i Initialisation) pretrains() bool { return i.Grid != [3]int{} }
+
+// DefaultPlan is the protocol of the paper's Table 3, from scratch and with 3x3x3 puzzles.
+func DefaultPlan() Plan {
+	p := Plan{
+		Folds: 4, FoldScheme: dataset.FoldsConsecutive, Fractions: []float64{0.1, 0.2, 1}, Seeds: []uint64{1, 2, 3}, SubsetSeed: 1,
+		Inits:    []Initialisation{{Name: Scratch}, {Name: "3x3x3", Grid: [3]int{3, 3, 3}}},
+		Pretrain: puzzle3d.DefaultConfig(), Finetune: segment.DefaultConfig(), Inference: segment.DefaultInference(), Metrics: eval.DefaultOptions(),
+	}
+	p.Finetune.Network.Norm = p.Pretrain.Network.Norm
+	return p
+}
+
+// Check says what is wrong with the plan itself; what is wrong with its parts is found when these are resolved.
+func (p Plan) Check() error {
+	switch {
+	case p.Data == "":
+		return errors.New("data: name the folder of prepared cases")
+	case len(p.Fractions) == 0 || len(p.Seeds) == 0 || len(p.Inits) == 0:
+		return errors.New("a plan needs at least one fraction, one seed and one initialisation")
+	case !(p.Unlabelled >= 0 && p.Unlabelled < 1):
+		return fmt.Errorf("unlabelled is %v, must be a share from 0 to less than 1", p.Unlabelled)
+	}
+	seen := map[string]bool{}
+	for _, i := range p.Inits {
+		switch {
+		case i.Name == "" || strings.ContainsAny(i.Name, `/\`) || strings.HasPrefix(i.Name, "."):
+			return fmt.Errorf("initialisation %q: its name becomes a folder's, and must not be empty, contain a slash or begin with a dot", i.Name)
+		case seen[i.Name]:
+			return fmt.Errorf("there are two initialisations %q", i.Name)
+		case i.Checkpoint != "" && i.pretrains():
+			return fmt.Errorf("initialisation %s has both a checkpoint and a grid: choose one", i.Name)
+		case i.Name == Scratch && (i.Checkpoint != "" || i.pretrains()):
+			return fmt.Errorf("initialisation %s means random weights: give another name to one with a checkpoint or a grid", Scratch)
+		case i.Data != "" && !i.pretrains():
+			return fmt.Errorf("initialisation %s has data to pretrain on, but no grid", i.Name)
+		}
+		seen[i.Name] = true
+	}
+	if p.Pretrain.Network != p.Finetune.Network && slices.ContainsFunc(p.Inits, Initialisation.pretrains) {
+		a, b := p.Pretrain.Network, p.Finetune.Network
+		a.Classes, b.Classes = 0, 0
+		if a != b {
+			return fmt.Errorf("pretrain.network and finetune.network differ: the weights would not fit:\n  %+v\n  %+v", a, b)
+		}
+	}
+	return nil
+}
+
+// puzzles is the configuration that an initialisation is pretrained with.
+func (p Plan) puzzles(i Initialisation, how volume.Preparation) (puzzle3d.Config, error) {
+	c := p.Pretrain
+	c.Grid = i.Grid
+	if i.Crop != [3]int{} {
+		c.Crop = i.Crop
+	}
+	if i.Patch != [3]int{} || i.Grid != p.Pretrain.Grid { // another grid has patches of its own
+		c.Patch = i.Patch
+	}
+	c, err := c.Resolve(how)
+	if err != nil {
+		return c, fmt.Errorf("initialisation %s: %w", i.Name, err)
+	}
+	return c, nil
+}
+
+// A Trial is one fine-tuning run of the experiment.
+type Trial struct {
+	Init     string
+	Fold     int // from 1
+	Fraction float64
+	Seed     uint64
+	Train    []string
+	Test     []string
+}
+
+// Name tells one trial from the others, and is its folder below the experiment's.
+func (t Trial) Name() string {
+	return fmt.Sprintf("%s/fold-%d/fraction-%g/seed-%d", t.Init, t.Fold, t.Fraction, t.Seed)
+}
+
+// Cases are the roles of the cases in an experiment, as subsets.json records them.
+type Cases struct {
+	Unlabelled []string  `json:"unlabelled,omitempty"` // set aside for pretraining
+	Folds      []Subsets `json:"folds"`
+}
+
+// Subsets are the cases of a fold.
+type Subsets struct {
+	Fold      int                 `json:"fold"`
+	Test      []string            `json:"test"`
+	Train     []string            `json:"train"`
+	Fractions map[string][]string `json:"fractions"` // training cases of each fraction
+}
+
+// cases divides the cases; the result depends on names and plan alone.
+func (p Plan) cases(ids []string) (Cases, error) {
+	var c Cases
+	var err error
+	if p.Unlabelled > 0 {
+		if ids, c.Unlabelled, err = dataset.HoldOut(ids, p.Unlabelled, p.SubsetSeed); err != nil {
+			return c, fmt.Errorf("setting cases aside for pretraining: %w", err)
+		}
+	}
+	s := dataset.Selection{Folds: p.Folds, FoldScheme: p.FoldScheme, Splits: p.Splits, SubsetSeed: p.SubsetSeed}
+	splits, err := s.AllFolds(ids)
+	if err != nil {
+		return c, err
+	}
+	for _, k := range p.RunFolds {
+		if k < 1 || k > len(splits) {
+			return c, fmt.Errorf("run_folds: there is no fold %d, they are 1 to %d", k, len(splits))
+		}
+	}
+	for k, split := range splits {
+		if len(p.RunFolds) > 0 && !slices.Contains(p.RunFolds, k+1) {
+			continue
+		}
+		f := Subsets{Fold: k + 1, Test: split.Val, Train: split.Train, Fractions: map[string][]string{}}
+		subsets, err := dataset.Nested(split.Train, p.Fractions, p.SubsetSeed)
+		if err != nil {
+			return c, err
+		}
+		for n, fraction := range p.Fractions {
+			f.Fractions[fmt.Sprint(fraction)] = subsets[n]
+		}
+		c.Folds = append(c.Folds, f)
+	}
+	return c, nil
+}
+
+// trials lists the fine-tuning runs, all initialisations of a setting next to each other, so that an unfinished experiment compares as much as it can.
+func (p Plan) trials(c Cases) []Trial {
+	var all []Trial
+	for _, seed := range p.Seeds {
+		for _, f := range c.Folds {
+			for _, fraction := range p.Fractions {
+				for _, i := range p.Inits {
+					all = append(all, Trial{Init: i.Name, Fold: f.Fold, Fraction: fraction, Seed: seed, Train: f.Fractions[fmt.Sprint(fraction)], Test: f.Test})
+				}
+			}
+		}
+	}
+	return all
+}

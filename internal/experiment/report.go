@@ -1,0 +1,306 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/puzzle3d"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// Table is the table of the experiment in the shape of the paper's Table 3: DSC in percent, a row a fraction, a column an initialisation, each but scratch
+// with its gain and the p-value of Wilcoxon's test.
+func (r *Result) Table() (eval.FoldTable, error) {
+	return eval.Folds(r.Runs, eval.FoldOptions{Metric: "dsc", Baseline: r.baseline()})
+}
+
+// baseline is scratch, or the first initialisation where there is no scratch.
+func (r *Result) baseline() string {
+	for _, i := range r.Plan.Inits {
+		if i.Name == Scratch {
+			return Scratch
+		}
+	}
+	return r.Plan.Inits[0].Name
+}
+
+// Report is the page on an experiment, finished or not. It draws pictures with the networks of the first fold and seed.
+func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Report, error) {
+	page := report.Report{Title: title}
+	table, err := r.Table()
+	if err != nil {
+		return page, err
+	}
+	trials := r.Plan.trials(r.Cases)
+	page.Subtitle = fmt.Sprintf("%d of %d trials: %d folds, %d fractions, %d initialisations, %d seeds", len(r.Runs), len(trials), len(r.Cases.Folds), len(r.Plan.Fractions), len(r.Plan.Inits), len(r.Plan.Seeds))
+	page.Sections = append(page.Sections, report.Section{Title: "Segmentation of unseen cases", Blocks: []report.Block{
+		report.Text("Mean DSC over the test cases of each fold, in percent: mean ± standard deviation over folds and seeds. Gain and p compare with " + r.baseline() +
+			" on the same test cases (paired Wilcoxon signed-rank test, a case counts once). Test cases were not looked at in training: the networks are those after the last step."),
+		report.Folds{FoldTable: table},
+	}})
+
+	cache, err := volume.OpenCache(r.Plan.Data)
+	if err != nil {
+		return page, err
+	}
+	defer cache.Close()
+	if len(r.Puzzles) > 0 {
+		section, err := r.puzzles(s)
+		if err != nil {
+			return page, err
+		}
+		page.Sections = append(page.Sections, section)
+	}
+	pictures, err := r.slices(ctx, s, cache)
+	if err != nil {
+		return page, err
+	}
+	if len(pictures) > 0 {
+		page.Sections = append(page.Sections, report.Section{Title: "Slices", Blocks: []report.Block{
+			report.Text("Filled: the network's labels. Outline: the reference."), pictures,
+		}})
+	}
+	curves, err := r.curves(s)
+	if err != nil {
+		return page, err
+	}
+	page.Sections = append(page.Sections, curves, r.perLabel(), r.perCase())
+	plan, err := os.ReadFile(filepath.Join(s.Out, "plan.yaml"))
+	if err != nil {
+		return page, err
+	}
+	subsets, err := os.ReadFile(filepath.Join(s.Out, "subsets.json"))
+	if err != nil {
+		return page, err
+	}
+	page.Sections = append(page.Sections, report.Section{Title: "How it was made", Blocks: []report.Block{
+		report.Facts{
+			{Name: "Program", Value: "voxsaw " + s.Version}, {Name: "Device", Value: s.Device.Describe()}, {Name: "Prepared cases", Value: fmt.Sprint(len(cache.Cases()))},
+			{Name: "Fingerprint of the data", Value: cache.Fingerprint()}, {Name: "Labels", Value: fmt.Sprint(r.Plan.Finetune.Names)},
+			{Name: "Compared on", Value: "the prepared grid: " + preparation(cache.Preparation())},
+		},
+		report.Code{Title: "plan.yaml", Text: string(plan)},
+		report.Code{Title: "subsets.json: who trains and who tests", Text: string(subsets)},
+	}})
+	return page, nil
+}
+
+func preparation(p volume.Preparation) string {
+	spacing := "the scan's own spacing"
+	if p.Spacing != [3]float64{} {
+		spacing = fmt.Sprintf("%g x %g x %g mm (0: the scan's own)", p.Spacing[0], p.Spacing[1], p.Spacing[2])
+	}
+	return fmt.Sprintf("axes %s, %s, HU %g to %g", p.Axcodes, spacing, p.Window[0], p.Window[1])
+}
+
+// puzzles tells how well the pretrained encoders solve puzzles of cases that they were not trained on, and shows one.
+func (r *Result) puzzles(s Setting) (report.Section, error) {
+	section := report.Section{Title: "Puzzles of unseen cases"}
+	table := eval.Table{Title: "Patches put in their place, after pretraining", Columns: []eval.Column{
+		{Key: "initialisation", Title: "initialisation"}, {Key: "fold", Title: "fold"}, {Key: "steps", Title: "steps"}, {Key: "cases", Title: "held-out cases"},
+		{Key: "correct", Title: "correct (%)", Digits: 1}, {Key: "near", Title: "D<=2 (%)", Digits: 1}, {Key: "patches", Title: "patches (%)", Digits: 1}, {Key: "chance", Title: "chance, patches (%)", Digits: 1},
+	}}
+	var pictures report.Pictures
+	for _, p := range r.Puzzles {
+		c := p.Config
+		cache, err := volume.OpenCache(r.data(p))
+		if err != nil {
+			return section, err
+		}
+		defer cache.Close()
+		checkpoint := filepath.Join(p.Folder, "last.safetensors")
+		player, _, err := puzzle3d.Open(s.Device, c, checkpoint, s.Memory)
+		if err != nil {
+			return section, err
+		}
+		var held []*volume.Case
+		for _, id := range p.Held {
+			opened, err := cache.Open(id)
+			if err != nil {
+				return section, err
+			}
+			held = append(held, opened)
+		}
+		e, err := player.Evaluate(context.Background(), held)
+		if err != nil {
+			return section, err
+		}
+		fold := any("all")
+		if p.Fold > 0 {
+			fold = p.Fold
+		}
+		f := e.Final()
+		table.Rows = append(table.Rows, []any{p.Init, fold, p.Meta.Step, len(held), 100 * f.Correct, 100 * f.Near, 100 * f.Patches, 100 * e.Chance.Patches})
+		play, err := player.Play(held[0], 0)
+		if err != nil {
+			return section, err
+		}
+		pictures = append(pictures, report.Picture{Image: play.Picture(), Caption: fmt.Sprintf("A %s puzzle of case %s, which the network has not seen: shuffled, then after each round. Misplaced patches are marked.", p.Init, play.Case)})
+	}
+	section.Blocks = []report.Block{report.Table{Table: table}, pictures}
+	return section, nil
+}
+
+// data is where an encoder's cases were.
+func (r *Result) data(p Pretraining) string {
+	for _, i := range r.Plan.Inits {
+		if i.Name == p.Init && i.Data != "" {
+			return i.Data
+		}
+	}
+	return r.Plan.Data
+}
+
+// slices shows what each initialisation makes of one test case, with the smallest fraction, where they differ most.
+func (r *Result) slices(ctx context.Context, s Setting, cache *volume.Cache) (report.Pictures, error) {
+	if len(r.Runs) == 0 {
+		return nil, nil
+	}
+	first := r.Runs[0]
+	var rows []report.Segmented
+	var c *volume.Case
+	var reference *volume.LabelMap
+	for _, t := range r.Plan.trials(r.Cases) {
+		if t.Fold != first.Fold || t.Seed != first.Seed || t.Fraction != first.Fraction || !slices.ContainsFunc(r.Runs, t.is) {
+			continue
+		}
+		predictor, err := segment.NewPredictor(s.Device, []string{filepath.Join(t.Folder(s.Out), "last.safetensors")}, r.Plan.Inference, s.Memory)
+		if err != nil {
+			return nil, err
+		}
+		if c == nil {
+			if c, err = cache.Open(median(first.Scores)); err != nil {
+				return nil, err
+			}
+			reference = predictor.Reference(c.LabelMap())
+		}
+		labels, err := predictor.PredictCase(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, report.Segmented{Title: t.Init, Labels: labels})
+	}
+	window := cache.Preparation().Window
+	picture, err := report.Overlay(c.Volume(), reference, rows, report.OverlayOptions{Window: [2]float64{max(window[0], -200), min(window[1], 300)}})
+	if err != nil {
+		return nil, err
+	}
+	return report.Pictures{{Image: picture, Caption: fmt.Sprintf("Test case %s (the median one from %s), %s of the training cases, seed %d.", c.ID, first.Initialisation, eval.Percent(first.Fraction), first.Seed)}}, nil
+}
+
+func (t Trial) is(r eval.Run) bool {
+	return t.Init == r.Initialisation && t.Fold == r.Fold && t.Fraction == r.Fraction && t.Seed == r.Seed
+}
+
+// median is the case whose mean DSC is in the middle.
+func median(scores []eval.Score) string {
+	sum, n := map[string]float64{}, map[string]float64{}
+	var ids []string
+	for _, s := range scores {
+		if _, seen := n[s.Case]; !seen {
+			ids = append(ids, s.Case)
+		}
+		n[s.Case]++
+		if s.DSC == s.DSC { // not NaN
+			sum[s.Case] += s.DSC
+		}
+	}
+	slices.SortStableFunc(ids, func(a, b string) int {
+		switch d := sum[a]/n[a] - sum[b]/n[b]; {
+		case d < 0:
+			return -1
+		case d > 0:
+			return 1
+		}
+		return 0
+	})
+	return ids[len(ids)/2]
+}
+
+// curves draws how the encoders were pretrained and how the networks of the first fold and seed were fine-tuned.
+func (r *Result) curves(s Setting) (report.Section, error) {
+	section := report.Section{Title: "Curves"}
+	var trainings []report.Training
+	for _, p := range r.Puzzles {
+		name := p.Init
+		if p.Fold > 0 {
+			name = fmt.Sprintf("%s, fold %d", p.Init, p.Fold)
+		}
+		trainings = append(trainings, report.Training{Name: name, Folder: p.Folder})
+	}
+	if len(trainings) > 0 {
+		charts, err := report.Curves(trainings...)
+		if err != nil {
+			return section, err
+		}
+		section.Blocks = append(section.Blocks, report.Text("Pretraining."), charts)
+	}
+	trainings = nil
+	for _, t := range r.Plan.trials(r.Cases) {
+		if len(r.Runs) > 0 && t.Fold == r.Runs[0].Fold && t.Seed == r.Runs[0].Seed && slices.ContainsFunc(r.Runs, t.is) {
+			trainings = append(trainings, report.Training{Name: fmt.Sprintf("%s, %s", t.Init, eval.Percent(t.Fraction)), Folder: t.Folder(s.Out)})
+		}
+	}
+	charts, err := report.Curves(trainings...)
+	if err != nil {
+		return section, err
+	}
+	section.Blocks = append(section.Blocks, report.Text(fmt.Sprintf("Fine-tuning, fold %d, seed %d.", r.Runs[0].Fold, r.Runs[0].Seed)), charts)
+	return section, nil
+}
+
+// perLabel tells each structure's DSC apart.
+func (r *Result) perLabel() report.Section {
+	section := report.Section{Title: "Structures"}
+	for _, fraction := range r.Plan.Fractions {
+		table := eval.Table{Title: eval.Percent(fraction) + " of the training cases: DSC in percent, over all test cases, folds and seeds", Columns: []eval.Column{{Key: "label", Title: "label"}, {Key: "name", Title: "structure"}}}
+		for _, i := range r.Plan.Inits {
+			table.Columns = append(table.Columns, eval.Column{Key: i.Name, Title: i.Name, Digits: 2})
+		}
+		values := map[uint16]map[string][]float64{}
+		names := map[uint16]string{}
+		var labels []uint16
+		for _, run := range r.Runs {
+			if run.Fraction != fraction {
+				continue
+			}
+			for _, s := range run.Scores {
+				if values[s.Label] == nil {
+					values[s.Label] = map[string][]float64{}
+					labels = append(labels, s.Label)
+				}
+				values[s.Label][run.Initialisation] = append(values[s.Label][run.Initialisation], 100*s.DSC)
+				names[s.Label] = s.Name
+			}
+		}
+		slices.Sort(labels)
+		for _, label := range labels {
+			row := []any{int(label), names[label]}
+			for _, i := range r.Plan.Inits {
+				row = append(row, eval.Summarise(values[label][i.Name]))
+			}
+			table.Rows = append(table.Rows, row)
+		}
+		if len(table.Rows) > 0 {
+			section.Blocks = append(section.Blocks, report.Table{Table: table})
+		}
+	}
+	return section
+}
+
+// perCase is every score of every run.
+func (r *Result) perCase() report.Section {
+	section := report.Section{Title: "Cases"}
+	for _, run := range r.Runs {
+		table := eval.PerCase(run.Scores)
+		table.Title = fmt.Sprintf("%s, fold %d, %s, seed %d", run.Initialisation, run.Fold, eval.Percent(run.Fraction), run.Seed)
+		section.Blocks = append(section.Blocks, report.Table{Table: table, Folded: true})
+	}
+	return section
+}

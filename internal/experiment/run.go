@@ -1,0 +1,374 @@
+package experiment
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/puzzle3d"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+)
+
+// Setting is where and on what an experiment runs.
+type Setting struct {
+	Out     string // its folder
+	Device  device.Device
+	Version string // of the program
+	Memory  int64  // limit in bytes for a program and its parameters; 0: none
+	Console Console
+}
+
+// A Console shows how an experiment gets on.
+type Console interface {
+	// Training shows one training: its name, and what its items are ("puzzles", "crops").
+	Training(name, items string) train.Observer
+	// Trained ends the one begun last.
+	Trained()
+	Note(text string)
+}
+
+// Result is what an experiment found, so far.
+type Result struct {
+	Plan    Plan
+	Cases   Cases
+	Runs    []eval.Run
+	Puzzles []Pretraining
+	Elapsed time.Duration
+}
+
+// Pretraining is one encoder that the experiment pretrained.
+type Pretraining struct {
+	Init   string
+	Fold   int    // 0: one for all folds
+	Folder string // of the run
+	Config puzzle3d.Config
+	Meta   train.Meta
+	Held   []string // cases whose puzzles it was validated on
+}
+
+// Folder of the trial in an experiment's folder.
+func (t Trial) Folder(out string) string {
+	return filepath.Join(out, "trials", filepath.FromSlash(t.Name()))
+}
+
+// Run carries out a plan, or what is left of it. It returns what is finished even when it fails.
+func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
+	start := time.Now()
+	if err := plan.Check(); err != nil {
+		return nil, err
+	}
+	cache, err := volume.OpenCache(plan.Data)
+	if err != nil {
+		return nil, err
+	}
+	defer cache.Close()
+	r := &runner{Setting: s, plan: plan, cache: cache, encoders: map[string]string{}, result: &Result{Plan: plan}}
+	if plan.Finetune, err = plan.Finetune.Resolve(cache); err != nil {
+		return nil, err
+	}
+	r.plan, r.result.Plan = plan, plan
+	if r.result.Cases, err = plan.cases(labelled(cache)); err != nil {
+		return nil, err
+	}
+	if err := r.record(); err != nil {
+		return nil, err
+	}
+	trials := plan.trials(r.result.Cases)
+	for n, t := range trials {
+		s.Console.Note(fmt.Sprintf("trial %d of %d: %s", n+1, len(trials), t.Name()))
+		scores, err := r.trial(ctx, t)
+		if err != nil {
+			r.result.Elapsed = time.Since(start)
+			return r.result, fmt.Errorf("trial %s: %w", t.Name(), err)
+		}
+		r.result.Runs = append(r.result.Runs, eval.Run{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold, Seed: t.Seed, Scores: scores})
+	}
+	r.result.Elapsed = time.Since(start)
+	return r.result, nil
+}
+
+func labelled(cache *volume.Cache) []string {
+	var ids []string
+	for _, c := range cache.Cases() {
+		if c.HasLabels && c.Group == "" {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
+type runner struct {
+	Setting
+	plan     Plan
+	cache    *volume.Cache
+	encoders map[string]string // checkpoint of each encoder that has been pretrained, by its folder
+	result   *Result
+}
+
+// record writes the plan and who trains and tests, before anything else is done.
+func (r *runner) record() error {
+	if err := os.MkdirAll(r.Out, 0o755); err != nil {
+		return err
+	}
+	resolved, err := config.Marshal(&r.plan)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(r.Out, "plan.yaml"), resolved); err != nil {
+		return err
+	}
+	cases, err := json.MarshalIndent(r.result.Cases, "", "  ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(r.Out, "subsets.json")
+	old, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return writeFile(path, append(cases, '\n'))
+	case err != nil:
+		return err
+	case !bytes.Equal(bytes.TrimSpace(old), cases) && r.hasTrials():
+		return fmt.Errorf("%s holds an experiment with other subsets (see subsets.json): choose another folder, or the same data, folds, fractions and seeds of subsets", r.Out)
+	}
+	return writeFile(path, append(cases, '\n'))
+}
+
+func (r *runner) hasTrials() bool {
+	entries, err := os.ReadDir(filepath.Join(r.Out, "trials"))
+	return err == nil && len(entries) > 0
+}
+
+// trial fine-tunes, predicts the test cases and scores them, unless that has been done.
+func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
+	c := r.plan.Finetune
+	c.Train.Seed = t.Seed
+	folder := t.Folder(r.Out)
+	init, err := r.initialise(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	// What decides the result beside the configuration belongs into the run's record: a run is not resumed with other cases.
+	resolved, err := config.Marshal(&struct {
+		segment.Config `yaml:",inline"`
+		Init           string            `yaml:"init"`
+		Cases          []string          `yaml:"cases,flow"`
+		Test           []string          `yaml:"test,flow"`
+		Inference      segment.Inference `yaml:"inference"`
+		Metrics        eval.Options      `yaml:"metrics"`
+	}{c, relative(r.Out, init), t.Train, t.Test, r.plan.Inference, r.plan.Metrics})
+	if err != nil {
+		return nil, err
+	}
+	run, err := r.open(folder, segment.Kind, resolved, r.cache)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(folder, "scores.csv")
+	if run.Finished() {
+		if f, err := os.Open(path); err == nil {
+			defer f.Close()
+			return eval.ReadCSV(f)
+		}
+	} else {
+		// The test cases are not looked at while training: nothing about them can leak into the result.
+		_, _, err = segment.Finetune(ctx, r.Device, c, segment.Data{Cache: r.cache, Train: t.Train}, segment.Run{
+			Init: init, Folder: run, Observer: r.Console.Training(t.Name(), "crops"), Memory: r.Memory,
+		})
+		r.Console.Trained()
+		if err != nil {
+			return nil, err
+		}
+	}
+	scores, err := r.score(ctx, run.Last(), t.Test)
+	if err != nil {
+		return nil, err
+	}
+	var table bytes.Buffer
+	if err := eval.PerCase(scores).CSV(&table); err != nil {
+		return nil, err
+	}
+	return scores, writeFile(path, table.Bytes())
+}
+
+// open begins a run, or takes it up again.
+func (r *runner) open(folder, kind string, resolved []byte, cache *volume.Cache) (*train.Folder, error) {
+	mode := train.Resume
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) == 0 {
+		mode = train.New
+	}
+	return train.OpenFolder(folder, train.Identity{
+		Kind: kind, Config: string(resolved), Version: r.Version, Device: r.Device.Describe(), Fingerprint: cache.Fingerprint(),
+	}, mode)
+}
+
+// score segments prepared cases with a checkpoint and compares them with their labels, on the prepared grid.
+func (r *runner) score(ctx context.Context, checkpoint string, ids []string) ([]eval.Score, error) {
+	predictor, err := segment.NewPredictor(r.Device, []string{checkpoint}, r.plan.Inference, r.Memory)
+	if err != nil {
+		return nil, err
+	}
+	var scores []eval.Score
+	for _, id := range ids {
+		c, err := r.cache.Open(id)
+		if err != nil {
+			return nil, err
+		}
+		prediction, err := predictor.PredictCase(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		s, err := eval.Compare(id, prediction, predictor.Reference(c.LabelMap()), r.plan.Metrics)
+		if err != nil {
+			return nil, fmt.Errorf("case %s: %w", id, err)
+		}
+		scores = append(scores, s...)
+	}
+	eval.Sort(scores)
+	return scores, nil
+}
+
+// initialise gives the checkpoint that a trial starts from, pretraining it if need be; empty for random weights.
+func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
+	var init Initialisation
+	for _, i := range r.plan.Inits {
+		if i.Name == t.Init {
+			init = i
+		}
+	}
+	if !init.pretrains() {
+		return init.Checkpoint, nil
+	}
+	p := Pretraining{Init: init.Name, Fold: t.Fold}
+	cache := r.cache
+	var ids []string
+	switch {
+	case init.Data != "":
+		var err error
+		if cache, err = volume.OpenCache(init.Data); err != nil {
+			return "", err
+		}
+		defer cache.Close()
+		for _, c := range cache.Cases() {
+			ids = append(ids, c.ID)
+		}
+		p.Fold = 0
+	case len(r.result.Cases.Unlabelled) > 0:
+		ids, p.Fold = r.result.Cases.Unlabelled, 0
+	default:
+		for _, f := range r.result.Cases.Folds {
+			if f.Fold == t.Fold {
+				ids = f.Train
+			}
+		}
+	}
+	if cache == r.cache { // scans that never had labels serve every fold
+		for _, c := range cache.Cases() {
+			if !c.HasLabels && c.Group == "" {
+				ids = append(ids, c.ID)
+			}
+		}
+	}
+	p.Folder = filepath.Join(r.Out, "pretraining", init.Name)
+	name := "pretraining " + init.Name
+	if p.Fold > 0 {
+		p.Folder = filepath.Join(p.Folder, fmt.Sprintf("fold-%d", p.Fold))
+		name += fmt.Sprintf(", fold %d", p.Fold)
+	}
+	if checkpoint, done := r.encoders[p.Folder]; done {
+		return checkpoint, nil
+	}
+	training, held, err := dataset.HoldOut(ids, 0.15, r.plan.SubsetSeed)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	p.Held = held
+	if p.Config, err = r.plan.puzzles(init, cache.Preparation()); err != nil {
+		return "", err
+	}
+	resolved, err := config.Marshal(&struct {
+		puzzle3d.Config `yaml:",inline"`
+		Cases           []string `yaml:"cases,flow"`
+		Held            []string `yaml:"held,flow"`
+	}{p.Config, training, held})
+	if err != nil {
+		return "", err
+	}
+	run, err := r.open(p.Folder, puzzle3d.Kind, resolved, cache)
+	if err != nil {
+		return "", err
+	}
+	if !run.Finished() {
+		_, err := puzzle3d.Pretrain(ctx, r.Device, p.Config, puzzle3d.Data{Cache: cache, Train: training, Validate: held},
+			puzzle3d.Run{Folder: run, Observer: r.Console.Training(name, "puzzles"), Memory: r.Memory})
+		r.Console.Trained()
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if p.Meta, err = train.ReadMeta(run.Last()); err != nil {
+		return "", err
+	}
+	r.encoders[p.Folder] = run.Last()
+	r.result.Puzzles = append(r.result.Puzzles, p)
+	return run.Last(), nil
+}
+
+// relative writes a path of the experiment as seen from its folder, so that the folder can be moved between sittings.
+func relative(base, path string) string {
+	if rel, err := filepath.Rel(base, path); path != "" && err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
+	}
+	return path
+}
+
+func writeFile(path string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+			err = fmt.Errorf("writing %s: %w", path, err)
+		}
+	}()
+	if _, err := io.Copy(f, bytes.NewReader(data)); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Trials lists what a plan would run on the cases that are there now.
+func Trials(plan Plan) ([]Trial, error) {
+	cache, err := volume.OpenCache(plan.Data)
+	if err != nil {
+		return nil, err
+	}
+	defer cache.Close()
+	cases, err := plan.cases(labelled(cache))
+	if err != nil {
+		return nil, err
+	}
+	return plan.trials(cases), nil
+}
