@@ -1,7 +1,7 @@
 // Package puzzle3d pretrains VNet's encoder on unlabelled scans: it cuts a crop into a grid of patches, shuffles them, and teaches the network to put them
 // back (Wei et al., Iterative Reorganization with Weak Spatial Constraints, CVPR 2019).
 //
-// Start at [NewTask], which package train runs: one step is in [Task.Step]. [Open] brings a checkpoint back to solve puzzles with, [Player.Evaluate]
+// Start at [Pretrain]; one step is in [Task.Step]. [Open] brings a checkpoint back to solve puzzles with, [Player.Evaluate]
 // measures on held-out cases, [Player.Play] keeps what happened to one puzzle round by round, and [Play.Picture] draws it.
 //
 // Where things are: patches are cut in sample.go, the network is in network.go, the rounds of solving in game.go. The combinatorics are package puzzle's, the
@@ -17,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/vnet"
+	"github.com/voxsaw/voxsaw/volume"
 )
 
 // The heads: how the features of the patches become costs of positions.
@@ -56,6 +57,8 @@ type Config struct {
 
 	ValidateCases    int `yaml:"validate_cases" help:"held-out cases to validate on during training; 0: all"`
 	ValidateShuffles int `yaml:"validate_shuffles" help:"puzzles made of each held-out case"`
+
+	Preparation volume.Preparation `yaml:"preparation" flag:"-" help:"how the cases were prepared, from the data"`
 }
 
 // DefaultConfig is the paper's 3x3x3 puzzle with the head that learns in a small run, and instance normalisation, without which training starts slowly.
@@ -68,9 +71,10 @@ func DefaultConfig() Config {
 	}
 }
 
-// Resolve completes the configuration: the size of a patch, the network's preset.
-func (c Config) Resolve() (Config, error) {
+// Resolve completes the configuration: the size of a patch, the network's preset, how the cases were prepared.
+func (c Config) Resolve(p volume.Preparation) (Config, error) {
 	var err error
+	c.Preparation = p
 	if c.Network, err = c.Network.Resolve(); err != nil {
 		return c, err
 	}

@@ -29,7 +29,7 @@ type Player struct {
 // Open prepares a player with the weights of a pretraining checkpoint. The configuration is the one that the checkpoint was trained with (it is in the
 // checkpoint's metadata); rounds and shuffles may be changed. The report says which weights were loaded; one that is missing is an error.
 func Open(dev device.Device, config Config, checkpoint string, memory int64) (*Player, train.Report, error) {
-	config, err := config.Resolve()
+	config, err := config.Resolve(config.Preparation)
 	if err != nil {
 		return nil, train.Report{}, err
 	}

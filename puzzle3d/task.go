@@ -2,7 +2,9 @@ package puzzle3d
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -13,56 +15,104 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// A Task is pretraining as package train runs it: a train.Task[*Batch].
-type Task struct {
-	Notes []string // what a person should know before the run, such as cases that are smaller than the crop
+// Kind is what checkpoints of pretraining call themselves.
+const Kind = "pretrain"
 
-	params     *nn.Params
-	sampler    sampler
-	trainer    *trainer
-	player     *Player
-	validation []*volume.Case
+// Data is prepared cases by their role. No labels are used.
+type Data struct {
+	Cache    *volume.Cache
+	Train    []string // case IDs
+	Validate []string // held-out case IDs
+}
+
+// Run says what a pretraining run leaves behind and who looks. All fields may be empty.
+type Run struct {
+	Folder   *train.Folder  // nil: nothing is kept
+	Observer train.Observer // nil: nobody looks
+	Memory   int64          // limit in bytes for a program and its parameters; 0: none
+	Loaders  int            // goroutines that cut puzzles; 0: 2
+}
+
+// Pretrain trains encoder and head to solve puzzles. The configuration is a resolved one ([Config.Resolve]).
+func Pretrain(ctx context.Context, dev device.Device, c Config, data Data, run Run) (train.Summary, error) {
+	task, err := NewTask(dev, c, data, run.Memory)
+	if err != nil {
+		return train.Summary{}, err
+	}
+	if run.Observer != nil {
+		for _, note := range task.notes {
+			run.Observer.Note(note)
+		}
+	}
+	return train.Run(ctx, task, train.Setup{Options: c.Train, Folder: run.Folder, Observer: run.Observer, Loaders: run.Loaders})
+}
+
+// Task is pretraining as [train.Run] sees it.
+type Task struct {
+	params   *nn.Params
+	sampler  sampler
+	trainer  *trainer
+	player   *Player
+	validate []*volume.Case
+	notes    []string // what a person should know before the run
 }
 
 var _ train.Task[*Batch] = (*Task)(nil)
 
-// NewTask prepares pretraining on the given cases of a cache, validated on others. No labels are used. The programs and their parameters may take
-// at most memory bytes each; 0 is no limit.
-func NewTask(dev device.Device, config Config, cache *volume.Cache, training, validation []string, memory int64) (*Task, error) {
-	config, err := config.Resolve()
-	if err != nil {
+// NewTask compiles the network and opens the cases. The configuration is a resolved one. memory limits the bytes of a program; 0: no limit.
+func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error) {
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if len(training) == 0 {
-		return nil, fmt.Errorf("no cases to pretrain on: prepare at least one, and leave some out of the validation")
-	}
-	if len(validation) == 0 {
-		return nil, fmt.Errorf("no cases to validate on: pretraining needs at least one that is not trained on")
-	}
-	if config.ValidateCases > 0 && len(validation) > config.ValidateCases {
-		validation = validation[:config.ValidateCases]
-	}
-	t := &Task{sampler: sampler{config: config}}
-	if t.sampler.cases, err = openCases(cache, training); err != nil {
+	t := &Task{sampler: sampler{config: c}, params: nn.NewParams(dev, c.Train.Seed)}
+	if err := t.open(data); err != nil {
 		return nil, err
 	}
-	if t.validation, err = openCases(cache, validation); err != nil {
-		return nil, err
+	err := c.declare(t.params)
+	if err == nil {
+		t.trainer, err = newTrainer(dev, c, t.params, memory)
 	}
-	if small := cache.SmallerThan(config.Crop); len(small) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("the crop of %s is larger than %d of the cases along some axis, which are padded with air: %s", extents(config.Crop), len(small), list(small)))
+	if err == nil {
+		t.player, err = newPlayer(dev, c, t.params, memory)
 	}
-	t.params = nn.NewParams(dev, config.Train.Seed)
-	if err := config.declare(t.params); err != nil {
-		return nil, err
+	return t, err
+}
+
+// open opens the cases.
+func (t *Task) open(data Data) error {
+	c := t.sampler.config
+	if len(data.Train) == 0 {
+		return errors.New("there are no cases to pretrain on")
 	}
-	if t.trainer, err = newTrainer(dev, config, t.params, memory); err != nil {
-		return nil, err
+	if len(data.Validate) == 0 {
+		return errors.New("there are no cases to validate on: leave at least one out of the training")
 	}
-	if t.player, err = newPlayer(dev, config, t.params, memory); err != nil {
-		return nil, err
+	for _, id := range data.Validate {
+		if slices.Contains(data.Train, id) {
+			return fmt.Errorf("case %s is both to train and to validate on", id)
+		}
 	}
-	return t, nil
+	validate := data.Validate
+	if c.ValidateCases > 0 {
+		validate = validate[:min(len(validate), c.ValidateCases)]
+	}
+	var err error
+	if t.sampler.cases, err = openCases(data.Cache, data.Train); err != nil {
+		return err
+	}
+	if t.validate, err = openCases(data.Cache, validate); err != nil {
+		return err
+	}
+	var padded []string
+	for _, opened := range slices.Concat(t.sampler.cases, t.validate) {
+		if opened.Padded(c.Crop) {
+			padded = append(padded, opened.ID)
+		}
+	}
+	if slices.Sort(padded); len(padded) > 0 {
+		t.notes = append(t.notes, fmt.Sprintf("%d cases are smaller than the crop of %s and are padded with air: %s", len(padded), extents(c.Crop), list(padded)))
+	}
+	return nil
 }
 
 func list(ids []string) string {
@@ -72,16 +122,14 @@ func list(ids []string) string {
 	return strings.Join(ids, ", ")
 }
 
-// Config is the resolved configuration: what belongs in a run's folder.
-func (t *Task) Config() Config { return t.sampler.config }
-
 // Params are the encoder's ("encoder....") and the head's ("puzzle....").
 func (t *Task) Params() train.Params { return t.params }
 
+// Notes are what a person should know before the run, such as cases that are smaller than the crop.
+func (t *Task) Notes() []string { return t.notes }
+
 // Summary says what one training step takes: the encoder's program and the head's.
-func (t *Task) Summary() (encoder, head nn.Summary) {
-	return t.trainer.encoder.Summary(), t.trainer.heads[0].program.Summary()
-}
+func (t *Task) Summary() (encoder, head nn.Summary) { return t.trainer.summary() }
 
 // Batch cuts the puzzles of a step.
 func (t *Task) Batch(ctx context.Context, step int) (*Batch, error) {
@@ -92,8 +140,8 @@ func (t *Task) Batch(ctx context.Context, step int) (*Batch, error) {
 func (t *Task) Step(step int, b *Batch) (train.Result, error) { return t.trainer.step(step, b) }
 
 // Validate plays the puzzles of the held-out cases. The score is the share of patches in their place after the last round.
-func (t *Task) Validate(ctx context.Context, step int) (train.Validation, error) {
-	e, err := t.player.Evaluate(ctx, t.validation)
+func (t *Task) Validate(ctx context.Context, _ int) (train.Validation, error) {
+	e, err := t.player.Evaluate(ctx, t.validate)
 	if err != nil {
 		return train.Validation{}, err
 	}
@@ -130,6 +178,10 @@ func newTrainer(dev device.Device, config Config, params *nn.Params, memory int6
 	}
 	_, err = t.head(1)
 	return t, err
+}
+
+func (t *trainer) summary() (encoder, head nn.Summary) {
+	return t.encoder.Summary(), t.heads[0].program.Summary()
 }
 
 // head is the smallest head program with boards for so many rounds.
