@@ -33,3 +33,12 @@ func everyDevice(t *testing.T, f func(t *testing.T, c *CPU)) {
 func TestDevice(t *testing.T) {
 	everyDevice(t, func(t *testing.T, c *CPU) { devicetest.All(t, c) })
 }
+
+func BenchmarkDevice(b *testing.B) {
+	c, err := New(Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	devicetest.Bench(b, c)
+}

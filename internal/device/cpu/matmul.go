@@ -7,7 +7,7 @@ import "github.com/voxsaw/voxsaw/internal/device"
 //	b not transposed: columns of b are copied into panels of 32, as the product kernel of the convolutions wants them      [panelProduct]
 //	b transposed:     rows of a and of b are multiplied as they lie, sums along the rows                                    [dotProduct]
 //
-// a transposed is first turned around into scratch memory: in a head it is the small factor.
+// The small factor a is first copied into scratch memory, turned around if it is transposed, its rows an odd number of cache lines apart: rows of 1024 or 27648 would all fall on the same lines of L1.
 type matMul struct {
 	c     *CPU
 	lanes *laneKernels
@@ -15,9 +15,11 @@ type matMul struct {
 
 	rows, columns int // of c, one item
 	depth         int // of a and b at a time
+	stride        int // from one row of a's copy to the next
 
-	turned        []term // one term: the product kernel's list
+	terms         []term // one term: the product kernel's list
 	a, b, y, bias Slice
+	rowsOfA       Slice
 	scratch       Slice
 }
 
@@ -34,7 +36,10 @@ func (c *CPU) MatMul(s device.MatMulSpec) (device.Kernel, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	k := &matMul{c: c, lanes: lanesOf(c.kernels.name), s: s, turned: []term{{}}}
+	k := &matMul{c: c, lanes: lanesOf(c.kernels.name), s: s, terms: []term{{}}, stride: aligned(s.K)}
+	if k.stride/block%2 == 0 {
+		k.stride += block
+	}
 	if s.TransB {
 		k.rows, k.columns, k.depth = s.M, 4*dotColumns, min(s.K, dotDepth)
 		if s.N < 4*k.columns*c.Threads() {
@@ -57,12 +62,9 @@ func (k *matMul) items() int       { return k.itemsPerRow() * ((k.s.M + k.rows -
 // packed is the scratch of one worker: the panels of b and one tile of c, for columns that are no whole vectors.
 func (k *matMul) packed() int { return k.depth*k.columns + k.rows*panel }
 
-// Scratch holds a turned around, and what each worker packs.
+// Scratch holds the copy of a, and what each worker packs.
 func (k *matMul) Scratch() int {
-	n := 0
-	if k.s.TransA {
-		n += aligned(k.s.M * k.s.K)
-	}
+	n := k.s.M * k.stride
 	if !k.s.TransB {
 		n += aligned(k.packed()) * k.c.Threads()
 	}
@@ -74,13 +76,10 @@ func (k *matMul) Run(out, in []device.Buffer, scratch device.Buffer) {
 	if k.s.Bias {
 		k.bias = in[2].(Slice)
 	}
-	if k.Scratch() > 0 {
-		k.scratch = scratch.(Slice)
-	}
-	if k.s.TransA {
-		k.c.pool.run((k.s.M+block-1)/block, (*turn)(k))
-		k.a, k.scratch = k.scratch[:k.s.M*k.s.K], k.scratch[aligned(k.s.M*k.s.K):]
-	}
+	copied := scratch.(Slice)
+	k.scratch = copied[k.s.M*k.stride:]
+	k.rowsOfA = copied[:k.s.M*k.stride]
+	k.c.pool.run((k.s.M+block-1)/block, (*copyRows)(k))
 	if k.s.TransB {
 		k.c.pool.run(k.items(), (*dotProduct)(k))
 	} else {
@@ -88,15 +87,21 @@ func (k *matMul) Run(out, in []device.Buffer, scratch device.Buffer) {
 	}
 }
 
-// turn: scratch[m][k] = a[k][m], 16 rows of the result an item.
-type turn matMul
+// copyRows: rowsOfA[m] = a[m], or a[:, m], 16 rows an item.
+type copyRows matMul
 
-func (k *turn) do(_, item int) {
+func (k *copyRows) do(_, item int) {
 	first := item * block
 	end := min(first+block, k.s.M)
+	if !k.s.TransA {
+		for m := first; m < end; m++ {
+			copy(k.rowsOfA[m*k.stride:], k.a[m*k.s.K:(m+1)*k.s.K])
+		}
+		return
+	}
 	for i := range k.s.K {
 		for m, x := range k.a[i*k.s.M+first : i*k.s.M+end] {
-			k.scratch[(first+m)*k.s.K+i] = x
+			k.rowsOfA[(first+m)*k.stride+i] = x
 		}
 	}
 }
@@ -142,14 +147,14 @@ func (k *dotProduct) do(_, item int) {
 func (k *dotProduct) dots(rows, kind, m, n, first, depth, add int) {
 	vectors := whole(depth)
 	if vectors > 0 {
-		k.lanes.dots[rows][kind](&k.a[m*k.s.K+first], &k.b[n*k.s.K+first], &k.y[m*k.s.N+n], vectors, k.s.K, k.s.K, k.s.N, add)
+		k.lanes.dots[rows][kind](&k.rowsOfA[m*k.stride+first], &k.b[n*k.s.K+first], &k.y[m*k.s.N+n], vectors, k.stride, k.s.K, k.s.N, add)
 	}
 	if vectors == depth {
 		return
 	}
 	for i := m; i < m+rows; i++ {
 		for j := n; j < n+1+kind*(dotColumns-1); j++ {
-			sum := dot(k.a[i*k.s.K+first+vectors:i*k.s.K+first+depth], k.b[j*k.s.K+first+vectors:j*k.s.K+first+depth])
+			sum := dot(k.rowsOfA[i*k.stride+first+vectors:i*k.stride+first+depth], k.b[j*k.s.K+first+vectors:j*k.s.K+first+depth])
 			if vectors > 0 || add != 0 {
 				sum += k.y[i*k.s.N+j]
 			}
@@ -168,12 +173,12 @@ func (k *panelProduct) do(worker, item int) {
 		depth := min(k.depth, k.s.K-first)
 		k.pack(packed, first, depth, n0, n1)
 		for n := n0; n < n1; n += panel {
-			a, b := k.a[m0*k.s.K+first:], packed[(n-n0)*depth:]
+			a, b := k.rowsOfA[m0*k.stride+first:], packed[(n-n0)*depth:]
 			switch width := n1 - n; {
 			case width >= panel:
-				k.c.kernels.rowsProduct(m1-m0, 2, a, b, k.y[m0*k.s.N+n:], k.turned, depth, k.s.K, panel, k.s.N, block, first > 0)
+				k.c.kernels.rowsProduct(m1-m0, 2, a, b, k.y[m0*k.s.N+n:], k.terms, depth, k.stride, panel, k.s.N, block, first > 0)
 			default:
-				k.c.kernels.rowsProduct(m1-m0, 2, a, b, edge, k.turned, depth, k.s.K, panel, panel, block, false)
+				k.c.kernels.rowsProduct(m1-m0, 2, a, b, edge, k.terms, depth, k.stride, panel, panel, block, false)
 				for m := m0; m < m1; m++ {
 					y, x := k.y[m*k.s.N+n:][:width], edge[(m-m0)*panel:][:width]
 					if first > 0 {

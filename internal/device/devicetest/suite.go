@@ -256,33 +256,41 @@ func activate(t *testing.T, dev device.Device, s device.ActivateSpec) {
 	reference := NewReference()
 	f := prepare(t, reference, forwardOf(s), out, in)
 	f.run()
+	var statistics []float32
+	if s.Norm != device.NoNorm {
+		statistics = download(t, reference, f.out[1], out[1])
+	}
+	backOut, backIn := backwardOperands(r, s, in, statistics)
+	compare(t, dev, lossyTolerance, backwardOf(s), backOut, backIn)
+}
+
+// backwardOperands makes the operands of ActivateGrad from the inputs of Activate and its statistics.
+func backwardOperands(r *rand.Rand, s device.ActivateSpec, forward []operand, statistics []float32) (out, in []operand) {
 	dy := random(r, s.Shape...)
 	for i := range dy.data {
 		dy.data[i]++ // so that no sum of it is near zero by chance
 	}
-	backIn := []operand{dy, in[0]}
-	backOut := []operand{output(s.Shape...)}
+	in = []operand{dy, forward[0]}
+	out = []operand{output(s.Shape...)}
 	if s.Norm != device.NoNorm {
-		statistics := output(s.StatisticsShape()...)
-		statistics.data = download(t, reference, f.out[1], statistics)
-		backIn = append(backIn, in[1], in[2], statistics)
-		backOut = append(backOut, output(s.Shape[1]), output(s.Shape[1]))
+		in = append(in, forward[1], forward[2], operand{shape: s.StatisticsShape(), data: statistics})
+		out = append(out, output(s.Shape[1]), output(s.Shape[1]))
 	}
-	rest := in[1:]
+	rest := forward[1:]
 	if s.Norm != device.NoNorm {
-		rest = in[3:]
+		rest = forward[3:]
 	}
 	if s.Norm == device.BatchNorm {
-		rest = in[5:]
+		rest = forward[5:]
 	}
 	if s.Residual != device.NoResidual {
-		backIn, backOut = append(backIn, rest[0]), append(backOut, output(residualShape(s)...))
+		in, out = append(in, rest[0]), append(out, output(residualShape(s)...))
 		rest = rest[1:]
 	}
 	if s.Act == device.PReLU {
-		backIn, backOut = append(backIn, rest[0]), append(backOut, output(s.Shape[1]))
+		in, out = append(in, rest[0]), append(out, output(s.Shape[1]))
 	}
-	compare(t, dev, lossyTolerance, backwardOf(s), backOut, backIn)
+	return out, in
 }
 
 // activateGradients checks the reference's backward kernel against central differences by all inputs.

@@ -135,6 +135,7 @@ const (
 	equal      = 0x00
 	notGreater = 0x1a // or unordered
 	less       = 0x11
+	notLess    = 0x15 // or unordered
 )
 
 // mask is where a comparison holds: mask registers, or all bits of a lane.
@@ -237,9 +238,6 @@ type exponential struct {
 
 func (s isa) exponential() exponential {
 	e := exponential{s: s, lowest: s.constant(-87.33654), log2e: s.constant(1.44269504088896), high: s.constant(0.693359375), low: s.constant(-2.12194440e-4)}
-	if s.wide() {
-		e.lowest = s.constant(-104) // VSCALEFPS goes through the subnormal numbers to 0
-	}
 	for _, c := range []float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1} {
 		e.poly = append(e.poly, s.constant(c))
 	}
@@ -276,6 +274,9 @@ func (e exponential) of(x lanes) lanes {
 		}
 		if s.wide() {
 			VSCALEFPS(n, p, p)
+			k := K()
+			VCMPPS(Imm(notLess), e.lowest[i], x[i], k) // below the lowest: 0
+			VMOVAPS_Z(p, k, p)
 			return
 		}
 		VCVTPS2DQ(n, n)
