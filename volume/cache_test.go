@@ -386,3 +386,41 @@ func TestWriteFileLeavesNothingHalf(t *testing.T) {
 		t.Errorf("left over: %v", left)
 	}
 }
+
+func BenchmarkCaseImage(b *testing.B) {
+	g := Grid{Shape: [3]int{160, 160, 160}, Affine: Scaling([3]float64{1, 1, 1})}
+	w, err := NewCacheWriter(b.TempDir(), DefaultPreparation())
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := w.Add(Scan{ID: "a", Image: &Volume{Grid: g, Int16: make([]int16, g.Len())}}); err != nil {
+		b.Fatal(err)
+	}
+	if err := w.Finish(); err != nil {
+		b.Fatal(err)
+	}
+	cache, err := OpenCache(w.dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer cache.Close()
+	c, err := cache.Open("a")
+	if err != nil {
+		b.Fatal(err)
+	}
+	size := [3]int{96, 96, 96}
+	dst := make([]float32, 96*96*96)
+	b.Run("Image", func(b *testing.B) {
+		b.SetBytes(2 * 96 * 96 * 96)
+		for b.Loop() {
+			if err := c.Image(dst, [3]int{30, 31, 32}, size); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("AirFraction", func(b *testing.B) {
+		for b.Loop() {
+			c.AirFraction([3]int{30, 31, 32}, size)
+		}
+	})
+}

@@ -161,7 +161,7 @@ func prepareCase(ctx context.Context, w *volume.CacheWriter, d *Dataset, c Case,
 // memory estimates the bytes that preparing a case takes: the scan, its labels and the copies that orienting and resampling make.
 func (c Case) memory(p volume.Preparation) int64 {
 	const (
-		read     = 12 // bytes a voxel of the scan: as read, windowed and turned, and the same of the labels
+		read     = 16 // bytes a voxel of the scan: as read, windowed and turned, and the same of the labels
 		prepared = 20 // bytes a prepared voxel: interpolated along one axis after the other in float32, and labels
 		unknown  = 64 // bytes for each byte of files whose headers are not looked at here, which may be compressed
 	)
