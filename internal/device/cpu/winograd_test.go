@@ -55,3 +55,18 @@ func TestWinograd(t *testing.T) {
 		}
 	}
 }
+
+// The choice of algorithm must not change what is computed: the layers of networks, large enough that every algorithm gets its turn.
+func TestConvAuto(t *testing.T) {
+	for _, ks := range availableKernels() {
+		if ks.name == "generic" {
+			continue // slow, and covered above
+		}
+		t.Run(ks.name, func(t *testing.T) {
+			c := newTestCPU(t, Options{Threads: 2}, ks)
+			for _, s := range []device.ConvSpec{cube(9, 24, 40, 4, 5, 1, 2), cube(2, 40, 40, 6, 5, 1, 2), cube(3, 16, 16, 9, 5, 1, 2), cube(2, 32, 32, 8, 3, 1, 1), cube(1, 2, 2, 9, 5, 1, 2)} {
+				checkConv(t, c, c.makers(), s, 3e-5)
+			}
+		})
+	}
+}
