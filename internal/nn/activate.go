@@ -95,7 +95,7 @@ func (o activate) gradient(r *rule, in []*G.Node, out, dy *G.Node) []*G.Node {
 		rest = rest[2:]
 	}
 	operands = append(operands, rest...)
-	dx := r.apply(activateGrad{o.ActivateSpec}, operands...)
+	dx := r.apply(activateGrad(o), operands...)
 
 	grads, next := []*G.Node{dx}, 1
 	for _, wanted := range o.wrt()[1:] {

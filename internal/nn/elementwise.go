@@ -93,7 +93,7 @@ func (o concat) results() []result                               { return []resu
 func (o concat) kernel(dev device.Device) (device.Kernel, error) { return dev.Concat(o.ConcatSpec) }
 func (o concat) wrt() []bool                                     { return all(len(o.Channels)) }
 func (o concat) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
-	d := []*G.Node{r.apply(split{o.ConcatSpec}, dy)}
+	d := []*G.Node{r.apply(split(o), dy)}
 	for i := 1; i < len(o.Channels); i++ {
 		d = append(d, r.pick(d[0], i))
 	}
