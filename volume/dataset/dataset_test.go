@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -366,13 +367,41 @@ func TestRealLayout(t *testing.T) {
 	if d, err = Detect(filepath.Join(data, "totalsegmentator"), Options{}); err != nil {
 		t.Fatal(err)
 	}
-	var found []string
-	for _, line := range list(d) {
-		if strings.Contains(line, ".nii") {
-			found = append(found, line)
+	want := []string{"aorta_ct aorta_ct.nii.gz aorta_seg.nii.gz", "ct ct.nii.gz ct_seg.nii.gz", "dicom_jpeg2000 dicom_jpeg2000 dicom_jpeg2000_seg.nii.gz"}
+	if got := list(d); !slices.Equal(got, want) || len(d.Notes)+len(d.PassedOver) > 0 {
+		t.Errorf("found %q, notes %q, passed over %q", got, d.Notes, d.PassedOver)
+	}
+	for _, c := range d.Cases { // labels lie on their scans
+		v, l, notes, err := c.Read(DefaultReadOptions(), nil)
+		if err != nil {
+			t.Errorf("%s: %v", c.ID, err)
+			continue
+		}
+		if flip := BetterFlip(v, l); flip != "" || len(notes) > 0 {
+			t.Errorf("%s: flip along %q, notes %q", c.ID, flip, notes)
 		}
 	}
-	if want := []string{"aorta_ct aorta_ct.nii.gz aorta_seg.nii.gz", "ct ct.nii.gz ct_seg.nii.gz"}; !slices.Equal(found[:2], want) {
-		t.Errorf("found %q", found)
+}
+
+func TestOneOfSeveralVolumes(t *testing.T) {
+	data := os.Getenv("VOXSAW_DATA")
+	if data == "" {
+		t.Skip("VOXSAW_DATA is unset: real data is not looked at")
+	}
+	file := filepath.Join(data, "nifti", "nibabel", "example4d.nii.gz")
+	d, err := Detect(file, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var unsupported *volume.UnsupportedError
+	if _, _, err := d.Cases[0].ReadImage(DefaultReadOptions()); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "--volume") {
+		t.Errorf("two volumes: %v", err)
+	}
+	if d, err = Detect(file, Options{Volume: 2}); err != nil {
+		t.Fatal(err)
+	}
+	v, _, err := d.Cases[0].ReadImage(DefaultReadOptions())
+	if err != nil || v.Shape != [3]int{128, 96, 24} {
+		t.Errorf("the second volume: %v", err)
 	}
 }
