@@ -144,12 +144,20 @@ func chooseSeries(path, wanted string) (*dicom.Series, string, error) {
 	}
 	s, why, err := dicom.Choose(all, wanted)
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", path, err)
+		return nil, "", named(path, err)
 	}
 	if len(all) == 1 {
 		why = ""
 	}
 	return s, why, nil
+}
+
+// named puts the path before an error that does not have it.
+func named(path string, err error) error {
+	if strings.Contains(err.Error(), path) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // readSeries reads a series of a folder. Notes say what was chosen and repaired; descending, that instance numbers fall from the first slice to the last.
@@ -163,7 +171,7 @@ func readSeries(path, wanted string, o ReadOptions) (v *volume.Volume, descendin
 	}
 	v, err = dicom.ReadWith(s, dicom.Options{Tilt: o.Tilt, Gaps: o.Gaps, Note: func(note string) { notes = append(notes, note) }})
 	if err != nil {
-		return nil, false, nil, fmt.Errorf("%s: %w", path, err)
+		return nil, false, nil, named(path, err)
 	}
 	return v, s.Instances[0] > s.Instances[len(s.Instances)-1], notes, nil
 }
