@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,9 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 	if err := o.Read.check(); err != nil {
 		return nil, err
 	}
+	// Left empty or said, the defaults are the same way of reading.
+	usual := DefaultReadOptions()
+	o.Read = ReadOptions{cmp.Or(o.Read.Tilt, usual.Tilt), cmp.Or(o.Read.Gaps, usual.Gaps), cmp.Or(o.Read.Flips, usual.Flips)}
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
