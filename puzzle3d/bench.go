@@ -48,7 +48,7 @@ func (b Benchmark) Run(dev device.Device) (Timing, error) {
 		return Timing{}, err
 	}
 	r := seed.Rand(0, "benchmark")
-	batch := &Batch{Patches: make([]float32, c.Batch*c.cells()*c.voxels())}
+	batch := &Batch{Patches: make([]float32, c.Batch*c.cells()*c.voxels()), Blank: make([]bool, c.Batch*c.cells())}
 	for i := range batch.Patches {
 		batch.Patches[i] = float32(r.NormFloat64())
 	}

@@ -52,6 +52,7 @@ type Config struct {
 	ColSum   float64 `yaml:"column_sum" help:"weight of the column-sum loss; 0: none"`
 	Share    float64 `yaml:"share" help:"share of all configurations that training uses, up to 1"`
 
+	SkipAir   bool    `yaml:"skip_air" help:"patches that show nothing but air do not count in the loss: nobody could tell where they belong"`
 	MaxAir    float64 `yaml:"max_air" help:"crops with at most this share of air are preferred; 1: any crop"`
 	Intensity float64 `yaml:"intensity" help:"augmentation: each patch's contrast and brightness vary by up to this share; 0: none"`
 
@@ -67,7 +68,7 @@ func DefaultConfig() Config {
 	network.Norm = "instance"
 	return Config{
 		Network: network, Train: train.DefaultOptions(), Grid: [3]int{3, 3, 3}, Crop: [3]int{120, 120, 120}, Batch: 2,
-		Head: Symmetric, Features: 1024, Hidden: 256, Rounds: 5, Distance: 2, Share: 1, MaxAir: 0.8, ValidateShuffles: 1,
+		Head: Symmetric, Features: 1024, Hidden: 256, Rounds: 5, Distance: 2, Share: 1, SkipAir: true, MaxAir: 0.3, ValidateShuffles: 1,
 	}
 }
 

@@ -43,13 +43,14 @@ func (c Config) newHead(dev device.Device, params *nn.Params, mode nn.Mode, puzz
 	return h, nil
 }
 
-// place sets what lies on a board: patches[s] of puzzle p of the batch in slot s. A board that does not count adds nothing to the cross-entropies.
-func (h *head) place(board, p int, patches puzzle.Configuration, counts bool, table []int) {
+// place sets what lies on a board: patches[s] of puzzle p of the batch in slot s. A board that does not count adds nothing to the cross-entropies, nor do
+// patches that are blank.
+func (h *head) place(board, p int, patches puzzle.Configuration, counts bool, blank []bool, table []int) {
 	n := len(patches)
 	index, truth := h.index[board*n:][:n], h.truth[board*n:][:n]
 	for s, patch := range patches {
 		index[s], truth[s] = float32(p*n+patch), -1
-		if counts {
+		if counts && !blank[p*n+patch] {
 			truth[s] = float32(patch)
 		}
 	}
@@ -60,7 +61,7 @@ func (h *head) place(board, p int, patches puzzle.Configuration, counts bool, ta
 	for a, first := range patches {
 		for b, second := range patches {
 			relation[a*n+b] = -1
-			if counts && a != b {
+			if truth[a] >= 0 && truth[b] >= 0 && a != b {
 				relation[a*n+b] = float32(table[first*n+second])
 			}
 		}

@@ -3,6 +3,8 @@ package puzzle3d
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -86,7 +88,8 @@ type Evaluation struct {
 	Loss    float64   `json:"loss"`   // mean over cases of the loss in the first round
 	Rounds  []Metrics `json:"rounds"` // after each round; a puzzle that has come to rest keeps its answer
 	Mean    float64   `json:"mean_rounds"`
-	Chance  Metrics   `json:"chance"` // what blind guessing scores
+	Chance  Metrics   `json:"chance"`  // what blind guessing scores
+	Ceiling Metrics   `json:"ceiling"` // what a solver scores, on average, that fails at nothing but patches that are the same voxel for voxel, such as air
 }
 
 // Final are the metrics after the last round.
@@ -96,6 +99,7 @@ func (e Evaluation) validation() train.Validation {
 	final := e.Final()
 	v := train.Validation{Score: final.Patches, Metrics: []train.Metric{
 		{Name: "loss", Value: e.Loss}, {Name: "correct", Value: final.Correct}, {Name: "D<=2", Value: final.Near}, {Name: "patches", Value: final.Patches},
+		{Name: "ceiling", Value: e.Ceiling.Patches},
 	}}
 	if len(e.Rounds) > 1 {
 		for i, m := range e.Rounds {
@@ -129,6 +133,10 @@ func (p *Player) Evaluate(ctx context.Context, cases []*volume.Case) (Evaluation
 			return e, fmt.Errorf("case %s: %w", c.ID, err)
 		}
 		e.Puzzles += len(g.shuffles)
+		correct, near, patches := p.config.grid().Ceiling(p.identical()...)
+		e.Ceiling.Correct += correct / float64(len(cases))
+		e.Ceiling.Near += near / float64(len(cases))
+		e.Ceiling.Patches += patches / float64(len(cases))
 		e.Loss += loss / float64(len(cases))
 	}
 	for _, s := range scores {
@@ -139,6 +147,17 @@ func (p *Player) Evaluate(ctx context.Context, cases []*volume.Case) (Evaluation
 	e.Mean = float64(played) / float64(e.Puzzles)
 	e.Chance.Correct, e.Chance.Near, e.Chance.Patches = p.config.grid().Chance()
 	return e, nil
+}
+
+// identical counts the patches that are uniform, by their value. Others are never the same.
+func (p *Player) identical() []int {
+	counts := map[float32]int{}
+	for n := 0; n < len(p.patches); n += p.config.voxels() {
+		if patch := p.patches[n : n+p.config.voxels()]; uniform(patch) {
+			counts[patch[0]]++
+		}
+	}
+	return slices.Collect(maps.Values(counts))
 }
 
 // shuffles are the puzzles of a case: a function of the seed and of the case's place in the list.
@@ -168,12 +187,13 @@ func (p *Player) play(c *volume.Case, number, rounds int, after func(round int, 
 	if err != nil {
 		return nil, 0, err
 	}
+	blank := p.config.blank(p.patches)
 	g := p.referee.newGame(p.shuffles(number), rounds)
 	first := 0.0
 	for round := range rounds {
 		going := 0
 		for q := range g.puzzles {
-			p.head.place(q, 0, g.arranged(q), true, p.referee.table)
+			p.head.place(q, 0, g.arranged(q), true, blank, p.referee.table)
 			if g.puzzles[q].End() == solver.Going {
 				going++
 			}

@@ -266,11 +266,15 @@ func naive(t *testing.T, dev device.Device, c Config, params *nn.Params, b *Batc
 			var x, y, z []float32
 			for _, patch := range left {
 				x = append(x, b.Patches[(p*n+patch)*size:][:size]...)
-				y = append(y, float32(patch))
+				if p == 0 && (patch == 1 || patch == 2) { // air
+					y = append(y, -1)
+				} else {
+					y = append(y, float32(patch))
+				}
 			}
 			for i, a := range left {
 				for j, b := range left {
-					if i == j {
+					if i == j || y[i] < 0 || y[j] < 0 {
 						z = append(z, -1)
 					} else {
 						z = append(z, float32(c.grid().Relation(a, b)))
@@ -324,7 +328,11 @@ func TestStepEqualsTheNaiveOne(t *testing.T) {
 		for i := range b.Patches {
 			b.Patches[i] = float32(r.NormFloat64())
 		}
-		for range c.Batch {
+		for i := range 2 * c.voxels() {
+			b.Patches[c.voxels()+i] = -1 // two patches of air
+		}
+		for p := range c.Batch {
+			b.Blank = append(b.Blank, c.blank(b.Patches[p*c.cells()*c.voxels():][:c.cells()*c.voxels()])...)
 			b.Shuffles = append(b.Shuffles, puzzle.Random(r, c.cells()))
 		}
 		params := nn.NewParams(dev, 1)
@@ -491,6 +499,9 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 	}
 	if e.Cases != 2 || e.Puzzles != 4 || len(e.Rounds) != 3 || e.Final().Patches != summary.Validation.Score {
 		t.Errorf("evaluation %+v; the run's last validation scored %v", e, summary.Validation.Score)
+	}
+	if c := e.Ceiling; c.Patches < e.Final().Patches || c.Patches > 1 || c.Near < c.Correct {
+		t.Errorf("ceiling %+v, final %+v", c, e.Final())
 	}
 	if _, err := player.Evaluate(t.Context(), nil); err == nil {
 		t.Error("no cases were evaluated")

@@ -18,6 +18,8 @@ type Batch struct {
 	// Shuffles are the truth, one configuration a puzzle: Shuffles[p][s] is the patch that lies in slot s, and so the position where it belongs.
 	Shuffles []puzzle.Configuration
 	Cases    []string // one a puzzle
+	// Blank marks the patches that do not count in the loss, (puzzles x cells): see [Config].SkipAir.
+	Blank []bool
 }
 
 // A sampler makes batches of the cases of a data set. Every batch is a function of the seed and the step.
@@ -57,10 +59,38 @@ func (s sampler) batch(ctx context.Context, step int) (*Batch, error) {
 				vary(patches[p*voxels:(p+1)*voxels], s.config.Intensity, r)
 			}
 		}
+		b.Blank = append(b.Blank, s.config.blank(patches)...)
 		b.Shuffles = append(b.Shuffles, puzzle.RandomWithin(r, n, s.config.Share))
 		b.Cases = append(b.Cases, c.ID)
 	}
 	return b, nil
+}
+
+// blank marks the patches of a puzzle that are the same everywhere: air. Nobody could tell where they belong. If less than two others are left, all count.
+func (c Config) blank(patches []float32) []bool {
+	n, voxels := c.cells(), c.voxels()
+	marks, left := make([]bool, n), n
+	if !c.SkipAir {
+		return marks
+	}
+	for p := range n {
+		if marks[p] = uniform(patches[p*voxels : (p+1)*voxels]); marks[p] {
+			left--
+		}
+	}
+	if left < 2 {
+		clear(marks)
+	}
+	return marks
+}
+
+func uniform(patch []float32) bool {
+	for _, v := range patch {
+		if v != patch[0] {
+			return false
+		}
+	}
+	return true
 }
 
 // cut reads the patches of the crop at origin, in their natural order: anywhere in their cells, or in the middle if r is nil.

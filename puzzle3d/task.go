@@ -219,7 +219,7 @@ func (t *trainer) step(step int, b *Batch) (train.Result, error) {
 		return result, err
 	}
 	g := t.referee.newGame(b.Shuffles, t.config.rounds())
-	h, positions, err := t.play(g, &result)
+	h, positions, err := t.play(g, b.Blank, &result)
 	if err != nil || !finite(result.Loss) {
 		return result, err
 	}
@@ -246,7 +246,7 @@ func (t *trainer) step(step int, b *Batch) (train.Result, error) {
 
 // play plays the puzzles of a batch and sets the loss. It returns a head that has looked at every position that was played, and how many those are. A
 // loss that is not finite ends it early, for the loop to report.
-func (t *trainer) play(g *game, result *train.Result) (h *head, positions int, err error) {
+func (t *trainer) play(g *game, blank []bool, result *train.Result) (h *head, positions int, err error) {
 	h = t.heads[0]
 	if err := h.program.Set("features", t.features); err != nil {
 		return nil, 0, err
@@ -258,7 +258,7 @@ func (t *trainer) play(g *game, result *train.Result) (h *head, positions int, e
 			patches := g.arranged(p)
 			// Every puzzle is looked at once, even one that was shuffled into its own order.
 			plays := len(rounds) == 0 || g.puzzles[p].End() == solver.Going && !patches.Solved()
-			h.place(p, p, patches, plays, t.referee.table)
+			h.place(p, p, patches, plays, blank, t.referee.table)
 			if plays {
 				now[p] = patches
 				played++
@@ -291,9 +291,9 @@ func (t *trainer) play(g *game, result *train.Result) (h *head, positions int, e
 	for board := range h.boards {
 		round, p := board/len(g.puzzles), board%len(g.puzzles)
 		if round < len(rounds) && rounds[round][p] != nil {
-			h.place(board, p, rounds[round][p], true, t.referee.table)
+			h.place(board, p, rounds[round][p], true, blank, t.referee.table)
 		} else {
-			h.place(board, p, g.arranged(p), false, t.referee.table)
+			h.place(board, p, g.arranged(p), false, blank, t.referee.table)
 		}
 	}
 	if err := h.program.Set("features", t.features); err != nil {

@@ -131,9 +131,22 @@ func (g Grid) RelationTable() []int {
 
 // Chance is what blind guessing scores over all n! configurations: the expected shares of correct puzzles, of puzzles within
 // Hamming distance 2, and of patches in their place.
-func (g Grid) Chance() (correct, near, patches float64) {
-	n := float64(g.Cells())
-	logFactorial, _ := math.Lgamma(n + 1)
-	correct = math.Exp(-logFactorial)
-	return correct, correct * (1 + n*(n-1)/2), 1 / n
+func (g Grid) Chance() (correct, near, patches float64) { return g.Ceiling(g.Cells()) }
+
+// Ceiling is the expected score of a solver that knows everything but which of some identical patches is which: groups are the numbers
+// of patches that look the same, such as those that show nothing but air. All other patches can be told apart.
+func (g Grid) Ceiling(groups ...int) (correct, near, patches float64) {
+	n, logWays, swaps, placed := g.Cells(), 0.0, 0.0, float64(g.Cells())
+	for _, m := range groups {
+		if m < 2 {
+			continue
+		}
+		// The m! orders of a group are all equally likely. On average one patch lies in its place; m(m-1)/2 orders are swaps.
+		logFactorial, _ := math.Lgamma(float64(m) + 1)
+		logWays += logFactorial
+		swaps += float64(m) * float64(m-1) / 2
+		placed -= float64(m - 1)
+	}
+	correct = math.Exp(-logWays)
+	return correct, correct * (1 + swaps), placed / float64(n)
 }

@@ -246,6 +246,20 @@ func TestScoreAndChance(t *testing.T) {
 			t.Errorf("chance of metric %d is off by %v", i, d)
 		}
 	}
+	// Two groups of identical patches: over all orders within them, {0, 2, 4} and {1, 3}.
+	var within Score
+	for _, x := range [][3]int{{0, 2, 4}, {0, 4, 2}, {2, 0, 4}, {2, 4, 0}, {4, 0, 2}, {4, 2, 0}} {
+		for _, y := range [][2]int{{1, 3}, {3, 1}} {
+			within.Add(Configuration{x[0], y[0], x[1], y[1], x[2], 5}, Identity(6))
+		}
+	}
+	c, n, p = within.Shares()
+	cc, cn, cp = Grid{2, 3}.Ceiling(3, 1, 2)
+	for i, d := range []float64{c - cc, n - cn, p - cp} {
+		if math.Abs(d) > 1e-12 {
+			t.Errorf("ceiling of metric %d is off by %v", i, d)
+		}
+	}
 	if a, b, c := (Score{}).Shares(); a != 0 || b != 0 || c != 0 {
 		t.Error("an empty score is not zero")
 	}
