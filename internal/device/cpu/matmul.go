@@ -6,6 +6,7 @@ import "github.com/voxsaw/voxsaw/internal/device"
 //
 //	b not transposed: columns of b are copied into panels of 32, as the product kernel of the convolutions wants them      [panelProduct]
 //	b transposed:     rows of a and of b are multiplied as they lie, sums along the rows                                    [dotProduct]
+//	a few rows, or a sum of a few terms: rows of b, times a number, are added to rows of c                                  [rowProduct]
 //
 // The small factor a is first copied into scratch memory, turned around if it is transposed, its rows an odd number of cache lines apart: rows of 1024 or 27648 would all fall on the same lines of L1.
 type matMul struct {
@@ -17,7 +18,8 @@ type matMul struct {
 	depth         int // of a and b at a time
 	stride        int // from one row of a's copy to the next
 
-	terms         []term // one term: the product kernel's list
+	terms         []term      // one term: the product kernel's list
+	factors       []actParams // a worker each: what a row of b is multiplied by, in a kernel that does z = x scale + r
 	a, b, y, bias Slice
 	rowsOfA       Slice
 	scratch       Slice
@@ -28,6 +30,8 @@ const (
 	panelRows     = 192     // rows of c while a panel is in L2
 	panelElements = 1 << 17 // elements of b in panels at a time: half of an L2
 	maxDepth      = 1024
+	fewRows       = 4
+	rowColumns    = 4096 // of c at a time
 	dotDepth      = 2048 // of rows of a and b that are multiplied: 54 such rows are 432 KiB
 )
 
@@ -44,6 +48,17 @@ func (c *CPU) MatMul(s device.MatMulSpec) (device.Kernel, error) {
 		k.rows, k.columns, k.depth = s.M, 4*dotColumns, min(s.K, dotDepth)
 		if s.N < 4*k.columns*c.Threads() {
 			k.columns = dotColumns
+		}
+		return k, nil
+	}
+	if min(s.M, s.K) <= fewRows {
+		k.rows, k.columns = min(s.M, block), min(s.N, rowColumns)
+		k.factors = make([]actParams, c.Threads())
+		for w := range k.factors {
+			p := &k.factors[w]
+			for i := range block {
+				p.residual[i], p.slope[i] = 1, 1
+			}
 		}
 		return k, nil
 	}
@@ -65,7 +80,7 @@ func (k *matMul) packed() int { return k.depth*k.columns + k.rows*panel }
 // Scratch holds the copy of a, and what each worker packs.
 func (k *matMul) Scratch() int {
 	n := k.s.M * k.stride
-	if !k.s.TransB {
+	if !k.s.TransB && k.factors == nil {
 		n += aligned(k.packed()) * k.c.Threads()
 	}
 	return n
@@ -80,9 +95,12 @@ func (k *matMul) Run(out, in []device.Buffer, scratch device.Buffer) {
 	k.scratch = copied[k.s.M*k.stride:]
 	k.rowsOfA = copied[:k.s.M*k.stride]
 	k.c.pool.run((k.s.M+block-1)/block, (*copyRows)(k))
-	if k.s.TransB {
+	switch {
+	case k.s.TransB:
 		k.c.pool.run(k.items(), (*dotProduct)(k))
-	} else {
+	case k.factors != nil:
+		k.c.pool.run(k.items(), (*rowProduct)(k))
+	default:
 		k.c.pool.run(k.items(), (*panelProduct)(k))
 	}
 }
@@ -161,6 +179,29 @@ func (k *dotProduct) dots(rows, kind, m, n, first, depth, add int) {
 			k.y[i*k.s.N+j] = sum
 		}
 	}
+}
+
+type rowProduct matMul
+
+func (k *rowProduct) do(worker, item int) {
+	m0, m1, n0, n1 := (*matMul)(k).tile(item)
+	p := &k.factors[worker]
+	for i := range k.s.K {
+		b := k.b[i*k.s.N+n0 : i*k.s.N+n1]
+		for m := m0; m < m1; m++ {
+			factor := k.rowsOfA[m*k.stride+i]
+			for lane := range p.scale {
+				p.scale[lane] = factor
+			}
+			y := k.y[m*k.s.N+n0 : m*k.s.N+n1]
+			kind, r := device.FullResidual, y
+			if i == 0 {
+				kind, r = device.NoResidual, nil
+			}
+			k.lanes.runActivate(0, int(kind), y, b, r, p)
+		}
+	}
+	(*matMul)(k).addBias(m0, m1, n0, n1)
 }
 
 type panelProduct matMul

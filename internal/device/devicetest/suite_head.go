@@ -9,7 +9,7 @@ import (
 
 // MatMul checks products of both factors as they are and transposed.
 func MatMul(t *testing.T, dev device.Device) {
-	for _, size := range [][3]int{{1, 1, 1}, {3, 5, 2}, {27, 64, 33}, {8, 8, 4100}, {13, 70, 1025}, {300, 40, 17}, {54, 27, 128}, {5, 1000, 48}} {
+	for _, size := range [][3]int{{1, 1, 1}, {3, 5, 2}, {27, 64, 33}, {8, 8, 4100}, {13, 70, 1025}, {300, 40, 17}, {54, 27, 128}, {5, 1000, 48}, {2, 2100, 40}, {90, 2070, 1}} {
 		for kind := range 8 {
 			s := device.MatMulSpec{M: size[0], N: size[1], K: size[2], TransA: kind&1 != 0, TransB: kind&2 != 0, Bias: kind&4 != 0}
 			t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) {
