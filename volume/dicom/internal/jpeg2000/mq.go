@@ -1,6 +1,9 @@
 package jpeg2000
 
-// coder is the MQ decoder (annex C, in its form of software conventions). Behind the end of its data there are ones.
+import "math/bits"
+
+// coder is the MQ decoder (annex C, in its form of software conventions). Behind the end of its data there are ones. The interval a has its 16 bits at the top
+// of the word, beside the 16 bits of the code register c that they are compared with: bit 31 tells whether a must be renormalised.
 type coder struct {
 	data []byte
 	at   int
@@ -10,7 +13,7 @@ type coder struct {
 
 // state is one of a context, the more probable symbol included: number 2*index + symbol.
 type state struct {
-	qe                 uint32
+	qe                 uint32 // at the top of the word
 	moreNext, lessNext uint8
 }
 
@@ -26,7 +29,7 @@ var states = func() (all [94]state) {
 	}
 	for n, t := range table {
 		for mps := range uint32(2) {
-			all[2*n+int(mps)] = state{t[0], uint8(2*t[1] + mps), uint8(2*t[2] + mps ^ t[3])}
+			all[2*n+int(mps)] = state{t[0] << 16, uint8(2*t[1] + mps), uint8(2*t[2] + mps ^ t[3])}
 		}
 	}
 	return all
@@ -38,7 +41,7 @@ func (m *coder) start(data []byte) {
 	m.input()
 	m.c <<= 7
 	m.left -= 7
-	m.a = 0x8000
+	m.a = 0x8000 << 16
 }
 
 func (m *coder) byte(n int) byte {
@@ -67,17 +70,23 @@ func (m *coder) input() {
 	m.left = 8
 }
 
-// decode decodes a symbol in a context (C.3.2).
+// decode decodes a symbol in a context (C.3.2). What is here is the most frequent case and small enough to be inlined.
 func (m *coder) decode(context *uint8) int {
-	now := *context
-	s := &states[now]
-	symbol := int(now & 1)
-	m.a -= s.qe
-	if m.c>>16 >= s.qe {
-		m.c -= s.qe << 16
-		if m.a&0x8000 != 0 {
-			return symbol
-		}
+	q := states[*context].qe
+	m.a -= q
+	if m.c >= q && int32(m.a) < 0 {
+		m.c -= q
+		return int(*context & 1)
+	}
+	return m.exchange(context)
+}
+
+// exchange is the rest of decode: the less probable symbol, or the more probable one with renormalisation.
+func (m *coder) exchange(context *uint8) int {
+	s := &states[*context]
+	symbol := int(*context & 1)
+	if m.c >= s.qe {
+		m.c -= s.qe
 		if m.a < s.qe {
 			symbol ^= 1
 			*context = s.lessNext
@@ -93,15 +102,15 @@ func (m *coder) decode(context *uint8) int {
 		}
 		m.a = s.qe
 	}
-	for {
+	for shift := bits.LeadingZeros32(m.a); shift > 0; {
 		if m.left == 0 {
 			m.input()
 		}
-		m.a <<= 1
-		m.c <<= 1
-		m.left--
-		if m.a&0x8000 != 0 {
-			return symbol
-		}
+		n := min(shift, m.left)
+		m.a <<= n
+		m.c <<= n
+		m.left -= n
+		shift -= n
 	}
+	return symbol
 }
