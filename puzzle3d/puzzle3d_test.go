@@ -261,7 +261,8 @@ func naive(t *testing.T, dev device.Device, c Config, params *nn.Params, b *Batc
 	for p, shuffle := range b.Shuffles {
 		left := shuffle.Clone() // left[s]: where the patch in slot s belongs
 		seen := map[string]bool{}
-		for round := 0; round < c.Rounds && (round == 0 || !left.Solved()) && !seen[fmt.Sprint(left)]; round++ {
+		for round, solved := 0, false; round < c.Rounds && !solved && !seen[fmt.Sprint(left)]; round++ {
+			solved = left.Solved()
 			seen[fmt.Sprint(left)] = true
 			var x, y, z []float32
 			for _, patch := range left {

@@ -151,7 +151,8 @@ func (t *Task) Validate(ctx context.Context, _ int) (train.Validation, error) {
 // A trainer is the programs of a training step.
 //
 // A step runs the encoder once and then plays the rounds, in which only features move. The loss is the mean over all puzzles in all the rounds that they
-// were played in: until solved, at rest, in a cycle, or out of rounds. If that was one round, its head program still holds what its gradient
+// were played in: until solved, at rest, in a cycle, or out of rounds. A puzzle that has been solved is looked at once as it should be: a network that never sees
+// one takes it apart again in the next round. If that was one round, its head program still holds what its gradient
 // needs. Otherwise all rounds are put side by side on the boards of a larger head program, whose gradient is then the whole one: for the head's
 // parameters, and, the sum over rounds and places taken by GatherRows' own gradient, for the features.
 type trainer struct {
@@ -251,13 +252,14 @@ func (t *trainer) play(g *game, blank []bool, result *train.Result) (h *head, po
 	if err := h.program.Set("features", t.features); err != nil {
 		return nil, 0, err
 	}
+	solved := make([]bool, len(g.puzzles)) // and looked at as it should be
 	var rounds [][]puzzle.Configuration // by round and puzzle: what lay where; nil where the puzzle had ended
 	for {
 		now, played := make([]puzzle.Configuration, len(g.puzzles)), 0
 		for p := range g.puzzles {
 			patches := g.arranged(p)
-			// Every puzzle is looked at once, even one that was shuffled into its own order.
-			plays := len(rounds) == 0 || g.puzzles[p].End() == solver.Going && !patches.Solved()
+			plays := g.puzzles[p].End() == solver.Going && !solved[p]
+			solved[p] = solved[p] || patches.Solved()
 			h.place(p, p, patches, plays, blank, t.referee.table)
 			if plays {
 				now[p] = patches
