@@ -211,6 +211,9 @@ func parse(raw []byte, path, image string) (*Header, error) {
 		return nil, bad("has the intercept %g (scl_inter)", h.Intercept)
 	}
 
+	if err := (volume.Grid{Shape: h.Shape, Affine: volume.Scaling([3]float64{1, 1, 1})}).Check(); err != nil {
+		return nil, bad("has absurd extents: %v", err)
+	}
 	h.Affine, h.AffineFrom, err = f.affine()
 	if err != nil {
 		return nil, &volume.FormatError{Path: path, Problem: h.AffineFrom, Err: err}

@@ -1,0 +1,133 @@
+#!/usr/bin/python3
+"""Writes nifti_cases.json: small NIfTI files of every kind, made with nibabel, and what nibabel reads from them.
+
+Each case has the file's bytes (and the image's, for pairs) in base64, and the shape, affine, orientation and values (i fastest), or nothing but a name where the Go
+test says what error is due.
+"""
+import base64, gzip, io, itertools, json
+import nibabel as nib
+import numpy as np
+
+r = np.random.default_rng(7)
+shape = (5, 4, 3)
+oblique = np.array([[-0.8, 0.1, 0.3, 40], [0.05, 0.9, -0.2, -30], [0.2, 0.15, 2.4, 7], [0, 0, 0, 1]])
+rotation = np.linalg.svd(oblique[:3, :3])
+rigid = np.eye(4)
+rigid[:3, :3] = (rotation[0] @ rotation[2]) @ np.diag([0.7, 0.8, 2.5])
+rigid[:3, 3] = [11, -22, 33]
+cases = []
+
+
+def add(name, image, swap=False, change=None, gz=False, cut=None, pair=False, volume=0):
+    if swap:
+        image = image.__class__(np.asarray(image.dataobj), image.affine, image.header.as_byteswapped())
+    files = image.__class__.make_file_map()
+    for holder in files.values():
+        holder.fileobj = io.BytesIO()
+    image.file_map = files
+    image.to_file_map(files)
+    header = files['header' if pair else 'image'].fileobj.getvalue()
+    if change:
+        header = bytearray(header)
+        change(header, image.header)
+        header = bytes(header)
+    case = dict(name=name, volume=volume)
+    load = {k: nib.FileHolder(fileobj=io.BytesIO(v.fileobj.getvalue())) for k, v in files.items()}
+    load['header' if pair else 'image'] = nib.FileHolder(fileobj=io.BytesIO(header))
+    back = image.__class__.from_file_map(load)
+    case['affine'] = np.round(back.affine, 6).tolist()
+    case['axcodes'] = ''.join(nib.aff2axcodes(back.affine))
+    data = back.get_fdata()
+    data = data.reshape(data.shape[:3] + (-1,))[..., max(volume - 1, 0)] if data.ndim > 3 else data.reshape(data.shape + (1,) * (3 - data.ndim))
+    case['shape'] = list(data.shape)
+    case['values'] = [None if np.isnan(x) else float(x) for x in data.ravel(order='F')]
+    if gz:
+        header = gzip.compress(header, mtime=0)
+    case['file'] = base64.b64encode(header).decode()
+    if pair:
+        body = files['image'].fileobj.getvalue()
+        case['image'] = base64.b64encode(gzip.compress(body, mtime=0) if gz else body).decode()
+    cases.append(case)
+
+
+def data(dtype, full=False):
+    d = np.dtype(dtype)
+    if d.kind == 'f':
+        a = r.normal(0, 300, shape).astype(dtype)
+        a[0, 0, 0] = 0
+        return a
+    i = np.iinfo(dtype)
+    lo, hi = (i.min, i.max) if full else (max(i.min, -1000), min(i.max, 3000))
+    a = r.integers(lo, hi, shape, dtype=dtype, endpoint=True)
+    if full:
+        a[0, 0, 0], a[1, 0, 0] = lo, hi
+    return a
+
+
+for dtype, swap in itertools.product(['u1', 'i1', 'u2', 'i2', 'u4', 'i4', 'u8', 'i8', 'f4', 'f8'], [False, True]):
+    for version, kind in ((1, nib.Nifti1Image), (2, nib.Nifti2Image)):
+        if version == 2 and dtype not in ('i2', 'f4'):
+            continue
+        for full in ([False, True] if np.dtype(dtype).kind != 'f' and not swap and np.dtype(dtype).itemsize < 8 else [False]):
+            image = kind(data(dtype, full), oblique if full else rigid, dtype=np.dtype(dtype))
+            image.header.set_data_dtype(dtype)
+            add(f'nifti{version} {dtype}{" swapped" if swap else ""}{" full range" if full else ""}', image, swap)
+
+
+def put(header, fmt, offset, value):
+    import struct
+    struct.pack_into('<' + fmt, header, offset, value)
+
+
+base = lambda d='i2', a=rigid: nib.Nifti1Image(data(d), a, dtype=np.dtype(d))
+scl = lambda s, i: lambda h, _: (put(h, 'f', 112, s), put(h, 'f', 116, i))
+add('gzip', base(), gz=True)
+add('slope 2 intercept -1024', base(), change=scl(2, -1024))
+add('slope 1 intercept -1024 of uint16', base('u2'), change=scl(1, -1024))
+add('slope 0.25 intercept 0.5', base(), change=scl(0.25, 0.5))
+add('slope 0', base(), change=scl(0, 7))
+add('slope NaN', base(), change=scl(float('nan'), 7))
+add('slope 3 of float', base('f4'), change=scl(3, 1))
+add('slope 1000 leaves int16', base(), change=scl(1000, 0))
+nan = data('f4')
+nan[2, 1, 1] = np.nan
+add('NaN', nib.Nifti1Image(nan, rigid))
+
+
+def form(q, s):
+    return lambda h, _: (put(h, 'h', 252, q), put(h, 'h', 254, s))
+
+
+both = base()
+both.set_qform(oblique, 1)
+both.set_sform(rigid, 2)
+add('qform and sform differ', both)
+add('qform alone', both, change=form(1, 0))
+add('sform alone', both, change=form(0, 1))
+add('no code', both, change=form(0, 0))
+add('qfac 0', both, change=lambda h, _: (form(1, 0)(h, _), put(h, 'f', 76, 0)))
+flipped = base('i2', np.diag([1, 1, -1, 1]) @ rigid)
+flipped.set_qform(flipped.affine, 1)
+add('qfac -1', flipped, change=form(1, 0))
+half = base('i2', np.diag([-2.0, -3, 4, 1]))
+half.set_qform(half.affine, 1)
+add('rotation by half a turn', half, change=form(1, 0))
+add('sheared', base('i2', np.array([[1, 0.4, 0, 0], [0, 1, 0, 0], [0, 0.1, 2, 0], [0, 0, 0, 1.0]])))
+add('no code, 2 dimensions', nib.Nifti1Image(data('i2')[:, :, 0], np.diag([2, 3, 1, 1])), change=form(0, 0))
+add('4 dimensions, one volume', nib.Nifti1Image(data('i2')[..., None], rigid))
+add('5 dimensions, one volume', nib.Nifti1Image(data('i2')[..., None, None], rigid))
+many = np.stack([data('i2') for _ in range(3)], -1)
+for k in (1, 2, 3):
+    add(f'volume {k} of 3', nib.Nifti1Image(many, rigid), volume=k, gz=k == 2)
+extended = base()
+extended.header.extensions.append(nib.nifti1.Nifti1Extension('comment', b'a comment of some length' * 10))
+add('extension', extended)
+add('pair', nib.Nifti1Pair(data('i2'), rigid), pair=True)
+add('pair swapped', nib.Nifti1Pair(data('i2'), rigid), pair=True, swap=True)
+add('pair gzip', nib.Nifti1Pair(data('f4'), rigid), pair=True, gz=True)
+add('pair version 2', nib.Nifti2Pair(data('i2'), rigid), pair=True)
+wrong = base()
+add('bitpix wrong', wrong, change=lambda h, _: put(h, 'h', 72, 8))
+add('units metre', wrong, change=lambda h, _: put(h, 'B', 123, 1))
+with open('nifti_cases.json', 'w') as f:
+    f.write('[\n' + ',\n'.join(json.dumps(c) for c in cases) + '\n]\n')

@@ -1,0 +1,459 @@
+package nifti
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// goldenCase is one of testdata/nifti_cases.json: a file, and what nibabel reads from it.
+type goldenCase struct {
+	Name, Axcodes, File, Image string
+	Volume                     int
+	Shape                      [3]int
+	Affine                     volume.Affine
+	Values                     []*float64 // nil for NaN
+}
+
+func goldenCases(t testing.TB) []goldenCase {
+	t.Helper()
+	text, err := os.ReadFile("../../testdata/nifti_cases.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []goldenCase
+	if err := json.Unmarshal(text, &cases); err != nil {
+		t.Fatal(err)
+	}
+	return cases
+}
+
+func decode64(t testing.TB, s string) []byte {
+	t.Helper()
+	b, err := base64.StdEncoding.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func write1(t testing.TB, path string, data []byte) string {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// file writes a case to a folder and returns its path.
+func (c goldenCase) file(t testing.TB) string {
+	dir := t.TempDir()
+	if c.Image == "" {
+		return write1(t, filepath.Join(dir, "case.nii"), decode64(t, c.File))
+	}
+	write1(t, filepath.Join(dir, "case.img"), decode64(t, c.Image))
+	return write1(t, filepath.Join(dir, "case.hdr"), decode64(t, c.File))
+}
+
+func TestCasesAgreeWithNibabel(t *testing.T) {
+	for _, c := range goldenCases(t) {
+		t.Run(c.Name, func(t *testing.T) {
+			path := c.file(t)
+			v, err := ReadWith(path, Options{Volume: c.Volume})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := v.Check(); err != nil {
+				t.Fatal(err)
+			}
+			if v.Shape != c.Shape {
+				t.Fatalf("shape %v, want %v", v.Shape, c.Shape)
+			}
+			if v.Axcodes() != c.Axcodes {
+				t.Errorf("axcodes %s, want %s", v.Axcodes(), c.Axcodes)
+			}
+			for r := range 4 {
+				for s := range 4 {
+					if math.Abs(v.Affine[r][s]-c.Affine[r][s]) > 2e-5 { // float32 in the header
+						t.Fatalf("affine %v, want %v", v.Affine, c.Affine)
+					}
+				}
+			}
+			whole := true
+			for n, want := range c.Values {
+				i, j, k := n%v.Shape[0], n/v.Shape[0]%v.Shape[1], n/v.Shape[0]/v.Shape[1]
+				got := v.At(i, j, k)
+				if want == nil {
+					if got == got {
+						t.Fatalf("value %d is %g, want NaN", n, got)
+					}
+					continue
+				}
+				if got != float32(*want) {
+					t.Fatalf("value %d is %g, want %g", n, got, *want)
+				}
+				whole = whole && *want == math.Trunc(*want) && *want >= math.MinInt16 && *want <= math.MaxInt16
+			}
+			float := strings.Contains(c.Name, "f4") || strings.Contains(c.Name, "f8") || strings.Contains(c.Name, "float") || c.Name == "NaN" || c.Name == "pair gzip"
+			if want := whole && !float; (v.Int16 != nil) != want {
+				t.Errorf("voxels in int16: %v, want %v", v.Int16 != nil, want)
+			}
+		})
+	}
+}
+
+func TestProblemsAreNamed(t *testing.T) {
+	want := map[string]string{
+		"sheared":      "the axes are sheared: two of them are 68.30 degrees apart",
+		"no code":      "neither sform nor qform has a code",
+		"bitpix wrong": "bitpix is 8, int16 has 16: ignored",
+		"units metre":  "the unit of length is metre: taken for mm",
+	}
+	for _, c := range goldenCases(t) {
+		h, err := ReadHeader(c.file(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := strings.Join(h.Problems, "; ")
+		if problem, ok := want[c.Name]; ok {
+			if !strings.Contains(all, problem) {
+				t.Errorf("%s: problems %q, want %q", c.Name, all, problem)
+			}
+		} else if all != "" && !strings.HasPrefix(c.Name, "no code") && !strings.HasPrefix(c.Name, "qform") && c.Name != "sform alone" && !strings.HasSuffix(c.Name, "full range") {
+			t.Errorf("%s: problems %q", c.Name, all)
+		}
+	}
+}
+
+// good returns the bytes of a file without faults, and its header's offsets are those of NIfTI-1.
+func good(t testing.TB) []byte {
+	for _, c := range goldenCases(t) {
+		if c.Name == "nifti1 i2" {
+			return decode64(t, c.File)
+		}
+	}
+	t.Fatal("no such case")
+	return nil
+}
+
+func zip(t testing.TB, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	z.Write(data)
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// with returns a copy of data with a number put at an offset.
+func with(data []byte, offset int, number any) []byte {
+	var b bytes.Buffer
+	binary.Write(&b, binary.LittleEndian, number)
+	out := bytes.Clone(data)
+	copy(out[offset:], b.Bytes())
+	return out
+}
+
+func TestBadFilesAreRefused(t *testing.T) {
+	ok := good(t)
+	float32bits := func(f float64) uint32 { return math.Float32bits(float32(f)) }
+	zipped := zip(t, ok)
+	damaged := bytes.Clone(zipped)
+	damaged[len(damaged)-6] ^= 1 // checksum
+	for _, c := range []struct {
+		name        string
+		data        []byte
+		want        string
+		unsupported bool
+	}{
+		{"empty", nil, "is empty", false},
+		{"three bytes", ok[:3], "is too short for a NIfTI file: 3 bytes", false},
+		{"text", []byte(strings.Repeat("not a scan ", 100)), "is not a NIfTI file", false},
+		{"half a header", ok[:200], "is truncated: its header has 200 bytes", false},
+		{"header alone", ok[:352], "is truncated or its header is wrong", false},
+		{"a byte missing", ok[:len(ok)-1], "is truncated or its header is wrong", false},
+		{"gzip cut", zipped[:len(zipped)/2], "is truncated", false},
+		{"gzip of cut file", zip(t, ok[:len(ok)-1]), "is truncated: 119 of 120 bytes of voxels", false},
+		{"gzip with a wrong checksum", damaged, "is damaged: gzip: invalid checksum", false},
+		{"gzip of nothing", zip(t, nil), "is empty", false},
+		{"gzip magic alone", []byte{0x1f, 0x8b}, "has a damaged gzip header", false},
+		{"absurd extents", with(ok, 42, [3]int16{32767, 32767, 32767}), "more than 8589934592 voxels", false},
+		{"large extents", with(ok, 42, [3]int16{2000, 2000, 2000}), "need 16000000352 bytes, the file can hold 472 at most", false},
+		{"absurd extents, gzip", zip(t, with(ok, 42, [3]int16{32767, 32767, 32767})), "more than 8589934592 voxels", false},
+		{"large extents, gzip", zip(t, with(ok, 42, [3]int16{2000, 2000, 2000})), "is truncated or its header is wrong", false},
+		{"negative extent", with(ok, 42, int16(-5)), "has an extent of -5 in dimension 1", false},
+		{"zero extent", with(ok, 44, int16(0)), "has an extent of 0 in dimension 2", false},
+		{"no dimensions", with(ok, 40, int16(0)), "has 0 dimensions", false},
+		{"nine dimensions", with(ok, 40, int16(9)), "has 9 dimensions", false},
+		{"unknown type", with(ok, 70, int16(77)), "has the data type 77", false},
+		{"RGB", with(ok, 70, int16(128)), "holds colours (RGB)", true},
+		{"RGBA", with(ok, 70, int16(2304)), "holds colours (RGBA)", true},
+		{"complex", with(ok, 70, int16(32)), "holds complex numbers", true},
+		{"bits", with(ok, 70, int16(1)), "holds single bits", true},
+		{"float128", with(ok, 70, int16(1536)), "holds 128-bit floats", true},
+		{"vox_offset in the header", with(ok, 108, float32bits(100)), "has its voxels at byte 100", false},
+		{"vox_offset negative", with(ok, 108, float32bits(-352)), "has its voxels at byte -352", false},
+		{"vox_offset NaN", with(ok, 108, float32bits(math.NaN())), "has its voxels at byte NaN", false},
+		{"vox_offset behind the end", with(ok, 108, float32bits(1e6)), "is truncated or its header is wrong", false},
+		{"intercept infinite", with(with(ok, 112, float32bits(1)), 116, float32bits(math.Inf(1))), "has the intercept +Inf", false},
+		{"sform NaN", with(ok, 280, float32bits(math.NaN())), "sform: affine holds values that are not finite", false},
+		{"sform singular", with(ok, 280, [4]float32{}), "sform: affine is singular", false},
+		{"quaternion too long", with(with(ok, 252, [2]int16{1, 0}), 256, [3]float32{1, 1, 1}), "qform: quaternion 1, 1, 1 is longer than 1", false},
+		{"pixdim negative", with(with(ok, 252, [2]int16{1, 0}), 80, float32(-1)), "qform: pixdim 1 to 3 must be positive", false},
+		{"pixdim zero", with(with(ok, 252, [2]int16{0, 0}), 80, float32(0)), "voxel sizes: affine is singular", false},
+		{"magic", with(ok, 344, [4]byte{'x', 'y', 'z', 0}), `has the magic string "xyz"`, false},
+		{"magic of a pair", with(ok, 344, [4]byte{'n', 'i', '1', 0}), "is the header of a pair", false},
+		{"Analyze", with(ok, 344, [4]byte{}), "is in the Analyze 7.5 format", true},
+		{"several volumes", with(ok, 40, [5]int16{4, 5, 4, 1, 3}), "holds 3 volumes (shape [5 4 1 3]): choose one with --volume", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := write1(t, filepath.Join(t.TempDir(), "scan.nii"), c.data)
+			for what, read := range map[string]func() error{
+				"volume": func() error { _, err := Read(path); return err },
+				"labels": func() error { _, err := ReadLabels(path); return err },
+			} {
+				err := read()
+				var format *volume.FormatError
+				var unsupported *volume.UnsupportedError
+				if c.unsupported && !errors.As(err, &unsupported) || !c.unsupported && !errors.As(err, &format) {
+					t.Fatalf("%s: %T %v", what, err, err)
+				}
+				if !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%s: got %v, want %s", what, err, c.want)
+				}
+			}
+		})
+	}
+	if _, err := Read(filepath.Join(t.TempDir(), "nothing.nii")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+	if _, err := Read(t.TempDir()); err == nil {
+		t.Error("a folder was read")
+	}
+	path := write1(t, filepath.Join(t.TempDir(), "scan.nii"), ok)
+	if _, err := ReadWith(path, Options{Volume: 2}); err == nil || !strings.Contains(err.Error(), "has no volume 2: it holds 1") {
+		t.Errorf("volume 2 of 1: %v", err)
+	}
+	if _, err := ReadWith(path, Options{MaxBytes: 100}); err == nil || !strings.Contains(err.Error(), "the limit is 100") {
+		t.Errorf("limit: %v", err)
+	}
+}
+
+func grid(shape [3]int) volume.Grid {
+	a := volume.Affine{{-0.8, 0.1, 0.3, 40}, {0.05, 0.9, -0.2, -30}, {0.2, 0.15, 2.4, 7}, {0, 0, 0, 1}}
+	return volume.Grid{Shape: shape, Affine: a}
+}
+
+func TestRoundTrip(t *testing.T) {
+	dir := t.TempDir()
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, shape := range [][3]int{{5, 4, 3}, {1, 1, 1}, {120, 110, 90}, {40000, 2, 1}} {
+		for _, name := range []string{"scan.nii", "scan.nii.gz"} {
+			path := filepath.Join(dir, name)
+			v := &volume.Volume{Grid: grid(shape)}
+			f := &volume.Volume{Grid: v.Grid}
+			l := &volume.LabelMap{Grid: v.Grid}
+			for range v.Len() {
+				x := int16(r.IntN(1 << 16))
+				v.Int16 = append(v.Int16, x)
+				f.Float32 = append(f.Float32, float32(x)/7)
+				l.Labels = append(l.Labels, uint16(x)%7)
+			}
+			near := func(got volume.Grid) {
+				t.Helper()
+				if !got.Same(v.Grid, 1e-4*float64(shape[0])) || got.Axcodes() != v.Axcodes() {
+					t.Fatalf("%s %v: grid %v, want %v", name, shape, got, v.Grid)
+				}
+			}
+			for _, w := range []*volume.Volume{v, f} {
+				if err := Write(path, w); err != nil {
+					t.Fatal(err)
+				}
+				back, err := Read(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				near(back.Grid)
+				if !reflect.DeepEqual(back.Int16, w.Int16) || !reflect.DeepEqual(back.Float32, w.Float32) {
+					t.Fatalf("%s %v: other voxels", name, shape)
+				}
+			}
+			for _, most := range []uint16{7, 300} {
+				l.Labels[0] = most
+				if err := WriteLabels(path, l); err != nil {
+					t.Fatal(err)
+				}
+				back, err := ReadLabels(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				near(back.Grid)
+				if !reflect.DeepEqual(back.Labels, l.Labels) {
+					t.Fatalf("%s %v: other labels", name, shape)
+				}
+				h, err := ReadHeader(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := map[uint16]string{7: "uint8", 300: "uint16"}[most]; h.Datatype != want {
+					t.Errorf("labels up to %d are stored as %s, want %s", most, h.Datatype, want)
+				}
+			}
+		}
+	}
+	left, _ := filepath.Glob(filepath.Join(dir, ".*"))
+	if len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// The qform that is written says the same as the sform, whatever the orientation.
+func TestFormsAgree(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "scan.nii")
+	r := rand.New(rand.NewPCG(5, 6))
+	for n := range 200 {
+		g := volume.Grid{Shape: [3]int{2, 3, 4}, Affine: rigid(r, n%2 == 0, n < 48)}
+		if err := WriteLabels(path, &volume.LabelMap{Grid: g, Labels: make([]uint16, 24)}); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := parse(with(data[:352], 254, int16(0)), path, path) // no sform
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q.AffineFrom != "qform" || !q.Same(g, 1e-2) { // float32 leaves a rotation by half a turn 4e-4 of its angle
+			t.Fatalf("qform %v, want %v", q.Affine, g.Affine)
+		}
+	}
+}
+
+// rigid returns a random affine without shear: a rotation, or one of the 48 orientations.
+func rigid(r *rand.Rand, mirrored, straight bool) volume.Affine {
+	a := volume.Scaling([3]float64{0.7, 1.1, 2.5})
+	if mirrored {
+		a[0][0] = -a[0][0]
+	}
+	for range 4 {
+		i, j := r.IntN(3), r.IntN(2)
+		j = (i + 1 + j) % 3
+		angle := r.Float64() * 2 * math.Pi
+		if straight {
+			angle = math.Pi / 2 * float64(r.IntN(4))
+		}
+		turn := volume.Scaling([3]float64{1, 1, 1})
+		s, c := math.Sincos(angle)
+		turn[i][i], turn[j][j], turn[i][j], turn[j][i] = c, c, -s, s
+		a = turn.Mul(a)
+	}
+	a[0][3], a[1][3], a[2][3] = 10, -20, 30
+	return a
+}
+
+func TestWriteFailsCleanly(t *testing.T) {
+	v := &volume.Volume{Grid: grid([3]int{2, 2, 2}), Int16: make([]int16, 8)}
+	dir := t.TempDir()
+	if err := Write(filepath.Join(dir, "scan.mha"), v); err == nil || !strings.Contains(err.Error(), "must end in .nii or .nii.gz") {
+		t.Errorf("got %v", err)
+	}
+	if err := Write(filepath.Join(dir, "missing", "scan.nii"), v); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	v.Int16 = v.Int16[:7]
+	if err := Write(filepath.Join(dir, "scan.nii"), v); err == nil {
+		t.Error("a volume with a voxel missing was written")
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	// The old file survives where the new one cannot take its place.
+	full := filepath.Join(dir, "full.nii")
+	if err := os.MkdirAll(filepath.Join(full, "inside"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	v.Int16 = make([]int16, 8)
+	if err := Write(full, v); err == nil {
+		t.Error("a folder was overwritten")
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		values []float32
+		want   string
+	}{
+		{"whole floats", []float32{0, 1, 2, 3, 255, 256, 65535, 7}, ""},
+		{"rounded floats", []float32{0, 0.9999, 2.0001, 3, 4, 5, 6, 7}, ""},
+		{"fractions", []float32{0, 0.5, 1, 0.5, 0.25, 2, 2, 2}, "is not a label map: it holds 0.5, 0.25; labels are whole numbers from 0 to 65535"},
+		{"negative", []float32{0, -1, 1, 1, 1, 2, 2, 2}, "it holds -1;"},
+		{"too large", []float32{0, 65536, 1, 1, 1, 2, 2, 2}, "it holds 65536;"},
+		{"NaN", []float32{0, float32(math.NaN()), 1, float32(math.NaN()), 1, 2, 2, 2}, "it holds NaN;"},
+		{"many", []float32{.1, .2, .3, .4, .5, .6, .7, .8}, "it holds 0.1, 0.2, 0.3, 0.4, 0.5, ...;"},
+	} {
+		path := filepath.Join(t.TempDir(), "label.nii.gz")
+		if err := Write(path, &volume.Volume{Grid: grid([3]int{2, 2, 2}), Float32: c.values}); err != nil {
+			t.Fatal(err)
+		}
+		l, err := ReadLabels(path)
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: got %v, want %s", c.name, err, c.want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, x := range c.values {
+			if l.Labels[n] != uint16(math.Round(float64(x))) {
+				t.Errorf("%s: label %d is %d, want %g", c.name, n, l.Labels[n], x)
+			}
+		}
+	}
+}
+
+// Reading takes the voxels' memory, and little more: here mostly the four buffers of a megabyte each.
+func TestReadMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "scan.nii.gz")
+	v := noisy([3]int{256, 256, 200})
+	if err := Write(path, v); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	w, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	voxels := float64(2 * v.Len())
+	if used := float64(after.TotalAlloc - before.TotalAlloc); used > 1.3*voxels {
+		t.Errorf("allocated %.2f times the voxels' %.0f bytes", used/voxels, voxels)
+	}
+	if !reflect.DeepEqual(v.Int16, w.Int16) {
+		t.Error("other voxels")
+	}
+}
