@@ -182,10 +182,10 @@ func (d *directPack) do(worker, item int) {
 				for j, l := range s.load {
 					if g.in.lanes == 1 {
 						for x := range s.k {
-							copy(to[(j*s.k+x)*vectors*block:][:block], taps[(l.tap+x*l.step)*block:])
+							*(*[block]float32)(to[(j*s.k+x)*vectors*block:]) = *(*[block]float32)(taps[(l.tap+x*l.step)*block:])
 						}
 					} else if l.block == ib {
-						copy(to[(j*s.k+i)*vectors*block:][:block], taps[l.tap*block:])
+						*(*[block]float32)(to[(j*s.k+i)*vectors*block:]) = *(*[block]float32)(taps[l.tap*block:])
 					}
 				}
 				to = to[len(s.load)*s.k*vectors*block:]
@@ -238,12 +238,12 @@ func (d *direct) row(c []float32, cs, cv int, in, weights []float32, ph, group, 
 	add := d.bias != nil
 	if add || len(segments) == 0 {
 		for v := range vectors {
-			bias := zeros[:]
+			bias := &zeros
 			if add {
-				bias = d.scratch[d.biasAt+(2*group+v)*block:][:block]
+				bias = (*[block]float32)(d.scratch[d.biasAt+(2*group+v)*block:])
 			}
 			for x := range count {
-				copy(c[x*cs+v*cv:][:block], bias)
+				*(*[block]float32)(c[x*cs+v*cv:]) = *bias
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func (k *oneChannelWeights) Run(out, in []device.Buffer, scratch device.Buffer) 
 	k.cpu.pool.run(k.slabs, k)
 	sum := k.scratch[:k.part]
 	for slab := 1; slab < k.slabs; slab++ {
-		addTo(sum, k.scratch[slab*k.part:])
+		k.cpu.kernels.addVectors(sum, k.scratch[slab*k.part:])
 	}
 	const taps = side * side * side
 	for ob := range k.y.blocks {

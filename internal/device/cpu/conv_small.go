@@ -108,7 +108,7 @@ func (k *smallPack) do(worker, item int) {
 		k.cpu.kernels.gatherTaps(taps, 0, block, k.w[at:], g.wOut, g.taps, min(block, g.out.channels-ob*block))
 		to := k.scratch[k.groups[ob/2]+(ib*block+i)*width+ob%2*block:]
 		for j, t := range k.live {
-			copy(to[j*g.in.channels*width:][:block], taps[t*block:])
+			*(*[block]float32)(to[j*g.in.channels*width:]) = *(*[block]float32)(taps[t*block:])
 		}
 	}
 }
@@ -122,7 +122,7 @@ func (k *small) do(_, item int) {
 	c := k.out[g.out.plane(0, 2*group)+voxel*block:]
 	for n := range g.out.n {
 		for v := range vectors {
-			copy(c[n*outStep+v*g.out.voxels*block:][:block], k.scratch[k.biasAt+(2*group+v)*block:])
+			*(*[block]float32)(c[n*outStep+v*g.out.voxels*block:]) = *(*[block]float32)(k.scratch[k.biasAt+(2*group+v)*block:])
 		}
 	}
 	weights := k.scratch[k.groups[group]:]

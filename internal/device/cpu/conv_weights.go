@@ -122,7 +122,7 @@ func (d *directWeightsSum) do(_, item int) {
 	stride := d.blocks * d.groups * size
 	sum := d.scratch[item*size:][:size]
 	for slab := 1; slab < d.slabs; slab++ {
-		addTo(sum, d.scratch[slab*stride+item*size:])
+		d.cpu.kernels.addVectors(sum, d.scratch[slab*stride+item*size:])
 	}
 	b, group := item/d.groups, item%d.groups
 	channels := min(d.x.lanes, d.x.channels-b*d.x.lanes)
@@ -132,12 +132,5 @@ func (d *directWeightsSum) do(_, item int) {
 			to := d.dw[(o*d.x.channels+b*d.x.lanes+i)*d.taps:]
 			d.cpu.kernels.scatterTaps(to, sum[i*2*block+v*block:], d.x.channels*d.taps, d.x.lanes*2*block, d.taps, min(block, d.y.channels-o))
 		}
-	}
-}
-
-// addTo: dst += src
-func addTo(dst, src []float32) {
-	for i := range dst {
-		dst[i] += src[i]
 	}
 }

@@ -61,6 +61,13 @@ type outerTapsFunc func(a, b, c *float32, k, as int)
 //	}
 type transposeFunc func(dst, src *float32, dstStep, srcStep int)
 
+// An addFunc computes
+//
+//	for i := range 16 * n {
+//		dst[i] += src[i]
+//	}
+type addFunc func(dst, src *float32, n int)
+
 const (
 	maxRows      = 12 // rows of a product kernel: 12 x 2 accumulators leave registers for the weights
 	maxOuterRows = 8  // rows of an outer kernel: half a block of channels
@@ -73,6 +80,7 @@ type kernels struct {
 	outer     [3][maxOuterRows + 1]outerFunc // [vectors][rows]
 	outerTaps outerTapsFunc
 	transpose transposeFunc
+	add       addFunc
 	winograd  map[toomcook.Tile]*transforms
 
 	rows, vectors, outerRows int // the largest that there are
@@ -150,3 +158,6 @@ func (ks *kernels) scatterTaps(dst, src []float32, dstStep, srcStep, taps, chann
 		}
 	}
 }
+
+// addVectors: dst += src. The length of dst is a multiple of 16, and not 0.
+func (ks *kernels) addVectors(dst, src []float32) { ks.add(&dst[0], &src[0], len(dst)/block) }

@@ -18,7 +18,7 @@ func vector(p *float32, i int) *[block]float32 {
 
 // genericKernels is the table for machines without a faster one, and what the assembly is tested against.
 func genericKernels() *kernels {
-	ks := &kernels{name: "generic", rows: maxRows, vectors: 2, outerRows: maxOuterRows, outerTaps: genericOuterTaps, transpose: genericTranspose, winograd: map[toomcook.Tile]*transforms{}}
+	ks := &kernels{name: "generic", rows: maxRows, vectors: 2, outerRows: maxOuterRows, outerTaps: genericOuterTaps, transpose: genericTranspose, add: genericAdd, winograd: map[toomcook.Tile]*transforms{}}
 	for vectors := 1; vectors <= 2; vectors++ {
 		for rows := 1; rows <= maxRows; rows++ {
 			ks.product[vectors][rows] = genericProduct(rows, vectors)
@@ -82,6 +82,12 @@ func genericTranspose(dst, src *float32, dstStep, srcStep int) {
 		for j := range to {
 			to[j] = *at(src, j*srcStep+i)
 		}
+	}
+}
+
+func genericAdd(dst, src *float32, n int) {
+	for i := range n {
+		store(vector(dst, i*block), vector(src, i*block), true)
 	}
 }
 

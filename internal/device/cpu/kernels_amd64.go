@@ -214,6 +214,11 @@ func outerTapsAVX512(a *float32, b *float32, c *float32, k int, as int)
 //go:noescape
 func transposeAVX512(dst *float32, src *float32, dstStep int, srcStep int)
 
+// addAVX512 is an addFunc.
+//
+//go:noescape
+func addAVX512(dst *float32, src *float32, n int)
+
 // dataF4x5AVX512 is a transformFunc of the matrix
 //
 //	-1       0    21/4       0   -21/4       0       1       0
@@ -503,6 +508,11 @@ func outerTapsAVX2(a *float32, b *float32, c *float32, k int, as int)
 //
 //go:noescape
 func transposeAVX2(dst *float32, src *float32, dstStep int, srcStep int)
+
+// addAVX2 is an addFunc.
+//
+//go:noescape
+func addAVX2(dst *float32, src *float32, n int)
 
 // dataF4x5AVX2 is a transformFunc of the matrix
 //

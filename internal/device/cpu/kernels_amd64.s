@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func product1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product1x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -25,15 +25,19 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R10
-	MOVQ k+40(FP), R11
-	MOVQ (R8), R12
-	LEAQ (AX)(R12*4), DI
-	MOVQ 8(R8), R12
-	LEAQ (R10)(R12*4), R10
-	ADDQ $0x10, R8
+	MOVQ   b+8(FP), R10
+	MOVQ   k+40(FP), R11
+	MOVQ   (R8), R12
+	LEAQ   (AX)(R12*4), DI
+	MOVQ   8(R8), R12
+	LEAQ   (R10)(R12*4), R10
+	ADDQ   $0x10, R8
+	IMUL3Q $0x01, DX, R12
+	ADDQ   DI, R12
 
 k:
+	PREFETCHT0       (R12)
+	ADDQ             $0x40, R12
 	VMOVUPS          (R10), Z1
 	VFMADD231PS.BCST (DI), Z1, Z0
 	ADDQ             $0x04, DI
@@ -64,7 +68,7 @@ stored:
 	RET
 
 // func product2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product2x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -85,15 +89,19 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R10
-	MOVQ k+40(FP), R11
-	MOVQ (R8), R12
-	LEAQ (AX)(R12*4), DI
-	MOVQ 8(R8), R12
-	LEAQ (R10)(R12*4), R10
-	ADDQ $0x10, R8
+	MOVQ   b+8(FP), R10
+	MOVQ   k+40(FP), R11
+	MOVQ   (R8), R12
+	LEAQ   (AX)(R12*4), DI
+	MOVQ   8(R8), R12
+	LEAQ   (R10)(R12*4), R10
+	ADDQ   $0x10, R8
+	IMUL3Q $0x02, DX, R12
+	ADDQ   DI, R12
 
 k:
+	PREFETCHT0       (R12)
+	ADDQ             $0x40, R12
 	VMOVUPS          (R10), Z2
 	VFMADD231PS.BCST (DI), Z2, Z0
 	VFMADD231PS.BCST (DI)(DX*1), Z2, Z1
@@ -130,7 +138,7 @@ stored:
 	RET
 
 // func product3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product3x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -152,15 +160,19 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R10
-	MOVQ k+40(FP), R11
-	MOVQ (R8), R12
-	LEAQ (AX)(R12*4), DI
-	MOVQ 8(R8), R12
-	LEAQ (R10)(R12*4), R10
-	ADDQ $0x10, R8
+	MOVQ   b+8(FP), R10
+	MOVQ   k+40(FP), R11
+	MOVQ   (R8), R12
+	LEAQ   (AX)(R12*4), DI
+	MOVQ   8(R8), R12
+	LEAQ   (R10)(R12*4), R10
+	ADDQ   $0x10, R8
+	IMUL3Q $0x03, DX, R12
+	ADDQ   DI, R12
 
 k:
+	PREFETCHT0       (R12)
+	ADDQ             $0x40, R12
 	VMOVUPS          (R10), Z3
 	VFMADD231PS.BCST (DI), Z3, Z0
 	VFMADD231PS.BCST (DI)(DX*1), Z3, Z1
@@ -203,7 +215,7 @@ stored:
 	RET
 
 // func product4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product4x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -226,15 +238,19 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R11
-	MOVQ k+40(FP), R12
-	MOVQ (R9), R13
-	LEAQ (AX)(R13*4), R8
-	MOVQ 8(R9), R13
-	LEAQ (R11)(R13*4), R11
-	ADDQ $0x10, R9
+	MOVQ   b+8(FP), R11
+	MOVQ   k+40(FP), R12
+	MOVQ   (R9), R13
+	LEAQ   (AX)(R13*4), R8
+	MOVQ   8(R9), R13
+	LEAQ   (R11)(R13*4), R11
+	ADDQ   $0x10, R9
+	IMUL3Q $0x04, DX, R13
+	ADDQ   R8, R13
 
 k:
+	PREFETCHT0       (R13)
+	ADDQ             $0x40, R13
 	VMOVUPS          (R11), Z4
 	VFMADD231PS.BCST (R8), Z4, Z0
 	VFMADD231PS.BCST (R8)(DX*1), Z4, Z1
@@ -283,7 +299,7 @@ stored:
 	RET
 
 // func product5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product5x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -307,16 +323,20 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R12
-	MOVQ k+40(FP), R13
-	MOVQ (R10), R14
-	LEAQ (AX)(R14*4), R8
-	LEAQ (R8)(DX*4), R9
-	MOVQ 8(R10), R14
-	LEAQ (R12)(R14*4), R12
-	ADDQ $0x10, R10
+	MOVQ   b+8(FP), R12
+	MOVQ   k+40(FP), R13
+	MOVQ   (R10), R14
+	LEAQ   (AX)(R14*4), R8
+	LEAQ   (R8)(DX*4), R9
+	MOVQ   8(R10), R14
+	LEAQ   (R12)(R14*4), R12
+	ADDQ   $0x10, R10
+	IMUL3Q $0x05, DX, R14
+	ADDQ   R8, R14
 
 k:
+	PREFETCHT0       (R14)
+	ADDQ             $0x40, R14
 	VMOVUPS          (R12), Z5
 	VFMADD231PS.BCST (R8), Z5, Z0
 	VFMADD231PS.BCST (R8)(DX*1), Z5, Z1
@@ -372,7 +392,7 @@ stored:
 	RET
 
 // func product6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product6x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -397,16 +417,20 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R12
-	MOVQ k+40(FP), R13
-	MOVQ (R10), R14
-	LEAQ (AX)(R14*4), R8
-	LEAQ (R8)(DX*4), R9
-	MOVQ 8(R10), R14
-	LEAQ (R12)(R14*4), R12
-	ADDQ $0x10, R10
+	MOVQ   b+8(FP), R12
+	MOVQ   k+40(FP), R13
+	MOVQ   (R10), R14
+	LEAQ   (AX)(R14*4), R8
+	LEAQ   (R8)(DX*4), R9
+	MOVQ   8(R10), R14
+	LEAQ   (R12)(R14*4), R12
+	ADDQ   $0x10, R10
+	IMUL3Q $0x06, DX, R14
+	ADDQ   R8, R14
 
 k:
+	PREFETCHT0       (R14)
+	ADDQ             $0x40, R14
 	VMOVUPS          (R12), Z6
 	VFMADD231PS.BCST (R8), Z6, Z0
 	VFMADD231PS.BCST (R8)(DX*1), Z6, Z1
@@ -468,7 +492,7 @@ stored:
 	RET
 
 // func product7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product7x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -494,16 +518,20 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R12
-	MOVQ k+40(FP), R13
-	MOVQ (R10), R14
-	LEAQ (AX)(R14*4), R8
-	LEAQ (R8)(DX*4), R9
-	MOVQ 8(R10), R14
-	LEAQ (R12)(R14*4), R12
-	ADDQ $0x10, R10
+	MOVQ   b+8(FP), R12
+	MOVQ   k+40(FP), R13
+	MOVQ   (R10), R14
+	LEAQ   (AX)(R14*4), R8
+	LEAQ   (R8)(DX*4), R9
+	MOVQ   8(R10), R14
+	LEAQ   (R12)(R14*4), R12
+	ADDQ   $0x10, R10
+	IMUL3Q $0x07, DX, R14
+	ADDQ   R8, R14
 
 k:
+	PREFETCHT0       (R14)
+	ADDQ             $0x40, R14
 	VMOVUPS          (R12), Z7
 	VFMADD231PS.BCST (R8), Z7, Z0
 	VFMADD231PS.BCST (R8)(DX*1), Z7, Z1
@@ -571,7 +599,7 @@ stored:
 	RET
 
 // func product8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product8x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -598,16 +626,20 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R12
-	MOVQ k+40(FP), R13
-	MOVQ (R10), R14
-	LEAQ (AX)(R14*4), R8
-	LEAQ (R8)(DX*4), R9
-	MOVQ 8(R10), R14
-	LEAQ (R12)(R14*4), R12
-	ADDQ $0x10, R10
+	MOVQ   b+8(FP), R12
+	MOVQ   k+40(FP), R13
+	MOVQ   (R10), R14
+	LEAQ   (AX)(R14*4), R8
+	LEAQ   (R8)(DX*4), R9
+	MOVQ   8(R10), R14
+	LEAQ   (R12)(R14*4), R12
+	ADDQ   $0x10, R10
+	IMUL3Q $0x08, DX, R14
+	ADDQ   R8, R14
 
 k:
+	PREFETCHT0       (R14)
+	ADDQ             $0x40, R14
 	VMOVUPS          (R12), Z8
 	VFMADD231PS.BCST (R8), Z8, Z0
 	VFMADD231PS.BCST (R8)(DX*1), Z8, Z1
@@ -681,7 +713,7 @@ stored:
 	RET
 
 // func product9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product9x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -709,17 +741,21 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R13
-	MOVQ k+40(FP), R14
-	MOVQ (R11), R15
-	LEAQ (AX)(R15*4), R8
-	LEAQ (R8)(DX*4), R9
-	LEAQ (R9)(DX*4), R10
-	MOVQ 8(R11), R15
-	LEAQ (R13)(R15*4), R13
-	ADDQ $0x10, R11
+	MOVQ   b+8(FP), R13
+	MOVQ   k+40(FP), R14
+	MOVQ   (R11), R15
+	LEAQ   (AX)(R15*4), R8
+	LEAQ   (R8)(DX*4), R9
+	LEAQ   (R9)(DX*4), R10
+	MOVQ   8(R11), R15
+	LEAQ   (R13)(R15*4), R13
+	ADDQ   $0x10, R11
+	IMUL3Q $0x09, DX, R15
+	ADDQ   R8, R15
 
 k:
+	PREFETCHT0       (R15)
+	ADDQ             $0x40, R15
 	VMOVUPS          (R13), Z9
 	VFMADD231PS.BCST (R8), Z9, Z0
 	VFMADD231PS.BCST (R8)(DX*1), Z9, Z1
@@ -800,7 +836,7 @@ stored:
 	RET
 
 // func product10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product10x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -829,17 +865,21 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R13
-	MOVQ k+40(FP), R14
-	MOVQ (R11), R15
-	LEAQ (AX)(R15*4), R8
-	LEAQ (R8)(DX*4), R9
-	LEAQ (R9)(DX*4), R10
-	MOVQ 8(R11), R15
-	LEAQ (R13)(R15*4), R13
-	ADDQ $0x10, R11
+	MOVQ   b+8(FP), R13
+	MOVQ   k+40(FP), R14
+	MOVQ   (R11), R15
+	LEAQ   (AX)(R15*4), R8
+	LEAQ   (R8)(DX*4), R9
+	LEAQ   (R9)(DX*4), R10
+	MOVQ   8(R11), R15
+	LEAQ   (R13)(R15*4), R13
+	ADDQ   $0x10, R11
+	IMUL3Q $0x0a, DX, R15
+	ADDQ   R8, R15
 
 k:
+	PREFETCHT0       (R15)
+	ADDQ             $0x40, R15
 	VMOVUPS          (R13), Z10
 	VFMADD231PS.BCST (R8), Z10, Z0
 	VFMADD231PS.BCST (R8)(DX*1), Z10, Z1
@@ -926,7 +966,7 @@ stored:
 	RET
 
 // func product11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product11x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -956,17 +996,21 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R13
-	MOVQ k+40(FP), R14
-	MOVQ (R11), R15
-	LEAQ (AX)(R15*4), R8
-	LEAQ (R8)(DX*4), R9
-	LEAQ (R9)(DX*4), R10
-	MOVQ 8(R11), R15
-	LEAQ (R13)(R15*4), R13
-	ADDQ $0x10, R11
+	MOVQ   b+8(FP), R13
+	MOVQ   k+40(FP), R14
+	MOVQ   (R11), R15
+	LEAQ   (AX)(R15*4), R8
+	LEAQ   (R8)(DX*4), R9
+	LEAQ   (R9)(DX*4), R10
+	MOVQ   8(R11), R15
+	LEAQ   (R13)(R15*4), R13
+	ADDQ   $0x10, R11
+	IMUL3Q $0x0b, DX, R15
+	ADDQ   R8, R15
 
 k:
+	PREFETCHT0       (R15)
+	ADDQ             $0x40, R15
 	VMOVUPS          (R13), Z11
 	VFMADD231PS.BCST (R8), Z11, Z0
 	VFMADD231PS.BCST (R8)(DX*1), Z11, Z1
@@ -1059,7 +1103,7 @@ stored:
 	RET
 
 // func product12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product12x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -1090,17 +1134,21 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R13
-	MOVQ k+40(FP), R14
-	MOVQ (R11), R15
-	LEAQ (AX)(R15*4), R8
-	LEAQ (R8)(DX*4), R9
-	LEAQ (R9)(DX*4), R10
-	MOVQ 8(R11), R15
-	LEAQ (R13)(R15*4), R13
-	ADDQ $0x10, R11
+	MOVQ   b+8(FP), R13
+	MOVQ   k+40(FP), R14
+	MOVQ   (R11), R15
+	LEAQ   (AX)(R15*4), R8
+	LEAQ   (R8)(DX*4), R9
+	LEAQ   (R9)(DX*4), R10
+	MOVQ   8(R11), R15
+	LEAQ   (R13)(R15*4), R13
+	ADDQ   $0x10, R11
+	IMUL3Q $0x0c, DX, R15
+	ADDQ   R8, R15
 
 k:
+	PREFETCHT0       (R15)
+	ADDQ             $0x40, R15
 	VMOVUPS          (R13), Z12
 	VFMADD231PS.BCST (R8), Z12, Z0
 	VFMADD231PS.BCST (R8)(DX*1), Z12, Z1
@@ -1755,7 +1803,7 @@ stored:
 	RET
 
 // func product1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product1x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -1776,15 +1824,19 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R10
-	MOVQ k+40(FP), R11
-	MOVQ (R8), R12
-	LEAQ (AX)(R12*4), DI
-	MOVQ 8(R8), R12
-	LEAQ (R10)(R12*4), R10
-	ADDQ $0x10, R8
+	MOVQ   b+8(FP), R10
+	MOVQ   k+40(FP), R11
+	MOVQ   (R8), R12
+	LEAQ   (AX)(R12*4), DI
+	MOVQ   8(R8), R12
+	LEAQ   (R10)(R12*4), R10
+	ADDQ   $0x10, R8
+	IMUL3Q $0x01, DX, R12
+	ADDQ   DI, R12
 
 k:
+	PREFETCHT0       (R12)
+	ADDQ             $0x40, R12
 	VMOVUPS          (R10), Z2
 	VMOVUPS          64(R10), Z3
 	VFMADD231PS.BCST (DI), Z2, Z0
@@ -1824,7 +1876,7 @@ stored:
 	RET
 
 // func product2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product2x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -1847,15 +1899,19 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R10
-	MOVQ k+40(FP), R11
-	MOVQ (R8), R12
-	LEAQ (AX)(R12*4), DI
-	MOVQ 8(R8), R12
-	LEAQ (R10)(R12*4), R10
-	ADDQ $0x10, R8
+	MOVQ   b+8(FP), R10
+	MOVQ   k+40(FP), R11
+	MOVQ   (R8), R12
+	LEAQ   (AX)(R12*4), DI
+	MOVQ   8(R8), R12
+	LEAQ   (R10)(R12*4), R10
+	ADDQ   $0x10, R8
+	IMUL3Q $0x02, DX, R12
+	ADDQ   DI, R12
 
 k:
+	PREFETCHT0       (R12)
+	ADDQ             $0x40, R12
 	VMOVUPS          (R10), Z4
 	VMOVUPS          64(R10), Z5
 	VFMADD231PS.BCST (DI), Z4, Z0
@@ -1907,7 +1963,7 @@ stored:
 	RET
 
 // func product3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product3x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -1932,15 +1988,19 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R10
-	MOVQ k+40(FP), R11
-	MOVQ (R8), R12
-	LEAQ (AX)(R12*4), DI
-	MOVQ 8(R8), R12
-	LEAQ (R10)(R12*4), R10
-	ADDQ $0x10, R8
+	MOVQ   b+8(FP), R10
+	MOVQ   k+40(FP), R11
+	MOVQ   (R8), R12
+	LEAQ   (AX)(R12*4), DI
+	MOVQ   8(R8), R12
+	LEAQ   (R10)(R12*4), R10
+	ADDQ   $0x10, R8
+	IMUL3Q $0x03, DX, R12
+	ADDQ   DI, R12
 
 k:
+	PREFETCHT0       (R12)
+	ADDQ             $0x40, R12
 	VMOVUPS          (R10), Z6
 	VMOVUPS          64(R10), Z7
 	VFMADD231PS.BCST (DI), Z6, Z0
@@ -2004,7 +2064,7 @@ stored:
 	RET
 
 // func product4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product4x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -2031,15 +2091,19 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R11
-	MOVQ k+40(FP), R12
-	MOVQ (R9), R13
-	LEAQ (AX)(R13*4), R8
-	MOVQ 8(R9), R13
-	LEAQ (R11)(R13*4), R11
-	ADDQ $0x10, R9
+	MOVQ   b+8(FP), R11
+	MOVQ   k+40(FP), R12
+	MOVQ   (R9), R13
+	LEAQ   (AX)(R13*4), R8
+	MOVQ   8(R9), R13
+	LEAQ   (R11)(R13*4), R11
+	ADDQ   $0x10, R9
+	IMUL3Q $0x04, DX, R13
+	ADDQ   R8, R13
 
 k:
+	PREFETCHT0       (R13)
+	ADDQ             $0x40, R13
 	VMOVUPS          (R11), Z8
 	VMOVUPS          64(R11), Z9
 	VFMADD231PS.BCST (R8), Z8, Z0
@@ -2115,7 +2179,7 @@ stored:
 	RET
 
 // func product5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product5x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -2144,16 +2208,20 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R12
-	MOVQ k+40(FP), R13
-	MOVQ (R10), R14
-	LEAQ (AX)(R14*4), R8
-	LEAQ (R8)(DX*4), R9
-	MOVQ 8(R10), R14
-	LEAQ (R12)(R14*4), R12
-	ADDQ $0x10, R10
+	MOVQ   b+8(FP), R12
+	MOVQ   k+40(FP), R13
+	MOVQ   (R10), R14
+	LEAQ   (AX)(R14*4), R8
+	LEAQ   (R8)(DX*4), R9
+	MOVQ   8(R10), R14
+	LEAQ   (R12)(R14*4), R12
+	ADDQ   $0x10, R10
+	IMUL3Q $0x05, DX, R14
+	ADDQ   R8, R14
 
 k:
+	PREFETCHT0       (R14)
+	ADDQ             $0x40, R14
 	VMOVUPS          (R12), Z10
 	VMOVUPS          64(R12), Z11
 	VFMADD231PS.BCST (R8), Z10, Z0
@@ -2242,7 +2310,7 @@ stored:
 	RET
 
 // func product6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product6x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -2273,16 +2341,20 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R12
-	MOVQ k+40(FP), R13
-	MOVQ (R10), R14
-	LEAQ (AX)(R14*4), R8
-	LEAQ (R8)(DX*4), R9
-	MOVQ 8(R10), R14
-	LEAQ (R12)(R14*4), R12
-	ADDQ $0x10, R10
+	MOVQ   b+8(FP), R12
+	MOVQ   k+40(FP), R13
+	MOVQ   (R10), R14
+	LEAQ   (AX)(R14*4), R8
+	LEAQ   (R8)(DX*4), R9
+	MOVQ   8(R10), R14
+	LEAQ   (R12)(R14*4), R12
+	ADDQ   $0x10, R10
+	IMUL3Q $0x06, DX, R14
+	ADDQ   R8, R14
 
 k:
+	PREFETCHT0       (R14)
+	ADDQ             $0x40, R14
 	VMOVUPS          (R12), Z12
 	VMOVUPS          64(R12), Z13
 	VFMADD231PS.BCST (R8), Z12, Z0
@@ -2383,7 +2455,7 @@ stored:
 	RET
 
 // func product7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product7x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -2416,16 +2488,20 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R12
-	MOVQ k+40(FP), R13
-	MOVQ (R10), R14
-	LEAQ (AX)(R14*4), R8
-	LEAQ (R8)(DX*4), R9
-	MOVQ 8(R10), R14
-	LEAQ (R12)(R14*4), R12
-	ADDQ $0x10, R10
+	MOVQ   b+8(FP), R12
+	MOVQ   k+40(FP), R13
+	MOVQ   (R10), R14
+	LEAQ   (AX)(R14*4), R8
+	LEAQ   (R8)(DX*4), R9
+	MOVQ   8(R10), R14
+	LEAQ   (R12)(R14*4), R12
+	ADDQ   $0x10, R10
+	IMUL3Q $0x07, DX, R14
+	ADDQ   R8, R14
 
 k:
+	PREFETCHT0       (R14)
+	ADDQ             $0x40, R14
 	VMOVUPS          (R12), Z14
 	VMOVUPS          64(R12), Z15
 	VFMADD231PS.BCST (R8), Z14, Z0
@@ -2538,7 +2614,7 @@ stored:
 	RET
 
 // func product8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product8x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -2573,16 +2649,20 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R12
-	MOVQ k+40(FP), R13
-	MOVQ (R10), R14
-	LEAQ (AX)(R14*4), R8
-	LEAQ (R8)(DX*4), R9
-	MOVQ 8(R10), R14
-	LEAQ (R12)(R14*4), R12
-	ADDQ $0x10, R10
+	MOVQ   b+8(FP), R12
+	MOVQ   k+40(FP), R13
+	MOVQ   (R10), R14
+	LEAQ   (AX)(R14*4), R8
+	LEAQ   (R8)(DX*4), R9
+	MOVQ   8(R10), R14
+	LEAQ   (R12)(R14*4), R12
+	ADDQ   $0x10, R10
+	IMUL3Q $0x08, DX, R14
+	ADDQ   R8, R14
 
 k:
+	PREFETCHT0       (R14)
+	ADDQ             $0x40, R14
 	VMOVUPS          (R12), Z16
 	VMOVUPS          64(R12), Z17
 	VFMADD231PS.BCST (R8), Z16, Z0
@@ -2707,7 +2787,7 @@ stored:
 	RET
 
 // func product9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product9x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -2744,17 +2824,21 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R13
-	MOVQ k+40(FP), R14
-	MOVQ (R11), R15
-	LEAQ (AX)(R15*4), R8
-	LEAQ (R8)(DX*4), R9
-	LEAQ (R9)(DX*4), R10
-	MOVQ 8(R11), R15
-	LEAQ (R13)(R15*4), R13
-	ADDQ $0x10, R11
+	MOVQ   b+8(FP), R13
+	MOVQ   k+40(FP), R14
+	MOVQ   (R11), R15
+	LEAQ   (AX)(R15*4), R8
+	LEAQ   (R8)(DX*4), R9
+	LEAQ   (R9)(DX*4), R10
+	MOVQ   8(R11), R15
+	LEAQ   (R13)(R15*4), R13
+	ADDQ   $0x10, R11
+	IMUL3Q $0x09, DX, R15
+	ADDQ   R8, R15
 
 k:
+	PREFETCHT0       (R15)
+	ADDQ             $0x40, R15
 	VMOVUPS          (R13), Z18
 	VMOVUPS          64(R13), Z19
 	VFMADD231PS.BCST (R8), Z18, Z0
@@ -2892,7 +2976,7 @@ stored:
 	RET
 
 // func product10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product10x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -2931,17 +3015,21 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R13
-	MOVQ k+40(FP), R14
-	MOVQ (R11), R15
-	LEAQ (AX)(R15*4), R8
-	LEAQ (R8)(DX*4), R9
-	LEAQ (R9)(DX*4), R10
-	MOVQ 8(R11), R15
-	LEAQ (R13)(R15*4), R13
-	ADDQ $0x10, R11
+	MOVQ   b+8(FP), R13
+	MOVQ   k+40(FP), R14
+	MOVQ   (R11), R15
+	LEAQ   (AX)(R15*4), R8
+	LEAQ   (R8)(DX*4), R9
+	LEAQ   (R9)(DX*4), R10
+	MOVQ   8(R11), R15
+	LEAQ   (R13)(R15*4), R13
+	ADDQ   $0x10, R11
+	IMUL3Q $0x0a, DX, R15
+	ADDQ   R8, R15
 
 k:
+	PREFETCHT0       (R15)
+	ADDQ             $0x40, R15
 	VMOVUPS          (R13), Z20
 	VMOVUPS          64(R13), Z21
 	VFMADD231PS.BCST (R8), Z20, Z0
@@ -3091,7 +3179,7 @@ stored:
 	RET
 
 // func product11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product11x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -3132,17 +3220,21 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R13
-	MOVQ k+40(FP), R14
-	MOVQ (R11), R15
-	LEAQ (AX)(R15*4), R8
-	LEAQ (R8)(DX*4), R9
-	LEAQ (R9)(DX*4), R10
-	MOVQ 8(R11), R15
-	LEAQ (R13)(R15*4), R13
-	ADDQ $0x10, R11
+	MOVQ   b+8(FP), R13
+	MOVQ   k+40(FP), R14
+	MOVQ   (R11), R15
+	LEAQ   (AX)(R15*4), R8
+	LEAQ   (R8)(DX*4), R9
+	LEAQ   (R9)(DX*4), R10
+	MOVQ   8(R11), R15
+	LEAQ   (R13)(R15*4), R13
+	ADDQ   $0x10, R11
+	IMUL3Q $0x0b, DX, R15
+	ADDQ   R8, R15
 
 k:
+	PREFETCHT0       (R15)
+	ADDQ             $0x40, R15
 	VMOVUPS          (R13), Z22
 	VMOVUPS          64(R13), Z23
 	VFMADD231PS.BCST (R8), Z22, Z0
@@ -3304,7 +3396,7 @@ stored:
 	RET
 
 // func product12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·product12x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -3347,17 +3439,21 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R13
-	MOVQ k+40(FP), R14
-	MOVQ (R11), R15
-	LEAQ (AX)(R15*4), R8
-	LEAQ (R8)(DX*4), R9
-	LEAQ (R9)(DX*4), R10
-	MOVQ 8(R11), R15
-	LEAQ (R13)(R15*4), R13
-	ADDQ $0x10, R11
+	MOVQ   b+8(FP), R13
+	MOVQ   k+40(FP), R14
+	MOVQ   (R11), R15
+	LEAQ   (AX)(R15*4), R8
+	LEAQ   (R8)(DX*4), R9
+	LEAQ   (R9)(DX*4), R10
+	MOVQ   8(R11), R15
+	LEAQ   (R13)(R15*4), R13
+	ADDQ   $0x10, R11
+	IMUL3Q $0x0c, DX, R15
+	ADDQ   R8, R15
 
 k:
+	PREFETCHT0       (R15)
+	ADDQ             $0x40, R15
 	VMOVUPS          (R13), Z24
 	VMOVUPS          64(R13), Z25
 	VFMADD231PS.BCST (R8), Z24, Z0
@@ -4565,6 +4661,23 @@ TEXT ·transposeAVX512(SB), NOSPLIT, $0-32
 	ADDQ       AX, BX
 	VMOVUPS    Z4, (BX)
 	ADDQ       AX, BX
+	VZEROUPPER
+	RET
+
+// func addAVX512(dst *float32, src *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·addAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+
+vector:
+	VMOVUPS (AX), Z0
+	VADDPS  (CX), Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	DECQ    n+16(FP)
+	JNZ     vector
 	VZEROUPPER
 	RET
 
@@ -5916,7 +6029,7 @@ vector:
 	RET
 
 // func product1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·product1x1AVX2(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -5937,15 +6050,19 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R10
-	MOVQ k+40(FP), R11
-	MOVQ (R8), R12
-	LEAQ (AX)(R12*4), DI
-	MOVQ 8(R8), R12
-	LEAQ (R10)(R12*4), R10
-	ADDQ $0x10, R8
+	MOVQ   b+8(FP), R10
+	MOVQ   k+40(FP), R11
+	MOVQ   (R8), R12
+	LEAQ   (AX)(R12*4), DI
+	MOVQ   8(R8), R12
+	LEAQ   (R10)(R12*4), R10
+	ADDQ   $0x10, R8
+	IMUL3Q $0x01, DX, R12
+	ADDQ   DI, R12
 
 k:
+	PREFETCHT0   (R12)
+	ADDQ         $0x40, R12
 	VMOVUPS      (R10), Y2
 	VMOVUPS      32(R10), Y3
 	VBROADCASTSS (DI), Y4
@@ -5982,7 +6099,7 @@ stored:
 	RET
 
 // func product2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·product2x1AVX2(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -6005,15 +6122,19 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R10
-	MOVQ k+40(FP), R11
-	MOVQ (R8), R12
-	LEAQ (AX)(R12*4), DI
-	MOVQ 8(R8), R12
-	LEAQ (R10)(R12*4), R10
-	ADDQ $0x10, R8
+	MOVQ   b+8(FP), R10
+	MOVQ   k+40(FP), R11
+	MOVQ   (R8), R12
+	LEAQ   (AX)(R12*4), DI
+	MOVQ   8(R8), R12
+	LEAQ   (R10)(R12*4), R10
+	ADDQ   $0x10, R8
+	IMUL3Q $0x02, DX, R12
+	ADDQ   DI, R12
 
 k:
+	PREFETCHT0   (R12)
+	ADDQ         $0x40, R12
 	VMOVUPS      (R10), Y4
 	VMOVUPS      32(R10), Y5
 	VBROADCASTSS (DI), Y6
@@ -6061,7 +6182,7 @@ stored:
 	RET
 
 // func product3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·product3x1AVX2(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -6086,15 +6207,19 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R10
-	MOVQ k+40(FP), R11
-	MOVQ (R8), R12
-	LEAQ (AX)(R12*4), DI
-	MOVQ 8(R8), R12
-	LEAQ (R10)(R12*4), R10
-	ADDQ $0x10, R8
+	MOVQ   b+8(FP), R10
+	MOVQ   k+40(FP), R11
+	MOVQ   (R8), R12
+	LEAQ   (AX)(R12*4), DI
+	MOVQ   8(R8), R12
+	LEAQ   (R10)(R12*4), R10
+	ADDQ   $0x10, R8
+	IMUL3Q $0x03, DX, R12
+	ADDQ   DI, R12
 
 k:
+	PREFETCHT0   (R12)
+	ADDQ         $0x40, R12
 	VMOVUPS      (R10), Y6
 	VMOVUPS      32(R10), Y7
 	VBROADCASTSS (DI), Y8
@@ -6153,7 +6278,7 @@ stored:
 	RET
 
 // func product4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·product4x1AVX2(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -6180,15 +6305,19 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R11
-	MOVQ k+40(FP), R12
-	MOVQ (R9), R13
-	LEAQ (AX)(R13*4), R8
-	MOVQ 8(R9), R13
-	LEAQ (R11)(R13*4), R11
-	ADDQ $0x10, R9
+	MOVQ   b+8(FP), R11
+	MOVQ   k+40(FP), R12
+	MOVQ   (R9), R13
+	LEAQ   (AX)(R13*4), R8
+	MOVQ   8(R9), R13
+	LEAQ   (R11)(R13*4), R11
+	ADDQ   $0x10, R9
+	IMUL3Q $0x04, DX, R13
+	ADDQ   R8, R13
 
 k:
+	PREFETCHT0   (R13)
+	ADDQ         $0x40, R13
 	VMOVUPS      (R11), Y8
 	VMOVUPS      32(R11), Y9
 	VBROADCASTSS (R8), Y10
@@ -6258,7 +6387,7 @@ stored:
 	RET
 
 // func product5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·product5x1AVX2(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -6287,16 +6416,20 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R12
-	MOVQ k+40(FP), R13
-	MOVQ (R10), R14
-	LEAQ (AX)(R14*4), R8
-	LEAQ (R8)(DX*4), R9
-	MOVQ 8(R10), R14
-	LEAQ (R12)(R14*4), R12
-	ADDQ $0x10, R10
+	MOVQ   b+8(FP), R12
+	MOVQ   k+40(FP), R13
+	MOVQ   (R10), R14
+	LEAQ   (AX)(R14*4), R8
+	LEAQ   (R8)(DX*4), R9
+	MOVQ   8(R10), R14
+	LEAQ   (R12)(R14*4), R12
+	ADDQ   $0x10, R10
+	IMUL3Q $0x05, DX, R14
+	ADDQ   R8, R14
 
 k:
+	PREFETCHT0   (R14)
+	ADDQ         $0x40, R14
 	VMOVUPS      (R12), Y10
 	VMOVUPS      32(R12), Y11
 	VBROADCASTSS (R8), Y12
@@ -6378,7 +6511,7 @@ stored:
 	RET
 
 // func product6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·product6x1AVX2(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
@@ -6409,16 +6542,20 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ b+8(FP), R12
-	MOVQ k+40(FP), R13
-	MOVQ (R10), R14
-	LEAQ (AX)(R14*4), R8
-	LEAQ (R8)(DX*4), R9
-	MOVQ 8(R10), R14
-	LEAQ (R12)(R14*4), R12
-	ADDQ $0x10, R10
+	MOVQ   b+8(FP), R12
+	MOVQ   k+40(FP), R13
+	MOVQ   (R10), R14
+	LEAQ   (AX)(R14*4), R8
+	LEAQ   (R8)(DX*4), R9
+	MOVQ   8(R10), R14
+	LEAQ   (R12)(R14*4), R12
+	ADDQ   $0x10, R10
+	IMUL3Q $0x06, DX, R14
+	ADDQ   R8, R14
 
 k:
+	PREFETCHT0   (R14)
+	ADDQ         $0x40, R14
 	VMOVUPS      (R12), Y12
 	VMOVUPS      32(R12), Y13
 	VBROADCASTSS (R8), Y14
@@ -7347,6 +7484,26 @@ TEXT ·transposeAVX2(SB), NOSPLIT, $0-32
 	VMOVUPS    Y0, (CX)
 	ADDQ       AX, CX
 	ADDQ       $0x20, BX
+	VZEROUPPER
+	RET
+
+// func addAVX2(dst *float32, src *float32, n int)
+// Requires: AVX
+TEXT ·addAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+
+vector:
+	VMOVUPS (AX), Y0
+	VADDPS  (CX), Y0, Y0
+	VMOVUPS Y0, (AX)
+	VMOVUPS 32(AX), Y0
+	VADDPS  32(CX), Y0, Y0
+	VMOVUPS Y0, 32(AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	DECQ    n+16(FP)
+	JNZ     vector
 	VZEROUPPER
 	RET
 

@@ -48,6 +48,7 @@ func avx512Kernels() *kernels {
 	ks.outer[2][8] = outer8x2AVX512
 	ks.outerTaps = outerTapsAVX512
 	ks.transpose = transposeAVX512
+	ks.add = addAVX512
 	ks.winograd = map[toomcook.Tile]*transforms{
 		{Outputs: 4, Taps: 5}: {
 			data:       dataF4x5AVX512,
@@ -97,6 +98,7 @@ func avx2Kernels() *kernels {
 	ks.outer[1][6] = outer6x1AVX2
 	ks.outerTaps = outerTapsAVX2
 	ks.transpose = transposeAVX2
+	ks.add = addAVX2
 	ks.winograd = map[toomcook.Tile]*transforms{
 		{Outputs: 4, Taps: 5}: {
 			data:       dataF4x5AVX2,

@@ -98,7 +98,7 @@ func (k *winogradSlabs) do(_, item int) {
 	n := k.t.points * k.weights.plane
 	sum := k.scratch[item*n:][:n]
 	for slab := 1; slab < k.slabs; slab++ {
-		addTo(sum, k.scratch[slab*k.weights.size+item*n:])
+		k.cpu.kernels.addVectors(sum, k.scratch[slab*k.weights.size+item*n:])
 	}
 }
 

@@ -39,7 +39,13 @@ func product(s isa, rows, vectors int) string {
 			MOVQ(Mem{Base: terms, Disp: 8}, offset)
 			LEAQ(Mem{Base: weights, Index: offset, Scale: 4}, weights)
 			ADDQ(Imm(16), terms)
+			// The next rows follow, as a rule, so one of their cache lines is fetched at each turn.
+			ahead := GP64()
+			IMUL3Q(Imm(uint64(rows)), as, ahead)
+			ADDQ(in.pointers[0], ahead)
 			loop("k", k, func() {
+				PREFETCHT0(Mem{Base: ahead})
+				ADDQ(Imm(64), ahead)
 				factors := s.registers(vectors * s.parts)
 				for i, r := range factors {
 					VMOVUPS(Mem{Base: weights, Disp: i * s.bytes}, r)
@@ -178,6 +184,24 @@ func outerTaps(s isa) string {
 			ADDQ(Imm(64), c)
 		}
 		ADDQ(as, a)
+	})
+	end()
+	return name
+}
+
+// add emits an addFunc.
+func add(s isa) string {
+	name := begin(s, "add", "func(dst, src *float32, n int)", "%s is an addFunc.")
+	dst, src := load("dst"), load("src")
+	loop("vector", argument("n"), func() {
+		for part := range s.parts {
+			r := s.register()
+			VMOVUPS(Mem{Base: dst, Disp: part * s.bytes}, r)
+			VADDPS(Mem{Base: src, Disp: part * s.bytes}, r, r)
+			VMOVUPS(r, Mem{Base: dst, Disp: part * s.bytes})
+		}
+		ADDQ(Imm(64), dst)
+		ADDQ(Imm(64), src)
 	})
 	end()
 	return name
