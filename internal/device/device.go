@@ -170,12 +170,12 @@ const (
 //
 //	Activate:     y, [statistics R if Norm]  <-  x, [gamma (C), beta (C) if Norm], [running mean (C), running variance (C) if BatchNorm],
 //	                                             [r if Residual], [slope (C) if PReLU]
-//	ActivateGrad: dx, [dgamma, dbeta if Norm], [dr if Residual], [dslope (C) if PReLU]
+//	ActivateGrad: dx, [dgamma, dbeta if Norm], [dr if Residual, unless ResidualGradIsDX], [dslope (C) if PReLU]
 //	                                         <-  dy, x, [gamma, beta, statistics R if Norm], [r if Residual], [slope if PReLU]
 //
 // With BatchNorm, the forward kernel in training normalises by the batch's statistics and updates the two running operands in place: running = (1 - Momentum) running + Momentum batch, the
 // variance unbiased, as PyTorch does. Outside training it normalises by the running ones and writes them as statistics, and the gradient then treats them as constants.
-// Variances are biased where they normalise. Shape has rank 5, or rank 2 (rows, channels) with NoNorm. y may be x where Norm is NoNorm and no gradient is needed.
+// Variances are biased where they normalise. Shape has rank 5, or rank 2 (rows, channels) with NoNorm. y may be x where Norm is NoNorm and no gradient is needed. dx may be dy, and, where Norm is NoNorm, x.
 type ActivateSpec struct {
 	Shape    Shape
 	Norm     Norm
@@ -185,6 +185,11 @@ type ActivateSpec struct {
 	Training bool    // BatchNorm only
 	Act      Activation
 	Residual Residual
+}
+
+// ResidualGradIsDX says that the residual's gradient equals dx, so that it is not written a second time: without norm, x and a full residual are summands of the same sum.
+func (s ActivateSpec) ResidualGradIsDX() bool {
+	return s.Norm == NoNorm && (s.Residual == FullResidual || s.Residual == TiledResidual && s.Shape[1] == 1)
 }
 
 // StatisticsShape is the shape of the statistics operand, nil without norm.

@@ -11,7 +11,7 @@ import (
 // Normalise, add, activate; the operands are those of [device.ActivateSpec]:
 //
 //	activate      y, [statistics]               <- x, [gamma, beta], [running mean, running variance], [r], [slope]
-//	activateGrad  dx, [dgamma, dbeta], [dr], [dslope] <- dy, x, [gamma, beta, statistics], [r], [slope]
+//	activateGrad  dx, [dgamma, dbeta], [dr, unless it is dx], [dslope] <- dy, x, [gamma, beta, statistics], [r], [slope]
 type (
 	activate     struct{ device.ActivateSpec }
 	activateGrad struct{ device.ActivateSpec }
@@ -98,9 +98,13 @@ func (o activate) gradient(r *rule, in []*G.Node, out, dy *G.Node) []*G.Node {
 	dx := r.apply(activateGrad(o), operands...)
 
 	grads, next := []*G.Node{dx}, 1
-	for _, wanted := range o.wrt()[1:] {
+	for i, wanted := range o.wrt()[1:] {
 		if !wanted {
 			grads = append(grads, nil)
+			continue
+		}
+		if i == 0 && o.ResidualGradIsDX() { // without norm the residual is the second operand
+			grads = append(grads, dx)
 			continue
 		}
 		grads = append(grads, r.pick(dx, next))
@@ -130,13 +134,20 @@ func (o activateGrad) results() []result {
 	if o.Norm != device.NoNorm {
 		r = append(r, activation(a.channels()), activation(a.channels()))
 	}
-	if o.Residual != device.NoResidual {
+	if o.Residual != device.NoResidual && !o.ResidualGradIsDX() {
 		r = append(r, activation(a.residual()))
 	}
 	if o.Act == device.PReLU {
 		r = append(r, activation(a.channels()))
 	}
 	return r
+}
+
+func (o activateGrad) overwrites() []int {
+	if o.Norm == device.NoNorm {
+		return []int{0, 1}
+	}
+	return []int{0}
 }
 
 func (o activateGrad) kernel(dev device.Device) (device.Kernel, error) {

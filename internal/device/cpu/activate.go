@@ -10,7 +10,7 @@ import (
 //
 //	forward without norm: read x [r], write y                                  2S, 3S with a full residual
 //	forward with norm:    read x for the statistics, then as above             3S, 4S
-//	backward without norm: read dy, x [r], write dx                            3S, 5S with a full residual (dr is dx; where they share memory 4S)
+//	backward without norm: read dy, x [r], write dx (which is also dr)         3S, 4S
 //	backward with norm:   read dy, x, write dz; read dz, x, write dx           6S, 7S (dz is dr)
 type activate struct {
 	c     *CPU

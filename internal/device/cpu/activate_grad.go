@@ -8,7 +8,7 @@ import (
 
 type activateBackward struct{ activate }
 
-// ActivateGrad implements [device.Device]. dx may be dy; dr of a full residual may be dx where there is no norm.
+// ActivateGrad implements [device.Device].
 func (c *CPU) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (k *activateBackward) Run(out, in []device.Buffer, scratch device.Buffer) {
 	if k.s.Norm != device.NoNorm {
 		dgamma, dbeta = outs.next(), outs.next()
 	}
-	if k.s.Residual != device.NoResidual {
+	if k.s.Residual != device.NoResidual && !k.s.ResidualGradIsDX() {
 		k.dr = outs.next()
 		if k.s.Norm != device.NoNorm && k.residual() == int(device.FullResidual) {
 			k.dz = k.dr
@@ -84,10 +84,6 @@ type activateGradients activate
 func (k *activateGradients) do(_, item int) {
 	for i, end := k.cut.item(item); i < end; i++ {
 		(*activate)(k).gradients(i)
-		if k.dr != nil && &k.dr[0] != &k.dz[0] {
-			_, lo, hi := k.cut.piece(i)
-			copy(k.dr[lo:hi], k.dz[lo:hi])
-		}
 	}
 }
 

@@ -35,10 +35,14 @@ func (k *activateGradRows) Run(out, in []device.Buffer, _ device.Buffer) {
 	dy, x := ins.next(), ins.next()
 	r, slope := rowOperands(k.s, &ins)
 	dx := outs.next()
-	dr, dslope := rowOperands(k.s, &outs)
-	clear(dslope)
-	if k.s.Residual == device.TiledResidual {
+	var dr, dslope Slice
+	if k.s.Residual == device.TiledResidual && !k.s.ResidualGradIsDX() {
+		dr = outs.next()
 		clear(dr)
+	}
+	if k.s.Act == device.PReLU {
+		dslope = outs.next()
+		clear(dslope)
 	}
 	for i := range k.s.Shape.Elements() {
 		z, residual := rowArgument(k.s, x, r, i)
@@ -55,10 +59,7 @@ func (k *activateGradRows) Run(out, in []device.Buffer, _ device.Buffer) {
 			}
 		}
 		dx[i] = dz
-		switch k.s.Residual {
-		case device.FullResidual:
-			dr[residual] = dz
-		case device.TiledResidual:
+		if dr != nil {
 			dr[residual] += dz
 		}
 	}

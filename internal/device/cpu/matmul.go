@@ -133,7 +133,7 @@ func (k *matMul) tile(item int) (m0, m1, n0, n1 int) {
 func (k *matMul) addBias(m0, m1, n0, n1 int) {
 	if k.s.Bias {
 		for m := m0; m < m1; m++ {
-			addTo(k.y[m*k.s.N+n0:m*k.s.N+n1], k.bias[n0:n1])
+			addRow(k.y[m*k.s.N+n0:m*k.s.N+n1], k.bias[n0:n1])
 		}
 	}
 }
@@ -223,7 +223,7 @@ func (k *panelProduct) do(worker, item int) {
 				for m := m0; m < m1; m++ {
 					y, x := k.y[m*k.s.N+n:][:width], edge[(m-m0)*panel:][:width]
 					if first > 0 {
-						addTo(y, x)
+						addRow(y, x)
 					} else {
 						copy(y, x)
 					}

@@ -24,6 +24,13 @@ func (k *rowsFunc) do(_, item int) { k.f(k.out, k.in, item) }
 // row is row i of a matrix.
 func row(b device.Buffer, columns, i int) []float32 { return b.(Slice)[i*columns:][:columns] }
 
+// addRow: y += x
+func addRow(y, x []float32) {
+	for i, v := range x {
+		y[i] += v
+	}
+}
+
 // GatherRows implements [device.Device].
 func (c *CPU) GatherRows(s device.RowsSpec) (device.Kernel, error) {
 	return &rowsFunc{c: c, items: s.Out, f: func(out, in []device.Buffer, i int) {
@@ -38,7 +45,7 @@ func (c *CPU) ScatterRows(s device.RowsSpec) (device.Kernel, error) {
 		clear(dx)
 		for j, target := range in[1].(Slice)[:s.Out] {
 			if int(target) == i {
-				addTo(dx, row(in[0], s.Columns, j))
+				addRow(dx, row(in[0], s.Columns, j))
 			}
 		}
 	}}, s.Check()
@@ -89,8 +96,8 @@ func (c *CPU) PairSumGrad(s device.GroupSpec) (device.Kernel, error) {
 		clear(db)
 		g, member := i/s.Rows, i%s.Rows
 		for j := range s.Rows {
-			addTo(da, row(in[0], s.Columns, i*s.Rows+j))
-			addTo(db, row(in[0], s.Columns, (g*s.Rows+j)*s.Rows+member))
+			addRow(da, row(in[0], s.Columns, i*s.Rows+j))
+			addRow(db, row(in[0], s.Columns, (g*s.Rows+j)*s.Rows+member))
 		}
 	}}, s.Check()
 }
@@ -128,7 +135,7 @@ func (k *columnSum) Run(out, in []device.Buffer, _ device.Buffer) {
 		for a := range k.s.Rows {
 			p := k.p[a*k.s.Columns:][:k.s.Columns]
 			softmaxRow(p, row(in[0], k.s.Columns, g*k.s.Rows+a))
-			addTo(k.sums, p)
+			addRow(k.sums, p)
 		}
 		for _, sum := range k.sums {
 			loss += float64(abs(sum - 1))

@@ -28,7 +28,7 @@ func Bench(b *testing.B, dev device.Device) {
 		}{
 			{"PReLU", device.ActivateSpec{Act: device.PReLU}, 2, 3},
 			{"ELU", device.ActivateSpec{Act: device.ELU}, 2, 3},
-			{"PReLU+residual", device.ActivateSpec{Act: device.PReLU, Residual: device.FullResidual}, 3, 5},
+			{"PReLU+residual", device.ActivateSpec{Act: device.PReLU, Residual: device.FullResidual}, 3, 4},
 			{"PReLU+tiled", device.ActivateSpec{Act: device.PReLU, Residual: device.TiledResidual}, 2, 3},
 			{"instance+PReLU", device.ActivateSpec{Norm: device.InstanceNorm, Act: device.PReLU}, 3, 5},
 			{"batch+ELU+residual", device.ActivateSpec{Norm: device.BatchNorm, Training: true, Act: device.ELU, Residual: device.FullResidual}, 4, 7},

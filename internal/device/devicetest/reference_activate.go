@@ -151,7 +151,7 @@ func (reference) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
 		if s.Norm != device.NoNorm {
 			dgamma, dbeta = next(), next()
 		}
-		if s.Residual != device.NoResidual {
+		if s.Residual != device.NoResidual && !s.ResidualGradIsDX() {
 			dr = next()
 		}
 		if s.Act == device.PReLU {

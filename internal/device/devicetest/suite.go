@@ -284,7 +284,10 @@ func backwardOperands(r *rand.Rand, s device.ActivateSpec, forward []operand, st
 		rest = forward[5:]
 	}
 	if s.Residual != device.NoResidual {
-		in, out = append(in, rest[0]), append(out, output(residualShape(s)...))
+		in = append(in, rest[0])
+		if !s.ResidualGradIsDX() {
+			out = append(out, output(residualShape(s)...))
+		}
 		rest = rest[1:]
 	}
 	if s.Act == device.PReLU {
@@ -307,18 +310,25 @@ func activateGradients(t *testing.T, s device.ActivateSpec) {
 		rest = 5
 	}
 	for i := rest; i < len(d.in); i++ {
-		d.wrt = append(d.wrt, i)
+		if i > rest || !s.ResidualGradIsDX() {
+			d.wrt = append(d.wrt, i)
+		}
 	}
+	written := d.wrt
 	d.gradients = func(out, in []values, dy values) (grads, operands []values) {
 		operands = []values{dy, in[0]}
 		if s.Norm != device.NoNorm {
 			operands = append(operands, in[1], in[2], append(values{}, out[1]...))
 		}
 		operands = append(operands, in[rest:]...)
-		for _, i := range d.wrt {
+		for _, i := range written {
 			grads = append(grads, like(in[i]))
 		}
 		return grads, operands
 	}
 	d.check(t)
+	if s.ResidualGradIsDX() {
+		d.wrt = []int{rest} // dx, the first result, is the residual's gradient too
+		d.check(t)
+	}
 }
