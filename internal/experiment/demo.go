@@ -25,8 +25,8 @@ type Demo struct {
 
 // FullDemo takes a few minutes on two cores, QuickDemo less than one.
 var (
-	FullDemo  = Demo{Labelled: 20, Unlabelled: 40, Shape: [3]int{72, 60, 60}, PretrainSteps: 500, TrainSteps: 260, Fraction: 0.2}
-	QuickDemo = Demo{Labelled: 8, Unlabelled: 10, Shape: [3]int{60, 48, 48}, PretrainSteps: 40, TrainSteps: 30, Fraction: 0.5}
+	FullDemo  = Demo{Labelled: 20, Unlabelled: 40, Shape: [3]int{72, 60, 60}, PretrainSteps: 800, TrainSteps: 500, Fraction: 0.2}
+	QuickDemo = Demo{Labelled: 8, Unlabelled: 10, Shape: [3]int{60, 48, 48}, PretrainSteps: 100, TrainSteps: 120, Fraction: 0.5}
 )
 
 // WriteScans makes the patients and writes their scans as a data set of NIfTI files: imagesTr, labelsTr for the labelled ones. It does nothing where
@@ -81,9 +81,7 @@ func (d Demo) Prepare(ctx context.Context, scans, prepared string, done func()) 
 	if err != nil {
 		return err
 	}
-	how := volume.DefaultPreparation()
-	how.Relabel = fmt.Sprintf("%d:1,%d:2,%d:3,*:0", phantom.Pancreas, phantom.LeftKidney, phantom.Stomach)
-	_, err = dataset.Prepare(ctx, set, prepared, how, dataset.DefaultPrepareOptions(), func(dataset.Result) { done() })
+	_, err = dataset.Prepare(ctx, set, prepared, volume.DefaultPreparation(), dataset.DefaultPrepareOptions(), func(dataset.Result) { done() })
 	return err
 }
 
@@ -103,6 +101,7 @@ func (d Demo) Plan(prepared string) Plan {
 	}
 	p.Pretrain.Train.Steps, p.Pretrain.Train.ValidateEvery = d.PretrainSteps, max(d.PretrainSteps/5, 1)
 	p.Finetune.Crop, p.Finetune.Train.Steps, p.Finetune.Train.ValidateEvery = cube(32), d.TrainSteps, 0
+	p.Finetune.Labels = []string{fmt.Sprint(phantom.Pancreas), fmt.Sprint(phantom.LeftKidney), fmt.Sprint(phantom.Stomach)}
 	p.Inference.Overlap = 0.25
 	return p
 }
@@ -138,10 +137,6 @@ func (d Demo) PredictScan(ctx context.Context, r *Result, s Setting, scans strin
 	if err != nil {
 		return "", nil, err
 	}
-	relabelled, err := r.Plan.Finetune.Preparation.ApplyLabels(reference, reference.Grid)
-	if err != nil {
-		return "", nil, err
-	}
-	scores, err = eval.Compare(id, written, relabelled, r.Plan.Metrics)
+	scores, err = eval.Compare(id, written, predictor.Reference(reference), r.Plan.Metrics)
 	return path, scores, err
 }
