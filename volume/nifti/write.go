@@ -80,7 +80,7 @@ func write(path string, g volume.Grid, datatype int32, intent int16, fill func(d
 	var w io.Writer = b
 	var z *pgzip.Writer
 	if compressed {
-		// Level 3 is three times as fast as the usual 6 on CT, for files 4 % larger.
+		// CT is mostly noise: level 6 takes longer and is not a thousandth smaller, level 1 is 5 % larger.
 		if z, err = pgzip.NewWriterLevel(b, 3); err != nil {
 			return err
 		}

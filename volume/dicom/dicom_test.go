@@ -1,0 +1,739 @@
+package dicom
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// field is an element of a file that a test makes.
+type field struct {
+	tag   uint32
+	vr    string
+	value any // string, []byte, uint16, int16, or [][]field for the items of a sequence
+}
+
+// encode writes elements in the way that a transfer syntax wants.
+func encode(fields []field, order binary.AppendByteOrder, implicit bool) []byte {
+	slices.SortStableFunc(fields, func(a, b field) int { return int(int64(a.tag) - int64(b.tag)) })
+	var out []byte
+	for _, f := range fields {
+		var value []byte
+		switch x := f.value.(type) {
+		case string:
+			value = []byte(x)
+			if len(value)%2 == 1 {
+				value = append(value, map[bool]byte{true: 0, false: ' '}[f.vr == "UI"])
+			}
+		case []byte:
+			value = x
+		case uint16:
+			value = order.AppendUint16(nil, x)
+		case int16:
+			value = order.AppendUint16(nil, uint16(x))
+		case [][]field:
+			for _, item := range x {
+				inner := encode(item, order, implicit)
+				value = order.AppendUint16(order.AppendUint16(value, 0xFFFE), 0xE000)
+				value = append(order.AppendUint32(value, uint32(len(inner))), inner...)
+			}
+		}
+		out = order.AppendUint16(order.AppendUint16(out, uint16(f.tag>>16)), uint16(f.tag))
+		switch {
+		case implicit:
+			out = order.AppendUint32(out, uint32(len(value)))
+		case f.vr == "OB" || f.vr == "OW" || f.vr == "SQ" || f.vr == "UN":
+			out = append(out, f.vr...)
+			out = order.AppendUint32(append(out, 0, 0), uint32(len(value)))
+		default:
+			out = append(out, f.vr...)
+			out = order.AppendUint16(out, uint16(len(value)))
+		}
+		out = append(out, value...)
+	}
+	return out
+}
+
+// part10 puts the meta information before a data set.
+func part10(syntax string, set []byte) []byte {
+	meta := encode([]field{{0x00020002, "UI", "1.2.840.10008.5.1.4.1.1.2"}, {0x00020010, "UI", syntax}}, binary.LittleEndian, false)
+	length := encode([]field{{0x00020000, "UL", binary.LittleEndian.AppendUint32(nil, uint32(len(meta)))}}, binary.LittleEndian, false)
+	return slices.Concat(make([]byte, 128), []byte("DICM"), length, meta, set)
+}
+
+func numbers(x ...float64) string {
+	var s []string
+	for _, f := range x {
+		s = append(s, fmt.Sprintf("%.10g", f))
+	}
+	return strings.Join(s, "\\")
+}
+
+const (
+	patientName = "Mustermann^Erika"
+	patientID   = "PID-4711"
+	birthDate   = "19640812"
+)
+
+// sliceFields are those of a CT slice of 16-bit pixels.
+func sliceFields(series string, number int, position vector, orientation [6]float64, columns, rows int, pixels []byte) []field {
+	return []field{
+		{0x00080008, "CS", "ORIGINAL\\PRIMARY\\AXIAL"},
+		{0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.2"},
+		{0x00080018, "UI", fmt.Sprintf("%s.%d", series, number)},
+		{0x00080060, "CS", "CT"},
+		{0x00100010, "PN", patientName},
+		{0x00100020, "LO", patientID},
+		{0x00100030, "DA", birthDate},
+		{0x00180050, "DS", "9"},
+		{0x0020000D, "UI", "1.2.3"},
+		{0x0020000E, "UI", series},
+		{0x00200011, "IS", "5"},
+		{0x00200013, "IS", fmt.Sprint(number)},
+		{0x00200032, "DS", numbers(position[:]...)},
+		{0x00200037, "DS", numbers(orientation[:]...)},
+		{0x00280002, "US", uint16(1)},
+		{0x00280004, "CS", "MONOCHROME2"},
+		{0x00280010, "US", uint16(rows)},
+		{0x00280011, "US", uint16(columns)},
+		{0x00280030, "DS", "0.9\\0.7"},
+		{0x00280100, "US", uint16(16)},
+		{0x00280101, "US", uint16(16)},
+		{0x00280102, "US", uint16(15)},
+		{0x00280103, "US", uint16(1)},
+		{0x00281052, "DS", "0"},
+		{0x00281053, "DS", "1"},
+		{0x7FE00010, "OW", pixels},
+	}
+}
+
+// set replaces or adds an element; a nil value removes it.
+func set(fields []field, tag uint32, vr string, value any) []field {
+	out := slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return f.tag == tag })
+	if value != nil {
+		out = append(out, field{tag, vr, value})
+	}
+	return out
+}
+
+const (
+	stackColumns, stackRows = 12, 10
+	columnSpacing           = 0.7
+	rowSpacing              = 0.9
+)
+
+// ramp is what the test stacks hold: linear in the world (LPS), so that linear interpolation of it is exact.
+func ramp(p vector) float64 { return 20*p[0] - 30*p[1] + 10*p[2] }
+
+// rampPixels are the pixels of a slice, rounded to whole numbers: half a unit is the error of everything that follows.
+func rampPixels(position vector, o [6]float64, order binary.AppendByteOrder) []byte {
+	var out []byte
+	for j := range stackRows {
+		for i := range stackColumns {
+			p := position.plus(vector(o[:3]).times(float64(i) * columnSpacing)).plus(vector(o[3:]).times(float64(j) * rowSpacing))
+			out = order.AppendUint16(out, uint16(int16(math.Round(ramp(p)))))
+		}
+	}
+	return out
+}
+
+var (
+	axial    = [6]float64{1, 0, 0, 0, 1, 0}
+	sagittal = [6]float64{0, 1, 0, 0, 0, -1}
+	oblique  = [6]float64{0.8, 0.6, 0, -0.36, 0.48, -0.8}
+	gantry   = [6]float64{1, 0, 0, 0, math.Cos(0.3), -math.Sin(0.3)}
+)
+
+// stack writes a series with slices at the positions, in files whose names and instance numbers say nothing about their order.
+func stack(t testing.TB, dir, series string, o [6]float64, positions []vector, change func(n int, f []field) []field) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, uint64(len(series))))
+	for n, k := range r.Perm(len(positions)) {
+		f := sliceFields(series, n+1, positions[k], o, stackColumns, stackRows, rampPixels(positions[k], o, binary.LittleEndian))
+		if change != nil {
+			f = change(k, f)
+		}
+		file := part10(explicitLittle, encode(f, binary.LittleEndian, false))
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%03d", series, n)), file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// line returns positions from the first one on, at distances along a direction.
+func line(first, direction vector, distances ...float64) []vector {
+	var out []vector
+	for _, d := range distances {
+		out = append(out, first.plus(direction.times(d)))
+	}
+	return out
+}
+
+func scanOne(t testing.TB, dir string) *Series {
+	t.Helper()
+	series, passed, err := Scan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(series) != 1 || len(passed) != 0 {
+		t.Fatalf("%d series, passed over: %v", len(series), passed)
+	}
+	return series[0]
+}
+
+// checkRamp compares every voxel that is not background with the ramp at its place in the world.
+func checkRamp(t testing.TB, v *volume.Volume, background float32) (inside int) {
+	t.Helper()
+	for k := range v.Shape[2] {
+		for j := range v.Shape[1] {
+			for i := range v.Shape[0] {
+				got := v.At(i, j, k)
+				if got == background {
+					continue
+				}
+				inside++
+				p := v.World([3]float64{float64(i), float64(j), float64(k)})
+				// Rounded when written, and again after interpolation; at the rims the edge's value holds for half a pixel, 0.45 mm by 36 units/mm.
+				if want := ramp(vector{-p[0], -p[1], p[2]}); math.Abs(float64(got)-want) > 17.3 {
+					t.Fatalf("voxel (%d, %d, %d) is %g, want %g", i, j, k, got, want)
+				} else if math.Abs(float64(got)-want) > 1.01 && !rim(v, i, j, k, background) {
+					t.Fatalf("voxel (%d, %d, %d) is %g, want %g", i, j, k, got, want)
+				}
+			}
+		}
+	}
+	return inside
+}
+
+// rim says whether a voxel has background or nothing at all beside it in its slice.
+func rim(v *volume.Volume, i, j, k int, background float32) bool {
+	return i == 0 || j == 0 || i == v.Shape[0]-1 || j == v.Shape[1]-1 ||
+		v.At(i-1, j, k) == background || v.At(i+1, j, k) == background || v.At(i, j-1, k) == background || v.At(i, j+1, k) == background
+}
+
+const nothing = -30000 // a background that no ramp has
+
+func TestSlicesAreOrderedByPosition(t *testing.T) {
+	for name, o := range map[string][6]float64{"axial": axial, "sagittal": sagittal, "oblique": oblique} {
+		for _, distances := range [][]float64{{0, 2.5, 5, 7.5, 10}, {10, 7.5, 5, 2.5, 0}} {
+			dir := t.TempDir()
+			_, _, normal, _ := (&slice{info: frameInfo{orientation: o[:], spacing: []float64{1, 1}}}).axes()
+			stack(t, dir, "1.2", o, line(vector{-50, 20, 100}, normal, distances...), nil)
+			s := scanOne(t, dir)
+			v, err := Read(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.Shape != [3]int{stackColumns, stackRows, 5} || v.Grid != s.Grid {
+				t.Errorf("%s: grid %v, Scan said %v", name, v.Grid, s.Grid)
+			}
+			sp := v.Spacing()
+			if math.Abs(sp[0]-columnSpacing)+math.Abs(sp[1]-rowSpacing)+math.Abs(sp[2]-2.5) > 1e-6 {
+				t.Errorf("%s: spacing %v", name, sp)
+			}
+			if n := checkRamp(t, v, nothing); n != v.Len() {
+				t.Errorf("%s: %d of %d voxels", name, n, v.Len())
+			}
+			if name == "axial" && v.Axcodes() != "LAS" {
+				t.Errorf("axes %s, want dcm2niix's LAS", v.Axcodes())
+			}
+		}
+	}
+}
+
+func TestGaps(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		distances []float64
+		want      string
+		slices    int // after resampling
+	}{
+		{"a slice is missing", []float64{0, 2, 4, 8, 10}, "4.00 mm between slices 3 and 4 (at 104.00 and 108.00 mm along the normal), usually 2.00 mm", 6},
+		{"one is in between", []float64{0, 2, 4, 5, 6, 8, 10}, "1.00 mm between slices 3 and 4", 6},
+		{"two distances", []float64{0, 1, 2, 3, 8, 13, 18}, "slices are not evenly spaced", 0},
+		{"within rounding", []float64{0, 0.6, 1.3, 1.9, 2.5, 3.1, 3.8, 4.4, 5}, "", 0},
+	} {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 100}, vector{0, 0, 1}, c.distances...), nil)
+		s := scanOne(t, dir)
+		v, err := Read(s)
+		if c.want == "" {
+			if err != nil || s.Err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		var unsupported *volume.UnsupportedError
+		if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), c.want) || v != nil {
+			t.Errorf("%s: got %v, want %s", c.name, err, c.want)
+		}
+		if s.Err == nil || len(s.Problems) == 0 {
+			t.Errorf("%s: Scan says nothing", c.name)
+		}
+		var notes []string
+		v, err = ReadWith(s, Options{Gaps: GapsResample, Note: func(n string) { notes = append(notes, n) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(notes) != 1 || c.slices != 0 && v.Shape[2] != c.slices {
+			t.Errorf("%s: %d slices, notes %q", c.name, v.Shape[2], notes)
+		}
+		if n := checkRamp(t, v, nothing); n != v.Len() {
+			t.Errorf("%s: %d of %d voxels", c.name, n, v.Len())
+		}
+	}
+}
+
+func TestTilt(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		direction vector
+		distances []float64
+	}{
+		{"up", vector{0, 0, 1}, []float64{0, 3, 6, 9, 12}},
+		{"down", vector{0, 0, -1}, []float64{0, 3, 6, 9, 12}},
+		{"to the side as well", vector{0.1, 0, 1}, []float64{0, 3, 6, 9, 12}},
+		{"with a gap", vector{0, 0, 1}, []float64{0, 3, 6, 12, 15}},
+	} {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", gantry, line(vector{-20, 10, 50}, c.direction, c.distances...), func(_ int, f []field) []field {
+			return append(f, field{0x00280120, "SS", int16(nothing)})
+		})
+		s := scanOne(t, dir)
+		if _, err := ReadWith(s, Options{Gaps: GapsResample, Tilt: TiltError}); err == nil || !strings.Contains(err.Error(), "degrees (gantry tilt)") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		var notes []string
+		straight, err := ReadWith(s, Options{Gaps: GapsResample, Note: func(n string) { notes = append(notes, n) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if straight.Affine.Shear() > 1e-9 || !strings.Contains(strings.Join(notes, ""), "gantry tilt") {
+			t.Errorf("%s: shear %g, notes %q", c.name, straight.Affine.Shear(), notes)
+		}
+		kept, err := ReadWith(s, Options{Gaps: GapsResample, Tilt: TiltKeep})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := checkRamp(t, kept, nothing); n != kept.Len() {
+			t.Errorf("%s: kept %d of %d voxels", c.name, n, kept.Len())
+		}
+		// Between slices that are shifted against each other, the background mixes with the image where gaps are filled.
+		if c.name == "with a gap" {
+			continue
+		}
+		if n := checkRamp(t, straight, nothing); n < kept.Len()*8/10 || n > kept.Len() {
+			t.Errorf("%s: straightened %d of %d voxels", c.name, n, kept.Len())
+		}
+	}
+}
+
+func TestSeveralVolumes(t *testing.T) {
+	up := vector{0, 0, 1}
+	double := []float64{0, 2, 4, 6, 0, 2, 4, 6}
+	t.Run("acquisitions", func(t *testing.T) {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
+			return set(f, 0x00200012, "IS", fmt.Sprint(n/4+1))
+		})
+		series, _, err := Scan(dir)
+		if err != nil || len(series) != 2 {
+			t.Fatalf("%d series, %v", len(series), err)
+		}
+		for n, s := range series {
+			if s.Part != n+1 || len(s.Files) != 4 || s.Err != nil {
+				t.Errorf("part %d of %d files: %v", s.Part, len(s.Files), s.Err)
+			}
+		}
+		if s, _, err := Choose(series, "5.2"); err != nil || s != series[1] {
+			t.Errorf("5.2: %v", err)
+		}
+		if _, _, err := Choose(series, "5"); err == nil || !strings.Contains(err.Error(), "is not one but 2") {
+			t.Errorf("5: %v", err)
+		}
+	})
+	t.Run("interleaved", func(t *testing.T) {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 0.7, 2.7, 4.7, 6.7), func(n int, f []field) []field {
+			return set(f, 0x00181210, "SH", []string{"SOFT", "BONE"}[n/4])
+		})
+		series, _, err := Scan(dir)
+		if err != nil || len(series) != 2 {
+			t.Fatalf("%d series, %v", len(series), err)
+		}
+	})
+	t.Run("nothing tells them apart", func(t *testing.T) {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), nil)
+		if s := scanOne(t, dir); s.Err == nil || !strings.Contains(s.Err.Error(), "slices 1 and 2 lie at the same place") {
+			t.Errorf("got %v", s.Err)
+		}
+	})
+	t.Run("copies", func(t *testing.T) {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
+			return set(f, 0x00080018, "UI", fmt.Sprintf("1.2.9.%d", n%4))
+		})
+		if s := scanOne(t, dir); s.Err != nil || len(s.Files) != 4 {
+			t.Errorf("%d files, %v", len(s.Files), s.Err)
+		}
+	})
+	t.Run("orientations, matrices and spacings", func(t *testing.T) {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6), nil)
+		stack(t, dir, "1.2.4", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 8), nil)
+		stack(t, dir, "1.2.44", sagittal, line(vector{0, 0, 0}, vector{-1, 0, 0}, 0, 2), func(_ int, f []field) []field {
+			return set(set(f, 0x0020000E, "UI", "1.2"), 0x00080008, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER")
+		})
+		stack(t, dir, "1.2.555", axial, line(vector{0, 0, 0}, up, 0, 2), func(_ int, f []field) []field {
+			return set(set(f, 0x0020000E, "UI", "1.2"), 0x00280030, "DS", "2\\2")
+		})
+		series, _, err := Scan(dir)
+		if err != nil || len(series) != 4 {
+			t.Fatalf("%d series, %v", len(series), err)
+		}
+		s, why, err := Choose(series, "")
+		if err != nil || s.UID != "1.2.4" || why != "the largest axial CT of 4 series" {
+			t.Errorf("chose %v: %s, %v", s, why, err)
+		}
+		localizers := 0
+		for _, s := range series {
+			if s.Localizer {
+				localizers++
+			}
+		}
+		if localizers != 1 {
+			t.Errorf("%d localizers", localizers)
+		}
+		if _, _, err := Choose(series, "9.9"); err == nil || !strings.Contains(err.Error(), "there is no series 9.9") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("a single slice", func(t *testing.T) {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0), nil)
+		s := scanOne(t, dir)
+		if s.Err != nil || !strings.Contains(strings.Join(s.Problems, ""), "a single slice: its thickness of 9 mm is taken from SliceThickness") {
+			t.Errorf("problems %q, %v", s.Problems, s.Err)
+		}
+	})
+}
+
+// Pixels of every kind, on one slice: what is stored and what it means.
+func TestPixels(t *testing.T) {
+	words := func(x ...uint16) []byte {
+		var b []byte
+		for _, w := range x {
+			b = binary.LittleEndian.AppendUint16(b, w)
+		}
+		return b
+	}
+	longs := func(x ...uint32) []byte {
+		var b []byte
+		for _, w := range x {
+			b = binary.LittleEndian.AppendUint32(b, w)
+		}
+		return b
+	}
+	type fields = map[uint32]any
+	const allocated, stored, high, signed, intercept, slope = 0x00280100, 0x00280101, 0x00280102, 0x00280103, 0x00281052, 0x00281053
+	for _, c := range []struct {
+		name   string
+		pixels []byte
+		change fields
+		want   [4]float32
+		whole  bool
+	}{
+		{"16 bits signed", words(0, 0xFFFF, 0x8000, 0x7FFF), nil, [4]float32{0, -1, -32768, 32767}, true},
+		{"16 bits unsigned that fit", words(0, 1, 1000, 32767), fields{signed: uint16(0)}, [4]float32{0, 1, 1000, 32767}, true},
+		{"16 bits unsigned that do not", words(0, 1, 1000, 65535), fields{signed: uint16(0)}, [4]float32{0, 1, 1000, 65535}, false},
+		{"12 of 16 bits, rubbish above", words(0xF000, 0x5001, 0xAFFF, 0x07FF), fields{stored: uint16(12), high: uint16(11), signed: uint16(0), intercept: "-1024"}, [4]float32{-1024, -1023, 3071, 1023}, true},
+		{"12 of 16 bits signed", words(0x0FFF, 0x0800, 0x07FF, 0xF001), fields{stored: uint16(12), high: uint16(11)}, [4]float32{-1, -2048, 2047, 1}, true},
+		{"12 bits at the top", words(0x0010, 0xFFFF, 0x800F, 0x7FF0), fields{stored: uint16(12), high: uint16(15)}, [4]float32{1, -1, -2048, 2047}, true},
+		{"8 bits", []byte{0, 1, 128, 255}, fields{allocated: uint16(8), stored: uint16(8), high: uint16(7), signed: uint16(0)}, [4]float32{0, 1, 128, 255}, true},
+		{"8 bits signed", []byte{0, 1, 128, 255}, fields{allocated: uint16(8), stored: uint16(8), high: uint16(7)}, [4]float32{0, 1, -128, -1}, true},
+		{"32 bits", longs(0, 1, 1<<31, 1<<32-1), fields{allocated: uint16(32), stored: uint16(32), high: uint16(31), signed: uint16(0)}, [4]float32{0, 1, 1 << 31, 1 << 32}, false},
+		{"32 bits signed", longs(0, 1, 1<<31, 1<<32-1), fields{allocated: uint16(32), stored: uint16(32), high: uint16(31)}, [4]float32{0, 1, -1 << 31, -1}, false},
+		{"32 bits signed that fit", longs(0, 1, 5000, 1<<32-1), fields{allocated: uint16(32), stored: uint16(32), high: uint16(31)}, [4]float32{0, 1, 5000, -1}, true},
+		{"slope 2", words(0, 1, 1000, 0xFFFF), fields{slope: "2", intercept: "-1000"}, [4]float32{-1000, -998, 1000, -1002}, true},
+		{"slope 0.5", words(0, 1, 1001, 0xFFFF), fields{slope: "0.5", intercept: "-1000"}, [4]float32{-1000, -999.5, -499.5, -1000.5}, false},
+		{"no slope", words(0, 1, 2, 3), fields{slope: nil, intercept: nil}, [4]float32{0, 1, 2, 3}, true},
+		{"slope leaves int16", words(0, 1, 2, 20000), fields{slope: "2"}, [4]float32{0, 2, 4, 40000}, false},
+		{"MONOCHROME1 keeps its values", words(0, 1, 2, 3), fields{0x00280004: "MONOCHROME1"}, [4]float32{0, 1, 2, 3}, true},
+		{"padding keeps its value", words(0, 0xF830, 2, 3), fields{0x00280120: int16(-2000)}, [4]float32{0, -2000, 2, 3}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := sliceFields("1.2", 1, vector{}, axial, 2, 2, c.pixels)
+			for tag, value := range c.change {
+				vr := "US"
+				switch value.(type) {
+				case string:
+					vr = "DS"
+				case int16:
+					vr = "SS"
+				}
+				f = set(f, tag, vr, value)
+			}
+			dir := t.TempDir()
+			os.WriteFile(filepath.Join(dir, "slice"), part10(explicitLittle, encode(f, binary.LittleEndian, false)), 0o644)
+			v, err := Read(scanOne(t, dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := [4]float32{v.At(0, 1, 0), v.At(1, 1, 0), v.At(0, 0, 0), v.At(1, 0, 0)}; got != c.want {
+				t.Errorf("values %v, want %v", got, c.want)
+			}
+			if (v.Int16 != nil) != c.whole {
+				t.Errorf("int16: %v", v.Int16 != nil)
+			}
+		})
+	}
+}
+
+func TestSlopesDifferBySlice(t *testing.T) {
+	dir := t.TempDir()
+	stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, vector{0, 0, 1}, 0, 1, 2), func(n int, f []field) []field {
+		f = set(f, 0x00281053, "DS", []string{"1", "0.5", "3"}[n])
+		return set(f, 0x00281052, "DS", fmt.Sprint(n*100))
+	})
+	v, err := Read(scanOne(t, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, slope := range []float64{1, 0.5, 3} {
+		stored := math.Round(ramp(vector{0, 0, float64(k)}))
+		if got, want := v.At(0, stackRows-1, k), float32(slope*stored+float64(k*100)); got != want {
+			t.Errorf("slice %d: %g, want %g", k, got, want)
+		}
+	}
+}
+
+// One slice in every way to write elements.
+func TestEncodings(t *testing.T) {
+	f := sliceFields("1.2", 1, vector{1, 2, 3}, axial, stackColumns, stackRows, rampPixels(vector{1, 2, 3}, axial, binary.LittleEndian))
+	big := set(f, 0x7FE00010, "OW", rampPixels(vector{1, 2, 3}, axial, binary.BigEndian))
+	nested := append(slices.Clone(f), field{0x00091001, "SQ", [][]field{{{0x00091002, "SQ", [][]field{{{0x00200032, "DS", "7\\7\\7"}}, {}}}}, {}}})
+	little, bigEndian := binary.LittleEndian, binary.BigEndian
+	plain := encode(f, little, false)
+	var deflated bytes.Buffer
+	z, _ := flate.NewWriter(&deflated, 6)
+	z.Write(plain)
+	z.Close()
+	// A sequence of undefined length, with items of undefined length, and inside one of unknown type, which is implicit.
+	open := []byte{0x09, 0x00, 0x01, 0x10, 'S', 'Q', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0x00, 0xE0, 0xFF, 0xFF, 0xFF, 0xFF,
+		0x09, 0x00, 0x02, 0x10, 'U', 'N', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0x00, 0xE0, 0x0A, 0, 0, 0, 0x08, 0, 0x60, 0, 2, 0, 0, 0, 'M', 'R',
+		0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0, 0xFE, 0xFF, 0x0D, 0xE0, 0, 0, 0, 0, 0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0}
+	cut := bytes.Index(plain, []byte{0x10, 0x00, 0x10, 0x00})
+	for name, file := range map[string][]byte{
+		"explicit little endian":   part10(explicitLittle, plain),
+		"implicit little endian":   part10("1.2.840.10008.1.2", encode(f, little, true)),
+		"explicit big endian":      part10("1.2.840.10008.1.2.2", encode(big, bigEndian, false)),
+		"deflated":                 part10("1.2.840.10008.1.2.1.99", deflated.Bytes()),
+		"no meta, explicit":        plain,
+		"no meta, implicit":        encode(f, little, true),
+		"no meta, big endian":      encode(big, bigEndian, false),
+		"preamble, no meta":        slices.Concat(make([]byte, 128), []byte("DICM"), plain),
+		"says explicit, is not":    part10(explicitLittle, encode(f, little, true)),
+		"nested private sequences": part10(explicitLittle, encode(nested, little, false)),
+		"undefined lengths":        part10(explicitLittle, slices.Concat(plain[:cut], open, plain[cut:])),
+		"trailing rubbish":         part10(explicitLittle, append(slices.Clone(plain), "rubbish behind the pixels"...)),
+		"encapsulated, not compressed": part10("1.2.840.10008.1.2.1.98", slices.Concat(encode(set(f, 0x7FE00010, "", nil), little, false),
+			[]byte{0xE0, 0x7F, 0x10, 0, 'O', 'B', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0, 0xE0, 0, 0, 0, 0, 0xFE, 0xFF, 0, 0xE0, stackColumns * stackRows * 2, 0, 0, 0},
+			rampPixels(vector{1, 2, 3}, axial, little), []byte{0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			os.WriteFile(filepath.Join(dir, "slice"), file, 0o644)
+			v, err := Read(scanOne(t, dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := checkRamp(t, v, nothing); n != v.Len() {
+				t.Errorf("%d of %d voxels", n, v.Len())
+			}
+		})
+	}
+}
+
+// An enhanced image: all slices in one file, in no order, with shared and per-frame functional groups, two volumes of it.
+func TestEnhanced(t *testing.T) {
+	distances := []float64{4, 0, 2, 6, 2, 4, 6, 0}
+	var pixels []byte
+	var frames [][]field
+	for n, d := range distances {
+		position := vector{5, 6, d}
+		pixels = append(pixels, rampPixels(position, axial, binary.LittleEndian)...)
+		frames = append(frames, []field{
+			{0x00209111, "SQ", [][]field{{{0x00209056, "SH", fmt.Sprint(n/4 + 1)}}}},
+			{0x00209113, "SQ", [][]field{{{0x00200032, "DS", numbers(position[:]...)}}}},
+			{0x00289145, "SQ", [][]field{{{0x00281052, "DS", fmt.Sprint(n / 4 * 1000)}, {0x00281053, "DS", "1"}}}},
+		})
+	}
+	f := sliceFields("1.2", 1, vector{}, axial, stackColumns, stackRows, pixels)
+	for _, tag := range []uint32{0x00200032, 0x00200037, 0x00280030, 0x00281052, 0x00281053} {
+		f = set(f, tag, "", nil)
+	}
+	f = append(f, field{0x00280008, "IS", "8"}, field{tagPerFrame, "SQ", frames}, field{tagShared, "SQ", [][]field{{
+		{0x00209116, "SQ", [][]field{{{0x00200037, "DS", numbers(axial[:]...)}}}},
+		{0x00289110, "SQ", [][]field{{{0x00280030, "DS", "0.9\\0.7"}, {0x00180050, "DS", "2"}}}},
+	}}})
+	for name, file := range map[string][]byte{
+		"explicit": part10(explicitLittle, encode(f, binary.LittleEndian, false)),
+		"implicit": part10("1.2.840.10008.1.2", encode(f, binary.LittleEndian, true)),
+	} {
+		dir := t.TempDir()
+		os.WriteFile(filepath.Join(dir, "enhanced"), file, 0o644)
+		series, _, err := Scan(dir)
+		if err != nil || len(series) != 2 {
+			t.Fatalf("%s: %d series, %v", name, len(series), err)
+		}
+		for n, s := range series {
+			v, err := Read(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for e := range v.Int16 {
+				v.Int16[e] -= int16(n * 1000)
+			}
+			if v.Shape[2] != 4 || checkRamp(t, v, nothing) != v.Len() {
+				t.Errorf("%s: part %d has the shape %v", name, n+1, v.Shape)
+			}
+		}
+	}
+}
+
+func TestBadFilesAreRefused(t *testing.T) {
+	f := sliceFields("1.2", 1, vector{1, 2, 3}, axial, stackColumns, stackRows, rampPixels(vector{1, 2, 3}, axial, binary.LittleEndian))
+	file := func(f []field) []byte { return part10(explicitLittle, encode(f, binary.LittleEndian, false)) }
+	whole := file(f)
+	deep := []field{}
+	for range 40 {
+		deep = []field{{0x00091001, "SQ", [][]field{deep}}}
+	}
+	endless := bytes.Repeat([]byte{0x09, 0x00, 0x01, 0x10, 'S', 'Q', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0x00, 0xE0, 0xFF, 0xFF, 0xFF, 0xFF}, 1000)
+	for _, c := range []struct {
+		name, want string
+		data       []byte
+		what       string // passed over as
+	}{
+		{"empty", "", nil, "not DICOM"},
+		{"text", "", []byte(strings.Repeat("not a scan ", 100)), "not DICOM"},
+		{"pixels cut", "is truncated: 140 of 240 bytes of pixels", whole[:len(whole)-100], ""},
+		{"header cut", "is truncated", whole[:len(whole)-300], "damaged"},
+		{"magic alone", "is truncated", whole[:132], "damaged"},
+		{"no matrix", "says nothing about the size of its image", file(set(f, 0x00280010, "", nil)), "damaged"},
+		{"zero rows", "Rows must be a whole number from 1 to 65535", file(set(f, 0x00280010, "US", uint16(0))), "damaged"},
+		{"more rows than pixels", "is truncated: 240 of 240000 bytes of pixels", file(set(f, 0x00280010, "US", uint16(10000))), ""},
+		{"spacing is text", "PixelSpacing is not a number", file(set(f, 0x00280030, "DS", "wide\\high")), "damaged"},
+		{"spacing of one number", "PixelSpacing has 1 numbers, not 2", file(set(f, 0x00280030, "DS", "1")), "damaged"},
+		{"spacing zero", "PixelSpacing [0 1] must be positive", file(set(f, 0x00280030, "DS", "0\\1")), ""},
+		{"position infinite", "ImagePositionPatient is not a number", file(set(f, 0x00200032, "DS", "1\\inf\\3")), "damaged"},
+		{"orientation askew", "is not two unit vectors at right angles", file(set(f, 0x00200037, "DS", "1\\0\\0\\1\\0\\0")), ""},
+		{"no position", "does not say where its images lie", file(set(f, 0x00200032, "", nil)), ""},
+		{"more stored than allocated", "has impossible pixels", file(set(f, 0x00280101, "US", uint16(20))), "damaged"},
+		{"12 bits allocated", "has 12 bits a pixel: 8, 16 and 32 are read", file(set(set(set(f, 0x00280100, "US", uint16(12)), 0x00280101, "US", uint16(12)), 0x00280102, "US", uint16(11))), ""},
+		{"RGB", "holds colours (RGB)", file(set(set(f, 0x00280002, "US", uint16(3)), 0x00280004, "CS", "RGB")), ""},
+		{"palette", "holds colours (PALETTE COLOR)", file(set(f, 0x00280004, "CS", "PALETTE COLOR")), ""},
+		{"HTJ2K", "is compressed with HTJ2K lossless, which is not read", part10("1.2.840.10008.1.2.4.201", encode(f, binary.LittleEndian, false)), ""},
+		{"MPEG", "is compressed with MPEG-2, which is not read", part10("1.2.840.10008.1.2.4.100", encode(f, binary.LittleEndian, false)), ""},
+		{"unknown syntax", "is compressed with transfer syntax 1.9.9, which is not read", part10("1.9.9", encode(f, binary.LittleEndian, false)), ""},
+		{"says compressed, is not", "says that its pixels are compressed with RLE lossless, but they are not", part10("1.2.840.10008.1.2.5", encode(f, binary.LittleEndian, false)), ""},
+		{"nested too deep", "", file(append(slices.Clone(f), deep...)), ""},
+		{"endless sequences", "cannot be read", slices.Concat(part10(explicitLittle, nil), endless), "damaged"},
+		{"deflated rubbish", "cannot be inflated", part10("1.2.840.10008.1.2.1.99", []byte("rubbish, and a good deal of it")), "damaged"},
+		{"structure set", "", file(set(f, 0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.481.3")), "RTSTRUCT"},
+		{"dose", "", file(set(f, 0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.481.2")), "RTDOSE"},
+		{"segmentation", "", file(set(f, 0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.66.4")), "SEG"},
+		{"report", "", file(set(f, 0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.88.22")), "SR"},
+		{"document", "", file(set(f, 0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.104.1")), "encapsulated document"},
+		{"no pixels", "", file(set(f, 0x7FE00010, "", nil)), "no image"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(path, c.data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			series, passed, err := Scan(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.what != "" {
+				if len(series) != 0 || len(passed) != 1 || passed[0].What != c.what {
+					t.Fatalf("passed over %v, want %s", passed, c.what)
+				}
+				err = passed[0].Err
+			} else {
+				if len(series) != 1 {
+					t.Fatalf("%d series, passed over %v", len(series), passed)
+				}
+				_, err = Read(series[0])
+				if (err == nil) != (series[0].Err == nil) {
+					t.Errorf("Read says %v, Scan %v", err, series[0].Err)
+				}
+			}
+			if c.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			var format *volume.FormatError
+			var unsupported *volume.UnsupportedError
+			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, &format) && !errors.As(err, &unsupported) {
+				t.Errorf("got %T %v, want %s", err, err, c.want)
+			}
+		})
+	}
+}
+
+// However a file is cut or damaged: no panic, and nothing about the patient in any error.
+func TestNothingOfThePatient(t *testing.T) {
+	f := sliceFields("1.2", 1, vector{1, 2, 3}, axial, stackColumns, stackRows, rampPixels(vector{1, 2, 3}, axial, binary.LittleEndian))
+	whole := part10(explicitLittle, encode(f, binary.LittleEndian, false))
+	path := filepath.Join(t.TempDir(), "file")
+	check := func(data []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		series, passed, err := Scan(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for _, p := range passed {
+			said = append(said, fmt.Sprint(p))
+		}
+		for _, s := range series {
+			_, err := Read(s)
+			said = append(said, fmt.Sprint(s, err, s.Problems))
+		}
+		for _, secret := range []string{patientName, "Mustermann", patientID, birthDate} {
+			if all := strings.Join(said, "\n"); strings.Contains(all, secret) {
+				t.Fatalf("says %q: %s", secret, all)
+			}
+		}
+	}
+	for n := 0; n < len(whole); n += 5 {
+		check(whole[:n])
+	}
+	r := rand.New(rand.NewPCG(7, 8))
+	for range 200 {
+		data := bytes.Clone(whole)
+		for range 1 + r.IntN(3) {
+			data[128+r.IntN(len(data)-128)] = byte(r.IntN(256))
+		}
+		check(data)
+	}
+}
