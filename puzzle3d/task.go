@@ -73,6 +73,8 @@ func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error
 		t.trainer, err = newTrainer(dev, c, t.params, memory)
 	}
 	if err == nil {
+		encoder, head := t.Summary()
+		t.notes = append(t.notes, fmt.Sprintf("a training step: encoder %v", encoder), fmt.Sprintf("each round of it: head %v", head))
 		t.player, err = newPlayer(dev, c, t.params, memory)
 	}
 	return t, err

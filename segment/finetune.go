@@ -120,6 +120,7 @@ func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error
 	if t.program, err = nn.Compile(dev, g, t.params, nn.Options{Loss: loss, Outputs: map[string]*nn.Node{"statistics": statistics}, MemoryLimit: memory}); err != nil {
 		return nil, fmt.Errorf("preparing to train on %d crops of %v: %w", c.Batch, c.Crop, err)
 	}
+	t.notes = append(t.notes, fmt.Sprintf("a training step: %v", t.program.Summary()))
 	t.slider, err = newSlider(dev, t.params, c.Network, c.Crop, 1, c.ValidateOverlap, memory)
 	return t, err
 }
