@@ -255,7 +255,7 @@ func (t *trainer) play(g *game, blank []bool, result *train.Result) (h *head, po
 		return nil, 0, err
 	}
 	solved := make([]bool, len(g.puzzles)) // and looked at as it should be
-	var rounds [][]puzzle.Configuration // by round and puzzle: what lay where; nil where the puzzle had ended
+	var rounds [][]puzzle.Configuration    // by round and puzzle: what lay where; nil where the puzzle had ended
 	for {
 		now, played := make([]puzzle.Configuration, len(g.puzzles)), 0
 		for p := range g.puzzles {
