@@ -90,7 +90,10 @@ func (c Chart) frame() frame {
 // around widens a range to whole ticks, and a range of one value to something.
 func around(lo, hi float64) (float64, float64) {
 	if lo == hi {
-		pad := math.Max(math.Abs(lo)/2, 1e-9)
+		pad := math.Abs(lo) / 2
+		if lo == 0 { // nothing but zeros: nothing tells their scale
+			pad = 1
+		}
 		lo, hi = lo-pad, hi+pad
 	}
 	step := tickStep(lo, hi)
