@@ -35,16 +35,18 @@ func genericKernels() *kernels {
 
 func genericProduct(rows, vectors int) productFunc {
 	return func(a, b, c *float32, terms *term, nterms, k, as, bs, cs, cv, count int, add bool) {
-		ts := unsafe.Slice(terms, nterms)
-		for m := range count * rows {
-			for v := range vectors {
-				var sum [block]float32
-				for _, t := range ts {
-					for i := range k {
-						multiplyAdd(&sum, *at(a, t[0]+m*as+i), vector(b, t[1]+i*bs+v*block))
-					}
+		for m := 0; m < count*rows; m += 2 {
+			second := min(m+1, count*rows-1)
+			for lane := 0; lane < vectors*block; lane += 4 {
+				var sums [2][4]float32
+				for _, t := range unsafe.Slice(terms, nterms) {
+					multiply2x4(&sums, at(a, t[0]+m*as), at(a, t[0]+second*as), at(b, t[1]+lane), k, 1, bs)
 				}
-				store(vector(c, m*cs+v*cv), &sum, add)
+				to := lane/block*cv + lane%block
+				store4(at(c, m*cs+to), &sums[0], add)
+				if second > m {
+					store4(at(c, second*cs+to), &sums[1], add)
+				}
 			}
 		}
 	}
@@ -52,26 +54,56 @@ func genericProduct(rows, vectors int) productFunc {
 
 func genericOuter(rows, vectors int) outerFunc {
 	return func(a, b, c *float32, k, as, bs, bv, cs, count int, add bool) {
-		for m := range count * rows {
-			for v := range vectors {
-				var sum [block]float32
-				for i := range k {
-					multiplyAdd(&sum, *at(a, i*as+m), vector(b, i*bs+v*bv))
+		for m := 0; m < count*rows; m += 2 {
+			second := min(m+1, count*rows-1)
+			for lane := 0; lane < vectors*block; lane += 4 {
+				var sums [2][4]float32
+				multiply2x4(&sums, at(a, m), at(a, second), at(b, lane/block*bv+lane%block), k, as, bs)
+				store4(at(c, m*cs+lane), &sums[0], add)
+				if second > m {
+					store4(at(c, second*cs+lane), &sums[1], add)
 				}
-				store(vector(c, m*cs+v*block), &sum, add)
 			}
 		}
+	}
+}
+
+// multiply2x4 holds eight sums in registers, which is what most machines have for them: sums[m] += x[m][i*xs] * y[i*ys:][:4] for i < k.
+func multiply2x4(sums *[2][4]float32, x0, x1, y *float32, k, xs, ys int) {
+	a0, a1, a2, a3 := sums[0][0], sums[0][1], sums[0][2], sums[0][3]
+	b0, b1, b2, b3 := sums[1][0], sums[1][1], sums[1][2], sums[1][3]
+	for i := range k {
+		p, q := *at(x0, i*xs), *at(x1, i*xs)
+		v := (*[4]float32)(unsafe.Pointer(at(y, i*ys)))
+		a0 += p * v[0]
+		a1 += p * v[1]
+		a2 += p * v[2]
+		a3 += p * v[3]
+		b0 += q * v[0]
+		b1 += q * v[1]
+		b2 += q * v[2]
+		b3 += q * v[3]
+	}
+	sums[0], sums[1] = [4]float32{a0, a1, a2, a3}, [4]float32{b0, b1, b2, b3}
+}
+
+func store4(c *float32, sums *[4]float32, add bool) {
+	to := (*[4]float32)(unsafe.Pointer(c))
+	if !add {
+		*to = *sums
+		return
+	}
+	for i := range to {
+		to[i] += sums[i]
 	}
 }
 
 func genericOuterTaps(a, b, c *float32, k, as int) {
 	for r := range 5 {
 		for m := range 5 {
-			var sum [block]float32
 			for i := range k {
-				multiplyAdd(&sum, *at(a, r*as+i+m), vector(b, i*block))
+				multiplyAdd(vector(c, (5*r+m)*block), *at(a, r*as+i+m), vector(b, i*block))
 			}
-			store(vector(c, (5*r+m)*block), &sum, true)
 		}
 	}
 }
@@ -86,8 +118,8 @@ func genericTranspose(dst, src *float32, dstStep, srcStep int) {
 }
 
 func genericAdd(dst, src *float32, n int) {
-	for i := range n {
-		store(vector(dst, i*block), vector(src, i*block), true)
+	for i := range n * block {
+		*at(dst, i) += *at(src, i)
 	}
 }
 
@@ -109,14 +141,4 @@ func multiplyAdd(sum *[block]float32, x float32, y *[block]float32) {
 	sum[13] += x * y[13]
 	sum[14] += x * y[14]
 	sum[15] += x * y[15]
-}
-
-func store(c, sum *[block]float32, add bool) {
-	if !add {
-		*c = *sum
-		return
-	}
-	for i := range c {
-		c[i] += sum[i]
-	}
 }

@@ -1,0 +1,103 @@
+package cpu
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// checkKernel compares what a kernel of each instruction set leaves in c with what the generic one does. Sums are taken in the same order; what differs is that a fused multiply-add rounds once.
+func checkKernel(t *testing.T, what string, n int, run func(ks *kernels, c []float32)) {
+	t.Helper()
+	start := normals(rand.New(rand.NewPCG(1, 1)), n, 1)
+	want := append([]float32(nil), start...)
+	run(genericKernels(), want)
+	exact := make([]float64, n)
+	for i, x := range want {
+		exact[i] = float64(x)
+	}
+	for _, ks := range availableKernels() {
+		got := append([]float32(nil), start...)
+		run(ks, got)
+		if e := relativeError(got, exact); e > 1e-6 {
+			t.Errorf("%s: %s differs from the generic kernel by %.2g", ks.name, what, e)
+		}
+	}
+}
+
+func TestProduct(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	a, b := normals(r, 4096, 1), normals(r, 4096, 1)
+	terms := []term{{3, 0}, {200, 640}, {77, 320}}
+	for rows := 1; rows <= 30; rows++ {
+		for vectors := 1; vectors <= 2; vectors++ {
+			for _, add := range []bool{false, true} {
+				checkKernel(t, fmt.Sprintf("product of %d rows and %d vectors", rows, vectors), 30*16+16*512, func(ks *kernels, c []float32) {
+					ks.rowsProduct(rows, vectors, a, b, c, terms, 9, 11, 16*vectors, 16, 16*512, add)
+				})
+				checkKernel(t, fmt.Sprintf("outer product of %d rows and %d vectors", rows, vectors), 30*32, func(ks *kernels, c []float32) {
+					ks.rowsOuter(rows, vectors, a, b, c, 13, 37, 16, 1024, 16*vectors, add)
+				})
+			}
+		}
+	}
+}
+
+func TestOuterTaps(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	a, b := normals(r, 400, 1), normals(r, 50*16, 1)
+	checkKernel(t, "outer product of taps", 25*16, func(ks *kernels, c []float32) { ks.outerTaps(&a[0], &b[0], &c[0], 50, 60) })
+}
+
+func TestTranspose(t *testing.T) {
+	src := normals(rand.New(rand.NewPCG(4, 4)), 16*20, 1)
+	for _, step := range []int{17, -17} {
+		checkKernel(t, "transpose", 32*17, func(ks *kernels, c []float32) { ks.transpose(&c[16*17], &src[0], step, 20) })
+	}
+}
+
+func TestAddVectors(t *testing.T) {
+	src := normals(rand.New(rand.NewPCG(5, 5)), 48, 1)
+	checkKernel(t, "sum", 48, func(ks *kernels, c []float32) { ks.addVectors(c, src) })
+}
+
+func TestTransforms(t *testing.T) {
+	src := normals(rand.New(rand.NewPCG(6, 6)), 8*480, 1)
+	bias := normals(rand.New(rand.NewPCG(7, 7)), 16, 1)
+	for _, tile := range winogradTiles {
+		for name, of := range map[string]func(*transforms) transformFunc{
+			"data": func(f *transforms) transformFunc { return f.data }, "grad": func(f *transforms) transformFunc { return f.grad },
+			"weights": func(f *transforms) transformFunc { return f.weights }, "weightGrad": func(f *transforms) transformFunc { return f.weightGrad },
+			"output": func(f *transforms) transformFunc {
+				return func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int) {
+					f.output(dst, src, dstStep, srcStep, dstNext, srcNext, n, &bias[0])
+				}
+			},
+		} {
+			checkKernel(t, fmt.Sprintf("%s of F(%d,%d)", name, tile.Outputs, tile.Taps), 8*160, func(ks *kernels, c []float32) {
+				of(ks.winograd[tile])(&c[0], &src[0], 160, 480, 16, 32, 10)
+			})
+		}
+	}
+}
+
+// BenchmarkProduct shows what the matrix products reach where everything lies in the first-level cache.
+func BenchmarkProduct(b *testing.B) {
+	const k = 128
+	x, w, c := alignedSlice(maxRows*k), alignedSlice(k*2*block), alignedSlice(maxRows*2*block)
+	for _, ks := range availableKernels() {
+		for _, shape := range [][2]int{{12, 2}, {12, 1}, {8, 2}, {4, 1}} {
+			rows, vectors := shape[0], shape[1]
+			rate := func(name string, run func()) {
+				b.Run(fmt.Sprintf("%s/%s%dx%d", ks.name, name, rows, vectors), func(b *testing.B) {
+					for b.Loop() {
+						run()
+					}
+					b.ReportMetric(2*float64(rows*vectors*block*k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+				})
+			}
+			rate("product", func() { ks.rowsProduct(rows, vectors, x, w, c, oneTerm, k, k, vectors*block, 2*block, block, false) })
+			rate("outer", func() { ks.rowsOuter(rows, vectors, x, w, c, k, rows, 2*block, block, 2*block, true) })
+		}
+	}
+}
