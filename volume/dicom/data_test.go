@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -189,5 +190,177 @@ func TestGantryTilt(t *testing.T) {
 	// Rows are moved by a fraction: the kept row lies between two of the straightened ones, which each lie between two kept ones.
 	if got, want := float64(below)*(1-f)+float64(above)*f, float64(kept.At(256, 256, 0)); math.Abs(got-want) > 100 {
 		t.Errorf("value %g, want about %g", got, want)
+	}
+}
+
+// fileOutcomes is what becomes of each file of $VOXSAW_DATA/dicom that is looked at alone: the shape, least and greatest value of the volume, the error, or what it is
+// passed over as.
+var fileOutcomes = map[string]string{
+	"pydicom/693_J2KI.dcm":                             "[512 512 1] -3995 1812",
+	"pydicom/CT_small.dcm":                             "[128 128 1] -896 1167",
+	"pydicom/ExplVR_BigEnd.dcm":                        "error: holds colours (RGB), not a scan",
+	"pydicom/ExplVR_BigEndNoMeta.dcm":                  "RT object",
+	"pydicom/ExplVR_LitEndNoMeta.dcm":                  "RT object",
+	"pydicom/GDCMJ2K_TextGBR.dcm":                      "error: holds colours (YBR_RCT), not a scan",
+	"pydicom/J2K_pixelrep_mismatch.dcm":                "[512 512 1] -2000 1896",
+	"pydicom/JPEG-lossy.dcm":                           "error: series 1: " + noPlace,
+	"pydicom/JPEG2000-embedded-sequence-delimiter.dcm": "error: series 1: " + noPlace,
+	"pydicom/JPEG2000.dcm":                             "error: series 1: " + noPlace,
+	"pydicom/JPEGLSNearLossless_08.dcm":                "error: series (no number): " + noPlace,
+	"pydicom/JPEGLSNearLossless_16.dcm":                "error: series (no number): " + noPlace,
+	"pydicom/JPGExtended.dcm":                          "error: series 1: " + noPlace,
+	"pydicom/MR_small.dcm":                             "[64 64 1] 127 2145",
+	"pydicom/MR_small_RLE.dcm":                         "[64 64 1] 127 2145",
+	"pydicom/MR_small_bigendian.dcm":                   "[64 64 1] 127 2145",
+	"pydicom/MR_small_expb.dcm":                        "[64 64 1] 127 2145",
+	"pydicom/MR_small_implicit.dcm":                    "[64 64 1] 127 2145",
+	"pydicom/MR_small_jp2klossless.dcm":                "[64 64 1] 127 2145",
+	"pydicom/MR_small_jpeg_ls_lossless.dcm":            "[64 64 1] 127 2145",
+	"pydicom/MR_small_padded.dcm":                      "[64 64 1] 127 2145",
+	"pydicom/MR_truncated.dcm":                         "error: is truncated: 8130 of 8192 bytes of pixels",
+	"pydicom/SC_jpeg_no_color_transform.dcm":           "error: holds colours (RGB), not a scan",
+	"pydicom/SC_jpeg_no_color_transform_2.dcm":         "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_dcmtk_+eb+cr.dcm":                  "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_dcmtk_+eb+cy+n1.dcm":               "error: holds colours (YBR_FULL), not a scan",
+	"pydicom/SC_rgb_dcmtk_+eb+cy+n2.dcm":               "error: holds colours (YBR_FULL), not a scan",
+	"pydicom/SC_rgb_dcmtk_+eb+cy+np.dcm":               "error: holds colours (YBR_FULL_422), not a scan",
+	"pydicom/SC_rgb_dcmtk_+eb+cy+s2.dcm":               "error: holds colours (YBR_FULL_422), not a scan",
+	"pydicom/SC_rgb_dcmtk_+eb+cy+s4.dcm":               "error: holds colours (YBR_FULL), not a scan",
+	"pydicom/SC_rgb_gdcm_KY.dcm":                       "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_jls_lossy_line.dcm":                "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_jls_lossy_sample.dcm":              "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_jpeg.dcm":                          "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_jpeg_app14_dcmd.dcm":               "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_jpeg_dcmd.dcm":                     "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_jpeg_dcmtk.dcm":                    "error: holds colours (YBR_FULL), not a scan",
+	"pydicom/SC_rgb_jpeg_gdcm.dcm":                     "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_jpeg_lossy_gdcm.dcm":               "error: holds colours (YBR_FULL), not a scan",
+	"pydicom/SC_rgb_rle.dcm":                           "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_rle_16bit.dcm":                     "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_rle_16bit_2frame.dcm":              "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_rle_2frame.dcm":                    "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_rle_32bit.dcm":                     "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_rle_32bit_2frame.dcm":              "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_small_odd.dcm":                     "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_small_odd_big_endian.dcm":          "error: holds colours (RGB), not a scan",
+	"pydicom/SC_rgb_small_odd_jpeg.dcm":                "error: holds colours (YBR_FULL), not a scan",
+	"pydicom/SC_ybr_full_422_uncompressed.dcm":         "error: holds colours (YBR_FULL_422), not a scan",
+	"pydicom/UN_sequence.dcm":                          "no image",
+	"pydicom/badVR.dcm":                                "RTDOSE",
+	"pydicom/crayons.icc":                              "not DICOM",
+	"pydicom/dicomdirtests/DICOMDIR":                   "DICOMDIR",
+	"pydicom/dicomdirtests/DICOMDIR-bigEnd":            "DICOMDIR",
+	"pydicom/dicomdirtests/DICOMDIR-empty.dcm":         "DICOMDIR",
+	"pydicom/dicomdirtests/DICOMDIR-implicit":          "DICOMDIR",
+	"pydicom/dicomdirtests/DICOMDIR-nooffset":          "DICOMDIR",
+	"pydicom/dicomdirtests/DICOMDIR-nopatient":         "DICOMDIR",
+	"pydicom/dicomdirtests/DICOMDIR-reordered":         "DICOMDIR",
+	"pydicom/dicomdirtests/TINY_ALPHA/DICOMDIR":        "DICOMDIR",
+	"pydicom/empty_charset_LEI.dcm":                    "no image",
+	"pydicom/examples_jpeg2k.dcm":                      "error: holds colours (YBR_RCT), not a scan",
+	"pydicom/examples_overlay.dcm":                     "[484 300 1] 0 1123",
+	"pydicom/examples_palette.dcm":                     "error: holds colours (PALETTE COLOR), not a scan",
+	"pydicom/examples_rgb_color.dcm":                   "error: holds colours (RGB), not a scan",
+	"pydicom/examples_ybr_color.dcm":                   "error: holds colours (YBR_FULL_422), not a scan",
+	"pydicom/image_dfl.dcm":                            "error: series (no number): " + noPlace,
+	"pydicom/liver_1frame.dcm":                         "SEG",
+	"pydicom/liver_expb_1frame.dcm":                    "SEG",
+	"pydicom/meta_missing_tsyntax.dcm":                 "damaged: cannot be read: says nothing about the size of its image (Rows, Columns, BitsAllocated)",
+	"pydicom/nested_priv_SQ.dcm":                       "damaged: cannot be read: says nothing about the size of its image (Rows, Columns, BitsAllocated)",
+	"pydicom/no_meta.dcm":                              "not DICOM",
+	"pydicom/no_meta_group_length.dcm":                 "RT object",
+	"pydicom/priv_SQ.dcm":                              "no image",
+	"pydicom/reportsi.dcm":                             "SR",
+	"pydicom/reportsi_with_empty_number_tags.dcm":      "SR",
+	"pydicom/rtdose.dcm":                               "RTDOSE",
+	"pydicom/rtdose_1frame.dcm":                        "RTDOSE",
+	"pydicom/rtdose_expb.dcm":                          "RTDOSE",
+	"pydicom/rtdose_expb_1frame.dcm":                   "RTDOSE",
+	"pydicom/rtdose_rle.dcm":                           "RTDOSE",
+	"pydicom/rtdose_rle_1frame.dcm":                    "RTDOSE",
+	"pydicom/rtplan.dcm":                               "RT object",
+	"pydicom/rtplan.dump":                              "not DICOM",
+	"pydicom/rtplan_truncated.dcm":                     "damaged: is truncated: it ends in the middle of an element",
+	"pydicom/rtstruct.dcm":                             "RTSTRUCT",
+	"pydicom/rtstruct.dump":                            "not DICOM",
+	"pydicom/test-SR.dcm":                              "SR",
+	"pydicom/waveform_ecg.dcm":                         "waveform",
+	"pydicom/zipMR.gz":                                 "not DICOM",
+	"wg04/J2KI/CT1_J2KI":                               "[512 512 1] -3339 1385",
+	"wg04/J2KI/CT2_J2KI":                               "[512 512 1] -2386 1542",
+	"wg04/J2KR/CT1_J2KR":                               "[512 512 1] -3024 1254",
+	"wg04/J2KR/CT2_J2KR":                               "[512 512 1] -2048 1433",
+	"wg04/JLSL/CT1_JLSL":                               "[512 512 1] -3024 1254",
+	"wg04/JLSL/CT2_JLSL":                               "[512 512 1] -2048 1433",
+	"wg04/JLSN/CT1_JLSN":                               "[512 512 1] -3028 1254",
+	"wg04/JLSN/CT2_JLSN":                               "[512 512 1] -2052 1434",
+	"wg04/JPLL/CT1_JPLL":                               "[512 512 1] -3024 1254",
+	"wg04/JPLL/CT2_JPLL":                               "[512 512 1] -2048 1433",
+	"wg04/REF/CT1_UNC.zst":                             "not DICOM",
+	"wg04/REF/CT2_UNC.zst":                             "not DICOM",
+	"wg04/RLE/CT1_RLE":                                 "[512 512 1] -3024 1254",
+	"wg04/RLE/CT2_RLE":                                 "[512 512 1] -2048 1433",
+}
+
+const noPlace = "does not say where its images lie (ImagePositionPatient, ImageOrientationPatient, PixelSpacing)"
+
+func TestEachFile(t *testing.T) {
+	root := filepath.Join(expect.Data(t), "dicom")
+	for name, want := range fileOutcomes {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(root, name)
+			series, passed, err := Scan(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			if len(passed) > 0 {
+				if got = passed[0].What; passed[0].Err != nil {
+					got += ": " + strings.TrimPrefix(passed[0].Err.Error(), path+": ")
+				}
+			} else if v, err := Read(series[0]); err != nil {
+				got = "error: " + strings.TrimPrefix(err.Error(), path+": ")
+			} else {
+				s := v.Statistics()
+				got = fmt.Sprintf("%v %g %g", v.Shape, s.Min, s.Max)
+			}
+			if got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// No file of the whole tree is lost: each is in one series, or passed over by name.
+func TestNoFileIsLost(t *testing.T) {
+	root := filepath.Join(expect.Data(t), "dicom")
+	series, passed, err := Scan(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, s := range series {
+		for _, f := range s.Files {
+			seen[f]++
+		}
+	}
+	for _, p := range passed {
+		seen[p.Path]++
+	}
+	files := 0
+	err = filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files++
+			if seen[path] != 1 {
+				t.Errorf("%s was seen %d times", path, seen[path])
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 200 {
+		t.Errorf("only %d files", files)
 	}
 }

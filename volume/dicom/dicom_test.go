@@ -385,8 +385,12 @@ func TestSeveralVolumes(t *testing.T) {
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
 			return set(f, 0x00080018, "UI", fmt.Sprintf("1.2.9.%d", n%4))
 		})
-		if s := scanOne(t, dir); s.Err != nil || len(s.Files) != 4 {
-			t.Errorf("%d files, %v", len(s.Files), s.Err)
+		series, passed, err := Scan(dir)
+		if err != nil || len(series) != 1 || len(series[0].Files) != 4 || series[0].Err != nil {
+			t.Fatalf("%v, %v", series, err)
+		}
+		if len(passed) != 4 || passed[0].What != "copy" {
+			t.Errorf("passed over %v", passed)
 		}
 	})
 	t.Run("orientations, matrices and spacings", func(t *testing.T) {

@@ -98,13 +98,13 @@ func (s *Series) plan(o Options) (*plan, error) {
 	refuse := func(format string, args ...any) error {
 		return &volume.UnsupportedError{Path: first.image.path, Problem: fmt.Sprintf("series "+s.Number+": "+format, args...)}
 	}
-	if !first.located() {
-		return nil, refuse("does not say where its images lie (ImagePositionPatient, ImageOrientationPatient, PixelSpacing)")
-	}
 	for n := range s.slices {
 		if err := s.slices[n].image.checkPixels(); err != nil {
 			return nil, err
 		}
+	}
+	if !first.located() {
+		return nil, refuse("does not say where its images lie (ImagePositionPatient, ImageOrientationPatient, PixelSpacing)")
 	}
 	row, column, normal, err := first.axes()
 	if err != nil {

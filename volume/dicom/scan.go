@@ -73,11 +73,15 @@ func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
 			found = append(found, images[n])
 		}
 	}
-	return group(found), passed, nil
+	series, copies := group(found)
+	for _, path := range copies {
+		passed = append(passed, Passed{Path: path, What: "copy"})
+	}
+	return series, passed, nil
 }
 
-// group makes series of images, which are in the order of their paths.
-func group(images []*image) []*Series {
+// group makes series of images, which are in the order of their paths. Copies are files whose images others hold as well.
+func group(images []*image) (all []*Series, copies []string) {
 	type bin struct {
 		key    string
 		slices []slice
@@ -102,8 +106,8 @@ func group(images []*image) []*Series {
 			bins[at].slices = append(bins[at].slices, s)
 		}
 	}
-	var all []*Series
 	for _, b := range bins {
+		b.slices, copies = withoutCopies(b.slices, copies)
 		for _, part := range split(b.slices) {
 			all = append(all, newSeries(part))
 		}
@@ -121,7 +125,33 @@ func group(images []*image) []*Series {
 			}
 		}
 	}
-	return all
+	return all, copies
+}
+
+// withoutCopies drops images that are there already, by their SOPInstanceUID, and appends their paths to copies. Of two, the one whose pixels can be read stays.
+func withoutCopies(all []slice, copies []string) ([]slice, []string) {
+	type key struct {
+		sop   string
+		frame int
+	}
+	kept := map[key]int{}
+	var out []slice
+	for _, s := range all {
+		k := key{s.image.sop, s.frame}
+		n, there := kept[k]
+		if !there || s.image.sop == "" {
+			kept[k] = len(out)
+			out = append(out, s)
+			continue
+		}
+		if out[n].image.checkPixels() != nil && s.image.checkPixels() == nil {
+			out[n], s = s, out[n]
+		}
+		if s.frame == 0 {
+			copies = append(copies, s.image.path)
+		}
+	}
+	return out, copies
 }
 
 // slices returns the frames of an image.
@@ -164,15 +194,12 @@ func alike(a, b *slice) bool {
 	return true
 }
 
-// split sorts slices along the normal, drops copies, and divides them into volumes where they are several.
+// split sorts slices along the normal and divides them into volumes where they are several.
 func split(all []slice) [][]slice {
 	if !all[0].located() {
 		return [][]slice{all}
 	}
 	sort.SliceStable(all, func(a, b int) bool { return all[a].at < all[b].at })
-	all = slices.CompactFunc(all, func(a, b slice) bool {
-		return a.at == b.at && a.image.sop != "" && a.image.sop == b.image.sop && a.frame == b.frame
-	})
 	if regular(all) {
 		return [][]slice{all}
 	}
