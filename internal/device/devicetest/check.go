@@ -151,6 +151,20 @@ func compare(t *testing.T, dev device.Device, tolerance float64, make maker, out
 	}
 }
 
+// inPlace checks that a kernel computes the same when its first result is written over one of its operands.
+func inPlace(t *testing.T, dev device.Device, make maker, out, in []operand, over int) {
+	t.Helper()
+	apart, together := prepare(t, dev, make, out, in), prepare(t, dev, make, out, in)
+	together.out[0] = together.in[over]
+	apart.run()
+	together.run()
+	for i, o := range out {
+		if err := relativeL2(download(t, dev, together.out[i], o), download(t, dev, apart.out[i], o)); err != 0 {
+			t.Errorf("output %d %v: relative error %.2g when the first is written over operand %d", i, []int(o.shape), err, over)
+		}
+	}
+}
+
 // checkPadding: what a kernel leaves must be what uploading the same values leaves, so that padding stays as the device's other kernels want it.
 func checkPadding(t *testing.T, dev device.Device, b device.Buffer, o operand) {
 	t.Helper()
