@@ -21,6 +21,7 @@ func (c *CPU) ConvTransposed(s device.ConvSpec) (device.Kernel, error) {
 	return c.newConv(s, transposedGeometry(s), true), nil
 }
 
+// newConv chooses the algorithm. The choice depends on the number of threads, and with it the rounding; given the algorithm, the result does not.
 func (c *CPU) newConv(s device.ConvSpec, g geometry, transposed bool) device.Kernel {
 	tile, tiles, ok := c.winogradTile(s, g)
 	switch {
@@ -41,8 +42,9 @@ func (c *CPU) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) {
 	}
 	g := forwardGeometry(s)
 	tile, tiles, ok := c.winogradTile(s, g)
+	few := tiles <= fewTiles || tiles*(s.In+s.Out) < c.opt.Threads*s.In*s.Out/2 // the activations' points take less memory than sums of all weights' points for each thread
 	switch {
-	case ok && tiles <= fewTiles && g.in.blocks*((g.out.blocks+1)/2) >= c.opt.Threads:
+	case ok && few && g.in.blocks*((g.out.blocks+1)/2) >= c.opt.Threads:
 		return newWinogradFewGradient(c, s, tile), nil
 	case ok:
 		return newWinogradGradient(c, s, tile), nil

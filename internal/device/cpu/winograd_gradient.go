@@ -8,7 +8,7 @@ import (
 // winogradGradient is the weight gradient of a convolution of stride 1, in blocks as [winograd]: inputs by BT and output gradients by A, for each point channels x tiles times
 // tiles x channels, and the sum over all tiles back by GT, once.
 //
-// The blocks are dealt to slabs, each with sums of its own, which are added up in their order. Each block is summed from zero before it is added: one running sum over thousands of
+// The blocks are dealt to slabs, each with sums of its own, which are added up in their order; how many there are depends on the number of threads, and with it the rounding. Each block is summed from zero before it is added: one running sum over thousands of
 // tiles would cost ten times the error.
 type winogradGradient struct {
 	cpu     *CPU
@@ -25,7 +25,7 @@ type winogradGradient struct {
 
 const (
 	maxSlabs     = 8
-	slabElements = 16 << 20 // of all slabs together
+	slabElements = 16 << 20 // of all slabs together, where that leaves one a thread
 )
 
 func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogradGradient {
@@ -38,7 +38,7 @@ func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogra
 	k.in = newOperand(t, in, f.data, in.blocks, t.points, s.Pad)
 	k.out = newOperand(t, out, f.grad, out.blocks, t.m, [3]int{})
 	k.weights = newPointWeights(t, c.kernels, in.channels, out.channels, taps, taps*s.In, false)
-	k.slabs = max(1, min(maxSlabs, slabElements/k.weights.size, t.blocks))
+	k.slabs = min(max(min(maxSlabs, slabElements/k.weights.size), c.opt.Threads), t.blocks)
 	if k.slabs > c.opt.Threads {
 		k.slabs -= k.slabs % c.opt.Threads
 	}
