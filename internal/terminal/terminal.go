@@ -29,7 +29,7 @@ func emphasise(w io.Writer, text string) string {
 	return "\x1b[1m" + text + "\x1b[0m"
 }
 
-// TableData is what [Table] writes. Right holds the columns that are aligned to the right; it may be shorter than Header.
+// TableData is what [Table] writes. Right holds the columns that are aligned to the right; it may be shorter than Header, which may be left out.
 type TableData struct {
 	Title  string
 	Header []string
@@ -38,45 +38,49 @@ type TableData struct {
 	Notes  []string
 }
 
-// Table writes rows under a header, columns aligned by their width on the screen, followed by an empty line.
+// Table writes rows under a header, columns aligned by their width on the screen, followed by an empty line. On a terminal that is too narrow for the
+// table, cells are broken into several lines; what is written elsewhere is as wide as it is.
 func Table(w io.Writer, t TableData) error {
-	width := make([]int, len(t.Header))
-	for _, row := range append([][]string{t.Header}, t.Rows...) {
-		for n := range min(len(row), len(width)) {
-			width[n] = max(width[n], runewidth.StringWidth(clean(row[n])))
-		}
+	columns := 0
+	if f, ok := w.(*os.File); ok && IsTerminal(w) {
+		columns, _, _ = term.GetSize(int(f.Fd())) // 0 where it cannot be told
 	}
-	line := func(cells []string) string {
-		var b strings.Builder
-		for n := range width {
-			cell := ""
-			if n < len(cells) {
-				cell = clean(cells[n])
-			}
-			if n > 0 {
-				b.WriteString("  ")
-			}
-			pad := strings.Repeat(" ", width[n]-runewidth.StringWidth(cell))
-			if n < len(t.Right) && t.Right[n] {
-				b.WriteString(pad + cell)
-			} else {
-				b.WriteString(cell + pad)
-			}
+	return table(w, t, columns)
+}
+
+// gap is the space between two columns.
+const gap = "  "
+
+// table writes a table that is at most so many columns of the screen wide, if that can be; 0: any width.
+func table(w io.Writer, t TableData, columns int) error {
+	header := t.Header
+	rows := append([][]string{header}, t.Rows...)
+	n := 0
+	for i, row := range rows {
+		rows[i] = make([]string, len(row))
+		for c, cell := range row {
+			rows[i][c] = clean(cell)
 		}
-		return strings.TrimRight(b.String(), " ")
+		n = max(n, len(row))
 	}
+	right := make([]bool, n)
+	copy(right, t.Right)
+	width := fit(rows, right, columns)
 	var b strings.Builder
 	if t.Title != "" {
 		b.WriteString(emphasise(w, clean(t.Title)) + "\n")
 	}
-	b.WriteString(line(t.Header) + "\n")
-	rules := make([]string, len(width))
-	for n, columns := range width {
-		rules[n] = strings.Repeat("─", columns)
-	}
-	b.WriteString(line(rules) + "\n")
-	for _, row := range t.Rows {
-		b.WriteString(line(row) + "\n")
+	for i, row := range rows {
+		if i > 0 || len(header) > 0 {
+			writeRow(&b, row, width, right)
+		}
+		if i == 0 && len(header) > 0 {
+			rules := make([]string, n)
+			for c := range rules {
+				rules[c] = strings.Repeat("─", width[c])
+			}
+			b.WriteString(strings.Join(rules, gap) + "\n")
+		}
 	}
 	for _, note := range t.Notes {
 		b.WriteString(clean(note) + "\n")
@@ -84,6 +88,92 @@ func Table(w io.Writer, t TableData) error {
 	b.WriteString("\n")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// fit chooses the width of each column: that of its widest cell, and if all of them together are too wide, less for the widest. Numbers stay whole;
+// other columns keep at least twelve.
+func fit(rows [][]string, right []bool, columns int) []int {
+	width, least := make([]int, len(right)), make([]int, len(right))
+	for _, row := range rows {
+		for c, cell := range row {
+			width[c] = max(width[c], runewidth.StringWidth(cell))
+			for word := range strings.FieldsSeq(cell) {
+				least[c] = max(least[c], runewidth.StringWidth(word))
+			}
+		}
+	}
+	total := len(gap) * (len(width) - 1)
+	for c := range width {
+		total += width[c]
+		if !right[c] {
+			least[c] = min(least[c], 12)
+		}
+	}
+	for ; columns > 0 && total > columns; total-- {
+		widest := -1
+		for c := range width {
+			if width[c] > least[c] && (widest < 0 || width[c] > width[widest]) {
+				widest = c
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		width[widest]--
+	}
+	return width
+}
+
+// writeRow writes a row on as many lines as its longest cell needs.
+func writeRow(b *strings.Builder, row []string, width []int, right []bool) {
+	lines := 1
+	cells := make([][]string, len(width))
+	for c := range row {
+		cells[c] = wrap(row[c], width[c])
+		lines = max(lines, len(cells[c]))
+	}
+	for i := range lines {
+		var line strings.Builder
+		for c := range width {
+			cell := ""
+			if i < len(cells[c]) {
+				cell = cells[c][i]
+			}
+			if c > 0 {
+				line.WriteString(gap)
+			}
+			pad := strings.Repeat(" ", width[c]-runewidth.StringWidth(cell))
+			if right[c] {
+				line.WriteString(pad + cell)
+			} else {
+				line.WriteString(cell + pad)
+			}
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+}
+
+// wrap breaks a text into lines of at most the width: between words, and inside those that are longer.
+func wrap(text string, width int) (lines []string) {
+	if runewidth.StringWidth(text) <= width {
+		return []string{text}
+	}
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && runewidth.StringWidth(line+" "+word) <= width {
+			line += " " + word
+			continue
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		for runewidth.StringWidth(word) > width {
+			head := runewidth.Truncate(word, width, "")
+			lines, word = append(lines, head), word[len(head):]
+		}
+		line = word
+	}
+	return append(lines, line)
 }
 
 // clean keeps what came out of a file, a patient's name say, from moving the cursor or recolouring the screen.

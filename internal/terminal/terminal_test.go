@@ -34,6 +34,56 @@ a note
 	}
 }
 
+func TestTableWithoutHeader(t *testing.T) {
+	var b bytes.Buffer
+	if err := Table(&b, TableData{Rows: [][]string{{"cores", "2"}, {"memory", "15 GiB"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "cores   2\nmemory  15 GiB\n\n"; b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestTableFitsANarrowTerminal(t *testing.T) {
+	data := TableData{
+		Header: []string{"path", "ASSD (mm)", "problems"}, Right: []bool{false, true, false},
+		Rows: [][]string{{"imagesTr/pancreas_001.nii.gz", "12.25", "no foreground; another grid than its scan"}, {"膵臓", "1", ""}},
+	}
+	for columns, want := range map[int]string{
+		40: `path           ASSD (mm)  problems
+─────────────  ─────────  ──────────────
+imagesTr/panc      12.25  no foreground;
+reas_001.nii.             another grid
+gz                        than its scan
+膵臓                   1
+
+`,
+		10: `path           ASSD  problems
+               (mm)
+────────────  ─────  ───────────
+imagesTr/pan  12.25  no
+creas_001.ni         foreground;
+i.gz                 another
+                     grid than
+                     its scan
+膵臓              1
+
+`,
+	} {
+		var b bytes.Buffer
+		if err := table(&b, data, columns); err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != want {
+			t.Errorf("%d columns: got\n%s\nwant\n%s", columns, b.String(), want)
+		}
+	}
+	var wide, unlimited bytes.Buffer
+	if err := errors.Join(table(&wide, data, 1000), table(&unlimited, data, 0)); err != nil || wide.String() != unlimited.String() {
+		t.Errorf("%v; got\n%s\nand\n%s", err, wide.String(), unlimited.String())
+	}
+}
+
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("disk full") }
