@@ -68,7 +68,7 @@ func DefaultConfig() Config {
 	network.Norm = "instance"
 	return Config{
 		Network: network, Train: train.DefaultOptions(), Grid: [3]int{3, 3, 3}, Crop: [3]int{120, 120, 120}, Batch: 2,
-		Head: Symmetric, Features: 1024, Hidden: 256, Rounds: 5, Distance: 2, Share: 1, SkipAir: true, MaxAir: 0.3, ValidateShuffles: 1,
+		Head: Symmetric, Features: 1024, Hidden: 256, Rounds: 5, Distance: 2, Share: 1, MaxAir: 0.3, ValidateShuffles: 1,
 	}
 }
 

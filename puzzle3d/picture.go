@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"slices"
 
 	"golang.org/x/image/draw"
 	"golang.org/x/image/font"
@@ -16,7 +17,8 @@ import (
 )
 
 // The picture of a puzzle: a column for each arrangement, from the shuffled one to the truth; in a column the slabs of the grid along k, the highest on
-// top; in a slab a tile for each cell, which shows the middle slice of the patch that lies there. Patches that lie where they do not belong have a red frame.
+// top; in a slab a tile for each cell, which shows the middle slice of the patch that lies there. Patches that lie where they do not belong have a red frame;
+// a thin one if the patch that belongs there is the same voxel for voxel, such as air.
 // Tiles and slices are turned as radiologists look at a case in RAS: the patient's right is on the left, the front on top.
 
 // Sizes in pixels.
@@ -37,6 +39,7 @@ var (
 	ink    = color.RGBA{32, 36, 42, 255}
 	faint  = color.RGBA{110, 117, 127, 255}
 	wrong  = color.RGBA{229, 57, 53, 255}
+	pale   = color.RGBA{239, 154, 154, 255}
 	solved = color.RGBA{46, 125, 50, 255}
 )
 
@@ -97,8 +100,12 @@ func (p Play) Picture() image.Image {
 				(p.Grid[2]-1-at[2])*(slab.Y+slabGap)+(p.Grid[1]-1-at[1])*(tile.Y+tileGap)))
 			slice := p.slice(patch)
 			draw.CatmullRom.Scale(img, place, slice, slice.Bounds(), draw.Src, nil)
-			if patch != slot {
-				outline(img, place)
+			switch {
+			case patch == slot:
+			case p.same(patch, slot):
+				outline(img, place, 1, pale)
+			default:
+				outline(img, place, frame, wrong)
 			}
 		}
 	}
@@ -119,14 +126,20 @@ func (p Play) slice(patch int) *image.Gray {
 	return img
 }
 
-// outline frames a tile, half inside and half in the gap.
-func outline(img *image.RGBA, r image.Rectangle) {
+// same says whether two patches have the same voxels.
+func (p Play) same(a, b int) bool {
+	n := p.Patch[0] * p.Patch[1] * p.Patch[2]
+	return slices.Equal(p.Patches[a*n:(a+1)*n], p.Patches[b*n:(b+1)*n])
+}
+
+// outline frames a tile, from the gap around it inwards.
+func outline(img *image.RGBA, r image.Rectangle, width int, tint color.Color) {
 	r = r.Inset(-1)
 	for _, side := range []image.Rectangle{
-		{r.Min, image.Pt(r.Max.X, r.Min.Y+frame)}, {image.Pt(r.Min.X, r.Max.Y-frame), r.Max},
-		{r.Min, image.Pt(r.Min.X+frame, r.Max.Y)}, {image.Pt(r.Max.X-frame, r.Min.Y), r.Max},
+		{r.Min, image.Pt(r.Max.X, r.Min.Y+width)}, {image.Pt(r.Min.X, r.Max.Y-width), r.Max},
+		{r.Min, image.Pt(r.Min.X+width, r.Max.Y)}, {image.Pt(r.Max.X-width, r.Min.Y), r.Max},
 	} {
-		draw.Draw(img, side, image.NewUniform(wrong), image.Point{}, draw.Src)
+		draw.Draw(img, side, image.NewUniform(tint), image.Point{}, draw.Src)
 	}
 }
 

@@ -153,10 +153,11 @@ func (t *Task) Validate(ctx context.Context, _ int) (train.Validation, error) {
 // A trainer is the programs of a training step.
 //
 // A step runs the encoder once and then plays the rounds, in which only features move. The loss is the mean over all puzzles in all the rounds that they
-// were played in: until solved, at rest, in a cycle, or out of rounds. A puzzle that has been solved is looked at once as it should be: a network that never sees
-// one takes it apart again in the next round. If that was one round, its head program still holds what its gradient
-// needs. Otherwise all rounds are put side by side on the boards of a larger head program, whose gradient is then the whole one: for the head's
-// parameters, and, the sum over rounds and places taken by GatherRows' own gradient, for the features.
+// were played in: until solved, at rest, in a cycle, or out of rounds. A puzzle that has been solved is looked at once more, as it should be: a network that
+// never sees one takes it apart again in the next round.
+//
+// If there was one round, its head program still holds what its gradient needs. Otherwise all rounds are put side by side on the boards of a larger head
+// program, whose gradient is then the whole one: for the head's parameters, and, summed over rounds by the gradient of GatherRows, for the features.
 type trainer struct {
 	config   Config
 	dev      device.Device
