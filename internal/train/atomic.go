@@ -14,7 +14,7 @@ import (
 func writeAtomic(path string, write func(io.Writer) error) (err error) {
 	defer func() {
 		if errors.Is(err, syscall.ENOSPC) {
-			err = fmt.Errorf("%w: make room and continue with --resume; what was there before is untouched", err)
+			err = fmt.Errorf("%w: make room, what was there before is untouched", err)
 		}
 		if err != nil {
 			err = fmt.Errorf("writing %s: %w", path, err)

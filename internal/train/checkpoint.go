@@ -52,11 +52,17 @@ func SaveCheckpoint(path string, params Params, meta Meta) error {
 	return writeCheckpoint(path, params, nil, meta)
 }
 
-// writeCheckpoint also writes the optimiser's velocity, if it is given.
+// writeCheckpoint also writes the optimiser's velocity, if it is given. Weights that are not finite are no checkpoint: the one before is kept.
 func writeCheckpoint(path string, params Params, velocity device.Buffer, meta Meta) error {
 	var tensors []safetensors.Tensor
 	for _, name := range params.Names() {
-		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: params.Shape(name), Values: func() ([]float32, error) { return params.Read(name) }})
+		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: params.Shape(name), Values: func() ([]float32, error) {
+			values, err := params.Read(name)
+			if err == nil && slices.ContainsFunc(values, func(v float32) bool { return !finite(float64(v)) }) {
+				err = fmt.Errorf("not all of it is finite after step %d: the training has diverged: lower the learning rate", meta.Step)
+			}
+			return values, err
+		}})
 	}
 	for _, name := range params.Names() {
 		offset, n, trained := params.Range(name)

@@ -70,7 +70,7 @@ type record struct {
 }
 
 // OpenFolder makes a run's folder, or enters it again. To resume where there is no run yet starts one. A run can only be resumed with the configuration
-// and the data that it was started with; the error says what differs. Another version of the program or another device is noted, and allowed: the
+// and the data that it was started with; otherwise a [ChangedError] says what differs. Another version of the program or another device is noted, and allowed: the
 // result may then differ in the last bits.
 func OpenFolder(path string, id Identity, mode Mode) (*Folder, error) {
 	f := &Folder{path: path, identity: id}
@@ -127,7 +127,7 @@ func (f *Folder) checkSame(old record) error {
 		differ = append(differ, fmt.Sprintf("data set: fingerprint %s in the run, %s now: the data has changed since the run was started", old.Fingerprint, f.identity.Fingerprint))
 	}
 	if len(differ) > 0 {
-		return fmt.Errorf("cannot resume %s with other settings than it was started with:\n  %s\ntake these back, or start over with --force", f.path, strings.Join(differ, "\n  "))
+		return &ChangedError{f.path, differ}
 	}
 	if old.Version != f.identity.Version {
 		f.notes = append(f.notes, fmt.Sprintf("the run was started with version %s, this is %s: results may differ in the last bits", old.Version, f.identity.Version))

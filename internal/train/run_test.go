@@ -272,6 +272,26 @@ func TestFullDiskKeepsTheLastCheckpoint(t *testing.T) {
 	}
 }
 
+// Weights that overflowed would be resumed from for ever: they never take the place of good ones.
+func TestWeightsThatAreNotFiniteAreNotSaved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), lastFile)
+	m := newModel(t, 3)
+	if err := SaveCheckpoint(path, m, Meta{Identity: identity, Step: 4}); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []float64{math.NaN(), math.Inf(-1)} {
+		if err := m.Write("head", []float32{1, float32(bad), 3}); err != nil {
+			t.Fatal(err)
+		}
+		if err := SaveCheckpoint(path, m, Meta{Identity: identity, Step: 5}); err == nil || !strings.Contains(err.Error(), `"head"`) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+	if m, err := ReadMeta(path); err != nil || m.Step != 4 {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
 func TestLoadWeightsSaysWhatItDid(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, lastFile)

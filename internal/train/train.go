@@ -84,10 +84,20 @@ func (e *InterruptedError) Error() string {
 	if e.Path == "" {
 		return fmt.Sprintf("stopped after step %d", e.Step)
 	}
-	return fmt.Sprintf("stopped after step %d and saved %s: continue with --resume", e.Step, e.Path)
+	return fmt.Sprintf("stopped after step %d and saved %s", e.Step, e.Path)
 }
 
 func (e *InterruptedError) Unwrap() error { return e.Cause }
+
+// A ChangedError says that a run cannot be resumed, because its settings or its data are not those that it was started with.
+type ChangedError struct {
+	Path    string // of the run's folder
+	Changes []string
+}
+
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("cannot resume %s with other settings than it was started with:\n  %s", e.Path, strings.Join(e.Changes, "\n  "))
+}
 
 // A DivergedError says that the loss or the gradient of a step is not finite. The parameters are those before the step.
 type DivergedError struct {
@@ -102,6 +112,6 @@ func (e *DivergedError) Error() string {
 	if e.Path != "" {
 		kept = "the last good checkpoint is " + e.Path
 	}
-	return fmt.Sprintf("step %d: loss %v, gradient norm %v on cases %s; %s: look at these cases, or lower the learning rate or the clipping",
-		e.Step, e.Loss, e.GradNorm, strings.Join(e.Cases, ", "), kept)
+	return fmt.Sprintf("loss %v, gradient norm %v on cases %s; %s: look at these cases, or lower the learning rate or the clipping",
+		e.Loss, e.GradNorm, strings.Join(e.Cases, ", "), kept)
 }
