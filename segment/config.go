@@ -42,8 +42,10 @@ type Config struct {
 func DefaultConfig() Config {
 	o := train.DefaultOptions()
 	o.LR = 0.05 // gradients of a normalised VNet under these losses are small: their norm is well below 1
+	network := vnet.Default()
+	network.Norm = "instance" // as a pretrained encoder has it: with none, training starts slowly
 	return Config{
-		Network: vnet.Default(), Train: o, Crop: [3]int{64, 64, 64}, Batch: 1, Loss: "dice+ce", Foreground: 0.67,
+		Network: network, Train: o, Crop: [3]int{64, 64, 64}, Batch: 1, Loss: "dice+ce", Foreground: 0.67,
 		EncoderLR: 1, ValidateOverlap: 0.25, Augment: DefaultAugmentation(),
 	}
 }

@@ -52,6 +52,9 @@ func Finetune(ctx context.Context, dev device.Device, c Config, data Data, run R
 		if report, err = train.LoadWeights(run.Init, task.params, nil); err != nil {
 			return train.Summary{}, report, fmt.Errorf("initial weights: %w", err)
 		}
+		if !slices.ContainsFunc(report.Loaded, func(name string) bool { return strings.HasPrefix(name, "encoder.") }) {
+			return train.Summary{}, report, fmt.Errorf("initial weights: none of the encoder's fit this network: is it of another preset, or number of channels or levels?\n%v", report)
+		}
 		if observer != nil {
 			observer.Note(report.String())
 		}

@@ -397,7 +397,7 @@ func TestOddCasesAreNoted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(task.notes) != 2 || !strings.Contains(task.notes[0], "bare") || !strings.Contains(task.notes[1], "2 cases are smaller than the crop") {
+	if len(task.notes) != 3 || !strings.Contains(task.notes[0], "bare") || !strings.Contains(task.notes[1], "2 cases are smaller than the crop") {
 		t.Errorf("notes %q", task.notes)
 	}
 	for step := range 8 {

@@ -60,7 +60,7 @@ func runEvaluate(o evaluateOptions, predictions, references string, stdout, stde
 		}
 		s, err := eval.Compare(p.name, prediction, reference, o.Metrics)
 		if err != nil {
-			return withHint(fmt.Errorf("%s: %w", p.name, err), "both must lie on the same grid: voxsaw predict writes label maps on the grid of the scan")
+			return err // it names the case, and says what to do
 		}
 		scores = append(scores, s...)
 		progress.Add(1)

@@ -5,8 +5,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/vnet"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
 
@@ -19,18 +22,44 @@ type finetuneOptions struct {
 }
 
 func newFinetune() *cobra.Command {
-	o := &finetuneOptions{Config: segment.DefaultConfig(), Cases: dataset.DefaultSelection(), Machine: defaultDevice()}
-	run := &runFlags{}
+	defaults := finetuneOptions{Config: segment.DefaultConfig(), Cases: dataset.DefaultSelection(), Machine: defaultDevice()}
+	o, run := &finetuneOptions{}, &runFlags{}
+	*o = defaults
 	cmd := verb("finetune", "Train a VNet to segment, from a pretrained encoder or from scratch",
-		`Trains the whole VNet on labelled, prepared cases. With --init it starts from the weights of a checkpoint, as far as they fit, and says
-which were loaded, which were not and why. The held-out cases (--fold of --folds, or a share) are validated on; last.safetensors and
+		`Trains the whole VNet on labelled, prepared cases. With --init it starts from the weights of a checkpoint: the network is built
+as there, but for what flags and --config say, and what was loaded is told, what was not and why. The held-out cases (--fold of --folds, or a share) are validated on; last.safetensors and
 best.safetensors are kept. Best means best on the held-out cases: where these are your test cases, report last.
 
 Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw finetune --data prepared --init runs/puzzles/last.safetensors --fold 1 --folds 4 --fraction 0.1 --out runs/organs`,
-		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runFinetune(cmd, *o, *run) })
+		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
+			if o.Init != "" {
+				network, err := networkOf(o.Init, defaults.Network)
+				if err != nil {
+					return err
+				}
+				*o = defaults
+				o.Network = network
+				if err := config.Resolve(cmd.Flags(), o); err != nil {
+					return &usageError{err}
+				}
+			}
+			return runFinetune(cmd, *o, *run)
+		})
 	run.bind(cmd)
 	return cmd
+}
+
+// networkOf is the network of a checkpoint, with the classes of another.
+func networkOf(checkpoint string, other vnet.Config) (vnet.Config, error) {
+	meta, err := train.ReadMeta(checkpoint)
+	if err != nil {
+		return other, err
+	}
+	network := other
+	err = config.Part(checkpoint, []byte(meta.Config), "network", &network)
+	network.Classes = other.Classes
+	return network, err
 }
 
 func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,7 @@ func newPredict() *cobra.Command {
 	o := &predictOptions{Inference: segment.DefaultInference(), Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
 	return verb("predict SCANS...", "Make label maps in the geometry of the scans",
 		`Segments scans: NIfTI files, folders of a DICOM series, or folders of either. Each label map is NIfTI on exactly the grid of its scan.
-The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
+Names are those of the scans, without the _0000 that nnU-Net's images end in. The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
 Scans whose label map is there already are passed over, so that a batch can be taken up again.`,
 		`  voxsaw predict imagesTs/ --checkpoint runs/organs/last.safetensors --out labels --largest-component`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPredict(cmd, *o, args) })
@@ -139,7 +140,20 @@ func findScans(paths []string) ([]dataset.Case, error) {
 			cases = append(cases, c)
 		}
 	}
+	dropChannel(cases)
 	return cases, nil
+}
+
+// dropChannel names label maps as nnU-Net does where the scans follow its layout: CASE_0000.nii.gz is the only channel of CASE. Scans that are numbered
+// from 0000 keep their numbers.
+func dropChannel(cases []dataset.Case) {
+	const channel = "_0000"
+	if slices.ContainsFunc(cases, func(c dataset.Case) bool { return !strings.HasSuffix(c.ID, channel) || c.ID == channel }) {
+		return
+	}
+	for n := range cases {
+		cases[n].ID = strings.TrimSuffix(cases[n].ID, channel)
+	}
 }
 
 func isNIfTI(path string) bool {

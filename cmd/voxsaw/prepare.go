@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -47,6 +49,9 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, root string) error {
 	}
 	stderr := cmd.ErrOrStderr()
 	d, err := dataset.Detect(root, o.Dataset)
+	if errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if err != nil {
 		return withHint(err, "voxsaw inspect %s shows what is there", root)
 	}

@@ -233,7 +233,7 @@ func (r *runner) score(ctx context.Context, checkpoint string, ids []string) ([]
 		}
 		s, err := eval.Compare(id, prediction, predictor.Reference(c.LabelMap()), r.plan.Metrics)
 		if err != nil {
-			return nil, fmt.Errorf("case %s: %w", id, err)
+			return nil, err // it names the case
 		}
 		scores = append(scores, s...)
 	}

@@ -73,10 +73,10 @@ func listSeries(root string) (found []seriesCase, others []string, err error) {
 	return found, others, nil
 }
 
-// passedOver describes DICOM files that are no images, those of one kind in one folder together.
+// passedOver describes DICOM files that are no images, those of one kind in one folder together: the first is named.
 func passedOver(passed []dicom.Passed) (lines []string) {
 	type kind struct{ folder, what string }
-	counts := map[kind]int{}
+	counts, first := map[kind]int{}, map[kind]string{}
 	var kinds []kind
 	for _, p := range passed {
 		if p.What == notDICOM {
@@ -84,15 +84,15 @@ func passedOver(passed []dicom.Passed) (lines []string) {
 		}
 		k := kind{filepath.Dir(p.Path), describe(p)}
 		if counts[k]++; counts[k] == 1 {
-			kinds = append(kinds, k)
+			kinds, first[k] = append(kinds, k), p.Path
 		}
 	}
 	for _, k := range kinds {
-		files := "1 file"
-		if counts[k] > 1 {
-			files = fmt.Sprintf("%d files", counts[k])
+		if counts[k] == 1 {
+			lines = append(lines, fmt.Sprintf("%s: passed over: %s", first[k], k.what))
+		} else {
+			lines = append(lines, fmt.Sprintf("%s: passed over %d files, %s and more: %s", k.folder, counts[k], filepath.Base(first[k]), k.what))
 		}
-		lines = append(lines, fmt.Sprintf("%s: passed over %s: %s", k.folder, files, k.what))
 	}
 	return lines
 }
