@@ -28,7 +28,8 @@ func newCrossval() *cobra.Command {
 fine-tuning run, predictions of the test cases and their scores. It ends in the table (mean ± sd, paired Wilcoxon test against
 scratch) and a report. Encoders are pretrained on the way, on cases that the fold does not test on.
 
-Run it again to go on where it stopped; finished runs are not repeated.`,
+Run it again to go on where it stopped; finished runs are not repeated. An experiment may grow by folds, fractions, seeds and
+initialisations; anything else is another experiment, in a folder of its own.`,
 		`  voxsaw crossval --config configs/openkbp-cpu.yaml --out runs/table3`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
@@ -62,9 +63,9 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory float
 	result, err := experiment.Run(cmd.Context(), o.Plan, s)
 	if err != nil {
 		if result != nil && len(result.Runs) > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d trials are finished; the same command goes on from there\n", len(result.Runs))
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d trials are finished\n", len(result.Runs))
 		}
-		return err
+		return explain(err, "the same command", "choose another --out folder")
 	}
 	return printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s, asJSON)
 }

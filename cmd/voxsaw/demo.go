@@ -65,7 +65,7 @@ func runDemo(cmd *cobra.Command, o demoOptions) error {
 	s := experiment.Setting{Out: o.Out, Device: dev, Version: version(), Memory: availableMemory(), Console: &console{w: stderr}}
 	result, err := experiment.Run(ctx, demo.Plan(prepared), s)
 	if err != nil {
-		return err
+		return explain(err, "the same command", "choose another --out folder")
 	}
 	path, scores, err := demo.PredictScan(ctx, result, s, scans)
 	if err != nil {

@@ -95,7 +95,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 		segment.Run{Init: o.Init, Folder: folder, Observer: progress, Memory: run.limit(), Loaders: run.loaders})
 	progress.finish()
 	if err != nil {
-		return err
+		return run.explain(err)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d steps in %s, %.1f %% of it waiting for data\n", folder.Path(), summary.Step, terminal.Duration(summary.Elapsed), 100*summary.WaitShare)
 	if summary.BestStep > 0 {

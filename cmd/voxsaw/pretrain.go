@@ -98,7 +98,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 		puzzle3d.Run{Folder: folder, Observer: progress, Memory: run.limit(), Loaders: run.loaders})
 	progress.finish()
 	if err != nil {
-		return err
+		return run.explain(err)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d steps in %s, %.1f %% of it waiting for data; patches of held-out cases in place %.1f %% at the end, %.1f %% at best (step %d)\n",
 		folder.Path(), summary.Step, terminal.Duration(summary.Elapsed), 100*summary.WaitShare, 100*summary.Validation.Score, 100*summary.Best, summary.BestStep)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -54,9 +56,30 @@ func (r *runFlags) open(kind string, o any, dev device.Device, cache *volume.Cac
 	case r.force:
 		mode = train.Force
 	}
-	return train.OpenFolder(r.out, train.Identity{
+	folder, err := train.OpenFolder(r.out, train.Identity{
 		Kind: kind, Config: string(resolved), Version: version(), Device: dev.Describe(), Fingerprint: cache.Fingerprint(),
 	}, mode)
+	return folder, r.explain(err)
+}
+
+// explain adds to what went wrong with a run what can be done about it. again is how the run is taken up, afresh how it is begun once more.
+func explain(err error, again, afresh string) error {
+	var changed *train.ChangedError
+	var stopped *train.InterruptedError
+	switch {
+	case errors.As(err, &changed):
+		return withHint(err, "take these changes back, or %s", afresh)
+	case errors.As(err, &stopped) && stopped.Path != "":
+		return withHint(err, "%s goes on from there", again)
+	case errors.Is(err, syscall.ENOSPC):
+		return withHint(err, "make room; then %s goes on from the last checkpoint", again)
+	}
+	return err
+}
+
+// explain adds to what went wrong with the run what can be done about it.
+func (r *runFlags) explain(err error) error {
+	return explain(err, "the same command with --resume", "start over with --force")
 }
 
 // openCache opens prepared cases, with a hint where there are none.

@@ -8,10 +8,13 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
@@ -117,6 +120,29 @@ func (p Plan) puzzles(i Initialisation, how volume.Preparation) (puzzle3d.Config
 	return c, nil
 }
 
+// changes lists what is not as it was when the experiment began. More folds, fractions, seeds and initialisations are no change, nor are fewer; where the
+// data lies is none either, and that they are the same is seen by their fingerprint.
+func (p Plan) changes(before Plan) ([]string, error) {
+	var texts [2]string
+	for n, plan := range []Plan{before, p} {
+		plan.Data, plan.RunFolds, plan.Fractions, plan.Seeds, plan.Inits = "", nil, nil, nil, nil
+		text, err := config.Marshal(&plan)
+		if err != nil {
+			return nil, err
+		}
+		texts[n] = string(text)
+	}
+	changes := train.Differences(texts[0], texts[1])
+	for _, i := range p.Inits {
+		for _, was := range before.Inits {
+			if i.Name == was.Name && i != was {
+				changes = append(changes, fmt.Sprintf("initialisation %s: %+v in the run, %+v now", i.Name, was, i))
+			}
+		}
+	}
+	return changes, nil
+}
+
 // A Trial is one fine-tuning run of the experiment.
 type Trial struct {
 	Init     string
@@ -144,6 +170,37 @@ type Subsets struct {
 	Test      []string            `json:"test"`
 	Train     []string            `json:"train"`
 	Fractions map[string][]string `json:"fractions"` // training cases of each fraction
+}
+
+// with adds folds and fractions that an experiment had before, and lists, after the changes found already, what was divided in another way.
+func (c Cases) with(before Cases, changes []string) (Cases, []string) {
+	c.Folds = slices.Clone(c.Folds)
+	compare := func(what string, was, is []string) {
+		if !slices.Equal(was, is) {
+			changes = append(changes, fmt.Sprintf("%s: %d in the run, %d now, not the same (see subsets.json)", what, len(was), len(is)))
+		}
+	}
+	compare("cases to pretrain on", before.Unlabelled, c.Unlabelled)
+	for _, was := range before.Folds {
+		at := slices.IndexFunc(c.Folds, func(f Subsets) bool { return f.Fold == was.Fold })
+		if at < 0 {
+			c.Folds = append(c.Folds, was)
+			continue
+		}
+		is := c.Folds[at]
+		is.Fractions = maps.Clone(is.Fractions)
+		compare(fmt.Sprintf("test cases of fold %d", is.Fold), was.Test, is.Test)
+		compare(fmt.Sprintf("training cases of fold %d", is.Fold), was.Train, is.Train)
+		for _, fraction := range slices.Sorted(maps.Keys(was.Fractions)) {
+			if _, ok := is.Fractions[fraction]; !ok {
+				is.Fractions[fraction] = was.Fractions[fraction]
+			}
+			compare(fmt.Sprintf("fraction %s of fold %d", fraction, is.Fold), was.Fractions[fraction], is.Fractions[fraction])
+		}
+		c.Folds[at] = is
+	}
+	slices.SortFunc(c.Folds, func(a, b Subsets) int { return a.Fold - b.Fold })
+	return c, changes
 }
 
 // cases divides the cases; the result depends on names and plan alone.

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -118,38 +116,48 @@ type runner struct {
 	result   *Result
 }
 
-// record writes the plan and who trains and tests, before anything else is done.
+// record writes the plan and who trains and tests, before anything else is done. An experiment that has begun keeps both, but may grow: by folds,
+// fractions, seeds and initialisations. Anything else is a [train.ChangedError].
 func (r *runner) record() error {
 	if err := os.MkdirAll(r.Out, 0o755); err != nil {
 		return err
+	}
+	planPath, casesPath := filepath.Join(r.Out, "plan.yaml"), filepath.Join(r.Out, "subsets.json")
+	cases := r.result.Cases
+	if entries, err := os.ReadDir(filepath.Join(r.Out, "trials")); err == nil && len(entries) > 0 {
+		var before Plan
+		if err := config.Load(planPath, &before); err != nil {
+			return fmt.Errorf("%s holds another experiment: %w", r.Out, err)
+		}
+		var divided Cases
+		data, err := os.ReadFile(casesPath)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(data, &divided); err != nil {
+			return fmt.Errorf("%s is damaged: %w", casesPath, err)
+		}
+		var changes []string
+		if changes, err = r.plan.changes(before); err != nil {
+			return err
+		}
+		cases, changes = cases.with(divided, changes)
+		if len(changes) > 0 {
+			return &train.ChangedError{Path: r.Out, Changes: changes}
+		}
 	}
 	resolved, err := config.Marshal(&r.plan)
 	if err != nil {
 		return err
 	}
-	if err := writeFile(filepath.Join(r.Out, "plan.yaml"), resolved); err != nil {
+	if err := writeFile(planPath, resolved); err != nil {
 		return err
 	}
-	cases, err := json.MarshalIndent(r.result.Cases, "", "  ")
+	data, err := json.MarshalIndent(cases, "", "  ")
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(r.Out, "subsets.json")
-	old, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return writeFile(path, append(cases, '\n'))
-	case err != nil:
-		return err
-	case !bytes.Equal(bytes.TrimSpace(old), cases) && r.hasTrials():
-		return fmt.Errorf("%s holds an experiment with other subsets (see subsets.json): choose another folder, or the same data, folds, fractions and seeds of subsets", r.Out)
-	}
-	return writeFile(path, append(cases, '\n'))
-}
-
-func (r *runner) hasTrials() bool {
-	entries, err := os.ReadDir(filepath.Join(r.Out, "trials"))
-	return err == nil && len(entries) > 0
+	return writeFile(casesPath, append(data, '\n'))
 }
 
 // trial fine-tunes, predicts the test cases and scores them, unless that has been done.

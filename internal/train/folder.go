@@ -122,7 +122,7 @@ func (f *Folder) checkSame(old record) error {
 	if old.Kind != f.identity.Kind {
 		differ = append(differ, fmt.Sprintf("kind: %s in the run, %s now", old.Kind, f.identity.Kind))
 	}
-	differ = append(differ, differences(string(config), f.identity.Config)...)
+	differ = append(differ, Differences(string(config), f.identity.Config)...)
 	if old.Fingerprint != f.identity.Fingerprint {
 		differ = append(differ, fmt.Sprintf("data set: fingerprint %s in the run, %s now: the data has changed since the run was started", old.Fingerprint, f.identity.Fingerprint))
 	}
@@ -138,8 +138,8 @@ func (f *Folder) checkSame(old record) error {
 	return nil
 }
 
-// differences lists the settings in which two YAML texts differ, by their dotted keys.
-func differences(old, now string) []string {
+// Differences lists the settings in which two YAML texts differ, by their dotted keys.
+func Differences(old, now string) []string {
 	if old == now {
 		return nil
 	}
