@@ -46,7 +46,8 @@ func newDirect(c *CPU, g geometry) *direct {
 	}
 	if g.in.size == g.out.size && g.taps == 1 && g.stride == [3]int{1, 1, 1} && g.step == g.stride && !d.copies {
 		d.flatten()
-		d.depth, rows, width = 1, d.g.phases[0].count[1], d.g.phases[0].count[2]
+		count := d.g.phases[0].count
+		d.depth, rows, width = count[0], count[1], count[2]
 	}
 	g = d.g
 	size, lo := g.in.size, [3]int{}
@@ -74,7 +75,7 @@ func newDirect(c *CPU, g geometry) *direct {
 	return d
 }
 
-// flatten makes one long row of a 1x1x1 convolution's image, cut in rows of a convenient length: its voxels have no neighbours.
+// flatten cuts the image of a 1x1x1 convolution in rows of a convenient length, if its size allows: its voxels have no neighbours.
 func (d *direct) flatten() {
 	length := min(128, d.g.in.voxels)
 	for d.g.in.voxels%length != 0 {
