@@ -229,3 +229,32 @@ func newTestCPU(t testing.TB, o Options, ks *kernels) *CPU {
 	t.Cleanup(c.Close)
 	return c
 }
+
+// TestConvRandom: geometries that nobody thought of.
+func TestConvRandom(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 8))
+	n := 40
+	if testing.Short() {
+		n = 10
+	}
+	for i := range n {
+		s := device.ConvSpec{N: 1 + r.IntN(4), In: 1 + r.IntN(40), Out: 1 + r.IntN(40)}
+		for a := range 3 {
+			s.Kernel[a] = 1 + r.IntN(5)
+			s.Stride[a] = 1 + r.IntN(3)
+			s.Size[a] = 1 + r.IntN(9)
+		}
+		if r.IntN(2) == 0 {
+			k := []int{1, 3, 5}[r.IntN(3)]
+			s.Kernel, s.Stride = [3]int{k, k, k}, [3]int{1, 1, 1}
+		}
+		for a := range 3 {
+			s.Pad[a] = r.IntN(s.Kernel[a])
+		}
+		if s.Check() != nil {
+			continue
+		}
+		c := newTestCPU(t, Options{Threads: 1 + i%3}, availableKernels()[0])
+		checkConv(t, c, c.makers(), s, 3e-5)
+	}
+}
