@@ -112,6 +112,10 @@ func printEvaluation(w io.Writer, e puzzle3d.Evaluation) error {
 	for i, m := range e.Rounds {
 		row(fmt.Sprint(i+1), m)
 	}
+	if e.Ceiling.Patches < 1 {
+		row("at most", e.Ceiling)
+		t.Notes = append(t.Notes, "at most: some patches are identical, such as those of nothing but air; nobody can tell which of them goes where.")
+	}
 	_, err := fmt.Fprintf(w, "%.2f rounds until nothing moved, on average\n", e.Mean)
 	return errors.Join(printTable(w, t), err)
 }

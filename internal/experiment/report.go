@@ -104,7 +104,7 @@ func (r *Result) puzzles(s Setting) (report.Section, error) {
 	section := report.Section{Title: "Puzzles of unseen cases"}
 	table := eval.Table{Title: "Patches put in their place, after pretraining", Columns: []eval.Column{
 		{Key: "initialisation", Title: "initialisation"}, {Key: "fold", Title: "fold"}, {Key: "steps", Title: "steps"}, {Key: "cases", Title: "held-out cases"},
-		{Key: "correct", Title: "correct (%)", Digits: 1}, {Key: "near", Title: "D<=2 (%)", Digits: 1}, {Key: "patches", Title: "patches (%)", Digits: 1}, {Key: "chance", Title: "chance, patches (%)", Digits: 1},
+		{Key: "correct", Title: "correct (%)", Digits: 1}, {Key: "near", Title: "D<=2 (%)", Digits: 1}, {Key: "patches", Title: "patches (%)", Digits: 1}, {Key: "chance", Title: "by chance (%)", Digits: 1}, {Key: "ceiling", Title: "at most (%)", Digits: 1},
 	}}
 	var pictures report.Pictures
 	for _, p := range r.Puzzles {
@@ -136,13 +136,14 @@ func (r *Result) puzzles(s Setting) (report.Section, error) {
 			fold = p.Fold
 		}
 		f := e.Final()
-		table.Rows = append(table.Rows, []any{p.Init, fold, p.Meta.Step, len(held), 100 * f.Correct, 100 * f.Near, 100 * f.Patches, 100 * e.Chance.Patches})
+		table.Rows = append(table.Rows, []any{p.Init, fold, p.Meta.Step, len(held), 100 * f.Correct, 100 * f.Near, 100 * f.Patches, 100 * e.Chance.Patches, 100 * e.Ceiling.Patches})
 		play, err := player.Play(held[0], 0)
 		if err != nil {
 			return section, err
 		}
 		pictures = append(pictures, report.Picture{Image: play.Picture(), Caption: fmt.Sprintf("A %s puzzle of case %s, which the network has not seen: shuffled, then after each round. Misplaced patches are marked.", p.Init, play.Case)})
 	}
+	table.Notes = []string{"At most: patches that are identical, such as those of nothing but air, cannot be told apart."}
 	section.Blocks = []report.Block{report.Table{Table: table}, pictures}
 	return section, nil
 }
