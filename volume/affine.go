@@ -116,15 +116,14 @@ func (a Affine) Axcodes() string {
 	return string(codes[:])
 }
 
-// orientation returns, for each voxel axis, the world axis that it follows and the direction (1 or -1).
-func (a Affine) orientation() (axis, sign [3]int, err error) {
+// rotation returns the orthogonal matrix (a rotation, or one and a reflection) that is nearest to the directions of a's axes.
+func (a Affine) rotation() (Affine, error) {
 	if err := a.Check(); err != nil {
-		return axis, sign, err
+		return Affine{}, err
 	}
 	// The orthogonal factor of the polar decomposition, by Newton's iteration R <- (R + R^-T) / 2 (Higham 1986).
 	s := a.Spacing()
-	var r Affine
-	r[3][3] = 1
+	r := Affine{3: {0, 0, 0, 1}}
 	for c := range 3 {
 		for w := range 3 {
 			r[w][c] = a[w][c] / s[c]
@@ -133,7 +132,7 @@ func (a Affine) orientation() (axis, sign [3]int, err error) {
 	for range 100 {
 		inv, err := r.Inverse()
 		if err != nil {
-			return axis, sign, err
+			return Affine{}, err
 		}
 		var change float64
 		for w := range 3 {
@@ -146,6 +145,15 @@ func (a Affine) orientation() (axis, sign [3]int, err error) {
 		if change < 1e-14 {
 			break
 		}
+	}
+	return r, nil
+}
+
+// orientation returns, for each voxel axis, the world axis that it follows and the direction (1 or -1).
+func (a Affine) orientation() (axis, sign [3]int, err error) {
+	r, err := a.rotation()
+	if err != nil {
+		return axis, sign, err
 	}
 	var used [3]bool
 	for c := range 3 {

@@ -181,3 +181,34 @@ func (g Grid) Cropped(origin, size [3]int) Grid {
 	}
 	return o
 }
+
+// Straightened returns a grid without shear that covers g: axes at right angles, as near to g's as can be, and of the same spacing.
+func (g Grid) Straightened() (Grid, error) {
+	r, err := g.Affine.rotation()
+	if err != nil {
+		return Grid{}, err
+	}
+	back, err := r.Inverse()
+	if err != nil {
+		return Grid{}, err
+	}
+	corners := g.Corners()
+	low, high := back.Apply(corners[0]), back.Apply(corners[0])
+	for _, c := range corners {
+		for a, x := range back.Apply(c) {
+			low[a], high[a] = min(low[a], x), max(high[a], x)
+		}
+	}
+	spacing := g.Spacing()
+	o := Grid{Affine: r.Mul(Scaling(spacing))}
+	var first [3]float64 // the first voxel's centre, along r's axes
+	for a := range 3 {
+		o.Shape[a] = max(1, int(math.Ceil((high[a]-low[a])/spacing[a]-1e-6)))
+		first[a] = low[a] + spacing[a]/2
+	}
+	origin := r.Apply(first)
+	for w := range 3 {
+		o.Affine[w][3] = origin[w]
+	}
+	return o, o.Check()
+}

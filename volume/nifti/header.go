@@ -15,22 +15,32 @@ import (
 
 // Header says what a file holds.
 type Header struct {
-	volume.Grid           // of one volume
-	Path        string    // of the header, as it was given
-	Version     int       // 1 or 2
-	Dims        []int     // as nibabel's shape: all extents, those of time and the like included
-	Volumes     int       // how many the file holds
-	Datatype    string    // numpy's name: int16, uint8, float32, ...
-	Slope       float64   // a voxel's value is Slope * stored + Intercept
-	Intercept   float64   //
-	AffineFrom  string    // "sform", "qform" or "voxel sizes"
-	Problems    []string  // what is odd, but does not keep the file from being read
-	image       string    // path of the file with the voxels
-	offset      int64     // of the first voxel in it
-	datatype    int32     // NIfTI's code
-	size        int       // bytes a voxel
-	order       byteOrder // of header and voxels
+	volume.Grid             // of one volume
+	Path        string      // of the header, as it was given
+	Version     int         // 1 or 2
+	Dims        []int       // as nibabel's shape: all extents, those of time and the like included
+	Volumes     int         // how many the file holds
+	Datatype    string      // numpy's name: int16, uint8, float32, ...
+	Slope       float64     // a voxel's value is Slope * stored + Intercept
+	Intercept   float64     //
+	AffineFrom  string      // "sform", "qform" or "voxel sizes"
+	Extensions  []Extension // of the header
+	Problems    []string    // what is odd, but does not keep the file from being read
+	image       string      // path of the file with the voxels
+	offset      int64       // of the first voxel in it
+	datatype    int32       // NIfTI's code
+	size        int         // bytes a voxel
+	order       byteOrder   // of header and voxels
 }
+
+// Extension is a piece of a header that other programs have put there.
+type Extension struct {
+	Code int32  // who: 2 DICOM, 4 AFNI, 6 comment, ...
+	Data []byte // padded with zeros, as it lies in the file
+}
+
+// maxExtensions bounds the bytes of a header's extensions that are read.
+const maxExtensions = 16 << 20
 
 type byteOrder interface {
 	binary.ByteOrder
@@ -72,11 +82,43 @@ func ReadHeader(path string) (*Header, error) {
 			return nil, err
 		}
 	}
+	if err := h.readExtensions(header); err != nil {
+		return nil, err
+	}
 	if want := h.offset + h.bytes()*int64(h.Volumes); want > size {
 		return nil, &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("is truncated or its header is wrong: %v voxels of %s need %d bytes, the file can hold %d at most",
 			h.Dims, h.Datatype, want, size)}
 	}
 	return h, nil
+}
+
+// readExtensions reads what lies between the header and the voxels, if the header says so. What is damaged there does not matter: it is left out.
+func (h *Header) readExtensions(path string) error {
+	size := map[int]int{1: gonii.NII1HeaderSize, 2: gonii.NII2HeaderSize}[h.Version]
+	end := int64(maxExtensions)
+	if path == h.image {
+		end = min(h.offset, end)
+	}
+	if end < int64(size+4+16) {
+		return nil
+	}
+	flags, _, err := head(path, size+4)
+	if err != nil || len(flags) < size+4 || flags[size] == 0 {
+		return err
+	}
+	raw, _, err := head(path, int(end))
+	if err != nil {
+		return err
+	}
+	for raw = raw[size+4:]; len(raw) >= 16; {
+		length := int64(h.order.Uint32(raw))
+		if length < 16 || length%16 != 0 || length > int64(len(raw)) {
+			return nil
+		}
+		h.Extensions = append(h.Extensions, Extension{int32(h.order.Uint32(raw[4:])), raw[8:length:length]})
+		raw = raw[length:]
+	}
+	return nil
 }
 
 // bytes that the voxels of one volume take in the file.
@@ -98,6 +140,9 @@ func (h *Header) wholeNumbers() bool {
 	return h.datatype != gonii.DT_FLOAT32 && h.datatype != gonii.DT_FLOAT64 &&
 		h.Slope == math.Trunc(h.Slope) && h.Intercept == math.Trunc(h.Intercept)
 }
+
+// sheared says whether the axes miss right angles by more than what float32 does to them.
+func (h *Header) sheared() bool { return h.Affine.Shear() > 1e-3 }
 
 // fields are those of both versions that matter here.
 type fields struct {
@@ -233,8 +278,8 @@ func (h *Header) describe(f fields) {
 	if unit := f.units & 7; unit == 1 || unit == 3 {
 		h.Problems = append(h.Problems, fmt.Sprintf("the unit of length is %s: taken for mm, as other readers do", map[int32]string{1: "metre", 3: "micrometre"}[unit]))
 	}
-	if shear := h.Affine.Shear(); shear > 1e-3 {
-		h.Problems = append(h.Problems, fmt.Sprintf("the axes are sheared: two of them are %.2f degrees apart", math.Acos(shear)*180/math.Pi))
+	if h.sheared() {
+		h.Problems = append(h.Problems, fmt.Sprintf("the axes are sheared: two of them are %.2f degrees apart", math.Acos(h.Affine.Shear())*180/math.Pi))
 	}
 	sp := h.Spacing()
 	for a := range 3 {

@@ -21,6 +21,9 @@ import (
 type Options struct {
 	// Volume chooses one of several volumes of a file (time points, echoes), 1 for the first. 0 refuses files that hold more than one.
 	Volume int
+	// Shear says what becomes of axes that are not at right angles: "keep" or "" keeps the voxels and the affine, "resample" brings them onto the nearest grid
+	// without shear (linearly, labels to the nearest; the smallest value around), "error" refuses the file.
+	Shear string
 	// MaxBytes bounds the memory for the voxels. 0 means DefaultMaxBytes.
 	MaxBytes int64
 }
@@ -37,24 +40,45 @@ func Read(path string) (*volume.Volume, error) { return ReadWith(path, Options{}
 
 // ReadWith is [Read] with options.
 func ReadWith(path string, o Options) (*volume.Volume, error) {
-	h, err := ReadHeader(path)
-	if err != nil {
-		return nil, err
-	}
-	index, err := h.choose(o.Volume)
+	h, index, err := prepare(path, o)
 	if err != nil {
 		return nil, err
 	}
 	v := &volume.Volume{Grid: h.Grid}
+	err = errRange
 	if h.wholeNumbers() {
 		v.Int16, err = readVoxels[int16](h, index, o.MaxBytes)
-		if !errors.Is(err, errRange) {
-			return v, err
-		}
 	}
-	v.Int16 = nil
-	v.Float32, err = readVoxels[float32](h, index, o.MaxBytes)
-	return v, err
+	if errors.Is(err, errRange) {
+		v.Int16 = nil
+		v.Float32, err = readVoxels[float32](h, index, o.MaxBytes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.Shear == "resample" && h.sheared() {
+		g, err := h.Grid.Straightened()
+		if err != nil {
+			return nil, &volume.FormatError{Path: path, Problem: "cannot be straightened", Err: err}
+		}
+		return v.ResampleTo(g, volume.Linear, v.Statistics().Min)
+	}
+	return v, nil
+}
+
+// prepare reads the header and checks what the options say about it. Index is the volume to read.
+func prepare(path string, o Options) (h *Header, index int, err error) {
+	if !slices.Contains([]string{"", "keep", "resample", "error"}, o.Shear) {
+		return nil, 0, fmt.Errorf("shear %q: want keep, resample or error", o.Shear)
+	}
+	if h, err = ReadHeader(path); err != nil {
+		return nil, 0, err
+	}
+	if o.Shear == "error" && h.sheared() {
+		return nil, 0, &volume.UnsupportedError{Path: path, Problem: "is sheared: its axes are not at right angles. --shear resample straightens it, --shear keep keeps it"}
+	}
+	index, err = h.choose(o.Volume)
+	return h, index, err
 }
 
 // ReadLabels reads a file of labels: whole numbers from 0 to 65535, whatever the type they are stored in. A file with other values is refused,
@@ -63,18 +87,23 @@ func ReadLabels(path string) (*volume.LabelMap, error) { return ReadLabelsWith(p
 
 // ReadLabelsWith is [ReadLabels] with options.
 func ReadLabelsWith(path string, o Options) (*volume.LabelMap, error) {
-	h, err := ReadHeader(path)
-	if err != nil {
-		return nil, err
-	}
-	index, err := h.choose(o.Volume)
+	h, index, err := prepare(path, o)
 	if err != nil {
 		return nil, err
 	}
 	l := &volume.LabelMap{Grid: h.Grid}
 	l.Labels, err = readVoxels[uint16](h, index, o.MaxBytes)
-	if !errors.Is(err, errRange) {
-		return l, err
+	switch {
+	case err == nil && o.Shear == "resample" && h.sheared():
+		g, err := h.Grid.Straightened()
+		if err != nil {
+			return nil, &volume.FormatError{Path: path, Problem: "cannot be straightened", Err: err}
+		}
+		return l.ResampleTo(g)
+	case err == nil:
+		return l, nil
+	case !errors.Is(err, errRange):
+		return nil, err
 	}
 	// Rare: read again, to show what was found.
 	values, err := readVoxels[float32](h, index, o.MaxBytes)

@@ -457,3 +457,108 @@ func TestReadMemory(t *testing.T) {
 		t.Error("other voxels")
 	}
 }
+
+func TestExtensionsSurvive(t *testing.T) {
+	for _, c := range goldenCases(t) {
+		if c.Name != "extension" {
+			continue
+		}
+		path := c.file(t)
+		h, err := ReadHeader(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(h.Extensions) != 1 || h.Extensions[0].Code != 6 || !strings.HasPrefix(string(h.Extensions[0].Data), "a comment of some length") {
+			t.Fatalf("extensions %v", h.Extensions)
+		}
+		v, err := Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Extensions = append(h.Extensions, Extension{Code: 4, Data: []byte("<AFNI/>")})
+		for _, name := range []string{"copy.nii", "copy.nii.gz"} {
+			path := filepath.Join(t.TempDir(), name)
+			if err := WriteWith(path, v, h.Extensions); err != nil {
+				t.Fatal(err)
+			}
+			again, err := ReadHeader(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(again.Extensions) != 2 || !bytes.Equal(again.Extensions[0].Data, h.Extensions[0].Data) || !strings.HasPrefix(string(again.Extensions[1].Data), "<AFNI/>\x00") {
+				t.Errorf("%s: extensions %v", name, again.Extensions)
+			}
+			w, err := Read(path)
+			if err != nil || !reflect.DeepEqual(w.Int16, v.Int16) {
+				t.Errorf("%s: other voxels, %v", name, err)
+			}
+		}
+	}
+}
+
+func TestShear(t *testing.T) {
+	// A ramp in the world stays the ramp when it is straightened.
+	g := volume.Grid{Shape: [3]int{20, 18, 16}, Affine: volume.Affine{{1, 0.4, 0, -7}, {0, 1, 0, 3}, {0, 0.1, 2, 5}, {0, 0, 0, 1}}}
+	ramp := func(p [3]float64) float64 { return 5*p[0] - 3*p[1] + 2*p[2] + 1000 }
+	v := &volume.Volume{Grid: g, Float32: make([]float32, g.Len())}
+	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
+	for n := range v.Float32 {
+		v.Float32[n] = float32(ramp(g.World([3]float64{float64(n % 20), float64(n / 20 % 18), float64(n / 360)})))
+		l.Labels[n] = 1
+	}
+	path := filepath.Join(t.TempDir(), "sheared.nii")
+	if err := Write(path, v); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := Read(path)
+	if err != nil || !kept.Same(g, 1e-4) {
+		t.Fatalf("kept: %v", err)
+	}
+	var unsupported *volume.UnsupportedError
+	if _, err := ReadWith(path, Options{Shear: "error"}); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "is sheared") {
+		t.Errorf("error: %v", err)
+	}
+	if _, err := ReadWith(path, Options{Shear: "bend"}); err == nil {
+		t.Error("bend was accepted")
+	}
+	s, err := ReadWith(path, Options{Shear: "resample"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Affine.Shear() > 1e-6 {
+		t.Errorf("shear %g is left", s.Affine.Shear())
+	}
+	background := v.Statistics().Min
+	inverse, err := g.Affine.Inverse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := 0
+	for n, got := range s.Float32 {
+		p := s.World([3]float64{float64(n % s.Shape[0]), float64(n / s.Shape[0] % s.Shape[1]), float64(n / s.Shape[0] / s.Shape[1])})
+		within := true
+		for a, x := range inverse.Apply(p) {
+			within = within && x >= 0 && x <= float64(g.Shape[a]-1)
+		}
+		if !within {
+			continue
+		}
+		inside++
+		if want := ramp(p); math.Abs(float64(got)-want) > 1e-2 || got == background {
+			t.Fatalf("voxel %d is %g, want %g", n, got, want)
+		}
+	}
+	if inside < g.Len()/2 {
+		t.Errorf("only %d of %d voxels are inside", inside, g.Len())
+	}
+	if err := WriteLabels(path, l); err != nil {
+		t.Fatal(err)
+	}
+	straight, err := ReadLabelsWith(path, Options{Shear: "resample"})
+	if err != nil || straight.Affine.Shear() > 1e-6 {
+		t.Fatalf("labels: %v", err)
+	}
+	if n := straight.Counts()[1]; math.Abs(float64(n)*straight.Affine.Det()/(float64(g.Len())*g.Affine.Det())-1) > 0.05 {
+		t.Errorf("labels: %d voxels of %d", n, g.Len())
+	}
+}

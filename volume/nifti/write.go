@@ -20,18 +20,21 @@ import (
 
 // Write writes a volume as int16 or float32, whichever it holds, without scaling. The path ends in .nii, or in .nii.gz to have it compressed.
 // Sform and qform hold the same affine; a sheared one, which a qform cannot hold, is in the sform alone. The file appears when it is complete.
-func Write(path string, v *volume.Volume) error {
+func Write(path string, v *volume.Volume) error { return WriteWith(path, v, nil) }
+
+// WriteWith is [Write] with extensions of the header, such as those of the file that the volume came from ([Header.Extensions]).
+func WriteWith(path string, v *volume.Volume, extensions []Extension) error {
 	if err := v.Check(); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	if v.Int16 != nil {
-		return write(path, v.Grid, gonii.DT_INT16, noIntent, func(dst []byte, first int) {
+		return write(path, v.Grid, gonii.DT_INT16, noIntent, extensions, func(dst []byte, first int) {
 			for n, x := range v.Int16[first : first+len(dst)/2] {
 				binary.LittleEndian.PutUint16(dst[2*n:], uint16(x))
 			}
 		})
 	}
-	return write(path, v.Grid, gonii.DT_FLOAT32, noIntent, func(dst []byte, first int) {
+	return write(path, v.Grid, gonii.DT_FLOAT32, noIntent, extensions, func(dst []byte, first int) {
 		for n, x := range v.Float32[first : first+len(dst)/4] {
 			binary.LittleEndian.PutUint32(dst[4*n:], math.Float32bits(x))
 		}
@@ -44,13 +47,13 @@ func WriteLabels(path string, l *volume.LabelMap) error {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	if slices.Max(l.Labels) <= math.MaxUint8 {
-		return write(path, l.Grid, gonii.DT_UINT8, gonii.NIFTI_INTENT_LABEL, func(dst []byte, first int) {
+		return write(path, l.Grid, gonii.DT_UINT8, gonii.NIFTI_INTENT_LABEL, nil, func(dst []byte, first int) {
 			for n, x := range l.Labels[first : first+len(dst)] {
 				dst[n] = uint8(x)
 			}
 		})
 	}
-	return write(path, l.Grid, gonii.DT_UINT16, gonii.NIFTI_INTENT_LABEL, func(dst []byte, first int) {
+	return write(path, l.Grid, gonii.DT_UINT16, gonii.NIFTI_INTENT_LABEL, nil, func(dst []byte, first int) {
 		for n, x := range l.Labels[first : first+len(dst)/2] {
 			binary.LittleEndian.PutUint16(dst[2*n:], x)
 		}
@@ -60,7 +63,7 @@ func WriteLabels(path string, l *volume.LabelMap) error {
 const noIntent int16 = 0 // NIFTI_INTENT_NONE
 
 // write makes the file under a temporary name beside its own. Fill puts the voxels from number first on into dst.
-func write(path string, g volume.Grid, datatype int32, intent int16, fill func(dst []byte, first int)) (err error) {
+func write(path string, g volume.Grid, datatype int32, intent int16, extensions []Extension, fill func(dst []byte, first int)) (err error) {
 	compressed := strings.HasSuffix(path, ".nii.gz")
 	if !compressed && !strings.HasSuffix(path, ".nii") {
 		return fmt.Errorf("writing %s: the name must end in .nii or .nii.gz", path)
@@ -86,7 +89,7 @@ func write(path string, g volume.Grid, datatype int32, intent int16, fill func(d
 		}
 		w = z
 	}
-	if _, err = w.Write(header(g, datatype, intent)); err != nil {
+	if _, err = w.Write(header(g, datatype, intent, extensions)); err != nil {
 		return err
 	}
 	size := datatypes[datatype].size
@@ -118,8 +121,8 @@ func write(path string, g volume.Grid, datatype int32, intent int16, fill func(d
 	return os.Rename(file.Name(), path)
 }
 
-// header returns the header and the four bytes that say that no extensions follow: NIfTI-1, or NIfTI-2 where an extent needs it.
-func header(g volume.Grid, datatype int32, intent int16) []byte {
+// header returns the header, the four bytes that say whether extensions follow, and these: NIfTI-1, or NIfTI-2 where an extent needs it.
+func header(g volume.Grid, datatype int32, intent int16, extensions []Extension) []byte {
 	const scanner = 1 // NIFTI_XFORM_SCANNER_ANAT
 	const mm = 2
 	spacing := g.Spacing()
@@ -129,12 +132,19 @@ func header(g volume.Grid, datatype int32, intent int16) []byte {
 		qform = 0
 	}
 	bitpix := int16(8 * datatypes[datatype].size)
+	var tail []byte
+	for _, e := range extensions {
+		length := (8 + len(e.Data) + 15) / 16 * 16
+		tail = binary.LittleEndian.AppendUint32(tail, uint32(length))
+		tail = binary.LittleEndian.AppendUint32(tail, uint32(e.Code))
+		tail = append(append(tail, e.Data...), make([]byte, length-8-len(e.Data))...)
+	}
 	var out bytes.Buffer
 	if max(g.Shape[0], g.Shape[1], g.Shape[2]) > math.MaxInt16 {
 		h := gonii.Nii2Header{
 			SizeofHdr: gonii.NII2HeaderSize, Magic: gonii.NIFTI_2_MAGIC_SINGLE, Datatype: int16(datatype), Bitpix: bitpix,
 			Dim:    [8]int64{3, int64(g.Shape[0]), int64(g.Shape[1]), int64(g.Shape[2]), 1, 1, 1, 1},
-			Pixdim: [8]float64{qfac, spacing[0], spacing[1], spacing[2], 1, 1, 1, 1}, VoxOffset: gonii.NII2HeaderSize + 4, SclSlope: 1,
+			Pixdim: [8]float64{qfac, spacing[0], spacing[1], spacing[2], 1, 1, 1, 1}, VoxOffset: int64(gonii.NII2HeaderSize + 4 + len(tail)), SclSlope: 1,
 			QformCode: int32(qform), SformCode: scanner, QuaternB: quaternion[0], QuaternC: quaternion[1], QuaternD: quaternion[2],
 			QoffsetX: g.Affine[0][3], QoffsetY: g.Affine[1][3], QoffsetZ: g.Affine[2][3],
 			SrowX: g.Affine[0], SrowY: g.Affine[1], SrowZ: g.Affine[2], XyztUnits: mm, IntentCode: int32(intent),
@@ -148,7 +158,7 @@ func header(g volume.Grid, datatype int32, intent int16) []byte {
 		h := gonii.Nii1Header{
 			SizeofHdr: gonii.NII1HeaderSize, Magic: gonii.NIFTI_1_MAGIC_SINGLE, Datatype: int16(datatype), Bitpix: bitpix, Regular: 'r',
 			Dim:    [8]int16{3, int16(g.Shape[0]), int16(g.Shape[1]), int16(g.Shape[2]), 1, 1, 1, 1},
-			Pixdim: [8]float32{float32(qfac), float32(spacing[0]), float32(spacing[1]), float32(spacing[2]), 1, 1, 1, 1}, VoxOffset: gonii.NII1HeaderSize + 4, SclSlope: 1,
+			Pixdim: [8]float32{float32(qfac), float32(spacing[0]), float32(spacing[1]), float32(spacing[2]), 1, 1, 1, 1}, VoxOffset: float32(gonii.NII1HeaderSize + 4 + len(tail)), SclSlope: 1,
 			QformCode: qform, SformCode: scanner, QuaternB: float32(quaternion[0]), QuaternC: float32(quaternion[1]), QuaternD: float32(quaternion[2]),
 			QoffsetX: float32(g.Affine[0][3]), QoffsetY: float32(g.Affine[1][3]), QoffsetZ: float32(g.Affine[2][3]),
 			SrowX: row(g.Affine[0]), SrowY: row(g.Affine[1]), SrowZ: row(g.Affine[2]), XyztUnits: mm, IntentCode: intent,
@@ -156,7 +166,8 @@ func header(g volume.Grid, datatype int32, intent int16) []byte {
 		copy(h.Descrip[:], "Voxsaw")
 		binary.Write(&out, binary.LittleEndian, &h) // into memory: cannot fail
 	}
-	out.Write([]byte{0, 0, 0, 0})
+	out.Write([]byte{byte(min(len(extensions), 1)), 0, 0, 0})
+	out.Write(tail)
 	return out.Bytes()
 }
 
