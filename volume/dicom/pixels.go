@@ -22,7 +22,10 @@ type frames struct {
 	err   error
 }
 
-const maxShrink = 4096 // pixels a byte: more than any codec reaches on an image that is not empty
+const (
+	maxShrink = 4096    // pixels a byte: more than any codec reaches on an image that is not empty
+	maxFrame  = 1 << 26 // pixels: 8192 x 8192
+)
 
 // checkPixels says whether the pixels are of a kind that is read, and whether the file can hold as many as it claims.
 func (im *image) checkPixels() error {
@@ -39,6 +42,9 @@ func (im *image) checkPixels() error {
 		return refuse("holds colours (%s), not a scan", im.photometric)
 	case im.allocated != 8 && im.allocated != 16 && im.allocated != 32:
 		return refuse("has %d bits a pixel: 8, 16 and 32 are read", im.allocated)
+	}
+	if int64(im.rows)*int64(im.columns) > maxFrame {
+		return refuse("has %d x %d pixels: more than %d are not read", im.columns, im.rows, maxFrame)
 	}
 	if compressed {
 		if n := int64(im.rows) * int64(im.columns) * int64(im.frames); n > maxShrink*(im.size-im.pixels.value) {

@@ -6,17 +6,21 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"runtime"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
 	gonii "github.com/okieraised/gonii/pkg/nifti"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/voxsaw/voxsaw/volume"
 )
 
 // This file: voxels from bytes.
 //
-//   - Bytes are read in pieces of piece bytes, converted while the next piece is being read or inflated: beside the voxels themselves only a few
-//     pieces are in memory.
+//   - Bytes are read in pieces of piece bytes: beside the voxels themselves only a few pieces are in memory. Of a compressed file one piece is converted while the
+//     next is being inflated; of any other, each core reads pieces of its own.
 //   - A header is believed only as far as the file can hold what it says (checked in ReadHeader), and no further than MaxBytes.
 
 const piece = 1 << 20 // a multiple of every voxel's size
@@ -48,6 +52,9 @@ func readVoxels[T voxel](h *Header, index int, most int64) ([]T, error) {
 			return &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("is truncated: %d of %d bytes of voxels", got, total)}
 		}
 		return &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("cannot be read beyond %d of %d bytes of voxels", got, total), Err: err}
+	}
+	if !c.gzip {
+		return readParallel(h, c.file, skip, convert, truncated)
 	}
 	if n, err := io.CopyN(io.Discard, c, skip); err != nil {
 		return nil, truncated(n-skip, err)
@@ -82,7 +89,7 @@ func readVoxels[T voxel](h *Header, index int, most int64) ([]T, error) {
 			}
 			left -= int64(n)
 		}
-		if c.gzip && index == h.Volumes-1 {
+		if index == h.Volumes-1 {
 			// The checksum comes after the last byte. Anything else behind the voxels is none of our business.
 			if _, err := io.CopyN(io.Discard, c, piece); errors.Is(err, gzip.ErrChecksum) {
 				full <- read{nil, err}
@@ -111,6 +118,37 @@ func readVoxels[T voxel](h *Header, index int, most int64) ([]T, error) {
 		got += int64(len(r.bytes))
 		empty <- r.bytes
 	}
+}
+
+// readParallel reads the voxels of a file that is not compressed, from an offset on.
+func readParallel[T voxel](h *Header, file *os.File, offset int64, convert func([]T, []byte) bool, truncated func(int64, error) error) ([]T, error) {
+	voxels := make([]T, h.Len())
+	total := h.bytes()
+	workers := min(int64(runtime.GOMAXPROCS(0)), (total+piece-1)/piece)
+	var next atomic.Int64
+	var g errgroup.Group
+	for range workers {
+		g.Go(func() error {
+			buffer := make([]byte, min(piece, total))
+			for {
+				from := next.Add(piece) - piece
+				if from >= total {
+					return nil
+				}
+				b := buffer[:min(piece, total-from)]
+				if n, err := file.ReadAt(b, offset+from); err != nil && n < len(b) {
+					return truncated(from+int64(n), err)
+				}
+				if size := int64(h.size); !convert(voxels[from/size:(from+int64(len(b)))/size], b) {
+					return errRange
+				}
+			}
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return voxels, nil
 }
 
 // converter returns the function that turns bytes of the file into voxels, scaled. It returns false where a value does not fit.
