@@ -373,6 +373,27 @@ func TestSeveralVolumes(t *testing.T) {
 			t.Fatalf("%d series, %v", len(series), err)
 		}
 	})
+	t.Run("echoes of two types", func(t *testing.T) {
+		dir := t.TempDir()
+		four := slices.Concat(double, double)
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, four...), func(n int, f []field) []field {
+			f = set(f, 0x00180081, "DS", []string{"4.6", "9.2"}[n/4%2])
+			return set(f, 0x00080008, "CS", []string{"ORIGINAL\\PRIMARY\\M", "ORIGINAL\\PRIMARY\\P"}[n/8])
+		})
+		series, _, err := Scan(dir)
+		if err != nil || len(series) != 4 {
+			t.Fatalf("%d series, %v", len(series), err)
+		}
+	})
+	t.Run("one behind the other", func(t *testing.T) {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 20, 22, 24, 26), func(n int, f []field) []field {
+			return set(f, 0x00200012, "IS", fmt.Sprint(n/4+1))
+		})
+		if s := scanOne(t, dir); s.Err == nil || !strings.Contains(s.Err.Error(), "14.00 mm between slices 4 and 5") {
+			t.Errorf("got %v", s.Err)
+		}
+	})
 	t.Run("nothing tells them apart", func(t *testing.T) {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), nil)

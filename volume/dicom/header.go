@@ -68,6 +68,7 @@ var volumeTags = [...]uint32{
 	0x00209128, // TemporalPositionIndex
 	0x00200100, // TemporalPositionIdentifier
 	0x00180081, // EchoTime
+	0x00189082, // EffectiveEchoTime
 	0x00180086, // EchoNumbers
 	0x00189087, // DiffusionBValue
 	0x00080008, // ImageType
@@ -79,7 +80,7 @@ var volumeTags = [...]uint32{
 // wanted are the elements whose values are read.
 var wanted = map[uint32]bool{
 	0x00080008: true, 0x00080016: true, 0x00080018: true, 0x00080032: true, 0x00080033: true, 0x00080060: true,
-	0x00180050: true, 0x00180081: true, 0x00180086: true, 0x00180088: true, 0x00181210: true, 0x00189087: true,
+	0x00180050: true, 0x00180081: true, 0x00180086: true, 0x00180088: true, 0x00181210: true, 0x00189082: true, 0x00189087: true,
 	0x0020000D: true, 0x0020000E: true, 0x00200011: true, 0x00200012: true, 0x00200013: true, 0x00200032: true, 0x00200037: true, 0x00200100: true,
 	0x00209056: true, 0x00209128: true,
 	0x00280002: true, 0x00280004: true, 0x00280008: true, 0x00280010: true, 0x00280011: true, 0x00280030: true,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -203,40 +204,59 @@ func split(all []slice) [][]slice {
 	if regular(all) {
 		return [][]slice{all}
 	}
+	// By one attribute, if that is enough; else by one after the other (echoes of several types).
 	for tag := range volumeTags {
-		values := map[string][]slice{}
-		for _, s := range all {
-			values[s.info.volumeKeys[tag]] = append(values[s.info.volumeKeys[tag]], s)
+		if parts := by(tag, all); volumes(parts) {
+			return parts
 		}
-		if len(values) < 2 || len(values) > len(all)/2 {
-			continue
-		}
-		good, inside := true, false
-		var low, high []float64
-		for _, part := range values {
-			good = good && len(part) > 1 && regular(part)
-			low, high = append(low, part[0].at), append(high, part[len(part)-1].at)
-		}
-		for a := range low {
-			for b := range a {
-				inside = inside || low[a] < high[b]-samePlace && low[b] < high[a]-samePlace
+	}
+	parts := [][]slice{all}
+	for tag := range volumeTags {
+		var finer [][]slice
+		for _, part := range parts {
+			if smaller := by(tag, part); !regular(part) && smaller != nil {
+				finer = append(finer, smaller...)
+			} else {
+				finer = append(finer, part)
 			}
 		}
-		if !good || !inside { // parts that lie one behind the other are one stack with a gap
-			continue
-		}
-		var keys []string
-		for key := range values {
-			keys = append(keys, key)
-		}
-		slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }) // numbers in their order
-		var parts [][]slice
-		for _, key := range keys {
-			parts = append(parts, values[key])
-		}
+		parts = finer
+	}
+	if volumes(parts) {
 		return parts
 	}
 	return [][]slice{all}
+}
+
+// by divides sorted slices by the value of an attribute, or returns nil if that makes single slices of them, or no difference.
+func by(tag int, all []slice) [][]slice {
+	values := map[string][]slice{}
+	for _, s := range all {
+		values[s.info.volumeKeys[tag]] = append(values[s.info.volumeKeys[tag]], s)
+	}
+	if len(values) < 2 || len(values) > len(all)/2 {
+		return nil
+	}
+	keys := slices.SortedFunc(maps.Keys(values), func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }) // numbers in their order
+	var parts [][]slice
+	for _, key := range keys {
+		parts = append(parts, values[key])
+	}
+	return parts
+}
+
+// volumes says whether parts are several regular stacks that lie in the same place. Those that lie one behind the other are one stack with a gap.
+func volumes(parts [][]slice) bool {
+	inside := false
+	for n, part := range parts {
+		if len(part) < 2 || !regular(part) {
+			return false
+		}
+		for _, other := range parts[:n] {
+			inside = inside || part[0].at < other[len(other)-1].at-samePlace && other[0].at < part[len(part)-1].at-samePlace
+		}
+	}
+	return inside
 }
 
 // regular says whether sorted slices are evenly spaced, none in the place of another.

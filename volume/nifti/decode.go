@@ -206,22 +206,22 @@ func scaled[T voxel, S uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 |
 	if slope == 1 && inter == 0 {
 		value = func(s S) float64 { return float64(s) }
 	}
-	var put func(T, float64) (T, bool)
+	var put func(float64) (T, bool)
 	var t T
 	switch any(t).(type) {
 	case float32:
-		put = func(_ T, x float64) (T, bool) { return T(x), true }
+		put = func(x float64) (T, bool) { return T(x), true }
 	case int16:
-		put = func(_ T, x float64) (T, bool) { return T(x), x >= math.MinInt16 && x <= math.MaxInt16 }
+		put = func(x float64) (T, bool) { return T(x), x >= math.MinInt16 && x <= math.MaxInt16 }
 	case uint16:
-		put = func(_ T, x float64) (T, bool) { l, ok := toLabel(x); return T(l), ok }
+		put = func(x float64) (T, bool) { l, ok := toLabel(x); return T(l), ok }
 	}
 	// There are only 256 values: a table is faster than arithmetic.
 	if size == 1 {
 		var table [256]T
 		var ok [256]bool
 		for b := range table {
-			table[b], ok[b] = put(t, value(load([]byte{byte(b)})))
+			table[b], ok[b] = put(value(load([]byte{byte(b)})))
 		}
 		return func(dst []T, src []byte) bool {
 			fits := true
@@ -235,7 +235,7 @@ func scaled[T voxel, S uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 |
 	return func(dst []T, src []byte) bool {
 		fits := true
 		for n := range dst {
-			x, ok := put(t, value(load(src[n*size:n*size+size])))
+			x, ok := put(value(load(src[n*size:n*size+size])))
 			dst[n] = x
 			fits = fits && ok
 		}
