@@ -200,6 +200,7 @@ func copyInt16(h *Header) func(dst []int16, src []byte) bool {
 	}
 }
 
+// scaled converts numbers of size bytes that load reads, one by one.
 func scaled[T voxel, S uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64](h *Header, size int, load func([]byte) S) func([]T, []byte) bool {
 	slope, inter := h.Slope, h.Intercept
 	value := func(s S) float64 { return slope*float64(s) + inter }
@@ -235,7 +236,7 @@ func scaled[T voxel, S uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 |
 	return func(dst []T, src []byte) bool {
 		fits := true
 		for n := range dst {
-			x, ok := put(value(load(src[n*size:n*size+size])))
+			x, ok := put(value(load(src[n*size : n*size+size])))
 			dst[n] = x
 			fits = fits && ok
 		}
