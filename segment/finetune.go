@@ -169,7 +169,7 @@ func (t *Task) open(data Data) error {
 		t.notes = append(t.notes, "cases without a voxel of the labels, learnt from as background: "+strings.Join(bare, ", "))
 	}
 	if len(padded) > 0 {
-		t.notes = append(t.notes, fmt.Sprintf("%d cases are smaller than the crop of %v, and are padded with air: %s", len(padded), t.config.Crop, strings.Join(padded, ", ")))
+		t.notes = append(t.notes, fmt.Sprintf("%d cases are smaller than the crop of %dx%dx%d, and are padded with air: %s", len(padded), t.config.Crop[0], t.config.Crop[1], t.config.Crop[2], strings.Join(padded, ", ")))
 	}
 	return nil
 }

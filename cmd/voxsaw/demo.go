@@ -31,7 +31,6 @@ report with pictures and curves. Needs nothing but the program.`,
 }
 
 func runDemo(cmd *cobra.Command, o demoOptions) error {
-	start := time.Now()
 	demo := experiment.FullDemo
 	if o.Quick {
 		demo = experiment.QuickDemo
@@ -42,6 +41,11 @@ func runDemo(cmd *cobra.Command, o demoOptions) error {
 			o.Out = "voxsaw-demo-quick"
 		}
 	}
+	return demonstrate(cmd, demo, o)
+}
+
+func demonstrate(cmd *cobra.Command, demo experiment.Demo, o demoOptions) error {
+	start := time.Now()
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 		return err
 	}
 	stderr := cmd.ErrOrStderr()
-	fmt.Fprintf(stderr, "training on %d cases (%s), held out: %d (%s)\n", len(training), list(training), len(held), list(held))
+	fmt.Fprintf(stderr, "training on %d cases (%s), %d held out (%s)\n", len(training), list(training), len(held), list(held))
 	progress := newTrainProgress(stderr, "finetune", "crops")
 	summary, _, err := segment.Finetune(cmd.Context(), dev, o.Config, segment.Data{Cache: cache, Train: training, Validate: held},
 		segment.Run{Init: o.Init, Folder: folder, Observer: progress, Memory: run.limit(), Loaders: run.loaders})

@@ -93,7 +93,7 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *dataset
 	}
 	fmt.Fprintf(w, "%s: %d cases prepared, %d kept from before, %d failed (layout %s, fingerprint %.12s)\n", o.Out, s.Prepared, s.Kept, len(s.Failed), d.Layout, s.Fingerprint)
 	if len(s.Empty) > 0 {
-		fmt.Fprintf(w, "labels without any foreground, used as background: %v\n", s.Empty)
+		fmt.Fprintf(w, "labels without any foreground, used as background: %s\n", list(s.Empty))
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 		return err
 	}
 	stderr := cmd.ErrOrStderr()
-	fmt.Fprintf(stderr, "pretraining on %d cases (%s), held out: %d (%s)\n", len(training), list(training), len(held), list(held))
+	fmt.Fprintf(stderr, "pretraining on %d cases (%s), %d held out (%s)\n", len(training), list(training), len(held), list(held))
 	progress := newTrainProgress(stderr, "pretrain", "puzzles")
 	summary, err := puzzle3d.Pretrain(cmd.Context(), dev, o.Config, puzzle3d.Data{Cache: cache, Train: training, Validate: held},
 		puzzle3d.Run{Folder: folder, Observer: progress, Memory: run.limit(), Loaders: run.loaders})

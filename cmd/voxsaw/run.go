@@ -29,7 +29,6 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 	f.BoolVar(&r.force, "force", false, "start over in a folder that holds a run")
 	f.Float64Var(&r.memoryGiB, "memory", 0, "limit in GiB for the network's memory; 0: what the machine has")
 	f.IntVar(&r.loaders, "loaders", 0, "goroutines that prepare crops ahead of their use; 0: 2")
-	cmd.MarkFlagsMutuallyExclusive("resume", "force")
 }
 
 // limit is the memory limit in bytes.
@@ -44,6 +43,9 @@ func (r *runFlags) limit() int64 {
 func (r *runFlags) open(kind string, o any, dev device.Device, cache *volume.Cache) (*train.Folder, error) {
 	if r.out == "" {
 		return nil, withHint(usagef("no folder for the run"), "add --out FOLDER")
+	}
+	if r.resume && r.force {
+		return nil, usagef("--resume goes on with a run, --force starts it over: choose one")
 	}
 	resolved, err := config.Marshal(o)
 	if err != nil {
@@ -71,7 +73,7 @@ func explain(err error, again, afresh string) error {
 		return withHint(err, "take these changes back, or %s", afresh)
 	case errors.As(err, &stopped) && stopped.Path != "":
 		return withHint(err, "%s goes on from there", again)
-	case errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
 		return withHint(err, "make room; then %s goes on from the last checkpoint", again)
 	}
 	return err
@@ -107,6 +109,9 @@ func caseIDs(cache *volume.Cache, labelled, withTest bool) ([]string, error) {
 // list writes case names, the first few of many.
 func list(ids []string) string {
 	const most = 8
+	if len(ids) == 0 {
+		return "none"
+	}
 	if len(ids) > most {
 		return fmt.Sprintf("%s and %d more", strings.Join(ids[:most], ", "), len(ids)-most)
 	}

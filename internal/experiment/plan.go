@@ -93,10 +93,16 @@ func (p Plan) Check() error {
 		}
 		seen[i.Name] = true
 	}
-	if p.Pretrain.Network != p.Finetune.Network && slices.ContainsFunc(p.Inits, Initialisation.pretrains) {
-		a, b := p.Pretrain.Network, p.Finetune.Network
-		a.Classes, b.Classes = 0, 0
-		if a != b {
+	if slices.ContainsFunc(p.Inits, Initialisation.pretrains) {
+		a, err := p.Pretrain.Network.Resolve()
+		if err != nil {
+			return fmt.Errorf("pretrain: %w", err)
+		}
+		b, err := p.Finetune.Network.Resolve()
+		if err != nil {
+			return fmt.Errorf("finetune: %w", err)
+		}
+		if a.Classes = b.Classes; a != b {
 			return fmt.Errorf("pretrain.network and finetune.network differ: the weights would not fit:\n  %+v\n  %+v", a, b)
 		}
 	}

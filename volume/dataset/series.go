@@ -79,8 +79,8 @@ func passedOver(passed []dicom.Passed) (lines []string) {
 	counts, first := map[kind]int{}, map[kind]string{}
 	var kinds []kind
 	for _, p := range passed {
-		if p.What == notDICOM {
-			continue
+		if p.What == notDICOM && !strings.EqualFold(filepath.Ext(p.Path), ".dcm") {
+			continue // anything may lie in a folder of scans; but a .dcm that is none, such as an empty one, may be a slice that is missing
 		}
 		k := kind{filepath.Dir(p.Path), describe(p)}
 		if counts[k]++; counts[k] == 1 {

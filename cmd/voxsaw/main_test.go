@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/voxsaw/voxsaw/internal/experiment"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"voxsaw": main, "phantom": phantomMain})
+}
+
+// TestScripts runs the scripts of testdata/script, each a story of commands that a user types. They share $SHARED:
+//
+//	scans/            six phantoms, four of them labelled
+//	prepared/         made of them
+//	pretrain.yaml     settings of the smallest encoder that solves puzzles
+//	finetune.yaml     settings of the smallest network that segments
+//	puzzles.safetensors, organs.safetensors     a checkpoint of each
+func TestScripts(t *testing.T) {
+	shared := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(shared, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	voxsaw := func(args ...string) {
+		t.Helper()
+		var stderr bytes.Buffer
+		if code := run(args, io.Discard, &stderr); code != 0 {
+			t.Fatalf("voxsaw %v: exit code %d\n%s", args, code, stderr.String())
+		}
+	}
+	in := func(name string) string { return filepath.Join(shared, name) }
+	write("pretrain.yaml", "data: "+in("prepared")+`
+network: {channels: 2, levels: 1}
+train: {steps: 3}
+grid: 2x2x2
+crop: 16
+features: 8
+hidden: 8
+`)
+	write("finetune.yaml", "data: "+in("prepared")+`
+network: {channels: 2, levels: 1}
+train: {steps: 3}
+crop: 16
+labels: [2, 3]
+`)
+	if err := writePhantoms(in("scans"), phantomOptions{cases: 6, labelled: 4, axcodes: "RAS"}); err != nil {
+		t.Fatal(err)
+	}
+	voxsaw("prepare", in("scans"), "--out", in("prepared"))
+	voxsaw("pretrain", "--config", in("pretrain.yaml"), "--out", in("puzzles"))
+	voxsaw("finetune", "--config", in("finetune.yaml"), "--out", in("organs"))
+	for _, run := range []string{"puzzles", "organs"} {
+		if err := os.Rename(filepath.Join(in(run), "last.safetensors"), in(run+".safetensors")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                filepath.Join("testdata", "script"),
+		RequireUniqueNames: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("SHARED", shared)
+			e.Setenv("GOMAXPROCS", "1") // scripts run side by side: threads of one would wait for those of another
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "interrupt": interrupt, "json": checkJSON, "same": same, "damage": damage,
+		},
+	})
+}
+
+// exits CODE COMMAND... runs a command that must end with the exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	var failed *exec.ExitError
+	if err != nil && !errors.As(err, &failed) {
+		ts.Check(err)
+	}
+	got := 0
+	if failed != nil {
+		got = failed.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// interrupt PATTERN COMMAND... runs a command, sends it SIGINT as soon as a line on standard error matches, and wants exit code 130.
+func interrupt(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: interrupt PATTERN COMMAND...")
+	}
+	pattern, err := regexp.Compile(args[0])
+	ts.Check(err)
+	path, err := exec.LookPath(args[1])
+	ts.Check(err)
+	cmd := exec.Command(path, args[2:]...)
+	cmd.Dir, cmd.Stdout = ts.MkAbs("."), ts.Stdout()
+	cmd.Env = append(os.Environ(), "GOMAXPROCS="+ts.Getenv("GOMAXPROCS")) // the number of threads decides the last bits
+	stderr, err := cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	sent := false
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		_, err := io.WriteString(ts.Stderr(), lines.Text()+"\n")
+		ts.Check(err)
+		if !sent && pattern.MatchString(lines.Text()) {
+			ts.Check(cmd.Process.Signal(os.Interrupt))
+			sent = true
+		}
+	}
+	_ = cmd.Wait() // the exit code says it
+	if !sent {
+		ts.Fatalf("no line matched %s before the end", pattern)
+	}
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+		ts.Fatalf("exit code %d, want %d", code, exitInterrupted)
+	}
+}
+
+// json FILE [KEYS] wants one JSON value, and where keys are given, that it is an object, or a list of objects, with exactly these keys. Those with a
+// question mark may be missing.
+func checkJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: json FILE [KEYS]")
+	}
+	var value any
+	if err := json.Unmarshal([]byte(ts.ReadFile(args[0])), &value); err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if len(args) == 1 {
+		return
+	}
+	list, ok := value.([]any)
+	if !ok {
+		list = []any{value}
+	}
+	if len(list) == 0 {
+		ts.Fatalf("an empty list")
+	}
+	for _, item := range list {
+		object, ok := item.(map[string]any)
+		if !ok {
+			ts.Fatalf("%v is no object", item)
+		}
+		rest := maps.Clone(object)
+		for key := range strings.FieldsSeq(args[1]) {
+			key, spare := strings.CutSuffix(key, "?")
+			if _, there := rest[key]; !there && !spare {
+				ts.Fatalf("no key %q in %v", key, object)
+			}
+			delete(rest, key)
+		}
+		if len(rest) > 0 {
+			ts.Fatalf("keys that nobody asked for: %v", slices.Sorted(maps.Keys(rest)))
+		}
+	}
+}
+
+// same FILE FILE wants the same bytes.
+func same(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: same FILE FILE")
+	}
+	if (ts.ReadFile(args[0]) == ts.ReadFile(args[1])) == neg {
+		ts.Fatalf("%s and %s: the same bytes is %v", args[0], args[1], neg)
+	}
+}
+
+// damage FROM TO HOW writes a damaged copy of a file: cut to a number of bytes, or with the byte at a place changed (@place=value).
+func damage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: damage FROM TO BYTES|@PLACE=VALUE")
+	}
+	data := []byte(ts.ReadFile(args[0]))
+	if place, value, ok := strings.Cut(strings.TrimPrefix(args[2], "@"), "="); ok {
+		at, err := strconv.Atoi(place)
+		ts.Check(err)
+		b, err := strconv.ParseUint(value, 0, 8)
+		ts.Check(err)
+		data[at] = byte(b)
+	} else {
+		n, err := strconv.Atoi(args[2])
+		ts.Check(err)
+		data = data[:n]
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), data, 0o644))
+}
+
+// The demo at a size that a test can wait for: the numbers mean nothing.
+func TestDemo(t *testing.T) {
+	out := t.TempDir()
+	demo := experiment.Demo{Labelled: 4, Unlabelled: 2, Shape: [3]int{36, 30, 30}, PretrainSteps: 2, TrainSteps: 2, Fraction: 0.5}
+	for _, again := range []bool{false, true} {
+		var stdout, stderr bytes.Buffer
+		cmd := newDemo()
+		cmd.SetContext(context.Background())
+		cmd.SetOut(&stdout)
+		cmd.SetErr(&stderr)
+		if err := demonstrate(cmd, demo, demoOptions{Out: out, Machine: defaultDevice()}); err != nil {
+			t.Fatalf("again: %v: %v\n%s", again, err, stderr.String())
+		}
+		for _, want := range []string{"Mean DSC (%)", "scratch", "3x3x3", "report.html"} {
+			if !strings.Contains(stdout.String(), want) {
+				t.Errorf("again: %v: no %q in\n%s", again, want, stdout.String())
+			}
+		}
+		if trained := strings.Contains(stderr.String(), "crops/s"); trained == again {
+			t.Errorf("again: %v, trained: %v", again, trained)
+		}
+	}
+	for _, name := range []string{"report.html", "report.md", "scans/dataset.json", "prepared/manifest.json", "subsets.json"} {
+		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
