@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,11 +32,11 @@ distance (HD95, HD), average symmetric surface distance (ASSD), normalised surfa
 PREDICTIONS and REFERENCES are two files, or two folders whose files have the same names.`,
 		`  voxsaw evaluate predictions/ labelsTs/ --tolerance 2 --out scores`,
 		cobra.ExactArgs(2), o, func(cmd *cobra.Command, args []string) error {
-			return runEvaluate(*o, args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runEvaluate(cmd.Context(), *o, args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		})
 }
 
-func runEvaluate(o evaluateOptions, predictions, references string, stdout, stderr io.Writer) error {
+func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references string, stdout, stderr io.Writer) error {
 	if err := o.Metrics.Check(); err != nil {
 		return &usageError{err}
 	}
@@ -50,6 +51,9 @@ func runEvaluate(o evaluateOptions, predictions, references string, stdout, stde
 	progress := terminal.NewProgress(stderr, "evaluate", len(pairs))
 	defer progress.Finish()
 	for _, p := range pairs {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("stopped before case %s: %w", p.name, err)
+		}
 		prediction, err := nifti.ReadLabels(p.prediction)
 		if err != nil {
 			return err

@@ -26,7 +26,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	go func() {
 		<-ctx.Done()
-		stop() // a second Ctrl-C ends the process at once
+		if context.Cause(ctx) != context.Canceled { // but a signal
+			fmt.Fprintln(stderr, "stopping; Ctrl-C again ends at once, without saving")
+		}
+		stop()
 	}()
 
 	root := newRoot()

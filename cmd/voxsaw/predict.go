@@ -70,7 +70,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	progress := terminal.NewProgress(stderr, "predict", len(cases))
 	defer progress.Finish()
 	var failed []error
-	for _, c := range cases {
+	for n, c := range cases {
 		target := o.Out
 		if !oneFile {
 			target = filepath.Join(o.Out, c.ID+".nii.gz")
@@ -83,7 +83,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		predictor.Progress = func(done, total int) { progress.Describe(fmt.Sprintf("%s: window %d of %d", c.ID, done, total)) }
 		err := predictOne(cmd, predictor, c, o.Read, target, progress)
 		if cmd.Context().Err() != nil {
-			return cmd.Context().Err()
+			return withHint(fmt.Errorf("stopped after %d of %d scans: %w", n, len(cases), cmd.Context().Err()), "the same command goes on from there")
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", c.ID, err))

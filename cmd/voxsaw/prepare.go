@@ -55,6 +55,7 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, root string) error {
 	if err != nil {
 		return withHint(err, "voxsaw inspect %s shows what is there", root)
 	}
+	fmt.Fprintln(stderr, d)
 	for _, note := range slices.Concat(d.Notes, d.PassedOver) {
 		fmt.Fprintln(stderr, note)
 	}
@@ -77,6 +78,9 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, root string) error {
 		if printErr := printPrepared(cmd.OutOrStdout(), o, d, summary); printErr != nil {
 			return printErr
 		}
+	}
+	if cmd.Context().Err() != nil {
+		return withHint(err, "the same command goes on from there")
 	}
 	return err
 }
