@@ -48,11 +48,12 @@ func Open(dev device.Device, config Config, checkpoint string, memory int64) (*P
 			return nil, report, fmt.Errorf("%s does not fit the configuration: %s: %s", checkpoint, s.Name, s.Reason)
 		}
 	}
-	for _, name := range report.Missing {
+	if len(report.Missing) > 0 {
+		name, what := report.Missing[0], "it is not a checkpoint of this network"
 		if strings.HasPrefix(name, "puzzle.") {
-			return nil, report, fmt.Errorf("%s has no %s: it is not a pretraining checkpoint with this head; puzzles can only be solved with one", checkpoint, name)
+			what = "it is not a pretraining checkpoint with this head; puzzles can only be solved with one"
 		}
-		return nil, report, fmt.Errorf("%s has no %s: it is not a checkpoint of this network", checkpoint, name)
+		return nil, report, fmt.Errorf("%s has no %s: %s", checkpoint, name, what)
 	}
 	p, err := newPlayer(dev, config, params, memory)
 	return p, report, err

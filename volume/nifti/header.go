@@ -78,7 +78,7 @@ func ReadHeader(path string) (*Header, error) {
 		return nil, err
 	}
 	if h.image != header {
-		if raw, size, err = head(h.image, 2); err != nil {
+		if _, size, err = head(h.image, 2); err != nil {
 			return nil, err
 		}
 	}

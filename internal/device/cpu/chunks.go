@@ -50,9 +50,6 @@ func forRank(s device.Shape) layout {
 	return layout{n: s[0], channels: s[1], blocks: s[1], lanes: 1, size: [3]int{1, 1, 1}, voxels: 1}
 }
 
-// channel is the offset of the first voxel of channel c of image n; voxel v's lies v*lanes further on.
-func (l layout) channel(n, c int) int { return l.plane(n, c/l.lanes) + c%l.lanes }
-
 // liveLanes is the number of lanes of block b that hold channels.
 func (l layout) liveLanes(b int) int { return min(l.lanes, l.channels-b*l.lanes) }
 
