@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -23,7 +24,37 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"voxsaw": main, "phantom": phantomMain})
+	testscript.Main(m, map[string]func(){"voxsaw": voxsawMain, "phantom": phantomMain})
+}
+
+// pauseAt names a pattern: the process that writes it to standard error waits there for its signal, so that a test decides where a run is interrupted.
+const pauseAt = "VOXSAW_TEST_PAUSE_AT"
+
+// voxsawMain is main.
+func voxsawMain() {
+	if pattern := os.Getenv(pauseAt); pattern != "" {
+		os.Exit(run(os.Args[1:], os.Stdout, &pausing{Writer: os.Stderr, at: regexp.MustCompile(pattern), signalled: make(chan struct{})}))
+	}
+	main()
+}
+
+// pausing passes on what is written, and blocks who wrote the first match until somebody else has written that the process is stopping.
+type pausing struct {
+	io.Writer
+	at        *regexp.Regexp
+	paused    atomic.Bool
+	signalled chan struct{}
+}
+
+func (p *pausing) Write(text []byte) (int, error) {
+	n, err := p.Writer.Write(text)
+	switch {
+	case bytes.HasPrefix(text, []byte("stopping;")):
+		close(p.signalled)
+	case p.at.Match(text) && !p.paused.Swap(true):
+		<-p.signalled
+	}
+	return n, err
 }
 
 // TestScripts runs the scripts of testdata/script, each a story of commands that a user types. They share $SHARED:
@@ -108,7 +139,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// interrupt PATTERN COMMAND... runs a command, sends it SIGINT as soon as a line on standard error matches, and wants exit code 130.
+// interrupt PATTERN COMMAND... runs voxsaw, sends it SIGINT when it has written a line that matches to standard error, and wants exit code 130.
 func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: interrupt PATTERN COMMAND...")
@@ -119,7 +150,7 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	cmd := exec.Command(path, args[2:]...)
 	cmd.Dir, cmd.Stdout = ts.MkAbs("."), ts.Stdout()
-	cmd.Env = append(os.Environ(), "GOMAXPROCS="+ts.Getenv("GOMAXPROCS")) // the number of threads decides the last bits
+	cmd.Env = append(os.Environ(), pauseAt+"="+args[0], "GOMAXPROCS="+ts.Getenv("GOMAXPROCS")) // the number of threads decides the last bits
 	stderr, err := cmd.StderrPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())

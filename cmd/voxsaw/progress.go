@@ -16,7 +16,7 @@ type trainProgress struct {
 	unit string // "puzzles", "crops"
 	bar  terminal.Progress
 	loss float64 // running mean over about 50 steps
-	from int     // the step that this session began at
+	from int     // the step that this sitting began at
 }
 
 var _ train.Observer = (*trainProgress)(nil)
