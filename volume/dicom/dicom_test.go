@@ -656,6 +656,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"text", "", []byte(strings.Repeat("not a scan ", 100)), "not DICOM"},
 		{"pixels cut", "is truncated: 140 of 240 bytes of pixels", whole[:len(whole)-100], ""},
 		{"header cut", "is truncated", whole[:len(whole)-300], "damaged"},
+		{"cut in the first element", "is truncated", whole[:140], "damaged"},
 		{"magic alone", "is truncated", whole[:132], "damaged"},
 		{"no matrix", "says nothing about the size of its image", file(set(f, 0x00280010, "", nil)), "damaged"},
 		{"zero rows", "Rows must be a whole number from 1 to 65535", file(set(f, 0x00280010, "US", uint16(0))), "damaged"},

@@ -106,6 +106,7 @@ type data struct {
 	io.ReaderAt
 	size  int64
 	class string // of the object, as the meta information says
+	magic bool   // the file has DICOM's magic word
 	file  *os.File
 }
 
@@ -142,7 +143,7 @@ func start(d *data) (s syntax, known bool, offset int64, err error) {
 	if b, err := w.at(0, int(min(132, d.size))); err != nil {
 		return s, false, 0, err
 	} else if magic = len(b) == 132 && string(b[128:]) == "DICM"; magic {
-		offset = 132
+		offset, d.magic = 132, true
 	}
 	uid := ""
 	for {
@@ -250,7 +251,7 @@ func readImage(path string) (*image, error) {
 		return top.add(w, e)
 	})
 	if err != nil && !errors.Is(err, errStop) {
-		if seen == 0 && d.class == "" {
+		if seen == 0 && d.class == "" && !d.magic {
 			err = errNotDICOM
 		}
 		return nil, inFile(path, err)
