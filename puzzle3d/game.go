@@ -17,6 +17,7 @@ type head struct {
 	boards   int
 	index    []float32 // (boards, cells): the row of features that lies in each slot
 	truth    []float32 // (boards, cells): the position where it belongs, -1 where the slot does not count
+	counts   []float32 // (boards): 1, or 0 where the board does not count; nil without column-sum loss
 	relation []float32 // (boards, cells, cells): the class of each two slots, -1 where they do not count; nil without binary terms
 	unary    []float32 // what the program computes
 	pairs    []float32
@@ -33,6 +34,9 @@ func (c Config) newHead(dev device.Device, params *nn.Params, mode nn.Mode, puzz
 		h.relation = make([]float32, boards*n*n)
 		h.pairs = make([]float32, boards*n*n*c.grid().Relations())
 	}
+	if c.ColSum > 0 {
+		h.counts = make([]float32, boards)
+	}
 	if mode == nn.Train {
 		o.Loss = nodes.loss
 	}
@@ -43,8 +47,8 @@ func (c Config) newHead(dev device.Device, params *nn.Params, mode nn.Mode, puzz
 	return h, nil
 }
 
-// place sets what lies on a board: patches[s] of puzzle p of the batch in slot s. A board that does not count adds nothing to the cross-entropies, nor do
-// patches that are blank.
+// place sets what lies on a board: patches[s] of puzzle p of the batch in slot s. A board that does not count adds nothing to the losses, nor do patches
+// that are blank to the cross-entropies.
 func (h *head) place(board, p int, patches puzzle.Configuration, counts bool, blank []bool, table []int) {
 	n := len(patches)
 	index, truth := h.index[board*n:][:n], h.truth[board*n:][:n]
@@ -52,6 +56,12 @@ func (h *head) place(board, p int, patches puzzle.Configuration, counts bool, bl
 		index[s], truth[s] = float32(p*n+patch), -1
 		if counts && !blank[p*n+patch] {
 			truth[s] = float32(patch)
+		}
+	}
+	if h.counts != nil {
+		h.counts[board] = 0
+		if counts {
+			h.counts[board] = 1
 		}
 	}
 	if h.relation == nil {
@@ -75,6 +85,11 @@ func (h *head) look() (loss float64, err error) {
 	}
 	if err := h.program.Set("truth", h.truth); err != nil {
 		return 0, err
+	}
+	if h.counts != nil {
+		if err := h.program.Set("counts", h.counts); err != nil {
+			return 0, err
+		}
 	}
 	if h.relation != nil {
 		if err := h.program.Set("relations", h.relation); err != nil {

@@ -73,7 +73,7 @@ func (c Config) head(g *nn.Graph, f *nn.Node, boards int) headNodes {
 		h.loss = g.Add(h.loss, l)
 	}
 	if c.ColSum > 0 {
-		h.loss = g.Add(h.loss, g.Scale(g.ColumnSumLoss(h.unary, boards), float32(c.ColSum)))
+		h.loss = g.Add(h.loss, g.Scale(g.ColumnSumLoss(h.unary, g.Input("counts", boards)), float32(c.ColSum)))
 	}
 	return h
 }

@@ -137,7 +137,6 @@ func TestDataThatCannotBeTrainedOn(t *testing.T) {
 	cache, dev, c := phantoms(t, 2, [3]int{14, 14, 14}), testDevice(t), resolved(t, tiny())
 	for want, d := range map[string]Data{
 		"no cases to pretrain on": {Cache: cache, Validate: []string{"case00"}},
-		"no cases to validate on": {Cache: cache, Train: []string{"case00"}},
 		"is both to train":        {Cache: cache, Train: []string{"case00", "case01"}, Validate: []string{"case01"}},
 		"no case \"x\"":           {Cache: cache, Train: []string{"x"}, Validate: []string{"case01"}},
 	} {
@@ -238,6 +237,9 @@ func naive(t *testing.T, dev device.Device, c Config, params *nn.Params, b *Batc
 		if c.Binary {
 			inputs["relations"] = relations
 		}
+		if c.ColSum > 0 {
+			inputs["counts"] = slices.Repeat([]float32{1}, boards)
+		}
 		for name, values := range inputs {
 			if err := p.Set(name, values); err != nil {
 				t.Fatal(err)
@@ -320,7 +322,7 @@ func TestStepEqualsTheNaiveOne(t *testing.T) {
 		rounds int
 		binary bool
 		column float64
-	}{{Paper, 4, false, 0}, {Both, 5, true, 0}, {Symmetric, 1, true, 0.3}, {Both, 1, false, 0.5}, {Paper, 3, true, 0}} {
+	}{{Paper, 4, false, 0}, {Both, 5, true, 0}, {Symmetric, 1, true, 0.3}, {Both, 1, false, 0.5}, {Paper, 3, true, 0}, {Both, 5, true, 0.5}} {
 		c := tiny()
 		c.Head, c.Rounds, c.Binary, c.ColSum, c.Distance = variant.head, variant.rounds, variant.binary, variant.column, 3
 		c = resolved(t, c)
@@ -440,6 +442,20 @@ func differences(t *testing.T, tr *trainer, params *nn.Params, b *Batch, gradien
 	}
 	if compared < len(gradients)/2 {
 		t.Errorf("only %d of %d gradients could be compared", compared, len(gradients))
+	}
+}
+
+// Where nothing is held out, nothing is compiled to validate on it, and no checkpoint is the best.
+func TestPretrainOnAllCases(t *testing.T) {
+	cache, dev, c := phantoms(t, 2, [3]int{24, 20, 20}), testDevice(t), tiny()
+	c.Train.Steps = 2
+	c = resolved(t, c)
+	task, err := NewTask(dev, c, data(cache, 0), 0)
+	if err != nil || task.player != nil {
+		t.Fatalf("player %v, %v", task.player, err)
+	}
+	if summary, err := train.Run(t.Context(), task, train.Setup{Options: c.Train}); err != nil || summary.Step != 2 || summary.BestStep != 0 {
+		t.Errorf("%+v, %v", summary, err)
 	}
 }
 

@@ -63,8 +63,8 @@ type Device interface {
 	MeanOfOthers(GroupSpec) (Kernel, error)      // y <- x (Groups*Rows, Columns)     y[a] = mean of x[b], b != a in a's group; its own gradient
 	PairSum(GroupSpec) (Kernel, error)           // y (Groups*Rows*Rows, Columns) <- a, b                y[g,i,j] = a[g,i] + b[g,j]
 	PairSumGrad(GroupSpec) (Kernel, error)       // da, db <- dy
-	ColumnSumLoss(GroupSpec) (Kernel, error)     // loss () <- u (Groups*Rows, Columns)  mean over groups of sum_c |sum_a softmax(u[a])[c] - 1| (Wei et al. 2019, section 4.1)
-	ColumnSumLossGrad(GroupSpec) (Kernel, error) // du <- u, dloss ()
+	ColumnSumLoss(GroupSpec) (Kernel, error)     // loss () <- u (Groups*Rows, Columns), w (Groups)      mean over groups, weighted by w >= 0, of sum_c |sum_a softmax(u[a])[c] - 1| (Wei et al. 2019, section 4.1); 0 if all w are 0
+	ColumnSumLossGrad(GroupSpec) (Kernel, error) // du <- u, w, dloss ()
 
 	SumSquares(n int) (Kernel, error) // s () <- x (n)                             for gradient clipping; summed in float64
 	SGD(n int) (Kernel, error)        // parameters, velocity (both updated in place) <- gradient, hyper (4) = learning rate, momentum, weight decay, gradient factor

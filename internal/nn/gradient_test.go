@@ -75,7 +75,7 @@ var everyOperator = map[string]network{
 	"meanOfOthers": func(g *Graph, in func(string, ...int) *Node) *Node { return g.MeanOfOthers(in("x", 6, 3), 2) },
 	"pairSum":      func(g *Graph, in func(string, ...int) *Node) *Node { return g.PairSum(in("a", 6, 2), in("b", 6, 2), 2) },
 	"column-sum loss": func(g *Graph, in func(string, ...int) *Node) *Node {
-		return g.ColumnSumLoss(in("u", 6, 3), 2)
+		return g.ColumnSumLoss(in("u", 6, 3), g.Input("weights", 2))
 	},
 	"loss": func(g *Graph, in func(string, ...int) *Node) *Node {
 		l, _ := g.Loss(in("x", 2, 3, 2, 2, 1), g.Input("target", 2, 2, 2, 1), LossOptions{CE: 0.7, Dice: 0.6})
@@ -84,7 +84,7 @@ var everyOperator = map[string]network{
 	"sum of losses of rows": func(g *Graph, in func(string, ...int) *Node) *Node {
 		u := in("u", 6, 3)
 		l, _ := g.Loss(u, g.Input("target", 6), LossOptions{CE: 1})
-		return g.Add(l, g.Scale(g.ColumnSumLoss(u, 2), 0.5))
+		return g.Add(l, g.Scale(g.ColumnSumLoss(u, g.Input("weights", 2)), 0.5))
 	},
 }
 

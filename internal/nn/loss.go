@@ -9,7 +9,7 @@ import (
 // The losses; a loss is a scalar:
 //
 //	lossOf         loss (), statistics <- logits, target   dlogits = lossGrad(logits, target, statistics, dloss)
-//	columnSumLoss  loss () <- u                            du = columnSumLossGrad(u, dloss)
+//	columnSumLoss  loss () <- u, weights                   du = columnSumLossGrad(u, weights, dloss)
 type (
 	lossOf            struct{ device.LossSpec }
 	lossGrad          struct{ device.LossSpec }
@@ -44,18 +44,20 @@ func (o lossGrad) String() string                                  { return "los
 
 func rowsOf(s device.GroupSpec) device.Shape { return device.Shape{s.Groups * s.Rows, s.Columns} }
 
-func (o columnSumLoss) operands() []device.Shape { return []device.Shape{rowsOf(o.GroupSpec)} }
-func (o columnSumLoss) results() []result        { return []result{activation(device.Shape{})} }
+func (o columnSumLoss) operands() []device.Shape {
+	return []device.Shape{rowsOf(o.GroupSpec), {o.Groups}}
+}
+func (o columnSumLoss) results() []result { return []result{activation(device.Shape{})} }
 func (o columnSumLoss) kernel(dev device.Device) (device.Kernel, error) {
 	return dev.ColumnSumLoss(o.GroupSpec)
 }
-func (o columnSumLoss) wrt() []bool { return all(1) }
+func (o columnSumLoss) wrt() []bool { return firstOnly(2) }
 func (o columnSumLoss) gradient(r *rule, in []*G.Node, _, dloss *G.Node) []*G.Node {
-	return []*G.Node{r.apply(columnSumLossGrad(o), in[0], dloss)}
+	return []*G.Node{r.apply(columnSumLossGrad(o), in[0], in[1], dloss), nil}
 }
 
 func (o columnSumLossGrad) operands() []device.Shape {
-	return []device.Shape{rowsOf(o.GroupSpec), {}}
+	return []device.Shape{rowsOf(o.GroupSpec), {o.Groups}, {}}
 }
 func (o columnSumLossGrad) results() []result { return []result{activation(rowsOf(o.GroupSpec))} }
 func (o columnSumLossGrad) kernel(dev device.Device) (device.Kernel, error) {

@@ -362,13 +362,58 @@ func TestMistakes(t *testing.T) {
 		g := NewGraph(Train)
 		y := g.Scale(g.ReLU(build(g)), 2)
 		y, _ = g.Loss(g.Softmax(g.Linear("l", g.Flatten(g.AvgPool(g.Dropout3d("late", g.Concat(y, y), 0.1), Cube(1, 1, 0))), 2, true)), y, LossOptions{CE: 1})
-		y = g.ColumnSumLoss(g.PairSum(g.GatherRows(g.Reshape(g.ConvTranspose("u", y, 1, Cube(2, 2, 0), true), 1), y), y, 1), 1)
+		y = g.ColumnSumLoss(g.PairSum(g.GatherRows(g.Reshape(g.ConvTranspose("u", y, 1, Cube(2, 2, 0), true), 1), y), y, 1), y)
 		_, err := Compile(devicetest.NewReference(), g, NewParams(devicetest.NewReference(), 1), Options{Outputs: map[string]*Node{"y": y}})
 		if want == "another shape" {
 			want = "one of shape [3]"
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one about %q", err, want)
+		}
+	}
+}
+
+// The limit is for all that shares the parameters: a second program that would fit alone does not fit beside the first, nor without room for the velocity.
+func TestMemoryLimitIsForAllPrograms(t *testing.T) {
+	dev := devicetest.NewReference()
+	compile := func(p *Params, train bool, limit int64) (*Program, error) {
+		g := NewGraph(Train)
+		loss, logits := small(g)
+		o := Options{Outputs: map[string]*Node{"logits": logits}, MemoryLimit: limit}
+		if train {
+			o.Loss = loss
+		}
+		return Compile(dev, g, p, o)
+	}
+	p := NewParams(dev, 1)
+	first, err := compile(p, true, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := first.Bytes() + p.Bytes() + 4*int64(p.Size())
+	second, err := compile(p, false, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := alone + second.Bytes()
+	if p.Total() != both {
+		t.Errorf("%d bytes in all, want %d", p.Total(), both)
+	}
+	for _, limits := range [][2]int64{{alone - 1, 0}, {alone, both - 1}, {alone, both}} {
+		p := NewParams(dev, 1)
+		_, err := compile(p, true, limits[0])
+		var tooLarge *exec.MemoryError
+		if limits[1] == 0 {
+			if !errors.As(err, &tooLarge) || tooLarge.Need != alone {
+				t.Errorf("%d bytes for %d: %v", limits[0], alone, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = compile(p, false, limits[1]); (err == nil) != (limits[1] == both) || err != nil && (!errors.As(err, &tooLarge) || tooLarge.Need != both) {
+			t.Errorf("%d bytes for %d: %v", limits[1], both, err)
 		}
 	}
 }

@@ -254,13 +254,17 @@ func (g *Graph) PairSum(a, b *Node, groups int) *Node {
 	return g.apply(pairSum{s}, a, b)
 }
 
-// ColumnSumLoss is the mean over groups of sum_c |sum_a softmax(u[a])[c] - 1| for u (groups*rows, columns): Wei et al. 2019, section 4.1.
-func (g *Graph) ColumnSumLoss(u *Node, groups int) *Node {
-	s, ok := g.groups("column-sum loss", u, groups)
+// ColumnSumLoss is the mean over groups, weighted by weights (groups), of sum_c |sum_a softmax(u[a])[c] - 1| for u (groups*rows, columns): Wei et al. 2019,
+// section 4.1. Groups of weight 0 do not count; where none counts, the loss is 0.
+func (g *Graph) ColumnSumLoss(u, weights *Node) *Node {
+	if !g.rank("column-sum loss", weights, 1) {
+		return &Node{g: g}
+	}
+	s, ok := g.groups("column-sum loss", u, weights.shape[0])
 	if !ok {
 		return &Node{g: g}
 	}
-	return g.apply(columnSumLoss{s}, u)
+	return g.apply(columnSumLoss{s}, u, weights)
 }
 
 func (g *Graph) groups(what string, x *Node, groups int) (device.GroupSpec, bool) {

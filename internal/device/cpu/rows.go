@@ -129,8 +129,18 @@ func newColumnSum(s device.GroupSpec, backward bool) (device.Kernel, error) {
 func (k *columnSum) Scratch() int { return 0 }
 
 func (k *columnSum) Run(out, in []device.Buffer, _ device.Buffer) {
+	weights, total := in[1].(Slice)[:k.s.Groups], float32(0)
+	for _, w := range weights {
+		total += w
+	}
 	loss := 0.0
-	for g := range k.s.Groups {
+	for g, w := range weights {
+		if w == 0 { // total may be 0 too
+			if k.backward {
+				clear(out[0].(Slice)[g*k.s.Rows*k.s.Columns:][:k.s.Rows*k.s.Columns])
+			}
+			continue
+		}
 		clear(k.sums)
 		for a := range k.s.Rows {
 			p := k.p[a*k.s.Columns:][:k.s.Columns]
@@ -138,13 +148,13 @@ func (k *columnSum) Run(out, in []device.Buffer, _ device.Buffer) {
 			addRow(k.sums, p)
 		}
 		for _, sum := range k.sums {
-			loss += float64(abs(sum - 1))
+			loss += float64(w/total) * float64(abs(sum-1))
 		}
 		if !k.backward {
 			continue
 		}
 		for j, sum := range k.sums { // from here on the derivative by each sum
-			k.sums[j] = in[1].(Slice)[0] / float32(k.s.Groups)
+			k.sums[j] = in[2].(Slice)[0] * w / total
 			if sum < 1 {
 				k.sums[j] = -k.sums[j]
 			}
@@ -154,7 +164,7 @@ func (k *columnSum) Run(out, in []device.Buffer, _ device.Buffer) {
 		}
 	}
 	if !k.backward {
-		out[0].(Slice)[0] = float32(loss / float64(k.s.Groups))
+		out[0].(Slice)[0] = float32(loss)
 	}
 }
 

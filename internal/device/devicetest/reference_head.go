@@ -172,13 +172,28 @@ func columnSums(s device.GroupSpec, u values) (p []values, sums []values) {
 	return p, sums
 }
 
+// shares are weights divided by their sum, zeros if that is zero.
+func shares(weights values) values {
+	total := 0.0
+	for _, w := range weights {
+		total += w
+	}
+	s := make(values, len(weights))
+	for i, w := range weights {
+		if total > 0 {
+			s[i] = w / total
+		}
+	}
+	return s
+}
+
 func (reference) ColumnSumLoss(s device.GroupSpec) (device.Kernel, error) {
 	return kernel(func(out, in []values) {
 		out[0][0] = 0
 		_, sums := columnSums(s, in[0])
-		for _, group := range sums {
-			for _, sum := range group {
-				out[0][0] += math.Abs(sum-1) / float64(s.Groups)
+		for g, share := range shares(in[1]) {
+			for _, sum := range sums[g] {
+				out[0][0] += math.Abs(sum-1) * share
 			}
 		}
 	}), s.Check()
@@ -187,10 +202,10 @@ func (reference) ColumnSumLoss(s device.GroupSpec) (device.Kernel, error) {
 func (reference) ColumnSumLossGrad(s device.GroupSpec) (device.Kernel, error) {
 	return kernel(func(out, in []values) {
 		p, sums := columnSums(s, in[0])
-		dp := make(values, s.Columns)
+		dp, share := make(values, s.Columns), shares(in[1])
 		for row := range p {
 			for c, sum := range sums[row/s.Rows] {
-				dp[c] = in[1][0] / float64(s.Groups)
+				dp[c] = in[2][0] * share[row/s.Rows]
 				if sum < 1 {
 					dp[c] = -dp[c]
 				}

@@ -141,8 +141,12 @@ func Rows(t *testing.T, dev device.Device) {
 	for _, s := range []device.GroupSpec{{Groups: 1, Rows: 2, Columns: 2}, {Groups: 3, Rows: 8, Columns: 8}, {Groups: 2, Rows: 27, Columns: 27}} { // as many rows as columns: some sums are above 1, some below
 		n := s.Groups * s.Rows
 		x := random(r, n, s.Columns)
-		compare(t, dev, lossyTolerance, func(d device.Device) (device.Kernel, error) { return d.ColumnSumLoss(s) }, []operand{output()}, []operand{x})
-		compare(t, dev, lossyTolerance, func(d device.Device) (device.Kernel, error) { return d.ColumnSumLossGrad(s) }, []operand{output(n, s.Columns)}, []operand{x, random(r)})
+		none, some := whole(r, 0, 1, s.Groups), positive(r, s.Groups) // groups of weight 0 do not count, and where none does the loss is 0
+		some.data[0] = 0
+		for _, w := range []operand{none, whole(r, 1, 2, s.Groups), some} {
+			compare(t, dev, lossyTolerance, func(d device.Device) (device.Kernel, error) { return d.ColumnSumLoss(s) }, []operand{output()}, []operand{x, w})
+			compare(t, dev, lossyTolerance, func(d device.Device) (device.Kernel, error) { return d.ColumnSumLossGrad(s) }, []operand{output(n, s.Columns)}, []operand{x, w, random(r)})
+		}
 	}
 	t.Run("gradients", func(t *testing.T) {
 		rows, s := device.RowsSpec{In: 4, Out: 6, Columns: 3}, device.GroupSpec{Groups: 2, Rows: 3, Columns: 4}
@@ -173,9 +177,9 @@ func Rows(t *testing.T, dev device.Device) {
 		differentiable{
 			forward:  func(d device.Device) (device.Kernel, error) { return d.ColumnSumLoss(s) },
 			backward: func(d device.Device) (device.Kernel, error) { return d.ColumnSumLossGrad(s) },
-			out:      []operand{output()}, in: []operand{random(r, 6, 4)}, wrt: []int{0},
+			out:      []operand{output()}, in: []operand{random(r, 6, 4), positive(r, 2)}, wrt: []int{0},
 			gradients: func(out, in []values, dy values) (grads, operands []values) {
-				return []values{like(in[0])}, []values{in[0], dy}
+				return []values{like(in[0])}, []values{in[0], in[1], dy}
 			},
 		}.check(t)
 	})
