@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,15 +34,15 @@ Run it again to go on where it stopped; finished runs are not repeated. An exper
 initialisations; anything else is another experiment, in a folder of its own.`,
 		`  voxsaw crossval --config configs/openkbp-cpu.yaml --out runs/table3`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
-			if out == "" {
+			if out == "" && !dry {
 				return withHint(usagef("no folder for the experiment"), "add --out FOLDER")
 			}
 			return runCrossval(cmd, *o, out, memory, dry, asJSON)
 		})
 	cmd.Flags().StringVar(&out, "out", "", "folder of the experiment")
 	cmd.Flags().Float64Var(&memory, "memory", 0, "limit in GiB for the network's memory; 0: what the machine has")
-	cmd.Flags().BoolVar(&dry, "plan", false, "list the trials and who trains in them, and stop")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the table as JSON")
+	cmd.Flags().BoolVar(&dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the table, or the plan, as JSON")
 	return cmd
 }
 
@@ -49,7 +51,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory float
 		return &usageError{err}
 	}
 	if dry {
-		return printTrials(cmd.OutOrStdout(), o.Plan)
+		return printPlan(cmd.OutOrStdout(), o.Plan, asJSON)
 	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
@@ -65,9 +67,20 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory float
 		if result != nil && len(result.Runs) > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%d trials are finished\n", len(result.Runs))
 		}
-		return explain(err, "the same command", "choose another --out folder")
+		return explainStudy(err)
 	}
-	return printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s, asJSON)
+	return explainStudy(printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s, asJSON))
+}
+
+// explainStudy adds to what went wrong with an experiment what can be done about it. Unlike a training, one may be stopped where nothing is to be saved: while
+// test cases are scored, or the report is drawn.
+func explainStudy(err error) error {
+	const again = "the same command"
+	var training *train.InterruptedError
+	if errors.Is(err, context.Canceled) && !errors.As(err, &training) {
+		return withHint(err, "%s goes on from there", again)
+	}
+	return explain(err, again, "choose another --out folder")
 }
 
 // printResult writes the experiment's report and prints its table.
@@ -94,16 +107,49 @@ func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title s
 	return err
 }
 
-func printTrials(w io.Writer, p experiment.Plan) error {
-	trials, err := experiment.Trials(p)
+// printPlan tells what would run: the trials, then who tests in each fold, then who pretrains.
+func printPlan(w io.Writer, p experiment.Plan, asJSON bool) error {
+	preview, err := experiment.Look(p)
 	if err != nil {
 		return err
 	}
-	t := terminal.TableData{Title: fmt.Sprintf("%d trials", len(trials)), Header: []string{"trial", "training cases", "test cases", "trained on"}, Right: []bool{false, true, true, false}}
-	for _, x := range trials {
-		t.Rows = append(t.Rows, []string{x.Name(), fmt.Sprint(len(x.Train)), fmt.Sprint(len(x.Test)), list(x.Train)})
+	if asJSON {
+		return printJSON(w, preview)
 	}
-	return terminal.Table(w, t)
+	trials := terminal.TableData{Title: fmt.Sprintf("%d trials", len(preview.Trials)), Header: []string{"trial", "training cases", "test cases", "trained on"}, Right: []bool{false, true, true, false}}
+	for _, x := range preview.Trials {
+		trials.Rows = append(trials.Rows, []string{x.Name(), fmt.Sprint(len(x.Train)), fmt.Sprint(len(x.Test)), list(x.Train)})
+	}
+	if err := terminal.Table(w, trials); err != nil {
+		return err
+	}
+	tests := terminal.TableData{Title: "Tested on", Header: []string{"fold", "cases", "names"}, Right: []bool{true, true, false}}
+	for _, f := range preview.Cases.Folds {
+		tests.Rows = append(tests.Rows, []string{fmt.Sprint(f.Fold), fmt.Sprint(len(f.Test)), strings.Join(f.Test, ", ")})
+	}
+	if err := terminal.Table(w, tests); err != nil {
+		return err
+	}
+	if set := preview.Cases.Unlabelled; len(set) > 0 {
+		if _, err := fmt.Fprintf(w, "set aside for pretraining, never trained or tested on with labels: %s\n\n", strings.Join(set, ", ")); err != nil {
+			return err
+		}
+	}
+	if len(preview.Encoders) == 0 {
+		return nil
+	}
+	encoders := terminal.TableData{Title: "Pretrained on, without labels", Header: []string{"initialisation", "fold", "cases", "names"}, Right: []bool{false, true, true, false}}
+	for _, e := range preview.Encoders {
+		fold := "all"
+		if e.Fold > 0 {
+			fold = fmt.Sprint(e.Fold)
+		}
+		encoders.Rows = append(encoders.Rows, []string{e.Init, fold, fmt.Sprint(len(e.Cases)), strings.Join(e.Cases, ", ")})
+		if len(e.Left) > 0 {
+			encoders.Notes = append(encoders.Notes, fmt.Sprintf("%s: left out of %s, for folds test on them: %s", e.Init, e.Data, strings.Join(e.Left, ", ")))
+		}
+	}
+	return terminal.Table(w, encoders)
 }
 
 // console shows an experiment on standard error.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -34,6 +36,9 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw finetune --data prepared --init runs/puzzles/last.safetensors --fold 1 --folds 4 --fraction 0.1 --out runs/organs`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
 			if o.Init != "" {
+				if run.force && within(o.Init, run.out) {
+					return withHint(usagef("--force would delete %s, which the run is to start from", o.Init), "choose another --out, or copy the checkpoint elsewhere first")
+				}
 				network, err := networkOf(o.Init, defaults.Network)
 				if err != nil {
 					return err
@@ -48,6 +53,13 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 		})
 	run.bind(cmd)
 	return cmd
+}
+
+// within says whether a file lies in a folder, whatever the two are called.
+func within(file, folder string) bool {
+	a, errA := os.Stat(filepath.Dir(file))
+	b, errB := os.Stat(folder)
+	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
 // networkOf is the network of a checkpoint, with the classes of another.

@@ -80,7 +80,10 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 			strings.TrimPrefix(e.Path, prefix), e.Kind, join(e.Shape, "%d", "x"), join(e.Spacing, "%.4g", " x "), e.Axcodes, e.Dtype, values, labels, strings.Join(e.Problems, "; "),
 		})
 	}
-	t.Title = fmt.Sprintf("%d in %s, %d with problems", len(entries), prefix, problems)
+	if prefix != "" {
+		prefix = " in " + prefix
+	}
+	t.Title = fmt.Sprintf("%d%s, %d with problems", len(entries), prefix, problems)
 	return terminal.Table(w, t)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -65,6 +66,13 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	if err != nil {
 		return err
 	}
+	folder := o.Out
+	if oneFile {
+		folder = filepath.Dir(o.Out)
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil { // rather than after the first scan
+		return err
+	}
 	stderr := cmd.ErrOrStderr()
 	fmt.Fprintf(stderr, "the network takes %s\n", terminal.Bytes(predictor.Bytes()))
 	progress := terminal.NewProgress(stderr, "predict", len(cases))
@@ -93,7 +101,11 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	}
 	progress.Finish()
 	if len(failed) > 0 {
-		return fmt.Errorf("%d of %d scans could not be segmented:\n%w", len(failed), len(cases), errors.Join(failed...))
+		err := fmt.Errorf("%d of %d scans could not be segmented:\n%w", len(failed), len(cases), errors.Join(failed...))
+		if atomicfile.NoRoom(err) {
+			return withHint(err, "make room; then the same command goes on from there")
+		}
+		return err
 	}
 	return nil
 }
@@ -108,9 +120,6 @@ func predictOne(cmd *cobra.Command, p *segment.Predictor, c dataset.Case, read d
 	}
 	labels, err := p.Predict(cmd.Context(), scan)
 	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
 	if err := nifti.WriteLabels(target, labels); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -81,6 +82,9 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, root string) error {
 	}
 	if cmd.Context().Err() != nil {
 		return withHint(err, "the same command goes on from there")
+	}
+	if atomicfile.NoRoom(err) || summary != nil && slices.ContainsFunc(summary.Failed, func(r dataset.Result) bool { return atomicfile.NoRoom(r.Err) }) {
+		return withHint(err, "make room; then the same command goes on from there")
 	}
 	return err
 }

@@ -100,7 +100,11 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	if err != nil {
 		return run.explain(err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d steps in %s, %.1f %% of it waiting for data; patches of held-out cases in place %.1f %% at the end, %.1f %% at best (step %d)\n",
-		folder.Path(), summary.Step, terminal.Duration(summary.Elapsed), 100*summary.WaitShare, 100*summary.Validation.Score, 100*summary.Best, summary.BestStep)
+	validated := ""
+	if summary.BestStep > 0 {
+		validated = fmt.Sprintf("; patches of held-out cases in place %.1f %% at the end, %.1f %% at best (step %d)", 100*summary.Validation.Score, 100*summary.Best, summary.BestStep)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d steps in %s, %.1f %% of it waiting for data%s\n",
+		folder.Path(), summary.Step, terminal.Duration(summary.Elapsed), 100*summary.WaitShare, validated)
 	return nil
 }
