@@ -19,6 +19,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 )
 
 // CacheWriter prepares cases into a folder. Its methods may be called from any number of goroutines.
@@ -252,24 +254,15 @@ func countLabels(labels []uint16) map[uint16]int {
 	return counts
 }
 
-// writeFile writes a file through write under a temporary name and renames it into place. Where that fails, nothing is left of it.
+// writeFile writes a file through write, in large pieces. Where that fails, nothing is left of it.
 func writeFile(path string, write func(io.Writer) error) error {
-	// Not os.CreateTemp: its files are for their owner's eyes only. A leftover of a process of the same number is stale.
-	temporary := fmt.Sprintf("%s.%d.tmp", path, os.Getpid())
-	f, err := os.Create(temporary)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temporary) // fails after the rename, as it should
-	buffered := bufio.NewWriterSize(f, 1<<20)
-	err = write(buffered)
-	if err == nil {
-		err = buffered.Flush()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temporary, path)
+	return atomicfile.Write(path, func(w io.Writer) error {
+		buffered := bufio.NewWriterSize(w, 1<<20)
+		if err := write(buffered); err != nil {
+			return err
+		}
+		return buffered.Flush()
+	})
 }
 
 // writeJSON leaves a file that says the same untouched.
@@ -282,10 +275,7 @@ func writeJSON(path string, value any) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
-	return writeFile(path, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return atomicfile.WriteBytes(path, data)
 }
 
 // writeInts writes values as little-endian 16-bit integers.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -72,7 +73,7 @@ func (d Demo) describe(folder string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(folder, "dataset.json"), data)
+	return atomicfile.WriteBytes(filepath.Join(folder, "dataset.json"), data)
 }
 
 // Prepare prepares the scans as any data set is prepared.

@@ -51,7 +51,7 @@ type Initialisation struct {
 	Grid       [3]int `yaml:"grid,flow,omitempty" help:"pretrain on puzzles of this many cells"`
 	Crop       [3]int `yaml:"crop,flow,omitempty" help:"crop of these puzzles"`
 	Patch      [3]int `yaml:"patch,flow,omitempty" help:"patch of these puzzles"`
-	Data       string `yaml:"data,omitempty" help:"folder of prepared cases to pretrain on instead"`
+	Data       string `yaml:"data,omitempty" help:"folder of prepared cases to pretrain on instead, but for those that a fold tests on"`
 }
 
 func (i Initialisation) pretrains() bool { return i.Grid != [3]int{} }
@@ -151,12 +151,12 @@ func (p Plan) changes(before Plan) ([]string, error) {
 
 // A Trial is one fine-tuning run of the experiment.
 type Trial struct {
-	Init     string
-	Fold     int // from 1
-	Fraction float64
-	Seed     uint64
-	Train    []string
-	Test     []string
+	Init     string   `json:"initialisation"`
+	Fold     int      `json:"fold"` // from 1
+	Fraction float64  `json:"fraction"`
+	Seed     uint64   `json:"seed"`
+	Train    []string `json:"train"`
+	Test     []string `json:"test"`
 }
 
 // Name tells one trial from the others, and is its folder below the experiment's.

@@ -51,7 +51,7 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	}
 	defer cache.Close()
 	if len(r.Puzzles) > 0 {
-		section, err := r.puzzles(s)
+		section, err := r.puzzles(ctx, s)
 		if err != nil {
 			return page, err
 		}
@@ -100,7 +100,7 @@ func preparation(p volume.Preparation) string {
 }
 
 // puzzles tells how well the pretrained encoders solve puzzles of cases that they were not trained on, and shows one.
-func (r *Result) puzzles(s Setting) (report.Section, error) {
+func (r *Result) puzzles(ctx context.Context, s Setting) (report.Section, error) {
 	section := report.Section{Title: "Puzzles of unseen cases"}
 	table := eval.Table{Title: "Patches put in their place, after pretraining", Columns: []eval.Column{
 		{Key: "initialisation", Title: "initialisation"}, {Key: "fold", Title: "fold"}, {Key: "steps", Title: "steps"}, {Key: "cases", Title: "held-out cases"},
@@ -127,7 +127,7 @@ func (r *Result) puzzles(s Setting) (report.Section, error) {
 			}
 			held = append(held, opened)
 		}
-		e, err := player.Evaluate(context.Background(), held)
+		e, err := player.Evaluate(ctx, held)
 		if err != nil {
 			return section, err
 		}

@@ -5,12 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -150,14 +151,14 @@ func (r *runner) record() error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(planPath, resolved); err != nil {
+	if err := atomicfile.WriteBytes(planPath, resolved); err != nil {
 		return err
 	}
 	data, err := json.MarshalIndent(cases, "", "  ")
 	if err != nil {
 		return err
 	}
-	return writeFile(casesPath, append(data, '\n'))
+	return atomicfile.WriteBytes(casesPath, append(data, '\n'))
 }
 
 // trial fine-tunes, predicts the test cases and scores them, unless that has been done.
@@ -209,7 +210,7 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	if err := eval.PerCase(scores).CSV(&table); err != nil {
 		return nil, err
 	}
-	return scores, writeFile(path, table.Bytes())
+	return scores, atomicfile.WriteBytes(path, table.Bytes())
 }
 
 // open begins a run, or takes it up again.
@@ -260,36 +261,11 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	if !init.pretrains() {
 		return init.Checkpoint, nil
 	}
-	p := Pretraining{Init: init.Name, Fold: t.Fold}
-	cache := r.cache
-	var ids []string
-	switch {
-	case init.Data != "":
-		var err error
-		if cache, err = volume.OpenCache(init.Data); err != nil {
-			return "", err
-		}
-		defer cache.Close()
-		for _, c := range cache.Cases() {
-			ids = append(ids, c.ID)
-		}
-		p.Fold = 0
-	case len(r.result.Cases.Unlabelled) > 0:
-		ids, p.Fold = r.result.Cases.Unlabelled, 0
-	default:
-		for _, f := range r.result.Cases.Folds {
-			if f.Fold == t.Fold {
-				ids = f.Train
-			}
-		}
+	e, err := r.plan.encoder(init, t.Fold, r.result.Cases, r.cache)
+	if err != nil {
+		return "", err
 	}
-	if cache == r.cache { // scans that never had labels serve every fold
-		for _, c := range cache.Cases() {
-			if !c.HasLabels && c.Group == "" {
-				ids = append(ids, c.ID)
-			}
-		}
-	}
+	p := Pretraining{Init: e.Init, Fold: e.Fold}
 	p.Folder = filepath.Join(r.Out, "pretraining", init.Name)
 	name := "pretraining " + init.Name
 	if p.Fold > 0 {
@@ -299,7 +275,18 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	if checkpoint, done := r.encoders[p.Folder]; done {
 		return checkpoint, nil
 	}
-	training, held, err := dataset.HoldOut(ids, 0.15, r.plan.SubsetSeed)
+	if len(e.Left) > 0 {
+		r.Console.Note(fmt.Sprintf("%s: %d of the %d cases of %s are left out, for folds test on them (the same name, or the same scan): %s",
+			name, len(e.Left), len(e.Left)+len(e.Cases), e.Data, strings.Join(e.Left, ", ")))
+	}
+	cache := r.cache
+	if init.Data != "" {
+		if cache, err = volume.OpenCache(init.Data); err != nil {
+			return "", err
+		}
+		defer cache.Close()
+	}
+	training, held, err := dataset.HoldOut(e.Cases, 0.15, r.plan.SubsetSeed)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
@@ -341,42 +328,4 @@ func relative(base, path string) string {
 		return filepath.ToSlash(rel)
 	}
 	return path
-}
-
-func writeFile(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fmt.Errorf("writing %s: %w", path, err)
-		}
-	}()
-	if _, err := io.Copy(f, bytes.NewReader(data)); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
-// Trials lists what a plan would run on the cases that are there now.
-func Trials(plan Plan) ([]Trial, error) {
-	cache, err := volume.OpenCache(plan.Data)
-	if err != nil {
-		return nil, err
-	}
-	defer cache.Close()
-	cases, err := plan.cases(labelled(cache))
-	if err != nil {
-		return nil, err
-	}
-	return plan.trials(cases), nil
 }

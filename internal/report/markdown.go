@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 )
 
 // markdown collects a page and counts its pictures.
@@ -41,7 +42,7 @@ func (r Report) Markdown(w io.Writer, folder, files string) error {
 func (m *markdown) picture(data []byte, extension, caption string) error {
 	m.pictures++
 	name := fmt.Sprintf("%02d-%s.%s", m.pictures, short(slug(caption)), extension)
-	if err := writeFile(filepath.Join(m.folder, m.files, name), data); err != nil {
+	if err := atomicfile.WriteBytes(filepath.Join(m.folder, m.files, name), data); err != nil {
 		return err
 	}
 	fmt.Fprintf(m, "![%s](%s/%s)\n", strings.NewReplacer("[", "(", "]", ")", "\n", " ").Replace(caption), m.files, name)

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 )
 
 // Report is a page.
@@ -83,7 +84,7 @@ func (r Report) Write(folder, name string) error {
 		if err := render(&b); err != nil {
 			return fmt.Errorf("writing report %s: %w", path, err)
 		}
-		if err := writeFile(filepath.Join(folder, path), b.Bytes()); err != nil {
+		if err := atomicfile.WriteBytes(filepath.Join(folder, path), b.Bytes()); err != nil {
 			return fmt.Errorf("writing report: %w", err)
 		}
 	}
@@ -92,7 +93,7 @@ func (r Report) Write(folder, name string) error {
 		if err := t.CSV(&b); err != nil {
 			return fmt.Errorf("writing report %s: %w", path, err)
 		}
-		if err := writeFile(filepath.Join(folder, name+"_files", path), b.Bytes()); err != nil {
+		if err := atomicfile.WriteBytes(filepath.Join(folder, name+"_files", path), b.Bytes()); err != nil {
 			return fmt.Errorf("writing report: %w", err)
 		}
 	}
@@ -132,23 +133,4 @@ func slug(title string) string {
 		return "untitled"
 	}
 	return s
-}
-
-// writeFile writes to a temporary name in the same folder, then renames, so that nobody reads half a file.
-func writeFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".report-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails after the rename, as it should
-	if _, err = f.Write(data); err == nil {
-		err = f.Chmod(0o644)
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

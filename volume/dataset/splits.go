@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
@@ -178,12 +179,7 @@ func WriteSplits(path string, splits []Split) error {
 	if err != nil {
 		return err
 	}
-	temporary := path + ".tmp"
-	defer os.Remove(temporary) // fails after the rename, as it should
-	if err := os.WriteFile(temporary, append(data, '\n'), 0o666); err != nil {
-		return fmt.Errorf("writing folds: %w", err)
-	}
-	return os.Rename(temporary, path)
+	return atomicfile.WriteBytes(path, append(data, '\n'))
 }
 
 func sorted(ids []string) []string { return slices.SortedFunc(slices.Values(ids), compareNatural) }

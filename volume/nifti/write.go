@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/klauspost/pgzip"
 	gonii "github.com/okieraised/gonii/pkg/nifti"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -62,34 +61,40 @@ func WriteLabels(path string, l *volume.LabelMap) error {
 
 const noIntent int16 = 0 // NIFTI_INTENT_NONE
 
-// write makes the file under a temporary name beside its own. Fill puts the voxels from number first on into dst.
-func write(path string, g volume.Grid, datatype int32, intent int16, extensions []Extension, fill func(dst []byte, first int)) (err error) {
+// write makes the file. Fill puts the voxels from number first on into dst.
+func write(path string, g volume.Grid, datatype int32, intent int16, extensions []Extension, fill func(dst []byte, first int)) error {
 	compressed := strings.HasSuffix(path, ".nii.gz")
 	if !compressed && !strings.HasSuffix(path, ".nii") {
 		return fmt.Errorf("writing %s: the name must end in .nii or .nii.gz", path)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			file.Close()
-			os.Remove(file.Name())
-			err = fmt.Errorf("writing %s: %w", path, err)
+	return atomicfile.Write(path, func(file io.Writer) error {
+		b := bufio.NewWriterSize(file, piece)
+		if !compressed {
+			if err := writeTo(b, g, datatype, intent, extensions, fill); err != nil {
+				return err
+			}
+			return b.Flush()
 		}
-	}()
-	b := bufio.NewWriterSize(file, piece)
-	var w io.Writer = b
-	var z *pgzip.Writer
-	if compressed {
 		// CT is mostly noise: level 6 takes longer and is not a thousandth smaller, level 1 is 5 % larger.
-		if z, err = pgzip.NewWriterLevel(b, 3); err != nil {
+		z, err := pgzip.NewWriterLevel(b, 3)
+		if err != nil {
 			return err
 		}
-		w = z
-	}
-	if _, err = w.Write(header(g, datatype, intent, extensions)); err != nil {
+		err = writeTo(z, g, datatype, intent, extensions, fill)
+		// Closed in any case: it compresses in goroutines of its own.
+		if closed := z.Close(); err == nil {
+			err = closed
+		}
+		if err != nil {
+			return err
+		}
+		return b.Flush()
+	})
+}
+
+// writeTo writes the header and the voxels.
+func writeTo(w io.Writer, g volume.Grid, datatype int32, intent int16, extensions []Extension, fill func(dst []byte, first int)) error {
+	if _, err := w.Write(header(g, datatype, intent, extensions)); err != nil {
 		return err
 	}
 	size := datatypes[datatype].size
@@ -97,28 +102,11 @@ func write(path string, g volume.Grid, datatype int32, intent int16, extensions 
 	for first := 0; first < g.Len(); first += piece / size {
 		dst := buffer[:min(piece/size, g.Len()-first)*size]
 		fill(dst, first)
-		if _, err = w.Write(dst); err != nil {
+		if _, err := w.Write(dst); err != nil {
 			return err
 		}
 	}
-	if z != nil {
-		if err = z.Close(); err != nil {
-			return err
-		}
-	}
-	if err = b.Flush(); err != nil {
-		return err
-	}
-	if err = file.Chmod(0o644); err != nil {
-		return err
-	}
-	if err = file.Sync(); err != nil {
-		return err
-	}
-	if err = file.Close(); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
+	return nil
 }
 
 // header returns the header, the four bytes that say whether extensions follow, and these: NIfTI-1, or NIfTI-2 where an extent needs it.

@@ -1,0 +1,127 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// A Preview is what a plan would run on the cases that are there now.
+type Preview struct {
+	Trials   []Trial   `json:"trials"`
+	Cases    Cases     `json:"cases"`
+	Encoders []Encoder `json:"encoders"`
+}
+
+// Look tells what a plan would run, without running any of it.
+func Look(plan Plan) (Preview, error) {
+	var p Preview
+	cache, err := volume.OpenCache(plan.Data)
+	if err != nil {
+		return p, err
+	}
+	defer cache.Close()
+	if p.Cases, err = plan.cases(labelled(cache)); err != nil {
+		return p, err
+	}
+	p.Trials = plan.trials(p.Cases)
+	for _, i := range plan.Inits {
+		if !i.pretrains() {
+			continue
+		}
+		for _, f := range p.Cases.Folds {
+			e, err := plan.encoder(i, f.Fold, p.Cases, cache)
+			if err != nil {
+				return p, err
+			}
+			p.Encoders = append(p.Encoders, e)
+			if e.Fold == 0 { // the other folds take this one
+				break
+			}
+		}
+	}
+	return p, nil
+}
+
+// An Encoder is one that the experiment pretrains.
+type Encoder struct {
+	Init  string   `json:"initialisation"`
+	Fold  int      `json:"fold,omitempty"` // 0: one for all folds
+	Data  string   `json:"data"`           // where its cases are
+	Cases []string `json:"cases"`          // what it is pretrained and validated on, without labels
+	Left  []string `json:"left,omitempty"` // cases that are there too, but that folds test on
+}
+
+// encoder says on what an initialisation is pretrained for a fold: never on a case that the fold tests on.
+func (p Plan) encoder(i Initialisation, fold int, c Cases, cache *volume.Cache) (Encoder, error) {
+	e := Encoder{Init: i.Name, Fold: fold, Data: p.Data}
+	switch {
+	case i.Data != "":
+		e.Fold, e.Data = 0, i.Data
+		tested, err := p.tested(cache)
+		if err != nil {
+			return e, err
+		}
+		other, err := volume.OpenCache(i.Data)
+		if err != nil {
+			return e, fmt.Errorf("initialisation %s: %w", i.Name, err)
+		}
+		defer other.Close()
+		if e.Cases, e.Left = apart(other.Cases(), tested); len(e.Cases) == 0 {
+			return e, fmt.Errorf("initialisation %s: folds test on all %d cases of %s: pretraining on them would give the test cases away", i.Name, len(e.Left), i.Data)
+		}
+		return e, nil
+	case len(c.Unlabelled) > 0:
+		e.Fold, e.Cases = 0, slices.Clone(c.Unlabelled)
+	default:
+		for _, f := range c.Folds {
+			if f.Fold == fold {
+				e.Cases = slices.Clone(f.Train)
+			}
+		}
+	}
+	for _, c := range cache.Cases() { // scans that never had labels serve every fold
+		if !c.HasLabels && c.Group == "" {
+			e.Cases = append(e.Cases, c.ID)
+		}
+	}
+	return e, nil
+}
+
+// tested lists the cases that any fold tests on, those of folds that are not run included: an experiment may grow by them, and keeps its encoders.
+func (p Plan) tested(cache *volume.Cache) ([]volume.CaseInfo, error) {
+	p.RunFolds = nil
+	all, err := p.cases(labelled(cache))
+	if err != nil {
+		return nil, err
+	}
+	test := map[string]bool{}
+	for _, f := range all.Folds {
+		for _, id := range f.Test {
+			test[id] = true
+		}
+	}
+	return slices.DeleteFunc(cache.Cases(), func(c volume.CaseInfo) bool { return !test[c.ID] }), nil
+}
+
+// apart divides the cases of another folder: those that may be looked at, and those that are, by their name or by the files they came from, among the tested.
+// Another patient of the same name is left out too: nothing tells the two apart for certain, and a case fewer costs less than a result that is wrong.
+func apart(cases, tested []volume.CaseInfo) (free, left []string) {
+	names, paths, hashes := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, c := range tested {
+		names[c.ID] = true
+		for _, s := range c.Sources {
+			paths[s.Path], hashes[s.Hash] = true, true
+		}
+	}
+	delete(hashes, "") // of sources that nobody has read
+	for _, c := range cases {
+		if names[c.ID] || slices.ContainsFunc(c.Sources, func(s volume.Source) bool { return paths[s.Path] || hashes[s.Hash] }) {
+			left = append(left, c.ID)
+		} else {
+			free = append(free, c.ID)
+		}
+	}
+	return free, left
+}
