@@ -237,16 +237,20 @@ func (e *Entry) countLabels(v *volume.Volume) {
 		table[int(x)]++
 		return true
 	}
+	no := func(x float32) {
+		if named {
+			e.problem("its name says labels, but it holds %g", x)
+		}
+	}
 	for _, x := range v.Int16 {
 		if !count(float32(x)) {
+			no(float32(x))
 			return
 		}
 	}
 	for _, x := range v.Float32 {
 		if !count(x) {
-			if named {
-				e.problem("its name says labels, but it holds %g", x)
-			}
+			no(x)
 			return
 		}
 	}

@@ -72,6 +72,25 @@ func TestInspect(t *testing.T) {
 	}
 }
 
+// A scan that was put where labels belong is found out by its values.
+func TestInspectFindsAScanAmongLabels(t *testing.T) {
+	root := folderOf(t, "p1")
+	scan, _ := patient(t, 1)
+	if err := nifti.Write(filepath.Join(root, "labelsTr/p1.nii.gz"), scan); err != nil {
+		t.Fatal(err)
+	}
+	entries, _, err := Inspect(t.Context(), []string{root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		flagged := slices.ContainsFunc(e.Problems, func(p string) bool { return strings.Contains(p, "its name says labels, but it holds -") })
+		if labels := strings.Contains(e.Path, "labelsTr"); flagged != labels {
+			t.Errorf("%s: problems %q", e.Path, e.Problems)
+		}
+	}
+}
+
 func TestInspectAgreesWithNibabel(t *testing.T) {
 	data := os.Getenv("VOXSAW_DATA")
 	if data == "" {
