@@ -22,14 +22,14 @@ const Kind = "pretrain"
 type Data struct {
 	Cache    *volume.Cache
 	Train    []string // case IDs
-	Validate []string // held-out case IDs
+	Validate []string // held-out case IDs; may be empty
 }
 
 // Run says what a pretraining run leaves behind and who looks. All fields may be empty.
 type Run struct {
 	Folder   *train.Folder  // nil: nothing is kept
 	Observer train.Observer // nil: nobody looks
-	Memory   int64          // limit in bytes for a program and its parameters; 0: none
+	Memory   int64          // limit in bytes for the programs and their parameters; 0: none
 	Loaders  int            // goroutines that cut puzzles; 0: 2
 }
 
@@ -52,14 +52,14 @@ type Task struct {
 	params   *nn.Params
 	sampler  sampler
 	trainer  *trainer
-	player   *Player
+	player   *Player // nil where nothing is held out
 	validate []*volume.Case
 	notes    []string // what a person should know before the run
 }
 
 var _ train.Task[*Batch] = (*Task)(nil)
 
-// NewTask compiles the network and opens the cases. The configuration is a resolved one. memory limits the bytes of a program; 0: no limit.
+// NewTask compiles the network and opens the cases. The configuration is a resolved one. memory limits the bytes of its programs; 0: no limit.
 func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -75,7 +75,9 @@ func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error
 	if err == nil {
 		encoder, head := t.Summary()
 		t.notes = append(t.notes, fmt.Sprintf("a training step: encoder %v", encoder), fmt.Sprintf("each round of it: head %v", head))
-		t.player, err = newPlayer(dev, c, t.params, memory)
+		if len(t.validate) > 0 {
+			t.player, err = newPlayer(dev, c, t.params, memory)
+		}
 	}
 	return t, err
 }
@@ -85,9 +87,6 @@ func (t *Task) open(data Data) error {
 	c := t.sampler.config
 	if len(data.Train) == 0 {
 		return errors.New("there are no cases to pretrain on")
-	}
-	if len(data.Validate) == 0 {
-		return errors.New("there are no cases to validate on: leave at least one out of the training")
 	}
 	for _, id := range data.Validate {
 		if slices.Contains(data.Train, id) {
@@ -143,6 +142,9 @@ func (t *Task) Step(step int, b *Batch) (train.Result, error) { return t.trainer
 
 // Validate plays the puzzles of the held-out cases. The score is the share of patches in their place after the last round.
 func (t *Task) Validate(ctx context.Context, _ int) (train.Validation, error) {
+	if len(t.validate) == 0 {
+		return train.Validation{}, nil
+	}
 	e, err := t.player.Evaluate(ctx, t.validate)
 	if err != nil {
 		return train.Validation{}, err

@@ -30,7 +30,7 @@ type Run struct {
 	Init     string         // a checkpoint whose weights are loaded first, as far as they fit
 	Folder   *train.Folder  // nil: nothing is kept
 	Observer train.Observer // nil: nobody looks
-	Memory   int64          // limit in bytes for a program and its parameters; 0: none
+	Memory   int64          // limit in bytes for the programs and their parameters; 0: none
 	Loaders  int            // goroutines that prepare crops; 0: 2
 }
 
@@ -81,7 +81,7 @@ type Task struct {
 	config   Config
 	params   *nn.Params
 	program  *nn.Program
-	slider   *slider
+	slider   *slider // nil where nothing is held out
 	classes  [][]uint16
 	table    []uint16 // class of each label
 	train    []*volume.Case
@@ -95,7 +95,7 @@ type Batch struct {
 	Cases           []string
 }
 
-// NewTask compiles the network and opens the cases. The configuration is a resolved one. memory limits the bytes of a program; 0: no limit.
+// NewTask compiles the network and opens the cases. The configuration is a resolved one. memory limits the bytes of its programs; 0: no limit.
 func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -124,7 +124,9 @@ func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error
 		return nil, fmt.Errorf("preparing to train on %d crops of %v: %w", c.Batch, c.Crop, err)
 	}
 	t.notes = append(t.notes, fmt.Sprintf("a training step: %v", t.program.Summary()))
-	t.slider, err = newSlider(dev, t.params, c.Network, c.Crop, 1, c.ValidateOverlap, memory)
+	if len(t.validate) > 0 {
+		t.slider, err = newSlider(dev, t.params, c.Network, c.Crop, 1, c.ValidateOverlap, memory)
+	}
 	return t, err
 }
 

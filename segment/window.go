@@ -49,6 +49,7 @@ type slider struct {
 	batch   int
 	size    [3]int // i, j, k
 	overlap float64
+	room    int64        // bytes for what classify holds; negative: no limit
 	weights [3][]float32 // Gaussian along each axis
 }
 
@@ -74,7 +75,10 @@ func newSlider(dev device.Device, params *nn.Params, network vnet.Config, size [
 	if err != nil {
 		return nil, fmt.Errorf("preparing inference on windows of %v: %w", size, err)
 	}
-	s := &slider{program: program, classes: network.Classes, batch: batch, size: size, overlap: overlap}
+	s := &slider{program: program, classes: network.Classes, batch: batch, size: size, overlap: overlap, room: -1}
+	if memory > 0 {
+		s.room = max(memory-params.Total(), 0)
+	}
 	for axis, n := range size {
 		s.weights[axis] = gaussian(n)
 	}
@@ -122,11 +126,16 @@ func (s *slider) classify(ctx context.Context, src source, shape [3]int, of ense
 	xs, ys, zs := positions(shape[0], s.size[0], s.overlap), positions(shape[1], s.size[1], s.overlap), positions(shape[2], s.size[2], s.overlap)
 	depth := min(s.size[2], shape[2])
 	plane := shape[0] * shape[1]
+	patch := s.size[0] * s.size[1] * s.size[2]
+	need := 4*int64(s.classes)*(int64(depth)*int64(plane)+int64(s.batch)*int64(patch)) + 2*int64(plane)*int64(shape[2])
+	if s.room >= 0 && need > s.room {
+		return nil, fmt.Errorf("a scan of %v in %d classes needs %d MiB of memory beside the network, which leaves %d MiB: make the window or the batch smaller", shape, s.classes, need>>20, s.room>>20)
+	}
 	sums := make([]float32, s.classes*depth*plane) // (class, k - base, j, i)
 	classes := make([]uint16, plane*shape[2])
 	members := max(of.members, 1)
 	windows, done := len(xs)*len(ys), 0
-	probability := make([]float32, s.batch*s.classes*s.size[0]*s.size[1]*s.size[2])
+	probability := make([]float32, s.batch*s.classes*patch)
 	for layer, z := range zs {
 		base := max(z, 0) // the k of the first plane of sums
 		for member := range members {
@@ -137,12 +146,11 @@ func (s *slider) classify(ctx context.Context, src source, shape [3]int, of ense
 			}
 			batches := (windows + s.batch - 1) / s.batch
 			ahead := train.NewPrefetch(ctx, 0, batches, 1, 2, func(_ context.Context, b int) (crops, error) {
-				voxels := s.size[0] * s.size[1] * s.size[2]
-				c := crops{voxels: make([]float32, s.batch*voxels)}
+				c := crops{voxels: make([]float32, s.batch*patch)}
 				for n := b * s.batch; n < min((b+1)*s.batch, windows); n++ {
 					origin := [3]int{xs[n%len(xs)], ys[n/len(xs)], z}
-					at := len(c.origins) * voxels
-					if err := src.Image(c.voxels[at:at+voxels], origin, s.size); err != nil {
+					at := len(c.origins) * patch
+					if err := src.Image(c.voxels[at:at+patch], origin, s.size); err != nil {
 						return c, err
 					}
 					c.origins = append(c.origins, origin)

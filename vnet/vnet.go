@@ -24,7 +24,7 @@ type Config struct {
 	Groups     int     `yaml:"groups" help:"groups of the group normalisation"`
 	Activation string  `yaml:"activation" help:"prelu, elu or relu; empty: the preset's"`
 	Dropout    float64 `yaml:"dropout" help:"rate of the monai preset's channel dropout; negative: the preset's (0.5), 0 switches it off"`
-	Classes    int     `yaml:"classes" help:"classes, the background among them"`
+	Classes    int     `yaml:"classes" flag:"-" help:"classes, the background among them"`
 }
 
 // Default is the paper's network as it is. Its lack of a normalisation makes it slow to train from random weights: a run sets Norm.

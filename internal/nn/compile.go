@@ -21,7 +21,8 @@ type Options struct {
 	OutputGrad map[string]string
 	// Accumulate adds to the parameters' gradients instead of overwriting them.
 	Accumulate bool
-	// MemoryLimit in bytes for the program and its parameters; 0: none.
+	// MemoryLimit in bytes for the program, those compiled before on the same parameters, and the parameters with their gradients and, where a program has
+	// such, an optimiser's velocity; 0: none.
 	MemoryLimit int64
 }
 
@@ -50,6 +51,7 @@ type compiler struct {
 	values map[*G.Node]exec.Value // what has been computed
 	bound  map[*G.Node]exec.Value // results that have memory of their own: gradients of parameters
 	flops  float64
+	trains bool // it has gradients of parameters
 }
 
 func (c *compiler) compile() (*Program, error) {
@@ -59,6 +61,10 @@ func (c *compiler) compile() (*Program, error) {
 	}
 	wanted, grads, err := c.differentiate()
 	if err != nil {
+		return nil, err
+	}
+	c.trains = slices.ContainsFunc(wanted, func(l *leaf) bool { return l.kind == parameter })
+	if err := c.fits(0); err != nil {
 		return nil, err
 	}
 	if err := c.p.allocate(); err != nil {
@@ -78,6 +84,19 @@ func (c *compiler) compile() (*Program, error) {
 	}
 	return c.program(wanted, grads)
 }
+
+// fits says whether there is memory for a program of so many bytes beside all else that the parameters entail.
+func (c *compiler) fits(program int64) error {
+	c.p.trains = c.p.trains || c.trains
+	need, limit := program+c.p.Total(), c.o.MemoryLimit
+	if limit <= 0 || need <= limit {
+		return nil
+	}
+	return fmt.Errorf("%w (%.1f MiB for itself, %.1f MiB for programs of the same network, %.1f MiB for the parameters and what trains them): make the crop, the batch or the number of channels smaller",
+		&exec.MemoryError{Need: need, Limit: limit}, mebibytes(program), mebibytes(c.p.programs), mebibytes(c.p.Total()-c.p.programs))
+}
+
+func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
 
 // roots lists what Forward computes, in an order that does not change from run to run.
 func (c *compiler) roots() ([]*Node, error) {
@@ -410,13 +429,14 @@ func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if limit := c.o.MemoryLimit; limit > 0 && plan.Bytes()+c.p.Bytes() > limit {
-		return nil, fmt.Errorf("%w: make the crop, the batch or the number of channels smaller", &exec.MemoryError{Need: plan.Bytes() + c.p.Bytes(), Limit: limit})
+	if err := c.fits(plan.Bytes()); err != nil {
+		return nil, err
 	}
 	run, err := plan.Allocate(0)
 	if err != nil {
 		return nil, err
 	}
+	c.p.programs += plan.Bytes()
 	steps, forward := plan.Steps()
 	prog := &Program{
 		dev: c.dev, run: run, inputs: map[string]port{}, outputs: map[string]port{},

@@ -23,6 +23,9 @@ type Params struct {
 	grads  device.Buffer
 	states device.Buffer
 	zeros  []float32 // what ZeroGrad uploads
+	trains bool      // a program has gradients
+
+	programs int64 // bytes of all programs
 }
 
 type slot struct {
@@ -212,3 +215,12 @@ func (p *Params) Device() device.Device { return p.dev }
 
 // Bytes is the memory of values, gradients and states.
 func (p *Params) Bytes() int64 { return 4 * int64(2*p.size[0]+p.size[1]) }
+
+// Total is the memory of the parameters and of all programs that share them, with an optimiser's velocity where there are gradients.
+func (p *Params) Total() int64 {
+	n := p.Bytes() + p.programs
+	if p.trains {
+		n += 4 * int64(p.size[0])
+	}
+	return n
+}

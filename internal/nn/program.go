@@ -47,9 +47,8 @@ type Summary struct {
 
 // String is one line for a log.
 func (s Summary) String() string {
-	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
 	return fmt.Sprintf("%d steps, %.1f GFLOP, %.1f MiB of memory (%.1f without sharing), %.1f MiB of parameters with their gradients",
-		s.Steps, s.FLOPs/1e9, mib(s.Bytes), mib(s.Unshared), mib(s.ParamBytes))
+		s.Steps, s.FLOPs/1e9, mebibytes(s.Bytes), mebibytes(s.Unshared), mebibytes(s.ParamBytes))
 }
 
 // Set uploads an input, row-major.

@@ -41,11 +41,14 @@ const (
 //	validation.csv     a line for each validation
 //	last.safetensors   the newest checkpoint, with the state of the optimiser
 //	best.safetensors   the checkpoint with the highest score
+//
+// Nothing in it is touched before [Run] has all that the training needs: a run that cannot start takes no folder, and starting over loses nothing until then.
 type Folder struct {
-	path     string
-	identity Identity
-	finished bool
-	notes    []string
+	path      string
+	identity  Identity
+	unclaimed bool // a new run, whose files are not there yet; what an older one left may be
+	finished  bool
+	notes     []string
 }
 
 const (
@@ -69,13 +72,14 @@ type record struct {
 	Best        float64 `json:"best"`
 }
 
-// OpenFolder makes a run's folder, or enters it again. To resume where there is no run yet starts one. A run can only be resumed with the configuration
-// and the data that it was started with; otherwise a [ChangedError] says what differs. Another version of the program or another device is noted, and allowed: the
-// result may then differ in the last bits.
-func OpenFolder(path string, id Identity, mode Mode) (*Folder, error) {
-	f := &Folder{path: path, identity: id}
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		return nil, err
+// OpenFolder looks at a folder and says whether a run may live there: a new one, or the one that it holds. To resume where there is no run yet starts one. A run
+// can only be resumed with the configuration and the data that it was started with; otherwise a [ChangedError] says what differs. Noted, and allowed, are another
+// version of the program or another device, with which the result may differ in the last bits, and other values of the settings named by mayDiffer (dotted
+// keys), on which the result does not depend.
+func OpenFolder(path string, id Identity, mode Mode, mayDiffer ...string) (*Folder, error) {
+	f := &Folder{path: path, identity: id, unclaimed: true}
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("%s is a file, not a folder for a run", path)
 	}
 	old, err := readRecord(path)
 	switch {
@@ -83,7 +87,8 @@ func OpenFolder(path string, id Identity, mode Mode) (*Folder, error) {
 		if mode == Resume {
 			f.notes = append(f.notes, path+" holds no run: starting one")
 		}
-	case err != nil && mode != Force:
+	case mode == Force:
+	case err != nil:
 		return nil, fmt.Errorf("%w: start over with --force, or choose another folder", err)
 	case mode == New:
 		state := "unfinished"
@@ -91,29 +96,37 @@ func OpenFolder(path string, id Identity, mode Mode) (*Folder, error) {
 			state = "finished"
 		}
 		return nil, fmt.Errorf("%s already holds a run (%s, %s at step %d): continue it with --resume, start over with --force, or choose another folder", path, old.Kind, state, old.Step)
-	case mode == Resume:
-		if err := f.checkSame(old); err != nil {
+	default:
+		if err := f.checkSame(old, mayDiffer); err != nil {
 			return nil, err
 		}
-		f.finished = old.Finished
-		return f, nil
+		f.unclaimed, f.finished = false, old.Finished
+	}
+	return f, nil
+}
+
+// claim makes the folder that of a new run: it forgets an older one and says what this one is.
+func (f *Folder) claim() error {
+	if err := os.MkdirAll(f.path, 0o755); err != nil {
+		return err
 	}
 	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile} {
-		if err := os.Remove(filepath.Join(path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+		if err := os.Remove(filepath.Join(f.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
-	if err := writeAtomic(filepath.Join(path, configFile), func(w io.Writer) error {
-		_, err := io.WriteString(w, id.Config)
+	if err := writeAtomic(filepath.Join(f.path, configFile), func(w io.Writer) error {
+		_, err := io.WriteString(w, f.identity.Config)
 		return err
 	}); err != nil {
-		return nil, err
+		return err
 	}
-	return f, f.record(Meta{}, false)
+	f.unclaimed = false
+	return f.record(Meta{}, false)
 }
 
 // checkSame compares the run in the folder with the one that is to continue it.
-func (f *Folder) checkSame(old record) error {
+func (f *Folder) checkSame(old record, mayDiffer []string) error {
 	config, err := os.ReadFile(filepath.Join(f.path, configFile))
 	if err != nil {
 		return fmt.Errorf("resuming: %w", err)
@@ -122,7 +135,13 @@ func (f *Folder) checkSame(old record) error {
 	if old.Kind != f.identity.Kind {
 		differ = append(differ, fmt.Sprintf("kind: %s in the run, %s now", old.Kind, f.identity.Kind))
 	}
-	differ = append(differ, Differences(string(config), f.identity.Config)...)
+	for _, difference := range Differences(string(config), f.identity.Config) {
+		if key, _, _ := strings.Cut(difference, ":"); slices.Contains(mayDiffer, key) {
+			f.notes = append(f.notes, difference+": the run goes on with it")
+		} else {
+			differ = append(differ, difference)
+		}
+	}
 	if old.Fingerprint != f.identity.Fingerprint {
 		differ = append(differ, fmt.Sprintf("data set: fingerprint %s in the run, %s now: the data has changed since the run was started", old.Fingerprint, f.identity.Fingerprint))
 	}
@@ -192,7 +211,7 @@ func (f *Folder) Best() string { return filepath.Join(f.path, bestFile) }
 // Started says whether the folder holds a checkpoint to continue from.
 func (f *Folder) Started() bool {
 	_, err := os.Stat(f.Last())
-	return err == nil
+	return err == nil && !f.unclaimed
 }
 
 // Finished says whether the run had come to its end when the folder was opened.

@@ -34,6 +34,8 @@ type Summary struct {
 
 // Run trains a task to the end of its steps, from the folder's last checkpoint if there is one. After a run the parameters are those of the last step.
 //
+// It is here that a new run takes its folder, once there is a task with its first weights: from then on what the folder held before is gone.
+//
 // A context that ends stops the run after the step in hand, saves it, and gives an [InterruptedError]. A loss or gradient that is not finite gives a
 // [DivergedError] and leaves the checkpoints as they were.
 func Run[B any](ctx context.Context, task Task[B], setup Setup) (Summary, error) {
@@ -119,6 +121,11 @@ func newLoop(params Params, setup Setup) (*loop, error) {
 	}
 	for _, note := range l.folder.notes {
 		l.observer.Note(note)
+	}
+	if l.folder.unclaimed {
+		if err := l.folder.claim(); err != nil {
+			return nil, err
+		}
 	}
 	l.meta.Identity = l.folder.identity
 	if _, err := os.Stat(l.folder.Last()); err == nil {

@@ -216,7 +216,9 @@ func TestFinishedRunIsNotRunAgain(t *testing.T) {
 
 func TestFolderRefuses(t *testing.T) {
 	path := t.TempDir()
-	open(t, path, identity, Resume) // nothing to resume: starts
+	if err := open(t, path, identity, Resume).claim(); err != nil { // nothing to resume: starts
+		t.Fatal(err)
+	}
 	_, err := OpenFolder(path, identity, New)
 	if err == nil || !strings.Contains(err.Error(), "--resume") {
 		t.Errorf("a second run: %v", err)
@@ -239,6 +241,18 @@ func TestFolderRefuses(t *testing.T) {
 	if f := open(t, path, other, Resume); len(f.notes) != 1 {
 		t.Errorf("notes %q", f.notes)
 	}
+	other.Config = "train:\n  lr: 0.2\nthreads: 2\n"
+	if _, err := OpenFolder(path, other, Resume, "threads"); err == nil || strings.Contains(err.Error(), "threads") || !strings.Contains(err.Error(), "train.lr") {
+		t.Errorf("a setting that may differ and one that may not: %v", err)
+	}
+	other = identity
+	other.Config += "threads: 2\n"
+	if f, err := OpenFolder(path, other, Resume, "threads"); err != nil || !slices.Equal(f.notes, []string{"threads: not set in the run, 2 now: the run goes on with it"}) {
+		t.Errorf("a setting that may differ: %+v, %v", f, err)
+	}
+	if _, err := OpenFolder(filepath.Join(path, configFile), identity, New); err == nil || !strings.Contains(err.Error(), "is a file") {
+		t.Errorf("a file as a folder: %v", err)
+	}
 	if err := os.WriteFile(filepath.Join(path, runFile), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -246,6 +260,43 @@ func TestFolderRefuses(t *testing.T) {
 		t.Error("a damaged run was resumed")
 	}
 	open(t, path, identity, Force)
+}
+
+// A run that cannot start takes no folder; one that starts over loses nothing of the old run until it starts.
+func TestFolderIsClaimedByTheRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run")
+	open(t, path, identity, New)
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder that was only looked at: %v", err)
+	}
+	impossible := options
+	impossible.Schedule = "never"
+	if _, err := Run(t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: impossible, Folder: open(t, path, identity, New)}); err == nil {
+		t.Fatal("a run of no known schedule")
+	}
+	if _, err := Run(t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, path, identity, New)}); err != nil {
+		t.Fatal(err)
+	}
+	before := tensors(t, filepath.Join(path, bestFile))
+	again := open(t, path, identity, Force)
+	if again.Started() {
+		t.Error("starting over continues")
+	}
+	if !maps.EqualFunc(before, tensors(t, filepath.Join(path, bestFile)), slices.Equal) {
+		t.Error("the old run is gone before there is a new one")
+	}
+	m := newModel(t, 3)
+	if _, err := LoadWeights(again.Best(), m, nil); err != nil {
+		t.Fatal(err)
+	}
+	short := options
+	short.Steps = 1
+	if s, err := Run(t.Context(), &pull{model: m}, Setup{Options: short, Folder: again}); err != nil || s.Step != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if lines := log(t, filepath.Join(path, metricsFile)); len(lines) != 2 {
+		t.Errorf("log of the new run %q", lines)
+	}
 }
 
 // A disk that fills up half way through a checkpoint leaves the one before, and nothing else.
