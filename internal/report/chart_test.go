@@ -79,7 +79,7 @@ func training(t *testing.T, validations bool) string {
 	steps.WriteString("81,8") // cut short
 	files := map[string]string{stepsFile: steps.String()}
 	if validations {
-		files[validationsFile] = "step,score,loss,patches,patches@1,patches@2,dsc_liver\n40,1,2,0.3,0.2,0.3,0.5\n80,1,1,0.6,0.4,0.6,0.7\n"
+		files[validationsFile] = "step,score,loss,patches,ceiling,patches@1,patches@2,dsc_liver\n40,1,2,0.3,0.9,0.2,0.3,0.5\n80,1,1,0.6,0.9,0.4,0.6,0.7\n"
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -103,6 +103,9 @@ func TestCurves(t *testing.T) {
 	}
 	if loss := charts[0]; len(loss.Series) != 4 || len(loss.Series[0].Y) != 80 || loss.Series[0].Y[79] != 80 {
 		t.Errorf("loss: %d series", len(loss.Series))
+	}
+	if patches := charts[2]; !slices.Equal(patches.Levels, []Level{{"at most", 0.9}}) {
+		t.Errorf("the most that can be reached: %v", patches.Levels)
 	}
 	if rounds := charts[4]; len(rounds.Series) != 1 || !slices.Equal(rounds.Series[0].Y, []float64{0.4, 0.6}) || !slices.Equal(rounds.Series[0].X, []float64{1, 2}) {
 		t.Errorf("rounds: %+v", rounds)

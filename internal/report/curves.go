@@ -25,7 +25,7 @@ const (
 
 // titles says what the columns of the two files are. A column that is not here goes by its own name; one with an empty title has no chart.
 var titles = map[string]string{
-	"step": "", "seconds": "", "wait_seconds": "", "grad_norm": "", "score": "",
+	"step": "", "seconds": "", "wait_seconds": "", "grad_norm": "", "score": "", "ceiling": "",
 	"loss": "Training loss", "lr": "Learning rate",
 	"correct": "Puzzles solved entirely, held-out", "D<=2": "Puzzles with at most two patches misplaced, held-out", "patches": "Patches put in their place, held-out",
 	"dsc": "DSC, validation cases", "rounds": "Rounds until nothing moved",
@@ -138,8 +138,11 @@ func overSteps(logs []log) Charts {
 			continue
 		}
 		c := Chart{Title: title(column), X: "step", Points: true}
-		if column == "loss" {
+		switch column {
+		case "loss":
 			c.Title = "Loss, held-out"
+		case "patches":
+			c.Levels = ceilings(logs)
 		}
 		for _, l := range logs {
 			if y := l.values[column]; y != nil {
@@ -149,6 +152,17 @@ func overSteps(logs []log) Charts {
 		charts = append(charts, c)
 	}
 	return charts
+}
+
+// ceilings are the most patches that can be put in their place where some are identical, one line for each value.
+func ceilings(logs []log) []Level {
+	var levels []Level
+	for _, l := range logs {
+		if y := l.values["ceiling"]; len(y) > 0 && !slices.ContainsFunc(levels, func(v Level) bool { return v.Y == y[len(y)-1] }) {
+			levels = append(levels, Level{"at most", y[len(y)-1]})
+		}
+	}
+	return levels
 }
 
 // overRounds is a chart for every measure that is taken after each round, at the last validation.

@@ -1,0 +1,200 @@
+package experiment
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+func caseNames(n int) (ids []string) {
+	for k := range n {
+		ids = append(ids, fmt.Sprintf("case_%02d", k+1))
+	}
+	return ids
+}
+
+func contains(large, small []string) bool {
+	return !slices.ContainsFunc(small, func(id string) bool { return !slices.Contains(large, id) })
+}
+
+func disjoint(a, b []string) bool {
+	return !slices.ContainsFunc(a, func(id string) bool { return slices.Contains(b, id) })
+}
+
+// Whatever the plan, nobody is tested on a case that was trained on, and a smaller fraction is part of every larger one.
+func TestCasesKeepTheirRoles(t *testing.T) {
+	ids := caseNames(23)
+	for _, unlabelled := range []float64{0, 0.3} {
+		for _, scheme := range []string{"consecutive", "shuffled"} {
+			for seed := range uint64(5) {
+				p := DefaultPlan()
+				p.Unlabelled, p.FoldScheme, p.SubsetSeed = unlabelled, scheme, seed
+				p.Fractions = []float64{1, 0.1, 0.5, 0.2} // in any order
+				c, err := p.cases(ids)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if (len(c.Unlabelled) > 0) != (unlabelled > 0) || len(c.Folds) != p.Folds {
+					t.Fatalf("%d set aside, %d folds", len(c.Unlabelled), len(c.Folds))
+				}
+				all := slices.Clone(c.Unlabelled)
+				for _, f := range c.Folds {
+					all = append(all, f.Test...)
+					if !disjoint(f.Train, f.Test) || !disjoint(f.Train, c.Unlabelled) || len(f.Train)+len(f.Test)+len(c.Unlabelled) != len(ids) {
+						t.Errorf("fold %d: trains on %v, tests on %v, set aside %v", f.Fold, f.Train, f.Test, c.Unlabelled)
+					}
+					one, half, fifth, tenth := f.Fractions["1"], f.Fractions["0.5"], f.Fractions["0.2"], f.Fractions["0.1"]
+					if !slices.Equal(one, f.Train) || !contains(one, half) || !contains(half, fifth) || !contains(fifth, tenth) || len(tenth) == 0 || len(half) <= len(fifth) {
+						t.Errorf("fold %d: fractions %v", f.Fold, f.Fractions)
+					}
+				}
+				slices.Sort(all)
+				if !slices.Equal(all, ids) {
+					t.Errorf("tested once or set aside: %v, want every case once", all)
+				}
+				// Some of the folds are the same folds.
+				p.RunFolds = []int{3}
+				if some, err := p.cases(ids); err != nil || len(some.Folds) != 1 || !slices.Equal(some.Folds[0].Test, c.Folds[2].Test) {
+					t.Errorf("fold 3 alone: %+v, %v", some.Folds, err)
+				}
+				for _, trial := range p.trials(c) {
+					if !disjoint(trial.Train, trial.Test) || !disjoint(trial.Test, c.Unlabelled) {
+						t.Errorf("%s trains on %v and tests on %v", trial.Name(), trial.Train, trial.Test)
+					}
+				}
+			}
+		}
+	}
+	p := DefaultPlan()
+	p.RunFolds = []int{5}
+	if _, err := p.cases(ids); err == nil || !strings.Contains(err.Error(), "no fold 5") {
+		t.Errorf("fold 5 of 4: %v", err)
+	}
+}
+
+func TestCheckRefuses(t *testing.T) {
+	cube := [3]int{2, 2, 2}
+	for want, change := range map[string]func(*Plan){
+		"data: name":                            func(p *Plan) { p.Data = "" },
+		"at least one fraction":                 func(p *Plan) { p.Fractions = nil },
+		"at least one fraction, one seed":       func(p *Plan) { p.Seeds = nil },
+		"one initialisation":                    func(p *Plan) { p.Inits = nil },
+		"unlabelled is 1":                       func(p *Plan) { p.Unlabelled = 1 },
+		"unlabelled is -0.1":                    func(p *Plan) { p.Unlabelled = -0.1 },
+		`initialisation ""`:                     func(p *Plan) { p.Inits[1].Name = "" },
+		`initialisation "../up"`:                func(p *Plan) { p.Inits[1].Name = "../up" },
+		`initialisation ".hidden"`:              func(p *Plan) { p.Inits[1].Name = ".hidden" },
+		`two initialisations "scratch"`:         func(p *Plan) { p.Inits = append(p.Inits, p.Inits[0]) },
+		"both a checkpoint and a grid":          func(p *Plan) { p.Inits[1].Checkpoint = "a.safetensors" },
+		"scratch means random weights":          func(p *Plan) { p.Inits[0].Grid = cube },
+		"data to pretrain on, but no grid":      func(p *Plan) { p.Inits[1] = Initialisation{Name: "x", Data: "y"} },
+		"network differ: the weights would not": func(p *Plan) { p.Finetune.Network.Channels++ },
+		"pretrain: ":                            func(p *Plan) { p.Pretrain.Network.Norm = "none such" },
+		"finetune: ":                            func(p *Plan) { p.Finetune.Network.Norm = "none such" },
+	} {
+		p := DefaultPlan()
+		p.Data = "prepared"
+		if err := p.Check(); err != nil {
+			t.Fatal(err)
+		}
+		change(&p)
+		if err := p.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want ...%s...", err, want)
+		}
+	}
+}
+
+// prepared makes a folder of prepared cases, labelled unless their names begin with "plain", from the files that sources names.
+func prepared(t *testing.T, sources map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	w, err := volume.NewCacheWriter(dir, volume.DefaultPreparation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	grid := volume.Grid{Shape: [3]int{4, 4, 4}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+	for id, path := range sources {
+		source, err := volume.NewSource(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scan := volume.Scan{ID: id, Image: &volume.Volume{Grid: grid, Int16: make([]int16, grid.Len())}, Sources: []volume.Source{source}}
+		if !strings.HasPrefix(id, "plain") {
+			scan.Labels = &volume.LabelMap{Grid: grid, Labels: make([]uint16, grid.Len())}
+		}
+		if _, err := w.Add(scan); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// An encoder that has seen a test scan, if only as puzzles, would flatter the result.
+func TestPretrainingNeverSeesATestCase(t *testing.T) {
+	scans := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(scans, name)
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	own := map[string]string{"plain": file("plain", "plain")}
+	for _, id := range caseNames(4) {
+		own[id] = file(id, "scan of "+id)
+	}
+	p := DefaultPlan()
+	p.Data, p.Folds, p.RunFolds = prepared(t, own), 2, []int{1}
+	p.Inits[1].Data = prepared(t, map[string]string{
+		"case_01": file("namesake", "another scan"), "copy": file("copy", "scan of case_02"), "same_path": own["case_03"],
+		"free_1": file("free_1", "free 1"), "free_2": file("free_2", "free 2"), "plain": own["plain"],
+	})
+	look := func() Preview {
+		t.Helper()
+		v, err := Look(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	v := look()
+	if len(v.Encoders) != 1 {
+		t.Fatalf("%d encoders", len(v.Encoders))
+	}
+	e := v.Encoders[0]
+	slices.Sort(e.Cases)
+	slices.Sort(e.Left)
+	// case_03 is of fold 2, which is not run: the experiment may grow by it.
+	if !slices.Equal(e.Cases, []string{"free_1", "free_2", "plain"}) || !slices.Equal(e.Left, []string{"case_01", "copy", "same_path"}) || e.Fold != 0 {
+		t.Errorf("pretrains on %v, leaves out %v, fold %d", e.Cases, e.Left, e.Fold)
+	}
+
+	p.Inits[1].Data = prepared(t, map[string]string{"copy": filepath.Join(scans, "copy"), "case_01": filepath.Join(scans, "namesake")})
+	if _, err := Look(p); err == nil || !strings.Contains(err.Error(), "initialisation 3x3x3: folds test on all 2 cases of") {
+		t.Errorf("a folder of nothing but test cases: %v", err)
+	}
+
+	// On the experiment's own cases: those that each fold trains on, and those that never had labels.
+	p.Inits[1].Data, p.RunFolds = "", nil
+	if v = look(); len(v.Encoders) != 2 {
+		t.Fatalf("%d encoders of 2 folds", len(v.Encoders))
+	}
+	for n, e := range v.Encoders {
+		f := v.Cases.Folds[n]
+		if e.Fold != f.Fold || !slices.Equal(e.Cases, append(slices.Clone(f.Train), "plain")) || !disjoint(e.Cases, f.Test) {
+			t.Errorf("fold %d: pretrains on %v, tests on %v", e.Fold, e.Cases, f.Test)
+		}
+	}
+	p.Unlabelled = 0.5
+	if v = look(); len(v.Encoders) != 1 || !slices.Equal(v.Encoders[0].Cases, append(slices.Clone(v.Cases.Unlabelled), "plain")) || v.Encoders[0].Fold != 0 {
+		t.Errorf("set aside %v, encoders %+v", v.Cases.Unlabelled, v.Encoders)
+	}
+}
