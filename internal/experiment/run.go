@@ -82,6 +82,14 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if r.result.Cases, err = plan.cases(labelled(cache)); err != nil {
 		return nil, err
 	}
+	for _, i := range plan.Inits { // now, rather than when their turn comes
+		if i.Checkpoint == "" {
+			continue
+		}
+		if _, err := train.ReadMeta(i.Checkpoint); err != nil {
+			return nil, fmt.Errorf("initialisation %s: %w", i.Name, err)
+		}
+	}
 	if err := r.record(); err != nil {
 		return nil, err
 	}
