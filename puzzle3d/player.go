@@ -135,10 +135,14 @@ func (p *Player) Evaluate(ctx context.Context, cases []*volume.Case) (Evaluation
 		}
 		e.Puzzles += len(g.shuffles)
 		correct, near, patches := p.config.grid().Ceiling(p.identical()...)
-		e.Ceiling.Correct += correct / float64(len(cases))
-		e.Ceiling.Near += near / float64(len(cases))
-		e.Ceiling.Patches += patches / float64(len(cases))
-		e.Loss += loss / float64(len(cases))
+		e.Ceiling.Correct += correct
+		e.Ceiling.Near += near
+		e.Ceiling.Patches += patches
+		e.Loss += loss
+	}
+	// Divided once: seven times 1/7 is less than 1.
+	for _, sum := range []*float64{&e.Ceiling.Correct, &e.Ceiling.Near, &e.Ceiling.Patches, &e.Loss} {
+		*sum /= float64(len(cases))
 	}
 	for _, s := range scores {
 		var m Metrics

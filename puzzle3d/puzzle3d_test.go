@@ -534,6 +534,60 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 	}
 }
 
+// A solver that can tell all patches apart reaches 100 %, to the bit, of any number of cases: the report says what is possible where it is less.
+func TestTheCeilingOfDistinctPatchesIsOne(t *testing.T) {
+	cache, dev, c := phantoms(t, 7, [3]int{24, 20, 20}), testDevice(t), resolved(t, tiny())
+	params := nn.NewParams(dev, 1)
+	if err := c.declare(params); err != nil {
+		t.Fatal(err)
+	}
+	player, err := newPlayer(dev, c, params, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, info := range cache.Cases() {
+		ids = append(ids, info.ID)
+	}
+	cases, err := openCases(cache, ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := player.Evaluate(t.Context(), cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Metrics{1, 1, 1}); e.Ceiling != want {
+		t.Errorf("ceiling %+v", e.Ceiling)
+	}
+}
+
+// TrainedOn reads what both ways of pretraining write down, and says nothing of checkpoints of other kinds.
+func TestCheckpointsSayWhatTheyWereTrainedOn(t *testing.T) {
+	for _, c := range []struct {
+		kind, config string
+		want         []string
+	}{
+		{Kind, "cases:\n  fold: 1\ntrained_on: [\"0001\", case_2]\n", []string{"0001", "case_2"}},
+		{Kind, "cases: [\"0001\", case_2]\nheld: [case_3]\n", []string{"0001", "case_2"}},
+		{Kind, "cases:\n  fold: 1\n", nil},
+		{"finetune", "trained_on: [case_2]\n", nil},
+	} {
+		path := filepath.Join(t.TempDir(), "c.safetensors")
+		params := nn.NewParams(testDevice(t), 1)
+		if err := resolved(t, tiny()).declare(params); err != nil {
+			t.Fatal(err)
+		}
+		if err := train.SaveCheckpoint(path, params, train.Meta{Identity: train.Identity{Kind: c.kind, Config: c.config}}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := TrainedOn(path)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%q: %v, error %v, want %v", c.config, got, err, c.want)
+		}
+	}
+}
+
 // stopAt cancels a run after a step.
 type stopAt struct {
 	step   int

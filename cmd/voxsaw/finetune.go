@@ -102,6 +102,9 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	}
 	stderr := cmd.ErrOrStderr()
 	fmt.Fprintf(stderr, "training on %d cases (%s), %d held out (%s)\n", len(training), list(training), len(held), list(held))
+	if err := notePretrained(stderr, o.Init, held); err != nil {
+		return err
+	}
 	progress := newTrainProgress(stderr, "finetune", "crops")
 	summary, _, err := segment.Finetune(cmd.Context(), dev, o.Config, segment.Data{Cache: cache, Train: training, Validate: held},
 		segment.Run{Init: o.Init, Folder: folder, Observer: progress, Memory: run.limit(), Loaders: run.loaders})

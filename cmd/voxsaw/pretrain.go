@@ -14,6 +14,7 @@ type pretrainOptions struct {
 	puzzle3d.Config `yaml:",inline"`
 	Data            string            `yaml:"data" help:"folder of prepared cases; labels are not used"`
 	Cases           dataset.Selection `yaml:"cases"`
+	TrainedOn       []string          `yaml:"trained_on" flag:"-" help:"the cases that were trained on, from the data and the selection"`
 	Machine         deviceOptions     `yaml:"machine"`
 }
 
@@ -24,6 +25,9 @@ func newPretrain() *cobra.Command {
 	cmd := verb("pretrain", "Pretrain the encoder on unlabelled scans by solving jigsaw puzzles",
 		`Cuts crops into cells, shuffles patches of them, and trains VNet's encoder and a head to put them back. Held-out cases tell how well puzzles of unseen
 patients are solved: Correct (whole puzzles), D<=2 (at most two patches misplaced) and the share of patches in place, for each round.
+
+Cases are held out of the labelled ones, so that the same --fold or --hold-out holds out the same cases here and in voxsaw finetune; cases without labels are
+all trained on. If less than two cases are labelled, cases are held out of all.
 
 The default head (symmetric) learns in a short run. The paper's settings: --preset-paper 3x3x3 or 2x2x2 with --head paper, many cases and very many steps.
 
@@ -75,10 +79,12 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	if err != nil {
 		return err
 	}
-	training, held, err := o.Cases.Choose(ids)
+	labelled, unlabelled := divideLabelled(cache, ids)
+	training, held, err := o.Cases.ChooseWith(labelled, unlabelled)
 	if err != nil {
 		return &usageError{err}
 	}
+	o.TrainedOn = training
 	if o.Config, err = o.Config.Resolve(cache.Preparation()); err != nil {
 		return &usageError{err}
 	}

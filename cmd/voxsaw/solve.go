@@ -17,7 +17,8 @@ import (
 type solveOptions struct {
 	Data       string        `yaml:"data" help:"folder of prepared cases"`
 	Checkpoint string        `yaml:"checkpoint" help:"checkpoint of voxsaw pretrain"`
-	Cases      []string      `yaml:"cases" help:"cases to solve puzzles of; empty: all"`
+	Cases      []string      `yaml:"cases" help:"cases to solve puzzles of; empty: those that the checkpoint was not trained on"`
+	All        bool          `yaml:"all" help:"solve puzzles of all cases, those that the checkpoint was trained on among them"`
 	Rounds     int           `yaml:"rounds" help:"rounds at most; 0: as in training"`
 	Shuffles   int           `yaml:"shuffles" help:"puzzles made of each case; 0: as in training"`
 	Picture    string        `yaml:"picture" help:"PNG file: a puzzle of the first case, round by round"`
@@ -47,8 +48,18 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 	if err != nil {
 		return err
 	}
+	if len(o.Cases) > 0 && o.All {
+		return usagef("--cases names cases, --all takes all: choose one")
+	}
 	if o.Rounds > 0 {
 		c.Rounds = o.Rounds
+	}
+	if o.Rounds > 1 && c.Head == puzzle3d.Symmetric {
+		fmt.Fprintln(cmd.ErrOrStderr(), "the symmetric head gives the same answer every round: one is played")
+	}
+	ids, trained, err := chooseToSolve(cmd.ErrOrStderr(), cache, o)
+	if err != nil {
+		return err
 	}
 	if o.Shuffles > 0 {
 		c.ValidateShuffles = o.Shuffles
@@ -67,7 +78,7 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 	}
 	var cases []*volume.Case
 	for _, info := range cache.Cases() {
-		if len(o.Cases) > 0 && !slices.Contains(o.Cases, info.ID) {
+		if !slices.Contains(ids, info.ID) {
 			continue
 		}
 		opened, err := cache.Open(info.ID)
@@ -75,11 +86,6 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 			return err
 		}
 		cases = append(cases, opened)
-	}
-	for _, id := range o.Cases {
-		if !slices.ContainsFunc(cases, func(c *volume.Case) bool { return c.ID == id }) {
-			return usagef("%s has no case %s", o.Data, id)
-		}
 	}
 	e, err := player.Evaluate(cmd.Context(), cases)
 	if err != nil {
@@ -95,14 +101,56 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 		}
 	}
 	if o.JSON {
-		return printJSON(cmd.OutOrStdout(), e)
+		return printJSON(cmd.OutOrStdout(), struct {
+			puzzle3d.Evaluation
+			TrainedOn *int `json:"trained_on"` // of the cases; null if the checkpoint does not say
+		}{e, trained})
 	}
-	return printEvaluation(cmd.OutOrStdout(), e)
+	return printEvaluation(cmd.OutOrStdout(), e, trained)
 }
 
-func printEvaluation(w io.Writer, e puzzle3d.Evaluation) error {
+// chooseToSolve lists the cases to solve puzzles of, and counts those that the checkpoint was trained on: nil if it does not say.
+func chooseToSolve(w io.Writer, cache *volume.Cache, o solveOptions) (ids []string, trained *int, err error) {
+	var all []string
+	for _, info := range cache.Cases() {
+		all = append(all, info.ID)
+	}
+	for _, id := range o.Cases {
+		if !slices.Contains(all, id) {
+			return nil, nil, usagef("%s has no case %s", o.Data, id)
+		}
+	}
+	seen, err := puzzle3d.TrainedOn(o.Checkpoint)
+	if err != nil {
+		return nil, nil, err
+	}
+	ids = o.Cases
+	if len(ids) == 0 {
+		if ids = all; !o.All && len(seen) > 0 {
+			ids = slices.DeleteFunc(slices.Clone(all), func(id string) bool { return slices.Contains(seen, id) })
+		}
+		if len(ids) == 0 {
+			fmt.Fprintln(w, "the checkpoint was trained on every case: taking all")
+			ids = all
+		}
+		if !o.All && len(seen) == 0 {
+			fmt.Fprintln(w, "the checkpoint does not say which cases it was trained on: taking all")
+		}
+	}
+	if len(seen) > 0 {
+		n := len(common(ids, seen))
+		trained = &n
+	}
+	return ids, trained, nil
+}
+
+func printEvaluation(w io.Writer, e puzzle3d.Evaluation, trained *int) error {
+	of := "nobody knows how many of them"
+	if trained != nil {
+		of = fmt.Sprintf("%d of them", *trained)
+	}
 	t := eval.Table{
-		Title:   fmt.Sprintf("%d puzzles of %d cases, in percent", e.Puzzles, e.Cases),
+		Title:   fmt.Sprintf("%d puzzles of %d cases, %s trained on, in percent", e.Puzzles, e.Cases, of),
 		Columns: []eval.Column{{Key: "round", Title: "after round"}, {Key: "correct", Title: "correct", Digits: 2}, {Key: "near", Title: "D<=2", Digits: 2}, {Key: "patches", Title: "patches in place", Digits: 2}},
 	}
 	row := func(name string, m puzzle3d.Metrics) {
@@ -116,6 +164,6 @@ func printEvaluation(w io.Writer, e puzzle3d.Evaluation) error {
 		row("at most", e.Ceiling)
 		t.Notes = append(t.Notes, "at most: some patches are identical, such as those of nothing but air; nobody can tell which of them goes where.")
 	}
-	_, err := fmt.Fprintf(w, "%.2f rounds until nothing moved, on average\n", e.Mean)
+	_, err := fmt.Fprintf(w, "%.2f rounds played, on average\n", e.Mean)
 	return errors.Join(printTable(w, t), err)
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Selection says which cases a run trains on and which it holds out. It is the same for pretraining and fine-tuning, so that what one holds out the other
-// can hold out too.
+// Selection says which cases a run trains on and which it holds out. It is the same for pretraining and fine-tuning, and made of the labelled cases
+// for both, so that the same selection holds out the same cases: see [Selection.ChooseWith].
 type Selection struct {
 	Fold       int      `yaml:"fold" help:"fold to hold out, 1 for the first; 0: hold out a share of the cases"`
 	Folds      int      `yaml:"folds" help:"number of folds"`
@@ -25,12 +25,24 @@ func DefaultSelection() Selection {
 
 // Choose divides cases. The result depends on the names and the selection alone.
 func (s Selection) Choose(ids []string) (train, held []string, err error) {
+	return s.ChooseWith(ids, nil)
+}
+
+// ChooseWith divides labelled cases and adds unlabelled ones to those to train on, for training that needs no labels: what it holds out is what Choose holds
+// out of the labelled cases. If less than two are labelled there is nothing to divide among them, and all cases are divided.
+func (s Selection) ChooseWith(labelled, unlabelled []string) (train, held []string, err error) {
 	for _, id := range s.Exclude {
-		if !slices.Contains(ids, id) {
+		if !slices.Contains(labelled, id) && !slices.Contains(unlabelled, id) {
 			return nil, nil, fmt.Errorf("case %s is to be left out, but is not in the data set", id)
 		}
 	}
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(s.Exclude, id) })
+	left := func(ids []string) []string {
+		return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(s.Exclude, id) })
+	}
+	ids, more := left(labelled), left(unlabelled)
+	if len(ids) < 2 {
+		ids, more = append(ids, more...), nil
+	}
 	switch {
 	case s.Fold != 0:
 		splits, err := s.AllFolds(ids)
@@ -47,6 +59,9 @@ func (s Selection) Choose(ids []string) (train, held []string, err error) {
 		if train, held, err = HoldOut(ids, s.HoldOut, s.SubsetSeed); err != nil {
 			return nil, nil, err
 		}
+	}
+	if len(more) > 0 {
+		train = sorted(append(slices.Clone(train), more...))
 	}
 	if s.Fraction == 1 {
 		return train, held, nil

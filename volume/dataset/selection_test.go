@@ -45,6 +45,47 @@ func TestSelectionFollowsThePaper(t *testing.T) {
 	}
 }
 
+// The same selection holds out the same cases with unlabelled ones beside them, whatever their names, and trains on no case of these.
+func TestUnlabelledCasesDoNotMoveTheHeldOut(t *testing.T) {
+	labelled, unlabelled := names(20), []string{"a", "case_03b", "z"}
+	for name, change := range map[string]func(*Selection){
+		"a fold":            func(s *Selection) { s.Fold = 2 },
+		"a shuffled fold":   func(s *Selection) { s.Fold, s.FoldScheme = 2, FoldsShuffled },
+		"a share":           func(s *Selection) { s.HoldOut = 0.3 },
+		"a case left out":   func(s *Selection) { s.Fold, s.Exclude = 1, []string{"case_03"} },
+		"a training subset": func(s *Selection) { s.Fold, s.Fraction = 1, 0.5 },
+	} {
+		s := DefaultSelection()
+		change(&s)
+		_, want, err := s.Choose(labelled)
+		if err != nil {
+			t.Fatal(err)
+		}
+		train, held, err := s.ChooseWith(labelled, unlabelled)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(held, want) {
+			t.Errorf("%s: %v held out, without the unlabelled cases %v", name, held, want)
+		}
+		if all := int(s.Fraction * float64(len(labelled)+len(unlabelled)-len(held)-len(s.Exclude))); len(train) != all {
+			t.Errorf("%s: trains on %d cases, want %d", name, len(train), all)
+		}
+		if slices.ContainsFunc(held, func(id string) bool { return slices.Contains(train, id) }) {
+			t.Errorf("%s: trains on held-out cases", name)
+		}
+	}
+	s := DefaultSelection()
+	s.Exclude = []string{"z"}
+	if _, _, err := s.ChooseWith(names(1), names(20)[1:]); err == nil {
+		t.Error("left out a case that is not there")
+	}
+	s.Exclude = nil
+	if train, held, err := s.ChooseWith(names(1), names(20)[1:]); err != nil || len(train) != 18 || len(held) != 2 {
+		t.Errorf("with one labelled case: %d to train on, %d held out, error %v; want all 20 divided", len(train), len(held), err)
+	}
+}
+
 func TestSelectionRefuses(t *testing.T) {
 	for name, change := range map[string]func(*Selection){
 		"a fold that is not there":   func(s *Selection) { s.Fold = 5 },

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/puzzle3d"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// divideLabelled divides cases into those with labels and those without.
+func divideLabelled(cache *volume.Cache, ids []string) (labelled, unlabelled []string) {
+	for _, c := range cache.Cases() {
+		switch {
+		case !slices.Contains(ids, c.ID):
+		case c.HasLabels:
+			labelled = append(labelled, c.ID)
+		default:
+			unlabelled = append(unlabelled, c.ID)
+		}
+	}
+	return labelled, unlabelled
+}
+
+// common are the cases of a that are in b too.
+func common(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(id string) bool { return !slices.Contains(b, id) })
+}
+
+// notePretrained says which held-out cases the checkpoint to start from has seen, if any; no checkpoint has seen none.
+func notePretrained(w io.Writer, checkpoint string, held []string) error {
+	if checkpoint == "" {
+		return nil
+	}
+	seen, err := puzzle3d.TrainedOn(checkpoint)
+	if err != nil {
+		return err
+	}
+	if both := common(held, seen); len(both) > 0 {
+		fmt.Fprintf(w, "%d of the held-out cases were pretrained on (without labels): %s\n", len(both), list(both))
+	}
+	return nil
+}
