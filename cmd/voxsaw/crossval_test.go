@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/train"
+)
+
+// Ctrl-C has its hint wherever an experiment is stopped: in a training, and while test cases are scored, where there is nothing to save.
+func TestStoppedExperimentsSayHowToGoOn(t *testing.T) {
+	for _, err := range []error{
+		fmt.Errorf("trial a: segmenting case b: %w", context.Canceled),
+		fmt.Errorf("trial a: %w", &train.InterruptedError{Path: "last.safetensors", Step: 3, Cause: context.Canceled}),
+	} {
+		got := explainStudy(err)
+		var hint *hintError
+		if !errors.As(got, &hint) || hint.hint != "the same command goes on from there" || !errors.Is(got, context.Canceled) {
+			t.Errorf("%v: hint %+v", err, hint)
+		}
+	}
+	if explainStudy(nil) != nil {
+		t.Error("nothing went wrong")
+	}
+	other := errors.New("other")
+	if got := explainStudy(other); got != other {
+		t.Errorf("%v became %v", other, got)
+	}
+}
