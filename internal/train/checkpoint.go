@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/train/safetensors"
 )
@@ -74,7 +75,7 @@ func writeCheckpoint(path string, params Params, velocity device.Buffer, meta Me
 			return values, params.Device().DownloadPlain(values, velocity, offset)
 		}})
 	}
-	return writeAtomic(path, func(w io.Writer) error { return safetensors.Write(w, meta.strings(), tensors) })
+	return atomicfile.Write(path, func(w io.Writer) error { return safetensors.Write(w, meta.strings(), tensors) })
 }
 
 // restore sets every parameter, state and velocity from a checkpoint of the same model; anything missing or misshapen is an error.

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 )
 
 // An Identity says what a run is. It is written into the run's folder and into each of its checkpoints.
@@ -115,7 +117,7 @@ func (f *Folder) claim() error {
 			return err
 		}
 	}
-	if err := writeAtomic(filepath.Join(f.path, configFile), func(w io.Writer) error {
+	if err := atomicfile.Write(filepath.Join(f.path, configFile), func(w io.Writer) error {
 		_, err := io.WriteString(w, f.identity.Config)
 		return err
 	}); err != nil {
@@ -249,7 +251,7 @@ func (f *Folder) record(m Meta, finished bool) error {
 	if err != nil {
 		return err
 	}
-	return writeAtomic(filepath.Join(f.path, runFile), func(w io.Writer) error {
+	return atomicfile.Write(filepath.Join(f.path, runFile), func(w io.Writer) error {
 		_, err := w.Write(append(data, '\n'))
 		return err
 	})

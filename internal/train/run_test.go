@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/train/safetensors"
 )
 
@@ -306,7 +307,7 @@ func TestFullDiskKeepsTheLastCheckpoint(t *testing.T) {
 	if err := SaveCheckpoint(path, newModel(t, 3), Meta{Identity: identity, Step: 4}); err != nil {
 		t.Fatal(err)
 	}
-	err := writeAtomic(path, func(w io.Writer) error {
+	err := atomicfile.Write(path, func(w io.Writer) error {
 		if _, err := w.Write(make([]byte, 100)); err != nil {
 			return err
 		}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 )
 
 // A table is a CSV file that grows by a line at a time and whose first column is the step. A resumed run forgets the lines after its checkpoint and
@@ -44,7 +46,7 @@ func openTable(path string, step int) (*table, error) {
 		kept.Write(line)
 	}
 	if len(data) != kept.Len() {
-		if err := writeAtomic(path, func(w io.Writer) error { _, err := w.Write(kept.Bytes()); return err }); err != nil {
+		if err := atomicfile.Write(path, func(w io.Writer) error { _, err := w.Write(kept.Bytes()); return err }); err != nil {
 			return nil, err
 		}
 	}
