@@ -1,6 +1,6 @@
 // Package atomicfile writes files that are there whole or not at all.
 //
-// Start at [Write]. Folders are not made here, and what is written is not looked at.
+// Start at [Write]; [Hold] keeps other processes out of a folder that many files go into. Folders are not made here, and what is written is not looked at.
 package atomicfile
 
 import (

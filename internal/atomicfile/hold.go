@@ -1,0 +1,28 @@
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// errHeld is what a platform's lock answers when another process has the folder.
+var errHeld = errors.New("held")
+
+// Hold takes a folder for this process, so that two runs cannot write over each other's files, and gives the function that lets go of it. A process that ends, or is
+// killed, lets go of what it holds; nothing is left in the folder. Where the system or the file system has no such locks, Hold succeeds without one.
+func Hold(dir string) (release func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	switch err := lock(f); {
+	case errors.Is(err, errHeld):
+		f.Close()
+		return nil, fmt.Errorf("%s is in use by another run: wait for it to end, or choose another folder", dir)
+	case err != nil:
+		f.Close()
+		return func() {}, nil
+	}
+	return func() { f.Close() }, nil
+}

@@ -1,0 +1,46 @@
+//go:build unix && !solaris && !aix
+
+package atomicfile
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// A folder that one process holds is refused to another, and free again when the first lets go or dies.
+func TestHold(t *testing.T) {
+	dir := t.TempDir()
+	if os.Getenv("VOXSAW_TEST_HOLD") != "" {
+		if _, err := Hold(os.Getenv("VOXSAW_TEST_HOLD")); err != nil {
+			t.Fatal(err)
+		}
+		os.Exit(0) // while it holds the folder
+	}
+	another := func() (string, error) {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestHold$")
+		cmd.Env = append(os.Environ(), "VOXSAW_TEST_HOLD="+dir)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	release, err := Hold(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := another(); err == nil || !strings.Contains(out, dir+" is in use by another run") {
+		t.Errorf("another process got: %v\n%s", err, out)
+	}
+	release()
+	for range 2 { // the first of them died holding it
+		if out, err := another(); err != nil {
+			t.Errorf("after the release another process got: %v\n%s", err, out)
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("the folder holds %v", left)
+	}
+	if _, err := Hold(dir + "/nothing"); err == nil {
+		t.Error("a folder that is not there can be held")
+	}
+}
