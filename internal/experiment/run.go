@@ -90,6 +90,14 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 			return nil, fmt.Errorf("initialisation %s: %w", i.Name, err)
 		}
 	}
+	if err := os.MkdirAll(s.Out, 0o755); err != nil {
+		return nil, err
+	}
+	release, err := atomicfile.Hold(s.Out)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	if err := r.record(); err != nil {
 		return nil, err
 	}
@@ -128,9 +136,6 @@ type runner struct {
 // record writes the plan and who trains and tests, before anything else is done. An experiment that has begun keeps both, but may grow: by folds,
 // fractions, seeds and initialisations. Anything else is a [train.ChangedError].
 func (r *runner) record() error {
-	if err := os.MkdirAll(r.Out, 0o755); err != nil {
-		return err
-	}
 	planPath, casesPath := filepath.Join(r.Out, "plan.yaml"), filepath.Join(r.Out, "subsets.json")
 	cases := r.result.Cases
 	if entries, err := os.ReadDir(filepath.Join(r.Out, "trials")); err == nil && len(entries) > 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
@@ -64,6 +66,14 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 	if o.Memory <= 0 {
 		o.Memory = 4 << 30
 	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)
+	}
+	release, err := atomicfile.Hold(dir)
+	if err != nil {
+		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)
+	}
+	defer release()
 	w, err := volume.NewCacheWriter(dir, p)
 	if err != nil {
 		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)
