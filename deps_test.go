@@ -23,11 +23,12 @@ var mayImport = map[string][]string{
 	"internal/terminal":   {},
 	"internal/puzzle":     {},
 	"internal/solver":     {"internal/puzzle"},
+	"internal/tree":       {},
 
-	"volume":         {"internal/seed"},
+	"volume":         {"internal/seed", "internal/tree"},
 	"volume/nifti":   {"volume"},
-	"volume/dicom":   {"volume"},
-	"volume/dataset": {"volume", "volume/nifti", "volume/dicom", "internal/seed"},
+	"volume/dicom":   {"volume", "internal/tree"},
+	"volume/dataset": {"volume", "volume/nifti", "volume/dicom", "internal/seed", "internal/tree"},
 	"volume/phantom": {"volume", "internal/seed"},
 
 	"internal/device":            {},
@@ -38,10 +39,11 @@ var mayImport = map[string][]string{
 	"internal/nn":                {"internal/device", "internal/exec", "internal/seed"},
 	"internal/train/safetensors": {},
 	"internal/train":             {"internal/device", "internal/nn", "internal/seed", "internal/train/safetensors"},
+	"internal/bench":             {"internal/nn"},
 	"vnet":                       {"internal/device", "internal/nn"},
 
-	"puzzle3d": {"volume", "vnet", "internal/puzzle", "internal/solver", "internal/train", "internal/nn", "internal/device", "internal/seed"},
-	"segment":  {"volume", "vnet", "internal/train", "internal/nn", "internal/device", "internal/seed"},
+	"puzzle3d": {"volume", "vnet", "internal/puzzle", "internal/solver", "internal/bench", "internal/train", "internal/nn", "internal/device", "internal/seed"},
+	"segment":  {"volume", "vnet", "internal/bench", "internal/train", "internal/nn", "internal/device", "internal/seed"},
 
 	"eval":            {"volume"},
 	"internal/report": {"eval", "volume"},

@@ -3,9 +3,8 @@ package segment
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
+	"github.com/voxsaw/voxsaw/internal/bench"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/seed"
@@ -20,26 +19,20 @@ type Benchmark struct {
 	Steps, Warmup int // steps that are timed, and those before
 	Infer         bool
 	Memory        int64 // limit in bytes; 0: none
-}
-
-// Timing is what a benchmark measured.
-type Timing struct {
-	Median, Min time.Duration // of a step
-	FLOPs       float64       // of a step: direct convolutions' multiplications and additions, three times the forward pass for training
-	Bytes       int64         // memory of the program and the parameters
+	Measure       bench.Options
 }
 
 // Run measures.
-func (b Benchmark) Run(dev device.Device) (Timing, error) {
-	if b.Batch < 1 || b.Steps < 1 || b.Warmup < 0 {
-		return Timing{}, errors.New("batch and steps must be at least 1, warmup at least 0")
+func (b Benchmark) Run(dev device.Device) (bench.Timing, error) {
+	if b.Batch < 1 {
+		return bench.Timing{}, errors.New("batch must be at least 1")
 	}
 	network, err := b.Network.Resolve()
 	if err != nil {
-		return Timing{}, err
+		return bench.Timing{}, err
 	}
 	if err := network.Check([3]int{b.Crop, b.Crop, b.Crop}); err != nil {
-		return Timing{}, fmt.Errorf("crop: %w", err)
+		return bench.Timing{}, fmt.Errorf("crop: %w", err)
 	}
 	params := nn.NewParams(dev, 0)
 	r := seed.Rand(0, "benchmark")
@@ -53,20 +46,14 @@ func (b Benchmark) Run(dev device.Device) (Timing, error) {
 	}
 	program, err := b.compile(dev, network, params)
 	if err != nil {
-		return Timing{}, err
+		return bench.Timing{}, err
 	}
 	optimiser, err := train.NewSGD(params, train.Options{Schedule: "constant", LR: 1e-3, Momentum: 0.9, WeightDecay: 5e-4}, nil)
 	if err != nil {
-		return Timing{}, err
+		return bench.Timing{}, err
 	}
-	t := Timing{Bytes: program.Bytes() + params.Bytes()}
-	for _, step := range program.Times()[:program.Summary().ForwardSteps] {
-		t.FLOPs += step.FLOPs
-	}
-	if !b.Infer {
-		t.FLOPs *= 3
-	}
-	once := func(step int) error {
+	steps := bench.Steps{Warmup: b.Warmup, Timed: b.Steps, Programs: []*nn.Program{program}}
+	steps.Compute = func(step int) error {
 		if err := program.Set("image", images); err != nil {
 			return err
 		}
@@ -82,30 +69,19 @@ func (b Benchmark) Run(dev device.Device) (Timing, error) {
 		if err := program.Forward(); err != nil {
 			return err
 		}
-		if err := program.Backward(); err != nil {
-			return err
-		}
-		if err := optimiser.Update(step, 0); err != nil {
-			return err
-		}
-		return dev.Sync()
+		return program.Backward()
 	}
-	var times []time.Duration
-	for step := range b.Warmup + b.Steps {
-		start := time.Now()
-		if err := once(step); err != nil {
-			return t, err
-		}
-		if step >= b.Warmup {
-			times = append(times, time.Since(start))
+	if !b.Infer {
+		steps.Update = func(step int) error {
+			if err := optimiser.Update(step, 0); err != nil {
+				return err
+			}
+			return dev.Sync()
 		}
 	}
-	slices.Sort(times)
-	t.Min, t.Median = times[0], times[len(times)/2]
-	if n := len(times); n%2 == 0 {
-		t.Median = (times[n/2-1] + times[n/2]) / 2
-	}
-	return t, nil
+	t, err := steps.Measure(b.Measure)
+	t.Bytes += params.Bytes()
+	return t, err
 }
 
 // compile makes the program of a step: the logits alone in inference, otherwise cross-entropy, soft Dice and all gradients.

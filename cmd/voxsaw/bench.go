@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,8 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/bench"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/solver"
+	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/vnet"
@@ -42,7 +45,7 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
 	} {
 		o := &benchOptions{Grid: 3, Crop: 96, Batch: 1, Steps: 5, Warmup: 2, Channels: 16, Norm: "none", Preset: "paper", Machine: defaultDevice()}
 		cmd.AddCommand(verb(task, short, "", "  voxsaw bench "+task+" --norm instance", cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
-			return runBench(cmd.OutOrStdout(), task, *o)
+			return runBench(cmd.OutOrStdout(), cmd.ErrOrStderr(), task, *o)
 		}))
 	}
 	solver := &solverBenchOptions{Sizes: []int{8, 27, 64}, Batch: 1000}
@@ -66,6 +69,8 @@ type benchOptions struct {
 	Norm     string        `yaml:"norm" help:"normalisation" oneof:"none batch instance group"`
 	Preset   string        `yaml:"preset" help:"network" oneof:"paper caffe monai"`
 	Head     string        `yaml:"head" help:"pretrain: head" oneof:"paper symmetric both"`
+	Profile  bool          `yaml:"profile" help:"show where the time goes: a table on standard error, and the key profile in the line"`
+	Samples  string        `yaml:"samples" help:"file for a CPU profile of the timed steps, which go tool pprof reads"`
 	Machine  deviceOptions `yaml:"machine"`
 }
 
@@ -85,9 +90,11 @@ type benchLine struct {
 	GFLOPs  float64 `json:"gflops"`
 	PeakMiB int64   `json:"peak_mib"` // of the process, as the peers report
 	PlanMiB int64   `json:"plan_mib"` // of the programs and the parameters, known before they run
+
+	Profile *bench.Profile `json:"profile,omitempty"`
 }
 
-func runBench(w io.Writer, task string, o benchOptions) error {
+func runBench(w, log io.Writer, task string, o benchOptions) (err error) {
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
 		return err
@@ -96,9 +103,16 @@ func runBench(w io.Writer, task string, o benchOptions) error {
 	network := vnet.Default()
 	network.Preset, network.Channels, network.Norm = o.Preset, o.Channels, o.Norm
 	line := benchLine{Impl: "voxsaw " + version(), Task: task, Grid: o.Grid, Crop: o.Crop, Batch: o.Batch, Device: dev.Name(), AMP: "none", Norm: o.Norm}
-	var median, least time.Duration
-	var flops float64
-	var bytes int64
+	measure := bench.Options{Profile: o.Profile}
+	if o.Samples != "" {
+		f, err := os.Create(o.Samples)
+		if err != nil {
+			return fmt.Errorf("the CPU profile: %w", err)
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		measure.Samples = f
+	}
+	var t bench.Timing
 	if task == "pretrain" {
 		patch, ok := map[int]int{2: 48, 3: 32}[o.Grid]
 		if !ok {
@@ -115,22 +129,54 @@ func runBench(w io.Writer, task string, o benchOptions) error {
 		if c.Network, err = c.Network.Resolve(); err != nil {
 			return &usageError{err}
 		}
-		t, err := puzzle3d.Benchmark{Config: c, Steps: o.Steps, Warmup: o.Warmup, Memory: availableMemory()}.Run(dev)
-		if err != nil {
-			return err
-		}
-		median, least, flops, bytes = t.Median, t.Min, t.FLOPs, t.Bytes
+		t, err = puzzle3d.Benchmark{Config: c, Steps: o.Steps, Warmup: o.Warmup, Memory: availableMemory(), Measure: measure}.Run(dev)
 	} else {
-		t, err := segment.Benchmark{Network: network, Crop: o.Crop, Batch: o.Batch, Steps: o.Steps, Warmup: o.Warmup, Infer: task == "infer", Memory: availableMemory()}.Run(dev)
-		if err != nil {
+		t, err = segment.Benchmark{Network: network, Crop: o.Crop, Batch: o.Batch, Steps: o.Steps, Warmup: o.Warmup, Infer: task == "infer", Memory: availableMemory(), Measure: measure}.Run(dev)
+	}
+	if err != nil {
+		return err
+	}
+	line.Median, line.Min = round(t.Median.Seconds(), 5), round(t.Min.Seconds(), 5)
+	line.GFLOP, line.GFLOPs = round(t.FLOPs/1e9, 1), round(t.FLOPs/1e9/t.Median.Seconds(), 1)
+	line.PlanMiB, line.PeakMiB, line.Profile = t.Bytes>>20, peakMemory()>>20, t.Profile
+	if t.Profile != nil {
+		if err := writeProfile(log, t.Profile); err != nil {
 			return err
 		}
-		median, least, flops, bytes = t.Median, t.Min, t.FLOPs, t.Bytes
 	}
-	line.Median, line.Min = round(median.Seconds(), 5), round(least.Seconds(), 5)
-	line.GFLOP, line.GFLOPs = round(flops/1e9, 1), round(flops/1e9/median.Seconds(), 1)
-	line.PlanMiB, line.PeakMiB = bytes>>20, peakMemory()>>20
-	return json.NewEncoder(w).Encode(line)
+	lines := json.NewEncoder(w)
+	lines.SetEscapeHTML(false) // "32->32" is easier to read
+	return lines.Encode(line)
+}
+
+// writeProfile shows where the time of a step goes, by kind of kernel and then kernel by kernel.
+func writeProfile(w io.Writer, p *bench.Profile) error {
+	rows := func(parts []bench.Part) (rows [][]string) {
+		for _, part := range parts {
+			rate := ""
+			if part.FLOPs > 0 {
+				rate = fmt.Sprintf("%.0f", part.FLOPs/part.Seconds/1e9)
+			}
+			moved := ""
+			if part.Bytes > 0 {
+				moved = fmt.Sprintf("%.1f", part.Bytes/part.Seconds/1e9)
+			}
+			rows = append(rows, []string{part.Name, part.Phase, strconv.Itoa(part.Calls), fmt.Sprintf("%.2f", 1e3*part.Seconds), fmt.Sprintf("%.1f", 100*part.Seconds/p.Seconds), rate, moved})
+		}
+		return rows
+	}
+	header := []string{"", "phase", "calls", "ms", "%", "GFLOP/s", "GB/s"}
+	right := []bool{false, false, true, true, true, true, true}
+	if err := terminal.Table(w, terminal.TableData{Title: "Kernels", Header: header, Right: right, Rows: rows(p.Parts)}); err != nil {
+		return err
+	}
+	return terminal.Table(w, terminal.TableData{
+		Title: "Kinds of kernels", Header: header, Right: right, Rows: rows(p.Kinds),
+		Notes: []string{
+			fmt.Sprintf("%.1f %% of a step of %.1f ms is accounted for; the rest is the host's work between the kernels", 100*p.Accounted(), 1e3*p.Seconds),
+			"GFLOP/s counts the arithmetic of direct convolution; GB/s counts every operand as read or written once",
+		},
+	})
 }
 
 func round(v float64, digits int) float64 {

@@ -32,6 +32,7 @@ type StepTime struct {
 	Calls   int
 	Seconds float64 // of all calls
 	FLOPs   float64 // of one call
+	Bytes   float64 // of one call's operands, each read or written once
 }
 
 // MemoryError says that a program does not fit.

@@ -281,6 +281,9 @@ func (p *Plan) Allocate(limit int64) (*Program, error) {
 			kernel: s.Kernel, out: buffers(s.Out), in: buffers(s.In), scratch: b.dev.View(arena, p.scratch[i], s.Kernel.Scratch()),
 			time: StepTime{Name: s.Name, FLOPs: s.FLOPs},
 		})
+		for _, v := range slices.Concat(s.Out, s.In) {
+			prog.steps[i].time.Bytes += 4 * float64(prog.memory[v].Len())
+		}
 	}
 	return prog, nil
 }

@@ -2,6 +2,8 @@ package nn
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/exec"
@@ -19,6 +21,9 @@ type Program struct {
 	outputs map[string]port
 	masks   []maskPort
 	summary Summary
+
+	profile bool
+	host    []exec.StepTime // what moving inputs and outputs took, by name, while the program is profiled
 }
 
 // port is a tensor that the host reads or writes.
@@ -60,7 +65,7 @@ func (p *Program) Set(input string, values []float32) error {
 	if len(values) != in.shape.Elements() {
 		return fmt.Errorf("input %q has shape %v, not %d values", input, []int(in.shape), len(values))
 	}
-	return p.upload(in, values)
+	return p.timed("set "+input, len(values), func() error { return p.upload(in, values) })
 }
 
 func (p *Program) upload(to port, values []float32) error {
@@ -109,10 +114,12 @@ func (p *Program) Read(output string, dst []float32) error {
 	if len(dst) != out.shape.Elements() {
 		return fmt.Errorf("output %q has shape %v, not %d values", output, []int(out.shape), len(dst))
 	}
-	if out.plain {
-		return p.dev.DownloadPlain(dst, out.buffer, 0)
-	}
-	return p.dev.Download(dst, out.buffer, out.shape)
+	return p.timed("read "+output, len(dst), func() error {
+		if out.plain {
+			return p.dev.DownloadPlain(dst, out.buffer, 0)
+		}
+		return p.dev.Download(dst, out.buffer, out.shape)
+	})
 }
 
 // Shape is the shape of an input or an output, nil if there is none of that name.
@@ -130,7 +137,27 @@ func (p *Program) Bytes() int64 { return p.summary.Bytes }
 func (p *Program) Summary() Summary { return p.summary }
 
 // Profile switches the measurement of every step on or off, and forgets what was measured.
-func (p *Program) Profile(on bool) { p.run.Profile(on) }
+func (p *Program) Profile(on bool) {
+	p.profile, p.host = on, nil
+	p.run.Profile(on)
+}
 
-// Times is what was measured since Profile: one entry a step, in the order of a run.
-func (p *Program) Times() []exec.StepTime { return p.run.Times() }
+// Times is what was measured since Profile: one entry a step, in the order of a run, then one for each input that was set and each output that was read.
+func (p *Program) Times() []exec.StepTime { return append(p.run.Times(), p.host...) }
+
+// timed moves n elements between host and device, and measures that while the program is profiled.
+func (p *Program) timed(name string, n int, move func() error) error {
+	if !p.profile {
+		return move()
+	}
+	i := slices.IndexFunc(p.host, func(t exec.StepTime) bool { return t.Name == name })
+	if i < 0 {
+		i = len(p.host)
+		p.host = append(p.host, exec.StepTime{Name: name, Bytes: 8 * float64(n)})
+	}
+	start := time.Now()
+	err := move()
+	p.host[i].Seconds += time.Since(start).Seconds()
+	p.host[i].Calls++
+	return err
+}

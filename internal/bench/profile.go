@@ -1,0 +1,97 @@
+package bench
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Profile is where the time of a step goes.
+type Profile struct {
+	Seconds float64 `json:"seconds"` // of the mean step
+	Parts   []Part  `json:"parts"`   // in the order of a step
+	Kinds   []Part  `json:"kinds"`   // the same, kernels of a kind added up, the slowest first
+}
+
+// Part is a kernel, or all of a kind, in a step.
+type Part struct {
+	Name    string  `json:"name"`
+	Phase   string  `json:"phase"` // forward, backward, host or update
+	Calls   int     `json:"calls"`
+	Seconds float64 `json:"seconds"`
+	FLOPs   float64 `json:"flop"`  // of direct arithmetic; 0 where nobody counts
+	Bytes   float64 `json:"bytes"` // of the operands, each read or written once
+}
+
+// The phases of a step.
+const (
+	Forward  = "forward"
+	Backward = "backward"
+	Host     = "host"   // what the host moves in and out of a program
+	Update   = "update" // the optimiser
+)
+
+func newProfile(s Steps, steps []time.Duration, update time.Duration) *Profile {
+	n := float64(len(steps))
+	p := &Profile{}
+	for _, d := range steps {
+		p.Seconds += d.Seconds() / n
+	}
+	for _, program := range s.Programs {
+		forward, all := program.Summary().ForwardSteps, program.Summary().Steps
+		for i, t := range program.Times() {
+			if t.Calls == 0 {
+				continue
+			}
+			phase := Host
+			switch {
+			case i < forward:
+				phase = Forward
+			case i < all:
+				phase = Backward
+			}
+			calls := float64(t.Calls) / n
+			p.Parts = append(p.Parts, Part{Name: t.Name, Phase: phase, Calls: max(1, int(calls+0.5)), Seconds: t.Seconds / n, FLOPs: t.FLOPs * calls, Bytes: t.Bytes * calls})
+		}
+	}
+	if s.Update != nil {
+		p.Parts = append(p.Parts, Part{Name: "optimiser", Phase: Update, Calls: 1, Seconds: update.Seconds() / n})
+	}
+	p.Kinds = kinds(p.Parts)
+	return p
+}
+
+// Accounted is the share of the step that its parts add up to.
+func (p *Profile) Accounted() float64 {
+	sum := 0.0
+	for _, part := range p.Parts {
+		sum += part.Seconds
+	}
+	return sum / p.Seconds
+}
+
+// size matches the sizes in a kernel's name: all that tells two kernels of a kind apart.
+var size = regexp.MustCompile(` \d+x\d+->\d+\b| of [\dx]+$| \d+(x\d+)*$`)
+
+// kinds adds up kernels of a kind.
+func kinds(parts []Part) []Part {
+	type key struct{ name, phase string }
+	at := map[key]int{}
+	var out []Part
+	for _, p := range parts {
+		p.Name = strings.TrimSpace(size.ReplaceAllString(p.Name, ""))
+		k := key{p.Name, p.Phase}
+		i, ok := at[k]
+		if !ok {
+			at[k] = len(out)
+			out = append(out, p)
+			continue
+		}
+		o := &out[i]
+		o.Calls, o.Seconds, o.FLOPs, o.Bytes = o.Calls+p.Calls, o.Seconds+p.Seconds, o.FLOPs+p.FLOPs, o.Bytes+p.Bytes
+	}
+	slices.SortStableFunc(out, func(a, b Part) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	return out
+}
