@@ -78,6 +78,11 @@ func (im *image) readFrame(frame int, out []uint32) (bits int, err error) {
 		return 0, inFile(im.path, err)
 	}
 	defer d.Close()
+	return im.readFrameFrom(d, frame, out)
+}
+
+// readFrameFrom is readFrame of a file that is open, and whose pixels have been checked.
+func (im *image) readFrameFrom(d *data, frame int, out []uint32) (bits int, err error) {
 	bad := func(err error) error {
 		return &volume.FormatError{Path: im.path, Problem: "has damaged pixels", Err: err}
 	}
