@@ -1,94 +1,17 @@
 package cpu
 
-import (
-	"github.com/voxsaw/voxsaw/internal/device"
-	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
-)
+import "github.com/voxsaw/voxsaw/internal/device"
 
 // Conv implements [device.Device].
-func (c *CPU) Conv(s device.ConvSpec) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
-		return nil, err
-	}
-	return c.newConv(s, forwardGeometry(s), false), nil
-}
+func (c *CPU) Conv(s device.ConvSpec) (device.Kernel, error) { return c.choose(s, Forward) }
 
 // ConvTransposed implements [device.Device].
 func (c *CPU) ConvTransposed(s device.ConvSpec) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
-		return nil, err
-	}
-	return c.newConv(s, transposedGeometry(s), true), nil
-}
-
-// newConv chooses the algorithm. The choice depends on the number of threads, and with it the rounding; given the algorithm, the result does not.
-func (c *CPU) newConv(s device.ConvSpec, g geometry, transposed bool) device.Kernel {
-	tile, tiles, ok := c.winogradTile(s, g)
-	switch {
-	case ok && tiles <= fewTiles && g.out.blocks >= c.opt.Threads:
-		return newWinogradFew(c, s, transposed, tile)
-	case ok:
-		return newWinograd(c, s, transposed, tile)
-	case smallImages(s):
-		return newSmall(c, g)
-	}
-	return newDirect(c, g)
+	return c.choose(s, Transposed)
 }
 
 // ConvGradWeights implements [device.Device].
-func (c *CPU) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
-		return nil, err
-	}
-	g := forwardGeometry(s)
-	tile, tiles, ok := c.winogradTile(s, g)
-	few := tiles <= fewTiles || tiles*(s.In+s.Out) < c.opt.Threads*s.In*s.Out/2 // the activations' points take less memory than sums of all weights' points for each thread
-	switch {
-	case ok && few && g.in.blocks*((g.out.blocks+1)/2) >= c.opt.Threads:
-		return newWinogradFewGradient(c, s, tile), nil
-	case ok:
-		return newWinogradGradient(c, s, tile), nil
-	case s.In == 1 && s.Out > 1 && s.Kernel == [3]int{side, side, side} && s.Stride == [3]int{1, 1, 1}:
-		return newOneChannelWeights(c, s), nil
-	case smallImages(s):
-		return newSmallWeights(c, s), nil
-	}
-	return newDirectWeights(c, s), nil
-}
-
-// fewTiles is up to how many tiles it pays to transform all activations before any weights.
-const fewTiles = 64
-
-// winogradTile chooses the Winograd tile for a convolution, if any is worth it, and says how many there are. Costs are in multiplications of vectors; the factors were fitted to measured times:
-// weights cost as much as 24 tiles, and transforming a block of channels of an 8^3 tile 4500 forth and 2700 back.
-func (c *CPU) winogradTile(s device.ConvSpec, g geometry) (best toomcook.Tile, bestTiles int, ok bool) {
-	r := s.Kernel[0]
-	if c.opt.Conv == "direct" || s.Stride != [3]int{1, 1, 1} || s.Kernel != [3]int{r, r, r} || s.In == 1 || s.Out == 1 || smallImages(s) {
-		return best, 0, false
-	}
-	products := g.in.channels * g.out.blocks
-	least := 1.2 * float64(g.out.n*g.out.voxels) * float64(g.taps*products)
-	for _, t := range winogradTiles {
-		if t.Taps != r {
-			continue
-		}
-		tiles, points := g.out.n, t.Points()*t.Points()*t.Points()
-		for _, n := range g.out.size {
-			tiles *= (n + t.Outputs - 1) / t.Outputs
-		}
-		cost := 1.3*float64(points)*float64(products)*float64(tiles+24) + float64(tiles)*float64(points)/512*float64(4500*g.in.blocks+2700*g.out.blocks)
-		if cost < least {
-			best, bestTiles, ok, least = t, tiles, true, cost
-		}
-	}
-	return best, bestTiles, ok
-}
-
-// smallImages says whether padding makes up so much of what the taps see that only those that are alive should be multiplied.
-func smallImages(s device.ConvSpec) bool {
-	o := s.OutSize()
-	return s.In > 1 && s.Out > 1 && max(o[0], o[1], o[2], s.Size[0], s.Size[1], s.Size[2]) <= 3
-}
+func (c *CPU) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) { return c.choose(s, Weights) }
 
 // geometry describes a convolution and its adjoint in one way: as sums over taps, for each phase of the output.
 //

@@ -28,6 +28,8 @@ type CPU struct {
 type Options struct {
 	Threads int    // 0: GOMAXPROCS
 	Conv    string // "" or "auto": the fastest algorithm for each layer; "direct": no fast transforms
+
+	Choices map[string]string // algorithms that were measured to be fastest, by ChoiceKey: they overrule the cost model. See Candidates
 }
 
 // New makes a CPU device. Close gives its threads back.

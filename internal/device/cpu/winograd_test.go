@@ -70,3 +70,28 @@ func TestConvAuto(t *testing.T) {
 		})
 	}
 }
+
+// Every candidate computes the same, and a choice is kept to.
+func TestCandidates(t *testing.T) {
+	s := cube(2, 20, 33, 3, 5, 1, 2)
+	for _, kind := range []ConvKind{Forward, Transposed, Weights} {
+		c := newTestCPU(t, Options{Threads: 2}, availableKernels()[0])
+		names, err := c.Candidates(s, kind)
+		if err != nil || len(names) < 6 {
+			t.Fatalf("candidates for %s: %q, %v", kind, names, err)
+		}
+		for _, name := range names {
+			c.opt.Choices = map[string]string{ChoiceKey(s, kind): name}
+			checkConv(t, c, c.makers(), s, 3e-5)
+		}
+		c.opt.Choices = map[string]string{ChoiceKey(s, kind): names[len(names)-1]}
+		chosen, err := c.choose(s, kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := c.algorithms(s, kind)
+		if want := list[len(list)-1].make(); fmt.Sprintf("%T", chosen) != fmt.Sprintf("%T", want) {
+			t.Errorf("%s: chose %T, want %T", kind, chosen, want)
+		}
+	}
+}

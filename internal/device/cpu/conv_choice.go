@@ -1,0 +1,152 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
+)
+
+// ConvKind is one of the three kernels of a convolution.
+type ConvKind string
+
+// The kinds.
+const (
+	Forward    ConvKind = "forward"
+	Transposed ConvKind = "transposed"
+	Weights    ConvKind = "weights"
+)
+
+// ChoiceKey names a kernel of a convolution in [Options].Choices. A bias makes no difference.
+func ChoiceKey(s device.ConvSpec, kind ConvKind) string {
+	return fmt.Sprintf("%s %dx%d-%d @%dx%dx%d kernel %dx%dx%d stride %dx%dx%d pad %dx%dx%d", kind, s.N, s.In, s.Out,
+		s.Size[0], s.Size[1], s.Size[2], s.Kernel[0], s.Kernel[1], s.Kernel[2], s.Stride[0], s.Stride[1], s.Stride[2], s.Pad[0], s.Pad[1], s.Pad[2])
+}
+
+// Candidates lists the algorithms that can compute a kernel of a convolution, those that the cost model expects to be fast first. Any of them may be put
+// into [Options].Choices under [ChoiceKey]; a name that is not in the list is ignored there.
+func (c *CPU) Candidates(s device.ConvSpec, kind ConvKind) ([]string, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, a := range c.algorithms(s, kind) {
+		names = append(names, a.name)
+	}
+	return names, nil
+}
+
+// algorithm is one way to compute a kernel of a convolution.
+type algorithm struct {
+	name string
+	cost float64 // in multiplications of vectors
+	make func() device.Kernel
+}
+
+// choose makes the kernel that the options ask for, and if they do not, the one that the cost model expects to be fastest. The choice depends on the number of threads, and
+// with it the rounding; given the algorithm, the result does not.
+func (c *CPU) choose(s device.ConvSpec, kind ConvKind) (device.Kernel, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	list := c.algorithms(s, kind)
+	if want, ok := c.opt.Choices[ChoiceKey(s, kind)]; ok {
+		for _, a := range list {
+			if a.name == want {
+				return a.make(), nil
+			}
+		}
+	}
+	return list[0].make(), nil
+}
+
+// algorithms lists what can compute a kernel of a convolution, by cost.
+func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
+	g := forwardGeometry(s)
+	if kind == Transposed {
+		g = transposedGeometry(s)
+	}
+	products := float64(g.in.channels * g.out.blocks)
+	direct := 1.2 * float64(g.out.n*g.out.voxels) * float64(g.taps) * products
+	var list []algorithm
+	add := func(name string, cost float64, make func() device.Kernel) {
+		list = append(list, algorithm{name, cost, make})
+	}
+	if kind == Weights {
+		add("direct", direct, func() device.Kernel { return newDirectWeights(c, s) })
+	} else {
+		add("direct", direct, func() device.Kernel { return newDirect(c, g) })
+	}
+	if smallImages(s) {
+		if kind == Weights {
+			add("live taps", 0, func() device.Kernel { return newSmallWeights(c, s) })
+		} else {
+			add("live taps", 0, func() device.Kernel { return newSmall(c, g) })
+		}
+	}
+	if kind == Weights && oneChannel(s) {
+		add("one channel", direct/2, func() device.Kernel { return newOneChannelWeights(c, s) })
+	}
+	for _, t := range winogradTiles {
+		r := t.Taps
+		if c.opt.Conv == "direct" || s.Stride != [3]int{1, 1, 1} || s.Kernel != [3]int{r, r, r} || s.In == 1 || s.Out == 1 {
+			continue
+		}
+		cost, tiles := winogradCost(t, &g)
+		// Transforming all activations before any weights, or all weights before any activations.
+		few, name := tiles <= fewTiles && g.out.blocks >= c.opt.Threads, fmt.Sprintf("Winograd F(%d,%d)", t.Outputs, t.Taps)
+		if kind == Weights {
+			few = tiles <= fewTiles || tiles*(s.In+s.Out) < c.opt.Threads*s.In*s.Out/2 // the activations' points take less memory than sums of all weights' points for each thread
+			few = few && g.in.blocks*((g.out.blocks+1)/2) >= c.opt.Threads
+		}
+		forFew, forMany := cost, cost
+		if few {
+			forMany *= 1.2
+		} else {
+			forFew *= 1.2
+		}
+		if kind == Weights {
+			add(name+" by channels", forFew, func() device.Kernel { return newWinogradFewGradient(c, s, t) })
+			add(name+" by tiles", forMany, func() device.Kernel { return newWinogradGradient(c, s, t) })
+		} else {
+			add(name+" by channels", forFew, func() device.Kernel { return newWinogradFew(c, s, kind == Transposed, t) })
+			add(name+" by tiles", forMany, func() device.Kernel { return newWinograd(c, s, kind == Transposed, t) })
+		}
+	}
+	slices.SortStableFunc(list, func(a, b algorithm) int {
+		switch {
+		case a.cost < b.cost:
+			return -1
+		case a.cost > b.cost:
+			return 1
+		}
+		return 0
+	})
+	return list
+}
+
+// fewTiles is up to how many tiles it pays to transform all activations before any weights.
+const fewTiles = 64
+
+// winogradCost estimates a Winograd convolution, and says how many tiles it has. The factors were fitted to measured times: weights cost as much as 24 tiles, and transforming a block of
+// channels of an 8^3 tile 4500 forth and 2700 back.
+func winogradCost(t toomcook.Tile, g *geometry) (cost float64, tiles int) {
+	tiles = g.out.n
+	for _, n := range g.out.size {
+		tiles *= (n + t.Outputs - 1) / t.Outputs
+	}
+	points := float64(t.Points() * t.Points() * t.Points())
+	return points * (1.3*float64(g.in.channels*g.out.blocks)*float64(tiles+24) + float64(tiles)/512*float64(4500*g.in.blocks+2700*g.out.blocks)), tiles
+}
+
+// smallImages says whether padding makes up so much of what the taps see that only those that are alive should be multiplied.
+func smallImages(s device.ConvSpec) bool {
+	o := s.OutSize()
+	return s.In > 1 && s.Out > 1 && max(o[0], o[1], o[2], s.Size[0], s.Size[1], s.Size[2]) <= 3
+}
+
+// oneChannel says whether this is the first layer of a network: 5^3 taps on one channel.
+func oneChannel(s device.ConvSpec) bool {
+	return s.In == 1 && s.Out > 1 && s.Kernel == [3]int{side, side, side} && s.Stride == [3]int{1, 1, 1}
+}
