@@ -23,12 +23,12 @@ var mayImport = map[string][]string{
 	"internal/terminal":   {},
 	"internal/puzzle":     {},
 	"internal/solver":     {"internal/puzzle"},
-	"internal/tree":       {},
+	"internal/folders":    {},
 
-	"volume":         {"internal/seed", "internal/tree"},
+	"volume":         {"internal/seed", "internal/folders"},
 	"volume/nifti":   {"volume"},
-	"volume/dicom":   {"volume", "internal/tree"},
-	"volume/dataset": {"volume", "volume/nifti", "volume/dicom", "internal/seed", "internal/tree"},
+	"volume/dicom":   {"volume", "internal/folders"},
+	"volume/dataset": {"volume", "volume/nifti", "volume/dicom", "internal/seed", "internal/folders"},
 	"volume/phantom": {"volume", "internal/seed"},
 
 	"internal/device":            {},

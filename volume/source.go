@@ -3,12 +3,14 @@ package volume
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/voxsaw/voxsaw/internal/folders"
 )
 
 // Source is a file, or a folder with all files in it, that a prepared case was read from, and what tells whether it is still the same.
@@ -82,19 +84,14 @@ func hash(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// eachFile calls f for a file, or for every file below a folder in the order of their names, through symbolic links to files: data sets are often
-// made of those.
+// eachFile calls f for a file, or for every file below a folder in the order of their names, through links: data sets are often made of those. Links that lead
+// nowhere hold no data.
 func eachFile(path string, f func(string, fs.FileInfo) error) error {
-	root, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return err
-	}
-	return filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		info, err := os.Stat(file)
-		if err != nil || !info.Mode().IsRegular() {
+	return folders.Walk(path, func(file string, info fs.FileInfo, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil || !info.Mode().IsRegular():
 			return err
 		}
 		return f(file, info)

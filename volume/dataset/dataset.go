@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/folders"
 )
 
 // The layouts that [Detect] knows.
@@ -166,8 +168,8 @@ func detectLayout(root string) (string, error) {
 		return LayoutScans, nil
 	}
 	layout := LayoutScans
-	err := walk(root, func(path string, entry fs.DirEntry) error {
-		if nihImage.MatchString(entry.Name()) && (entry.IsDir() || isNIfTI(entry.Name())) {
+	err := walk(root, func(path string, entry fs.FileInfo, err error) error {
+		if err == nil && nihImage.MatchString(entry.Name()) && (entry.IsDir() || isNIfTI(entry.Name())) {
 			layout = LayoutNIH
 			return fs.SkipAll
 		}
@@ -176,25 +178,20 @@ func detectLayout(root string) (string, error) {
 	return layout, err
 }
 
-// walk visits files and folders in the order of their names and passes over hidden ones, among them the ._ files that macOS leaves in archives.
-// Links to files are followed, links to folders are not.
-func walk(root string, visit func(path string, entry fs.DirEntry) error) error {
-	// A trailing separator makes WalkDir follow a root that is a link.
-	return filepath.WalkDir(root+string(filepath.Separator), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
+// walk visits files and folders in the order of their names, through links, and passes over hidden ones, among them the ._ files that macOS leaves in archives.
+// What cannot be looked at is visited with the error.
+func walk(root string, visit func(path string, entry fs.FileInfo, err error) error) error {
+	return folders.Walk(root, func(path string, entry fs.FileInfo, err error) error {
+		if path == filepath.Clean(root) {
 			return err
 		}
-		path = filepath.Clean(path)
-		if path == filepath.Clean(root) {
-			return nil
-		}
-		if name := entry.Name(); strings.HasPrefix(name, ".") || name == "__MACOSX" {
-			if entry.IsDir() {
+		if name := filepath.Base(path); strings.HasPrefix(name, ".") || name == "__MACOSX" {
+			if entry != nil && entry.IsDir() {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		return visit(path, entry)
+		return visit(path, entry, err)
 	})
 }
 

@@ -53,8 +53,8 @@ func Inspect(ctx context.Context, paths []string) (entries []Entry, notes []stri
 			continue
 		}
 		if stat.IsDir() {
-			err := walk(path, func(file string, entry fs.DirEntry) error {
-				if !entry.IsDir() && isNIfTI(file) {
+			err := walk(path, func(file string, entry fs.FileInfo, err error) error {
+				if err == nil && !entry.IsDir() && isNIfTI(file) { // what cannot be looked at, the search for DICOM lists
 					look = append(look, func() Entry { return inspectNIfTI(file) })
 				}
 				return nil

@@ -38,7 +38,11 @@ func readNIH(root string, o Options) (*Dataset, error) {
 		found[number] = path
 		return nil
 	}
-	look := func(path string, entry fs.DirEntry) error {
+	look := func(path string, entry fs.FileInfo, err error) error {
+		if err != nil {
+			d.note("passed over: %v", err)
+			return nil
+		}
 		switch name := entry.Name(); {
 		case !entry.IsDir() && nihLabel.MatchString(name):
 			return collect(labels, nihLabel, path)

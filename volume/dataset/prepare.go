@@ -187,9 +187,9 @@ func (c Case) memory(p volume.Preparation) int64 {
 		return need
 	}
 	var size int64
-	err := walk(c.Image, func(_ string, entry fs.DirEntry) error {
-		if info, err := entry.Info(); err == nil && !entry.IsDir() {
-			size += info.Size()
+	err := walk(c.Image, func(_ string, entry fs.FileInfo, err error) error {
+		if err == nil && !entry.IsDir() {
+			size += entry.Size()
 		}
 		return nil
 	})

@@ -127,8 +127,8 @@ func readScans(root string, o Options) (*Dataset, error) {
 		}
 		return nil
 	}
-	err := walk(root, func(path string, entry fs.DirEntry) error {
-		if !entry.IsDir() && isNIfTI(entry.Name()) {
+	err := walk(root, func(path string, entry fs.FileInfo, err error) error {
+		if err == nil && !entry.IsDir() && isNIfTI(entry.Name()) { // what cannot be looked at, the search for DICOM lists
 			return add(path)
 		}
 		return nil
