@@ -152,7 +152,7 @@ func (p *Predictor) Predict(ctx context.Context, v *volume.Volume) (*volume.Labe
 	if err != nil {
 		return nil, fmt.Errorf("preparing the scan: %w", err)
 	}
-	l, err := p.predict(ctx, held{prepared, p.config.Preparation}, prepared.Grid)
+	l, err := p.predict(ctx, hold(v, prepared, p.config.Preparation), prepared.Grid)
 	if err != nil {
 		return nil, err
 	}

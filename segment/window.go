@@ -2,7 +2,6 @@ package segment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -19,8 +18,8 @@ import (
 //     is centred in it, with air around.
 //   - Each window adds its class probabilities, weighted by a Gaussian around its centre (sigma an eighth of its size, as nnU-Net has it), to a
 //     sum for each voxel and class. The class with the highest sum wins; dividing by the sum of weights would not change which one that is.
-//   - The lattice is walked along k. Voxels below the next layer of windows are final: they are decided and their sums forgotten. So the sums take
-//     classes x Ni x Nj x (window's extent along k) x 4 bytes, whatever the scan's length.
+//   - The lattice is walked along j or k, whichever keeps fewer voxels waiting. Voxels below the next layer of windows are final: they are decided and
+//     their sums forgotten ([slab]). So the sums take classes x window's extent x the scan's other two extents x 4 bytes, however long the scan is along that axis.
 
 // source is what windows are cut from: *volume.Case, or a volume in memory.
 type source interface {
@@ -31,6 +30,18 @@ type source interface {
 type held struct {
 	volume      *volume.Volume
 	preparation volume.Preparation
+	bytes       int64 // that it and the scan that it was made of take
+}
+
+// hold makes a source of a prepared volume, and of the scan that it was made of.
+func hold(scan, prepared *volume.Volume, how volume.Preparation) held {
+	h := held{volume: prepared, preparation: how}
+	for i, v := range []*volume.Volume{scan, prepared} {
+		if i == 0 || v != scan {
+			h.bytes += 2*int64(len(v.Int16)) + 4*int64(len(v.Float32))
+		}
+	}
+	return h
 }
 
 func (h held) Image(dst []float32, origin, size [3]int) error {
@@ -85,16 +96,6 @@ func newSlider(dev device.Device, params *nn.Params, network vnet.Config, size [
 	return s, nil
 }
 
-// gaussian is a bell over n voxels, 1 at its centre, with a standard deviation of n/8.
-func gaussian(n int) []float32 {
-	w := make([]float32, n)
-	for i := range w {
-		d := (float64(i) - float64(n-1)/2) / (float64(n) / 8)
-		w[i] = float32(math.Exp(-d * d / 2))
-	}
-	return w
-}
-
 // positions are where windows of the given size start along an axis of n voxels: evenly spread, the first at 0, the last at the end.
 func positions(n, size int, overlap float64) []int {
 	if n <= size {
@@ -121,76 +122,95 @@ type ensemble struct {
 	use     func(member int) error
 }
 
+// bytes is the memory that classify takes beside the network and the scan, for a scan of the given shape: sums, the probabilities of a batch, its crops and those made ahead, and what it
+// returns.
+func (s *slider) bytes(shape [3]int) int64 {
+	patch := int64(s.size[0]) * int64(s.size[1]) * int64(s.size[2])
+	return newSlab(shape, s.size, s.classes).bytes() + 4*int64(s.batch)*patch*int64(s.classes+cropsAhead+1) + 2*int64(shape[0])*int64(shape[1])*int64(shape[2])
+}
+
+// cropsAhead is how many batches of windows are cut before they are needed, so that the network never waits for them.
+const cropsAhead = 2
+
 // classify gives the class of every voxel of a source of the given shape. progress, if not nil, is told how many windows are done.
 func (s *slider) classify(ctx context.Context, src source, shape [3]int, of ensemble, progress func(done, total int)) ([]uint16, error) {
-	xs, ys, zs := positions(shape[0], s.size[0], s.overlap), positions(shape[1], s.size[1], s.overlap), positions(shape[2], s.size[2], s.overlap)
-	depth := min(s.size[2], shape[2])
-	plane := shape[0] * shape[1]
-	patch := s.size[0] * s.size[1] * s.size[2]
-	need := 4*int64(s.classes)*(int64(depth)*int64(plane)+int64(s.batch)*int64(patch)) + 2*int64(plane)*int64(shape[2])
+	need := s.bytes(shape)
+	if h, ok := src.(held); ok {
+		need += h.bytes
+	}
 	if s.room >= 0 && need > s.room {
 		return nil, fmt.Errorf("a scan of %v in %d classes needs %d MiB of memory beside the network, which leaves %d MiB: make the window or the batch smaller", shape, s.classes, need>>20, s.room>>20)
 	}
-	sums := make([]float32, s.classes*depth*plane) // (class, k - base, j, i)
-	classes := make([]uint16, plane*shape[2])
-	members := max(of.members, 1)
-	windows, done := len(xs)*len(ys), 0
-	probability := make([]float32, s.batch*s.classes*patch)
-	for layer, z := range zs {
-		base := max(z, 0) // the k of the first plane of sums
+	var starts [3][]int
+	for axis := range 3 {
+		starts[axis] = positions(shape[axis], s.size[axis], s.overlap)
+	}
+	slab := newSlab(shape, s.size, s.classes)
+	slab.allocate()
+	classes := make([]uint16, shape[0]*shape[1]*shape[2])
+	probability := make([]float32, s.batch*s.classes*s.size[0]*s.size[1]*s.size[2])
+	layers, members := starts[slab.along], max(of.members, 1)
+	windows, done := len(starts[0])*len(starts[slab.across]), 0
+	for layer := range layers {
 		for member := range members {
 			if of.use != nil {
 				if err := of.use(member); err != nil {
 					return nil, err
 				}
 			}
-			batches := (windows + s.batch - 1) / s.batch
-			ahead := train.NewPrefetch(ctx, 0, batches, 1, 2, func(_ context.Context, b int) (crops, error) {
-				c := crops{voxels: make([]float32, s.batch*patch)}
-				for n := b * s.batch; n < min((b+1)*s.batch, windows); n++ {
-					origin := [3]int{xs[n%len(xs)], ys[n/len(xs)], z}
-					at := len(c.origins) * patch
-					if err := src.Image(c.voxels[at:at+patch], origin, s.size); err != nil {
-						return c, err
-					}
-					c.origins = append(c.origins, origin)
+			origins := make([][3]int, windows)
+			for n := range origins {
+				origins[n][0] = starts[0][n%len(starts[0])]
+				origins[n][slab.across] = starts[slab.across][n/len(starts[0])]
+				origins[n][slab.along] = layers[layer]
+			}
+			if err := s.layer(ctx, src, origins, probability, slab, func() {
+				if done++; progress != nil {
+					progress(done, windows*len(layers)*members)
 				}
-				return c, nil
-			})
-			err := func() error {
-				defer ahead.Close()
-				for range batches {
-					c, err := ahead.Next()
-					if err != nil {
-						return err
-					}
-					if err := s.run(c.voxels, probability); err != nil {
-						return err
-					}
-					for n, origin := range c.origins {
-						s.add(sums, probability[n*len(probability)/s.batch:], origin, base, depth, shape)
-					}
-					done += len(c.origins)
-					if progress != nil {
-						progress(done, windows*len(zs)*members)
-					}
-				}
-				return nil
-			}()
-			if err != nil {
+			}); err != nil {
 				return nil, err
 			}
 		}
-		final := shape[2] // planes below it are decided now
-		if layer+1 < len(zs) {
-			final = zs[layer+1]
+		final := shape[slab.along] // planes before it are decided now
+		if layer+1 < len(layers) {
+			final = layers[layer+1]
 		}
-		if err := decide(classes[base*plane:final*plane], sums, s.classes, depth*plane); err != nil {
+		if err := slab.settle(classes, final); err != nil {
 			return nil, err
 		}
-		shift(sums, s.classes, depth*plane, (final-base)*plane)
 	}
 	return classes, nil
+}
+
+// layer adds the windows at the given origins to the sums.
+func (s *slider) layer(ctx context.Context, src source, origins [][3]int, probability []float32, sums *slab, done func()) error {
+	patch := s.size[0] * s.size[1] * s.size[2]
+	batches := (len(origins) + s.batch - 1) / s.batch
+	ahead := train.NewPrefetch(ctx, 0, batches, 1, cropsAhead, func(_ context.Context, b int) (crops, error) {
+		c := crops{origins: origins[b*s.batch : min((b+1)*s.batch, len(origins))], voxels: make([]float32, s.batch*patch)}
+		for n, origin := range c.origins {
+			if err := src.Image(c.voxels[n*patch:(n+1)*patch], origin, s.size); err != nil {
+				return c, err
+			}
+		}
+		return c, nil
+	})
+	defer ahead.Close()
+	for range batches {
+		c, err := ahead.Next()
+		if err != nil {
+			return err
+		}
+		if err := s.run(c.voxels, probability); err != nil {
+			return err
+		}
+		for n, origin := range c.origins {
+			sums.add(probability[n*s.classes*patch:], origin, s.size, &s.weights)
+			done()
+		}
+	}
+	return nil
 }
 
 func (s *slider) run(voxels, probability []float32) error {
@@ -201,51 +221,4 @@ func (s *slider) run(voxels, probability []float32) error {
 		return err
 	}
 	return s.program.Read("probability", probability)
-}
-
-// add adds the weighted probabilities of a window, as far as it lies in the scan, to the sums.
-func (s *slider) add(sums, probability []float32, origin [3]int, base, depth int, shape [3]int) {
-	var from, to [3]int // of the window, in the scan
-	for axis := range 3 {
-		from[axis], to[axis] = max(-origin[axis], 0), min(s.size[axis], shape[axis]-origin[axis])
-	}
-	for class := range s.classes {
-		for k := from[2]; k < to[2]; k++ {
-			for j := from[1]; j < to[1]; j++ {
-				w := s.weights[2][k] * s.weights[1][j]
-				row := probability[s.size[0]*(j+s.size[1]*(k+s.size[2]*class)):]
-				at := shape[0]*(origin[1]+j+shape[1]*(origin[2]+k-base+depth*class)) + origin[0]
-				for i := from[0]; i < to[0]; i++ {
-					sums[at+i] += w * s.weights[0][i] * row[i]
-				}
-			}
-		}
-	}
-}
-
-var errNotFinite = errors.New("the network's output is not a number: were the weights damaged in training?")
-
-// decide writes the class with the highest sum, the lowest of equals.
-func decide(classes []uint16, sums []float32, n, stride int) error {
-	for v := range classes {
-		best := sums[v]
-		for class := 1; class < n; class++ {
-			if sum := sums[class*stride+v]; sum > best {
-				best, classes[v] = sum, uint16(class)
-			}
-		}
-		if !(best > 0) { // probabilities and weights are positive; a NaN never is
-			return errNotFinite
-		}
-	}
-	return nil
-}
-
-// shift forgets the first voxels of each class's sums, moves the rest down and clears the end.
-func shift(sums []float32, n, stride, voxels int) {
-	for class := range n {
-		of := sums[class*stride : (class+1)*stride]
-		kept := copy(of, of[min(voxels, stride):])
-		clear(of[kept:])
-	}
 }

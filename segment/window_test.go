@@ -102,8 +102,8 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 				source
 				shape [3]int
 			}{
-				{c, c.Shape}, {held{c.Volume(), cache.Preparation()}, c.Shape},
-				{c, [3]int{5, 17, 3}}, {c, [3]int{21, 3, 4}}, {c, [3]int{3, 3, 13}}, // smaller than the window along some axes
+				{c, c.Shape}, {hold(c.Volume(), c.Volume(), cache.Preparation()), c.Shape},
+				{c, [3]int{5, 17, 3}}, {c, [3]int{21, 3, 4}}, {c, [3]int{9, 17, 5}}, {c, [3]int{3, 3, 13}}, // smaller than the window along some axes
 			} {
 				calls, total := 0, 0
 				got, err := s.classify(t.Context(), src, src.shape, ensemble{}, func(done, of int) { calls, total = done, of })
@@ -154,7 +154,7 @@ func TestHeldVolumeEqualsCase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := held{c.Volume(), cache.Preparation()}
+	h := hold(c.Volume(), c.Volume(), cache.Preparation())
 	for _, origin := range [][3]int{{0, 0, 0}, {-3, 2, -1}, {15, 14, 9}} {
 		size := [3]int{9, 7, 5}
 		a, b := make([]float32, 9*7*5), make([]float32, 9*7*5)
@@ -169,11 +169,34 @@ func TestHeldVolumeEqualsCase(t *testing.T) {
 
 func TestDecideRefusesNaN(t *testing.T) {
 	nan := float32(math.NaN())
-	if err := decide(make([]uint16, 1), []float32{nan, nan}, 2, 1); err == nil {
+	if decide(make([]uint16, 1), []float32{nan, nan}, 2, 1) {
 		t.Error("NaN was given a class")
 	}
-	if err := decide(make([]uint16, 1), []float32{nan, 0.5}, 2, 1); err == nil {
+	if decide(make([]uint16, 1), []float32{nan, 0.5}, 2, 1) {
 		t.Error("NaN was given a class")
+	}
+	s := newSlab([3]int{4, 3, 2}, [3]int{4, 3, 2}, 2)
+	s.allocate()
+	if err := s.settle(make([]uint16, 24), s.shape[s.along]); err == nil {
+		t.Error("voxels that no window came to were given a class")
+	}
+}
+
+// The sums move along the axis on which they take less memory, whatever the scan's extent along it.
+func TestSlabBytes(t *testing.T) {
+	for _, c := range []struct {
+		shape [3]int
+		along int
+		bytes int64
+	}{
+		{[3]int{512, 512, 200}, 1, 4 * 2 * 96 * 512 * 200},
+		{[3]int{512, 5120, 200}, 1, 4 * 2 * 96 * 512 * 200},
+		{[3]int{100, 100, 600}, 2, 4 * 2 * 96 * 100 * 100},
+		{[3]int{40, 50, 60}, 2, 4 * 2 * 40 * 50 * 60},
+	} {
+		if s := newSlab(c.shape, [3]int{96, 96, 96}, 2); s.along != c.along || s.bytes() != c.bytes {
+			t.Errorf("%v: %d bytes along axis %d, want %d along %d", c.shape, s.bytes(), s.along, c.bytes, c.along)
+		}
 	}
 }
 

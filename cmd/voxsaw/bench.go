@@ -21,6 +21,7 @@ import (
 	"github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/vnet"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
 
@@ -32,7 +33,8 @@ func newBench() *cobra.Command {
 median and minimum seconds of a step, its arithmetic (that of direct convolution), peak memory.`,
 		Example: `  voxsaw bench segment --crop 96 --norm instance
   voxsaw bench pretrain --grid 3 --batch 1
-  voxsaw bench infer --crop 96
+  voxsaw bench infer --crop 96 --profile
+  voxsaw bench predict scan.nii.gz
   voxsaw bench solver
   voxsaw bench read scan.nii.gz`,
 		Args: cobra.NoArgs,
@@ -48,6 +50,12 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
 			return runBench(cmd.OutOrStdout(), cmd.ErrOrStderr(), task, *o)
 		}))
 	}
+	predict := &predictBenchOptions{Channels: 16, Norm: "none", Preset: "paper", Inference: segment.DefaultInference(), Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
+	predict.Inference.Window = [3]int{96, 96, 96}
+	cmd.AddCommand(verb("predict SCAN", "Inference in windows over a whole scan", "Reads and prepares a scan, and times what follows: windows over all of it, the Gaussian sums, the decision.",
+		"  voxsaw bench predict scan.nii.gz --norm instance", cobra.ExactArgs(1), predict, func(cmd *cobra.Command, args []string) error {
+			return runBenchPredict(cmd, args[0], *predict)
+		}))
 	solver := &solverBenchOptions{Sizes: []int{8, 27, 64}, Batch: 1000}
 	cmd.AddCommand(verb("solver", "Assignment problems, single and in batches", "", "  voxsaw bench solver --sizes 8,27,64", cobra.NoArgs, solver, func(cmd *cobra.Command, _ []string) error {
 		return runBenchSolver(cmd.OutOrStdout(), *solver)
@@ -197,6 +205,40 @@ func peakMemory() int64 {
 		}
 	}
 	return 0
+}
+
+type predictBenchOptions struct {
+	Channels  int                 `yaml:"channels" help:"channels of the first stage"`
+	Norm      string              `yaml:"norm" help:"normalisation" oneof:"none batch instance group"`
+	Preset    string              `yaml:"preset" help:"network" oneof:"paper caffe monai"`
+	Inference segment.Inference   `yaml:"inference"`
+	Windows   int                 `yaml:"windows" help:"windows that are run, the rest taken to be as fast; 0: all"`
+	Memory    float64             `yaml:"memory" help:"limit in GiB; 0: what the machine has"`
+	Read      dataset.ReadOptions `yaml:"read"`
+	Machine   deviceOptions       `yaml:"machine"`
+}
+
+func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) error {
+	dev, closeDevice, err := o.Machine.open()
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
+	scan, _, err := dataset.ReadImage(path, o.Read)
+	if err != nil {
+		return err
+	}
+	network := vnet.Default()
+	network.Preset, network.Channels, network.Norm = o.Preset, o.Channels, o.Norm
+	b := segment.PredictBenchmark{Network: network, Preparation: volume.DefaultPreparation(), Inference: o.Inference, Windows: o.Windows, Memory: memoryLimit(o.Memory)}
+	t, err := b.Run(cmd.Context(), dev, scan)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{
+		"impl": "voxsaw " + version(), "task": "predict", "shape": scan.Shape, "window": o.Inference.Window, "overlap": o.Inference.Overlap, "batch": o.Inference.Batch, "norm": o.Norm,
+		"windows": t.Windows, "timed_windows": t.Timed, "seconds": round(t.Elapsed.Seconds(), 3), "voxels_s": math.Round(t.Rate()), "plan_mib": t.Bytes >> 20, "peak_mib": peakMemory() >> 20,
+	})
 }
 
 type solverBenchOptions struct {

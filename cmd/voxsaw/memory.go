@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 )
@@ -28,4 +29,14 @@ func availableMemory() int64 {
 		}
 	}
 	return available
+}
+
+// memoryLimit is the limit in bytes that a user gave in GiB: then the garbage collector works towards it, too. 0 GiB is what the machine has.
+func memoryLimit(gib float64) int64 {
+	if gib <= 0 {
+		return availableMemory()
+	}
+	limit := int64(gib * (1 << 30))
+	debug.SetMemoryLimit(limit)
+	return limit
 }

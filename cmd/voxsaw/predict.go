@@ -25,7 +25,7 @@ type predictOptions struct {
 	Read       dataset.ReadOptions `yaml:"read"`
 	Force      bool                `yaml:"force" help:"write over label maps that are there already"`
 	Machine    deviceOptions       `yaml:"machine"`
-	Memory     float64             `yaml:"memory" help:"limit in GiB for the network's memory; 0: what the machine has"`
+	Memory     float64             `yaml:"memory" help:"limit in GiB for the network, the scan and the sums over it; 0: what the machine has"`
 }
 
 func newPredict() *cobra.Command {
@@ -58,11 +58,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return err
 	}
 	defer closeDevice()
-	limit := availableMemory()
-	if o.Memory > 0 {
-		limit = int64(o.Memory * (1 << 30))
-	}
-	predictor, err := segment.NewPredictor(dev, o.Checkpoint, o.Inference, limit)
+	predictor, err := segment.NewPredictor(dev, o.Checkpoint, o.Inference, memoryLimit(o.Memory))
 	if err != nil {
 		return err
 	}
