@@ -51,12 +51,10 @@ func (s isa) zero(r reg.VecVirtual) {
 	}
 }
 
-// multiplyBroadcast: sums[i] += (the float32 at m) * factors[i]
+// multiplyBroadcast: sums[i] += (the float32 at m) * factors[i]. An operand in memory would be loaded again by each instruction, and two loads a cycle are as scarce as two multiplications.
 func (s isa) multiplyBroadcast(m Mem, factors, sums []reg.VecVirtual) {
-	if s.embedded {
-		for i := range sums {
-			VFMADD231PS_BCST(m, factors[i], sums[i])
-		}
+	if s.embedded && len(sums) == 1 {
+		VFMADD231PS_BCST(m, factors[0], sums[0])
 		return
 	}
 	x := s.register()
