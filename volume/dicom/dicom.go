@@ -22,10 +22,13 @@ import (
 // Series is a set of images that together are one volume.
 type Series struct {
 	UID       string      // SeriesInstanceUID
+	Study     string      // StudyInstanceUID
 	Number    string      // SeriesNumber, as it stands
 	Part      int         // 1, 2, ... where one SeriesInstanceUID holds several volumes; 0 otherwise
 	Modality  string      // CT, MR, ...
 	Localizer bool        // a scout view, by its ImageType
+	Shape     [3]int      // columns, rows and slices as they lie in the files
+	Axcodes   string      // where columns, rows (upwards) and slices grow to, nearest; "" where the images do not say
 	Syntax    string      // the name of the (first) transfer syntax
 	Files     []string    // in the order of the slices
 	Instances []int       // InstanceNumber of each file, 0 where it has none. It says nothing about where slices lie, but some labels count slices by it
@@ -42,8 +45,18 @@ func (s *Series) String() string {
 	if s.Part > 0 {
 		part = fmt.Sprintf(" part %d", s.Part)
 	}
-	first := s.slices[0]
-	return fmt.Sprintf("%s series %s%s: %d slices of %dx%d, %s", s.Modality, s.Number, part, len(s.slices), first.image.columns, first.image.rows, s.Syntax)
+	plane := ""
+	if s.Axcodes != "" {
+		plane = map[byte]string{'I': "axial ", 'S': "axial ", 'A': "coronal ", 'P': "coronal ", 'L': "sagittal ", 'R': "sagittal "}[s.Axcodes[2]]
+	}
+	what := "slices"
+	if s.Shape[2] == 1 {
+		what = "slice"
+	}
+	if s.Localizer {
+		what = "localizers"
+	}
+	return fmt.Sprintf("%s series %s%s: %d %s%s of %dx%d, %s", s.Modality, s.Number, part, s.Shape[2], plane, what, s.Shape[0], s.Shape[1], s.Syntax)
 }
 
 // Tilt says what becomes of a series whose slices are stacked askew: the way from one to the next is not along their normal, as with a tilted gantry.

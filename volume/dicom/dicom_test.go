@@ -394,24 +394,60 @@ func TestSeveralVolumes(t *testing.T) {
 			t.Errorf("got %v", s.Err)
 		}
 	})
+	// Slices of ascending places, first those of one volume, then those of the other, which differ by a thousand.
+	other := func(n int, f []field) []field {
+		if n >= 4 {
+			f = set(f, 0x00281052, "DS", "1000")
+		}
+		return f
+	}
 	t.Run("nothing tells them apart", func(t *testing.T) {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), nil)
-		if s := scanOne(t, dir); s.Err == nil || !strings.Contains(s.Err.Error(), "slices 1 and 2 lie at the same place") {
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), other)
+		if s := scanOne(t, dir); s.Err == nil || !strings.Contains(s.Err.Error(), "slices 1 and 2 lie at the same place (0.00 mm along the normal) and differ") {
 			t.Errorf("got %v", s.Err)
 		}
 	})
-	t.Run("copies", func(t *testing.T) {
+	t.Run("a slice of one is missing", func(t *testing.T) {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
-			return set(f, 0x00080018, "UI", fmt.Sprintf("1.2.9.%d", n%4))
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 0, 2, 6, 8), func(n int, f []field) []field {
+			return set(other(n, f), 0x00200012, "IS", fmt.Sprint(n/4+1))
 		})
-		series, passed, err := Scan(dir)
-		if err != nil || len(series) != 1 || len(series[0].Files) != 4 || series[0].Err != nil {
+		series, _, err := Scan(dir)
+		if err != nil || len(series) != 2 || series[0].Err != nil {
 			t.Fatalf("%v, %v", series, err)
 		}
-		if len(passed) != 4 || passed[0].What != "copy" {
-			t.Errorf("passed over %v", passed)
+		if err := series[1].Err; err == nil || !strings.Contains(err.Error(), "4.00 mm between slices 2 and 3") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("one after the other in time", func(t *testing.T) {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
+			return set(other(n, f), 0x00080032, "TM", fmt.Sprintf("1200%02d.%d", n*2, n)) // each slice at a time of its own
+		})
+		series, _, err := Scan(dir)
+		if err != nil || len(series) != 2 {
+			t.Fatalf("%d series, %v", len(series), err)
+		}
+		for n, s := range series {
+			v, err := Read(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for e := range v.Int16 {
+				v.Int16[e] -= int16(n * 1000)
+			}
+			checkRamp(t, v, nothing)
+		}
+	})
+	t.Run("mixed in time", func(t *testing.T) {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
+			return set(other(n, f), 0x00080032, "TM", fmt.Sprintf("1200%02d", n%4*2+n/4))
+		})
+		if s := scanOne(t, dir); s.Err == nil {
+			t.Error("volumes are made of slices that are in no order of time")
 		}
 	})
 	t.Run("orientations, matrices and spacings", func(t *testing.T) {
@@ -453,6 +489,184 @@ func TestSeveralVolumes(t *testing.T) {
 			t.Errorf("problems %q, %v", s.Problems, s.Err)
 		}
 	})
+}
+
+// Images that are there twice: what is dropped is the same image in the same place, whatever its UID.
+func TestCopies(t *testing.T) {
+	up := vector{0, 0, 1}
+	for _, c := range []struct {
+		name   string
+		change func(n int, f []field) []field // slices 4 to 7 lie where 0 to 3 do
+		copies int
+		want   string // the error
+	}{
+		{"files copied", func(n int, f []field) []field { return set(f, 0x00080018, "UI", fmt.Sprintf("1.2.9.%d", n%4)) }, 4, ""},
+		{"sent again under other UIDs", nil, 4, ""},
+		{"one UID for two images", func(n int, f []field) []field {
+			f = set(f, 0x00080018, "UI", fmt.Sprintf("1.2.9.%d", n%4))
+			if n == 6 {
+				f = set(f, 0x00281052, "DS", "17")
+			}
+			return f
+		}, 3, "slices 3 and 4 lie at the same place (4.00 mm along the normal) and differ"},
+		{"one UID for all images", func(n int, f []field) []field { return set(f, 0x00080018, "UI", "1.2.9") }, 4, ""},
+		{"copies with other tags", func(n int, f []field) []field { return set(f, 0x00080033, "TM", fmt.Sprint(100000+n)) }, 4, ""},
+		{"a damaged copy", func(n int, f []field) []field {
+			f = set(f, 0x00080018, "UI", fmt.Sprintf("1.2.9.%d", n%4))
+			if n == 6 || n == 1 {
+				f = set(f, 0x00280100, "US", uint16(64))
+			}
+			return f
+		}, 4, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 0, 2, 4, 6), c.change)
+			series, passed, err := Scan(dir)
+			if err != nil || len(series) != 1 {
+				t.Fatalf("%d series, %v", len(series), err)
+			}
+			if len(passed) != c.copies {
+				t.Errorf("passed over %v", passed)
+			}
+			for _, p := range passed {
+				if p.What != "copy" {
+					t.Errorf("passed over %v", p)
+				}
+			}
+			v, err := Read(series[0])
+			if c.want != "" {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %v, want %s", err, c.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := checkRamp(t, v, nothing); v.Shape[2] != 4 || n != v.Len() {
+				t.Errorf("shape %v, %d voxels right", v.Shape, n)
+			}
+		})
+	}
+	// A copy and a gap: it is the gap that is named.
+	gap := t.TempDir()
+	stack(t, gap, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 2, 6, 8, 10), nil)
+	if series, passed, err := Scan(gap); err != nil || len(series) != 1 || len(passed) != 1 || !strings.Contains(fmt.Sprint(series[0].Err), "4.00 mm between slices 2 and 3") {
+		t.Errorf("a copy and a gap: %v, passed over %v, %v", series, passed, err)
+	}
+	// One UID for all images, none of which is there twice: nothing may be lost.
+	dir := t.TempDir()
+	stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4), func(n int, f []field) []field { return set(f, 0x00080018, "UI", "1.2.9") })
+	if s := scanOne(t, dir); s.Err != nil || s.Shape[2] != 3 {
+		t.Errorf("%s: %v", s, s.Err)
+	}
+}
+
+// What lies among the slices of a series and is none of them.
+func TestStrangersInASeries(t *testing.T) {
+	up := vector{0, 0, 1}
+	distances := []float64{0, 2, 4, 6, 8}
+	for name, change := range map[string]func(f []field) []field{
+		"localizer in the same plane": func(f []field) []field { return set(f, 0x00080008, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER") },
+		"colours": func(f []field) []field {
+			f = set(set(f, 0x00280002, "US", uint16(3)), 0x00280004, "CS", "RGB")
+			return set(f, 0x7FE00010, "OW", make([]byte, 3*2*stackColumns*stackRows))
+		},
+		"secondary capture": func(f []field) []field {
+			return set(set(f, 0x00200032, "", nil), 0x00080008, "CS", "DERIVED\\SECONDARY")
+		},
+		"other spacing": func(f []field) []field { return set(f, 0x00280030, "DS", "0.8\\0.8") },
+		"other study":   func(f []field) []field { return set(f, 0x0020000D, "UI", "1.9.9") },
+	} {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, append(distances, 5)...), func(n int, f []field) []field {
+			if n == len(distances) {
+				return change(f)
+			}
+			return f
+		})
+		series, passed, err := Scan(dir)
+		if err != nil || len(series) != 2 || len(passed) != 0 {
+			t.Fatalf("%s: %d series, passed over %v, %v", name, len(series), passed, err)
+		}
+		s, why, err := Choose(series, "")
+		if err != nil || s.Err != nil || s.Shape[2] != len(distances) || why == "" {
+			t.Errorf("%s: chose %v (%s), %v", name, s, why, err)
+		}
+	}
+}
+
+// The default choice is a matter of what series are, not of what their files are called, and a scan that cannot be read is not passed over for one that can.
+func TestChoose(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, uid, number string, o [6]float64, change func(n int, f []field) []field, distances ...float64) {
+		t.Helper()
+		dir := filepath.Join(root, name)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_, _, normal, _ := (&slice{info: frameInfo{orientation: o[:], spacing: []float64{1, 1}}}).axes()
+		stack(t, dir, uid, o, line(vector{}, normal, distances...), func(n int, f []field) []field {
+			if change != nil {
+				f = change(n, f)
+			}
+			return set(f, 0x00200011, "IS", number)
+		})
+	}
+	check := func(want, because string) {
+		t.Helper()
+		series, _, err := Scan(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, why, err := Choose(series, "")
+		if err != nil || s.Number != want || !strings.Contains(why, because) {
+			t.Errorf("chose %v: %s, %v; want series %s: %s", s, why, err, want, because)
+		}
+	}
+	write("z", "1.2.1", "1", axial, func(_ int, f []field) []field { return set(f, 0x00080008, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER") }, 0, 2, 4, 6, 8, 10, 12)
+	write("y", "1.2.2", "2", sagittal, nil, 0, 2, 4, 6, 8, 10, 12, 14)
+	check("2", "the only scan of 2 series")
+	write("x", "1.2.3", "3", axial, nil, 0, 2, 4)
+	check("3", "the largest axial CT of 3 series")
+	write("w", "1.2.10", "10", axial, nil, 0, 2, 4)
+	check("3", "the largest axial CT of 4 series") // as large as another: the smaller number, though its file comes later
+	write("v", "1.2.4", "4", axial, nil, 0, 2, 4, 8, 10)
+	check("4", "the largest axial CT of 5 series")
+	write("u", "1.2.5", "5", axial, func(_ int, f []field) []field { return set(f, 0x00080060, "CS", "MR") }, 0, 2, 4, 6, 8, 10)
+	check("4", "the largest axial CT of 6 series")
+	series, _, err := Scan(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, _, err := Choose(series, "10"); err != nil || s.UID != "1.2.10" {
+		t.Errorf("series 10: %v, %v", s, err)
+	}
+	mr := only(series, func(s *Series) bool { return s.Modality == "MR" || s.Number == "2" })
+	if _, _, err := Choose(mr, ""); err == nil || !strings.Contains(err.Error(), "none of several series is an axial CT: choose with --series:\n") {
+		t.Errorf("no axial CT: %v", err)
+	}
+}
+
+// Positions that are far apart do not make a volume that is larger than what the files hold.
+func TestRepairsDoNotExplode(t *testing.T) {
+	up := vector{0, 0, 1}
+	for name, positions := range map[string][]vector{
+		"gap":        line(vector{}, up, 0, 1, 2, 3, 1e5),
+		"vast gap":   line(vector{}, up, 0, 1, 2, 3, 1e300),
+		"shift":      {{0, 0, 0}, {0, 0, 1}, {1e4, 0, 2}},
+		"vast shift": {{0, 0, 0}, {0, -1e300, 1}, {0, 1e300, 2}},
+	} {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, positions, func(_ int, f []field) []field {
+			return set(f, 0x7FE00010, "OW", make([]byte, 2*stackColumns*stackRows))
+		})
+		var unsupported *volume.UnsupportedError
+		if _, err := ReadWith(scanOne(t, dir), Options{Gaps: GapsResample}); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "too far") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // Pixels of every kind, on one slice: what is stored and what it means.
@@ -669,6 +883,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"no position", "does not say where its images lie", file(set(f, 0x00200032, "", nil)), ""},
 		{"more stored than allocated", "has impossible pixels", file(set(f, 0x00280101, "US", uint16(20))), "damaged"},
 		{"12 bits allocated", "has 12 bits a pixel: 8, 16 and 32 are read", file(set(set(set(f, 0x00280100, "US", uint16(12)), 0x00280101, "US", uint16(12)), 0x00280102, "US", uint16(11))), ""},
+		{"lookup table", "maps its values through a table", file(append(slices.Clone(f), field{0x00283000, "SQ", [][]field{{{0x00283002, "US", []byte{1, 0, 0, 0, 16, 0}}}}})), ""},
 		{"RGB", "holds colours (RGB)", file(set(set(f, 0x00280002, "US", uint16(3)), 0x00280004, "CS", "RGB")), ""},
 		{"palette", "holds colours (PALETTE COLOR)", file(set(f, 0x00280004, "CS", "PALETTE COLOR")), ""},
 		{"HTJ2K", "is compressed with HTJ2K lossless, which is not read", part10("1.2.840.10008.1.2.4.201", encode(f, binary.LittleEndian, false)), ""},

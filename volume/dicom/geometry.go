@@ -3,7 +3,9 @@ package dicom
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -53,6 +55,38 @@ func (s *slice) axes() (row, column, normal vector, err error) {
 	return row, column, normal.times(1 / normal.length()), nil
 }
 
+// localizer says whether the slice is of a scout view.
+func (s *slice) localizer() bool {
+	return slices.ContainsFunc(s.info.imageType, func(t string) bool { return strings.EqualFold(t, "LOCALIZER") })
+}
+
+// axcodes returns the nearest directions of the image's columns, rows (from the last to the first) and normal, or "" where it does not say.
+func (s *slice) axcodes() string {
+	if !s.located() {
+		return ""
+	}
+	row, column, normal, err := s.axes()
+	if err != nil {
+		return ""
+	}
+	return world(row, column.times(-1), normal, vector{}).Axcodes()
+}
+
+// world turns the columns of an affine from LPS to RAS.
+func world(columns ...vector) (a volume.Affine) {
+	for w := range 3 {
+		sign := -1.0
+		if w == 2 {
+			sign = 1
+		}
+		for c := range columns {
+			a[w][c] = sign*columns[c][w] + 0 // + 0 turns -0 into 0
+		}
+	}
+	a[3][3] = 1
+	return a
+}
+
 // plan says how slices become a volume.
 type plan struct {
 	grid     volume.Grid
@@ -92,16 +126,32 @@ func evenly(at []float64) (even bool, gap int, median float64) {
 	return even, gap, median
 }
 
+// twoFiles names files that contradict each other.
+func twoFiles(a, b string) string {
+	if a == b {
+		return "two frames of " + filepath.Base(a)
+	}
+	if x, y := filepath.Base(a), filepath.Base(b); x != y {
+		return x + " and " + y
+	}
+	return a + " and " + b
+}
+
 // plan returns how the options make a volume of the series, or why they do not.
 func (s *Series) plan(o Options) (*plan, error) {
-	first := &s.slices[0]
-	refuse := func(format string, args ...any) error {
-		return &volume.UnsupportedError{Path: first.image.path, Problem: fmt.Sprintf("series "+s.Number+": "+format, args...)}
-	}
 	for n := range s.slices {
 		if err := s.slices[n].image.checkPixels(); err != nil {
 			return nil, err
 		}
+	}
+	return s.arrange(o)
+}
+
+// arrange is plan without a look at the pixels.
+func (s *Series) arrange(o Options) (*plan, error) {
+	first := &s.slices[0]
+	refuse := func(format string, args ...any) error {
+		return &volume.UnsupportedError{Path: first.image.path, Problem: "series " + s.Number + ": " + fmt.Sprintf(format, args...)}
 	}
 	if !first.located() {
 		return nil, refuse("does not say where its images lie (ImagePositionPatient, ImageOrientationPatient, PixelSpacing)")
@@ -116,7 +166,8 @@ func (s *Series) plan(o Options) (*plan, error) {
 	for k := range s.slices {
 		p.at = append(p.at, s.slices[k].at)
 		if k > 0 && p.at[k]-p.at[k-1] < samePlace {
-			return nil, refuse("slices %d and %d lie at the same place (%.2f mm along the normal), and nothing says that they belong to different volumes", k, k+1, p.at[k])
+			return nil, refuse("slices %d and %d lie at the same place (%.2f mm along the normal) and differ, and nothing says that they belong to different volumes: %s",
+				k, k+1, p.at[k], twoFiles(s.slices[k-1].image.path, s.slices[k].image.path))
 		}
 	}
 
@@ -139,7 +190,11 @@ func (s *Series) plan(o Options) (*plan, error) {
 		return nil, refuse("slices are not evenly spaced: %.2f mm between slices %d and %d (at %.2f and %.2f mm along the normal), usually %.2f mm. Slices may be missing; --gaps resample interpolates between the known ones",
 			p.at[gap+1]-p.at[gap], gap+1, gap+2, p.at[gap], p.at[gap+1], median)
 	default:
-		n = int(math.Round((p.at[len(p.at)-1]-p.at[0])/median)) + 1
+		if steps := math.Round((p.at[len(p.at)-1] - p.at[0]) / median); steps+1 > float64(n*maxGrowth) {
+			return nil, refuse("slices are not evenly spaced: %.2f mm between slices %d and %d, usually %.2f mm: too far apart to fill in", p.at[gap+1]-p.at[gap], gap+1, gap+2, median)
+		} else {
+			n = int(steps) + 1
+		}
 		distance = (p.at[len(p.at)-1] - p.at[0]) / float64(n-1)
 		p.resample = true
 		p.notes = append(p.notes, fmt.Sprintf("slices are not evenly spaced (%.2f mm between slices %d and %d, usually %.2f mm): resampled to %d slices %.4g mm apart",
@@ -183,6 +238,9 @@ func (s *Series) plan(o Options) (*plan, error) {
 				low[c], high[c] = min(low[c], a[c]), max(high[c], a[c])
 			}
 		}
+		if high[0]-low[0] > maxGrowth*dx*float64(p.columns) || high[1]-low[1] > maxGrowth*dy*float64(p.rows) {
+			return nil, refuse("slices are shifted against each other by up to %.0f mm: too far to be one volume", drift)
+		}
 		for _, a := range along {
 			p.shifts = append(p.shifts, [2]float64{(a[0] - low[0]) / dx, (a[1] - low[1]) / dy})
 		}
@@ -195,17 +253,7 @@ func (s *Series) plan(o Options) (*plan, error) {
 	// j runs from the last row to the first.
 	origin = origin.plus(column.times(dy * float64(p.rows-1)))
 	p.grid.Shape = [3]int{p.columns, p.rows, n}
-	columns := [4]vector{row.times(dx), column.times(-dy), step, origin}
-	for w := range 3 {
-		sign := -1.0
-		if w == 2 {
-			sign = 1
-		}
-		for c := range columns {
-			p.grid.Affine[w][c] = sign*columns[c][w] + 0 // + 0 turns -0 into 0
-		}
-	}
-	p.grid.Affine[3][3] = 1
+	p.grid.Affine = world(row.times(dx), column.times(-dy), step, origin)
 	if err := p.grid.Check(); err != nil {
 		return nil, &volume.FormatError{Path: first.image.path, Problem: "has an impossible geometry", Err: err}
 	}
@@ -217,5 +265,6 @@ func (s *Series) plan(o Options) (*plan, error) {
 
 const (
 	samePlace = 0.001   // mm between slices that lie in one place
+	maxGrowth = 16      // times as many slices, columns or rows may repairs make of those that there are
 	maxVoxels = 1 << 31 // of one series
 )

@@ -32,7 +32,8 @@ type image struct {
 	class       string
 	sop, series string
 	study       string
-	instance    int // InstanceNumber, 0 where there is none
+	frameOfRef  string // FrameOfReferenceUID
+	instance    int    // InstanceNumber, 0 where there is none
 	modality    string
 	number      string // SeriesNumber
 
@@ -41,6 +42,7 @@ type image struct {
 	signed                         bool
 	photometric                    string
 	padding                        *float64 // PixelPaddingValue, as stored
+	table                          bool     // values are looked up in a Modality LUT
 	shared                         frameInfo
 	perFrame                       []frameInfo
 	pixels                         element // zero where there are none
@@ -67,35 +69,49 @@ var volumeTags = [...]uint32{
 	0x00209056, // StackID
 	0x00209128, // TemporalPositionIndex
 	0x00200100, // TemporalPositionIdentifier
+	0x00209241, // NominalPercentageOfCardiacPhase
+	0x00181060, // TriggerTime
 	0x00180081, // EchoTime
 	0x00189082, // EffectiveEchoTime
 	0x00180086, // EchoNumbers
+	0x00180082, // InversionTime
+	0x00181314, // FlipAngle
 	0x00189087, // DiffusionBValue
+	0x00180060, // KVP
 	0x00080008, // ImageType
 	0x00181210, // ConvolutionKernel
+	0x00541300, // FrameReferenceTime
 	0x00080032, // AcquisitionTime
 	0x00080033, // ContentTime
 }
 
-// wanted are the elements whose values are read.
+// timeTags are those of volumeTags that may differ from slice to slice of one volume, and grow.
+var timeTags = []uint32{0x00541300, 0x00080032, 0x00080033}
+
+// wanted are the elements whose values are read, with those of volumeTags.
 var wanted = map[uint32]bool{
-	0x00080008: true, 0x00080016: true, 0x00080018: true, 0x00080032: true, 0x00080033: true, 0x00080060: true,
-	0x00180050: true, 0x00180081: true, 0x00180086: true, 0x00180088: true, 0x00181210: true, 0x00189082: true, 0x00189087: true,
-	0x0020000D: true, 0x0020000E: true, 0x00200011: true, 0x00200012: true, 0x00200013: true, 0x00200032: true, 0x00200037: true, 0x00200100: true,
-	0x00209056: true, 0x00209128: true,
+	0x00080008: true, 0x00080016: true, 0x00080018: true, 0x00080060: true, 0x00180050: true, 0x00180088: true,
+	0x0020000D: true, 0x0020000E: true, 0x00200011: true, 0x00200013: true, 0x00200032: true, 0x00200037: true, 0x00200052: true,
 	0x00280002: true, 0x00280004: true, 0x00280008: true, 0x00280010: true, 0x00280011: true, 0x00280030: true,
 	0x00280100: true, 0x00280101: true, 0x00280102: true, 0x00280103: true, 0x00280120: true, 0x00281052: true, 0x00281053: true,
 	0x00089007: true, // FrameType
 }
 
+func init() {
+	for _, t := range volumeTags {
+		wanted[t] = true
+	}
+}
+
 const (
-	tagShared     = 0x52009229
-	tagPerFrame   = 0x52009230
-	tagSyntax     = 0x00020010
-	tagMediaClass = 0x00020002
-	maxValue      = 1024    // bytes of a wanted value: real ones have a few dozen
-	maxFrames     = 1 << 16 // of one file
-	maxInflated   = 1 << 31 // bytes of a deflated file
+	tagShared      = 0x52009229
+	tagPerFrame    = 0x52009230
+	tagSyntax      = 0x00020010
+	tagModalityLUT = 0x00283000
+	tagMediaClass  = 0x00020002
+	maxValue       = 1024    // bytes of a wanted value: real ones have a few dozen
+	maxFrames      = 1 << 16 // of one file
+	maxInflated    = 1 << 31 // bytes of a deflated file
 )
 
 // errNotDICOM says that a file is something else.
@@ -237,6 +253,9 @@ func readImage(path string) (*image, error) {
 		case tagPixelData, tagFloatPixels, tagDoublePixels:
 			im.pixels = e
 			return errStop
+		case tagModalityLUT:
+			im.table = e.length != 0
+			return nil
 		case tagShared:
 			return w.groups(e, func(b *bag) error { return b.frame(&im.shared) })
 		case tagPerFrame:
@@ -305,6 +324,8 @@ var groupTags = map[uint32]bool{
 	0x00289110: true, // PixelMeasuresSequence
 	0x00289145: true, // PixelValueTransformationSequence
 	0x00189114: true, // MREchoSequence
+	0x00189118: true, // CardiacSynchronizationSequence
+	0x00189325: true, // CTXRayDetailsSequence
 	0x00189117: true, // MRDiffusionSequence
 	0x00189226: true, // MRImageFrameTypeSequence
 	0x00189329: true, // CTImageFrameTypeSequence
@@ -448,6 +469,7 @@ func (im *image) fill(b *bag) error {
 		im.class = class
 	}
 	im.sop, im.study, im.series = v.string(0x00080018), v.string(0x0020000D), v.string(0x0020000E)
+	im.frameOfRef = v.string(0x00200052)
 	im.modality, im.number, im.photometric = v.string(0x00080060), v.string(0x00200011), v.string(0x00280004)
 	if n, err := strconv.Atoi(v.string(0x00200013)); err == nil {
 		im.instance = n
@@ -585,6 +607,7 @@ var passedOver = []struct{ prefix, what string }{
 	{"1.2.840.10008.5.1.4.1.1.481.3", "RTSTRUCT"},
 	{"1.2.840.10008.5.1.4.1.1.481.", "RT object"},
 	{"1.2.840.10008.5.1.4.1.1.66.4", "SEG"},
+	{"1.2.840.10008.5.1.4.1.1.66.7", "SEG"},
 	{"1.2.840.10008.5.1.4.1.1.66", "registration or fiducials"},
 	{"1.2.840.10008.5.1.4.1.1.88.", "SR"},
 	{"1.2.840.10008.5.1.4.1.1.104.", "encapsulated document"},

@@ -3,19 +3,21 @@ package dicom
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"sort"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/voxsaw/voxsaw/internal/folders"
 )
+
+// This file: which files there are, and which series their images make. What is done about images that are there twice is in copies.go, which of several series
+// is taken in choose.go.
 
 // Passed is a file that Scan passed over.
 type Passed struct {
@@ -25,23 +27,19 @@ type Passed struct {
 }
 
 // Scan looks at every file under the paths (files or folders), with whatever name, and groups the images into series: by SeriesInstanceUID, orientation,
-// matrix and pixel spacing, and where one of these holds several volumes, by what tells them apart (acquisition, time, echo, ...). It reads headers only. Files
-// that are no images are listed in passed. Series are in the order of their first file.
+// matrix and pixel spacing, localizers and colours apart, and where one of these holds several volumes, by what tells them apart (acquisition, time, echo, ...).
+// It reads headers only, but for images that seem to be there twice. Links are followed. Files that are no images, and whatever cannot be opened, are listed in passed.
+// Series are in the order of their first file.
 func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
 	var files []string
 	for _, path := range paths {
-		err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
+		err := folders.Walk(path, func(file string, info fs.FileInfo, err error) error {
+			switch {
+			case err != nil:
+				passed = append(passed, Passed{Path: file, What: "cannot be opened", Err: err})
+			case info.Mode().IsRegular():
+				files = append(files, file)
 			}
-			if d.Type()&fs.ModeSymlink != 0 {
-				if info, err := os.Stat(p); err != nil || !info.Mode().IsRegular() {
-					return nil
-				}
-			} else if !d.Type().IsRegular() {
-				return nil
-			}
-			files = append(files, p)
 			return nil
 		})
 		if err != nil {
@@ -66,6 +64,8 @@ func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
 		switch {
 		case errors.Is(errs[n], errNotDICOM):
 			passed = append(passed, Passed{Path: path, What: "not DICOM"})
+		case errors.Is(errs[n], fs.ErrPermission):
+			passed = append(passed, Passed{Path: path, What: "cannot be opened", Err: errs[n]})
 		case errs[n] != nil:
 			passed = append(passed, Passed{Path: path, What: "damaged", Err: errs[n]})
 		case images[n].passOver() != "":
@@ -83,36 +83,47 @@ func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
 
 // group makes series of images, which are in the order of their paths. Copies are files whose images others hold as well.
 func group(images []*image) (all []*Series, copies []string) {
-	type bin struct {
-		key    string
-		slices []slice
+	type key struct {
+		series, study      string
+		folder             string // of images without a series: anonymised too well, the folder is all that holds them together
+		rows, columns      int
+		localizer, colours bool
 	}
-	var bins []*bin
+	bins := map[key][][]slice{}
+	var order []key
 	for _, im := range images {
 		for _, s := range im.slices() {
-			key := fmt.Sprintf("%s %dx%d", im.series, im.rows, im.columns)
+			k := key{series: im.series, study: im.study, rows: im.rows, columns: im.columns, localizer: s.localizer(), colours: im.samples != 1}
 			if im.series == "" {
-				key += "in " + filepath.Dir(im.path) // anonymised too well: the folder is all that holds it together
+				k.folder = filepath.Dir(im.path)
 			}
 			if s.located() {
 				if _, _, normal, err := s.axes(); err == nil {
 					s.at = vector(s.info.position).dot(normal)
 				}
 			}
-			at := slices.IndexFunc(bins, func(b *bin) bool { return b.key == key && alike(&b.slices[0], &s) })
-			if at < 0 {
-				bins = append(bins, &bin{key: key})
-				at = len(bins) - 1
+			there, known := bins[k]
+			if !known {
+				order = append(order, k)
 			}
-			bins[at].slices = append(bins[at].slices, s)
+			at := slices.IndexFunc(there, func(b []slice) bool { return alike(&b[0], &s) })
+			if at < 0 {
+				bins[k] = append(there, []slice{s})
+			} else {
+				there[at] = append(there[at], s)
+			}
 		}
 	}
-	for _, b := range bins {
-		b.slices, copies = withoutCopies(b.slices, copies)
-		for _, part := range split(b.slices) {
-			all = append(all, newSeries(part))
+	for _, k := range order {
+		for _, bin := range bins[k] {
+			parts, twice := split(bin)
+			copies = append(copies, twice...)
+			for _, part := range parts {
+				all = append(all, newSeries(part))
+			}
 		}
 	}
+	slices.SortStableFunc(all, func(a, b *Series) int { return cmp.Compare(firstPath(a), firstPath(b)) })
 	parts := map[string][]*Series{}
 	for _, s := range all {
 		if s.UID != "" {
@@ -121,6 +132,8 @@ func group(images []*image) (all []*Series, copies []string) {
 	}
 	for _, of := range parts {
 		if len(of) > 1 {
+			// Which part is which must not depend on the names of files.
+			slices.SortStableFunc(of, func(a, b *Series) int { return a.compareParts(b) })
 			for n, s := range of {
 				s.Part = n + 1
 			}
@@ -129,31 +142,21 @@ func group(images []*image) (all []*Series, copies []string) {
 	return all, copies
 }
 
-// withoutCopies drops images that are there already, by their SOPInstanceUID, and appends their paths to copies. Of two, the one whose pixels can be read stays.
-func withoutCopies(all []slice, copies []string) ([]slice, []string) {
-	type key struct {
-		sop   string
-		frame int
-	}
-	kept := map[key]int{}
-	var out []slice
-	for _, s := range all {
-		k := key{s.image.sop, s.frame}
-		n, there := kept[k]
-		if !there || s.image.sop == "" {
-			kept[k] = len(out)
-			out = append(out, s)
-			continue
-		}
-		if out[n].image.checkPixels() != nil && s.image.checkPixels() == nil {
-			out[n], s = s, out[n]
-		}
-		if s.frame == 0 {
-			copies = append(copies, s.image.path)
-		}
-	}
-	return out, copies
+func firstPath(s *Series) string {
+	return slices.MinFunc(s.slices, func(a, b slice) int { return cmp.Compare(a.image.path, b.image.path) }).image.path
 }
+
+// compareParts orders the volumes of one series: the larger ones first, then by what tells volumes apart, then by where they lie.
+func (s *Series) compareParts(o *Series) int {
+	a, b := &s.slices[0], &o.slices[0]
+	order := cmp.Compare(o.voxels(), s.voxels())
+	for tag := range volumeTags {
+		order = cmp.Or(order, compareValues(a.info.volumeKeys[tag], b.info.volumeKeys[tag]))
+	}
+	return cmp.Or(order, slices.Compare(a.info.orientation, b.info.orientation), slices.Compare(a.info.position, b.info.position), cmp.Compare(a.image.sop, b.image.sop))
+}
+
+func (s *Series) voxels() int { return s.Shape[0] * s.Shape[1] * s.Shape[2] }
 
 // slices returns the frames of an image.
 func (im *image) slices() []slice {
@@ -195,15 +198,56 @@ func alike(a, b *slice) bool {
 	return true
 }
 
-// split sorts slices along the normal and divides them into volumes where they are several.
-func split(all []slice) [][]slice {
+// split sorts slices along the normal and divides them into volumes where they are several. Copies are files whose images are there twice.
+func split(all []slice) (parts [][]slice, copies []string) {
 	if !all[0].located() {
-		return [][]slice{all}
+		all, copies = withoutCopies(all, sameInstance)
+		return [][]slice{all}, copies
 	}
 	sort.SliceStable(all, func(a, b int) bool { return all[a].at < all[b].at })
 	if regular(all) {
-		return [][]slice{all}
+		return [][]slice{all}, nil
 	}
+	all, copies = withoutCopies(all, sameInstance)
+	if regular(all) {
+		return [][]slice{all}, copies
+	}
+	if parts := divide(all); parts != nil {
+		return parts, copies
+	}
+	// Images that were sent again under other UIDs make one volume once they are gone. Volumes that differ do not.
+	once, again := withoutCopies(all, samePosition)
+	if regular(once) {
+		return [][]slice{once}, append(copies, again...)
+	}
+	for tag, t := range volumeTags {
+		if slices.Contains(timeTags, t) {
+			if parts := byTime(tag, all); volumes(parts) {
+				return parts, copies
+			}
+		}
+	}
+	// Whatever else is wrong will be said of what is left: of each volume, where an attribute keeps slices of one place apart.
+	for tag := range volumeTags {
+		if parts := by(tag, once); len(parts) > 1 && crowded(once) > 0 && !slices.ContainsFunc(parts, func(p []slice) bool { return crowded(p) > 0 }) {
+			return parts, append(copies, again...)
+		}
+	}
+	return [][]slice{once}, append(copies, again...)
+}
+
+// crowded counts the sorted slices that lie in the place of another.
+func crowded(all []slice) (count int) {
+	for n := 1; n < len(all); n++ {
+		if all[n].at-all[n-1].at < samePlace {
+			count++
+		}
+	}
+	return count
+}
+
+// divide returns the volumes that sorted slices are by their attributes, or nil if they are not several.
+func divide(all []slice) [][]slice {
 	// By one attribute, if that is enough; else by one after the other (echoes of several types).
 	for tag := range volumeTags {
 		if parts := by(tag, all); volumes(parts) {
@@ -225,7 +269,7 @@ func split(all []slice) [][]slice {
 	if volumes(parts) {
 		return parts
 	}
-	return [][]slice{all}
+	return nil
 }
 
 // by divides sorted slices by the value of an attribute, or returns nil if that makes single slices of them, or no difference.
@@ -237,10 +281,35 @@ func by(tag int, all []slice) [][]slice {
 	if len(values) < 2 || len(values) > len(all)/2 {
 		return nil
 	}
-	keys := slices.SortedFunc(maps.Keys(values), func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }) // numbers in their order
 	var parts [][]slice
-	for _, key := range keys {
+	for _, key := range slices.SortedFunc(maps.Keys(values), compareValues) {
 		parts = append(parts, values[key])
+	}
+	return parts
+}
+
+// compareValues orders attributes that are numbers as such.
+func compareValues(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
+
+// byTime divides sorted slices, each of which may have a time of its own, into volumes that were taken one after the other: as many as there are slices in each place, where all of one volume are
+// earlier than any of the next. It returns nil where times do not say that.
+func byTime(tag int, all []slice) [][]slice {
+	places := len(all) - crowded(all)
+	if len(all)%places != 0 || places == len(all) {
+		return nil
+	}
+	time := func(s *slice) string { return s.info.volumeKeys[tag] }
+	order := slices.Clone(all)
+	slices.SortStableFunc(order, func(a, b slice) int { return cmp.Compare(time(&a), time(&b)) })
+	var parts [][]slice
+	for part := range slices.Chunk(order, places) {
+		if n := len(parts); n > 0 && time(&parts[n-1][places-1]) >= time(&part[0]) {
+			return nil
+		}
+		parts = append(parts, slices.Clone(part))
+	}
+	for _, part := range parts {
+		sort.SliceStable(part, func(a, b int) bool { return part[a].at < part[b].at })
 	}
 	return parts
 }
@@ -264,17 +333,17 @@ func regular(all []slice) bool {
 	at := make([]float64, len(all))
 	for n := range all {
 		at[n] = all[n].at
-		if n > 0 && at[n]-at[n-1] < samePlace {
-			return false
-		}
 	}
 	even, _, _ := evenly(at)
-	return even
+	return even && crowded(all) == 0
 }
 
 func newSeries(all []slice) *Series {
 	first := all[0]
-	s := &Series{UID: first.image.series, Number: first.image.number, Modality: first.image.modality, Syntax: first.image.syntax.name, slices: all}
+	s := &Series{
+		UID: first.image.series, Study: first.image.study, Number: first.image.number, Modality: first.image.modality, Syntax: first.image.syntax.name,
+		Shape: [3]int{first.image.columns, first.image.rows, len(all)}, Localizer: first.localizer(), Axcodes: first.axcodes(), slices: all,
+	}
 	if s.Number == "" {
 		s.Number = "(no number)"
 	}
@@ -285,9 +354,6 @@ func newSeries(all []slice) *Series {
 		if n == 0 || one.image != all[n-1].image {
 			s.Files = append(s.Files, one.image.path)
 			s.Instances = append(s.Instances, one.image.instance)
-		}
-		for _, t := range one.info.imageType {
-			s.Localizer = s.Localizer || strings.EqualFold(t, "LOCALIZER")
 		}
 	}
 	if s.UID == "" {
@@ -327,58 +393,4 @@ func (s *Series) tilt() float64 {
 		return 0
 	}
 	return math.Acos(min(way.dot(normal)/way.length(), 1)) * 180 / math.Pi
-}
-
-// Choose picks a series: the one whose UID or number is wanted, or with wanted empty the only one that can be read, or else the largest axial CT that can.
-// Why says in words how it was chosen.
-func Choose(series []*Series, wanted string) (chosen *Series, why string, err error) {
-	if wanted != "" {
-		var matches []*Series
-		for _, s := range series {
-			if wanted == s.UID || wanted == s.Number || wanted == fmt.Sprintf("%s.%d", s.Number, s.Part) {
-				matches = append(matches, s)
-			}
-		}
-		switch len(matches) {
-		case 1:
-			return matches[0], "as asked for", nil
-		case 0:
-			return nil, "", fmt.Errorf("there is no series %s; there are:%s", wanted, list(series))
-		}
-		return nil, "", fmt.Errorf("series %s is not one but %d (choose by UID, or by number and part: 3.2):%s", wanted, len(matches), list(matches))
-	}
-	var readable, scans []*Series
-	for _, s := range series {
-		if s.Err == nil && !s.Localizer {
-			readable = append(readable, s)
-			if s.Modality == "CT" && s.Grid.Axcodes()[2] == 'S' {
-				scans = append(scans, s)
-			}
-		}
-	}
-	switch {
-	case len(series) == 0:
-		return nil, "", errors.New("there are no images")
-	case len(readable) == 0 && len(series) == 1:
-		return nil, "", series[0].Err
-	case len(readable) == 0:
-		return nil, "", fmt.Errorf("none of the series can be read:%s", list(series))
-	case len(readable) == 1:
-		return readable[0], "the only one that can be read", nil
-	case len(scans) == 0:
-		return nil, "", fmt.Errorf("none of several series is an axial CT: choose with --series:%s", list(series))
-	}
-	slices.SortStableFunc(scans, func(a, b *Series) int { return cmp.Compare(b.Grid.Len(), a.Grid.Len()) })
-	return scans[0], fmt.Sprintf("the largest axial CT of %d series", len(series)), nil
-}
-
-func list(series []*Series) string {
-	var b strings.Builder
-	for _, s := range series {
-		fmt.Fprintf(&b, "\n  %s", s)
-		if s.Err != nil {
-			fmt.Fprintf(&b, ": %v", s.Err)
-		}
-	}
-	return b.String()
 }
