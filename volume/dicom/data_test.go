@@ -59,14 +59,15 @@ func TestPixelsAgreeWithPeers(t *testing.T) {
 			if im.rows != want.Shape[0] || im.columns != want.Shape[1] {
 				t.Fatalf("%dx%d pixels, want %v", im.rows, im.columns, want.Shape)
 			}
-			out := make([]uint32, im.rows*im.columns)
-			bits, err := im.readFrame(frame-1, out)
+			var r frameReader
+			defer r.close()
+			f, err := r.read(im, frame-1)
 			if err != nil {
 				t.Fatal(err)
 			}
-			values := make([]float32, len(out))
-			raw := make([]byte, 0, 4*len(out))
-			if !real(im, &frameInfo{}, bits, out, values) {
+			values := make([]float32, im.rows*im.columns)
+			raw := make([]byte, 0, 4*len(values))
+			if !real(&frameInfo{}, f, make([]uint32, im.columns), values) {
 				t.Fatal("values do not fit")
 			}
 			var sum int64
@@ -136,10 +137,13 @@ func TestLosslessEncodingsAreEqual(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out := make([]uint32, im.rows*im.columns)
-			if _, err := im.readFrame(0, out); err != nil {
+			var r frameReader
+			defer r.close()
+			f, err := r.read(im, 0)
+			if err != nil {
 				t.Fatal(err)
 			}
+			out := f.decoded
 			for n := range out {
 				out[n] &= 0xFFFF // some are sign-extended
 			}

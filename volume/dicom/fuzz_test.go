@@ -5,7 +5,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
+	"runtime/metrics"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -68,24 +73,69 @@ func seedsFromData(f *testing.F, pattern string, most int64) {
 	}
 }
 
-// fuzzCodec feeds a codec with damaged streams of images of two sizes: it must neither panic nor write outside.
+// fuzzCodec feeds a codec with damaged streams: it must end in an error of one of the two kinds or fill the image, and do neither for long, nor with more memory than
+// the stream and the image ask for. It must not panic, nor write outside.
 func fuzzCodec(f *testing.F, prefix string) {
 	var c codec
 	for _, s := range codecCases(f) {
-		if len(s.Name) > len(prefix) && s.Name[:len(prefix)] == prefix {
+		if strings.HasPrefix(s.Name, prefix) {
 			c = syntaxes[s.Syntax].codec
 			f.Add(s.Stream, s.Columns, s.Rows)
 		}
 	}
+	streamsFromData(f, c)
 	f.Fuzz(func(t *testing.T, stream []byte, columns, rows int) {
-		if columns < 1 || rows < 1 || columns > 1000 || rows > 1000 {
+		if columns < 1 || rows < 1 || columns > 1000 || rows > 1000 || columns*rows > maxShrink*len(stream) {
 			return
 		}
-		out := make([]uint32, columns*rows)
-		if precision, err := c(stream, columns, rows, out); err == nil && (precision < 1 || precision > 32) {
-			t.Fatalf("precision %d", precision)
+		const guard = 0xA5A5A5A5
+		out := make([]uint32, columns*rows+1)
+		out[columns*rows] = guard
+		before, start := allocated(), time.Now()
+		precision, err := c(stream, columns, rows, out[:columns*rows:columns*rows])
+		if taken := time.Since(start); taken > 5*time.Second { // hundredths of one, on a machine that does nothing else
+			t.Errorf("takes %v", taken)
+		}
+		if more := allocated() - before; more > 16<<20+uint64(64*columns*rows+64*len(stream)) {
+			t.Errorf("allocates %d bytes for %d of a stream and %dx%d pixels", more, len(stream), columns, rows)
+		}
+		var unsupported *volume.UnsupportedError
+		switch {
+		case errors.As(err, &unsupported) && unsupported.Problem == "", err != nil && err.Error() == "":
+			t.Errorf("says nothing: %T", err)
+		case err == nil && (precision < 1 || precision > 32):
+			t.Errorf("a precision of %d bits", precision)
+		case out[columns*rows] != guard:
+			t.Error("writes behind the image")
 		}
 	})
+}
+
+// allocated returns how many bytes the process has ever allocated.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// streamsFromData adds the first frames of real files that a codec is for, if they are small.
+func streamsFromData(f *testing.F, c codec) {
+	data := os.Getenv("VOXSAW_DATA")
+	if data == "" {
+		return
+	}
+	files, _ := filepath.Glob(filepath.Join(data, "dicom/pydicom/*.dcm"))
+	var r frameReader
+	defer r.close()
+	for _, path := range files {
+		im, err := readImage(path)
+		if err != nil || im.syntax.codec == nil || reflect.ValueOf(im.syntax.codec).Pointer() != reflect.ValueOf(c).Pointer() || im.checkPixels() != nil {
+			continue
+		}
+		if _, err := r.read(im, 0); err == nil && len(r.raw) < 40<<10 {
+			f.Add(slices.Clone(r.raw), im.columns, im.rows)
+		}
+	}
 }
 
 func FuzzRLE(f *testing.F)      { fuzzCodec(f, "RLE") }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"slices"
 	"sync"
 
 	"github.com/voxsaw/voxsaw/volume"
@@ -70,97 +72,156 @@ func (im *image) frameBytes() int64 {
 	return int64(im.rows) * int64(im.columns) * int64(im.allocated/8)
 }
 
-// readFrame puts the samples of one frame into out, as they are stored, and says how many of their low bits count. Out has rows*columns elements.
-func (im *image) readFrame(frame int, out []uint32) (bits int, err error) {
-	if err := im.checkPixels(); err != nil {
-		return 0, err
-	}
-	d, _, _, _, err := open(im.path)
-	if err != nil {
-		return 0, inFile(im.path, err)
-	}
-	defer d.Close()
-	return im.readFrameFrom(d, frame, out)
+// frameReader reads frames, one after the other, into memory that serves for all of them. The file of the last frame stays open for the next one. A worker
+// has one of its own.
+type frameReader struct {
+	im   *image // whose file is open
+	data *data
+	raw  []byte
+	out  []uint32
 }
 
-// readFrameFrom is readFrame of a file that is open, and whose pixels have been checked.
-func (im *image) readFrameFrom(d *data, frame int, out []uint32) (bits int, err error) {
-	bad := func(err error) error {
-		return &volume.FormatError{Path: im.path, Problem: "has damaged pixels", Err: err}
+func (r *frameReader) close() {
+	if r.data != nil {
+		r.data.Close()
 	}
-	if im.pixels.length != undefined {
-		raw := make([]byte, im.frameBytes())
-		if _, err := d.ReadAt(raw, im.pixels.value+int64(frame)*im.frameBytes()); err != nil {
-			return 0, bad(err)
+	r.im, r.data = nil, nil
+}
+
+// frame is one frame as it is stored, valid until the next one is read.
+type frame struct {
+	im      *image
+	bits    int      // that count of each sample, the lowest ones
+	raw     []byte   // the frame in the file, where it is not compressed
+	decoded []uint32 // otherwise what the codec made of it
+}
+
+// read reads frame number n of an image, from 0.
+func (r *frameReader) read(im *image, n int) (frame, error) {
+	if err := im.checkPixels(); err != nil {
+		return frame{}, err
+	}
+	if r.im != im {
+		r.close()
+		d, err := reopen(im)
+		if err != nil {
+			return frame{}, inFile(im.path, err)
 		}
-		im.native(raw, out)
-		return im.stored, nil
+		r.im, r.data = im, d
 	}
-	im.encapsulated.once.Do(func() { im.encapsulated.spans, im.encapsulated.err = im.fragments(d) })
-	if err := im.encapsulated.err; err != nil {
-		return 0, bad(err)
+	bad := func(err error) (frame, error) {
+		return frame{}, &volume.FormatError{Path: im.path, Problem: "has damaged pixels", Err: err}
 	}
-	if frame >= len(im.encapsulated.spans) {
-		return 0, bad(fmt.Errorf("there is no frame %d", frame+1))
-	}
-	var raw []byte
-	for _, s := range im.encapsulated.spans[frame] {
-		piece := make([]byte, s.length)
-		if _, err := d.ReadAt(piece, s.from); err != nil {
-			return 0, bad(err)
+	spans := []span{{im.pixels.value + int64(n)*im.frameBytes(), im.frameBytes()}}
+	if im.pixels.length == undefined {
+		im.encapsulated.once.Do(func() { im.encapsulated.spans, im.encapsulated.err = im.fragments(r.data) })
+		if err := im.encapsulated.err; err != nil {
+			return bad(err)
 		}
-		raw = append(raw, piece...)
-	}
-	if im.syntax.codec == nil { // encapsulated, but not compressed
-		if int64(len(raw)) < im.frameBytes() {
-			return 0, bad(fmt.Errorf("%d of %d bytes", len(raw), im.frameBytes()))
+		if n >= len(im.encapsulated.spans) {
+			return bad(fmt.Errorf("there is no frame %d", n+1))
 		}
-		im.native(raw, out)
-		return im.stored, nil
+		spans = im.encapsulated.spans[n]
 	}
-	precision, err := im.syntax.codec(raw, im.columns, im.rows, out)
+	r.raw = r.raw[:0]
+	for _, s := range spans {
+		at := len(r.raw)
+		r.raw = slices.Grow(r.raw, int(s.length))[:at+int(s.length)]
+		if _, err := r.data.ReadAt(r.raw[at:], s.from); err != nil {
+			return bad(err)
+		}
+	}
+	if im.syntax.codec == nil {
+		if have := int64(len(r.raw)); have < im.frameBytes() {
+			return bad(fmt.Errorf("%d of %d bytes", have, im.frameBytes()))
+		}
+		return frame{im: im, bits: im.stored, raw: r.raw}, nil
+	}
+	r.out = slices.Grow(r.out[:0], im.rows*im.columns)[:im.rows*im.columns]
+	precision, err := im.syntax.codec(r.raw, im.columns, im.rows, r.out)
 	if err != nil {
 		var unsupported *volume.UnsupportedError
 		if errors.As(err, &unsupported) {
-			return 0, &volume.UnsupportedError{Path: im.path, Problem: unsupported.Problem}
+			return frame{}, &volume.UnsupportedError{Path: im.path, Problem: unsupported.Problem}
 		}
-		return 0, bad(err)
+		return bad(err)
 	}
-	return min(im.stored, precision), nil
+	if shift := im.high + 1 - im.stored; shift > 0 && precision > im.high {
+		for k := range r.out { // whole words were compressed
+			r.out[k] >>= shift
+		}
+		precision -= shift
+	}
+	return frame{im: im, bits: min(im.stored, precision), decoded: r.out}, nil
 }
 
-// native unpacks uncompressed pixels: the bits from high-stored+1 to high of words of 8, 16 or 32.
-func (im *image) native(raw []byte, out []uint32) {
-	order := im.syntax.order
-	shift := im.high + 1 - im.stored
+// readFrameFrom puts the samples of one frame of an open file into out, as they are stored, and says how many of their low bits count.
+func (im *image) readFrameFrom(d *data, n int, out []uint32) (bits int, err error) {
+	r := frameReader{im: im, data: d}
+	f, err := r.read(im, n)
+	if err != nil {
+		return 0, err
+	}
+	for row := range im.rows {
+		line := out[row*im.columns:][:im.columns]
+		copy(line, f.row(row, line))
+	}
+	return f.bits, nil
+}
+
+// reopen opens the file of an image for its pixels. Where they are is known.
+func reopen(im *image) (*data, error) {
+	if im.syntax.deflated {
+		d, _, _, _, err := open(im.path)
+		return d, err
+	}
+	file, err := os.Open(im.path)
+	if err != nil {
+		return nil, err
+	}
+	return &data{ReaderAt: file, size: im.size, file: file}, nil
+}
+
+// row returns the samples of a row. Those of uncompressed pixels are put into buffer, an element for each column: the bits from high-stored+1 to high of words of
+// 8, 16 or 32, and above them what else the word holds.
+func (f *frame) row(n int, buffer []uint32) []uint32 {
+	im := f.im
+	from := n * im.columns
+	if f.raw == nil {
+		return f.decoded[from:][:im.columns]
+	}
+	out := buffer[:im.columns]
+	big := im.syntax.order == binary.BigEndian
+	shift := (im.high + 1 - im.stored) & 31
 	switch im.allocated {
 	case 8:
 		// Big endian words of two pixels have the second one first.
 		swap := 0
-		if order == binary.BigEndian && im.pixels.vr == "OW" {
+		if big && im.pixels.vr == "OW" {
 			swap = 1
 		}
-		for n := range out {
-			m := n ^ swap
-			if m < len(raw) {
-				out[n] = uint32(raw[m]) >> shift
+		for k := range out {
+			if at := (from + k) ^ swap; at < len(f.raw) {
+				out[k] = uint32(f.raw[at]) >> shift
 			}
 		}
 	case 16:
-		if order == binary.BigEndian {
-			for n := range out {
-				out[n] = uint32(binary.BigEndian.Uint16(raw[2*n:])) >> shift
+		raw := f.raw[2*from:][:2*im.columns]
+		if big {
+			for k := range out {
+				out[k] = uint32(binary.BigEndian.Uint16(raw[2*k:])) >> shift
 			}
-			return
+			break
 		}
-		for n := range out {
-			out[n] = uint32(binary.LittleEndian.Uint16(raw[2*n:])) >> shift
+		for k := range out {
+			out[k] = uint32(binary.LittleEndian.Uint16(raw[2*k:])) >> shift
 		}
 	case 32:
-		for n := range out {
-			out[n] = order.Uint32(raw[4*n:]) >> shift
+		for k := range out {
+			out[k] = im.syntax.order.Uint32(f.raw[4*(from+k):]) >> shift
 		}
 	}
+	return out
 }
 
 // fragments finds where the frames of encapsulated pixels are (PS3.5 A.4).
@@ -247,40 +308,45 @@ func (im *image) rescale(f *frameInfo) (slope, intercept float64, whole bool) {
 	return slope, intercept, slope == math.Trunc(slope) && intercept == math.Trunc(intercept)
 }
 
-// real turns stored samples of which bits count into values, upside down: the last row first. It returns false where one does not fit T.
-func real[T int16 | float32](im *image, f *frameInfo, bits int, stored []uint32, out []T) bool {
-	slope, intercept, _ := im.rescale(f)
-	shift := 32 - bits
-	signed := im.signed
+// real turns a frame into values, upside down: the last row first. It returns false where one does not fit T. Buffer has room for a row.
+func real[T int16 | float32](info *frameInfo, f frame, buffer []uint32, out []T) bool {
+	im := f.im
+	slope, intercept, _ := im.rescale(info)
 	var t T
 	_, small := any(t).(int16)
-	fits := true
+	top := uint32(1) << (f.bits - 1)
+	flip := uint32(0) // the sign bit, for signed samples: flipped and taken away again, it spreads upwards
+	if im.signed {
+		flip = top
+	}
+	mask := top | (top - 1)
+	add := int32(0)
+	quick := small && f.bits <= 16 && slope == 1 && math.Abs(intercept) < 1<<20
+	if quick {
+		add = int32(intercept) - int32(flip)
+	}
 	for row := range im.rows {
-		src := stored[row*im.columns:][:im.columns]
-		dst := out[(im.rows-1-row)*im.columns:][:im.columns]
-		if small && bits <= 16 && slope == 1 && math.Abs(intercept) < 1<<20 {
-			add := int32(intercept)
+		src := f.row(row, buffer)
+		dst := out[(im.rows-1-row)*im.columns:][:len(src)]
+		if quick {
+			beyond := int32(0)
 			for n, s := range src {
-				x := int32(s<<shift>>shift) + add
-				if signed {
-					x = int32(s<<shift)>>shift + add
-				}
-				fits = fits && x == int32(int16(x))
+				x := int32(s&mask^flip) + add
+				beyond |= x - int32(int16(x))
 				dst[n] = T(x)
+			}
+			if beyond != 0 {
+				return false
 			}
 			continue
 		}
 		for n, s := range src {
-			x := float64(s << shift >> shift)
-			if signed {
-				x = float64(int32(s<<shift) >> shift)
-			}
-			x = slope*x + intercept
+			x := slope*(float64(s&mask^flip)-float64(flip)) + intercept
 			if small && !(x >= math.MinInt16 && x <= math.MaxInt16) {
 				return false
 			}
 			dst[n] = T(x)
 		}
 	}
-	return fits
+	return true
 }

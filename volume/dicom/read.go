@@ -57,10 +57,14 @@ func decode[T int16 | float32](s *Series, p *plan) ([]T, error) {
 	first := s.slices[0].image
 	area := first.rows * first.columns
 	voxels := make([]T, area*len(s.slices))
-	workers := runtime.GOMAXPROCS(0)
-	scratch := make(chan []uint32, workers)
+	workers := min(runtime.GOMAXPROCS(0), len(s.slices))
+	type worker struct {
+		frameReader
+		row []uint32
+	}
+	idle := make(chan *worker, workers)
 	for range workers {
-		scratch <- make([]uint32, area)
+		idle <- &worker{row: make([]uint32, first.columns)}
 	}
 	g, ctx := errgroup.WithContext(context.Background())
 	g.SetLimit(workers)
@@ -69,20 +73,24 @@ func decode[T int16 | float32](s *Series, p *plan) ([]T, error) {
 			if ctx.Err() != nil {
 				return nil // another slice has failed
 			}
+			w := <-idle
+			defer func() { idle <- w }()
 			one := &s.slices[k]
-			stored := <-scratch
-			defer func() { scratch <- stored }()
-			bits, err := one.image.readFrame(one.frame, stored)
+			f, err := w.read(one.image, one.frame)
 			if err != nil {
 				return err
 			}
-			if !real(one.image, &one.info, bits, stored, voxels[k*area:(k+1)*area]) {
+			if !real(&one.info, f, w.row, voxels[k*area:(k+1)*area]) {
 				return errRange
 			}
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
+	err := g.Wait()
+	for range workers {
+		(<-idle).close()
+	}
+	if err != nil {
 		return nil, err
 	}
 	if p.shifts != nil {
