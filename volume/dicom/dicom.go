@@ -78,8 +78,9 @@ const (
 
 // Options say what [ReadWith] does about slices that are no regular stack. The zero value is TiltResample and GapsError.
 type Options struct {
-	Tilt Tilt
-	Gaps Gaps
+	Tilt    Tilt
+	Gaps    Gaps
+	Overlap Overlap // of the segments of a [Segmentation]; empty: OverlapError
 	// Note is called with each repair, in words. It may be nil.
 	Note func(string)
 }
@@ -100,6 +101,13 @@ func (o *Options) defaults() error {
 	case GapsError, GapsResample:
 	default:
 		return fmt.Errorf("gaps %q: want error or resample", o.Gaps)
+	}
+	switch o.Overlap {
+	case "":
+		o.Overlap = OverlapError
+	case OverlapError, OverlapLast:
+	default:
+		return fmt.Errorf("overlap %q: want error or last", o.Overlap)
 	}
 	if o.Note == nil {
 		o.Note = func(string) {}

@@ -1,0 +1,607 @@
+package dicom
+
+import (
+	"bufio"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// This file: label maps as SEG objects (PS3.3 A.51): binary, one segment a label, frames on the slices of the series that the labels belong to.
+
+// WriteOptions say what [WriteSegmentation] writes beside the labels.
+type WriteOptions struct {
+	Algorithm string  // what drew the labels, as viewers show it
+	Version   string  // of the program
+	Read      Options // that the series was read with
+}
+
+// WriteSegmentation writes a label map as a SEG object that refers to a series: each label is a segment, named by the map's names, and so is each label that
+// has a name and no voxel. The map lies on the grid that [ReadWith] gives the series with o.Read; where that moved or resampled slices, each pixel of the
+// series takes the label of the nearest voxel.
+//
+// What a PACS files objects by (patient, study, frame of reference) is copied byte for byte from the series' first file; it is never parsed. UIDs are made
+// from what is written and what it refers to, and times are the series': the same labels of the same series make the same file. It is there whole or not at all.
+func WriteSegmentation(path string, l *volume.LabelMap, s *Series, o WriteOptions) error {
+	if err := l.Check(); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	w, err := newSegWriter(l, s, o)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return atomicfile.Write(path, w.write)
+}
+
+// segWriter holds the labels of the series' pixels and what is said about them.
+type segWriter struct {
+	series  *Series
+	options WriteOptions
+	labels  []uint16 // of the pixels of all slices, rows in DICOM's order
+	wanted  []uint16 // the segments' labels
+	names   map[uint16]string
+	frames  []segOutFrame
+	head    encoder // all elements but the pixels
+}
+
+// segOutFrame is a label in a slice that has it.
+type segOutFrame struct{ segment, slice int }
+
+func newSegWriter(l *volume.LabelMap, s *Series, o WriteOptions) (*segWriter, error) {
+	if err := o.Read.defaults(); err != nil {
+		return nil, err
+	}
+	p, err := s.arrange(o.Read)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.grid.Match(l.Grid); err != nil {
+		return nil, fmt.Errorf("the labels do not lie on the series: %w", err)
+	}
+	first := s.slices[0].image
+	for _, one := range s.slices {
+		if one.image.sop == "" || one.image.class == "" || one.image.study == "" || one.image.series == "" {
+			return nil, &volume.UnsupportedError{Path: one.image.path, Problem: "has no UIDs (SOPInstanceUID, SeriesInstanceUID, StudyInstanceUID, SOPClassUID) that a DICOM SEG could refer to"}
+		}
+	}
+	w := &segWriter{series: s, options: o, names: map[uint16]string{}}
+	area := first.rows * first.columns
+	w.labels = make([]uint16, area*len(s.slices))
+	if err := sample(l, s, w.labels); err != nil {
+		return nil, err
+	}
+	present := make([]map[uint16]bool, len(s.slices))
+	labels := map[uint16]bool{}
+	for k := range present {
+		present[k] = map[uint16]bool{}
+		last := uint16(0)
+		for _, label := range w.labels[k*area:][:area] {
+			if label != last {
+				present[k][label], labels[label], last = true, true, label
+			}
+		}
+	}
+	for label, name := range l.Names {
+		labels[label] = true
+		w.names[label] = name
+	}
+	delete(labels, 0)
+	w.wanted = slices.Sorted(maps.Keys(labels))
+	if len(w.wanted) == 0 {
+		return nil, errors.New("there is no label: a DICOM SEG needs one segment at least")
+	}
+	for n, label := range w.wanted {
+		for k := range present {
+			if present[k][label] {
+				w.frames = append(w.frames, segOutFrame{n, k})
+			}
+		}
+	}
+	if len(w.frames) == 0 {
+		w.frames = []segOutFrame{{0, 0}} // an object without frames is none: an empty one says that nothing was found
+	}
+	if len(w.frames) > maxSegFrames || int64(len(w.frames))*int64(area)/8 >= math.MaxUint32-16 {
+		return nil, fmt.Errorf("%d frames of %dx%d pixels are more than a DICOM file can hold", len(w.frames), first.columns, first.rows)
+	}
+	return w, w.describe()
+}
+
+// sample gives each pixel of the series the label of the nearest voxel, those outside the map background.
+func sample(l *volume.LabelMap, s *Series, out []uint16) error {
+	back, err := l.Affine.Inverse()
+	if err != nil {
+		return err
+	}
+	for k := range s.slices {
+		grid, err := s.slices[k].grid(1)
+		if err != nil {
+			return err
+		}
+		m := back.Mul(grid.Affine) // from pixel (column, row) to voxel
+		rows, columns := grid.Shape[1], grid.Shape[0]
+		for r := range rows {
+			var from [3]float64
+			for a := range from {
+				from[a] = m[a][1]*float64(r) + m[a][3] + 0.5
+			}
+			for c := range columns {
+				i := int(math.Floor(from[0] + m[0][0]*float64(c)))
+				j := int(math.Floor(from[1] + m[1][0]*float64(c)))
+				n := int(math.Floor(from[2] + m[2][0]*float64(c)))
+				if i >= 0 && j >= 0 && n >= 0 && i < l.Shape[0] && j < l.Shape[1] && n < l.Shape[2] {
+					out[c+columns*(r+rows*k)] = l.Labels[l.Index(i, j, n)]
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// uid makes a UID of what is written: 2.25 and a UUID (PS3.5 B.2) of its hash.
+func (w *segWriter) uid(hash [sha256.Size]byte, what string) string {
+	sum := sha256.Sum256(append(hash[:], what...))
+	sum[6] = sum[6]&0x0F | 0x80 // RFC 9562, version 8: of the maker's own
+	sum[8] = sum[8]&0x3F | 0x80
+	return "2.25." + new(big.Int).SetBytes(sum[:16]).String()
+}
+
+// hash is of the labels, their names, who drew them, and the instances that they belong to.
+func (w *segWriter) hash() (sum [sha256.Size]byte) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %d\n", w.options.Algorithm, w.options.Version, len(w.series.slices))
+	for _, label := range w.wanted {
+		fmt.Fprintf(h, "%d %q\n", label, w.names[label])
+	}
+	for _, s := range w.series.slices {
+		fmt.Fprintf(h, "%s %d\n", s.image.sop, s.frame)
+	}
+	var block [4096]byte
+	for from := 0; from < len(w.labels); from += len(block) / 2 {
+		part := w.labels[from:min(from+len(block)/2, len(w.labels))]
+		for n, label := range part {
+			binary.LittleEndian.PutUint16(block[2*n:], label)
+		}
+		h.Write(block[:2*len(part)])
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// describe makes all elements but the pixels.
+func (w *segWriter) describe() error {
+	s, first := w.series, &w.series.slices[0]
+	carried, err := carry(first.image.path)
+	if err != nil {
+		return err
+	}
+	e := &w.head
+	e.carry(carried)
+	hash := w.hash()
+	instance := w.uid(hash, "instance")
+	date, time := carried.moment()
+	number, _ := strconv.Atoi(s.Number)
+
+	e.text(0x00080008, "CS", `DERIVED\PRIMARY`)
+	e.text(0x00080016, "UI", classSEG)
+	e.text(0x00080018, "UI", instance)
+	e.text(0x00080023, "DA", date)
+	e.text(0x00080033, "TM", time)
+	e.text(0x00080060, "CS", "SEG")
+	e.text(0x00080070, "LO", "Voxsaw")
+	e.text(0x0008103E, "LO", "Segmentation")
+	e.text(0x00081090, "LO", "Voxsaw")
+	var referenced []*encoder
+	seen := map[*image]bool{}
+	for k := range s.slices {
+		if im := s.slices[k].image; !seen[im] {
+			seen[im] = true
+			referenced = append(referenced, reference(im, 0))
+		}
+	}
+	one := &encoder{}
+	one.sequence(0x0008114A, referenced...)
+	one.text(0x0020000E, "UI", first.image.series)
+	e.sequence(0x00081115, one)
+	e.text(0x00181000, "LO", "0")
+	e.text(0x00181020, "LO", cmp.Or(ascii(w.options.Version, 64), "unknown"))
+	e.text(0x0020000E, "UI", w.uid(hash, "series"))
+	e.text(0x00200011, "IS", strconv.Itoa(1000+min(max(number, 0), 1<<30)))
+	e.text(0x00200013, "IS", "1")
+	if !carried.has(0x00200052) {
+		e.text(0x00200052, "UI", w.uid(sha256.Sum256([]byte(first.image.series)), "frame of reference"))
+	}
+
+	organisation := &encoder{}
+	organisation.text(0x00209164, "UI", w.uid(hash, "dimensions"))
+	e.sequence(0x00209221, organisation)
+	var dimensions []*encoder
+	for _, d := range [][2]uint32{{0x0062000B, 0x0062000A}, {0x00200032, 0x00209113}} { // first by segment, then by position
+		index := &encoder{}
+		index.text(0x00209164, "UI", w.uid(hash, "dimensions"))
+		index.tag(0x00209165, d[0])
+		index.tag(0x00209167, d[1])
+		dimensions = append(dimensions, index)
+	}
+	e.sequence(0x00209222, dimensions...)
+
+	e.short(0x00280002, 1)
+	e.text(0x00280004, "CS", "MONOCHROME2")
+	e.text(0x00280008, "IS", strconv.Itoa(len(w.frames)))
+	e.short(0x00280010, uint16(first.image.rows))
+	e.short(0x00280011, uint16(first.image.columns))
+	e.short(0x00280100, 1)
+	e.short(0x00280101, 1)
+	e.short(0x00280102, 0)
+	e.short(0x00280103, 0)
+	if !carried.has(0x00282110) {
+		e.text(0x00282110, "CS", "00")
+	}
+	e.text(0x00620001, "CS", "BINARY")
+	e.text(0x00620013, "CS", "NO") // segments do not overlap
+	e.text(0x00700080, "CS", "SEGMENTATION")
+	e.text(0x00700081, "LO", "")
+	e.text(0x00700084, "PN", "")
+	var segments []*encoder
+	for n, label := range w.wanted {
+		segments = append(segments, w.segment(n+1, label))
+	}
+	e.sequence(0x00620002, segments...)
+	e.sequence(tagShared, w.shared())
+	var frames []*encoder
+	for _, f := range w.frames {
+		frames = append(frames, w.frame(f))
+	}
+	e.sequence(tagPerFrame, frames...)
+	return nil
+}
+
+// segment describes a label.
+func (w *segWriter) segment(number int, label uint16) *encoder {
+	e := &encoder{}
+	name := cmp.Or(w.names[label], fmt.Sprintf("label %d", label))
+	kind := codesOf(name)
+	e.short(0x00620004, uint16(number))
+	e.name(0x00620005, name)
+	e.text(0x00620008, "CS", "AUTOMATIC")
+	e.text(0x00620009, "LO", cmp.Or(ascii(w.options.Algorithm, 64), "Voxsaw"))
+	e.sequence(0x00620003, kind.category.encode())
+	property := kind.property.encode()
+	if kind.side != (code{}) {
+		property.sequence(0x00620011, kind.side.encode())
+	}
+	e.sequence(0x0062000F, property)
+	e.short(0x0062000D, colour(number)...)
+	if int(label) != number {
+		e.text(tagOwnCreator, "LO", ownCreator)
+		e.short(tagOwnLabel, label)
+	}
+	return e
+}
+
+// colour is that of a segment in CIELab as DICOM stores it (PS3.3 C.10.7.1.1): equally bright, neighbouring numbers far apart.
+func colour(number int) []uint16 {
+	const goldenAngle = 2.399963
+	angle := float64(number) * goldenAngle
+	component := func(x float64) uint16 { return uint16(math.Round((x + 128) * 65535 / 255)) }
+	return []uint16{uint16(65 * 65535 / 100), component(60 * math.Cos(angle)), component(60 * math.Sin(angle))}
+}
+
+// shared says how all frames lie.
+func (w *segWriter) shared() *encoder {
+	s, first := w.series, &w.series.slices[0]
+	orientation := &encoder{}
+	orientation.decimals(0x00200037, first.info.orientation...)
+	distance := cmp.Or(first.info.thickness, first.info.between, 1)
+	if n := len(s.slices); n > 1 {
+		at := make([]float64, n)
+		for k := range at {
+			at[k] = s.slices[k].at
+		}
+		_, _, distance = evenly(at)
+		if n == 2 {
+			distance = at[1] - at[0]
+		}
+	}
+	measures := &encoder{}
+	measures.decimals(0x00180050, cmp.Or(first.info.thickness, distance))
+	measures.decimals(0x00180088, distance)
+	measures.decimals(0x00280030, first.info.spacing...)
+	e := &encoder{}
+	e.sequence(0x00209116, orientation)
+	e.sequence(0x00289110, measures)
+	return e
+}
+
+// frame says where a frame lies, whose it is, and which image it was made from.
+func (w *segWriter) frame(f segOutFrame) *encoder {
+	s := &w.series.slices[f.slice]
+	number := 0
+	if s.image.frames > 1 {
+		number = s.frame + 1
+	}
+	source := reference(s.image, number)
+	source.text(0x0028135A, "CS", "YES") // SpatialLocationsPreserved
+	source.sequence(0x0040A170, code{"121322", "DCM", "Source image for image processing operation"}.encode())
+	derivation := &encoder{}
+	derivation.sequence(0x00082112, source)
+	derivation.sequence(0x00089215, code{"113076", "DCM", "Segmentation"}.encode())
+	content := &encoder{}
+	content.long(0x00209157, uint32(f.segment+1), uint32(f.slice+1))
+	position := &encoder{}
+	position.decimals(0x00200032, s.info.position...)
+	segment := &encoder{}
+	segment.short(0x0062000B, uint16(f.segment+1))
+	e := &encoder{}
+	e.sequence(0x00089124, derivation)
+	e.sequence(0x00209111, content)
+	e.sequence(0x00209113, position)
+	e.sequence(0x0062000A, segment)
+	return e
+}
+
+// reference names an image, and a frame of it if number is not 0.
+func reference(im *image, number int) *encoder {
+	e := &encoder{}
+	e.text(0x00081150, "UI", im.class)
+	e.text(0x00081155, "UI", im.sop)
+	if number > 0 {
+		e.text(0x00081160, "IS", strconv.Itoa(number))
+	}
+	return e
+}
+
+// write writes the file.
+func (w *segWriter) write(to io.Writer) error {
+	out := bufio.NewWriterSize(to, 1<<16)
+	meta := &encoder{}
+	meta.bytes(0x00020001, "OB", []byte{0, 1})
+	meta.text(0x00020002, "UI", classSEG)
+	meta.text(0x00020003, "UI", w.head.value(0x00080018))
+	meta.text(0x00020010, "UI", explicitLittle)
+	meta.text(0x00020012, "UI", implementation)
+	meta.text(0x00020013, "SH", "VOXSAW")
+	length := &encoder{}
+	length.long(0x00020000, uint32(len(meta.encode())))
+	out.Write(make([]byte, 128))
+	out.WriteString("DICM")
+	out.Write(length.encode())
+	out.Write(meta.encode())
+	out.Write(w.head.encode())
+
+	first := w.series.slices[0].image
+	area := first.rows * first.columns
+	size := (int64(area)*int64(len(w.frames)) + 7) / 8
+	size += size % 2
+	header := append(binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(nil, tagPixelData>>16), tagPixelData&0xFFFF), "OB\x00\x00"...)
+	out.Write(binary.LittleEndian.AppendUint32(header, uint32(size)))
+	// Frames follow each other bit by bit, the first pixel in the lowest bit, without a gap between them.
+	var bits byte
+	filled, written := 0, int64(0)
+	for _, f := range w.frames {
+		label := w.wanted[f.segment]
+		for _, l := range w.labels[f.slice*area:][:area] {
+			if l == label {
+				bits |= 1 << filled
+			}
+			if filled++; filled == 8 {
+				out.WriteByte(bits)
+				bits, filled = 0, 0
+				written++
+			}
+		}
+	}
+	for ; written < size; written++ {
+		out.WriteByte(bits)
+		bits = 0
+	}
+	return out.Flush()
+}
+
+// implementation is Voxsaw's ImplementationClassUID: a UUID that was drawn for it.
+const implementation = "2.25.166020274645311082511515903517001096356"
+
+// encoder writes a data set, explicit little endian, in the order of the tags.
+type encoder struct {
+	elements []encoded
+}
+
+// encoded is an element as it is written.
+type encoded struct {
+	tag    uint32
+	header int // bytes before the value
+	bytes  []byte
+}
+
+func (e *encoder) bytes(tag uint32, vr string, value []byte) {
+	b := binary.LittleEndian.AppendUint16(nil, uint16(tag>>16))
+	b = append(binary.LittleEndian.AppendUint16(b, uint16(tag)), vr...)
+	length := len(value) + len(value)%2
+	if vr == "SQ" || vr == "OB" {
+		b = binary.LittleEndian.AppendUint32(append(b, 0, 0), uint32(length))
+	} else {
+		b = binary.LittleEndian.AppendUint16(b, uint16(length))
+	}
+	header := len(b)
+	b = append(b, value...)
+	if len(value)%2 == 1 {
+		b = append(b, map[bool]byte{true: 0, false: ' '}[vr == "UI" || vr == "OB"])
+	}
+	e.elements = append(e.elements, encoded{tag, header, b})
+}
+
+func (e *encoder) text(tag uint32, vr, value string) { e.bytes(tag, vr, []byte(value)) }
+
+// name writes a text for people, of at most 64 characters. Where it is not ASCII, the data set that it stands in says that it is UTF-8.
+func (e *encoder) name(tag uint32, value string) {
+	value = strings.ReplaceAll(printable(value), `\`, "/")
+	if n := []rune(value); len(n) > 64 {
+		value = string(n[:64])
+	}
+	for _, b := range []byte(value) {
+		if b >= utf8.RuneSelf {
+			e.text(0x00080005, "CS", "ISO_IR 192")
+			break
+		}
+	}
+	e.text(tag, "LO", value)
+}
+
+func (e *encoder) short(tag uint32, values ...uint16) {
+	var b []byte
+	for _, x := range values {
+		b = binary.LittleEndian.AppendUint16(b, x)
+	}
+	e.bytes(tag, "US", b)
+}
+
+func (e *encoder) long(tag uint32, values ...uint32) {
+	var b []byte
+	for _, x := range values {
+		b = binary.LittleEndian.AppendUint32(b, x)
+	}
+	e.bytes(tag, "UL", b)
+}
+
+// tag writes a tag as a value.
+func (e *encoder) tag(tag, value uint32) {
+	e.bytes(tag, "AT", binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(nil, uint16(value>>16)), uint16(value)))
+}
+
+// decimals writes numbers with as many digits as fit a decimal string's 16 characters.
+func (e *encoder) decimals(tag uint32, values ...float64) {
+	texts := make([]string, len(values))
+	for n, x := range values {
+		texts[n] = strconv.FormatFloat(x, 'g', -1, 64)
+		for precision := 16; len(texts[n]) > 16; precision-- {
+			texts[n] = strconv.FormatFloat(x, 'g', precision, 64)
+		}
+	}
+	e.text(tag, "DS", strings.Join(texts, `\`))
+}
+
+func (e *encoder) sequence(tag uint32, items ...*encoder) {
+	var b []byte
+	for _, item := range items {
+		inner := item.encode()
+		b = binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(b, tagItem>>16), tagItem&0xFFFF)
+		b = append(binary.LittleEndian.AppendUint32(b, uint32(len(inner))), inner...)
+	}
+	e.bytes(tag, "SQ", b)
+}
+
+func (e *encoder) encode() []byte {
+	slices.SortStableFunc(e.elements, func(a, b encoded) int { return cmp.Compare(a.tag, b.tag) })
+	var out []byte
+	for _, one := range e.elements {
+		out = append(out, one.bytes...)
+	}
+	return out
+}
+
+// value returns the text of an element.
+func (e *encoder) value(tag uint32) string {
+	for _, one := range e.elements {
+		if one.tag == tag {
+			return strings.TrimRight(string(one.bytes[one.header:]), " \x00")
+		}
+	}
+	return ""
+}
+
+// carried are elements of a file that another takes over as they are. Nobody looks at their values, but for dates and times, and none of them may be printed.
+type carried map[uint32][]byte
+
+// carriedTypes are the elements that say whose the images are and of which study: the Patient, General Study, Patient Study and Frame of Reference modules, as
+// far as their values are plain text, and whether images have been compressed with loss. Those that must be there are written empty where the file has none.
+var carriedTypes = map[uint32]struct {
+	vr   string
+	must bool
+}{
+	0x00080005: {"CS", false}, 0x00080201: {"SH", false}, // SpecificCharacterSet, TimezoneOffsetFromUTC
+	0x00100010: {"PN", true}, 0x00100020: {"LO", true}, 0x00100021: {"LO", false}, 0x00100030: {"DA", true}, 0x00100032: {"TM", false}, 0x00100040: {"CS", true},
+	0x00101000: {"LO", false}, 0x00101001: {"PN", false}, 0x00102160: {"SH", false}, 0x00104000: {"LT", false}, 0x00120062: {"CS", false}, 0x00120063: {"LO", false},
+	0x0020000D: {"UI", true}, 0x00080020: {"DA", true}, 0x00080030: {"TM", true}, 0x00080050: {"SH", true}, 0x00080090: {"PN", true}, 0x00200010: {"SH", true}, 0x00081030: {"LO", false},
+	0x00101010: {"AS", false}, 0x00101020: {"DS", false}, 0x00101030: {"DS", false}, 0x00102180: {"SH", false}, 0x001021B0: {"LT", false},
+	0x00200052: {"UI", false}, 0x00201040: {"LO", true},
+	0x00282110: {"CS", false}, 0x00282112: {"DS", false}, 0x00282114: {"CS", false},
+	0x00080022: {"DA", false}, 0x00080032: {"TM", false}, 0x00080021: {"DA", false}, 0x00080031: {"TM", false}, // of acquisition and series: not written, but asked for a date
+}
+
+// carry takes the elements of carriedTypes from a file.
+func carry(path string) (carried, error) {
+	d, s, _, offset, err := open(path)
+	if err != nil {
+		return nil, inFile(path, err)
+	}
+	defer d.Close()
+	c := carried{}
+	w := &walker{window: &window{from: d, size: d.size}, order: s.order, implicit: s.implicit}
+	_, err = w.elements(offset, d.size, false, 0, func(e element) error {
+		if e.tag >= tagFloatPixels {
+			return errStop
+		}
+		if _, wanted := carriedTypes[e.tag]; !wanted || e.length == undefined || e.length >= math.MaxUint16-1 {
+			return nil
+		}
+		b, err := w.at(e.value, int(e.length))
+		c[e.tag] = slices.Clone(b)
+		return err
+	})
+	if err != nil && !errors.Is(err, errStop) {
+		return nil, inFile(path, err)
+	}
+	return c, nil
+}
+
+func (c carried) has(tag uint32) bool { return len(strings.Trim(string(c[tag]), " \x00")) > 0 }
+
+// moment is when the images were made, as near as they tell: the labels have no other time of their own, or the same labels would not make the same file.
+func (c carried) moment() (date, time string) {
+	for _, tags := range [][2]uint32{{0x00080022, 0x00080032}, {0x00080021, 0x00080031}, {0x00080020, 0x00080030}} {
+		if c.has(tags[0]) {
+			time = "000000"
+			if c.has(tags[1]) {
+				time = strings.Trim(string(c[tags[1]]), " \x00")
+			}
+			return strings.Trim(string(c[tags[0]]), " \x00"), time
+		}
+	}
+	return "19700101", "000000"
+}
+
+// carry adds what was taken from another file.
+func (e *encoder) carry(c carried) {
+	for _, tag := range slices.Sorted(maps.Keys(carriedTypes)) {
+		kind := carriedTypes[tag]
+		switch tag {
+		case 0x00080021, 0x00080031, 0x00080022, 0x00080032:
+			continue
+		}
+		if c.has(tag) || kind.must {
+			e.bytes(tag, kind.vr, c[tag])
+		}
+	}
+}
+
+// ascii makes a text that every character set has.
+func ascii(s string, most int) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' || r == '\\' {
+			return '?'
+		}
+		return r
+	}, s)
+	return strings.TrimSpace(s[:min(len(s), most)])
+}
