@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"runtime"
+	"sync"
 	"sync/atomic"
 
-	"github.com/klauspost/compress/gzip"
 	gonii "github.com/okieraised/gonii/pkg/nifti"
 	"golang.org/x/sync/errgroup"
 
@@ -19,11 +18,15 @@ import (
 
 // This file: voxels from bytes.
 //
-//   - Bytes are read in pieces of piece bytes: beside the voxels themselves only a few pieces are in memory. Of a compressed file one piece is converted while the
-//     next is being inflated; of any other, each core reads pieces of its own.
+//   - Bytes are read, or decompressed, in pieces, which are converted at once by the core that has them in its cache: beside the voxels themselves only a few
+//     pieces are in memory.
 //   - A header is believed only as far as the file can hold what it says (checked in ReadHeader), and no further than MaxBytes.
 
-const piece = 1 << 20 // a multiple of every voxel's size
+const (
+	piece = 1 << 20 // a multiple of every voxel's size
+	// beyond is how much of what follows the voxels in a compressed file is looked at, to get to its checksum.
+	beyond = 64 << 20
+)
 
 // errRange says that a value does not fit the type of voxel that was asked for.
 var errRange = errors.New("value out of range")
@@ -40,90 +43,99 @@ func readVoxels[T voxel](h *Header, index int, most int64) ([]T, error) {
 	if need := int64(h.Len()) * int64(binary.Size(t)); need > most {
 		return nil, &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf("has %v voxels: %d bytes in memory, the limit is %d", h.Shape, need, most)}
 	}
-	c, err := open(h.image, piece)
+	c, err := open(h.image)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
 	skip, total := h.offset+h.bytes()*int64(index), h.bytes()
-	convert := converter[T](h)
-	truncated := func(got int64, err error) error {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("is truncated: %d of %d bytes of voxels", got, total)}
-		}
-		return &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("cannot be read beyond %d of %d bytes of voxels", got, total), Err: err}
-	}
+	a := assembly[T]{h: h, voxels: make([]T, h.Len()), convert: converter[T](h), fragments: map[int64]*fragment{}}
 	if !c.gzip {
-		return readParallel(h, c.file, skip, convert, truncated)
+		if err := a.readParallel(c.file, skip); err != nil {
+			return nil, err
+		}
+		return a.voxels, nil
 	}
-	if n, err := io.CopyN(io.Discard, c, skip); err != nil {
-		return nil, truncated(n-skip, err)
+	behind := int64(0) // the checksum comes after the last volume
+	if index == h.Volumes-1 {
+		behind = beyond
 	}
+	got, err := c.inflate(skip+total, behind, func(offset int64, piece []byte) error { return a.put(offset-skip, piece) })
+	if err != nil {
+		return nil, err
+	}
+	if got < skip+total {
+		return nil, h.truncated(got - skip)
+	}
+	return a.voxels, nil
+}
 
-	// One goroutine reads, this one converts. Buffers go round.
-	type read struct {
-		bytes []byte
-		err   error
+// truncated is the error of a file that ends after so many bytes of voxels.
+func (h *Header) truncated(got int64) error {
+	return &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("is truncated: %d of %d bytes of voxels", max(got, 0), h.bytes())}
+}
+
+// assembly puts voxels together from pieces of bytes, which come in any order and from several goroutines.
+type assembly[T voxel] struct {
+	h         *Header
+	voxels    []T
+	convert   func(dst []T, src []byte) bool
+	mutex     sync.Mutex
+	fragments map[int64]*fragment // voxels that lie across the pieces' edges
+}
+
+// fragment is a voxel of which some bytes are there.
+type fragment struct {
+	bytes [8]byte
+	known int // one bit for each
+}
+
+// put takes the bytes from an offset on, counted from the first voxel's: those before it and behind the last voxel are left out.
+func (a *assembly[T]) put(offset int64, piece []byte) error {
+	if offset < 0 {
+		piece = piece[min(-offset, int64(len(piece))):]
+		offset = 0
 	}
-	full, empty := make(chan read, 4), make(chan []byte, 4)
-	for range cap(empty) {
-		empty <- make([]byte, min(piece, total))
+	piece = piece[:max(min(int64(len(piece)), a.h.bytes()-offset), 0)]
+	size := a.h.size
+	if first := int(offset % int64(size)); first > 0 && len(piece) > 0 {
+		n := min(size-first, len(piece))
+		if err := a.patch(offset/int64(size), first, piece[:n]); err != nil {
+			return err
+		}
+		offset, piece = offset+int64(n), piece[n:]
 	}
-	stop := make(chan struct{})
-	done := make(chan struct{})
-	defer func() { close(stop); <-done }() // the file is closed after the reader is gone
-	go func() {
-		defer close(done)
-		for left := total; left > 0; {
-			var b []byte
-			select {
-			case b = <-empty:
-			case <-stop:
-				return
-			}
-			b = b[:min(int64(cap(b)), left)]
-			n, err := io.ReadFull(c, b)
-			full <- read{b[:n], err} // never blocks: there are no more buffers than places
-			if err != nil {
-				return
-			}
-			left -= int64(n)
-		}
-		if index == h.Volumes-1 {
-			// The checksum comes after the last byte. Anything else behind the voxels is none of our business.
-			if _, err := io.CopyN(io.Discard, c, piece); errors.Is(err, gzip.ErrChecksum) {
-				full <- read{nil, err}
-				return
-			}
-		}
-		full <- read{}
-	}()
-	var voxels []T
-	var got int64
-	for {
-		r := <-full
-		if r.err != nil {
-			return nil, truncated(got+int64(len(r.bytes)), r.err)
-		}
-		if got == total {
-			return voxels, nil
-		}
-		if voxels == nil {
-			voxels = make([]T, h.Len())
-		}
-		first := got / int64(h.size)
-		if !convert(voxels[first:first+int64(len(r.bytes)/h.size)], r.bytes) {
-			return nil, errRange
-		}
-		got += int64(len(r.bytes))
-		empty <- r.bytes
+	whole := len(piece) / size
+	first := offset / int64(size)
+	if whole > 0 && !a.convert(a.voxels[first:first+int64(whole)], piece[:whole*size]) {
+		return errRange
 	}
+	if rest := piece[whole*size:]; len(rest) > 0 {
+		return a.patch(first+int64(whole), 0, rest)
+	}
+	return nil
+}
+
+// patch adds bytes of one voxel.
+func (a *assembly[T]) patch(voxel int64, first int, bytes []byte) error {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	f := a.fragments[voxel]
+	if f == nil {
+		f = &fragment{}
+		a.fragments[voxel] = f
+	}
+	copy(f.bytes[first:], bytes)
+	f.known |= (1<<len(bytes) - 1) << first
+	if f.known == 1<<a.h.size-1 && !a.convert(a.voxels[voxel:voxel+1], f.bytes[:a.h.size]) {
+		return errRange
+	}
+	return nil
 }
 
 // readParallel reads the voxels of a file that is not compressed, from an offset on.
-func readParallel[T voxel](h *Header, file *os.File, offset int64, convert func([]T, []byte) bool, truncated func(int64, error) error) ([]T, error) {
-	voxels := make([]T, h.Len())
-	total := h.bytes()
+func (a *assembly[T]) readParallel(file io.ReaderAt, offset int64) error {
+	total := a.h.bytes()
 	workers := min(int64(runtime.GOMAXPROCS(0)), (total+piece-1)/piece)
 	var next atomic.Int64
 	var g errgroup.Group
@@ -136,19 +148,19 @@ func readParallel[T voxel](h *Header, file *os.File, offset int64, convert func(
 					return nil
 				}
 				b := buffer[:min(piece, total-from)]
-				if n, err := file.ReadAt(b, offset+from); err != nil && n < len(b) {
-					return truncated(from+int64(n), err)
+				if n, err := file.ReadAt(b, offset+from); n < len(b) {
+					if errors.Is(err, io.EOF) {
+						return a.h.truncated(from + int64(n))
+					}
+					return &volume.FormatError{Path: a.h.image, Problem: "cannot be read", Err: err}
 				}
-				if size := int64(h.size); !convert(voxels[from/size:(from+int64(len(b)))/size], b) {
-					return errRange
+				if err := a.put(from, b); err != nil {
+					return err
 				}
 			}
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	return voxels, nil
+	return g.Wait()
 }
 
 // converter returns the function that turns bytes of the file into voxels, scaled. It returns false where a value does not fit.

@@ -1,16 +1,15 @@
 package nifti
 
 import (
-	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
-
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti/internal/gunzip"
 )
 
 // maxRatio is how much gzip can shrink at most: a match of 258 bytes in two bits, with rounding up for the block's own header.
@@ -68,33 +67,18 @@ func pair(path string) (header, image string, err error) {
 	return "", "", &volume.FormatError{Path: path, Problem: "is the header of a pair, but its image " + stem + other + " is missing", Err: os.ErrNotExist}
 }
 
-// head returns the first n bytes of a file's content, or fewer, and how many bytes it can hold at most.
-func head(path string, n int) ([]byte, int64, error) {
-	c, err := open(path, 4096)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer c.Close()
-	raw := make([]byte, n)
-	n, err = io.ReadFull(c, raw)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, 0, &volume.FormatError{Path: path, Problem: "is damaged", Err: err}
-	}
-	return raw[:n], c.most, nil
-}
-
 // content is what a file holds, uncompressed.
 type content struct {
-	io.Reader
+	path string
 	file *os.File
+	size int64 // of the file
 	gzip bool
-	most int64 // bytes that it can hold at most
 }
 
 func (c *content) Close() error { return c.file.Close() }
 
-// open opens a file, compressed if its first bytes say so, whatever its name is.
-func open(path string, buffer int) (*content, error) {
+// open opens a file, and looks at its first bytes: they say whether it is compressed, its name need not.
+func open(path string) (*content, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -103,19 +87,77 @@ func open(path string, buffer int) (*content, error) {
 	if err == nil && info.IsDir() {
 		err = fmt.Errorf("%s is a folder, not a NIfTI file", path)
 	}
+	var first [6]byte
+	if err == nil {
+		if _, err = file.ReadAt(first[:], 0); errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	if err == nil {
+		for _, c := range compressions {
+			if bytes.HasPrefix(first[:], []byte(c.magic)) {
+				err = &volume.UnsupportedError{Path: path, Problem: fmt.Sprintf("is compressed with %s: decompress it, or compress it with gzip", c.name)}
+			}
+		}
+	}
 	if err != nil {
 		file.Close()
 		return nil, err
 	}
-	b := bufio.NewReaderSize(file, buffer)
-	c := &content{Reader: b, file: file, most: info.Size()}
-	if magic, err := b.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
-		z, err := gzip.NewReader(b)
-		if err != nil {
-			file.Close()
-			return nil, &volume.FormatError{Path: path, Problem: "has a damaged gzip header", Err: err}
-		}
-		c.Reader, c.gzip, c.most = z, true, info.Size()*maxRatio
+	return &content{path, file, info.Size(), first[0] == 0x1f && first[1] == 0x8b}, nil
+}
+
+// compressions that are named instead of read.
+var compressions = []struct{ magic, name string }{
+	{"BZh", "bzip2"}, {"\x28\xb5\x2f\xfd", "Zstandard"}, {"\xfd7zXZ\x00", "xz"}, {"PK\x03\x04", "zip"},
+}
+
+// most is how many bytes it can hold at most.
+func (c *content) most() int64 {
+	if c.gzip {
+		return c.size * maxRatio
 	}
-	return c, nil
+	return c.size
+}
+
+// inflate decompresses the first n bytes into a sink, and more to see whether the checksum is right. It returns how many bytes there were.
+func (c *content) inflate(n, beyond int64, sink func(offset int64, piece []byte) error) (int64, error) {
+	got, err := gunzip.Read(c.file, c.size, gunzip.Want{Bytes: n, Beyond: beyond, Sink: sink})
+	var problem string
+	switch {
+	case err == nil || errors.Is(err, errRange):
+		return got, err
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return got, &volume.FormatError{Path: c.path, Problem: "is truncated: its compressed data end too early", Err: err}
+	case errors.Is(err, gunzip.ErrHeader):
+		problem = "has a damaged gzip header"
+	default:
+		problem = "is damaged"
+	}
+	return got, &volume.FormatError{Path: c.path, Problem: problem, Err: err}
+}
+
+// head returns the first n bytes of a file's content, or fewer, and how many bytes it can hold at most.
+func head(path string, n int) ([]byte, int64, error) {
+	c, err := open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer c.Close()
+	if !c.gzip {
+		raw := make([]byte, min(int64(n), c.size))
+		if _, err := io.ReadFull(c.file, raw); err != nil {
+			return nil, 0, &volume.FormatError{Path: path, Problem: "cannot be read", Err: err}
+		}
+		return raw, c.most(), nil
+	}
+	raw := make([]byte, min(int64(n), c.most()))
+	got, err := c.inflate(int64(len(raw)), 0, func(offset int64, piece []byte) error {
+		copy(raw[offset:], piece)
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return raw[:min(got, int64(len(raw)))], c.most(), nil
 }
