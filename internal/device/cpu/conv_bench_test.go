@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
-	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 )
 
 // BenchmarkConv reports the useful arithmetic of a direct convolution per second, whatever the algorithm, for the layers of a VNet with 16 base channels on crops of 96^3 and 64^3 and on
@@ -24,22 +23,27 @@ func BenchmarkConv(b *testing.B) {
 		cube(1, 32, 32, 32, 5, 1, 2), cube(1, 64, 64, 16, 5, 1, 2), cube(1, 128, 128, 8, 5, 1, 2),
 		cube(27, 1, 8, 16, 5, 1, 2), cube(27, 16, 16, 8, 5, 1, 2), cube(27, 32, 32, 4, 5, 1, 2), cube(27, 64, 64, 2, 5, 1, 2), cube(27, 128, 128, 1, 5, 1, 2),
 	} {
-		benchmarkConv(b, c, "", c.makers(), s)
+		benchmarkConv(b, c, "", s, Forward, Transposed, Weights)
 	}
 }
 
-// BenchmarkAlgorithms times every algorithm on the same layers: what the choice in conv.go is fitted to.
+// BenchmarkAlgorithms times every candidate on the same layers: what the costs in conv_choice.go are fitted to.
 func BenchmarkAlgorithms(b *testing.B) {
-	c, d := newBenchCPU(b, Options{}), newBenchCPU(b, Options{Conv: "direct"})
 	for _, s := range []device.ConvSpec{
-		cube(1, 16, 16, 64, 5, 1, 2), cube(1, 64, 64, 16, 5, 1, 2), cube(1, 128, 128, 8, 5, 1, 2), cube(1, 128, 128, 16, 5, 1, 2), cube(1, 256, 256, 4, 5, 1, 2), cube(1, 256, 256, 6, 5, 1, 2), cube(1, 256, 256, 8, 5, 1, 2),
-		cube(27, 32, 32, 2, 5, 1, 2), cube(27, 32, 32, 4, 5, 1, 2), cube(27, 64, 64, 4, 5, 1, 2), cube(27, 32, 32, 8, 5, 1, 2), cube(8, 128, 128, 6, 5, 1, 2), cube(8, 256, 256, 3, 5, 1, 2),
+		cube(1, 16, 16, 64, 5, 1, 2), cube(1, 64, 64, 16, 5, 1, 2), cube(1, 64, 64, 32, 5, 1, 2), cube(1, 128, 128, 8, 5, 1, 2), cube(1, 128, 128, 16, 5, 1, 2), cube(1, 256, 256, 4, 5, 1, 2), cube(1, 256, 256, 6, 5, 1, 2), cube(1, 256, 256, 8, 5, 1, 2),
+		cube(27, 256, 256, 2, 5, 1, 2), cube(27, 32, 32, 2, 5, 1, 2), cube(27, 32, 32, 4, 5, 1, 2), cube(27, 64, 64, 4, 5, 1, 2), cube(27, 128, 128, 4, 5, 1, 2), cube(27, 32, 32, 8, 5, 1, 2), cube(27, 64, 64, 8, 5, 1, 2),
+		cube(8, 64, 64, 12, 5, 1, 2), cube(8, 128, 128, 6, 5, 1, 2), cube(8, 256, 256, 3, 5, 1, 2),
 	} {
-		benchmarkConv(b, c, "/auto", c.makers(), s)
-		benchmarkConv(b, d, "/direct", d.makers(), s)
-		for _, tile := range []toomcook.Tile{{Outputs: 4, Taps: 5}, {Outputs: 2, Taps: 5}} {
-			benchmarkConv(b, c, fmt.Sprintf("/winograd%d", tile.Outputs), winogradMakers(c, tile), s)
-			benchmarkConv(b, c, fmt.Sprintf("/few%d", tile.Outputs), fewMakers(c, tile), s)
+		for _, kind := range []ConvKind{Forward, Transposed, Weights} {
+			c := newBenchCPU(b, Options{})
+			names, err := c.Candidates(s, kind)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for _, name := range names {
+				c.opt.Choices = map[string]string{ChoiceKey(s, kind): name}
+				benchmarkConv(b, c, "/"+name, s, kind)
+			}
 		}
 	}
 }
@@ -53,36 +57,35 @@ func newBenchCPU(b *testing.B, o Options) *CPU {
 	return c
 }
 
-func benchmarkConv(b *testing.B, c *CPU, algorithm string, m makers, s device.ConvSpec) {
+func benchmarkConv(b *testing.B, c *CPU, algorithm string, s device.ConvSpec, kinds ...ConvKind) {
 	x, y, w := alignedSlice(c.Size(s.XShape())), alignedSlice(c.Size(s.YShape())), alignedSlice(s.WShape().Elements())
 	for _, v := range []Slice{x, y, w} {
-		for i := range v {
+		for i := range v[:min(block, len(v))] {
 			v[i] = float32(i%7) - 3
 		}
-	}
-	for _, run := range []struct {
-		what string
-		make func(device.ConvSpec) (device.Kernel, error)
-		out  device.Buffer
-		in   []device.Buffer
-	}{
-		{"forward", m.conv, y, []device.Buffer{x, w}},
-		{"data", m.transposed, x, []device.Buffer{y, w}},
-		{"weights", m.weights, w, []device.Buffer{x, y}},
-	} {
-		if s.In == 1 && run.what == "data" {
-			continue // the gradient of the scan is never asked for
+		for n := block; n < len(v); n *= 2 {
+			copy(v[n:], v[:n])
 		}
-		k, err := run.make(s)
+	}
+	for _, kind := range kinds {
+		out, in := []device.Buffer{y}, []device.Buffer{x, w}
+		switch {
+		case kind == Transposed && s.In == 1:
+			continue // the gradient of the scan is never asked for
+		case kind == Transposed:
+			out, in = []device.Buffer{x}, []device.Buffer{y, w}
+		case kind == Weights:
+			out, in = []device.Buffer{w}, []device.Buffer{x, y}
+		}
+		k, err := c.choose(s, kind)
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Run(fmt.Sprintf("%dx%d-%d@%d^3k%ds%d%s/%s", s.N, s.In, s.Out, s.Size[0], s.Kernel[0], s.Stride[0], algorithm, run.what), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%dx%d-%d@%d^3k%ds%d/%s%s", s.N, s.In, s.Out, s.Size[0], s.Kernel[0], s.Stride[0], kind, algorithm), func(b *testing.B) {
 			var scratch device.Buffer = alignedSlice(k.Scratch())
-			outs := []device.Buffer{run.out}
-			k.Run(outs, run.in, scratch) // memory is there after the first run
+			k.Run(out, in, scratch) // memory is there after the first run
 			for b.Loop() {
-				k.Run(outs, run.in, scratch)
+				k.Run(out, in, scratch)
 			}
 			b.ReportMetric(s.FLOPs()*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 		})

@@ -80,9 +80,11 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 	}
 	if smallImages(s) {
 		if kind == Weights {
-			add("live taps", 0, func() device.Kernel { return newSmallWeights(c, s) })
+			k := newSmallWeights(c, s)
+			add("live taps", smallWeightsCost(k), func() device.Kernel { return k })
 		} else {
-			add("live taps", 0, func() device.Kernel { return newSmall(c, g) })
+			k := newSmall(c, g)
+			add("live taps", smallCost(&g, k), func() device.Kernel { return k })
 		}
 	}
 	if kind == Weights && oneChannel(s) {
@@ -140,10 +142,10 @@ func winogradCost(t toomcook.Tile, g *geometry) (cost float64, tiles int) {
 	return points * (1.3*float64(g.in.channels*g.out.blocks)*float64(tiles+24) + float64(tiles)/512*float64(4500*g.in.blocks+2700*g.out.blocks)), tiles
 }
 
-// smallImages says whether padding makes up so much of what the taps see that only those that are alive should be multiplied.
+// smallImages says whether padding makes up so much of what the taps see that it may pay to multiply only those that are alive.
 func smallImages(s device.ConvSpec) bool {
 	o := s.OutSize()
-	return s.In > 1 && s.Out > 1 && max(o[0], o[1], o[2], s.Size[0], s.Size[1], s.Size[2]) <= 3
+	return s.In > 1 && s.Out > 1 && max(o[0]*o[1]*o[2], s.Size[0]*s.Size[1]*s.Size[2]) <= 125
 }
 
 // oneChannel says whether this is the first layer of a network: 5^3 taps on one channel.

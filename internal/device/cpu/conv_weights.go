@@ -85,7 +85,7 @@ func (d *directWeights) do(_, item int) {
 					d.oneOutput(to, x[at:], dy[first:end], channels)
 					continue
 				}
-				d.cpu.kernels.rowsOuter(channels, vectors, x[at:], dy[first*block:], to, end-first, s.Stride[2]*d.x.lanes, block, d.y.voxels*block, 2*block, true)
+				d.cpu.kernels.rowsOuter(channels, vectors, x[at:], dy[first*block:], to, oneTerm, end-first, s.Stride[2]*d.x.lanes, block, d.y.voxels*block, 2*block, true)
 			}
 		}
 	}

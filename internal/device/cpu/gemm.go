@@ -33,13 +33,15 @@ type productFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, cs, cv, 
 //	for m := range count * R {
 //		for v := range V {
 //			var sum [16]float32
-//			for i := range k {
-//				sum += a[i*as+m] * b[i*bs+v*bv:][:16]
+//			for _, t := range terms[:nterms] {
+//				for i := range k {
+//					sum += a[t[0]+i*as+m] * b[t[1]+i*bs+v*bv:][:16]
+//				}
 //			}
 //			c[m*cs+16*v:][:16] = sum // or += where add
 //		}
 //	}
-type outerFunc func(a, b, c *float32, k, as, bs, bv, cs, count int, add bool)
+type outerFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, count int, add bool)
 
 // An outerTapsFunc is the weight gradient of a one-channel convolution for 5 x 5 taps and one row of voxels, a row of taps as elements after the other:
 //
@@ -70,7 +72,7 @@ type addFunc func(dst, src *float32, n int)
 
 const (
 	maxRows      = 12 // rows of a product kernel: 12 x 2 accumulators leave registers for the weights
-	maxOuterRows = 8  // rows of an outer kernel: half a block of channels
+	maxOuterRows = 12 // rows of an outer kernel
 )
 
 // kernels is the table of one instruction set.
@@ -106,21 +108,21 @@ func (ks *kernels) rowsProduct(rows, vectors int, a, b, c []float32, terms []ter
 }
 
 // rowsOuter runs outer kernels over any number of rows.
-func (ks *kernels) rowsOuter(rows, vectors int, a, b, c []float32, k, as, bs, bv, cs int, add bool) {
+func (ks *kernels) rowsOuter(rows, vectors int, a, b, c []float32, terms []term, k, as, bs, bv, cs int, add bool) {
 	if vectors > ks.vectors {
 		for v := range vectors {
-			ks.rowsOuter(rows, 1, a, b[v*bv:], c[v*block:], k, as, bs, bv, cs, add)
+			ks.rowsOuter(rows, 1, a, b[v*bv:], c[v*block:], terms, k, as, bs, bv, cs, add)
 		}
 		return
 	}
 	chunks := (rows + ks.outerRows - 1) / ks.outerRows
 	small, larger := rows/chunks, rows%chunks
 	if larger > 0 {
-		ks.outer[vectors][small+1](&a[0], &b[0], &c[0], k, as, bs, bv, cs, larger, add)
+		ks.outer[vectors][small+1](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, bv, cs, larger, add)
 	}
 	if chunks > larger {
 		m := larger * (small + 1)
-		ks.outer[vectors][small](&a[m], &b[0], &c[m*cs], k, as, bs, bv, cs, chunks-larger, add)
+		ks.outer[vectors][small](&a[m], &b[0], &c[m*cs], &terms[0], len(terms), k, as, bs, bv, cs, chunks-larger, add)
 	}
 }
 

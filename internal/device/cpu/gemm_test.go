@@ -36,7 +36,7 @@ func TestProduct(t *testing.T) {
 					ks.rowsProduct(rows, vectors, a, b, c, terms, 9, 11, 16*vectors, 16, 16*512, add)
 				})
 				checkKernel(t, fmt.Sprintf("outer product of %d rows and %d vectors", rows, vectors), 30*32, func(ks *kernels, c []float32) {
-					ks.rowsOuter(rows, vectors, a, b, c, 13, 37, 16, 1024, 16*vectors, add)
+					ks.rowsOuter(rows, vectors, a, b, c, terms, 13, 37, 16, 1024, 16*vectors, add)
 				})
 			}
 		}
@@ -97,7 +97,7 @@ func BenchmarkProduct(b *testing.B) {
 				})
 			}
 			rate("product", func() { ks.rowsProduct(rows, vectors, x, w, c, oneTerm, k, k, vectors*block, 2*block, block, false) })
-			rate("outer", func() { ks.rowsOuter(rows, vectors, x, w, c, k, rows, 2*block, block, 2*block, true) })
+			rate("outer", func() { ks.rowsOuter(rows, vectors, x, w, c, oneTerm, k, rows, 2*block, block, 2*block, true) })
 		}
 	}
 }

@@ -1246,34 +1246,44 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer1x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer1x1AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer1x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), SI
+	MOVQ cs+72(FP), SI
 	SHLQ $0x02, SI
 
 rows:
 	VPXORD Z0, Z0, Z0
-	MOVQ   b+8(FP), R8
-	MOVQ   k+24(FP), R9
-	MOVQ   AX, DI
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
 
 k:
-	VMOVUPS          (R8), Z1
-	VFMADD231PS.BCST (DI), Z1, Z0
-	ADDQ             DX, DI
-	ADDQ             BX, R8
-	DECQ             R9
+	VMOVUPS          (R10), Z1
+	VFMADD231PS.BCST (R9), Z1, Z0
+	ADDQ             DX, R9
+	ADDQ             BX, R10
+	DECQ             R11
 	JNZ              k
-	CMPB             add+72(FP), $0x00
+	DECQ             R8
+	JNZ              term
+	CMPB             add+88(FP), $0x00
 	JEQ              store
 	VADDPS           (CX), Z0, Z0
 	VMOVUPS          Z0, (CX)
@@ -1286,41 +1296,51 @@ store:
 
 stored:
 	ADDQ $0x04, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer2x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer2x1AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer2x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), SI
+	MOVQ cs+72(FP), SI
 	SHLQ $0x02, SI
 
 rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	MOVQ   b+8(FP), R8
-	MOVQ   k+24(FP), R9
-	MOVQ   AX, DI
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
 
 k:
-	VMOVUPS          (R8), Z2
-	VFMADD231PS.BCST (DI), Z2, Z0
-	VFMADD231PS.BCST 4(DI), Z2, Z1
-	ADDQ             DX, DI
-	ADDQ             BX, R8
-	DECQ             R9
+	VMOVUPS          (R10), Z2
+	VFMADD231PS.BCST (R9), Z2, Z0
+	VFMADD231PS.BCST 4(R9), Z2, Z1
+	ADDQ             DX, R9
+	ADDQ             BX, R10
+	DECQ             R11
 	JNZ              k
-	CMPB             add+72(FP), $0x00
+	DECQ             R8
+	JNZ              term
+	CMPB             add+88(FP), $0x00
 	JEQ              store
 	VADDPS           (CX), Z0, Z0
 	VMOVUPS          Z0, (CX)
@@ -1338,43 +1358,53 @@ store:
 
 stored:
 	ADDQ $0x08, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer3x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer3x1AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer3x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), SI
+	MOVQ cs+72(FP), SI
 	SHLQ $0x02, SI
 
 rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
-	MOVQ   b+8(FP), R8
-	MOVQ   k+24(FP), R9
-	MOVQ   AX, DI
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
 
 k:
-	VMOVUPS          (R8), Z3
-	VFMADD231PS.BCST (DI), Z3, Z0
-	VFMADD231PS.BCST 4(DI), Z3, Z1
-	VFMADD231PS.BCST 8(DI), Z3, Z2
-	ADDQ             DX, DI
-	ADDQ             BX, R8
-	DECQ             R9
+	VMOVUPS          (R10), Z3
+	VFMADD231PS.BCST (R9), Z3, Z0
+	VFMADD231PS.BCST 4(R9), Z3, Z1
+	VFMADD231PS.BCST 8(R9), Z3, Z2
+	ADDQ             DX, R9
+	ADDQ             BX, R10
+	DECQ             R11
 	JNZ              k
-	CMPB             add+72(FP), $0x00
+	DECQ             R8
+	JNZ              term
+	CMPB             add+88(FP), $0x00
 	JEQ              store
 	VADDPS           (CX), Z0, Z0
 	VMOVUPS          Z0, (CX)
@@ -1397,23 +1427,23 @@ store:
 
 stored:
 	ADDQ $0x0c, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer4x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer4x1AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer4x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), SI
+	MOVQ cs+72(FP), SI
 	SHLQ $0x02, SI
 
 rows:
@@ -1421,21 +1451,31 @@ rows:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   b+8(FP), R8
-	MOVQ   k+24(FP), R9
-	MOVQ   AX, DI
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
 
 k:
-	VMOVUPS          (R8), Z4
-	VFMADD231PS.BCST (DI), Z4, Z0
-	VFMADD231PS.BCST 4(DI), Z4, Z1
-	VFMADD231PS.BCST 8(DI), Z4, Z2
-	VFMADD231PS.BCST 12(DI), Z4, Z3
-	ADDQ             DX, DI
-	ADDQ             BX, R8
-	DECQ             R9
+	VMOVUPS          (R10), Z4
+	VFMADD231PS.BCST (R9), Z4, Z0
+	VFMADD231PS.BCST 4(R9), Z4, Z1
+	VFMADD231PS.BCST 8(R9), Z4, Z2
+	VFMADD231PS.BCST 12(R9), Z4, Z3
+	ADDQ             DX, R9
+	ADDQ             BX, R10
+	DECQ             R11
 	JNZ              k
-	CMPB             add+72(FP), $0x00
+	DECQ             R8
+	JNZ              term
+	CMPB             add+88(FP), $0x00
 	JEQ              store
 	VADDPS           (CX), Z0, Z0
 	VMOVUPS          Z0, (CX)
@@ -1463,23 +1503,23 @@ store:
 
 stored:
 	ADDQ $0x10, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer5x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer5x1AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer5x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), SI
+	MOVQ cs+72(FP), SI
 	SHLQ $0x02, SI
 
 rows:
@@ -1488,22 +1528,32 @@ rows:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
-	MOVQ   b+8(FP), R8
-	MOVQ   k+24(FP), R9
-	MOVQ   AX, DI
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
 
 k:
-	VMOVUPS          (R8), Z5
-	VFMADD231PS.BCST (DI), Z5, Z0
-	VFMADD231PS.BCST 4(DI), Z5, Z1
-	VFMADD231PS.BCST 8(DI), Z5, Z2
-	VFMADD231PS.BCST 12(DI), Z5, Z3
-	VFMADD231PS.BCST 16(DI), Z5, Z4
-	ADDQ             DX, DI
-	ADDQ             BX, R8
-	DECQ             R9
+	VMOVUPS          (R10), Z5
+	VFMADD231PS.BCST (R9), Z5, Z0
+	VFMADD231PS.BCST 4(R9), Z5, Z1
+	VFMADD231PS.BCST 8(R9), Z5, Z2
+	VFMADD231PS.BCST 12(R9), Z5, Z3
+	VFMADD231PS.BCST 16(R9), Z5, Z4
+	ADDQ             DX, R9
+	ADDQ             BX, R10
+	DECQ             R11
 	JNZ              k
-	CMPB             add+72(FP), $0x00
+	DECQ             R8
+	JNZ              term
+	CMPB             add+88(FP), $0x00
 	JEQ              store
 	VADDPS           (CX), Z0, Z0
 	VMOVUPS          Z0, (CX)
@@ -1536,23 +1586,23 @@ store:
 
 stored:
 	ADDQ $0x14, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer6x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer6x1AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer6x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), SI
+	MOVQ cs+72(FP), SI
 	SHLQ $0x02, SI
 
 rows:
@@ -1562,23 +1612,33 @@ rows:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
-	MOVQ   b+8(FP), R8
-	MOVQ   k+24(FP), R9
-	MOVQ   AX, DI
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
 
 k:
-	VMOVUPS          (R8), Z6
-	VFMADD231PS.BCST (DI), Z6, Z0
-	VFMADD231PS.BCST 4(DI), Z6, Z1
-	VFMADD231PS.BCST 8(DI), Z6, Z2
-	VFMADD231PS.BCST 12(DI), Z6, Z3
-	VFMADD231PS.BCST 16(DI), Z6, Z4
-	VFMADD231PS.BCST 20(DI), Z6, Z5
-	ADDQ             DX, DI
-	ADDQ             BX, R8
-	DECQ             R9
+	VMOVUPS          (R10), Z6
+	VFMADD231PS.BCST (R9), Z6, Z0
+	VFMADD231PS.BCST 4(R9), Z6, Z1
+	VFMADD231PS.BCST 8(R9), Z6, Z2
+	VFMADD231PS.BCST 12(R9), Z6, Z3
+	VFMADD231PS.BCST 16(R9), Z6, Z4
+	VFMADD231PS.BCST 20(R9), Z6, Z5
+	ADDQ             DX, R9
+	ADDQ             BX, R10
+	DECQ             R11
 	JNZ              k
-	CMPB             add+72(FP), $0x00
+	DECQ             R8
+	JNZ              term
+	CMPB             add+88(FP), $0x00
 	JEQ              store
 	VADDPS           (CX), Z0, Z0
 	VMOVUPS          Z0, (CX)
@@ -1616,23 +1676,23 @@ store:
 
 stored:
 	ADDQ $0x18, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer7x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer7x1AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer7x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), SI
+	MOVQ cs+72(FP), SI
 	SHLQ $0x02, SI
 
 rows:
@@ -1643,24 +1703,34 @@ rows:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
-	MOVQ   b+8(FP), R8
-	MOVQ   k+24(FP), R9
-	MOVQ   AX, DI
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
 
 k:
-	VMOVUPS          (R8), Z7
-	VFMADD231PS.BCST (DI), Z7, Z0
-	VFMADD231PS.BCST 4(DI), Z7, Z1
-	VFMADD231PS.BCST 8(DI), Z7, Z2
-	VFMADD231PS.BCST 12(DI), Z7, Z3
-	VFMADD231PS.BCST 16(DI), Z7, Z4
-	VFMADD231PS.BCST 20(DI), Z7, Z5
-	VFMADD231PS.BCST 24(DI), Z7, Z6
-	ADDQ             DX, DI
-	ADDQ             BX, R8
-	DECQ             R9
+	VMOVUPS          (R10), Z7
+	VFMADD231PS.BCST (R9), Z7, Z0
+	VFMADD231PS.BCST 4(R9), Z7, Z1
+	VFMADD231PS.BCST 8(R9), Z7, Z2
+	VFMADD231PS.BCST 12(R9), Z7, Z3
+	VFMADD231PS.BCST 16(R9), Z7, Z4
+	VFMADD231PS.BCST 20(R9), Z7, Z5
+	VFMADD231PS.BCST 24(R9), Z7, Z6
+	ADDQ             DX, R9
+	ADDQ             BX, R10
+	DECQ             R11
 	JNZ              k
-	CMPB             add+72(FP), $0x00
+	DECQ             R8
+	JNZ              term
+	CMPB             add+88(FP), $0x00
 	JEQ              store
 	VADDPS           (CX), Z0, Z0
 	VMOVUPS          Z0, (CX)
@@ -1703,23 +1773,23 @@ store:
 
 stored:
 	ADDQ $0x1c, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer8x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer8x1AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer8x1AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), SI
+	MOVQ cs+72(FP), SI
 	SHLQ $0x02, SI
 
 rows:
@@ -1731,25 +1801,35 @@ rows:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   b+8(FP), R8
-	MOVQ   k+24(FP), R9
-	MOVQ   AX, DI
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
 
 k:
-	VMOVUPS          (R8), Z8
-	VFMADD231PS.BCST (DI), Z8, Z0
-	VFMADD231PS.BCST 4(DI), Z8, Z1
-	VFMADD231PS.BCST 8(DI), Z8, Z2
-	VFMADD231PS.BCST 12(DI), Z8, Z3
-	VFMADD231PS.BCST 16(DI), Z8, Z4
-	VFMADD231PS.BCST 20(DI), Z8, Z5
-	VFMADD231PS.BCST 24(DI), Z8, Z6
-	VFMADD231PS.BCST 28(DI), Z8, Z7
-	ADDQ             DX, DI
-	ADDQ             BX, R8
-	DECQ             R9
+	VMOVUPS          (R10), Z8
+	VFMADD231PS.BCST (R9), Z8, Z0
+	VFMADD231PS.BCST 4(R9), Z8, Z1
+	VFMADD231PS.BCST 8(R9), Z8, Z2
+	VFMADD231PS.BCST 12(R9), Z8, Z3
+	VFMADD231PS.BCST 16(R9), Z8, Z4
+	VFMADD231PS.BCST 20(R9), Z8, Z5
+	VFMADD231PS.BCST 24(R9), Z8, Z6
+	VFMADD231PS.BCST 28(R9), Z8, Z7
+	ADDQ             DX, R9
+	ADDQ             BX, R10
+	DECQ             R11
 	JNZ              k
-	CMPB             add+72(FP), $0x00
+	DECQ             R8
+	JNZ              term
+	CMPB             add+88(FP), $0x00
 	JEQ              store
 	VADDPS           (CX), Z0, Z0
 	VMOVUPS          Z0, (CX)
@@ -1797,7 +1877,493 @@ store:
 
 stored:
 	ADDQ $0x20, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
+	JNZ  rows
+	VZEROUPPER
+	RET
+
+// func outer9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// Requires: AVX, AVX512F
+TEXT ·outer9x1AVX512(SB), NOSPLIT, $0-89
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+72(FP), SI
+	SHLQ $0x02, SI
+
+rows:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
+
+k:
+	VMOVUPS          (R10), Z9
+	VFMADD231PS.BCST (R9), Z9, Z0
+	VFMADD231PS.BCST 4(R9), Z9, Z1
+	VFMADD231PS.BCST 8(R9), Z9, Z2
+	VFMADD231PS.BCST 12(R9), Z9, Z3
+	VFMADD231PS.BCST 16(R9), Z9, Z4
+	VFMADD231PS.BCST 20(R9), Z9, Z5
+	VFMADD231PS.BCST 24(R9), Z9, Z6
+	VFMADD231PS.BCST 28(R9), Z9, Z7
+	VFMADD231PS.BCST 32(R9), Z9, Z8
+	ADDQ             DX, R9
+	ADDQ             BX, R10
+	DECQ             R11
+	JNZ              k
+	DECQ             R8
+	JNZ              term
+	CMPB             add+88(FP), $0x00
+	JEQ              store
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z1, Z1
+	VMOVUPS          Z1, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z3, Z3
+	VMOVUPS          Z3, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z4, Z4
+	VMOVUPS          Z4, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z5, Z5
+	VMOVUPS          Z5, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z6, Z6
+	VMOVUPS          Z6, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z7, Z7
+	VMOVUPS          Z7, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z8, Z8
+	VMOVUPS          Z8, (CX)
+	ADDQ             SI, CX
+	JMP              stored
+
+store:
+	VMOVUPS Z0, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    SI, CX
+
+stored:
+	ADDQ $0x24, AX
+	DECQ count+80(FP)
+	JNZ  rows
+	VZEROUPPER
+	RET
+
+// func outer10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// Requires: AVX, AVX512F
+TEXT ·outer10x1AVX512(SB), NOSPLIT, $0-89
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+72(FP), SI
+	SHLQ $0x02, SI
+
+rows:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
+
+k:
+	VMOVUPS          (R10), Z10
+	VFMADD231PS.BCST (R9), Z10, Z0
+	VFMADD231PS.BCST 4(R9), Z10, Z1
+	VFMADD231PS.BCST 8(R9), Z10, Z2
+	VFMADD231PS.BCST 12(R9), Z10, Z3
+	VFMADD231PS.BCST 16(R9), Z10, Z4
+	VFMADD231PS.BCST 20(R9), Z10, Z5
+	VFMADD231PS.BCST 24(R9), Z10, Z6
+	VFMADD231PS.BCST 28(R9), Z10, Z7
+	VFMADD231PS.BCST 32(R9), Z10, Z8
+	VFMADD231PS.BCST 36(R9), Z10, Z9
+	ADDQ             DX, R9
+	ADDQ             BX, R10
+	DECQ             R11
+	JNZ              k
+	DECQ             R8
+	JNZ              term
+	CMPB             add+88(FP), $0x00
+	JEQ              store
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z1, Z1
+	VMOVUPS          Z1, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z3, Z3
+	VMOVUPS          Z3, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z4, Z4
+	VMOVUPS          Z4, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z5, Z5
+	VMOVUPS          Z5, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z6, Z6
+	VMOVUPS          Z6, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z7, Z7
+	VMOVUPS          Z7, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z8, Z8
+	VMOVUPS          Z8, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z9, Z9
+	VMOVUPS          Z9, (CX)
+	ADDQ             SI, CX
+	JMP              stored
+
+store:
+	VMOVUPS Z0, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    SI, CX
+
+stored:
+	ADDQ $0x28, AX
+	DECQ count+80(FP)
+	JNZ  rows
+	VZEROUPPER
+	RET
+
+// func outer11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// Requires: AVX, AVX512F
+TEXT ·outer11x1AVX512(SB), NOSPLIT, $0-89
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+72(FP), SI
+	SHLQ $0x02, SI
+
+rows:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
+
+k:
+	VMOVUPS          (R10), Z11
+	VFMADD231PS.BCST (R9), Z11, Z0
+	VFMADD231PS.BCST 4(R9), Z11, Z1
+	VFMADD231PS.BCST 8(R9), Z11, Z2
+	VFMADD231PS.BCST 12(R9), Z11, Z3
+	VFMADD231PS.BCST 16(R9), Z11, Z4
+	VFMADD231PS.BCST 20(R9), Z11, Z5
+	VFMADD231PS.BCST 24(R9), Z11, Z6
+	VFMADD231PS.BCST 28(R9), Z11, Z7
+	VFMADD231PS.BCST 32(R9), Z11, Z8
+	VFMADD231PS.BCST 36(R9), Z11, Z9
+	VFMADD231PS.BCST 40(R9), Z11, Z10
+	ADDQ             DX, R9
+	ADDQ             BX, R10
+	DECQ             R11
+	JNZ              k
+	DECQ             R8
+	JNZ              term
+	CMPB             add+88(FP), $0x00
+	JEQ              store
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z1, Z1
+	VMOVUPS          Z1, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z3, Z3
+	VMOVUPS          Z3, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z4, Z4
+	VMOVUPS          Z4, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z5, Z5
+	VMOVUPS          Z5, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z6, Z6
+	VMOVUPS          Z6, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z7, Z7
+	VMOVUPS          Z7, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z8, Z8
+	VMOVUPS          Z8, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z9, Z9
+	VMOVUPS          Z9, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z10, Z10
+	VMOVUPS          Z10, (CX)
+	ADDQ             SI, CX
+	JMP              stored
+
+store:
+	VMOVUPS Z0, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z10, (CX)
+	ADDQ    SI, CX
+
+stored:
+	ADDQ $0x2c, AX
+	DECQ count+80(FP)
+	JNZ  rows
+	VZEROUPPER
+	RET
+
+// func outer12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// Requires: AVX, AVX512F
+TEXT ·outer12x1AVX512(SB), NOSPLIT, $0-89
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+72(FP), SI
+	SHLQ $0x02, SI
+
+rows:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
+
+k:
+	VMOVUPS          (R10), Z12
+	VFMADD231PS.BCST (R9), Z12, Z0
+	VFMADD231PS.BCST 4(R9), Z12, Z1
+	VFMADD231PS.BCST 8(R9), Z12, Z2
+	VFMADD231PS.BCST 12(R9), Z12, Z3
+	VFMADD231PS.BCST 16(R9), Z12, Z4
+	VFMADD231PS.BCST 20(R9), Z12, Z5
+	VFMADD231PS.BCST 24(R9), Z12, Z6
+	VFMADD231PS.BCST 28(R9), Z12, Z7
+	VFMADD231PS.BCST 32(R9), Z12, Z8
+	VFMADD231PS.BCST 36(R9), Z12, Z9
+	VFMADD231PS.BCST 40(R9), Z12, Z10
+	VFMADD231PS.BCST 44(R9), Z12, Z11
+	ADDQ             DX, R9
+	ADDQ             BX, R10
+	DECQ             R11
+	JNZ              k
+	DECQ             R8
+	JNZ              term
+	CMPB             add+88(FP), $0x00
+	JEQ              store
+	VADDPS           (CX), Z0, Z0
+	VMOVUPS          Z0, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z1, Z1
+	VMOVUPS          Z1, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z2, Z2
+	VMOVUPS          Z2, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z3, Z3
+	VMOVUPS          Z3, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z4, Z4
+	VMOVUPS          Z4, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z5, Z5
+	VMOVUPS          Z5, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z6, Z6
+	VMOVUPS          Z6, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z7, Z7
+	VMOVUPS          Z7, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z8, Z8
+	VMOVUPS          Z8, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z9, Z9
+	VMOVUPS          Z9, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z10, Z10
+	VMOVUPS          Z10, (CX)
+	ADDQ             SI, CX
+	VADDPS           (CX), Z11, Z11
+	VMOVUPS          Z11, (CX)
+	ADDQ             SI, CX
+	JMP              stored
+
+store:
+	VMOVUPS Z0, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z10, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z11, (CX)
+	ADDQ    SI, CX
+
+stored:
+	ADDQ $0x30, AX
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
@@ -3704,38 +4270,48 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer1x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer1x2AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer1x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), DI
+	MOVQ cs+72(FP), DI
 	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	MOVQ   b+8(FP), R9
-	MOVQ   k+24(FP), R10
-	MOVQ   AX, R8
+	MOVQ   terms+24(FP), R8
+	MOVQ   nterms+32(FP), R9
+
+term:
+	MOVQ b+8(FP), R11
+	MOVQ k+40(FP), R12
+	MOVQ (R8), R13
+	LEAQ (AX)(R13*4), R10
+	MOVQ 8(R8), R13
+	LEAQ (R11)(R13*4), R11
+	ADDQ $0x10, R8
 
 k:
-	VMOVUPS      (R9), Z2
-	VMOVUPS      (R9)(SI*1), Z3
-	VBROADCASTSS (R8), Z4
+	VMOVUPS      (R11), Z2
+	VMOVUPS      (R11)(SI*1), Z3
+	VBROADCASTSS (R10), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
-	ADDQ         DX, R8
-	ADDQ         BX, R9
-	DECQ         R10
+	ADDQ         DX, R10
+	ADDQ         BX, R11
+	DECQ         R12
 	JNZ          k
-	CMPB         add+72(FP), $0x00
+	DECQ         R9
+	JNZ          term
+	CMPB         add+88(FP), $0x00
 	JEQ          store
 	VADDPS       (CX), Z0, Z0
 	VMOVUPS      Z0, (CX)
@@ -3751,23 +4327,23 @@ store:
 
 stored:
 	ADDQ $0x04, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer2x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer2x2AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer2x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), DI
+	MOVQ cs+72(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -3775,24 +4351,34 @@ rows:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   b+8(FP), R9
-	MOVQ   k+24(FP), R10
-	MOVQ   AX, R8
+	MOVQ   terms+24(FP), R8
+	MOVQ   nterms+32(FP), R9
+
+term:
+	MOVQ b+8(FP), R11
+	MOVQ k+40(FP), R12
+	MOVQ (R8), R13
+	LEAQ (AX)(R13*4), R10
+	MOVQ 8(R8), R13
+	LEAQ (R11)(R13*4), R11
+	ADDQ $0x10, R8
 
 k:
-	VMOVUPS      (R9), Z4
-	VMOVUPS      (R9)(SI*1), Z5
-	VBROADCASTSS (R8), Z6
+	VMOVUPS      (R11), Z4
+	VMOVUPS      (R11)(SI*1), Z5
+	VBROADCASTSS (R10), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS 4(R8), Z6
+	VBROADCASTSS 4(R10), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, R8
-	ADDQ         BX, R9
-	DECQ         R10
+	ADDQ         DX, R10
+	ADDQ         BX, R11
+	DECQ         R12
 	JNZ          k
-	CMPB         add+72(FP), $0x00
+	DECQ         R9
+	JNZ          term
+	CMPB         add+88(FP), $0x00
 	JEQ          store
 	VADDPS       (CX), Z0, Z0
 	VMOVUPS      Z0, (CX)
@@ -3816,23 +4402,23 @@ store:
 
 stored:
 	ADDQ $0x08, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer3x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer3x2AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer3x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), DI
+	MOVQ cs+72(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -3842,27 +4428,37 @@ rows:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
-	MOVQ   b+8(FP), R9
-	MOVQ   k+24(FP), R10
-	MOVQ   AX, R8
+	MOVQ   terms+24(FP), R8
+	MOVQ   nterms+32(FP), R9
+
+term:
+	MOVQ b+8(FP), R11
+	MOVQ k+40(FP), R12
+	MOVQ (R8), R13
+	LEAQ (AX)(R13*4), R10
+	MOVQ 8(R8), R13
+	LEAQ (R11)(R13*4), R11
+	ADDQ $0x10, R8
 
 k:
-	VMOVUPS      (R9), Z6
-	VMOVUPS      (R9)(SI*1), Z7
-	VBROADCASTSS (R8), Z8
+	VMOVUPS      (R11), Z6
+	VMOVUPS      (R11)(SI*1), Z7
+	VBROADCASTSS (R10), Z8
 	VFMADD231PS  Z8, Z6, Z0
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS 4(R8), Z8
+	VBROADCASTSS 4(R10), Z8
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS 8(R8), Z8
+	VBROADCASTSS 8(R10), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	ADDQ         DX, R8
-	ADDQ         BX, R9
-	DECQ         R10
+	ADDQ         DX, R10
+	ADDQ         BX, R11
+	DECQ         R12
 	JNZ          k
-	CMPB         add+72(FP), $0x00
+	DECQ         R9
+	JNZ          term
+	CMPB         add+88(FP), $0x00
 	JEQ          store
 	VADDPS       (CX), Z0, Z0
 	VMOVUPS      Z0, (CX)
@@ -3894,23 +4490,23 @@ store:
 
 stored:
 	ADDQ $0x0c, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer4x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer4x2AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer4x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), DI
+	MOVQ cs+72(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -3922,30 +4518,40 @@ rows:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   b+8(FP), R9
-	MOVQ   k+24(FP), R10
-	MOVQ   AX, R8
+	MOVQ   terms+24(FP), R8
+	MOVQ   nterms+32(FP), R9
+
+term:
+	MOVQ b+8(FP), R11
+	MOVQ k+40(FP), R12
+	MOVQ (R8), R13
+	LEAQ (AX)(R13*4), R10
+	MOVQ 8(R8), R13
+	LEAQ (R11)(R13*4), R11
+	ADDQ $0x10, R8
 
 k:
-	VMOVUPS      (R9), Z8
-	VMOVUPS      (R9)(SI*1), Z9
-	VBROADCASTSS (R8), Z10
+	VMOVUPS      (R11), Z8
+	VMOVUPS      (R11)(SI*1), Z9
+	VBROADCASTSS (R10), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 4(R8), Z10
+	VBROADCASTSS 4(R10), Z10
 	VFMADD231PS  Z10, Z8, Z2
 	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 8(R8), Z10
+	VBROADCASTSS 8(R10), Z10
 	VFMADD231PS  Z10, Z8, Z4
 	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 12(R8), Z10
+	VBROADCASTSS 12(R10), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, R8
-	ADDQ         BX, R9
-	DECQ         R10
+	ADDQ         DX, R10
+	ADDQ         BX, R11
+	DECQ         R12
 	JNZ          k
-	CMPB         add+72(FP), $0x00
+	DECQ         R9
+	JNZ          term
+	CMPB         add+88(FP), $0x00
 	JEQ          store
 	VADDPS       (CX), Z0, Z0
 	VMOVUPS      Z0, (CX)
@@ -3985,23 +4591,23 @@ store:
 
 stored:
 	ADDQ $0x10, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer5x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer5x2AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer5x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), DI
+	MOVQ cs+72(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -4015,33 +4621,43 @@ rows:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
-	MOVQ   b+8(FP), R9
-	MOVQ   k+24(FP), R10
-	MOVQ   AX, R8
+	MOVQ   terms+24(FP), R8
+	MOVQ   nterms+32(FP), R9
+
+term:
+	MOVQ b+8(FP), R11
+	MOVQ k+40(FP), R12
+	MOVQ (R8), R13
+	LEAQ (AX)(R13*4), R10
+	MOVQ 8(R8), R13
+	LEAQ (R11)(R13*4), R11
+	ADDQ $0x10, R8
 
 k:
-	VMOVUPS      (R9), Z10
-	VMOVUPS      (R9)(SI*1), Z11
-	VBROADCASTSS (R8), Z12
+	VMOVUPS      (R11), Z10
+	VMOVUPS      (R11)(SI*1), Z11
+	VBROADCASTSS (R10), Z12
 	VFMADD231PS  Z12, Z10, Z0
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS 4(R8), Z12
+	VBROADCASTSS 4(R10), Z12
 	VFMADD231PS  Z12, Z10, Z2
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS 8(R8), Z12
+	VBROADCASTSS 8(R10), Z12
 	VFMADD231PS  Z12, Z10, Z4
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS 12(R8), Z12
+	VBROADCASTSS 12(R10), Z12
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS 16(R8), Z12
+	VBROADCASTSS 16(R10), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	ADDQ         DX, R8
-	ADDQ         BX, R9
-	DECQ         R10
+	ADDQ         DX, R10
+	ADDQ         BX, R11
+	DECQ         R12
 	JNZ          k
-	CMPB         add+72(FP), $0x00
+	DECQ         R9
+	JNZ          term
+	CMPB         add+88(FP), $0x00
 	JEQ          store
 	VADDPS       (CX), Z0, Z0
 	VMOVUPS      Z0, (CX)
@@ -4089,23 +4705,23 @@ store:
 
 stored:
 	ADDQ $0x14, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer6x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer6x2AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer6x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), DI
+	MOVQ cs+72(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -4121,36 +4737,46 @@ rows:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
-	MOVQ   b+8(FP), R9
-	MOVQ   k+24(FP), R10
-	MOVQ   AX, R8
+	MOVQ   terms+24(FP), R8
+	MOVQ   nterms+32(FP), R9
+
+term:
+	MOVQ b+8(FP), R11
+	MOVQ k+40(FP), R12
+	MOVQ (R8), R13
+	LEAQ (AX)(R13*4), R10
+	MOVQ 8(R8), R13
+	LEAQ (R11)(R13*4), R11
+	ADDQ $0x10, R8
 
 k:
-	VMOVUPS      (R9), Z12
-	VMOVUPS      (R9)(SI*1), Z13
-	VBROADCASTSS (R8), Z14
+	VMOVUPS      (R11), Z12
+	VMOVUPS      (R11)(SI*1), Z13
+	VBROADCASTSS (R10), Z14
 	VFMADD231PS  Z14, Z12, Z0
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS 4(R8), Z14
+	VBROADCASTSS 4(R10), Z14
 	VFMADD231PS  Z14, Z12, Z2
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS 8(R8), Z14
+	VBROADCASTSS 8(R10), Z14
 	VFMADD231PS  Z14, Z12, Z4
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS 12(R8), Z14
+	VBROADCASTSS 12(R10), Z14
 	VFMADD231PS  Z14, Z12, Z6
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS 16(R8), Z14
+	VBROADCASTSS 16(R10), Z14
 	VFMADD231PS  Z14, Z12, Z8
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS 20(R8), Z14
+	VBROADCASTSS 20(R10), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	ADDQ         DX, R8
-	ADDQ         BX, R9
-	DECQ         R10
+	ADDQ         DX, R10
+	ADDQ         BX, R11
+	DECQ         R12
 	JNZ          k
-	CMPB         add+72(FP), $0x00
+	DECQ         R9
+	JNZ          term
+	CMPB         add+88(FP), $0x00
 	JEQ          store
 	VADDPS       (CX), Z0, Z0
 	VMOVUPS      Z0, (CX)
@@ -4206,23 +4832,23 @@ store:
 
 stored:
 	ADDQ $0x18, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer7x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer7x2AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer7x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), DI
+	MOVQ cs+72(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -4240,39 +4866,49 @@ rows:
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
-	MOVQ   b+8(FP), R9
-	MOVQ   k+24(FP), R10
-	MOVQ   AX, R8
+	MOVQ   terms+24(FP), R8
+	MOVQ   nterms+32(FP), R9
+
+term:
+	MOVQ b+8(FP), R11
+	MOVQ k+40(FP), R12
+	MOVQ (R8), R13
+	LEAQ (AX)(R13*4), R10
+	MOVQ 8(R8), R13
+	LEAQ (R11)(R13*4), R11
+	ADDQ $0x10, R8
 
 k:
-	VMOVUPS      (R9), Z14
-	VMOVUPS      (R9)(SI*1), Z15
-	VBROADCASTSS (R8), Z16
+	VMOVUPS      (R11), Z14
+	VMOVUPS      (R11)(SI*1), Z15
+	VBROADCASTSS (R10), Z16
 	VFMADD231PS  Z16, Z14, Z0
 	VFMADD231PS  Z16, Z15, Z1
-	VBROADCASTSS 4(R8), Z16
+	VBROADCASTSS 4(R10), Z16
 	VFMADD231PS  Z16, Z14, Z2
 	VFMADD231PS  Z16, Z15, Z3
-	VBROADCASTSS 8(R8), Z16
+	VBROADCASTSS 8(R10), Z16
 	VFMADD231PS  Z16, Z14, Z4
 	VFMADD231PS  Z16, Z15, Z5
-	VBROADCASTSS 12(R8), Z16
+	VBROADCASTSS 12(R10), Z16
 	VFMADD231PS  Z16, Z14, Z6
 	VFMADD231PS  Z16, Z15, Z7
-	VBROADCASTSS 16(R8), Z16
+	VBROADCASTSS 16(R10), Z16
 	VFMADD231PS  Z16, Z14, Z8
 	VFMADD231PS  Z16, Z15, Z9
-	VBROADCASTSS 20(R8), Z16
+	VBROADCASTSS 20(R10), Z16
 	VFMADD231PS  Z16, Z14, Z10
 	VFMADD231PS  Z16, Z15, Z11
-	VBROADCASTSS 24(R8), Z16
+	VBROADCASTSS 24(R10), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	ADDQ         DX, R8
-	ADDQ         BX, R9
-	DECQ         R10
+	ADDQ         DX, R10
+	ADDQ         BX, R11
+	DECQ         R12
 	JNZ          k
-	CMPB         add+72(FP), $0x00
+	DECQ         R9
+	JNZ          term
+	CMPB         add+88(FP), $0x00
 	JEQ          store
 	VADDPS       (CX), Z0, Z0
 	VMOVUPS      Z0, (CX)
@@ -4336,23 +4972,23 @@ store:
 
 stored:
 	ADDQ $0x1c, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer8x2AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer8x2AVX512(SB), NOSPLIT, $0-73
+TEXT ·outer8x2AVX512(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), DI
+	MOVQ cs+72(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -4372,42 +5008,52 @@ rows:
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
-	MOVQ   b+8(FP), R9
-	MOVQ   k+24(FP), R10
-	MOVQ   AX, R8
+	MOVQ   terms+24(FP), R8
+	MOVQ   nterms+32(FP), R9
+
+term:
+	MOVQ b+8(FP), R11
+	MOVQ k+40(FP), R12
+	MOVQ (R8), R13
+	LEAQ (AX)(R13*4), R10
+	MOVQ 8(R8), R13
+	LEAQ (R11)(R13*4), R11
+	ADDQ $0x10, R8
 
 k:
-	VMOVUPS      (R9), Z16
-	VMOVUPS      (R9)(SI*1), Z17
-	VBROADCASTSS (R8), Z18
+	VMOVUPS      (R11), Z16
+	VMOVUPS      (R11)(SI*1), Z17
+	VBROADCASTSS (R10), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
-	VBROADCASTSS 4(R8), Z18
+	VBROADCASTSS 4(R10), Z18
 	VFMADD231PS  Z18, Z16, Z2
 	VFMADD231PS  Z18, Z17, Z3
-	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 8(R10), Z18
 	VFMADD231PS  Z18, Z16, Z4
 	VFMADD231PS  Z18, Z17, Z5
-	VBROADCASTSS 12(R8), Z18
+	VBROADCASTSS 12(R10), Z18
 	VFMADD231PS  Z18, Z16, Z6
 	VFMADD231PS  Z18, Z17, Z7
-	VBROADCASTSS 16(R8), Z18
+	VBROADCASTSS 16(R10), Z18
 	VFMADD231PS  Z18, Z16, Z8
 	VFMADD231PS  Z18, Z17, Z9
-	VBROADCASTSS 20(R8), Z18
+	VBROADCASTSS 20(R10), Z18
 	VFMADD231PS  Z18, Z16, Z10
 	VFMADD231PS  Z18, Z17, Z11
-	VBROADCASTSS 24(R8), Z18
+	VBROADCASTSS 24(R10), Z18
 	VFMADD231PS  Z18, Z16, Z12
 	VFMADD231PS  Z18, Z17, Z13
-	VBROADCASTSS 28(R8), Z18
+	VBROADCASTSS 28(R10), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	ADDQ         DX, R8
-	ADDQ         BX, R9
-	DECQ         R10
+	ADDQ         DX, R10
+	ADDQ         BX, R11
+	DECQ         R12
 	JNZ          k
-	CMPB         add+72(FP), $0x00
+	DECQ         R9
+	JNZ          term
+	CMPB         add+88(FP), $0x00
 	JEQ          store
 	VADDPS       (CX), Z0, Z0
 	VMOVUPS      Z0, (CX)
@@ -4479,7 +5125,749 @@ store:
 
 stored:
 	ADDQ $0x20, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
+	JNZ  rows
+	VZEROUPPER
+	RET
+
+// func outer9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// Requires: AVX, AVX512F
+TEXT ·outer9x2AVX512(SB), NOSPLIT, $0-89
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+72(FP), DI
+	SHLQ $0x02, DI
+
+rows:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	MOVQ   terms+24(FP), R8
+	MOVQ   nterms+32(FP), R9
+
+term:
+	MOVQ b+8(FP), R11
+	MOVQ k+40(FP), R12
+	MOVQ (R8), R13
+	LEAQ (AX)(R13*4), R10
+	MOVQ 8(R8), R13
+	LEAQ (R11)(R13*4), R11
+	ADDQ $0x10, R8
+
+k:
+	VMOVUPS      (R11), Z18
+	VMOVUPS      (R11)(SI*1), Z19
+	VBROADCASTSS (R10), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS 4(R10), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS 8(R10), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS 12(R10), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS 16(R10), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS 20(R10), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS 24(R10), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS 28(R10), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS 32(R10), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	ADDQ         DX, R10
+	ADDQ         BX, R11
+	DECQ         R12
+	JNZ          k
+	DECQ         R9
+	JNZ          term
+	CMPB         add+88(FP), $0x00
+	JEQ          store
+	VADDPS       (CX), Z0, Z0
+	VMOVUPS      Z0, (CX)
+	VADDPS       64(CX), Z1, Z1
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z2, Z2
+	VMOVUPS      Z2, (CX)
+	VADDPS       64(CX), Z3, Z3
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z4, Z4
+	VMOVUPS      Z4, (CX)
+	VADDPS       64(CX), Z5, Z5
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z6, Z6
+	VMOVUPS      Z6, (CX)
+	VADDPS       64(CX), Z7, Z7
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z8, Z8
+	VMOVUPS      Z8, (CX)
+	VADDPS       64(CX), Z9, Z9
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z10, Z10
+	VMOVUPS      Z10, (CX)
+	VADDPS       64(CX), Z11, Z11
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z12, Z12
+	VMOVUPS      Z12, (CX)
+	VADDPS       64(CX), Z13, Z13
+	VMOVUPS      Z13, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z14, Z14
+	VMOVUPS      Z14, (CX)
+	VADDPS       64(CX), Z15, Z15
+	VMOVUPS      Z15, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z16, Z16
+	VMOVUPS      Z16, (CX)
+	VADDPS       64(CX), Z17, Z17
+	VMOVUPS      Z17, 64(CX)
+	ADDQ         DI, CX
+	JMP          stored
+
+store:
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    DI, CX
+
+stored:
+	ADDQ $0x24, AX
+	DECQ count+80(FP)
+	JNZ  rows
+	VZEROUPPER
+	RET
+
+// func outer10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// Requires: AVX, AVX512F
+TEXT ·outer10x2AVX512(SB), NOSPLIT, $0-89
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+72(FP), DI
+	SHLQ $0x02, DI
+
+rows:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	MOVQ   terms+24(FP), R8
+	MOVQ   nterms+32(FP), R9
+
+term:
+	MOVQ b+8(FP), R11
+	MOVQ k+40(FP), R12
+	MOVQ (R8), R13
+	LEAQ (AX)(R13*4), R10
+	MOVQ 8(R8), R13
+	LEAQ (R11)(R13*4), R11
+	ADDQ $0x10, R8
+
+k:
+	VMOVUPS      (R11), Z20
+	VMOVUPS      (R11)(SI*1), Z21
+	VBROADCASTSS (R10), Z22
+	VFMADD231PS  Z22, Z20, Z0
+	VFMADD231PS  Z22, Z21, Z1
+	VBROADCASTSS 4(R10), Z22
+	VFMADD231PS  Z22, Z20, Z2
+	VFMADD231PS  Z22, Z21, Z3
+	VBROADCASTSS 8(R10), Z22
+	VFMADD231PS  Z22, Z20, Z4
+	VFMADD231PS  Z22, Z21, Z5
+	VBROADCASTSS 12(R10), Z22
+	VFMADD231PS  Z22, Z20, Z6
+	VFMADD231PS  Z22, Z21, Z7
+	VBROADCASTSS 16(R10), Z22
+	VFMADD231PS  Z22, Z20, Z8
+	VFMADD231PS  Z22, Z21, Z9
+	VBROADCASTSS 20(R10), Z22
+	VFMADD231PS  Z22, Z20, Z10
+	VFMADD231PS  Z22, Z21, Z11
+	VBROADCASTSS 24(R10), Z22
+	VFMADD231PS  Z22, Z20, Z12
+	VFMADD231PS  Z22, Z21, Z13
+	VBROADCASTSS 28(R10), Z22
+	VFMADD231PS  Z22, Z20, Z14
+	VFMADD231PS  Z22, Z21, Z15
+	VBROADCASTSS 32(R10), Z22
+	VFMADD231PS  Z22, Z20, Z16
+	VFMADD231PS  Z22, Z21, Z17
+	VBROADCASTSS 36(R10), Z22
+	VFMADD231PS  Z22, Z20, Z18
+	VFMADD231PS  Z22, Z21, Z19
+	ADDQ         DX, R10
+	ADDQ         BX, R11
+	DECQ         R12
+	JNZ          k
+	DECQ         R9
+	JNZ          term
+	CMPB         add+88(FP), $0x00
+	JEQ          store
+	VADDPS       (CX), Z0, Z0
+	VMOVUPS      Z0, (CX)
+	VADDPS       64(CX), Z1, Z1
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z2, Z2
+	VMOVUPS      Z2, (CX)
+	VADDPS       64(CX), Z3, Z3
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z4, Z4
+	VMOVUPS      Z4, (CX)
+	VADDPS       64(CX), Z5, Z5
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z6, Z6
+	VMOVUPS      Z6, (CX)
+	VADDPS       64(CX), Z7, Z7
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z8, Z8
+	VMOVUPS      Z8, (CX)
+	VADDPS       64(CX), Z9, Z9
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z10, Z10
+	VMOVUPS      Z10, (CX)
+	VADDPS       64(CX), Z11, Z11
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z12, Z12
+	VMOVUPS      Z12, (CX)
+	VADDPS       64(CX), Z13, Z13
+	VMOVUPS      Z13, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z14, Z14
+	VMOVUPS      Z14, (CX)
+	VADDPS       64(CX), Z15, Z15
+	VMOVUPS      Z15, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z16, Z16
+	VMOVUPS      Z16, (CX)
+	VADDPS       64(CX), Z17, Z17
+	VMOVUPS      Z17, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z18, Z18
+	VMOVUPS      Z18, (CX)
+	VADDPS       64(CX), Z19, Z19
+	VMOVUPS      Z19, 64(CX)
+	ADDQ         DI, CX
+	JMP          stored
+
+store:
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	ADDQ    DI, CX
+
+stored:
+	ADDQ $0x28, AX
+	DECQ count+80(FP)
+	JNZ  rows
+	VZEROUPPER
+	RET
+
+// func outer11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// Requires: AVX, AVX512F
+TEXT ·outer11x2AVX512(SB), NOSPLIT, $0-89
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+72(FP), DI
+	SHLQ $0x02, DI
+
+rows:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	MOVQ   terms+24(FP), R8
+	MOVQ   nterms+32(FP), R9
+
+term:
+	MOVQ b+8(FP), R11
+	MOVQ k+40(FP), R12
+	MOVQ (R8), R13
+	LEAQ (AX)(R13*4), R10
+	MOVQ 8(R8), R13
+	LEAQ (R11)(R13*4), R11
+	ADDQ $0x10, R8
+
+k:
+	VMOVUPS      (R11), Z22
+	VMOVUPS      (R11)(SI*1), Z23
+	VBROADCASTSS (R10), Z24
+	VFMADD231PS  Z24, Z22, Z0
+	VFMADD231PS  Z24, Z23, Z1
+	VBROADCASTSS 4(R10), Z24
+	VFMADD231PS  Z24, Z22, Z2
+	VFMADD231PS  Z24, Z23, Z3
+	VBROADCASTSS 8(R10), Z24
+	VFMADD231PS  Z24, Z22, Z4
+	VFMADD231PS  Z24, Z23, Z5
+	VBROADCASTSS 12(R10), Z24
+	VFMADD231PS  Z24, Z22, Z6
+	VFMADD231PS  Z24, Z23, Z7
+	VBROADCASTSS 16(R10), Z24
+	VFMADD231PS  Z24, Z22, Z8
+	VFMADD231PS  Z24, Z23, Z9
+	VBROADCASTSS 20(R10), Z24
+	VFMADD231PS  Z24, Z22, Z10
+	VFMADD231PS  Z24, Z23, Z11
+	VBROADCASTSS 24(R10), Z24
+	VFMADD231PS  Z24, Z22, Z12
+	VFMADD231PS  Z24, Z23, Z13
+	VBROADCASTSS 28(R10), Z24
+	VFMADD231PS  Z24, Z22, Z14
+	VFMADD231PS  Z24, Z23, Z15
+	VBROADCASTSS 32(R10), Z24
+	VFMADD231PS  Z24, Z22, Z16
+	VFMADD231PS  Z24, Z23, Z17
+	VBROADCASTSS 36(R10), Z24
+	VFMADD231PS  Z24, Z22, Z18
+	VFMADD231PS  Z24, Z23, Z19
+	VBROADCASTSS 40(R10), Z24
+	VFMADD231PS  Z24, Z22, Z20
+	VFMADD231PS  Z24, Z23, Z21
+	ADDQ         DX, R10
+	ADDQ         BX, R11
+	DECQ         R12
+	JNZ          k
+	DECQ         R9
+	JNZ          term
+	CMPB         add+88(FP), $0x00
+	JEQ          store
+	VADDPS       (CX), Z0, Z0
+	VMOVUPS      Z0, (CX)
+	VADDPS       64(CX), Z1, Z1
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z2, Z2
+	VMOVUPS      Z2, (CX)
+	VADDPS       64(CX), Z3, Z3
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z4, Z4
+	VMOVUPS      Z4, (CX)
+	VADDPS       64(CX), Z5, Z5
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z6, Z6
+	VMOVUPS      Z6, (CX)
+	VADDPS       64(CX), Z7, Z7
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z8, Z8
+	VMOVUPS      Z8, (CX)
+	VADDPS       64(CX), Z9, Z9
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z10, Z10
+	VMOVUPS      Z10, (CX)
+	VADDPS       64(CX), Z11, Z11
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z12, Z12
+	VMOVUPS      Z12, (CX)
+	VADDPS       64(CX), Z13, Z13
+	VMOVUPS      Z13, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z14, Z14
+	VMOVUPS      Z14, (CX)
+	VADDPS       64(CX), Z15, Z15
+	VMOVUPS      Z15, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z16, Z16
+	VMOVUPS      Z16, (CX)
+	VADDPS       64(CX), Z17, Z17
+	VMOVUPS      Z17, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z18, Z18
+	VMOVUPS      Z18, (CX)
+	VADDPS       64(CX), Z19, Z19
+	VMOVUPS      Z19, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z20, Z20
+	VMOVUPS      Z20, (CX)
+	VADDPS       64(CX), Z21, Z21
+	VMOVUPS      Z21, 64(CX)
+	ADDQ         DI, CX
+	JMP          stored
+
+store:
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z20, (CX)
+	VMOVUPS Z21, 64(CX)
+	ADDQ    DI, CX
+
+stored:
+	ADDQ $0x2c, AX
+	DECQ count+80(FP)
+	JNZ  rows
+	VZEROUPPER
+	RET
+
+// func outer12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// Requires: AVX, AVX512F
+TEXT ·outer12x2AVX512(SB), NOSPLIT, $0-89
+	MOVQ a+0(FP), AX
+	MOVQ c+16(FP), CX
+	MOVQ as+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bv+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ cs+72(FP), DI
+	SHLQ $0x02, DI
+
+rows:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	MOVQ   terms+24(FP), R8
+	MOVQ   nterms+32(FP), R9
+
+term:
+	MOVQ b+8(FP), R11
+	MOVQ k+40(FP), R12
+	MOVQ (R8), R13
+	LEAQ (AX)(R13*4), R10
+	MOVQ 8(R8), R13
+	LEAQ (R11)(R13*4), R11
+	ADDQ $0x10, R8
+
+k:
+	VMOVUPS      (R11), Z24
+	VMOVUPS      (R11)(SI*1), Z25
+	VBROADCASTSS (R10), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS 4(R10), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS 8(R10), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS 12(R10), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS 16(R10), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS 20(R10), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS 24(R10), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS 28(R10), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS 32(R10), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS 36(R10), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS 40(R10), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS 44(R10), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	ADDQ         DX, R10
+	ADDQ         BX, R11
+	DECQ         R12
+	JNZ          k
+	DECQ         R9
+	JNZ          term
+	CMPB         add+88(FP), $0x00
+	JEQ          store
+	VADDPS       (CX), Z0, Z0
+	VMOVUPS      Z0, (CX)
+	VADDPS       64(CX), Z1, Z1
+	VMOVUPS      Z1, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z2, Z2
+	VMOVUPS      Z2, (CX)
+	VADDPS       64(CX), Z3, Z3
+	VMOVUPS      Z3, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z4, Z4
+	VMOVUPS      Z4, (CX)
+	VADDPS       64(CX), Z5, Z5
+	VMOVUPS      Z5, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z6, Z6
+	VMOVUPS      Z6, (CX)
+	VADDPS       64(CX), Z7, Z7
+	VMOVUPS      Z7, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z8, Z8
+	VMOVUPS      Z8, (CX)
+	VADDPS       64(CX), Z9, Z9
+	VMOVUPS      Z9, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z10, Z10
+	VMOVUPS      Z10, (CX)
+	VADDPS       64(CX), Z11, Z11
+	VMOVUPS      Z11, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z12, Z12
+	VMOVUPS      Z12, (CX)
+	VADDPS       64(CX), Z13, Z13
+	VMOVUPS      Z13, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z14, Z14
+	VMOVUPS      Z14, (CX)
+	VADDPS       64(CX), Z15, Z15
+	VMOVUPS      Z15, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z16, Z16
+	VMOVUPS      Z16, (CX)
+	VADDPS       64(CX), Z17, Z17
+	VMOVUPS      Z17, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z18, Z18
+	VMOVUPS      Z18, (CX)
+	VADDPS       64(CX), Z19, Z19
+	VMOVUPS      Z19, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z20, Z20
+	VMOVUPS      Z20, (CX)
+	VADDPS       64(CX), Z21, Z21
+	VMOVUPS      Z21, 64(CX)
+	ADDQ         DI, CX
+	VADDPS       (CX), Z22, Z22
+	VMOVUPS      Z22, (CX)
+	VADDPS       64(CX), Z23, Z23
+	VMOVUPS      Z23, 64(CX)
+	ADDQ         DI, CX
+	JMP          stored
+
+store:
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z20, (CX)
+	VMOVUPS Z21, 64(CX)
+	ADDQ    DI, CX
+	VMOVUPS Z22, (CX)
+	VMOVUPS Z23, 64(CX)
+	ADDQ    DI, CX
+
+stored:
+	ADDQ $0x30, AX
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
@@ -6761,38 +8149,48 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer1x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer1x1AVX2(SB), NOSPLIT, $0-73
+TEXT ·outer1x1AVX2(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), SI
+	MOVQ cs+72(FP), SI
 	SHLQ $0x02, SI
 
 rows:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	MOVQ   b+8(FP), R8
-	MOVQ   k+24(FP), R9
-	MOVQ   AX, DI
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
 
 k:
-	VMOVUPS      (R8), Y2
-	VMOVUPS      32(R8), Y3
-	VBROADCASTSS (DI), Y4
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
+	VBROADCASTSS (R9), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	ADDQ         DX, DI
-	ADDQ         BX, R8
-	DECQ         R9
+	ADDQ         DX, R9
+	ADDQ         BX, R10
+	DECQ         R11
 	JNZ          k
-	CMPB         add+72(FP), $0x00
+	DECQ         R8
+	JNZ          term
+	CMPB         add+88(FP), $0x00
 	JEQ          store
 	VADDPS       (CX), Y0, Y0
 	VMOVUPS      Y0, (CX)
@@ -6808,23 +8206,23 @@ store:
 
 stored:
 	ADDQ $0x04, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer2x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer2x1AVX2(SB), NOSPLIT, $0-73
+TEXT ·outer2x1AVX2(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), SI
+	MOVQ cs+72(FP), SI
 	SHLQ $0x02, SI
 
 rows:
@@ -6832,24 +8230,34 @@ rows:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   b+8(FP), R8
-	MOVQ   k+24(FP), R9
-	MOVQ   AX, DI
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
 
 k:
-	VMOVUPS      (R8), Y4
-	VMOVUPS      32(R8), Y5
-	VBROADCASTSS (DI), Y6
+	VMOVUPS      (R10), Y4
+	VMOVUPS      32(R10), Y5
+	VBROADCASTSS (R9), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS 4(DI), Y6
+	VBROADCASTSS 4(R9), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         DX, DI
-	ADDQ         BX, R8
-	DECQ         R9
+	ADDQ         DX, R9
+	ADDQ         BX, R10
+	DECQ         R11
 	JNZ          k
-	CMPB         add+72(FP), $0x00
+	DECQ         R8
+	JNZ          term
+	CMPB         add+88(FP), $0x00
 	JEQ          store
 	VADDPS       (CX), Y0, Y0
 	VMOVUPS      Y0, (CX)
@@ -6873,23 +8281,23 @@ store:
 
 stored:
 	ADDQ $0x08, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer3x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer3x1AVX2(SB), NOSPLIT, $0-73
+TEXT ·outer3x1AVX2(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), SI
+	MOVQ cs+72(FP), SI
 	SHLQ $0x02, SI
 
 rows:
@@ -6899,27 +8307,37 @@ rows:
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
-	MOVQ   b+8(FP), R8
-	MOVQ   k+24(FP), R9
-	MOVQ   AX, DI
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
 
 k:
-	VMOVUPS      (R8), Y6
-	VMOVUPS      32(R8), Y7
-	VBROADCASTSS (DI), Y8
+	VMOVUPS      (R10), Y6
+	VMOVUPS      32(R10), Y7
+	VBROADCASTSS (R9), Y8
 	VFMADD231PS  Y8, Y6, Y0
 	VFMADD231PS  Y8, Y7, Y1
-	VBROADCASTSS 4(DI), Y8
+	VBROADCASTSS 4(R9), Y8
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 8(DI), Y8
+	VBROADCASTSS 8(R9), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         DX, DI
-	ADDQ         BX, R8
-	DECQ         R9
+	ADDQ         DX, R9
+	ADDQ         BX, R10
+	DECQ         R11
 	JNZ          k
-	CMPB         add+72(FP), $0x00
+	DECQ         R8
+	JNZ          term
+	CMPB         add+88(FP), $0x00
 	JEQ          store
 	VADDPS       (CX), Y0, Y0
 	VMOVUPS      Y0, (CX)
@@ -6951,23 +8369,23 @@ store:
 
 stored:
 	ADDQ $0x0c, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer4x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer4x1AVX2(SB), NOSPLIT, $0-73
+TEXT ·outer4x1AVX2(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), SI
+	MOVQ cs+72(FP), SI
 	SHLQ $0x02, SI
 
 rows:
@@ -6979,30 +8397,40 @@ rows:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   b+8(FP), R8
-	MOVQ   k+24(FP), R9
-	MOVQ   AX, DI
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
 
 k:
-	VMOVUPS      (R8), Y8
-	VMOVUPS      32(R8), Y9
-	VBROADCASTSS (DI), Y10
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y9
+	VBROADCASTSS (R9), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VBROADCASTSS 4(DI), Y10
+	VBROADCASTSS 4(R9), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS 8(DI), Y10
+	VBROADCASTSS 8(R9), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 12(DI), Y10
+	VBROADCASTSS 12(R9), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         DX, DI
-	ADDQ         BX, R8
-	DECQ         R9
+	ADDQ         DX, R9
+	ADDQ         BX, R10
+	DECQ         R11
 	JNZ          k
-	CMPB         add+72(FP), $0x00
+	DECQ         R8
+	JNZ          term
+	CMPB         add+88(FP), $0x00
 	JEQ          store
 	VADDPS       (CX), Y0, Y0
 	VMOVUPS      Y0, (CX)
@@ -7042,23 +8470,23 @@ store:
 
 stored:
 	ADDQ $0x10, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer5x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer5x1AVX2(SB), NOSPLIT, $0-73
+TEXT ·outer5x1AVX2(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), SI
+	MOVQ cs+72(FP), SI
 	SHLQ $0x02, SI
 
 rows:
@@ -7072,33 +8500,43 @@ rows:
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
-	MOVQ   b+8(FP), R8
-	MOVQ   k+24(FP), R9
-	MOVQ   AX, DI
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
 
 k:
-	VMOVUPS      (R8), Y10
-	VMOVUPS      32(R8), Y11
-	VBROADCASTSS (DI), Y12
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
+	VBROADCASTSS (R9), Y12
 	VFMADD231PS  Y12, Y10, Y0
 	VFMADD231PS  Y12, Y11, Y1
-	VBROADCASTSS 4(DI), Y12
+	VBROADCASTSS 4(R9), Y12
 	VFMADD231PS  Y12, Y10, Y2
 	VFMADD231PS  Y12, Y11, Y3
-	VBROADCASTSS 8(DI), Y12
+	VBROADCASTSS 8(R9), Y12
 	VFMADD231PS  Y12, Y10, Y4
 	VFMADD231PS  Y12, Y11, Y5
-	VBROADCASTSS 12(DI), Y12
+	VBROADCASTSS 12(R9), Y12
 	VFMADD231PS  Y12, Y10, Y6
 	VFMADD231PS  Y12, Y11, Y7
-	VBROADCASTSS 16(DI), Y12
+	VBROADCASTSS 16(R9), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	ADDQ         DX, DI
-	ADDQ         BX, R8
-	DECQ         R9
+	ADDQ         DX, R9
+	ADDQ         BX, R10
+	DECQ         R11
 	JNZ          k
-	CMPB         add+72(FP), $0x00
+	DECQ         R8
+	JNZ          term
+	CMPB         add+88(FP), $0x00
 	JEQ          store
 	VADDPS       (CX), Y0, Y0
 	VMOVUPS      Y0, (CX)
@@ -7146,23 +8584,23 @@ store:
 
 stored:
 	ADDQ $0x14, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer6x1AVX2(a *float32, b *float32, c *float32, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer6x1AVX2(SB), NOSPLIT, $0-73
+TEXT ·outer6x1AVX2(SB), NOSPLIT, $0-89
 	MOVQ a+0(FP), AX
 	MOVQ c+16(FP), CX
-	MOVQ as+32(FP), DX
+	MOVQ as+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bs+40(FP), BX
+	MOVQ bs+56(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+48(FP), SI
+	MOVQ bv+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+56(FP), SI
+	MOVQ cs+72(FP), SI
 	SHLQ $0x02, SI
 
 rows:
@@ -7178,36 +8616,46 @@ rows:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	MOVQ   b+8(FP), R8
-	MOVQ   k+24(FP), R9
-	MOVQ   AX, DI
+	MOVQ   terms+24(FP), DI
+	MOVQ   nterms+32(FP), R8
+
+term:
+	MOVQ b+8(FP), R10
+	MOVQ k+40(FP), R11
+	MOVQ (DI), R12
+	LEAQ (AX)(R12*4), R9
+	MOVQ 8(DI), R12
+	LEAQ (R10)(R12*4), R10
+	ADDQ $0x10, DI
 
 k:
-	VMOVUPS      (R8), Y12
-	VMOVUPS      32(R8), Y13
-	VBROADCASTSS (DI), Y14
+	VMOVUPS      (R10), Y12
+	VMOVUPS      32(R10), Y13
+	VBROADCASTSS (R9), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
-	VBROADCASTSS 4(DI), Y14
+	VBROADCASTSS 4(R9), Y14
 	VFMADD231PS  Y14, Y12, Y2
 	VFMADD231PS  Y14, Y13, Y3
-	VBROADCASTSS 8(DI), Y14
+	VBROADCASTSS 8(R9), Y14
 	VFMADD231PS  Y14, Y12, Y4
 	VFMADD231PS  Y14, Y13, Y5
-	VBROADCASTSS 12(DI), Y14
+	VBROADCASTSS 12(R9), Y14
 	VFMADD231PS  Y14, Y12, Y6
 	VFMADD231PS  Y14, Y13, Y7
-	VBROADCASTSS 16(DI), Y14
+	VBROADCASTSS 16(R9), Y14
 	VFMADD231PS  Y14, Y12, Y8
 	VFMADD231PS  Y14, Y13, Y9
-	VBROADCASTSS 20(DI), Y14
+	VBROADCASTSS 20(R9), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         DX, DI
-	ADDQ         BX, R8
-	DECQ         R9
+	ADDQ         DX, R9
+	ADDQ         BX, R10
+	DECQ         R11
 	JNZ          k
-	CMPB         add+72(FP), $0x00
+	DECQ         R8
+	JNZ          term
+	CMPB         add+88(FP), $0x00
 	JEQ          store
 	VADDPS       (CX), Y0, Y0
 	VMOVUPS      Y0, (CX)
@@ -7263,7 +8711,7 @@ store:
 
 stored:
 	ADDQ $0x18, AX
-	DECQ count+64(FP)
+	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET

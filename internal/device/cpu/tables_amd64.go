@@ -5,7 +5,7 @@ package cpu
 import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 
 func avx512Kernels() *kernels {
-	ks := &kernels{name: "avx512", rows: 12, vectors: 2, outerRows: 8}
+	ks := &kernels{name: "avx512", rows: 12, vectors: 2, outerRows: 12}
 	ks.product[1][1] = product1x1AVX512
 	ks.product[1][2] = product2x1AVX512
 	ks.product[1][3] = product3x1AVX512
@@ -26,6 +26,10 @@ func avx512Kernels() *kernels {
 	ks.outer[1][6] = outer6x1AVX512
 	ks.outer[1][7] = outer7x1AVX512
 	ks.outer[1][8] = outer8x1AVX512
+	ks.outer[1][9] = outer9x1AVX512
+	ks.outer[1][10] = outer10x1AVX512
+	ks.outer[1][11] = outer11x1AVX512
+	ks.outer[1][12] = outer12x1AVX512
 	ks.product[2][1] = product1x2AVX512
 	ks.product[2][2] = product2x2AVX512
 	ks.product[2][3] = product3x2AVX512
@@ -46,6 +50,10 @@ func avx512Kernels() *kernels {
 	ks.outer[2][6] = outer6x2AVX512
 	ks.outer[2][7] = outer7x2AVX512
 	ks.outer[2][8] = outer8x2AVX512
+	ks.outer[2][9] = outer9x2AVX512
+	ks.outer[2][10] = outer10x2AVX512
+	ks.outer[2][11] = outer11x2AVX512
+	ks.outer[2][12] = outer12x2AVX512
 	ks.outerTaps = outerTapsAVX512
 	ks.transpose = transposeAVX512
 	ks.add = addAVX512

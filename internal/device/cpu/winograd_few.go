@@ -224,7 +224,7 @@ func (k *winogradFewGradient) do(worker, item int) {
 	for z := range t.points {
 		for p := range t.points * t.points {
 			x, dy := k.scratch[k.in.offset(ib, z*t.points*t.points+p):], k.scratch[k.out.offset(ob, z*t.points*t.points+p):]
-			k.cpu.kernels.rowsOuter(k.weights.inputs(ib), vectors, x, dy, points[p*k.plane:], tiles, block, block, k.out.points()*k.out.plane, 2*block, false)
+			k.cpu.kernels.rowsOuter(k.weights.inputs(ib), vectors, x, dy, points[p*k.plane:], oneTerm, tiles, block, block, k.out.points()*k.out.plane, 2*block, false)
 		}
 		for v := range vectors {
 			k.weights.gradientXY(work[v*k.weights.tile():], points[v*block:], stage, k.plane, 2*block, z, ib)

@@ -85,7 +85,7 @@ func (k *winogradGradient) block(work, sums []float32, b tileBlock, add bool) {
 			to := sums[(z*t.points*t.points+p)*k.weights.plane:]
 			for g := 0; 2*g < out.blocks; g++ {
 				vectors := k.weights.vectors(2 * g)
-				k.cpu.kernels.rowsOuter(k.weights.in, vectors, x, dy[2*g*block:], to[k.weights.group(g):], b.tiles, in.depth, out.depth, block, vectors*block, add)
+				k.cpu.kernels.rowsOuter(k.weights.in, vectors, x, dy[2*g*block:], to[k.weights.group(g):], oneTerm, b.tiles, in.depth, out.depth, block, vectors*block, add)
 			}
 		}
 	}

@@ -104,10 +104,10 @@ func storeRows(s isa, sums [][]reg.VecVirtual, at func(i int) Mem, next func()) 
 	Label("stored")
 }
 
-// outer emits an outerFunc of rows x vectors.
+// outer emits an outerFunc of rows x vectors: the sums stay in registers over all terms.
 func outer(s isa, rows, vectors int) string {
 	name := begin(s, fmt.Sprintf("outer%dx%d", rows, vectors),
-		"func(a, b, c *float32, k, as, bs, bv, cs, count int, add bool)",
+		"func(a, b, c *float32, terms *[2]int, nterms, k, as, bs, bv, cs, count int, add bool)",
 		fmt.Sprintf("%%s is an outerFunc of %d rows and %d vectors of 16.", rows, vectors))
 	rowsOfA, c := load("a"), load("c")
 	as, bs, bv, cs := loadBytes("as"), loadBytes("bs"), loadBytes("bv"), loadBytes("cs")
@@ -121,22 +121,30 @@ func outer(s isa, rows, vectors int) string {
 				s.zero(r)
 			}
 		}
-		a, b, k := GP64(), load("b"), load("k")
-		MOVQ(rowsOfA, a)
-		loop("k", k, func() {
-			factors := s.registers(vectors * s.parts)
-			for i, r := range factors {
-				m := Mem{Base: b, Disp: i % s.parts * s.bytes}
-				if i >= s.parts {
-					m.Index, m.Scale = bv, 1
+		terms, nterms := load("terms"), load("nterms")
+		loop("term", nterms, func() {
+			a, b, k := GP64(), load("b"), load("k")
+			offset := GP64()
+			MOVQ(Mem{Base: terms}, offset)
+			LEAQ(Mem{Base: rowsOfA, Index: offset, Scale: 4}, a)
+			MOVQ(Mem{Base: terms, Disp: 8}, offset)
+			LEAQ(Mem{Base: b, Index: offset, Scale: 4}, b)
+			ADDQ(Imm(16), terms)
+			loop("k", k, func() {
+				factors := s.registers(vectors * s.parts)
+				for i, r := range factors {
+					m := Mem{Base: b, Disp: i % s.parts * s.bytes}
+					if i >= s.parts {
+						m.Index, m.Scale = bv, 1
+					}
+					VMOVUPS(m, r)
 				}
-				VMOVUPS(m, r)
-			}
-			for m, row := range sums {
-				s.multiplyBroadcast(Mem{Base: a, Disp: 4 * m}, factors, row)
-			}
-			ADDQ(as, a)
-			ADDQ(bs, b)
+				for m, row := range sums {
+					s.multiplyBroadcast(Mem{Base: a, Disp: 4 * m}, factors, row)
+				}
+				ADDQ(as, a)
+				ADDQ(bs, b)
+			})
 		})
 		storeRows(s, sums, func(i int) Mem { return Mem{Base: c, Disp: i * s.bytes} }, func() { ADDQ(cs, c) })
 		ADDQ(Imm(uint64(4*rows)), rowsOfA)

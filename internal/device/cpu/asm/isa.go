@@ -24,7 +24,7 @@ type isa struct {
 }
 
 var (
-	avx512 = isa{name: "avx512", parts: 1, bytes: 64, rows: 12, vectors: 2, outerRows: 8, taps: 5, embedded: true}
+	avx512 = isa{name: "avx512", parts: 1, bytes: 64, rows: 12, vectors: 2, outerRows: 12, taps: 5, embedded: true}
 	avx2   = isa{name: "avx2", parts: 2, bytes: 32, rows: 6, vectors: 1, outerRows: 6, taps: 1}
 )
 
