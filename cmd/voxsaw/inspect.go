@@ -14,7 +14,8 @@ import (
 )
 
 type inspectOptions struct {
-	JSON bool `yaml:"json" help:"print a list of {path, kind, shape, spacing, axcodes, affine, dtype, min, max, mean, problems}"`
+	Series string `yaml:"series" help:"look at this DICOM series only: its number, number.part or UID"`
+	JSON   bool   `yaml:"json" help:"print a list of {path, kind, shape, spacing, axcodes, affine, dtype, min, max, mean, problems}"`
 }
 
 func newInspect() *cobra.Command {
@@ -28,7 +29,19 @@ voxel counts. Problems come first. Nothing about a patient is printed.`,
 }
 
 func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
-	entries, notes, err := dataset.Inspect(cmd.Context(), paths)
+	var progress terminal.Progress
+	look := dataset.InspectOptions{Series: o.Series, Progress: func(_, total int) {
+		if progress == nil && total > 20 { // fewer are done before anybody wonders
+			progress = terminal.NewProgress(cmd.ErrOrStderr(), "inspect", total)
+		}
+		if progress != nil {
+			progress.Add(1)
+		}
+	}}
+	entries, notes, err := dataset.Inspect(cmd.Context(), paths, look)
+	if progress != nil {
+		progress.Finish()
+	}
 	if err != nil {
 		return err
 	}
@@ -47,38 +60,45 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 	return printEntries(cmd.OutOrStdout(), dataset.ProblemsFirst(entries))
 }
 
+// printEntries writes a table, without the columns that would be empty.
 func printEntries(w io.Writer, entries []dataset.Entry) error {
 	prefix := commonFolder(entries)
-	t := terminal.TableData{
-		Header: []string{"path", "kind", "shape", "spacing (mm)", "axes", "type", "values", "labels", "problems"},
-	}
+	header := []string{"path", "kind", "series", "shape", "spacing (mm)", "axes", "type", "values", "labels", "problems"}
+	var rows [][]string
+	used := make([]bool, len(header))
+	used[0] = true
 	problems := 0
 	for _, e := range entries {
 		var values, labels string
 		switch {
 		case e.Labels != nil:
-			var parts []string
-			for _, label := range slices.Sorted(maps.Keys(e.Labels)) {
-				if label != 0 {
-					parts = append(parts, fmt.Sprintf("%d: %d", label, e.Labels[label]))
-				}
-			}
-			if len(parts) > 6 {
-				parts = append(parts[:6], fmt.Sprintf("and %d more", len(parts)-6))
-			}
-			labels = strings.Join(parts, ", ")
-			if labels == "" {
-				labels = "background only"
-			}
+			labels = countsOf(e.Labels)
 		case e.Min != nil && e.Max != nil:
 			values = fmt.Sprintf("%.4g to %.4g", *e.Min, *e.Max)
 		}
 		if len(e.Problems) > 0 {
 			problems++
 		}
-		t.Rows = append(t.Rows, []string{
-			strings.TrimPrefix(e.Path, prefix), e.Kind, join(e.Shape, "%d", "x"), join(e.Spacing, "%.4g", " x "), e.Axcodes, e.Dtype, values, labels, strings.Join(e.Problems, "; "),
-		})
+		row := []string{
+			strings.TrimPrefix(e.Path, prefix), e.Kind, strings.TrimSpace(e.Modality + " " + e.Number), join(e.Shape, "%d", "x"), join(e.Spacing, "%.4g", " x "), e.Axcodes, e.Dtype,
+			values, labels, strings.Join(e.Problems, "; "),
+		}
+		for n, cell := range row {
+			used[n] = used[n] || cell != ""
+		}
+		rows = append(rows, row)
+	}
+	unused := func(row []string) (short []string) {
+		for n, cell := range row {
+			if used[n] {
+				short = append(short, cell)
+			}
+		}
+		return short
+	}
+	t := terminal.TableData{Header: unused(header)}
+	for _, row := range rows {
+		t.Rows = append(t.Rows, unused(row))
 	}
 	if prefix != "" {
 		prefix = " in " + prefix
@@ -87,10 +107,28 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 	return terminal.Table(w, t)
 }
 
+// countsOf shows how many voxels the first few labels have.
+func countsOf(counts map[uint16]int) string {
+	const most = 6
+	var parts []string
+	for _, label := range slices.Sorted(maps.Keys(counts)) {
+		if label != 0 {
+			parts = append(parts, fmt.Sprintf("%d: %d", label, counts[label]))
+		}
+	}
+	if len(parts) == 0 {
+		return "background only"
+	}
+	if len(parts) > most {
+		parts = append(parts[:most], fmt.Sprintf("and %d more", len(parts)-most))
+	}
+	return strings.Join(parts, ", ")
+}
+
 func join[T any](values []T, format, separator string) string {
 	parts := make([]string, len(values))
-	for i, v := range values {
-		parts[i] = fmt.Sprintf(format, v)
+	for n, v := range values {
+		parts[n] = fmt.Sprintf(format, v)
 	}
 	return strings.Join(parts, separator)
 }

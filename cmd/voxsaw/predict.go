@@ -22,6 +22,7 @@ type predictOptions struct {
 	Checkpoint []string            `yaml:"checkpoint" help:"checkpoint of voxsaw finetune; several are averaged"`
 	Out        string              `yaml:"out" help:"folder for the label maps, or the one file to write"`
 	Inference  segment.Inference   `yaml:"inference"`
+	Series     string              `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
 	Read       dataset.ReadOptions `yaml:"read"`
 	Force      bool                `yaml:"force" help:"write over label maps that are there already"`
 	Machine    deviceOptions       `yaml:"machine"`
@@ -45,9 +46,12 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	if o.Out == "" {
 		return withHint(usagef("nowhere to write"), "add --out FOLDER")
 	}
-	cases, err := findScans(paths)
+	cases, notes, err := findScans(paths, o.Series)
 	if err != nil {
 		return err
+	}
+	for _, note := range notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), note)
 	}
 	oneFile := isNIfTI(o.Out)
 	if oneFile && len(cases) > 1 {
@@ -125,28 +129,28 @@ func predictOne(cmd *cobra.Command, p *segment.Predictor, c dataset.Case, read d
 	return err
 }
 
-// findScans lists the scans at the paths. Two of one name would be written to one file: that is an error.
-func findScans(paths []string) ([]dataset.Case, error) {
-	var cases []dataset.Case
+// findScans lists the scans at the paths; notes say what was chosen and passed over. Two of one name would be written to one file: that is an error.
+func findScans(paths []string, series string) (cases []dataset.Case, notes []string, err error) {
 	from := map[string]string{}
 	for _, path := range paths {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s: there is no such file or folder", path)
+			return nil, nil, fmt.Errorf("%s: there is no such file or folder", path)
 		}
-		d, err := dataset.Detect(path, dataset.Options{Layout: dataset.LayoutScans, Unlabelled: true})
+		d, err := dataset.Detect(path, dataset.Options{Layout: dataset.LayoutScans, Unlabelled: true, Series: series})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		notes = append(notes, append(d.Notes, d.PassedOver...)...)
 		for _, c := range d.Cases {
 			if other, twice := from[c.ID]; twice {
-				return nil, fmt.Errorf("%s and %s would both be written as %s: predict them into different folders", other, c.Image, c.ID)
+				return nil, nil, fmt.Errorf("%s and %s would both be written as %s: predict them into different folders", other, c.Image, c.ID)
 			}
 			from[c.ID] = c.Image
 			cases = append(cases, c)
 		}
 	}
 	dropChannel(cases)
-	return cases, nil
+	return cases, notes, nil
 }
 
 // dropChannel names label maps as nnU-Net does where the scans follow its layout: CASE_0000.nii.gz is the only channel of CASE. Scans that are numbered

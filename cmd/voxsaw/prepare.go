@@ -57,8 +57,13 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, root string) error {
 		return withHint(err, "voxsaw inspect %s shows what is there", root)
 	}
 	fmt.Fprintln(stderr, d)
-	for _, note := range slices.Concat(d.Notes, d.PassedOver) {
+	const most = 40 // lines that people read
+	notes := slices.Concat(d.Notes, d.PassedOver)
+	for _, note := range notes[:min(len(notes), most)] {
 		fmt.Fprintln(stderr, note)
+	}
+	if more := len(notes) - most; more > 0 {
+		fmt.Fprintf(stderr, "and %d more such lines: voxsaw inspect %s shows all\n", more, root)
 	}
 	progress := terminal.NewProgress(stderr, "prepare", len(d.Cases))
 	defer progress.Finish()

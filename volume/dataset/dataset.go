@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/folders"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 )
 
 // The layouts that [Detect] knows.
@@ -47,12 +48,14 @@ type Case struct {
 	ID     string
 	Group  string // "" or GroupTest
 	Image  string // a NIfTI file, or a folder that holds a DICOM series
-	Series string // SeriesInstanceUID in that folder; "" for a file, or for the largest axial series
+	Series string // which series of that folder, as [dicom.Series.Is] takes it; "" for a file, or for the largest axial CT
 	Labels string // a NIfTI file; "" for none
 	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.
 	Volume int
 	// ByIndex says that labels lie on the image's voxels in the order of its rows, columns and slices, whatever their headers say.
 	ByIndex bool
+	series  *dicom.Series // where Detect found it
+	refused error         // why no series of the folder could be chosen
 }
 
 // Options say how [Detect] reads a folder.
@@ -61,6 +64,7 @@ type Options struct {
 	Labels         string `yaml:"labels" help:"folder of labels that lies outside the data set (nih)"`
 	WithoutRepeats bool   `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat patients: 80 cases, not 82"`
 	Volume         int    `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
+	Series         string `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
 	Unlabelled     bool   `yaml:"unlabelled" help:"take the images only"`
 }
 
@@ -69,6 +73,9 @@ func Detect(root string, o Options) (*Dataset, error) {
 	stat, err := os.Stat(root)
 	if err != nil {
 		return nil, fmt.Errorf("looking for a data set: %w", err)
+	}
+	if !stat.IsDir() && strings.EqualFold(filepath.Base(root), "DICOMDIR") {
+		return Detect(filepath.Dir(root), o)
 	}
 	layout := o.Layout
 	if layout == "" {
@@ -103,6 +110,12 @@ func Detect(root string, o Options) (*Dataset, error) {
 		}
 		if o.Unlabelled {
 			c.Labels = ""
+		}
+		if layout == LayoutNIH {
+			if o.Series == SeriesAll {
+				return nil, errors.New("a case of NIH Pancreas-CT is one series: all of them cannot be taken")
+			}
+			c.Series = o.Series
 		}
 	}
 	return d, nil

@@ -168,7 +168,7 @@ func TestNIHPancreasCT(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	entries, notes, err := Inspect(t.Context(), []string{root})
+	entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{})
 	if err != nil || len(entries) != 8 {
 		t.Fatalf("%d entries, %v, %v", len(entries), notes, err)
 	}

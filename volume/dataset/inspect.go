@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -31,6 +32,8 @@ type Entry struct {
 	Mean     *float64       `json:"mean"`
 	Problems []string       `json:"problems"`
 	Series   string         `json:"series,omitempty"` // SeriesInstanceUID
+	Number   string         `json:"number,omitempty"` // SeriesNumber, with .1, .2, ... where one series holds several volumes
+	Modality string         `json:"modality,omitempty"`
 	Labels   map[uint16]int `json:"labels,omitempty"` // voxels of each, background included, where the file holds labels
 }
 
@@ -38,10 +41,16 @@ func (e *Entry) problem(format string, args ...any) {
 	e.Problems = append(e.Problems, fmt.Sprintf(format, args...))
 }
 
+// InspectOptions say what [Inspect] looks at.
+type InspectOptions struct {
+	Series   string                // the DICOM series to look at, by number, number.part or UID; empty: all
+	Progress func(done, total int) // after each entry, one at a time; may be nil
+}
+
 // Inspect looks at files and folders, reading all voxels. A folder gives an entry for each NIfTI file and each DICOM series in it; where it is a data set,
 // its pairs of scans and labels are compared too, and the notes say what else is odd about it. Only ctx ending and paths that are not there are errors: what
 // is wrong with a file is among its entry's problems.
-func Inspect(ctx context.Context, paths []string) (entries []Entry, notes []string, err error) {
+func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []Entry, notes []string, err error) {
 	var look []func() Entry // each reads all voxels of one
 	for _, path := range paths {
 		stat, err := os.Stat(path)
@@ -63,7 +72,7 @@ func Inspect(ctx context.Context, paths []string) (entries []Entry, notes []stri
 				return nil, nil, fmt.Errorf("inspecting %s: %w", path, err)
 			}
 		}
-		series, passed, err := inspectSeries(path)
+		series, passed, err := inspectSeries(path, o.Series)
 		if err != nil {
 			return nil, nil, fmt.Errorf("inspecting %s: %w", path, err)
 		}
@@ -72,19 +81,28 @@ func Inspect(ctx context.Context, paths []string) (entries []Entry, notes []stri
 	entries = make([]Entry, len(look))
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(min(4, runtime.GOMAXPROCS(0))) // each holds a scan in memory
+	var mutex sync.Mutex
+	done := 0
 	for n, f := range look {
 		group.Go(func() error {
-			if inner.Err() == nil {
-				entries[n] = f()
+			if inner.Err() != nil {
+				return inner.Err()
 			}
-			return inner.Err()
+			entries[n] = f()
+			if o.Progress != nil {
+				mutex.Lock()
+				defer mutex.Unlock()
+				done++
+				o.Progress(done, len(look))
+			}
+			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, nil, err
 	}
 	for _, path := range paths {
-		more, err := comparePairs(ctx, path, entries)
+		more, err := comparePairs(ctx, path, o.Series, entries)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -99,11 +117,11 @@ func Inspect(ctx context.Context, paths []string) (entries []Entry, notes []stri
 }
 
 // comparePairs adds what is wrong with the labels of a data set to their entries, and describes the data set.
-func comparePairs(ctx context.Context, root string, entries []Entry) (notes []string, err error) {
+func comparePairs(ctx context.Context, root, series string, entries []Entry) (notes []string, err error) {
 	if stat, err := os.Stat(root); err != nil || !stat.IsDir() {
 		return nil, nil
 	}
-	d, err := Detect(root, Options{})
+	d, err := Detect(root, Options{Series: series})
 	if err != nil {
 		// A folder of scans need not be a data set, but one that looks like it should.
 		return []string{err.Error()}, nil

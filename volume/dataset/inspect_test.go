@@ -24,7 +24,7 @@ func TestInspect(t *testing.T) {
 		nifti.WriteLabels(filepath.Join(root, "labelsTr/p2.nii.gz"), moved)); err != nil {
 		t.Fatal(err)
 	}
-	entries, notes, err := Inspect(t.Context(), []string{root})
+	entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{})
 	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], "3 cases, 3 with labels") {
 		t.Fatal(notes, err)
 	}
@@ -67,7 +67,7 @@ func TestInspect(t *testing.T) {
 	if len(fields) > 0 {
 		t.Errorf("further fields: %v", fields)
 	}
-	if _, _, err := Inspect(t.Context(), []string{filepath.Join(root, "nothing")}); err == nil {
+	if _, _, err := Inspect(t.Context(), []string{filepath.Join(root, "nothing")}, InspectOptions{}); err == nil {
 		t.Error("a path that is not there")
 	}
 }
@@ -79,7 +79,7 @@ func TestInspectFindsAScanAmongLabels(t *testing.T) {
 	if err := nifti.Write(filepath.Join(root, "labelsTr/p1.nii.gz"), scan); err != nil {
 		t.Fatal(err)
 	}
-	entries, _, err := Inspect(t.Context(), []string{root})
+	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestInspectAgreesWithNibabel(t *testing.T) {
 		if _, err := os.Stat(path); err != nil || want.Error != "" || !isNIfTI(path) {
 			continue
 		}
-		entries, _, err := Inspect(t.Context(), []string{path})
+		entries, _, err := Inspect(t.Context(), []string{path}, InspectOptions{})
 		if err != nil || len(entries) != 1 {
 			t.Errorf("%s: %v, %v", name, entries, err)
 			continue

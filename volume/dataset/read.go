@@ -68,12 +68,15 @@ func (c Case) ReadImage(o ReadOptions) (v *volume.Volume, notes []string, err er
 
 // readImage also says whether the slices of a DICOM series are numbered from the last to the first.
 func (c Case) readImage(o ReadOptions) (v *volume.Volume, descending bool, notes []string, err error) {
+	if c.refused != nil {
+		return nil, false, nil, c.refused
+	}
 	stat, err := os.Stat(c.Image)
 	if err != nil {
 		return nil, false, nil, err
 	}
 	if stat.IsDir() || !isNIfTI(c.Image) {
-		return readSeries(c.Image, c.Series, o)
+		return c.readSeries(o)
 	}
 	v, err = nifti.ReadWith(c.Image, nifti.Options{Volume: c.Volume})
 	return v, false, nil, err

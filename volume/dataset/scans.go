@@ -106,9 +106,12 @@ func readScans(root string, o Options) (*Dataset, error) {
 	if stat, err := os.Stat(root); err == nil && !stat.IsDir() {
 		id, ok := niftiStem(filepath.Base(root))
 		if !ok {
-			id = filepath.Base(root)
+			id = strings.TrimSuffix(filepath.Base(root), ".dcm")
 		}
-		d.Cases = []Case{{ID: id, Image: root}}
+		d.Cases = []Case{{ID: fileName(id), Image: root}}
+		if o.Series != SeriesAll {
+			d.Cases[0].Series = o.Series
+		}
 		return d, nil
 	}
 	images, labels := map[string][]string{}, map[string][]string{}
@@ -136,24 +139,24 @@ func readScans(root string, o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	series, passed, err := listSeries(root)
+	series, notes, passed, err := listSeries(root, o.Series)
 	if err != nil {
 		return nil, err
 	}
-	d.PassedOver = passed
+	d.Notes, d.PassedOver = notes, passed
 	bySeries := map[string]seriesCase{}
-	for _, s := range series {
-		path := s.folder
-		if len(s.uid) > 0 {
-			path += "\x00" + s.uid
-		}
+	for n, s := range series {
+		path := fmt.Sprintf("%s\x00%d", s.folder, n)
 		bySeries[path] = s
 		relative, err := filepath.Rel(root, s.folder)
 		if err != nil {
 			return nil, err
 		}
-		if relative == "." {
-			relative = filepath.Base(filepath.Clean(root))
+		if relative == "." { // the folder itself is the case, whatever it was called by
+			if relative, err = filepath.Abs(root); err != nil {
+				return nil, err
+			}
+			relative = filepath.Base(relative)
 		}
 		name := parseName(relative)
 		name.id += s.suffix
@@ -165,18 +168,21 @@ func readScans(root string, o Options) (*Dataset, error) {
 			name := names[path]
 			c := Case{ID: fileName(name.id), Image: path}
 			if s, ok := bySeries[path]; ok {
-				c.Image, c.Series = s.folder, s.uid
+				c.Image, c.series, c.refused = s.folder, s.series, s.refused
+				if s.series != nil {
+					c.Series = seriesUID(s.series)
+				}
 			}
 			if name.test {
 				c.Group = GroupTest
 			}
 			switch found := labels[key]; {
 			case len(images[key]) > 1 && len(found) > 0:
-				d.note("%s: used without labels, because %d scans could belong to %s", path, len(images[key]), found[0])
+				d.note("%s: used without labels, because %d scans could belong to %s", c.Image, len(images[key]), found[0])
 			case len(found) == 1:
 				c.Labels = found[0]
 			case len(found) > 1:
-				d.note("%s: used without labels, because it has %d files of them, such as %s: put all labels into one file", path, len(found), found[0])
+				d.note("%s: used without labels, because it has %d files of them, such as %s: put all labels into one file", c.Image, len(found), found[0])
 			}
 			d.Cases = append(d.Cases, c)
 		}

@@ -14,11 +14,15 @@ import (
 
 // This file puts package dicom's series where files are expected.
 
-// seriesCase is a DICOM series found in a tree.
+// SeriesAll asks for every series of a study.
+const SeriesAll = "all"
+
+// seriesCase is a DICOM series found in a tree, or a study of which none can be chosen.
 type seriesCase struct {
-	folder string // the deepest one that holds all its files
-	uid    string // see seriesUID
-	suffix string // tells the series of one folder apart: "", or "_s3" for series number 3
+	folder  string // the deepest one that holds all its files
+	series  *dicom.Series
+	suffix  string // tells the series of one folder apart: "", or "_s3" for series number 3
+	refused error  // why there is no series
 }
 
 // seriesUID names a series, also where one SeriesInstanceUID holds several volumes: UID#1, UID#2.
@@ -29,48 +33,102 @@ func seriesUID(s *dicom.Series) string {
 	return s.UID
 }
 
-// listSeries finds the series of a tree that are scans: tomographic images with more than one slice. Those that cannot be read are among them, so that
-// whoever prepares them is told why. Others are described.
-func listSeries(root string) (found []seriesCase, others []string, err error) {
+// listSeries finds the scans of a tree: of each study the series that is wanted, all of them, or with wanted empty the one that package dicom's Choose takes. Those
+// that cannot be read are among them, so that whoever prepares them is told why. Notes say what was chosen of several; others, what was passed over.
+func listSeries(root, wanted string) (found []seriesCase, notes, others []string, err error) {
 	all, passed, err := scanDICOM(root)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	others = passedOver(passed)
-	inFolder := map[string][]*dicom.Series{}
-	var folders []string
+	for _, study := range studies(all) {
+		var chosen []*dicom.Series
+		for _, s := range study {
+			switch folder := commonFolder(s.Files); {
+			case wanted != "" && wanted != SeriesAll:
+				if s.Is(wanted) {
+					chosen = append(chosen, s)
+				}
+			case s.Localizer || s.Shape[2] < 2 && s.Err != nil:
+				others = append(others, fmt.Sprintf("%s: passed over %s", folder, s))
+			default:
+				chosen = append(chosen, s)
+			}
+		}
+		folder := commonFolder(studyFiles(study))
+		switch {
+		case len(chosen) == 0 && wanted != "" && wanted != SeriesAll:
+			notes = append(notes, fmt.Sprintf("%s: passed over, because there is no series %s", folder, wanted))
+		case len(chosen) > 1 && wanted == "":
+			s, why, err := dicom.Choose(chosen, "")
+			if err != nil {
+				found = append(found, seriesCase{folder: folder, refused: named(folder, err)})
+				continue
+			}
+			notes = append(notes, fmt.Sprintf("%s: %s: %s; --series chooses another, --series all takes each", folder, s, why))
+			chosen = []*dicom.Series{s}
+		}
+		for _, s := range chosen {
+			found = append(found, seriesCase{folder: commonFolder(s.Files), series: s})
+		}
+	}
+	if len(found) == 0 && len(all) > 0 && wanted != "" && wanted != SeriesAll {
+		_, _, err := dicom.Choose(all, wanted)
+		return nil, nil, nil, err
+	}
+	nameSuffixes(found)
+	return found, notes, others, nil
+}
+
+// studies puts the series of one study together, in the order of their first files. Without a StudyInstanceUID, a folder is a study.
+func studies(all []*dicom.Series) (grouped [][]*dicom.Series) {
+	at := map[string]int{}
 	for _, s := range all {
-		folder := commonFolder(s.Files)
-		if s.Localizer || len(s.Files) < 2 && s.Err != nil {
-			others = append(others, fmt.Sprintf("%s: passed over %s", folder, s))
+		key := s.Study
+		if key == "" {
+			key = filepath.Dir(s.Files[0])
+		}
+		if _, known := at[key]; !known {
+			at[key] = len(grouped)
+			grouped = append(grouped, nil)
+		}
+		grouped[at[key]] = append(grouped[at[key]], s)
+	}
+	return grouped
+}
+
+func studyFiles(study []*dicom.Series) (files []string) {
+	for _, s := range study {
+		files = append(files, s.Files...)
+	}
+	return files
+}
+
+// nameSuffixes tells the series of one folder apart, by number. File names are arbitrary: the cases' names must not depend on them.
+func nameSuffixes(found []seriesCase) {
+	inFolder := map[string][]*seriesCase{}
+	for n := range found {
+		inFolder[found[n].folder] = append(inFolder[found[n].folder], &found[n])
+	}
+	for _, cases := range inFolder {
+		if len(cases) == 1 {
 			continue
 		}
-		if inFolder[folder] == nil {
-			folders = append(folders, folder)
-		}
-		inFolder[folder] = append(inFolder[folder], s)
-	}
-	for _, folder := range folders {
-		// File names are arbitrary: the cases' names must not depend on them.
-		slices.SortFunc(inFolder[folder], func(a, b *dicom.Series) int {
-			return cmp.Or(compareNatural(a.Number, b.Number), compareNatural(a.UID, b.UID), a.Part-b.Part)
+		cases = slices.DeleteFunc(cases, func(c *seriesCase) bool { return c.series == nil })
+		slices.SortFunc(cases, func(a, b *seriesCase) int {
+			return cmp.Or(compareNatural(a.series.Number, b.series.Number), compareNatural(a.series.UID, b.series.UID), a.series.Part-b.series.Part)
 		})
 		suffixes := map[string]int{}
-		for _, s := range inFolder[folder] {
-			c := seriesCase{folder: folder, uid: seriesUID(s)}
-			if len(inFolder[folder]) > 1 {
-				c.suffix = "_s" + s.Number
-				if s.Part > 0 {
-					c.suffix += fmt.Sprintf("_%d", s.Part)
-				}
-				if suffixes[c.suffix]++; suffixes[c.suffix] > 1 { // two series of the same number
-					c.suffix += fmt.Sprintf("_%c", 'a'+suffixes[c.suffix]-1)
-				}
+		for _, c := range cases {
+			c.suffix = "_s" + c.series.Number
+			if c.series.Part > 0 {
+				c.suffix += fmt.Sprintf("_%d", c.series.Part)
 			}
-			found = append(found, c)
+			if suffixes[c.suffix]++; suffixes[c.suffix] > 1 { // two series of the same number
+				c.suffix += fmt.Sprintf("_%c", 'a'+suffixes[c.suffix]-1)
+			}
 		}
 	}
-	return found, others, nil
 }
 
 // passedOver describes DICOM files that are no images, those of one kind in one folder together: the first is named.
@@ -99,10 +157,10 @@ func passedOver(passed []dicom.Passed) (lines []string) {
 
 const notDICOM = "not DICOM" // what package dicom calls files that are something else
 
-// scanDICOM looks at a file or at all files of a folder, which may be a link.
+// scanDICOM looks at a file or at all files of a folder. A DICOMDIR stands for the folder that it lists.
 func scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) {
-	if stat, err := os.Stat(path); err == nil && stat.IsDir() {
-		path += string(filepath.Separator)
+	if strings.EqualFold(filepath.Base(path), "DICOMDIR") {
+		path = filepath.Dir(path)
 	}
 	return dicom.Scan(path)
 }
@@ -125,14 +183,11 @@ func commonFolder(files []string) string {
 	return folder
 }
 
-// chooseSeries scans a file or folder for the wanted series: one of seriesUID's names, or whatever package dicom's Choose takes.
+// chooseSeries scans a file or folder for the wanted series, or takes what package dicom's Choose takes.
 func chooseSeries(path, wanted string) (*dicom.Series, string, error) {
 	all, passed, err := scanDICOM(path)
 	if err != nil {
 		return nil, "", err
-	}
-	if at := slices.IndexFunc(all, func(s *dicom.Series) bool { return seriesUID(s) == wanted }); wanted != "" && at >= 0 {
-		return all[at], "as asked for", nil
 	}
 	if len(all) == 0 {
 		for _, p := range passed {
@@ -160,24 +215,27 @@ func named(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// readSeries reads a series of a folder. Notes say what was chosen and repaired; descending, that instance numbers fall from the first slice to the last.
-func readSeries(path, wanted string, o ReadOptions) (v *volume.Volume, descending bool, notes []string, err error) {
-	s, why, err := chooseSeries(path, wanted)
-	if err != nil {
-		return nil, false, nil, err
-	}
-	if why != "" && wanted == "" {
-		notes = append(notes, fmt.Sprintf("%s: %s", s, why))
+// readSeries reads the case's series. Notes say what was chosen and repaired; descending, that instance numbers fall from the first slice to the last.
+func (c Case) readSeries(o ReadOptions) (v *volume.Volume, descending bool, notes []string, err error) {
+	s := c.series
+	if s == nil {
+		var why string
+		if s, why, err = chooseSeries(c.Image, c.Series); err != nil {
+			return nil, false, nil, err
+		}
+		if why != "" && c.Series == "" {
+			notes = append(notes, fmt.Sprintf("%s: %s", s, why))
+		}
 	}
 	v, err = dicom.ReadWith(s, dicom.Options{Tilt: o.Tilt, Gaps: o.Gaps, Note: func(note string) { notes = append(notes, note) }})
 	if err != nil {
-		return nil, false, nil, named(path, err)
+		return nil, false, nil, named(c.Image, err)
 	}
 	return v, s.Instances[0] > s.Instances[len(s.Instances)-1], notes, nil
 }
 
-// inspectSeries lists the series below a path, each to be read when its turn comes, and describes what else was found there.
-func inspectSeries(path string) (look []func() Entry, others []string, err error) {
+// inspectSeries lists the series below a path, or those that are wanted, each to be read when its turn comes, and describes what else was found there.
+func inspectSeries(path, wanted string) (look []func() Entry, others []string, err error) {
 	all, passed, err := scanDICOM(path)
 	if err != nil {
 		return nil, nil, err
@@ -200,21 +258,23 @@ func inspectSeries(path string) (look []func() Entry, others []string, err error
 		look = append(look, func() Entry { return e })
 	}
 	for _, s := range all {
-		look = append(look, func() Entry { return inspectOne(path, stat.IsDir(), s) })
+		if wanted == "" || wanted == SeriesAll || s.Is(wanted) {
+			look = append(look, func() Entry { return inspectOne(path, stat.IsDir(), s) })
+		}
 	}
 	return look, passedOver(rest), nil
 }
 
 func inspectOne(path string, folder bool, s *dicom.Series) Entry {
-	e := Entry{Path: path, Kind: "DICOM", Series: s.UID}
+	e := Entry{Path: path, Kind: "DICOM", Series: s.UID, Number: s.Number, Modality: s.Modality, Shape: s.Shape[:], Axcodes: s.Axcodes}
+	if s.Part > 0 {
+		e.Number += fmt.Sprintf(".%d", s.Part)
+	}
 	if folder {
 		e.Path = commonFolder(s.Files)
 	}
 	for _, p := range s.Problems {
 		e.Problems = append(e.Problems, e.about(p))
-	}
-	if s.Localizer {
-		e.problem("a localizer, no scan")
 	}
 	if s.Grid != (volume.Grid{}) {
 		e.setGrid(s.Grid)
