@@ -170,7 +170,7 @@ const (
 //
 //	Activate:     y, [statistics R if Norm]  <-  x, [gamma (C), beta (C) if Norm], [running mean (C), running variance (C) if BatchNorm],
 //	                                             [r if Residual], [slope (C) if PReLU]
-//	ActivateGrad: dx, [dgamma, dbeta if Norm], [dr if Residual, unless ResidualGradIsDX], [dslope (C) if PReLU]
+//	ActivateGrad: dx, [dgamma, dbeta if Norm], [dr if Residual, unless ResidualGradIsDX], [dslope (C) if PReLU], sum (C)
 //	                                         <-  dy, x, [gamma, beta, statistics R if Norm], [r if Residual], [slope if PReLU]
 //
 // With BatchNorm, the forward kernel in training normalises by the batch's statistics and updates the two running operands in place: running = (1 - Momentum) running + Momentum batch, the

@@ -11,7 +11,7 @@ import (
 // Normalise, add, activate; the operands are those of [device.ActivateSpec]:
 //
 //	activate      y, [statistics]               <- x, [gamma, beta], [running mean, running variance], [r], [slope]
-//	activateGrad  dx, [dgamma, dbeta], [dr, unless it is dx], [dslope] <- dy, x, [gamma, beta, statistics], [r], [slope]
+//	activateGrad  dx, [dgamma, dbeta], [dr, unless it is dx], [dslope], sum of dx <- dy, x, [gamma, beta, statistics], [r], [slope]
 type (
 	activate     struct{ device.ActivateSpec }
 	activateGrad struct{ device.ActivateSpec }
@@ -140,7 +140,7 @@ func (o activateGrad) results() []result {
 	if o.Act == device.PReLU {
 		r = append(r, activation(a.channels()))
 	}
-	return r
+	return append(r, activation(a.channels()))
 }
 
 func (o activateGrad) overwrites() []int {
@@ -149,6 +149,8 @@ func (o activateGrad) overwrites() []int {
 	}
 	return []int{0}
 }
+
+func (o activateGrad) sumsChannels() {}
 
 func (o activateGrad) kernel(dev device.Device) (device.Kernel, error) {
 	return dev.ActivateGrad(o.ActivateSpec)

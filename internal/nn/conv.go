@@ -46,7 +46,7 @@ func (o conv) gradient(r *rule, in []*G.Node, _, dy *G.Node) []*G.Node {
 		r.apply(convGradWeights{s}, in[0], dy),
 	}
 	if o.Bias {
-		d = append(d, r.apply(sumChannels{o.YShape()}, dy))
+		d = append(d, r.sumChannels(o.YShape(), dy))
 	}
 	return d
 }
@@ -73,7 +73,7 @@ func (o convTransposed) gradient(r *rule, in []*G.Node, _, dx *G.Node) []*G.Node
 		r.apply(convGradWeights{s}, dx, in[0]),
 	}
 	if o.Bias {
-		d = append(d, r.apply(sumChannels{o.XShape()}, dx))
+		d = append(d, r.sumChannels(o.XShape(), dx))
 	}
 	return d
 }

@@ -82,6 +82,22 @@ func (o sumChannels) kernel(dev device.Device) (device.Kernel, error) {
 }
 func (o sumChannels) String() string { return "sumChannels " + shapeString(o.Shape) }
 
+// A channelSummer is an operator whose last result is the sum of its first one over all but the channels: a bias gradient that needs no pass of its own.
+type channelSummer interface {
+	operator
+	sumsChannels()
+}
+
+// sumChannels is the sum of n over all but the channels: a further result of what computes n, or a node of its own.
+func (r *rule) sumChannels(s device.Shape, n *G.Node) *G.Node {
+	if o, ok := n.Op().(gorgoniaOp); ok {
+		if summer, ok := o.operator.(channelSummer); ok {
+			return r.pick(n, len(summer.results())-1)
+		}
+	}
+	return r.apply(sumChannels{s}, n)
+}
+
 func (o concat) operands() []device.Shape {
 	var s []device.Shape
 	for i := range o.Channels {

@@ -53,7 +53,7 @@ func (o matMul) gradient(r *rule, in []*G.Node, _, dc *G.Node) []*G.Node {
 	}
 	d := []*G.Node{da, db}
 	if o.Bias {
-		d = append(d, r.apply(sumChannels{device.Shape{o.M, o.N}}, dc))
+		d = append(d, r.sumChannels(device.Shape{o.M, o.N}, dc))
 	}
 	return d
 }

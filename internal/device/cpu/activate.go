@@ -6,12 +6,14 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// activate is Activate and ActivateGrad. Passes over memory, S the size of x:
+// activate is Activate and ActivateGrad. Passes over memory, S the size of x; a result that is written for the first time counts once where it goes past the caches, else it is read before:
 //
-//	forward without norm: read x [r], write y                                  2S, 3S with a full residual
-//	forward with norm:    read x for the statistics, then as above             3S, 4S
-//	backward without norm: read dy, x [r], write dx (which is also dr)         3S, 4S
-//	backward with norm:   read dy, x, write dz; read dz, x, write dx           6S, 7S (dz is dr)
+//	forward without norm:  read x [r], write y                       2S, 3S with a full residual
+//	forward with norm:     read x for the statistics, then as above  3S, 4S
+//	backward without norm: read dy, x [r], write dx (which is dr)    3S, 4S
+//	backward with norm:    read dy, x [r], write dz (which is dr); read dz, x, write dx   6S, 7S
+//
+// To compute dz twice instead of keeping it (5S) takes longer: there is too much to compute.
 type activate struct {
 	c     *CPU
 	lanes *laneKernels
@@ -25,6 +27,7 @@ type activate struct {
 	group  []float64 // sums a statistic
 	// The operands of the run.
 	x, y, r, dy, dz, dr, partial Slice
+	stream, streamDz             bool // y, dz go past the caches
 }
 
 // newActivate prepares the numbers of each plane that do not depend on operands.
@@ -163,6 +166,7 @@ func (k *activateForward) Run(out, in []device.Buffer, scratch device.Buffer) {
 		slope = ins.next()
 	}
 	k.setParams(gamma, beta, statistics, slope)
+	k.stream = pastCaches(k.y, k.x, k.r)
 	k.c.pool.run(k.cut.items(), (*activateApply)(&k.activate))
 }
 
@@ -258,6 +262,6 @@ func (k *activateApply) do(_, item int) {
 	a := (*activate)(k)
 	for i, end := k.cut.item(item); i < end; i++ {
 		plane, lo, hi := k.cut.piece(i)
-		k.lanes.runActivate(k.elu, a.residual(), k.y[lo:hi], k.x[lo:hi], a.residualOf(k.r, plane, lo, hi), &k.params[plane])
+		k.lanes.runActivate(k.elu, a.residual(), k.y[lo:hi], k.x[lo:hi], a.residualOf(k.r, plane, lo, hi), &k.params[plane], k.stream)
 	}
 }

@@ -56,15 +56,18 @@ func (k *activateBackward) Run(out, in []device.Buffer, scratch device.Buffer) {
 	if k.s.Act == device.PReLU {
 		dslope = outs.next()
 	}
+	sum := outs.next()
 	k.setParams(gamma, beta, statistics, slope)
+	k.streamDz, k.stream = pastCaches(k.dz, k.dy, k.x), pastCaches(k.y, k.dz)
 	if k.residual() == int(device.TiledResidual) {
 		k.c.pool.run(k.l.n*k.cut.perPlane, (*activateTiledGradients)(&k.activate))
 	} else {
 		k.c.pool.run(k.cut.items(), (*activateGradients)(&k.activate))
 	}
-	k.gather(gamma, statistics, dgamma, dbeta, dslope)
+	k.gather(gamma, statistics, dgamma, dbeta, dslope, sum)
 	if k.s.Norm != device.NoNorm {
 		k.c.pool.run(k.cut.items(), (*activateMix)(&k.activate))
+		k.sumUp(sum)
 	}
 }
 
@@ -73,7 +76,7 @@ func (k *activate) gradients(i int) {
 	plane, lo, hi := k.cut.piece(i)
 	s := sumsAt(k.partial, i)
 	*s = actSums{}
-	k.lanes.runGradient(k.elu, k.residual(), k.dz[lo:hi], k.dy[lo:hi], k.x[lo:hi], k.residualOf(k.r, plane, lo, hi), &k.params[plane], s)
+	k.lanes.runGradient(k.elu, k.residual(), k.dz[lo:hi], k.dy[lo:hi], k.x[lo:hi], k.residualOf(k.r, plane, lo, hi), &k.params[plane], s, k.streamDz)
 	k.l.fold(&s.dz)
 	k.l.fold(&s.dzx)
 	k.l.fold(&s.dslope)
@@ -101,7 +104,7 @@ func (k *activateTiledGradients) do(_, item int) {
 }
 
 // gather adds up the pieces' sums and makes the numbers of dx = scale (gamma dz - mean(gamma dz) - n mean(gamma dz n)), n = (x - mean) scale.
-func (k *activateBackward) gather(gamma, statistics, dgamma, dbeta, dslope Slice) {
+func (k *activateBackward) gather(gamma, statistics, dgamma, dbeta, dslope, sum Slice) {
 	groups := len(k.group) / 2
 	clear(k.group)
 	for b := range k.l.blocks {
@@ -127,6 +130,8 @@ func (k *activateBackward) gather(gamma, statistics, dgamma, dbeta, dslope Slice
 			}
 			if k.s.Norm != device.NoNorm {
 				dgamma[ch], dbeta[ch] = float32(allDzn), float32(allDz)
+			} else {
+				sum[ch] = float32(allDz) // dx is dz
 			}
 			if dslope != nil {
 				dslope[ch] = float32(allSlope)
@@ -159,11 +164,30 @@ func (k *activateBackward) gather(gamma, statistics, dgamma, dbeta, dslope Slice
 	}
 }
 
+// activateMix leaves the sums of dx where those of dz were.
 type activateMix activate
 
 func (k *activateMix) do(_, item int) {
 	for i, end := k.cut.item(item); i < end; i++ {
 		plane, lo, hi := k.cut.piece(i)
-		k.lanes.runMix(k.y[lo:hi], k.dz[lo:hi], k.x[lo:hi], &k.mixed[plane])
+		sum := &sumsAt(k.partial, i).dz
+		*sum = [block]float32{}
+		k.lanes.runMix(k.y[lo:hi], k.dz[lo:hi], k.x[lo:hi], &k.mixed[plane], sum, k.stream)
+		k.l.fold(sum)
+	}
+}
+
+// sumUp adds up what mix left.
+func (k *activateBackward) sumUp(sum Slice) {
+	for b := range k.l.blocks {
+		for lane := range k.l.liveLanes(b) {
+			total := 0.0
+			for n := range k.l.n {
+				for j := range k.cut.perPlane {
+					total += float64(sumsAt(k.partial, (n*k.l.blocks+b)*k.cut.perPlane+j).dz[lane])
+				}
+			}
+			sum[b*k.l.lanes+lane] = float32(total)
+		}
 	}
 }

@@ -44,6 +44,8 @@ func (k *activateGradRows) Run(out, in []device.Buffer, _ device.Buffer) {
 		dslope = outs.next()
 		clear(dslope)
 	}
+	sum := outs.next()
+	clear(sum)
 	for i := range k.s.Shape.Elements() {
 		z, residual := rowArgument(k.s, x, r, i)
 		dz := dy[i]
@@ -59,6 +61,7 @@ func (k *activateGradRows) Run(out, in []device.Buffer, _ device.Buffer) {
 			}
 		}
 		dx[i] = dz
+		sum[i%k.s.Shape[1]] += dz
 		if dr != nil {
 			dr[residual] += dz
 		}

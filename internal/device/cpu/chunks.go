@@ -6,6 +6,23 @@ import "github.com/voxsaw/voxsaw/internal/device"
 // It is fixed, and sums over chunks are added in their order: the result does not depend on the number of threads.
 const chunk = 1024 * block
 
+// cacheElements is how many float32 the last cache is taken to hold: 32 MiB.
+const cacheElements = 8 << 20
+
+// pastCaches says whether to store a result past the caches: where it is too large to be found there by whoever reads it next, and not written over an operand,
+// whose lines are there already.
+func pastCaches(y Slice, operands ...Slice) bool {
+	if len(y) < cacheElements {
+		return false
+	}
+	for _, x := range operands {
+		if len(x) > 0 && &x[0] == &y[0] {
+			return false
+		}
+	}
+	return true
+}
+
 // chunks cuts planes into pieces of at most one chunk, and hands out pieces in items worth a worker's while.
 type chunks struct {
 	planes, plane int // their number, and the elements of each

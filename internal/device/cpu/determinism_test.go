@@ -25,7 +25,7 @@ func TestThreadsDoNotMatter(t *testing.T) {
 		},
 		"activate gradient": {
 			func(c *CPU) (device.Kernel, error) { return c.ActivateGrad(activate) },
-			[]device.Shape{shape, {24}, {24}, residual, {24}}, []device.Shape{shape, shape, {24}, {24}, {2, 24}, residual, {24}},
+			[]device.Shape{shape, {24}, {24}, residual, {24}, {24}}, []device.Shape{shape, shape, {24}, {24}, {2, 24}, residual, {24}},
 		},
 		"sum of channels": {func(c *CPU) (device.Kernel, error) { return c.SumChannels(shape) }, []device.Shape{{24}}, []device.Shape{shape}},
 		"sum of squares":  {func(c *CPU) (device.Kernel, error) { return c.SumSquares(100001) }, []device.Shape{{}}, []device.Shape{{100001}}},

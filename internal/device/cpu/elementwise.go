@@ -8,6 +8,7 @@ type elementwise struct {
 	lanes    *laneKernels
 	cut      chunks
 	residual int
+	stream   bool        // y goes past the caches
 	params   []actParams // one for all planes, or one a plane
 	y, x, r  Slice
 }
@@ -29,7 +30,7 @@ func (k *elementwise) do(_, item int) {
 		if k.r != nil {
 			r = k.r[lo:hi]
 		}
-		k.lanes.runActivate(0, k.residual, k.y[lo:hi], k.x[lo:hi], r, &k.params[plane%len(k.params)])
+		k.lanes.runActivate(0, k.residual, k.y[lo:hi], k.x[lo:hi], r, &k.params[plane%len(k.params)], k.stream)
 	}
 }
 
@@ -46,6 +47,7 @@ func (c *CPU) Add(s device.Shape) (device.Kernel, error) {
 
 func (k add) Run(out, in []device.Buffer, _ device.Buffer) {
 	k.y, k.x, k.r = out[0].(Slice), in[0].(Slice), in[1].(Slice)
+	k.stream = pastCaches(k.y, k.x, k.r)
 	k.c.pool.run(k.cut.items(), k.elementwise)
 }
 
@@ -62,6 +64,7 @@ func (c *CPU) Scale(s device.Shape, factor float32) (device.Kernel, error) {
 
 func (k scale) Run(out, in []device.Buffer, _ device.Buffer) {
 	k.y, k.x = out[0].(Slice), in[0].(Slice)
+	k.stream = pastCaches(k.y, k.x)
 	k.c.pool.run(k.cut.items(), k.elementwise)
 }
 
@@ -89,6 +92,7 @@ func (k *scaleChannels) Run(out, in []device.Buffer, _ device.Buffer) {
 		k.l.spread(&k.params[i].scale, b, m[n*k.l.channels:])
 	}
 	k.y, k.x = out[0].(Slice), in[0].(Slice)
+	k.stream = pastCaches(k.y, k.x)
 	k.c.pool.run(k.cut.items(), k.elementwise)
 }
 

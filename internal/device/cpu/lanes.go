@@ -1,5 +1,11 @@
 package cpu
 
+import (
+	"unsafe"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
+
 //go:generate go run ./asm/lanes -pkg cpu -out lanes_kernels_amd64.s -stubs lanes_kernels_amd64.go -table lanes_tables_amd64.go
 
 // The kernels that stream through memory: what a network does between its convolutions. Each works on one chunk of a plane, voxel by voxel, all 16 lanes at once;
@@ -37,14 +43,14 @@ type lossParams = struct {
 	ce         [block]float32 // the same in all lanes
 }
 
-// laneKernels is the table of one instruction set.
+// laneKernels is the table of one instruction set. Where stream is not 0, the first result is aligned, and stored past the caches.
 type laneKernels struct {
 	// activate: y[i] = act(z[i]), with r[i] (full residual), r[i/16] (tiled) or none. [1] is ELU, [0] all others.
-	activate [2][3]func(y, x, r []float32, p *actParams)
+	activate [2][3]func(y, x, r []float32, p *actParams, stream int)
 	// gradient: dz[i] = dy[i] act'(z[i]), and adds to the sums.
-	gradient [2][3]func(dz, dy, x, r []float32, p *actParams, s *actSums)
-	// mix: dx[i] = a dz[i] + b (x[i] - mean) + c
-	mix func(dx, dz, x []float32, p *mixParams)
+	gradient [2][3]func(dz, dy, x, r []float32, p *actParams, s *actSums, stream int)
+	// mix: dx[i] = a dz[i] + b (x[i] - mean) + c, and s[lane] += sum of dx
+	mix func(dx, dz, x []float32, p *mixParams, s *[block]float32, stream int)
 	// sum: s[lane] = sum of x
 	sum func(x []float32, s *[block]float32)
 	// moments: d[lane] = sum of x - mean, s[lane] = sum of (x - mean)^2
@@ -84,24 +90,32 @@ func whole(n int) int { return n &^ (block - 1) }
 
 // The methods below run the table's kernel, and the generic one on what is left over.
 
-func (k *laneKernels) runActivate(elu, residual int, y, x, r []float32, p *actParams) {
+func (k *laneKernels) runActivate(elu, residual int, y, x, r []float32, p *actParams, stream bool) {
 	n := whole(len(y))
 	if n > 0 {
-		k.activate[elu][residual](y[:n], x[:n], r, p)
+		k.activate[elu][residual](y[:n], x[:n], r, p, past(stream, y))
 	}
 	if n < len(y) {
-		genericLanes.activate[elu][residual](y[n:], x[n:], tail(r, n, len(y)), p)
+		genericLanes.activate[elu][residual](y[n:], x[n:], tail(r, n, len(y)), p, 0)
 	}
 }
 
-func (k *laneKernels) runGradient(elu, residual int, dz, dy, x, r []float32, p *actParams, s *actSums) {
+func (k *laneKernels) runGradient(elu, residual int, dz, dy, x, r []float32, p *actParams, s *actSums, stream bool) {
 	n := whole(len(dz))
 	if n > 0 {
-		k.gradient[elu][residual](dz[:n], dy[:n], x[:n], r, p, s)
+		k.gradient[elu][residual](dz[:n], dy[:n], x[:n], r, p, s, past(stream, dz))
 	}
 	if n < len(dz) {
-		genericLanes.gradient[elu][residual](dz[n:], dy[n:], x[n:], tail(r, n, len(dz)), p, s)
+		genericLanes.gradient[elu][residual](dz[n:], dy[n:], x[n:], tail(r, n, len(dz)), p, s, 0)
 	}
+}
+
+// past is what a kernel takes as "stream": storing past the caches needs whole cache lines.
+func past(stream bool, y []float32) int {
+	if stream && uintptr(unsafe.Pointer(&y[0]))%(4*device.Alignment) == 0 {
+		return 1
+	}
+	return 0
 }
 
 // tail is what belongs to elements n.. of a residual of as many elements as x; a tiled one is never left over.
@@ -112,13 +126,13 @@ func tail(r []float32, n, length int) []float32 {
 	return r[n:length]
 }
 
-func (k *laneKernels) runMix(dx, dz, x []float32, p *mixParams) {
+func (k *laneKernels) runMix(dx, dz, x []float32, p *mixParams, s *[block]float32, stream bool) {
 	n := whole(len(dx))
 	if n > 0 {
-		k.mix(dx[:n], dz[:n], x[:n], p)
+		k.mix(dx[:n], dz[:n], x[:n], p, s, past(stream, dx))
 	}
 	if n < len(dx) {
-		genericLanes.mix(dx[n:], dz[n:], x[n:], p)
+		genericLanes.mix(dx[n:], dz[n:], x[n:], p, s, 0)
 	}
 }
 

@@ -7,11 +7,11 @@ import (
 
 // genericLanes is the table for machines without a faster one, and what the assembly is tested against.
 var genericLanes = &laneKernels{
-	activate: [2][3]func(y, x, r []float32, p *actParams){
+	activate: [2][3]func(y, x, r []float32, p *actParams, stream int){
 		{activateGeneric, activateFullGeneric, activateTiledGeneric},
 		{activateELUGeneric, activateELUFullGeneric, activateELUTiledGeneric},
 	},
-	gradient: [2][3]func(dz, dy, x, r []float32, p *actParams, s *actSums){
+	gradient: [2][3]func(dz, dy, x, r []float32, p *actParams, s *actSums, stream int){
 		{gradientGeneric, gradientFullGeneric, gradientTiledGeneric},
 		{gradientELUGeneric, gradientELUFullGeneric, gradientELUTiledGeneric},
 	},
@@ -42,42 +42,42 @@ func elu(z float32) float32 {
 	return exp(z) - 1
 }
 
-func activateGeneric(y, x, _ []float32, p *actParams) {
+func activateGeneric(y, x, _ []float32, p *actParams, _ int) {
 	for i := range y {
 		l := i % block
 		y[i] = linear((x[i]-p.mean[l])*p.scale[l]+p.shift[l], p.slope[l])
 	}
 }
 
-func activateFullGeneric(y, x, r []float32, p *actParams) {
+func activateFullGeneric(y, x, r []float32, p *actParams, _ int) {
 	for i := range y {
 		l := i % block
 		y[i] = linear((x[i]-p.mean[l])*p.scale[l]+p.shift[l]+r[i]*p.residual[l], p.slope[l])
 	}
 }
 
-func activateTiledGeneric(y, x, r []float32, p *actParams) {
+func activateTiledGeneric(y, x, r []float32, p *actParams, _ int) {
 	for i := range y {
 		l := i % block
 		y[i] = linear((x[i]-p.mean[l])*p.scale[l]+p.shift[l]+r[i/block]*p.residual[l], p.slope[l])
 	}
 }
 
-func activateELUGeneric(y, x, _ []float32, p *actParams) {
+func activateELUGeneric(y, x, _ []float32, p *actParams, _ int) {
 	for i := range y {
 		l := i % block
 		y[i] = elu((x[i]-p.mean[l])*p.scale[l] + p.shift[l])
 	}
 }
 
-func activateELUFullGeneric(y, x, r []float32, p *actParams) {
+func activateELUFullGeneric(y, x, r []float32, p *actParams, _ int) {
 	for i := range y {
 		l := i % block
 		y[i] = elu((x[i]-p.mean[l])*p.scale[l] + p.shift[l] + r[i]*p.residual[l])
 	}
 }
 
-func activateELUTiledGeneric(y, x, r []float32, p *actParams) {
+func activateELUTiledGeneric(y, x, r []float32, p *actParams, _ int) {
 	for i := range y {
 		l := i % block
 		y[i] = elu((x[i]-p.mean[l])*p.scale[l] + p.shift[l] + r[i/block]*p.residual[l])
@@ -104,7 +104,7 @@ func eluGrad(dy, z, d float32, l int, s *actSums) float32 {
 	return dy
 }
 
-func gradientGeneric(dz, dy, x, _ []float32, p *actParams, s *actSums) {
+func gradientGeneric(dz, dy, x, _ []float32, p *actParams, s *actSums, _ int) {
 	for i := range dz {
 		l := i % block
 		d := x[i] - p.mean[l]
@@ -112,7 +112,7 @@ func gradientGeneric(dz, dy, x, _ []float32, p *actParams, s *actSums) {
 	}
 }
 
-func gradientFullGeneric(dz, dy, x, r []float32, p *actParams, s *actSums) {
+func gradientFullGeneric(dz, dy, x, r []float32, p *actParams, s *actSums, _ int) {
 	for i := range dz {
 		l := i % block
 		d := x[i] - p.mean[l]
@@ -120,7 +120,7 @@ func gradientFullGeneric(dz, dy, x, r []float32, p *actParams, s *actSums) {
 	}
 }
 
-func gradientTiledGeneric(dz, dy, x, r []float32, p *actParams, s *actSums) {
+func gradientTiledGeneric(dz, dy, x, r []float32, p *actParams, s *actSums, _ int) {
 	for i := range dz {
 		l := i % block
 		d := x[i] - p.mean[l]
@@ -128,7 +128,7 @@ func gradientTiledGeneric(dz, dy, x, r []float32, p *actParams, s *actSums) {
 	}
 }
 
-func gradientELUGeneric(dz, dy, x, _ []float32, p *actParams, s *actSums) {
+func gradientELUGeneric(dz, dy, x, _ []float32, p *actParams, s *actSums, _ int) {
 	for i := range dz {
 		l := i % block
 		d := x[i] - p.mean[l]
@@ -136,7 +136,7 @@ func gradientELUGeneric(dz, dy, x, _ []float32, p *actParams, s *actSums) {
 	}
 }
 
-func gradientELUFullGeneric(dz, dy, x, r []float32, p *actParams, s *actSums) {
+func gradientELUFullGeneric(dz, dy, x, r []float32, p *actParams, s *actSums, _ int) {
 	for i := range dz {
 		l := i % block
 		d := x[i] - p.mean[l]
@@ -144,7 +144,7 @@ func gradientELUFullGeneric(dz, dy, x, r []float32, p *actParams, s *actSums) {
 	}
 }
 
-func gradientELUTiledGeneric(dz, dy, x, r []float32, p *actParams, s *actSums) {
+func gradientELUTiledGeneric(dz, dy, x, r []float32, p *actParams, s *actSums, _ int) {
 	for i := range dz {
 		l := i % block
 		d := x[i] - p.mean[l]
@@ -152,10 +152,11 @@ func gradientELUTiledGeneric(dz, dy, x, r []float32, p *actParams, s *actSums) {
 	}
 }
 
-func mixGeneric(dx, dz, x []float32, p *mixParams) {
+func mixGeneric(dx, dz, x []float32, p *mixParams, s *[block]float32, _ int) {
 	for i := range dx {
 		l := i % block
 		dx[i] = p.a[l]*dz[i] + p.b[l]*(x[i]-p.mean[l]) + p.c[l]
+		s[l] += dx[i]
 	}
 }
 

@@ -13,7 +13,7 @@ func activateAVX512(y []float32, x []float32, r []float32, p *struct {
 	shift    [16]float32
 	residual [16]float32
 	slope    [16]float32
-})
+}, stream int)
 
 // activateFullAVX512 is for laneKernels.activate.
 //
@@ -24,7 +24,7 @@ func activateFullAVX512(y []float32, x []float32, r []float32, p *struct {
 	shift    [16]float32
 	residual [16]float32
 	slope    [16]float32
-})
+}, stream int)
 
 // activateTiledAVX512 is for laneKernels.activate.
 //
@@ -35,7 +35,7 @@ func activateTiledAVX512(y []float32, x []float32, r []float32, p *struct {
 	shift    [16]float32
 	residual [16]float32
 	slope    [16]float32
-})
+}, stream int)
 
 // activateELUAVX512 is for laneKernels.activate.
 //
@@ -46,7 +46,7 @@ func activateELUAVX512(y []float32, x []float32, r []float32, p *struct {
 	shift    [16]float32
 	residual [16]float32
 	slope    [16]float32
-})
+}, stream int)
 
 // activateELUFullAVX512 is for laneKernels.activate.
 //
@@ -57,7 +57,7 @@ func activateELUFullAVX512(y []float32, x []float32, r []float32, p *struct {
 	shift    [16]float32
 	residual [16]float32
 	slope    [16]float32
-})
+}, stream int)
 
 // activateELUTiledAVX512 is for laneKernels.activate.
 //
@@ -68,7 +68,7 @@ func activateELUTiledAVX512(y []float32, x []float32, r []float32, p *struct {
 	shift    [16]float32
 	residual [16]float32
 	slope    [16]float32
-})
+}, stream int)
 
 // gradientAVX512 is for laneKernels.gradient.
 //
@@ -83,7 +83,7 @@ func gradientAVX512(dz []float32, dy []float32, x []float32, r []float32, p *str
 	dz     [16]float32
 	dzx    [16]float32
 	dslope [16]float32
-})
+}, stream int)
 
 // gradientFullAVX512 is for laneKernels.gradient.
 //
@@ -98,7 +98,7 @@ func gradientFullAVX512(dz []float32, dy []float32, x []float32, r []float32, p 
 	dz     [16]float32
 	dzx    [16]float32
 	dslope [16]float32
-})
+}, stream int)
 
 // gradientTiledAVX512 is for laneKernels.gradient.
 //
@@ -113,7 +113,7 @@ func gradientTiledAVX512(dz []float32, dy []float32, x []float32, r []float32, p
 	dz     [16]float32
 	dzx    [16]float32
 	dslope [16]float32
-})
+}, stream int)
 
 // gradientELUAVX512 is for laneKernels.gradient.
 //
@@ -128,7 +128,7 @@ func gradientELUAVX512(dz []float32, dy []float32, x []float32, r []float32, p *
 	dz     [16]float32
 	dzx    [16]float32
 	dslope [16]float32
-})
+}, stream int)
 
 // gradientELUFullAVX512 is for laneKernels.gradient.
 //
@@ -143,7 +143,7 @@ func gradientELUFullAVX512(dz []float32, dy []float32, x []float32, r []float32,
 	dz     [16]float32
 	dzx    [16]float32
 	dslope [16]float32
-})
+}, stream int)
 
 // gradientELUTiledAVX512 is for laneKernels.gradient.
 //
@@ -158,7 +158,7 @@ func gradientELUTiledAVX512(dz []float32, dy []float32, x []float32, r []float32
 	dz     [16]float32
 	dzx    [16]float32
 	dslope [16]float32
-})
+}, stream int)
 
 // mixAVX512 is for laneKernels.mix.
 //
@@ -168,7 +168,7 @@ func mixAVX512(dx []float32, dz []float32, x []float32, p *struct {
 	b    [16]float32
 	c    [16]float32
 	mean [16]float32
-})
+}, s *[16]float32, stream int)
 
 // sumAVX512 is for laneKernels.sum.
 //
@@ -289,7 +289,7 @@ func activateAVX2(y []float32, x []float32, r []float32, p *struct {
 	shift    [16]float32
 	residual [16]float32
 	slope    [16]float32
-})
+}, stream int)
 
 // activateFullAVX2 is for laneKernels.activate.
 //
@@ -300,7 +300,7 @@ func activateFullAVX2(y []float32, x []float32, r []float32, p *struct {
 	shift    [16]float32
 	residual [16]float32
 	slope    [16]float32
-})
+}, stream int)
 
 // activateTiledAVX2 is for laneKernels.activate.
 //
@@ -311,7 +311,7 @@ func activateTiledAVX2(y []float32, x []float32, r []float32, p *struct {
 	shift    [16]float32
 	residual [16]float32
 	slope    [16]float32
-})
+}, stream int)
 
 // activateELUAVX2 is for laneKernels.activate.
 //
@@ -322,7 +322,7 @@ func activateELUAVX2(y []float32, x []float32, r []float32, p *struct {
 	shift    [16]float32
 	residual [16]float32
 	slope    [16]float32
-})
+}, stream int)
 
 // activateELUFullAVX2 is for laneKernels.activate.
 //
@@ -333,7 +333,7 @@ func activateELUFullAVX2(y []float32, x []float32, r []float32, p *struct {
 	shift    [16]float32
 	residual [16]float32
 	slope    [16]float32
-})
+}, stream int)
 
 // activateELUTiledAVX2 is for laneKernels.activate.
 //
@@ -344,7 +344,7 @@ func activateELUTiledAVX2(y []float32, x []float32, r []float32, p *struct {
 	shift    [16]float32
 	residual [16]float32
 	slope    [16]float32
-})
+}, stream int)
 
 // gradientAVX2 is for laneKernels.gradient.
 //
@@ -359,7 +359,7 @@ func gradientAVX2(dz []float32, dy []float32, x []float32, r []float32, p *struc
 	dz     [16]float32
 	dzx    [16]float32
 	dslope [16]float32
-})
+}, stream int)
 
 // gradientFullAVX2 is for laneKernels.gradient.
 //
@@ -374,7 +374,7 @@ func gradientFullAVX2(dz []float32, dy []float32, x []float32, r []float32, p *s
 	dz     [16]float32
 	dzx    [16]float32
 	dslope [16]float32
-})
+}, stream int)
 
 // gradientTiledAVX2 is for laneKernels.gradient.
 //
@@ -389,7 +389,7 @@ func gradientTiledAVX2(dz []float32, dy []float32, x []float32, r []float32, p *
 	dz     [16]float32
 	dzx    [16]float32
 	dslope [16]float32
-})
+}, stream int)
 
 // gradientELUAVX2 is for laneKernels.gradient.
 //
@@ -404,7 +404,7 @@ func gradientELUAVX2(dz []float32, dy []float32, x []float32, r []float32, p *st
 	dz     [16]float32
 	dzx    [16]float32
 	dslope [16]float32
-})
+}, stream int)
 
 // gradientELUFullAVX2 is for laneKernels.gradient.
 //
@@ -419,7 +419,7 @@ func gradientELUFullAVX2(dz []float32, dy []float32, x []float32, r []float32, p
 	dz     [16]float32
 	dzx    [16]float32
 	dslope [16]float32
-})
+}, stream int)
 
 // gradientELUTiledAVX2 is for laneKernels.gradient.
 //
@@ -434,7 +434,7 @@ func gradientELUTiledAVX2(dz []float32, dy []float32, x []float32, r []float32, 
 	dz     [16]float32
 	dzx    [16]float32
 	dslope [16]float32
-})
+}, stream int)
 
 // mixAVX2 is for laneKernels.mix.
 //
@@ -444,7 +444,7 @@ func mixAVX2(dx []float32, dz []float32, x []float32, p *struct {
 	b    [16]float32
 	c    [16]float32
 	mean [16]float32
-})
+}, s *[16]float32, stream int)
 
 // sumAVX2 is for laneKernels.sum.
 //

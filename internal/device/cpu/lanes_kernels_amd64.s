@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func activateAVX512(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32})
-// Requires: AVX, AVX512F
-TEXT ·activateAVX512(SB), NOSPLIT, $0-80
+// func activateAVX512(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, stream int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·activateAVX512(SB), NOSPLIT, $0-88
 	MOVQ    y_base+0(FP), AX
 	MOVQ    x_base+24(FP), CX
 	MOVQ    p+72(FP), DX
@@ -16,8 +16,11 @@ TEXT ·activateAVX512(SB), NOSPLIT, $0-80
 	VMOVUPS 128(DX), Z2
 	VXORPS  X3, X3, X3
 	VMOVUPS 256(DX), Z4
+	MOVQ    stream+80(FP), DX
 	SHRQ    $0x04, BX
 	JZ      done
+	TESTQ   DX, DX
+	JNZ     streamed
 
 voxel:
 	VMOVUPS     (CX), Z5
@@ -32,14 +35,31 @@ voxel:
 	ADDQ        $0x40, CX
 	DECQ        BX
 	JNZ         voxel
+	JMP         done
+
+streamed:
+streamedVoxel:
+	VMOVUPS     (CX), Z5
+	VSUBPS      Z0, Z5, Z5
+	VMOVUPS     Z2, Z7
+	VFMADD231PS Z1, Z5, Z7
+	VMULPS      Z4, Z7, Z5
+	VCMPPS      $0x1a, Z3, Z7, K1
+	VBLENDMPS   Z5, Z7, K1, Z6
+	VMOVNTPS    Z6, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	DECQ        BX
+	JNZ         streamedVoxel
+	SFENCE
 
 done:
 	VZEROUPPER
 	RET
 
-// func activateFullAVX512(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32})
-// Requires: AVX, AVX512F
-TEXT ·activateFullAVX512(SB), NOSPLIT, $0-80
+// func activateFullAVX512(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, stream int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·activateFullAVX512(SB), NOSPLIT, $0-88
 	MOVQ    y_base+0(FP), AX
 	MOVQ    x_base+24(FP), CX
 	MOVQ    p+72(FP), DX
@@ -51,8 +71,11 @@ TEXT ·activateFullAVX512(SB), NOSPLIT, $0-80
 	MOVQ    r_base+48(FP), SI
 	VXORPS  X4, X4, X4
 	VMOVUPS 256(DX), Z5
+	MOVQ    stream+80(FP), DX
 	SHRQ    $0x04, BX
 	JZ      done
+	TESTQ   DX, DX
+	JNZ     streamed
 
 voxel:
 	VMOVUPS     (CX), Z6
@@ -70,14 +93,34 @@ voxel:
 	ADDQ        $0x40, CX
 	DECQ        BX
 	JNZ         voxel
+	JMP         done
+
+streamed:
+streamedVoxel:
+	VMOVUPS     (CX), Z6
+	VSUBPS      Z0, Z6, Z6
+	VMOVUPS     Z2, Z8
+	VFMADD231PS Z1, Z6, Z8
+	VMOVUPS     (SI), Z6
+	VFMADD231PS Z3, Z6, Z8
+	ADDQ        $0x40, SI
+	VMULPS      Z5, Z8, Z6
+	VCMPPS      $0x1a, Z4, Z8, K1
+	VBLENDMPS   Z6, Z8, K1, Z7
+	VMOVNTPS    Z7, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	DECQ        BX
+	JNZ         streamedVoxel
+	SFENCE
 
 done:
 	VZEROUPPER
 	RET
 
-// func activateTiledAVX512(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32})
-// Requires: AVX, AVX512F
-TEXT ·activateTiledAVX512(SB), NOSPLIT, $0-80
+// func activateTiledAVX512(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, stream int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·activateTiledAVX512(SB), NOSPLIT, $0-88
 	MOVQ    y_base+0(FP), AX
 	MOVQ    x_base+24(FP), CX
 	MOVQ    p+72(FP), DX
@@ -89,8 +132,11 @@ TEXT ·activateTiledAVX512(SB), NOSPLIT, $0-80
 	MOVQ    r_base+48(FP), SI
 	VXORPS  X4, X4, X4
 	VMOVUPS 256(DX), Z5
+	MOVQ    stream+80(FP), DX
 	SHRQ    $0x04, BX
 	JZ      done
+	TESTQ   DX, DX
+	JNZ     streamed
 
 voxel:
 	VMOVUPS      (CX), Z6
@@ -108,14 +154,34 @@ voxel:
 	ADDQ         $0x40, CX
 	DECQ         BX
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (CX), Z6
+	VSUBPS       Z0, Z6, Z6
+	VMOVUPS      Z2, Z8
+	VFMADD231PS  Z1, Z6, Z8
+	VBROADCASTSS (SI), Z6
+	VFMADD231PS  Z3, Z6, Z8
+	ADDQ         $0x04, SI
+	VMULPS       Z5, Z8, Z6
+	VCMPPS       $0x1a, Z4, Z8, K1
+	VBLENDMPS    Z6, Z8, K1, Z7
+	VMOVNTPS     Z7, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	DECQ         BX
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VZEROUPPER
 	RET
 
-// func activateELUAVX512(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32})
-// Requires: AVX, AVX512F
-TEXT ·activateELUAVX512(SB), NOSPLIT, $0-80
+// func activateELUAVX512(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, stream int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·activateELUAVX512(SB), NOSPLIT, $0-88
 	MOVQ    y_base+0(FP), AX
 	MOVQ    x_base+24(FP), CX
 	MOVQ    p+72(FP), DX
@@ -137,8 +203,11 @@ TEXT ·activateELUAVX512(SB), NOSPLIT, $0-80
 	VMOVUPS lanes10<>+0(SB), Z14
 	VMOVUPS lanes10<>+0(SB), Z15
 	VMOVUPS lanes10<>+0(SB), Z16
+	MOVQ    stream+80(FP), DX
 	SHRQ    $0x04, BX
 	JZ      done
+	TESTQ   DX, DX
+	JNZ     streamed
 
 voxel:
 	VMOVUPS      (CX), Z17
@@ -169,6 +238,39 @@ voxel:
 	ADDQ         $0x40, CX
 	DECQ         BX
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (CX), Z17
+	VSUBPS       Z0, Z17, Z17
+	VMOVUPS      Z2, Z19
+	VFMADD231PS  Z1, Z17, Z19
+	VMAXPS       Z19, Z4, Z20
+	VMULPS       Z5, Z20, Z21
+	VRNDSCALEPS  $0x08, Z21, Z21
+	VFNMADD231PS Z6, Z21, Z20
+	VFNMADD231PS Z7, Z21, Z20
+	VMOVUPS      Z8, Z17
+	VFMADD213PS  Z9, Z20, Z17
+	VFMADD213PS  Z10, Z20, Z17
+	VFMADD213PS  Z11, Z20, Z17
+	VFMADD213PS  Z12, Z20, Z17
+	VFMADD213PS  Z13, Z20, Z17
+	VFMADD213PS  Z14, Z20, Z17
+	VFMADD213PS  Z15, Z20, Z17
+	VSCALEFPS    Z21, Z17, Z17
+	VCMPPS       $0x15, Z4, Z19, K1
+	VMOVAPS.Z    Z17, K1, Z17
+	VSUBPS       Z16, Z17, Z17
+	VCMPPS       $0x1a, Z3, Z19, K1
+	VBLENDMPS    Z17, Z19, K1, Z18
+	VMOVNTPS     Z18, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	DECQ         BX
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VZEROUPPER
@@ -372,9 +474,9 @@ DATA lanes10<>+56(SB)/4, $0x3f800000
 DATA lanes10<>+60(SB)/4, $0x3f800000
 GLOBL lanes10<>(SB), RODATA|NOPTR, $64
 
-// func activateELUFullAVX512(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32})
-// Requires: AVX, AVX512F
-TEXT ·activateELUFullAVX512(SB), NOSPLIT, $0-80
+// func activateELUFullAVX512(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, stream int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·activateELUFullAVX512(SB), NOSPLIT, $0-88
 	MOVQ    y_base+0(FP), AX
 	MOVQ    x_base+24(FP), CX
 	MOVQ    p+72(FP), DX
@@ -398,8 +500,11 @@ TEXT ·activateELUFullAVX512(SB), NOSPLIT, $0-80
 	VMOVUPS lanes10<>+0(SB), Z15
 	VMOVUPS lanes10<>+0(SB), Z16
 	VMOVUPS lanes10<>+0(SB), Z17
+	MOVQ    stream+80(FP), SI
 	SHRQ    $0x04, BX
 	JZ      done
+	TESTQ   SI, SI
+	JNZ     streamed
 
 voxel:
 	VMOVUPS      (CX), Z18
@@ -433,14 +538,50 @@ voxel:
 	ADDQ         $0x40, CX
 	DECQ         BX
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (CX), Z18
+	VSUBPS       Z0, Z18, Z18
+	VMOVUPS      Z2, Z20
+	VFMADD231PS  Z1, Z18, Z20
+	VMOVUPS      (DX), Z18
+	VFMADD231PS  Z3, Z18, Z20
+	ADDQ         $0x40, DX
+	VMAXPS       Z20, Z5, Z21
+	VMULPS       Z6, Z21, Z22
+	VRNDSCALEPS  $0x08, Z22, Z22
+	VFNMADD231PS Z7, Z22, Z21
+	VFNMADD231PS Z8, Z22, Z21
+	VMOVUPS      Z9, Z18
+	VFMADD213PS  Z10, Z21, Z18
+	VFMADD213PS  Z11, Z21, Z18
+	VFMADD213PS  Z12, Z21, Z18
+	VFMADD213PS  Z13, Z21, Z18
+	VFMADD213PS  Z14, Z21, Z18
+	VFMADD213PS  Z15, Z21, Z18
+	VFMADD213PS  Z16, Z21, Z18
+	VSCALEFPS    Z22, Z18, Z18
+	VCMPPS       $0x15, Z5, Z20, K1
+	VMOVAPS.Z    Z18, K1, Z18
+	VSUBPS       Z17, Z18, Z18
+	VCMPPS       $0x1a, Z4, Z20, K1
+	VBLENDMPS    Z18, Z20, K1, Z19
+	VMOVNTPS     Z19, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	DECQ         BX
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VZEROUPPER
 	RET
 
-// func activateELUTiledAVX512(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32})
-// Requires: AVX, AVX512F
-TEXT ·activateELUTiledAVX512(SB), NOSPLIT, $0-80
+// func activateELUTiledAVX512(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, stream int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·activateELUTiledAVX512(SB), NOSPLIT, $0-88
 	MOVQ    y_base+0(FP), AX
 	MOVQ    x_base+24(FP), CX
 	MOVQ    p+72(FP), DX
@@ -464,8 +605,11 @@ TEXT ·activateELUTiledAVX512(SB), NOSPLIT, $0-80
 	VMOVUPS lanes10<>+0(SB), Z15
 	VMOVUPS lanes10<>+0(SB), Z16
 	VMOVUPS lanes10<>+0(SB), Z17
+	MOVQ    stream+80(FP), SI
 	SHRQ    $0x04, BX
 	JZ      done
+	TESTQ   SI, SI
+	JNZ     streamed
 
 voxel:
 	VMOVUPS      (CX), Z18
@@ -499,14 +643,50 @@ voxel:
 	ADDQ         $0x40, CX
 	DECQ         BX
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (CX), Z18
+	VSUBPS       Z0, Z18, Z18
+	VMOVUPS      Z2, Z20
+	VFMADD231PS  Z1, Z18, Z20
+	VBROADCASTSS (DX), Z18
+	VFMADD231PS  Z3, Z18, Z20
+	ADDQ         $0x04, DX
+	VMAXPS       Z20, Z5, Z21
+	VMULPS       Z6, Z21, Z22
+	VRNDSCALEPS  $0x08, Z22, Z22
+	VFNMADD231PS Z7, Z22, Z21
+	VFNMADD231PS Z8, Z22, Z21
+	VMOVUPS      Z9, Z18
+	VFMADD213PS  Z10, Z21, Z18
+	VFMADD213PS  Z11, Z21, Z18
+	VFMADD213PS  Z12, Z21, Z18
+	VFMADD213PS  Z13, Z21, Z18
+	VFMADD213PS  Z14, Z21, Z18
+	VFMADD213PS  Z15, Z21, Z18
+	VFMADD213PS  Z16, Z21, Z18
+	VSCALEFPS    Z22, Z18, Z18
+	VCMPPS       $0x15, Z5, Z20, K1
+	VMOVAPS.Z    Z18, K1, Z18
+	VSUBPS       Z17, Z18, Z18
+	VCMPPS       $0x1a, Z4, Z20, K1
+	VBLENDMPS    Z18, Z20, K1, Z19
+	VMOVNTPS     Z19, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	DECQ         BX
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VZEROUPPER
 	RET
 
-// func gradientAVX512(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32})
-// Requires: AVX, AVX512F
-TEXT ·gradientAVX512(SB), NOSPLIT, $0-112
+// func gradientAVX512(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32}, stream int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·gradientAVX512(SB), NOSPLIT, $0-120
 	MOVQ    dz_base+0(FP), AX
 	MOVQ    dy_base+24(FP), CX
 	MOVQ    x_base+48(FP), DX
@@ -520,8 +700,11 @@ TEXT ·gradientAVX512(SB), NOSPLIT, $0-112
 	VMOVUPS 128(SI), Z4
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
+	MOVQ    stream+112(FP), BX
 	SHRQ    $0x04, DI
 	JZ      done
+	TESTQ   BX, BX
+	JNZ     streamed
 
 voxel:
 	VMOVUPS     (DX), Z7
@@ -543,6 +726,30 @@ voxel:
 	ADDQ        $0x40, DX
 	DECQ        DI
 	JNZ         voxel
+	JMP         done
+
+streamed:
+streamedVoxel:
+	VMOVUPS     (DX), Z7
+	VSUBPS      Z0, Z7, Z7
+	VMOVUPS     Z2, Z10
+	VFMADD231PS Z1, Z7, Z10
+	VMOVUPS     (CX), Z11
+	VXORPS      X8, X8, X8
+	VCMPPS      $0x1a, Z8, Z10, K1
+	VMOVAPS.Z   Z11, K1, Z12
+	VFMADD231PS Z12, Z10, Z4
+	VMULPS      Z3, Z11, Z10
+	VBLENDMPS   Z10, Z11, K1, Z9
+	VMOVNTPS    Z9, (AX)
+	VADDPS      Z9, Z5, Z5
+	VFMADD231PS Z7, Z9, Z6
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	DECQ        DI
+	JNZ         streamedVoxel
+	SFENCE
 
 done:
 	VMOVUPS Z5, (SI)
@@ -551,9 +758,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gradientFullAVX512(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32})
-// Requires: AVX, AVX512F
-TEXT ·gradientFullAVX512(SB), NOSPLIT, $0-112
+// func gradientFullAVX512(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32}, stream int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·gradientFullAVX512(SB), NOSPLIT, $0-120
 	MOVQ    dz_base+0(FP), AX
 	MOVQ    dy_base+24(FP), CX
 	MOVQ    x_base+48(FP), DX
@@ -569,8 +776,11 @@ TEXT ·gradientFullAVX512(SB), NOSPLIT, $0-112
 	VMOVUPS 128(SI), Z5
 	VMOVUPS (SI), Z6
 	VMOVUPS 64(SI), Z7
+	MOVQ    stream+112(FP), BX
 	SHRQ    $0x04, DI
 	JZ      done
+	TESTQ   BX, BX
+	JNZ     streamed
 
 voxel:
 	VMOVUPS     (DX), Z8
@@ -595,6 +805,33 @@ voxel:
 	ADDQ        $0x40, DX
 	DECQ        DI
 	JNZ         voxel
+	JMP         done
+
+streamed:
+streamedVoxel:
+	VMOVUPS     (DX), Z8
+	VSUBPS      Z0, Z8, Z8
+	VMOVUPS     Z2, Z11
+	VFMADD231PS Z1, Z8, Z11
+	VMOVUPS     (R8), Z12
+	VFMADD231PS Z3, Z12, Z11
+	ADDQ        $0x40, R8
+	VMOVUPS     (CX), Z12
+	VXORPS      X9, X9, X9
+	VCMPPS      $0x1a, Z9, Z11, K1
+	VMOVAPS.Z   Z12, K1, Z13
+	VFMADD231PS Z13, Z11, Z5
+	VMULPS      Z4, Z12, Z11
+	VBLENDMPS   Z11, Z12, K1, Z10
+	VMOVNTPS    Z10, (AX)
+	VADDPS      Z10, Z6, Z6
+	VFMADD231PS Z8, Z10, Z7
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	DECQ        DI
+	JNZ         streamedVoxel
+	SFENCE
 
 done:
 	VMOVUPS Z6, (SI)
@@ -603,9 +840,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gradientTiledAVX512(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32})
-// Requires: AVX, AVX512F
-TEXT ·gradientTiledAVX512(SB), NOSPLIT, $0-112
+// func gradientTiledAVX512(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32}, stream int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·gradientTiledAVX512(SB), NOSPLIT, $0-120
 	MOVQ    dz_base+0(FP), AX
 	MOVQ    dy_base+24(FP), CX
 	MOVQ    x_base+48(FP), DX
@@ -621,8 +858,11 @@ TEXT ·gradientTiledAVX512(SB), NOSPLIT, $0-112
 	VMOVUPS 128(SI), Z5
 	VMOVUPS (SI), Z6
 	VMOVUPS 64(SI), Z7
+	MOVQ    stream+112(FP), BX
 	SHRQ    $0x04, DI
 	JZ      done
+	TESTQ   BX, BX
+	JNZ     streamed
 
 voxel:
 	VMOVUPS      (DX), Z8
@@ -647,6 +887,33 @@ voxel:
 	ADDQ         $0x40, DX
 	DECQ         DI
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (DX), Z8
+	VSUBPS       Z0, Z8, Z8
+	VMOVUPS      Z2, Z11
+	VFMADD231PS  Z1, Z8, Z11
+	VBROADCASTSS (R8), Z12
+	VFMADD231PS  Z3, Z12, Z11
+	ADDQ         $0x04, R8
+	VMOVUPS      (CX), Z12
+	VXORPS       X9, X9, X9
+	VCMPPS       $0x1a, Z9, Z11, K1
+	VMOVAPS.Z    Z12, K1, Z13
+	VFMADD231PS  Z13, Z11, Z5
+	VMULPS       Z4, Z12, Z11
+	VBLENDMPS    Z11, Z12, K1, Z10
+	VMOVNTPS     Z10, (AX)
+	VADDPS       Z10, Z6, Z6
+	VFMADD231PS  Z8, Z10, Z7
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	DECQ         DI
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VMOVUPS Z6, (SI)
@@ -655,9 +922,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gradientELUAVX512(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32})
-// Requires: AVX, AVX512F
-TEXT ·gradientELUAVX512(SB), NOSPLIT, $0-112
+// func gradientELUAVX512(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32}, stream int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·gradientELUAVX512(SB), NOSPLIT, $0-120
 	MOVQ    dz_base+0(FP), AX
 	MOVQ    dy_base+24(FP), CX
 	MOVQ    x_base+48(FP), DX
@@ -681,8 +948,11 @@ TEXT ·gradientELUAVX512(SB), NOSPLIT, $0-112
 	VMOVUPS lanes10<>+0(SB), Z14
 	VMOVUPS (SI), Z15
 	VMOVUPS 64(SI), Z16
+	MOVQ    stream+112(FP), BX
 	SHRQ    $0x04, DI
 	JZ      done
+	TESTQ   BX, BX
+	JNZ     streamed
 
 voxel:
 	VMOVUPS      (DX), Z17
@@ -718,6 +988,44 @@ voxel:
 	ADDQ         $0x40, DX
 	DECQ         DI
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (DX), Z17
+	VSUBPS       Z0, Z17, Z17
+	VMOVUPS      Z2, Z20
+	VFMADD231PS  Z1, Z17, Z20
+	VMAXPS       Z20, Z3, Z22
+	VMULPS       Z4, Z22, Z23
+	VRNDSCALEPS  $0x08, Z23, Z23
+	VFNMADD231PS Z5, Z23, Z22
+	VFNMADD231PS Z6, Z23, Z22
+	VMOVUPS      Z7, Z21
+	VFMADD213PS  Z8, Z22, Z21
+	VFMADD213PS  Z9, Z22, Z21
+	VFMADD213PS  Z10, Z22, Z21
+	VFMADD213PS  Z11, Z22, Z21
+	VFMADD213PS  Z12, Z22, Z21
+	VFMADD213PS  Z13, Z22, Z21
+	VFMADD213PS  Z14, Z22, Z21
+	VSCALEFPS    Z23, Z21, Z21
+	VCMPPS       $0x15, Z3, Z20, K1
+	VMOVAPS.Z    Z21, K1, Z21
+	VMULPS       (CX), Z21, Z21
+	VXORPS       X18, X18, X18
+	VCMPPS       $0x1a, Z18, Z20, K1
+	VMOVUPS      (CX), Z20
+	VBLENDMPS    Z21, Z20, K1, Z19
+	VMOVNTPS     Z19, (AX)
+	VADDPS       Z19, Z15, Z15
+	VFMADD231PS  Z17, Z19, Z16
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	DECQ         DI
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VMOVUPS Z15, (SI)
@@ -725,9 +1033,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gradientELUFullAVX512(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32})
-// Requires: AVX, AVX512F
-TEXT ·gradientELUFullAVX512(SB), NOSPLIT, $0-112
+// func gradientELUFullAVX512(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32}, stream int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·gradientELUFullAVX512(SB), NOSPLIT, $0-120
 	MOVQ    dz_base+0(FP), AX
 	MOVQ    dy_base+24(FP), CX
 	MOVQ    x_base+48(FP), DX
@@ -753,8 +1061,11 @@ TEXT ·gradientELUFullAVX512(SB), NOSPLIT, $0-112
 	VMOVUPS lanes10<>+0(SB), Z15
 	VMOVUPS (SI), Z16
 	VMOVUPS 64(SI), Z17
+	MOVQ    stream+112(FP), R8
 	SHRQ    $0x04, DI
 	JZ      done
+	TESTQ   R8, R8
+	JNZ     streamed
 
 voxel:
 	VMOVUPS      (DX), Z18
@@ -793,6 +1104,47 @@ voxel:
 	ADDQ         $0x40, DX
 	DECQ         DI
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (DX), Z18
+	VSUBPS       Z0, Z18, Z18
+	VMOVUPS      Z2, Z21
+	VFMADD231PS  Z1, Z18, Z21
+	VMOVUPS      (BX), Z22
+	VFMADD231PS  Z3, Z22, Z21
+	ADDQ         $0x40, BX
+	VMAXPS       Z21, Z4, Z23
+	VMULPS       Z5, Z23, Z24
+	VRNDSCALEPS  $0x08, Z24, Z24
+	VFNMADD231PS Z6, Z24, Z23
+	VFNMADD231PS Z7, Z24, Z23
+	VMOVUPS      Z8, Z22
+	VFMADD213PS  Z9, Z23, Z22
+	VFMADD213PS  Z10, Z23, Z22
+	VFMADD213PS  Z11, Z23, Z22
+	VFMADD213PS  Z12, Z23, Z22
+	VFMADD213PS  Z13, Z23, Z22
+	VFMADD213PS  Z14, Z23, Z22
+	VFMADD213PS  Z15, Z23, Z22
+	VSCALEFPS    Z24, Z22, Z22
+	VCMPPS       $0x15, Z4, Z21, K1
+	VMOVAPS.Z    Z22, K1, Z22
+	VMULPS       (CX), Z22, Z22
+	VXORPS       X19, X19, X19
+	VCMPPS       $0x1a, Z19, Z21, K1
+	VMOVUPS      (CX), Z21
+	VBLENDMPS    Z22, Z21, K1, Z20
+	VMOVNTPS     Z20, (AX)
+	VADDPS       Z20, Z16, Z16
+	VFMADD231PS  Z18, Z20, Z17
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	DECQ         DI
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VMOVUPS Z16, (SI)
@@ -800,9 +1152,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gradientELUTiledAVX512(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32})
-// Requires: AVX, AVX512F
-TEXT ·gradientELUTiledAVX512(SB), NOSPLIT, $0-112
+// func gradientELUTiledAVX512(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32}, stream int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·gradientELUTiledAVX512(SB), NOSPLIT, $0-120
 	MOVQ    dz_base+0(FP), AX
 	MOVQ    dy_base+24(FP), CX
 	MOVQ    x_base+48(FP), DX
@@ -828,8 +1180,11 @@ TEXT ·gradientELUTiledAVX512(SB), NOSPLIT, $0-112
 	VMOVUPS lanes10<>+0(SB), Z15
 	VMOVUPS (SI), Z16
 	VMOVUPS 64(SI), Z17
+	MOVQ    stream+112(FP), R8
 	SHRQ    $0x04, DI
 	JZ      done
+	TESTQ   R8, R8
+	JNZ     streamed
 
 voxel:
 	VMOVUPS      (DX), Z18
@@ -868,6 +1223,47 @@ voxel:
 	ADDQ         $0x40, DX
 	DECQ         DI
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (DX), Z18
+	VSUBPS       Z0, Z18, Z18
+	VMOVUPS      Z2, Z21
+	VFMADD231PS  Z1, Z18, Z21
+	VBROADCASTSS (BX), Z22
+	VFMADD231PS  Z3, Z22, Z21
+	ADDQ         $0x04, BX
+	VMAXPS       Z21, Z4, Z23
+	VMULPS       Z5, Z23, Z24
+	VRNDSCALEPS  $0x08, Z24, Z24
+	VFNMADD231PS Z6, Z24, Z23
+	VFNMADD231PS Z7, Z24, Z23
+	VMOVUPS      Z8, Z22
+	VFMADD213PS  Z9, Z23, Z22
+	VFMADD213PS  Z10, Z23, Z22
+	VFMADD213PS  Z11, Z23, Z22
+	VFMADD213PS  Z12, Z23, Z22
+	VFMADD213PS  Z13, Z23, Z22
+	VFMADD213PS  Z14, Z23, Z22
+	VFMADD213PS  Z15, Z23, Z22
+	VSCALEFPS    Z24, Z22, Z22
+	VCMPPS       $0x15, Z4, Z21, K1
+	VMOVAPS.Z    Z22, K1, Z22
+	VMULPS       (CX), Z22, Z22
+	VXORPS       X19, X19, X19
+	VCMPPS       $0x1a, Z19, Z21, K1
+	VMOVUPS      (CX), Z21
+	VBLENDMPS    Z22, Z21, K1, Z20
+	VMOVNTPS     Z20, (AX)
+	VADDPS       Z20, Z16, Z16
+	VFMADD231PS  Z18, Z20, Z17
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	DECQ         DI
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VMOVUPS Z16, (SI)
@@ -875,36 +1271,61 @@ done:
 	VZEROUPPER
 	RET
 
-// func mixAVX512(dx []float32, dz []float32, x []float32, p *struct{a [16]float32; b [16]float32; c [16]float32; mean [16]float32})
-// Requires: AVX, AVX512F
-TEXT ·mixAVX512(SB), NOSPLIT, $0-80
+// func mixAVX512(dx []float32, dz []float32, x []float32, p *struct{a [16]float32; b [16]float32; c [16]float32; mean [16]float32}, s *[16]float32, stream int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·mixAVX512(SB), NOSPLIT, $0-96
 	MOVQ    dx_base+0(FP), AX
 	MOVQ    dz_base+24(FP), CX
 	MOVQ    x_base+48(FP), DX
 	MOVQ    p+72(FP), BX
-	MOVQ    dx_len+8(FP), SI
+	MOVQ    s+80(FP), SI
+	MOVQ    dx_len+8(FP), DI
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
 	VMOVUPS 128(BX), Z2
 	VMOVUPS 192(BX), Z3
-	SHRQ    $0x04, SI
+	VMOVUPS (SI), Z4
+	MOVQ    stream+88(FP), BX
+	SHRQ    $0x04, DI
 	JZ      done
+	TESTQ   BX, BX
+	JNZ     streamed
 
 voxel:
-	VMOVUPS     Z2, Z4
-	VMOVUPS     (DX), Z5
-	VSUBPS      Z3, Z5, Z5
-	VFMADD231PS Z1, Z5, Z4
-	VMOVUPS     (CX), Z5
-	VFMADD231PS Z0, Z5, Z4
-	VMOVUPS     Z4, (AX)
+	VMOVUPS     Z2, Z5
+	VMOVUPS     (DX), Z6
+	VSUBPS      Z3, Z6, Z6
+	VFMADD231PS Z1, Z6, Z5
+	VMOVUPS     (CX), Z6
+	VFMADD231PS Z0, Z6, Z5
+	VMOVUPS     Z5, (AX)
+	VADDPS      Z5, Z4, Z4
 	ADDQ        $0x40, AX
 	ADDQ        $0x40, CX
 	ADDQ        $0x40, DX
-	DECQ        SI
+	DECQ        DI
 	JNZ         voxel
+	JMP         done
+
+streamed:
+streamedVoxel:
+	VMOVUPS     Z2, Z5
+	VMOVUPS     (DX), Z6
+	VSUBPS      Z3, Z6, Z6
+	VFMADD231PS Z1, Z6, Z5
+	VMOVUPS     (CX), Z6
+	VFMADD231PS Z0, Z6, Z5
+	VMOVNTPS    Z5, (AX)
+	VADDPS      Z5, Z4, Z4
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	DECQ        DI
+	JNZ         streamedVoxel
+	SFENCE
 
 done:
+	VMOVUPS Z4, (SI)
 	VZEROUPPER
 	RET
 
@@ -3486,17 +3907,20 @@ store5_3:
 	VZEROUPPER
 	RET
 
-// func activateAVX2(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32})
-// Requires: AVX, FMA3
-TEXT ·activateAVX2(SB), NOSPLIT, $0-80
+// func activateAVX2(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, stream int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·activateAVX2(SB), NOSPLIT, $0-88
 	MOVQ   y_base+0(FP), AX
 	MOVQ   x_base+24(FP), CX
 	MOVQ   p+72(FP), DX
 	MOVQ   y_len+8(FP), BX
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
+	MOVQ   stream+80(FP), SI
 	SHRQ   $0x04, BX
 	JZ     done
+	TESTQ  SI, SI
+	JNZ    streamed
 
 voxel:
 	VMOVUPS     (CX), Y2
@@ -3519,14 +3943,39 @@ voxel:
 	ADDQ        $0x40, CX
 	DECQ        BX
 	JNZ         voxel
+	JMP         done
+
+streamed:
+streamedVoxel:
+	VMOVUPS     (CX), Y2
+	VMOVUPS     32(CX), Y3
+	VSUBPS      (DX), Y2, Y2
+	VSUBPS      32(DX), Y3, Y3
+	VMOVUPS     128(DX), Y4
+	VMOVUPS     160(DX), Y5
+	VFMADD231PS 64(DX), Y2, Y4
+	VFMADD231PS 96(DX), Y3, Y5
+	VMULPS      256(DX), Y4, Y2
+	VMULPS      288(DX), Y5, Y3
+	VCMPPS      $0x1a, Y0, Y4, Y6
+	VCMPPS      $0x1a, Y1, Y5, Y7
+	VBLENDVPS   Y6, Y2, Y4, Y2
+	VBLENDVPS   Y7, Y3, Y5, Y3
+	VMOVNTPS    Y2, (AX)
+	VMOVNTPS    Y3, 32(AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	DECQ        BX
+	JNZ         streamedVoxel
+	SFENCE
 
 done:
 	VZEROUPPER
 	RET
 
-// func activateFullAVX2(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32})
-// Requires: AVX, FMA3
-TEXT ·activateFullAVX2(SB), NOSPLIT, $0-80
+// func activateFullAVX2(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, stream int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·activateFullAVX2(SB), NOSPLIT, $0-88
 	MOVQ   y_base+0(FP), AX
 	MOVQ   x_base+24(FP), CX
 	MOVQ   p+72(FP), DX
@@ -3534,8 +3983,11 @@ TEXT ·activateFullAVX2(SB), NOSPLIT, $0-80
 	MOVQ   r_base+48(FP), SI
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
+	MOVQ   stream+80(FP), DI
 	SHRQ   $0x04, BX
 	JZ     done
+	TESTQ  DI, DI
+	JNZ    streamed
 
 voxel:
 	VMOVUPS     (CX), Y2
@@ -3563,14 +4015,44 @@ voxel:
 	ADDQ        $0x40, CX
 	DECQ        BX
 	JNZ         voxel
+	JMP         done
+
+streamed:
+streamedVoxel:
+	VMOVUPS     (CX), Y2
+	VMOVUPS     32(CX), Y3
+	VSUBPS      (DX), Y2, Y2
+	VSUBPS      32(DX), Y3, Y3
+	VMOVUPS     128(DX), Y4
+	VMOVUPS     160(DX), Y5
+	VFMADD231PS 64(DX), Y2, Y4
+	VFMADD231PS 96(DX), Y3, Y5
+	VMOVUPS     (SI), Y2
+	VMOVUPS     32(SI), Y3
+	VFMADD231PS 192(DX), Y2, Y4
+	VFMADD231PS 224(DX), Y3, Y5
+	ADDQ        $0x40, SI
+	VMULPS      256(DX), Y4, Y2
+	VMULPS      288(DX), Y5, Y3
+	VCMPPS      $0x1a, Y0, Y4, Y6
+	VCMPPS      $0x1a, Y1, Y5, Y7
+	VBLENDVPS   Y6, Y2, Y4, Y2
+	VBLENDVPS   Y7, Y3, Y5, Y3
+	VMOVNTPS    Y2, (AX)
+	VMOVNTPS    Y3, 32(AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	DECQ        BX
+	JNZ         streamedVoxel
+	SFENCE
 
 done:
 	VZEROUPPER
 	RET
 
-// func activateTiledAVX2(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32})
-// Requires: AVX, FMA3
-TEXT ·activateTiledAVX2(SB), NOSPLIT, $0-80
+// func activateTiledAVX2(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, stream int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·activateTiledAVX2(SB), NOSPLIT, $0-88
 	MOVQ   y_base+0(FP), AX
 	MOVQ   x_base+24(FP), CX
 	MOVQ   p+72(FP), DX
@@ -3578,8 +4060,11 @@ TEXT ·activateTiledAVX2(SB), NOSPLIT, $0-80
 	MOVQ   r_base+48(FP), SI
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
+	MOVQ   stream+80(FP), DI
 	SHRQ   $0x04, BX
 	JZ     done
+	TESTQ  DI, DI
+	JNZ    streamed
 
 voxel:
 	VMOVUPS      (CX), Y2
@@ -3606,22 +4091,54 @@ voxel:
 	ADDQ         $0x40, CX
 	DECQ         BX
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (CX), Y2
+	VMOVUPS      32(CX), Y3
+	VSUBPS       (DX), Y2, Y2
+	VSUBPS       32(DX), Y3, Y3
+	VMOVUPS      128(DX), Y4
+	VMOVUPS      160(DX), Y5
+	VFMADD231PS  64(DX), Y2, Y4
+	VFMADD231PS  96(DX), Y3, Y5
+	VBROADCASTSS (SI), Y2
+	VFMADD231PS  192(DX), Y2, Y4
+	VFMADD231PS  224(DX), Y2, Y5
+	ADDQ         $0x04, SI
+	VMULPS       256(DX), Y4, Y2
+	VMULPS       288(DX), Y5, Y3
+	VCMPPS       $0x1a, Y0, Y4, Y6
+	VCMPPS       $0x1a, Y1, Y5, Y7
+	VBLENDVPS    Y6, Y2, Y4, Y2
+	VBLENDVPS    Y7, Y3, Y5, Y3
+	VMOVNTPS     Y2, (AX)
+	VMOVNTPS     Y3, 32(AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	DECQ         BX
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VZEROUPPER
 	RET
 
-// func activateELUAVX2(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32})
-// Requires: AVX, AVX2, FMA3
-TEXT ·activateELUAVX2(SB), NOSPLIT, $0-80
+// func activateELUAVX2(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, stream int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·activateELUAVX2(SB), NOSPLIT, $0-88
 	MOVQ   y_base+0(FP), AX
 	MOVQ   x_base+24(FP), CX
 	MOVQ   p+72(FP), DX
 	MOVQ   y_len+8(FP), BX
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
+	MOVQ   stream+80(FP), SI
 	SHRQ   $0x04, BX
 	JZ     done
+	TESTQ  SI, SI
+	JNZ    streamed
 
 voxel:
 	VMOVUPS      (CX), Y2
@@ -3682,14 +4199,77 @@ voxel:
 	ADDQ         $0x40, CX
 	DECQ         BX
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (CX), Y2
+	VMOVUPS      32(CX), Y3
+	VSUBPS       (DX), Y2, Y2
+	VSUBPS       32(DX), Y3, Y3
+	VMOVUPS      128(DX), Y4
+	VMOVUPS      160(DX), Y5
+	VFMADD231PS  64(DX), Y2, Y4
+	VFMADD231PS  96(DX), Y3, Y5
+	VMOVUPS      lanes0<>+0(SB), Y6
+	VMAXPS       Y4, Y6, Y3
+	VMULPS       lanes1<>+0(SB), Y3, Y6
+	VROUNDPS     $0x08, Y6, Y6
+	VFNMADD231PS lanes2<>+0(SB), Y6, Y3
+	VFNMADD231PS lanes3<>+0(SB), Y6, Y3
+	VMOVUPS      lanes4<>+0(SB), Y2
+	VFMADD213PS  lanes5<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes6<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes7<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes8<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes9<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes10<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes10<>+0(SB), Y3, Y2
+	VCVTPS2DQ    Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       Y6, Y2, Y2
+	VCMPPS       $0x11, lanes0<>+0(SB), Y4, Y6
+	VANDNPS      Y2, Y6, Y2
+	VMOVUPS      lanes0<>+32(SB), Y7
+	VMAXPS       Y5, Y7, Y6
+	VMULPS       lanes1<>+32(SB), Y6, Y7
+	VROUNDPS     $0x08, Y7, Y7
+	VFNMADD231PS lanes2<>+32(SB), Y7, Y6
+	VFNMADD231PS lanes3<>+32(SB), Y7, Y6
+	VMOVUPS      lanes4<>+32(SB), Y3
+	VFMADD213PS  lanes5<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes6<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes7<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes8<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes9<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes10<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes10<>+32(SB), Y6, Y3
+	VCVTPS2DQ    Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       Y7, Y3, Y3
+	VCMPPS       $0x11, lanes0<>+32(SB), Y5, Y7
+	VANDNPS      Y3, Y7, Y3
+	VSUBPS       lanes10<>+0(SB), Y2, Y2
+	VSUBPS       lanes10<>+32(SB), Y3, Y3
+	VCMPPS       $0x1a, Y0, Y4, Y6
+	VCMPPS       $0x1a, Y1, Y5, Y7
+	VBLENDVPS    Y6, Y2, Y4, Y2
+	VBLENDVPS    Y7, Y3, Y5, Y3
+	VMOVNTPS     Y2, (AX)
+	VMOVNTPS     Y3, 32(AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	DECQ         BX
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VZEROUPPER
 	RET
 
-// func activateELUFullAVX2(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32})
-// Requires: AVX, AVX2, FMA3
-TEXT ·activateELUFullAVX2(SB), NOSPLIT, $0-80
+// func activateELUFullAVX2(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, stream int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·activateELUFullAVX2(SB), NOSPLIT, $0-88
 	MOVQ   y_base+0(FP), AX
 	MOVQ   x_base+24(FP), CX
 	MOVQ   p+72(FP), DX
@@ -3697,8 +4277,11 @@ TEXT ·activateELUFullAVX2(SB), NOSPLIT, $0-80
 	MOVQ   r_base+48(FP), SI
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
+	MOVQ   stream+80(FP), DI
 	SHRQ   $0x04, BX
 	JZ     done
+	TESTQ  DI, DI
+	JNZ    streamed
 
 voxel:
 	VMOVUPS      (CX), Y2
@@ -3764,14 +4347,82 @@ voxel:
 	ADDQ         $0x40, CX
 	DECQ         BX
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (CX), Y2
+	VMOVUPS      32(CX), Y3
+	VSUBPS       (DX), Y2, Y2
+	VSUBPS       32(DX), Y3, Y3
+	VMOVUPS      128(DX), Y4
+	VMOVUPS      160(DX), Y5
+	VFMADD231PS  64(DX), Y2, Y4
+	VFMADD231PS  96(DX), Y3, Y5
+	VMOVUPS      (SI), Y2
+	VMOVUPS      32(SI), Y3
+	VFMADD231PS  192(DX), Y2, Y4
+	VFMADD231PS  224(DX), Y3, Y5
+	ADDQ         $0x40, SI
+	VMOVUPS      lanes0<>+0(SB), Y6
+	VMAXPS       Y4, Y6, Y3
+	VMULPS       lanes1<>+0(SB), Y3, Y6
+	VROUNDPS     $0x08, Y6, Y6
+	VFNMADD231PS lanes2<>+0(SB), Y6, Y3
+	VFNMADD231PS lanes3<>+0(SB), Y6, Y3
+	VMOVUPS      lanes4<>+0(SB), Y2
+	VFMADD213PS  lanes5<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes6<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes7<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes8<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes9<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes10<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes10<>+0(SB), Y3, Y2
+	VCVTPS2DQ    Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       Y6, Y2, Y2
+	VCMPPS       $0x11, lanes0<>+0(SB), Y4, Y6
+	VANDNPS      Y2, Y6, Y2
+	VMOVUPS      lanes0<>+32(SB), Y7
+	VMAXPS       Y5, Y7, Y6
+	VMULPS       lanes1<>+32(SB), Y6, Y7
+	VROUNDPS     $0x08, Y7, Y7
+	VFNMADD231PS lanes2<>+32(SB), Y7, Y6
+	VFNMADD231PS lanes3<>+32(SB), Y7, Y6
+	VMOVUPS      lanes4<>+32(SB), Y3
+	VFMADD213PS  lanes5<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes6<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes7<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes8<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes9<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes10<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes10<>+32(SB), Y6, Y3
+	VCVTPS2DQ    Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       Y7, Y3, Y3
+	VCMPPS       $0x11, lanes0<>+32(SB), Y5, Y7
+	VANDNPS      Y3, Y7, Y3
+	VSUBPS       lanes10<>+0(SB), Y2, Y2
+	VSUBPS       lanes10<>+32(SB), Y3, Y3
+	VCMPPS       $0x1a, Y0, Y4, Y6
+	VCMPPS       $0x1a, Y1, Y5, Y7
+	VBLENDVPS    Y6, Y2, Y4, Y2
+	VBLENDVPS    Y7, Y3, Y5, Y3
+	VMOVNTPS     Y2, (AX)
+	VMOVNTPS     Y3, 32(AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	DECQ         BX
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VZEROUPPER
 	RET
 
-// func activateELUTiledAVX2(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32})
-// Requires: AVX, AVX2, FMA3
-TEXT ·activateELUTiledAVX2(SB), NOSPLIT, $0-80
+// func activateELUTiledAVX2(y []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, stream int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·activateELUTiledAVX2(SB), NOSPLIT, $0-88
 	MOVQ   y_base+0(FP), AX
 	MOVQ   x_base+24(FP), CX
 	MOVQ   p+72(FP), DX
@@ -3779,8 +4430,11 @@ TEXT ·activateELUTiledAVX2(SB), NOSPLIT, $0-80
 	MOVQ   r_base+48(FP), SI
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
+	MOVQ   stream+80(FP), DI
 	SHRQ   $0x04, BX
 	JZ     done
+	TESTQ  DI, DI
+	JNZ    streamed
 
 voxel:
 	VMOVUPS      (CX), Y2
@@ -3845,14 +4499,81 @@ voxel:
 	ADDQ         $0x40, CX
 	DECQ         BX
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (CX), Y2
+	VMOVUPS      32(CX), Y3
+	VSUBPS       (DX), Y2, Y2
+	VSUBPS       32(DX), Y3, Y3
+	VMOVUPS      128(DX), Y4
+	VMOVUPS      160(DX), Y5
+	VFMADD231PS  64(DX), Y2, Y4
+	VFMADD231PS  96(DX), Y3, Y5
+	VBROADCASTSS (SI), Y2
+	VFMADD231PS  192(DX), Y2, Y4
+	VFMADD231PS  224(DX), Y2, Y5
+	ADDQ         $0x04, SI
+	VMOVUPS      lanes0<>+0(SB), Y6
+	VMAXPS       Y4, Y6, Y3
+	VMULPS       lanes1<>+0(SB), Y3, Y6
+	VROUNDPS     $0x08, Y6, Y6
+	VFNMADD231PS lanes2<>+0(SB), Y6, Y3
+	VFNMADD231PS lanes3<>+0(SB), Y6, Y3
+	VMOVUPS      lanes4<>+0(SB), Y2
+	VFMADD213PS  lanes5<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes6<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes7<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes8<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes9<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes10<>+0(SB), Y3, Y2
+	VFMADD213PS  lanes10<>+0(SB), Y3, Y2
+	VCVTPS2DQ    Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       Y6, Y2, Y2
+	VCMPPS       $0x11, lanes0<>+0(SB), Y4, Y6
+	VANDNPS      Y2, Y6, Y2
+	VMOVUPS      lanes0<>+32(SB), Y7
+	VMAXPS       Y5, Y7, Y6
+	VMULPS       lanes1<>+32(SB), Y6, Y7
+	VROUNDPS     $0x08, Y7, Y7
+	VFNMADD231PS lanes2<>+32(SB), Y7, Y6
+	VFNMADD231PS lanes3<>+32(SB), Y7, Y6
+	VMOVUPS      lanes4<>+32(SB), Y3
+	VFMADD213PS  lanes5<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes6<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes7<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes8<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes9<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes10<>+32(SB), Y6, Y3
+	VFMADD213PS  lanes10<>+32(SB), Y6, Y3
+	VCVTPS2DQ    Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       Y7, Y3, Y3
+	VCMPPS       $0x11, lanes0<>+32(SB), Y5, Y7
+	VANDNPS      Y3, Y7, Y3
+	VSUBPS       lanes10<>+0(SB), Y2, Y2
+	VSUBPS       lanes10<>+32(SB), Y3, Y3
+	VCMPPS       $0x1a, Y0, Y4, Y6
+	VCMPPS       $0x1a, Y1, Y5, Y7
+	VBLENDVPS    Y6, Y2, Y4, Y2
+	VBLENDVPS    Y7, Y3, Y5, Y3
+	VMOVNTPS     Y2, (AX)
+	VMOVNTPS     Y3, 32(AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	DECQ         BX
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VZEROUPPER
 	RET
 
-// func gradientAVX2(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32})
-// Requires: AVX, FMA3
-TEXT ·gradientAVX2(SB), NOSPLIT, $0-112
+// func gradientAVX2(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32}, stream int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·gradientAVX2(SB), NOSPLIT, $0-120
 	MOVQ    dz_base+0(FP), AX
 	MOVQ    dy_base+24(FP), CX
 	MOVQ    x_base+48(FP), DX
@@ -3865,8 +4586,11 @@ TEXT ·gradientAVX2(SB), NOSPLIT, $0-112
 	VMOVUPS 32(SI), Y3
 	VMOVUPS 64(SI), Y4
 	VMOVUPS 96(SI), Y5
+	MOVQ    stream+112(FP), R8
 	SHRQ    $0x04, DI
 	JZ      done
+	TESTQ   R8, R8
+	JNZ     streamed
 
 voxel:
 	VMOVUPS     (DX), Y6
@@ -3902,6 +4626,44 @@ voxel:
 	ADDQ        $0x40, DX
 	DECQ        DI
 	JNZ         voxel
+	JMP         done
+
+streamed:
+streamedVoxel:
+	VMOVUPS     (DX), Y6
+	VMOVUPS     32(DX), Y7
+	VSUBPS      (BX), Y6, Y6
+	VSUBPS      32(BX), Y7, Y7
+	VMOVUPS     128(BX), Y9
+	VMOVUPS     160(BX), Y10
+	VFMADD231PS 64(BX), Y6, Y9
+	VFMADD231PS 96(BX), Y7, Y10
+	VMOVUPS     (CX), Y11
+	VXORPS      X8, X8, X8
+	VCMPPS      $0x1a, Y8, Y9, Y12
+	VANDPS      Y11, Y12, Y13
+	VFMADD231PS Y13, Y9, Y0
+	VMULPS      256(BX), Y11, Y9
+	VBLENDVPS   Y12, Y9, Y11, Y9
+	VMOVNTPS    Y9, (AX)
+	VADDPS      Y9, Y2, Y2
+	VFMADD231PS Y6, Y9, Y4
+	VMOVUPS     32(CX), Y6
+	VXORPS      X8, X8, X8
+	VCMPPS      $0x1a, Y8, Y10, Y9
+	VANDPS      Y6, Y9, Y11
+	VFMADD231PS Y11, Y10, Y1
+	VMULPS      288(BX), Y6, Y10
+	VBLENDVPS   Y9, Y10, Y6, Y6
+	VMOVNTPS    Y6, 32(AX)
+	VADDPS      Y6, Y3, Y3
+	VFMADD231PS Y7, Y6, Y5
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	DECQ        DI
+	JNZ         streamedVoxel
+	SFENCE
 
 done:
 	VMOVUPS Y2, (SI)
@@ -3913,9 +4675,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gradientFullAVX2(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32})
-// Requires: AVX, FMA3
-TEXT ·gradientFullAVX2(SB), NOSPLIT, $0-112
+// func gradientFullAVX2(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32}, stream int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·gradientFullAVX2(SB), NOSPLIT, $0-120
 	MOVQ    dz_base+0(FP), AX
 	MOVQ    dy_base+24(FP), CX
 	MOVQ    x_base+48(FP), DX
@@ -3929,8 +4691,11 @@ TEXT ·gradientFullAVX2(SB), NOSPLIT, $0-112
 	VMOVUPS 32(SI), Y3
 	VMOVUPS 64(SI), Y4
 	VMOVUPS 96(SI), Y5
+	MOVQ    stream+112(FP), R9
 	SHRQ    $0x04, DI
 	JZ      done
+	TESTQ   R9, R9
+	JNZ     streamed
 
 voxel:
 	VMOVUPS     (DX), Y6
@@ -3971,6 +4736,49 @@ voxel:
 	ADDQ        $0x40, DX
 	DECQ        DI
 	JNZ         voxel
+	JMP         done
+
+streamed:
+streamedVoxel:
+	VMOVUPS     (DX), Y6
+	VMOVUPS     32(DX), Y7
+	VSUBPS      (BX), Y6, Y6
+	VSUBPS      32(BX), Y7, Y7
+	VMOVUPS     128(BX), Y9
+	VMOVUPS     160(BX), Y10
+	VFMADD231PS 64(BX), Y6, Y9
+	VFMADD231PS 96(BX), Y7, Y10
+	VMOVUPS     (R8), Y11
+	VMOVUPS     32(R8), Y12
+	VFMADD231PS 192(BX), Y11, Y9
+	VFMADD231PS 224(BX), Y12, Y10
+	ADDQ        $0x40, R8
+	VMOVUPS     (CX), Y11
+	VXORPS      X8, X8, X8
+	VCMPPS      $0x1a, Y8, Y9, Y12
+	VANDPS      Y11, Y12, Y13
+	VFMADD231PS Y13, Y9, Y0
+	VMULPS      256(BX), Y11, Y9
+	VBLENDVPS   Y12, Y9, Y11, Y9
+	VMOVNTPS    Y9, (AX)
+	VADDPS      Y9, Y2, Y2
+	VFMADD231PS Y6, Y9, Y4
+	VMOVUPS     32(CX), Y6
+	VXORPS      X8, X8, X8
+	VCMPPS      $0x1a, Y8, Y10, Y9
+	VANDPS      Y6, Y9, Y11
+	VFMADD231PS Y11, Y10, Y1
+	VMULPS      288(BX), Y6, Y10
+	VBLENDVPS   Y9, Y10, Y6, Y6
+	VMOVNTPS    Y6, 32(AX)
+	VADDPS      Y6, Y3, Y3
+	VFMADD231PS Y7, Y6, Y5
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	DECQ        DI
+	JNZ         streamedVoxel
+	SFENCE
 
 done:
 	VMOVUPS Y2, (SI)
@@ -3982,9 +4790,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gradientTiledAVX2(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32})
-// Requires: AVX, FMA3
-TEXT ·gradientTiledAVX2(SB), NOSPLIT, $0-112
+// func gradientTiledAVX2(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32}, stream int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·gradientTiledAVX2(SB), NOSPLIT, $0-120
 	MOVQ    dz_base+0(FP), AX
 	MOVQ    dy_base+24(FP), CX
 	MOVQ    x_base+48(FP), DX
@@ -3998,8 +4806,11 @@ TEXT ·gradientTiledAVX2(SB), NOSPLIT, $0-112
 	VMOVUPS 32(SI), Y3
 	VMOVUPS 64(SI), Y4
 	VMOVUPS 96(SI), Y5
+	MOVQ    stream+112(FP), R9
 	SHRQ    $0x04, DI
 	JZ      done
+	TESTQ   R9, R9
+	JNZ     streamed
 
 voxel:
 	VMOVUPS      (DX), Y6
@@ -4039,6 +4850,48 @@ voxel:
 	ADDQ         $0x40, DX
 	DECQ         DI
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (DX), Y6
+	VMOVUPS      32(DX), Y7
+	VSUBPS       (BX), Y6, Y6
+	VSUBPS       32(BX), Y7, Y7
+	VMOVUPS      128(BX), Y9
+	VMOVUPS      160(BX), Y10
+	VFMADD231PS  64(BX), Y6, Y9
+	VFMADD231PS  96(BX), Y7, Y10
+	VBROADCASTSS (R8), Y11
+	VFMADD231PS  192(BX), Y11, Y9
+	VFMADD231PS  224(BX), Y11, Y10
+	ADDQ         $0x04, R8
+	VMOVUPS      (CX), Y11
+	VXORPS       X8, X8, X8
+	VCMPPS       $0x1a, Y8, Y9, Y12
+	VANDPS       Y11, Y12, Y13
+	VFMADD231PS  Y13, Y9, Y0
+	VMULPS       256(BX), Y11, Y9
+	VBLENDVPS    Y12, Y9, Y11, Y9
+	VMOVNTPS     Y9, (AX)
+	VADDPS       Y9, Y2, Y2
+	VFMADD231PS  Y6, Y9, Y4
+	VMOVUPS      32(CX), Y6
+	VXORPS       X8, X8, X8
+	VCMPPS       $0x1a, Y8, Y10, Y9
+	VANDPS       Y6, Y9, Y11
+	VFMADD231PS  Y11, Y10, Y1
+	VMULPS       288(BX), Y6, Y10
+	VBLENDVPS    Y9, Y10, Y6, Y6
+	VMOVNTPS     Y6, 32(AX)
+	VADDPS       Y6, Y3, Y3
+	VFMADD231PS  Y7, Y6, Y5
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	DECQ         DI
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VMOVUPS Y2, (SI)
@@ -4050,9 +4903,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gradientELUAVX2(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32})
-// Requires: AVX, AVX2, FMA3
-TEXT ·gradientELUAVX2(SB), NOSPLIT, $0-112
+// func gradientELUAVX2(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32}, stream int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·gradientELUAVX2(SB), NOSPLIT, $0-120
 	MOVQ    dz_base+0(FP), AX
 	MOVQ    dy_base+24(FP), CX
 	MOVQ    x_base+48(FP), DX
@@ -4063,8 +4916,11 @@ TEXT ·gradientELUAVX2(SB), NOSPLIT, $0-112
 	VMOVUPS 32(SI), Y1
 	VMOVUPS 64(SI), Y2
 	VMOVUPS 96(SI), Y3
+	MOVQ    stream+112(FP), R8
 	SHRQ    $0x04, DI
 	JZ      done
+	TESTQ   R8, R8
+	JNZ     streamed
 
 voxel:
 	VMOVUPS      (DX), Y4
@@ -4134,6 +4990,78 @@ voxel:
 	ADDQ         $0x40, DX
 	DECQ         DI
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	VSUBPS       (BX), Y4, Y4
+	VSUBPS       32(BX), Y5, Y5
+	VMOVUPS      128(BX), Y7
+	VMOVUPS      160(BX), Y8
+	VFMADD231PS  64(BX), Y4, Y7
+	VFMADD231PS  96(BX), Y5, Y8
+	VMOVUPS      lanes0<>+0(SB), Y11
+	VMAXPS       Y7, Y11, Y10
+	VMULPS       lanes1<>+0(SB), Y10, Y11
+	VROUNDPS     $0x08, Y11, Y11
+	VFNMADD231PS lanes2<>+0(SB), Y11, Y10
+	VFNMADD231PS lanes3<>+0(SB), Y11, Y10
+	VMOVUPS      lanes4<>+0(SB), Y9
+	VFMADD213PS  lanes5<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes6<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes7<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes8<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes9<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes10<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes10<>+0(SB), Y10, Y9
+	VCVTPS2DQ    Y11, Y11
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       Y11, Y9, Y9
+	VCMPPS       $0x11, lanes0<>+0(SB), Y7, Y11
+	VANDNPS      Y9, Y11, Y9
+	VMULPS       (CX), Y9, Y9
+	VXORPS       X6, X6, X6
+	VCMPPS       $0x1a, Y6, Y7, Y7
+	VMOVUPS      (CX), Y10
+	VBLENDVPS    Y7, Y9, Y10, Y7
+	VMOVNTPS     Y7, (AX)
+	VADDPS       Y7, Y0, Y0
+	VFMADD231PS  Y4, Y7, Y2
+	VMOVUPS      lanes0<>+0(SB), Y9
+	VMAXPS       Y8, Y9, Y7
+	VMULPS       lanes1<>+0(SB), Y7, Y9
+	VROUNDPS     $0x08, Y9, Y9
+	VFNMADD231PS lanes2<>+0(SB), Y9, Y7
+	VFNMADD231PS lanes3<>+0(SB), Y9, Y7
+	VMOVUPS      lanes4<>+0(SB), Y4
+	VFMADD213PS  lanes5<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes6<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes7<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes8<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes9<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes10<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes10<>+0(SB), Y7, Y4
+	VCVTPS2DQ    Y9, Y9
+	VPSLLD       $0x17, Y9, Y9
+	VPADDD       Y9, Y4, Y4
+	VCMPPS       $0x11, lanes0<>+0(SB), Y8, Y9
+	VANDNPS      Y4, Y9, Y4
+	VMULPS       32(CX), Y4, Y4
+	VXORPS       X6, X6, X6
+	VCMPPS       $0x1a, Y6, Y8, Y7
+	VMOVUPS      32(CX), Y8
+	VBLENDVPS    Y7, Y4, Y8, Y4
+	VMOVNTPS     Y4, 32(AX)
+	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	DECQ         DI
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VMOVUPS Y0, (SI)
@@ -4143,9 +5071,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gradientELUFullAVX2(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32})
-// Requires: AVX, AVX2, FMA3
-TEXT ·gradientELUFullAVX2(SB), NOSPLIT, $0-112
+// func gradientELUFullAVX2(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32}, stream int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·gradientELUFullAVX2(SB), NOSPLIT, $0-120
 	MOVQ    dz_base+0(FP), AX
 	MOVQ    dy_base+24(FP), CX
 	MOVQ    x_base+48(FP), DX
@@ -4157,8 +5085,11 @@ TEXT ·gradientELUFullAVX2(SB), NOSPLIT, $0-112
 	VMOVUPS 32(SI), Y1
 	VMOVUPS 64(SI), Y2
 	VMOVUPS 96(SI), Y3
+	MOVQ    stream+112(FP), R9
 	SHRQ    $0x04, DI
 	JZ      done
+	TESTQ   R9, R9
+	JNZ     streamed
 
 voxel:
 	VMOVUPS      (DX), Y4
@@ -4233,6 +5164,83 @@ voxel:
 	ADDQ         $0x40, DX
 	DECQ         DI
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	VSUBPS       (BX), Y4, Y4
+	VSUBPS       32(BX), Y5, Y5
+	VMOVUPS      128(BX), Y7
+	VMOVUPS      160(BX), Y8
+	VFMADD231PS  64(BX), Y4, Y7
+	VFMADD231PS  96(BX), Y5, Y8
+	VMOVUPS      (R8), Y9
+	VMOVUPS      32(R8), Y10
+	VFMADD231PS  192(BX), Y9, Y7
+	VFMADD231PS  224(BX), Y10, Y8
+	ADDQ         $0x40, R8
+	VMOVUPS      lanes0<>+0(SB), Y11
+	VMAXPS       Y7, Y11, Y10
+	VMULPS       lanes1<>+0(SB), Y10, Y11
+	VROUNDPS     $0x08, Y11, Y11
+	VFNMADD231PS lanes2<>+0(SB), Y11, Y10
+	VFNMADD231PS lanes3<>+0(SB), Y11, Y10
+	VMOVUPS      lanes4<>+0(SB), Y9
+	VFMADD213PS  lanes5<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes6<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes7<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes8<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes9<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes10<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes10<>+0(SB), Y10, Y9
+	VCVTPS2DQ    Y11, Y11
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       Y11, Y9, Y9
+	VCMPPS       $0x11, lanes0<>+0(SB), Y7, Y11
+	VANDNPS      Y9, Y11, Y9
+	VMULPS       (CX), Y9, Y9
+	VXORPS       X6, X6, X6
+	VCMPPS       $0x1a, Y6, Y7, Y7
+	VMOVUPS      (CX), Y10
+	VBLENDVPS    Y7, Y9, Y10, Y7
+	VMOVNTPS     Y7, (AX)
+	VADDPS       Y7, Y0, Y0
+	VFMADD231PS  Y4, Y7, Y2
+	VMOVUPS      lanes0<>+0(SB), Y9
+	VMAXPS       Y8, Y9, Y7
+	VMULPS       lanes1<>+0(SB), Y7, Y9
+	VROUNDPS     $0x08, Y9, Y9
+	VFNMADD231PS lanes2<>+0(SB), Y9, Y7
+	VFNMADD231PS lanes3<>+0(SB), Y9, Y7
+	VMOVUPS      lanes4<>+0(SB), Y4
+	VFMADD213PS  lanes5<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes6<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes7<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes8<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes9<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes10<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes10<>+0(SB), Y7, Y4
+	VCVTPS2DQ    Y9, Y9
+	VPSLLD       $0x17, Y9, Y9
+	VPADDD       Y9, Y4, Y4
+	VCMPPS       $0x11, lanes0<>+0(SB), Y8, Y9
+	VANDNPS      Y4, Y9, Y4
+	VMULPS       32(CX), Y4, Y4
+	VXORPS       X6, X6, X6
+	VCMPPS       $0x1a, Y6, Y8, Y7
+	VMOVUPS      32(CX), Y8
+	VBLENDVPS    Y7, Y4, Y8, Y4
+	VMOVNTPS     Y4, 32(AX)
+	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	DECQ         DI
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VMOVUPS Y0, (SI)
@@ -4242,9 +5250,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func gradientELUTiledAVX2(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32})
-// Requires: AVX, AVX2, FMA3
-TEXT ·gradientELUTiledAVX2(SB), NOSPLIT, $0-112
+// func gradientELUTiledAVX2(dz []float32, dy []float32, x []float32, r []float32, p *struct{mean [16]float32; scale [16]float32; shift [16]float32; residual [16]float32; slope [16]float32}, s *struct{dz [16]float32; dzx [16]float32; dslope [16]float32}, stream int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·gradientELUTiledAVX2(SB), NOSPLIT, $0-120
 	MOVQ    dz_base+0(FP), AX
 	MOVQ    dy_base+24(FP), CX
 	MOVQ    x_base+48(FP), DX
@@ -4256,8 +5264,11 @@ TEXT ·gradientELUTiledAVX2(SB), NOSPLIT, $0-112
 	VMOVUPS 32(SI), Y1
 	VMOVUPS 64(SI), Y2
 	VMOVUPS 96(SI), Y3
+	MOVQ    stream+112(FP), R9
 	SHRQ    $0x04, DI
 	JZ      done
+	TESTQ   R9, R9
+	JNZ     streamed
 
 voxel:
 	VMOVUPS      (DX), Y4
@@ -4331,6 +5342,82 @@ voxel:
 	ADDQ         $0x40, DX
 	DECQ         DI
 	JNZ          voxel
+	JMP          done
+
+streamed:
+streamedVoxel:
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	VSUBPS       (BX), Y4, Y4
+	VSUBPS       32(BX), Y5, Y5
+	VMOVUPS      128(BX), Y7
+	VMOVUPS      160(BX), Y8
+	VFMADD231PS  64(BX), Y4, Y7
+	VFMADD231PS  96(BX), Y5, Y8
+	VBROADCASTSS (R8), Y9
+	VFMADD231PS  192(BX), Y9, Y7
+	VFMADD231PS  224(BX), Y9, Y8
+	ADDQ         $0x04, R8
+	VMOVUPS      lanes0<>+0(SB), Y11
+	VMAXPS       Y7, Y11, Y10
+	VMULPS       lanes1<>+0(SB), Y10, Y11
+	VROUNDPS     $0x08, Y11, Y11
+	VFNMADD231PS lanes2<>+0(SB), Y11, Y10
+	VFNMADD231PS lanes3<>+0(SB), Y11, Y10
+	VMOVUPS      lanes4<>+0(SB), Y9
+	VFMADD213PS  lanes5<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes6<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes7<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes8<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes9<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes10<>+0(SB), Y10, Y9
+	VFMADD213PS  lanes10<>+0(SB), Y10, Y9
+	VCVTPS2DQ    Y11, Y11
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       Y11, Y9, Y9
+	VCMPPS       $0x11, lanes0<>+0(SB), Y7, Y11
+	VANDNPS      Y9, Y11, Y9
+	VMULPS       (CX), Y9, Y9
+	VXORPS       X6, X6, X6
+	VCMPPS       $0x1a, Y6, Y7, Y7
+	VMOVUPS      (CX), Y10
+	VBLENDVPS    Y7, Y9, Y10, Y7
+	VMOVNTPS     Y7, (AX)
+	VADDPS       Y7, Y0, Y0
+	VFMADD231PS  Y4, Y7, Y2
+	VMOVUPS      lanes0<>+0(SB), Y9
+	VMAXPS       Y8, Y9, Y7
+	VMULPS       lanes1<>+0(SB), Y7, Y9
+	VROUNDPS     $0x08, Y9, Y9
+	VFNMADD231PS lanes2<>+0(SB), Y9, Y7
+	VFNMADD231PS lanes3<>+0(SB), Y9, Y7
+	VMOVUPS      lanes4<>+0(SB), Y4
+	VFMADD213PS  lanes5<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes6<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes7<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes8<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes9<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes10<>+0(SB), Y7, Y4
+	VFMADD213PS  lanes10<>+0(SB), Y7, Y4
+	VCVTPS2DQ    Y9, Y9
+	VPSLLD       $0x17, Y9, Y9
+	VPADDD       Y9, Y4, Y4
+	VCMPPS       $0x11, lanes0<>+0(SB), Y8, Y9
+	VANDNPS      Y4, Y9, Y4
+	VMULPS       32(CX), Y4, Y4
+	VXORPS       X6, X6, X6
+	VCMPPS       $0x1a, Y6, Y8, Y7
+	VMOVUPS      32(CX), Y8
+	VBLENDVPS    Y7, Y4, Y8, Y4
+	VMOVNTPS     Y4, 32(AX)
+	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	DECQ         DI
+	JNZ          streamedVoxel
+	SFENCE
 
 done:
 	VMOVUPS Y0, (SI)
@@ -4340,39 +5427,75 @@ done:
 	VZEROUPPER
 	RET
 
-// func mixAVX2(dx []float32, dz []float32, x []float32, p *struct{a [16]float32; b [16]float32; c [16]float32; mean [16]float32})
-// Requires: AVX, FMA3
-TEXT ·mixAVX2(SB), NOSPLIT, $0-80
-	MOVQ dx_base+0(FP), AX
-	MOVQ dz_base+24(FP), CX
-	MOVQ x_base+48(FP), DX
-	MOVQ p+72(FP), BX
-	MOVQ dx_len+8(FP), SI
-	SHRQ $0x04, SI
-	JZ   done
+// func mixAVX2(dx []float32, dz []float32, x []float32, p *struct{a [16]float32; b [16]float32; c [16]float32; mean [16]float32}, s *[16]float32, stream int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·mixAVX2(SB), NOSPLIT, $0-96
+	MOVQ    dx_base+0(FP), AX
+	MOVQ    dz_base+24(FP), CX
+	MOVQ    x_base+48(FP), DX
+	MOVQ    p+72(FP), BX
+	MOVQ    s+80(FP), SI
+	MOVQ    dx_len+8(FP), DI
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	MOVQ    stream+88(FP), R8
+	SHRQ    $0x04, DI
+	JZ      done
+	TESTQ   R8, R8
+	JNZ     streamed
 
 voxel:
-	VMOVUPS     128(BX), Y0
-	VMOVUPS     160(BX), Y1
-	VMOVUPS     (DX), Y2
-	VMOVUPS     32(DX), Y3
-	VSUBPS      192(BX), Y2, Y2
-	VSUBPS      224(BX), Y3, Y3
-	VFMADD231PS 64(BX), Y2, Y0
-	VFMADD231PS 96(BX), Y3, Y1
-	VMOVUPS     (CX), Y2
-	VMOVUPS     32(CX), Y3
-	VFMADD231PS (BX), Y2, Y0
-	VFMADD231PS 32(BX), Y3, Y1
-	VMOVUPS     Y0, (AX)
-	VMOVUPS     Y1, 32(AX)
+	VMOVUPS     128(BX), Y2
+	VMOVUPS     160(BX), Y3
+	VMOVUPS     (DX), Y4
+	VMOVUPS     32(DX), Y5
+	VSUBPS      192(BX), Y4, Y4
+	VSUBPS      224(BX), Y5, Y5
+	VFMADD231PS 64(BX), Y4, Y2
+	VFMADD231PS 96(BX), Y5, Y3
+	VMOVUPS     (CX), Y4
+	VMOVUPS     32(CX), Y5
+	VFMADD231PS (BX), Y4, Y2
+	VFMADD231PS 32(BX), Y5, Y3
+	VMOVUPS     Y2, (AX)
+	VMOVUPS     Y3, 32(AX)
+	VADDPS      Y2, Y0, Y0
+	VADDPS      Y3, Y1, Y1
 	ADDQ        $0x40, AX
 	ADDQ        $0x40, CX
 	ADDQ        $0x40, DX
-	DECQ        SI
+	DECQ        DI
 	JNZ         voxel
+	JMP         done
+
+streamed:
+streamedVoxel:
+	VMOVUPS     128(BX), Y2
+	VMOVUPS     160(BX), Y3
+	VMOVUPS     (DX), Y4
+	VMOVUPS     32(DX), Y5
+	VSUBPS      192(BX), Y4, Y4
+	VSUBPS      224(BX), Y5, Y5
+	VFMADD231PS 64(BX), Y4, Y2
+	VFMADD231PS 96(BX), Y5, Y3
+	VMOVUPS     (CX), Y4
+	VMOVUPS     32(CX), Y5
+	VFMADD231PS (BX), Y4, Y2
+	VFMADD231PS 32(BX), Y5, Y3
+	VMOVNTPS    Y2, (AX)
+	VMOVNTPS    Y3, 32(AX)
+	VADDPS      Y2, Y0, Y0
+	VADDPS      Y3, Y1, Y1
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	DECQ        DI
+	JNZ         streamedVoxel
+	SFENCE
 
 done:
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
 	VZEROUPPER
 	RET
 

@@ -3,11 +3,11 @@
 package cpu
 
 var avx512Lanes = &laneKernels{
-	activate: [2][3]func(y, x, r []float32, p *actParams){
+	activate: [2][3]func(y, x, r []float32, p *actParams, stream int){
 		{activateAVX512, activateFullAVX512, activateTiledAVX512},
 		{activateELUAVX512, activateELUFullAVX512, activateELUTiledAVX512},
 	},
-	gradient: [2][3]func(dz, dy, x, r []float32, p *actParams, s *actSums){
+	gradient: [2][3]func(dz, dy, x, r []float32, p *actParams, s *actSums, stream int){
 		{gradientAVX512, gradientFullAVX512, gradientTiledAVX512},
 		{gradientELUAVX512, gradientELUFullAVX512, gradientELUTiledAVX512},
 	},
@@ -32,11 +32,11 @@ var avx512Lanes = &laneKernels{
 }
 
 var avx2Lanes = &laneKernels{
-	activate: [2][3]func(y, x, r []float32, p *actParams){
+	activate: [2][3]func(y, x, r []float32, p *actParams, stream int){
 		{activateAVX2, activateFullAVX2, activateTiledAVX2},
 		{activateELUAVX2, activateELUFullAVX2, activateELUTiledAVX2},
 	},
-	gradient: [2][3]func(dz, dy, x, r []float32, p *actParams, s *actSums){
+	gradient: [2][3]func(dz, dy, x, r []float32, p *actParams, s *actSums, stream int){
 		{gradientAVX2, gradientFullAVX2, gradientTiledAVX2},
 		{gradientELUAVX2, gradientELUFullAVX2, gradientELUTiledAVX2},
 	},

@@ -96,7 +96,7 @@ func TestExp(t *testing.T) {
 			x[i] = -110 * r.Float32() * r.Float32()
 		}
 		x[0], x[1], x[2], x[3] = float32(math.NaN()), 1000, -1e30, float32(math.Inf(-1))
-		lanes.activate[1][0](y, x, nil, &p)
+		lanes.activate[1][0](y, x, nil, &p, 0)
 		if y[0] == y[0] || y[1] != 1000 || y[2] != -1 || y[3] != -1 {
 			t.Errorf("ELU of NaN, 1000, -1e30, -Inf: %v", y[:4])
 		}

@@ -198,7 +198,7 @@ func (k *rowProduct) do(worker, item int) {
 			if i == 0 {
 				kind, r = device.NoResidual, nil
 			}
-			k.lanes.runActivate(0, int(kind), y, b, r, p)
+			k.lanes.runActivate(0, int(kind), y, b, r, p, false)
 		}
 	}
 	(*matMul)(k).addBias(m0, m1, n0, n1)

@@ -31,6 +31,7 @@ func Bench(b *testing.B, dev device.Device) {
 			{"PReLU+residual", device.ActivateSpec{Act: device.PReLU, Residual: device.FullResidual}, 3, 4},
 			{"PReLU+tiled", device.ActivateSpec{Act: device.PReLU, Residual: device.TiledResidual}, 2, 3},
 			{"instance+PReLU", device.ActivateSpec{Norm: device.InstanceNorm, Act: device.PReLU}, 3, 5},
+			{"instance+PReLU+residual", device.ActivateSpec{Norm: device.InstanceNorm, Act: device.PReLU, Residual: device.FullResidual}, 4, 7},
 			{"batch+ELU+residual", device.ActivateSpec{Norm: device.BatchNorm, Training: true, Act: device.ELU, Residual: device.FullResidual}, 4, 7},
 		} {
 			a.spec.Shape, a.spec.Epsilon = s, 1e-5

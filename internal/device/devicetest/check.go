@@ -14,6 +14,7 @@ type operand struct {
 	shape device.Shape
 	plain bool      // row-major whatever its rank: weights
 	data  []float32 // what it holds before the run; nil: NaN, for outputs must be overwritten
+	norm  float64   // the least that errors of an output are relative to: for sums that cancel
 }
 
 func (o operand) activation() bool { return len(o.shape) == 5 && !o.plain }
@@ -136,7 +137,7 @@ func compare(t *testing.T, dev device.Device, tolerance float64, make maker, out
 		t.Fatal(err)
 	}
 	for i, o := range out {
-		if err := relativeL2(download(t, dev, got.out[i], o), download(t, reference, want.out[i], o)); !(err <= tolerance) {
+		if err := relativeTo(o.norm, download(t, dev, got.out[i], o), download(t, reference, want.out[i], o)); !(err <= tolerance) {
 			t.Errorf("output %d %v: relative error %.2g, want at most %.2g", i, []int(o.shape), err, tolerance)
 		}
 		checkPadding(t, dev, got.out[i], o)
@@ -188,7 +189,10 @@ func checkPadding(t *testing.T, dev device.Device, b device.Buffer, o operand) {
 }
 
 // relativeL2 is |got - want| / |want|; the norm of got where want is zero. NaN agrees with NaN.
-func relativeL2(got, want []float32) float64 {
+func relativeL2(got, want []float32) float64 { return relativeTo(0, got, want) }
+
+// relativeTo is relativeL2 with at least the given norm.
+func relativeTo(least float64, got, want []float32) float64 {
 	var difference, norm float64
 	for i := range want {
 		g, w := float64(got[i]), float64(want[i])
@@ -198,6 +202,7 @@ func relativeL2(got, want []float32) float64 {
 		difference += (g - w) * (g - w)
 		norm += float64(want[i]) * float64(want[i])
 	}
+	norm = max(norm, least*least)
 	if norm == 0 || math.IsNaN(norm) {
 		norm = 1
 	}

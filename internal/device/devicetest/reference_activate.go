@@ -128,7 +128,7 @@ func normalise(s device.ActivateSpec, o activateOperands, runningMean, runningVa
 
 // ActivateGrad: with dz = dy act'(z), n = normalised x, and means over the statistics' group,
 //
-//	dgamma = sum dz n,  dbeta = sum dz,  dr = dz,  dx = scale (gamma dz - mean(gamma dz) - n mean(gamma dz n))
+//	dgamma = sum dz n,  dbeta = sum dz,  dr = dz,  sum = sum dx,  dx = scale (gamma dz - mean(gamma dz) - n mean(gamma dz n))
 func (reference) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
 	return kernel(func(out, in []values) {
 		next := operands(in)
@@ -157,6 +157,8 @@ func (reference) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
 		if s.Act == device.PReLU {
 			dslope = next()
 		}
+		sum := next()
+		clear(sum)
 		for _, v := range []values{dgamma, dbeta, dr, dslope} {
 			clear(v)
 		}
@@ -181,17 +183,18 @@ func (reference) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
 			}
 		}
 		for i := range dx {
+			channel := i / s.Shape.Voxels() % s.Shape[1]
 			dx[i] = dz[i]
-			if s.Norm == device.NoNorm {
-				continue
+			if s.Norm != device.NoNorm {
+				g := statistic(s, i)
+				dx[i] *= o.gamma[channel]
+				if s.Norm != device.BatchNorm || s.Training {
+					_, n := o.z(s, i)
+					dx[i] -= mean[g] + n*meanN[g]
+				}
+				dx[i] *= o.scale[g]
 			}
-			g := statistic(s, i)
-			dx[i] *= o.gamma[i/s.Shape.Voxels()%s.Shape[1]]
-			if s.Norm != device.BatchNorm || s.Training {
-				_, n := o.z(s, i)
-				dx[i] -= mean[g] + n*meanN[g]
-			}
-			dx[i] *= o.scale[g]
+			sum[channel] += dx[i]
 		}
 	}), s.Check()
 }

@@ -69,6 +69,17 @@ func (s isa) store(l lanes, m Mem) {
 	}
 }
 
+// put stores; past the caches where stream is set, which spares reading memory before it is written. m is aligned then.
+func (s isa) put(stream bool, l lanes, m Mem) {
+	if !stream {
+		s.store(l, m)
+		return
+	}
+	for i := range l {
+		VMOVNTPS(l[i], s.at(m, i))
+	}
+}
+
 // memory leaves the 16 elements at m where they are, as operands.
 func (s isa) memory(m Mem) lanes {
 	var l lanes
@@ -299,13 +310,33 @@ func length(name string) reg.GPVirtual {
 func voxels(n reg.GPVirtual, body func(), pointers ...Mem) {
 	SHRQ(Imm(4), n)
 	JZ(LabelRef("done"))
-	Label("voxel")
+	loop("voxel", n, body, pointers...)
+	Label("done")
+}
+
+// loop emits body n times, n at least 1; the pointers step on by 16 elements each time.
+func loop(label string, n reg.GPVirtual, body func(), pointers ...Mem) {
+	Label(label)
 	body()
 	for _, p := range pointers {
 		ADDQ(Imm(64), p.Base)
 	}
 	DECQ(n)
-	JNZ(LabelRef("voxel"))
+	JNZ(LabelRef(label))
+}
+
+// streamedVoxels is voxels for a kernel with a parameter "stream"; where that is not 0, body is to put past the caches.
+func streamedVoxels(n reg.GPVirtual, body func(stream bool), pointers ...Mem) {
+	stream := Load(Param("stream"), GP64())
+	SHRQ(Imm(4), n)
+	JZ(LabelRef("done"))
+	TESTQ(stream, stream)
+	JNZ(LabelRef("streamed"))
+	loop("voxel", n, func() { body(false) }, pointers...)
+	JMP(LabelRef("done"))
+	Label("streamed")
+	loop("streamedVoxel", n, func() { body(true) }, pointers...)
+	SFENCE()
 	Label("done")
 }
 

@@ -61,7 +61,7 @@ func main() {
 }
 
 var arrayTypes = map[string]string{
-	"activate": "[2][3]func(y, x, r []float32, p *actParams)",
-	"gradient": "[2][3]func(dz, dy, x, r []float32, p *actParams, s *actSums)",
+	"activate": "[2][3]func(y, x, r []float32, p *actParams, stream int)",
+	"gradient": "[2][3]func(dz, dy, x, r []float32, p *actParams, s *actSums, stream int)",
 	"dots":     "[maxDotRows + 1][2]func(a, b, c *float32, k, as, bs, cs, add int)",
 }

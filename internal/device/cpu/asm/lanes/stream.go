@@ -63,7 +63,7 @@ func suffix(elu bool, r residual) string {
 }
 
 func activate(s isa, elu bool, kind residual) string {
-	name := s.begin("activate", suffix(elu, kind), "func(y, x, r []float32, p "+actParams+")")
+	name := s.begin("activate", suffix(elu, kind), "func(y, x, r []float32, p "+actParams+", stream int)")
 	y, x, p, n := slice("y"), slice("x"), pointer("p"), length("y")
 	argument := newArgument(s, kind, p)
 	zero := s.zero()
@@ -74,7 +74,7 @@ func activate(s isa, elu bool, kind residual) string {
 	} else {
 		slope = s.keep(p.Offset(256))
 	}
-	voxels(n, func() {
+	streamedVoxels(n, func(stream bool) {
 		z, _ := argument.emit(x)
 		var negative lanes
 		if elu {
@@ -82,14 +82,14 @@ func activate(s isa, elu bool, kind residual) string {
 		} else {
 			negative = s.mul(slope, z)
 		}
-		s.store(s.choose(s.compare(notGreater, z, zero), negative, z), y)
+		s.put(stream, s.choose(s.compare(notGreater, z, zero), negative, z), y)
 	}, y, x)
 	end()
 	return name
 }
 
 func gradient(s isa, elu bool, kind residual) string {
-	name := s.begin("gradient", suffix(elu, kind), "func(dz, dy, x, r []float32, p "+actParams+", s "+actSums+")")
+	name := s.begin("gradient", suffix(elu, kind), "func(dz, dy, x, r []float32, p "+actParams+", s "+actSums+", stream int)")
 	out, dy, x, p, sums, n := slice("dz"), slice("dy"), slice("x"), pointer("p"), pointer("s"), length("dz")
 	argument := newArgument(s, kind, p)
 	var exp exponential
@@ -100,7 +100,7 @@ func gradient(s isa, elu bool, kind residual) string {
 		slope, sumSlope = s.keep(p.Offset(256)), s.load(sums.Offset(128))
 	}
 	sum, sumX := s.load(sums), s.load(sums.Offset(64))
-	voxels(n, func() {
+	streamedVoxels(n, func(stream bool) {
 		z, d := argument.emit(x)
 		for i := range s.parts() { // one after the other: AVX2 is short of registers
 			s, z, d := s.part(i), z[i:i+1], d[i:i+1]
@@ -114,7 +114,7 @@ func gradient(s isa, elu bool, kind residual) string {
 				s.addMul(sumSlope[i:i+1], s.only(negative, gradient), z)
 				gradient = s.choose(negative, s.mul(slope[i:i+1], gradient), gradient)
 			}
-			s.store(gradient, out)
+			s.put(stream, gradient, out)
 			VADDPS(gradient[0], sum[i], sum[i])
 			s.addMul(sumX[i:i+1], d, gradient)
 		}
@@ -129,15 +129,20 @@ func gradient(s isa, elu bool, kind residual) string {
 }
 
 func mix(s isa) string {
-	name := s.begin("mix", "", "func(dx, dz, x []float32, p "+mixParams+")")
-	dx, dz, x, p, n := slice("dx"), slice("dz"), slice("x"), pointer("p"), length("dx")
+	name := s.begin("mix", "", "func(dx, dz, x []float32, p "+mixParams+", s "+sixteen+", stream int)")
+	dx, dz, x, p, sums, n := slice("dx"), slice("dz"), slice("x"), pointer("p"), pointer("s"), length("dx")
 	a, b, c, mean := s.keep(p), s.keep(p.Offset(64)), s.keep(p.Offset(128)), s.keep(p.Offset(192))
-	voxels(n, func() {
+	sum := s.load(sums)
+	streamedVoxels(n, func(stream bool) {
 		out := s.copy(c)
 		s.addMul(out, b, s.sub(s.load(x), mean))
 		s.addMul(out, a, s.load(dz))
-		s.store(out, dx)
+		s.put(stream, out, dx)
+		for i := range sum {
+			VADDPS(out[i], sum[i], sum[i])
+		}
 	}, dx, dz, x)
+	s.store(sum, sums)
 	end()
 	return name
 }
