@@ -27,11 +27,11 @@ func (b Benchmark) Run(dev device.Device) (bench.Timing, error) {
 	if err := c.declare(params); err != nil {
 		return bench.Timing{}, err
 	}
-	t, err := newTrainer(dev, c, params, b.Memory)
+	optimiser, err := train.NewSGD(params, train.Options{Schedule: "constant", LR: 1e-3, Momentum: 0.9, WeightDecay: 5e-4}, nil)
 	if err != nil {
 		return bench.Timing{}, err
 	}
-	optimiser, err := train.NewSGD(params, train.Options{Schedule: "constant", LR: 1e-3, Momentum: 0.9, WeightDecay: 5e-4}, nil)
+	t, err := newTrainer(dev, c, params, optimiser.Updater(), b.Memory)
 	if err != nil {
 		return bench.Timing{}, err
 	}
@@ -47,6 +47,9 @@ func (b Benchmark) Run(dev device.Device) (bench.Timing, error) {
 	timing, err := bench.Steps{
 		Warmup: b.Warmup, Timed: b.Steps, Programs: []*nn.Program{t.encoder, t.heads[0].program},
 		Compute: func(step int) error {
+			if err := optimiser.Begin(step); err != nil {
+				return err
+			}
 			_, err := t.step(step, batch)
 			return err
 		},
@@ -57,6 +60,6 @@ func (b Benchmark) Run(dev device.Device) (bench.Timing, error) {
 			return dev.Sync()
 		},
 	}.Measure(b.Measure)
-	timing.Bytes += params.Bytes()
+	timing.Bytes = params.Total()
 	return timing, err
 }

@@ -88,11 +88,16 @@ func (c Config) declare(params *nn.Params) error {
 	return nil
 }
 
+// updater is what nn.Options.Update wants: nil where gradients are to be kept.
+type updater = func(parameter string) (device.Kernel, error)
+
 // newEncoder compiles the encoder for a number of patches. In training the gradient of its features comes from the head, as input "gradient".
-func (c Config) newEncoder(dev device.Device, params *nn.Params, mode nn.Mode, patches int, memory int64) (*nn.Program, error) {
+// It updates its parameters itself where update is given.
+func (c Config) newEncoder(dev device.Device, params *nn.Params, mode nn.Mode, patches int, update updater, memory int64) (*nn.Program, error) {
 	g, features := c.encoderGraph(mode, patches)
 	o := nn.Options{Outputs: map[string]*nn.Node{"features": features}, MemoryLimit: memory}
 	if mode == nn.Train {
+		o.Update = update
 		g.Input("gradient", patches, c.Features)
 		o.OutputGrad = map[string]string{"features": "gradient"}
 	}

@@ -65,10 +65,10 @@ func newPlayer(dev device.Device, config Config, params *nn.Params, memory int64
 		patches: make([]float32, config.cells()*config.voxels()), features: make([]float32, config.cells()*config.Features),
 	}
 	var err error
-	if p.encoder, err = config.newEncoder(dev, params, nn.Eval, config.cells(), memory); err != nil {
+	if p.encoder, err = config.newEncoder(dev, params, nn.Eval, config.cells(), nil, memory); err != nil {
 		return nil, err
 	}
-	p.head, err = config.newHead(dev, params, nn.Eval, 1, config.ValidateShuffles, memory)
+	p.head, err = config.newHead(dev, params, nn.Eval, 1, config.ValidateShuffles, nil, memory)
 	return p, err
 }
 

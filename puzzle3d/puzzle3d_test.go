@@ -301,9 +301,6 @@ func naive(t *testing.T, dev device.Device, c Config, params *nn.Params, b *Batc
 		}
 	}
 	p, _, _ := build(nn.Train, positions, nil, truth, relations, images)
-	if err := params.ZeroGrad(); err != nil {
-		t.Fatal(err)
-	}
 	if err := p.Backward(); err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +339,7 @@ func TestStepEqualsTheNaiveOne(t *testing.T) {
 		if err := c.declare(params); err != nil {
 			t.Fatal(err)
 		}
-		tr, err := newTrainer(dev, c, params, 0)
+		tr, err := newTrainer(dev, c, params, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -454,7 +451,7 @@ func TestPretrainOnAllCases(t *testing.T) {
 	if err != nil || task.player != nil {
 		t.Fatalf("player %v, %v", task.player, err)
 	}
-	if summary, err := train.Run(t.Context(), task, train.Setup{Options: c.Train}); err != nil || summary.Step != 2 || summary.BestStep != 0 {
+	if summary, err := train.Run(t.Context(), task, train.Setup{Options: c.Train, SGD: task.sgd}); err != nil || summary.Step != 2 || summary.BestStep != 0 {
 		t.Errorf("%+v, %v", summary, err)
 	}
 }
@@ -637,7 +634,7 @@ func TestNaNReachesTheLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	var diverged *train.DivergedError
-	_, err = train.Run(t.Context(), task, train.Setup{Options: c.Train})
+	_, err = train.Run(t.Context(), task, train.Setup{Options: c.Train, SGD: task.sgd})
 	if !errors.As(err, &diverged) || len(diverged.Cases) != c.Batch || diverged.Cases[0] != "case01" {
 		t.Errorf("error %v", err)
 	}

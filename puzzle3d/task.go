@@ -44,12 +44,13 @@ func Pretrain(ctx context.Context, dev device.Device, c Config, data Data, run R
 			run.Observer.Note(note)
 		}
 	}
-	return train.Run(ctx, task, train.Setup{Options: c.Train, Folder: run.Folder, Observer: run.Observer, Loaders: run.Loaders})
+	return train.Run(ctx, task, train.Setup{Options: c.Train, SGD: task.sgd, Folder: run.Folder, Observer: run.Observer, Loaders: run.Loaders})
 }
 
 // Task is pretraining as [train.Run] sees it.
 type Task struct {
 	params   *nn.Params
+	sgd      *train.SGD
 	sampler  sampler
 	trainer  *trainer
 	player   *Player // nil where nothing is held out
@@ -70,7 +71,10 @@ func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error
 	}
 	err := c.declare(t.params)
 	if err == nil {
-		t.trainer, err = newTrainer(dev, c, t.params, memory)
+		t.sgd, err = train.NewSGD(t.params, c.Train, nil)
+	}
+	if err == nil {
+		t.trainer, err = newTrainer(dev, c, t.params, t.sgd.Updater(), memory)
 	}
 	if err == nil {
 		encoder, head := t.Summary()
@@ -164,6 +168,7 @@ type trainer struct {
 	config   Config
 	dev      device.Device
 	params   *nn.Params
+	update   updater
 	memory   int64
 	encoder  *nn.Program
 	heads    []*head // heads[k] has boards for 2^k rounds, or for all of them if that is less; nil until it is needed
@@ -172,14 +177,14 @@ type trainer struct {
 	gradient []float32 // of the features
 }
 
-func newTrainer(dev device.Device, config Config, params *nn.Params, memory int64) (*trainer, error) {
+func newTrainer(dev device.Device, config Config, params *nn.Params, update updater, memory int64) (*trainer, error) {
 	n := config.Batch * config.cells()
 	t := &trainer{
-		config: config, dev: dev, params: params, memory: memory, referee: newReferee(config),
+		config: config, dev: dev, params: params, update: update, memory: memory, referee: newReferee(config),
 		features: make([]float32, n*config.Features), gradient: make([]float32, n*config.Features),
 	}
 	var err error
-	if t.encoder, err = config.newEncoder(dev, params, nn.Train, n, memory); err != nil {
+	if t.encoder, err = config.newEncoder(dev, params, nn.Train, n, update, memory); err != nil {
 		return nil, err
 	}
 	_, err = t.head(1)
@@ -200,7 +205,7 @@ func (t *trainer) head(rounds int) (*head, error) {
 		t.heads = append(t.heads, nil)
 	}
 	if t.heads[k] == nil {
-		h, err := t.config.newHead(t.dev, t.params, nn.Train, t.config.Batch, room*t.config.Batch, t.memory)
+		h, err := t.config.newHead(t.dev, t.params, nn.Train, t.config.Batch, room*t.config.Batch, t.update, t.memory)
 		if err != nil {
 			return nil, err
 		}

@@ -19,6 +19,7 @@ type Benchmark struct {
 	Steps, Warmup int // steps that are timed, and those before
 	Infer         bool
 	Memory        int64 // limit in bytes; 0: none
+	Recompute     nn.Recompute
 	Measure       bench.Options
 }
 
@@ -44,11 +45,7 @@ func (b Benchmark) Run(dev device.Device) (bench.Timing, error) {
 			targets[i] = 1
 		}
 	}
-	program, err := b.compile(dev, network, params)
-	if err != nil {
-		return bench.Timing{}, err
-	}
-	optimiser, err := train.NewSGD(params, train.Options{Schedule: "constant", LR: 1e-3, Momentum: 0.9, WeightDecay: 5e-4}, nil)
+	program, optimiser, err := b.compile(dev, network, params)
 	if err != nil {
 		return bench.Timing{}, err
 	}
@@ -66,6 +63,9 @@ func (b Benchmark) Run(dev device.Device) (bench.Timing, error) {
 		if err := program.SetStep(0, uint64(step)); err != nil {
 			return err
 		}
+		if err := optimiser.Begin(step); err != nil {
+			return err
+		}
 		if err := program.Forward(); err != nil {
 			return err
 		}
@@ -80,23 +80,33 @@ func (b Benchmark) Run(dev device.Device) (bench.Timing, error) {
 		}
 	}
 	t, err := steps.Measure(b.Measure)
-	t.Bytes += params.Bytes()
+	t.Bytes = params.Total()
 	return t, err
 }
 
-// compile makes the program of a step: the logits alone in inference, otherwise cross-entropy, soft Dice and all gradients.
-func (b Benchmark) compile(dev device.Device, network vnet.Config, params *nn.Params) (*nn.Program, error) {
+// compile makes the program of a step: the logits alone in inference, otherwise cross-entropy, soft Dice, all gradients and the optimiser's step.
+func (b Benchmark) compile(dev device.Device, network vnet.Config, params *nn.Params) (*nn.Program, *train.SGD, error) {
 	mode := nn.Train
 	if b.Infer {
 		mode = nn.Eval
 	}
 	g := nn.NewGraph(mode)
 	logits := network.Decoder(g, network.Encoder(g, g.Input("image", b.Batch, 1, b.Crop, b.Crop, b.Crop)))
-	o := nn.Options{MemoryLimit: b.Memory}
+	o := nn.Options{MemoryLimit: b.Memory, Recompute: b.Recompute}
 	if b.Infer {
 		o.Outputs = map[string]*nn.Node{"logits": logits}
-	} else {
-		o.Loss, _ = g.Loss(logits, g.Input("target", b.Batch, b.Crop, b.Crop, b.Crop), nn.LossOptions{CE: 1, Dice: 1})
+		p, err := nn.Compile(dev, g, params, o)
+		return p, nil, err
 	}
-	return nn.Compile(dev, g, params, o)
+	o.Loss, _ = g.Loss(logits, g.Input("target", b.Batch, b.Crop, b.Crop, b.Crop), nn.LossOptions{CE: 1, Dice: 1})
+	if err := params.Declare(g); err != nil {
+		return nil, nil, err
+	}
+	sgd, err := train.NewSGD(params, train.Options{Schedule: "constant", LR: 1e-3, Momentum: 0.9, WeightDecay: 5e-4}, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	o.Update = sgd.Updater()
+	p, err := nn.Compile(dev, g, params, o)
+	return p, sgd, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func Finetune(ctx context.Context, dev device.Device, c Config, data Data, run R
 			observer.Note(report.String())
 		}
 	}
-	summary, err := train.Run(ctx, task, train.Setup{Options: c.Train, Groups: c.groups(), Folder: run.Folder, Observer: observer, Loaders: run.Loaders})
+	summary, err := train.Run(ctx, task, train.Setup{Options: c.Train, SGD: task.sgd, Folder: run.Folder, Observer: observer, Loaders: run.Loaders})
 	return summary, report, err
 }
 
@@ -80,6 +81,7 @@ func (c Config) groups() []train.Group {
 type Task struct {
 	config   Config
 	params   *nn.Params
+	sgd      *train.SGD
 	program  *nn.Program
 	slider   *slider // nil where nothing is held out
 	classes  [][]uint16
@@ -120,7 +122,16 @@ func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error
 		return nil, err
 	}
 	loss, statistics := g.Loss(c.Network.Decoder(g, c.Network.Encoder(g, x)), target, options)
-	if t.program, err = nn.Compile(dev, g, t.params, nn.Options{Loss: loss, Outputs: map[string]*nn.Node{"statistics": statistics}, MemoryLimit: memory}); err != nil {
+	if err := t.params.Declare(g); err != nil {
+		return nil, fmt.Errorf("building the network: %w", err)
+	}
+	if t.sgd, err = train.NewSGD(t.params, c.Train, c.groups()); err != nil {
+		return nil, err
+	}
+	t.program, err = nn.Compile(dev, g, t.params, nn.Options{
+		Loss: loss, Outputs: map[string]*nn.Node{"statistics": statistics}, Update: t.sgd.Updater(), MemoryLimit: memory,
+	})
+	if err != nil {
 		return nil, fmt.Errorf("preparing to train on %d crops of %v: %w", c.Batch, c.Crop, err)
 	}
 	t.notes = append(t.notes, fmt.Sprintf("a training step: %v", t.program.Summary()))
@@ -251,8 +262,13 @@ func (t *Task) Step(step int, b Batch) (train.Result, error) {
 	}
 	r.Loss = float64(loss[0])
 	r.Metrics = []train.Metric{{Name: "ce", Value: float64(statistics[0])}, {Name: "dice_loss", Value: float64(statistics[1])}}
+	if !finite(r.Loss) {
+		return r, nil // for the loop to report; the parameters stay as they are
+	}
 	return r, t.program.Backward()
 }
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // Validate implements [train.Task]: the mean Dice coefficient of each class over the held-out cases, and the mean of these. A case in which neither the
 // reference nor the prediction shows a class does not count for it.

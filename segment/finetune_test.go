@@ -283,7 +283,7 @@ func TestFrozenEncoderStaysAsItIs(t *testing.T) {
 		return values
 	}
 	before, after := read(), map[int]map[string][]float32{}
-	if _, err := train.Run(t.Context(), task, train.Setup{Options: c.Train, Groups: c.groups(), Observer: &observer{stepped: func(step int) { after[step] = read() }}}); err != nil {
+	if _, err := train.Run(t.Context(), task, train.Setup{Options: c.Train, SGD: task.sgd, Observer: &observer{stepped: func(step int) { after[step] = read() }}}); err != nil {
 		t.Fatal(err)
 	}
 	moved := func(step int, name string) bool { return !slices.Equal(before[name], after[step][name]) }

@@ -187,17 +187,11 @@ func testPyTorch(t *testing.T, dev device.Device, name string, config Config, si
 
 	values, err := params.Values()
 	check(err)
-	grads, err := params.Grads()
-	check(err)
-	sgd, err := dev.SGD(params.Size())
-	check(err)
 	velocity, err := dev.Alloc(params.Size())
 	check(err)
 	hyper, err := dev.Alloc(4)
 	check(err)
 	check(dev.UploadPlain(hyper, 0, []float32{1e-2, 0.9, 1e-3, 1}))
-	scratch, err := dev.Alloc(sgd.Scratch())
-	check(err)
 
 	logits, loss := make([]float32, prog.Shape("logits").Elements()), make([]float32, 1)
 	for step, wantLoss := range want["losses"] {
@@ -235,7 +229,19 @@ func testPyTorch(t *testing.T, dev device.Device, name string, config Config, si
 			}
 		}
 		if step < 5 {
-			sgd.Run([]device.Buffer{values, velocity}, []device.Buffer{grads, hyper}, scratch)
+			for _, name := range params.Names() {
+				offset, n, trained := params.Range(name)
+				if !trained {
+					continue
+				}
+				gradient, err := params.Gradient(name)
+				check(err)
+				sgd, err := dev.SGD(n)
+				check(err)
+				scratch, err := dev.Alloc(sgd.Scratch())
+				check(err)
+				sgd.Run([]device.Buffer{dev.View(values, offset, n), dev.View(velocity, offset, n)}, []device.Buffer{gradient, hyper}, scratch)
+			}
 		}
 	}
 

@@ -1,8 +1,9 @@
 // Package exec runs programs: ordered steps over planned memory.
 //
 // Start at [Builder]: declare values, add steps, [Builder.Plan] them. The plan knows how much memory a run takes before any is taken;
-// [Plan.Allocate] takes it, and the resulting [Program] runs without allocating. The planner finds when each value is alive and gives values that are
-// never alive together the same memory; a step may write its result over an operand that dies with it; scratch memory of a step is part of the plan.
+// [Plan.Allocate] takes it, and the resulting [Program] runs without allocating. The planner finds when each value is alive (schedule.go) and gives values that are
+// never alive together the same memory (place.go); a step may write its result over an operand that dies with it; scratch memory of a step is part of the plan. What is
+// cheaper to compute again than to keep while memory is scarcest is computed again (recompute.go).
 //
 // The package knows devices and kernels. It knows no operators, no shapes and no gradients: those are package nn's.
 package exec
@@ -24,6 +25,9 @@ type Step struct {
 	Out, In []Value
 	InPlace []int   // indices into In: the first result may be written over this operand
 	FLOPs   float64 // arithmetic, for profiles; 0 where nobody counted
+
+	// Again says at which price the step may run a second time. That must give the same results, and it must write nothing but these.
+	Again Recompute
 }
 
 // StepTime is what a step took.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -57,14 +58,23 @@ func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Valu
 	for range 2 {
 		inputs = append(inputs, known(b.Input(48), 48))
 	}
-	known(b.External(external), 40)
+	parameter := known(b.External(external), 40)
 	for i := range 40 {
 		if i == 25 {
 			b.EndForward()
 		}
-		s := Step{Name: fmt.Sprint("step ", i), Kernel: mix{r.IntN(3) * 20}}
+		s := Step{Name: fmt.Sprint("step ", i), Kernel: mix{r.IntN(3) * 20}, Again: Recompute(r.IntN(3)), FLOPs: float64(r.IntN(1000))}
 		for range 1 + r.IntN(3) {
-			s.In = append(s.In, values[max(0, len(values)-1-r.IntN(6))])
+			back := 6
+			if r.IntN(4) == 0 {
+				back = len(values) // a value that has been waiting for long
+			}
+			s.In = append(s.In, values[max(0, len(values)-1-r.IntN(back))])
+		}
+		if r.IntN(10) == 0 { // an update: what read the parameter before must not be computed again after
+			s.Out, s.Again = []Value{parameter}, Never
+			b.Step(s)
+			continue
 		}
 		first := 16 * (1 + r.IntN(4))
 		if n := sizes[s.In[0]]; r.IntN(2) == 0 && n%16 == 0 {
@@ -101,15 +111,19 @@ func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Valu
 	return b, inputs, outputs, external
 }
 
-// Sharing memory changes no result: random programs against the same programs with memory of its own for every value.
+// Sharing memory and computing again change no result: random programs against the same programs with memory of its own for every value.
 func TestSharingChangesNothing(t *testing.T) {
-	saved := 0
+	kinds := []struct {
+		naive     bool
+		recompute Recompute
+	}{{true, Never}, {false, Never}, {false, Cheap}, {false, Dear}}
+	var smaller [4]int // how many programs each kind makes smaller than the kind before
 	for seed := range uint64(200) {
-		var results [2][]float32
-		var bytes [2]int64
-		for k, naive := range []bool{false, true} {
-			b, inputs, outputs, external := randomProgram(rand.New(rand.NewPCG(seed, 1)), naive)
-			plan, err := b.Plan()
+		var results [4][]float32
+		var bytes [4]int64
+		for k, kind := range kinds {
+			b, inputs, outputs, external := randomProgram(rand.New(rand.NewPCG(seed, 1)), kind.naive)
+			plan, err := b.Plan(PlanOptions{Recompute: kind.recompute})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,20 +148,20 @@ func TestSharingChangesNothing(t *testing.T) {
 				}
 			}
 		}
-		if len(results[0]) != len(results[1]) {
-			t.Fatal("the two programs are not the same")
-		}
-		for i := range results[0] {
-			if results[0][i] != results[1][i] {
-				t.Fatalf("seed %d: element %d is %v with shared memory, %v without", seed, i, results[0][i], results[1][i])
+		for k := 1; k < len(kinds); k++ {
+			if !slices.Equal(results[k], results[0]) {
+				t.Fatalf("seed %d: results differ with %+v", seed, kinds[k])
+			}
+			if bytes[k] > bytes[k-1] {
+				t.Errorf("seed %d: %d bytes with %+v, %d without", seed, bytes[k], kinds[k], bytes[k-1])
+			}
+			if bytes[k] < bytes[k-1] {
+				smaller[k]++
 			}
 		}
-		if bytes[0] < bytes[1] {
-			saved++
-		}
 	}
-	if saved < 190 {
-		t.Errorf("only %d of 200 programs take less memory with sharing", saved)
+	if smaller[1] < 190 || smaller[2] < 60 || smaller[3] < 60 {
+		t.Errorf("of 200 programs, %v take less memory with sharing, what is cheap computed again, and what is dear", smaller[1:])
 	}
 }
 
@@ -166,7 +180,7 @@ func TestChain(t *testing.T) {
 			b.Step(s)
 			v = next
 		}
-		plan, err := b.Plan()
+		plan, err := b.Plan(PlanOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +199,7 @@ func TestMemoryLimit(t *testing.T) {
 	b := NewBuilder(nil)
 	v := b.Planned(1 << 50)
 	b.Step(Step{Kernel: mix{}, Out: []Value{v}})
-	plan, err := b.Plan()
+	plan, err := b.Plan(PlanOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,14 +213,14 @@ func TestMemoryLimit(t *testing.T) {
 func TestReadingWhatNobodyWrites(t *testing.T) {
 	b := NewBuilder(host{})
 	b.Step(Step{Name: "early", Kernel: mix{}, In: []Value{b.Planned(16)}, Out: []Value{b.Planned(16)}})
-	if _, err := b.Plan(); err == nil {
+	if _, err := b.Plan(PlanOptions{}); err == nil {
 		t.Error("no error")
 	}
 }
 
 func TestRunsWithoutAllocating(t *testing.T) {
 	b, _, _, _ := randomProgram(rand.New(rand.NewPCG(1, 1)), false)
-	plan, err := b.Plan()
+	plan, err := b.Plan(PlanOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -10,22 +9,15 @@ import (
 
 // Builder collects the values and steps of a program.
 type Builder struct {
-	dev     device.Device
-	values  []value
-	steps   []Step
-	forward int // steps before the mark, -1: no mark
-}
-
-type value struct {
-	size     int           // float32 elements
-	external device.Buffer // memory of somebody else, or nil
-	input    bool          // set from outside before the first step, alive in every step
-	kept     bool          // read from outside after the last step
-	alias    Value         // another name for this value; itself if none
+	dev device.Device
+	schedule
+	finish []Step
 }
 
 // NewBuilder starts an empty program for a device.
-func NewBuilder(dev device.Device) *Builder { return &Builder{dev: dev, forward: -1} }
+func NewBuilder(dev device.Device) *Builder {
+	return &Builder{dev: dev, schedule: schedule{forward: -1}}
+}
 
 func (b *Builder) add(v value) Value {
 	id := Value(len(b.values))
@@ -55,21 +47,93 @@ func (b *Builder) Alias(of Value) Value {
 	return b.add(value{size: b.values[of].size, alias: b.home(of)})
 }
 
-func (b *Builder) home(v Value) Value { return b.values[v].alias }
-
 // Step appends a step.
 func (b *Builder) Step(s Step) { b.steps = append(b.steps, s) }
+
+// Finish adds a step that runs right after the last of all steps that read or write one of its operands.
+func (b *Builder) Finish(s Step) { b.finish = append(b.finish, s) }
+
+// finished is the schedule with the steps of Finish in their places.
+func (b *Builder) finished() schedule {
+	s := b.schedule
+	last := slices.Repeat([]int{-1}, len(s.values)) // step that uses a value
+	for i, step := range s.steps {
+		for _, v := range slices.Concat(step.In, step.Out) {
+			last[s.home(v)] = i
+		}
+	}
+	after := map[int][]Step{}
+	for _, f := range b.finish {
+		at := -1
+		for _, v := range slices.Concat(f.In, f.Out) {
+			at = max(at, last[s.home(v)])
+		}
+		after[at] = append(after[at], f)
+	}
+	steps := after[-1]
+	for i, step := range s.steps {
+		if i == b.forward {
+			s.forward = len(steps)
+		}
+		steps = append(append(steps, step), after[i]...)
+	}
+	if b.forward == len(s.steps) {
+		s.forward = len(steps)
+	}
+	s.steps = steps
+	return s
+}
 
 // EndForward marks the end of the forward part: the steps after it run in Backward.
 func (b *Builder) EndForward() { b.forward = len(b.steps) }
 
 // Plan is a program whose memory is decided but not taken.
 type Plan struct {
-	b        *Builder
-	offsets  []int // of each planned value in the arena
-	scratch  []int // of each step's scratch
-	arena    int   // float32 elements
+	dev      device.Device
+	schedule *schedule
+	layout   *layout
+	arena    int // float32 elements
 	unshared int
+	repeats  Repeats
+}
+
+// Repeats is what is computed again instead of being kept.
+type Repeats struct {
+	Steps int
+	Bytes int64   // that these steps read and write
+	FLOPs float64 // that they compute
+}
+
+// PlanOptions say what a plan may do to make the arena smaller.
+type PlanOptions struct {
+	Recompute Recompute // what may be computed again instead of being kept
+	Enough    int64     // bytes; where the arena takes no more, nothing dear is computed again
+}
+
+// Plan decides what is kept and where everything lies.
+func (b *Builder) Plan(o PlanOptions) (*Plan, error) {
+	s := b.finished()
+	p := &Plan{dev: b.dev, schedule: &s}
+	var err error
+	if p.layout, err = s.layout(); err != nil {
+		return nil, err
+	}
+	p.arena, p.unshared = p.layout.place(), s.unshared(p.layout)
+	r := newRecomputer(&s)
+	for level := Cheap; level <= o.Recompute; level++ {
+		enough := int(o.Enough / 4)
+		if level == Cheap {
+			enough = 0
+		} else if p.arena <= enough {
+			break
+		}
+		r.lower(level, enough)
+		e, l, _ := r.try(r.again)
+		if arena := l.place(); arena < p.arena {
+			p.schedule, p.layout, p.arena, p.repeats = &e.schedule, l, arena, r.cost()
+		}
+	}
+	return p, nil
 }
 
 // Bytes is the memory that the program takes.
@@ -78,175 +142,16 @@ func (p *Plan) Bytes() int64 { return 4 * int64(p.arena) }
 // Unshared is the memory that it would take if every value had its own, and all steps shared one scratch.
 func (p *Plan) Unshared() int64 { return 4 * int64(p.unshared) }
 
+// Repeats is what the plan computes again.
+func (p *Plan) Repeats() Repeats { return p.repeats }
+
 // Steps is the number of steps, and of those of the forward part.
 func (p *Plan) Steps() (all, forward int) {
-	all = len(p.b.steps)
-	if p.b.forward < 0 {
+	all = len(p.schedule.steps)
+	if p.schedule.forward < 0 {
 		return all, all
 	}
-	return all, p.b.forward
-}
-
-// block is memory that is alive from the step that first writes it to the last that reads it.
-type block struct {
-	size, first, last int
-	offset            int
-}
-
-// Plan decides where everything lies.
-func (b *Builder) Plan() (*Plan, error) {
-	first, last, err := b.lifetimes()
-	if err != nil {
-		return nil, err
-	}
-	merged := b.inPlace(first, last)
-
-	p := &Plan{b: b, offsets: make([]int, len(b.values)), scratch: make([]int, len(b.steps))}
-	blocks := map[Value]*block{}
-	var list []*block
-	for v := range b.values {
-		id := merged[v]
-		if b.values[v].external != nil || b.home(Value(v)) != Value(v) || first[v] < 0 {
-			continue
-		}
-		p.unshared += aligned(b.values[v].size)
-		m, ok := blocks[id]
-		if !ok {
-			m = &block{size: aligned(b.values[v].size), first: first[v], last: last[v]}
-			blocks[id] = m
-			list = append(list, m)
-			continue
-		}
-		m.size, m.first, m.last = max(m.size, aligned(b.values[v].size)), min(m.first, first[v]), max(m.last, last[v])
-	}
-	scratch, largest := make([]*block, len(b.steps)), 0
-	for i, s := range b.steps {
-		if n := s.Kernel.Scratch(); n > 0 {
-			scratch[i] = &block{size: aligned(n), first: i, last: i}
-			list = append(list, scratch[i])
-			largest = max(largest, aligned(n))
-		}
-	}
-	p.unshared += largest
-	p.arena = place(list)
-	for v := range b.values {
-		if m, ok := blocks[merged[b.home(Value(v))]]; ok {
-			p.offsets[v] = m.offset
-		}
-	}
-	for i, m := range scratch {
-		if m != nil {
-			p.scratch[i] = m.offset
-		}
-	}
-	return p, nil
-}
-
-func aligned(n int) int { return (n + device.Alignment - 1) / device.Alignment * device.Alignment }
-
-// lifetimes returns the first and the last step in which each value is alive, by its home; -1 where no step uses it.
-func (b *Builder) lifetimes() (first, last []int, err error) {
-	first, last = make([]int, len(b.values)), make([]int, len(b.values))
-	for v := range first {
-		first[v], last[v] = -1, -1
-	}
-	touch := func(v Value, step int) {
-		if first[v] < 0 {
-			first[v] = step
-		}
-		last[v] = step
-	}
-	written := make([]bool, len(b.values))
-	for i, s := range b.steps {
-		for _, v := range s.In {
-			h := b.home(v)
-			if x := b.values[h]; !written[h] && !x.input && x.external == nil {
-				return nil, nil, fmt.Errorf("step %d (%s) reads a value that no step before it writes", i, s.Name)
-			}
-			touch(h, i)
-		}
-		for _, v := range s.Out {
-			touch(b.home(v), i)
-			written[b.home(v)] = true
-		}
-	}
-	for v, x := range b.values {
-		if x.input {
-			first[v] = 0
-		}
-		if x.input || x.kept {
-			last[v] = len(b.steps)
-		}
-	}
-	return first, last, nil
-}
-
-// inPlace lets a step's first result take the memory of an operand that dies in the step, where the step allows it. It returns for each value the one whose memory it takes.
-func (b *Builder) inPlace(first, last []int) []Value {
-	merged := make([]Value, len(b.values))
-	for v := range merged {
-		merged[v] = Value(v)
-	}
-	for i, s := range b.steps {
-		if len(s.Out) == 0 {
-			continue
-		}
-		out := b.home(s.Out[0])
-		o := b.values[out]
-		if o.external != nil || o.input || first[out] != i {
-			continue
-		}
-		for _, k := range s.InPlace {
-			in := b.home(s.In[k])
-			x := b.values[in]
-			if x.external != nil || last[in] != i || aligned(x.size) != aligned(o.size) || readTwice(b, s, in) {
-				continue
-			}
-			merged[out] = merged[in]
-			break
-		}
-	}
-	return merged
-}
-
-// readTwice says whether a step reads a value as more than one operand: then it must not be written over.
-func readTwice(b *Builder, s Step, v Value) bool {
-	n := 0
-	for _, in := range s.In {
-		if b.home(in) == v {
-			n++
-		}
-	}
-	return n > 1
-}
-
-// place gives every block an offset such that blocks that are alive together do not overlap, and returns the size of the arena. Greedy by size: large
-// blocks first, each into the smallest gap between the blocks already placed that are alive with it.
-func place(list []*block) int {
-	order := slices.Clone(list)
-	slices.SortStableFunc(order, func(a, b *block) int { return cmp.Compare(b.size, a.size) })
-	var placed []*block // by offset
-	arena := 0
-	for _, m := range order {
-		best, bestGap, end := -1, 0, 0
-		for _, q := range placed {
-			if q.last < m.first || m.last < q.first {
-				continue
-			}
-			if gap := q.offset - end; gap >= m.size && (best < 0 || gap < bestGap) {
-				best, bestGap = end, gap
-			}
-			end = max(end, q.offset+q.size)
-		}
-		if best < 0 {
-			best = end
-		}
-		m.offset = best
-		arena = max(arena, best+m.size)
-		i, _ := slices.BinarySearchFunc(placed, m, func(a, b *block) int { return cmp.Compare(a.offset, b.offset) })
-		placed = slices.Insert(placed, i, m)
-	}
-	return arena
+	return all, p.schedule.forward
 }
 
 // Allocate takes the memory, unless it is more than limit bytes (0: no limit): then the error is a [*MemoryError].
@@ -254,19 +159,19 @@ func (p *Plan) Allocate(limit int64) (*Program, error) {
 	if limit > 0 && p.Bytes() > limit {
 		return nil, &MemoryError{Need: p.Bytes(), Limit: limit}
 	}
-	b := p.b
-	arena, err := b.dev.Alloc(p.arena)
+	s := p.schedule
+	arena, err := p.dev.Alloc(p.arena)
 	if err != nil {
 		return nil, fmt.Errorf("allocating %s for a program: %w", mebibytes(p.Bytes()), err)
 	}
 	_, forward := p.Steps()
-	prog := &Program{forward: forward, memory: make([]device.Buffer, len(b.values))}
-	for v, x := range b.values {
-		switch home := b.values[x.alias]; {
+	prog := &Program{forward: forward, memory: make([]device.Buffer, len(s.values))}
+	for v, x := range s.values {
+		switch home := s.values[x.alias]; {
 		case home.external != nil:
 			prog.memory[v] = home.external
-		default:
-			prog.memory[v] = b.dev.View(arena, p.offsets[v], x.size)
+		case p.layout.of[v] != nil:
+			prog.memory[v] = p.dev.View(arena, p.layout.of[v].offset, x.size)
 		}
 	}
 	buffers := func(vs []Value) []device.Buffer {
@@ -276,12 +181,16 @@ func (p *Plan) Allocate(limit int64) (*Program, error) {
 		}
 		return list
 	}
-	for i, s := range b.steps {
+	for i, step := range s.steps {
+		offset := 0
+		if m := p.layout.scratch[i]; m != nil {
+			offset = m.offset
+		}
 		prog.steps = append(prog.steps, bound{
-			kernel: s.Kernel, out: buffers(s.Out), in: buffers(s.In), scratch: b.dev.View(arena, p.scratch[i], s.Kernel.Scratch()),
-			time: StepTime{Name: s.Name, FLOPs: s.FLOPs},
+			kernel: step.Kernel, out: buffers(step.Out), in: buffers(step.In), scratch: p.dev.View(arena, offset, step.Kernel.Scratch()),
+			time: StepTime{Name: step.Name, FLOPs: step.FLOPs},
 		})
-		for _, v := range slices.Concat(s.Out, s.In) {
+		for _, v := range slices.Concat(step.Out, step.In) {
 			prog.steps[i].time.Bytes += 4 * float64(prog.memory[v].Len())
 		}
 	}

@@ -19,10 +19,13 @@ type Options struct {
 	Loss *Node
 	// OutputGrad maps an output to the input whose value is the gradient of the loss with respect to it, where the loss is computed elsewhere.
 	OutputGrad map[string]string
-	// Accumulate adds to the parameters' gradients instead of overwriting them.
-	Accumulate bool
-	// MemoryLimit in bytes for the program, those compiled before on the same parameters, and the parameters with their gradients and, where a program has
-	// such, an optimiser's velocity; 0: none.
+	// Update makes the kernel that uses up the gradient of a parameter: value <- gradient. It is a step of Backward, as soon as the gradient is there and nothing
+	// will read the parameter any more, so gradients are never in memory all together. Nil: they stay until the program runs again, see [Params.Gradient].
+	Update func(parameter string) (device.Kernel, error)
+	// Recompute says what is computed again instead of being kept.
+	Recompute Recompute
+	// MemoryLimit in bytes for the program, those compiled before on the same parameters, and the parameters with, where a program has gradients, an optimiser's
+	// velocity; 0: none.
 	MemoryLimit int64
 }
 
@@ -38,7 +41,7 @@ func Compile(dev device.Device, g *Graph, p *Params, o Options) (*Program, error
 	if err := p.Declare(g); err != nil {
 		return nil, err
 	}
-	c := &compiler{dev: dev, g: g, p: p, o: o, b: exec.NewBuilder(dev), values: map[*G.Node]exec.Value{}, bound: map[*G.Node]exec.Value{}}
+	c := &compiler{dev: dev, g: g, p: p, o: o, b: exec.NewBuilder(dev), values: map[*G.Node]exec.Value{}}
 	return c.compile()
 }
 
@@ -49,7 +52,6 @@ type compiler struct {
 	o      Options
 	b      *exec.Builder
 	values map[*G.Node]exec.Value // what has been computed
-	bound  map[*G.Node]exec.Value // results that have memory of their own: gradients of parameters
 	flops  float64
 	trains bool // it has gradients of parameters
 }
@@ -304,20 +306,14 @@ func (c *compiler) step(n *G.Node, o operator, in []exec.Value) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", describe(o), err)
 	}
-	s := exec.Step{Name: describe(o), Kernel: k, In: in}
+	s := exec.Step{Name: describe(o), Kernel: k, In: in, Again: again(o)}
 	picks := picksOf(n)
 	for i, r := range o.results() {
 		node := n
 		if i > 0 {
 			node = picks[i]
 		}
-		v, ok := exec.Value(0), false
-		if node != nil {
-			v, ok = c.bound[node]
-		}
-		if !ok {
-			v = c.b.Planned(c.size(r))
-		}
+		v := c.b.Planned(c.size(r))
 		if node != nil {
 			c.values[node] = v
 		}
@@ -350,57 +346,21 @@ func picksOf(n *G.Node) map[int]*G.Node {
 
 // gradients appends the backward steps: gradients of late parameters first, so that what the forward part kept is given back as soon as can be.
 func (c *compiler) gradients(wanted []*leaf, grads []*G.Node) error {
-	// A gradient is written right where it belongs, unless several parameters share one, or nobody computes it, or it has to be added.
-	targets := make([]exec.Value, len(wanted))
-	for i, l := range wanted {
-		if l.kind != parameter {
-			continue
-		}
-		s := c.p.slots[l.name]
-		targets[i] = c.b.External(c.dev.View(c.p.grads, s.offset, s.n))
-		_, taken := c.bound[grads[i]]
-		_, there := c.values[grads[i]]
-		if !c.o.Accumulate && !taken && !there && !isReshape(grads[i]) {
-			c.bound[grads[i]] = targets[i]
-		}
-	}
 	for i := len(wanted) - 1; i >= 0; i-- {
 		if err := c.compute(grads[i]); err != nil {
 			return err
 		}
-		if wanted[i].kind != parameter || c.bound[grads[i]] == targets[i] {
+		l, gradient := wanted[i], c.values[grads[i]]
+		if l.kind != parameter || c.o.Update == nil {
+			c.b.Keep(gradient)
 			continue
 		}
-		if err := c.deliver(wanted[i], c.values[grads[i]], targets[i]); err != nil {
-			return err
+		k, err := c.o.Update(l.name)
+		if err != nil {
+			return fmt.Errorf("preparing the update of %q: %w", l.name, err)
 		}
+		c.b.Finish(exec.Step{Name: "update " + l.name, Kernel: k, Out: []exec.Value{c.values[l.node.n]}, In: []exec.Value{gradient}})
 	}
-	return nil
-}
-
-func isReshape(n *G.Node) bool {
-	o, ok := n.Op().(gorgoniaOp)
-	if !ok {
-		return false
-	}
-	_, ok = o.operator.(reshape)
-	return ok
-}
-
-// deliver adds or copies a gradient to where it belongs.
-func (c *compiler) deliver(l *leaf, from, to exec.Value) error {
-	s, o := exec.Step{Out: []exec.Value{to}}, operator(nil)
-	if c.o.Accumulate {
-		o, s.In = sumOfWeights{l.shape}, []exec.Value{to, from}
-	} else {
-		o, s.In = scale{matrix(l.shape), 1}, []exec.Value{from}
-	}
-	var err error
-	if s.Kernel, err = o.kernel(c.dev); err != nil {
-		return fmt.Errorf("gradient of %q: %w", l.name, err)
-	}
-	s.Name = describe(o)
-	c.b.Step(s)
 	return nil
 }
 
@@ -425,7 +385,7 @@ func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 		plainOf[name] = c.plain(n)
 	}
 
-	plan, err := c.b.Plan()
+	plan, err := c.plan()
 	if err != nil {
 		return nil, err
 	}
@@ -440,7 +400,19 @@ func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 	steps, forward := plan.Steps()
 	prog := &Program{
 		dev: c.dev, run: run, inputs: map[string]port{}, outputs: map[string]port{},
-		summary: Summary{Steps: steps, ForwardSteps: forward, Bytes: plan.Bytes(), Unshared: plan.Unshared(), ParamBytes: c.p.Bytes(), FLOPs: c.flops},
+		summary: Summary{
+			Steps: steps, ForwardSteps: forward, Bytes: plan.Bytes(), Unshared: plan.Unshared(), Repeats: plan.Repeats(), ParamBytes: c.p.Bytes(), FLOPs: c.flops,
+		},
+	}
+	for i, l := range wanted {
+		if l.kind != parameter {
+			continue
+		}
+		g := gradient{slot: c.p.slots[l.name]}
+		if c.o.Update == nil {
+			g.buffer = run.Buffer(c.values[grads[i]])
+		}
+		prog.gradients = append(prog.gradients, g)
 	}
 	for name, n := range outputs {
 		prog.outputs[name] = port{run.Buffer(c.values[n]), shapes[name], plainOf[name]}

@@ -1,13 +1,17 @@
 package nn
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/device/cpu"
 	"github.com/voxsaw/voxsaw/internal/device/devicetest"
+	"github.com/voxsaw/voxsaw/internal/exec"
 )
 
 // network is a graph under test: it declares inputs and parameters and returns its output.
@@ -241,28 +245,107 @@ func checkGradients(t *testing.T, dev device.Device, net network) {
 	}
 }
 
-// Two runs that accumulate leave the sum; one that overwrites forgets.
-func TestAccumulate(t *testing.T) {
-	for name, net := range everyOperator {
-		once := newTrial(t, devicetest.NewReference(), net, Options{})
-		twice := newTrial(t, devicetest.NewReference(), net, Options{Accumulate: true})
-		twice.check(twice.params.ZeroGrad())
-		for range 2 {
-			once.objective()
-			once.check(once.prog.Backward())
-			twice.objective()
-			twice.check(twice.prog.Backward())
+// descent is a kernel that takes a step down a gradient: value -= gradient / 8.
+type descent struct{}
+
+func (descent) Scratch() int { return 0 }
+func (descent) Run(out, in []device.Buffer, _ device.Buffer) {
+	p, g := out[0].(cpu.Slice), in[0].(cpu.Slice)
+	for i := range p {
+		p[i] -= g[i] / 8
+	}
+}
+
+// Parameters that are updated within Backward are to the bit those that are updated after it: no update comes before the last use of what it changes, and nothing is
+// computed again from what an update has changed.
+func TestUpdateInBackward(t *testing.T) {
+	dev := newCPU(t)
+	step := func(p *Program, n uint64) {
+		if err := errors.Join(p.SetStep(7, n), p.Forward(), p.Backward()); err != nil {
+			t.Fatal(err)
 		}
-		for _, p := range once.params.Names() {
-			if !once.params.Trained(p) {
-				continue
-			}
-			a, b := once.gradient(p), twice.gradient(p)
-			for i := range a {
-				if d := math.Abs(float64(2*a[i] - b[i])); d > 1e-5*(1+math.Abs(float64(b[i]))) {
-					t.Fatalf("%s: %s[%d]: %v after one run, %v after two", name, p, i, a[i], b[i])
+	}
+	for _, recompute := range []Recompute{RecomputeNone, RecomputeAll} {
+		after, params := compileSmall(t, dev, Options{Recompute: RecomputeNone})
+		within, updated := compileSmall(t, dev, Options{Recompute: recompute, Update: func(string) (device.Kernel, error) { return descent{}, nil }})
+		values, err := params.Values()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range uint64(4) {
+			step(within, n)
+			step(after, n)
+			for _, name := range params.Names() {
+				if offset, n, trained := params.Range(name); trained {
+					g, err := params.Gradient(name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					descent{}.Run([]device.Buffer{dev.View(values, offset, n)}, []device.Buffer{g}, nil)
+					if _, err := updated.Grad(name); err == nil {
+						t.Errorf("the gradient of %s is still there", name)
+					}
+				}
+				if !slices.Equal(mustRead(t, params, name), mustRead(t, updated, name)) {
+					t.Errorf("recompute %s, step %d: %s differs", recompute, n, name)
 				}
 			}
 		}
+		if within.Bytes() >= after.Bytes() {
+			t.Errorf("recompute %s: %d bytes, %d with all gradients kept", recompute, within.Bytes(), after.Bytes())
+		}
+	}
+}
+
+// What is computed again instead of being kept makes a program smaller, and changes nothing.
+func TestRecompute(t *testing.T) {
+	dev := newCPU(t)
+	bytes := map[Recompute]int64{}
+	grads := map[Recompute][][]float32{}
+	for _, recompute := range []Recompute{RecomputeNone, RecomputeAuto, RecomputeAll} {
+		p, params := compileSmall(t, dev, Options{Recompute: recompute})
+		bytes[recompute] = p.Bytes()
+		for n := range uint64(2) {
+			if err := errors.Join(p.SetStep(7, n), p.Forward(), p.Backward()); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range params.Names() {
+				if params.Trained(name) {
+					grads[recompute] = append(grads[recompute], mustGrad(t, params, name))
+				} else {
+					grads[recompute] = append(grads[recompute], mustRead(t, params, name))
+				}
+			}
+		}
+		if !slices.EqualFunc(grads[recompute], grads[RecomputeNone], slices.Equal[[]float32]) {
+			t.Errorf("recompute %s: other gradients or statistics", recompute)
+		}
+		if again := p.Summary().Repeats; (again.Steps > 0) != (recompute != RecomputeNone) {
+			t.Errorf("recompute %s: %+v", recompute, again)
+		}
+	}
+	if !(bytes[RecomputeAll] < bytes[RecomputeAuto] && bytes[RecomputeAuto] < bytes[RecomputeNone]) {
+		t.Errorf("bytes: %v", bytes)
+	}
+}
+
+// Where the limit leaves no other way, more is computed again: as much as is needed, and no more.
+func TestRecomputeToFit(t *testing.T) {
+	dev := newCPU(t)
+	size := func(o Options) (int64, exec.Repeats) {
+		p, params := compileSmall(t, dev, o)
+		return params.Total(), p.Summary().Repeats
+	}
+	cheap, few := size(Options{})
+	least, many := size(Options{Recompute: RecomputeAll})
+	fits, some := size(Options{MemoryLimit: cheap - 1})
+	if fits >= cheap || fits < least || some.FLOPs == 0 || few.FLOPs != 0 || some.FLOPs > many.FLOPs {
+		t.Errorf("%d bytes and %+v with a limit of %d; %d and %+v at the least", fits, some, cheap-1, least, many)
+	}
+	g := NewGraph(Train)
+	loss, logits := small(g)
+	o := Options{Loss: loss, Outputs: map[string]*Node{"logits": logits}, MemoryLimit: least / 2}
+	if _, err := Compile(dev, g, NewParams(dev, 1), o); err == nil {
+		t.Error("it fits into half of the least")
 	}
 }

@@ -188,7 +188,7 @@ func (g *Graph) apply(o operator, in ...*Node) *Node {
 	return &Node{g: g, n: n, shape: shape}
 }
 
-// An Init fills a parameter of the given shape with its first values. A weight's shape is (out, in, kernel...).
+// An Init draws the first values of a parameter of the given shape, piece by piece: dst is the next piece. A weight's shape is (out, in, kernel...).
 type Init func(r *rand.Rand, shape device.Shape, dst []float32)
 
 // shapeString writes a shape as 2x16x32x32x32, the way it is printed in errors and profiles.

@@ -38,11 +38,12 @@ func newCPU(t *testing.T) device.Device {
 	return dev
 }
 
-func compileSmall(t *testing.T, dev device.Device, mode Mode) (*Program, *Params) {
+func compileSmall(t *testing.T, dev device.Device, o Options) (*Program, *Params) {
 	t.Helper()
-	g, p := NewGraph(mode), NewParams(dev, 1)
+	g, p := NewGraph(Train), NewParams(dev, 1)
 	loss, logits := small(g)
-	prog, err := Compile(dev, g, p, Options{Loss: loss, Outputs: map[string]*Node{"logits": logits}})
+	o.Loss, o.Outputs = loss, map[string]*Node{"logits": logits}
+	prog, err := Compile(dev, g, p, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,8 +67,8 @@ func run(t *testing.T, p *Program) {
 
 // The CPU's blocked layouts, in-place steps and all, leave what the reference device leaves.
 func TestDevicesAgree(t *testing.T) {
-	a, pa := compileSmall(t, devicetest.NewReference(), Train)
-	b, pb := compileSmall(t, newCPU(t), Train)
+	a, pa := compileSmall(t, devicetest.NewReference(), Options{})
+	b, pb := compileSmall(t, newCPU(t), Options{})
 	for step := range uint64(3) {
 		for _, p := range []*Program{a, b} {
 			if err := p.SetStep(1, step); err != nil {
@@ -108,7 +109,7 @@ func mustGrad(t *testing.T, p *Params, name string) []float32 {
 }
 
 func TestRunsWithoutAllocating(t *testing.T) {
-	p, _ := compileSmall(t, newCPU(t), Train)
+	p, _ := compileSmall(t, newCPU(t), Options{})
 	if n := testing.AllocsPerRun(5, func() { run2(p) }); n != 0 {
 		t.Errorf("%v allocations a step", n)
 	}
@@ -125,7 +126,7 @@ func run2(p *Program) {
 
 // Two runs on the same inputs, masks and parameters are equal to the bit; another step draws other masks.
 func TestRunsRepeat(t *testing.T) {
-	p, params := compileSmall(t, newCPU(t), Train)
+	p, params := compileSmall(t, newCPU(t), Options{})
 	step := func(n uint64) []float32 {
 		if err := p.SetStep(4, n); err != nil {
 			t.Fatal(err)
@@ -148,7 +149,7 @@ func TestCompilationRepeats(t *testing.T) {
 	var steps []string
 	var grads [][]float32
 	for i := range 5 {
-		p, params := compileSmall(t, dev, Train)
+		p, params := compileSmall(t, dev, Options{})
 		run(t, p)
 		var names []string
 		for _, s := range p.Times() {
@@ -178,7 +179,7 @@ func TestCompilationRepeats(t *testing.T) {
 // In evaluation nothing is dropped, running statistics are used and not changed, and layers with a state work for one image.
 func TestEvaluation(t *testing.T) {
 	dev := newCPU(t)
-	p, params := compileSmall(t, dev, Train)
+	p, params := compileSmall(t, dev, Options{})
 	run(t, p)
 	mean := mustRead(t, params, "first.norm.running_mean")
 	if slices.Equal(mean, make([]float32, len(mean))) {
@@ -379,7 +380,7 @@ func TestMemoryLimitIsForAllPrograms(t *testing.T) {
 	compile := func(p *Params, train bool, limit int64) (*Program, error) {
 		g := NewGraph(Train)
 		loss, logits := small(g)
-		o := Options{Outputs: map[string]*Node{"logits": logits}, MemoryLimit: limit}
+		o := Options{Outputs: map[string]*Node{"logits": logits}, MemoryLimit: limit, Recompute: RecomputeNone}
 		if train {
 			o.Loss = loss
 		}
@@ -452,7 +453,7 @@ func TestCompileMistakes(t *testing.T) {
 			t.Errorf("compilation %d of one graph: %v", i, err)
 		}
 	}
-	p, _ := compileSmall(t, dev, Eval)
+	p, _ := compileSmall(t, dev, Options{})
 	for _, err := range []error{p.Set("y", nil), p.Set("x", nil), p.Read("y", nil), p.Read("loss", nil)} {
 		if err == nil {
 			t.Error("no error for a name or a size that is wrong")

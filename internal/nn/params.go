@@ -8,11 +8,11 @@ import (
 	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
-// Params holds the parameters and the states of one model on one device, and the gradients of the parameters. Any number of programs share it.
+// Params holds the parameters and the states of one model on one device. Any number of programs share it.
 //
-// All parameters lie in one flat buffer, all gradients in another at the same offsets, so that an optimiser is one kernel over both. The gaps that
-// alignment leaves between parameters are zero in both, and stay so. Memory is taken once: when the first program is compiled or the first value is touched. A model
-// of several graphs declares them all first, see [Params.Declare].
+// All parameters lie in one flat buffer; the gaps that alignment leaves between them are zero. Memory is taken once: when the first program is compiled or the first value
+// is touched. A model of several graphs declares them all first, see [Params.Declare]. Gradients are the programs' own: they lie among the activations, in memory
+// that these no longer need; Params knows where, see [Params.Gradient].
 type Params struct {
 	dev    device.Device
 	seed   uint64
@@ -20,10 +20,8 @@ type Params struct {
 	slots  map[string]*slot
 	size   [2]int // float32 elements of the trained values, of the states
 	values device.Buffer
-	grads  device.Buffer
 	states device.Buffer
-	zeros  []float32 // what ZeroGrad uploads
-	trains bool      // a program has gradients
+	trains bool // a program has gradients
 
 	programs int64 // bytes of all programs
 }
@@ -33,6 +31,7 @@ type slot struct {
 	init      Init
 	trained   bool
 	offset, n int
+	gradient  device.Buffer // in the program that computed it last; nil where none has, or where it has been used up
 }
 
 // NewParams returns an empty set. A parameter's first value depends on the seed and its name only.
@@ -78,20 +77,23 @@ func (p *Params) allocate() error {
 	if p.values != nil {
 		return nil
 	}
-	var b [3]device.Buffer
-	for i, n := range []int{p.size[0], p.size[0], p.size[1]} {
-		var err error
-		if b[i], err = p.dev.Alloc(n); err != nil {
-			return fmt.Errorf("allocating parameters: %w", err)
-		}
+	var err error
+	if p.values, err = p.dev.Alloc(p.size[0]); err != nil {
+		return fmt.Errorf("allocating parameters: %w", err)
 	}
-	p.values, p.grads, p.states = b[0], b[1], b[2]
+	if p.states, err = p.dev.Alloc(p.size[1]); err != nil {
+		return fmt.Errorf("allocating states: %w", err)
+	}
+	piece := make([]float32, 1<<14)
 	for _, name := range p.names {
 		s := p.slots[name]
-		v := make([]float32, s.n)
-		s.init(seed.Rand(p.seed, "init/"+name), s.shape, v)
-		if err := p.dev.UploadPlain(p.home(s), s.offset, v); err != nil {
-			return fmt.Errorf("setting %q: %w", name, err)
+		r := seed.Rand(p.seed, "init/"+name)
+		for done := 0; done < s.n; done += len(piece) {
+			part := piece[:min(len(piece), s.n-done)]
+			s.init(r, s.shape, part)
+			if err := p.dev.UploadPlain(p.home(s), s.offset+done, part); err != nil {
+				return fmt.Errorf("setting %q: %w", name, err)
+			}
 		}
 	}
 	return nil
@@ -162,8 +164,9 @@ func (p *Params) Write(name string, v []float32) error {
 	return p.dev.UploadPlain(p.home(s), s.offset, v)
 }
 
-// Grad returns the gradient of a parameter, row-major.
-func (p *Params) Grad(name string) ([]float32, error) {
+// Gradient is where the gradient of a parameter lies, row-major: in the program whose [Program.Backward] ran last, until that program runs again. A program
+// that updates the parameters itself leaves none.
+func (p *Params) Gradient(name string) (device.Buffer, error) {
 	s, err := p.find(name)
 	if err != nil {
 		return nil, err
@@ -171,22 +174,23 @@ func (p *Params) Grad(name string) ([]float32, error) {
 	if !s.trained {
 		return nil, fmt.Errorf("%q is a state and has no gradient", name)
 	}
-	v := make([]float32, s.n)
-	return v, p.dev.DownloadPlain(v, p.grads, s.offset)
+	if s.gradient == nil {
+		return nil, fmt.Errorf("there is no gradient of %q: no program has computed one, or it has been used up", name)
+	}
+	return s.gradient, nil
 }
 
-// ZeroGrad sets all gradients to zero: before programs that accumulate.
-func (p *Params) ZeroGrad() error {
-	if err := p.allocate(); err != nil {
-		return err
+// Grad returns the gradient of a parameter, row-major.
+func (p *Params) Grad(name string) ([]float32, error) {
+	b, err := p.Gradient(name)
+	if err != nil {
+		return nil, err
 	}
-	if p.zeros == nil {
-		p.zeros = make([]float32, p.size[0])
-	}
-	return p.dev.UploadPlain(p.grads, 0, p.zeros)
+	v := make([]float32, p.slots[name].n)
+	return v, p.dev.DownloadPlain(v, b, 0)
 }
 
-// Size is the length of Values and Grads.
+// Size is the length of Values.
 func (p *Params) Size() int { return p.size[0] }
 
 // Values is the flat buffer of all parameters, for an optimiser.
@@ -195,13 +199,7 @@ func (p *Params) Values() (device.Buffer, error) {
 	return p.values, err
 }
 
-// Grads is the flat buffer of all gradients, at the offsets of Values.
-func (p *Params) Grads() (device.Buffer, error) {
-	err := p.allocate()
-	return p.grads, err
-}
-
-// Range is where a trained parameter lies in Values, in Grads and in an optimiser's own buffers of that kind.
+// Range is where a trained parameter lies in Values and in an optimiser's own buffers of that kind.
 func (p *Params) Range(name string) (offset, n int, ok bool) {
 	s, ok := p.slots[name]
 	if !ok || !s.trained {
@@ -213,8 +211,8 @@ func (p *Params) Range(name string) (offset, n int, ok bool) {
 // Device is where the parameters are.
 func (p *Params) Device() device.Device { return p.dev }
 
-// Bytes is the memory of values, gradients and states.
-func (p *Params) Bytes() int64 { return 4 * int64(2*p.size[0]+p.size[1]) }
+// Bytes is the memory of values and states.
+func (p *Params) Bytes() int64 { return 4 * int64(p.size[0]+p.size[1]) }
 
 // Total is the memory of the parameters and of all programs that share them, with an optimiser's velocity where there are gradients.
 func (p *Params) Total() int64 {

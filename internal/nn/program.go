@@ -22,6 +22,8 @@ type Program struct {
 	masks   []maskPort
 	summary Summary
 
+	gradients []gradient // of the parameters, where Backward leaves them
+
 	profile bool
 	host    []exec.StepTime // what moving inputs and outputs took, by name, while the program is profiled
 }
@@ -40,20 +42,31 @@ type maskPort struct {
 	values []float32
 }
 
+// gradient is where the gradient of a parameter lies after Backward; nil where Backward uses it up.
+type gradient struct {
+	slot   *slot
+	buffer device.Buffer
+}
+
 // Summary is what a program takes.
 type Summary struct {
-	Steps        int     // kernels a run
-	ForwardSteps int     // of these before Backward
-	Bytes        int64   // memory of the program: inputs, activations, scratch; the parameters are not in it
-	Unshared     int64   // what it would be if every tensor had memory of its own, beside one scratch for all steps
-	ParamBytes   int64   // memory of the parameters, their gradients and states, shared with other programs
-	FLOPs        float64 // arithmetic of direct convolutions and matrix products, a multiplication and an addition counted as two
+	Steps        int          // kernels a run
+	ForwardSteps int          // of these before Backward
+	Bytes        int64        // memory of the program: inputs, activations, scratch; the parameters are not in it
+	Unshared     int64        // what it would be if every tensor had memory of its own, beside one scratch for all steps
+	Repeats      exec.Repeats // what is computed again instead of being kept
+	ParamBytes   int64        // memory of the parameters and states, shared with other programs
+	FLOPs        float64      // arithmetic of direct convolutions and matrix products, a multiplication and an addition counted as two
 }
 
 // String is one line for a log.
 func (s Summary) String() string {
-	return fmt.Sprintf("%d steps, %.1f GFLOP, %.1f MiB of memory (%.1f without sharing), %.1f MiB of parameters with their gradients",
-		s.Steps, s.FLOPs/1e9, mebibytes(s.Bytes), mebibytes(s.Unshared), mebibytes(s.ParamBytes))
+	again := ""
+	if s.Repeats.Steps > 0 {
+		again = fmt.Sprintf(", %d of them again to save memory", s.Repeats.Steps)
+	}
+	return fmt.Sprintf("%d steps%s, %.1f GFLOP, %.1f MiB of memory (%.1f without sharing), %.1f MiB of parameters",
+		s.Steps, again, s.FLOPs/1e9, mebibytes(s.Bytes), mebibytes(s.Unshared), mebibytes(s.ParamBytes))
 }
 
 // Set uploads an input, row-major.
@@ -99,9 +112,12 @@ func (p *Program) Forward() error {
 	return p.dev.Sync()
 }
 
-// Backward, after Forward, computes the gradients of the parameters and of the inputs that want one.
+// Backward, after Forward, computes the gradients of the parameters and of the inputs that want one, and updates the parameters where [Options.Update] says so.
 func (p *Program) Backward() error {
 	p.run.Backward()
+	for _, g := range p.gradients {
+		g.slot.gradient = g.buffer
+	}
 	return p.dev.Sync()
 }
 

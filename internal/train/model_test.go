@@ -80,7 +80,13 @@ func (m *model) Device() device.Device          { return m.dev }
 func (m *model) Names() []string                { return m.names }
 func (m *model) Shape(name string) device.Shape { return m.shapes[name] }
 func (m *model) Values() (device.Buffer, error) { return m.values, nil }
-func (m *model) Grads() (device.Buffer, error)  { return m.gradients, nil }
+func (m *model) Gradient(name string) (device.Buffer, error) {
+	offset, n, ok := m.Range(name)
+	if !ok {
+		return nil, fmt.Errorf("%q has no gradient", name)
+	}
+	return m.dev.View(m.gradients, offset, n), nil
+}
 func (m *model) Range(name string) (offset, n int, ok bool) {
 	offset, ok = m.offsets[name]
 	return offset, m.shapes[name].Elements(), ok

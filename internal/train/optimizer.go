@@ -4,134 +4,201 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// SGD is stochastic gradient descent with momentum over flat buffers, as PyTorch has it:
+// SGD is stochastic gradient descent with momentum, as PyTorch has it:
 //
 //	g = clip(gradient) + decay p        v = momentum v + g        p = p - rate v
 //
 // where clip scales the gradient so that its norm over all parameters is at most Options.Clip.
+//
+// A step is [SGD.Begin], the forward and backward passes, [SGD.GradNorm], [SGD.Update]. Without clipping, nothing needs all gradients at once: then programs that were
+// compiled with [SGD.Updater] take a parameter's step within their backward pass, and its gradient is gone before the next one's is there. The bits are the same.
 type SGD struct {
 	options  Options
 	dev      device.Device
-	grads    device.Buffer
+	params   Params
 	velocity device.Buffer
-	squares  device.Kernel
-	sum      device.Buffer
+	rates    []*rate
+	spans    []*span // one a parameter
+	squares  device.Buffer
+	sums     []float32 // the same on the host
 	scratch  device.Buffer
-	spans    []span
 }
 
-// A span is a stretch of the flat buffers with one learning rate.
+// A rate is the hyperparameters of a group of parameters.
+type rate struct {
+	factor func(step int) float64
+	frozen bool          // in this step
+	hyper  device.Buffer // learning rate, momentum, decay, factor of the gradient
+}
+
+// A span is one parameter.
 type span struct {
-	offset, n               int
-	group                   int // in the list of groups; -1: none
-	factor                  func(step int) float64
-	kernel                  device.Kernel
-	hyper                   device.Buffer
-	values, velocity, grads device.Buffer
+	name             string
+	rate             *rate
+	inBackward       bool // a program takes its step
+	sgd, sum         device.Kernel
+	values, velocity device.Buffer
+	square           device.Buffer // sum of the squares of its gradient: one element
 }
 
 // NewSGD prepares the optimiser: its velocity is zero.
 func NewSGD(params Params, o Options, groups []Group) (*SGD, error) {
-	s := &SGD{options: o, dev: params.Device(), spans: spans(params, groups)}
+	s := &SGD{options: o, dev: params.Device(), params: params}
+	if err := s.prepare(groups); err != nil {
+		return nil, fmt.Errorf("optimiser: %w", err)
+	}
 	if len(s.spans) == 0 {
 		return nil, errors.New("the model has no parameters")
-	}
-	if err := s.prepare(params); err != nil {
-		return nil, fmt.Errorf("optimiser: %w", err)
 	}
 	return s, nil
 }
 
 // prepare takes memory and makes the kernels.
-func (s *SGD) prepare(params Params) error {
-	values, err := params.Values()
+func (s *SGD) prepare(groups []Group) error {
+	values, err := s.params.Values()
 	if err != nil {
-		return err
-	}
-	if s.grads, err = params.Grads(); err != nil {
 		return err
 	}
 	if s.velocity, err = s.dev.Alloc(values.Len()); err != nil {
 		return err
 	}
-	if s.sum, err = s.dev.Alloc(1); err != nil {
-		return err
-	}
-	if s.squares, err = s.dev.SumSquares(s.grads.Len()); err != nil {
-		return err
-	}
-	scratch := s.squares.Scratch()
-	for i := range s.spans {
-		p := &s.spans[i]
-		if p.kernel, err = s.dev.SGD(p.n); err != nil {
+	groups = append(slices.Clone(groups), Group{Factor: func(int) float64 { return 1 }}) // every name starts with ""
+	for _, g := range groups {
+		r := &rate{factor: g.Factor}
+		if r.hyper, err = s.dev.Alloc(4); err != nil {
 			return err
 		}
-		if p.hyper, err = s.dev.Alloc(4); err != nil {
+		s.rates = append(s.rates, r)
+	}
+	scratch := 0
+	for _, name := range s.params.Names() {
+		offset, n, ok := s.params.Range(name)
+		if !ok || n == 0 {
+			continue
+		}
+		group := slices.IndexFunc(groups, func(g Group) bool { return strings.HasPrefix(name, g.Prefix) })
+		p := &span{name: name, rate: s.rates[group], values: s.dev.View(values, offset, n), velocity: s.dev.View(s.velocity, offset, n)}
+		if p.sgd, err = s.dev.SGD(n); err != nil {
 			return err
 		}
-		p.values, p.velocity, p.grads = s.dev.View(values, p.offset, p.n), s.dev.View(s.velocity, p.offset, p.n), s.dev.View(s.grads, p.offset, p.n)
-		scratch = max(scratch, p.kernel.Scratch())
+		if p.sum, err = s.dev.SumSquares(n); err != nil {
+			return err
+		}
+		scratch = max(scratch, p.sgd.Scratch(), p.sum.Scratch())
+		s.spans = append(s.spans, p)
+	}
+	if s.squares, err = s.dev.Alloc(device.Alignment * len(s.spans)); err != nil {
+		return err
+	}
+	s.sums = make([]float32, s.squares.Len())
+	for i, p := range s.spans {
+		p.square = s.dev.View(s.squares, device.Alignment*i, 1)
 	}
 	s.scratch, err = s.dev.Alloc(scratch)
 	return err
 }
 
-// spans joins parameters that lie side by side and belong to the same group.
-func spans(params Params, groups []Group) []span {
-	var out []span
-	for _, name := range params.Names() {
-		offset, n, ok := params.Range(name)
-		if !ok || n == 0 {
-			continue
-		}
-		next := span{offset: offset, n: n, group: -1, factor: func(int) float64 { return 1 }}
-		for i, g := range groups {
-			if strings.HasPrefix(name, g.Prefix) {
-				next.group, next.factor = i, g.Factor
-				break
-			}
-		}
-		if k := len(out) - 1; k >= 0 && out[k].group == next.group && out[k].offset < offset {
-			out[k].n = offset + n - out[k].offset // a gap between the two is padding, which is zero and stays zero
-			continue
-		}
-		out = append(out, next)
+// Updater makes the kernels that take a parameter's step as soon as its gradient is there: for nn.Options.Update. It is nil where gradients are clipped.
+func (s *SGD) Updater() func(name string) (device.Kernel, error) {
+	if s.options.Clip > 0 {
+		return nil
 	}
-	return out
+	return func(name string) (device.Kernel, error) {
+		i := slices.IndexFunc(s.spans, func(p *span) bool { return p.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("%q is no parameter of the optimiser", name)
+		}
+		s.spans[i].inBackward = true
+		return newStep(s.spans[i]), nil
+	}
 }
 
-// GradNorm is the Euclidean norm of the gradient of all parameters together.
-func (s *SGD) GradNorm() (float64, error) {
-	s.squares.Run([]device.Buffer{s.sum}, []device.Buffer{s.grads}, s.scratch)
-	var sum [1]float32
-	if err := s.dev.DownloadPlain(sum[:], s.sum, 0); err != nil {
-		return 0, err
-	}
-	return math.Sqrt(float64(sum[0])), nil
+// step is the kernel that takes a parameter's step: value <- gradient.
+type step struct {
+	*span
+	square, state []device.Buffer // operands that are written
+	gradient      []device.Buffer // and the hyperparameters
 }
 
-// Update changes the parameters by one step, counted from 0, given the norm of the gradient, which only clipping looks at.
-func (s *SGD) Update(step int, norm float64) error {
+func newStep(p *span) *step {
+	return &step{span: p, square: []device.Buffer{p.square}, state: []device.Buffer{p.values, p.velocity}, gradient: []device.Buffer{nil, p.rate.hyper}}
+}
+
+// Scratch implements [device.Kernel].
+func (s *step) Scratch() int { return max(s.sum.Scratch(), s.sgd.Scratch()) }
+
+// Run implements [device.Kernel].
+func (s *step) Run(_, in []device.Buffer, scratch device.Buffer) {
+	s.gradient[0] = in[0]
+	s.sum.Run(s.square, s.gradient[:1], scratch)
+	if !s.rate.frozen {
+		s.sgd.Run(s.state, s.gradient, scratch)
+	}
+}
+
+// Begin sets the learning rates of a step, counted from 0: before its backward pass.
+func (s *SGD) Begin(step int) error { return s.set(step, 1) }
+
+// set sets the hyperparameters, given the factor that clips the gradient.
+func (s *SGD) set(step int, clip float64) error {
 	o := s.options
-	clip := 1.0
-	if o.Clip > 0 {
-		clip = min(1, o.Clip/(norm+1e-6)) // PyTorch's clip_grad_norm_
-	}
-	for _, p := range s.spans {
-		factor := p.factor(step)
-		if factor == 0 {
-			continue
-		}
+	for _, r := range s.rates {
+		factor := r.factor(step)
+		r.frozen = factor == 0
 		hyper := []float32{float32(o.Rate(step) * factor), float32(o.Momentum), float32(o.WeightDecay), float32(clip)}
-		if err := s.dev.UploadPlain(p.hyper, 0, hyper); err != nil {
+		if err := s.dev.UploadPlain(r.hyper, 0, hyper); err != nil {
 			return err
 		}
-		p.kernel.Run([]device.Buffer{p.values, p.velocity}, []device.Buffer{p.grads, p.hyper}, s.scratch)
+	}
+	return nil
+}
+
+// GradNorm is the Euclidean norm of the gradient of all parameters together, after the backward pass.
+func (s *SGD) GradNorm() (float64, error) {
+	for _, p := range s.spans {
+		if p.inBackward {
+			continue
+		}
+		g, err := s.params.Gradient(p.name)
+		if err != nil {
+			return 0, err
+		}
+		p.sum.Run([]device.Buffer{p.square}, []device.Buffer{g}, s.scratch)
+	}
+	if err := s.dev.DownloadPlain(s.sums, s.squares, 0); err != nil {
+		return 0, err
+	}
+	sum := 0.0
+	for i := range s.spans {
+		sum += float64(s.sums[device.Alignment*i])
+	}
+	return math.Sqrt(sum), nil
+}
+
+// Update takes the step of all parameters whose step was not taken in the backward pass. The step is counted from 0; the norm of the gradient is what clipping looks at.
+func (s *SGD) Update(step int, norm float64) error {
+	clip := 1.0
+	if c := s.options.Clip; c > 0 {
+		clip = min(1, c/(norm+1e-6)) // PyTorch's clip_grad_norm_
+	}
+	if err := s.set(step, clip); err != nil {
+		return err
+	}
+	for _, p := range s.spans {
+		if p.inBackward || p.rate.frozen {
+			continue
+		}
+		g, err := s.params.Gradient(p.name)
+		if err != nil {
+			return err
+		}
+		p.sgd.Run([]device.Buffer{p.values, p.velocity}, []device.Buffer{g, p.rate.hyper}, s.scratch)
 	}
 	return nil
 }

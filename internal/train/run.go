@@ -16,6 +16,7 @@ import (
 type Setup struct {
 	Options  Options
 	Groups   []Group  // learning rates of their own; may be empty
+	SGD      *SGD     // the optimiser, where the task's programs were compiled with it; nil: it is made from Options and Groups
 	Folder   *Folder  // nil: nothing is written
 	Observer Observer // nil: nobody looks
 	Loaders  int      // goroutines that prepare data; 0: 2
@@ -79,7 +80,10 @@ func Run[B any](ctx context.Context, task Task[B], setup Setup) (Summary, error)
 			return l.summary(), fmt.Errorf("preparing step %d: %w", l.meta.Step, err)
 		}
 		l.waited = batches.Waited()
-		result, err := task.Step(l.meta.Step, batch)
+		var result Result
+		if err = l.optimiser.Begin(l.meta.Step); err == nil {
+			result, err = task.Step(l.meta.Step, batch)
+		}
 		if err == nil {
 			err = l.stepped(result, start, l.waited-waited)
 		}
@@ -113,8 +117,10 @@ func newLoop(params Params, setup Setup) (*loop, error) {
 		l.observer = silent{}
 	}
 	var err error
-	if l.optimiser, err = NewSGD(params, setup.Options, setup.Groups); err != nil {
-		return nil, err
+	if l.optimiser = setup.SGD; l.optimiser == nil {
+		if l.optimiser, err = NewSGD(params, setup.Options, setup.Groups); err != nil {
+			return nil, err
+		}
 	}
 	if l.folder == nil {
 		return l, nil
@@ -162,9 +168,12 @@ func (l *loop) close() {
 
 // stepped looks at the loss and the gradients that the task left, and takes the step.
 func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
-	norm, err := l.optimiser.GradNorm()
-	if err != nil {
-		return err
+	norm := math.NaN()
+	if finite(r.Loss) {
+		var err error
+		if norm, err = l.optimiser.GradNorm(); err != nil {
+			return err
+		}
 	}
 	if !finite(r.Loss) || !finite(norm) {
 		diverged := &DivergedError{Step: l.meta.Step, Loss: r.Loss, GradNorm: norm, Cases: r.Cases}

@@ -24,11 +24,12 @@ type Params interface {
 	Read(name string) ([]float32, error)
 	Write(name string, values []float32) error
 
-	// Values and Grads are the trained parameters and their gradients, flat: the same parameter lies at the same place in both.
+	// Values is the trained parameters, flat.
 	Values() (device.Buffer, error)
-	Grads() (device.Buffer, error)
-	// Range says where a parameter lies in the flat buffers; ok is false for a state, which is saved but not trained.
+	// Range says where a parameter lies in Values; ok is false for a state, which is saved but not trained.
 	Range(name string) (offset, n int, ok bool)
+	// Gradient is where the last step left the gradient of a parameter.
+	Gradient(name string) (device.Buffer, error)
 }
 
 // A Task is something to learn. B is what it needs for one step: the crops of a batch, with labels or orders.
@@ -38,7 +39,8 @@ type Task[B any] interface {
 	// Batch makes the data of a step, from the run's seed and the step alone. It is called ahead of time, from several goroutines at once.
 	Batch(ctx context.Context, step int) (B, error)
 
-	// Step leaves the gradients of the batch's loss in the parameters' gradient buffer.
+	// Step computes the gradients of the batch's loss, unless that is not finite, and leaves them to the optimiser or, where its programs update the parameters
+	// themselves, takes the step.
 	Step(step int, batch B) (Result, error)
 
 	// Validate measures on held-out cases, after the given number of steps. It changes no parameter and no state. It stops early when ctx ends.
@@ -99,7 +101,8 @@ func (e *ChangedError) Error() string {
 	return fmt.Sprintf("cannot resume %s with other settings than it was started with:\n  %s", e.Path, strings.Join(e.Changes, "\n  "))
 }
 
-// A DivergedError says that the loss or the gradient of a step is not finite. The parameters are those before the step.
+// A DivergedError says that the loss or the gradient of a step is not finite. The parameters are those before the step, unless the step was taken in the backward pass
+// ([SGD.Updater]): then the checkpoint, which is never replaced by weights that are not finite, is what is left.
 type DivergedError struct {
 	Step           int
 	Loss, GradNorm float64
