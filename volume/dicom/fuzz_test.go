@@ -143,3 +143,53 @@ func FuzzJPEG(f *testing.F)     { fuzzCodec(f, "JPEG lossless") }
 func FuzzJPEGDCT(f *testing.F)  { fuzzCodec(f, "JPEG extended") }
 func FuzzJPEGLS(f *testing.F)   { fuzzCodec(f, "JPEG-LS") }
 func FuzzJPEG2000(f *testing.F) { fuzzCodec(f, "JPEG 2000") }
+
+// A SEG object is read, alone and onto a series, or refused by an error of one of the two kinds, in memory that its size makes plausible.
+func FuzzSegmentation(f *testing.F) {
+	cases := readSegCases(f)
+	for _, c := range cases.Cases {
+		f.Add(c.File)
+	}
+	f.Add(cases.Written.File)
+	f.Add(cases.Written.File[:len(cases.Written.File)-3])
+	s := cases.series(f, "axial")
+	path := filepath.Join(f.TempDir(), "file")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		known := func(err error) bool {
+			var format *volume.FormatError
+			var unsupported *volume.UnsupportedError
+			return errors.As(err, &format) || errors.As(err, &unsupported)
+		}
+		g, err := OpenSegmentation(path)
+		if err != nil {
+			if !known(err) {
+				t.Fatalf("%T: %v", err, err)
+			}
+			return
+		}
+		for _, segment := range g.Segments {
+			if segment.Name != printable(segment.Name) {
+				t.Fatalf("name %q", segment.Name)
+			}
+		}
+		if area := g.image.rows * g.image.columns; area > 1<<20 || area*g.Frames > 1<<24 {
+			return // as large as the file makes plausible: it is the kind of error that is looked for
+		}
+		check := func(l *volume.LabelMap, err error) {
+			switch {
+			case err != nil && !known(err):
+				t.Fatalf("%T: %v", err, err)
+			case err == nil && l.Check() != nil:
+				t.Fatal(l.Check())
+			}
+		}
+		check(g.ReadOn(s, Options{Overlap: OverlapLast}))
+		check(g.ReadOnGrid(s.Grid, Options{}))
+		if grid, err := g.Grid(); err != nil || grid.Len() < 1<<22 {
+			check(g.Read(Options{Gaps: GapsResample}))
+		}
+	})
+}

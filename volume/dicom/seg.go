@@ -404,7 +404,8 @@ func (g *Segmentation) number() error {
 	if len(g.Segments) == 0 {
 		return errors.New("describes no segment")
 	}
-	if len(own) == len(g.Segments) { // else two would become one: somebody has edited what Voxsaw wrote
+	g.Segments = slices.DeleteFunc(g.Segments, func(s Segment) bool { return s.number == 0 }) // label maps may describe their background
+	if len(own) == len(numbers) {                                                             // else two would become one: somebody has edited what Voxsaw wrote
 		for n := range g.Segments {
 			s := &g.Segments[n]
 			s.Label = cmp.Or(s.own, s.number)

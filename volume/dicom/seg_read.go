@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
 	"runtime"
@@ -135,7 +136,7 @@ func (g *Segmentation) stack() (*Series, error) {
 	}
 	slices.SortStableFunc(all, func(a, b slice) int { return cmp.Compare(a.at, b.at) })
 	const rounding = 0.01 // mm between frames of one slice
-	all = slices.CompactFunc(all, func(a, b slice) bool { return b.at-a.at < rounding })
+	all = slices.CompactFunc(all, func(a, b slice) bool { return math.Abs(a.at-b.at) < rounding })
 
 	// Slices without frames: the distance that a header says or, if it does not divide the others, the least one.
 	least := math.Inf(1)
@@ -289,26 +290,30 @@ func (g *Segmentation) draw(labels []uint16, o Options, find func(*segFrame) *se
 	}
 	painters := make(chan *segPainter, workers)
 	for range workers {
-		painters <- &segPainter{g: g, file: file, labels: labels, table: table, overlaps: map[[2]uint16]int{}}
+		painter := &segPainter{g: g, file: file, labels: labels, table: table, overlaps: map[[2]uint16]int{}}
+		defer painter.frames.close()
+		painters <- painter
 	}
+	order := slices.SortedFunc(maps.Values(groups), func(a, b []segPlace) int { return a[0].frame - b[0].frame })
+	errs := make([]error, len(order)) // the first one is told, whoever found his first
 	var group errgroup.Group
 	group.SetLimit(workers)
-	for _, places := range groups {
+	for n, places := range order {
 		slices.SortStableFunc(places, func(a, b segPlace) int { return int(g.placed[a.frame].segment) - int(g.placed[b.frame].segment) })
 		group.Go(func() error {
 			painter := <-painters
-			defer func() { painters <- painter }()
-			defer painter.frames.close()
-			for n := range places {
-				if err := painter.paint(&places[n]); err != nil {
-					return err
-				}
+			for m := 0; m < len(places) && errs[n] == nil; m++ {
+				errs[n] = painter.paint(&places[m])
 			}
+			painters <- painter
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return inFile(g.Path, err)
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return inFile(g.Path, err)
+		}
 	}
 	overlaps := map[[2]uint16]int{}
 	for range workers {

@@ -1,9 +1,19 @@
 package dicom
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"math"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
@@ -121,5 +131,218 @@ func TestSegmentationRoundTrip(t *testing.T) {
 				t.Errorf("%s: what was rounded is rounded again: %v %s", c.name, err, difference(got, back))
 			}
 		}
+	}
+}
+
+// segCases is testdata/dicom_seg.json.
+type segCases struct {
+	Shape   [3]int              `json:"shape"` // columns, rows, slices
+	Series  map[string][][]byte `json:"series"`
+	Written struct {
+		File     []byte   `json:"file"`
+		Segments []byte   `json:"segments"` // numbers, as pydicom and highdicom read them
+		Names    []string `json:"names"`
+	} `json:"written"`
+	Cases []struct {
+		Name    string            `json:"name"`
+		File    []byte            `json:"file"`
+		Series  string            `json:"series"`
+		Labels  []byte            `json:"labels"` // uint16, by slice, row and column
+		Names   map[uint16]string `json:"names"`
+		Error   string            `json:"error"`
+		Overlap Overlap           `json:"overlap"` // that makes the error go away
+	} `json:"cases"`
+}
+
+func readSegCases(t testing.TB) (c segCases) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "dicom_seg.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	unpack := func(b *[]byte) {
+		if len(*b) == 0 {
+			return
+		}
+		z, err := gzip.NewReader(bytes.NewReader(*b))
+		if err == nil {
+			*b, err = io.ReadAll(z)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, files := range c.Series {
+		for n := range files {
+			unpack(&files[n])
+		}
+	}
+	unpack(&c.Written.File)
+	unpack(&c.Written.Segments)
+	for n := range c.Cases {
+		unpack(&c.Cases[n].File)
+		unpack(&c.Cases[n].Labels)
+	}
+	return c
+}
+
+// series writes the files of a series and scans them.
+func (c *segCases) series(t testing.TB, name string) *Series {
+	t.Helper()
+	dir := t.TempDir()
+	for n, file := range c.Series[name] {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.dcm", n)), file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scanOne(t, dir)
+}
+
+// labelMap turns labels in DICOM's order into a map on the series' grid, whose rows run the other way.
+func labelMap(s *Series, pixels []byte, names map[uint16]string) *volume.LabelMap {
+	l := &volume.LabelMap{Grid: s.Grid, Labels: make([]uint16, s.Grid.Len()), Names: names}
+	for n := range l.Labels {
+		i, j, k := n%s.Grid.Shape[0], n/s.Grid.Shape[0]%s.Grid.Shape[1], n/s.Grid.Shape[0]/s.Grid.Shape[1]
+		l.Labels[l.Index(i, s.Grid.Shape[1]-1-j, k)] = binary.LittleEndian.Uint16(pixels[2*n:])
+	}
+	return l
+}
+
+// What highdicom and dcmqi write is read as what they were given.
+func TestSegmentationsOfOthers(t *testing.T) {
+	cases := readSegCases(t)
+	all := map[string]*Series{"axial": cases.series(t, "axial"), "oblique": cases.series(t, "oblique")}
+	path := filepath.Join(t.TempDir(), "seg.dcm")
+	for _, c := range cases.Cases {
+		if err := os.WriteFile(path, c.File, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, passed, err := Scan(path); err != nil || len(passed) != 1 || passed[0].What != WhatSEG {
+			t.Errorf("%s: Scan says %v, %v", c.Name, passed, err)
+		}
+		s := all[c.Series]
+		var notes []string
+		o := Options{Note: func(note string) { notes = append(notes, note) }}
+		read := func() (*volume.LabelMap, error) {
+			g, err := OpenSegmentation(path)
+			if err != nil {
+				return nil, err
+			}
+			if got := g.Find([]*Series{all["axial"], all["oblique"]}); got != s {
+				t.Errorf("%s: belongs to %v", c.Name, got)
+			}
+			return g.ReadOn(s, o)
+		}
+		l, err := read()
+		if c.Error != "" {
+			var format *volume.FormatError
+			var unsupported *volume.UnsupportedError
+			if err == nil || !strings.Contains(err.Error(), c.Error) || !strings.Contains(err.Error(), path) || !errors.As(err, &format) && !errors.As(err, &unsupported) {
+				t.Errorf("%s: %v, want %s", c.Name, err, c.Error)
+			}
+			if o.Overlap = c.Overlap; c.Overlap == "" {
+				continue
+			}
+			if l, err = read(); len(notes) != 1 || !strings.Contains(notes[0], c.Error) {
+				t.Errorf("%s: notes %q", c.Name, notes)
+			}
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+			continue
+		}
+		if d := difference(labelMap(s, c.Labels, c.Names), l); d != "" {
+			t.Errorf("%s: %s", c.Name, d)
+		}
+		// Without the series: what it holds lies in the same places.
+		g, err := OpenSegmentation(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone, err := g.Read(o)
+		if err != nil {
+			t.Errorf("%s: alone: %v", c.Name, err)
+			continue
+		}
+		if grid, err := g.Grid(); err != nil || grid != alone.Grid {
+			t.Errorf("%s: grid %v (%v), want %v", c.Name, grid, err, alone.Grid)
+		}
+		found := 0
+		for n, label := range l.Labels {
+			i, j, k := n%l.Shape[0], n/l.Shape[0]%l.Shape[1], n/l.Shape[0]/l.Shape[1]
+			v, err := alone.Voxel(l.World([3]float64{float64(i), float64(j), float64(k)}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var at [3]int
+			inside := true
+			for a := range at {
+				at[a] = int(math.Round(v[a]))
+				inside = inside && at[a] >= 0 && at[a] < alone.Shape[a]
+			}
+			if inside && alone.At(at[0], at[1], at[2]) == label {
+				found++
+			} else if inside || label != 0 {
+				t.Fatalf("%s: alone: voxel %v is not %d", c.Name, v, label)
+			}
+		}
+		if found != alone.Grid.Len() {
+			t.Errorf("%s: alone: %d of %d voxels lie on the scan", c.Name, found, alone.Grid.Len())
+		}
+	}
+}
+
+// What is written is, byte for byte, what pydicom, highdicom and dciodvfy have looked at, and what they saw in it are the labels.
+func TestSegmentationIsWrittenAsOthersReadIt(t *testing.T) {
+	cases := readSegCases(t)
+	s := cases.series(t, "axial")
+	labels := []uint16{0, 2, 5, 300}
+	l := labelMap(s, cases.Cases[0].Labels, map[uint16]string{2: "Leber (außen)", 5: "pancreas", 300: "kidney_left"})
+	for n, number := range l.Labels {
+		l.Labels[n] = labels[number]
+	}
+	path := filepath.Join(t.TempDir(), "seg.dcm")
+	if to := os.Getenv("VOXSAW_WRITE_SEG"); to != "" { // testdata/dicom_seg.py wants to look at it
+		path = to
+	}
+	o := WriteOptions{Algorithm: "voxsaw test", Version: "1.2.3"}
+	if err := WriteSegmentation(path, l, s, o); err != nil {
+		t.Fatal(err)
+	}
+	if path == os.Getenv("VOXSAW_WRITE_SEG") {
+		return
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(file, cases.Written.File) {
+		t.Error("another file than the one that was looked at: testdata/dicom_seg.py looks again")
+	}
+	if want := []string{"Leber (außen)", "pancreas", "kidney_left"}; !slices.Equal(cases.Written.Names, want) {
+		t.Errorf("others read the names %q, want %q", cases.Written.Names, want)
+	}
+	seen := labelMap(s, cases.Written.Segments, l.Names)
+	for n, number := range seen.Labels {
+		seen.Labels[n] = labels[number]
+	}
+	if d := difference(l, seen); d != "" {
+		t.Errorf("others see something else: %s", d)
+	}
+	g, err := OpenSegmentation(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := g.ReadOn(s, Options{}); err != nil || difference(l, got) != "" {
+		t.Errorf("read again: %v, %s", err, difference(l, got))
+	}
+	// Another label is another object, in the same study.
+	l.Labels[0] ^= 2
+	other := written(t, l, s, o)
+	if other.UID == g.UID || other.image.study != g.image.study || other.space != g.space {
+		t.Errorf("series %s and %s of study %s and %s", other.UID, g.UID, other.image.study, g.image.study)
 	}
 }
