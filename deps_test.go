@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"internal/train/safetensors": {},
 	"internal/train":             {"internal/device", "internal/nn", "internal/seed", "internal/train/safetensors"},
 	"internal/bench":             {"internal/nn"},
+	"internal/tuning":            {"internal/device", "internal/device/cpu", "internal/config"},
 	"vnet":                       {"internal/device", "internal/nn"},
 
 	"puzzle3d": {"volume", "vnet", "internal/puzzle", "internal/solver", "internal/bench", "internal/train", "internal/nn", "internal/device", "internal/seed"},

@@ -3,20 +3,41 @@ package main
 import (
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/tuning"
 )
 
 // deviceOptions choose the machine that a network runs on. Only this package knows which devices there are.
 type deviceOptions struct {
-	Device  string `yaml:"device" help:"what to compute on" oneof:"cpu"`
-	Threads int    `yaml:"threads" help:"CPU threads; 0: all cores"`
-	Conv    string `yaml:"conv" help:"convolution algorithms: auto (the fastest for each layer) or direct" oneof:"auto direct"`
+	Device  string   `yaml:"device" help:"what to compute on" oneof:"cpu"`
+	Threads int      `yaml:"threads" help:"CPU threads; 0: all cores"`
+	Conv    string   `yaml:"conv" help:"convolution algorithms: auto (the fastest for each layer) or direct" oneof:"auto direct"`
+	Tuning  string   `yaml:"tuning,omitempty" help:"file of voxsaw tune: which algorithms were measured to be the fastest here; empty: a cost model chooses"`
+	Choices []string `yaml:"choices,omitempty" flag:"-" help:"convolution = algorithm, from the tuning file"`
 }
 
 func defaultDevice() deviceOptions { return deviceOptions{Device: "cpu", Conv: "auto"} }
 
-// open makes the device; close gives its threads back.
-func (o deviceOptions) open() (dev device.Device, close func(), err error) {
-	c, err := cpu.New(cpu.Options{Threads: o.Threads, Conv: o.Conv})
+// open makes the device; close gives its threads back. A tuning file is read here, and its choices become part of the settings: so a run's folder has them, and the run
+// cannot be resumed with others.
+func (o *deviceOptions) open() (dev device.Device, close func(), err error) {
+	if o.Tuning != "" {
+		plain, err := cpu.New(cpu.Options{Threads: o.Threads})
+		if err != nil {
+			return nil, nil, err
+		}
+		processor := plain.Describe()
+		plain.Close()
+		file, err := tuning.Load(o.Tuning, processor)
+		if err != nil {
+			return nil, nil, withHint(err, "measure here: voxsaw tune --out FILE")
+		}
+		o.Choices = file.Choices
+	}
+	choices, err := tuning.Parse(o.Choices)
+	if err != nil {
+		return nil, nil, &usageError{err}
+	}
+	c, err := cpu.New(cpu.Options{Threads: o.Threads, Conv: o.Conv, Choices: choices})
 	if err != nil {
 		return nil, nil, err
 	}

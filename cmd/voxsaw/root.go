@@ -54,7 +54,7 @@ command line or in a configuration file, 130 interrupted, with everything saved 
 	add("data", newInspect(), newPrepare())
 	add("train", newPretrain(), newSolve(), newFinetune())
 	add("result", newPredict(), newEvaluate(), newCrossval(), newDemo())
-	add("machine", newDoctor(), newBench())
+	add("machine", newDoctor(), newTune(), newBench())
 	return root
 }
 

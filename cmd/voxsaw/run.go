@@ -60,7 +60,7 @@ func (r *runFlags) open(kind string, o any, dev device.Device, cache *volume.Cac
 	}
 	folder, err := train.OpenFolder(r.out, train.Identity{
 		Kind: kind, Config: string(resolved), Version: version(), Device: dev.Describe(), Fingerprint: cache.Fingerprint(),
-	}, mode, "data", "machine.threads") // the data has its fingerprint, and another number of threads is noted as another device
+	}, mode, "data", "machine.threads", "machine.tuning") // the data has its fingerprint, another number of threads is noted as another device, and what a tuning file says is in machine.choices
 	return folder, r.explain(err)
 }
 

@@ -2,8 +2,11 @@ package cpu
 
 import (
 	"fmt"
+	"hash/crc32"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -26,7 +29,15 @@ func chooseKernels() (*kernels, error) {
 
 // Describe implements [device.Device].
 func (c *CPU) Describe() string {
-	return fmt.Sprintf("%s, %s kernels, %d threads", processor(), c.kernels.name, c.opt.Threads)
+	text := fmt.Sprintf("%s, %s kernels, %d threads", processor(), c.kernels.name, c.opt.Threads)
+	if n := len(c.opt.Choices); n > 0 {
+		sum := crc32.NewIEEE()
+		for _, key := range slices.Sorted(maps.Keys(c.opt.Choices)) {
+			fmt.Fprintln(sum, key, c.opt.Choices[key])
+		}
+		text += fmt.Sprintf(", %d convolutions chosen (%08x)", n, sum.Sum32()) // another choice rounds differently: who compares machines must see it
+	}
+	return text
 }
 
 // processor is the model name where the system tells it, the architecture elsewhere.

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/tuning"
+	"github.com/voxsaw/voxsaw/vnet"
+)
+
+type tuneOptions struct {
+	Network vnet.Config `yaml:"network"`
+	Task    string      `yaml:"task" help:"what is tuned for: segment (training), infer (windows of predictions) or pretrain" oneof:"segment infer pretrain"`
+	Crop    [3]int      `yaml:"crop,flow" help:"size of crops, of windows, or of the patches of puzzles, in voxels"`
+	Batch   int         `yaml:"batch" help:"crops, windows or patches in a step; a puzzle of 3x3x3 has 27 patches"`
+	Threads int         `yaml:"threads" help:"CPU threads; 0: all cores"`
+	Out     string      `yaml:"out" help:"file to write; choices for other convolutions that it has stay"`
+}
+
+func newTune() *cobra.Command {
+	o := &tuneOptions{Network: vnet.Default(), Task: "segment", Crop: [3]int{64, 64, 64}, Batch: 1}
+	return verb("tune", "Measure which convolution algorithms are the fastest here",
+		`Times all algorithms for every convolution of a network, and writes the fastest ones into a file. Every command that runs a network takes it with --tuning FILE; without,
+a cost model chooses. Nothing is ever measured during a training: what is in force is part of the run's configuration, so that it can be repeated to the bit.
+The machine should have nothing else to do meanwhile.`,
+		`  voxsaw tune --task segment --crop 64x64x64 --out tuning.yaml
+  voxsaw tune --task pretrain --crop 32x32x32 --batch 27 --out tuning.yaml`,
+		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runTune(cmd, *o) })
+}
+
+func runTune(cmd *cobra.Command, o tuneOptions) (err error) {
+	if o.Out == "" {
+		return withHint(usagef("nowhere to write"), "add --out FILE")
+	}
+	if o.Batch < 1 {
+		return usagef("--batch %d: must be at least 1", o.Batch)
+	}
+	if o.Network, err = o.Network.Resolve(); err != nil {
+		return &usageError{err}
+	}
+	if err := o.Network.Check(o.Crop); err != nil {
+		return &usageError{fmt.Errorf("crop: %w", err)}
+	}
+	choices := map[string]string{} // what Measure tries out
+	dev, err := cpu.New(cpu.Options{Threads: o.Threads, Choices: choices})
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	file := tuning.File{Processor: dev.Describe()}
+	if _, err := os.Stat(o.Out); !errors.Is(err, fs.ErrNotExist) {
+		if file, err = tuning.Load(o.Out, dev.Describe()); err != nil {
+			return withHint(err, "choose another --out, or remove the file")
+		}
+	}
+	wanted, err := tuning.Convolutions(dev, o.build)
+	if err != nil {
+		return err
+	}
+	stderr := cmd.ErrOrStderr()
+	progress := terminal.NewProgress(stderr, "tune", len(wanted))
+	defer progress.Finish()
+	var measured []tuning.Choice
+	var rows [][]string
+	var before, after time.Duration
+	ms := func(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1e3) }
+	for _, c := range wanted {
+		if err := cmd.Context().Err(); err != nil {
+			return err
+		}
+		progress.Describe(c.Key())
+		choice, err := tuning.Measure(dev, choices, c)
+		if err != nil {
+			return err
+		}
+		measured = append(measured, choice)
+		if before, after = before+choice.ModelTime, after+choice.Time; choice.Algorithm != choice.Model {
+			rows = append(rows, []string{c.Key(), choice.Model, ms(choice.ModelTime), choice.Algorithm, ms(choice.Time)})
+		}
+		progress.Add(1)
+	}
+	progress.Finish()
+	if err := file.Set(measured); err != nil {
+		return err
+	}
+	if err := file.Save(o.Out); err != nil {
+		return err
+	}
+	note := fmt.Sprintf("%d different convolutions: %s ms with the choices of the cost model, %s ms with these (each counted once)", len(wanted), ms(before), ms(after))
+	return terminal.Table(cmd.OutOrStdout(), terminal.TableData{
+		Title: o.Out, Header: []string{"where the measurement overrules the cost model", "model's choice", "ms", "fastest", "ms"}, Right: []bool{false, false, true, false, true}, Rows: rows, Notes: []string{note},
+	})
+}
+
+// build compiles what the task runs, as far as its convolutions go.
+func (o tuneOptions) build(dev device.Device) error {
+	mode := nn.Train
+	if o.Task == "infer" {
+		mode = nn.Eval
+	}
+	g := nn.NewGraph(mode)
+	stages := o.Network.Encoder(g, g.Input("image", o.Batch, 1, o.Crop[2], o.Crop[1], o.Crop[0]))
+	if g.Err() != nil {
+		return g.Err()
+	}
+	var options nn.Options
+	switch o.Task {
+	case "infer":
+		options.Outputs = map[string]*nn.Node{"logits": o.Network.Decoder(g, stages)}
+	case "segment":
+		options.Loss, _ = g.Loss(o.Network.Decoder(g, stages), g.Input("target", o.Batch, o.Crop[2], o.Crop[1], o.Crop[0]), nn.LossOptions{CE: 1, Dice: 1})
+	case "pretrain":
+		features := g.Flatten(stages[len(stages)-1])
+		options.Loss, _ = g.Loss(g.Linear("head", features, 2, true), g.Input("truth", o.Batch), nn.LossOptions{CE: 1})
+	}
+	_, err := nn.Compile(dev, g, nn.NewParams(dev, 0), options)
+	return err
+}

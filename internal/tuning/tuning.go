@@ -1,0 +1,190 @@
+// Package tuning measures which algorithm computes each convolution of a network fastest on this machine, and keeps the answer in a file.
+//
+// Start at [Convolutions], which finds out what a network asks of a device, and [Measure]. Without a measurement a cost model chooses, which knows no
+// particular machine. Another algorithm rounds differently: so nothing here happens on its own, and who trains with choices records them.
+package tuning
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/device/cpu"
+)
+
+// A Convolution is one of the kernels of a network.
+type Convolution struct {
+	Spec device.ConvSpec
+	Kind cpu.ConvKind
+}
+
+// Key names it in choices.
+func (c Convolution) Key() string { return cpu.ChoiceKey(c.Spec, c.Kind) }
+
+// Convolutions lists the different convolutions that build asks its device for, in the order in which it does. The device takes no memory and computes nothing.
+func Convolutions(dev *cpu.CPU, build func(device.Device) error) ([]Convolution, error) {
+	r := &recorder{CPU: dev}
+	if err := build(r); err != nil {
+		return nil, err
+	}
+	return r.asked, nil
+}
+
+// recorder is a device that only notes which convolutions it is asked for.
+type recorder struct {
+	*cpu.CPU
+	asked []Convolution
+}
+
+// ghost is a buffer without memory.
+type ghost int
+
+// Len implements [device.Buffer].
+func (g ghost) Len() int { return int(g) }
+
+func (r *recorder) note(s device.ConvSpec, kind cpu.ConvKind) {
+	s.Bias = false // it changes neither the key nor the time
+	if c := (Convolution{s, kind}); !slices.Contains(r.asked, c) {
+		r.asked = append(r.asked, c)
+	}
+}
+
+func (r *recorder) Alloc(n int) (device.Buffer, error)                    { return ghost(n), nil }
+func (r *recorder) View(_ device.Buffer, _, n int) device.Buffer          { return ghost(n) }
+func (r *recorder) Upload(device.Buffer, device.Shape, []float32) error   { return nil }
+func (r *recorder) Download([]float32, device.Buffer, device.Shape) error { return nil }
+func (r *recorder) UploadPlain(device.Buffer, int, []float32) error       { return nil }
+func (r *recorder) DownloadPlain([]float32, device.Buffer, int) error     { return nil }
+func (r *recorder) Conv(s device.ConvSpec) (device.Kernel, error) {
+	r.note(s, cpu.Forward)
+	return r.CPU.Conv(s)
+}
+func (r *recorder) ConvTransposed(s device.ConvSpec) (device.Kernel, error) {
+	r.note(s, cpu.Transposed)
+	return r.CPU.ConvTransposed(s)
+}
+func (r *recorder) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) {
+	r.note(s, cpu.Weights)
+	return r.CPU.ConvGradWeights(s)
+}
+
+// A Choice is what was measured for a convolution.
+type Choice struct {
+	Convolution
+	Algorithm string
+	Time      time.Duration // of a run, the fastest of several
+	Model     string        // what the cost model would have chosen
+	ModelTime time.Duration
+}
+
+// margin is by how much a measured algorithm must be faster than the model's to overrule it: less is noise.
+const margin = 0.97
+
+// Measure times the algorithms for a convolution on the device, which was made with the map choices. The map is left as it was.
+func Measure(dev *cpu.CPU, choices map[string]string, c Convolution) (Choice, error) {
+	key := c.Key()
+	names, err := dev.Candidates(c.Spec, c.Kind)
+	if err != nil {
+		return Choice{}, err
+	}
+	out := Choice{Convolution: c, Algorithm: names[0], Model: names[0]}
+	if len(names) == 1 {
+		return out, nil
+	}
+	before, had := choices[key]
+	defer func() {
+		if delete(choices, key); had {
+			choices[key] = before
+		}
+	}()
+	makers := map[cpu.ConvKind]func(device.ConvSpec) (device.Kernel, error){cpu.Forward: dev.Conv, cpu.Transposed: dev.ConvTransposed, cpu.Weights: dev.ConvGradWeights}
+	x, errX := filled(dev, dev.Size(c.Spec.XShape()))
+	y, errY := filled(dev, dev.Size(c.Spec.YShape()))
+	w, errW := filled(dev, c.Spec.WShape().Elements())
+	if err := errors.Join(errX, errY, errW); err != nil {
+		return out, err
+	}
+	result, operands := y, []device.Buffer{x, w}
+	switch c.Kind {
+	case cpu.Transposed:
+		result, operands = x, []device.Buffer{y, w}
+	case cpu.Weights:
+		result, operands = w, []device.Buffer{x, y}
+	}
+	kernels, times := make([]device.Kernel, len(names)), make([]time.Duration, len(names))
+	scratch := 0
+	for i, name := range names {
+		choices[key] = name
+		if kernels[i], err = makers[c.Kind](c.Spec); err != nil {
+			return out, err
+		}
+		scratch = max(scratch, kernels[i].Scratch())
+	}
+	room, err := dev.Alloc(scratch)
+	if err != nil {
+		return out, err
+	}
+	clear(room.(cpu.Slice)) // memory that nobody has touched yet is slow the first time
+	// In turns, so that a slow minute of the machine hits all of them. The first one does not count; those that are far behind leave the race.
+	best := forever
+	for i, k := range kernels {
+		times[i] = once(k, result, operands, room, dev)
+		best = min(best, times[i])
+	}
+	behind := 8 * best
+	best = forever
+	start := time.Now()
+	for round := range rounds {
+		if round >= fewRounds && time.Since(start) > enough {
+			break
+		}
+		for i, k := range kernels {
+			if times[i] > behind {
+				continue
+			}
+			if d := once(k, result, operands, room, dev); round == 0 || d < times[i] {
+				times[i] = d
+			}
+			best = min(best, times[i])
+		}
+		behind = 3 * best / 2
+	}
+	out.Time, out.ModelTime = times[0], times[0]
+	for i, d := range times {
+		if d < out.Time && float64(d) < margin*float64(out.ModelTime) {
+			out.Algorithm, out.Time = names[i], d
+		}
+	}
+	return out, nil
+}
+
+// How often the algorithms for a convolution are run, and for how long once they have run a few times.
+const (
+	rounds    = 12
+	fewRounds = 4
+	enough    = 300 * time.Millisecond
+	forever   = time.Duration(1<<63 - 1)
+)
+
+// once times a run.
+func once(k device.Kernel, result device.Buffer, operands []device.Buffer, scratch device.Buffer, dev device.Device) time.Duration {
+	start := time.Now()
+	k.Run([]device.Buffer{result}, operands, dev.View(scratch, 0, k.Scratch()))
+	return time.Since(start)
+}
+
+// filled is a buffer of numbers around zero.
+func filled(dev *cpu.CPU, n int) (device.Buffer, error) {
+	b, err := dev.Alloc(n)
+	if err != nil {
+		return nil, err
+	}
+	r := rand.New(rand.NewPCG(1, uint64(n)))
+	values := make([]float32, n)
+	for i := range values {
+		values[i] = r.Float32() - 0.5
+	}
+	return b, dev.UploadPlain(b, 0, values)
+}
