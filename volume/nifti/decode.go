@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
 
-	gonii "github.com/okieraised/gonii/pkg/nifti"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/voxsaw/voxsaw/volume"
@@ -30,8 +28,6 @@ const (
 
 // errRange says that a value does not fit the type of voxel that was asked for.
 var errRange = errors.New("value out of range")
-
-type voxel interface{ int16 | float32 | uint16 }
 
 // readVoxels reads volume number index of the file. errRange means that a value does not fit T: not a whole number or too large for int16, no
 // label for uint16.
@@ -161,97 +157,4 @@ func (a *assembly[T]) readParallel(file io.ReaderAt, offset int64) error {
 		})
 	}
 	return g.Wait()
-}
-
-// converter returns the function that turns bytes of the file into voxels, scaled. It returns false where a value does not fit.
-func converter[T voxel](h *Header) func(dst []T, src []byte) bool {
-	o := h.order
-	switch h.datatype {
-	case gonii.DT_UINT8:
-		return scaled[T](h, 1, func(b []byte) uint8 { return b[0] })
-	case gonii.DT_INT8:
-		return scaled[T](h, 1, func(b []byte) int8 { return int8(b[0]) })
-	case gonii.DT_UINT16:
-		return scaled[T](h, 2, o.Uint16)
-	case gonii.DT_INT16:
-		if plain, ok := any(copyInt16(h)).(func([]T, []byte) bool); ok && h.Slope == 1 && h.Intercept == 0 {
-			return plain
-		}
-		return scaled[T](h, 2, func(b []byte) int16 { return int16(o.Uint16(b)) })
-	case gonii.DT_UINT32:
-		return scaled[T](h, 4, o.Uint32)
-	case gonii.DT_INT32:
-		return scaled[T](h, 4, func(b []byte) int32 { return int32(o.Uint32(b)) })
-	case gonii.DT_UINT64:
-		return scaled[T](h, 8, o.Uint64)
-	case gonii.DT_INT64:
-		return scaled[T](h, 8, func(b []byte) int64 { return int64(o.Uint64(b)) })
-	case gonii.DT_FLOAT32:
-		return scaled[T](h, 4, func(b []byte) float32 { return math.Float32frombits(o.Uint32(b)) })
-	case gonii.DT_FLOAT64:
-		return scaled[T](h, 8, func(b []byte) float64 { return math.Float64frombits(o.Uint64(b)) })
-	}
-	panic("nifti: data type was checked by parse")
-}
-
-// copyInt16 is the shortest way for the most common file: int16, not scaled.
-func copyInt16(h *Header) func(dst []int16, src []byte) bool {
-	if h.order == binary.BigEndian {
-		return func(dst []int16, src []byte) bool {
-			for n := range dst {
-				dst[n] = int16(binary.BigEndian.Uint16(src[2*n:]))
-			}
-			return true
-		}
-	}
-	return func(dst []int16, src []byte) bool {
-		for n := range dst {
-			dst[n] = int16(binary.LittleEndian.Uint16(src[2*n:]))
-		}
-		return true
-	}
-}
-
-// scaled converts numbers of size bytes that load reads, one by one.
-func scaled[T voxel, S uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64](h *Header, size int, load func([]byte) S) func([]T, []byte) bool {
-	slope, inter := h.Slope, h.Intercept
-	value := func(s S) float64 { return slope*float64(s) + inter }
-	if slope == 1 && inter == 0 {
-		value = func(s S) float64 { return float64(s) }
-	}
-	var put func(float64) (T, bool)
-	var t T
-	switch any(t).(type) {
-	case float32:
-		put = func(x float64) (T, bool) { return T(x), true }
-	case int16:
-		put = func(x float64) (T, bool) { return T(x), x >= math.MinInt16 && x <= math.MaxInt16 }
-	case uint16:
-		put = func(x float64) (T, bool) { l, ok := toLabel(x); return T(l), ok }
-	}
-	// There are only 256 values: a table is faster than arithmetic.
-	if size == 1 {
-		var table [256]T
-		var ok [256]bool
-		for b := range table {
-			table[b], ok[b] = put(value(load([]byte{byte(b)})))
-		}
-		return func(dst []T, src []byte) bool {
-			fits := true
-			for n := range dst {
-				dst[n] = table[src[n]]
-				fits = fits && ok[src[n]]
-			}
-			return fits
-		}
-	}
-	return func(dst []T, src []byte) bool {
-		fits := true
-		for n := range dst {
-			x, ok := put(value(load(src[n*size : n*size+size])))
-			dst[n] = x
-			fits = fits && ok
-		}
-		return fits
-	}
 }

@@ -23,6 +23,7 @@ var kraft = func() (sums [1 << 12]uint16) {
 func (d *decoder) find(from, until int64) (place, bool) {
 	d.kind, d.final, d.member, d.low, d.ends = noBlock, false, false, 0, nil
 	for from < until {
+		d.buffer = d.buffer[:0] // seek would stay where the bit is buffered, and not read on
 		if d.seek(from) != nil {
 			return place{}, false
 		}
