@@ -153,6 +153,8 @@ var (
 	sagittal = [6]float64{0, 1, 0, 0, 0, -1}
 	oblique  = [6]float64{0.8, 0.6, 0, -0.36, 0.48, -0.8}
 	gantry   = [6]float64{1, 0, 0, 0, math.Cos(0.3), -math.Sin(0.3)}
+
+	otherGantry = [6]float64{1, 0, 0, 0, math.Cos(0.35), math.Sin(0.35)} // 20 degrees the other way
 )
 
 // stack writes a series with slices at the positions, in files whose names and instance numbers say nothing about their order.
@@ -298,16 +300,19 @@ func TestGaps(t *testing.T) {
 func TestTilt(t *testing.T) {
 	for _, c := range []struct {
 		name      string
+		plane     [6]float64
 		direction vector
 		distances []float64
 	}{
-		{"up", vector{0, 0, 1}, []float64{0, 3, 6, 9, 12}},
-		{"down", vector{0, 0, -1}, []float64{0, 3, 6, 9, 12}},
-		{"to the side as well", vector{0.1, 0, 1}, []float64{0, 3, 6, 9, 12}},
-		{"with a gap", vector{0, 0, 1}, []float64{0, 3, 6, 12, 15}},
+		{"up", gantry, vector{0, 0, 1}, []float64{0, 3, 6, 9, 12}},
+		{"down", gantry, vector{0, 0, -1}, []float64{0, 3, 6, 9, 12}},
+		{"the other way, up", otherGantry, vector{0, 0, 1}, []float64{0, 3, 6, 9, 12}},
+		{"the other way, down", otherGantry, vector{0, 0, -1}, []float64{0, 3, 6, 9, 12}},
+		{"to the side as well", gantry, vector{0.1, 0, 1}, []float64{0, 3, 6, 9, 12}},
+		{"with a gap", gantry, vector{0, 0, 1}, []float64{0, 3, 6, 12, 15}},
 	} {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", gantry, line(vector{-20, 10, 50}, c.direction, c.distances...), func(_ int, f []field) []field {
+		stack(t, dir, "1.2", c.plane, line(vector{-20, 10, 50}, c.direction, c.distances...), func(_ int, f []field) []field {
 			return append(f, field{0x00280120, "SS", int16(nothing)})
 		})
 		s := scanOne(t, dir)
