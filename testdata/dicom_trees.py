@@ -200,4 +200,5 @@ def main():
         json.dump(out, f)
 
 
-main()
+if __name__ == "__main__":
+    main()
