@@ -1,5 +1,7 @@
 package jpeg2000
 
+import "math/bits"
+
 // This file: the coded bit-planes of a code-block (annex D), by the MQ coder (annex C).
 //
 //   - Rows are taken in stripes of four. One word of flags tells all about the four samples of a column in a stripe: which of the 3x6 samples in and around it
@@ -91,7 +93,7 @@ type blockDecoder struct {
 	flags    []uint32 // with a border of one word on each side
 	values   []int32
 	zero     *[512]uint8
-	contexts [19]uint8 // states of the MQ coder
+	contexts [32]uint32 // states of the MQ coder, of which 19 are used
 }
 
 func newBlockDecoder(style int) *blockDecoder { return &blockDecoder{style: style} }
@@ -142,7 +144,7 @@ func (d *blockDecoder) decode(b *block, orientation, planes int) ([]int32, error
 				d.cleanup(plane)
 				if d.style&styleSegmentation != 0 {
 					for range 4 {
-						d.mq.decode(&d.contexts[contextUniform])
+						d.mq.register, _ = d.mq.next(d.mq.register, &d.contexts[contextUniform])
 					}
 				}
 			}
@@ -161,172 +163,212 @@ func (d *blockDecoder) decode(b *block, orientation, planes int) ([]int32, error
 
 // reset sets the contexts to their initial states (table D.7).
 func (d *blockDecoder) reset() {
-	d.contexts = [19]uint8{0: 4 << 1, contextRun: 3 << 1, contextUniform: 46 << 1}
+	d.contexts = initial
 }
 
-// sign decodes the sign of sample n of the column whose flags are at f: 1 for negative.
-func (d *blockDecoder) sign(f, n int) uint32 {
-	here := d.flags[f]
-	index := here >> (3 * n) & 0xAA
-	index |= d.flags[f-1] >> (signShift + 3*n) & 1
-	index |= d.flags[f+1] >> (signShift + 3*n) & 1 << 2
-	if n == 0 {
-		index |= here >> 18 & 1 << 4
-	} else {
-		index |= here >> (signShift + 3*n - 3) & 1 << 4
+const (
+	eachSample = 0o1111   // a bit for each sample of a column, at 3n for sample n
+	eachRow    = 0o111111 // a bit for each row of the neighbourhood
+)
+
+// stripe returns the bits of a column's samples where so many rows are left.
+func stripe(rows int) uint32 { return eachSample >> max(12-3*rows, 0) }
+
+// candidates are those of a column's samples that are not significant but have a significant neighbour.
+func candidates(flags uint32) uint32 {
+	rows := (flags | flags>>1 | flags>>2) & eachRow // that hold a significant sample
+	return (rows | rows>>3 | rows>>6) &^ (flags >> 4) & eachSample
+}
+
+// significance is the significance propagation pass (D.3.1).
+func (d *blockDecoder) significance(plane int) {
+	r := d.mq.register
+	for y := 0; y < d.height; y += 4 {
+		f, v := (y/4+1)*d.stride+1, y*d.width
+		inside := stripe(d.height - y)
+		for end := f + d.width; f < end; f, v = f+1, v+1 {
+			flags := d.flags[f]
+			if flags == 0 {
+				continue
+			}
+			for left := candidates(flags) & inside; left != 0; {
+				at := bits.TrailingZeros32(left) & 31
+				left &= left - 1
+				// As coder.next, which would cost a call.
+				context := &d.contexts[d.zero[flags>>at&bitNeighbours]&31]
+				word, less := *context, uint32(0)
+				if r.interval, r.code, less = divide(r.interval, r.code, word); int32(r.interval) >= 0 {
+					*context = moves[word&0x7F][less]
+					shift := bits.LeadingZeros32(r.interval) & 31
+					if r.room >= shift {
+						r.interval <<= shift
+						r.code <<= shift
+						r.room -= shift
+					} else {
+						r = d.mq.refill(r, shift)
+					}
+				}
+				if (word^less)&1 != 0 {
+					flags, r = d.become(f, v, at, plane, flags, r)
+					left |= 8 << at &^ (flags >> 4) & inside // the next one has a significant neighbour now
+				}
+				flags |= bitVisited << at
+			}
+			d.flags[f] = flags
+		}
 	}
-	index |= here >> (signShift + 3 + 3*n) & 1 << 6
-	context := signContexts[index]
-	return uint32(d.mq.decode(&d.contexts[context&0x7F])) ^ uint32(context>>7)
+	d.mq.register = r
 }
 
-// become makes sample n of the column at f significant, and tells its neighbours.
-func (d *blockDecoder) become(f, n int, sign uint32) {
+// cleanup is the clean-up pass (D.3.4).
+func (d *blockDecoder) cleanup(plane int) {
+	r := d.mq.register
+	for y := 0; y < d.height; y += 4 {
+		f, v := (y/4+1)*d.stride+1, y*d.width
+		inside := stripe(d.height - y)
+		for end := f + d.width; f < end; f, v = f+1, v+1 {
+			flags := d.flags[f]
+			left := inside &^ (flags>>4 | flags>>21)
+			if flags == 0 && inside == eachSample {
+				var bit, high, low uint32
+				if r, bit = d.mq.next(r, &d.contexts[contextRun]); bit == 0 {
+					continue
+				}
+				r, high = d.mq.next(r, &d.contexts[contextUniform])
+				r, low = d.mq.next(r, &d.contexts[contextUniform])
+				at := 3 * int(high<<1|low)
+				flags, r = d.become(f, v, at, plane, flags, r)
+				left = eachSample << (at + 3) & eachSample
+			}
+			for ; left != 0; left &= left - 1 {
+				at := bits.TrailingZeros32(left) & 31
+				// As coder.next, which would cost a call.
+				context := &d.contexts[d.zero[flags>>at&bitNeighbours]&31]
+				word, less := *context, uint32(0)
+				if r.interval, r.code, less = divide(r.interval, r.code, word); int32(r.interval) >= 0 {
+					*context = moves[word&0x7F][less]
+					shift := bits.LeadingZeros32(r.interval) & 31
+					if r.room >= shift {
+						r.interval <<= shift
+						r.code <<= shift
+						r.room -= shift
+					} else {
+						r = d.mq.refill(r, shift)
+					}
+				}
+				if (word^less)&1 != 0 {
+					flags, r = d.become(f, v, at, plane, flags, r)
+				}
+			}
+			d.flags[f] = flags &^ allVisited
+		}
+	}
+	d.mq.register = r
+}
+
+// become decodes the sign of a sample, makes it significant, and tells its neighbours. The sample is the one whose flags begin at bit at of its column's,
+// which are at f; the column's values begin at v. It returns the flags of the column.
+func (d *blockDecoder) become(f, v, at, plane int, flags uint32, r register) (uint32, register) {
+	index := flags >> at & 0xAA
+	index |= d.flags[f-1] >> (signShift + at) & 1
+	index |= d.flags[f+1] >> (signShift + at) & 1 << 2
+	if at == 0 {
+		index |= flags >> 18 & 1 << 4
+	} else {
+		index |= flags >> (signShift + at - 3) & 1 << 4
+	}
+	index |= flags >> (signShift + 3 + at) & 1 << 6
+	entry := signContexts[index]
+	r, sign := d.mq.next(r, &d.contexts[entry&31])
+	sign ^= uint32(entry >> 7)
+	return flags | d.settle(f, v, at, plane, sign), r
+}
+
+// settle gives a sample its first value, and tells its neighbours in other columns and stripes. It returns what to set in the flags of its own column.
+func (d *blockDecoder) settle(f, v, at, plane int, sign uint32) uint32 {
+	x := int32(3) << plane
+	d.values[v+at/3*d.width] = x ^ -int32(sign) + int32(sign)
 	flags := d.flags
-	flags[f-1] |= 1 << (5 + 3*n)
-	flags[f] |= (sign<<signShift | bitSelf) << (3 * n)
-	flags[f+1] |= 1 << (3 + 3*n)
-	if n == 0 && d.style&styleCausal == 0 {
+	flags[f-1] |= 1 << (5 + at)
+	flags[f+1] |= 1 << (3 + at)
+	if at == 0 && d.style&styleCausal == 0 {
 		up := f - d.stride
 		flags[up-1] |= 1 << 17
 		flags[up] |= sign<<31 | 1<<16
 		flags[up+1] |= 1 << 15
 	}
-	if n == 3 {
+	if at == 9 {
 		down := f + d.stride
 		flags[down-1] |= 1 << 2
 		flags[down] |= sign<<18 | 1<<1
 		flags[down+1] |= 1
 	}
-}
-
-// first sets sample n of the column at v to its first value in a bit-plane.
-func (d *blockDecoder) first(v, n, plane int, sign uint32) {
-	x := int32(3) << plane
-	if sign != 0 {
-		x = -x
-	}
-	d.values[v+n*d.width] = x
-}
-
-// significance is the significance propagation pass (D.3.1).
-func (d *blockDecoder) significance(plane int) {
-	for y := 0; y < d.height; y += 4 {
-		f, v := (y/4+1)*d.stride+1, y*d.width
-		rows := min(4, d.height-y)
-		for range d.width {
-			if d.flags[f] != 0 {
-				for n := range rows {
-					here := d.flags[f] >> (3 * n)
-					if here&bitSelf == 0 && here&bitNeighbours != 0 {
-						if d.mq.decode(&d.contexts[d.zero[here&bitNeighbours]]) != 0 {
-							sign := d.sign(f, n)
-							d.first(v, n, plane, sign)
-							d.become(f, n, sign)
-						}
-						d.flags[f] |= bitVisited << (3 * n)
-					}
-				}
-			}
-			f++
-			v++
-		}
-	}
+	return (sign<<signShift | bitSelf) << at
 }
 
 // refinement is the magnitude refinement pass (D.3.3).
 func (d *blockDecoder) refinement(plane int) {
+	r := d.mq.register
 	half := int32(1) << plane
 	for y := 0; y < d.height; y += 4 {
 		f, v := (y/4+1)*d.stride+1, y*d.width
-		rows := min(4, d.height-y)
-		for range d.width {
-			if flags := d.flags[f]; flags != 0 {
-				for n := range rows {
-					here := flags >> (3 * n)
-					if here&(bitSelf|bitVisited) == bitSelf {
-						context := contextRefinement
-						if here&bitRefined != 0 {
-							context += 2
-						} else if here&bitNeighbours != 0 {
-							context++
-						}
-						d.refine(v+n*d.width, d.mq.decode(&d.contexts[context]), half)
-						flags |= bitRefined << (3 * n)
+		for end := f + d.width; f < end; f, v = f+1, v+1 {
+			flags := d.flags[f]
+			left := flags >> 4 &^ (flags >> 21) & eachSample
+			d.flags[f] = flags | left*bitRefined
+			for ; left != 0; left &= left - 1 {
+				at := bits.TrailingZeros32(left) & 31
+				here := flags >> at
+				k := contextRefinement
+				if here&bitRefined != 0 {
+					k += 2
+				} else if here&bitNeighbours != 0 {
+					k++
+				}
+				// As coder.next, which would cost a call.
+				context := &d.contexts[k&31]
+				word, less := *context, uint32(0)
+				if r.interval, r.code, less = divide(r.interval, r.code, word); int32(r.interval) >= 0 {
+					*context = moves[word&0x7F][less]
+					shift := bits.LeadingZeros32(r.interval) & 31
+					if r.room >= shift {
+						r.interval <<= shift
+						r.code <<= shift
+						r.room -= shift
+					} else {
+						r = d.mq.refill(r, shift)
 					}
 				}
-				d.flags[f] = flags
+				refine(&d.values[v+at/3*d.width], (word^less)&1, half)
 			}
-			f++
-			v++
 		}
 	}
+	d.mq.register = r
 }
 
 // refine moves a value to the middle of the upper or the lower half of its interval.
-func (d *blockDecoder) refine(at, bit int, half int32) {
-	x := d.values[at]
-	if (bit != 0) == (x > 0) {
-		x += half
-	} else {
-		x -= half
-	}
-	d.values[at] = x
-}
-
-// cleanup is the clean-up pass (D.3.4).
-func (d *blockDecoder) cleanup(plane int) {
-	for y := 0; y < d.height; y += 4 {
-		f, v := (y/4+1)*d.stride+1, y*d.width
-		rows := min(4, d.height-y)
-		for range d.width {
-			n := 0
-			if d.flags[f] == 0 && rows == 4 {
-				if d.mq.decode(&d.contexts[contextRun]) == 0 {
-					f++
-					v++
-					continue
-				}
-				n = d.mq.decode(&d.contexts[contextUniform])<<1 | d.mq.decode(&d.contexts[contextUniform])
-				sign := d.sign(f, n)
-				d.first(v, n, plane, sign)
-				d.become(f, n, sign)
-				n++
-			}
-			for ; n < rows; n++ {
-				here := d.flags[f] >> (3 * n)
-				if here&(bitSelf|bitVisited) == 0 && d.mq.decode(&d.contexts[d.zero[here&bitNeighbours]]) != 0 {
-					sign := d.sign(f, n)
-					d.first(v, n, plane, sign)
-					d.become(f, n, sign)
-				}
-			}
-			d.flags[f] &^= allVisited
-			f++
-			v++
-		}
-	}
+func refine(value *int32, bit uint32, half int32) {
+	sign := *value >> 31
+	*value += (half * int32(2*bit-1)) ^ sign - sign
 }
 
 // significanceRaw and refinementRaw are the passes without the MQ coder (D.6).
 func (d *blockDecoder) significanceRaw(plane int) {
 	for y := 0; y < d.height; y += 4 {
 		f, v := (y/4+1)*d.stride+1, y*d.width
-		rows := min(4, d.height-y)
-		for range d.width {
-			for n := range rows {
-				here := d.flags[f] >> (3 * n)
-				if here&bitSelf == 0 && here&bitNeighbours != 0 {
-					if d.raw.bit() != 0 {
-						sign := uint32(d.raw.bit())
-						d.first(v, n, plane, sign)
-						d.become(f, n, sign)
-					}
-					d.flags[f] |= bitVisited << (3 * n)
+		inside := stripe(d.height - y)
+		for end := f + d.width; f < end; f, v = f+1, v+1 {
+			flags := d.flags[f]
+			for left := candidates(flags) & inside; left != 0; {
+				at := bits.TrailingZeros32(left)
+				left &= left - 1
+				if d.raw.bit() != 0 {
+					flags |= d.settle(f, v, at, plane, d.raw.bit())
+					left |= 8 << at &^ (flags >> 4) & inside
 				}
+				flags |= bitVisited << at
 			}
-			f++
-			v++
+			d.flags[f] = flags
 		}
 	}
 }
@@ -335,16 +377,13 @@ func (d *blockDecoder) refinementRaw(plane int) {
 	half := int32(1) << plane
 	for y := 0; y < d.height; y += 4 {
 		f, v := (y/4+1)*d.stride+1, y*d.width
-		rows := min(4, d.height-y)
-		for range d.width {
-			for n := range rows {
-				if here := d.flags[f] >> (3 * n); here&(bitSelf|bitVisited) == bitSelf {
-					d.refine(v+n*d.width, d.raw.bit(), half)
-					d.flags[f] |= bitRefined << (3 * n)
-				}
+		for end := f + d.width; f < end; f, v = f+1, v+1 {
+			flags := d.flags[f]
+			left := flags >> 4 &^ (flags >> 21) & eachSample
+			d.flags[f] = flags | left*bitRefined
+			for ; left != 0; left &= left - 1 {
+				refine(&d.values[v+bits.TrailingZeros32(left)/3*d.width], d.raw.bit(), half)
 			}
-			f++
-			v++
 		}
 	}
 }
@@ -357,7 +396,7 @@ type rawReader struct {
 	left int
 }
 
-func (r *rawReader) bit() int {
+func (r *rawReader) bit() uint32 {
 	if r.left == 0 {
 		r.left = 8
 		if r.now == 0xFF {
@@ -370,5 +409,5 @@ func (r *rawReader) bit() int {
 		}
 	}
 	r.left--
-	return int(r.now>>r.left) & 1
+	return uint32(r.now>>r.left) & 1
 }

@@ -1,7 +1,7 @@
 // Package jpeg2000 decodes grey JPEG 2000 images (ITU-T T.800), reversible and irreversible, as bare code streams or in a JP2 file.
 //
 // Start at [Decode]. The way of the data: markers (jpeg2000.go), packets (packet.go) that bring the code-blocks of a tile (tile.go) their coded
-// bit-planes (block.go), and the inverse wavelet transform (wavelet.go). It leaves out colour, packed packet headers, progression order changes, and high throughput
+// bit-planes (block.go), and the inverse wavelet transform (wavelet.go). It leaves out colour, packed packet headers, and high throughput
 // (HTJ2K): they are refused as unsupported. Numbers in parentheses are sections of T.800.
 package jpeg2000
 
@@ -81,9 +81,10 @@ type decoder struct {
 	signed        bool
 	coding        coding
 	quantization  quantization
-	shift         int  // of the region of interest
-	sized         bool // SIZ was read
-	coded, quant  bool // COD and QCD were
+	shift         int           // of the region of interest
+	changes       []progression // of the order of packets
+	sized         bool          // SIZ was read
+	coded, quant  bool          // COD and QCD were
 }
 
 // Decode decodes an image of columns x rows samples into out, row by row, and returns how many bits a sample has. Negative samples are in two's complement.
@@ -126,7 +127,7 @@ func Decode(data []byte, columns, rows int, out []uint32) (precision int, err er
 		}
 		part := tiles[index]
 		if part == nil {
-			part = &tilePart{coding: d.coding, quantization: d.quantization, shift: d.shift}
+			part = &tilePart{coding: d.coding, quantization: d.quantization, shift: d.shift, changes: d.changes}
 			tiles[index] = part
 			order = append(order, index)
 		}
@@ -256,8 +257,19 @@ func (d *decoder) marker(marker int, b []byte, part *tilePart) error {
 			return errMarker
 		}
 		*shift = int(b[2])
-	case 0xFF5F:
-		return unsupported("changes of the progression order are not read")
+	case 0xFF5F: // POC
+		changes, err := parseChanges(b)
+		if err != nil {
+			return err
+		}
+		switch {
+		case part == nil:
+			d.changes = append(d.changes, changes...)
+		case part.ownChanges:
+			part.changes = append(part.changes, changes...)
+		default: // what the main header says is not for this tile
+			part.changes, part.ownChanges = changes, true
+		}
 	case 0xFF60, 0xFF61:
 		return unsupported("packed packet headers are not read")
 	}

@@ -2,22 +2,23 @@ package jpeg2000
 
 import "math/bits"
 
-// coder is the MQ decoder (annex C, in its form of software conventions). Behind the end of its data there are ones. The interval a has its 16 bits at the top
-// of the word, beside the 16 bits of the code register c that they are compared with: bit 31 tells whether a must be renormalised.
+// coder is the MQ decoder (annex C, in its form of software conventions). Behind the end of its data there are ones.
 type coder struct {
 	data []byte
 	at   int
-	a, c uint32
-	left int // shifts to the next byte
+	register
 }
 
-// state is one of a context, the more probable symbol included: number 2*index + symbol.
-type state struct {
-	qe                 uint32 // at the top of the word
-	moreNext, lessNext uint8
+// register is the state of the MQ decoder that changes with every symbol. The interval has its 16 bits at the top of the word, beside the 16 bits of the code
+// that they are compared with: bit 31 tells whether it must be renormalised.
+type register struct {
+	interval, code uint32
+	room           int // shifts to the next byte
 }
 
-var states = func() (all [94]state) {
+// A context is a word: what the less probable symbol takes of the interval (Qe) in the upper half, and in the lower the number of the state, 2*index + more
+// probable symbol. moves has the words that follow a state, after the more and after the less probable symbol; initial those that contexts begin with (table D.7).
+var moves, initial = func() (moves [128][2]uint32, initial [32]uint32) {
 	// Table C.2: Qe, next if more probable, next if less probable, whether the symbols change places.
 	table := [47][4]uint32{
 		{0x5601, 1, 1, 1}, {0x3401, 2, 6, 0}, {0x1801, 3, 9, 0}, {0x0AC1, 4, 12, 0}, {0x0521, 5, 29, 0}, {0x0221, 38, 33, 0}, {0x5601, 7, 6, 1}, {0x5401, 8, 14, 0},
@@ -27,21 +28,26 @@ var states = func() (all [94]state) {
 		{0x08A1, 33, 30, 0}, {0x0521, 34, 31, 0}, {0x0441, 35, 32, 0}, {0x02A1, 36, 33, 0}, {0x0221, 37, 34, 0}, {0x0141, 38, 35, 0}, {0x0111, 39, 36, 0}, {0x0085, 40, 37, 0},
 		{0x0049, 41, 38, 0}, {0x0025, 42, 39, 0}, {0x0015, 43, 40, 0}, {0x0009, 44, 41, 0}, {0x0005, 45, 42, 0}, {0x0001, 45, 43, 0}, {0x5601, 46, 46, 0},
 	}
+	word := func(index, symbol uint32) uint32 { return table[index][0]<<16 | 2*index + symbol }
 	for n, t := range table {
-		for mps := range uint32(2) {
-			all[2*n+int(mps)] = state{t[0] << 16, uint8(2*t[1] + mps), uint8(2*t[2] + mps ^ t[3])}
+		for symbol := range uint32(2) {
+			moves[2*n+int(symbol)] = [2]uint32{word(t[1], symbol), word(t[2], symbol^t[3])}
 		}
 	}
-	return all
+	for n := range initial {
+		initial[n] = word(0, 0)
+	}
+	initial[0], initial[contextRun], initial[contextUniform] = word(4, 0), word(3, 0), word(46, 0)
+	return moves, initial
 }()
 
 func (m *coder) start(data []byte) {
 	*m = coder{data: data}
-	m.c = uint32(m.byte(0)) << 16
+	m.code = uint32(m.byte(0)) << 16
 	m.input()
-	m.c <<= 7
-	m.left -= 7
-	m.a = 0x8000 << 16
+	m.code <<= 7
+	m.room -= 7
+	m.interval = 0x8000 << 16
 }
 
 func (m *coder) byte(n int) byte {
@@ -56,61 +62,51 @@ func (m *coder) input() {
 	next := m.byte(m.at + 1)
 	if m.byte(m.at) == 0xFF {
 		if next > 0x8F {
-			m.c += 0xFF00
-			m.left = 8
+			m.code += 0xFF00
+			m.room = 8
 			return
 		}
 		m.at++
-		m.c += uint32(next) << 9
-		m.left = 7
+		m.code += uint32(next) << 9
+		m.room = 7
 		return
 	}
 	m.at++
-	m.c += uint32(next) << 8
-	m.left = 8
+	m.code += uint32(next) << 8
+	m.room = 8
 }
 
-// decode decodes a symbol in a context (C.3.2). What is here is the most frequent case and small enough to be inlined.
-func (m *coder) decode(context *uint8) int {
-	q := states[*context].qe
-	m.a -= q
-	if m.c >= q && int32(m.a) < 0 {
-		m.c -= q
-		return int(*context & 1)
-	}
-	return m.exchange(context)
+// divide decodes a symbol in a context, up to the renormalisation (C.3.2). Less is 1 for the less probable symbol. There are no branches, since nobody could
+// predict them.
+func divide(interval, code, context uint32) (newInterval, newCode, less uint32) {
+	q := context &^ 0xFFFF
+	interval -= q
+	lower := uint32((int64(code) - int64(q)) >> 63)     // all ones where the code lies in the lower part
+	small := uint32((int64(interval) - int64(q)) >> 63) // all ones where the upper part is the smaller one
+	return interval ^ (interval^q)&lower, code - q&^lower, (lower ^ small) & 1
 }
 
-// exchange is the rest of decode: the less probable symbol, or the more probable one with renormalisation.
-func (m *coder) exchange(context *uint8) int {
-	s := &states[*context]
-	symbol := int(*context & 1)
-	if m.c >= s.qe {
-		m.c -= s.qe
-		if m.a < s.qe {
-			symbol ^= 1
-			*context = s.lessNext
-		} else {
-			*context = s.moreNext
-		}
-	} else {
-		if m.a < s.qe {
-			*context = s.moreNext
-		} else {
-			symbol ^= 1
-			*context = s.lessNext
-		}
-		m.a = s.qe
+// next decodes a symbol in a context. The register is handed over and back, not kept in m, so that it stays in the machine's registers.
+func (m *coder) next(r register, context *uint32) (register, uint32) {
+	word, less := *context, uint32(0)
+	if r.interval, r.code, less = divide(r.interval, r.code, word); int32(r.interval) >= 0 {
+		*context = moves[word&0x7F][less]
+		r = m.refill(r, bits.LeadingZeros32(r.interval))
 	}
-	for shift := bits.LeadingZeros32(m.a); shift > 0; {
-		if m.left == 0 {
-			m.input()
-		}
-		n := min(shift, m.left)
-		m.a <<= n
-		m.c <<= n
-		m.left -= n
-		shift -= n
+	return r, (word ^ less) & 1
+}
+
+// refill shifts the register, and takes in bytes where there is not enough room.
+func (m *coder) refill(r register, shift int) register {
+	r.interval <<= shift & 31
+	for shift > r.room {
+		r.code <<= r.room & 31
+		shift -= r.room
+		m.code = r.code
+		m.input()
+		r.code, r.room = m.code, m.room
 	}
-	return symbol
+	r.code <<= shift & 31
+	r.room -= shift
+	return r
 }

@@ -3,6 +3,8 @@ package jpeg2000
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
+	"errors"
 	"math/bits"
 	"slices"
 )
@@ -106,70 +108,128 @@ func (r *headerReader) align() {
 	r.now, r.left = 0, 0
 }
 
-// packets reads the packets of a tile in their order (B.12).
-func (p *tilePart) packets(resolutions []*resolution) error {
-	c := &p.coding
-	data := p.data
-	read := func(res *resolution, n, layer int) (err error) {
-		data, err = c.packet(data, res.precincts[n], layer)
-		return err
+// progression is an order of packets: those of the resolutions from first to before last, of the layers below layers (A.6.6, B.12.2).
+type progression struct{ order, first, last, layers int }
+
+// parseChanges reads POC: the progressions of the one component that there is.
+func parseChanges(b []byte) ([]progression, error) {
+	var all []progression
+	if len(b) == 0 || len(b)%7 != 0 {
+		return nil, errMarker
 	}
-	switch c.progression {
-	case layerResolutionPosition:
-		for l := range c.layers {
-			for _, res := range resolutions {
-				for n := range res.precincts {
-					if err := read(res, n, l); err != nil {
-						return err
-					}
-				}
-			}
+	for ; len(b) > 0; b = b[7:] {
+		p := progression{order: int(b[6]), first: int(b[0]), last: int(b[4]), layers: int(binary.BigEndian.Uint16(b[2:]))}
+		if p.order > componentPositionResolutionLayer || p.first >= p.last {
+			return nil, errMarker
 		}
-	case resolutionLayerPosition:
-		for _, res := range resolutions {
-			for l := range c.layers {
-				for n := range res.precincts {
-					if err := read(res, n, l); err != nil {
-						return err
-					}
-				}
-			}
+		if b[1] == 0 {
+			all = append(all, p)
 		}
-	default:
-		type place struct{ y, x, resolution, n int }
-		var places []place
-		for r, res := range resolutions {
-			for n, pr := range res.precincts {
-				places = append(places, place{pr.y, pr.x, r, n})
-			}
+	}
+	return all, nil
+}
+
+// packets reads the packets of a tile in their order (B.12). Steps bounds how many code-blocks are looked at: empty packets take a byte, and as many looks as
+// there are code-blocks.
+func (p *tilePart) packets(resolutions []*resolution, steps int) error {
+	r := packetReader{coding: &p.coding, data: p.data, steps: steps}
+	changes := p.changes
+	if len(changes) == 0 {
+		changes = []progression{{p.coding.progression, 0, len(resolutions), p.coding.layers}}
+	}
+	for _, c := range changes {
+		c.first, c.last, c.layers = min(c.first, len(resolutions)), min(c.last, len(resolutions)), min(c.layers, p.coding.layers)
+		if err := r.follow(c, resolutions[:c.last]); err != nil {
+			return err
 		}
-		slices.SortStableFunc(places, func(a, b place) int {
-			if c.progression == resolutionPositionLayer {
-				return cmp.Or(cmp.Compare(a.resolution, b.resolution), cmp.Compare(a.n, b.n))
-			}
-			return cmp.Or(cmp.Compare(a.y, b.y), cmp.Compare(a.x, b.x), cmp.Compare(a.resolution, b.resolution), cmp.Compare(a.n, b.n))
-		})
-		for _, at := range places {
-			for l := range c.layers {
-				if err := read(resolutions[at.resolution], at.n, l); err != nil {
-					return err
-				}
+	}
+	for _, res := range resolutions {
+		for _, precinct := range res.precincts {
+			if precinct.layers < p.coding.layers {
+				return errors.New("JPEG 2000: the progressions leave packets out")
 			}
 		}
 	}
 	return nil
 }
 
-// packet reads one packet: what a layer adds to the code-blocks of a precinct (B.9, B.10). It returns the data behind it.
-func (c *coding) packet(data []byte, p *precinct, layer int) ([]byte, error) {
+// follow reads the packets of a progression, but for those that another has brought.
+func (r *packetReader) follow(c progression, resolutions []*resolution) error {
+	if c.order == layerResolutionPosition {
+		for layer := range c.layers {
+			for _, res := range resolutions[c.first:] {
+				for _, precinct := range res.precincts {
+					if err := r.upTo(precinct, layer+1); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	}
+	if c.order == resolutionLayerPosition {
+		for _, res := range resolutions[c.first:] {
+			for layer := range c.layers {
+				for _, precinct := range res.precincts {
+					if err := r.upTo(precinct, layer+1); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	}
+	type place struct {
+		*precinct
+		resolution, n int
+	}
+	var places []place
+	for k, res := range resolutions[c.first:] {
+		for n, precinct := range res.precincts {
+			places = append(places, place{precinct, k, n})
+		}
+	}
+	if c.order != resolutionPositionLayer { // else they are in their order
+		slices.SortStableFunc(places, func(a, b place) int {
+			return cmp.Or(cmp.Compare(a.y, b.y), cmp.Compare(a.x, b.x), cmp.Compare(a.resolution, b.resolution), cmp.Compare(a.n, b.n))
+		})
+	}
+	for _, at := range places {
+		if err := r.upTo(at.precinct, c.layers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packetReader reads packets.
+type packetReader struct {
+	*coding
+	data  []byte // that is left
+	steps int    // that are left
+}
+
+// upTo reads the packets of a precinct up to so many layers.
+func (r *packetReader) upTo(p *precinct, layers int) error {
+	for ; p.layers < layers; p.layers++ {
+		if err := r.packet(p, p.layers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packet reads one packet: what a layer adds to the code-blocks of a precinct (B.9, B.10).
+func (pr *packetReader) packet(p *precinct, layer int) error {
+	data := pr.data
 	if bytes.HasPrefix(data, []byte{0xFF, 0x91}) { // SOP
 		if len(data) < 6 {
-			return nil, errShort
+			return errShort
 		}
 		data = data[6:]
 	}
 	if len(data) == 0 {
-		return nil, errShort
+		return errShort
 	}
 	type piece struct {
 		block   *block
@@ -180,6 +240,9 @@ func (c *coding) packet(data []byte, p *precinct, layer int) ([]byte, error) {
 	r := &headerReader{data: data}
 	if r.bit() == 1 {
 		for _, part := range p.parts {
+			if pr.steps -= len(part.blocks); pr.steps < 0 {
+				return errDamaged
+			}
 			for n, b := range part.blocks {
 				if b.included {
 					if r.bit() == 0 {
@@ -192,20 +255,20 @@ func (c *coding) packet(data []byte, p *precinct, layer int) ([]byte, error) {
 					b.included = true
 					for !part.zero.below(r, n, int32(b.missing)+1) {
 						if b.missing++; b.missing > part.band.planes+31 || r.short {
-							return nil, errDamaged
+							return errDamaged
 						}
 					}
 				}
 				passes := r.passes()
 				for r.bit() == 1 {
 					if b.length++; b.length > 31 {
-						return nil, errDamaged
+						return errDamaged
 					}
 				}
 				for passes > 0 {
 					last := len(b.segments) - 1
 					if last < 0 || b.segments[last].passes == b.segments[last].most {
-						b.segments = append(b.segments, codeSegment{most: c.segmentPasses(b.segments)})
+						b.segments = append(b.segments, codeSegment{most: pr.segmentPasses(b.segments)})
 						last++
 					}
 					s := &b.segments[last]
@@ -214,7 +277,7 @@ func (c *coding) packet(data []byte, p *precinct, layer int) ([]byte, error) {
 					passes -= n
 					length := r.bits(b.length + bits.Len(uint(n)) - 1)
 					if length > len(data) {
-						return nil, errShort
+						return errShort
 					}
 					pieces = append(pieces, piece{b, last, length})
 				}
@@ -222,11 +285,11 @@ func (c *coding) packet(data []byte, p *precinct, layer int) ([]byte, error) {
 		}
 	}
 	if r.short {
-		return nil, errShort
+		return errShort
 	}
 	r.align()
 	if r.at > len(data) {
-		return nil, errShort
+		return errShort
 	}
 	data = data[r.at:]
 	if bytes.HasPrefix(data, []byte{0xFF, 0x92}) { // EPH
@@ -234,7 +297,7 @@ func (c *coding) packet(data []byte, p *precinct, layer int) ([]byte, error) {
 	}
 	for _, piece := range pieces {
 		if piece.length > len(data) {
-			return nil, errShort
+			return errShort
 		}
 		s := &piece.block.segments[piece.segment]
 		if s.data == nil {
@@ -244,7 +307,8 @@ func (c *coding) packet(data []byte, p *precinct, layer int) ([]byte, error) {
 		}
 		data = data[piece.length:]
 	}
-	return data, nil
+	pr.data = data
+	return nil
 }
 
 // passes reads the number of coding passes (table B.4).

@@ -10,7 +10,9 @@ type tilePart struct {
 	coding       coding
 	quantization quantization
 	shift        int
-	data         []byte // packets
+	changes      []progression // of the order of packets; none where coding tells it
+	ownChanges   bool          // they are the tile's own, not the main header's
+	data         []byte        // packets
 }
 
 // resolution is one of the levels+1 of a tile (B.5, B.6).
@@ -33,8 +35,9 @@ type band struct {
 
 // precinct is a piece of a resolution: the code-blocks of each band that a packet brings.
 type precinct struct {
-	x, y  int // on the reference grid, for the order of packets
-	parts []part
+	x, y   int // on the reference grid, for the order of packets
+	layers int // that have been read
+	parts  []part
 }
 
 // part is a precinct in one band.
@@ -72,10 +75,10 @@ func (d *decoder) tile(area rectangle, p *tilePart, out []uint32) error {
 	if err != nil {
 		return err
 	}
-	if err := p.packets(resolutions); err != nil {
+	width, height := area.width(), area.height()
+	if err := p.packets(resolutions, 64*(width*height+len(p.data))); err != nil {
 		return err
 	}
-	width, height := area.width(), area.height()
 	coder := newBlockDecoder(c.style)
 	var whole []int32
 	var fractions []float32

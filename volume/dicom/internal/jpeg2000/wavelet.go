@@ -51,7 +51,7 @@ func lift53(line []int32, count, stride, odd int) {
 	if count == 1 {
 		if odd == 1 {
 			for n := range line {
-				line[n] >>= 1
+				line[n] /= 2
 			}
 		}
 		return
