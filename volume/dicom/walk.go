@@ -39,7 +39,7 @@ type window struct {
 
 // at returns n bytes at an offset. They are valid until the next call.
 func (w *window) at(offset int64, n int) ([]byte, error) {
-	if offset < 0 || offset+int64(n) > w.size {
+	if offset < 0 || n < 0 || offset+int64(n) > w.size {
 		return nil, errTruncated
 	}
 	if offset < w.start || offset+int64(n) > w.start+int64(len(w.block)) {
