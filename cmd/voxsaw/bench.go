@@ -28,12 +28,13 @@ import (
 func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Time training steps, inference, the solver and reading, one JSON line each",
+		Short: "Time training steps, inference, convolutions, the solver and reading",
 		Long: `Times the same work as a peer in another framework, so that both can be run one after the other and their lines compared:
 median and minimum seconds of a step, its arithmetic (that of direct convolution), peak memory.`,
 		Example: `  voxsaw bench segment --crop 96 --norm instance
   voxsaw bench pretrain --grid 3 --batch 1
   voxsaw bench infer --crop 96 --profile
+  voxsaw bench layers --crop 96x96x96
   voxsaw bench predict scan.nii.gz
   voxsaw bench solver
   voxsaw bench read scan.nii.gz`,
@@ -50,6 +51,7 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
 			return runBench(cmd.OutOrStdout(), cmd.ErrOrStderr(), task, *o)
 		}))
 	}
+	cmd.AddCommand(newBenchLayers())
 	predict := &predictBenchOptions{Channels: 16, Norm: "none", Preset: "paper", Inference: segment.DefaultInference(), Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
 	predict.Inference.Window = [3]int{96, 96, 96}
 	cmd.AddCommand(verb("predict SCAN", "Inference in windows over a whole scan", "Reads and prepares a scan, and times what follows: windows over all of it, the Gaussian sums, the decision.",

@@ -17,17 +17,40 @@ import (
 	"github.com/voxsaw/voxsaw/vnet"
 )
 
-type tuneOptions struct {
+// workload is what a network is run for: which convolutions there are follows from it.
+type workload struct {
 	Network vnet.Config `yaml:"network"`
-	Task    string      `yaml:"task" help:"what is tuned for: segment (training), infer (windows of predictions) or pretrain" oneof:"segment infer pretrain"`
+	Task    string      `yaml:"task" help:"what the network does: segment (training), infer (windows of predictions) or pretrain" oneof:"segment infer pretrain"`
 	Crop    [3]int      `yaml:"crop,flow" help:"size of crops, of windows, or of the patches of puzzles, in voxels"`
 	Batch   int         `yaml:"batch" help:"crops, windows or patches in a step; a puzzle of 3x3x3 has 27 patches"`
-	Threads int         `yaml:"threads" help:"CPU threads; 0: all cores"`
-	Out     string      `yaml:"out" help:"file to write; choices for other convolutions that it has stay"`
+}
+
+func defaultWorkload() workload {
+	return workload{Network: vnet.Default(), Task: "segment", Crop: [3]int{64, 64, 64}, Batch: 1}
+}
+
+// resolve completes the network and checks the rest.
+func (l *workload) resolve() (err error) {
+	if l.Batch < 1 {
+		return usagef("--batch %d: must be at least 1", l.Batch)
+	}
+	if l.Network, err = l.Network.Resolve(); err != nil {
+		return &usageError{err}
+	}
+	if err := l.Network.Check(l.Crop); err != nil {
+		return &usageError{fmt.Errorf("crop: %w", err)}
+	}
+	return nil
+}
+
+type tuneOptions struct {
+	workload `yaml:",inline"`
+	Threads  int    `yaml:"threads" help:"CPU threads; 0: all cores"`
+	Out      string `yaml:"out" help:"file to write; choices for other convolutions that it has stay"`
 }
 
 func newTune() *cobra.Command {
-	o := &tuneOptions{Network: vnet.Default(), Task: "segment", Crop: [3]int{64, 64, 64}, Batch: 1}
+	o := &tuneOptions{workload: defaultWorkload()}
 	return verb("tune", "Measure which convolution algorithms are the fastest here",
 		`Times all algorithms for every convolution of a network, and writes the fastest ones into a file. Every command that runs a network takes it with --tuning FILE; without,
 a cost model chooses. Nothing is ever measured during a training: what is in force is part of the run's configuration, so that it can be repeated to the bit.
@@ -37,18 +60,12 @@ The machine should have nothing else to do meanwhile.`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runTune(cmd, *o) })
 }
 
-func runTune(cmd *cobra.Command, o tuneOptions) (err error) {
+func runTune(cmd *cobra.Command, o tuneOptions) error {
 	if o.Out == "" {
 		return withHint(usagef("nowhere to write"), "add --out FILE")
 	}
-	if o.Batch < 1 {
-		return usagef("--batch %d: must be at least 1", o.Batch)
-	}
-	if o.Network, err = o.Network.Resolve(); err != nil {
-		return &usageError{err}
-	}
-	if err := o.Network.Check(o.Crop); err != nil {
-		return &usageError{fmt.Errorf("crop: %w", err)}
+	if err := o.resolve(); err != nil {
+		return err
 	}
 	choices := map[string]string{} // what Measure tries out
 	dev, err := cpu.New(cpu.Options{Threads: o.Threads, Choices: choices})
@@ -102,25 +119,25 @@ func runTune(cmd *cobra.Command, o tuneOptions) (err error) {
 }
 
 // build compiles what the task runs, as far as its convolutions go.
-func (o tuneOptions) build(dev device.Device) error {
+func (l workload) build(dev device.Device) error {
 	mode := nn.Train
-	if o.Task == "infer" {
+	if l.Task == "infer" {
 		mode = nn.Eval
 	}
 	g := nn.NewGraph(mode)
-	stages := o.Network.Encoder(g, g.Input("image", o.Batch, 1, o.Crop[2], o.Crop[1], o.Crop[0]))
+	stages := l.Network.Encoder(g, g.Input("image", l.Batch, 1, l.Crop[2], l.Crop[1], l.Crop[0]))
 	if g.Err() != nil {
 		return g.Err()
 	}
 	var options nn.Options
-	switch o.Task {
+	switch l.Task {
 	case "infer":
-		options.Outputs = map[string]*nn.Node{"logits": o.Network.Decoder(g, stages)}
+		options.Outputs = map[string]*nn.Node{"logits": l.Network.Decoder(g, stages)}
 	case "segment":
-		options.Loss, _ = g.Loss(o.Network.Decoder(g, stages), g.Input("target", o.Batch, o.Crop[2], o.Crop[1], o.Crop[0]), nn.LossOptions{CE: 1, Dice: 1})
+		options.Loss, _ = g.Loss(l.Network.Decoder(g, stages), g.Input("target", l.Batch, l.Crop[2], l.Crop[1], l.Crop[0]), nn.LossOptions{CE: 1, Dice: 1})
 	case "pretrain":
 		features := g.Flatten(stages[len(stages)-1])
-		options.Loss, _ = g.Loss(g.Linear("head", features, 2, true), g.Input("truth", o.Batch), nn.LossOptions{CE: 1})
+		options.Loss, _ = g.Loss(g.Linear("head", features, 2, true), g.Input("truth", l.Batch), nn.LossOptions{CE: 1})
 	}
 	_, err := nn.Compile(dev, g, nn.NewParams(dev, 0), options)
 	return err

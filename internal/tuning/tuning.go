@@ -99,25 +99,15 @@ func Measure(dev *cpu.CPU, choices map[string]string, c Convolution) (Choice, er
 			choices[key] = before
 		}
 	}()
-	makers := map[cpu.ConvKind]func(device.ConvSpec) (device.Kernel, error){cpu.Forward: dev.Conv, cpu.Transposed: dev.ConvTransposed, cpu.Weights: dev.ConvGradWeights}
-	x, errX := filled(dev, dev.Size(c.Spec.XShape()))
-	y, errY := filled(dev, dev.Size(c.Spec.YShape()))
-	w, errW := filled(dev, c.Spec.WShape().Elements())
-	if err := errors.Join(errX, errY, errW); err != nil {
+	operands, result, err := c.operands(dev)
+	if err != nil {
 		return out, err
-	}
-	result, operands := y, []device.Buffer{x, w}
-	switch c.Kind {
-	case cpu.Transposed:
-		result, operands = x, []device.Buffer{y, w}
-	case cpu.Weights:
-		result, operands = w, []device.Buffer{x, y}
 	}
 	kernels, times := make([]device.Kernel, len(names)), make([]time.Duration, len(names))
 	scratch := 0
 	for i, name := range names {
 		choices[key] = name
-		if kernels[i], err = makers[c.Kind](c.Spec); err != nil {
+		if kernels[i], err = c.kernel(dev); err != nil {
 			return out, err
 		}
 		scratch = max(scratch, kernels[i].Scratch())
@@ -173,6 +163,54 @@ func once(k device.Kernel, result device.Buffer, operands []device.Buffer, scrat
 	start := time.Now()
 	k.Run([]device.Buffer{result}, operands, dev.View(scratch, 0, k.Scratch()))
 	return time.Since(start)
+}
+
+// Time is how long the kernel for a convolution takes on a device: the fastest run of several.
+func Time(dev *cpu.CPU, c Convolution) (time.Duration, error) {
+	operands, result, err := c.operands(dev)
+	if err != nil {
+		return 0, err
+	}
+	k, err := c.kernel(dev)
+	if err != nil {
+		return 0, err
+	}
+	room, err := dev.Alloc(k.Scratch())
+	if err != nil {
+		return 0, err
+	}
+	once(k, result, operands, room, dev)
+	best := forever
+	for start, round := time.Now(), 0; round < fewRounds || round < 5*rounds && time.Since(start) < enough; round++ {
+		best = min(best, once(k, result, operands, room, dev))
+	}
+	return best, nil
+}
+
+// kernel makes the kernel.
+func (c Convolution) kernel(dev device.Device) (device.Kernel, error) {
+	switch c.Kind {
+	case cpu.Transposed:
+		return dev.ConvTransposed(c.Spec)
+	case cpu.Weights:
+		return dev.ConvGradWeights(c.Spec)
+	}
+	return dev.Conv(c.Spec)
+}
+
+// operands are what the kernel reads, and where it writes.
+func (c Convolution) operands(dev *cpu.CPU) (in []device.Buffer, out device.Buffer, err error) {
+	x, errX := filled(dev, dev.Size(c.Spec.XShape()))
+	y, errY := filled(dev, dev.Size(c.Spec.YShape()))
+	w, errW := filled(dev, c.Spec.WShape().Elements())
+	err = errors.Join(errX, errY, errW)
+	switch c.Kind {
+	case cpu.Transposed:
+		return []device.Buffer{y, w}, x, err
+	case cpu.Weights:
+		return []device.Buffer{x, y}, w, err
+	}
+	return []device.Buffer{x, w}, y, err
 }
 
 // filled is a buffer of numbers around zero.

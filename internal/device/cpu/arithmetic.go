@@ -1,0 +1,63 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
+)
+
+// Work is what a convolution costs by the algorithm that is in force for it.
+type Work struct {
+	Algorithm string
+	Products  float64 // floating-point operations of its matrix products, channels rounded up to whole vectors
+	Points    float64 // bytes of transformed activations, 0 where nothing is transformed
+	Operands  float64 // bytes of inputs, outputs and weights, transformed weights among them
+}
+
+// Work tells what a kernel does. The arithmetic of the transforms themselves is not counted: it is a few additions for each point.
+func (c *CPU) Work(s device.ConvSpec, kind ConvKind) (Work, error) {
+	names, err := c.Candidates(s, kind)
+	if err != nil {
+		return Work{}, err
+	}
+	w := Work{Algorithm: names[0]}
+	for _, name := range names {
+		if name == c.opt.Choices[ChoiceKey(s, kind)] {
+			w.Algorithm = name
+		}
+	}
+	vectors := func(channels int) float64 { return float64((channels + block - 1) / block * block) }
+	in, out, size := vectors(s.In), vectors(s.Out), s.OutSize()
+	if s.In == 1 { // a tensor of one channel lies without lanes
+		in = 1
+	}
+	if s.Out == 1 {
+		out = 1
+	}
+	w.Operands = 4 * float64(c.Size(s.XShape())+c.Size(s.YShape())+s.WShape().Elements())
+	var tile toomcook.Tile
+	if n, _ := fmt.Sscanf(w.Algorithm, "Winograd F(%d,%d)", &tile.Outputs, &tile.Taps); n == 2 {
+		tiles, points := float64(s.N), float64(tile.Points()*tile.Points()*tile.Points())
+		for _, n := range size {
+			tiles *= float64((n + tile.Outputs - 1) / tile.Outputs)
+		}
+		w.Products = 2 * points * tiles * in * out
+		w.Points = 4 * points * tiles * (in + out)
+		w.Operands += 2 * 4 * points * in * out // the weights' points, written and read
+		return w, nil
+	}
+	w.Products = 2 * float64(s.N) * in * out
+	for i, n := range size {
+		taps := 0 // that do not fall on padding
+		for o := range n {
+			for k := range s.Kernel[i] {
+				if at := o*s.Stride[i] + k - s.Pad[i]; w.Algorithm != "live taps" || at >= 0 && at < s.Size[i] {
+					taps++
+				}
+			}
+		}
+		w.Products *= float64(taps)
+	}
+	return w, nil
+}

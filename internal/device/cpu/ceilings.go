@@ -1,0 +1,74 @@
+package cpu
+
+import "time"
+
+// Ceilings are what a machine can do at most, on all workers together: what the rate of a kernel is to be compared with.
+type Ceilings struct {
+	FMA            float64 // floating-point operations a second of multiply-adds on operands that the first-level cache holds
+	L2, L3, Memory float64 // bytes a second read from there
+}
+
+// What each worker reads, in elements: several times the first-level cache and less than the second; a share of the third; more than all caches.
+const (
+	ceilingL2     = 96 << 10
+	ceilingL3     = 1 << 20
+	ceilingMemory = 32 << 20
+)
+
+// Ceilings measures them with this package's own kernels, in about a second.
+func (c *CPU) Ceilings() Ceilings {
+	r := &ceilingRun{c: c, lanes: lanesOf(c.kernels.name), x: make([][]float32, c.Threads())}
+	for w := range r.x {
+		r.x[w] = alignedSlice(ceilingMemory)
+		for i := range r.x[w] {
+			r.x[w][i] = 1 // a page that was never written may not be memory yet
+		}
+	}
+	var out Ceilings
+	for _, m := range []struct {
+		to   *float64
+		n    int // 0: multiply
+		work float64
+	}{{&out.FMA, 0, productFLOPs(c.kernels)}, {&out.L2, ceilingL2, 4 * ceilingL2}, {&out.L3, ceilingL3, 4 * ceilingL3}, {&out.Memory, ceilingMemory, 4 * ceilingMemory}} {
+		r.n, r.times = m.n, 1
+		for range 12 {
+			start := time.Now()
+			c.pool.run(c.Threads(), r)
+			seconds := time.Since(start).Seconds()
+			*m.to = max(*m.to, m.work*float64(r.times*c.Threads())/seconds)
+			if seconds < 0.01 { // too short to be told from handing out the work
+				r.times *= 2
+			}
+		}
+	}
+	return out
+}
+
+// The product that stands for the peak: as many rows and vectors as the kernels have registers for.
+const ceilingDepth = 128
+
+func productFLOPs(ks *kernels) float64 {
+	return float64(2 * ks.rows * ks.vectors * block * ceilingDepth)
+}
+
+type ceilingRun struct {
+	c     *CPU
+	lanes *laneKernels
+	x     [][]float32 // of each worker
+	n     int
+	times int
+}
+
+// do takes the worker's place by the item: each item is another's memory, and there is one a worker.
+func (r *ceilingRun) do(_, item int) {
+	ks, x := r.c.kernels, r.x[item]
+	var sum [block]float32
+	for range r.times {
+		if r.n > 0 {
+			r.lanes.sum(x[:r.n], &sum)
+			continue
+		}
+		a, b, c := x[:ks.rows*ceilingDepth], x[ks.rows*ceilingDepth:], x[(ks.rows+ks.vectors*block)*ceilingDepth:]
+		ks.product[ks.vectors][ks.rows](&a[0], &b[0], &c[0], &term{}, 1, ceilingDepth, ceilingDepth, ks.vectors*block, ks.vectors*block, block, 1, false)
+	}
+}
