@@ -49,12 +49,12 @@ func (s *Series) String() string {
 	if s.Axcodes != "" {
 		plane = map[byte]string{'I': "axial ", 'S': "axial ", 'A': "coronal ", 'P': "coronal ", 'L': "sagittal ", 'R': "sagittal "}[s.Axcodes[2]]
 	}
-	what := "slices"
-	if s.Shape[2] == 1 {
-		what = "slice"
-	}
+	what := "slice"
 	if s.Localizer {
-		what = "localizers"
+		what = "localizer"
+	}
+	if s.Shape[2] != 1 {
+		what += "s"
 	}
 	return fmt.Sprintf("%s series %s%s: %d %s%s of %dx%d, %s", s.Modality, s.Number, part, s.Shape[2], plane, what, s.Shape[0], s.Shape[1], s.Syntax)
 }

@@ -378,6 +378,15 @@ func TestSeveralVolumes(t *testing.T) {
 			t.Fatalf("%d series, %v", len(series), err)
 		}
 	})
+	t.Run("kernels that interleave evenly", func(t *testing.T) {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 1, 3, 5, 7), func(n int, f []field) []field {
+			return set(f, 0x00181210, "SH", []string{"SOFT", "BONE"}[n/4])
+		})
+		if series, _, err := Scan(dir); err != nil || len(series) != 2 {
+			t.Fatalf("%d series, %v", len(series), err)
+		}
+	})
 	t.Run("echoes of two types", func(t *testing.T) {
 		dir := t.TempDir()
 		four := slices.Concat(double, double)

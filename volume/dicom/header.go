@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,6 +85,9 @@ var volumeTags = [...]uint32{
 	0x00080032, // AcquisitionTime
 	0x00080033, // ContentTime
 }
+
+// kernelTag is where volumeTags has the ConvolutionKernel.
+var kernelTag = slices.Index(volumeTags[:], 0x00181210)
 
 // timeTags are those of volumeTags that may differ from slice to slice of one volume, and grow.
 var timeTags = []uint32{0x00541300, 0x00080032, 0x00080033}

@@ -205,6 +205,9 @@ func split(all []slice) (parts [][]slice, copies []string) {
 		return [][]slice{all}, copies
 	}
 	sort.SliceStable(all, func(a, b int) bool { return all[a].at < all[b].at })
+	if parts := by(kernelTag, all); volumes(parts) {
+		return parts, nil // even where they interleave evenly: sharp and smooth slices are no volume
+	}
 	if regular(all) {
 		return [][]slice{all}, nil
 	}
