@@ -109,18 +109,45 @@ func (e *GeometryError) Error() string {
 	return fmt.Sprintf("image and labels do not fill the same box: the image has %s; the labels have %s", describe(e.Image), describe(e.Labels))
 }
 
-// Match says how labels on grid l lie on an image's grid g: voxel on voxel (exact), on other voxels in the same box, so that they can be resampled,
-// or, with a [GeometryError], elsewhere. Half a voxel of the image is let pass.
+// Match says how labels on grid l lie on an image's grid g: voxel on voxel, though perhaps with axes in another order or direction (exact), on other
+// voxels in the same box, so that they can be resampled, or, with a [GeometryError], elsewhere. Half a voxel of the image is let pass: see [Grid.Beside].
 func (g Grid) Match(l Grid) (exact bool, err error) {
-	spacing := g.Spacing()
-	tolerance := min(spacing[0], spacing[1], spacing[2]) / 2
 	switch {
-	case g.Same(l, tolerance):
+	case g.voxelOnVoxel(l) != "":
 		return true, nil
-	case g.SameBox(l, tolerance):
+	case g.SameBox(l, g.halfVoxel()):
 		return false, nil
 	}
 	return false, &GeometryError{Image: g, Labels: l}
+}
+
+func (g Grid) halfVoxel() float64 {
+	spacing := g.Spacing()
+	return min(spacing[0], spacing[1], spacing[2]) / 2
+}
+
+// voxelOnVoxel returns the directions in which the axes of l must grow to lie voxel on voxel with g, or "" if they never do.
+func (g Grid) voxelOnVoxel(l Grid) (codes string) {
+	for _, codes := range []string{l.Axcodes(), g.Axcodes()} {
+		if turned, err := l.Oriented(codes); err == nil && g.Same(turned, g.halfVoxel()) {
+			return codes
+		}
+	}
+	return ""
+}
+
+// Beside returns how far the voxels of labels that match exactly lie from those of the image, at most: as a part of a voxel's shortest edge, up to a half.
+func (g Grid) Beside(l Grid) float64 {
+	turned, err := l.Oriented(g.voxelOnVoxel(l))
+	if err != nil {
+		return math.Inf(1)
+	}
+	worst := 0.0
+	a, b := g.Corners(), turned.Corners()
+	for n := range a {
+		worst = max(worst, distance(a[n], b[n]))
+	}
+	return worst / (2 * g.halfVoxel())
 }
 
 // ApplyLabels prepares the labels of a scan on grid like. They may be sampled in another way than the scan, but must fill the same box: otherwise
@@ -140,7 +167,10 @@ func (p Preparation) ApplyLabels(l *LabelMap, like Grid) (*LabelMap, error) {
 	o := l
 	if exact {
 		// Headers agree up to rounding; the image's counts.
-		o = &LabelMap{Grid: like, Labels: l.Labels, Names: l.Names}
+		if o, err = l.Orient(like.voxelOnVoxel(l.Grid)); err != nil {
+			return nil, err
+		}
+		o = &LabelMap{Grid: like, Labels: o.Labels, Names: l.Names}
 	}
 	if o, err = o.ResampleTo(target); err != nil {
 		return nil, err

@@ -161,6 +161,16 @@ func TestLabelsOnOtherGrids(t *testing.T) {
 		g.Affine[0][3] += by
 		return g
 	}
+	oriented := func(codes string) Grid {
+		g, err := image.Oriented(codes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	if beside := image.Beside(moved(oriented("SAL"), 0.3)); math.Abs(beside-0.3) > 1e-9 {
+		t.Errorf("moved by 0.3 mm: %g voxels", beside)
+	}
 	for _, test := range []struct {
 		name         string
 		labels       Grid
@@ -168,6 +178,8 @@ func TestLabelsOnOtherGrids(t *testing.T) {
 	}{
 		{"the same", image, true, false},
 		{"rounded", moved(image, 0.3), true, false},
+		{"other axes", oriented("LPS"), true, false},
+		{"other axes in another order, rounded", moved(oriented("SAL"), 0.3), true, false},
 		{"coarser", coarse, false, false},
 		{"coarser and turned", turned, false, false},
 		{"moved by a voxel", moved(image, 1), false, true},
