@@ -286,35 +286,3 @@ func runBenchSolver(w io.Writer, o solverBenchOptions) error {
 	}
 	return nil
 }
-
-type readBenchOptions struct {
-	Repeat int                 `yaml:"repeat" help:"times that it is read"`
-	Read   dataset.ReadOptions `yaml:"read"`
-}
-
-func runBenchRead(w io.Writer, path string, o readBenchOptions) error {
-	if o.Repeat < 1 {
-		return usagef("--repeat must be at least 1")
-	}
-	var times []time.Duration
-	voxels, bytes := 0, 0
-	for range o.Repeat {
-		start := time.Now()
-		v, _, err := dataset.ReadImage(path, o.Read)
-		if err != nil {
-			return err
-		}
-		times = append(times, time.Since(start))
-		voxels, bytes = v.Len(), 2*len(v.Int16)+4*len(v.Float32)
-	}
-	slices.Sort(times)
-	median := times[len(times)/2]
-	line := map[string]any{
-		"impl": "voxsaw " + version(), "task": "read", "voxels": voxels, "median_s": round(median.Seconds(), 5), "min_s": round(times[0].Seconds(), 5),
-		"mib_s": round(float64(bytes)/(1<<20)/median.Seconds(), 1), "voxels_mib": round(float64(bytes)/(1<<20), 1), "peak_mib": peakMemory() >> 20,
-	}
-	if err := json.NewEncoder(w).Encode(line); err != nil {
-		return fmt.Errorf("writing the result: %w", err)
-	}
-	return nil
-}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/dicom"
+)
+
+type readBenchOptions struct {
+	Repeat int                 `yaml:"repeat" help:"times that it is read"`
+	Read   dataset.ReadOptions `yaml:"read"`
+}
+
+// readBenchLine is what reading took. Nothing is written: a peer that converts files writes the volume, too.
+type readBenchLine struct {
+	Impl      string  `json:"impl"`
+	Task      string  `json:"task"`
+	Format    string  `json:"format"` // NIfTI or DICOM
+	Syntax    string  `json:"syntax"` // gzip or uncompressed, or DICOM's transfer syntax
+	Files     int     `json:"files"`
+	FilesMiB  float64 `json:"files_mib"`
+	Threads   int     `json:"threads"`
+	Voxels    int     `json:"voxels"`
+	VoxelsMiB float64 `json:"voxels_mib"`
+	Median    float64 `json:"median_s"`
+	Min       float64 `json:"min_s"`
+	MiBs      float64 `json:"mib_s"`            // of voxels
+	Scan      float64 `json:"scan_s,omitempty"` // of the least: finding the series among the files, by their headers
+	PeakMiB   int64   `json:"peak_mib"`         // of the process
+}
+
+func runBenchRead(w io.Writer, path string, o readBenchOptions) error {
+	if o.Repeat < 1 {
+		return usagef("--repeat must be at least 1")
+	}
+	line := readBenchLine{Impl: "voxsaw " + version(), Task: "read", Threads: runtime.GOMAXPROCS(0)}
+	var times []time.Duration
+	for range o.Repeat {
+		start := time.Now()
+		v, _, err := dataset.ReadImage(path, o.Read)
+		if err != nil {
+			return err
+		}
+		times = append(times, time.Since(start))
+		line.Voxels = v.Len()
+		line.VoxelsMiB = round(float64(2*len(v.Int16)+4*len(v.Float32))/(1<<20), 1)
+		v = nil
+		debug.FreeOSMemory() // or the peak would be that of two volumes
+	}
+	slices.Sort(times)
+	median := times[len(times)/2].Seconds()
+	line.Median, line.Min, line.MiBs = round(median, 5), round(times[0].Seconds(), 5), round(line.VoxelsMiB/median, 1)
+	line.PeakMiB = peakMemory() >> 20
+	if err := line.describe(path, o.Repeat); err != nil {
+		return err
+	}
+	if err := json.NewEncoder(w).Encode(line); err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
+}
+
+// describe says what was read.
+func (line *readBenchLine) describe(path string, repeat int) error {
+	files := []string{path}
+	var times []time.Duration
+	for range repeat {
+		start := time.Now()
+		series, _, err := dicom.Scan(path)
+		if err != nil {
+			return err
+		}
+		if len(series) == 0 {
+			break
+		}
+		chosen, _, err := dicom.Choose(series, "")
+		if err != nil {
+			return err
+		}
+		times = append(times, time.Since(start))
+		files, line.Format, line.Syntax = chosen.Files, "DICOM", chosen.Syntax
+	}
+	if len(times) > 0 {
+		line.Scan = round(slices.Min(times).Seconds(), 5)
+	} else {
+		line.Format, line.Syntax = "NIfTI", "uncompressed"
+		if packed, err := isGzip(path); err != nil {
+			return err
+		} else if packed {
+			line.Syntax = "gzip"
+		}
+	}
+	bytes := int64(0)
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			return err
+		}
+		bytes += info.Size()
+	}
+	line.Files, line.FilesMiB = len(files), round(float64(bytes)/(1<<20), 1)
+	return nil
+}
+
+// isGzip says whether a file begins as gzip's do.
+func isGzip(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	var magic [2]byte
+	_, err = io.ReadFull(f, magic[:])
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	return magic == [2]byte{0x1F, 0x8B}, nil
+}
