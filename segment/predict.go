@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/goccy/go-yaml"
 
@@ -142,6 +143,9 @@ func (p *Predictor) Config() Config { return p.config }
 
 // LabelNames names the labels that predictions have.
 func (p *Predictor) LabelNames() map[uint16]string { return maps.Clone(p.names) }
+
+// Labels lists the labels that predictions may have.
+func (p *Predictor) Labels() []uint16 { return slices.Clone(p.labels[1:]) }
 
 // Bytes is the memory that the network takes in inference, beside the sums over the scan.
 func (p *Predictor) Bytes() int64 { return p.slider.program.Bytes() + p.params.Bytes() }

@@ -15,21 +15,24 @@ import (
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/terminal"
-	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 )
 
 type evaluateOptions struct {
-	Metrics eval.Options `yaml:",inline"`
-	Out     string       `yaml:"out" help:"folder for scores.csv, scores.json and scores.md"`
-	JSON    bool         `yaml:"json" help:"print the scores as JSON"`
+	Metrics eval.Options        `yaml:",inline"`
+	Scans   string              `yaml:"scans" help:"folder of the DICOM series that SEG objects refer to, needed where both label maps are SEG"`
+	Read    dataset.ReadOptions `yaml:"read"`
+	Out     string              `yaml:"out" help:"folder for scores.csv, scores.json and scores.md"`
+	JSON    bool                `yaml:"json" help:"print the scores as JSON"`
 }
 
 func newEvaluate() *cobra.Command {
-	o := &evaluateOptions{Metrics: eval.DefaultOptions()}
+	o := &evaluateOptions{Metrics: eval.DefaultOptions(), Read: dataset.DefaultReadOptions()}
 	return verb("evaluate PREDICTIONS REFERENCES", "Compare label maps with references: DSC, HD95, ASSD, NSD, volumes",
 		`Compares label maps with references, label by label: Dice (DSC), 95th percentile and maximum of the Hausdorff
 distance (HD95, HD), average symmetric surface distance (ASSD), normalised surface Dice (NSD) at a tolerance, volumes.
-PREDICTIONS and REFERENCES are two files, or two folders whose files have the same names.`,
+PREDICTIONS and REFERENCES are two files, or two folders whose files have the same names: NIfTI, or DICOM SEG objects.`,
 		`  voxsaw evaluate predictions/ labelsTs/ --tolerance 2 --out scores`,
 		cobra.ExactArgs(2), o, func(cmd *cobra.Command, args []string) error {
 			return runEvaluate(cmd.Context(), *o, args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -54,13 +57,15 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("stopped before case %s: %w", p.name, err)
 		}
-		prediction, err := nifti.ReadLabels(p.prediction)
+		prediction, reference, notes, err := dataset.ReadLabelPair(p.prediction, p.reference, o.Scans, o.Read)
+		if errors.Is(err, dataset.ErrNoScans) {
+			return withHint(err, "add --scans FOLDER")
+		}
 		if err != nil {
 			return err
 		}
-		reference, err := nifti.ReadLabels(p.reference)
-		if err != nil {
-			return err
+		for _, note := range notes {
+			progress.Note(note)
 		}
 		s, err := eval.Compare(p.name, prediction, reference, o.Metrics)
 		if err != nil {
@@ -142,7 +147,7 @@ func isFile(path string) bool {
 	return err == nil && i.Mode().IsRegular()
 }
 
-// labelFiles lists the NIfTI files of a folder, or the one file, by name without extension.
+// labelFiles lists the NIfTI files and DICOM SEG objects of a folder, or the one file, by name without extension.
 func labelFiles(path string) (map[string]string, error) {
 	files := map[string]string{}
 	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
@@ -153,8 +158,8 @@ func labelFiles(path string) (map[string]string, error) {
 		if d.IsDir() || strings.HasPrefix(name, ".") {
 			return nil
 		}
-		for _, ext := range []string{".nii.gz", ".nii"} {
-			if base, ok := strings.CutSuffix(name, ext); ok {
+		for _, ext := range []string{".nii.gz", ".nii", ".dcm"} {
+			if base, ok := strings.CutSuffix(name, ext); ok && (ext != ".dcm" || dicom.IsSegmentation(p)) {
 				if other, twice := files[base]; twice {
 					return fmt.Errorf("%s and %s have the same name: keep one", other, p)
 				}
@@ -168,7 +173,7 @@ func labelFiles(path string) (map[string]string, error) {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s: no NIfTI file (.nii, .nii.gz) here", path)
+		return nil, fmt.Errorf("%s: no label map here: NIfTI files (.nii, .nii.gz) and DICOM SEG objects (.dcm) are looked for", path)
 	}
 	return files, nil
 }

@@ -15,12 +15,14 @@ import (
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 type predictOptions struct {
 	Checkpoint []string            `yaml:"checkpoint" help:"checkpoint of voxsaw finetune; several are averaged"`
 	Out        string              `yaml:"out" help:"folder for the label maps, or the one file to write"`
+	Format     string              `yaml:"format" help:"of the label maps: nifti, or dicom-seg, which refers to the DICOM series that was segmented, so that a PACS files it with the study" oneof:"nifti dicom-seg"`
 	Inference  segment.Inference   `yaml:"inference"`
 	Series     string              `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
 	Read       dataset.ReadOptions `yaml:"read"`
@@ -30,9 +32,10 @@ type predictOptions struct {
 }
 
 func newPredict() *cobra.Command {
-	o := &predictOptions{Inference: segment.DefaultInference(), Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
+	o := &predictOptions{Format: formatNIfTI, Inference: segment.DefaultInference(), Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
 	return verb("predict SCANS...", "Make label maps in the geometry of the scans",
-		`Segments scans: NIfTI files, folders of a DICOM series, or folders of either. Each label map is NIfTI on exactly the grid of its scan.
+		`Segments scans: NIfTI files, folders of a DICOM series, or folders of either. Each label map is NIfTI on exactly the grid of its scan,
+or with --format dicom-seg a DICOM SEG object on the slices of its series, which shows the patient and the study as the series does.
 Names are those of the scans, without the _0000 that nnU-Net's images end in. The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
 Scans whose label map is there already are passed over, so that a batch can be taken up again.`,
 		`  voxsaw predict imagesTs/ --checkpoint runs/organs/last.safetensors --out labels --largest-component`,
@@ -54,6 +57,17 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), note)
 	}
 	oneFile := isNIfTI(o.Out)
+	if o.Format == formatSEG {
+		if oneFile {
+			return usagef("%s is a NIfTI file's name: with --format %s label maps are .dcm files", o.Out, formatSEG)
+		}
+		oneFile = isDICOM(o.Out)
+		if at := slices.IndexFunc(cases, func(c dataset.Case) bool { return !c.IsDICOM() }); at >= 0 {
+			return withHint(usagef("%s is not DICOM: a DICOM SEG object refers to the DICOM series that was segmented", cases[at].Image), "--format %s writes NIfTI", formatNIfTI)
+		}
+	} else if isDICOM(o.Out) {
+		return withHint(usagef("%s is a DICOM file's name", o.Out), "add --format %s", formatSEG)
+	}
 	if oneFile && len(cases) > 1 {
 		return usagef("%d scans cannot be written to the one file %s: give a folder", len(cases), o.Out)
 	}
@@ -81,7 +95,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	for n, c := range cases {
 		target := o.Out
 		if !oneFile {
-			target = filepath.Join(o.Out, c.ID+".nii.gz")
+			target = filepath.Join(o.Out, c.ID+extensions[o.Format])
 		}
 		if _, err := os.Stat(target); err == nil && !o.Force {
 			progress.Note(target + " is there already: passed over (--force writes it again)")
@@ -89,7 +103,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 			continue
 		}
 		predictor.Progress = func(done, total int) { progress.Describe(fmt.Sprintf("%s: window %d of %d", c.ID, done, total)) }
-		err := predictOne(cmd, predictor, c, o.Read, target, progress)
+		err := predictOne(cmd, predictor, c, o, target, progress)
 		if cmd.Context().Err() != nil {
 			return withHint(fmt.Errorf("stopped after %d of %d scans: %w", n, len(cases), cmd.Context().Err()), "the same command goes on from there")
 		}
@@ -110,8 +124,18 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	return nil
 }
 
-func predictOne(cmd *cobra.Command, p *segment.Predictor, c dataset.Case, read dataset.ReadOptions, target string, progress terminal.Progress) error {
-	scan, notes, err := c.ReadImage(read)
+func predictOne(cmd *cobra.Command, p *segment.Predictor, c dataset.Case, o predictOptions, target string, progress terminal.Progress) error {
+	var series *dicom.Series
+	if o.Format == formatSEG { // before the work: not every series can be referred to
+		var err error
+		if series, err = c.DICOM(); err != nil {
+			return err
+		}
+		if err := series.Referable(); err != nil {
+			return err
+		}
+	}
+	scan, notes, err := c.ReadImage(o.Read)
 	if err != nil {
 		return err
 	}
@@ -122,7 +146,14 @@ func predictOne(cmd *cobra.Command, p *segment.Predictor, c dataset.Case, read d
 	if err != nil {
 		return err
 	}
-	if err := nifti.WriteLabels(target, labels); err != nil {
+	if o.Format == formatSEG {
+		err = dicom.WriteSegmentation(target, labels, series, dicom.WriteOptions{
+			Algorithm: "Voxsaw", Version: version(), Labels: p.Labels(), Read: dicom.Options{Tilt: o.Read.Tilt, Gaps: o.Read.Gaps},
+		})
+	} else {
+		err = nifti.WriteLabels(target, labels)
+	}
+	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), target)
@@ -164,6 +195,16 @@ func dropChannel(cases []dataset.Case) {
 		cases[n].ID = strings.TrimSuffix(cases[n].ID, channel)
 	}
 }
+
+// The formats of label maps.
+const (
+	formatNIfTI = "nifti"
+	formatSEG   = "dicom-seg"
+)
+
+var extensions = map[string]string{formatNIfTI: ".nii.gz", formatSEG: ".dcm"}
+
+func isDICOM(path string) bool { return strings.EqualFold(filepath.Ext(path), ".dcm") }
 
 func isNIfTI(path string) bool {
 	return strings.HasSuffix(path, ".nii") || strings.HasSuffix(path, ".nii.gz")

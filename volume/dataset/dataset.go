@@ -49,13 +49,14 @@ type Case struct {
 	Group  string // "" or GroupTest
 	Image  string // a NIfTI file, or a folder that holds a DICOM series
 	Series string // which series of that folder, as [dicom.Series.Is] takes it; "" for a file, or for the largest axial CT
-	Labels string // a NIfTI file; "" for none
+	Labels string // a NIfTI file or a DICOM SEG object; "" for none
 	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.
 	Volume int
 	// ByIndex says that labels lie on the image's voxels in the order of its rows, columns and slices, whatever their headers say.
-	ByIndex bool
-	series  *dicom.Series // where Detect found it
-	refused error         // why no series of the folder could be chosen
+	ByIndex      bool
+	series       *dicom.Series       // where Detect found it
+	segmentation *dicom.Segmentation // the labels, where Detect found them to be one
+	refused      error               // why no series of the folder could be chosen
 }
 
 // Options say how [Detect] reads a folder.
@@ -65,6 +66,7 @@ type Options struct {
 	WithoutRepeats bool   `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat patients: 80 cases, not 82"`
 	Volume         int    `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
 	Series         string `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
+	Segmentation   string `yaml:"segmentation" help:"which DICOM SEG object to take where a series has several: its series number or UID, or its file's name"`
 	Unlabelled     bool   `yaml:"unlabelled" help:"take the images only"`
 }
 
@@ -109,7 +111,7 @@ func Detect(root string, o Options) (*Dataset, error) {
 			c.Volume = o.Volume
 		}
 		if o.Unlabelled {
-			c.Labels = ""
+			c.Labels, c.segmentation = "", nil
 		}
 		if layout == LayoutNIH {
 			if o.Series == SeriesAll {

@@ -21,7 +21,7 @@ import (
 // Entry is what [Inspect] found out about a file or a DICOM series. Fields that could not be told are empty, and Problems says why.
 type Entry struct {
 	Path     string         `json:"path"`
-	Kind     string         `json:"kind"`    // NIfTI-1, NIfTI-2 or DICOM
+	Kind     string         `json:"kind"`    // NIfTI-1, NIfTI-2, DICOM or DICOM SEG
 	Shape    []int          `json:"shape"`   // all extents, those of time and the like included
 	Spacing  []float64      `json:"spacing"` // mm along i, j, k
 	Axcodes  string         `json:"axcodes"` // where these grow to
@@ -129,7 +129,7 @@ func comparePairs(ctx context.Context, root, series string, entries []Entry) (no
 	find := func(path, series string) *Entry {
 		uid, _, _ := strings.Cut(series, "#")
 		for n := range entries {
-			if e := &entries[n]; (e.Path == path || series == "" && e.Series != "" && strings.HasPrefix(e.Path, path+string(filepath.Separator))) && (uid == "" || e.Series == uid) {
+			if e := &entries[n]; (e.Path == path || series == "" && e.Series != "" && e.Kind != kindSEG && strings.HasPrefix(e.Path, path+string(filepath.Separator))) && (uid == "" || e.Series == uid) {
 				return e
 			}
 		}
@@ -148,7 +148,7 @@ func comparePairs(ctx context.Context, root, series string, entries []Entry) (no
 		if image == nil || image.Min == nil || labels.Labels == nil {
 			continue // unreadable, as its own entry says
 		}
-		if c.ByIndex {
+		if c.ByIndex || c.segmentation != nil {
 			group.Go(func() error {
 				if ctx.Err() != nil {
 					return ctx.Err()

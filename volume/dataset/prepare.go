@@ -59,7 +59,7 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 	}
 	// Left empty or said, the defaults are the same way of reading.
 	usual := DefaultReadOptions()
-	o.Read = ReadOptions{cmp.Or(o.Read.Tilt, usual.Tilt), cmp.Or(o.Read.Gaps, usual.Gaps), cmp.Or(o.Read.Flips, usual.Flips)}
+	o.Read = ReadOptions{cmp.Or(o.Read.Tilt, usual.Tilt), cmp.Or(o.Read.Gaps, usual.Gaps), cmp.Or(o.Read.Overlap, usual.Overlap), cmp.Or(o.Read.Flips, usual.Flips)}
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
@@ -131,7 +131,7 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 	if failed := len(summary.Failed); failed > 0 {
 		lines := make([]string, failed)
 		for n, r := range summary.Failed {
-			lines[n] = fmt.Sprintf("\n  %s: %v", r.Case.ID, r.Err)
+			lines[n] = fmt.Sprintf("\n  %s: %s", r.Case.ID, strings.ReplaceAll(r.Err.Error(), "\n", "\n  "))
 		}
 		return summary, fmt.Errorf("%d of %d cases of %s could not be prepared:%s", failed, len(d.Cases), d.Root, strings.Join(lines, ""))
 	}

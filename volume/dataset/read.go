@@ -24,14 +24,15 @@ const (
 
 // ReadOptions say what is done about scans and labels that are not as they should be.
 type ReadOptions struct {
-	Tilt  dicom.Tilt `yaml:"tilt" help:"slices of a tilted gantry: resample onto an orthogonal grid, keep them sheared, or error" oneof:"resample keep error"`
-	Gaps  dicom.Gaps `yaml:"gaps" help:"uneven slice distances: error, or resample between the known positions" oneof:"error resample"`
-	Flips Flips      `yaml:"flips" help:"labels that fit their scan clearly better when flipped (nih): check refuses the case, fix flips them, off does not look" oneof:"check fix off"`
+	Tilt    dicom.Tilt    `yaml:"tilt" help:"slices of a tilted gantry: resample onto an orthogonal grid, keep them sheared, or error" oneof:"resample keep error"`
+	Gaps    dicom.Gaps    `yaml:"gaps" help:"uneven slice distances: error, or resample between the known positions" oneof:"error resample"`
+	Overlap dicom.Overlap `yaml:"overlap" help:"segments of a DICOM SEG object that share voxels: error, or last: the one with the highest number has them" oneof:"error last"`
+	Flips   Flips         `yaml:"flips" help:"labels that fit their scan clearly better when flipped (nih): check refuses the case, fix flips them, off does not look" oneof:"check fix off"`
 }
 
 // DefaultReadOptions repairs what can be repaired exactly.
 func DefaultReadOptions() ReadOptions {
-	return ReadOptions{Tilt: dicom.TiltResample, Gaps: dicom.GapsError, Flips: FlipsCheck}
+	return ReadOptions{Tilt: dicom.TiltResample, Gaps: dicom.GapsError, Overlap: dicom.OverlapError, Flips: FlipsCheck}
 }
 
 // check says what is wrong with the options; empty ones are the defaults.
@@ -42,6 +43,7 @@ func (o ReadOptions) check() error {
 	}{
 		{"tilt", string(o.Tilt), []string{"", string(dicom.TiltResample), string(dicom.TiltKeep), string(dicom.TiltError)}},
 		{"gaps", string(o.Gaps), []string{"", string(dicom.GapsError), string(dicom.GapsResample)}},
+		{"overlap", string(o.Overlap), []string{"", string(dicom.OverlapError), string(dicom.OverlapLast)}},
 		{"flips", string(o.Flips), []string{"", string(FlipsCheck), string(FlipsFix), string(FlipsOff)}},
 	} {
 		if !slices.Contains(option.known, option.value) {
@@ -57,8 +59,10 @@ func ReadImage(path string, o ReadOptions) (v *volume.Volume, notes []string, er
 	return Case{Image: path}.ReadImage(o)
 }
 
-// ReadLabels reads a file of labels.
-func ReadLabels(path string) (*volume.LabelMap, error) { return nifti.ReadLabels(path) }
+// dicom are the options that concern DICOM.
+func (o ReadOptions) dicom(note func(string)) dicom.Options {
+	return dicom.Options{Tilt: o.Tilt, Gaps: o.Gaps, Overlap: o.Overlap, Note: note}
+}
 
 // ReadImage reads the case's scan. Notes say what was chosen and repaired.
 func (c Case) ReadImage(o ReadOptions) (v *volume.Volume, notes []string, err error) {
@@ -68,22 +72,22 @@ func (c Case) ReadImage(o ReadOptions) (v *volume.Volume, notes []string, err er
 
 // readImage also says whether the slices of a DICOM series are numbered from the last to the first.
 func (c Case) readImage(o ReadOptions) (v *volume.Volume, descending bool, notes []string, err error) {
-	if c.refused != nil {
-		return nil, false, nil, c.refused
-	}
-	stat, err := os.Stat(c.Image)
-	if err != nil {
+	if _, err := os.Stat(c.Image); err != nil && c.refused == nil {
 		return nil, false, nil, err
 	}
-	if stat.IsDir() || !isNIfTI(c.Image) {
+	if c.refused != nil || c.IsDICOM() {
 		return c.readSeries(o)
 	}
 	v, err = nifti.ReadWith(c.Image, nifti.Options{Volume: c.Volume})
 	return v, false, nil, err
 }
 
-// Read reads the case's scan and labels (nil where it has none), and brings the labels onto the scan's voxels where they go by index.
+// Read reads the case's scan and labels (nil where it has none), and brings the labels onto the scan's voxels where they go by index. The labels' names are the
+// given ones, but for those that a DICOM SEG object has itself.
 func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
+	if c.Labels != "" && !isNIfTI(c.Labels) {
+		return c.readSegmentation(o)
+	}
 	v, descending, notes, err := c.readImage(o)
 	if err != nil {
 		return nil, nil, nil, err
@@ -91,7 +95,7 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 	if c.Labels == "" {
 		return v, nil, notes, nil
 	}
-	if l, err = ReadLabels(c.Labels); err != nil {
+	if l, err = nifti.ReadLabels(c.Labels); err != nil {
 		return nil, nil, nil, err
 	}
 	l.Names = maps.Clone(names)

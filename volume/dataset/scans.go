@@ -15,6 +15,7 @@ import (
 //   - Every NIfTI file in the tree is a scan, or labels where its name or a folder above it says so: label0001, case_seg, masks/case, labelsTr/case.
 //   - Labels belong to the scan whose path is the same once those words are taken away: img0001 and label0001, images/a and labels/a, s1/ct and s1/seg.
 //   - Every DICOM series in the tree is a scan, named after its folder; labels beside the folder that have its name belong to it.
+//   - A DICOM SEG object in the tree is the labels of the series that it refers to; of several the one that is asked for. A NIfTI file goes before it.
 //   - A scan with more than one file of labels is used without; a file of labels without a scan is passed over. Both are noted.
 
 var (
@@ -139,7 +140,7 @@ func readScans(root string, o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	series, notes, passed, err := listSeries(root, o.Series)
+	series, notes, passed, err := listSeries(root, o.Series, o.Segmentation)
 	if err != nil {
 		return nil, err
 	}
@@ -172,6 +173,9 @@ func readScans(root string, o Options) (*Dataset, error) {
 				if s.series != nil {
 					c.Series = seriesUID(s.series)
 				}
+				if c.segmentation = s.labels; s.labels != nil {
+					c.Labels = s.labels.Path
+				}
 			}
 			if name.test {
 				c.Group = GroupTest
@@ -180,7 +184,10 @@ func readScans(root string, o Options) (*Dataset, error) {
 			case len(images[key]) > 1 && len(found) > 0:
 				d.note("%s: used without labels, because %d scans could belong to %s", c.Image, len(images[key]), found[0])
 			case len(found) == 1:
-				c.Labels = found[0]
+				if c.segmentation != nil {
+					d.note("%s: its labels are %s, not %s", c.Image, found[0], c.Labels)
+				}
+				c.Labels, c.segmentation = found[0], nil
 			case len(found) > 1:
 				d.note("%s: used without labels, because it has %d files of them, such as %s: put all labels into one file", c.Image, len(found), found[0])
 			}
@@ -193,6 +200,7 @@ func readScans(root string, o Options) (*Dataset, error) {
 			d.note("%s looks like labels, but belongs to no scan", path)
 		}
 	}
+	d.nameSegments()
 	if len(d.Cases) == 0 && len(labels) > 0 {
 		return nil, fmt.Errorf("all %d NIfTI files look like labels by their names, such as %s", len(labels), labels[slices.Sorted(maps.Keys(labels))[0]][0])
 	}

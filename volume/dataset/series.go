@@ -2,7 +2,9 @@ package dataset
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,8 +23,9 @@ const SeriesAll = "all"
 type seriesCase struct {
 	folder  string // the deepest one that holds all its files
 	series  *dicom.Series
-	suffix  string // tells the series of one folder apart: "", or "_s3" for series number 3
-	refused error  // why there is no series
+	labels  *dicom.Segmentation // of the series, nil for none
+	suffix  string              // tells the series of one folder apart: "", or "_s3" for series number 3
+	refused error               // why there is no series
 }
 
 // seriesUID names a series, also where one SeriesInstanceUID holds several volumes: UID#1, UID#2.
@@ -34,12 +37,14 @@ func seriesUID(s *dicom.Series) string {
 }
 
 // listSeries finds the scans of a tree: of each study the series that is wanted, all of them, or with wanted empty the one that package dicom's Choose takes. Those
-// that cannot be read are among them, so that whoever prepares them is told why. Notes say what was chosen of several; others, what was passed over.
-func listSeries(root, wanted string) (found []seriesCase, notes, others []string, err error) {
+// that cannot be read are among them, so that whoever prepares them is told why. Notes say what was chosen of several; others, what was passed over. The SEG object
+// of each, or the one of several that is wanted, is its labels.
+func listSeries(root, wanted, segmentation string) (found []seriesCase, notes, others []string, err error) {
 	all, passed, err := scanDICOM(root)
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	objects, passed := openSegmentations(passed)
 	others = passedOver(passed)
 	for _, study := range studies(all) {
 		var chosen []*dicom.Series
@@ -62,6 +67,7 @@ func listSeries(root, wanted string) (found []seriesCase, notes, others []string
 		case len(chosen) > 1 && wanted == "":
 			s, why, err := dicom.Choose(chosen, "")
 			if err != nil {
+				notes = append(notes, fmt.Sprintf("%s: none of %d series is an axial CT: --series chooses one, --series all takes each", folder, len(chosen)))
 				found = append(found, seriesCase{folder: folder, refused: named(folder, err)})
 				continue
 			}
@@ -77,6 +83,7 @@ func listSeries(root, wanted string) (found []seriesCase, notes, others []string
 		return nil, nil, nil, err
 	}
 	nameSuffixes(found)
+	notes = append(notes, pairSegmentations(found, objects, all, segmentation)...)
 	return found, notes, others, nil
 }
 
@@ -166,6 +173,9 @@ func scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) {
 }
 
 func describe(p dicom.Passed) string {
+	if errors.Is(p.Err, fs.ErrNotExist) {
+		return "a link that leads nowhere"
+	}
 	if p.Err != nil {
 		return (&Entry{Path: p.Path}).about(p.Err.Error())
 	}
@@ -215,19 +225,45 @@ func named(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
+// DICOM returns the series that the case's image is. It fails where it is something else.
+func (c Case) DICOM() (*dicom.Series, error) {
+	s, _, err := c.findSeries()
+	return s, err
+}
+
+// findSeries also says why it was chosen, "" where there was no choice.
+func (c Case) findSeries() (s *dicom.Series, why string, err error) {
+	switch {
+	case c.refused != nil:
+		return nil, "", c.refused
+	case c.series != nil:
+		return c.series, "", nil
+	case !c.IsDICOM():
+		return nil, "", fmt.Errorf("%s is not DICOM", c.Image)
+	}
+	s, why, err = chooseSeries(c.Image, c.Series)
+	if c.Series != "" {
+		why = ""
+	}
+	return s, why, err
+}
+
+// IsDICOM says whether the case's image is a DICOM series, and no NIfTI file.
+func (c Case) IsDICOM() bool {
+	stat, err := os.Stat(c.Image)
+	return err == nil && (stat.IsDir() || !isNIfTI(c.Image))
+}
+
 // readSeries reads the case's series. Notes say what was chosen and repaired; descending, that instance numbers fall from the first slice to the last.
 func (c Case) readSeries(o ReadOptions) (v *volume.Volume, descending bool, notes []string, err error) {
-	s := c.series
-	if s == nil {
-		var why string
-		if s, why, err = chooseSeries(c.Image, c.Series); err != nil {
-			return nil, false, nil, err
-		}
-		if why != "" && c.Series == "" {
-			notes = append(notes, fmt.Sprintf("%s: %s", s, why))
-		}
+	s, why, err := c.findSeries()
+	if err != nil {
+		return nil, false, nil, err
 	}
-	v, err = dicom.ReadWith(s, dicom.Options{Tilt: o.Tilt, Gaps: o.Gaps, Note: func(note string) { notes = append(notes, note) }})
+	if why != "" {
+		notes = append(notes, fmt.Sprintf("%s: %s", s, why))
+	}
+	v, err = dicom.ReadWith(s, o.dicom(func(note string) { notes = append(notes, note) }))
 	if err != nil {
 		return nil, false, nil, named(c.Image, err)
 	}
@@ -246,6 +282,10 @@ func inspectSeries(path, wanted string) (look []func() Entry, others []string, e
 	}
 	var rest []dicom.Passed
 	for _, p := range passed {
+		if p.What == dicom.WhatSEG {
+			look = append(look, func() Entry { return inspectSegmentation(p.Path) })
+			continue
+		}
 		if p.Err == nil && stat.IsDir() {
 			rest = append(rest, p)
 			continue
@@ -257,6 +297,9 @@ func inspectSeries(path, wanted string) (look []func() Entry, others []string, e
 		e.problem("%s", describe(p))
 		look = append(look, func() Entry { return e })
 	}
+	slices.SortStableFunc(all, func(a, b *dicom.Series) int {
+		return cmp.Or(cmp.Compare(commonFolder(a.Files), commonFolder(b.Files)), compareNatural(a.Number, b.Number), a.Part-b.Part)
+	})
 	for _, s := range all {
 		if wanted == "" || wanted == SeriesAll || s.Is(wanted) {
 			look = append(look, func() Entry { return inspectOne(path, stat.IsDir(), s) })
@@ -273,15 +316,21 @@ func inspectOne(path string, folder bool, s *dicom.Series) Entry {
 	if folder {
 		e.Path = commonFolder(s.Files)
 	}
+	about := func(message string) string {
+		if _, text, found := strings.Cut(message, "series "+s.Number+": "); found {
+			return text // of the whole series, which the entry names
+		}
+		return e.about(message)
+	}
 	for _, p := range s.Problems {
-		e.Problems = append(e.Problems, e.about(p))
+		e.Problems = append(e.Problems, about(p))
 	}
 	if s.Grid != (volume.Grid{}) {
 		e.setGrid(s.Grid)
 	}
 	v, err := dicom.Read(s)
 	if err != nil {
-		if text := e.about(err.Error()); !slices.Contains(e.Problems, text) {
+		if text := about(err.Error()); !slices.Contains(e.Problems, text) {
 			e.problem("%s", text)
 		}
 		return e

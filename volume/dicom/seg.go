@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,6 +113,35 @@ func (g *Segmentation) Find(series []*Series) *Series {
 		return only[0]
 	}
 	return nil
+}
+
+// IsSegmentation says whether a file is a SEG object, by what it says it is.
+func IsSegmentation(path string) bool {
+	d, s, _, offset, err := open(path)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	class := d.class
+	if class == "" {
+		w := &walker{window: &window{from: d, size: d.size}, order: s.order, implicit: s.implicit}
+		w.elements(offset, d.size, false, 0, func(e element) (err error) { // however the walk ends: what was found counts
+			if e.tag == 0x00080016 {
+				class, _ = w.text(e)
+			}
+			if e.tag >= 0x00080016 {
+				err = errStop
+			}
+			return err
+		})
+	}
+	return isSEG(class)
+}
+
+// Is says whether the object is the one that somebody asks for: by the UID or the number of its series, or by the name of its file.
+func (g *Segmentation) Is(wanted string) bool {
+	file := filepath.Base(g.Path)
+	return wanted == g.UID || wanted == g.Number || wanted == file || wanted == strings.TrimSuffix(file, filepath.Ext(file))
 }
 
 const (

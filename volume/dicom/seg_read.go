@@ -30,6 +30,8 @@ const (
 // beside is the part of a voxel by which pixels of a SEG object may lie beside the voxels that they are for: what rounding in headers does, and no more.
 const beside = 0.25
 
+const maxSegSlices = 1 << 16 // of a SEG object that is read alone, with those between its frames
+
 // ReadOn makes a label map on the grid that [ReadWith] gives a series with the same options. Each frame must lie on one of the slices, pixel on pixel, though
 // it may be turned by right angles, and need not cover it; slices without frames are background. Where the options move or resample slices, labels take the
 // nearest voxel. Errors are [volume.FormatError], [volume.UnsupportedError] and of the file system.
@@ -157,8 +159,8 @@ func (g *Segmentation) stack() (*Series, error) {
 		step = least
 	}
 	// A few frames far apart are a large, mostly empty volume: as large as the file's size makes plausible.
-	limit := max(1<<26, 1024*g.image.size) / int64(g.image.rows*g.image.columns)
-	if n := (all[len(all)-1].at - all[0].at) / step; len(all) > 1 && n >= float64(min(limit, maxVoxels/int64(g.image.rows*g.image.columns))) {
+	limit := min(max(1<<26, 1024*g.image.size), maxVoxels) / int64(g.image.rows*g.image.columns)
+	if n := (all[len(all)-1].at - all[0].at) / step; len(all) > 1 && n >= float64(min(limit, maxSegSlices)) {
 		return nil, &volume.UnsupportedError{Path: g.Path, Problem: fmt.Sprintf("has frames that lie %.4g mm apart: too many slices without frames", all[len(all)-1].at-all[0].at)}
 	}
 	s := &Series{Number: g.Number, Modality: "SEG"}

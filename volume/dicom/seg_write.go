@@ -24,9 +24,10 @@ import (
 
 // WriteOptions say what [WriteSegmentation] writes beside the labels.
 type WriteOptions struct {
-	Algorithm string  // what drew the labels, as viewers show it
-	Version   string  // of the program
-	Read      Options // that the series was read with
+	Algorithm string   // what drew the labels, as viewers show it
+	Version   string   // of the program
+	Labels    []uint16 // that are described even if they have no voxel and no name
+	Read      Options  // that the series was read with
 }
 
 // WriteSegmentation writes a label map as a SEG object that refers to a series: each label is a segment, named by the map's names, and so is each label that
@@ -44,6 +45,22 @@ func WriteSegmentation(path string, l *volume.LabelMap, s *Series, o WriteOption
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return atomicfile.Write(path, w.write)
+}
+
+// Referable says why no SEG object can refer to a series, nil if one can.
+func (s *Series) Referable() error {
+	for _, one := range s.slices {
+		var missing []string
+		for _, uid := range [][2]string{{"SOPClassUID", one.image.class}, {"SOPInstanceUID", one.image.sop}, {"SeriesInstanceUID", one.image.series}, {"StudyInstanceUID", one.image.study}} {
+			if uid[1] == "" {
+				missing = append(missing, uid[0])
+			}
+		}
+		if len(missing) > 0 {
+			return &volume.UnsupportedError{Path: one.image.path, Problem: "has no " + strings.Join(missing, ", no ") + ": a DICOM SEG could not refer to it"}
+		}
+	}
+	return nil
 }
 
 // segWriter holds the labels of the series' pixels and what is said about them.
@@ -71,12 +88,10 @@ func newSegWriter(l *volume.LabelMap, s *Series, o WriteOptions) (*segWriter, er
 	if _, err := p.grid.Match(l.Grid); err != nil {
 		return nil, fmt.Errorf("the labels do not lie on the series: %w", err)
 	}
-	first := s.slices[0].image
-	for _, one := range s.slices {
-		if one.image.sop == "" || one.image.class == "" || one.image.study == "" || one.image.series == "" {
-			return nil, &volume.UnsupportedError{Path: one.image.path, Problem: "has no UIDs (SOPInstanceUID, SeriesInstanceUID, StudyInstanceUID, SOPClassUID) that a DICOM SEG could refer to"}
-		}
+	if err := s.Referable(); err != nil {
+		return nil, err
 	}
+	first := s.slices[0].image
 	w := &segWriter{series: s, options: o, names: map[uint16]string{}}
 	area := first.rows * first.columns
 	w.labels = make([]uint16, area*len(s.slices))
@@ -97,6 +112,9 @@ func newSegWriter(l *volume.LabelMap, s *Series, o WriteOptions) (*segWriter, er
 	for label, name := range l.Names {
 		labels[label] = true
 		w.names[label] = name
+	}
+	for _, label := range o.Labels {
+		labels[label] = true
 	}
 	delete(labels, 0)
 	w.wanted = slices.Sorted(maps.Keys(labels))

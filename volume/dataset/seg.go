@@ -1,0 +1,215 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// This file puts DICOM SEG objects where files of labels are expected.
+
+// openSegmentations opens the SEG objects among files that were passed over. Those that cannot be opened stay there, with the reason.
+func openSegmentations(passed []dicom.Passed) (objects []*dicom.Segmentation, others []dicom.Passed) {
+	for _, p := range passed {
+		if p.What == dicom.WhatSEG {
+			g, err := dicom.OpenSegmentation(p.Path)
+			if err == nil {
+				objects = append(objects, g)
+				continue
+			}
+			p.Err = err
+		}
+		others = append(others, p)
+	}
+	return objects, others
+}
+
+// pairSegmentations gives series their labels: the SEG object that was drawn on it, or the one of several that is wanted. Notes say which was not taken, and why.
+func pairSegmentations(found []seriesCase, objects []*dicom.Segmentation, all []*dicom.Series, wanted string) (notes []string) {
+	drawn := map[*dicom.Series][]*dicom.Segmentation{}
+	for _, g := range objects {
+		if s := g.Find(all); s != nil {
+			drawn[s] = append(drawn[s], g)
+		} else {
+			notes = append(notes, fmt.Sprintf("%s: passed over %s: none of the series here is the one that it refers to", g.Path, g))
+		}
+	}
+	for n := range found {
+		c := &found[n]
+		candidates := drawn[c.series]
+		delete(drawn, c.series)
+		if wanted != "" && len(candidates) > 0 {
+			asked := slices.DeleteFunc(slices.Clone(candidates), func(g *dicom.Segmentation) bool { return !g.Is(wanted) })
+			if len(asked) == 0 {
+				notes = append(notes, fmt.Sprintf("%s: used without labels, because none of its SEG objects is %s:%s", c.folder, wanted, listObjects(candidates)))
+			}
+			candidates = asked
+		}
+		switch {
+		case len(candidates) == 1:
+			c.labels = candidates[0]
+		case len(candidates) > 1:
+			notes = append(notes, fmt.Sprintf("%s: used without labels, because it has %d SEG objects: --segmentation chooses one by number, UID or file name:%s", c.folder, len(candidates), listObjects(candidates)))
+		}
+	}
+	for _, s := range all { // in their order
+		for _, g := range drawn[s] {
+			notes = append(notes, fmt.Sprintf("%s: passed over %s: it belongs to %s, which is not taken; --series %s takes it", g.Path, g, s, s.Number))
+		}
+	}
+	return notes
+}
+
+func listObjects(objects []*dicom.Segmentation) string {
+	var b strings.Builder
+	for _, g := range objects {
+		fmt.Fprintf(&b, "\n  %s: %s", filepath.Base(g.Path), g)
+	}
+	return b.String()
+}
+
+// nameSegments takes the labels' names from the cases' SEG objects. Where two say different things of one label, nothing but a person can help.
+func (d *Dataset) nameSegments() {
+	from := map[uint16]string{}
+	told := map[uint16]bool{}
+	for _, c := range d.Cases {
+		if c.segmentation == nil {
+			continue
+		}
+		names := c.segmentation.Names()
+		for _, label := range slices.Sorted(maps.Keys(names)) {
+			other, known := d.LabelNames[label]
+			switch {
+			case !known:
+				d.nameLabel(label, names[label])
+				from[label] = c.Labels
+			case other != names[label] && !told[label]:
+				told[label] = true
+				d.note("label %d is %q in %s and %q in %s: such cases must not be used together", label, other, from[label], names[label], c.Labels)
+			}
+		}
+	}
+}
+
+// readSegmentation reads a case whose labels are a SEG object: its scan, if nobody has chosen a series, is the one that the object refers to.
+func (c Case) readSegmentation(o ReadOptions) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
+	g := c.segmentation
+	if g == nil {
+		if g, err = dicom.OpenSegmentation(c.Labels); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	if c.IsDICOM() && c.series == nil && c.Series == "" && c.refused == nil {
+		all, _, err := scanDICOM(c.Image)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if c.series = g.Find(all); c.series == nil {
+			return nil, nil, nil, fmt.Errorf("%s refers to none of the series in %s", c.Labels, c.Image)
+		}
+	}
+	if v, _, notes, err = c.readImage(o); err != nil {
+		return nil, nil, nil, err
+	}
+	options := o.dicom(func(note string) { notes = append(notes, filepath.Base(c.Labels)+": "+note) })
+	if !c.IsDICOM() {
+		l, err = g.ReadOnGrid(v.Grid, options)
+	} else if s, failed := c.DICOM(); failed == nil {
+		l, err = g.ReadOn(s, options)
+	} else {
+		err = failed
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return v, l, notes, nil
+}
+
+// ReadLabels reads a file of labels: NIfTI, or a DICOM SEG object, on the least grid that holds its frames.
+func ReadLabels(path string) (*volume.LabelMap, error) {
+	if isNIfTI(path) {
+		return nifti.ReadLabels(path)
+	}
+	g, err := dicom.OpenSegmentation(path)
+	if err != nil {
+		return nil, err
+	}
+	return g.Read(dicom.Options{})
+}
+
+// ReadLabelPair reads two files of labels that are to be compared. A DICOM SEG object, which holds no empty slices, is read onto the grid of the other file; two
+// of them onto the series that they refer to, below the folder scans.
+func ReadLabelPair(a, b, scans string, o ReadOptions) (la, lb *volume.LabelMap, notes []string, err error) {
+	if isNIfTI(b) && !isNIfTI(a) {
+		lb, la, notes, err = ReadLabelPair(b, a, scans, o)
+		return la, lb, notes, err
+	}
+	if isNIfTI(a) {
+		if la, err = nifti.ReadLabels(a); err != nil {
+			return nil, nil, nil, err
+		}
+		if isNIfTI(b) {
+			lb, err = nifti.ReadLabels(b)
+			return la, lb, nil, err
+		}
+		g, err := dicom.OpenSegmentation(b)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		lb, err = g.ReadOnGrid(la.Grid, o.dicom(func(note string) { notes = append(notes, b+": "+note) }))
+		return la, lb, notes, err
+	}
+	if scans == "" {
+		return nil, nil, nil, fmt.Errorf("%s and %s are DICOM SEG objects, which hold no empty slices: they are compared on the series that they refer to: %w", a, b, ErrNoScans)
+	}
+	series, _, err := scanDICOM(scans)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	read := func(path string) (*volume.LabelMap, error) {
+		g, err := dicom.OpenSegmentation(path)
+		if err != nil {
+			return nil, err
+		}
+		s := g.Find(series)
+		if s == nil {
+			return nil, fmt.Errorf("%s refers to none of the series in %s", path, scans)
+		}
+		return g.ReadOn(s, o.dicom(func(note string) { notes = append(notes, path+": "+note) }))
+	}
+	if la, err = read(a); err == nil {
+		lb, err = read(b)
+	}
+	return la, lb, notes, err
+}
+
+// ErrNoScans says that a folder of scans is needed.
+var ErrNoScans = errors.New("where these are is not said")
+
+const kindSEG = "DICOM SEG" // of entries
+
+// inspectSegmentation describes a SEG object.
+func inspectSegmentation(path string) Entry {
+	e := Entry{Path: path, Kind: kindSEG}
+	g, err := dicom.OpenSegmentation(path)
+	if err != nil {
+		e.problem("%s", e.about(err.Error()))
+		return e
+	}
+	e.Series, e.Number, e.Modality, e.Dtype = g.UID, g.Number, "SEG", strings.ToLower(g.Kind)
+	l, err := g.Read(dicom.Options{})
+	if err != nil {
+		e.problem("%s", e.about(err.Error()))
+		return e
+	}
+	e.setGrid(l.Grid)
+	e.Labels = l.Counts()
+	return e
+}

@@ -1,0 +1,166 @@
+package dataset
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// writeSegmentation writes labels as a SEG object that refers to the only series of a folder.
+func writeSegmentation(t *testing.T, path, series string, l *volume.LabelMap) {
+	t.Helper()
+	all, _, err := dicom.Scan(series)
+	if err != nil || len(all) != 1 {
+		t.Fatal(len(all), err)
+	}
+	if l, err = l.Orient(all[0].Axcodes); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), dicom.WriteSegmentation(path, l, all[0], dicom.WriteOptions{Algorithm: "test"})); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func noted(notes []string, want string) bool {
+	return slices.ContainsFunc(notes, func(note string) bool { return strings.Contains(note, want) })
+}
+
+func TestSegmentationsAreLabels(t *testing.T) {
+	root := t.TempDir()
+	in := func(parts ...string) string { return filepath.Join(append([]string{root}, parts...)...) }
+	a, la := axial(t, 1)
+	b, lb := axial(t, 2)
+	la.Names, lb.Names = map[uint16]string{la.Labels[slices.IndexFunc(la.Labels, func(x uint16) bool { return x != 0 })]: "pancreas"}, nil
+	writeSeries(t, in("one", "CT"), "1.2.1", a, false)
+	writeSeries(t, in("two", "CT"), "1.2.2", b, false)
+	writeSegmentation(t, in("one", "seg", "pancreas.dcm"), in("one", "CT"), la)
+	writeSegmentation(t, in("elsewhere", "b.dcm"), in("two", "CT"), lb)
+
+	d := detect(t, root)
+	if got, want := list(d), []string{"one one/CT one/seg/pancreas.dcm", "two two/CT elsewhere/b.dcm"}; !slices.Equal(got, want) {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	truth := map[string]*volume.LabelMap{"1.2.1": la, "1.2.2": lb}
+	for _, c := range d.Cases {
+		// As Detect found it, and as somebody puts it together by hand.
+		for _, c := range []Case{c, {Image: c.Image, Labels: c.Labels}} {
+			v, l, notes, err := c.Read(DefaultReadOptions(), d.LabelNames)
+			if err != nil || len(notes) > 0 {
+				t.Fatal(notes, err)
+			}
+			want, err := truth[d.Cases[0].Series].Orient(v.Axcodes())
+			if c.Image == d.Cases[1].Image {
+				want, err = truth[d.Cases[1].Series].Orient(v.Axcodes())
+			}
+			if err != nil || !l.Same(v.Grid, 1e-9) || !slices.Equal(l.Labels, want.Labels) {
+				t.Errorf("%s: labels are not those that were written (%v)", c.Image, err)
+			}
+		}
+	}
+	if !noted(d.Notes, `is "pancreas" in`) { // and in the other nothing but its number
+		t.Errorf("one label of two names: notes %q", d.Notes)
+	}
+
+	dir := t.TempDir()
+	if _, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := volume.OpenCache(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	for _, info := range cache.Cases() {
+		if !info.HasLabels || len(info.LabelCounts) == 0 {
+			t.Errorf("case %s has no labels", info.ID)
+		}
+	}
+
+	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
+	if err != nil || len(entries) != 4 {
+		t.Fatal(len(entries), err)
+	}
+	objects := 0
+	for _, e := range entries {
+		if len(e.Problems) > 0 {
+			t.Errorf("%s: %q", e.Path, e.Problems)
+		}
+		if e.Kind == kindSEG {
+			objects++
+			if e.Modality != "SEG" || e.Dtype != "binary" || len(e.Labels) != 2 || e.Shape[0] != a.Shape[0] {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+	if objects != 2 {
+		t.Errorf("%d SEG objects", objects)
+	}
+
+	// A second object of one series: somebody has to choose.
+	clear(la.Labels[:len(la.Labels)/2])
+	writeSegmentation(t, in("one", "seg", "half.dcm"), in("one", "CT"), la)
+	d = detect(t, root)
+	if d.Cases[0].Labels != "" || !noted(d.Notes, "2 SEG objects") || !noted(d.Notes, "half.dcm") {
+		t.Errorf("labels %s, notes %q", d.Cases[0].Labels, d.Notes)
+	}
+	if d, err = Detect(root, Options{Segmentation: "half"}); err != nil || filepath.Base(d.Cases[0].Labels) != "half.dcm" || !noted(d.Notes, "none of its SEG objects is half") {
+		t.Errorf("%v, %q", err, d.Notes)
+	}
+	// A NIfTI file goes before.
+	if err := nifti.WriteLabels(in("one", "CT_seg.nii.gz"), la); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = Detect(root, Options{Segmentation: "half.dcm"}); err != nil || filepath.Base(d.Cases[0].Labels) != "CT_seg.nii.gz" || !noted(d.Notes, "its labels are") {
+		t.Errorf("%v, %s, %q", err, d.Cases[0].Labels, d.Notes)
+	}
+	// Objects whose series is not there, and whose file is damaged.
+	if err := os.RemoveAll(in("two", "CT")); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(in("elsewhere", "b.dcm"))
+	if err == nil {
+		err = os.WriteFile(in("elsewhere", "cut.dcm"), file[:len(file)-100], 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = detect(t, root)
+	if !noted(d.Notes, "none of the series here is the one that it refers to") || !noted(d.PassedOver, "cut.dcm: passed over: is truncated") {
+		t.Errorf("notes %q, passed over %q", d.Notes, d.PassedOver)
+	}
+	if _, _, _, err := (Case{Image: in("one", "CT"), Labels: in("elsewhere", "b.dcm")}).Read(DefaultReadOptions(), nil); err == nil || !strings.Contains(err.Error(), "refers to none of the series") {
+		t.Errorf("labels of another series: %v", err)
+	}
+}
+
+// What is compared lies on one grid, though an object ends where its frames end.
+func TestLabelPairs(t *testing.T) {
+	root := t.TempDir()
+	in := func(name string) string { return filepath.Join(root, name) }
+	v, l := axial(t, 3)
+	writeSeries(t, in("CT"), "1.2.1", v, false)
+	writeSegmentation(t, in("a.dcm"), in("CT"), l)
+	if err := nifti.WriteLabels(in("a.nii.gz"), l); err != nil {
+		t.Fatal(err)
+	}
+	for _, pair := range [][2]string{{"a.dcm", "a.nii.gz"}, {"a.nii.gz", "a.dcm"}, {"a.nii.gz", "a.nii.gz"}, {"a.dcm", "a.dcm"}} {
+		a, b, notes, err := ReadLabelPair(in(pair[0]), in(pair[1]), in("CT"), DefaultReadOptions())
+		if err != nil || len(notes) > 0 || !a.Same(b.Grid, 1e-3) || !slices.Equal(a.Labels, b.Labels) || a.Len() != l.Len() {
+			t.Errorf("%v: %v, %q", pair, err, notes)
+		}
+	}
+	if _, _, _, err := ReadLabelPair(in("a.dcm"), in("a.dcm"), "", DefaultReadOptions()); !errors.Is(err, ErrNoScans) {
+		t.Errorf("without scans: %v", err)
+	}
+	alone, err := ReadLabels(in("a.dcm"))
+	if err != nil || alone.Shape[2] >= l.Shape[2] {
+		t.Errorf("alone: %v, %v", err, alone)
+	}
+}
