@@ -3,7 +3,6 @@ package nifti
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -171,35 +170,33 @@ func parse(raw []byte, path, image string) (*Header, error) {
 		return nil, bad("is too short for a NIfTI file: %d bytes", len(raw))
 	}
 	h := &Header{Path: path, image: image}
-	for _, order := range []byteOrder{binary.LittleEndian, binary.BigEndian} {
-		switch order.Uint32(raw) {
-		case gonii.NII1HeaderSize:
-			h.Version, h.order = 1, order
-		case gonii.NII2HeaderSize:
-			h.Version, h.order = 2, order
-		}
+	if err := h.recognise(raw); err != nil {
+		return nil, err
 	}
 	var f fields
 	var err error
-	switch h.Version {
-	case 1:
+	if h.Version == 1 {
 		f, err = parse1(raw, h.order)
-	case 2:
+	} else {
 		f, err = parse2(raw, h.order)
-	default:
-		return nil, bad("is not a NIfTI file")
 	}
 	if err != nil {
 		return nil, bad("is truncated: its header has %d bytes", len(raw))
 	}
 	want := map[string]bool{fmt.Sprintf("n+%d", h.Version): true, fmt.Sprintf("ni%d", h.Version): true}
+	least := int64(0) // of the offset, in a single file: the header and the flags of its extensions
+	if image == path {
+		least = map[int]int64{1: gonii.NII1HeaderSize + 4, 2: gonii.NII2HeaderSize + 4}[h.Version]
+	}
 	switch {
 	case h.Version == 1 && strings.Trim(f.magic, "\x00") == "":
 		return nil, &volume.UnsupportedError{Path: path, Problem: "is in the Analyze 7.5 format, the forerunner of NIfTI, which does not say how the patient lies: convert it"}
 	case !want[f.magic]:
 		return nil, bad("has the magic string %q, which is not NIfTI-%d's", f.magic, h.Version)
-	case f.magic[1] == 'i' && image == path:
+	case f.magic[1] == 'i' && image == path && !(f.offset >= float64(least)):
 		return nil, bad("is the header of a pair (magic %q), but there is no image file to it", f.magic)
+	case f.magic[1] == 'i' && image == path:
+		h.problem("the magic string %q is that of a pair, but the voxels are here", f.magic)
 	case f.magic[1] == '+' && image != path:
 		return nil, bad("says that it is a single file (magic %q), but has the name of a pair's header", f.magic)
 	}
@@ -210,6 +207,10 @@ func parse(raw []byte, path, image string) (*Header, error) {
 	h.Shape, h.Volumes = [3]int{1, 1, 1}, 1
 	for a := 1; a <= int(f.dim[0]); a++ {
 		n := f.dim[a]
+		if n == 0 && a >= 3 {
+			h.problem("the extent in dimension %d is 0: taken for 1, as by the NIfTI library of FSL and ITK", a)
+			n, f.dim[a] = 1, 1
+		}
 		if n < 1 || n > volume.MaxVoxels {
 			return nil, bad("has an extent of %d in dimension %d", n, a)
 		}
@@ -233,20 +234,20 @@ func parse(raw []byte, path, image string) (*Header, error) {
 	}
 	h.Datatype, h.size = t.name, t.size
 	if f.bitpix != int32(8*h.size) {
-		h.Problems = append(h.Problems, fmt.Sprintf("bitpix is %d, %s has %d: ignored", f.bitpix, h.Datatype, 8*h.size))
+		h.problem("bitpix is %d, %s has %d: ignored", f.bitpix, h.Datatype, 8*h.size)
 	}
 
-	least := int64(0) // of the offset, in a single file: the header and the flags of its extensions
-	if image == path {
-		least = map[int]int64{1: gonii.NII1HeaderSize + 4, 2: gonii.NII2HeaderSize + 4}[h.Version]
-	}
-	if f.offset == 0 {
+	if f.offset == 0 && least > 0 {
+		h.problem("vox_offset is 0: the voxels are taken from behind the header")
 		f.offset = float64(least)
 	}
-	if !(f.offset >= float64(least) && f.offset < 1<<40) || f.offset != math.Trunc(f.offset) {
+	if !(f.offset >= float64(least) && f.offset < 1<<40) {
 		return nil, bad("has its voxels at byte %g (vox_offset), which cannot be", f.offset)
 	}
 	h.offset = int64(f.offset)
+	if f.offset != math.Trunc(f.offset) {
+		h.problem("vox_offset is %g: the fraction is ignored", f.offset)
+	}
 
 	h.Slope, h.Intercept = f.slope, f.inter
 	if h.Slope == 0 || math.IsNaN(h.Slope) || math.IsInf(h.Slope, 0) {
@@ -259,6 +260,7 @@ func parse(raw []byte, path, image string) (*Header, error) {
 	if err := (volume.Grid{Shape: h.Shape, Affine: volume.Scaling([3]float64{1, 1, 1})}).Check(); err != nil {
 		return nil, bad("has absurd extents: %v", err)
 	}
+	f.mend(h)
 	h.Affine, h.AffineFrom, err = f.affine()
 	if err != nil {
 		return nil, &volume.FormatError{Path: path, Problem: h.AffineFrom, Err: err}
@@ -270,21 +272,102 @@ func parse(raw []byte, path, image string) (*Header, error) {
 	return h, nil
 }
 
+// recognise finds out the version and the byte order. Some programs write a wrong length of the header; then the magic string and the number of dimensions
+// tell, as they do for nibabel.
+func (h *Header) recognise(raw []byte) error {
+	bad := func(problem string) error { return &volume.FormatError{Path: h.Path, Problem: problem} }
+	magic := ""
+	if len(raw) >= gonii.NII1HeaderSize {
+		magic = string(raw[gonii.NII1HeaderSize-4 : gonii.NII1HeaderSize])
+	}
+	is1 := magic == "n+1\x00" || magic == "ni1\x00"
+	plausible := func(order byteOrder) bool { n := int16(order.Uint16(raw[40:])); return n >= 1 && n <= 7 }
+	for _, order := range []byteOrder{binary.LittleEndian, binary.BigEndian} {
+		switch size := order.Uint32(raw); {
+		case size == gonii.NII1HeaderSize && (!is1 || plausible(order)):
+			h.Version, h.order = 1, order
+			return nil
+		case size == gonii.NII2HeaderSize && !is1:
+			h.Version, h.order = 2, order
+			return nil
+		}
+	}
+	for _, order := range []byteOrder{binary.LittleEndian, binary.BigEndian} {
+		if is1 && (plausible(order) || order.Uint32(raw) == gonii.NII1HeaderSize) {
+			h.Version, h.order = 1, order
+			if size := order.Uint32(raw); size != gonii.NII1HeaderSize {
+				h.problem("sizeof_hdr is %d, not %d: ignored", int32(size), gonii.NII1HeaderSize)
+			}
+			return nil
+		}
+	}
+	if raw[0] == 0x1f && raw[1] == 0x8b {
+		return bad("is compressed twice: decompress it once")
+	}
+	return bad("is not a NIfTI file")
+}
+
+// problem notes what is odd.
+func (h *Header) problem(format string, args ...any) {
+	h.Problems = append(h.Problems, fmt.Sprintf(format, args...))
+}
+
+// mend makes the geometry readable where others read it as well, and notes what it does: as nibabel, and the qform for a sform that is no affine as ITK.
+func (f *fields) mend(h *Header) {
+	const lastCode = 5 // NIFTI_XFORM_TEMPLATE_OTHER
+	for _, form := range []struct {
+		name string
+		code *int32
+	}{{"sform", &f.sform}, {"qform", &f.qform}} {
+		if *form.code < 0 || *form.code > lastCode {
+			h.problem("the %s has the code %d, which NIfTI does not know: taken for none", form.name, *form.code)
+			*form.code = 0
+		}
+	}
+	if f.sform != 0 && f.qform != 0 {
+		a := volume.Affine{f.srow[0], f.srow[1], f.srow[2], {0, 0, 0, 1}}
+		if err := (volume.Grid{Shape: h.Shape, Affine: a}).Check(); err != nil {
+			h.problem("the sform counts for nothing, the qform is taken: %v", err)
+			f.sform = 0
+		}
+	}
+	if f.sform != 0 {
+		return
+	}
+	for a := 1; a <= 3; a++ {
+		switch size := f.pixdim[a]; {
+		case size == 0 && a <= int(f.dim[0]):
+			h.problem("the voxel size along %c is 0: taken for 1 mm", "ijk"[a-1])
+			f.pixdim[a] = 1
+		case size < 0:
+			h.problem("the voxel size along %c is %.4g mm: taken for positive", "ijk"[a-1], size)
+			f.pixdim[a] = -size
+		case size == 0:
+			f.pixdim[a] = 1
+		}
+	}
+}
+
 // describe notes what is odd about the geometry.
 func (h *Header) describe(f fields) {
 	if h.AffineFrom == "voxel sizes" {
-		h.Problems = append(h.Problems, "neither sform nor qform has a code: where the patient's left is, is a guess")
+		h.problem("neither sform nor qform has a code: where the patient's left is, is a guess")
 	}
 	if unit := f.units & 7; unit == 1 || unit == 3 {
-		h.Problems = append(h.Problems, fmt.Sprintf("the unit of length is %s: taken for mm, as other readers do", map[int32]string{1: "metre", 3: "micrometre"}[unit]))
+		h.problem("the unit of length is %s: taken for mm, as other readers do", map[int32]string{1: "metre", 3: "micrometre"}[unit])
 	}
 	if h.sheared() {
-		h.Problems = append(h.Problems, fmt.Sprintf("the axes are sheared: two of them are %.2f degrees apart", math.Acos(h.Affine.Shear())*180/math.Pi))
+		h.problem("the axes are sheared: two of them are %.2f degrees apart", math.Acos(h.Affine.Shear())*180/math.Pi)
+	}
+	if f.sform != 0 && f.qform != 0 {
+		if apart := f.formsApart(h.Grid); apart > 0.1 {
+			h.problem("sform and qform lie up to %.2g mm apart: the sform is taken, other readers may take the qform", apart)
+		}
 	}
 	sp := h.Spacing()
 	for a := range 3 {
 		if p := math.Abs(f.pixdim[a+1]); a < int(f.dim[0]) && math.Abs(p-sp[a]) > 1e-2*sp[a] {
-			h.Problems = append(h.Problems, fmt.Sprintf("pixdim says %.4g mm along %c, the %s %.4g", p, "ijk"[a], h.AffineFrom, sp[a]))
+			h.problem("pixdim says %.4g mm along %c, the %s %.4g", p, "ijk"[a], h.AffineFrom, sp[a])
 		}
 	}
 }
@@ -349,6 +432,24 @@ func (f *fields) affine() (volume.Affine, string, error) {
 	return a, "voxel sizes", nil
 }
 
+// formsApart is how far the two forms take a corner of the grid, in mm, at most.
+func (f *fields) formsApart(g volume.Grid) float64 {
+	q, err := f.quaternAffine()
+	if err != nil {
+		return math.Inf(1)
+	}
+	most := 0.0
+	for corner := range 8 {
+		var p [3]float64
+		for a := range p {
+			p[a] = float64(corner >> a & 1 * (g.Shape[a] - 1))
+		}
+		x, y := g.Affine.Apply(p), q.Apply(p)
+		most = max(most, math.Hypot(math.Hypot(x[0]-y[0], x[1]-y[1]), x[2]-y[2]))
+	}
+	return most
+}
+
 // quaternAffine is method 2 of the NIfTI-1 standard: R(a, b, c, d) * diag(pixdim 1, 2, qfac * pixdim 3), a = sqrt(1 - b^2 - c^2 - d^2).
 func (f *fields) quaternAffine() (volume.Affine, error) {
 	b, c, d := f.quaternion[0], f.quaternion[1], f.quaternion[2]
@@ -359,9 +460,6 @@ func (f *fields) quaternAffine() (volume.Affine, error) {
 	var a float64
 	if a2 > 0 {
 		a = math.Sqrt(a2)
-	}
-	if f.pixdim[1] < 0 || f.pixdim[2] < 0 || f.pixdim[3] < 0 {
-		return volume.Affine{}, errors.New("pixdim 1 to 3 must be positive")
 	}
 	// With a2 <= 0 the rotation is by 180 degrees and the rest of the rounding is scaled away, as in nibabel's quat2mat.
 	s := 2 / (a*a + b*b + c*c + d*d)
