@@ -1,0 +1,66 @@
+package segment
+
+import (
+	"math"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/vnet"
+)
+
+// A training with the same number of threads ends with the same bits, whatever the threads do when. With another number convolutions are cut and added up in other places: the weights
+// differ by rounding.
+func TestRepeatable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains four times")
+	}
+	cache := phantoms(t, 2, [3]int{40, 36, 33})
+	c := tiny()
+	c.Network = vnet.Config{Preset: "paper", Channels: 16, Levels: 3, Norm: "instance"}
+	c.Crop = [3]int{32, 32, 32}
+	c.Train.Steps, c.Train.Warmup = 3, 0
+	c = resolved(t, c, cache)
+	weights := func(threads int) map[string][]float32 {
+		dev, err := cpu.New(cpu.Options{Threads: threads})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Close()
+		task, err := NewTask(dev, c, Data{Cache: cache, Train: []string{"case0", "case1"}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := train.Run(t.Context(), task, train.Setup{Options: c.Train}); err != nil {
+			t.Fatal(err)
+		}
+		out := map[string][]float32{}
+		for _, name := range task.params.Names() {
+			if out[name], err = task.params.Read(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return out
+	}
+	want := weights(2)
+	for _, threads := range []int{2, 1, 3} {
+		got := weights(threads)
+		difference, norm, equal := 0.0, 0.0, true
+		for name, values := range want {
+			for i, w := range values {
+				g := got[name][i]
+				equal = equal && math.Float32bits(g) == math.Float32bits(w)
+				difference += float64(g-w) * float64(g-w)
+				norm += float64(w) * float64(w)
+			}
+		}
+		relative := math.Sqrt(difference / norm)
+		t.Logf("%d threads against 2: relative difference of the weights after %d steps %.1e", threads, c.Train.Steps, relative)
+		if threads == 2 && !equal {
+			t.Errorf("two trainings with 2 threads differ by %v", relative)
+		}
+		if !(relative < 1e-4) {
+			t.Errorf("%d threads and 2 differ by %v", threads, relative)
+		}
+	}
+}
