@@ -13,20 +13,22 @@ import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 // A term is one matrix product in a sum of products: where its two factors start in a and b.
 type term = [2]int
 
-// A productFunc computes a fixed number of rows (R) and vectors (V, 1 or 2), count times over, each time R rows further on:
+// A productFunc computes a fixed number of rows (R) and vectors (V, 1 or 2), count times over, each time an, bn and cn further on:
 //
-//	for m := range count * R {
-//		for v := range V {
-//			var sum [16]float32
-//			for _, t := range terms[:nterms] {
-//				for i := range k {
-//					sum += a[t[0]+m*as+i] * b[t[1]+i*bs+16*v:][:16]
+//	for i := range count {
+//		for m := range R {
+//			for v := range V {
+//				var sum [16]float32
+//				for _, t := range terms[:nterms] {
+//					for j := range k {
+//						sum += a[i*an+t[0]+m*as+j] * b[i*bn+t[1]+j*bs+16*v:][:16]
+//					}
 //				}
+//				c[i*cn+m*cs+v*cv:][:16] = sum // or += where add
 //			}
-//			c[m*cs+v*cv:][:16] = sum // or += where add
 //		}
 //	}
-type productFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, cs, cv, count int, add bool)
+type productFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, cs, cv, count, an, bn, cn int, add bool)
 
 // An outerFunc computes a fixed number of rows (R) and vectors (V, 1 or 2), count times over, each time R rows further on:
 //
@@ -99,11 +101,23 @@ func (ks *kernels) rowsProduct(rows, vectors int, a, b, c []float32, terms []ter
 	chunks := (rows + ks.rows - 1) / ks.rows
 	small, larger := rows/chunks, rows%chunks
 	if larger > 0 {
-		ks.product[vectors][small+1](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, cs, cv, larger, add)
+		r := small + 1
+		ks.product[vectors][r](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, cs, cv, larger, r*as, 0, r*cs, add)
 	}
 	if chunks > larger {
 		m := larger * (small + 1)
-		ks.product[vectors][small](&a[m*as], &b[0], &c[m*cs], &terms[0], len(terms), k, as, bs, cs, cv, chunks-larger, add)
+		ks.product[vectors][small](&a[m*as], &b[0], &c[m*cs], &terms[0], len(terms), k, as, bs, cs, cv, chunks-larger, small*as, 0, small*cs, add)
+	}
+}
+
+// pointsProduct is rowsProduct for several points, whose factors and products lie an, bn and cn apart. A product of few rows is done before a call of a kernel is.
+func (ks *kernels) pointsProduct(points, rows, vectors int, a, b, c []float32, terms []term, k, as, bs, cs, cv, an, bn, cn int, add bool) {
+	if rows <= ks.rows && vectors <= ks.vectors {
+		ks.product[vectors][rows](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, cs, cv, points, an, bn, cn, add)
+		return
+	}
+	for p := range points {
+		ks.rowsProduct(rows, vectors, a[p*an:], b[p*bn:], c[p*cn:], terms, k, as, bs, cs, cv, add)
 	}
 }
 

@@ -7,62 +7,62 @@ package cpu
 // product1x1AVX512 is a productFunc of 1 rows and 1 vectors of 16.
 //
 //go:noescape
-func product1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product2x1AVX512 is a productFunc of 2 rows and 1 vectors of 16.
 //
 //go:noescape
-func product2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product3x1AVX512 is a productFunc of 3 rows and 1 vectors of 16.
 //
 //go:noescape
-func product3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product4x1AVX512 is a productFunc of 4 rows and 1 vectors of 16.
 //
 //go:noescape
-func product4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product5x1AVX512 is a productFunc of 5 rows and 1 vectors of 16.
 //
 //go:noescape
-func product5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product6x1AVX512 is a productFunc of 6 rows and 1 vectors of 16.
 //
 //go:noescape
-func product6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product7x1AVX512 is a productFunc of 7 rows and 1 vectors of 16.
 //
 //go:noescape
-func product7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product8x1AVX512 is a productFunc of 8 rows and 1 vectors of 16.
 //
 //go:noescape
-func product8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product9x1AVX512 is a productFunc of 9 rows and 1 vectors of 16.
 //
 //go:noescape
-func product9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product10x1AVX512 is a productFunc of 10 rows and 1 vectors of 16.
 //
 //go:noescape
-func product10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product11x1AVX512 is a productFunc of 11 rows and 1 vectors of 16.
 //
 //go:noescape
-func product11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product12x1AVX512 is a productFunc of 12 rows and 1 vectors of 16.
 //
 //go:noescape
-func product12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer1x1AVX512 is an outerFunc of 1 rows and 1 vectors of 16.
 //
@@ -127,62 +127,62 @@ func outer12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms i
 // product1x2AVX512 is a productFunc of 1 rows and 2 vectors of 16.
 //
 //go:noescape
-func product1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product2x2AVX512 is a productFunc of 2 rows and 2 vectors of 16.
 //
 //go:noescape
-func product2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product3x2AVX512 is a productFunc of 3 rows and 2 vectors of 16.
 //
 //go:noescape
-func product3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product4x2AVX512 is a productFunc of 4 rows and 2 vectors of 16.
 //
 //go:noescape
-func product4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product5x2AVX512 is a productFunc of 5 rows and 2 vectors of 16.
 //
 //go:noescape
-func product5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product6x2AVX512 is a productFunc of 6 rows and 2 vectors of 16.
 //
 //go:noescape
-func product6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product7x2AVX512 is a productFunc of 7 rows and 2 vectors of 16.
 //
 //go:noescape
-func product7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product8x2AVX512 is a productFunc of 8 rows and 2 vectors of 16.
 //
 //go:noescape
-func product8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product9x2AVX512 is a productFunc of 9 rows and 2 vectors of 16.
 //
 //go:noescape
-func product9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product10x2AVX512 is a productFunc of 10 rows and 2 vectors of 16.
 //
 //go:noescape
-func product10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product11x2AVX512 is a productFunc of 11 rows and 2 vectors of 16.
 //
 //go:noescape
-func product11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product12x2AVX512 is a productFunc of 12 rows and 2 vectors of 16.
 //
 //go:noescape
-func product12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer1x2AVX512 is an outerFunc of 1 rows and 2 vectors of 16.
 //
@@ -482,32 +482,32 @@ func outputF2x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstN
 // product1x1AVX2 is a productFunc of 1 rows and 1 vectors of 16.
 //
 //go:noescape
-func product1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product2x1AVX2 is a productFunc of 2 rows and 1 vectors of 16.
 //
 //go:noescape
-func product2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product3x1AVX2 is a productFunc of 3 rows and 1 vectors of 16.
 //
 //go:noescape
-func product3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product4x1AVX2 is a productFunc of 4 rows and 1 vectors of 16.
 //
 //go:noescape
-func product4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product5x1AVX2 is a productFunc of 5 rows and 1 vectors of 16.
 //
 //go:noescape
-func product5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product6x1AVX2 is a productFunc of 6 rows and 1 vectors of 16.
 //
 //go:noescape
-func product6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+func product6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer1x1AVX2 is an outerFunc of 1 rows and 1 vectors of 16.
 //

@@ -4,18 +4,17 @@
 
 #include "textflag.h"
 
-// func product1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product1x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·product1x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -25,14 +24,13 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R10
 	MOVQ   k+40(FP), R11
-	MOVQ   (R8), R12
-	LEAQ   (AX)(R12*4), DI
-	MOVQ   8(R8), R12
-	LEAQ   (R10)(R12*4), R10
+	MOVQ   (R8), R10
+	LEAQ   (AX)(R10*4), DI
+	MOVQ   8(R8), R10
+	LEAQ   (CX)(R10*4), R10
 	ADDQ   $0x10, R8
-	IMUL3Q $0x01, DX, R12
+	IMUL3Q $0x01, BX, R12
 	ADDQ   DI, R12
 
 k:
@@ -41,44 +39,50 @@ k:
 	VMOVUPS          (R10), Z1
 	VFMADD231PS.BCST (DI), Z1, Z0
 	ADDQ             $0x04, DI
-	ADDQ             BX, R10
+	ADDQ             SI, R10
 	DECQ             R11
 	JNZ              k
 	DECQ             R9
 	JNZ              term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    DX, DI
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
+	VADDPS  (DI), Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
 
 stored:
-	IMUL3Q $0x01, DX, DI
-	ADDQ   DI, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product2x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·product2x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -89,14 +93,13 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R10
 	MOVQ   k+40(FP), R11
-	MOVQ   (R8), R12
-	LEAQ   (AX)(R12*4), DI
-	MOVQ   8(R8), R12
-	LEAQ   (R10)(R12*4), R10
+	MOVQ   (R8), R10
+	LEAQ   (AX)(R10*4), DI
+	MOVQ   8(R8), R10
+	LEAQ   (CX)(R10*4), R10
 	ADDQ   $0x10, R8
-	IMUL3Q $0x02, DX, R12
+	IMUL3Q $0x02, BX, R12
 	ADDQ   DI, R12
 
 k:
@@ -104,51 +107,57 @@ k:
 	ADDQ             $0x40, R12
 	VMOVUPS          (R10), Z2
 	VFMADD231PS.BCST (DI), Z2, Z0
-	VFMADD231PS.BCST (DI)(DX*1), Z2, Z1
+	VFMADD231PS.BCST (DI)(BX*1), Z2, Z1
 	ADDQ             $0x04, DI
-	ADDQ             BX, R10
+	ADDQ             SI, R10
 	DECQ             R11
 	JNZ              k
 	DECQ             R9
 	JNZ              term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    DX, DI
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z1, Z1
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
+	VADDPS  (DI), Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Z1, Z1
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
 
 stored:
-	IMUL3Q $0x02, DX, DI
-	ADDQ   DI, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product3x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·product3x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -160,14 +169,13 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R10
 	MOVQ   k+40(FP), R11
-	MOVQ   (R8), R12
-	LEAQ   (AX)(R12*4), DI
-	MOVQ   8(R8), R12
-	LEAQ   (R10)(R12*4), R10
+	MOVQ   (R8), R10
+	LEAQ   (AX)(R10*4), DI
+	MOVQ   8(R8), R10
+	LEAQ   (CX)(R10*4), R10
 	ADDQ   $0x10, R8
-	IMUL3Q $0x03, DX, R12
+	IMUL3Q $0x03, BX, R12
 	ADDQ   DI, R12
 
 k:
@@ -175,57 +183,63 @@ k:
 	ADDQ             $0x40, R12
 	VMOVUPS          (R10), Z3
 	VFMADD231PS.BCST (DI), Z3, Z0
-	VFMADD231PS.BCST (DI)(DX*1), Z3, Z1
-	VFMADD231PS.BCST (DI)(DX*2), Z3, Z2
+	VFMADD231PS.BCST (DI)(BX*1), Z3, Z1
+	VFMADD231PS.BCST (DI)(BX*2), Z3, Z2
 	ADDQ             $0x04, DI
-	ADDQ             BX, R10
+	ADDQ             SI, R10
 	DECQ             R11
 	JNZ              k
 	DECQ             R9
 	JNZ              term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    DX, DI
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z1, Z1
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
+	VADDPS  (DI), Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Z1, Z1
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Z2, Z2
+	VMOVUPS Z2, (DI)
+	ADDQ    R8, DI
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z2, (DI)
+	ADDQ    R8, DI
 
 stored:
-	IMUL3Q $0x03, DX, DI
-	ADDQ   DI, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product4x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·product4x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -238,14 +252,13 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R11
 	MOVQ   k+40(FP), R12
-	MOVQ   (R9), R13
-	LEAQ   (AX)(R13*4), R8
-	MOVQ   8(R9), R13
-	LEAQ   (R11)(R13*4), R11
+	MOVQ   (R9), R11
+	LEAQ   (AX)(R11*4), R8
+	MOVQ   8(R9), R11
+	LEAQ   (CX)(R11*4), R11
 	ADDQ   $0x10, R9
-	IMUL3Q $0x04, DX, R13
+	IMUL3Q $0x04, BX, R13
 	ADDQ   R8, R13
 
 k:
@@ -253,63 +266,69 @@ k:
 	ADDQ             $0x40, R13
 	VMOVUPS          (R11), Z4
 	VFMADD231PS.BCST (R8), Z4, Z0
-	VFMADD231PS.BCST (R8)(DX*1), Z4, Z1
-	VFMADD231PS.BCST (R8)(DX*2), Z4, Z2
+	VFMADD231PS.BCST (R8)(BX*1), Z4, Z1
+	VFMADD231PS.BCST (R8)(BX*2), Z4, Z2
 	VFMADD231PS.BCST (R8)(DI*1), Z4, Z3
 	ADDQ             $0x04, R8
-	ADDQ             BX, R11
+	ADDQ             SI, R11
 	DECQ             R12
 	JNZ              k
 	DECQ             R10
 	JNZ              term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    DX, R8
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z1, Z1
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z3, Z3
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
 
 stored:
-	IMUL3Q $0x04, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product5x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·product5x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -323,15 +342,14 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R12
 	MOVQ   k+40(FP), R13
-	MOVQ   (R10), R14
-	LEAQ   (AX)(R14*4), R8
-	LEAQ   (R8)(DX*4), R9
-	MOVQ   8(R10), R14
-	LEAQ   (R12)(R14*4), R12
+	MOVQ   (R10), R12
+	LEAQ   (AX)(R12*4), R8
+	LEAQ   (R8)(BX*4), R9
+	MOVQ   8(R10), R12
+	LEAQ   (CX)(R12*4), R12
 	ADDQ   $0x10, R10
-	IMUL3Q $0x05, DX, R14
+	IMUL3Q $0x05, BX, R14
 	ADDQ   R8, R14
 
 k:
@@ -339,70 +357,76 @@ k:
 	ADDQ             $0x40, R14
 	VMOVUPS          (R12), Z5
 	VFMADD231PS.BCST (R8), Z5, Z0
-	VFMADD231PS.BCST (R8)(DX*1), Z5, Z1
-	VFMADD231PS.BCST (R8)(DX*2), Z5, Z2
+	VFMADD231PS.BCST (R8)(BX*1), Z5, Z1
+	VFMADD231PS.BCST (R8)(BX*2), Z5, Z2
 	VFMADD231PS.BCST (R8)(DI*1), Z5, Z3
 	VFMADD231PS.BCST (R9), Z5, Z4
 	ADDQ             $0x04, R8
 	ADDQ             $0x04, R9
-	ADDQ             BX, R12
+	ADDQ             SI, R12
 	DECQ             R13
 	JNZ              k
 	DECQ             R11
 	JNZ              term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    DX, R8
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z1, Z1
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z3, Z3
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
 
 stored:
-	IMUL3Q $0x05, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product6x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·product6x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -417,15 +441,14 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R12
 	MOVQ   k+40(FP), R13
-	MOVQ   (R10), R14
-	LEAQ   (AX)(R14*4), R8
-	LEAQ   (R8)(DX*4), R9
-	MOVQ   8(R10), R14
-	LEAQ   (R12)(R14*4), R12
+	MOVQ   (R10), R12
+	LEAQ   (AX)(R12*4), R8
+	LEAQ   (R8)(BX*4), R9
+	MOVQ   8(R10), R12
+	LEAQ   (CX)(R12*4), R12
 	ADDQ   $0x10, R10
-	IMUL3Q $0x06, DX, R14
+	IMUL3Q $0x06, BX, R14
 	ADDQ   R8, R14
 
 k:
@@ -433,76 +456,82 @@ k:
 	ADDQ             $0x40, R14
 	VMOVUPS          (R12), Z6
 	VFMADD231PS.BCST (R8), Z6, Z0
-	VFMADD231PS.BCST (R8)(DX*1), Z6, Z1
-	VFMADD231PS.BCST (R8)(DX*2), Z6, Z2
+	VFMADD231PS.BCST (R8)(BX*1), Z6, Z1
+	VFMADD231PS.BCST (R8)(BX*2), Z6, Z2
 	VFMADD231PS.BCST (R8)(DI*1), Z6, Z3
 	VFMADD231PS.BCST (R9), Z6, Z4
-	VFMADD231PS.BCST (R9)(DX*1), Z6, Z5
+	VFMADD231PS.BCST (R9)(BX*1), Z6, Z5
 	ADDQ             $0x04, R8
 	ADDQ             $0x04, R9
-	ADDQ             BX, R12
+	ADDQ             SI, R12
 	DECQ             R13
 	JNZ              k
 	DECQ             R11
 	JNZ              term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    DX, R8
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z1, Z1
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z3, Z3
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z5, Z5
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z5, Z5
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
 
 stored:
-	IMUL3Q $0x06, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product7x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·product7x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -518,15 +547,14 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R12
 	MOVQ   k+40(FP), R13
-	MOVQ   (R10), R14
-	LEAQ   (AX)(R14*4), R8
-	LEAQ   (R8)(DX*4), R9
-	MOVQ   8(R10), R14
-	LEAQ   (R12)(R14*4), R12
+	MOVQ   (R10), R12
+	LEAQ   (AX)(R12*4), R8
+	LEAQ   (R8)(BX*4), R9
+	MOVQ   8(R10), R12
+	LEAQ   (CX)(R12*4), R12
 	ADDQ   $0x10, R10
-	IMUL3Q $0x07, DX, R14
+	IMUL3Q $0x07, BX, R14
 	ADDQ   R8, R14
 
 k:
@@ -534,82 +562,88 @@ k:
 	ADDQ             $0x40, R14
 	VMOVUPS          (R12), Z7
 	VFMADD231PS.BCST (R8), Z7, Z0
-	VFMADD231PS.BCST (R8)(DX*1), Z7, Z1
-	VFMADD231PS.BCST (R8)(DX*2), Z7, Z2
+	VFMADD231PS.BCST (R8)(BX*1), Z7, Z1
+	VFMADD231PS.BCST (R8)(BX*2), Z7, Z2
 	VFMADD231PS.BCST (R8)(DI*1), Z7, Z3
 	VFMADD231PS.BCST (R9), Z7, Z4
-	VFMADD231PS.BCST (R9)(DX*1), Z7, Z5
-	VFMADD231PS.BCST (R9)(DX*2), Z7, Z6
+	VFMADD231PS.BCST (R9)(BX*1), Z7, Z5
+	VFMADD231PS.BCST (R9)(BX*2), Z7, Z6
 	ADDQ             $0x04, R8
 	ADDQ             $0x04, R9
-	ADDQ             BX, R12
+	ADDQ             SI, R12
 	DECQ             R13
 	JNZ              k
 	DECQ             R11
 	JNZ              term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    DX, R8
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z1, Z1
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z3, Z3
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z5, Z5
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z6, Z6
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z5, Z5
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
 
 stored:
-	IMUL3Q $0x07, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product8x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·product8x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -626,15 +660,14 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R12
 	MOVQ   k+40(FP), R13
-	MOVQ   (R10), R14
-	LEAQ   (AX)(R14*4), R8
-	LEAQ   (R8)(DX*4), R9
-	MOVQ   8(R10), R14
-	LEAQ   (R12)(R14*4), R12
+	MOVQ   (R10), R12
+	LEAQ   (AX)(R12*4), R8
+	LEAQ   (R8)(BX*4), R9
+	MOVQ   8(R10), R12
+	LEAQ   (CX)(R12*4), R12
 	ADDQ   $0x10, R10
-	IMUL3Q $0x08, DX, R14
+	IMUL3Q $0x08, BX, R14
 	ADDQ   R8, R14
 
 k:
@@ -642,88 +675,94 @@ k:
 	ADDQ             $0x40, R14
 	VMOVUPS          (R12), Z8
 	VFMADD231PS.BCST (R8), Z8, Z0
-	VFMADD231PS.BCST (R8)(DX*1), Z8, Z1
-	VFMADD231PS.BCST (R8)(DX*2), Z8, Z2
+	VFMADD231PS.BCST (R8)(BX*1), Z8, Z1
+	VFMADD231PS.BCST (R8)(BX*2), Z8, Z2
 	VFMADD231PS.BCST (R8)(DI*1), Z8, Z3
 	VFMADD231PS.BCST (R9), Z8, Z4
-	VFMADD231PS.BCST (R9)(DX*1), Z8, Z5
-	VFMADD231PS.BCST (R9)(DX*2), Z8, Z6
+	VFMADD231PS.BCST (R9)(BX*1), Z8, Z5
+	VFMADD231PS.BCST (R9)(BX*2), Z8, Z6
 	VFMADD231PS.BCST (R9)(DI*1), Z8, Z7
 	ADDQ             $0x04, R8
 	ADDQ             $0x04, R9
-	ADDQ             BX, R12
+	ADDQ             SI, R12
 	DECQ             R13
 	JNZ              k
 	DECQ             R11
 	JNZ              term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    DX, R8
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z1, Z1
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z3, Z3
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z5, Z5
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z6, Z6
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z7, Z7
-	VMOVUPS Z7, (CX)
-	ADDQ    SI, CX
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z5, Z5
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z7, Z7
+	VMOVUPS Z7, (R8)
+	ADDQ    R9, R8
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z7, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z7, (R8)
+	ADDQ    R9, R8
 
 stored:
-	IMUL3Q $0x08, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product9x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·product9x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -741,16 +780,15 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R13
 	MOVQ   k+40(FP), R14
-	MOVQ   (R11), R15
-	LEAQ   (AX)(R15*4), R8
-	LEAQ   (R8)(DX*4), R9
-	LEAQ   (R9)(DX*4), R10
-	MOVQ   8(R11), R15
-	LEAQ   (R13)(R15*4), R13
+	MOVQ   (R11), R13
+	LEAQ   (AX)(R13*4), R8
+	LEAQ   (R8)(BX*4), R9
+	LEAQ   (R9)(BX*4), R10
+	MOVQ   8(R11), R13
+	LEAQ   (CX)(R13*4), R13
 	ADDQ   $0x10, R11
-	IMUL3Q $0x09, DX, R15
+	IMUL3Q $0x09, BX, R15
 	ADDQ   R8, R15
 
 k:
@@ -758,95 +796,101 @@ k:
 	ADDQ             $0x40, R15
 	VMOVUPS          (R13), Z9
 	VFMADD231PS.BCST (R8), Z9, Z0
-	VFMADD231PS.BCST (R8)(DX*1), Z9, Z1
-	VFMADD231PS.BCST (R8)(DX*2), Z9, Z2
+	VFMADD231PS.BCST (R8)(BX*1), Z9, Z1
+	VFMADD231PS.BCST (R8)(BX*2), Z9, Z2
 	VFMADD231PS.BCST (R8)(DI*1), Z9, Z3
 	VFMADD231PS.BCST (R9), Z9, Z4
-	VFMADD231PS.BCST (R9)(DX*1), Z9, Z5
-	VFMADD231PS.BCST (R9)(DX*2), Z9, Z6
+	VFMADD231PS.BCST (R9)(BX*1), Z9, Z5
+	VFMADD231PS.BCST (R9)(BX*2), Z9, Z6
 	VFMADD231PS.BCST (R9)(DI*1), Z9, Z7
 	VFMADD231PS.BCST (R10), Z9, Z8
 	ADDQ             $0x04, R8
 	ADDQ             $0x04, R9
 	ADDQ             $0x04, R10
-	ADDQ             BX, R13
+	ADDQ             SI, R13
 	DECQ             R14
 	JNZ              k
 	DECQ             R12
 	JNZ              term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    DX, R8
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z1, Z1
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z3, Z3
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z5, Z5
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z6, Z6
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z7, Z7
-	VMOVUPS Z7, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z8, Z8
-	VMOVUPS Z8, (CX)
-	ADDQ    SI, CX
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z5, Z5
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z7, Z7
+	VMOVUPS Z7, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z8, Z8
+	VMOVUPS Z8, (R8)
+	ADDQ    R9, R8
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z7, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z8, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z7, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z8, (R8)
+	ADDQ    R9, R8
 
 stored:
-	IMUL3Q $0x09, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product10x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·product10x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -865,16 +909,15 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R13
 	MOVQ   k+40(FP), R14
-	MOVQ   (R11), R15
-	LEAQ   (AX)(R15*4), R8
-	LEAQ   (R8)(DX*4), R9
-	LEAQ   (R9)(DX*4), R10
-	MOVQ   8(R11), R15
-	LEAQ   (R13)(R15*4), R13
+	MOVQ   (R11), R13
+	LEAQ   (AX)(R13*4), R8
+	LEAQ   (R8)(BX*4), R9
+	LEAQ   (R9)(BX*4), R10
+	MOVQ   8(R11), R13
+	LEAQ   (CX)(R13*4), R13
 	ADDQ   $0x10, R11
-	IMUL3Q $0x0a, DX, R15
+	IMUL3Q $0x0a, BX, R15
 	ADDQ   R8, R15
 
 k:
@@ -882,101 +925,107 @@ k:
 	ADDQ             $0x40, R15
 	VMOVUPS          (R13), Z10
 	VFMADD231PS.BCST (R8), Z10, Z0
-	VFMADD231PS.BCST (R8)(DX*1), Z10, Z1
-	VFMADD231PS.BCST (R8)(DX*2), Z10, Z2
+	VFMADD231PS.BCST (R8)(BX*1), Z10, Z1
+	VFMADD231PS.BCST (R8)(BX*2), Z10, Z2
 	VFMADD231PS.BCST (R8)(DI*1), Z10, Z3
 	VFMADD231PS.BCST (R9), Z10, Z4
-	VFMADD231PS.BCST (R9)(DX*1), Z10, Z5
-	VFMADD231PS.BCST (R9)(DX*2), Z10, Z6
+	VFMADD231PS.BCST (R9)(BX*1), Z10, Z5
+	VFMADD231PS.BCST (R9)(BX*2), Z10, Z6
 	VFMADD231PS.BCST (R9)(DI*1), Z10, Z7
 	VFMADD231PS.BCST (R10), Z10, Z8
-	VFMADD231PS.BCST (R10)(DX*1), Z10, Z9
+	VFMADD231PS.BCST (R10)(BX*1), Z10, Z9
 	ADDQ             $0x04, R8
 	ADDQ             $0x04, R9
 	ADDQ             $0x04, R10
-	ADDQ             BX, R13
+	ADDQ             SI, R13
 	DECQ             R14
 	JNZ              k
 	DECQ             R12
 	JNZ              term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    DX, R8
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z1, Z1
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z3, Z3
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z5, Z5
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z6, Z6
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z7, Z7
-	VMOVUPS Z7, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z8, Z8
-	VMOVUPS Z8, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z9, Z9
-	VMOVUPS Z9, (CX)
-	ADDQ    SI, CX
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z5, Z5
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z7, Z7
+	VMOVUPS Z7, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z8, Z8
+	VMOVUPS Z8, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z9, Z9
+	VMOVUPS Z9, (R8)
+	ADDQ    R9, R8
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z7, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z8, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z9, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z7, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z8, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z9, (R8)
+	ADDQ    R9, R8
 
 stored:
-	IMUL3Q $0x0a, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product11x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·product11x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -996,16 +1045,15 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R13
 	MOVQ   k+40(FP), R14
-	MOVQ   (R11), R15
-	LEAQ   (AX)(R15*4), R8
-	LEAQ   (R8)(DX*4), R9
-	LEAQ   (R9)(DX*4), R10
-	MOVQ   8(R11), R15
-	LEAQ   (R13)(R15*4), R13
+	MOVQ   (R11), R13
+	LEAQ   (AX)(R13*4), R8
+	LEAQ   (R8)(BX*4), R9
+	LEAQ   (R9)(BX*4), R10
+	MOVQ   8(R11), R13
+	LEAQ   (CX)(R13*4), R13
 	ADDQ   $0x10, R11
-	IMUL3Q $0x0b, DX, R15
+	IMUL3Q $0x0b, BX, R15
 	ADDQ   R8, R15
 
 k:
@@ -1013,107 +1061,113 @@ k:
 	ADDQ             $0x40, R15
 	VMOVUPS          (R13), Z11
 	VFMADD231PS.BCST (R8), Z11, Z0
-	VFMADD231PS.BCST (R8)(DX*1), Z11, Z1
-	VFMADD231PS.BCST (R8)(DX*2), Z11, Z2
+	VFMADD231PS.BCST (R8)(BX*1), Z11, Z1
+	VFMADD231PS.BCST (R8)(BX*2), Z11, Z2
 	VFMADD231PS.BCST (R8)(DI*1), Z11, Z3
 	VFMADD231PS.BCST (R9), Z11, Z4
-	VFMADD231PS.BCST (R9)(DX*1), Z11, Z5
-	VFMADD231PS.BCST (R9)(DX*2), Z11, Z6
+	VFMADD231PS.BCST (R9)(BX*1), Z11, Z5
+	VFMADD231PS.BCST (R9)(BX*2), Z11, Z6
 	VFMADD231PS.BCST (R9)(DI*1), Z11, Z7
 	VFMADD231PS.BCST (R10), Z11, Z8
-	VFMADD231PS.BCST (R10)(DX*1), Z11, Z9
-	VFMADD231PS.BCST (R10)(DX*2), Z11, Z10
+	VFMADD231PS.BCST (R10)(BX*1), Z11, Z9
+	VFMADD231PS.BCST (R10)(BX*2), Z11, Z10
 	ADDQ             $0x04, R8
 	ADDQ             $0x04, R9
 	ADDQ             $0x04, R10
-	ADDQ             BX, R13
+	ADDQ             SI, R13
 	DECQ             R14
 	JNZ              k
 	DECQ             R12
 	JNZ              term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    DX, R8
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z1, Z1
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z3, Z3
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z5, Z5
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z6, Z6
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z7, Z7
-	VMOVUPS Z7, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z8, Z8
-	VMOVUPS Z8, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z9, Z9
-	VMOVUPS Z9, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z10, Z10
-	VMOVUPS Z10, (CX)
-	ADDQ    SI, CX
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z5, Z5
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z7, Z7
+	VMOVUPS Z7, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z8, Z8
+	VMOVUPS Z8, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z9, Z9
+	VMOVUPS Z9, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z10, Z10
+	VMOVUPS Z10, (R8)
+	ADDQ    R9, R8
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z7, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z8, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z9, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z10, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z7, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z8, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z9, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z10, (R8)
+	ADDQ    R9, R8
 
 stored:
-	IMUL3Q $0x0b, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product12x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·product12x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1134,16 +1188,15 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R13
 	MOVQ   k+40(FP), R14
-	MOVQ   (R11), R15
-	LEAQ   (AX)(R15*4), R8
-	LEAQ   (R8)(DX*4), R9
-	LEAQ   (R9)(DX*4), R10
-	MOVQ   8(R11), R15
-	LEAQ   (R13)(R15*4), R13
+	MOVQ   (R11), R13
+	LEAQ   (AX)(R13*4), R8
+	LEAQ   (R8)(BX*4), R9
+	LEAQ   (R9)(BX*4), R10
+	MOVQ   8(R11), R13
+	LEAQ   (CX)(R13*4), R13
 	ADDQ   $0x10, R11
-	IMUL3Q $0x0c, DX, R15
+	IMUL3Q $0x0c, BX, R15
 	ADDQ   R8, R15
 
 k:
@@ -1151,98 +1204,105 @@ k:
 	ADDQ             $0x40, R15
 	VMOVUPS          (R13), Z12
 	VFMADD231PS.BCST (R8), Z12, Z0
-	VFMADD231PS.BCST (R8)(DX*1), Z12, Z1
-	VFMADD231PS.BCST (R8)(DX*2), Z12, Z2
+	VFMADD231PS.BCST (R8)(BX*1), Z12, Z1
+	VFMADD231PS.BCST (R8)(BX*2), Z12, Z2
 	VFMADD231PS.BCST (R8)(DI*1), Z12, Z3
 	VFMADD231PS.BCST (R9), Z12, Z4
-	VFMADD231PS.BCST (R9)(DX*1), Z12, Z5
-	VFMADD231PS.BCST (R9)(DX*2), Z12, Z6
+	VFMADD231PS.BCST (R9)(BX*1), Z12, Z5
+	VFMADD231PS.BCST (R9)(BX*2), Z12, Z6
 	VFMADD231PS.BCST (R9)(DI*1), Z12, Z7
 	VFMADD231PS.BCST (R10), Z12, Z8
-	VFMADD231PS.BCST (R10)(DX*1), Z12, Z9
-	VFMADD231PS.BCST (R10)(DX*2), Z12, Z10
+	VFMADD231PS.BCST (R10)(BX*1), Z12, Z9
+	VFMADD231PS.BCST (R10)(BX*2), Z12, Z10
 	VFMADD231PS.BCST (R10)(DI*1), Z12, Z11
 	ADDQ             $0x04, R8
 	ADDQ             $0x04, R9
 	ADDQ             $0x04, R10
-	ADDQ             BX, R13
+	ADDQ             SI, R13
 	DECQ             R14
 	JNZ              k
 	DECQ             R12
 	JNZ              term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    DX, R8
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z1, Z1
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z3, Z3
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z5, Z5
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z6, Z6
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z7, Z7
-	VMOVUPS Z7, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z8, Z8
-	VMOVUPS Z8, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z9, Z9
-	VMOVUPS Z9, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z10, Z10
-	VMOVUPS Z10, (CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Z11, Z11
-	VMOVUPS Z11, (CX)
-	ADDQ    SI, CX
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z5, Z5
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z7, Z7
+	VMOVUPS Z7, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z8, Z8
+	VMOVUPS Z8, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z9, Z9
+	VMOVUPS Z9, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z10, Z10
+	VMOVUPS Z10, (R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Z11, Z11
+	VMOVUPS Z11, (R8)
+	ADDQ    R9, R8
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z7, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z8, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z9, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z10, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z11, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z6, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z7, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z8, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z9, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z10, (R8)
+	ADDQ    R9, R8
+	VMOVUPS Z11, (R8)
+	ADDQ    R9, R8
 
 stored:
-	IMUL3Q $0x0c, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
@@ -2368,18 +2428,17 @@ stored:
 	VZEROUPPER
 	RET
 
-// func product1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product1x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·product1x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -2390,14 +2449,13 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R10
 	MOVQ   k+40(FP), R11
-	MOVQ   (R8), R12
-	LEAQ   (AX)(R12*4), DI
-	MOVQ   8(R8), R12
-	LEAQ   (R10)(R12*4), R10
+	MOVQ   (R8), R10
+	LEAQ   (AX)(R10*4), DI
+	MOVQ   8(R8), R10
+	LEAQ   (CX)(R10*4), R10
 	ADDQ   $0x10, R8
-	IMUL3Q $0x01, DX, R12
+	IMUL3Q $0x01, BX, R12
 	ADDQ   DI, R12
 
 k:
@@ -2409,51 +2467,57 @@ k:
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
 	ADDQ         $0x04, DI
-	ADDQ         BX, R10
+	ADDQ         SI, R10
 	DECQ         R11
 	JNZ          k
 	DECQ         R9
 	JNZ          term
 
 sums:
-	MOVQ    cv+72(FP), DI
-	LEAQ    (CX)(DI*4), DI
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    DX, DI
+	MOVQ    cv+72(FP), R8
+	LEAQ    (DX)(R8*4), R8
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	VADDPS  (DI), Z1, Z1
-	VMOVUPS Z1, (DI)
-	ADDQ    SI, CX
-	ADDQ    SI, DI
+	VADDPS  (DI), Z0, Z0
+	VMOVUPS Z0, (DI)
+	VADDPS  (R8), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, DI
+	ADDQ    R9, R8
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (DI)
-	ADDQ    SI, CX
-	ADDQ    SI, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, DI
+	ADDQ    R9, R8
 
 stored:
-	IMUL3Q $0x01, DX, DI
-	ADDQ   DI, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product2x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·product2x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -2466,14 +2530,13 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R10
 	MOVQ   k+40(FP), R11
-	MOVQ   (R8), R12
-	LEAQ   (AX)(R12*4), DI
-	MOVQ   8(R8), R12
-	LEAQ   (R10)(R12*4), R10
+	MOVQ   (R8), R10
+	LEAQ   (AX)(R10*4), DI
+	MOVQ   8(R8), R10
+	LEAQ   (CX)(R10*4), R10
 	ADDQ   $0x10, R8
-	IMUL3Q $0x02, DX, R12
+	IMUL3Q $0x02, BX, R12
 	ADDQ   DI, R12
 
 k:
@@ -2484,65 +2547,71 @@ k:
 	VBROADCASTSS (DI), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS (DI)(DX*1), Z6
+	VBROADCASTSS (DI)(BX*1), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
 	ADDQ         $0x04, DI
-	ADDQ         BX, R10
+	ADDQ         SI, R10
 	DECQ         R11
 	JNZ          k
 	DECQ         R9
 	JNZ          term
 
 sums:
-	MOVQ    cv+72(FP), DI
-	LEAQ    (CX)(DI*4), DI
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    DX, DI
+	MOVQ    cv+72(FP), R8
+	LEAQ    (DX)(R8*4), R8
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	VADDPS  (DI), Z1, Z1
-	VMOVUPS Z1, (DI)
-	ADDQ    SI, CX
-	ADDQ    SI, DI
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	VADDPS  (DI), Z3, Z3
-	VMOVUPS Z3, (DI)
-	ADDQ    SI, CX
-	ADDQ    SI, DI
+	VADDPS  (DI), Z0, Z0
+	VMOVUPS Z0, (DI)
+	VADDPS  (R8), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, DI
+	ADDQ    R9, R8
+	VADDPS  (DI), Z2, Z2
+	VMOVUPS Z2, (DI)
+	VADDPS  (R8), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, DI
+	ADDQ    R9, R8
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (DI)
-	ADDQ    SI, CX
-	ADDQ    SI, DI
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (DI)
-	ADDQ    SI, CX
-	ADDQ    SI, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, DI
+	ADDQ    R9, R8
+	VMOVUPS Z2, (DI)
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, DI
+	ADDQ    R9, R8
 
 stored:
-	IMUL3Q $0x02, DX, DI
-	ADDQ   DI, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product3x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·product3x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -2557,14 +2626,13 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R10
 	MOVQ   k+40(FP), R11
-	MOVQ   (R8), R12
-	LEAQ   (AX)(R12*4), DI
-	MOVQ   8(R8), R12
-	LEAQ   (R10)(R12*4), R10
+	MOVQ   (R8), R10
+	LEAQ   (AX)(R10*4), DI
+	MOVQ   8(R8), R10
+	LEAQ   (CX)(R10*4), R10
 	ADDQ   $0x10, R8
-	IMUL3Q $0x03, DX, R12
+	IMUL3Q $0x03, BX, R12
 	ADDQ   DI, R12
 
 k:
@@ -2575,78 +2643,84 @@ k:
 	VBROADCASTSS (DI), Z8
 	VFMADD231PS  Z8, Z6, Z0
 	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS (DI)(DX*1), Z8
+	VBROADCASTSS (DI)(BX*1), Z8
 	VFMADD231PS  Z8, Z6, Z2
 	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS (DI)(DX*2), Z8
+	VBROADCASTSS (DI)(BX*2), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
 	ADDQ         $0x04, DI
-	ADDQ         BX, R10
+	ADDQ         SI, R10
 	DECQ         R11
 	JNZ          k
 	DECQ         R9
 	JNZ          term
 
 sums:
-	MOVQ    cv+72(FP), DI
-	LEAQ    (CX)(DI*4), DI
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    DX, DI
+	MOVQ    cv+72(FP), R8
+	LEAQ    (DX)(R8*4), R8
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	VADDPS  (DI), Z1, Z1
-	VMOVUPS Z1, (DI)
-	ADDQ    SI, CX
-	ADDQ    SI, DI
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	VADDPS  (DI), Z3, Z3
-	VMOVUPS Z3, (DI)
-	ADDQ    SI, CX
-	ADDQ    SI, DI
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	VADDPS  (DI), Z5, Z5
-	VMOVUPS Z5, (DI)
-	ADDQ    SI, CX
-	ADDQ    SI, DI
+	VADDPS  (DI), Z0, Z0
+	VMOVUPS Z0, (DI)
+	VADDPS  (R8), Z1, Z1
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, DI
+	ADDQ    R9, R8
+	VADDPS  (DI), Z2, Z2
+	VMOVUPS Z2, (DI)
+	VADDPS  (R8), Z3, Z3
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, DI
+	ADDQ    R9, R8
+	VADDPS  (DI), Z4, Z4
+	VMOVUPS Z4, (DI)
+	VADDPS  (R8), Z5, Z5
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, DI
+	ADDQ    R9, R8
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (DI)
-	ADDQ    SI, CX
-	ADDQ    SI, DI
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (DI)
-	ADDQ    SI, CX
-	ADDQ    SI, DI
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (DI)
-	ADDQ    SI, CX
-	ADDQ    SI, DI
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, (R8)
+	ADDQ    R9, DI
+	ADDQ    R9, R8
+	VMOVUPS Z2, (DI)
+	VMOVUPS Z3, (R8)
+	ADDQ    R9, DI
+	ADDQ    R9, R8
+	VMOVUPS Z4, (DI)
+	VMOVUPS Z5, (R8)
+	ADDQ    R9, DI
+	ADDQ    R9, R8
 
 stored:
-	IMUL3Q $0x03, DX, DI
-	ADDQ   DI, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product4x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·product4x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -2663,14 +2737,13 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R11
 	MOVQ   k+40(FP), R12
-	MOVQ   (R9), R13
-	LEAQ   (AX)(R13*4), R8
-	MOVQ   8(R9), R13
-	LEAQ   (R11)(R13*4), R11
+	MOVQ   (R9), R11
+	LEAQ   (AX)(R11*4), R8
+	MOVQ   8(R9), R11
+	LEAQ   (CX)(R11*4), R11
 	ADDQ   $0x10, R9
-	IMUL3Q $0x04, DX, R13
+	IMUL3Q $0x04, BX, R13
 	ADDQ   R8, R13
 
 k:
@@ -2681,91 +2754,97 @@ k:
 	VBROADCASTSS (R8), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS (R8)(DX*1), Z10
+	VBROADCASTSS (R8)(BX*1), Z10
 	VFMADD231PS  Z10, Z8, Z2
 	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS (R8)(DX*2), Z10
+	VBROADCASTSS (R8)(BX*2), Z10
 	VFMADD231PS  Z10, Z8, Z4
 	VFMADD231PS  Z10, Z9, Z5
 	VBROADCASTSS (R8)(DI*1), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
 	ADDQ         $0x04, R8
-	ADDQ         BX, R11
+	ADDQ         SI, R11
 	DECQ         R12
 	JNZ          k
 	DECQ         R10
 	JNZ          term
 
 sums:
-	MOVQ    cv+72(FP), R8
-	LEAQ    (CX)(R8*4), R8
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    DX, R8
+	MOVQ    cv+72(FP), R9
+	LEAQ    (DX)(R9*4), R9
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	VADDPS  (R8), Z1, Z1
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	VADDPS  (R8), Z3, Z3
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	VADDPS  (R8), Z5, Z5
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z6, Z6
-	VMOVUPS Z6, (CX)
-	VADDPS  (R8), Z7, Z7
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	VADDPS  (R9), Z1, Z1
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	VADDPS  (R9), Z3, Z3
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	VADDPS  (R9), Z5, Z5
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	VADDPS  (R9), Z7, Z7
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	IMUL3Q $0x04, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product5x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·product5x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -2784,15 +2863,14 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R12
 	MOVQ   k+40(FP), R13
-	MOVQ   (R10), R14
-	LEAQ   (AX)(R14*4), R8
-	LEAQ   (R8)(DX*4), R9
-	MOVQ   8(R10), R14
-	LEAQ   (R12)(R14*4), R12
+	MOVQ   (R10), R12
+	LEAQ   (AX)(R12*4), R8
+	LEAQ   (R8)(BX*4), R9
+	MOVQ   8(R10), R12
+	LEAQ   (CX)(R12*4), R12
 	ADDQ   $0x10, R10
-	IMUL3Q $0x05, DX, R14
+	IMUL3Q $0x05, BX, R14
 	ADDQ   R8, R14
 
 k:
@@ -2803,10 +2881,10 @@ k:
 	VBROADCASTSS (R8), Z12
 	VFMADD231PS  Z12, Z10, Z0
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS (R8)(DX*1), Z12
+	VBROADCASTSS (R8)(BX*1), Z12
 	VFMADD231PS  Z12, Z10, Z2
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS (R8)(DX*2), Z12
+	VBROADCASTSS (R8)(BX*2), Z12
 	VFMADD231PS  Z12, Z10, Z4
 	VFMADD231PS  Z12, Z11, Z5
 	VBROADCASTSS (R8)(DI*1), Z12
@@ -2817,91 +2895,97 @@ k:
 	VFMADD231PS  Z12, Z11, Z9
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	ADDQ         BX, R12
+	ADDQ         SI, R12
 	DECQ         R13
 	JNZ          k
 	DECQ         R11
 	JNZ          term
 
 sums:
-	MOVQ    cv+72(FP), R8
-	LEAQ    (CX)(R8*4), R8
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    DX, R8
+	MOVQ    cv+72(FP), R9
+	LEAQ    (DX)(R9*4), R9
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	VADDPS  (R8), Z1, Z1
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	VADDPS  (R8), Z3, Z3
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	VADDPS  (R8), Z5, Z5
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z6, Z6
-	VMOVUPS Z6, (CX)
-	VADDPS  (R8), Z7, Z7
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z8, Z8
-	VMOVUPS Z8, (CX)
-	VADDPS  (R8), Z9, Z9
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	VADDPS  (R9), Z1, Z1
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	VADDPS  (R9), Z3, Z3
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	VADDPS  (R9), Z5, Z5
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	VADDPS  (R9), Z7, Z7
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z8, Z8
+	VMOVUPS Z8, (R8)
+	VADDPS  (R9), Z9, Z9
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	IMUL3Q $0x05, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product6x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·product6x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -2922,15 +3006,14 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R12
 	MOVQ   k+40(FP), R13
-	MOVQ   (R10), R14
-	LEAQ   (AX)(R14*4), R8
-	LEAQ   (R8)(DX*4), R9
-	MOVQ   8(R10), R14
-	LEAQ   (R12)(R14*4), R12
+	MOVQ   (R10), R12
+	LEAQ   (AX)(R12*4), R8
+	LEAQ   (R8)(BX*4), R9
+	MOVQ   8(R10), R12
+	LEAQ   (CX)(R12*4), R12
 	ADDQ   $0x10, R10
-	IMUL3Q $0x06, DX, R14
+	IMUL3Q $0x06, BX, R14
 	ADDQ   R8, R14
 
 k:
@@ -2941,10 +3024,10 @@ k:
 	VBROADCASTSS (R8), Z14
 	VFMADD231PS  Z14, Z12, Z0
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS (R8)(DX*1), Z14
+	VBROADCASTSS (R8)(BX*1), Z14
 	VFMADD231PS  Z14, Z12, Z2
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS (R8)(DX*2), Z14
+	VBROADCASTSS (R8)(BX*2), Z14
 	VFMADD231PS  Z14, Z12, Z4
 	VFMADD231PS  Z14, Z13, Z5
 	VBROADCASTSS (R8)(DI*1), Z14
@@ -2953,106 +3036,112 @@ k:
 	VBROADCASTSS (R9), Z14
 	VFMADD231PS  Z14, Z12, Z8
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS (R9)(DX*1), Z14
+	VBROADCASTSS (R9)(BX*1), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	ADDQ         BX, R12
+	ADDQ         SI, R12
 	DECQ         R13
 	JNZ          k
 	DECQ         R11
 	JNZ          term
 
 sums:
-	MOVQ    cv+72(FP), R8
-	LEAQ    (CX)(R8*4), R8
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    DX, R8
+	MOVQ    cv+72(FP), R9
+	LEAQ    (DX)(R9*4), R9
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	VADDPS  (R8), Z1, Z1
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	VADDPS  (R8), Z3, Z3
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	VADDPS  (R8), Z5, Z5
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z6, Z6
-	VMOVUPS Z6, (CX)
-	VADDPS  (R8), Z7, Z7
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z8, Z8
-	VMOVUPS Z8, (CX)
-	VADDPS  (R8), Z9, Z9
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z10, Z10
-	VMOVUPS Z10, (CX)
-	VADDPS  (R8), Z11, Z11
-	VMOVUPS Z11, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	VADDPS  (R9), Z1, Z1
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	VADDPS  (R9), Z3, Z3
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	VADDPS  (R9), Z5, Z5
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	VADDPS  (R9), Z7, Z7
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z8, Z8
+	VMOVUPS Z8, (R8)
+	VADDPS  (R9), Z9, Z9
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z10, Z10
+	VMOVUPS Z10, (R8)
+	VADDPS  (R9), Z11, Z11
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	IMUL3Q $0x06, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product7x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·product7x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -3075,15 +3164,14 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R12
 	MOVQ   k+40(FP), R13
-	MOVQ   (R10), R14
-	LEAQ   (AX)(R14*4), R8
-	LEAQ   (R8)(DX*4), R9
-	MOVQ   8(R10), R14
-	LEAQ   (R12)(R14*4), R12
+	MOVQ   (R10), R12
+	LEAQ   (AX)(R12*4), R8
+	LEAQ   (R8)(BX*4), R9
+	MOVQ   8(R10), R12
+	LEAQ   (CX)(R12*4), R12
 	ADDQ   $0x10, R10
-	IMUL3Q $0x07, DX, R14
+	IMUL3Q $0x07, BX, R14
 	ADDQ   R8, R14
 
 k:
@@ -3094,10 +3182,10 @@ k:
 	VBROADCASTSS (R8), Z16
 	VFMADD231PS  Z16, Z14, Z0
 	VFMADD231PS  Z16, Z15, Z1
-	VBROADCASTSS (R8)(DX*1), Z16
+	VBROADCASTSS (R8)(BX*1), Z16
 	VFMADD231PS  Z16, Z14, Z2
 	VFMADD231PS  Z16, Z15, Z3
-	VBROADCASTSS (R8)(DX*2), Z16
+	VBROADCASTSS (R8)(BX*2), Z16
 	VFMADD231PS  Z16, Z14, Z4
 	VFMADD231PS  Z16, Z15, Z5
 	VBROADCASTSS (R8)(DI*1), Z16
@@ -3106,119 +3194,125 @@ k:
 	VBROADCASTSS (R9), Z16
 	VFMADD231PS  Z16, Z14, Z8
 	VFMADD231PS  Z16, Z15, Z9
-	VBROADCASTSS (R9)(DX*1), Z16
+	VBROADCASTSS (R9)(BX*1), Z16
 	VFMADD231PS  Z16, Z14, Z10
 	VFMADD231PS  Z16, Z15, Z11
-	VBROADCASTSS (R9)(DX*2), Z16
+	VBROADCASTSS (R9)(BX*2), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	ADDQ         BX, R12
+	ADDQ         SI, R12
 	DECQ         R13
 	JNZ          k
 	DECQ         R11
 	JNZ          term
 
 sums:
-	MOVQ    cv+72(FP), R8
-	LEAQ    (CX)(R8*4), R8
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    DX, R8
+	MOVQ    cv+72(FP), R9
+	LEAQ    (DX)(R9*4), R9
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	VADDPS  (R8), Z1, Z1
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	VADDPS  (R8), Z3, Z3
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	VADDPS  (R8), Z5, Z5
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z6, Z6
-	VMOVUPS Z6, (CX)
-	VADDPS  (R8), Z7, Z7
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z8, Z8
-	VMOVUPS Z8, (CX)
-	VADDPS  (R8), Z9, Z9
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z10, Z10
-	VMOVUPS Z10, (CX)
-	VADDPS  (R8), Z11, Z11
-	VMOVUPS Z11, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z12, Z12
-	VMOVUPS Z12, (CX)
-	VADDPS  (R8), Z13, Z13
-	VMOVUPS Z13, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	VADDPS  (R9), Z1, Z1
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	VADDPS  (R9), Z3, Z3
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	VADDPS  (R9), Z5, Z5
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	VADDPS  (R9), Z7, Z7
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z8, Z8
+	VMOVUPS Z8, (R8)
+	VADDPS  (R9), Z9, Z9
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z10, Z10
+	VMOVUPS Z10, (R8)
+	VADDPS  (R9), Z11, Z11
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z12, Z12
+	VMOVUPS Z12, (R8)
+	VADDPS  (R9), Z13, Z13
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z12, (R8)
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	IMUL3Q $0x07, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product8x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·product8x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -3243,15 +3337,14 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R12
 	MOVQ   k+40(FP), R13
-	MOVQ   (R10), R14
-	LEAQ   (AX)(R14*4), R8
-	LEAQ   (R8)(DX*4), R9
-	MOVQ   8(R10), R14
-	LEAQ   (R12)(R14*4), R12
+	MOVQ   (R10), R12
+	LEAQ   (AX)(R12*4), R8
+	LEAQ   (R8)(BX*4), R9
+	MOVQ   8(R10), R12
+	LEAQ   (CX)(R12*4), R12
 	ADDQ   $0x10, R10
-	IMUL3Q $0x08, DX, R14
+	IMUL3Q $0x08, BX, R14
 	ADDQ   R8, R14
 
 k:
@@ -3262,10 +3355,10 @@ k:
 	VBROADCASTSS (R8), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
-	VBROADCASTSS (R8)(DX*1), Z18
+	VBROADCASTSS (R8)(BX*1), Z18
 	VFMADD231PS  Z18, Z16, Z2
 	VFMADD231PS  Z18, Z17, Z3
-	VBROADCASTSS (R8)(DX*2), Z18
+	VBROADCASTSS (R8)(BX*2), Z18
 	VFMADD231PS  Z18, Z16, Z4
 	VFMADD231PS  Z18, Z17, Z5
 	VBROADCASTSS (R8)(DI*1), Z18
@@ -3274,10 +3367,10 @@ k:
 	VBROADCASTSS (R9), Z18
 	VFMADD231PS  Z18, Z16, Z8
 	VFMADD231PS  Z18, Z17, Z9
-	VBROADCASTSS (R9)(DX*1), Z18
+	VBROADCASTSS (R9)(BX*1), Z18
 	VFMADD231PS  Z18, Z16, Z10
 	VFMADD231PS  Z18, Z17, Z11
-	VBROADCASTSS (R9)(DX*2), Z18
+	VBROADCASTSS (R9)(BX*2), Z18
 	VFMADD231PS  Z18, Z16, Z12
 	VFMADD231PS  Z18, Z17, Z13
 	VBROADCASTSS (R9)(DI*1), Z18
@@ -3285,121 +3378,127 @@ k:
 	VFMADD231PS  Z18, Z17, Z15
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	ADDQ         BX, R12
+	ADDQ         SI, R12
 	DECQ         R13
 	JNZ          k
 	DECQ         R11
 	JNZ          term
 
 sums:
-	MOVQ    cv+72(FP), R8
-	LEAQ    (CX)(R8*4), R8
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    DX, R8
+	MOVQ    cv+72(FP), R9
+	LEAQ    (DX)(R9*4), R9
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	VADDPS  (R8), Z1, Z1
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	VADDPS  (R8), Z3, Z3
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	VADDPS  (R8), Z5, Z5
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z6, Z6
-	VMOVUPS Z6, (CX)
-	VADDPS  (R8), Z7, Z7
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z8, Z8
-	VMOVUPS Z8, (CX)
-	VADDPS  (R8), Z9, Z9
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z10, Z10
-	VMOVUPS Z10, (CX)
-	VADDPS  (R8), Z11, Z11
-	VMOVUPS Z11, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z12, Z12
-	VMOVUPS Z12, (CX)
-	VADDPS  (R8), Z13, Z13
-	VMOVUPS Z13, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z14, Z14
-	VMOVUPS Z14, (CX)
-	VADDPS  (R8), Z15, Z15
-	VMOVUPS Z15, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	VADDPS  (R9), Z1, Z1
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	VADDPS  (R9), Z3, Z3
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	VADDPS  (R9), Z5, Z5
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	VADDPS  (R9), Z7, Z7
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z8, Z8
+	VMOVUPS Z8, (R8)
+	VADDPS  (R9), Z9, Z9
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z10, Z10
+	VMOVUPS Z10, (R8)
+	VADDPS  (R9), Z11, Z11
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z12, Z12
+	VMOVUPS Z12, (R8)
+	VADDPS  (R9), Z13, Z13
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z14, Z14
+	VMOVUPS Z14, (R8)
+	VADDPS  (R9), Z15, Z15
+	VMOVUPS Z15, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z12, (R8)
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z14, (R8)
+	VMOVUPS Z15, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	IMUL3Q $0x08, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product9x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·product9x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -3426,16 +3525,15 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R13
 	MOVQ   k+40(FP), R14
-	MOVQ   (R11), R15
-	LEAQ   (AX)(R15*4), R8
-	LEAQ   (R8)(DX*4), R9
-	LEAQ   (R9)(DX*4), R10
-	MOVQ   8(R11), R15
-	LEAQ   (R13)(R15*4), R13
+	MOVQ   (R11), R13
+	LEAQ   (AX)(R13*4), R8
+	LEAQ   (R8)(BX*4), R9
+	LEAQ   (R9)(BX*4), R10
+	MOVQ   8(R11), R13
+	LEAQ   (CX)(R13*4), R13
 	ADDQ   $0x10, R11
-	IMUL3Q $0x09, DX, R15
+	IMUL3Q $0x09, BX, R15
 	ADDQ   R8, R15
 
 k:
@@ -3446,10 +3544,10 @@ k:
 	VBROADCASTSS (R8), Z20
 	VFMADD231PS  Z20, Z18, Z0
 	VFMADD231PS  Z20, Z19, Z1
-	VBROADCASTSS (R8)(DX*1), Z20
+	VBROADCASTSS (R8)(BX*1), Z20
 	VFMADD231PS  Z20, Z18, Z2
 	VFMADD231PS  Z20, Z19, Z3
-	VBROADCASTSS (R8)(DX*2), Z20
+	VBROADCASTSS (R8)(BX*2), Z20
 	VFMADD231PS  Z20, Z18, Z4
 	VFMADD231PS  Z20, Z19, Z5
 	VBROADCASTSS (R8)(DI*1), Z20
@@ -3458,10 +3556,10 @@ k:
 	VBROADCASTSS (R9), Z20
 	VFMADD231PS  Z20, Z18, Z8
 	VFMADD231PS  Z20, Z19, Z9
-	VBROADCASTSS (R9)(DX*1), Z20
+	VBROADCASTSS (R9)(BX*1), Z20
 	VFMADD231PS  Z20, Z18, Z10
 	VFMADD231PS  Z20, Z19, Z11
-	VBROADCASTSS (R9)(DX*2), Z20
+	VBROADCASTSS (R9)(BX*2), Z20
 	VFMADD231PS  Z20, Z18, Z12
 	VFMADD231PS  Z20, Z19, Z13
 	VBROADCASTSS (R9)(DI*1), Z20
@@ -3473,131 +3571,137 @@ k:
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	ADDQ         BX, R13
+	ADDQ         SI, R13
 	DECQ         R14
 	JNZ          k
 	DECQ         R12
 	JNZ          term
 
 sums:
-	MOVQ    cv+72(FP), R8
-	LEAQ    (CX)(R8*4), R8
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    DX, R8
+	MOVQ    cv+72(FP), R9
+	LEAQ    (DX)(R9*4), R9
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	VADDPS  (R8), Z1, Z1
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	VADDPS  (R8), Z3, Z3
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	VADDPS  (R8), Z5, Z5
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z6, Z6
-	VMOVUPS Z6, (CX)
-	VADDPS  (R8), Z7, Z7
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z8, Z8
-	VMOVUPS Z8, (CX)
-	VADDPS  (R8), Z9, Z9
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z10, Z10
-	VMOVUPS Z10, (CX)
-	VADDPS  (R8), Z11, Z11
-	VMOVUPS Z11, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z12, Z12
-	VMOVUPS Z12, (CX)
-	VADDPS  (R8), Z13, Z13
-	VMOVUPS Z13, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z14, Z14
-	VMOVUPS Z14, (CX)
-	VADDPS  (R8), Z15, Z15
-	VMOVUPS Z15, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z16, Z16
-	VMOVUPS Z16, (CX)
-	VADDPS  (R8), Z17, Z17
-	VMOVUPS Z17, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	VADDPS  (R9), Z1, Z1
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	VADDPS  (R9), Z3, Z3
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	VADDPS  (R9), Z5, Z5
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	VADDPS  (R9), Z7, Z7
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z8, Z8
+	VMOVUPS Z8, (R8)
+	VADDPS  (R9), Z9, Z9
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z10, Z10
+	VMOVUPS Z10, (R8)
+	VADDPS  (R9), Z11, Z11
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z12, Z12
+	VMOVUPS Z12, (R8)
+	VADDPS  (R9), Z13, Z13
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z14, Z14
+	VMOVUPS Z14, (R8)
+	VADDPS  (R9), Z15, Z15
+	VMOVUPS Z15, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z16, Z16
+	VMOVUPS Z16, (R8)
+	VADDPS  (R9), Z17, Z17
+	VMOVUPS Z17, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z16, (CX)
-	VMOVUPS Z17, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z12, (R8)
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z14, (R8)
+	VMOVUPS Z15, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z16, (R8)
+	VMOVUPS Z17, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	IMUL3Q $0x09, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product10x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·product10x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -3626,16 +3730,15 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R13
 	MOVQ   k+40(FP), R14
-	MOVQ   (R11), R15
-	LEAQ   (AX)(R15*4), R8
-	LEAQ   (R8)(DX*4), R9
-	LEAQ   (R9)(DX*4), R10
-	MOVQ   8(R11), R15
-	LEAQ   (R13)(R15*4), R13
+	MOVQ   (R11), R13
+	LEAQ   (AX)(R13*4), R8
+	LEAQ   (R8)(BX*4), R9
+	LEAQ   (R9)(BX*4), R10
+	MOVQ   8(R11), R13
+	LEAQ   (CX)(R13*4), R13
 	ADDQ   $0x10, R11
-	IMUL3Q $0x0a, DX, R15
+	IMUL3Q $0x0a, BX, R15
 	ADDQ   R8, R15
 
 k:
@@ -3646,10 +3749,10 @@ k:
 	VBROADCASTSS (R8), Z22
 	VFMADD231PS  Z22, Z20, Z0
 	VFMADD231PS  Z22, Z21, Z1
-	VBROADCASTSS (R8)(DX*1), Z22
+	VBROADCASTSS (R8)(BX*1), Z22
 	VFMADD231PS  Z22, Z20, Z2
 	VFMADD231PS  Z22, Z21, Z3
-	VBROADCASTSS (R8)(DX*2), Z22
+	VBROADCASTSS (R8)(BX*2), Z22
 	VFMADD231PS  Z22, Z20, Z4
 	VFMADD231PS  Z22, Z21, Z5
 	VBROADCASTSS (R8)(DI*1), Z22
@@ -3658,10 +3761,10 @@ k:
 	VBROADCASTSS (R9), Z22
 	VFMADD231PS  Z22, Z20, Z8
 	VFMADD231PS  Z22, Z21, Z9
-	VBROADCASTSS (R9)(DX*1), Z22
+	VBROADCASTSS (R9)(BX*1), Z22
 	VFMADD231PS  Z22, Z20, Z10
 	VFMADD231PS  Z22, Z21, Z11
-	VBROADCASTSS (R9)(DX*2), Z22
+	VBROADCASTSS (R9)(BX*2), Z22
 	VFMADD231PS  Z22, Z20, Z12
 	VFMADD231PS  Z22, Z21, Z13
 	VBROADCASTSS (R9)(DI*1), Z22
@@ -3670,147 +3773,153 @@ k:
 	VBROADCASTSS (R10), Z22
 	VFMADD231PS  Z22, Z20, Z16
 	VFMADD231PS  Z22, Z21, Z17
-	VBROADCASTSS (R10)(DX*1), Z22
+	VBROADCASTSS (R10)(BX*1), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	ADDQ         BX, R13
+	ADDQ         SI, R13
 	DECQ         R14
 	JNZ          k
 	DECQ         R12
 	JNZ          term
 
 sums:
-	MOVQ    cv+72(FP), R8
-	LEAQ    (CX)(R8*4), R8
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    DX, R8
+	MOVQ    cv+72(FP), R9
+	LEAQ    (DX)(R9*4), R9
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	VADDPS  (R8), Z1, Z1
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	VADDPS  (R8), Z3, Z3
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	VADDPS  (R8), Z5, Z5
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z6, Z6
-	VMOVUPS Z6, (CX)
-	VADDPS  (R8), Z7, Z7
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z8, Z8
-	VMOVUPS Z8, (CX)
-	VADDPS  (R8), Z9, Z9
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z10, Z10
-	VMOVUPS Z10, (CX)
-	VADDPS  (R8), Z11, Z11
-	VMOVUPS Z11, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z12, Z12
-	VMOVUPS Z12, (CX)
-	VADDPS  (R8), Z13, Z13
-	VMOVUPS Z13, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z14, Z14
-	VMOVUPS Z14, (CX)
-	VADDPS  (R8), Z15, Z15
-	VMOVUPS Z15, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z16, Z16
-	VMOVUPS Z16, (CX)
-	VADDPS  (R8), Z17, Z17
-	VMOVUPS Z17, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z18, Z18
-	VMOVUPS Z18, (CX)
-	VADDPS  (R8), Z19, Z19
-	VMOVUPS Z19, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	VADDPS  (R9), Z1, Z1
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	VADDPS  (R9), Z3, Z3
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	VADDPS  (R9), Z5, Z5
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	VADDPS  (R9), Z7, Z7
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z8, Z8
+	VMOVUPS Z8, (R8)
+	VADDPS  (R9), Z9, Z9
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z10, Z10
+	VMOVUPS Z10, (R8)
+	VADDPS  (R9), Z11, Z11
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z12, Z12
+	VMOVUPS Z12, (R8)
+	VADDPS  (R9), Z13, Z13
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z14, Z14
+	VMOVUPS Z14, (R8)
+	VADDPS  (R9), Z15, Z15
+	VMOVUPS Z15, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z16, Z16
+	VMOVUPS Z16, (R8)
+	VADDPS  (R9), Z17, Z17
+	VMOVUPS Z17, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z18, Z18
+	VMOVUPS Z18, (R8)
+	VADDPS  (R9), Z19, Z19
+	VMOVUPS Z19, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z16, (CX)
-	VMOVUPS Z17, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z18, (CX)
-	VMOVUPS Z19, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z12, (R8)
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z14, (R8)
+	VMOVUPS Z15, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z16, (R8)
+	VMOVUPS Z17, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z18, (R8)
+	VMOVUPS Z19, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	IMUL3Q $0x0a, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product11x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·product11x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -3841,16 +3950,15 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R13
 	MOVQ   k+40(FP), R14
-	MOVQ   (R11), R15
-	LEAQ   (AX)(R15*4), R8
-	LEAQ   (R8)(DX*4), R9
-	LEAQ   (R9)(DX*4), R10
-	MOVQ   8(R11), R15
-	LEAQ   (R13)(R15*4), R13
+	MOVQ   (R11), R13
+	LEAQ   (AX)(R13*4), R8
+	LEAQ   (R8)(BX*4), R9
+	LEAQ   (R9)(BX*4), R10
+	MOVQ   8(R11), R13
+	LEAQ   (CX)(R13*4), R13
 	ADDQ   $0x10, R11
-	IMUL3Q $0x0b, DX, R15
+	IMUL3Q $0x0b, BX, R15
 	ADDQ   R8, R15
 
 k:
@@ -3861,10 +3969,10 @@ k:
 	VBROADCASTSS (R8), Z24
 	VFMADD231PS  Z24, Z22, Z0
 	VFMADD231PS  Z24, Z23, Z1
-	VBROADCASTSS (R8)(DX*1), Z24
+	VBROADCASTSS (R8)(BX*1), Z24
 	VFMADD231PS  Z24, Z22, Z2
 	VFMADD231PS  Z24, Z23, Z3
-	VBROADCASTSS (R8)(DX*2), Z24
+	VBROADCASTSS (R8)(BX*2), Z24
 	VFMADD231PS  Z24, Z22, Z4
 	VFMADD231PS  Z24, Z23, Z5
 	VBROADCASTSS (R8)(DI*1), Z24
@@ -3873,10 +3981,10 @@ k:
 	VBROADCASTSS (R9), Z24
 	VFMADD231PS  Z24, Z22, Z8
 	VFMADD231PS  Z24, Z23, Z9
-	VBROADCASTSS (R9)(DX*1), Z24
+	VBROADCASTSS (R9)(BX*1), Z24
 	VFMADD231PS  Z24, Z22, Z10
 	VFMADD231PS  Z24, Z23, Z11
-	VBROADCASTSS (R9)(DX*2), Z24
+	VBROADCASTSS (R9)(BX*2), Z24
 	VFMADD231PS  Z24, Z22, Z12
 	VFMADD231PS  Z24, Z23, Z13
 	VBROADCASTSS (R9)(DI*1), Z24
@@ -3885,160 +3993,166 @@ k:
 	VBROADCASTSS (R10), Z24
 	VFMADD231PS  Z24, Z22, Z16
 	VFMADD231PS  Z24, Z23, Z17
-	VBROADCASTSS (R10)(DX*1), Z24
+	VBROADCASTSS (R10)(BX*1), Z24
 	VFMADD231PS  Z24, Z22, Z18
 	VFMADD231PS  Z24, Z23, Z19
-	VBROADCASTSS (R10)(DX*2), Z24
+	VBROADCASTSS (R10)(BX*2), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	ADDQ         BX, R13
+	ADDQ         SI, R13
 	DECQ         R14
 	JNZ          k
 	DECQ         R12
 	JNZ          term
 
 sums:
-	MOVQ    cv+72(FP), R8
-	LEAQ    (CX)(R8*4), R8
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    DX, R8
+	MOVQ    cv+72(FP), R9
+	LEAQ    (DX)(R9*4), R9
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	VADDPS  (R8), Z1, Z1
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	VADDPS  (R8), Z3, Z3
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	VADDPS  (R8), Z5, Z5
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z6, Z6
-	VMOVUPS Z6, (CX)
-	VADDPS  (R8), Z7, Z7
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z8, Z8
-	VMOVUPS Z8, (CX)
-	VADDPS  (R8), Z9, Z9
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z10, Z10
-	VMOVUPS Z10, (CX)
-	VADDPS  (R8), Z11, Z11
-	VMOVUPS Z11, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z12, Z12
-	VMOVUPS Z12, (CX)
-	VADDPS  (R8), Z13, Z13
-	VMOVUPS Z13, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z14, Z14
-	VMOVUPS Z14, (CX)
-	VADDPS  (R8), Z15, Z15
-	VMOVUPS Z15, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z16, Z16
-	VMOVUPS Z16, (CX)
-	VADDPS  (R8), Z17, Z17
-	VMOVUPS Z17, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z18, Z18
-	VMOVUPS Z18, (CX)
-	VADDPS  (R8), Z19, Z19
-	VMOVUPS Z19, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z20, Z20
-	VMOVUPS Z20, (CX)
-	VADDPS  (R8), Z21, Z21
-	VMOVUPS Z21, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	VADDPS  (R9), Z1, Z1
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	VADDPS  (R9), Z3, Z3
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	VADDPS  (R9), Z5, Z5
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	VADDPS  (R9), Z7, Z7
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z8, Z8
+	VMOVUPS Z8, (R8)
+	VADDPS  (R9), Z9, Z9
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z10, Z10
+	VMOVUPS Z10, (R8)
+	VADDPS  (R9), Z11, Z11
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z12, Z12
+	VMOVUPS Z12, (R8)
+	VADDPS  (R9), Z13, Z13
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z14, Z14
+	VMOVUPS Z14, (R8)
+	VADDPS  (R9), Z15, Z15
+	VMOVUPS Z15, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z16, Z16
+	VMOVUPS Z16, (R8)
+	VADDPS  (R9), Z17, Z17
+	VMOVUPS Z17, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z18, Z18
+	VMOVUPS Z18, (R8)
+	VADDPS  (R9), Z19, Z19
+	VMOVUPS Z19, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z20, Z20
+	VMOVUPS Z20, (R8)
+	VADDPS  (R9), Z21, Z21
+	VMOVUPS Z21, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z16, (CX)
-	VMOVUPS Z17, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z18, (CX)
-	VMOVUPS Z19, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z20, (CX)
-	VMOVUPS Z21, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z12, (R8)
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z14, (R8)
+	VMOVUPS Z15, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z16, (R8)
+	VMOVUPS Z17, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z18, (R8)
+	VMOVUPS Z19, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z20, (R8)
+	VMOVUPS Z21, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	IMUL3Q $0x0b, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product12x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·product12x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -4071,16 +4185,15 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R13
 	MOVQ   k+40(FP), R14
-	MOVQ   (R11), R15
-	LEAQ   (AX)(R15*4), R8
-	LEAQ   (R8)(DX*4), R9
-	LEAQ   (R9)(DX*4), R10
-	MOVQ   8(R11), R15
-	LEAQ   (R13)(R15*4), R13
+	MOVQ   (R11), R13
+	LEAQ   (AX)(R13*4), R8
+	LEAQ   (R8)(BX*4), R9
+	LEAQ   (R9)(BX*4), R10
+	MOVQ   8(R11), R13
+	LEAQ   (CX)(R13*4), R13
 	ADDQ   $0x10, R11
-	IMUL3Q $0x0c, DX, R15
+	IMUL3Q $0x0c, BX, R15
 	ADDQ   R8, R15
 
 k:
@@ -4091,10 +4204,10 @@ k:
 	VBROADCASTSS (R8), Z26
 	VFMADD231PS  Z26, Z24, Z0
 	VFMADD231PS  Z26, Z25, Z1
-	VBROADCASTSS (R8)(DX*1), Z26
+	VBROADCASTSS (R8)(BX*1), Z26
 	VFMADD231PS  Z26, Z24, Z2
 	VFMADD231PS  Z26, Z25, Z3
-	VBROADCASTSS (R8)(DX*2), Z26
+	VBROADCASTSS (R8)(BX*2), Z26
 	VFMADD231PS  Z26, Z24, Z4
 	VFMADD231PS  Z26, Z25, Z5
 	VBROADCASTSS (R8)(DI*1), Z26
@@ -4103,10 +4216,10 @@ k:
 	VBROADCASTSS (R9), Z26
 	VFMADD231PS  Z26, Z24, Z8
 	VFMADD231PS  Z26, Z25, Z9
-	VBROADCASTSS (R9)(DX*1), Z26
+	VBROADCASTSS (R9)(BX*1), Z26
 	VFMADD231PS  Z26, Z24, Z10
 	VFMADD231PS  Z26, Z25, Z11
-	VBROADCASTSS (R9)(DX*2), Z26
+	VBROADCASTSS (R9)(BX*2), Z26
 	VFMADD231PS  Z26, Z24, Z12
 	VFMADD231PS  Z26, Z25, Z13
 	VBROADCASTSS (R9)(DI*1), Z26
@@ -4115,10 +4228,10 @@ k:
 	VBROADCASTSS (R10), Z26
 	VFMADD231PS  Z26, Z24, Z16
 	VFMADD231PS  Z26, Z25, Z17
-	VBROADCASTSS (R10)(DX*1), Z26
+	VBROADCASTSS (R10)(BX*1), Z26
 	VFMADD231PS  Z26, Z24, Z18
 	VFMADD231PS  Z26, Z25, Z19
-	VBROADCASTSS (R10)(DX*2), Z26
+	VBROADCASTSS (R10)(BX*2), Z26
 	VFMADD231PS  Z26, Z24, Z20
 	VFMADD231PS  Z26, Z25, Z21
 	VBROADCASTSS (R10)(DI*1), Z26
@@ -4127,146 +4240,153 @@ k:
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	ADDQ         BX, R13
+	ADDQ         SI, R13
 	DECQ         R14
 	JNZ          k
 	DECQ         R12
 	JNZ          term
 
 sums:
-	MOVQ    cv+72(FP), R8
-	LEAQ    (CX)(R8*4), R8
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    DX, R8
+	MOVQ    cv+72(FP), R9
+	LEAQ    (DX)(R9*4), R9
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Z0, Z0
-	VMOVUPS Z0, (CX)
-	VADDPS  (R8), Z1, Z1
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z2, Z2
-	VMOVUPS Z2, (CX)
-	VADDPS  (R8), Z3, Z3
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z4, Z4
-	VMOVUPS Z4, (CX)
-	VADDPS  (R8), Z5, Z5
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z6, Z6
-	VMOVUPS Z6, (CX)
-	VADDPS  (R8), Z7, Z7
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z8, Z8
-	VMOVUPS Z8, (CX)
-	VADDPS  (R8), Z9, Z9
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z10, Z10
-	VMOVUPS Z10, (CX)
-	VADDPS  (R8), Z11, Z11
-	VMOVUPS Z11, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z12, Z12
-	VMOVUPS Z12, (CX)
-	VADDPS  (R8), Z13, Z13
-	VMOVUPS Z13, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z14, Z14
-	VMOVUPS Z14, (CX)
-	VADDPS  (R8), Z15, Z15
-	VMOVUPS Z15, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z16, Z16
-	VMOVUPS Z16, (CX)
-	VADDPS  (R8), Z17, Z17
-	VMOVUPS Z17, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z18, Z18
-	VMOVUPS Z18, (CX)
-	VADDPS  (R8), Z19, Z19
-	VMOVUPS Z19, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z20, Z20
-	VMOVUPS Z20, (CX)
-	VADDPS  (R8), Z21, Z21
-	VMOVUPS Z21, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VADDPS  (CX), Z22, Z22
-	VMOVUPS Z22, (CX)
-	VADDPS  (R8), Z23, Z23
-	VMOVUPS Z23, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	VADDPS  (R9), Z1, Z1
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	VADDPS  (R9), Z3, Z3
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z4, Z4
+	VMOVUPS Z4, (R8)
+	VADDPS  (R9), Z5, Z5
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z6, Z6
+	VMOVUPS Z6, (R8)
+	VADDPS  (R9), Z7, Z7
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z8, Z8
+	VMOVUPS Z8, (R8)
+	VADDPS  (R9), Z9, Z9
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z10, Z10
+	VMOVUPS Z10, (R8)
+	VADDPS  (R9), Z11, Z11
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z12, Z12
+	VMOVUPS Z12, (R8)
+	VADDPS  (R9), Z13, Z13
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z14, Z14
+	VMOVUPS Z14, (R8)
+	VADDPS  (R9), Z15, Z15
+	VMOVUPS Z15, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z16, Z16
+	VMOVUPS Z16, (R8)
+	VADDPS  (R9), Z17, Z17
+	VMOVUPS Z17, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z18, Z18
+	VMOVUPS Z18, (R8)
+	VADDPS  (R9), Z19, Z19
+	VMOVUPS Z19, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z20, Z20
+	VMOVUPS Z20, (R8)
+	VADDPS  (R9), Z21, Z21
+	VMOVUPS Z21, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z22, Z22
+	VMOVUPS Z22, (R8)
+	VADDPS  (R9), Z23, Z23
+	VMOVUPS Z23, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z16, (CX)
-	VMOVUPS Z17, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z18, (CX)
-	VMOVUPS Z19, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z20, (CX)
-	VMOVUPS Z21, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
-	VMOVUPS Z22, (CX)
-	VMOVUPS Z23, (R8)
-	ADDQ    SI, CX
-	ADDQ    SI, R8
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z12, (R8)
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z14, (R8)
+	VMOVUPS Z15, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z16, (R8)
+	VMOVUPS Z17, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z18, (R8)
+	VMOVUPS Z19, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z20, (R8)
+	VMOVUPS Z21, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z22, (R8)
+	VMOVUPS Z23, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	IMUL3Q $0x0c, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
@@ -7530,18 +7650,17 @@ vector:
 	VZEROUPPER
 	RET
 
-// func product1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product1x1AVX2(SB), NOSPLIT, $0-89
+TEXT ·product1x1AVX2(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -7552,14 +7671,13 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R10
 	MOVQ   k+40(FP), R11
-	MOVQ   (R8), R12
-	LEAQ   (AX)(R12*4), DI
-	MOVQ   8(R8), R12
-	LEAQ   (R10)(R12*4), R10
+	MOVQ   (R8), R10
+	LEAQ   (AX)(R10*4), DI
+	MOVQ   8(R8), R10
+	LEAQ   (CX)(R10*4), R10
 	ADDQ   $0x10, R8
-	IMUL3Q $0x01, DX, R12
+	IMUL3Q $0x01, BX, R12
 	ADDQ   DI, R12
 
 k:
@@ -7571,47 +7689,53 @@ k:
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
 	ADDQ         $0x04, DI
-	ADDQ         BX, R10
+	ADDQ         SI, R10
 	DECQ         R11
 	JNZ          k
 	DECQ         R9
 	JNZ          term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    DX, DI
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Y0, Y0
-	VMOVUPS Y0, (CX)
-	VADDPS  32(CX), Y1, Y1
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
+	VADDPS  (DI), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  32(DI), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
 	JMP     stored
 
 store:
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
 
 stored:
-	IMUL3Q $0x01, DX, DI
-	ADDQ   DI, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product2x1AVX2(SB), NOSPLIT, $0-89
+TEXT ·product2x1AVX2(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -7624,14 +7748,13 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R10
 	MOVQ   k+40(FP), R11
-	MOVQ   (R8), R12
-	LEAQ   (AX)(R12*4), DI
-	MOVQ   8(R8), R12
-	LEAQ   (R10)(R12*4), R10
+	MOVQ   (R8), R10
+	LEAQ   (AX)(R10*4), DI
+	MOVQ   8(R8), R10
+	LEAQ   (CX)(R10*4), R10
 	ADDQ   $0x10, R8
-	IMUL3Q $0x02, DX, R12
+	IMUL3Q $0x02, BX, R12
 	ADDQ   DI, R12
 
 k:
@@ -7642,59 +7765,65 @@ k:
 	VBROADCASTSS (DI), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
-	VBROADCASTSS (DI)(DX*1), Y6
+	VBROADCASTSS (DI)(BX*1), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         $0x04, DI
-	ADDQ         BX, R10
+	ADDQ         SI, R10
 	DECQ         R11
 	JNZ          k
 	DECQ         R9
 	JNZ          term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    DX, DI
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Y0, Y0
-	VMOVUPS Y0, (CX)
-	VADDPS  32(CX), Y1, Y1
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Y2, Y2
-	VMOVUPS Y2, (CX)
-	VADDPS  32(CX), Y3, Y3
-	VMOVUPS Y3, 32(CX)
-	ADDQ    SI, CX
+	VADDPS  (DI), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  32(DI), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y2, Y2
+	VMOVUPS Y2, (DI)
+	VADDPS  32(DI), Y3, Y3
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
 	JMP     stored
 
 store:
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y2, (CX)
-	VMOVUPS Y3, 32(CX)
-	ADDQ    SI, CX
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
 
 stored:
-	IMUL3Q $0x02, DX, DI
-	ADDQ   DI, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product3x1AVX2(SB), NOSPLIT, $0-89
+TEXT ·product3x1AVX2(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -7709,14 +7838,13 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R10
 	MOVQ   k+40(FP), R11
-	MOVQ   (R8), R12
-	LEAQ   (AX)(R12*4), DI
-	MOVQ   8(R8), R12
-	LEAQ   (R10)(R12*4), R10
+	MOVQ   (R8), R10
+	LEAQ   (AX)(R10*4), DI
+	MOVQ   8(R8), R10
+	LEAQ   (CX)(R10*4), R10
 	ADDQ   $0x10, R8
-	IMUL3Q $0x03, DX, R12
+	IMUL3Q $0x03, BX, R12
 	ADDQ   DI, R12
 
 k:
@@ -7727,70 +7855,76 @@ k:
 	VBROADCASTSS (DI), Y8
 	VFMADD231PS  Y8, Y6, Y0
 	VFMADD231PS  Y8, Y7, Y1
-	VBROADCASTSS (DI)(DX*1), Y8
+	VBROADCASTSS (DI)(BX*1), Y8
 	VFMADD231PS  Y8, Y6, Y2
 	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS (DI)(DX*2), Y8
+	VBROADCASTSS (DI)(BX*2), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
 	ADDQ         $0x04, DI
-	ADDQ         BX, R10
+	ADDQ         SI, R10
 	DECQ         R11
 	JNZ          k
 	DECQ         R9
 	JNZ          term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    DX, DI
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Y0, Y0
-	VMOVUPS Y0, (CX)
-	VADDPS  32(CX), Y1, Y1
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Y2, Y2
-	VMOVUPS Y2, (CX)
-	VADDPS  32(CX), Y3, Y3
-	VMOVUPS Y3, 32(CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Y4, Y4
-	VMOVUPS Y4, (CX)
-	VADDPS  32(CX), Y5, Y5
-	VMOVUPS Y5, 32(CX)
-	ADDQ    SI, CX
+	VADDPS  (DI), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VADDPS  32(DI), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y2, Y2
+	VMOVUPS Y2, (DI)
+	VADDPS  32(DI), Y3, Y3
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VADDPS  (DI), Y4, Y4
+	VMOVUPS Y4, (DI)
+	VADDPS  32(DI), Y5, Y5
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
 	JMP     stored
 
 store:
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y2, (CX)
-	VMOVUPS Y3, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y4, (CX)
-	VMOVUPS Y5, 32(CX)
-	ADDQ    SI, CX
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
 
 stored:
-	IMUL3Q $0x03, DX, DI
-	ADDQ   DI, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product4x1AVX2(SB), NOSPLIT, $0-89
+TEXT ·product4x1AVX2(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -7807,14 +7941,13 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R11
 	MOVQ   k+40(FP), R12
-	MOVQ   (R9), R13
-	LEAQ   (AX)(R13*4), R8
-	MOVQ   8(R9), R13
-	LEAQ   (R11)(R13*4), R11
+	MOVQ   (R9), R11
+	LEAQ   (AX)(R11*4), R8
+	MOVQ   8(R9), R11
+	LEAQ   (CX)(R11*4), R11
 	ADDQ   $0x10, R9
-	IMUL3Q $0x04, DX, R13
+	IMUL3Q $0x04, BX, R13
 	ADDQ   R8, R13
 
 k:
@@ -7825,81 +7958,87 @@ k:
 	VBROADCASTSS (R8), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
-	VBROADCASTSS (R8)(DX*1), Y10
+	VBROADCASTSS (R8)(BX*1), Y10
 	VFMADD231PS  Y10, Y8, Y2
 	VFMADD231PS  Y10, Y9, Y3
-	VBROADCASTSS (R8)(DX*2), Y10
+	VBROADCASTSS (R8)(BX*2), Y10
 	VFMADD231PS  Y10, Y8, Y4
 	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS (R8)(DI*1), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         $0x04, R8
-	ADDQ         BX, R11
+	ADDQ         SI, R11
 	DECQ         R12
 	JNZ          k
 	DECQ         R10
 	JNZ          term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    DX, R8
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Y0, Y0
-	VMOVUPS Y0, (CX)
-	VADDPS  32(CX), Y1, Y1
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Y2, Y2
-	VMOVUPS Y2, (CX)
-	VADDPS  32(CX), Y3, Y3
-	VMOVUPS Y3, 32(CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Y4, Y4
-	VMOVUPS Y4, (CX)
-	VADDPS  32(CX), Y5, Y5
-	VMOVUPS Y5, 32(CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Y6, Y6
-	VMOVUPS Y6, (CX)
-	VADDPS  32(CX), Y7, Y7
-	VMOVUPS Y7, 32(CX)
-	ADDQ    SI, CX
+	VADDPS  (R8), Y0, Y0
+	VMOVUPS Y0, (R8)
+	VADDPS  32(R8), Y1, Y1
+	VMOVUPS Y1, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Y2, Y2
+	VMOVUPS Y2, (R8)
+	VADDPS  32(R8), Y3, Y3
+	VMOVUPS Y3, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Y4, Y4
+	VMOVUPS Y4, (R8)
+	VADDPS  32(R8), Y5, Y5
+	VMOVUPS Y5, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Y6, Y6
+	VMOVUPS Y6, (R8)
+	VADDPS  32(R8), Y7, Y7
+	VMOVUPS Y7, 32(R8)
+	ADDQ    R9, R8
 	JMP     stored
 
 store:
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y2, (CX)
-	VMOVUPS Y3, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y4, (CX)
-	VMOVUPS Y5, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y6, (CX)
-	VMOVUPS Y7, 32(CX)
-	ADDQ    SI, CX
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	ADDQ    R9, R8
+	VMOVUPS Y2, (R8)
+	VMOVUPS Y3, 32(R8)
+	ADDQ    R9, R8
+	VMOVUPS Y4, (R8)
+	VMOVUPS Y5, 32(R8)
+	ADDQ    R9, R8
+	VMOVUPS Y6, (R8)
+	VMOVUPS Y7, 32(R8)
+	ADDQ    R9, R8
 
 stored:
-	IMUL3Q $0x04, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product5x1AVX2(SB), NOSPLIT, $0-89
+TEXT ·product5x1AVX2(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -7918,15 +8057,14 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R12
 	MOVQ   k+40(FP), R13
-	MOVQ   (R10), R14
-	LEAQ   (AX)(R14*4), R8
-	LEAQ   (R8)(DX*4), R9
-	MOVQ   8(R10), R14
-	LEAQ   (R12)(R14*4), R12
+	MOVQ   (R10), R12
+	LEAQ   (AX)(R12*4), R8
+	LEAQ   (R8)(BX*4), R9
+	MOVQ   8(R10), R12
+	LEAQ   (CX)(R12*4), R12
 	ADDQ   $0x10, R10
-	IMUL3Q $0x05, DX, R14
+	IMUL3Q $0x05, BX, R14
 	ADDQ   R8, R14
 
 k:
@@ -7937,10 +8075,10 @@ k:
 	VBROADCASTSS (R8), Y12
 	VFMADD231PS  Y12, Y10, Y0
 	VFMADD231PS  Y12, Y11, Y1
-	VBROADCASTSS (R8)(DX*1), Y12
+	VBROADCASTSS (R8)(BX*1), Y12
 	VFMADD231PS  Y12, Y10, Y2
 	VFMADD231PS  Y12, Y11, Y3
-	VBROADCASTSS (R8)(DX*2), Y12
+	VBROADCASTSS (R8)(BX*2), Y12
 	VFMADD231PS  Y12, Y10, Y4
 	VFMADD231PS  Y12, Y11, Y5
 	VBROADCASTSS (R8)(DI*1), Y12
@@ -7951,79 +8089,85 @@ k:
 	VFMADD231PS  Y12, Y11, Y9
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	ADDQ         BX, R12
+	ADDQ         SI, R12
 	DECQ         R13
 	JNZ          k
 	DECQ         R11
 	JNZ          term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    DX, R8
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Y0, Y0
-	VMOVUPS Y0, (CX)
-	VADDPS  32(CX), Y1, Y1
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Y2, Y2
-	VMOVUPS Y2, (CX)
-	VADDPS  32(CX), Y3, Y3
-	VMOVUPS Y3, 32(CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Y4, Y4
-	VMOVUPS Y4, (CX)
-	VADDPS  32(CX), Y5, Y5
-	VMOVUPS Y5, 32(CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Y6, Y6
-	VMOVUPS Y6, (CX)
-	VADDPS  32(CX), Y7, Y7
-	VMOVUPS Y7, 32(CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Y8, Y8
-	VMOVUPS Y8, (CX)
-	VADDPS  32(CX), Y9, Y9
-	VMOVUPS Y9, 32(CX)
-	ADDQ    SI, CX
+	VADDPS  (R8), Y0, Y0
+	VMOVUPS Y0, (R8)
+	VADDPS  32(R8), Y1, Y1
+	VMOVUPS Y1, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Y2, Y2
+	VMOVUPS Y2, (R8)
+	VADDPS  32(R8), Y3, Y3
+	VMOVUPS Y3, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Y4, Y4
+	VMOVUPS Y4, (R8)
+	VADDPS  32(R8), Y5, Y5
+	VMOVUPS Y5, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Y6, Y6
+	VMOVUPS Y6, (R8)
+	VADDPS  32(R8), Y7, Y7
+	VMOVUPS Y7, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Y8, Y8
+	VMOVUPS Y8, (R8)
+	VADDPS  32(R8), Y9, Y9
+	VMOVUPS Y9, 32(R8)
+	ADDQ    R9, R8
 	JMP     stored
 
 store:
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y2, (CX)
-	VMOVUPS Y3, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y4, (CX)
-	VMOVUPS Y5, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y6, (CX)
-	VMOVUPS Y7, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y8, (CX)
-	VMOVUPS Y9, 32(CX)
-	ADDQ    SI, CX
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	ADDQ    R9, R8
+	VMOVUPS Y2, (R8)
+	VMOVUPS Y3, 32(R8)
+	ADDQ    R9, R8
+	VMOVUPS Y4, (R8)
+	VMOVUPS Y5, 32(R8)
+	ADDQ    R9, R8
+	VMOVUPS Y6, (R8)
+	VMOVUPS Y7, 32(R8)
+	ADDQ    R9, R8
+	VMOVUPS Y8, (R8)
+	VMOVUPS Y9, 32(R8)
+	ADDQ    R9, R8
 
 stored:
-	IMUL3Q $0x05, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, add bool)
+// func product6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product6x1AVX2(SB), NOSPLIT, $0-89
+TEXT ·product6x1AVX2(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ cs+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (DX)(DX*2), DI
+	LEAQ (BX)(BX*2), DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -8044,15 +8188,14 @@ rows:
 	JZ     sums
 
 term:
-	MOVQ   b+8(FP), R12
 	MOVQ   k+40(FP), R13
-	MOVQ   (R10), R14
-	LEAQ   (AX)(R14*4), R8
-	LEAQ   (R8)(DX*4), R9
-	MOVQ   8(R10), R14
-	LEAQ   (R12)(R14*4), R12
+	MOVQ   (R10), R12
+	LEAQ   (AX)(R12*4), R8
+	LEAQ   (R8)(BX*4), R9
+	MOVQ   8(R10), R12
+	LEAQ   (CX)(R12*4), R12
 	ADDQ   $0x10, R10
-	IMUL3Q $0x06, DX, R14
+	IMUL3Q $0x06, BX, R14
 	ADDQ   R8, R14
 
 k:
@@ -8063,10 +8206,10 @@ k:
 	VBROADCASTSS (R8), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
-	VBROADCASTSS (R8)(DX*1), Y14
+	VBROADCASTSS (R8)(BX*1), Y14
 	VFMADD231PS  Y14, Y12, Y2
 	VFMADD231PS  Y14, Y13, Y3
-	VBROADCASTSS (R8)(DX*2), Y14
+	VBROADCASTSS (R8)(BX*2), Y14
 	VFMADD231PS  Y14, Y12, Y4
 	VFMADD231PS  Y14, Y13, Y5
 	VBROADCASTSS (R8)(DI*1), Y14
@@ -8075,77 +8218,84 @@ k:
 	VBROADCASTSS (R9), Y14
 	VFMADD231PS  Y14, Y12, Y8
 	VFMADD231PS  Y14, Y13, Y9
-	VBROADCASTSS (R9)(DX*1), Y14
+	VBROADCASTSS (R9)(BX*1), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	ADDQ         BX, R12
+	ADDQ         SI, R12
 	DECQ         R13
 	JNZ          k
 	DECQ         R11
 	JNZ          term
 
 sums:
-	CMPB    add+88(FP), $0x00
+	MOVQ    cs+64(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    DX, R8
+	CMPB    add+112(FP), $0x00
 	JEQ     store
-	VADDPS  (CX), Y0, Y0
-	VMOVUPS Y0, (CX)
-	VADDPS  32(CX), Y1, Y1
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Y2, Y2
-	VMOVUPS Y2, (CX)
-	VADDPS  32(CX), Y3, Y3
-	VMOVUPS Y3, 32(CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Y4, Y4
-	VMOVUPS Y4, (CX)
-	VADDPS  32(CX), Y5, Y5
-	VMOVUPS Y5, 32(CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Y6, Y6
-	VMOVUPS Y6, (CX)
-	VADDPS  32(CX), Y7, Y7
-	VMOVUPS Y7, 32(CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Y8, Y8
-	VMOVUPS Y8, (CX)
-	VADDPS  32(CX), Y9, Y9
-	VMOVUPS Y9, 32(CX)
-	ADDQ    SI, CX
-	VADDPS  (CX), Y10, Y10
-	VMOVUPS Y10, (CX)
-	VADDPS  32(CX), Y11, Y11
-	VMOVUPS Y11, 32(CX)
-	ADDQ    SI, CX
+	VADDPS  (R8), Y0, Y0
+	VMOVUPS Y0, (R8)
+	VADDPS  32(R8), Y1, Y1
+	VMOVUPS Y1, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Y2, Y2
+	VMOVUPS Y2, (R8)
+	VADDPS  32(R8), Y3, Y3
+	VMOVUPS Y3, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Y4, Y4
+	VMOVUPS Y4, (R8)
+	VADDPS  32(R8), Y5, Y5
+	VMOVUPS Y5, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Y6, Y6
+	VMOVUPS Y6, (R8)
+	VADDPS  32(R8), Y7, Y7
+	VMOVUPS Y7, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Y8, Y8
+	VMOVUPS Y8, (R8)
+	VADDPS  32(R8), Y9, Y9
+	VMOVUPS Y9, 32(R8)
+	ADDQ    R9, R8
+	VADDPS  (R8), Y10, Y10
+	VMOVUPS Y10, (R8)
+	VADDPS  32(R8), Y11, Y11
+	VMOVUPS Y11, 32(R8)
+	ADDQ    R9, R8
 	JMP     stored
 
 store:
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y2, (CX)
-	VMOVUPS Y3, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y4, (CX)
-	VMOVUPS Y5, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y6, (CX)
-	VMOVUPS Y7, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y8, (CX)
-	VMOVUPS Y9, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y10, (CX)
-	VMOVUPS Y11, 32(CX)
-	ADDQ    SI, CX
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	ADDQ    R9, R8
+	VMOVUPS Y2, (R8)
+	VMOVUPS Y3, 32(R8)
+	ADDQ    R9, R8
+	VMOVUPS Y4, (R8)
+	VMOVUPS Y5, 32(R8)
+	ADDQ    R9, R8
+	VMOVUPS Y6, (R8)
+	VMOVUPS Y7, 32(R8)
+	ADDQ    R9, R8
+	VMOVUPS Y8, (R8)
+	VMOVUPS Y9, 32(R8)
+	ADDQ    R9, R8
+	VMOVUPS Y10, (R8)
+	VMOVUPS Y11, 32(R8)
+	ADDQ    R9, R8
 
 stored:
-	IMUL3Q $0x06, DX, R8
-	ADDQ   R8, AX
-	DECQ   count+80(FP)
-	JNZ    rows
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+80(FP)
+	JNZ  rows
 	VZEROUPPER
 	RET
 

@@ -42,7 +42,15 @@ func (a *allPoints) transform(scratch, src, work []float32, item int) {
 	}
 }
 
-// winogradFew is [winograd] for few tiles.
+// winogradFew is [winograd] for few tiles. What a worker does with the weights of a group of output channels:
+//
+//	transform all of them along z
+//	for each point in z, for each chunk of input channels:
+//		transform along y
+//		for each point in y:
+//			transform along x, multiply
+//
+// Where there are so few tiles that the products of all points stay in L2, each chunk of input channels goes through all points in z instead, and its weights stay there too.
 type winogradFew struct {
 	cpu     *CPU
 	t       tiling // one block
@@ -51,19 +59,24 @@ type winogradFew struct {
 	weights *pointWeights
 	bias    bool
 	width   int      // output channel blocks of an item
+	keep    bool     // the products of all points
+	chunk   int      // input channel blocks whose weights are transformed before they are multiplied
 	terms   [][]term // of each chunk of whole input blocks
 	plane   int      // of the weights of a chunk, from one point to the next
 
-	zsAt, pointsAt, productsAt  int // in a worker's scratch: tiles of weights, points of a chunk of weights, products
-	biasAt, workAt, work, total int
+	zsAt, ysAt, pointsAt, productsAt int // in a worker's scratch: weights transformed along z, of a chunk along y, and along x; products
+	biasAt, workAt, work, total      int
 
 	y, x, w, scratch Slice
 }
 
-const chunkBlocks = 4 // input channel blocks whose weights are transformed before they are multiplied
+const (
+	manyFewTiles = 32      // leave room in L2 for half as many weights
+	keepElements = 1 << 17 // of products that are kept
+)
 
 func newWinogradFew(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile) *winogradFew {
-	k := &winogradFew{cpu: c, bias: s.Bias, width: 2}
+	k := &winogradFew{cpu: c, bias: s.Bias, width: 2, chunk: 4}
 	f, g := c.kernels.winograd[tile], newWinogradGeometry(s, transposed)
 	k.t = newTiling(tile, s.N, g.out.size, 1<<30, 1)
 	t := &k.t
@@ -71,10 +84,19 @@ func newWinogradFew(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Ti
 	if g.out.blocks < 4*c.opt.Threads {
 		k.width = 1
 	}
+	if t.all().tiles > manyFewTiles {
+		k.chunk = 2
+	}
+	if products := k.in.points() * t.all().tiles * block; products <= keepElements {
+		k.keep, k.chunk = true, 1
+		if products*k.width > keepElements {
+			k.width = 1
+		}
+	}
 	k.out = newResult(t, g.out, f.output, k.width)
 	k.weights = newPointWeights(t, c.kernels, g.in.channels, g.out.channels, g.wIn, g.wOut, transposed)
-	k.plane = oddLines(chunkBlocks * block * k.width * block)
-	for b := range chunkBlocks {
+	k.plane = oddLines(k.chunk * block * k.width * block)
+	for b := range k.chunk {
 		k.terms = append(k.terms, nil)
 		for i := range b + 1 {
 			k.terms[b] = append(k.terms[b], term{i * k.in.points() * k.in.plane, i * block * k.width * block})
@@ -82,9 +104,14 @@ func newWinogradFew(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Ti
 	}
 
 	k.zsAt = aligned(k.out.size)
-	k.pointsAt = k.zsAt + g.in.blocks*k.width*k.weights.tile()
-	k.productsAt = k.pointsAt + t.points*t.points*k.plane
-	k.work = aligned(max(k.productsAt+t.points*t.points*k.out.plane+k.weights.stage, k.in.o.size))
+	zs, products := g.in.blocks, t.points*t.points
+	if k.keep {
+		zs, products = k.chunk, k.in.points()
+	}
+	k.ysAt = k.zsAt + zs*k.width*k.weights.tile()
+	k.pointsAt = k.ysAt + max(k.chunk*k.width*k.weights.ys, k.weights.stage)
+	k.productsAt = k.pointsAt + t.points*k.plane
+	k.work = aligned(max(k.productsAt+products*k.out.plane, k.in.o.size))
 	k.in.at = 0
 	k.biasAt = k.in.size()
 	k.workAt = k.biasAt + g.out.blocks*block
@@ -117,45 +144,69 @@ func (k *winogradFewInputs) do(worker, item int) {
 
 // do computes the outputs of some blocks of output channels.
 func (k *winogradFew) do(worker, item int) {
-	t, b := &k.t, k.t.all()
+	t, all := &k.t, k.t.all()
 	first := item * k.width
 	vectors := min(k.width, k.out.l.blocks-first)
 	work := k.scratch[k.workAt+worker*k.work:][:k.work]
-	zs, points := work[k.zsAt:k.pointsAt], work[k.pointsAt:k.productsAt]
-	products, stage := work[k.productsAt:], work[k.productsAt+t.points*t.points*k.out.plane:]
-	inBlocks := k.in.o.l.blocks
-	for ib := range inBlocks {
+	zs, ys, products := work[k.zsAt:k.ysAt], work[k.ysAt:k.pointsAt], work[k.productsAt:]
+	blocks, tile, points := k.in.o.l.blocks, k.weights.tile(), t.points*t.points
+	transformZ := func(at, ib int) {
 		for v := range vectors {
-			k.weights.transformZ(zs[(ib*k.width+v)*k.weights.tile():], k.w, stage, ib, first+v)
+			k.weights.transformZ(zs[(at*k.width+v)*tile:], k.w, ys, ib, first+v)
 		}
 	}
-	step := k.width * block
-	for z := range t.points {
-		for ib := 0; ib < inBlocks; ib += chunkBlocks {
-			chunk := min(chunkBlocks, inBlocks-ib)
-			for i := range chunk {
-				for v := range vectors {
-					k.weights.transformYX(points[i*block*step+v*block:], zs[((ib+i)*k.width+v)*k.weights.tile():], stage, k.plane, step, z, ib+i)
-				}
-			}
-			whole := chunk
-			if (ib+chunk)*block > k.weights.in {
-				whole--
-			}
-			for p := range t.points * t.points {
-				x, c := k.scratch[k.in.offset(ib, z*t.points*t.points+p):], products[p*k.out.plane:]
-				if whole > 0 {
-					k.cpu.kernels.rowsProduct(b.tiles, vectors, x, points[p*k.plane:], c, k.terms[whole-1], block, block, step, k.out.depth, block, ib > 0)
-				}
-				if whole < chunk {
-					x = x[whole*k.in.points()*k.in.plane:]
-					k.cpu.kernels.rowsProduct(b.tiles, vectors, x, points[p*k.plane+whole*block*step:], c, oneTerm, k.weights.in%block, block, step, k.out.depth, block, ib+whole > 0)
-				}
+	if k.keep {
+		for ib := range blocks {
+			transformZ(0, ib)
+			for z := range t.points {
+				k.multiply(work, zs, products[z*points*k.out.plane:], z, ib, 1, vectors)
 			}
 		}
-		k.out.transformXY(work, products, z, vectors, b)
+		for z := range t.points {
+			k.out.transformXY(work, products[z*points*k.out.plane:], z, vectors, all)
+		}
+	} else {
+		for ib := range blocks {
+			transformZ(ib, ib)
+		}
+		for z := range t.points {
+			for ib := 0; ib < blocks; ib += k.chunk {
+				k.multiply(work, zs[ib*k.width*tile:], products, z, ib, min(k.chunk, blocks-ib), vectors)
+			}
+			k.out.transformXY(work, products, z, vectors, all)
+		}
 	}
-	k.out.transformZ(k.y, work, k.scratch[k.biasAt:], first, vectors, b)
+	k.out.transformZ(k.y, work, k.scratch[k.biasAt:], first, vectors, all)
+}
+
+// multiply transforms the weights of one point in z and a chunk of input channels along y and x, and adds their products.
+func (k *winogradFew) multiply(work, zs, products []float32, z, ib, chunk, vectors int) {
+	t, ks, step, tiles := &k.t, k.cpu.kernels, k.width*block, k.t.all().tiles
+	ys, points := work[k.ysAt:k.pointsAt], work[k.pointsAt:k.productsAt]
+	for i := range chunk {
+		for v := range vectors {
+			k.weights.transformY(ys[(i*k.width+v)*k.weights.ys:], zs[(i*k.width+v)*k.weights.tile():], z, ib+i)
+		}
+	}
+	whole := chunk
+	if (ib+chunk)*block > k.weights.in {
+		whole--
+	}
+	for y := range t.points {
+		for i := range chunk {
+			for v := range vectors {
+				k.weights.transformX(points[i*block*step+v*block:], ys[(i*k.width+v)*k.weights.ys:], k.plane, step, y, ib+i)
+			}
+		}
+		x, c := k.scratch[k.in.offset(ib, (z*t.points+y)*t.points):], products[y*t.points*k.out.plane:]
+		if whole > 0 {
+			ks.pointsProduct(t.points, tiles, vectors, x, points, c, k.terms[whole-1], block, block, step, k.out.depth, block, k.in.plane, k.plane, k.out.plane, ib > 0)
+		}
+		if whole < chunk {
+			x = x[whole*k.in.points()*k.in.plane:]
+			ks.pointsProduct(t.points, tiles, vectors, x, points[whole*block*step:], c, oneTerm, k.weights.in%block, block, step, k.out.depth, block, k.in.plane, k.plane, k.out.plane, ib+whole > 0)
+		}
+	}
 }
 
 // winogradFewGradient is [winogradGradient] for few tiles.

@@ -25,7 +25,8 @@ type winogradGradient struct {
 
 const (
 	maxSlabs     = 8
-	slabElements = 16 << 20 // of all slabs together, where that leaves one a thread
+	slabElements = 4 << 20 // of all slabs together, where that leaves one a thread: as much as stays in a third-level cache
+	sumTiles     = 36      // of a block: the sums of all points are read and written once a block
 )
 
 func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogradGradient {
@@ -33,7 +34,7 @@ func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogra
 	k := &winogradGradient{cpu: c}
 	in, out := layoutOf(s.XShape()), layoutOf(s.YShape())
 	taps := s.Kernel[0] * s.Kernel[1] * s.Kernel[2]
-	k.t = newTiling(tile, s.N, out.size, blockTiles(in.blocks, out.blocks), 2*c.opt.Threads)
+	k.t = newTiling(tile, s.N, out.size, max(sumTiles, blockTiles(in.blocks, out.blocks)), 2*c.opt.Threads)
 	t := &k.t
 	k.in = newOperand(t, in, f.data, in.blocks, t.points, s.Pad)
 	k.out = newOperand(t, out, f.grad, out.blocks, t.m, [3]int{})

@@ -11,6 +11,7 @@ type pointWeights struct {
 	taps      int // along an axis
 	plane     int // from one point to the next
 	size      int // elements of all points
+	ys        int // elements of the points in y of one point in z, for a pair of blocks
 	stage     int // elements of the taps of a pair of blocks, or of its points in y of one point in z
 	work      int // elements of a tile and a stage
 }
@@ -19,7 +20,8 @@ func newPointWeights(t *tiling, ks *kernels, in, out, wIn, wOut int, flip bool) 
 	w := &pointWeights{tiling: t, kernels: ks, f: ks.winograd[t.tile], in: in, out: out, wIn: wIn, wOut: wOut, flip: flip, taps: t.tile.Taps}
 	w.plane = oddLines(in * w.outBlocks() * block)
 	w.size = w.plane * t.points * t.points * t.points
-	w.stage = block * block * max(w.taps*w.taps*w.taps, t.points*w.taps)
+	w.ys = block * block * t.points * w.taps
+	w.stage = max(w.ys, block*block*w.taps*w.taps*w.taps)
 	w.work = w.tile() + w.stage
 	return w
 }
@@ -75,12 +77,22 @@ func (w *pointWeights) transformZ(zs, plain, work []float32, ib, ob int) {
 
 // transformYX transforms one point in z of a tile along y and x, into points with the given distances from point to point and from input channel to input channel.
 func (w *pointWeights) transformYX(dst, zs, work []float32, plane, step, z, ib int) {
-	in, r, points := w.inputs(ib), w.taps, w.tiling.points
-	tap := in * block
-	w.f.weights(&work[0], &zs[z*r*r*tap], r*tap, r*tap, block, block, r*in)
-	for y := range points {
-		w.f.weights(&dst[y*points*plane], &work[y*r*tap], plane, tap, step, block, in)
+	w.transformY(work, zs, z, ib)
+	for y := range w.tiling.points {
+		w.transformX(dst[y*w.tiling.points*plane:], work, plane, step, y, ib)
 	}
+}
+
+// transformY transforms one point in z of a tile along y: [y point][x tap][input channel][16].
+func (w *pointWeights) transformY(ys, zs []float32, z, ib int) {
+	r, tap := w.taps, w.inputs(ib)*block
+	w.f.weights(&ys[0], &zs[z*r*r*tap], r*tap, r*tap, block, block, r*w.inputs(ib))
+}
+
+// transformX transforms one point in y of those along x.
+func (w *pointWeights) transformX(dst, ys []float32, plane, step, y, ib int) {
+	r, tap := w.taps, w.inputs(ib)*block
+	w.f.weights(&dst[0], &ys[y*r*tap], plane, tap, step, block, w.inputs(ib))
 }
 
 // gradient makes the plain gradients of one pair of channel blocks from those of the points.

@@ -11,10 +11,10 @@ import (
 // product emits a productFunc of rows x vectors: the sums stay in registers over all terms.
 func product(s isa, rows, vectors int) string {
 	name := begin(s, fmt.Sprintf("product%dx%d", rows, vectors),
-		"func(a, b, c *float32, terms *[2]int, nterms, k, as, bs, cs, cv, count int, add bool)",
+		"func(a, b, c *float32, terms *[2]int, nterms, k, as, bs, cs, cv, count, an, bn, cn int, add bool)",
 		fmt.Sprintf("%%s is a productFunc of %d rows and %d vectors of 16.", rows, vectors))
-	a, c := load("a"), load("c")
-	as, bs, cs := loadBytes("as"), loadBytes("bs"), loadBytes("cs")
+	a, b, c := load("a"), load("b"), load("c")
+	as, bs := loadBytes("as"), loadBytes("bs")
 	in := newStrided(rows, as, triple(as))
 	sums := make([][]reg.VecVirtual, rows)
 	for m := range sums {
@@ -31,13 +31,13 @@ func product(s isa, rows, vectors int) string {
 		TESTQ(nterms, nterms)
 		JZ(LabelRef("sums"))
 		loop("term", nterms, func() {
-			weights, k := load("b"), load("k")
+			weights, k := GP64(), load("k")
 			offset := GP64()
 			MOVQ(Mem{Base: terms}, offset)
 			LEAQ(Mem{Base: a, Index: offset, Scale: 4}, in.pointers[0])
 			in.start()
 			MOVQ(Mem{Base: terms, Disp: 8}, offset)
-			LEAQ(Mem{Base: weights, Index: offset, Scale: 4}, weights)
+			LEAQ(Mem{Base: b, Index: offset, Scale: 4}, weights)
 			ADDQ(Imm(16), terms)
 			// The next rows follow, as a rule, so one of their cache lines is fetched at each turn.
 			ahead := GP64()
@@ -58,25 +58,26 @@ func product(s isa, rows, vectors int) string {
 			})
 		})
 		Label("sums")
-		second := GP64()
+		first, second, cs := GP64(), GP64(), loadBytes("cs")
+		MOVQ(c, first)
 		if vectors == 2 {
 			MOVQ(argument("cv"), second)
 			LEAQ(Mem{Base: c, Index: second, Scale: 4}, second)
 		}
 		storeRows(s, sums, func(i int) Mem {
 			if i < s.parts {
-				return Mem{Base: c, Disp: i * s.bytes}
+				return Mem{Base: first, Disp: i * s.bytes}
 			}
 			return Mem{Base: second, Disp: (i - s.parts) * s.bytes}
 		}, func() {
-			ADDQ(cs, c)
+			ADDQ(cs, first)
 			if vectors == 2 {
 				ADDQ(cs, second)
 			}
 		})
-		step := GP64()
-		IMUL3Q(Imm(uint64(rows)), as, step)
-		ADDQ(step, a)
+		for i, p := range []reg.GPVirtual{a, b, c} {
+			LEAQ(Mem{Base: p, Index: load([]string{"an", "bn", "cn"}[i]), Scale: 4}, p)
+		}
 	})
 	end()
 	return name
