@@ -26,13 +26,14 @@ const (
 type ReadOptions struct {
 	Tilt    dicom.Tilt    `yaml:"tilt" help:"slices of a tilted gantry: resample onto an orthogonal grid, keep them sheared, or error" oneof:"resample keep error"`
 	Gaps    dicom.Gaps    `yaml:"gaps" help:"uneven slice distances: error, or resample between the known positions" oneof:"error resample"`
-	Overlap dicom.Overlap `yaml:"overlap" help:"segments of a DICOM SEG object that share voxels: error, or last: the one with the highest number has them" oneof:"error last"`
+	Shear   nifti.Shear   `yaml:"shear" help:"NIfTI files whose axes are not at right angles: keep them so, resample onto the nearest grid without shear, or error" oneof:"keep resample error"`
+	Overlap dicom.Overlap `yaml:"segment_overlap" help:"segments of a DICOM SEG object that share voxels: error, or last: the one with the highest number has them" oneof:"error last"`
 	Flips   Flips         `yaml:"flips" help:"labels that fit their scan clearly better when flipped (nih): check refuses the case, fix flips them, off does not look" oneof:"check fix off"`
 }
 
 // DefaultReadOptions repairs what can be repaired exactly.
 func DefaultReadOptions() ReadOptions {
-	return ReadOptions{Tilt: dicom.TiltResample, Gaps: dicom.GapsError, Overlap: dicom.OverlapError, Flips: FlipsCheck}
+	return ReadOptions{Tilt: dicom.TiltResample, Gaps: dicom.GapsError, Shear: nifti.ShearKeep, Overlap: dicom.OverlapError, Flips: FlipsCheck}
 }
 
 // check says what is wrong with the options; empty ones are the defaults.
@@ -43,7 +44,7 @@ func (o ReadOptions) check() error {
 	}{
 		{"tilt", string(o.Tilt), []string{"", string(dicom.TiltResample), string(dicom.TiltKeep), string(dicom.TiltError)}},
 		{"gaps", string(o.Gaps), []string{"", string(dicom.GapsError), string(dicom.GapsResample)}},
-		{"overlap", string(o.Overlap), []string{"", string(dicom.OverlapError), string(dicom.OverlapLast)}},
+		{"segment overlap", string(o.Overlap), []string{"", string(dicom.OverlapError), string(dicom.OverlapLast)}},
 		{"flips", string(o.Flips), []string{"", string(FlipsCheck), string(FlipsFix), string(FlipsOff)}},
 	} {
 		if !slices.Contains(option.known, option.value) {
@@ -64,6 +65,11 @@ func (o ReadOptions) dicom(note func(string)) dicom.Options {
 	return dicom.Options{Tilt: o.Tilt, Gaps: o.Gaps, Overlap: o.Overlap, Note: note}
 }
 
+// nifti are the options that concern NIfTI, for one of a file's volumes.
+func (o ReadOptions) nifti(volume int, note func(string)) nifti.Options {
+	return nifti.Options{Volume: volume, Shear: o.Shear, Note: note}
+}
+
 // ReadImage reads the case's scan. Notes say what was chosen and repaired.
 func (c Case) ReadImage(o ReadOptions) (v *volume.Volume, notes []string, err error) {
 	v, _, notes, err = c.readImage(o)
@@ -78,8 +84,8 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, descending bool, notes
 	if c.refused != nil || c.IsDICOM() {
 		return c.readSeries(o)
 	}
-	v, err = nifti.ReadWith(c.Image, nifti.Options{Volume: c.Volume})
-	return v, false, nil, err
+	v, err = nifti.ReadWith(c.Image, o.nifti(c.Volume, func(note string) { notes = append(notes, note) }))
+	return v, false, notes, err
 }
 
 // Read reads the case's scan and labels (nil where it has none), and brings the labels onto the scan's voxels where they go by index. The labels' names are the
@@ -95,7 +101,11 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 	if c.Labels == "" {
 		return v, nil, notes, nil
 	}
-	if l, err = nifti.ReadLabels(c.Labels); err != nil {
+	straight := o.nifti(0, nil) // what is done about the scan is done about its labels
+	if c.ByIndex {
+		straight.Shear = nifti.ShearKeep
+	}
+	if l, err = nifti.ReadLabelsWith(c.Labels, straight); err != nil {
 		return nil, nil, nil, err
 	}
 	l.Names = maps.Clone(names)
@@ -104,8 +114,8 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("%s: %w", c.Labels, err)
 		}
-		if !exact {
-			notes = append(notes, "labels lie on other voxels in the same box: resampled")
+		if note := onOtherVoxels(v.Grid, l.Grid, exact); note != "" {
+			notes = append(notes, "labels lie "+note)
 		}
 		return v, l, notes, nil
 	}
@@ -133,4 +143,16 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 		return nil, nil, nil, fmt.Errorf("%s fits its scan better when flipped along %s, by the HU inside and around it: --flips fix flips it, --flips off takes it as it is", c.Labels, better)
 	}
 	return v, l, notes, nil
+}
+
+// onOtherVoxels says where labels lie that match a scan's grid, and what is done about it; "" where they lie on the scan's voxels, but for rounding.
+func onOtherVoxels(scan, labels volume.Grid, exact bool) string {
+	const rounding = 0.05 // voxels
+	if !exact {
+		return "on other voxels in the same box: resampled"
+	}
+	if beside := scan.Beside(labels); beside > rounding {
+		return fmt.Sprintf("%.2f voxels beside those of the scan, by their header: taken voxel by voxel", beside)
+	}
+	return ""
 }

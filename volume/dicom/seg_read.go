@@ -344,7 +344,7 @@ func (g *Segmentation) overlap(overlaps map[[2]uint16]int, o Options) error {
 	}
 	text := "segments overlap: " + strings.Join(pairs, ", ")
 	if o.Overlap == OverlapError {
-		return &volume.UnsupportedError{Path: g.Path, Problem: text + ". A label map has room for one: --overlap last gives them to the one with the highest number"}
+		return &volume.UnsupportedError{Path: g.Path, Problem: text + ". A label map has room for one: --segment-overlap last gives them to the one with the highest number"}
 	}
 	o.Note(text + ": the one with the highest number has them")
 	return nil
