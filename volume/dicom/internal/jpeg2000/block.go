@@ -96,24 +96,13 @@ type blockDecoder struct {
 	contexts [32]uint32 // states of the MQ coder, of which 19 are used
 }
 
-func newBlockDecoder(style int) *blockDecoder { return &blockDecoder{style: style} }
-
 // decode returns the values of a code-block, doubled, row by row. They are valid until the next call.
 func (d *blockDecoder) decode(b *block, orientation, planes int) ([]int32, error) {
 	d.width, d.height = b.area.width(), b.area.height()
 	d.stride = d.width + 2
 	stripes := (d.height + 3) / 4
-	need := d.stride * (stripes + 2)
-	if cap(d.flags) < need {
-		d.flags = make([]uint32, need)
-	}
-	d.flags = d.flags[:need]
-	clear(d.flags)
-	if cap(d.values) < d.width*d.height {
-		d.values = make([]int32, d.width*d.height)
-	}
-	d.values = d.values[:d.width*d.height]
-	clear(d.values)
+	d.flags = zeros(d.flags, d.stride*(stripes+2))
+	d.values = zeros(d.values, d.width*d.height)
 	d.zero = &zeroContexts[orientation]
 	d.reset()
 	plane := planes - 1 - b.missing

@@ -149,7 +149,11 @@ func Decode(data []byte, columns, rows int, out []uint32) (precision int, err er
 		if length == 0 && end-2 >= at && data[end-2] == 0xFF && data[end-1] == 0xD9 {
 			end -= 2
 		}
-		part.data = append(part.data, data[at:end]...)
+		if part.data == nil {
+			part.data = data[at:end:end] // mostly all of it: not copied
+		} else {
+			part.data = append(part.data, data[at:end]...)
+		}
 		at = end
 		if at+2 > len(data) {
 			break // the end marker is missing, the packets may all be there

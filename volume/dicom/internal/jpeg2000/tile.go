@@ -3,6 +3,7 @@ package jpeg2000
 import (
 	"errors"
 	"math"
+	"sync"
 )
 
 // tilePart is what the tile-parts of a tile say together.
@@ -63,6 +64,25 @@ type codeSegment struct {
 	data         []byte
 }
 
+// memory serves one tile after the other.
+type memory struct {
+	blocks                  blockDecoder
+	whole, wholeLine        []int32
+	fractions, fractionLine []float32
+}
+
+var memories = sync.Pool{New: func() any { return new(memory) }}
+
+// zeros returns n zeros, in the memory of old if that is enough.
+func zeros[T any](old []T, n int) []T {
+	if cap(old) < n {
+		return make([]T, n)
+	}
+	old = old[:n]
+	clear(old)
+	return old
+}
+
 func ceilShift(x, n int) int { return (x + 1<<n - 1) >> n }
 
 // tile decodes one tile into the image.
@@ -79,13 +99,17 @@ func (d *decoder) tile(area rectangle, p *tilePart, out []uint32) error {
 	if err := p.packets(resolutions, 64*(width*height+len(p.data))); err != nil {
 		return err
 	}
-	coder := newBlockDecoder(c.style)
+	m := memories.Get().(*memory)
+	defer memories.Put(m)
+	m.blocks.style = c.style
 	var whole []int32
 	var fractions []float32
 	if c.reversible {
-		whole = make([]int32, width*height)
+		m.whole = zeros(m.whole, width*height)
+		whole = m.whole
 	} else {
-		fractions = make([]float32, width*height)
+		m.fractions = zeros(m.fractions, width*height)
+		fractions = m.fractions
 	}
 	for _, r := range resolutions {
 		for _, precinct := range r.precincts {
@@ -95,7 +119,7 @@ func (d *decoder) tile(area rectangle, p *tilePart, out []uint32) error {
 					if len(one.segments) == 0 {
 						continue
 					}
-					values, err := coder.decode(one, b.orientation, b.planes+p.shift)
+					values, err := m.blocks.decode(one, b.orientation, b.planes+p.shift)
 					if err != nil {
 						return err
 					}
@@ -128,9 +152,9 @@ func (d *decoder) tile(area rectangle, p *tilePart, out []uint32) error {
 		least, most, add = -1<<(d.precision-1), 1<<(d.precision-1)-1, 0
 	}
 	if c.reversible {
-		transform(whole, width, resolutions, lift53)
+		m.wholeLine = transform(whole, m.wholeLine, width, resolutions, lift53)
 	} else {
-		transform(fractions, width, resolutions, lift97)
+		m.fractionLine = transform(fractions, m.fractionLine, width, resolutions, lift97)
 	}
 	for row := range height {
 		dst := out[(area.y0-d.image.y0+row)*d.columns+area.x0-d.image.x0:][:width]

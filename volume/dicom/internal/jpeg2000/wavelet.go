@@ -1,8 +1,10 @@
 package jpeg2000
 
+import "slices"
+
 // transform undoes the wavelet decomposition in place, from the lowest resolution to the highest (annex F). Data holds rows of width samples: at each level the
-// low band in the upper left, HL to its right, LH below, HH between them.
-func transform[T int32 | float32](data []T, width int, resolutions []*resolution, lift func(line []T, count, stride, odd int)) {
+// low band in the upper left, HL to its right, LH below, HH between them. Line is memory to work in, which is returned for the next time.
+func transform[T int32 | float32](data, line []T, width int, resolutions []*resolution, lift func(line []T, count, stride, odd int)) []T {
 	const together = 16 // columns that are lifted side by side
 	for r := 1; r < len(resolutions); r++ {
 		low, area := resolutions[r-1].area, resolutions[r].area
@@ -10,7 +12,7 @@ func transform[T int32 | float32](data []T, width int, resolutions []*resolution
 		if area.empty() {
 			continue
 		}
-		line := make([]T, max(w, h*together))
+		line = slices.Grow(line[:0], max(w, h*together))[:max(w, h*together)]
 		oddX, oddY := area.x0&1, area.y0&1
 		for y := range h {
 			row := data[y*width:][:w]
@@ -34,6 +36,7 @@ func transform[T int32 | float32](data []T, width int, resolutions []*resolution
 			}
 		}
 	}
+	return line
 }
 
 // interleave puts low samples at even and high ones at odd places, or the other way round where the line begins at an odd coordinate.
