@@ -152,12 +152,15 @@ func ReadLabelPair(a, b, scans string, o ReadOptions) (la, lb *volume.LabelMap, 
 		return la, lb, notes, err
 	}
 	if isNIfTI(a) {
-		if la, err = nifti.ReadLabels(a); err != nil {
+		read := func(path string) (*volume.LabelMap, error) {
+			return nifti.ReadLabelsWith(path, o.nifti(0, func(note string) { notes = append(notes, path+": "+note) }))
+		}
+		if la, err = read(a); err != nil {
 			return nil, nil, nil, err
 		}
 		if isNIfTI(b) {
-			lb, err = nifti.ReadLabels(b)
-			return la, lb, nil, err
+			lb, err = read(b)
+			return la, lb, notes, err
 		}
 		g, err := dicom.OpenSegmentation(b)
 		if err != nil {

@@ -143,6 +143,11 @@ func (h *Header) wholeNumbers() bool {
 // sheared says whether the axes miss right angles by more than what float32 does to them.
 func (h *Header) sheared() bool { return h.Affine.Shear() > 1e-3 }
 
+// shear describes it.
+func (h *Header) shear() string {
+	return fmt.Sprintf("the axes are sheared: two of them are %.2f degrees apart", math.Acos(h.Affine.Shear())*180/math.Pi)
+}
+
 // fields are those of both versions that matter here.
 type fields struct {
 	magic            string
@@ -357,7 +362,7 @@ func (h *Header) describe(f fields) {
 		h.problem("the unit of length is %s: taken for mm, as other readers do", map[int32]string{1: "metre", 3: "micrometre"}[unit])
 	}
 	if h.sheared() {
-		h.problem("the axes are sheared: two of them are %.2f degrees apart", math.Acos(h.Affine.Shear())*180/math.Pi)
+		h.problem("%s", h.shear())
 	}
 	if f.sform != 0 && f.qform != 0 {
 		if apart := f.formsApart(h.Grid); apart > 0.1 {

@@ -21,12 +21,22 @@ import (
 type Options struct {
 	// Volume chooses one of several volumes of a file (time points, echoes), 1 for the first. 0 refuses files that hold more than one.
 	Volume int
-	// Shear says what becomes of axes that are not at right angles: "keep" or "" keeps the voxels and the affine, "resample" brings them onto the nearest grid
-	// without shear (linearly, labels to the nearest; the smallest value around), "error" refuses the file.
-	Shear string
+	Shear  Shear // "" is ShearKeep
 	// MaxBytes bounds the memory for the voxels. 0 means DefaultMaxBytes.
 	MaxBytes int64
+	// Note is told what is done about shear. It may be nil.
+	Note func(string)
 }
+
+// Shear says what becomes of axes that are not at right angles.
+type Shear string
+
+// What can be done about shear.
+const (
+	ShearKeep     Shear = "keep"     // the voxels and the affine stay as they are
+	ShearResample Shear = "resample" // onto the nearest grid without shear: linearly, labels to the nearest; the smallest value around
+	ShearError    Shear = "error"    // the file is refused
+)
 
 // DefaultMaxBytes of voxels is a scan of 512 x 512 x 16384 voxels in int16: larger ones are taken for damaged headers or gzip bombs.
 const DefaultMaxBytes = 8 << 30
@@ -56,7 +66,7 @@ func ReadWith(path string, o Options) (*volume.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Shear == "resample" && h.sheared() {
+	if o.Shear == ShearResample && h.sheared() {
 		g, err := h.Grid.Straightened()
 		if err != nil {
 			return nil, &volume.FormatError{Path: path, Problem: "cannot be straightened", Err: err}
@@ -68,17 +78,28 @@ func ReadWith(path string, o Options) (*volume.Volume, error) {
 
 // prepare reads the header and checks what the options say about it. Index is the volume to read.
 func prepare(path string, o Options) (h *Header, index int, err error) {
-	if !slices.Contains([]string{"", "keep", "resample", "error"}, o.Shear) {
+	if !slices.Contains([]Shear{"", ShearKeep, ShearResample, ShearError}, o.Shear) {
 		return nil, 0, fmt.Errorf("shear %q: want keep, resample or error", o.Shear)
 	}
 	if h, err = ReadHeader(path); err != nil {
 		return nil, 0, err
 	}
-	if o.Shear == "error" && h.sheared() {
-		return nil, 0, &volume.UnsupportedError{Path: path, Problem: "is sheared: its axes are not at right angles. --shear resample straightens it, --shear keep keeps it"}
+	if index, err = h.choose(o.Volume); err != nil || !h.sheared() {
+		return h, index, err
 	}
-	index, err = h.choose(o.Volume)
-	return h, index, err
+	note := ""
+	switch o.Shear {
+	case ShearError:
+		return nil, 0, &volume.UnsupportedError{Path: path, Problem: h.shear() + ": --shear resample straightens it, --shear keep takes it as it is"}
+	case ShearResample:
+		note = h.shear() + ": resampled onto a grid without shear"
+	default:
+		note = h.shear() + ": taken as it is, --shear resample straightens it"
+	}
+	if o.Note != nil {
+		o.Note(note)
+	}
+	return h, index, nil
 }
 
 // ReadLabels reads a file of labels: whole numbers from 0 to 65535, whatever the type they are stored in. A file with other values is refused,
@@ -94,7 +115,7 @@ func ReadLabelsWith(path string, o Options) (*volume.LabelMap, error) {
 	l := &volume.LabelMap{Grid: h.Grid}
 	l.Labels, err = readVoxels[uint16](h, index, o.MaxBytes)
 	switch {
-	case err == nil && o.Shear == "resample" && h.sheared():
+	case err == nil && o.Shear == ShearResample && h.sheared():
 		g, err := h.Grid.Straightened()
 		if err != nil {
 			return nil, &volume.FormatError{Path: path, Problem: "cannot be straightened", Err: err}

@@ -560,15 +560,19 @@ func TestShear(t *testing.T) {
 		t.Fatalf("kept: %v", err)
 	}
 	var unsupported *volume.UnsupportedError
-	if _, err := ReadWith(path, Options{Shear: "error"}); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "is sheared") {
+	if _, err := ReadWith(path, Options{Shear: ShearError}); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "the axes are sheared: two of them are 68.30 degrees apart: --shear resample straightens it") {
 		t.Errorf("error: %v", err)
 	}
 	if _, err := ReadWith(path, Options{Shear: "bend"}); err == nil {
 		t.Error("bend was accepted")
 	}
-	s, err := ReadWith(path, Options{Shear: "resample"})
+	var notes []string
+	s, err := ReadWith(path, Options{Shear: ShearResample, Note: func(note string) { notes = append(notes, note) }})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(notes) != 1 || !strings.HasSuffix(notes[0], "degrees apart: resampled onto a grid without shear") {
+		t.Errorf("notes %q", notes)
 	}
 	if s.Affine.Shear() > 1e-6 {
 		t.Errorf("shear %g is left", s.Affine.Shear())
@@ -599,7 +603,7 @@ func TestShear(t *testing.T) {
 	if err := WriteLabels(path, l); err != nil {
 		t.Fatal(err)
 	}
-	straight, err := ReadLabelsWith(path, Options{Shear: "resample"})
+	straight, err := ReadLabelsWith(path, Options{Shear: ShearResample})
 	if err != nil || straight.Affine.Shear() > 1e-6 {
 		t.Fatalf("labels: %v", err)
 	}
