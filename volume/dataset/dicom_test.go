@@ -20,6 +20,12 @@ import (
 // grid must be LPS. Names say nothing about the order; instance numbers grow to the head or, descending, to the feet.
 func writeSeries(t *testing.T, dir, uid string, v *volume.Volume, descending bool) {
 	t.Helper()
+	writeStudy(t, dir, uid, uid+".9", 1, "CT", v, descending)
+}
+
+// writeStudy is writeSeries for one series of a study, of a number and a modality.
+func writeStudy(t *testing.T, dir, uid, study string, series int, modality string, v *volume.Volume, descending bool) {
+	t.Helper()
 	if v.Axcodes() != "LPS" {
 		t.Fatalf("a scan of axes %s", v.Axcodes())
 	}
@@ -44,9 +50,9 @@ func writeSeries(t *testing.T, dir, uid string, v *volume.Volume, descending boo
 		sop := fmt.Sprintf("%s.%d", uid, instance)
 		meta := element(0x0002, 0x0002, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0002, 0x0003, "UI", sop) + element(0x0002, 0x0010, "UI", "1.2.840.10008.1.2.1")
 		file := strings.Repeat("\x00", 128) + "DICM" + element(0x0002, 0x0000, "UL", string(binary.LittleEndian.AppendUint32(nil, uint32(len(meta))))) + meta +
-			element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0008, 0x0018, "UI", sop) + element(0x0008, 0x0060, "CS", "CT") +
+			element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0008, 0x0018, "UI", sop) + element(0x0008, 0x0060, "CS", modality) +
 			element(0x0010, 0x0010, "PN", "Secret^Patient") +
-			element(0x0020, 0x000D, "UI", uid+".9") + element(0x0020, 0x000E, "UI", uid) + element(0x0020, 0x0011, "IS", "1") + element(0x0020, 0x0013, "IS", fmt.Sprint(instance)) +
+			element(0x0020, 0x000D, "UI", study) + element(0x0020, 0x000E, "UI", uid) + element(0x0020, 0x0011, "IS", fmt.Sprint(series)) + element(0x0020, 0x0013, "IS", fmt.Sprint(instance)) +
 			element(0x0020, 0x0032, "DS", fmt.Sprintf("%.4f\\%.4f\\%.4f", -p[0], -p[1], p[2])) + element(0x0020, 0x0037, "DS", `1\0\0\0\1\0`) +
 			element(0x0028, 0x0002, "US", number(1)) + element(0x0028, 0x0004, "CS", "MONOCHROME2") +
 			element(0x0028, 0x0010, "US", number(v.Shape[1])) + element(0x0028, 0x0011, "US", number(v.Shape[0])) +

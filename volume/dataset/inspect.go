@@ -160,11 +160,11 @@ func comparePairs(ctx context.Context, root, series string, entries []Entry) (no
 			})
 			continue
 		}
-		switch exact, err := image.grid().Match(labels.grid()); {
-		case err != nil:
+		exact, err := image.grid().Match(labels.grid())
+		if err != nil {
 			labels.problem("%v", err)
-		case !exact:
-			labels.problem("other voxels than its scan %s, in the same box: will be resampled", c.Image)
+		} else if note := onOtherVoxels(image.grid(), labels.grid(), exact); note != "" {
+			labels.problem("lie %s", note)
 		}
 	}
 	return append([]string{d.String()}, d.Notes...), group.Wait()

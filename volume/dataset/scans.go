@@ -1,6 +1,8 @@
 package dataset
 
 import (
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -20,7 +22,10 @@ import (
 
 var (
 	imageWords = words("image images imagestr imagests img imgs ct cts scan scans volume volumes")
-	labelWords = words("label labels labelstr labelsts mask masks seg segs segmentation segmentations gt annotation annotations manual")
+	labelWords = words("label labels labelstr labelsts lbl lbls mask masks seg segs segmentation segmentations gt truth groundtruth roi rois annotation annotations manual")
+
+	// Images of kinds that are not read, and what they may be packed in.
+	otherKinds = words("nrrd nhdr mha mhd mgz mgh mnc npy npz zip tar tgz 7z rar")
 )
 
 func words(list string) map[string]bool {
@@ -131,9 +136,16 @@ func readScans(root string, o Options) (*Dataset, error) {
 		}
 		return nil
 	}
+	others := map[string]int{}
 	err := walk(root, func(path string, entry fs.FileInfo, err error) error {
-		if err == nil && !entry.IsDir() && isNIfTI(entry.Name()) { // what cannot be looked at, the search for DICOM lists
+		switch {
+		case err != nil || entry.IsDir(): // what cannot be looked at, the search for DICOM lists
+		case isNIfTI(entry.Name()):
 			return add(path)
+		default:
+			if kind := strings.ToLower(strings.TrimPrefix(filepath.Ext(path), ".")); otherKinds[kind] {
+				others[kind]++
+			}
 		}
 		return nil
 	})
@@ -145,6 +157,9 @@ func readScans(root string, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	d.Notes, d.PassedOver = notes, passed
+	for _, kind := range slices.Sorted(maps.Keys(others)) {
+		d.PassedOver = append(d.PassedOver, fmt.Sprintf("%s: passed over %d .%s: NIfTI and DICOM are read", root, others[kind], kind))
+	}
 	bySeries := map[string]seriesCase{}
 	for n, s := range series {
 		path := fmt.Sprintf("%s\x00%d", s.folder, n)
@@ -164,6 +179,7 @@ func readScans(root string, o Options) (*Dataset, error) {
 		names[path] = name
 		images[name.key+s.suffix] = append(images[name.key+s.suffix], path)
 	}
+	foldCase(images, labels)
 	for _, key := range slices.Sorted(maps.Keys(images)) {
 		for _, path := range images[key] {
 			name := names[path]
@@ -201,10 +217,28 @@ func readScans(root string, o Options) (*Dataset, error) {
 		}
 	}
 	d.nameSegments()
+	if len(d.Cases) == 0 && len(others) > 0 {
+		return nil, errors.New(strings.Join(d.PassedOver, "; "))
+	}
 	if len(d.Cases) == 0 && len(labels) > 0 {
 		return nil, fmt.Errorf("all %d NIfTI files look like labels by their names, such as %s", len(labels), labels[slices.Sorted(maps.Keys(labels))[0]][0])
 	}
 	return d, nil
+}
+
+// foldCase gives labels the key of the scan that differs from theirs in capital letters only, if that is the only one and has no labels.
+func foldCase(images, labels map[string][]string) {
+	byLower := map[string][]string{}
+	for key := range images {
+		byLower[strings.ToLower(key)] = append(byLower[strings.ToLower(key)], key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		scans := byLower[strings.ToLower(key)]
+		if images[key] == nil && len(scans) == 1 && labels[scans[0]] == nil {
+			labels[scans[0]] = labels[key]
+			delete(labels, key)
+		}
+	}
 }
 
 // fileName makes a case's name one that does as a file name everywhere.
@@ -217,6 +251,11 @@ func fileName(id string) string {
 	}, id)
 	if id = strings.Trim(id, ". "); id == "" {
 		return "scan"
+	}
+	const most = 200
+	if len(id) > most { // file systems take 255 bytes, endings included
+		sum := sha256.Sum256([]byte(id))
+		id = fmt.Sprintf("%s_%x", strings.ToValidUTF8(id[:most-9], ""), sum[:4])
 	}
 	return id
 }

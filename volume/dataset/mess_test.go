@@ -1,0 +1,235 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// This file: folders as people have them.
+
+// Names that differ in capital letters, in the words that mean labels, and where nothing fits.
+func TestLabelsAreFoundUnderManyNames(t *testing.T) {
+	for _, c := range []struct {
+		files, cases []string
+		notes        int
+	}{
+		{[]string{"scans/Pat1.nii.gz", "annotations/PAT1_seg.NII.GZ"}, []string{"Pat1 scans/Pat1.nii.gz annotations/PAT1_seg.NII.GZ"}, 0},
+		{[]string{"Pat1.nii.gz", "pat1.nii.gz", "PAT1_seg.nii.gz"}, []string{"Pat1 Pat1.nii.gz", "pat1 pat1.nii.gz"}, 1},
+		{[]string{"IMAGES/One.NII", "LABELS/One.nii.gz"}, []string{"One IMAGES/One.NII LABELS/One.nii.gz"}, 0},
+		{[]string{"a.nii", "a.seg.nii"}, []string{"a a.nii a.seg.nii"}, 0},
+		{[]string{"a.nii", "a-label.nii"}, []string{"a a.nii a-label.nii"}, 0},
+		{[]string{"a.nii", "a_roi.nii"}, []string{"a a.nii a_roi.nii"}, 0},
+		{[]string{"a.nii", "truth/a.nii"}, []string{"a a.nii truth/a.nii"}, 0},
+		{[]string{"ct/a b (1).nii", "lbl/a b (1).nii"}, []string{"a b (1) ct/a b (1).nii lbl/a b (1).nii"}, 0},
+		{[]string{"p_ct.nii", "p_image.nii", "p_seg.nii"}, []string{"p_ct p_ct.nii", "p_image p_image.nii"}, 2},
+		{[]string{"a.nii", "ghost_seg.nii"}, []string{"a a.nii"}, 1},
+		{[]string{"ünï/山田.nii", "ünï/山田_seg.nii"}, []string{"ünï_山田 ünï/山田.nii ünï/山田_seg.nii"}, 0},
+	} {
+		files := map[string]string{}
+		for _, name := range c.files {
+			files[name] = "not looked at"
+		}
+		d := detect(t, tree(t, files))
+		if got := list(d); !slices.Equal(got, c.cases) || len(d.Notes) != c.notes {
+			t.Errorf("%q: %q, notes %q", c.files, got, d.Notes)
+		}
+	}
+}
+
+func TestOtherFormatsAreNamed(t *testing.T) {
+	_, err := Detect(tree(t, map[string]string{"a.nrrd": "x", "b/c.MHA": "x", "b/d.mha": "x"}), Options{})
+	if err == nil || !strings.Contains(err.Error(), "passed over 2 .mha: NIfTI and DICOM are read") || !strings.Contains(err.Error(), "passed over 1 .nrrd") {
+		t.Errorf("got %v", err)
+	}
+	d := detect(t, tree(t, map[string]string{"a.nii": "x", "b.zip": "x"}))
+	if len(d.PassedOver) != 1 || !strings.Contains(d.PassedOver[0], "1 .zip") {
+		t.Errorf("passed over %q", d.PassedOver)
+	}
+}
+
+// A case's name is a file's, too.
+func TestNamesOfCases(t *testing.T) {
+	deep := strings.Repeat("x/", 150)
+	for id, want := range map[string]string{"a:b*c": "a_b_c", "..": "scan", "tab\tand\nline": "tab_and_line", "山田": "山田"} {
+		if got := fileName(id); got != want {
+			t.Errorf("%q becomes %q, want %q", id, got, want)
+		}
+	}
+	if a, b := fileName(deep+"a"), fileName(deep+"b"); len(a) > 220 || a == b {
+		t.Errorf("long names: %q, %q", a, b)
+	}
+}
+
+// What is said about labels on other voxels: nothing where only the order of axes differs, which is no change.
+func TestLabelsBesideTheirScan(t *testing.T) {
+	v, l := patient(t, 1)
+	turned, err := l.Orient("LPS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := func(voxels float64) *volume.LabelMap {
+		m := &volume.LabelMap{Grid: l.Grid, Labels: l.Labels}
+		m.Affine[0][3] += voxels * min(l.Spacing()[0], l.Spacing()[1], l.Spacing()[2])
+		return m
+	}
+	coarse, err := l.Resample([3]float64{2 * l.Spacing()[0], 2 * l.Spacing()[1], 2 * l.Spacing()[2]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		labels     *volume.LabelMap
+		note, fail string
+		exact      bool
+	}{
+		"same":         {l, "", "", true},
+		"other axes":   {turned, "", "", true},
+		"rounded":      {moved(0.01), "", "", true},
+		"0.4 voxels":   {moved(0.4), "0.40 voxels beside those of the scan, by their header: taken voxel by voxel", "", true},
+		"coarse":       {coarse, "on other voxels in the same box: resampled", "", false},
+		"0.6 voxels":   {moved(0.6), "", "do not fill the same box", false},
+		"a slice less": {&volume.LabelMap{Grid: volume.Grid{Shape: [3]int{24, 20, 15}, Affine: l.Affine}, Labels: l.Labels[:24*20*15]}, "", "do not fill the same box", false},
+	} {
+		root := t.TempDir()
+		if err := errors.Join(nifti.Write(filepath.Join(root, "a.nii"), v), nifti.WriteLabels(filepath.Join(root, "a_seg.nii"), c.labels)); err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		s, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{}, nil)
+		if c.fail != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fail) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v, %+v", name, err, s)
+		}
+		cache, err := volume.OpenCache(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cache.Close()
+		if notes := strings.Join(cache.Cases()[0].Notes, "; "); notes != "" != (c.note != "") || !strings.Contains(notes, c.note) {
+			t.Errorf("%s: notes %q", name, notes)
+		}
+		prepared, err := cache.Open("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.exact && !slices.Equal(prepared.LabelMap().Labels, l.Labels) {
+			t.Errorf("%s: other labels", name)
+		}
+		entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := fmt.Sprint(entries[0].Problems, entries[1].Problems); !strings.Contains(said, c.note) || c.note == "" && said != "[] []" {
+			t.Errorf("%s: inspect says %s", name, said)
+		}
+	}
+}
+
+// Patients that are links, links that go round or nowhere.
+func TestTreeOfLinks(t *testing.T) {
+	archive, root := t.TempDir(), t.TempDir()
+	a, _ := axial(t, 1)
+	writeSeries(t, filepath.Join(archive, "p1", "CT"), "1.2.1", a, false)
+	writeSeries(t, filepath.Join(archive, "p2"), "1.2.2", a, false)
+	for name, target := range map[string]string{"one": filepath.Join(archive, "p1"), "two": filepath.Join(archive, "p2"), "round": ".", "broken": "nowhere"} {
+		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
+			t.Skip("no links here: ", err)
+		}
+	}
+	d := detect(t, root)
+	if got, want := list(d), []string{"one one/CT", "two two"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if said := strings.Join(d.PassedOver, "; "); !strings.Contains(said, "broken") || !strings.Contains(said, "a link that leads nowhere") {
+		t.Errorf("passed over %q", said)
+	}
+	dir := t.TempDir()
+	if _, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil || s.Kept != 2 {
+		t.Errorf("again: %+v, %v", s, err)
+	}
+	// Behind a link, too, a changed file is noticed.
+	files, err := filepath.Glob(filepath.Join(archive, "p2", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := volume.OpenCache(dir); !errors.Is(err, volume.ErrStale) {
+		t.Errorf("a slice is gone: %v", err)
+	}
+}
+
+// One study of several series: a scan, chosen by rule or as asked for; the localizer is never one.
+func TestSeriesOfAStudy(t *testing.T) {
+	root := t.TempDir()
+	thin, _ := axial(t, 1)
+	thick := &volume.Volume{Grid: thin.Grid} // every second slice
+	thick.Shape[2] /= 2
+	for w := range 3 {
+		thick.Affine[w][2] *= 2
+	}
+	area := thin.Shape[0] * thin.Shape[1]
+	for k := range thick.Shape[2] {
+		thick.Int16 = append(thick.Int16, thin.Int16[2*k*area:][:area]...)
+	}
+	writeStudy(t, filepath.Join(root, "pat", "se1"), "1.2.1", "1.2.9", 2, "CT", thick, false)
+	writeStudy(t, filepath.Join(root, "pat", "se2"), "1.2.2", "1.2.9", 3, "CT", thin, false)
+	writeStudy(t, filepath.Join(root, "other", "se7"), "1.2.3", "1.2.8", 3, "CT", thick, false)
+	for _, c := range []struct {
+		series, fails string
+		cases         []string
+		notes         int
+	}{
+		{"", "", []string{"other_se7 other/se7", "pat_se2 pat/se2"}, 1},
+		{"2", "", []string{"pat_se1 pat/se1"}, 1}, // and that the other study has none
+		{"3", "", []string{"other_se7 other/se7", "pat_se2 pat/se2"}, 0},
+		{"1.2.1", "", []string{"pat_se1 pat/se1"}, 1},
+		{SeriesAll, "", []string{"other_se7 other/se7", "pat_se1 pat/se1", "pat_se2 pat/se2"}, 0},
+		{"77", "there is no series 77; there are:\n", nil, 0},
+	} {
+		d, err := Detect(root, Options{Series: c.series})
+		if c.fails != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fails) {
+				t.Errorf("series %q: %v", c.series, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := list(d); !slices.Equal(got, c.cases) || len(d.Notes) != c.notes {
+			t.Errorf("series %q: %q, notes %q", c.series, got, d.Notes)
+		}
+	}
+	d := detect(t, root)
+	if !strings.Contains(d.Notes[0], "pat: CT series 3: 30 axial slices of 40x36, explicit VR little endian: the largest axial CT of 2 series; --series chooses another") {
+		t.Errorf("notes %q", d.Notes)
+	}
+	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{Series: "3"})
+	if err != nil || len(entries) != 2 || entries[0].Number != "3" || entries[0].Modality != "CT" {
+		t.Errorf("inspect --series 3: %+v, %v", entries, err)
+	}
+	// A study of which none can be chosen is a case that fails by name; the others are prepared.
+	writeStudy(t, filepath.Join(root, "mr", "a"), "1.2.5", "1.2.7", 1, "MR", thin, false)
+	writeStudy(t, filepath.Join(root, "mr", "b"), "1.2.6", "1.2.7", 2, "MR", thick, false)
+	s, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
+	if err == nil || s.Prepared != 2 || len(s.Failed) != 1 || s.Failed[0].Case.ID != "mr" || !strings.Contains(err.Error(), "none of several series is an axial CT: choose with --series") {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
