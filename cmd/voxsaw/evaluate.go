@@ -173,7 +173,7 @@ func labelFiles(path string) (map[string]string, error) {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%s: no label map here: NIfTI files (.nii, .nii.gz) and DICOM SEG objects (.dcm) are looked for", path)
+		return nil, fmt.Errorf("%s: no NIfTI file (.nii, .nii.gz) and no DICOM SEG object (.dcm) here", path)
 	}
 	return files, nil
 }

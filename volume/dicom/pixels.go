@@ -155,20 +155,6 @@ func (r *frameReader) read(im *image, n int) (frame, error) {
 	return frame{im: im, bits: min(im.stored, precision), decoded: r.out}, nil
 }
 
-// readFrameFrom puts the samples of one frame of an open file into out, as they are stored, and says how many of their low bits count.
-func (im *image) readFrameFrom(d *data, n int, out []uint32) (bits int, err error) {
-	r := frameReader{im: im, data: d}
-	f, err := r.read(im, n)
-	if err != nil {
-		return 0, err
-	}
-	for row := range im.rows {
-		line := out[row*im.columns:][:im.columns]
-		copy(line, f.row(row, line))
-	}
-	return f.bits, nil
-}
-
 // reopen opens the file of an image for its pixels. Where they are is known.
 func reopen(im *image) (*data, error) {
 	if im.syntax.deflated {

@@ -288,7 +288,10 @@ func (w *segWriter) describe() error {
 // segment describes a label.
 func (w *segWriter) segment(number int, label uint16) *encoder {
 	e := &encoder{}
-	name := cmp.Or(w.names[label], fmt.Sprintf("label %d", label))
+	name := w.names[label]
+	if name == "" || name == strconv.Itoa(int(label)) {
+		name = fmt.Sprintf("label %d", label)
+	}
 	kind := codesOf(name)
 	e.short(0x00620004, uint16(number))
 	e.name(0x00620005, name)
