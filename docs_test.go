@@ -1,0 +1,57 @@
+package voxsaw_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The tests that the documentation names are there, and each row of docs/formats.md, what is read, repaired and refused, names one.
+func TestNamedTestsExist(t *testing.T) {
+	defined := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range function.FindAllSubmatch(text, -1) {
+			defined[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	name := regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)`")
+	for _, page := range append(pages, "README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, line := range strings.Split(string(text), "\n") {
+			tests := name.FindAllStringSubmatch(line, -1)
+			for _, m := range tests {
+				named++
+				if !defined[m[1]] {
+					t.Errorf("%s:%d: there is no %s", page, n+1, m[1])
+				}
+			}
+			row := strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| |")
+			if filepath.Base(page) == "formats.md" && row && len(tests) == 0 {
+				t.Errorf("%s:%d: no test shows this: %s", page, n+1, line)
+			}
+		}
+	}
+	if named < 50 {
+		t.Errorf("only %d tests are named: is the search broken?", named)
+	}
+}
