@@ -81,6 +81,12 @@ type Kernel interface {
 	Run(out, in []Buffer, scratch Buffer)
 }
 
+// A Joiner is a kernel of Concat or Split. Adjacent says that the parts, one after the other in memory, are the whole: then there is nothing to run where they lie so.
+type Joiner interface {
+	Kernel
+	Adjacent() bool
+}
+
 // ConvSpec is the geometry of a 3D convolution from x (N, In, Size) to y (N, Out, OutSize()), weights w (Out, In, Kernel).
 // All three convolution kernels take the spec of the forward convolution. As an up-convolution (PyTorch's ConvTranspose3d with weights (in, out, kernel)) the same
 // spec reads: Out is the number of channels that come in, In of those that go out, Size the size that goes out.

@@ -26,6 +26,9 @@ type Step struct {
 	InPlace []int   // indices into In: the first result may be written over this operand
 	FLOPs   float64 // arithmetic, for profiles; 0 where nobody counted
 
+	// Joins says that the kernel only copies operands into a result that is they one after the other, or an operand into results that are its parts one after the other:
+	// it need not run where they lie so.
+	Joins bool
 	// Again says at which price the step may run a second time. That must give the same results, and it must write nothing but these.
 	Again Recompute
 }

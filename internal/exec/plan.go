@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -128,9 +129,9 @@ func (b *Builder) Plan(o PlanOptions) (*Plan, error) {
 			break
 		}
 		r.lower(level, enough)
-		e, l, _ := r.try(r.again)
-		if arena := l.place(); arena < p.arena {
-			p.schedule, p.layout, p.arena, p.repeats = &e.schedule, l, arena, r.cost()
+		t := r.try(r.again)
+		if arena := t.place(); arena < p.arena {
+			p.schedule, p.layout, p.arena, p.repeats = &t.schedule, t.layout, arena, t.repeats
 		}
 	}
 	return p, nil
@@ -144,6 +145,48 @@ func (p *Plan) Unshared() int64 { return 4 * int64(p.unshared) }
 
 // Repeats is what the plan computes again.
 func (p *Plan) Repeats() Repeats { return p.repeats }
+
+// A Peak is the step in which most memory is alive: what decides how large the arena is.
+type Peak struct {
+	Step  string
+	Bytes int64    // alive in it: no arrangement makes the arena smaller
+	Alive []Tenant // the largest first
+}
+
+// A Tenant is memory that is alive in a step.
+type Tenant struct {
+	Name  string // of the step that wrote it last, or "input", or "scratch"
+	Bytes int64
+}
+
+// Peak says what is in memory when most is.
+func (p *Plan) Peak() Peak {
+	alive := p.layout.alive()
+	h := heightOf(alive)
+	top := slices.Index(alive, h.peak)
+	if top < 0 {
+		return Peak{}
+	}
+	wrote := map[*block]string{}
+	for i, step := range p.schedule.steps[:top+1] {
+		for _, v := range step.Out {
+			wrote[p.layout.of[v]] = step.Name
+		}
+		wrote[p.layout.scratch[i]] = "scratch"
+	}
+	peak := Peak{Step: p.schedule.steps[top].Name, Bytes: 4 * int64(h.peak)}
+	for _, m := range slices.Concat(p.layout.units...) {
+		if m.first <= top && top <= m.last {
+			name, written := wrote[m]
+			if !written {
+				name = "input"
+			}
+			peak.Alive = append(peak.Alive, Tenant{name, 4 * int64(m.size)})
+		}
+	}
+	slices.SortStableFunc(peak.Alive, func(a, b Tenant) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return peak
+}
 
 // Steps is the number of steps, and of those of the forward part.
 func (p *Plan) Steps() (all, forward int) {
@@ -182,6 +225,9 @@ func (p *Plan) Allocate(limit int64) (*Program, error) {
 		return list
 	}
 	for i, step := range s.steps {
+		if p.layout.joined[i] {
+			step.Kernel = nothing{}
+		}
 		offset := 0
 		if m := p.layout.scratch[i]; m != nil {
 			offset = m.offset
@@ -196,3 +242,9 @@ func (p *Plan) Allocate(limit int64) (*Program, error) {
 	}
 	return prog, nil
 }
+
+// nothing is the kernel of a step that has nothing to do.
+type nothing struct{}
+
+func (nothing) Scratch() int                              { return 0 }
+func (nothing) Run(_, _ []device.Buffer, _ device.Buffer) {}

@@ -26,6 +26,7 @@ type repeat struct {
 type expanded struct {
 	schedule
 	origin []int   // of each step: the one of the schedule without repeats that it is or stands before
+	again  []bool  // of each step: it has run before
 	names  []Value // of each value: the one that it repeats; itself if none
 }
 
@@ -42,13 +43,13 @@ func (s *schedule) with(again []repeat) *expanded {
 		now[v] = Value(v)
 	}
 	e.names = slices.Clone(now)
-	emit := func(step Step, origin int) {
+	emit := func(step Step, origin int, again bool) {
 		in := make([]Value, len(step.In))
 		for k, v := range step.In {
 			in[k] = now[v]
 		}
 		step.In = in
-		e.steps, e.origin = append(e.steps, step), append(e.origin, origin)
+		e.steps, e.origin, e.again = append(e.steps, step), append(e.origin, origin), append(e.again, again)
 	}
 	for i, step := range s.steps {
 		if i == s.forward {
@@ -65,10 +66,10 @@ func (s *schedule) with(again []repeat) *expanded {
 				e.names = append(e.names, o)
 			}
 			twin.Out = out
-			emit(twin, i)
+			emit(twin, i, true)
 			now[v] = out[slices.Index(s.steps[writer[v]].Out, v)]
 		}
-		emit(step, i)
+		emit(step, i, false)
 	}
 	if s.forward == len(s.steps) {
 		e.forward = len(e.steps)
@@ -77,10 +78,10 @@ func (s *schedule) with(again []repeat) *expanded {
 }
 
 // height is the most that is alive at one time, and in how many steps that is so.
-type height struct{ peak, steps int }
+type height struct{ peak, times int }
 
 func (h height) less(o height) bool {
-	return h.peak < o.peak || h.peak == o.peak && h.steps < o.steps
+	return h.peak < o.peak || h.peak == o.peak && h.times < o.times
 }
 
 func heightOf(alive []int) height {
@@ -90,7 +91,7 @@ func heightOf(alive []int) height {
 		case n > h.peak:
 			h = height{n, 1}
 		case n == h.peak:
-			h.steps++
+			h.times++
 		}
 	}
 	return h
@@ -115,53 +116,95 @@ func newRecomputer(s *schedule) *recomputer {
 	return r
 }
 
-// lower adds repeats of steps up to a level as long as they lower the peak, until it is low enough; then it drops those that turned out not to matter.
+// trial is what comes of a set of repeats.
+type trial struct {
+	*expanded
+	*layout
+	height
+	repeats Repeats
+}
+
+func (r *recomputer) try(again []repeat) trial {
+	t := trial{expanded: r.base.with(again)}
+	var err error
+	if t.layout, err = t.schedule.layout(); err != nil { // the base has a layout, and a repeat reads nothing that its step did not read
+		panic(err)
+	}
+	t.height = heightOf(t.alive())
+	for i, step := range t.steps {
+		if !t.expanded.again[i] || t.joined[i] {
+			continue
+		}
+		t.repeats.Steps++
+		t.repeats.FLOPs += step.FLOPs
+		for _, v := range slices.Concat(step.Out, step.In) {
+			t.repeats.Bytes += 4 * int64(t.values[v].size)
+		}
+	}
+	return t
+}
+
+// The time of repeats is weighed against memory: a byte of it may cost so many bytes that are read or written a second time, and so much arithmetic counts as a byte.
+const (
+	trafficAByte = 16
+	flopsAByte   = 50
+)
+
+// weight is what a trial takes, memory and time together.
+func (t trial) weight() float64 {
+	return 4*float64(t.peak) + (float64(t.repeats.Bytes)+t.repeats.FLOPs/flopsAByte)/trafficAByte
+}
+
+// lower adds repeats of steps up to a level as long as they lower the peak, and takes back those that cost more than they are worth. With enough, a number of float32 elements
+// above 0, it stops as soon as the peak is that low, whatever it costs.
 //
-// It looks at the step where most is alive. Of the values that are alive there without being used, it takes the one that frees the most for the time that it costs,
-// and computes it again before the next step that reads it.
+// It looks at the step where most is alive. Of the values that are alive there, it takes the one that frees the most for the time that it costs, and computes it again
+// before the next step that reads it, or a little earlier.
 func (r *recomputer) lower(level Recompute, enough int) {
 	r.level = level
 	start := len(r.again)
-	now, l, h := r.try(r.again)
-	for h.peak > enough {
+	now := r.try(r.again)
+	worth := func(t, than trial) bool {
+		if enough > 0 {
+			return t.height.less(than.height) && than.peak > enough
+		}
+		return t.weight() < than.weight()
+	}
+	again, best := r.again, now
+	for now.peak > enough {
 		found := false
-		for _, c := range r.candidates(now, l, h) {
-			again := slices.Concat(r.again, c)
-			if e, el, eh := r.try(again); eh.less(h) {
-				r.again, now, l, h, found = again, e, el, eh, true
+		for _, c := range r.candidates(now, again) {
+			more := slices.Concat(again, c)
+			if t := r.try(more); t.height.less(now.height) {
+				again, now, found = more, t, true
 				break
 			}
 		}
 		if !found {
 			break
 		}
+		if worth(now, best) {
+			r.again, best = again, now
+		}
 	}
 	for i := len(r.again) - 1; i >= start; i-- {
-		again := slices.Delete(slices.Clone(r.again), i, i+1)
-		if _, _, eh := r.try(again); eh.peak <= h.peak {
-			r.again = again
+		fewer := slices.Delete(slices.Clone(r.again), i, i+1)
+		t := r.try(fewer)
+		if enough > 0 && t.peak <= max(best.peak, enough) || enough == 0 && t.weight() <= best.weight() {
+			r.again, best = fewer, t
 		}
 	}
 }
 
-func (r *recomputer) try(again []repeat) (*expanded, *layout, height) {
-	e := r.base.with(again)
-	l, err := e.layout()
-	if err != nil { // the base has a layout, and a repeat reads nothing that its step did not read
-		panic(err)
-	}
-	return e, l, heightOf(l.alive())
-}
-
 // candidates are sets of repeats that would free memory in the highest step, those that free the most for their time first.
-func (r *recomputer) candidates(e *expanded, l *layout, h height) [][]repeat {
-	top := slices.Index(l.alive(), h.peak)
-	first, last, _ := e.lifetimes() // there is a layout
-	// next is the step after the top that uses a value, by value; values that the top itself uses have none.
-	next := make([]int, len(e.values))
-	for i := len(e.steps) - 1; i >= top; i-- {
-		for _, v := range slices.Concat(e.steps[i].In, e.steps[i].Out) {
-			next[e.home(v)] = i
+func (r *recomputer) candidates(t trial, chosen []repeat) [][]repeat {
+	top := slices.Index(t.alive(), t.peak)
+	first, last, _ := t.lifetimes() // there is a layout
+	// next is the first step from the top on that uses a value, by value.
+	next := make([]int, len(t.values))
+	for i := len(t.steps) - 1; i >= top; i-- {
+		for _, v := range slices.Concat(t.steps[i].In, t.steps[i].Out) {
+			next[t.home(v)] = i
 		}
 	}
 	type candidate struct {
@@ -169,21 +212,24 @@ func (r *recomputer) candidates(e *expanded, l *layout, h height) [][]repeat {
 		gain  float64
 	}
 	var list []candidate
-	for v := range e.values {
-		if first[v] < 0 || first[v] >= top || next[v] <= top || e.values[v].input || e.values[v].kept || e.values[v].external != nil {
+	for v, x := range t.values {
+		if first[v] < 0 || first[v] >= top || next[v] < top || x.input || x.kept || x.external != nil {
 			continue
 		}
-		before := e.origin[next[v]]
-		alive := func(name Value) bool { // at the top and up to the repeat, in whatever incarnation
-			for w, n := range e.names {
+		alive := func(name Value) bool { // at the top, in whatever incarnation
+			for w, n := range t.names {
 				if n == name && first[w] >= 0 && first[w] <= top && last[w] >= top {
 					return true
 				}
 			}
 			return false
 		}
-		if again, cost, ok := r.chain(e.names[v], before, alive); ok {
-			list = append(list, candidate{again, float64(e.values[v].size) / cost})
+		// Right before it is read is best, unless that step is high itself: then earlier. What the highest step reads itself may be worth it, too: there it gets another place.
+		read := t.origin[next[v]]
+		for before := read; before == read || before > t.origin[top] && before > read-4; before-- {
+			if again, cost, ok := r.chain(t.names[v], before, alive, chosen); ok {
+				list = append(list, candidate{again, float64(x.size) / cost})
+			}
 		}
 	}
 	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(b.gain, a.gain) })
@@ -194,30 +240,31 @@ func (r *recomputer) candidates(e *expanded, l *layout, h height) [][]repeat {
 	return out
 }
 
-// chain is what has to be computed again so that a value is there before a step: the value, and those of its operands that are neither alive nor can only be kept.
-func (r *recomputer) chain(v Value, before int, alive func(Value) bool) (again []repeat, cost float64, ok bool) {
+// chain is what has to be computed again so that a value is there before a step: the value, and those of its operands that are not alive anyway.
+func (r *recomputer) chain(v Value, before int, alive func(Value) bool, chosen []repeat) (again []repeat, cost float64, ok bool) {
 	w := r.writer[v]
-	if w < 0 || w >= before || r.base.steps[w].Again == Never || r.base.steps[w].Again > r.level || slices.Contains(r.again, repeat{v, before}) {
+	if w < 0 || w >= before || r.base.steps[w].Again == Never || r.base.steps[w].Again > r.level || slices.Contains(chosen, repeat{v, before}) {
 		return nil, 0, false
 	}
 	step := r.base.steps[w]
 	for _, o := range step.Out {
-		x := r.base.values[r.base.home(o)]
+		x := r.base.values[o]
 		if r.base.home(o) != o || x.external != nil || x.kept && o == v {
 			return nil, 0, false
 		}
-		cost += float64(x.size)
+		cost += 4 * float64(x.size)
 	}
 	for _, in := range step.In {
 		h := r.base.home(in)
 		if slices.ContainsFunc(r.writes[h], func(i int) bool { return i > w && i < before }) {
 			return nil, 0, false // the operand is not what it was
 		}
-		cost += float64(r.base.values[h].size)
-		if x := r.base.values[h]; x.external != nil || x.input || x.kept || h != in || alive(h) {
+		x := r.base.values[h]
+		cost += 4 * float64(x.size)
+		if x.external != nil || x.input || x.kept || h != in || alive(h) {
 			continue
 		}
-		if more, c, ok := r.chain(h, before, alive); ok {
+		if more, c, ok := r.chain(h, before, alive, chosen); ok {
 			for _, m := range more {
 				if !slices.Contains(again, m) {
 					again = append(again, m)
@@ -226,20 +273,5 @@ func (r *recomputer) chain(v Value, before int, alive func(Value) bool) (again [
 			cost += c
 		}
 	}
-	const flopsAnElement = 200 // that a processor computes while it reads or writes one float32
-	return append(again, repeat{v, before}), cost + step.FLOPs/flopsAnElement, true
-}
-
-// cost is what the repeats take.
-func (r *recomputer) cost() Repeats {
-	var c Repeats
-	for _, a := range r.again {
-		step := r.base.steps[r.writer[a.value]]
-		c.Steps++
-		c.FLOPs += step.FLOPs
-		for _, v := range slices.Concat(step.Out, step.In) {
-			c.Bytes += 4 * int64(r.base.values[v].size)
-		}
-	}
-	return c
+	return append(again, repeat{v, before}), cost + step.FLOPs/flopsAByte, true
 }

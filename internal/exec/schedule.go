@@ -28,47 +28,108 @@ func (s *schedule) home(v Value) Value { return s.values[v].alias }
 type block struct {
 	size, first, last int
 	offset            int
-	values            []Value // that lie in it, one after the other in time; none in a step's scratch
 }
+
+// unit is blocks that lie one after the other, each alive in its own time: the parts of a value that is they side by side.
+type unit []*block
 
 // layout is what needs memory, and when.
 type layout struct {
-	blocks  []*block
-	of      []*block // by value; nil where memory is somebody else's or nobody uses it
+	units   []unit
+	of      []*block // by value; the first of several; nil where memory is somebody else's or nobody uses it
 	scratch []*block // by step; nil where it needs none
+	joined  []bool   // by step: there is nothing to run, for what it would copy is in its place already
 }
 
-// layout finds when each value is alive, and lets values share a block where a step may write over its operand.
+// layout finds when each value is alive, lets values share a block where a step may write over its operand, and puts the parts of a value side by side.
 func (s *schedule) layout() (*layout, error) {
 	first, last, err := s.lifetimes()
 	if err != nil {
 		return nil, err
 	}
-	merged := s.inPlace(first, last)
-	l := &layout{of: make([]*block, len(s.values)), scratch: make([]*block, len(s.steps))}
+	joins := s.joins(first)
+	merged := s.inPlace(first, last, joins)
+	l := &layout{of: make([]*block, len(s.values)), scratch: make([]*block, len(s.steps)), joined: make([]bool, len(s.steps))}
+	extend := func(m *block, v Value) {
+		m.size, m.first, m.last = max(m.size, aligned(s.values[v].size)), min(m.first, first[v]), max(m.last, last[v])
+	}
 	for v, x := range s.values {
-		if x.external != nil || s.home(Value(v)) != Value(v) || first[v] < 0 {
+		if x.external != nil || s.home(Value(v)) != Value(v) || first[v] < 0 || joins.step[v] >= 0 && joins.whole[joins.step[v]] == Value(v) {
 			continue
 		}
-		m := l.of[merged[v]] // an operand is declared before the result that takes its place
+		m := l.of[merged[v]]
 		if m == nil {
 			m = &block{first: first[v], last: last[v]}
-			l.blocks, l.of[merged[v]] = append(l.blocks, m), m
+			l.of[merged[v]] = m
 		}
 		l.of[v] = m
-		m.size, m.first, m.last = max(m.size, aligned(x.size)), min(m.first, first[v]), max(m.last, last[v])
-		m.values = append(m.values, Value(v))
+		extend(m, Value(v))
+	}
+	inUnit := map[*block]bool{}
+	for i, whole := range joins.whole {
+		if whole < 0 {
+			continue
+		}
+		var u unit
+		for _, part := range joins.parts[i] {
+			m := l.of[part]
+			m.first, m.last = min(m.first, first[whole]), max(m.last, last[whole])
+			u, inUnit[m] = append(u, m), true
+		}
+		l.of[whole], l.joined[i] = u[0], true
+		l.units = append(l.units, u)
 	}
 	for v := range s.values {
 		l.of[v] = l.of[s.home(Value(v))]
+		if m := l.of[v]; m != nil && !inUnit[m] {
+			l.units, inUnit[m] = append(l.units, unit{m}), true
+		}
 	}
 	for i, step := range s.steps {
-		if n := step.Kernel.Scratch(); n > 0 {
+		if n := step.Kernel.Scratch(); n > 0 && !l.joined[i] {
 			l.scratch[i] = &block{size: aligned(n), first: i, last: i}
-			l.blocks = append(l.blocks, l.scratch[i])
+			l.units = append(l.units, unit{l.scratch[i]})
 		}
 	}
 	return l, nil
+}
+
+// joins is which steps need not run because the parts of a value can lie side by side, in memory of the whole.
+type joins struct {
+	whole []Value   // by step; -1 where it has to run
+	parts [][]Value // by step
+	step  []int     // by value: the step that it is a part or the whole of; -1: none
+}
+
+// joins finds these steps. A value takes part in one of them only.
+func (s *schedule) joins(first []int) joins {
+	j := joins{whole: slices.Repeat([]Value{-1}, len(s.steps)), parts: make([][]Value, len(s.steps)), step: slices.Repeat([]int{-1}, len(s.values))}
+	for i, step := range s.steps {
+		if !step.Joins {
+			continue
+		}
+		whole, parts := step.Out, step.In
+		if len(step.In) == 1 {
+			whole, parts = step.In, step.Out
+		}
+		fits, sum := len(whole) == 1, 0
+		for k, v := range slices.Concat(whole, parts) {
+			x := s.values[v]
+			fits = fits && s.home(v) == v && x.external == nil && !x.input && j.step[v] < 0 && x.size%device.Alignment == 0 && first[v] >= 0
+			if k > 0 {
+				sum += x.size
+				fits = fits && !slices.Contains(parts[:k-1], v)
+			}
+		}
+		if !fits || sum != s.values[whole[0]].size {
+			continue
+		}
+		j.whole[i], j.parts[i] = whole[0], parts
+		for _, v := range slices.Concat(whole, parts) {
+			j.step[v] = i
+		}
+	}
+	return j
 }
 
 func aligned(n int) int { return (n + device.Alignment - 1) / device.Alignment * device.Alignment }
@@ -111,24 +172,36 @@ func (s *schedule) lifetimes() (first, last []int, err error) {
 }
 
 // inPlace lets a step's first result take the memory of an operand that dies in the step, where the step allows it. It returns for each value the one whose memory it takes.
-func (s *schedule) inPlace(first, last []int) []Value {
+// A value that lies in parts takes nobody's memory and gives it to none; a part gives its own once the whole is dead.
+func (s *schedule) inPlace(first, last []int, joins joins) []Value {
 	merged := make([]Value, len(s.values))
 	for v := range merged {
 		merged[v] = Value(v)
 	}
+	inParts := func(v Value) bool { return joins.step[v] >= 0 && joins.whole[joins.step[v]] == v }
 	for i, step := range s.steps {
 		if len(step.Out) == 0 {
 			continue
 		}
 		out := s.home(step.Out[0])
 		o := s.values[out]
-		if o.external != nil || o.input || first[out] != i {
+		if o.external != nil || o.input || first[out] != i || inParts(out) {
 			continue
 		}
 		for _, k := range step.InPlace {
 			in := s.home(step.In[k])
 			x := s.values[in]
-			if x.external != nil || last[in] != i || aligned(x.size) != aligned(o.size) || s.readTwice(step, in) {
+			if x.external != nil || last[in] != i || aligned(x.size) != aligned(o.size) || s.readTwice(step, in) || inParts(in) {
+				continue
+			}
+			// What has been in the operand's memory so far may be a part of something that is still alive.
+			shared := false
+			for part := range merged {
+				if merged[part] == merged[in] && joins.step[part] >= 0 {
+					shared = shared || joins.step[out] >= 0 || last[joins.whole[joins.step[part]]] >= i
+				}
+			}
+			if shared {
 				continue
 			}
 			merged[out] = merged[in]
@@ -153,9 +226,11 @@ func (s *schedule) readTwice(step Step, v Value) bool {
 func (l *layout) alive() []int {
 	n := len(l.scratch)
 	change := make([]int, n+2)
-	for _, m := range l.blocks {
-		change[m.first] += m.size
-		change[m.last+1] -= m.size
+	for _, u := range l.units {
+		for _, m := range u {
+			change[m.first] += m.size
+			change[m.last+1] -= m.size
+		}
 	}
 	sum := 0
 	for i, c := range change {

@@ -322,6 +322,9 @@ func (c *compiler) step(n *G.Node, o operator, in []exec.Value) error {
 	if w, ok := o.(overwriter); ok {
 		s.InPlace = w.overwrites()
 	}
+	if j, ok := k.(device.Joiner); ok {
+		s.Joins = j.Adjacent()
+	}
 	if f, ok := o.(counter); ok {
 		s.FLOPs = f.flops()
 		c.flops += s.FLOPs
@@ -401,7 +404,7 @@ func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 	prog := &Program{
 		dev: c.dev, run: run, inputs: map[string]port{}, outputs: map[string]port{},
 		summary: Summary{
-			Steps: steps, ForwardSteps: forward, Bytes: plan.Bytes(), Unshared: plan.Unshared(), Repeats: plan.Repeats(), ParamBytes: c.p.Bytes(), FLOPs: c.flops,
+			Steps: steps, ForwardSteps: forward, Bytes: plan.Bytes(), Unshared: plan.Unshared(), Repeats: plan.Repeats(), Peak: plan.Peak(), ParamBytes: c.p.Bytes(), FLOPs: c.flops,
 		},
 	}
 	for i, l := range wanted {

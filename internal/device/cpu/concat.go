@@ -50,6 +50,16 @@ func (c *CPU) Split(s device.ConcatSpec) (device.Kernel, error) { return newJoin
 
 func (k *join) Scratch() int { return 0 }
 
+// Adjacent implements [device.Joiner]: of one image, all parts but the last whole blocks.
+func (k *join) Adjacent() bool {
+	for i, l := range k.parts {
+		if l.lanes != k.whole.lanes || i+1 < len(k.parts) && l.liveLanes(l.blocks-1) != l.lanes {
+			return false
+		}
+	}
+	return k.whole.n == 1
+}
+
 // joinVoxels is how many voxels one item moves, of all channels.
 const joinVoxels = 1024
 

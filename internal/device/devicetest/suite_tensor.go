@@ -2,6 +2,7 @@ package devicetest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -50,10 +51,54 @@ func Concat(t *testing.T, dev device.Device) {
 			})
 		}
 	}
+	for _, channels := range [][]int{{16, 16}, {32, 16, 3}, {16, 1}, {5, 16}, {1, 1}, {3}} {
+		for n := 1; n <= 2; n++ {
+			adjacent(t, dev, device.ConcatSpec{N: n, Channels: channels, Size: [3]int{3, 2, 5}})
+		}
+	}
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.Concat(device.ConcatSpec{N: 1}) })
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) {
 		return d.Split(device.ConcatSpec{N: 1, Channels: []int{0}, Size: [3]int{1, 1, 1}})
 	})
+}
+
+// adjacent checks that parts that lie one after the other are the whole, where a device says so.
+func adjacent(t *testing.T, dev device.Device, s device.ConcatSpec) {
+	t.Helper()
+	fail := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	join, err := dev.Concat(s)
+	fail(err)
+	if j, ok := join.(device.Joiner); !ok || !j.Adjacent() {
+		return
+	}
+	all, err := dev.Alloc(dev.Size(s.Whole()))
+	fail(err)
+	apart, err := dev.Alloc(dev.Size(s.Whole()))
+	fail(err)
+	scratch, err := dev.Alloc(join.Scratch())
+	fail(err)
+	r, offset := newRand(3), 0
+	var parts []device.Buffer
+	for i := range s.Channels {
+		n := dev.Size(s.Part(i))
+		part, err := dev.Alloc(n)
+		fail(err)
+		values := random(r, s.Part(i)...).data
+		fail(dev.Upload(part, s.Part(i), values))
+		fail(dev.Upload(dev.View(all, offset, n), s.Part(i), values))
+		parts, offset = append(parts, part), offset+n
+	}
+	join.Run([]device.Buffer{apart}, parts, scratch)
+	got, want := make([]float32, s.Whole().Elements()), make([]float32, s.Whole().Elements())
+	fail(dev.Download(got, all, s.Whole()))
+	fail(dev.Download(want, apart, s.Whole()))
+	if offset != dev.Size(s.Whole()) || !slices.Equal(got, want) {
+		t.Errorf("%+v: the parts one after the other are not the whole", s)
+	}
 }
 
 // Reshape checks Flatten and Unflatten.
