@@ -42,7 +42,7 @@ type Segmentation struct {
 	padding   int             // PixelPaddingValue: background in label maps
 	space     string          // FrameOfReferenceUID
 	series    map[string]bool // SeriesInstanceUIDs that it refers to
-	instances map[string]bool // SOPInstanceUIDs that it refers to
+	instances references      // images that it refers to
 	placed    []segFrame
 }
 
@@ -92,7 +92,7 @@ func (g *Segmentation) Find(series []*Series) *Series {
 	for _, s := range series {
 		n := 0
 		for k := range s.slices {
-			if g.instances[s.slices[k].image.sop] {
+			if g.instances.hold(&s.slices[k]) {
 				n++
 			}
 		}
@@ -157,7 +157,7 @@ func OpenSegmentation(path string) (*Segmentation, error) {
 		return nil, inFile(path, err)
 	}
 	defer d.Close()
-	g := &Segmentation{Path: path, series: map[string]bool{}, instances: map[string]bool{}}
+	g := &Segmentation{Path: path, series: map[string]bool{}, instances: references{}}
 	g.image = image{path: path, syntax: s, known: known, size: d.size, samples: 1, frames: 1, class: d.class}
 	p := segParser{g: g, text: asItIs, lies: map[segLie]*segLie{}}
 	w := &walker{window: &window{from: d, size: d.size}, order: s.order, implicit: s.implicit}
@@ -472,14 +472,40 @@ func (w *walker) items(e element, depth int, begin func() error, visit func(in *
 	return err
 }
 
-// instances notes the ReferencedSOPInstanceUIDs of a sequence.
-func (w *walker) instances(e element, depth int, to map[string]bool) error {
-	return w.items(e, depth, nil, func(in *walker, e element) error {
-		if e.tag == 0x00081155 {
-			return in.note(e, to)
+// references are the images that an object refers to, by SOPInstanceUID, and of those with several frames the numbers, from 1.
+type references map[string]map[int]bool
+
+// hold says whether a slice is among them. Where some frames of an image are named, the others are not meant.
+func (r references) hold(s *slice) bool {
+	frames, known := r[s.image.sop]
+	return known && (len(frames) == 0 || frames[s.frame+1])
+}
+
+// instances notes what the items of a sequence refer to.
+func (w *walker) instances(e element, depth int, to references) error {
+	sop, frames := "", ""
+	add := func() error {
+		if sop != "" && to[sop] == nil {
+			to[sop] = map[int]bool{}
 		}
+		for text := range strings.SplitSeq(frames, `\`) {
+			if n, err := strconv.Atoi(strings.TrimSpace(text)); err == nil && sop != "" {
+				to[sop][n] = true
+			}
+		}
+		sop, frames = "", ""
 		return nil
+	}
+	err := w.items(e, depth, add, func(in *walker, e element) (err error) {
+		switch {
+		case e.tag == 0x00081155: // ReferencedSOPInstanceUID
+			sop, err = in.text(e)
+		case e.tag == 0x00081160 && e.length <= maxText: // ReferencedFrameNumber
+			frames, err = in.text(e)
+		}
+		return err
 	})
+	return cmp.Or(err, add())
 }
 
 func (w *walker) note(e element, to map[string]bool) error {

@@ -346,3 +346,160 @@ func TestSegmentationIsWrittenAsOthersReadIt(t *testing.T) {
 		t.Errorf("series %s and %s of study %s and %s", other.UID, g.UID, other.image.study, g.image.study)
 	}
 }
+
+// A scanner's one file with all slices: frames are referred to by number.
+func TestSegmentationOfEnhancedSeries(t *testing.T) {
+	// Two stacks of five slices in one file, one after the other.
+	var pixels []byte
+	var frames [][]field
+	for n := range 10 {
+		position := vector{5, 6, float64(2 * (n % 5))}
+		pixels = append(pixels, rampPixels(position, axial, binary.LittleEndian)...)
+		frames = append(frames, []field{
+			{0x00209111, "SQ", [][]field{{{0x00209056, "SH", fmt.Sprint(n/5 + 1)}}}},
+			{0x00209113, "SQ", [][]field{{{0x00200032, "DS", numbers(position[:]...)}}}},
+		})
+	}
+	f := sliceFields("1.2", 1, vector{}, axial, stackColumns, stackRows, pixels)
+	f = set(f, 0x00200032, "", nil)
+	f = append(f, field{0x00280008, "IS", "10"}, field{tagPerFrame, "SQ", frames})
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "enhanced"), part10(explicitLittle, encode(f, binary.LittleEndian, false)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	series, _, err := Scan(dir)
+	if err != nil || len(series) != 2 {
+		t.Fatal(len(series), err)
+	}
+	s := series[1]
+	l := blobs(s.Grid, 1, 2)
+	g := written(t, l, s, WriteOptions{})
+	if g.Find(series) != s {
+		t.Error("the series is not found")
+	}
+	if got, err := g.ReadOn(s, Options{}); err != nil || difference(l, got) != "" {
+		t.Errorf("%v, %s", err, difference(l, got))
+	}
+	file, err := os.ReadFile(g.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if number := encode([]field{{0x00081160, "IS", "10"}}, binary.LittleEndian, false); !bytes.Contains(file, number) {
+		t.Error("frame 10 of the image is not referred to")
+	}
+}
+
+func TestSegmentationNeedsUIDs(t *testing.T) {
+	dir := t.TempDir()
+	stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, vector{0, 0, 1}, 0, 1, 2), func(k int, f []field) []field {
+		if k == 1 {
+			f = set(f, 0x0020000D, "", nil)
+		}
+		return f
+	})
+	all, _, err := Scan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		path := filepath.Join(t.TempDir(), "seg.dcm")
+		err := WriteSegmentation(path, blobs(s.Grid, 1), s, WriteOptions{})
+		var unsupported *volume.UnsupportedError
+		if s.Study == "" && (!errors.As(err, &unsupported) || !strings.Contains(err.Error(), "has no StudyInstanceUID")) {
+			t.Error(err)
+		}
+		if _, there := os.Stat(path); err != nil && there == nil {
+			t.Error("something was written all the same")
+		}
+	}
+	s := all[0]
+	elsewhere := blobs(s.Grid, 1)
+	elsewhere.Affine[2][3] += 100
+	for _, l := range []*volume.LabelMap{elsewhere, {Grid: s.Grid, Labels: make([]uint16, s.Grid.Len())}, {Grid: s.Grid}} {
+		if err := WriteSegmentation(filepath.Join(dir, "seg.dcm"), l, s, WriteOptions{}); err == nil {
+			t.Error("labels of another grid, no labels at all, or half a map are written")
+		}
+	}
+	// A network that found nothing has an answer, too.
+	g := written(t, &volume.LabelMap{Grid: s.Grid, Labels: make([]uint16, s.Grid.Len())}, s, WriteOptions{Labels: []uint16{3}})
+	if l, err := g.ReadOn(s, Options{}); err != nil || len(l.Counts()) != 1 || l.Names[3] != "label 3" {
+		t.Errorf("%v, %v", l, err)
+	}
+}
+
+// The patient is copied into the file, whatever the encoding it comes from, and is in nothing that anybody prints.
+func TestSegmentationShowsThePatientToViewersAlone(t *testing.T) {
+	for name, file := range map[string]func(f []field) []byte{
+		"explicit":   func(f []field) []byte { return part10(explicitLittle, encode(f, binary.LittleEndian, false)) },
+		"implicit":   func(f []field) []byte { return part10("1.2.840.10008.1.2", encode(f, binary.LittleEndian, true)) },
+		"big endian": func(f []field) []byte { return part10("1.2.840.10008.1.2.2", encode(f, binary.BigEndian, false)) },
+	} {
+		dir := t.TempDir()
+		order := binary.AppendByteOrder(binary.LittleEndian)
+		if name == "big endian" {
+			order = binary.BigEndian
+		}
+		for k := range 2 {
+			at := vector{0, 0, float64(k)}
+			f := file(sliceFields("1.2", k+1, at, axial, stackColumns, stackRows, rampPixels(at, axial, order)))
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(k)), f, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := scanOne(t, dir)
+		g := written(t, blobs(s.Grid, 1), s, WriteOptions{})
+		text, err := os.ReadFile(g.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []field{{0x00100010, "PN", patientName}, {0x00100020, "LO", patientID}, {0x00100030, "DA", birthDate}, {0x0020000D, "UI", "1.2.3"}} {
+			if !bytes.Contains(text, encode([]field{f}, binary.LittleEndian, false)) {
+				t.Errorf("%s: element %08x is not in the file", name, f.tag)
+			}
+		}
+		said := fmt.Sprintf("%v %+v %+v %+v", g, g.Segments, g.placed, g.image.shared)
+		for _, secret := range []string{patientName, patientID, birthDate} {
+			if strings.Contains(said, secret) {
+				t.Errorf("%s: %s enters the program", name, secret)
+			}
+		}
+	}
+}
+
+// Whatever is cut off or changed, the error is of one of the two kinds, and nobody allocates what the file cannot hold.
+func TestHostileSegmentations(t *testing.T) {
+	cases := readSegCases(t)
+	path := filepath.Join(t.TempDir(), "seg.dcm")
+	read := func(file []byte) error {
+		if err := os.WriteFile(path, file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		g, err := OpenSegmentation(path)
+		if err == nil {
+			_, err = g.Read(Options{})
+		}
+		var format *volume.FormatError
+		var unsupported *volume.UnsupportedError
+		if err != nil && !errors.As(err, &format) && !errors.As(err, &unsupported) {
+			t.Fatalf("%T: %v", err, err)
+		}
+		return err
+	}
+	file := cases.Written.File
+	for n := 0; n < len(file); n += 61 {
+		if read(file[:n]) == nil {
+			t.Errorf("cut to %d of %d bytes, it is read", n, len(file))
+		}
+	}
+	for n := 132; n < len(file); n += 17 {
+		changed := slices.Clone(file)
+		changed[n] ^= 0x81
+		read(changed)
+	}
+	// Two frames a kilometre apart, a tenth of a millimetre thick.
+	far := bytes.ReplaceAll(file, []byte(`-20\15\112.5`), []byte(`-20\15\1.0e6`))
+	far = bytes.ReplaceAll(far, encode([]field{{0x00180088, "DS", "2.5"}}, binary.LittleEndian, false), encode([]field{{0x00180088, "DS", "0.1"}}, binary.LittleEndian, false))
+	if err := read(far); bytes.Equal(far, file) || err == nil || !strings.Contains(err.Error(), "too many slices without frames") {
+		t.Errorf("frames that are far apart: %v", err)
+	}
+}
