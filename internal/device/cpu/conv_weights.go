@@ -6,8 +6,8 @@ import "github.com/voxsaw/voxsaw/internal/device"
 //
 //	dw[o][i][tap] = sum over n, v of x[n][i][stride v + tap - pad] dy[n][o][v]
 //
-// An item is a slab of output planes, a block of input channels, a group of two blocks of output channels and one (z, y) row of taps. The
-// slabs are there for parallelism and for accuracy: each sums from zero, and the sums are then added up in their order.
+// An item is a slab of output planes, a block of input channels and a group of two blocks of output channels. It takes a band of rows of output gradients at a time, for all taps while
+// the band stays in L1; the sums of a tap stay in registers over the band. The slabs are there for parallelism and for accuracy: each sums from zero, and the sums are then added up in their order.
 type directWeights struct {
 	cpu    *CPU
 	s      device.ConvSpec
@@ -18,11 +18,16 @@ type directWeights struct {
 	slabs  int // of the N*D output planes
 	part   int // elements of the sum of one item
 	total  int
+	band   int    // rows
+	rows   []term // of output voxels in a band: where they start in x and dy, from the first one
 
 	xs, dy, dw, scratch Slice
 }
 
-const slabPlanes = 8
+const (
+	slabPlanes = 8
+	bandVoxels = 128 // 24 KiB of a block of inputs and two of output gradients
+)
 
 func newDirectWeights(c *CPU, s device.ConvSpec) *directWeights {
 	d := &directWeights{cpu: c, s: s, x: layoutOf(s.XShape()), y: layoutOf(s.YShape())}
@@ -33,8 +38,12 @@ func newDirectWeights(c *CPU, s device.ConvSpec) *directWeights {
 	whole := d.blocks * d.groups * d.taps * d.x.lanes * 2 * block
 	// As many slabs as keep the partial sums within 4 Mi elements, at most one for 8 planes.
 	d.slabs = max(1, min((planes+slabPlanes-1)/slabPlanes, 16, (4<<20)/whole))
-	d.part = s.Kernel[2] * d.x.lanes * 2 * block
+	d.part = d.taps * d.x.lanes * 2 * block
 	d.total = d.slabs * whole
+	d.band = max(1, bandVoxels/d.y.size[2])
+	for y := range min(d.band, d.y.size[1]) {
+		d.rows = append(d.rows, term{y * s.Stride[1] * d.x.size[2] * d.x.lanes, y * d.y.size[2] * d.y.lanes})
+	}
 	return d
 }
 
@@ -44,48 +53,57 @@ func (d *directWeights) Scratch() int { return d.total }
 // Run implements [device.Kernel].
 func (d *directWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
 	d.dw, d.xs, d.dy, d.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
-	rows := d.s.Kernel[0] * d.s.Kernel[1]
-	d.cpu.pool.run(d.slabs*d.blocks*d.groups*rows, d)
+	d.cpu.pool.run(d.slabs*d.blocks*d.groups, d)
 	d.cpu.pool.run(d.blocks*d.groups, (*directWeightsSum)(d))
 	d.dw, d.xs, d.dy, d.scratch = nil, nil, nil, nil
 }
 
-// do sums one item: [tap x][input channel][vector][16].
+// do sums one item: [tap][input channel][vector][16].
 func (d *directWeights) do(_, item int) {
-	s, rows := &d.s, d.s.Kernel[0]*d.s.Kernel[1]
 	sum := d.scratch[item*d.part:][:d.part]
 	clear(sum)
-	slab := item / (d.blocks * d.groups * rows)
-	b, group, row := item/(d.groups*rows)%d.blocks, item/rows%d.groups, item%rows
-	kz, ky := row/s.Kernel[1], row%s.Kernel[1]
-	vectors := min(2, d.y.blocks-2*group)
-	channels := min(d.x.lanes, d.x.channels-b*d.x.lanes)
+	slab, b, group := item/(d.blocks*d.groups), item/d.groups%d.blocks, item%d.groups
 	planes := d.y.n * d.y.size[0]
 	for plane := slab * planes / d.slabs; plane < (slab+1)*planes/d.slabs; plane++ {
-		n, oz := plane/d.y.size[0], plane%d.y.size[0]
+		for y := 0; y < d.y.size[1]; y += d.band {
+			d.sumBand(sum, plane/d.y.size[0], plane%d.y.size[0], y, b, group)
+		}
+	}
+}
+
+// sumBand adds the products of one band of rows.
+func (d *directWeights) sumBand(sum []float32, n, oz, oy, b, group int) {
+	s := &d.s
+	vectors := min(2, d.y.blocks-2*group)
+	channels := min(d.x.lanes, d.x.channels-b*d.x.lanes)
+	step := d.x.lanes * 2 * block
+	for kz := range s.Kernel[0] {
 		iz := oz*s.Stride[0] + kz - s.Pad[0]
 		if iz < 0 || iz >= d.x.size[0] {
 			continue
 		}
-		for oy := range d.y.size[1] {
-			iy := oy*s.Stride[1] + ky - s.Pad[1]
-			if iy < 0 || iy >= d.x.size[1] {
+		for ky := range s.Kernel[1] {
+			y, endY := liveOutputs(d.y.size[1], d.x.size[1], s.Stride[1], ky-s.Pad[1])
+			y, endY = max(y, oy), min(endY, oy+d.band)
+			if y >= endY {
 				continue
 			}
-			x := d.xs[d.x.plane(n, b)+(iz*d.x.size[1]+iy)*d.x.size[2]*d.x.lanes:]
-			dy := d.dy[d.y.plane(n, 2*group)+(oz*d.y.size[1]+oy)*d.y.size[2]*d.y.lanes:]
+			x := d.xs[d.x.plane(n, b)+(iz*d.x.size[1]+y*s.Stride[1]+ky-s.Pad[1])*d.x.size[2]*d.x.lanes:]
+			dy := d.dy[d.y.plane(n, 2*group)+(oz*d.y.size[1]+y)*d.y.size[2]*d.y.lanes:]
 			for kx := range s.Kernel[2] {
 				first, end := liveOutputs(d.y.size[2], d.x.size[2], s.Stride[2], kx-s.Pad[2])
 				if first >= end {
 					continue
 				}
 				at := (first*s.Stride[2] + kx - s.Pad[2]) * d.x.lanes
-				to := sum[kx*d.x.lanes*2*block:]
+				to, rows := sum[((kz*s.Kernel[1]+ky)*s.Kernel[2]+kx)*step:], d.rows[:endY-y]
 				if d.y.lanes == 1 {
-					d.oneOutput(to, x[at:], dy[first:end], channels)
+					for _, r := range rows {
+						d.oneOutput(to, x[at+r[0]:], dy[r[1]+first:r[1]+end], channels)
+					}
 					continue
 				}
-				d.cpu.kernels.rowsOuter(channels, vectors, x[at:], dy[first*block:], to, oneTerm, end-first, s.Stride[2]*d.x.lanes, block, d.y.voxels*block, 2*block, true)
+				d.cpu.kernels.rowsOuter(channels, vectors, x[at:], dy[first*block:], to, rows, end-first, s.Stride[2]*d.x.lanes, block, d.y.voxels*block, 2*block, true)
 			}
 		}
 	}
@@ -117,12 +135,10 @@ func liveOutputs(outputs, inputs, stride, d int) (first, end int) {
 type directWeightsSum directWeights
 
 func (d *directWeightsSum) do(_, item int) {
-	rows := d.s.Kernel[0] * d.s.Kernel[1]
-	size := rows * d.part
-	stride := d.blocks * d.groups * size
-	sum := d.scratch[item*size:][:size]
+	stride := d.blocks * d.groups * d.part
+	sum := d.scratch[item*d.part:][:d.part]
 	for slab := 1; slab < d.slabs; slab++ {
-		d.cpu.kernels.addVectors(sum, d.scratch[slab*stride+item*size:])
+		d.cpu.kernels.addVectors(sum, d.scratch[slab*stride+item*d.part:])
 	}
 	b, group := item/d.groups, item%d.groups
 	channels := min(d.x.lanes, d.x.channels-b*d.x.lanes)
