@@ -31,8 +31,7 @@ class Bench:
         print("#", " ".join([f"{k}={v}" for k, v in env.items()] + command), file=sys.stderr, flush=True)
         done = subprocess.run(command, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if done.returncode:
-            print(done.stderr.strip()[-400:], file=sys.stderr)
-            return None
+            sys.exit(done.stderr.strip()[-400:] or f"exit code {done.returncode}")
         return json.loads(done.stdout.strip().splitlines()[-1])
 
     def ours(self, case, *more, env={}, cores=None):
@@ -46,10 +45,7 @@ class Bench:
         lines = [[], []]
         for _ in range(self.a.rounds):
             for side, of in zip((self.peer, self.ours), lines):
-                line = side(case, *more, env=env)
-                if line is None:
-                    return None
-                of.append(line)
+                of.append(side(case, *more, env=env))
         median = lambda side, key: statistics.median(line[key] for line in lines[side])
         return median(0, "median_s"), median(0, "peak_mib"), median(1, "median_s"), median(1, "peak_mib"), median(1, "plan_mib"), median(1, "gflops")
 
@@ -67,11 +63,8 @@ def flags(b, steps, warmup, norm):
 def reach(b, env={}, title="A step, beside PyTorch"):
     rows = []
     for case, steps, warmup in CASES:
-        for norm in ("none", "instance"):
-            r = b.both(case, *flags(b, steps, warmup, norm), env=env)
-            if r is None:
-                continue
-            t0, m0, t1, m1, plan, rate = r
+        for norm in b.a.norms.split(","):
+            t0, m0, t1, m1, plan, rate = b.both(case, *flags(b, min(steps, b.a.steps), warmup, norm), env=env)
             least, most = (3, "") if env else LIMITS[case]
             rows.append([f"`{case}`", norm, f"{t0:.2f}", f"{t1:.3f}", f"**{t0 / t1:.1f}**", least, f"{m0:.0f}", f"{m1:.0f}", f"**{m1 / m0:.2f}**", most, f"{plan:.0f}", f"{rate:.0f}"])
     table(title, ["case", "norm", "PyTorch, s", "Voxsaw, s", "times as fast", "floor", "PyTorch, MiB", "Voxsaw, MiB", "share", "ceiling", "of which planned", "GFLOP/s direct"], rows)
@@ -97,8 +90,7 @@ def crops(b):
     rows = []
     for crop in (48, 64, 80, 96, 112, 128, 144, 160):
         line = b.ours(f"segment --crop {crop}", *flags(b, 3, 1, "instance"))
-        if line:
-            rows.append([f"{crop}^3", f"{line['median_s']:.3f}", f"{crop ** 3 / line['median_s'] / 1e6:.2f}", f"{line['gflops']:.0f}", line["plan_mib"], line["peak_mib"]])
+        rows.append([f"{crop}^3", f"{line['median_s']:.3f}", f"{crop ** 3 / line['median_s'] / 1e6:.2f}", f"{line['gflops']:.0f}", line["plan_mib"], line["peak_mib"]])
     table("A training step by the side of the crop", ["crop", "s", "million voxels a second", "GFLOP/s direct", "planned, MiB", "peak, MiB"], rows)
 
 
@@ -106,8 +98,7 @@ def batches(b):
     rows = []
     for batch in (1, 2, 4, 8):
         ours, infer = (b.ours(f"{task} --batch {batch}", *flags(b, 3, 1, "instance")) for task in ("segment --crop 64", "infer --crop 64"))
-        if ours and infer:
-            rows.append([batch, f"{ours['median_s'] / batch:.3f}", f"{ours['gflops']:.0f}", ours["peak_mib"], f"{infer['median_s'] / batch:.3f}", infer["peak_mib"]])
+        rows.append([batch, f"{ours['median_s'] / batch:.3f}", f"{ours['gflops']:.0f}", ours["peak_mib"], f"{infer['median_s'] / batch:.3f}", infer["peak_mib"]])
     table("By the batch, crops of 64^3", ["batch", "training, s a crop", "GFLOP/s direct", "peak, MiB", "inference, s a crop", "peak, MiB"], rows)
 
 
@@ -115,8 +106,7 @@ def direct(b):
     rows = []
     for case, steps, warmup in CASES:
         auto, plain = (b.ours(case, *flags(b, 2, 1, "instance"), "--conv", conv) for conv in ("auto", "direct"))
-        if auto and plain:
-            rows.append([f"`{case}`", f"{plain['median_s']:.3f}", f"{auto['median_s']:.3f}", f"{plain['median_s'] / auto['median_s']:.1f}"])
+        rows.append([f"`{case}`", f"{plain['median_s']:.3f}", f"{auto['median_s']:.3f}", f"{plain['median_s'] / auto['median_s']:.1f}"])
     table("Direct convolutions, and those that are chosen", ["case", "`--conv direct`, s", "`--conv auto`, s", "times as fast"], rows)
 
 
@@ -125,12 +115,11 @@ def predict(b):
         return print("predict: needs --scan", file=sys.stderr)
     window = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "testdata", "peer_window.py")
     rows = []
-    for norm in ("none", "instance"):
+    for norm in b.a.norms.split(","):
         peer = b.run([b.a.python, window, b.a.peer, b.a.scan, "--norm", norm, "--threads", str(b.a.threads), "--windows", str(b.a.peer_windows)])
         for batch in (1, 4):
             ours = b.run([b.a.voxsaw, "bench", "predict", b.a.scan, "--norm", norm, "--threads", str(b.a.threads), "--batch", str(batch), "--windows", str(b.a.windows)])
-            if ours and peer:
-                rows.append([norm, batch, ours["windows"], f"{peer['voxels_s']:.0f} ({peer['timed_windows']})", f"{ours['voxels_s']:.0f} ({ours['timed_windows']})", f"**{ours['voxels_s'] / peer['voxels_s']:.1f}**", peer["peak_mib"], ours["peak_mib"]])
+            rows.append([norm, batch, ours["windows"], f"{peer['voxels_s']:.0f} ({peer['timed_windows']})", f"{ours['voxels_s']:.0f} ({ours['timed_windows']})", f"**{ours['voxels_s'] / peer['voxels_s']:.1f}**", peer["peak_mib"], ours["peak_mib"]])
     table("A whole CT in windows", ["norm", "batch", "windows", "PyTorch, voxels a second (windows timed)", "Voxsaw", "times as fast", "PyTorch, MiB", "Voxsaw, MiB"], rows)
 
 
@@ -148,6 +137,8 @@ def main():
     ap.add_argument("--threads", type=int, default=os.cpu_count())
     ap.add_argument("--core", default="0", help="cores: the one that is used alone")
     ap.add_argument("--rounds", type=int, default=1)
+    ap.add_argument("--norms", default="none,instance")
+    ap.add_argument("--steps", type=int, default=5, help="timed steps, at most")
     ap.add_argument("--prefix", default="")
     a = ap.parse_args()
     unknown = set(a.sections) - set(sections)
