@@ -44,6 +44,44 @@ func (m mix) Run(out, in []device.Buffer, scratch device.Buffer) {
 	}
 }
 
+// copying is a kernel that copies its operands, one after the other, into its results, one after the other.
+type copying struct{}
+
+func (copying) Scratch() int { return 16 }
+func (copying) Run(out, in []device.Buffer, _ device.Buffer) {
+	k, at := 0, 0 // where the next element goes
+	for _, b := range in {
+		for _, x := range b.(memory) {
+			for at == out[k].Len() {
+				k, at = k+1, 0
+			}
+			out[k].(memory)[at] = x
+			at++
+		}
+	}
+}
+
+// joining is a step that puts values together, or takes one apart; ok is false where those at hand do not do.
+func joining(r *rand.Rand, b *Builder, values []Value, sizes map[Value]int) (s Step, ok bool) {
+	s = Step{Name: "join", Kernel: copying{}, Joins: true, Again: Cheap}
+	if r.IntN(2) == 0 {
+		whole := values[len(values)-1-r.IntN(min(6, len(values)))]
+		n := sizes[whole]
+		s.In = []Value{whole}
+		for _, part := range []int{n / 2 / 16 * 16, n - n/2/16*16} {
+			s.Out = append(s.Out, b.Planned(part))
+		}
+		return s, n/2 >= 16
+	}
+	sum := 0
+	for range 2 + r.IntN(2) {
+		v := values[len(values)-1-r.IntN(min(8, len(values)))]
+		s.In, sum = append(s.In, v), sum+sizes[v]
+	}
+	s.Out = []Value{b.Planned(sum)}
+	return s, sum < 500
+}
+
 // randomProgram builds a program in which every step reads earlier values; naive keeps every value, so that nothing shares memory.
 func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Value, external memory) {
 	b = NewBuilder(host{})
@@ -75,6 +113,22 @@ func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Valu
 			s.Out, s.Again = []Value{parameter}, Never
 			b.Step(s)
 			continue
+		}
+		if r.IntN(4) == 0 {
+			if s, ok := joining(r, b, values, sizes); ok {
+				b.Step(s)
+				for k, v := range s.Out {
+					sizes[v] = b.values[v].size
+					if values = append(values, v); naive {
+						b.Keep(v)
+					}
+					if r.IntN(8) == 0 {
+						outputs = append(outputs, v)
+						b.Keep(s.Out[k])
+					}
+				}
+				continue
+			}
 		}
 		first := 16 * (1 + r.IntN(4))
 		if n := sizes[s.In[0]]; r.IntN(2) == 0 && n%16 == 0 {
@@ -117,7 +171,8 @@ func TestSharingChangesNothing(t *testing.T) {
 		naive     bool
 		recompute Recompute
 	}{{true, Never}, {false, Never}, {false, Cheap}, {false, Dear}}
-	var smaller [4]int // how many programs each kind makes smaller than the kind before
+	var adjacent [4]int // how many steps need not copy
+	var smaller [4]int  // how many programs each kind makes smaller than the kind before
 	for seed := range uint64(200) {
 		var results [4][]float32
 		var bytes [4]int64
@@ -132,6 +187,14 @@ func TestSharingChangesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			bytes[k] = plan.Bytes()
+			if peak := plan.Peak(); peak.Bytes > bytes[k] || len(peak.Alive) == 0 {
+				t.Errorf("seed %d: %d bytes are alive in an arena of %d", seed, peak.Bytes, bytes[k])
+			}
+			for i, joined := range plan.layout.joined {
+				if joined && i > 0 {
+					adjacent[k]++
+				}
+			}
 			for i := range external {
 				external[i] = float32(i) / 3
 			}
@@ -159,6 +222,9 @@ func TestSharingChangesNothing(t *testing.T) {
 				smaller[k]++
 			}
 		}
+	}
+	if adjacent[1] < 300 {
+		t.Errorf("only %v steps find parts side by side", adjacent)
 	}
 	if smaller[1] < 190 || smaller[2] < 60 || smaller[3] < 60 {
 		t.Errorf("of 200 programs, %v take less memory with sharing, what is cheap computed again, and what is dear", smaller[1:])
