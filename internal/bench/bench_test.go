@@ -78,6 +78,8 @@ func TestKinds(t *testing.T) {
 		{Name: "conv 8x32->32 5x5x5/1 of 24x24x24", Phase: Forward, Calls: 1, Seconds: 3},
 		{Name: "conv 8x32->32 5x5x5/1 of 24x24x24", Phase: Backward, Calls: 1, Seconds: 1},
 		{Name: "matMul 8x1024x6912", Phase: Forward, Calls: 1, Seconds: 2},
+		{Name: "update encoder.4.conv1.weight", Phase: Backward, Calls: 1, Seconds: 0.25},
+		{Name: "update encoder.4.conv1.bias", Phase: Backward, Calls: 1, Seconds: 0.25},
 		{Name: "activate instance norm + residual prelu 8x64x12x12x12", Phase: Forward, Calls: 1, Seconds: 5},
 	}
 	want := []Part{
@@ -85,6 +87,7 @@ func TestKinds(t *testing.T) {
 		{Name: "conv 5x5x5/1", Phase: Forward, Calls: 2, Seconds: 4},
 		{Name: "matMul", Phase: Forward, Calls: 1, Seconds: 2},
 		{Name: "conv 5x5x5/1", Phase: Backward, Calls: 1, Seconds: 1},
+		{Name: "update", Phase: Backward, Calls: 2, Seconds: 0.5},
 	}
 	if got := kinds(parts); !slices.Equal(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)

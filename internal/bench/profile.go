@@ -72,8 +72,8 @@ func (p *Profile) Accounted() float64 {
 	return sum / p.Seconds
 }
 
-// size matches the sizes in a kernel's name: all that tells two kernels of a kind apart.
-var size = regexp.MustCompile(` \d+x\d+->\d+\b| of [\dx]+$| \d+(x\d+)*$`)
+// particular matches what tells two kernels of a kind apart in their names: sizes, and the parameter that is updated.
+var particular = regexp.MustCompile(` \d+x\d+->\d+\b| of [\dx]+$| \d+(x\d+)*$| \S+\.\S+$`)
 
 // kinds adds up kernels of a kind.
 func kinds(parts []Part) []Part {
@@ -81,7 +81,7 @@ func kinds(parts []Part) []Part {
 	at := map[key]int{}
 	var out []Part
 	for _, p := range parts {
-		p.Name = strings.TrimSpace(size.ReplaceAllString(p.Name, ""))
+		p.Name = strings.TrimSpace(particular.ReplaceAllString(p.Name, ""))
 		k := key{p.Name, p.Phase}
 		i, ok := at[k]
 		if !ok {
