@@ -72,7 +72,7 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 		var values, labels string
 		switch {
 		case e.Labels != nil:
-			labels = countsOf(e.Labels)
+			labels = countsOf(e.Labels, e.LabelNames)
 		case e.Min != nil && e.Max != nil:
 			values = fmt.Sprintf("%.4g to %.4g", *e.Min, *e.Max)
 		}
@@ -108,12 +108,16 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 }
 
 // countsOf shows how many voxels the first few labels have.
-func countsOf(counts map[uint16]int) string {
+func countsOf(counts map[uint16]int, names map[uint16]string) string {
 	const most = 6
 	var parts []string
 	for _, label := range slices.Sorted(maps.Keys(counts)) {
 		if label != 0 {
-			parts = append(parts, fmt.Sprintf("%d: %d", label, counts[label]))
+			name := names[label]
+			if name != "" {
+				name = " (" + name + ")"
+			}
+			parts = append(parts, fmt.Sprintf("%d%s: %d", label, name, counts[label]))
 		}
 	}
 	if len(parts) == 0 {

@@ -35,6 +35,8 @@ type Entry struct {
 	Number   string         `json:"number,omitempty"` // SeriesNumber, with .1, .2, ... where one series holds several volumes
 	Modality string         `json:"modality,omitempty"`
 	Labels   map[uint16]int `json:"labels,omitempty"` // voxels of each, background included, where the file holds labels
+
+	LabelNames map[uint16]string `json:"label_names,omitempty"` // where the file has them
 }
 
 func (e *Entry) problem(format string, args ...any) {

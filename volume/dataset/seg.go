@@ -213,6 +213,6 @@ func inspectSegmentation(path string) Entry {
 		return e
 	}
 	e.setGrid(l.Grid)
-	e.Labels = l.Counts()
+	e.Labels, e.LabelNames = l.Counts(), l.Names
 	return e
 }

@@ -10,6 +10,9 @@
 // Elements are found by walking the bytes here, with every length checked; those that matter, and no others, are handed to suyashkumar/dicom for their
 // values. So nothing about the patient (name, identifier, birth date) enters the program, and none of it can reach a log.
 //
+// Label maps are SEG objects: [OpenSegmentation] reads one, [Segmentation.ReadOn] puts it onto the series that it refers to, [WriteSegmentation] writes one. What says
+// whose it is goes there as bytes, from file to file.
+//
 // What it leaves out: colour images, the network, writing images.
 package dicom
 
