@@ -166,8 +166,9 @@ func (t Trial) Name() string {
 
 // Cases are the roles of the cases in an experiment, as subsets.json records them.
 type Cases struct {
-	Unlabelled []string  `json:"unlabelled,omitempty"` // set aside for pretraining
-	Folds      []Subsets `json:"folds"`
+	Unlabelled []string        `json:"unlabelled,omitempty"` // set aside for pretraining
+	Folds      []Subsets       `json:"folds"`
+	splits     []dataset.Split // all folds, those that are not run too
 }
 
 // Subsets are the cases of a fold.
@@ -223,6 +224,7 @@ func (p Plan) cases(ids []string) (Cases, error) {
 	if err != nil {
 		return c, err
 	}
+	c.splits = splits
 	for _, k := range p.RunFolds {
 		if k < 1 || k > len(splits) {
 			return c, fmt.Errorf("run_folds: there is no fold %d, they are 1 to %d", k, len(splits))

@@ -171,7 +171,10 @@ func (r *runner) record() error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.WriteBytes(casesPath, append(data, '\n'))
+	if err := atomicfile.WriteBytes(casesPath, append(data, '\n')); err != nil {
+		return err
+	}
+	return dataset.WriteSplits(filepath.Join(r.Out, "splits_final.json"), r.result.Cases.splits) // for nnU-Net, and for --splits
 }
 
 // trial fine-tunes, predicts the test cases and scores them, unless that has been done.
