@@ -164,11 +164,11 @@ func writeProfile(w io.Writer, p *bench.Profile) error {
 	rows := func(parts []bench.Part) (rows [][]string) {
 		for _, part := range parts {
 			rate := ""
-			if part.FLOPs > 0 {
+			if part.FLOPs > 0 && part.Seconds > 1e-6 { // what does nothing has no rate
 				rate = fmt.Sprintf("%.0f", part.FLOPs/part.Seconds/1e9)
 			}
 			moved := ""
-			if part.Bytes > 0 {
+			if part.Bytes > 0 && part.Seconds > 1e-6 {
 				moved = fmt.Sprintf("%.1f", part.Bytes/part.Seconds/1e9)
 			}
 			rows = append(rows, []string{part.Name, part.Phase, strconv.Itoa(part.Calls), fmt.Sprintf("%.2f", 1e3*part.Seconds), fmt.Sprintf("%.1f", 100*part.Seconds/p.Seconds), rate, moved})
