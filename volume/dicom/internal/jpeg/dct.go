@@ -8,8 +8,7 @@ var zigzag = [64]int{
 
 // decodeDCT decodes a scan of 8x8 blocks (T.81 annex F).
 func (d *decoder) decodeDCT(data []byte, out []uint32, dc, ac *huffman, quantizer *[64]int32) error {
-	buffer := make([]byte, 0, len(data))
-	bits, rest := segment(data, buffer)
+	bits, rest := segment(data, d.buffer)
 	r := bitReader{data: bits}
 	var last int32 // DC of the block before
 	left := d.restart

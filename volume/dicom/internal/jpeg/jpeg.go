@@ -10,6 +10,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -24,6 +26,7 @@ type decoder struct {
 	hasTable      [4]bool
 	huffman       [2][4]*huffman // by class (DC or lossless, AC) and number
 	restart       int            // interval in units (8x8 blocks, or samples), 0 for none
+	buffer        []byte         // has room for the entropy-coded data
 	framed        bool
 }
 
@@ -168,6 +171,9 @@ func (d *decoder) defineHuffman(b []byte) error {
 	return nil
 }
 
+// buffers serve one image after the other.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
 // scan decodes the only scan of the image.
 func (d *decoder) scan(b, data []byte, out []uint32) error {
 	if len(b) < 6 || b[0] != 1 {
@@ -175,6 +181,10 @@ func (d *decoder) scan(b, data []byte, out []uint32) error {
 	}
 	dc, ac := d.huffman[0][b[2]>>4&3], d.huffman[1][b[2]&3]
 	predictor, shift := int(b[3]), int(b[5]&15)
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	*buffer = slices.Grow((*buffer)[:0], len(data))
+	d.buffer = *buffer
 	if dc == nil {
 		return errors.New("JPEG: a Huffman table is missing")
 	}

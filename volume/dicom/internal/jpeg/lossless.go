@@ -3,8 +3,7 @@ package jpeg
 // decodeLossless decodes a scan of differences to predicted samples (T.81 annex H).
 func (d *decoder) decodeLossless(data []byte, out []uint32, table *huffman, predictor, shift int) error {
 	columns := d.columns
-	buffer := make([]byte, 0, len(data))
-	bits, rest := segment(data, buffer)
+	bits, rest := segment(data, d.buffer)
 	r := bitReader{data: bits}
 	start := int32(1) << (d.precision - shift - 1)
 	left := d.restart // samples to the next restart

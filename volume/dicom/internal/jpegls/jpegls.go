@@ -1,6 +1,6 @@
 // Package jpegls decodes grey JPEG-LS images (ITU-T T.87), lossless and near-lossless, of 2 to 16 bits.
 //
-// Start at [Decode]. It leaves out colour, restart intervals and palettes: they are refused as unsupported. Names are those of the standard.
+// Start at [Decode]. It leaves out colour and palettes: they are refused as unsupported. Names are those of the standard.
 package jpegls
 
 import (
@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
+	"sync"
 
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -23,7 +25,9 @@ func Decode(data []byte, columns, rows int, out []uint32) (precision int, err er
 	if len(data) < 2 || data[0] != 0xFF || data[1] != 0xD8 {
 		return 0, errors.New("JPEG-LS: no start of image")
 	}
-	var d decoder
+	d := decoders.Get().(*decoder)
+	defer decoders.Put(d)
+	d.preset, d.restart = [5]int{}, 0
 	framed := false
 	for at := 2; ; {
 		if at+4 > len(data) || data[at] != 0xFF {
@@ -70,11 +74,13 @@ func Decode(data []byte, columns, rows int, out []uint32) (precision int, err er
 			for n := range d.preset {
 				d.preset[n] = int(binary.BigEndian.Uint16(b[1+2*n:]))
 			}
-		case 0xDD: // DRI
+		case 0xDD: // DRI (C.2.5)
+			if len(b) < 2 || len(b) > 4 {
+				return 0, errors.New("JPEG-LS: damaged restart interval")
+			}
+			d.restart = 0
 			for _, x := range b {
-				if x != 0 {
-					return 0, unsupported("restart intervals are not read")
-				}
+				d.restart = d.restart<<8 | int(x)
 			}
 		case 0xDA: // SOS
 			if !framed || len(b) < 6 || b[0] != 1 {
@@ -123,6 +129,18 @@ func (r *reader) fill() {
 	}
 }
 
+// restart goes on behind the next marker, if that is one of restart.
+func (r *reader) restart() bool {
+	for ; r.at+1 < len(r.data); r.at++ {
+		if r.data[r.at] == 0xFF && r.data[r.at+1] >= 0x80 && r.data[r.at+1] != 0xFF { // a byte of ones before a marker is fill
+			marker := r.data[r.at+1]
+			*r = reader{data: r.data[r.at+2:]}
+			return marker >= 0xD0 && marker <= 0xD7
+		}
+	}
+	return false
+}
+
 // short says whether bits behind the end were used.
 func (r *reader) short() bool { return r.over > r.n }
 
@@ -159,11 +177,15 @@ type decoder struct {
 	r                                            reader
 	preset                                       [5]int // MAXVAL, T1, T2, T3, RESET; 0 for the default
 	maxval, near, step, span, qbpp, limit, reset int
+	restart                                      int    // interval in lines, 0 for none
 	quantized                                    []int8 // of a local gradient, from -maxval to maxval
 	contexts                                     [365]context
 	runs                                         [2]context // run interruption: neighbours differ, are alike
 	runIndex                                     int
 }
+
+// decoders serve one image after the other.
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
 // context is A, B (Nn for runs), C, N of the standard.
 type context struct{ a, b, c, n int }
@@ -175,7 +197,7 @@ func clamp(i, least, most int) int {
 	return i
 }
 
-// start sets the parameters (C.2.4.1.1) and the contexts (A.2.1).
+// start sets the parameters (C.2.4.1.1).
 func (d *decoder) start(precision, near int) error {
 	d.maxval = 1<<precision - 1
 	if d.preset[0] != 0 {
@@ -213,12 +235,7 @@ func (d *decoder) start(precision, near int) error {
 	d.qbpp = bits.Len(uint(d.span - 1))
 	bpp := max(2, bits.Len(uint(d.maxval)))
 	d.limit = 2 * (bpp + max(8, bpp))
-	a := max(2, (d.span+32)/64)
-	for n := range d.contexts {
-		d.contexts[n] = context{a: a, n: 1}
-	}
-	d.runs = [2]context{{a: a, n: 1}, {a: a, n: 1}}
-	d.quantized = make([]int8, 2*d.maxval+1)
+	d.quantized = slices.Grow(d.quantized[:0], 2*d.maxval+1)[:2*d.maxval+1]
 	for n := range d.quantized {
 		g := n - d.maxval
 		q := int8(0)
@@ -235,13 +252,31 @@ func (d *decoder) start(precision, near int) error {
 	return nil
 }
 
+// forget sets the contexts to their initial states (A.2.1).
+func (d *decoder) forget() {
+	a := max(2, (d.span+32)/64)
+	for n := range d.contexts {
+		d.contexts[n] = context{a: a, n: 1}
+	}
+	d.runs = [2]context{{a: a, n: 1}, {a: a, n: 1}}
+	d.runIndex = 0
+}
+
 // runLengths is J, the logarithms of the lengths of runs (A.2.1).
 var runLengths = [32]int{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
 func (d *decoder) scan(columns, rows int, out []uint32) error {
 	// Lines with a sample more at each end: Ra and Rc at the left, Rd at the right (A.2.1).
 	previous, line := make([]int, columns+2), make([]int, columns+2)
+	d.forget()
 	for row := range rows {
+		if d.restart > 0 && row > 0 && row%d.restart == 0 {
+			if !d.r.restart() {
+				return errShort
+			}
+			d.forget()
+			clear(previous)
+		}
 		line[0] = previous[1]
 		previous[columns+1] = previous[columns]
 		for i := 1; i <= columns; {
