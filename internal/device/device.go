@@ -57,7 +57,7 @@ type Device interface {
 	Softmax(Shape) (Kernel, error)               // y <- x                            over axis 1; rank 2 or 5
 	SoftmaxGrad(Shape) (Kernel, error)           // dx <- y, dy
 	Loss(LossSpec) (Kernel, error)               // loss (), stats (LossSpec.Stats()) <- logits, target
-	LossGrad(LossSpec) (Kernel, error)           // dlogits <- logits, target, stats, dloss ()
+	LossGrad(LossSpec) (Kernel, error)           // dlogits, sum (C) <- logits, target, stats, dloss ()      sum: of dlogits over all but the channels
 	GatherRows(RowsSpec) (Kernel, error)         // y (Out, Columns) <- x (In, Columns), index (Out)     y[i] = x[index[i]]
 	ScatterRows(RowsSpec) (Kernel, error)        // dx (In, Columns) <- dy (Out, Columns), index (Out)   dx[index[i]] += dy[i], from zero
 	MeanOfOthers(GroupSpec) (Kernel, error)      // y <- x (Groups*Rows, Columns)     y[a] = mean of x[b], b != a in a's group; its own gradient
@@ -181,7 +181,8 @@ const (
 //
 // With BatchNorm, the forward kernel in training normalises by the batch's statistics and updates the two running operands in place: running = (1 - Momentum) running + Momentum batch, the
 // variance unbiased, as PyTorch does. Outside training it normalises by the running ones and writes them as statistics, and the gradient then treats them as constants.
-// Variances are biased where they normalise. Shape has rank 5, or rank 2 (rows, channels) with NoNorm. y may be x where Norm is NoNorm and no gradient is needed. dx may be dy, and, where Norm is NoNorm, x.
+// Variances are biased where they normalise. Shape has rank 5, or rank 2 (rows, channels) with NoNorm. y may be x, or a full residual r.
+// dx may be dy, and, where Norm is NoNorm, x. With a norm and a full residual, dx may be x or dy and dr may be r or dy, but not both dy.
 type ActivateSpec struct {
 	Shape    Shape
 	Norm     Norm

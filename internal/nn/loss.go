@@ -8,7 +8,7 @@ import (
 
 // The losses; a loss is a scalar:
 //
-//	lossOf         loss (), statistics <- logits, target   dlogits = lossGrad(logits, target, statistics, dloss)
+//	lossOf         loss (), statistics <- logits, target   dlogits, its sum over all but the channels = lossGrad(logits, target, statistics, dloss)
 //	columnSumLoss  loss () <- u, weights                   du = columnSumLossGrad(u, weights, dloss)
 type (
 	lossOf            struct{ device.LossSpec }
@@ -38,7 +38,10 @@ func (o lossGrad) operands() []device.Shape {
 	l := lossOf(o)
 	return []device.Shape{o.Shape, l.target(), l.statistics(), {}}
 }
-func (o lossGrad) results() []result                               { return []result{activation(o.Shape)} }
+func (o lossGrad) results() []result {
+	return []result{activation(o.Shape), activation(device.Shape{o.Shape[1]})}
+}
+func (o lossGrad) sumsChannels()                                   {}
 func (o lossGrad) kernel(dev device.Device) (device.Kernel, error) { return dev.LossGrad(o.LossSpec) }
 func (o lossGrad) String() string                                  { return "lossGrad " + shapeString(o.Shape) }
 

@@ -518,6 +518,5 @@ func ExampleGraph() {
 	// matMul 2x2x3
 	// loss 2x2
 	// lossGrad 2x2
-	// sumChannels 2x2
 	// matMul 2x3x2
 }

@@ -31,6 +31,10 @@ func TestThreadsDoNotMatter(t *testing.T) {
 		"sum of squares":  {func(c *CPU) (device.Kernel, error) { return c.SumSquares(100001) }, []device.Shape{{}}, []device.Shape{{100001}}},
 		"loss":            {func(c *CPU) (device.Kernel, error) { return c.Loss(loss) }, []device.Shape{{}, {loss.Stats()}}, []device.Shape{shape, {2, 13, 17 * 19}}},
 		"loss, few":       {func(c *CPU) (device.Kernel, error) { return c.Loss(few) }, []device.Shape{{}, {few.Stats()}}, []device.Shape{few.Shape, {2, 13, 17 * 19}}},
+		"loss gradient": {
+			func(c *CPU) (device.Kernel, error) { return c.LossGrad(loss) },
+			[]device.Shape{shape, {24}}, []device.Shape{shape, {2, 13, 17 * 19}, {loss.Stats()}, {}},
+		},
 		"matrix product": {
 			func(c *CPU) (device.Kernel, error) { return c.MatMul(device.MatMulSpec{M: 30, N: 700, K: 1500}) },
 			[]device.Shape{{30, 700}}, []device.Shape{{30, 1500}, {1500, 700}},
@@ -60,7 +64,9 @@ func TestThreadsDoNotMatter(t *testing.T) {
 						b := alignedSlice(c.Size(s))
 						values := make([]float32, s.Elements())
 						for i := range values {
-							values[i] = r.Float32()
+							if values[i] = r.Float32(); len(s) == 3 { // targets are whole
+								values[i] = float32(int(5 * values[i]))
+							}
 						}
 						if err := c.Upload(b, s, values); err != nil {
 							t.Fatal(err)

@@ -30,19 +30,6 @@ type mixParams = struct {
 	a, b, c, mean [block]float32
 }
 
-// lossSums are what a loss kernel adds up over a chunk, a class a lane.
-type lossSums = struct {
-	hit, p, truth [block]float32 // p at the target, p, and 1 at the target: over the voxels that count
-	margin        [block]float32 // (greatest logit - target's logit), in the target's lane
-}
-
-// lossParams are the numbers of one image in dx = p (ce + g - sum p g) - ce [target], g = byP + byHit [target].
-type lossParams = struct {
-	live       [block]float32 // 1 for lanes that are a class, else 0
-	byP, byHit [block]float32
-	ce         [block]float32 // the same in all lanes
-}
-
 // laneKernels is the table of one instruction set. Where stream is not 0, the first result is aligned, and stored past the caches.
 type laneKernels struct {
 	// activate: y[i] = act(z[i]), with r[i] (full residual), r[i/16] (tiled) or none. [1] is ELU, [0] all others.
@@ -57,12 +44,17 @@ type laneKernels struct {
 	moments func(x []float32, mean, d, s *[block]float32)
 	// sumLanes: r[v] = sum of the lanes of x[v], added to r[v] where add is not 0
 	sumLanes func(r, x []float32, add int)
-	// softmax: p[v] = softmax over the live lanes of x[v]
-	softmax func(p, x []float32, live *[block]float32)
-	// loss adds to the sums, and sets total[v] to the sum over the classes of exp(x - greatest x), 1 where the voxel does not count
-	loss func(x, target, total []float32, live *[block]float32, s *lossSums)
-	// lossGrad: dx[v] as in lossParams, 0 where the voxel does not count
-	lossGrad func(dx, x, target []float32, p *lossParams)
+	// The kernels over classes take n voxels, a multiple of 16: class c of voxel v at x[v*16 + c/16*step + c%16]. e is memory for the classes of 16 voxels, see classRows.
+	//
+	// softmax: y[v] = softmax over the classes of x[v]
+	softmax func(y, x *float32, n, classes, step int, e *float32, stream int)
+	// softmaxGrad: dx = y (dy - sum over the classes of y dy); e is twice as large
+	softmaxGrad func(dx, y, dy *float32, n, classes, step int, e *float32, stream int)
+	// loss, for the voxels v whose target t is not negative, p their softmax: adds to s[0] greatest - x[t], to s[1] 1, to s[2+3c], s[3+3c] and s[4+3c] p[c] where c is t, p[c], and 1 where c is t;
+	// products *= sum over c of exp(x[c] - greatest). Each s[i] and products are 16 partial results, that of voxel v in lane v mod 16.
+	loss func(x *float32, target []float32, classes, step int, e, s, products *float32)
+	// lossGrad: dx[c] = p[c] (ce + g[c] - sum p g) - ce where c is t, 0 where t is negative; g[c] = by[1+2c], + by[2+2c] where c is t; ce = by[0]. Adds dx[c] to s[c], which is 16 partial sums.
+	lossGrad func(dx, x *float32, target []float32, classes, step int, e, by, s *float32, stream int)
 	// energy: sum of x^2 in float64
 	energy func(x []float32) float64
 	// sgd: g = h[3] g + h[2] p; v = h[1] v + g; p -= h[0] v
@@ -151,6 +143,49 @@ func (k *laneKernels) runMoments(x []float32, mean, d, s *[block]float32) {
 		v -= mean[i]
 		d[i] += v
 		s[i] += v * v
+	}
+}
+
+// classRows is the number of float32 that the classes of 16 voxels take, transposed: a row of 16 each, for whole blocks of classes. Rows past the last class are zero before and after.
+func classRows(classes int) int { return (classes + block - 1) / block * block * block }
+
+func (k *laneKernels) runSoftmax(y, x []float32, n, classes, step int, e []float32, stream bool) {
+	m := whole(n)
+	if m > 0 {
+		k.softmax(&y[0], &x[0], m, classes, step, &e[0], past(stream, y))
+	}
+	if m < n {
+		genericLanes.softmax(&y[m*block], &x[m*block], n-m, classes, step, &e[0], 0)
+	}
+}
+
+func (k *laneKernels) runSoftmaxGrad(dx, y, dy []float32, n, classes, step int, e []float32, stream bool) {
+	m := whole(n)
+	if m > 0 {
+		k.softmaxGrad(&dx[0], &y[0], &dy[0], m, classes, step, &e[0], past(stream, dx))
+	}
+	if m < n {
+		genericLanes.softmaxGrad(&dx[m*block], &y[m*block], &dy[m*block], n-m, classes, step, &e[0], 0)
+	}
+}
+
+func (k *laneKernels) runLoss(x, target []float32, classes, step int, e, s, products []float32) {
+	m := whole(len(target))
+	if m > 0 {
+		k.loss(&x[0], target[:m], classes, step, &e[0], &s[0], &products[0])
+	}
+	if m < len(target) {
+		genericLanes.loss(&x[m*block], target[m:], classes, step, &e[0], &s[0], &products[0])
+	}
+}
+
+func (k *laneKernels) runLossGrad(dx, x, target []float32, classes, step int, e, by, s []float32, stream bool) {
+	m := whole(len(target))
+	if m > 0 {
+		k.lossGrad(&dx[0], &x[0], target[:m], classes, step, &e[0], &by[0], &s[0], past(stream, dx))
+	}
+	if m < len(target) {
+		genericLanes.lossGrad(&dx[m*block], &x[m*block], target[m:], classes, step, &e[0], &by[0], &s[0], 0)
 	}
 }
 

@@ -15,17 +15,18 @@ var genericLanes = &laneKernels{
 		{gradientGeneric, gradientFullGeneric, gradientTiledGeneric},
 		{gradientELUGeneric, gradientELUFullGeneric, gradientELUTiledGeneric},
 	},
-	mix:      mixGeneric,
-	sum:      sumGeneric,
-	moments:  momentsGeneric,
-	sumLanes: sumLanesGeneric,
-	softmax:  softmaxGeneric,
-	loss:     lossGeneric,
-	lossGrad: lossGradGeneric,
-	energy:   energyGeneric,
-	sgd:      sgdGeneric,
-	dots:     [maxDotRows + 1][2]func(a, b, c *float32, k, as, bs, cs, add int){1: {dotGeneric, dotsGeneric}},
-	dotRows:  1,
+	mix:         mixGeneric,
+	sum:         sumGeneric,
+	moments:     momentsGeneric,
+	sumLanes:    sumLanesGeneric,
+	softmax:     softmaxGeneric,
+	softmaxGrad: softmaxGradGeneric,
+	loss:        lossGeneric,
+	lossGrad:    lossGradGeneric,
+	energy:      energyGeneric,
+	sgd:         sgdGeneric,
+	dots:        [maxDotRows + 1][2]func(a, b, c *float32, k, as, bs, cs, add int){1: {dotGeneric, dotsGeneric}},
+	dotRows:     1,
 }
 
 func linear(z, slope float32) float32 {
@@ -189,80 +190,112 @@ func sumLanesGeneric(r, x []float32, add int) {
 	}
 }
 
-// voxelSoftmax sets p to exp(x - greatest) in the live lanes, 0 elsewhere, and returns their sum and the greatest.
-func voxelSoftmax(p *[block]float32, x []float32, live *[block]float32) (total, greatest float32) {
-	greatest = float32(math.Inf(-1))
-	for l, on := range live {
-		if on != 0 {
-			greatest = max(greatest, x[l])
-		}
+// voxel is the classes of one voxel: element c lies at block c/16, lane c%16.
+type voxel struct {
+	first *float32
+	step  int // from one block to the next
+}
+
+func voxelAt(x *float32, v, step int) voxel { return voxel{at(x, v*block), step} }
+
+func (v voxel) at(c int) *float32 { return at(v.first, c/block*v.step+c%block) }
+
+// clearFrom clears the lanes past the last class.
+func (v voxel) clearFrom(classes int) {
+	for c := classes; c%block != 0; c++ {
+		*v.at(c) = 0
 	}
-	for l, on := range live {
-		p[l] = 0
-		if on != 0 {
-			p[l] = exp(x[l] - greatest)
-			total += p[l]
-		}
+}
+
+// exponentials sets e to exp(x - greatest) and returns their sum and the greatest.
+func (v voxel) exponentials(e []float32) (total, greatest float32) {
+	for c := range e {
+		e[c] = *v.at(c)
 	}
+	greatest, total = exponentials(e)
 	return total, greatest
 }
 
-func softmaxGeneric(p, x []float32, live *[block]float32) {
-	var e [block]float32
-	for i := 0; i < len(p); i += block {
-		total, _ := voxelSoftmax(&e, x[i:][:block], live)
-		for l := range e {
-			p[i+l] = e[l] / total
+func softmaxGeneric(y, x *float32, n, classes, step int, e *float32, _ int) {
+	p := unsafe.Slice(e, classes)
+	for i := range n {
+		total, _ := voxelAt(x, i, step).exponentials(p)
+		out := voxelAt(y, i, step)
+		for c, v := range p {
+			*out.at(c) = v / total
 		}
+		out.clearFrom(classes)
 	}
 }
 
-func lossGeneric(x, target, total []float32, live *[block]float32, s *lossSums) {
-	var e [block]float32
-	for v, t := range target {
-		if !(t >= 0) {
-			total[v] = 1
-			continue
-		}
-		sum, greatest := voxelSoftmax(&e, x[v*block:][:block], live)
-		total[v] = sum
-		for l := range e {
-			p := e[l] / sum
-			s.p[l] += p
-			if float32(l) == t {
-				s.hit[l] += p
-				s.truth[l]++
-				s.margin[l] += greatest - x[v*block+l]
-			}
-		}
-	}
-}
-
-func lossGradGeneric(dx, x, target []float32, p *lossParams) {
-	var e [block]float32
-	for v, t := range target {
-		out := dx[v*block:][:block]
-		if !(t >= 0) {
-			clear(out)
-			continue
-		}
-		sum, _ := voxelSoftmax(&e, x[v*block:][:block], &p.live)
+func softmaxGradGeneric(dx, y, dy *float32, n, classes, step int, _ *float32, _ int) {
+	for i := range n {
+		p, d, out := voxelAt(y, i, step), voxelAt(dy, i, step), voxelAt(dx, i, step)
 		dot := float32(0)
-		for l := range e {
-			e[l] /= sum
-			g := p.byP[l]
-			if float32(l) == t {
-				g += p.byHit[l]
-			}
-			dot += e[l] * g
-			out[l] = g
+		for c := range classes {
+			dot += *p.at(c) * *d.at(c)
 		}
-		for l := range e {
-			out[l] = e[l] * (p.ce[l] + out[l] - dot)
-			if float32(l) == t {
-				out[l] -= p.ce[l]
+		for c := range classes {
+			*out.at(c) = *p.at(c) * (*d.at(c) - dot)
+		}
+		out.clearFrom(classes)
+	}
+}
+
+func lossGeneric(x *float32, target []float32, classes, step int, e, s, products *float32) {
+	p := unsafe.Slice(e, classes)
+	for i, t := range target {
+		if t < 0 {
+			continue
+		}
+		v, sums := voxelAt(x, i, step), unsafe.Slice(at(s, i%block), (1+3*classes)*block+1)
+		total, greatest := v.exponentials(p)
+		*at(products, i%block) *= total
+		sums[block]++
+		for c := range p {
+			of := sums[(2+3*c)*block:]
+			of[block] += p[c] / total
+			if float32(c) == t {
+				sums[0] += greatest - *v.at(c)
+				of[0] += p[c] / total
+				of[2*block]++
 			}
 		}
+	}
+}
+
+func lossGradGeneric(dx, x *float32, target []float32, classes, step int, e, by, s *float32, _ int) {
+	p, g := unsafe.Slice(e, classes), unsafe.Slice(by, 1+2*classes)
+	for i, t := range target {
+		out := voxelAt(dx, i, step)
+		if t < 0 {
+			clear(p)
+		} else {
+			total, _ := voxelAt(x, i, step).exponentials(p)
+			dot := float32(0)
+			for c := range p {
+				p[c] /= total
+				dot += p[c] * g[1+2*c]
+				if float32(c) == t {
+					dot += p[c] * g[2+2*c]
+				}
+			}
+			for c := range p {
+				slope := g[0] + g[1+2*c] - dot
+				if float32(c) == t {
+					slope += g[2+2*c]
+				}
+				p[c] *= slope
+				if float32(c) == t {
+					p[c] -= g[0]
+				}
+			}
+		}
+		for c, d := range p {
+			*out.at(c) = d
+			*at(s, c*block+i%block) += d
+		}
+		out.clearFrom(classes)
 	}
 }
 

@@ -188,27 +188,22 @@ func sumLanesAVX512(r []float32, x []float32, add int)
 // softmaxAVX512 is for laneKernels.softmax.
 //
 //go:noescape
-func softmaxAVX512(p []float32, x []float32, live *[16]float32)
+func softmaxAVX512(y *float32, x *float32, n int, classes int, step int, e *float32, stream int)
+
+// softmaxGradAVX512 is for laneKernels.softmaxGrad.
+//
+//go:noescape
+func softmaxGradAVX512(dx *float32, y *float32, dy *float32, n int, classes int, step int, e *float32, stream int)
 
 // lossAVX512 is for laneKernels.loss.
 //
 //go:noescape
-func lossAVX512(x []float32, target []float32, total []float32, live *[16]float32, s *struct {
-	hit    [16]float32
-	p      [16]float32
-	truth  [16]float32
-	margin [16]float32
-})
+func lossAVX512(x *float32, target []float32, classes int, step int, e *float32, s *float32, products *float32)
 
 // lossGradAVX512 is for laneKernels.lossGrad.
 //
 //go:noescape
-func lossGradAVX512(dx []float32, x []float32, target []float32, p *struct {
-	live  [16]float32
-	byP   [16]float32
-	byHit [16]float32
-	ce    [16]float32
-})
+func lossGradAVX512(dx *float32, x *float32, target []float32, classes int, step int, e *float32, by *float32, s *float32, stream int)
 
 // energyAVX512 is for laneKernels.energy.
 //
@@ -464,27 +459,22 @@ func sumLanesAVX2(r []float32, x []float32, add int)
 // softmaxAVX2 is for laneKernels.softmax.
 //
 //go:noescape
-func softmaxAVX2(p []float32, x []float32, live *[16]float32)
+func softmaxAVX2(y *float32, x *float32, n int, classes int, step int, e *float32, stream int)
+
+// softmaxGradAVX2 is for laneKernels.softmaxGrad.
+//
+//go:noescape
+func softmaxGradAVX2(dx *float32, y *float32, dy *float32, n int, classes int, step int, e *float32, stream int)
 
 // lossAVX2 is for laneKernels.loss.
 //
 //go:noescape
-func lossAVX2(x []float32, target []float32, total []float32, live *[16]float32, s *struct {
-	hit    [16]float32
-	p      [16]float32
-	truth  [16]float32
-	margin [16]float32
-})
+func lossAVX2(x *float32, target []float32, classes int, step int, e *float32, s *float32, products *float32)
 
 // lossGradAVX2 is for laneKernels.lossGrad.
 //
 //go:noescape
-func lossGradAVX2(dx []float32, x []float32, target []float32, p *struct {
-	live  [16]float32
-	byP   [16]float32
-	byHit [16]float32
-	ce    [16]float32
-})
+func lossGradAVX2(dx *float32, x *float32, target []float32, classes int, step int, e *float32, by *float32, s *float32, stream int)
 
 // energyAVX2 is for laneKernels.energy.
 //

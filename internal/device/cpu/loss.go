@@ -6,20 +6,41 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// loss is Loss: one pass over the logits, softmax, cross-entropy and the sums of soft Dice together. Up to 16 classes are one block and one assembly kernel; more are gathered voxel by voxel.
+// loss is Loss: one pass over the logits, softmax, cross-entropy and the sums of soft Dice together; of activations 16 voxels at a time, of a matrix row by row.
 type loss struct {
-	c        *CPU
-	lanes    *laneKernels
-	s        device.LossSpec
-	l        layout
-	cut      chunks // voxelChunks
-	live     [block]float32
-	sums     []float64   // (intersection, sum p, sum t) of each class of each image
-	gathered [][]float32 // a worker each: the classes of a voxel
-	totals   [][]float32 // a worker each: the sums of exponentials of a chunk
-	block    []lossSums  // a worker each
+	c       *CPU
+	lanes   *laneKernels
+	s       device.LossSpec
+	l       layout
+	cut     chunks    // voxelChunks
+	sums    []float64 // (intersection, sum p, sum t) of each class of each image
+	workers []lossWorker
 
 	x, target, partial Slice
+}
+
+// lossWorker is memory of one worker.
+type lossWorker struct {
+	rows     Slice // the classes of 16 voxels, or of a row
+	sums     Slice // what the kernel adds up, 16 partial sums each
+	products Slice // 16 partial products
+}
+
+func lossWorkers(threads, classes, sums int) []lossWorker {
+	w := make([]lossWorker, threads)
+	for i := range w {
+		w[i] = lossWorker{rows: alignedSlice(2 * classRows(classes)), sums: alignedSlice(sums * block), products: alignedSlice(block)}
+	}
+	return w
+}
+
+// sum adds up the 16 partial sums of number i.
+func (w *lossWorker) sum(i int) float32 {
+	total := 0.0
+	for _, x := range w.sums[i*block:][:block] {
+		total += float64(x)
+	}
+	return float32(total)
 }
 
 // partialLen is the number of float32 that a piece leaves: cross-entropy, count, then (intersection, sum p, sum t) of each class.
@@ -32,11 +53,7 @@ func (c *CPU) Loss(s device.LossSpec) (device.Kernel, error) {
 	}
 	k := &loss{c: c, lanes: lanesOf(c.kernels.name), s: s, l: forRank(s.Shape), sums: make([]float64, 3*s.Shape[0]*s.Shape[1])}
 	k.cut = voxelChunks(k.l)
-	k.live = k.l.live()
-	k.gathered, k.totals, k.block = make([][]float32, c.Threads()), make([][]float32, c.Threads()), make([]lossSums, c.Threads())
-	for w := range k.totals {
-		k.gathered[w], k.totals[w] = make([]float32, k.l.channels), make([]float32, chunkVoxels)
-	}
+	k.workers = lossWorkers(c.Threads(), k.l.channels, k.partialLen())
 	return k, nil
 }
 
@@ -81,39 +98,40 @@ func (k *loss) do(worker, item int) {
 		target := k.target[n*k.l.voxels+lo : n*k.l.voxels+hi]
 		part := k.partial[i*k.partialLen():][:k.partialLen()]
 		clear(part)
-		if k.l.oneBlock() {
-			k.blockLoss(part, target, k.x[k.l.plane(n, 0)+lo*block:], k.totals[worker], &k.block[worker])
+		w := &k.workers[worker]
+		if k.l.lanes == block {
+			k.blockLoss(part, target, k.x[k.l.plane(n, 0)+lo*block:], w)
 		} else {
-			k.gatheredLoss(part, target, n, lo, k.gathered[worker])
+			k.gatheredLoss(part, target, n, lo, w.rows[:k.l.channels])
 		}
 	}
 }
 
-// blockLoss: the logarithm of a product of 16 sums of at most 16 exponentials is the sum of their logarithms, and does not overflow: one logarithm for 16 voxels.
-func (k *loss) blockLoss(part, target, x, totals []float32, s *lossSums) {
-	*s = lossSums{}
-	totals = totals[:len(target)]
-	k.lanes.loss(x[:len(target)*block], target, totals, &k.live, s)
-	entropy, product, count := 0.0, 1.0, 0
-	for v, t := range target {
-		product *= float64(totals[v])
-		if v%16 == 15 {
-			entropy += math.Log(product)
-			product = 1
+// blockLoss takes one logarithm for many voxels: the logarithm of a product of sums of exponentials is the sum of their logarithms. Each sum is from 1 to the number of classes, so the product of 8, in float32, and of four
+// of these, in float64, does not overflow.
+func (k *loss) blockLoss(part, target, x []float32, w *lossWorker) {
+	clear(w.sums)
+	entropy := 0.0
+	for lo := 0; lo < len(target); lo += 8 * block {
+		for i := range w.products {
+			w.products[i] = 1
 		}
-		if t >= 0 {
-			count++
-		}
-		if !(t < float32(k.l.channels)) {
-			entropy = math.NaN()
+		k.lanes.runLoss(x[lo*block:], target[lo:min(lo+8*block, len(target))], k.l.channels, k.l.voxels*block, w.rows, w.sums, w.products)
+		for p := w.products; len(p) > 0; p = p[4:] {
+			entropy += math.Log(float64(p[0]) * float64(p[1]) * float64(p[2]) * float64(p[3]))
 		}
 	}
-	entropy += math.Log(product)
-	for c := range k.l.channels {
-		entropy += float64(s.margin[c])
-		part[2+3*c], part[2+3*c+1], part[2+3*c+2] = s.hit[c], s.p[c], s.truth[c]
+	found := float32(0)
+	for i := range part {
+		part[i] = w.sum(i)
+		if i >= 2 && (i-2)%3 == 2 {
+			found += part[i]
+		}
 	}
-	part[0], part[1] = float32(entropy), float32(count)
+	part[0] += float32(entropy)
+	if found != part[1] {
+		part[0] = float32(math.NaN()) // a target was no class
+	}
 }
 
 func (k *loss) gatheredLoss(part, target []float32, n, lo int, p []float32) {
@@ -189,12 +207,13 @@ type lossGrad struct {
 	s          device.LossSpec
 	l          layout
 	cut        chunks
-	byP, byHit []float32    // a class of an image each
-	params     []lossParams // an image each
-	ce         float32
-	gathered   [][2][]float32 // a worker each
+	byP, byHit []float32   // a class of an image each
+	by         [][]float32 // an image each: the weight of the cross-entropy, then both of each class
+	total      []float64
+	workers    []lossWorker
 
-	dx, x, target Slice
+	dx, x, target, partial Slice
+	stream                 bool // dx goes past the caches
 }
 
 // LossGrad implements [device.Device].
@@ -202,77 +221,90 @@ func (c *CPU) LossGrad(s device.LossSpec) (device.Kernel, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	k := &lossGrad{c: c, lanes: lanesOf(c.kernels.name), s: s, l: forRank(s.Shape), params: make([]lossParams, s.Shape[0])}
+	k := &lossGrad{c: c, lanes: lanesOf(c.kernels.name), s: s, l: forRank(s.Shape), by: make([][]float32, s.Shape[0]), total: make([]float64, s.Shape[1])}
 	k.cut = voxelChunks(k.l)
 	n := s.Shape[0] * s.Shape[1]
 	k.byP, k.byHit = make([]float32, n), make([]float32, n)
-	k.gathered = make([][2][]float32, c.Threads())
-	for w := range k.gathered {
-		k.gathered[w] = [2][]float32{make([]float32, s.Shape[1]), make([]float32, s.Shape[1])}
-	}
-	for i := range k.params {
-		k.params[i].live = k.l.live()
+	k.workers = lossWorkers(c.Threads(), k.l.channels, k.l.channels)
+	for i := range k.by {
+		k.by[i] = make([]float32, 1+2*s.Shape[1])
 	}
 	return k, nil
 }
 
-func (k *lossGrad) Scratch() int { return 0 }
+// Scratch holds the sum of dx of each class of each piece.
+func (k *lossGrad) Scratch() int { return k.cut.pieces() * k.l.channels }
 
-func (k *lossGrad) Run(out, in []device.Buffer, _ device.Buffer) {
-	k.dx, k.x, k.target = out[0].(Slice), in[0].(Slice), in[1].(Slice)
+func (k *lossGrad) Run(out, in []device.Buffer, scratch device.Buffer) {
+	k.dx, k.x, k.target, k.partial = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	k.stream = pastCaches(k.dx, k.x)
 	stats, dloss := in[2].(Slice), in[3].(Slice)[0]
 	clear(k.byP)
 	clear(k.byHit)
 	if k.s.Dice != 0 {
 		diceLoss(k.s, stats[3:], k.byP, k.byHit)
-		for i := range k.byP {
-			k.byP[i] *= k.s.Dice * dloss
-			k.byHit[i] *= k.s.Dice * dloss
-		}
 	}
-	k.ce = dloss * k.s.CE / max(1, stats[2])
-	if k.l.oneBlock() {
-		for n := range k.params {
-			k.l.spread(&k.params[n].byP, 0, k.byP[n*k.l.channels:])
-			k.l.spread(&k.params[n].byHit, 0, k.byHit[n*k.l.channels:])
-			for lane := range k.params[n].ce {
-				k.params[n].ce[lane] = k.ce
-			}
+	for n, by := range k.by {
+		by[0] = dloss * k.s.CE / max(1, stats[2])
+		for c := range k.l.channels {
+			by[1+2*c] = k.s.Dice * dloss * k.byP[n*k.l.channels+c]
+			by[2+2*c] = k.s.Dice * dloss * k.byHit[n*k.l.channels+c]
 		}
 	}
 	k.c.pool.run(k.cut.items(), k)
+	clear(k.total)
+	for i := range k.cut.pieces() {
+		for c, x := range k.partial[i*k.l.channels:][:k.l.channels] {
+			k.total[c] += float64(x)
+		}
+	}
+	for c, sum := range k.total {
+		out[1].(Slice)[c] = float32(sum)
+	}
 }
 
 func (k *lossGrad) do(worker, item int) {
 	for i, end := k.cut.item(item); i < end; i++ {
 		n, lo, hi := k.cut.voxels(i)
 		target := k.target[n*k.l.voxels+lo : n*k.l.voxels+hi]
-		if k.l.oneBlock() {
-			first, last := k.l.plane(n, 0)+lo*block, k.l.plane(n, 0)+hi*block
-			k.lanes.lossGrad(k.dx[first:last], k.x[first:last], target, &k.params[n])
-			continue
+		w := &k.workers[worker]
+		clear(w.sums)
+		if k.l.lanes == block {
+			first := k.l.plane(n, 0) + lo*block
+			k.lanes.runLossGrad(k.dx[first:], k.x[first:], target, k.l.channels, k.l.voxels*block, w.rows, k.by[n], w.sums, k.stream)
+		} else {
+			k.rows(target, n, lo, w)
 		}
-		p, g := k.gathered[worker][0], k.gathered[worker][1]
-		byP, byHit := k.byP[n*k.l.channels:], k.byHit[n*k.l.channels:]
-		for v, t := range target {
-			clear(g)
-			if t >= 0 && t < float32(len(p)) {
-				k.l.gather(p, k.x, n, lo+v)
-				softmaxRow(p, p)
-				dot := float32(0)
-				for c := range p {
-					g[c] = byP[c]
-					if c == int(t) {
-						g[c] += byHit[c]
-					}
-					dot += p[c] * g[c]
+		for c := range k.l.channels {
+			k.partial[i*k.l.channels+c] = w.sum(c)
+		}
+	}
+}
+
+func (k *lossGrad) rows(target []float32, n, lo int, w *lossWorker) {
+	p, g := w.rows[:k.l.channels], w.rows[k.l.channels:2*k.l.channels]
+	ce, by := k.by[n][0], k.by[n][1:]
+	for v, t := range target {
+		clear(g)
+		if t >= 0 && t < float32(len(p)) {
+			k.l.gather(p, k.x, n, lo+v)
+			softmaxRow(p, p)
+			dot := float32(0)
+			for c := range p {
+				g[c] = by[2*c]
+				if c == int(t) {
+					g[c] += by[2*c+1]
 				}
-				for c := range p {
-					g[c] = p[c] * (k.ce + g[c] - dot)
-				}
-				g[int(t)] -= k.ce
+				dot += p[c] * g[c]
 			}
-			k.l.scatter(k.dx, g, n, lo+v)
+			for c := range p {
+				g[c] = p[c] * (ce + g[c] - dot)
+			}
+			g[int(t)] -= ce
 		}
+		for c, d := range g {
+			w.sums[c*block] += d
+		}
+		k.l.scatter(k.dx, g, n, lo+v)
 	}
 }

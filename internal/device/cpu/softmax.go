@@ -2,17 +2,17 @@ package cpu
 
 import "github.com/voxsaw/voxsaw/internal/device"
 
-// softmax is Softmax and SoftmaxGrad over the channels. Up to 16 classes are one block, softmax over whose lanes is one assembly kernel; more are gathered voxel by voxel.
+// softmax is Softmax and SoftmaxGrad over the channels: of activations 16 voxels at a time; a matrix, or a tensor of one channel, is taken row by row.
 type softmax struct {
 	c        *CPU
 	lanes    *laneKernels
 	l        layout
 	cut      chunks // of voxels of one lane
 	backward bool
-	live     [block]float32
-	gathered [][3][]float32 // a worker each: x or p, dp, result
+	workers  [][3][]float32 // a worker each: x or p, dp, result of a row; the first also holds the classes of 16 voxels
 
 	y, x, dy Slice // backward: x is the softmax, y the gradient
+	stream   bool  // y goes past the caches
 }
 
 func newSoftmax(c *CPU, s device.Shape, backward bool) (device.Kernel, error) {
@@ -21,12 +21,9 @@ func newSoftmax(c *CPU, s device.Shape, backward bool) (device.Kernel, error) {
 	}
 	k := &softmax{c: c, lanes: lanesOf(c.kernels.name), l: forRank(s), backward: backward}
 	k.cut = voxelChunks(k.l)
-	k.live = k.l.live()
-	k.gathered = make([][3][]float32, c.Threads())
-	for w := range k.gathered {
-		for i := range k.gathered[w] {
-			k.gathered[w][i] = make([]float32, k.l.channels)
-		}
+	k.workers = make([][3][]float32, c.Threads())
+	for w := range k.workers {
+		k.workers[w] = [3][]float32{alignedSlice(2 * classRows(k.l.channels)), make([]float32, k.l.channels), make([]float32, k.l.channels)}
 	}
 	return k, nil
 }
@@ -54,17 +51,6 @@ func (c chunks) voxels(i int) (n, lo, hi int) {
 	return i / c.perPlane, lo, min(lo+chunkVoxels, c.plane)
 }
 
-// live is 1 in the lanes of the only block that hold a channel.
-func (l layout) live() (live [block]float32) {
-	for lane := range l.liveLanes(0) {
-		live[lane] = 1
-	}
-	return live
-}
-
-// oneBlock says whether the channels lie in the lanes of one block.
-func (l layout) oneBlock() bool { return l.blocks == 1 && l.lanes == block }
-
 func (k *softmax) Scratch() int { return 0 }
 
 func (k *softmax) Run(out, in []device.Buffer, _ device.Buffer) {
@@ -72,27 +58,33 @@ func (k *softmax) Run(out, in []device.Buffer, _ device.Buffer) {
 	if k.backward {
 		k.dy = in[1].(Slice)
 	}
+	k.stream = pastCaches(k.y, k.x)
 	k.c.pool.run(k.cut.items(), k)
 }
 
 func (k *softmax) do(worker, item int) {
 	for i, end := k.cut.item(item); i < end; i++ {
 		n, lo, hi := k.cut.voxels(i)
-		if k.l.oneBlock() && !k.backward {
-			first, last := k.l.plane(n, 0)+lo*block, k.l.plane(n, 0)+hi*block
-			k.lanes.softmax(k.y[first:last], k.x[first:last], &k.live)
+		w, step := k.workers[worker], k.l.voxels*block
+		first := k.l.plane(n, 0) + lo*k.l.lanes
+		switch {
+		case k.l.lanes == block && k.backward:
+			k.lanes.runSoftmaxGrad(k.y[first:], k.x[first:], k.dy[first:], hi-lo, k.l.channels, step, w[0], k.stream)
+			continue
+		case k.l.lanes == block:
+			k.lanes.runSoftmax(k.y[first:], k.x[first:], hi-lo, k.l.channels, step, w[0], k.stream)
 			continue
 		}
-		g := k.gathered[worker]
+		row := w[0][:k.l.channels]
 		for v := lo; v < hi; v++ {
-			k.l.gather(g[0], k.x, n, v)
+			k.l.gather(row, k.x, n, v)
 			if k.backward {
-				k.l.gather(g[1], k.dy, n, v)
-				softmaxGradRow(g[2], g[0], g[1])
+				k.l.gather(w[1], k.dy, n, v)
+				softmaxGradRow(w[2], row, w[1])
 			} else {
-				softmaxRow(g[2], g[0])
+				softmaxRow(w[2], row)
 			}
-			k.l.scatter(k.y, g[2], n, v)
+			k.l.scatter(k.y, w[2], n, v)
 		}
 	}
 }

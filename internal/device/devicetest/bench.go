@@ -45,14 +45,18 @@ func Bench(b *testing.B, dev device.Device) {
 			benchmark(b, dev, "ActivateGrad/"+a.name, s, a.backward*size, backwardOf(a.spec), backOut, backIn)
 		}
 	}
-	for _, classes := range []int{2, 9} {
-		s := device.LossSpec{Shape: device.Shape{1, classes, 96, 96, 96}, CE: 1, Dice: 1, Smooth: 1e-5}
+	for _, classes := range []int{2, 9, 105} {
+		side := 96
+		if classes > 16 {
+			side = 48
+		}
+		s := device.LossSpec{Shape: device.Shape{1, classes, side, side, side}, CE: 1, Dice: 1, Smooth: 1e-5}
 		r := newRand(1)
 		logits, target := random(r, s.Shape...), whole(r, 0, classes, targetShape(s.Shape)...)
 		size := 4 * dev.Size(s.Shape)
 		benchmark(b, dev, "Softmax", s.Shape, 2*size, func(d device.Device) (device.Kernel, error) { return d.Softmax(s.Shape) }, []operand{output(s.Shape...)}, []operand{logits})
 		benchmark(b, dev, "Loss", s.Shape, size+4*len(target.data), func(d device.Device) (device.Kernel, error) { return d.Loss(s) }, []operand{output(), output(s.Stats())}, []operand{logits, target})
-		benchmark(b, dev, "LossGrad", s.Shape, 2*size+4*len(target.data), func(d device.Device) (device.Kernel, error) { return d.LossGrad(s) }, []operand{output(s.Shape...)},
+		benchmark(b, dev, "LossGrad", s.Shape, 2*size+4*len(target.data), func(d device.Device) (device.Kernel, error) { return d.LossGrad(s) }, []operand{output(s.Shape...), output(classes)},
 			[]operand{logits, target, positive(r, s.Stats()), positive(r)})
 	}
 	n := 16 << 20

@@ -93,6 +93,7 @@ func (reference) LossGrad(s device.LossSpec) (device.Kernel, error) {
 	return kernel(func(out, in []values) {
 		target, stats, dloss := in[1], in[2], in[3][0]
 		clear(out[0])
+		clear(out[1])
 		_, byIntersection, byP := dice(s, stats[3:])
 		dp := make(values, s.Shape[1])
 		for n := range s.Shape[0] {
@@ -115,6 +116,7 @@ func (reference) LossGrad(s device.LossSpec) (device.Kernel, error) {
 						dx -= float64(s.CE) / stats[2]
 					}
 					out[0][(n*s.Shape[1]+c)*s.Shape.Voxels()+v] = dloss * dx
+					out[1][c] += dloss * dx
 				}
 			}
 		}

@@ -34,7 +34,7 @@ func MatMul(t *testing.T, dev device.Device) {
 
 // Softmax checks Softmax and SoftmaxGrad.
 func Softmax(t *testing.T, dev device.Device) {
-	for _, s := range append(shapes, device.Shape{1, 1}, device.Shape{3, 5}, device.Shape{27, 32}) {
+	for _, s := range append(shapes, device.Shape{1, 1}, device.Shape{3, 5}, device.Shape{27, 32}, manyClasses) {
 		t.Run(fmt.Sprint([]int(s)), func(t *testing.T) {
 			r := newRand(1)
 			x := random(r, s...)
@@ -59,9 +59,12 @@ func Softmax(t *testing.T, dev device.Device) {
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.Softmax(device.Shape{2, 3, 4}) })
 }
 
+// manyClasses is as many as TotalSegmentator tells apart.
+var manyClasses = device.Shape{1, 105, 3, 5, 7}
+
 // Loss checks cross-entropy and soft Dice, alone and together, with voxels that do not count, classes that do not occur, and none that counts.
 func Loss(t *testing.T, dev device.Device) {
-	for _, shape := range append(shapes, device.Shape{1, 2}, device.Shape{54, 27}, device.Shape{2, 2, 11, 13, 9}) {
+	for _, shape := range append(shapes, device.Shape{1, 2}, device.Shape{54, 27}, device.Shape{2, 2, 11, 13, 9}, manyClasses) {
 		for kind := range 6 {
 			s := device.LossSpec{Shape: shape, CE: float32(1 - kind%3), Dice: float32(kind % 3), Smooth: 1e-5, Background: kind%2 == 0 || shape[1] == 1, PerImage: kind > 2}
 			t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) {
@@ -96,7 +99,7 @@ func Loss(t *testing.T, dev device.Device) {
 				backward: func(d device.Device) (device.Kernel, error) { return d.LossGrad(s) },
 				out:      []operand{output(), output(s.Stats())}, in: []operand{random(r, s.Shape...), whole(r, -1, 3, targetShape(s.Shape)...)}, wrt: []int{0},
 				gradients: func(out, in []values, dy values) (grads, operands []values) {
-					return []values{like(in[0])}, []values{in[0], in[1], append(values{}, out[1]...), dy}
+					return []values{like(in[0]), make(values, 3)}, []values{in[0], in[1], append(values{}, out[1]...), dy}
 				},
 			}.check(t)
 		}
@@ -120,7 +123,7 @@ func lossKernels(t *testing.T, dev device.Device, s device.LossSpec, x, target o
 	stats := output(s.Stats())
 	stats.data = download(t, reference, f.out[1], stats)
 	dloss := operand{shape: device.Shape{}, data: []float32{0.7}}
-	compare(t, dev, lossyTolerance, func(d device.Device) (device.Kernel, error) { return d.LossGrad(s) }, []operand{output(x.shape...)}, []operand{x, target, stats, dloss})
+	compare(t, dev, lossyTolerance, func(d device.Device) (device.Kernel, error) { return d.LossGrad(s) }, []operand{output(x.shape...), output(x.shape[1])}, []operand{x, target, stats, dloss})
 }
 
 // Rows checks what moves and mixes rows of features.

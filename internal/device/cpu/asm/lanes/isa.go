@@ -98,7 +98,13 @@ func (s isa) keep(m Mem) lanes {
 }
 
 func (s isa) zero() lanes {
-	return s.each(func(_ int, r reg.VecVirtual) { VXORPS(r.AsX(), r.AsX(), r.AsX()) })
+	return s.each(func(_ int, r reg.VecVirtual) {
+		if s.wide() {
+			VPXORD(r, r, r) // VXORPS of this length is an extension
+		} else {
+			VXORPS(r, r, r)
+		}
+	})
 }
 
 // registers loads what keep left in memory.
@@ -247,10 +253,21 @@ type exponential struct {
 	poly                     []lanes
 }
 
-func (s isa) exponential() exponential {
-	e := exponential{s: s, lowest: s.constant(-87.33654), log2e: s.constant(1.44269504088896), high: s.constant(0.693359375), low: s.constant(-2.12194440e-4)}
+func (s isa) exponential() exponential { return s.exponentialOf(s.constant) }
+
+// thriftyExponential leaves its constants in memory.
+func (s isa) thriftyExponential() exponential {
+	e := s.exponentialOf(func(c float32) lanes { return s.memory(constantAt(c)) })
+	e.lowest = s.constant(expLowest)
+	return e
+}
+
+const expLowest = -87.33654
+
+func (s isa) exponentialOf(constant func(float32) lanes) exponential {
+	e := exponential{s: s, lowest: constant(expLowest), log2e: constant(1.44269504088896), high: constant(0.693359375), low: constant(-2.12194440e-4)}
 	for _, c := range []float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1} {
-		e.poly = append(e.poly, s.constant(c))
+		e.poly = append(e.poly, constant(c))
 	}
 	return e
 }

@@ -38,7 +38,7 @@ func main() {
 			name string
 			emit func(s isa) string
 		}{
-			{"mix", mix}, {"sum", sum}, {"moments", moments}, {"sumLanes", sumLanes}, {"softmax", softmax}, {"loss", loss}, {"lossGrad", lossGrad}, {"energy", energy}, {"sgd", sgd},
+			{"mix", mix}, {"sum", sum}, {"moments", moments}, {"sumLanes", sumLanes}, {"softmax", softmax}, {"softmaxGrad", softmaxGrad}, {"loss", loss}, {"lossGrad", lossGrad}, {"energy", energy}, {"sgd", sgd},
 		} {
 			fmt.Fprintf(&b, "\t%s: %s,\n", k.name, k.emit(s))
 		}
