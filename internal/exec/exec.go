@@ -23,7 +23,7 @@ type Step struct {
 	Name    string
 	Kernel  device.Kernel
 	Out, In []Value
-	InPlace []int   // indices into In: the first result may be written over this operand
+	InPlace []Over  // which result may be written over which operand, the better choice first
 	FLOPs   float64 // arithmetic, for profiles; 0 where nobody counted
 
 	// Joins says that the kernel only copies operands into a result that is they one after the other, or an operand into results that are its parts one after the other:
@@ -32,6 +32,9 @@ type Step struct {
 	// Again says at which price the step may run a second time. That must give the same results, and it must write nothing but these.
 	Again Recompute
 }
+
+// Over says that a result may lie where an operand lies: indices into Out and In. All that are said may be so at once, as long as no two share a result or an operand.
+type Over struct{ Out, In int }
 
 // StepTime is what a step took.
 type StepTime struct {

@@ -132,7 +132,7 @@ func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Valu
 		}
 		first := 16 * (1 + r.IntN(4))
 		if n := sizes[s.In[0]]; r.IntN(2) == 0 && n%16 == 0 {
-			first, s.InPlace = n, []int{0}
+			first, s.InPlace = n, []Over{{0, 0}}
 		}
 		var fresh []Value
 		s.Out = append(s.Out, b.Planned(first))
@@ -241,7 +241,7 @@ func TestChain(t *testing.T) {
 			next := b.Planned(1000)
 			s := Step{Kernel: mix{}, In: []Value{v}, Out: []Value{next}}
 			if inPlace {
-				s.InPlace = []int{0}
+				s.InPlace = []Over{{0, 0}}
 			}
 			b.Step(s)
 			v = next

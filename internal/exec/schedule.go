@@ -171,7 +171,7 @@ func (s *schedule) lifetimes() (first, last []int, err error) {
 	return first, last, nil
 }
 
-// inPlace lets a step's first result take the memory of an operand that dies in the step, where the step allows it. It returns for each value the one whose memory it takes.
+// inPlace lets results take the memory of operands that die in the step, where the step allows it. It returns for each value the one whose memory it takes.
 // A value that lies in parts takes nobody's memory and gives it to none; a part gives its own once the whole is dead.
 func (s *schedule) inPlace(first, last []int, joins joins) []Value {
 	merged := make([]Value, len(s.values))
@@ -180,18 +180,14 @@ func (s *schedule) inPlace(first, last []int, joins joins) []Value {
 	}
 	inParts := func(v Value) bool { return joins.step[v] >= 0 && joins.whole[joins.step[v]] == v }
 	for i, step := range s.steps {
-		if len(step.Out) == 0 {
-			continue
-		}
-		out := s.home(step.Out[0])
-		o := s.values[out]
-		if o.external != nil || o.input || first[out] != i || inParts(out) {
-			continue
-		}
-		for _, k := range step.InPlace {
-			in := s.home(step.In[k])
-			x := s.values[in]
-			if x.external != nil || last[in] != i || aligned(x.size) != aligned(o.size) || s.readTwice(step, in) || inParts(in) {
+		taken := make([]bool, len(step.In))
+		for _, over := range step.InPlace {
+			out, in := s.home(step.Out[over.Out]), s.home(step.In[over.In])
+			o, x := s.values[out], s.values[in]
+			if o.external != nil || o.input || first[out] != i || merged[out] != out || inParts(out) {
+				continue
+			}
+			if x.external != nil || last[in] != i || aligned(x.size) != aligned(o.size) || s.readTwice(step, in) || inParts(in) || taken[over.In] {
 				continue
 			}
 			// What has been in the operand's memory so far may be a part of something that is still alive.
@@ -201,11 +197,9 @@ func (s *schedule) inPlace(first, last []int, joins joins) []Value {
 					shared = shared || joins.step[out] >= 0 || last[joins.whole[joins.step[part]]] >= i
 				}
 			}
-			if shared {
-				continue
+			if !shared {
+				merged[out], taken[over.In] = merged[in], true
 			}
-			merged[out] = merged[in]
-			break
 		}
 	}
 	return merged

@@ -2,10 +2,12 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 
 	G "gorgonia.org/gorgonia"
 
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/exec"
 )
 
 // Normalise, add, activate; the operands are those of [device.ActivateSpec]:
@@ -69,11 +71,12 @@ func (o activate) kernel(dev device.Device) (device.Kernel, error) {
 }
 func (o activate) String() string { return activateString("activate", o.ActivateSpec) }
 
-func (o activate) overwrites() []int {
-	if o.Norm == device.NoNorm {
-		return []int{0}
+func (o activate) overwrites() []exec.Over {
+	if o.Residual == device.FullResidual {
+		r := slices.IndexFunc(o.operands()[1:], func(s device.Shape) bool { return s.Equal(o.Shape) }) + 1
+		return []exec.Over{{Out: 0, In: 0}, {Out: 0, In: r}}
 	}
-	return nil
+	return []exec.Over{{Out: 0, In: 0}}
 }
 
 func (o activate) wrt() []bool {
@@ -143,11 +146,16 @@ func (o activateGrad) results() []result {
 	return append(r, activation(a.channels()))
 }
 
-func (o activateGrad) overwrites() []int {
-	if o.Norm == device.NoNorm {
-		return []int{0, 1}
+func (o activateGrad) overwrites() []exec.Over {
+	const dy, x, dx = 0, 1, 0
+	switch {
+	case o.Norm == device.NoNorm:
+		return []exec.Over{{Out: dx, In: dy}, {Out: dx, In: x}}
+	case o.Residual == device.FullResidual:
+		const dr, r = 3, 5
+		return []exec.Over{{Out: dx, In: x}, {Out: dr, In: r}, {Out: dx, In: dy}, {Out: dr, In: dy}}
 	}
-	return []int{0}
+	return []exec.Over{{Out: dx, In: dy}}
 }
 
 func (o activateGrad) sumsChannels() {}

@@ -295,7 +295,7 @@ type sumOfWeights struct{ s device.Shape }
 
 func (o sumOfWeights) operands() []device.Shape { return []device.Shape{o.s, o.s} }
 func (o sumOfWeights) results() []result        { return []result{weights(o.s)} }
-func (o sumOfWeights) overwrites() []int        { return []int{0} }
+func (o sumOfWeights) overwrites() []exec.Over  { return []exec.Over{{Out: 0, In: 0}} }
 func (o sumOfWeights) kernel(dev device.Device) (device.Kernel, error) {
 	return dev.Add(matrix(o.s))
 }

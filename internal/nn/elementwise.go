@@ -6,6 +6,7 @@ import (
 	G "gorgonia.org/gorgonia"
 
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/exec"
 )
 
 // Operators that move, add or scale:
@@ -49,7 +50,7 @@ func elementwise(s device.Shape) device.Shape {
 func (o add) operands() []device.Shape                               { return []device.Shape{o.s, o.s} }
 func (o add) results() []result                                      { return []result{activation(o.s)} }
 func (o add) kernel(dev device.Device) (device.Kernel, error)        { return dev.Add(elementwise(o.s)) }
-func (o add) overwrites() []int                                      { return []int{0} }
+func (o add) overwrites() []exec.Over                                { return []exec.Over{{Out: 0, In: 0}} }
 func (o add) String() string                                         { return "add " + shapeString(o.s) }
 func (o add) wrt() []bool                                            { return all(2) }
 func (o add) gradient(_ *rule, _ []*G.Node, _, dy *G.Node) []*G.Node { return []*G.Node{dy, dy} }

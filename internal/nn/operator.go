@@ -12,6 +12,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/exec"
 )
 
 // An operator is one kind of node. It is a small value whose fields are all its hyperparameters: their printed form tells nodes apart.
@@ -30,8 +31,8 @@ type differentiable interface {
 	gradient(r *rule, in []*G.Node, out, dout *G.Node) []*G.Node
 }
 
-// An overwriter may write its first result over one of its operands, where nobody needs that operand any more.
-type overwriter interface{ overwrites() []int }
+// An overwriter may write results over operands, where nobody needs these any more.
+type overwriter interface{ overwrites() []exec.Over }
 
 // A counter knows its arithmetic, for profiles.
 type counter interface{ flops() float64 }

@@ -152,16 +152,18 @@ func compare(t *testing.T, dev device.Device, tolerance float64, make maker, out
 	}
 }
 
-// inPlace checks that a kernel computes the same when its first result is written over one of its operands.
-func inPlace(t *testing.T, dev device.Device, make maker, out, in []operand, over int) {
+// inPlace checks that a kernel computes the same when results are written over operands: pairs of a result and an operand.
+func inPlace(t *testing.T, dev device.Device, make maker, out, in []operand, over ...[2]int) {
 	t.Helper()
 	apart, together := prepare(t, dev, make, out, in), prepare(t, dev, make, out, in)
-	together.out[0] = together.in[over]
+	for _, pair := range over {
+		together.out[pair[0]] = together.in[pair[1]]
+	}
 	apart.run()
 	together.run()
 	for i, o := range out {
 		if err := relativeL2(download(t, dev, together.out[i], o), download(t, dev, apart.out[i], o)); err != 0 {
-			t.Errorf("output %d %v: relative error %.2g when the first is written over operand %d", i, []int(o.shape), err, over)
+			t.Errorf("output %d %v: relative error %.2g when results are written over operands: %v", i, []int(o.shape), err, over)
 		}
 	}
 }

@@ -264,10 +264,23 @@ func activate(t *testing.T, dev device.Device, s device.ActivateSpec) {
 	backOut, backIn := backwardOperands(r, s, in, statistics)
 	compare(t, dev, lossyTolerance, backwardOf(s), backOut, backIn)
 
-	inPlace(t, dev, backwardOf(s), backOut, backIn, 0)
-	if s.Norm == device.NoNorm {
-		inPlace(t, dev, forwardOf(s), out, in, 0)
-		inPlace(t, dev, backwardOf(s), backOut, backIn, 1)
+	inPlace(t, dev, backwardOf(s), backOut, backIn, [2]int{0, 0})
+	inPlace(t, dev, forwardOf(s), out, in, [2]int{0, 0})
+	if s.Residual == device.FullResidual {
+		r := len(in) - 1
+		if s.Act == device.PReLU {
+			r--
+		}
+		inPlace(t, dev, forwardOf(s), out, in, [2]int{0, r})
+	}
+	switch {
+	case s.Norm == device.NoNorm:
+		inPlace(t, dev, backwardOf(s), backOut, backIn, [2]int{0, 1})
+	case s.Residual == device.FullResidual:
+		const dx, dr, dy, x, r = 0, 3, 0, 1, 5
+		inPlace(t, dev, backwardOf(s), backOut, backIn, [2]int{dx, x}, [2]int{dr, r})
+		inPlace(t, dev, backwardOf(s), backOut, backIn, [2]int{dx, x}, [2]int{dr, dy})
+		inPlace(t, dev, backwardOf(s), backOut, backIn, [2]int{dx, dy}, [2]int{dr, r})
 	}
 }
 

@@ -28,7 +28,7 @@ func Elementwise(t *testing.T, dev device.Device) {
 	t.Run("in place", func(t *testing.T) {
 		r := newRand(2)
 		for _, s := range shapes {
-			inPlace(t, dev, func(d device.Device) (device.Kernel, error) { return d.Add(s) }, []operand{output(s...)}, []operand{random(r, s...), random(r, s...)}, 0)
+			inPlace(t, dev, func(d device.Device) (device.Kernel, error) { return d.Add(s) }, []operand{output(s...)}, []operand{random(r, s...), random(r, s...)}, [2]int{0, 0})
 		}
 	})
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.SumChannels(device.Shape{0, 1}) })
