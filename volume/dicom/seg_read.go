@@ -498,8 +498,19 @@ func (im *image) checkSEGPixels() error {
 	return nil
 }
 
-// labels carries out the plan on the labels of the slices, whose rows are in DICOM's order: each voxel takes the label of the nearest pixel.
+// labels carries out the plan on the labels of the slices, whose rows are in DICOM's order: each voxel takes the label of the nearest pixel. It may change stack.
 func (p *plan) labels(stack []uint16, columns, rows int) []uint16 {
+	if p.shifts == nil && !p.resample {
+		for image := range slices.Chunk(stack, columns*rows) {
+			for low, high := 0, rows-1; low < high; low, high = low+1, high-1 {
+				a, b := image[low*columns:][:columns], image[high*columns:][:columns]
+				for n := range a {
+					a[n], b[n] = b[n], a[n]
+				}
+			}
+		}
+		return stack
+	}
 	out := make([]uint16, p.grid.Len())
 	area := columns * rows
 	for k := range p.grid.Shape[2] {
