@@ -99,6 +99,7 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 		}
 	}
 	memory := semaphore.NewWeighted(o.Memory)
+	sources := &sources{known: map[string]func() (volume.Source, error){}}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(o.Workers)
 	for _, c := range d.Cases {
@@ -106,7 +107,7 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			info, kept, err := prepareCase(ctx, w, d, c, p, o, memory)
+			info, kept, err := prepareCase(ctx, w, d, c, p, o, memory, sources)
 			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 				return err
 			}
@@ -138,7 +139,7 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 	return summary, nil
 }
 
-func prepareCase(ctx context.Context, w *volume.CacheWriter, d *Dataset, c Case, p volume.Preparation, o PrepareOptions, memory *semaphore.Weighted) (info volume.CaseInfo, kept bool, err error) {
+func prepareCase(ctx context.Context, w *volume.CacheWriter, d *Dataset, c Case, p volume.Preparation, o PrepareOptions, memory *semaphore.Weighted, sources *sources) (info volume.CaseInfo, kept bool, err error) {
 	paths, err := absolute(c.sourcePaths())
 	if err != nil {
 		return info, false, err
@@ -156,7 +157,7 @@ func prepareCase(ctx context.Context, w *volume.CacheWriter, d *Dataset, c Case,
 
 	scan := volume.Scan{ID: c.ID, Group: c.Group, Origin: origin}
 	for _, path := range paths { // before reading: whoever changes a file meanwhile is noticed
-		source, err := volume.NewSource(path)
+		source, err := sources.of(path)
 		if err != nil {
 			return info, false, err
 		}
@@ -172,6 +173,23 @@ func prepareCase(ctx context.Context, w *volume.CacheWriter, d *Dataset, c Case,
 	return info, false, err
 }
 
+// sources are read once, though a folder may hold many cases.
+type sources struct {
+	mutex sync.Mutex
+	known map[string]func() (volume.Source, error)
+}
+
+func (s *sources) of(path string) (volume.Source, error) {
+	s.mutex.Lock()
+	look := s.known[path]
+	if look == nil {
+		look = sync.OnceValues(func() (volume.Source, error) { return volume.NewSource(path) })
+		s.known[path] = look
+	}
+	s.mutex.Unlock()
+	return look()
+}
+
 // memory estimates the bytes that preparing a case takes: the scan, its labels and the copies that orienting and resampling make.
 func (c Case) memory(p volume.Preparation) int64 {
 	const (
@@ -179,12 +197,18 @@ func (c Case) memory(p volume.Preparation) int64 {
 		prepared = 20 // bytes a prepared voxel: interpolated along one axis after the other in float32, and labels
 		unknown  = 64 // bytes for each byte of files whose headers are not looked at here, which may be compressed
 	)
-	if h, err := nifti.ReadHeader(c.Image); err == nil {
-		need := read * int64(h.Len())
-		if g, err := p.Grid(h.Grid); err == nil && p.Spacing != [3]float64{} {
+	known := func(g volume.Grid) int64 {
+		need := read * int64(g.Len())
+		if g, err := p.Grid(g); err == nil && p.Spacing != [3]float64{} {
 			need += prepared * int64(g.Len())
 		}
 		return need
+	}
+	if c.series != nil && c.series.Err == nil {
+		return known(c.series.Grid)
+	}
+	if h, err := nifti.ReadHeader(c.Image); err == nil {
+		return known(h.Grid)
 	}
 	var size int64
 	err := walk(c.Image, func(_ string, entry fs.FileInfo, err error) error {
