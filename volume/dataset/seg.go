@@ -15,16 +15,20 @@ import (
 
 // This file puts DICOM SEG objects where files of labels are expected.
 
-// openSegmentations opens the SEG objects among files that were passed over. Those that cannot be opened stay there, with the reason.
+// openSegmentations opens the SEG objects among files that were passed over. Those that cannot be opened stay there, with the reason, and so do copies.
 func openSegmentations(passed []dicom.Passed) (objects []*dicom.Segmentation, others []dicom.Passed) {
 	for _, p := range passed {
 		if p.What == dicom.WhatSEG {
 			g, err := dicom.OpenSegmentation(p.Path)
-			if err == nil {
+			switch {
+			case err != nil:
+				p.Err = err
+			case slices.ContainsFunc(objects, g.Same):
+				p.What = "copy"
+			default:
 				objects = append(objects, g)
 				continue
 			}
-			p.Err = err
 		}
 		others = append(others, p)
 	}

@@ -103,7 +103,17 @@ func TestSegmentationsAreLabels(t *testing.T) {
 		t.Errorf("%d SEG objects", objects)
 	}
 
-	// A second object of one series: somebody has to choose.
+	// A copy is no second object; another one is, and somebody has to choose.
+	file, err := os.ReadFile(in("elsewhere", "b.dcm"))
+	if err == nil {
+		err = os.WriteFile(in("elsewhere", "copy.dcm"), file, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d = detect(t, root); d.Cases[1].Labels == "" || !noted(d.PassedOver, "copy.dcm: passed over: copy") {
+		t.Errorf("labels %s, passed over %q", d.Cases[1].Labels, d.PassedOver)
+	}
 	clear(la.Labels[:len(la.Labels)/2])
 	writeSegmentation(t, in("one", "seg", "half.dcm"), in("one", "CT"), la)
 	d = detect(t, root)
@@ -124,11 +134,7 @@ func TestSegmentationsAreLabels(t *testing.T) {
 	if err := os.RemoveAll(in("two", "CT")); err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.ReadFile(in("elsewhere", "b.dcm"))
-	if err == nil {
-		err = os.WriteFile(in("elsewhere", "cut.dcm"), file[:len(file)-100], 0o666)
-	}
-	if err != nil {
+	if err := os.WriteFile(in("elsewhere", "cut.dcm"), file[:len(file)-100], 0o666); err != nil {
 		t.Fatal(err)
 	}
 	d = detect(t, root)

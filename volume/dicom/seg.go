@@ -138,6 +138,9 @@ func IsSegmentation(path string) bool {
 	return isSEG(class)
 }
 
+// Same says whether both are the same object, perhaps in two files.
+func (g *Segmentation) Same(o *Segmentation) bool { return g.image.sop == o.image.sop && g.image.sop != "" }
+
 // Is says whether the object is the one that somebody asks for: by the UID or the number of its series, or by the name of its file.
 func (g *Segmentation) Is(wanted string) bool {
 	file := filepath.Base(g.Path)
@@ -210,7 +213,7 @@ func (p *segParser) top(w *walker, e element) (err error) {
 		tag uint32
 		to  *string
 	}{
-		{0x00080016, &im.class}, {0x0020000D, &im.study}, {0x0020000E, &g.UID}, {0x00200011, &g.Number}, {0x00200052, &g.space}, {0x00620001, &g.Kind},
+		{0x00080016, &im.class}, {0x00080018, &im.sop}, {0x0020000D, &im.study}, {0x0020000E, &g.UID}, {0x00200011, &g.Number}, {0x00200052, &g.space}, {0x00620001, &g.Kind},
 	} {
 		if e.tag == n.tag {
 			*n.to, err = w.text(e)

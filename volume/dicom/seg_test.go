@@ -503,3 +503,32 @@ func TestHostileSegmentations(t *testing.T) {
 		t.Errorf("frames that are far apart: %v", err)
 	}
 }
+
+func TestCodesOfSegments(t *testing.T) {
+	for name, want := range map[string][3]string{ // category, what it is, side
+		"pancreas":             {"91723000", "15776009", ""},
+		"Liver":                {"91723000", "10200004", ""},
+		"kidney_left":          {"91723000", "64033007", "7771000"},
+		"Right adrenal gland":  {"91723000", "23451007", "24028007"},
+		"lung_upper_lobe_left": {"91723000", "45653009", "7771000"},
+		"left ventricle":       {"91723000", "87878005", ""}, // of the heart: not one of two
+		"vertebrae_L1":         {"91723000", "66794005", ""},
+		"parotid":              {"91723000", "45289007", ""},
+		"Liver tumour":         {"49755003", "108369006", ""},
+		"cyst":                 {"49755003", "367643001", ""},
+		"label 3":              {"85756007", "85756007", ""},
+		"Gefäß":                {"85756007", "85756007", ""},
+		"":                     {"85756007", "85756007", ""},
+	} {
+		c := codesOf(name)
+		if got := [3]string{c.category.value, c.property.value, c.side.value}; got != want {
+			t.Errorf("%q: %v, want %v", name, got, want)
+		}
+	}
+	// Terms that are used are known, and so are those that synonyms stand for.
+	for name, other := range synonyms {
+		if structures[other] == (code{}) && abnormalities[other] == (code{}) {
+			t.Errorf("%s means %s, which is unknown", name, other)
+		}
+	}
+}
