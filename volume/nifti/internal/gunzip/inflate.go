@@ -216,7 +216,7 @@ func copyStored[T symbol](d *decoder, out []T, o int) int {
 //
 // It writes through pointers, because half of the time would go into checking bounds that are known. What is known: a step begins with o <= len(out)-slack,
 // and writes less than slack symbols from o on: nine literals of which the last are stored four at a time, and a match of 258 at most, copied in words of
-// eight bytes, the last of which may go 7 symbols too far. It reads from src >= low >= 0 on and before o, or what it wrote itself.
+// eight bytes, which may go 15 bytes too far. It reads from src >= low >= 0 on and before o, or what it wrote itself.
 func decode[T symbol](d *decoder, out []T, o, low int) (int, error) {
 	symbolBytes := unsafe.Sizeof(T(0))
 	base := unsafe.Pointer(unsafe.SliceData(out))
@@ -290,8 +290,17 @@ func decode[T symbol](d *decoder, out []T, o, low int) (int, error) {
 			err = errDamaged
 			break
 		}
-		copyMatch(unsafe.Add(base, uintptr(o)*symbolBytes), symbolBytes, uintptr(distance), uintptr(length))
+		// Most matches are short and no repetition: two words.
+		at := unsafe.Add(base, uintptr(o)*symbolBytes)
 		o += length
+		if far := uintptr(distance) * symbolBytes; far >= 8 {
+			*(*uint64)(at) = *(*uint64)(unsafe.Add(at, -int(far)))
+			*(*uint64)(unsafe.Add(at, 8)) = *(*uint64)(unsafe.Add(at, 8-int(far)))
+			if uintptr(length)*symbolBytes <= 16 {
+				continue
+			}
+		}
+		copyMatch(at, uintptr(distance)*symbolBytes, uintptr(length)*symbolBytes)
 	}
 	d.next, d.bits, d.count = next, bits, count
 	return o, err
@@ -308,9 +317,8 @@ func store(at unsafe.Pointer, symbolBytes uintptr, e uint32) {
 	*(*uint64)(at) = (x | x<<8) & 0x00ff_00ff_00ff_00ff
 }
 
-// copyMatch copies length symbols from distance before, a word of eight bytes at a time.
-func copyMatch(at unsafe.Pointer, symbolBytes, distance, length uintptr) {
-	distance, length = distance*symbolBytes, length*symbolBytes
+// copyMatch copies length bytes from distance before, a word of eight at a time.
+func copyMatch(at unsafe.Pointer, distance, length uintptr) {
 	if distance < 8 {
 		// A word holds the repetition: as many whole ones as fit.
 		x := *(*uint64)(unsafe.Add(at, -int(distance))) & (1<<(8*distance&63) - 1) * repeat[distance]

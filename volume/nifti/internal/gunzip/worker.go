@@ -207,14 +207,16 @@ func (w *worker) accept(k int, t turn, g *guess) {
 // resolve replaces markers by what they stand for. Dst and src are equally long.
 func resolve(dst []byte, src []uint16, table *[window]byte) {
 	n := 0
-	for ; n+4 <= len(src) && n+4 <= len(dst); n += 4 {
-		x := *(*uint64)(unsafe.Pointer(&src[n])) // four symbols, all of them in src
-		if x&0x8000_8000_8000_8000 == 0 {
+	for ; n+8 <= len(src) && n+8 <= len(dst); n += 8 {
+		at := unsafe.Pointer(&src[n]) // eight symbols, all of them in src
+		x, y := *(*uint64)(at), *(*uint64)(unsafe.Add(at, 8))
+		if (x|y)&0x8000_8000_8000_8000 == 0 {
 			x = (x | x>>8) & 0x0000_ffff_0000_ffff
-			binary.LittleEndian.PutUint32(dst[n:], uint32(x|x>>16))
+			y = (y | y>>8) & 0x0000_ffff_0000_ffff
+			binary.LittleEndian.PutUint64(dst[n:], (x|x>>16)&0xffff_ffff|(y|y>>16)<<32)
 			continue
 		}
-		for i := n; i < n+4; i++ {
+		for i := n; i < n+8; i++ {
 			dst[i] = resolved(src[i], table)
 		}
 	}
