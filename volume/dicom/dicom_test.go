@@ -897,6 +897,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"no position", "does not say where its images lie", file(set(f, 0x00200032, "", nil)), ""},
 		{"more stored than allocated", "has impossible pixels", file(set(f, 0x00280101, "US", uint16(20))), "damaged"},
 		{"12 bits allocated", "has 12 bits a pixel: 8, 16 and 32 are read", file(set(set(set(f, 0x00280100, "US", uint16(12)), 0x00280101, "US", uint16(12)), 0x00280102, "US", uint16(11))), ""},
+		{"float pixels", "holds floating-point pixels", file(set(set(f, 0x7FE00010, "", nil), 0x7FE00008, "OW", make([]byte, 4*stackColumns*stackRows))), ""},
 		{"lookup table", "maps its values through a table", file(append(slices.Clone(f), field{0x00283000, "SQ", [][]field{{{0x00283002, "US", []byte{1, 0, 0, 0, 16, 0}}}}})), ""},
 		{"RGB", "holds colours (RGB)", file(set(set(f, 0x00280002, "US", uint16(3)), 0x00280004, "CS", "RGB")), ""},
 		{"palette", "holds colours (PALETTE COLOR)", file(set(f, 0x00280004, "CS", "PALETTE COLOR")), ""},
