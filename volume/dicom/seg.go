@@ -139,7 +139,9 @@ func IsSegmentation(path string) bool {
 }
 
 // Same says whether both are the same object, perhaps in two files.
-func (g *Segmentation) Same(o *Segmentation) bool { return g.image.sop == o.image.sop && g.image.sop != "" }
+func (g *Segmentation) Same(o *Segmentation) bool {
+	return g.image.sop == o.image.sop && g.image.sop != ""
+}
 
 // Is says whether the object is the one that somebody asks for: by the UID or the number of its series, or by the name of its file.
 func (g *Segmentation) Is(wanted string) bool {

@@ -486,7 +486,7 @@ func (im *image) checkSEGPixels() error {
 		return fmt.Errorf("claims %d pixels in %d bytes", pixels, have)
 	case im.pixels.length == undefined:
 		return nil
-	case im.allocated == 1 && im.syntax.order == binary.BigEndian:
+	case im.allocated == 1 && im.syntax.order == binary.BigEndian && im.pixels.vr == "OW":
 		return &volume.UnsupportedError{Path: im.path, Problem: "has single bits in big endian words"}
 	case im.syntax.codec != nil:
 		return errors.New("says that its pixels are compressed with " + im.syntax.name + ", but they are not")

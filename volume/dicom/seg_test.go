@@ -532,3 +532,54 @@ func TestCodesOfSegments(t *testing.T) {
 		}
 	}
 }
+
+// Real files: a head whose slices are tilted and uneven, scans that nobody can refer to, and objects that were cut down to their first frame.
+func TestSegmentationsOfRealScans(t *testing.T) {
+	root := os.Getenv("VOXSAW_DATA")
+	if root == "" {
+		t.Skip("VOXSAW_DATA is unset: real data is not looked at")
+	}
+	s := scanOne(t, filepath.Join(root, "dicom", "gantry_tilt"))
+	for _, tilt := range []Tilt{TiltResample, TiltKeep} {
+		o := Options{Tilt: tilt, Gaps: GapsResample}
+		v, err := ReadWith(s, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &volume.LabelMap{Grid: v.Grid, Labels: make([]uint16, v.Len()), Names: map[uint16]string{4: "skull"}}
+		bone := 0
+		for n, hu := range v.Int16 {
+			if hu > 200 {
+				l.Labels[n] = 4
+				bone++
+			}
+		}
+		g := written(t, l, s, WriteOptions{Read: o})
+		got, err := g.ReadOn(s, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both, found := 0, 0
+		for n, label := range got.Labels {
+			if label != 0 {
+				found++
+				if label == l.Labels[n] {
+					both++
+				}
+			}
+		}
+		// Dice of a thin bone, in slices of 7 mm that were taken apart to 4.
+		if dice := 2 * float64(both) / float64(bone+found); !got.Same(v.Grid, 1e-6) || bone < 10000 || dice < 0.8 {
+			t.Errorf("tilt %s: Dice %.3f of %d voxels and %d", tilt, dice, bone, found)
+		}
+	}
+	nameless := scanOne(t, filepath.Join(root, "totalsegmentator", "dicom_jpeg2000"))
+	if err := nameless.Referable(); err == nil || !strings.Contains(err.Error(), "has no SOPInstanceUID, no SeriesInstanceUID, no StudyInstanceUID") {
+		t.Error(err)
+	}
+	for _, name := range []string{"liver_1frame.dcm", "liver_expb_1frame.dcm"} {
+		if _, err := OpenSegmentation(filepath.Join(root, "dicom", "pydicom", name)); err == nil || !strings.Contains(err.Error(), "claims 1 frames, but describes 3") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
