@@ -47,8 +47,8 @@ type plan struct {
 // sizes returns a plan for a file whose content has about this many bytes.
 func sizes(size, content int64) plan {
 	p := plan{workers: min(runtime.GOMAXPROCS(0), 8), piece: int(min(256<<10, content))}
-	// Guesses of all workers together take an eighth of the content, and up to 6 MB each.
-	p.guess = int(min(max(content/16/int64(p.workers), 256<<10), 3<<20))
+	// Guesses of all workers together take a fifth of the content, and up to 6 MB each.
+	p.guess = int(min(max(content/10/int64(p.workers), 256<<10), 3<<20))
 	// As much as a guess can hold, with some room, and not so little that looking for a block takes longer than decoding it.
 	ratio := float64(content) / float64(max(size, 1))
 	p.chunk = int64(float64(p.guess) * 0.7 / max(ratio, 1))

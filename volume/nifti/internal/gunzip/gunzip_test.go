@@ -3,6 +3,7 @@ package gunzip
 import (
 	"bytes"
 	"compress/flate"
+	stdgzip "compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/pgzip"
@@ -376,4 +378,57 @@ func FuzzRoundTrip(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Beside the libraries that most programs in Go use, one core each: times says how many times as fast this package is.
+func BenchmarkRead(b *testing.B) {
+	data := contents(32 << 20)["scan"]
+	file := level(6)(data)
+	sink := func(int64, []byte) error { return nil }
+	once := func(n int, read func() error) time.Duration {
+		best := time.Duration(math.MaxInt64)
+		for range n {
+			start := time.Now()
+			if err := read(); err != nil {
+				b.Fatal(err)
+			}
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	others := map[string]time.Duration{
+		"compress/gzip": once(3, func() error {
+			z, err := stdgzip.NewReader(bytes.NewReader(file))
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(io.Discard, z)
+			return err
+		}),
+		"klauspost": once(3, func() error {
+			z, err := gzip.NewReader(bytes.NewReader(file))
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(io.Discard, z)
+			return err
+		}),
+	}
+	for _, workers := range []int{1, 2} {
+		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			best := time.Duration(math.MaxInt64)
+			for b.Loop() {
+				p := sizes(int64(len(file)), int64(len(data)))
+				p.workers = workers
+				best = min(best, once(1, func() error {
+					_, err := read(bytes.NewReader(file), int64(len(file)), Want{Bytes: int64(len(data)), Beyond: 1, Sink: sink}, p)
+					return err
+				}))
+			}
+			for name, t := range others {
+				b.ReportMetric(float64(t)/float64(best), "times_"+name)
+			}
+		})
+	}
 }
