@@ -30,7 +30,7 @@ func BenchmarkConv(b *testing.B) {
 // BenchmarkAlgorithms times every candidate on the same layers: what the costs in conv_choice.go are fitted to.
 func BenchmarkAlgorithms(b *testing.B) {
 	for _, s := range []device.ConvSpec{
-		cube(1, 16, 16, 64, 5, 1, 2), cube(1, 64, 64, 16, 5, 1, 2), cube(1, 64, 64, 32, 5, 1, 2), cube(1, 128, 128, 8, 5, 1, 2), cube(1, 128, 128, 16, 5, 1, 2), cube(1, 256, 256, 4, 5, 1, 2), cube(1, 256, 256, 6, 5, 1, 2), cube(1, 256, 256, 8, 5, 1, 2),
+		cube(1, 16, 16, 64, 5, 1, 2), cube(1, 64, 64, 16, 5, 1, 2), cube(1, 64, 64, 32, 5, 1, 2), cube(1, 128, 128, 24, 5, 1, 2), cube(1, 256, 256, 12, 5, 1, 2), cube(1, 128, 128, 8, 5, 1, 2), cube(1, 128, 128, 16, 5, 1, 2), cube(1, 256, 256, 4, 5, 1, 2), cube(1, 256, 256, 6, 5, 1, 2), cube(1, 256, 256, 8, 5, 1, 2),
 		cube(27, 256, 256, 2, 5, 1, 2), cube(27, 32, 32, 2, 5, 1, 2), cube(27, 32, 32, 4, 5, 1, 2), cube(27, 64, 64, 4, 5, 1, 2), cube(27, 128, 128, 4, 5, 1, 2), cube(27, 32, 32, 8, 5, 1, 2), cube(27, 64, 64, 8, 5, 1, 2),
 		cube(8, 64, 64, 12, 5, 1, 2), cube(8, 128, 128, 6, 5, 1, 2), cube(8, 256, 256, 3, 5, 1, 2),
 	} {

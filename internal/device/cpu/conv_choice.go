@@ -97,7 +97,9 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 		}
 		cost, tiles := winogradCost(t, &g)
 		// Transforming all activations before any weights, or all weights before any activations.
-		few, name := tiles <= fewTiles && g.out.blocks >= c.opt.Threads, fmt.Sprintf("Winograd F(%d,%d)", t.Outputs, t.Taps)
+		name := fmt.Sprintf("Winograd F(%d,%d)", t.Outputs, t.Taps)
+		few := tiles <= fewTiles || tiles <= 2*g.out.channels && s.In*s.Out*t.Points()*t.Points()*t.Points() > slabElements
+		few = few && g.out.blocks >= c.opt.Threads
 		if kind == Weights {
 			few = tiles <= fewTiles || tiles*(s.In+s.Out) < c.opt.Threads*s.In*s.Out/2 // the activations' points take less memory than sums of all weights' points for each thread
 			few = few && g.in.blocks*((g.out.blocks+1)/2) >= c.opt.Threads
@@ -128,7 +130,7 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 	return list
 }
 
-// fewTiles is up to how many tiles it pays to transform all activations before any weights.
+// fewTiles is up to how many tiles it pays to transform all activations before any weights; up to more where the points of the weights do not stay in a third-level cache.
 const fewTiles = 64
 
 // winogradCost estimates a Winograd convolution, and says how many tiles it has. The factors were fitted to measured times: weights cost as much as 24 tiles, and transforming a block of

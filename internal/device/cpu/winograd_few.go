@@ -70,10 +70,7 @@ type winogradFew struct {
 	y, x, w, scratch Slice
 }
 
-const (
-	manyFewTiles = 32      // leave room in L2 for half as many weights
-	keepElements = 1 << 17 // of products that are kept
-)
+const keepElements = 1 << 17 // of products that are kept
 
 func newWinogradFew(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile) *winogradFew {
 	k := &winogradFew{cpu: c, bias: s.Bias, width: 2, chunk: 4}
@@ -83,9 +80,6 @@ func newWinogradFew(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Ti
 	k.in = newAllPoints(tile, s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, g.pad) })
 	if g.out.blocks < 4*c.opt.Threads {
 		k.width = 1
-	}
-	if t.all().tiles > manyFewTiles {
-		k.chunk = 2
 	}
 	if products := k.in.points() * t.all().tiles * block; products <= keepElements {
 		k.keep, k.chunk = true, 1
