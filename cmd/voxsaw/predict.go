@@ -114,6 +114,9 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		progress.Add(1)
 	}
 	progress.Finish()
+	if peak := peakMemory(); peak > 0 {
+		fmt.Fprintf(stderr, "the most memory in use was %s\n", terminal.Bytes(peak))
+	}
 	if len(failed) > 0 {
 		err := fmt.Errorf("%d of %d scans could not be segmented:\n%w", len(failed), len(cases), errors.Join(failed...))
 		if atomicfile.NoRoom(err) {
