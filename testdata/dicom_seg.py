@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import tempfile
+import zlib
 
 import highdicom as hd
 import numpy as np
@@ -232,7 +233,14 @@ with tempfile.TemporaryDirectory() as folder:
     h = hd.seg.segread(path)
     by_highdicom = h.get_pixels_by_source_instance([x.SOPInstanceUID for x in AXIAL], combine_segments=True, assert_missing_frames_are_empty=True)
     assert np.array_equal(by_pydicom, by_highdicom)
-    subprocess.run(["segimage2itkimage", "--inputDICOM", path, "--outputDirectory", folder, "--outputType", "mhd", "--mergeSegments"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["segimage2itkimage", "--inputDICOM", path, "--outputDirectory", folder, "--outputType", "mhd"], check=True, stdout=subprocess.DEVNULL)
+    for n in (1, 2, 3):  # dcmqi: an image of each segment
+        with open(f"{folder}/{n}.mhd") as f:
+            header = dict(line.strip().split(" = ", 1) for line in f)
+        assert (header["DimSize"], header["Offset"], header["ElementSpacing"]) == ("11 7 6", "-20 15 100", "0.5 0.75 2.5"), header
+        with open(f"{folder}/{n}.zraw", "rb") as f:
+            voxels = np.frombuffer(zlib.decompress(f.read()), np.int16).reshape(LABELS.shape)
+        assert np.array_equal(voxels != 0, by_pydicom == n)
     assert d.SegmentSequence[1].SegmentedPropertyTypeCodeSequence[0].CodeValue == codes.SCT.Pancreas.value
     for attribute in ("PatientName", "PatientID", "PatientBirthDate", "PatientSex", "StudyInstanceUID", "StudyDate", "StudyTime", "StudyID", "AccessionNumber", "FrameOfReferenceUID",
                       "ReferringPhysicianName"):
