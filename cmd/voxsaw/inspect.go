@@ -54,6 +54,9 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 		}
 		return printJSON(cmd.OutOrStdout(), entries)
 	}
+	if len(entries) == 0 && o.Series != "" {
+		return withHint(fmt.Errorf("%s: no series %s here", strings.Join(paths, ", "), o.Series), "without --series all are listed")
+	}
 	if len(entries) == 0 {
 		return withHint(fmt.Errorf("%s: no NIfTI file and no DICOM series here", strings.Join(paths, ", ")), "NIfTI files end in .nii, .nii.gz or .hdr; DICOM files may have any name")
 	}
