@@ -19,7 +19,6 @@ type Benchmark struct {
 	Steps, Warmup int // steps that are timed, and those before
 	Infer         bool
 	Memory        int64 // limit in bytes; 0: none
-	Recompute     nn.Recompute
 	Measure       bench.Options
 }
 
@@ -92,7 +91,7 @@ func (b Benchmark) compile(dev device.Device, network vnet.Config, params *nn.Pa
 	}
 	g := nn.NewGraph(mode)
 	logits := network.Decoder(g, network.Encoder(g, g.Input("image", b.Batch, 1, b.Crop, b.Crop, b.Crop)))
-	o := nn.Options{MemoryLimit: b.Memory, Recompute: b.Recompute}
+	o := nn.Options{MemoryLimit: b.Memory}
 	if b.Infer {
 		o.Outputs = map[string]*nn.Node{"logits": logits}
 		p, err := nn.Compile(dev, g, params, o)

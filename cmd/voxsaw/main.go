@@ -17,6 +17,7 @@ import (
 )
 
 func main() {
+	boundGarbage()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 )
@@ -29,6 +31,23 @@ func availableMemory() int64 {
 		}
 	}
 	return available
+}
+
+// garbageLimit is how many bytes of garbage may lie about before they are collected.
+const garbageLimit = 96 << 20
+
+// boundGarbage makes the garbage collector run when garbageLimit has come up, not when as much has come up as is in use: beside weights and activations of a gigabyte that would be
+// another gigabyte. A collection sets the goal of the next; since nearly all that is in use holds no pointers, there is little to do in one.
+func boundGarbage() {
+	type sentinel struct{ _ *int }
+	var tune func(*sentinel)
+	tune = func(*sentinel) {
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(live)
+		debug.SetGCPercent(int(min(100, max(1, 100*garbageLimit/max(live[0].Value.Uint64(), 1)))))
+		runtime.SetFinalizer(&sentinel{}, tune)
+	}
+	runtime.SetFinalizer(&sentinel{}, tune)
 }
 
 // memoryLimit is the limit in bytes that a user gave in GiB: then the garbage collector works towards it, too. 0 GiB is what the machine has.

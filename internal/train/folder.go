@@ -107,11 +107,16 @@ func OpenFolder(path string, id Identity, mode Mode, mayDiffer ...string) (*Fold
 	return f, nil
 }
 
+// hold makes the folder where there is none, and takes it for this process.
+func (f *Folder) hold() (release func(), err error) {
+	if err := os.MkdirAll(f.path, 0o755); err != nil {
+		return nil, err
+	}
+	return atomicfile.Hold(f.path)
+}
+
 // claim makes the folder that of a new run: it forgets an older one and says what this one is.
 func (f *Folder) claim() error {
-	if err := os.MkdirAll(f.path, 0o755); err != nil {
-		return err
-	}
 	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile} {
 		if err := os.Remove(filepath.Join(f.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

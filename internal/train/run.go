@@ -102,6 +102,7 @@ type loop struct {
 	optimiser           *SGD
 	meta, saved         Meta // now, and in the last checkpoint
 	metrics, validation *table
+	release             func() // lets go of the folder
 	last                Validation
 	start               time.Time
 	startStep           int
@@ -125,44 +126,60 @@ func newLoop(params Params, setup Setup) (*loop, error) {
 	if l.folder == nil {
 		return l, nil
 	}
+	if l.release, err = l.folder.hold(); err != nil {
+		return nil, err
+	}
+	if err := l.open(); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// open takes the folder, or takes up the run that it holds.
+func (l *loop) open() error {
 	for _, note := range l.folder.notes {
 		l.observer.Note(note)
 	}
 	if l.folder.unclaimed {
 		if err := l.folder.claim(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	l.meta.Identity = l.folder.identity
 	if _, err := os.Stat(l.folder.Last()); err == nil {
 		if l.meta, err = ReadMeta(l.folder.Last()); err != nil {
-			return nil, fmt.Errorf("resuming: %w", err)
+			return fmt.Errorf("resuming: %w", err)
 		}
 		l.meta.Identity = l.folder.identity
-		if err := restore(l.folder.Last(), params, l.optimiser.velocity); err != nil {
-			return nil, fmt.Errorf("resuming: %w", err)
+		if err := restore(l.folder.Last(), l.params, l.optimiser.velocity); err != nil {
+			return fmt.Errorf("resuming: %w", err)
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("resuming: %w", err)
+		return fmt.Errorf("resuming: %w", err)
 	}
 	l.startStep, l.saved = l.meta.Step, l.meta
+	var err error
 	if l.metrics, err = openTable(filepath.Join(l.folder.path, metricsFile), l.meta.Step); err != nil {
-		return nil, err
+		return err
 	}
 	if l.validation, err = openTable(filepath.Join(l.folder.path, validationFile), l.meta.Validated); err != nil {
-		l.metrics.close()
-		return nil, err
+		return err
 	}
 	if row := l.validation.row(); len(row) > 0 {
 		l.last = Validation{Score: row[0].Value, Metrics: row[1:]}
 	}
-	return l, nil
+	return nil
 }
 
 func (l *loop) close() {
-	if l.folder != nil {
-		l.metrics.close()
-		l.validation.close()
+	for _, t := range []*table{l.metrics, l.validation} {
+		if t != nil {
+			t.close()
+		}
+	}
+	if l.release != nil {
+		l.release()
 	}
 }
 

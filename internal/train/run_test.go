@@ -68,6 +68,31 @@ func tensors(t *testing.T, path string) map[string][]float32 {
 	return out
 }
 
+// A folder is one run's: another that wants it is refused, and changes nothing in it, until the first has ended.
+func TestFolderIsHeld(t *testing.T) {
+	path := t.TempDir()
+	second := func() error {
+		_, err := Run(t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, path, identity, Force)})
+		return err
+	}
+	first := &pull{model: newModel(t, 3)}
+	first.afterStep = func(step int) {
+		if step != 3 {
+			return
+		}
+		if err := second(); err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("a second run in the same folder: %v", err)
+		}
+	}
+	want, err := Run(t.Context(), first, Setup{Options: options, Folder: open(t, path, identity, New)})
+	if err != nil || want.Step != 20 {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	if err := second(); err != nil {
+		t.Errorf("after the first has ended: %v", err)
+	}
+}
+
 // TestResumedRunEqualsUninterrupted stops a run at every step, between steps and in validations, resumes it, and compares every file.
 func TestResumedRunEqualsUninterrupted(t *testing.T) {
 	whole := t.TempDir()
