@@ -58,7 +58,7 @@ func (k *activateBackward) Run(out, in []device.Buffer, scratch device.Buffer) {
 	}
 	sum := outs.next()
 	k.setParams(gamma, beta, statistics, slope)
-	k.streamDz, k.stream = pastCaches(k.dz, k.dy, k.x), pastCaches(k.y, k.dz)
+	k.streamDz, k.stream = pastCaches(k.dz, k.dy, k.x, k.r), pastCaches(k.y, k.dz, k.x)
 	if k.residual() == int(device.TiledResidual) {
 		k.c.pool.run(k.l.n*k.cut.perPlane, (*activateTiledGradients)(&k.activate))
 	} else {

@@ -30,8 +30,10 @@ func (k *sumSquares) Run(out, in []device.Buffer, _ device.Buffer) {
 }
 
 func (k *sumSquares) do(_, item int) {
-	_, lo, hi := k.cut.piece(item)
-	k.partial[item] = k.lanes.runEnergy(k.x[lo:hi])
+	for i, end := k.cut.item(item); i < end; i++ {
+		_, lo, hi := k.cut.piece(i)
+		k.partial[i] = k.lanes.runEnergy(k.x[lo:hi])
+	}
 }
 
 type sgd struct {
@@ -56,6 +58,8 @@ func (k *sgd) Run(out, in []device.Buffer, _ device.Buffer) {
 }
 
 func (k *sgd) do(_, item int) {
-	_, lo, hi := k.cut.piece(item)
-	k.lanes.runSGD(k.p[lo:hi], k.v[lo:hi], k.g[lo:hi], &k.hyper)
+	for i, end := k.cut.item(item); i < end; i++ {
+		_, lo, hi := k.cut.piece(i)
+		k.lanes.runSGD(k.p[lo:hi], k.v[lo:hi], k.g[lo:hi], &k.hyper)
+	}
 }

@@ -36,10 +36,8 @@ func (c *CPU) SoftmaxGrad(s device.Shape) (device.Kernel, error) { return newSof
 
 // voxelChunks cuts the voxels of each image, whatever the number of channels: chunks of 1024, in a plane that is an image.
 func voxelChunks(l layout) chunks {
-	c := chunks{planes: l.n, plane: l.voxels, perPlane: (l.voxels + chunkVoxels - 1) / chunkVoxels, perItem: 1}
-	if c.perPlane == 1 {
-		c.perItem = max(1, chunkVoxels/l.voxels)
-	}
+	c := chunks{planes: l.n, plane: l.voxels, perPlane: (l.voxels + chunkVoxels - 1) / chunkVoxels}
+	c.perItem = c.neighbours(chunkVoxels)
 	return c
 }
 
