@@ -866,6 +866,41 @@ func TestEnhanced(t *testing.T) {
 	}
 }
 
+// Magnitude and phase of one enhanced image, frame by frame.
+func TestEnhancedFrameTypes(t *testing.T) {
+	var pixels []byte
+	var frames [][]field
+	for n := range 8 {
+		position := vector{5, 6, float64(n / 2 * 3)}
+		pixels = append(pixels, rampPixels(position, axial, binary.LittleEndian)...)
+		frames = append(frames, []field{
+			{0x00189226, "SQ", [][]field{{{0x00089007, "CS", []string{"ORIGINAL\\PRIMARY\\M_FFE\\M", "ORIGINAL\\PRIMARY\\PHASE\\P"}[n%2]}}}},
+			{0x00209113, "SQ", [][]field{{{0x00200032, "DS", numbers(position[:]...)}}}},
+			{0x00289145, "SQ", [][]field{{{0x00281052, "DS", fmt.Sprint(n % 2 * 1000)}, {0x00281053, "DS", "1"}}}},
+		})
+	}
+	f := sliceFields("1.2", 1, vector{}, axial, stackColumns, stackRows, pixels)
+	f = append(set(f, 0x00200032, "", nil), field{0x00280008, "IS", "8"}, field{tagPerFrame, "SQ", frames})
+	dir := t.TempDir()
+	os.WriteFile(filepath.Join(dir, "enhanced"), part10(explicitLittle, encode(f, binary.LittleEndian, false)), 0o644)
+	series, _, err := Scan(dir)
+	if err != nil || len(series) != 2 {
+		t.Fatalf("%v, %v", series, err)
+	}
+	for n, s := range series {
+		v, err := Read(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e := range v.Int16 {
+			v.Int16[e] -= int16(n * 1000)
+		}
+		if v.Shape[2] != 4 || checkRamp(t, v, nothing) != v.Len() {
+			t.Errorf("part %d has the shape %v", n+1, v.Shape)
+		}
+	}
+}
+
 func TestBadFilesAreRefused(t *testing.T) {
 	f := sliceFields("1.2", 1, vector{1, 2, 3}, axial, stackColumns, stackRows, rampPixels(vector{1, 2, 3}, axial, binary.LittleEndian))
 	file := func(f []field) []byte { return part10(explicitLittle, encode(f, binary.LittleEndian, false)) }
@@ -898,6 +933,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"more stored than allocated", "has impossible pixels", file(set(f, 0x00280101, "US", uint16(20))), "damaged"},
 		{"12 bits allocated", "has 12 bits a pixel: 8, 16 and 32 are read", file(set(set(set(f, 0x00280100, "US", uint16(12)), 0x00280101, "US", uint16(12)), 0x00280102, "US", uint16(11))), ""},
 		{"float pixels", "holds floating-point pixels", file(set(set(f, 0x7FE00010, "", nil), 0x7FE00008, "OW", make([]byte, 4*stackColumns*stackRows))), ""},
+		{"mosaic", "tiles many slices in one image (a mosaic)", file(set(f, 0x00080008, "CS", "ORIGINAL\\PRIMARY\\M\\ND\\MOSAIC")), ""},
 		{"lookup table", "maps its values through a table", file(append(slices.Clone(f), field{0x00283000, "SQ", [][]field{{{0x00283002, "US", []byte{1, 0, 0, 0, 16, 0}}}}})), ""},
 		{"RGB", "holds colours (RGB)", file(set(set(f, 0x00280002, "US", uint16(3)), 0x00280004, "CS", "RGB")), ""},
 		{"palette", "holds colours (PALETTE COLOR)", file(set(f, 0x00280004, "CS", "PALETTE COLOR")), ""},

@@ -567,6 +567,9 @@ func (f *frameInfo) fill(v values) (err error) {
 	}
 	for n, t := range volumeTags {
 		f.volumeKeys[n] = strings.Join(v.strings(t), "\\")
+		if t == 0x00080008 {
+			f.volumeKeys[n] = strings.Join(f.imageType, "\\") // FrameType, where it is a frame's
+		}
 	}
 	return nil
 }

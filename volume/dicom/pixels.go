@@ -42,6 +42,8 @@ func (im *image) checkPixels() error {
 		return refuse("is compressed with %s, which is not read", im.syntax.name)
 	case im.samples != 1 || im.photometric != "MONOCHROME2" && im.photometric != "MONOCHROME1" && im.photometric != "":
 		return refuse("holds colours (%s), not a scan", im.photometric)
+	case slices.Contains(im.shared.imageType, "MOSAIC"):
+		return refuse("tiles many slices in one image (a mosaic), which is not read")
 	case im.table:
 		return refuse("maps its values through a table (Modality LUT Sequence), which is not read")
 	case im.allocated != 8 && im.allocated != 16 && im.allocated != 32:
