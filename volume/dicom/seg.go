@@ -151,6 +151,7 @@ func (g *Segmentation) Is(wanted string) bool {
 
 const (
 	maxSegFrames = 1 << 22 // a hundred organs in forty thousand slices
+	minSegFrame  = 32      // bytes that say whose a frame is or where it lies; real ones have hundreds
 	maxText      = 1 << 10 // bytes of a value that is looked at
 )
 
@@ -257,8 +258,8 @@ func (p *segParser) top(w *walker, e element) (err error) {
 		err = w.items(e, 0, nil, func(in *walker, e element) error { return p.groups(in, e, &p.shared) })
 	case tagPerFrame:
 		err = w.items(e, 0, func() error {
-			if len(p.frames) == maxSegFrames {
-				return fmt.Errorf("has more than %d frames", maxSegFrames)
+			if len(p.frames) == maxSegFrames || int64(len(p.frames)) > im.size/minSegFrame {
+				return fmt.Errorf("describes %d frames and more in %d bytes", len(p.frames), im.size)
 			}
 			p.frames = append(p.frames, segFrameInfo{})
 			return nil

@@ -496,6 +496,11 @@ func TestHostileSegmentations(t *testing.T) {
 		changed[n] ^= 0x81
 		read(changed)
 	}
+	// Frames that nothing is said of.
+	many := encode([]field{{0x00080016, "UI", classSEG}, {0x00280008, "IS", "100000"}, {tagPerFrame, "SQ", make([][]field, 100000)}}, binary.LittleEndian, false)
+	if err := read(part10(explicitLittle, many)); err == nil || !strings.Contains(err.Error(), "frames and more in 800") {
+		t.Errorf("a hundred thousand empty frames: %v", err)
+	}
 	// Two frames a kilometre apart, a tenth of a millimetre thick.
 	far := bytes.ReplaceAll(file, []byte(`-20\15\112.5`), []byte(`-20\15\1.0e6`))
 	far = bytes.ReplaceAll(far, encode([]field{{0x00180088, "DS", "2.5"}}, binary.LittleEndian, false), encode([]field{{0x00180088, "DS", "0.1"}}, binary.LittleEndian, false))
