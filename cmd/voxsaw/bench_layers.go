@@ -81,7 +81,7 @@ func runBenchLayers(cmd *cobra.Command, o layersOptions) error {
 			Layer:  fmt.Sprintf("%dx %d->%d %d^3 at %dx%dx%d", c.Spec.N, c.Spec.In, c.Spec.Out, c.Spec.Kernel[0], c.Spec.Size[0], c.Spec.Size[1], c.Spec.Size[2]),
 			Kernel: map[cpu.ConvKind]string{cpu.Forward: "forward", cpu.Transposed: "data", cpu.Weights: "weights"}[c.Kind], Algorithm: w.Algorithm,
 			Seconds: seconds, Direct: c.Spec.FLOPs() / seconds / 1e9, Done: w.Products / seconds / 1e9,
-			Floors: map[string]float64{"FMA": w.Products / ceilings.FMA, "L2": pointPasses * w.Points / ceilings.L2, "memory": w.Operands / ceilings.Memory},
+			Floors: map[string]float64{"FMA": w.Products / ceilings.FMA, "L2": w.Points / ceilings.L2, "memory": w.Operands / ceilings.Memory},
 		}
 		for _, bound := range []string{"FMA", "L2", "memory"} {
 			share := l.Floors[bound] / seconds
@@ -98,10 +98,6 @@ func runBenchLayers(cmd *cobra.Command, o layersOptions) error {
 	}
 	return writeLayers(cmd.OutOrStdout(), dev.Describe(), ceilings, lines)
 }
-
-// pointPasses is how often the points of a transformed activation go through the second-level cache. Each of the three transforms doubles what there is: a quarter of the points is
-// written and read after the one along z, half after y, all after x; back again it is the same.
-const pointPasses = 2 * (1 + 1./2 + 1./4)
 
 func writeLayers(w io.Writer, device string, c cpu.Ceilings, lines []layerLine) error {
 	t := terminal.TableData{

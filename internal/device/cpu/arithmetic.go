@@ -11,9 +11,16 @@ import (
 type Work struct {
 	Algorithm string
 	Products  float64 // floating-point operations of its matrix products, channels rounded up to whole vectors
-	Points    float64 // bytes of transformed activations, 0 where nothing is transformed
-	Operands  float64 // bytes of inputs, outputs and weights, transformed weights among them
+	Points    float64 // bytes of points that go through the caches, 0 where nothing is transformed
+	Operands  float64 // bytes of inputs, outputs and weights, each once
 }
+
+// activationPasses is how often the points of an activation are written or read: each of the three transforms doubles what there is, so a quarter of them passes after the one along
+// z, half after y, all after x; on the way back it is the same. Those of weights are written once and read once at least.
+const (
+	activationPasses = 2 * (1 + 1./2 + 1./4)
+	weightPasses     = 2
+)
 
 // Work tells what a kernel does. The arithmetic of the transforms themselves is not counted: it is a few additions for each point.
 func (c *CPU) Work(s device.ConvSpec, kind ConvKind) (Work, error) {
@@ -43,8 +50,7 @@ func (c *CPU) Work(s device.ConvSpec, kind ConvKind) (Work, error) {
 			tiles *= float64((n + tile.Outputs - 1) / tile.Outputs)
 		}
 		w.Products = 2 * points * tiles * in * out
-		w.Points = 4 * points * tiles * (in + out)
-		w.Operands += 2 * 4 * points * in * out // the weights' points, written and read
+		w.Points = 4 * points * (activationPasses*tiles*(in+out) + weightPasses*in*out)
 		return w, nil
 	}
 	w.Products = 2 * float64(s.N) * in * out
