@@ -222,7 +222,7 @@ func (im *image) fragments(d *data) ([][]span, error) {
 	for first := true; ; {
 		e, err := w.header(offset)
 		if err != nil {
-			if errors.Is(err, errTruncated) && len(all) == im.frames && im.frames == 1 {
+			if errors.Is(err, errTruncated) && offset == d.size && len(all) > 0 {
 				break // the delimiter is missing, the pixels are there
 			}
 			return nil, err
@@ -264,24 +264,49 @@ func (im *image) fragments(d *data) ([][]span, error) {
 			out[n] = all[n : n+1]
 		}
 		return out, nil
-	case len(table) == im.frames:
-		out := make([][]span, im.frames)
-		frame := -1
-		for n, s := range starts {
-			if frame+1 < len(table) && s == int64(table[frame+1]) {
-				frame++
-			}
-			if frame < 0 {
-				return nil, errors.New("the offset table does not fit the fragments")
-			}
-			out[frame] = append(out[frame], all[n])
-		}
-		if frame != im.frames-1 {
-			return nil, errors.New("the offset table does not fit the fragments")
-		}
+	}
+	if out := byTable(table, starts, all); len(out) == im.frames {
 		return out, nil
 	}
+	if out, err := byStart(d, all); err != nil || len(out) == im.frames {
+		return out, err
+	}
 	return nil, fmt.Errorf("%d fragments hold %d frames, and no table says which", len(all), im.frames)
+}
+
+// byTable divides fragments by the offset table, or returns nil where the two do not fit.
+func byTable(table []uint32, starts []int64, all []span) (out [][]span) {
+	for n, s := range starts {
+		if len(out) < len(table) && s == int64(table[len(out)]) {
+			out = append(out, nil)
+		}
+		if len(out) == 0 {
+			return nil
+		}
+		out[len(out)-1] = append(out[len(out)-1], all[n])
+	}
+	if len(out) != len(table) {
+		return nil
+	}
+	return out
+}
+
+// byStart divides fragments where a code stream begins: that of a JPEG, JPEG-LS or JPEG 2000 image.
+func byStart(d *data, all []span) (out [][]span, err error) {
+	for _, s := range all {
+		var start [4]byte
+		if _, err := d.ReadAt(start[:min(len(start), int(s.length))], s.from); err != nil {
+			return nil, err
+		}
+		if start[0] == 0xFF && start[1] == 0xD8 || start == [4]byte{0xFF, 0x4F, 0xFF, 0x51} {
+			out = append(out, nil)
+		}
+		if len(out) == 0 {
+			return nil, nil
+		}
+		out[len(out)-1] = append(out[len(out)-1], s)
+	}
+	return out, nil
 }
 
 // rescale returns the function from stored to real-world values, and whether all of them are whole numbers.
