@@ -30,20 +30,22 @@ type term = [2]int
 //	}
 type productFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, cs, cv, count, an, bn, cn int, add bool)
 
-// An outerFunc computes a fixed number of rows (R) and vectors (V, 1 or 2), count times over, each time R rows further on:
+// An outerFunc computes a fixed number of rows (R) and vectors (V, 1 or 2), count times over, each time an, bn and cn further on:
 //
-//	for m := range count * R {
-//		for v := range V {
-//			var sum [16]float32
-//			for _, t := range terms[:nterms] {
-//				for i := range k {
-//					sum += a[t[0]+i*as+m] * b[t[1]+i*bs+v*bv:][:16]
+//	for i := range count {
+//		for m := range R {
+//			for v := range V {
+//				var sum [16]float32
+//				for _, t := range terms[:nterms] {
+//					for j := range k {
+//						sum += a[i*an+t[0]+j*as+m] * b[i*bn+t[1]+j*bs+v*bv:][:16]
+//					}
 //				}
+//				c[i*cn+m*cs+16*v:][:16] = sum // or += where add
 //			}
-//			c[m*cs+16*v:][:16] = sum // or += where add
 //		}
 //	}
-type outerFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, count int, add bool)
+type outerFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, count, an, bn, cn int, add bool)
 
 // An outerTapsFunc is the weight gradient of a one-channel convolution for 5 x 5 taps and one row of voxels, a row of taps as elements after the other:
 //
@@ -132,11 +134,28 @@ func (ks *kernels) rowsOuter(rows, vectors int, a, b, c []float32, terms []term,
 	chunks := (rows + ks.outerRows - 1) / ks.outerRows
 	small, larger := rows/chunks, rows%chunks
 	if larger > 0 {
-		ks.outer[vectors][small+1](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, bv, cs, larger, add)
+		ks.outer[vectors][small+1](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, bv, cs, larger, small+1, 0, (small+1)*cs, add)
 	}
 	if chunks > larger {
 		m := larger * (small + 1)
-		ks.outer[vectors][small](&a[m], &b[0], &c[m*cs], &terms[0], len(terms), k, as, bs, bv, cs, chunks-larger, add)
+		ks.outer[vectors][small](&a[m], &b[0], &c[m*cs], &terms[0], len(terms), k, as, bs, bv, cs, chunks-larger, small, 0, small*cs, add)
+	}
+}
+
+// pointsOuter is rowsOuter for several points, whose factors and products lie an, bn and cn apart: one call of a kernel for each chunk of rows.
+func (ks *kernels) pointsOuter(points, rows, vectors int, a, b, c []float32, terms []term, k, as, bs, bv, cs, an, bn, cn int, add bool) {
+	if vectors > ks.vectors {
+		for v := range vectors {
+			ks.pointsOuter(points, rows, 1, a, b[v*bv:], c[v*block:], terms, k, as, bs, bv, cs, an, bn, cn, add)
+		}
+		return
+	}
+	for chunks := (rows + ks.outerRows - 1) / ks.outerRows; chunks > 0; chunks-- {
+		r := (rows + chunks - 1) / chunks
+		ks.outer[vectors][r](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, bv, cs, points, an, bn, cn, add)
+		if rows -= r; rows > 0 {
+			a, c = a[r:], c[r*cs:]
+		}
 	}
 }
 

@@ -56,17 +56,20 @@ func genericProduct(rows, vectors int) productFunc {
 }
 
 func genericOuter(rows, vectors int) outerFunc {
-	return func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, count int, add bool) {
-		for m := 0; m < count*rows; m += 2 {
-			second := min(m+1, count*rows-1)
-			for lane := 0; lane < vectors*block; lane += 4 {
-				var sums [2][4]float32
-				for _, t := range unsafe.Slice(terms, nterms) {
-					multiply2x4(&sums, at(a, t[0]+m), at(a, t[0]+second), at(b, t[1]+lane/block*bv+lane%block), k, as, bs)
-				}
-				store4(at(c, m*cs+lane), &sums[0], add)
-				if second > m {
-					store4(at(c, second*cs+lane), &sums[1], add)
+	return func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, count, an, bn, cn int, add bool) {
+		for i := range count {
+			a, b, c := at(a, i*an), at(b, i*bn), at(c, i*cn)
+			for m := 0; m < rows; m += 2 {
+				second := min(m+1, rows-1)
+				for lane := 0; lane < vectors*block; lane += 4 {
+					var sums [2][4]float32
+					for _, t := range unsafe.Slice(terms, nterms) {
+						multiply2x4(&sums, at(a, t[0]+m), at(a, t[0]+second), at(b, t[1]+lane/block*bv+lane%block), k, as, bs)
+					}
+					store4(at(c, m*cs+lane), &sums[0], add)
+					if second > m {
+						store4(at(c, second*cs+lane), &sums[1], add)
+					}
 				}
 			}
 		}

@@ -35,6 +35,12 @@ func TestProduct(t *testing.T) {
 				checkKernel(t, fmt.Sprintf("product of %d rows and %d vectors", rows, vectors), 30*16+16*512, func(ks *kernels, c []float32) {
 					ks.rowsProduct(rows, vectors, a, b, c, terms, 9, 11, 16*vectors, 16, 16*512, add)
 				})
+				checkKernel(t, fmt.Sprintf("products of %d rows and %d vectors at 3 points", rows, vectors), 3*30*16+16*512, func(ks *kernels, c []float32) {
+					ks.pointsProduct(3, rows, vectors, a, b, c, terms, 9, 11, 16*vectors, 16, 16*512, 100, 50, 30*16, add)
+				})
+				checkKernel(t, fmt.Sprintf("outer products of %d rows and %d vectors at 3 points", rows, vectors), 3*30*32, func(ks *kernels, c []float32) {
+					ks.pointsOuter(3, rows, vectors, a, b, c, terms, 13, 37, 16, 1024, 16*vectors, 100, 50, 30*32, add)
+				})
 				checkKernel(t, fmt.Sprintf("outer product of %d rows and %d vectors", rows, vectors), 30*32, func(ks *kernels, c []float32) {
 					ks.rowsOuter(rows, vectors, a, b, c, terms, 13, 37, 16, 1024, 16*vectors, add)
 				})

@@ -1306,19 +1306,18 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer1x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer1x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1326,54 +1325,60 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
 	VMOVUPS          (R10), Z1
 	VFMADD231PS.BCST (R9), Z1, Z0
-	ADDQ             DX, R9
-	ADDQ             BX, R10
+	ADDQ             BX, R9
+	ADDQ             SI, R10
 	DECQ             R11
 	JNZ              k
 	DECQ             R8
 	JNZ              term
-	CMPB             add+88(FP), $0x00
+	MOVQ             cs+72(FP), R8
+	SHLQ             $0x02, R8
+	MOVQ             DX, DI
+	CMPB             add+112(FP), $0x00
 	JEQ              store
-	VADDPS           (CX), Z0, Z0
-	VMOVUPS          Z0, (CX)
-	ADDQ             SI, CX
+	VADDPS           (DI), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	ADDQ             R8, DI
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x04, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer2x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer2x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1382,60 +1387,66 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
 	VMOVUPS          (R10), Z2
 	VFMADD231PS.BCST (R9), Z2, Z0
 	VFMADD231PS.BCST 4(R9), Z2, Z1
-	ADDQ             DX, R9
-	ADDQ             BX, R10
+	ADDQ             BX, R9
+	ADDQ             SI, R10
 	DECQ             R11
 	JNZ              k
 	DECQ             R8
 	JNZ              term
-	CMPB             add+88(FP), $0x00
+	MOVQ             cs+72(FP), R8
+	SHLQ             $0x02, R8
+	MOVQ             DX, DI
+	CMPB             add+112(FP), $0x00
 	JEQ              store
-	VADDPS           (CX), Z0, Z0
-	VMOVUPS          Z0, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z1, Z1
-	VMOVUPS          Z1, (CX)
-	ADDQ             SI, CX
+	VADDPS           (DI), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z1, Z1
+	VMOVUPS          Z1, (DI)
+	ADDQ             R8, DI
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x08, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer3x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer3x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1445,12 +1456,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -1458,53 +1468,60 @@ k:
 	VFMADD231PS.BCST (R9), Z3, Z0
 	VFMADD231PS.BCST 4(R9), Z3, Z1
 	VFMADD231PS.BCST 8(R9), Z3, Z2
-	ADDQ             DX, R9
-	ADDQ             BX, R10
+	ADDQ             BX, R9
+	ADDQ             SI, R10
 	DECQ             R11
 	JNZ              k
 	DECQ             R8
 	JNZ              term
-	CMPB             add+88(FP), $0x00
+	MOVQ             cs+72(FP), R8
+	SHLQ             $0x02, R8
+	MOVQ             DX, DI
+	CMPB             add+112(FP), $0x00
 	JEQ              store
-	VADDPS           (CX), Z0, Z0
-	VMOVUPS          Z0, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z1, Z1
-	VMOVUPS          Z1, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z2, Z2
-	VMOVUPS          Z2, (CX)
-	ADDQ             SI, CX
+	VADDPS           (DI), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z1, Z1
+	VMOVUPS          Z1, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z2, Z2
+	VMOVUPS          Z2, (DI)
+	ADDQ             R8, DI
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z2, (DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x0c, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer4x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer4x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1515,12 +1532,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -1529,58 +1545,65 @@ k:
 	VFMADD231PS.BCST 4(R9), Z4, Z1
 	VFMADD231PS.BCST 8(R9), Z4, Z2
 	VFMADD231PS.BCST 12(R9), Z4, Z3
-	ADDQ             DX, R9
-	ADDQ             BX, R10
+	ADDQ             BX, R9
+	ADDQ             SI, R10
 	DECQ             R11
 	JNZ              k
 	DECQ             R8
 	JNZ              term
-	CMPB             add+88(FP), $0x00
+	MOVQ             cs+72(FP), R8
+	SHLQ             $0x02, R8
+	MOVQ             DX, DI
+	CMPB             add+112(FP), $0x00
 	JEQ              store
-	VADDPS           (CX), Z0, Z0
-	VMOVUPS          Z0, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z1, Z1
-	VMOVUPS          Z1, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z2, Z2
-	VMOVUPS          Z2, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z3, Z3
-	VMOVUPS          Z3, (CX)
-	ADDQ             SI, CX
+	VADDPS           (DI), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z1, Z1
+	VMOVUPS          Z1, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z2, Z2
+	VMOVUPS          Z2, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z3, Z3
+	VMOVUPS          Z3, (DI)
+	ADDQ             R8, DI
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z2, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z3, (DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x10, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer5x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer5x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1592,12 +1615,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -1607,63 +1629,70 @@ k:
 	VFMADD231PS.BCST 8(R9), Z5, Z2
 	VFMADD231PS.BCST 12(R9), Z5, Z3
 	VFMADD231PS.BCST 16(R9), Z5, Z4
-	ADDQ             DX, R9
-	ADDQ             BX, R10
+	ADDQ             BX, R9
+	ADDQ             SI, R10
 	DECQ             R11
 	JNZ              k
 	DECQ             R8
 	JNZ              term
-	CMPB             add+88(FP), $0x00
+	MOVQ             cs+72(FP), R8
+	SHLQ             $0x02, R8
+	MOVQ             DX, DI
+	CMPB             add+112(FP), $0x00
 	JEQ              store
-	VADDPS           (CX), Z0, Z0
-	VMOVUPS          Z0, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z1, Z1
-	VMOVUPS          Z1, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z2, Z2
-	VMOVUPS          Z2, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z3, Z3
-	VMOVUPS          Z3, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z4, Z4
-	VMOVUPS          Z4, (CX)
-	ADDQ             SI, CX
+	VADDPS           (DI), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z1, Z1
+	VMOVUPS          Z1, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z2, Z2
+	VMOVUPS          Z2, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z3, Z3
+	VMOVUPS          Z3, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z4, Z4
+	VMOVUPS          Z4, (DI)
+	ADDQ             R8, DI
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z2, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z3, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z4, (DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x14, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer6x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer6x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1676,12 +1705,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -1692,68 +1720,75 @@ k:
 	VFMADD231PS.BCST 12(R9), Z6, Z3
 	VFMADD231PS.BCST 16(R9), Z6, Z4
 	VFMADD231PS.BCST 20(R9), Z6, Z5
-	ADDQ             DX, R9
-	ADDQ             BX, R10
+	ADDQ             BX, R9
+	ADDQ             SI, R10
 	DECQ             R11
 	JNZ              k
 	DECQ             R8
 	JNZ              term
-	CMPB             add+88(FP), $0x00
+	MOVQ             cs+72(FP), R8
+	SHLQ             $0x02, R8
+	MOVQ             DX, DI
+	CMPB             add+112(FP), $0x00
 	JEQ              store
-	VADDPS           (CX), Z0, Z0
-	VMOVUPS          Z0, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z1, Z1
-	VMOVUPS          Z1, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z2, Z2
-	VMOVUPS          Z2, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z3, Z3
-	VMOVUPS          Z3, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z4, Z4
-	VMOVUPS          Z4, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z5, Z5
-	VMOVUPS          Z5, (CX)
-	ADDQ             SI, CX
+	VADDPS           (DI), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z1, Z1
+	VMOVUPS          Z1, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z2, Z2
+	VMOVUPS          Z2, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z3, Z3
+	VMOVUPS          Z3, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z4, Z4
+	VMOVUPS          Z4, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z5, Z5
+	VMOVUPS          Z5, (DI)
+	ADDQ             R8, DI
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z2, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z3, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z4, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z5, (DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x18, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer7x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer7x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1767,12 +1802,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -1784,73 +1818,80 @@ k:
 	VFMADD231PS.BCST 16(R9), Z7, Z4
 	VFMADD231PS.BCST 20(R9), Z7, Z5
 	VFMADD231PS.BCST 24(R9), Z7, Z6
-	ADDQ             DX, R9
-	ADDQ             BX, R10
+	ADDQ             BX, R9
+	ADDQ             SI, R10
 	DECQ             R11
 	JNZ              k
 	DECQ             R8
 	JNZ              term
-	CMPB             add+88(FP), $0x00
+	MOVQ             cs+72(FP), R8
+	SHLQ             $0x02, R8
+	MOVQ             DX, DI
+	CMPB             add+112(FP), $0x00
 	JEQ              store
-	VADDPS           (CX), Z0, Z0
-	VMOVUPS          Z0, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z1, Z1
-	VMOVUPS          Z1, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z2, Z2
-	VMOVUPS          Z2, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z3, Z3
-	VMOVUPS          Z3, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z4, Z4
-	VMOVUPS          Z4, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z5, Z5
-	VMOVUPS          Z5, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z6, Z6
-	VMOVUPS          Z6, (CX)
-	ADDQ             SI, CX
+	VADDPS           (DI), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z1, Z1
+	VMOVUPS          Z1, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z2, Z2
+	VMOVUPS          Z2, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z3, Z3
+	VMOVUPS          Z3, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z4, Z4
+	VMOVUPS          Z4, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z5, Z5
+	VMOVUPS          Z5, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z6, Z6
+	VMOVUPS          Z6, (DI)
+	ADDQ             R8, DI
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z2, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z3, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z4, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z5, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z6, (DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x1c, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer8x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer8x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1865,12 +1906,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -1883,78 +1923,85 @@ k:
 	VFMADD231PS.BCST 20(R9), Z8, Z5
 	VFMADD231PS.BCST 24(R9), Z8, Z6
 	VFMADD231PS.BCST 28(R9), Z8, Z7
-	ADDQ             DX, R9
-	ADDQ             BX, R10
+	ADDQ             BX, R9
+	ADDQ             SI, R10
 	DECQ             R11
 	JNZ              k
 	DECQ             R8
 	JNZ              term
-	CMPB             add+88(FP), $0x00
+	MOVQ             cs+72(FP), R8
+	SHLQ             $0x02, R8
+	MOVQ             DX, DI
+	CMPB             add+112(FP), $0x00
 	JEQ              store
-	VADDPS           (CX), Z0, Z0
-	VMOVUPS          Z0, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z1, Z1
-	VMOVUPS          Z1, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z2, Z2
-	VMOVUPS          Z2, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z3, Z3
-	VMOVUPS          Z3, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z4, Z4
-	VMOVUPS          Z4, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z5, Z5
-	VMOVUPS          Z5, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z6, Z6
-	VMOVUPS          Z6, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z7, Z7
-	VMOVUPS          Z7, (CX)
-	ADDQ             SI, CX
+	VADDPS           (DI), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z1, Z1
+	VMOVUPS          Z1, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z2, Z2
+	VMOVUPS          Z2, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z3, Z3
+	VMOVUPS          Z3, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z4, Z4
+	VMOVUPS          Z4, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z5, Z5
+	VMOVUPS          Z5, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z6, Z6
+	VMOVUPS          Z6, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z7, Z7
+	VMOVUPS          Z7, (DI)
+	ADDQ             R8, DI
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z7, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z2, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z3, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z4, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z5, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z6, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z7, (DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x20, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer9x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer9x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1970,12 +2017,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -1989,83 +2035,90 @@ k:
 	VFMADD231PS.BCST 24(R9), Z9, Z6
 	VFMADD231PS.BCST 28(R9), Z9, Z7
 	VFMADD231PS.BCST 32(R9), Z9, Z8
-	ADDQ             DX, R9
-	ADDQ             BX, R10
+	ADDQ             BX, R9
+	ADDQ             SI, R10
 	DECQ             R11
 	JNZ              k
 	DECQ             R8
 	JNZ              term
-	CMPB             add+88(FP), $0x00
+	MOVQ             cs+72(FP), R8
+	SHLQ             $0x02, R8
+	MOVQ             DX, DI
+	CMPB             add+112(FP), $0x00
 	JEQ              store
-	VADDPS           (CX), Z0, Z0
-	VMOVUPS          Z0, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z1, Z1
-	VMOVUPS          Z1, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z2, Z2
-	VMOVUPS          Z2, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z3, Z3
-	VMOVUPS          Z3, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z4, Z4
-	VMOVUPS          Z4, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z5, Z5
-	VMOVUPS          Z5, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z6, Z6
-	VMOVUPS          Z6, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z7, Z7
-	VMOVUPS          Z7, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z8, Z8
-	VMOVUPS          Z8, (CX)
-	ADDQ             SI, CX
+	VADDPS           (DI), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z1, Z1
+	VMOVUPS          Z1, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z2, Z2
+	VMOVUPS          Z2, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z3, Z3
+	VMOVUPS          Z3, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z4, Z4
+	VMOVUPS          Z4, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z5, Z5
+	VMOVUPS          Z5, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z6, Z6
+	VMOVUPS          Z6, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z7, Z7
+	VMOVUPS          Z7, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z8, Z8
+	VMOVUPS          Z8, (DI)
+	ADDQ             R8, DI
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z7, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z8, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z2, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z3, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z4, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z5, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z6, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z7, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z8, (DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x24, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer10x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer10x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -2082,12 +2135,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -2102,88 +2154,95 @@ k:
 	VFMADD231PS.BCST 28(R9), Z10, Z7
 	VFMADD231PS.BCST 32(R9), Z10, Z8
 	VFMADD231PS.BCST 36(R9), Z10, Z9
-	ADDQ             DX, R9
-	ADDQ             BX, R10
+	ADDQ             BX, R9
+	ADDQ             SI, R10
 	DECQ             R11
 	JNZ              k
 	DECQ             R8
 	JNZ              term
-	CMPB             add+88(FP), $0x00
+	MOVQ             cs+72(FP), R8
+	SHLQ             $0x02, R8
+	MOVQ             DX, DI
+	CMPB             add+112(FP), $0x00
 	JEQ              store
-	VADDPS           (CX), Z0, Z0
-	VMOVUPS          Z0, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z1, Z1
-	VMOVUPS          Z1, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z2, Z2
-	VMOVUPS          Z2, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z3, Z3
-	VMOVUPS          Z3, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z4, Z4
-	VMOVUPS          Z4, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z5, Z5
-	VMOVUPS          Z5, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z6, Z6
-	VMOVUPS          Z6, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z7, Z7
-	VMOVUPS          Z7, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z8, Z8
-	VMOVUPS          Z8, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z9, Z9
-	VMOVUPS          Z9, (CX)
-	ADDQ             SI, CX
+	VADDPS           (DI), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z1, Z1
+	VMOVUPS          Z1, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z2, Z2
+	VMOVUPS          Z2, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z3, Z3
+	VMOVUPS          Z3, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z4, Z4
+	VMOVUPS          Z4, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z5, Z5
+	VMOVUPS          Z5, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z6, Z6
+	VMOVUPS          Z6, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z7, Z7
+	VMOVUPS          Z7, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z8, Z8
+	VMOVUPS          Z8, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z9, Z9
+	VMOVUPS          Z9, (DI)
+	ADDQ             R8, DI
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z7, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z8, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z9, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z2, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z3, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z4, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z5, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z6, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z7, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z8, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z9, (DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x28, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer11x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer11x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -2201,12 +2260,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -2222,93 +2280,100 @@ k:
 	VFMADD231PS.BCST 32(R9), Z11, Z8
 	VFMADD231PS.BCST 36(R9), Z11, Z9
 	VFMADD231PS.BCST 40(R9), Z11, Z10
-	ADDQ             DX, R9
-	ADDQ             BX, R10
+	ADDQ             BX, R9
+	ADDQ             SI, R10
 	DECQ             R11
 	JNZ              k
 	DECQ             R8
 	JNZ              term
-	CMPB             add+88(FP), $0x00
+	MOVQ             cs+72(FP), R8
+	SHLQ             $0x02, R8
+	MOVQ             DX, DI
+	CMPB             add+112(FP), $0x00
 	JEQ              store
-	VADDPS           (CX), Z0, Z0
-	VMOVUPS          Z0, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z1, Z1
-	VMOVUPS          Z1, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z2, Z2
-	VMOVUPS          Z2, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z3, Z3
-	VMOVUPS          Z3, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z4, Z4
-	VMOVUPS          Z4, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z5, Z5
-	VMOVUPS          Z5, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z6, Z6
-	VMOVUPS          Z6, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z7, Z7
-	VMOVUPS          Z7, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z8, Z8
-	VMOVUPS          Z8, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z9, Z9
-	VMOVUPS          Z9, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z10, Z10
-	VMOVUPS          Z10, (CX)
-	ADDQ             SI, CX
+	VADDPS           (DI), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z1, Z1
+	VMOVUPS          Z1, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z2, Z2
+	VMOVUPS          Z2, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z3, Z3
+	VMOVUPS          Z3, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z4, Z4
+	VMOVUPS          Z4, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z5, Z5
+	VMOVUPS          Z5, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z6, Z6
+	VMOVUPS          Z6, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z7, Z7
+	VMOVUPS          Z7, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z8, Z8
+	VMOVUPS          Z8, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z9, Z9
+	VMOVUPS          Z9, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z10, Z10
+	VMOVUPS          Z10, (DI)
+	ADDQ             R8, DI
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z7, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z8, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z9, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z10, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z2, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z3, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z4, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z5, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z6, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z7, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z8, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z9, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z10, (DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x2c, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer12x1AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer12x1AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -2327,12 +2392,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -2349,80 +2413,88 @@ k:
 	VFMADD231PS.BCST 36(R9), Z12, Z9
 	VFMADD231PS.BCST 40(R9), Z12, Z10
 	VFMADD231PS.BCST 44(R9), Z12, Z11
-	ADDQ             DX, R9
-	ADDQ             BX, R10
+	ADDQ             BX, R9
+	ADDQ             SI, R10
 	DECQ             R11
 	JNZ              k
 	DECQ             R8
 	JNZ              term
-	CMPB             add+88(FP), $0x00
+	MOVQ             cs+72(FP), R8
+	SHLQ             $0x02, R8
+	MOVQ             DX, DI
+	CMPB             add+112(FP), $0x00
 	JEQ              store
-	VADDPS           (CX), Z0, Z0
-	VMOVUPS          Z0, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z1, Z1
-	VMOVUPS          Z1, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z2, Z2
-	VMOVUPS          Z2, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z3, Z3
-	VMOVUPS          Z3, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z4, Z4
-	VMOVUPS          Z4, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z5, Z5
-	VMOVUPS          Z5, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z6, Z6
-	VMOVUPS          Z6, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z7, Z7
-	VMOVUPS          Z7, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z8, Z8
-	VMOVUPS          Z8, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z9, Z9
-	VMOVUPS          Z9, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z10, Z10
-	VMOVUPS          Z10, (CX)
-	ADDQ             SI, CX
-	VADDPS           (CX), Z11, Z11
-	VMOVUPS          Z11, (CX)
-	ADDQ             SI, CX
+	VADDPS           (DI), Z0, Z0
+	VMOVUPS          Z0, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z1, Z1
+	VMOVUPS          Z1, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z2, Z2
+	VMOVUPS          Z2, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z3, Z3
+	VMOVUPS          Z3, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z4, Z4
+	VMOVUPS          Z4, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z5, Z5
+	VMOVUPS          Z5, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z6, Z6
+	VMOVUPS          Z6, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z7, Z7
+	VMOVUPS          Z7, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z8, Z8
+	VMOVUPS          Z8, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z9, Z9
+	VMOVUPS          Z9, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z10, Z10
+	VMOVUPS          Z10, (DI)
+	ADDQ             R8, DI
+	VADDPS           (DI), Z11, Z11
+	VMOVUPS          Z11, (DI)
+	ADDQ             R8, DI
 	JMP              stored
 
 store:
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z5, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z6, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z7, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z8, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z9, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z10, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z11, (CX)
-	ADDQ    SI, CX
+	VMOVUPS Z0, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z1, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z2, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z3, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z4, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z5, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z6, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z7, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z8, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z9, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z10, (DI)
+	ADDQ    R8, DI
+	VMOVUPS Z11, (DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x30, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
@@ -4390,18 +4462,17 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer1x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer1x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), DI
+	MOVQ bv+64(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -4411,59 +4482,65 @@ rows:
 	MOVQ   nterms+32(FP), R9
 
 term:
-	MOVQ b+8(FP), R11
 	MOVQ k+40(FP), R12
-	MOVQ (R8), R13
-	LEAQ (AX)(R13*4), R10
-	MOVQ 8(R8), R13
-	LEAQ (R11)(R13*4), R11
+	MOVQ (R8), R11
+	LEAQ (AX)(R11*4), R10
+	MOVQ 8(R8), R11
+	LEAQ (CX)(R11*4), R11
 	ADDQ $0x10, R8
 
 k:
 	VMOVUPS      (R11), Z2
-	VMOVUPS      (R11)(SI*1), Z3
+	VMOVUPS      (R11)(DI*1), Z3
 	VBROADCASTSS (R10), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
-	ADDQ         DX, R10
-	ADDQ         BX, R11
+	ADDQ         BX, R10
+	ADDQ         SI, R11
 	DECQ         R12
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         DX, R8
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Z0, Z0
-	VMOVUPS      Z0, (CX)
-	VADDPS       64(CX), Z1, Z1
-	VMOVUPS      Z1, 64(CX)
-	ADDQ         DI, CX
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	ADDQ         R9, R8
 	JMP          stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	ADDQ    DI, CX
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R9, R8
 
 stored:
-	ADDQ $0x04, AX
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer2x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer2x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), DI
+	MOVQ bv+64(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -4475,70 +4552,76 @@ rows:
 	MOVQ   nterms+32(FP), R9
 
 term:
-	MOVQ b+8(FP), R11
 	MOVQ k+40(FP), R12
-	MOVQ (R8), R13
-	LEAQ (AX)(R13*4), R10
-	MOVQ 8(R8), R13
-	LEAQ (R11)(R13*4), R11
+	MOVQ (R8), R11
+	LEAQ (AX)(R11*4), R10
+	MOVQ 8(R8), R11
+	LEAQ (CX)(R11*4), R11
 	ADDQ $0x10, R8
 
 k:
 	VMOVUPS      (R11), Z4
-	VMOVUPS      (R11)(SI*1), Z5
+	VMOVUPS      (R11)(DI*1), Z5
 	VBROADCASTSS (R10), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
 	VBROADCASTSS 4(R10), Z6
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         DX, R10
-	ADDQ         BX, R11
+	ADDQ         BX, R10
+	ADDQ         SI, R11
 	DECQ         R12
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         DX, R8
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Z0, Z0
-	VMOVUPS      Z0, (CX)
-	VADDPS       64(CX), Z1, Z1
-	VMOVUPS      Z1, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z2, Z2
-	VMOVUPS      Z2, (CX)
-	VADDPS       64(CX), Z3, Z3
-	VMOVUPS      Z3, 64(CX)
-	ADDQ         DI, CX
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z2, Z2
+	VMOVUPS      Z2, (R8)
+	VADDPS       64(R8), Z3, Z3
+	VMOVUPS      Z3, 64(R8)
+	ADDQ         R9, R8
 	JMP          stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
-	ADDQ    DI, CX
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R9, R8
 
 stored:
-	ADDQ $0x08, AX
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer3x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer3x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), DI
+	MOVQ bv+64(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -4552,17 +4635,16 @@ rows:
 	MOVQ   nterms+32(FP), R9
 
 term:
-	MOVQ b+8(FP), R11
 	MOVQ k+40(FP), R12
-	MOVQ (R8), R13
-	LEAQ (AX)(R13*4), R10
-	MOVQ 8(R8), R13
-	LEAQ (R11)(R13*4), R11
+	MOVQ (R8), R11
+	LEAQ (AX)(R11*4), R10
+	MOVQ 8(R8), R11
+	LEAQ (CX)(R11*4), R11
 	ADDQ $0x10, R8
 
 k:
 	VMOVUPS      (R11), Z6
-	VMOVUPS      (R11)(SI*1), Z7
+	VMOVUPS      (R11)(DI*1), Z7
 	VBROADCASTSS (R10), Z8
 	VFMADD231PS  Z8, Z6, Z0
 	VFMADD231PS  Z8, Z7, Z1
@@ -4572,61 +4654,68 @@ k:
 	VBROADCASTSS 8(R10), Z8
 	VFMADD231PS  Z8, Z6, Z4
 	VFMADD231PS  Z8, Z7, Z5
-	ADDQ         DX, R10
-	ADDQ         BX, R11
+	ADDQ         BX, R10
+	ADDQ         SI, R11
 	DECQ         R12
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         DX, R8
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Z0, Z0
-	VMOVUPS      Z0, (CX)
-	VADDPS       64(CX), Z1, Z1
-	VMOVUPS      Z1, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z2, Z2
-	VMOVUPS      Z2, (CX)
-	VADDPS       64(CX), Z3, Z3
-	VMOVUPS      Z3, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z4, Z4
-	VMOVUPS      Z4, (CX)
-	VADDPS       64(CX), Z5, Z5
-	VMOVUPS      Z5, 64(CX)
-	ADDQ         DI, CX
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z2, Z2
+	VMOVUPS      Z2, (R8)
+	VADDPS       64(R8), Z3, Z3
+	VMOVUPS      Z3, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	ADDQ         R9, R8
 	JMP          stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
-	ADDQ    DI, CX
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R9, R8
 
 stored:
-	ADDQ $0x0c, AX
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer4x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer4x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), DI
+	MOVQ bv+64(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -4642,17 +4731,16 @@ rows:
 	MOVQ   nterms+32(FP), R9
 
 term:
-	MOVQ b+8(FP), R11
 	MOVQ k+40(FP), R12
-	MOVQ (R8), R13
-	LEAQ (AX)(R13*4), R10
-	MOVQ 8(R8), R13
-	LEAQ (R11)(R13*4), R11
+	MOVQ (R8), R11
+	LEAQ (AX)(R11*4), R10
+	MOVQ 8(R8), R11
+	LEAQ (CX)(R11*4), R11
 	ADDQ $0x10, R8
 
 k:
 	VMOVUPS      (R11), Z8
-	VMOVUPS      (R11)(SI*1), Z9
+	VMOVUPS      (R11)(DI*1), Z9
 	VBROADCASTSS (R10), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
@@ -4665,69 +4753,76 @@ k:
 	VBROADCASTSS 12(R10), Z10
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
-	ADDQ         DX, R10
-	ADDQ         BX, R11
+	ADDQ         BX, R10
+	ADDQ         SI, R11
 	DECQ         R12
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         DX, R8
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Z0, Z0
-	VMOVUPS      Z0, (CX)
-	VADDPS       64(CX), Z1, Z1
-	VMOVUPS      Z1, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z2, Z2
-	VMOVUPS      Z2, (CX)
-	VADDPS       64(CX), Z3, Z3
-	VMOVUPS      Z3, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z4, Z4
-	VMOVUPS      Z4, (CX)
-	VADDPS       64(CX), Z5, Z5
-	VMOVUPS      Z5, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z6, Z6
-	VMOVUPS      Z6, (CX)
-	VADDPS       64(CX), Z7, Z7
-	VMOVUPS      Z7, 64(CX)
-	ADDQ         DI, CX
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z2, Z2
+	VMOVUPS      Z2, (R8)
+	VADDPS       64(R8), Z3, Z3
+	VMOVUPS      Z3, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z6, Z6
+	VMOVUPS      Z6, (R8)
+	VADDPS       64(R8), Z7, Z7
+	VMOVUPS      Z7, 64(R8)
+	ADDQ         R9, R8
 	JMP          stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
-	ADDQ    DI, CX
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, 64(R8)
+	ADDQ    R9, R8
 
 stored:
-	ADDQ $0x10, AX
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer5x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer5x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), DI
+	MOVQ bv+64(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -4745,17 +4840,16 @@ rows:
 	MOVQ   nterms+32(FP), R9
 
 term:
-	MOVQ b+8(FP), R11
 	MOVQ k+40(FP), R12
-	MOVQ (R8), R13
-	LEAQ (AX)(R13*4), R10
-	MOVQ 8(R8), R13
-	LEAQ (R11)(R13*4), R11
+	MOVQ (R8), R11
+	LEAQ (AX)(R11*4), R10
+	MOVQ 8(R8), R11
+	LEAQ (CX)(R11*4), R11
 	ADDQ $0x10, R8
 
 k:
 	VMOVUPS      (R11), Z10
-	VMOVUPS      (R11)(SI*1), Z11
+	VMOVUPS      (R11)(DI*1), Z11
 	VBROADCASTSS (R10), Z12
 	VFMADD231PS  Z12, Z10, Z0
 	VFMADD231PS  Z12, Z11, Z1
@@ -4771,77 +4865,84 @@ k:
 	VBROADCASTSS 16(R10), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	ADDQ         DX, R10
-	ADDQ         BX, R11
+	ADDQ         BX, R10
+	ADDQ         SI, R11
 	DECQ         R12
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         DX, R8
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Z0, Z0
-	VMOVUPS      Z0, (CX)
-	VADDPS       64(CX), Z1, Z1
-	VMOVUPS      Z1, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z2, Z2
-	VMOVUPS      Z2, (CX)
-	VADDPS       64(CX), Z3, Z3
-	VMOVUPS      Z3, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z4, Z4
-	VMOVUPS      Z4, (CX)
-	VADDPS       64(CX), Z5, Z5
-	VMOVUPS      Z5, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z6, Z6
-	VMOVUPS      Z6, (CX)
-	VADDPS       64(CX), Z7, Z7
-	VMOVUPS      Z7, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z8, Z8
-	VMOVUPS      Z8, (CX)
-	VADDPS       64(CX), Z9, Z9
-	VMOVUPS      Z9, 64(CX)
-	ADDQ         DI, CX
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z2, Z2
+	VMOVUPS      Z2, (R8)
+	VADDPS       64(R8), Z3, Z3
+	VMOVUPS      Z3, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z6, Z6
+	VMOVUPS      Z6, (R8)
+	VADDPS       64(R8), Z7, Z7
+	VMOVUPS      Z7, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	ADDQ         R9, R8
 	JMP          stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
-	ADDQ    DI, CX
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, 64(R8)
+	ADDQ    R9, R8
 
 stored:
-	ADDQ $0x14, AX
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer6x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer6x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), DI
+	MOVQ bv+64(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -4861,17 +4962,16 @@ rows:
 	MOVQ   nterms+32(FP), R9
 
 term:
-	MOVQ b+8(FP), R11
 	MOVQ k+40(FP), R12
-	MOVQ (R8), R13
-	LEAQ (AX)(R13*4), R10
-	MOVQ 8(R8), R13
-	LEAQ (R11)(R13*4), R11
+	MOVQ (R8), R11
+	LEAQ (AX)(R11*4), R10
+	MOVQ 8(R8), R11
+	LEAQ (CX)(R11*4), R11
 	ADDQ $0x10, R8
 
 k:
 	VMOVUPS      (R11), Z12
-	VMOVUPS      (R11)(SI*1), Z13
+	VMOVUPS      (R11)(DI*1), Z13
 	VBROADCASTSS (R10), Z14
 	VFMADD231PS  Z14, Z12, Z0
 	VFMADD231PS  Z14, Z13, Z1
@@ -4890,85 +4990,92 @@ k:
 	VBROADCASTSS 20(R10), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	ADDQ         DX, R10
-	ADDQ         BX, R11
+	ADDQ         BX, R10
+	ADDQ         SI, R11
 	DECQ         R12
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         DX, R8
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Z0, Z0
-	VMOVUPS      Z0, (CX)
-	VADDPS       64(CX), Z1, Z1
-	VMOVUPS      Z1, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z2, Z2
-	VMOVUPS      Z2, (CX)
-	VADDPS       64(CX), Z3, Z3
-	VMOVUPS      Z3, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z4, Z4
-	VMOVUPS      Z4, (CX)
-	VADDPS       64(CX), Z5, Z5
-	VMOVUPS      Z5, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z6, Z6
-	VMOVUPS      Z6, (CX)
-	VADDPS       64(CX), Z7, Z7
-	VMOVUPS      Z7, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z8, Z8
-	VMOVUPS      Z8, (CX)
-	VADDPS       64(CX), Z9, Z9
-	VMOVUPS      Z9, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z10, Z10
-	VMOVUPS      Z10, (CX)
-	VADDPS       64(CX), Z11, Z11
-	VMOVUPS      Z11, 64(CX)
-	ADDQ         DI, CX
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z2, Z2
+	VMOVUPS      Z2, (R8)
+	VADDPS       64(R8), Z3, Z3
+	VMOVUPS      Z3, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z6, Z6
+	VMOVUPS      Z6, (R8)
+	VADDPS       64(R8), Z7, Z7
+	VMOVUPS      Z7, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z10, Z10
+	VMOVUPS      Z10, (R8)
+	VADDPS       64(R8), Z11, Z11
+	VMOVUPS      Z11, 64(R8)
+	ADDQ         R9, R8
 	JMP          stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, 64(CX)
-	ADDQ    DI, CX
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, 64(R8)
+	ADDQ    R9, R8
 
 stored:
-	ADDQ $0x18, AX
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer7x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer7x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), DI
+	MOVQ bv+64(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -4990,17 +5097,16 @@ rows:
 	MOVQ   nterms+32(FP), R9
 
 term:
-	MOVQ b+8(FP), R11
 	MOVQ k+40(FP), R12
-	MOVQ (R8), R13
-	LEAQ (AX)(R13*4), R10
-	MOVQ 8(R8), R13
-	LEAQ (R11)(R13*4), R11
+	MOVQ (R8), R11
+	LEAQ (AX)(R11*4), R10
+	MOVQ 8(R8), R11
+	LEAQ (CX)(R11*4), R11
 	ADDQ $0x10, R8
 
 k:
 	VMOVUPS      (R11), Z14
-	VMOVUPS      (R11)(SI*1), Z15
+	VMOVUPS      (R11)(DI*1), Z15
 	VBROADCASTSS (R10), Z16
 	VFMADD231PS  Z16, Z14, Z0
 	VFMADD231PS  Z16, Z15, Z1
@@ -5022,93 +5128,100 @@ k:
 	VBROADCASTSS 24(R10), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	ADDQ         DX, R10
-	ADDQ         BX, R11
+	ADDQ         BX, R10
+	ADDQ         SI, R11
 	DECQ         R12
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         DX, R8
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Z0, Z0
-	VMOVUPS      Z0, (CX)
-	VADDPS       64(CX), Z1, Z1
-	VMOVUPS      Z1, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z2, Z2
-	VMOVUPS      Z2, (CX)
-	VADDPS       64(CX), Z3, Z3
-	VMOVUPS      Z3, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z4, Z4
-	VMOVUPS      Z4, (CX)
-	VADDPS       64(CX), Z5, Z5
-	VMOVUPS      Z5, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z6, Z6
-	VMOVUPS      Z6, (CX)
-	VADDPS       64(CX), Z7, Z7
-	VMOVUPS      Z7, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z8, Z8
-	VMOVUPS      Z8, (CX)
-	VADDPS       64(CX), Z9, Z9
-	VMOVUPS      Z9, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z10, Z10
-	VMOVUPS      Z10, (CX)
-	VADDPS       64(CX), Z11, Z11
-	VMOVUPS      Z11, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z12, Z12
-	VMOVUPS      Z12, (CX)
-	VADDPS       64(CX), Z13, Z13
-	VMOVUPS      Z13, 64(CX)
-	ADDQ         DI, CX
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z2, Z2
+	VMOVUPS      Z2, (R8)
+	VADDPS       64(R8), Z3, Z3
+	VMOVUPS      Z3, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z6, Z6
+	VMOVUPS      Z6, (R8)
+	VADDPS       64(R8), Z7, Z7
+	VMOVUPS      Z7, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z10, Z10
+	VMOVUPS      Z10, (R8)
+	VADDPS       64(R8), Z11, Z11
+	VMOVUPS      Z11, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z12, Z12
+	VMOVUPS      Z12, (R8)
+	VADDPS       64(R8), Z13, Z13
+	VMOVUPS      Z13, 64(R8)
+	ADDQ         R9, R8
 	JMP          stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, 64(CX)
-	ADDQ    DI, CX
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z12, (R8)
+	VMOVUPS Z13, 64(R8)
+	ADDQ    R9, R8
 
 stored:
-	ADDQ $0x1c, AX
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer8x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer8x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), DI
+	MOVQ bv+64(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -5132,17 +5245,16 @@ rows:
 	MOVQ   nterms+32(FP), R9
 
 term:
-	MOVQ b+8(FP), R11
 	MOVQ k+40(FP), R12
-	MOVQ (R8), R13
-	LEAQ (AX)(R13*4), R10
-	MOVQ 8(R8), R13
-	LEAQ (R11)(R13*4), R11
+	MOVQ (R8), R11
+	LEAQ (AX)(R11*4), R10
+	MOVQ 8(R8), R11
+	LEAQ (CX)(R11*4), R11
 	ADDQ $0x10, R8
 
 k:
 	VMOVUPS      (R11), Z16
-	VMOVUPS      (R11)(SI*1), Z17
+	VMOVUPS      (R11)(DI*1), Z17
 	VBROADCASTSS (R10), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
@@ -5167,101 +5279,108 @@ k:
 	VBROADCASTSS 28(R10), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	ADDQ         DX, R10
-	ADDQ         BX, R11
+	ADDQ         BX, R10
+	ADDQ         SI, R11
 	DECQ         R12
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         DX, R8
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Z0, Z0
-	VMOVUPS      Z0, (CX)
-	VADDPS       64(CX), Z1, Z1
-	VMOVUPS      Z1, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z2, Z2
-	VMOVUPS      Z2, (CX)
-	VADDPS       64(CX), Z3, Z3
-	VMOVUPS      Z3, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z4, Z4
-	VMOVUPS      Z4, (CX)
-	VADDPS       64(CX), Z5, Z5
-	VMOVUPS      Z5, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z6, Z6
-	VMOVUPS      Z6, (CX)
-	VADDPS       64(CX), Z7, Z7
-	VMOVUPS      Z7, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z8, Z8
-	VMOVUPS      Z8, (CX)
-	VADDPS       64(CX), Z9, Z9
-	VMOVUPS      Z9, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z10, Z10
-	VMOVUPS      Z10, (CX)
-	VADDPS       64(CX), Z11, Z11
-	VMOVUPS      Z11, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z12, Z12
-	VMOVUPS      Z12, (CX)
-	VADDPS       64(CX), Z13, Z13
-	VMOVUPS      Z13, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z14, Z14
-	VMOVUPS      Z14, (CX)
-	VADDPS       64(CX), Z15, Z15
-	VMOVUPS      Z15, 64(CX)
-	ADDQ         DI, CX
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z2, Z2
+	VMOVUPS      Z2, (R8)
+	VADDPS       64(R8), Z3, Z3
+	VMOVUPS      Z3, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z6, Z6
+	VMOVUPS      Z6, (R8)
+	VADDPS       64(R8), Z7, Z7
+	VMOVUPS      Z7, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z10, Z10
+	VMOVUPS      Z10, (R8)
+	VADDPS       64(R8), Z11, Z11
+	VMOVUPS      Z11, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z12, Z12
+	VMOVUPS      Z12, (R8)
+	VADDPS       64(R8), Z13, Z13
+	VMOVUPS      Z13, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z14, Z14
+	VMOVUPS      Z14, (R8)
+	VADDPS       64(R8), Z15, Z15
+	VMOVUPS      Z15, 64(R8)
+	ADDQ         R9, R8
 	JMP          stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, 64(CX)
-	ADDQ    DI, CX
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z12, (R8)
+	VMOVUPS Z13, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z14, (R8)
+	VMOVUPS Z15, 64(R8)
+	ADDQ    R9, R8
 
 stored:
-	ADDQ $0x20, AX
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer9x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer9x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), DI
+	MOVQ bv+64(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -5287,17 +5406,16 @@ rows:
 	MOVQ   nterms+32(FP), R9
 
 term:
-	MOVQ b+8(FP), R11
 	MOVQ k+40(FP), R12
-	MOVQ (R8), R13
-	LEAQ (AX)(R13*4), R10
-	MOVQ 8(R8), R13
-	LEAQ (R11)(R13*4), R11
+	MOVQ (R8), R11
+	LEAQ (AX)(R11*4), R10
+	MOVQ 8(R8), R11
+	LEAQ (CX)(R11*4), R11
 	ADDQ $0x10, R8
 
 k:
 	VMOVUPS      (R11), Z18
-	VMOVUPS      (R11)(SI*1), Z19
+	VMOVUPS      (R11)(DI*1), Z19
 	VBROADCASTSS (R10), Z20
 	VFMADD231PS  Z20, Z18, Z0
 	VFMADD231PS  Z20, Z19, Z1
@@ -5325,109 +5443,116 @@ k:
 	VBROADCASTSS 32(R10), Z20
 	VFMADD231PS  Z20, Z18, Z16
 	VFMADD231PS  Z20, Z19, Z17
-	ADDQ         DX, R10
-	ADDQ         BX, R11
+	ADDQ         BX, R10
+	ADDQ         SI, R11
 	DECQ         R12
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         DX, R8
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Z0, Z0
-	VMOVUPS      Z0, (CX)
-	VADDPS       64(CX), Z1, Z1
-	VMOVUPS      Z1, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z2, Z2
-	VMOVUPS      Z2, (CX)
-	VADDPS       64(CX), Z3, Z3
-	VMOVUPS      Z3, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z4, Z4
-	VMOVUPS      Z4, (CX)
-	VADDPS       64(CX), Z5, Z5
-	VMOVUPS      Z5, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z6, Z6
-	VMOVUPS      Z6, (CX)
-	VADDPS       64(CX), Z7, Z7
-	VMOVUPS      Z7, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z8, Z8
-	VMOVUPS      Z8, (CX)
-	VADDPS       64(CX), Z9, Z9
-	VMOVUPS      Z9, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z10, Z10
-	VMOVUPS      Z10, (CX)
-	VADDPS       64(CX), Z11, Z11
-	VMOVUPS      Z11, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z12, Z12
-	VMOVUPS      Z12, (CX)
-	VADDPS       64(CX), Z13, Z13
-	VMOVUPS      Z13, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z14, Z14
-	VMOVUPS      Z14, (CX)
-	VADDPS       64(CX), Z15, Z15
-	VMOVUPS      Z15, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z16, Z16
-	VMOVUPS      Z16, (CX)
-	VADDPS       64(CX), Z17, Z17
-	VMOVUPS      Z17, 64(CX)
-	ADDQ         DI, CX
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z2, Z2
+	VMOVUPS      Z2, (R8)
+	VADDPS       64(R8), Z3, Z3
+	VMOVUPS      Z3, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z6, Z6
+	VMOVUPS      Z6, (R8)
+	VADDPS       64(R8), Z7, Z7
+	VMOVUPS      Z7, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z10, Z10
+	VMOVUPS      Z10, (R8)
+	VADDPS       64(R8), Z11, Z11
+	VMOVUPS      Z11, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z12, Z12
+	VMOVUPS      Z12, (R8)
+	VADDPS       64(R8), Z13, Z13
+	VMOVUPS      Z13, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z14, Z14
+	VMOVUPS      Z14, (R8)
+	VADDPS       64(R8), Z15, Z15
+	VMOVUPS      Z15, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z16, Z16
+	VMOVUPS      Z16, (R8)
+	VADDPS       64(R8), Z17, Z17
+	VMOVUPS      Z17, 64(R8)
+	ADDQ         R9, R8
 	JMP          stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z16, (CX)
-	VMOVUPS Z17, 64(CX)
-	ADDQ    DI, CX
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z12, (R8)
+	VMOVUPS Z13, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z14, (R8)
+	VMOVUPS Z15, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z16, (R8)
+	VMOVUPS Z17, 64(R8)
+	ADDQ    R9, R8
 
 stored:
-	ADDQ $0x24, AX
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer10x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer10x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), DI
+	MOVQ bv+64(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -5455,17 +5580,16 @@ rows:
 	MOVQ   nterms+32(FP), R9
 
 term:
-	MOVQ b+8(FP), R11
 	MOVQ k+40(FP), R12
-	MOVQ (R8), R13
-	LEAQ (AX)(R13*4), R10
-	MOVQ 8(R8), R13
-	LEAQ (R11)(R13*4), R11
+	MOVQ (R8), R11
+	LEAQ (AX)(R11*4), R10
+	MOVQ 8(R8), R11
+	LEAQ (CX)(R11*4), R11
 	ADDQ $0x10, R8
 
 k:
 	VMOVUPS      (R11), Z20
-	VMOVUPS      (R11)(SI*1), Z21
+	VMOVUPS      (R11)(DI*1), Z21
 	VBROADCASTSS (R10), Z22
 	VFMADD231PS  Z22, Z20, Z0
 	VFMADD231PS  Z22, Z21, Z1
@@ -5496,117 +5620,124 @@ k:
 	VBROADCASTSS 36(R10), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
-	ADDQ         DX, R10
-	ADDQ         BX, R11
+	ADDQ         BX, R10
+	ADDQ         SI, R11
 	DECQ         R12
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         DX, R8
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Z0, Z0
-	VMOVUPS      Z0, (CX)
-	VADDPS       64(CX), Z1, Z1
-	VMOVUPS      Z1, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z2, Z2
-	VMOVUPS      Z2, (CX)
-	VADDPS       64(CX), Z3, Z3
-	VMOVUPS      Z3, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z4, Z4
-	VMOVUPS      Z4, (CX)
-	VADDPS       64(CX), Z5, Z5
-	VMOVUPS      Z5, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z6, Z6
-	VMOVUPS      Z6, (CX)
-	VADDPS       64(CX), Z7, Z7
-	VMOVUPS      Z7, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z8, Z8
-	VMOVUPS      Z8, (CX)
-	VADDPS       64(CX), Z9, Z9
-	VMOVUPS      Z9, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z10, Z10
-	VMOVUPS      Z10, (CX)
-	VADDPS       64(CX), Z11, Z11
-	VMOVUPS      Z11, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z12, Z12
-	VMOVUPS      Z12, (CX)
-	VADDPS       64(CX), Z13, Z13
-	VMOVUPS      Z13, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z14, Z14
-	VMOVUPS      Z14, (CX)
-	VADDPS       64(CX), Z15, Z15
-	VMOVUPS      Z15, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z16, Z16
-	VMOVUPS      Z16, (CX)
-	VADDPS       64(CX), Z17, Z17
-	VMOVUPS      Z17, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z18, Z18
-	VMOVUPS      Z18, (CX)
-	VADDPS       64(CX), Z19, Z19
-	VMOVUPS      Z19, 64(CX)
-	ADDQ         DI, CX
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z2, Z2
+	VMOVUPS      Z2, (R8)
+	VADDPS       64(R8), Z3, Z3
+	VMOVUPS      Z3, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z6, Z6
+	VMOVUPS      Z6, (R8)
+	VADDPS       64(R8), Z7, Z7
+	VMOVUPS      Z7, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z10, Z10
+	VMOVUPS      Z10, (R8)
+	VADDPS       64(R8), Z11, Z11
+	VMOVUPS      Z11, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z12, Z12
+	VMOVUPS      Z12, (R8)
+	VADDPS       64(R8), Z13, Z13
+	VMOVUPS      Z13, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z14, Z14
+	VMOVUPS      Z14, (R8)
+	VADDPS       64(R8), Z15, Z15
+	VMOVUPS      Z15, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z16, Z16
+	VMOVUPS      Z16, (R8)
+	VADDPS       64(R8), Z17, Z17
+	VMOVUPS      Z17, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z18, Z18
+	VMOVUPS      Z18, (R8)
+	VADDPS       64(R8), Z19, Z19
+	VMOVUPS      Z19, 64(R8)
+	ADDQ         R9, R8
 	JMP          stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z16, (CX)
-	VMOVUPS Z17, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z18, (CX)
-	VMOVUPS Z19, 64(CX)
-	ADDQ    DI, CX
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z12, (R8)
+	VMOVUPS Z13, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z14, (R8)
+	VMOVUPS Z15, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z16, (R8)
+	VMOVUPS Z17, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z18, (R8)
+	VMOVUPS Z19, 64(R8)
+	ADDQ    R9, R8
 
 stored:
-	ADDQ $0x28, AX
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer11x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer11x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), DI
+	MOVQ bv+64(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -5636,17 +5767,16 @@ rows:
 	MOVQ   nterms+32(FP), R9
 
 term:
-	MOVQ b+8(FP), R11
 	MOVQ k+40(FP), R12
-	MOVQ (R8), R13
-	LEAQ (AX)(R13*4), R10
-	MOVQ 8(R8), R13
-	LEAQ (R11)(R13*4), R11
+	MOVQ (R8), R11
+	LEAQ (AX)(R11*4), R10
+	MOVQ 8(R8), R11
+	LEAQ (CX)(R11*4), R11
 	ADDQ $0x10, R8
 
 k:
 	VMOVUPS      (R11), Z22
-	VMOVUPS      (R11)(SI*1), Z23
+	VMOVUPS      (R11)(DI*1), Z23
 	VBROADCASTSS (R10), Z24
 	VFMADD231PS  Z24, Z22, Z0
 	VFMADD231PS  Z24, Z23, Z1
@@ -5680,125 +5810,132 @@ k:
 	VBROADCASTSS 40(R10), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	ADDQ         DX, R10
-	ADDQ         BX, R11
+	ADDQ         BX, R10
+	ADDQ         SI, R11
 	DECQ         R12
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         DX, R8
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Z0, Z0
-	VMOVUPS      Z0, (CX)
-	VADDPS       64(CX), Z1, Z1
-	VMOVUPS      Z1, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z2, Z2
-	VMOVUPS      Z2, (CX)
-	VADDPS       64(CX), Z3, Z3
-	VMOVUPS      Z3, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z4, Z4
-	VMOVUPS      Z4, (CX)
-	VADDPS       64(CX), Z5, Z5
-	VMOVUPS      Z5, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z6, Z6
-	VMOVUPS      Z6, (CX)
-	VADDPS       64(CX), Z7, Z7
-	VMOVUPS      Z7, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z8, Z8
-	VMOVUPS      Z8, (CX)
-	VADDPS       64(CX), Z9, Z9
-	VMOVUPS      Z9, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z10, Z10
-	VMOVUPS      Z10, (CX)
-	VADDPS       64(CX), Z11, Z11
-	VMOVUPS      Z11, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z12, Z12
-	VMOVUPS      Z12, (CX)
-	VADDPS       64(CX), Z13, Z13
-	VMOVUPS      Z13, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z14, Z14
-	VMOVUPS      Z14, (CX)
-	VADDPS       64(CX), Z15, Z15
-	VMOVUPS      Z15, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z16, Z16
-	VMOVUPS      Z16, (CX)
-	VADDPS       64(CX), Z17, Z17
-	VMOVUPS      Z17, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z18, Z18
-	VMOVUPS      Z18, (CX)
-	VADDPS       64(CX), Z19, Z19
-	VMOVUPS      Z19, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z20, Z20
-	VMOVUPS      Z20, (CX)
-	VADDPS       64(CX), Z21, Z21
-	VMOVUPS      Z21, 64(CX)
-	ADDQ         DI, CX
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z2, Z2
+	VMOVUPS      Z2, (R8)
+	VADDPS       64(R8), Z3, Z3
+	VMOVUPS      Z3, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z6, Z6
+	VMOVUPS      Z6, (R8)
+	VADDPS       64(R8), Z7, Z7
+	VMOVUPS      Z7, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z10, Z10
+	VMOVUPS      Z10, (R8)
+	VADDPS       64(R8), Z11, Z11
+	VMOVUPS      Z11, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z12, Z12
+	VMOVUPS      Z12, (R8)
+	VADDPS       64(R8), Z13, Z13
+	VMOVUPS      Z13, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z14, Z14
+	VMOVUPS      Z14, (R8)
+	VADDPS       64(R8), Z15, Z15
+	VMOVUPS      Z15, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z16, Z16
+	VMOVUPS      Z16, (R8)
+	VADDPS       64(R8), Z17, Z17
+	VMOVUPS      Z17, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z18, Z18
+	VMOVUPS      Z18, (R8)
+	VADDPS       64(R8), Z19, Z19
+	VMOVUPS      Z19, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z20, Z20
+	VMOVUPS      Z20, (R8)
+	VADDPS       64(R8), Z21, Z21
+	VMOVUPS      Z21, 64(R8)
+	ADDQ         R9, R8
 	JMP          stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z16, (CX)
-	VMOVUPS Z17, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z18, (CX)
-	VMOVUPS Z19, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z20, (CX)
-	VMOVUPS Z21, 64(CX)
-	ADDQ    DI, CX
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z12, (R8)
+	VMOVUPS Z13, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z14, (R8)
+	VMOVUPS Z15, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z16, (R8)
+	VMOVUPS Z17, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z18, (R8)
+	VMOVUPS Z19, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z20, (R8)
+	VMOVUPS Z21, 64(R8)
+	ADDQ    R9, R8
 
 stored:
-	ADDQ $0x2c, AX
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer12x2AVX512(SB), NOSPLIT, $0-89
+TEXT ·outer12x2AVX512(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), DI
+	MOVQ bv+64(FP), DI
 	SHLQ $0x02, DI
 
 rows:
@@ -5830,17 +5967,16 @@ rows:
 	MOVQ   nterms+32(FP), R9
 
 term:
-	MOVQ b+8(FP), R11
 	MOVQ k+40(FP), R12
-	MOVQ (R8), R13
-	LEAQ (AX)(R13*4), R10
-	MOVQ 8(R8), R13
-	LEAQ (R11)(R13*4), R11
+	MOVQ (R8), R11
+	LEAQ (AX)(R11*4), R10
+	MOVQ 8(R8), R11
+	LEAQ (CX)(R11*4), R11
 	ADDQ $0x10, R8
 
 k:
 	VMOVUPS      (R11), Z24
-	VMOVUPS      (R11)(SI*1), Z25
+	VMOVUPS      (R11)(DI*1), Z25
 	VBROADCASTSS (R10), Z26
 	VFMADD231PS  Z26, Z24, Z0
 	VFMADD231PS  Z26, Z25, Z1
@@ -5877,116 +6013,124 @@ k:
 	VBROADCASTSS 44(R10), Z26
 	VFMADD231PS  Z26, Z24, Z22
 	VFMADD231PS  Z26, Z25, Z23
-	ADDQ         DX, R10
-	ADDQ         BX, R11
+	ADDQ         BX, R10
+	ADDQ         SI, R11
 	DECQ         R12
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         DX, R8
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Z0, Z0
-	VMOVUPS      Z0, (CX)
-	VADDPS       64(CX), Z1, Z1
-	VMOVUPS      Z1, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z2, Z2
-	VMOVUPS      Z2, (CX)
-	VADDPS       64(CX), Z3, Z3
-	VMOVUPS      Z3, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z4, Z4
-	VMOVUPS      Z4, (CX)
-	VADDPS       64(CX), Z5, Z5
-	VMOVUPS      Z5, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z6, Z6
-	VMOVUPS      Z6, (CX)
-	VADDPS       64(CX), Z7, Z7
-	VMOVUPS      Z7, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z8, Z8
-	VMOVUPS      Z8, (CX)
-	VADDPS       64(CX), Z9, Z9
-	VMOVUPS      Z9, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z10, Z10
-	VMOVUPS      Z10, (CX)
-	VADDPS       64(CX), Z11, Z11
-	VMOVUPS      Z11, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z12, Z12
-	VMOVUPS      Z12, (CX)
-	VADDPS       64(CX), Z13, Z13
-	VMOVUPS      Z13, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z14, Z14
-	VMOVUPS      Z14, (CX)
-	VADDPS       64(CX), Z15, Z15
-	VMOVUPS      Z15, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z16, Z16
-	VMOVUPS      Z16, (CX)
-	VADDPS       64(CX), Z17, Z17
-	VMOVUPS      Z17, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z18, Z18
-	VMOVUPS      Z18, (CX)
-	VADDPS       64(CX), Z19, Z19
-	VMOVUPS      Z19, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z20, Z20
-	VMOVUPS      Z20, (CX)
-	VADDPS       64(CX), Z21, Z21
-	VMOVUPS      Z21, 64(CX)
-	ADDQ         DI, CX
-	VADDPS       (CX), Z22, Z22
-	VMOVUPS      Z22, (CX)
-	VADDPS       64(CX), Z23, Z23
-	VMOVUPS      Z23, 64(CX)
-	ADDQ         DI, CX
+	VADDPS       (R8), Z0, Z0
+	VMOVUPS      Z0, (R8)
+	VADDPS       64(R8), Z1, Z1
+	VMOVUPS      Z1, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z2, Z2
+	VMOVUPS      Z2, (R8)
+	VADDPS       64(R8), Z3, Z3
+	VMOVUPS      Z3, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z4, Z4
+	VMOVUPS      Z4, (R8)
+	VADDPS       64(R8), Z5, Z5
+	VMOVUPS      Z5, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z6, Z6
+	VMOVUPS      Z6, (R8)
+	VADDPS       64(R8), Z7, Z7
+	VMOVUPS      Z7, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z8, Z8
+	VMOVUPS      Z8, (R8)
+	VADDPS       64(R8), Z9, Z9
+	VMOVUPS      Z9, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z10, Z10
+	VMOVUPS      Z10, (R8)
+	VADDPS       64(R8), Z11, Z11
+	VMOVUPS      Z11, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z12, Z12
+	VMOVUPS      Z12, (R8)
+	VADDPS       64(R8), Z13, Z13
+	VMOVUPS      Z13, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z14, Z14
+	VMOVUPS      Z14, (R8)
+	VADDPS       64(R8), Z15, Z15
+	VMOVUPS      Z15, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z16, Z16
+	VMOVUPS      Z16, (R8)
+	VADDPS       64(R8), Z17, Z17
+	VMOVUPS      Z17, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z18, Z18
+	VMOVUPS      Z18, (R8)
+	VADDPS       64(R8), Z19, Z19
+	VMOVUPS      Z19, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z20, Z20
+	VMOVUPS      Z20, (R8)
+	VADDPS       64(R8), Z21, Z21
+	VMOVUPS      Z21, 64(R8)
+	ADDQ         R9, R8
+	VADDPS       (R8), Z22, Z22
+	VMOVUPS      Z22, (R8)
+	VADDPS       64(R8), Z23, Z23
+	VMOVUPS      Z23, 64(R8)
+	ADDQ         R9, R8
 	JMP          stored
 
 store:
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z16, (CX)
-	VMOVUPS Z17, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z18, (CX)
-	VMOVUPS Z19, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z20, (CX)
-	VMOVUPS Z21, 64(CX)
-	ADDQ    DI, CX
-	VMOVUPS Z22, (CX)
-	VMOVUPS Z23, 64(CX)
-	ADDQ    DI, CX
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z4, (R8)
+	VMOVUPS Z5, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z6, (R8)
+	VMOVUPS Z7, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z8, (R8)
+	VMOVUPS Z9, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z10, (R8)
+	VMOVUPS Z11, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z12, (R8)
+	VMOVUPS Z13, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z14, (R8)
+	VMOVUPS Z15, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z16, (R8)
+	VMOVUPS Z17, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z18, (R8)
+	VMOVUPS Z19, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z20, (R8)
+	VMOVUPS Z21, 64(R8)
+	ADDQ    R9, R8
+	VMOVUPS Z22, (R8)
+	VMOVUPS Z23, 64(R8)
+	ADDQ    R9, R8
 
 stored:
-	ADDQ $0x30, AX
+	MOVQ an+88(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+96(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+104(FP), R8
+	LEAQ (DX)(R8*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
@@ -8299,19 +8443,18 @@ stored:
 	VZEROUPPER
 	RET
 
-// func outer1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer1x1AVX2(SB), NOSPLIT, $0-89
+TEXT ·outer1x1AVX2(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -8320,12 +8463,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -8334,46 +8476,53 @@ k:
 	VBROADCASTSS (R9), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
-	ADDQ         DX, R9
-	ADDQ         BX, R10
+	ADDQ         BX, R9
+	ADDQ         SI, R10
 	DECQ         R11
 	JNZ          k
 	DECQ         R8
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         DX, DI
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Y0, Y0
-	VMOVUPS      Y0, (CX)
-	VADDPS       32(CX), Y1, Y1
-	VMOVUPS      Y1, 32(CX)
-	ADDQ         SI, CX
+	VADDPS       (DI), Y0, Y0
+	VMOVUPS      Y0, (DI)
+	VADDPS       32(DI), Y1, Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
 	JMP          stored
 
 store:
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x04, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer2x1AVX2(SB), NOSPLIT, $0-89
+TEXT ·outer2x1AVX2(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -8384,12 +8533,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -8401,54 +8549,61 @@ k:
 	VBROADCASTSS 4(R9), Y6
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
-	ADDQ         DX, R9
-	ADDQ         BX, R10
+	ADDQ         BX, R9
+	ADDQ         SI, R10
 	DECQ         R11
 	JNZ          k
 	DECQ         R8
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         DX, DI
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Y0, Y0
-	VMOVUPS      Y0, (CX)
-	VADDPS       32(CX), Y1, Y1
-	VMOVUPS      Y1, 32(CX)
-	ADDQ         SI, CX
-	VADDPS       (CX), Y2, Y2
-	VMOVUPS      Y2, (CX)
-	VADDPS       32(CX), Y3, Y3
-	VMOVUPS      Y3, 32(CX)
-	ADDQ         SI, CX
+	VADDPS       (DI), Y0, Y0
+	VMOVUPS      Y0, (DI)
+	VADDPS       32(DI), Y1, Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VADDPS       32(DI), Y3, Y3
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
 	JMP          stored
 
 store:
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y2, (CX)
-	VMOVUPS Y3, 32(CX)
-	ADDQ    SI, CX
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x08, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer3x1AVX2(SB), NOSPLIT, $0-89
+TEXT ·outer3x1AVX2(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -8461,12 +8616,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -8481,62 +8635,69 @@ k:
 	VBROADCASTSS 8(R9), Y8
 	VFMADD231PS  Y8, Y6, Y4
 	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         DX, R9
-	ADDQ         BX, R10
+	ADDQ         BX, R9
+	ADDQ         SI, R10
 	DECQ         R11
 	JNZ          k
 	DECQ         R8
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         DX, DI
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Y0, Y0
-	VMOVUPS      Y0, (CX)
-	VADDPS       32(CX), Y1, Y1
-	VMOVUPS      Y1, 32(CX)
-	ADDQ         SI, CX
-	VADDPS       (CX), Y2, Y2
-	VMOVUPS      Y2, (CX)
-	VADDPS       32(CX), Y3, Y3
-	VMOVUPS      Y3, 32(CX)
-	ADDQ         SI, CX
-	VADDPS       (CX), Y4, Y4
-	VMOVUPS      Y4, (CX)
-	VADDPS       32(CX), Y5, Y5
-	VMOVUPS      Y5, 32(CX)
-	ADDQ         SI, CX
+	VADDPS       (DI), Y0, Y0
+	VMOVUPS      Y0, (DI)
+	VADDPS       32(DI), Y1, Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VADDPS       32(DI), Y3, Y3
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Y4, Y4
+	VMOVUPS      Y4, (DI)
+	VADDPS       32(DI), Y5, Y5
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
 	JMP          stored
 
 store:
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y2, (CX)
-	VMOVUPS Y3, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y4, (CX)
-	VMOVUPS Y5, 32(CX)
-	ADDQ    SI, CX
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x0c, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer4x1AVX2(SB), NOSPLIT, $0-89
+TEXT ·outer4x1AVX2(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -8551,12 +8712,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -8574,70 +8734,77 @@ k:
 	VBROADCASTSS 12(R9), Y10
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         DX, R9
-	ADDQ         BX, R10
+	ADDQ         BX, R9
+	ADDQ         SI, R10
 	DECQ         R11
 	JNZ          k
 	DECQ         R8
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         DX, DI
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Y0, Y0
-	VMOVUPS      Y0, (CX)
-	VADDPS       32(CX), Y1, Y1
-	VMOVUPS      Y1, 32(CX)
-	ADDQ         SI, CX
-	VADDPS       (CX), Y2, Y2
-	VMOVUPS      Y2, (CX)
-	VADDPS       32(CX), Y3, Y3
-	VMOVUPS      Y3, 32(CX)
-	ADDQ         SI, CX
-	VADDPS       (CX), Y4, Y4
-	VMOVUPS      Y4, (CX)
-	VADDPS       32(CX), Y5, Y5
-	VMOVUPS      Y5, 32(CX)
-	ADDQ         SI, CX
-	VADDPS       (CX), Y6, Y6
-	VMOVUPS      Y6, (CX)
-	VADDPS       32(CX), Y7, Y7
-	VMOVUPS      Y7, 32(CX)
-	ADDQ         SI, CX
+	VADDPS       (DI), Y0, Y0
+	VMOVUPS      Y0, (DI)
+	VADDPS       32(DI), Y1, Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VADDPS       32(DI), Y3, Y3
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Y4, Y4
+	VMOVUPS      Y4, (DI)
+	VADDPS       32(DI), Y5, Y5
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Y6, Y6
+	VMOVUPS      Y6, (DI)
+	VADDPS       32(DI), Y7, Y7
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
 	JMP          stored
 
 store:
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y2, (CX)
-	VMOVUPS Y3, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y4, (CX)
-	VMOVUPS Y5, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y6, (CX)
-	VMOVUPS Y7, 32(CX)
-	ADDQ    SI, CX
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x10, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer5x1AVX2(SB), NOSPLIT, $0-89
+TEXT ·outer5x1AVX2(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -8654,12 +8821,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -8680,78 +8846,85 @@ k:
 	VBROADCASTSS 16(R9), Y12
 	VFMADD231PS  Y12, Y10, Y8
 	VFMADD231PS  Y12, Y11, Y9
-	ADDQ         DX, R9
-	ADDQ         BX, R10
+	ADDQ         BX, R9
+	ADDQ         SI, R10
 	DECQ         R11
 	JNZ          k
 	DECQ         R8
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         DX, DI
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Y0, Y0
-	VMOVUPS      Y0, (CX)
-	VADDPS       32(CX), Y1, Y1
-	VMOVUPS      Y1, 32(CX)
-	ADDQ         SI, CX
-	VADDPS       (CX), Y2, Y2
-	VMOVUPS      Y2, (CX)
-	VADDPS       32(CX), Y3, Y3
-	VMOVUPS      Y3, 32(CX)
-	ADDQ         SI, CX
-	VADDPS       (CX), Y4, Y4
-	VMOVUPS      Y4, (CX)
-	VADDPS       32(CX), Y5, Y5
-	VMOVUPS      Y5, 32(CX)
-	ADDQ         SI, CX
-	VADDPS       (CX), Y6, Y6
-	VMOVUPS      Y6, (CX)
-	VADDPS       32(CX), Y7, Y7
-	VMOVUPS      Y7, 32(CX)
-	ADDQ         SI, CX
-	VADDPS       (CX), Y8, Y8
-	VMOVUPS      Y8, (CX)
-	VADDPS       32(CX), Y9, Y9
-	VMOVUPS      Y9, 32(CX)
-	ADDQ         SI, CX
+	VADDPS       (DI), Y0, Y0
+	VMOVUPS      Y0, (DI)
+	VADDPS       32(DI), Y1, Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VADDPS       32(DI), Y3, Y3
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Y4, Y4
+	VMOVUPS      Y4, (DI)
+	VADDPS       32(DI), Y5, Y5
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Y6, Y6
+	VMOVUPS      Y6, (DI)
+	VADDPS       32(DI), Y7, Y7
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Y8, Y8
+	VMOVUPS      Y8, (DI)
+	VADDPS       32(DI), Y9, Y9
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
 	JMP          stored
 
 store:
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y2, (CX)
-	VMOVUPS Y3, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y4, (CX)
-	VMOVUPS Y5, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y6, (CX)
-	VMOVUPS Y7, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y8, (CX)
-	VMOVUPS Y9, 32(CX)
-	ADDQ    SI, CX
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x14, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, add bool)
+// func outer6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer6x1AVX2(SB), NOSPLIT, $0-89
+TEXT ·outer6x1AVX2(SB), NOSPLIT, $0-113
 	MOVQ a+0(FP), AX
-	MOVQ c+16(FP), CX
-	MOVQ as+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bs+56(FP), BX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bv+64(FP), SI
+	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ cs+72(FP), SI
-	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -8770,12 +8943,11 @@ rows:
 	MOVQ   nterms+32(FP), R8
 
 term:
-	MOVQ b+8(FP), R10
 	MOVQ k+40(FP), R11
-	MOVQ (DI), R12
-	LEAQ (AX)(R12*4), R9
-	MOVQ 8(DI), R12
-	LEAQ (R10)(R12*4), R10
+	MOVQ (DI), R10
+	LEAQ (AX)(R10*4), R9
+	MOVQ 8(DI), R10
+	LEAQ (CX)(R10*4), R10
 	ADDQ $0x10, DI
 
 k:
@@ -8799,68 +8971,76 @@ k:
 	VBROADCASTSS 20(R9), Y14
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
-	ADDQ         DX, R9
-	ADDQ         BX, R10
+	ADDQ         BX, R9
+	ADDQ         SI, R10
 	DECQ         R11
 	JNZ          k
 	DECQ         R8
 	JNZ          term
-	CMPB         add+88(FP), $0x00
+	MOVQ         cs+72(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         DX, DI
+	CMPB         add+112(FP), $0x00
 	JEQ          store
-	VADDPS       (CX), Y0, Y0
-	VMOVUPS      Y0, (CX)
-	VADDPS       32(CX), Y1, Y1
-	VMOVUPS      Y1, 32(CX)
-	ADDQ         SI, CX
-	VADDPS       (CX), Y2, Y2
-	VMOVUPS      Y2, (CX)
-	VADDPS       32(CX), Y3, Y3
-	VMOVUPS      Y3, 32(CX)
-	ADDQ         SI, CX
-	VADDPS       (CX), Y4, Y4
-	VMOVUPS      Y4, (CX)
-	VADDPS       32(CX), Y5, Y5
-	VMOVUPS      Y5, 32(CX)
-	ADDQ         SI, CX
-	VADDPS       (CX), Y6, Y6
-	VMOVUPS      Y6, (CX)
-	VADDPS       32(CX), Y7, Y7
-	VMOVUPS      Y7, 32(CX)
-	ADDQ         SI, CX
-	VADDPS       (CX), Y8, Y8
-	VMOVUPS      Y8, (CX)
-	VADDPS       32(CX), Y9, Y9
-	VMOVUPS      Y9, 32(CX)
-	ADDQ         SI, CX
-	VADDPS       (CX), Y10, Y10
-	VMOVUPS      Y10, (CX)
-	VADDPS       32(CX), Y11, Y11
-	VMOVUPS      Y11, 32(CX)
-	ADDQ         SI, CX
+	VADDPS       (DI), Y0, Y0
+	VMOVUPS      Y0, (DI)
+	VADDPS       32(DI), Y1, Y1
+	VMOVUPS      Y1, 32(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Y2, Y2
+	VMOVUPS      Y2, (DI)
+	VADDPS       32(DI), Y3, Y3
+	VMOVUPS      Y3, 32(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Y4, Y4
+	VMOVUPS      Y4, (DI)
+	VADDPS       32(DI), Y5, Y5
+	VMOVUPS      Y5, 32(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Y6, Y6
+	VMOVUPS      Y6, (DI)
+	VADDPS       32(DI), Y7, Y7
+	VMOVUPS      Y7, 32(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Y8, Y8
+	VMOVUPS      Y8, (DI)
+	VADDPS       32(DI), Y9, Y9
+	VMOVUPS      Y9, 32(DI)
+	ADDQ         R8, DI
+	VADDPS       (DI), Y10, Y10
+	VMOVUPS      Y10, (DI)
+	VADDPS       32(DI), Y11, Y11
+	VMOVUPS      Y11, 32(DI)
+	ADDQ         R8, DI
 	JMP          stored
 
 store:
-	VMOVUPS Y0, (CX)
-	VMOVUPS Y1, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y2, (CX)
-	VMOVUPS Y3, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y4, (CX)
-	VMOVUPS Y5, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y6, (CX)
-	VMOVUPS Y7, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y8, (CX)
-	VMOVUPS Y9, 32(CX)
-	ADDQ    SI, CX
-	VMOVUPS Y10, (CX)
-	VMOVUPS Y11, 32(CX)
-	ADDQ    SI, CX
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y4, (DI)
+	VMOVUPS Y5, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y8, (DI)
+	VMOVUPS Y9, 32(DI)
+	ADDQ    R8, DI
+	VMOVUPS Y10, (DI)
+	VMOVUPS Y11, 32(DI)
+	ADDQ    R8, DI
 
 stored:
-	ADDQ $0x18, AX
+	MOVQ an+88(FP), DI
+	LEAQ (AX)(DI*4), AX
+	MOVQ bn+96(FP), DI
+	LEAQ (CX)(DI*4), CX
+	MOVQ cn+104(FP), DI
+	LEAQ (DX)(DI*4), DX
 	DECQ count+80(FP)
 	JNZ  rows
 	VZEROUPPER

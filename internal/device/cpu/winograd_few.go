@@ -267,10 +267,8 @@ func (k *winogradFewGradient) do(worker, item int) {
 	work := k.scratch[k.workAt+worker*k.work:][:k.work]
 	points, stage := work[k.pointsAt:k.stageAt], work[k.stageAt:]
 	for z := range t.points {
-		for p := range t.points * t.points {
-			x, dy := k.scratch[k.in.offset(ib, z*t.points*t.points+p):], k.scratch[k.out.offset(ob, z*t.points*t.points+p):]
-			k.cpu.kernels.rowsOuter(k.weights.inputs(ib), vectors, x, dy, points[p*k.plane:], oneTerm, tiles, block, block, k.out.points()*k.out.plane, 2*block, false)
-		}
+		x, dy := k.scratch[k.in.offset(ib, z*t.points*t.points):], k.scratch[k.out.offset(ob, z*t.points*t.points):]
+		k.cpu.kernels.pointsOuter(t.points*t.points, k.weights.inputs(ib), vectors, x, dy, points, oneTerm, tiles, block, block, k.out.points()*k.out.plane, 2*block, k.in.plane, k.out.plane, k.plane, false)
 		for v := range vectors {
 			k.weights.gradientXY(work[v*k.weights.tile():], points[v*block:], stage, k.plane, 2*block, z, ib)
 		}

@@ -75,9 +75,7 @@ func product(s isa, rows, vectors int) string {
 				ADDQ(cs, second)
 			}
 		})
-		for i, p := range []reg.GPVirtual{a, b, c} {
-			LEAQ(Mem{Base: p, Index: load([]string{"an", "bn", "cn"}[i]), Scale: 4}, p)
-		}
+		advance(a, b, c)
 	})
 	end()
 	return name
@@ -108,10 +106,10 @@ func storeRows(s isa, sums [][]reg.VecVirtual, at func(i int) Mem, next func()) 
 // outer emits an outerFunc of rows x vectors: the sums stay in registers over all terms.
 func outer(s isa, rows, vectors int) string {
 	name := begin(s, fmt.Sprintf("outer%dx%d", rows, vectors),
-		"func(a, b, c *float32, terms *[2]int, nterms, k, as, bs, bv, cs, count int, add bool)",
+		"func(a, b, c *float32, terms *[2]int, nterms, k, as, bs, bv, cs, count, an, bn, cn int, add bool)",
 		fmt.Sprintf("%%s is an outerFunc of %d rows and %d vectors of 16.", rows, vectors))
-	rowsOfA, c := load("a"), load("c")
-	as, bs, bv, cs := loadBytes("as"), loadBytes("bs"), loadBytes("bv"), loadBytes("cs")
+	firstA, firstB, c := load("a"), load("b"), load("c")
+	as, bs, bv := loadBytes("as"), loadBytes("bs"), loadBytes("bv")
 	sums := make([][]reg.VecVirtual, rows)
 	for m := range sums {
 		sums[m] = s.registers(vectors * s.parts)
@@ -124,12 +122,12 @@ func outer(s isa, rows, vectors int) string {
 		}
 		terms, nterms := load("terms"), load("nterms")
 		loop("term", nterms, func() {
-			a, b, k := GP64(), load("b"), load("k")
+			a, b, k := GP64(), GP64(), load("k")
 			offset := GP64()
 			MOVQ(Mem{Base: terms}, offset)
-			LEAQ(Mem{Base: rowsOfA, Index: offset, Scale: 4}, a)
+			LEAQ(Mem{Base: firstA, Index: offset, Scale: 4}, a)
 			MOVQ(Mem{Base: terms, Disp: 8}, offset)
-			LEAQ(Mem{Base: b, Index: offset, Scale: 4}, b)
+			LEAQ(Mem{Base: firstB, Index: offset, Scale: 4}, b)
 			ADDQ(Imm(16), terms)
 			loop("k", k, func() {
 				factors := s.registers(vectors * s.parts)
@@ -147,11 +145,20 @@ func outer(s isa, rows, vectors int) string {
 				ADDQ(bs, b)
 			})
 		})
-		storeRows(s, sums, func(i int) Mem { return Mem{Base: c, Disp: i * s.bytes} }, func() { ADDQ(cs, c) })
-		ADDQ(Imm(uint64(4*rows)), rowsOfA)
+		row, cs := GP64(), loadBytes("cs")
+		MOVQ(c, row)
+		storeRows(s, sums, func(i int) Mem { return Mem{Base: row, Disp: i * s.bytes} }, func() { ADDQ(cs, row) })
+		advance(firstA, firstB, c)
 	})
 	end()
 	return name
+}
+
+// advance moves on to the next of count products.
+func advance(a, b, c reg.GPVirtual) {
+	for i, p := range []reg.GPVirtual{a, b, c} {
+		LEAQ(Mem{Base: p, Index: load([]string{"an", "bn", "cn"}[i]), Scale: 4}, p)
+	}
 }
 
 // outerTaps emits an outerTapsFunc. AVX-512 holds the sums of all 25 taps in registers; AVX2 those of 5, and passes over the voxels five times.
