@@ -253,6 +253,9 @@ func readImage(path string) (*image, error) {
 	seen := 0
 	_, err = w.elements(offset, d.size, false, 0, func(e element) error {
 		seen++
+		if isSEG(d.class) && e.tag >= tagShared {
+			return errStop // [OpenSegmentation] reads its frames
+		}
 		switch e.tag {
 		case tagPixelData, tagFloatPixels, tagDoublePixels:
 			im.pixels = e
