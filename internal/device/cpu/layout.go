@@ -42,7 +42,7 @@ func (c *CPU) Upload(dst device.Buffer, s device.Shape, src []float32) error {
 		copy(d, src)
 		return nil
 	}
-	packChannels(d, src, layoutOf(s))
+	(&packing{l: layoutOf(s), blocked: d, plain: src}).run(c)
 	return nil
 }
 
@@ -56,42 +56,67 @@ func (c *CPU) Download(dst []float32, src device.Buffer, s device.Shape) error {
 		copy(dst, b)
 		return nil
 	}
-	unpackChannels(dst, b, layoutOf(s))
+	(&packing{l: layoutOf(s), blocked: b, plain: dst, back: true}).run(c)
 	return nil
 }
 
-// packChannels: dst[n][b][v][lane] = src[n][16 b + lane][v], zero past the last channel.
-func packChannels(dst, src []float32, l layout) {
-	for n := range l.n {
-		for b := range l.blocks {
-			out := dst[l.plane(n, b):][:l.voxels*l.lanes]
-			for lane := range l.lanes {
-				ch := b*l.lanes + lane
-				if ch >= l.channels {
-					for v := range l.voxels {
-						out[v*l.lanes+lane] = 0
-					}
-					continue
-				}
-				in := src[(n*l.channels+ch)*l.voxels:][:l.voxels]
-				for v, x := range in {
-					out[v*l.lanes+lane] = x
-				}
-			}
+// packing moves an activation from row-major order to the device's layout, or back: one item a piece of one block of one image.
+//
+//	blocked[n][b][v][lane] = plain[n][16 b + lane][v], zero past the last channel
+type packing struct {
+	l              layout
+	blocked, plain []float32
+	back           bool
+	cut            chunks
+	transpose      transposeFunc
+}
+
+// run shares the work among the device's workers. What has one lane lies in row-major order.
+func (k *packing) run(c *CPU) {
+	k.transpose, k.cut = c.kernels.transpose, planeChunks(k.l)
+	if k.l.lanes == 1 {
+		k.cut = chunksOf(1, k.l.elements())
+	}
+	c.pool.run(k.cut.items(), k)
+}
+
+func (k *packing) do(_, item int) {
+	for i, end := k.cut.item(item); i < end; i++ {
+		plane, lo, hi := k.cut.piece(i)
+		switch {
+		case k.l.lanes == block:
+			n, b := plane/k.l.blocks, plane%k.l.blocks
+			first := (n*k.l.channels+b*block)*k.l.voxels + (lo-plane*k.cut.plane)/block
+			k.voxels(k.blocked[lo:hi], k.plain[first:], k.l.liveLanes(b))
+		case k.back:
+			copy(k.plain[lo:hi], k.blocked[lo:hi])
+		default:
+			copy(k.blocked[lo:hi], k.plain[lo:hi])
 		}
 	}
 }
 
-// unpackChannels is the inverse of packChannels.
-func unpackChannels(dst, src []float32, l layout) {
-	for n := range l.n {
-		for b := range l.blocks {
-			in := src[l.plane(n, b):][:l.voxels*l.lanes]
-			for lane := range min(l.lanes, l.channels-b*l.lanes) {
-				out := dst[(n*l.channels+b*l.lanes+lane)*l.voxels:][:l.voxels]
-				for v := range out {
-					out[v] = in[v*l.lanes+lane]
-				}
+// voxels moves the live lanes of some voxels of one block: 16 x 16 at a time where all are live.
+func (k *packing) voxels(blocked, plain []float32, live int) {
+	voxels, done := len(blocked)/block, 0
+	if live == block {
+		for ; done+block <= voxels; done += block {
+			if k.back {
+				k.transpose(&plain[done], &blocked[done*block], k.l.voxels, block)
+			} else {
+				k.transpose(&blocked[done*block], &plain[done], block, k.l.voxels)
+			}
+		}
+	} else if !k.back {
+		clear(blocked)
+	}
+	for lane := range live {
+		row := plain[lane*k.l.voxels:][:voxels]
+		for v := done; v < voxels; v++ {
+			if k.back {
+				row[v] = blocked[v*block+lane]
+			} else {
+				blocked[v*block+lane] = row[v]
 			}
 		}
 	}
