@@ -92,13 +92,25 @@ func fuzzCodec(f *testing.F, prefix string) {
 		const guard = 0xA5A5A5A5
 		out := make([]uint32, columns*rows+1)
 		out[columns*rows] = guard
-		before, start := allocated(), time.Now()
+		before := allocated()
 		precision, err := c(stream, columns, rows, out[:columns*rows:columns*rows])
-		if taken := time.Since(start); taken > 5*time.Second { // hundredths of one, on a machine that does nothing else
-			t.Errorf("takes %v", taken)
-		}
 		if more := allocated() - before; more > 16<<20+uint64(64*columns*rows+64*len(stream)) {
 			t.Errorf("allocates %d bytes for %d of a stream and %dx%d pixels", more, len(stream), columns, rows)
+		}
+		// Once more: decoders work in memory that others have left. Several times where it is slow: what else the machine does may take the time, but hardly each time.
+		least := time.Hour
+		for range 5 {
+			again := make([]uint32, columns*rows)
+			start := time.Now()
+			if _, err2 := c(stream, columns, rows, again); (err == nil) != (err2 == nil) || err == nil && !slices.Equal(again, out[:columns*rows]) {
+				t.Errorf("another image the second time: %v, %v", err, err2)
+			}
+			if least = min(least, time.Since(start)); least < time.Second {
+				break
+			}
+		}
+		if least > 3*time.Second {
+			t.Errorf("takes %v", least)
 		}
 		var unsupported *volume.UnsupportedError
 		switch {
