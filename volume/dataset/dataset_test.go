@@ -405,3 +405,44 @@ func TestOneOfSeveralVolumes(t *testing.T) {
 		t.Errorf("the second volume: %v", err)
 	}
 }
+
+// What is done about shear is done to a scan and to its labels, which stay together.
+func TestShear(t *testing.T) {
+	root := t.TempDir()
+	g := volume.Grid{Shape: [3]int{20, 18, 16}, Affine: volume.Affine{{1, 0.3, 0, -7}, {0, 1, 0, 3}, {0, 0, 2, 5}, {0, 0, 0, 1}}}
+	v := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
+	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
+	for n := range v.Int16 {
+		if n%7 == 0 {
+			v.Int16[n], l.Labels[n] = 500, 1
+		}
+	}
+	c := Case{Image: filepath.Join(root, "scan.nii.gz"), Labels: filepath.Join(root, "label.nii.gz")}
+	if err := errors.Join(nifti.Write(c.Image, v), nifti.WriteLabels(c.Labels, l)); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		shear    nifti.Shear
+		straight bool
+		note     string
+	}{
+		{nifti.ShearKeep, false, "the axes are sheared: two of them are 73.30 degrees apart: taken as it is, --shear resample straightens it"},
+		{nifti.ShearResample, true, "the axes are sheared: two of them are 73.30 degrees apart: resampled onto a grid without shear"},
+	} {
+		v, l, notes, err := c.Read(ReadOptions{Shear: test.shear}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if straight := v.Affine.Shear() < 1e-6; straight != test.straight || !v.Same(l.Grid, 1e-6) || !slices.Equal(notes, []string{test.note}) {
+			t.Errorf("%s: shear %g, labels on %v, notes %q", test.shear, v.Affine.Shear(), l.Grid, notes)
+		}
+		a, b, notes, err := ReadLabelPair(c.Labels, c.Labels, "", ReadOptions{Shear: test.shear})
+		if err != nil || (a.Affine.Shear() < 1e-6) != test.straight || !slices.Equal(a.Labels, b.Labels) || len(notes) != 2 {
+			t.Errorf("%s: label pair: %v, notes %q", test.shear, err, notes)
+		}
+	}
+	var unsupported *volume.UnsupportedError
+	if _, _, _, err := c.Read(ReadOptions{Shear: nifti.ShearError}, nil); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "--shear resample") {
+		t.Errorf("error: %v", err)
+	}
+}

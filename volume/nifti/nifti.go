@@ -2,7 +2,7 @@
 //
 // Start at [Read], [ReadLabels], [Write] and [WriteLabels]. [ReadHeader] says what a file holds without reading its voxels. The structure of the
 // headers is gonii's; the voxels are read from the bytes here, in pieces, because gonii keeps several copies of them as float64 and trusts what
-// headers say.
+// headers say. Compressed files are decompressed by internal/gunzip, on all cores.
 //
 // What it leaves out: colours, complex numbers, 128-bit floats, and the older Analyze format. They are refused by name.
 package nifti
@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -61,6 +62,9 @@ func ReadWith(path string, o Options) (*volume.Volume, error) {
 	}
 	if errors.Is(err, errRange) {
 		v.Int16 = nil
+		if h.Len() > 16<<20 {
+			debug.FreeOSMemory() // or there would be memory for both
+		}
 		v.Float32, err = readVoxels[float32](h, index, o.MaxBytes)
 	}
 	if err != nil {
