@@ -3,6 +3,7 @@ package nn
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 
 	G "gorgonia.org/gorgonia"
@@ -367,6 +368,9 @@ func (c *compiler) gradients(wanted []*leaf, grads []*G.Node) error {
 	return nil
 }
 
+// largeArena is from how many bytes on the garbage of compiling, some 50 MiB, is given back before an arena is taken: else both are there together.
+const largeArena = 64 << 20
+
 // program plans, takes memory and names what the host reads and writes.
 func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 	outputs := map[string]*G.Node{}
@@ -394,6 +398,9 @@ func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 	}
 	if err := c.fits(plan.Bytes()); err != nil {
 		return nil, err
+	}
+	if plan.Bytes() > largeArena {
+		debug.FreeOSMemory()
 	}
 	run, err := plan.Allocate(0)
 	if err != nil {
