@@ -232,4 +232,12 @@ func TestSeriesOfAStudy(t *testing.T) {
 	if err == nil || s.Prepared != 2 || len(s.Failed) != 1 || s.Failed[0].Case.ID != "mr" || !strings.Contains(err.Error(), "none of several series is an axial CT: choose with --series") {
 		t.Errorf("%+v, %v", s, err)
 	}
+	// Two such studies in one folder are two.
+	for n, series := range []string{"1.2.11", "1.2.12", "1.2.13", "1.2.14"} {
+		writeStudy(t, filepath.Join(root, "mixed"), series, fmt.Sprintf("1.2.2%d", n/2), n, "MR", thick, false)
+	}
+	s, err = Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
+	if err == nil || s.Prepared != 2 || len(s.Failed) != 3 {
+		t.Errorf("%+v, %v", s, err)
+	}
 }

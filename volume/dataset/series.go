@@ -121,6 +121,13 @@ func nameSuffixes(found []seriesCase) {
 		if len(cases) == 1 {
 			continue
 		}
+		refused := 0
+		for _, c := range cases {
+			if c.series == nil { // studies whose folders lie among each other
+				refused++
+				c.suffix = fmt.Sprintf("_study%d", refused)
+			}
+		}
 		cases = slices.DeleteFunc(cases, func(c *seriesCase) bool { return c.series == nil })
 		slices.SortFunc(cases, func(a, b *seriesCase) int {
 			return cmp.Or(compareNatural(a.series.Number, b.series.Number), compareNatural(a.series.UID, b.series.UID), a.series.Part-b.series.Part)

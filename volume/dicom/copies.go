@@ -81,9 +81,9 @@ func sameBytes(a, b *image) bool {
 			return false
 		}
 		defer f.Close()
-		length := im.pixels.length
-		if length == undefined {
-			length = im.size - im.pixels.value // up to the end: what follows pixels is rare
+		length := im.frameBytes() * int64(im.frames) // what is behind is padding
+		if im.pixels.length == undefined {
+			length = im.size - im.pixels.value // up to the end of the file: what follows pixels is rare
 		}
 		pixels[n] = io.NewSectionReader(f, im.pixels.value, length)
 	}

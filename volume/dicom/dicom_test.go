@@ -524,6 +524,13 @@ func TestCopies(t *testing.T) {
 			return f
 		}, 3, "slices 3 and 4 lie at the same place (4.00 mm along the normal) and differ"},
 		{"one UID for all images", func(n int, f []field) []field { return set(f, 0x00080018, "UI", "1.2.9") }, 4, ""},
+		{"copies with padding", func(n int, f []field) []field {
+			if n < 4 {
+				return f
+			}
+			pixels := slices.IndexFunc(f, func(f field) bool { return f.tag == 0x7FE00010 })
+			return set(f, 0x7FE00010, "OW", append(slices.Clone(f[pixels].value.([]byte)), 0, 0, 0, 0))
+		}, 4, ""},
 		{"copies with other tags", func(n int, f []field) []field { return set(f, 0x00080033, "TM", fmt.Sprint(100000+n)) }, 4, ""},
 		{"a damaged copy", func(n int, f []field) []field {
 			f = set(f, 0x00080018, "UI", fmt.Sprintf("1.2.9.%d", n%4))
