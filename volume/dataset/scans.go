@@ -16,7 +16,7 @@ import (
 //
 //   - Every NIfTI file in the tree is a scan, or labels where its name or a folder above it says so: label0001, case_seg, masks/case, labelsTr/case.
 //   - Labels belong to the scan whose path is the same once those words are taken away: img0001 and label0001, images/a and labels/a, s1/ct and s1/seg.
-//   - Every DICOM series in the tree is a scan, named after its folder; labels beside the folder that have its name belong to it.
+//   - Of every DICOM study in the tree one series is a scan (see listSeries), named after its folder; labels beside the folder that have its name belong to it.
 //   - A DICOM SEG object in the tree is the labels of the series that it refers to; of several the one that is asked for. A NIfTI file goes before it.
 //   - A scan with more than one file of labels is used without; a file of labels without a scan is passed over. Both are noted.
 
