@@ -241,6 +241,7 @@ func TestDamageIsFound(t *testing.T) {
 		{"length", change(-1, 1), ErrChecksum},
 		{"other data behind", append(bytes.Clone(file), "x"...), errGarbage},
 		{"half a second member", slices.Concat(file, file[:len(file)-9]), io.ErrUnexpectedEOF},
+		{"wrong checksum, then half a second member", slices.Concat(change(-5, 1), file[:len(file)-9]), ErrChecksum},
 		{"garbage after the second member", slices.Concat(file, file, []byte{0, 0, 3}), errGarbage},
 		{"block of the fourth kind", raw(7), errDamaged},
 		{"stored block's length", raw(1, 1, 0, 1, 0), errDamaged},

@@ -1,6 +1,7 @@
 package gunzip
 
 import (
+	"cmp"
 	"encoding/binary"
 	"hash/crc32"
 	"math"
@@ -84,6 +85,9 @@ func (w *worker) direct(k int, t turn) {
 	for {
 		stop, found, over, err := advance(&w.decoder, w.out, window, w.until(k))
 		if err != nil {
+			if n := len(w.ends); n > 0 { // the checksums of whole members before it come first
+				err = cmp.Or(w.deliver(k, t.out, w.out[window:w.ends[n-1].at], window), err)
+			}
 			w.fail(k, t, err)
 			return
 		}
