@@ -1,11 +1,17 @@
 package dicom
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/voxsaw/voxsaw/volume"
 )
 
 // codecCase is one of testdata/codecs.json: a code stream and the pixels that dcmtk or gdcm decode from it.
@@ -72,5 +78,66 @@ func TestCutStreams(t *testing.T) {
 		if _, err := syntaxes[c.Syntax].codec(c.Stream, c.Columns+1, c.Rows, make([]uint32, (c.Columns+1)*c.Rows)); err == nil {
 			t.Errorf("%s: an image of another size was accepted", c.Name)
 		}
+	}
+}
+
+// What is not read is refused by name.
+func TestCodeStreamsAreRefused(t *testing.T) {
+	cases := codecCases(t)
+	find := func(prefix string) codecCase {
+		return cases[slices.IndexFunc(cases, func(c codecCase) bool { return strings.HasPrefix(c.Name, prefix) })]
+	}
+	jpeg2000, lossless, dct, jpegLS := find("JPEG 2000"), find("JPEG lossless"), find("JPEG extended"), find("JPEG-LS")
+	// behind inserts bytes behind the first marker segment (the size of a JPEG 2000 image, the frame of a JPEG-LS one).
+	behind := func(c codecCase, marker ...byte) codecCase {
+		at := 4 + int(binary.BigEndian.Uint16(c.Stream[4:]))
+		c.Stream = slices.Concat(c.Stream[:at], marker, c.Stream[at:])
+		return c
+	}
+	frame := func(c codecCase, old, marker byte) codecCase {
+		c.Stream = bytes.Replace(c.Stream, []byte{0xFF, old}, []byte{0xFF, marker}, 1)
+		return c
+	}
+	for want, c := range map[string]codecCase{
+		"JPEG 2000: packed packet headers are not read":      behind(jpeg2000, 0xFF, 0x60, 0, 3, 0),
+		"JPEG 2000: high throughput (HTJ2K) is not read":     behind(jpeg2000, 0xFF, 0x50, 0, 8, 0, 2, 0, 0, 0, 0),
+		"JPEG: progressive images are not read":              frame(dct, 0xC1, 0xC2),
+		"JPEG: hierarchical images are not read":             frame(dct, 0xC1, 0xC5),
+		"JPEG: arithmetic coding is not read":                frame(lossless, 0xC3, 0xCB),
+		"JPEG-LS: palettes and oversize images are not read": behind(jpegLS, 0xFF, 0xF8, 0, 5, 2, 0, 0),
+	} {
+		var unsupported *volume.UnsupportedError
+		if _, err := syntaxes[c.Syntax].codec(c.Stream, c.Columns, c.Rows, make([]uint32, c.Columns*c.Rows)); !errors.As(err, &unsupported) || unsupported.Problem != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// Packets that bring nothing take a byte each, and a look at every code-block of their precinct. Their number is bounded: this stream would ask for 4e9 looks.
+func TestEmptyPacketsAreBounded(t *testing.T) {
+	const side, layers = 1000, 60000
+	u16 := func(x ...uint16) (b []byte) {
+		for _, x := range x {
+			b = binary.BigEndian.AppendUint16(b, x)
+		}
+		return b
+	}
+	u32 := func(x ...uint32) (b []byte) {
+		for _, x := range x {
+			b = binary.BigEndian.AppendUint32(b, x)
+		}
+		return b
+	}
+	stream := slices.Concat(u16(0xFF4F, 0xFF51, 41, 0), u32(side, side, 0, 0, side, side, 0, 0), u16(1), []byte{7, 1, 1},
+		u16(0xFF52, 12), []byte{0, 0}, u16(layers), []byte{0, 0, 0, 0, 0, 1}, // 4x4 blocks, no decomposition
+		u16(0xFF5C, 4), []byte{2 << 5, 8 << 3},
+		u16(0xFF90, 10, 0), u32(0), []byte{0, 1}, u16(0xFF93), bytes.Repeat([]byte{0x80}, layers+9), u16(0xFFD9))
+	start := time.Now()
+	_, err := syntaxes["1.2.840.10008.1.2.4.90"].codec(stream, side, side, make([]uint32, side*side))
+	if taken := time.Since(start); taken > 10*time.Second { // a fifth of one, on a machine that does nothing else
+		t.Errorf("takes %v", taken)
+	}
+	if err == nil || !strings.Contains(err.Error(), "damaged packet") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -96,7 +96,7 @@ func (d *decoder) tile(area rectangle, p *tilePart, out []uint32) error {
 		return err
 	}
 	width, height := area.width(), area.height()
-	if err := p.packets(resolutions, 64*(width*height+len(p.data))); err != nil {
+	if err := p.packets(resolutions, 8*(width*height+len(p.data))); err != nil {
 		return err
 	}
 	m := memories.Get().(*memory)
