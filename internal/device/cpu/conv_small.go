@@ -24,7 +24,7 @@ type small struct {
 	width  int // of a padded row
 	padded int // elements of a padded block of an image
 
-	biasAt, workAt, paddedAt, work, total int
+	workAt, paddedAt, work, total int // the bias lies at 0
 
 	out, in, w, scratch Slice
 }
@@ -136,7 +136,7 @@ func (k *small) do(worker, item int) {
 	vectors := g.vectors(group)
 	sums := k.sums[part*len(k.sums)/k.parts : (part+1)*len(k.sums)/k.parts]
 	work := k.scratch[k.workAt+worker*k.work:][:k.work]
-	in, image, as, cs := k.in, g.in.plane(1, 0), g.in.plane(1, 0), g.out.plane(1, 0)
+	image, as, cs := g.in.plane(1, 0), g.in.plane(1, 0), g.out.plane(1, 0)
 	images := 1 // that are products of their own
 	if k.along {
 		image, as, cs, images = k.padded, block, block, g.out.n
@@ -154,11 +154,10 @@ func (k *small) do(worker, item int) {
 	}
 	for ib := range g.in.blocks {
 		k.pack(work, ib, group)
+		in := k.in[g.in.plane(0, ib):]
 		if k.along {
 			in = work[k.paddedAt:]
 			k.copyPadded(in, ib)
-		} else {
-			in = k.in[g.in.plane(0, ib):]
 		}
 		for n := range images {
 			for i := range sums {
