@@ -108,6 +108,22 @@ func mustGrad(t *testing.T, p *Params, name string) []float32 {
 	return v
 }
 
+// TestBiasGradientsAreByProducts: where an activation or the loss follows a convolution, no step is there only to sum up a bias gradient.
+func TestBiasGradientsAreByProducts(t *testing.T) {
+	g := NewGraph(Train)
+	loss, _ := small(g)
+	dev := devicetest.NewReference()
+	p, err := Compile(dev, g, NewParams(dev, 1), Options{Loss: loss})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range p.Times() {
+		if strings.HasPrefix(s.Name, "sumChannels") {
+			t.Errorf("step %q", s.Name)
+		}
+	}
+}
+
 func TestRunsWithoutAllocating(t *testing.T) {
 	p, _ := compileSmall(t, newCPU(t), Options{})
 	if n := testing.AllocsPerRun(5, func() { run2(p) }); n != 0 {

@@ -107,3 +107,60 @@ func TestExp(t *testing.T) {
 		}
 	})
 }
+
+// TestStreamed: a result that is stored past the caches is the same to the bit.
+func TestStreamed(t *testing.T) {
+	const voxels, classes = 48, 21 // two blocks
+	r := rand.New(rand.NewPCG(2, 2))
+	values := func(n int) Slice {
+		s := alignedSlice(n)
+		for i := range s {
+			s[i] = float32(r.NormFloat64())
+		}
+		return s
+	}
+	n := 2 * voxels * block
+	x, y, z, slopes := values(n), values(n), values(n), values(1+2*classes)
+	for v := range voxels { // lanes that are no class are zero
+		clear(x[(voxels+v)*block+classes-block : (voxels+v+1)*block])
+		clear(y[(voxels+v)*block+classes-block : (voxels+v+1)*block])
+	}
+	target, rows, sums := values(voxels), alignedSlice(2*classRows(classes)), alignedSlice(classes*block)
+	for i := range target {
+		target[i] = float32(r.IntN(classes+1) - 1)
+	}
+	var p actParams
+	var m mixParams
+	for _, v := range []*[block]float32{&p.mean, &p.scale, &p.shift, &p.residual, &p.slope, &m.a, &m.b, &m.c, &m.mean} {
+		copy(v[:], values(block))
+	}
+	everyDevice(t, func(t *testing.T, c *CPU) {
+		k := lanesOf(c.kernels.name)
+		same := func(name string, run func(out Slice, stream bool)) {
+			plain, streamed := alignedSlice(n), alignedSlice(n)
+			run(plain, false)
+			run(streamed, true)
+			for i := range plain {
+				if math.Float32bits(plain[i]) != math.Float32bits(streamed[i]) {
+					t.Fatalf("%s: element %d is %v, past the caches %v", name, i, plain[i], streamed[i])
+				}
+			}
+		}
+		for elu := range 2 {
+			for residual := range 3 {
+				same("activate", func(out Slice, stream bool) { k.runActivate(elu, residual, out, x, z, &p, stream) })
+				same("gradient", func(out Slice, stream bool) { k.runGradient(elu, residual, out, y, x, z, &p, &actSums{}, stream) })
+			}
+		}
+		same("mix", func(out Slice, stream bool) { k.runMix(out, y, x, &m, &[block]float32{}, stream) })
+		same("softmax", func(out Slice, stream bool) { k.runSoftmax(out, x, voxels, classes, voxels*block, rows, stream) })
+		same("softmaxGrad", func(out Slice, stream bool) {
+			clear(rows)
+			k.runSoftmaxGrad(out, x, y, voxels, classes, voxels*block, rows, stream)
+		})
+		same("lossGrad", func(out Slice, stream bool) {
+			clear(rows)
+			k.runLossGrad(out, x, target, classes, voxels*block, rows, slopes, sums, stream)
+		})
+	})
+}
