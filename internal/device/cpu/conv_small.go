@@ -102,7 +102,7 @@ func (k *small) sum(p *phase, z, y, x int) smallSum {
 	return s
 }
 
-// smallCost is in multiplications of vectors, a weight that is packed counted as 40.
+// smallCost is in multiplications of vectors, a weight that is packed counted as 60.
 func smallCost(g *geometry, k *small) float64 {
 	terms, rows := 0, g.out.n
 	for _, s := range k.sums {
@@ -111,7 +111,7 @@ func smallCost(g *geometry, k *small) float64 {
 	if k.along {
 		rows *= g.out.size[2]
 	}
-	return float64(g.in.channels*g.out.blocks) * float64(terms*rows+40*k.taps)
+	return float64(g.in.channels*g.out.blocks) * float64(terms*rows+60*k.taps)
 }
 
 // Scratch implements [device.Kernel].
