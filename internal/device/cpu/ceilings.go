@@ -62,10 +62,12 @@ type ceilingRun struct {
 // do takes the worker's place by the item: each item is another's memory, and there is one a worker.
 func (r *ceilingRun) do(_, item int) {
 	ks, x := r.c.kernels, r.x[item]
-	var sum [block]float32
+	var sums [maxDotRows]float32
 	for range r.times {
-		if r.n > 0 {
-			r.lanes.sum(x[:r.n], &sum)
+		if r.n > 0 { // products of so many rows with another: as many independent sums, so that reading is what takes the time
+			rows := r.lanes.dotRows
+			length := whole(r.n / (rows + 1))
+			r.lanes.dots[rows][0](&x[length], &x[0], &sums[0], length, length, 0, 1, 0)
 			continue
 		}
 		a, b, c := x[:ks.rows*ceilingDepth], x[ks.rows*ceilingDepth:], x[(ks.rows+ks.vectors*block)*ceilingDepth:]
