@@ -101,8 +101,9 @@ type joins struct {
 	step  []int     // by value: the step that it is a part or the whole of; -1: none
 }
 
-// joins finds these steps. A value takes part in one of them only.
+// joins finds these steps. A value takes part in one of them only, and is written once: what is written again later would change the whole under those that read it.
 func (s *schedule) joins(first []int) joins {
+	writer := s.writers()
 	j := joins{whole: slices.Repeat([]Value{-1}, len(s.steps)), parts: make([][]Value, len(s.steps)), step: slices.Repeat([]int{-1}, len(s.values))}
 	for i, step := range s.steps {
 		if !step.Joins {
@@ -115,7 +116,7 @@ func (s *schedule) joins(first []int) joins {
 		fits, sum := len(whole) == 1, 0
 		for k, v := range slices.Concat(whole, parts) {
 			x := s.values[v]
-			fits = fits && s.home(v) == v && x.external == nil && !x.input && j.step[v] < 0 && x.size%device.Alignment == 0 && first[v] >= 0
+			fits = fits && s.home(v) == v && writer[v] >= 0 && x.external == nil && !x.input && j.step[v] < 0 && x.size%device.Alignment == 0 && first[v] >= 0
 			if k > 0 {
 				sum += x.size
 				fits = fits && !slices.Contains(parts[:k-1], v)

@@ -48,6 +48,7 @@ const (
 type Folder struct {
 	path      string
 	identity  Identity
+	mode      Mode
 	unclaimed bool // a new run, whose files are not there yet; what an older one left may be
 	finished  bool
 	notes     []string
@@ -79,7 +80,7 @@ type record struct {
 // version of the program or another device, with which the result may differ in the last bits, and other values of the settings named by mayDiffer (dotted
 // keys), on which the result does not depend.
 func OpenFolder(path string, id Identity, mode Mode, mayDiffer ...string) (*Folder, error) {
-	f := &Folder{path: path, identity: id, unclaimed: true}
+	f := &Folder{path: path, identity: id, mode: mode, unclaimed: true}
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("%s is a file, not a folder for a run", path)
 	}
@@ -93,11 +94,7 @@ func OpenFolder(path string, id Identity, mode Mode, mayDiffer ...string) (*Fold
 	case err != nil:
 		return nil, fmt.Errorf("%w: start over with --force, or choose another folder", err)
 	case mode == New:
-		state := "unfinished"
-		if old.Finished {
-			state = "finished"
-		}
-		return nil, fmt.Errorf("%s already holds a run (%s, %s at step %d): continue it with --resume, start over with --force, or choose another folder", path, old.Kind, state, old.Step)
+		return nil, old.taken(path)
 	default:
 		if err := f.checkSame(old, mayDiffer); err != nil {
 			return nil, err
@@ -115,8 +112,26 @@ func (f *Folder) hold() (release func(), err error) {
 	return atomicfile.Hold(f.path)
 }
 
-// claim makes the folder that of a new run: it forgets an older one and says what this one is.
+// taken says that a folder holds a run already.
+func (r record) taken(path string) error {
+	state := "unfinished"
+	if r.Finished {
+		state = "finished"
+	}
+	return fmt.Errorf("%s already holds a run (%s, %s at step %d): continue it with --resume, start over with --force, or choose another folder", path, r.Kind, state, r.Step)
+}
+
+// claim makes the folder that of a new run: it forgets an older one, if that was asked for, and says what this one is. The folder is held, and was perhaps taken by another run
+// between OpenFolder and now.
 func (f *Folder) claim() error {
+	if f.mode != Force {
+		switch other, err := readRecord(f.path); {
+		case err == nil:
+			return other.taken(f.path)
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
 	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile} {
 		if err := os.Remove(filepath.Join(f.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -183,7 +183,8 @@ func (l *loop) close() {
 	}
 }
 
-// stepped looks at the loss and the gradients that the task left, and takes the step.
+// stepped looks at the loss and the gradients that the task left, and takes the step, or ends it where parameters were updated within the backward pass. Of a gradient that is not finite
+// the parameters in memory are then lost; the checkpoint is not.
 func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 	norm := math.NaN()
 	if finite(r.Loss) {

@@ -93,6 +93,25 @@ func TestFolderIsHeld(t *testing.T) {
 	}
 }
 
+// A run that finds, when it starts, that another one has taken the folder meanwhile and ended, leaves it alone.
+func TestFolderTakenMeanwhile(t *testing.T) {
+	path := t.TempDir()
+	late := open(t, path, identity, New)
+	if _, err := Run(t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, path, identity, New)}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(filepath.Join(path, lastFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: late}); err == nil || !strings.Contains(err.Error(), "already holds a run") {
+		t.Errorf("got %v", err)
+	}
+	if after, err := os.ReadFile(filepath.Join(path, lastFile)); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the other run's checkpoint is not what it was: %v", err)
+	}
+}
+
 // TestResumedRunEqualsUninterrupted stops a run at every step, between steps and in validations, resumes it, and compares every file.
 func TestResumedRunEqualsUninterrupted(t *testing.T) {
 	whole := t.TempDir()

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
@@ -25,7 +26,7 @@ func ChoiceKey(s device.ConvSpec, kind ConvKind) string {
 }
 
 // Candidates lists the algorithms that can compute a kernel of a convolution, those that the cost model expects to be fast first. Any of them may be put
-// into [Options].Choices under [ChoiceKey]; a name that is not in the list is ignored there.
+// into [Options].Choices under [ChoiceKey]; a name that is not in the list is an error there.
 func (c *CPU) Candidates(s device.ConvSpec, kind ConvKind) ([]string, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -57,6 +58,8 @@ func (c *CPU) choose(s device.ConvSpec, kind ConvKind) (device.Kernel, error) {
 				return a.make(), nil
 			}
 		}
+		names, _ := c.Candidates(s, kind)
+		return nil, fmt.Errorf("the choice for %s is %q, which is none of its algorithms here (%s): measure again", ChoiceKey(s, kind), want, strings.Join(names, ", "))
 	}
 	return list[0].make(), nil
 }

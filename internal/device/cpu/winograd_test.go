@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -88,6 +89,10 @@ func TestCandidates(t *testing.T) {
 		chosen, err := c.choose(s, kind)
 		if err != nil {
 			t.Fatal(err)
+		}
+		c.opt.Choices = map[string]string{ChoiceKey(s, kind): "Winograd F(9,9)"}
+		if _, err := c.choose(s, kind); err == nil || !strings.Contains(err.Error(), "F(9,9)") {
+			t.Errorf("%s: a choice that does not exist: %v", kind, err)
 		}
 		list := c.algorithms(s, kind)
 		if want := list[len(list)-1].make(); fmt.Sprintf("%T", chosen) != fmt.Sprintf("%T", want) {
