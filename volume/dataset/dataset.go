@@ -169,7 +169,8 @@ func detectLayout(root string) (string, error) {
 		for _, e := range folder {
 			if stem, ok := niftiStem(e.Name()); ok {
 				images++
-				if channelSuffix.MatchString(stem) {
+				// A label map of the whole name says that the digits are the case's, as in amos_0001, not a channel's.
+				if channelSuffix.MatchString(stem) && !isFile(filepath.Join(root, "labelsTr", e.Name())) {
 					channels++
 				}
 			}

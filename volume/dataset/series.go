@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -145,14 +146,17 @@ func nameSuffixes(found []seriesCase) {
 	}
 }
 
+// mayBeSlice are names that images have: .dcm, a number without an extension, or a UID. A file of such a name that is no DICOM, an empty one say, may be a slice that is missing.
+var mayBeSlice = regexp.MustCompile(`(?i)^([^.]*[0-9][^.]*|.*\.dcm|[0-9.]+)$`)
+
 // passedOver describes DICOM files that are no images, those of one kind in one folder together: the first is named.
 func passedOver(passed []dicom.Passed) (lines []string) {
 	type kind struct{ folder, what string }
 	counts, first := map[kind]int{}, map[kind]string{}
 	var kinds []kind
 	for _, p := range passed {
-		if p.What == notDICOM && !strings.EqualFold(filepath.Ext(p.Path), ".dcm") {
-			continue // anything may lie in a folder of scans; but a .dcm that is none, such as an empty one, may be a slice that is missing
+		if p.What == notDICOM && !mayBeSlice.MatchString(filepath.Base(p.Path)) {
+			continue // anything may lie in a folder of scans
 		}
 		k := kind{filepath.Dir(p.Path), describe(p)}
 		if counts[k]++; counts[k] == 1 {

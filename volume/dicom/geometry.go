@@ -143,6 +143,10 @@ func (s *Series) plan(o Options) (*plan, error) {
 		if err := s.slices[n].image.checkPixels(); err != nil {
 			return nil, err
 		}
+		// A slice without them would be off by the intercept, 1024 HU as a rule.
+		if here, first := s.slices[n].info, s.slices[0].info; (here.intercept == nil) != (first.intercept == nil) || (here.slope == nil) != (first.slope == nil) {
+			return nil, &volume.FormatError{Path: s.slices[n].image.path, Problem: "RescaleSlope and RescaleIntercept are in some slices of its series and missing in others: what its values mean is not known"}
+		}
 	}
 	return s.arrange(o)
 }

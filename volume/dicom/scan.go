@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"sort"
+	"strconv"
 
 	"golang.org/x/sync/errgroup"
 
@@ -85,6 +86,7 @@ func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
 func group(images []*image) (all []*Series, copies []string) {
 	type key struct {
 		series, study      string
+		space              string // FrameOfReferenceUID: positions in different ones do not compare
 		folder             string // of images without a series: anonymised too well, the folder is all that holds them together
 		rows, columns      int
 		localizer, colours bool
@@ -93,7 +95,7 @@ func group(images []*image) (all []*Series, copies []string) {
 	var order []key
 	for _, im := range images {
 		for _, s := range im.slices() {
-			k := key{series: im.series, study: im.study, rows: im.rows, columns: im.columns, localizer: s.localizer(), colours: im.samples != 1}
+			k := key{series: im.series, study: im.study, space: im.frameOfRef, rows: im.rows, columns: im.columns, localizer: s.localizer(), colours: im.samples != 1}
 			if im.series == "" {
 				k.folder = filepath.Dir(im.path)
 			}
@@ -347,7 +349,7 @@ func newSeries(all []slice) *Series {
 		UID: first.image.series, Study: first.image.study, Number: first.image.number, Modality: first.image.modality, Syntax: first.image.syntax.name,
 		Shape: [3]int{first.image.columns, first.image.rows, len(all)}, Localizer: first.localizer(), Axcodes: first.axcodes(), slices: all,
 	}
-	if s.Number == "" {
+	if _, err := strconv.Atoi(s.Number); err != nil { // whatever else somebody wrote there is not shown
 		s.Number = "(no number)"
 	}
 	if s.Modality == "" {
