@@ -25,6 +25,7 @@ type predictOptions struct {
 	Format     string              `yaml:"format" help:"of the label maps: nifti, or dicom-seg, which refers to the DICOM series that was segmented, so that a PACS files it with the study" oneof:"nifti dicom-seg"`
 	Inference  segment.Inference   `yaml:"inference"`
 	Series     string              `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
+	Volume     int                 `yaml:"volume" help:"which volume of 4D files, 1 for the first; 0: there must be only one"`
 	Read       dataset.ReadOptions `yaml:"read"`
 	Force      bool                `yaml:"force" help:"write over label maps that are there already"`
 	Machine    deviceOptions       `yaml:"machine"`
@@ -49,7 +50,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	if o.Out == "" {
 		return withHint(usagef("nowhere to write"), "add --out FOLDER")
 	}
-	cases, notes, err := findScans(paths, o.Series)
+	cases, notes, err := findScans(paths, o.Series, o.Volume)
 	if err != nil {
 		return err
 	}
@@ -164,13 +165,13 @@ func predictOne(cmd *cobra.Command, p *segment.Predictor, c dataset.Case, o pred
 }
 
 // findScans lists the scans at the paths; notes say what was chosen and passed over. Two of one name would be written to one file: that is an error.
-func findScans(paths []string, series string) (cases []dataset.Case, notes []string, err error) {
+func findScans(paths []string, series string, volume int) (cases []dataset.Case, notes []string, err error) {
 	from := map[string]string{}
 	for _, path := range paths {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, fmt.Errorf("%s: there is no such file or folder", path)
 		}
-		d, err := dataset.Detect(path, dataset.Options{Layout: dataset.LayoutScans, Unlabelled: true, Series: series})
+		d, err := dataset.Detect(path, dataset.Options{Layout: dataset.LayoutScans, Unlabelled: true, Series: series, Volume: volume})
 		if err != nil {
 			return nil, nil, err
 		}

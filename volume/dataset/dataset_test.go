@@ -110,6 +110,14 @@ func TestLayouts(t *testing.T) {
 			notes:  3, // a scan without labels, labels without a scan, a region
 		},
 		{
+			name:   "case numbers of four digits are no channels",
+			files:  []string{"imagesTr/amos_0000.nii.gz", "labelsTr/amos_0000.nii.gz", "imagesTr/amos_0004.nii.gz", "labelsTr/amos_0004.nii.gz"},
+			text:   map[string]string{"dataset.json": `{"labels": {"0": "background", "1": "spleen"}}`},
+			layout: LayoutMSD,
+			cases:  []string{"amos_0000 imagesTr/amos_0000.nii.gz labelsTr/amos_0000.nii.gz", "amos_0004 imagesTr/amos_0004.nii.gz labelsTr/amos_0004.nii.gz"},
+			labels: map[uint16]string{1: "spleen"},
+		},
+		{
 			name:   "NIH as NIfTI",
 			files:  []string{"img/PANCREAS_0001.nii.gz", "img/PANCREAS_0025.nii.gz", "img/PANCREAS_0026.nii.gz", "TCIA_pancreas_labels-02-05-2017/label0001.nii.gz", "TCIA_pancreas_labels-02-05-2017/label0025.nii.gz"},
 			layout: LayoutNIH,
