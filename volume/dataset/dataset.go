@@ -213,7 +213,7 @@ func walk(root string, visit func(path string, entry fs.FileInfo, err error) err
 
 // niftiStem removes the extension of a NIfTI file's name. Of a pair, the header stands for both.
 func niftiStem(name string) (stem string, ok bool) {
-	if strings.HasPrefix(name, ".") {
+	if strings.HasPrefix(filepath.Base(name), ".") { // hidden; a path may well begin with ..
 		return "", false
 	}
 	lower := strings.ToLower(name)
