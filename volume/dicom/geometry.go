@@ -251,7 +251,11 @@ func (s *Series) arrange(o Options) (*plan, error) {
 		p.columns += int(math.Ceil((high[0]-low[0])/dx - 1e-3))
 		p.rows += int(math.Ceil((high[1]-low[1])/dy - 1e-3))
 		origin = origin.plus(row.times(low[0])).plus(column.times(low[1]))
-		p.notes = append(p.notes, fmt.Sprintf("slices are stacked askew, by %.2f degrees (gantry tilt): each is moved in its plane onto an orthogonal grid", s.Tilt))
+		what := fmt.Sprintf("stacked askew, by %.2f degrees (gantry tilt)", s.Tilt)
+		if bend > half {
+			what = fmt.Sprintf("shifted against each other, by up to %.2f mm", bend)
+		}
+		p.notes = append(p.notes, "slices are "+what+": each is moved in its plane onto an orthogonal grid")
 	}
 
 	// j runs from the last row to the first.

@@ -437,7 +437,7 @@ func (v values) floats(t uint32) ([]float64, error) {
 	var out []float64
 	for _, s := range v.strings(t) {
 		f, err := strconv.ParseFloat(s, 64)
-		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || strings.ContainsAny(s, "_xX") { // Go's own spellings are not DICOM's
 			return nil, fmt.Errorf("%s is not a number", name(t))
 		}
 		out = append(out, f)
