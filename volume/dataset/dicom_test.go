@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,23 +13,31 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 )
 
-// writeSeries writes an axial CT as DICOM files: explicit little endian, one slice a file, HU + 1024 in unsigned 16 bits, the patient on the back, so that the
-// grid must be LPS. Names say nothing about the order; instance numbers grow to the head or, descending, to the feet.
+// writeSeries writes an axial CT as DICOM files: explicit little endian, one slice a file, HU + 1024 in unsigned 16 bits. Names say nothing about the order;
+// instance numbers grow from the first slice to the last or, descending, the other way.
 func writeSeries(t *testing.T, dir, uid string, v *volume.Volume, descending bool) {
 	t.Helper()
-	writeStudy(t, dir, uid, uid+".9", 1, "CT", v, descending)
+	numbers := make([]int, v.Shape[2])
+	for k := range numbers {
+		numbers[k] = k + 1
+	}
+	if descending {
+		slices.Reverse(numbers)
+	}
+	writeStudy(t, dir, uid, uid+".9", 1, "CT", v, numbers)
 }
 
-// writeStudy is writeSeries for one series of a study, of a number and a modality.
-func writeStudy(t *testing.T, dir, uid, study string, series int, modality string, v *volume.Volume, descending bool) {
+// noNumber is no InstanceNumber at all.
+const noNumber = -1
+
+// writeStudy is writeSeries for one series of a study, of a number and a modality, with the instance numbers of its slices; nil: noNumber.
+func writeStudy(t *testing.T, dir, uid, study string, series int, modality string, v *volume.Volume, instances []int) {
 	t.Helper()
-	if v.Axcodes() != "LPS" {
-		t.Fatalf("a scan of axes %s", v.Axcodes())
-	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -36,9 +45,9 @@ func writeStudy(t *testing.T, dir, uid, study string, series int, modality strin
 	spacing := v.Spacing()
 	area := v.Shape[0] * v.Shape[1]
 	for k := range v.Shape[2] {
-		instance := k + 1
-		if descending {
-			instance = v.Shape[2] - k
+		instance := ""
+		if instances != nil && instances[k] != noNumber {
+			instance = element(0x0020, 0x0013, "IS", fmt.Sprint(instances[k]))
 		}
 		// DICOM's world is LPS, ours RAS.
 		p := v.World([3]float64{0, 0, float64(k)})
@@ -47,13 +56,15 @@ func writeStudy(t *testing.T, dir, uid, study string, series int, modality strin
 			pixels = binary.LittleEndian.AppendUint16(pixels, uint16(hu+1024))
 		}
 		number := func(x int) string { return string(binary.LittleEndian.AppendUint16(nil, uint16(x))) }
-		sop := fmt.Sprintf("%s.%d", uid, instance)
+		sop := fmt.Sprintf("%s.%d", uid, k+1)
+		a := v.Affine
 		meta := element(0x0002, 0x0002, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0002, 0x0003, "UI", sop) + element(0x0002, 0x0010, "UI", "1.2.840.10008.1.2.1")
 		file := strings.Repeat("\x00", 128) + "DICM" + element(0x0002, 0x0000, "UL", string(binary.LittleEndian.AppendUint32(nil, uint32(len(meta))))) + meta +
 			element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0008, 0x0018, "UI", sop) + element(0x0008, 0x0060, "CS", modality) +
 			element(0x0010, 0x0010, "PN", "Secret^Patient") +
-			element(0x0020, 0x000D, "UI", study) + element(0x0020, 0x000E, "UI", uid) + element(0x0020, 0x0011, "IS", fmt.Sprint(series)) + element(0x0020, 0x0013, "IS", fmt.Sprint(instance)) +
-			element(0x0020, 0x0032, "DS", fmt.Sprintf("%.4f\\%.4f\\%.4f", -p[0], -p[1], p[2])) + element(0x0020, 0x0037, "DS", `1\0\0\0\1\0`) +
+			element(0x0020, 0x000D, "UI", study) + element(0x0020, 0x000E, "UI", uid) + element(0x0020, 0x0011, "IS", fmt.Sprint(series)) + instance +
+			element(0x0020, 0x0032, "DS", fmt.Sprintf("%.4f\\%.4f\\%.4f", -p[0], -p[1], p[2])) + element(0x0020, 0x0037, "DS",
+			fmt.Sprintf(`%.6f\%.6f\%.6f\%.6f\%.6f\%.6f`, -a[0][0]/spacing[0], -a[1][0]/spacing[0], a[2][0]/spacing[0], -a[0][1]/spacing[1], -a[1][1]/spacing[1], a[2][1]/spacing[1])) +
 			element(0x0028, 0x0002, "US", number(1)) + element(0x0028, 0x0004, "CS", "MONOCHROME2") +
 			element(0x0028, 0x0010, "US", number(v.Shape[1])) + element(0x0028, 0x0011, "US", number(v.Shape[0])) +
 			element(0x0028, 0x0030, "DS", fmt.Sprintf("%.5f\\%.5f", spacing[1], spacing[0])) +
@@ -195,6 +206,151 @@ func TestNIHPancreasCT(t *testing.T) {
 	}
 }
 
+// Labels of NIH Pancreas-CT are the stack of images by instance number, whatever way the patient lies in the scanner and slices are numbered; where the numbers do
+// not tell one order, they are refused.
+func TestLabelsCountSlicesByInstance(t *testing.T) {
+	v, l := axial(t, 1)
+	n := v.Shape[2]
+	numbers := func(f func(k int) int) []int {
+		all := make([]int, n)
+		for k := range all {
+			all[k] = f(k)
+		}
+		return all
+	}
+	shuffled := numbers(func(k int) int { return k*7%n + 1 }) // 7 has no factor in common with 30
+	tilted := &volume.Volume{Grid: v.Grid, Int16: v.Int16}
+	tilted.Affine[1][2] = 0.3 * v.Spacing()[2]
+	prone := func(g volume.Grid) volume.Grid { // the same pixels of a patient who lies the other way
+		for w := range 2 {
+			for a := range 4 {
+				g.Affine[w][a] = -g.Affine[w][a]
+			}
+		}
+		return g
+	}
+	for name, c := range map[string]struct {
+		scan      *volume.Volume
+		instances []int
+		o         ReadOptions
+		fails     string
+	}{
+		"ascending":           {v, numbers(func(k int) int { return k + 1 }), ReadOptions{}, ""},
+		"descending":          {v, numbers(func(k int) int { return n - k }), ReadOptions{}, ""},
+		"in no order":         {v, shuffled, ReadOptions{}, ""},
+		"interleaved, from 0": {v, numbers(func(k int) int { return k/2 + k%2*(n/2) }), ReadOptions{}, ""},
+		"every tenth":         {v, numbers(func(k int) int { return 10 * shuffled[k] }), ReadOptions{}, ""},
+		"prone":               {&volume.Volume{Grid: prone(v.Grid), Int16: v.Int16}, shuffled, ReadOptions{}, ""},
+		"tilted, kept":        {tilted, shuffled, ReadOptions{Tilt: dicom.TiltKeep}, ""},
+		"twice":               {v, numbers(func(k int) int { return max(k, 1) }), ReadOptions{}, "have the instance number 1 both, by which the labels count the slices"},
+		"none":                {v, nil, ReadOptions{}, "have no instance number, by which the labels count the slices"},
+		"one without":         {v, slices.Replace(numbers(func(k int) int { return k + 1 }), 9, 10, noNumber), ReadOptions{}, "has no instance number, by which the labels count the slices"},
+	} {
+		root := t.TempDir()
+		writeStudy(t, filepath.Join(root, "PANCREAS_0001", "1.2"), "1.2.1", "1.2.9", 1, "CT", c.scan, c.instances)
+		file := filepath.Join(root, "label0001.nii.gz")
+		stored := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling(l.Spacing())}, Labels: make([]uint16, l.Len())}
+		area := l.Shape[0] * l.Shape[1]
+		rank := slices.Sorted(slices.Values(c.instances))
+		for k := range c.instances {
+			z, _ := slices.BinarySearch(rank, c.instances[k])
+			copy(stored.Labels[z*area:][:area], l.Labels[k*area:])
+		}
+		if err := nifti.WriteLabels(file, stored); err != nil {
+			t.Fatal(err)
+		}
+		d := detect(t, root)
+		scan, got, _, err := d.Cases[0].Read(c.o, nil)
+		if c.fails != "" {
+			if err == nil || !strings.HasPrefix(err.Error(), file+": ") || !strings.Contains(err.Error(), c.fails) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		want, err := (&volume.LabelMap{Grid: c.scan.Grid, Labels: l.Labels}).Orient("LPS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.Same(scan.Grid, 1e-9) || !got.Same(want.Grid, 1e-2) || !slices.Equal(got.Labels, want.Labels) {
+			t.Errorf("%s: labels do not lie where they were drawn", name)
+		}
+	}
+}
+
+// Labels by index go where the slices go that were straightened, or between which others were missing.
+func TestLabelsByIndexFollowRepairs(t *testing.T) {
+	for name, c := range map[string]struct {
+		tilt    float64 // mm to the front per mm to the head
+		missing bool    // the tenth slice
+		o       ReadOptions
+	}{
+		"tilted":         {0.3, false, ReadOptions{Tilt: dicom.TiltResample}},
+		"a slice less":   {0, true, ReadOptions{Gaps: dicom.GapsResample}},
+		"both":           {-0.3, true, ReadOptions{Gaps: dicom.GapsResample}},
+		"nothing to do":  {0, false, ReadOptions{}},
+		"tilted, as is":  {0.3, false, ReadOptions{Tilt: dicom.TiltKeep}},
+		"as is, resized": {0.3, true, ReadOptions{Tilt: dicom.TiltKeep, Gaps: dicom.GapsResample}},
+	} {
+		v, l := axial(t, 2)
+		v.Affine[1][2] = c.tilt * v.Spacing()[2]
+		root := t.TempDir()
+		series := filepath.Join(root, "PANCREAS_0001")
+		numbers := make([]int, v.Shape[2])
+		for k := range numbers {
+			numbers[k] = k*7%len(numbers) + 1
+		}
+		writeStudy(t, series, "1.2.1", "1.2.9", 1, "CT", v, numbers)
+		area := l.Shape[0] * l.Shape[1]
+		stored := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling(l.Spacing())}, Labels: make([]uint16, l.Len())}
+		for k, number := range numbers {
+			copy(stored.Labels[(number-1)*area:][:area], l.Labels[k*area:])
+		}
+		const tenth = 9
+		if c.missing {
+			all, _, err := dicom.Scan(series)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(all[0].Files[tenth]); err != nil {
+				t.Fatal(err)
+			}
+			stored.Labels = slices.Delete(stored.Labels, (numbers[tenth]-1)*area, numbers[tenth]*area)
+			stored.Shape[2]--
+		}
+		if err := nifti.WriteLabels(filepath.Join(root, "label0001.nii.gz"), stored); err != nil {
+			t.Fatal(err)
+		}
+		d := detect(t, root)
+		scan, got, _, err := d.Cases[0].Read(c.o, nil)
+		if err != nil || !got.Same(scan.Grid, 1e-9) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		// What was drawn at a place in the patient is there, but for half a pixel that slices are moved in their plane.
+		there, here := 0, 0
+		for n, label := range l.Labels {
+			if label == 0 || c.missing && n/area == tenth {
+				continue
+			}
+			there++
+			p, err := got.Voxel((volume.Grid{Shape: l.Shape, Affine: v.Affine}).World([3]float64{float64(n % l.Shape[0]), float64(n % area / l.Shape[0]), float64(n / area)}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.At(int(math.Round(p[0])), int(math.Round(p[1])), int(math.Round(p[2]))) == label {
+				here++
+			}
+		}
+		if there == 0 || here < there*98/100 {
+			t.Errorf("%s: %d of %d voxels are where they were drawn", name, here, there)
+		}
+	}
+}
+
 func TestTreeOfSeries(t *testing.T) {
 	root := t.TempDir()
 	a, l := axial(t, 1)
@@ -324,5 +480,23 @@ func TestNIHLayoutFromARealScan(t *testing.T) {
 		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), nil); err == nil || !strings.Contains(err.Error(), "along "+flip+",") {
 			t.Errorf("labels flipped along %s: %v", flip, err)
 		}
+	}
+
+	// Slices that were numbered in another order than they lie in.
+	numbers := make([]int, l.Shape[2])
+	for k := range numbers {
+		numbers[k] = k/2 + k%2*((len(numbers)+1)/2) + 1
+	}
+	writeStudy(t, filepath.Join(root, "PANCREAS_0008"), "1.2.8", "1.2.9", 1, "CT", v, numbers)
+	stored := &volume.LabelMap{Grid: claimed, Labels: make([]uint16, l.Len())}
+	area := l.Shape[0] * l.Shape[1]
+	for k, number := range numbers {
+		copy(stored.Labels[(number-1)*area:][:area], l.Labels[k*area:])
+	}
+	if err := nifti.WriteLabels(filepath.Join(root, "labels", "label0008.nii.gz"), stored); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, notes, err = detect(t, root).Cases[1].Read(DefaultReadOptions(), nil); err != nil || len(notes) > 0 || !slices.Equal(got.Labels, l.Labels) {
+		t.Errorf("slices in another order than their numbers: %q, %v", notes, err)
 	}
 }

@@ -188,9 +188,9 @@ func TestSeriesOfAStudy(t *testing.T) {
 	for k := range thick.Shape[2] {
 		thick.Int16 = append(thick.Int16, thin.Int16[2*k*area:][:area]...)
 	}
-	writeStudy(t, filepath.Join(root, "pat", "se1"), "1.2.1", "1.2.9", 2, "CT", thick, false)
-	writeStudy(t, filepath.Join(root, "pat", "se2"), "1.2.2", "1.2.9", 3, "CT", thin, false)
-	writeStudy(t, filepath.Join(root, "other", "se7"), "1.2.3", "1.2.8", 3, "CT", thick, false)
+	writeStudy(t, filepath.Join(root, "pat", "se1"), "1.2.1", "1.2.9", 2, "CT", thick, nil)
+	writeStudy(t, filepath.Join(root, "pat", "se2"), "1.2.2", "1.2.9", 3, "CT", thin, nil)
+	writeStudy(t, filepath.Join(root, "other", "se7"), "1.2.3", "1.2.8", 3, "CT", thick, nil)
 	for _, c := range []struct {
 		series, fails string
 		cases         []string
@@ -226,15 +226,15 @@ func TestSeriesOfAStudy(t *testing.T) {
 		t.Errorf("inspect --series 3: %+v, %v", entries, err)
 	}
 	// A study of which none can be chosen is a case that fails by name; the others are prepared.
-	writeStudy(t, filepath.Join(root, "mr", "a"), "1.2.5", "1.2.7", 1, "MR", thin, false)
-	writeStudy(t, filepath.Join(root, "mr", "b"), "1.2.6", "1.2.7", 2, "MR", thick, false)
+	writeStudy(t, filepath.Join(root, "mr", "a"), "1.2.5", "1.2.7", 1, "MR", thin, nil)
+	writeStudy(t, filepath.Join(root, "mr", "b"), "1.2.6", "1.2.7", 2, "MR", thick, nil)
 	s, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
 	if err == nil || s.Prepared != 2 || len(s.Failed) != 1 || s.Failed[0].Case.ID != "mr" || !strings.Contains(err.Error(), "none of several series is an axial CT: choose with --series") {
 		t.Errorf("%+v, %v", s, err)
 	}
 	// Two such studies in one folder are two.
 	for n, series := range []string{"1.2.11", "1.2.12", "1.2.13", "1.2.14"} {
-		writeStudy(t, filepath.Join(root, "mixed"), series, fmt.Sprintf("1.2.2%d", n/2), n, "MR", thick, false)
+		writeStudy(t, filepath.Join(root, "mixed"), series, fmt.Sprintf("1.2.2%d", n/2), n, "MR", thick, nil)
 	}
 	s, err = Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
 	if err == nil || s.Prepared != 2 || len(s.Failed) != 3 {

@@ -76,16 +76,16 @@ func (c Case) ReadImage(o ReadOptions) (v *volume.Volume, notes []string, err er
 	return v, notes, err
 }
 
-// readImage also says whether the slices of a DICOM series are numbered from the last to the first.
-func (c Case) readImage(o ReadOptions) (v *volume.Volume, descending bool, notes []string, err error) {
+// readImage also returns the DICOM series that the scan is, nil for a NIfTI file.
+func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes []string, err error) {
 	if _, err := os.Stat(c.Image); err != nil && c.refused == nil {
-		return nil, false, nil, err
+		return nil, nil, nil, err
 	}
 	if c.refused != nil || c.IsDICOM() {
 		return c.readSeries(o)
 	}
 	v, err = nifti.ReadWith(c.Image, o.nifti(c.Volume, func(note string) { notes = append(notes, note) }))
-	return v, false, notes, err
+	return v, nil, notes, err
 }
 
 // Read reads the case's scan and labels (nil where it has none), and brings the labels onto the scan's voxels where they go by index. The labels' names are the
@@ -94,55 +94,86 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 	if c.Labels != "" && !isNIfTI(c.Labels) {
 		return c.readSegmentation(o)
 	}
-	v, descending, notes, err := c.readImage(o)
+	v, s, notes, err := c.readImage(o)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if c.Labels == "" {
 		return v, nil, notes, nil
 	}
-	straight := o.nifti(0, nil) // what is done about the scan is done about its labels
 	if c.ByIndex {
-		straight.Shear = nifti.ShearKeep
+		if v, l, err = c.readByIndex(v, s, o); err != nil {
+			return nil, nil, nil, err
+		}
+		l.Names = maps.Clone(names)
+		l, note, err := c.checkFlips(v, l, o.Flips)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if note != "" {
+			notes = append(notes, note)
+		}
+		return v, l, notes, nil
 	}
-	if l, err = nifti.ReadLabelsWith(c.Labels, straight); err != nil {
+	if l, err = nifti.ReadLabelsWith(c.Labels, o.nifti(0, nil)); err != nil { // what is done about the scan is done about its labels
 		return nil, nil, nil, err
 	}
 	l.Names = maps.Clone(names)
-	if !c.ByIndex {
-		exact, err := v.Match(l.Grid)
-		if err != nil {
-			return nil, nil, nil, fmt.Errorf("%s: %w", c.Labels, err)
-		}
-		if note := onOtherVoxels(v.Grid, l.Grid, exact); note != "" {
-			notes = append(notes, "labels lie "+note)
-		}
-		return v, l, notes, nil
+	exact, err := v.Match(l.Grid)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", c.Labels, err)
 	}
-	// Labels count columns, rows and slices as the axial DICOM images did: to the patient's left, to the back, and by instance number.
+	if note := onOtherVoxels(v.Grid, l.Grid, exact); note != "" {
+		notes = append(notes, "labels lie "+note)
+	}
+	return v, l, notes, nil
+}
+
+// readByIndex reads labels that lie on the voxels of a scan in the order of its columns, rows and slices, whatever their header says, and turns both to the axes
+// that an axial CT has on disk: to the patient's left, to the back, to the head. Of a DICOM series, slices are counted by instance number; a NIfTI file is taken
+// for one that was scanned like that.
+func (c Case) readByIndex(v *volume.Volume, s *dicom.Series, o ReadOptions) (*volume.Volume, *volume.LabelMap, error) {
+	l, err := nifti.ReadLabels(c.Labels)
+	if err != nil {
+		return nil, nil, err
+	}
 	if v, err = v.Orient("LPS"); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	if l.Shape != v.Shape {
-		return nil, nil, nil, fmt.Errorf("%s has %v voxels, its scan has %v", c.Labels, l.Shape, v.Shape)
+	scan := v.Shape
+	if s != nil {
+		scan = s.Shape
 	}
-	l = &volume.LabelMap{Grid: v.Grid, Labels: l.Labels, Names: l.Names}
-	if descending {
-		l = flipLabels(l, "k")
+	if l.Shape != scan {
+		return nil, nil, fmt.Errorf("%s has %v voxels, its scan has %v", c.Labels, l.Shape, scan)
 	}
-	if o.Flips == FlipsOff {
-		return v, l, notes, nil
+	if s == nil {
+		return v, &volume.LabelMap{Grid: v.Grid, Labels: l.Labels}, nil
+	}
+	stack, err := byInstance(s, l.Labels)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", c.Labels, err)
+	}
+	if l, err = s.Labels(stack, o.dicom(nil)); err != nil {
+		return nil, nil, err
+	}
+	l, err = l.Orient("LPS")
+	return v, l, err
+}
+
+// checkFlips compares the labels with the image, as they lie and flipped.
+func (c Case) checkFlips(v *volume.Volume, l *volume.LabelMap, f Flips) (flipped *volume.LabelMap, note string, err error) {
+	if f == FlipsOff {
+		return l, "", nil
 	}
 	better := BetterFlip(v, l)
 	switch {
 	case better == "":
-	case o.Flips == FlipsFix:
-		l = flipLabels(l, better)
-		notes = append(notes, fmt.Sprintf("labels flipped along %s, where they fit the scan better", better))
-	default:
-		return nil, nil, nil, fmt.Errorf("%s fits its scan better when flipped along %s, by the HU inside and around it: --flips fix flips it, --flips off takes it as it is", c.Labels, better)
+		return l, "", nil
+	case f == FlipsFix:
+		return flipLabels(l, better), fmt.Sprintf("labels flipped along %s, where they fit the scan better", better), nil
 	}
-	return v, l, notes, nil
+	return nil, "", fmt.Errorf("%s fits its scan better when flipped along %s, by the HU inside and around it: --flips fix flips it, --flips off takes it as it is", c.Labels, better)
 }
 
 // onOtherVoxels says where labels lie that match a scan's grid, and what is done about it; "" where they lie on the scan's voxels, but for rounding.

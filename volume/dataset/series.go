@@ -265,20 +265,49 @@ func (c Case) IsDICOM() bool {
 	return err == nil && (stat.IsDir() || !isNIfTI(c.Image))
 }
 
-// readSeries reads the case's series. Notes say what was chosen and repaired; descending, that instance numbers fall from the first slice to the last.
-func (c Case) readSeries(o ReadOptions) (v *volume.Volume, descending bool, notes []string, err error) {
+// readSeries reads the case's series. Notes say what was chosen and repaired.
+func (c Case) readSeries(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes []string, err error) {
 	s, why, err := c.findSeries()
 	if err != nil {
-		return nil, false, nil, err
+		return nil, nil, nil, err
 	}
 	if why != "" {
 		notes = append(notes, fmt.Sprintf("%s: %s", s, why))
 	}
 	v, err = dicom.ReadWith(s, o.dicom(func(note string) { notes = append(notes, note) }))
 	if err != nil {
-		return nil, false, nil, named(c.Image, err)
+		return nil, nil, nil, named(c.Image, err)
 	}
-	return v, s.Instances[0] > s.Instances[len(s.Instances)-1], notes, nil
+	return v, s, notes, nil
+}
+
+// byInstance puts the slices of an array, which count by InstanceNumber, in the order of the series. It fails where the numbers do not say which slice is meant.
+func byInstance(s *dicom.Series, labels []uint16) ([]uint16, error) {
+	area := s.Shape[0] * s.Shape[1]
+	if len(s.Instances) != s.Shape[2] {
+		return nil, fmt.Errorf("%s holds several images: labels that count slices by instance number cannot be told where they belong", s.Files[0])
+	}
+	order := make([]int, len(s.Instances)) // the slices, by number
+	for k := range order {
+		order[k] = k
+	}
+	slices.SortFunc(order, func(a, b int) int { return s.Instances[a] - s.Instances[b] })
+	for z := 1; z < len(order); z++ {
+		a, b := order[z-1], order[z]
+		switch x, y := s.Instances[a], s.Instances[b]; {
+		case x == y && x == 0:
+			return nil, fmt.Errorf("%s and %s have no instance number, by which the labels count the slices", s.Files[a], s.Files[b])
+		case x == y:
+			return nil, fmt.Errorf("%s and %s have the instance number %d both, by which the labels count the slices", s.Files[a], s.Files[b], x)
+		case s.Instances[order[0]] == 0 && y != z: // 0 is a number only where all follow it
+			return nil, fmt.Errorf("%s has no instance number, by which the labels count the slices", s.Files[order[0]])
+		}
+	}
+	stack := make([]uint16, len(labels))
+	for z, k := range order {
+		copy(stack[k*area:][:area], labels[z*area:])
+	}
+	return stack, nil
 }
 
 // inspectSeries lists the series below a path, or those that are wanted, each to be read when its turn comes, and describes what else was found there.

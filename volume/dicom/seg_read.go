@@ -498,6 +498,22 @@ func (im *image) checkSEGPixels() error {
 	return nil
 }
 
+// Labels makes a label map of labels that count pixels, columns first, then rows (from the first) and slices (in the order of the series), on the grid that [ReadWith]
+// gives the series with the same options. Where the options move or resample slices, labels take the nearest voxel. It may change stack.
+func (s *Series) Labels(stack []uint16, o Options) (*volume.LabelMap, error) {
+	if err := o.defaults(); err != nil {
+		return nil, err
+	}
+	if want := s.Shape[0] * s.Shape[1] * s.Shape[2]; len(stack) != want {
+		return nil, fmt.Errorf("%d labels for the %d pixels of a series", len(stack), want)
+	}
+	p, err := s.arrange(o)
+	if err != nil {
+		return nil, err
+	}
+	return &volume.LabelMap{Grid: p.grid, Labels: p.labels(stack, s.Shape[0], s.Shape[1])}, nil
+}
+
 // labels carries out the plan on the labels of the slices, whose rows are in DICOM's order: each voxel takes the label of the nearest pixel. It may change stack.
 func (p *plan) labels(stack []uint16, columns, rows int) []uint16 {
 	if p.shifts == nil && !p.resample {
