@@ -39,6 +39,7 @@ type Series struct {
 	Problems  []string    // what is odd, repaired or in the way, in words
 	Err       error       // why [Read] will refuse it with the default options, nil if it will not
 	Tilt      float64     // degrees between the way from slice to slice and the normal of the slices
+	doubts    []string    // problems that [ReadWith] tells as well
 	slices    []slice
 }
 

@@ -297,6 +297,71 @@ func TestGaps(t *testing.T) {
 	}
 }
 
+// Slices that all lie too far apart may be what is left of more: it is said, and what headers say of distances is used for nothing.
+func TestSlicesFarApart(t *testing.T) {
+	const thickness, between = 0x00180050, 0x00180088
+	for _, c := range []struct {
+		name      string
+		distances []float64
+		headers   map[uint32]any
+		want      string
+	}{
+		{"two slices", []float64{0, 200}, map[uint32]any{thickness: "5"}, "slices lie 200 mm apart, but are only 5 mm thick"},
+		{"every second one", []float64{0, 10, 20, 30}, map[uint32]any{thickness: "5"}, "slices lie 10 mm apart, but are only 5 mm thick"},
+		{"every second one that overlaps", []float64{0, 4, 8, 12}, map[uint32]any{thickness: "1", between: "2"}, "slices lie 4 mm apart, but are only 2 mm thick"},
+		{"rounded", []float64{0, 9.97, 19.95, 29.93}, map[uint32]any{thickness: "5"}, "slices lie 9.977 mm apart"},
+		{"usual gaps", []float64{0, 8, 16, 24}, map[uint32]any{thickness: "5"}, ""},
+		{"gaps that are meant", []float64{0, 10, 20, 30}, map[uint32]any{thickness: "1", between: "10"}, ""},
+		{"nothing said", []float64{0, 200}, map[uint32]any{thickness: nil}, ""},
+		{"nonsense said", []float64{0, 2, 4}, map[uint32]any{thickness: "1e300"}, ""},
+	} {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{}, vector{0, 0, 1}, c.distances...), func(_ int, f []field) []field {
+			for tag, value := range c.headers {
+				f = set(f, tag, "DS", value)
+			}
+			return f
+		})
+		s := scanOne(t, dir)
+		var notes []string
+		v, err := ReadWith(s, Options{Note: func(n string) { notes = append(notes, n) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, got := c.distances[len(c.distances)-1]/float64(len(c.distances)-1), v.Spacing()[2]; math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: distance %g, want %g", c.name, got, want)
+		}
+		if !slices.Equal(notes, s.Problems) || (c.want == "") != (len(notes) == 0) || !strings.Contains(strings.Join(notes, ""), c.want) {
+			t.Errorf("%s: notes %q, problems %q, want %q", c.name, notes, s.Problems, c.want)
+		}
+	}
+}
+
+// A slice that is displaced between others is said to be that: there is no angle that tells it.
+func TestDisplacedSlice(t *testing.T) {
+	dir := t.TempDir()
+	stack(t, dir, "1.2", axial, []vector{{0, 0, 0}, {0, 0, 2}, {0, 3.6, 4}, {0, 0, 6}, {0, 0, 8}}, func(_ int, f []field) []field {
+		return append(f, field{0x00280120, "SS", int16(nothing)})
+	})
+	s := scanOne(t, dir)
+	const want = "slices are shifted against each other, by up to 3.60 mm"
+	if len(s.Problems) != 1 || !strings.HasPrefix(s.Problems[0], want+": each is moved in its plane") {
+		t.Errorf("problems %q", s.Problems)
+	}
+	for _, tilt := range []Tilt{TiltKeep, TiltError} {
+		if _, err := ReadWith(s, Options{Tilt: tilt}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("tilt %s: %v", tilt, err)
+		}
+	}
+	v, err := Read(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := checkRamp(t, v, nothing); v.Shape != [3]int{stackColumns, stackRows + 4, 5} || n != 5*stackColumns*stackRows {
+		t.Errorf("%v voxels, %d of them not background", v.Shape, n)
+	}
+}
+
 func TestTilt(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -387,6 +452,48 @@ func TestSeveralVolumes(t *testing.T) {
 			t.Fatalf("%d series, %v", len(series), err)
 		}
 	})
+	t.Run("acquisitions that interleave evenly", func(t *testing.T) {
+		root := t.TempDir()
+		for n, change := range []func(k int, f []field) []field{
+			func(k int, f []field) []field { return set(f, 0x00200012, "IS", fmt.Sprint(k/4+1)) },
+			func(k int, f []field) []field {
+				return set(f, 0x00080008, "CS", "ORIGINAL\\PRIMARY\\"+[]string{"M", "P"}[k/4])
+			},
+			func(k int, f []field) []field { return f },
+			func(k int, f []field) []field { return set(f, 0x00200012, "IS", fmt.Sprint(k%4/2)) }, // one behind the other
+		} {
+			want := []string{"AcquisitionNumber", "ImageType", "", ""}[n]
+			dir := filepath.Join(root, fmt.Sprint(n))
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 1, 3, 5, 7), change)
+			var notes []string
+			s := scanOne(t, dir)
+			if _, err := ReadWith(s, Options{Note: func(n string) { notes = append(notes, n) }}); err != nil {
+				t.Fatal(err)
+			}
+			if want != "" {
+				want = "slices that differ in " + want + " interleave evenly: they are taken for one volume"
+			}
+			if strings.Join(notes, "|") != want || strings.Join(s.Problems, "|") != want {
+				t.Errorf("notes %q, problems %q, want %q", notes, s.Problems, want)
+			}
+		}
+	})
+	t.Run("two patients of one SeriesInstanceUID", func(t *testing.T) {
+		root := t.TempDir()
+		for n, from := range []float64{0, 1} {
+			dir := filepath.Join(root, fmt.Sprint(n))
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			stack(t, dir, "1.2", axial, line(vector{0, 0, from}, up, 0, 2, 4, 6), nil)
+		}
+		if s := scanOne(t, root); len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "slices that differ in their folders interleave evenly") {
+			t.Errorf("problems %q", s.Problems)
+		}
+	})
 	t.Run("echoes of two types", func(t *testing.T) {
 		dir := t.TempDir()
 		four := slices.Concat(double, double)
@@ -439,6 +546,26 @@ func TestSeveralVolumes(t *testing.T) {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
 			return set(other(n, f), 0x00080032, "TM", fmt.Sprintf("1200%02d.%d", n*2, n)) // each slice at a time of its own
+		})
+		series, _, err := Scan(dir)
+		if err != nil || len(series) != 2 {
+			t.Fatalf("%d series, %v", len(series), err)
+		}
+		for n, s := range series {
+			v, err := Read(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for e := range v.Int16 {
+				v.Int16[e] -= int16(n * 1000)
+			}
+			checkRamp(t, v, nothing)
+		}
+	})
+	t.Run("one after the other, in milliseconds", func(t *testing.T) {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 6, 4, 2, 0), func(n int, f []field) []field {
+			return set(other(n, f), tagFrameTime, "DS", fmt.Sprint(8000+1000*n)) // from 8000 to 15000
 		})
 		series, _, err := Scan(dir)
 		if err != nil || len(series) != 2 {
@@ -597,8 +724,9 @@ func TestStrangersInASeries(t *testing.T) {
 		"secondary capture": func(f []field) []field {
 			return set(set(f, 0x00200032, "", nil), 0x00080008, "CS", "DERIVED\\SECONDARY")
 		},
-		"other spacing": func(f []field) []field { return set(f, 0x00280030, "DS", "0.8\\0.8") },
-		"other study":   func(f []field) []field { return set(f, 0x0020000D, "UI", "1.9.9") },
+		"other spacing":            func(f []field) []field { return set(f, 0x00280030, "DS", "0.8\\0.8") },
+		"other study":              func(f []field) []field { return set(f, 0x0020000D, "UI", "1.9.9") },
+		"other frame of reference": func(f []field) []field { return set(f, 0x00200052, "UI", "1.9.9") },
 	} {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, append(distances, 5)...), func(n int, f []field) []field {
@@ -614,6 +742,9 @@ func TestStrangersInASeries(t *testing.T) {
 		s, why, err := Choose(series, "")
 		if err != nil || s.Err != nil || s.Shape[2] != len(distances) || why == "" {
 			t.Errorf("%s: chose %v (%s), %v", name, s, why, err)
+		}
+		if said := strings.Contains(strings.Join(s.Problems, ""), "lie in 2 frames of reference"); said != (name == "other frame of reference") {
+			t.Errorf("%s: problems %q", name, s.Problems)
 		}
 	}
 }
@@ -779,6 +910,104 @@ func TestSlopesDifferBySlice(t *testing.T) {
 	}
 }
 
+// Values that would change, or whose meaning nobody knows, are refused; how they are shown is said, whichever slice says it.
+func TestRescaleAndDisplayOfSlices(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(n int, f []field) []field
+		want   string // the error
+		said   string // the problem
+	}{
+		{"one slice without rescale values", func(n int, f []field) []field {
+			if n == 2 {
+				f = set(set(f, 0x00281052, "", nil), 0x00281053, "", nil)
+			}
+			return f
+		}, "RescaleSlope and RescaleIntercept are in some slices of its series and missing in others", ""},
+		{"one slice without an intercept", func(n int, f []field) []field {
+			if n == 1 {
+				f = set(f, 0x00281052, "", nil)
+			}
+			return f
+		}, "RescaleSlope and RescaleIntercept are in some slices of its series and missing in others", ""},
+		{"no slice has rescale values", func(n int, f []field) []field { return set(set(f, 0x00281052, "", nil), 0x00281053, "", nil) }, "", ""},
+		{"a slope of 0", func(n int, f []field) []field {
+			if n == 2 {
+				f = set(f, 0x00281053, "DS", "0.0")
+			}
+			return f
+		}, "RescaleSlope is 0: what its values mean is not known", ""},
+		{"MONOCHROME1 in one slice", func(n int, f []field) []field {
+			if n == 2 {
+				f = set(f, 0x00280004, "CS", "MONOCHROME1")
+			}
+			return f
+		}, "", "stored for display with white as the lowest value (MONOCHROME1): the values are kept"},
+	} {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{}, vector{0, 0, 1}, 0, 1, 2), c.change)
+		s := scanOne(t, dir)
+		v, err := Read(s)
+		if c.want != "" {
+			var format *volume.FormatError
+			if !errors.As(err, &format) || !strings.Contains(err.Error(), c.want) || s.Err == nil || s.Err.Error() != err.Error() {
+				t.Errorf("%s: %v, and Scan says %v", c.name, err, s.Err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := checkRamp(t, v, nothing); n != v.Len() || strings.Join(s.Problems, "|") != c.said {
+			t.Errorf("%s: %d of %d voxels, problems %q", c.name, n, v.Len(), s.Problems)
+		}
+	}
+}
+
+// Values that are shown are of the kind that the standard has there: whatever else somebody wrote may be a name, or have hundreds of digits.
+func TestOddValuesAreNotShown(t *testing.T) {
+	const modality, number, photometric = 0x00080060, 0x00200011, 0x00280004
+	for _, c := range []struct {
+		tag        uint32
+		vr, value  string
+		want, seen string // what the series, and what the error is to hold
+	}{
+		{modality, "CS", "MR", "MR series 5", ""},
+		{modality, "CS", "", "(no modality) series 5", ""},
+		{modality, "CS", patientName, "other series 5", ""},
+		{modality, "CS", "CT\n99", "other series 5", ""},
+		{modality, "CS", "COMPUTED TOMOGRAPHY", "other series 5", ""},
+		{number, "IS", "-12", "series -12", ""},
+		{number, "IS", patientName, "series (no number)", ""},
+		{number, "IS", "19640812471100", "series (no number)", ""}, // no integer string: those have 32 bits
+		{photometric, "CS", "PALETTE COLOR", "", "holds colours (PALETTE COLOR)"},
+		{photometric, "CS", patientName, "", "holds colours (other)"},
+		{0x00200032, "DS", "0\\-1e300\\0", "", "slice 1 lies 1e+300 mm from the origin (ImagePositionPatient): that is too far"},
+		{0x00200032, "DS", "0\\0\\1000001", "", "slice 1 lies 1e+06 mm from the origin"},
+		{0x00200032, "DS", "0\\0\\1000000", "CT series 5", ""},
+		{0x00180050, "DS", "1e300", "CT series 5", "its thickness of 1 mm is taken from want of anything better"},
+		{0x00280030, "DS", "1\\1e300", "", "PixelSpacing [1 1e+300] must be positive and no more than 1000000 mm"},
+	} {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, []vector{{}}, func(_ int, f []field) []field { return set(f, c.tag, c.vr, c.value) })
+		s := scanOne(t, dir)
+		if c.value != "" && c.value != strings.ToUpper(c.value) && strings.Contains(fmt.Sprint(s, s.Err, s.Problems), c.value) {
+			t.Errorf("shows %q", c.value)
+		}
+		if !strings.Contains(s.String(), c.want) || !strings.Contains(fmt.Sprint(s.Problems), c.seen) || c.want != "" && s.Err != nil {
+			t.Errorf("%q: %s, %v", c.value, s, s.Err)
+		}
+	}
+	f := sliceFields("1.2", 1, vector{}, axial, stackColumns, stackRows, rampPixels(vector{}, axial, binary.LittleEndian))
+	path := filepath.Join(t.TempDir(), "slice")
+	if err := os.WriteFile(path, part10(patientName, encode(f, binary.LittleEndian, false)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if s := scanOne(t, path); s.Syntax != "a transfer syntax that is no UID" || strings.Contains(fmt.Sprint(s, s.Err), patientName) {
+		t.Errorf("%s: %v", s, s.Err)
+	}
+}
+
 // One slice in every way to write elements.
 func TestEncodings(t *testing.T) {
 	f := sliceFields("1.2", 1, vector{1, 2, 3}, axial, stackColumns, stackRows, rampPixels(vector{1, 2, 3}, axial, binary.LittleEndian))
@@ -934,11 +1163,17 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"spacing is text", "PixelSpacing is not a number", file(set(f, 0x00280030, "DS", "wide\\high")), "damaged"},
 		{"spacing of one number", "PixelSpacing has 1 numbers, not 2", file(set(f, 0x00280030, "DS", "1")), "damaged"},
 		{"spacing zero", "PixelSpacing [0 1] must be positive", file(set(f, 0x00280030, "DS", "0\\1")), ""},
+		{"spacing in Go's own spelling", "PixelSpacing is not a number", file(set(f, 0x00280030, "DS", "0x1p-1\\0.5")), "damaged"},
+		{"intercept in Go's own spelling", "RescaleIntercept is not a number", file(set(f, 0x00281052, "DS", "-0x10_24p0")), "damaged"},
+		{"slope with an underscore", "RescaleSlope is not a number", file(set(f, 0x00281053, "DS", "1_0")), "damaged"},
 		{"position infinite", "ImagePositionPatient is not a number", file(set(f, 0x00200032, "DS", "1\\inf\\3")), "damaged"},
 		{"orientation askew", "is not two unit vectors at right angles", file(set(f, 0x00200037, "DS", "1\\0\\0\\1\\0\\0")), ""},
 		{"no position", "does not say where its images lie", file(set(f, 0x00200032, "", nil)), ""},
 		{"more stored than allocated", "has impossible pixels", file(set(f, 0x00280101, "US", uint16(20))), "damaged"},
 		{"12 bits allocated", "has 12 bits a pixel: 8, 16 and 32 are read", file(set(set(set(f, 0x00280100, "US", uint16(12)), 0x00280101, "US", uint16(12)), 0x00280102, "US", uint16(11))), ""},
+		{"two frames of a CT", "claims 2 frames (NumberOfFrames), but is of CT Image Storage, which holds one", file(append(slices.Clone(f), field{0x00280008, "IS", "2"})), ""},
+		{"frames that are described but not counted", "claims 1 frames (NumberOfFrames), but describes 3", file(append(slices.Clone(f), field{tagPerFrame, "SQ", make([][]field, 3)})), ""},
+		{"more frames than are described", "claims 3 frames (NumberOfFrames), but describes 2", file(append(slices.Clone(f), field{0x00280008, "IS", "3"}, field{tagPerFrame, "SQ", make([][]field, 2)})), ""},
 		{"float pixels", "holds floating-point pixels", file(set(set(f, 0x7FE00010, "", nil), 0x7FE00008, "OW", make([]byte, 4*stackColumns*stackRows))), ""},
 		{"mosaic", "tiles many slices in one image (a mosaic)", file(set(f, 0x00080008, "CS", "ORIGINAL\\PRIMARY\\M\\ND\\MOSAIC")), ""},
 		{"lookup table", "maps its values through a table", file(append(slices.Clone(f), field{0x00283000, "SQ", [][]field{{{0x00283002, "US", []byte{1, 0, 0, 0, 16, 0}}}}})), ""},

@@ -47,8 +47,8 @@ func (s *slice) axes() (row, column, normal vector, err error) {
 	if math.Abs(lr-1) > 0.01 || math.Abs(lc-1) > 0.01 || math.Abs(row.dot(column)) > 0.01 {
 		return row, column, normal, fmt.Errorf("ImageOrientationPatient %v is not two unit vectors at right angles", o)
 	}
-	if !(s.info.spacing[0] > 0 && s.info.spacing[1] > 0) {
-		return row, column, normal, fmt.Errorf("PixelSpacing %v must be positive", s.info.spacing)
+	if x := s.info.spacing; !(x[0] > 0 && x[1] > 0 && x[0] <= maxPlace && x[1] <= maxPlace) {
+		return row, column, normal, fmt.Errorf("PixelSpacing %v must be positive and no more than %.0f mm", x, float64(maxPlace))
 	}
 	row, column = row.times(1/lr), column.times(1/lc)
 	normal = row.cross(column)
@@ -139,13 +139,25 @@ func twoFiles(a, b string) string {
 
 // plan returns how the options make a volume of the series, or why they do not.
 func (s *Series) plan(o Options) (*plan, error) {
+	first := &s.slices[0].info
 	for n := range s.slices {
-		if err := s.slices[n].image.checkPixels(); err != nil {
+		im, here := s.slices[n].image, &s.slices[n].info
+		if err := im.checkFrames(); err != nil {
 			return nil, err
 		}
+		if err := im.checkPixels(); err != nil {
+			return nil, err
+		}
+		bad := func(problem string) (*plan, error) {
+			return nil, &volume.FormatError{Path: im.path, Problem: problem + ": what its values mean is not known"}
+		}
 		// A slice without them would be off by the intercept, 1024 HU as a rule.
-		if here, first := s.slices[n].info, s.slices[0].info; (here.intercept == nil) != (first.intercept == nil) || (here.slope == nil) != (first.slope == nil) {
-			return nil, &volume.FormatError{Path: s.slices[n].image.path, Problem: "RescaleSlope and RescaleIntercept are in some slices of its series and missing in others: what its values mean is not known"}
+		if (here.intercept == nil) != (first.intercept == nil) || (here.slope == nil) != (first.slope == nil) {
+			return bad("RescaleSlope and RescaleIntercept are in some slices of its series and missing in others")
+		}
+		// Others take it for 1, as it stands, so that all values are one, or leave the intercept out as well.
+		if here.slope != nil && *here.slope == 0 {
+			return bad("RescaleSlope is 0")
 		}
 	}
 	return s.arrange(o)
@@ -159,6 +171,13 @@ func (s *Series) arrange(o Options) (*plan, error) {
 	}
 	if !first.located() {
 		return nil, refuse("does not say where its images lie (ImagePositionPatient, ImageOrientationPatient, PixelSpacing)")
+	}
+	for k := range s.slices {
+		for _, x := range s.slices[k].info.position {
+			if math.Abs(x) > maxPlace {
+				return nil, refuse("slice %d lies %.3g mm from the origin (ImagePositionPatient): that is too far to be a place in a patient", k+1, math.Abs(x))
+			}
+		}
 	}
 	row, column, normal, err := first.axes()
 	if err != nil {
@@ -190,6 +209,10 @@ func (s *Series) arrange(o Options) (*plan, error) {
 		p.notes = append(p.notes, fmt.Sprintf("a single slice: its thickness of %.4g mm is taken from %s", distance, from))
 	case even:
 		distance = (p.at[n-1] - p.at[0]) / float64(n-1)
+		// What headers say of thickness and distance is too often wrong to be used, but slices that all lie too far apart may be those that are left of more.
+		if said := max(first.info.thickness, first.info.between); said > 0 && distance >= 2*said-tolerance(said) {
+			p.notes = append(p.notes, fmt.Sprintf("slices lie %.4g mm apart, but are only %.4g mm thick (SliceThickness, SpacingBetweenSlices): those between them may be missing", distance, said))
+		}
 	case o.Gaps == GapsError:
 		return nil, refuse("slices are not evenly spaced: %.2f mm between slices %d and %d (at %.2f and %.2f mm along the normal), usually %.2f mm. Slices may be missing; --gaps resample interpolates between the known ones",
 			p.at[gap+1]-p.at[gap], gap+1, gap+2, p.at[gap], p.at[gap+1], median)
@@ -224,17 +247,21 @@ func (s *Series) arrange(o Options) (*plan, error) {
 	}
 	half := min(dx, dy) / 2
 	tilted := drift > half
+	askew := fmt.Sprintf("stacked askew, by %.2f degrees (gantry tilt)", s.Tilt)
+	if bend > half {
+		askew = fmt.Sprintf("shifted against each other, by up to %.2f mm", bend)
+	}
 	switch {
 	case !tilted && height > 0:
 		step = way.times(distance / height) // exact, and no shear that matters
 	case tilted && o.Tilt == TiltError:
-		return nil, refuse("slices are stacked askew, by %.2f degrees (gantry tilt): --tilt resample straightens them, --tilt keep keeps them", s.Tilt)
+		return nil, refuse("slices are %s: --tilt resample straightens them, --tilt keep keeps those of a tilted gantry", askew)
 	case tilted && o.Tilt == TiltKeep:
 		if bend > half {
-			return nil, refuse("slices are shifted against each other, by up to %.2f mm: no affine tells that, use --tilt resample", bend)
+			return nil, refuse("slices are %s: no affine tells that, use --tilt resample", askew)
 		}
 		step = way.times(distance / height)
-		p.notes = append(p.notes, fmt.Sprintf("slices are stacked askew, by %.2f degrees (gantry tilt): kept, the axes are sheared", s.Tilt))
+		p.notes = append(p.notes, "slices are "+askew+": kept, the axes are sheared")
 	case tilted:
 		low, high := along[0], along[0]
 		for _, a := range along {
@@ -251,11 +278,7 @@ func (s *Series) arrange(o Options) (*plan, error) {
 		p.columns += int(math.Ceil((high[0]-low[0])/dx - 1e-3))
 		p.rows += int(math.Ceil((high[1]-low[1])/dy - 1e-3))
 		origin = origin.plus(row.times(low[0])).plus(column.times(low[1]))
-		what := fmt.Sprintf("stacked askew, by %.2f degrees (gantry tilt)", s.Tilt)
-		if bend > half {
-			what = fmt.Sprintf("shifted against each other, by up to %.2f mm", bend)
-		}
-		p.notes = append(p.notes, "slices are "+what+": each is moved in its plane onto an orthogonal grid")
+		p.notes = append(p.notes, "slices are "+askew+": each is moved in its plane onto an orthogonal grid")
 	}
 
 	// j runs from the last row to the first.
@@ -273,6 +296,7 @@ func (s *Series) arrange(o Options) (*plan, error) {
 
 const (
 	samePlace = 0.001   // mm between slices that lie in one place
+	maxPlace  = 1e6     // mm from the origin, and between pixels: a kilometre is no place in a patient
 	maxGrowth = 16      // times as many slices, columns or rows may repairs make of those that there are
 	maxVoxels = 1 << 31 // of one series
 )

@@ -81,7 +81,7 @@ var volumeTags = [...]uint32{
 	0x00180060, // KVP
 	0x00080008, // ImageType
 	0x00181210, // ConvolutionKernel
-	0x00541300, // FrameReferenceTime
+	tagFrameTime,
 	0x00080032, // AcquisitionTime
 	0x00080033, // ContentTime
 }
@@ -90,7 +90,7 @@ var volumeTags = [...]uint32{
 var kernelTag = slices.Index(volumeTags[:], 0x00181210)
 
 // timeTags are those of volumeTags that may differ from slice to slice of one volume, and grow.
-var timeTags = []uint32{0x00541300, 0x00080032, 0x00080033}
+var timeTags = []uint32{tagFrameTime, 0x00080032, 0x00080033}
 
 // wanted are the elements whose values are read, with those of volumeTags.
 var wanted = map[uint32]bool{
@@ -112,6 +112,7 @@ const (
 	tagPerFrame    = 0x52009230
 	tagSyntax      = 0x00020010
 	tagModalityLUT = 0x00283000
+	tagFrameTime   = 0x00541300 // FrameReferenceTime: milliseconds
 	tagMediaClass  = 0x00020002
 	maxValue       = 1024    // bytes of a wanted value: real ones have a few dozen
 	maxFrames      = 1 << 16 // of one file
@@ -436,13 +437,38 @@ func (v values) string(t uint32) string {
 func (v values) floats(t uint32) ([]float64, error) {
 	var out []float64
 	for _, s := range v.strings(t) {
-		f, err := strconv.ParseFloat(s, 64)
-		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || strings.ContainsAny(s, "_xX") { // Go's own spellings are not DICOM's
-			return nil, fmt.Errorf("%s is not a number", name(t))
+		f, err := decimal(s)
+		if err != nil {
+			return nil, fmt.Errorf("%s is %w", name(t), err)
 		}
 		out = append(out, f)
 	}
 	return out, nil
+}
+
+// decimal parses a number.
+func decimal(s string) (float64, error) {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || strings.ContainsAny(s, "_xX") { // Go's own spellings are not DICOM's
+		return 0, errors.New("not a number")
+	}
+	return f, nil
+}
+
+// codeString is a value that is shown: whatever is no code string, of capitals and digits, may be somebody's name.
+func codeString(s string) string {
+	if len(s) < 1 || len(s) > 16 || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_ ") != "" {
+		return "other"
+	}
+	return s
+}
+
+// integerString is a number that is shown, as it stands, or "".
+func integerString(s string) string {
+	if _, err := strconv.ParseInt(s, 10, 32); err != nil {
+		return ""
+	}
+	return s
 }
 
 // name returns an element's name, for errors.
@@ -560,7 +586,7 @@ func (f *frameInfo) fill(v values) (err error) {
 		to  *float64
 		tag uint32
 	}{{&f.thickness, 0x00180050}, {&f.between, 0x00180088}} {
-		if x, err := v.floats(n.tag); err == nil && len(x) > 0 { // of no importance: no error
+		if x, err := v.floats(n.tag); err == nil && len(x) > 0 && math.Abs(x[0]) <= maxPlace { // of no importance: no error
 			*n.to = math.Abs(x[0])
 		}
 	}

@@ -41,7 +41,7 @@ func (im *image) checkPixels() error {
 	case !im.known:
 		return refuse("is compressed with %s, which is not read", im.syntax.name)
 	case im.samples != 1 || im.photometric != "MONOCHROME2" && im.photometric != "MONOCHROME1" && im.photometric != "":
-		return refuse("holds colours (%s), not a scan", im.photometric)
+		return refuse("holds colours (%s), not a scan", codeString(im.photometric))
 	case slices.Contains(im.shared.imageType, "MOSAIC"):
 		return refuse("tiles many slices in one image (a mosaic), which is not read")
 	case im.table:
@@ -67,6 +67,27 @@ func (im *image) checkPixels() error {
 		return &volume.FormatError{Path: im.path, Problem: fmt.Sprintf("is truncated: %d of %d bytes of pixels", max(have, 0), need)}
 	}
 	return nil
+}
+
+// oneFrame are the classes of scans that hold one image a file, by UID (PS3.4 B.5). The enhanced ones hold more, and say of each where it lies.
+var oneFrame = map[string]string{
+	"1.2.840.10008.5.1.4.1.1.2":   "CT Image Storage",
+	"1.2.840.10008.5.1.4.1.1.4":   "MR Image Storage",
+	"1.2.840.10008.5.1.4.1.1.128": "Positron Emission Tomography Image Storage",
+}
+
+// checkFrames says whether there are as many frames as are described.
+func (im *image) checkFrames() error {
+	problem := ""
+	switch class, single := oneFrame[im.class]; {
+	case single && im.frames > 1 && len(im.perFrame) == 0:
+		problem = fmt.Sprintf("claims %d frames (NumberOfFrames), but is of %s, which holds one: where the others lie is not said", im.frames, class)
+	case len(im.perFrame) > 0 && len(im.perFrame) != im.frames:
+		problem = fmt.Sprintf("claims %d frames (NumberOfFrames), but describes %d", im.frames, len(im.perFrame))
+	default:
+		return nil
+	}
+	return &volume.FormatError{Path: im.path, Problem: problem}
 }
 
 // frameBytes of an uncompressed frame.
@@ -312,7 +333,7 @@ func byStart(d *data, all []span) (out [][]span, err error) {
 // rescale returns the function from stored to real-world values, and whether all of them are whole numbers.
 func (im *image) rescale(f *frameInfo) (slope, intercept float64, whole bool) {
 	slope, intercept = 1, 0
-	if f.slope != nil && *f.slope != 0 {
+	if f.slope != nil {
 		slope = *f.slope
 	}
 	if f.intercept != nil {

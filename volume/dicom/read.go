@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -25,7 +26,7 @@ func ReadWith(s *Series, o Options) (*volume.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, note := range p.notes {
+	for _, note := range slices.Concat(p.notes, s.doubts) {
 		o.Note(note)
 	}
 	whole := true

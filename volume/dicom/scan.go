@@ -3,6 +3,7 @@ package dicom
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"math"
@@ -10,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"sort"
-	"strconv"
 
 	"golang.org/x/sync/errgroup"
 
@@ -136,8 +136,15 @@ func group(images []*image) (all []*Series, copies []string) {
 		if len(of) > 1 {
 			// Which part is which must not depend on the names of files.
 			slices.SortStableFunc(of, func(a, b *Series) int { return a.compareParts(b) })
+			spaces := map[string]bool{}
 			for n, s := range of {
 				s.Part = n + 1
+				spaces[s.slices[0].image.frameOfRef] = true
+			}
+			for _, s := range of {
+				if len(spaces) > 1 {
+					s.doubt("images of its SeriesInstanceUID lie in %d frames of reference (FrameOfReferenceUID), whose places do not compare: those of each are a series of their own", len(spaces))
+				}
 			}
 		}
 	}
@@ -279,9 +286,14 @@ func divide(all []slice) [][]slice {
 
 // by divides sorted slices by the value of an attribute, or returns nil if that makes single slices of them, or no difference.
 func by(tag int, all []slice) [][]slice {
+	return divided(all, func(s *slice) string { return s.info.volumeKeys[tag] })
+}
+
+func divided(all []slice, key func(*slice) string) [][]slice {
 	values := map[string][]slice{}
-	for _, s := range all {
-		values[s.info.volumeKeys[tag]] = append(values[s.info.volumeKeys[tag]], s)
+	for n := range all {
+		k := key(&all[n])
+		values[k] = append(values[k], all[n])
 	}
 	if len(values) < 2 || len(values) > len(all)/2 {
 		return nil
@@ -294,7 +306,14 @@ func by(tag int, all []slice) [][]slice {
 }
 
 // compareValues orders attributes that are numbers as such.
-func compareValues(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
+func compareValues(a, b string) int {
+	x, errX := decimal(a)
+	y, errY := decimal(b)
+	if errX != nil || errY != nil {
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	}
+	return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
+}
 
 // byTime divides sorted slices, each of which may have a time of its own, into volumes that were taken one after the other: as many as there are slices in each place, where all of one volume are
 // earlier than any of the next. It returns nil where times do not say that.
@@ -304,11 +323,15 @@ func byTime(tag int, all []slice) [][]slice {
 		return nil
 	}
 	time := func(s *slice) string { return s.info.volumeKeys[tag] }
+	compare := cmp.Compare[string] // of times of day, which may be cut short: 1200 for 120000
+	if volumeTags[tag] == tagFrameTime {
+		compare = compareValues
+	}
 	order := slices.Clone(all)
-	slices.SortStableFunc(order, func(a, b slice) int { return cmp.Compare(time(&a), time(&b)) })
+	slices.SortStableFunc(order, func(a, b slice) int { return compare(time(&a), time(&b)) })
 	var parts [][]slice
 	for part := range slices.Chunk(order, places) {
-		if n := len(parts); n > 0 && time(&parts[n-1][places-1]) >= time(&part[0]) {
+		if n := len(parts); n > 0 && compare(time(&parts[n-1][places-1]), time(&part[0])) >= 0 {
 			return nil
 		}
 		parts = append(parts, slices.Clone(part))
@@ -346,14 +369,14 @@ func regular(all []slice) bool {
 func newSeries(all []slice) *Series {
 	first := all[0]
 	s := &Series{
-		UID: first.image.series, Study: first.image.study, Number: first.image.number, Modality: first.image.modality, Syntax: first.image.syntax.name,
+		UID: first.image.series, Study: first.image.study, Number: integerString(first.image.number), Modality: "(no modality)", Syntax: first.image.syntax.name,
 		Shape: [3]int{first.image.columns, first.image.rows, len(all)}, Localizer: first.localizer(), Axcodes: first.axcodes(), slices: all,
 	}
-	if _, err := strconv.Atoi(s.Number); err != nil { // whatever else somebody wrote there is not shown
+	if s.Number == "" {
 		s.Number = "(no number)"
 	}
-	if s.Modality == "" {
-		s.Modality = "(no modality)"
+	if first.image.modality != "" {
+		s.Modality = codeString(first.image.modality)
 	}
 	for n, one := range all {
 		if n == 0 || one.image != all[n-1].image {
@@ -363,6 +386,9 @@ func newSeries(all []slice) *Series {
 	}
 	if s.UID == "" {
 		s.Problems = append(s.Problems, "no SeriesInstanceUID: what lies in one folder is taken for one series")
+	}
+	if what := interleaved(all); what != "" {
+		s.doubt("slices that differ in %s interleave evenly: they are taken for one volume", what)
 	}
 	s.Tilt = s.tilt()
 	var o Options
@@ -384,6 +410,28 @@ func newSeries(all []slice) *Series {
 		s.Problems = append(s.Problems, "stored for display with white as the lowest value (MONOCHROME1): the values are kept")
 	}
 	return s
+}
+
+// doubt adds a problem that is told whenever the series is read: it may be something else than it seems.
+func (s *Series) doubt(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	s.Problems, s.doubts = append(s.Problems, text), append(s.doubts, text)
+}
+
+// interleaved says in what sorted slices differ that could be several volumes as well, each regular, in one place, or "".
+func interleaved(all []slice) string {
+	if !all[0].located() || !regular(all) {
+		return ""
+	}
+	for tag, t := range volumeTags {
+		if !slices.Contains(timeTags, t) && volumes(by(tag, all)) {
+			return name(t)
+		}
+	}
+	if volumes(divided(all, func(s *slice) string { return filepath.Dir(s.image.path) })) {
+		return "their folders"
+	}
+	return ""
 }
 
 // tilt returns the angle between the way from the first slice to the last and their normal, in degrees.

@@ -2,6 +2,7 @@ package dicom
 
 import (
 	"encoding/binary"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/jpeg"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/jpeg2000"
@@ -66,8 +67,10 @@ func lookup(uid string) (s syntax, known bool) {
 	s, known = syntaxes[uid]
 	if !known {
 		s = syntax{name: unread[uid], order: binary.LittleEndian}
-		if s.name == "" {
+		if s.name == "" && strings.Trim(uid, "0123456789.") == "" {
 			s.name = "transfer syntax " + uid
+		} else if s.name == "" {
+			s.name = "a transfer syntax that is no UID" // whatever else somebody wrote there is not shown
 		}
 	}
 	s.uid = uid
