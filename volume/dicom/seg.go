@@ -33,7 +33,7 @@ type Segmentation struct {
 	Path     string
 	Kind     string // BINARY, FRACTIONAL or LABELMAP
 	UID      string // SeriesInstanceUID, its own
-	Number   string // SeriesNumber, its own
+	Number   string // SeriesNumber, its own, "" if it has none
 	Segments []Segment
 	Frames   int
 
@@ -59,7 +59,14 @@ type Segment struct {
 type segFrame struct {
 	lie      *segLie
 	position vector
-	segment  uint16 // number; 0 in label maps
+	segment  uint16   // number; 0 in label maps
+	sources  []source // images that it was drawn on
+}
+
+// source is an image that is referred to, by its SOPInstanceUID, and the number of the frame that is meant, from 1, or 0 for all of them.
+type source struct {
+	sop   string
+	frame int
 }
 
 // segLie is what frames share, but for their position.
@@ -194,6 +201,7 @@ type segFrameInfo struct {
 	located, turned, set bool // whether there is a position, an orientation, a spacing
 	thickness, between   float64
 	segment              uint16
+	sources              []source
 }
 
 func (p *segParser) top(w *walker, e element) (err error) {
@@ -216,7 +224,7 @@ func (p *segParser) top(w *walker, e element) (err error) {
 		tag uint32
 		to  *string
 	}{
-		{0x00080016, &im.class}, {0x00080018, &im.sop}, {0x0020000D, &im.study}, {0x0020000E, &g.UID}, {0x00200011, &g.Number}, {0x00200052, &g.space}, {0x00620001, &g.Kind},
+		{0x00080016, &im.class}, {0x00080018, &im.sop}, {0x0020000D, &im.study}, {0x0020000E, &g.UID}, {0x00200011, &im.number}, {0x00200052, &g.space}, {0x00620001, &g.Kind},
 	} {
 		if e.tag == n.tag {
 			*n.to, err = w.text(e)
@@ -239,12 +247,12 @@ func (p *segParser) top(w *walker, e element) (err error) {
 			case 0x0020000E:
 				return in.note(e, g.series)
 			case 0x0008114A: // ReferencedInstanceSequence
-				return in.instances(e, 1, g.instances)
+				return in.instances(e, 1, g.instances.add)
 			}
 			return nil
 		})
 	case 0x00081140, 0x00082112: // ReferencedImageSequence, SourceImageSequence
-		err = w.instances(e, 0, g.instances)
+		err = w.instances(e, 0, g.instances.add)
 	case 0x00620002: // SegmentSequence
 		err = w.items(e, 0, func() error {
 			if len(g.Segments) > 1<<16 {
@@ -340,7 +348,10 @@ func (p *segParser) groups(w *walker, group element, f *segFrameInfo) error {
 			if e.tag != 0x00082112 { // SourceImageSequence
 				return nil
 			}
-			return in.instances(e, 2, p.g.instances)
+			return in.instances(e, 2, func(s source) {
+				p.g.instances.add(s)
+				f.sources = append(f.sources, s)
+			})
 		})
 	}
 	return nil
@@ -413,12 +424,12 @@ func (p *segParser) finish() error {
 		} else if !slices.ContainsFunc(g.Segments, func(s Segment) bool { return s.number == f.segment }) {
 			return fmt.Errorf("frame %d belongs to segment %d, which is not described", n+1, f.segment)
 		}
-		g.placed = append(g.placed, segFrame{p.lies[lie], f.position, f.segment})
+		g.placed = append(g.placed, segFrame{p.lies[lie], f.position, f.segment, f.sources})
 		if n == 0 {
 			im.shared.thickness, im.shared.between = cmp.Or(f.thickness, p.shared.thickness), cmp.Or(f.between, p.shared.between)
 		}
 	}
-	g.Frames = im.frames
+	g.Frames, g.Number = im.frames, integerString(im.number)
 	return nil
 }
 
@@ -487,17 +498,31 @@ func (r references) hold(s *slice) bool {
 	return known && (len(frames) == 0 || frames[s.frame+1])
 }
 
-// instances notes what the items of a sequence refer to.
-func (w *walker) instances(e element, depth int, to references) error {
+func (r references) add(s source) {
+	if r[s.sop] == nil {
+		r[s.sop] = map[int]bool{}
+	}
+	if s.frame != 0 {
+		r[s.sop][s.frame] = true
+	}
+}
+
+// instances calls found with what the items of a sequence refer to.
+func (w *walker) instances(e element, depth int, found func(source)) error {
 	sop, frames := "", ""
 	add := func() error {
-		if sop != "" && to[sop] == nil {
-			to[sop] = map[int]bool{}
+		if sop == "" {
+			return nil
 		}
+		whole := true
 		for text := range strings.SplitSeq(frames, `\`) {
-			if n, err := strconv.Atoi(strings.TrimSpace(text)); err == nil && sop != "" {
-				to[sop][n] = true
+			if n, err := strconv.Atoi(strings.TrimSpace(text)); err == nil && n > 0 {
+				found(source{sop, n})
+				whole = false
 			}
+		}
+		if whole {
+			found(source{sop, 0})
 		}
 		sop, frames = "", ""
 		return nil
@@ -588,9 +613,9 @@ func decimals(text string, to []float64) error {
 		return fmt.Errorf("%d numbers, not %d", len(parts), len(to))
 	}
 	for n, part := range parts {
-		x, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
-		if err != nil || x-x != 0 {
-			return errors.New("not a number")
+		x, err := decimal(strings.TrimSpace(part))
+		if err != nil {
+			return err
 		}
 		to[n] = x
 	}

@@ -33,8 +33,9 @@ const beside = 0.25
 const maxSegSlices = 1 << 16 // of a SEG object that is read alone, with those between its frames
 
 // ReadOn makes a label map on the grid that [ReadWith] gives a series with the same options. Each frame must lie on one of the slices, pixel on pixel, though
-// it may be turned by right angles, and need not cover it; slices without frames are background. Where the options move or resample slices, labels take the
-// nearest voxel. Errors are [volume.FormatError], [volume.UnsupportedError] and of the file system.
+// it may be turned by right angles, and need not cover it; slices without frames are background. A frame that says that it was drawn on another slice is refused, an
+// object of another study or frame of reference is noted. Where the options move or resample slices, labels take the nearest voxel. Errors are
+// [volume.FormatError], [volume.UnsupportedError] and of the file system.
 func (g *Segmentation) ReadOn(s *Series, o Options) (*volume.LabelMap, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
@@ -60,14 +61,33 @@ func (g *Segmentation) ReadOn(s *Series, o Options) (*volume.LabelMap, error) {
 			return nil, err
 		}
 	}
+	for _, uid := range [][3]string{{"StudyInstanceUID", g.image.study, first.image.study}, {"FrameOfReferenceUID", g.space, first.image.frameOfRef}} {
+		if uid[1] != "" && uid[2] != "" && uid[1] != uid[2] {
+			o.Note(fmt.Sprintf("says another %s than series %s, which it refers to: is it the series that was drawn on?", uid[0], s.Number))
+		}
+	}
+	drawnOn := map[source][]int{} // slices by the way they are referred to
+	for k := range s.slices {
+		im := s.slices[k].image
+		for _, ref := range []source{{im.sop, 0}, {im.sop, s.slices[k].frame + 1}} {
+			drawnOn[ref] = append(drawnOn[ref], k)
+		}
+	}
 	labels := make([]uint16, area*len(s.slices))
-	err = g.draw(labels, o, func(f *segFrame) *segTarget {
+	err = g.draw(labels, o, func(f *segFrame) (*segTarget, string) {
 		at := f.position.dot(normal)
 		k, _ := slices.BinarySearch(p.at, at)
 		if k > 0 && (k == len(p.at) || at-p.at[k-1] < p.at[k]-at) {
 			k--
 		}
-		return targets[k]
+		var others []int
+		for _, ref := range f.sources {
+			others = append(others, drawnOn[ref]...)
+		}
+		if len(others) == 0 || slices.Contains(others, k) {
+			return targets[k], ""
+		}
+		return targets[k], fmt.Sprintf("lies on slice %d of the scan, but says that it was drawn on slice %d (DerivationImageSequence)", k+1, others[0]+1)
 	})
 	if err != nil {
 		return nil, err
@@ -85,7 +105,7 @@ func (g *Segmentation) ReadOnGrid(grid volume.Grid, o Options) (*volume.LabelMap
 		return nil, err
 	}
 	l := &volume.LabelMap{Grid: grid, Labels: make([]uint16, grid.Len()), Names: g.Names()}
-	return l, g.draw(l.Labels, o, func(*segFrame) *segTarget { return target })
+	return l, g.draw(l.Labels, o, func(*segFrame) (*segTarget, string) { return target, "" })
 }
 
 // Read makes a label map on the least grid that holds all frames: it ends where they end, and may be smaller than the series that they were drawn on.
@@ -220,6 +240,7 @@ type segPlace struct {
 	first, along, down [3]int
 	miss               float64 // of its farthest pixel, in voxels
 	whole              bool    // no pixel lies outside
+	problem            string  // why it may not lie there, or ""
 }
 
 // place finds a frame's voxels.
@@ -262,8 +283,8 @@ func (p *segPlace) voxel(column, row int) (v [3]int) {
 	return v
 }
 
-// draw puts the segments into labels. Find says which grid a frame lies on.
-func (g *Segmentation) draw(labels []uint16, o Options, find func(*segFrame) *segTarget) error {
+// draw puts the segments into labels. Find says which grid a frame lies on, and what contradicts that, or "".
+func (g *Segmentation) draw(labels []uint16, o Options, find func(*segFrame) (*segTarget, string)) error {
 	file, err := reopen(&g.image)
 	if err != nil {
 		return inFile(g.Path, err)
@@ -275,8 +296,9 @@ func (g *Segmentation) draw(labels []uint16, o Options, find func(*segFrame) *se
 	groups := map[sliceKey][]segPlace{}
 	axes := map[int]bool{}
 	for n := range g.placed {
-		p := g.place(n, find(&g.placed[n]))
-		p.label = table[g.placed[n].segment]
+		target, problem := find(&g.placed[n])
+		p := g.place(n, target)
+		p.label, p.problem = table[g.placed[n].segment], problem
 		key := sliceKey{start: p.target.start}
 		for a := range 3 {
 			if p.along[a] == 0 && p.down[a] == 0 {
@@ -373,6 +395,9 @@ func (s *segPainter) paint(p *segPlace) error {
 	return s.each(p.frame, func(row, column int, label uint16) error {
 		if p.miss > beside {
 			return &volume.UnsupportedError{Path: g.Path, Problem: fmt.Sprintf("frame %d does not lie on the voxels of the scan: it is moved, turned or scaled against them", p.frame+1)}
+		}
+		if p.problem != "" {
+			return &volume.FormatError{Path: g.Path, Problem: fmt.Sprintf("frame %d %s", p.frame+1, p.problem)}
 		}
 		at := base + column*along + row*down
 		if !p.whole {

@@ -347,6 +347,69 @@ func TestSegmentationIsWrittenAsOthersReadIt(t *testing.T) {
 	}
 }
 
+// An object that contradicts the series that it refers to: of its study or its frame of reference it is said, of the slices it is refused.
+func TestSegmentationContradictsItsSeries(t *testing.T) {
+	cases := readSegCases(t)
+	s := cases.series(t, "axial")
+	file := cases.Written.File
+	uid := func(tag uint32, value string) []byte {
+		return encode([]field{{tag, "UI", value}}, binary.LittleEndian, false)
+	}
+	image := s.slices[0].image
+	change := func(tag uint32, from, to string) []byte {
+		changed := bytes.ReplaceAll(file, uid(tag, from), uid(tag, to))
+		if bytes.Equal(changed, file) {
+			t.Fatalf("%s is not in the file", from)
+		}
+		return changed
+	}
+	// Each slice's UID becomes that of the next one: the positions are shifted by one slice against the images.
+	shifted := slices.Clone(file)
+	for k := range s.slices {
+		from, to := uid(0x00081155, s.slices[k].image.sop), uid(0x00081155, s.slices[(k+1)%len(s.slices)].image.sop)
+		for at := 0; at+len(from) <= len(file); at++ {
+			if bytes.HasPrefix(file[at:], from) {
+				copy(shifted[at:], to)
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "seg.dcm")
+	for _, c := range []struct {
+		name       string
+		file       []byte
+		note, want string
+	}{
+		{"as written", file, "", ""},
+		{"study", change(0x0020000D, image.study, image.study[:len(image.study)-1]+"8"), "says another StudyInstanceUID than series 3, which it refers to", ""},
+		{"frame of reference", change(0x00200052, image.frameOfRef, image.frameOfRef[:len(image.frameOfRef)-1]+"8"), "says another FrameOfReferenceUID than series 3, which it refers to", ""},
+		{"shifted by a slice", shifted, "", "frame 1 lies on slice 1 of the scan, but says that it was drawn on slice 2 (DerivationImageSequence)"},
+		{"other images", bytes.ReplaceAll(file, []byte(ownUIDs+".3.1."), []byte(ownUIDs+".9.1.")), "", ""}, // sent again under other UIDs: nothing to compare
+	} {
+		if err := os.WriteFile(path, c.file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		g, err := OpenSegmentation(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.Find([]*Series{s}) != s {
+			t.Errorf("%s: the series is not found", c.name)
+		}
+		var notes []string
+		_, err = g.ReadOn(s, Options{Note: func(n string) { notes = append(notes, n) }})
+		var format *volume.FormatError
+		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &format) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if (c.note == "") != (len(notes) == 0) || !strings.Contains(strings.Join(notes, ""), c.note) {
+			t.Errorf("%s: notes %q", c.name, notes)
+		}
+	}
+}
+
+// ownUIDs is what the UIDs in testdata/dicom_seg.json begin with.
+const ownUIDs = "1.2.826.0.1.3680043.8.498.77"
+
 // A scanner's one file with all slices: frames are referred to by number.
 func TestSegmentationOfEnhancedSeries(t *testing.T) {
 	// Two stacks of five slices in one file, one after the other.
