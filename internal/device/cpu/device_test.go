@@ -25,7 +25,7 @@ func everyDevice(t *testing.T, f func(t *testing.T, c *CPU)) {
 }
 
 func TestDevice(t *testing.T) {
-	everyDevice(t, func(t *testing.T, c *CPU) { devicetest.All(t, c) })
+	everyDevice(t, func(t *testing.T, c *CPU) { devicetest.All(t, guarded(t, c)) })
 }
 
 func BenchmarkDevice(b *testing.B) {
