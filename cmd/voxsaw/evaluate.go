@@ -21,7 +21,7 @@ import (
 
 type evaluateOptions struct {
 	Metrics eval.Options        `yaml:",inline"`
-	Scans   string              `yaml:"scans" help:"folder of the DICOM series that SEG objects refer to, needed where both label maps are SEG"`
+	Scans   string              `yaml:"scans" help:"folder of the DICOM series that SEG objects refer to, needed where both label maps are SEG, or where slices were straightened or resampled"`
 	Read    dataset.ReadOptions `yaml:"read"`
 	Out     string              `yaml:"out" help:"folder for scores.csv, scores.json and scores.md"`
 	JSON    bool                `yaml:"json" help:"print the scores as JSON"`
@@ -50,6 +50,10 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	for _, m := range missing {
 		fmt.Fprintln(stderr, m)
 	}
+	var scans *dataset.Scans
+	if o.Scans != "" {
+		scans = dataset.ScansIn(o.Scans)
+	}
 	var scores []eval.Score
 	progress := terminal.NewProgress(stderr, "evaluate", len(pairs))
 	defer progress.Finish()
@@ -57,7 +61,7 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("stopped before case %s: %w", p.name, err)
 		}
-		prediction, reference, notes, err := dataset.ReadLabelPair(p.prediction, p.reference, o.Scans, o.Read)
+		prediction, reference, notes, err := dataset.ReadLabelPair(p.prediction, p.reference, scans, o.Read)
 		if errors.Is(err, dataset.ErrNoScans) {
 			return withHint(err, "add --scans FOLDER")
 		}

@@ -444,7 +444,7 @@ func TestShear(t *testing.T) {
 		if straight := v.Affine.Shear() < 1e-6; straight != test.straight || !v.Same(l.Grid, 1e-6) || !slices.Equal(notes, []string{test.note}) {
 			t.Errorf("%s: shear %g, labels on %v, notes %q", test.shear, v.Affine.Shear(), l.Grid, notes)
 		}
-		a, b, notes, err := ReadLabelPair(c.Labels, c.Labels, "", ReadOptions{Shear: test.shear})
+		a, b, notes, err := ReadLabelPair(c.Labels, c.Labels, nil, ReadOptions{Shear: test.shear})
 		if err != nil || (a.Affine.Shear() < 1e-6) != test.straight || !slices.Equal(a.Labels, b.Labels) || len(notes) != 2 {
 			t.Errorf("%s: label pair: %v, notes %q", test.shear, err, notes)
 		}

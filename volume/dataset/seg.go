@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
@@ -148,57 +149,89 @@ func ReadLabels(path string) (*volume.LabelMap, error) {
 	return g.Read(dicom.Options{})
 }
 
-// ReadLabelPair reads two files of labels that are to be compared. A DICOM SEG object, which holds no empty slices, is read onto the grid of the other file; two
-// of them onto the series that they refer to, below the folder scans.
-func ReadLabelPair(a, b, scans string, o ReadOptions) (la, lb *volume.LabelMap, notes []string, err error) {
+// Scans are the DICOM series below a folder, looked for when they are needed first.
+type Scans struct {
+	folder string
+	find   func() ([]*dicom.Series, error)
+}
+
+// ScansIn returns the series below a folder.
+func ScansIn(folder string) *Scans {
+	return &Scans{folder, sync.OnceValues(func() ([]*dicom.Series, error) {
+		series, _, err := scanDICOM(folder)
+		return series, err
+	})}
+}
+
+// readOn reads a SEG object onto the series that it refers to.
+func (s *Scans) readOn(g *dicom.Segmentation, o dicom.Options) (*volume.LabelMap, error) {
+	all, err := s.find()
+	if err != nil {
+		return nil, err
+	}
+	series := g.Find(all)
+	if series == nil {
+		return nil, fmt.Errorf("%s refers to none of the series in %s", g.Path, s.folder)
+	}
+	return g.ReadOn(series, o)
+}
+
+// ReadLabelPair reads two files of labels that are to be compared. A DICOM SEG object, which holds no empty slices, is read onto the series that it refers to, which
+// is among the scans. Where these are nil, or the series has not the grid of a NIfTI file that it is compared with, it is read onto that file's grid.
+func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.LabelMap, notes []string, err error) {
 	if isNIfTI(b) && !isNIfTI(a) {
 		lb, la, notes, err = ReadLabelPair(b, a, scans, o)
 		return la, lb, notes, err
 	}
-	if isNIfTI(a) {
-		read := func(path string) (*volume.LabelMap, error) {
-			return nifti.ReadLabelsWith(path, o.nifti(0, func(note string) { notes = append(notes, path+": "+note) }))
-		}
-		if la, err = read(a); err != nil {
-			return nil, nil, nil, err
-		}
-		if isNIfTI(b) {
-			lb, err = read(b)
-			return la, lb, notes, err
-		}
-		g, err := dicom.OpenSegmentation(b)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		lb, err = g.ReadOnGrid(la.Grid, o.dicom(func(note string) { notes = append(notes, b+": "+note) }))
-		return la, lb, notes, err
-	}
-	if scans == "" {
+	if !isNIfTI(a) && scans == nil {
 		return nil, nil, nil, fmt.Errorf("%s and %s are DICOM SEG objects, which hold no empty slices: they are compared on the series that they refer to: %w", a, b, ErrNoScans)
 	}
-	series, _, err := scanDICOM(scans)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	read := func(path string) (*volume.LabelMap, error) {
+	read := func(path string, like *volume.Grid) (*volume.LabelMap, error) {
+		note := func(text string) { notes = append(notes, path+": "+text) }
+		if isNIfTI(path) {
+			return nifti.ReadLabelsWith(path, o.nifti(0, note))
+		}
 		g, err := dicom.OpenSegmentation(path)
 		if err != nil {
 			return nil, err
 		}
-		s := g.Find(series)
-		if s == nil {
-			return nil, fmt.Errorf("%s refers to none of the series in %s", path, scans)
+		if like == nil {
+			return scans.readOn(g, o.dicom(note))
 		}
-		return g.ReadOn(s, o.dicom(func(note string) { notes = append(notes, path+": "+note) }))
+		return readBeside(g, *like, scans, o.dicom(note))
 	}
-	if la, err = read(a); err == nil {
-		lb, err = read(b)
+	if la, err = read(a, nil); err != nil {
+		return nil, nil, nil, err
+	}
+	if isNIfTI(a) {
+		lb, err = read(b, &la.Grid)
+	} else {
+		lb, err = read(b, nil)
 	}
 	return la, lb, notes, err
 }
 
 // ErrNoScans says that a folder of scans is needed.
 var ErrNoScans = errors.New("where these are is not said")
+
+// readBeside reads a SEG object onto a grid: that of its series, as it was straightened or resampled, or any other whose voxels are the pixels of the object.
+func readBeside(g *dicom.Segmentation, grid volume.Grid, scans *Scans, o dicom.Options) (*volume.LabelMap, error) {
+	if scans != nil {
+		l, err := scans.readOn(g, o)
+		if err != nil {
+			return nil, err
+		}
+		const rounding = 0.05 // voxels
+		if exact, err := grid.Match(l.Grid); err == nil && exact && grid.Beside(l.Grid) < rounding {
+			return l.Orient(grid.Axcodes())
+		}
+	}
+	l, err := g.ReadOnGrid(grid, o)
+	if errors.Is(err, dicom.ErrBeside) && scans == nil {
+		return nil, fmt.Errorf("%w. If slices of its series were moved or resampled (--tilt, --gaps), the scans tell where it belongs: %w", err, ErrNoScans)
+	}
+	return l, err
+}
 
 const kindSEG = "DICOM SEG" // of entries
 

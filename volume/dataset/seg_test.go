@@ -157,16 +157,85 @@ func TestLabelPairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pair := range [][2]string{{"a.dcm", "a.nii.gz"}, {"a.nii.gz", "a.dcm"}, {"a.nii.gz", "a.nii.gz"}, {"a.dcm", "a.dcm"}} {
-		a, b, notes, err := ReadLabelPair(in(pair[0]), in(pair[1]), in("CT"), DefaultReadOptions())
+		a, b, notes, err := ReadLabelPair(in(pair[0]), in(pair[1]), ScansIn(in("CT")), DefaultReadOptions())
 		if err != nil || len(notes) > 0 || !a.Same(b.Grid, 1e-3) || !slices.Equal(a.Labels, b.Labels) || a.Len() != l.Len() {
 			t.Errorf("%v: %v, %q", pair, err, notes)
 		}
 	}
-	if _, _, _, err := ReadLabelPair(in("a.dcm"), in("a.dcm"), "", DefaultReadOptions()); !errors.Is(err, ErrNoScans) {
+	if _, _, _, err := ReadLabelPair(in("a.dcm"), in("a.dcm"), nil, DefaultReadOptions()); !errors.Is(err, ErrNoScans) {
 		t.Errorf("without scans: %v", err)
 	}
 	alone, err := ReadLabels(in("a.dcm"))
 	if err != nil || alone.Shape[2] >= l.Shape[2] {
 		t.Errorf("alone: %v, %v", err, alone)
+	}
+}
+
+// A SEG object and a NIfTI file of a series whose slices were straightened or filled in: the scans tell how.
+func TestLabelPairsOfRepairedSeries(t *testing.T) {
+	for name, c := range map[string]struct {
+		tilt             float64     // mm to the front per mm to the head
+		missing          bool        // a slice
+		file             ReadOptions // how the NIfTI file came to be
+		o                ReadOptions
+		withScans, alone string // the error; "" for the same labels
+	}{
+		"straight":          {0, false, ReadOptions{}, ReadOptions{}, "", ""},
+		"tilted":            {0.3, false, ReadOptions{}, ReadOptions{}, "", "tell where it belongs: where these are is not said"},
+		"tilted, kept":      {0.3, false, ReadOptions{Tilt: dicom.TiltKeep}, ReadOptions{}, "", ""},
+		"a gap":             {0, true, ReadOptions{Gaps: dicom.GapsResample}, ReadOptions{Gaps: dicom.GapsResample}, "", "other labels"}, // none where there is no slice
+		"a gap, not filled": {0, true, ReadOptions{Gaps: dicom.GapsResample}, ReadOptions{}, "--gaps resample", "other labels"},
+	} {
+		root := t.TempDir()
+		in := func(name string) string { return filepath.Join(root, name) }
+		v, l := axial(t, 3)
+		v.Affine[1][2] = c.tilt * v.Spacing()[2]
+		writeSeries(t, in("CT"), "1.2.1", v, false)
+		area := l.Shape[0] * l.Shape[1]
+		if c.missing {
+			all, _, err := dicom.Scan(in("CT"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			k := slices.IndexFunc(l.Labels, func(x uint16) bool { return x != 0 })/area + 1
+			l.Labels = slices.Delete(l.Labels, k*area, (k+1)*area)
+			if err := os.Remove(all[0].Files[k]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, _, err := dicom.Scan(in("CT"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asIs := dicom.Options{Tilt: dicom.TiltKeep, Gaps: dicom.GapsResample}
+		drawn, err := all[0].Labels(slices.Clone(l.Labels), asIs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := all[0].Labels(l.Labels, c.file.dicom(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file, err = file.Orient("RAS"); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(nifti.WriteLabels(in("a.nii.gz"), file), dicom.WriteSegmentation(in("a.dcm"), drawn, all[0], dicom.WriteOptions{Algorithm: "test", Read: asIs})); err != nil {
+			t.Fatal(err)
+		}
+		for _, files := range [][2]string{{"a.nii.gz", "a.dcm"}, {"a.dcm", "a.nii.gz"}} {
+			for want, scans := range map[string]*Scans{"with scans: " + c.withScans: ScansIn(in("CT")), "alone: " + c.alone: nil} {
+				what, want, _ := strings.Cut(want, ": ")
+				a, b, _, err := ReadLabelPair(in(files[0]), in(files[1]), scans, c.o)
+				got := ""
+				if err != nil {
+					got = err.Error()
+				} else if !a.Same(b.Grid, 1e-3) || !slices.Equal(a.Labels, b.Labels) {
+					got = "other labels"
+				}
+				if !strings.Contains(got, want) || want == "" && got != "" || errors.Is(err, ErrNoScans) != strings.Contains(want, "not said") {
+					t.Errorf("%s, %v %s: %q, want %q", name, files, what, got, want)
+				}
+			}
+		}
 	}
 }

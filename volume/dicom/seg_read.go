@@ -32,6 +32,9 @@ const beside = 0.25
 
 const maxSegSlices = 1 << 16 // of a SEG object that is read alone, with those between its frames
 
+// ErrBeside says that frames lie elsewhere than the voxels of a scan.
+var ErrBeside = errors.New("it is moved, turned or scaled against them")
+
 // ReadOn makes a label map on the grid that [ReadWith] gives a series with the same options. Each frame must lie on one of the slices, pixel on pixel, though
 // it may be turned by right angles, and need not cover it; slices without frames are background. A frame that says that it was drawn on another slice is refused, an
 // object of another study or frame of reference is noted. Where the options move or resample slices, labels take the nearest voxel. Errors are
@@ -394,7 +397,7 @@ func (s *segPainter) paint(p *segPlace) error {
 	}
 	return s.each(p.frame, func(row, column int, label uint16) error {
 		if p.miss > beside {
-			return &volume.UnsupportedError{Path: g.Path, Problem: fmt.Sprintf("frame %d does not lie on the voxels of the scan: it is moved, turned or scaled against them", p.frame+1)}
+			return &volume.UnsupportedError{Path: g.Path, Problem: fmt.Sprintf("frame %d does not lie on the voxels of the scan", p.frame+1), Err: ErrBeside}
 		}
 		if p.problem != "" {
 			return &volume.FormatError{Path: g.Path, Problem: fmt.Sprintf("frame %d %s", p.frame+1, p.problem)}
