@@ -40,7 +40,7 @@ def add(name, image, swap=False, change=None, gz=False, cut=None, pair=False, vo
     data = back.get_fdata()
     data = data.reshape(data.shape[:3] + (-1,))[..., max(volume - 1, 0)] if data.ndim > 3 else data.reshape(data.shape + (1,) * (3 - data.ndim))
     case['shape'] = list(data.shape)
-    case['values'] = [None if np.isnan(x) else float(x) for x in data.ravel(order='F')]
+    case['values'] = [float(x) if np.isfinite(x) else str(x) for x in data.ravel(order='F')]
     if gz:
         header = gzip.compress(header, mtime=0)
     case['file'] = base64.b64encode(header).decode()
@@ -151,6 +151,10 @@ add('dim[4] beyond dim[0]', base(), change=puts(('h', 48, 7)))
 add('bytes behind the voxels', base(), change=lambda h, _: h.extend(b'x' * 1000))
 add('vox_offset 1003', base(), change=lambda h, _: (put(h, 'f', 108, 1003), h.__setitem__(slice(352, 352), bytes(651))))
 add('vector, component 2', nib.Nifti1Image(np.stack([data('f4') for _ in range(3)], -1)[..., None, :], rigid), volume=2)
+infinite = data('f8')
+infinite[2, 1, 1], infinite[3, 1, 1], infinite[4, 1, 1], infinite[0, 2, 1] = np.inf, -np.inf, np.nan, 1e300
+add('infinite, of float64', nib.Nifti1Image(infinite, rigid))
+add('slope 1e38 leaves float32', base(), change=scl(1e38, 0))
 slopes = nib.Nifti2Image(data('i2'), rigid)
 slopes.header.set_slope_inter(2, -7)
 add('NIfTI-2 swapped with slope', slopes, swap=True)

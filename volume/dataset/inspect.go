@@ -195,8 +195,8 @@ func (e *Entry) setValues(v *volume.Volume) {
 		lo, hi := float64(s.Min), float64(s.Max)
 		e.Min, e.Max, e.Mean = &lo, &hi, &s.Mean
 	}
-	if s.NonFinite > 0 {
-		e.problem("%d of %d voxels are not finite", s.NonFinite, v.Len())
+	if err := v.CheckFinite(); err != nil {
+		e.problem("%v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package dataset
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -218,5 +219,39 @@ func TestPrepareRealScans(t *testing.T) {
 		if !slices.Equal(restored.Labels, l.Labels) || !restored.Same(l.Grid, 1e-6) {
 			t.Errorf("%s: the labels do not come back as they were", info.ID)
 		}
+	}
+}
+
+// Values that no scanner writes are named; NaN becomes air, infinite ones the ends of the window.
+func TestValuesThatAreNotFinite(t *testing.T) {
+	root := t.TempDir()
+	inf := float32(math.Inf(1))
+	g := volume.Grid{Shape: [3]int{3, 2, 1}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+	if err := nifti.Write(filepath.Join(root, "a.nii.gz"), &volume.Volume{Grid: g, Float32: []float32{10, inf, -inf, inf - inf, 20, 2000}}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "3 of 6 voxels are not finite, the first at (1, 0, 0)"
+	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
+	if err != nil || !slices.Equal(entries[0].Problems, []string{want}) || *entries[0].Max != 2000 {
+		t.Errorf("%+v, %v", entries, err)
+	}
+	dir := t.TempDir()
+	if _, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := volume.OpenCache(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	if notes := cache.Cases()[0].Notes; !slices.Equal(notes, []string{want + ": NaN is taken for air, infinite values for the ends of the window"}) {
+		t.Errorf("notes %q", notes)
+	}
+	a, err := cache.Open("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := a.Volume().Int16, []int16{10, 275, -125, -125, 20, 275}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -84,8 +84,13 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 	if c.refused != nil || c.IsDICOM() {
 		return c.readSeries(o)
 	}
-	v, err = nifti.ReadWith(c.Image, o.nifti(c.Volume, func(note string) { notes = append(notes, note) }))
-	return v, nil, notes, err
+	if v, err = nifti.ReadWith(c.Image, o.nifti(c.Volume, func(note string) { notes = append(notes, note) })); err != nil {
+		return nil, nil, nil, err
+	}
+	if err := v.CheckFinite(); err != nil { // what a volume.Preparation does about them
+		notes = append(notes, err.Error()+": NaN is taken for air, infinite values for the ends of the window")
+	}
+	return v, nil, notes, nil
 }
 
 // Read reads the case's scan and labels (nil where it has none), and brings the labels onto the scan's voxels where they go by index. The labels' names are the

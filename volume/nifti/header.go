@@ -255,6 +255,9 @@ func parse(raw []byte, path, image string) (*Header, error) {
 	}
 
 	h.Slope, h.Intercept = f.slope, f.inter
+	if math.IsInf(h.Slope, 0) {
+		h.problem("scl_slope is %+g: values are not scaled", h.Slope)
+	}
 	if h.Slope == 0 || math.IsNaN(h.Slope) || math.IsInf(h.Slope, 0) {
 		h.Slope, h.Intercept = 1, 0 // the standard's way, and nibabel's, to say: not scaled
 	}

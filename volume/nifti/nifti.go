@@ -25,7 +25,7 @@ type Options struct {
 	Shear  Shear // "" is ShearKeep
 	// MaxBytes bounds the memory for the voxels. 0 means DefaultMaxBytes.
 	MaxBytes int64
-	// Note is told what is done about shear. It may be nil.
+	// Note is told what is odd about the header ([Header.Problems]), and what is done about it. It may be nil.
 	Note func(string)
 }
 
@@ -88,20 +88,26 @@ func prepare(path string, o Options) (h *Header, index int, err error) {
 	if h, err = ReadHeader(path); err != nil {
 		return nil, 0, err
 	}
-	if index, err = h.choose(o.Volume); err != nil || !h.sheared() {
-		return h, index, err
+	if index, err = h.choose(o.Volume); err != nil {
+		return nil, 0, err
 	}
-	note := ""
-	switch o.Shear {
-	case ShearError:
+	note := o.Note
+	if note == nil {
+		note = func(string) {}
+	}
+	for _, problem := range h.Problems {
+		if problem != h.shear() {
+			note(problem)
+		}
+	}
+	switch {
+	case !h.sheared():
+	case o.Shear == ShearError:
 		return nil, 0, &volume.UnsupportedError{Path: path, Problem: h.shear() + ": --shear resample straightens it, --shear keep takes it as it is"}
-	case ShearResample:
-		note = h.shear() + ": resampled onto a grid without shear"
+	case o.Shear == ShearResample:
+		note(h.shear() + ": resampled onto a grid without shear")
 	default:
-		note = h.shear() + ": taken as it is, --shear resample straightens it"
-	}
-	if o.Note != nil {
-		o.Note(note)
+		note(h.shear() + ": taken as it is, --shear resample straightens it")
 	}
 	return h, index, nil
 }
