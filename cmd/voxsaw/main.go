@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -40,13 +41,18 @@ func run(args []string, stdout, stderr io.Writer) int {
 	err := root.ExecuteContext(ctx)
 	code := exitCode(err)
 	if err != nil {
-		fmt.Fprintln(stderr, "voxsaw:", err)
+		fmt.Fprintln(stderr, "voxsaw:", message(err))
 		var hint *hintError
 		if errors.As(err, &hint) {
 			fmt.Fprintln(stderr, "hint:", hint.hint)
 		}
 	}
 	return code
+}
+
+// message is an error's text. What a context says of its end means nothing to whoever pressed Ctrl-C.
+func message(err error) string {
+	return strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
 }
 
 // The exit codes.

@@ -85,7 +85,10 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, root string) error {
 			return printErr
 		}
 	}
-	if cmd.Context().Err() != nil {
+	if stopped := cmd.Context().Err(); stopped != nil && err != nil {
+		if summary != nil {
+			err = fmt.Errorf("stopped after %d of %d cases: %w", summary.Prepared+summary.Kept, len(d.Cases), stopped)
+		}
 		return withHint(err, "the same command goes on from there")
 	}
 	if atomicfile.NoRoom(err) || summary != nil && slices.ContainsFunc(summary.Failed, func(r dataset.Result) bool { return atomicfile.NoRoom(r.Err) }) {
