@@ -15,6 +15,7 @@ import (
 
 type inspectOptions struct {
 	Series string `yaml:"series" help:"look at this DICOM series only: its number, number.part or UID"`
+	Volume int    `yaml:"volume" help:"look at this volume of 4D files, or at this channel of nnU-Net cases, 1 for the first; 0: at all"`
 	JSON   bool   `yaml:"json" help:"print a list of {path, kind, shape, spacing, axcodes, affine, dtype, min, max, mean, problems}"`
 }
 
@@ -30,7 +31,7 @@ voxel counts. Problems come first. Nothing about a patient is printed.`,
 
 func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 	var progress terminal.Progress
-	look := dataset.InspectOptions{Series: o.Series, Progress: func(_, total int) {
+	look := dataset.InspectOptions{Series: o.Series, Volume: o.Volume, Progress: func(_, total int) {
 		if progress == nil && total > 20 { // fewer are done before anybody wonders
 			progress = terminal.NewProgress(cmd.ErrOrStderr(), "inspect", total)
 		}

@@ -15,7 +15,7 @@ import (
 
 type phantomOptions struct {
 	cases, labelled int
-	format          string // nnunet, dicom; otherwise NIfTI
+	format          string // nnunet, dicom, nii (not compressed); otherwise NIfTI
 	empty           bool   // labels without foreground
 	moved           bool   // labels on another grid than their scans
 	axcodes         string
@@ -68,6 +68,8 @@ func writePhantoms(folder string, o phantomOptions) error {
 			err = writeSeries(image, v)
 		case "nnunet":
 			err = nifti.Write(image+"_0000.nii.gz", v)
+		case "nii":
+			err = nifti.Write(image+".nii", v)
 		default:
 			err = nifti.Write(image+".nii.gz", v)
 		}

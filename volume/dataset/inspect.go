@@ -46,6 +46,7 @@ func (e *Entry) problem(format string, args ...any) {
 // InspectOptions say what [Inspect] looks at.
 type InspectOptions struct {
 	Series   string                // the DICOM series to look at, by number, number.part or UID; empty: all
+	Volume   int                   // of files that hold several, 1 for the first; of a data set in nnU-Net's layout, the channel; 0: all
 	Progress func(done, total int) // after each entry, one at a time; may be nil
 }
 
@@ -60,13 +61,17 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 			return nil, nil, fmt.Errorf("inspecting: %w", err)
 		}
 		if !stat.IsDir() && isNIfTI(path) {
-			look = append(look, func() Entry { return inspectNIfTI(path) })
+			look = append(look, func() Entry { return inspectNIfTI(path, o.Volume) })
 			continue
 		}
 		if stat.IsDir() {
+			chosen := o.Volume
+			if layout, err := detectLayout(path); err == nil && layout == LayoutNNUNet {
+				chosen = 0
+			}
 			err := walk(path, func(file string, entry fs.FileInfo, err error) error {
 				if err == nil && !entry.IsDir() && isNIfTI(file) { // what cannot be looked at, the search for DICOM lists
-					look = append(look, func() Entry { return inspectNIfTI(file) })
+					look = append(look, func() Entry { return inspectNIfTI(file, chosen) })
 				}
 				return nil
 			})
@@ -104,7 +109,7 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 		return nil, nil, err
 	}
 	for _, path := range paths {
-		more, err := comparePairs(ctx, path, o.Series, entries)
+		more, err := comparePairs(ctx, path, Options{Series: o.Series, Volume: o.Volume}, entries)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -119,11 +124,11 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 }
 
 // comparePairs adds what is wrong with the labels of a data set to their entries, and describes the data set.
-func comparePairs(ctx context.Context, root, series string, entries []Entry) (notes []string, err error) {
+func comparePairs(ctx context.Context, root string, o Options, entries []Entry) (notes []string, err error) {
 	if stat, err := os.Stat(root); err != nil || !stat.IsDir() {
 		return nil, nil
 	}
-	d, err := Detect(root, Options{Series: series})
+	d, err := Detect(root, o)
 	if err != nil {
 		// A folder of scans need not be a data set, but one that looks like it should.
 		return []string{err.Error()}, nil
@@ -189,18 +194,28 @@ func (e *Entry) grid() volume.Grid {
 	return g
 }
 
-func (e *Entry) setValues(v *volume.Volume) {
-	s := v.Statistics()
-	if s.NonFinite < v.Len() {
-		lo, hi := float64(s.Min), float64(s.Max)
-		e.Min, e.Max, e.Mean = &lo, &hi, &s.Mean
+// setValues describes the voxels of a volume, or of several together.
+func (e *Entry) setValues(volumes ...*volume.Volume) {
+	lo, hi, sum := math.Inf(1), math.Inf(-1), 0.0
+	finite, all := 0, 0
+	for _, v := range volumes {
+		s := v.Statistics()
+		n := v.Len() - s.NonFinite
+		if finite, all = finite+n, all+v.Len(); n > 0 {
+			lo, hi, sum = min(lo, float64(s.Min)), max(hi, float64(s.Max)), sum+float64(n)*s.Mean
+		}
 	}
-	if err := v.CheckFinite(); err != nil {
-		e.problem("%v", err)
+	if finite > 0 {
+		mean := sum / float64(finite)
+		e.Min, e.Max, e.Mean = &lo, &hi, &mean
+	}
+	if finite < all {
+		e.problem("%d of %d voxels are not finite", all-finite, all)
 	}
 }
 
-func inspectNIfTI(path string) Entry {
+// inspectNIfTI describes a file, of several volumes the one that is chosen, or all.
+func inspectNIfTI(path string, chosen int) Entry {
 	e := Entry{Path: path, Kind: "NIfTI"}
 	h, err := nifti.ReadHeader(path)
 	if err != nil {
@@ -211,30 +226,22 @@ func inspectNIfTI(path string) Entry {
 	e.setGrid(h.Grid)
 	e.Shape = slices.Clone(h.Dims)
 	e.Problems = append(e.Problems, h.Problems...)
-	if h.Volumes > 1 {
+	if h.Volumes > 1 && chosen == 0 {
 		e.problem("%d volumes: choose one with --volume", h.Volumes)
-	}
-	sum := 0.0
-	for k := range h.Volumes {
-		v, err := nifti.ReadWith(path, nifti.Options{Volume: k + 1})
+		all, err := nifti.ReadAll(path, nifti.Options{})
 		if err != nil {
 			e.problem("%s", e.about(err.Error()))
-			return e
 		}
-		lo, hi := e.Min, e.Max
-		e.setValues(v)
-		if e.Mean != nil {
-			sum += *e.Mean
-			mean := sum / float64(k+1)
-			e.Mean = &mean
-		}
-		if lo != nil {
-			*e.Min, *e.Max = min(*lo, *e.Min), max(*hi, *e.Max)
-		}
-		if h.Volumes == 1 {
-			e.countLabels(v)
-		}
+		e.setValues(all...)
+		return e
 	}
+	v, err := nifti.ReadWith(path, nifti.Options{Volume: chosen})
+	if err != nil {
+		e.problem("%s", e.about(err.Error()))
+		return e
+	}
+	e.setValues(v)
+	e.countLabels(v)
 	return e
 }
 

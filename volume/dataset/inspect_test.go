@@ -91,6 +91,47 @@ func TestInspectFindsAScanAmongLabels(t *testing.T) {
 	}
 }
 
+// Files of several volumes: all together, or the one that is asked for.
+func TestInspectVolumes(t *testing.T) {
+	root := t.TempDir()
+	path := filepath.Join(root, "time.nii")
+	v := &volume.Volume{Grid: volume.Grid{Shape: [3]int{2, 1, 6}, Affine: volume.Scaling([3]float64{1, 1, 1})}, Int16: []int16{1, 2, 3, 4, 0, 1, -2, 2, 50, 60, 70, 80}}
+	if err := nifti.Write(path, v); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file[40], file[46], file[48] = 4, 2, 3 // three volumes of two slices
+	if err := os.WriteFile(path, file, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for chosen, want := range []struct {
+		min, max, mean float64
+		problem        string
+	}{{-2, 80, 271. / 12, "3 volumes: choose one with --volume"}, {1, 4, 2.5, ""}, {-2, 2, 0.25, ""}, {50, 80, 65, ""}, {0, 0, 0, "has no volume 4: it holds 3"}} {
+		entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{Volume: chosen})
+		if err != nil || len(entries) != 1 || !slices.Equal(entries[0].Shape, []int{2, 1, 2, 3}) {
+			t.Fatalf("%+v, %v", entries, err)
+		}
+		e := entries[0]
+		if strings.Join(e.Problems, "; ") != want.problem || (e.Min == nil) != (want.min == want.max) {
+			t.Errorf("volume %d: %+v", chosen, e)
+		} else if e.Min != nil && (*e.Min != want.min || *e.Max != want.max || math.Abs(*e.Mean-want.mean) > 1e-9) {
+			t.Errorf("volume %d: %g to %g, mean %g", chosen, *e.Min, *e.Max, *e.Mean)
+		}
+	}
+	// nnU-Net's channels are files.
+	root = tree(t, map[string]string{"imagesTr/1_0000.nii.gz": "", "imagesTr/1_0001.nii.gz": "x", "labelsTr/1.nii.gz": ""})
+	for chosen, want := range []string{"case 1 has 2 channels: choose one with --volume", "layout nnunet, 1 cases, 1 with labels", "layout nnunet, 1 cases, 1 with labels"} {
+		entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{Volume: chosen})
+		if err != nil || len(entries) != 3 || len(entries[0].Problems) > 0 || !noted(notes, want) {
+			t.Errorf("channel %d: %+v, %q, %v", chosen, entries, notes, err)
+		}
+	}
+}
+
 func TestInspectAgreesWithNibabel(t *testing.T) {
 	data := os.Getenv("VOXSAW_DATA")
 	if data == "" {

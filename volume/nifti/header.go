@@ -84,9 +84,9 @@ func ReadHeader(path string) (*Header, error) {
 	if err := h.readExtensions(header); err != nil {
 		return nil, err
 	}
-	if want := h.offset + h.bytes()*int64(h.Volumes); want > size {
-		return nil, &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("is truncated or its header is wrong: %v voxels of %s need %d bytes, the file can hold %d at most",
-			h.Dims, h.Datatype, want, size)}
+	if room := size - h.offset; h.bytes() > room || int64(h.Volumes) > room/h.bytes() { // the product may be too large for int64
+		return nil, &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("is truncated or its header is wrong: %v voxels of %s need %.0f bytes, the file can hold %d at most",
+			h.Dims, h.Datatype, float64(h.offset)+float64(h.bytes())*float64(h.Volumes), size)}
 	}
 	return h, nil
 }

@@ -55,29 +55,69 @@ func ReadWith(path string, o Options) (*volume.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &volume.Volume{Grid: h.Grid}
+	v, err := h.read(index, o.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	return h.straightened(v, o.Shear)
+}
+
+// ReadAll reads all volumes of a file, however many there are, as [ReadWith] reads each of them: voxels are int16 if those of all volumes can be. MaxBytes bounds
+// them together.
+func ReadAll(path string, o Options) ([]*volume.Volume, error) {
+	o.Volume = 1
+	h, _, err := prepare(path, o)
+	if err != nil {
+		return nil, err
+	}
+	tall := *h // one volume on the other, read in one go
+	tall.Shape[2], tall.Volumes = h.Shape[2]*h.Volumes, 1
+	all, err := tall.read(0, o.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	volumes := make([]*volume.Volume, h.Volumes)
+	for n := range volumes {
+		v := &volume.Volume{Grid: h.Grid}
+		if from, to := n*h.Len(), (n+1)*h.Len(); all.Int16 != nil {
+			v.Int16 = all.Int16[from:to:to]
+		} else {
+			v.Float32 = all.Float32[from:to:to]
+		}
+		if volumes[n], err = h.straightened(v, o.Shear); err != nil {
+			return nil, err
+		}
+	}
+	return volumes, nil
+}
+
+// read reads volume number index.
+func (h *Header) read(index int, most int64) (v *volume.Volume, err error) {
+	v = &volume.Volume{Grid: h.Grid}
 	err = errRange
 	if h.wholeNumbers() {
-		v.Int16, err = readVoxels[int16](h, index, o.MaxBytes)
+		v.Int16, err = readVoxels[int16](h, index, most)
 	}
 	if errors.Is(err, errRange) {
 		v.Int16 = nil
 		if h.Len() > 16<<20 {
 			debug.FreeOSMemory() // or there would be memory for both
 		}
-		v.Float32, err = readVoxels[float32](h, index, o.MaxBytes)
+		v.Float32, err = readVoxels[float32](h, index, most)
 	}
+	return v, err
+}
+
+// straightened is a volume of the file without shear, if that is asked for.
+func (h *Header) straightened(v *volume.Volume, o Shear) (*volume.Volume, error) {
+	if o != ShearResample || !h.sheared() {
+		return v, nil
+	}
+	g, err := h.Grid.Straightened()
 	if err != nil {
-		return nil, err
+		return nil, &volume.FormatError{Path: h.Path, Problem: "cannot be straightened", Err: err}
 	}
-	if o.Shear == ShearResample && h.sheared() {
-		g, err := h.Grid.Straightened()
-		if err != nil {
-			return nil, &volume.FormatError{Path: path, Problem: "cannot be straightened", Err: err}
-		}
-		return v.ResampleTo(g, volume.Linear, v.Statistics().Min)
-	}
-	return v, nil
+	return v.ResampleTo(g, volume.Linear, v.Statistics().Min)
 }
 
 // prepare reads the header and checks what the options say about it. Index is the volume to read.

@@ -126,6 +126,34 @@ func TestCasesAgreeWithNibabel(t *testing.T) {
 	}
 }
 
+// All volumes at once are those that are read one by one.
+func TestReadAll(t *testing.T) {
+	several := 0
+	for _, c := range goldenCases(t) {
+		path := c.file(t)
+		all, err := ReadAll(path, Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", c.Name, err)
+		}
+		several += len(all) / 3
+		for n, got := range all {
+			want, err := ReadWith(path, Options{Volume: n + 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for at := range want.Len() {
+				i, j, k := at%want.Shape[0], at/want.Shape[0]%want.Shape[1], at/want.Shape[0]/want.Shape[1]
+				if x, y := got.At(i, j, k), want.At(i, j, k); got.Grid != want.Grid || x != y && (x == x || y == y) {
+					t.Fatalf("%s: voxel %d of volume %d is %g, want %g", c.Name, at, n+1, x, y)
+				}
+			}
+		}
+	}
+	if several != 4 {
+		t.Errorf("%d files of three volumes", several)
+	}
+}
+
 func TestProblemsAreNamed(t *testing.T) {
 	want := map[string]string{
 		"sheared":      "the axes are sheared: two of them are 68.30 degrees apart",
@@ -202,9 +230,11 @@ func TestMended(t *testing.T) {
 }
 
 // good returns the bytes of a file without faults, and its header's offsets are those of NIfTI-1.
-func good(t testing.TB) []byte {
+func good(t testing.TB) []byte { return goldenFile(t, "nifti1 i2") }
+
+func goldenFile(t testing.TB, name string) []byte {
 	for _, c := range goldenCases(t) {
-		if c.Name == "nifti1 i2" {
+		if c.Name == name {
 			return decode64(t, c.File)
 		}
 	}
@@ -262,6 +292,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"absurd extents", with(ok, 42, [3]int16{32767, 32767, 32767}), "more than 8589934592 voxels", false},
 		{"large extents", with(ok, 42, [3]int16{2000, 2000, 2000}), "need 16000000352 bytes, the file can hold 472 at most", false},
 		{"absurd extents, gzip", zip(t, with(ok, 42, [3]int16{32767, 32767, 32767})), "more than 8589934592 voxels", false},
+		{"extents whose product is 2^64 bytes", with(goldenFile(t, "nifti2 i2"), 16, [5]int64{4, 1024, 1024, 2048, 1 << 32}), "need 18446744073709551616 bytes, the file can hold", false},
 		{"large extents, gzip", zip(t, with(ok, 42, [3]int16{2000, 2000, 2000})), "is truncated or its header is wrong", false},
 		{"negative extent", with(ok, 42, int16(-5)), "has an extent of -5 in dimension 1", false},
 		{"zero extent", with(ok, 44, int16(0)), "has an extent of 0 in dimension 2", false},
