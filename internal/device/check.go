@@ -17,6 +17,27 @@ func (s Shape) Check() error {
 	return nil
 }
 
+// Rows is the number of rows of weights: indices of the first axis, 1 for a scalar.
+func (s Shape) Rows() int {
+	if len(s) == 0 {
+		return 1
+	}
+	return s[0]
+}
+
+// Row is the number of elements of a row.
+func (s Shape) Row() int { return s[min(1, len(s)):].Elements() }
+
+// CheckRows says whether n elements are whole rows of weights of this shape, from the given one on, that may be moved at once: see [Device].
+func (s Shape) CheckRows(first, n int) error {
+	row := max(1, s.Row())
+	end := first + n/row
+	if first < 0 || end > s.Rows() || n%row != 0 || first%Alignment != 0 || end%Alignment != 0 && end != s.Rows() {
+		return fmt.Errorf("moving %d elements of weights %v from row %d on: want whole rows of %d, %d at a time except for the last", n, []int(s), first, row, Alignment)
+	}
+	return nil
+}
+
 // Voxels is the number of voxels of one channel: 1 for rank 2.
 func (s Shape) Voxels() int { return s[2:].Elements() }
 

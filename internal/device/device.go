@@ -17,9 +17,10 @@ type Buffer interface {
 
 // A Device owns memory and makes kernels. Its methods are called from one goroutine at a time.
 //
-// Tensors have a logical shape, most significant axis first: (N, C, D, H, W) for activations, (rows, columns) for features, (n) or () for
-// the rest. How an activation of rank 5 lies in memory is the device's own affair; all other ranks, and weights of any rank
-// (the operands w and dw below), lie in plain row-major order.
+// Tensors have a logical shape, most significant axis first: (N, C, D, H, W) for activations, (out, in, kernel) for the weights of convolutions, (rows, columns) for
+// features, (n) or () for the rest. How activations and weights of rank 5 lie in memory is the device's own affair, and depends on nothing but the shape; all other ranks lie in plain
+// row-major order. A gradient of weights (the operand dw below) and an optimiser's velocity lie as the weights do. What a layout adds to the elements of the shape
+// is zero in weights and velocity, and zero in every dw, so that kernels for a number of elements (SGD, SumSquares, Add) need not know it.
 type Device interface {
 	Name() string     // "cpu"
 	Describe() string // one line for a person: processor, features in use, threads
@@ -29,9 +30,15 @@ type Device interface {
 	Size(s Shape) int                                          // float32 elements that an activation of this shape takes
 	Upload(dst Buffer, s Shape, src []float32) error           // row-major src -> device layout
 	Download(dst []float32, src Buffer, s Shape) error         // device layout -> row-major dst
-	UploadPlain(dst Buffer, offset int, src []float32) error   // elements as they are: parameters, weights, gradients
+	UploadPlain(dst Buffer, offset int, src []float32) error   // elements as they are
 	DownloadPlain(dst []float32, src Buffer, offset int) error // elements as they are
 	Sync() error                                               // waits for what was started
+
+	// Parameters, their gradients and velocity, of any rank. They may be moved in pieces: rows (indices of the first axis) from the given one on, as many as the slice has,
+	// in multiples of Alignment except for the last ones. See [Shape.CheckRows].
+	WeightsSize(s Shape) int                                             // float32 elements that weights of this shape take
+	UploadWeights(dst Buffer, s Shape, first int, src []float32) error   // row-major src -> device layout
+	DownloadWeights(dst []float32, src Buffer, s Shape, first int) error // device layout -> row-major dst
 
 	// Operands are listed as out <- in. An operand in [brackets] is there only where its condition holds.
 

@@ -214,7 +214,7 @@ func (c *compiler) leaves() error {
 		switch l.kind {
 		case parameter, state:
 			s := c.p.slots[l.name]
-			c.values[l.node.n] = c.b.External(c.dev.View(c.p.home(s), s.offset, s.n))
+			c.values[l.node.n] = c.b.External(c.p.home(s))
 		case one:
 			b, err := c.dev.Alloc(1)
 			if err != nil {
@@ -231,20 +231,20 @@ func (c *compiler) leaves() error {
 	return nil
 }
 
-// plain says whether a node of rank 5 lies in row-major order.
-func (c *compiler) plain(n *G.Node) bool {
+// weights says whether a node lies in the device's layout of weights.
+func (c *compiler) weights(n *G.Node) bool {
 	if l, ok := c.g.leaves[n]; ok {
 		return l.kind == parameter || l.kind == state
 	}
 	if o, ok := n.Op().(gorgoniaOp); ok {
-		return o.results()[0].plain
+		return o.results()[0].weights
 	}
-	return c.plain(childrenOf(n)[0]) // Gorgonia's own sum
+	return c.weights(childrenOf(n)[0]) // Gorgonia's own sum
 }
 
 func (c *compiler) size(r result) int {
-	if r.plain {
-		return r.shape.Elements()
+	if r.weights {
+		return c.dev.WeightsSize(r.shape)
 	}
 	return c.dev.Size(r.shape)
 }
@@ -282,7 +282,7 @@ func (c *compiler) compute(n *G.Node) error {
 		// The one operator that Gorgonia adds on its own: the sum of the gradients of a node that is used more than once.
 		if o.String() == "+ false" && len(in) == 2 {
 			s := device.Shape(n.Shape())
-			if c.plain(n) {
+			if c.weights(n) {
 				return c.step(n, sumOfWeights{s}, in)
 			}
 			return c.step(n, add{s}, in)
@@ -291,14 +291,14 @@ func (c *compiler) compute(n *G.Node) error {
 	return fmt.Errorf("operator %v (%T) is none of ours", n.Op(), n.Op())
 }
 
-// sumOfWeights is add for tensors that lie in row-major order although their rank may be 5.
+// sumOfWeights is add for tensors that lie in the layout of weights.
 type sumOfWeights struct{ s device.Shape }
 
 func (o sumOfWeights) operands() []device.Shape { return []device.Shape{o.s, o.s} }
 func (o sumOfWeights) results() []result        { return []result{weights(o.s)} }
 func (o sumOfWeights) overwrites() []exec.Over  { return []exec.Over{{Out: 0, In: 0}} }
 func (o sumOfWeights) kernel(dev device.Device) (device.Kernel, error) {
-	return dev.Add(matrix(o.s))
+	return dev.Add(device.Shape{1, dev.WeightsSize(o.s)})
 }
 
 // step appends one operator and gives its results memory, those that are picked too.
@@ -374,7 +374,7 @@ const largeArena = 64 << 20
 // program plans, takes memory and names what the host reads and writes.
 func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 	outputs := map[string]*G.Node{}
-	plainOf := map[string]bool{}
+	weightsOf := map[string]bool{}
 	shapes := map[string]device.Shape{}
 	for name, n := range c.o.Outputs {
 		outputs[name], shapes[name] = n.n, n.shape
@@ -389,7 +389,7 @@ func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 	}
 	for name, n := range outputs {
 		c.b.Keep(c.values[n])
-		plainOf[name] = c.plain(n)
+		weightsOf[name] = c.weights(n)
 	}
 
 	plan, err := c.plan()
@@ -425,7 +425,7 @@ func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 		prog.gradients = append(prog.gradients, g)
 	}
 	for name, n := range outputs {
-		prog.outputs[name] = port{run.Buffer(c.values[n]), shapes[name], plainOf[name]}
+		prog.outputs[name] = port{run.Buffer(c.values[n]), shapes[name], weightsOf[name]}
 	}
 	for _, l := range c.g.order {
 		t := port{run.Buffer(c.values[l.node.n]), l.shape, false}

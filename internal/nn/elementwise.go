@@ -36,7 +36,7 @@ type (
 	poolGrad      struct{ device.PoolSpec }
 )
 
-// matrix is a shape that devices accept for element-wise work on tensors that lie in row-major order: rank 5 would mean an activation.
+// matrix is a shape that devices accept for element-wise work on tensors of other ranks than activations.
 func matrix(s device.Shape) device.Shape { return device.Shape{1, s.Elements()} }
 
 // elementwise is s as a device takes it, given that the tensor is an activation where s has rank 5.

@@ -297,6 +297,63 @@ func TestUpdateInBackward(t *testing.T) {
 	}
 }
 
+// Training leaves zero what a layout adds to the weights: values and velocity are what an upload of their values would make of them.
+func TestLayoutGapsStayZero(t *testing.T) {
+	dev := newCPU(t)
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	alloc := func(n int) device.Buffer {
+		b, err := dev.Alloc(n)
+		check(err)
+		return b
+	}
+	p, params := compileSmall(t, dev, Options{})
+	values, err := params.Values()
+	check(err)
+	velocity, hyper := alloc(params.Size()), alloc(4)
+	check(dev.UploadPlain(hyper, 0, []float32{0.1, 0.9, 0.01, 1}))
+	sgd, err := dev.SGD(params.Size())
+	check(err)
+	gaps := 0
+	for n := range uint64(3) {
+		check(errors.Join(p.SetStep(7, n), p.Forward(), p.Backward()))
+		gradient := alloc(params.Size())
+		for _, name := range params.Names() {
+			if offset, n, trained := params.Range(name); trained {
+				g, err := params.Gradient(name)
+				check(err)
+				raw := make([]float32, n)
+				check(errors.Join(dev.DownloadPlain(raw, g, 0), dev.UploadPlain(gradient, offset, raw)))
+			}
+		}
+		sgd.Run([]device.Buffer{values, velocity}, []device.Buffer{gradient, hyper}, alloc(sgd.Scratch()))
+		for _, flat := range []device.Buffer{values, velocity, gradient} {
+			raw, again := make([]float32, flat.Len()), make([]float32, flat.Len())
+			fresh := alloc(flat.Len())
+			for _, name := range params.Names() {
+				if offset, n, trained := params.Range(name); trained {
+					shape := params.Shape(name)
+					v := make([]float32, shape.Elements())
+					check(dev.DownloadWeights(v, dev.View(flat, offset, n), shape, 0))
+					check(dev.UploadWeights(dev.View(fresh, offset, n), shape, 0, v))
+					gaps += n - len(v)
+				}
+			}
+			check(errors.Join(dev.DownloadPlain(raw, flat, 0), dev.DownloadPlain(again, fresh, 0)))
+			if !slices.Equal(raw, again) {
+				t.Errorf("step %d: not all gaps are zero", n)
+			}
+		}
+	}
+	if gaps == 0 {
+		t.Error("the layout of these weights has no gaps: nothing was tested")
+	}
+}
+
 // What is computed again instead of being kept makes a program smaller, and changes nothing.
 func TestRecompute(t *testing.T) {
 	dev := newCPU(t)

@@ -103,7 +103,7 @@ func (g *Graph) GradInput(name string, shape ...int) *Node {
 	return g.leaf(&leaf{kind: input, name: name, shape: shape, wants: true})
 }
 
-// Param declares a trained parameter, or returns the one of that name. Parameters lie in row-major order, whatever their rank.
+// Param declares a trained parameter, or returns the one of that name. Parameters lie in the layout that the device has for weights.
 func (g *Graph) Param(name string, init Init, shape ...int) *Node {
 	return g.leaf(&leaf{kind: parameter, name: name, shape: shape, init: init})
 }

@@ -38,12 +38,12 @@ type overwriter interface{ overwrites() []exec.Over }
 type counter interface{ flops() float64 }
 
 type result struct {
-	shape device.Shape
-	plain bool // row-major although the rank is 5: weights
+	shape   device.Shape
+	weights bool // it lies in the device's layout of weights, not of activations
 }
 
 func activation(s device.Shape) result { return result{shape: s} }
-func weights(s device.Shape) result    { return result{shape: s, plain: true} }
+func weights(s device.Shape) result    { return result{shape: s, weights: true} }
 
 // describe is the operator as a person reads it: "conv 16->32 ...".
 func describe(o operator) string {
@@ -214,14 +214,13 @@ func rootCause(err error) error {
 
 // pick is result i of an operator that has several: a node that no kernel computes.
 type pick struct {
-	of    device.Shape // the first result
-	i     int
-	shape device.Shape
-	plain bool
+	of device.Shape // the first result
+	i  int
+	result
 }
 
 func (o pick) operands() []device.Shape { return []device.Shape{o.of} }
-func (o pick) results() []result        { return []result{{o.shape, o.plain}} }
+func (o pick) results() []result        { return []result{o.result} }
 func (o pick) kernel(device.Device) (device.Kernel, error) {
 	return nil, fmt.Errorf("pick has no kernel")
 }
@@ -232,7 +231,7 @@ func pickOf(n *G.Node, i int) (pick, error) {
 		return pick{}, fmt.Errorf("%v has no result %d", n.Op(), i)
 	}
 	r := o.results()
-	return pick{of: r[0].shape, i: i, shape: r[i].shape, plain: r[i].plain}, nil
+	return pick{r[0].shape, i, r[i]}, nil
 }
 
 // pick is the i-th result of n.

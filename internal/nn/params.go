@@ -10,7 +10,8 @@ import (
 
 // Params holds the parameters and the states of one model on one device. Any number of programs share it.
 //
-// All parameters lie in one flat buffer; the gaps that alignment leaves between them are zero. Memory is taken once: when the first program is compiled or the first value
+// All parameters lie in one flat buffer, each in the device's layout of weights; what alignment and layouts leave between their values is zero. Callers see
+// row-major order: [Params.Read], [Params.Write], [Params.Grad]. Memory is taken once: when the first program is compiled or the first value
 // is touched. A model of several graphs declares them all first, see [Params.Declare]. Gradients are the programs' own: they lie among the activations, in memory
 // that these no longer need; Params knows where, see [Params.Gradient].
 type Params struct {
@@ -27,12 +28,15 @@ type Params struct {
 }
 
 type slot struct {
-	shape     device.Shape
-	init      Init
-	trained   bool
-	offset, n int
-	gradient  device.Buffer // in the program that computed it last; nil where none has, or where it has been used up
+	shape        device.Shape
+	init         Init
+	trained      bool
+	offset, size int           // where it lies, in the device's layout
+	gradient     device.Buffer // in the program that computed it last; nil where none has, or where it has been used up
 }
+
+// elements is the number of values, which is size or, where the device's layout has gaps, less.
+func (s *slot) elements() int { return s.shape.Elements() }
 
 // NewParams returns an empty set. A parameter's first value depends on the seed and its name only.
 func NewParams(dev device.Device, seed uint64) *Params {
@@ -58,13 +62,13 @@ func (p *Params) Declare(graphs ...*Graph) error {
 			if p.values != nil {
 				return fmt.Errorf("parameter %q comes too late: declare all graphs of a model before the first is compiled", l.name)
 			}
-			s := &slot{shape: l.shape, init: l.init, trained: l.kind == parameter, n: l.shape.Elements()}
+			s := &slot{shape: l.shape, init: l.init, trained: l.kind == parameter, size: p.dev.WeightsSize(l.shape)}
 			part := &p.size[0]
 			if !s.trained {
 				part = &p.size[1]
 			}
 			s.offset = *part
-			*part += (s.n + device.Alignment - 1) / device.Alignment * device.Alignment
+			*part += (s.size + device.Alignment - 1) / device.Alignment * device.Alignment
 			p.slots[l.name] = s
 			p.names = append(p.names, l.name)
 		}
@@ -84,26 +88,34 @@ func (p *Params) allocate() error {
 	if p.states, err = p.dev.Alloc(p.size[1]); err != nil {
 		return fmt.Errorf("allocating states: %w", err)
 	}
-	piece := make([]float32, 1<<14)
 	for _, name := range p.names {
-		s := p.slots[name]
-		r := seed.Rand(p.seed, "init/"+name)
-		for done := 0; done < s.n; done += len(piece) {
-			part := piece[:min(len(piece), s.n-done)]
-			s.init(r, s.shape, part)
-			if err := p.dev.UploadPlain(p.home(s), s.offset+done, part); err != nil {
-				return fmt.Errorf("setting %q: %w", name, err)
-			}
+		if err := p.draw(name, p.slots[name]); err != nil {
+			return fmt.Errorf("setting %q: %w", name, err)
 		}
 	}
 	return nil
 }
 
+// draw sets a parameter's first value, in pieces: row-major, the whole may be a tenth of all memory.
+func (p *Params) draw(name string, s *slot) error {
+	r, home := seed.Rand(p.seed, "init/"+name), p.home(s)
+	piece := make([]float32, min(s.shape.Rows(), device.Alignment)*s.shape.Row())
+	for row := 0; row < s.shape.Rows(); row += device.Alignment {
+		piece = piece[:min(device.Alignment, s.shape.Rows()-row)*s.shape.Row()]
+		s.init(r, s.shape, piece)
+		if err := p.dev.UploadWeights(home, s.shape, row, piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// home is the memory of a parameter or state.
 func (p *Params) home(s *slot) device.Buffer {
 	if s.trained {
-		return p.values
+		return p.dev.View(p.values, s.offset, s.size)
 	}
-	return p.states
+	return p.dev.View(p.states, s.offset, s.size)
 }
 
 // Names lists parameters and states in the order of their declaration.
@@ -128,7 +140,7 @@ func (p *Params) Count() int {
 	n := 0
 	for _, s := range p.slots {
 		if s.trained {
-			n += s.n
+			n += s.elements()
 		}
 	}
 	return n
@@ -148,8 +160,8 @@ func (p *Params) Read(name string) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := make([]float32, s.n)
-	return v, p.dev.DownloadPlain(v, p.home(s), s.offset)
+	v := make([]float32, s.elements())
+	return v, p.dev.DownloadWeights(v, p.home(s), s.shape, 0)
 }
 
 // Write sets the values of a parameter or state, row-major.
@@ -158,13 +170,13 @@ func (p *Params) Write(name string, v []float32) error {
 	if err != nil {
 		return err
 	}
-	if len(v) != s.n {
+	if len(v) != s.elements() {
 		return fmt.Errorf("parameter %q has shape %v, not %d values", name, []int(s.shape), len(v))
 	}
-	return p.dev.UploadPlain(p.home(s), s.offset, v)
+	return p.dev.UploadWeights(p.home(s), s.shape, 0, v)
 }
 
-// Gradient is where the gradient of a parameter lies, row-major: in the program whose [Program.Backward] ran last, until that program runs again. A program
+// Gradient is where the gradient of a parameter lies, in the device's layout: in the program whose [Program.Backward] ran last, until that program runs again. A program
 // that updates the parameters itself leaves none.
 func (p *Params) Gradient(name string) (device.Buffer, error) {
 	s, err := p.find(name)
@@ -186,8 +198,9 @@ func (p *Params) Grad(name string) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := make([]float32, p.slots[name].n)
-	return v, p.dev.DownloadPlain(v, b, 0)
+	s := p.slots[name]
+	v := make([]float32, s.elements())
+	return v, p.dev.DownloadWeights(v, b, s.shape, 0)
 }
 
 // Size is the length of Values.
@@ -199,13 +212,13 @@ func (p *Params) Values() (device.Buffer, error) {
 	return p.values, err
 }
 
-// Range is where a trained parameter lies in Values and in an optimiser's own buffers of that kind.
+// Range is where a trained parameter lies in Values and in an optimiser's own buffers of that kind: n elements in the device's layout.
 func (p *Params) Range(name string) (offset, n int, ok bool) {
 	s, ok := p.slots[name]
 	if !ok || !s.trained {
 		return 0, 0, false
 	}
-	return s.offset, s.n, true
+	return s.offset, s.size, true
 }
 
 // Device is where the parameters are.

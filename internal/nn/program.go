@@ -30,9 +30,9 @@ type Program struct {
 
 // port is a tensor that the host reads or writes.
 type port struct {
-	buffer device.Buffer
-	shape  device.Shape
-	plain  bool
+	buffer  device.Buffer
+	shape   device.Shape
+	weights bool
 }
 
 type maskPort struct {
@@ -83,8 +83,8 @@ func (p *Program) Set(input string, values []float32) error {
 }
 
 func (p *Program) upload(to port, values []float32) error {
-	if to.plain {
-		return p.dev.UploadPlain(to.buffer, 0, values)
+	if to.weights {
+		return p.dev.UploadWeights(to.buffer, to.shape, 0, values)
 	}
 	return p.dev.Upload(to.buffer, to.shape, values)
 }
@@ -132,8 +132,8 @@ func (p *Program) Read(output string, dst []float32) error {
 		return fmt.Errorf("output %q has shape %v, not %d values", output, []int(out.shape), len(dst))
 	}
 	return p.timed("read "+output, len(dst), func() error {
-		if out.plain {
-			return p.dev.DownloadPlain(dst, out.buffer, 0)
+		if out.weights {
+			return p.dev.DownloadWeights(dst, out.buffer, out.shape, 0)
 		}
 		return p.dev.Download(dst, out.buffer, out.shape)
 	})

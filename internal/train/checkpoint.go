@@ -71,8 +71,9 @@ func writeCheckpoint(path string, params Params, velocity device.Buffer, meta Me
 			continue
 		}
 		tensors = append(tensors, safetensors.Tensor{Name: velocityPrefix + name, Shape: params.Shape(name), Values: func() ([]float32, error) {
-			values := make([]float32, n)
-			return values, params.Device().DownloadPlain(values, velocity, offset)
+			dev, shape := params.Device(), params.Shape(name)
+			values := make([]float32, shape.Elements())
+			return values, dev.DownloadWeights(values, dev.View(velocity, offset, n), shape, 0)
 		}})
 	}
 	return atomicfile.Write(path, func(w io.Writer) error { return safetensors.Write(w, meta.strings(), tensors) })
@@ -99,14 +100,15 @@ func restore(path string, params Params, velocity device.Buffer) error {
 		if err := params.Write(name, values); err != nil {
 			return err
 		}
-		offset, _, trained := params.Range(name)
+		offset, n, trained := params.Range(name)
 		if !trained {
 			continue
 		}
 		if values, err = read(velocityPrefix+name, params.Shape(name)); err != nil {
 			return err
 		}
-		if err := params.Device().UploadPlain(velocity, offset, values); err != nil {
+		dev := params.Device()
+		if err := dev.UploadWeights(dev.View(velocity, offset, n), params.Shape(name), 0, values); err != nil {
 			return err
 		}
 	}

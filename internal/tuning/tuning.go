@@ -57,6 +57,12 @@ func (r *recorder) Upload(device.Buffer, device.Shape, []float32) error   { retu
 func (r *recorder) Download([]float32, device.Buffer, device.Shape) error { return nil }
 func (r *recorder) UploadPlain(device.Buffer, int, []float32) error       { return nil }
 func (r *recorder) DownloadPlain([]float32, device.Buffer, int) error     { return nil }
+func (r *recorder) UploadWeights(device.Buffer, device.Shape, int, []float32) error {
+	return nil
+}
+func (r *recorder) DownloadWeights([]float32, device.Buffer, device.Shape, int) error {
+	return nil
+}
 func (r *recorder) Conv(s device.ConvSpec) (device.Kernel, error) {
 	r.note(s, cpu.Forward)
 	return r.CPU.Conv(s)
@@ -202,7 +208,7 @@ func (c Convolution) kernel(dev device.Device) (device.Kernel, error) {
 func (c Convolution) operands(dev *cpu.CPU) (in []device.Buffer, out device.Buffer, err error) {
 	x, errX := filled(dev, dev.Size(c.Spec.XShape()))
 	y, errY := filled(dev, dev.Size(c.Spec.YShape()))
-	w, errW := filled(dev, c.Spec.WShape().Elements())
+	w, errW := filled(dev, dev.WeightsSize(c.Spec.WShape()))
 	err = errors.Join(errX, errY, errW)
 	switch c.Kind {
 	case cpu.Transposed:

@@ -71,6 +71,6 @@ func (r *ceilingRun) do(_, item int) {
 			continue
 		}
 		a, b, c := x[:ks.rows*ceilingDepth], x[ks.rows*ceilingDepth:], x[(ks.rows+ks.vectors*block)*ceilingDepth:]
-		ks.product[ks.vectors][ks.rows](&a[0], &b[0], &c[0], &term{}, 1, ceilingDepth, ceilingDepth, ks.vectors*block, ks.vectors*block, block, 1, 0, 0, 0, false)
+		ks.product[ks.vectors][ks.rows](&a[0], &b[0], &c[0], &term{}, 1, ceilingDepth, ceilingDepth, ks.vectors*block, block, ks.vectors*block, block, 1, 0, 0, 0, false)
 	}
 }

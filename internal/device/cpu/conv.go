@@ -23,10 +23,10 @@ type geometry struct {
 	stride    [3]int
 	step      [3]int
 	phases    []phase
-	taps      int    // of the whole kernel
 	lo, hi    [3]int // least and greatest tap offset
 	bias      bool
-	wIn, wOut int // from one input (output) channel to the next in the plain weights
+	weights   weightLayout // from in to out
+	exchanged bool         // the operand is the weights from out to in: its pairs of blocks have to be turned round
 }
 
 type phase struct {
@@ -36,12 +36,11 @@ type phase struct {
 
 type tap struct {
 	d [3]int // offset in the input
-	w int    // offset in the plain weights
+	w int    // its number
 }
 
 func forwardGeometry(s device.ConvSpec) geometry {
-	g := geometry{in: layoutOf(s.XShape()), out: layoutOf(s.YShape()), stride: s.Stride, step: [3]int{1, 1, 1}, taps: s.Kernel[0] * s.Kernel[1] * s.Kernel[2], bias: s.Bias}
-	g.wIn, g.wOut = g.taps, g.taps*s.In
+	g := geometry{in: layoutOf(s.XShape()), out: layoutOf(s.YShape()), stride: s.Stride, step: [3]int{1, 1, 1}, bias: s.Bias, weights: weightsOf(s.WShape())}
 	p := phase{count: s.OutSize()}
 	for z := range s.Kernel[0] {
 		for y := range s.Kernel[1] {
@@ -57,8 +56,7 @@ func forwardGeometry(s device.ConvSpec) geometry {
 
 // transposedGeometry: x[i] = sum over k, o with o*stride + k - pad = i. With i = step*j + origin the taps are k = r, r+stride, ... for r = (origin + pad) mod stride, and o = j + (origin+pad-k)/stride.
 func transposedGeometry(s device.ConvSpec) geometry {
-	g := geometry{in: layoutOf(s.YShape()), out: layoutOf(s.XShape()), stride: [3]int{1, 1, 1}, step: s.Stride, taps: s.Kernel[0] * s.Kernel[1] * s.Kernel[2], bias: s.Bias}
-	g.wIn, g.wOut = g.taps*s.In, g.taps
+	g := geometry{in: layoutOf(s.YShape()), out: layoutOf(s.XShape()), stride: [3]int{1, 1, 1}, step: s.Stride, bias: s.Bias, weights: weightsOf(s.WShape()).swapped(), exchanged: true}
 	for z := range min(s.Stride[0], s.Size[0]) {
 		for y := range min(s.Stride[1], s.Size[1]) {
 			for x := range min(s.Stride[2], s.Size[2]) {

@@ -58,7 +58,7 @@ func newBenchCPU(b *testing.B, o Options) *CPU {
 }
 
 func benchmarkConv(b *testing.B, c *CPU, algorithm string, s device.ConvSpec, kinds ...ConvKind) {
-	x, y, w := alignedSlice(c.Size(s.XShape())), alignedSlice(c.Size(s.YShape())), alignedSlice(s.WShape().Elements())
+	x, y, w := alignedSlice(c.Size(s.XShape())), alignedSlice(c.Size(s.YShape())), alignedSlice(c.WeightsSize(s.WShape()))
 	for _, v := range []Slice{x, y, w} {
 		for i := range v[:min(block, len(v))] {
 			v[i] = float32(i%7) - 3

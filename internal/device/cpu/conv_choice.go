@@ -71,7 +71,7 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 		g = transposedGeometry(s)
 	}
 	products := float64(g.in.channels * g.out.blocks)
-	direct := (1.2*float64(g.out.n*g.out.voxels) + 40) * float64(g.taps) * products // weights are packed here, too: see smallCost
+	direct := (1.2*float64(g.out.n*g.out.voxels) + 40) * float64(g.weights.taps) * products // weights are packed here, too: see smallCost
 	var list []algorithm
 	add := func(name string, cost float64, make func() device.Kernel) {
 		list = append(list, algorithm{name, cost, make})

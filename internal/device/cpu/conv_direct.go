@@ -10,8 +10,8 @@ type direct struct {
 	g   geometry
 
 	segments [][]segment // of each phase
-	packed   [][]int     // [phase][group] offset of packed weights in scratch
 	as       int         // from one row (output voxel) to the next in the input
+	bs       int         // from one input of a term to the next in the weights
 
 	copies   bool
 	band     [3]int // input voxels of a band: planes, rows, columns
@@ -21,20 +21,16 @@ type direct struct {
 	elements int    // of a band
 	rowSize  int    // of a row of outputs, where they have to be squeezed into one lane
 
-	biasAt, workAt, work, total int
+	biasAt, workAt, work, total int // exchanged weights lie at 0
 
 	out, in, w, bias, scratch Slice // of the present run
 }
 
-// segment is a sum of products over the same number of inputs.
+// segment is a sum of products over the same number of inputs: the channels of a block, or where there is one channel, a row of taps.
 type segment struct {
 	k     int
-	terms [3][]term // for a group of 1 or 2 vectors
-	load  []load    // how the weights of each term are packed
+	terms []term // the weights' offsets are those of the first group of output channels
 }
-
-// load says which weights a term multiplies: those of a tap for a block of input channels, or where there is one input channel, those of k taps a step apart.
-type load struct{ block, tap, step int }
 
 const bandElements = 96 << 10 // a band leaves room for weights in a second-level cache
 
@@ -44,7 +40,7 @@ func newDirect(c *CPU, g geometry) *direct {
 	for _, p := range g.phases {
 		d.depth, rows, width = max(d.depth, p.count[0]), max(rows, p.count[1]), max(width, p.count[2])
 	}
-	if g.in.size == g.out.size && g.taps == 1 && g.stride == [3]int{1, 1, 1} && g.step == g.stride && !d.copies {
+	if g.in.size == g.out.size && g.weights.taps == 1 && g.stride == [3]int{1, 1, 1} && g.step == g.stride && !d.copies {
 		d.flatten()
 		count := d.g.phases[0].count
 		d.depth, rows, width = count[0], count[1], count[2]
@@ -67,11 +63,12 @@ func newDirect(c *CPU, g geometry) *direct {
 	if g.out.lanes == 1 {
 		d.rowSize = width * block
 	}
-	d.biasAt = d.total
-	d.total += g.out.blocks * block
-	d.workAt = d.total
-	d.work = max(aligned(d.elements)+aligned(d.rowSize), g.taps*block)
-	d.total += d.work * c.opt.Threads
+	if g.exchanged {
+		d.biasAt = g.weights.elements()
+	}
+	d.workAt = d.biasAt + g.out.blocks*block
+	d.work = aligned(d.elements) + aligned(d.rowSize)
+	d.total = d.workAt + d.work*c.opt.Threads
 	return d
 }
 
@@ -92,9 +89,10 @@ func (d *direct) flatten() {
 	d.g.phases = []phase{p}
 }
 
-// plan lists the terms of each phase in an input of this size whose first voxel is lo, and lays out the packed weights.
+// plan lists the terms of each phase in an input of this size whose first voxel is lo.
 func (d *direct) plan(size, lo [3]int) {
 	g := &d.g
+	d.bs = block
 	offset := func(b int, t tap) int {
 		return ((b*size[0]+t.d[0]-lo[0])*size[1]+t.d[1]-lo[1])*size[2]*g.in.lanes + (t.d[2]-lo[2])*g.in.lanes
 	}
@@ -108,9 +106,12 @@ func (d *direct) plan(size, lo [3]int) {
 				}
 				s := segment{k: columns}
 				for i := 0; i < len(p.taps); i += columns {
-					s.add(offset(0, p.taps[i]), load{tap: p.taps[i].w, step: p.taps[min(i+1, len(p.taps)-1)].w - p.taps[i].w})
+					s.terms = append(s.terms, term{offset(0, p.taps[i]), p.taps[i].w * block})
 				}
 				segments = append(segments, s)
+				if columns > 1 {
+					d.bs = (p.taps[1].w - p.taps[0].w) * block
+				}
 			}
 		} else {
 			for b := range g.in.blocks {
@@ -120,31 +121,15 @@ func (d *direct) plan(size, lo [3]int) {
 				}
 				s := &segments[len(segments)-1]
 				for _, t := range p.taps {
-					s.add(offset(b, t), load{block: b, tap: t.w})
+					s.terms = append(s.terms, term{offset(b, t), g.weights.at(0, b) + t.w*g.weights.tap(b)})
 				}
 			}
 			if len(p.taps) == 0 {
 				segments = nil
 			}
 		}
-		var at []int
-		for group := range g.groups() {
-			at = append(at, d.total)
-			for _, s := range segments {
-				d.total += len(s.load) * s.k * g.vectors(group) * block
-			}
-		}
 		d.segments = append(d.segments, segments)
-		d.packed = append(d.packed, at)
 	}
-}
-
-// add appends a term whose inputs start at a, its weights behind those of the term before.
-func (s *segment) add(a int, l load) {
-	for vectors := 1; vectors <= 2; vectors++ {
-		s.terms[vectors] = append(s.terms[vectors], term{a, len(s.load) * s.k * vectors * block})
-	}
-	s.load = append(s.load, l)
 }
 
 // Scratch implements [device.Kernel].
@@ -158,7 +143,10 @@ func (d *direct) Run(out, in []device.Buffer, scratch device.Buffer) {
 		d.bias = in[2].(Slice)
 		pad(d.scratch[d.biasAt:][:d.g.out.blocks*block], d.bias[:d.g.out.channels])
 	}
-	d.cpu.pool.run(d.g.in.blocks*d.g.out.blocks, (*directPack)(d))
+	if d.g.exchanged {
+		d.cpu.pool.run(d.g.weights.pairs(), (*directExchange)(d))
+		d.w = d.scratch[:d.biasAt]
+	}
 	d.cpu.pool.run(d.g.in.n*d.depth*d.bands, d)
 	d.out, d.in, d.w, d.bias, d.scratch = nil, nil, nil, nil, nil
 }
@@ -166,33 +154,13 @@ func (d *direct) Run(out, in []device.Buffer, scratch device.Buffer) {
 // pad copies src to the start of dst and zeros the rest.
 func pad(dst, src []float32) { clear(dst[copy(dst, src):]) }
 
-// directPack packs the weights of one pair of channel blocks for all phases: [segment][term][k][vector][16].
-type directPack direct
+// directExchange turns one pair of channel blocks of the weights round.
+type directExchange direct
 
-func (d *directPack) do(worker, item int) {
-	g := &d.g
-	ib, ob := item/g.out.blocks, item%g.out.blocks
-	group, vectors := ob/2, g.vectors(ob/2)
-	taps := d.scratch[d.workAt+worker*d.work:][:g.taps*block]
-	for i := range min(g.in.lanes, g.in.channels-ib*g.in.lanes) {
-		at := (ib*g.in.lanes+i)*g.wIn + ob*block*g.wOut
-		d.cpu.kernels.gatherTaps(taps, 0, block, d.w[at:], g.wOut, g.taps, min(block, g.out.channels-ob*block))
-		for ph := range g.phases {
-			to := d.scratch[d.packed[ph][group]+ob%2*block:]
-			for _, s := range d.segments[ph] {
-				for j, l := range s.load {
-					if g.in.lanes == 1 {
-						for x := range s.k {
-							*(*[block]float32)(to[(j*s.k+x)*vectors*block:]) = *(*[block]float32)(taps[(l.tap+x*l.step)*block:])
-						}
-					} else if l.block == ib {
-						*(*[block]float32)(to[(j*s.k+i)*vectors*block:]) = *(*[block]float32)(taps[l.tap*block:])
-					}
-				}
-				to = to[len(s.load)*s.k*vectors*block:]
-			}
-		}
-	}
+func (d *directExchange) do(_, item int) {
+	l := d.g.weights
+	ob, ib := item/l.inBlocks(), item%l.inBlocks()
+	d.cpu.kernels.exchange(l.pair(d.scratch, ob, ib), 0, l.tap(ib), l.swapped().pair(d.w, ib, ob), l.taps, l.outputs(ob), l.inputs(ib))
 }
 
 // do computes one band of outputs of all phases and all groups of output channels.
@@ -215,7 +183,7 @@ func (d *direct) do(worker, item int) {
 			if z >= p.count[0] {
 				continue
 			}
-			weights := d.scratch[d.packed[ph][group]:]
+			weights := d.w[2*group*g.weights.group():]
 			for y := first; y < min(first+d.bandRows, p.count[1]); y++ {
 				at := g.out.plane(n, 2*group) + (((p.origin[0]+g.step[0]*z)*g.out.size[1]+p.origin[1]+g.step[1]*y)*g.out.size[2]+p.origin[2])*g.out.lanes
 				c, cs, cv := d.out[at:], g.step[2]*block, g.out.voxels*block
@@ -250,8 +218,7 @@ func (d *direct) row(c []float32, cs, cv int, in, weights []float32, ph, group, 
 	}
 	for i := range segments {
 		s := &segments[i]
-		d.cpu.kernels.rowsProduct(count, vectors, in, weights, c, s.terms[vectors], s.k, d.as, vectors*block, cs, cv, add)
-		weights = weights[len(s.load)*s.k*vectors*block:]
+		d.cpu.kernels.rowsProduct(count, vectors, in, weights, c, s.terms, s.k, d.as, d.bs, d.g.weights.group(), cs, cv, add)
 		add = true
 	}
 }

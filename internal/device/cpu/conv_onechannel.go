@@ -12,7 +12,7 @@ type oneChannelWeights struct {
 	width int // of a padded row
 	plane int // of a padded plane
 	slabs int
-	part  int // [output block][z tap][y tap][x tap][16]
+	part  int // elements of the weights
 	work  int
 
 	dw, xs, dy, scratch Slice
@@ -29,34 +29,37 @@ func newOneChannelWeights(c *CPU, s device.ConvSpec) *oneChannelWeights {
 	k.width = k.y.size[2] + side - 1
 	k.plane = (k.y.size[1] + side - 1) * k.width
 	k.slabs = max(1, min(oneChannelSlabs, k.y.n*k.y.size[0]/oneChannelPlanes))
-	k.part = k.y.blocks * side * side * side * block
+	k.part = weightsOf(s.WShape()).elements()
 	k.work = aligned(side * k.plane)
 	return k
 }
 
 // Scratch implements [device.Kernel].
-func (k *oneChannelWeights) Scratch() int { return k.slabs*k.part + k.cpu.opt.Threads*k.work }
+func (k *oneChannelWeights) Scratch() int { return (k.slabs-1)*k.part + k.cpu.opt.Threads*k.work }
 
 // Run implements [device.Kernel].
 func (k *oneChannelWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
 	k.dw, k.xs, k.dy, k.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
 	k.cpu.pool.run(k.slabs, k)
-	sum := k.scratch[:k.part]
 	for slab := 1; slab < k.slabs; slab++ {
-		k.cpu.kernels.addVectors(sum, k.scratch[slab*k.part:])
-	}
-	const taps = side * side * side
-	for ob := range k.y.blocks {
-		k.cpu.kernels.scatterTaps(k.dw[ob*block*taps:], sum[ob*taps*block:], taps, block, taps, min(block, k.y.channels-ob*block))
+		k.cpu.kernels.addVectors(k.sum(0), k.sum(slab))
 	}
 	k.dw, k.xs, k.dy, k.scratch = nil, nil, nil, nil
 }
 
+// sum is where a slab is summed: the first one in the result, those after it in scratch memory.
+func (k *oneChannelWeights) sum(slab int) []float32 {
+	if slab == 0 {
+		return k.dw[:k.part]
+	}
+	return k.scratch[(slab-1)*k.part:][:k.part]
+}
+
 // do sums one slab.
 func (k *oneChannelWeights) do(worker, slab int) {
-	sum := k.scratch[slab*k.part:][:k.part]
+	sum := k.sum(slab)
 	clear(sum)
-	ring := k.scratch[k.slabs*k.part+worker*k.work:][:k.work] // input plane z lies at (z + pad) mod 5
+	ring := k.scratch[(k.slabs-1)*k.part+worker*k.work:][:k.work] // input plane z lies at (z + pad) mod 5
 	planes := k.y.n * k.y.size[0]
 	have := -1 // the last padded plane of the image that lies in the ring
 	for plane := slab * planes / k.slabs; plane < (slab+1)*planes/k.slabs; plane++ {

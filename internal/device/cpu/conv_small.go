@@ -2,13 +2,12 @@ package cpu
 
 import "github.com/voxsaw/voxsaw/internal/device"
 
-// Where an image has a few voxels only, many taps of a large kernel fall on padding: at 2^3, 8 of 125 are alive for each output, at 4^3 43. And there are so few outputs that to read the weights,
-// and to turn them into vectors, takes as long as to multiply by them. So only taps that are alive are multiplied, and the weights of a group of output channels and a block of input channels
+// Where an image has a few voxels only, many taps of a large kernel fall on padding: at 2^3, 8 of 125 are alive for each output, at 4^3 43. And there are so few outputs that to read the weights
+// takes as long as to multiply by them. So only taps that are alive are multiplied, and the weights of a group of output channels and a block of input channels
 // are used for all outputs while they lie in L2:
 //
 //	for each group of output channels:          an item
 //		for each block of input channels:
-//			pack the weights
 //			for each output voxel or row: add the product over its taps that are alive
 //
 // The rows of a product are the images, or where those are fewer, the voxels along x of an image whose rows have been copied with their padding.
@@ -19,20 +18,20 @@ type small struct {
 	rows   int  // of a product
 	parts  int  // of the products of a group, so that there is work for every thread
 	first  int  // tap that is alive
-	taps   int  // from there to the last one that is
+	taps   int  // from there to the last one that is: those that are exchanged
 	sums   []smallSum
 	width  int // of a padded row
 	padded int // elements of a padded block of an image
 
-	workAt, paddedAt, work, total int // the bias lies at 0
+	workAt, paddedAt, work, total int // the bias lies at 0; in a worker's scratch exchanged weights do
 
 	out, in, w, scratch Slice
 }
 
 // smallSum is one product: an output voxel, or a row of them.
 type smallSum struct {
-	at    int       // elements before its first voxel in a block
-	terms [3][]term // for a group of 1 or 2 vectors
+	at          int    // elements before its first voxel in a block
+	whole, last []term // for a whole block of input channels, and for the last one if it has fewer
 }
 
 func newSmall(c *CPU, g geometry) *small {
@@ -43,7 +42,7 @@ func newSmall(c *CPU, g geometry) *small {
 		k.width = g.out.size[2] + g.hi[2] - g.lo[2]
 		k.padded = g.in.size[0] * g.in.size[1] * k.width * block
 	}
-	k.first, k.taps = g.taps, 0
+	k.first, k.taps = g.weights.taps, 0
 	for _, p := range g.phases {
 		for _, t := range p.taps {
 			if k.alive(t, 0) && k.alive(t, 1) && k.alive(t, 2) {
@@ -66,7 +65,9 @@ func newSmall(c *CPU, g geometry) *small {
 		}
 	}
 	k.workAt = aligned(g.out.blocks * block)
-	k.paddedAt = k.taps * block * 2 * block
+	if g.exchanged {
+		k.paddedAt = 2 * g.weights.taps * block * block
+	}
 	k.work = k.paddedAt + g.in.n*k.padded
 	k.total = k.workAt + k.work*c.opt.Threads
 	return k
@@ -95,18 +96,17 @@ func (k *small) sum(p *phase, z, y, x int) smallSum {
 		} else if ix < 0 || ix >= g.in.size[2] {
 			continue
 		}
-		for vectors := 1; vectors <= 2; vectors++ {
-			s.terms[vectors] = append(s.terms[vectors], term{at, (t.w - k.first) * block * vectors * block})
-		}
+		s.whole = append(s.whole, term{at, t.w * block * block})
+		s.last = append(s.last, term{at, t.w * g.weights.tap(g.in.blocks-1)})
 	}
 	return s
 }
 
-// smallCost is in multiplications of vectors, a weight that is packed counted as 60.
+// smallCost is in multiplications of vectors, a weight that is read counted as 60.
 func smallCost(g *geometry, k *small) float64 {
 	terms, rows := 0, g.out.n
 	for _, s := range k.sums {
-		terms += len(s.terms[1])
+		terms += len(s.whole)
 	}
 	if k.along {
 		rows *= g.out.size[2]
@@ -153,31 +153,38 @@ func (k *small) do(worker, item int) {
 		}
 	}
 	for ib := range g.in.blocks {
-		k.pack(work, ib, group)
-		in := k.in[g.in.plane(0, ib):]
+		weights, bv := work, g.weights.taps*block*block
+		if g.exchanged {
+			k.exchange(work, ib, group)
+		} else {
+			weights, bv = k.w[g.weights.at(2*group, ib):], g.weights.group()
+		}
+		in, channels := k.in[g.in.plane(0, ib):], g.weights.inputs(ib)
 		if k.along {
 			in = work[k.paddedAt:]
 			k.copyPadded(in, ib)
 		}
 		for n := range images {
 			for i := range sums {
-				if terms := sums[i].terms[vectors]; len(terms) > 0 {
-					k.cpu.kernels.rowsProduct(k.rows, vectors, in[n*image:], work, out[n*g.out.plane(1, 0)+sums[i].at:], terms, min(block, g.in.channels-ib*block), as, vectors*block, cs, g.out.voxels*block, true)
+				terms := sums[i].whole
+				if channels < block {
+					terms = sums[i].last
+				}
+				if len(terms) > 0 {
+					k.cpu.kernels.rowsProduct(k.rows, vectors, in[n*image:], weights, out[n*g.out.plane(1, 0)+sums[i].at:], terms, channels, as, block, bv, cs, g.out.voxels*block, true)
 				}
 			}
 		}
 	}
 }
 
-// pack makes vectors of the weights of a block of input channels and a group of output channels: [tap][input channel][vector][16].
-func (k *small) pack(to []float32, ib, group int) {
-	g := &k.g
-	vectors := g.vectors(group)
-	for v := range vectors {
+// exchange turns the weights of a block of input channels and a group of output channels round, those of taps that are alive.
+func (k *small) exchange(to []float32, ib, group int) {
+	l := k.g.weights
+	out, in := l.inputs(ib), l.swapped()
+	for v := range k.g.vectors(group) {
 		ob := 2*group + v
-		for i := range min(block, g.in.channels-ib*block) {
-			k.cpu.kernels.gatherTaps(to, (i*vectors+v)*block, block*vectors*block, k.w[(ib*block+i)*g.wIn+ob*block*g.wOut+k.first:], g.wOut, k.taps, min(block, g.out.channels-ob*block))
-		}
+		k.cpu.kernels.exchange(to, v*l.taps*block*block+k.first*l.tap(ib), l.tap(ib), in.pair(k.w, ib, ob)[k.first*in.tap(ob):], k.taps, in.inputs(ob), out)
 	}
 }
 
@@ -210,9 +217,9 @@ type smallWeights struct {
 	live []smallTap
 	xs   int // from one voxel of a term to the next in x
 	ys   int // and in dy
-	work int
+	w    weightLayout
 
-	dw, in, dy, scratch Slice
+	dw, in, dy Slice
 }
 
 // smallTap is a tap that is alive.
@@ -224,7 +231,7 @@ type smallTap struct {
 
 func newSmallWeights(c *CPU, s device.ConvSpec) *smallWeights {
 	g := forwardGeometry(s)
-	k := &smallWeights{cpu: c, x: g.in, y: g.out, taps: g.taps, xs: g.in.plane(1, 0), ys: g.out.plane(1, 0)}
+	k := &smallWeights{cpu: c, x: g.in, y: g.out, taps: g.weights.taps, xs: g.in.plane(1, 0), ys: g.out.plane(1, 0), w: g.weights}
 	along := g.out.size[2] > g.out.n
 	images, columns := 1, g.out.size[2]
 	if along {
@@ -255,7 +262,6 @@ func newSmallWeights(c *CPU, s device.ConvSpec) *smallWeights {
 			k.live = append(k.live, tap)
 		}
 	}
-	k.work = g.taps * block * 2 * block // [tap][input channel][vector][16]
 	return k
 }
 
@@ -269,34 +275,28 @@ func smallWeightsCost(k *smallWeights) float64 {
 }
 
 // Scratch implements [device.Kernel].
-func (k *smallWeights) Scratch() int { return k.work * k.cpu.opt.Threads }
+func (k *smallWeights) Scratch() int { return 0 }
 
 // Run implements [device.Kernel].
-func (k *smallWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
-	k.dw, k.in, k.dy, k.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
+func (k *smallWeights) Run(out, in []device.Buffer, _ device.Buffer) {
+	k.dw, k.in, k.dy = out[0].(Slice), in[0].(Slice), in[1].(Slice)
 	k.cpu.pool.run(k.x.blocks*((k.y.blocks+1)/2), k)
-	k.dw, k.in, k.dy, k.scratch = nil, nil, nil, nil
+	k.dw, k.in, k.dy = nil, nil, nil
 }
 
 // do computes the gradients of one block of input channels and one group of output channels.
-func (k *smallWeights) do(worker, item int) {
+func (k *smallWeights) do(_, item int) {
 	groups := (k.y.blocks + 1) / 2
 	b, group := item/groups, item%groups
-	vectors, channels := min(2, k.y.blocks-2*group), min(block, k.x.channels-b*block)
-	sum := k.scratch[worker*k.work:][:k.work]
+	vectors := min(2, k.y.blocks-2*group)
 	if len(k.live) < k.taps {
-		clear(sum)
+		for v := range vectors {
+			clear(k.w.pair(k.dw, 2*group+v, b))
+		}
 	}
 	for i := range k.live {
 		t := &k.live[i]
-		k.cpu.kernels.rowsOuter(channels, vectors, k.in[k.x.plane(0, b):], k.dy[k.y.plane(0, 2*group):], sum[t.tap*block*2*block:], t.terms,
-			t.k, k.xs, k.ys, k.y.voxels*block, 2*block, false)
-	}
-	for v := range vectors {
-		o := (2*group + v) * block
-		for i := range channels {
-			to := k.dw[(o*k.x.channels+b*block+i)*k.taps:]
-			k.cpu.kernels.scatterTaps(to, sum[i*2*block+v*block:], k.x.channels*k.taps, block*2*block, k.taps, min(block, k.y.channels-o))
-		}
+		k.cpu.kernels.rowsOuter(k.w.inputs(b), vectors, k.in[k.x.plane(0, b):], k.dy[k.y.plane(0, 2*group):], k.dw[k.w.at(2*group, b)+t.tap*k.w.tap(b):], t.terms,
+			t.k, k.xs, k.ys, k.y.voxels*block, block, k.w.group(), false)
 	}
 }

@@ -87,6 +87,18 @@ func checkPadding(t *testing.T, what string, b Slice, s device.Shape) {
 	}
 }
 
+// checkWeightPadding fails the test if a lane past the last output channel is not zero.
+func checkWeightPadding(t *testing.T, w Slice, s device.Shape) {
+	t.Helper()
+	l := weightsOf(s)
+	last := l.outBlocks() - 1
+	for i, x := range w[l.at(last, 0):] {
+		if i%block >= l.outputs(last) && x != 0 {
+			t.Fatalf("weights %v: padded lane %d is %v", s, i%block, x)
+		}
+	}
+}
+
 // naive holds what naiveConv computed, for the checks of one convolution on several devices.
 var naive = map[device.ConvSpec]struct{ y, dx, dw []float64 }{}
 
@@ -112,7 +124,10 @@ func checkConv(t *testing.T, c *CPU, m makers, s device.ConvSpec, tolerance floa
 		}
 		return d
 	}
-	xd, dyd, wd := upload(s.XShape(), x), upload(s.YShape(), dy), Slice(w)
+	xd, dyd, wd := upload(s.XShape(), x), upload(s.YShape(), dy), alignedSlice(c.WeightsSize(s.WShape()))
+	if err := c.UploadWeights(wd, s.WShape(), 0, w); err != nil {
+		t.Fatal(err)
+	}
 	want, ok := naive[s]
 	if !ok {
 		want.y, want.dx, want.dw = naiveConv(s, x, w, dy)
@@ -124,9 +139,9 @@ func checkConv(t *testing.T, c *CPU, m makers, s device.ConvSpec, tolerance floa
 			t.Fatal(err)
 		}
 		size, download := c.Size(shape), c.Download
-		if what == "weight gradient" { // plain, though its rank is 5
-			size = shape.Elements()
-			download = func(dst []float32, b device.Buffer, _ device.Shape) error { return c.DownloadPlain(dst, b, 0) }
+		if what == "weight gradient" {
+			size = c.WeightsSize(shape)
+			download = func(dst []float32, b device.Buffer, s device.Shape) error { return c.DownloadWeights(dst, b, s, 0) }
 		}
 		out := noise(size)
 		var scratch device.Buffer = noise(k.Scratch())
@@ -138,7 +153,9 @@ func checkConv(t *testing.T, c *CPU, m makers, s device.ConvSpec, tolerance floa
 		if e := relativeError(got, want); !(e <= tolerance) {
 			t.Errorf("%s of %+v: relative error %.2g, want at most %.2g", what, s, e, tolerance)
 		}
-		if what != "weight gradient" {
+		if what == "weight gradient" {
+			checkWeightPadding(t, out, shape)
+		} else {
 			checkPadding(t, what, out, shape)
 		}
 		if c.kernels.name == "generic" {

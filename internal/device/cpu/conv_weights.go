@@ -12,12 +12,10 @@ type directWeights struct {
 	cpu    *CPU
 	s      device.ConvSpec
 	x, y   layout
-	taps   int
+	w      weightLayout
 	groups int
-	blocks int // of input channels
-	slabs  int // of the N*D output planes
-	part   int // elements of the sum of one item
-	total  int
+	blocks int    // of input channels
+	slabs  int    // of the N*D output planes
 	band   int    // rows
 	rows   []term // of output voxels in a band: where they start in x and dy, from the first one
 
@@ -30,16 +28,12 @@ const (
 )
 
 func newDirectWeights(c *CPU, s device.ConvSpec) *directWeights {
-	d := &directWeights{cpu: c, s: s, x: layoutOf(s.XShape()), y: layoutOf(s.YShape())}
-	d.taps = s.Kernel[0] * s.Kernel[1] * s.Kernel[2]
+	d := &directWeights{cpu: c, s: s, x: layoutOf(s.XShape()), y: layoutOf(s.YShape()), w: weightsOf(s.WShape())}
 	d.groups = (d.y.blocks + 1) / 2
 	d.blocks = d.x.blocks
 	planes := d.y.n * d.y.size[0]
-	whole := d.blocks * d.groups * d.taps * d.x.lanes * 2 * block
 	// As many slabs as keep the partial sums within 4 Mi elements, at most one for 8 planes.
-	d.slabs = max(1, min((planes+slabPlanes-1)/slabPlanes, 16, (4<<20)/whole))
-	d.part = d.taps * d.x.lanes * 2 * block
-	d.total = d.slabs * whole
+	d.slabs = max(1, min((planes+slabPlanes-1)/slabPlanes, 16, (4<<20)/d.w.elements()))
 	d.band = max(1, bandVoxels/d.y.size[2])
 	for y := range min(d.band, d.y.size[1]) {
 		d.rows = append(d.rows, term{y * s.Stride[1] * d.x.size[2] * d.x.lanes, y * d.y.size[2] * d.y.lanes})
@@ -48,21 +42,34 @@ func newDirectWeights(c *CPU, s device.ConvSpec) *directWeights {
 }
 
 // Scratch implements [device.Kernel].
-func (d *directWeights) Scratch() int { return d.total }
+func (d *directWeights) Scratch() int { return (d.slabs - 1) * d.w.elements() }
 
 // Run implements [device.Kernel].
 func (d *directWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
 	d.dw, d.xs, d.dy, d.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
 	d.cpu.pool.run(d.slabs*d.blocks*d.groups, d)
-	d.cpu.pool.run(d.blocks*d.groups, (*directWeightsSum)(d))
+	if d.slabs > 1 {
+		d.cpu.pool.run(d.w.pairs(), (*directWeightsSum)(d))
+	}
 	d.dw, d.xs, d.dy, d.scratch = nil, nil, nil, nil
 }
 
-// do sums one item: [tap][input channel][vector][16].
+// sums is where a slab is summed: the first one in the result, those after it in scratch memory.
+func (d *directWeights) sums(slab int) []float32 {
+	if slab == 0 {
+		return d.dw
+	}
+	return d.scratch[(slab-1)*d.w.elements():]
+}
+
+// do sums one item.
 func (d *directWeights) do(_, item int) {
-	sum := d.scratch[item*d.part:][:d.part]
-	clear(sum)
 	slab, b, group := item/(d.blocks*d.groups), item/d.groups%d.blocks, item%d.groups
+	sums := d.sums(slab)
+	for v := range d.vectors(group) {
+		clear(d.w.pair(sums, 2*group+v, b))
+	}
+	sum := sums[d.w.at(2*group, b):]
 	planes := d.y.n * d.y.size[0]
 	for plane := slab * planes / d.slabs; plane < (slab+1)*planes/d.slabs; plane++ {
 		for y := 0; y < d.y.size[1]; y += d.band {
@@ -71,12 +78,13 @@ func (d *directWeights) do(_, item int) {
 	}
 }
 
+// vectors is the number of output channel blocks in a group.
+func (d *directWeights) vectors(group int) int { return min(2, d.y.blocks-2*group) }
+
 // sumBand adds the products of one band of rows.
 func (d *directWeights) sumBand(sum []float32, n, oz, oy, b, group int) {
 	s := &d.s
-	vectors := min(2, d.y.blocks-2*group)
-	channels := min(d.x.lanes, d.x.channels-b*d.x.lanes)
-	step := d.x.lanes * 2 * block
+	vectors, channels := d.vectors(group), d.w.inputs(b)
 	for kz := range s.Kernel[0] {
 		iz := oz*s.Stride[0] + kz - s.Pad[0]
 		if iz < 0 || iz >= d.x.size[0] {
@@ -96,14 +104,14 @@ func (d *directWeights) sumBand(sum []float32, n, oz, oy, b, group int) {
 					continue
 				}
 				at := (first*s.Stride[2] + kx - s.Pad[2]) * d.x.lanes
-				to, rows := sum[((kz*s.Kernel[1]+ky)*s.Kernel[2]+kx)*step:], d.rows[:endY-y]
+				to, rows := sum[((kz*s.Kernel[1]+ky)*s.Kernel[2]+kx)*d.w.tap(b):], d.rows[:endY-y]
 				if d.y.lanes == 1 {
 					for _, r := range rows {
 						d.oneOutput(to, x[at+r[0]:], dy[r[1]+first:r[1]+end], channels)
 					}
 					continue
 				}
-				d.cpu.kernels.rowsOuter(channels, vectors, x[at:], dy[first*block:], to, rows, end-first, s.Stride[2]*d.x.lanes, block, d.y.voxels*block, 2*block, true)
+				d.cpu.kernels.rowsOuter(channels, vectors, x[at:], dy[first*block:], to, rows, end-first, s.Stride[2]*d.x.lanes, block, d.y.voxels*block, block, d.w.group(), true)
 			}
 		}
 	}
@@ -116,7 +124,7 @@ func (d *directWeights) oneOutput(to, x, dy []float32, channels int) {
 		for v, g := range dy {
 			sum += g * x[v*d.s.Stride[2]*d.x.lanes+i]
 		}
-		to[i*2*block] += sum
+		to[i*block] += sum
 	}
 }
 
@@ -131,22 +139,13 @@ func liveOutputs(outputs, inputs, stride, d int) (first, end int) {
 	return first, min(outputs, (inputs-1-d)/stride+1)
 }
 
-// directWeightsSum adds up the slabs of one block of input channels and group of output channels, and writes them as plain weights.
+// directWeightsSum adds up the slabs of one pair of channel blocks.
 type directWeightsSum directWeights
 
 func (d *directWeightsSum) do(_, item int) {
-	stride := d.blocks * d.groups * d.part
-	sum := d.scratch[item*d.part:][:d.part]
+	ob, ib := item/d.blocks, item%d.blocks
+	sum := d.w.pair(d.dw, ob, ib)
 	for slab := 1; slab < d.slabs; slab++ {
-		d.cpu.kernels.addVectors(sum, d.scratch[slab*stride+item*d.part:])
-	}
-	b, group := item/d.groups, item%d.groups
-	channels := min(d.x.lanes, d.x.channels-b*d.x.lanes)
-	for v := range min(2, d.y.blocks-2*group) {
-		o := (2*group + v) * block
-		for i := range channels {
-			to := d.dw[(o*d.x.channels+b*d.x.lanes+i)*d.taps:]
-			d.cpu.kernels.scatterTaps(to, sum[i*2*block+v*block:], d.x.channels*d.taps, d.x.lanes*2*block, d.taps, min(block, d.y.channels-o))
-		}
+		d.cpu.kernels.addVectors(sum, d.w.pair((*directWeights)(d).sums(slab), ob, ib))
 	}
 }

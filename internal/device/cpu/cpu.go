@@ -3,7 +3,9 @@
 // Start at [New], then conv.go for the convolutions, where the time goes. The rules that all kernels of the package keep:
 //
 //   - Activations (rank 5) lie as (N, ceil(C/16), D, H, W, 16): blocks of 16 channels, innermost, one AVX-512 register. The lanes past C are zero, and every kernel
-//     leaves them zero. A tensor with one channel lies as (N, D, H, W). All other tensors are row-major. See [layout].
+//     leaves them zero. A tensor with one channel lies as (N, D, H, W). See [layout].
+//   - Weights of convolutions, and their gradients, lie in pairs of such blocks, so that no kernel has to sort them first; their padded lanes are zero, too. See [weightLayout]. All
+//     other tensors are row-major.
 //   - A kernel works in items that can be computed in any order by any worker; each item writes memory of its own, and sums over items are
 //     added up in the order of the items. So the result does not depend on which worker took which item, only (where stated) on the number of threads.
 //   - Each assembly kernel has a generic Go version with the same signature, and one table chooses between them once, at start.

@@ -7,7 +7,7 @@ import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 // The two matrix products that every convolution of this package is made of. Both work on 16-channel vectors and take offsets and strides in float32
 // elements, so that neither activations nor weights have to be moved before they are multiplied.
 //
-//	forward and data gradient: outputs (rows x channels) from broadcast inputs and packed weights      [kernels.product]
+//	forward and data gradient: outputs (rows x channels) from broadcast inputs and weights             [kernels.product]
 //	weight gradient: weights (channels x channels) summed over voxels, images or tiles                 [kernels.outer]
 
 // A term is one matrix product in a sum of products: where its two factors start in a and b.
@@ -21,16 +21,16 @@ type term = [2]int
 //				var sum [16]float32
 //				for _, t := range terms[:nterms] {
 //					for j := range k {
-//						sum += a[i*an+t[0]+m*as+j] * b[i*bn+t[1]+j*bs+16*v:][:16]
+//						sum += a[i*an+t[0]+m*as+j] * b[i*bn+t[1]+j*bs+v*bv:][:16]
 //					}
 //				}
 //				c[i*cn+m*cs+v*cv:][:16] = sum // or += where add
 //			}
 //		}
 //	}
-type productFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, cs, cv, count, an, bn, cn int, add bool)
+type productFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, cv, count, an, bn, cn int, add bool)
 
-// An outerFunc computes a fixed number of rows (R) and vectors (V, 1 or 2), count times over, each time an, bn and cn further on:
+// An outerFunc is a productFunc whose first factor is transposed:
 //
 //	for i := range count {
 //		for m := range R {
@@ -41,11 +41,11 @@ type productFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, cs, cv, 
 //						sum += a[i*an+t[0]+j*as+m] * b[i*bn+t[1]+j*bs+v*bv:][:16]
 //					}
 //				}
-//				c[i*cn+m*cs+16*v:][:16] = sum // or += where add
+//				c[i*cn+m*cs+v*cv:][:16] = sum // or += where add
 //			}
 //		}
 //	}
-type outerFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, count, an, bn, cn int, add bool)
+type outerFunc = productFunc
 
 // An outerTapsFunc is the weight gradient of a one-channel convolution for 5 x 5 taps and one row of voxels, a row of taps as elements after the other:
 //
@@ -93,10 +93,10 @@ type kernels struct {
 }
 
 // rowsProduct runs product kernels over any number of rows, split as evenly as they go.
-func (ks *kernels) rowsProduct(rows, vectors int, a, b, c []float32, terms []term, k, as, bs, cs, cv int, add bool) {
+func (ks *kernels) rowsProduct(rows, vectors int, a, b, c []float32, terms []term, k, as, bs, bv, cs, cv int, add bool) {
 	if vectors > ks.vectors {
 		for v := range vectors {
-			ks.rowsProduct(rows, 1, a, b[v*block:], c[v*cv:], terms, k, as, bs, cs, cv, add)
+			ks.rowsProduct(rows, 1, a, b[v*bv:], c[v*cv:], terms, k, as, bs, bv, cs, cv, add)
 		}
 		return
 	}
@@ -104,92 +104,57 @@ func (ks *kernels) rowsProduct(rows, vectors int, a, b, c []float32, terms []ter
 	small, larger := rows/chunks, rows%chunks
 	if larger > 0 {
 		r := small + 1
-		ks.product[vectors][r](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, cs, cv, larger, r*as, 0, r*cs, add)
+		ks.product[vectors][r](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, bv, cs, cv, larger, r*as, 0, r*cs, add)
 	}
 	if chunks > larger {
 		m := larger * (small + 1)
-		ks.product[vectors][small](&a[m*as], &b[0], &c[m*cs], &terms[0], len(terms), k, as, bs, cs, cv, chunks-larger, small*as, 0, small*cs, add)
+		ks.product[vectors][small](&a[m*as], &b[0], &c[m*cs], &terms[0], len(terms), k, as, bs, bv, cs, cv, chunks-larger, small*as, 0, small*cs, add)
 	}
 }
 
 // pointsProduct is rowsProduct for several points, whose factors and products lie an, bn and cn apart. A product of few rows is done before a call of a kernel is.
-func (ks *kernels) pointsProduct(points, rows, vectors int, a, b, c []float32, terms []term, k, as, bs, cs, cv, an, bn, cn int, add bool) {
+func (ks *kernels) pointsProduct(points, rows, vectors int, a, b, c []float32, terms []term, k, as, bs, bv, cs, cv, an, bn, cn int, add bool) {
 	if rows <= ks.rows && vectors <= ks.vectors {
-		ks.product[vectors][rows](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, cs, cv, points, an, bn, cn, add)
+		ks.product[vectors][rows](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, bv, cs, cv, points, an, bn, cn, add)
 		return
 	}
 	for p := range points {
-		ks.rowsProduct(rows, vectors, a[p*an:], b[p*bn:], c[p*cn:], terms, k, as, bs, cs, cv, add)
+		ks.rowsProduct(rows, vectors, a[p*an:], b[p*bn:], c[p*cn:], terms, k, as, bs, bv, cs, cv, add)
 	}
 }
 
 // rowsOuter runs outer kernels over any number of rows.
-func (ks *kernels) rowsOuter(rows, vectors int, a, b, c []float32, terms []term, k, as, bs, bv, cs int, add bool) {
+func (ks *kernels) rowsOuter(rows, vectors int, a, b, c []float32, terms []term, k, as, bs, bv, cs, cv int, add bool) {
 	if vectors > ks.vectors {
 		for v := range vectors {
-			ks.rowsOuter(rows, 1, a, b[v*bv:], c[v*block:], terms, k, as, bs, bv, cs, add)
+			ks.rowsOuter(rows, 1, a, b[v*bv:], c[v*cv:], terms, k, as, bs, bv, cs, cv, add)
 		}
 		return
 	}
 	chunks := (rows + ks.outerRows - 1) / ks.outerRows
 	small, larger := rows/chunks, rows%chunks
 	if larger > 0 {
-		ks.outer[vectors][small+1](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, bv, cs, larger, small+1, 0, (small+1)*cs, add)
+		ks.outer[vectors][small+1](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, bv, cs, cv, larger, small+1, 0, (small+1)*cs, add)
 	}
 	if chunks > larger {
 		m := larger * (small + 1)
-		ks.outer[vectors][small](&a[m], &b[0], &c[m*cs], &terms[0], len(terms), k, as, bs, bv, cs, chunks-larger, small, 0, small*cs, add)
+		ks.outer[vectors][small](&a[m], &b[0], &c[m*cs], &terms[0], len(terms), k, as, bs, bv, cs, cv, chunks-larger, small, 0, small*cs, add)
 	}
 }
 
 // pointsOuter is rowsOuter for several points, whose factors and products lie an, bn and cn apart: one call of a kernel for each chunk of rows.
-func (ks *kernels) pointsOuter(points, rows, vectors int, a, b, c []float32, terms []term, k, as, bs, bv, cs, an, bn, cn int, add bool) {
+func (ks *kernels) pointsOuter(points, rows, vectors int, a, b, c []float32, terms []term, k, as, bs, bv, cs, cv, an, bn, cn int, add bool) {
 	if vectors > ks.vectors {
 		for v := range vectors {
-			ks.pointsOuter(points, rows, 1, a, b[v*bv:], c[v*block:], terms, k, as, bs, bv, cs, an, bn, cn, add)
+			ks.pointsOuter(points, rows, 1, a, b[v*bv:], c[v*cv:], terms, k, as, bs, bv, cs, cv, an, bn, cn, add)
 		}
 		return
 	}
 	for chunks := (rows + ks.outerRows - 1) / ks.outerRows; chunks > 0; chunks-- {
 		r := (rows + chunks - 1) / chunks
-		ks.outer[vectors][r](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, bv, cs, points, an, bn, cn, add)
+		ks.outer[vectors][r](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, bv, cs, cv, points, an, bn, cn, add)
 		if rows -= r; rows > 0 {
 			a, c = a[r:], c[r*cs:]
-		}
-	}
-}
-
-// gatherTaps makes vectors of 16 channels from plain weights: dst[at+t*dstStep+o] = src[o*srcStep+t] for t < taps, o < channels; zero for o past them. dstStep may be negative.
-func (ks *kernels) gatherTaps(dst []float32, at, dstStep int, src []float32, srcStep, taps, channels int) {
-	if channels == block && taps >= block {
-		for t := 0; t < taps; t += block {
-			t := min(t, taps-block) // the last 16 overlap those before
-			ks.transpose(&dst[at+t*dstStep], &src[t], dstStep, srcStep)
-		}
-		return
-	}
-	for t := range taps {
-		v := dst[at+t*dstStep:][:block]
-		for o := range channels {
-			v[o] = src[o*srcStep+t]
-		}
-		clear(v[channels:])
-	}
-}
-
-// scatterTaps is the inverse of gatherTaps: dst[o*dstStep+t] = src[t*srcStep+o].
-func (ks *kernels) scatterTaps(dst, src []float32, dstStep, srcStep, taps, channels int) {
-	if channels == block && taps >= block {
-		for t := 0; t < taps; t += block {
-			t := min(t, taps-block)
-			ks.transpose(&dst[t], &src[t*srcStep], dstStep, srcStep)
-		}
-		return
-	}
-	for o := range channels {
-		to := dst[o*dstStep:][:taps]
-		for t := range to {
-			to[t] = src[t*srcStep+o]
 		}
 	}
 }

@@ -34,7 +34,7 @@ func genericKernels() *kernels {
 }
 
 func genericProduct(rows, vectors int) productFunc {
-	return func(a, b, c *float32, terms *term, nterms, k, as, bs, cs, cv, count, an, bn, cn int, add bool) {
+	return func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, cv, count, an, bn, cn int, add bool) {
 		for i := range count {
 			a, b, c := at(a, i*an), at(b, i*bn), at(c, i*cn)
 			for m := 0; m < rows; m += 2 {
@@ -42,13 +42,9 @@ func genericProduct(rows, vectors int) productFunc {
 				for lane := 0; lane < vectors*block; lane += 4 {
 					var sums [2][4]float32
 					for _, t := range unsafe.Slice(terms, nterms) {
-						multiply2x4(&sums, at(a, t[0]+m*as), at(a, t[0]+second*as), at(b, t[1]+lane), k, 1, bs)
+						multiply2x4(&sums, at(a, t[0]+m*as), at(a, t[0]+second*as), at(b, t[1]+lane/block*bv+lane%block), k, 1, bs)
 					}
-					to := lane/block*cv + lane%block
-					store4(at(c, m*cs+to), &sums[0], add)
-					if second > m {
-						store4(at(c, second*cs+to), &sums[1], add)
-					}
+					storeBoth(&sums, c, m, second, lane, cs, cv, add)
 				}
 			}
 		}
@@ -56,7 +52,7 @@ func genericProduct(rows, vectors int) productFunc {
 }
 
 func genericOuter(rows, vectors int) outerFunc {
-	return func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, count, an, bn, cn int, add bool) {
+	return func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, cv, count, an, bn, cn int, add bool) {
 		for i := range count {
 			a, b, c := at(a, i*an), at(b, i*bn), at(c, i*cn)
 			for m := 0; m < rows; m += 2 {
@@ -66,10 +62,7 @@ func genericOuter(rows, vectors int) outerFunc {
 					for _, t := range unsafe.Slice(terms, nterms) {
 						multiply2x4(&sums, at(a, t[0]+m), at(a, t[0]+second), at(b, t[1]+lane/block*bv+lane%block), k, as, bs)
 					}
-					store4(at(c, m*cs+lane), &sums[0], add)
-					if second > m {
-						store4(at(c, second*cs+lane), &sums[1], add)
-					}
+					storeBoth(&sums, c, m, second, lane, cs, cv, add)
 				}
 			}
 		}
@@ -93,6 +86,15 @@ func multiply2x4(sums *[2][4]float32, x0, x1, y *float32, k, xs, ys int) {
 		b3 += q * v[3]
 	}
 	sums[0], sums[1] = [4]float32{a0, a1, a2, a3}, [4]float32{b0, b1, b2, b3}
+}
+
+// storeBoth stores sums of four lanes of two rows, which may be one and the same.
+func storeBoth(sums *[2][4]float32, c *float32, m, second, lane, cs, cv int, add bool) {
+	to := lane/block*cv + lane%block
+	store4(at(c, m*cs+to), &sums[0], add)
+	if second > m {
+		store4(at(c, second*cs+to), &sums[1], add)
+	}
 }
 
 func store4(c *float32, sums *[4]float32, add bool) {

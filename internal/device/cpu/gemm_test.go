@@ -29,20 +29,21 @@ func TestProduct(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	a, b := normals(r, 4096, 1), normals(r, 4096, 1)
 	terms := []term{{3, 0}, {200, 640}, {77, 320}}
+	const bv = 2048 // from one vector to the next
 	for rows := 1; rows <= 30; rows++ {
 		for vectors := 1; vectors <= 2; vectors++ {
 			for _, add := range []bool{false, true} {
 				checkKernel(t, fmt.Sprintf("product of %d rows and %d vectors", rows, vectors), 30*16+16*512, func(ks *kernels, c []float32) {
-					ks.rowsProduct(rows, vectors, a, b, c, terms, 9, 11, 16*vectors, 16, 16*512, add)
+					ks.rowsProduct(rows, vectors, a, b, c, terms, 9, 11, 16, bv, 16, 16*512, add)
 				})
 				checkKernel(t, fmt.Sprintf("products of %d rows and %d vectors at 3 points", rows, vectors), 3*30*16+16*512, func(ks *kernels, c []float32) {
-					ks.pointsProduct(3, rows, vectors, a, b, c, terms, 9, 11, 16*vectors, 16, 16*512, 100, 50, 30*16, add)
+					ks.pointsProduct(3, rows, vectors, a, b, c, terms, 9, 11, 16, bv, 16, 16*512, 100, 50, 30*16, add)
 				})
 				checkKernel(t, fmt.Sprintf("outer products of %d rows and %d vectors at 3 points", rows, vectors), 3*30*32, func(ks *kernels, c []float32) {
-					ks.pointsOuter(3, rows, vectors, a, b, c, terms, 13, 37, 16, 1024, 16*vectors, 100, 50, 30*32, add)
+					ks.pointsOuter(3, rows, vectors, a, b, c, terms, 13, 37, 16, 1024, 16*vectors, 16, 100, 50, 30*32, add)
 				})
 				checkKernel(t, fmt.Sprintf("outer product of %d rows and %d vectors", rows, vectors), 30*32, func(ks *kernels, c []float32) {
-					ks.rowsOuter(rows, vectors, a, b, c, terms, 13, 37, 16, 1024, 16*vectors, add)
+					ks.rowsOuter(rows, vectors, a, b, c, terms, 13, 37, 16, 1024, 16, 30*16, add)
 				})
 			}
 		}
@@ -102,8 +103,10 @@ func BenchmarkProduct(b *testing.B) {
 					b.ReportMetric(2*float64(rows*vectors*block*k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 				})
 			}
-			rate("product", func() { ks.rowsProduct(rows, vectors, x, w, c, oneTerm, k, k, vectors*block, 2*block, block, false) })
-			rate("outer", func() { ks.rowsOuter(rows, vectors, x, w, c, oneTerm, k, rows, 2*block, block, 2*block, true) })
+			rate("product", func() {
+				ks.rowsProduct(rows, vectors, x, w, c, oneTerm, k, k, vectors*block, block, 2*block, block, false)
+			})
+			rate("outer", func() { ks.rowsOuter(rows, vectors, x, w, c, oneTerm, k, rows, 2*block, block, 2*block, block, true) })
 		}
 	}
 }

@@ -184,26 +184,26 @@ func (b *bounds) products(rows, vectors int) {
 	k, count, add := 1+b.r.IntN(20), 1+b.r.IntN(4), b.r.IntN(2) == 0
 	as, bs, cs := k+b.r.IntN(9), block*(vectors+b.r.IntN(2)), block*(vectors+b.r.IntN(3))
 	an, bn, cn := b.r.IntN(200), block*b.r.IntN(9), rows*cs
-	cv := block
+	bv, cv := block*(1+b.r.IntN(40)), block
 	if vectors == 2 && b.r.IntN(2) == 0 {
 		cv = count * cn
 	}
 	b.check(fmt.Sprintf("product of %d rows, %d vectors, %d terms of %d, %d times", rows, vectors, len(terms), k, count), func(ks *kernels, _ *laneKernels, o *guardedOperands) {
-		x, y := o.normals(ta+extent(k, [2]int{rows, as}, [2]int{count, an})), o.normals(tb+extent(vectors*block, [2]int{k, bs}, [2]int{count, bn}))
+		x, y := o.normals(ta+extent(k, [2]int{rows, as}, [2]int{count, an})), o.normals(tb+extent(block, [2]int{vectors, bv}, [2]int{k, bs}, [2]int{count, bn}))
 		z := o.normals(extent(block, [2]int{rows, cs}, [2]int{vectors, cv}, [2]int{count, cn}))
 		if f := ks.product[vectors][rows]; f != nil {
-			f(&x[0], &y[0], &z[0], &terms[0], len(terms), k, as, bs, cs, cv, count, an, bn, cn, add)
+			f(&x[0], &y[0], &z[0], &terms[0], len(terms), k, as, bs, bv, cs, cv, count, an, bn, cn, add)
 			return
 		}
 		for i := range count {
-			ks.rowsProduct(rows, vectors, x[i*an:], y[i*bn:], z[i*cn:], terms, k, as, bs, cs, cv, add)
+			ks.rowsProduct(rows, vectors, x[i*an:], y[i*bn:], z[i*cn:], terms, k, as, bs, bv, cs, cv, add)
 		}
 	})
-	as, bv := rows+b.r.IntN(30), block*(1+b.r.IntN(40))
+	as = rows + b.r.IntN(30)
 	b.check(fmt.Sprintf("outer product of %d rows, %d vectors, %d terms of %d, %d times", rows, vectors, len(terms), k, count), func(ks *kernels, _ *laneKernels, o *guardedOperands) {
 		x, y := o.normals(ta+extent(rows, [2]int{k, as}, [2]int{count, an})), o.normals(tb+extent(block, [2]int{vectors, bv}, [2]int{k, bs}, [2]int{count, bn}))
-		z := o.normals(extent(vectors*block, [2]int{rows, cs}, [2]int{count, cn}))
-		ks.pointsOuter(count, rows, vectors, x, y, z, terms, k, as, bs, bv, cs, an, bn, cn, add)
+		z := o.normals(extent(block, [2]int{rows, cs}, [2]int{vectors, cv}, [2]int{count, cn}))
+		ks.pointsOuter(count, rows, vectors, x, y, z, terms, k, as, bs, bv, cs, cv, an, bn, cn, add)
 	})
 }
 
@@ -376,7 +376,7 @@ func TestConvBounds(t *testing.T) {
 		t.Run(ks.name, func(t *testing.T) {
 			c := newTestCPU(t, Options{Threads: 2}, ks)
 			for _, s := range slices.Concat(convCases, winogradCases) {
-				x, y, w := s.XShape(), s.YShape(), s.WShape().Elements()
+				x, y, w := s.XShape(), s.YShape(), c.WeightsSize(s.WShape())
 				for _, kernel := range []struct {
 					kind    ConvKind
 					make    func(device.ConvSpec) (device.Kernel, error)

@@ -7,242 +7,242 @@ package cpu
 // product1x1AVX512 is a productFunc of 1 rows and 1 vectors of 16.
 //
 //go:noescape
-func product1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product2x1AVX512 is a productFunc of 2 rows and 1 vectors of 16.
 //
 //go:noescape
-func product2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product3x1AVX512 is a productFunc of 3 rows and 1 vectors of 16.
 //
 //go:noescape
-func product3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product4x1AVX512 is a productFunc of 4 rows and 1 vectors of 16.
 //
 //go:noescape
-func product4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product5x1AVX512 is a productFunc of 5 rows and 1 vectors of 16.
 //
 //go:noescape
-func product5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product6x1AVX512 is a productFunc of 6 rows and 1 vectors of 16.
 //
 //go:noescape
-func product6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product7x1AVX512 is a productFunc of 7 rows and 1 vectors of 16.
 //
 //go:noescape
-func product7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product8x1AVX512 is a productFunc of 8 rows and 1 vectors of 16.
 //
 //go:noescape
-func product8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product9x1AVX512 is a productFunc of 9 rows and 1 vectors of 16.
 //
 //go:noescape
-func product9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product10x1AVX512 is a productFunc of 10 rows and 1 vectors of 16.
 //
 //go:noescape
-func product10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product11x1AVX512 is a productFunc of 11 rows and 1 vectors of 16.
 //
 //go:noescape
-func product11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product12x1AVX512 is a productFunc of 12 rows and 1 vectors of 16.
 //
 //go:noescape
-func product12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer1x1AVX512 is an outerFunc of 1 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer2x1AVX512 is an outerFunc of 2 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer3x1AVX512 is an outerFunc of 3 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer4x1AVX512 is an outerFunc of 4 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer5x1AVX512 is an outerFunc of 5 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer6x1AVX512 is an outerFunc of 6 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer7x1AVX512 is an outerFunc of 7 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer8x1AVX512 is an outerFunc of 8 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer9x1AVX512 is an outerFunc of 9 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer10x1AVX512 is an outerFunc of 10 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer11x1AVX512 is an outerFunc of 11 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer12x1AVX512 is an outerFunc of 12 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product1x2AVX512 is a productFunc of 1 rows and 2 vectors of 16.
 //
 //go:noescape
-func product1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product2x2AVX512 is a productFunc of 2 rows and 2 vectors of 16.
 //
 //go:noescape
-func product2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product3x2AVX512 is a productFunc of 3 rows and 2 vectors of 16.
 //
 //go:noescape
-func product3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product4x2AVX512 is a productFunc of 4 rows and 2 vectors of 16.
 //
 //go:noescape
-func product4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product5x2AVX512 is a productFunc of 5 rows and 2 vectors of 16.
 //
 //go:noescape
-func product5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product6x2AVX512 is a productFunc of 6 rows and 2 vectors of 16.
 //
 //go:noescape
-func product6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product7x2AVX512 is a productFunc of 7 rows and 2 vectors of 16.
 //
 //go:noescape
-func product7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product8x2AVX512 is a productFunc of 8 rows and 2 vectors of 16.
 //
 //go:noescape
-func product8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product9x2AVX512 is a productFunc of 9 rows and 2 vectors of 16.
 //
 //go:noescape
-func product9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product10x2AVX512 is a productFunc of 10 rows and 2 vectors of 16.
 //
 //go:noescape
-func product10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product11x2AVX512 is a productFunc of 11 rows and 2 vectors of 16.
 //
 //go:noescape
-func product11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product12x2AVX512 is a productFunc of 12 rows and 2 vectors of 16.
 //
 //go:noescape
-func product12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer1x2AVX512 is an outerFunc of 1 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer2x2AVX512 is an outerFunc of 2 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer3x2AVX512 is an outerFunc of 3 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer4x2AVX512 is an outerFunc of 4 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer5x2AVX512 is an outerFunc of 5 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer6x2AVX512 is an outerFunc of 6 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer7x2AVX512 is an outerFunc of 7 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer8x2AVX512 is an outerFunc of 8 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer9x2AVX512 is an outerFunc of 9 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer10x2AVX512 is an outerFunc of 10 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer11x2AVX512 is an outerFunc of 11 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer12x2AVX512 is an outerFunc of 12 rows and 2 vectors of 16.
 //
 //go:noescape
-func outer12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outerTapsAVX512 is an outerTapsFunc.
 //
@@ -482,62 +482,62 @@ func outputF2x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstN
 // product1x1AVX2 is a productFunc of 1 rows and 1 vectors of 16.
 //
 //go:noescape
-func product1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product2x1AVX2 is a productFunc of 2 rows and 1 vectors of 16.
 //
 //go:noescape
-func product2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product3x1AVX2 is a productFunc of 3 rows and 1 vectors of 16.
 //
 //go:noescape
-func product3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product4x1AVX2 is a productFunc of 4 rows and 1 vectors of 16.
 //
 //go:noescape
-func product4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product5x1AVX2 is a productFunc of 5 rows and 1 vectors of 16.
 //
 //go:noescape
-func product5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // product6x1AVX2 is a productFunc of 6 rows and 1 vectors of 16.
 //
 //go:noescape
-func product6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+func product6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer1x1AVX2 is an outerFunc of 1 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer2x1AVX2 is an outerFunc of 2 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer3x1AVX2 is an outerFunc of 3 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer4x1AVX2 is an outerFunc of 4 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer5x1AVX2 is an outerFunc of 5 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outer6x1AVX2 is an outerFunc of 6 rows and 1 vectors of 16.
 //
 //go:noescape
-func outer6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+func outer6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 
 // outerTapsAVX2 is an outerTapsFunc.
 //

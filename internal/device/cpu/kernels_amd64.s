@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func product1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product1x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·product1x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -46,10 +46,10 @@ k:
 	JNZ              term
 
 sums:
-	MOVQ    cs+64(FP), R8
+	MOVQ    cs+72(FP), R8
 	SHLQ    $0x02, R8
 	MOVQ    DX, DI
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (DI), Z0, Z0
 	VMOVUPS Z0, (DI)
@@ -61,20 +61,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product2x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·product2x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -116,10 +116,10 @@ k:
 	JNZ              term
 
 sums:
-	MOVQ    cs+64(FP), R8
+	MOVQ    cs+72(FP), R8
 	SHLQ    $0x02, R8
 	MOVQ    DX, DI
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (DI), Z0, Z0
 	VMOVUPS Z0, (DI)
@@ -136,20 +136,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product3x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·product3x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -193,10 +193,10 @@ k:
 	JNZ              term
 
 sums:
-	MOVQ    cs+64(FP), R8
+	MOVQ    cs+72(FP), R8
 	SHLQ    $0x02, R8
 	MOVQ    DX, DI
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (DI), Z0, Z0
 	VMOVUPS Z0, (DI)
@@ -218,20 +218,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product4x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·product4x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -277,10 +277,10 @@ k:
 	JNZ              term
 
 sums:
-	MOVQ    cs+64(FP), R9
+	MOVQ    cs+72(FP), R9
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
@@ -307,20 +307,20 @@ store:
 	ADDQ    R9, R8
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product5x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·product5x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -370,10 +370,10 @@ k:
 	JNZ              term
 
 sums:
-	MOVQ    cs+64(FP), R9
+	MOVQ    cs+72(FP), R9
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
@@ -405,20 +405,20 @@ store:
 	ADDQ    R9, R8
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product6x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·product6x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -470,10 +470,10 @@ k:
 	JNZ              term
 
 sums:
-	MOVQ    cs+64(FP), R9
+	MOVQ    cs+72(FP), R9
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
@@ -510,20 +510,20 @@ store:
 	ADDQ    R9, R8
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product7x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·product7x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -577,10 +577,10 @@ k:
 	JNZ              term
 
 sums:
-	MOVQ    cs+64(FP), R9
+	MOVQ    cs+72(FP), R9
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
@@ -622,20 +622,20 @@ store:
 	ADDQ    R9, R8
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product8x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·product8x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -691,10 +691,10 @@ k:
 	JNZ              term
 
 sums:
-	MOVQ    cs+64(FP), R9
+	MOVQ    cs+72(FP), R9
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
@@ -741,20 +741,20 @@ store:
 	ADDQ    R9, R8
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product9x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·product9x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -814,10 +814,10 @@ k:
 	JNZ              term
 
 sums:
-	MOVQ    cs+64(FP), R9
+	MOVQ    cs+72(FP), R9
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
@@ -869,20 +869,20 @@ store:
 	ADDQ    R9, R8
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product10x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·product10x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -944,10 +944,10 @@ k:
 	JNZ              term
 
 sums:
-	MOVQ    cs+64(FP), R9
+	MOVQ    cs+72(FP), R9
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
@@ -1004,20 +1004,20 @@ store:
 	ADDQ    R9, R8
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product11x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·product11x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1081,10 +1081,10 @@ k:
 	JNZ              term
 
 sums:
-	MOVQ    cs+64(FP), R9
+	MOVQ    cs+72(FP), R9
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
@@ -1146,20 +1146,20 @@ store:
 	ADDQ    R9, R8
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product12x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·product12x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1225,10 +1225,10 @@ k:
 	JNZ              term
 
 sums:
-	MOVQ    cs+64(FP), R9
+	MOVQ    cs+72(FP), R9
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
@@ -1295,20 +1295,20 @@ store:
 	ADDQ    R9, R8
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer1x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer1x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer1x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1316,8 +1316,6 @@ TEXT ·outer1x1AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1344,7 +1342,7 @@ k:
 	MOVQ             cs+72(FP), R8
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
-	CMPB             add+112(FP), $0x00
+	CMPB             add+120(FP), $0x00
 	JEQ              store
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
@@ -1356,20 +1354,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer2x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer2x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer2x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1377,8 +1375,6 @@ TEXT ·outer2x1AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1407,7 +1403,7 @@ k:
 	MOVQ             cs+72(FP), R8
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
-	CMPB             add+112(FP), $0x00
+	CMPB             add+120(FP), $0x00
 	JEQ              store
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
@@ -1424,20 +1420,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer3x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer3x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer3x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1445,8 +1441,6 @@ TEXT ·outer3x1AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1477,7 +1471,7 @@ k:
 	MOVQ             cs+72(FP), R8
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
-	CMPB             add+112(FP), $0x00
+	CMPB             add+120(FP), $0x00
 	JEQ              store
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
@@ -1499,20 +1493,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer4x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer4x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer4x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1520,8 +1514,6 @@ TEXT ·outer4x1AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1554,7 +1546,7 @@ k:
 	MOVQ             cs+72(FP), R8
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
-	CMPB             add+112(FP), $0x00
+	CMPB             add+120(FP), $0x00
 	JEQ              store
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
@@ -1581,20 +1573,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer5x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer5x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer5x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1602,8 +1594,6 @@ TEXT ·outer5x1AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1638,7 +1628,7 @@ k:
 	MOVQ             cs+72(FP), R8
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
-	CMPB             add+112(FP), $0x00
+	CMPB             add+120(FP), $0x00
 	JEQ              store
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
@@ -1670,20 +1660,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer6x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer6x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer6x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1691,8 +1681,6 @@ TEXT ·outer6x1AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1729,7 +1717,7 @@ k:
 	MOVQ             cs+72(FP), R8
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
-	CMPB             add+112(FP), $0x00
+	CMPB             add+120(FP), $0x00
 	JEQ              store
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
@@ -1766,20 +1754,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer7x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer7x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer7x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1787,8 +1775,6 @@ TEXT ·outer7x1AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1827,7 +1813,7 @@ k:
 	MOVQ             cs+72(FP), R8
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
-	CMPB             add+112(FP), $0x00
+	CMPB             add+120(FP), $0x00
 	JEQ              store
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
@@ -1869,20 +1855,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer8x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer8x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer8x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -1890,8 +1876,6 @@ TEXT ·outer8x1AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -1932,7 +1916,7 @@ k:
 	MOVQ             cs+72(FP), R8
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
-	CMPB             add+112(FP), $0x00
+	CMPB             add+120(FP), $0x00
 	JEQ              store
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
@@ -1979,20 +1963,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer9x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer9x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer9x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -2000,8 +1984,6 @@ TEXT ·outer9x1AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -2044,7 +2026,7 @@ k:
 	MOVQ             cs+72(FP), R8
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
-	CMPB             add+112(FP), $0x00
+	CMPB             add+120(FP), $0x00
 	JEQ              store
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
@@ -2096,20 +2078,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer10x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer10x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer10x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -2117,8 +2099,6 @@ TEXT ·outer10x1AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -2163,7 +2143,7 @@ k:
 	MOVQ             cs+72(FP), R8
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
-	CMPB             add+112(FP), $0x00
+	CMPB             add+120(FP), $0x00
 	JEQ              store
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
@@ -2220,20 +2200,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer11x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer11x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer11x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -2241,8 +2221,6 @@ TEXT ·outer11x1AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -2289,7 +2267,7 @@ k:
 	MOVQ             cs+72(FP), R8
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
-	CMPB             add+112(FP), $0x00
+	CMPB             add+120(FP), $0x00
 	JEQ              store
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
@@ -2351,20 +2329,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer12x1AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer12x1AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer12x1AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -2372,8 +2350,6 @@ TEXT ·outer12x1AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -2422,7 +2398,7 @@ k:
 	MOVQ             cs+72(FP), R8
 	SHLQ             $0x02, R8
 	MOVQ             DX, DI
-	CMPB             add+112(FP), $0x00
+	CMPB             add+120(FP), $0x00
 	JEQ              store
 	VADDPS           (DI), Z0, Z0
 	VMOVUPS          Z0, (DI)
@@ -2489,20 +2465,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product1x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·product1x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -2510,299 +2486,13 @@ TEXT ·product1x2AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (BX)(BX*2), DI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (BX)(BX*2), R8
 
 rows:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	MOVQ   terms+24(FP), R8
-	MOVQ   nterms+32(FP), R9
-	TESTQ  R9, R9
-	JZ     sums
-
-term:
-	MOVQ   k+40(FP), R11
-	MOVQ   (R8), R10
-	LEAQ   (AX)(R10*4), DI
-	MOVQ   8(R8), R10
-	LEAQ   (CX)(R10*4), R10
-	ADDQ   $0x10, R8
-	IMUL3Q $0x01, BX, R12
-	ADDQ   DI, R12
-
-k:
-	PREFETCHT0   (R12)
-	ADDQ         $0x40, R12
-	VMOVUPS      (R10), Z2
-	VMOVUPS      64(R10), Z3
-	VBROADCASTSS (DI), Z4
-	VFMADD231PS  Z4, Z2, Z0
-	VFMADD231PS  Z4, Z3, Z1
-	ADDQ         $0x04, DI
-	ADDQ         SI, R10
-	DECQ         R11
-	JNZ          k
-	DECQ         R9
-	JNZ          term
-
-sums:
-	MOVQ    cs+64(FP), R9
-	SHLQ    $0x02, R9
-	MOVQ    DX, DI
-	MOVQ    cv+72(FP), R8
-	LEAQ    (DX)(R8*4), R8
-	CMPB    add+112(FP), $0x00
-	JEQ     store
-	VADDPS  (DI), Z0, Z0
-	VMOVUPS Z0, (DI)
-	VADDPS  (R8), Z1, Z1
-	VMOVUPS Z1, (R8)
-	ADDQ    R9, DI
-	ADDQ    R9, R8
-	JMP     stored
-
-store:
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, (R8)
-	ADDQ    R9, DI
-	ADDQ    R9, R8
-
-stored:
-	MOVQ an+88(FP), DI
-	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
-	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
-	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
-	JNZ  rows
-	VZEROUPPER
-	RET
-
-// func product2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·product2x2AVX512(SB), NOSPLIT, $0-113
-	MOVQ a+0(FP), AX
-	MOVQ b+8(FP), CX
-	MOVQ c+16(FP), DX
-	MOVQ as+48(FP), BX
-	SHLQ $0x02, BX
-	MOVQ bs+56(FP), SI
-	SHLQ $0x02, SI
-	LEAQ (BX)(BX*2), DI
-
-rows:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	MOVQ   terms+24(FP), R8
-	MOVQ   nterms+32(FP), R9
-	TESTQ  R9, R9
-	JZ     sums
-
-term:
-	MOVQ   k+40(FP), R11
-	MOVQ   (R8), R10
-	LEAQ   (AX)(R10*4), DI
-	MOVQ   8(R8), R10
-	LEAQ   (CX)(R10*4), R10
-	ADDQ   $0x10, R8
-	IMUL3Q $0x02, BX, R12
-	ADDQ   DI, R12
-
-k:
-	PREFETCHT0   (R12)
-	ADDQ         $0x40, R12
-	VMOVUPS      (R10), Z4
-	VMOVUPS      64(R10), Z5
-	VBROADCASTSS (DI), Z6
-	VFMADD231PS  Z6, Z4, Z0
-	VFMADD231PS  Z6, Z5, Z1
-	VBROADCASTSS (DI)(BX*1), Z6
-	VFMADD231PS  Z6, Z4, Z2
-	VFMADD231PS  Z6, Z5, Z3
-	ADDQ         $0x04, DI
-	ADDQ         SI, R10
-	DECQ         R11
-	JNZ          k
-	DECQ         R9
-	JNZ          term
-
-sums:
-	MOVQ    cs+64(FP), R9
-	SHLQ    $0x02, R9
-	MOVQ    DX, DI
-	MOVQ    cv+72(FP), R8
-	LEAQ    (DX)(R8*4), R8
-	CMPB    add+112(FP), $0x00
-	JEQ     store
-	VADDPS  (DI), Z0, Z0
-	VMOVUPS Z0, (DI)
-	VADDPS  (R8), Z1, Z1
-	VMOVUPS Z1, (R8)
-	ADDQ    R9, DI
-	ADDQ    R9, R8
-	VADDPS  (DI), Z2, Z2
-	VMOVUPS Z2, (DI)
-	VADDPS  (R8), Z3, Z3
-	VMOVUPS Z3, (R8)
-	ADDQ    R9, DI
-	ADDQ    R9, R8
-	JMP     stored
-
-store:
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, (R8)
-	ADDQ    R9, DI
-	ADDQ    R9, R8
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, (R8)
-	ADDQ    R9, DI
-	ADDQ    R9, R8
-
-stored:
-	MOVQ an+88(FP), DI
-	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
-	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
-	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
-	JNZ  rows
-	VZEROUPPER
-	RET
-
-// func product3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·product3x2AVX512(SB), NOSPLIT, $0-113
-	MOVQ a+0(FP), AX
-	MOVQ b+8(FP), CX
-	MOVQ c+16(FP), DX
-	MOVQ as+48(FP), BX
-	SHLQ $0x02, BX
-	MOVQ bs+56(FP), SI
-	SHLQ $0x02, SI
-	LEAQ (BX)(BX*2), DI
-
-rows:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	MOVQ   terms+24(FP), R8
-	MOVQ   nterms+32(FP), R9
-	TESTQ  R9, R9
-	JZ     sums
-
-term:
-	MOVQ   k+40(FP), R11
-	MOVQ   (R8), R10
-	LEAQ   (AX)(R10*4), DI
-	MOVQ   8(R8), R10
-	LEAQ   (CX)(R10*4), R10
-	ADDQ   $0x10, R8
-	IMUL3Q $0x03, BX, R12
-	ADDQ   DI, R12
-
-k:
-	PREFETCHT0   (R12)
-	ADDQ         $0x40, R12
-	VMOVUPS      (R10), Z6
-	VMOVUPS      64(R10), Z7
-	VBROADCASTSS (DI), Z8
-	VFMADD231PS  Z8, Z6, Z0
-	VFMADD231PS  Z8, Z7, Z1
-	VBROADCASTSS (DI)(BX*1), Z8
-	VFMADD231PS  Z8, Z6, Z2
-	VFMADD231PS  Z8, Z7, Z3
-	VBROADCASTSS (DI)(BX*2), Z8
-	VFMADD231PS  Z8, Z6, Z4
-	VFMADD231PS  Z8, Z7, Z5
-	ADDQ         $0x04, DI
-	ADDQ         SI, R10
-	DECQ         R11
-	JNZ          k
-	DECQ         R9
-	JNZ          term
-
-sums:
-	MOVQ    cs+64(FP), R9
-	SHLQ    $0x02, R9
-	MOVQ    DX, DI
-	MOVQ    cv+72(FP), R8
-	LEAQ    (DX)(R8*4), R8
-	CMPB    add+112(FP), $0x00
-	JEQ     store
-	VADDPS  (DI), Z0, Z0
-	VMOVUPS Z0, (DI)
-	VADDPS  (R8), Z1, Z1
-	VMOVUPS Z1, (R8)
-	ADDQ    R9, DI
-	ADDQ    R9, R8
-	VADDPS  (DI), Z2, Z2
-	VMOVUPS Z2, (DI)
-	VADDPS  (R8), Z3, Z3
-	VMOVUPS Z3, (R8)
-	ADDQ    R9, DI
-	ADDQ    R9, R8
-	VADDPS  (DI), Z4, Z4
-	VMOVUPS Z4, (DI)
-	VADDPS  (R8), Z5, Z5
-	VMOVUPS Z5, (R8)
-	ADDQ    R9, DI
-	ADDQ    R9, R8
-	JMP     stored
-
-store:
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, (R8)
-	ADDQ    R9, DI
-	ADDQ    R9, R8
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, (R8)
-	ADDQ    R9, DI
-	ADDQ    R9, R8
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, (R8)
-	ADDQ    R9, DI
-	ADDQ    R9, R8
-
-stored:
-	MOVQ an+88(FP), DI
-	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
-	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
-	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
-	JNZ  rows
-	VZEROUPPER
-	RET
-
-// func product4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·product4x2AVX512(SB), NOSPLIT, $0-113
-	MOVQ a+0(FP), AX
-	MOVQ b+8(FP), CX
-	MOVQ c+16(FP), DX
-	MOVQ as+48(FP), BX
-	SHLQ $0x02, BX
-	MOVQ bs+56(FP), SI
-	SHLQ $0x02, SI
-	LEAQ (BX)(BX*2), DI
-
-rows:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
 	MOVQ   terms+24(FP), R9
 	MOVQ   nterms+32(FP), R10
 	TESTQ  R10, R10
@@ -2815,26 +2505,17 @@ term:
 	MOVQ   8(R9), R11
 	LEAQ   (CX)(R11*4), R11
 	ADDQ   $0x10, R9
-	IMUL3Q $0x04, BX, R13
+	IMUL3Q $0x01, BX, R13
 	ADDQ   R8, R13
 
 k:
 	PREFETCHT0   (R13)
 	ADDQ         $0x40, R13
-	VMOVUPS      (R11), Z8
-	VMOVUPS      64(R11), Z9
-	VBROADCASTSS (R8), Z10
-	VFMADD231PS  Z10, Z8, Z0
-	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS (R8)(BX*1), Z10
-	VFMADD231PS  Z10, Z8, Z2
-	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS (R8)(BX*2), Z10
-	VFMADD231PS  Z10, Z8, Z4
-	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS (R8)(DI*1), Z10
-	VFMADD231PS  Z10, Z8, Z6
-	VFMADD231PS  Z10, Z9, Z7
+	VMOVUPS      (R11), Z2
+	VMOVUPS      (R11)(DI*1), Z3
+	VBROADCASTSS (R8), Z4
+	VFMADD231PS  Z4, Z2, Z0
+	VFMADD231PS  Z4, Z3, Z1
 	ADDQ         $0x04, R8
 	ADDQ         SI, R11
 	DECQ         R12
@@ -2843,12 +2524,199 @@ k:
 	JNZ          term
 
 sums:
-	MOVQ    cs+64(FP), R10
+	MOVQ    cs+72(FP), R10
 	SHLQ    $0x02, R10
 	MOVQ    DX, R8
-	MOVQ    cv+72(FP), R9
+	MOVQ    cv+80(FP), R9
 	LEAQ    (DX)(R9*4), R9
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
+	JEQ     store
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	VADDPS  (R9), Z1, Z1
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	JMP     stored
+
+store:
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+
+stored:
+	MOVQ an+96(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+104(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+112(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+88(FP)
+	JNZ  rows
+	VZEROUPPER
+	RET
+
+// func product2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·product2x2AVX512(SB), NOSPLIT, $0-121
+	MOVQ a+0(FP), AX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bs+56(FP), SI
+	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (BX)(BX*2), R8
+
+rows:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   terms+24(FP), R9
+	MOVQ   nterms+32(FP), R10
+	TESTQ  R10, R10
+	JZ     sums
+
+term:
+	MOVQ   k+40(FP), R12
+	MOVQ   (R9), R11
+	LEAQ   (AX)(R11*4), R8
+	MOVQ   8(R9), R11
+	LEAQ   (CX)(R11*4), R11
+	ADDQ   $0x10, R9
+	IMUL3Q $0x02, BX, R13
+	ADDQ   R8, R13
+
+k:
+	PREFETCHT0   (R13)
+	ADDQ         $0x40, R13
+	VMOVUPS      (R11), Z4
+	VMOVUPS      (R11)(DI*1), Z5
+	VBROADCASTSS (R8), Z6
+	VFMADD231PS  Z6, Z4, Z0
+	VFMADD231PS  Z6, Z5, Z1
+	VBROADCASTSS (R8)(BX*1), Z6
+	VFMADD231PS  Z6, Z4, Z2
+	VFMADD231PS  Z6, Z5, Z3
+	ADDQ         $0x04, R8
+	ADDQ         SI, R11
+	DECQ         R12
+	JNZ          k
+	DECQ         R10
+	JNZ          term
+
+sums:
+	MOVQ    cs+72(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    DX, R8
+	MOVQ    cv+80(FP), R9
+	LEAQ    (DX)(R9*4), R9
+	CMPB    add+120(FP), $0x00
+	JEQ     store
+	VADDPS  (R8), Z0, Z0
+	VMOVUPS Z0, (R8)
+	VADDPS  (R9), Z1, Z1
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VADDPS  (R8), Z2, Z2
+	VMOVUPS Z2, (R8)
+	VADDPS  (R9), Z3, Z3
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	JMP     stored
+
+store:
+	VMOVUPS Z0, (R8)
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+	VMOVUPS Z2, (R8)
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
+
+stored:
+	MOVQ an+96(FP), R8
+	LEAQ (AX)(R8*4), AX
+	MOVQ bn+104(FP), R8
+	LEAQ (CX)(R8*4), CX
+	MOVQ cn+112(FP), R8
+	LEAQ (DX)(R8*4), DX
+	DECQ count+88(FP)
+	JNZ  rows
+	VZEROUPPER
+	RET
+
+// func product3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·product3x2AVX512(SB), NOSPLIT, $0-121
+	MOVQ a+0(FP), AX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bs+56(FP), SI
+	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (BX)(BX*2), R8
+
+rows:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	MOVQ   terms+24(FP), R9
+	MOVQ   nterms+32(FP), R10
+	TESTQ  R10, R10
+	JZ     sums
+
+term:
+	MOVQ   k+40(FP), R12
+	MOVQ   (R9), R11
+	LEAQ   (AX)(R11*4), R8
+	MOVQ   8(R9), R11
+	LEAQ   (CX)(R11*4), R11
+	ADDQ   $0x10, R9
+	IMUL3Q $0x03, BX, R13
+	ADDQ   R8, R13
+
+k:
+	PREFETCHT0   (R13)
+	ADDQ         $0x40, R13
+	VMOVUPS      (R11), Z6
+	VMOVUPS      (R11)(DI*1), Z7
+	VBROADCASTSS (R8), Z8
+	VFMADD231PS  Z8, Z6, Z0
+	VFMADD231PS  Z8, Z7, Z1
+	VBROADCASTSS (R8)(BX*1), Z8
+	VFMADD231PS  Z8, Z6, Z2
+	VFMADD231PS  Z8, Z7, Z3
+	VBROADCASTSS (R8)(BX*2), Z8
+	VFMADD231PS  Z8, Z6, Z4
+	VFMADD231PS  Z8, Z7, Z5
+	ADDQ         $0x04, R8
+	ADDQ         SI, R11
+	DECQ         R12
+	JNZ          k
+	DECQ         R10
+	JNZ          term
+
+sums:
+	MOVQ    cs+72(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    DX, R8
+	MOVQ    cv+80(FP), R9
+	LEAQ    (DX)(R9*4), R9
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (R8), Z0, Z0
 	VMOVUPS Z0, (R8)
@@ -2868,12 +2736,6 @@ sums:
 	VMOVUPS Z5, (R9)
 	ADDQ    R10, R8
 	ADDQ    R10, R9
-	VADDPS  (R8), Z6, Z6
-	VMOVUPS Z6, (R8)
-	VADDPS  (R9), Z7, Z7
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
 	JMP     stored
 
 store:
@@ -2889,26 +2751,22 @@ store:
 	VMOVUPS Z5, (R9)
 	ADDQ    R10, R8
 	ADDQ    R10, R9
-	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product5x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·product4x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -2916,7 +2774,135 @@ TEXT ·product5x2AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (BX)(BX*2), DI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (BX)(BX*2), R8
+
+rows:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   terms+24(FP), R10
+	MOVQ   nterms+32(FP), R11
+	TESTQ  R11, R11
+	JZ     sums
+
+term:
+	MOVQ   k+40(FP), R13
+	MOVQ   (R10), R12
+	LEAQ   (AX)(R12*4), R9
+	MOVQ   8(R10), R12
+	LEAQ   (CX)(R12*4), R12
+	ADDQ   $0x10, R10
+	IMUL3Q $0x04, BX, R14
+	ADDQ   R9, R14
+
+k:
+	PREFETCHT0   (R14)
+	ADDQ         $0x40, R14
+	VMOVUPS      (R12), Z8
+	VMOVUPS      (R12)(DI*1), Z9
+	VBROADCASTSS (R9), Z10
+	VFMADD231PS  Z10, Z8, Z0
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS (R9)(BX*1), Z10
+	VFMADD231PS  Z10, Z8, Z2
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS (R9)(BX*2), Z10
+	VFMADD231PS  Z10, Z8, Z4
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS (R9)(R8*1), Z10
+	VFMADD231PS  Z10, Z8, Z6
+	VFMADD231PS  Z10, Z9, Z7
+	ADDQ         $0x04, R9
+	ADDQ         SI, R12
+	DECQ         R13
+	JNZ          k
+	DECQ         R11
+	JNZ          term
+
+sums:
+	MOVQ    cs+72(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    DX, R9
+	MOVQ    cv+80(FP), R10
+	LEAQ    (DX)(R10*4), R10
+	CMPB    add+120(FP), $0x00
+	JEQ     store
+	VADDPS  (R9), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  (R10), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  (R10), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	JMP     stored
+
+store:
+	VMOVUPS Z0, (R9)
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z4, (R9)
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z6, (R9)
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+
+stored:
+	MOVQ an+96(FP), R9
+	LEAQ (AX)(R9*4), AX
+	MOVQ bn+104(FP), R9
+	LEAQ (CX)(R9*4), CX
+	MOVQ cn+112(FP), R9
+	LEAQ (DX)(R9*4), DX
+	DECQ count+88(FP)
+	JNZ  rows
+	VZEROUPPER
+	RET
+
+// func product5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·product5x2AVX512(SB), NOSPLIT, $0-121
+	MOVQ a+0(FP), AX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ as+48(FP), BX
+	SHLQ $0x02, BX
+	MOVQ bs+56(FP), SI
+	SHLQ $0x02, SI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (BX)(BX*2), R8
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -2929,127 +2915,127 @@ rows:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
-	MOVQ   terms+24(FP), R10
-	MOVQ   nterms+32(FP), R11
-	TESTQ  R11, R11
+	MOVQ   terms+24(FP), R11
+	MOVQ   nterms+32(FP), R12
+	TESTQ  R12, R12
 	JZ     sums
 
 term:
-	MOVQ   k+40(FP), R13
-	MOVQ   (R10), R12
-	LEAQ   (AX)(R12*4), R8
-	LEAQ   (R8)(BX*4), R9
-	MOVQ   8(R10), R12
-	LEAQ   (CX)(R12*4), R12
-	ADDQ   $0x10, R10
-	IMUL3Q $0x05, BX, R14
-	ADDQ   R8, R14
+	MOVQ   k+40(FP), R14
+	MOVQ   (R11), R13
+	LEAQ   (AX)(R13*4), R9
+	LEAQ   (R9)(BX*4), R10
+	MOVQ   8(R11), R13
+	LEAQ   (CX)(R13*4), R13
+	ADDQ   $0x10, R11
+	IMUL3Q $0x05, BX, R15
+	ADDQ   R9, R15
 
 k:
-	PREFETCHT0   (R14)
-	ADDQ         $0x40, R14
-	VMOVUPS      (R12), Z10
-	VMOVUPS      64(R12), Z11
-	VBROADCASTSS (R8), Z12
+	PREFETCHT0   (R15)
+	ADDQ         $0x40, R15
+	VMOVUPS      (R13), Z10
+	VMOVUPS      (R13)(DI*1), Z11
+	VBROADCASTSS (R9), Z12
 	VFMADD231PS  Z12, Z10, Z0
 	VFMADD231PS  Z12, Z11, Z1
-	VBROADCASTSS (R8)(BX*1), Z12
+	VBROADCASTSS (R9)(BX*1), Z12
 	VFMADD231PS  Z12, Z10, Z2
 	VFMADD231PS  Z12, Z11, Z3
-	VBROADCASTSS (R8)(BX*2), Z12
+	VBROADCASTSS (R9)(BX*2), Z12
 	VFMADD231PS  Z12, Z10, Z4
 	VFMADD231PS  Z12, Z11, Z5
-	VBROADCASTSS (R8)(DI*1), Z12
+	VBROADCASTSS (R9)(R8*1), Z12
 	VFMADD231PS  Z12, Z10, Z6
 	VFMADD231PS  Z12, Z11, Z7
-	VBROADCASTSS (R9), Z12
+	VBROADCASTSS (R10), Z12
 	VFMADD231PS  Z12, Z10, Z8
 	VFMADD231PS  Z12, Z11, Z9
-	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	ADDQ         SI, R12
-	DECQ         R13
+	ADDQ         $0x04, R10
+	ADDQ         SI, R13
+	DECQ         R14
 	JNZ          k
-	DECQ         R11
+	DECQ         R12
 	JNZ          term
 
 sums:
-	MOVQ    cs+64(FP), R10
-	SHLQ    $0x02, R10
-	MOVQ    DX, R8
-	MOVQ    cv+72(FP), R9
-	LEAQ    (DX)(R9*4), R9
-	CMPB    add+112(FP), $0x00
+	MOVQ    cs+72(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    DX, R9
+	MOVQ    cv+80(FP), R10
+	LEAQ    (DX)(R10*4), R10
+	CMPB    add+120(FP), $0x00
 	JEQ     store
-	VADDPS  (R8), Z0, Z0
-	VMOVUPS Z0, (R8)
-	VADDPS  (R9), Z1, Z1
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z2, Z2
-	VMOVUPS Z2, (R8)
-	VADDPS  (R9), Z3, Z3
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z4, Z4
-	VMOVUPS Z4, (R8)
-	VADDPS  (R9), Z5, Z5
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z6, Z6
-	VMOVUPS Z6, (R8)
-	VADDPS  (R9), Z7, Z7
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z8, Z8
-	VMOVUPS Z8, (R8)
-	VADDPS  (R9), Z9, Z9
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VADDPS  (R9), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  (R10), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  (R10), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  (R10), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VMOVUPS Z0, (R9)
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z4, (R9)
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z6, (R9)
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z8, (R9)
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 
 stored:
-	MOVQ an+88(FP), R8
-	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
-	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
-	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	MOVQ an+96(FP), R9
+	LEAQ (AX)(R9*4), AX
+	MOVQ bn+104(FP), R9
+	LEAQ (CX)(R9*4), CX
+	MOVQ cn+112(FP), R9
+	LEAQ (DX)(R9*4), DX
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product6x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·product6x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -3057,7 +3043,9 @@ TEXT ·product6x2AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (BX)(BX*2), DI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (BX)(BX*2), R8
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -3072,140 +3060,140 @@ rows:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
-	MOVQ   terms+24(FP), R10
-	MOVQ   nterms+32(FP), R11
-	TESTQ  R11, R11
+	MOVQ   terms+24(FP), R11
+	MOVQ   nterms+32(FP), R12
+	TESTQ  R12, R12
 	JZ     sums
 
 term:
-	MOVQ   k+40(FP), R13
-	MOVQ   (R10), R12
-	LEAQ   (AX)(R12*4), R8
-	LEAQ   (R8)(BX*4), R9
-	MOVQ   8(R10), R12
-	LEAQ   (CX)(R12*4), R12
-	ADDQ   $0x10, R10
-	IMUL3Q $0x06, BX, R14
-	ADDQ   R8, R14
+	MOVQ   k+40(FP), R14
+	MOVQ   (R11), R13
+	LEAQ   (AX)(R13*4), R9
+	LEAQ   (R9)(BX*4), R10
+	MOVQ   8(R11), R13
+	LEAQ   (CX)(R13*4), R13
+	ADDQ   $0x10, R11
+	IMUL3Q $0x06, BX, R15
+	ADDQ   R9, R15
 
 k:
-	PREFETCHT0   (R14)
-	ADDQ         $0x40, R14
-	VMOVUPS      (R12), Z12
-	VMOVUPS      64(R12), Z13
-	VBROADCASTSS (R8), Z14
+	PREFETCHT0   (R15)
+	ADDQ         $0x40, R15
+	VMOVUPS      (R13), Z12
+	VMOVUPS      (R13)(DI*1), Z13
+	VBROADCASTSS (R9), Z14
 	VFMADD231PS  Z14, Z12, Z0
 	VFMADD231PS  Z14, Z13, Z1
-	VBROADCASTSS (R8)(BX*1), Z14
+	VBROADCASTSS (R9)(BX*1), Z14
 	VFMADD231PS  Z14, Z12, Z2
 	VFMADD231PS  Z14, Z13, Z3
-	VBROADCASTSS (R8)(BX*2), Z14
+	VBROADCASTSS (R9)(BX*2), Z14
 	VFMADD231PS  Z14, Z12, Z4
 	VFMADD231PS  Z14, Z13, Z5
-	VBROADCASTSS (R8)(DI*1), Z14
+	VBROADCASTSS (R9)(R8*1), Z14
 	VFMADD231PS  Z14, Z12, Z6
 	VFMADD231PS  Z14, Z13, Z7
-	VBROADCASTSS (R9), Z14
+	VBROADCASTSS (R10), Z14
 	VFMADD231PS  Z14, Z12, Z8
 	VFMADD231PS  Z14, Z13, Z9
-	VBROADCASTSS (R9)(BX*1), Z14
+	VBROADCASTSS (R10)(BX*1), Z14
 	VFMADD231PS  Z14, Z12, Z10
 	VFMADD231PS  Z14, Z13, Z11
-	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	ADDQ         SI, R12
-	DECQ         R13
+	ADDQ         $0x04, R10
+	ADDQ         SI, R13
+	DECQ         R14
 	JNZ          k
-	DECQ         R11
+	DECQ         R12
 	JNZ          term
 
 sums:
-	MOVQ    cs+64(FP), R10
-	SHLQ    $0x02, R10
-	MOVQ    DX, R8
-	MOVQ    cv+72(FP), R9
-	LEAQ    (DX)(R9*4), R9
-	CMPB    add+112(FP), $0x00
+	MOVQ    cs+72(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    DX, R9
+	MOVQ    cv+80(FP), R10
+	LEAQ    (DX)(R10*4), R10
+	CMPB    add+120(FP), $0x00
 	JEQ     store
-	VADDPS  (R8), Z0, Z0
-	VMOVUPS Z0, (R8)
-	VADDPS  (R9), Z1, Z1
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z2, Z2
-	VMOVUPS Z2, (R8)
-	VADDPS  (R9), Z3, Z3
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z4, Z4
-	VMOVUPS Z4, (R8)
-	VADDPS  (R9), Z5, Z5
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z6, Z6
-	VMOVUPS Z6, (R8)
-	VADDPS  (R9), Z7, Z7
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z8, Z8
-	VMOVUPS Z8, (R8)
-	VADDPS  (R9), Z9, Z9
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z10, Z10
-	VMOVUPS Z10, (R8)
-	VADDPS  (R9), Z11, Z11
-	VMOVUPS Z11, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VADDPS  (R9), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  (R10), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  (R10), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  (R10), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z10, Z10
+	VMOVUPS Z10, (R9)
+	VADDPS  (R10), Z11, Z11
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z10, (R8)
-	VMOVUPS Z11, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VMOVUPS Z0, (R9)
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z4, (R9)
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z6, (R9)
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z8, (R9)
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z10, (R9)
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 
 stored:
-	MOVQ an+88(FP), R8
-	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
-	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
-	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	MOVQ an+96(FP), R9
+	LEAQ (AX)(R9*4), AX
+	MOVQ bn+104(FP), R9
+	LEAQ (CX)(R9*4), CX
+	MOVQ cn+112(FP), R9
+	LEAQ (DX)(R9*4), DX
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product7x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·product7x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -3213,7 +3201,9 @@ TEXT ·product7x2AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (BX)(BX*2), DI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (BX)(BX*2), R8
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -3230,153 +3220,153 @@ rows:
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
-	MOVQ   terms+24(FP), R10
-	MOVQ   nterms+32(FP), R11
-	TESTQ  R11, R11
+	MOVQ   terms+24(FP), R11
+	MOVQ   nterms+32(FP), R12
+	TESTQ  R12, R12
 	JZ     sums
 
 term:
-	MOVQ   k+40(FP), R13
-	MOVQ   (R10), R12
-	LEAQ   (AX)(R12*4), R8
-	LEAQ   (R8)(BX*4), R9
-	MOVQ   8(R10), R12
-	LEAQ   (CX)(R12*4), R12
-	ADDQ   $0x10, R10
-	IMUL3Q $0x07, BX, R14
-	ADDQ   R8, R14
+	MOVQ   k+40(FP), R14
+	MOVQ   (R11), R13
+	LEAQ   (AX)(R13*4), R9
+	LEAQ   (R9)(BX*4), R10
+	MOVQ   8(R11), R13
+	LEAQ   (CX)(R13*4), R13
+	ADDQ   $0x10, R11
+	IMUL3Q $0x07, BX, R15
+	ADDQ   R9, R15
 
 k:
-	PREFETCHT0   (R14)
-	ADDQ         $0x40, R14
-	VMOVUPS      (R12), Z14
-	VMOVUPS      64(R12), Z15
-	VBROADCASTSS (R8), Z16
+	PREFETCHT0   (R15)
+	ADDQ         $0x40, R15
+	VMOVUPS      (R13), Z14
+	VMOVUPS      (R13)(DI*1), Z15
+	VBROADCASTSS (R9), Z16
 	VFMADD231PS  Z16, Z14, Z0
 	VFMADD231PS  Z16, Z15, Z1
-	VBROADCASTSS (R8)(BX*1), Z16
+	VBROADCASTSS (R9)(BX*1), Z16
 	VFMADD231PS  Z16, Z14, Z2
 	VFMADD231PS  Z16, Z15, Z3
-	VBROADCASTSS (R8)(BX*2), Z16
+	VBROADCASTSS (R9)(BX*2), Z16
 	VFMADD231PS  Z16, Z14, Z4
 	VFMADD231PS  Z16, Z15, Z5
-	VBROADCASTSS (R8)(DI*1), Z16
+	VBROADCASTSS (R9)(R8*1), Z16
 	VFMADD231PS  Z16, Z14, Z6
 	VFMADD231PS  Z16, Z15, Z7
-	VBROADCASTSS (R9), Z16
+	VBROADCASTSS (R10), Z16
 	VFMADD231PS  Z16, Z14, Z8
 	VFMADD231PS  Z16, Z15, Z9
-	VBROADCASTSS (R9)(BX*1), Z16
+	VBROADCASTSS (R10)(BX*1), Z16
 	VFMADD231PS  Z16, Z14, Z10
 	VFMADD231PS  Z16, Z15, Z11
-	VBROADCASTSS (R9)(BX*2), Z16
+	VBROADCASTSS (R10)(BX*2), Z16
 	VFMADD231PS  Z16, Z14, Z12
 	VFMADD231PS  Z16, Z15, Z13
-	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	ADDQ         SI, R12
-	DECQ         R13
+	ADDQ         $0x04, R10
+	ADDQ         SI, R13
+	DECQ         R14
 	JNZ          k
-	DECQ         R11
+	DECQ         R12
 	JNZ          term
 
 sums:
-	MOVQ    cs+64(FP), R10
-	SHLQ    $0x02, R10
-	MOVQ    DX, R8
-	MOVQ    cv+72(FP), R9
-	LEAQ    (DX)(R9*4), R9
-	CMPB    add+112(FP), $0x00
+	MOVQ    cs+72(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    DX, R9
+	MOVQ    cv+80(FP), R10
+	LEAQ    (DX)(R10*4), R10
+	CMPB    add+120(FP), $0x00
 	JEQ     store
-	VADDPS  (R8), Z0, Z0
-	VMOVUPS Z0, (R8)
-	VADDPS  (R9), Z1, Z1
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z2, Z2
-	VMOVUPS Z2, (R8)
-	VADDPS  (R9), Z3, Z3
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z4, Z4
-	VMOVUPS Z4, (R8)
-	VADDPS  (R9), Z5, Z5
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z6, Z6
-	VMOVUPS Z6, (R8)
-	VADDPS  (R9), Z7, Z7
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z8, Z8
-	VMOVUPS Z8, (R8)
-	VADDPS  (R9), Z9, Z9
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z10, Z10
-	VMOVUPS Z10, (R8)
-	VADDPS  (R9), Z11, Z11
-	VMOVUPS Z11, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z12, Z12
-	VMOVUPS Z12, (R8)
-	VADDPS  (R9), Z13, Z13
-	VMOVUPS Z13, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VADDPS  (R9), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  (R10), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  (R10), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  (R10), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z10, Z10
+	VMOVUPS Z10, (R9)
+	VADDPS  (R10), Z11, Z11
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z12, Z12
+	VMOVUPS Z12, (R9)
+	VADDPS  (R10), Z13, Z13
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z10, (R8)
-	VMOVUPS Z11, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z12, (R8)
-	VMOVUPS Z13, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VMOVUPS Z0, (R9)
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z4, (R9)
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z6, (R9)
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z8, (R9)
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z10, (R9)
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z12, (R9)
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 
 stored:
-	MOVQ an+88(FP), R8
-	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
-	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
-	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	MOVQ an+96(FP), R9
+	LEAQ (AX)(R9*4), AX
+	MOVQ bn+104(FP), R9
+	LEAQ (CX)(R9*4), CX
+	MOVQ cn+112(FP), R9
+	LEAQ (DX)(R9*4), DX
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product8x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·product8x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -3384,7 +3374,9 @@ TEXT ·product8x2AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (BX)(BX*2), DI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (BX)(BX*2), R8
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -3403,166 +3395,166 @@ rows:
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
-	MOVQ   terms+24(FP), R10
-	MOVQ   nterms+32(FP), R11
-	TESTQ  R11, R11
+	MOVQ   terms+24(FP), R11
+	MOVQ   nterms+32(FP), R12
+	TESTQ  R12, R12
 	JZ     sums
 
 term:
-	MOVQ   k+40(FP), R13
-	MOVQ   (R10), R12
-	LEAQ   (AX)(R12*4), R8
-	LEAQ   (R8)(BX*4), R9
-	MOVQ   8(R10), R12
-	LEAQ   (CX)(R12*4), R12
-	ADDQ   $0x10, R10
-	IMUL3Q $0x08, BX, R14
-	ADDQ   R8, R14
+	MOVQ   k+40(FP), R14
+	MOVQ   (R11), R13
+	LEAQ   (AX)(R13*4), R9
+	LEAQ   (R9)(BX*4), R10
+	MOVQ   8(R11), R13
+	LEAQ   (CX)(R13*4), R13
+	ADDQ   $0x10, R11
+	IMUL3Q $0x08, BX, R15
+	ADDQ   R9, R15
 
 k:
-	PREFETCHT0   (R14)
-	ADDQ         $0x40, R14
-	VMOVUPS      (R12), Z16
-	VMOVUPS      64(R12), Z17
-	VBROADCASTSS (R8), Z18
+	PREFETCHT0   (R15)
+	ADDQ         $0x40, R15
+	VMOVUPS      (R13), Z16
+	VMOVUPS      (R13)(DI*1), Z17
+	VBROADCASTSS (R9), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
-	VBROADCASTSS (R8)(BX*1), Z18
+	VBROADCASTSS (R9)(BX*1), Z18
 	VFMADD231PS  Z18, Z16, Z2
 	VFMADD231PS  Z18, Z17, Z3
-	VBROADCASTSS (R8)(BX*2), Z18
+	VBROADCASTSS (R9)(BX*2), Z18
 	VFMADD231PS  Z18, Z16, Z4
 	VFMADD231PS  Z18, Z17, Z5
-	VBROADCASTSS (R8)(DI*1), Z18
+	VBROADCASTSS (R9)(R8*1), Z18
 	VFMADD231PS  Z18, Z16, Z6
 	VFMADD231PS  Z18, Z17, Z7
-	VBROADCASTSS (R9), Z18
+	VBROADCASTSS (R10), Z18
 	VFMADD231PS  Z18, Z16, Z8
 	VFMADD231PS  Z18, Z17, Z9
-	VBROADCASTSS (R9)(BX*1), Z18
+	VBROADCASTSS (R10)(BX*1), Z18
 	VFMADD231PS  Z18, Z16, Z10
 	VFMADD231PS  Z18, Z17, Z11
-	VBROADCASTSS (R9)(BX*2), Z18
+	VBROADCASTSS (R10)(BX*2), Z18
 	VFMADD231PS  Z18, Z16, Z12
 	VFMADD231PS  Z18, Z17, Z13
-	VBROADCASTSS (R9)(DI*1), Z18
+	VBROADCASTSS (R10)(R8*1), Z18
 	VFMADD231PS  Z18, Z16, Z14
 	VFMADD231PS  Z18, Z17, Z15
-	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
-	ADDQ         SI, R12
-	DECQ         R13
+	ADDQ         $0x04, R10
+	ADDQ         SI, R13
+	DECQ         R14
 	JNZ          k
-	DECQ         R11
+	DECQ         R12
 	JNZ          term
 
 sums:
-	MOVQ    cs+64(FP), R10
-	SHLQ    $0x02, R10
-	MOVQ    DX, R8
-	MOVQ    cv+72(FP), R9
-	LEAQ    (DX)(R9*4), R9
-	CMPB    add+112(FP), $0x00
+	MOVQ    cs+72(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    DX, R9
+	MOVQ    cv+80(FP), R10
+	LEAQ    (DX)(R10*4), R10
+	CMPB    add+120(FP), $0x00
 	JEQ     store
-	VADDPS  (R8), Z0, Z0
-	VMOVUPS Z0, (R8)
-	VADDPS  (R9), Z1, Z1
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z2, Z2
-	VMOVUPS Z2, (R8)
-	VADDPS  (R9), Z3, Z3
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z4, Z4
-	VMOVUPS Z4, (R8)
-	VADDPS  (R9), Z5, Z5
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z6, Z6
-	VMOVUPS Z6, (R8)
-	VADDPS  (R9), Z7, Z7
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z8, Z8
-	VMOVUPS Z8, (R8)
-	VADDPS  (R9), Z9, Z9
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z10, Z10
-	VMOVUPS Z10, (R8)
-	VADDPS  (R9), Z11, Z11
-	VMOVUPS Z11, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z12, Z12
-	VMOVUPS Z12, (R8)
-	VADDPS  (R9), Z13, Z13
-	VMOVUPS Z13, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z14, Z14
-	VMOVUPS Z14, (R8)
-	VADDPS  (R9), Z15, Z15
-	VMOVUPS Z15, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VADDPS  (R9), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  (R10), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  (R10), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  (R10), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z10, Z10
+	VMOVUPS Z10, (R9)
+	VADDPS  (R10), Z11, Z11
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z12, Z12
+	VMOVUPS Z12, (R9)
+	VADDPS  (R10), Z13, Z13
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z14, Z14
+	VMOVUPS Z14, (R9)
+	VADDPS  (R10), Z15, Z15
+	VMOVUPS Z15, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z10, (R8)
-	VMOVUPS Z11, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z12, (R8)
-	VMOVUPS Z13, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z14, (R8)
-	VMOVUPS Z15, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VMOVUPS Z0, (R9)
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z4, (R9)
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z6, (R9)
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z8, (R9)
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z10, (R9)
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z12, (R9)
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z14, (R9)
+	VMOVUPS Z15, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 
 stored:
-	MOVQ an+88(FP), R8
-	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
-	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
-	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	MOVQ an+96(FP), R9
+	LEAQ (AX)(R9*4), AX
+	MOVQ bn+104(FP), R9
+	LEAQ (CX)(R9*4), CX
+	MOVQ cn+112(FP), R9
+	LEAQ (DX)(R9*4), DX
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product9x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·product9x2AVX512(SB), NOSPLIT, $8-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -3570,7 +3562,9 @@ TEXT ·product9x2AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (BX)(BX*2), DI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (BX)(BX*2), R8
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -3591,181 +3585,181 @@ rows:
 	VPXORD Z15, Z15, Z15
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	MOVQ   terms+24(FP), R11
-	MOVQ   nterms+32(FP), R12
-	TESTQ  R12, R12
+	MOVQ   terms+24(FP), R12
+	MOVQ   nterms+32(FP), R13
+	TESTQ  R13, R13
 	JZ     sums
 
 term:
-	MOVQ   k+40(FP), R14
-	MOVQ   (R11), R13
-	LEAQ   (AX)(R13*4), R8
-	LEAQ   (R8)(BX*4), R9
+	MOVQ   k+40(FP), R15
+	MOVQ   (R12), R14
+	LEAQ   (AX)(R14*4), R9
 	LEAQ   (R9)(BX*4), R10
-	MOVQ   8(R11), R13
-	LEAQ   (CX)(R13*4), R13
-	ADDQ   $0x10, R11
-	IMUL3Q $0x09, BX, R15
-	ADDQ   R8, R15
+	LEAQ   (R10)(BX*4), R11
+	MOVQ   8(R12), R14
+	LEAQ   (CX)(R14*4), R14
+	ADDQ   $0x10, R12
+	IMUL3Q $0x09, BX, BP
+	ADDQ   R9, BP
 
 k:
-	PREFETCHT0   (R15)
-	ADDQ         $0x40, R15
-	VMOVUPS      (R13), Z18
-	VMOVUPS      64(R13), Z19
-	VBROADCASTSS (R8), Z20
+	PREFETCHT0   (BP)
+	ADDQ         $0x40, BP
+	VMOVUPS      (R14), Z18
+	VMOVUPS      (R14)(DI*1), Z19
+	VBROADCASTSS (R9), Z20
 	VFMADD231PS  Z20, Z18, Z0
 	VFMADD231PS  Z20, Z19, Z1
-	VBROADCASTSS (R8)(BX*1), Z20
+	VBROADCASTSS (R9)(BX*1), Z20
 	VFMADD231PS  Z20, Z18, Z2
 	VFMADD231PS  Z20, Z19, Z3
-	VBROADCASTSS (R8)(BX*2), Z20
+	VBROADCASTSS (R9)(BX*2), Z20
 	VFMADD231PS  Z20, Z18, Z4
 	VFMADD231PS  Z20, Z19, Z5
-	VBROADCASTSS (R8)(DI*1), Z20
+	VBROADCASTSS (R9)(R8*1), Z20
 	VFMADD231PS  Z20, Z18, Z6
 	VFMADD231PS  Z20, Z19, Z7
-	VBROADCASTSS (R9), Z20
+	VBROADCASTSS (R10), Z20
 	VFMADD231PS  Z20, Z18, Z8
 	VFMADD231PS  Z20, Z19, Z9
-	VBROADCASTSS (R9)(BX*1), Z20
+	VBROADCASTSS (R10)(BX*1), Z20
 	VFMADD231PS  Z20, Z18, Z10
 	VFMADD231PS  Z20, Z19, Z11
-	VBROADCASTSS (R9)(BX*2), Z20
+	VBROADCASTSS (R10)(BX*2), Z20
 	VFMADD231PS  Z20, Z18, Z12
 	VFMADD231PS  Z20, Z19, Z13
-	VBROADCASTSS (R9)(DI*1), Z20
+	VBROADCASTSS (R10)(R8*1), Z20
 	VFMADD231PS  Z20, Z18, Z14
 	VFMADD231PS  Z20, Z19, Z15
-	VBROADCASTSS (R10), Z20
+	VBROADCASTSS (R11), Z20
 	VFMADD231PS  Z20, Z18, Z16
 	VFMADD231PS  Z20, Z19, Z17
-	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	ADDQ         SI, R13
-	DECQ         R14
+	ADDQ         $0x04, R11
+	ADDQ         SI, R14
+	DECQ         R15
 	JNZ          k
-	DECQ         R12
+	DECQ         R13
 	JNZ          term
 
 sums:
-	MOVQ    cs+64(FP), R10
-	SHLQ    $0x02, R10
-	MOVQ    DX, R8
-	MOVQ    cv+72(FP), R9
-	LEAQ    (DX)(R9*4), R9
-	CMPB    add+112(FP), $0x00
+	MOVQ    cs+72(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    DX, R9
+	MOVQ    cv+80(FP), R10
+	LEAQ    (DX)(R10*4), R10
+	CMPB    add+120(FP), $0x00
 	JEQ     store
-	VADDPS  (R8), Z0, Z0
-	VMOVUPS Z0, (R8)
-	VADDPS  (R9), Z1, Z1
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z2, Z2
-	VMOVUPS Z2, (R8)
-	VADDPS  (R9), Z3, Z3
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z4, Z4
-	VMOVUPS Z4, (R8)
-	VADDPS  (R9), Z5, Z5
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z6, Z6
-	VMOVUPS Z6, (R8)
-	VADDPS  (R9), Z7, Z7
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z8, Z8
-	VMOVUPS Z8, (R8)
-	VADDPS  (R9), Z9, Z9
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z10, Z10
-	VMOVUPS Z10, (R8)
-	VADDPS  (R9), Z11, Z11
-	VMOVUPS Z11, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z12, Z12
-	VMOVUPS Z12, (R8)
-	VADDPS  (R9), Z13, Z13
-	VMOVUPS Z13, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z14, Z14
-	VMOVUPS Z14, (R8)
-	VADDPS  (R9), Z15, Z15
-	VMOVUPS Z15, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z16, Z16
-	VMOVUPS Z16, (R8)
-	VADDPS  (R9), Z17, Z17
-	VMOVUPS Z17, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VADDPS  (R9), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  (R10), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  (R10), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  (R10), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z10, Z10
+	VMOVUPS Z10, (R9)
+	VADDPS  (R10), Z11, Z11
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z12, Z12
+	VMOVUPS Z12, (R9)
+	VADDPS  (R10), Z13, Z13
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z14, Z14
+	VMOVUPS Z14, (R9)
+	VADDPS  (R10), Z15, Z15
+	VMOVUPS Z15, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z16, Z16
+	VMOVUPS Z16, (R9)
+	VADDPS  (R10), Z17, Z17
+	VMOVUPS Z17, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z10, (R8)
-	VMOVUPS Z11, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z12, (R8)
-	VMOVUPS Z13, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z14, (R8)
-	VMOVUPS Z15, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z16, (R8)
-	VMOVUPS Z17, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VMOVUPS Z0, (R9)
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z4, (R9)
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z6, (R9)
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z8, (R9)
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z10, (R9)
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z12, (R9)
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z14, (R9)
+	VMOVUPS Z15, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z16, (R9)
+	VMOVUPS Z17, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 
 stored:
-	MOVQ an+88(FP), R8
-	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
-	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
-	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	MOVQ an+96(FP), R9
+	LEAQ (AX)(R9*4), AX
+	MOVQ bn+104(FP), R9
+	LEAQ (CX)(R9*4), CX
+	MOVQ cn+112(FP), R9
+	LEAQ (DX)(R9*4), DX
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product10x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·product10x2AVX512(SB), NOSPLIT, $8-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -3773,7 +3767,9 @@ TEXT ·product10x2AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (BX)(BX*2), DI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (BX)(BX*2), R8
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -3796,194 +3792,194 @@ rows:
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	MOVQ   terms+24(FP), R11
-	MOVQ   nterms+32(FP), R12
-	TESTQ  R12, R12
+	MOVQ   terms+24(FP), R12
+	MOVQ   nterms+32(FP), R13
+	TESTQ  R13, R13
 	JZ     sums
 
 term:
-	MOVQ   k+40(FP), R14
-	MOVQ   (R11), R13
-	LEAQ   (AX)(R13*4), R8
-	LEAQ   (R8)(BX*4), R9
+	MOVQ   k+40(FP), R15
+	MOVQ   (R12), R14
+	LEAQ   (AX)(R14*4), R9
 	LEAQ   (R9)(BX*4), R10
-	MOVQ   8(R11), R13
-	LEAQ   (CX)(R13*4), R13
-	ADDQ   $0x10, R11
-	IMUL3Q $0x0a, BX, R15
-	ADDQ   R8, R15
+	LEAQ   (R10)(BX*4), R11
+	MOVQ   8(R12), R14
+	LEAQ   (CX)(R14*4), R14
+	ADDQ   $0x10, R12
+	IMUL3Q $0x0a, BX, BP
+	ADDQ   R9, BP
 
 k:
-	PREFETCHT0   (R15)
-	ADDQ         $0x40, R15
-	VMOVUPS      (R13), Z20
-	VMOVUPS      64(R13), Z21
-	VBROADCASTSS (R8), Z22
+	PREFETCHT0   (BP)
+	ADDQ         $0x40, BP
+	VMOVUPS      (R14), Z20
+	VMOVUPS      (R14)(DI*1), Z21
+	VBROADCASTSS (R9), Z22
 	VFMADD231PS  Z22, Z20, Z0
 	VFMADD231PS  Z22, Z21, Z1
-	VBROADCASTSS (R8)(BX*1), Z22
+	VBROADCASTSS (R9)(BX*1), Z22
 	VFMADD231PS  Z22, Z20, Z2
 	VFMADD231PS  Z22, Z21, Z3
-	VBROADCASTSS (R8)(BX*2), Z22
+	VBROADCASTSS (R9)(BX*2), Z22
 	VFMADD231PS  Z22, Z20, Z4
 	VFMADD231PS  Z22, Z21, Z5
-	VBROADCASTSS (R8)(DI*1), Z22
+	VBROADCASTSS (R9)(R8*1), Z22
 	VFMADD231PS  Z22, Z20, Z6
 	VFMADD231PS  Z22, Z21, Z7
-	VBROADCASTSS (R9), Z22
+	VBROADCASTSS (R10), Z22
 	VFMADD231PS  Z22, Z20, Z8
 	VFMADD231PS  Z22, Z21, Z9
-	VBROADCASTSS (R9)(BX*1), Z22
+	VBROADCASTSS (R10)(BX*1), Z22
 	VFMADD231PS  Z22, Z20, Z10
 	VFMADD231PS  Z22, Z21, Z11
-	VBROADCASTSS (R9)(BX*2), Z22
+	VBROADCASTSS (R10)(BX*2), Z22
 	VFMADD231PS  Z22, Z20, Z12
 	VFMADD231PS  Z22, Z21, Z13
-	VBROADCASTSS (R9)(DI*1), Z22
+	VBROADCASTSS (R10)(R8*1), Z22
 	VFMADD231PS  Z22, Z20, Z14
 	VFMADD231PS  Z22, Z21, Z15
-	VBROADCASTSS (R10), Z22
+	VBROADCASTSS (R11), Z22
 	VFMADD231PS  Z22, Z20, Z16
 	VFMADD231PS  Z22, Z21, Z17
-	VBROADCASTSS (R10)(BX*1), Z22
+	VBROADCASTSS (R11)(BX*1), Z22
 	VFMADD231PS  Z22, Z20, Z18
 	VFMADD231PS  Z22, Z21, Z19
-	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	ADDQ         SI, R13
-	DECQ         R14
+	ADDQ         $0x04, R11
+	ADDQ         SI, R14
+	DECQ         R15
 	JNZ          k
-	DECQ         R12
+	DECQ         R13
 	JNZ          term
 
 sums:
-	MOVQ    cs+64(FP), R10
-	SHLQ    $0x02, R10
-	MOVQ    DX, R8
-	MOVQ    cv+72(FP), R9
-	LEAQ    (DX)(R9*4), R9
-	CMPB    add+112(FP), $0x00
+	MOVQ    cs+72(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    DX, R9
+	MOVQ    cv+80(FP), R10
+	LEAQ    (DX)(R10*4), R10
+	CMPB    add+120(FP), $0x00
 	JEQ     store
-	VADDPS  (R8), Z0, Z0
-	VMOVUPS Z0, (R8)
-	VADDPS  (R9), Z1, Z1
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z2, Z2
-	VMOVUPS Z2, (R8)
-	VADDPS  (R9), Z3, Z3
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z4, Z4
-	VMOVUPS Z4, (R8)
-	VADDPS  (R9), Z5, Z5
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z6, Z6
-	VMOVUPS Z6, (R8)
-	VADDPS  (R9), Z7, Z7
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z8, Z8
-	VMOVUPS Z8, (R8)
-	VADDPS  (R9), Z9, Z9
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z10, Z10
-	VMOVUPS Z10, (R8)
-	VADDPS  (R9), Z11, Z11
-	VMOVUPS Z11, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z12, Z12
-	VMOVUPS Z12, (R8)
-	VADDPS  (R9), Z13, Z13
-	VMOVUPS Z13, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z14, Z14
-	VMOVUPS Z14, (R8)
-	VADDPS  (R9), Z15, Z15
-	VMOVUPS Z15, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z16, Z16
-	VMOVUPS Z16, (R8)
-	VADDPS  (R9), Z17, Z17
-	VMOVUPS Z17, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z18, Z18
-	VMOVUPS Z18, (R8)
-	VADDPS  (R9), Z19, Z19
-	VMOVUPS Z19, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VADDPS  (R9), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  (R10), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  (R10), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  (R10), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z10, Z10
+	VMOVUPS Z10, (R9)
+	VADDPS  (R10), Z11, Z11
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z12, Z12
+	VMOVUPS Z12, (R9)
+	VADDPS  (R10), Z13, Z13
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z14, Z14
+	VMOVUPS Z14, (R9)
+	VADDPS  (R10), Z15, Z15
+	VMOVUPS Z15, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z16, Z16
+	VMOVUPS Z16, (R9)
+	VADDPS  (R10), Z17, Z17
+	VMOVUPS Z17, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z18, Z18
+	VMOVUPS Z18, (R9)
+	VADDPS  (R10), Z19, Z19
+	VMOVUPS Z19, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z10, (R8)
-	VMOVUPS Z11, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z12, (R8)
-	VMOVUPS Z13, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z14, (R8)
-	VMOVUPS Z15, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z16, (R8)
-	VMOVUPS Z17, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z18, (R8)
-	VMOVUPS Z19, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VMOVUPS Z0, (R9)
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z4, (R9)
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z6, (R9)
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z8, (R9)
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z10, (R9)
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z12, (R9)
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z14, (R9)
+	VMOVUPS Z15, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z16, (R9)
+	VMOVUPS Z17, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z18, (R9)
+	VMOVUPS Z19, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 
 stored:
-	MOVQ an+88(FP), R8
-	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
-	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
-	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	MOVQ an+96(FP), R9
+	LEAQ (AX)(R9*4), AX
+	MOVQ bn+104(FP), R9
+	LEAQ (CX)(R9*4), CX
+	MOVQ cn+112(FP), R9
+	LEAQ (DX)(R9*4), DX
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product11x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·product11x2AVX512(SB), NOSPLIT, $8-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -3991,7 +3987,9 @@ TEXT ·product11x2AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (BX)(BX*2), DI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (BX)(BX*2), R8
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -4016,207 +4014,207 @@ rows:
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
-	MOVQ   terms+24(FP), R11
-	MOVQ   nterms+32(FP), R12
-	TESTQ  R12, R12
+	MOVQ   terms+24(FP), R12
+	MOVQ   nterms+32(FP), R13
+	TESTQ  R13, R13
 	JZ     sums
 
 term:
-	MOVQ   k+40(FP), R14
-	MOVQ   (R11), R13
-	LEAQ   (AX)(R13*4), R8
-	LEAQ   (R8)(BX*4), R9
+	MOVQ   k+40(FP), R15
+	MOVQ   (R12), R14
+	LEAQ   (AX)(R14*4), R9
 	LEAQ   (R9)(BX*4), R10
-	MOVQ   8(R11), R13
-	LEAQ   (CX)(R13*4), R13
-	ADDQ   $0x10, R11
-	IMUL3Q $0x0b, BX, R15
-	ADDQ   R8, R15
+	LEAQ   (R10)(BX*4), R11
+	MOVQ   8(R12), R14
+	LEAQ   (CX)(R14*4), R14
+	ADDQ   $0x10, R12
+	IMUL3Q $0x0b, BX, BP
+	ADDQ   R9, BP
 
 k:
-	PREFETCHT0   (R15)
-	ADDQ         $0x40, R15
-	VMOVUPS      (R13), Z22
-	VMOVUPS      64(R13), Z23
-	VBROADCASTSS (R8), Z24
+	PREFETCHT0   (BP)
+	ADDQ         $0x40, BP
+	VMOVUPS      (R14), Z22
+	VMOVUPS      (R14)(DI*1), Z23
+	VBROADCASTSS (R9), Z24
 	VFMADD231PS  Z24, Z22, Z0
 	VFMADD231PS  Z24, Z23, Z1
-	VBROADCASTSS (R8)(BX*1), Z24
+	VBROADCASTSS (R9)(BX*1), Z24
 	VFMADD231PS  Z24, Z22, Z2
 	VFMADD231PS  Z24, Z23, Z3
-	VBROADCASTSS (R8)(BX*2), Z24
+	VBROADCASTSS (R9)(BX*2), Z24
 	VFMADD231PS  Z24, Z22, Z4
 	VFMADD231PS  Z24, Z23, Z5
-	VBROADCASTSS (R8)(DI*1), Z24
+	VBROADCASTSS (R9)(R8*1), Z24
 	VFMADD231PS  Z24, Z22, Z6
 	VFMADD231PS  Z24, Z23, Z7
-	VBROADCASTSS (R9), Z24
+	VBROADCASTSS (R10), Z24
 	VFMADD231PS  Z24, Z22, Z8
 	VFMADD231PS  Z24, Z23, Z9
-	VBROADCASTSS (R9)(BX*1), Z24
+	VBROADCASTSS (R10)(BX*1), Z24
 	VFMADD231PS  Z24, Z22, Z10
 	VFMADD231PS  Z24, Z23, Z11
-	VBROADCASTSS (R9)(BX*2), Z24
+	VBROADCASTSS (R10)(BX*2), Z24
 	VFMADD231PS  Z24, Z22, Z12
 	VFMADD231PS  Z24, Z23, Z13
-	VBROADCASTSS (R9)(DI*1), Z24
+	VBROADCASTSS (R10)(R8*1), Z24
 	VFMADD231PS  Z24, Z22, Z14
 	VFMADD231PS  Z24, Z23, Z15
-	VBROADCASTSS (R10), Z24
+	VBROADCASTSS (R11), Z24
 	VFMADD231PS  Z24, Z22, Z16
 	VFMADD231PS  Z24, Z23, Z17
-	VBROADCASTSS (R10)(BX*1), Z24
+	VBROADCASTSS (R11)(BX*1), Z24
 	VFMADD231PS  Z24, Z22, Z18
 	VFMADD231PS  Z24, Z23, Z19
-	VBROADCASTSS (R10)(BX*2), Z24
+	VBROADCASTSS (R11)(BX*2), Z24
 	VFMADD231PS  Z24, Z22, Z20
 	VFMADD231PS  Z24, Z23, Z21
-	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	ADDQ         SI, R13
-	DECQ         R14
+	ADDQ         $0x04, R11
+	ADDQ         SI, R14
+	DECQ         R15
 	JNZ          k
-	DECQ         R12
+	DECQ         R13
 	JNZ          term
 
 sums:
-	MOVQ    cs+64(FP), R10
-	SHLQ    $0x02, R10
-	MOVQ    DX, R8
-	MOVQ    cv+72(FP), R9
-	LEAQ    (DX)(R9*4), R9
-	CMPB    add+112(FP), $0x00
+	MOVQ    cs+72(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    DX, R9
+	MOVQ    cv+80(FP), R10
+	LEAQ    (DX)(R10*4), R10
+	CMPB    add+120(FP), $0x00
 	JEQ     store
-	VADDPS  (R8), Z0, Z0
-	VMOVUPS Z0, (R8)
-	VADDPS  (R9), Z1, Z1
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z2, Z2
-	VMOVUPS Z2, (R8)
-	VADDPS  (R9), Z3, Z3
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z4, Z4
-	VMOVUPS Z4, (R8)
-	VADDPS  (R9), Z5, Z5
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z6, Z6
-	VMOVUPS Z6, (R8)
-	VADDPS  (R9), Z7, Z7
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z8, Z8
-	VMOVUPS Z8, (R8)
-	VADDPS  (R9), Z9, Z9
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z10, Z10
-	VMOVUPS Z10, (R8)
-	VADDPS  (R9), Z11, Z11
-	VMOVUPS Z11, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z12, Z12
-	VMOVUPS Z12, (R8)
-	VADDPS  (R9), Z13, Z13
-	VMOVUPS Z13, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z14, Z14
-	VMOVUPS Z14, (R8)
-	VADDPS  (R9), Z15, Z15
-	VMOVUPS Z15, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z16, Z16
-	VMOVUPS Z16, (R8)
-	VADDPS  (R9), Z17, Z17
-	VMOVUPS Z17, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z18, Z18
-	VMOVUPS Z18, (R8)
-	VADDPS  (R9), Z19, Z19
-	VMOVUPS Z19, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z20, Z20
-	VMOVUPS Z20, (R8)
-	VADDPS  (R9), Z21, Z21
-	VMOVUPS Z21, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VADDPS  (R9), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  (R10), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  (R10), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  (R10), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z10, Z10
+	VMOVUPS Z10, (R9)
+	VADDPS  (R10), Z11, Z11
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z12, Z12
+	VMOVUPS Z12, (R9)
+	VADDPS  (R10), Z13, Z13
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z14, Z14
+	VMOVUPS Z14, (R9)
+	VADDPS  (R10), Z15, Z15
+	VMOVUPS Z15, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z16, Z16
+	VMOVUPS Z16, (R9)
+	VADDPS  (R10), Z17, Z17
+	VMOVUPS Z17, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z18, Z18
+	VMOVUPS Z18, (R9)
+	VADDPS  (R10), Z19, Z19
+	VMOVUPS Z19, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z20, Z20
+	VMOVUPS Z20, (R9)
+	VADDPS  (R10), Z21, Z21
+	VMOVUPS Z21, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z10, (R8)
-	VMOVUPS Z11, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z12, (R8)
-	VMOVUPS Z13, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z14, (R8)
-	VMOVUPS Z15, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z16, (R8)
-	VMOVUPS Z17, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z18, (R8)
-	VMOVUPS Z19, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z20, (R8)
-	VMOVUPS Z21, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VMOVUPS Z0, (R9)
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z4, (R9)
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z6, (R9)
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z8, (R9)
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z10, (R9)
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z12, (R9)
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z14, (R9)
+	VMOVUPS Z15, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z16, (R9)
+	VMOVUPS Z17, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z18, (R9)
+	VMOVUPS Z19, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z20, (R9)
+	VMOVUPS Z21, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 
 stored:
-	MOVQ an+88(FP), R8
-	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
-	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
-	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	MOVQ an+96(FP), R9
+	LEAQ (AX)(R9*4), AX
+	MOVQ bn+104(FP), R9
+	LEAQ (CX)(R9*4), CX
+	MOVQ cn+112(FP), R9
+	LEAQ (DX)(R9*4), DX
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·product12x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·product12x2AVX512(SB), NOSPLIT, $8-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -4224,7 +4222,9 @@ TEXT ·product12x2AVX512(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	LEAQ (BX)(BX*2), DI
+	MOVQ bv+64(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (BX)(BX*2), R8
 
 rows:
 	VPXORD Z0, Z0, Z0
@@ -4251,220 +4251,220 @@ rows:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   terms+24(FP), R11
-	MOVQ   nterms+32(FP), R12
-	TESTQ  R12, R12
+	MOVQ   terms+24(FP), R12
+	MOVQ   nterms+32(FP), R13
+	TESTQ  R13, R13
 	JZ     sums
 
 term:
-	MOVQ   k+40(FP), R14
-	MOVQ   (R11), R13
-	LEAQ   (AX)(R13*4), R8
-	LEAQ   (R8)(BX*4), R9
+	MOVQ   k+40(FP), R15
+	MOVQ   (R12), R14
+	LEAQ   (AX)(R14*4), R9
 	LEAQ   (R9)(BX*4), R10
-	MOVQ   8(R11), R13
-	LEAQ   (CX)(R13*4), R13
-	ADDQ   $0x10, R11
-	IMUL3Q $0x0c, BX, R15
-	ADDQ   R8, R15
+	LEAQ   (R10)(BX*4), R11
+	MOVQ   8(R12), R14
+	LEAQ   (CX)(R14*4), R14
+	ADDQ   $0x10, R12
+	IMUL3Q $0x0c, BX, BP
+	ADDQ   R9, BP
 
 k:
-	PREFETCHT0   (R15)
-	ADDQ         $0x40, R15
-	VMOVUPS      (R13), Z24
-	VMOVUPS      64(R13), Z25
-	VBROADCASTSS (R8), Z26
+	PREFETCHT0   (BP)
+	ADDQ         $0x40, BP
+	VMOVUPS      (R14), Z24
+	VMOVUPS      (R14)(DI*1), Z25
+	VBROADCASTSS (R9), Z26
 	VFMADD231PS  Z26, Z24, Z0
 	VFMADD231PS  Z26, Z25, Z1
-	VBROADCASTSS (R8)(BX*1), Z26
+	VBROADCASTSS (R9)(BX*1), Z26
 	VFMADD231PS  Z26, Z24, Z2
 	VFMADD231PS  Z26, Z25, Z3
-	VBROADCASTSS (R8)(BX*2), Z26
+	VBROADCASTSS (R9)(BX*2), Z26
 	VFMADD231PS  Z26, Z24, Z4
 	VFMADD231PS  Z26, Z25, Z5
-	VBROADCASTSS (R8)(DI*1), Z26
+	VBROADCASTSS (R9)(R8*1), Z26
 	VFMADD231PS  Z26, Z24, Z6
 	VFMADD231PS  Z26, Z25, Z7
-	VBROADCASTSS (R9), Z26
+	VBROADCASTSS (R10), Z26
 	VFMADD231PS  Z26, Z24, Z8
 	VFMADD231PS  Z26, Z25, Z9
-	VBROADCASTSS (R9)(BX*1), Z26
+	VBROADCASTSS (R10)(BX*1), Z26
 	VFMADD231PS  Z26, Z24, Z10
 	VFMADD231PS  Z26, Z25, Z11
-	VBROADCASTSS (R9)(BX*2), Z26
+	VBROADCASTSS (R10)(BX*2), Z26
 	VFMADD231PS  Z26, Z24, Z12
 	VFMADD231PS  Z26, Z25, Z13
-	VBROADCASTSS (R9)(DI*1), Z26
+	VBROADCASTSS (R10)(R8*1), Z26
 	VFMADD231PS  Z26, Z24, Z14
 	VFMADD231PS  Z26, Z25, Z15
-	VBROADCASTSS (R10), Z26
+	VBROADCASTSS (R11), Z26
 	VFMADD231PS  Z26, Z24, Z16
 	VFMADD231PS  Z26, Z25, Z17
-	VBROADCASTSS (R10)(BX*1), Z26
+	VBROADCASTSS (R11)(BX*1), Z26
 	VFMADD231PS  Z26, Z24, Z18
 	VFMADD231PS  Z26, Z25, Z19
-	VBROADCASTSS (R10)(BX*2), Z26
+	VBROADCASTSS (R11)(BX*2), Z26
 	VFMADD231PS  Z26, Z24, Z20
 	VFMADD231PS  Z26, Z25, Z21
-	VBROADCASTSS (R10)(DI*1), Z26
+	VBROADCASTSS (R11)(R8*1), Z26
 	VFMADD231PS  Z26, Z24, Z22
 	VFMADD231PS  Z26, Z25, Z23
-	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R10
-	ADDQ         SI, R13
-	DECQ         R14
+	ADDQ         $0x04, R11
+	ADDQ         SI, R14
+	DECQ         R15
 	JNZ          k
-	DECQ         R12
+	DECQ         R13
 	JNZ          term
 
 sums:
-	MOVQ    cs+64(FP), R10
-	SHLQ    $0x02, R10
-	MOVQ    DX, R8
-	MOVQ    cv+72(FP), R9
-	LEAQ    (DX)(R9*4), R9
-	CMPB    add+112(FP), $0x00
+	MOVQ    cs+72(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    DX, R9
+	MOVQ    cv+80(FP), R10
+	LEAQ    (DX)(R10*4), R10
+	CMPB    add+120(FP), $0x00
 	JEQ     store
-	VADDPS  (R8), Z0, Z0
-	VMOVUPS Z0, (R8)
-	VADDPS  (R9), Z1, Z1
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z2, Z2
-	VMOVUPS Z2, (R8)
-	VADDPS  (R9), Z3, Z3
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z4, Z4
-	VMOVUPS Z4, (R8)
-	VADDPS  (R9), Z5, Z5
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z6, Z6
-	VMOVUPS Z6, (R8)
-	VADDPS  (R9), Z7, Z7
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z8, Z8
-	VMOVUPS Z8, (R8)
-	VADDPS  (R9), Z9, Z9
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z10, Z10
-	VMOVUPS Z10, (R8)
-	VADDPS  (R9), Z11, Z11
-	VMOVUPS Z11, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z12, Z12
-	VMOVUPS Z12, (R8)
-	VADDPS  (R9), Z13, Z13
-	VMOVUPS Z13, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z14, Z14
-	VMOVUPS Z14, (R8)
-	VADDPS  (R9), Z15, Z15
-	VMOVUPS Z15, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z16, Z16
-	VMOVUPS Z16, (R8)
-	VADDPS  (R9), Z17, Z17
-	VMOVUPS Z17, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z18, Z18
-	VMOVUPS Z18, (R8)
-	VADDPS  (R9), Z19, Z19
-	VMOVUPS Z19, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z20, Z20
-	VMOVUPS Z20, (R8)
-	VADDPS  (R9), Z21, Z21
-	VMOVUPS Z21, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VADDPS  (R8), Z22, Z22
-	VMOVUPS Z22, (R8)
-	VADDPS  (R9), Z23, Z23
-	VMOVUPS Z23, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VADDPS  (R9), Z0, Z0
+	VMOVUPS Z0, (R9)
+	VADDPS  (R10), Z1, Z1
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z2, Z2
+	VMOVUPS Z2, (R9)
+	VADDPS  (R10), Z3, Z3
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z4, Z4
+	VMOVUPS Z4, (R9)
+	VADDPS  (R10), Z5, Z5
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z6, Z6
+	VMOVUPS Z6, (R9)
+	VADDPS  (R10), Z7, Z7
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z8, Z8
+	VMOVUPS Z8, (R9)
+	VADDPS  (R10), Z9, Z9
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z10, Z10
+	VMOVUPS Z10, (R9)
+	VADDPS  (R10), Z11, Z11
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z12, Z12
+	VMOVUPS Z12, (R9)
+	VADDPS  (R10), Z13, Z13
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z14, Z14
+	VMOVUPS Z14, (R9)
+	VADDPS  (R10), Z15, Z15
+	VMOVUPS Z15, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z16, Z16
+	VMOVUPS Z16, (R9)
+	VADDPS  (R10), Z17, Z17
+	VMOVUPS Z17, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z18, Z18
+	VMOVUPS Z18, (R9)
+	VADDPS  (R10), Z19, Z19
+	VMOVUPS Z19, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z20, Z20
+	VMOVUPS Z20, (R9)
+	VADDPS  (R10), Z21, Z21
+	VMOVUPS Z21, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VADDPS  (R9), Z22, Z22
+	VMOVUPS Z22, (R9)
+	VADDPS  (R10), Z23, Z23
+	VMOVUPS Z23, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 	JMP     stored
 
 store:
-	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z10, (R8)
-	VMOVUPS Z11, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z12, (R8)
-	VMOVUPS Z13, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z14, (R8)
-	VMOVUPS Z15, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z16, (R8)
-	VMOVUPS Z17, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z18, (R8)
-	VMOVUPS Z19, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z20, (R8)
-	VMOVUPS Z21, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
-	VMOVUPS Z22, (R8)
-	VMOVUPS Z23, (R9)
-	ADDQ    R10, R8
-	ADDQ    R10, R9
+	VMOVUPS Z0, (R9)
+	VMOVUPS Z1, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z4, (R9)
+	VMOVUPS Z5, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z6, (R9)
+	VMOVUPS Z7, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z8, (R9)
+	VMOVUPS Z9, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z10, (R9)
+	VMOVUPS Z11, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z12, (R9)
+	VMOVUPS Z13, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z14, (R9)
+	VMOVUPS Z15, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z16, (R9)
+	VMOVUPS Z17, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z18, (R9)
+	VMOVUPS Z19, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z20, (R9)
+	VMOVUPS Z21, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
+	VMOVUPS Z22, (R9)
+	VMOVUPS Z23, (R10)
+	ADDQ    R11, R9
+	ADDQ    R11, R10
 
 stored:
-	MOVQ an+88(FP), R8
-	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
-	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
-	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	MOVQ an+96(FP), R9
+	LEAQ (AX)(R9*4), AX
+	MOVQ bn+104(FP), R9
+	LEAQ (CX)(R9*4), CX
+	MOVQ cn+112(FP), R9
+	LEAQ (DX)(R9*4), DX
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer1x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer1x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer1x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -4501,38 +4501,42 @@ k:
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	MOVQ         cs+72(FP), R9
-	SHLQ         $0x02, R9
+	MOVQ         cs+72(FP), R10
+	SHLQ         $0x02, R10
 	MOVQ         DX, R8
-	CMPB         add+112(FP), $0x00
+	MOVQ         cv+80(FP), R9
+	LEAQ         (DX)(R9*4), R9
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
-	VADDPS       64(R8), Z1, Z1
-	VMOVUPS      Z1, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z1, Z1
+	VMOVUPS      Z1, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	JMP          stored
 
 store:
 	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer2x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer2x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer2x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -4574,46 +4578,52 @@ k:
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	MOVQ         cs+72(FP), R9
-	SHLQ         $0x02, R9
+	MOVQ         cs+72(FP), R10
+	SHLQ         $0x02, R10
 	MOVQ         DX, R8
-	CMPB         add+112(FP), $0x00
+	MOVQ         cv+80(FP), R9
+	LEAQ         (DX)(R9*4), R9
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
-	VADDPS       64(R8), Z1, Z1
-	VMOVUPS      Z1, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z1, Z1
+	VMOVUPS      Z1, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z2, Z2
 	VMOVUPS      Z2, (R8)
-	VADDPS       64(R8), Z3, Z3
-	VMOVUPS      Z3, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z3, Z3
+	VMOVUPS      Z3, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	JMP          stored
 
 store:
 	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer3x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer3x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer3x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -4660,54 +4670,62 @@ k:
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	MOVQ         cs+72(FP), R9
-	SHLQ         $0x02, R9
+	MOVQ         cs+72(FP), R10
+	SHLQ         $0x02, R10
 	MOVQ         DX, R8
-	CMPB         add+112(FP), $0x00
+	MOVQ         cv+80(FP), R9
+	LEAQ         (DX)(R9*4), R9
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
-	VADDPS       64(R8), Z1, Z1
-	VMOVUPS      Z1, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z1, Z1
+	VMOVUPS      Z1, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z2, Z2
 	VMOVUPS      Z2, (R8)
-	VADDPS       64(R8), Z3, Z3
-	VMOVUPS      Z3, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z3, Z3
+	VMOVUPS      Z3, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z4, Z4
 	VMOVUPS      Z4, (R8)
-	VADDPS       64(R8), Z5, Z5
-	VMOVUPS      Z5, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z5, Z5
+	VMOVUPS      Z5, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	JMP          stored
 
 store:
 	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer4x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer4x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer4x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -4759,62 +4777,72 @@ k:
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	MOVQ         cs+72(FP), R9
-	SHLQ         $0x02, R9
+	MOVQ         cs+72(FP), R10
+	SHLQ         $0x02, R10
 	MOVQ         DX, R8
-	CMPB         add+112(FP), $0x00
+	MOVQ         cv+80(FP), R9
+	LEAQ         (DX)(R9*4), R9
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
-	VADDPS       64(R8), Z1, Z1
-	VMOVUPS      Z1, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z1, Z1
+	VMOVUPS      Z1, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z2, Z2
 	VMOVUPS      Z2, (R8)
-	VADDPS       64(R8), Z3, Z3
-	VMOVUPS      Z3, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z3, Z3
+	VMOVUPS      Z3, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z4, Z4
 	VMOVUPS      Z4, (R8)
-	VADDPS       64(R8), Z5, Z5
-	VMOVUPS      Z5, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z5, Z5
+	VMOVUPS      Z5, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z6, Z6
 	VMOVUPS      Z6, (R8)
-	VADDPS       64(R8), Z7, Z7
-	VMOVUPS      Z7, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z7, Z7
+	VMOVUPS      Z7, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	JMP          stored
 
 store:
 	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer5x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer5x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer5x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -4871,70 +4899,82 @@ k:
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	MOVQ         cs+72(FP), R9
-	SHLQ         $0x02, R9
+	MOVQ         cs+72(FP), R10
+	SHLQ         $0x02, R10
 	MOVQ         DX, R8
-	CMPB         add+112(FP), $0x00
+	MOVQ         cv+80(FP), R9
+	LEAQ         (DX)(R9*4), R9
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
-	VADDPS       64(R8), Z1, Z1
-	VMOVUPS      Z1, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z1, Z1
+	VMOVUPS      Z1, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z2, Z2
 	VMOVUPS      Z2, (R8)
-	VADDPS       64(R8), Z3, Z3
-	VMOVUPS      Z3, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z3, Z3
+	VMOVUPS      Z3, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z4, Z4
 	VMOVUPS      Z4, (R8)
-	VADDPS       64(R8), Z5, Z5
-	VMOVUPS      Z5, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z5, Z5
+	VMOVUPS      Z5, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z6, Z6
 	VMOVUPS      Z6, (R8)
-	VADDPS       64(R8), Z7, Z7
-	VMOVUPS      Z7, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z7, Z7
+	VMOVUPS      Z7, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z8, Z8
 	VMOVUPS      Z8, (R8)
-	VADDPS       64(R8), Z9, Z9
-	VMOVUPS      Z9, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z9, Z9
+	VMOVUPS      Z9, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	JMP          stored
 
 store:
 	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer6x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer6x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer6x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -4996,78 +5036,92 @@ k:
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	MOVQ         cs+72(FP), R9
-	SHLQ         $0x02, R9
+	MOVQ         cs+72(FP), R10
+	SHLQ         $0x02, R10
 	MOVQ         DX, R8
-	CMPB         add+112(FP), $0x00
+	MOVQ         cv+80(FP), R9
+	LEAQ         (DX)(R9*4), R9
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
-	VADDPS       64(R8), Z1, Z1
-	VMOVUPS      Z1, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z1, Z1
+	VMOVUPS      Z1, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z2, Z2
 	VMOVUPS      Z2, (R8)
-	VADDPS       64(R8), Z3, Z3
-	VMOVUPS      Z3, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z3, Z3
+	VMOVUPS      Z3, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z4, Z4
 	VMOVUPS      Z4, (R8)
-	VADDPS       64(R8), Z5, Z5
-	VMOVUPS      Z5, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z5, Z5
+	VMOVUPS      Z5, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z6, Z6
 	VMOVUPS      Z6, (R8)
-	VADDPS       64(R8), Z7, Z7
-	VMOVUPS      Z7, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z7, Z7
+	VMOVUPS      Z7, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z8, Z8
 	VMOVUPS      Z8, (R8)
-	VADDPS       64(R8), Z9, Z9
-	VMOVUPS      Z9, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z9, Z9
+	VMOVUPS      Z9, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z10, Z10
 	VMOVUPS      Z10, (R8)
-	VADDPS       64(R8), Z11, Z11
-	VMOVUPS      Z11, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z11, Z11
+	VMOVUPS      Z11, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	JMP          stored
 
 store:
 	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z10, (R8)
-	VMOVUPS Z11, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer7x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer7x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer7x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -5134,86 +5188,102 @@ k:
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	MOVQ         cs+72(FP), R9
-	SHLQ         $0x02, R9
+	MOVQ         cs+72(FP), R10
+	SHLQ         $0x02, R10
 	MOVQ         DX, R8
-	CMPB         add+112(FP), $0x00
+	MOVQ         cv+80(FP), R9
+	LEAQ         (DX)(R9*4), R9
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
-	VADDPS       64(R8), Z1, Z1
-	VMOVUPS      Z1, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z1, Z1
+	VMOVUPS      Z1, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z2, Z2
 	VMOVUPS      Z2, (R8)
-	VADDPS       64(R8), Z3, Z3
-	VMOVUPS      Z3, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z3, Z3
+	VMOVUPS      Z3, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z4, Z4
 	VMOVUPS      Z4, (R8)
-	VADDPS       64(R8), Z5, Z5
-	VMOVUPS      Z5, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z5, Z5
+	VMOVUPS      Z5, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z6, Z6
 	VMOVUPS      Z6, (R8)
-	VADDPS       64(R8), Z7, Z7
-	VMOVUPS      Z7, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z7, Z7
+	VMOVUPS      Z7, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z8, Z8
 	VMOVUPS      Z8, (R8)
-	VADDPS       64(R8), Z9, Z9
-	VMOVUPS      Z9, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z9, Z9
+	VMOVUPS      Z9, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z10, Z10
 	VMOVUPS      Z10, (R8)
-	VADDPS       64(R8), Z11, Z11
-	VMOVUPS      Z11, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z11, Z11
+	VMOVUPS      Z11, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z12, Z12
 	VMOVUPS      Z12, (R8)
-	VADDPS       64(R8), Z13, Z13
-	VMOVUPS      Z13, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z13, Z13
+	VMOVUPS      Z13, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	JMP          stored
 
 store:
 	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z10, (R8)
-	VMOVUPS Z11, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z12, (R8)
-	VMOVUPS Z13, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer8x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer8x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer8x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -5285,94 +5355,112 @@ k:
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	MOVQ         cs+72(FP), R9
-	SHLQ         $0x02, R9
+	MOVQ         cs+72(FP), R10
+	SHLQ         $0x02, R10
 	MOVQ         DX, R8
-	CMPB         add+112(FP), $0x00
+	MOVQ         cv+80(FP), R9
+	LEAQ         (DX)(R9*4), R9
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
-	VADDPS       64(R8), Z1, Z1
-	VMOVUPS      Z1, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z1, Z1
+	VMOVUPS      Z1, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z2, Z2
 	VMOVUPS      Z2, (R8)
-	VADDPS       64(R8), Z3, Z3
-	VMOVUPS      Z3, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z3, Z3
+	VMOVUPS      Z3, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z4, Z4
 	VMOVUPS      Z4, (R8)
-	VADDPS       64(R8), Z5, Z5
-	VMOVUPS      Z5, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z5, Z5
+	VMOVUPS      Z5, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z6, Z6
 	VMOVUPS      Z6, (R8)
-	VADDPS       64(R8), Z7, Z7
-	VMOVUPS      Z7, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z7, Z7
+	VMOVUPS      Z7, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z8, Z8
 	VMOVUPS      Z8, (R8)
-	VADDPS       64(R8), Z9, Z9
-	VMOVUPS      Z9, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z9, Z9
+	VMOVUPS      Z9, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z10, Z10
 	VMOVUPS      Z10, (R8)
-	VADDPS       64(R8), Z11, Z11
-	VMOVUPS      Z11, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z11, Z11
+	VMOVUPS      Z11, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z12, Z12
 	VMOVUPS      Z12, (R8)
-	VADDPS       64(R8), Z13, Z13
-	VMOVUPS      Z13, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z13, Z13
+	VMOVUPS      Z13, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z14, Z14
 	VMOVUPS      Z14, (R8)
-	VADDPS       64(R8), Z15, Z15
-	VMOVUPS      Z15, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z15, Z15
+	VMOVUPS      Z15, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	JMP          stored
 
 store:
 	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z10, (R8)
-	VMOVUPS Z11, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z12, (R8)
-	VMOVUPS Z13, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z14, (R8)
-	VMOVUPS Z15, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z15, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer9x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer9x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer9x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -5449,102 +5537,122 @@ k:
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	MOVQ         cs+72(FP), R9
-	SHLQ         $0x02, R9
+	MOVQ         cs+72(FP), R10
+	SHLQ         $0x02, R10
 	MOVQ         DX, R8
-	CMPB         add+112(FP), $0x00
+	MOVQ         cv+80(FP), R9
+	LEAQ         (DX)(R9*4), R9
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
-	VADDPS       64(R8), Z1, Z1
-	VMOVUPS      Z1, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z1, Z1
+	VMOVUPS      Z1, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z2, Z2
 	VMOVUPS      Z2, (R8)
-	VADDPS       64(R8), Z3, Z3
-	VMOVUPS      Z3, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z3, Z3
+	VMOVUPS      Z3, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z4, Z4
 	VMOVUPS      Z4, (R8)
-	VADDPS       64(R8), Z5, Z5
-	VMOVUPS      Z5, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z5, Z5
+	VMOVUPS      Z5, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z6, Z6
 	VMOVUPS      Z6, (R8)
-	VADDPS       64(R8), Z7, Z7
-	VMOVUPS      Z7, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z7, Z7
+	VMOVUPS      Z7, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z8, Z8
 	VMOVUPS      Z8, (R8)
-	VADDPS       64(R8), Z9, Z9
-	VMOVUPS      Z9, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z9, Z9
+	VMOVUPS      Z9, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z10, Z10
 	VMOVUPS      Z10, (R8)
-	VADDPS       64(R8), Z11, Z11
-	VMOVUPS      Z11, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z11, Z11
+	VMOVUPS      Z11, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z12, Z12
 	VMOVUPS      Z12, (R8)
-	VADDPS       64(R8), Z13, Z13
-	VMOVUPS      Z13, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z13, Z13
+	VMOVUPS      Z13, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z14, Z14
 	VMOVUPS      Z14, (R8)
-	VADDPS       64(R8), Z15, Z15
-	VMOVUPS      Z15, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z15, Z15
+	VMOVUPS      Z15, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z16, Z16
 	VMOVUPS      Z16, (R8)
-	VADDPS       64(R8), Z17, Z17
-	VMOVUPS      Z17, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z17, Z17
+	VMOVUPS      Z17, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	JMP          stored
 
 store:
 	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z10, (R8)
-	VMOVUPS Z11, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z12, (R8)
-	VMOVUPS Z13, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z14, (R8)
-	VMOVUPS Z15, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z15, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z16, (R8)
-	VMOVUPS Z17, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z17, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer10x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer10x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer10x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -5626,110 +5734,132 @@ k:
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	MOVQ         cs+72(FP), R9
-	SHLQ         $0x02, R9
+	MOVQ         cs+72(FP), R10
+	SHLQ         $0x02, R10
 	MOVQ         DX, R8
-	CMPB         add+112(FP), $0x00
+	MOVQ         cv+80(FP), R9
+	LEAQ         (DX)(R9*4), R9
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
-	VADDPS       64(R8), Z1, Z1
-	VMOVUPS      Z1, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z1, Z1
+	VMOVUPS      Z1, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z2, Z2
 	VMOVUPS      Z2, (R8)
-	VADDPS       64(R8), Z3, Z3
-	VMOVUPS      Z3, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z3, Z3
+	VMOVUPS      Z3, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z4, Z4
 	VMOVUPS      Z4, (R8)
-	VADDPS       64(R8), Z5, Z5
-	VMOVUPS      Z5, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z5, Z5
+	VMOVUPS      Z5, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z6, Z6
 	VMOVUPS      Z6, (R8)
-	VADDPS       64(R8), Z7, Z7
-	VMOVUPS      Z7, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z7, Z7
+	VMOVUPS      Z7, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z8, Z8
 	VMOVUPS      Z8, (R8)
-	VADDPS       64(R8), Z9, Z9
-	VMOVUPS      Z9, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z9, Z9
+	VMOVUPS      Z9, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z10, Z10
 	VMOVUPS      Z10, (R8)
-	VADDPS       64(R8), Z11, Z11
-	VMOVUPS      Z11, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z11, Z11
+	VMOVUPS      Z11, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z12, Z12
 	VMOVUPS      Z12, (R8)
-	VADDPS       64(R8), Z13, Z13
-	VMOVUPS      Z13, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z13, Z13
+	VMOVUPS      Z13, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z14, Z14
 	VMOVUPS      Z14, (R8)
-	VADDPS       64(R8), Z15, Z15
-	VMOVUPS      Z15, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z15, Z15
+	VMOVUPS      Z15, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z16, Z16
 	VMOVUPS      Z16, (R8)
-	VADDPS       64(R8), Z17, Z17
-	VMOVUPS      Z17, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z17, Z17
+	VMOVUPS      Z17, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z18, Z18
 	VMOVUPS      Z18, (R8)
-	VADDPS       64(R8), Z19, Z19
-	VMOVUPS      Z19, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z19, Z19
+	VMOVUPS      Z19, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	JMP          stored
 
 store:
 	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z10, (R8)
-	VMOVUPS Z11, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z12, (R8)
-	VMOVUPS Z13, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z14, (R8)
-	VMOVUPS Z15, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z15, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z16, (R8)
-	VMOVUPS Z17, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z17, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z18, (R8)
-	VMOVUPS Z19, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z19, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer11x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer11x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer11x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -5816,118 +5946,142 @@ k:
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	MOVQ         cs+72(FP), R9
-	SHLQ         $0x02, R9
+	MOVQ         cs+72(FP), R10
+	SHLQ         $0x02, R10
 	MOVQ         DX, R8
-	CMPB         add+112(FP), $0x00
+	MOVQ         cv+80(FP), R9
+	LEAQ         (DX)(R9*4), R9
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
-	VADDPS       64(R8), Z1, Z1
-	VMOVUPS      Z1, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z1, Z1
+	VMOVUPS      Z1, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z2, Z2
 	VMOVUPS      Z2, (R8)
-	VADDPS       64(R8), Z3, Z3
-	VMOVUPS      Z3, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z3, Z3
+	VMOVUPS      Z3, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z4, Z4
 	VMOVUPS      Z4, (R8)
-	VADDPS       64(R8), Z5, Z5
-	VMOVUPS      Z5, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z5, Z5
+	VMOVUPS      Z5, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z6, Z6
 	VMOVUPS      Z6, (R8)
-	VADDPS       64(R8), Z7, Z7
-	VMOVUPS      Z7, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z7, Z7
+	VMOVUPS      Z7, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z8, Z8
 	VMOVUPS      Z8, (R8)
-	VADDPS       64(R8), Z9, Z9
-	VMOVUPS      Z9, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z9, Z9
+	VMOVUPS      Z9, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z10, Z10
 	VMOVUPS      Z10, (R8)
-	VADDPS       64(R8), Z11, Z11
-	VMOVUPS      Z11, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z11, Z11
+	VMOVUPS      Z11, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z12, Z12
 	VMOVUPS      Z12, (R8)
-	VADDPS       64(R8), Z13, Z13
-	VMOVUPS      Z13, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z13, Z13
+	VMOVUPS      Z13, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z14, Z14
 	VMOVUPS      Z14, (R8)
-	VADDPS       64(R8), Z15, Z15
-	VMOVUPS      Z15, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z15, Z15
+	VMOVUPS      Z15, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z16, Z16
 	VMOVUPS      Z16, (R8)
-	VADDPS       64(R8), Z17, Z17
-	VMOVUPS      Z17, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z17, Z17
+	VMOVUPS      Z17, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z18, Z18
 	VMOVUPS      Z18, (R8)
-	VADDPS       64(R8), Z19, Z19
-	VMOVUPS      Z19, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z19, Z19
+	VMOVUPS      Z19, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z20, Z20
 	VMOVUPS      Z20, (R8)
-	VADDPS       64(R8), Z21, Z21
-	VMOVUPS      Z21, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z21, Z21
+	VMOVUPS      Z21, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	JMP          stored
 
 store:
 	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z10, (R8)
-	VMOVUPS Z11, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z12, (R8)
-	VMOVUPS Z13, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z14, (R8)
-	VMOVUPS Z15, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z15, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z16, (R8)
-	VMOVUPS Z17, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z17, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z18, (R8)
-	VMOVUPS Z19, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z19, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z20, (R8)
-	VMOVUPS Z21, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z21, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer12x2AVX512(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, AVX512F
-TEXT ·outer12x2AVX512(SB), NOSPLIT, $0-113
+TEXT ·outer12x2AVX512(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -6019,119 +6173,145 @@ k:
 	JNZ          k
 	DECQ         R9
 	JNZ          term
-	MOVQ         cs+72(FP), R9
-	SHLQ         $0x02, R9
+	MOVQ         cs+72(FP), R10
+	SHLQ         $0x02, R10
 	MOVQ         DX, R8
-	CMPB         add+112(FP), $0x00
+	MOVQ         cv+80(FP), R9
+	LEAQ         (DX)(R9*4), R9
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (R8), Z0, Z0
 	VMOVUPS      Z0, (R8)
-	VADDPS       64(R8), Z1, Z1
-	VMOVUPS      Z1, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z1, Z1
+	VMOVUPS      Z1, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z2, Z2
 	VMOVUPS      Z2, (R8)
-	VADDPS       64(R8), Z3, Z3
-	VMOVUPS      Z3, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z3, Z3
+	VMOVUPS      Z3, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z4, Z4
 	VMOVUPS      Z4, (R8)
-	VADDPS       64(R8), Z5, Z5
-	VMOVUPS      Z5, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z5, Z5
+	VMOVUPS      Z5, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z6, Z6
 	VMOVUPS      Z6, (R8)
-	VADDPS       64(R8), Z7, Z7
-	VMOVUPS      Z7, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z7, Z7
+	VMOVUPS      Z7, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z8, Z8
 	VMOVUPS      Z8, (R8)
-	VADDPS       64(R8), Z9, Z9
-	VMOVUPS      Z9, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z9, Z9
+	VMOVUPS      Z9, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z10, Z10
 	VMOVUPS      Z10, (R8)
-	VADDPS       64(R8), Z11, Z11
-	VMOVUPS      Z11, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z11, Z11
+	VMOVUPS      Z11, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z12, Z12
 	VMOVUPS      Z12, (R8)
-	VADDPS       64(R8), Z13, Z13
-	VMOVUPS      Z13, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z13, Z13
+	VMOVUPS      Z13, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z14, Z14
 	VMOVUPS      Z14, (R8)
-	VADDPS       64(R8), Z15, Z15
-	VMOVUPS      Z15, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z15, Z15
+	VMOVUPS      Z15, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z16, Z16
 	VMOVUPS      Z16, (R8)
-	VADDPS       64(R8), Z17, Z17
-	VMOVUPS      Z17, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z17, Z17
+	VMOVUPS      Z17, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z18, Z18
 	VMOVUPS      Z18, (R8)
-	VADDPS       64(R8), Z19, Z19
-	VMOVUPS      Z19, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z19, Z19
+	VMOVUPS      Z19, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z20, Z20
 	VMOVUPS      Z20, (R8)
-	VADDPS       64(R8), Z21, Z21
-	VMOVUPS      Z21, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z21, Z21
+	VMOVUPS      Z21, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	VADDPS       (R8), Z22, Z22
 	VMOVUPS      Z22, (R8)
-	VADDPS       64(R8), Z23, Z23
-	VMOVUPS      Z23, 64(R8)
-	ADDQ         R9, R8
+	VADDPS       (R9), Z23, Z23
+	VMOVUPS      Z23, (R9)
+	ADDQ         R10, R8
+	ADDQ         R10, R9
 	JMP          stored
 
 store:
 	VMOVUPS Z0, (R8)
-	VMOVUPS Z1, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z1, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z2, (R8)
-	VMOVUPS Z3, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z3, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z4, (R8)
-	VMOVUPS Z5, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z5, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z6, (R8)
-	VMOVUPS Z7, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z7, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z8, (R8)
-	VMOVUPS Z9, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z9, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z10, (R8)
-	VMOVUPS Z11, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z11, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z12, (R8)
-	VMOVUPS Z13, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z13, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z14, (R8)
-	VMOVUPS Z15, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z15, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z16, (R8)
-	VMOVUPS Z17, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z17, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z18, (R8)
-	VMOVUPS Z19, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z19, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z20, (R8)
-	VMOVUPS Z21, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z21, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 	VMOVUPS Z22, (R8)
-	VMOVUPS Z23, 64(R8)
-	ADDQ    R9, R8
+	VMOVUPS Z23, (R9)
+	ADDQ    R10, R8
+	ADDQ    R10, R9
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
@@ -7794,9 +7974,9 @@ vector:
 	VZEROUPPER
 	RET
 
-// func product1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product1x1AVX2(SB), NOSPLIT, $0-113
+TEXT ·product1x1AVX2(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -7840,10 +8020,10 @@ k:
 	JNZ          term
 
 sums:
-	MOVQ    cs+64(FP), R8
+	MOVQ    cs+72(FP), R8
 	SHLQ    $0x02, R8
 	MOVQ    DX, DI
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (DI), Y0, Y0
 	VMOVUPS Y0, (DI)
@@ -7858,20 +8038,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product2x1AVX2(SB), NOSPLIT, $0-113
+TEXT ·product2x1AVX2(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -7920,10 +8100,10 @@ k:
 	JNZ          term
 
 sums:
-	MOVQ    cs+64(FP), R8
+	MOVQ    cs+72(FP), R8
 	SHLQ    $0x02, R8
 	MOVQ    DX, DI
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (DI), Y0, Y0
 	VMOVUPS Y0, (DI)
@@ -7946,20 +8126,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product3x1AVX2(SB), NOSPLIT, $0-113
+TEXT ·product3x1AVX2(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -8013,10 +8193,10 @@ k:
 	JNZ          term
 
 sums:
-	MOVQ    cs+64(FP), R8
+	MOVQ    cs+72(FP), R8
 	SHLQ    $0x02, R8
 	MOVQ    DX, DI
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (DI), Y0, Y0
 	VMOVUPS Y0, (DI)
@@ -8047,20 +8227,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product4x1AVX2(SB), NOSPLIT, $0-113
+TEXT ·product4x1AVX2(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -8119,10 +8299,10 @@ k:
 	JNZ          term
 
 sums:
-	MOVQ    cs+64(FP), R9
+	MOVQ    cs+72(FP), R9
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (R8), Y0, Y0
 	VMOVUPS Y0, (R8)
@@ -8161,20 +8341,20 @@ store:
 	ADDQ    R9, R8
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product5x1AVX2(SB), NOSPLIT, $0-113
+TEXT ·product5x1AVX2(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -8240,10 +8420,10 @@ k:
 	JNZ          term
 
 sums:
-	MOVQ    cs+64(FP), R9
+	MOVQ    cs+72(FP), R9
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (R8), Y0, Y0
 	VMOVUPS Y0, (R8)
@@ -8290,20 +8470,20 @@ store:
 	ADDQ    R9, R8
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func product6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, cs int, cv int, count int, an int, bn int, cn int, add bool)
+// func product6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·product6x1AVX2(SB), NOSPLIT, $0-113
+TEXT ·product6x1AVX2(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -8374,10 +8554,10 @@ k:
 	JNZ          term
 
 sums:
-	MOVQ    cs+64(FP), R9
+	MOVQ    cs+72(FP), R9
 	SHLQ    $0x02, R9
 	MOVQ    DX, R8
-	CMPB    add+112(FP), $0x00
+	CMPB    add+120(FP), $0x00
 	JEQ     store
 	VADDPS  (R8), Y0, Y0
 	VMOVUPS Y0, (R8)
@@ -8432,20 +8612,20 @@ store:
 	ADDQ    R9, R8
 
 stored:
-	MOVQ an+88(FP), R8
+	MOVQ an+96(FP), R8
 	LEAQ (AX)(R8*4), AX
-	MOVQ bn+96(FP), R8
+	MOVQ bn+104(FP), R8
 	LEAQ (CX)(R8*4), CX
-	MOVQ cn+104(FP), R8
+	MOVQ cn+112(FP), R8
 	LEAQ (DX)(R8*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer1x1AVX2(SB), NOSPLIT, $0-113
+TEXT ·outer1x1AVX2(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -8453,8 +8633,6 @@ TEXT ·outer1x1AVX2(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -8485,7 +8663,7 @@ k:
 	MOVQ         cs+72(FP), R8
 	SHLQ         $0x02, R8
 	MOVQ         DX, DI
-	CMPB         add+112(FP), $0x00
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (DI), Y0, Y0
 	VMOVUPS      Y0, (DI)
@@ -8500,20 +8678,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer2x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer2x1AVX2(SB), NOSPLIT, $0-113
+TEXT ·outer2x1AVX2(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -8521,8 +8699,6 @@ TEXT ·outer2x1AVX2(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -8558,7 +8734,7 @@ k:
 	MOVQ         cs+72(FP), R8
 	SHLQ         $0x02, R8
 	MOVQ         DX, DI
-	CMPB         add+112(FP), $0x00
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (DI), Y0, Y0
 	VMOVUPS      Y0, (DI)
@@ -8581,20 +8757,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer3x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer3x1AVX2(SB), NOSPLIT, $0-113
+TEXT ·outer3x1AVX2(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -8602,8 +8778,6 @@ TEXT ·outer3x1AVX2(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -8644,7 +8818,7 @@ k:
 	MOVQ         cs+72(FP), R8
 	SHLQ         $0x02, R8
 	MOVQ         DX, DI
-	CMPB         add+112(FP), $0x00
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (DI), Y0, Y0
 	VMOVUPS      Y0, (DI)
@@ -8675,20 +8849,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer4x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer4x1AVX2(SB), NOSPLIT, $0-113
+TEXT ·outer4x1AVX2(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -8696,8 +8870,6 @@ TEXT ·outer4x1AVX2(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -8743,7 +8915,7 @@ k:
 	MOVQ         cs+72(FP), R8
 	SHLQ         $0x02, R8
 	MOVQ         DX, DI
-	CMPB         add+112(FP), $0x00
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (DI), Y0, Y0
 	VMOVUPS      Y0, (DI)
@@ -8782,20 +8954,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer5x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer5x1AVX2(SB), NOSPLIT, $0-113
+TEXT ·outer5x1AVX2(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -8803,8 +8975,6 @@ TEXT ·outer5x1AVX2(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -8855,7 +9025,7 @@ k:
 	MOVQ         cs+72(FP), R8
 	SHLQ         $0x02, R8
 	MOVQ         DX, DI
-	CMPB         add+112(FP), $0x00
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (DI), Y0, Y0
 	VMOVUPS      Y0, (DI)
@@ -8902,20 +9072,20 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET
 
-// func outer6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, count int, an int, bn int, cn int, add bool)
+// func outer6x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3
-TEXT ·outer6x1AVX2(SB), NOSPLIT, $0-113
+TEXT ·outer6x1AVX2(SB), NOSPLIT, $0-121
 	MOVQ a+0(FP), AX
 	MOVQ b+8(FP), CX
 	MOVQ c+16(FP), DX
@@ -8923,8 +9093,6 @@ TEXT ·outer6x1AVX2(SB), NOSPLIT, $0-113
 	SHLQ $0x02, BX
 	MOVQ bs+56(FP), SI
 	SHLQ $0x02, SI
-	MOVQ bv+64(FP), DI
-	SHLQ $0x02, DI
 
 rows:
 	VXORPS Y0, Y0, Y0
@@ -8980,7 +9148,7 @@ k:
 	MOVQ         cs+72(FP), R8
 	SHLQ         $0x02, R8
 	MOVQ         DX, DI
-	CMPB         add+112(FP), $0x00
+	CMPB         add+120(FP), $0x00
 	JEQ          store
 	VADDPS       (DI), Y0, Y0
 	VMOVUPS      Y0, (DI)
@@ -9035,13 +9203,13 @@ store:
 	ADDQ    R8, DI
 
 stored:
-	MOVQ an+88(FP), DI
+	MOVQ an+96(FP), DI
 	LEAQ (AX)(DI*4), AX
-	MOVQ bn+96(FP), DI
+	MOVQ bn+104(FP), DI
 	LEAQ (CX)(DI*4), CX
-	MOVQ cn+104(FP), DI
+	MOVQ cn+112(FP), DI
 	LEAQ (DX)(DI*4), DX
-	DECQ count+80(FP)
+	DECQ count+88(FP)
 	JNZ  rows
 	VZEROUPPER
 	RET

@@ -217,9 +217,9 @@ func (k *panelProduct) do(worker, item int) {
 			a, b := k.rowsOfA[m0*k.stride+first:], packed[(n-n0)*depth:]
 			switch width := n1 - n; {
 			case width >= panel:
-				k.c.kernels.rowsProduct(m1-m0, 2, a, b, k.y[m0*k.s.N+n:], k.terms, depth, k.stride, panel, k.s.N, block, first > 0)
+				k.c.kernels.rowsProduct(m1-m0, 2, a, b, k.y[m0*k.s.N+n:], k.terms, depth, k.stride, panel, block, k.s.N, block, first > 0)
 			default:
-				k.c.kernels.rowsProduct(m1-m0, 2, a, b, edge, k.terms, depth, k.stride, panel, panel, block, false)
+				k.c.kernels.rowsProduct(m1-m0, 2, a, b, edge, k.terms, depth, k.stride, panel, block, panel, block, false)
 				for m := m0; m < m1; m++ {
 					y, x := k.y[m*k.s.N+n:][:width], edge[(m-m0)*panel:][:width]
 					if first > 0 {

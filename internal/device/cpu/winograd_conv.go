@@ -22,16 +22,15 @@ type winograd struct {
 
 // winogradGeometry is what a convolution and the adjoint of one have in common.
 type winogradGeometry struct {
-	in, out   layout
-	pad       [3]int // taps before the first input
-	wIn, wOut int    // from one channel to the next in the plain weights
+	in, out layout
+	pad     [3]int       // taps before the first input
+	weights weightLayout // from in to out
 }
 
 func newWinogradGeometry(s device.ConvSpec, transposed bool) winogradGeometry {
-	taps := s.Kernel[0] * s.Kernel[1] * s.Kernel[2]
-	g := winogradGeometry{in: layoutOf(s.XShape()), out: layoutOf(s.YShape()), pad: s.Pad, wIn: taps, wOut: taps * s.In}
+	g := winogradGeometry{in: layoutOf(s.XShape()), out: layoutOf(s.YShape()), pad: s.Pad, weights: weightsOf(s.WShape())}
 	if transposed {
-		g.in, g.out, g.wIn, g.wOut = g.out, g.in, g.wOut, g.wIn
+		g.in, g.out, g.weights = g.out, g.in, g.weights.swapped()
 		for i := range g.pad {
 			g.pad[i] = s.Kernel[i] - 1 - g.pad[i]
 		}
@@ -46,7 +45,7 @@ func newWinograd(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile)
 	t := &k.t
 	k.in = newOperand(t, g.in, f.data, g.in.blocks, t.points, g.pad)
 	k.out = newResult(t, g.out, f.output, g.out.blocks)
-	k.weights = newPointWeights(t, c.kernels, g.in.channels, g.out.channels, g.wIn, g.wOut, transposed)
+	k.weights = newPointWeights(t, c.kernels, g.weights, transposed)
 	k.inAt = aligned(k.in.size + k.out.size)
 	k.outAt = k.inAt + t.points*t.points*k.in.plane
 	k.work = aligned(max(k.outAt+t.points*t.points*k.out.plane, k.weights.work))
@@ -76,7 +75,7 @@ func (k *winograd) Run(out, in []device.Buffer, scratch device.Buffer) {
 	if k.bias {
 		pad(bias, in[2].(Slice)[:k.out.l.channels])
 	}
-	k.cpu.pool.run(k.weights.items(), (*winogradWeights)(k))
+	k.cpu.pool.run(k.weights.pairs(), (*winogradWeights)(k))
 	k.cpu.pool.run(k.t.blocks, k)
 	k.y, k.x, k.w, k.scratch = nil, nil, nil, nil
 }
@@ -103,8 +102,8 @@ func (k *winograd) do(worker, item int) {
 			weights := k.scratch[(z*t.points*t.points+p)*k.weights.plane:]
 			for g := 0; 2*g < out.blocks; g++ {
 				vectors := k.weights.vectors(2 * g)
-				k.cpu.kernels.rowsProduct(b.tiles, vectors, inPoints[p*in.plane:], weights[k.weights.group(g):], outPoints[p*out.plane+2*g*block:], oneTerm,
-					k.weights.in, in.depth, vectors*block, out.depth, block, false)
+				k.cpu.kernels.rowsProduct(b.tiles, vectors, inPoints[p*in.plane:], weights[k.weights.columns(g):], outPoints[p*out.plane+2*g*block:], oneTerm,
+					k.weights.in, in.depth, vectors*block, block, out.depth, block, false)
 			}
 		}
 		out.transformXY(outWork, outPoints, z, out.blocks, b)

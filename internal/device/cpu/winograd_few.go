@@ -88,7 +88,7 @@ func newWinogradFew(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Ti
 		}
 	}
 	k.out = newResult(t, g.out, f.output, k.width)
-	k.weights = newPointWeights(t, c.kernels, g.in.channels, g.out.channels, g.wIn, g.wOut, transposed)
+	k.weights = newPointWeights(t, c.kernels, g.weights, transposed)
 	k.plane = oddLines(k.chunk * block * k.width * block)
 	for b := range k.chunk {
 		k.terms = append(k.terms, nil)
@@ -194,11 +194,11 @@ func (k *winogradFew) multiply(work, zs, products []float32, z, ib, chunk, vecto
 		}
 		x, c := k.scratch[k.in.offset(ib, (z*t.points+y)*t.points):], products[y*t.points*k.out.plane:]
 		if whole > 0 {
-			ks.pointsProduct(t.points, tiles, vectors, x, points, c, k.terms[whole-1], block, block, step, k.out.depth, block, k.in.plane, k.plane, k.out.plane, ib > 0)
+			ks.pointsProduct(t.points, tiles, vectors, x, points, c, k.terms[whole-1], block, block, step, block, k.out.depth, block, k.in.plane, k.plane, k.out.plane, ib > 0)
 		}
 		if whole < chunk {
 			x = x[whole*k.in.points()*k.in.plane:]
-			ks.pointsProduct(t.points, tiles, vectors, x, points[whole*block*step:], c, oneTerm, k.weights.in%block, block, step, k.out.depth, block, k.in.plane, k.plane, k.out.plane, ib+whole > 0)
+			ks.pointsProduct(t.points, tiles, vectors, x, points[whole*block*step:], c, oneTerm, k.weights.in%block, block, step, block, k.out.depth, block, k.in.plane, k.plane, k.out.plane, ib+whole > 0)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func newWinogradFewGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *wino
 	t := &k.t
 	k.in = newAllPoints(tile, s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, g.pad) })
 	k.out = newAllPoints(tile, s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.out, f.grad, 1, t.m, [3]int{}) })
-	k.weights = newPointWeights(t, c.kernels, g.in.channels, g.out.channels, g.wIn, g.wOut, false)
+	k.weights = newPointWeights(t, c.kernels, g.weights, false)
 	k.plane = oddLines(block * 2 * block)
 	k.pointsAt = 2 * k.weights.tile()
 	k.stageAt = k.pointsAt + t.points*t.points*k.plane
@@ -268,12 +268,12 @@ func (k *winogradFewGradient) do(worker, item int) {
 	points, stage := work[k.pointsAt:k.stageAt], work[k.stageAt:]
 	for z := range t.points {
 		x, dy := k.scratch[k.in.offset(ib, z*t.points*t.points):], k.scratch[k.out.offset(ob, z*t.points*t.points):]
-		k.cpu.kernels.pointsOuter(t.points*t.points, k.weights.inputs(ib), vectors, x, dy, points, oneTerm, tiles, block, block, k.out.points()*k.out.plane, 2*block, k.in.plane, k.out.plane, k.plane, false)
+		k.cpu.kernels.pointsOuter(t.points*t.points, k.weights.inputs(ib), vectors, x, dy, points, oneTerm, tiles, block, block, k.out.points()*k.out.plane, 2*block, block, k.in.plane, k.out.plane, k.plane, false)
 		for v := range vectors {
 			k.weights.gradientXY(work[v*k.weights.tile():], points[v*block:], stage, k.plane, 2*block, z, ib)
 		}
 	}
 	for v := range vectors {
-		k.weights.gradientZ(k.dw, work[v*k.weights.tile():], stage, ib, ob+v)
+		k.weights.gradientZ(k.dw, work[v*k.weights.tile():], ib, ob+v)
 	}
 }

@@ -33,12 +33,11 @@ func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogra
 	f := c.kernels.winograd[tile]
 	k := &winogradGradient{cpu: c}
 	in, out := layoutOf(s.XShape()), layoutOf(s.YShape())
-	taps := s.Kernel[0] * s.Kernel[1] * s.Kernel[2]
 	k.t = newTiling(tile, s.N, out.size, max(sumTiles, blockTiles(in.blocks, out.blocks)), 2*c.opt.Threads)
 	t := &k.t
 	k.in = newOperand(t, in, f.data, in.blocks, t.points, s.Pad)
 	k.out = newOperand(t, out, f.grad, out.blocks, t.m, [3]int{})
-	k.weights = newPointWeights(t, c.kernels, in.channels, out.channels, taps, taps*s.In, false)
+	k.weights = newPointWeights(t, c.kernels, weightsOf(s.WShape()), false)
 	k.slabs = min(max(min(maxSlabs, slabElements/k.weights.size), c.opt.Threads), t.blocks)
 	if k.slabs > c.opt.Threads {
 		k.slabs -= k.slabs % c.opt.Threads
@@ -59,7 +58,7 @@ func (k *winogradGradient) Run(out, in []device.Buffer, scratch device.Buffer) {
 	k.dw, k.x, k.dy, k.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
 	k.cpu.pool.run(k.slabs, k)
 	k.cpu.pool.run(k.t.points*k.t.points, (*winogradSlabs)(k))
-	k.cpu.pool.run(k.weights.items(), (*winogradTaps)(k))
+	k.cpu.pool.run(k.weights.pairs(), (*winogradTaps)(k))
 	k.dw, k.x, k.dy, k.scratch = nil, nil, nil, nil
 }
 
@@ -86,7 +85,7 @@ func (k *winogradGradient) block(work, sums []float32, b tileBlock, add bool) {
 			to := sums[(z*t.points*t.points+p)*k.weights.plane:]
 			for g := 0; 2*g < out.blocks; g++ {
 				vectors := k.weights.vectors(2 * g)
-				k.cpu.kernels.rowsOuter(k.weights.in, vectors, x, dy[2*g*block:], to[k.weights.group(g):], oneTerm, b.tiles, in.depth, out.depth, block, vectors*block, add)
+				k.cpu.kernels.rowsOuter(k.weights.in, vectors, x, dy[2*g*block:], to[k.weights.columns(g):], oneTerm, b.tiles, in.depth, out.depth, block, vectors*block, block, add)
 			}
 		}
 	}

@@ -11,13 +11,19 @@ import (
 
 // An operand is what a kernel reads or writes.
 type operand struct {
-	shape device.Shape
-	plain bool      // row-major whatever its rank: weights
-	data  []float32 // what it holds before the run; nil: NaN, for outputs must be overwritten
-	norm  float64   // the least that errors of an output are relative to: for sums that cancel
+	shape  device.Shape
+	weight bool      // of a convolution: they have a layout of their own
+	data   []float32 // what it holds before the run; nil: NaN, for outputs must be overwritten
+	norm   float64   // the least that errors of an output are relative to: for sums that cancel
 }
 
-func (o operand) activation() bool { return len(o.shape) == 5 && !o.plain }
+// size is the number of elements that an operand takes on a device.
+func (o operand) size(dev device.Device) int {
+	if o.weight {
+		return dev.WeightsSize(o.shape)
+	}
+	return dev.Size(o.shape)
+}
 
 // A maker makes a kernel on a device.
 type maker func(device.Device) (device.Kernel, error)
@@ -49,10 +55,10 @@ func whole(r *rand.Rand, low, n int, shape ...int) operand {
 	return o
 }
 
-// weights makes an operand that lies in row-major order whatever its rank.
+// weights makes an operand of the weights of a convolution.
 func weights(r *rand.Rand, shape ...int) operand {
 	o := random(r, shape...)
-	o.plain = true
+	o.weight = true
 	return o
 }
 
@@ -63,10 +69,7 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 // alloc makes a buffer for an operand, with its data or NaN in it.
 func alloc(t testing.TB, dev device.Device, o operand) device.Buffer {
 	t.Helper()
-	n := o.shape.Elements()
-	if o.activation() {
-		n = dev.Size(o.shape)
-	}
+	n := o.size(dev)
 	b, err := dev.Alloc(n)
 	if err != nil {
 		t.Fatal(err)
@@ -74,10 +77,10 @@ func alloc(t testing.TB, dev device.Device, o operand) device.Buffer {
 	switch {
 	case o.data == nil:
 		err = dev.UploadPlain(b, 0, slices.Repeat([]float32{float32(math.NaN())}, n))
-	case o.activation():
-		err = dev.Upload(b, o.shape, o.data)
+	case o.weight:
+		err = dev.UploadWeights(b, o.shape, 0, o.data)
 	default:
-		err = dev.UploadPlain(b, 0, o.data)
+		err = dev.Upload(b, o.shape, o.data)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -89,10 +92,10 @@ func download(t testing.TB, dev device.Device, b device.Buffer, o operand) []flo
 	t.Helper()
 	values := make([]float32, o.shape.Elements())
 	var err error
-	if o.activation() {
-		err = dev.Download(values, b, o.shape)
+	if o.weight {
+		err = dev.DownloadWeights(values, b, o.shape, 0)
 	} else {
-		err = dev.DownloadPlain(values, b, 0)
+		err = dev.Download(values, b, o.shape)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -171,11 +174,8 @@ func inPlace(t *testing.T, dev device.Device, make maker, out, in []operand, ove
 // checkPadding: what a kernel leaves must be what uploading the same values leaves, so that padding stays as the device's other kernels want it.
 func checkPadding(t *testing.T, dev device.Device, b device.Buffer, o operand) {
 	t.Helper()
-	if !o.activation() {
-		return
-	}
 	raw, fresh := make([]float32, b.Len()), make([]float32, b.Len())
-	again := alloc(t, dev, operand{shape: o.shape, data: download(t, dev, b, o)})
+	again := alloc(t, dev, operand{shape: o.shape, weight: o.weight, data: download(t, dev, b, o)})
 	if err := dev.DownloadPlain(raw, b, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -68,6 +68,22 @@ func (r reference) Download(dst []float32, src device.Buffer, s device.Shape) er
 	return r.DownloadPlain(dst, src, 0)
 }
 
+func (reference) WeightsSize(s device.Shape) int { return s.Elements() }
+
+func (r reference) UploadWeights(dst device.Buffer, s device.Shape, first int, src []float32) error {
+	if err := s.CheckRows(first, len(src)); err != nil {
+		return err
+	}
+	return r.UploadPlain(dst, first*s.Row(), src)
+}
+
+func (r reference) DownloadWeights(dst []float32, src device.Buffer, s device.Shape, first int) error {
+	if err := s.CheckRows(first, len(dst)); err != nil {
+		return err
+	}
+	return r.DownloadPlain(dst, src, first*s.Row())
+}
+
 func (reference) UploadPlain(dst device.Buffer, offset int, src []float32) error {
 	d := dst.(values)
 	if offset < 0 || offset+len(src) > len(d) {

@@ -15,7 +15,7 @@ func All(t *testing.T, dev device.Device) {
 		name string
 		test func(*testing.T, device.Device)
 	}{
-		{"Memory", Memory}, {"Conv", Conv}, {"Activate", Activate}, {"Elementwise", Elementwise}, {"Concat", Concat}, {"Reshape", Reshape}, {"Pool", Pool},
+		{"Memory", Memory}, {"Weights", Weights}, {"Conv", Conv}, {"Activate", Activate}, {"Elementwise", Elementwise}, {"Concat", Concat}, {"Reshape", Reshape}, {"Pool", Pool},
 		{"MatMul", MatMul}, {"Softmax", Softmax}, {"Loss", Loss}, {"Rows", Rows}, {"Optimiser", Optimiser},
 	} {
 		t.Run(family.name, func(t *testing.T) { family.test(t, dev) })
@@ -69,6 +69,54 @@ func Memory(t *testing.T, dev device.Device) {
 	}
 }
 
+// Weights checks that parameters of any rank go up and down again, whole and in pieces, and that what a layout adds to them is zero.
+func Weights(t *testing.T, dev device.Device) {
+	r := newRand(2)
+	for _, shape := range []device.Shape{{}, {5}, {3, 40}, {1, 1, 1, 1, 1}, {16, 1, 5, 5, 5}, {2, 32, 1, 1, 1}, {40, 17, 3, 2, 1}, {33, 8, 2, 2, 2}} {
+		w := weights(r, shape...)
+		b := alloc(t, dev, w)
+		if err := relativeL2(download(t, dev, b, w), w.data); err != 0 {
+			t.Errorf("%v: up and down again: relative error %g", []int(shape), err)
+		}
+		raw := make([]float32, dev.WeightsSize(shape))
+		if err := dev.DownloadPlain(raw, b, 0); err != nil {
+			t.Fatal(err)
+		}
+		values := 0
+		for _, x := range raw {
+			if x != 0 {
+				values++
+			}
+		}
+		if values != shape.Elements() { // no value drawn from a normal distribution is zero
+			t.Errorf("%v: %d elements that are not zero, want %d", []int(shape), values, shape.Elements())
+		}
+
+		pieces, got := alloc(t, dev, operand{shape: shape, weight: true}), make([]float32, len(w.data))
+		for row := 0; row < shape.Rows(); row += device.Alignment {
+			from, to := row*shape.Row(), min(row+device.Alignment, shape.Rows())*shape.Row()
+			if err := dev.UploadWeights(pieces, shape, row, w.data[from:to]); err != nil {
+				t.Fatal(err)
+			}
+			if err := dev.DownloadWeights(got[from:to], pieces, shape, row); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := relativeL2(got, w.data); err != 0 {
+			t.Errorf("%v: up and down again in pieces: relative error %g", []int(shape), err)
+		}
+		checkPadding(t, dev, pieces, w)
+	}
+	shape := device.Shape{40, 2, 1, 1, 1}
+	w := weights(r, shape...)
+	b := alloc(t, dev, w)
+	for _, piece := range []struct{ row, elements int }{{0, 3}, {0, 20}, {8, 32}, {-16, 32}, {32, 32}, {48, 0}} {
+		if dev.UploadWeights(b, shape, piece.row, w.data[:piece.elements]) == nil || dev.DownloadWeights(w.data[:piece.elements], b, shape, piece.row) == nil {
+			t.Errorf("moving %d elements from row %d of %v was accepted", piece.elements, piece.row, []int(shape))
+		}
+	}
+}
+
 // Tolerances of the device against float64, relative L2. Sums of float32 of some thousand terms err by some 1e-7; a fast algorithm for convolutions by what the second one allows.
 const (
 	tight          = 2e-6
@@ -114,7 +162,7 @@ func Conv(t *testing.T, dev device.Device) {
 			byWeights := func(d device.Device) (device.Kernel, error) { return d.ConvGradWeights(s) }
 			compare(t, dev, convTolerance, forward, []operand{output(s.YShape()...)}, in)
 			compare(t, dev, convTolerance, adjoint, []operand{output(s.XShape()...)}, transposed)
-			compare(t, dev, convTolerance, byWeights, []operand{{shape: s.WShape(), plain: true}}, []operand{x, y})
+			compare(t, dev, convTolerance, byWeights, []operand{{shape: s.WShape(), weight: true}}, []operand{x, y})
 		})
 	}
 	t.Run("gradients", func(t *testing.T) {

@@ -8,13 +8,19 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+const productSignature = "func(a, b, c *float32, terms *[2]int, nterms, k, as, bs, bv, cs, cv, count, an, bn, cn int, add bool)"
+
 // product emits a productFunc of rows x vectors: the sums stay in registers over all terms.
 func product(s isa, rows, vectors int) string {
 	name := begin(s, fmt.Sprintf("product%dx%d", rows, vectors),
-		"func(a, b, c *float32, terms *[2]int, nterms, k, as, bs, cs, cv, count, an, bn, cn int, add bool)",
+		productSignature,
 		fmt.Sprintf("%%s is a productFunc of %d rows and %d vectors of 16.", rows, vectors))
 	a, b, c := load("a"), load("b"), load("c")
 	as, bs := loadBytes("as"), loadBytes("bs")
+	var bv reg.GPVirtual
+	if vectors == 2 {
+		bv = loadBytes("bv")
+	}
 	in := newStrided(rows, as, triple(as))
 	sums := make([][]reg.VecVirtual, rows)
 	for m := range sums {
@@ -47,9 +53,7 @@ func product(s isa, rows, vectors int) string {
 				PREFETCHT0(Mem{Base: ahead})
 				ADDQ(Imm(64), ahead)
 				factors := s.registers(vectors * s.parts)
-				for i, r := range factors {
-					VMOVUPS(Mem{Base: weights, Disp: i * s.bytes}, r)
-				}
+				s.loadVectors(factors, weights, bv)
 				for m, row := range sums {
 					s.multiplyBroadcast(in.at(m, 0), factors, row)
 				}
@@ -58,31 +62,38 @@ func product(s isa, rows, vectors int) string {
 			})
 		})
 		Label("sums")
-		first, second, cs := GP64(), GP64(), loadBytes("cs")
-		MOVQ(c, first)
-		if vectors == 2 {
-			MOVQ(argument("cv"), second)
-			LEAQ(Mem{Base: c, Index: second, Scale: 4}, second)
-		}
-		storeRows(s, sums, func(i int) Mem {
-			if i < s.parts {
-				return Mem{Base: first, Disp: i * s.bytes}
-			}
-			return Mem{Base: second, Disp: (i - s.parts) * s.bytes}
-		}, func() {
-			ADDQ(cs, first)
-			if vectors == 2 {
-				ADDQ(cs, second)
-			}
-		})
+		storeRows(s, sums, vectors, c)
 		advance(a, b, c)
 	})
 	end()
 	return name
 }
 
-// storeRows stores the sums, or adds them where the argument add is true. at is the address of register i of a row, next moves on to the next row.
-func storeRows(s isa, sums [][]reg.VecVirtual, at func(i int) Mem, next func()) {
+// loadVectors loads one vector from p, or two, bv bytes apart.
+func (s isa) loadVectors(registers []reg.VecVirtual, p, bv reg.GPVirtual) {
+	for i, r := range registers {
+		m := Mem{Base: p, Disp: i % s.parts * s.bytes}
+		if i >= s.parts {
+			m.Index, m.Scale = bv, 1
+		}
+		VMOVUPS(m, r)
+	}
+}
+
+// storeRows stores the sums, or adds them where the argument add is true: rows cs apart, of one vector or two, cv apart.
+func storeRows(s isa, sums [][]reg.VecVirtual, vectors int, c reg.GPVirtual) {
+	first, second, cs := GP64(), GP64(), loadBytes("cs")
+	MOVQ(c, first)
+	if vectors == 2 {
+		MOVQ(argument("cv"), second)
+		LEAQ(Mem{Base: c, Index: second, Scale: 4}, second)
+	}
+	at := func(i int) Mem {
+		if i < s.parts {
+			return Mem{Base: first, Disp: i * s.bytes}
+		}
+		return Mem{Base: second, Disp: (i - s.parts) * s.bytes}
+	}
 	CMPB(argument("add"), Imm(0))
 	JEQ(LabelRef("store"))
 	for _, adding := range []bool{true, false} {
@@ -93,7 +104,10 @@ func storeRows(s isa, sums [][]reg.VecVirtual, at func(i int) Mem, next func()) 
 				}
 				VMOVUPS(r, at(i))
 			}
-			next()
+			ADDQ(cs, first)
+			if vectors == 2 {
+				ADDQ(cs, second)
+			}
 		}
 		if adding {
 			JMP(LabelRef("stored"))
@@ -106,10 +120,14 @@ func storeRows(s isa, sums [][]reg.VecVirtual, at func(i int) Mem, next func()) 
 // outer emits an outerFunc of rows x vectors: the sums stay in registers over all terms.
 func outer(s isa, rows, vectors int) string {
 	name := begin(s, fmt.Sprintf("outer%dx%d", rows, vectors),
-		"func(a, b, c *float32, terms *[2]int, nterms, k, as, bs, bv, cs, count, an, bn, cn int, add bool)",
+		productSignature,
 		fmt.Sprintf("%%s is an outerFunc of %d rows and %d vectors of 16.", rows, vectors))
 	firstA, firstB, c := load("a"), load("b"), load("c")
-	as, bs, bv := loadBytes("as"), loadBytes("bs"), loadBytes("bv")
+	as, bs := loadBytes("as"), loadBytes("bs")
+	var bv reg.GPVirtual
+	if vectors == 2 {
+		bv = loadBytes("bv")
+	}
 	sums := make([][]reg.VecVirtual, rows)
 	for m := range sums {
 		sums[m] = s.registers(vectors * s.parts)
@@ -131,13 +149,7 @@ func outer(s isa, rows, vectors int) string {
 			ADDQ(Imm(16), terms)
 			loop("k", k, func() {
 				factors := s.registers(vectors * s.parts)
-				for i, r := range factors {
-					m := Mem{Base: b, Disp: i % s.parts * s.bytes}
-					if i >= s.parts {
-						m.Index, m.Scale = bv, 1
-					}
-					VMOVUPS(m, r)
-				}
+				s.loadVectors(factors, b, bv)
 				for m, row := range sums {
 					s.multiplyBroadcast(Mem{Base: a, Disp: 4 * m}, factors, row)
 				}
@@ -145,9 +157,7 @@ func outer(s isa, rows, vectors int) string {
 				ADDQ(bs, b)
 			})
 		})
-		row, cs := GP64(), loadBytes("cs")
-		MOVQ(c, row)
-		storeRows(s, sums, func(i int) Mem { return Mem{Base: row, Disp: i * s.bytes} }, func() { ADDQ(cs, row) })
+		storeRows(s, sums, vectors, c)
 		advance(firstA, firstB, c)
 	})
 	end()
