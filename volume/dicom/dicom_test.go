@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -1019,6 +1020,10 @@ func TestEncodings(t *testing.T) {
 	z, _ := flate.NewWriter(&deflated, 6)
 	z.Write(plain)
 	z.Close()
+	var large bytes.Buffer
+	z.Reset(&large)
+	z.Write(encode(append(slices.Clone(f), field{0x00091010, "OB", make([]byte, 2*heldInflated)}), little, false))
+	z.Close()
 	// A sequence of undefined length, with items of undefined length, and inside one of unknown type, which is implicit.
 	open := []byte{0x09, 0x00, 0x01, 0x10, 'S', 'Q', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0x00, 0xE0, 0xFF, 0xFF, 0xFF, 0xFF,
 		0x09, 0x00, 0x02, 0x10, 'U', 'N', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0x00, 0xE0, 0x0A, 0, 0, 0, 0x08, 0, 0x60, 0, 2, 0, 0, 0, 'M', 'R',
@@ -1029,6 +1034,7 @@ func TestEncodings(t *testing.T) {
 		"implicit little endian":   part10("1.2.840.10008.1.2", encode(f, little, true)),
 		"explicit big endian":      part10("1.2.840.10008.1.2.2", encode(big, bigEndian, false)),
 		"deflated":                 part10("1.2.840.10008.1.2.1.99", deflated.Bytes()),
+		"deflated, large":          part10("1.2.840.10008.1.2.1.99", large.Bytes()),
 		"no meta, explicit":        plain,
 		"no meta, implicit":        encode(f, little, true),
 		"no meta, big endian":      encode(big, bigEndian, false),
@@ -1269,5 +1275,29 @@ func TestNothingOfThePatient(t *testing.T) {
 			data[128+r.IntN(len(data)-128)] = byte(r.IntN(256))
 		}
 		check(data)
+	}
+}
+
+// Some megabytes of deflated zeros are gigabytes when inflated: finding that out takes time, but no memory.
+func TestDeflatedDataTakesNoMemory(t *testing.T) {
+	f := sliceFields("1.2", 1, vector{}, axial, stackColumns, stackRows, rampPixels(vector{}, axial, binary.LittleEndian))
+	var file bytes.Buffer
+	z, _ := flate.NewWriter(&file, flate.BestSpeed)
+	private := field{0x00091010, "OB", make([]byte, 1<<28)}
+	z.Write(encode(append(f, private), binary.LittleEndian, false))
+	z.Close()
+	path := filepath.Join(t.TempDir(), "slice")
+	if err := os.WriteFile(path, part10("1.2.840.10008.1.2.1.99", file.Bytes()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	private.value, file = nil, bytes.Buffer{}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if s := scanOne(t, path); s.Err != nil {
+		t.Error(s.Err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 5*heldInflated {
+		t.Errorf("%d MiB were allocated", n>>20)
 	}
 }

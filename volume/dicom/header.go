@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/klauspost/compress/flate"
 	library "github.com/suyashkumar/dicom"
 	"github.com/suyashkumar/dicom/pkg/tag"
 
@@ -116,7 +115,6 @@ const (
 	tagMediaClass  = 0x00020002
 	maxValue       = 1024    // bytes of a wanted value: real ones have a few dozen
 	maxFrames      = 1 << 16 // of one file
-	maxInflated    = 1 << 31 // bytes of a deflated file
 )
 
 // errNotDICOM says that a file is something else.
@@ -225,20 +223,6 @@ func start(d *data) (s syntax, known bool, offset int64, err error) {
 		return s, false, 0, errNotDICOM
 	}
 	return s, known, offset, nil
-}
-
-// inflate replaces the data by what is deflated behind offset.
-func (d *data) inflate(offset int64) error {
-	z := flate.NewReader(io.NewSectionReader(d.ReaderAt, offset, d.size-offset))
-	inflated, err := io.ReadAll(io.LimitReader(z, maxInflated+1))
-	if len(inflated) > maxInflated {
-		return fmt.Errorf("inflates to more than %d bytes", maxInflated)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot be inflated: %w", err)
-	}
-	d.ReaderAt, d.size = bytes.NewReader(inflated), int64(len(inflated))
-	return nil
 }
 
 // readImage reads what a file says about its image. Errors are errNotDICOM, [volume.FormatError], or of the file system.

@@ -182,7 +182,16 @@ func (r *frameReader) read(im *image, n int) (frame, error) {
 func reopen(im *image) (*data, error) {
 	if im.syntax.deflated {
 		d, _, _, _, err := open(im.path)
-		return d, err
+		if err != nil {
+			return nil, err
+		}
+		if _, large := d.ReaderAt.(*inflater); large && im.pixels.length != undefined {
+			if err := d.hold(im.pixels.value, min(im.pixels.length, (int64(im.frames)*int64(im.rows)*int64(im.columns)*int64(im.allocated)+7)/8)); err != nil {
+				d.Close()
+				return nil, err
+			}
+		}
+		return d, nil
 	}
 	file, err := os.Open(im.path)
 	if err != nil {
