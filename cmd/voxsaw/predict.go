@@ -72,6 +72,16 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	if oneFile && len(cases) > 1 {
 		return usagef("%d scans cannot be written to the one file %s: give a folder", len(cases), o.Out)
 	}
+	targets := make([]string, len(cases))
+	for n, c := range cases {
+		targets[n] = o.Out
+		if !oneFile {
+			targets[n] = filepath.Join(o.Out, c.ID+extensions[o.Format])
+		}
+	}
+	if err := spareScans(cases, targets); err != nil {
+		return err
+	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
 		return err
@@ -94,10 +104,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	defer progress.Finish()
 	var failed []error
 	for n, c := range cases {
-		target := o.Out
-		if !oneFile {
-			target = filepath.Join(o.Out, c.ID+extensions[o.Format])
-		}
+		target := targets[n]
 		if _, err := os.Stat(target); err == nil && !o.Force {
 			progress.Note(target + " is there already: passed over (--force writes it again)")
 			progress.Skip(1)
@@ -124,6 +131,25 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 			return withHint(err, "make room; then the same command goes on from there")
 		}
 		return err
+	}
+	return nil
+}
+
+// spareScans refuses to write label maps over what is no label map: a scan, by whatever path or link, or a DICOM file that is no SEG object.
+func spareScans(cases []dataset.Case, targets []string) error {
+	for _, target := range targets {
+		there, err := os.Stat(target)
+		if err != nil {
+			continue
+		}
+		for _, c := range cases {
+			if scan, err := os.Stat(c.Image); err == nil && os.SameFile(scan, there) {
+				return withHint(usagef("%s is the scan %s: its label map would be written over it", target, c.Image), "choose another --out")
+			}
+		}
+		if isDICOM(target) && !dicom.IsSegmentation(target) {
+			return withHint(usagef("%s is there already and no DICOM SEG object: it would be written over", target), "choose another --out")
+		}
 	}
 	return nil
 }
