@@ -167,18 +167,15 @@ func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Valu
 
 // Sharing memory and computing again change no result: random programs against the same programs with memory of its own for every value.
 func TestSharingChangesNothing(t *testing.T) {
-	kinds := []struct {
-		naive     bool
-		recompute Recompute
-	}{{true, Never}, {false, Never}, {false, Cheap}, {false, Dear}}
-	var adjacent [4]int // how many steps need not copy
-	var smaller [4]int  // how many programs each kind makes smaller than the kind before
+	kinds := []PlanOptions{{}, {}, {Recompute: Cheap}, {Recompute: Cheap, Enough: 1}, {Recompute: Dear, Enough: 1}} // the first without sharing
+	adjacent := make([]int, len(kinds))                                                                             // how many steps need not copy
+	smaller := make([]int, len(kinds))                                                                              // how many programs each kind makes smaller than the kind before
 	for seed := range uint64(200) {
-		var results [4][]float32
-		var bytes [4]int64
+		results := make([][]float32, len(kinds))
+		bytes := make([]int64, len(kinds))
 		for k, kind := range kinds {
-			b, inputs, outputs, external := randomProgram(rand.New(rand.NewPCG(seed, 1)), kind.naive)
-			plan, err := b.Plan(PlanOptions{Recompute: kind.recompute})
+			b, inputs, outputs, external := randomProgram(rand.New(rand.NewPCG(seed, 1)), k == 0)
+			plan, err := b.Plan(kind)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,8 +223,90 @@ func TestSharingChangesNothing(t *testing.T) {
 	if adjacent[1] < 300 {
 		t.Errorf("only %v steps find parts side by side", adjacent)
 	}
-	if smaller[1] < 190 || smaller[2] < 60 || smaller[3] < 60 {
-		t.Errorf("of 200 programs, %v take less memory with sharing, what is cheap computed again, and what is dear", smaller[1:])
+	if smaller[1] < 190 || smaller[2] < 1 || smaller[3] < 60 || smaller[4] < 60 {
+		t.Errorf("of 200 programs, %v take less memory with sharing, what is cheap computed again where it is worth it, wherever it can be, and what is dear", smaller[1:])
+	}
+}
+
+// layers is a program like the training of a network: each layer is a product, which takes so much arithmetic, and an activation of n elements; on the way back, each needs the
+// product and the activation once more.
+func layers(count, n int, flops float64) *Builder {
+	b := NewBuilder(host{})
+	x := b.Input(n)
+	var products, activations []Value
+	for range count {
+		product, activation := b.Planned(n), b.Planned(n)
+		b.Step(Step{Name: "product", Kernel: mix{}, In: []Value{x}, Out: []Value{product}, FLOPs: flops, Again: Dear})
+		b.Step(Step{Name: "activation", Kernel: mix{}, In: []Value{product}, Out: []Value{activation}, InPlace: []Over{{0, 0}}, Again: Cheap})
+		products, activations, x = append(products, product), append(activations, activation), activation
+	}
+	b.EndForward()
+	for i := count - 1; i >= 0; i-- {
+		gradient := b.Planned(n)
+		b.Step(Step{Name: "gradient", Kernel: mix{}, In: []Value{x, products[i], activations[i]}, Out: []Value{gradient}, InPlace: []Over{{0, 0}}, FLOPs: 2 * flops})
+		x = gradient
+	}
+	b.Keep(x)
+	return b
+}
+
+// What is computed again lowers the memory in use by at least timeOverMemory times the share that it adds to the time of a run. So the more is held besides the less is
+// computed again, and the more the longer a run takes anyway.
+func TestRecomputeWhereItIsWorthIt(t *testing.T) {
+	const n, count = 1 << 10, 10
+	plan := func(o PlanOptions, flops float64) *Plan {
+		p, err := layers(count, n, flops).Plan(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	var table [][]int // repeats by arithmetic and by what is held
+	for _, flops := range []float64{1e6, 5e6, 2.5e7} {
+		whole := plan(PlanOptions{}, flops)
+		run := count * (4*n*8 + 3*flops/flopsAByte) // a product and an activation have two operands, a gradient has four
+		var row []int
+		for _, held := range []int64{0, 1 << 17, 1 << 19, 1 << 21, 1 << 40} {
+			p := plan(PlanOptions{Recompute: Cheap, Held: held}, flops)
+			saved := float64(whole.Peak().Bytes-p.Peak().Bytes) / float64(held+whole.Peak().Bytes)
+			longer := (float64(p.Repeats().Bytes) + p.Repeats().FLOPs/flopsAByte) / run
+			if saved < timeOverMemory*longer {
+				t.Errorf("%v FLOP, %d bytes held: %.2g of the memory is saved for %.2g of the time", flops, held, saved, longer)
+			}
+			if n := len(row); n > 0 && p.Repeats().Steps > row[n-1] || len(table) > 0 && p.Repeats().Steps < table[len(table)-1][n] {
+				t.Errorf("%v FLOP, %d bytes held: %d are computed again, %v with less held, %v with less to compute", flops, held, p.Repeats().Steps, row, table)
+			}
+			row = append(row, p.Repeats().Steps)
+		}
+		table = append(table, row)
+	}
+	if first, last := table[0], table[len(table)-1]; first[0] != 0 || last[0] < count-2 || last[2] < count-2 || last[4] != 0 {
+		t.Errorf("activations that are computed again: %v", table)
+	}
+}
+
+// Above Enough, whatever lowers the arena is computed again: first what is cheap, and of what is dear no more than is needed.
+func TestRecomputeUntilEnough(t *testing.T) {
+	plan := func(o PlanOptions) *Plan {
+		o.Held = 1 << 40 // nothing is worth its time
+		p, err := layers(10, 1<<10, 1e6).Plan(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	whole, cheap, least := plan(PlanOptions{Recompute: Dear}), plan(PlanOptions{Recompute: Cheap, Enough: 1}), plan(PlanOptions{Recompute: Dear, Enough: 1})
+	if whole.Repeats() != (Repeats{}) || cheap.Repeats().FLOPs != 0 || !(least.Bytes() < cheap.Bytes() && cheap.Bytes() < whole.Bytes()) {
+		t.Fatalf("%d bytes, %d with what is cheap computed again (%+v), %d with all (%+v)", whole.Bytes(), cheap.Bytes(), cheap.Repeats(), least.Bytes(), least.Repeats())
+	}
+	for enough := least.Bytes(); enough <= whole.Bytes(); enough += 4 << 10 {
+		p := plan(PlanOptions{Recompute: Dear, Enough: enough})
+		if p.Bytes() > enough {
+			t.Errorf("%d bytes where %d should do", p.Bytes(), enough)
+		}
+		if again := p.Repeats(); (again.FLOPs > 0) != (enough < cheap.Bytes()) || again.FLOPs > least.Repeats().FLOPs {
+			t.Errorf("%d bytes are enough: %+v is computed again", enough, again)
+		}
 	}
 }
 

@@ -108,7 +108,9 @@ type Repeats struct {
 // PlanOptions say what a plan may do to make the arena smaller.
 type PlanOptions struct {
 	Recompute Recompute // what may be computed again instead of being kept
-	Enough    int64     // bytes; where the arena takes no more, nothing dear is computed again
+	Held      int64     // bytes that are in memory besides: the more, the less it is worth to make the arena smaller
+	// Enough is how many bytes the arena may take; 0: as many as it likes. Then only what is cheap is computed again, and only where that is worth its time. Above Enough, time does not count.
+	Enough int64
 }
 
 // Plan decides what is kept and where everything lies.
@@ -120,19 +122,20 @@ func (b *Builder) Plan(o PlanOptions) (*Plan, error) {
 		return nil, err
 	}
 	p.arena, p.unshared = p.layout.place(), s.unshared(p.layout)
-	r := newRecomputer(&s)
-	for level := Cheap; level <= o.Recompute; level++ {
-		enough := int(o.Enough / 4)
-		if level == Cheap {
-			enough = 0
-		} else if p.arena <= enough {
-			break
-		}
+	if o.Recompute == Never {
+		return p, nil
+	}
+	r := newRecomputer(&s, p.Bytes(), o.Held)
+	lower := func(level Recompute, enough int) {
 		r.lower(level, enough)
 		t := r.try(r.again)
 		if arena := t.place(); arena < p.arena {
 			p.schedule, p.layout, p.arena, p.repeats = &t.schedule, t.layout, arena, t.repeats
 		}
+	}
+	lower(Cheap, 0)
+	for level := Cheap; level <= o.Recompute && o.Enough > 0 && p.Bytes() > o.Enough; level++ {
+		lower(level, max(1, int(o.Enough/4)))
 	}
 	return p, nil
 }
@@ -225,8 +228,9 @@ func (p *Plan) Allocate(limit int64) (*Program, error) {
 		return list
 	}
 	for i, step := range s.steps {
+		bytes := s.traffic(step)
 		if p.layout.joined[i] {
-			step.Kernel = nothing{}
+			step.Kernel, bytes = nothing{}, 0
 		}
 		offset := 0
 		if m := p.layout.scratch[i]; m != nil {
@@ -234,11 +238,8 @@ func (p *Plan) Allocate(limit int64) (*Program, error) {
 		}
 		prog.steps = append(prog.steps, bound{
 			kernel: step.Kernel, out: buffers(step.Out), in: buffers(step.In), scratch: p.dev.View(arena, offset, step.Kernel.Scratch()),
-			time: StepTime{Name: step.Name, FLOPs: step.FLOPs},
+			time: StepTime{Name: step.Name, FLOPs: step.FLOPs, Bytes: float64(bytes)},
 		})
-		for _, v := range slices.Concat(step.Out, step.In) {
-			prog.steps[i].time.Bytes += 4 * float64(prog.memory[v].Len())
-		}
 	}
 	return prog, nil
 }

@@ -101,18 +101,23 @@ func heightOf(alive []int) height {
 type recomputer struct {
 	base   *schedule
 	level  Recompute
+	price  float64 // bytes of memory that a repeat has to save for every byte of traffic that it takes
 	writer []int
 	writes [][]int // the steps that write each value
 	again  []repeat
 }
 
-func newRecomputer(s *schedule) *recomputer {
+// newRecomputer starts without repeats, when the arena takes so many bytes beside those that are held anyway.
+func newRecomputer(s *schedule, arena, held int64) *recomputer {
 	r := &recomputer{base: s, writer: s.writers(), writes: make([][]int, len(s.values))}
+	time := 0.0
 	for i, step := range s.steps {
 		for _, v := range step.Out {
 			r.writes[s.home(v)] = append(r.writes[s.home(v)], i)
 		}
+		time += duration(s.traffic(step), step.FLOPs)
 	}
+	r.price = timeOverMemory * float64(held+arena) / max(time, 1)
 	return r
 }
 
@@ -137,22 +142,24 @@ func (r *recomputer) try(again []repeat) trial {
 		}
 		t.repeats.Steps++
 		t.repeats.FLOPs += step.FLOPs
-		for _, v := range slices.Concat(step.Out, step.In) {
-			t.repeats.Bytes += 4 * int64(t.values[v].size)
-		}
+		t.repeats.Bytes += t.traffic(step)
 	}
 	return t
 }
 
-// The time of repeats is weighed against memory: a byte of it may cost so many bytes that are read or written a second time, and so much arithmetic counts as a byte.
-const (
-	trafficAByte = 16
-	flopsAByte   = 50
-)
+// Time is weighed against memory by shares: a run may take one percent longer where that makes all the memory that is in use, not only the arena, smaller by timeOverMemory
+// percent. So beside parameters that dwarf the arena, or in a program that does little with its memory, next to nothing is computed again.
+const timeOverMemory = 7
 
-// weight is what a trial takes, memory and time together.
-func (t trial) weight() float64 {
-	return 4*float64(t.peak) + (float64(t.repeats.Bytes)+t.repeats.FLOPs/flopsAByte)/trafficAByte
+// flopsAByte is how much arithmetic takes as long as a byte that is read or written.
+const flopsAByte = 75
+
+// duration is about how long so much takes, in bytes that are read or written.
+func duration(bytes int64, flops float64) float64 { return float64(bytes) + flops/flopsAByte }
+
+// weight is what a trial takes, memory and time together, in bytes of memory.
+func (r *recomputer) weight(t trial) float64 {
+	return 4*float64(t.peak) + r.price*duration(t.repeats.Bytes, t.repeats.FLOPs)
 }
 
 // lower adds repeats of steps up to a level as long as they lower the peak, and takes back those that cost more than they are worth. With enough, a number of float32 elements
@@ -168,7 +175,7 @@ func (r *recomputer) lower(level Recompute, enough int) {
 		if enough > 0 {
 			return t.height.less(than.height) && than.peak > enough
 		}
-		return t.weight() < than.weight()
+		return r.weight(t) < r.weight(than)
 	}
 	again, best := r.again, now
 	for now.peak > enough {
@@ -190,7 +197,7 @@ func (r *recomputer) lower(level Recompute, enough int) {
 	for i := len(r.again) - 1; i >= start; i-- {
 		fewer := slices.Delete(slices.Clone(r.again), i, i+1)
 		t := r.try(fewer)
-		if enough > 0 && t.peak <= max(best.peak, enough) || enough == 0 && t.weight() <= best.weight() {
+		if enough > 0 && t.peak <= max(best.peak, enough) || enough == 0 && r.weight(t) <= r.weight(best) {
 			r.again, best = fewer, t
 		}
 	}

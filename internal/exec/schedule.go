@@ -24,6 +24,14 @@ type value struct {
 
 func (s *schedule) home(v Value) Value { return s.values[v].alias }
 
+// traffic is how many bytes a step reads and writes.
+func (s *schedule) traffic(step Step) (bytes int64) {
+	for _, v := range slices.Concat(step.Out, step.In) {
+		bytes += 4 * int64(s.values[v].size)
+	}
+	return bytes
+}
+
 // block is memory that is alive from the step that first writes it to the last that reads it.
 type block struct {
 	size, first, last int

@@ -357,28 +357,29 @@ func TestLayoutGapsStayZero(t *testing.T) {
 // What is computed again instead of being kept makes a program smaller, and changes nothing.
 func TestRecompute(t *testing.T) {
 	dev := newCPU(t)
+	_, whole := compileSmall(t, dev, Options{Recompute: RecomputeNone})
 	bytes := map[Recompute]int64{}
 	grads := map[Recompute][][]float32{}
-	for _, recompute := range []Recompute{RecomputeNone, RecomputeAuto, RecomputeAll} {
-		p, params := compileSmall(t, dev, Options{Recompute: recompute})
-		bytes[recompute] = p.Bytes()
+	for _, o := range []Options{{Recompute: RecomputeNone}, {Recompute: RecomputeAuto, MemoryLimit: whole.Total() - 1}, {Recompute: RecomputeAll}} {
+		p, params := compileSmall(t, dev, o)
+		bytes[o.Recompute] = p.Bytes()
 		for n := range uint64(2) {
 			if err := errors.Join(p.SetStep(7, n), p.Forward(), p.Backward()); err != nil {
 				t.Fatal(err)
 			}
 			for _, name := range params.Names() {
 				if params.Trained(name) {
-					grads[recompute] = append(grads[recompute], mustGrad(t, params, name))
+					grads[o.Recompute] = append(grads[o.Recompute], mustGrad(t, params, name))
 				} else {
-					grads[recompute] = append(grads[recompute], mustRead(t, params, name))
+					grads[o.Recompute] = append(grads[o.Recompute], mustRead(t, params, name))
 				}
 			}
 		}
-		if !slices.EqualFunc(grads[recompute], grads[RecomputeNone], slices.Equal[[]float32]) {
-			t.Errorf("recompute %s: other gradients or statistics", recompute)
+		if !slices.EqualFunc(grads[o.Recompute], grads[RecomputeNone], slices.Equal[[]float32]) {
+			t.Errorf("recompute %s: other gradients or statistics", o.Recompute)
 		}
-		if again := p.Summary().Repeats; (again.Steps > 0) != (recompute != RecomputeNone) {
-			t.Errorf("recompute %s: %+v", recompute, again)
+		if again := p.Summary().Repeats; (again.Steps > 0) != (o.Recompute != RecomputeNone) {
+			t.Errorf("recompute %s: %+v", o.Recompute, again)
 		}
 	}
 	if !(bytes[RecomputeAll] < bytes[RecomputeAuto] && bytes[RecomputeAuto] < bytes[RecomputeNone]) {
@@ -386,23 +387,55 @@ func TestRecompute(t *testing.T) {
 	}
 }
 
-// Where the limit leaves no other way, more is computed again: as much as is needed, and no more.
+// Where the limit leaves no other way, more is computed again: as much as is needed, and no more. The limit leaves room for an optimiser's velocity.
 func TestRecomputeToFit(t *testing.T) {
 	dev := newCPU(t)
 	size := func(o Options) (int64, exec.Repeats) {
 		p, params := compileSmall(t, dev, o)
+		if want := p.Bytes() + params.Bytes() + 4*int64(params.Size()); params.Total() != want {
+			t.Errorf("%d bytes in all, want %d with the velocity", params.Total(), want)
+		}
 		return params.Total(), p.Summary().Repeats
 	}
-	cheap, few := size(Options{})
+	whole, none := size(Options{Recompute: RecomputeNone})
+	cheap, few := size(Options{MemoryLimit: whole - 1})
+	fits, some := size(Options{MemoryLimit: whole * 7 / 8})
 	least, many := size(Options{Recompute: RecomputeAll})
-	fits, some := size(Options{MemoryLimit: cheap - 1})
-	if fits >= cheap || fits < least || some.FLOPs == 0 || few.FLOPs != 0 || some.FLOPs > many.FLOPs {
-		t.Errorf("%d bytes and %+v with a limit of %d; %d and %+v at the least", fits, some, cheap-1, least, many)
+	if none.Steps != 0 || few.Steps == 0 || few.FLOPs != 0 || some.FLOPs == 0 || some.FLOPs > many.FLOPs || cheap >= whole || fits > whole*7/8 || least >= fits {
+		t.Errorf("%d bytes need %d with a limit of one less (%+v), %d of seven eighths (%+v), %d at the least (%+v)", whole, cheap, few, fits, some, least, many)
 	}
 	g := NewGraph(Train)
 	loss, logits := small(g)
 	o := Options{Loss: loss, Outputs: map[string]*Node{"logits": logits}, MemoryLimit: least / 2}
 	if _, err := Compile(dev, g, NewParams(dev, 1), o); err == nil {
 		t.Error("it fits into half of the least")
+	}
+}
+
+// The larger the parameters are, the less is computed again to make the program smaller.
+func TestRecomputeLooksAtTheParameters(t *testing.T) {
+	dev := newCPU(t)
+	var repeats []int
+	for _, wide := range []int{1, 2048} {
+		p := NewParams(dev, 1)
+		other := NewGraph(Train)
+		other.Linear("other", other.Input("z", 1, wide), wide, false)
+		if err := p.Declare(other); err != nil {
+			t.Fatal(err)
+		}
+		g := NewGraph(Train)
+		x := g.Input("x", 1, 16, 24, 24, 24)
+		for i := range 6 {
+			x = g.Activate(fmt.Sprint("act", i), g.Conv(fmt.Sprint("conv", i), x, 16, Cube(5, 1, 2), true), Activation{Act: device.PReLU})
+		}
+		loss, _ := g.Loss(x, g.Input("target", 1, 24, 24, 24), LossOptions{CE: 1})
+		prog, err := Compile(dev, g, p, Options{Loss: loss, Update: func(string) (device.Kernel, error) { return descent{}, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		repeats = append(repeats, prog.Summary().Repeats.Steps)
+	}
+	if repeats[0] == 0 || repeats[1] != 0 {
+		t.Errorf("%d activations are computed again, %d beside large parameters", repeats[0], repeats[1])
 	}
 }

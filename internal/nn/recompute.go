@@ -36,16 +36,16 @@ func again(o operator) exec.Recompute {
 
 // plan decides where everything lies, with as much computed again as the options ask for.
 func (c *compiler) plan() (*exec.Plan, error) {
-	o := exec.PlanOptions{Recompute: exec.Cheap}
+	o := exec.PlanOptions{Recompute: exec.Cheap, Held: c.p.Total()}
 	switch c.o.Recompute {
 	case RecomputeAuto, "":
-		if room := c.o.MemoryLimit - c.p.Total(); c.o.MemoryLimit > 0 && room > 0 {
+		if room := c.o.MemoryLimit - o.Held; c.o.MemoryLimit > 0 && room > 0 {
 			o.Recompute, o.Enough = exec.Dear, room
 		}
 	case RecomputeNone:
 		o.Recompute = exec.Never
 	case RecomputeAll:
-		o.Recompute = exec.Dear
+		o.Recompute, o.Enough = exec.Dear, 1
 	default:
 		return nil, fmt.Errorf("recompute %q: want auto, none or all", c.o.Recompute)
 	}
