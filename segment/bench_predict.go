@@ -24,7 +24,7 @@ type PredictBenchmark struct {
 type PredictTiming struct {
 	Voxels, Windows, Timed int           // of the scan; all windows, and those that were run
 	Elapsed                time.Duration // of those
-	Bytes                  int64         // memory of the network, the sums and the result
+	Bytes                  int64         // memory of the network, the scan, the sums and the result
 }
 
 // Rate is how many voxels of the scan a second are done.
@@ -48,12 +48,13 @@ func (b PredictBenchmark) Run(ctx context.Context, dev device.Device, scan *volu
 	if err != nil {
 		return t, err
 	}
-	t.Bytes = s.program.Bytes() + params.Bytes() + s.bytes(prepared.Shape)
+	held := hold(scan, prepared, b.Preparation)
+	t.Bytes = params.Total() + held.bytes + s.bytes(prepared.Shape)
 	enough := errors.New("enough windows")
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	start := time.Now()
-	_, err = s.classify(ctx, hold(scan, prepared, b.Preparation), prepared.Shape, ensemble{}, func(done, total int) {
+	_, err = s.classify(ctx, held, prepared.Shape, ensemble{}, func(done, total int) {
 		if t.Windows = total; b.Windows == 0 || done <= b.Windows {
 			t.Timed, t.Elapsed = done, time.Since(start)
 		} else {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/bench"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -447,5 +448,52 @@ func TestBenchmark(t *testing.T) {
 	}
 	if _, err := (Benchmark{Crop: 10, Batch: 1, Steps: 1}).Run(testDevice(t)); err == nil {
 		t.Error("a crop that does not fit was timed")
+	}
+}
+
+// The profile of a step counts what SGD moves: values and velocities are read and written, gradients read.
+func TestBenchmarkCountsTheVelocity(t *testing.T) {
+	b := Benchmark{Network: tiny().Network, Crop: 8, Batch: 1, Steps: 1, Measure: bench.Options{Profile: true}}
+	dev := testDevice(t)
+	got, err := b.Run(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := nn.NewParams(dev, 0)
+	network, err := b.Network.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := b.compile(dev, network, params); err != nil {
+		t.Fatal(err)
+	}
+	moved := 0.0
+	for _, part := range got.Profile.Parts {
+		if strings.HasPrefix(part.Name, "update ") {
+			moved += part.Bytes
+		}
+	}
+	if want := 5 * 4 * float64(params.Count()); moved != want {
+		t.Errorf("the updates move %v bytes, want %v", moved, want)
+	}
+}
+
+// The limit of a prediction is for the scan, too, and what is said to be needed is enough.
+func TestPredictBenchmarkCountsTheScan(t *testing.T) {
+	dev := testDevice(t)
+	scan, _, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := PredictBenchmark{Network: tiny().Network, Preparation: volume.DefaultPreparation(), Inference: Inference{Window: [3]int{8, 8, 8}, Batch: 1, Overlap: 0.5}}
+	whole, err := b.Run(t.Context(), dev, scan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spare := range []int64{0, -1} {
+		b.Memory = whole.Bytes + spare
+		if got, err := b.Run(t.Context(), dev, scan); (err == nil) != (spare == 0) || err == nil && got.Bytes != whole.Bytes {
+			t.Errorf("a limit of %d bytes where %d are needed: %+v, %v", b.Memory, whole.Bytes, got, err)
+		}
 	}
 }

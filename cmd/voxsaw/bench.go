@@ -185,7 +185,7 @@ func writeProfile(w io.Writer, p *bench.Profile) error {
 		Title: "Kinds of kernels", Header: header, Right: right, Rows: rows(p.Kinds),
 		Notes: []string{
 			fmt.Sprintf("%.1f %% of a step of %.1f ms is accounted for; the rest is the host's work between the kernels", 100*p.Accounted(), 1e3*p.Seconds),
-			"GFLOP/s counts the arithmetic of direct convolution; GB/s counts every operand as read or written once",
+			"GFLOP/s counts the arithmetic of direct convolution; GB/s counts every operand as read or written once, the optimiser's values and velocities twice",
 		},
 	})
 }

@@ -22,7 +22,7 @@ type Part struct {
 	Calls   int     `json:"calls"`
 	Seconds float64 `json:"seconds"`
 	FLOPs   float64 `json:"flop"`  // of direct arithmetic; 0 where nobody counts
-	Bytes   float64 `json:"bytes"` // of the operands, each read or written once
+	Bytes   float64 `json:"bytes"` // that it reads and writes, see exec.StepTime
 }
 
 // The phases of a step.

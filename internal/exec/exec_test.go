@@ -310,6 +310,36 @@ func TestRecomputeUntilEnough(t *testing.T) {
 	}
 }
 
+// A profile counts what a kernel moves: its operands, each once, or what the kernel says itself; nothing where there is nothing to run.
+func TestTraffic(t *testing.T) {
+	b := NewBuilder(host{})
+	in, half, whole, out := b.Input(16), b.Planned(16), b.Planned(32), b.Planned(64)
+	b.Step(Step{Kernel: mix{}, In: []Value{in}, Out: []Value{half}})
+	other := b.Planned(16)
+	b.Step(Step{Kernel: mover{}, In: []Value{in}, Out: []Value{other}})
+	b.Step(Step{Kernel: copying{}, In: []Value{half, other}, Out: []Value{whole}, Joins: true})
+	b.Step(Step{Kernel: mix{}, In: []Value{whole, in}, Out: []Value{out}})
+	b.Keep(out)
+	plan, err := b.Plan(PlanOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Allocate(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{4 * 32, 1234, 0, 4 * 112} {
+		if got := p.Times()[i].Bytes; got != want {
+			t.Errorf("step %d moves %v bytes, want %v", i, got, want)
+		}
+	}
+}
+
+// mover is a kernel that knows what it moves.
+type mover struct{ mix }
+
+func (mover) Moves() int64 { return 1234 }
+
 // A chain needs two values at a time, or one where steps work in place.
 func TestChain(t *testing.T) {
 	for _, inPlace := range []bool{false, true} {

@@ -133,6 +133,9 @@ func newStep(p *span) *step {
 // Scratch implements [device.Kernel].
 func (s *step) Scratch() int { return max(s.sum.Scratch(), s.sgd.Scratch()) }
 
+// Moves implements exec.Mover, in bytes: the value and its velocity are read and written, the gradient is read.
+func (s *step) Moves() int64 { return 4 * 5 * int64(s.values.Len()) }
+
 // Run implements [device.Kernel].
 func (s *step) Run(_, in []device.Buffer, scratch device.Buffer) {
 	s.gradient[0] = in[0]
