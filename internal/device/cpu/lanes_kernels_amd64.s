@@ -2242,7 +2242,6 @@ exponentials:
 	VBLENDMPS    Z8, Z1, K1, Z10
 	VMULPS       (R9), Z10, Z3
 	VMOVUPS      Z3, (R9)
-	VMOVAPS.Z    Z2, K1, Z2
 	ADDQ         $0x00000080, R8
 	VPXORD       Z11, Z11, Z11
 	VMOVUPS      lanes10<>+0(SB), Z3
@@ -2251,13 +2250,14 @@ exponentials:
 
 sums:
 	VMULPS    (R10), Z2, Z4
-	VCMPPS    $0x00, (CX), Z11, K1
-	VMOVAPS.Z Z4, K1, Z5
+	VMOVAPS.Z Z4, K1, Z4
+	VCMPPS    $0x00, (CX), Z11, K2
+	VMOVAPS.Z Z4, K2, Z5
 	VADDPS    (R8), Z5, Z5
 	VMOVUPS   Z5, (R8)
 	VADDPS    64(R8), Z4, Z4
 	VMOVUPS   Z4, 64(R8)
-	VMOVAPS.Z Z1, K1, Z4
+	VMOVAPS.Z Z1, K2, Z4
 	VADDPS    128(R8), Z4, Z4
 	VMOVUPS   Z4, 128(R8)
 	VADDPS    Z3, Z11, Z11
@@ -2379,7 +2379,6 @@ exponentials:
 	VMOVUPS      (DX), Z2
 	VPXORD       Z7, Z7, Z7
 	VCMPPS       $0x15, Z7, Z2, K1
-	VMOVAPS.Z    Z1, K1, Z1
 	VPXORD       Z8, Z8, Z8
 	VMOVUPS      lanes10<>+0(SB), Z2
 	VPXORD       Z9, Z9, Z9
@@ -2390,10 +2389,11 @@ exponentials:
 
 dot:
 	VMULPS       (R11), Z1, Z3
+	VMOVAPS.Z    Z3, K1, Z3
 	VMOVUPS      Z3, (R11)
-	VCMPPS       $0x00, (DX), Z8, K1
+	VCMPPS       $0x00, (DX), Z8, K2
 	VBROADCASTSS 4(R9), Z4
-	VMOVAPS.Z    Z4, K1, Z4
+	VMOVAPS.Z    Z4, K2, Z4
 	VBROADCASTSS (R9), Z5
 	VADDPS       Z4, Z5, Z4
 	VFMADD231PS  Z3, Z4, Z9
@@ -7738,37 +7738,37 @@ exponentials:
 	VMULPS       32(R9), Y4, Y4
 	VMOVUPS      Y3, (R9)
 	VMOVUPS      Y4, 32(R9)
-	VANDPS       Y0, Y2, Y0
-	VANDPS       Y1, Y5, Y1
 	ADDQ         $0x00000080, R8
-	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
 	MOVQ         classes+32(FP), R9
 	MOVQ         DX, R10
 
 sums:
-	VMULPS  (R10), Y0, Y3
-	VMULPS  32(R10), Y1, Y4
-	VCMPPS  $0x00, (CX), Y2, Y5
-	VCMPPS  $0x00, 32(CX), Y2, Y6
-	VANDPS  Y3, Y5, Y7
-	VANDPS  Y4, Y6, Y8
-	VADDPS  (R8), Y7, Y7
-	VADDPS  32(R8), Y8, Y8
-	VMOVUPS Y7, (R8)
-	VMOVUPS Y8, 32(R8)
-	VADDPS  64(R8), Y3, Y3
-	VADDPS  96(R8), Y4, Y4
-	VMOVUPS Y3, 64(R8)
-	VMOVUPS Y4, 96(R8)
-	VMOVUPS lanes10<>+0(SB), Y3
-	VMOVUPS lanes10<>+32(SB), Y4
-	VANDPS  Y3, Y5, Y3
-	VANDPS  Y4, Y6, Y4
-	VADDPS  128(R8), Y3, Y3
-	VADDPS  160(R8), Y4, Y4
-	VMOVUPS Y3, 128(R8)
-	VMOVUPS Y4, 160(R8)
-	VADDPS  lanes10<>+0(SB), Y2, Y2
+	VMULPS  (R10), Y0, Y4
+	VMULPS  32(R10), Y1, Y6
+	VANDPS  Y4, Y2, Y4
+	VANDPS  Y6, Y5, Y6
+	VCMPPS  $0x00, (CX), Y3, Y7
+	VCMPPS  $0x00, 32(CX), Y3, Y8
+	VANDPS  Y4, Y7, Y9
+	VANDPS  Y6, Y8, Y10
+	VADDPS  (R8), Y9, Y9
+	VADDPS  32(R8), Y10, Y10
+	VMOVUPS Y9, (R8)
+	VMOVUPS Y10, 32(R8)
+	VADDPS  64(R8), Y4, Y4
+	VADDPS  96(R8), Y6, Y6
+	VMOVUPS Y4, 64(R8)
+	VMOVUPS Y6, 96(R8)
+	VMOVUPS lanes10<>+0(SB), Y4
+	VMOVUPS lanes10<>+32(SB), Y6
+	VANDPS  Y4, Y7, Y4
+	VANDPS  Y6, Y8, Y6
+	VADDPS  128(R8), Y4, Y4
+	VADDPS  160(R8), Y6, Y6
+	VMOVUPS Y4, 128(R8)
+	VMOVUPS Y6, 160(R8)
+	VADDPS  lanes10<>+0(SB), Y3, Y3
 	ADDQ    $0x000000c0, R8
 	ADDQ    $0x00000040, R10
 	DECQ    R9
@@ -7932,32 +7932,32 @@ exponentials:
 	VXORPS       Y5, Y5, Y5
 	VCMPPS       $0x15, Y4, Y2, Y2
 	VCMPPS       $0x15, Y5, Y3, Y3
-	VANDPS       Y0, Y2, Y0
-	VANDPS       Y1, Y3, Y1
-	VXORPS       Y2, Y2, Y2
-	VXORPS       Y3, Y3, Y3
 	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
 	MOVQ         by+64(FP), R9
 	ADDQ         $0x04, R9
 	MOVQ         classes+40(FP), R10
 	MOVQ         BX, R11
 
 dot:
-	VMULPS       (R11), Y0, Y5
-	VMULPS       32(R11), Y1, Y6
-	VMOVUPS      Y5, (R11)
-	VMOVUPS      Y6, 32(R11)
-	VCMPPS       $0x00, (DX), Y2, Y7
-	VCMPPS       $0x00, 32(DX), Y2, Y8
-	VBROADCASTSS 4(R9), Y9
-	VANDPS       Y9, Y7, Y7
-	VANDPS       Y9, Y8, Y8
-	VBROADCASTSS (R9), Y9
-	VADDPS       Y7, Y9, Y7
-	VADDPS       Y8, Y9, Y8
-	VFMADD231PS  Y5, Y7, Y3
-	VFMADD231PS  Y6, Y8, Y4
-	VADDPS       lanes10<>+0(SB), Y2, Y2
+	VMULPS       (R11), Y0, Y7
+	VMULPS       32(R11), Y1, Y8
+	VANDPS       Y7, Y2, Y7
+	VANDPS       Y8, Y3, Y8
+	VMOVUPS      Y7, (R11)
+	VMOVUPS      Y8, 32(R11)
+	VCMPPS       $0x00, (DX), Y4, Y9
+	VCMPPS       $0x00, 32(DX), Y4, Y10
+	VBROADCASTSS 4(R9), Y11
+	VANDPS       Y11, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VBROADCASTSS (R9), Y11
+	VADDPS       Y9, Y11, Y9
+	VADDPS       Y10, Y11, Y10
+	VFMADD231PS  Y7, Y9, Y5
+	VFMADD231PS  Y8, Y10, Y6
+	VADDPS       lanes10<>+0(SB), Y4, Y4
 	ADDQ         $0x00000008, R9
 	ADDQ         $0x00000040, R11
 	DECQ         R10
@@ -7965,8 +7965,8 @@ dot:
 	MOVQ         by+64(FP), R9
 	VBROADCASTSS (R9), Y0
 	ADDQ         $0x04, R9
-	VSUBPS       Y3, Y0, Y1
-	VSUBPS       Y4, Y0, Y2
+	VSUBPS       Y5, Y0, Y1
+	VSUBPS       Y6, Y0, Y2
 	VXORPS       Y3, Y3, Y3
 	MOVQ         s+72(FP), R10
 	MOVQ         classes+40(FP), R11

@@ -2,6 +2,7 @@ package devicetest
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -78,6 +79,19 @@ func Loss(t *testing.T, dev device.Device) {
 			})
 		}
 	}
+	t.Run("what does not count may be anything", func(t *testing.T) {
+		for _, classes := range []int{1, 3, 17} {
+			s := device.LossSpec{Shape: device.Shape{1, classes, 2, 3, 5}, CE: 1, Dice: 1, Smooth: 1, Background: true}
+			x, target := random(newRand(1), s.Shape...), whole(newRand(2), -1, classes, targetShape(s.Shape)...)
+			odd := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))}
+			for i := range x.data {
+				if v := i % s.Shape.Voxels(); target.data[v] < 0 {
+					x.data[i] = odd[v%len(odd)]
+				}
+			}
+			lossKernels(t, dev, s, x, target)
+		}
+	})
 	t.Run("no such class", func(t *testing.T) {
 		for _, classes := range []int{3, 17} {
 			s := device.LossSpec{Shape: device.Shape{1, classes, 2, 2, 2}, CE: 1, Dice: 1, Smooth: 1}

@@ -319,11 +319,10 @@ func loss(s isa) string {
 		s.store(s.add(s.memory(total.Offset(rowBytes)), s.only(counts, s.registers(one))), total.Offset(rowBytes))
 		products := pointer("products")
 		s.store(s.mul(s.memory(products), s.choose(counts, sum, s.registers(one))), products)
-		inverse = s.only(counts, inverse)
 		ADDQ(U32(2*rowBytes), total.Base)
 		class = newCounter(s)
 		c.eachClass("sums", e, func(row Mem) {
-			p := s.mul(s.memory(row), inverse)
+			p := s.only(counts, s.mul(s.memory(row), inverse)) // not by an inverse of 0: what does not count may be infinite
 			m := s.compare(equal, class.lanes, s.memory(target))
 			s.store(s.add(s.memory(total), s.only(m, p)), total)
 			s.store(s.add(s.memory(total.Offset(rowBytes)), p), total.Offset(rowBytes))
@@ -344,12 +343,12 @@ func lossGrad(s isa) string {
 	sixteens(n, func() {
 		c.gather("gather", x, e)
 		inverse, _ := c.exponentials(e, exp, nil)
-		inverse = s.only(s.compare(notLess, s.load(target), s.zero()), inverse)
+		counts := s.compare(notLess, s.load(target), s.zero())
 		class, dot := newCounter(s), s.zero()
 		by := pointer("by")
 		ADDQ(Imm(4), by.Base)
 		c.eachClass("dot", e, func(row Mem) {
-			p := s.mul(s.memory(row), inverse)
+			p := s.only(counts, s.mul(s.memory(row), inverse))
 			s.store(p, row)
 			m := s.compare(equal, class.lanes, s.memory(target))
 			s.addMul(dot, p, s.add(s.only(m, s.broadcast(by.Offset(4))), s.broadcast(by)))
