@@ -27,12 +27,9 @@ func (b Benchmark) Run(dev device.Device) (bench.Timing, error) {
 	if b.Batch < 1 {
 		return bench.Timing{}, errors.New("batch must be at least 1")
 	}
-	network, err := b.Network.Resolve()
+	network, err := b.network()
 	if err != nil {
 		return bench.Timing{}, err
-	}
-	if err := network.Check([3]int{b.Crop, b.Crop, b.Crop}); err != nil {
-		return bench.Timing{}, fmt.Errorf("crop: %w", err)
 	}
 	params := nn.NewParams(dev, 0)
 	r := seed.Rand(0, "benchmark")
@@ -81,6 +78,32 @@ func (b Benchmark) Run(dev device.Device) (bench.Timing, error) {
 	t, err := steps.Measure(b.Measure)
 	t.Bytes = params.Total()
 	return t, err
+}
+
+// Plan makes the program of a step, for what it takes: nothing runs. The memory of all of it is the parameters' Total.
+func (b Benchmark) Plan(dev device.Device) (nn.Summary, *nn.Params, error) {
+	params := nn.NewParams(dev, 0)
+	network, err := b.network()
+	if err != nil {
+		return nn.Summary{}, nil, err
+	}
+	program, _, err := b.compile(dev, network, params)
+	if err != nil {
+		return nn.Summary{}, nil, err
+	}
+	return program.Summary(), params, nil
+}
+
+// network is the network with what its preset says, if it takes the crop.
+func (b Benchmark) network() (vnet.Config, error) {
+	network, err := b.Network.Resolve()
+	if err != nil {
+		return network, err
+	}
+	if err := network.Check([3]int{b.Crop, b.Crop, b.Crop}); err != nil {
+		return network, fmt.Errorf("crop: %w", err)
+	}
+	return network, nil
 }
 
 // compile makes the program of a step: the logits alone in inference, otherwise cross-entropy, soft Dice, all gradients and the optimiser's step.

@@ -445,6 +445,13 @@ func TestBenchmark(t *testing.T) {
 		if first := 8.0 * 8 * 8 * 125 * 4 * 2; err != nil || got.Median < got.Min || got.Min <= 0 || got.FLOPs < first || got.Bytes <= 0 {
 			t.Errorf("%+v, %v", got, err)
 		}
+		_, params, err := b.Plan(testDevice(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if params.Total() != got.Bytes {
+			t.Errorf("planned %d bytes, took %d", params.Total(), got.Bytes)
+		}
 	}
 	if _, err := (Benchmark{Crop: 10, Batch: 1, Steps: 1}).Run(testDevice(t)); err == nil {
 		t.Error("a crop that does not fit was timed")

@@ -2,14 +2,14 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/vnet"
 )
 
@@ -40,6 +40,7 @@ type diagnosis struct {
 	Arena     int64    `json:"arena_bytes"` // of one training step
 	Unshared  int64    `json:"unshared_bytes"`
 	Weights   int64    `json:"weights_bytes"`
+	Velocity  int64    `json:"velocity_bytes"` // of the optimiser
 	Steps     int      `json:"kernels_a_step"`
 	GFLOPs    float64  `json:"gflop_a_step"`
 	Devices   []string `json:"devices"`
@@ -54,16 +55,12 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 		return err
 	}
 	defer closeDevice()
-	g := nn.NewGraph(nn.Train)
 	if o.Network, err = o.Network.Resolve(); err != nil {
 		return &usageError{err}
 	}
 	if err := o.Network.Check([3]int{o.Crop, o.Crop, o.Crop}); err != nil {
 		return &usageError{fmt.Errorf("crop: %w", err)}
 	}
-	logits := o.Network.Decoder(g, o.Network.Encoder(g, g.Input("image", 1, 1, o.Crop, o.Crop, o.Crop)))
-	loss, _ := g.Loss(logits, g.Input("target", 1, o.Crop, o.Crop, o.Crop), nn.LossOptions{CE: 1, Dice: 1})
-	params := nn.NewParams(dev, 0)
 	d := diagnosis{
 		Version: version(), System: runtime.GOOS + "/" + runtime.GOARCH + ", " + runtime.Version(), Device: dev.Describe(), Cores: runtime.NumCPU(),
 		Memory: availableMemory(), Crop: o.Crop, Devices: []string{"cpu"}, Threads: runtime.GOMAXPROCS(0),
@@ -71,12 +68,12 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	if o.Machine.Threads > 0 {
 		d.Threads = o.Machine.Threads
 	}
-	program, err := nn.Compile(dev, g, params, nn.Options{Loss: loss, MemoryLimit: d.Memory})
+	s, params, err := segment.Benchmark{Network: o.Network, Crop: o.Crop, Batch: 1, Memory: d.Memory}.Plan(dev)
 	if err != nil {
 		return err
 	}
-	s := program.Summary()
-	d.Arena, d.Unshared, d.Weights, d.Steps, d.GFLOPs, d.Parameter = s.Bytes, s.Unshared, s.ParamBytes, s.Steps, s.FLOPs/1e9, params.Count()
+	d.Arena, d.Unshared, d.Weights, d.Steps, d.GFLOPs, d.Parameter = s.Bytes, s.Unshared, params.Bytes(), s.Steps, s.FLOPs/1e9, params.Count()
+	d.Velocity = params.Total() - d.Arena - d.Weights
 	d.Advice = advice(d)
 	if o.JSON {
 		return printJSON(cmd.OutOrStdout(), d)
@@ -90,7 +87,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 		{"devices", "cpu (no CUDA device in this build)"},
 		{"network", fmt.Sprintf("VNet %s, %d channels, norm %s: %.1f million parameters", o.Network.Preset, o.Network.Channels, o.Network.Norm, float64(d.Parameter)/1e6)},
 		{"a training step", fmt.Sprintf("one crop of %d^3: %d kernels, %.0f GFLOP", o.Crop, d.Steps, d.GFLOPs)},
-		{"its memory", fmt.Sprintf("arena %s (%s without sharing), weights and gradients %s", terminal.Bytes(d.Arena), terminal.Bytes(d.Unshared), terminal.Bytes(d.Weights))},
+		{"its memory", fmt.Sprintf("arena %s (%s without sharing), weights %s, velocity %s", terminal.Bytes(d.Arena), terminal.Bytes(d.Unshared), terminal.Bytes(d.Weights), terminal.Bytes(d.Velocity))},
 	}
 	if err := terminal.Table(cmd.OutOrStdout(), terminal.TableData{Rows: rows}); err != nil {
 		return err
@@ -101,25 +98,24 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	return nil
 }
 
-func containsAny(s string, parts ...string) bool {
-	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
-}
-
 // advice is what would make this machine faster.
 func advice(d diagnosis) []string {
 	var a []string
 	switch {
 	case runtime.GOARCH != "amd64":
 		a = append(a, "the vector kernels are for x86-64 with AVX2 or AVX-512; on "+runtime.GOARCH+" the portable ones run, many times slower")
-	case !containsAny(d.Device, "AVX-512", "AVX2", "avx512", "avx2"):
-		a = append(a, "the processor (or VOXSAW_CPU) offers neither AVX2 nor AVX-512: the portable kernels run, many times slower")
-	case !containsAny(d.Device, "AVX-512", "avx512"):
+	case strings.Contains(d.Device, "avx512 kernels"):
+	case os.Getenv("VOXSAW_CPU") != "":
+		a = append(a, "VOXSAW_CPU="+os.Getenv("VOXSAW_CPU")+" has chosen the kernels: without it the best ones that the processor can run are taken")
+	case !strings.Contains(d.Device, "avx2 kernels"):
+		a = append(a, "the processor offers neither AVX2 nor AVX-512: the portable kernels run, many times slower")
+	default:
 		a = append(a, "a processor with AVX-512 would be about twice as fast")
 	}
 	if d.Threads < d.Cores {
 		a = append(a, fmt.Sprintf("%d of %d cores are in use: raise --threads or GOMAXPROCS", d.Threads, d.Cores))
 	}
-	if d.Memory > 0 && d.Arena+d.Weights > d.Memory*8/10 {
+	if d.Memory > 0 && d.Arena+d.Weights+d.Velocity > d.Memory*8/10 {
 		a = append(a, "a step takes most of the memory: smaller crops or fewer channels leave room for reading ahead")
 	}
 	if len(a) == 0 {
