@@ -368,7 +368,11 @@ func inspectOne(path string, folder bool, s *dicom.Series) Entry {
 	if s.Grid != (volume.Grid{}) {
 		e.setGrid(s.Grid)
 	}
-	v, err := dicom.Read(s)
+	v, err := dicom.ReadWith(s, dicom.Options{Note: func(note string) {
+		if !slices.Contains(s.Problems, note) { // found in the pixels
+			e.problem("%s", note)
+		}
+	}})
 	if err != nil {
 		if text := about(err.Error()); !slices.Contains(e.Problems, text) {
 			e.problem("%s", text)

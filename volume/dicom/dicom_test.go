@@ -893,6 +893,81 @@ func TestPixels(t *testing.T) {
 	}
 }
 
+// swapped turns the bytes of each word round.
+func swapped(words []byte) []byte {
+	out := slices.Clone(words)
+	for n := 0; n < len(out); n += 2 {
+		out[n], out[n+1] = out[n+1], out[n]
+	}
+	return out
+}
+
+// Pixels that do not fit what their header says of them: readers differ in what they make of these, so it is said.
+func TestPixelsContradictTheirHeader(t *testing.T) {
+	words := func(x ...uint16) (b []byte) {
+		for _, w := range x {
+			b = binary.LittleEndian.AppendUint16(b, w)
+		}
+		return b
+	}
+	const above = "has pixels of more than the 12 bits that it claims (BitsStored)"
+	for _, c := range []struct {
+		name         string
+		pixels       []byte
+		stored, high uint16
+		signed       uint16
+		want         [4]float32
+		said         string
+	}{
+		{"12 bits", words(0, 1, 4095, 2048), 12, 11, 0, [4]float32{0, 1, 4095, 2048}, ""},
+		{"an implant beyond 12 bits", words(0, 1, 5000, 2048), 12, 11, 0, [4]float32{0, 1, 904, 2048}, above}, // 904 is dcm2niix's (2022-07-20) value, too; pydicom 2.3 has 5000
+		{"12 bits with their sign", words(0xFFFF, 1, 0xF800, 2047), 12, 11, 1, [4]float32{-1, 1, -2048, 2047}, ""},
+		{"12 bits with zeros above", words(0x0FFF, 1, 0x0800, 2047), 12, 11, 1, [4]float32{-1, 1, -2048, 2047}, ""},
+		{"12 bits with an overlay above", words(0x1FFF, 1, 0x0800, 2047), 12, 11, 1, [4]float32{-1, 1, -2048, 2047}, above},
+		{"12 bits in the middle with their sign", words(0xFFFC, 4, 0xE000, 0x1FFC), 12, 13, 1, [4]float32{-1, 1, -2048, 2047}, ""},
+		{"16 bits", words(0xFFFF, 1, 0x8000, 2047), 16, 15, 1, [4]float32{-1, 1, -32768, 2047}, ""},
+		{"twice as many pixels", words(0, 1, 2, 3, 4, 5, 6, 7), 16, 15, 0, [4]float32{0, 1, 2, 3}, "has 16 bytes of pixels, more than 1 times 2x2 pixels of 16 bits"},
+		{"padding behind them", words(0, 1, 2, 3, 4, 5, 6), 16, 15, 0, [4]float32{0, 1, 2, 3}, ""},
+	} {
+		f := sliceFields("1.2", 1, vector{}, axial, 2, 2, c.pixels)
+		f = set(set(set(f, 0x00280101, "US", c.stored), 0x00280102, "US", c.high), 0x00280103, "US", c.signed)
+		rle := encode(set(f, 0x7FE00010, "", nil), binary.LittleEndian, false)
+		rle = append(rle, 0xE0, 0x7F, 0x10, 0, 'O', 'B', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0, 0xE0, 0, 0, 0, 0, 0xFE, 0xFF, 0, 0xE0, 64+2*6, 0, 0, 0)
+		rle = append(rle, 2, 0, 0, 0, 64, 0, 0, 0, 70)
+		rle = append(rle, make([]byte, 64-9)...)
+		for high := 1; high >= 0; high-- {
+			rle = append(rle, 3) // the next four bytes as they are, and one that makes their number even
+			for n := range 4 {
+				rle = append(rle, c.pixels[2*n+high])
+			}
+			rle = append(rle, 0x80)
+		}
+		rle = append(rle, 0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0)
+		for encoding, file := range map[string][]byte{
+			"as they are": part10(explicitLittle, encode(f, binary.LittleEndian, false)),
+			"big endian":  part10("1.2.840.10008.1.2.2", encode(set(f, 0x7FE00010, "OW", swapped(c.pixels)), binary.BigEndian, false)),
+			"RLE":         part10("1.2.840.10008.1.2.5", rle),
+		} {
+			path := filepath.Join(t.TempDir(), "slice")
+			if err := os.WriteFile(path, file, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			var notes []string
+			v, err := ReadWith(scanOne(t, path), Options{Note: func(n string) { notes = append(notes, n) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := [4]float32{v.At(0, 1, 0), v.At(1, 1, 0), v.At(0, 0, 0), v.At(1, 0, 0)}; got != c.want {
+				t.Errorf("%s, %s: values %v, want %v", c.name, encoding, got, c.want)
+			}
+			said := strings.Join(notes[1:], "") // the first one is of the single slice's thickness
+			if want := encoding != "RLE" || len(c.pixels) == 8; want && (!strings.Contains(said, c.said) || (said == "") != (c.said == "")) {
+				t.Errorf("%s, %s: notes %q, want %q", c.name, encoding, notes, c.said)
+			}
+		}
+	}
+}
+
 func TestSlopesDifferBySlice(t *testing.T) {
 	dir := t.TempDir()
 	stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, vector{0, 0, 1}, 0, 1, 2), func(n int, f []field) []field {
@@ -931,7 +1006,11 @@ func TestRescaleAndDisplayOfSlices(t *testing.T) {
 			}
 			return f
 		}, "RescaleSlope and RescaleIntercept are in some slices of its series and missing in others", ""},
-		{"no slice has rescale values", func(n int, f []field) []field { return set(set(f, 0x00281052, "", nil), 0x00281053, "", nil) }, "", ""},
+		{"no slice has rescale values", func(n int, f []field) []field { return set(set(f, 0x00281052, "", nil), 0x00281053, "", nil) }, "",
+			"a CT without RescaleIntercept: its values are taken for HU as they are stored"},
+		{"an MR without rescale values", func(n int, f []field) []field {
+			return set(set(set(f, 0x00281052, "", nil), 0x00281053, "", nil), 0x00080060, "CS", "MR")
+		}, "", ""},
 		{"a slope of 0", func(n int, f []field) []field {
 			if n == 2 {
 				f = set(f, 0x00281053, "DS", "0.0")

@@ -90,6 +90,11 @@ func (im *image) checkFrames() error {
 	return &volume.FormatError{Path: im.path, Problem: problem}
 }
 
+// spare says whether there are so many more pixels than the header claims that it may be wrong.
+func (im *image) spare() bool {
+	return im.pixels.length != undefined && im.samples == 1 && im.allocated >= 8 && im.pixels.length >= im.frameBytes()*int64(im.frames+1)
+}
+
 // frameBytes of an uncompressed frame.
 func (im *image) frameBytes() int64 {
 	return int64(im.rows) * int64(im.columns) * int64(im.allocated/8)
@@ -392,4 +397,55 @@ func real[T int16 | float32](info *frameInfo, f frame, buffer []uint32, out []T)
 		}
 	}
 	return true
+}
+
+// spills says whether samples have more than their bits: above the highest one there is something that is neither 0 nor their sign. Buffer has room for a row.
+func (f *frame) spills(buffer []uint32) bool {
+	im := f.im
+	above := uint32(1)<<(im.allocated-im.high-1+im.stored) - uint32(1)<<f.bits // the word's bits, without those below, which are gone, and the sample's
+	if f.clear(above) {
+		return false
+	}
+	sign := uint32(0)
+	if im.signed {
+		sign = 1 << (f.bits - 1)
+	}
+	for row := range im.rows {
+		for _, s := range f.row(row, buffer) {
+			if a := s & above; a != 0 && (a != above || s&sign == 0) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// clear says whether no sample has one of the bits above its own: those of the words of an uncompressed frame, or as many in what a codec made of it.
+func (f *frame) clear(above uint32) bool {
+	im := f.im
+	if above == 0 {
+		return true
+	}
+	if f.raw == nil {
+		any := uint32(0)
+		for _, s := range f.decoded {
+			any |= s
+		}
+		return any&above == 0
+	}
+	// Eight bytes at a time, whatever their order; it is known again in the end.
+	var any uint64
+	raw := f.raw[:im.frameBytes()]
+	for ; len(raw) >= 8; raw = raw[8:] {
+		any |= binary.LittleEndian.Uint64(raw)
+	}
+	var last [8]byte
+	copy(last[:], raw)
+	any |= binary.LittleEndian.Uint64(last[:])
+	binary.LittleEndian.PutUint64(last[:], any)
+	wanted := uint64(above) << (im.high + 1 - im.stored)
+	for width := im.allocated; width < 64; width *= 2 {
+		wanted |= wanted << width
+	}
+	return im.syntax.order.Uint64(last[:])&wanted == 0
 }

@@ -3,6 +3,7 @@ package dicom
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -35,7 +36,7 @@ func ReadWith(s *Series, o Options) (*volume.Volume, error) {
 		whole = whole && w
 	}
 	if whole {
-		voxels, err := decode[int16](s, p)
+		voxels, err := decode[int16](s, p, o.Note)
 		if !errors.Is(err, errRange) {
 			if err != nil {
 				return nil, err
@@ -43,7 +44,7 @@ func ReadWith(s *Series, o Options) (*volume.Volume, error) {
 			return &volume.Volume{Grid: p.grid, Int16: voxels}, nil
 		}
 	}
-	voxels, err := decode[float32](s, p)
+	voxels, err := decode[float32](s, p, o.Note)
 	if err != nil {
 		return nil, err
 	}
@@ -54,10 +55,11 @@ func ReadWith(s *Series, o Options) (*volume.Volume, error) {
 var errRange = errors.New("value out of range")
 
 // decode reads all slices, in parallel, and carries out the plan.
-func decode[T int16 | float32](s *Series, p *plan) ([]T, error) {
+func decode[T int16 | float32](s *Series, p *plan, note func(string)) ([]T, error) {
 	first := s.slices[0].image
 	area := first.rows * first.columns
 	voxels := make([]T, area*len(s.slices))
+	spilled := make([]bool, len(s.slices))
 	workers := min(runtime.GOMAXPROCS(0), len(s.slices))
 	type worker struct {
 		frameReader
@@ -84,6 +86,7 @@ func decode[T int16 | float32](s *Series, p *plan) ([]T, error) {
 			if !real(&one.info, f, w.row, voxels[k*area:(k+1)*area]) {
 				return errRange
 			}
+			spilled[k] = f.spills(w.row)
 			return nil
 		})
 	}
@@ -93,6 +96,9 @@ func decode[T int16 | float32](s *Series, p *plan) ([]T, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if k := slices.Index(spilled, true); k >= 0 {
+		note(fmt.Sprintf("slice %d has pixels of more than the %d bits that it claims (BitsStored): what is above them, an overlay or a part of the value, is left out", k+1, s.slices[k].image.stored))
 	}
 	if p.shifts != nil {
 		voxels = straighten(voxels, first.columns, first.rows, p, background[T](s, voxels))

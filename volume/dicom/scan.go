@@ -292,11 +292,14 @@ func by(tag int, all []slice) [][]slice {
 func divided(all []slice, key func(*slice) string) [][]slice {
 	values := map[string][]slice{}
 	for n := range all {
-		k := key(&all[n])
-		values[k] = append(values[k], all[n])
+		values[key(&all[n])] = nil
 	}
 	if len(values) < 2 || len(values) > len(all)/2 {
 		return nil
+	}
+	for n := range all {
+		k := key(&all[n])
+		values[k] = append(values[k], all[n])
 	}
 	var parts [][]slice
 	for _, key := range slices.SortedFunc(maps.Keys(values), compareValues) {
@@ -389,6 +392,13 @@ func newSeries(all []slice) *Series {
 	}
 	if what := interleaved(all); what != "" {
 		s.doubt("slices that differ in %s interleave evenly: they are taken for one volume", what)
+	}
+	if first.image.modality == "CT" && first.info.intercept == nil {
+		s.doubt("a CT without RescaleIntercept: its values are taken for HU as they are stored")
+	}
+	if n := slices.IndexFunc(all, func(one slice) bool { return one.image.spare() }); n >= 0 {
+		im := all[n].image
+		s.doubt("slice %d has %d bytes of pixels, more than %d times %dx%d pixels of %d bits: is its header right?", n+1, im.pixels.length, im.frames, im.columns, im.rows, im.allocated)
 	}
 	s.Tilt = s.tilt()
 	var o Options
