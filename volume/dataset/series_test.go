@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,5 +33,38 @@ func TestFilesWithNamesOfSlicesAreListed(t *testing.T) {
 		if err := os.Remove(filepath.Join(root, name)); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// What is odd about pixels is found when they are read: inspect tells it as well.
+func TestInspectTellsWhatPixelsHold(t *testing.T) {
+	root := t.TempDir()
+	v, _ := axial(t, 1)
+	writeSeries(t, root, "1.2.3", v, false)
+	files, err := filepath.Glob(filepath.Join(root, "*.dcm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, path := range files {
+		file, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for tag, bits := range map[uint16]string{0x0101: "\x0C\x00", 0x0102: "\x0B\x00"} { // BitsStored, HighBit
+			file = bytes.Replace(file, []byte(element(0x0028, tag, "US", map[uint16]string{0x0101: "\x10\x00", 0x0102: "\x0F\x00"}[tag])), []byte(element(0x0028, tag, "US", bits)), 1)
+		}
+		if n == 0 {
+			copy(file[len(file)-2:], "\x88\x13") // 5000
+		}
+		if err := os.WriteFile(path, file, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
+	if err != nil || len(entries) != 1 {
+		t.Fatal(entries, err)
+	}
+	if p := strings.Join(entries[0].Problems, "|"); !strings.Contains(p, "has pixels of more than the 12 bits that it claims") || strings.Contains(p, "|") {
+		t.Errorf("problems %q", p)
 	}
 }
