@@ -92,7 +92,7 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 		}
 		rows = append(rows, row)
 	}
-	unused := func(row []string) (short []string) {
+	withoutUnused := func(row []string) (short []string) {
 		for n, cell := range row {
 			if used[n] {
 				short = append(short, cell)
@@ -100,15 +100,34 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 		}
 		return short
 	}
-	t := terminal.TableData{Header: unused(header)}
+	t := terminal.TableData{Title: title(entries, prefix, problems), Header: withoutUnused(header), Remarks: problems > 0}
 	for _, row := range rows {
-		t.Rows = append(t.Rows, unused(row))
+		t.Rows = append(t.Rows, withoutUnused(row))
 	}
-	if prefix != "" {
-		prefix = " in " + prefix
-	}
-	t.Title = fmt.Sprintf("%d%s, %d with problems", len(entries), prefix, problems)
 	return terminal.Table(w, t)
+}
+
+// title counts what there is.
+func title(entries []dataset.Entry, folder string, problems int) string {
+	series := 0
+	for _, e := range entries {
+		if (e.Kind == dataset.KindDICOM || e.Kind == dataset.KindLocalizer) && e.Shape != nil { // and no damaged file
+			series++
+		}
+	}
+	var parts []string
+	for _, c := range []struct {
+		n         int
+		one, many string
+	}{{len(entries) - series, "file", "files"}, {series, "DICOM series", "DICOM series"}} {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, map[bool]string{true: c.one, false: c.many}[c.n == 1]))
+		}
+	}
+	if folder != "" {
+		folder = " in " + folder
+	}
+	return fmt.Sprintf("%s%s, %d with problems", strings.Join(parts, " and "), folder, problems)
 }
 
 // countsOf shows how many voxels the first few labels have.

@@ -29,17 +29,19 @@ func emphasise(w io.Writer, text string) string {
 	return "\x1b[1m" + text + "\x1b[0m"
 }
 
-// TableData is what [Table] writes. Right holds the columns that are aligned to the right; it may be shorter than Header, which may be left out.
+// TableData is what [Table] writes. Right holds the columns that are aligned to the right; it may be shorter than Header, which may be left out. With Remarks the
+// last column holds sentences.
 type TableData struct {
-	Title  string
-	Header []string
-	Rows   [][]string
-	Right  []bool
-	Notes  []string
+	Title   string
+	Header  []string
+	Rows    [][]string
+	Right   []bool
+	Notes   []string
+	Remarks bool
 }
 
 // Table writes rows under a header, columns aligned by their width on the screen, followed by an empty line. On a terminal that is too narrow for the
-// table, cells are broken into several lines; what is written elsewhere is as wide as it is.
+// table, remarks go below their rows, and cells are broken into several lines; what is written elsewhere is as wide as it is.
 func Table(w io.Writer, t TableData) error {
 	columns := 0
 	if f, ok := w.(*os.File); ok && IsTerminal(w) {
@@ -65,7 +67,18 @@ func table(w io.Writer, t TableData, columns int) error {
 	}
 	right := make([]bool, n)
 	copy(right, t.Right)
-	width := fit(rows, right, columns)
+	width := fit(rows, right, 0)
+	remarks := make([]string, len(rows))
+	if t.Remarks && columns > 0 && sum(width)+len(gap)*(n-1) > columns {
+		n--
+		right = right[:n]
+		for i, row := range rows {
+			if rows[i] = row[:min(n, len(row))]; i > 0 && len(row) > n {
+				remarks[i] = row[n]
+			}
+		}
+	}
+	width = fit(rows, right, columns)
 	var b strings.Builder
 	if t.Title != "" {
 		b.WriteString(emphasise(w, clean(t.Title)) + "\n")
@@ -73,6 +86,11 @@ func table(w io.Writer, t TableData, columns int) error {
 	for i, row := range rows {
 		if i > 0 || len(header) > 0 {
 			writeRow(&b, row, width, right)
+		}
+		if remarks[i] != "" {
+			for _, line := range wrap(remarks[i], max(columns-len(gap), 12)) {
+				b.WriteString(gap + line + "\n")
+			}
 		}
 		if i == 0 && len(header) > 0 {
 			rules := make([]string, n)
@@ -102,9 +120,8 @@ func fit(rows [][]string, right []bool, columns int) []int {
 			}
 		}
 	}
-	total := len(gap) * (len(width) - 1)
+	total := len(gap)*(len(width)-1) + sum(width)
 	for c := range width {
-		total += width[c]
 		if !right[c] {
 			least[c] = min(least[c], 12)
 		}
@@ -122,6 +139,13 @@ func fit(rows [][]string, right []bool, columns int) []int {
 		width[widest]--
 	}
 	return width
+}
+
+func sum(width []int) (all int) {
+	for _, n := range width {
+		all += n
+	}
+	return all
 }
 
 // writeRow writes a row on as many lines as its longest cell needs.

@@ -84,6 +84,34 @@ i.gz                 another
 	}
 }
 
+func TestRemarksGoBelowOnANarrowTerminal(t *testing.T) {
+	data := TableData{
+		Header: []string{"path", "ASSD (mm)", "problems"}, Right: []bool{false, true}, Remarks: true,
+		Rows: [][]string{{"pancreas_001.nii.gz", "12.25", "no foreground; another grid than its scan"}, {"膵臓", "1", ""}},
+	}
+	for columns, want := range map[int]string{
+		40: `path                 ASSD (mm)
+───────────────────  ─────────
+pancreas_001.nii.gz      12.25
+  no foreground; another grid than its
+  scan
+膵臓                         1
+
+`,
+		80: `path                 ASSD (mm)  problems
+───────────────────  ─────────  ─────────────────────────────────────────
+pancreas_001.nii.gz      12.25  no foreground; another grid than its scan
+膵臓                         1
+
+`,
+	} {
+		var b bytes.Buffer
+		if err := table(&b, data, columns); err != nil || b.String() != want {
+			t.Errorf("%d columns: %v, got\n%s\nwant\n%s", columns, err, b.String(), want)
+		}
+	}
+}
+
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("disk full") }

@@ -21,7 +21,7 @@ import (
 // Entry is what [Inspect] found out about a file or a DICOM series. Fields that could not be told are empty, and Problems says why.
 type Entry struct {
 	Path     string         `json:"path"`
-	Kind     string         `json:"kind"`    // NIfTI-1, NIfTI-2, DICOM or DICOM SEG
+	Kind     string         `json:"kind"`    // NIfTI-1, NIfTI-2, one of the kinds below, or what a file seems to be
 	Shape    []int          `json:"shape"`   // all extents, those of time and the like included
 	Spacing  []float64      `json:"spacing"` // mm along i, j, k
 	Axcodes  string         `json:"axcodes"` // where these grow to
@@ -36,8 +36,15 @@ type Entry struct {
 	Modality string         `json:"modality,omitempty"`
 	Labels   map[uint16]int `json:"labels,omitempty"` // voxels of each, background included, where the file holds labels
 
-	LabelNames map[uint16]string `json:"label_names,omitempty"` // where the file has them
+	LabelNames map[uint16]string `json:"label_names,omitempty"` // where the file or the data set has them
 }
+
+// Kinds of entries: DICOM series, those that are scout views, and DICOM SEG objects.
+const (
+	KindDICOM     = "DICOM"
+	KindLocalizer = "DICOM localizer"
+	kindSEG       = "DICOM SEG"
+)
 
 func (e *Entry) problem(format string, args ...any) {
 	e.Problems = append(e.Problems, fmt.Sprintf(format, args...))
@@ -136,7 +143,7 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 	find := func(path, series string) *Entry {
 		uid, _, _ := strings.Cut(series, "#")
 		for n := range entries {
-			if e := &entries[n]; (e.Path == path || series == "" && e.Series != "" && e.Kind != kindSEG && strings.HasPrefix(e.Path, path+string(filepath.Separator))) && (uid == "" || e.Series == uid) {
+			if e := &entries[n]; (e.Path == path || series == "" && e.Series != "" && e.Kind == KindDICOM && strings.HasPrefix(e.Path, path+string(filepath.Separator))) && (uid == "" || e.Series == uid) {
 				return e
 			}
 		}
@@ -148,6 +155,9 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 		labels, image := find(c.Labels, ""), find(c.Image, c.Series)
 		if labels == nil || c.Labels == "" {
 			continue
+		}
+		if labels.LabelNames == nil && labels.Labels != nil {
+			labels.LabelNames = d.LabelNames
 		}
 		if len(labels.Labels) == 1 && labels.Labels[0] > 0 {
 			labels.problem("no foreground")
@@ -171,7 +181,7 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 		if err != nil {
 			labels.problem("%v", err)
 		} else if note := onOtherVoxels(image.grid(), labels.grid(), exact); note != "" {
-			labels.problem("lie %s", note)
+			labels.problem("%s", note)
 		}
 	}
 	return append([]string{d.String()}, d.Notes...), group.Wait()
@@ -291,9 +301,16 @@ func (e *Entry) countLabels(v *volume.Volume) {
 	}
 }
 
-// ProblemsFirst orders entries for a table that people read.
+// ProblemsFirst orders entries for a table that people read: what cannot be used, what is odd, the rest.
 func ProblemsFirst(entries []Entry) []Entry {
-	return slices.SortedStableFunc(slices.Values(entries), func(a, b Entry) int {
-		return min(len(b.Problems), 1) - min(len(a.Problems), 1)
-	})
+	rank := func(e Entry) int {
+		switch {
+		case len(e.Problems) == 0:
+			return 2
+		case e.Min != nil || e.Labels != nil:
+			return 1
+		}
+		return 0
+	}
+	return slices.SortedStableFunc(slices.Values(entries), func(a, b Entry) int { return rank(a) - rank(b) })
 }

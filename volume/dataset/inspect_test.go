@@ -91,6 +91,66 @@ func TestInspectFindsAScanAmongLabels(t *testing.T) {
 	}
 }
 
+// A folder with everything in it: what cannot be used comes first, then what is odd; labels have the names of the data set; a localizer is no problem.
+func TestInspectMixedFolder(t *testing.T) {
+	root := folderOf(t, "p1", "p2", "p3")
+	in := func(name string) string { return filepath.Join(root, name) }
+	v, _ := axial(t, 1)
+	_, l := patient(t, 1)
+	l.Affine[0][3] += 0.3 * min(l.Spacing()[0], l.Spacing()[1], l.Spacing()[2])
+	scout := &volume.Volume{Grid: v.Grid, Int16: v.Int16[:v.Shape[0]*v.Shape[1]]}
+	scout.Shape[2] = 1
+	writeSeries(t, in("dicom/ct"), "1.2.1", v, false)
+	writeSeries(t, in("dicom/scout"), "1.2.2", scout, false)
+	files, err := filepath.Glob(in("dicom/scout/*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	class := element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2")
+	file = []byte(strings.Replace(string(file), class, element(0x0008, 0x0008, "CS", `ORIGINAL\PRIMARY\LOCALIZER`)+class, 1))
+	if err := errors.Join(os.WriteFile(files[0], file, 0o666), os.WriteFile(in("a.nrrd"), nil, 0o666), os.WriteFile(in("imagesTr/._p1.nii.gz"), []byte("junk"), 0o666),
+		os.WriteFile(in("empty.nii.gz"), nil, 0o666), os.WriteFile(in("dicom/ct/cut.dcm"), file[:300], 0o666), nifti.WriteLabels(in("labelsTr/p1.nii.gz"), l)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"empty.nii.gz NIfTI is empty",
+		"dicom/ct/cut.dcm DICOM is truncated: it ends in the middle of an element",
+		"labelsTr/p1.nii.gz NIfTI-1 labels lie 0.30 voxels beside those of the scan, by their header: taken voxel by voxel",
+		"imagesTr/p1.nii.gz NIfTI-1 ", "imagesTr/p2.nii.gz NIfTI-1 ", "imagesTr/p3.nii.gz NIfTI-1 ", "labelsTr/p2.nii.gz NIfTI-1 ", "labelsTr/p3.nii.gz NIfTI-1 ",
+		"dicom/ct DICOM ", "dicom/scout DICOM localizer ",
+	}
+	if err := os.Symlink("nowhere", in("link")); err == nil { // not everywhere
+		want = slices.Insert(want, 1, "link unknown a link that leads nowhere")
+	}
+	entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{})
+	if err != nil || !noted(notes, "passed over 1 .nrrd: NIfTI and DICOM are read") || !noted(notes, "layout scans, 5 cases, 3 with labels") {
+		t.Fatalf("%v, %q", err, notes)
+	}
+	var got []string
+	for _, e := range ProblemsFirst(entries) {
+		relative, err := filepath.Rel(root, e.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, filepath.ToSlash(relative)+" "+e.Kind+" "+strings.Join(e.Problems, "; "))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	// The names that the data set gives its labels.
+	root = folderOf(t, "p1")
+	if err := os.WriteFile(in("dataset.json"), []byte(`{"labels": {"0": "background", "4": "pancreas"}}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if entries, _, err = Inspect(t.Context(), []string{root}, InspectOptions{}); err != nil || entries[0].LabelNames != nil || entries[1].LabelNames[4] != "pancreas" {
+		t.Errorf("%+v, %v", entries, err)
+	}
+}
+
 // Files of several volumes: all together, or the one that is asked for.
 func TestInspectVolumes(t *testing.T) {
 	root := t.TempDir()

@@ -50,8 +50,8 @@ func TestOtherFormatsAreNamed(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	d := detect(t, tree(t, map[string]string{"a.nii": "x", "b.zip": "x"}))
-	if len(d.PassedOver) != 1 || !strings.Contains(d.PassedOver[0], "1 .zip") {
-		t.Errorf("passed over %q", d.PassedOver)
+	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "1 .zip") {
+		t.Errorf("notes %q", d.Notes)
 	}
 }
 

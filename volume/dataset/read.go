@@ -129,7 +129,7 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 		return nil, nil, nil, fmt.Errorf("%s: %w", c.Labels, err)
 	}
 	if note := onOtherVoxels(v.Grid, l.Grid, exact); note != "" {
-		notes = append(notes, "labels lie "+note)
+		notes = append(notes, note)
 	}
 	return v, l, notes, nil
 }
@@ -150,7 +150,7 @@ func (c Case) readByIndex(v *volume.Volume, s *dicom.Series, o ReadOptions) (*vo
 		scan = s.Shape
 	}
 	if l.Shape != scan {
-		return nil, nil, fmt.Errorf("%s has %v voxels, its scan has %v", c.Labels, l.Shape, scan)
+		return nil, nil, fmt.Errorf("%s: has %v voxels, its scan has %v", c.Labels, l.Shape, scan)
 	}
 	if s == nil {
 		return v, &volume.LabelMap{Grid: v.Grid, Labels: l.Labels}, nil
@@ -178,17 +178,17 @@ func (c Case) checkFlips(v *volume.Volume, l *volume.LabelMap, f Flips) (flipped
 	case f == FlipsFix:
 		return flipLabels(l, better), fmt.Sprintf("labels flipped along %s, where they fit the scan better", better), nil
 	}
-	return nil, "", fmt.Errorf("%s fits its scan better when flipped along %s, by the HU inside and around it: --flips fix flips it, --flips off takes it as it is", c.Labels, better)
+	return nil, "", fmt.Errorf("%s: fits its scan better when flipped along %s, by the HU inside and around it: --flips fix flips it, --flips off takes it as it is", c.Labels, better)
 }
 
 // onOtherVoxels says where labels lie that match a scan's grid, and what is done about it; "" where they lie on the scan's voxels, but for rounding.
 func onOtherVoxels(scan, labels volume.Grid, exact bool) string {
 	const rounding = 0.05 // voxels
 	if !exact {
-		return "on other voxels in the same box: resampled"
+		return "labels lie on other voxels in the same box: resampled"
 	}
 	if beside := scan.Beside(labels); beside > rounding {
-		return fmt.Sprintf("%.2f voxels beside those of the scan, by their header: taken voxel by voxel", beside)
+		return fmt.Sprintf("labels lie %.2f voxels beside those of the scan, by their header: taken voxel by voxel", beside)
 	}
 	return ""
 }

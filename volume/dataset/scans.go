@@ -158,7 +158,7 @@ func readScans(root string, o Options) (*Dataset, error) {
 	}
 	d.Notes, d.PassedOver = notes, passed
 	for _, kind := range slices.Sorted(maps.Keys(others)) {
-		d.PassedOver = append(d.PassedOver, fmt.Sprintf("%s: passed over %d .%s: NIfTI and DICOM are read", root, others[kind], kind))
+		d.note("%s: passed over %d .%s: NIfTI and DICOM are read", root, others[kind], kind)
 	}
 	bySeries := map[string]seriesCase{}
 	for n, s := range series {
@@ -218,7 +218,7 @@ func readScans(root string, o Options) (*Dataset, error) {
 	}
 	d.nameSegments()
 	if len(d.Cases) == 0 && len(others) > 0 {
-		return nil, errors.New(strings.Join(d.PassedOver, "; "))
+		return nil, errors.New(strings.Join(slices.Concat(d.Notes, d.PassedOver), "; "))
 	}
 	if len(d.Cases) == 0 && len(labels) > 0 {
 		return nil, fmt.Errorf("all %d NIfTI files look like labels by their names, such as %s", len(labels), labels[slices.Sorted(maps.Keys(labels))[0]][0])

@@ -233,8 +233,6 @@ func readBeside(g *dicom.Segmentation, grid volume.Grid, scans *Scans, o dicom.O
 	return l, err
 }
 
-const kindSEG = "DICOM SEG" // of entries
-
 // inspectSegmentation describes a SEG object.
 func inspectSegmentation(path string) Entry {
 	e := Entry{Path: path, Kind: kindSEG}

@@ -330,8 +330,8 @@ func inspectSeries(path, wanted string) (look []func() Entry, others []string, e
 			rest = append(rest, p)
 			continue
 		}
-		e := Entry{Path: p.Path, Kind: "DICOM"}
-		if p.What == notDICOM {
+		e := Entry{Path: p.Path, Kind: KindDICOM}
+		if _, unread := errors.AsType[*fs.PathError](p.Err); p.What == notDICOM || unread {
 			e.Kind = "unknown"
 		}
 		e.problem("%s", describe(p))
@@ -349,7 +349,7 @@ func inspectSeries(path, wanted string) (look []func() Entry, others []string, e
 }
 
 func inspectOne(path string, folder bool, s *dicom.Series) Entry {
-	e := Entry{Path: path, Kind: "DICOM", Series: s.UID, Number: s.Number, Modality: s.Modality, Shape: s.Shape[:], Axcodes: s.Axcodes}
+	e := Entry{Path: path, Kind: KindDICOM, Series: s.UID, Number: s.Number, Modality: s.Modality, Shape: s.Shape[:], Axcodes: s.Axcodes}
 	if s.Part > 0 {
 		e.Number += fmt.Sprintf(".%d", s.Part)
 	}
@@ -362,8 +362,12 @@ func inspectOne(path string, folder bool, s *dicom.Series) Entry {
 		}
 		return e.about(message)
 	}
-	for _, p := range s.Problems {
-		e.Problems = append(e.Problems, about(p))
+	if s.Localizer {
+		e.Kind = KindLocalizer // which is no problem, nor that it is a single slice
+	} else {
+		for _, p := range s.Problems {
+			e.Problems = append(e.Problems, about(p))
+		}
 	}
 	if s.Grid != (volume.Grid{}) {
 		e.setGrid(s.Grid)
