@@ -115,11 +115,16 @@ func (s ConvSpec) OutSize() [3]int {
 	return o
 }
 
+// XShape is the shape of x.
 func (s ConvSpec) XShape() Shape { return Shape{s.N, s.In, s.Size[0], s.Size[1], s.Size[2]} }
+
+// YShape is the shape of y.
 func (s ConvSpec) YShape() Shape {
 	o := s.OutSize()
 	return Shape{s.N, s.Out, o[0], o[1], o[2]}
 }
+
+// WShape is the shape of w.
 func (s ConvSpec) WShape() Shape { return Shape{s.Out, s.In, s.Kernel[0], s.Kernel[1], s.Kernel[2]} }
 
 // FLOPs is the arithmetic of one direct convolution, a multiplication and an addition counted as two.
@@ -157,7 +162,7 @@ const (
 // Activation is a kind of activation function.
 type Activation uint8
 
-// The activations. PReLU has one slope a channel; ELU has alpha 1.
+// The activations. PReLU has one slope a channel; ELU has alpha 1. NaN stays NaN, and ReLU makes NaN of -Inf, too: what has overflowed must not look well again.
 const (
 	Identity Activation = iota
 	ReLU

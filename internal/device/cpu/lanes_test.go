@@ -164,3 +164,45 @@ func TestStreamed(t *testing.T) {
 		})
 	})
 }
+
+// TestSpecialValues: what activations and their gradients make of NaN, infinities and the ends of float32 is what PyTorch 1.13 makes of them, but for the ReLU of -Inf, which is 0 there:
+//
+//	x = torch.tensor([nan, inf, -inf, 0, -1e38, 1e38, -100, 100, -3, 5], requires_grad=True)
+//	y = torch.relu(x)  # or F.prelu(x.view(1, 1, -1), torch.tensor([0.25])), F.elu(x)
+//	y.sum().backward(); print(y, x.grad)
+//
+// The gradient of PyTorch's ReLU is 1 at NaN; here it is 0, as that of PReLU is its slope.
+func TestSpecialValues(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	special := []float32{nan, inf, -inf, 0, -1e38, 1e38, -100, 100, -3, 5}
+	x, dy := alignedSlice(3*block), alignedSlice(3*block)
+	for i := range x {
+		x[i], dy[i] = special[i%len(special)], 1
+	}
+	for name, want := range map[string]struct {
+		elu             int
+		slope           float32
+		value, gradient []float32
+	}{
+		"ReLU":  {0, 0, []float32{nan, inf, nan, 0, 0, 1e38, 0, 100, 0, 5}, []float32{0, 1, 0, 0, 0, 1, 0, 1, 0, 1}},
+		"PReLU": {0, 0.25, []float32{nan, inf, -inf, 0, -2.5e37, 1e38, -25, 100, -0.75, 5}, []float32{0.25, 1, 0.25, 0.25, 0.25, 1, 0.25, 1, 0.25, 1}},
+		"ELU":   {1, 0, []float32{nan, inf, -1, 0, -1, 1e38, -1, 100, -0.950213, 5}, []float32{nan, 1, 0, 1, 0, 1, 0, 1, 0.049787067, 1}},
+	} {
+		var p actParams
+		for i := range block {
+			p.scale[i], p.slope[i] = 1, want.slope
+		}
+		everyDevice(t, func(t *testing.T, c *CPU) {
+			k := lanesOf(c.kernels.name)
+			y, dz := alignedSlice(len(x)), alignedSlice(len(x))
+			k.runActivate(want.elu, 0, y, x, nil, &p, false)
+			k.runGradient(want.elu, 0, dz, dy, x, nil, &p, &actSums{}, false)
+			near := func(a, b float32) bool { return a == b || a != a && b != b || math.Abs(float64(a-b)) < 1e-6 }
+			for i := range x {
+				if j := i % len(special); !near(y[i], want.value[j]) || !near(dz[i], want.gradient[j]) {
+					t.Errorf("%s of %v: %v, gradient %v; want %v, %v", name, x[i], y[i], dz[i], want.value[j], want.gradient[j])
+				}
+			}
+		})
+	}
+}
