@@ -266,6 +266,7 @@ func TestGaps(t *testing.T) {
 		{"one is in between", []float64{0, 2, 4, 5, 6, 8, 10}, "1.00 mm between slices 3 and 4", 6},
 		{"two distances", []float64{0, 1, 2, 3, 8, 13, 18}, "slices are not evenly spaced", 0},
 		{"within rounding", []float64{0, 0.6, 1.3, 1.9, 2.5, 3.1, 3.8, 4.4, 5}, "", 0},
+		{"beyond rounding", []float64{0, 0.6, 1.3, 2, 2.5, 3.1, 3.8, 4.5, 5}, "slices are not evenly spaced", 0},
 	} {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 100}, vector{0, 0, 1}, c.distances...), nil)
@@ -294,6 +295,38 @@ func TestGaps(t *testing.T) {
 		}
 		if n := checkRamp(t, v, nothing); n != v.Len() {
 			t.Errorf("%s: %d of %d voxels", c.name, n, v.Len())
+		}
+	}
+}
+
+// Scanners write positions to a tenth of a millimetre. Such a stack is even, its voxels lie where its slices do, and a slice that is missing is still found.
+func TestRoundedPositions(t *testing.T) {
+	for _, distance := range []float64{0.35, 0.625, 0.7 / 0.9, 1.25, 2.5} {
+		for _, n := range []int{4, 5, 8, 120} {
+			var distances []float64
+			for k := range n {
+				distances = append(distances, math.Round(10*distance*float64(k))/10)
+			}
+			dir := t.TempDir()
+			stack(t, dir, "1.2", axial, line(vector{0, 0, 100}, vector{0, 0, 1}, distances...), nil)
+			s := scanOne(t, dir)
+			if s.Err != nil || len(s.Problems) > 0 {
+				t.Errorf("%d slices, %g mm apart: %v, %q", n, distance, s.Err, s.Problems)
+				continue
+			}
+			for k, d := range distances {
+				if at := s.Grid.World([3]float64{0, 0, float64(k)})[2]; math.Abs(at-100-d) > 0.051 {
+					t.Errorf("%d slices, %g mm apart: slice %d lies at %.3f mm, its voxels at %.3f", n, distance, k+1, 100+d, at)
+				}
+			}
+			if got := s.Grid.Spacing()[2]; math.Abs(got-distance)*float64(n-1) > 0.11 {
+				t.Errorf("%d slices, %g mm apart: distance %.4f", n, distance, got)
+			}
+			for k := 1; k < n-1; k++ {
+				if even, _, _ := evenly(slices.Delete(slices.Clone(distances), k, k+1)); even {
+					t.Errorf("%d slices, %g mm apart: slice %d is missing, and nobody sees it", n, distance, k+1)
+				}
+			}
 		}
 	}
 }

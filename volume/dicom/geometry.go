@@ -98,32 +98,60 @@ type plan struct {
 	notes    []string
 }
 
-// tolerance (mm) of a slice's place in an evenly spaced stack: 2 % of the distance, or what rounding to a tenth of a millimetre does.
-func tolerance(distance float64) float64 { return max(0.02*distance, 0.051) }
+// tolerance (mm) of a slice's place in an evenly spaced stack: 2 % of the distance, or what rounding to a tenth of a millimetre does. A slice that is missing makes
+// a sixth of the distance at least.
+func tolerance(distance float64) float64 { return min(max(0.02*distance, 0.051), distance/7) }
 
-// evenly says whether positions are evenly spaced, and if not, where the gap that differs most begins.
-func evenly(at []float64) (even bool, gap int, median float64) {
-	n := len(at)
-	if n < 3 {
-		return true, 0, at[n-1] - at[0]
+// evenly returns the evenly spaced stack that sorted positions are nearest to, start + k x distance, and whether all lie within the tolerance of their places in it.
+// To go from the first to the last would not do: these are rounded as well.
+func evenly(at []float64) (even bool, start, distance float64) {
+	if len(at) < 2 {
+		return true, at[0], 0
 	}
-	distances := make([]float64, n-1)
+	// How far positions spread about their places is convex in the distance, which is one between the smallest and the largest that there is.
+	spread := func(distance float64) (low, high float64) {
+		low, high = at[0], at[0]
+		for k, x := range at {
+			x -= float64(k) * distance
+			low, high = min(low, x), max(high, x)
+		}
+		return low, high
+	}
+	least, most := math.Inf(1), 0.0
+	for k := 1; k < len(at); k++ {
+		least, most = min(least, at[k]-at[k-1]), max(most, at[k]-at[k-1])
+	}
+	for range 64 {
+		a, b := least+(most-least)/3, most-(most-least)/3
+		lowA, highA := spread(a)
+		lowB, highB := spread(b)
+		if highA-lowA <= highB-lowB {
+			most = b
+		} else {
+			least = a
+		}
+	}
+	distance = least + (most-least)/2
+	low, high := spread(distance)
+	return (high-low)/2 <= tolerance(distance), low + (high-low)/2, distance
+}
+
+// gapIn says where the distance of sorted positions that differs most from the median begins.
+func gapIn(at []float64) (gap int, median float64) {
+	if len(at) < 2 {
+		return 0, 0
+	}
+	distances := make([]float64, len(at)-1)
 	for k := range distances {
 		distances[k] = at[k+1] - at[k]
 	}
-	sorted := slices.Sorted(slices.Values(distances))
-	median = sorted[len(sorted)/2]
-	step := (at[n-1] - at[0]) / float64(n-1)
-	even = true
-	for k := range at {
-		even = even && math.Abs(at[k]-at[0]-float64(k)*step) <= tolerance(step)
-	}
+	median = slices.Sorted(slices.Values(distances))[len(distances)/2]
 	for k, d := range distances {
 		if math.Abs(d-median) > math.Abs(distances[gap]-median) {
 			gap = k
 		}
 	}
-	return even, gap, median
+	return gap, median
 }
 
 // twoFiles names files that contradict each other.
@@ -194,8 +222,8 @@ func (s *Series) arrange(o Options) (*plan, error) {
 		}
 	}
 
-	distance := 0.0
-	even, gap, median := evenly(p.at)
+	even, start, distance := evenly(p.at)
+	gap, median := gapIn(p.at)
 	switch {
 	case n == 1:
 		distance = first.info.between
@@ -208,7 +236,6 @@ func (s *Series) arrange(o Options) (*plan, error) {
 		}
 		p.notes = append(p.notes, fmt.Sprintf("a single slice: its thickness of %.4g mm is taken from %s", distance, from))
 	case even:
-		distance = (p.at[n-1] - p.at[0]) / float64(n-1)
 		// What headers say of thickness and distance is too often wrong to be used, but slices that all lie too far apart may be those that are left of more.
 		if said := max(first.info.thickness, first.info.between); said > 0 && distance >= 2*said-tolerance(said) {
 			p.notes = append(p.notes, fmt.Sprintf("slices lie %.4g mm apart, but are only %.4g mm thick (SliceThickness, SpacingBetweenSlices): those between them may be missing", distance, said))
@@ -222,7 +249,7 @@ func (s *Series) arrange(o Options) (*plan, error) {
 		} else {
 			n = int(steps) + 1
 		}
-		distance = (p.at[len(p.at)-1] - p.at[0]) / float64(n-1)
+		start, distance = p.at[0], (p.at[len(p.at)-1]-p.at[0])/float64(n-1)
 		p.resample = true
 		p.notes = append(p.notes, fmt.Sprintf("slices are not evenly spaced (%.2f mm between slices %d and %d, usually %.2f mm): resampled to %d slices %.4g mm apart",
 			p.at[gap+1]-p.at[gap], gap+1, gap+2, median, n, distance))
@@ -281,6 +308,7 @@ func (s *Series) arrange(o Options) (*plan, error) {
 		p.notes = append(p.notes, "slices are "+askew+": each is moved in its plane onto an orthogonal grid")
 	}
 
+	origin = origin.plus(step.times((start - p.at[0]) / distance))
 	// j runs from the last row to the first.
 	origin = origin.plus(column.times(dy * float64(p.rows-1)))
 	p.grid.Shape = [3]int{p.columns, p.rows, n}

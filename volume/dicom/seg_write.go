@@ -329,9 +329,9 @@ func (w *segWriter) shared() *encoder {
 		for k := range at {
 			at[k] = s.slices[k].at
 		}
-		_, _, distance = evenly(at)
-		if n == 2 {
-			distance = at[1] - at[0]
+		even := false
+		if even, _, distance = evenly(at); !even {
+			_, distance = gapIn(at)
 		}
 	}
 	measures := &encoder{}

@@ -79,7 +79,7 @@ func sameVolume(v *volume.Volume, p *peerVolume, name string) string {
 	}
 	near := 0.01 // voxels
 	if strings.HasPrefix(name, "jitter") {
-		near = 0.1 // we go from the first slice to the last, dcm2niix from the first to the second
+		near = 0.1 // we take the distance that fits all slices, dcm2niix that of the first two
 	}
 	for k := range v.Shape[2] {
 		for j := range v.Shape[1] {
