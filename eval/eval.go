@@ -102,7 +102,8 @@ func spacingText(s [3]float64) string { return fmt.Sprintf("%.3gx%.3gx%.3g", s[0
 // sameGrid allows corners to differ by a twentieth of a voxel: headers store affines in single precision, or as quaternions.
 const sameGrid = 0.05
 
-// Compare scores the labels of a prediction against a reference on the same grid, in ascending order of the labels. name is the case's name.
+// Compare scores the labels of a prediction against a reference on the same voxels, whatever the order and direction of its axes, in ascending order of the
+// labels. name is the case's name.
 func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]Score, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -113,8 +114,13 @@ func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]
 		}
 	}
 	spacing := reference.Spacing()
-	if prediction.Shape != reference.Shape || !prediction.Same(reference.Grid, sameGrid*min(spacing[0], spacing[1], spacing[2])) {
-		return nil, &GeometryError{name, prediction.Grid, reference.Grid}
+	tolerance := sameGrid * min(spacing[0], spacing[1], spacing[2])
+	if !prediction.Same(reference.Grid, tolerance) {
+		turned, err := prediction.Orient(reference.Axcodes())
+		if err != nil || !turned.Same(reference.Grid, tolerance) {
+			return nil, &GeometryError{name, prediction.Grid, reference.Grid}
+		}
+		prediction = turned
 	}
 	p, r := prediction.Labels, reference.Labels
 	if o.Merge {

@@ -97,6 +97,29 @@ func TestDifferentGridsAreRefused(t *testing.T) {
 	}
 }
 
+// A prediction whose axes are in another order or direction lies on the same voxels.
+func TestOtherAxesAreTheSameVoxels(t *testing.T) {
+	r := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{4, 5, 6}, Affine: volume.Scaling([3]float64{1, 2, 3})}, Labels: make([]uint16, 120)}
+	p := &volume.LabelMap{Grid: r.Grid, Labels: make([]uint16, 120)}
+	for n := range r.Labels {
+		r.Labels[n], p.Labels[n] = uint16(n%7/5), uint16(n%11/7)
+	}
+	want := one(t, p, r, DefaultOptions())
+	for _, codes := range []string{"LPS", "SAL", "ARI"} {
+		turned, err := p.Orient(codes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := one(t, turned, r, DefaultOptions()); got != want {
+			t.Errorf("%s: %+v, want %+v", codes, got, want)
+		}
+		turned.Affine[0][3] += 3
+		if _, err := Compare("c", turned, r, DefaultOptions()); err == nil {
+			t.Errorf("%s and moved is accepted", codes)
+		}
+	}
+}
+
 func TestSummarise(t *testing.T) {
 	got := Summarise([]float64{1, 2, 6, math.NaN(), math.Inf(1)})
 	want := Spread{Mean: 3, SD: math.Sqrt(7), N: 3, Infinite: 1, Undefined: 1}
