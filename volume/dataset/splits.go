@@ -75,6 +75,11 @@ func Folds(how string, ids []string, k int, number uint64) ([]Split, error) {
 			}
 			fold[n], _ = slices.BinarySearch(nihFolds, number)
 		}
+		for f := range nihFolds {
+			if !slices.Contains(fold, f) {
+				return nil, fmt.Errorf("no case here is one of fold %d of NIH Pancreas-CT, whose published folds are its cases 1-20, 21-40, 41-61 and 62-82: use consecutive or shuffled folds", f+1)
+			}
+		}
 	default:
 		return nil, fmt.Errorf("folds %q: must be consecutive, shuffled or nih", how)
 	}
@@ -157,15 +162,15 @@ func ReadSplits(path string, ids []string) ([]Split, error) {
 	}
 	for f, s := range splits {
 		if len(s.Train) == 0 || len(s.Val) == 0 {
-			return nil, fmt.Errorf("reading folds from %s: fold %d has %d cases to train on and %d to validate", path, f, len(s.Train), len(s.Val))
+			return nil, fmt.Errorf("reading folds from %s: fold %d has %d cases to train on and %d to validate", path, f+1, len(s.Train), len(s.Val))
 		}
 		seen := map[string]bool{}
 		for _, id := range slices.Concat(s.Train, s.Val) {
 			switch {
 			case !known[id]:
-				return nil, fmt.Errorf("reading folds from %s: fold %d names case %s, which is not in the data set", path, f, id)
+				return nil, fmt.Errorf("reading folds from %s: fold %d names case %s, which is not in the data set", path, f+1, id)
 			case seen[id]:
-				return nil, fmt.Errorf("reading folds from %s: fold %d names case %s twice", path, f, id)
+				return nil, fmt.Errorf("reading folds from %s: fold %d names case %s twice", path, f+1, id)
 			}
 			seen[id] = true
 		}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -75,7 +76,7 @@ func TestPublishedFolds(t *testing.T) {
 		how string
 		ids []string
 		k   int
-	}{{FoldsNIH, ids, 5}, {FoldsNIH, append(nih(83), ids...), 4}, {FoldsNIH, []string{"a", "b", "c", "d"}, 4}, {FoldsShuffled, ids[:3], 4},
+	}{{FoldsNIH, ids, 5}, {FoldsNIH, append(nih(83), ids...), 4}, {FoldsNIH, []string{"a", "b", "c", "d"}, 4}, {FoldsNIH, nih(upTo(61)...), 4}, {FoldsShuffled, ids[:3], 4},
 		{FoldsShuffled, ids, 1}, {"random", ids, 4}, {FoldsShuffled, append(nih(1), ids...), 4}} {
 		if _, err := Folds(test.how, test.ids, test.k, 0); err == nil {
 			t.Errorf("%d %s folds of %d cases", test.k, test.how, len(test.ids))
@@ -169,12 +170,18 @@ func TestSplitsFile(t *testing.T) {
 	if got, err := ReadSplits(path, ids); err != nil || !reflect.DeepEqual(got, splits) {
 		t.Errorf("%v, %v", got, err)
 	}
-	for _, text := range []string{"", "{}", "[]", `[{"train": ["a"]}]`, `[{"train": ["a"], "val": ["x"]}]`, `[{"train": ["a", "b"], "val": ["a"]}]`} {
+	for text, want := range map[string]string{
+		"": "a list of", "{}": "a list of", "[]": "there are none",
+		`[{"train": ["a"]}]`:                              "fold 1 has 1 cases to train on and 0 to validate",
+		`[{"train": ["a"], "val": ["x"]}]`:                "fold 1 names case x, which is not in the data set",
+		`[{"train": ["a", "b"], "val": ["a"]}]`:           "fold 1 names case a twice",
+		`[{"train": ["a"], "val": ["b"]}, {"train": []}]`: "fold 2 has 0 cases",
+	} {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := ReadSplits(path, []string{"a", "b"}); err == nil {
-			t.Errorf("%q is read as %v", text, got)
+		if got, err := ReadSplits(path, []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is read as %v, %v", text, got, err)
 		}
 	}
 	if err := os.WriteFile(path, []byte(`[{"train": ["a"], "val": ["b"]}]`), 0o666); err != nil {
