@@ -751,6 +751,11 @@ func TestStrangersInASeries(t *testing.T) {
 	distances := []float64{0, 2, 4, 6, 8}
 	for name, change := range map[string]func(f []field) []field{
 		"localizer in the same plane": func(f []field) []field { return set(f, 0x00080008, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER") },
+		"another plane":               func(f []field) []field { return set(f, 0x00200037, "DS", numbers(sagittal[:]...)) },
+		"turned by a degree": func(f []field) []field {
+			return set(f, 0x00200037, "DS", numbers(1, 0, 0, 0, math.Cos(0.0175), math.Sin(0.0175)))
+		},
+		"other matrix": func(f []field) []field { return set(f, 0x00280010, "US", uint16(stackRows-1)) },
 		"colours": func(f []field) []field {
 			f = set(set(f, 0x00280002, "US", uint16(3)), 0x00280004, "CS", "RGB")
 			return set(f, 0x7FE00010, "OW", make([]byte, 3*2*stackColumns*stackRows))
@@ -777,7 +782,14 @@ func TestStrangersInASeries(t *testing.T) {
 		if err != nil || s.Err != nil || s.Shape[2] != len(distances) || why == "" {
 			t.Errorf("%s: chose %v (%s), %v", name, s, why, err)
 		}
-		if said := strings.Contains(strings.Join(s.Problems, ""), "lie in 2 frames of reference"); said != (name == "other frame of reference") {
+		want := ""
+		if reason := map[string]string{
+			"turned by a degree": "orientation or pixel spacing", "other spacing": "orientation or pixel spacing", "other matrix": "matrix", "other study": "study",
+			"other frame of reference": "frame of reference", "secondary capture": "what they say of their place",
+		}[name]; reason != "" {
+			want = "its SeriesInstanceUID has more images (1), which differ in " + reason + ": they are no slices of it"
+		}
+		if strings.Join(s.Problems, "|") != want {
 			t.Errorf("%s: problems %q", name, s.Problems)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"sort"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -136,19 +137,45 @@ func group(images []*image) (all []*Series, copies []string) {
 		if len(of) > 1 {
 			// Which part is which must not depend on the names of files.
 			slices.SortStableFunc(of, func(a, b *Series) int { return a.compareParts(b) })
-			spaces := map[string]bool{}
 			for n, s := range of {
 				s.Part = n + 1
-				spaces[s.slices[0].image.frameOfRef] = true
-			}
-			for _, s := range of {
-				if len(spaces) > 1 {
-					s.doubt("images of its SeriesInstanceUID lie in %d frames of reference (FrameOfReferenceUID), whose places do not compare: those of each are a series of their own", len(spaces))
-				}
+				s.missStrangers(of)
 			}
 		}
 	}
 	return all, copies
+}
+
+// missStrangers says whether some of the others, of one SeriesInstanceUID, may have been meant to be slices of the series: what keeps them from it is no reason to make
+// a series of them, as an acquisition is.
+func (s *Series) missStrangers(others []*Series) {
+	count, reasons := 0, map[string]bool{}
+	for _, o := range others {
+		a, b := &s.slices[0], &o.slices[0]
+		if a.image.samples != 1 || b.image.samples != 1 || s.Localizer || o.Localizer || s.Axcodes == "" || o.Axcodes != "" && o.Axcodes != s.Axcodes {
+			continue
+		}
+		reason := ""
+		switch {
+		case a.image.study != b.image.study:
+			reason = "study"
+		case a.image.frameOfRef != b.image.frameOfRef:
+			reason = "frame of reference" // places in different ones do not compare
+		case a.image.rows != b.image.rows || a.image.columns != b.image.columns:
+			reason = "matrix"
+		case o.Axcodes == "":
+			reason = "what they say of their place"
+		case !alike(a, b):
+			reason = "orientation or pixel spacing"
+		default:
+			continue
+		}
+		reasons[reason] = true
+		count += o.Shape[2]
+	}
+	if count > 0 {
+		s.doubt("its SeriesInstanceUID has more images (%d), which differ in %s: they are no slices of it", count, strings.Join(slices.Sorted(maps.Keys(reasons)), ", "))
+	}
 }
 
 func firstPath(s *Series) string {
