@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +59,58 @@ func TestCodecsAgreeWithPeers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Code streams of fewer bits than a header that says signed. JPEG and JPEG-LS have no sign: dcmtk and gdcm decode the values as they are. JPEG 2000 has one, and where it
+// contradicts the header, readers differ (gdcm and dcm2niix take the stream's, pydicom the header's): it is said.
+func TestStreamsOfFewerBits(t *testing.T) {
+	cases := codecCases(t)
+	for name, sign := range map[string]bool{"JPEG extended, quality 90, 12 bits": false, "JPEG-LS near 1, 12 bits": false, "JPEG 2000, -M 1, 12 bits": true} {
+		c := cases[slices.IndexFunc(cases, func(c codecCase) bool { return c.Name == name })]
+		for _, stored := range []uint16{16, 12} {
+			f := sliceFields("1.2", 1, vector{}, axial, c.Columns, c.Rows, nil)
+			f = set(set(set(f, 0x00280101, "US", stored), 0x00280102, "US", stored-1), 0x7FE00010, "", nil)
+			file := part10(c.Syntax, slices.Concat(encode(f, binary.LittleEndian, false), encapsulated(nil, c.Stream)))
+			path := filepath.Join(t.TempDir(), "slice")
+			if err := os.WriteFile(path, file, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			var notes []string
+			v, err := ReadWith(scanOne(t, path), Options{Note: func(n string) { notes = append(notes, n) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range c.Columns * c.Rows {
+				want := int16(binary.LittleEndian.Uint16(c.Pixels[2*n:]))
+				if (sign || stored == 12) && want >= 2048 {
+					want -= 4096
+				}
+				if got := v.Int16[v.Index(n%c.Columns, c.Rows-1-n/c.Columns, 0)]; got != want {
+					t.Fatalf("%s, %d bits stored: pixel %d is %d, want %d", name, stored, n, got, want)
+				}
+			}
+			said := strings.Contains(strings.Join(notes, ""), "is compressed with 12 bits, unsigned, and claims 16, signed: values of more than 2047 are taken for negative ones")
+			if said != (sign && stored == 16) {
+				t.Errorf("%s, %d bits stored: notes %q", name, stored, notes)
+			}
+		}
+	}
+}
+
+// RLE has a segment for each byte of a pixel. Fewer of them are not the pixels that the header describes.
+func TestRLEOfOtherBits(t *testing.T) {
+	cases := codecCases(t)
+	for name, want := range map[string]string{"RLE, 8 bits": "has damaged pixels: RLE: 1 bytes a pixel, not 2", "RLE, 16 bits": ""} {
+		c := cases[slices.IndexFunc(cases, func(c codecCase) bool { return c.Name == name })]
+		f := set(sliceFields("1.2", 1, vector{}, axial, c.Columns, c.Rows, nil), 0x7FE00010, "", nil)
+		path := filepath.Join(t.TempDir(), "slice")
+		if err := os.WriteFile(path, part10(rle, slices.Concat(encode(f, binary.LittleEndian, false), encapsulated(nil, c.Stream))), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(scanOne(t, path)); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -263,6 +263,7 @@ func TestGaps(t *testing.T) {
 		slices    int // after resampling
 	}{
 		{"a slice is missing", []float64{0, 2, 4, 8, 10}, "4.00 mm between slices 3 and 4 (at 104.00 and 108.00 mm along the normal), usually 2.00 mm", 6},
+		{"a thin slice is missing", []float64{0, 0.05, 0.1, 0.15, 0.25, 0.3, 0.35, 0.4}, "0.10 mm between slices 4 and 5", 9},
 		{"one is in between", []float64{0, 2, 4, 5, 6, 8, 10}, "1.00 mm between slices 3 and 4", 6},
 		{"two distances", []float64{0, 1, 2, 3, 8, 13, 18}, "slices are not evenly spaced", 0},
 		{"within rounding", []float64{0, 0.6, 1.3, 1.9, 2.5, 3.1, 3.8, 4.4, 5}, "", 0},
@@ -976,22 +977,18 @@ func TestPixelsContradictTheirHeader(t *testing.T) {
 	} {
 		f := sliceFields("1.2", 1, vector{}, axial, 2, 2, c.pixels)
 		f = set(set(set(f, 0x00280101, "US", c.stored), 0x00280102, "US", c.high), 0x00280103, "US", c.signed)
-		rle := encode(set(f, 0x7FE00010, "", nil), binary.LittleEndian, false)
-		rle = append(rle, 0xE0, 0x7F, 0x10, 0, 'O', 'B', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0, 0xE0, 0, 0, 0, 0, 0xFE, 0xFF, 0, 0xE0, 64+2*6, 0, 0, 0)
-		rle = append(rle, 2, 0, 0, 0, 64, 0, 0, 0, 70)
-		rle = append(rle, make([]byte, 64-9)...)
+		stream := append([]byte{2, 0, 0, 0, 64, 0, 0, 0, 70}, make([]byte, 64-9)...) // RLE: two segments
 		for high := 1; high >= 0; high-- {
-			rle = append(rle, 3) // the next four bytes as they are, and one that makes their number even
+			stream = append(stream, 3) // the next four bytes as they are, and one that makes their number even
 			for n := range 4 {
-				rle = append(rle, c.pixels[2*n+high])
+				stream = append(stream, c.pixels[2*n+high])
 			}
-			rle = append(rle, 0x80)
+			stream = append(stream, 0x80)
 		}
-		rle = append(rle, 0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0)
 		for encoding, file := range map[string][]byte{
 			"as they are": part10(explicitLittle, encode(f, binary.LittleEndian, false)),
 			"big endian":  part10("1.2.840.10008.1.2.2", encode(set(f, 0x7FE00010, "OW", swapped(c.pixels)), binary.BigEndian, false)),
-			"RLE":         part10("1.2.840.10008.1.2.5", rle),
+			"RLE":         part10(rle, slices.Concat(encode(set(f, 0x7FE00010, "", nil), binary.LittleEndian, false), encapsulated(nil, stream))),
 		} {
 			path := filepath.Join(t.TempDir(), "slice")
 			if err := os.WriteFile(path, file, 0o644); err != nil {
@@ -1295,6 +1292,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"spacing zero", "PixelSpacing [0 1] must be positive", file(set(f, 0x00280030, "DS", "0\\1")), ""},
 		{"spacing in Go's own spelling", "PixelSpacing is not a number", file(set(f, 0x00280030, "DS", "0x1p-1\\0.5")), "damaged"},
 		{"intercept in Go's own spelling", "RescaleIntercept is not a number", file(set(f, 0x00281052, "DS", "-0x10_24p0")), "damaged"},
+		{"two slopes", "RescaleSlope has 2 numbers, not one", file(set(f, 0x00281053, "DS", "1\\2")), "damaged"},
 		{"slope with an underscore", "RescaleSlope is not a number", file(set(f, 0x00281053, "DS", "1_0")), "damaged"},
 		{"position infinite", "ImagePositionPatient is not a number", file(set(f, 0x00200032, "DS", "1\\inf\\3")), "damaged"},
 		{"orientation askew", "is not two unit vectors at right angles", file(set(f, 0x00200037, "DS", "1\\0\\0\\1\\0\\0")), ""},

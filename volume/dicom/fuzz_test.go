@@ -26,9 +26,7 @@ func FuzzFile(f *testing.F) {
 	f.Add(append(append(make([]byte, 128), "DICM"...), 2, 0, 0x10, 0, 'U', 'N', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF)) // a transfer syntax without end
 	for _, c := range codecCases(f)[:3] {
 		set := encode(set(sliceFields("1.2", 1, vector{}, axial, c.Columns, c.Rows, nil), 0x7FE00010, "", nil), binary.LittleEndian, false)
-		set = append(set, 0xE0, 0x7F, 0x10, 0, 'O', 'B', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0, 0xE0, 0, 0, 0, 0, 0xFE, 0xFF, 0, 0xE0)
-		set = append(binary.LittleEndian.AppendUint32(set, uint32(len(c.Stream))), c.Stream...)
-		f.Add(part10(c.Syntax, append(set, 0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0)))
+		f.Add(part10(c.Syntax, slices.Concat(set, encapsulated(nil, c.Stream))))
 	}
 	seedsFromData(f, "dicom/pydicom/*.dcm", 40<<10)
 	path := filepath.Join(f.TempDir(), "file")

@@ -562,6 +562,9 @@ func (f *frameInfo) fill(v values) (err error) {
 		if err != nil {
 			return err
 		}
+		if len(x) > 1 {
+			return fmt.Errorf("%s has %d numbers, not one", name(n.tag), len(x))
+		}
 		if len(x) > 0 {
 			*n.to = &x[0]
 		}

@@ -167,6 +167,9 @@ func (r *frameReader) read(im *image, n int) (frame, error) {
 	}
 	r.out = slices.Grow(r.out[:0], im.rows*im.columns)[:im.rows*im.columns]
 	precision, err := im.syntax.codec(r.raw, im.columns, im.rows, r.out)
+	if err == nil && im.syntax.uid == rle && precision != im.allocated {
+		err = fmt.Errorf("RLE: %d bytes a pixel, not %d", precision/8, im.allocated/8)
+	}
 	if err != nil {
 		var unsupported *volume.UnsupportedError
 		if errors.As(err, &unsupported) {
@@ -180,7 +183,11 @@ func (r *frameReader) read(im *image, n int) (frame, error) {
 		}
 		precision -= shift
 	}
-	return frame{im: im, bits: min(im.stored, precision), decoded: r.out}, nil
+	bits := im.stored
+	if im.syntax.signs {
+		bits = min(bits, precision)
+	}
+	return frame{im: im, bits: bits, decoded: r.out}, nil
 }
 
 // reopen opens the file of an image for its pixels. Where they are is known.
@@ -397,6 +404,18 @@ func real[T int16 | float32](info *frameInfo, f frame, buffer []uint32, out []T)
 		}
 	}
 	return true
+}
+
+// doubt says what the header and the samples contradict each other in, and what was made of it, or "". Buffer has room for a row.
+func (f *frame) doubt(buffer []uint32) string {
+	im := f.im
+	switch {
+	case f.spills(buffer):
+		return fmt.Sprintf("has pixels of more than the %d bits that it claims (BitsStored): what is above them, an overlay or a part of the value, is left out", im.stored)
+	case im.signed && f.bits < im.stored && slices.ContainsFunc(f.decoded, func(s uint32) bool { return s>>(f.bits-1) == 1 }):
+		return fmt.Sprintf("is compressed with %d bits, unsigned, and claims %d, signed: values of more than %d are taken for negative ones", f.bits, im.stored, uint32(1)<<(f.bits-1)-1)
+	}
+	return ""
 }
 
 // spills says whether samples have more than their bits: above the highest one there is something that is neither 0 nor their sign. Buffer has room for a row.

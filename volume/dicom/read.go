@@ -59,7 +59,7 @@ func decode[T int16 | float32](s *Series, p *plan, note func(string)) ([]T, erro
 	first := s.slices[0].image
 	area := first.rows * first.columns
 	voxels := make([]T, area*len(s.slices))
-	spilled := make([]bool, len(s.slices))
+	doubts := make([]string, len(s.slices))
 	workers := min(runtime.GOMAXPROCS(0), len(s.slices))
 	type worker struct {
 		frameReader
@@ -86,7 +86,7 @@ func decode[T int16 | float32](s *Series, p *plan, note func(string)) ([]T, erro
 			if !real(&one.info, f, w.row, voxels[k*area:(k+1)*area]) {
 				return errRange
 			}
-			spilled[k] = f.spills(w.row)
+			doubts[k] = f.doubt(w.row)
 			return nil
 		})
 	}
@@ -97,8 +97,8 @@ func decode[T int16 | float32](s *Series, p *plan, note func(string)) ([]T, erro
 	if err != nil {
 		return nil, err
 	}
-	if k := slices.Index(spilled, true); k >= 0 {
-		note(fmt.Sprintf("slice %d has pixels of more than the %d bits that it claims (BitsStored): what is above them, an overlay or a part of the value, is left out", k+1, s.slices[k].image.stored))
+	if k := slices.IndexFunc(doubts, func(text string) bool { return text != "" }); k >= 0 {
+		note(fmt.Sprintf("slice %d %s", k+1, doubts[k])) // others are of the same scanner
 	}
 	if p.shifts != nil {
 		voxels = straighten(voxels, first.columns, first.rows, p, background[T](s, voxels))

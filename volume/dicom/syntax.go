@@ -17,13 +17,17 @@ type syntax struct {
 	order    byteOrder
 	deflated bool
 	codec    codec // of the pixels; nil where they are not compressed
+	signs    bool  // code streams say whether samples are signed, so that those of fewer bits than the header claims have a sign of their own
 }
 
 // A codec decodes the compressed samples of one frame, one a pixel, into out: rows*columns values, in the low bits. Precision is the number of bits that the
 // code stream says its samples have. Negative numbers are in two's complement.
 type codec func(data []byte, columns, rows int, out []uint32) (precision int, err error)
 
-const explicitLittle = "1.2.840.10008.1.2.1"
+const (
+	explicitLittle = "1.2.840.10008.1.2.1"
+	rle            = "1.2.840.10008.1.2.5"
+)
 
 // syntaxes that are read, by UID (PS3.5 section 10, PS3.6 table A-1).
 var syntaxes = map[string]syntax{
@@ -32,7 +36,7 @@ var syntaxes = map[string]syntax{
 	"1.2.840.10008.1.2.1.98": {name: "encapsulated uncompressed explicit VR little endian", order: binary.LittleEndian},
 	"1.2.840.10008.1.2.1.99": {name: "deflated explicit VR little endian", order: binary.LittleEndian, deflated: true},
 	"1.2.840.10008.1.2.2":    {name: "explicit VR big endian", order: binary.BigEndian},
-	"1.2.840.10008.1.2.5":    {name: "RLE lossless", order: binary.LittleEndian, codec: decodeRLE},
+	rle:                      {name: "RLE lossless", order: binary.LittleEndian, codec: decodeRLE},
 
 	"1.2.840.10008.1.2.4.50": {name: "JPEG baseline", order: binary.LittleEndian, codec: jpeg.Decode},
 	"1.2.840.10008.1.2.4.51": {name: "JPEG extended", order: binary.LittleEndian, codec: jpeg.Decode},
@@ -40,8 +44,8 @@ var syntaxes = map[string]syntax{
 	"1.2.840.10008.1.2.4.70": {name: "JPEG lossless (process 14, selection value 1)", order: binary.LittleEndian, codec: jpeg.Decode},
 	"1.2.840.10008.1.2.4.80": {name: "JPEG-LS lossless", order: binary.LittleEndian, codec: jpegls.Decode},
 	"1.2.840.10008.1.2.4.81": {name: "JPEG-LS near-lossless", order: binary.LittleEndian, codec: jpegls.Decode},
-	"1.2.840.10008.1.2.4.90": {name: "JPEG 2000 lossless", order: binary.LittleEndian, codec: jpeg2000.Decode},
-	"1.2.840.10008.1.2.4.91": {name: "JPEG 2000", order: binary.LittleEndian, codec: jpeg2000.Decode},
+	"1.2.840.10008.1.2.4.90": {name: "JPEG 2000 lossless", order: binary.LittleEndian, codec: jpeg2000.Decode, signs: true},
+	"1.2.840.10008.1.2.4.91": {name: "JPEG 2000", order: binary.LittleEndian, codec: jpeg2000.Decode, signs: true},
 }
 
 // unread syntaxes have a name, so that they can be refused by it.
