@@ -160,6 +160,10 @@ func ReadLabels(path string) (*volume.LabelMap, error) { return ReadLabelsWith(p
 func ReadLabelsWith(path string, o Options) (*volume.LabelMap, error) {
 	h, index, err := prepare(path, o)
 	if err != nil {
+		if h, other := ReadHeader(path); other == nil && h.Volumes > 1 && o.Volume == 0 {
+			return nil, &volume.UnsupportedError{Path: path, Problem: fmt.Sprintf("holds %d volumes (shape %v), labels must be one: --volume chooses a scan's alone; "+
+				"volumes of one label each are to be put together, numbered 1, 2, ...", h.Volumes, h.Dims)}
+		}
 		return nil, err
 	}
 	l := &volume.LabelMap{Grid: h.Grid}

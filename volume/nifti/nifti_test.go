@@ -315,7 +315,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"magic", with(ok, 344, [4]byte{'x', 'y', 'z', 0}), `has the magic string "xyz"`, false},
 		{"magic of a pair, vox_offset 0", with(with(ok, 344, [4]byte{'n', 'i', '1', 0}), 108, float32(0)), "is the header of a pair", false},
 		{"Analyze", with(ok, 344, [4]byte{}), "is in the Analyze 7.5 format", true},
-		{"several volumes", with(ok, 40, [5]int16{4, 5, 4, 1, 3}), "holds 3 volumes (shape [5 4 1 3]): choose one with --volume", true},
+		{"several volumes", with(ok, 40, [5]int16{4, 5, 4, 1, 3}), "holds 3 volumes (shape [5 4 1 3])", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := write1(t, filepath.Join(t.TempDir(), "scan.nii"), c.data)
@@ -337,6 +337,13 @@ func TestBadFilesAreRefused(t *testing.T) {
 	}
 	if _, err := Read(filepath.Join(t.TempDir(), "nothing.nii")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
+	}
+	several := write1(t, filepath.Join(t.TempDir(), "several.nii"), with(ok, 40, [5]int16{4, 5, 4, 1, 3}))
+	if _, err := Read(several); err == nil || !strings.HasSuffix(err.Error(), ": choose one with --volume") {
+		t.Errorf("several volumes: %v", err)
+	}
+	if _, err := ReadLabels(several); err == nil || !strings.HasSuffix(err.Error(), "are to be put together, numbered 1, 2, ...") {
+		t.Errorf("labels of several volumes: %v", err)
 	}
 	if _, err := Read(t.TempDir()); err == nil {
 		t.Error("a folder was read")
