@@ -165,18 +165,25 @@ func (d *Dataset) note(format string, args ...any) {
 // detectLayout looks at names only.
 func detectLayout(root string) (string, error) {
 	if folder, err := os.ReadDir(filepath.Join(root, "imagesTr")); err == nil {
-		images, channels := 0, 0
+		images, channels, paired := 0, 0, 0
 		for _, e := range folder {
 			if stem, ok := niftiStem(e.Name()); ok {
 				images++
 				// A label map of the whole name says that the digits are the case's, as in amos_0001, not a channel's.
-				if channelSuffix.MatchString(stem) && !isFile(filepath.Join(root, "labelsTr", e.Name())) {
+				if m := channelSuffix.FindString(stem); m != "" && !isFile(filepath.Join(root, "labelsTr", e.Name())) {
 					channels++
+					if isFile(filepath.Join(root, "labelsTr", strings.Replace(e.Name(), stem, strings.TrimSuffix(stem, m), 1))) {
+						paired++
+					}
 				}
 			}
 		}
+		var keys nnUNetKeys
+		if _, err := readJSON(filepath.Join(root, "dataset.json"), &keys); err != nil {
+			return "", err
+		}
 		switch {
-		case images > 0 && images == channels:
+		case images > 0 && (images == channels || paired > 0 || keys.Channels != nil || keys.Ending != ""): // some names may be wrong
 			return LayoutNNUNet, nil
 		case images > 0 && isFile(filepath.Join(root, "dataset.json")):
 			return LayoutMSD, nil

@@ -391,6 +391,37 @@ func TestRealLayout(t *testing.T) {
 	}
 }
 
+// Names and a dataset.json that break nnU-Net's rules, or those of JSON: the error names what is to be mended.
+func TestMistakesInPublishedLayouts(t *testing.T) {
+	const nnunet = `{"channel_names": {"0": "CT"}, "labels": {"background": 0, "pancreas": 1}, "file_ending": ".nii.gz"}`
+	for name, c := range map[string]struct {
+		files []string
+		json  string
+		want  string
+	}{
+		"an image without channel":        {[]string{"imagesTr/a_1.nii.gz", "imagesTr/a_2_0000.nii.gz", "labelsTr/a_1.nii.gz", "labelsTr/a_2.nii.gz"}, nnunet, "a_1.nii.gz lacks the number of its channel: rename it to a_1_0000.nii.gz"},
+		"the same, told by the labels":    {[]string{"imagesTr/a_1.nii.gz", "imagesTr/a_2_0000.nii.gz", "labelsTr/a_1.nii.gz", "labelsTr/a_2.nii.gz"}, `{"labels": {"1": "pancreas"}}`, "a_1.nii.gz lacks the number"},
+		"labels with a channel":           {[]string{"imagesTr/a_1_0000.nii.gz", "labelsTr/a_1_0000.nii.gz"}, nnunet, "a_1_0000.nii.gz ends in the number of a channel, which labels have none of: rename it to a_1.nii.gz"},
+		"no JSON":                         {[]string{"imagesTr/a.nii.gz", "labelsTr/a.nii.gz"}, "{\n\"labels\": {\"0\": \"bg\",}", "dataset.json: is not JSON, line 2: "},
+		"labels that are no object":       {[]string{"imagesTr/a.nii.gz", "labelsTr/a.nii.gz"}, `{"labels": ["pancreas"]}`, `dataset.json: line 1: "labels" must be an object, not array`},
+		"an image that is no text":        {[]string{"imagesTr/a.nii.gz", "labelsTr/a.nii.gz"}, `{"training": [{"image": 1}]}`, `dataset.json: line 1: "training.image" must be a text, not number`},
+		"a dataset.json that is a number": {[]string{"imagesTr/a_0000.nii.gz", "labelsTr/a.nii.gz"}, `7`, "dataset.json: line 1: the whole must be an object, not number"},
+	} {
+		text := map[string]string{"dataset.json": c.json}
+		for _, file := range c.files {
+			text[file] = ""
+		}
+		if d, err := Detect(tree(t, text), Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, %v, want %s", name, d, err, c.want)
+		}
+	}
+	// MSD's folders with the second version's way to name labels.
+	d := detect(t, tree(t, map[string]string{"imagesTr/a.nii.gz": "", "labelsTr/a.nii.gz": "", "dataset.json": `{"labels": {"background": 0, "pancreas": 1}}`}))
+	if d.Layout != LayoutMSD || d.LabelNames[1] != "pancreas" {
+		t.Errorf("%v, labels %v", d, d.LabelNames)
+	}
+}
+
 func TestOneOfSeveralVolumes(t *testing.T) {
 	data := os.Getenv("VOXSAW_DATA")
 	if data == "" {

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -62,7 +64,8 @@ func readNIH(root string, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	repeats, labelled := 0, len(labels) > 0
-	for number, image := range images {
+	for _, number := range slices.Sorted(maps.Keys(images)) {
+		image := images[number]
 		if slices.Contains(nihRepeats, number) {
 			repeats++
 			if o.WithoutRepeats {
@@ -100,7 +103,8 @@ func readMSD(root string, o Options) (*Dataset, error) {
 		if err != nil {
 			return nil, err
 		}
-		for stem, image := range images {
+		for _, stem := range slices.Sorted(maps.Keys(images)) {
+			image := images[stem]
 			d.Cases = append(d.Cases, Case{ID: stem, Group: group.name, Image: image, Labels: labels[stem]})
 			if group.name == "" && labels[stem] == "" {
 				d.note("%s has no labels", image)
@@ -112,7 +116,7 @@ func readMSD(root string, o Options) (*Dataset, error) {
 		}
 	}
 	var file struct {
-		Labels   map[string]string `json:"labels"`
+		Labels   map[string]any `json:"labels"`
 		Training []struct {
 			Image string `json:"image"`
 		} `json:"training"`
@@ -120,11 +124,7 @@ func readMSD(root string, o Options) (*Dataset, error) {
 	if found, err := readJSON(filepath.Join(root, "dataset.json"), &file); !found || err != nil {
 		return d, err
 	}
-	for number, name := range file.Labels {
-		if label, err := strconv.ParseUint(number, 10, 16); err == nil && label > 0 {
-			d.nameLabel(uint16(label), name)
-		}
-	}
+	d.nameLabels(file.Labels)
 	missing := 0
 	for _, t := range file.Training {
 		if !isFile(filepath.Join(root, filepath.FromSlash(t.Image))) {
@@ -135,6 +135,12 @@ func readMSD(root string, o Options) (*Dataset, error) {
 		d.note("dataset.json lists %d training cases that are not on disk", missing)
 	}
 	return d, nil
+}
+
+// nnUNetKeys are what the dataset.json of nnU-Net's second version has, and no other.
+type nnUNetKeys struct {
+	Channels map[string]any `json:"channel_names"`
+	Ending   string         `json:"file_ending"`
 }
 
 // readNNUNet reads CASE_0000.nii.gz (the first channel, or the one of o.Volume) with labelsTr/CASE.nii.gz.
@@ -151,17 +157,25 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 			return nil, err
 		}
 		channels := map[string][]int{}
-		for stem, image := range images {
+		for _, stem := range slices.Sorted(maps.Keys(images)) {
+			image := images[stem]
 			m := channelSuffix.FindStringSubmatch(stem)
+			if m == nil && labels[stem] != "" {
+				return nil, fmt.Errorf("%s lacks the number of its channel: rename it to %s", image, strings.Replace(filepath.Base(image), stem, stem+"_0000", 1))
+			}
 			if m == nil {
 				d.note("%s has no channel in its name, such as _0000: passed over", image)
 				continue
 			}
 			number, _ := strconv.Atoi(m[1])
 			id := strings.TrimSuffix(stem, m[0])
+			if labels[stem] != "" && labels[id] == "" {
+				return nil, fmt.Errorf("%s ends in the number of a channel, which labels have none of: rename it to %s", labels[stem], strings.Replace(filepath.Base(labels[stem]), stem, id, 1))
+			}
 			channels[id] = append(channels[id], number)
 		}
-		for id, found := range channels {
+		for _, id := range slices.Sorted(maps.Keys(channels)) {
+			found := channels[id]
 			if o.Volume == 0 && len(found) > 1 {
 				return nil, fmt.Errorf("case %s has %d channels: choose one with --volume", id, len(found))
 			}
@@ -180,15 +194,24 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 		}
 	}
 	var file struct {
-		// nnU-Net writes name: number, or name: [numbers] where labels are regions made of others. Its first version wrote number: name.
 		Labels map[string]any `json:"labels"`
-		Ending string         `json:"file_ending"`
+		nnUNetKeys
 	}
 	if found, err := readJSON(filepath.Join(root, "dataset.json"), &file); !found || err != nil {
 		return d, err
 	}
-	for key, value := range file.Labels {
-		switch value := value.(type) {
+	d.nameLabels(file.Labels)
+	if file.Ending != "" && !isNIfTI("x"+file.Ending) {
+		return nil, fmt.Errorf("its files end in %s: only NIfTI is read", file.Ending)
+	}
+	return d, nil
+}
+
+// nameLabels takes the names of a dataset.json: number: name, as in MSD and the first version of nnU-Net, name: number as in its second, or name: [numbers] where
+// labels are regions made of others.
+func (d *Dataset) nameLabels(names map[string]any) {
+	for _, key := range slices.Sorted(maps.Keys(names)) {
+		switch value := names[key].(type) {
 		case float64:
 			if value > 0 && value <= 0xffff && value == float64(uint16(value)) {
 				d.nameLabel(uint16(value), key)
@@ -201,10 +224,6 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 			d.note("dataset.json makes %q a region of several labels: labels are taken as they are in the files", key)
 		}
 	}
-	if file.Ending != "" && !isNIfTI("x"+file.Ending) {
-		return nil, fmt.Errorf("its files end in %s: only NIfTI is read", file.Ending)
-	}
-	return d, nil
 }
 
 func (d *Dataset) nameLabel(label uint16, name string) {
@@ -223,8 +242,27 @@ func readJSON(path string, value any) (found bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := json.Unmarshal(data, value); err != nil {
+	if err := explainJSON(data, json.Unmarshal(data, value)); err != nil {
 		return false, fmt.Errorf("%s: %w", path, err)
 	}
 	return true, nil
+}
+
+// explainJSON says in the words of whoever wrote the text where it cannot be read, and why.
+func explainJSON(data []byte, err error) error {
+	line := func(offset int64) int { return 1 + bytes.Count(data[:min(offset, int64(len(data)))], []byte("\n")) }
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("is not JSON, line %d: %w", line(syntax.Offset), err)
+	case errors.As(err, &kind):
+		expected := map[reflect.Kind]string{reflect.Map: "an object", reflect.Struct: "an object", reflect.Slice: "a list", reflect.String: "a text"}[kind.Type.Kind()]
+		what := "the whole"
+		if kind.Field != "" {
+			what = strconv.Quote(kind.Field)
+		}
+		return fmt.Errorf("line %d: %s must be %s, not %s", line(kind.Offset), what, expected, kind.Value)
+	}
+	return err
 }

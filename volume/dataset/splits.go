@@ -150,7 +150,7 @@ func ReadSplits(path string, ids []string) ([]Split, error) {
 		return nil, fmt.Errorf("reading folds: %w", err)
 	}
 	var splits []Split
-	if err := json.Unmarshal(data, &splits); err != nil {
+	if err := explainJSON(data, json.Unmarshal(data, &splits)); err != nil {
 		return nil, fmt.Errorf("reading folds from %s: a list of {\"train\": [...], \"val\": [...]} is needed: %w", path, err)
 	}
 	if len(splits) == 0 {
