@@ -135,6 +135,7 @@ puts = lambda *all: lambda h, _: [put(h, *p) for p in all]
 code = lambda q, s: (('h', 252, q), ('h', 254, s))
 add('mended: sizeof_hdr 0', both, change=puts(('i', 0, 0)))
 add('mended: sizeof_hdr of the other byte order', both, change=puts(('i', 0, 0x5c010000)))
+add('mended: sizeof_hdr of the other byte order, swapped', both, swap=True, change=puts(('i', 0, 348)))
 add('mended: magic of a pair', both, change=puts(('4s', 344, b'ni1')))
 add('mended: vox_offset 352.5', both, change=puts(('f', 108, 352.5)))
 add('mended: voxel size negative, qform', both, change=puts(('f', 84, -0.8), *code(1, 0)))

@@ -300,14 +300,15 @@ func (h *Header) recognise(raw []byte) error {
 			return nil
 		}
 	}
-	for _, order := range []byteOrder{binary.LittleEndian, binary.BigEndian} {
-		if is1 && (plausible(order) || order.Uint32(raw) == gonii.NII1HeaderSize) {
-			h.Version, h.order = 1, order
-			if size := order.Uint32(raw); size != gonii.NII1HeaderSize {
-				h.problem("sizeof_hdr is %d, not %d: ignored", int32(size), gonii.NII1HeaderSize)
-			}
-			return nil
+	if is1 {
+		h.Version, h.order = 1, binary.LittleEndian
+		if plausible(binary.BigEndian) || !plausible(binary.LittleEndian) && binary.BigEndian.Uint32(raw) == gonii.NII1HeaderSize {
+			h.order = binary.BigEndian
 		}
+		if size := h.order.Uint32(raw); size != gonii.NII1HeaderSize {
+			h.problem("sizeof_hdr is %d, not %d: ignored", int32(size), gonii.NII1HeaderSize)
+		}
+		return nil
 	}
 	if raw[0] == 0x1f && raw[1] == 0x8b {
 		return bad("is compressed twice: decompress it once")
