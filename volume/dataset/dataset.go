@@ -93,6 +93,9 @@ func Detect(root string, o Options) (*Dataset, error) {
 	if read == nil {
 		return nil, fmt.Errorf("layout %q: must be nih, msd, nnunet or scans", layout)
 	}
+	if o.Labels != "" && layout != LayoutNIH {
+		return nil, fmt.Errorf("%s has the layout %s: a folder of labels (%s) can be given for layout nih only; put the labels below the folder of the scans", root, layout, o.Labels)
+	}
 	d, err := read(root, o)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s as a data set (layout %s): %w", root, layout, err)
@@ -242,23 +245,30 @@ func isFile(path string) bool {
 	return err == nil && stat.Mode().IsRegular()
 }
 
-// listNIfTI maps the stems of a folder's NIfTI files to their paths; a folder that is not there has none.
-func listNIfTI(dir string) (map[string]string, error) {
+// listNIfTI maps the stems of a folder's NIfTI files to their paths; a folder that is not there has none. What else lies there is noted.
+func (d *Dataset) listNIfTI(dir string) (map[string]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	files := map[string]string{}
+	var others []string
 	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
 		stem, ok := niftiStem(e.Name())
-		if !ok || e.IsDir() {
+		if stat, err := os.Stat(path); !ok || err != nil || stat.IsDir() {
+			if ext := strings.ToLower(filepath.Ext(e.Name())); !strings.HasPrefix(e.Name(), ".") && ext != ".img" && !strings.HasSuffix(strings.ToLower(e.Name()), ".img.gz") {
+				others = append(others, e.Name())
+			}
 			continue
 		}
-		path := filepath.Join(dir, e.Name())
 		if other := files[stem]; other != "" {
 			return nil, fmt.Errorf("%s and %s have the same name but for the extension", other, path)
 		}
 		files[stem] = path
+	}
+	if len(others) > 0 {
+		d.note("%s: passed over %d that are no NIfTI files, such as %s", dir, len(others), others[0])
 	}
 	return files, nil
 }

@@ -37,6 +37,8 @@ type Entry struct {
 	Labels   map[uint16]int `json:"labels,omitempty"` // voxels of each, background included, where the file holds labels
 
 	LabelNames map[uint16]string `json:"label_names,omitempty"` // where the file or the data set has them
+
+	mayBeLabels bool // by its values
 }
 
 // Kinds of entries: DICOM series, those that are scout views, and DICOM SEG objects.
@@ -153,6 +155,9 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 	group.SetLimit(min(4, runtime.GOMAXPROCS(0)))
 	for _, c := range d.Cases {
 		labels, image := find(c.Labels, ""), find(c.Image, c.Series)
+		if image != nil && image.mayBeLabels {
+			image.problem(notLabels)
+		}
 		if labels == nil || c.Labels == "" {
 			continue
 		}
@@ -252,6 +257,7 @@ func inspectNIfTI(path string, chosen int) Entry {
 	}
 	e.setValues(v)
 	e.countLabels(v)
+	e.mayBeLabels = mayBeLabels(v)
 	return e
 }
 

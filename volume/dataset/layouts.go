@@ -95,11 +95,11 @@ func readNIH(root string, o Options) (*Dataset, error) {
 func readMSD(root string, o Options) (*Dataset, error) {
 	d := &Dataset{}
 	for _, group := range []struct{ name, images, labels string }{{"", "imagesTr", "labelsTr"}, {GroupTest, "imagesTs", "labelsTs"}} {
-		images, err := listNIfTI(filepath.Join(root, group.images))
+		images, err := d.listNIfTI(filepath.Join(root, group.images))
 		if err != nil {
 			return nil, err
 		}
-		labels, err := listNIfTI(filepath.Join(root, group.labels))
+		labels, err := d.listNIfTI(filepath.Join(root, group.labels))
 		if err != nil {
 			return nil, err
 		}
@@ -148,11 +148,11 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 	d := &Dataset{}
 	channel := max(o.Volume, 1) - 1
 	for _, group := range []struct{ name, images, labels string }{{"", "imagesTr", "labelsTr"}, {GroupTest, "imagesTs", "labelsTs"}} {
-		images, err := listNIfTI(filepath.Join(root, group.images))
+		images, err := d.listNIfTI(filepath.Join(root, group.images))
 		if err != nil {
 			return nil, err
 		}
-		labels, err := listNIfTI(filepath.Join(root, group.labels))
+		labels, err := d.listNIfTI(filepath.Join(root, group.labels))
 		if err != nil {
 			return nil, err
 		}
@@ -177,7 +177,7 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 		for _, id := range slices.Sorted(maps.Keys(channels)) {
 			found := channels[id]
 			if o.Volume == 0 && len(found) > 1 {
-				return nil, fmt.Errorf("case %s has %d channels: choose one with --volume", id, len(found))
+				return nil, fmt.Errorf("case %s has %d channels: choose one with --volume, or say --layout scans if these are numbers of cases", id, len(found))
 			}
 			image := images[fmt.Sprintf("%s_%04d", id, channel)]
 			if image == "" {
@@ -215,6 +215,9 @@ func (d *Dataset) nameLabels(names map[string]any) {
 		case float64:
 			if value > 0 && value <= 0xffff && value == float64(uint16(value)) {
 				d.nameLabel(uint16(value), key)
+			}
+			if key == "ignore" {
+				d.note("dataset.json has label %g for voxels to ignore: it is a label like the others here, --relabel %[1]g:0 makes it background", value)
 			}
 		case string:
 			if label, err := strconv.ParseUint(key, 10, 16); err == nil && label > 0 {

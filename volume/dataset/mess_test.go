@@ -55,6 +55,58 @@ func TestOtherFormatsAreNamed(t *testing.T) {
 	}
 }
 
+// What lies among the files of a published layout, and what would be lost or taken for something else, is said.
+func TestNothingIsLostSilently(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		o     Options
+		want  string // a note, or the error
+	}{
+		"other formats in imagesTr":       {map[string]string{"imagesTr/a.nii.gz": "x", "imagesTr/b.nrrd": "x", "imagesTr/c/1.dcm": "x", "imagesTr/.DS_Store": "x", "dataset.json": "{}"}, Options{}, "imagesTr: passed over 2 that are no NIfTI files, such as b.nrrd"},
+		"a pair is one file":              {map[string]string{"imagesTr/a.hdr": "x", "imagesTr/a.img": "x", "imagesTr/b.hdr.gz": "x", "imagesTr/b.img.gz": "x", "labelsTr/a.nii": "x", "labelsTr/b.nii": "x", "dataset.json": "{}"}, Options{}, ""},
+		"a pair in a tree":                {map[string]string{"b.hdr.gz": "x", "b.img.gz": "x"}, Options{}, ""},
+		"packed":                          {map[string]string{"a.nii.gz": "x", "b.nii.bz2": "x"}, Options{}, "passed over 1 .bz2"},
+		"labels elsewhere":                {map[string]string{"a.nii.gz": "x"}, Options{Labels: "labels"}, "has the layout scans: a folder of labels (labels) can be given for layout nih only"},
+		"an ignore label":                 {map[string]string{"imagesTr/a_0000.nii.gz": "x", "labelsTr/a.nii.gz": "x", "dataset.json": `{"labels": {"background": 0, "x": 1, "ignore": 2}}`}, Options{}, "--relabel 2:0 makes it background"},
+		"numbers that look like channels": {map[string]string{"imagesTr/amos_0001.nii.gz": "x", "imagesTr/amos_0002.nii.gz": "x"}, Options{}, "or say --layout scans"},
+	} {
+		d, err := Detect(tree(t, c.files), c.o)
+		if err != nil {
+			d = &Dataset{Notes: []string{err.Error()}}
+		}
+		if c.want == "" && (err != nil || len(d.Notes)+len(d.PassedOver) > 0) || !noted(append(d.Notes, ""), c.want) {
+			t.Errorf("%s: notes %q, want %q", name, d.Notes, c.want)
+		}
+	}
+}
+
+// A file of labels whose name does not say so is taken for a scan, and its values give it away.
+func TestLabelsTakenForAScan(t *testing.T) {
+	_, l := patient(t, 1)
+	float := &volume.Volume{Grid: l.Grid, Float32: make([]float32, l.Len())}
+	for n, label := range l.Labels {
+		float.Float32[n] = float32(label)
+	}
+	root := tree(t, map[string]string{"p1.nii.gz": ""})
+	if err := errors.Join(nifti.WriteLabels(filepath.Join(root, "p1_mask_pancreas.nii.gz"), l), nifti.Write(filepath.Join(root, "p1_mask_again.nii.gz"), float)); err != nil {
+		t.Fatal(err)
+	}
+	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := detect(t, root)
+	for n, c := range d.Cases {
+		_, notes, err := c.ReadImage(DefaultReadOptions())
+		if want := c.ID != "p1"; err != nil || slices.Equal(notes, []string{notLabels}) != want || slices.Equal(entries[n].Problems, []string{notLabels}) != want {
+			t.Errorf("%s: %v, %q, %q", c.ID, err, notes, entries[n].Problems)
+		}
+	}
+	if len(d.Cases) != 3 {
+		t.Errorf("%d cases", len(d.Cases))
+	}
+}
+
 // A case's name is a file's, too.
 func TestNamesOfCases(t *testing.T) {
 	deep := strings.Repeat("x/", 150)

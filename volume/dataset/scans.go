@@ -25,7 +25,7 @@ var (
 	labelWords = words("label labels labelstr labelsts lbl lbls mask masks seg segs segmentation segmentations gt truth groundtruth roi rois annotation annotations manual")
 
 	// Images of kinds that are not read, and what they may be packed in.
-	otherKinds = words("nrrd nhdr mha mhd mgz mgh mnc npy npz zip tar tgz 7z rar")
+	otherKinds = words("nrrd nhdr mha mhd mgz mgh mnc npy npz h5 hdf5 mat zip tar tgz 7z rar gz bz2 xz zst")
 )
 
 func words(list string) map[string]bool {
@@ -143,7 +143,8 @@ func readScans(root string, o Options) (*Dataset, error) {
 		case isNIfTI(entry.Name()):
 			return add(path)
 		default:
-			if kind := strings.ToLower(strings.TrimPrefix(filepath.Ext(path), ".")); otherKinds[kind] {
+			lower := strings.ToLower(path)
+			if kind := strings.TrimPrefix(filepath.Ext(lower), "."); otherKinds[kind] && !strings.HasSuffix(lower, ".img.gz") { // half of a NIfTI pair
 				others[kind]++
 			}
 		}
