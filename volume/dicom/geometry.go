@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/volume"
@@ -91,11 +92,45 @@ func world(columns ...vector) (a volume.Affine) {
 type plan struct {
 	grid     volume.Grid
 	shifts   [][2]float64 // pixels along i and j by which each slice is moved, nil where none is
+	bent     bool         // slices are not on a line, but shifted against each other
 	columns  int          // of the canvas that holds the shifted slices
 	rows     int
 	at       []float64 // mm of the known slices along the normal
 	resample bool      // between slices
 	notes    []string
+}
+
+// share is a known slice that a slice of the volume is made of.
+type share struct {
+	slice  int
+	weight float32
+	shift  [2]float64 // pixels along i and j by which it is moved
+}
+
+// shares returns the known slices that make slice k of the grid: one, or the two that it lies between. These are mixed along the way from one to the other, which
+// with a tilted gantry is the table's: so their fields of view, and what is around these, lie upon each other. Slices that are shifted have no such way.
+func (p *plan) shares(k int) []share {
+	shift := func(n int) [2]float64 {
+		if p.shifts == nil {
+			return [2]float64{}
+		}
+		return p.shifts[n]
+	}
+	if !p.resample {
+		return []share{{k, 1, shift(k)}}
+	}
+	last := len(p.at) - 1
+	at := p.at[0] + (p.at[last]-p.at[0])*float64(k)/float64(p.grid.Shape[2]-1)
+	n := min(max(sort.Search(last, func(n int) bool { return p.at[n] > at })-1, 0), last-1)
+	f := min(max((at-p.at[n])/(p.at[n+1]-p.at[n]), 0), 1)
+	a, b := shift(n), shift(n+1)
+	if !p.bent {
+		for c := range a {
+			a[c] += f * (b[c] - a[c])
+		}
+		b = a
+	}
+	return slices.DeleteFunc([]share{{n, float32(1 - f), a}, {n + 1, float32(f), b}}, func(s share) bool { return s.weight < 1e-4 })
 }
 
 // tolerance (mm) of a slice's place in an evenly spaced stack: 2 % of the distance, or what rounding to a tenth of a millimetre does. A slice that is missing makes
@@ -274,19 +309,16 @@ func (s *Series) arrange(o Options) (*plan, error) {
 	}
 	half := min(dx, dy) / 2
 	tilted := drift > half
-	askew := fmt.Sprintf("stacked askew, by %.2f degrees (gantry tilt)", s.Tilt)
-	if bend > half {
-		askew = fmt.Sprintf("shifted against each other, by up to %.2f mm", bend)
+	askew, keep := fmt.Sprintf("stacked askew, by %.2f degrees (gantry tilt)", s.Tilt), "--tilt keep keeps them"
+	if p.bent = bend > half; p.bent {
+		askew, keep = fmt.Sprintf("shifted in their planes, by up to %.2f mm, and not along a line (no gantry tilt)", drift), "--tilt keep cannot, because no affine tells that"
 	}
 	switch {
 	case !tilted && height > 0:
 		step = way.times(distance / height) // exact, and no shear that matters
-	case tilted && o.Tilt == TiltError:
-		return nil, refuse("slices are %s: --tilt resample straightens them, --tilt keep keeps those of a tilted gantry", askew)
+	case tilted && (o.Tilt == TiltError || o.Tilt == TiltKeep && p.bent):
+		return nil, refuse("slices are %s: --tilt resample moves each in its plane onto an orthogonal grid, %s", askew, keep)
 	case tilted && o.Tilt == TiltKeep:
-		if bend > half {
-			return nil, refuse("slices are %s: no affine tells that, use --tilt resample", askew)
-		}
 		step = way.times(distance / height)
 		p.notes = append(p.notes, "slices are "+askew+": kept, the axes are sheared")
 	case tilted:

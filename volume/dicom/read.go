@@ -100,11 +100,8 @@ func decode[T int16 | float32](s *Series, p *plan, note func(string)) ([]T, erro
 	if k := slices.IndexFunc(doubts, func(text string) bool { return text != "" }); k >= 0 {
 		note(fmt.Sprintf("slice %d %s", k+1, doubts[k])) // others are of the same scanner
 	}
-	if p.shifts != nil {
-		voxels = straighten(voxels, first.columns, first.rows, p, background[T](s, voxels))
-	}
-	if p.resample {
-		voxels = between(voxels, p)
+	if p.shifts != nil || p.resample {
+		voxels = assemble(voxels, first.columns, first.rows, p, background[T](s, voxels))
 	}
 	return voxels, nil
 }
@@ -134,9 +131,10 @@ func round[T int16 | float32](x float32) T {
 	return T(x)
 }
 
-// straighten moves each slice in its plane, linearly interpolated, onto the canvas of p.columns x p.rows. Rows are upside down, as in the volume.
-func straighten[T int16 | float32](voxels []T, columns, rows int, p *plan, outside T) []T {
-	out := make([]T, p.columns*p.rows*len(p.shifts))
+// assemble makes the slices of the plan's grid of the known ones: each is moved in its plane onto the canvas of p.columns x p.rows, and those that are not known are
+// mixed of their neighbours, all linearly interpolated. Where a neighbour does not reach, the other counts alone. Rows are upside down, as in the volume.
+func assemble[T int16 | float32](voxels []T, columns, rows int, p *plan, outside T) []T {
+	out := make([]T, p.grid.Len())
 	// sample finds canvas pixel n in a line of count pixels that is moved by shift: between pixels a and b, a fraction f of the way.
 	sample := func(n, count int, shift float64) (a, b int, f float32, ok bool) {
 		x := float64(n) - shift
@@ -149,45 +147,41 @@ func straighten[T int16 | float32](voxels []T, columns, rows int, p *plan, outsi
 	}
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for k, shift := range p.shifts {
+	for k := range p.grid.Shape[2] {
 		g.Go(func() error {
-			src, dst := voxels[k*columns*rows:][:columns*rows], out[k*p.columns*p.rows:][:p.columns*p.rows]
+			dst, shares := out[k*p.columns*p.rows:][:p.columns*p.rows], p.shares(k)
+			sums, weights := make([]float32, p.columns), make([]float32, p.columns)
 			for j := range p.rows {
-				row := dst[j*p.columns:][:p.columns]
-				// The canvas begins at the lowest shift in DICOM's order of rows: seen from the last row, the shift is the rest.
-				a, b, f, ok := sample(j, rows, float64(p.rows-rows)-shift[1])
-				for i := range row {
-					c, d, h, in := sample(i, columns, shift[0])
-					if !ok || !in {
-						row[i] = outside
+				clear(sums)
+				clear(weights)
+				for _, from := range shares {
+					// The canvas begins at the lowest shift in DICOM's order of rows: seen from the last row, the shift is the rest.
+					a, b, f, ok := sample(j, rows, float64(p.rows-rows)-from.shift[1])
+					if !ok {
 						continue
 					}
-					lower := (1-h)*float32(src[a*columns+c]) + h*float32(src[a*columns+d])
-					upper := (1-h)*float32(src[b*columns+c]) + h*float32(src[b*columns+d])
-					row[i] = round[T]((1-f)*lower + f*upper)
+					src := voxels[from.slice*columns*rows:][:columns*rows]
+					for i := range sums {
+						c, d, h, in := sample(i, columns, from.shift[0])
+						if !in {
+							continue
+						}
+						lower := (1-h)*float32(src[a*columns+c]) + h*float32(src[a*columns+d])
+						upper := (1-h)*float32(src[b*columns+c]) + h*float32(src[b*columns+d])
+						sums[i] += from.weight * ((1-f)*lower + f*upper)
+						weights[i] += from.weight
+					}
+				}
+				for i, weight := range weights {
+					dst[j*p.columns+i] = outside
+					if weight > 0 {
+						dst[j*p.columns+i] = round[T](sums[i] / weight)
+					}
 				}
 			}
 			return nil
 		})
 	}
 	g.Wait()
-	return out
-}
-
-// between interpolates linearly between the slices at p.at, to the evenly spaced ones of the plan's grid.
-func between[T int16 | float32](voxels []T, p *plan) []T {
-	area, count, known := p.columns*p.rows, p.grid.Shape[2], len(p.at)
-	out := make([]T, area*count)
-	for k, n := 0, 0; k < count; k++ {
-		at := p.at[0] + (p.at[known-1]-p.at[0])*float64(k)/float64(count-1)
-		for n < known-2 && p.at[n+1] <= at {
-			n++
-		}
-		f := float32(min(max((at-p.at[n])/(p.at[n+1]-p.at[n]), 0), 1))
-		a, b, dst := voxels[n*area:][:area], voxels[(n+1)*area:][:area], out[k*area:][:area]
-		for e := range dst {
-			dst[e] = round[T]((1-f)*float32(a[e]) + f*float32(b[e]))
-		}
-	}
 	return out
 }

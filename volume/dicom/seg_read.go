@@ -558,17 +558,9 @@ func (p *plan) labels(stack []uint16, columns, rows int) []uint16 {
 	out := make([]uint16, p.grid.Len())
 	area := columns * rows
 	for k := range p.grid.Shape[2] {
-		n := k
-		if p.resample {
-			at := p.at[0] + (p.at[len(p.at)-1]-p.at[0])*float64(k)/float64(p.grid.Shape[2]-1)
-			for n = 0; n+1 < len(p.at) && p.at[n+1]-at < at-p.at[n]; n++ {
-			}
-		}
-		src, dst := stack[n*area:][:area], out[k*p.columns*p.rows:][:p.columns*p.rows]
-		var shift [2]int
-		if p.shifts != nil {
-			shift = [2]int{int(math.Round(p.shifts[n][0])), int(math.Round(p.shifts[n][1]))}
-		}
+		from := slices.MaxFunc(p.shares(k), func(a, b share) int { return cmp.Compare(a.weight, b.weight) })
+		src, dst := stack[from.slice*area:][:area], out[k*p.columns*p.rows:][:p.columns*p.rows]
+		shift := [2]int{int(math.Round(from.shift[0])), int(math.Round(from.shift[1]))}
 		for row := range rows {
 			if at := row + shift[1]; at < p.rows {
 				to := dst[(p.rows-1-at)*p.columns:][:p.columns]
