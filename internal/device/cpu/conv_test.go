@@ -271,7 +271,9 @@ func TestConvRandom(t *testing.T) {
 		if s.Check() != nil {
 			continue
 		}
-		c := newTestCPU(t, Options{Threads: 1 + i%3}, availableKernels()[0])
-		checkConv(t, c, c.makers(), s, 3e-5)
+		for _, ks := range availableKernels() {
+			c := newTestCPU(t, Options{Threads: 1 + i%3}, ks)
+			checkConv(t, c, c.makers(), s, 3e-5)
+		}
 	}
 }
