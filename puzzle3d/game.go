@@ -24,7 +24,7 @@ type head struct {
 }
 
 // newHead compiles the head. In training it has gradients.
-func (c Config) newHead(dev device.Device, params *nn.Params, mode nn.Mode, puzzles, boards int, update updater, memory int64) (*head, error) {
+func (c Config) newHead(dev device.Device, params *nn.Params, mode nn.Mode, puzzles, boards int, update nn.Updater, memory int64) (*head, error) {
 	g, nodes := c.headGraph(mode, puzzles, boards)
 	n := c.cells()
 	h := &head{config: c, boards: boards, index: make([]float32, boards*n), truth: make([]float32, boards*n), unary: make([]float32, boards*n*n)}

@@ -88,12 +88,9 @@ func (c Config) declare(params *nn.Params) error {
 	return nil
 }
 
-// updater is what nn.Options.Update wants: nil where gradients are to be kept.
-type updater = func(parameter string) (device.Kernel, error)
-
 // newEncoder compiles the encoder for a number of patches. In training the gradient of its features comes from the head, as input "gradient".
 // It updates its parameters itself where update is given.
-func (c Config) newEncoder(dev device.Device, params *nn.Params, mode nn.Mode, patches int, update updater, memory int64) (*nn.Program, error) {
+func (c Config) newEncoder(dev device.Device, params *nn.Params, mode nn.Mode, patches int, update nn.Updater, memory int64) (*nn.Program, error) {
 	g, features := c.encoderGraph(mode, patches)
 	o := nn.Options{Outputs: map[string]*nn.Node{"features": features}, MemoryLimit: memory}
 	if mode == nn.Train {

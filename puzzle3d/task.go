@@ -168,7 +168,7 @@ type trainer struct {
 	config   Config
 	dev      device.Device
 	params   *nn.Params
-	update   updater
+	update   nn.Updater
 	memory   int64
 	encoder  *nn.Program
 	heads    []*head // heads[k] has boards for 2^k rounds, or for all of them if that is less; nil until it is needed
@@ -177,7 +177,7 @@ type trainer struct {
 	gradient []float32 // of the features
 }
 
-func newTrainer(dev device.Device, config Config, params *nn.Params, update updater, memory int64) (*trainer, error) {
+func newTrainer(dev device.Device, config Config, params *nn.Params, update nn.Updater, memory int64) (*trainer, error) {
 	n := config.Batch * config.cells()
 	t := &trainer{
 		config: config, dev: dev, params: params, update: update, memory: memory, referee: newReferee(config),

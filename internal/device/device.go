@@ -74,7 +74,10 @@ type Device interface {
 	ColumnSumLossGrad(GroupSpec) (Kernel, error) // du <- u, w, dloss ()
 
 	SumSquares(n int) (Kernel, error) // s () <- x (n)                             for gradient clipping; summed in float64
-	SGD(n int) (Kernel, error)        // parameters, velocity (both updated in place) <- gradient, hyper (4) = learning rate, momentum, weight decay, gradient factor
+	SGD(n int) (Kernel, error)        // parameters, velocity (both updated in place) <- gradient, hyper (4) = learning rate, momentum, weight decay, gradient factor; 0, 1, 0, 0 change nothing, whatever the gradient
+
+	// The gradient of weights, its sum of squares, and the step of SGD that it is for, in one: the gradient need not be written. w and velocity are to the bit what ConvGradWeights and SGD make of them.
+	ConvGradWeightsSGD(ConvSpec) (Kernel, error) // w, velocity (both updated in place), s () <- x, dy, hyper (4)
 }
 
 // Alignment of buffers and views, in float32 elements: one cache line, one AVX-512 register.

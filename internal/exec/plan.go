@@ -51,23 +51,29 @@ func (b *Builder) Alias(of Value) Value {
 // Step appends a step.
 func (b *Builder) Step(s Step) { b.steps = append(b.steps, s) }
 
-// Finish adds a step that runs right after the last of all steps that read or write one of its operands.
+// Finish adds a step that changes what others read: it runs as soon as its operands are there and no step will use what it writes.
 func (b *Builder) Finish(s Step) { b.finish = append(b.finish, s) }
 
 // finished is the schedule with the steps of Finish in their places.
 func (b *Builder) finished() schedule {
 	s := b.schedule
-	last := slices.Repeat([]int{-1}, len(s.values)) // step that uses a value
+	used, written := slices.Repeat([]int{-1}, len(s.values)), slices.Repeat([]int{-1}, len(s.values)) // the last step that uses a value, or writes it
 	for i, step := range s.steps {
 		for _, v := range slices.Concat(step.In, step.Out) {
-			last[s.home(v)] = i
+			used[s.home(v)] = i
+		}
+		for _, v := range step.Out {
+			written[s.home(v)] = i
 		}
 	}
 	after := map[int][]Step{}
 	for _, f := range b.finish {
 		at := -1
-		for _, v := range slices.Concat(f.In, f.Out) {
-			at = max(at, last[s.home(v)])
+		for _, v := range f.In {
+			at = max(at, written[s.home(v)])
+		}
+		for _, v := range f.Out {
+			at = max(at, used[s.home(v)])
 		}
 		after[at] = append(after[at], f)
 	}

@@ -20,15 +20,19 @@ type Options struct {
 	Loss *Node
 	// OutputGrad maps an output to the input whose value is the gradient of the loss with respect to it, where the loss is computed elsewhere.
 	OutputGrad map[string]string
-	// Update makes the kernel that uses up the gradient of a parameter: value <- gradient. It is a step of Backward, as soon as the gradient is there and nothing
-	// will read the parameter any more, so gradients are never in memory all together. Nil: they stay until the program runs again, see [Params.Gradient].
-	Update func(parameter string) (device.Kernel, error)
+	// Update uses up the gradients of parameters, so that they are never in memory all together. Nil: they stay until the program runs again, see [Params.Gradient].
+	Update Updater
 	// Recompute says what is computed again instead of being kept.
 	Recompute Recompute
 	// MemoryLimit in bytes for the program, those compiled before on the same parameters, and the parameters with, where a program has gradients, an optimiser's
 	// velocity; 0: none.
 	MemoryLimit int64
 }
+
+// An Updater makes the kernel that uses up the gradient of a parameter: value <- gradient. It is a step of Backward, as soon as the gradient is there and nothing
+// will read the parameter any more. With a convolution, the gradient is that of its weights, and the kernel computes it, too: value <- x, dy, as [device.Device].ConvGradWeights does; an Updater that
+// has no such kernel returns nil.
+type Updater func(parameter string, conv *device.ConvSpec) (device.Kernel, error)
 
 // Compile makes a program of a graph: it differentiates, orders the operators, plans the memory and takes it. The first mistake in the graph's construction is
 // reported here. With a Loss or an OutputGrad it uses the graph up: build it again for another program.
@@ -351,21 +355,59 @@ func picksOf(n *G.Node) map[int]*G.Node {
 // gradients appends the backward steps: gradients of late parameters first, so that what the forward part kept is given back as soon as can be.
 func (c *compiler) gradients(wanted []*leaf, grads []*G.Node) error {
 	for i := len(wanted) - 1; i >= 0; i-- {
+		l, update := wanted[i], c.o.Update
+		if l.kind != parameter {
+			update = nil
+		}
+		if update != nil {
+			if done, err := c.updateConv(l, grads[i]); err != nil {
+				return fmt.Errorf("preparing the update of %q: %w", l.name, err)
+			} else if done {
+				continue
+			}
+		}
 		if err := c.compute(grads[i]); err != nil {
 			return err
 		}
-		l, gradient := wanted[i], c.values[grads[i]]
-		if l.kind != parameter || c.o.Update == nil {
+		gradient := c.values[grads[i]]
+		if update == nil {
 			c.b.Keep(gradient)
 			continue
 		}
-		k, err := c.o.Update(l.name)
+		k, err := update(l.name, nil)
 		if err != nil {
 			return fmt.Errorf("preparing the update of %q: %w", l.name, err)
 		}
 		c.b.Finish(exec.Step{Name: "update " + l.name, Kernel: k, Out: []exec.Value{c.values[l.node.n]}, In: []exec.Value{gradient}})
 	}
 	return nil
+}
+
+// updateConv appends the step that computes a gradient of weights and uses it up, if there is such a step and it is worth it: it has to wait for all that reads the weights, and the activations
+// that it reads with it, so these must be smaller than the gradient that need not be in memory.
+func (c *compiler) updateConv(l *leaf, gradient *G.Node) (done bool, err error) {
+	g, ok := gradient.Op().(gorgoniaOp)
+	if !ok || gradient.Graph().To(gradient.ID()).Len() > 0 {
+		return false, nil // it is a sum, or something else needs it
+	}
+	o, ok := g.operator.(convGradWeights)
+	if !ok || c.dev.Size(o.XShape())+c.dev.Size(o.YShape()) > c.dev.WeightsSize(o.WShape()) {
+		return false, nil
+	}
+	k, err := c.o.Update(l.name, &o.ConvSpec)
+	if k == nil || err != nil {
+		return false, err
+	}
+	s := exec.Step{Name: convString("convGradWeights + update", o.ConvSpec, o.In, o.Out, o.Size), Kernel: k, Out: []exec.Value{c.values[l.node.n]}, FLOPs: o.flops()}
+	for _, child := range childrenOf(gradient) {
+		if err := c.compute(child); err != nil {
+			return false, err
+		}
+		s.In = append(s.In, c.values[child])
+	}
+	c.flops += s.FLOPs
+	c.b.Finish(s)
+	return true, nil
 }
 
 // largeArena is from how many bytes on the garbage of compiling, some 50 MiB, is given back before an arena is taken: else both are there together.

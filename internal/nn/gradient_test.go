@@ -256,6 +256,14 @@ func (descent) Run(out, in []device.Buffer, _ device.Buffer) {
 	}
 }
 
+// descend is an Updater that takes all gradients as they are.
+func descend(_ string, conv *device.ConvSpec) (device.Kernel, error) {
+	if conv != nil {
+		return nil, nil
+	}
+	return descent{}, nil
+}
+
 // Parameters that are updated within Backward are to the bit those that are updated after it: no update comes before the last use of what it changes, and nothing is
 // computed again from what an update has changed.
 func TestUpdateInBackward(t *testing.T) {
@@ -267,7 +275,7 @@ func TestUpdateInBackward(t *testing.T) {
 	}
 	for _, recompute := range []Recompute{RecomputeNone, RecomputeAll} {
 		after, params := compileSmall(t, dev, Options{Recompute: RecomputeNone})
-		within, updated := compileSmall(t, dev, Options{Recompute: recompute, Update: func(string) (device.Kernel, error) { return descent{}, nil }})
+		within, updated := compileSmall(t, dev, Options{Recompute: recompute, Update: descend})
 		values, err := params.Values()
 		if err != nil {
 			t.Fatal(err)
@@ -294,6 +302,74 @@ func TestUpdateInBackward(t *testing.T) {
 		if within.Bytes() >= after.Bytes() {
 			t.Errorf("recompute %s: %d bytes, %d with all gradients kept", recompute, within.Bytes(), after.Bytes())
 		}
+	}
+}
+
+// convDescent is a kernel of the device that takes a step with a gradient that it computes itself; the operands that a program does not know are its own.
+type convDescent struct {
+	device.Kernel
+	velocity, square, hyper device.Buffer
+}
+
+func (k convDescent) Run(out, in []device.Buffer, scratch device.Buffer) {
+	k.Kernel.Run([]device.Buffer{out[0], k.velocity, k.square}, []device.Buffer{in[0], in[1], k.hyper}, scratch)
+}
+
+// Gradients of weights that are computed and used up in one step, which comes after all that reads the weights, change them as those do that are there first. Where they are smaller than what the
+// step reads, they are computed first.
+func TestConvUpdateInBackward(t *testing.T) {
+	dev := newCPU(t)
+	alloc := func(values ...float32) device.Buffer {
+		b, err := dev.Alloc(len(values))
+		if err := errors.Join(err, dev.UploadPlain(b, 0, values)); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	fused := map[string]bool{}
+	compile := func(recompute Recompute, update Updater) (*Program, *Params) {
+		g, p := NewGraph(Train), NewParams(dev, 1)
+		x := g.Activate("first", g.Conv("first", g.Input("x", 2, 1, 6, 6, 6), 6, Cube(3, 1, 1), true), Activation{Act: device.PReLU})
+		down := g.Activate("down", g.Conv("down", x, 20, Cube(2, 2, 0), false), Activation{Act: device.ELU})
+		deep := g.Activate("deep", g.Conv("deep", down, 20, Cube(5, 1, 2), true), Activation{Act: device.PReLU, Residual: down})
+		deep = g.Activate("deeper", g.Conv("deeper", deep, 20, Cube(5, 1, 2), true), Activation{Act: device.PReLU})
+		up := g.ConvTranspose("up", deep, 6, Cube(2, 2, 0), true)
+		loss, _ := g.Loss(g.Conv("head", g.Concat(up, x), 3, Cube(1, 1, 0), true), g.Input("target", 2, 6, 6, 6), LossOptions{CE: 1})
+		prog, err := Compile(dev, g, p, Options{Loss: loss, Recompute: recompute, Update: update})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := prog.Set("x", random(rand.New(rand.NewPCG(1, 1)), 2*216)); err != nil {
+			t.Fatal(err)
+		}
+		return prog, p
+	}
+	for _, recompute := range []Recompute{RecomputeNone, RecomputeAll} {
+		apart, want := compile(recompute, descend)
+		within, got := compile(recompute, func(name string, conv *device.ConvSpec) (device.Kernel, error) {
+			if conv == nil {
+				return descent{}, nil
+			}
+			fused[name] = true
+			k, err := dev.ConvGradWeightsSGD(*conv)
+			return convDescent{k, alloc(make([]float32, dev.WeightsSize(conv.WShape()))...), alloc(0), alloc(1.0/8, 0, 0, 1)}, err
+		})
+		for n := range 4 {
+			if err := errors.Join(apart.Forward(), apart.Backward(), within.Forward(), within.Backward()); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range want.Names() {
+				if !slices.Equal(mustRead(t, got, name), mustRead(t, want, name)) {
+					t.Errorf("recompute %s, step %d: %s differs", recompute, n, name)
+				}
+			}
+		}
+		if within.Bytes() >= apart.Bytes() {
+			t.Errorf("recompute %s: %d bytes, %d with gradients that are there first", recompute, within.Bytes(), apart.Bytes())
+		}
+	}
+	if !fused["deep.weight"] || !fused["deeper.weight"] || fused["head.weight"] || fused["first.weight"] {
+		t.Errorf("computed and used up in one step: %v", fused)
 	}
 }
 
@@ -429,7 +505,7 @@ func TestRecomputeLooksAtTheParameters(t *testing.T) {
 			x = g.Activate(fmt.Sprint("act", i), g.Conv(fmt.Sprint("conv", i), x, 16, Cube(5, 1, 2), true), Activation{Act: device.PReLU})
 		}
 		loss, _ := g.Loss(x, g.Input("target", 1, 24, 24, 24), LossOptions{CE: 1})
-		prog, err := Compile(dev, g, p, Options{Loss: loss, Update: func(string) (device.Kernel, error) { return descent{}, nil }})
+		prog, err := Compile(dev, g, p, Options{Loss: loss, Update: descend})
 		if err != nil {
 			t.Fatal(err)
 		}

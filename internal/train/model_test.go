@@ -19,6 +19,11 @@ func (s single) SGD(n int) (device.Kernel, error) {
 	return rounding{k, s}, err
 }
 
+func (s single) ConvGradWeightsSGD(c device.ConvSpec) (device.Kernel, error) {
+	k, err := s.Device.ConvGradWeightsSGD(c)
+	return rounding{k, s}, err
+}
+
 type rounding struct {
 	device.Kernel
 	dev single

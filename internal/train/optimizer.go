@@ -33,7 +33,6 @@ type SGD struct {
 // A rate is the hyperparameters of a group of parameters.
 type rate struct {
 	factor func(step int) float64
-	frozen bool          // in this step
 	hyper  device.Buffer // learning rate, momentum, decay, factor of the gradient
 }
 
@@ -104,18 +103,24 @@ func (s *SGD) prepare(groups []Group) error {
 	return err
 }
 
-// Updater makes the kernels that take a parameter's step as soon as its gradient is there: for nn.Options.Update. It is nil where gradients are clipped.
-func (s *SGD) Updater() func(name string) (device.Kernel, error) {
+// Updater makes the kernels that take a parameter's step as soon as its gradient is there, or compute that of a convolution's weights, too: for nn.Options.Update. It is nil where gradients
+// are clipped.
+func (s *SGD) Updater() func(name string, conv *device.ConvSpec) (device.Kernel, error) {
 	if s.options.Clip > 0 {
 		return nil
 	}
-	return func(name string) (device.Kernel, error) {
+	return func(name string, conv *device.ConvSpec) (device.Kernel, error) {
 		i := slices.IndexFunc(s.spans, func(p *span) bool { return p.name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("%q is no parameter of the optimiser", name)
 		}
-		s.spans[i].inBackward = true
-		return newStep(s.spans[i]), nil
+		p := s.spans[i]
+		p.inBackward = true
+		if conv == nil {
+			return newStep(p), nil
+		}
+		k, err := s.dev.ConvGradWeightsSGD(*conv)
+		return &convStep{k, []device.Buffer{p.values, p.velocity, p.square}, []device.Buffer{nil, nil, p.rate.hyper}}, err
 	}
 }
 
@@ -140,9 +145,19 @@ func (s *step) Moves() int64 { return 4 * 5 * int64(s.values.Len()) }
 func (s *step) Run(_, in []device.Buffer, scratch device.Buffer) {
 	s.gradient[0] = in[0]
 	s.sum.Run(s.square, s.gradient[:1], scratch)
-	if !s.rate.frozen {
-		s.sgd.Run(s.state, s.gradient, scratch)
-	}
+	s.sgd.Run(s.state, s.gradient, scratch)
+}
+
+// convStep is the kernel that computes the gradient of a convolution's weights and takes their step: value <- x, dy.
+type convStep struct {
+	device.Kernel
+	out, in []device.Buffer
+}
+
+// Run implements [device.Kernel].
+func (s *convStep) Run(_, in []device.Buffer, scratch device.Buffer) {
+	copy(s.in, in)
+	s.Kernel.Run(s.out, s.in, scratch)
 }
 
 // Begin sets the learning rates of a step, counted from 0: before its backward pass.
@@ -153,8 +168,10 @@ func (s *SGD) set(step int, clip float64) error {
 	o := s.options
 	for _, r := range s.rates {
 		factor := r.factor(step)
-		r.frozen = factor == 0
 		hyper := []float32{float32(o.Rate(step) * factor), float32(o.Momentum), float32(o.WeightDecay), float32(clip)}
+		if factor == 0 {
+			hyper = []float32{0, 1, 0, 0} // frozen: nothing changes, the velocity neither
+		}
 		if err := s.dev.UploadPlain(r.hyper, 0, hyper); err != nil {
 			return err
 		}
@@ -194,7 +211,7 @@ func (s *SGD) Update(step int, norm float64) error {
 		return err
 	}
 	for _, p := range s.spans {
-		if p.inBackward || p.rate.frozen {
+		if p.inBackward {
 			continue
 		}
 		g, err := s.params.Gradient(p.name)

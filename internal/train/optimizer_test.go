@@ -125,10 +125,11 @@ func TestGroupsHaveTheirOwnRate(t *testing.T) {
 	}
 }
 
-// Steps that are taken parameter by parameter, each as soon as its gradient is there, leave the bits of those taken together, frozen groups and gradient norms included.
+// Steps that are taken parameter by parameter, each as soon as its gradient is there or together with it, leave the bits of those taken together, frozen groups and gradient norms included.
 func TestUpdaterEqualsUpdate(t *testing.T) {
 	o := Options{Steps: 4, LR: 0.1, Momentum: 0.9, WeightDecay: 1e-2, Schedule: "poly", Power: 0.9}
-	groups := []Group{{"encoder.b", func(step int) float64 { return float64(step % 2) }}}
+	groups := []Group{{"encoder.", func(step int) float64 { return float64(step % 2) }}}
+	conv := device.ConvSpec{N: 1, In: 2, Out: 3, Size: [3]int{1, 1, 1}, Kernel: [3]int{1, 1, 1}, Stride: [3]int{1, 1, 1}} // whose weights "encoder.a" are
 	together, apart := newModel(t, 3), newModel(t, 3)
 	a, err := NewSGD(together, o, groups)
 	if err != nil {
@@ -143,17 +144,25 @@ func TestUpdaterEqualsUpdate(t *testing.T) {
 		if name == "head" { // whose step is taken afterwards in both
 			continue
 		}
-		if updates[name], err = b.Updater()(name); err != nil {
+		var of *device.ConvSpec
+		if name == "encoder.a" {
+			of = &conv
+		}
+		if updates[name], err = b.Updater()(name, of); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.Updater()("encoder.mean"); err == nil {
+	if _, err := b.Updater()("encoder.mean", nil); err == nil {
 		t.Error("the optimiser updates a state")
 	}
 	for step := range 4 {
 		gradients, r := make([]float32, 64), seed.Rand(7, "gradient", uint64(step))
 		for i := range gradients {
 			gradients[i] = float32(r.NormFloat64())
+		}
+		x, dy := []float32{0.5, float32(step)}, []float32{1, -0.25, 3} // their products are exact in single precision
+		for i := range 6 {
+			gradients[i] = dy[i/2] * x[i%2]
 		}
 		var norms [2]float64
 		for i, s := range []*SGD{a, b} {
@@ -162,10 +171,15 @@ func TestUpdaterEqualsUpdate(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, k := range updates {
-				if s == b {
-					g, _ := m.Gradient(name)
-					k.Run([]device.Buffer{m.values}, []device.Buffer{g}, nil)
+				if s == a {
+					continue
 				}
+				g, _ := m.Gradient(name)
+				in := []device.Buffer{g}
+				if name == "encoder.a" {
+					in = []device.Buffer{upload(t, m.dev, x), upload(t, m.dev, dy)}
+				}
+				k.Run([]device.Buffer{m.values}, in, nil)
 			}
 			if norms[i], err = s.GradNorm(); err != nil {
 				t.Fatal(err)
@@ -187,6 +201,14 @@ func TestUpdaterEqualsUpdate(t *testing.T) {
 	if c, err := NewSGD(together, o, nil); err != nil || c.Updater() != nil {
 		t.Errorf("steps are taken before all gradients are known, although these are clipped (%v)", err)
 	}
+}
+
+func upload(t *testing.T, dev device.Device, values []float32) device.Buffer {
+	b, err := dev.Alloc(len(values))
+	if err := errors.Join(err, dev.UploadPlain(b, 0, values)); err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func TestOptionsCheck(t *testing.T) {

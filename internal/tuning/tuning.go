@@ -76,6 +76,11 @@ func (r *recorder) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) {
 	return r.CPU.ConvGradWeights(s)
 }
 
+func (r *recorder) ConvGradWeightsSGD(s device.ConvSpec) (device.Kernel, error) {
+	r.note(s, cpu.Weights)
+	return r.CPU.ConvGradWeightsSGD(s)
+}
+
 // A Choice is what was measured for a convolution.
 type Choice struct {
 	Convolution

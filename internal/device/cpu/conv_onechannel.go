@@ -6,16 +6,16 @@ import "github.com/voxsaw/voxsaw/internal/device"
 //
 // An item is a slab of output planes; it keeps the five padded input planes that the present output plane needs, and sums 25 taps at a time in registers, along a row of voxels.
 type oneChannelWeights struct {
+	gradientSink
 	cpu   *CPU
 	s     device.ConvSpec
 	x, y  layout
 	width int // of a padded row
 	plane int // of a padded plane
 	slabs int
-	part  int // elements of the weights
 	work  int
 
-	dw, xs, dy, scratch Slice
+	xs, dy, scratch Slice
 }
 
 const (
@@ -25,41 +25,52 @@ const (
 )
 
 func newOneChannelWeights(c *CPU, s device.ConvSpec) *oneChannelWeights {
-	k := &oneChannelWeights{cpu: c, s: s, x: layoutOf(s.XShape()), y: layoutOf(s.YShape())}
+	k := &oneChannelWeights{gradientSink: gradientSink{w: weightsOf(s.WShape())}, cpu: c, s: s, x: layoutOf(s.XShape()), y: layoutOf(s.YShape())}
 	k.width = k.y.size[2] + side - 1
 	k.plane = (k.y.size[1] + side - 1) * k.width
 	k.slabs = max(1, min(oneChannelSlabs, k.y.n*k.y.size[0]/oneChannelPlanes))
-	k.part = weightsOf(s.WShape()).elements()
 	k.work = aligned(side * k.plane)
 	return k
 }
 
 // Scratch implements [device.Kernel].
-func (k *oneChannelWeights) Scratch() int { return (k.slabs-1)*k.part + k.cpu.opt.Threads*k.work }
+func (k *oneChannelWeights) Scratch() int {
+	return k.whole() + (k.slabs-1)*k.w.elements() + k.cpu.opt.Threads*k.work
+}
 
 // Run implements [device.Kernel].
 func (k *oneChannelWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
-	k.dw, k.xs, k.dy, k.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	k.begin(out, in)
+	k.xs, k.dy, k.scratch = in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	if !k.keeps() {
+		k.dw, k.scratch = k.scratch[:k.whole()], k.scratch[k.whole():]
+	}
 	k.cpu.pool.run(k.slabs, k)
 	for slab := 1; slab < k.slabs; slab++ {
 		k.cpu.kernels.addVectors(k.sum(0), k.sum(slab))
 	}
-	k.dw, k.xs, k.dy, k.scratch = nil, nil, nil, nil
+	if !k.keeps() {
+		for ob := range k.w.outBlocks() {
+			k.take(k.w.pair(k.dw, ob, 0), ob, 0)
+		}
+	}
+	k.end(out)
+	k.xs, k.dy, k.scratch = nil, nil, nil
 }
 
 // sum is where a slab is summed: the first one in the result, those after it in scratch memory.
 func (k *oneChannelWeights) sum(slab int) []float32 {
 	if slab == 0 {
-		return k.dw[:k.part]
+		return k.dw[:k.w.elements()]
 	}
-	return k.scratch[(slab-1)*k.part:][:k.part]
+	return k.scratch[(slab-1)*k.w.elements():][:k.w.elements()]
 }
 
 // do sums one slab.
 func (k *oneChannelWeights) do(worker, slab int) {
 	sum := k.sum(slab)
 	clear(sum)
-	ring := k.scratch[(k.slabs-1)*k.part+worker*k.work:][:k.work] // input plane z lies at (z + pad) mod 5
+	ring := k.scratch[(k.slabs-1)*k.w.elements()+worker*k.work:][:k.work] // input plane z lies at (z + pad) mod 5
 	planes := k.y.n * k.y.size[0]
 	have := -1 // the last padded plane of the image that lies in the ring
 	for plane := slab * planes / k.slabs; plane < (slab+1)*planes/k.slabs; plane++ {

@@ -211,15 +211,15 @@ func (k *small) copyPadded(to []float32, ib int) {
 
 // smallWeights is the weight gradient of small images: for each tap that is alive, outer products of the voxels it connects, summed over voxels and images.
 type smallWeights struct {
+	gradientSink
 	cpu  *CPU
 	x, y layout
 	taps int
 	live []smallTap
 	xs   int // from one voxel of a term to the next in x
 	ys   int // and in dy
-	w    weightLayout
 
-	dw, in, dy Slice
+	in, dy, scratch Slice
 }
 
 // smallTap is a tap that is alive.
@@ -231,7 +231,7 @@ type smallTap struct {
 
 func newSmallWeights(c *CPU, s device.ConvSpec) *smallWeights {
 	g := forwardGeometry(s)
-	k := &smallWeights{cpu: c, x: g.in, y: g.out, taps: g.weights.taps, xs: g.in.plane(1, 0), ys: g.out.plane(1, 0), w: g.weights}
+	k := &smallWeights{gradientSink: gradientSink{w: g.weights}, cpu: c, x: g.in, y: g.out, taps: g.weights.taps, xs: g.in.plane(1, 0), ys: g.out.plane(1, 0)}
 	along := g.out.size[2] > g.out.n
 	images, columns := 1, g.out.size[2]
 	if along {
@@ -275,28 +275,48 @@ func smallWeightsCost(k *smallWeights) float64 {
 }
 
 // Scratch implements [device.Kernel].
-func (k *smallWeights) Scratch() int { return 0 }
+func (k *smallWeights) Scratch() int {
+	if k.keeps() {
+		return 0
+	}
+	return k.cpu.opt.Threads * k.stage()
+}
+
+// stage is the number of elements of two pairs of blocks, in which a worker makes gradients that are used up.
+func (k *smallWeights) stage() int { return 2 * k.taps * block * block }
 
 // Run implements [device.Kernel].
-func (k *smallWeights) Run(out, in []device.Buffer, _ device.Buffer) {
-	k.dw, k.in, k.dy = out[0].(Slice), in[0].(Slice), in[1].(Slice)
+func (k *smallWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
+	k.begin(out, in)
+	k.in, k.dy, k.scratch = in[0].(Slice), in[1].(Slice), scratch.(Slice)
 	k.cpu.pool.run(k.x.blocks*((k.y.blocks+1)/2), k)
-	k.dw, k.in, k.dy = nil, nil, nil
+	k.end(out)
+	k.in, k.dy, k.scratch = nil, nil, nil
 }
 
 // do computes the gradients of one block of input channels and one group of output channels.
-func (k *smallWeights) do(_, item int) {
+func (k *smallWeights) do(worker, item int) {
 	groups := (k.y.blocks + 1) / 2
 	b, group := item/groups, item%groups
-	vectors := min(2, k.y.blocks-2*group)
+	vectors, pair := min(2, k.y.blocks-2*group), k.taps*k.w.tap(b)
+	to, cv := k.dw, k.w.group() // from one pair to the next
+	if k.keeps() {
+		to = to[k.w.at(2*group, b):]
+	} else {
+		to, cv = k.scratch[worker*k.stage():], pair
+	}
 	if len(k.live) < k.taps {
 		for v := range vectors {
-			clear(k.w.pair(k.dw, 2*group+v, b))
+			clear(to[v*cv:][:pair])
 		}
 	}
 	for i := range k.live {
 		t := &k.live[i]
-		k.cpu.kernels.rowsOuter(k.w.inputs(b), vectors, k.in[k.x.plane(0, b):], k.dy[k.y.plane(0, 2*group):], k.dw[k.w.at(2*group, b)+t.tap*k.w.tap(b):], t.terms,
-			t.k, k.xs, k.ys, k.y.voxels*block, block, k.w.group(), false)
+		k.cpu.kernels.rowsOuter(k.w.inputs(b), vectors, k.in[k.x.plane(0, b):], k.dy[k.y.plane(0, 2*group):], to[t.tap*k.w.tap(b):], t.terms, t.k, k.xs, k.ys, k.y.voxels*block, block, cv, false)
+	}
+	if !k.keeps() {
+		for v := range vectors {
+			k.take(to[v*cv:], 2*group+v, b)
+		}
 	}
 }

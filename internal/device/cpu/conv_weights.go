@@ -9,17 +9,17 @@ import "github.com/voxsaw/voxsaw/internal/device"
 // An item is a slab of output planes, a block of input channels and a group of two blocks of output channels. It takes a band of rows of output gradients at a time, for all taps while
 // the band stays in L1; the sums of a tap stay in registers over the band. The slabs are there for parallelism and for accuracy: each sums from zero, and the sums are then added up in their order.
 type directWeights struct {
+	gradientSink
 	cpu    *CPU
 	s      device.ConvSpec
 	x, y   layout
-	w      weightLayout
 	groups int
 	blocks int    // of input channels
 	slabs  int    // of the N*D output planes
 	band   int    // rows
 	rows   []term // of output voxels in a band: where they start in x and dy, from the first one
 
-	xs, dy, dw, scratch Slice
+	xs, dy, scratch Slice
 }
 
 const (
@@ -28,7 +28,7 @@ const (
 )
 
 func newDirectWeights(c *CPU, s device.ConvSpec) *directWeights {
-	d := &directWeights{cpu: c, s: s, x: layoutOf(s.XShape()), y: layoutOf(s.YShape()), w: weightsOf(s.WShape())}
+	d := &directWeights{gradientSink: gradientSink{w: weightsOf(s.WShape())}, cpu: c, s: s, x: layoutOf(s.XShape()), y: layoutOf(s.YShape())}
 	d.groups = (d.y.blocks + 1) / 2
 	d.blocks = d.x.blocks
 	planes := d.y.n * d.y.size[0]
@@ -42,16 +42,21 @@ func newDirectWeights(c *CPU, s device.ConvSpec) *directWeights {
 }
 
 // Scratch implements [device.Kernel].
-func (d *directWeights) Scratch() int { return (d.slabs - 1) * d.w.elements() }
+func (d *directWeights) Scratch() int { return d.whole() + (d.slabs-1)*d.w.elements() }
 
 // Run implements [device.Kernel].
 func (d *directWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
-	d.dw, d.xs, d.dy, d.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	d.begin(out, in)
+	d.xs, d.dy, d.scratch = in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	if !d.keeps() {
+		d.dw, d.scratch = d.scratch[:d.whole()], d.scratch[d.whole():]
+	}
 	d.cpu.pool.run(d.slabs*d.blocks*d.groups, d)
-	if d.slabs > 1 {
+	if d.slabs > 1 || !d.keeps() {
 		d.cpu.pool.run(d.w.pairs(), (*directWeightsSum)(d))
 	}
-	d.dw, d.xs, d.dy, d.scratch = nil, nil, nil, nil
+	d.end(out)
+	d.xs, d.dy, d.scratch = nil, nil, nil
 }
 
 // sums is where a slab is summed: the first one in the result, those after it in scratch memory.
@@ -139,7 +144,7 @@ func liveOutputs(outputs, inputs, stride, d int) (first, end int) {
 	return first, min(outputs, (inputs-1-d)/stride+1)
 }
 
-// directWeightsSum adds up the slabs of one pair of channel blocks.
+// directWeightsSum adds up the slabs of one pair of channel blocks, and uses it up where it is not to be kept.
 type directWeightsSum directWeights
 
 func (d *directWeightsSum) do(_, item int) {
@@ -147,5 +152,8 @@ func (d *directWeightsSum) do(_, item int) {
 	sum := d.w.pair(d.dw, ob, ib)
 	for slab := 1; slab < d.slabs; slab++ {
 		d.cpu.kernels.addVectors(sum, d.w.pair((*directWeights)(d).sums(slab), ob, ib))
+	}
+	if !d.keeps() {
+		d.take(sum, ob, ib)
 	}
 }

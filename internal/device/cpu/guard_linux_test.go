@@ -385,6 +385,7 @@ func TestConvBounds(t *testing.T) {
 					{Forward, c.Conv, []int{c.Size(y)}, []int{c.Size(x), w, s.Out}},
 					{Transposed, c.ConvTransposed, []int{c.Size(x)}, []int{c.Size(y), w, s.In}},
 					{Weights, c.ConvGradWeights, []int{w}, []int{c.Size(x), c.Size(y)}},
+					{Weights, c.ConvGradWeightsSGD, []int{w, w, 1}, []int{c.Size(x), c.Size(y), 4}},
 				} {
 					s.Bias = kernel.kind != Weights
 					names, err := c.Candidates(s, kernel.kind)

@@ -205,6 +205,7 @@ func (k *winogradFew) multiply(work, zs, products []float32, z, ib, chunk, vecto
 
 // winogradFewGradient is [winogradGradient] for few tiles.
 type winogradFewGradient struct {
+	gradientSink
 	cpu     *CPU
 	t       tiling
 	in, out *allPoints
@@ -214,17 +215,17 @@ type winogradFewGradient struct {
 	pointsAt, stageAt   int // in a worker's scratch
 	workAt, work, total int
 
-	dw, x, dy, scratch Slice
+	x, dy, scratch Slice
 }
 
 func newWinogradFewGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogradFewGradient {
-	k := &winogradFewGradient{cpu: c}
+	k := &winogradFewGradient{gradientSink: gradientSink{w: weightsOf(s.WShape())}, cpu: c}
 	f, g := c.kernels.winograd[tile], newWinogradGeometry(s, false)
 	k.t = newTiling(tile, s.N, g.out.size, 1<<30, 1)
 	t := &k.t
 	k.in = newAllPoints(tile, s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, g.pad) })
 	k.out = newAllPoints(tile, s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.out, f.grad, 1, t.m, [3]int{}) })
-	k.weights = newPointWeights(t, c.kernels, g.weights, false)
+	k.weights = newPointWeights(t, c.kernels, k.w, false)
 	k.plane = oddLines(block * 2 * block)
 	k.pointsAt = 2 * k.weights.tile()
 	k.stageAt = k.pointsAt + t.points*t.points*k.plane
@@ -240,10 +241,12 @@ func (k *winogradFewGradient) Scratch() int { return k.total }
 
 // Run implements [device.Kernel].
 func (k *winogradFewGradient) Run(out, in []device.Buffer, scratch device.Buffer) {
-	k.dw, k.x, k.dy, k.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	k.begin(out, in)
+	k.x, k.dy, k.scratch = in[0].(Slice), in[1].(Slice), scratch.(Slice)
 	k.cpu.pool.run(k.in.items()+k.out.items(), (*winogradFewOperands)(k))
 	k.cpu.pool.run(k.in.o.l.blocks*((k.out.o.l.blocks+1)/2), k)
-	k.dw, k.x, k.dy, k.scratch = nil, nil, nil, nil
+	k.end(out)
+	k.x, k.dy, k.scratch = nil, nil, nil
 }
 
 // winogradFewOperands transforms the inputs and the gradients of the outputs.
@@ -274,6 +277,6 @@ func (k *winogradFewGradient) do(worker, item int) {
 		}
 	}
 	for v := range vectors {
-		k.weights.gradientZ(k.dw, work[v*k.weights.tile():], ib, ob+v)
+		k.weights.gradientZ(&k.gradientSink, work[v*k.weights.tile():], ib, ob+v)
 	}
 }

@@ -11,6 +11,7 @@ import (
 // The blocks are dealt to slabs, each with sums of its own, which are added up in their order; how many there are depends on the number of threads, and with it the rounding. Each block is summed from zero before it is added: one running sum over thousands of
 // tiles would cost ten times the error.
 type winogradGradient struct {
+	gradientSink
 	cpu     *CPU
 	t       tiling
 	in, out *operand
@@ -20,7 +21,7 @@ type winogradGradient struct {
 	inAt, outAt         int // points of inputs and of output gradients in a worker's scratch
 	workAt, work, total int
 
-	dw, x, dy, scratch Slice
+	x, dy, scratch Slice
 }
 
 const (
@@ -31,13 +32,13 @@ const (
 
 func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogradGradient {
 	f := c.kernels.winograd[tile]
-	k := &winogradGradient{cpu: c}
+	k := &winogradGradient{gradientSink: gradientSink{w: weightsOf(s.WShape())}, cpu: c}
 	in, out := layoutOf(s.XShape()), layoutOf(s.YShape())
 	k.t = newTiling(tile, s.N, out.size, max(sumTiles, blockTiles(in.blocks, out.blocks)), 2*c.opt.Threads)
 	t := &k.t
 	k.in = newOperand(t, in, f.data, in.blocks, t.points, s.Pad)
 	k.out = newOperand(t, out, f.grad, out.blocks, t.m, [3]int{})
-	k.weights = newPointWeights(t, c.kernels, weightsOf(s.WShape()), false)
+	k.weights = newPointWeights(t, c.kernels, k.w, false)
 	k.slabs = min(max(min(maxSlabs, slabElements/k.weights.size), c.opt.Threads), t.blocks)
 	if k.slabs > c.opt.Threads {
 		k.slabs -= k.slabs % c.opt.Threads
@@ -55,11 +56,13 @@ func (k *winogradGradient) Scratch() int { return k.total }
 
 // Run implements [device.Kernel].
 func (k *winogradGradient) Run(out, in []device.Buffer, scratch device.Buffer) {
-	k.dw, k.x, k.dy, k.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	k.begin(out, in)
+	k.x, k.dy, k.scratch = in[0].(Slice), in[1].(Slice), scratch.(Slice)
 	k.cpu.pool.run(k.slabs, k)
 	k.cpu.pool.run(k.t.points*k.t.points, (*winogradSlabs)(k))
 	k.cpu.pool.run(k.weights.pairs(), (*winogradTaps)(k))
-	k.dw, k.x, k.dy, k.scratch = nil, nil, nil, nil
+	k.end(out)
+	k.x, k.dy, k.scratch = nil, nil, nil
 }
 
 // do sums the blocks of one slab.
@@ -106,5 +109,5 @@ func (k *winogradSlabs) do(_, item int) {
 type winogradTaps winogradGradient
 
 func (k *winogradTaps) do(worker, item int) {
-	k.weights.gradient(k.dw, k.scratch, k.scratch[k.workAt+worker*k.work:], item)
+	k.weights.gradient(&k.gradientSink, k.scratch, k.scratch[k.workAt+worker*k.work:], item)
 }

@@ -5,14 +5,19 @@ import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 // A transformFunc multiplies a matrix M with n columns of 16-channel vectors:
 //
 //	for i := range n {
+//		for q := range columns(M) {
+//			x[q] = src[i*srcNext+q*srcStep:][:16]
+//		}
 //		for p := range rows(M) {
 //			var sum [16]float32
 //			for q := range columns(M) {
-//				sum += M[p][q] * src[i*srcNext+q*srcStep:][:16]
+//				sum += M[p][q] * x[q]
 //			}
 //			dst[i*dstNext+p*dstStep:][:16] = sum
 //		}
 //	}
+//
+// So dst may be src, where the steps are the same and M has no more rows than columns.
 type transformFunc func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int)
 
 // An outputFunc is a transformFunc that adds the vector bias to each result.
@@ -54,11 +59,15 @@ func genericOutput(m toomcook.Matrix) outputFunc {
 	}
 	return func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int, bias *float32) {
 		for i := range n {
+			var x [8][block]float32
+			for q := range coefficients[0] {
+				x[q] = *vector(src, i*srcNext+q*srcStep)
+			}
 			for p, row := range coefficients {
 				var sum [block]float32
 				for q, c := range row {
 					if c != 0 {
-						multiplyAdd(&sum, c, vector(src, i*srcNext+q*srcStep))
+						multiplyAdd(&sum, c, &x[q])
 					}
 				}
 				y, b := vector(dst, i*dstNext+p*dstStep), vector(bias, 0)

@@ -87,14 +87,14 @@ func (w *pointWeights) transformX(dst, ys []float32, plane, step, y, ib int) {
 }
 
 // gradient makes the gradients of one pair of channel blocks from those of the points.
-func (w *pointWeights) gradient(dw, src, work []float32, item int) {
+func (w *pointWeights) gradient(to *gradientSink, src, work []float32, item int) {
 	ib, ob := item/w.outBlocks(), item%w.outBlocks()
 	points := w.tiling.points
 	zs, work := work[:w.tile()], work[w.tile():]
 	for z := range points {
 		w.gradientXY(zs, src[z*points*points*w.plane+w.point(ib, ob):], work, w.plane, w.vectors(ob)*block, z, ib)
 	}
-	w.gradientZ(dw, zs, ib, ob)
+	w.gradientZ(to, zs, ib, ob)
 }
 
 // gradientXY transforms the points of one point in z back along x and y, into a tile.
@@ -107,8 +107,14 @@ func (w *pointWeights) gradientXY(zs, src, work []float32, plane, step, z, ib in
 	w.f.weightGrad(&zs[z*r*r*tap], &work[0], r*tap, r*tap, block, block, r*in)
 }
 
-// gradientZ transforms a tile back along z, into gradients.
-func (w *pointWeights) gradientZ(dw, zs []float32, ib, ob int) {
-	plane := w.side * w.side * w.tap(ib)
-	w.f.weightGrad(&w.pair(dw, ob, ib)[0], &zs[0], plane, plane, block, block, plane/block)
+// gradientZ transforms a tile back along z, into gradients. Those that are used up take the place of the tile.
+func (w *pointWeights) gradientZ(to *gradientSink, zs []float32, ib, ob int) {
+	plane, dw := w.side*w.side*w.tap(ib), zs
+	if to.keeps() {
+		dw = w.pair(to.dw, ob, ib)
+	}
+	w.f.weightGrad(&dw[0], &zs[0], plane, plane, block, block, plane/block)
+	if !to.keeps() {
+		to.take(dw, ob, ib)
+	}
 }

@@ -1,6 +1,10 @@
 package devicetest
 
-import "github.com/voxsaw/voxsaw/internal/device"
+import (
+	"errors"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
 
 func (reference) SumSquares(n int) (device.Kernel, error) {
 	return kernel(func(out, in []values) {
@@ -16,10 +20,27 @@ func (reference) SGD(n int) (device.Kernel, error) {
 	return kernel(func(out, in []values) {
 		parameters, velocity, gradient := out[0], out[1], in[0]
 		rate, momentum, decay, factor := in[1][0], in[1][1], in[1][2], in[1][3]
+		if rate == 0 && momentum == 1 && decay == 0 && factor == 0 {
+			return // not even where a gradient is not finite
+		}
 		for i := range n {
 			g := factor*gradient[i] + decay*parameters[i]
 			velocity[i] = momentum*velocity[i] + g
 			parameters[i] -= rate * velocity[i]
 		}
 	}), nil
+}
+
+func (r reference) ConvGradWeightsSGD(s device.ConvSpec) (device.Kernel, error) {
+	n := s.WShape().Elements()
+	gradient, err := r.ConvGradWeights(s)
+	squares, errSquares := r.SumSquares(n)
+	sgd, errSGD := r.SGD(n)
+	return kernel(func(out, in []values) {
+		w, velocity, sum, x, dy, hyper := out[0], out[1], out[2], in[0], in[1], in[2]
+		dw := make(values, n)
+		gradient.(kernel)([]values{dw}, []values{x, dy})
+		squares.(kernel)([]values{sum}, []values{dw})
+		sgd.(kernel)([]values{w, velocity}, []values{dw, hyper})
+	}), errors.Join(err, errSquares, errSGD)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -163,6 +164,7 @@ func Conv(t *testing.T, dev device.Device) {
 			compare(t, dev, convTolerance, forward, []operand{output(s.YShape()...)}, in)
 			compare(t, dev, convTolerance, adjoint, []operand{output(s.XShape()...)}, transposed)
 			compare(t, dev, convTolerance, byWeights, []operand{{shape: s.WShape(), weight: true}}, []operand{x, y})
+			gradWeightsSGD(t, dev, s, x, y, w)
 		})
 	}
 	t.Run("gradients", func(t *testing.T) {
@@ -195,6 +197,30 @@ func Conv(t *testing.T, dev device.Device) {
 		d.check(t)
 	})
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.Conv(device.ConvSpec{}) })
+	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.ConvGradWeightsSGD(device.ConvSpec{}) })
+}
+
+// gradWeightsSGD compares a step with the reference, and to the bit with the device's own gradient and step.
+func gradWeightsSGD(t *testing.T, dev device.Device, s device.ConvSpec, x, dy, w operand) {
+	t.Helper()
+	velocity, hyper := weights(newRand(8), s.WShape()...), operand{shape: device.Shape{4}, data: []float32{0.01, 0.9, 1e-2, 0.5}}
+	fused := func(d device.Device) (device.Kernel, error) { return d.ConvGradWeightsSGD(s) }
+	gradient := func(d device.Device) (device.Kernel, error) { return d.ConvGradWeights(s) }
+	sgd := func(d device.Device) (device.Kernel, error) { return d.SGD(dev.WeightsSize(s.WShape())) }
+	out, in := []operand{w, velocity, output()}, []operand{x, dy, hyper}
+	compare(t, dev, convTolerance, fused, out, in)
+
+	together, first := prepare(t, dev, fused, out, in), prepare(t, dev, gradient, []operand{{shape: s.WShape(), weight: true}}, in[:2])
+	then := prepare(t, dev, sgd, out[:2], []operand{{shape: s.WShape(), weight: true}, hyper})
+	then.in[0] = first.out[0]
+	together.run()
+	first.run()
+	then.run()
+	for i, o := range out[:2] {
+		if !slices.Equal(download(t, dev, together.out[i], o), download(t, dev, then.out[i], o)) {
+			t.Errorf("output %d of a gradient with its step %v: differs from one after the other", i, []int(o.shape))
+		}
+	}
 }
 
 func like(v values) values { return make(values, len(v)) }

@@ -211,6 +211,9 @@ func Optimiser(t *testing.T, dev device.Device) {
 		x := random(r, n)
 		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.SumSquares(n) }, []operand{output()}, []operand{x})
 		hyper := operand{shape: device.Shape{4}, data: []float32{0.01, 0.9, 1e-4, 0.5}}
-		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.SGD(n) }, []operand{random(r, n), random(r, n)}, []operand{x, hyper})
+		sgd := func(d device.Device) (device.Kernel, error) { return d.SGD(n) }
+		compare(t, dev, tight, sgd, []operand{random(r, n), random(r, n)}, []operand{x, hyper})
+		nothing := operand{shape: device.Shape{4}, data: []float32{0, 1, 0, 0}}
+		compare(t, dev, 0, sgd, []operand{random(r, n), random(r, n)}, []operand{{shape: device.Shape{n}}, nothing}) // the gradient is NaN
 	}
 }

@@ -1,0 +1,72 @@
+package cpu
+
+import "github.com/voxsaw/voxsaw/internal/device"
+
+// ConvGradWeightsSGD implements [device.Device].
+func (c *CPU) ConvGradWeightsSGD(s device.ConvSpec) (device.Kernel, error) {
+	k, err := c.choose(s, Weights)
+	if err != nil {
+		return nil, err
+	}
+	k.(interface{ useUp(*CPU) }).useUp(c)
+	return k, nil
+}
+
+// gradientSink is what a kernel of weight gradients does with them: it keeps them, or it takes a step of SGD with each pair of channel blocks while that lies in a core's cache, and keeps none.
+type gradientSink struct {
+	w  weightLayout
+	dw Slice // where they are kept
+
+	lanes            *laneKernels // nil: they are kept
+	values, velocity Slice
+	hyper            [4]float32
+	squares          []float64 // of each pair
+}
+
+// useUp makes it take steps.
+func (g *gradientSink) useUp(c *CPU) {
+	g.lanes, g.squares = lanesOf(c.kernels.name), make([]float64, g.w.pairs())
+}
+
+// keeps says whether gradients are kept.
+func (g *gradientSink) keeps() bool { return g.lanes == nil }
+
+// whole is how many elements of scratch memory take all gradients, for a kernel that cannot make them pair by pair: 0 where they are kept.
+func (g *gradientSink) whole() int {
+	if g.keeps() {
+		return 0
+	}
+	return g.w.elements()
+}
+
+// begin notes the operands of a run.
+func (g *gradientSink) begin(out, in []device.Buffer) {
+	if g.keeps() {
+		g.dw = out[0].(Slice)
+		return
+	}
+	g.values, g.velocity = out[0].(Slice), out[1].(Slice)
+	copy(g.hyper[:], in[2].(Slice))
+}
+
+// take takes the step of one pair of blocks, given its gradients.
+func (g *gradientSink) take(gradients []float32, ob, ib int) {
+	values := g.w.pair(g.values, ob, ib)
+	gradients = gradients[:len(values)]
+	g.squares[ob*g.w.inBlocks()+ib] = g.lanes.runEnergy(gradients)
+	if g.hyper != noStep {
+		g.lanes.runSGD(values, g.w.pair(g.velocity, ob, ib), gradients, &g.hyper)
+	}
+}
+
+// end ends a run.
+func (g *gradientSink) end(out []device.Buffer) {
+	if !g.keeps() {
+		sum := 0.0
+		for _, s := range g.squares {
+			sum += s
+		}
+		out[2].(Slice)[0] = float32(sum)
+	}
+	g.dw, g.values, g.velocity = nil, nil, nil
+}
