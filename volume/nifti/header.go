@@ -151,6 +151,7 @@ func (h *Header) shear() string {
 // fields are those of both versions that matter here.
 type fields struct {
 	magic            string
+	bare             bool // a magic string of NIfTI-2 without the line ends behind it
 	datatype, bitpix int32
 	dim              [8]int64
 	pixdim           [8]float64
@@ -204,6 +205,10 @@ func parse(raw []byte, path, image string) (*Header, error) {
 		h.problem("the magic string %q is that of a pair, but the voxels are here", f.magic)
 	case f.magic[1] == '+' && image != path:
 		return nil, bad("says that it is a single file (magic %q), but has the name of a pair's header", f.magic)
+	}
+
+	if f.bare {
+		h.problem("the magic string has zeros where line ends belong: ignored")
 	}
 
 	if f.dim[0] < 1 || f.dim[0] > 7 {
@@ -412,8 +417,12 @@ func parse2(raw []byte, order binary.ByteOrder) (fields, error) {
 		quaternion: [3]float64{r.QuaternB, r.QuaternC, r.QuaternD}, qoffset: [3]float64{r.QoffsetX, r.QoffsetY, r.QoffsetZ},
 		srow: [3][4]float64{r.SrowX, r.SrowY, r.SrowZ}, units: r.XyztUnits,
 	}
-	if string(r.Magic[4:]) != "\r\n\x1a\n" {
-		f.magic += string(r.Magic[4:]) // damaged by a transfer in text mode
+	switch end := string(r.Magic[4:]); end {
+	case "\r\n\x1a\n":
+	case "\x00\x00\x00\x00": // left out, which tells nothing of the transfer
+		f.bare = true
+	default:
+		f.magic += end // damaged by a transfer in text mode
 	}
 	return f, nil
 }

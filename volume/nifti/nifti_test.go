@@ -166,6 +166,7 @@ func TestProblemsAreNamed(t *testing.T) {
 		"mended: sizeof_hdr of the other byte order":          "sizeof_hdr is 1543569408, not 348: ignored",
 		"mended: sizeof_hdr of the other byte order, swapped": "sizeof_hdr is 1543569408, not 348: ignored",
 		"mended: magic of a pair":                             `the magic string "ni1" is that of a pair, but the voxels are here`,
+		"mended: magic without line ends":                     "the magic string has zeros where line ends belong: ignored",
 		"mended: vox_offset 352.5":                            "vox_offset is 352.5: the fraction is ignored",
 		"mended: voxel size negative, qform":                  "the voxel size along j is -0.8 mm: taken for positive",
 		"mended: voxel size negative, no code":                "the voxel size along i is -0.7 mm: taken for positive",
