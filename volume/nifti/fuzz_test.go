@@ -28,13 +28,17 @@ func FuzzFile(f *testing.F) {
 		if err := os.WriteFile(in, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
+		_, all := ReadAll(in, Options{MaxBytes: 1 << 22})
+		_, labels := ReadLabelsWith(in, Options{MaxBytes: 1 << 22})
 		v, err := ReadWith(in, Options{MaxBytes: 1 << 22})
-		if err != nil {
+		for _, err := range []error{all, labels, err} {
 			var format *volume.FormatError
 			var unsupported *volume.UnsupportedError
-			if !errors.As(err, &format) && !errors.As(err, &unsupported) {
+			if err != nil && !errors.As(err, &format) && !errors.As(err, &unsupported) {
 				t.Fatalf("%T: %v", err, err)
 			}
+		}
+		if err != nil {
 			return
 		}
 		if err := v.Check(); err != nil {
