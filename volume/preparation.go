@@ -106,48 +106,80 @@ func (e *GeometryError) Error() string {
 		return fmt.Sprintf("%dx%dx%d voxels of %.4gx%.4gx%.4g mm, %s, from (%.1f, %.1f, %.1f)",
 			g.Shape[0], g.Shape[1], g.Shape[2], s[0], s[1], s[2], g.Axcodes(), p[0], p[1], p[2])
 	}
-	return fmt.Sprintf("image and labels do not fill the same box: the image has %s; the labels have %s", describe(e.Image), describe(e.Labels))
+	where := ""
+	if f, err := e.Image.fit(e.Labels); err == nil {
+		spacing := e.Image.Spacing()
+		axis := 0
+		for a := range 3 {
+			if f.part(a) > f.part(axis) {
+				axis = a
+			}
+		}
+		where = fmt.Sprintf("along %c (%c) their edges lie %.4g mm apart, more than half a voxel, %.4g mm: ",
+			"ijk"[axis], e.Image.Axcodes()[axis], f.by[axis]*spacing[axis], f.larger[axis]*spacing[axis]/2)
+	}
+	return fmt.Sprintf("image and labels do not fill the same box: %sthe image has %s; the labels have %s. Resample the labels onto the image's voxels, or mend the header that is wrong",
+		where, describe(e.Image), describe(e.Labels))
 }
 
 // Match says how labels on grid l lie on an image's grid g: voxel on voxel, though perhaps with axes in another order or direction (exact), on other
-// voxels in the same box, so that they can be resampled, or, with a [GeometryError], elsewhere. Half a voxel of the image is let pass: see [Grid.Beside].
+// voxels in the same box, so that they can be resampled, or, with a [GeometryError], elsewhere. Along each axis half a voxel is let pass, the image's voxel on
+// voxel, and of boxes the larger of both grids'.
 func (g Grid) Match(l Grid) (exact bool, err error) {
-	switch {
-	case g.voxelOnVoxel(l) != "":
-		return true, nil
-	case g.SameBox(l, g.halfVoxel()):
-		return false, nil
+	f, err := g.fit(l)
+	if err != nil || !(max(f.part(0), f.part(1), f.part(2)) <= 0.5) {
+		return false, &GeometryError{Image: g, Labels: l}
 	}
-	return false, &GeometryError{Image: g, Labels: l}
+	return f.grid.Shape == g.Shape && max(f.by[0], f.by[1], f.by[2]) <= 0.5, nil
 }
 
-func (g Grid) halfVoxel() float64 {
-	spacing := g.Spacing()
-	return min(spacing[0], spacing[1], spacing[2]) / 2
+// fit is how a grid lies beside another, along whose axes it is turned.
+type fit struct {
+	grid   Grid       // turned
+	by     [3]float64 // how far the corners of both boxes lie apart at most, along each axis of the other, in its voxels
+	larger [3]float64 // the larger voxel of both along each axis, in voxels of the other: 1 or more
 }
 
-// voxelOnVoxel returns the directions in which the axes of l must grow to lie voxel on voxel with g, or "" if they never do.
-func (g Grid) voxelOnVoxel(l Grid) (codes string) {
+// part is how far the boxes lie apart along an axis, as a part of the larger voxel.
+func (f fit) part(axis int) float64 { return f.by[axis] / f.larger[axis] }
+
+// fit turns l to lie on g, or leaves its axes as they are where that fits better: axes half-way between two others have no order.
+func (g Grid) fit(l Grid) (best fit, err error) {
+	inverse, err := g.Affine.Inverse()
+	if err != nil {
+		return fit{}, err
+	}
+	own, least := g.Spacing(), math.Inf(1)
 	for _, codes := range []string{l.Axcodes(), g.Axcodes()} {
-		if turned, err := l.Oriented(codes); err == nil && g.Same(turned, g.halfVoxel()) {
-			return codes
+		turned, err := l.Oriented(codes)
+		if err != nil {
+			return fit{}, err
+		}
+		f, spacing := fit{grid: turned}, turned.Spacing()
+		a, b := g.Corners(), turned.Corners()
+		for n := range a {
+			p, q := inverse.Apply(a[n]), inverse.Apply(b[n])
+			for axis := range 3 {
+				f.by[axis] = max(f.by[axis], math.Abs(p[axis]-q[axis]))
+			}
+		}
+		for axis := range 3 {
+			f.larger[axis] = max(1, spacing[axis]/own[axis])
+		}
+		if worst := max(f.part(0), f.part(1), f.part(2)); worst < least {
+			best, least = f, worst
 		}
 	}
-	return ""
+	return best, nil
 }
 
-// Beside returns how far the voxels of labels that match exactly lie from those of the image, at most: as a part of a voxel's shortest edge, up to a half.
+// Beside returns how far the voxels of labels that match exactly lie from those of the image, at most: along one of its axes, as a part of a voxel, up to a half.
 func (g Grid) Beside(l Grid) float64 {
-	turned, err := l.Oriented(g.voxelOnVoxel(l))
+	f, err := g.fit(l)
 	if err != nil {
 		return math.Inf(1)
 	}
-	worst := 0.0
-	a, b := g.Corners(), turned.Corners()
-	for n := range a {
-		worst = max(worst, distance(a[n], b[n]))
-	}
-	return worst / (2 * g.halfVoxel())
+	return max(f.by[0], f.by[1], f.by[2])
 }
 
 // ApplyLabels prepares the labels of a scan on grid like. They may be sampled in another way than the scan, but must fill the same box: otherwise
@@ -167,7 +199,11 @@ func (p Preparation) ApplyLabels(l *LabelMap, like Grid) (*LabelMap, error) {
 	o := l
 	if exact {
 		// Headers agree up to rounding; the image's counts.
-		if o, err = l.Orient(like.voxelOnVoxel(l.Grid)); err != nil {
+		f, err := like.fit(l.Grid)
+		if err != nil {
+			return nil, err
+		}
+		if o, err = l.Orient(f.grid.Axcodes()); err != nil {
 			return nil, err
 		}
 		o = &LabelMap{Grid: like, Labels: o.Labels, Names: l.Names}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -183,7 +184,8 @@ func TestLabelsOnOtherGrids(t *testing.T) {
 		{"coarser", coarse, false, false},
 		{"coarser and turned", turned, false, false},
 		{"moved by a voxel", moved(image, 1), false, true},
-		{"coarser and moved by a voxel", moved(turned, 1), false, true},
+		{"coarser and moved by less than half of its voxel", moved(turned, 0.9), false, false},
+		{"coarser and moved by more", moved(turned, 1.1), false, true},
 		{"another shape", Grid{Shape: [3]int{40, 40, 21}, Affine: image.Affine}, false, true},
 	} {
 		l := blob(test.labels)
@@ -213,6 +215,42 @@ func TestLabelsOnOtherGrids(t *testing.T) {
 		}
 		if different > image.Len()/50 {
 			t.Errorf("%s: %d of %d labels differ", test.name, different, image.Len())
+		}
+	}
+}
+
+// Half a voxel is that of the grid with the larger ones, along each axis, and what is beyond is told with the axis and the distance.
+func TestHalfAVoxelOfTheLarger(t *testing.T) {
+	image := Grid{Shape: [3]int{32, 36, 16}, Affine: Scaling([3]float64{0.8, 0.8, 2.5})}
+	// nibabel.processing.resample_to_output(image, (1, 1, 1)): the first voxels have one centre, so that the boxes are 0.75 mm apart along k.
+	resampled := Grid{Shape: [3]int{26, 29, 39}, Affine: Scaling([3]float64{1, 1, 1})}
+	thick := Grid{Shape: [3]int{32, 36, 8}, Affine: Scaling([3]float64{0.8, 0.8, 5})} // of every second slice the first: 1.25 mm apart
+	moved := func(g Grid, x, z float64) Grid {
+		g.Affine[0][3] += x
+		g.Affine[2][3] += z
+		return g
+	}
+	for _, test := range []struct {
+		labels Grid
+		exact  bool
+		says   string
+	}{
+		{resampled, false, ""},
+		{thick, false, ""},
+		{moved(image, 0, 1.2), true, ""},
+		{moved(image, 0.5, 0), false, "along i (R) their edges lie 0.5 mm apart, more than half a voxel, 0.4 mm: "},
+		{moved(image, 0.3, -2.5), false, "along k (S) their edges lie 2.5 mm apart, more than half a voxel, 1.25 mm: "},
+		{moved(thick, 0, -1.3), false, "along k (S) their edges lie 2.55 mm apart, more than half a voxel, 2.5 mm: "},
+	} {
+		for _, codes := range []string{"RAS", "SLP"} {
+			labels, err := test.labels.Oriented(codes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exact, err := image.Match(labels)
+			if exact != test.exact || (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v, axes %s: exact %v, %v, want %v, %s", test.labels, codes, exact, err, test.exact, test.says)
+			}
 		}
 	}
 }

@@ -97,7 +97,7 @@ func TestInspectMixedFolder(t *testing.T) {
 	in := func(name string) string { return filepath.Join(root, name) }
 	v, _ := axial(t, 1)
 	_, l := patient(t, 1)
-	l.Affine[0][3] += 0.3 * min(l.Spacing()[0], l.Spacing()[1], l.Spacing()[2])
+	l.Affine[0][3] += 0.3 * l.Spacing()[0]
 	scout := &volume.Volume{Grid: v.Grid, Int16: v.Int16[:v.Shape[0]*v.Shape[1]]}
 	scout.Shape[2] = 1
 	writeSeries(t, in("dicom/ct"), "1.2.1", v, false)

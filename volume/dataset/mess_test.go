@@ -129,7 +129,7 @@ func TestLabelsBesideTheirScan(t *testing.T) {
 	}
 	moved := func(voxels float64) *volume.LabelMap {
 		m := &volume.LabelMap{Grid: l.Grid, Labels: l.Labels}
-		m.Affine[0][3] += voxels * min(l.Spacing()[0], l.Spacing()[1], l.Spacing()[2])
+		m.Affine[0][3] += voxels * l.Spacing()[0]
 		return m
 	}
 	coarse, err := l.Resample([3]float64{2 * l.Spacing()[0], 2 * l.Spacing()[1], 2 * l.Spacing()[2]})
