@@ -14,8 +14,8 @@ func (s *Series) Is(wanted string) bool {
 	return wanted == s.UID || wanted == s.Number || s.Part > 0 && (wanted == fmt.Sprintf("%s.%d", s.Number, s.Part) || wanted == fmt.Sprintf("%s#%d", s.UID, s.Part))
 }
 
-// Choose picks a series: the one that is wanted (see [Series.Is]), or with wanted empty the only scan, or else the largest axial CT. Localizers, colour images and single
-// slices are no scans where there are others. A scan that will be refused, for a gap perhaps, is chosen all the same: to take a smaller one quietly would hide it.
+// Choose picks a series: the one that is wanted (see [Series.Is]), or with wanted empty the only scan, or else the largest axial CT. Localizers, colour images, single
+// slices and projections are no scans where there are others, and an original goes before what was derived from one, if it is half as long. A scan that will be refused, for a gap perhaps, is chosen all the same: to take a smaller one quietly would hide it.
 // Why says in words how it was chosen.
 func Choose(series []*Series, wanted string) (chosen *Series, why string, err error) {
 	if len(series) == 0 {
@@ -36,23 +36,73 @@ func Choose(series []*Series, wanted string) (chosen *Series, why string, err er
 		func(s *Series) bool { return s.Axcodes != "" && s.slices[0].image.samples == 1 },
 		func(s *Series) bool { return !s.Localizer },
 		func(s *Series) bool { return s.Shape[2] > 1 },
+		func(s *Series) bool { _, projection := s.derived(); return !projection },
 	} {
 		if some := only(scans, better); len(some) > 0 {
 			scans = some
 		}
 	}
 	if len(scans) == 1 {
-		return scans[0], fmt.Sprintf("the only scan of %d series", len(series)), nil
+		return scans[0], fmt.Sprintf("the only scan of %d series", len(series)) + scans[0].unoriginal(), nil
 	}
 	scans = only(scans, func(s *Series) bool { return s.Modality == "CT" && s.axial() })
 	if len(scans) == 0 {
 		return nil, "", fmt.Errorf("none of several series is an axial CT: choose with --series:%s", list(series))
 	}
+	longest, largest := 0.0, "largest"
+	for _, s := range scans {
+		longest = max(longest, s.length())
+	}
+	originals := only(scans, func(s *Series) bool { what, _ := s.derived(); return what == "" })
+	if len(originals) < len(scans) && slices.ContainsFunc(originals, func(s *Series) bool { return s.length() >= longest/2 }) {
+		scans, largest = originals, "largest original"
+	}
 	slices.SortStableFunc(scans, func(a, b *Series) int {
 		return cmp.Or(cmp.Compare(b.voxels(), a.voxels()), failed(a)-failed(b), a.compareNumbers(b), cmp.Compare(a.UID, b.UID), a.Part-b.Part)
 	})
-	return scans[0], fmt.Sprintf("the largest axial CT of %d series", len(series)), nil
+	return scans[0], fmt.Sprintf("the %s axial CT of %d series", largest, len(series)) + scans[0].unoriginal(), nil
 }
+
+// made are the words in an ImageType that tell what was made of a scan.
+var made = map[string]struct {
+	what       string
+	projection bool // each voxel is another tissue's than what lies there
+}{
+	"MIP": {"MIP", true}, "MAXIP": {"MIP", true}, "MAXIMUM": {"MIP", true}, "MINIP": {"MinIP", true}, "MNIP": {"MinIP", true}, "MINIMUM": {"MinIP", true},
+	"PROJECTION": {"PROJECTION IMAGE", true}, "VRT": {"rendered", true}, "RENDER": {"rendered", true}, "RENDERED": {"rendered", true},
+	"MPR": {"MPR", false}, "AVERAGE": {"AVERAGE", false}, "MEAN": {"AVERAGE", false}, "REFORMATTED": {"REFORMATTED", false}, "RESAMPLED": {"RESAMPLED", false},
+	"DERIVED": {"DERIVED", false}, "SECONDARY": {"SECONDARY", false},
+}
+
+// derived says what the series was made into, by its ImageType, "" for an original, and whether that is a projection, whose values are not those of a scan.
+func (s *Series) derived() (what string, projection bool) {
+	for n := range s.slices {
+		for _, value := range slices.Backward(s.slices[n].info.imageType) { // the last ones tell most
+			for word := range strings.FieldsFuncSeq(strings.ToUpper(strings.ReplaceAll(value, "_", "")), func(r rune) bool { return r < 'A' || r > 'Z' }) {
+				if m := made[word]; m.projection {
+					return m.what, true
+				} else if what == "" {
+					what = m.what
+				}
+			}
+		}
+	}
+	return what, false
+}
+
+// unoriginal says for the line that names a choice that it is no original.
+func (s *Series) unoriginal() string {
+	switch what, projection := s.derived(); {
+	case projection:
+		return fmt.Sprintf(", though a projection (%s), not a scan", what)
+	case what != "":
+		return fmt.Sprintf(", derived from a scan (%s)", what)
+	}
+	return ""
+}
+
+// length returns mm from the first slice to the last.
+func (s *Series) length() float64 { return s.slices[len(s.slices)-1].at - s.slices[0].at }
 
 func only(series []*Series, is func(*Series) bool) []*Series {
 	return slices.DeleteFunc(slices.Clone(series), func(s *Series) bool { return !is(s) })

@@ -872,6 +872,51 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// What was made of a scan is no scan, or comes after it, though it has more slices; where there is nothing else, it is named.
+func TestOriginalsComeFirst(t *testing.T) {
+	type made struct {
+		number, imageType string
+		slices            int
+	}
+	for _, c := range []struct {
+		series    []made
+		want, why string
+		problem   string // of the chosen one
+	}{
+		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 10}, {"9", "DERIVED\\SECONDARY\\MIP", 30}}, "1", "the only scan of 2 series", ""},
+		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 10}, {"9", "DERIVED\\SECONDARY\\MPR\\CSA MPR", 18}}, "1", "the largest original axial CT of 2 series", ""},
+		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 10}, {"9", "DERIVED\\SECONDARY\\REFORMATTED\\AVERAGE", 12}}, "1", "the largest original axial CT of 2 series", ""},
+		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 4}, {"9", "DERIVED\\PRIMARY\\AXIAL", 30}}, "9", "the largest axial CT of 2 series, derived from a scan (DERIVED)", ""}, // a few slices to watch the contrast agent
+		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 10}, {"2", "", 12}}, "2", "the largest axial CT of 2 series", ""},
+		{[]made{{"3", "DERIVED\\SECONDARY\\REFORMATTED\\AVERAGE", 5}, {"9", "DERIVED\\PRIMARY\\MIN_IP", 30}}, "3", "the only scan of 2 series, derived from a scan (AVERAGE)", ""},
+		{[]made{{"3", "DERIVED\\PRIMARY\\PROJECTION IMAGE", 5}, {"9", "DERIVED\\SECONDARY\\CSA MIP", 30}}, "9", "the largest axial CT of 2 series, though a projection (MIP), not a scan", "a projection (MIP), not a scan"},
+		{[]made{{"9", "DERIVED\\PRIMARY\\VOLUME\\MINIMUM", 30}}, "9", "the only scan of 1 series, though a projection (MinIP), not a scan", "a projection (MinIP), not a scan"},
+	} {
+		root := t.TempDir()
+		for _, m := range c.series {
+			var distances []float64
+			for k := range m.slices {
+				distances = append(distances, float64(k))
+			}
+			stack(t, root, "1.2."+m.number, axial, line(vector{}, vector{0, 0, 1}, distances...), func(_ int, f []field) []field {
+				return set(set(f, 0x00200011, "IS", m.number), 0x00080008, "CS", m.imageType)
+			})
+		}
+		series, _, err := Scan(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, why, err := Choose(series, "")
+		if err != nil || s.Number != c.want || why != c.why || strings.Join(s.Problems, "; ") != c.problem {
+			t.Errorf("%v: chose %v: %s, problems %q, %v", c.series, s, why, s.Problems, err)
+		}
+		var notes []string
+		if _, err := ReadWith(s, Options{Note: func(n string) { notes = append(notes, n) }}); err != nil || strings.Join(notes, "; ") != c.problem {
+			t.Errorf("%v: read with the notes %q, %v", c.series, notes, err)
+		}
+	}
+}
+
 // Positions that are far apart do not make a volume that is larger than what the files hold.
 func TestRepairsDoNotExplode(t *testing.T) {
 	up := vector{0, 0, 1}

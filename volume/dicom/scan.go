@@ -443,6 +443,9 @@ func newSeries(all []slice) *Series {
 	if s.Localizer {
 		s.Problems = append(s.Problems, "a localizer, not a scan")
 	}
+	if what, projection := s.derived(); projection {
+		s.doubt("a projection (%s), not a scan", what)
+	}
 	if slices.ContainsFunc(all, func(one slice) bool { return one.image.photometric == "MONOCHROME1" }) {
 		s.Problems = append(s.Problems, "stored for display with white as the lowest value (MONOCHROME1): the values are kept")
 	}
