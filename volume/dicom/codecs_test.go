@@ -68,9 +68,10 @@ func TestStreamsOfFewerBits(t *testing.T) {
 	cases := codecCases(t)
 	for name, sign := range map[string]bool{"JPEG extended, quality 90, 12 bits": false, "JPEG-LS near 1, 12 bits": false, "JPEG 2000, -M 1, 12 bits": true} {
 		c := cases[slices.IndexFunc(cases, func(c codecCase) bool { return c.Name == name })]
-		for _, stored := range []uint16{16, 12} {
+		for _, header := range [][2]uint16{{16, 1}, {12, 1}, {16, 0}} {
+			stored, signed := header[0], header[1]
 			f := sliceFields("1.2", 1, vector{}, axial, c.Columns, c.Rows, nil)
-			f = set(set(set(f, 0x00280101, "US", stored), 0x00280102, "US", stored-1), 0x7FE00010, "", nil)
+			f = set(set(set(set(f, 0x00280101, "US", stored), 0x00280102, "US", stored-1), 0x00280103, "US", signed), 0x7FE00010, "", nil)
 			file := part10(c.Syntax, slices.Concat(encode(f, binary.LittleEndian, false), encapsulated(nil, c.Stream)))
 			path := filepath.Join(t.TempDir(), "slice")
 			if err := os.WriteFile(path, file, 0o644); err != nil {
@@ -83,16 +84,16 @@ func TestStreamsOfFewerBits(t *testing.T) {
 			}
 			for n := range c.Columns * c.Rows {
 				want := int16(binary.LittleEndian.Uint16(c.Pixels[2*n:]))
-				if (sign || stored == 12) && want >= 2048 {
+				if signed == 1 && (sign || stored == 12) && want >= 2048 {
 					want -= 4096
 				}
 				if got := v.Int16[v.Index(n%c.Columns, c.Rows-1-n/c.Columns, 0)]; got != want {
-					t.Fatalf("%s, %d bits stored: pixel %d is %d, want %d", name, stored, n, got, want)
+					t.Fatalf("%s, %d bits stored, signed %d: pixel %d is %d, want %d", name, stored, signed, n, got, want)
 				}
 			}
 			said := strings.Contains(strings.Join(notes, ""), "is compressed with 12 bits, unsigned, and claims 16, signed: values of more than 2047 are taken for negative ones")
-			if said != (sign && stored == 16) {
-				t.Errorf("%s, %d bits stored: notes %q", name, stored, notes)
+			if said != (sign && stored == 16 && signed == 1) {
+				t.Errorf("%s, %d bits stored, signed %d: notes %q", name, stored, signed, notes)
 			}
 		}
 	}

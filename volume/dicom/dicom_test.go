@@ -776,7 +776,10 @@ func TestStrangersInASeries(t *testing.T) {
 	distances := []float64{0, 2, 4, 6, 8}
 	for name, change := range map[string]func(f []field) []field{
 		"localizer in the same plane": func(f []field) []field { return set(f, 0x00080008, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER") },
-		"another plane":               func(f []field) []field { return set(f, 0x00200037, "DS", numbers(sagittal[:]...)) },
+		"localizer of another matrix": func(f []field) []field {
+			return set(set(f, 0x00080008, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER"), 0x00280010, "US", uint16(stackRows-1))
+		},
+		"another plane": func(f []field) []field { return set(f, 0x00200037, "DS", numbers(sagittal[:]...)) },
 		"turned by a degree": func(f []field) []field {
 			return set(f, 0x00200037, "DS", numbers(1, 0, 0, 0, math.Cos(0.0175), math.Sin(0.0175)))
 		},
@@ -1036,6 +1039,8 @@ func TestPixelsContradictTheirHeader(t *testing.T) {
 	}{
 		{"12 bits", words(0, 1, 4095, 2048), 12, 11, 0, [4]float32{0, 1, 4095, 2048}, ""},
 		{"an implant beyond 12 bits", words(0, 1, 5000, 2048), 12, 11, 0, [4]float32{0, 1, 904, 2048}, above}, // 904 is dcm2niix's (2022-07-20) value, too; pydicom 2.3 has 5000
+		{"just beyond 12 bits", words(0, 1, 4097, 2), 12, 11, 0, [4]float32{0, 1, 1, 2}, above},
+		{"12 bits in the middle with an overlay above", words(0x4000, 4, 8, 12), 12, 13, 0, [4]float32{0, 1, 2, 3}, above},
 		{"12 bits with their sign", words(0xFFFF, 1, 0xF800, 2047), 12, 11, 1, [4]float32{-1, 1, -2048, 2047}, ""},
 		{"12 bits with zeros above", words(0x0FFF, 1, 0x0800, 2047), 12, 11, 1, [4]float32{-1, 1, -2048, 2047}, ""},
 		{"12 bits with an overlay above", words(0x1FFF, 1, 0x0800, 2047), 12, 11, 1, [4]float32{-1, 1, -2048, 2047}, above},
