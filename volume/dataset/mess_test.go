@@ -31,6 +31,11 @@ func TestLabelsAreFoundUnderManyNames(t *testing.T) {
 		{[]string{"ct/a b (1).nii", "lbl/a b (1).nii"}, []string{"a b (1) ct/a b (1).nii lbl/a b (1).nii"}, 0},
 		{[]string{"p_ct.nii", "p_image.nii", "p_seg.nii"}, []string{"p_ct p_ct.nii", "p_image p_image.nii"}, 2},
 		{[]string{"a.nii", "ghost_seg.nii"}, []string{"a a.nii"}, 1},
+		{[]string{"case_00001/imaging.nii.gz", "case_00001/segmentation.nii.gz"}, []string{"case_00001 case_00001/imaging.nii.gz case_00001/segmentation.nii.gz"}, 0},
+		{[]string{"volume-12.nii", "segmentation-12.nii"}, []string{"volume-12 volume-12.nii segmentation-12.nii"}, 0},
+		{[]string{"images/a_1_0000.nii.gz", "labels/a_1.nii.gz"}, []string{"a_1_0000 images/a_1_0000.nii.gz labels/a_1.nii.gz"}, 0},
+		{[]string{"images/a_0000.nii.gz", "images/a_0001.nii.gz", "labels/a.nii.gz"}, []string{"a_0000 images/a_0000.nii.gz", "a_0001 images/a_0001.nii.gz"}, 1},
+		{[]string{"images/a_0000.nii.gz", "labels/a.nii.gz", "labels/a_0000.nii.gz"}, []string{"a_0000 images/a_0000.nii.gz labels/a_0000.nii.gz"}, 1},
 		{[]string{"ünï/山田.nii", "ünï/山田_seg.nii"}, []string{"ünï_山田 ünï/山田.nii ünï/山田_seg.nii"}, 0},
 	} {
 		files := map[string]string{}

@@ -16,12 +16,13 @@ import (
 //
 //   - Every NIfTI file in the tree is a scan, or labels where its name or a folder above it says so: label0001, case_seg, masks/case, labelsTr/case.
 //   - Labels belong to the scan whose path is the same once those words are taken away: img0001 and label0001, images/a and labels/a, s1/ct and s1/seg.
+//   - The first channel of nnU-Net's names may be missing in the labels' name: images/a_0000 and labels/a.
 //   - Of every DICOM study in the tree one series is a scan (see listSeries), named after its folder; labels beside the folder that have its name belong to it.
 //   - A DICOM SEG object in the tree is the labels of the series that it refers to; of several the one that is asked for. A NIfTI file goes before it.
 //   - A scan with more than one file of labels is used without; a file of labels without a scan is passed over. Both are noted.
 
 var (
-	imageWords = words("image images imagestr imagests img imgs ct cts scan scans volume volumes")
+	imageWords = words("image images imagestr imagests imaging img imgs ct cts scan scans volume volumes")
 	labelWords = words("label labels labelstr labelsts lbl lbls mask masks seg segs segmentation segmentations gt truth groundtruth roi rois annotation annotations manual")
 
 	// Images of kinds that are not read, and what they may be packed in.
@@ -181,6 +182,7 @@ func readScans(root string, o Options) (*Dataset, error) {
 		images[name.key+s.suffix] = append(images[name.key+s.suffix], path)
 	}
 	foldCase(images, labels)
+	dropChannel(images, labels)
 	for _, key := range slices.Sorted(maps.Keys(images)) {
 		for _, path := range images[key] {
 			name := names[path]
@@ -237,6 +239,17 @@ func foldCase(images, labels map[string][]string) {
 		scans := byLower[strings.ToLower(key)]
 		if images[key] == nil && len(scans) == 1 && labels[scans[0]] == nil {
 			labels[scans[0]] = labels[key]
+			delete(labels, key)
+		}
+	}
+}
+
+// dropChannel gives labels the key of the scan whose name is theirs and nnU-Net's first channel, if it is the only channel and has no labels: images/a_0000 and
+// labels/a.
+func dropChannel(images, labels map[string][]string) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if first := key + "_0000"; images[key] == nil && images[first] != nil && labels[first] == nil && images[key+"_0001"] == nil {
+			labels[first] = labels[key]
 			delete(labels, key)
 		}
 	}
