@@ -65,14 +65,19 @@ func listSeries(root, wanted, segmentation string) (found []seriesCase, notes, o
 		switch {
 		case len(chosen) == 0 && wanted != "" && wanted != SeriesAll:
 			notes = append(notes, fmt.Sprintf("%s: passed over, because there is no series %s", folder, wanted))
-		case len(chosen) > 1 && wanted == "":
-			s, why, err := dicom.Choose(chosen, "")
+		case len(chosen) > 1 && wanted != SeriesAll:
+			s, why, err := dicom.Choose(chosen, wanted)
 			if err != nil {
-				notes = append(notes, fmt.Sprintf("%s: none of %d series is an axial CT: --series chooses one, --series all takes each", folder, len(chosen)))
+				if wanted == "" {
+					notes = append(notes, fmt.Sprintf("%s: none of %d series is an axial CT: --series chooses one, --series all takes each", folder, len(chosen)))
+				}
 				found = append(found, seriesCase{folder: folder, refused: named(folder, err)})
 				continue
 			}
-			notes = append(notes, fmt.Sprintf("%s: %s: %s; --series chooses another, --series all takes each", folder, s, why))
+			if wanted == "" {
+				why += "; --series chooses another, --series all takes each"
+			}
+			notes = append(notes, fmt.Sprintf("%s: %s: %s", folder, s, why))
 			chosen = []*dicom.Series{s}
 		}
 		for _, s := range chosen {
@@ -342,7 +347,13 @@ func inspectSeries(path, wanted string) (look []func() Entry, others []string, e
 	})
 	for _, s := range all {
 		if wanted == "" || wanted == SeriesAll || s.Is(wanted) {
-			look = append(look, func() Entry { return inspectOne(path, stat.IsDir(), s) })
+			look = append(look, func() Entry {
+				e := inspectOne(path, stat.IsDir(), s)
+				if slices.ContainsFunc(all, s.SharesNumber) {
+					e.problem("another series of its study has the same number: --series %s takes this one", s.UID)
+				}
+				return e
+			})
 		}
 	}
 	return look, passedOver(rest), nil

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
 )
 
 // A file that has a slice's name and is no DICOM, an empty one say, may be a slice that is missing: it is listed. What else lies in folders of scans is not.
@@ -66,5 +68,61 @@ func TestInspectTellsWhatPixelsHold(t *testing.T) {
 	}
 	if p := strings.Join(entries[0].Problems, "|"); !strings.Contains(p, "has pixels of more than the 12 bits that it claims") || strings.Contains(p, "|") {
 		t.Errorf("problems %q", p)
+	}
+}
+
+// A number that several series of a study have chooses none of them: their UIDs are told, by inspect as well, and choose.
+func TestSeriesOfOneNumber(t *testing.T) {
+	root := t.TempDir()
+	v, _ := axial(t, 1)
+	for _, series := range []string{"1.2.1", "1.2.2"} {
+		writeStudy(t, filepath.Join(root, "pat"), series, "1.2.9", 2, "CT", v, nil)
+	}
+	writeStudy(t, filepath.Join(root, "other"), "1.2.3", "1.2.8", 2, "CT", v, nil) // the only one of its study
+	d, err := Detect(root, Options{Series: "2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Prepare(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
+	if err == nil || s.Prepared != 1 || len(s.Failed) != 1 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	for _, want := range []string{"series 2 is not one but 2 (choose by UID", ", UID 1.2.1", ", UID 1.2.2"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %s", err, want)
+		}
+	}
+	if d, err = Detect(root, Options{Series: "1.2.2"}); err != nil || len(d.Cases) != 1 || d.Cases[0].Series != "1.2.2" {
+		t.Errorf("by UID: %+v, %v", d, err)
+	}
+	if d = detect(t, root); len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "the largest axial CT of 2 series, UID 1.2.1; --series chooses another") {
+		t.Errorf("notes %q", d.Notes)
+	}
+	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		want := "another series of its study has the same number: --series " + e.Series + " takes this one"
+		if e.Series == "1.2.3" {
+			want = ""
+		}
+		if got := strings.Join(e.Problems, "; "); got != want {
+			t.Errorf("series %s: problems %q", e.Series, got)
+		}
+	}
+}
+
+// Of several series of one number the only one that is a scan is taken, and that is said.
+func TestSeriesOfANumberWithItsLocalizer(t *testing.T) {
+	root := t.TempDir()
+	v, _ := axial(t, 1)
+	writeSeries(t, root, "1.2.1", v, false)
+	one := &volume.Volume{Grid: v.Grid, Int16: v.Int16[:v.Shape[0]*v.Shape[1]]}
+	one.Shape[2] = 1
+	writeStudy(t, root, "1.2.2", "1.2.1.9", 1, "CT", one, nil)
+	d, err := Detect(root, Options{Series: "1"})
+	if err != nil || len(d.Cases) != 1 || d.Cases[0].Series != "1.2.1" || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "the only scan of 2 series that are 1") {
+		t.Errorf("%+v, %v", d, err)
 	}
 }

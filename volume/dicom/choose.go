@@ -14,36 +14,36 @@ func (s *Series) Is(wanted string) bool {
 	return wanted == s.UID || wanted == s.Number || s.Part > 0 && (wanted == fmt.Sprintf("%s.%d", s.Number, s.Part) || wanted == fmt.Sprintf("%s#%d", s.UID, s.Part))
 }
 
+// SharesNumber says whether another series of the study has the same number, so that only its UID tells it apart.
+func (s *Series) SharesNumber(o *Series) bool {
+	return s.UID != o.UID && s.Study == o.Study && s.Number == o.Number
+}
+
 // Choose picks a series: the one that is wanted (see [Series.Is]), or with wanted empty the only scan, or else the largest axial CT. Localizers, colour images, single
-// slices and projections are no scans where there are others, and an original goes before what was derived from one, if it is half as long. A scan that will be refused, for a gap perhaps, is chosen all the same: to take a smaller one quietly would hide it.
-// Why says in words how it was chosen.
+// slices and projections are no scans where there are others, and an original goes before what was derived from one, if it is half as long. A scan that will be refused, for a gap
+// perhaps, is chosen all the same: to take a smaller one quietly would hide it. Why says in words how it was chosen.
 func Choose(series []*Series, wanted string) (chosen *Series, why string, err error) {
 	if len(series) == 0 {
 		return nil, "", errors.New("there are no images")
 	}
 	if wanted != "" {
 		matches := only(series, func(s *Series) bool { return s.Is(wanted) })
-		switch len(matches) {
-		case 1:
-			return matches[0], "as asked for", nil
-		case 0:
+		switch scans := scansOf(matches); {
+		case len(matches) == 0:
 			return nil, "", fmt.Errorf("there is no series %s; there are:%s", wanted, list(series))
+		case len(matches) == 1:
+			return matches[0], "as asked for", nil
+		case len(scans) == 1:
+			return scans[0], fmt.Sprintf("the only scan of %d series that are %s", len(matches), wanted), nil
 		}
 		return nil, "", fmt.Errorf("series %s is not one but %d (choose by UID, or by number and part: 3.2):%s", wanted, len(matches), list(matches))
 	}
-	scans := series
-	for _, better := range []func(*Series) bool{
-		func(s *Series) bool { return s.Axcodes != "" && s.slices[0].image.samples == 1 },
-		func(s *Series) bool { return !s.Localizer },
-		func(s *Series) bool { return s.Shape[2] > 1 },
-		func(s *Series) bool { _, projection := s.derived(); return !projection },
-	} {
-		if some := only(scans, better); len(some) > 0 {
-			scans = some
-		}
+	scans := scansOf(series)
+	if some := only(scans, func(s *Series) bool { _, projection := s.derived(); return !projection }); len(some) > 0 {
+		scans = some
 	}
 	if len(scans) == 1 {
-		return scans[0], fmt.Sprintf("the only scan of %d series", len(series)) + scans[0].unoriginal(), nil
+		return scans[0], fmt.Sprintf("the only scan of %d series", len(series)) + scans[0].remarks(series), nil
 	}
 	scans = only(scans, func(s *Series) bool { return s.Modality == "CT" && s.axial() })
 	if len(scans) == 0 {
@@ -60,7 +60,7 @@ func Choose(series []*Series, wanted string) (chosen *Series, why string, err er
 	slices.SortStableFunc(scans, func(a, b *Series) int {
 		return cmp.Or(cmp.Compare(b.voxels(), a.voxels()), failed(a)-failed(b), a.compareNumbers(b), cmp.Compare(a.UID, b.UID), a.Part-b.Part)
 	})
-	return scans[0], fmt.Sprintf("the %s axial CT of %d series", largest, len(series)) + scans[0].unoriginal(), nil
+	return scans[0], fmt.Sprintf("the %s axial CT of %d series", largest, len(series)) + scans[0].remarks(series), nil
 }
 
 // made are the words in an ImageType that tell what was made of a scan.
@@ -90,19 +90,36 @@ func (s *Series) derived() (what string, projection bool) {
 	return what, false
 }
 
-// unoriginal says for the line that names a choice that it is no original.
-func (s *Series) unoriginal() string {
+// remarks are what the line that names a choice must say besides: that it is no original, and which of several of one number it is.
+func (s *Series) remarks(among []*Series) (text string) {
 	switch what, projection := s.derived(); {
 	case projection:
-		return fmt.Sprintf(", though a projection (%s), not a scan", what)
+		text = fmt.Sprintf(", though a projection (%s), not a scan", what)
 	case what != "":
-		return fmt.Sprintf(", derived from a scan (%s)", what)
+		text = fmt.Sprintf(", derived from a scan (%s)", what)
 	}
-	return ""
+	if slices.ContainsFunc(among, s.SharesNumber) {
+		text += ", UID " + s.UID
+	}
+	return text
 }
 
 // length returns mm from the first slice to the last.
 func (s *Series) length() float64 { return s.slices[len(s.slices)-1].at - s.slices[0].at }
+
+// scansOf leaves out localizers, colour images and single slices, where there are others.
+func scansOf(series []*Series) []*Series {
+	for _, better := range []func(*Series) bool{
+		func(s *Series) bool { return s.Axcodes != "" && s.slices[0].image.samples == 1 },
+		func(s *Series) bool { return !s.Localizer },
+		func(s *Series) bool { return s.Shape[2] > 1 },
+	} {
+		if some := only(series, better); len(some) > 0 {
+			series = some
+		}
+	}
+	return series
+}
 
 func only(series []*Series, is func(*Series) bool) []*Series {
 	return slices.DeleteFunc(slices.Clone(series), func(s *Series) bool { return !is(s) })
@@ -134,6 +151,9 @@ func list(series []*Series) string {
 	var b strings.Builder
 	for _, s := range series {
 		fmt.Fprintf(&b, "\n  %s", s)
+		if slices.ContainsFunc(series, s.SharesNumber) {
+			fmt.Fprintf(&b, ", UID %s", s.UID)
+		}
 		if s.Err != nil {
 			fmt.Fprintf(&b, ": %v", s.Err)
 		}

@@ -665,7 +665,7 @@ func TestSeveralVolumes(t *testing.T) {
 			t.Fatalf("%d series, %v", len(series), err)
 		}
 		s, why, err := Choose(series, "")
-		if err != nil || s.UID != "1.2.4" || why != "the largest axial CT of 4 series" {
+		if err != nil || s.UID != "1.2.4" || why != "the largest axial CT of 4 series, UID 1.2.4" {
 			t.Errorf("chose %v: %s, %v", s, why, err)
 		}
 		localizers := 0
