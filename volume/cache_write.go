@@ -36,6 +36,7 @@ type CacheWriter struct {
 	started bool // the old manifest is gone
 
 	fingerprint string
+	removed     []string
 }
 
 // Scan is a case to be prepared.
@@ -55,9 +56,13 @@ type caseRecord struct {
 	Case        CaseInfo    `json:"case"`
 }
 
-// NewCacheWriter opens a folder to prepare cases into, and makes it where there is none.
+// NewCacheWriter opens a folder to prepare cases into, and makes it where there is none. What lies there must be prepared cases, because
+// [CacheWriter.Finish] removes others than those of its run.
 func NewCacheWriter(dir string, p Preparation) (*CacheWriter, error) {
 	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	if err := checkOwn(dir); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Join(dir, casesFolder), 0o777); err != nil {
@@ -73,6 +78,45 @@ func NewCacheWriter(dir string, p Preparation) (*CacheWriter, error) {
 		}
 	}
 	return &CacheWriter{dir: dir, preparation: p, cases: map[string]CaseInfo{}}, nil
+}
+
+// checkOwn refuses a folder whose manifest or records somebody else has written.
+func checkOwn(dir string) error {
+	foreign := func(path string) error {
+		return fmt.Errorf("%s is no part of prepared cases, and would be lost: choose an empty folder", path)
+	}
+	path := filepath.Join(dir, manifestName)
+	if data, err := os.ReadFile(path); err == nil {
+		var m struct {
+			Version     *int
+			Preparation *json.RawMessage
+		}
+		if json.Unmarshal(data, &m); m.Version != nil && m.Preparation != nil {
+			return nil
+		}
+		if json.Valid(data) {
+			return foreign(path)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// Without a manifest: a run was killed, or has not begun.
+	entries, err := os.ReadDir(filepath.Join(dir, casesFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, casesFolder, e.Name())
+		if id, isRecord := strings.CutSuffix(e.Name(), ".json"); isRecord {
+			var r caseRecord
+			if data, err := os.ReadFile(path); err != nil || json.Unmarshal(data, &r) != nil || r.Case.ID != id {
+				return foreign(path)
+			}
+		} else if ext := filepath.Ext(e.Name()); ext != ".vox" && ext != ".tmp" {
+			return foreign(path)
+		}
+	}
+	return nil
 }
 
 // Keep takes over a case that an earlier run prepared with the same settings, in the same way, from the same files or folders, and reports whether
@@ -194,10 +238,16 @@ func (w *CacheWriter) Finish() error {
 			if err := os.Remove(filepath.Join(w.dir, casesFolder, e.Name())); err != nil {
 				return err
 			}
+			if ext == ".json" {
+				w.removed = append(w.removed, strings.TrimSuffix(e.Name(), ext))
+			}
 		}
 	}
 	return nil
 }
+
+// Removed lists the cases of earlier runs that [CacheWriter.Finish] has removed.
+func (w *CacheWriter) Removed() []string { return w.removed }
 
 // Fingerprint is that of the cache, once [CacheWriter.Finish] has written it.
 func (w *CacheWriter) Fingerprint() string { return w.fingerprint }

@@ -104,10 +104,13 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *dataset
 			failed[r.Case.ID] = r.Err.Error()
 		}
 		return printJSON(w, map[string]any{
-			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "failed": failed, "without_foreground": s.Empty, "fingerprint": s.Fingerprint, "out": o.Out,
+			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "failed": failed, "without_foreground": s.Empty, "removed": s.Removed, "fingerprint": s.Fingerprint, "out": o.Out,
 		})
 	}
 	fmt.Fprintf(w, "%s: %d cases prepared, %d kept from before, %d failed (layout %s, fingerprint %.12s)\n", o.Out, s.Prepared, s.Kept, len(s.Failed), d.Layout, s.Fingerprint)
+	if len(s.Removed) > 0 {
+		fmt.Fprintf(w, "removed, because they are not in this data set: %s\n", list(s.Removed))
+	}
 	if len(s.Empty) > 0 {
 		fmt.Fprintf(w, "labels without any foreground, used as background: %s\n", list(s.Empty))
 	}

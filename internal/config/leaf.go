@@ -175,7 +175,7 @@ func split(t reflect.Type, text string) []string {
 		return nil
 	}
 	separator := ","
-	if k := t.Elem().Kind(); k != reflect.String && !strings.Contains(text, ",") && !strings.HasPrefix(text, "0x") {
+	if k := t.Elem().Kind(); k != reflect.String && !strings.Contains(text, ",") {
 		separator = "x"
 	}
 	words := strings.Split(text, separator)

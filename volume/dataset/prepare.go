@@ -45,6 +45,7 @@ type Summary struct {
 	Prepared, Kept int
 	Empty          []string // cases whose labels hold no foreground: they are used, and no crop of theirs is centred on an organ
 	Failed         []Result
+	Removed        []string // cases of earlier runs that are not in the data set
 	Fingerprint    string
 }
 
@@ -127,7 +128,10 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 		if err := w.Finish(); err != nil {
 			return summary, fmt.Errorf("preparing %s: %w", d.Root, err)
 		}
-		summary.Fingerprint = w.Fingerprint()
+		summary.Fingerprint, summary.Removed = w.Fingerprint(), w.Removed()
+		summary.Removed = slices.DeleteFunc(summary.Removed, func(id string) bool {
+			return slices.ContainsFunc(summary.Failed, func(r Result) bool { return r.Case.ID == id })
+		})
 	}
 	if failed := len(summary.Failed); failed > 0 {
 		lines := make([]string, failed)
