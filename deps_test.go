@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"internal/folders":    {},
 
 	"volume":         {"internal/seed", "internal/folders"},
-	"volume/nifti":   {"volume"},
+	"volume/nifti":   {"volume", "internal/folders"},
 	"volume/dicom":   {"volume", "internal/folders"},
 	"volume/dataset": {"volume", "volume/nifti", "volume/dicom", "internal/seed", "internal/folders"},
 	"volume/phantom": {"volume", "internal/seed"},

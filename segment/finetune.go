@@ -175,6 +175,9 @@ func (t *Task) open(data Data) error {
 			*part.to = append(*part.to, c)
 		}
 	}
+	if err := t.checkNames(); err != nil {
+		return err
+	}
 	if len(bare) == len(t.train) {
 		return fmt.Errorf("none of the %d training cases has a voxel of labels %s", len(bare), strings.Join(t.config.Labels, ", "))
 	}
@@ -183,6 +186,25 @@ func (t *Task) open(data Data) error {
 	}
 	if len(padded) > 0 {
 		t.notes = append(t.notes, fmt.Sprintf("%d cases are smaller than the crop of %dx%dx%d, and are padded with air: %s", len(padded), t.config.Crop[0], t.config.Crop[1], t.config.Crop[2], strings.Join(padded, ", ")))
+	}
+	return nil
+}
+
+// checkNames refuses cases whose files call a label by different names: they would be learnt as one organ.
+func (t *Task) checkNames() error {
+	first := map[uint16]*volume.Case{}
+	for _, c := range slices.Concat(t.train, t.validate) {
+		for _, label := range slices.Concat(t.classes...) {
+			name := c.LabelNames[label]
+			if name == "" || c.LabelCounts[label] == 0 {
+				continue
+			}
+			if other, known := first[label]; !known {
+				first[label] = c
+			} else if !strings.EqualFold(name, other.LabelNames[label]) {
+				return fmt.Errorf("label %d is %q in case %s and %q in case %s: they cannot be learnt as one; prepare the cases without those that mean another", label, other.LabelNames[label], other.ID, name, c.ID)
+			}
+		}
 	}
 	return nil
 }

@@ -389,6 +389,46 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 }
 
+// A label that is one organ in one case and another in the next is not learnt.
+func TestContradictoryNamesAreRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	w, err := volume.NewCacheWriter(dir, volume.DefaultPreparation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, name := range map[string]string{"a": "liver", "b": "Liver", "c": "spleen", "d": ""} {
+		v, l, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Names = nil; name != "" {
+			l.Names = map[uint16]string{2: name}
+		}
+		if _, err := w.Add(volume.Scan{ID: id, Image: v, Labels: l}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := volume.OpenCache(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	c := tiny()
+	c.Labels = []string{"2"}
+	c.Crop = [3]int{16, 12, 8}
+	c = resolved(t, c, cache)
+	for _, data := range []Data{{Train: []string{"a", "b", "d"}}, {Train: []string{"a", "c"}}, {Train: []string{"a", "d"}, Validate: []string{"c"}}} {
+		data.Cache = cache
+		_, err := NewTask(testDevice(t), c, data, 0)
+		if contradict := slices.Contains(slices.Concat(data.Train, data.Validate), "c"); contradict != (err != nil) || contradict && !strings.Contains(err.Error(), `label 2 is "liver" in case a and "spleen" in case c`) {
+			t.Errorf("%v, %v: %v", data.Train, data.Validate, err)
+		}
+	}
+}
+
 // A scan smaller than the crop is padded with air, and said so once; so is a case without any of the labels.
 func TestOddCasesAreNoted(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")

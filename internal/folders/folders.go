@@ -1,7 +1,8 @@
-// Package folders walks over folders as people have them on disk: made of links, with rooms that are locked. [Walk] is all there is.
+// Package folders walks over folders as people have them on disk: made of links, with rooms that are locked and pipes that nobody writes to. Start at [Walk].
 package folders
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,7 +42,7 @@ type walk struct {
 // enter visits what lies in a folder; a file is visited itself.
 func (w *walk) enter(path string, info fs.FileInfo) error {
 	if !info.IsDir() {
-		return w.visit(path, info, nil)
+		return w.file(path, info)
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -57,13 +58,21 @@ func (w *walk) enter(path string, info fs.FileInfo) error {
 	return nil
 }
 
+// file visits what is no folder.
+func (w *walk) file(path string, info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return w.visit(path, nil, notFile(path))
+	}
+	return w.visit(path, info, nil)
+}
+
 func (w *walk) one(path string, e fs.DirEntry) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return w.visit(path, nil, err)
 	}
 	if !info.IsDir() {
-		return w.visit(path, info, nil)
+		return w.file(path, info)
 	}
 	if e.Type()&fs.ModeSymlink != 0 {
 		real, err := filepath.EvalSymlinks(path)
@@ -92,4 +101,16 @@ func (w *walk) one(path string, e fs.DirEntry) error {
 // within says whether a path is a folder or lies in it.
 func within(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, string(filepath.Separator))+string(filepath.Separator))
+}
+
+// Open opens a file for reading as [os.Open] does, and nothing else: opening a pipe would wait for somebody who writes to it.
+func Open(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, notFile(path)
+	}
+	return os.Open(path)
+}
+
+func notFile(path string) error {
+	return &fs.PathError{Op: "open", Path: path, Err: errors.New("neither a file nor a folder")}
 }

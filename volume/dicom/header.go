@@ -15,6 +15,7 @@ import (
 	library "github.com/suyashkumar/dicom"
 	"github.com/suyashkumar/dicom/pkg/tag"
 
+	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -133,7 +134,7 @@ func (d *data) Close() error { return d.file.Close() }
 
 // open finds the data set in a file, inflated if it is deflated, and where its elements begin.
 func open(path string) (d *data, s syntax, known bool, offset int64, err error) {
-	file, err := os.Open(path)
+	file, err := folders.Open(path)
 	if err != nil {
 		return nil, s, false, 0, err
 	}

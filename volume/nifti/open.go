@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/nifti/internal/gunzip"
 )
@@ -79,7 +80,7 @@ func (c *content) Close() error { return c.file.Close() }
 
 // open opens a file, and looks at its first bytes: they say whether it is compressed, its name need not.
 func open(path string) (*content, error) {
-	file, err := os.Open(path)
+	file, err := folders.Open(path)
 	if err != nil {
 		return nil, err
 	}
