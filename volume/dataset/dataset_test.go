@@ -136,6 +136,15 @@ func TestLayouts(t *testing.T) {
 			notes:  1,
 		},
 		{
+			name:   "NIH, labels and NIfTI files in the patients' folders",
+			files:  []string{"PANCREAS_0001/label0001.nii.gz", "PANCREAS_0001/image.nii.gz", "PANCREAS_0002/CT/PANCREAS_0002.nii.gz", "PANCREAS_0003/1.dcm", "PANCREAS_0003/x.nii.gz", "PANCREAS_0003/label/label0003.nii.gz"},
+			layout: LayoutNIH,
+			cases: []string{"PANCREAS_0001 PANCREAS_0001/image.nii.gz PANCREAS_0001/label0001.nii.gz", "PANCREAS_0002 PANCREAS_0002/CT/PANCREAS_0002.nii.gz",
+				"PANCREAS_0003 PANCREAS_0003 PANCREAS_0003/label/label0003.nii.gz"},
+			labels: map[uint16]string{1: "pancreas"},
+			notes:  1, // no labels
+		},
+		{
 			name:   "MSD's folders without dataset.json",
 			files:  []string{"imagesTr/pt_1.nii.gz", "labelsTr/pt_1.nii.gz", "imagesTr/pt_2.nii.gz", "imagesTs/pt_1.nii.gz"},
 			layout: LayoutScans,

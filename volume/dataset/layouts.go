@@ -27,8 +27,8 @@ var (
 // nihRepeats are the cases of NIH Pancreas-CT that show a patient a second time.
 var nihRepeats = []int{25, 70}
 
-// readNIH pairs PANCREAS_00XX, a folder with a DICOM series somewhere below it, with label00XX.nii.gz, wherever they lie. The headers of the two
-// disagree, so that labels go by index.
+// readNIH pairs PANCREAS_00XX, a folder with a DICOM series or one NIfTI file somewhere below it, or such a file, with label00XX.nii.gz, wherever they lie. The
+// headers of the two disagree, so that labels go by index.
 func readNIH(root string, o Options) (*Dataset, error) {
 	d := &Dataset{LabelNames: map[uint16]string{1: "pancreas"}}
 	images, labels := map[int]string{}, map[int]string{}
@@ -40,6 +40,7 @@ func readNIH(root string, o Options) (*Dataset, error) {
 		found[number] = path
 		return nil
 	}
+	folder, inside := "", map[string][]string{} // the PANCREAS folder that is walked, and what lies in each: NIfTI files, "" for any other
 	look := func(path string, entry fs.FileInfo, err error) error {
 		if err != nil {
 			d.note("passed over: %v", err)
@@ -48,11 +49,18 @@ func readNIH(root string, o Options) (*Dataset, error) {
 		switch name := entry.Name(); {
 		case !entry.IsDir() && nihLabel.MatchString(name):
 			return collect(labels, nihLabel, path)
-		case nihImage.MatchString(name) && (entry.IsDir() || isNIfTI(name)):
-			if err := collect(images, nihImage, path); err != nil || !entry.IsDir() {
-				return err
+		case folder != "" && strings.HasPrefix(path, folder+string(filepath.Separator)):
+			if !isNIfTI(name) {
+				path = ""
 			}
-			return fs.SkipDir
+			if !entry.IsDir() {
+				inside[folder] = append(inside[folder], path)
+			}
+		case nihImage.MatchString(name) && (entry.IsDir() || isNIfTI(name)):
+			if entry.IsDir() {
+				folder = path
+			}
+			return collect(images, nihImage, path)
 		}
 		return nil
 	}
@@ -66,6 +74,9 @@ func readNIH(root string, o Options) (*Dataset, error) {
 	repeats, labelled := 0, len(labels) > 0
 	for _, number := range slices.Sorted(maps.Keys(images)) {
 		image := images[number]
+		if files := inside[image]; len(files) == 1 && files[0] != "" {
+			image = files[0]
+		}
 		if slices.Contains(nihRepeats, number) {
 			repeats++
 			if o.WithoutRepeats {

@@ -339,7 +339,11 @@ func inspectSeries(path, wanted string) (look []func() Entry, others []string, e
 		if _, unread := errors.AsType[*fs.PathError](p.Err); p.What == notDICOM || unread {
 			e.Kind = "unknown"
 		}
-		e.problem("%s", describe(p))
+		if p.What == notDICOM {
+			e.problem("neither NIfTI nor DICOM")
+		} else {
+			e.problem("%s", describe(p))
+		}
 		look = append(look, func() Entry { return e })
 	}
 	slices.SortStableFunc(all, func(a, b *dicom.Series) int {
