@@ -26,6 +26,7 @@ type predictOptions struct {
 	Inference  segment.Inference   `yaml:"inference"`
 	Series     string              `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
 	Volume     int                 `yaml:"volume" help:"which volume of 4D files, 1 for the first; 0: there must be only one"`
+	Masks      bool                `yaml:"labels_as_scans" help:"segment NIfTI files in folders, too, that hold labels by their values"`
 	Read       dataset.ReadOptions `yaml:"read"`
 	Force      bool                `yaml:"force" help:"write over label maps that are there already"`
 	Machine    deviceOptions       `yaml:"machine"`
@@ -50,7 +51,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	if o.Out == "" {
 		return withHint(usagef("nowhere to write"), "add --out FOLDER")
 	}
-	cases, notes, err := findScans(paths, o.Series, o.Volume)
+	cases, notes, err := findScans(paths, dataset.Options{Series: o.Series, Volume: o.Volume, LabelsAsScans: o.Masks})
 	if err != nil {
 		return err
 	}
@@ -191,13 +192,14 @@ func predictOne(cmd *cobra.Command, p *segment.Predictor, c dataset.Case, o pred
 }
 
 // findScans lists the scans at the paths; notes say what was chosen and passed over. Two of one name would be written to one file: that is an error.
-func findScans(paths []string, series string, volume int) (cases []dataset.Case, notes []string, err error) {
+func findScans(paths []string, o dataset.Options) (cases []dataset.Case, notes []string, err error) {
+	o.Layout, o.Unlabelled = dataset.LayoutScans, true
 	from := map[string]string{}
 	for _, path := range paths {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, fmt.Errorf("%s: there is no such file or folder", path)
 		}
-		d, err := dataset.Detect(path, dataset.Options{Layout: dataset.LayoutScans, Unlabelled: true, Series: series, Volume: volume})
+		d, err := dataset.Detect(path, o)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -41,6 +41,7 @@ type Dataset struct {
 	LabelNames map[uint16]string
 	Notes      []string // what disagrees, what is missing
 	PassedOver []string // what else lies there: DICOM files that are no images, localizers, damaged files
+	masks      []string // files that look like scans by their names and like labels by their values: no cases
 }
 
 // A Case is a scan and, where there are any, its labels.
@@ -67,6 +68,7 @@ type Options struct {
 	Volume         int    `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
 	Series         string `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
 	Segmentation   string `yaml:"segmentation" help:"which DICOM SEG object to take where a series has several: its series number or UID, or its file's name"`
+	LabelsAsScans  bool   `yaml:"labels_as_scans" help:"take NIfTI files for scans that hold labels by their values, and belong to no scan by their names"`
 	Unlabelled     bool   `yaml:"unlabelled" help:"take the images only"`
 }
 

@@ -151,6 +151,11 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 		}
 		return nil
 	}
+	for _, path := range d.masks {
+		if e := find(path, ""); e != nil {
+			e.problem(isMask)
+		}
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(min(4, runtime.GOMAXPROCS(0)))
 	for _, c := range d.Cases {

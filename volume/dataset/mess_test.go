@@ -85,31 +85,74 @@ func TestNothingIsLostSilently(t *testing.T) {
 	}
 }
 
-// A file of labels whose name does not say so is taken for a scan, and its values give it away.
+// A file of labels whose name does not say so, or not of which scan, is no scan: its values give it away. It is one if that is asked for, and then it is named.
 func TestLabelsTakenForAScan(t *testing.T) {
-	_, l := patient(t, 1)
+	v, l := patient(t, 1)
 	float := &volume.Volume{Grid: l.Grid, Float32: make([]float32, l.Len())}
+	head := &volume.Volume{Grid: v.Grid, Int16: make([]int16, v.Len())} // a CT that somebody has clipped to a narrow window
 	for n, label := range l.Labels {
 		float.Float32[n] = float32(label)
+		head.Int16[n] = min(max(v.Int16[n], 0), 80)
 	}
-	root := tree(t, map[string]string{"p1.nii.gz": ""})
-	if err := errors.Join(nifti.WriteLabels(filepath.Join(root, "p1_mask_pancreas.nii.gz"), l), nifti.Write(filepath.Join(root, "p1_mask_again.nii.gz"), float)); err != nil {
-		t.Fatal(err)
+	root := tree(t, map[string]string{"images/p1.nii.gz": "", "labels/P1.nii.gz": "", "labels/clipped.nii.gz": ""})
+	for name, err := range map[string]error{
+		"predictions/p1.nii.gz":       nifti.WriteLabels(make1(t, root, "predictions/p1.nii.gz"), l),
+		"p2/Brainstem.nii.gz":         nifti.Write(make1(t, root, "p2/Brainstem.nii.gz"), float),
+		"images/p2_mask_organ.nii.gz": nifti.WriteLabels(make1(t, root, "images/p2_mask_organ.nii.gz"), l),
+		"head.nii.gz":                 nifti.Write(make1(t, root, "head.nii.gz"), head),
+		"images/clipped.nii.gz":       nifti.WriteLabels(make1(t, root, "images/clipped.nii.gz"), l), // has labels: a scan
+	} {
+		if err != nil {
+			t.Fatal(name, err)
+		}
 	}
 	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := detect(t, root)
-	for n, c := range d.Cases {
-		_, notes, err := c.ReadImage(DefaultReadOptions())
-		if want := c.ID != "p1"; err != nil || slices.Equal(notes, []string{notLabels}) != want || slices.Equal(entries[n].Problems, []string{notLabels}) != want {
-			t.Errorf("%s: %v, %q, %q", c.ID, err, notes, entries[n].Problems)
+	masks := []string{"images/p2_mask_organ.nii.gz", "p2/Brainstem.nii.gz", "predictions/p1.nii.gz"}
+	for _, e := range entries {
+		path, err := filepath.Rel(root, e.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mask := slices.Contains(masks, filepath.ToSlash(path)); mask != slices.Equal(e.Problems, []string{isMask}) {
+			t.Errorf("inspect: %s: %q", path, e.Problems)
 		}
 	}
-	if len(d.Cases) != 3 {
-		t.Errorf("%d cases", len(d.Cases))
+	d := detect(t, root)
+	if got, want := list(d), []string{"clipped images/clipped.nii.gz labels/clipped.nii.gz", "head head.nii.gz", "p1 images/p1.nii.gz labels/P1.nii.gz"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
+	for n, mask := range masks {
+		if want := filepath.Join(root, filepath.FromSlash(mask)) + ": passed over: " + isMask; len(d.Notes) != len(masks) || d.Notes[n] != want {
+			t.Errorf("notes %q", d.Notes)
+		}
+	}
+	if d, err = Detect(root, Options{LabelsAsScans: true}); err != nil || len(d.Cases) != 6 {
+		t.Errorf("asked for: %v, %v", d, err)
+	}
+	// What is asked for by its name is a scan, too.
+	file := filepath.Join(root, "predictions", "p1.nii.gz")
+	if d, err = Detect(file, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, notes, err := d.Cases[0].ReadImage(DefaultReadOptions()); err != nil || !slices.Equal(notes, []string{notLabels}) {
+		t.Errorf("a file: %q, %v", notes, err)
+	}
+	if _, err = Detect(filepath.Dir(file), Options{}); err == nil || !strings.Contains(err.Error(), "no scan is left: "+file+" "+isMask) {
+		t.Errorf("nothing else: %v", err)
+	}
+}
+
+// make1 is the path of a file in a folder that is there.
+func make1(t *testing.T, root, name string) string {
+	t.Helper()
+	path := filepath.Join(root, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // A case's name is a file's, too.

@@ -8,8 +8,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 // This file reads folders that follow no published layout. The rules:
@@ -20,6 +25,7 @@ import (
 //   - Of every DICOM study in the tree one series is a scan (see listSeries), named after its folder; labels beside the folder that have its name belong to it.
 //   - A DICOM SEG object in the tree is the labels of the series that it refers to; of several the one that is asked for. A NIfTI file goes before it.
 //   - A scan with more than one file of labels is used without; a file of labels without a scan is passed over. Both are noted.
+//   - So is a NIfTI file without labels whose values are those of labels, whatever its name: see [nifti.MayBeLabels].
 
 var (
 	imageWords = words("image images imagestr imagests imaging img imgs ct cts scan scans volume volumes")
@@ -183,6 +189,9 @@ func readScans(root string, o Options) (*Dataset, error) {
 	}
 	foldCase(images, labels)
 	dropChannel(images, labels)
+	if !o.LabelsAsScans {
+		d.leaveOutMasks(images, labels, o.Volume)
+	}
 	for _, key := range slices.Sorted(maps.Keys(images)) {
 		for _, path := range images[key] {
 			name := names[path]
@@ -220,6 +229,9 @@ func readScans(root string, o Options) (*Dataset, error) {
 		}
 	}
 	d.nameSegments()
+	if len(d.Cases) == 0 && len(d.masks) > 0 {
+		return nil, fmt.Errorf("no scan is left: %s %s", d.masks[0], isMask)
+	}
 	if len(d.Cases) == 0 && len(others) > 0 {
 		return nil, errors.New(strings.Join(slices.Concat(d.Notes, d.PassedOver), "; "))
 	}
@@ -228,6 +240,40 @@ func readScans(root string, o Options) (*Dataset, error) {
 	}
 	return d, nil
 }
+
+// leaveOutMasks takes the files from the scans that have no labels and look like labels themselves: a folder of predictions, masks whose names tell an organ alone.
+func (d *Dataset) leaveOutMasks(images, labels map[string][]string, volume int) {
+	var candidates []string
+	for key, paths := range images {
+		if labels[key] == nil {
+			candidates = append(candidates, slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !isNIfTI(path) })...)
+		}
+	}
+	slices.SortFunc(candidates, compareNatural)
+	masks := make([]bool, len(candidates))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for n, path := range candidates {
+		group.Go(func() error {
+			masks[n], _ = nifti.MayBeLabels(path, nifti.Options{Volume: volume}) // what is wrong with a file is said where it is read
+			return nil
+		})
+	}
+	_ = group.Wait()
+	for n, path := range candidates {
+		if masks[n] {
+			d.masks = append(d.masks, path)
+			d.note("%s: passed over: %s", path, isMask)
+		}
+	}
+	for key := range images {
+		if images[key] = slices.DeleteFunc(images[key], func(path string) bool { return slices.Contains(d.masks, path) }); len(images[key]) == 0 {
+			delete(images, key)
+		}
+	}
+}
+
+const isMask = "holds labels by its values, but its name says neither that nor of which scan; --labels-as-scans takes it for a scan"
 
 // foldCase gives labels the key of the scan that differs from theirs in capital letters only, if that is the only one and has no labels.
 func foldCase(images, labels map[string][]string) {

@@ -538,6 +538,43 @@ func TestLabels(t *testing.T) {
 	}
 }
 
+// Values tell labels from scans: whole ones from 0 on, few of them, or like their neighbours.
+func TestMayBeLabels(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		value func(n int) float32
+		want  bool
+	}{
+		{"an organ", func(n int) float32 { return float32(n / 1000 % 2) }, true},
+		{"points", func(n int) float32 { return float32(n % 5) }, true},
+		{"117 organs", func(n int) float32 { return float32(n / 100 % 118) }, true},
+		{"background", func(int) float32 { return 0 }, true},
+		{"129 values", func(n int) float32 { return float32(n / 100 % 129) }, false},
+		{"a narrow window", func(n int) float32 { return float32(n * 7919 % 81) }, false},
+		{"air", func(n int) float32 { return float32(n/1000%2) - 1000 }, false},
+		{"no background", func(n int) float32 { return float32(n/1000%2) + 1 }, false},
+		{"shares", func(n int) float32 { return float32(n/1000%2) / 2 }, false},
+		{"NaN", func(n int) float32 { return float32(math.NaN()) }, false},
+	} {
+		v := &volume.Volume{Grid: grid([3]int{40, 40, 20}), Float32: make([]float32, 32000)}
+		for n := range v.Float32 {
+			v.Float32[n] = c.value(n)
+		}
+		for _, name := range []string{"a.nii", "a.nii.gz"} {
+			path := filepath.Join(t.TempDir(), name)
+			if err := Write(path, v); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := MayBeLabels(path, Options{}); err != nil || got != c.want {
+				t.Errorf("%s, %s: %v, %v", c.name, name, got, err)
+			}
+		}
+	}
+	if _, err := MayBeLabels(filepath.Join(t.TempDir(), "none.nii"), Options{}); err == nil {
+		t.Error("no file is no error")
+	}
+}
+
 // Reading takes the voxels' memory, and little more: here mostly the four buffers of a megabyte each.
 func TestReadMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "scan.nii.gz")
