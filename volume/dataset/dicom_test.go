@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
@@ -63,6 +64,7 @@ func writeStudy(t *testing.T, dir, uid, study string, series int, modality strin
 			element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0008, 0x0018, "UI", sop) + element(0x0008, 0x0060, "CS", modality) +
 			element(0x0010, 0x0010, "PN", "Secret^Patient") +
 			element(0x0020, 0x000D, "UI", study) + element(0x0020, 0x000E, "UI", uid) + element(0x0020, 0x0011, "IS", fmt.Sprint(series)) + instance +
+			element(0x0020, 0x0052, "UI", fmt.Sprint("1.2.52.", crc32.ChecksumIEEE([]byte(filepath.Dir(dir))))) + // one frame of reference for each folder of series
 			element(0x0020, 0x0032, "DS", fmt.Sprintf("%.4f\\%.4f\\%.4f", -p[0], -p[1], p[2])) + element(0x0020, 0x0037, "DS",
 			fmt.Sprintf(`%.6f\%.6f\%.6f\%.6f\%.6f\%.6f`, -a[0][0]/spacing[0], -a[1][0]/spacing[0], a[2][0]/spacing[0], -a[0][1]/spacing[1], -a[1][1]/spacing[1], a[2][1]/spacing[1])) +
 			element(0x0028, 0x0002, "US", number(1)) + element(0x0028, 0x0004, "CS", "MONOCHROME2") +

@@ -321,6 +321,16 @@ func TestSeriesOfAStudy(t *testing.T) {
 	if !strings.Contains(d.Notes[0], "pat: CT series 3: 30 axial slices of 40x36, explicit VR little endian: the largest axial CT of 2 series; --series chooses another") {
 		t.Errorf("notes %q", d.Notes)
 	}
+	// Anonymised to one study: the others are not passed over without a word of warning.
+	for n := range 3 {
+		writeStudy(t, filepath.Join(root, "anonymous", fmt.Sprint("p", n), "ct"), fmt.Sprint("1.2.6", n), "1.2.7", 1, "CT", thin, nil)
+	}
+	if d := detect(t, root); !strings.Contains(strings.Join(d.Notes, "\n"), "2 of them lie in other folders and frames of reference") {
+		t.Errorf("notes %q", d.Notes)
+	}
+	if err := os.RemoveAll(filepath.Join(root, "anonymous")); err != nil {
+		t.Fatal(err)
+	}
 	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{Series: "3"})
 	if err != nil || len(entries) != 2 || entries[0].Number != "3" || entries[0].Modality != "CT" {
 		t.Errorf("inspect --series 3: %+v, %v", entries, err)

@@ -76,6 +76,9 @@ func listSeries(root, wanted, segmentation string) (found []seriesCase, notes, o
 			}
 			if wanted == "" {
 				why += "; --series chooses another, --series all takes each"
+				if n := countElsewhere(chosen, s); n > 0 {
+					why += fmt.Sprintf(". %d of them lie in other folders and frames of reference: if those are other patients whose studies were given one UID, take each", n)
+				}
 			}
 			notes = append(notes, fmt.Sprintf("%s: %s: %s", folder, s, why))
 			chosen = []*dicom.Series{s}
@@ -91,6 +94,17 @@ func listSeries(root, wanted, segmentation string) (found []seriesCase, notes, o
 	nameSuffixes(found)
 	notes = append(notes, pairSegmentations(found, objects, all, segmentation)...)
 	return found, notes, others, nil
+}
+
+// countElsewhere counts the series in other folders and frames of reference than one.
+func countElsewhere(series []*dicom.Series, one *dicom.Series) int {
+	n := 0
+	for _, s := range series {
+		if !s.SameSpace(one) && commonFolder(s.Files) != commonFolder(one.Files) {
+			n++
+		}
+	}
+	return n
 }
 
 // studies puts the series of one study together, in the order of their first files. Without a StudyInstanceUID, a folder is a study.

@@ -160,3 +160,9 @@ func list(series []*Series) string {
 	}
 	return b.String()
 }
+
+// SameSpace says whether positions in two series compare: they have the same frame of reference, or one of them does not say.
+func (s *Series) SameSpace(o *Series) bool {
+	a, b := s.slices[0].image.frameOfRef, o.slices[0].image.frameOfRef
+	return a == b || a == "" || b == ""
+}
