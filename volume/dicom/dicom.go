@@ -40,6 +40,7 @@ type Series struct {
 	Err       error       // why [Read] will refuse it with the default options, nil if it will not
 	Tilt      float64     // degrees between the way from slice to slice and the normal of the slices
 	doubts    []string    // problems that [ReadWith] tells as well
+	filled    string      // in what images differ that lie where slices are missing, "" where there are none such
 	slices    []slice
 }
 

@@ -823,6 +823,38 @@ func TestStrangersInASeries(t *testing.T) {
 	}
 }
 
+// Slices that are kept apart are not missing: nobody is told to make them up.
+func TestGapsThatOtherSlicesFill(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(f []field) []field // of slices 3 and 6
+		want   string
+	}{
+		{"pixel spacing", func(f []field) []field { return set(f, 0x00280030, "DS", "0.91\\0.71") }, "The slices in between are there, but differ in orientation or pixel spacing: they are kept apart"},
+		{"matrix", func(f []field) []field { return set(f, 0x00280010, "US", uint16(stackRows-1)) }, "The slices in between are there, but differ in matrix: they are kept apart"},
+		{"elsewhere", func(f []field) []field {
+			return set(set(f, 0x00280030, "DS", "0.91\\0.71"), 0x00200032, "DS", "0\\0\\77")
+		}, "Slices may be missing; --gaps resample"},
+		{"without a place", func(f []field) []field { return set(f, 0x00200032, "", nil) }, "Slices may be missing; --gaps resample"},
+	} {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{}, vector{0, 0, 1}, 0, 2, 4, 6, 8, 10, 12, 14), func(n int, f []field) []field {
+			if n == 3 || n == 6 {
+				return c.change(f)
+			}
+			return f
+		})
+		series, _, err := Scan(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _, err := Choose(series, "")
+		if err != nil || s.Shape[2] != 6 || s.Err == nil || !strings.Contains(s.Err.Error(), "usually 2.00 mm. "+c.want) || !slices.Contains(s.Problems, s.Err.Error()) {
+			t.Errorf("%s: %v: %v, problems %q", c.name, s, s.Err, s.Problems)
+		}
+	}
+}
+
 // The default choice is a matter of what series are, not of what their files are called, and a scan that cannot be read is not passed over for one that can.
 func TestChoose(t *testing.T) {
 	root := t.TempDir()

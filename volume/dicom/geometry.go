@@ -276,8 +276,12 @@ func (s *Series) arrange(o Options) (*plan, error) {
 			p.notes = append(p.notes, fmt.Sprintf("slices lie %.4g mm apart, but are only %.4g mm thick (SliceThickness, SpacingBetweenSlices): those between them may be missing", distance, said))
 		}
 	case o.Gaps == GapsError:
-		return nil, refuse("slices are not evenly spaced: %.2f mm between slices %d and %d (at %.2f and %.2f mm along the normal), usually %.2f mm. Slices may be missing; --gaps resample interpolates between the known ones",
-			p.at[gap+1]-p.at[gap], gap+1, gap+2, p.at[gap], p.at[gap+1], median)
+		advice := "Slices may be missing; --gaps resample interpolates between the known ones"
+		if s.filled != "" {
+			advice = "The slices in between are there, but differ in " + s.filled + ": they are kept apart"
+		}
+		return nil, refuse("slices are not evenly spaced: %.2f mm between slices %d and %d (at %.2f and %.2f mm along the normal), usually %.2f mm. %s",
+			p.at[gap+1]-p.at[gap], gap+1, gap+2, p.at[gap], p.at[gap+1], median, advice)
 	default:
 		if steps := math.Round((p.at[len(p.at)-1] - p.at[0]) / median); steps+1 > float64(n*maxGrowth) {
 			return nil, refuse("slices are not evenly spaced: %.2f mm between slices %d and %d, usually %.2f mm: too far apart to fill in", p.at[gap+1]-p.at[gap], gap+1, gap+2, median)

@@ -143,13 +143,16 @@ func group(images []*image) (all []*Series, copies []string) {
 			}
 		}
 	}
+	for _, s := range all {
+		s.check()
+	}
 	return all, copies
 }
 
 // missStrangers says whether some of the others, of one SeriesInstanceUID, may have been meant to be slices of the series: what keeps them from it is no reason to make
 // a series of them, as an acquisition is.
 func (s *Series) missStrangers(others []*Series) {
-	count, reasons := 0, map[string]bool{}
+	count, reasons, together := 0, map[string]bool{}, slices.Clone(s.slices)
 	for _, o := range others {
 		a, b := &s.slices[0], &o.slices[0]
 		if a.image.samples != 1 || b.image.samples != 1 || s.Localizer || o.Localizer || s.Axcodes == "" || o.Axcodes != "" && o.Axcodes != s.Axcodes {
@@ -172,9 +175,17 @@ func (s *Series) missStrangers(others []*Series) {
 		}
 		reasons[reason] = true
 		count += o.Shape[2]
+		if o.Axcodes != "" {
+			together = append(together, o.slices...)
+		}
 	}
 	if count > 0 {
-		s.doubt("its SeriesInstanceUID has more images (%d), which differ in %s: they are no slices of it", count, strings.Join(slices.Sorted(maps.Keys(reasons)), ", "))
+		what := strings.Join(slices.Sorted(maps.Keys(reasons)), ", ")
+		s.doubt("its SeriesInstanceUID has more images (%d), which differ in %s: they are no slices of it", count, what)
+		sort.SliceStable(together, func(a, b int) bool { return together[a].at < together[b].at })
+		if regular(together) {
+			s.filled = what
+		}
 	}
 }
 
@@ -427,7 +438,15 @@ func newSeries(all []slice) *Series {
 		im := all[n].image
 		s.doubt("slice %d has %d bytes of pixels, more than %d times %dx%d pixels of %d bits: is its header right?", n+1, im.pixels.length, im.frames, im.columns, im.rows, im.allocated)
 	}
+	if what, projection := s.derived(); projection {
+		s.doubt("a projection (%s), not a scan", what)
+	}
 	s.Tilt = s.tilt()
+	return s
+}
+
+// check finds out whether the series can be read with the default options.
+func (s *Series) check() {
 	var o Options
 	if err := o.defaults(); err != nil {
 		panic(err)
@@ -436,20 +455,16 @@ func newSeries(all []slice) *Series {
 	if err != nil {
 		s.Err = err
 		s.Problems = append(s.Problems, err.Error())
-		return s
+		return
 	}
 	s.Grid = p.grid
 	s.Problems = append(s.Problems, p.notes...)
 	if s.Localizer {
 		s.Problems = append(s.Problems, "a localizer, not a scan")
 	}
-	if what, projection := s.derived(); projection {
-		s.doubt("a projection (%s), not a scan", what)
-	}
-	if slices.ContainsFunc(all, func(one slice) bool { return one.image.photometric == "MONOCHROME1" }) {
+	if slices.ContainsFunc(s.slices, func(one slice) bool { return one.image.photometric == "MONOCHROME1" }) {
 		s.Problems = append(s.Problems, "stored for display with white as the lowest value (MONOCHROME1): the values are kept")
 	}
-	return s
 }
 
 // doubt adds a problem that is told whenever the series is read: it may be something else than it seems.
