@@ -38,7 +38,8 @@ type Entry struct {
 
 	LabelNames map[uint16]string `json:"label_names,omitempty"` // where the file or the data set has them
 
-	mayBeLabels bool // by its values
+	grid        volume.Grid // of one volume
+	mayBeLabels bool        // by its values
 }
 
 // Kinds of entries: DICOM series, those that are scout views, and DICOM SEG objects.
@@ -187,10 +188,10 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 			})
 			continue
 		}
-		exact, err := image.grid().Match(labels.grid())
+		exact, err := image.grid.Match(labels.grid)
 		if err != nil {
 			labels.problem("%v", err)
-		} else if note := onOtherVoxels(image.grid(), labels.grid(), exact); note != "" {
+		} else if note := onOtherVoxels(image.grid, labels.grid, exact); note != "" {
 			labels.problem("%s", note)
 		}
 	}
@@ -199,19 +200,12 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 
 func (e *Entry) setGrid(g volume.Grid) {
 	spacing := g.Spacing()
+	e.grid = g
 	e.Shape, e.Spacing, e.Axcodes = slices.Clone(g.Shape[:]), spacing[:], g.Axcodes()
 	e.Affine = nil
 	for _, row := range g.Affine {
 		e.Affine = append(e.Affine, slices.Clone(row[:]))
 	}
-}
-
-func (e *Entry) grid() volume.Grid {
-	g := volume.Grid{Shape: [3]int(e.Shape[:3])}
-	for n, row := range e.Affine {
-		g.Affine[n] = [4]float64(row)
-	}
-	return g
 }
 
 // setValues describes the voxels of a volume, or of several together.

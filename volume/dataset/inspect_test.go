@@ -151,6 +151,30 @@ func TestInspectMixedFolder(t *testing.T) {
 	}
 }
 
+// Pictures of two dimensions are scans of one slice.
+func TestInspectTwoDimensions(t *testing.T) {
+	root := folderOf(t)
+	g := volume.Grid{Shape: [3]int{3, 2, 1}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+	if err := errors.Join(nifti.Write(filepath.Join(root, "a.nii"), &volume.Volume{Grid: g, Int16: []int16{1, 2, 3, 4, 5, -6}}),
+		nifti.WriteLabels(filepath.Join(root, "a_seg.nii"), &volume.LabelMap{Grid: g, Labels: []uint16{0, 1, 0, 0, 0, 0}})); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a.nii", "a_seg.nii"} {
+		file, err := os.ReadFile(filepath.Join(root, name))
+		if err == nil {
+			file[40] = 2
+			err = os.WriteFile(filepath.Join(root, name), file, 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
+	if err != nil || len(entries) != 2 || !slices.Equal(entries[0].Shape, []int{3, 2}) || len(entries[0].Problems)+len(entries[1].Problems) > 0 || entries[1].Labels[1] != 1 {
+		t.Errorf("%+v, %v", entries, err)
+	}
+}
+
 // Files of several volumes: all together, or the one that is asked for.
 func TestInspectVolumes(t *testing.T) {
 	root := t.TempDir()
