@@ -823,6 +823,63 @@ func TestStrangersInASeries(t *testing.T) {
 	}
 }
 
+// Where the last slice of a series has got lost in a transfer, there is no gap: the file that is left of it tells, if it is called as the slices are.
+func TestSpoiltFilesBesideSlices(t *testing.T) {
+	f := sliceFields("1.2", 9, vector{0, 0, 8}, axial, stackColumns, stackRows, rampPixels(vector{0, 0, 8}, axial, binary.LittleEndian))
+	whole := part10(explicitLittle, encode(f, binary.LittleEndian, false))
+	const one = "a file beside its slices, %s, is empty or damaged: was the transfer complete?"
+	for _, c := range []struct {
+		name, want string
+		data       []byte
+	}{
+		{"1.2-004", one, nil},
+		{"1.2-004", one, make([]byte, len(whole))},
+		{"1.2-004", one, whole[:300]},
+		{"1.2-004", one, whole[:132]},
+		{"1.2-004", "", []byte("<html>404</html>")},
+		{"1.2-004", "", whole},
+		{"README", "", nil},
+		{"004.txt", "", nil},
+		{"other/1.2-004", "", nil},
+		{"1.2-004.dcm", "", nil}, // the slices have no extension
+		{"dcm/1.2-004.DCM", one, nil},
+		{"dcm/1.2-004.DCM", one, []byte("<html>404</html>")},
+		{"dcm/004.txt", "", nil},
+	} {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{}, vector{0, 0, 1}, 0, 2, 4, 6), nil)
+		path := filepath.Join(dir, c.name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Dir(c.name) == "dcm" {
+			for k := range 4 {
+				if err := os.Rename(filepath.Join(dir, fmt.Sprintf("1.2-%03d", k)), filepath.Join(dir, "dcm", fmt.Sprintf("1.2-%03d.dcm", k))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := os.WriteFile(path, c.data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		series, _, err := Scan(dir)
+		if err != nil || len(series) != 1 {
+			t.Fatalf("%d series, %v", len(series), err)
+		}
+		want := c.want
+		if want != "" {
+			want = fmt.Sprintf(want, filepath.Base(c.name))
+		}
+		var notes []string
+		if _, err := ReadWith(series[0], Options{Note: func(n string) { notes = append(notes, n) }}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Join(notes, "; ") != want || strings.Join(series[0].Problems, "; ") != want {
+			t.Errorf("%s of %d bytes: notes %q, problems %q, want %q", c.name, len(c.data), notes, series[0].Problems, want)
+		}
+	}
+}
+
 // Slices that are kept apart are not missing: nobody is told to make them up.
 func TestGapsThatOtherSlicesFill(t *testing.T) {
 	for _, c := range []struct {

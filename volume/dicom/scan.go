@@ -1,17 +1,21 @@
 package dicom
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"sort"
 	"strings"
+	"unicode"
 
 	"golang.org/x/sync/errgroup"
 
@@ -62,14 +66,19 @@ func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
 	}
 	g.Wait()
 	var found []*image
+	var spoilt []string
 	for n, path := range files {
 		switch {
 		case errors.Is(errs[n], errNotDICOM):
 			passed = append(passed, Passed{Path: path, What: "not DICOM"})
+			if ending(path) != "" || blank(path) {
+				spoilt = append(spoilt, path)
+			}
 		case errors.Is(errs[n], fs.ErrPermission):
 			passed = append(passed, Passed{Path: path, What: "cannot be opened", Err: errs[n]})
 		case errs[n] != nil:
 			passed = append(passed, Passed{Path: path, What: "damaged", Err: errs[n]})
+			spoilt = append(spoilt, path)
 		case images[n].passOver() != "":
 			passed = append(passed, Passed{Path: path, What: images[n].passOver()})
 		default:
@@ -80,7 +89,56 @@ func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
 	for _, path := range copies {
 		passed = append(passed, Passed{Path: path, What: "copy"})
 	}
+	for _, s := range series {
+		s.missSpoilt(spoilt)
+	}
 	return series, passed, nil
+}
+
+// missSpoilt says whether files that are empty or damaged lie beside the slices and are called as they are: these may be slices that a transfer has lost, and where they
+// are the first or the last, no gap tells it.
+func (s *Series) missSpoilt(files []string) {
+	beside := map[[2]string]bool{}
+	for _, path := range s.Files {
+		beside[[2]string{filepath.Dir(path), ending(path)}] = true
+	}
+	var mine []string
+	for _, path := range files {
+		if beside[[2]string{filepath.Dir(path), ending(path)}] {
+			mine = append(mine, filepath.Base(path))
+		}
+	}
+	switch len(mine) {
+	case 0:
+	case 1:
+		s.doubt("a file beside its slices, %s, is empty or damaged: was the transfer complete?", mine[0])
+	default:
+		s.doubt("%d files beside its slices, %s and more, are empty or damaged: was the transfer complete?", len(mine), mine[0])
+	}
+}
+
+// ending returns the extension of a file's name in small letters, "" where it has none, or one without letters as UIDs have.
+func ending(path string) string {
+	ext := strings.ToLower(filepath.Ext(path))
+	if !strings.ContainsFunc(ext, unicode.IsLetter) {
+		return ""
+	}
+	return ext
+}
+
+// blank says whether a file with a number in its name holds nothing, or zeros as far as one looks.
+func blank(path string) bool {
+	if !strings.ContainsAny(filepath.Base(path), "0123456789") {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	start := make([]byte, 4<<10)
+	n, err := io.ReadFull(f, start)
+	return (err == nil || err == io.EOF || err == io.ErrUnexpectedEOF) && len(bytes.Trim(start[:n], "\x00")) == 0
 }
 
 // group makes series of images, which are in the order of their paths. Copies are files whose images others hold as well.
