@@ -55,8 +55,9 @@ type Cache struct {
 
 // CaseInfo describes a prepared case. Grid is the prepared image's; Original the grid of the scan it came from.
 type CaseInfo struct {
-	ID    string `json:"id"`
-	Group string `json:"group,omitempty"` // "test" for cases that the data set itself holds back, such as MSD's imagesTs
+	ID      string `json:"id"`
+	Group   string `json:"group,omitempty"`   // "test" for cases that the data set itself holds back, such as MSD's imagesTs
+	Patient string `json:"patient,omitempty"` // what the cases of one patient have in common; "" where there is one, or nobody knows
 	Grid
 	Spacing     [3]float64        `json:"spacing"`
 	Original    Grid              `json:"original"`

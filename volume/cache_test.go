@@ -291,7 +291,7 @@ func TestCacheNoticesTrouble(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep := func(id, group, origin string, paths ...string) bool {
-		_, kept := w.Keep(id, group, origin, paths)
+		_, kept := w.Keep(id, group, "", origin, paths)
 		return kept
 	}
 	if !keep("a", "", "", file) || keep("a", "test", "", file) || keep("a", "", "flipped", file) || keep("b", "", "", file) || keep("a", "", "") {

@@ -42,6 +42,7 @@ type CacheWriter struct {
 // Scan is a case to be prepared.
 type Scan struct {
 	ID, Group string
+	Patient   string // what the cases of one patient have in common, if anything is known
 	Image     *Volume
 	Labels    *LabelMap // nil: unlabelled
 	Sources   []Source  // the files it came from, to notice when they change
@@ -121,7 +122,7 @@ func checkOwn(dir string) error {
 
 // Keep takes over a case that an earlier run prepared with the same settings, in the same way, from the same files or folders, and reports whether
 // there was one.
-func (w *CacheWriter) Keep(id, group, origin string, paths []string) (CaseInfo, bool) {
+func (w *CacheWriter) Keep(id, group, patient, origin string, paths []string) (CaseInfo, bool) {
 	data, err := os.ReadFile(recordPath(w.dir, id))
 	if err != nil {
 		return CaseInfo{}, false
@@ -131,6 +132,12 @@ func (w *CacheWriter) Keep(id, group, origin string, paths []string) (CaseInfo, 
 		r.Case.ID != id || r.Case.Group != group || r.Case.Origin != origin || r.Case.check() != nil || checkVoxels(w.dir, r.Case) != nil ||
 		!unchanged(r.Case.Sources, paths) {
 		return CaseInfo{}, false
+	}
+	if r.Case.Patient != patient { // another case of theirs has come, or gone
+		r.Case.Patient = patient
+		if writeJSON(recordPath(w.dir, id), r) != nil {
+			return CaseInfo{}, false
+		}
 	}
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -156,7 +163,7 @@ func (w *CacheWriter) add(s Scan) (CaseInfo, error) {
 		return CaseInfo{}, err
 	}
 	info := CaseInfo{
-		ID: s.ID, Group: s.Group, Grid: image.Grid, Spacing: image.Spacing(), Original: s.Image.Grid,
+		ID: s.ID, Group: s.Group, Patient: s.Patient, Grid: image.Grid, Spacing: image.Spacing(), Original: s.Image.Grid,
 		HasLabels: s.Labels != nil, Sources: s.Sources, Origin: s.Origin, Notes: s.Notes,
 	}
 	var labels []uint16
@@ -260,6 +267,9 @@ func (m manifest) fingerprint() string {
 	encode.Encode(m.Preparation)
 	for _, c := range m.Cases {
 		encode.Encode([]any{c.ID, c.Group, c.Grid, c.Original, c.HasLabels, c.LabelCounts, c.Checksum})
+		if c.Patient != "" { // who decides about folds
+			encode.Encode(c.Patient)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 )
 
 // divideLabelled divides cases into those with labels and those without.
@@ -26,6 +27,13 @@ func divideLabelled(cache *volume.Cache, ids []string) (labelled, unlabelled []s
 // common are the cases of a that are in b too.
 func common(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(id string) bool { return !slices.Contains(b, id) })
+}
+
+// noteTorn says which held-out cases are of patients who are trained on, as a file of folds may have it.
+func noteTorn(w io.Writer, patients dataset.Patients, training, held []string) {
+	if torn := patients.Torn(training, held); len(torn) > 0 {
+		fmt.Fprintf(w, "%d of the held-out cases are of patients who have others that are trained on: %s\n", len(torn), list(torn))
+	}
 }
 
 // notePretrained says which held-out cases the checkpoint to start from has seen, if any; no checkpoint has seen none.

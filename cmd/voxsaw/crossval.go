@@ -127,6 +127,7 @@ func printPlan(w io.Writer, p experiment.Plan, asJSON bool) error {
 	for _, f := range preview.Cases.Folds {
 		tests.Rows = append(tests.Rows, []string{fmt.Sprint(f.Fold), fmt.Sprint(len(f.Test)), strings.Join(f.Test, ", ")})
 	}
+	tests.Notes = preview.Doubts
 	if err := terminal.Table(w, tests); err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func printPlan(w io.Writer, p experiment.Plan, asJSON bool) error {
 		}
 		encoders.Rows = append(encoders.Rows, []string{e.Init, fold, fmt.Sprint(len(e.Cases)), strings.Join(e.Cases, ", ")})
 		if len(e.Left) > 0 {
-			encoders.Notes = append(encoders.Notes, fmt.Sprintf("%s: left out of %s, for folds test on them: %s", e.Init, e.Data, strings.Join(e.Left, ", ")))
+			encoders.Notes = append(encoders.Notes, fmt.Sprintf("%s: left out of %s, for folds test on them or their patients: %s", e.Init, e.Data, strings.Join(e.Left, ", ")))
 		}
 	}
 	return terminal.Table(w, encoders)

@@ -84,6 +84,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err != nil {
 		return withHint(err, "voxsaw inspect shows what a data set holds; labels are paired with scans by name")
 	}
+	o.Cases.Patients = dataset.PatientsOf(cache.Cases())
 	training, held, err := o.Cases.Choose(ids)
 	if err != nil {
 		return &usageError{err}
@@ -102,6 +103,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	}
 	stderr := cmd.ErrOrStderr()
 	fmt.Fprintf(stderr, "training on %d cases (%s), %d held out (%s)\n", len(training), list(training), len(held), list(held))
+	noteTorn(stderr, o.Cases.Patients, training, held)
 	if err := notePretrained(stderr, o.Init, held); err != nil {
 		return err
 	}

@@ -193,7 +193,7 @@ func predictOne(cmd *cobra.Command, p *segment.Predictor, c dataset.Case, o pred
 
 // findScans lists the scans at the paths; notes say what was chosen and passed over. Two of one name would be written to one file: that is an error.
 func findScans(paths []string, o dataset.Options) (cases []dataset.Case, notes []string, err error) {
-	o.Layout, o.Unlabelled = dataset.LayoutScans, true
+	o.Layout, o.Unlabelled, o.PatientPerCase = dataset.LayoutScans, true, true
 	from := map[string]string{}
 	for _, path := range paths {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

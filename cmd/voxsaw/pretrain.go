@@ -80,6 +80,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 		return err
 	}
 	labelled, unlabelled := divideLabelled(cache, ids)
+	o.Cases.Patients = dataset.PatientsOf(cache.Cases())
 	training, held, err := o.Cases.ChooseWith(labelled, unlabelled)
 	if err != nil {
 		return &usageError{err}
@@ -99,6 +100,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	}
 	stderr := cmd.ErrOrStderr()
 	fmt.Fprintf(stderr, "pretraining on %d cases (%s), %d held out (%s)\n", len(training), list(training), len(held), list(held))
+	noteTorn(stderr, o.Cases.Patients, training, held)
 	progress := newTrainProgress(stderr, "pretrain", "puzzles")
 	summary, err := puzzle3d.Pretrain(cmd.Context(), dev, o.Config, puzzle3d.Data{Cache: cache, Train: training, Validate: held},
 		puzzle3d.Run{Folder: folder, Observer: progress, Memory: run.limit(), Loaders: run.loaders})

@@ -35,7 +35,7 @@ func TestCasesKeepTheirRoles(t *testing.T) {
 				p := DefaultPlan()
 				p.Unlabelled, p.FoldScheme, p.SubsetSeed = unlabelled, scheme, seed
 				p.Fractions = []float64{1, 0.1, 0.5, 0.2} // in any order
-				c, err := p.cases(ids)
+				c, err := p.cases(ids, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -59,7 +59,7 @@ func TestCasesKeepTheirRoles(t *testing.T) {
 				}
 				// Some of the folds are the same folds.
 				p.RunFolds = []int{3}
-				if some, err := p.cases(ids); err != nil || len(some.Folds) != 1 || !slices.Equal(some.Folds[0].Test, c.Folds[2].Test) {
+				if some, err := p.cases(ids, nil); err != nil || len(some.Folds) != 1 || !slices.Equal(some.Folds[0].Test, c.Folds[2].Test) {
 					t.Errorf("fold 3 alone: %+v, %v", some.Folds, err)
 				}
 				for _, trial := range p.trials(c) {
@@ -72,7 +72,7 @@ func TestCasesKeepTheirRoles(t *testing.T) {
 	}
 	p := DefaultPlan()
 	p.RunFolds = []int{5}
-	if _, err := p.cases(ids); err == nil || !strings.Contains(err.Error(), "no fold 5") {
+	if _, err := p.cases(ids, nil); err == nil || !strings.Contains(err.Error(), "no fold 5") {
 		t.Errorf("fold 5 of 4: %v", err)
 	}
 }

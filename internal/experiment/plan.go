@@ -169,6 +169,7 @@ type Cases struct {
 	Unlabelled []string        `json:"unlabelled,omitempty"` // set aside for pretraining
 	Folds      []Subsets       `json:"folds"`
 	splits     []dataset.Split // all folds, those that are not run too
+	doubts     []string        // what people should know about the folds
 }
 
 // Subsets are the cases of a fold.
@@ -210,21 +211,21 @@ func (c Cases) with(before Cases, changes []string) (Cases, []string) {
 	return c, changes
 }
 
-// cases divides the cases; the result depends on names and plan alone.
-func (p Plan) cases(ids []string) (Cases, error) {
+// cases divides the cases; the result depends on names, patients and plan alone.
+func (p Plan) cases(ids []string, patients dataset.Patients) (Cases, error) {
 	var c Cases
 	var err error
 	if p.Unlabelled > 0 {
-		if ids, c.Unlabelled, err = dataset.HoldOut(ids, p.Unlabelled, p.SubsetSeed); err != nil {
+		if ids, c.Unlabelled, err = dataset.HoldOut(ids, patients, p.Unlabelled, p.SubsetSeed); err != nil {
 			return c, fmt.Errorf("setting cases aside for pretraining: %w", err)
 		}
 	}
-	s := dataset.Selection{Folds: p.Folds, FoldScheme: p.FoldScheme, Splits: p.Splits, SubsetSeed: p.SubsetSeed}
+	s := dataset.Selection{Folds: p.Folds, FoldScheme: p.FoldScheme, Splits: p.Splits, SubsetSeed: p.SubsetSeed, Patients: patients}
 	splits, err := s.AllFolds(ids)
 	if err != nil {
 		return c, err
 	}
-	c.splits = splits
+	c.splits, c.doubts = splits, patients.Doubts(splits)
 	for _, k := range p.RunFolds {
 		if k < 1 || k > len(splits) {
 			return c, fmt.Errorf("run_folds: there is no fold %d, they are 1 to %d", k, len(splits))

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 )
 
 // A Preview is what a plan would run on the cases that are there now.
@@ -12,6 +13,7 @@ type Preview struct {
 	Trials   []Trial   `json:"trials"`
 	Cases    Cases     `json:"cases"`
 	Encoders []Encoder `json:"encoders"`
+	Doubts   []string  `json:"doubts,omitempty"` // what makes the result better than it is, or another than it seems
 }
 
 // Look tells what a plan would run, without running any of it.
@@ -22,10 +24,10 @@ func Look(plan Plan) (Preview, error) {
 		return p, err
 	}
 	defer cache.Close()
-	if p.Cases, err = plan.cases(labelled(cache)); err != nil {
+	if p.Cases, err = plan.cases(labelled(cache), dataset.PatientsOf(cache.Cases())); err != nil {
 		return p, err
 	}
-	p.Trials = plan.trials(p.Cases)
+	p.Trials, p.Doubts = plan.trials(p.Cases), p.Cases.doubts
 	for _, i := range plan.Inits {
 		if !i.pretrains() {
 			continue
@@ -75,14 +77,21 @@ func (p Plan) encoder(i Initialisation, fold int, c Cases, cache *volume.Cache) 
 	case len(c.Unlabelled) > 0:
 		e.Fold, e.Cases = 0, slices.Clone(c.Unlabelled)
 	default:
-		for _, f := range c.Folds {
-			if f.Fold == fold {
-				e.Cases = slices.Clone(f.Train)
-			}
+		e.Cases = slices.Clone(c.splits[fold-1].Train)
+	}
+	var tested []string
+	for n, s := range c.splits {
+		if e.Fold == 0 || n+1 == fold {
+			tested = append(tested, s.Val...)
 		}
 	}
-	for _, c := range cache.Cases() { // scans that never had labels serve every fold
-		if !c.HasLabels && c.Group == "" {
+	patients := dataset.PatientsOf(cache.Cases())
+	for _, c := range cache.Cases() { // scans that never had labels serve every fold that does not test on their patients
+		switch {
+		case c.HasLabels || c.Group != "":
+		case len(patients.Torn(tested, []string{c.ID})) > 0:
+			e.Left = append(e.Left, c.ID)
+		default:
 			e.Cases = append(e.Cases, c.ID)
 		}
 	}
@@ -92,7 +101,7 @@ func (p Plan) encoder(i Initialisation, fold int, c Cases, cache *volume.Cache) 
 // tested lists the cases that any fold tests on, those of folds that are not run included: an experiment may grow by them, and keeps its encoders.
 func (p Plan) tested(cache *volume.Cache) ([]volume.CaseInfo, error) {
 	p.RunFolds = nil
-	all, err := p.cases(labelled(cache))
+	all, err := p.cases(labelled(cache), dataset.PatientsOf(cache.Cases()))
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	r.plan, r.result.Plan = plan, plan
-	if r.result.Cases, err = plan.cases(labelled(cache)); err != nil {
+	if r.result.Cases, err = plan.cases(labelled(cache), dataset.PatientsOf(cache.Cases())); err != nil {
 		return nil, err
 	}
 	for _, i := range plan.Inits { // now, rather than when their turn comes
@@ -100,6 +100,9 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	defer release()
 	if err := r.record(); err != nil {
 		return nil, err
+	}
+	for _, doubt := range r.result.Cases.doubts {
+		s.Console.Note(doubt)
 	}
 	trials := plan.trials(r.result.Cases)
 	for n, t := range trials {
@@ -292,7 +295,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 		return checkpoint, nil
 	}
 	if len(e.Left) > 0 {
-		r.Console.Note(fmt.Sprintf("%s: %d of the %d cases of %s are left out, for folds test on them (the same name, or the same scan): %s",
+		r.Console.Note(fmt.Sprintf("%s: %d of the %d cases of %s are left out, for folds test on them (the same name, scan or patient): %s",
 			name, len(e.Left), len(e.Left)+len(e.Cases), e.Data, strings.Join(e.Left, ", ")))
 	}
 	cache := r.cache
@@ -302,7 +305,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 		}
 		defer cache.Close()
 	}
-	training, held, err := dataset.HoldOut(e.Cases, 0.15, r.plan.SubsetSeed)
+	training, held, err := dataset.HoldOut(e.Cases, dataset.PatientsOf(cache.Cases()), 0.15, r.plan.SubsetSeed)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}

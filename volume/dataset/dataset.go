@@ -53,8 +53,11 @@ type Case struct {
 	Labels string // a NIfTI file or a DICOM SEG object; "" for none
 	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.
 	Volume int
+	// Patient is what the cases of a patient have in common who has several, as far as folders and studies tell: see [Patients]. "" for others.
+	Patient string
 	// ByIndex says that labels lie on the image's voxels in the order of its rows, columns and slices, whatever their headers say.
 	ByIndex      bool
+	folders      []string            // below which it lies, those for images alone left out
 	series       *dicom.Series       // where Detect found it
 	segmentation *dicom.Segmentation // the labels, where Detect found them to be one
 	refused      error               // why no series of the folder could be chosen
@@ -69,6 +72,7 @@ type Options struct {
 	Series         string `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
 	Segmentation   string `yaml:"segmentation" help:"which DICOM SEG object to take where a series has several: its series number or UID, or its file's name"`
 	LabelsAsScans  bool   `yaml:"labels_as_scans" help:"take NIfTI files for scans that hold labels by their values, and belong to no scan by their names"`
+	PatientPerCase bool   `yaml:"patient_per_case" help:"take each case for another patient; otherwise those of one DICOM study, or of one folder of several, are kept in one fold"`
 	Unlabelled     bool   `yaml:"unlabelled" help:"take the images only"`
 }
 
@@ -124,6 +128,9 @@ func Detect(root string, o Options) (*Dataset, error) {
 			}
 			c.Series = o.Series
 		}
+	}
+	if layout == LayoutScans && !o.PatientPerCase {
+		d.findPatients()
 	}
 	return d, nil
 }

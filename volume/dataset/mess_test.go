@@ -300,7 +300,7 @@ func TestSeriesOfAStudy(t *testing.T) {
 		{"2", "", []string{"pat_se1 pat/se1"}, 1}, // and that the other study has none
 		{"3", "", []string{"other_se7 other/se7", "pat_se2 pat/se2"}, 0},
 		{"1.2.1", "", []string{"pat_se1 pat/se1"}, 1},
-		{SeriesAll, "", []string{"other_se7 other/se7", "pat_se1 pat/se1", "pat_se2 pat/se2"}, 0},
+		{SeriesAll, "", []string{"other_se7 other/se7", "pat_se1 pat/se1", "pat_se2 pat/se2"}, 1}, // and that two are of one patient
 		{"77", "there is no series 77; there are:\n", nil, 0},
 	} {
 		d, err := Detect(root, Options{Series: c.series})

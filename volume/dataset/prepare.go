@@ -150,7 +150,7 @@ func prepareCase(ctx context.Context, w *volume.CacheWriter, d *Dataset, c Case,
 	}
 	// What decides how the files are read belongs to what a kept case is compared by.
 	origin := fmt.Sprintf("series %q, volume %d, by index %v, %+v", c.Series, c.Volume, c.ByIndex, o.Read)
-	if info, kept := w.Keep(c.ID, c.Group, origin, paths); kept {
+	if info, kept := w.Keep(c.ID, c.Group, c.Patient, origin, paths); kept {
 		return info, true, nil
 	}
 	need := min(c.memory(p), o.Memory)
@@ -159,7 +159,7 @@ func prepareCase(ctx context.Context, w *volume.CacheWriter, d *Dataset, c Case,
 	}
 	defer memory.Release(need)
 
-	scan := volume.Scan{ID: c.ID, Group: c.Group, Origin: origin}
+	scan := volume.Scan{ID: c.ID, Group: c.Group, Patient: c.Patient, Origin: origin}
 	for _, path := range paths { // before reading: whoever changes a file meanwhile is noticed
 		source, err := sources.of(path)
 		if err != nil {

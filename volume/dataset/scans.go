@@ -49,6 +49,8 @@ type scanName struct {
 	id     string // the case's name
 	labels bool
 	test   bool
+	// below which it lies, those for images or labels alone left out
+	folders []string
 }
 
 func parseName(relative string) scanName {
@@ -69,6 +71,7 @@ func parseName(relative string) scanName {
 		}
 		name.test = name.test || lower == "imagests" || lower == "labelsts"
 	}
+	name.folders = slices.Clone(key)
 	bare, labels := stripWords(stem)
 	name.labels = name.labels || labels
 	if bare != "" || len(key) == 0 {
@@ -184,6 +187,7 @@ func readScans(root string, o Options) (*Dataset, error) {
 		}
 		name := parseName(relative)
 		name.id += s.suffix
+		name.folders = strings.Split(strings.TrimPrefix(name.key, "test:"), "/") // a series is a folder itself
 		names[path] = name
 		images[name.key+s.suffix] = append(images[name.key+s.suffix], path)
 	}
@@ -195,7 +199,7 @@ func readScans(root string, o Options) (*Dataset, error) {
 	for _, key := range slices.Sorted(maps.Keys(images)) {
 		for _, path := range images[key] {
 			name := names[path]
-			c := Case{ID: fileName(name.id), Image: path}
+			c := Case{ID: fileName(name.id), Image: path, folders: name.folders}
 			if s, ok := bySeries[path]; ok {
 				c.Image, c.series, c.refused = s.folder, s.series, s.refused
 				if s.series != nil {

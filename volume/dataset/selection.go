@@ -16,6 +16,7 @@ type Selection struct {
 	Fraction   float64  `yaml:"fraction" help:"share of the training cases to use; smaller shares are parts of larger ones"`
 	SubsetSeed uint64   `yaml:"subset_seed" help:"seed of shuffled folds, of the cases held out and of the subsets"`
 	Exclude    []string `yaml:"exclude" help:"cases to leave out altogether"`
+	Patients   Patients `yaml:"-"` // of the cases
 }
 
 // DefaultSelection trains on 90 % of the cases and holds out the rest.
@@ -23,13 +24,13 @@ func DefaultSelection() Selection {
 	return Selection{Folds: 4, FoldScheme: FoldsConsecutive, HoldOut: 0.1, Fraction: 1, SubsetSeed: 1}
 }
 
-// Choose divides cases. The result depends on the names and the selection alone.
+// Choose divides cases. The result depends on the names, the patients and the selection alone.
 func (s Selection) Choose(ids []string) (train, held []string, err error) {
 	return s.ChooseWith(ids, nil)
 }
 
 // ChooseWith divides labelled cases and adds unlabelled ones to those to train on, for training that needs no labels: what it holds out is what Choose holds
-// out of the labelled cases. If less than two are labelled there is nothing to divide among them, and all cases are divided.
+// out of the labelled cases, and other scans of the patients held out are left out. If less than two are labelled there is nothing to divide among them, and all cases are divided.
 func (s Selection) ChooseWith(labelled, unlabelled []string) (train, held []string, err error) {
 	for _, id := range s.Exclude {
 		if !slices.Contains(labelled, id) && !slices.Contains(unlabelled, id) {
@@ -56,10 +57,11 @@ func (s Selection) ChooseWith(labelled, unlabelled []string) (train, held []stri
 	case s.HoldOut == 0:
 		train = sorted(ids)
 	default:
-		if train, held, err = HoldOut(ids, s.HoldOut, s.SubsetSeed); err != nil {
+		if train, held, err = HoldOut(ids, s.Patients, s.HoldOut, s.SubsetSeed); err != nil {
 			return nil, nil, err
 		}
 	}
+	more = slices.DeleteFunc(more, func(id string) bool { return len(s.Patients.Torn(held, []string{id})) > 0 })
 	if len(more) > 0 {
 		train = sorted(append(slices.Clone(train), more...))
 	}
@@ -78,5 +80,5 @@ func (s Selection) AllFolds(ids []string) ([]Split, error) {
 	if s.Splits != "" {
 		return ReadSplits(s.Splits, ids)
 	}
-	return Folds(s.FoldScheme, ids, s.Folds, s.SubsetSeed)
+	return Folds(s.FoldScheme, ids, s.Patients, s.Folds, s.SubsetSeed)
 }

@@ -29,30 +29,34 @@ const (
 // they are when the repeated patients 25 and 70 are left out.
 var nihFolds = []int{20, 40, 61, 82}
 
-// Folds divides cases into k folds, each tested on once. How is one of
+// Folds divides cases into k folds, each tested on once. Consecutive and shuffled folds divide patients: the cases of one are in one fold. How is one of
 //
 //   - consecutive: in the order of the numbers in their names; where k does not divide them, the last folds have one more, as 20, 20, 21, 21 of 82
 //   - shuffled: the same after an order drawn from the seed
 //   - nih: by case number 1-20, 21-40, 41-61, 62-82; k must be 4
-func Folds(how string, ids []string, k int, number uint64) ([]Split, error) {
+func Folds(how string, ids []string, patients Patients, k int, number uint64) ([]Split, error) {
 	ids = sorted(ids)
-	if k < 2 || k > len(ids) {
+	groups := patients.groups(ids)
+	switch {
+	case k < 2 || k > len(ids):
 		return nil, fmt.Errorf("%d folds of %d cases: there must be at least 2 folds and a case in each", k, len(ids))
+	case k > len(groups) && how != FoldsNIH:
+		return nil, fmt.Errorf("%d folds of %d cases, which are of %d patients: there must be a patient in each; voxsaw prepare --patient-per-case takes each case for another patient", k, len(ids), len(groups))
 	}
 	if same := len(slices.Compact(slices.Clone(ids))); same != len(ids) {
 		return nil, fmt.Errorf("%d cases have the same name as another", len(ids)-same)
 	}
-	fold := make([]int, len(ids)) // of each case
+	fold := map[string]int{} // of each case
 	switch how {
 	case FoldsConsecutive, FoldsShuffled:
-		order := make([]int, len(ids))
+		order := make([]int, len(groups))
 		for n := range order {
 			order[n] = n
 		}
 		if how == FoldsShuffled {
-			order = seed.Rand(number, "folds").Perm(len(ids))
+			order = seed.Rand(number, "folds").Perm(len(groups))
 		}
-		small, larger := len(ids)/k, len(ids)%k // every fold has small cases, the last ones, larger of them, one more
+		small, larger := len(groups)/k, len(groups)%k // every fold has small patients, the last ones, larger of them, one more
 		at := 0
 		for f := range k {
 			size := small
@@ -60,7 +64,9 @@ func Folds(how string, ids []string, k int, number uint64) ([]Split, error) {
 				size++
 			}
 			for range size {
-				fold[order[at]] = f
+				for _, id := range groups[order[at]] {
+					fold[id] = f
+				}
 				at++
 			}
 		}
@@ -68,15 +74,15 @@ func Folds(how string, ids []string, k int, number uint64) ([]Split, error) {
 		if k != len(nihFolds) {
 			return nil, fmt.Errorf("the published folds of NIH Pancreas-CT are %d, not %d", len(nihFolds), k)
 		}
-		for n, id := range ids {
+		for _, id := range ids {
 			number, ok := Number(id)
 			if !ok || number < 1 || number > nihFolds[len(nihFolds)-1] {
 				return nil, fmt.Errorf("case %s is not one of NIH Pancreas-CT, whose names end in 1 to 82: use consecutive or shuffled folds", id)
 			}
-			fold[n], _ = slices.BinarySearch(nihFolds, number)
+			fold[id], _ = slices.BinarySearch(nihFolds, number)
 		}
 		for f := range nihFolds {
-			if !slices.Contains(fold, f) {
+			if !slices.ContainsFunc(ids, func(id string) bool { return fold[id] == f }) {
 				return nil, fmt.Errorf("no case here is one of fold %d of NIH Pancreas-CT, whose published folds are its cases 1-20, 21-40, 41-61 and 62-82: use consecutive or shuffled folds", f+1)
 			}
 		}
@@ -84,9 +90,9 @@ func Folds(how string, ids []string, k int, number uint64) ([]Split, error) {
 		return nil, fmt.Errorf("folds %q: must be consecutive, shuffled or nih", how)
 	}
 	splits := make([]Split, k)
-	for n, id := range ids {
+	for _, id := range ids {
 		for f := range splits {
-			if f == fold[n] {
+			if f == fold[id] {
 				splits[f].Val = append(splits[f].Val, id)
 			} else {
 				splits[f].Train = append(splits[f].Train, id)
@@ -119,22 +125,25 @@ func Nested(ids []string, fractions []float64, number uint64) ([][]string, error
 	return subsets, nil
 }
 
-// HoldOut draws the cases to validate on: the share, rounded, at least one, and never all.
-func HoldOut(ids []string, share float64, number uint64) (rest, held []string, err error) {
+// HoldOut draws the patients to validate on: the share, rounded, at least one, and never all.
+func HoldOut(ids []string, patients Patients, share float64, number uint64) (rest, held []string, err error) {
 	ids = sorted(ids)
+	groups := patients.groups(ids)
 	if !(share > 0 && share < 1) {
 		return nil, nil, fmt.Errorf("holding out %g of the cases: must be above 0 and below 1", share)
 	}
-	if len(ids) < 2 {
-		return nil, nil, fmt.Errorf("cannot hold out one of %d cases", len(ids))
+	if len(groups) < 2 {
+		return nil, nil, fmt.Errorf("cannot hold out one of %d cases of %d patients", len(ids), len(groups))
 	}
-	size := min(max(1, int(math.Round(share*float64(len(ids))))), len(ids)-1)
-	taken := make([]bool, len(ids))
-	for _, at := range seed.Rand(number, "hold-out").Perm(len(ids))[:size] {
-		taken[at] = true
+	size := min(max(1, int(math.Round(share*float64(len(groups))))), len(groups)-1)
+	taken := map[string]bool{}
+	for _, at := range seed.Rand(number, "hold-out").Perm(len(groups))[:size] {
+		for _, id := range groups[at] {
+			taken[id] = true
+		}
 	}
-	for n, id := range ids {
-		if taken[n] {
+	for _, id := range ids {
+		if taken[id] {
 			held = append(held, id)
 		} else {
 			rest = append(rest, id)

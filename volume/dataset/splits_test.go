@@ -48,7 +48,7 @@ func each(t *testing.T, splits []Split, ids []string) {
 func TestPublishedFolds(t *testing.T) {
 	ids := nih(upTo(82)...)
 	slices.Reverse(ids) // the order does not matter
-	published, err := Folds(FoldsNIH, ids, 4, 0)
+	published, err := Folds(FoldsNIH, ids, nil, 4, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,12 +59,12 @@ func TestPublishedFolds(t *testing.T) {
 			t.Errorf("fold %d is %v", f, val)
 		}
 	}
-	consecutive, err := Folds(FoldsConsecutive, ids, 4, 0)
+	consecutive, err := Folds(FoldsConsecutive, ids, nil, 4, 0)
 	if err != nil || !reflect.DeepEqual(consecutive, published) {
 		t.Errorf("consecutive folds of all 82 cases are not the published ones: %v", err)
 	}
 	without := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == "PANCREAS_0025" || id == "PANCREAS_0070" })
-	some, err := Folds(FoldsNIH, without, 4, 0)
+	some, err := Folds(FoldsNIH, without, nil, 4, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestPublishedFolds(t *testing.T) {
 		k   int
 	}{{FoldsNIH, ids, 5}, {FoldsNIH, append(nih(83), ids...), 4}, {FoldsNIH, []string{"a", "b", "c", "d"}, 4}, {FoldsNIH, nih(upTo(61)...), 4}, {FoldsShuffled, ids[:3], 4},
 		{FoldsShuffled, ids, 1}, {"random", ids, 4}, {FoldsShuffled, append(nih(1), ids...), 4}} {
-		if _, err := Folds(test.how, test.ids, test.k, 0); err == nil {
+		if _, err := Folds(test.how, test.ids, nil, test.k, 0); err == nil {
 			t.Errorf("%d %s folds of %d cases", test.k, test.how, len(test.ids))
 		}
 	}
@@ -86,19 +86,19 @@ func TestPublishedFolds(t *testing.T) {
 
 func TestShuffledFolds(t *testing.T) {
 	ids := nih(upTo(23)...)
-	a, err := Folds(FoldsShuffled, ids, 5, 1)
+	a, err := Folds(FoldsShuffled, ids, nil, 5, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	each(t, a, ids)
 	slices.Reverse(ids)
-	if b, err := Folds(FoldsShuffled, ids, 5, 1); err != nil || !reflect.DeepEqual(a, b) {
+	if b, err := Folds(FoldsShuffled, ids, nil, 5, 1); err != nil || !reflect.DeepEqual(a, b) {
 		t.Errorf("the same seed makes other folds: %v", err)
 	}
-	if b, err := Folds(FoldsShuffled, ids, 5, 2); err != nil || reflect.DeepEqual(a, b) {
+	if b, err := Folds(FoldsShuffled, ids, nil, 5, 2); err != nil || reflect.DeepEqual(a, b) {
 		t.Errorf("another seed makes the same folds: %v", err)
 	}
-	if b, err := Folds(FoldsConsecutive, ids, 5, 1); err != nil || reflect.DeepEqual(a, b) {
+	if b, err := Folds(FoldsConsecutive, ids, nil, 5, 1); err != nil || reflect.DeepEqual(a, b) {
 		t.Errorf("shuffled folds are consecutive: %v", err)
 	}
 }
@@ -138,7 +138,7 @@ func TestNested(t *testing.T) {
 
 func TestHoldOut(t *testing.T) {
 	ids := nih(upTo(10)...)
-	rest, held, err := HoldOut(ids, 0.25, 3)
+	rest, held, err := HoldOut(ids, nil, 0.25, 3)
 	if err != nil || len(held) != 3 || len(rest) != 7 {
 		t.Errorf("%v, %v, %v", rest, held, err)
 	}
@@ -146,20 +146,20 @@ func TestHoldOut(t *testing.T) {
 	if !slices.Equal(both, ids) {
 		t.Errorf("%v", both)
 	}
-	if rest, held, err := HoldOut(ids[:2], 0.9, 3); err != nil || len(rest) != 1 || len(held) != 1 {
+	if rest, held, err := HoldOut(ids[:2], nil, 0.9, 3); err != nil || len(rest) != 1 || len(held) != 1 {
 		t.Errorf("%v, %v, %v", rest, held, err)
 	}
-	if _, _, err := HoldOut(ids[:1], 0.5, 0); err == nil {
+	if _, _, err := HoldOut(ids[:1], nil, 0.5, 0); err == nil {
 		t.Error("held out the only case")
 	}
-	if _, _, err := HoldOut(ids, 1, 0); err == nil {
+	if _, _, err := HoldOut(ids, nil, 1, 0); err == nil {
 		t.Error("held out every case")
 	}
 }
 
 func TestSplitsFile(t *testing.T) {
 	ids := nih(upTo(7)...)
-	splits, err := Folds(FoldsShuffled, ids, 3, 1)
+	splits, err := Folds(FoldsShuffled, ids, nil, 3, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

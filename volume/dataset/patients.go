@@ -1,0 +1,145 @@
+package dataset
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// Patients gives the patient of each case, by any name; a case that is not there is of a patient of its own. Folds and cases that are held out keep those of a patient
+// together: whoever has learnt from one scan of somebody knows something about the next.
+type Patients map[string]string
+
+// PatientsOf returns the patients of prepared cases.
+func PatientsOf(cases []volume.CaseInfo) Patients {
+	p := Patients{}
+	for _, c := range cases {
+		if c.Patient != "" {
+			p[c.ID] = c.Patient
+		}
+	}
+	return p
+}
+
+// groups divides cases by patients, in the order of the first of each.
+func (p Patients) groups(ids []string) (groups [][]string) {
+	at := map[string]int{}
+	for _, id := range ids {
+		patient := p[id]
+		n, known := at[patient]
+		if patient == "" || !known {
+			n = len(groups)
+			groups = append(groups, nil)
+		}
+		at[patient] = n
+		groups[n] = append(groups[n], id)
+	}
+	return groups
+}
+
+// Torn lists the held-out cases of patients who have others that are trained on.
+func (p Patients) Torn(train, held []string) (torn []string) {
+	trained := map[string]bool{"": false}
+	for _, id := range train {
+		if p[id] != "" {
+			trained[p[id]] = true
+		}
+	}
+	for _, id := range held {
+		if trained[p[id]] {
+			torn = append(torn, id)
+		}
+	}
+	return torn
+}
+
+// Doubts says what makes the result of folds better than it is, or another than it seems: a patient who is trained and tested on, a case that several test on.
+func (p Patients) Doubts(splits []Split) (doubts []string) {
+	tested := map[string]int{}
+	for f, s := range splits {
+		if torn := p.Torn(s.Train, s.Val); len(torn) > 0 {
+			doubts = append(doubts, fmt.Sprintf("fold %d trains on other cases of the same patients as it tests on: %s", f+1, strings.Join(torn, ", ")))
+		}
+		var again []string
+		other := 0
+		for _, id := range s.Val {
+			if tested[id] > 0 {
+				again, other = append(again, id), tested[id]
+			} else {
+				tested[id] = f + 1
+			}
+		}
+		if len(again) > 0 {
+			doubts = append(doubts, fmt.Sprintf("fold %d tests on cases that fold %d tests on, too: %s", f+1, other, strings.Join(again, ", ")))
+		}
+	}
+	return doubts
+}
+
+// findPatients looks for cases that are of one patient: series of one DICOM study, and scans below one folder, where the tree has at least as many such folders as the
+// fullest of them has cases: a folder of many patients is none of these, be it a hospital's or one for training. Of a study, a hash of its UID is remembered.
+func (d *Dataset) findPatients() {
+	found := make([]string, len(d.Cases))
+	for depth := 0; ; depth++ {
+		counts, deeper := map[string]int{}, false
+		folder := func(c Case) string {
+			if len(c.folders) <= depth {
+				return ""
+			}
+			return strings.Join(c.folders[:depth+1], "/")
+		}
+		fullest := 0
+		for _, c := range d.Cases {
+			if name := folder(c); name != "" {
+				deeper = true
+				counts[name]++
+				fullest = max(fullest, counts[name])
+			}
+		}
+		if !deeper {
+			break
+		}
+		if fullest > 1 && len(counts) >= fullest {
+			for n, c := range d.Cases {
+				if name := folder(c); counts[name] > 1 {
+					found[n] = "folder " + name
+				}
+			}
+			break
+		}
+	}
+	studies := map[string]int{}
+	for _, c := range d.Cases {
+		studies[c.study()]++
+	}
+	patients := map[string][]string{}
+	for n := range d.Cases {
+		c := &d.Cases[n]
+		if study := c.study(); found[n] == "" && study != "" && studies[study] > 1 {
+			found[n] = fmt.Sprintf("study %x", sha256.Sum256([]byte(study)))[:24]
+		}
+		if c.Patient = found[n]; c.Patient != "" {
+			patients[c.Patient] = append(patients[c.Patient], c.ID)
+		}
+	}
+	for _, c := range d.Cases {
+		if ids := patients[c.Patient]; len(ids) > 1 {
+			more := ""
+			if len(patients) > 1 {
+				more = fmt.Sprintf(", and so are those of %d other patients each", len(patients)-1)
+			}
+			d.note("%s are of one patient, by their folder or DICOM study%s: folds keep them together; --patient-per-case divides case by case", strings.Join(ids, ", "), more)
+			return
+		}
+	}
+}
+
+// study is the StudyInstanceUID of the case's series, where there is one.
+func (c Case) study() string {
+	if c.series == nil {
+		return ""
+	}
+	return c.series.Study
+}

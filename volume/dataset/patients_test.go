@@ -1,0 +1,154 @@
+package dataset
+
+import (
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// Folders are patients where there are as many of them as cases in the fullest, at the first depth where that is so.
+func TestPatientsOfFolders(t *testing.T) {
+	for name, c := range map[string]struct {
+		files []string
+		o     Options
+		want  []string // patients with several cases
+	}{
+		"before and after": {[]string{"p1/pre/ct.nii.gz", "p1/post/ct.nii.gz", "p2/pre/ct.nii.gz", "p2/post/ct.nii.gz", "p1/pre/seg.nii.gz"}, Options{}, []string{"p1_post p1_pre", "p2_post p2_pre"}},
+		"files":            {[]string{"p1/1.nii.gz", "p1/2.nii.gz", "p2/3.nii.gz", "4.nii.gz"}, Options{}, []string{"p1_1 p1_2"}},
+		"images alone":     {[]string{"images/p1/1.nii.gz", "images/p1/2.nii.gz", "images/p2/3.nii.gz", "labels/p1/1.nii.gz"}, Options{}, []string{"p1_1 p1_2"}},
+		"hospitals":        {[]string{"a/1.nii.gz", "a/2.nii.gz", "a/3.nii.gz", "b/4.nii.gz"}, Options{}, nil},
+		"patients in hospitals": {[]string{"a/p1/1.nii.gz", "a/p1/2.nii.gz", "a/p2/3.nii.gz", "b/p3/4.nii.gz"}, Options{},
+			[]string{"a_p1_1 a_p1_2"}},
+		"one folder":       {[]string{"data/images/1.nii.gz", "data/images/2.nii.gz", "data/labels/1.nii.gz"}, Options{}, nil},
+		"told not to look": {[]string{"p1/1.nii.gz", "p1/2.nii.gz", "p2/3.nii.gz"}, Options{PatientPerCase: true}, nil},
+		"nnU-Net":          {[]string{"imagesTr/p_1_0000.nii.gz", "imagesTr/p_2_0000.nii.gz", "labelsTr/p_1.nii.gz"}, Options{}, nil},
+	} {
+		text := map[string]string{}
+		for _, file := range c.files {
+			text[file] = ""
+		}
+		d, err := Detect(tree(t, text), c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		patients := map[string]string{}
+		for _, c := range d.Cases {
+			if c.Patient != "" {
+				patients[c.Patient] = strings.TrimSpace(patients[c.Patient] + " " + c.ID)
+			}
+		}
+		var got []string
+		for _, cases := range patients {
+			got = append(got, cases)
+		}
+		slices.Sort(got)
+		if said := strings.Contains(strings.Join(d.Notes, "; "), "are of one patient"); !slices.Equal(got, c.want) || said != (c.want != nil) {
+			t.Errorf("%s: %q, want %q; notes %q", name, got, c.want, d.Notes)
+		}
+	}
+}
+
+// Series of one study are of one patient, and the study's UID goes nowhere.
+func TestPatientsOfStudies(t *testing.T) {
+	root := t.TempDir()
+	v, _ := axial(t, 1)
+	for n, study := range []string{"1.2.9", "1.2.9", "1.2.8"} {
+		writeStudy(t, filepath.Join(root, "series"+string(rune('a'+n))), "1.2."+string(rune('1'+n)), study, n+1, "CT", v, nil)
+	}
+	d, err := Detect(root, Options{Series: SeriesAll})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b, c := d.Cases[0].Patient, d.Cases[1].Patient, d.Cases[2].Patient; a == "" || a != b || c != "" || strings.Contains(a, "1.2.9") {
+		t.Errorf("patients %q, %q, %q", a, b, c)
+	}
+	dir := t.TempDir()
+	before := ""
+	for kept := range 2 { // prepared, then all kept
+		summary, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), PrepareOptions{}, nil)
+		if err != nil || summary.Kept != 3*kept || summary.Fingerprint == before {
+			t.Fatalf("%+v, %v", summary, err)
+		}
+		before = summary.Fingerprint
+		cache, err := volume.OpenCache(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Patients{d.Cases[0].ID: d.Cases[0].Patient, d.Cases[1].ID: d.Cases[1].Patient}
+		if d.Cases[0].Patient == "" {
+			want = Patients{}
+		}
+		if got := PatientsOf(cache.Cases()); !reflect.DeepEqual(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		cache.Close()
+		if d, err = Detect(root, Options{Series: SeriesAll, PatientPerCase: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// pairs are patients of two cases each, but for every third, who has one.
+func pairs(ids []string) Patients {
+	p := Patients{}
+	for n, id := range ids {
+		if n%5 < 4 {
+			p[id] = string(rune('A' + n/5*2 + n%5/2))
+		}
+	}
+	return p
+}
+
+func TestPatientsStayTogether(t *testing.T) {
+	ids := names(25) // of 15 patients
+	p := pairs(ids)
+	for _, how := range []string{FoldsConsecutive, FoldsShuffled} {
+		splits, err := Folds(how, ids, p, 4, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		each(t, splits, ids)
+		if doubts := p.Doubts(splits); doubts != nil {
+			t.Errorf("%s: %q", how, doubts)
+		}
+		if _, err := Folds(how, ids, p, 16, 1); err == nil || !strings.Contains(err.Error(), "16 folds of 25 cases, which are of 15 patients") {
+			t.Errorf("%s: 16 folds: %v", how, err)
+		}
+		if alone, err := Folds(how, ids, nil, 4, 1); err != nil || p.Doubts(alone) == nil {
+			t.Errorf("%s: case by case: %v, no doubts", how, err)
+		}
+	}
+	for number := range uint64(20) {
+		rest, held, err := HoldOut(ids, p, 0.2, number)
+		if err != nil || len(rest)+len(held) != len(ids) || len(held) < 3 || len(held) > 6 || p.Torn(rest, held) != nil {
+			t.Errorf("held out %q, %v", held, err)
+		}
+	}
+	if _, _, err := HoldOut(ids[:2], p, 0.5, 1); err == nil {
+		t.Error("held out a patient who is the only one")
+	}
+	// Scans without labels of patients who are held out are not trained on.
+	s := DefaultSelection()
+	s.Patients, s.Fold = p, 1
+	train, held, err := s.ChooseWith(ids[:20:20], ids[20:])
+	if err != nil || p.Torn(train, held) != nil {
+		t.Errorf("%q, %q, %v", train, held, err)
+	}
+	s.Patients = Patients{ids[0]: "A", ids[24]: "A"}
+	if train, held, err = s.ChooseWith(ids[:20:20], ids[20:]); err != nil || !slices.Contains(held, ids[0]) || slices.Contains(train, ids[24]) || !slices.Contains(train, ids[23]) {
+		t.Errorf("%q, %q, %v", train, held, err)
+	}
+}
+
+func TestDoubtsAboutFolds(t *testing.T) {
+	p := Patients{"a": "1", "b": "1"}
+	got := p.Doubts([]Split{{Train: []string{"a", "c"}, Val: []string{"b", "d"}}, {Train: []string{"a", "b"}, Val: []string{"c", "d"}}})
+	want := []string{"fold 1 trains on other cases of the same patients as it tests on: b", "fold 2 tests on cases that fold 1 tests on, too: d"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
