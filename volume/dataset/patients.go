@@ -128,7 +128,7 @@ func (d *Dataset) findPatients() {
 		if ids := patients[c.Patient]; len(ids) > 1 {
 			more := ""
 			if len(patients) > 1 {
-				more = fmt.Sprintf(", and so are those of %d other patients each", len(patients)-1)
+				more = fmt.Sprintf(", the first of %d such", len(patients))
 			}
 			d.note("%s are of one patient, by their folder or DICOM study%s: folds keep them together; --patient-per-case divides case by case", strings.Join(ids, ", "), more)
 			return
