@@ -514,14 +514,50 @@ func TestBenchmarkCountsTheVelocity(t *testing.T) {
 	if _, _, err := b.compile(dev, network, params); err != nil {
 		t.Fatal(err)
 	}
-	moved := 0.0
+	values, moved := 0, 0.0
+	for _, name := range params.Names() {
+		_, n, _ := params.Range(name)
+		values += n
+	}
 	for _, part := range got.Profile.Parts {
 		if strings.HasPrefix(part.Name, "update ") {
 			moved += part.Bytes
 		}
 	}
-	if want := 5 * 4 * float64(params.Count()); moved != want {
+	if want := 5 * 4 * float64(values); moved != want || values < params.Count() {
 		t.Errorf("the updates move %v bytes, want %v", moved, want)
+	}
+}
+
+// A step fits into whatever limit leaves room for what its highest kernel needs: half of what it takes without a limit. The tighter the limit, the more is computed again.
+func TestTrainingFitsTheLimit(t *testing.T) {
+	dev := testDevice(t)
+	network, err := vnet.Config{Channels: 2, Norm: "instance"}.Resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compile := func(limit int64) (int64, nn.Summary) {
+		params := nn.NewParams(dev, 0)
+		p, _, err := Benchmark{Crop: 48, Batch: 1, Memory: limit}.compile(dev, network, params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return params.Total(), p.Summary()
+	}
+	total, whole := compile(0)
+	before := whole.Repeats
+	for share := 95; share >= 50; share -= 5 {
+		limit := total - whole.Bytes*int64(100-share)/100
+		got, s := compile(limit)
+		if got > limit {
+			t.Errorf("%d bytes with a limit of %d", got, limit)
+		}
+		if share%15 == 5 { // in between, the search may find something a little better with less memory
+			if s.Repeats.Bytes <= before.Bytes {
+				t.Errorf("%d %% of the program's memory: %+v is computed again, with more memory it is %+v", share, s.Repeats, before)
+			}
+			before = s.Repeats
+		}
 	}
 }
 

@@ -127,7 +127,7 @@ func (b *Builder) Plan(o PlanOptions) (*Plan, error) {
 	if p.layout, err = s.layout(); err != nil {
 		return nil, err
 	}
-	p.arena, p.unshared = p.layout.place(), s.unshared(p.layout)
+	p.arena, p.unshared = p.layout.place(0), s.unshared(p.layout)
 	if o.Recompute == Never {
 		return p, nil
 	}
@@ -135,7 +135,7 @@ func (b *Builder) Plan(o PlanOptions) (*Plan, error) {
 	lower := func(level Recompute, enough int) {
 		r.lower(level, enough)
 		t := r.try(r.again)
-		if arena := t.place(); arena < p.arena {
+		if arena := t.place(enough); arena < p.arena {
 			p.schedule, p.layout, p.arena, p.repeats = &t.schedule, t.layout, arena, t.repeats
 		}
 	}

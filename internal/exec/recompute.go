@@ -3,6 +3,7 @@ package exec
 import (
 	"cmp"
 	"slices"
+	"sort"
 )
 
 // Recompute says how much may be computed again instead of being kept.
@@ -105,6 +106,7 @@ type recomputer struct {
 	writer []int
 	writes [][]int // the steps that write each value
 	again  []repeat
+	worth  int // so many of these, the first, are worth their time
 }
 
 // newRecomputer starts without repeats, when the arena takes so many bytes beside those that are held anyway.
@@ -163,22 +165,15 @@ func (r *recomputer) weight(t trial) float64 {
 }
 
 // lower adds repeats of steps up to a level as long as they lower the peak, and takes back those that cost more than they are worth. With enough, a number of float32 elements
-// above 0, it stops as soon as the peak is that low, whatever it costs.
+// above 0, it goes on until the arena is that small, whatever it costs, and takes back those that are not needed for that, the dearest first.
 //
 // It looks at the step where most is alive. Of the values that are alive there, it takes the one that frees the most for the time that it costs, and computes it again
 // before the next step that reads it, or a little earlier.
 func (r *recomputer) lower(level Recompute, enough int) {
 	r.level = level
-	start := len(r.again)
 	now := r.try(r.again)
-	worth := func(t, than trial) bool {
-		if enough > 0 {
-			return t.height.less(than.height) && than.peak > enough
-		}
-		return r.weight(t) < r.weight(than)
-	}
 	again, best := r.again, now
-	for now.peak > enough {
+	for enough == 0 || !best.fits(enough) {
 		found := false
 		for _, c := range r.candidates(now, again) {
 			more := slices.Concat(again, c)
@@ -190,17 +185,44 @@ func (r *recomputer) lower(level Recompute, enough int) {
 		if !found {
 			break
 		}
-		if worth(now, best) {
+		if enough > 0 || r.weight(now) < r.weight(best) {
 			r.again, best = again, now
 		}
 	}
-	for i := len(r.again) - 1; i >= start; i-- {
-		fewer := slices.Delete(slices.Clone(r.again), i, i+1)
-		t := r.try(fewer)
-		if enough > 0 && t.peak <= max(best.peak, enough) || enough == 0 && r.weight(t) <= r.weight(best) {
-			r.again, best = fewer, t
+	if r.again = r.needed(best, enough); enough == 0 {
+		r.worth = len(r.again)
+	}
+}
+
+// needed is what is left of the repeats when those are taken back, the dearest first, that are neither needed for what is best nor worth their time anyway.
+func (r *recomputer) needed(best trial, enough int) []repeat {
+	fits, low := enough > 0 && best.fits(enough), best.peak
+	if fits {
+		low = enough
+	}
+	dearest := slices.Clone(r.again[r.worth:])
+	slices.SortStableFunc(dearest, func(a, b repeat) int { return cmp.Compare(r.cost(b), r.cost(a)) })
+	fewer := [][]repeat{r.again}
+	for _, c := range dearest {
+		again := slices.DeleteFunc(slices.Clone(fewer[len(fewer)-1]), func(a repeat) bool { return a == c })
+		switch t := r.try(again); {
+		case enough > 0 && t.peak <= low:
+			fewer = append(fewer, again)
+		case enough == 0 && r.weight(t) <= r.weight(best):
+			fewer, best = append(fewer, again), t
 		}
 	}
+	most := len(fewer) - 1
+	if fits { // what is low enough may still not fit, for there are gaps between units
+		most = sort.Search(most, func(i int) bool { return !r.try(fewer[i+1]).fits(enough) })
+	}
+	return fewer[most]
+}
+
+// cost is about how long a repeat takes.
+func (r *recomputer) cost(a repeat) float64 {
+	step := r.base.steps[r.writer[a.value]]
+	return duration(r.base.traffic(step), step.FLOPs)
 }
 
 // candidates are sets of repeats that would free memory in the highest step, those that free the most for their time first.

@@ -1,0 +1,61 @@
+package exec
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// puzzle cuts a rectangle of time and memory into blocks: they fit into it without a gap.
+func puzzle(r *rand.Rand, first, last, size, pieces int) []unit {
+	if pieces <= 1 || last == first && size < 2 {
+		return []unit{{{size: size, first: first, last: last}}}
+	}
+	part := 1 + r.IntN(pieces-1)
+	if last > first && (size < 2 || r.IntN(2) == 0) {
+		cut := first + r.IntN(last-first)
+		return append(puzzle(r, first, cut, size, part), puzzle(r, cut+1, last, size, pieces-part)...)
+	}
+	cut := 1 + r.IntN(size-1)
+	return append(puzzle(r, first, last, cut, part), puzzle(r, first, last, size-cut, pieces-part)...)
+}
+
+// Blocks that are alive together never overlap, and blocks that are known to fit without a gap are packed with hardly any.
+func TestPlacePacksPuzzles(t *testing.T) {
+	const memory, time, rounds = 10000, 100, 20
+	for _, c := range []struct {
+		pieces  int
+		at, all float64 // how many of the puzzles are solved, at least, and by how much the memory may be exceeded on average
+	}{{10, 1, 0}, {30, 0.9, 0.001}, {100, 0.5, 0.01}} {
+		solved, sum := 0, 0
+		for seed := range uint64(rounds) {
+			r := rand.New(rand.NewPCG(seed, 3))
+			l := &layout{units: puzzle(r, 0, time-1, memory, c.pieces), scratch: make([]*block, time)}
+			r.Shuffle(len(l.units), func(i, j int) { l.units[i], l.units[j] = l.units[j], l.units[i] })
+			fits := l.fits(memory)
+			arena := l.place(0)
+			top := 0
+			for i, u := range l.units {
+				top = max(top, u[0].offset+u[0].size)
+				for _, v := range l.units[:i] {
+					if a, b := u[0], v[0]; a.first <= b.last && b.first <= a.last && a.offset < b.offset+b.size && b.offset < a.offset+a.size || a.offset < 0 {
+						t.Fatalf("%+v and %+v overlap", *a, *b)
+					}
+				}
+			}
+			if top != arena || arena < memory || fits != (arena == memory) {
+				t.Errorf("%d pieces, seed %d: an arena of %d, blocks up to %d, the least is %d, fits: %v", c.pieces, seed, arena, top, memory, fits)
+			}
+			if sum += arena; arena == memory {
+				solved++
+			}
+			if enough := memory * 5 / 4; !l.fits(enough) || l.place(enough) > enough {
+				t.Errorf("%d pieces, seed %d: an arena of %d will not do", c.pieces, seed, enough)
+			}
+		}
+		above := float64(sum)/memory/rounds - 1
+		t.Logf("%d pieces: %d of %d are solved, %.1f %% above the least on average", c.pieces, solved, rounds, 100*above)
+		if float64(solved) < c.at*rounds || above > c.all {
+			t.Errorf("%d pieces: %d of %d are solved, %.1f %% above the least on average", c.pieces, solved, rounds, 100*above)
+		}
+	}
+}
