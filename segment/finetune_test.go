@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/voxsaw/voxsaw/internal/bench"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -495,37 +494,6 @@ func TestBenchmark(t *testing.T) {
 	}
 	if _, err := (Benchmark{Crop: 10, Batch: 1, Steps: 1}).Run(testDevice(t)); err == nil {
 		t.Error("a crop that does not fit was timed")
-	}
-}
-
-// The profile of a step counts what SGD moves: values and velocities are read and written, gradients read.
-func TestBenchmarkCountsTheVelocity(t *testing.T) {
-	b := Benchmark{Network: tiny().Network, Crop: 8, Batch: 1, Steps: 1, Measure: bench.Options{Profile: true}}
-	dev := testDevice(t)
-	got, err := b.Run(dev)
-	if err != nil {
-		t.Fatal(err)
-	}
-	params := nn.NewParams(dev, 0)
-	network, err := b.Network.Resolve()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := b.compile(dev, network, params); err != nil {
-		t.Fatal(err)
-	}
-	values, moved := 0, 0.0
-	for _, name := range params.Names() {
-		_, n, _ := params.Range(name)
-		values += n
-	}
-	for _, part := range got.Profile.Parts {
-		if strings.HasPrefix(part.Name, "update ") {
-			moved += part.Bytes
-		}
-	}
-	if want := 5 * 4 * float64(values); moved != want || values < params.Count() {
-		t.Errorf("the updates move %v bytes, want %v", moved, want)
 	}
 }
 

@@ -33,8 +33,8 @@ type Step struct {
 	Again Recompute
 }
 
-// A Mover is a kernel that moves more than its operands, each of them once: it knows how many bytes it reads and writes.
-type Mover interface{ Moves() int64 }
+// A Mover is a kernel that reads and writes more than its operands, each of them once: it knows how many bytes more.
+type Mover interface{ MovesMore() int64 }
 
 // Over says that a result may lie where an operand lies: indices into Out and In. All that are said may be so at once, as long as no two share a result or an operand.
 type Over struct{ Out, In int }
@@ -45,7 +45,7 @@ type StepTime struct {
 	Calls   int
 	Seconds float64 // of all calls
 	FLOPs   float64 // of one call
-	Bytes   float64 // that one call reads and writes: its operands, each once, unless the kernel is a [Mover]
+	Bytes   float64 // that one call reads and writes: its operands, each once, and what a [Mover] adds
 }
 
 // MemoryError says that a program does not fit.

@@ -27,7 +27,7 @@ func (s *schedule) home(v Value) Value { return s.values[v].alias }
 // traffic is how many bytes a step reads and writes.
 func (s *schedule) traffic(step Step) (bytes int64) {
 	if m, ok := step.Kernel.(Mover); ok {
-		return m.Moves()
+		bytes = m.MovesMore()
 	}
 	for _, v := range slices.Concat(step.Out, step.In) {
 		bytes += 4 * int64(s.values[v].size)

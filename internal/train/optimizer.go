@@ -120,7 +120,7 @@ func (s *SGD) Updater() func(name string, conv *device.ConvSpec) (device.Kernel,
 			return newStep(p), nil
 		}
 		k, err := s.dev.ConvGradWeightsSGD(*conv)
-		return &convStep{k, []device.Buffer{p.values, p.velocity, p.square}, []device.Buffer{nil, nil, p.rate.hyper}}, err
+		return &convStep{k, p, []device.Buffer{p.values, p.velocity, p.square}, []device.Buffer{nil, nil, p.rate.hyper}}, err
 	}
 }
 
@@ -138,9 +138,6 @@ func newStep(p *span) *step {
 // Scratch implements [device.Kernel].
 func (s *step) Scratch() int { return max(s.sum.Scratch(), s.sgd.Scratch()) }
 
-// Moves implements exec.Mover, in bytes: the value and its velocity are read and written, the gradient is read.
-func (s *step) Moves() int64 { return 4 * 5 * int64(s.values.Len()) }
-
 // Run implements [device.Kernel].
 func (s *step) Run(_, in []device.Buffer, scratch device.Buffer) {
 	s.gradient[0] = in[0]
@@ -148,9 +145,13 @@ func (s *step) Run(_, in []device.Buffer, scratch device.Buffer) {
 	s.sgd.Run(s.state, s.gradient, scratch)
 }
 
+// MovesMore implements exec.Mover: the values are not only written but read, too, and so is the velocity, which is nobody's operand.
+func (p *span) MovesMore() int64 { return 3 * 4 * int64(p.values.Len()) }
+
 // convStep is the kernel that computes the gradient of a convolution's weights and takes their step: value <- x, dy.
 type convStep struct {
 	device.Kernel
+	*span
 	out, in []device.Buffer
 }
 

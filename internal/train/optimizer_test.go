@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/exec"
 	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
@@ -150,6 +151,10 @@ func TestUpdaterEqualsUpdate(t *testing.T) {
 		}
 		if updates[name], err = b.Updater()(name, of); err != nil {
 			t.Fatal(err)
+		}
+		_, n, _ := apart.Range(name)
+		if m, ok := updates[name].(exec.Mover); !ok || m.MovesMore() != int64(4*3*n) { // values read, velocity read and written
+			t.Errorf("%s: a profile does not count what SGD moves beside its operands", name)
 		}
 	}
 	if _, err := b.Updater()("encoder.mean", nil); err == nil {
