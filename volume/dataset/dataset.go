@@ -78,12 +78,10 @@ type Options struct {
 
 // Detect finds the cases in a folder; a single file is a data set of one case. An error says what was looked for.
 func Detect(root string, o Options) (*Dataset, error) {
+	root = listed(root)
 	stat, err := os.Stat(root)
 	if err != nil {
 		return nil, fmt.Errorf("looking for a data set: %w", err)
-	}
-	if !stat.IsDir() && strings.EqualFold(filepath.Base(root), "DICOMDIR") {
-		return Detect(filepath.Dir(root), o)
 	}
 	layout := o.Layout
 	if layout == "" {

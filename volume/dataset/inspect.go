@@ -65,7 +65,10 @@ type InspectOptions struct {
 // is wrong with a file is among its entry's problems.
 func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []Entry, notes []string, err error) {
 	var look []func() Entry // each reads all voxels of one
-	for _, path := range paths {
+	paths = slices.Clone(paths)
+	for n, path := range paths {
+		path = listed(path)
+		paths[n] = path
 		stat, err := os.Stat(path)
 		if err != nil {
 			return nil, nil, fmt.Errorf("inspecting: %w", err)

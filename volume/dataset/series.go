@@ -194,13 +194,16 @@ func passedOver(passed []dicom.Passed) (lines []string) {
 
 const notDICOM = "not DICOM" // what package dicom calls files that are something else
 
-// scanDICOM looks at a file or at all files of a folder. A DICOMDIR stands for the folder that it lists.
-func scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) {
-	if strings.EqualFold(filepath.Base(path), "DICOMDIR") {
-		path = filepath.Dir(path)
+// listed is the folder whose files a DICOMDIR lists, and any other path itself.
+func listed(path string) string {
+	if strings.EqualFold(filepath.Base(path), "DICOMDIR") && isFile(path) {
+		return filepath.Dir(path)
 	}
-	return dicom.Scan(path)
+	return path
 }
+
+// scanDICOM looks at a file or at all files of a folder. A DICOMDIR stands for the folder that it lists.
+func scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) { return dicom.Scan(listed(path)) }
 
 func describe(p dicom.Passed) string {
 	if errors.Is(p.Err, fs.ErrNotExist) {

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,5 +125,46 @@ func TestSeriesOfANumberWithItsLocalizer(t *testing.T) {
 	d, err := Detect(root, Options{Series: "1"})
 	if err != nil || len(d.Cases) != 1 || d.Cases[0].Series != "1.2.1" || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "the only scan of 2 series that are 1") {
 		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// A DICOMDIR stands for its folder: what inspect and Detect say of one they say of the other.
+func TestDICOMDIRStandsForItsFolder(t *testing.T) {
+	root := t.TempDir()
+	v, _ := axial(t, 1)
+	writeSeries(t, filepath.Join(root, "DICOM"), "1.2.1", v, false)
+	directory := filepath.Join(root, "DICOMDIR")
+	meta := strings.Repeat("\x00", 128) + "DICM" + element(0x0002, 0x0002, "UI", "1.2.840.10008.1.3.10") + element(0x0002, 0x0010, "UI", "1.2.840.10008.1.2.1")
+	if err := os.WriteFile(directory, []byte(meta+element(0x0004, 0x1130, "CS", "DISK")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, path := range []string{root, directory} {
+		entries, notes, err := Inspect(t.Context(), []string{path}, InspectOptions{})
+		if err != nil || len(entries) != 1 || entries[0].Path != filepath.Join(root, "DICOM") || len(entries[0].Problems) > 0 {
+			t.Errorf("%s: %+v, %v", path, entries, err)
+		}
+		d, err := Detect(path, Options{})
+		if err != nil || len(d.Cases) != 1 {
+			t.Fatalf("%s: %+v, %v", path, d, err)
+		}
+		said = append(said, strings.Join(notes, "\n")+list(d)[0])
+	}
+	if said[0] != said[1] || !strings.Contains(said[0], directory+": passed over: DICOMDIR") {
+		t.Errorf("of the folder: %s\nof the DICOMDIR: %s", said[0], said[1])
+	}
+}
+
+// A folder with a copy of itself inside is a case of its own name, not the copy's.
+func TestCaseIsNotNamedAfterItsCopy(t *testing.T) {
+	root := t.TempDir()
+	v, _ := axial(t, 1)
+	writeSeries(t, filepath.Join(root, "copy"), "1.2.1", v, false)
+	if err := errors.Join(os.CopyFS(filepath.Join(root, "pat"), os.DirFS(filepath.Join(root, "copy"))), os.Rename(filepath.Join(root, "copy"), filepath.Join(root, "pat", "again"))); err != nil {
+		t.Fatal(err)
+	}
+	d := detect(t, root)
+	if got := list(d); !slices.Equal(got, []string{"pat pat"}) || !strings.Contains(strings.Join(d.PassedOver, "; "), "again: passed over 30 files") {
+		t.Errorf("%q, passed over %q", got, d.PassedOver)
 	}
 }

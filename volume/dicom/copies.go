@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // This file: images that are there twice. Files are copied about and sent again, some under a new SOPInstanceUID, and careless tools give one UID to
@@ -20,7 +22,7 @@ func sameInstance(s *slice) any {
 }
 
 // withoutCopies drops slices that hold the same as another of the same key, in the same place, and lists their files. Of two, the one whose pixels can be read
-// stays. The order stays.
+// stays, else the one that lies less deep: copies are put into folders of their own. The order stays.
 func withoutCopies(all []slice, key func(*slice) any) (kept []slice, copies []string) {
 	alike := map[any][]int{} // places in kept
 	for n := range all {
@@ -38,9 +40,9 @@ func withoutCopies(all []slice, key func(*slice) any) (kept []slice, copies []st
 			kept = append(kept, *s)
 			continue
 		}
-		gone := s.image
-		if kept[at].image.checkPixels() != nil {
-			gone, kept[at] = kept[at].image, *s
+		gone, there := s.image, kept[at].image
+		if bad := there.checkPixels() != nil; bad || s.image.checkPixels() == nil && depth(s.image) < depth(there) {
+			gone, kept[at] = there, *s
 		}
 		if !slices.Contains(copies, gone.path) {
 			copies = append(copies, gone.path)
@@ -48,6 +50,9 @@ func withoutCopies(all []slice, key func(*slice) any) (kept []slice, copies []st
 	}
 	return kept, copies
 }
+
+// depth counts the folders that a file lies in.
+func depth(im *image) int { return strings.Count(im.path, string(filepath.Separator)) }
 
 // same says whether two slices lie in the same place and hold the same values. One whose pixels are missing is the same as a whole one of its UID.
 func (s *slice) same(o *slice) bool {

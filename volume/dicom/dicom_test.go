@@ -756,6 +756,26 @@ func TestCopies(t *testing.T) {
 			}
 		})
 	}
+	// A copy in a folder inside, whatever it is called, is the copy.
+	for _, name := range []string{"a copy", "zweite Kopie"} {
+		dir := t.TempDir()
+		inside := filepath.Join(dir, name)
+		if err := os.Mkdir(inside, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range []string{dir, inside} {
+			stack(t, to, "1.2", axial, line(vector{}, up, 0, 2, 4, 6), nil)
+		}
+		series, passed, err := Scan(dir)
+		if err != nil || len(series) != 1 || len(passed) != 4 {
+			t.Fatalf("%s: %d series, passed over %v, %v", name, len(series), passed, err)
+		}
+		for _, p := range passed {
+			if p.What != "copy" || filepath.Dir(p.Path) != inside {
+				t.Errorf("%s: passed over %v", name, p)
+			}
+		}
+	}
 	// A copy and a gap: it is the gap that is named.
 	gap := t.TempDir()
 	stack(t, gap, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 2, 6, 8, 10), nil)
