@@ -499,24 +499,18 @@ func TestBenchmark(t *testing.T) {
 
 // A step fits into whatever limit leaves room for what its highest kernel needs: half of what it takes without a limit. The tighter the limit, the more is computed again.
 func TestTrainingFitsTheLimit(t *testing.T) {
-	dev := testDevice(t)
-	network, err := vnet.Config{Channels: 2, Norm: "instance"}.Resolve()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compile := func(limit int64) (int64, nn.Summary) {
-		params := nn.NewParams(dev, 0)
-		p, _, err := Benchmark{Crop: 48, Batch: 1, Memory: limit}.compile(dev, network, params)
+	plan := func(limit int64) (int64, nn.Summary) {
+		s, params, err := Benchmark{Network: vnet.Config{Channels: 2, Norm: "instance"}, Crop: 48, Batch: 1, Memory: limit}.Plan(testDevice(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return params.Total(), p.Summary()
+		return params.Total(), s
 	}
-	total, whole := compile(0)
+	total, whole := plan(0)
 	before := whole.Repeats
 	for share := 95; share >= 50; share -= 5 {
 		limit := total - whole.Bytes*int64(100-share)/100
-		got, s := compile(limit)
+		got, s := plan(limit)
 		if got > limit {
 			t.Errorf("%d bytes with a limit of %d", got, limit)
 		}

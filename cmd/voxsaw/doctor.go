@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/exec"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/vnet"
@@ -16,6 +20,7 @@ import (
 type doctorOptions struct {
 	Network vnet.Config   `yaml:"network"`
 	Crop    int           `yaml:"crop" help:"side of the crop that the memory is told for"`
+	Limit   float64       `yaml:"memory" help:"limit in GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
 	Machine deviceOptions `yaml:"machine"`
 	JSON    bool          `yaml:"json" help:"print as JSON"`
 }
@@ -24,29 +29,39 @@ func newDoctor() *cobra.Command {
 	o := &doctorOptions{Network: vnet.Default(), Crop: 64, Machine: defaultDevice()}
 	o.Network.Norm = "instance"
 	return verb("doctor", "Say what this machine offers and what would make it faster",
-		`Tells which processor features the kernels use, cores, memory and devices, and how much memory a training step takes.`,
-		`  voxsaw doctor --crop 96`,
+		`Tells which processor features the kernels use, cores, memory and devices, and how much memory a training step takes: what there is when most is in memory, and what is computed again rather than kept.`,
+		`  voxsaw doctor --crop 96
+  voxsaw doctor --crop 160 --memory 2.5`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd, *o) })
 }
 
 // diagnosis is what doctor has to say.
 type diagnosis struct {
-	Version   string   `json:"version"`
-	System    string   `json:"system"`
-	Device    string   `json:"device"`
-	Cores     int      `json:"cores"`
-	Memory    int64    `json:"memory_bytes"` // available; 0 unknown
-	Crop      int      `json:"crop"`
-	Arena     int64    `json:"arena_bytes"` // of one training step
-	Unshared  int64    `json:"unshared_bytes"`
-	Weights   int64    `json:"weights_bytes"`
-	Velocity  int64    `json:"velocity_bytes"` // of the optimiser
-	Steps     int      `json:"kernels_a_step"`
-	GFLOPs    float64  `json:"gflop_a_step"`
-	Devices   []string `json:"devices"`
-	Advice    []string `json:"advice"`
-	Threads   int      `json:"threads"`
-	Parameter int      `json:"parameters"`
+	Version   string    `json:"version"`
+	System    string    `json:"system"`
+	Device    string    `json:"device"`
+	Cores     int       `json:"cores"`
+	Memory    int64     `json:"memory_bytes"` // available; 0 unknown
+	Crop      int       `json:"crop"`
+	Arena     int64     `json:"arena_bytes"` // of one training step
+	Unshared  int64     `json:"unshared_bytes"`
+	Weights   int64     `json:"weights_bytes"`
+	Velocity  int64     `json:"velocity_bytes"` // of the optimiser
+	Steps     int       `json:"kernels_a_step"`
+	GFLOPs    float64   `json:"gflop_a_step"`
+	Peak      exec.Peak `json:"peak"` // when most of the arena is in use
+	Again     again     `json:"computed_again"`
+	Devices   []string  `json:"devices"`
+	Advice    []string  `json:"advice"`
+	Threads   int       `json:"threads"`
+	Parameter int       `json:"parameters"`
+}
+
+// again is what a step computes twice.
+type again struct {
+	Kernels []string `json:"kernels"` // in the order of a step
+	Bytes   int64    `json:"bytes"`   // that they read and write
+	GFLOPs  float64  `json:"gflop"`
 }
 
 func runDoctor(cmd *cobra.Command, o doctorOptions) error {
@@ -68,12 +83,17 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	if o.Machine.Threads > 0 {
 		d.Threads = o.Machine.Threads
 	}
-	s, params, err := segment.Benchmark{Network: o.Network, Crop: o.Crop, Batch: 1, Memory: d.Memory}.Plan(dev)
+	limit := int64(o.Limit * (1 << 30))
+	if limit <= 0 {
+		limit = d.Memory
+	}
+	s, params, err := segment.Benchmark{Network: o.Network, Crop: o.Crop, Batch: 1, Memory: limit}.Plan(dev)
 	if err != nil {
 		return err
 	}
 	d.Arena, d.Unshared, d.Weights, d.Steps, d.GFLOPs, d.Parameter = s.Bytes, s.Unshared, params.Bytes(), s.Steps, s.FLOPs/1e9, params.Count()
 	d.Velocity = params.Total() - d.Arena - d.Weights
+	d.Peak, d.Again = s.Peak, again{append([]string{}, s.Again...), s.Repeats.Bytes, s.Repeats.FLOPs / 1e9}
 	d.Advice = advice(d)
 	if o.JSON {
 		return printJSON(cmd.OutOrStdout(), d)
@@ -89,13 +109,72 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 		{"a training step", fmt.Sprintf("one crop of %d^3: %d kernels, %.0f GFLOP", o.Crop, d.Steps, d.GFLOPs)},
 		{"its memory", fmt.Sprintf("arena %s (%s without sharing), weights %s, velocity %s", terminal.Bytes(d.Arena), terminal.Bytes(d.Unshared), terminal.Bytes(d.Weights), terminal.Bytes(d.Velocity))},
 	}
-	if err := terminal.Table(cmd.OutOrStdout(), terminal.TableData{Rows: rows}); err != nil {
-		return err
+	for _, t := range []terminal.TableData{{Rows: rows}, peakTable(d.Peak), againTable(d.Again)} {
+		if err := terminal.Table(cmd.OutOrStdout(), t); err != nil {
+			return err
+		}
 	}
 	for _, a := range d.Advice {
 		fmt.Fprintln(cmd.OutOrStdout(), "-", a)
 	}
 	return nil
+}
+
+// largest is how many rows a table of what is in memory has.
+const largest = 12
+
+// peakTable shows what is in memory when most is: tensors of the same kernel, which differ in nothing but their channel or layer, as one row.
+func peakTable(p exec.Peak) terminal.TableData {
+	t := terminal.TableData{
+		Title:  fmt.Sprintf("The arena is fullest in %s: %s", p.Step, terminal.Bytes(p.Bytes)),
+		Header: []string{"result of", "", "together"}, Right: []bool{false, true, true},
+	}
+	count, bytes := map[string]int{}, map[string]int64{}
+	for _, a := range p.Alive {
+		count[a.Name]++
+		bytes[a.Name] += a.Bytes
+	}
+	names := slices.SortedFunc(maps.Keys(bytes), func(a, b string) int { return cmp.Or(cmp.Compare(bytes[b], bytes[a]), cmp.Compare(a, b)) })
+	rest, left := int64(0), 0
+	for i, name := range names {
+		if i >= largest {
+			rest, left = rest+bytes[name], left+count[name]
+			continue
+		}
+		t.Rows = append(t.Rows, []string{name, times(count[name]), terminal.Bytes(bytes[name])})
+	}
+	if left > 0 {
+		t.Rows = append(t.Rows, []string{"others, smaller", times(left), terminal.Bytes(rest)})
+	}
+	return t
+}
+
+// againTable shows what is computed again.
+func againTable(a again) terminal.TableData {
+	if len(a.Kernels) == 0 {
+		return terminal.TableData{Title: "Nothing is computed again: keeping it costs less"}
+	}
+	t := terminal.TableData{
+		Title:  fmt.Sprintf("Computed again rather than kept: %d kernels, %s moved, %.0f GFLOP", len(a.Kernels), terminal.Bytes(a.Bytes), a.GFLOPs),
+		Header: []string{"kernel", ""}, Right: []bool{false, true},
+	}
+	count := map[string]int{}
+	for _, k := range a.Kernels {
+		if count[k]++; count[k] == 1 {
+			t.Rows = append(t.Rows, []string{k, ""})
+		}
+	}
+	for _, row := range t.Rows {
+		row[1] = times(count[row[0]])
+	}
+	return t
+}
+
+func times(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf("%d x", n)
 }
 
 // advice is what would make this machine faster.

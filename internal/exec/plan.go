@@ -102,6 +102,7 @@ type Plan struct {
 	arena    int // float32 elements
 	unshared int
 	repeats  Repeats
+	again    []bool // by step; nil: none has run before
 }
 
 // Repeats is what is computed again instead of being kept.
@@ -136,7 +137,7 @@ func (b *Builder) Plan(o PlanOptions) (*Plan, error) {
 		r.lower(level, enough)
 		t := r.try(r.again)
 		if arena := t.place(enough); arena < p.arena {
-			p.schedule, p.layout, p.arena, p.repeats = &t.schedule, t.layout, arena, t.repeats
+			p.schedule, p.layout, p.arena, p.repeats, p.again = &t.schedule, t.layout, arena, t.repeats, t.expanded.again
 		}
 	}
 	lower(Cheap, 0)
@@ -155,17 +156,27 @@ func (p *Plan) Unshared() int64 { return 4 * int64(p.unshared) }
 // Repeats is what the plan computes again.
 func (p *Plan) Repeats() Repeats { return p.repeats }
 
+// Again names the steps that Repeats counts, in the order of a run.
+func (p *Plan) Again() (names []string) {
+	for i, again := range p.again {
+		if again && !p.layout.joined[i] {
+			names = append(names, p.schedule.steps[i].Name)
+		}
+	}
+	return names
+}
+
 // A Peak is the step in which most memory is alive: what decides how large the arena is.
 type Peak struct {
-	Step  string
-	Bytes int64    // alive in it: no arrangement makes the arena smaller
-	Alive []Tenant // the largest first
+	Step  string   `json:"step"`
+	Bytes int64    `json:"bytes"` // alive in it: no arrangement makes the arena smaller
+	Alive []Tenant `json:"alive"` // the largest first
 }
 
 // A Tenant is memory that is alive in a step.
 type Tenant struct {
-	Name  string // of the step that wrote it last, or "input", or "scratch"
-	Bytes int64
+	Name  string `json:"name"` // of the step that wrote it last, or "input", or "scratch"
+	Bytes int64  `json:"bytes"`
 }
 
 // Peak says what is in memory when most is.

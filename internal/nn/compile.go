@@ -453,7 +453,7 @@ func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 	prog := &Program{
 		dev: c.dev, run: run, inputs: map[string]port{}, outputs: map[string]port{},
 		summary: Summary{
-			Steps: steps, ForwardSteps: forward, Bytes: plan.Bytes(), Unshared: plan.Unshared(), Repeats: plan.Repeats(), Peak: plan.Peak(), ParamBytes: c.p.Bytes(), FLOPs: c.flops,
+			Steps: steps, ForwardSteps: forward, Bytes: plan.Bytes(), Unshared: plan.Unshared(), Repeats: plan.Repeats(), Again: plan.Again(), Peak: plan.Peak(), ParamBytes: c.p.Bytes(), FLOPs: c.flops,
 		},
 	}
 	for i, l := range wanted {

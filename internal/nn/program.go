@@ -55,6 +55,7 @@ type Summary struct {
 	Bytes        int64        // memory of the program: inputs, activations, scratch; the parameters are not in it
 	Unshared     int64        // what it would be if every tensor had memory of its own, beside one scratch for all steps
 	Repeats      exec.Repeats // what is computed again instead of being kept
+	Again        []string     // its steps, by name
 	Peak         exec.Peak    // when it is fullest
 	ParamBytes   int64        // memory of the parameters and states, shared with other programs
 	FLOPs        float64      // arithmetic of direct convolutions and matrix products, a multiplication and an addition counted as two
