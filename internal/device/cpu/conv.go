@@ -26,7 +26,7 @@ type geometry struct {
 	lo, hi    [3]int // least and greatest tap offset
 	bias      bool
 	weights   weightLayout // from in to out
-	exchanged bool         // the operand is the weights from out to in: its pairs of blocks have to be turned round
+	exchanged bool         // the operand is the weights from out to in: its pairs of blocks have to be turned round, see [kernels.exchange]
 }
 
 type phase struct {
@@ -36,7 +36,7 @@ type phase struct {
 
 type tap struct {
 	d [3]int // offset in the input
-	w int    // its number
+	w int    // its number in the weights as they are multiplied
 }
 
 func forwardGeometry(s device.ConvSpec) geometry {
@@ -75,7 +75,7 @@ func transposedGeometry(s device.ConvSpec) geometry {
 						for _, kx := range ks[2] {
 							p.taps = append(p.taps, tap{
 								d: [3]int{(z + s.Pad[0] - kz) / s.Stride[0], (y + s.Pad[1] - ky) / s.Stride[1], (x + s.Pad[2] - kx) / s.Stride[2]},
-								w: (kz*s.Kernel[1]+ky)*s.Kernel[2] + kx,
+								w: g.weights.taps - 1 - ((kz*s.Kernel[1]+ky)*s.Kernel[2] + kx),
 							})
 						}
 					}

@@ -71,7 +71,7 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 		g = transposedGeometry(s)
 	}
 	products := float64(g.in.channels * g.out.blocks)
-	direct := (1.2*float64(g.out.n*g.out.voxels) + 40) * float64(g.weights.taps) * products // weights are packed here, too: see smallCost
+	direct := (1.2*float64(g.out.n*g.out.voxels) + readCost) * float64(g.weights.taps) * products
 	var list []algorithm
 	add := func(name string, cost float64, make func() device.Kernel) {
 		list = append(list, algorithm{name, cost, make})
@@ -136,15 +136,22 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 // fewTiles is up to how many tiles it pays to transform all activations before any weights; up to more where the points of the weights do not stay in a third-level cache.
 const fewTiles = 64
 
-// winogradCost estimates a Winograd convolution, and says how many tiles it has. The factors were fitted to measured times: weights cost as much as 24 tiles, and transforming a block of
-// channels of an 8^3 tile 4500 forth and 2700 back.
+// The costs are in multiplications of vectors, 12 a nanosecond on two cores, and were fitted to times measured where the weights have to come from memory, as they do in a training step.
+const (
+	readCost      = 35  // of a vector of weights, read for outputs or for the gradient of inputs, and turned round there
+	writeCost     = 20  // of one that is a gradient
+	transformCost = 5.5 // of one that a transform of weights writes
+)
+
+// winogradCost estimates a Winograd convolution, and says how many tiles it has. Weights are transformed along z, y and x. A block of channels of an 8^3 tile costs 4500 forth and 2700 back.
 func winogradCost(t toomcook.Tile, g *geometry) (cost float64, tiles int) {
 	tiles = g.out.n
 	for _, n := range g.out.size {
 		tiles *= (n + t.Outputs - 1) / t.Outputs
 	}
-	points := float64(t.Points() * t.Points() * t.Points())
-	return points * (1.3*float64(g.in.channels*g.out.blocks)*float64(tiles+24) + float64(tiles)/512*float64(4500*g.in.blocks+2700*g.out.blocks)), tiles
+	r, p := float64(t.Taps), float64(t.Points())
+	weights := readCost*r*r*r + transformCost*p*(r*r+r*p+p*p)
+	return float64(g.in.channels*g.out.blocks)*(weights+1.7*p*p*p*float64(tiles)) + p*p*p*float64(tiles)/512*float64(4500*g.in.blocks+2700*g.out.blocks), tiles
 }
 
 // smallImages says whether padding makes up so much of what the taps see that it may pay to multiply only those that are alive.

@@ -160,7 +160,7 @@ type directExchange direct
 func (d *directExchange) do(_, item int) {
 	l := d.g.weights
 	ob, ib := item/l.inBlocks(), item%l.inBlocks()
-	d.cpu.kernels.exchange(l.pair(d.scratch, ob, ib), 0, l.tap(ib), l.swapped().pair(d.w, ib, ob), l.taps, l.outputs(ob), l.inputs(ib))
+	d.cpu.kernels.exchange(l.pair(d.scratch, ob, ib), l.swapped().pair(d.w, ib, ob), l.taps, l.outputs(ob), l.inputs(ib))
 }
 
 // do computes one band of outputs of all phases and all groups of output channels.

@@ -3,115 +3,169 @@ package cpu
 import "github.com/voxsaw/voxsaw/internal/device"
 
 // Where an image has a few voxels only, many taps of a large kernel fall on padding: at 2^3, 8 of 125 are alive for each output, at 4^3 43. And there are so few outputs that to read the weights
-// takes as long as to multiply by them. So only taps that are alive are multiplied, and the weights of a group of output channels and a block of input channels
-// are used for all outputs while they lie in L2:
+// takes as long as to multiply by them. So only what is alive is multiplied, and the weights of a group of output channels and a block of input channels are read from memory once, for all outputs.
+//
+// Where images are many, they are the rows of a product, which is summed over taps in registers while the weights lie in L2:
 //
 //	for each group of output channels:          an item
 //		for each block of input channels:
-//			for each output voxel or row: add the product over its taps that are alive
+//			for each output voxel: add the product over its taps that are alive
 //
-// The rows of a product are the images, or where those are fewer, the voxels along x of an image whose rows have been copied with their padding.
+// Where they are few, the rows are outputs along x, and each tap has rows of its own. The weights of one tap are multiplied while they lie in L1, as inputs and outputs do:
+//
+//	for each group of output channels:          an item
+//		for each block of input channels:
+//			for each tap, for each run of rows that it reaches: add their products
 type small struct {
-	cpu    *CPU
-	g      geometry
-	along  bool // rows along x
-	rows   int  // of a product
-	parts  int  // of the products of a group, so that there is work for every thread
-	first  int  // tap that is alive
-	taps   int  // from there to the last one that is: those that are exchanged
-	sums   []smallSum
-	width  int // of a padded row
-	padded int // elements of a padded block of an image
+	cpu   *CPU
+	g     geometry
+	along bool // rows along x
+	first int  // tap that is alive
+	taps  int  // from there to the last one that is: those that are exchanged
+	parts []smallPart
 
-	workAt, paddedAt, work, total int // the bias lies at 0; in a worker's scratch exchanged weights do
+	as, cs, an, cn int // from one row, and one product of a run, to the next, in inputs and outputs
+
+	workAt, work, total int // the bias lies at 0; exchanged weights in a worker's scratch
 
 	out, in, w, scratch Slice
 }
 
-// smallSum is one product: an output voxel, or a row of them.
+// smallPart is a part of the outputs, so that there is work for every thread where there are few groups: products by outputs, or by taps.
+type smallPart struct {
+	sums    []smallSum
+	reached []smallReach
+}
+
+// smallSum is an output voxel of all images: where it lies in a block.
 type smallSum struct {
-	at          int    // elements before its first voxel in a block
+	out         int
 	whole, last []term // for a whole block of input channels, and for the last one if it has fewer
 }
 
+// smallReach is the outputs that a tap reaches.
+type smallReach struct {
+	tap  int
+	runs []smallRun
+}
+
+// smallRun is products of some rows each: where their inputs and outputs start in a block of an image.
+type smallRun struct{ in, out, rows, products int }
+
 func newSmall(c *CPU, g geometry) *small {
-	k := &small{cpu: c, g: g, rows: g.out.n, parts: (c.opt.Threads + g.groups() - 1) / g.groups()}
-	k.along = g.stride == [3]int{1, 1, 1} && g.step == g.stride && g.out.size[2] > g.out.n
+	k := &small{cpu: c, g: g, along: g.out.size[2] > g.out.n, first: g.weights.taps, parts: make([]smallPart, (c.opt.Threads+g.groups()-1)/g.groups())}
+	k.as, k.cs = g.in.plane(1, 0), g.out.plane(1, 0)
 	if k.along {
-		k.rows = g.out.size[2]
-		k.width = g.out.size[2] + g.hi[2] - g.lo[2]
-		k.padded = g.in.size[0] * g.in.size[1] * k.width * block
+		k.as, k.cs = g.stride[2]*block, g.step[2]*block
+		k.an, k.cn = g.stride[1]*g.in.size[2]*block, g.step[1]*g.out.size[2]*block
 	}
-	k.first, k.taps = g.weights.taps, 0
-	for _, p := range g.phases {
-		for _, t := range p.taps {
-			if k.alive(t, 0) && k.alive(t, 1) && k.alive(t, 2) {
-				k.first, k.taps = min(k.first, t.w), max(k.taps, t.w+1)
-			}
+	for i := range k.parts {
+		for j := range g.phases {
+			k.plan(&k.parts[i], &g.phases[j], i)
 		}
 	}
 	k.taps = max(0, k.taps-k.first)
-	for _, p := range g.phases {
-		count := p.count
-		if k.along {
-			count[2] = 1
-		}
-		for z := range count[0] {
-			for y := range count[1] {
-				for x := range count[2] {
-					k.sums = append(k.sums, k.sum(&p, z, y, x))
-				}
-			}
-		}
-	}
 	k.workAt = aligned(g.out.blocks * block)
 	if g.exchanged {
-		k.paddedAt = 2 * g.weights.taps * block * block
+		k.work = 2 * g.weights.taps * block * block
 	}
-	k.work = k.paddedAt + g.in.n*k.padded
 	k.total = k.workAt + k.work*c.opt.Threads
 	return k
 }
 
-// alive says whether a tap reaches any input along an axis.
-func (k *small) alive(t tap, axis int) bool {
-	return t.d[axis] < k.g.in.size[axis] && t.d[axis]+k.g.stride[axis]*(k.g.out.size[axis]-1) >= 0
+// lines is the range of rows of outputs, counted along z and y, that a part has of a phase.
+func (k *small) lines(p *phase, part int) (from, to int) {
+	n := p.count[0] * p.count[1]
+	return part * n / len(k.parts), (part + 1) * n / len(k.parts)
 }
 
-// sum lists the taps that are alive for an output voxel, or for any of a row.
-func (k *small) sum(p *phase, z, y, x int) smallSum {
+// plan lists the products of one part of a phase.
+func (k *small) plan(to *smallPart, p *phase, part int) {
 	g := &k.g
-	s := smallSum{at: (((p.origin[0]+g.step[0]*z)*g.out.size[1]+p.origin[1]+g.step[1]*y)*g.out.size[2] + p.origin[2] + g.step[2]*x) * block}
-	for _, t := range p.taps {
-		iz, iy, ix := g.stride[0]*z+t.d[0], g.stride[1]*y+t.d[1], g.stride[2]*x+t.d[2]
-		if iz < 0 || iz >= g.in.size[0] || iy < 0 || iy >= g.in.size[1] {
-			continue
-		}
-		at := ((iz*g.in.size[1]+iy)*g.in.size[2] + ix) * block
-		if k.along {
-			if !k.alive(t, 2) {
-				continue
+	from, end := k.lines(p, part)
+	if !k.along {
+		at := len(to.sums)
+		for line := from; line < end; line++ {
+			for x := range p.count[2] {
+				_, out := k.offsets(p, tap{}, [3]int{line / p.count[1], line % p.count[1], x})
+				to.sums = append(to.sums, smallSum{out: out})
 			}
-			at = ((iz*g.in.size[1]+iy)*k.width + t.d[2] - g.lo[2]) * block
-		} else if ix < 0 || ix >= g.in.size[2] {
-			continue
 		}
-		s.whole = append(s.whole, term{at, t.w * block * block})
-		s.last = append(s.last, term{at, t.w * g.weights.tap(g.in.blocks-1)})
+		sums := to.sums[at:]
+		for _, t := range p.taps {
+			k.eachLine(p, t, from, end, func(z, y, firstX, endX int) {
+				for x := firstX; x < endX; x++ {
+					in, _ := k.offsets(p, t, [3]int{z, y, x})
+					s := &sums[(z*p.count[1]+y-from)*p.count[2]+x]
+					s.whole = append(s.whole, term{in, t.w * block * block})
+					s.last = append(s.last, term{in, t.w * g.weights.tap(g.in.blocks-1)})
+				}
+			})
+		}
+		return
 	}
-	return s
+	for _, t := range p.taps {
+		r := smallReach{tap: t.w}
+		z := -1 // of the run that grows
+		k.eachLine(p, t, from, end, func(lineZ, y, firstX, endX int) {
+			if lineZ != z {
+				in, out := k.offsets(p, t, [3]int{lineZ, y, firstX})
+				r.runs = append(r.runs, smallRun{in, out, endX - firstX, 0})
+				z = lineZ
+			}
+			r.runs[len(r.runs)-1].products++
+		})
+		for i := range r.runs {
+			if run := &r.runs[i]; run.rows*k.as == k.an && run.rows*k.cs == k.cn { // one product is the continuation of the one before
+				run.rows, run.products = run.rows*run.products, 1
+			}
+		}
+		if len(r.runs) > 0 {
+			to.reached = append(to.reached, r)
+		}
+	}
 }
 
-// smallCost is in multiplications of vectors, a weight that is read counted as 60.
+// eachLine calls f for the rows of outputs that a tap reaches, out of a range of them, with the outputs along x, and notes that the tap is alive.
+func (k *small) eachLine(p *phase, t tap, from, to int, f func(z, y, firstX, endX int)) {
+	var first, end [3]int
+	for i := range 3 {
+		first[i], end[i] = liveOutputs(p.count[i], k.g.in.size[i], k.g.stride[i], t.d[i])
+	}
+	if first[2] >= end[2] {
+		return
+	}
+	for z := first[0]; z < end[0]; z++ {
+		for y := max(first[1], from-z*p.count[1]); y < min(end[1], to-z*p.count[1]); y++ {
+			k.first, k.taps = min(k.first, t.w), max(k.taps, t.w+1)
+			f(z, y, first[2], end[2])
+		}
+	}
+}
+
+// offsets is where an output lies in a block of an image, and the input that a tap multiplies.
+func (k *small) offsets(p *phase, t tap, o [3]int) (in, out int) {
+	for i, o := range o {
+		in = in*k.g.in.size[i] + k.g.stride[i]*o + t.d[i]
+		out = out*k.g.out.size[i] + p.origin[i] + k.g.step[i]*o
+	}
+	return in * block, out * block
+}
+
+// smallCost is in multiplications of vectors.
 func smallCost(g *geometry, k *small) float64 {
-	terms, rows := 0, g.out.n
-	for _, s := range k.sums {
-		terms += len(s.whole)
+	n := readCost * k.taps
+	for _, part := range k.parts {
+		for _, s := range part.sums {
+			n += g.out.n * len(s.whole)
+		}
+		for _, t := range part.reached {
+			for _, r := range t.runs {
+				n += g.out.n * r.rows * r.products
+			}
+		}
 	}
-	if k.along {
-		rows *= g.out.size[2]
-	}
-	return float64(g.in.channels*g.out.blocks) * float64(terms*rows+60*k.taps)
+	return float64(g.in.channels*g.out.blocks) * float64(n)
 }
 
 // Scratch implements [device.Kernel].
@@ -125,86 +179,112 @@ func (k *small) Run(out, in []device.Buffer, scratch device.Buffer) {
 	if k.g.bias {
 		pad(bias, in[2].(Slice)[:k.g.out.channels])
 	}
-	k.cpu.pool.run(k.g.groups()*k.parts, k)
+	k.cpu.pool.run(k.g.groups()*len(k.parts), k)
 	k.out, k.in, k.w, k.scratch = nil, nil, nil, nil
 }
 
 // do computes one part of the outputs of one group of output channels.
 func (k *small) do(worker, item int) {
 	g := &k.g
-	group, part := item/k.parts, item%k.parts
-	vectors := g.vectors(group)
-	sums := k.sums[part*len(k.sums)/k.parts : (part+1)*len(k.sums)/k.parts]
+	group, part := item/len(k.parts), item%len(k.parts)
 	work := k.scratch[k.workAt+worker*k.work:][:k.work]
-	image, as, cs := g.in.plane(1, 0), g.in.plane(1, 0), g.out.plane(1, 0)
-	images := 1 // that are products of their own
-	if k.along {
-		image, as, cs, images = k.padded, block, block, g.out.n
-	}
-	out := k.out[g.out.plane(0, 2*group):]
-	for v := range vectors {
-		bias := (*[block]float32)(k.scratch[(2*group+v)*block:])
-		for _, s := range sums {
-			for n := range images {
-				for r := range k.rows {
-					*(*[block]float32)(out[n*g.out.plane(1, 0)+v*g.out.voxels*block+s.at+r*cs:]) = *bias
-				}
-			}
-		}
-	}
+	k.setBias(group, part)
 	for ib := range g.in.blocks {
-		weights, bv := work, g.weights.taps*block*block
-		if g.exchanged {
-			k.exchange(work, ib, group)
-		} else {
-			weights, bv = k.w[g.weights.at(2*group, ib):], g.weights.group()
-		}
-		in, channels := k.in[g.in.plane(0, ib):], g.weights.inputs(ib)
 		if k.along {
-			in = work[k.paddedAt:]
-			k.copyPadded(in, ib)
+			k.byTaps(work, group, ib, k.parts[part].reached)
+		} else {
+			k.byOutputs(work, group, ib, k.parts[part].sums)
 		}
-		for n := range images {
-			for i := range sums {
-				terms := sums[i].whole
-				if channels < block {
-					terms = sums[i].last
-				}
-				if len(terms) > 0 {
-					k.cpu.kernels.rowsProduct(k.rows, vectors, in[n*image:], weights, out[n*g.out.plane(1, 0)+sums[i].at:], terms, channels, as, block, bv, cs, g.out.voxels*block, true)
-				}
+	}
+}
+
+// byOutputs adds the products of a block of input channels, image by image a row.
+func (k *small) byOutputs(work []float32, group, ib int, sums []smallSum) {
+	g := &k.g
+	weights, bv := k.weights(work, group, ib)
+	next := k.next(group, ib, len(sums))
+	in, out, channels := k.in[g.in.plane(0, ib):], k.out[g.out.plane(0, 2*group):], g.weights.inputs(ib)
+	for i := range sums {
+		next.next()
+		terms := sums[i].whole
+		if channels < block {
+			terms = sums[i].last
+		}
+		if len(terms) > 0 {
+			k.cpu.kernels.rowsProduct(g.out.n, g.vectors(group), in, weights, out[sums[i].out:], terms, channels, k.as, block, bv, k.cs, g.out.voxels*block, true)
+		}
+	}
+}
+
+// byTaps adds the products of a block of input channels, tap by tap.
+func (k *small) byTaps(work []float32, group, ib int, reached []smallReach) {
+	g := &k.g
+	weights, bv := k.weights(work, group, ib)
+	next := k.next(group, ib, len(reached))
+	for i := range reached {
+		next.next()
+		t := &reached[i]
+		for n := range g.out.n {
+			in, out := k.in[g.in.plane(n, ib):], k.out[g.out.plane(n, 2*group):]
+			for _, r := range t.runs {
+				k.cpu.kernels.pointsProduct(r.products, r.rows, g.vectors(group), in[r.in:], weights[t.tap*g.weights.tap(ib):], out[r.out:], oneTerm, g.weights.inputs(ib),
+					k.as, block, bv, k.cs, g.out.voxels*block, k.an, 0, k.cn, true)
 			}
 		}
 	}
 }
 
-// exchange turns the weights of a block of input channels and a group of output channels round, those of taps that are alive.
-func (k *small) exchange(to []float32, ib, group int) {
+// operand is the weights of a pair of blocks as they are given, those of the taps from the first one that is alive to the last.
+func (k *small) operand(ob, ib int) []float32 {
+	l, first := k.g.weights, k.first
+	if k.g.exchanged {
+		l, ob, ib, first = l.swapped(), ib, ob, l.taps-k.first-k.taps
+	}
+	return l.pair(k.w, ob, ib)[first*l.tap(ib):][:k.taps*l.tap(ib)]
+}
+
+// next has the weights of the next block of input channels fetched, in so many pieces.
+func (k *small) next(group, ib, pieces int) ahead {
+	a := ahead{fetch: k.cpu.kernels.fetch}
+	if ib+1 < k.g.in.blocks {
+		for v := range k.g.vectors(group) {
+			a.add(v, k.operand(2*group+v, ib+1), pieces)
+		}
+	}
+	return a
+}
+
+// weights is where those of a block of input channels and a group of output channels lie: in place, or turned round in scratch memory. bv is the distance from one output block to the next.
+func (k *small) weights(work []float32, group, ib int) (weights []float32, bv int) {
 	l := k.g.weights
-	out, in := l.inputs(ib), l.swapped()
+	if !k.g.exchanged {
+		return k.w[l.at(2*group, ib):], l.group()
+	}
+	tap := l.tap(ib)
 	for v := range k.g.vectors(group) {
 		ob := 2*group + v
-		k.cpu.kernels.exchange(to, v*l.taps*block*block+k.first*l.tap(ib), l.tap(ib), in.pair(k.w, ib, ob)[k.first*in.tap(ob):], k.taps, in.inputs(ob), out)
+		k.cpu.kernels.exchange(work[(v*l.taps+k.first)*tap:], k.operand(ob, ib), k.taps, l.outputs(ob), l.inputs(ib))
 	}
+	return work, l.taps * tap
 }
 
-// copyPadded copies a block of input channels of all images with zeros before and after each row.
-func (k *small) copyPadded(to []float32, ib int) {
+// setBias sets the outputs of one part of a group to the bias.
+func (k *small) setBias(group, part int) {
 	g := &k.g
-	size, lead := g.in.size[2]*block, -g.lo[2]*block
-	skip := max(0, -lead) // where the first tap is right of the first voxel
-	lead = max(0, lead)
-	for n := range g.in.n {
-		from := k.in[g.in.plane(n, ib):][:g.in.voxels*block]
-		for range g.in.size[0] * g.in.size[1] {
-			row := to[:k.width*block]
-			clear(row[:min(lead, len(row))])
-			copied := 0
-			if lead < len(row) && skip < size {
-				copied = copy(row[lead:], from[skip:size])
+	for i := range g.phases {
+		p := &g.phases[i]
+		from, to := k.lines(p, part)
+		for line := from; line < to; line++ {
+			_, at := k.offsets(p, tap{}, [3]int{line / p.count[1], line % p.count[1], 0})
+			for v := range g.vectors(group) {
+				bias := (*[block]float32)(k.scratch[(2*group+v)*block:])
+				for n := range g.out.n {
+					row := k.out[g.out.plane(n, 2*group+v)+at:]
+					for x := range p.count[2] {
+						*(*[block]float32)(row[x*g.step[2]*block:]) = *bias
+					}
+				}
 			}
-			clear(row[min(lead+copied, len(row)):])
-			from, to = from[size:], to[len(row):]
 		}
 	}
 }
@@ -265,9 +345,9 @@ func newSmallWeights(c *CPU, s device.ConvSpec) *smallWeights {
 	return k
 }
 
-// smallWeightsCost is in multiplications of vectors, a weight that is written counted as 40.
+// smallWeightsCost is in multiplications of vectors.
 func smallWeightsCost(k *smallWeights) float64 {
-	n := 40 * k.taps
+	n := writeCost * k.taps
 	for _, t := range k.live {
 		n += t.k * len(t.terms)
 	}

@@ -74,6 +74,9 @@ type transposeFunc func(dst, src *float32, dstStep, srcStep int)
 //	}
 type addFunc func(dst, src *float32, n int)
 
+// A fetchFunc asks for cache lines that will be needed soon, to be in a second-level cache by then. It changes nothing; any of them may be past the end of an operand.
+type fetchFunc func(p *float32, lines int)
+
 const (
 	maxRows      = 12 // rows of a product kernel: 12 x 2 accumulators leave registers for the weights
 	maxOuterRows = 12 // rows of an outer kernel
@@ -87,6 +90,7 @@ type kernels struct {
 	outerTaps outerTapsFunc
 	transpose transposeFunc
 	add       addFunc
+	fetch     fetchFunc
 	winograd  map[toomcook.Tile]*transforms
 
 	rows, vectors, outerRows int // the largest that there are

@@ -18,7 +18,7 @@ func vector(p *float32, i int) *[block]float32 {
 
 // genericKernels is the table for machines without a faster one, and what the assembly is tested against.
 func genericKernels() *kernels {
-	ks := &kernels{name: "generic", rows: maxRows, vectors: 2, outerRows: maxOuterRows, outerTaps: genericOuterTaps, transpose: genericTranspose, add: genericAdd, winograd: map[toomcook.Tile]*transforms{}}
+	ks := &kernels{name: "generic", rows: maxRows, vectors: 2, outerRows: maxOuterRows, outerTaps: genericOuterTaps, transpose: genericTranspose, add: genericAdd, fetch: func(*float32, int) {}, winograd: map[toomcook.Tile]*transforms{}}
 	for vectors := 1; vectors <= 2; vectors++ {
 		for rows := 1; rows <= maxRows; rows++ {
 			ks.product[vectors][rows] = genericProduct(rows, vectors)

@@ -259,6 +259,11 @@ func transposeAVX512(dst *float32, src *float32, dstStep int, srcStep int)
 //go:noescape
 func addAVX512(dst *float32, src *float32, n int)
 
+// fetchAVX512 is a fetchFunc.
+//
+//go:noescape
+func fetchAVX512(p *float32, lines int)
+
 // dataF4x5AVX512 is a transformFunc of the matrix
 //
 //	-1       0    21/4       0   -21/4       0       1       0
@@ -553,6 +558,11 @@ func transposeAVX2(dst *float32, src *float32, dstStep int, srcStep int)
 //
 //go:noescape
 func addAVX2(dst *float32, src *float32, n int)
+
+// fetchAVX2 is a fetchFunc.
+//
+//go:noescape
+func fetchAVX2(p *float32, lines int)
 
 // dataF4x5AVX2 is a transformFunc of the matrix
 //

@@ -6627,6 +6627,18 @@ vector:
 	VZEROUPPER
 	RET
 
+// func fetchAVX512(p *float32, lines int)
+// Requires: MMX+
+TEXT ·fetchAVX512(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), AX
+
+line:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       lines+8(FP)
+	JNZ        line
+	RET
+
 // func dataF4x5AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
 // Requires: AVX, AVX512F
 TEXT ·dataF4x5AVX512(SB), NOSPLIT, $0-56
@@ -9565,6 +9577,18 @@ vector:
 	DECQ    n+16(FP)
 	JNZ     vector
 	VZEROUPPER
+	RET
+
+// func fetchAVX2(p *float32, lines int)
+// Requires: MMX+
+TEXT ·fetchAVX2(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), AX
+
+line:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	DECQ       lines+8(FP)
+	JNZ        line
 	RET
 
 // func dataF4x5AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)

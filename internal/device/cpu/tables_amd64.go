@@ -57,6 +57,7 @@ func avx512Kernels() *kernels {
 	ks.outerTaps = outerTapsAVX512
 	ks.transpose = transposeAVX512
 	ks.add = addAVX512
+	ks.fetch = fetchAVX512
 	ks.winograd = map[toomcook.Tile]*transforms{
 		{Outputs: 4, Taps: 5}: {
 			data:       dataF4x5AVX512,
@@ -107,6 +108,7 @@ func avx2Kernels() *kernels {
 	ks.outerTaps = outerTapsAVX2
 	ks.transpose = transposeAVX2
 	ks.add = addAVX2
+	ks.fetch = fetchAVX2
 	ks.winograd = map[toomcook.Tile]*transforms{
 		{Outputs: 4, Taps: 5}: {
 			data:       dataF4x5AVX2,

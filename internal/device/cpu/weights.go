@@ -48,11 +48,12 @@ func (l weightLayout) pair(w []float32, ob, ib int) []float32 {
 // swapped is the layout with the roles of input and output exchanged.
 func (l weightLayout) swapped() weightLayout { return weightLayout{out: l.in, in: l.out, taps: l.taps} }
 
-// exchange turns a pair of blocks round, so that input channels become outputs: dst[t*dstStep+o*16+i] = src[t*in*16+i*16+o] for t < taps, o < out, i < in; zero for i past them. dst starts at dst[at];
-// dstStep may be negative.
-func (ks *kernels) exchange(dst []float32, at, dstStep int, src []float32, taps, in, out int) {
+// exchange turns a pair of blocks round: input channels become outputs, and the last tap the first, as the adjoint multiplies them.
+//
+//	dst[t][o][i] = src[taps-1-t][i][o]      for t < taps, o < out, i < in; zero for in <= i < 16
+func (ks *kernels) exchange(dst, src []float32, taps, in, out int) {
 	for t := range taps {
-		from, to := src[t*in*block:][:in*block], dst[at+t*dstStep:][:out*block]
+		from, to := src[(taps-1-t)*in*block:][:in*block], dst[t*out*block:][:out*block]
 		if in == block && out == block {
 			ks.transpose(&to[0], &from[0], block, block)
 			continue
@@ -129,6 +130,28 @@ func (k *weightMove) do(_, item int) {
 					*x = row[t]
 				}
 			}
+		}
+	}
+}
+
+// ahead has memory fetched into a core's cache, a piece at a time between other work, so that it is there when its turn comes. Processors read ahead by themselves, but within a page.
+type ahead struct {
+	fetch  fetchFunc
+	wanted [2][]float32
+	piece  int // elements of each at a time
+}
+
+// add wants w, in so many pieces.
+func (a *ahead) add(i int, w []float32, pieces int) {
+	a.wanted[i], a.piece = w, max(a.piece, aligned(len(w)/max(1, pieces)+1))
+}
+
+// next fetches the next piece of each.
+func (a *ahead) next() {
+	for i, w := range a.wanted {
+		if n := min(a.piece, len(w)); n > 0 {
+			a.fetch(&w[0], n/block)
+			a.wanted[i] = w[n:]
 		}
 	}
 }

@@ -8,45 +8,38 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// TestExchange: weights turned round, their taps in either order, lie as an upload of such weights does, whatever the channels.
+// TestExchange: weights turned round lie as an upload of such weights does, whatever the channels.
 func TestExchange(t *testing.T) {
 	for _, s := range []device.Shape{{16, 16, 1, 2, 2}, {33, 18, 3, 1, 1}, {2, 32, 1, 1, 1}, {1, 20, 2, 1, 1}, {20, 1, 5, 1, 1}} {
 		w := normals(rand.New(rand.NewPCG(1, 1)), s.Elements(), 1)
 		from := weightsOf(s)
 		to := from.swapped()
-		for _, reversed := range []bool{false, true} {
-			turned := make([]float32, len(w))
-			for o := range from.out {
-				for i := range from.in {
-					taps := turned[(i*from.out+o)*from.taps:][:from.taps]
-					if copy(taps, w[(o*from.in+i)*from.taps:]); reversed {
-						slices.Reverse(taps)
-					}
+		turned := make([]float32, len(w))
+		for o := range from.out {
+			for i := range from.in {
+				taps := turned[(i*from.out+o)*from.taps:][:from.taps]
+				copy(taps, w[(o*from.in+i)*from.taps:])
+				slices.Reverse(taps)
+			}
+		}
+		for _, ks := range availableKernels() {
+			c := newTestCPU(t, Options{Threads: 2}, ks)
+			upload := func(s device.Shape, v []float32) Slice {
+				b := noise(c.WeightsSize(s))
+				if err := c.UploadWeights(b, s, 0, v); err != nil {
+					t.Fatal(err)
+				}
+				return b
+			}
+			src, want := upload(s, w), upload(device.Shape{s[1], s[0], s[2], s[3], s[4]}, turned)
+			got := noise(len(want))
+			for ob := range to.outBlocks() {
+				for ib := range to.inBlocks() {
+					ks.exchange(to.pair(got, ob, ib), from.pair(src, ib, ob), from.taps, from.inputs(ob), to.inputs(ib))
 				}
 			}
-			for _, ks := range availableKernels() {
-				c := newTestCPU(t, Options{Threads: 2}, ks)
-				upload := func(s device.Shape, v []float32) Slice {
-					b := noise(c.WeightsSize(s))
-					if err := c.UploadWeights(b, s, 0, v); err != nil {
-						t.Fatal(err)
-					}
-					return b
-				}
-				src, want := upload(s, w), upload(device.Shape{s[1], s[0], s[2], s[3], s[4]}, turned)
-				got := noise(len(want))
-				for ob := range to.outBlocks() {
-					for ib := range to.inBlocks() {
-						at, step := 0, to.tap(ib)
-						if reversed {
-							at, step = (to.taps-1)*step, -step
-						}
-						ks.exchange(to.pair(got, ob, ib), at, step, from.pair(src, ib, ob), from.taps, from.inputs(ob), to.inputs(ib))
-					}
-				}
-				if !slices.Equal(got, want) {
-					t.Errorf("%s: %v, reversed %v: weights turned round differ", ks.name, []int(s), reversed)
-				}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %v: weights turned round differ", ks.name, []int(s))
 			}
 		}
 	}

@@ -6,7 +6,7 @@ type pointWeights struct {
 	tiling       *tiling
 	kernels      *kernels
 	f            *transforms
-	exchanged    bool // the operand is the weights from out to in: they are turned round, and their taps reversed
+	exchanged    bool // the operand is the weights from out to in: they are turned round
 	side         int  // taps along an axis
 	plane        int  // from one point to the next
 	size         int  // elements of all points
@@ -58,7 +58,7 @@ func (w *pointWeights) transformZ(zs, weights, work []float32, ib, ob int) {
 	plane := w.side * w.side * w.tap(ib)
 	if w.exchanged {
 		l := w.swapped()
-		w.kernels.exchange(work, (w.taps-1)*w.tap(ib), -w.tap(ib), l.pair(weights, ib, ob), w.taps, l.inputs(ob), l.outputs(ib))
+		w.kernels.exchange(work, l.pair(weights, ib, ob), w.taps, l.inputs(ob), l.outputs(ib))
 		weights = work
 	} else {
 		weights = w.pair(weights, ob, ib)

@@ -215,6 +215,18 @@ func outerTaps(s isa) string {
 	return name
 }
 
+// fetch emits a fetchFunc.
+func fetch(s isa) string {
+	name := begin(s, "fetch", "func(p *float32, lines int)", "%s is a fetchFunc.")
+	p := load("p")
+	loop("line", argument("lines"), func() {
+		PREFETCHT1(Mem{Base: p})
+		ADDQ(Imm(64), p)
+	})
+	RET()
+	return name
+}
+
 // add emits an addFunc.
 func add(s isa) string {
 	name := begin(s, "add", "func(dst, src *float32, n int)", "%s is an addFunc.")

@@ -1,7 +1,7 @@
 // Command asm generates the assembly of package cpu: kernels_amd64.s, the Go declarations in kernels_amd64.go and the tables of both instruction sets in tables_amd64.go.
 //
 // Run it by go generate in package cpu. Each kernel is described by a function of an [isa] below, so that AVX-512 and AVX2 share one description:
-// [product] and [outer] (matrix products), [transpose] (between voxels and channels), [add] (partial sums), [outerTaps] (the weight gradient of one-channel convolutions), [transform] (Winograd's matrices, from package toomcook).
+// [product] and [outer] (matrix products), [transpose] (between voxels and channels), [add] (partial sums), [fetch] (to have weights in cache before they are needed), [outerTaps] (the weight gradient of one-channel convolutions), [transform] (Winograd's matrices, from package toomcook).
 package main
 
 import (
@@ -36,6 +36,7 @@ func main() {
 		}
 		fmt.Fprintf(&b, "\tks.outerTaps = %s\n", outerTaps(s))
 		fmt.Fprintf(&b, "\tks.transpose = %s\n\tks.add = %s\n", transpose(s), add(s))
+		fmt.Fprintf(&b, "\tks.fetch = %s\n", fetch(s))
 		b.WriteString("\tks.winograd = map[toomcook.Tile]*transforms{\n")
 		for _, t := range []toomcook.Tile{{Outputs: 4, Taps: 5}, {Outputs: 2, Taps: 5}, {Outputs: 4, Taps: 3}, {Outputs: 2, Taps: 3}} {
 			m := toomcook.New(t)
