@@ -16,7 +16,7 @@ import (
 func samePosition(s *slice) any { return s.at }
 func sameInstance(s *slice) any {
 	if s.image.sop == "" {
-		return s.image
+		return [2]any{s.image, s.frame}
 	}
 	return [2]any{s.image.sop, s.frame}
 }

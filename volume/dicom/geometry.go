@@ -156,6 +156,9 @@ func evenly(at []float64) (even bool, start, distance float64) {
 	for k := 1; k < len(at); k++ {
 		least, most = min(least, at[k]-at[k-1]), max(most, at[k]-at[k-1])
 	}
+	if most-least > 4*tolerance(most) { // no places that both are near to
+		return false, at[0], least
+	}
 	for range 64 {
 		a, b := least+(most-least)/3, most-(most-least)/3
 		lowA, highA := spread(a)
