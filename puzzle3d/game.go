@@ -24,11 +24,11 @@ type head struct {
 }
 
 // newHead compiles the head. In training it has gradients.
-func (c Config) newHead(dev device.Device, params *nn.Params, mode nn.Mode, puzzles, boards int, update nn.Updater, memory int64) (*head, error) {
+func (c Config) newHead(dev device.Device, params *nn.Params, mode nn.Mode, puzzles, boards int, o nn.Options) (*head, error) {
 	g, nodes := c.headGraph(mode, puzzles, boards)
 	n := c.cells()
 	h := &head{config: c, boards: boards, index: make([]float32, boards*n), truth: make([]float32, boards*n), unary: make([]float32, boards*n*n)}
-	o := nn.Options{Outputs: map[string]*nn.Node{"unary": nodes.unary, "terms": nodes.terms, "total": nodes.loss}, MemoryLimit: memory}
+	o.Outputs = map[string]*nn.Node{"unary": nodes.unary, "terms": nodes.terms, "total": nodes.loss}
 	if c.Binary {
 		o.Outputs["pairs"] = nodes.pairs
 		h.relation = make([]float32, boards*n*n)
@@ -38,7 +38,7 @@ func (c Config) newHead(dev device.Device, params *nn.Params, mode nn.Mode, puzz
 		h.counts = make([]float32, boards)
 	}
 	if mode == nn.Train {
-		o.Loss, o.Update = nodes.loss, update
+		o.Loss = nodes.loss
 	}
 	var err error
 	if h.program, err = nn.Compile(dev, g, params, o); err != nil {

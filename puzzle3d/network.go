@@ -90,11 +90,10 @@ func (c Config) declare(params *nn.Params) error {
 
 // newEncoder compiles the encoder for a number of patches. In training the gradient of its features comes from the head, as input "gradient".
 // It updates its parameters itself where update is given.
-func (c Config) newEncoder(dev device.Device, params *nn.Params, mode nn.Mode, patches int, update nn.Updater, memory int64) (*nn.Program, error) {
+func (c Config) newEncoder(dev device.Device, params *nn.Params, mode nn.Mode, patches int, o nn.Options) (*nn.Program, error) {
 	g, features := c.encoderGraph(mode, patches)
-	o := nn.Options{Outputs: map[string]*nn.Node{"features": features}, MemoryLimit: memory}
+	o.Outputs = map[string]*nn.Node{"features": features}
 	if mode == nn.Train {
-		o.Update = update
 		g.Input("gradient", patches, c.Features)
 		o.OutputGrad = map[string]string{"features": "gradient"}
 	}

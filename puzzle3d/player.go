@@ -55,20 +55,25 @@ func Open(dev device.Device, config Config, checkpoint string, memory int64) (*P
 		}
 		return nil, report, fmt.Errorf("%s has no %s: %s", checkpoint, name, what)
 	}
-	p, err := newPlayer(dev, config, params, memory)
+	p, err := newPlayer(dev, config, params, nil, memory)
 	return p, report, err
 }
 
-func newPlayer(dev device.Device, config Config, params *nn.Params, memory int64) (*Player, error) {
+// newPlayer compiles the programs that play. They lie in the memory of those of a trainer, if there is one: then it is not to play in the middle of a step.
+func newPlayer(dev device.Device, config Config, params *nn.Params, within *trainer, memory int64) (*Player, error) {
 	p := &Player{
 		config: config, params: params, referee: newReferee(config),
 		patches: make([]float32, config.cells()*config.voxels()), features: make([]float32, config.cells()*config.Features),
 	}
+	encoder, head := nn.Options{MemoryLimit: memory}, nn.Options{MemoryLimit: memory}
+	if within != nil {
+		encoder.Within, head.Within = within.encoder, within.heads[0].program
+	}
 	var err error
-	if p.encoder, err = config.newEncoder(dev, params, nn.Eval, config.cells(), nil, memory); err != nil {
+	if p.encoder, err = config.newEncoder(dev, params, nn.Eval, config.cells(), encoder); err != nil {
 		return nil, err
 	}
-	p.head, err = config.newHead(dev, params, nn.Eval, 1, config.ValidateShuffles, nil, memory)
+	p.head, err = config.newHead(dev, params, nn.Eval, 1, config.ValidateShuffles, head)
 	return p, err
 }
 

@@ -454,6 +454,14 @@ func TestPretrainOnAllCases(t *testing.T) {
 	if summary, err := train.Run(t.Context(), task, train.Setup{Options: c.Train, SGD: task.sgd}); err != nil || summary.Step != 2 || summary.BestStep != 0 {
 		t.Errorf("%+v, %v", summary, err)
 	}
+	// With cases held out, the encoder that plays them lies in the memory of the one that trains.
+	held, err := NewTask(dev, c, data(cache, 1), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if more := held.params.Total() - task.params.Total(); more > held.player.head.program.Bytes() {
+		t.Errorf("validation takes %d bytes more, its head is of %d", more, held.player.head.program.Bytes())
+	}
 }
 
 // A run that is stopped and resumed leaves the same bits as one that ran through; a checkpoint opens as a player that scores the same.
@@ -538,7 +546,7 @@ func TestTheCeilingOfDistinctPatchesIsOne(t *testing.T) {
 	if err := c.declare(params); err != nil {
 		t.Fatal(err)
 	}
-	player, err := newPlayer(dev, c, params, 0)
+	player, err := newPlayer(dev, c, params, nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error
 		encoder, head := t.Summary()
 		t.notes = append(t.notes, fmt.Sprintf("a training step: encoder %v", encoder), fmt.Sprintf("each round of it: head %v", head))
 		if len(t.validate) > 0 {
-			t.player, err = newPlayer(dev, c, t.params, memory)
+			t.player, err = newPlayer(dev, c, t.params, t.trainer, memory)
 		}
 	}
 	return t, err
@@ -183,11 +183,11 @@ func newTrainer(dev device.Device, config Config, params *nn.Params, update nn.U
 		config: config, dev: dev, params: params, update: update, memory: memory, referee: newReferee(config),
 		features: make([]float32, n*config.Features), gradient: make([]float32, n*config.Features),
 	}
-	var err error
-	if t.encoder, err = config.newEncoder(dev, params, nn.Train, n, update, memory); err != nil {
+	if _, err := t.head(1); err != nil { // before the encoder, which can take less memory where there is little
 		return nil, err
 	}
-	_, err = t.head(1)
+	var err error
+	t.encoder, err = config.newEncoder(dev, params, nn.Train, n, nn.Options{Update: update, MemoryLimit: memory})
 	return t, err
 }
 
@@ -205,7 +205,7 @@ func (t *trainer) head(rounds int) (*head, error) {
 		t.heads = append(t.heads, nil)
 	}
 	if t.heads[k] == nil {
-		h, err := t.config.newHead(t.dev, t.params, nn.Train, t.config.Batch, room*t.config.Batch, t.update, t.memory)
+		h, err := t.config.newHead(t.dev, t.params, nn.Train, t.config.Batch, room*t.config.Batch, nn.Options{Update: t.update, MemoryLimit: t.memory})
 		if err != nil {
 			return nil, err
 		}

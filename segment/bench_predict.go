@@ -44,7 +44,7 @@ func (b PredictBenchmark) Run(ctx context.Context, dev device.Device, scan *volu
 		return t, err
 	}
 	params := nn.NewParams(dev, 0)
-	s, err := newSlider(dev, params, network, b.Inference.Window, b.Inference.Batch, b.Inference.Overlap, b.Memory)
+	s, err := newSlider(dev, params, network, b.Inference.Window, b.Inference.Batch, b.Inference.Overlap, nn.Options{MemoryLimit: b.Memory})
 	if err != nil {
 		return t, err
 	}

@@ -128,17 +128,29 @@ func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error
 	if t.sgd, err = train.NewSGD(t.params, c.Train, c.groups()); err != nil {
 		return nil, err
 	}
+	training, beside := memory, ""
+	if held := t.validationBytes(); memory > 0 && held > 0 {
+		training, beside = max(1, memory-held), fmt.Sprintf(" beside %d MiB for validation", (held+1<<20-1)>>20)
+	}
 	t.program, err = nn.Compile(dev, g, t.params, nn.Options{
-		Loss: loss, Outputs: map[string]*nn.Node{"statistics": statistics}, Update: t.sgd.Updater(), MemoryLimit: memory,
+		Loss: loss, Outputs: map[string]*nn.Node{"statistics": statistics}, Update: t.sgd.Updater(), MemoryLimit: training,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("preparing to train on %d crops of %v: %w", c.Batch, c.Crop, err)
+		return nil, fmt.Errorf("preparing to train on %d crops of %v%s: %w", c.Batch, c.Crop, beside, err)
 	}
 	t.notes = append(t.notes, fmt.Sprintf("a training step: %v", t.program.Summary()))
 	if len(t.validate) > 0 {
-		t.slider, err = newSlider(dev, t.params, c.Network, c.Crop, 1, c.ValidateOverlap, memory)
+		t.slider, err = newSlider(dev, t.params, c.Network, c.Crop, 1, c.ValidateOverlap, nn.Options{MemoryLimit: memory, Within: t.program})
 	}
 	return t, err
+}
+
+// validationBytes is the memory that validation takes beside the network: that of the case that takes most.
+func (t *Task) validationBytes() (bytes int64) {
+	for _, c := range t.validate {
+		bytes = max(bytes, slidingBytes(c.Shape, t.config.Crop, t.config.Network.Classes, 1))
+	}
+	return bytes
 }
 
 // open opens the cases and looks at what they have.

@@ -173,28 +173,32 @@ func TestResumedFinetuningEqualsUninterrupted(t *testing.T) {
 	}
 }
 
-// Memory: nothing held out takes none for validation, and the sums over a scan are counted beside the network.
+// Memory: the network of validation lies in that of training, and the limit leaves room for the sums over a scan, so that a run which starts can validate.
 func TestMemoryOfWhatIsNeeded(t *testing.T) {
 	cache, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
 	c := tiny()
 	c.Crop = [3]int{8, 8, 8}
 	c = resolved(t, c, cache)
 	bare, err := NewTask(dev, c, Data{Cache: cache, Train: []string{"case0"}}, 0)
-	if err != nil || bare.slider != nil {
+	if err != nil || bare.slider != nil || bare.validationBytes() != 0 {
 		t.Fatalf("slider %v, %v", bare.slider, err)
 	}
 	data := Data{cache, []string{"case0"}, []string{"case1"}}
-	if _, err := NewTask(dev, c, data, bare.params.Total()); err == nil || !strings.Contains(err.Error(), "preparing inference") {
-		t.Errorf("no room for validation: %v", err)
-	}
 	task, err := NewTask(dev, c, data, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if task, err = NewTask(dev, c, data, task.params.Total()); err != nil {
+	total := bare.params.Total()
+	if task.params.Total() != total {
+		t.Errorf("%d bytes with validation, %d without", task.params.Total(), total)
+	}
+	if task, err = NewTask(dev, c, data, total+task.validationBytes()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := task.Validate(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "memory beside the network") {
+	if _, err := task.Validate(t.Context(), 0); err != nil {
+		t.Error(err)
+	}
+	if _, err := NewTask(dev, c, data, bare.params.Bytes()); err == nil || !strings.Contains(err.Error(), "beside 1 MiB for validation") {
 		t.Errorf("no room for the sums: %v", err)
 	}
 }

@@ -66,7 +66,7 @@ func NewPredictor(dev device.Device, checkpoints []string, o Inference, memory i
 		p.options.Window = p.config.Crop
 	}
 	p.params = nn.NewParams(dev, 0)
-	if p.slider, err = newSlider(dev, p.params, p.config.Network, p.options.Window, o.Batch, o.Overlap, memory); err != nil {
+	if p.slider, err = newSlider(dev, p.params, p.config.Network, p.options.Window, o.Batch, o.Overlap, nn.Options{MemoryLimit: memory}); err != nil {
 		return nil, err
 	}
 	for _, path := range checkpoints {

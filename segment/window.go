@@ -71,8 +71,8 @@ func checkOverlap(overlap float64) error {
 	return nil
 }
 
-// newSlider compiles the network for batches of windows of the given size, with the parameters given.
-func newSlider(dev device.Device, params *nn.Params, network vnet.Config, size [3]int, batch int, overlap float64, memory int64) (*slider, error) {
+// newSlider compiles the network for batches of windows of the given size, with the parameters and the limit of memory given.
+func newSlider(dev device.Device, params *nn.Params, network vnet.Config, size [3]int, batch int, overlap float64, o nn.Options) (*slider, error) {
 	if err := network.Check(size); err != nil {
 		return nil, fmt.Errorf("window: %w", err)
 	}
@@ -82,13 +82,14 @@ func newSlider(dev device.Device, params *nn.Params, network vnet.Config, size [
 	g := nn.NewGraph(nn.Eval)
 	x := g.Input("image", batch, 1, size[2], size[1], size[0])
 	probability := g.Softmax(network.Decoder(g, network.Encoder(g, x)))
-	program, err := nn.Compile(dev, g, params, nn.Options{Outputs: map[string]*nn.Node{"probability": probability}, MemoryLimit: memory})
+	o.Outputs = map[string]*nn.Node{"probability": probability}
+	program, err := nn.Compile(dev, g, params, o)
 	if err != nil {
 		return nil, fmt.Errorf("preparing inference on windows of %v: %w", size, err)
 	}
 	s := &slider{program: program, classes: network.Classes, batch: batch, size: size, overlap: overlap, room: -1}
-	if memory > 0 {
-		s.room = max(memory-params.Total(), 0)
+	if o.MemoryLimit > 0 {
+		s.room = max(o.MemoryLimit-params.Total(), 0)
 	}
 	for axis, n := range size {
 		s.weights[axis] = gaussian(n)
@@ -122,11 +123,13 @@ type ensemble struct {
 	use     func(member int) error
 }
 
-// bytes is the memory that classify takes beside the network and the scan, for a scan of the given shape: sums, the probabilities of a batch, its crops and those made ahead, and what it
-// returns.
-func (s *slider) bytes(shape [3]int) int64 {
-	patch := int64(s.size[0]) * int64(s.size[1]) * int64(s.size[2])
-	return newSlab(shape, s.size, s.classes).bytes() + 4*int64(s.batch)*patch*int64(s.classes+cropsAhead+1) + 2*int64(shape[0])*int64(shape[1])*int64(shape[2])
+// bytes is the memory that classify takes beside the network and the scan, for a scan of the given shape.
+func (s *slider) bytes(shape [3]int) int64 { return slidingBytes(shape, s.size, s.classes, s.batch) }
+
+// slidingBytes is the memory of windows of the given size over a scan of the given shape: sums, the probabilities of a batch, its crops and those made ahead, and the result.
+func slidingBytes(shape, size [3]int, classes, batch int) int64 {
+	patch := int64(size[0]) * int64(size[1]) * int64(size[2])
+	return newSlab(shape, size, classes).bytes() + 4*int64(batch)*patch*int64(classes+cropsAhead+1) + 2*int64(shape[0])*int64(shape[1])*int64(shape[2])
 }
 
 // cropsAhead is how many batches of windows are cut before they are needed, so that the network never waits for them.

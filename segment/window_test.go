@@ -94,7 +94,7 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 	params := nn.NewParams(dev, 5)
 	for _, batch := range []int{1, 4} {
 		for _, overlap := range []float64{0, 0.3, 0.5, 0.75} {
-			s, err := newSlider(dev, params, network, size, batch, overlap, 0)
+			s, err := newSlider(dev, params, network, size, batch, overlap, nn.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +128,7 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 		}
 	}
 	// The mean of a network and itself is the network.
-	s, err := newSlider(dev, params, network, size, 2, 0.5, 0)
+	s, err := newSlider(dev, params, network, size, 2, 0.5, nn.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

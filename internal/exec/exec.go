@@ -62,6 +62,7 @@ type Program struct {
 	steps   []bound
 	forward int // steps before Backward
 	profile bool
+	arena   device.Buffer
 	memory  []device.Buffer // by value
 }
 

@@ -222,13 +222,21 @@ func (p *Plan) Allocate(limit int64) (*Program, error) {
 	if limit > 0 && p.Bytes() > limit {
 		return nil, &MemoryError{Need: p.Bytes(), Limit: limit}
 	}
-	s := p.schedule
 	arena, err := p.dev.Alloc(p.arena)
 	if err != nil {
 		return nil, fmt.Errorf("allocating %s for a program: %w", mebibytes(p.Bytes()), err)
 	}
+	return p.bind(arena), nil
+}
+
+// Within makes a program that lies in the memory of another one, which must be at least as large: when one runs, the other's values are lost.
+func (p *Plan) Within(other *Program) *Program { return p.bind(other.arena) }
+
+// bind makes the program, given its memory.
+func (p *Plan) bind(arena device.Buffer) *Program {
+	s := p.schedule
 	_, forward := p.Steps()
-	prog := &Program{forward: forward, memory: make([]device.Buffer, len(s.values))}
+	prog := &Program{forward: forward, arena: arena, memory: make([]device.Buffer, len(s.values))}
 	for v, x := range s.values {
 		switch home := s.values[x.alias]; {
 		case home.external != nil:
@@ -258,7 +266,7 @@ func (p *Plan) Allocate(limit int64) (*Program, error) {
 			time: StepTime{Name: step.Name, FLOPs: step.FLOPs, Bytes: float64(bytes)},
 		})
 	}
-	return prog, nil
+	return prog
 }
 
 // nothing is the kernel of a step that has nothing to do.

@@ -22,6 +22,9 @@ type Options struct {
 	OutputGrad map[string]string
 	// Update uses up the gradients of parameters, so that they are never in memory all together. Nil: they stay until the program runs again, see [Params.Gradient].
 	Update Updater
+	// Within is a program in whose memory this one lies, if that is large enough; nil: it takes its own. A run of one spoils the inputs, outputs and gradients of the other, so neither may
+	// run while the other is in the middle of a run.
+	Within *Program
 	// Recompute says what is computed again instead of being kept.
 	Recompute Recompute
 	// MemoryLimit in bytes for the program, those compiled before on the same parameters, and the parameters with, where a program has gradients, an optimiser's
@@ -413,6 +416,21 @@ func (c *compiler) updateConv(l *leaf, gradient *G.Node) (done bool, err error) 
 // largeArena is from how many bytes on the garbage of compiling, some 50 MiB, is given back before an arena is taken: else both are there together.
 const largeArena = 64 << 20
 
+// allocate takes the memory of a plan, if it does not fit into that of another program.
+func (c *compiler) allocate(plan *exec.Plan) (*exec.Program, error) {
+	if o := c.o.Within; o != nil && plan.Bytes() <= o.Bytes() {
+		return plan.Within(o.run), nil
+	}
+	if err := c.fits(plan.Bytes()); err != nil {
+		return nil, err
+	}
+	if plan.Bytes() > largeArena {
+		debug.FreeOSMemory()
+	}
+	c.p.programs += plan.Bytes()
+	return plan.Allocate(0)
+}
+
 // program plans, takes memory and names what the host reads and writes.
 func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 	outputs := map[string]*G.Node{}
@@ -438,17 +456,10 @@ func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.fits(plan.Bytes()); err != nil {
-		return nil, err
-	}
-	if plan.Bytes() > largeArena {
-		debug.FreeOSMemory()
-	}
-	run, err := plan.Allocate(0)
+	run, err := c.allocate(plan)
 	if err != nil {
 		return nil, err
 	}
-	c.p.programs += plan.Bytes()
 	steps, forward := plan.Steps()
 	prog := &Program{
 		dev: c.dev, run: run, inputs: map[string]port{}, outputs: map[string]port{},

@@ -215,6 +215,55 @@ func TestEvaluation(t *testing.T) {
 	}
 }
 
+// A program within the memory of another gives the same as one with its own, and takes none; one that does not fit there takes its own.
+func TestWithin(t *testing.T) {
+	dev := newCPU(t)
+	evaluation := func(params *Params, within *Program) *Program {
+		g := NewGraph(Eval)
+		_, logits := small(g)
+		p, err := Compile(dev, g, params, Options{Outputs: map[string]*Node{"logits": logits}, Within: within})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	x := random(rand.New(rand.NewPCG(3, 3)), 2*512)
+	var logits, weights [2][]float32
+	for i := range 2 {
+		training, params := compileSmall(t, dev, Options{})
+		alone := params.Total()
+		var within *Program
+		if i == 1 {
+			within = training
+		}
+		e := evaluation(params, within)
+		if got := params.Total() - alone; (got == 0) != (i == 1) || i == 0 && got != e.Bytes() {
+			t.Errorf("within %v: the second program takes %d bytes more", within != nil, got)
+		}
+		logits[i] = make([]float32, e.Shape("logits").Elements())
+		for n := range uint64(3) {
+			train := random(rand.New(rand.NewPCG(4, n)), 2*512)
+			if err := errors.Join(training.SetStep(7, n), training.Set("x", train), training.Set("target", make([]float32, 2*512)), training.Forward(), training.Backward()); err != nil {
+				t.Fatal(err)
+			}
+			weights[i] = append(weights[i], mustGrad(t, params, "first.weight")...)
+			if err := errors.Join(e.Set("x", x), e.Forward(), e.Read("logits", logits[i])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := params.Total()
+		g := NewGraph(Train)
+		loss, _ := small(g)
+		p, err := Compile(dev, g, params, Options{Loss: loss, Within: e})
+		if err != nil || params.Total() != before+p.Bytes() {
+			t.Errorf("a program of %d bytes takes %d within one of %d: %v", p.Bytes(), params.Total()-before, e.Bytes(), err)
+		}
+	}
+	if !slices.Equal(logits[0], logits[1]) || !slices.Equal(weights[0], weights[1]) {
+		t.Error("sharing memory changes results")
+	}
+}
+
 // A loss in the middle and its gradient handed over from outside leave the same parameter gradients as one program.
 func TestGradientFromOutside(t *testing.T) {
 	dev := devicetest.NewReference()

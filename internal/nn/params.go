@@ -176,7 +176,7 @@ func (p *Params) Write(name string, v []float32) error {
 	return p.dev.UploadWeights(p.home(s), s.shape, 0, v)
 }
 
-// Gradient is where the gradient of a parameter lies, in the device's layout: in the program whose [Program.Backward] ran last, until that program runs again. A program
+// Gradient is where the gradient of a parameter lies, in the device's layout: in the program whose [Program.Backward] ran last, until that program runs again, or one that shares its memory. A program
 // that updates the parameters itself leaves none.
 func (p *Params) Gradient(name string) (device.Buffer, error) {
 	s, err := p.find(name)

@@ -39,7 +39,11 @@ func (c *compiler) plan() (*exec.Plan, error) {
 	o := exec.PlanOptions{Recompute: exec.Cheap, Held: c.p.Total()}
 	switch c.o.Recompute {
 	case RecomputeAuto, "":
-		if room := c.o.MemoryLimit - o.Held; c.o.MemoryLimit > 0 && room > 0 {
+		room := c.o.MemoryLimit - o.Held
+		if c.o.Within != nil {
+			room = max(room, c.o.Within.Bytes())
+		}
+		if c.o.MemoryLimit > 0 && room > 0 {
 			o.Recompute, o.Enough = exec.Dear, room
 		}
 	case RecomputeNone:
