@@ -169,7 +169,7 @@ func TestCodeStreamsAreRefused(t *testing.T) {
 
 // Packets that bring nothing take a byte each, and a look at every code-block of their precinct. Their number is bounded: this stream would ask for 4e9 looks.
 func TestEmptyPacketsAreBounded(t *testing.T) {
-	const side, layers = 1000, 60000
+	const side, layers = 2000, 60000
 	u16 := func(x ...uint16) (b []byte) {
 		for _, x := range x {
 			b = binary.BigEndian.AppendUint16(b, x)
@@ -188,7 +188,7 @@ func TestEmptyPacketsAreBounded(t *testing.T) {
 		u16(0xFF90, 10, 0), u32(0), []byte{0, 1}, u16(0xFF93), bytes.Repeat([]byte{0x80}, layers+9), u16(0xFFD9))
 	start := time.Now()
 	_, err := syntaxes["1.2.840.10008.1.2.4.90"].codec(stream, side, side, make([]uint32, side*side))
-	if taken := time.Since(start); taken > 10*time.Second { // a fifth of one, on a machine that does nothing else
+	if taken := time.Since(start); taken > time.Minute { // one second, on a machine that does nothing else
 		t.Errorf("takes %v", taken)
 	}
 	if err == nil || !strings.Contains(err.Error(), "damaged packet") {
