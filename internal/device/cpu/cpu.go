@@ -79,6 +79,7 @@ func (c *CPU) Alloc(n int) (device.Buffer, error) {
 // alignedSlice returns n zeros whose first one starts a cache line.
 func alignedSlice(n int) Slice {
 	raw := make([]float32, n+device.Alignment)
+	hugePages(raw)
 	skip := 0
 	for uintptr(unsafe.Pointer(&raw[skip]))%(4*device.Alignment) != 0 {
 		skip++
