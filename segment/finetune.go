@@ -128,15 +128,11 @@ func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error
 	if t.sgd, err = train.NewSGD(t.params, c.Train, c.groups()); err != nil {
 		return nil, err
 	}
-	training, beside := memory, ""
-	if held := t.validationBytes(); memory > 0 && held > 0 {
-		training, beside = max(1, memory-held), fmt.Sprintf(" beside %d MiB for validation", (held+1<<20-1)>>20)
-	}
 	t.program, err = nn.Compile(dev, g, t.params, nn.Options{
-		Loss: loss, Outputs: map[string]*nn.Node{"statistics": statistics}, Update: t.sgd.Updater(), MemoryLimit: training,
+		Loss: loss, Outputs: map[string]*nn.Node{"statistics": statistics}, Update: t.sgd.Updater(), MemoryLimit: memory, Beside: t.validationBytes(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("preparing to train on %d crops of %v%s: %w", c.Batch, c.Crop, beside, err)
+		return nil, fmt.Errorf("preparing to train on %d crops of %v: %w", c.Batch, c.Crop, err)
 	}
 	t.notes = append(t.notes, fmt.Sprintf("a training step: %v", t.program.Summary()))
 	if len(t.validate) > 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -198,7 +199,7 @@ func TestMemoryOfWhatIsNeeded(t *testing.T) {
 	if _, err := task.Validate(t.Context(), 0); err != nil {
 		t.Error(err)
 	}
-	if _, err := NewTask(dev, c, data, bare.params.Bytes()); err == nil || !strings.Contains(err.Error(), "beside 1 MiB for validation") {
+	if _, err := NewTask(dev, c, data, bare.params.Bytes()); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%.1f MiB beside the network", float64(task.validationBytes())/(1<<20))) {
 		t.Errorf("no room for the sums: %v", err)
 	}
 }

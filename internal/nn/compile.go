@@ -28,8 +28,8 @@ type Options struct {
 	// Recompute says what is computed again instead of being kept.
 	Recompute Recompute
 	// MemoryLimit in bytes for the program, those compiled before on the same parameters, and the parameters with, where a program has gradients, an optimiser's
-	// velocity; 0: none.
-	MemoryLimit int64
+	// velocity; 0: none. Beside is how many bytes of it are for something else than the network.
+	MemoryLimit, Beside int64
 }
 
 // An Updater makes the kernel that uses up the gradient of a parameter: value <- gradient. It is a step of Backward, as soon as the gradient is there and nothing
@@ -98,12 +98,12 @@ func (c *compiler) compile() (*Program, error) {
 // fits says whether there is memory for a program of so many bytes beside all else that the parameters entail.
 func (c *compiler) fits(program int64) error {
 	c.p.trains = c.p.trains || c.trains
-	need, limit := program+c.p.Total(), c.o.MemoryLimit
+	need, limit := program+c.p.Total()+c.o.Beside, c.o.MemoryLimit
 	if limit <= 0 || need <= limit {
 		return nil
 	}
-	return fmt.Errorf("%w (%.1f MiB for itself, %.1f MiB for programs of the same network, %.1f MiB for the parameters and what trains them): make the crop, the batch or the number of channels smaller",
-		&exec.MemoryError{Need: need, Limit: limit}, mebibytes(program), mebibytes(c.p.programs), mebibytes(c.p.Total()-c.p.programs))
+	return fmt.Errorf("%w (%.1f MiB for itself, %.1f MiB for programs of the same network, %.1f MiB for the parameters and what trains them, %.1f MiB beside the network): make the crop, the batch or the number of channels smaller",
+		&exec.MemoryError{Need: need, Limit: limit}, mebibytes(program), mebibytes(c.p.programs), mebibytes(c.p.Total()-c.p.programs), mebibytes(c.o.Beside))
 }
 
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }

@@ -36,7 +36,7 @@ func again(o operator) exec.Recompute {
 
 // plan decides where everything lies, with as much computed again as the options ask for.
 func (c *compiler) plan() (*exec.Plan, error) {
-	o := exec.PlanOptions{Recompute: exec.Cheap, Held: c.p.Total()}
+	o := exec.PlanOptions{Recompute: exec.Cheap, Held: c.p.Total() + c.o.Beside}
 	switch c.o.Recompute {
 	case RecomputeAuto, "":
 		room := c.o.MemoryLimit - o.Held
