@@ -42,7 +42,7 @@ var orders = []func(a, b unit) int{
 }
 
 // place gives every unit an offset such that blocks that are alive together do not overlap, and returns the size of the arena. No arena can be smaller than the most that is
-// alive at one time: it is content with that, or with enough, whichever is more.
+// alive at one time: it is content with that, or with enough, whichever is more; where enough is 0, with half a percent more than that.
 func (l *layout) place(enough int) int {
 	all, ok := l.pack(enough)
 	if !ok {
@@ -64,7 +64,9 @@ func (l *layout) fits(enough int) bool {
 // pack packs all units as they come in the best of the orders above, and says whether that will do.
 func (l *layout) pack(enough int) (p packing, ok bool) {
 	p = packing{least: heightOf(l.alive()).peak, random: rand.New(rand.NewPCG(1, 2))}
-	p.enough = max(p.least, enough)
+	if p.enough = max(p.least, enough); enough == 0 {
+		p.enough += p.least / 200
+	}
 	p.add(l.units)
 	return p, p.arena <= p.enough
 }

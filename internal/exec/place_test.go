@@ -32,7 +32,7 @@ func TestPlacePacksPuzzles(t *testing.T) {
 			l := &layout{units: puzzle(r, 0, time-1, memory, c.pieces), scratch: make([]*block, time)}
 			r.Shuffle(len(l.units), func(i, j int) { l.units[i], l.units[j] = l.units[j], l.units[i] })
 			fits := l.fits(memory)
-			arena := l.place(0)
+			arena := l.place(memory)
 			top := 0
 			for i, u := range l.units {
 				top = max(top, u[0].offset+u[0].size)
