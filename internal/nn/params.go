@@ -155,12 +155,15 @@ func (p *Params) find(name string) (*slot, error) {
 }
 
 // Read returns the values of a parameter or state, row-major.
-func (p *Params) Read(name string) ([]float32, error) {
+func (p *Params) Read(name string) ([]float32, error) { return p.ReadInto(name, nil) }
+
+// ReadInto is Read into the given memory where that is enough, as append does.
+func (p *Params) ReadInto(name string, v []float32) ([]float32, error) {
 	s, err := p.find(name)
 	if err != nil {
 		return nil, err
 	}
-	v := make([]float32, s.elements())
+	v = slices.Grow(v[:0], s.elements())[:s.elements()]
 	return v, p.dev.DownloadWeights(v, p.home(s), s.shape, 0)
 }
 

@@ -56,9 +56,10 @@ func SaveCheckpoint(path string, params Params, meta Meta) error {
 // writeCheckpoint also writes the optimiser's velocity, if it is given. Weights that are not finite are no checkpoint: the one before is kept.
 func writeCheckpoint(path string, params Params, velocity device.Buffer, meta Meta) error {
 	var tensors []safetensors.Tensor
+	var values []float32 // of one tensor at a time: memory may be short
 	for _, name := range params.Names() {
-		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: params.Shape(name), Values: func() ([]float32, error) {
-			values, err := params.Read(name)
+		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: params.Shape(name), Values: func() (_ []float32, err error) {
+			values, err = params.ReadInto(name, values)
 			if err == nil && slices.ContainsFunc(values, func(v float32) bool { return !finite(float64(v)) }) {
 				err = fmt.Errorf("not all of it is finite after step %d: the training has diverged: lower the learning rate", meta.Step)
 			}
@@ -72,7 +73,7 @@ func writeCheckpoint(path string, params Params, velocity device.Buffer, meta Me
 		}
 		tensors = append(tensors, safetensors.Tensor{Name: velocityPrefix + name, Shape: params.Shape(name), Values: func() ([]float32, error) {
 			dev, shape := params.Device(), params.Shape(name)
-			values := make([]float32, shape.Elements())
+			values = slices.Grow(values[:0], shape.Elements())[:shape.Elements()]
 			return values, dev.DownloadWeights(values, dev.View(velocity, offset, n), shape, 0)
 		}})
 	}
@@ -86,15 +87,16 @@ func restore(path string, params Params, velocity device.Buffer) error {
 		return err
 	}
 	defer f.Close()
-	read := func(name string, shape device.Shape) ([]float32, error) {
+	var values []float32 // of one tensor at a time
+	read := func(name string, shape device.Shape) (err error) {
 		if !f.Has(name) || !shape.Equal(f.Shape(name)) {
-			return nil, fmt.Errorf("%s: tensor %q has shape %v, need %v: the run cannot be resumed with this network", path, name, f.Shape(name), shape)
+			return fmt.Errorf("%s: tensor %q has shape %v, need %v: the run cannot be resumed with this network", path, name, f.Shape(name), shape)
 		}
-		return f.Read(name)
+		values, err = f.ReadInto(name, values)
+		return err
 	}
 	for _, name := range params.Names() {
-		values, err := read(name, params.Shape(name))
-		if err != nil {
+		if err := read(name, params.Shape(name)); err != nil {
 			return err
 		}
 		if err := params.Write(name, values); err != nil {
@@ -104,7 +106,7 @@ func restore(path string, params Params, velocity device.Buffer) error {
 		if !trained {
 			continue
 		}
-		if values, err = read(velocityPrefix+name, params.Shape(name)); err != nil {
+		if err := read(velocityPrefix+name, params.Shape(name)); err != nil {
 			return err
 		}
 		dev := params.Device()
@@ -184,6 +186,7 @@ func LoadWeights(path string, params Params, want func(name string) bool) (Repor
 	if want == nil {
 		want = func(string) bool { return true }
 	}
+	var values []float32 // of one tensor at a time
 	for _, name := range f.Names() {
 		inFile, inNetwork := f.Shape(name), params.Shape(name)
 		switch {
@@ -196,8 +199,7 @@ func LoadWeights(path string, params Params, want func(name string) bool) (Repor
 		case !inNetwork.Equal(inFile):
 			r.Skipped = append(r.Skipped, Skip{name, fmt.Sprintf("shape %v in the checkpoint, %v in the network", inFile, []int(inNetwork))})
 		default:
-			values, err := f.Read(name)
-			if err != nil {
+			if values, err = f.ReadInto(name, values); err != nil {
 				return r, fmt.Errorf("reading %s: %w", path, err)
 			}
 			if err := params.Write(name, values); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -97,9 +98,11 @@ func (m *model) Range(name string) (offset, n int, ok bool) {
 	return offset, m.shapes[name].Elements(), ok
 }
 
-func (m *model) Read(name string) ([]float32, error) {
+func (m *model) Read(name string) ([]float32, error) { return m.ReadInto(name, nil) }
+
+func (m *model) ReadInto(name string, v []float32) ([]float32, error) {
 	offset, n, trained := m.Range(name)
-	v := make([]float32, n)
+	v = slices.Grow(v[:0], n)[:n]
 	if !trained {
 		copy(v, m.states[name])
 		return v, nil
@@ -113,7 +116,7 @@ func (m *model) Write(name string, v []float32) error {
 		return fmt.Errorf("%d values for %d", len(v), n)
 	}
 	if !trained {
-		m.states[name] = v
+		m.states[name] = slices.Clone(v)
 		return nil
 	}
 	return m.dev.UploadPlain(m.values, offset, v)

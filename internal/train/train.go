@@ -21,8 +21,8 @@ type Params interface {
 	Device() device.Device
 	Names() []string // parameters and states, in the order of their declaration
 	Shape(name string) device.Shape
-	Read(name string) ([]float32, error)
-	Write(name string, values []float32) error
+	ReadInto(name string, values []float32) ([]float32, error) // into the given memory where that is enough, as append does
+	Write(name string, values []float32) error                 // copies them
 
 	// Values is the trained parameters, flat.
 	Values() (device.Buffer, error)

@@ -67,27 +67,39 @@ func (f *File) Has(name string) bool {
 // Shape is the shape of a tensor, nil if there is none of this name.
 func (f *File) Shape(name string) []int { return slices.Clone(f.tensors[name].Shape) }
 
+// pieceLength is how many elements are read or written at a time.
+const pieceLength = 1 << 14
+
 // Read returns the elements of a tensor in row-major order.
-func (f *File) Read(name string) ([]float32, error) {
+func (f *File) Read(name string) ([]float32, error) { return f.ReadInto(name, nil) }
+
+// ReadInto is Read into the given memory where that is enough, as append does.
+func (f *File) ReadInto(name string, values []float32) ([]float32, error) {
 	e, ok := f.tensors[name]
 	if !ok {
 		return nil, fmt.Errorf("there is no tensor %q", name)
 	}
-	raw := make([]byte, e.Offsets[1]-e.Offsets[0])
-	if _, err := io.ReadFull(io.NewSectionReader(f.data, f.start+e.Offsets[0], int64(len(raw))), raw); err != nil {
-		return nil, fmt.Errorf("reading tensor %q: %w", name, err)
-	}
-	values := make([]float32, int64(len(raw))/sizes[e.Dtype])
-	for i := range values {
-		switch e.Dtype {
-		case "F64":
-			values[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:])))
-		case "F32":
-			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-		case "F16":
-			values[i] = half(binary.LittleEndian.Uint16(raw[2*i:]))
-		case "BF16":
-			values[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(raw[2*i:])) << 16)
+	size := sizes[e.Dtype]
+	n := int((e.Offsets[1] - e.Offsets[0]) / size)
+	values = slices.Grow(values[:0], n)[:n]
+	raw := make([]byte, size*int64(min(n, pieceLength)))
+	for done := 0; done < n; done += pieceLength {
+		piece := values[done:min(done+pieceLength, n)]
+		raw := raw[:size*int64(len(piece))]
+		if _, err := io.ReadFull(io.NewSectionReader(f.data, f.start+e.Offsets[0]+size*int64(done), int64(len(raw))), raw); err != nil {
+			return nil, fmt.Errorf("reading tensor %q: %w", name, err)
+		}
+		for i := range piece {
+			switch e.Dtype {
+			case "F64":
+				piece[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:])))
+			case "F32":
+				piece[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+			case "F16":
+				piece[i] = half(binary.LittleEndian.Uint16(raw[2*i:]))
+			case "BF16":
+				piece[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(raw[2*i:])) << 16)
+			}
 		}
 	}
 	return values, nil

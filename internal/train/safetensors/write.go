@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 )
 
-// A Tensor is what [Write] is given: a name, a shape, and a function that returns the elements in row-major order, called when their turn comes, so that
-// no more than one tensor need be in memory.
+// A Tensor is what [Write] is given: a name, a shape, and a function that returns the elements in row-major order, called when their turn comes and asked for
+// nothing again, so that all tensors may share one tensor's memory.
 type Tensor struct {
 	Name   string
 	Shape  []int
@@ -26,7 +27,7 @@ func Write(w io.Writer, metadata map[string]string, tensors []Tensor) error {
 	out := bufio.NewWriterSize(w, 1<<16)
 	out.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))) // a bufio.Writer keeps its first error for Flush
 	out.Write(header)
-	var buffer []byte
+	var piece []byte
 	for _, t := range tensors {
 		values, err := t.Values()
 		if err != nil {
@@ -35,12 +36,14 @@ func Write(w io.Writer, metadata map[string]string, tensors []Tensor) error {
 		if n, _ := elements(t.Shape); int64(len(values)) != n {
 			return fmt.Errorf("tensor %q of shape %v has %d elements", t.Name, t.Shape, len(values))
 		}
-		buffer = buffer[:0]
-		for _, v := range values {
-			buffer = binary.LittleEndian.AppendUint32(buffer, math.Float32bits(v))
-		}
-		if _, err := out.Write(buffer); err != nil {
-			return err
+		for part := range slices.Chunk(values, pieceLength) {
+			piece = piece[:0]
+			for _, v := range part {
+				piece = binary.LittleEndian.AppendUint32(piece, math.Float32bits(v))
+			}
+			if _, err := out.Write(piece); err != nil {
+				return err
+			}
 		}
 	}
 	return out.Flush()
