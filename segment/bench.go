@@ -18,7 +18,8 @@ type Benchmark struct {
 	Crop, Batch   int
 	Steps, Warmup int // steps that are timed, and those before
 	Infer         bool
-	Memory        int64 // limit in bytes; 0: none
+	Memory        int64   // limit in bytes; 0: none
+	Clip          float64 // largest norm of the gradients, which are then all kept until the end of the step; 0: no clipping
 	Measure       bench.Options
 }
 
@@ -124,7 +125,7 @@ func (b Benchmark) compile(dev device.Device, network vnet.Config, params *nn.Pa
 	if err := params.Declare(g); err != nil {
 		return nil, nil, err
 	}
-	sgd, err := train.NewSGD(params, train.Options{Schedule: "constant", LR: 1e-3, Momentum: 0.9, WeightDecay: 5e-4}, nil)
+	sgd, err := train.NewSGD(params, train.Options{Schedule: "constant", LR: 1e-3, Momentum: 0.9, WeightDecay: 5e-4, Clip: b.Clip}, nil)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -132,6 +132,10 @@ func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error
 		Loss: loss, Outputs: map[string]*nn.Node{"statistics": statistics}, Update: t.sgd.Updater(), MemoryLimit: memory, Beside: t.validationBytes(),
 	})
 	if err != nil {
+		var short *nn.MemoryError
+		if errors.As(err, &short) && c.Train.Clip > 0 {
+			err = fmt.Errorf("%w; without clipping (--clip 0) no gradients need be kept", err)
+		}
 		return nil, fmt.Errorf("preparing to train on %d crops of %v: %w", c.Batch, c.Crop, err)
 	}
 	t.notes = append(t.notes, fmt.Sprintf("a training step: %v", t.program.Summary()))

@@ -388,8 +388,8 @@ func TestMistakesAreNamed(t *testing.T) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	if _, err := NewTask(dev, c, Data{Cache: cache, Train: []string{"case0"}}, 1000); err == nil {
-		t.Error("a network of many megabytes fits 1000 bytes")
+	if _, err := NewTask(dev, c, Data{Cache: cache, Train: []string{"case0"}}, 1000); err == nil || strings.Contains(err.Error(), "--clip 0") != (c.Train.Clip > 0) {
+		t.Errorf("a network of many megabytes and 1000 bytes: %v", err)
 	}
 }
 

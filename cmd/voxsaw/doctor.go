@@ -13,6 +13,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/exec"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/vnet"
 )
@@ -21,12 +22,13 @@ type doctorOptions struct {
 	Network vnet.Config   `yaml:"network"`
 	Crop    int           `yaml:"crop" help:"side of the crop that the memory is told for"`
 	Limit   float64       `yaml:"memory" help:"limit in GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
+	Clip    float64       `yaml:"clip" help:"largest norm of the gradients, as in finetune: they are kept until the end of the step; 0: each is used as soon as it is there"`
 	Machine deviceOptions `yaml:"machine"`
 	JSON    bool          `yaml:"json" help:"print as JSON"`
 }
 
 func newDoctor() *cobra.Command {
-	o := &doctorOptions{Network: vnet.Default(), Crop: 64, Machine: defaultDevice()}
+	o := &doctorOptions{Network: vnet.Default(), Crop: 64, Clip: train.DefaultOptions().Clip, Machine: defaultDevice()}
 	o.Network.Norm = "instance"
 	return verb("doctor", "Say what this machine offers and what would make it faster",
 		`Tells which processor features the kernels use, cores, memory and devices, and how much memory a training step takes: what there is when most is in memory, and what is computed again rather than kept.`,
@@ -87,7 +89,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	if limit <= 0 {
 		limit = d.Memory
 	}
-	s, params, err := segment.Benchmark{Network: o.Network, Crop: o.Crop, Batch: 1, Memory: limit}.Plan(dev)
+	s, params, err := segment.Benchmark{Network: o.Network, Crop: o.Crop, Batch: 1, Memory: limit, Clip: o.Clip}.Plan(dev)
 	if err != nil {
 		return err
 	}
@@ -108,6 +110,9 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 		{"network", fmt.Sprintf("VNet %s, %d channels, norm %s: %.1f million parameters", o.Network.Preset, o.Network.Channels, o.Network.Norm, float64(d.Parameter)/1e6)},
 		{"a training step", fmt.Sprintf("one crop of %d^3: %d kernels, %.0f GFLOP", o.Crop, d.Steps, d.GFLOPs)},
 		{"its memory", fmt.Sprintf("arena %s (%s without sharing), weights %s, velocity %s", terminal.Bytes(d.Arena), terminal.Bytes(d.Unshared), terminal.Bytes(d.Weights), terminal.Bytes(d.Velocity))},
+	}
+	if o.Clip > 0 {
+		rows = append(rows, []string{"", "with all gradients, which are kept to be clipped together (--clip 0 uses each as soon as it is there)"})
 	}
 	for _, t := range []terminal.TableData{{Rows: rows}, peakTable(d.Peak), againTable(d.Again)} {
 		if err := terminal.Table(cmd.OutOrStdout(), t); err != nil {

@@ -95,6 +95,9 @@ func (c *compiler) compile() (*Program, error) {
 	return c.program(wanted, grads)
 }
 
+// MemoryError says that a program needs more memory than [Options].MemoryLimit.
+type MemoryError = exec.MemoryError
+
 // fits says whether there is memory for a program of so many bytes beside all else that the parameters entail.
 func (c *compiler) fits(program int64) error {
 	c.p.trains = c.p.trains || c.trains
@@ -102,7 +105,7 @@ func (c *compiler) fits(program int64) error {
 	if limit <= 0 || need <= limit {
 		return nil
 	}
-	return fmt.Errorf("%w (%.1f MiB for itself, %.1f MiB for programs of the same network, %.1f MiB for the parameters and what trains them, %.1f MiB beside the network): make the crop, the batch or the number of channels smaller",
+	return fmt.Errorf("%w (%.1f MiB for itself, %.1f MiB for programs of the same network, %.1f MiB for the parameters and what trains them, %.1f MiB beside the network): make the crop, the batch or the number of channels smaller, or the limit larger",
 		&exec.MemoryError{Need: need, Limit: limit}, mebibytes(program), mebibytes(c.p.programs), mebibytes(c.p.Total()-c.p.programs), mebibytes(c.o.Beside))
 }
 
