@@ -108,9 +108,16 @@ func checkOwn(dir string) error {
 	}
 	for _, e := range entries {
 		path := filepath.Join(dir, casesFolder, e.Name())
+		if e.Name()[0] == '.' {
+			continue // systems leave such files everywhere, and those are not removed
+		}
 		if id, isRecord := strings.CutSuffix(e.Name(), ".json"); isRecord {
 			var r caseRecord
-			if data, err := os.ReadFile(path); err != nil || json.Unmarshal(data, &r) != nil || r.Case.ID != id {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if json.Unmarshal(data, &r); r.Case.ID != id && len(bytes.Trim(data, "\x00")) > 0 { // a crash may leave an empty one
 				return foreign(path)
 			}
 		} else if ext := filepath.Ext(e.Name()); ext != ".vox" && ext != ".tmp" {
@@ -240,6 +247,9 @@ func (w *CacheWriter) Finish() error {
 		return err
 	}
 	for _, e := range entries {
+		if e.Name()[0] == '.' {
+			continue
+		}
 		ext := filepath.Ext(e.Name())
 		if _, known := w.cases[strings.TrimSuffix(e.Name(), ext)]; !known && (ext == ".vox" || ext == ".json") {
 			if err := os.Remove(filepath.Join(w.dir, casesFolder, e.Name())); err != nil {

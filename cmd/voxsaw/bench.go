@@ -79,7 +79,7 @@ type benchOptions struct {
 	Norm     string        `yaml:"norm" help:"normalisation" oneof:"none batch instance group"`
 	Preset   string        `yaml:"preset" help:"network" oneof:"paper caffe monai"`
 	Head     string        `yaml:"head" help:"pretrain: head" oneof:"paper symmetric both"`
-	Memory   float64       `yaml:"memory" help:"limit in GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
+	Memory   gibibytes     `yaml:"memory" help:"limit in GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
 	Profile  bool          `yaml:"profile" help:"show where the time goes: a table on standard error, and the key profile in the line"`
 	Samples  string        `yaml:"samples" help:"file for a CPU profile of the timed steps, which go tool pprof reads"`
 	Machine  deviceOptions `yaml:"machine"`
@@ -140,9 +140,9 @@ func runBench(w, log io.Writer, task string, o benchOptions) (err error) {
 		if c.Network, err = c.Network.Resolve(); err != nil {
 			return &usageError{err}
 		}
-		t, err = puzzle3d.Benchmark{Config: c, Steps: o.Steps, Warmup: o.Warmup, Memory: memoryLimit(o.Memory), Measure: measure}.Run(dev)
+		t, err = puzzle3d.Benchmark{Config: c, Steps: o.Steps, Warmup: o.Warmup, Memory: o.Memory.limitAll(), Measure: measure}.Run(dev)
 	} else {
-		t, err = segment.Benchmark{Network: network, Crop: o.Crop, Batch: o.Batch, Steps: o.Steps, Warmup: o.Warmup, Infer: task == "infer", Memory: memoryLimit(o.Memory), Measure: measure}.Run(dev)
+		t, err = segment.Benchmark{Network: network, Crop: o.Crop, Batch: o.Batch, Steps: o.Steps, Warmup: o.Warmup, Infer: task == "infer", Memory: o.Memory.limitAll(), Measure: measure}.Run(dev)
 	}
 	if err != nil {
 		return err
@@ -216,7 +216,7 @@ type predictBenchOptions struct {
 	Preset    string              `yaml:"preset" help:"network" oneof:"paper caffe monai"`
 	Inference segment.Inference   `yaml:"inference"`
 	Windows   int                 `yaml:"windows" help:"windows that are run, the rest taken to be as fast; 0: all"`
-	Memory    float64             `yaml:"memory" help:"limit in GiB; 0: what the machine has"`
+	Memory    gibibytes           `yaml:"memory" help:"limit in GiB; 0: what the machine has"`
 	Read      dataset.ReadOptions `yaml:"read"`
 	Machine   deviceOptions       `yaml:"machine"`
 }
@@ -233,7 +233,7 @@ func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) err
 	}
 	network := vnet.Default()
 	network.Preset, network.Channels, network.Norm = o.Preset, o.Channels, o.Norm
-	b := segment.PredictBenchmark{Network: network, Preparation: volume.DefaultPreparation(), Inference: o.Inference, Windows: o.Windows, Memory: memoryLimit(o.Memory)}
+	b := segment.PredictBenchmark{Network: network, Preparation: volume.DefaultPreparation(), Inference: o.Inference, Windows: o.Windows, Memory: o.Memory.limitAll()}
 	t, err := b.Run(cmd.Context(), dev, scan)
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ type crossvalOptions struct {
 func newCrossval() *cobra.Command {
 	o := &crossvalOptions{Plan: experiment.DefaultPlan(), Machine: defaultDevice()}
 	var out string
-	var memory float64
+	var memory gibibytes
 	var dry, asJSON bool
 	cmd := verb("crossval", "Run a whole experiment: folds x fractions x initialisations x seeds",
 		`Runs the experiment of the paper's Table 3 from one YAML file: for each fold, fraction of the training cases, initialisation and seed a
@@ -40,13 +40,13 @@ initialisations; anything else is another experiment, in a folder of its own.`,
 			return runCrossval(cmd, *o, out, memory, dry, asJSON)
 		})
 	cmd.Flags().StringVar(&out, "out", "", "folder of the experiment")
-	cmd.Flags().Float64Var(&memory, "memory", 0, "limit in GiB for the network's memory; 0: what the machine has")
+	cmd.Flags().Var(&memory, "memory", "limit in GiB for the network's memory; 0: what the machine has")
 	cmd.Flags().BoolVar(&dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the table, or the plan, as JSON")
 	return cmd
 }
 
-func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory float64, dry, asJSON bool) error {
+func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory gibibytes, dry, asJSON bool) error {
 	if err := o.Plan.Check(); err != nil {
 		return &usageError{err}
 	}
@@ -58,10 +58,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory float
 		return err
 	}
 	defer closeDevice()
-	s := experiment.Setting{Out: out, Device: dev, Version: version(), Memory: availableMemory(), Console: &console{w: cmd.ErrOrStderr()}}
-	if memory > 0 {
-		s.Memory = int64(memory * (1 << 30))
-	}
+	s := experiment.Setting{Out: out, Device: dev, Version: version(), Memory: memory.limit(), Console: &console{w: cmd.ErrOrStderr()}}
 	result, err := experiment.Run(cmd.Context(), o.Plan, s)
 	if err != nil {
 		if result != nil && len(result.Runs) > 0 {

@@ -21,7 +21,7 @@ import (
 type doctorOptions struct {
 	Network vnet.Config   `yaml:"network"`
 	Crop    int           `yaml:"crop" help:"side of the crop that the memory is told for"`
-	Limit   float64       `yaml:"memory" help:"limit in GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
+	Limit   gibibytes     `yaml:"memory" help:"limit in GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
 	Clip    float64       `yaml:"clip" help:"largest norm of the gradients, as in finetune: they are kept until the end of the step; 0: each is used as soon as it is there"`
 	Machine deviceOptions `yaml:"machine"`
 	JSON    bool          `yaml:"json" help:"print as JSON"`
@@ -85,7 +85,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	if o.Machine.Threads > 0 {
 		d.Threads = o.Machine.Threads
 	}
-	limit := int64(o.Limit * (1 << 30))
+	limit := o.Limit.bytes()
 	if limit <= 0 {
 		limit = d.Memory
 	}

@@ -109,7 +109,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	}
 	progress := newTrainProgress(stderr, "finetune", "crops")
 	summary, _, err := segment.Finetune(cmd.Context(), dev, o.Config, segment.Data{Cache: cache, Train: training, Validate: held},
-		segment.Run{Init: o.Init, Folder: folder, Observer: progress, Memory: run.limit(), Loaders: run.loaders})
+		segment.Run{Init: o.Init, Folder: folder, Observer: progress, Memory: run.memory.limit(), Loaders: run.loaders})
 	progress.finish()
 	if err != nil {
 		return run.explain(err)

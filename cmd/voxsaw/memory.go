@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -50,12 +51,43 @@ func boundGarbage() {
 	runtime.SetFinalizer(&sentinel{}, tune)
 }
 
-// memoryLimit is the limit in bytes that a user gave in GiB: then the garbage collector works towards it, too. 0 GiB is what the machine has.
-func memoryLimit(gib float64) int64 {
-	if gib <= 0 {
+// gibibytes is a limit of memory that a user gives; 0: what the machine has.
+type gibibytes float64
+
+// Set, String and Type implement [pflag.Value].
+func (g *gibibytes) Set(text string) error {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(x >= 0 && x <= 1<<30) {
+		return fmt.Errorf("%q is no number of GiB", text)
+	}
+	*g = gibibytes(x)
+	return nil
+}
+
+func (g *gibibytes) String() string { return strconv.FormatFloat(float64(*g), 'g', -1, 64) }
+
+func (*gibibytes) Type() string { return "float" }
+
+// UnmarshalText and MarshalText read and write it in YAML.
+func (g *gibibytes) UnmarshalText(text []byte) error { return g.Set(string(text)) }
+
+func (g *gibibytes) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// bytes is the limit in bytes that was asked for; 0: none was.
+func (g gibibytes) bytes() int64 { return int64(float64(g) * (1 << 30)) }
+
+// limit is the limit in bytes, that of the machine where none was asked for.
+func (g gibibytes) limit() int64 {
+	if g == 0 {
 		return availableMemory()
 	}
-	limit := int64(gib * (1 << 30))
-	debug.SetMemoryLimit(limit)
-	return limit
+	return g.bytes()
+}
+
+// limitAll is limit; the garbage collector works towards one that was asked for, too.
+func (g gibibytes) limitAll() int64 {
+	if g > 0 {
+		debug.SetMemoryLimit(g.bytes())
+	}
+	return g.limit()
 }

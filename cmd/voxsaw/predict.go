@@ -30,7 +30,7 @@ type predictOptions struct {
 	Read       dataset.ReadOptions `yaml:"read"`
 	Force      bool                `yaml:"force" help:"write over label maps that are there already"`
 	Machine    deviceOptions       `yaml:"machine"`
-	Memory     float64             `yaml:"memory" help:"limit in GiB for the network, the scan and the sums over it; 0: what the machine has"`
+	Memory     gibibytes           `yaml:"memory" help:"limit in GiB for the network, the scan and the sums over it; 0: what the machine has"`
 }
 
 func newPredict() *cobra.Command {
@@ -88,7 +88,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return err
 	}
 	defer closeDevice()
-	predictor, err := segment.NewPredictor(dev, o.Checkpoint, o.Inference, memoryLimit(o.Memory))
+	predictor, err := segment.NewPredictor(dev, o.Checkpoint, o.Inference, o.Memory.limitAll())
 	if err != nil {
 		return err
 	}

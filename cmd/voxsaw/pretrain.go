@@ -103,7 +103,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	noteTorn(stderr, o.Cases.Patients, training, held)
 	progress := newTrainProgress(stderr, "pretrain", "puzzles")
 	summary, err := puzzle3d.Pretrain(cmd.Context(), dev, o.Config, puzzle3d.Data{Cache: cache, Train: training, Validate: held},
-		puzzle3d.Run{Folder: folder, Observer: progress, Memory: run.limit(), Loaders: run.loaders})
+		puzzle3d.Run{Folder: folder, Observer: progress, Memory: run.memory.limit(), Loaders: run.loaders})
 	progress.finish()
 	if err != nil {
 		return run.explain(err)

@@ -18,7 +18,7 @@ import (
 type runFlags struct {
 	out           string
 	resume, force bool
-	memoryGiB     float64
+	memory        gibibytes
 	loaders       int
 }
 
@@ -27,16 +27,8 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 	f.StringVar(&r.out, "out", "", "folder of the run: configuration, log, checkpoints")
 	f.BoolVar(&r.resume, "resume", false, "continue the run in the folder, to the bit")
 	f.BoolVar(&r.force, "force", false, "start over in a folder that holds a run")
-	f.Float64Var(&r.memoryGiB, "memory", 0, "limit in GiB for the network's memory; 0: what the machine has")
+	f.Var(&r.memory, "memory", "limit in GiB for the network's memory; 0: what the machine has")
 	f.IntVar(&r.loaders, "loaders", 0, "goroutines that prepare crops ahead of their use; 0: 2")
-}
-
-// limit is the memory limit in bytes.
-func (r *runFlags) limit() int64 {
-	if r.memoryGiB > 0 {
-		return int64(r.memoryGiB * (1 << 30))
-	}
-	return availableMemory()
 }
 
 // open opens the run's folder for the resolved configuration o.

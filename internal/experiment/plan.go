@@ -27,7 +27,7 @@ const Scratch = "scratch"
 // Plan is an experiment. One YAML file holds it.
 type Plan struct {
 	Data       string           `yaml:"data" help:"folder of prepared, labelled cases"`
-	Unlabelled float64          `yaml:"unlabelled" help:"share of the cases that is set aside for pretraining, without labels and once for all folds; 0: pretrain on the training cases of each fold"`
+	Unlabelled float64          `yaml:"unlabelled" help:"share of the patients that is set aside for pretraining, without labels and once for all folds; 0: pretrain on the training cases of each fold"`
 	Folds      int              `yaml:"folds" help:"number of folds"`
 	FoldScheme string           `yaml:"fold_scheme" help:"how cases are divided into folds" oneof:"consecutive shuffled nih"`
 	Splits     string           `yaml:"splits" help:"file of folds in nnU-Net's format (splits_final.json) instead"`

@@ -8,11 +8,11 @@ import (
 // Selection says which cases a run trains on and which it holds out. It is the same for pretraining and fine-tuning, and made of the labelled cases
 // for both, so that the same selection holds out the same cases: see [Selection.ChooseWith].
 type Selection struct {
-	Fold       int      `yaml:"fold" help:"fold to hold out, 1 for the first; 0: hold out a share of the cases"`
+	Fold       int      `yaml:"fold" help:"fold to hold out, 1 for the first; 0: hold out a share of the patients"`
 	Folds      int      `yaml:"folds" help:"number of folds"`
 	FoldScheme string   `yaml:"fold_scheme" help:"how cases are divided into folds" oneof:"consecutive shuffled nih"`
 	Splits     string   `yaml:"splits" help:"file of folds in nnU-Net's format (splits_final.json) instead"`
-	HoldOut    float64  `yaml:"hold_out" help:"share of the cases to validate on, where no fold is held out; 0: none"`
+	HoldOut    float64  `yaml:"hold_out" help:"share of the patients to validate on, where no fold is held out; 0: none"`
 	Fraction   float64  `yaml:"fraction" help:"share of the training cases to use; smaller shares are parts of larger ones"`
 	SubsetSeed uint64   `yaml:"subset_seed" help:"seed of shuffled folds, of the cases held out and of the subsets"`
 	Exclude    []string `yaml:"exclude" help:"cases to leave out altogether"`

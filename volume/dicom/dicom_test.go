@@ -2,6 +2,7 @@ package dicom
 
 import (
 	"bytes"
+	"cmp"
 	"compress/flate"
 	"encoding/binary"
 	"errors"
@@ -1604,5 +1605,17 @@ func TestDeflatedDataTakesNoMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; n > 5*heldInflated {
 		t.Errorf("%d MiB were allocated", n>>20)
+	}
+}
+
+// Numbers first, by value; an order that went in a circle would number the parts of a series by chance.
+func TestValuesHaveAnOrder(t *testing.T) {
+	want := []string{"9.00", "10", "10.0", "abc", "zzz", "abcd"}
+	for _, a := range []int{0, 1, 2, 3, 4, 5} {
+		for _, b := range []int{0, 1, 2, 3, 4, 5} {
+			if got := compareValues(want[a], want[b]); got != cmp.Compare(a, b) {
+				t.Errorf("%q and %q: %d", want[a], want[b], got)
+			}
+		}
 	}
 }

@@ -404,14 +404,19 @@ func divided(all []slice, key func(*slice) string) [][]slice {
 	return parts
 }
 
-// compareValues orders attributes that are numbers as such.
+// compareValues orders attributes: those that are numbers as such, before all others.
 func compareValues(a, b string) int {
 	x, errX := decimal(a)
 	y, errY := decimal(b)
-	if errX != nil || errY != nil {
-		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	switch {
+	case errX == nil && errY == nil:
+		return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
+	case errX == nil:
+		return -1
+	case errY == nil:
+		return 1
 	}
-	return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
 // byTime divides sorted slices, each of which may have a time of its own, into volumes that were taken one after the other: as many as there are slices in each place, where all of one volume are
