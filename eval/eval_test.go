@@ -2,6 +2,7 @@ package eval
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -267,6 +268,41 @@ func TestFolds(t *testing.T) {
 	}
 	if _, err := Folds(runs, FoldOptions{Metric: "iou"}); err == nil {
 		t.Error("an unknown metric was accepted")
+	}
+}
+
+// Four patients, scanned twice each: the test is over four pairs, of which all are positive, and p is 2 / 2^4, where eight cases would give 2 / 2^8.
+func TestPatientsCountOnceInFolds(t *testing.T) {
+	patients := map[string]string{}
+	scratch, puzzles := Run{Initialisation: "scratch", Fraction: 1}, Run{Initialisation: "3x3x3", Fraction: 1}
+	for n, gain := range []float64{1, 3, 2, 6, 4, 8, 5, 11} { // patients' means are 2, 4, 6, 8
+		name, patient := fmt.Sprintf("c%d", n), fmt.Sprintf("p%d", 9-n/2) // in another order than the cases
+		patients[name] = patient
+		scratch.Scores = append(scratch.Scores, Score{Case: name, Label: 1, DSC: 0.5})
+		puzzles.Scores = append(puzzles.Scores, Score{Case: name, Label: 1, DSC: 0.5 + gain/100})
+	}
+	// A case that only one of the two has is no part of its patient's mean.
+	puzzles.Scores = append(puzzles.Scores, Score{Case: "c8", Label: 1, DSC: 0.9})
+	patients["c8"] = "p9"
+	for _, test := range []struct {
+		patients map[string]string
+		want     FoldCell
+		note     string
+	}{
+		{patients, FoldCell{Gain: 5, Test: Test{P: 0.125, Pairs: 4, Exact: true}}, "over the 4 patients of the same 8 test cases; p: paired Wilcoxon signed-rank test over them, two-sided, seeds and the cases of a patient averaged first."},
+		{nil, FoldCell{Gain: 5, Test: Test{P: 2. / 256, Pairs: 8, Exact: true}}, "over the same test cases; p: paired Wilcoxon signed-rank test over them, two-sided, seeds averaged first."},
+	} {
+		f, err := Folds([]Run{scratch, puzzles}, FoldOptions{Patients: test.patients})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cell := f.Cells[0][1]
+		if math.Abs(cell.Gain-test.want.Gain) > 1e-9 || cell.Test != test.want.Test {
+			t.Errorf("got %+v, want %+v", cell, test.want)
+		}
+		if notes := f.Table().Notes; !strings.Contains(notes[1], test.note) {
+			t.Errorf("notes %q", notes)
+		}
 	}
 }
 

@@ -22,6 +22,8 @@ type FoldOptions struct {
 	Metric   string // a metric's key; dsc when empty
 	Label    uint16 // 0: the mean over the labels of a case
 	Baseline string // the initialisation that the others are tested against; scratch when empty
+	// Patients are those of the cases, by their names. A case without one is the only one of its patient.
+	Patients map[string]string
 }
 
 // FoldTable is the result of an experiment in the shape of the paper's Table 3: a row a fraction of the training data, a column an initialisation.
@@ -31,14 +33,16 @@ type FoldTable struct {
 	Fractions       []float64
 	Initialisations []string     // the baseline first, then in the order of the runs
 	Cells           [][]FoldCell // [fraction][initialisation]
+	Cases, Patients int          // that are compared, in the cell that has most
 }
 
 // FoldCell sums up the runs of one initialisation on one fraction.
 type FoldCell struct {
 	// Spread is over the runs, folds x seeds, each the mean over its test cases.
 	Spread Spread
-	// Gain is the mean difference to the baseline over the test cases that both have, and Test is Wilcoxon's on the same pairs. A case counts
-	// once: it is the mean over its seeds, because runs on the same case are not independent. NaN for the baseline itself.
+	// Gain is the mean difference to the baseline over the patients of the test cases that both have, and Test is Wilcoxon's on the same pairs. A
+	// patient counts once, as the mean over the cases, each of which is the mean over its seeds: runs on the same case are not independent, nor are
+	// scans of one patient. NaN for the baseline itself.
 	Gain float64
 	Test Test
 }
@@ -90,12 +94,12 @@ func Folds(runs []Run, o FoldOptions) (FoldTable, error) {
 			if initialisation == t.Baseline {
 				continue
 			}
-			own := cases(runs, initialisation, fraction, metric, o.Label, scale)
-			var a, b, difference []float64
-			for _, name := range sortedNames(own) {
-				if base, ok := baseline[name]; ok {
-					a, b, difference = append(a, own[name]), append(b, base), append(difference, own[name]-base)
-				}
+			own, base := both(cases(runs, initialisation, fraction, metric, o.Label, scale), baseline)
+			a, b := list(patientMeans(own, o.Patients)), list(patientMeans(base, o.Patients))
+			t.Cases, t.Patients = max(t.Cases, len(own)), max(t.Patients, len(a))
+			difference := make([]float64, len(a))
+			for n := range a {
+				difference[n] = a[n] - b[n]
 			}
 			cell.Gain = Summarise(difference).Mean
 			if cell.Test, err = Wilcoxon(a, b); err != nil {
@@ -126,6 +130,31 @@ func cases(runs []Run, initialisation string, fraction float64, m Metric, label 
 				all[name] = append(all[name], v)
 			}
 		}
+	}
+	return meansOf(all)
+}
+
+// both keeps of two cells the cases that both have.
+func both(a, b map[string]float64) (ofA, ofB map[string]float64) {
+	ofA, ofB = map[string]float64{}, map[string]float64{}
+	for name, v := range a {
+		if w, ok := b[name]; ok {
+			ofA[name], ofB[name] = v, w
+		}
+	}
+	return ofA, ofB
+}
+
+// patientMeans is the mean over the cases of every patient, under the name of the first: where each case is of a patient of its own, nothing changes.
+func patientMeans(cases map[string]float64, patients map[string]string) map[string]float64 {
+	first, all := map[string]string{}, map[string][]float64{}
+	for _, name := range sortedNames(cases) {
+		key := name
+		if patient := patients[name]; patient != "" {
+			key = cmp.Or(first[patient], name)
+			first[patient] = key
+		}
+		all[key] = append(all[key], cases[name])
 	}
 	return meansOf(all)
 }
@@ -182,7 +211,11 @@ func (f FoldTable) Table() Table {
 	}
 	t.Notes = []string{fmt.Sprintf("Mean ± standard deviation over the runs (folds x seeds, up to %d a cell), each the mean over its test cases.", runs)}
 	if len(f.Initialisations) > 1 {
-		t.Notes = append(t.Notes, fmt.Sprintf("gain: mean difference to %s over the same test cases; p: paired Wilcoxon signed-rank test over them, two-sided, seeds averaged first.", f.Baseline))
+		over, averaged := "same test cases", "seeds"
+		if f.Patients < f.Cases {
+			over, averaged = fmt.Sprintf("%d patients of the same %d test cases", f.Patients, f.Cases), "seeds and the cases of a patient"
+		}
+		t.Notes = append(t.Notes, fmt.Sprintf("gain: mean difference to %s over the %s; p: paired Wilcoxon signed-rank test over them, two-sided, %s averaged first.", f.Baseline, over, averaged))
 	}
 	return t
 }

@@ -46,6 +46,8 @@ type Result struct {
 	Runs    []eval.Run
 	Puzzles []Pretraining
 	Elapsed time.Duration
+
+	patients dataset.Patients // of the cases
 }
 
 // Pretraining is one encoder that the experiment pretrained.
@@ -79,7 +81,8 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	r.plan, r.result.Plan = plan, plan
-	if r.result.Cases, err = plan.cases(labelled(cache), dataset.PatientsOf(cache.Cases())); err != nil {
+	r.result.patients = dataset.PatientsOf(cache.Cases())
+	if r.result.Cases, err = plan.cases(labelled(cache), r.result.patients); err != nil {
 		return nil, err
 	}
 	for _, i := range plan.Inits { // now, rather than when their turn comes
