@@ -60,7 +60,7 @@ type Case struct {
 	folders      []string            // below which it lies, those for images alone left out
 	series       *dicom.Series       // where Detect found it
 	segmentation *dicom.Segmentation // the labels, where Detect found them to be one
-	refused      error               // why no series of the folder could be chosen
+	refused      error               // why no scan of the folder could be chosen
 }
 
 // Options say how [Detect] reads a folder.

@@ -145,6 +145,14 @@ func TestLayouts(t *testing.T) {
 			notes:  1, // no labels
 		},
 		{
+			name:   "NIH, NIfTI files with what converters and people leave beside them",
+			files:  []string{"PANCREAS_0001/image.nii.gz", "PANCREAS_0002/scan.nii.gz"},
+			text:   map[string]string{"PANCREAS_0001/image.json": "{}", "PANCREAS_0001/LICENSE": "CC BY", "PANCREAS_0002/README.txt": "a scan"},
+			layout: LayoutNIH,
+			cases:  []string{"PANCREAS_0001 PANCREAS_0001/image.nii.gz", "PANCREAS_0002 PANCREAS_0002/scan.nii.gz"},
+			labels: map[uint16]string{1: "pancreas"},
+		},
+		{
 			name:   "MSD's folders without dataset.json",
 			files:  []string{"imagesTr/pt_1.nii.gz", "labelsTr/pt_1.nii.gz", "imagesTr/pt_2.nii.gz", "imagesTs/pt_1.nii.gz"},
 			layout: LayoutScans,
@@ -428,6 +436,14 @@ func TestMistakesInPublishedLayouts(t *testing.T) {
 	d := detect(t, tree(t, map[string]string{"imagesTr/a.nii.gz": "", "labelsTr/a.nii.gz": "", "dataset.json": `{"labels": {"background": 0, "pancreas": 1}}`}))
 	if d.Layout != LayoutMSD || d.LabelNames[1] != "pancreas" {
 		t.Errorf("%v, labels %v", d, d.LabelNames)
+	}
+	// NIH's folder of a patient with a mask beside the scan, whose name does not tell it.
+	d = detect(t, tree(t, map[string]string{"PANCREAS_0001/ct.nii.gz": "", "PANCREAS_0001/liver.nii.gz": "", "PANCREAS_0002/ct.nii.gz": "", "PANCREAS_0002/ct.json": "{}"}))
+	if _, _, err := d.Cases[0].ReadImage(DefaultReadOptions()); err == nil || !strings.Contains(err.Error(), "PANCREAS_0001: holds 2 NIfTI files, such as "+filepath.Join(d.Cases[0].Image, "ct.nii.gz")) {
+		t.Errorf("two NIfTI files: %v", err)
+	}
+	if _, _, err := d.Cases[1].ReadImage(DefaultReadOptions()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/volume"
 )
 
 // This file reads the three published layouts. What is on disk counts; a dataset.json adds names, and what it says otherwise is noted.
@@ -27,7 +29,7 @@ var (
 // nihRepeats are the cases of NIH Pancreas-CT that show a patient a second time.
 var nihRepeats = []int{25, 70}
 
-// readNIH pairs PANCREAS_00XX, a folder with a DICOM series or one NIfTI file somewhere below it, or such a file, with label00XX.nii.gz, wherever they lie. The
+// readNIH pairs PANCREAS_00XX, a folder with a DICOM series or else one NIfTI file somewhere below it, or such a file, with label00XX.nii.gz, wherever they lie. The
 // headers of the two disagree, so that labels go by index.
 func readNIH(root string, o Options) (*Dataset, error) {
 	d := &Dataset{LabelNames: map[uint16]string{1: "pancreas"}}
@@ -40,7 +42,7 @@ func readNIH(root string, o Options) (*Dataset, error) {
 		found[number] = path
 		return nil
 	}
-	folder, inside := "", map[string][]string{} // the PANCREAS folder that is walked, and what lies in each: NIfTI files, "" for any other
+	folder, inside := "", map[string][]string{} // the PANCREAS folder that is walked, and the NIfTI files in each
 	look := func(path string, entry fs.FileInfo, err error) error {
 		if err != nil {
 			d.note("passed over: %v", err)
@@ -50,10 +52,7 @@ func readNIH(root string, o Options) (*Dataset, error) {
 		case !entry.IsDir() && nihLabel.MatchString(name):
 			return collect(labels, nihLabel, path)
 		case folder != "" && strings.HasPrefix(path, folder+string(filepath.Separator)):
-			if !isNIfTI(name) {
-				path = ""
-			}
-			if !entry.IsDir() {
+			if !entry.IsDir() && isNIfTI(name) {
 				inside[folder] = append(inside[folder], path)
 			}
 		case nihImage.MatchString(name) && (entry.IsDir() || isNIfTI(name)):
@@ -74,8 +73,13 @@ func readNIH(root string, o Options) (*Dataset, error) {
 	repeats, labelled := 0, len(labels) > 0
 	for _, number := range slices.Sorted(maps.Keys(images)) {
 		image := images[number]
-		if files := inside[image]; len(files) == 1 && files[0] != "" {
+		var refused error
+		switch files := inside[image]; {
+		case len(files) == 0 || holdsDICOM(image):
+		case len(files) == 1:
 			image = files[0]
+		default:
+			refused = &volume.UnsupportedError{Path: image, Problem: fmt.Sprintf("holds %d NIfTI files, such as %s and %s: leave the scan alone there", len(files), files[0], files[1])}
 		}
 		if slices.Contains(nihRepeats, number) {
 			repeats++
@@ -84,7 +88,7 @@ func readNIH(root string, o Options) (*Dataset, error) {
 				continue
 			}
 		}
-		d.Cases = append(d.Cases, Case{ID: fmt.Sprintf("PANCREAS_%04d", number), Image: image, Labels: labels[number], ByIndex: true})
+		d.Cases = append(d.Cases, Case{ID: fmt.Sprintf("PANCREAS_%04d", number), Image: image, Labels: labels[number], ByIndex: true, refused: refused})
 		if labels[number] == "" && labelled {
 			d.note("%s has no labels", image)
 		}
@@ -100,6 +104,12 @@ func readNIH(root string, o Options) (*Dataset, error) {
 		d.note("%d cases, with cases 25 and 70, which repeat patients: --without-repeats leaves them out", len(d.Cases))
 	}
 	return d, nil
+}
+
+// holdsDICOM says whether anything in a folder is DICOM, or has the name of a slice. What else lies beside a scan, such as the .json of dcm2niix, is neither.
+func holdsDICOM(folder string) bool {
+	series, passed, err := scanDICOM(folder)
+	return err != nil || len(series) > 0 || len(passedOver(passed)) > 0
 }
 
 // readMSD reads imagesTr, labelsTr, imagesTs (and labelsTs, where somebody has them) and the names of the labels.
