@@ -478,7 +478,7 @@ func TestShear(t *testing.T) {
 	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len())}
 	for n := range v.Int16 {
 		if n%7 == 0 {
-			v.Int16[n], l.Labels[n] = 500, 1
+			v.Int16[n], l.Labels[n] = -500, 1
 		}
 	}
 	c := Case{Image: filepath.Join(root, "scan.nii.gz"), Labels: filepath.Join(root, "label.nii.gz")}

@@ -91,7 +91,7 @@ func TestLabelsTakenForAScan(t *testing.T) {
 	float := &volume.Volume{Grid: l.Grid, Float32: make([]float32, l.Len())}
 	head := &volume.Volume{Grid: v.Grid, Int16: make([]int16, v.Len())} // a CT that somebody has clipped to a narrow window
 	for n, label := range l.Labels {
-		float.Float32[n] = float32(label)
+		float.Float32[n] = 400 * float32(label)
 		head.Int16[n] = min(max(v.Int16[n], 0), 80)
 	}
 	root := tree(t, map[string]string{"images/p1.nii.gz": "", "labels/P1.nii.gz": "", "labels/clipped.nii.gz": ""})
@@ -130,7 +130,19 @@ func TestLabelsTakenForAScan(t *testing.T) {
 		}
 	}
 	if d, err = Detect(root, Options{LabelsAsScans: true}); err != nil || len(d.Cases) != 6 {
-		t.Errorf("asked for: %v, %v", d, err)
+		t.Fatalf("asked for: %v, %v", d, err)
+	}
+	// The rule that leaves files out is the one by which they are noted where they are taken.
+	for _, c := range d.Cases {
+		path, err := filepath.Rel(root, c.Image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path = filepath.ToSlash(path)
+		_, notes, err := c.ReadImage(DefaultReadOptions())
+		if want := slices.Contains(masks, path) || path == "images/clipped.nii.gz"; err != nil || slices.Contains(notes, notLabels) != want {
+			t.Errorf("%s: %q, %v", path, notes, err)
+		}
 	}
 	// What is asked for by its name is a scan, too.
 	file := filepath.Join(root, "predictions", "p1.nii.gz")

@@ -87,7 +87,7 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 	if v, err = nifti.ReadWith(c.Image, o.nifti(c.Volume, func(note string) { notes = append(notes, note) })); err != nil {
 		return nil, nil, nil, err
 	}
-	if mayBeLabels(v) {
+	if labels, _ := nifti.MayBeLabels(c.Image, o.nifti(c.Volume, nil)); labels { // the file was read: it has no errors
 		notes = append(notes, notLabels)
 	}
 	if err := v.CheckFinite(); err != nil { // what a volume.Preparation does about them
@@ -96,14 +96,7 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 	return v, nil, notes, nil
 }
 
-// mayBeLabels says whether a scan holds nothing but a few whole numbers from 0 on, as label maps do and no CT does.
-func mayBeLabels(v *volume.Volume) bool {
-	const few = 128
-	s := v.Statistics()
-	return s.Min == 0 && s.Max < few && s.NonFinite == 0 && !slices.ContainsFunc(v.Float32, func(x float32) bool { return x != float32(int(x)) })
-}
-
-const notLabels = "is taken for a scan, though it holds a few whole numbers from 0 on alone: labels have names such as CASE_seg, or lie in a folder labels"
+const notLabels = "is taken for a scan, though it holds labels by its values: few whole numbers, 0 among them and none below"
 
 // Read reads the case's scan and labels (nil where it has none), and brings the labels onto the scan's voxels where they go by index. The labels' names are the
 // given ones, but for those that a DICOM SEG object has itself.
