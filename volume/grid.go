@@ -75,22 +75,6 @@ func (g Grid) Same(o Grid, tolerance float64) bool {
 	return true
 }
 
-// SameBox reports whether both grids fill the same box of the world, whatever their sampling and the order and direction of their axes: each
-// corner of one has a corner of the other within tolerance (mm).
-func (g Grid) SameBox(o Grid, tolerance float64) bool {
-	a, b := g.Corners(), o.Corners()
-	for _, p := range a {
-		nearest := math.Inf(1)
-		for _, q := range b {
-			nearest = min(nearest, distance(p, q))
-		}
-		if !(nearest <= tolerance) {
-			return false
-		}
-	}
-	return true
-}
-
 func distance(p, q [3]float64) float64 {
 	return math.Sqrt((p[0]-q[0])*(p[0]-q[0]) + (p[1]-q[1])*(p[1]-q[1]) + (p[2]-q[2])*(p[2]-q[2]))
 }
