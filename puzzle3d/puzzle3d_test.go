@@ -311,6 +311,23 @@ func naive(t *testing.T, dev device.Device, c Config, params *nn.Params, b *Batc
 	return float64(l[0]), positions
 }
 
+// noise is a batch of puzzles of noise, with two patches of air.
+func noise(c Config) *Batch {
+	r := seed.Rand(3, "test")
+	b := &Batch{Patches: make([]float32, c.Batch*c.cells()*c.voxels())}
+	for i := range b.Patches {
+		b.Patches[i] = float32(r.NormFloat64())
+	}
+	for i := range 2 * c.voxels() {
+		b.Patches[c.voxels()+i] = -1
+	}
+	for p := range c.Batch {
+		b.Blank = append(b.Blank, c.blank(b.Patches[p*c.cells()*c.voxels():][:c.cells()*c.voxels()])...)
+		b.Shuffles = append(b.Shuffles, puzzle.Random(r, c.cells()))
+	}
+	return b
+}
+
 func TestStepEqualsTheNaiveOne(t *testing.T) {
 	dev := testDevice(t)
 	played := 0
@@ -323,18 +340,7 @@ func TestStepEqualsTheNaiveOne(t *testing.T) {
 		c := tiny()
 		c.Head, c.Rounds, c.Binary, c.ColSum, c.Distance = variant.head, variant.rounds, variant.binary, variant.column, 3
 		c = resolved(t, c)
-		r := seed.Rand(3, "test")
-		b := &Batch{Patches: make([]float32, c.Batch*c.cells()*c.voxels())}
-		for i := range b.Patches {
-			b.Patches[i] = float32(r.NormFloat64())
-		}
-		for i := range 2 * c.voxels() {
-			b.Patches[c.voxels()+i] = -1 // two patches of air
-		}
-		for p := range c.Batch {
-			b.Blank = append(b.Blank, c.blank(b.Patches[p*c.cells()*c.voxels():][:c.cells()*c.voxels()])...)
-			b.Shuffles = append(b.Shuffles, puzzle.Random(r, c.cells()))
-		}
+		b := noise(c)
 		params := nn.NewParams(dev, 1)
 		if err := c.declare(params); err != nil {
 			t.Fatal(err)
@@ -417,9 +423,7 @@ func differences(t *testing.T, tr *trainer, params *nn.Params, b *Batch, gradien
 			}
 			var now []float32
 			for _, h := range tr.heads {
-				if h != nil {
-					now = append(now, h.index...)
-				}
+				now = append(now, h.index...)
 			}
 			jumped = jumped || boards != nil && !slices.Equal(boards, now)
 			boards = now
@@ -461,6 +465,51 @@ func TestPretrainOnAllCases(t *testing.T) {
 	}
 	if more := held.params.Total() - task.params.Total(); more > held.player.head.program.Bytes() {
 		t.Errorf("validation takes %d bytes more, its head is of %d", more, held.player.head.program.Bytes())
+	}
+}
+
+// Little memory, and rounds that need larger heads than the first: the encoder leaves room for the largest, so that a run that starts does not end where a puzzle takes more rounds.
+func TestALimitOfMemoryHoldsForAllRounds(t *testing.T) {
+	dev, c := testDevice(t), tiny()
+	c.Head, c.Rounds, c.Distance = Paper, 5, 3
+	c = resolved(t, c)
+	compile := func(memory int64) (*trainer, *nn.Params, error) {
+		params := nn.NewParams(dev, 1)
+		if err := c.declare(params); err != nil {
+			t.Fatal(err)
+		}
+		tr, err := newTrainer(dev, c, params, nil, memory)
+		return tr, params, err
+	}
+	free, params, err := compile(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The least that will do, by steps of a part in a thousand.
+	most := params.Total()
+	limit, tr := most, free
+	for next := most; err == nil; next -= most / 1000 {
+		var smaller *trainer
+		if smaller, _, err = compile(next); err == nil {
+			limit, tr = next, smaller
+		}
+	}
+	if limit == most || tr.encoder.Bytes() >= free.encoder.Bytes() {
+		t.Fatalf("a limit saves nothing: %d of %d bytes", limit, most)
+	}
+	if !errors.As(err, new(*nn.MemoryError)) {
+		t.Errorf("a smaller limit: %v", err)
+	}
+	want, err := free.step(0, noise(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := tr.step(0, noise(c))
+	if err != nil {
+		t.Fatalf("in %d of %d bytes: %v", limit, most, err)
+	}
+	if got.Loss != want.Loss || got.Metrics[1].Value <= 1 {
+		t.Errorf("loss %v and %v rounds in little memory, %v and %v otherwise", got.Loss, got.Metrics[1].Value, want.Loss, want.Metrics[1].Value)
 	}
 }
 

@@ -169,9 +169,8 @@ type trainer struct {
 	dev      device.Device
 	params   *nn.Params
 	update   nn.Updater
-	memory   int64
 	encoder  *nn.Program
-	heads    []*head // heads[k] has boards for 2^k rounds, or for all of them if that is less; nil until it is needed
+	heads    []*head // heads[k] has boards for 2^k rounds, or for all of them if that is less; they lie in the memory of the last
 	referee  *referee
 	features []float32 // (puzzles x cells, Features)
 	gradient []float32 // of the features
@@ -180,13 +179,13 @@ type trainer struct {
 func newTrainer(dev device.Device, config Config, params *nn.Params, update nn.Updater, memory int64) (*trainer, error) {
 	n := config.Batch * config.cells()
 	t := &trainer{
-		config: config, dev: dev, params: params, update: update, memory: memory, referee: newReferee(config),
+		config: config, dev: dev, params: params, update: update, referee: newReferee(config),
 		features: make([]float32, n*config.Features), gradient: make([]float32, n*config.Features),
 	}
-	if _, err := t.head(1); err != nil { // before the encoder, which can take less memory where there is little
+	err := t.compileHeads(memory) // all of them, and before the encoder, which can take less memory where there is little and leaves nothing for later
+	if err != nil {
 		return nil, err
 	}
-	var err error
 	t.encoder, err = config.newEncoder(dev, params, nn.Train, n, nn.Options{Update: update, MemoryLimit: memory})
 	return t, err
 }
@@ -195,23 +194,30 @@ func (t *trainer) summary() (encoder, head nn.Summary) {
 	return t.encoder.Summary(), t.heads[0].program.Summary()
 }
 
-// head is the smallest head program with boards for so many rounds.
-func (t *trainer) head(rounds int) (*head, error) {
-	k, room := 0, 1
-	for room < rounds {
-		k, room = k+1, min(2*room, t.config.rounds())
+// compileHeads compiles a head for any number of rounds.
+func (t *trainer) compileHeads(memory int64) error {
+	room := []int{1}
+	for all := t.config.rounds(); room[len(room)-1] < all; {
+		room = append(room, min(2*room[len(room)-1], all))
 	}
-	for len(t.heads) <= k {
-		t.heads = append(t.heads, nil)
-	}
-	if t.heads[k] == nil {
-		h, err := t.config.newHead(t.dev, t.params, nn.Train, t.config.Batch, room*t.config.Batch, nn.Options{Update: t.update, MemoryLimit: t.memory})
+	t.heads = make([]*head, len(room))
+	o := nn.Options{Update: t.update, MemoryLimit: memory}
+	for k, rounds := range slices.Backward(room) {
+		h, err := t.config.newHead(t.dev, t.params, nn.Train, t.config.Batch, rounds*t.config.Batch, o)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		t.heads[k] = h
+		if o.Within == nil {
+			o.Within = h.program
+		}
 	}
-	return t.heads[k], nil
+	return nil
+}
+
+// head is the smallest head with boards for so many rounds.
+func (t *trainer) head(rounds int) *head {
+	return t.heads[slices.IndexFunc(t.heads, func(h *head) bool { return h.boards >= rounds*t.config.Batch })]
 }
 
 func (t *trainer) step(step int, b *Batch) (train.Result, error) {
@@ -297,9 +303,7 @@ func (t *trainer) play(g *game, blank []bool, result *train.Result) (h *head, po
 	if len(rounds) == 1 {
 		return h, positions, nil
 	}
-	if h, err = t.head(len(rounds)); err != nil {
-		return nil, positions, err
-	}
+	h = t.head(len(rounds))
 	for board := range h.boards {
 		round, p := board/len(g.puzzles), board%len(g.puzzles)
 		if round < len(rounds) && rounds[round][p] != nil {
