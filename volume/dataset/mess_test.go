@@ -340,6 +340,23 @@ func TestSeriesOfAStudy(t *testing.T) {
 	if d := detect(t, root); !strings.Contains(strings.Join(d.Notes, "\n"), "2 of them lie in other folders and frames of reference") {
 		t.Errorf("notes %q", d.Notes)
 	}
+	files, err := filepath.Glob(filepath.Join(root, "anonymous", "p2", "ct", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files { // a projection is no scan of anybody else
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		class := element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2")
+		if err := os.WriteFile(file, []byte(strings.Replace(string(data), class, element(0x0008, 0x0008, "CS", `DERIVED\SECONDARY\AXIAL\MIP`)+class, 1)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := detect(t, root); !strings.Contains(strings.Join(d.Notes, "\n"), "1 of them lie in other folders and frames of reference") {
+		t.Errorf("notes %q", d.Notes)
+	}
 	if err := os.RemoveAll(filepath.Join(root, "anonymous")); err != nil {
 		t.Fatal(err)
 	}

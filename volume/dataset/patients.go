@@ -3,6 +3,8 @@ package dataset
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/volume"
@@ -78,7 +80,7 @@ func (p Patients) Doubts(splits []Split) (doubts []string) {
 	return doubts
 }
 
-// findPatients looks for cases that are of one patient: series of one DICOM study, and scans below one folder, where the tree has at least as many such folders as the
+// findPatients looks for cases that are of one patient: series of one DICOM study, unless they lie elsewhere, and scans below one folder, where the tree has at least as many such folders as the
 // fullest of them has cases: a folder of many patients is none of these, be it a hospital's or one for training. Of a study, a hash of its UID is remembered.
 func (d *Dataset) findPatients() {
 	found := make([]string, len(d.Cases))
@@ -110,16 +112,10 @@ func (d *Dataset) findPatients() {
 			break
 		}
 	}
-	studies := map[string]int{}
-	for _, c := range d.Cases {
-		studies[c.study()]++
-	}
+	d.addStudies(found)
 	patients := map[string][]string{}
 	for n := range d.Cases {
 		c := &d.Cases[n]
-		if study := c.study(); found[n] == "" && study != "" && studies[study] > 1 {
-			found[n] = fmt.Sprintf("study %x", sha256.Sum256([]byte(study)))[:24]
-		}
 		if c.Patient = found[n]; c.Patient != "" {
 			patients[c.Patient] = append(patients[c.Patient], c.ID)
 		}
@@ -136,10 +132,40 @@ func (d *Dataset) findPatients() {
 	}
 }
 
-// study is the StudyInstanceUID of the case's series, where there is one.
-func (c Case) study() string {
-	if c.series == nil {
-		return ""
+// addStudies names the patient of the cases of one DICOM study that folders name none of, unless they are alone. Cases that lie elsewhere are of somebody else, which is
+// noted, but for those that a third one joins.
+func (d *Dataset) addStudies(found []string) {
+	together := map[string][][]int{} // of each study, the cases of each patient
+	for n, c := range d.Cases {
+		if found[n] != "" || c.series == nil || c.series.Study == "" {
+			continue
+		}
+		joined := []int{n}
+		var apart [][]int
+		for _, cases := range together[c.series.Study] {
+			if slices.ContainsFunc(cases, func(m int) bool { return !elsewhere(d.Cases[m].series, c.series) }) {
+				joined = append(cases, joined...)
+			} else {
+				apart = append(apart, cases)
+			}
+		}
+		together[c.series.Study] = append(apart, joined)
 	}
-	return c.series.Study
+	for _, study := range slices.Sorted(maps.Keys(together)) {
+		patients := together[study]
+		if len(patients) > 1 {
+			a, b := d.Cases[patients[0][0]], d.Cases[patients[1][0]]
+			d.note("%s and %s are of one DICOM study, but lie in other folders and frames of reference: taken for different patients (%d in all)", a.ID, b.ID, len(patients))
+		}
+		for k, cases := range patients {
+			if len(cases) > 1 {
+				for _, n := range cases {
+					found[n] = fmt.Sprintf("study %x", sha256.Sum256([]byte(study)))[:24]
+					if k > 0 {
+						found[n] += fmt.Sprintf(" %d", k+1)
+					}
+				}
+			}
+		}
+	}
 }

@@ -92,6 +92,35 @@ func TestPatientsOfStudies(t *testing.T) {
 	}
 }
 
+// Patients who were all given one StudyInstanceUID are told apart by folders and frames of reference; what shares one of the two with a case is of the same patient.
+func TestPatientsOfOneStudy(t *testing.T) {
+	root := t.TempDir()
+	v, _ := axial(t, 1)
+	for n, folder := range []string{"p0/a", "p0/b", "p1/a", "p2/a", "p2/b"} {
+		writeStudy(t, filepath.Join(root, folder, "ct"), "1.2."+string(rune('1'+n)), "1.2.9", n+1, "CT", v, nil)
+	}
+	writeStudy(t, filepath.Join(root, "p3"), "1.2.6", "1.2.9", 6, "CT", v, nil)
+	writeStudy(t, filepath.Join(root, "p4"), "1.2.7", "1.2.9", 7, "CT", v, nil) // one frame of reference: that of their folder's folder
+	d := &Dataset{}
+	found, _, _, err := listSeries(root, SeriesAll, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range found {
+		d.Cases = append(d.Cases, Case{ID: s.folder, series: s.series})
+	}
+	d.findPatients()
+	patients := map[string]string{}
+	for _, c := range d.Cases {
+		if c.Patient != "" {
+			patients[c.Patient] += filepath.Base(c.ID)
+		}
+	}
+	if len(d.Cases) != 7 || len(patients) != 1 || d.Cases[5].Patient == "" || d.Cases[5].Patient != d.Cases[6].Patient || !noted(d.Notes, "taken for different patients (6 in all)") {
+		t.Errorf("%d cases, patients %q, notes %q", len(d.Cases), patients, d.Notes)
+	}
+}
+
 // pairs are patients of two cases each, but for every third, who has one.
 func pairs(ids []string) Patients {
 	p := Patients{}
@@ -128,8 +157,8 @@ func TestPatientsStayTogether(t *testing.T) {
 			t.Errorf("held out %q, %v", held, err)
 		}
 	}
-	if _, _, err := HoldOut(ids[:2], p, 0.5, 1); err == nil {
-		t.Error("held out a patient who is the only one")
+	if _, _, err := HoldOut(ids[:2], p, 0.5, 1); err == nil || !strings.Contains(err.Error(), "2 cases, which are of one patient: voxsaw prepare --patient-per-case") {
+		t.Errorf("held out a patient who is the only one: %v", err)
 	}
 	// Scans without labels of patients who are held out are not trained on.
 	s := DefaultSelection()

@@ -96,15 +96,20 @@ func listSeries(root, wanted, segmentation string) (found []seriesCase, notes, o
 	return found, notes, others, nil
 }
 
-// countElsewhere counts the series in other folders and frames of reference than one.
+// countElsewhere counts the scans in other folders and frames of reference than one.
 func countElsewhere(series []*dicom.Series, one *dicom.Series) int {
 	n := 0
 	for _, s := range series {
-		if !s.SameSpace(one) && commonFolder(s.Files) != commonFolder(one.Files) {
+		if !s.Projection() && elsewhere(s, one) {
 			n++
 		}
 	}
 	return n
+}
+
+// elsewhere says whether two series lie in different folders and different frames of reference: those of one study are of several patients then, given one UID.
+func elsewhere(a, b *dicom.Series) bool {
+	return !a.SameSpace(b) && commonFolder(a.Files) != commonFolder(b.Files)
 }
 
 // studies puts the series of one study together, in the order of their first files. Without a StudyInstanceUID, a folder is a study.

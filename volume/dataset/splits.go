@@ -132,8 +132,11 @@ func HoldOut(ids []string, patients Patients, share float64, number uint64) (res
 	if !(share > 0 && share < 1) {
 		return nil, nil, fmt.Errorf("holding out %g of the cases: must be above 0 and below 1", share)
 	}
+	if len(ids) < 2 {
+		return nil, nil, fmt.Errorf("cannot hold out one of %d cases", len(ids))
+	}
 	if len(groups) < 2 {
-		return nil, nil, fmt.Errorf("cannot hold out one of %d cases of %d patients", len(ids), len(groups))
+		return nil, nil, fmt.Errorf("cannot hold out one of %d cases, which are of one patient: voxsaw prepare --patient-per-case takes each case for another patient", len(ids))
 	}
 	size := min(max(1, int(math.Round(share*float64(len(groups))))), len(groups)-1)
 	taken := map[string]bool{}

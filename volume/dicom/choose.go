@@ -90,6 +90,12 @@ func (s *Series) derived() (what string, projection bool) {
 	return what, false
 }
 
+// Projection says whether the series is a projection of a scan, such as a MIP, by its ImageType.
+func (s *Series) Projection() bool {
+	_, projection := s.derived()
+	return projection
+}
+
 // remarks are what the line that names a choice must say besides: that it is no original, and which of several of one number it is.
 func (s *Series) remarks(among []*Series) (text string) {
 	switch what, projection := s.derived(); {
