@@ -14,31 +14,23 @@ const (
 	heldInflated = 1 << 24 // of them that are held: more than a slice has; what is larger is inflated again where it is read
 )
 
-// inflate replaces the data by what is deflated behind offset. A file of a few bytes may inflate to gigabytes, so that only small data sets are held in memory.
+// inflate replaces the data by what is deflated behind offset. A file of a few bytes may inflate to gigabytes: so it is counted first, and only small data sets
+// are held in memory.
 func (d *data) inflate(offset int64) error {
-	section := io.NewSectionReader(d.ReaderAt, offset, d.size-offset)
-	z := flate.NewReader(section)
-	held := &bytes.Buffer{}
-	n, err := io.Copy(held, io.LimitReader(z, heldInflated))
-	if err == nil && n == heldInflated {
-		var more int64
-		more, err = io.Copy(io.Discard, io.LimitReader(z, maxInflated+1-n))
-		n += more
-	}
+	i := &inflater{section: io.NewSectionReader(d.ReaderAt, offset, d.size-offset)}
+	i.stream = flate.NewReader(i.section)
+	n, err := io.Copy(io.Discard, io.LimitReader(i.stream, maxInflated+1))
+	i.next = n
 	switch {
 	case err != nil:
 		return fmt.Errorf("cannot be inflated: %w", err)
 	case n > maxInflated:
 		return fmt.Errorf("inflates to more than %d bytes", maxInflated)
-	case n > heldInflated:
-		if _, err := section.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-		d.ReaderAt = &inflater{section: section, stream: flate.NewReader(section)}
-	default:
-		d.ReaderAt = bytes.NewReader(held.Bytes())
 	}
-	d.size = n
+	d.ReaderAt, d.size = i, n
+	if n <= heldInflated {
+		return d.hold(0, n)
+	}
 	return nil
 }
 
