@@ -259,7 +259,7 @@ func inspectNIfTI(path string, chosen int) Entry {
 	}
 	e.setValues(v)
 	e.countLabels(v)
-	e.mayBeLabels, _ = nifti.MayBeLabels(path, nifti.Options{Volume: chosen})
+	e.mayBeLabels = nifti.VolumeMayBeLabels(v)
 	return e
 }
 

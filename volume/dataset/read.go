@@ -87,7 +87,7 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 	if v, err = nifti.ReadWith(c.Image, o.nifti(c.Volume, func(note string) { notes = append(notes, note) })); err != nil {
 		return nil, nil, nil, err
 	}
-	if labels, _ := nifti.MayBeLabels(c.Image, o.nifti(c.Volume, nil)); labels { // the file was read: it has no errors
+	if nifti.VolumeMayBeLabels(v) {
 		notes = append(notes, notLabels)
 	}
 	if err := v.CheckFinite(); err != nil { // what a volume.Preparation does about them

@@ -3,46 +3,86 @@ package nifti
 import (
 	"errors"
 	"sync/atomic"
+
+	"github.com/voxsaw/voxsaw/volume"
 )
 
 // MayBeLabels says whether a file holds what label maps hold and scans do not: few different whole numbers, 0 among them and none below, and more than a handful
 // only where most voxels are like their neighbours. Reading stops at the first voxels that are otherwise: of a CT, these are near the beginning.
 func MayBeLabels(path string, o Options) (bool, error) {
-	const (
-		few     = 128 // different values
-		handful = 8   // of which no scan is made, whatever its neighbours
-	)
 	h, index, err := prepare(path, o)
 	if err != nil {
 		return false, err
 	}
-	var seen [1 << 16]atomic.Bool
-	var values, above, like atomic.Int64 // different ones; voxels above 0; of these, those like the one before
+	var values labelValues
 	convert := converter[uint16](h)
-	_, err = readConverted(h, index, o.MaxBytes, func(dst []uint16, src []byte) bool {
-		if !convert(dst, src) {
-			return false
-		}
-		var before uint16
-		var positive, same int64
-		for _, x := range dst {
-			if x > 0 {
-				positive++
-				if x == before {
-					same++
-				}
-			}
-			before = x
-			if !seen[x].Load() && !seen[x].Swap(true) && values.Add(1) > few {
-				return false
-			}
-		}
-		above.Add(positive)
-		like.Add(same)
-		return true
-	})
+	_, err = readConverted(h, index, o.MaxBytes, func(dst []uint16, src []byte) bool { return convert(dst, src) && values.add(dst) })
 	if errors.Is(err, errRange) {
 		return false, nil
 	}
-	return seen[0].Load() && (values.Load() <= handful || 2*like.Load() >= above.Load()), err
+	return values.labels(), err
+}
+
+// VolumeMayBeLabels is [MayBeLabels] of a volume that has been read.
+func VolumeMayBeLabels(v *volume.Volume) bool {
+	var values labelValues
+	var piece [1 << 12]uint16
+	for from := 0; from < v.Len(); from += len(piece) {
+		part := piece[:min(len(piece), v.Len()-from)]
+		for n := range part {
+			if v.Int16 != nil {
+				if v.Int16[from+n] < 0 {
+					return false
+				}
+				part[n] = uint16(v.Int16[from+n])
+				continue
+			}
+			label, ok := fit[uint16](float64(v.Float32[from+n]))
+			if !ok {
+				return false
+			}
+			part[n] = label
+		}
+		if !values.add(part) {
+			return false
+		}
+	}
+	return values.labels()
+}
+
+const (
+	fewLabels     = 128 // different values
+	handfulLabels = 8   // of which no scan is made, whatever its neighbours
+)
+
+// labelValues counts what tells labels from a scan. Pieces may be added side by side.
+type labelValues struct {
+	seen                [1 << 16]atomic.Bool
+	values, above, like atomic.Int64 // different ones; voxels above 0; of these, those like the one before
+}
+
+// add says whether it may still be labels.
+func (l *labelValues) add(piece []uint16) bool {
+	var before uint16
+	var positive, same int64
+	for _, x := range piece {
+		if x > 0 {
+			positive++
+			if x == before {
+				same++
+			}
+		}
+		before = x
+		if !l.seen[x].Load() && !l.seen[x].Swap(true) && l.values.Add(1) > fewLabels {
+			return false
+		}
+	}
+	l.above.Add(positive)
+	l.like.Add(same)
+	return true
+}
+
+// labels says whether all that was added is labels.
+func (l *labelValues) labels() bool {
+	return l.seen[0].Load() && (l.values.Load() <= handfulLabels || 2*l.like.Load() >= l.above.Load())
 }

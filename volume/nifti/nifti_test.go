@@ -568,6 +568,9 @@ func TestMayBeLabels(t *testing.T) {
 			if got, err := MayBeLabels(path, Options{}); err != nil || got != c.want {
 				t.Errorf("%s, %s: %v, %v", c.name, name, got, err)
 			}
+			if read, err := Read(path); err != nil || VolumeMayBeLabels(read) != c.want {
+				t.Errorf("%s, %s, once it is read: not %v (%v)", c.name, name, c.want, err)
+			}
 		}
 	}
 	if _, err := MayBeLabels(filepath.Join(t.TempDir(), "none.nii"), Options{}); err == nil {
