@@ -393,22 +393,16 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 }
 
-// A label that is one organ in one case and another in the next is not learnt.
-func TestContradictoryNamesAreRefused(t *testing.T) {
+// cacheOf prepares scans.
+func cacheOf(t *testing.T, scans ...volume.Scan) *volume.Cache {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cache")
 	w, err := volume.NewCacheWriter(dir, volume.DefaultPreparation())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, name := range map[string]string{"a": "liver", "b": "Liver", "c": "spleen", "d": ""} {
-		v, l, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if l.Names = nil; name != "" {
-			l.Names = map[uint16]string{2: name}
-		}
-		if _, err := w.Add(volume.Scan{ID: id, Image: v, Labels: l}); err != nil {
+	for _, s := range scans {
+		if _, err := w.Add(s); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -419,7 +413,24 @@ func TestContradictoryNamesAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cache.Close()
+	t.Cleanup(func() { cache.Close() })
+	return cache
+}
+
+// A label that is one organ in one case and another in the next is not learnt.
+func TestContradictoryNamesAreRefused(t *testing.T) {
+	var scans []volume.Scan
+	for id, name := range map[string]string{"a": "liver", "b": "Liver", "c": "spleen", "d": ""} {
+		v, l, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Names = nil; name != "" {
+			l.Names = map[uint16]string{2: name}
+		}
+		scans = append(scans, volume.Scan{ID: id, Image: v, Labels: l})
+	}
+	cache := cacheOf(t, scans...)
 	c := tiny()
 	c.Labels = []string{"2"}
 	c.Crop = [3]int{16, 12, 8}
@@ -435,11 +446,7 @@ func TestContradictoryNamesAreRefused(t *testing.T) {
 
 // A scan smaller than the crop is padded with air, and said so once; so is a case without any of the labels.
 func TestOddCasesAreNoted(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "cache")
-	w, err := volume.NewCacheWriter(dir, volume.DefaultPreparation())
-	if err != nil {
-		t.Fatal(err)
-	}
+	var scans []volume.Scan
 	for id, bare := range map[string]bool{"shown": false, "bare": true} {
 		v, l, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 6}})
 		if err != nil {
@@ -448,18 +455,9 @@ func TestOddCasesAreNoted(t *testing.T) {
 		if bare {
 			clear(l.Labels)
 		}
-		if _, err := w.Add(volume.Scan{ID: id, Image: v, Labels: l}); err != nil {
-			t.Fatal(err)
-		}
+		scans = append(scans, volume.Scan{ID: id, Image: v, Labels: l})
 	}
-	if err := w.Finish(); err != nil {
-		t.Fatal(err)
-	}
-	cache, err := volume.OpenCache(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cache.Close()
+	cache := cacheOf(t, scans...)
 	c := tiny()
 	c.Labels = []string{"2"}
 	c.Crop = [3]int{16, 12, 8}
