@@ -602,11 +602,8 @@ func TestSeveralVolumes(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("one after the other in time", func(t *testing.T) {
-		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
-			return set(other(n, f), 0x00080032, "TM", fmt.Sprintf("1200%02d.%d", n*2, n)) // each slice at a time of its own
-		})
+	twoRamps := func(t *testing.T, dir string) { // the second 1000 higher
+		t.Helper()
 		series, _, err := Scan(dir)
 		if err != nil || len(series) != 2 {
 			t.Fatalf("%d series, %v", len(series), err)
@@ -621,26 +618,20 @@ func TestSeveralVolumes(t *testing.T) {
 			}
 			checkRamp(t, v, nothing)
 		}
+	}
+	t.Run("one after the other in time", func(t *testing.T) {
+		dir := t.TempDir()
+		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
+			return set(other(n, f), 0x00080032, "TM", fmt.Sprintf("1200%02d.%d", n*2, n)) // each slice at a time of its own
+		})
+		twoRamps(t, dir)
 	})
 	t.Run("one after the other, in milliseconds", func(t *testing.T) {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 6, 4, 2, 0), func(n int, f []field) []field {
 			return set(other(n, f), tagFrameTime, "DS", fmt.Sprint(8000+1000*n)) // from 8000 to 15000
 		})
-		series, _, err := Scan(dir)
-		if err != nil || len(series) != 2 {
-			t.Fatalf("%d series, %v", len(series), err)
-		}
-		for n, s := range series {
-			v, err := Read(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for e := range v.Int16 {
-				v.Int16[e] -= int16(n * 1000)
-			}
-			checkRamp(t, v, nothing)
-		}
+		twoRamps(t, dir)
 	})
 	t.Run("mixed in time", func(t *testing.T) {
 		dir := t.TempDir()
