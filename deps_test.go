@@ -15,7 +15,8 @@ import (
 
 const module = "github.com/voxsaw/voxsaw/"
 
-// mayImport lists, for every room of the house, the rooms that it may import. Imports go one way; docs/architecture.md tells why.
+// mayImport lists, for every room of the house, the rooms that it may import. Imports go one way;
+// docs/architecture.md tells why.
 var mayImport = map[string][]string{
 	"internal/atomicfile": {},
 	"internal/seed":       {},
@@ -53,7 +54,8 @@ var mayImport = map[string][]string{
 // everybodys are the rooms that all others may import.
 var everybodys = []string{"internal/atomicfile"}
 
-// mayEverything are the rooms at the top, where everything comes together: the command line, and the experiments that it runs.
+// mayEverything are the rooms at the top, where everything comes together: the command line, and
+// the experiments that it runs.
 var mayEverything = []string{"cmd/", "internal/experiment"}
 
 // onlyImporter names libraries that are kept behind one room, so that they can be replaced there.
@@ -79,7 +81,8 @@ func TestImportsGoOneWay(t *testing.T) {
 	}
 	for _, room := range slices.Sorted(maps.Keys(rooms)) {
 		allowed, known := mayImport[room]
-		if inner, _, ok := strings.Cut(room, "/internal/"); ok && !known { // a room's own store: who may look in there, the compiler knows
+		// a room's own store: who may look in there, the compiler knows
+		if inner, _, ok := strings.Cut(room, "/internal/"); ok && !known {
 			allowed, known = append(mayImport[inner], inner), true
 		}
 		free := slices.ContainsFunc(mayEverything, func(p string) bool { return strings.HasPrefix(room+"/", p) || strings.HasPrefix(room, p) })

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// The tests that the documentation names are there, and each row of docs/formats.md, what is read, repaired and refused, names one.
+// The tests that the documentation names are there, and each row of docs/formats.md, what is read,
+// repaired and refused, names one.
 func TestNamedTestsExist(t *testing.T) {
 	defined := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)

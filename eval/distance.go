@@ -2,8 +2,9 @@ package eval
 
 import "math"
 
-// surface marks the voxels of the label inside a box that touch something else with one of their six faces. The box, at lo, must hold
-// every voxel of the label: what lies outside it is something else, as is what lies outside the image.
+// surface marks the voxels of the label inside a box that touch something else with one of their
+// six faces. The box, at lo, must hold every voxel of the label: what lies outside it is something
+// else, as is what lies outside the image.
 func surface(labels []uint16, shape, lo, size [3]int, label uint16) []bool {
 	ni, nj, nk := size[0], size[1], size[2]
 	inside := make([]bool, ni*nj*nk)
@@ -33,7 +34,8 @@ func surface(labels []uint16, shape, lo, size [3]int, label uint16) []bool {
 	return border
 }
 
-// distances lists how far every voxel of one surface is from the nearest voxel of the other, in millimetres.
+// distances lists how far every voxel of one surface is from the nearest voxel of the other, in
+// millimetres.
 func distances(from, to []bool, size [3]int, spacing [3]float64) []float64 {
 	squared := squaredDistances(to, size, spacing)
 	var d []float64
@@ -45,9 +47,10 @@ func distances(from, to []bool, size [3]int, spacing [3]float64) []float64 {
 	return d
 }
 
-// squaredDistances is the exact Euclidean distance transform of Felzenszwalb and Huttenlocher (Theory of Computing 8, 2012): for every voxel,
-// the square of the distance in millimetres to the nearest one that is set, +Inf where none is. It goes axis by axis in linear time, in
-// double precision; between the axes the squares are kept in single precision.
+// squaredDistances is the exact Euclidean distance transform of Felzenszwalb and Huttenlocher
+// (Theory of Computing 8, 2012): for every voxel, the square of the distance in millimetres to the
+// nearest one that is set, +Inf where none is. It goes axis by axis in linear time, in double
+// precision; between the axes the squares are kept in single precision.
 func squaredDistances(set []bool, size [3]int, spacing [3]float64) []float32 {
 	ni, nj, nk := size[0], size[1], size[2]
 	d := make([]float32, len(set))
@@ -82,7 +85,8 @@ func newEnvelope(n int) *envelope {
 	return &envelope{make([]float64, n), make([]int, n), make([]float64, n)}
 }
 
-// transform replaces the n elements of line that are stride apart by min over q of f(q) + (s (x - q))^2.
+// transform replaces the n elements of line that are stride apart by min over q of f(q) + (s (x -
+// q))^2.
 func (e *envelope) transform(line []float32, stride, n int, s float64) {
 	f := e.f[:n]
 	finite := false

@@ -1,14 +1,17 @@
-// Package eval says how good a segmentation is: overlap, surface distances and volumes of label maps against references, and the statistics
-// that compare one experiment with another. It returns numbers and tables; drawing them is left to others.
+// Package eval says how good a segmentation is: overlap, surface distances and volumes of label
+// maps against references, and the statistics that compare one experiment with another. It returns
+// numbers and tables; drawing them is left to others.
 //
-// Start at [Compare], which scores one case, then [PerCase] and [PerLabel], which make tables of many, and [Folds], the table of an experiment.
+// Start at [Compare], which scores one case, then [PerCase] and [PerLabel], which make tables of
+// many, and [Folds], the table of an experiment.
 //
 // # What is measured
 //
-// For a label, P is the set of voxels that carry it in the prediction and R in the reference. The surface of a set is its voxels that touch
-// the outside, or the edge of the image, with one of their six faces: the set minus its erosion, as in MONAI and medpy. Distances run between
-// the centres of surface voxels, in millimetres, with the spacing of the grid. d(P,R) are the distances from every surface voxel of P to the
-// nearest one of R.
+// For a label, P is the set of voxels that carry it in the prediction and R in the reference. The
+// surface of a set is its voxels that touch the outside, or the edge of the image, with one of
+// their six faces: the set minus its erosion, as in MONAI and medpy. Distances run between the
+// centres of surface voxels, in millimetres, with the spacing of the grid. d(P,R) are the distances
+// from every surface voxel of P to the nearest one of R.
 //
 //	DSC    2 |P and R| / (|P| + |R|)                                              Dice similarity coefficient
 //	HD     max(max d(P,R), max d(R,P))                                            Hausdorff distance
@@ -19,9 +22,11 @@
 //
 // # When one is empty
 //
-// Where both P and R are empty there is nothing to measure: every ratio and distance is NaN and is left out of means. Where one of them is
-// empty, the label was missed or invented: DSC and NSD are 0, and the distances are +Inf; [Summarise] leaves infinite values out of
-// the mean and counts them, and the tables show the count. [Options].Penalise replaces them by the longest distance in the image instead.
+// Where both P and R are empty there is nothing to measure: every ratio and distance is NaN and is
+// left out of means. Where one of them is empty, the label was missed or invented: DSC and NSD are
+// 0, and the distances are +Inf; [Summarise] leaves infinite values out of the mean and counts
+// them, and the tables show the count. [Options].Penalise replaces them by the longest distance in
+// the image instead.
 package eval
 
 import (
@@ -61,7 +66,8 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Score is how one label of one case was segmented. Ratios are between 0 and 1, distances in millimetres, volumes in millilitres.
+// Score is how one label of one case was segmented. Ratios are between 0 and 1, distances in
+// millimetres, volumes in millilitres.
 type Score struct {
 	Case      string
 	Label     uint16
@@ -79,7 +85,8 @@ type Score struct {
 // VolumeDifference is predicted minus reference volume, in millilitres.
 func (s Score) VolumeDifference() float64 { return s.Predicted - s.Reference }
 
-// GeometryError is returned where prediction and reference do not lie on the same grid, so that their voxels cannot be compared.
+// GeometryError is returned where prediction and reference do not lie on the same grid, so that
+// their voxels cannot be compared.
 type GeometryError struct {
 	Case                  string
 	Prediction, Reference volume.Grid
@@ -99,11 +106,12 @@ func (e *GeometryError) Error() string {
 
 func spacingText(s [3]float64) string { return fmt.Sprintf("%.3gx%.3gx%.3g", s[0], s[1], s[2]) }
 
-// sameGrid allows corners to differ by a twentieth of a voxel: headers store affines in single precision, or as quaternions.
+// sameGrid allows corners to differ by a twentieth of a voxel: headers store affines in single
+// precision, or as quaternions.
 const sameGrid = 0.05
 
-// Compare scores the labels of a prediction against a reference on the same voxels, whatever the order and direction of its axes, in ascending order of the
-// labels. name is the case's name.
+// Compare scores the labels of a prediction against a reference on the same voxels, whatever the
+// order and direction of its axes, in ascending order of the labels. name is the case's name.
 func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]Score, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -155,7 +163,8 @@ func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]
 	return scores, nil
 }
 
-// Dice is 2 |P and R| / (|P| + |R|) of one label in two arrays of the same length, NaN where neither holds the label.
+// Dice is 2 |P and R| / (|P| + |R|) of one label in two arrays of the same length, NaN where
+// neither holds the label.
 func Dice(prediction, reference []uint16, label uint16) float64 {
 	var both, sum int
 	for n, p := range prediction {
@@ -274,8 +283,9 @@ func (g region) score(p, r []uint16, grid volume.Grid, o Options) Score {
 	return score
 }
 
-// within counts the sorted distances up to the tolerance. Distances are computed in single precision, so that one that equals the tolerance
-// on paper may come out a few parts in ten million larger: the count forgives one in a million.
+// within counts the sorted distances up to the tolerance. Distances are computed in single
+// precision, so that one that equals the tolerance on paper may come out a few parts in ten million
+// larger: the count forgives one in a million.
 func within(sorted []float64, tolerance float64) int {
 	n, _ := slices.BinarySearch(sorted, math.Nextafter(tolerance*(1+1e-6), math.Inf(1)))
 	return n

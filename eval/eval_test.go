@@ -132,7 +132,8 @@ func TestSummarise(t *testing.T) {
 	}
 }
 
-// The interval of the mean of many values is mean ± 1.96 standard errors, up to the noise of the resampling.
+// The interval of the mean of many values is mean ± 1.96 standard errors, up to the noise of the
+// resampling.
 func TestBootstrapAgreesWithTheNormalInterval(t *testing.T) {
 	values := make([]float64, 400)
 	for n := range values {
@@ -271,12 +272,14 @@ func TestFolds(t *testing.T) {
 	}
 }
 
-// Four patients, scanned twice each: the test is over four pairs, of which all are positive, and p is 2 / 2^4, where eight cases would give 2 / 2^8.
+// Four patients, scanned twice each: the test is over four pairs, of which all are positive, and p
+// is 2 / 2^4, where eight cases would give 2 / 2^8.
 func TestPatientsCountOnceInFolds(t *testing.T) {
 	patients := map[string]string{}
 	scratch, puzzles := Run{Initialisation: "scratch", Fraction: 1}, Run{Initialisation: "3x3x3", Fraction: 1}
 	for n, gain := range []float64{1, 3, 2, 6, 4, 8, 5, 11} { // patients' means are 2, 4, 6, 8
-		name, patient := fmt.Sprintf("c%d", n), fmt.Sprintf("p%d", 9-n/2) // in another order than the cases
+		// in another order than the cases
+		name, patient := fmt.Sprintf("c%d", n), fmt.Sprintf("p%d", 9-n/2)
 		patients[name] = patient
 		scratch.Scores = append(scratch.Scores, Score{Case: name, Label: 1, DSC: 0.5})
 		puzzles.Scores = append(puzzles.Scores, Score{Case: name, Label: 1, DSC: 0.5 + gain/100})

@@ -22,11 +22,13 @@ type FoldOptions struct {
 	Metric   string // a metric's key; dsc when empty
 	Label    uint16 // 0: the mean over the labels of a case
 	Baseline string // the initialisation that the others are tested against; scratch when empty
-	// Patients are those of the cases, by their names. A case without one is the only one of its patient.
+	// Patients are those of the cases, by their names. A case without one is the only one of its
+	// patient.
 	Patients map[string]string
 }
 
-// FoldTable is the result of an experiment in the shape of the paper's Table 3: a row a fraction of the training data, a column an initialisation.
+// FoldTable is the result of an experiment in the shape of the paper's Table 3: a row a fraction of
+// the training data, a column an initialisation.
 type FoldTable struct {
 	Metric          Column
 	Baseline        string
@@ -40,14 +42,16 @@ type FoldTable struct {
 type FoldCell struct {
 	// Spread is over the runs, folds x seeds, each the mean over its test cases.
 	Spread Spread
-	// Gain is the mean difference to the baseline over the patients of the test cases that both have, and Test is Wilcoxon's on the same pairs. A
-	// patient counts once, as the mean over the cases, each of which is the mean over its seeds: runs on the same case are not independent, nor are
-	// scans of one patient. NaN for the baseline itself.
+	// Gain is the mean difference to the baseline over the patients of the test cases that both
+	// have, and Test is Wilcoxon's on the same pairs. A patient counts once, as the mean over the
+	// cases, each of which is the mean over its seeds: runs on the same case are not independent,
+	// nor are scans of one patient. NaN for the baseline itself.
 	Gain float64
 	Test Test
 }
 
-// Folds tabulates an experiment. Ratios (DSC and NSD) are in percent. Runs may be missing: the experiment may still be under way.
+// Folds tabulates an experiment. Ratios (DSC and NSD) are in percent. Runs may be missing: the
+// experiment may still be under way.
 func Folds(runs []Run, o FoldOptions) (FoldTable, error) {
 	metric, err := MetricNamed(cmp.Or(o.Metric, "dsc"))
 	if err != nil {
@@ -110,7 +114,8 @@ func Folds(runs []Run, o FoldOptions) (FoldTable, error) {
 	return t, nil
 }
 
-// caseMeans is the metric of every case of a run, the mean over its labels, or of one label. Cases without a finite value are left out.
+// caseMeans is the metric of every case of a run, the mean over its labels, or of one label. Cases
+// without a finite value are left out.
 func caseMeans(scores []Score, m Metric, label uint16, scale float64) map[string]float64 {
 	all := map[string][]float64{}
 	for _, s := range scores {
@@ -145,7 +150,8 @@ func both(a, b map[string]float64) (ofA, ofB map[string]float64) {
 	return ofA, ofB
 }
 
-// patientMeans is the mean over the cases of every patient, under the name of the first: where each case is of a patient of its own, nothing changes.
+// patientMeans is the mean over the cases of every patient, under the name of the first: where each
+// case is of a patient of its own, nothing changes.
 func patientMeans(cases map[string]float64, patients map[string]string) map[string]float64 {
 	first, all := map[string]string{}, map[string][]float64{}
 	for _, name := range sortedNames(cases) {
@@ -187,7 +193,8 @@ func list(m map[string]float64) []float64 {
 	return values
 }
 
-// Table is the fold table for [Table]'s writers: a row a fraction; for every initialisation mean ± sd and, but for the baseline, gain and p.
+// Table is the fold table for [Table]'s writers: a row a fraction; for every initialisation mean ±
+// sd and, but for the baseline, gain and p.
 func (f FoldTable) Table() Table {
 	t := Table{Title: "Mean " + f.Metric.Title + " by share of the training data", Columns: []Column{{"data", "data", 0}}}
 	for _, i := range f.Initialisations {

@@ -53,7 +53,8 @@ func readGolden(t *testing.T) golden {
 	return g
 }
 
-// ellipsoids is a label map that holds 3 (any label will do) inside a union of ellipsoids (centre, radii in voxels).
+// ellipsoids is a label map that holds 3 (any label will do) inside a union of ellipsoids (centre,
+// radii in voxels).
 func ellipsoids(shape [3]int, spacing [3]float64, all [][2][3]float64) *volume.LabelMap {
 	l := &volume.LabelMap{Grid: volume.Grid{Shape: shape, Affine: volume.Scaling(spacing)}, Labels: make([]uint16, shape[0]*shape[1]*shape[2])}
 	for k := range shape[2] {
@@ -70,7 +71,8 @@ func ellipsoids(shape [3]int, spacing [3]float64, all [][2][3]float64) *volume.L
 	return l
 }
 
-// near allows for single precision between the passes of the distance transform: three roundings of 6e-8, halved by the root.
+// near allows for single precision between the passes of the distance transform: three roundings of
+// 6e-8, halved by the root.
 func near(a, b float64) bool { return math.Abs(a-b) <= 2e-7*math.Max(1, math.Abs(b)) }
 
 func TestMetricsEqualScipy(t *testing.T) {

@@ -63,7 +63,8 @@ func PerCase(scores []Score) Table {
 	return t
 }
 
-// PerLabel is the table of mean ± standard deviation over the cases, a row a label, and, for several labels, a last row over all scores.
+// PerLabel is the table of mean ± standard deviation over the cases, a row a label, and, for
+// several labels, a last row over all scores.
 func PerLabel(scores []Score) Table {
 	t := Table{Title: "Per label", Columns: append([]Column{{"label", "label", 0}, {"name", "name", 0}, {"cases", "cases", 0}}, columns(scores)...)}
 	row := func(label any, name string, some []Score) {
@@ -113,7 +114,8 @@ func values(scores []Score, m Metric) []float64 {
 	return all
 }
 
-// ReadCSV reads back the scores that [PerCase] wrote as CSV, every digit of them. An experiment that is resumed gets its finished runs this way.
+// ReadCSV reads back the scores that [PerCase] wrote as CSV, every digit of them. An experiment
+// that is resumed gets its finished runs this way.
 func ReadCSV(r io.Reader) ([]Score, error) {
 	records, err := csv.NewReader(r).ReadAll()
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// Spread is what a set of values comes down to. Mean and SD are taken over the finite ones; SD is the sample's (n-1), NaN for a single value.
+// Spread is what a set of values comes down to. Mean and SD are taken over the finite ones; SD is
+// the sample's (n-1), NaN for a single value.
 type Spread struct {
 	Mean, SD  float64
 	N         int // finite values
@@ -43,7 +44,8 @@ func Summarise(values []float64) Spread {
 	return s
 }
 
-// Quantile is the q-quantile of sorted values, interpolated linearly between neighbours as numpy does; NaN of none.
+// Quantile is the q-quantile of sorted values, interpolated linearly between neighbours as numpy
+// does; NaN of none.
 func Quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return math.NaN()
@@ -56,8 +58,9 @@ func Quantile(sorted []float64, q float64) float64 {
 	return sorted[below] + (at-float64(below))*(sorted[below+1]-sorted[below])
 }
 
-// Bootstrap is the percentile interval of the mean at a level such as 0.95, from the means of resamples drawn with replacement. The same seed
-// gives the same interval. Values that are not finite are left out; the interval of none is NaN.
+// Bootstrap is the percentile interval of the mean at a level such as 0.95, from the means of
+// resamples drawn with replacement. The same seed gives the same interval. Values that are not
+// finite are left out; the interval of none is NaN.
 func Bootstrap(values []float64, level float64, resamples int, seed uint64) (lo, hi float64) {
 	values = slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 	if len(values) == 0 || resamples < 1 {
@@ -83,8 +86,9 @@ type Test struct {
 	Exact     bool
 }
 
-// Wilcoxon is the two-sided signed-rank test of paired values. Pairs without a difference are left out. P is exact up to 50 pairs where there
-// are neither zeros nor ties among the differences, and the normal approximation, corrected for ties but not for continuity, otherwise: what
+// Wilcoxon is the two-sided signed-rank test of paired values. Pairs without a difference are left
+// out. P is exact up to 50 pairs where there are neither zeros nor ties among the differences, and
+// the normal approximation, corrected for ties but not for continuity, otherwise: what
 // scipy.stats.wilcoxon does since version 1.13. Pairs of which one is not finite are left out, too.
 func Wilcoxon(a, b []float64) (Test, error) {
 	if len(a) != len(b) {
@@ -144,7 +148,8 @@ func Wilcoxon(a, b []float64) (Test, error) {
 	return t, nil
 }
 
-// signedRankBelow is the probability that the sum of the positive ranks among 1..n is at most w when every sign is a fair coin.
+// signedRankBelow is the probability that the sum of the positive ranks among 1..n is at most w
+// when every sign is a fair coin.
 func signedRankBelow(n, w int) float64 {
 	ways := make([]float64, n*(n+1)/2+1) // of getting each sum; exact in a float64 up to n = 50
 	ways[0] = 1

@@ -11,9 +11,11 @@ import (
 	"strings"
 )
 
-// Table is a result to be written or drawn. A cell is a string, an int, a float64 or a [Spread]; nil is an empty cell.
+// Table is a result to be written or drawn. A cell is a string, an int, a float64 or a [Spread];
+// nil is an empty cell.
 //
-// CSV and JSON hold every digit under the columns' keys, for programs; [Table.Text] and Markdown round as the columns say, for people.
+// CSV and JSON hold every digit under the columns' keys, for programs; [Table.Text] and Markdown
+// round as the columns say, for people.
 type Table struct {
 	Title   string
 	Columns []Column
@@ -39,7 +41,8 @@ func (t Table) shown() []int {
 	return shown
 }
 
-// Text is the table as people read it: the titles of the columns that have one, then the cells of each row, rounded.
+// Text is the table as people read it: the titles of the columns that have one, then the cells of
+// each row, rounded.
 func (t Table) Text() (header []string, rows [][]string) {
 	rows = make([][]string, len(t.Rows))
 	for _, n := range t.shown() {
@@ -75,7 +78,8 @@ func (c Column) text(cell any) string {
 	return fmt.Sprint(cell)
 }
 
-// Rounded writes a number for people: a dash for NaN, and an infinity sign for a distance that is not defined.
+// Rounded writes a number for people: a dash for NaN, and an infinity sign for a distance that is
+// not defined.
 func Rounded(v float64, digits int) string {
 	switch {
 	case math.IsNaN(v):
@@ -88,7 +92,8 @@ func Rounded(v float64, digits int) string {
 	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
-// Text writes mean ± sd, and how many values are not in it because the label was missed or invented.
+// Text writes mean ± sd, and how many values are not in it because the label was missed or
+// invented.
 func (s Spread) Text(digits int) string {
 	text := Rounded(s.Mean, digits)
 	if !math.IsNaN(s.SD) {
@@ -131,7 +136,8 @@ func (t Table) flat() (keys []string, rows [][]any) {
 	return keys, rows
 }
 
-// CSV writes the table with a header of keys. NaN and infinity are "nan" and "inf", as numpy and pandas write and read them.
+// CSV writes the table with a header of keys. NaN and infinity are "nan" and "inf", as numpy and
+// pandas write and read them.
 func (t Table) CSV(w io.Writer) error {
 	keys, rows := t.flat()
 	c := csv.NewWriter(w)
@@ -165,7 +171,8 @@ func exact(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// JSON writes the table as a list of objects, keys in the order of the columns. JSON has no NaN and no infinity: both are null.
+// JSON writes the table as a list of objects, keys in the order of the columns. JSON has no NaN and
+// no infinity: both are null.
 func (t Table) JSON(w io.Writer) error {
 	keys, rows := t.flat()
 	var b bytes.Buffer

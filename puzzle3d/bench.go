@@ -9,7 +9,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
-// Benchmark is the timing of pretraining steps on random patches: encoder, head, solving, both gradients and SGD, without reading scans.
+// Benchmark is the timing of pretraining steps on random patches: encoder, head, solving, both
+// gradients and SGD, without reading scans.
 type Benchmark struct {
 	Config        Config // a resolved one
 	Steps, Warmup int    // steps that are timed, and those before

@@ -8,8 +8,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
-// TrainedOn lists the cases that a pretraining checkpoint was trained on, as far as the configuration in it says: under trained_on, or in a list under cases, as
-// an experiment writes it. It is empty if the checkpoint does not say, or is of another kind.
+// TrainedOn lists the cases that a pretraining checkpoint was trained on, as far as the
+// configuration in it says: under trained_on, or in a list under cases, as an experiment writes it.
+// It is empty if the checkpoint does not say, or is of another kind.
 func TrainedOn(checkpoint string) ([]string, error) {
 	meta, err := train.ReadMeta(checkpoint)
 	if err != nil || meta.Kind != Kind {

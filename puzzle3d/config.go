@@ -1,11 +1,14 @@
-// Package puzzle3d pretrains VNet's encoder on unlabelled scans: it cuts a crop into a grid of patches, shuffles them, and teaches the network to put them
-// back (Wei et al., Iterative Reorganization with Weak Spatial Constraints, CVPR 2019).
+// Package puzzle3d pretrains VNet's encoder on unlabelled scans: it cuts a crop into a grid of
+// patches, shuffles them, and teaches the network to put them back (Wei et al., Iterative
+// Reorganization with Weak Spatial Constraints, CVPR 2019).
 //
-// Start at [Pretrain]; one step is in [Task.Step]. [Open] brings a checkpoint back to solve puzzles with, [Player.Evaluate]
-// measures on held-out cases, [Player.Play] keeps what happened to one puzzle round by round, and [Play.Picture] draws it.
+// Start at [Pretrain]; one step is in [Task.Step]. [Open] brings a checkpoint back to solve puzzles
+// with, [Player.Evaluate] measures on held-out cases, [Player.Play] keeps what happened to one
+// puzzle round by round, and [Play.Picture] draws it.
 //
-// Where things are: patches are cut in sample.go, the network is in network.go, the rounds of solving in game.go. The combinatorics are package puzzle's, the
-// minimisation is package solver's, the loop and the checkpoints are package train's.
+// Where things are: patches are cut in sample.go, the network is in network.go, the rounds of
+// solving in game.go. The combinatorics are package puzzle's, the minimisation is package solver's,
+// the loop and the checkpoints are package train's.
 //
 // The package chooses no device and reads no scans from files: cases come from a [volume.Cache].
 package puzzle3d
@@ -22,10 +25,10 @@ import (
 
 // The heads: how the features of the patches become costs of positions.
 //
-//   - paper: the features of all patches, in their current order, through one linear map to the n x n matrix. Each slot learns a classifier of its own, so it
-//     takes very many puzzles.
-//   - symmetric: each patch's feature beside the mean of the others', through one small network that all patches share. The order does not matter to it, so one
-//     round is all it can use.
+//   - paper: the features of all patches, in their current order, through one linear map to the n x
+//     n matrix. Each slot learns a classifier of its own, so it takes very many puzzles.
+//   - symmetric: each patch's feature beside the mean of the others', through one small network
+//     that all patches share. The order does not matter to it, so one round is all it can use.
 //   - both: the sum of the two.
 const (
 	Paper     = "paper"
@@ -33,7 +36,8 @@ const (
 	Both      = "both"
 )
 
-// Config is all there is to say about a pretraining run but its data. Sizes are along the axes (i, j, k) of the prepared cases.
+// Config is all there is to say about a pretraining run but its data. Sizes are along the axes (i,
+// j, k) of the prepared cases.
 type Config struct {
 	Network vnet.Config   `yaml:"network"`
 	Train   train.Options `yaml:"train"`
@@ -62,7 +66,8 @@ type Config struct {
 	Preparation volume.Preparation `yaml:"preparation" flag:"-" help:"how the cases were prepared, from the data"`
 }
 
-// DefaultConfig is the paper's 3x3x3 puzzle with the head that learns in a small run, and instance normalisation, without which training starts slowly.
+// DefaultConfig is the paper's 3x3x3 puzzle with the head that learns in a small run, and instance
+// normalisation, without which training starts slowly.
 func DefaultConfig() Config {
 	network := vnet.Default()
 	network.Norm = "instance"
@@ -72,7 +77,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Resolve completes the configuration: the size of a patch, the network's preset, how the cases were prepared.
+// Resolve completes the configuration: the size of a patch, the network's preset, how the cases
+// were prepared.
 func (c Config) Resolve(p volume.Preparation) (Config, error) {
 	var err error
 	c.Preparation = p
@@ -158,7 +164,8 @@ func (c Config) layout() puzzle.Layout {
 // voxels is the number of voxels of a patch.
 func (c Config) voxels() int { return c.Patch[0] * c.Patch[1] * c.Patch[2] }
 
-// rounds is how often training looks at a puzzle. The symmetric head says the same about a patch wherever it lies: a second look would repeat the first.
+// rounds is how often training looks at a puzzle. The symmetric head says the same about a patch
+// wherever it lies: a second look would repeat the first.
 func (c Config) rounds() int {
 	if c.Head == Symmetric {
 		return 1

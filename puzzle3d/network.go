@@ -7,11 +7,13 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 )
 
-// The network is two programs over shared parameters. The encoder turns every patch into a feature, once a step; the head turns the features of the patches of
-// a puzzle, in the order in which they lie, into the costs of positions, once a round. Rows of the features are patches in their natural order, puzzle
-// after puzzle; the head's input `index` says which row lies in which slot.
+// The network is two programs over shared parameters. The encoder turns every patch into a feature,
+// once a step; the head turns the features of the patches of a puzzle, in the order in which they
+// lie, into the costs of positions, once a round. Rows of the features are patches in their natural
+// order, puzzle after puzzle; the head's input `index` says which row lies in which slot.
 //
-// A head program sees `boards`: the puzzles of a batch, or the puzzles of several rounds one after the other.
+// A head program sees `boards`: the puzzles of a batch, or the puzzles of several rounds one after
+// the other.
 
 // encoderGraph maps patches (patches, 1, D, H, W) to features (patches, Features).
 func (c Config) encoderGraph(mode nn.Mode, patches int) (*nn.Graph, *nn.Node) {
@@ -31,8 +33,12 @@ func (c Config) encoder(g *nn.Graph, x *nn.Node) *nn.Node {
 
 // headNodes are what a head program computes.
 type headNodes struct {
-	unary *nn.Node // (boards x cells, cells): a score of each position for the patch in each slot; softmax over a row is its probability
-	pairs *nn.Node // (boards x cells x cells, relations): the same of the relation of each slot to each other; nil without binary terms
+	// (boards x cells, cells): a score of each position for the patch in each slot; softmax over a
+	// row is its probability
+	unary *nn.Node
+	// (boards x cells x cells, relations): the same of the relation of each slot to each other; nil
+	// without binary terms
+	pairs *nn.Node
 	loss  *nn.Node // (): all terms, weighted
 	terms *nn.Node // statistics whose first is the cross-entropy of the unary terms
 }
@@ -44,7 +50,8 @@ func (c Config) headGraph(mode nn.Mode, puzzles, boards int) (*nn.Graph, headNod
 	return g, c.head(g, f, boards)
 }
 
-// head adds the head to a graph: f (boards x cells, Features) are the features of what lies in each slot. The scores are compared with the truth.
+// head adds the head to a graph: f (boards x cells, Features) are the features of what lies in each
+// slot. The scores are compared with the truth.
 func (c Config) head(g *nn.Graph, f *nn.Node, boards int) headNodes {
 	n := c.cells()
 	var h headNodes
@@ -78,7 +85,8 @@ func (c Config) head(g *nn.Graph, f *nn.Node, boards int) headNodes {
 	return h
 }
 
-// declare gathers the parameters of the whole model, which must be known before the first program takes memory.
+// declare gathers the parameters of the whole model, which must be known before the first program
+// takes memory.
 func (c Config) declare(params *nn.Params) error {
 	encoder, _ := c.encoderGraph(nn.Train, c.cells())
 	head, _ := c.headGraph(nn.Train, 1, 1)
@@ -88,8 +96,8 @@ func (c Config) declare(params *nn.Params) error {
 	return nil
 }
 
-// newEncoder compiles the encoder for a number of patches. In training the gradient of its features comes from the head, as input "gradient".
-// It updates its parameters itself where update is given.
+// newEncoder compiles the encoder for a number of patches. In training the gradient of its features
+// comes from the head, as input "gradient". It updates its parameters itself where update is given.
 func (c Config) newEncoder(dev device.Device, params *nn.Params, mode nn.Mode, patches int, o nn.Options) (*nn.Program, error) {
 	g, features := c.encoderGraph(mode, patches)
 	o.Outputs = map[string]*nn.Node{"features": features}

@@ -16,10 +16,12 @@ import (
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 )
 
-// The picture of a puzzle: a column for each arrangement, from the shuffled one to the truth; in a column the slabs of the grid along k, the highest on
-// top; in a slab a tile for each cell, which shows the middle slice of the patch that lies there. Patches that lie where they do not belong have a red frame;
-// a thin one if the patch that belongs there is the same voxel for voxel, such as air.
-// Tiles and slices are turned as radiologists look at a case in RAS: the patient's right is on the left, the front on top.
+// The picture of a puzzle: a column for each arrangement, from the shuffled one to the truth; in a
+// column the slabs of the grid along k, the highest on top; in a slab a tile for each cell, which
+// shows the middle slice of the patch that lies there. Patches that lie where they do not belong
+// have a red frame; a thin one if the patch that belongs there is the same voxel for voxel, such as
+// air. Tiles and slices are turned as radiologists look at a case in RAS: the patient's right is on
+// the left, the front on top.
 
 // Sizes in pixels.
 const (
@@ -30,7 +32,8 @@ const (
 	margin    = 24
 	titleRoom = 50
 	frame     = 3
-	// maxColumns bounds the picture's width: of a longer iteration the first rounds and the last are drawn.
+	// maxColumns bounds the picture's width: of a longer iteration the first rounds and the last
+	// are drawn.
 	maxColumns = 7
 )
 

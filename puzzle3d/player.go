@@ -16,8 +16,9 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// A Player solves puzzles of whole cases with trained weights: centre crops, patches in the middle of their cells, no gradients, and no look at the
-// truth. Its methods are called from one goroutine at a time.
+// A Player solves puzzles of whole cases with trained weights: centre crops, patches in the middle
+// of their cells, no gradients, and no look at the truth. Its methods are called from one goroutine
+// at a time.
 type Player struct {
 	config   Config
 	params   *nn.Params
@@ -28,8 +29,9 @@ type Player struct {
 	features []float32 // (cells, Features)
 }
 
-// Open prepares a player with the weights of a pretraining checkpoint. The configuration is the one that the checkpoint was trained with (it is in the
-// checkpoint's metadata); rounds and shuffles may be changed. The report says which weights were loaded; one that is missing is an error.
+// Open prepares a player with the weights of a pretraining checkpoint. The configuration is the one
+// that the checkpoint was trained with (it is in the checkpoint's metadata); rounds and shuffles
+// may be changed. The report says which weights were loaded; one that is missing is an error.
 func Open(dev device.Device, config Config, checkpoint string, memory int64) (*Player, train.Report, error) {
 	config, err := config.Resolve(config.Preparation)
 	if err != nil {
@@ -59,7 +61,8 @@ func Open(dev device.Device, config Config, checkpoint string, memory int64) (*P
 	return p, report, err
 }
 
-// newPlayer compiles the programs that play. They lie in the memory of those of a trainer, if there is one: then it is not to play in the middle of a step.
+// newPlayer compiles the programs that play. They lie in the memory of those of a trainer, if there
+// is one: then it is not to play in the middle of a step.
 func newPlayer(dev device.Device, config Config, params *nn.Params, within *trainer, memory int64) (*Player, error) {
 	p := &Player{
 		config: config, params: params, referee: newReferee(config),
@@ -83,19 +86,23 @@ func (p *Player) Config() Config { return p.config }
 // Metrics are shares of puzzles, and of patches.
 type Metrics struct {
 	Correct float64 `json:"correct"` // puzzles wholly solved
-	Near    float64 `json:"near"`    // puzzles within Hamming distance 2 of the truth: at most two patches misplaced
+	// puzzles within Hamming distance 2 of the truth: at most two patches misplaced
+	Near    float64 `json:"near"`
 	Patches float64 `json:"patches"` // patches in their place
 }
 
 // An Evaluation is how well the puzzles of some cases were solved.
 type Evaluation struct {
-	Cases   int       `json:"cases"`
-	Puzzles int       `json:"puzzles"`
-	Loss    float64   `json:"loss"`   // mean over cases of the loss in the first round
-	Rounds  []Metrics `json:"rounds"` // after each round; a puzzle that has come to rest keeps its answer
-	Mean    float64   `json:"mean_rounds"`
-	Chance  Metrics   `json:"chance"`  // what blind guessing scores
-	Ceiling Metrics   `json:"ceiling"` // what a solver scores, on average, that fails at nothing but patches that are the same voxel for voxel, such as air
+	Cases   int     `json:"cases"`
+	Puzzles int     `json:"puzzles"`
+	Loss    float64 `json:"loss"` // mean over cases of the loss in the first round
+	// after each round; a puzzle that has come to rest keeps its answer
+	Rounds []Metrics `json:"rounds"`
+	Mean   float64   `json:"mean_rounds"`
+	Chance Metrics   `json:"chance"` // what blind guessing scores
+	// what a solver scores, on average, that fails at nothing but patches that are the same voxel
+	// for voxel, such as air
+	Ceiling Metrics `json:"ceiling"`
 }
 
 // Final are the metrics after the last round.
@@ -117,7 +124,8 @@ func (e Evaluation) validation() train.Validation {
 	return v
 }
 
-// Evaluate plays ValidateShuffles puzzles of each case, always the same ones for the same seed, number of cases and order of cases.
+// Evaluate plays ValidateShuffles puzzles of each case, always the same ones for the same seed,
+// number of cases and order of cases.
 func (p *Player) Evaluate(ctx context.Context, cases []*volume.Case) (Evaluation, error) {
 	if len(cases) == 0 {
 		return Evaluation{}, fmt.Errorf("no cases to solve puzzles of")
@@ -179,7 +187,8 @@ func (p *Player) shuffles(number int) []puzzle.Configuration {
 	return list
 }
 
-// play plays the puzzles of a case for the given number of rounds, telling after each how they stand, and returns the loss of the first.
+// play plays the puzzles of a case for the given number of rounds, telling after each how they
+// stand, and returns the loss of the first.
 func (p *Player) play(c *volume.Case, number, rounds int, after func(round int, g *game), played *int) (*game, float64, error) {
 	if err := cutCentre(p.patches, p.config, c); err != nil {
 		return nil, 0, err
@@ -235,11 +244,12 @@ func (p *Player) play(c *volume.Case, number, rounds int, after func(round int, 
 
 // A Play is what happened to one puzzle.
 type Play struct {
-	Case         string
-	Grid, Patch  [3]int
-	Patches      []float32 // (cells, D, H, W), in their natural order, as the network saw them
-	Arrangements [][]int   // [0][s] is the patch that lay in slot s at first, [r][s] the one after round r
-	End          string    // why it ended: resting, cycling, stopped
+	Case        string
+	Grid, Patch [3]int
+	Patches     []float32 // (cells, D, H, W), in their natural order, as the network saw them
+	// [0][s] is the patch that lay in slot s at first, [r][s] the one after round r
+	Arrangements [][]int
+	End          string // why it ended: resting, cycling, stopped
 }
 
 // Misplaced is how many patches lie wrong after a round.
@@ -248,7 +258,8 @@ func (p Play) Misplaced(round int) int {
 	return c.Distance(puzzle.Identity(len(c)))
 }
 
-// Play plays one puzzle of a case, which is number `number` of those that the seed makes, and keeps every arrangement until the iteration ends.
+// Play plays one puzzle of a case, which is number `number` of those that the seed makes, and keeps
+// every arrangement until the iteration ends.
 func (p *Player) Play(c *volume.Case, number int) (Play, error) {
 	shuffle := p.shuffles(number)[0]
 	play := Play{Case: c.ID, Grid: p.config.Grid, Patch: p.config.Patch, Arrangements: [][]int{shuffle}}

@@ -160,7 +160,8 @@ func TestDataThatCannotBeTrainedOn(t *testing.T) {
 	}
 }
 
-// Patches must be what lies in the scan where the layout says, in the order of positions with the last axis fastest, and D, H, W along k, j, i.
+// Patches must be what lies in the scan where the layout says, in the order of positions with the
+// last axis fastest, and D, H, W along k, j, i.
 func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 	cache, c := phantoms(t, 2, [3]int{20, 18, 16}), resolved(t, tiny())
 	cases, err := openCases(cache, []string{"case00", "case01"})
@@ -179,7 +180,8 @@ func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 	for ci := range 2 {
 		for cj := range 2 {
 			for ck := range 2 {
-				// The crop of 16x12x12 starts at (2, 3, 2); cells are 8x6x6, and patches of 6x4x4 in their middle start 1 further.
+				// The crop of 16x12x12 starts at (2, 3, 2); cells are 8x6x6, and patches of 6x4x4
+				// in their middle start 1 further.
 				i0, j0, k0 := 2+8*ci+1, 3+6*cj+1, 2+6*ck+1
 				for k := range 4 {
 					for j := range 4 {
@@ -216,8 +218,9 @@ func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 	}
 }
 
-// naive is one training step as the paper describes it: in every round the patches themselves are put in order and go through the whole network,
-// one puzzle at a time; then one large network sees every position that was played, and its loss is differentiated as a whole.
+// naive is one training step as the paper describes it: in every round the patches themselves are
+// put in order and go through the whole network, one puzzle at a time; then one large network sees
+// every position that was played, and its loss is differentiated as a whole.
 func naive(t *testing.T, dev device.Device, c Config, params *nn.Params, b *Batch) (loss float64, positions int) {
 	t.Helper()
 	n, size := c.cells(), c.voxels()
@@ -391,8 +394,9 @@ func TestStepEqualsTheNaiveOne(t *testing.T) {
 	}
 }
 
-// differences holds some gradients against difference quotients of the whole step's loss. Where a small change of a parameter changes what is
-// played, the loss jumps and there is nothing to compare.
+// differences holds some gradients against difference quotients of the whole step's loss. Where a
+// small change of a parameter changes what is played, the loss jumps and there is nothing to
+// compare.
 func differences(t *testing.T, tr *trainer, params *nn.Params, b *Batch, gradients map[string][]float32) {
 	t.Helper()
 	compared := 0
@@ -403,7 +407,8 @@ func differences(t *testing.T, tr *trainer, params *nn.Params, b *Batch, gradien
 				at = i
 			}
 		}
-		// With h = 1e-3 and losses near 2, rounding of float32 is about 2e-7 / 1e-3 = 2e-4 of the quotient, curvature and PReLU's kinks less than 5 %.
+		// With h = 1e-3 and losses near 2, rounding of float32 is about 2e-7 / 1e-3 = 2e-4 of the
+		// quotient, curvature and PReLU's kinks less than 5 %.
 		const h = 1e-3
 		values, err := params.Read(name)
 		if err != nil {
@@ -468,7 +473,8 @@ func TestPretrainOnAllCases(t *testing.T) {
 	}
 }
 
-// Little memory, and rounds that need larger heads than the first: the encoder leaves room for the largest, so that a run that starts does not end where a puzzle takes more rounds.
+// Little memory, and rounds that need larger heads than the first: the encoder leaves room for the
+// largest, so that a run that starts does not end where a puzzle takes more rounds.
 func TestALimitOfMemoryHoldsForAllRounds(t *testing.T) {
 	dev, c := testDevice(t), tiny()
 	c.Head, c.Rounds, c.Distance = Paper, 5, 3
@@ -513,7 +519,8 @@ func TestALimitOfMemoryHoldsForAllRounds(t *testing.T) {
 	}
 }
 
-// A run that is stopped and resumed leaves the same bits as one that ran through; a checkpoint opens as a player that scores the same.
+// A run that is stopped and resumed leaves the same bits as one that ran through; a checkpoint
+// opens as a player that scores the same.
 func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 	cache, dev, c := phantoms(t, 5, [3]int{24, 20, 20}), testDevice(t), tiny()
 	c.Head, c.Rounds, c.Network.Norm, c.ValidateShuffles = Both, 3, "batch", 2
@@ -588,7 +595,8 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 	}
 }
 
-// A solver that can tell all patches apart reaches 100 %, to the bit, of any number of cases: the report says what is possible where it is less.
+// A solver that can tell all patches apart reaches 100 %, to the bit, of any number of cases: the
+// report says what is possible where it is less.
 func TestTheCeilingOfDistinctPatchesIsOne(t *testing.T) {
 	cache, dev, c := phantoms(t, 7, [3]int{24, 20, 20}), testDevice(t), resolved(t, tiny())
 	params := nn.NewParams(dev, 1)
@@ -616,7 +624,8 @@ func TestTheCeilingOfDistinctPatchesIsOne(t *testing.T) {
 	}
 }
 
-// TrainedOn reads what both ways of pretraining write down, and says nothing of checkpoints of other kinds.
+// TrainedOn reads what both ways of pretraining write down, and says nothing of checkpoints of
+// other kinds.
 func TestCheckpointsSayWhatTheyWereTrainedOn(t *testing.T) {
 	for _, c := range []struct {
 		kind, config string
@@ -658,7 +667,8 @@ func (s stopAt) Validated(int, train.Validation, bool) {}
 func (s stopAt) Saved(string, int)                     {}
 func (s stopAt) Note(string)                           {}
 
-// Puzzles of patients never seen must come out far better than guessing after a short training: 1/8 of the patches are right by chance.
+// Puzzles of patients never seen must come out far better than guessing after a short training: 1/8
+// of the patches are right by chance.
 func TestPretrainingLearns(t *testing.T) {
 	cache, dev, c := phantoms(t, 24, [3]int{24, 20, 20}), testDevice(t), tiny()
 	c.Crop, c.Patch = [3]int{22, 18, 18}, [3]int{8, 6, 6}
@@ -674,7 +684,8 @@ func TestPretrainingLearns(t *testing.T) {
 	}
 }
 
-// Scores that are not numbers must reach the loop as a loss that is not finite, so that it stops and names the cases.
+// Scores that are not numbers must reach the loop as a loss that is not finite, so that it stops
+// and names the cases.
 func TestNaNReachesTheLoop(t *testing.T) {
 	cache, dev, c := phantoms(t, 2, [3]int{20, 20, 20}), testDevice(t), resolved(t, tiny())
 	task, err := NewTask(dev, c, data(cache, 1), 0)

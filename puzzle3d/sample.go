@@ -12,17 +12,21 @@ import (
 
 // A Batch is the puzzles of one step.
 type Batch struct {
-	// Patches are those of all puzzles in their natural order, (puzzles x cells, 1, D, H, W). They are never shuffled themselves: the encoder
-	// looks at each patch alone, so it is their features that change places.
+	// Patches are those of all puzzles in their natural order, (puzzles x cells, 1, D, H, W). They
+	// are never shuffled themselves: the encoder looks at each patch alone, so it is their features
+	// that change places.
 	Patches []float32
-	// Shuffles are the truth, one configuration a puzzle: Shuffles[p][s] is the patch that lies in slot s, and so the position where it belongs.
+	// Shuffles are the truth, one configuration a puzzle: Shuffles[p][s] is the patch that lies in
+	// slot s, and so the position where it belongs.
 	Shuffles []puzzle.Configuration
 	Cases    []string // one a puzzle
-	// Blank marks the patches that do not count in the loss, (puzzles x cells): see [Config].SkipAir.
+	// Blank marks the patches that do not count in the loss, (puzzles x cells): see
+	// [Config].SkipAir.
 	Blank []bool
 }
 
-// A sampler makes batches of the cases of a data set. Every batch is a function of the seed and the step.
+// A sampler makes batches of the cases of a data set. Every batch is a function of the seed and the
+// step.
 type sampler struct {
 	config Config
 	cases  []*volume.Case
@@ -66,7 +70,8 @@ func (s sampler) batch(ctx context.Context, step int) (*Batch, error) {
 	return b, nil
 }
 
-// blank marks the patches of a puzzle that are the same everywhere: air. Nobody could tell where they belong. If less than two others are left, all count.
+// blank marks the patches of a puzzle that are the same everywhere: air. Nobody could tell where
+// they belong. If less than two others are left, all count.
 func (c Config) blank(patches []float32) []bool {
 	n, voxels := c.cells(), c.voxels()
 	marks, left := make([]bool, n), n
@@ -93,7 +98,8 @@ func uniform(patch []float32) bool {
 	return true
 }
 
-// cut reads the patches of the crop at origin, in their natural order: anywhere in their cells, or in the middle if r is nil.
+// cut reads the patches of the crop at origin, in their natural order: anywhere in their cells, or
+// in the middle if r is nil.
 func cut(dst []float32, config Config, c *volume.Case, origin [3]int, r *rand.Rand) error {
 	layout, voxels := config.layout(), config.voxels()
 	var at [3]int
@@ -109,13 +115,15 @@ func cut(dst []float32, config Config, c *volume.Case, origin [3]int, r *rand.Ra
 	return nil
 }
 
-// cutCentre reads the puzzle in the middle of a case, without jitter: what validation and solving look at.
+// cutCentre reads the puzzle in the middle of a case, without jitter: what validation and solving
+// look at.
 func cutCentre(dst []float32, config Config, c *volume.Case) error {
 	middle := [3]int{c.Shape[0] / 2, c.Shape[1] / 2, c.Shape[2] / 2}
 	return cut(dst, config, c, c.OriginAround(middle, config.Crop), nil)
 }
 
-// vary changes contrast and brightness of a patch, whose values go from -1 to 1, so that a network cannot rely on absolute intensities.
+// vary changes contrast and brightness of a patch, whose values go from -1 to 1, so that a network
+// cannot rely on absolute intensities.
 func vary(patch []float32, amount float64, r *rand.Rand) {
 	contrast := float32(1 + amount*(2*r.Float64()-1))
 	brightness := float32(amount * (2*r.Float64() - 1))

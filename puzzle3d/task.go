@@ -33,7 +33,8 @@ type Run struct {
 	Loaders  int            // goroutines that cut puzzles; 0: 2
 }
 
-// Pretrain trains encoder and head to solve puzzles. The configuration is a resolved one ([Config.Resolve]).
+// Pretrain trains encoder and head to solve puzzles. The configuration is a resolved one
+// ([Config.Resolve]).
 func Pretrain(ctx context.Context, dev device.Device, c Config, data Data, run Run) (train.Summary, error) {
 	task, err := NewTask(dev, c, data, run.Memory)
 	if err != nil {
@@ -60,7 +61,8 @@ type Task struct {
 
 var _ train.Task[*Batch] = (*Task)(nil)
 
-// NewTask compiles the network and opens the cases. The configuration is a resolved one. memory limits the bytes of its programs; 0: no limit.
+// NewTask compiles the network and opens the cases. The configuration is a resolved one. memory
+// limits the bytes of its programs; 0: no limit.
 func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -144,7 +146,8 @@ func (t *Task) Batch(ctx context.Context, step int) (*Batch, error) {
 // Step plays the puzzles of a batch and leaves the gradients.
 func (t *Task) Step(step int, b *Batch) (train.Result, error) { return t.trainer.step(step, b) }
 
-// Validate plays the puzzles of the held-out cases. The score is the share of patches in their place after the last round.
+// Validate plays the puzzles of the held-out cases. The score is the share of patches in their
+// place after the last round.
 func (t *Task) Validate(ctx context.Context, _ int) (train.Validation, error) {
 	if len(t.validate) == 0 {
 		return train.Validation{}, nil
@@ -158,19 +161,24 @@ func (t *Task) Validate(ctx context.Context, _ int) (train.Validation, error) {
 
 // A trainer is the programs of a training step.
 //
-// A step runs the encoder once and then plays the rounds, in which only features move. The loss is the mean over all puzzles in all the rounds that they
-// were played in: until solved, at rest, in a cycle, or out of rounds. A puzzle that has been solved is looked at once more, as it should be: a network that
-// never sees one takes it apart again in the next round.
+// A step runs the encoder once and then plays the rounds, in which only features move. The loss is
+// the mean over all puzzles in all the rounds that they were played in: until solved, at rest, in a
+// cycle, or out of rounds. A puzzle that has been solved is looked at once more, as it should be: a
+// network that never sees one takes it apart again in the next round.
 //
-// If there was one round, its head program still holds what its gradient needs. Otherwise all rounds are put side by side on the boards of a larger head
-// program, whose gradient is then the whole one: for the head's parameters, and, summed over rounds by the gradient of GatherRows, for the features.
+// If there was one round, its head program still holds what its gradient needs. Otherwise all
+// rounds are put side by side on the boards of a larger head program, whose gradient is then the
+// whole one: for the head's parameters, and, summed over rounds by the gradient of GatherRows, for
+// the features.
 type trainer struct {
-	config   Config
-	dev      device.Device
-	params   *nn.Params
-	update   nn.Updater
-	encoder  *nn.Program
-	heads    []*head // heads[k] has boards for 2^k rounds, or for all of them if that is less; they lie in the memory of the last
+	config  Config
+	dev     device.Device
+	params  *nn.Params
+	update  nn.Updater
+	encoder *nn.Program
+	// heads[k] has boards for 2^k rounds, or for all of them if that is less; they lie in the
+	// memory of the last
+	heads    []*head
 	referee  *referee
 	features []float32 // (puzzles x cells, Features)
 	gradient []float32 // of the features
@@ -182,7 +190,9 @@ func newTrainer(dev device.Device, config Config, params *nn.Params, update nn.U
 		config: config, dev: dev, params: params, update: update, referee: newReferee(config),
 		features: make([]float32, n*config.Features), gradient: make([]float32, n*config.Features),
 	}
-	err := t.compileHeads(memory) // all of them, and before the encoder, which can take less memory where there is little and leaves nothing for later
+	// all of them, and before the encoder, which can take less memory where there is little and
+	// leaves nothing for later
+	err := t.compileHeads(memory)
 	if err != nil {
 		return nil, err
 	}
@@ -261,15 +271,17 @@ func (t *trainer) step(step int, b *Batch) (train.Result, error) {
 	return result, err
 }
 
-// play plays the puzzles of a batch and sets the loss. It returns a head that has looked at every position that was played, and how many those are. A
-// loss that is not finite ends it early, for the loop to report.
+// play plays the puzzles of a batch and sets the loss. It returns a head that has looked at every
+// position that was played, and how many those are. A loss that is not finite ends it early, for
+// the loop to report.
 func (t *trainer) play(g *game, blank []bool, result *train.Result) (h *head, positions int, err error) {
 	h = t.heads[0]
 	if err := h.program.Set("features", t.features); err != nil {
 		return nil, 0, err
 	}
 	solved := make([]bool, len(g.puzzles)) // and looked at as it should be
-	var rounds [][]puzzle.Configuration    // by round and puzzle: what lay where; nil where the puzzle had ended
+	// by round and puzzle: what lay where; nil where the puzzle had ended
+	var rounds [][]puzzle.Configuration
 	for {
 		now, played := make([]puzzle.Configuration, len(g.puzzles)), 0
 		for p := range g.puzzles {

@@ -9,7 +9,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// Augmentation is how training crops are varied. Intensities are those that the network sees, in [-1, 1].
+// Augmentation is how training crops are varied. Intensities are those that the network sees, in
+// [-1, 1].
 type Augmentation struct {
 	Gain     float64 `yaml:"gain" help:"intensities are multiplied by 1 plus or minus up to this"`
 	Shift    float64 `yaml:"shift" help:"plus or minus up to this is added to intensities"`
@@ -106,14 +107,16 @@ func mirror(x []float32, size [3]int, axis int) {
 	}
 }
 
-// deform reads a crop through a random rotation, scaling and elastic deformation: the image linearly interpolated, the label of the nearest voxel.
+// deform reads a crop through a random rotation, scaling and elastic deformation: the image
+// linearly interpolated, the label of the nearest voxel.
 func (a Augmentation) deform(image, labels []float32, c *volume.Case, origin, size [3]int, r *rand.Rand) error {
 	w := a.warp(c.Spacing, size, r)
 	low, high := w.bounds()
 	var from, extent [3]int // of the part of the scan that is looked at, in voxels from origin
 	for axis := range 3 {
 		from[axis] = int(math.Floor(low[axis]))
-		extent[axis] = int(math.Floor(high[axis])) + 2 - from[axis] // the voxel above the highest is interpolated with
+		// the voxel above the highest is interpolated with
+		extent[axis] = int(math.Floor(high[axis])) + 2 - from[axis]
 	}
 	source := [3]int{origin[0] + from[0], origin[1] + from[1], origin[2] + from[2]}
 	values, marks := make([]float32, extent[0]*extent[1]*extent[2]), make([]float32, extent[0]*extent[1]*extent[2])
@@ -145,7 +148,8 @@ func interpolate(v []float32, extent [3]int, x, y, z float64) float32 {
 	return front + fz*(back-front)
 }
 
-// clampedFloor is the lower of two neighbouring voxels around x, both within n. Rounding may put a point a hair outside the lattice.
+// clampedFloor is the lower of two neighbouring voxels around x, both within n. Rounding may put a
+// point a hair outside the lattice.
 func clampedFloor(x float64, n int) int { return min(max(int(math.Floor(x)), 0), n-2) }
 
 func nearest(v []float32, extent [3]int, x, y, z float64) float32 {
@@ -153,17 +157,20 @@ func nearest(v []float32, extent [3]int, x, y, z float64) float32 {
 	return v[at(x, extent[0])+extent[0]*(at(y, extent[1])+extent[1]*at(z, extent[2]))]
 }
 
-// A warp says for each voxel of a crop where in the scan, in voxels from the crop's origin, its value is taken from:
+// A warp says for each voxel of a crop where in the scan, in voxels from the crop's origin, its
+// value is taken from:
 //
 //	M (p - centre) + centre + d(p)
 //
-// with M a rotation and scaling in millimetres, and d a cubic B-spline over control points that lie spacing voxels apart.
+// with M a rotation and scaling in millimetres, and d a cubic B-spline over control points that lie
+// spacing voxels apart.
 type warp struct {
-	size    [3]int
-	matrix  [3][3]float64
-	control [3][]float64 // displacements along each axis at the control points; nil without elastic deformation
-	lattice [3]int       // of control points
-	reach   float64      // the largest displacement
+	size   [3]int
+	matrix [3][3]float64
+	// displacements along each axis at the control points; nil without elastic deformation
+	control [3][]float64
+	lattice [3]int  // of control points
+	reach   float64 // the largest displacement
 }
 
 // spacing of the control points, in voxels.
@@ -186,7 +193,8 @@ func (a Augmentation) warp(spacing [3]float64, size [3]int, r *rand.Rand) *warp 
 	}
 	w.reach = 2 * a.Elastic
 	for axis, n := range size {
-		w.lattice[axis] = (n-1)/controlSpacing + 4 // a cubic spline looks at four control points around
+		// a cubic spline looks at four control points around
+		w.lattice[axis] = (n-1)/controlSpacing + 4
 	}
 	for axis := range 3 {
 		w.control[axis] = make([]float64, w.lattice[0]*w.lattice[1]*w.lattice[2])
@@ -216,7 +224,8 @@ func product(a, b [3][3]float64) [3][3]float64 {
 	return m
 }
 
-// bounds encloses all points that the warp looks at. Those of the linear part are extreme at corners; a B-spline stays within its control points.
+// bounds encloses all points that the warp looks at. Those of the linear part are extreme at
+// corners; a B-spline stays within its control points.
 func (w *warp) bounds() (low, high [3]float64) {
 	for row := range 3 {
 		half := 0.0
@@ -229,7 +238,8 @@ func (w *warp) bounds() (low, high [3]float64) {
 	return low, high
 }
 
-// line calls point for each voxel of line (j, k), in order. The spline is first evaluated in j and k, which leaves one along i.
+// line calls point for each voxel of line (j, k), in order. The spline is first evaluated in j and
+// k, which leaves one along i.
 func (w *warp) line(j, k int, point func(p [3]float64)) {
 	var centre, start [3]float64
 	for axis, n := range w.size {
@@ -278,7 +288,8 @@ func (w *warp) collapse(axis, j, k int) []float64 {
 	return sum
 }
 
-// basis is the first of the four control points that voxel i depends on, and their cubic B-spline weights, which sum to 1.
+// basis is the first of the four control points that voxel i depends on, and their cubic B-spline
+// weights, which sum to 1.
 func basis(i int) (first int, b [4]float64) {
 	t := float64(i%controlSpacing) / controlSpacing
 	s := 1 - t

@@ -35,14 +35,16 @@ func TestNoAugmentationIsTheCrop(t *testing.T) {
 			t.Errorf("%s: other labels", name)
 		}
 		for i := range image {
-			if math.Abs(float64(gotImage[i]-image[i])) > 1e-6 { // one rounding of float32 in [-1, 1]
+			// one rounding of float32 in [-1, 1]
+			if math.Abs(float64(gotImage[i]-image[i])) > 1e-6 {
 				t.Fatalf("%s: voxel %d is %v, want %v", name, i, gotImage[i], image[i])
 			}
 		}
 	}
 }
 
-// TestDeformationFollowsItsFormula evaluates the warp voxel by voxel, spline and all, and interpolates in a crop of the whole scan.
+// TestDeformationFollowsItsFormula evaluates the warp voxel by voxel, spline and all, and
+// interpolates in a crop of the whole scan.
 func TestDeformationFollowsItsFormula(t *testing.T) {
 	c := openCase(t)
 	a := Augmentation{Spatial: 1, Rotation: 25, Scale: 0.2, Elastic: 2}
@@ -99,7 +101,8 @@ func TestDeformationFollowsItsFormula(t *testing.T) {
 					want += weight * float64(values[at(x+dx, y+dy, z+dz)])
 				}
 				v := i + size[0]*(j+size[1]*k)
-				if math.Abs(want-float64(image[v])) > 1e-5 { // float32 interpolation of values in [-1, 1]
+				// float32 interpolation of values in [-1, 1]
+				if math.Abs(want-float64(image[v])) > 1e-5 {
 					t.Fatalf("voxel %d %d %d: %v, want %v", i, j, k, image[v], want)
 				}
 				label := marks[at(int(math.Round(p[0])), int(math.Round(p[1])), int(math.Round(p[2])))]

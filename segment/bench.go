@@ -12,15 +12,18 @@ import (
 	"github.com/voxsaw/voxsaw/vnet"
 )
 
-// Benchmark is one timing of the whole network on random data: a training step (forward, backward, SGD), or, if Infer, a forward pass.
+// Benchmark is one timing of the whole network on random data: a training step (forward, backward,
+// SGD), or, if Infer, a forward pass.
 type Benchmark struct {
 	Network       vnet.Config
 	Crop, Batch   int
 	Steps, Warmup int // steps that are timed, and those before
 	Infer         bool
-	Memory        int64   // limit in bytes; 0: none
-	Clip          float64 // largest norm of the gradients, which are then all kept until the end of the step; 0: no clipping
-	Measure       bench.Options
+	Memory        int64 // limit in bytes; 0: none
+	// largest norm of the gradients, which are then all kept until the end of the step; 0: no
+	// clipping
+	Clip    float64
+	Measure bench.Options
 }
 
 // Run measures.
@@ -81,7 +84,8 @@ func (b Benchmark) Run(dev device.Device) (bench.Timing, error) {
 	return t, err
 }
 
-// Plan makes the program of a step, for what it takes: nothing runs. The memory of all of it is the parameters' Total.
+// Plan makes the program of a step, for what it takes: nothing runs. The memory of all of it is the
+// parameters' Total.
 func (b Benchmark) Plan(dev device.Device) (nn.Summary, *nn.Params, error) {
 	params := nn.NewParams(dev, 0)
 	network, err := b.network()
@@ -107,7 +111,8 @@ func (b Benchmark) network() (vnet.Config, error) {
 	return network, nil
 }
 
-// compile makes the program of a step: the logits alone in inference, otherwise cross-entropy, soft Dice, all gradients and the optimiser's step.
+// compile makes the program of a step: the logits alone in inference, otherwise cross-entropy, soft
+// Dice, all gradients and the optimiser's step.
 func (b Benchmark) compile(dev device.Device, network vnet.Config, params *nn.Params) (*nn.Program, *train.SGD, error) {
 	mode := nn.Train
 	if b.Infer {

@@ -11,7 +11,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// PredictBenchmark is the timing of inference in windows over a whole scan, with a network of random weights.
+// PredictBenchmark is the timing of inference in windows over a whole scan, with a network of
+// random weights.
 type PredictBenchmark struct {
 	Network     vnet.Config
 	Preparation volume.Preparation

@@ -1,10 +1,11 @@
 package segment
 
-// keepLargest sets to 0 all voxels but those of the largest connected component of each class, the first of equals. Voxels are
-// connected to the 26 around them.
+// keepLargest sets to 0 all voxels but those of the largest connected component of each class, the
+// first of equals. Voxels are connected to the 26 around them.
 //
-// It joins runs: maximal stretches of one class along i. A run touches the runs of the four lines before it (the one at j-1, and the three at
-// k-1) that start no later than one voxel after its end and end no earlier than one before its start.
+// It joins runs: maximal stretches of one class along i. A run touches the runs of the four lines
+// before it (the one at j-1, and the three at k-1) that start no later than one voxel after its end
+// and end no earlier than one before its start.
 func keepLargest(classes []uint16, shape [3]int) {
 	runs, lines := findRuns(classes, shape)
 	parent := make([]int32, len(runs))
@@ -39,7 +40,8 @@ func keepLargest(classes []uint16, shape [3]int) {
 	}
 }
 
-// A run is a stretch of voxels of one class within a line, start to end-1 in the whole volume; column is the i of its first.
+// A run is a stretch of voxels of one class within a line, start to end-1 in the whole volume;
+// column is the i of its first.
 type run struct {
 	start, end int
 	column     int

@@ -1,10 +1,13 @@
-// Package segment teaches a VNet to segment, from scratch or from a pretrained encoder, and makes label maps with it.
+// Package segment teaches a VNet to segment, from scratch or from a pretrained encoder, and makes
+// label maps with it.
 //
-// Start at [Finetune] and [NewPredictor]. A fine-tuning run is a [train.Task] ([Task]) whose checkpoints hold all that a prediction needs: the network's
-// configuration, the preparation of the scans, and which label each class stands for. Inference slides a window over a scan
-// (window.go) in memory that is bounded whatever the scan's length.
+// Start at [Finetune] and [NewPredictor]. A fine-tuning run is a [train.Task] ([Task]) whose
+// checkpoints hold all that a prediction needs: the network's configuration, the preparation of the
+// scans, and which label each class stands for. Inference slides a window over a scan (window.go)
+// in memory that is bounded whatever the scan's length.
 //
-// The package chooses no device, reads no scans from files, and measures no more than the Dice coefficient that training needs; package eval has the metrics.
+// The package chooses no device, reads no scans from files, and measures no more than the Dice
+// coefficient that training needs; package eval has the metrics.
 package segment
 
 import (
@@ -41,7 +44,8 @@ type Config struct {
 // DefaultConfig is a sensible start: 64^3 crops, cross-entropy and Dice, mild augmentation.
 func DefaultConfig() Config {
 	o := train.DefaultOptions()
-	o.LR = 0.05 // gradients of a normalised VNet under these losses are small: their norm is well below 1
+	// gradients of a normalised VNet under these losses are small: their norm is well below 1
+	o.LR = 0.05
 	network := vnet.Default()
 	network.Norm = "instance" // as a pretrained encoder has it: with none, training starts slowly
 	return Config{
@@ -50,7 +54,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Resolve completes the configuration from the data: the labels if none were chosen, their names, the number of classes, the preparation.
+// Resolve completes the configuration from the data: the labels if none were chosen, their names,
+// the number of classes, the preparation.
 func (c Config) Resolve(cache *volume.Cache) (Config, error) {
 	names := cache.LabelNames()
 	if len(c.Labels) == 0 {

@@ -35,8 +35,9 @@ type Run struct {
 	Loaders  int            // goroutines that prepare crops; 0: 2
 }
 
-// Finetune trains a network to segment. The configuration is a resolved one ([Config.Resolve]). The report says what became of the weights of
-// Init; it is empty where there is none, and where a run is resumed.
+// Finetune trains a network to segment. The configuration is a resolved one ([Config.Resolve]). The
+// report says what became of the weights of Init; it is empty where there is none, and where a run
+// is resumed.
 func Finetune(ctx context.Context, dev device.Device, c Config, data Data, run Run) (train.Summary, train.Report, error) {
 	var report train.Report
 	task, err := NewTask(dev, c, data, run.Memory)
@@ -91,13 +92,15 @@ type Task struct {
 	notes    []string
 }
 
-// A Batch is the crops of a step: images (Batch, 1, D, H, W) and the class of each voxel (Batch, D, H, W).
+// A Batch is the crops of a step: images (Batch, 1, D, H, W) and the class of each voxel (Batch, D,
+// H, W).
 type Batch struct {
 	Images, Targets []float32
 	Cases           []string
 }
 
-// NewTask compiles the network and opens the cases. The configuration is a resolved one. memory limits the bytes of its programs; 0: no limit.
+// NewTask compiles the network and opens the cases. The configuration is a resolved one. memory
+// limits the bytes of its programs; 0: no limit.
 func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -145,7 +148,8 @@ func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error
 	return t, err
 }
 
-// validationBytes is the memory that validation takes beside the network: that of the case that takes most.
+// validationBytes is the memory that validation takes beside the network: that of the case that
+// takes most.
 func (t *Task) validationBytes() (bytes int64) {
 	for _, c := range t.validate {
 		bytes = max(bytes, slidingBytes(c.Shape, t.config.Crop, t.config.Network.Classes, 1))
@@ -202,7 +206,8 @@ func (t *Task) open(data Data) error {
 	return nil
 }
 
-// checkNames refuses cases whose files call a label by different names: they would be learnt as one organ.
+// checkNames refuses cases whose files call a label by different names: they would be learnt as one
+// organ.
 func (t *Task) checkNames() error {
 	first := map[uint16]*volume.Case{}
 	for _, c := range slices.Concat(t.train, t.validate) {
@@ -249,8 +254,9 @@ func (t *Task) Batch(_ context.Context, step int) (Batch, error) {
 	return b, nil
 }
 
-// origin chooses where to take a crop: for the share Foreground of them, around a voxel of a class, which then may lie anywhere in the crop.
-// Classes are chosen with equal probability, whatever their size.
+// origin chooses where to take a crop: for the share Foreground of them, around a voxel of a class,
+// which then may lie anywhere in the crop. Classes are chosen with equal probability, whatever
+// their size.
 func (t *Task) origin(c *volume.Case, size [3]int, r *rand.Rand) [3]int {
 	if r.Float64() < t.config.Foreground {
 		var there []uint16 // a label of each class that the case shows
@@ -261,7 +267,8 @@ func (t *Task) origin(c *volume.Case, size [3]int, r *rand.Rand) [3]int {
 		}
 		if len(there) > 0 {
 			if voxel, ok := c.Foreground(int(there[r.IntN(len(there))]), r); ok {
-				for axis, n := range size { // a voxel that has the chosen one at a random place around it becomes the centre
+				// a voxel that has the chosen one at a random place around it becomes the centre
+				for axis, n := range size {
 					voxel[axis] += n/2 - r.IntN(n)
 				}
 				return c.OriginAround(voxel, size)
@@ -304,8 +311,9 @@ func (t *Task) Step(step int, b Batch) (train.Result, error) {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// Validate implements [train.Task]: the mean Dice coefficient of each class over the held-out cases, and the mean of these. A case in which neither the
-// reference nor the prediction shows a class does not count for it.
+// Validate implements [train.Task]: the mean Dice coefficient of each class over the held-out
+// cases, and the mean of these. A case in which neither the reference nor the prediction shows a
+// class does not count for it.
 func (t *Task) Validate(ctx context.Context, _ int) (train.Validation, error) {
 	if len(t.validate) == 0 {
 		return train.Validation{}, nil
@@ -339,7 +347,8 @@ func (t *Task) Validate(ctx context.Context, _ int) (train.Validation, error) {
 	return v, nil
 }
 
-// dice is the Dice coefficient of each class, -1 where neither side shows it. The reference has labels, of which the table gives the classes.
+// dice is the Dice coefficient of each class, -1 where neither side shows it. The reference has
+// labels, of which the table gives the classes.
 func dice(predicted, reference, table []uint16, classes int) []float64 {
 	common, total := make([]int, classes+1), make([]int, classes+1)
 	for i, p := range predicted {

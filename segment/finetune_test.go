@@ -55,7 +55,8 @@ func (o *observer) Stepped(p train.Progress) {
 	}
 }
 
-// A small network learns the liver and the kidneys and spleen of made-up patients, and predicts on a scan whose axes are turned.
+// A small network learns the liver and the kidneys and spleen of made-up patients, and predicts on
+// a scan whose axes are turned.
 func TestFinetuneAndPredict(t *testing.T) {
 	shape := [3]int{40, 32, 28}
 	cache, dev, path := phantoms(t, 5, shape), testDevice(t), filepath.Join(t.TempDir(), "run")
@@ -136,7 +137,8 @@ func toClasses(labels, of []uint16) []uint16 {
 	return out
 }
 
-// TestResumedFinetuningEqualsUninterrupted with batch norm's running statistics and dropout, where a state forgotten would show.
+// TestResumedFinetuningEqualsUninterrupted with batch norm's running statistics and dropout, where
+// a state forgotten would show.
 func TestResumedFinetuningEqualsUninterrupted(t *testing.T) {
 	cache, dev := phantoms(t, 3, [3]int{24, 20, 16}), testDevice(t)
 	c := tiny()
@@ -174,7 +176,8 @@ func TestResumedFinetuningEqualsUninterrupted(t *testing.T) {
 	}
 }
 
-// Memory: the network of validation lies in that of training, and the limit leaves room for the sums over a scan, so that a run which starts can validate.
+// Memory: the network of validation lies in that of training, and the limit leaves room for the
+// sums over a scan, so that a run which starts can validate.
 func TestMemoryOfWhatIsNeeded(t *testing.T) {
 	cache, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
 	c := tiny()
@@ -444,7 +447,8 @@ func TestContradictoryNamesAreRefused(t *testing.T) {
 	}
 }
 
-// A scan smaller than the crop is padded with air, and said so once; so is a case without any of the labels.
+// A scan smaller than the crop is padded with air, and said so once; so is a case without any of
+// the labels.
 func TestOddCasesAreNoted(t *testing.T) {
 	var scans []volume.Scan
 	for id, bare := range map[string]bool{"shown": false, "bare": true} {
@@ -500,7 +504,8 @@ func TestBenchmark(t *testing.T) {
 	}
 }
 
-// A step fits into whatever limit leaves room for what its highest kernel needs: half of what it takes without a limit. The tighter the limit, the more is computed again.
+// A step fits into whatever limit leaves room for what its highest kernel needs: half of what it
+// takes without a limit. The tighter the limit, the more is computed again.
 func TestTrainingFitsTheLimit(t *testing.T) {
 	plan := func(limit int64) (int64, nn.Summary) {
 		s, params, err := Benchmark{Network: vnet.Config{Channels: 2, Norm: "instance"}, Crop: 48, Batch: 1, Memory: limit}.Plan(testDevice(t))
@@ -517,7 +522,8 @@ func TestTrainingFitsTheLimit(t *testing.T) {
 		if got > limit {
 			t.Errorf("%d bytes with a limit of %d", got, limit)
 		}
-		if share%15 == 5 { // in between, the search may find something a little better with less memory
+		// in between, the search may find something a little better with less memory
+		if share%15 == 5 {
 			if s.Repeats.Bytes <= before.Bytes {
 				t.Errorf("%d %% of the program's memory: %+v is computed again, with more memory it is %+v", share, s.Repeats, before)
 			}

@@ -34,13 +34,15 @@ type Predictor struct {
 	options Inference
 	params  *nn.Params
 	slider  *slider
-	members []map[string][]float32 // weights of each checkpoint; empty if there is one, whose weights stay in place
-	labels  []uint16               // that each class is written as
+	// weights of each checkpoint; empty if there is one, whose weights stay in place
+	members []map[string][]float32
+	labels  []uint16 // that each class is written as
 	names   map[uint16]string
 }
 
-// NewPredictor loads checkpoints of fine-tuning runs. Of several, which must have the same network, labels and preparation, the class probabilities are averaged. memory limits
-// the bytes of the program; 0: no limit.
+// NewPredictor loads checkpoints of fine-tuning runs. Of several, which must have the same network,
+// labels and preparation, the class probabilities are averaged. memory limits the bytes of the
+// program; 0: no limit.
 func NewPredictor(dev device.Device, checkpoints []string, o Inference, memory int64) (*Predictor, error) {
 	if len(checkpoints) == 0 {
 		return nil, errors.New("there is no checkpoint to predict with")

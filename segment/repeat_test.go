@@ -9,8 +9,9 @@ import (
 	"github.com/voxsaw/voxsaw/vnet"
 )
 
-// A training with the same number of threads ends with the same bits, whatever the threads do when. With another number convolutions are cut and added up in other places: the weights
-// differ by rounding.
+// A training with the same number of threads ends with the same bits, whatever the threads do when.
+// With another number convolutions are cut and added up in other places: the weights differ by
+// rounding.
 func TestRepeatable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains four times")

@@ -8,17 +8,21 @@ import (
 	"sync/atomic"
 )
 
-// slab is the sums of weighted class probabilities for the voxels that windows are still to come to: planes across one axis, which move through the scan. What they leave behind is decided.
+// slab is the sums of weighted class probabilities for the voxels that windows are still to come
+// to: planes across one axis, which move through the scan. What they leave behind is decided.
 type slab struct {
-	shape         [3]int // of the scan
-	along, across int    // the axes j and k: the planes follow one another along the first, and hold rows of i across the other
+	shape [3]int // of the scan
+	// the axes j and k: the planes follow one another along the first, and hold rows of i across
+	// the other
+	along, across int
 	classes       int
 	depth         int       // planes that are held
 	base          int       // the first of them, in the scan
 	sums          []float32 // (class, depth, across, i)
 }
 
-// newSlab chooses the axis along which planes are smaller: windows of the given size reach through fewer voxels at a time. It takes no memory yet.
+// newSlab chooses the axis along which planes are smaller: windows of the given size reach through
+// fewer voxels at a time. It takes no memory yet.
 func newSlab(shape, size [3]int, classes int) *slab {
 	s := &slab{shape: shape, along: 2, across: 1, classes: classes}
 	depth := func(axis int) int { return min(size[axis], shape[axis]) }
@@ -38,7 +42,8 @@ func (s *slab) bytes() int64 {
 
 func (s *slab) allocate() { s.sums = make([]float32, s.classes*s.depth*s.plane()) }
 
-// add adds the probabilities (class, k, j, i) of a window of the given size, as far as it lies in the scan, times the weights along each axis.
+// add adds the probabilities (class, k, j, i) of a window of the given size, as far as it lies in
+// the scan, times the weights along each axis.
 func (s *slab) add(probability []float32, origin, size [3]int, weights *[3][]float32) {
 	var from, to [3]int // of the window, in the scan
 	for axis := range 3 {
@@ -64,7 +69,8 @@ func (s *slab) add(probability []float32, origin, size [3]int, weights *[3][]flo
 
 var errNotFinite = errors.New("the network's output is not a number: were the weights damaged in training?")
 
-// settle decides the planes before the given one, which no window comes to any more, and moves on to it: voxels get the class with the highest sum, the lowest of equals.
+// settle decides the planes before the given one, which no window comes to any more, and moves on
+// to it: voxels get the class with the highest sum, the lowest of equals.
 func (s *slab) settle(classes []uint16, to int) error {
 	var failed atomic.Bool
 	stride := s.depth * s.plane()
@@ -91,7 +97,8 @@ func (s *slab) settle(classes []uint16, to int) error {
 	return nil
 }
 
-// decide writes the class of each voxel of a row, given its sums and how far those of the next class are. It returns false where they are no numbers.
+// decide writes the class of each voxel of a row, given its sums and how far those of the next
+// class are. It returns false where they are no numbers.
 func decide(classes []uint16, sums []float32, n, stride int) bool {
 	for v := range classes {
 		best, of := sums[v], 0

@@ -14,12 +14,15 @@ import (
 
 // Inference in windows.
 //
-//   - Windows of one size lie on a lattice that covers the scan, neighbours overlapping by at least the asked share. A scan smaller than the window
-//     is centred in it, with air around.
-//   - Each window adds its class probabilities, weighted by a Gaussian around its centre (sigma an eighth of its size, as nnU-Net has it), to a
-//     sum for each voxel and class. The class with the highest sum wins; dividing by the sum of weights would not change which one that is.
-//   - The lattice is walked along j or k, whichever keeps fewer voxels waiting. Voxels below the next layer of windows are final: they are decided and
-//     their sums forgotten ([slab]). So the sums take classes x window's extent x the scan's other two extents x 4 bytes, however long the scan is along that axis.
+//   - Windows of one size lie on a lattice that covers the scan, neighbours overlapping by at least
+//     the asked share. A scan smaller than the window is centred in it, with air around.
+//   - Each window adds its class probabilities, weighted by a Gaussian around its centre (sigma an
+//     eighth of its size, as nnU-Net has it), to a sum for each voxel and class. The class with the
+//     highest sum wins; dividing by the sum of weights would not change which one that is.
+//   - The lattice is walked along j or k, whichever keeps fewer voxels waiting. Voxels below the
+//     next layer of windows are final: they are decided and their sums forgotten ([slab]). So the
+//     sums take classes x window's extent x the scan's other two extents x 4 bytes, however long
+//     the scan is along that axis.
 
 // source is what windows are cut from: *volume.Case, or a volume in memory.
 type source interface {
@@ -71,7 +74,8 @@ func checkOverlap(overlap float64) error {
 	return nil
 }
 
-// newSlider compiles the network for batches of windows of the given size, with the parameters and the limit of memory given.
+// newSlider compiles the network for batches of windows of the given size, with the parameters and
+// the limit of memory given.
 func newSlider(dev device.Device, params *nn.Params, network vnet.Config, size [3]int, batch int, overlap float64, o nn.Options) (*slider, error) {
 	if err := network.Check(size); err != nil {
 		return nil, fmt.Errorf("window: %w", err)
@@ -97,7 +101,8 @@ func newSlider(dev device.Device, params *nn.Params, network vnet.Config, size [
 	return s, nil
 }
 
-// positions are where windows of the given size start along an axis of n voxels: evenly spread, the first at 0, the last at the end.
+// positions are where windows of the given size start along an axis of n voxels: evenly spread, the
+// first at 0, the last at the end.
 func positions(n, size int, overlap float64) []int {
 	if n <= size {
 		return []int{-((size - n) / 2)}
@@ -117,25 +122,30 @@ type crops struct {
 	voxels  []float32
 }
 
-// ensemble says whose parameters are used: use(i) puts those of member i in place. The zero value uses what is there.
+// ensemble says whose parameters are used: use(i) puts those of member i in place. The zero value
+// uses what is there.
 type ensemble struct {
 	members int
 	use     func(member int) error
 }
 
-// bytes is the memory that classify takes beside the network and the scan, for a scan of the given shape.
+// bytes is the memory that classify takes beside the network and the scan, for a scan of the given
+// shape.
 func (s *slider) bytes(shape [3]int) int64 { return slidingBytes(shape, s.size, s.classes, s.batch) }
 
-// slidingBytes is the memory of windows of the given size over a scan of the given shape: sums, the probabilities of a batch, its crops and those made ahead, and the result.
+// slidingBytes is the memory of windows of the given size over a scan of the given shape: sums, the
+// probabilities of a batch, its crops and those made ahead, and the result.
 func slidingBytes(shape, size [3]int, classes, batch int) int64 {
 	patch := int64(size[0]) * int64(size[1]) * int64(size[2])
 	return newSlab(shape, size, classes).bytes() + 4*int64(batch)*patch*int64(classes+cropsAhead+1) + 2*int64(shape[0])*int64(shape[1])*int64(shape[2])
 }
 
-// cropsAhead is how many batches of windows are cut before they are needed, so that the network never waits for them.
+// cropsAhead is how many batches of windows are cut before they are needed, so that the network
+// never waits for them.
 const cropsAhead = 2
 
-// classify gives the class of every voxel of a source of the given shape. progress, if not nil, is told how many windows are done.
+// classify gives the class of every voxel of a source of the given shape. progress, if not nil, is
+// told how many windows are done.
 func (s *slider) classify(ctx context.Context, src source, shape [3]int, of ensemble, progress func(done, total int)) ([]uint16, error) {
 	need := s.bytes(shape)
 	if h, ok := src.(held); ok {

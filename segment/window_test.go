@@ -21,7 +21,8 @@ func TestPositionsCoverTheAxis(t *testing.T) {
 		{64, 64, 0.5, []int{0}},
 		{128, 64, 0.5, []int{0, 32, 64}},
 		{128, 64, 0, []int{0, 64}},
-		{100, 64, 0.5, []int{0, 18, 36}}, // nnU-Net's example of even spreading: two steps of at most 32
+		// nnU-Net's example of even spreading: two steps of at most 32
+		{100, 64, 0.5, []int{0, 18, 36}},
 		{65, 64, 0, []int{0, 1}},
 		{60, 64, 0.5, []int{-2}},
 		{61, 64, 0.5, []int{-1}},
@@ -103,7 +104,8 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 				shape [3]int
 			}{
 				{c, c.Shape}, {hold(c.Volume(), c.Volume(), cache.Preparation()), c.Shape},
-				{c, [3]int{5, 17, 3}}, {c, [3]int{21, 3, 4}}, {c, [3]int{9, 17, 5}}, {c, [3]int{3, 3, 13}}, // smaller than the window along some axes
+				// smaller than the window along some axes
+				{c, [3]int{5, 17, 3}}, {c, [3]int{21, 3, 4}}, {c, [3]int{9, 17, 5}}, {c, [3]int{3, 3, 13}},
 			} {
 				calls, total := 0, 0
 				got, err := s.classify(t.Context(), src, src.shape, ensemble{}, func(done, of int) { calls, total = done, of })
@@ -117,7 +119,8 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 						different++
 					}
 				}
-				// Sums in float32 may decide a tie to within 1e-7 in another way; there is none in these few voxels.
+				// Sums in float32 may decide a tie to within 1e-7 in another way; there is none in
+				// these few voxels.
 				if different > 0 || len(got) != len(want) {
 					t.Errorf("batch %d overlap %v shape %v: %d of %d voxels differ", batch, overlap, src.shape, different, len(want))
 				}

@@ -16,7 +16,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 )
 
-// noise is the formula that testdata/vnet_golden.py computes weights and inputs from: n numbers in [-1, 1).
+// noise is the formula that testdata/vnet_golden.py computes weights and inputs from: n numbers in
+// [-1, 1).
 func noise(name string, n int) []float64 {
 	v, base := make([]float64, n), crc32.ChecksumIEEE([]byte(name))
 	for i := range v {
@@ -79,8 +80,9 @@ func golden(t *testing.T, name string) map[string][]float32 {
 	return m
 }
 
-// compare checks a tensor against the digest of PyTorch's: norm, projections on random signs, elements, all relative to the size of the tensor.
-// zero is the size below which a tensor that should be zero is only noise.
+// compare checks a tensor against the digest of PyTorch's: norm, projections on random signs,
+// elements, all relative to the size of the tensor. zero is the size below which a tensor that
+// should be zero is only noise.
 func compare(t *testing.T, what, name string, got []float32, want []float32, tolerance, zero float64) {
 	t.Helper()
 	norm := 0.0
@@ -129,7 +131,8 @@ var goldens = []struct {
 	{"monai", Config{Preset: "monai", Channels: 4, Classes: 3, Dropout: 0}, [5]int{2, 1, 32, 32, 16}},
 }
 
-// Logits, every gradient, the losses of five steps of SGD and the evaluation after them are PyTorch's, on the same weights.
+// Logits, every gradient, the losses of five steps of SGD and the evaluation after them are
+// PyTorch's, on the same weights.
 func TestPyTorch(t *testing.T) {
 	for _, algorithm := range []string{"direct", "auto"} {
 		dev, err := cpu.New(cpu.Options{Conv: algorithm})
@@ -140,7 +143,9 @@ func TestPyTorch(t *testing.T) {
 		for _, c := range goldens {
 			tolerance := 1e-4
 			if algorithm == "auto" {
-				tolerance = 1e-3 // of gradients: fast transforms round the logits by 2e-5 instead of 1e-6, which norms over few voxels and PReLU's kink make ten times more of
+				// of gradients: fast transforms round the logits by 2e-5 instead of 1e-6, which
+				// norms over few voxels and PReLU's kink make ten times more of
+				tolerance = 1e-3
 			}
 			t.Run(c.name+" "+algorithm, func(t *testing.T) { testPyTorch(t, dev, c.name, c.config, c.size, tolerance) })
 		}
@@ -217,7 +222,8 @@ func testPyTorch(t *testing.T, dev device.Device, name string, config Config, si
 					continue
 				}
 				seen++
-				// A bias that a norm takes away again has no gradient but rounding: it is held against its weights' gradient.
+				// A bias that a norm takes away again has no gradient but rounding: it is held
+				// against its weights' gradient.
 				zero := 0.0
 				if weight := want["grad/"+strings.TrimSuffix(p, ".bias")+".weight"]; strings.HasSuffix(p, ".bias") && weight != nil {
 					zero = 0.05 * float64(weight[0])

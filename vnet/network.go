@@ -88,7 +88,8 @@ func (b *builder) stage(name string, x, residual *nn.Node, width, n int) *nn.Nod
 	return y
 }
 
-// decoder: for each level up-convolution to half the width, the encoder's stage beside it, stage; then the head.
+// decoder: for each level up-convolution to half the width, the encoder's stage beside it, stage;
+// then the head.
 func (b *builder) decoder(stages []*nn.Node) *nn.Node {
 	y := stages[b.Levels]
 	for level := b.Levels - 1; level >= 0; level-- {

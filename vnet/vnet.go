@@ -1,7 +1,10 @@
-// Package vnet is VNet, the volumetric network of Milletari et al. 2016, in the three forms that share the name.
+// Package vnet is VNet, the volumetric network of Milletari et al. 2016, in the three forms that
+// share the name.
 //
-// Start at [Config]: [Default] is the paper's network, [Config.Encoder] and [Config.Decoder] add the network to a graph. The down-sampling half alone is the
-// backbone that puzzles train; its parameters are called the same ("encoder....") there and in the whole network, so a checkpoint of one loads into the other.
+// Start at [Config]: [Default] is the paper's network, [Config.Encoder] and [Config.Decoder] add
+// the network to a graph. The down-sampling half alone is the backbone that puzzles train; its
+// parameters are called the same ("encoder....") there and in the whole network, so a checkpoint of
+// one loads into the other.
 //
 // The package does not know what a network is trained for.
 package vnet
@@ -15,7 +18,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 )
 
-// Config says which VNet. An empty string, a zero or a negative dropout stands for the preset's own value; [Config.Resolve] writes them out.
+// Config says which VNet. An empty string, a zero or a negative dropout stands for the preset's own
+// value; [Config.Resolve] writes them out.
 type Config struct {
 	Preset     string  `yaml:"preset" help:"network: paper (Milletari 2016), caffe (its released prototxt) or monai (MONAI, vnet.pytorch)"`
 	Channels   int     `yaml:"channels" help:"channels of the first stage; they double with every level (the presets' own: 16)"`
@@ -27,7 +31,8 @@ type Config struct {
 	Classes    int     `yaml:"classes" flag:"-" help:"classes, the background among them"`
 }
 
-// Default is the paper's network as it is. Its lack of a normalisation makes it slow to train from random weights: a run sets Norm.
+// Default is the paper's network as it is. Its lack of a normalisation makes it slow to train from
+// random weights: a run sets Norm.
 func Default() Config {
 	return Config{Preset: "paper", Channels: 16, Levels: 4, Groups: 8, Dropout: -1, Classes: 2}
 }
@@ -39,9 +44,12 @@ type preset struct {
 	norm       string
 	activation string
 	dropout    float64
-	bias       bool // of convolutions that a norm may follow; the up-convolutions and the last one always have it
-	inner      bool // the last convolution of a stage is activated before the residual is added, and the sum is activated again
-	wideHead   bool // 5^3 -> classes, activation, 1^3 -> classes; otherwise 1^3 -> classes alone
+	// of convolutions that a norm may follow; the up-convolutions and the last one always have it
+	bias bool
+	// the last convolution of a stage is activated before the residual is added, and the sum is
+	// activated again
+	inner    bool
+	wideHead bool // 5^3 -> classes, activation, 1^3 -> classes; otherwise 1^3 -> classes alone
 }
 
 var presets = map[string]preset{
@@ -64,7 +72,8 @@ func names[V any](m map[string]V) string {
 	return strings.Join(list, ", ")
 }
 
-// Resolve returns the configuration with the preset's values in the place of those left out, or says what is wrong with it.
+// Resolve returns the configuration with the preset's values in the place of those left out, or
+// says what is wrong with it.
 func (c Config) Resolve() (Config, error) {
 	if c.Preset == "" {
 		c.Preset = "paper"
@@ -115,7 +124,8 @@ func (c Config) Resolve() (Config, error) {
 	return c, nil
 }
 
-// Check says whether the network can take inputs of a size (in any order of the axes): each extent must be a multiple of 2^Levels.
+// Check says whether the network can take inputs of a size (in any order of the axes): each extent
+// must be a multiple of 2^Levels.
 func (c Config) Check(size [3]int) error {
 	c, err := c.Resolve()
 	if err != nil {
@@ -130,7 +140,8 @@ func (c Config) Check(size [3]int) error {
 	return nil
 }
 
-// FeatureShape is what the deepest stage makes of an input of that size: channels, and the size in the same order of axes.
+// FeatureShape is what the deepest stage makes of an input of that size: channels, and the size in
+// the same order of axes.
 func (c Config) FeatureShape(size [3]int) (channels int, out [3]int) {
 	c, err := c.Resolve()
 	if err != nil {
@@ -142,8 +153,9 @@ func (c Config) FeatureShape(size [3]int) (channels int, out [3]int) {
 	return c.Channels << c.Levels, out
 }
 
-// Encoder adds the down-sampling half to the graph of x (N, 1, D, H, W) and returns the output of each stage, finest first: stage i is (N, Channels 2^i, size / 2^i).
-// Mistakes are kept by the graph. Parameter names start with "encoder.".
+// Encoder adds the down-sampling half to the graph of x (N, 1, D, H, W) and returns the output of
+// each stage, finest first: stage i is (N, Channels 2^i, size / 2^i). Mistakes are kept by the
+// graph. Parameter names start with "encoder.".
 func (c Config) Encoder(g *nn.Graph, x *nn.Node) []*nn.Node {
 	b, ok := c.builder(g)
 	if !ok {
@@ -152,7 +164,8 @@ func (c Config) Encoder(g *nn.Graph, x *nn.Node) []*nn.Node {
 	return b.encoder(x)
 }
 
-// Decoder adds the up-sampling half to the graph of an encoder's stages and returns the logits (N, Classes, D, H, W). Parameter names start with "decoder." and "head.".
+// Decoder adds the up-sampling half to the graph of an encoder's stages and returns the logits (N,
+// Classes, D, H, W). Parameter names start with "decoder." and "head.".
 func (c Config) Decoder(g *nn.Graph, stages []*nn.Node) *nn.Node {
 	b, ok := c.builder(g)
 	if !ok {

@@ -11,7 +11,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 )
 
-// The encoder alone has the names and the shapes that it has within the whole network, and the same first values.
+// The encoder alone has the names and the shapes that it has within the whole network, and the same
+// first values.
 func TestEncoderIsTheSameInBoth(t *testing.T) {
 	for preset := range presets {
 		c := Config{Preset: preset, Channels: 2, Levels: 2}

@@ -7,12 +7,14 @@ import (
 	"strings"
 )
 
-// Scaling returns the affine of an RAS grid with the given spacing (mm) and voxel (0, 0, 0) at the origin.
+// Scaling returns the affine of an RAS grid with the given spacing (mm) and voxel (0, 0, 0) at the
+// origin.
 func Scaling(spacing [3]float64) Affine {
 	return Affine{{spacing[0], 0, 0, 0}, {0, spacing[1], 0, 0}, {0, 0, spacing[2], 0}, {0, 0, 0, 1}}
 }
 
-// Apply returns a * (p, 1): the world coordinates (mm) of the voxel index p, which may be fractional.
+// Apply returns a * (p, 1): the world coordinates (mm) of the voxel index p, which may be
+// fractional.
 func (a Affine) Apply(p [3]float64) [3]float64 {
 	var q [3]float64
 	for r := range q {
@@ -34,14 +36,16 @@ func (a Affine) Mul(b Affine) Affine {
 	return c
 }
 
-// Det returns the determinant of the 3x3 part: the volume of a voxel in mm^3, negative for a left-handed grid.
+// Det returns the determinant of the 3x3 part: the volume of a voxel in mm^3, negative for a
+// left-handed grid.
 func (a Affine) Det() float64 {
 	return a[0][0]*(a[1][1]*a[2][2]-a[1][2]*a[2][1]) -
 		a[0][1]*(a[1][0]*a[2][2]-a[1][2]*a[2][0]) +
 		a[0][2]*(a[1][0]*a[2][1]-a[1][1]*a[2][0])
 }
 
-// Inverse returns the affine that takes world coordinates back to voxel indices. It fails where a is singular or not finite.
+// Inverse returns the affine that takes world coordinates back to voxel indices. It fails where a
+// is singular or not finite.
 func (a Affine) Inverse() (Affine, error) {
 	if err := a.Check(); err != nil {
 		return Affine{}, err
@@ -61,7 +65,8 @@ func (a Affine) Inverse() (Affine, error) {
 	return b, nil
 }
 
-// Check says whether a is what an affine must be: finite, not singular, (0, 0, 0, 1) in the last row.
+// Check says whether a is what an affine must be: finite, not singular, (0, 0, 0, 1) in the last
+// row.
 func (a Affine) Check() error {
 	for r := range a {
 		for s := range a[r] {
@@ -74,14 +79,16 @@ func (a Affine) Check() error {
 		return fmt.Errorf("affine's last row is %v, not 0 0 0 1", a[3])
 	}
 	sp := a.Spacing()
-	// Relative to the spacing, so that grids in micrometres and in metres are judged alike. 1e-6 is a millionth of a right angle's volume.
+	// Relative to the spacing, so that grids in micrometres and in metres are judged alike. 1e-6 is
+	// a millionth of a right angle's volume.
 	if size := sp[0] * sp[1] * sp[2]; !(math.Abs(a.Det()) > 1e-6*size) || math.IsInf(size, 0) {
 		return errors.New("affine is singular")
 	}
 	return nil
 }
 
-// Spacing returns the distance (mm) between neighbouring voxels along i, j and k: the lengths of the columns.
+// Spacing returns the distance (mm) between neighbouring voxels along i, j and k: the lengths of
+// the columns.
 func (a Affine) Spacing() [3]float64 {
 	var s [3]float64
 	for c := range s {
@@ -90,7 +97,8 @@ func (a Affine) Spacing() [3]float64 {
 	return s
 }
 
-// Shear returns by how much the axes miss being perpendicular: the greatest |cosine| between two of them, 0 for a box.
+// Shear returns by how much the axes miss being perpendicular: the greatest |cosine| between two of
+// them, 0 for a box.
 func (a Affine) Shear() float64 {
 	s := a.Spacing()
 	var worst float64
@@ -102,8 +110,9 @@ func (a Affine) Shear() float64 {
 	return worst
 }
 
-// Axcodes returns the three letters that say where i, j and k grow to, such as "RAS" or "LPS", as nibabel.aff2axcodes does: the world
-// axis nearest to each column of the orthogonal matrix that is nearest to the affine. A singular affine has "???".
+// Axcodes returns the three letters that say where i, j and k grow to, such as "RAS" or "LPS", as
+// nibabel.aff2axcodes does: the world axis nearest to each column of the orthogonal matrix that is
+// nearest to the affine. A singular affine has "???".
 func (a Affine) Axcodes() string {
 	axis, sign, err := a.orientation()
 	if err != nil {
@@ -116,12 +125,14 @@ func (a Affine) Axcodes() string {
 	return string(codes[:])
 }
 
-// rotation returns the orthogonal matrix (a rotation, or one and a reflection) that is nearest to the directions of a's axes.
+// rotation returns the orthogonal matrix (a rotation, or one and a reflection) that is nearest to
+// the directions of a's axes.
 func (a Affine) rotation() (Affine, error) {
 	if err := a.Check(); err != nil {
 		return Affine{}, err
 	}
-	// The orthogonal factor of the polar decomposition, by Newton's iteration R <- (R + R^-T) / 2 (Higham 1986).
+	// The orthogonal factor of the polar decomposition, by Newton's iteration R <- (R + R^-T) / 2
+	// (Higham 1986).
 	s := a.Spacing()
 	r := Affine{3: {0, 0, 0, 1}}
 	for c := range 3 {
@@ -149,7 +160,8 @@ func (a Affine) rotation() (Affine, error) {
 	return r, nil
 }
 
-// orientation returns, for each voxel axis, the world axis that it follows and the direction (1 or -1).
+// orientation returns, for each voxel axis, the world axis that it follows and the direction (1 or
+// -1).
 func (a Affine) orientation() (axis, sign [3]int, err error) {
 	r, err := a.rotation()
 	if err != nil {
@@ -159,7 +171,8 @@ func (a Affine) orientation() (axis, sign [3]int, err error) {
 	for c := range 3 {
 		best := -1
 		for w := range 3 {
-			// A tie (45 degrees) goes to the first axis. The margin keeps it from being decided by the last bit.
+			// A tie (45 degrees) goes to the first axis. The margin keeps it from being decided by
+			// the last bit.
 			if !used[w] && (best < 0 || math.Abs(r[w][c]) > math.Abs(r[best][c])+1e-12) {
 				best = w
 			}

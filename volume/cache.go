@@ -34,7 +34,8 @@ const (
 	casesFolder  = "cases"
 	// cacheVersion changes whenever a cache written before could be misread.
 	cacheVersion = 1
-	// maxCaseVoxels bounds a prepared case, so that every voxel's number fits the uint32 of the index.
+	// maxCaseVoxels bounds a prepared case, so that every voxel's number fits the uint32 of the
+	// index.
 	maxCaseVoxels = math.MaxUint32
 )
 
@@ -53,16 +54,20 @@ type Cache struct {
 	open  map[string]*Case
 }
 
-// CaseInfo describes a prepared case. Grid is the prepared image's; Original the grid of the scan it came from.
+// CaseInfo describes a prepared case. Grid is the prepared image's; Original the grid of the scan
+// it came from.
 type CaseInfo struct {
-	ID      string `json:"id"`
-	Group   string `json:"group,omitempty"`   // "test" for cases that the data set itself holds back, such as MSD's imagesTs
-	Patient string `json:"patient,omitempty"` // what the cases of one patient have in common; "" where there is one, or nobody knows
+	ID string `json:"id"`
+	// "test" for cases that the data set itself holds back, such as MSD's imagesTs
+	Group string `json:"group,omitempty"`
+	// what the cases of one patient have in common; "" where there is one, or nobody knows
+	Patient string `json:"patient,omitempty"`
 	Grid
-	Spacing     [3]float64        `json:"spacing"`
-	Original    Grid              `json:"original"`
-	HasLabels   bool              `json:"has_labels"`
-	LabelCounts map[uint16]int    `json:"label_counts,omitempty"` // voxels of each label but 0, on the prepared grid
+	Spacing   [3]float64 `json:"spacing"`
+	Original  Grid       `json:"original"`
+	HasLabels bool       `json:"has_labels"`
+	// voxels of each label but 0, on the prepared grid
+	LabelCounts map[uint16]int    `json:"label_counts,omitempty"`
 	LabelNames  map[uint16]string `json:"label_names,omitempty"`
 	Air         float64           `json:"air"` // share of the voxels that are air
 	Notes       []string          `json:"notes,omitempty"`
@@ -79,8 +84,9 @@ type manifest struct {
 	Cases       []CaseInfo  `json:"cases"`
 }
 
-// OpenCache opens the cases prepared in dir. It checks that the voxels are all there, and that the scans they came from, where those can
-// still be found, are the ones that were prepared; otherwise the error wraps [ErrNotPrepared] or [ErrStale] and names the case.
+// OpenCache opens the cases prepared in dir. It checks that the voxels are all there, and that the
+// scans they came from, where those can still be found, are the ones that were prepared; otherwise
+// the error wraps [ErrNotPrepared] or [ErrStale] and names the case.
 func OpenCache(dir string) (*Cache, error) {
 	m, err := readManifest(dir)
 	if err != nil {
@@ -93,7 +99,8 @@ func OpenCache(dir string) (*Cache, error) {
 		for _, s := range info.Sources {
 			switch changed, err := s.Changed(); {
 			case errors.Is(err, fs.ErrNotExist):
-				// Prepared cases stand on their own: the scans may have been moved or left on another machine.
+				// Prepared cases stand on their own: the scans may have been moved or left on
+				// another machine.
 			case err != nil:
 				return nil, fmt.Errorf("opening prepared cases in %s: case %s: %w", dir, info.ID, err)
 			case changed:
@@ -166,7 +173,8 @@ func (c *Cache) Cases() []CaseInfo { return slices.Clone(c.manifest.Cases) }
 // Preparation is how the cases were prepared: scans to predict on need the same.
 func (c *Cache) Preparation() Preparation { return c.manifest.Preparation }
 
-// Fingerprint identifies the prepared voxels: it changes with any voxel, label, grid, case name or setting, and not with where the scans lie.
+// Fingerprint identifies the prepared voxels: it changes with any voxel, label, grid, case name or
+// setting, and not with where the scans lie.
 func (c *Cache) Fingerprint() string { return c.manifest.Fingerprint }
 
 // LabelNames gives the names of all labels that occur in any case; "" where none is known.
@@ -182,7 +190,8 @@ func (c *Cache) LabelNames() map[uint16]string {
 	return names
 }
 
-// SmallerThan lists the cases that a crop of the given size does not fit into, so that a run can say once that they will be padded with air.
+// SmallerThan lists the cases that a crop of the given size does not fit into, so that a run can
+// say once that they will be padded with air.
 func (c *Cache) SmallerThan(size [3]int) []string {
 	var ids []string
 	for _, info := range c.manifest.Cases {
@@ -217,7 +226,8 @@ func (c *Cache) Verify() error {
 	return nil
 }
 
-// Open maps a case into memory. Opening it again returns the same Case; it stays valid until the cache is closed.
+// Open maps a case into memory. Opening it again returns the same Case; it stays valid until the
+// cache is closed.
 func (c *Cache) Open(id string) (*Case, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -248,7 +258,8 @@ func (c *Cache) Close() error {
 	return errors.Join(errs...)
 }
 
-// A Case is a prepared case whose crops can be read without loading the rest. Its methods may be called from any number of goroutines.
+// A Case is a prepared case whose crops can be read without loading the rest. Its methods may be
+// called from any number of goroutines.
 type Case struct {
 	CaseInfo
 	preparation Preparation
@@ -273,8 +284,8 @@ func openCase(dir string, info CaseInfo, p Preparation) (*Case, error) {
 	return &Case{CaseInfo: info, preparation: p, mapped: mapped, layout: newCaseLayout(info), present: slices.Sorted(maps.Keys(info.LabelCounts))}, nil
 }
 
-// Image reads the crop of size voxels whose first voxel is origin, normalised as the network sees it, i fastest: (D, H, W) with D = size[2].
-// What lies outside the scan is air.
+// Image reads the crop of size voxels whose first voxel is origin, normalised as the network sees
+// it, i fastest: (D, H, W) with D = size[2]. What lies outside the scan is air.
 func (c *Case) Image(dst []float32, origin, size [3]int) error {
 	if err := checkCrop(len(dst), size); err != nil {
 		return fmt.Errorf("case %s: %w", c.ID, err)
@@ -294,7 +305,8 @@ func (c *Case) Image(dst []float32, origin, size [3]int) error {
 	return nil
 }
 
-// Labels reads the labels of a crop, as numbers, in the order of [Case.Image]; outside the scan is background.
+// Labels reads the labels of a crop, as numbers, in the order of [Case.Image]; outside the scan is
+// background.
 func (c *Case) Labels(dst []float32, origin, size [3]int) error {
 	if err := checkCrop(len(dst), size); err != nil {
 		return fmt.Errorf("case %s: %w", c.ID, err)
@@ -321,12 +333,14 @@ func (c *Case) Labels(dst []float32, origin, size [3]int) error {
 	return nil
 }
 
-// Padded reports whether a crop of this size is larger than the scan along any axis, so that air is added wherever it is taken.
+// Padded reports whether a crop of this size is larger than the scan along any axis, so that air is
+// added wherever it is taken.
 func (c *Case) Padded(size [3]int) bool { return c.smallerThan(size) }
 
-// RandomOrigin draws where to take a crop of the given size, wholly inside the scan; along an axis where the scan is smaller than the crop, the
-// scan is centred in it. Crops with at most the share maxAir of air are preferred: it draws up to eight times and otherwise takes the one with
-// the least. maxAir 1 takes the first.
+// RandomOrigin draws where to take a crop of the given size, wholly inside the scan; along an axis
+// where the scan is smaller than the crop, the scan is centred in it. Crops with at most the share
+// maxAir of air are preferred: it draws up to eight times and otherwise takes the one with the
+// least. maxAir 1 takes the first.
 func (c *Case) RandomOrigin(r *rand.Rand, size [3]int, maxAir float64) [3]int {
 	const attempts = 8
 	var best [3]int
@@ -353,7 +367,8 @@ func (c *Case) RandomOrigin(r *rand.Rand, size [3]int, maxAir float64) [3]int {
 	return best
 }
 
-// OriginAround gives the origin of a crop with the voxel at its centre, moved as little as needed for the crop to lie inside the scan.
+// OriginAround gives the origin of a crop with the voxel at its centre, moved as little as needed
+// for the crop to lie inside the scan.
 func (c *Case) OriginAround(voxel, size [3]int) [3]int {
 	var origin [3]int
 	for axis := range origin {
@@ -393,8 +408,8 @@ func (c *Case) LabelMap() *LabelMap {
 	return l
 }
 
-// rows calls row for each line of a crop along i: the line is length elements at to of the crop, of which n, after the first left, are the scan's,
-// at from. A line beside the scan has n = 0.
+// rows calls row for each line of a crop along i: the line is length elements at to of the crop, of
+// which n, after the first left, are the scan's, at from. A line beside the scan has n = 0.
 func rows(shape, origin, size [3]int, row func(to, length, from, left, n int)) {
 	left := min(max(-origin[0], 0), size[0])
 	n := max(min(origin[0]+size[0], shape[0])-max(origin[0], 0), 0)

@@ -9,7 +9,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
-// The index of a prepared case answers, without reading voxels: how much of a crop is air, and where is a voxel of this label.
+// The index of a prepared case answers, without reading voxels: how much of a crop is air, and
+// where is a voxel of this label.
 //
 //	blocks     for each block of 8x8x8 voxels (fewer at the far faces), i fastest, how many of them are not air, as uint16
 //	samples    for each label, ascending, the indices of min(count, 8192) of its voxels as uint32, ascending
@@ -69,8 +70,9 @@ func countBody(hu []int16, shape, blockCount [3]int, air int16) (blocks []uint16
 	return blocks, total
 }
 
-// sampleForeground picks up to maxSamples voxels of every label: one at random in each of as many equal stretches of the label's voxels, so that they
-// cover it evenly. The choice depends on the case's name only, so that a cache prepared twice is the same.
+// sampleForeground picks up to maxSamples voxels of every label: one at random in each of as many
+// equal stretches of the label's voxels, so that they cover it evenly. The choice depends on the
+// case's name only, so that a cache prepared twice is the same.
 func sampleForeground(labels []uint16, counts map[uint16]int, id string) [][]uint32 {
 	type sampler struct {
 		r           *rand.Rand
@@ -113,8 +115,9 @@ func sampleForeground(labels []uint16, counts map[uint16]int, id string) [][]uin
 	return all
 }
 
-// Foreground draws a voxel of the label from the sample taken when the case was prepared. Label 0 asks for any: first a label among those present,
-// each as likely as the others, then one of its voxels. It returns false where the case has no such voxel.
+// Foreground draws a voxel of the label from the sample taken when the case was prepared. Label 0
+// asks for any: first a label among those present, each as likely as the others, then one of its
+// voxels. It returns false where the case has no such voxel.
 func (c *Case) Foreground(label int, r *rand.Rand) ([3]int, bool) {
 	if len(c.present) == 0 || label < 0 || label > 0xffff {
 		return [3]int{}, false
@@ -136,8 +139,9 @@ func (c *Case) Foreground(label int, r *rand.Rand) ([3]int, bool) {
 	return [3]int{voxel % c.Shape[0], voxel / c.Shape[0] % c.Shape[1], voxel / (c.Shape[0] * c.Shape[1])}, true
 }
 
-// AirFraction tells which share of a crop is air, what lies outside the scan included. It is read from counts of 8x8x8 blocks, a block that lies
-// partly in the crop counting in proportion: a few microseconds, and exact where the crop's faces fall between blocks.
+// AirFraction tells which share of a crop is air, what lies outside the scan included. It is read
+// from counts of 8x8x8 blocks, a block that lies partly in the crop counting in proportion: a few
+// microseconds, and exact where the crop's faces fall between blocks.
 func (c *Case) AirFraction(origin, size [3]int) float64 {
 	if size[0] < 1 || size[1] < 1 || size[2] < 1 {
 		return 1

@@ -158,7 +158,8 @@ func TestCaseForeground(t *testing.T) {
 			}
 		}
 	}
-	// 20000 draws of 1237 voxels leave none out, but for one chance in ten thousand: 1237 exp(-16.2).
+	// 20000 draws of 1237 voxels leave none out, but for one chance in ten thousand: 1237
+	// exp(-16.2).
 	if len(drawn[300]) != c.LabelCounts[300] || c.LabelCounts[300] > maxSamples {
 		t.Errorf("%d of %d voxels of label 300 drawn", len(drawn[300]), c.LabelCounts[300])
 	}
@@ -284,7 +285,8 @@ func TestCacheNoticesTrouble(t *testing.T) {
 		t.Error(err)
 	}
 
-	// A run that changes a case and is killed leaves no cache, but what it has done is kept by the next.
+	// A run that changes a case and is killed leaves no cache, but what it has done is kept by the
+	// next.
 	write("scan", then)
 	w, err := NewCacheWriter(dir, p)
 	if err != nil {

@@ -23,10 +23,12 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 )
 
-// CacheWriter prepares cases into a folder. Its methods may be called from any number of goroutines.
+// CacheWriter prepares cases into a folder. Its methods may be called from any number of
+// goroutines.
 //
-// The voxels of a case are renamed into place, then its record is; the manifest is removed before the first case changes and written by
-// [CacheWriter.Finish]. So a run that is killed leaves finished cases, which the next run keeps, and no cache that could be taken for a whole one.
+// The voxels of a case are renamed into place, then its record is; the manifest is removed before
+// the first case changes and written by [CacheWriter.Finish]. So a run that is killed leaves
+// finished cases, which the next run keeps, and no cache that could be taken for a whole one.
 type CacheWriter struct {
 	dir         string
 	preparation Preparation
@@ -57,8 +59,8 @@ type caseRecord struct {
 	Case        CaseInfo    `json:"case"`
 }
 
-// NewCacheWriter opens a folder to prepare cases into, and makes it where there is none. What lies there must be prepared cases, because
-// [CacheWriter.Finish] removes others than those of its run.
+// NewCacheWriter opens a folder to prepare cases into, and makes it where there is none. What lies
+// there must be prepared cases, because [CacheWriter.Finish] removes others than those of its run.
 func NewCacheWriter(dir string, p Preparation) (*CacheWriter, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -117,7 +119,8 @@ func checkOwn(dir string) error {
 			if err != nil {
 				return err
 			}
-			if json.Unmarshal(data, &r); r.Case.ID != id && len(bytes.Trim(data, "\x00")) > 0 { // a crash may leave an empty one
+			// a crash may leave an empty one
+			if json.Unmarshal(data, &r); r.Case.ID != id && len(bytes.Trim(data, "\x00")) > 0 {
 				return foreign(path)
 			}
 		} else if ext := filepath.Ext(e.Name()); ext != ".vox" && ext != ".tmp" {
@@ -127,8 +130,8 @@ func checkOwn(dir string) error {
 	return nil
 }
 
-// Keep takes over a case that an earlier run prepared with the same settings, in the same way, from the same files or folders, and reports whether
-// there was one.
+// Keep takes over a case that an earlier run prepared with the same settings, in the same way, from
+// the same files or folders, and reports whether there was one.
 func (w *CacheWriter) Keep(id, group, patient, origin string, paths []string) (CaseInfo, bool) {
 	data, err := os.ReadFile(recordPath(w.dir, id))
 	if err != nil {
@@ -229,7 +232,8 @@ func (w *CacheWriter) add(s Scan) (CaseInfo, error) {
 	return info, nil
 }
 
-// Finish writes the manifest of all cases kept and added, and removes what earlier runs left of others. Where nothing changed it touches nothing.
+// Finish writes the manifest of all cases kept and added, and removes what earlier runs left of
+// others. Where nothing changed it touches nothing.
 func (w *CacheWriter) Finish() error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -272,7 +276,8 @@ func (w *CacheWriter) Fingerprint() string { return w.fingerprint }
 // fingerprint covers what a network can see of the cases, and not where they lay or when.
 func (m manifest) fingerprint() string {
 	h := sha256.New()
-	encode := json.NewEncoder(h) // writing to a hash does not fail, and the types below always encode
+	// writing to a hash does not fail, and the types below always encode
+	encode := json.NewEncoder(h)
 	encode.Encode(m.Version)
 	encode.Encode(m.Preparation)
 	for _, c := range m.Cases {
@@ -284,7 +289,8 @@ func (m manifest) fingerprint() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// start removes the manifest of an earlier run, once, before the first case that it describes changes.
+// start removes the manifest of an earlier run, once, before the first case that it describes
+// changes.
 func (w *CacheWriter) start() error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -302,7 +308,8 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// checkID refuses names that are no file names on some system, or that would leave the cache's folder.
+// checkID refuses names that are no file names on some system, or that would leave the cache's
+// folder.
 func checkID(id string) error {
 	if id == "" || len(id) > 200 || id[0] == '.' || strings.ContainsAny(id, `/\:*?"<>|`) || strings.ContainsFunc(id, unicode.IsControl) || strings.TrimSpace(id) != id {
 		return fmt.Errorf("%q cannot be the name of a case: it must do as a file name", id)

@@ -2,7 +2,8 @@ package volume
 
 import "fmt"
 
-// FormatError says that a file is damaged, truncated or contradicts itself: nothing in it can be trusted. Compare [UnsupportedError].
+// FormatError says that a file is damaged, truncated or contradicts itself: nothing in it can be
+// trusted. Compare [UnsupportedError].
 type FormatError struct {
 	Path    string // of the file, as it was given
 	Problem string
@@ -12,8 +13,9 @@ type FormatError struct {
 func (e *FormatError) Error() string { return message(e.Path, e.Problem, e.Err) }
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// UnsupportedError says that a file is (as far as it was looked at) correct, but holds what Voxsaw does not read: colours, complex numbers,
-// several volumes where one is wanted, a compression that no library serves.
+// UnsupportedError says that a file is (as far as it was looked at) correct, but holds what Voxsaw
+// does not read: colours, complex numbers, several volumes where one is wanted, a compression that
+// no library serves.
 type UnsupportedError struct {
 	Path    string // of the file, as it was given
 	Problem string

@@ -5,10 +5,12 @@ import (
 	"math"
 )
 
-// MaxVoxels bounds every volume: 2^33 voxels are 16 GiB of int16, more than any scanner writes in one series. A header that claims more is refused.
+// MaxVoxels bounds every volume: 2^33 voxels are 16 GiB of int16, more than any scanner writes in
+// one series. A header that claims more is refused.
 const MaxVoxels = 1 << 33
 
-// Check says whether the grid can be one of a volume: positive extents, not absurdly many voxels, an affine that is finite and not singular.
+// Check says whether the grid can be one of a volume: positive extents, not absurdly many voxels,
+// an affine that is finite and not singular.
 func (g Grid) Check() error {
 	n := int64(1)
 	for a, s := range g.Shape {
@@ -35,10 +37,12 @@ func (g Grid) Spacing() [3]float64 { return g.Affine.Spacing() }
 // Axcodes returns where i, j and k grow to, see [Affine.Axcodes].
 func (g Grid) Axcodes() string { return g.Affine.Axcodes() }
 
-// World returns the position (mm, RAS+) of a voxel index, which may be fractional. Voxel centres have whole indices.
+// World returns the position (mm, RAS+) of a voxel index, which may be fractional. Voxel centres
+// have whole indices.
 func (g Grid) World(voxel [3]float64) [3]float64 { return g.Affine.Apply(voxel) }
 
-// Voxel returns the fractional index at a position (mm, RAS+). It fails where the affine is singular.
+// Voxel returns the fractional index at a position (mm, RAS+). It fails where the affine is
+// singular.
 func (g Grid) Voxel(world [3]float64) ([3]float64, error) {
 	inv, err := g.Affine.Inverse()
 	if err != nil {
@@ -47,7 +51,8 @@ func (g Grid) Voxel(world [3]float64) ([3]float64, error) {
 	return inv.Apply(world), nil
 }
 
-// Corners returns the world positions (mm) of the eight corners of the box that the voxels fill: indices -1/2 and extent - 1/2.
+// Corners returns the world positions (mm) of the eight corners of the box that the voxels fill:
+// indices -1/2 and extent - 1/2.
 func (g Grid) Corners() [8][3]float64 {
 	var c [8][3]float64
 	for n := range c {
@@ -60,7 +65,8 @@ func (g Grid) Corners() [8][3]float64 {
 	return c
 }
 
-// Same reports whether both grids have the same shape and no voxel of one lies farther than tolerance (mm) from the same voxel of the other.
+// Same reports whether both grids have the same shape and no voxel of one lies farther than
+// tolerance (mm) from the same voxel of the other.
 func (g Grid) Same(o Grid, tolerance float64) bool {
 	if g.Shape != o.Shape {
 		return false
@@ -79,13 +85,15 @@ func distance(p, q [3]float64) float64 {
 	return math.Sqrt((p[0]-q[0])*(p[0]-q[0]) + (p[1]-q[1])*(p[1]-q[1]) + (p[2]-q[2])*(p[2]-q[2]))
 }
 
-// Oriented returns the grid of the same voxels with the axes permuted and turned to grow along codes, such as "RAS".
+// Oriented returns the grid of the same voxels with the axes permuted and turned to grow along
+// codes, such as "RAS".
 func (g Grid) Oriented(codes string) (Grid, error) {
 	o, _, _, err := g.orient(codes)
 	return o, err
 }
 
-// orient also says where the voxels come from: axis a of the result is axis from[a] of g, backwards if flip[a].
+// orient also says where the voxels come from: axis a of the result is axis from[a] of g, backwards
+// if flip[a].
 func (g Grid) orient(codes string) (o Grid, from [3]int, flip [3]bool, err error) {
 	if err := g.Check(); err != nil {
 		return o, from, flip, err
@@ -121,8 +129,9 @@ func (g Grid) orient(codes string) (o Grid, from [3]int, flip [3]bool, err error
 	return o, from, flip, nil
 }
 
-// Resampled returns the grid of the given spacing (mm; 0 keeps an axis as it is) that fills the same box: the extents are rounded to whole
-// voxels and the centres of both boxes coincide, so that voxel o lies at (o - (n'-1)/2) * s'/s + (n-1)/2 of the original. There is no half-voxel shift.
+// Resampled returns the grid of the given spacing (mm; 0 keeps an axis as it is) that fills the
+// same box: the extents are rounded to whole voxels and the centres of both boxes coincide, so that
+// voxel o lies at (o - (n'-1)/2) * s'/s + (n-1)/2 of the original. There is no half-voxel shift.
 func (g Grid) Resampled(spacing [3]float64) (Grid, error) {
 	if err := g.Check(); err != nil {
 		return Grid{}, err
@@ -156,7 +165,8 @@ func (g Grid) Resampled(spacing [3]float64) (Grid, error) {
 	return o, o.Check()
 }
 
-// Cropped returns the grid of size voxels whose first voxel is voxel origin of g. It may reach beyond g on every side.
+// Cropped returns the grid of size voxels whose first voxel is voxel origin of g. It may reach
+// beyond g on every side.
 func (g Grid) Cropped(origin, size [3]int) Grid {
 	p := g.World([3]float64{float64(origin[0]), float64(origin[1]), float64(origin[2])})
 	o := Grid{Shape: size, Affine: g.Affine}
@@ -166,7 +176,8 @@ func (g Grid) Cropped(origin, size [3]int) Grid {
 	return o
 }
 
-// Straightened returns a grid without shear that covers g: axes at right angles, as near to g's as can be, and of the same spacing.
+// Straightened returns a grid without shear that covers g: axes at right angles, as near to g's as
+// can be, and of the same spacing.
 func (g Grid) Straightened() (Grid, error) {
 	r, err := g.Affine.rotation()
 	if err != nil {

@@ -2,8 +2,8 @@ package volume
 
 import "fmt"
 
-// Orient returns the same voxels with the axes permuted and turned so that they grow along codes ("RAS", "LPS", ...). No value is interpolated;
-// an oblique volume stays as oblique as it was.
+// Orient returns the same voxels with the axes permuted and turned so that they grow along codes
+// ("RAS", "LPS", ...). No value is interpolated; an oblique volume stays as oblique as it was.
 func (v *Volume) Orient(codes string) (*Volume, error) {
 	g, from, flip, err := v.Grid.orient(codes)
 	if err != nil {
@@ -35,7 +35,8 @@ func (l *LabelMap) Orient(codes string) (*LabelMap, error) {
 
 func same(from [3]int, flip [3]bool) bool { return from == [3]int{0, 1, 2} && flip == [3]bool{} }
 
-// permute copies src (of the given shape) so that axis a of the result is axis from[a] of src, backwards if flip[a].
+// permute copies src (of the given shape) so that axis a of the result is axis from[a] of src,
+// backwards if flip[a].
 func permute[T any](src []T, shape, from [3]int, flip [3]bool) []T {
 	strides := [3]int{1, shape[0], shape[0] * shape[1]}
 	var n, step [3]int // extents of the result, and what a step along each of its axes is in src
@@ -64,7 +65,8 @@ func permute[T any](src []T, shape, from [3]int, flip [3]bool) []T {
 		})
 		return dst
 	}
-	// src runs fastest along axis q of the result, not along i. Square tiles in the plane of i and q use each cache line fully on both sides.
+	// src runs fastest along axis q of the result, not along i. Square tiles in the plane of i and
+	// q use each cache line fully on both sides.
 	const tile = 32
 	q := 1
 	if from[2] == 0 {

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Preparation says what is done to a scan before a network sees it: turn its axes, resample it, clip its values to a window of HU. It can be
-// undone for label maps, so that a prediction lies on the voxels of the scan it was made from.
+// Preparation says what is done to a scan before a network sees it: turn its axes, resample it,
+// clip its values to a window of HU. It can be undone for label maps, so that a prediction lies on
+// the voxels of the scan it was made from.
 type Preparation struct {
 	Axcodes       string     `yaml:"axcodes" json:"axcodes" help:"where the axes of prepared cases grow to"`
 	Spacing       [3]float64 `yaml:"spacing,flow" json:"spacing" help:"voxel size in mm along these axes; 0 keeps the scan's own"`
@@ -18,7 +19,8 @@ type Preparation struct {
 	Relabel       string     `yaml:"relabel" json:"relabel,omitempty" help:"labels to merge or drop: 2:1 makes 2 into 1, 3:1,*:0 makes 3 into 1 and all others background"`
 }
 
-// DefaultPreparation is the usual one of pancreas segmentation: RAS, the scan's own spacing, HU from -125 to 275.
+// DefaultPreparation is the usual one of pancreas segmentation: RAS, the scan's own spacing, HU
+// from -125 to 275.
 func DefaultPreparation() Preparation {
 	return Preparation{Axcodes: "RAS", Window: [2]float64{-125, 275}, Interpolation: "linear"}
 }
@@ -68,7 +70,8 @@ func (p Preparation) Apply(v *Volume) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The window comes first: metal at 3000 HU would otherwise be smeared over its neighbours, and cubic interpolation would ring around it.
+	// The window comes first: metal at 3000 HU would otherwise be smeared over its neighbours, and
+	// cubic interpolation would ring around it.
 	o, err := v.Window(p.Window[0], p.Window[1])
 	if err != nil {
 		return nil, err
@@ -122,9 +125,10 @@ func (e *GeometryError) Error() string {
 		where, describe(e.Image), describe(e.Labels))
 }
 
-// Match says how labels on grid l lie on an image's grid g: voxel on voxel, though perhaps with axes in another order or direction (exact), on other
-// voxels in the same box, so that they can be resampled, or, with a [GeometryError], elsewhere. Along each axis half a voxel is let pass, the image's voxel on
-// voxel, and of boxes the larger of both grids'.
+// Match says how labels on grid l lie on an image's grid g: voxel on voxel, though perhaps with
+// axes in another order or direction (exact), on other voxels in the same box, so that they can be
+// resampled, or, with a [GeometryError], elsewhere. Along each axis half a voxel is let pass, the
+// image's voxel on voxel, and of boxes the larger of both grids'.
 func (g Grid) Match(l Grid) (exact bool, err error) {
 	f, err := g.fit(l)
 	if err != nil || !(max(f.part(0), f.part(1), f.part(2)) <= 0.5) {
@@ -135,15 +139,18 @@ func (g Grid) Match(l Grid) (exact bool, err error) {
 
 // fit is how a grid lies beside another, along whose axes it is turned.
 type fit struct {
-	grid   Grid       // turned
-	by     [3]float64 // how far the corners of both boxes lie apart at most, along each axis of the other, in its voxels
+	grid Grid // turned
+	// how far the corners of both boxes lie apart at most, along each axis of the other, in its
+	// voxels
+	by     [3]float64
 	larger [3]float64 // the larger voxel of both along each axis, in voxels of the other: 1 or more
 }
 
 // part is how far the boxes lie apart along an axis, as a part of the larger voxel.
 func (f fit) part(axis int) float64 { return f.by[axis] / f.larger[axis] }
 
-// fit turns l to lie on g, or leaves its axes as they are where that fits better: axes half-way between two others have no order.
+// fit turns l to lie on g, or leaves its axes as they are where that fits better: axes half-way
+// between two others have no order.
 func (g Grid) fit(l Grid) (best fit, err error) {
 	inverse, err := g.Affine.Inverse()
 	if err != nil {
@@ -173,7 +180,8 @@ func (g Grid) fit(l Grid) (best fit, err error) {
 	return best, nil
 }
 
-// Beside returns how far the voxels of labels that match exactly lie from those of the image, at most: along one of its axes, as a part of a voxel, up to a half.
+// Beside returns how far the voxels of labels that match exactly lie from those of the image, at
+// most: along one of its axes, as a part of a voxel, up to a half.
 func (g Grid) Beside(l Grid) float64 {
 	f, err := g.fit(l)
 	if err != nil {
@@ -182,8 +190,8 @@ func (g Grid) Beside(l Grid) float64 {
 	return max(f.by[0], f.by[1], f.by[2])
 }
 
-// ApplyLabels prepares the labels of a scan on grid like. They may be sampled in another way than the scan, but must fill the same box: otherwise
-// the error is a [GeometryError].
+// ApplyLabels prepares the labels of a scan on grid like. They may be sampled in another way than
+// the scan, but must fill the same box: otherwise the error is a [GeometryError].
 func (p Preparation) ApplyLabels(l *LabelMap, like Grid) (*LabelMap, error) {
 	if err := l.Check(); err != nil {
 		return nil, fmt.Errorf("labels: %w", err)
@@ -214,8 +222,8 @@ func (p Preparation) ApplyLabels(l *LabelMap, like Grid) (*LabelMap, error) {
 	return p.relabel(o)
 }
 
-// Restore puts a label map on the prepared grid back onto the grid of the scan: each voxel gets the label of the prepared voxel that it lies in. Where
-// nothing was resampled, that is exact.
+// Restore puts a label map on the prepared grid back onto the grid of the scan: each voxel gets the
+// label of the prepared voxel that it lies in. Where nothing was resampled, that is exact.
 func (p Preparation) Restore(l *LabelMap, original Grid) (*LabelMap, error) {
 	want, err := p.Grid(original)
 	if err != nil {
@@ -228,7 +236,8 @@ func (p Preparation) Restore(l *LabelMap, original Grid) (*LabelMap, error) {
 	return o.ResampleTo(original)
 }
 
-// Normalise turns HU, which it first clips to the window, into what a network sees: the window's ends become -1 and 1.
+// Normalise turns HU, which it first clips to the window, into what a network sees: the window's
+// ends become -1 and 1.
 func (p Preparation) Normalise(dst []float32, hu []int16) {
 	scale, shift := p.scale()
 	low, high := int16(p.Window[0]), int16(p.Window[1])
@@ -237,7 +246,8 @@ func (p Preparation) Normalise(dst []float32, hu []int16) {
 	}
 }
 
-// Denormalise is the inverse of [Preparation.Normalise] for values within [-1, 1]: pictures are drawn in HU.
+// Denormalise is the inverse of [Preparation.Normalise] for values within [-1, 1]: pictures are
+// drawn in HU.
 func (p Preparation) Denormalise(x float32) float32 {
 	return float32(p.Window[0]) + (x+1)/2*float32(p.Window[1]-p.Window[0])
 }

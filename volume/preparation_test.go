@@ -68,7 +68,8 @@ func TestRestoreUndoesApply(t *testing.T) {
 				}
 				continue
 			}
-			// A voxel that comes back with another label has its own among its neighbours: nearest neighbour moves a surface by at most half a prepared voxel.
+			// A voxel that comes back with another label has its own among its neighbours: nearest
+			// neighbour moves a surface by at most half a prepared voxel.
 			wrong := 0
 			for k := range g.Shape[2] {
 				for j := range g.Shape[1] {
@@ -219,12 +220,15 @@ func TestLabelsOnOtherGrids(t *testing.T) {
 	}
 }
 
-// Half a voxel is that of the grid with the larger ones, along each axis, and what is beyond is told with the axis and the distance.
+// Half a voxel is that of the grid with the larger ones, along each axis, and what is beyond is
+// told with the axis and the distance.
 func TestHalfAVoxelOfTheLarger(t *testing.T) {
 	image := Grid{Shape: [3]int{32, 36, 16}, Affine: Scaling([3]float64{0.8, 0.8, 2.5})}
-	// nibabel.processing.resample_to_output(image, (1, 1, 1)): the first voxels have one centre, so that the boxes are 0.75 mm apart along k.
+	// nibabel.processing.resample_to_output(image, (1, 1, 1)): the first voxels have one centre, so
+	// that the boxes are 0.75 mm apart along k.
 	resampled := Grid{Shape: [3]int{26, 29, 39}, Affine: Scaling([3]float64{1, 1, 1})}
-	thick := Grid{Shape: [3]int{32, 36, 8}, Affine: Scaling([3]float64{0.8, 0.8, 5})} // of every second slice the first: 1.25 mm apart
+	// of every second slice the first: 1.25 mm apart
+	thick := Grid{Shape: [3]int{32, 36, 8}, Affine: Scaling([3]float64{0.8, 0.8, 5})}
 	moved := func(g Grid, x, z float64) Grid {
 		g.Affine[0][3] += x
 		g.Affine[2][3] += z

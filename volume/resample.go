@@ -7,19 +7,25 @@ import (
 
 // This file: voxels on another grid.
 //
-//   - Voxel centres have whole indices, on both grids; the affines say where they are. Nothing is shifted by half a voxel.
-//   - A point within half a voxel of the outermost centres is inside the field of view; beyond the last centre the edge's value holds.
-//   - Grids that are parallel are interpolated axis by axis; others voxel by voxel. Both give the same values.
-//   - An int16 volume stays one: results are rounded to the nearest whole number and kept within int16.
+//   - Voxel centres have whole indices, on both grids; the affines say where they are. Nothing is
+//     shifted by half a voxel.
+//   - A point within half a voxel of the outermost centres is inside the field of view; beyond the
+//     last centre the edge's value holds.
+//   - Grids that are parallel are interpolated axis by axis; others voxel by voxel. Both give the
+//     same values.
+//   - An int16 volume stays one: results are rounded to the nearest whole number and kept within
+//     int16.
 //   - Nothing is smoothed before it is thinned out.
 
 // Interpolation is how values between voxel centres are found.
 type Interpolation int
 
 const (
-	Linear  Interpolation = iota // trilinear
-	Cubic                        // cubic B-spline through the voxels (prefiltered, mirrored at the edges), as scipy.ndimage's order 3
-	Nearest                      // the nearest voxel, halves upwards
+	Linear Interpolation = iota // trilinear
+	// cubic B-spline through the voxels (prefiltered, mirrored at the edges), as scipy.ndimage's
+	// order 3
+	Cubic
+	Nearest // the nearest voxel, halves upwards
 )
 
 func (m Interpolation) String() string {
@@ -44,7 +50,8 @@ func ParseInterpolation(s string) (Interpolation, error) {
 	return 0, fmt.Errorf("interpolation %q: want linear, cubic or nearest", s)
 }
 
-// Resample returns the volume at another spacing (mm; 0 keeps an axis) over the same field of view, see [Grid.Resampled].
+// Resample returns the volume at another spacing (mm; 0 keeps an axis) over the same field of view,
+// see [Grid.Resampled].
 func (v *Volume) Resample(spacing [3]float64, method Interpolation) (*Volume, error) {
 	g, err := v.Resampled(spacing)
 	if err != nil {
@@ -53,7 +60,8 @@ func (v *Volume) Resample(spacing [3]float64, method Interpolation) (*Volume, er
 	return v.ResampleTo(g, method, 0)
 }
 
-// Resample returns the labels at another spacing (mm; 0 keeps an axis) over the same field of view: each voxel gets the nearest one's label.
+// Resample returns the labels at another spacing (mm; 0 keeps an axis) over the same field of view:
+// each voxel gets the nearest one's label.
 func (l *LabelMap) Resample(spacing [3]float64) (*LabelMap, error) {
 	g, err := l.Resampled(spacing)
 	if err != nil {
@@ -62,7 +70,8 @@ func (l *LabelMap) Resample(spacing [3]float64) (*LabelMap, error) {
 	return l.ResampleTo(g)
 }
 
-// ResampleTo returns the volume's values at the voxels of g. Voxels of g that lie outside the field of view get the value outside.
+// ResampleTo returns the volume's values at the voxels of g. Voxels of g that lie outside the field
+// of view get the value outside.
 func (v *Volume) ResampleTo(g Grid, method Interpolation, outside float32) (*Volume, error) {
 	m, err := between(v.Grid, g)
 	if err != nil {
@@ -100,7 +109,8 @@ func (v *Volume) ResampleTo(g Grid, method Interpolation, outside float32) (*Vol
 	return o, nil
 }
 
-// ResampleTo returns the labels at the voxels of g, each that of the nearest voxel. Outside the field of view there is background.
+// ResampleTo returns the labels at the voxels of g, each that of the nearest voxel. Outside the
+// field of view there is background.
 func (l *LabelMap) ResampleTo(g Grid) (*LabelMap, error) {
 	m, err := between(l.Grid, g)
 	if err != nil {
@@ -132,7 +142,8 @@ func between(src, dst Grid) (Affine, error) {
 	m := inv.Mul(dst.Affine)
 	for r := range 3 {
 		for c := range 4 {
-			// What is a whole number but for rounding is one: grids that share planes of voxels must not see their neighbours through 1e-13.
+			// What is a whole number but for rounding is one: grids that share planes of voxels
+			// must not see their neighbours through 1e-13.
 			if n := math.Round(m[r][c]); math.Abs(m[r][c]-n) < 1e-9 {
 				m[r][c] = n
 			}
@@ -141,7 +152,8 @@ func between(src, dst Grid) (Affine, error) {
 	return m, nil
 }
 
-// parallelAxes says whether m leaves the axes in place, to a thousandth of a voxel over the whole extent.
+// parallelAxes says whether m leaves the axes in place, to a thousandth of a voxel over the whole
+// extent.
 func parallelAxes(m Affine, extent [3]int) bool {
 	for r := range 3 {
 		for c := range 3 {
@@ -153,7 +165,8 @@ func parallelAxes(m Affine, extent [3]int) bool {
 	return true
 }
 
-// edge is how far (voxels) beyond the field of view a point may lie, for rounding, to be still inside.
+// edge is how far (voxels) beyond the field of view a point may lie, for rounding, to be still
+// inside.
 const edge = 1e-4
 
 // inside says whether index x is in the field of view of n voxels, and clamps it to their centres.
@@ -239,7 +252,8 @@ func fillWith[T any](s []T, x T) {
 	}
 }
 
-// A tap is where one output index takes its value from: up to four voxels along the axis and their weights. Unused taps weigh 0.
+// A tap is where one output index takes its value from: up to four voxels along the axis and their
+// weights. Unused taps weigh 0.
 type tap struct {
 	index  [4]int
 	weight [4]float32
@@ -274,7 +288,8 @@ func mirror(i, n int) int {
 func separable(src []float32, from, to [3]int, m Affine, method Interpolation, outside float32) []float32 {
 	shape := from
 	var in [3][]bool
-	for _, a := range []int{2, 1, 0} { // the passes along k and j go through memory in rows: let them thin it out first
+	// the passes along k and j go through memory in rows: let them thin it out first
+	for _, a := range []int{2, 1, 0} {
 		table := make([]tap, to[a])
 		in[a] = make([]bool, to[a])
 		for o := range table {
@@ -348,8 +363,9 @@ func along(src []float32, from, to [3]int, a int, table []tap) []float32 {
 	return dst
 }
 
-// prefilter returns the B-spline coefficients along axis a: the weights of cubic B-splines whose sum passes through the values, mirrored at the
-// edges (Unser, Splines: a perfect fit, 1999: a causal and an anti-causal recursion with pole sqrt(3) - 2).
+// prefilter returns the B-spline coefficients along axis a: the weights of cubic B-splines whose
+// sum passes through the values, mirrored at the edges (Unser, Splines: a perfect fit, 1999: a
+// causal and an anti-causal recursion with pole sqrt(3) - 2).
 func prefilter(src []float32, shape [3]int, a int) []float32 {
 	n := shape[a]
 	if n == 1 {
@@ -361,7 +377,8 @@ func prefilter(src []float32, shape [3]int, a int) []float32 {
 	}
 	pole := math.Sqrt(3) - 2
 	dst := make([]float32, len(src))
-	// The first causal coefficient is a sum over the mirrored line; pole^24 < 2e-14 is beyond float32.
+	// The first causal coefficient is a sum over the mirrored line; pole^24 < 2e-14 is beyond
+	// float32.
 	horizon := min(n-1, 24)
 	const width = 64 // lines that are filtered side by side
 	lines := len(src) / n

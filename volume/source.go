@@ -13,13 +13,15 @@ import (
 	"github.com/voxsaw/voxsaw/internal/folders"
 )
 
-// Source is a file, or a folder with all files in it, that a prepared case was read from, and what tells whether it is still the same.
+// Source is a file, or a folder with all files in it, that a prepared case was read from, and what
+// tells whether it is still the same.
 type Source struct {
 	Path     string    `json:"path"`
 	Files    int       `json:"files"`
 	Size     int64     `json:"size"`     // of all files together
 	Modified time.Time `json:"modified"` // the latest of them
-	Hash     string    `json:"hash"`     // SHA-256 over the files' contents, in the order of their names
+	// SHA-256 over the files' contents, in the order of their names
+	Hash string `json:"hash"`
 }
 
 // NewSource looks at a file or a folder, reading all of it.
@@ -32,7 +34,8 @@ func NewSource(path string) (Source, error) {
 	return s, err
 }
 
-// Changed reports whether what lies at the path is other data than when s was made. A newer time alone is no change: then the contents are compared.
+// Changed reports whether what lies at the path is other data than when s was made. A newer time
+// alone is no change: then the contents are compared.
 func (s Source) Changed() (bool, error) {
 	now, err := look(s.Path)
 	if err != nil {
@@ -84,8 +87,8 @@ func hash(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// eachFile calls f for a file, or for every file below a folder in the order of their names, through links: data sets are often made of those. Links that lead
-// nowhere hold no data.
+// eachFile calls f for a file, or for every file below a folder in the order of their names,
+// through links: data sets are often made of those. Links that lead nowhere hold no data.
 func eachFile(path string, f func(string, fs.FileInfo) error) error {
 	return folders.Walk(path, func(file string, info fs.FileInfo, err error) error {
 		switch {

@@ -1,11 +1,14 @@
-// Package volume holds what a scan is to the rest of the program: voxels on a grid, and where that grid lies in the patient.
+// Package volume holds what a scan is to the rest of the program: voxels on a grid, and where that
+// grid lies in the patient.
 //
-// Start at [Volume] and [LabelMap]. Decoders (volume/nifti, volume/dicom) make them, [Preparation] turns them into what a network sees and
-// back, and a [Cache] keeps prepared cases on disk so that crops can be read without loading whole scans. The package knows no file format but
-// the cache's own, and nothing about networks.
+// Start at [Volume] and [LabelMap]. Decoders (volume/nifti, volume/dicom) make them, [Preparation]
+// turns them into what a network sees and back, and a [Cache] keeps prepared cases on disk so that
+// crops can be read without loading whole scans. The package knows no file format but the cache's
+// own, and nothing about networks.
 //
-// Volumes and label maps are values: no method changes its receiver. Where there is nothing to do, a method may return the receiver itself, so
-// whoever writes into voxels writes into those that he allocated.
+// Volumes and label maps are values: no method changes its receiver. Where there is nothing to do,
+// a method may return the receiver itself, so whoever writes into voxels writes into those that he
+// allocated.
 package volume
 
 import (
@@ -13,13 +16,15 @@ import (
 	"math"
 )
 
-// A Grid is a lattice of voxels in the patient: Shape voxels along the axes i, j, k, and the affine that takes voxel indices to millimetres.
+// A Grid is a lattice of voxels in the patient: Shape voxels along the axes i, j, k, and the affine
+// that takes voxel indices to millimetres.
 type Grid struct {
 	Shape  [3]int `json:"shape"`
 	Affine Affine `json:"affine"`
 }
 
-// Volume is a scan. Exactly one of Int16 and Float32 holds the voxels; i runs fastest: voxel (i, j, k) is element i + Shape[0]*(j + Shape[1]*k).
+// Volume is a scan. Exactly one of Int16 and Float32 holds the voxels; i runs fastest: voxel (i, j,
+// k) is element i + Shape[0]*(j + Shape[1]*k).
 type Volume struct {
 	Grid
 	Int16   []int16
@@ -33,10 +38,12 @@ type LabelMap struct {
 	Names  map[uint16]string // of the labels, where known
 }
 
-// Affine takes voxel indices (i, j, k, 1) to world coordinates in millimetres, RAS+: x grows to the right of the patient, y to the front, z to the head.
+// Affine takes voxel indices (i, j, k, 1) to world coordinates in millimetres, RAS+: x grows to the
+// right of the patient, y to the front, z to the head.
 type Affine [4][4]float64
 
-// Check says whether v is whole: a grid that passes [Grid.Check] and one voxel for each of its points in exactly one of Int16 and Float32.
+// Check says whether v is whole: a grid that passes [Grid.Check] and one voxel for each of its
+// points in exactly one of Int16 and Float32.
 func (v *Volume) Check() error {
 	if err := v.Grid.Check(); err != nil {
 		return err
@@ -50,7 +57,8 @@ func (v *Volume) Check() error {
 	return nil
 }
 
-// Check says whether l is whole: a grid that passes [Grid.Check] and one label for each of its points.
+// Check says whether l is whole: a grid that passes [Grid.Check] and one label for each of its
+// points.
 func (l *LabelMap) Check() error {
 	if err := l.Grid.Check(); err != nil {
 		return err
@@ -120,7 +128,8 @@ func statistics[T int16 | float32](voxels []T) Statistics {
 	return all
 }
 
-// CheckFinite returns an error that counts the voxels that are NaN or infinite and names the first, or nil if there is none.
+// CheckFinite returns an error that counts the voxels that are NaN or infinite and names the first,
+// or nil if there is none.
 func (v *Volume) CheckFinite() error {
 	count, first := 0, 0
 	for n, x := range v.Float32 {
@@ -153,8 +162,8 @@ func (l *LabelMap) Counts() map[uint16]int {
 	return counts
 }
 
-// Window returns the volume with every value below lo raised to lo and every value above hi lowered to hi (HU). NaN becomes lo. An int16 volume
-// stays one, its bounds rounded inwards.
+// Window returns the volume with every value below lo raised to lo and every value above hi lowered
+// to hi (HU). NaN becomes lo. An int16 volume stays one, its bounds rounded inwards.
 func (v *Volume) Window(lo, hi float64) (*Volume, error) {
 	if !(lo < hi) {
 		return nil, fmt.Errorf("window [%g, %g]: the lower end must be below the upper one", lo, hi)
@@ -189,7 +198,8 @@ func (v *Volume) Window(lo, hi float64) (*Volume, error) {
 	return o, nil
 }
 
-// Crop returns size voxels from origin on. Voxels outside v get the value pad, rounded for an int16 volume.
+// Crop returns size voxels from origin on. Voxels outside v get the value pad, rounded for an int16
+// volume.
 func (v *Volume) Crop(origin, size [3]int, pad float32) (*Volume, error) {
 	o := &Volume{Grid: v.Cropped(origin, size)}
 	if err := o.Grid.Check(); err != nil {
@@ -243,7 +253,8 @@ func crop[T comparable](src []T, shape, origin, size [3]int, pad T) []T {
 	return dst
 }
 
-// toInt16 rounds to the nearest whole number, halves upwards, and stays within int16. NaN becomes 0.
+// toInt16 rounds to the nearest whole number, halves upwards, and stays within int16. NaN becomes
+// 0.
 func toInt16(x float32) int16 {
 	f := math.Floor(float64(x) + 0.5)
 	switch {

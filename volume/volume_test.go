@@ -126,7 +126,8 @@ func TestResamplePathsAgree(t *testing.T) {
 	}
 }
 
-// A linear ramp in world coordinates stays the same ramp on every grid: a shift by half a voxel would show as 0.4 mm.
+// A linear ramp in world coordinates stays the same ramp on every grid: a shift by half a voxel
+// would show as 0.4 mm.
 func TestResampleDoesNotShift(t *testing.T) {
 	source := Grid{[3]int{20, 22, 18}, Affine{{-0.8, 0, 0, 5}, {0, -0.8, 0, 9}, {0, 0, 2.5, -3}, {0, 0, 0, 1}}}
 	v := &Volume{Grid: source, Float32: make([]float32, source.Len())}
@@ -140,7 +141,9 @@ func TestResampleDoesNotShift(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !sameBox(o.Grid, source, 1.51) { // rounding to whole voxels moves each side by a quarter of a voxel at most, a corner by sqrt 3 times that
+		// rounding to whole voxels moves each side by a quarter of a voxel at most, a corner by
+		// sqrt 3 times that
+		if !sameBox(o.Grid, source, 1.51) {
 			t.Errorf("spacing %v: the box became %v from %v", spacing, o.Corners(), source.Corners())
 		}
 		inv, _ := source.Affine.Inverse()
@@ -157,8 +160,9 @@ func TestResampleDoesNotShift(t *testing.T) {
 	}
 }
 
-// sameBox reports whether both grids fill the same box of the world, whatever their sampling and the order and direction of their axes: each
-// corner of one has a corner of the other within tolerance (mm).
+// sameBox reports whether both grids fill the same box of the world, whatever their sampling and
+// the order and direction of their axes: each corner of one has a corner of the other within
+// tolerance (mm).
 func sameBox(g, o Grid, tolerance float64) bool {
 	a, b := g.Corners(), o.Corners()
 	for _, p := range a {

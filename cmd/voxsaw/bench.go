@@ -130,7 +130,8 @@ func runBench(w, log io.Writer, task string, o benchOptions) (err error) {
 			return usagef("--grid %d: the paper's puzzles are 2 and 3", o.Grid)
 		}
 		c := puzzle3d.DefaultConfig()
-		c.Network, c.Batch, c.Head, c.Rounds = network, o.Batch, puzzle3d.Paper, 1 // the peer has the paper's head and looks once
+		// the peer has the paper's head and looks once
+		c.Network, c.Batch, c.Head, c.Rounds = network, o.Batch, puzzle3d.Paper, 1
 		if o.Head != "" {
 			c.Head = o.Head
 		}
@@ -195,7 +196,8 @@ func round(v float64, digits int) float64 {
 	return math.Round(v*f) / f
 }
 
-// peakMemory is the most that the process has held in memory, in bytes; 0 where the system does not say.
+// peakMemory is the most that the process has held in memory, in bytes; 0 where the system does not
+// say.
 func peakMemory() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -30,16 +30,20 @@ kernel would take if it did nothing else. The longest of these is the bound; tog
 
 // layerLine is one kernel of a convolution.
 type layerLine struct {
-	Layer     string             `json:"layer"`
-	Kernel    string             `json:"kernel"`
-	Algorithm string             `json:"algorithm"`
-	Seconds   float64            `json:"seconds"`
-	Direct    float64            `json:"direct_gflops"`     // the arithmetic of direct convolution, a second
-	Done      float64            `json:"multiplied_gflops"` // what the algorithm multiplies, a second
-	Floors    map[string]float64 `json:"floors"`            // seconds that each ceiling alone would allow
-	Bound     string             `json:"bound"`
-	Reached   float64            `json:"reached"`  // the bound's floor as a share of the time
-	Together  float64            `json:"together"` // all floors as a share of the time: what is left for a kernel that does one after the other
+	Layer     string  `json:"layer"`
+	Kernel    string  `json:"kernel"`
+	Algorithm string  `json:"algorithm"`
+	Seconds   float64 `json:"seconds"`
+	// the arithmetic of direct convolution, a second
+	Direct float64 `json:"direct_gflops"`
+	// what the algorithm multiplies, a second
+	Done float64 `json:"multiplied_gflops"`
+	// seconds that each ceiling alone would allow
+	Floors  map[string]float64 `json:"floors"`
+	Bound   string             `json:"bound"`
+	Reached float64            `json:"reached"` // the bound's floor as a share of the time
+	// all floors as a share of the time: what is left for a kernel that does one after the other
+	Together float64 `json:"together"`
 }
 
 func runBenchLayers(cmd *cobra.Command, o layersOptions) error {
@@ -59,7 +63,8 @@ func runBenchLayers(cmd *cobra.Command, o layersOptions) error {
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(list, func(a, b tuning.Convolution) int { // the kernels of a layer after one another, the largest images first
+	// the kernels of a layer after one another, the largest images first
+	slices.SortStableFunc(list, func(a, b tuning.Convolution) int {
 		return cmp.Or(cmp.Compare(b.Spec.Size[0], a.Spec.Size[0]), cmp.Compare(a.Spec.Kernel[0], b.Spec.Kernel[0]), cmp.Compare(a.Spec.In, b.Spec.In), cmp.Compare(a.Spec.Out, b.Spec.Out), cmp.Compare(a.Kind, b.Kind))
 	})
 	ceilings := dev.Ceilings()

@@ -20,7 +20,8 @@ type readBenchOptions struct {
 	Read   dataset.ReadOptions `yaml:"read"`
 }
 
-// readBenchLine is what reading took. Nothing is written: a peer that converts files writes the volume, too.
+// readBenchLine is what reading took. Nothing is written: a peer that converts files writes the
+// volume, too.
 type readBenchLine struct {
 	Impl      string  `json:"impl"`
 	Task      string  `json:"task"`
@@ -33,9 +34,10 @@ type readBenchLine struct {
 	VoxelsMiB float64 `json:"voxels_mib"`
 	Median    float64 `json:"median_s"`
 	Min       float64 `json:"min_s"`
-	MiBs      float64 `json:"mib_s"`            // of voxels
-	Scan      float64 `json:"scan_s,omitempty"` // of the least: finding the series among the files, by their headers
-	PeakMiB   int64   `json:"peak_mib"`         // of the process
+	MiBs      float64 `json:"mib_s"` // of voxels
+	// of the least: finding the series among the files, by their headers
+	Scan    float64 `json:"scan_s,omitempty"`
+	PeakMiB int64   `json:"peak_mib"` // of the process
 }
 
 func runBenchRead(w io.Writer, path string, o readBenchOptions) error {

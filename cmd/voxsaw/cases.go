@@ -29,14 +29,16 @@ func common(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(id string) bool { return !slices.Contains(b, id) })
 }
 
-// noteTorn says which held-out cases are of patients who are trained on, as a file of folds may have it.
+// noteTorn says which held-out cases are of patients who are trained on, as a file of folds may
+// have it.
 func noteTorn(w io.Writer, patients dataset.Patients, training, held []string) {
 	if torn := patients.Torn(training, held); len(torn) > 0 {
 		fmt.Fprintf(w, "%d of the held-out cases are of patients who have others that are trained on: %s\n", len(torn), list(torn))
 	}
 }
 
-// notePretrained says which held-out cases the checkpoint to start from has seen, if any; no checkpoint has seen none.
+// notePretrained says which held-out cases the checkpoint to start from has seen, if any; no
+// checkpoint has seen none.
 func notePretrained(w io.Writer, checkpoint string, held []string) error {
 	if checkpoint == "" {
 		return nil

@@ -69,8 +69,9 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory gibib
 	return explainStudy(printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s, asJSON))
 }
 
-// explainStudy adds to what went wrong with an experiment what can be done about it. Unlike a training, one may be stopped where nothing is to be saved: while
-// test cases are scored, or the report is drawn.
+// explainStudy adds to what went wrong with an experiment what can be done about it. Unlike a
+// training, one may be stopped where nothing is to be saved: while test cases are scored, or the
+// report is drawn.
 func explainStudy(err error) error {
 	const again = "the same command"
 	var training *train.InterruptedError

@@ -9,7 +9,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
-// Ctrl-C has its hint wherever an experiment is stopped: in a training, and while test cases are scored, where there is nothing to save.
+// Ctrl-C has its hint wherever an experiment is stopped: in a training, and while test cases are
+// scored, where there is nothing to save.
 func TestStoppedExperimentsSayHowToGoOn(t *testing.T) {
 	for _, err := range []error{
 		fmt.Errorf("trial a: segmenting case b: %w", context.Canceled),

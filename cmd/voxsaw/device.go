@@ -6,7 +6,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/tuning"
 )
 
-// deviceOptions choose the machine that a network runs on. Only this package knows which devices there are.
+// deviceOptions choose the machine that a network runs on. Only this package knows which devices
+// there are.
 type deviceOptions struct {
 	Device  string   `yaml:"device" help:"what to compute on" oneof:"cpu"`
 	Threads int      `yaml:"threads" help:"CPU threads; 0: all cores"`
@@ -17,8 +18,9 @@ type deviceOptions struct {
 
 func defaultDevice() deviceOptions { return deviceOptions{Device: "cpu", Conv: "auto"} }
 
-// open makes the device; close gives its threads back. A tuning file is read here, and its choices become part of the settings: so a run's folder has them, and the run
-// cannot be resumed with others.
+// open makes the device; close gives its threads back. A tuning file is read here, and its choices
+// become part of the settings: so a run's folder has them, and the run cannot be resumed with
+// others.
 func (o *deviceOptions) open() (dev device.Device, close func(), err error) {
 	if o.Tuning != "" {
 		plain, err := cpu.New(cpu.Options{Threads: o.Threads})

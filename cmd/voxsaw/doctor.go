@@ -128,7 +128,8 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 // largest is how many rows a table of what is in memory has.
 const largest = 12
 
-// peakTable shows what is in memory when most is: tensors of the same kernel, which differ in nothing but their channel or layer, as one row.
+// peakTable shows what is in memory when most is: tensors of the same kernel, which differ in
+// nothing but their channel or layer, as one row.
 func peakTable(p exec.Peak) terminal.TableData {
 	t := terminal.TableData{
 		Title:  fmt.Sprintf("The arena is fullest in %s: %s", p.Step, terminal.Bytes(p.Bytes)),

@@ -109,7 +109,8 @@ func printTable(w io.Writer, t eval.Table) error {
 
 type filePair struct{ name, prediction, reference string }
 
-// pairFiles finds for each prediction the reference of the same name. missing says what has no partner.
+// pairFiles finds for each prediction the reference of the same name. missing says what has no
+// partner.
 func pairFiles(predictions, references string) (pairs []filePair, missing []string, err error) {
 	p, err := labelFiles(predictions)
 	if err != nil {
@@ -151,7 +152,8 @@ func isFile(path string) bool {
 	return err == nil && i.Mode().IsRegular()
 }
 
-// labelFiles lists the NIfTI files and DICOM SEG objects of a folder, or the one file, by name without extension.
+// labelFiles lists the NIfTI files and DICOM SEG objects of a folder, or the one file, by name
+// without extension.
 func labelFiles(path string) (map[string]string, error) {
 	files := map[string]string{}
 	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {

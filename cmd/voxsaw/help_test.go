@@ -16,7 +16,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 )
 
-// parse finds the command of a line that a user would type, and parses its flags. It returns the command and the arguments.
+// parse finds the command of a line that a user would type, and parses its flags. It returns the
+// command and the arguments.
 func parse(line string) (*cobra.Command, []string, error) {
 	line, _, _ = strings.Cut(line, " | ")
 	line, _, _ = strings.Cut(line, " #")
@@ -43,8 +44,8 @@ func verbs(cmd *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// Every verb's help has an example, and whatever an example says can be typed: the command is there, its flags are and take these values, and so
-// many arguments are wanted.
+// Every verb's help has an example, and whatever an example says can be typed: the command is
+// there, its flags are and take these values, and so many arguments are wanted.
 func TestExamplesCanBeTyped(t *testing.T) {
 	for _, cmd := range verbs(newRoot())[1:] {
 		var help bytes.Buffer

@@ -111,7 +111,8 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 func title(entries []dataset.Entry, folder string, problems int) string {
 	series := 0
 	for _, e := range entries {
-		if (e.Kind == dataset.KindDICOM || e.Kind == dataset.KindLocalizer) && e.Shape != nil { // and no damaged file
+		// and no damaged file
+		if (e.Kind == dataset.KindDICOM || e.Kind == dataset.KindLocalizer) && e.Shape != nil {
 			series++
 		}
 	}

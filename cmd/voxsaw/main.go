@@ -1,9 +1,12 @@
-// Command voxsaw pretrains 3D networks on unlabelled CT by solving jigsaw puzzles, fine-tunes them for organ segmentation and reports Dice fold by fold.
+// Command voxsaw pretrains 3D networks on unlabelled CT by solving jigsaw puzzles, fine-tunes them
+// for organ segmentation and reports Dice fold by fold.
 //
-// Each verb has a file of its own, which binds flags to a configuration and calls the package that does the work; start at [newRoot]. Results go to standard output,
-// progress and messages to standard error.
+// Each verb has a file of its own, which binds flags to a configuration and calls the package that
+// does the work; start at [newRoot]. Results go to standard output, progress and messages to
+// standard error.
 //
-// Exit codes: 0 success; 1 failure; 2 the command line or a configuration file is wrong; 130 interrupted (what can be resumed has been saved).
+// Exit codes: 0 success; 1 failure; 2 the command line or a configuration file is wrong; 130
+// interrupted (what can be resumed has been saved).
 package main
 
 import (
@@ -50,7 +53,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// message is an error's text. What a context says of its end means nothing to whoever pressed Ctrl-C.
+// message is an error's text. What a context says of its end means nothing to whoever pressed
+// Ctrl-C.
 func message(err error) string {
 	return strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
 }

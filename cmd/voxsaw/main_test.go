@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"voxsaw": voxsawMain, "phantom": phantomMain})
 }
 
-// pauseAt names a pattern: the process that writes it to standard error waits there for its signal, so that a test decides where a run is interrupted.
+// pauseAt names a pattern: the process that writes it to standard error waits there for its signal,
+// so that a test decides where a run is interrupted.
 const pauseAt = "VOXSAW_TEST_PAUSE_AT"
 
 // voxsawMain is main.
@@ -38,7 +39,8 @@ func voxsawMain() {
 	main()
 }
 
-// pausing passes on what is written, and blocks who wrote the first match until somebody else has written that the process is stopping.
+// pausing passes on what is written, and blocks who wrote the first match until somebody else has
+// written that the process is stopping.
 type pausing struct {
 	io.Writer
 	at        *regexp.Regexp
@@ -57,7 +59,8 @@ func (p *pausing) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// TestScripts runs the scripts of testdata/script, each a story of commands that a user types. They share $SHARED:
+// TestScripts runs the scripts of testdata/script, each a story of commands that a user types. They
+// share $SHARED:
 //
 //	scans/            six phantoms, four of them labelled
 //	prepared/         made of them
@@ -109,7 +112,8 @@ labels: [2, 3]
 		RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SHARED", shared)
-			e.Setenv("GOMAXPROCS", "1") // scripts run side by side: threads of one would wait for those of another
+			// scripts run side by side: threads of one would wait for those of another
+			e.Setenv("GOMAXPROCS", "1")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -139,7 +143,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// interrupt PATTERN COMMAND... runs voxsaw, sends it SIGINT when it has written a line that matches to standard error, and wants exit code 130.
+// interrupt PATTERN COMMAND... runs voxsaw, sends it SIGINT when it has written a line that matches
+// to standard error, and wants exit code 130.
 func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: interrupt PATTERN COMMAND...")
@@ -150,7 +155,8 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	cmd := exec.Command(path, args[2:]...)
 	cmd.Dir, cmd.Stdout = ts.MkAbs("."), ts.Stdout()
-	cmd.Env = append(os.Environ(), pauseAt+"="+args[0], "GOMAXPROCS="+ts.Getenv("GOMAXPROCS")) // the number of threads decides the last bits
+	// the number of threads decides the last bits
+	cmd.Env = append(os.Environ(), pauseAt+"="+args[0], "GOMAXPROCS="+ts.Getenv("GOMAXPROCS"))
 	stderr, err := cmd.StderrPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())
@@ -172,8 +178,8 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// json FILE [KEYS] wants one JSON value, and where keys are given, that it is an object, or a list of objects, with exactly these keys. Those with a
-// question mark may be missing.
+// json FILE [KEYS] wants one JSON value, and where keys are given, that it is an object, or a list
+// of objects, with exactly these keys. Those with a question mark may be missing.
 func checkJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: json FILE [KEYS]")
@@ -221,7 +227,8 @@ func same(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// damage FROM TO HOW writes a damaged copy of a file: cut to a number of bytes, or with the byte at a place changed (@place=value).
+// damage FROM TO HOW writes a damaged copy of a file: cut to a number of bytes, or with the byte at
+// a place changed (@place=value).
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: damage FROM TO BYTES|@PLACE=VALUE")

@@ -12,8 +12,9 @@ import (
 	"strings"
 )
 
-// availableMemory is what a program can take without the machine swapping, in bytes: /proc/meminfo's estimate, and no more than the control group
-// allows. 0 where the system does not say.
+// availableMemory is what a program can take without the machine swapping, in bytes:
+// /proc/meminfo's estimate, and no more than the control group allows. 0 where the system does not
+// say.
 func availableMemory() int64 {
 	var available int64
 	if data, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -37,8 +38,10 @@ func availableMemory() int64 {
 // garbageLimit is how many bytes of garbage may lie about before they are collected.
 const garbageLimit = 96 << 20
 
-// boundGarbage makes the garbage collector run when garbageLimit has come up, not when as much has come up as is in use: beside weights and activations of a gigabyte that would be
-// another gigabyte. A collection sets the goal of the next; since nearly all that is in use holds no pointers, there is little to do in one.
+// boundGarbage makes the garbage collector run when garbageLimit has come up, not when as much has
+// come up as is in use: beside weights and activations of a gigabyte that would be another
+// gigabyte. A collection sets the goal of the next; since nearly all that is in use holds no
+// pointers, there is little to do in one.
 func boundGarbage() {
 	type sentinel struct{ _ *int }
 	var tune func(*sentinel)

@@ -83,7 +83,8 @@ func writePhantoms(folder string, o phantomOptions) error {
 	return nil
 }
 
-// writeSeries writes a scan as axial CT slices, the least that a DICOM reader needs: explicit VR, little endian.
+// writeSeries writes a scan as axial CT slices, the least that a DICOM reader needs: explicit VR,
+// little endian.
 func writeSeries(folder string, v *volume.Volume) error {
 	v, err := v.Orient("LPS")
 	if err != nil {

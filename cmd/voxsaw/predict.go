@@ -136,7 +136,8 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	return nil
 }
 
-// spareScans refuses to write label maps over what is no label map: a scan, by whatever path or link, or a DICOM file that is no SEG object.
+// spareScans refuses to write label maps over what is no label map: a scan, by whatever path or
+// link, or a DICOM file that is no SEG object.
 func spareScans(cases []dataset.Case, targets []string) error {
 	for _, target := range targets {
 		there, err := os.Stat(target)
@@ -191,7 +192,8 @@ func predictOne(cmd *cobra.Command, p *segment.Predictor, c dataset.Case, o pred
 	return err
 }
 
-// findScans lists the scans at the paths; notes say what was chosen and passed over. Two of one name would be written to one file: that is an error.
+// findScans lists the scans at the paths; notes say what was chosen and passed over. Two of one
+// name would be written to one file: that is an error.
 func findScans(paths []string, o dataset.Options) (cases []dataset.Case, notes []string, err error) {
 	o.Layout, o.Unlabelled, o.PatientPerCase = dataset.LayoutScans, true, true
 	from := map[string]string{}
@@ -216,8 +218,8 @@ func findScans(paths []string, o dataset.Options) (cases []dataset.Case, notes [
 	return cases, notes, nil
 }
 
-// dropChannel names label maps as nnU-Net does where the scans follow its layout: CASE_0000.nii.gz is the only channel of CASE. Scans that are numbered
-// from 0000 keep their numbers.
+// dropChannel names label maps as nnU-Net does where the scans follow its layout: CASE_0000.nii.gz
+// is the only channel of CASE. Scans that are numbered from 0000 keep their numbers.
 func dropChannel(cases []dataset.Case) {
 	const channel = "_0000"
 	if slices.ContainsFunc(cases, func(c dataset.Case) bool { return !strings.HasSuffix(c.ID, channel) || c.ID == channel }) {

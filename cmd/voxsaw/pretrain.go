@@ -45,7 +45,8 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 	return cmd
 }
 
-// applyPaper sets the sizes of section 4.3 of the paper, but for those that the command line sets itself.
+// applyPaper sets the sizes of section 4.3 of the paper, but for those that the command line sets
+// itself.
 func applyPaper(cmd *cobra.Command, preset string, c *puzzle3d.Config) error {
 	var grid, patch int
 	switch preset {

@@ -9,7 +9,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
-// trainProgress shows a training on standard error: a bar with loss, speed and time left, and a line that stays for every validation.
+// trainProgress shows a training on standard error: a bar with loss, speed and time left, and a
+// line that stays for every validation.
 type trainProgress struct {
 	w    io.Writer
 	name string

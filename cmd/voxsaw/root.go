@@ -58,7 +58,8 @@ command line or in a configuration file, 130 interrupted, with everything saved 
 	return root
 }
 
-// version is what a run's folder and a checkpoint record: the module's version, or the commit that the binary was built from.
+// version is what a run's folder and a checkpoint record: the module's version, or the commit that
+// the binary was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -79,7 +80,8 @@ func version() string {
 	return v
 }
 
-// verb makes a command whose options are the struct cfg: flags and YAML file are bound to it, and run is called once it has its final values.
+// verb makes a command whose options are the struct cfg: flags and YAML file are bound to it, and
+// run is called once it has its final values.
 func verb(use, short, long, example string, args cobra.PositionalArgs, cfg any, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example,

@@ -14,7 +14,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// runFlags say what to do with the run's folder. They are no part of the configuration: a resumed run has the same one.
+// runFlags say what to do with the run's folder. They are no part of the configuration: a resumed
+// run has the same one.
 type runFlags struct {
 	out           string
 	resume, force bool
@@ -52,11 +53,14 @@ func (r *runFlags) open(kind string, o any, dev device.Device, cache *volume.Cac
 	}
 	folder, err := train.OpenFolder(r.out, train.Identity{
 		Kind: kind, Config: string(resolved), Version: version(), Device: dev.Describe(), Fingerprint: cache.Fingerprint(),
-	}, mode, "data", "machine.threads", "machine.tuning") // the data has its fingerprint, another number of threads is noted as another device, and what a tuning file says is in machine.choices
+		// the data has its fingerprint, another number of threads is noted as another device, and
+		// what a tuning file says is in machine.choices
+	}, mode, "data", "machine.threads", "machine.tuning")
 	return folder, r.explain(err)
 }
 
-// explain adds to what went wrong with a run what can be done about it. again is how the run is taken up, afresh how it is begun once more.
+// explain adds to what went wrong with a run what can be done about it. again is how the run is
+// taken up, afresh how it is begun once more.
 func explain(err error, again, afresh string) error {
 	var changed *train.ChangedError
 	var stopped *train.InterruptedError
@@ -84,7 +88,8 @@ func openCache(dir string) (*volume.Cache, error) {
 	return volume.OpenCache(dir)
 }
 
-// caseIDs lists the prepared cases that a run may use: not those that the data set itself holds back for testing, and only labelled ones if labelled.
+// caseIDs lists the prepared cases that a run may use: not those that the data set itself holds
+// back for testing, and only labelled ones if labelled.
 func caseIDs(cache *volume.Cache, labelled, withTest bool) ([]string, error) {
 	var ids []string
 	for _, c := range cache.Cases() {

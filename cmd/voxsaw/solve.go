@@ -109,7 +109,8 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 	return printEvaluation(cmd.OutOrStdout(), e, trained)
 }
 
-// chooseToSolve lists the cases to solve puzzles of, and counts those that the checkpoint was trained on: nil if it does not say.
+// chooseToSolve lists the cases to solve puzzles of, and counts those that the checkpoint was
+// trained on: nil if it does not say.
 func chooseToSolve(w io.Writer, cache *volume.Cache, o solveOptions) (ids []string, trained *int, err error) {
 	var all []string
 	for _, info := range cache.Cases() {

@@ -1,6 +1,7 @@
 // Package atomicfile writes files that are there whole or not at all.
 //
-// Start at [Write]; [Hold] keeps other processes out of a folder that many files go into. Folders are not made here, and what is written is not looked at.
+// Start at [Write]; [Hold] keeps other processes out of a folder that many files go into. Folders
+// are not made here, and what is written is not looked at.
 package atomicfile
 
 import (
@@ -12,9 +13,10 @@ import (
 	"syscall"
 )
 
-// Write makes the file through write: under a temporary name in the same folder, seen to the disk, then renamed. Whatever happens, the name holds the old
-// content or the new one; after an error nothing else is left of it. Everybody may read the file. Errors name it. The temporary name begins with a dot and
-// ends in .tmp: that is what a process that was killed leaves behind.
+// Write makes the file through write: under a temporary name in the same folder, seen to the disk,
+// then renamed. Whatever happens, the name holds the old content or the new one; after an error
+// nothing else is left of it. Everybody may read the file. Errors name it. The temporary name
+// begins with a dot and ends in .tmp: that is what a process that was killed leaves behind.
 func Write(path string, write func(io.Writer) error) (err error) {
 	defer func() {
 		if NoRoom(err) {
@@ -45,7 +47,8 @@ func Write(path string, write func(io.Writer) error) (err error) {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	// The rename itself must reach the disk too. Not every system can sync a folder, and the file is whole in any case.
+	// The rename itself must reach the disk too. Not every system can sync a folder, and the file
+	// is whole in any case.
 	if dir, err := os.Open(filepath.Dir(path)); err == nil {
 		_ = dir.Sync()
 		dir.Close()
@@ -61,7 +64,8 @@ func WriteBytes(path string, data []byte) error {
 	})
 }
 
-// NoRoom reports whether an error says that the disk is full, that the user's share of it is, or that a file would become larger than is allowed.
+// NoRoom reports whether an error says that the disk is full, that the user's share of it is, or
+// that a file would become larger than is allowed.
 func NoRoom(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }

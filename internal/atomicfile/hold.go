@@ -9,8 +9,10 @@ import (
 // errHeld is what a platform's lock answers when another process has the folder.
 var errHeld = errors.New("held")
 
-// Hold takes a folder for this process, so that two runs cannot write over each other's files, and gives the function that lets go of it. A process that ends, or is
-// killed, lets go of what it holds; nothing is left in the folder. Where the system or the file system has no such locks, Hold succeeds without one.
+// Hold takes a folder for this process, so that two runs cannot write over each other's files, and
+// gives the function that lets go of it. A process that ends, or is killed, lets go of what it
+// holds; nothing is left in the folder. Where the system or the file system has no such locks, Hold
+// succeeds without one.
 func Hold(dir string) (release func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {

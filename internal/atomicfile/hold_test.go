@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A folder that one process holds is refused to another, and free again when the first lets go or dies.
+// A folder that one process holds is refused to another, and free again when the first lets go or
+// dies.
 func TestHold(t *testing.T) {
 	dir := t.TempDir()
 	if os.Getenv("VOXSAW_TEST_HOLD") != "" {

@@ -1,7 +1,9 @@
 // Package bench times training steps and says where their time goes.
 //
-// Start at [Steps.Measure]. What it measures is a step's median and minimum and, on request, a [Profile]: the time of every kernel, of what the host moves in and out of a
-// program, and of the optimiser, beside the time of the whole step, so that it can be seen how much of it is accounted for. The package knows no network.
+// Start at [Steps.Measure]. What it measures is a step's median and minimum and, on request, a
+// [Profile]: the time of every kernel, of what the host moves in and out of a program, and of the
+// optimiser, beside the time of the whole step, so that it can be seen how much of it is accounted
+// for. The package knows no network.
 package bench
 
 import (
@@ -32,9 +34,11 @@ type Options struct {
 // Timing is what was measured.
 type Timing struct {
 	Median, Min time.Duration // of a step
-	FLOPs       float64       // of a step: direct convolutions' and linear maps' multiplications and additions, three times those of the forward pass in training
-	Bytes       int64         // memory of the programs and the parameters
-	Profile     *Profile      // nil where it was not asked for
+	// of a step: direct convolutions' and linear maps' multiplications and additions, three times
+	// those of the forward pass in training
+	FLOPs   float64
+	Bytes   int64    // memory of the programs and the parameters
+	Profile *Profile // nil where it was not asked for
 }
 
 // Check says what is wrong with the number of steps, nil if nothing is.

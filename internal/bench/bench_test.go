@@ -10,7 +10,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 )
 
-// A program's kernels, its inputs and the optimiser are all there, once a step, and add up to no more than the step.
+// A program's kernels, its inputs and the optimiser are all there, once a step, and add up to no
+// more than the step.
 func TestProfile(t *testing.T) {
 	dev, err := cpu.New(cpu.Options{Threads: 1})
 	if err != nil {

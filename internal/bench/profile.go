@@ -72,7 +72,8 @@ func (p *Profile) Accounted() float64 {
 	return sum / p.Seconds
 }
 
-// particular matches what tells two kernels of a kind apart in their names: sizes, and the parameter that is updated.
+// particular matches what tells two kernels of a kind apart in their names: sizes, and the
+// parameter that is updated.
 var particular = regexp.MustCompile(` \d+x\d+->\d+\b| of [\dx]+$| \d+(x\d+)*$| \S+\.\S+$`)
 
 // kinds adds up kernels of a kind.

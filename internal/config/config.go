@@ -1,7 +1,9 @@
-// Package config turns a tagged struct into a YAML file, a set of flags and back, so that an option is declared once, where it is used.
+// Package config turns a tagged struct into a YAML file, a set of flags and back, so that an option
+// is declared once, where it is used.
 //
-// Start at [Bind] and [Resolve]: a command fills its struct with defaults, binds it to its flags, and after parsing resolves it. Precedence is
-// default < YAML < flag. [Marshal] writes the resolved struct, with the help texts as comments, into a run's folder, and [Parse] reads it back.
+// Start at [Bind] and [Resolve]: a command fills its struct with defaults, binds it to its flags,
+// and after parsing resolves it. Precedence is default < YAML < flag. [Marshal] writes the resolved
+// struct, with the help texts as comments, into a run's folder, and [Parse] reads it back.
 //
 // A field is described by its tags:
 //
@@ -11,9 +13,10 @@
 //	flag:"name"        the flag's name instead of the kebab-case of the key; "-" for none; on a struct, a prefix for the flags of its fields
 //	oneof:"a b c"      the only words that a string may be
 //
-// Leaves are strings, booleans, numbers, [time.Duration], slices and arrays of them, and anything that is an [encoding.TextUnmarshaler].
-// Lists and maps of structs are read from files and have no flags. What the package leaves out: environment variables, anchors and
-// aliases in YAML, and checks across fields, which belong to the struct's owner.
+// Leaves are strings, booleans, numbers, [time.Duration], slices and arrays of them, and anything
+// that is an [encoding.TextUnmarshaler]. Lists and maps of structs are read from files and have no
+// flags. What the package leaves out: environment variables, anchors and aliases in YAML, and
+// checks across fields, which belong to the struct's owner.
 package config
 
 import (
@@ -67,7 +70,8 @@ func pointee(cfg any) reflect.Value {
 	return v.Elem()
 }
 
-// kebab writes a key the way flags are written: learning_rate and learningRate become learning-rate.
+// kebab writes a key the way flags are written: learning_rate and learningRate become
+// learning-rate.
 func kebab(key string) string {
 	var b strings.Builder
 	previous := ' '
@@ -90,7 +94,8 @@ func kebab(key string) string {
 	return b.String()
 }
 
-// nearest is the key that is the fewest edits away from a misspelt one, if that is less than about half of it.
+// nearest is the key that is the fewest edits away from a misspelt one, if that is less than about
+// half of it.
 func nearest(word string, keys []string) (string, bool) {
 	if len(word) > 100 {
 		return "", false // not a slip of the fingers
@@ -108,7 +113,8 @@ func nearest(word string, keys []string) (string, bool) {
 	return best, best != ""
 }
 
-// edits is the Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, substitutions and swaps of neighbours.
+// edits is the Damerau-Levenshtein distance (optimal string alignment): insertions, deletions,
+// substitutions and swaps of neighbours.
 func edits(a, b string) int {
 	s, t := []rune(a), []rune(b)
 	before, above := make([]int, len(t)+1), make([]int, len(t)+1)

@@ -12,8 +12,9 @@ import (
 // FileFlag is the flag that names the YAML file.
 const FileFlag = "config"
 
-// Bind makes one flag for every leaf of the struct that cfg points to, with the leaf's current value as the default, and the flag --config.
-// It panics where two leaves want the same flag: one of them needs a flag tag. Call [Resolve] after the flags were parsed.
+// Bind makes one flag for every leaf of the struct that cfg points to, with the leaf's current
+// value as the default, and the flag --config. It panics where two leaves want the same flag: one
+// of them needs a flag tag. Call [Resolve] after the flags were parsed.
 func Bind(flags *pflag.FlagSet, cfg any) {
 	if flags.Lookup(FileFlag) == nil {
 		flags.StringP(FileFlag, "c", "", "YAML `FILE` with these settings; a flag wins over it")
@@ -56,7 +57,8 @@ func bind(flags *pflag.FlagSet, v reflect.Value, path, prefix string, seen map[s
 	}
 }
 
-// flagValue is a leaf as pflag sees it. What the user typed is kept, so that it can be put on top of a file read later.
+// flagValue is a leaf as pflag sees it. What the user typed is kept, so that it can be put on top
+// of a file read later.
 type flagValue struct {
 	field
 	words []string
@@ -84,8 +86,8 @@ func (f *flagValue) String() string {
 
 func (f *flagValue) Type() string { return kindName(f.value.Type()) }
 
-// Resolve gives cfg its final values after the flags it was bound to were parsed: it reads the file named by --config, if any, and puts the
-// flags that the user set back on top.
+// Resolve gives cfg its final values after the flags it was bound to were parsed: it reads the file
+// named by --config, if any, and puts the flags that the user set back on top.
 func Resolve(flags *pflag.FlagSet, cfg any) error {
 	pointee(cfg)
 	if file := flags.Lookup(FileFlag); file != nil && file.Value.String() != "" {

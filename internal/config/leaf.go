@@ -129,8 +129,9 @@ func wholeNumber(text string, err error, want string) error {
 	return fmt.Errorf("%q is not %s", text, want)
 }
 
-// setLeaf reads words into a leaf. A scalar takes one; a slice takes any number; an array of n takes n, or one number for all of them where n
-// is 3: a size, a spacing. Nothing is changed when there is an error.
+// setLeaf reads words into a leaf. A scalar takes one; a slice takes any number; an array of n
+// takes n, or one number for all of them where n is 3: a size, a spacing. Nothing is changed when
+// there is an error.
 func setLeaf(v reflect.Value, words []string) error {
 	t := v.Type()
 	if isScalar(t) {
@@ -166,7 +167,8 @@ func setLeaf(v reflect.Value, words []string) error {
 	return nil
 }
 
-// split cuts the text of a flag, or of a single YAML scalar, into the words of a leaf: 1,2,3 or 1x2x3 for numbers, a,b,c for strings.
+// split cuts the text of a flag, or of a single YAML scalar, into the words of a leaf: 1,2,3 or
+// 1x2x3 for numbers, a,b,c for strings.
 func split(t reflect.Type, text string) []string {
 	if !isList(t) {
 		return []string{text}
@@ -219,7 +221,8 @@ func leafText(v reflect.Value) string {
 	return strings.Join(words, ",")
 }
 
-// check holds the words of a leaf against its choices. The empty word always passes: it is what an unset field is written as.
+// check holds the words of a leaf against its choices. The empty word always passes: it is what an
+// unset field is written as.
 func (f field) check(words []string) error {
 	if len(f.choice) == 0 {
 		return nil

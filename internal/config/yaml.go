@@ -21,8 +21,9 @@ import (
 // maxSize bounds what is parsed. The longest file a person writes is a few kilobytes.
 const maxSize = 1 << 20
 
-// Load reads a YAML file into the struct that cfg points to, over the values it has. A key that no field has is an error that names it, the
-// line and the nearest valid key; so is a value of the wrong type. After an error cfg may be partly changed.
+// Load reads a YAML file into the struct that cfg points to, over the values it has. A key that no
+// field has is an error that names it, the line and the nearest valid key; so is a value of the
+// wrong type. After an error cfg may be partly changed.
 func Load(path string, cfg any) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,8 +51,9 @@ func Parse(name string, data []byte, cfg any) error {
 	return reader{name}.mapping(root, v, "")
 }
 
-// Part does what [Parse] does with one section: the mapping under the keys of path, joined with dots, in a larger document. It lets a command
-// read what it needs from another command's resolved configuration. A section that is absent is an error.
+// Part does what [Parse] does with one section: the mapping under the keys of path, joined with
+// dots, in a larger document. It lets a command read what it needs from another command's resolved
+// configuration. A section that is absent is an error.
 func Part(name string, data []byte, path string, cfg any) error {
 	v := pointee(cfg)
 	node, err := document(name, data)
@@ -224,7 +226,8 @@ func (r reader) value(n ast.Node, f field, path string) error {
 	panic(fmt.Sprintf("config: %s: fields of type %s are not supported", path, t))
 }
 
-// sequence reads a list of structs. Items replace the list that was there; each starts from the zero value.
+// sequence reads a list of structs. Items replace the list that was there; each starts from the
+// zero value.
 func (r reader) sequence(n ast.Node, f field, path string) error {
 	items, ok := n.(*ast.SequenceNode)
 	if !ok {
@@ -242,7 +245,8 @@ func (r reader) sequence(n ast.Node, f field, path string) error {
 	return nil
 }
 
-// words are the scalars of a leaf: of a sequence, or of a single scalar that is split the way a flag is.
+// words are the scalars of a leaf: of a sequence, or of a single scalar that is split the way a
+// flag is.
 func (r reader) words(n ast.Node, t reflect.Type, path string) ([]string, error) {
 	if items, ok := n.(*ast.SequenceNode); ok {
 		if !isList(t) {
@@ -277,8 +281,8 @@ func scalar(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// Marshal writes the struct that cfg points to as YAML, keys in the order of declaration, help texts as comments. [Parse] reads back the same
-// values, and the same values give the same bytes.
+// Marshal writes the struct that cfg points to as YAML, keys in the order of declaration, help
+// texts as comments. [Parse] reads back the same values, and the same values give the same bytes.
 func Marshal(cfg any) ([]byte, error) {
 	var b strings.Builder
 	writeStruct(&b, pointee(cfg), "")

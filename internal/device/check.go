@@ -2,7 +2,8 @@ package device
 
 import "fmt"
 
-// The Check methods say what is wrong with a spec, nil if nothing is. Devices call them before they make a kernel, so that all devices refuse the same specs in the same words.
+// The Check methods say what is wrong with a spec, nil if nothing is. Devices call them before they
+// make a kernel, so that all devices refuse the same specs in the same words.
 
 // Check says whether s is the shape of an activation: rank 2 or 5, no axis below 1.
 func (s Shape) Check() error {
@@ -28,7 +29,8 @@ func (s Shape) Rows() int {
 // Row is the number of elements of a row.
 func (s Shape) Row() int { return s[min(1, len(s)):].Elements() }
 
-// CheckRows says whether n elements are whole rows of weights of this shape, from the given one on, that may be moved at once: see [Device].
+// CheckRows says whether n elements are whole rows of weights of this shape, from the given one on,
+// that may be moved at once: see [Device].
 func (s Shape) CheckRows(first, n int) error {
 	row := max(1, s.Row())
 	end := first + n/row

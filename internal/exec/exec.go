@@ -1,11 +1,14 @@
 // Package exec runs programs: ordered steps over planned memory.
 //
-// Start at [Builder]: declare values, add steps, [Builder.Plan] them. The plan knows how much memory a run takes before any is taken;
-// [Plan.Allocate] takes it, and the resulting [Program] runs without allocating. The planner finds when each value is alive (schedule.go) and gives values that are
-// never alive together the same memory (place.go); a step may write its result over an operand that dies with it; scratch memory of a step is part of the plan. What is
-// cheaper to compute again than to keep while memory is scarcest is computed again (recompute.go).
+// Start at [Builder]: declare values, add steps, [Builder.Plan] them. The plan knows how much
+// memory a run takes before any is taken; [Plan.Allocate] takes it, and the resulting [Program]
+// runs without allocating. The planner finds when each value is alive (schedule.go) and gives
+// values that are never alive together the same memory (place.go); a step may write its result over
+// an operand that dies with it; scratch memory of a step is part of the plan. What is cheaper to
+// compute again than to keep while memory is scarcest is computed again (recompute.go).
 //
-// The package knows devices and kernels. It knows no operators, no shapes and no gradients: those are package nn's.
+// The package knows devices and kernels. It knows no operators, no shapes and no gradients: those
+// are package nn's.
 package exec
 
 import (
@@ -26,17 +29,21 @@ type Step struct {
 	InPlace []Over  // which result may be written over which operand, the better choice first
 	FLOPs   float64 // arithmetic, for profiles; 0 where nobody counted
 
-	// Joins says that the kernel only copies operands into a result that is they one after the other, or an operand into results that are its parts one after the other:
-	// it need not run where they lie so.
+	// Joins says that the kernel only copies operands into a result that is they one after the
+	// other, or an operand into results that are its parts one after the other: it need not run
+	// where they lie so.
 	Joins bool
-	// Again says at which price the step may run a second time. That must give the same results, and it must write nothing but these.
+	// Again says at which price the step may run a second time. That must give the same results,
+	// and it must write nothing but these.
 	Again Recompute
 }
 
-// A Mover is a kernel that reads and writes more than its operands, each of them once: it knows how many bytes more.
+// A Mover is a kernel that reads and writes more than its operands, each of them once: it knows how
+// many bytes more.
 type Mover interface{ MovesMore() int64 }
 
-// Over says that a result may lie where an operand lies: indices into Out and In. All that are said may be so at once, as long as no two share a result or an operand.
+// Over says that a result may lie where an operand lies: indices into Out and In. All that are said
+// may be so at once, as long as no two share a result or an operand.
 type Over struct{ Out, In int }
 
 // StepTime is what a step took.
@@ -45,7 +52,8 @@ type StepTime struct {
 	Calls   int
 	Seconds float64 // of all calls
 	FLOPs   float64 // of one call
-	Bytes   float64 // that one call reads and writes: its operands, each once, and what a [Mover] adds
+	// that one call reads and writes: its operands, each once, and what a [Mover] adds
+	Bytes float64
 }
 
 // MemoryError says that a program does not fit.
@@ -108,7 +116,8 @@ func (p *Program) Profile(on bool) {
 	}
 }
 
-// Times is what was measured since Profile: one entry a step, in the order of a run. On a device that works on its own, a step's time is that of starting it.
+// Times is what was measured since Profile: one entry a step, in the order of a run. On a device
+// that works on its own, a step's time is that of starting it.
 func (p *Program) Times() []StepTime {
 	t := make([]StepTime, len(p.steps))
 	for i := range p.steps {

@@ -22,8 +22,9 @@ func (host) View(b device.Buffer, offset, n int) device.Buffer {
 	return b.(memory)[offset : offset+n : offset+n]
 }
 
-// mix is a kernel that tells every operand and every element apart, and spoils its scratch: out[k][i] = k + i + sum_j (j+2) in[j][i mod len].
-// It reads element i of an operand before it writes element i, so its first result may lie over one operand of its size.
+// mix is a kernel that tells every operand and every element apart, and spoils its scratch:
+// out[k][i] = k + i + sum_j (j+2) in[j][i mod len]. It reads element i of an operand before it
+// writes element i, so its first result may lie over one operand of its size.
 type mix struct{ scratch int }
 
 func (m mix) Scratch() int { return m.scratch }
@@ -44,7 +45,8 @@ func (m mix) Run(out, in []device.Buffer, scratch device.Buffer) {
 	}
 }
 
-// copying is a kernel that copies its operands, one after the other, into its results, one after the other.
+// copying is a kernel that copies its operands, one after the other, into its results, one after
+// the other.
 type copying struct{}
 
 func (copying) Scratch() int { return 16 }
@@ -61,7 +63,8 @@ func (copying) Run(out, in []device.Buffer, _ device.Buffer) {
 	}
 }
 
-// joining is a step that puts values together, or takes one apart; ok is false where those at hand do not do.
+// joining is a step that puts values together, or takes one apart; ok is false where those at hand
+// do not do.
 func joining(r *rand.Rand, b *Builder, values []Value, sizes map[Value]int) (s Step, ok bool) {
 	s = Step{Name: "join", Kernel: copying{}, Joins: true, Again: Cheap}
 	if r.IntN(2) == 0 {
@@ -82,7 +85,8 @@ func joining(r *rand.Rand, b *Builder, values []Value, sizes map[Value]int) (s S
 	return s, sum < 500
 }
 
-// randomProgram builds a program in which every step reads earlier values; naive keeps every value, so that nothing shares memory.
+// randomProgram builds a program in which every step reads earlier values; naive keeps every value,
+// so that nothing shares memory.
 func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Value, external memory) {
 	b = NewBuilder(host{})
 	external = make(memory, 40)
@@ -109,7 +113,8 @@ func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Valu
 			}
 			s.In = append(s.In, values[max(0, len(values)-1-r.IntN(back))])
 		}
-		if r.IntN(10) == 0 { // an update: what read the parameter before must not be computed again after
+		// an update: what read the parameter before must not be computed again after
+		if r.IntN(10) == 0 {
 			s.Out, s.Again = []Value{parameter}, Never
 			b.Step(s)
 			continue
@@ -165,11 +170,15 @@ func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Valu
 	return b, inputs, outputs, external
 }
 
-// Sharing memory and computing again change no result: random programs against the same programs with memory of its own for every value.
+// Sharing memory and computing again change no result: random programs against the same programs
+// with memory of its own for every value.
 func TestSharingChangesNothing(t *testing.T) {
-	kinds := []PlanOptions{{}, {}, {Recompute: Cheap}, {Recompute: Cheap, Enough: 1}, {Recompute: Dear, Enough: 1}} // the first without sharing
-	adjacent := make([]int, len(kinds))                                                                             // how many steps need not copy
-	smaller := make([]int, len(kinds))                                                                              // how many programs each kind makes smaller than the kind before
+	// the first without sharing
+	kinds := []PlanOptions{{}, {}, {Recompute: Cheap}, {Recompute: Cheap, Enough: 1}, {Recompute: Dear, Enough: 1}}
+	// how many steps need not copy
+	adjacent := make([]int, len(kinds))
+	// how many programs each kind makes smaller than the kind before
+	smaller := make([]int, len(kinds))
 	for seed := range uint64(200) {
 		results := make([][]float32, len(kinds))
 		bytes := make([]int64, len(kinds))
@@ -228,8 +237,9 @@ func TestSharingChangesNothing(t *testing.T) {
 	}
 }
 
-// layers is a program like the training of a network: each layer is a product, which takes so much arithmetic, and an activation of n elements; on the way back, each needs the
-// product and the activation once more.
+// layers is a program like the training of a network: each layer is a product, which takes so much
+// arithmetic, and an activation of n elements; on the way back, each needs the product and the
+// activation once more.
 func layers(count, n int, flops float64) *Builder {
 	b := NewBuilder(host{})
 	x := b.Input(n)
@@ -250,8 +260,9 @@ func layers(count, n int, flops float64) *Builder {
 	return b
 }
 
-// What is computed again lowers the memory in use by at least timeOverMemory times the share that it adds to the time of a run. So the more is held besides the less is
-// computed again, and the more the longer a run takes anyway.
+// What is computed again lowers the memory in use by at least timeOverMemory times the share that
+// it adds to the time of a run. So the more is held besides the less is computed again, and the
+// more the longer a run takes anyway.
 func TestRecomputeWhereItIsWorthIt(t *testing.T) {
 	const n, count = 1 << 10, 10
 	plan := func(o PlanOptions, flops float64) *Plan {
@@ -264,7 +275,8 @@ func TestRecomputeWhereItIsWorthIt(t *testing.T) {
 	var table [][]int // repeats by arithmetic and by what is held
 	for _, flops := range []float64{1e6, 5e6, 2.5e7} {
 		whole := plan(PlanOptions{}, flops)
-		run := count * (4*n*8 + 3*flops/flopsAByte) // a product and an activation have two operands, a gradient has four
+		// a product and an activation have two operands, a gradient has four
+		run := count * (4*n*8 + 3*flops/flopsAByte)
 		var row []int
 		for _, held := range []int64{0, 1 << 17, 1 << 19, 1 << 21, 1 << 40} {
 			p := plan(PlanOptions{Recompute: Cheap, Held: held}, flops)
@@ -285,7 +297,8 @@ func TestRecomputeWhereItIsWorthIt(t *testing.T) {
 	}
 }
 
-// Above Enough, whatever lowers the arena is computed again: first what is cheap, and of what is dear no more than is needed.
+// Above Enough, whatever lowers the arena is computed again: first what is cheap, and of what is
+// dear no more than is needed.
 func TestRecomputeUntilEnough(t *testing.T) {
 	plan := func(o PlanOptions) *Plan {
 		o.Held = 1 << 40 // nothing is worth its time
@@ -310,7 +323,8 @@ func TestRecomputeUntilEnough(t *testing.T) {
 	}
 }
 
-// A profile counts what a kernel moves: its operands, each once, and what more the kernel knows of; nothing where there is nothing to run.
+// A profile counts what a kernel moves: its operands, each once, and what more the kernel knows of;
+// nothing where there is nothing to run.
 func TestTraffic(t *testing.T) {
 	b := NewBuilder(host{})
 	in, half, whole, out := b.Input(16), b.Planned(16), b.Planned(32), b.Planned(64)

@@ -30,7 +30,8 @@ func (u unit) place(offset int) {
 	}
 }
 
-// orders are the ways in which units are placed one after the other; which one packs best depends on the program.
+// orders are the ways in which units are placed one after the other; which one packs best depends
+// on the program.
 var orders = []func(a, b unit) int{
 	func(a, b unit) int { return cmp.Compare(b.size(), a.size()) },
 	func(a, b unit) int {
@@ -41,8 +42,10 @@ var orders = []func(a, b unit) int{
 	func(a, b unit) int { return cmp.Compare(b.last(), a.last()) },
 }
 
-// place gives every unit an offset such that blocks that are alive together do not overlap, and returns the size of the arena. No arena can be smaller than the most that is
-// alive at one time: it is content with that, or with enough, whichever is more; where enough is 0, with half a percent more than that.
+// place gives every unit an offset such that blocks that are alive together do not overlap, and
+// returns the size of the arena. No arena can be smaller than the most that is alive at one time:
+// it is content with that, or with enough, whichever is more; where enough is 0, with half a
+// percent more than that.
 func (l *layout) place(enough int) int {
 	all, ok := l.pack(enough)
 	if !ok {
@@ -71,7 +74,8 @@ func (l *layout) pack(enough int) (p packing, ok bool) {
 	return p, p.arena <= p.enough
 }
 
-// packing is units with their offsets. Each is put into the smallest gap that those before it leave.
+// packing is units with their offsets. Each is put into the smallest gap that those before it
+// leave.
 type packing struct {
 	units         []unit
 	offsets       []int
@@ -117,8 +121,9 @@ func (p *packing) add(units []unit) {
 // attempts is how often the order of a packing is changed in the search for a better one.
 const attempts = 1000
 
-// search packs the units that are large, finds an order of them in which they lie no higher than is enough, then goes on with smaller ones, down to all: these find room where the
-// large ones leave any. Where some lie too high it gives up, if it may, and else lets all others lie as high.
+// search packs the units that are large, finds an order of them in which they lie no higher than is
+// enough, then goes on with smaller ones, down to all: these find room where the large ones leave
+// any. Where some lie too high it gives up, if it may, and else lets all others lie as high.
 func (p *packing) search(units []unit, giveUp bool) bool {
 	p.units, p.offsets, p.arena = nil, nil, 0
 	for from, above := p.least/16, math.MaxInt; len(p.units) < len(units); from, above = from/16, from {
@@ -132,8 +137,9 @@ func (p *packing) search(units []unit, giveUp bool) bool {
 	return true
 }
 
-// improve changes the order of the units until they lie no higher than is enough: the one that lies highest is placed earlier, or one of two that are alive with it before the other.
-// A change for the worse is kept now and then, lest the search stick.
+// improve changes the order of the units until they lie no higher than is enough: the one that lies
+// highest is placed earlier, or one of two that are alive with it before the other. A change for
+// the worse is kept now and then, lest the search stick.
 func (p *packing) improve() {
 	best := *p
 	p.restore()
@@ -172,9 +178,11 @@ func (p *packing) improve() {
 	*p = best
 }
 
-// placeInOrder puts each unit from a given one on into the smallest gap between the blocks already placed that are alive with it.
+// placeInOrder puts each unit from a given one on into the smallest gap between the blocks already
+// placed that are alive with it.
 func placeInOrder(sorted []unit, from int) {
-	type stretch struct{ from, to int } // offsets that a unit cannot have: more than from and less than to
+	// offsets that a unit cannot have: more than from and less than to
+	type stretch struct{ from, to int }
 	var taken []stretch
 	placed := make([]block, 0, len(sorted)+len(sorted)/4) // by offset
 	put := func(u unit) {

@@ -19,12 +19,15 @@ func puzzle(r *rand.Rand, first, last, size, pieces int) []unit {
 	return append(puzzle(r, first, last, cut, part), puzzle(r, first, last, size-cut, pieces-part)...)
 }
 
-// Blocks that are alive together never overlap, and blocks that are known to fit without a gap are packed with hardly any.
+// Blocks that are alive together never overlap, and blocks that are known to fit without a gap are
+// packed with hardly any.
 func TestPlacePacksPuzzles(t *testing.T) {
 	const memory, time, rounds = 10000, 100, 20
 	for _, c := range []struct {
-		pieces  int
-		at, all float64 // how many of the puzzles are solved, at least, and by how much the memory may be exceeded on average
+		pieces int
+		// how many of the puzzles are solved, at least, and by how much the memory may be exceeded
+		// on average
+		at, all float64
 	}{{10, 1, 0}, {30, 0.9, 0.001}, {100, 0.5, 0.01}} {
 		solved, sum := 0, 0
 		for seed := range uint64(rounds) {

@@ -51,13 +51,15 @@ func (b *Builder) Alias(of Value) Value {
 // Step appends a step.
 func (b *Builder) Step(s Step) { b.steps = append(b.steps, s) }
 
-// Finish adds a step that changes what others read: it runs as soon as its operands are there and no step will use what it writes.
+// Finish adds a step that changes what others read: it runs as soon as its operands are there and
+// no step will use what it writes.
 func (b *Builder) Finish(s Step) { b.finish = append(b.finish, s) }
 
 // finished is the schedule with the steps of Finish in their places.
 func (b *Builder) finished() schedule {
 	s := b.schedule
-	used, written := slices.Repeat([]int{-1}, len(s.values)), slices.Repeat([]int{-1}, len(s.values)) // the last step that uses a value, or writes it
+	// the last step that uses a value, or writes it
+	used, written := slices.Repeat([]int{-1}, len(s.values)), slices.Repeat([]int{-1}, len(s.values))
 	for i, step := range s.steps {
 		for _, v := range slices.Concat(step.In, step.Out) {
 			used[s.home(v)] = i
@@ -115,8 +117,10 @@ type Repeats struct {
 // PlanOptions say what a plan may do to make the arena smaller.
 type PlanOptions struct {
 	Recompute Recompute // what may be computed again instead of being kept
-	Held      int64     // bytes that are in memory besides: the more, the less it is worth to make the arena smaller
-	// Enough is how many bytes the arena may take; 0: as many as it likes. Then only what is cheap is computed again, and only where that is worth its time. Above Enough, time does not count.
+	// bytes that are in memory besides: the more, the less it is worth to make the arena smaller
+	Held int64
+	// Enough is how many bytes the arena may take; 0: as many as it likes. Then only what is cheap
+	// is computed again, and only where that is worth its time. Above Enough, time does not count.
 	Enough int64
 }
 
@@ -150,7 +154,8 @@ func (b *Builder) Plan(o PlanOptions) (*Plan, error) {
 // Bytes is the memory that the program takes.
 func (p *Plan) Bytes() int64 { return 4 * int64(p.arena) }
 
-// Unshared is the memory that it would take if every value had its own, and all steps shared one scratch.
+// Unshared is the memory that it would take if every value had its own, and all steps shared one
+// scratch.
 func (p *Plan) Unshared() int64 { return 4 * int64(p.unshared) }
 
 // Repeats is what the plan computes again.
@@ -217,7 +222,8 @@ func (p *Plan) Steps() (all, forward int) {
 	return all, p.schedule.forward
 }
 
-// Allocate takes the memory, unless it is more than limit bytes (0: no limit): then the error is a [*MemoryError].
+// Allocate takes the memory, unless it is more than limit bytes (0: no limit): then the error is a
+// [*MemoryError].
 func (p *Plan) Allocate(limit int64) (*Program, error) {
 	if limit > 0 && p.Bytes() > limit {
 		return nil, &MemoryError{Need: p.Bytes(), Limit: limit}
@@ -229,7 +235,8 @@ func (p *Plan) Allocate(limit int64) (*Program, error) {
 	return p.bind(arena), nil
 }
 
-// Within makes a program that lies in the memory of another one, which must be at least as large: when one runs, the other's values are lost.
+// Within makes a program that lies in the memory of another one, which must be at least as large:
+// when one runs, the other's values are lost.
 func (p *Plan) Within(other *Program) *Program { return p.bind(other.arena) }
 
 // bind makes the program, given its memory.

@@ -9,15 +9,17 @@ import (
 // Recompute says how much may be computed again instead of being kept.
 type Recompute uint8
 
-// A step is Never run twice, or may be where that is Cheap (a pass over memory), or even where it is Dear (a convolution).
+// A step is Never run twice, or may be where that is Cheap (a pass over memory), or even where it
+// is Dear (a convolution).
 const (
 	Never Recompute = iota
 	Cheap
 	Dear
 )
 
-// repeat is a value that is computed again right before a step, for it and those after it: the memory is free in between. A set of repeats says everything:
-// [schedule.with] makes the schedule of any set.
+// repeat is a value that is computed again right before a step, for it and those after it: the
+// memory is free in between. A set of repeats says everything: [schedule.with] makes the schedule
+// of any set.
 type repeat struct {
 	value  Value
 	before int // a step of the schedule without repeats
@@ -26,7 +28,8 @@ type repeat struct {
 // expanded is a schedule with repeats.
 type expanded struct {
 	schedule
-	origin []int   // of each step: the one of the schedule without repeats that it is or stands before
+	// of each step: the one of the schedule without repeats that it is or stands before
+	origin []int
 	again  []bool  // of each step: it has run before
 	names  []Value // of each value: the one that it repeats; itself if none
 }
@@ -100,16 +103,18 @@ func heightOf(alive []int) height {
 
 // recomputer looks for values that are better computed again than kept.
 type recomputer struct {
-	base   *schedule
-	level  Recompute
-	price  float64 // bytes of memory that a repeat has to save for every byte of traffic that it takes
+	base  *schedule
+	level Recompute
+	// bytes of memory that a repeat has to save for every byte of traffic that it takes
+	price  float64
 	writer []int
 	writes [][]int // the steps that write each value
 	again  []repeat
 	worth  int // so many of these, the first, are worth their time
 }
 
-// newRecomputer starts without repeats, when the arena takes so many bytes beside those that are held anyway.
+// newRecomputer starts without repeats, when the arena takes so many bytes beside those that are
+// held anyway.
 func newRecomputer(s *schedule, arena, held int64) *recomputer {
 	r := &recomputer{base: s, writer: s.writers(), writes: make([][]int, len(s.values))}
 	time := 0.0
@@ -134,7 +139,8 @@ type trial struct {
 func (r *recomputer) try(again []repeat) trial {
 	t := trial{expanded: r.base.with(again)}
 	var err error
-	if t.layout, err = t.schedule.layout(); err != nil { // the base has a layout, and a repeat reads nothing that its step did not read
+	// the base has a layout, and a repeat reads nothing that its step did not read
+	if t.layout, err = t.schedule.layout(); err != nil {
 		panic(err)
 	}
 	t.height = heightOf(t.alive())
@@ -149,8 +155,10 @@ func (r *recomputer) try(again []repeat) trial {
 	return t
 }
 
-// Time is weighed against memory by shares: a run may take one percent longer where that makes all the memory that is in use, not only the arena, smaller by timeOverMemory
-// percent. So beside parameters that dwarf the arena, or in a program that does little with its memory, next to nothing is computed again.
+// Time is weighed against memory by shares: a run may take one percent longer where that makes all
+// the memory that is in use, not only the arena, smaller by timeOverMemory percent. So beside
+// parameters that dwarf the arena, or in a program that does little with its memory, next to
+// nothing is computed again.
 const timeOverMemory = 7
 
 // flopsAByte is how much arithmetic takes as long as a byte that is read or written.
@@ -164,11 +172,14 @@ func (r *recomputer) weight(t trial) float64 {
 	return 4*float64(t.peak) + r.price*duration(t.repeats.Bytes, t.repeats.FLOPs)
 }
 
-// lower adds repeats of steps up to a level as long as they lower the peak, and takes back those that cost more than they are worth. With enough, a number of float32 elements
-// above 0, it goes on until the arena is that small, whatever it costs, and takes back those that are not needed for that, the dearest first.
+// lower adds repeats of steps up to a level as long as they lower the peak, and takes back those
+// that cost more than they are worth. With enough, a number of float32 elements above 0, it goes on
+// until the arena is that small, whatever it costs, and takes back those that are not needed for
+// that, the dearest first.
 //
-// It looks at the step where most is alive. Of the values that are alive there, it takes the one that frees the most for the time that it costs, and computes it again
-// before the next step that reads it, or a little earlier.
+// It looks at the step where most is alive. Of the values that are alive there, it takes the one
+// that frees the most for the time that it costs, and computes it again before the next step that
+// reads it, or a little earlier.
 func (r *recomputer) lower(level Recompute, enough int) {
 	r.level = level
 	now := r.try(r.again)
@@ -194,7 +205,8 @@ func (r *recomputer) lower(level Recompute, enough int) {
 	}
 }
 
-// needed is what is left of the repeats when those are taken back, the dearest first, that are neither needed for what is best nor worth their time anyway.
+// needed is what is left of the repeats when those are taken back, the dearest first, that are
+// neither needed for what is best nor worth their time anyway.
 func (r *recomputer) needed(best trial, enough int) []repeat {
 	fits, low := enough > 0 && best.fits(enough), best.peak
 	if fits {
@@ -225,7 +237,8 @@ func (r *recomputer) cost(a repeat) float64 {
 	return duration(r.base.traffic(step), step.FLOPs)
 }
 
-// candidates are sets of repeats that would free memory in the highest step, those that free the most for their time first.
+// candidates are sets of repeats that would free memory in the highest step, those that free the
+// most for their time first.
 func (r *recomputer) candidates(t trial, chosen []repeat) [][]repeat {
 	top := slices.Index(t.alive(), t.peak)
 	first, last, _ := t.lifetimes() // there is a layout
@@ -253,7 +266,8 @@ func (r *recomputer) candidates(t trial, chosen []repeat) [][]repeat {
 			}
 			return false
 		}
-		// Right before it is read is best, unless that step is high itself: then earlier. What the highest step reads itself may be worth it, too: there it gets another place.
+		// Right before it is read is best, unless that step is high itself: then earlier. What the
+		// highest step reads itself may be worth it, too: there it gets another place.
 		read := t.origin[next[v]]
 		for before := read; before == read || before > t.origin[top] && before > read-4; before-- {
 			if again, cost, ok := r.chain(t.names[v], before, alive, chosen); ok {
@@ -269,7 +283,8 @@ func (r *recomputer) candidates(t trial, chosen []repeat) [][]repeat {
 	return out
 }
 
-// chain is what has to be computed again so that a value is there before a step: the value, and those of its operands that are not alive anyway.
+// chain is what has to be computed again so that a value is there before a step: the value, and
+// those of its operands that are not alive anyway.
 func (r *recomputer) chain(v Value, before int, alive func(Value) bool, chosen []repeat) (again []repeat, cost float64, ok bool) {
 	w := r.writer[v]
 	if w < 0 || w >= before || r.base.steps[w].Again == Never || r.base.steps[w].Again > r.level || slices.Contains(chosen, repeat{v, before}) {

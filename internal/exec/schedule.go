@@ -41,18 +41,22 @@ type block struct {
 	offset            int
 }
 
-// unit is blocks that lie one after the other, each alive in its own time: the parts of a value that is they side by side.
+// unit is blocks that lie one after the other, each alive in its own time: the parts of a value
+// that is they side by side.
 type unit []*block
 
 // layout is what needs memory, and when.
 type layout struct {
-	units   []unit
-	of      []*block // by value; the first of several; nil where memory is somebody else's or nobody uses it
+	units []unit
+	// by value; the first of several; nil where memory is somebody else's or nobody uses it
+	of      []*block
 	scratch []*block // by step; nil where it needs none
-	joined  []bool   // by step: there is nothing to run, for what it would copy is in its place already
+	// by step: there is nothing to run, for what it would copy is in its place already
+	joined []bool
 }
 
-// layout finds when each value is alive, lets values share a block where a step may write over its operand, and puts the parts of a value side by side.
+// layout finds when each value is alive, lets values share a block where a step may write over its
+// operand, and puts the parts of a value side by side.
 func (s *schedule) layout() (*layout, error) {
 	first, last, err := s.lifetimes()
 	if err != nil {
@@ -105,14 +109,16 @@ func (s *schedule) layout() (*layout, error) {
 	return l, nil
 }
 
-// joins is which steps need not run because the parts of a value can lie side by side, in memory of the whole.
+// joins is which steps need not run because the parts of a value can lie side by side, in memory of
+// the whole.
 type joins struct {
 	whole []Value   // by step; -1 where it has to run
 	parts [][]Value // by step
 	step  []int     // by value: the step that it is a part or the whole of; -1: none
 }
 
-// joins finds these steps. A value takes part in one of them only, and is written once: what is written again later would change the whole under those that read it.
+// joins finds these steps. A value takes part in one of them only, and is written once: what is
+// written again later would change the whole under those that read it.
 func (s *schedule) joins(first []int) joins {
 	writer := s.writers()
 	j := joins{whole: slices.Repeat([]Value{-1}, len(s.steps)), parts: make([][]Value, len(s.steps)), step: slices.Repeat([]int{-1}, len(s.values))}
@@ -146,7 +152,8 @@ func (s *schedule) joins(first []int) joins {
 
 func aligned(n int) int { return (n + device.Alignment - 1) / device.Alignment * device.Alignment }
 
-// lifetimes returns the first and the last step in which each value is alive, by its home; -1 where no step uses it.
+// lifetimes returns the first and the last step in which each value is alive, by its home; -1 where
+// no step uses it.
 func (s *schedule) lifetimes() (first, last []int, err error) {
 	first, last = make([]int, len(s.values)), make([]int, len(s.values))
 	for v := range first {
@@ -183,8 +190,9 @@ func (s *schedule) lifetimes() (first, last []int, err error) {
 	return first, last, nil
 }
 
-// inPlace lets results take the memory of operands that die in the step, where the step allows it. It returns for each value the one whose memory it takes.
-// A value that lies in parts takes nobody's memory and gives it to none; a part gives its own once the whole is dead.
+// inPlace lets results take the memory of operands that die in the step, where the step allows it.
+// It returns for each value the one whose memory it takes. A value that lies in parts takes
+// nobody's memory and gives it to none; a part gives its own once the whole is dead.
 func (s *schedule) inPlace(first, last []int, joins joins) []Value {
 	merged := make([]Value, len(s.values))
 	for v := range merged {
@@ -202,7 +210,8 @@ func (s *schedule) inPlace(first, last []int, joins joins) []Value {
 			if x.external != nil || last[in] != i || aligned(x.size) != aligned(o.size) || s.readTwice(step, in) || inParts(in) || taken[over.In] {
 				continue
 			}
-			// What has been in the operand's memory so far may be a part of something that is still alive.
+			// What has been in the operand's memory so far may be a part of something that is still
+			// alive.
 			shared := false
 			for part := range merged {
 				if merged[part] == merged[in] && joins.step[part] >= 0 {
@@ -217,7 +226,8 @@ func (s *schedule) inPlace(first, last []int, joins joins) []Value {
 	return merged
 }
 
-// readTwice says whether a step reads a value as more than one operand: then it must not be written over.
+// readTwice says whether a step reads a value as more than one operand: then it must not be written
+// over.
 func (s *schedule) readTwice(step Step, v Value) bool {
 	n := 0
 	for _, in := range step.In {
@@ -246,7 +256,8 @@ func (l *layout) alive() []int {
 	return change[:n]
 }
 
-// unshared is what it would take if every value had its own memory, and all steps shared one scratch.
+// unshared is what it would take if every value had its own memory, and all steps shared one
+// scratch.
 func (s *schedule) unshared(l *layout) int {
 	sum, largest := 0, 0
 	for v, m := range l.of {

@@ -30,8 +30,8 @@ var (
 	QuickDemo = Demo{Labelled: 8, Unlabelled: 10, Shape: [3]int{60, 48, 48}, PretrainSteps: 100, TrainSteps: 120, Fraction: 0.5}
 )
 
-// WriteScans makes the patients and writes their scans as a data set of NIfTI files: imagesTr, labelsTr for the labelled ones. It does nothing where
-// they are there already.
+// WriteScans makes the patients and writes their scans as a data set of NIfTI files: imagesTr,
+// labelsTr for the labelled ones. It does nothing where they are there already.
 func (d Demo) WriteScans(ctx context.Context, folder string, done func()) error {
 	for _, sub := range []string{"imagesTr", "labelsTr"} {
 		if err := os.MkdirAll(filepath.Join(folder, sub), 0o755); err != nil {
@@ -63,7 +63,8 @@ func (d Demo) WriteScans(ctx context.Context, folder string, done func()) error 
 	return d.describe(folder)
 }
 
-// describe writes the dataset.json that makes it a data set in the layout of the Medical Segmentation Decathlon.
+// describe writes the dataset.json that makes it a data set in the layout of the Medical
+// Segmentation Decathlon.
 func (d Demo) describe(folder string) error {
 	labels := map[string]string{"0": "background"}
 	for label, name := range phantom.Names() {
@@ -86,7 +87,8 @@ func (d Demo) Prepare(ctx context.Context, scans, prepared string, done func()) 
 	return err
 }
 
-// Plan is the demo's experiment: one fold of four, from scratch and from an encoder that solved 3x3x3 puzzles.
+// Plan is the demo's experiment: one fold of four, from scratch and from an encoder that solved
+// 3x3x3 puzzles.
 func (d Demo) Plan(prepared string) Plan {
 	p := DefaultPlan()
 	p.Data, p.RunFolds, p.Fractions, p.Seeds = prepared, []int{1}, []float64{d.Fraction}, []uint64{1}
@@ -107,7 +109,8 @@ func (d Demo) Plan(prepared string) Plan {
 	return p
 }
 
-// PredictScan segments one test scan from its file, as voxsaw predict does, writes the label map beside the report, and compares it with the reference.
+// PredictScan segments one test scan from its file, as voxsaw predict does, writes the label map
+// beside the report, and compares it with the reference.
 func (d Demo) PredictScan(ctx context.Context, r *Result, s Setting, scans string) (path string, scores []eval.Score, err error) {
 	last := r.Plan.trials(r.Cases)[len(r.Runs)-1]
 	predictor, err := segment.NewPredictor(s.Device, []string{filepath.Join(last.Folder(s.Out), "last.safetensors")}, r.Plan.Inference, s.Memory)

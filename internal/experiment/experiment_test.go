@@ -26,7 +26,8 @@ func disjoint(a, b []string) bool {
 	return !slices.ContainsFunc(a, func(id string) bool { return slices.Contains(b, id) })
 }
 
-// Whatever the plan, nobody is tested on a case that was trained on, and a smaller fraction is part of every larger one.
+// Whatever the plan, nobody is tested on a case that was trained on, and a smaller fraction is part
+// of every larger one.
 func TestCasesKeepTheirRoles(t *testing.T) {
 	ids := caseNames(23)
 	for _, unlabelled := range []float64{0, 0.3} {
@@ -109,7 +110,8 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// prepared makes a folder of prepared cases, labelled unless their names begin with "plain", from the files that sources names.
+// prepared makes a folder of prepared cases, labelled unless their names begin with "plain", from
+// the files that sources names.
 func prepared(t *testing.T, sources map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -182,7 +184,8 @@ func TestPretrainingNeverSeesATestCase(t *testing.T) {
 		t.Errorf("a folder of nothing but test cases: %v", err)
 	}
 
-	// On the experiment's own cases: those that each fold trains on, and those that never had labels.
+	// On the experiment's own cases: those that each fold trains on, and those that never had
+	// labels.
 	p.Inits[1].Data, p.RunFolds = "", nil
 	if v = look(); len(v.Encoders) != 2 {
 		t.Fatalf("%d encoders of 2 folds", len(v.Encoders))

@@ -1,8 +1,10 @@
-// Package experiment runs what a paper's table needs: folds x fractions of the training cases x initialisations x seeds, each a fine-tuning run with
-// predictions and scores of its own, and the report on all of them.
+// Package experiment runs what a paper's table needs: folds x fractions of the training cases x
+// initialisations x seeds, each a fine-tuning run with predictions and scores of its own, and the
+// report on all of them.
 //
-// Start at [Plan] and [Run]. [Demo] is a small experiment on made-up patients, through the same code. A run that is finished is not repeated; one that was
-// interrupted is resumed. Nothing is learnt here: training is done by packages puzzle3d and segment, scoring by package eval.
+// Start at [Plan] and [Run]. [Demo] is a small experiment on made-up patients, through the same
+// code. A run that is finished is not repeated; one that was interrupted is resumed. Nothing is
+// learnt here: training is done by packages puzzle3d and segment, scoring by package eval.
 package experiment
 
 import (
@@ -43,8 +45,9 @@ type Plan struct {
 	Metrics   eval.Options      `yaml:"metrics" flag:"metrics"`
 }
 
-// An Initialisation is what fine-tuning starts from: random weights if it only has a name, a checkpoint, or an encoder that is pretrained as part of
-// the experiment, with the settings of Plan.Pretrain but for those given here.
+// An Initialisation is what fine-tuning starts from: random weights if it only has a name, a
+// checkpoint, or an encoder that is pretrained as part of the experiment, with the settings of
+// Plan.Pretrain but for those given here.
 type Initialisation struct {
 	Name       string `yaml:"name" help:"as it is called in the tables"`
 	Checkpoint string `yaml:"checkpoint,omitempty" help:"a checkpoint to start from"`
@@ -67,7 +70,8 @@ func DefaultPlan() Plan {
 	return p
 }
 
-// Check says what is wrong with the plan itself; what is wrong with its parts is found when these are resolved.
+// Check says what is wrong with the plan itself; what is wrong with its parts is found when these
+// are resolved.
 func (p Plan) Check() error {
 	switch {
 	case p.Data == "":
@@ -126,8 +130,9 @@ func (p Plan) puzzles(i Initialisation, how volume.Preparation) (puzzle3d.Config
 	return c, nil
 }
 
-// changes lists what is not as it was when the experiment began. More folds, fractions, seeds and initialisations are no change, nor are fewer; where the
-// data lies is none either, and that they are the same is seen by their fingerprint.
+// changes lists what is not as it was when the experiment began. More folds, fractions, seeds and
+// initialisations are no change, nor are fewer; where the data lies is none either, and that they
+// are the same is seen by their fingerprint.
 func (p Plan) changes(before Plan) ([]string, error) {
 	var texts [2]string
 	for n, plan := range []Plan{before, p} {
@@ -180,7 +185,8 @@ type Subsets struct {
 	Fractions map[string][]string `json:"fractions"` // training cases of each fraction
 }
 
-// with adds folds and fractions that an experiment had before, and lists, after the changes found already, what was divided in another way.
+// with adds folds and fractions that an experiment had before, and lists, after the changes found
+// already, what was divided in another way.
 func (c Cases) with(before Cases, changes []string) (Cases, []string) {
 	c.Folds = slices.Clone(c.Folds)
 	compare := func(what string, was, is []string) {
@@ -248,7 +254,8 @@ func (p Plan) cases(ids []string, patients dataset.Patients) (Cases, error) {
 	return c, nil
 }
 
-// trials lists the fine-tuning runs, all initialisations of a setting next to each other, so that an unfinished experiment compares as much as it can.
+// trials lists the fine-tuning runs, all initialisations of a setting next to each other, so that
+// an unfinished experiment compares as much as it can.
 func (p Plan) trials(c Cases) []Trial {
 	var all []Trial
 	for _, seed := range p.Seeds {

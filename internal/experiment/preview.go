@@ -13,7 +13,8 @@ type Preview struct {
 	Trials   []Trial   `json:"trials"`
 	Cases    Cases     `json:"cases"`
 	Encoders []Encoder `json:"encoders"`
-	Doubts   []string  `json:"doubts,omitempty"` // what makes the result better than it is, or another than it seems
+	// what makes the result better than it is, or another than it seems
+	Doubts []string `json:"doubts,omitempty"`
 }
 
 // Look tells what a plan would run, without running any of it.
@@ -55,7 +56,8 @@ type Encoder struct {
 	Left  []string `json:"left,omitempty"` // cases that are there too, but that folds test on
 }
 
-// encoder says on what an initialisation is pretrained for a fold: never on a case that the fold tests on.
+// encoder says on what an initialisation is pretrained for a fold: never on a case that the fold
+// tests on.
 func (p Plan) encoder(i Initialisation, fold int, c Cases, cache *volume.Cache) (Encoder, error) {
 	e := Encoder{Init: i.Name, Fold: fold, Data: p.Data}
 	switch {
@@ -86,7 +88,8 @@ func (p Plan) encoder(i Initialisation, fold int, c Cases, cache *volume.Cache) 
 		}
 	}
 	patients := dataset.PatientsOf(cache.Cases())
-	for _, c := range cache.Cases() { // scans that never had labels serve every fold that does not test on their patients
+	// scans that never had labels serve every fold that does not test on their patients
+	for _, c := range cache.Cases() {
 		switch {
 		case c.HasLabels || c.Group != "":
 		case len(patients.Torn(tested, []string{c.ID})) > 0:
@@ -98,7 +101,8 @@ func (p Plan) encoder(i Initialisation, fold int, c Cases, cache *volume.Cache) 
 	return e, nil
 }
 
-// tested lists the cases that any fold tests on, those of folds that are not run included: an experiment may grow by them, and keeps its encoders.
+// tested lists the cases that any fold tests on, those of folds that are not run included: an
+// experiment may grow by them, and keeps its encoders.
 func (p Plan) tested(cache *volume.Cache) ([]volume.CaseInfo, error) {
 	p.RunFolds = nil
 	all, err := p.cases(labelled(cache), dataset.PatientsOf(cache.Cases()))
@@ -114,8 +118,10 @@ func (p Plan) tested(cache *volume.Cache) ([]volume.CaseInfo, error) {
 	return slices.DeleteFunc(cache.Cases(), func(c volume.CaseInfo) bool { return !test[c.ID] }), nil
 }
 
-// apart divides the cases of another folder: those that may be looked at, and those that are, by their name or by the files they came from, among the tested.
-// Another patient of the same name is left out too: nothing tells the two apart for certain, and a case fewer costs less than a result that is wrong.
+// apart divides the cases of another folder: those that may be looked at, and those that are, by
+// their name or by the files they came from, among the tested. Another patient of the same name is
+// left out too: nothing tells the two apart for certain, and a case fewer costs less than a result
+// that is wrong.
 func apart(cases, tested []volume.CaseInfo) (free, left []string) {
 	names, paths, hashes := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range tested {

@@ -14,8 +14,9 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// Table is the table of the experiment in the shape of the paper's Table 3: DSC in percent, a row a fraction, a column an initialisation, each but scratch
-// with its gain and the p-value of Wilcoxon's test.
+// Table is the table of the experiment in the shape of the paper's Table 3: DSC in percent, a row a
+// fraction, a column an initialisation, each but scratch with its gain and the p-value of
+// Wilcoxon's test.
 func (r *Result) Table() (eval.FoldTable, error) {
 	return eval.Folds(r.Runs, eval.FoldOptions{Metric: "dsc", Baseline: r.baseline(), Patients: r.patients})
 }
@@ -30,7 +31,8 @@ func (r *Result) baseline() string {
 	return r.Plan.Inits[0].Name
 }
 
-// Report is the page on an experiment, finished or not. It draws pictures with the networks of the first fold and seed.
+// Report is the page on an experiment, finished or not. It draws pictures with the networks of the
+// first fold and seed.
 func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Report, error) {
 	page := report.Report{Title: title}
 	table, err := r.Table()
@@ -103,7 +105,8 @@ func preparation(p volume.Preparation) string {
 	return fmt.Sprintf("axes %s, %s, HU %g to %g", p.Axcodes, spacing, p.Window[0], p.Window[1])
 }
 
-// puzzles tells how well the pretrained encoders solve puzzles of cases that they were not trained on, and shows one.
+// puzzles tells how well the pretrained encoders solve puzzles of cases that they were not trained
+// on, and shows one.
 func (r *Result) puzzles(ctx context.Context, s Setting) (report.Section, error) {
 	section := report.Section{Title: "Puzzles of unseen cases"}
 	table := eval.Table{Title: "Patches put in their place, after pretraining", Columns: []eval.Column{
@@ -162,7 +165,8 @@ func (r *Result) data(p Pretraining) string {
 	return r.Plan.Data
 }
 
-// slices shows what each initialisation makes of one test case, with the smallest fraction, where they differ most.
+// slices shows what each initialisation makes of one test case, with the smallest fraction, where
+// they differ most.
 func (r *Result) slices(ctx context.Context, s Setting, cache *volume.Cache) (report.Pictures, error) {
 	if len(r.Runs) == 0 {
 		return nil, nil
@@ -228,7 +232,8 @@ func median(scores []eval.Score) string {
 	return ids[len(ids)/2]
 }
 
-// curves draws how the encoders were pretrained and how the networks of the first fold and seed were fine-tuned.
+// curves draws how the encoders were pretrained and how the networks of the first fold and seed
+// were fine-tuned.
 func (r *Result) curves(s Setting) (report.Section, error) {
 	section := report.Section{Title: "Curves"}
 	var trainings []report.Training

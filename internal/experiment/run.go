@@ -139,8 +139,9 @@ type runner struct {
 	result   *Result
 }
 
-// record writes the plan and who trains and tests, before anything else is done. An experiment that has begun keeps both, but may grow: by folds,
-// fractions, seeds and initialisations. Anything else is a [train.ChangedError].
+// record writes the plan and who trains and tests, before anything else is done. An experiment that
+// has begun keeps both, but may grow: by folds, fractions, seeds and initialisations. Anything else
+// is a [train.ChangedError].
 func (r *runner) record() error {
 	planPath, casesPath := filepath.Join(r.Out, "plan.yaml"), filepath.Join(r.Out, "subsets.json")
 	cases := r.result.Cases
@@ -180,7 +181,8 @@ func (r *runner) record() error {
 	if err := atomicfile.WriteBytes(casesPath, append(data, '\n')); err != nil {
 		return err
 	}
-	return dataset.WriteSplits(filepath.Join(r.Out, "splits_final.json"), r.result.Cases.splits) // for nnU-Net, and for --splits
+	// for nnU-Net, and for --splits
+	return dataset.WriteSplits(filepath.Join(r.Out, "splits_final.json"), r.result.Cases.splits)
 }
 
 // trial fine-tunes, predicts the test cases and scores them, unless that has been done.
@@ -192,7 +194,8 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What decides the result beside the configuration belongs into the run's record: a run is not resumed with other cases.
+	// What decides the result beside the configuration belongs into the run's record: a run is not
+	// resumed with other cases.
 	resolved, err := config.Marshal(&struct {
 		segment.Config `yaml:",inline"`
 		Init           string            `yaml:"init"`
@@ -215,7 +218,8 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 			return eval.ReadCSV(f)
 		}
 	} else {
-		// The test cases are not looked at while training: nothing about them can leak into the result.
+		// The test cases are not looked at while training: nothing about them can leak into the
+		// result.
 		_, _, err = segment.Finetune(ctx, r.Device, c, segment.Data{Cache: r.cache, Train: t.Train}, segment.Run{
 			Init: init, Folder: run, Observer: r.Console.Training(t.Name(), "crops"), Memory: r.Memory,
 		})
@@ -246,7 +250,8 @@ func (r *runner) open(folder, kind string, resolved []byte, cache *volume.Cache)
 	}, mode)
 }
 
-// score segments prepared cases with a checkpoint and compares them with their labels, on the prepared grid.
+// score segments prepared cases with a checkpoint and compares them with their labels, on the
+// prepared grid.
 func (r *runner) score(ctx context.Context, checkpoint string, ids []string) ([]eval.Score, error) {
 	predictor, err := segment.NewPredictor(r.Device, []string{checkpoint}, r.plan.Inference, r.Memory)
 	if err != nil {
@@ -272,7 +277,8 @@ func (r *runner) score(ctx context.Context, checkpoint string, ids []string) ([]
 	return scores, nil
 }
 
-// initialise gives the checkpoint that a trial starts from, pretraining it if need be; empty for random weights.
+// initialise gives the checkpoint that a trial starts from, pretraining it if need be; empty for
+// random weights.
 func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	var init Initialisation
 	for _, i := range r.plan.Inits {
@@ -344,7 +350,8 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	return run.Last(), nil
 }
 
-// relative writes a path of the experiment as seen from its folder, so that the folder can be moved between sittings.
+// relative writes a path of the experiment as seen from its folder, so that the folder can be moved
+// between sittings.
 func relative(base, path string) string {
 	if rel, err := filepath.Rel(base, path); path != "" && err == nil && filepath.IsLocal(rel) {
 		return filepath.ToSlash(rel)

@@ -1,4 +1,5 @@
-// Package folders walks over folders as people have them on disk: made of links, with rooms that are locked and pipes that nobody writes to. Start at [Walk].
+// Package folders walks over folders as people have them on disk: made of links, with rooms that
+// are locked and pipes that nobody writes to. Start at [Walk].
 package folders
 
 import (
@@ -9,11 +10,14 @@ import (
 	"strings"
 )
 
-// Walk visits what lies below root, or root alone where it is a file, in the order of names. It follows links to files and to folders, but enters no folder twice
-// and none that holds the root: links cannot make it go round. What lies behind a link has the link's path; entry says what the link leads to.
+// Walk visits what lies below root, or root alone where it is a file, in the order of names. It
+// follows links to files and to folders, but enters no folder twice and none that holds the root:
+// links cannot make it go round. What lies behind a link has the link's path; entry says what the
+// link leads to.
 //
-// A file or folder that cannot be looked at (a broken link, a folder without permission) is visited with the error, and with a nil entry; the walk goes on if visit
-// returns nil. Visit may return [fs.SkipDir] for a folder, or [fs.SkipAll]. A root that is not there is an error.
+// A file or folder that cannot be looked at (a broken link, a folder without permission) is visited
+// with the error, and with a nil entry; the walk goes on if visit returns nil. Visit may return
+// [fs.SkipDir] for a folder, or [fs.SkipAll]. A root that is not there is an error.
 func Walk(root string, visit func(path string, entry fs.FileInfo, err error) error) error {
 	info, err := os.Stat(root)
 	if err != nil {
@@ -36,7 +40,8 @@ func Walk(root string, visit func(path string, entry fs.FileInfo, err error) err
 
 type walk struct {
 	visit func(string, fs.FileInfo, error) error
-	roots []string // real paths of the folders whose trees are walked: the root, and what links lead to
+	// real paths of the folders whose trees are walked: the root, and what links lead to
+	roots []string
 }
 
 // enter visits what lies in a folder; a file is visited itself.
@@ -103,7 +108,8 @@ func within(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, string(filepath.Separator))+string(filepath.Separator))
 }
 
-// Open opens a file for reading as [os.Open] does, and nothing else: opening a pipe would wait for somebody who writes to it.
+// Open opens a file for reading as [os.Open] does, and nothing else: opening a pipe would wait for
+// somebody who writes to it.
 func Open(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, notFile(path)

@@ -52,7 +52,8 @@ func visited(t *testing.T, root string) (names []string) {
 func TestWalkFollowsLinks(t *testing.T) {
 	outside := build(t, []string{"p1/a", "p2/b"}, nil)
 	root := build(t, []string{"c/d", "e"}, map[string]string{
-		"first": filepath.Join(outside, "p1"), "again": filepath.Join(outside, "p1"), // one folder, two links
+		// one folder, two links
+		"first": filepath.Join(outside, "p1"), "again": filepath.Join(outside, "p1"),
 		"file": filepath.Join(outside, "p2", "b"), "round": ".", "up": "..", "c/up": "../..", "inside": "c", "broken": "nowhere",
 	})
 	want := []string{"again/", "again/a", "broken!", "c/", "c/d", "e", "file"}

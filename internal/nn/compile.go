@@ -16,29 +16,37 @@ import (
 type Options struct {
 	// Outputs are what Forward computes, by the name that Read takes.
 	Outputs map[string]*Node
-	// Loss is a scalar. Backward differentiates it with respect to all parameters and the inputs that want a gradient. It is output "loss".
+	// Loss is a scalar. Backward differentiates it with respect to all parameters and the inputs
+	// that want a gradient. It is output "loss".
 	Loss *Node
-	// OutputGrad maps an output to the input whose value is the gradient of the loss with respect to it, where the loss is computed elsewhere.
+	// OutputGrad maps an output to the input whose value is the gradient of the loss with respect
+	// to it, where the loss is computed elsewhere.
 	OutputGrad map[string]string
-	// Update uses up the gradients of parameters, so that they are never in memory all together. Nil: they stay until the program runs again, see [Params.Gradient].
+	// Update uses up the gradients of parameters, so that they are never in memory all together.
+	// Nil: they stay until the program runs again, see [Params.Gradient].
 	Update Updater
-	// Within is a program in whose memory this one lies, if that is large enough; nil: it takes its own. A run of one spoils the inputs, outputs and gradients of the other, so neither may
-	// run while the other is in the middle of a run.
+	// Within is a program in whose memory this one lies, if that is large enough; nil: it takes its
+	// own. A run of one spoils the inputs, outputs and gradients of the other, so neither may run
+	// while the other is in the middle of a run.
 	Within *Program
 	// Recompute says what is computed again instead of being kept.
 	Recompute Recompute
-	// MemoryLimit in bytes for the program, those compiled before on the same parameters, and the parameters with, where a program has gradients, an optimiser's
-	// velocity; 0: none. Beside is how many bytes of it are for something else than the network.
+	// MemoryLimit in bytes for the program, those compiled before on the same parameters, and the
+	// parameters with, where a program has gradients, an optimiser's velocity; 0: none. Beside is
+	// how many bytes of it are for something else than the network.
 	MemoryLimit, Beside int64
 }
 
-// An Updater makes the kernel that uses up the gradient of a parameter: value <- gradient. It is a step of Backward, as soon as the gradient is there and nothing
-// will read the parameter any more. With a convolution, the gradient is that of its weights, and the kernel computes it, too: value <- x, dy, as [device.Device].ConvGradWeights does; an Updater that
-// has no such kernel returns nil.
+// An Updater makes the kernel that uses up the gradient of a parameter: value <- gradient. It is a
+// step of Backward, as soon as the gradient is there and nothing will read the parameter any more.
+// With a convolution, the gradient is that of its weights, and the kernel computes it, too: value
+// <- x, dy, as [device.Device].ConvGradWeights does; an Updater that has no such kernel returns
+// nil.
 type Updater func(parameter string, conv *device.ConvSpec) (device.Kernel, error)
 
-// Compile makes a program of a graph: it differentiates, orders the operators, plans the memory and takes it. The first mistake in the graph's construction is
-// reported here. With a Loss or an OutputGrad it uses the graph up: build it again for another program.
+// Compile makes a program of a graph: it differentiates, orders the operators, plans the memory and
+// takes it. The first mistake in the graph's construction is reported here. With a Loss or an
+// OutputGrad it uses the graph up: build it again for another program.
 func Compile(dev device.Device, g *Graph, p *Params, o Options) (*Program, error) {
 	if g.err != nil {
 		return nil, g.err
@@ -98,7 +106,8 @@ func (c *compiler) compile() (*Program, error) {
 // MemoryError says that a program needs more memory than [Options].MemoryLimit.
 type MemoryError = exec.MemoryError
 
-// fits says whether there is memory for a program of so many bytes beside all else that the parameters entail.
+// fits says whether there is memory for a program of so many bytes beside all else that the
+// parameters entail.
 func (c *compiler) fits(program int64) error {
 	c.p.trains = c.p.trains || c.trains
 	need, limit := program+c.p.Total()+c.o.Beside, c.o.MemoryLimit
@@ -289,7 +298,8 @@ func (c *compiler) compute(n *G.Node) error {
 			return c.step(n, o, in)
 		}
 	case G.BinaryOp:
-		// The one operator that Gorgonia adds on its own: the sum of the gradients of a node that is used more than once.
+		// The one operator that Gorgonia adds on its own: the sum of the gradients of a node that
+		// is used more than once.
 		if o.String() == "+ false" && len(in) == 2 {
 			s := device.Shape(n.Shape())
 			if c.weights(n) {
@@ -358,7 +368,8 @@ func picksOf(n *G.Node) map[int]*G.Node {
 	return m
 }
 
-// gradients appends the backward steps: gradients of late parameters first, so that what the forward part kept is given back as soon as can be.
+// gradients appends the backward steps: gradients of late parameters first, so that what the
+// forward part kept is given back as soon as can be.
 func (c *compiler) gradients(wanted []*leaf, grads []*G.Node) error {
 	for i := len(wanted) - 1; i >= 0; i-- {
 		l, update := wanted[i], c.o.Update
@@ -389,7 +400,8 @@ func (c *compiler) gradients(wanted []*leaf, grads []*G.Node) error {
 	return nil
 }
 
-// updateConv appends the step that computes a gradient of weights and uses it up, if there is such a step and it is worth it: it has to wait for all that reads the weights, and the activations
+// updateConv appends the step that computes a gradient of weights and uses it up, if there is such
+// a step and it is worth it: it has to wait for all that reads the weights, and the activations
 // that it reads with it, so these must be smaller than the gradient that need not be in memory.
 func (c *compiler) updateConv(l *leaf, gradient *G.Node) (done bool, err error) {
 	g, ok := gradient.Op().(gorgoniaOp)
@@ -416,7 +428,8 @@ func (c *compiler) updateConv(l *leaf, gradient *G.Node) (done bool, err error) 
 	return true, nil
 }
 
-// largeArena is from how many bytes on the garbage of compiling, some 50 MiB, is given back before an arena is taken: else both are there together.
+// largeArena is from how many bytes on the garbage of compiling, some 50 MiB, is given back before
+// an arena is taken: else both are there together.
 const largeArena = 64 << 20
 
 // allocate takes the memory of a plan, if it does not fit into that of another program.

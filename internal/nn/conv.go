@@ -8,7 +8,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// The convolutions. All three take the spec of the forward one, x (N, In, Size) to y (N, Out, OutSize):
+// The convolutions. All three take the spec of the forward one, x (N, In, Size) to y (N, Out,
+// OutSize):
 //
 //	conv              y <- x, w, [b]     dx = convTransposed(dy, w)    dw = convGradWeights(x, dy)    db = sumChannels(dy)
 //	convTransposed    x <- y, w, [b]     dy = conv(dx, w)              dw = convGradWeights(dx, y)    db = sumChannels(dx)

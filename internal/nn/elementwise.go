@@ -36,7 +36,8 @@ type (
 	poolGrad      struct{ device.PoolSpec }
 )
 
-// matrix is a shape that devices accept for element-wise work on tensors of other ranks than activations.
+// matrix is a shape that devices accept for element-wise work on tensors of other ranks than
+// activations.
 func matrix(s device.Shape) device.Shape { return device.Shape{1, s.Elements()} }
 
 // elementwise is s as a device takes it, given that the tensor is an activation where s has rank 5.
@@ -83,13 +84,15 @@ func (o sumChannels) kernel(dev device.Device) (device.Kernel, error) {
 }
 func (o sumChannels) String() string { return "sumChannels " + shapeString(o.Shape) }
 
-// A channelSummer is an operator whose last result is the sum of its first one over all but the channels: a bias gradient that needs no pass of its own.
+// A channelSummer is an operator whose last result is the sum of its first one over all but the
+// channels: a bias gradient that needs no pass of its own.
 type channelSummer interface {
 	operator
 	sumsChannels()
 }
 
-// sumChannels is the sum of n over all but the channels: a further result of what computes n, or a node of its own.
+// sumChannels is the sum of n over all but the channels: a further result of what computes n, or a
+// node of its own.
 func (r *rule) sumChannels(s device.Shape, n *G.Node) *G.Node {
 	if o, ok := n.Op().(gorgoniaOp); ok {
 		if summer, ok := o.operator.(channelSummer); ok {

@@ -108,14 +108,16 @@ func init() {
 	}
 }
 
-// Every operator's gradient against difference quotients, on the reference device, through the whole way from graph to program.
+// Every operator's gradient against difference quotients, on the reference device, through the
+// whole way from graph to program.
 func TestGradients(t *testing.T) {
 	for name, net := range everyOperator {
 		t.Run(name, func(t *testing.T) { checkGradients(t, devicetest.NewReference(), net) })
 	}
 }
 
-// trial is a compiled network with random inputs; its objective is sum of output times a random direction.
+// trial is a compiled network with random inputs; its objective is sum of output times a random
+// direction.
 type trial struct {
 	t         *testing.T
 	prog      *Program
@@ -222,8 +224,9 @@ func checkGradients(t *testing.T, dev device.Device, net network) {
 	for name := range tr.values {
 		grads[name] = tr.gradient(name)
 	}
-	// The reference computes in float64, but outputs are read as float32: rounding moves a quotient by about 1e-7 * sqrt(n) / h, and curvature by h^2.
-	// At a kink the one-sided quotients differ by far more, and a gradient may lie anywhere between them.
+	// The reference computes in float64, but outputs are read as float32: rounding moves a quotient
+	// by about 1e-7 * sqrt(n) / h, and curvature by h^2. At a kink the one-sided quotients differ
+	// by far more, and a gradient may lie anywhere between them.
 	const h, tolerance, kink = 2e-3, 2e-3, 1e-2
 	middle := tr.objective()
 	for name, v := range tr.values {
@@ -264,8 +267,9 @@ func descend(_ string, conv *device.ConvSpec) (device.Kernel, error) {
 	return descent{}, nil
 }
 
-// Parameters that are updated within Backward are to the bit those that are updated after it: no update comes before the last use of what it changes, and nothing is
-// computed again from what an update has changed.
+// Parameters that are updated within Backward are to the bit those that are updated after it: no
+// update comes before the last use of what it changes, and nothing is computed again from what an
+// update has changed.
 func TestUpdateInBackward(t *testing.T) {
 	dev := newCPU(t)
 	step := func(p *Program, n uint64) {
@@ -305,7 +309,8 @@ func TestUpdateInBackward(t *testing.T) {
 	}
 }
 
-// convDescent is a kernel of the device that takes a step with a gradient that it computes itself; the operands that a program does not know are its own.
+// convDescent is a kernel of the device that takes a step with a gradient that it computes itself;
+// the operands that a program does not know are its own.
 type convDescent struct {
 	device.Kernel
 	velocity, square, hyper device.Buffer
@@ -315,7 +320,8 @@ func (k convDescent) Run(out, in []device.Buffer, scratch device.Buffer) {
 	k.Kernel.Run([]device.Buffer{out[0], k.velocity, k.square}, []device.Buffer{in[0], in[1], k.hyper}, scratch)
 }
 
-// Gradients of weights that are computed and used up in one step, which comes after all that reads the weights, change them as those do that are there first. Where they are smaller than what the
+// Gradients of weights that are computed and used up in one step, which comes after all that reads
+// the weights, change them as those do that are there first. Where they are smaller than what the
 // step reads, they are computed first.
 func TestConvUpdateInBackward(t *testing.T) {
 	dev := newCPU(t)
@@ -373,7 +379,8 @@ func TestConvUpdateInBackward(t *testing.T) {
 	}
 }
 
-// Training leaves zero what a layout adds to the weights: values and velocity are what an upload of their values would make of them.
+// Training leaves zero what a layout adds to the weights: values and velocity are what an upload of
+// their values would make of them.
 func TestLayoutGapsStayZero(t *testing.T) {
 	dev := newCPU(t)
 	check := func(err error) {
@@ -463,7 +470,8 @@ func TestRecompute(t *testing.T) {
 	}
 }
 
-// Where the limit leaves no other way, more is computed again: as much as is needed, and no more. The limit leaves room for an optimiser's velocity.
+// Where the limit leaves no other way, more is computed again: as much as is needed, and no more.
+// The limit leaves room for an optimiser's velocity.
 func TestRecomputeToFit(t *testing.T) {
 	dev := newCPU(t)
 	size := func(o Options) (int64, exec.Repeats) {

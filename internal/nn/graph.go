@@ -1,10 +1,11 @@
-// Package nn holds the operators that networks are made of, on Gorgonia's expression graph, and the compiler from that graph to a
-// program of package exec.
+// Package nn holds the operators that networks are made of, on Gorgonia's expression graph, and the
+// compiler from that graph to a program of package exec.
 //
-// Start at [Graph]: its methods are the operators. A graph is pure description: it has shapes but no memory. [Params] holds the
-// parameters of a model on a device, shared by any number of programs, and [Compile] turns a graph into a [Program] that runs without
-// allocating. Gorgonia differentiates through our operators (each states its gradient as further operators, see operator in
-// operator.go); its own machines never run here.
+// Start at [Graph]: its methods are the operators. A graph is pure description: it has shapes but
+// no memory. [Params] holds the parameters of a model on a device, shared by any number of
+// programs, and [Compile] turns a graph into a [Program] that runs without allocating. Gorgonia
+// differentiates through our operators (each states its gradient as further operators, see operator
+// in operator.go); its own machines never run here.
 //
 // The package knows no particular network, no optimiser and no file.
 package nn
@@ -23,7 +24,8 @@ import (
 // Mode says what a graph is for.
 type Mode uint8
 
-// In training dropout drops and batch norm uses the batch's statistics; otherwise dropout passes everything and batch norm uses the running statistics.
+// In training dropout drops and batch norm uses the batch's statistics; otherwise dropout passes
+// everything and batch norm uses the running statistics.
 const (
 	Train Mode = iota
 	Eval
@@ -31,8 +33,9 @@ const (
 
 // Graph is a network under construction. Its methods add operators and return their results.
 //
-// A graph keeps the first mistake: after it every method does nothing, [Graph.Err] and [Compile] report it. So a network is written
-// without an error check a line. A graph is compiled once with gradients (Gorgonia differentiates a graph only once); build it again for another program.
+// A graph keeps the first mistake: after it every method does nothing, [Graph.Err] and [Compile]
+// report it. So a network is written without an error check a line. A graph is compiled once with
+// gradients (Gorgonia differentiates a graph only once); build it again for another program.
 type Graph struct {
 	mode   Mode
 	expr   *G.ExprGraph
@@ -85,7 +88,8 @@ func (g *Graph) Mode() Mode { return g.mode }
 // Err is the first mistake, nil if there was none.
 func (g *Graph) Err() error { return g.err }
 
-// Fail records a mistake that a caller found, unless there was one before. It returns the node that the failed construction may return.
+// Fail records a mistake that a caller found, unless there was one before. It returns the node that
+// the failed construction may return.
 func (g *Graph) Fail(format string, args ...any) *Node {
 	if g.err == nil {
 		g.err = fmt.Errorf(format, args...)
@@ -93,7 +97,8 @@ func (g *Graph) Fail(format string, args ...any) *Node {
 	return &Node{g: g}
 }
 
-// Input declares a tensor that is set before every run. The rank decides how it lies on the device: rank 5 is an activation (N, C, D, H, W).
+// Input declares a tensor that is set before every run. The rank decides how it lies on the device:
+// rank 5 is an activation (N, C, D, H, W).
 func (g *Graph) Input(name string, shape ...int) *Node {
 	return g.leaf(&leaf{kind: input, name: name, shape: shape})
 }
@@ -103,12 +108,14 @@ func (g *Graph) GradInput(name string, shape ...int) *Node {
 	return g.leaf(&leaf{kind: input, name: name, shape: shape, wants: true})
 }
 
-// Param declares a trained parameter, or returns the one of that name. Parameters lie in the layout that the device has for weights.
+// Param declares a trained parameter, or returns the one of that name. Parameters lie in the layout
+// that the device has for weights.
 func (g *Graph) Param(name string, init Init, shape ...int) *Node {
 	return g.leaf(&leaf{kind: parameter, name: name, shape: shape, init: init})
 }
 
-// State declares values that are saved with the parameters but not trained, such as running statistics. All elements start at value.
+// State declares values that are saved with the parameters but not trained, such as running
+// statistics. All elements start at value.
 func (g *Graph) State(name string, value float32, shape ...int) *Node {
 	return g.leaf(&leaf{kind: state, name: name, shape: shape, init: Constant(value)})
 }
@@ -188,7 +195,8 @@ func (g *Graph) apply(o operator, in ...*Node) *Node {
 	return &Node{g: g, n: n, shape: shape}
 }
 
-// An Init draws the first values of a parameter of the given shape, piece by piece: dst is the next piece. A weight's shape is (out, in, kernel...).
+// An Init draws the first values of a parameter of the given shape, piece by piece: dst is the next
+// piece. A weight's shape is (out, in, kernel...).
 type Init func(r *rand.Rand, shape device.Shape, dst []float32)
 
 // shapeString writes a shape as 2x16x32x32x32, the way it is printed in errors and profiles.

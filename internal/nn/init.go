@@ -25,8 +25,9 @@ func Uniform(bound float64) Init {
 	}
 }
 
-// fanIn is the number of products that are summed into one output of weights (out, in, kernel...), the way PyTorch counts it (for an
-// up-convolution, whose weights are (in, out, kernel...), that is the number of outputs that one input reaches).
+// fanIn is the number of products that are summed into one output of weights (out, in, kernel...),
+// the way PyTorch counts it (for an up-convolution, whose weights are (in, out, kernel...), that is
+// the number of outputs that one input reaches).
 func fanIn(s device.Shape) float64 {
 	if len(s) < 2 {
 		return float64(s.Elements())
@@ -34,7 +35,8 @@ func fanIn(s device.Shape) float64 {
 	return float64(s.Elements() / s[0])
 }
 
-// KaimingUniform is PyTorch's default for convolutions and linear maps (He et al. 2015 with a slope of sqrt 5): uniform with bound 1/sqrt(fan in).
+// KaimingUniform is PyTorch's default for convolutions and linear maps (He et al. 2015 with a slope
+// of sqrt 5): uniform with bound 1/sqrt(fan in).
 func KaimingUniform() Init {
 	return func(r *rand.Rand, s device.Shape, dst []float32) { Uniform(1/math.Sqrt(fanIn(s)))(r, s, dst) }
 }

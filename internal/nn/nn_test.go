@@ -108,7 +108,8 @@ func mustGrad(t *testing.T, p *Params, name string) []float32 {
 	return v
 }
 
-// TestBiasGradientsAreByProducts: where an activation or the loss follows a convolution, no step is there only to sum up a bias gradient.
+// TestBiasGradientsAreByProducts: where an activation or the loss follows a convolution, no step is
+// there only to sum up a bias gradient.
 func TestBiasGradientsAreByProducts(t *testing.T) {
 	g := NewGraph(Train)
 	loss, _ := small(g)
@@ -140,7 +141,8 @@ func run2(p *Program) {
 	p.Backward()
 }
 
-// Two runs on the same inputs, masks and parameters are equal to the bit; another step draws other masks.
+// Two runs on the same inputs, masks and parameters are equal to the bit; another step draws other
+// masks.
 func TestRunsRepeat(t *testing.T) {
 	p, params := compileSmall(t, newCPU(t), Options{})
 	step := func(n uint64) []float32 {
@@ -159,7 +161,8 @@ func TestRunsRepeat(t *testing.T) {
 	}
 }
 
-// Compiling again gives the same program, with every sum in the same order: a resumed run equals one that was not interrupted.
+// Compiling again gives the same program, with every sum in the same order: a resumed run equals
+// one that was not interrupted.
 func TestCompilationRepeats(t *testing.T) {
 	dev := newCPU(t)
 	var steps []string
@@ -192,7 +195,8 @@ func TestCompilationRepeats(t *testing.T) {
 	}
 }
 
-// In evaluation nothing is dropped, running statistics are used and not changed, and layers with a state work for one image.
+// In evaluation nothing is dropped, running statistics are used and not changed, and layers with a
+// state work for one image.
 func TestEvaluation(t *testing.T) {
 	dev := newCPU(t)
 	p, params := compileSmall(t, dev, Options{})
@@ -215,7 +219,8 @@ func TestEvaluation(t *testing.T) {
 	}
 }
 
-// A program within the memory of another gives the same as one with its own, and takes none; one that does not fit there takes its own.
+// A program within the memory of another gives the same as one with its own, and takes none; one
+// that does not fit there takes its own.
 func TestWithin(t *testing.T) {
 	dev := newCPU(t)
 	evaluation := func(params *Params, within *Program) *Program {
@@ -264,7 +269,8 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// A loss in the middle and its gradient handed over from outside leave the same parameter gradients as one program.
+// A loss in the middle and its gradient handed over from outside leave the same parameter gradients
+// as one program.
 func TestGradientFromOutside(t *testing.T) {
 	dev := devicetest.NewReference()
 	r := rand.New(rand.NewPCG(3, 3))
@@ -316,7 +322,8 @@ func TestGradientFromOutside(t *testing.T) {
 	}
 }
 
-// A parameter's first value depends on nothing but the seed and its name, and has the moments of its distribution.
+// A parameter's first value depends on nothing but the seed and its name, and has the moments of
+// its distribution.
 func TestInit(t *testing.T) {
 	dev := devicetest.NewReference()
 	values := func(seed uint64, names ...string) []float32 {
@@ -345,7 +352,8 @@ func TestInit(t *testing.T) {
 		}
 		square += float64(x) * float64(x) / float64(len(w))
 	}
-	if e := math.Abs(square/(bound*bound/3) - 1); e > 0.02 { // 55296 draws: five standard errors of the variance
+	// 55296 draws: five standard errors of the variance
+	if e := math.Abs(square/(bound*bound/3) - 1); e > 0.02 {
 		t.Errorf("variance %v, want %v", square, bound*bound/3)
 	}
 	normal := make([]float32, 60000)
@@ -439,7 +447,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// The limit is for all that shares the parameters: a second program that would fit alone does not fit beside the first, nor without room for the velocity.
+// The limit is for all that shares the parameters: a second program that would fit alone does not
+// fit beside the first, nor without room for the velocity.
 func TestMemoryLimitIsForAllPrograms(t *testing.T) {
 	dev := devicetest.NewReference()
 	compile := func(p *Params, train bool, limit int64) (*Program, error) {
@@ -526,7 +535,8 @@ func TestCompileMistakes(t *testing.T) {
 	}
 }
 
-// Operators that differ in any hyperparameter are different nodes, equal ones are merged, and an operator that is not ours does not run.
+// Operators that differ in any hyperparameter are different nodes, equal ones are merged, and an
+// operator that is not ours does not run.
 func TestNodesOfTheGraph(t *testing.T) {
 	g := NewGraph(Train)
 	x := g.Input("x", 1, 2, 4, 4, 4)

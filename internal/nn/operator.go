@@ -15,11 +15,14 @@ import (
 	"github.com/voxsaw/voxsaw/internal/exec"
 )
 
-// An operator is one kind of node. It is a small value whose fields are all its hyperparameters: their printed form tells nodes apart.
+// An operator is one kind of node. It is a small value whose fields are all its hyperparameters:
+// their printed form tells nodes apart.
 type operator interface {
-	operands() []device.Shape                        // what it takes
-	results() []result                               // what it gives; the first is the node's value, see Graph.pick for the others
-	kernel(dev device.Device) (device.Kernel, error) // out <- in, in the order of results and operands
+	operands() []device.Shape // what it takes
+	// what it gives; the first is the node's value, see Graph.pick for the others
+	results() []result
+	// out <- in, in the order of results and operands
+	kernel(dev device.Device) (device.Kernel, error)
 }
 
 // A differentiable operator can say how a gradient passes through it.
@@ -27,7 +30,8 @@ type differentiable interface {
 	operator
 	// wrt says for each operand whether it has a gradient.
 	wrt() []bool
-	// gradient returns the gradient of each operand given that of the first result: further nodes, built with r; nil where wrt is false.
+	// gradient returns the gradient of each operand given that of the first result: further nodes,
+	// built with r; nil where wrt is false.
 	gradient(r *rule, in []*G.Node, out, dout *G.Node) []*G.Node
 }
 
@@ -53,7 +57,8 @@ func describe(o operator) string {
 	return reflect.TypeOf(o).Name() + " " + shapeString(o.results()[0].shape)
 }
 
-// gorgoniaOp shows an operator to Gorgonia, which builds, merges and differentiates graphs of them but never runs one.
+// gorgoniaOp shows an operator to Gorgonia, which builds, merges and differentiates graphs of them
+// but never runs one.
 type gorgoniaOp struct {
 	operator
 	salt int // see apply
@@ -64,7 +69,8 @@ var (
 	_ G.Op   = gorgoniaOp{}
 )
 
-// Gorgonia treats scalars apart and cannot mix them with tensors; here a scalar is a vector of one element.
+// Gorgonia treats scalars apart and cannot mix them with tensors; here a scalar is a vector of one
+// element.
 func gorgoniaShape(s device.Shape) tensor.Shape {
 	if len(s) == 0 {
 		return tensor.Shape{1}
@@ -159,8 +165,9 @@ func (r *rule) pick(n *G.Node, i int) *G.Node {
 	return r.apply(p, n)
 }
 
-// apply adds an operator to the graph of its operands. Gorgonia merges nodes whose 32-bit hashes agree, which is right for equal nodes and a disaster for
-// others: a node that is not the one asked for is asked for again with another hash.
+// apply adds an operator to the graph of its operands. Gorgonia merges nodes whose 32-bit hashes
+// agree, which is right for equal nodes and a disaster for others: a node that is not the one asked
+// for is asked for again with another hash.
 func apply(o operator, in ...*G.Node) (*G.Node, error) {
 	for salt := range 8 {
 		g := gorgoniaOp{o, salt}
@@ -246,7 +253,8 @@ func (g *Graph) pick(n *Node, i int) *Node {
 	return g.apply(p, n)
 }
 
-// firstOnly is the answer to wrt of an operator with n operands of which only the first has a gradient.
+// firstOnly is the answer to wrt of an operator with n operands of which only the first has a
+// gradient.
 func firstOnly(n int) []bool {
 	w := make([]bool, n)
 	w[0] = true

@@ -6,8 +6,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// The operators, as a network's author sees them. What each computes, how it is differentiated and on which kernel it runs stands
-// in the file of its rule: conv.go, activate.go, elementwise.go, matmul.go, loss.go, rows.go.
+// The operators, as a network's author sees them. What each computes, how it is differentiated and
+// on which kernel it runs stands in the file of its rule: conv.go, activate.go, elementwise.go,
+// matmul.go, loss.go, rows.go.
 
 // Window is the geometry of a convolution or a pooling: (D, H, W).
 type Window struct{ Kernel, Stride, Pad [3]int }
@@ -17,7 +18,8 @@ func Cube(kernel, stride, pad int) Window {
 	return Window{[3]int{kernel, kernel, kernel}, [3]int{stride, stride, stride}, [3]int{pad, pad, pad}}
 }
 
-// Conv is a 3D convolution of x (N, C, D, H, W) to out channels, with parameters name.weight (out, C, kernel) and, if bias, name.bias (out).
+// Conv is a 3D convolution of x (N, C, D, H, W) to out channels, with parameters name.weight (out,
+// C, kernel) and, if bias, name.bias (out).
 func (g *Graph) Conv(name string, x *Node, out int, w Window, bias bool) *Node {
 	if !g.rank(name, x, 5) {
 		return &Node{g: g}
@@ -33,8 +35,9 @@ func (g *Graph) Conv(name string, x *Node, out int, w Window, bias bool) *Node {
 	return g.apply(conv{s}, in...)
 }
 
-// ConvTranspose is PyTorch's ConvTranspose3d of x (N, C, D, H, W) to out channels, size (size-1) stride - 2 pad + kernel, with parameters
-// name.weight (C, out, kernel) and, if bias, name.bias (out).
+// ConvTranspose is PyTorch's ConvTranspose3d of x (N, C, D, H, W) to out channels, size (size-1)
+// stride - 2 pad + kernel, with parameters name.weight (C, out, kernel) and, if bias, name.bias
+// (out).
 func (g *Graph) ConvTranspose(name string, x *Node, out int, w Window, bias bool) *Node {
 	if !g.rank(name, x, 5) {
 		return &Node{g: g}
@@ -53,7 +56,8 @@ func (g *Graph) ConvTranspose(name string, x *Node, out int, w Window, bias bool
 	return g.apply(convTransposed{s}, in...)
 }
 
-// Linear maps x (rows, K) to (rows, out): y = x W^T + b, with parameters name.weight (out, K) and, if bias, name.bias (out).
+// Linear maps x (rows, K) to (rows, out): y = x W^T + b, with parameters name.weight (out, K) and,
+// if bias, name.bias (out).
 func (g *Graph) Linear(name string, x *Node, out int, bias bool) *Node {
 	if !g.rank(name, x, 2) {
 		return &Node{g: g}
@@ -76,8 +80,9 @@ type Activation struct {
 	Residual *Node // nil, of x's shape, or (N, 1, D, H, W) which is added to every channel
 }
 
-// Activate normalises, adds and activates in one operator. With a norm it has parameters name.norm.weight and name.norm.bias (C), with batch norm states
-// name.norm.running_mean and name.norm.running_var (C), with PReLU name.act.weight (C).
+// Activate normalises, adds and activates in one operator. With a norm it has parameters
+// name.norm.weight and name.norm.bias (C), with batch norm states name.norm.running_mean and
+// name.norm.running_var (C), with PReLU name.act.weight (C).
 func (g *Graph) Activate(name string, x *Node, a Activation) *Node {
 	if g.err != nil {
 		return &Node{g: g}
@@ -153,8 +158,9 @@ func (g *Graph) Concat(xs ...*Node) *Node {
 	return g.apply(concat{s}, xs...)
 }
 
-// Dropout3d drops whole channels of x (N, C, D, H, W), or of (rows, channels) single elements, with probability rate in training and scales the
-// others by 1/(1-rate). [Program.SetStep] draws the mask from the stream "dropout/"+name; until then nothing is dropped.
+// Dropout3d drops whole channels of x (N, C, D, H, W), or of (rows, channels) single elements, with
+// probability rate in training and scales the others by 1/(1-rate). [Program.SetStep] draws the
+// mask from the stream "dropout/"+name; until then nothing is dropped.
 func (g *Graph) Dropout3d(name string, x *Node, rate float64) *Node {
 	if g.err != nil || rate == 0 || g.mode != Train {
 		return x
@@ -190,7 +196,8 @@ func (g *Graph) Flatten(x *Node) *Node {
 	return g.apply(flatten{x.shape}, x)
 }
 
-// Reshape gives x another shape with as many elements; neither may have rank 5 (use Flatten). It costs nothing.
+// Reshape gives x another shape with as many elements; neither may have rank 5 (use Flatten). It
+// costs nothing.
 func (g *Graph) Reshape(x *Node, shape ...int) *Node {
 	if g.err != nil {
 		return &Node{g: g}
@@ -214,8 +221,10 @@ type LossOptions struct {
 	PerImage   bool    // Dice of each image, then the mean, instead of one over the batch
 }
 
-// Loss compares logits (N, C, D, H, W) or (rows, C) with target (N, D, H, W) or (rows): class numbers as float32, negative where a voxel does not count.
-// The second result is a vector of statistics: cross-entropy, soft Dice loss, voxels that counted, then intersection, sum p, sum t for each class of each image.
+// Loss compares logits (N, C, D, H, W) or (rows, C) with target (N, D, H, W) or (rows): class
+// numbers as float32, negative where a voxel does not count. The second result is a vector of
+// statistics: cross-entropy, soft Dice loss, voxels that counted, then intersection, sum p, sum t
+// for each class of each image.
 func (g *Graph) Loss(logits, target *Node, o LossOptions) (loss, statistics *Node) {
 	if g.err != nil {
 		return &Node{g: g}, &Node{g: g}
@@ -245,7 +254,8 @@ func (g *Graph) MeanOfOthers(x *Node, groups int) *Node {
 	return g.apply(meanOfOthers{s}, x)
 }
 
-// PairSum is y[g, i, j] = a[g, i] + b[g, j] for a, b (groups*rows, columns); y is (groups*rows*rows, columns).
+// PairSum is y[g, i, j] = a[g, i] + b[g, j] for a, b (groups*rows, columns); y is
+// (groups*rows*rows, columns).
 func (g *Graph) PairSum(a, b *Node, groups int) *Node {
 	s, ok := g.groups("pair sum", a, groups)
 	if !ok {
@@ -254,8 +264,9 @@ func (g *Graph) PairSum(a, b *Node, groups int) *Node {
 	return g.apply(pairSum{s}, a, b)
 }
 
-// ColumnSumLoss is the mean over groups, weighted by weights (groups), of sum_c |sum_a softmax(u[a])[c] - 1| for u (groups*rows, columns): Wei et al. 2019,
-// section 4.1. Groups of weight 0 do not count; where none counts, the loss is 0.
+// ColumnSumLoss is the mean over groups, weighted by weights (groups), of sum_c |sum_a
+// softmax(u[a])[c] - 1| for u (groups*rows, columns): Wei et al. 2019, section 4.1. Groups of
+// weight 0 do not count; where none counts, the loss is 0.
 func (g *Graph) ColumnSumLoss(u, weights *Node) *Node {
 	if !g.rank("column-sum loss", weights, 1) {
 		return &Node{g: g}
@@ -278,7 +289,8 @@ func (g *Graph) groups(what string, x *Node, groups int) (device.GroupSpec, bool
 	return device.GroupSpec{Groups: groups, Rows: x.shape[0] / groups, Columns: x.shape[1]}, true
 }
 
-// rank says whether x is fit for an operator on tensors of that rank, and records the mistake if not.
+// rank says whether x is fit for an operator on tensors of that rank, and records the mistake if
+// not.
 func (g *Graph) rank(what string, x *Node, rank int) bool {
 	if g.err == nil && (x == nil || x.g != g) {
 		g.Fail("%s: the operand belongs to another graph", what)

@@ -8,12 +8,15 @@ import (
 	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
-// Params holds the parameters and the states of one model on one device. Any number of programs share it.
+// Params holds the parameters and the states of one model on one device. Any number of programs
+// share it.
 //
-// All parameters lie in one flat buffer, each in the device's layout of weights; what alignment and layouts leave between their values is zero. Callers see
-// row-major order: [Params.Read], [Params.Write], [Params.Grad]. Memory is taken once: when the first program is compiled or the first value
-// is touched. A model of several graphs declares them all first, see [Params.Declare]. Gradients are the programs' own: they lie among the activations, in memory
-// that these no longer need; Params knows where, see [Params.Gradient].
+// All parameters lie in one flat buffer, each in the device's layout of weights; what alignment and
+// layouts leave between their values is zero. Callers see row-major order: [Params.Read],
+// [Params.Write], [Params.Grad]. Memory is taken once: when the first program is compiled or the
+// first value is touched. A model of several graphs declares them all first, see [Params.Declare].
+// Gradients are the programs' own: they lie among the activations, in memory that these no longer
+// need; Params knows where, see [Params.Gradient].
 type Params struct {
 	dev    device.Device
 	seed   uint64
@@ -31,8 +34,9 @@ type slot struct {
 	shape        device.Shape
 	init         Init
 	trained      bool
-	offset, size int           // where it lies, in the device's layout
-	gradient     device.Buffer // in the program that computed it last; nil where none has, or where it has been used up
+	offset, size int // where it lies, in the device's layout
+	// in the program that computed it last; nil where none has, or where it has been used up
+	gradient device.Buffer
 }
 
 // elements is the number of values, which is size or, where the device's layout has gaps, less.
@@ -43,7 +47,8 @@ func NewParams(dev device.Device, seed uint64) *Params {
 	return &Params{dev: dev, seed: seed, slots: map[string]*slot{}}
 }
 
-// Declare adds the parameters and states of graphs to the set. Those of the same name must have the same shape.
+// Declare adds the parameters and states of graphs to the set. Those of the same name must have the
+// same shape.
 func (p *Params) Declare(graphs ...*Graph) error {
 	for _, g := range graphs {
 		if g.err != nil {
@@ -96,7 +101,8 @@ func (p *Params) allocate() error {
 	return nil
 }
 
-// draw sets a parameter's first value, in pieces: row-major, the whole may be a tenth of all memory.
+// draw sets a parameter's first value, in pieces: row-major, the whole may be a tenth of all
+// memory.
 func (p *Params) draw(name string, s *slot) error {
 	r, home := seed.Rand(p.seed, "init/"+name), p.home(s)
 	piece := make([]float32, min(s.shape.Rows(), device.Alignment)*s.shape.Row())
@@ -179,8 +185,9 @@ func (p *Params) Write(name string, v []float32) error {
 	return p.dev.UploadWeights(p.home(s), s.shape, 0, v)
 }
 
-// Gradient is where the gradient of a parameter lies, in the device's layout: in the program whose [Program.Backward] ran last, until that program runs again, or one that shares its memory. A program
-// that updates the parameters itself leaves none.
+// Gradient is where the gradient of a parameter lies, in the device's layout: in the program whose
+// [Program.Backward] ran last, until that program runs again, or one that shares its memory. A
+// program that updates the parameters itself leaves none.
 func (p *Params) Gradient(name string) (device.Buffer, error) {
 	s, err := p.find(name)
 	if err != nil {
@@ -215,7 +222,8 @@ func (p *Params) Values() (device.Buffer, error) {
 	return p.values, err
 }
 
-// Range is where a trained parameter lies in Values and in an optimiser's own buffers of that kind: n elements in the device's layout.
+// Range is where a trained parameter lies in Values and in an optimiser's own buffers of that kind:
+// n elements in the device's layout.
 func (p *Params) Range(name string) (offset, n int, ok bool) {
 	s, ok := p.slots[name]
 	if !ok || !s.trained {
@@ -230,7 +238,8 @@ func (p *Params) Device() device.Device { return p.dev }
 // Bytes is the memory of values and states.
 func (p *Params) Bytes() int64 { return 4 * int64(p.size[0]+p.size[1]) }
 
-// Total is the memory of the parameters and of all programs that share them, with an optimiser's velocity where there are gradients.
+// Total is the memory of the parameters and of all programs that share them, with an optimiser's
+// velocity where there are gradients.
 func (p *Params) Total() int64 {
 	n := p.Bytes() + p.programs
 	if p.trains {

@@ -10,10 +10,12 @@ import (
 	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
-// Program is a compiled graph. It shares its [Params] with other programs; everything else it owns. Its methods are called from one goroutine at a time.
+// Program is a compiled graph. It shares its [Params] with other programs; everything else it owns.
+// Its methods are called from one goroutine at a time.
 //
-// A run is: [Program.SetStep] where there is dropout, [Program.Set] for every input, [Program.Forward], then, where a gradient was asked for, Set for
-// the gradients that come from outside and [Program.Backward]. Outputs stay valid until the next Forward.
+// A run is: [Program.SetStep] where there is dropout, [Program.Set] for every input,
+// [Program.Forward], then, where a gradient was asked for, Set for the gradients that come from
+// outside and [Program.Backward]. Outputs stay valid until the next Forward.
 type Program struct {
 	dev     device.Device
 	run     *exec.Program
@@ -25,7 +27,8 @@ type Program struct {
 	gradients []gradient // of the parameters, where Backward leaves them
 
 	profile bool
-	host    []exec.StepTime // what moving inputs and outputs took, by name, while the program is profiled
+	// what moving inputs and outputs took, by name, while the program is profiled
+	host []exec.StepTime
 }
 
 // port is a tensor that the host reads or writes.
@@ -50,15 +53,19 @@ type gradient struct {
 
 // Summary is what a program takes.
 type Summary struct {
-	Steps        int          // kernels a run
-	ForwardSteps int          // of these before Backward
-	Bytes        int64        // memory of the program: inputs, activations, scratch; the parameters are not in it
-	Unshared     int64        // what it would be if every tensor had memory of its own, beside one scratch for all steps
-	Repeats      exec.Repeats // what is computed again instead of being kept
-	Again        []string     // its steps, by name
-	Peak         exec.Peak    // when it is fullest
-	ParamBytes   int64        // memory of the parameters and states, shared with other programs
-	FLOPs        float64      // arithmetic of direct convolutions and matrix products, a multiplication and an addition counted as two
+	Steps        int // kernels a run
+	ForwardSteps int // of these before Backward
+	// memory of the program: inputs, activations, scratch; the parameters are not in it
+	Bytes int64
+	// what it would be if every tensor had memory of its own, beside one scratch for all steps
+	Unshared   int64
+	Repeats    exec.Repeats // what is computed again instead of being kept
+	Again      []string     // its steps, by name
+	Peak       exec.Peak    // when it is fullest
+	ParamBytes int64        // memory of the parameters and states, shared with other programs
+	// arithmetic of direct convolutions and matrix products, a multiplication and an addition
+	// counted as two
+	FLOPs float64
 }
 
 // String is one line for a log.
@@ -114,7 +121,8 @@ func (p *Program) Forward() error {
 	return p.dev.Sync()
 }
 
-// Backward, after Forward, computes the gradients of the parameters and of the inputs that want one, and updates the parameters where [Options.Update] says so.
+// Backward, after Forward, computes the gradients of the parameters and of the inputs that want
+// one, and updates the parameters where [Options.Update] says so.
 func (p *Program) Backward() error {
 	p.run.Backward()
 	for _, g := range p.gradients {
@@ -160,7 +168,8 @@ func (p *Program) Profile(on bool) {
 	p.run.Profile(on)
 }
 
-// Times is what was measured since Profile: one entry a step, in the order of a run, then one for each input that was set and each output that was read.
+// Times is what was measured since Profile: one entry a step, in the order of a run, then one for
+// each input that was set and each output that was read.
 func (p *Program) Times() []exec.StepTime { return append(p.run.Times(), p.host...) }
 
 // timed moves n elements between host and device, and measures that while the program is profiled.

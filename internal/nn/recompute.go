@@ -7,18 +7,21 @@ import (
 	"github.com/voxsaw/voxsaw/internal/exec"
 )
 
-// Recompute says what is computed again instead of being kept between the forward and the backward part.
+// Recompute says what is computed again instead of being kept between the forward and the backward
+// part.
 type Recompute string
 
-// The choices: RecomputeAuto computes activations and concatenations again where that makes the program smaller, and convolutions where the memory limit leaves no other way;
-// RecomputeNone keeps everything; RecomputeAll makes the program as small as can be, whatever that costs.
+// The choices: RecomputeAuto computes activations and concatenations again where that makes the
+// program smaller, and convolutions where the memory limit leaves no other way; RecomputeNone keeps
+// everything; RecomputeAll makes the program as small as can be, whatever that costs.
 const (
 	RecomputeAuto Recompute = "auto"
 	RecomputeNone Recompute = "none"
 	RecomputeAll  Recompute = "all"
 )
 
-// again says at which price an operator may run a second time: it must depend on nothing but its operands and leave nothing but its results.
+// again says at which price an operator may run a second time: it must depend on nothing but its
+// operands and leave nothing but its results.
 func again(o operator) exec.Recompute {
 	switch o := o.(type) {
 	case activate:

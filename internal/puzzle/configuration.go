@@ -7,8 +7,9 @@ import (
 	"slices"
 )
 
-// A Configuration is a permutation: c[s] is the position at which the patch that lies in slot s belongs. The truth about a shuffled
-// puzzle is a configuration, and so is an answer to it; a solved puzzle has the identity.
+// A Configuration is a permutation: c[s] is the position at which the patch that lies in slot s
+// belongs. The truth about a shuffled puzzle is a configuration, and so is an answer to it; a
+// solved puzzle has the identity.
 type Configuration []int
 
 // Identity is the configuration of a solved puzzle of n patches.
@@ -45,7 +46,8 @@ func (c Configuration) Solved() bool {
 	return true
 }
 
-// Inverse is the configuration i with i[c[s]] = s: which slot holds the patch that belongs at a position.
+// Inverse is the configuration i with i[c[s]] = s: which slot holds the patch that belongs at a
+// position.
 func (c Configuration) Inverse() Configuration {
 	inverse := make(Configuration, len(c))
 	for s, p := range c {
@@ -54,8 +56,8 @@ func (c Configuration) Inverse() Configuration {
 	return inverse
 }
 
-// Rearranged is the truth after every patch has been moved to the slot that the answer names for it: a correct answer leaves a solved
-// puzzle.
+// Rearranged is the truth after every patch has been moved to the slot that the answer names for
+// it: a correct answer leaves a solved puzzle.
 func (c Configuration) Rearranged(answer Configuration) Configuration {
 	next := make(Configuration, len(c))
 	for s, p := range answer {
@@ -67,7 +69,8 @@ func (c Configuration) Rearranged(answer Configuration) Configuration {
 // Clone copies the configuration.
 func (c Configuration) Clone() Configuration { return slices.Clone(c) }
 
-// Distance is the Hamming distance: how many patches two configurations place differently. It is never 1.
+// Distance is the Hamming distance: how many patches two configurations place differently. It is
+// never 1.
 func (c Configuration) Distance(d Configuration) int {
 	n := 0
 	for s := range c {
@@ -78,8 +81,9 @@ func (c Configuration) Distance(d Configuration) int {
 	return n
 }
 
-// Within says whether c belongs to a fixed, pseudo-random share of all configurations: the ablation of Wei et al. (2019) that
-// trains on 1 %, 10 % or 100 % of them. Shares are nested, and deciding costs the same for 27! configurations as for 8!.
+// Within says whether c belongs to a fixed, pseudo-random share of all configurations: the ablation
+// of Wei et al. (2019) that trains on 1 %, 10 % or 100 % of them. Shares are nested, and deciding
+// costs the same for 27! configurations as for 8!.
 func (c Configuration) Within(share float64) bool {
 	h := uint64(0xcbf29ce484222325) // FNV-1a over the positions, then SplitMix64's finaliser
 	for _, p := range c {
@@ -102,8 +106,8 @@ func CheckShare(n int, share float64) error {
 	return nil
 }
 
-// RandomWithin draws from the configurations that are [Configuration.Within] the share, all equally likely. The share must pass
-// CheckShare.
+// RandomWithin draws from the configurations that are [Configuration.Within] the share, all equally
+// likely. The share must pass CheckShare.
 func RandomWithin(r *rand.Rand, n int, share float64) Configuration {
 	c := Random(r, n)
 	for !c.Within(share) {

@@ -1,8 +1,10 @@
-// Package puzzle holds the combinatorics of jigsaw puzzles in any number of dimensions: the grid, where patches are cut, configurations,
-// the relations between positions, and how an answer is scored.
+// Package puzzle holds the combinatorics of jigsaw puzzles in any number of dimensions: the grid,
+// where patches are cut, configurations, the relations between positions, and how an answer is
+// scored.
 //
-// Start at [Grid] and [Configuration]. A puzzle has as many patches as its grid has cells. Before it is solved, the patches lie in
-// slots 0..n-1, which are the cells of the grid in row-major order; each belongs at one of the positions 0..n-1, the same cells.
+// Start at [Grid] and [Configuration]. A puzzle has as many patches as its grid has cells. Before
+// it is solved, the patches lie in slots 0..n-1, which are the cells of the grid in row-major
+// order; each belongs at one of the positions 0..n-1, the same cells.
 //
 // The package knows no pixels and no networks, and does not solve anything: package solver does.
 package puzzle
@@ -14,7 +16,8 @@ import (
 	"strings"
 )
 
-// A Grid is the number of cells along each axis. Positions are numbered in row-major order: the last axis changes fastest.
+// A Grid is the number of cells along each axis. Positions are numbered in row-major order: the
+// last axis changes fastest.
 type Grid []int
 
 // MaxCells bounds a grid, so that tables over pairs of positions stay small.
@@ -92,7 +95,8 @@ func (g Grid) Position(coordinates ...int) int {
 	return p
 }
 
-// Relations is the number of classes that [Grid.Relation] tells apart: 3^d, that is the 3^d - 1 neighbours and "none of them".
+// Relations is the number of classes that [Grid.Relation] tells apart: 3^d, that is the 3^d - 1
+// neighbours and "none of them".
 func (g Grid) Relations() int {
 	n := 1
 	for range g {
@@ -101,9 +105,10 @@ func (g Grid) Relations() int {
 	return n
 }
 
-// Relation is the class of the step from position p to position q. Neighbours differ by -1, 0 or 1 along each axis; their class is the
-// row-major number of the step in the 3 x ... x 3 cube around p. The middle of the cube, the step that goes nowhere, cannot occur
-// between two patches, so its class stands for "no neighbours". The class of the way back is always Relations() - 1 - class.
+// Relation is the class of the step from position p to position q. Neighbours differ by -1, 0 or 1
+// along each axis; their class is the row-major number of the step in the 3 x ... x 3 cube around
+// p. The middle of the cube, the step that goes nowhere, cannot occur between two patches, so its
+// class stands for "no neighbours". The class of the way back is always Relations() - 1 - class.
 func (g Grid) Relation(p, q int) int {
 	class, weight := 0, 1
 	for axis := len(g) - 1; axis >= 0; axis-- {
@@ -129,19 +134,21 @@ func (g Grid) RelationTable() []int {
 	return table
 }
 
-// Chance is what blind guessing scores over all n! configurations: the expected shares of correct puzzles, of puzzles within
-// Hamming distance 2, and of patches in their place.
+// Chance is what blind guessing scores over all n! configurations: the expected shares of correct
+// puzzles, of puzzles within Hamming distance 2, and of patches in their place.
 func (g Grid) Chance() (correct, near, patches float64) { return g.Ceiling(g.Cells()) }
 
-// Ceiling is the expected score of a solver that knows everything but which of some identical patches is which: groups are the numbers
-// of patches that look the same, such as those that show nothing but air. All other patches can be told apart.
+// Ceiling is the expected score of a solver that knows everything but which of some identical
+// patches is which: groups are the numbers of patches that look the same, such as those that show
+// nothing but air. All other patches can be told apart.
 func (g Grid) Ceiling(groups ...int) (correct, near, patches float64) {
 	n, logWays, swaps, placed := g.Cells(), 0.0, 0.0, float64(g.Cells())
 	for _, m := range groups {
 		if m < 2 {
 			continue
 		}
-		// The m! orders of a group are all equally likely. On average one patch lies in its place; m(m-1)/2 orders are swaps.
+		// The m! orders of a group are all equally likely. On average one patch lies in its place;
+		// m(m-1)/2 orders are swaps.
 		logFactorial, _ := math.Lgamma(float64(m) + 1)
 		logWays += logFactorial
 		swaps += float64(m) * float64(m-1) / 2

@@ -5,10 +5,12 @@ import (
 	"math/rand/v2"
 )
 
-// A Layout says where the patches of a puzzle are cut out of a crop, in voxels or pixels along each axis of the grid.
+// A Layout says where the patches of a puzzle are cut out of a crop, in voxels or pixels along each
+// axis of the grid.
 //
-// The crop is divided into equal cells; what does not divide evenly is left over on both sides. A patch is at most as large as its
-// cell. The gap between them is what keeps a network from solving puzzles by continuing edges (Wei et al. 2019, section 4.1).
+// The crop is divided into equal cells; what does not divide evenly is left over on both sides. A
+// patch is at most as large as its cell. The gap between them is what keeps a network from solving
+// puzzles by continuing edges (Wei et al. 2019, section 4.1).
 type Layout struct {
 	Grid        Grid
 	Crop, Patch []int
@@ -37,8 +39,9 @@ func (l Layout) Check() error {
 // Cell is the extent of a cell along an axis.
 func (l Layout) Cell(axis int) int { return l.Crop[axis] / l.Grid[axis] }
 
-// Corner writes the first voxel of the patch at a position, counted from the crop's first voxel, into dst. With a generator the
-// patch lies anywhere in its cell with equal probability; with nil it lies in the middle.
+// Corner writes the first voxel of the patch at a position, counted from the crop's first voxel,
+// into dst. With a generator the patch lies anywhere in its cell with equal probability; with nil
+// it lies in the middle.
 func (l Layout) Corner(dst []int, position int, r *rand.Rand) {
 	l.Grid.Coordinates(dst, position)
 	for axis := range dst {

@@ -116,7 +116,8 @@ func TestRearrangedByTheTruthIsSolved(t *testing.T) {
 	}
 }
 
-// All 4! configurations are drawn equally often: 24000 draws, each count within five standard deviations of 1000.
+// All 4! configurations are drawn equally often: 24000 draws, each count within five standard
+// deviations of 1000.
 func TestRandomIsUniform(t *testing.T) {
 	r, counts := generator(2), map[[4]int]int{}
 	for range 24000 {

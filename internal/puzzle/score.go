@@ -1,6 +1,7 @@
 package puzzle
 
-// A Score sums up answers to puzzles: the paper's two metrics and the share of patches in their place.
+// A Score sums up answers to puzzles: the paper's two metrics and the share of patches in their
+// place.
 type Score struct {
 	Puzzles int // answers added
 	Correct int // of them wholly solved
@@ -25,7 +26,8 @@ func (s *Score) AddDistance(d, n int) {
 	s.Placed += n - d
 }
 
-// Shares are the metrics as shares in [0, 1]: Correct, D<=2, patch accuracy. They are 0 where nothing was counted.
+// Shares are the metrics as shares in [0, 1]: Correct, D<=2, patch accuracy. They are 0 where
+// nothing was counted.
 func (s Score) Shares() (correct, near, patches float64) {
 	if s.Puzzles == 0 {
 		return 0, 0, 0

@@ -193,7 +193,8 @@ func yAxis(b *strings.Builder, f frame) {
 	fmt.Fprintf(b, `<path d="M%.1f %.1fH%.1f" stroke="%s"/>`, plotLeft, plotBottom, plotRight, axisInk)
 }
 
-// legend writes the names above the plot, each behind a piece of its line. The widths are guessed: an average letter is half as wide as high.
+// legend writes the names above the plot, each behind a piece of its line. The widths are guessed:
+// an average letter is half as wide as high.
 func legend(b *strings.Builder, names []string, ink func(int) string) {
 	x := plotLeft
 	for n, name := range names {
@@ -234,7 +235,8 @@ func (c Chart) line(b *strings.Builder, f frame, s Series, ink string) {
 	fmt.Fprintf(b, `<path d="%s" stroke="%s" %s/>%s`, path.String(), ink, weight, marks.String())
 }
 
-// thin replaces neighbours by their mean until no more than maxPoints are left. Gaps stay where all the neighbours are gaps.
+// thin replaces neighbours by their mean until no more than maxPoints are left. Gaps stay where all
+// the neighbours are gaps.
 func thin(x, y []float64) ([]float64, []float64) {
 	group := (len(y) + maxPoints - 1) / maxPoints
 	if group <= 1 {

@@ -67,7 +67,8 @@ func TestTicksAreRound(t *testing.T) {
 	}
 }
 
-// training writes the files of a run of 80 steps whose loss is the step, and whose held-out measures are known.
+// training writes the files of a run of 80 steps whose loss is the step, and whose held-out
+// measures are known.
 func training(t *testing.T, validations bool) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -23,7 +23,8 @@ const (
 	validationsFile = "validation.csv"
 )
 
-// titles says what the columns of the two files are. A column that is not here goes by its own name; one with an empty title has no chart.
+// titles says what the columns of the two files are. A column that is not here goes by its own
+// name; one with an empty title has no chart.
 var titles = map[string]string{
 	"step": "", "seconds": "", "wait_seconds": "", "grad_norm": "", "score": "", "ceiling": "",
 	"loss": "Training loss", "lr": "Learning rate",
@@ -31,8 +32,9 @@ var titles = map[string]string{
 	"dsc": "DSC, validation cases", "rounds": "Rounds until nothing moved",
 }
 
-// Curves draws how trainings went, one line a training: loss, learning rate and every measure on held-out cases. Measures that exist for every
-// round of a puzzle (columns such as correct@1, correct@2) are drawn over the rounds, at the last validation. A training that has not validated
+// Curves draws how trainings went, one line a training: loss, learning rate and every measure on
+// held-out cases. Measures that exist for every round of a puzzle (columns such as correct@1,
+// correct@2) are drawn over the rounds, at the last validation. A training that has not validated
 // yet has no such curves; one without a log is an error.
 func Curves(trainings ...Training) (Charts, error) {
 	var steps, validations []log
@@ -106,7 +108,8 @@ func title(column string) string {
 	return column
 }
 
-// smoothed is the chart of the loss: every step, faint, and a running mean over a fortieth of the steps.
+// smoothed is the chart of the loss: every step, faint, and a running mean over a fortieth of the
+// steps.
 func smoothed(logs []log) Chart {
 	c := Chart{Title: titles["loss"], X: "step"}
 	for _, l := range logs {
@@ -116,7 +119,8 @@ func smoothed(logs []log) Chart {
 	return c
 }
 
-// runningMean is the exponential moving average over some n values, corrected for its start at zero.
+// runningMean is the exponential moving average over some n values, corrected for its start at
+// zero.
 func runningMean(y []float64, n float64) []float64 {
 	decay := 1 - 1/math.Max(n, 1)
 	var mean, weight float64
@@ -154,7 +158,8 @@ func overSteps(logs []log) Charts {
 	return charts
 }
 
-// ceilings are the most patches that can be put in their place where some are identical, one line for each value.
+// ceilings are the most patches that can be put in their place where some are identical, one line
+// for each value.
 func ceilings(logs []log) []Level {
 	var levels []Level
 	for _, l := range logs {

@@ -20,7 +20,8 @@ var style string
 // mark is two pieces of a puzzle: the only ornament.
 const mark = `<svg viewBox="0 0 24 24" aria-hidden="true"><path fill="#2463c4" d="M2 2h8v3.2a2 2 0 1 1 0 3.6V12H7.8a2 2 0 1 0-3.6 0H2z"/><path fill="#d9791f" d="M14 22v-3.2a2 2 0 1 1 0-3.6V12h2.2a2 2 0 1 0 3.6 0H22v10z"/></svg>`
 
-// HTML writes the report as one file without scripts and without links to anything outside. It is well-formed XML, too.
+// HTML writes the report as one file without scripts and without links to anything outside. It is
+// well-formed XML, too.
 func (r Report) HTML(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>%s</title>\n<style>\n%s</style>\n</head>\n<body>\n", html.EscapeString(r.Title), style)

@@ -20,8 +20,8 @@ type markdown struct {
 	pictures      int
 }
 
-// Markdown writes the report in GitHub's notation. Pictures and charts become PNG and SVG files in folder/files, which exists, and are linked
-// from there.
+// Markdown writes the report in GitHub's notation. Pictures and charts become PNG and SVG files in
+// folder/files, which exists, and are linked from there.
 func (r Report) Markdown(w io.Writer, folder, files string) error {
 	m := &markdown{folder: folder, files: files}
 	fmt.Fprintf(m, "# %s\n\n%s\n", r.Title, r.Subtitle)

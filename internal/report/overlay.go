@@ -34,10 +34,12 @@ type OverlayOptions struct {
 	Whole  bool       // the whole slice instead of the surroundings of the labels
 }
 
-// Overlay is a picture of a segmentation: axial slices through a scan, the prediction filled in colour, the reference as an outline; a row for
-// every prediction, the same slices in all of them, so that two networks can be compared. The slices are those where the reference is
-// largest and the ones that divide the rest of it evenly; without a reference (nil), of the predictions. The patient's right is on the left of the
-// picture, the front at the top. Scan and label maps must lie on the same grid.
+// Overlay is a picture of a segmentation: axial slices through a scan, the prediction filled in
+// colour, the reference as an outline; a row for every prediction, the same slices in all of them,
+// so that two networks can be compared. The slices are those where the reference is largest and the
+// ones that divide the rest of it evenly; without a reference (nil), of the predictions. The
+// patient's right is on the left of the picture, the front at the top. Scan and label maps must lie
+// on the same grid.
 func Overlay(scan *volume.Volume, reference *volume.LabelMap, rows []Segmented, o OverlayOptions) (image.Image, error) {
 	o.Slices, o.Size = cmp.Or(max(o.Slices, 0), 4), cmp.Or(max(o.Size, 0), 240)
 	if o.Window == [2]float64{} {
@@ -141,8 +143,9 @@ func occurring(maps []*volume.LabelMap) []uint16 {
 	return slices.Compact(labels)
 }
 
-// chooseSlices finds the axial slices to show: of the first map that holds any of the labels, the slice with most of them, and those that cut the
-// rest into equal shares of voxels, from the feet to the head. With no label anywhere, slices at even distances.
+// chooseSlices finds the axial slices to show: of the first map that holds any of the labels, the
+// slice with most of them, and those that cut the rest into equal shares of voxels, from the feet
+// to the head. With no label anywhere, slices at even distances.
 func chooseSlices(shape [3]int, maps []*volume.LabelMap, labels []uint16, n int) []int {
 	n = min(n, shape[2])
 	area, total := make([]int, shape[2]), 0
@@ -188,7 +191,8 @@ func chooseSlices(shape [3]int, maps []*volume.LabelMap, labels []uint16, n int)
 
 func abs(n int) int { return max(n, -n) }
 
-// window is the part of an axial slice that is shown: voxels lo to hi (excluded) along i and j, and their size in mm.
+// window is the part of an axial slice that is shown: voxels lo to hi (excluded) along i and j, and
+// their size in mm.
 type window struct {
 	lo, hi  [2]int
 	spacing [2]float64
@@ -233,8 +237,8 @@ func (w window) height(width int) int {
 	return min(max(int(math.Round(float64(width)*y/x)), 1), 4*width)
 }
 
-// each visits the window's voxels of an axial slice in the order of the picture: the patient's right on the left, the front at the top.
-// index is -1 outside the slice.
+// each visits the window's voxels of an axial slice in the order of the picture: the patient's
+// right on the left, the front at the top. index is -1 outside the slice.
 func (w window) each(shape [3]int, k int, visit func(x, y, index int)) {
 	for y, j := 0, w.hi[1]-1; j >= w.lo[1]; y, j = y+1, j-1 {
 		for x, i := 0, w.hi[0]-1; i >= w.lo[0]; x, i = x+1, i-1 {
@@ -266,8 +270,9 @@ func (w window) drawScan(dst draw.Image, target image.Rectangle, v *volume.Volum
 	draw.CatmullRom.Scale(dst, target, src, src.Bounds(), draw.Src, nil)
 }
 
-// drawLabel fills or outlines a label. The mask is enlarged like the scan, and its border is where the result crosses one half; how far a pixel
-// is from it, in pixels, is the difference to one half over the length of the gradient, which makes smooth edges of voxels of any size.
+// drawLabel fills or outlines a label. The mask is enlarged like the scan, and its border is where
+// the result crosses one half; how far a pixel is from it, in pixels, is the difference to one half
+// over the length of the gradient, which makes smooth edges of voxels of any size.
 func (w window) drawLabel(dst *image.RGBA, target image.Rectangle, l *volume.LabelMap, k int, label uint16, ink color.RGBA, outline bool) {
 	src := image.NewGray16(w.bounds())
 	any := false
@@ -326,7 +331,8 @@ func lighter(c color.RGBA) color.RGBA {
 	return color.RGBA{c.R/2 + 128, c.G/2 + 128, c.B/2 + 128, 255}
 }
 
-// face is the font of the pictures, parsed once; it is embedded in the program, so failing to parse it is a mistake of ours.
+// face is the font of the pictures, parsed once; it is embedded in the program, so failing to parse
+// it is a mistake of ours.
 var face = sync.OnceValue(func() font.Face {
 	parsed, err := opentype.Parse(goregular.TTF)
 	if err != nil {
@@ -366,7 +372,8 @@ func printable(s string) string {
 	}, s)
 }
 
-// drawNames writes the names of the labels in their colours at the right end of a line, as many as fit.
+// drawNames writes the names of the labels in their colours at the right end of a line, as many as
+// fit.
 func drawNames(dst draw.Image, labels []uint16, maps []*volume.LabelMap, y int) {
 	x := dst.Bounds().Max.X
 	for n, l := range slices.Backward(labels) {

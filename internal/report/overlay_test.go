@@ -9,7 +9,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// patient is a scan of soft tissue, 40 x 30 x 12 voxels of 1 x 1.5 x 3 mm, with a cube of label 1 at the patient's right and front.
+// patient is a scan of soft tissue, 40 x 30 x 12 voxels of 1 x 1.5 x 3 mm, with a cube of label 1
+// at the patient's right and front.
 func patient() (*volume.Volume, *volume.LabelMap) {
 	g := volume.Grid{Shape: [3]int{40, 30, 12}, Affine: volume.Scaling([3]float64{1, 1.5, 3})}
 	v := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
@@ -49,7 +50,8 @@ func TestOverlayIsSeenFromTheFeet(t *testing.T) {
 		if l, err = l.Orient(codes); err != nil {
 			t.Fatal(err)
 		}
-		// Voxels 28..35 of 40 at 5 pixels each, from the right: 20..59; 20..25 of 30 at 7.5, from the top: 30..74.
+		// Voxels 28..35 of 40 at 5 pixels each, from the right: 20..59; 20..25 of 30 at 7.5, from
+		// the top: 30..74.
 		want := image.Rect(20, 30, 60, 75)
 		for name, rows := range map[string][]Segmented{"outline": nil, "fill": {{"", l}}} {
 			reference := l

@@ -1,8 +1,10 @@
-// Package report draws results: one HTML file that needs nothing beside it, Markdown with its pictures in a folder, CSV files of the tables.
+// Package report draws results: one HTML file that needs nothing beside it, Markdown with its
+// pictures in a folder, CSV files of the tables.
 //
-// Start at [Report], a list of sections made of blocks: [Text], [Facts], [Table], [Folds], [Charts], [Pictures], [Code]. [Curves] makes charts of
-// what a training wrote, [Overlay] a picture of a segmentation. The numbers come from package eval; nothing is computed here but
-// where to put the ink. The HTML has no scripts and loads nothing, so it can be mailed, archived and printed.
+// Start at [Report], a list of sections made of blocks: [Text], [Facts], [Table], [Folds],
+// [Charts], [Pictures], [Code]. [Curves] makes charts of what a training wrote, [Overlay] a picture
+// of a segmentation. The numbers come from package eval; nothing is computed here but where to put
+// the ink. The HTML has no scripts and loads nothing, so it can be mailed, archived and printed.
 package report
 
 import (
@@ -46,7 +48,8 @@ type Facts []Fact
 // Fact is one line of [Facts].
 type Fact struct{ Name, Value string }
 
-// Table is a table of results. A folded one is closed until the reader opens it, as long ones should be.
+// Table is a table of results. A folded one is closed until the reader opens it, as long ones
+// should be.
 type Table struct {
 	eval.Table
 	Folded bool
@@ -67,11 +70,12 @@ type Picture struct {
 	Caption string
 }
 
-// Code is text to be shown letter by letter, such as a configuration; closed until the reader opens it.
+// Code is text to be shown letter by letter, such as a configuration; closed until the reader opens
+// it.
 type Code struct{ Title, Text string }
 
-// Write writes name.html, name.md with its pictures in name_files, and a CSV file there for every table.
-// Each file is complete or absent.
+// Write writes name.html, name.md with its pictures in name_files, and a CSV file there for every
+// table. Each file is complete or absent.
 func (r Report) Write(folder, name string) error {
 	if err := os.MkdirAll(filepath.Join(folder, name+"_files"), 0o755); err != nil {
 		return fmt.Errorf("writing report: %w", err)
@@ -100,7 +104,8 @@ func (r Report) Write(folder, name string) error {
 	return nil
 }
 
-// tables finds the tables of the report, by the names of their files: titles made fit for that, numbered where they repeat.
+// tables finds the tables of the report, by the names of their files: titles made fit for that,
+// numbered where they repeat.
 func (r Report) tables() map[string]eval.Table {
 	all := map[string]eval.Table{}
 	add := func(t eval.Table) {

@@ -16,7 +16,8 @@ import (
 	"github.com/voxsaw/voxsaw/eval"
 )
 
-// sample is a report with one of everything, and names that would break a page that does not escape them.
+// sample is a report with one of everything, and names that would break a page that does not escape
+// them.
 func sample(t *testing.T) Report {
 	t.Helper()
 	run := func(initialisation string, fraction float64, dsc ...float64) eval.Run {

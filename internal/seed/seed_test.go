@@ -19,7 +19,8 @@ func TestRandDependsOnEveryArgument(t *testing.T) {
 	}
 }
 
-// Neighbouring steps must not be correlated: the mean of the first draws of 10000 of them is 0.5 within five standard errors (1/sqrt(12 n)).
+// Neighbouring steps must not be correlated: the mean of the first draws of 10000 of them is 0.5
+// within five standard errors (1/sqrt(12 n)).
 func TestNeighbouringStreamsAreUncorrelated(t *testing.T) {
 	const n = 10000
 	var mean, product float64

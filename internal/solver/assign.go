@@ -1,15 +1,18 @@
-// Package solver puts patches in their places: the assignment that is exactly the cheapest, the search around it when pairs of patches
-// have a say too, and the iteration of solving, re-arranging and looking again.
+// Package solver puts patches in their places: the assignment that is exactly the cheapest, the
+// search around it when pairs of patches have a say too, and the iteration of solving, re-arranging
+// and looking again.
 //
-// Start at [Solver.Solve] for one puzzle, [Solver.Assign] for the assignment alone, [Iterate] for the rounds. A Solver keeps its memory,
-// so solving again allocates nothing. Costs are negative log-likelihoods, lower is better; [Costs] makes them from a network's output.
+// Start at [Solver.Solve] for one puzzle, [Solver.Assign] for the assignment alone, [Iterate] for
+// the rounds. A Solver keeps its memory, so solving again allocates nothing. Costs are negative
+// log-likelihoods, lower is better; [Costs] makes them from a network's output.
 //
 // # What is defined
 //
-// A cost of +Inf forbids that place for that patch; where nothing else is left the error is [ErrInfeasible]. NaN, -Inf and finite
-// costs of 2^512 and above are a [CostError]. Costs may be negative. Where several answers cost the same, which of them comes
-// out is not specified, but it depends on nothing but the costs. The minimum is exact for integers below 2^53/n; for others it is exact up to the
-// rounding of sums of n numbers of the size of the largest one.
+// A cost of +Inf forbids that place for that patch; where nothing else is left the error is
+// [ErrInfeasible]. NaN, -Inf and finite costs of 2^512 and above are a [CostError]. Costs may be
+// negative. Where several answers cost the same, which of them comes out is not specified, but it
+// depends on nothing but the costs. The minimum is exact for integers below 2^53/n; for others it
+// is exact up to the rounding of sums of n numbers of the size of the largest one.
 package solver
 
 import (
@@ -34,7 +37,8 @@ func (e *CostError) Error() string {
 
 // A Solver solves one problem at a time in memory of its own. The zero Solver is ready for use.
 type Solver struct {
-	// The assignment of rows to columns, and what proves it optimal: cost[i][j] - v[j] is smallest, in row i, at its column.
+	// The assignment of rows to columns, and what proves it optimal: cost[i][j] - v[j] is smallest,
+	// in row i, at its column.
 	column []int     // the column of a row
 	row    []int     // the row of a column, -1: none
 	v      []float64 // the price of a column
@@ -58,11 +62,13 @@ func (s *Solver) reserve(n int) {
 	s.v, s.length = floats[:n:n], floats[n:]
 }
 
-// Assign writes to answer the assignment of n rows to n columns that costs least, n = len(answer), and returns its cost. The cost of
-// giving column j to row i is cost[i*n+j]. The time is O(n^3), far less where rows mostly agree on who gets what.
+// Assign writes to answer the assignment of n rows to n columns that costs least, n = len(answer),
+// and returns its cost. The cost of giving column j to row i is cost[i*n+j]. The time is O(n^3),
+// far less where rows mostly agree on who gets what.
 //
-// The method is the shortest augmenting path of Jonker and Volgenant (1987): first a cheap assignment of most rows by column
-// reduction, reduction transfer and augmenting row reduction, then one shortest path for every row that is left.
+// The method is the shortest augmenting path of Jonker and Volgenant (1987): first a cheap
+// assignment of most rows by column reduction, reduction transfer and augmenting row reduction,
+// then one shortest path for every row that is left.
 func (s *Solver) Assign(answer []int, cost []float64) (float64, error) {
 	n := len(answer)
 	if len(cost) != n*n {
@@ -99,8 +105,9 @@ func (s *Solver) Assign(answer []int, cost []float64) (float64, error) {
 	return total, nil
 }
 
-// oddities says whether a cost is infinite, not a number, or too large to be added up: whether its exponent is 512 or above. The
-// addition carries into bit 63 exactly then, which costs three instructions a number and no branch.
+// oddities says whether a cost is infinite, not a number, or too large to be added up: whether its
+// exponent is 512 or above. The addition carries into bit 63 exactly then, which costs three
+// instructions a number and no branch.
 func oddities(cost []float64) bool {
 	const exponent, limit = 0x7ff << 52, (2048 - (1023 + 512)) << 52
 	var carry uint64
@@ -110,8 +117,8 @@ func oddities(cost []float64) bool {
 	return carry>>63 != 0
 }
 
-// replaceForbidden copies the costs with +Inf replaced by a number so large that one forbidden place costs more than any assignment
-// without one can save.
+// replaceForbidden copies the costs with +Inf replaced by a number so large that one forbidden
+// place costs more than any assignment without one can save.
 func (s *Solver) replaceForbidden(cost []float64, n int) ([]float64, error) {
 	low, high := math.Inf(1), math.Inf(-1)
 	for i, c := range cost {
@@ -137,8 +144,9 @@ func (s *Solver) replaceForbidden(cost []float64, n int) ([]float64, error) {
 	return s.finite, nil
 }
 
-// reduceColumns prices every column at its smallest cost, gives it to the row that has that cost if nobody else took that row, and lowers
-// the price for rows that got exactly one column by what their second choice would cost them. It returns the number of free rows.
+// reduceColumns prices every column at its smallest cost, gives it to the row that has that cost if
+// nobody else took that row, and lowers the price for rows that got exactly one column by what
+// their second choice would cost them. It returns the number of free rows.
 func (s *Solver) reduceColumns(cost []float64, n int) (free int) {
 	v, row, column, wanted := s.v[:n], s.row[:n], s.column[:n], s.from[:n]
 	copy(v, cost[:n])
@@ -179,9 +187,11 @@ func (s *Solver) reduceColumns(cost []float64, n int) (free int) {
 	return free
 }
 
-// reduceRows lets every free row take the column it likes best, whose price falls until the row's second choice is as good; the row that
-// had the column becomes free and chooses next. Rows can outbid each other for long, and by less than rounding shows for ever, so
-// prices stop falling after n steps; the rows that are displaced then are left to augment. It returns how many are left.
+// reduceRows lets every free row take the column it likes best, whose price falls until the row's
+// second choice is as good; the row that had the column becomes free and chooses next. Rows can
+// outbid each other for long, and by less than rounding shows for ever, so prices stop falling
+// after n steps; the rows that are displaced then are left to augment. It returns how many are
+// left.
 func (s *Solver) reduceRows(cost []float64, n, free int) (left int) {
 	v, row, column := s.v[:n], s.row[:n], s.column[:n]
 	steps := 0
@@ -220,9 +230,10 @@ func (s *Solver) reduceRows(cost []float64, n, free int) (left int) {
 	return left
 }
 
-// augment gives a column to a free row: it finds the shortest path, in reduced costs, from the row to a column without a row, and moves
-// every row on the path one column on. It is Dijkstra's method on the dense bipartite graph; relaxing the columns that are left and
-// finding the nearest of them is one pass.
+// augment gives a column to a free row: it finds the shortest path, in reduced costs, from the row
+// to a column without a row, and moves every row on the path one column on. It is Dijkstra's method
+// on the dense bipartite graph; relaxing the columns that are left and finding the nearest of them
+// is one pass.
 func (s *Solver) augment(cost []float64, n, start int) {
 	v, row, column, length, from, order := s.v[:n], s.row[:n], s.column[:n], s.length[:n], s.from[:n], s.order[:n]
 	nearest, now := 0, math.Inf(1)

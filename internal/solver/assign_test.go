@@ -126,7 +126,8 @@ func TestAssignEqualsSciPy(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkPermutation(t, answer)
-		// Up to 1000 numbers are added in different orders, so rounding may differ in the last places.
+		// Up to 1000 numbers are added in different orders, so rounding may differ in the last
+		// places.
 		if math.Abs(got-g.Cost) > 1e-12*max(1, math.Abs(g.Cost)) {
 			t.Errorf("n = %d, %s, seed %d: cost %.17g, scipy finds %.17g", g.N, g.Kind, g.Seed, got, g.Cost)
 		}
@@ -172,7 +173,8 @@ func TestAssignRefusesWhatIsNoCost(t *testing.T) {
 	}
 }
 
-// Costs that are equal up to rounding made early implementations of augmenting row reduction run for ever.
+// Costs that are equal up to rounding made early implementations of augmenting row reduction run
+// for ever.
 func TestAssignEndsOnNearTies(t *testing.T) {
 	var s Solver
 	r := rand.New(rand.NewPCG(5, 5))

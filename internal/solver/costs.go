@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Costs writes -ln softmax of every row of logits (len/classes rows) to dst: the cost of each class. A row with a NaN or an infinity
-// becomes NaN, which the solver refuses.
+// Costs writes -ln softmax of every row of logits (len/classes rows) to dst: the cost of each
+// class. A row with a NaN or an infinity becomes NaN, which the solver refuses.
 func Costs(dst []float64, logits []float32, classes int) {
 	for i := 0; i+classes <= len(logits); i += classes {
 		row, out := logits[i:i+classes], dst[i:i+classes]
@@ -26,11 +26,12 @@ func Costs(dst []float64, logits []float32, classes int) {
 	}
 }
 
-// AssignBatch solves many assignments of n rows at once, on up to GOMAXPROCS goroutines: answers (batch, n) <- costs (batch, n, n). The
-// error is that of the first problem that has one.
+// AssignBatch solves many assignments of n rows at once, on up to GOMAXPROCS goroutines: answers
+// (batch, n) <- costs (batch, n, n). The error is that of the first problem that has one.
 func AssignBatch(answers []int, costs []float64, n int) error {
 	batch := len(answers) / max(n, 1)
-	workers := min(runtime.GOMAXPROCS(0), (batch*n*n+1<<14)/(1<<14)) // a goroutine is not worth less than some ten microseconds
+	// a goroutine is not worth less than some ten microseconds
+	workers := min(runtime.GOMAXPROCS(0), (batch*n*n+1<<14)/(1<<14))
 	errs := make([]error, batch)
 	var wg sync.WaitGroup
 	for w := range workers {

@@ -9,8 +9,8 @@ import (
 // An End says why an iteration ended.
 type End int
 
-// The ends. A network that has no answer but the one it got is at rest; one that is back at an arrangement it had before would go in
-// circles for ever.
+// The ends. A network that has no answer but the one it got is at rest; one that is back at an
+// arrangement it had before would go in circles for ever.
 const (
 	Going   End = iota // it has not ended
 	Resting            // the last answer moved no patch
@@ -20,11 +20,13 @@ const (
 
 func (e End) String() string { return [...]string{"going", "resting", "cycling", "stopped"}[e] }
 
-// An Iteration is the state of one puzzle that is solved, re-arranged and looked at again (Wei et al. 2019, section 3.3). It never
-// sees the truth: what it keeps is where the patches of the first arrangement have gone.
+// An Iteration is the state of one puzzle that is solved, re-arranged and looked at again (Wei et
+// al. 2019, section 3.3). It never sees the truth: what it keeps is where the patches of the first
+// arrangement have gone.
 type Iteration struct {
-	now    puzzle.Configuration // now[s] is the slot in which the patch in slot s lay at first
-	answer puzzle.Configuration // answer[s] is the position at which the patch that lay in slot s at first is now
+	now puzzle.Configuration // now[s] is the slot in which the patch in slot s lay at first
+	// answer[s] is the position at which the patch that lay in slot s at first is now
+	answer puzzle.Configuration
 	seen   map[string]struct{}
 	rounds int // left
 	end    End
@@ -52,16 +54,19 @@ func (it *Iteration) visit() bool {
 	return !seen
 }
 
-// Arrangement is what lies where: element s is the slot in which the patch that is now in slot s lay at first. It is overwritten by Move.
+// Arrangement is what lies where: element s is the slot in which the patch that is now in slot s
+// lay at first. It is overwritten by Move.
 func (it *Iteration) Arrangement() puzzle.Configuration { return it.now }
 
-// Answer is where all moves so far have put the patch that lay in slot s at first: an answer to the puzzle as it was given.
+// Answer is where all moves so far have put the patch that lay in slot s at first: an answer to the
+// puzzle as it was given.
 func (it *Iteration) Answer() puzzle.Configuration { return it.answer }
 
 // End says whether and why the iteration has ended.
 func (it *Iteration) End() End { return it.end }
 
-// Move re-arranges the patches by the answer of one round: the patch in slot s goes to slot step[s]. After the end it does nothing.
+// Move re-arranges the patches by the answer of one round: the patch in slot s goes to slot
+// step[s]. After the end it does nothing.
 func (it *Iteration) Move(step puzzle.Configuration) {
 	if it.end != Going {
 		return
@@ -83,8 +88,9 @@ func (it *Iteration) Move(step puzzle.Configuration) {
 	}
 }
 
-// Iterate plays one puzzle to its end. The callback looks at the patches as they are arranged and says for each slot where the
-// patch in it should go. The result is where the patches of the first arrangement ended.
+// Iterate plays one puzzle to its end. The callback looks at the patches as they are arranged and
+// says for each slot where the patch in it should go. The result is where the patches of the first
+// arrangement ended.
 func Iterate(n, rounds int, look func(arrangement puzzle.Configuration) (puzzle.Configuration, error)) (puzzle.Configuration, End, error) {
 	it := NewIteration(n, rounds)
 	for it.End() == Going {

@@ -5,13 +5,18 @@ import (
 	"math"
 )
 
-// Terms are the costs of a puzzle of n patches (Wei et al. 2019, equation 1). The cost of a configuration c is
+// Terms are the costs of a puzzle of n patches (Wei et al. 2019, equation 1). The cost of a
+// configuration c is
 //
 //	S(c) = sum_a Unary[a][c[a]] + sum_{a != b} Binary[a][b][Relation(c[a], c[b])]
 type Terms struct {
-	Unary    []float64 // (n, n): the cost of putting patch a at position p is element a*n + p
-	Binary   []float64 // (n, n, Classes): the cost of a standing in relation r to b is element (a*n + b)*Classes + r; nil: no binary terms. a = b is ignored
-	Relation []int     // (n, n): the class of (p, q), as [puzzle.Grid.RelationTable] has it; the way back from class r is class Classes - 1 - r
+	Unary []float64 // (n, n): the cost of putting patch a at position p is element a*n + p
+	// (n, n, Classes): the cost of a standing in relation r to b is element (a*n + b)*Classes + r;
+	// nil: no binary terms. a = b is ignored
+	Binary []float64
+	// (n, n): the class of (p, q), as [puzzle.Grid.RelationTable] has it; the way back from class r
+	// is class Classes - 1 - r
+	Relation []int
 	Classes  int
 }
 
@@ -52,8 +57,9 @@ func (t Terms) Cost(c []int) float64 {
 	return sum
 }
 
-// Solve writes to answer the cheapest configuration that it finds, and returns its cost: the exact assignment by the unary terms alone,
-// then [Solver.Search] from there. Without binary terms the answer is the minimum.
+// Solve writes to answer the cheapest configuration that it finds, and returns its cost: the exact
+// assignment by the unary terms alone, then [Solver.Search] from there. Without binary terms the
+// answer is the minimum.
 func (s *Solver) Solve(answer []int, t Terms, distance int) (float64, error) {
 	if err := t.check(len(answer)); err != nil {
 		return 0, err
@@ -65,13 +71,15 @@ func (s *Solver) Solve(answer []int, t Terms, distance int) (float64, error) {
 	return s.Search(answer, t, distance)
 }
 
-// Search improves a configuration in place and returns its cost: of all configurations within a Hamming distance of it, which is 2 (all
-// swaps of two patches) or 3 (all three-cycles too), it takes the cheapest, and repeats from there until none is cheaper. The unary
-// costs of the configuration must not be forbidden.
+// Search improves a configuration in place and returns its cost: of all configurations within a
+// Hamming distance of it, which is 2 (all swaps of two patches) or 3 (all three-cycles too), it
+// takes the cheapest, and repeats from there until none is cheaper. The unary costs of the
+// configuration must not be forbidden.
 //
-// A round of swaps takes O(n^2) time and one of three-cycles O(n^3): that is one step for each candidate. For this the solver keeps, for every
-// patch and position, what the patch would cost there with all others left where they are; only the terms among the two or three
-// patches that move at once need correcting.
+// A round of swaps takes O(n^2) time and one of three-cycles O(n^3): that is one step for each
+// candidate. For this the solver keeps, for every patch and position, what the patch would cost
+// there with all others left where they are; only the terms among the two or three patches that
+// move at once need correcting.
 func (s *Solver) Search(c []int, t Terms, distance int) (float64, error) {
 	n := len(c)
 	if distance < 2 || distance > 3 {
@@ -115,16 +123,19 @@ func permutation(c, seen []int) bool {
 	return true
 }
 
-// A move is a cycle of two or three patches: a takes b's position, b takes c's or, where c is negative, a's; c takes a's.
+// A move is a cycle of two or three patches: a takes b's position, b takes c's or, where c is
+// negative, a's; c takes a's.
 type move struct{ a, b, c int }
 
 // A neighbourhood is the state of a search.
 type neighbourhood struct {
 	n, classes int
-	at         []int     // the configuration
-	relation   []int     // (n, n)
-	place      []float64 // (n, n): the cost of all terms with patch a if a were at position p and all others stay
-	pairs      []float64 // (n, n, classes): both orders of a pair: Binary[a][b][r] + Binary[b][a][classes-1-r]
+	at         []int // the configuration
+	relation   []int // (n, n)
+	// (n, n): the cost of all terms with patch a if a were at position p and all others stay
+	place []float64
+	// (n, n, classes): both orders of a pair: Binary[a][b][r] + Binary[b][a][classes-1-r]
+	pairs []float64
 }
 
 // look fills the tables for a configuration.
@@ -213,8 +224,9 @@ func (l *neighbourhood) best(distance int) (m move, gain float64) {
 	return m, gain
 }
 
-// cycled is what patches a, b, c cost at positions pa, pb, pc, when until now they stand at p, q, r: each one's cost with the others where
-// they were, without those terms, and with the terms as they will be.
+// cycled is what patches a, b, c cost at positions pa, pb, pc, when until now they stand at p, q,
+// r: each one's cost with the others where they were, without those terms, and with the terms as
+// they will be.
 func (l *neighbourhood) cycled(a, pa, b, pb, c, pc, p, q, r int) float64 {
 	return l.place[a*l.n+pa] - l.with(a, pa, b, q) - l.with(a, pa, c, r) +
 		l.place[b*l.n+pb] - l.with(b, pb, a, p) - l.with(b, pb, c, r) +

@@ -23,7 +23,8 @@ func randomTerms(r *rand.Rand, g puzzle.Grid) Terms {
 	return t
 }
 
-// naive is the search as it is defined: every configuration within the distance is written down and its cost summed up anew.
+// naive is the search as it is defined: every configuration within the distance is written down and
+// its cost summed up anew.
 func naive(c []int, t Terms, distance int) (float64, int) {
 	n := len(c)
 	for moves := 0; ; moves++ {
@@ -81,7 +82,8 @@ func TestSearchEqualsTheNaiveOne(t *testing.T) {
 	}
 }
 
-// With clear terms the search must find the minimum over all n! configurations; it can never beat it.
+// With clear terms the search must find the minimum over all n! configurations; it can never beat
+// it.
 func TestSolveAgainstBruteForce(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var s Solver
@@ -139,7 +141,8 @@ func TestSolveAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// The binary terms must be able to put right what the unary ones get wrong: unary terms that know nothing, relations that are certain.
+// The binary terms must be able to put right what the unary ones get wrong: unary terms that know
+// nothing, relations that are certain.
 func TestBinaryTermsSolveWhatUnaryTermsCannot(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	g := puzzle.Grid{3, 3}
@@ -200,7 +203,8 @@ func TestCosts(t *testing.T) {
 	logits := []float32{1, 2, 3, 1000, 0, -1000, float32(math.NaN()), 0, 0, 0, 0, float32(math.Inf(1))}
 	c := make([]float64, len(logits))
 	Costs(c, logits, 3)
-	want := []float64{2.4076059644443806, 1.4076059644443804, 0.4076059644443804, 0, 1000, 2000} // scipy.special.log_softmax
+	// scipy.special.log_softmax
+	want := []float64{2.4076059644443806, 1.4076059644443804, 0.4076059644443804, 0, 1000, 2000}
 	for i, w := range want {
 		if math.Abs(c[i]-w) > 1e-12*(1+w) {
 			t.Errorf("cost %d is %v, want %v", i, c[i], w)
@@ -294,7 +298,8 @@ func TestIteration(t *testing.T) {
 	}
 }
 
-// FuzzSearch: whatever the terms, the search ends, never makes a configuration worse, and says what it really costs.
+// FuzzSearch: whatever the terms, the search ends, never makes a configuration worse, and says what
+// it really costs.
 func FuzzSearch(f *testing.F) {
 	f.Add(uint64(1), []byte{0, 1, 2, 250})
 	f.Fuzz(func(t *testing.T, seed uint64, data []byte) {

@@ -10,7 +10,8 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// Progress shows how far a piece of work has come. Its methods may be called from any goroutine; after Finish they do nothing.
+// Progress shows how far a piece of work has come. Its methods may be called from any goroutine;
+// after Finish they do nothing.
 type Progress interface {
 	Add(n int)            // n more are done
 	Skip(n int)           // n were done before: they count as done, but not for the speed
@@ -22,8 +23,8 @@ type Progress interface {
 // every is how often a line is written where there is no terminal.
 const every = 5 * time.Second
 
-// NewProgress starts to show the progress of total pieces on w, usually standard error: a bar with the time left on a terminal, otherwise a
-// line every few seconds and one at the end.
+// NewProgress starts to show the progress of total pieces on w, usually standard error: a bar with
+// the time left on a terminal, otherwise a line every few seconds and one at the end.
 func NewProgress(w io.Writer, name string, total int) Progress {
 	p := &progress{w: w, name: name, total: total, start: time.Now(), now: time.Now}
 	p.last = p.start
@@ -59,7 +60,8 @@ type bar struct {
 func newBar(w io.Writer, p *progress, options ...mpb.ContainerOption) *bar {
 	screen := mpb.New(append([]mpb.ContainerOption{mpb.WithOutput(w)}, options...)...)
 	style := mpb.BarStyle().Lbound("").Rbound("").Filler("━").Tip("━").Padding("─")
-	b := screen.New(0, style, // a bar that is made without a total ends when it is told to, not when it is full
+	// a bar that is made without a total ends when it is told to, not when it is full
+	b := screen.New(0, style,
 		mpb.BarWidth(24),
 		mpb.PrependDecorators(decor.Name(p.name+" ")),
 		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return " " + p.describe() })),
@@ -130,7 +132,8 @@ func (p *progress) Finish() {
 	}
 }
 
-// describe says how much is done, what Describe said, and the time left at the mean speed so far, or, at the end, the time it took.
+// describe says how much is done, what Describe said, and the time left at the mean speed so far,
+// or, at the end, the time it took.
 func (p *progress) describe() string {
 	p.state.Lock()
 	defer p.state.Unlock()

@@ -1,7 +1,8 @@
 // Package terminal writes for people who watch: tables, progress, durations and sizes.
 //
-// Start at [Table] and [NewProgress]. On a terminal there are bars and emphasis; into a file or a pipe the same things are plain lines without
-// escape codes, few enough to read. The environment variable NO_COLOR turns emphasis off. The package knows nothing of what it shows.
+// Start at [Table] and [NewProgress]. On a terminal there are bars and emphasis; into a file or a
+// pipe the same things are plain lines without escape codes, few enough to read. The environment
+// variable NO_COLOR turns emphasis off. The package knows nothing of what it shows.
 package terminal
 
 import (
@@ -29,8 +30,8 @@ func emphasise(w io.Writer, text string) string {
 	return "\x1b[1m" + text + "\x1b[0m"
 }
 
-// TableData is what [Table] writes. Right holds the columns that are aligned to the right; it may be shorter than Header, which may be left out. With Remarks the
-// last column holds sentences.
+// TableData is what [Table] writes. Right holds the columns that are aligned to the right; it may
+// be shorter than Header, which may be left out. With Remarks the last column holds sentences.
 type TableData struct {
 	Title   string
 	Header  []string
@@ -40,8 +41,9 @@ type TableData struct {
 	Remarks bool
 }
 
-// Table writes rows under a header, columns aligned by their width on the screen, followed by an empty line. On a terminal that is too narrow for the
-// table, remarks go below their rows, and cells are broken into several lines; what is written elsewhere is as wide as it is.
+// Table writes rows under a header, columns aligned by their width on the screen, followed by an
+// empty line. On a terminal that is too narrow for the table, remarks go below their rows, and
+// cells are broken into several lines; what is written elsewhere is as wide as it is.
 func Table(w io.Writer, t TableData) error {
 	columns := 0
 	if f, ok := w.(*os.File); ok && IsTerminal(w) {
@@ -53,7 +55,8 @@ func Table(w io.Writer, t TableData) error {
 // gap is the space between two columns.
 const gap = "  "
 
-// table writes a table that is at most so many columns of the screen wide, if that can be; 0: any width.
+// table writes a table that is at most so many columns of the screen wide, if that can be; 0: any
+// width.
 func table(w io.Writer, t TableData, columns int) error {
 	header := t.Header
 	rows := append([][]string{header}, t.Rows...)
@@ -108,8 +111,8 @@ func table(w io.Writer, t TableData, columns int) error {
 	return err
 }
 
-// fit chooses the width of each column: that of its widest cell, and if all of them together are too wide, less for the widest. Numbers stay whole;
-// other columns keep at least twelve.
+// fit chooses the width of each column: that of its widest cell, and if all of them together are
+// too wide, less for the widest. Numbers stay whole; other columns keep at least twelve.
 func fit(rows [][]string, right []bool, columns int) []int {
 	width, least := make([]int, len(right)), make([]int, len(right))
 	for _, row := range rows {
@@ -177,7 +180,8 @@ func writeRow(b *strings.Builder, row []string, width []int, right []bool) {
 	}
 }
 
-// wrap breaks a text into lines of at most the width: between words, and inside those that are longer.
+// wrap breaks a text into lines of at most the width: between words, and inside those that are
+// longer.
 func wrap(text string, width int) (lines []string) {
 	if runewidth.StringWidth(text) <= width {
 		return []string{text}
@@ -200,7 +204,8 @@ func wrap(text string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// clean keeps what came out of a file, a patient's name say, from moving the cursor or recolouring the screen.
+// clean keeps what came out of a file, a patient's name say, from moving the cursor or recolouring
+// the screen.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {

@@ -53,7 +53,8 @@ func SaveCheckpoint(path string, params Params, meta Meta) error {
 	return writeCheckpoint(path, params, nil, meta)
 }
 
-// writeCheckpoint also writes the optimiser's velocity, if it is given. Weights that are not finite are no checkpoint: the one before is kept.
+// writeCheckpoint also writes the optimiser's velocity, if it is given. Weights that are not finite
+// are no checkpoint: the one before is kept.
 func writeCheckpoint(path string, params Params, velocity device.Buffer, meta Meta) error {
 	var tensors []safetensors.Tensor
 	var values []float32 // of one tensor at a time: memory may be short
@@ -80,7 +81,8 @@ func writeCheckpoint(path string, params Params, velocity device.Buffer, meta Me
 	return atomicfile.Write(path, func(w io.Writer) error { return safetensors.Write(w, meta.strings(), tensors) })
 }
 
-// restore sets every parameter, state and velocity from a checkpoint of the same model; anything missing or misshapen is an error.
+// restore sets every parameter, state and velocity from a checkpoint of the same model; anything
+// missing or misshapen is an error.
 func restore(path string, params Params, velocity device.Buffer) error {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -142,7 +144,8 @@ type Report struct {
 // A Skip is a tensor that was not used, and why.
 type Skip struct{ Name, Reason string }
 
-// String is the report for a person: a line of counts, then a line for each group of names with the same fate.
+// String is the report for a person: a line of counts, then a line for each group of names with the
+// same fate.
 func (r Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d tensors loaded, %d skipped, %d missing", r.Path, len(r.Loaded), len(r.Skipped), len(r.Missing))
@@ -174,8 +177,9 @@ func summary(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// LoadWeights sets the parameters and states of a network from a checkpoint, by name: those that want accepts (nil: all), if the shapes agree.
-// The report says what was loaded and what was not. A checkpoint of which nothing can be used is an error.
+// LoadWeights sets the parameters and states of a network from a checkpoint, by name: those that
+// want accepts (nil: all), if the shapes agree. The report says what was loaded and what was not. A
+// checkpoint of which nothing can be used is an error.
 func LoadWeights(path string, params Params, want func(name string) bool) (Report, error) {
 	r := Report{Path: path}
 	f, err := safetensors.Open(path)

@@ -16,7 +16,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 )
 
-// An Identity says what a run is. It is written into the run's folder and into each of its checkpoints.
+// An Identity says what a run is. It is written into the run's folder and into each of its
+// checkpoints.
 type Identity struct {
 	Kind        string // "pretrain", "finetune"
 	Config      string // the resolved configuration, YAML
@@ -44,7 +45,8 @@ const (
 //	last.safetensors   the newest checkpoint, with the state of the optimiser
 //	best.safetensors   the checkpoint with the highest score
 //
-// Nothing in it is touched before [Run] has all that the training needs: a run that cannot start takes no folder, and starting over loses nothing until then.
+// Nothing in it is touched before [Run] has all that the training needs: a run that cannot start
+// takes no folder, and starting over loses nothing until then.
 type Folder struct {
 	path      string
 	identity  Identity
@@ -75,9 +77,11 @@ type record struct {
 	Best        float64 `json:"best"`
 }
 
-// OpenFolder looks at a folder and says whether a run may live there: a new one, or the one that it holds. To resume where there is no run yet starts one. A run
-// can only be resumed with the configuration and the data that it was started with; otherwise a [ChangedError] says what differs. Noted, and allowed, are another
-// version of the program or another device, with which the result may differ in the last bits, and other values of the settings named by mayDiffer (dotted
+// OpenFolder looks at a folder and says whether a run may live there: a new one, or the one that it
+// holds. To resume where there is no run yet starts one. A run can only be resumed with the
+// configuration and the data that it was started with; otherwise a [ChangedError] says what
+// differs. Noted, and allowed, are another version of the program or another device, with which the
+// result may differ in the last bits, and other values of the settings named by mayDiffer (dotted
 // keys), on which the result does not depend.
 func OpenFolder(path string, id Identity, mode Mode, mayDiffer ...string) (*Folder, error) {
 	f := &Folder{path: path, identity: id, mode: mode, unclaimed: true}
@@ -121,8 +125,9 @@ func (r record) taken(path string) error {
 	return fmt.Errorf("%s already holds a run (%s, %s at step %d): continue it with --resume, start over with --force, or choose another folder", path, r.Kind, state, r.Step)
 }
 
-// claim makes the folder that of a new run: it forgets an older one, if that was asked for, and says what this one is. The folder is held, and was perhaps taken by another run
-// between OpenFolder and now.
+// claim makes the folder that of a new run: it forgets an older one, if that was asked for, and
+// says what this one is. The folder is held, and was perhaps taken by another run between
+// OpenFolder and now.
 func (f *Folder) claim() error {
 	if f.mode != Force {
 		switch other, err := readRecord(f.path); {
@@ -239,7 +244,8 @@ func (f *Folder) Started() bool {
 // Finished says whether the run had come to its end when the folder was opened.
 func (f *Folder) Finished() bool { return f.finished }
 
-// FinishedRun says whether a folder holds a run that has come to its end, and what it was: without opening it.
+// FinishedRun says whether a folder holds a run that has come to its end, and what it was: without
+// opening it.
 func FinishedRun(path string) (Meta, bool) {
 	r, err := readRecord(path)
 	return Meta{

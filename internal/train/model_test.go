@@ -12,7 +12,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
-// single is the reference device with the optimiser's results rounded to float32, so that what is saved is what was there.
+// single is the reference device with the optimiser's results rounded to float32, so that what is
+// saved is what was there.
 type single struct{ device.Device }
 
 func (s single) SGD(n int) (device.Kernel, error) {
@@ -136,7 +137,8 @@ func (m *model) snapshot(t testing.TB) map[string][]float32 {
 	return s
 }
 
-// pull is a task that draws every parameter towards a random target, one a step, and counts the steps in the state.
+// pull is a task that draws every parameter towards a random target, one a step, and counts the
+// steps in the state.
 type pull struct {
 	*model
 	afterStep  func(step int)

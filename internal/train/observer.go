@@ -28,8 +28,8 @@ type Progress struct {
 	WaitShare      float64       // of the time since then, spent waiting for data
 }
 
-// Lines returns an observer that writes plain lines: one for every so many steps, with the mean loss and metrics since the last one, and one for each
-// validation.
+// Lines returns an observer that writes plain lines: one for every so many steps, with the mean
+// loss and metrics since the last one, and one for each validation.
 func Lines(w io.Writer, every int) Observer { return &lines{w: w, every: max(every, 1)} }
 
 type lines struct {

@@ -16,8 +16,10 @@ import (
 //
 // where clip scales the gradient so that its norm over all parameters is at most Options.Clip.
 //
-// A step is [SGD.Begin], the forward and backward passes, [SGD.GradNorm], [SGD.Update]. Without clipping, nothing needs all gradients at once: then programs that were
-// compiled with [SGD.Updater] take a parameter's step within their backward pass, and its gradient is gone before the next one's is there. The bits are the same.
+// A step is [SGD.Begin], the forward and backward passes, [SGD.GradNorm], [SGD.Update]. Without
+// clipping, nothing needs all gradients at once: then programs that were compiled with
+// [SGD.Updater] take a parameter's step within their backward pass, and its gradient is gone before
+// the next one's is there. The bits are the same.
 type SGD struct {
 	options  Options
 	dev      device.Device
@@ -67,7 +69,8 @@ func (s *SGD) prepare(groups []Group) error {
 	if s.velocity, err = s.dev.Alloc(values.Len()); err != nil {
 		return err
 	}
-	groups = append(slices.Clone(groups), Group{Factor: func(int) float64 { return 1 }}) // every name starts with ""
+	// every name starts with ""
+	groups = append(slices.Clone(groups), Group{Factor: func(int) float64 { return 1 }})
 	for _, g := range groups {
 		r := &rate{factor: g.Factor}
 		if r.hyper, err = s.dev.Alloc(4); err != nil {
@@ -103,7 +106,8 @@ func (s *SGD) prepare(groups []Group) error {
 	return err
 }
 
-// Updater makes the kernels that take a parameter's step as soon as its gradient is there, or compute that of a convolution's weights, too: for nn.Options.Update. It is nil where gradients
+// Updater makes the kernels that take a parameter's step as soon as its gradient is there, or
+// compute that of a convolution's weights, too: for nn.Options.Update. It is nil where gradients
 // are clipped.
 func (s *SGD) Updater() func(name string, conv *device.ConvSpec) (device.Kernel, error) {
 	if s.options.Clip > 0 {
@@ -145,10 +149,12 @@ func (s *step) Run(_, in []device.Buffer, scratch device.Buffer) {
 	s.sgd.Run(s.state, s.gradient, scratch)
 }
 
-// MovesMore implements exec.Mover: the values are not only written but read, too, and so is the velocity, which is nobody's operand.
+// MovesMore implements exec.Mover: the values are not only written but read, too, and so is the
+// velocity, which is nobody's operand.
 func (p *span) MovesMore() int64 { return 3 * 4 * int64(p.values.Len()) }
 
-// convStep is the kernel that computes the gradient of a convolution's weights and takes their step: value <- x, dy.
+// convStep is the kernel that computes the gradient of a convolution's weights and takes their
+// step: value <- x, dy.
 type convStep struct {
 	device.Kernel
 	*span
@@ -180,7 +186,8 @@ func (s *SGD) set(step int, clip float64) error {
 	return nil
 }
 
-// GradNorm is the Euclidean norm of the gradient of all parameters together, after the backward pass.
+// GradNorm is the Euclidean norm of the gradient of all parameters together, after the backward
+// pass.
 func (s *SGD) GradNorm() (float64, error) {
 	for _, p := range s.spans {
 		if p.inBackward {
@@ -202,7 +209,8 @@ func (s *SGD) GradNorm() (float64, error) {
 	return math.Sqrt(sum), nil
 }
 
-// Update takes the step of all parameters whose step was not taken in the backward pass. The step is counted from 0; the norm of the gradient is what clipping looks at.
+// Update takes the step of all parameters whose step was not taken in the backward pass. The step
+// is counted from 0; the norm of the gradient is what clipping looks at.
 func (s *SGD) Update(step int, norm float64) error {
 	clip := 1.0
 	if c := s.options.Clip; c > 0 {

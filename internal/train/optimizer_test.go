@@ -13,7 +13,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
-// TestSGDFollowsPyTorch holds twelve steps, with schedule, warm-up, clipping, momentum and decay, against torch.optim.SGD on the same gradients.
+// TestSGDFollowsPyTorch holds twelve steps, with schedule, warm-up, clipping, momentum and decay,
+// against torch.optim.SGD on the same gradients.
 func TestSGDFollowsPyTorch(t *testing.T) {
 	data, err := os.ReadFile("../../testdata/train_sgd.json")
 	if err != nil {
@@ -71,7 +72,8 @@ func TestSGDFollowsPyTorch(t *testing.T) {
 			if err := s.Update(step, norm); err != nil {
 				t.Fatal(err)
 			}
-			// Both sides compute in float32: a handful of roundings a step, 6e-8 each, over twelve steps.
+			// Both sides compute in float32: a handful of roundings a step, 6e-8 each, over twelve
+			// steps.
 			if math.Abs(norm-c.Norms[step]) > 1e-5 {
 				t.Fatalf("%s step %d: gradient norm %v, want %v", o.Schedule, step, norm, c.Norms[step])
 			}
@@ -126,11 +128,13 @@ func TestGroupsHaveTheirOwnRate(t *testing.T) {
 	}
 }
 
-// Steps that are taken parameter by parameter, each as soon as its gradient is there or together with it, leave the bits of those taken together, frozen groups and gradient norms included.
+// Steps that are taken parameter by parameter, each as soon as its gradient is there or together
+// with it, leave the bits of those taken together, frozen groups and gradient norms included.
 func TestUpdaterEqualsUpdate(t *testing.T) {
 	o := Options{Steps: 4, LR: 0.1, Momentum: 0.9, WeightDecay: 1e-2, Schedule: "poly", Power: 0.9}
 	groups := []Group{{"encoder.", func(step int) float64 { return float64(step % 2) }}}
-	conv := device.ConvSpec{N: 1, In: 2, Out: 3, Size: [3]int{1, 1, 1}, Kernel: [3]int{1, 1, 1}, Stride: [3]int{1, 1, 1}} // whose weights "encoder.a" are
+	// whose weights "encoder.a" are
+	conv := device.ConvSpec{N: 1, In: 2, Out: 3, Size: [3]int{1, 1, 1}, Kernel: [3]int{1, 1, 1}, Stride: [3]int{1, 1, 1}}
 	together, apart := newModel(t, 3), newModel(t, 3)
 	a, err := NewSGD(together, o, groups)
 	if err != nil {
@@ -153,7 +157,8 @@ func TestUpdaterEqualsUpdate(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, n, _ := apart.Range(name)
-		if m, ok := updates[name].(exec.Mover); !ok || m.MovesMore() != int64(4*3*n) { // values read, velocity read and written
+		// values read, velocity read and written
+		if m, ok := updates[name].(exec.Mover); !ok || m.MovesMore() != int64(4*3*n) {
 			t.Errorf("%s: a profile does not count what SGD moves beside its operands", name)
 		}
 	}
@@ -165,7 +170,8 @@ func TestUpdaterEqualsUpdate(t *testing.T) {
 		for i := range gradients {
 			gradients[i] = float32(r.NormFloat64())
 		}
-		x, dy := []float32{0.5, float32(step)}, []float32{1, -0.25, 3} // their products are exact in single precision
+		// their products are exact in single precision
+		x, dy := []float32{0.5, float32(step)}, []float32{1, -0.25, 3}
 		for i := range 6 {
 			gradients[i] = dy[i/2] * x[i%2]
 		}

@@ -79,7 +79,8 @@ func (o Options) Rate(step int) float64 {
 	return rate
 }
 
-// due says whether something that happens every so many steps, and at the end, happens after the given number of steps.
+// due says whether something that happens every so many steps, and at the end, happens after the
+// given number of steps.
 func (o Options) due(every, step int) bool {
 	return step > 0 && (step == o.Steps || every > 0 && step%every == 0)
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Prefetch makes a sequence of items ahead of their use, in goroutines, and hands them out in order. Item i depends on i alone, so the
-// sequence does not depend on the number of goroutines.
+// A Prefetch makes a sequence of items ahead of their use, in goroutines, and hands them out in
+// order. Item i depends on i alone, so the sequence does not depend on the number of goroutines.
 type Prefetch[T any] struct {
 	order  chan chan made[T] // one channel an item, in order
 	tokens chan struct{}     // one for each item begun and not yet handed out
@@ -25,8 +25,8 @@ type made[T any] struct {
 	err  error
 }
 
-// NewPrefetch makes the items first, first+1, ..., end-1 with the given number of goroutines. At most ahead items are begun and not
-// yet handed out, which bounds the memory. Close it after use.
+// NewPrefetch makes the items first, first+1, ..., end-1 with the given number of goroutines. At
+// most ahead items are begun and not yet handed out, which bounds the memory. Close it after use.
 func NewPrefetch[T any](ctx context.Context, first, end, goroutines, ahead int, item func(ctx context.Context, i int) (T, error)) *Prefetch[T] {
 	ctx, cancel := context.WithCancel(ctx)
 	goroutines, ahead = max(goroutines, 1), max(ahead, 1)
@@ -66,7 +66,8 @@ func NewPrefetch[T any](ctx context.Context, first, end, goroutines, ahead int, 
 	return p
 }
 
-// Next returns the next item, or the error that making it ended with; io.EOF after the last one. After an error it returns the same error again.
+// Next returns the next item, or the error that making it ended with; io.EOF after the last one.
+// After an error it returns the same error again.
 func (p *Prefetch[T]) Next() (T, error) {
 	start := time.Now()
 	defer func() { p.waited += time.Since(start) }()

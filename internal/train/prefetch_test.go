@@ -15,7 +15,8 @@ func TestPrefetchKeepsOrderAndBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begun, taken atomic.Int64
 		p := NewPrefetch(t.Context(), 3, 103, 7, 5, func(_ context.Context, i int) (int, error) {
-			if n := begun.Add(1) - taken.Load(); n > 6 { // five, and the one that is being handed out
+			// five, and the one that is being handed out
+			if n := begun.Add(1) - taken.Load(); n > 6 {
 				t.Errorf("%d items in flight", n)
 			}
 			time.Sleep(time.Duration(i*7919%13) * time.Millisecond) // out of order

@@ -14,9 +14,11 @@ import (
 
 // A Setup is how a task is trained, and where the run is kept.
 type Setup struct {
-	Options  Options
-	Groups   []Group  // learning rates of their own; may be empty
-	SGD      *SGD     // the optimiser, where the task's programs were compiled with it; nil: it is made from Options and Groups
+	Options Options
+	Groups  []Group // learning rates of their own; may be empty
+	// the optimiser, where the task's programs were compiled with it; nil: it is made from Options
+	// and Groups
+	SGD      *SGD
 	Folder   *Folder  // nil: nothing is written
 	Observer Observer // nil: nobody looks
 	Loaders  int      // goroutines that prepare data; 0: 2
@@ -25,20 +27,24 @@ type Setup struct {
 
 // A Summary is the end of a run.
 type Summary struct {
-	Step       int // steps done
-	BestStep   int // the step with the highest score, 0 if nothing was validated
-	Best       float64
-	Validation Validation // the last one; of a resumed run perhaps read from its log, to seven digits
+	Step     int // steps done
+	BestStep int // the step with the highest score, 0 if nothing was validated
+	Best     float64
+	// the last one; of a resumed run perhaps read from its log, to seven digits
+	Validation Validation
 	Elapsed    time.Duration
 	WaitShare  float64 // of the time, spent waiting for data
 }
 
-// Run trains a task to the end of its steps, from the folder's last checkpoint if there is one. After a run the parameters are those of the last step.
+// Run trains a task to the end of its steps, from the folder's last checkpoint if there is one.
+// After a run the parameters are those of the last step.
 //
-// It is here that a new run takes its folder, once there is a task with its first weights: from then on what the folder held before is gone.
+// It is here that a new run takes its folder, once there is a task with its first weights: from
+// then on what the folder held before is gone.
 //
-// A context that ends stops the run after the step in hand, saves it, and gives an [InterruptedError]. A loss or gradient that is not finite gives a
-// [DivergedError] and leaves the checkpoints as they were.
+// A context that ends stops the run after the step in hand, saves it, and gives an
+// [InterruptedError]. A loss or gradient that is not finite gives a [DivergedError] and leaves the
+// checkpoints as they were.
 func Run[B any](ctx context.Context, task Task[B], setup Setup) (Summary, error) {
 	l, err := newLoop(task.Params(), setup)
 	if err != nil {
@@ -183,8 +189,9 @@ func (l *loop) close() {
 	}
 }
 
-// stepped looks at the loss and the gradients that the task left, and takes the step, or ends it where parameters were updated within the backward pass. Of a gradient that is not finite
-// the parameters in memory are then lost; the checkpoint is not.
+// stepped looks at the loss and the gradients that the task left, and takes the step, or ends it
+// where parameters were updated within the backward pass. Of a gradient that is not finite the
+// parameters in memory are then lost; the checkpoint is not.
 func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 	norm := math.NaN()
 	if finite(r.Loss) {

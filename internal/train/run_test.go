@@ -68,7 +68,8 @@ func tensors(t *testing.T, path string) map[string][]float32 {
 	return out
 }
 
-// A folder is one run's: another that wants it is refused, and changes nothing in it, until the first has ended.
+// A folder is one run's: another that wants it is refused, and changes nothing in it, until the
+// first has ended.
 func TestFolderIsHeld(t *testing.T) {
 	path := t.TempDir()
 	second := func() error {
@@ -93,7 +94,8 @@ func TestFolderIsHeld(t *testing.T) {
 	}
 }
 
-// A run that finds, when it starts, that another one has taken the folder meanwhile and ended, leaves it alone.
+// A run that finds, when it starts, that another one has taken the folder meanwhile and ended,
+// leaves it alone.
 func TestFolderTakenMeanwhile(t *testing.T) {
 	path := t.TempDir()
 	late := open(t, path, identity, New)
@@ -112,7 +114,8 @@ func TestFolderTakenMeanwhile(t *testing.T) {
 	}
 }
 
-// TestResumedRunEqualsUninterrupted stops a run at every step, between steps and in validations, resumes it, and compares every file.
+// TestResumedRunEqualsUninterrupted stops a run at every step, between steps and in validations,
+// resumes it, and compares every file.
 func TestResumedRunEqualsUninterrupted(t *testing.T) {
 	whole := t.TempDir()
 	task := &pull{model: newModel(t, 3)}
@@ -307,7 +310,8 @@ func TestFolderRefuses(t *testing.T) {
 	open(t, path, identity, Force)
 }
 
-// A run that cannot start takes no folder; one that starts over loses nothing of the old run until it starts.
+// A run that cannot start takes no folder; one that starts over loses nothing of the old run until
+// it starts.
 func TestFolderIsClaimedByTheRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
 	open(t, path, identity, New)

@@ -14,8 +14,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 )
 
-// A table is a CSV file that grows by a line at a time and whose first column is the step. A resumed run forgets the lines after its checkpoint and
-// then writes them again.
+// A table is a CSV file that grows by a line at a time and whose first column is the step. A
+// resumed run forgets the lines after its checkpoint and then writes them again.
 type table struct {
 	path    string
 	file    *os.File
@@ -23,7 +23,8 @@ type table struct {
 	last    string // the last line that was kept
 }
 
-// openTable opens or makes a table and drops the lines of later steps than the given one, and a last line that was cut short.
+// openTable opens or makes a table and drops the lines of later steps than the given one, and a
+// last line that was cut short.
 func openTable(path string, step int) (*table, error) {
 	t := &table{path: path}
 	data, err := os.ReadFile(path)

@@ -13,8 +13,9 @@ import (
 
 // A File is what a machine's measurements come to.
 type File struct {
-	Processor string   `yaml:"processor"` // what the device says of itself: processor, kernels, threads
-	Choices   []string `yaml:"choices"`   // "convolution = algorithm"
+	// what the device says of itself: processor, kernels, threads
+	Processor string   `yaml:"processor"`
+	Choices   []string `yaml:"choices"` // "convolution = algorithm"
 }
 
 // assigned stands between a convolution and its algorithm.
@@ -55,7 +56,8 @@ func Parse(choices []string) (map[string]string, error) {
 	return m, nil
 }
 
-// Set puts what was measured in place of older choices for the same convolutions. Only where it overrules the cost model is there a choice.
+// Set puts what was measured in place of older choices for the same convolutions. Only where it
+// overrules the cost model is there a choice.
 func (f *File) Set(measured []Choice) error {
 	m, err := Parse(f.Choices)
 	if err != nil {

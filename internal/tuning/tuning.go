@@ -1,7 +1,9 @@
-// Package tuning measures which algorithm computes each convolution of a network fastest on this machine, and keeps the answer in a file.
+// Package tuning measures which algorithm computes each convolution of a network fastest on this
+// machine, and keeps the answer in a file.
 //
-// Start at [Convolutions], which finds out what a network asks of a device, and [Measure]. Without a measurement a cost model chooses, which knows no
-// particular machine. Another algorithm rounds differently: so nothing here happens on its own, and who trains with choices records them.
+// Start at [Convolutions], which finds out what a network asks of a device, and [Measure]. Without
+// a measurement a cost model chooses, which knows no particular machine. Another algorithm rounds
+// differently: so nothing here happens on its own, and who trains with choices records them.
 package tuning
 
 import (
@@ -23,7 +25,8 @@ type Convolution struct {
 // Key names it in choices.
 func (c Convolution) Key() string { return cpu.ChoiceKey(c.Spec, c.Kind) }
 
-// Convolutions lists the different convolutions that build asks its device for, in the order in which it does. The device takes no memory and computes nothing.
+// Convolutions lists the different convolutions that build asks its device for, in the order in
+// which it does. The device takes no memory and computes nothing.
 func Convolutions(dev *cpu.CPU, build func(device.Device) error) ([]Convolution, error) {
 	r := &recorder{CPU: dev}
 	if err := build(r); err != nil {
@@ -90,10 +93,12 @@ type Choice struct {
 	ModelTime time.Duration
 }
 
-// margin is by how much a measured algorithm must be faster than the model's to overrule it: less is noise.
+// margin is by how much a measured algorithm must be faster than the model's to overrule it: less
+// is noise.
 const margin = 0.97
 
-// Measure times the algorithms for a convolution on the device, which was made with the map choices. The map is left as it was.
+// Measure times the algorithms for a convolution on the device, which was made with the map
+// choices. The map is left as it was.
 func Measure(dev *cpu.CPU, choices map[string]string, c Convolution) (Choice, error) {
 	key := c.Key()
 	names, err := dev.Candidates(c.Spec, c.Kind)
@@ -128,7 +133,8 @@ func Measure(dev *cpu.CPU, choices map[string]string, c Convolution) (Choice, er
 		return out, err
 	}
 	clear(room.(cpu.Slice)) // memory that nobody has touched yet is slow the first time
-	// In turns, so that a slow minute of the machine hits all of them. The first one does not count; those that are far behind leave the race.
+	// In turns, so that a slow minute of the machine hits all of them. The first one does not
+	// count; those that are far behind leave the race.
 	best := forever
 	for i, k := range kernels {
 		times[i] = once(k, result, operands, room, dev)
@@ -161,7 +167,8 @@ func Measure(dev *cpu.CPU, choices map[string]string, c Convolution) (Choice, er
 	return out, nil
 }
 
-// How often the algorithms for a convolution are run, and for how long once they have run a few times.
+// How often the algorithms for a convolution are run, and for how long once they have run a few
+// times.
 const (
 	rounds    = 12
 	fewRounds = 4

@@ -74,7 +74,8 @@ func TestMeasureAndFile(t *testing.T) {
 		t.Errorf("measuring left %v", choices)
 	}
 
-	// What overrules the model is kept, what agrees with it is not, and other convolutions' choices stay.
+	// What overrules the model is kept, what agrees with it is not, and other convolutions' choices
+	// stay.
 	measured[0].Algorithm, measured[0].Model = "x", "y"
 	measured[1].Algorithm, measured[1].Model = "x", "x"
 	f := File{Processor: "this one", Choices: []string{"forward 1x1-1 = direct", measured[1].Key() + " = old"}}

@@ -1,10 +1,13 @@
-// Package dataset finds the cases of a data set as it lies on disk, divides them into folds and subsets, and prepares them for training.
+// Package dataset finds the cases of a data set as it lies on disk, divides them into folds and
+// subsets, and prepares them for training.
 //
-// Start at [Detect], which knows the layouts of NIH Pancreas-CT, of the Medical Segmentation Decathlon and of nnU-Net, and otherwise takes any
-// tree of NIfTI files and DICOM series. [Prepare] turns its cases into a cache of package volume. [Folds], [Nested] and [ReadSplits] say who trains
+// Start at [Detect], which knows the layouts of NIH Pancreas-CT, of the Medical Segmentation
+// Decathlon and of nnU-Net, and otherwise takes any tree of NIfTI files and DICOM series. [Prepare]
+// turns its cases into a cache of package volume. [Folds], [Nested] and [ReadSplits] say who trains
 // and who tests. [Inspect] looks without preparing.
 //
-// It leaves out formats other than NIfTI and DICOM, data sets with one file a label, and scans with several channels: one is chosen.
+// It leaves out formats other than NIfTI and DICOM, data sets with one file a label, and scans with
+// several channels: one is chosen.
 package dataset
 
 import (
@@ -27,7 +30,8 @@ const (
 	LayoutNIH    = "nih"    // PANCREAS_00XX folders of DICOM (or files) and label00XX.nii.gz
 	LayoutMSD    = "msd"    // imagesTr, labelsTr, imagesTs, dataset.json
 	LayoutNNUNet = "nnunet" // the same, with files named CASE_0000.nii.gz
-	LayoutScans  = "scans"  // anything else: a tree of NIfTI files and DICOM series, labels paired by name
+	// anything else: a tree of NIfTI files and DICOM series, labels paired by name
+	LayoutScans = "scans"
 )
 
 // GroupTest marks cases that the data set itself holds back, such as MSD's imagesTs.
@@ -40,22 +44,28 @@ type Dataset struct {
 	Cases      []Case // in the order of their numbers
 	LabelNames map[uint16]string
 	Notes      []string // what disagrees, what is missing
-	PassedOver []string // what else lies there: DICOM files that are no images, localizers, damaged files
-	masks      []string // files that look like scans by their names and like labels by their values: no cases
+	// what else lies there: DICOM files that are no images, localizers, damaged files
+	PassedOver []string
+	// files that look like scans by their names and like labels by their values: no cases
+	masks []string
 }
 
 // A Case is a scan and, where there are any, its labels.
 type Case struct {
-	ID     string
-	Group  string // "" or GroupTest
-	Image  string // a NIfTI file, or a folder that holds a DICOM series
-	Series string // which series of that folder, as [dicom.Series.Is] takes it; "" for a file, or for the largest axial CT
+	ID    string
+	Group string // "" or GroupTest
+	Image string // a NIfTI file, or a folder that holds a DICOM series
+	// which series of that folder, as [dicom.Series.Is] takes it; "" for a file, or for the largest
+	// axial CT
+	Series string
 	Labels string // a NIfTI file or a DICOM SEG object; "" for none
 	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.
 	Volume int
-	// Patient is what the cases of a patient have in common who has several, as far as folders and studies tell: see [Patients]. "" for others.
+	// Patient is what the cases of a patient have in common who has several, as far as folders and
+	// studies tell: see [Patients]. "" for others.
 	Patient string
-	// ByIndex says that labels lie on the image's voxels in the order of its rows, columns and slices, whatever their headers say.
+	// ByIndex says that labels lie on the image's voxels in the order of its rows, columns and
+	// slices, whatever their headers say.
 	ByIndex      bool
 	folders      []string            // below which it lies, those for images alone left out
 	series       *dicom.Series       // where Detect found it
@@ -76,7 +86,8 @@ type Options struct {
 	Unlabelled     bool   `yaml:"unlabelled" help:"take the images only"`
 }
 
-// Detect finds the cases in a folder; a single file is a data set of one case. An error says what was looked for.
+// Detect finds the cases in a folder; a single file is a data set of one case. An error says what
+// was looked for.
 func Detect(root string, o Options) (*Dataset, error) {
 	root = listed(root)
 	stat, err := os.Stat(root)
@@ -179,7 +190,8 @@ func detectLayout(root string) (string, error) {
 		for _, e := range folder {
 			if stem, ok := niftiStem(e.Name()); ok {
 				images++
-				// A label map of the whole name says that the digits are the case's, as in amos_0001, not a channel's.
+				// A label map of the whole name says that the digits are the case's, as in
+				// amos_0001, not a channel's.
 				if m := channelSuffix.FindString(stem); m != "" && !isFile(filepath.Join(root, "labelsTr", e.Name())) {
 					channels++
 					if isFile(filepath.Join(root, "labelsTr", strings.Replace(e.Name(), stem, strings.TrimSuffix(stem, m), 1))) {
@@ -193,7 +205,8 @@ func detectLayout(root string) (string, error) {
 			return "", err
 		}
 		switch {
-		case images > 0 && (images == channels || paired > 0 || keys.Channels != nil || keys.Ending != ""): // some names may be wrong
+		case images > 0 && (images == channels || paired > 0 || keys.Channels != nil || keys.Ending != ""):
+			// some names may be wrong
 			return LayoutNNUNet, nil
 		case images > 0 && isFile(filepath.Join(root, "dataset.json")):
 			return LayoutMSD, nil
@@ -211,8 +224,9 @@ func detectLayout(root string) (string, error) {
 	return layout, err
 }
 
-// walk visits files and folders in the order of their names, through links, and passes over hidden ones, among them the ._ files that macOS leaves in archives.
-// What cannot be looked at is visited with the error.
+// walk visits files and folders in the order of their names, through links, and passes over hidden
+// ones, among them the ._ files that macOS leaves in archives. What cannot be looked at is visited
+// with the error.
 func walk(root string, visit func(path string, entry fs.FileInfo, err error) error) error {
 	return folders.Walk(root, func(path string, entry fs.FileInfo, err error) error {
 		if path == filepath.Clean(root) {
@@ -252,7 +266,8 @@ func isFile(path string) bool {
 	return err == nil && stat.Mode().IsRegular()
 }
 
-// listNIfTI maps the stems of a folder's NIfTI files to their paths; a folder that is not there has none. What else lies there is noted.
+// listNIfTI maps the stems of a folder's NIfTI files to their paths; a folder that is not there has
+// none. What else lies there is noted.
 func (d *Dataset) listNIfTI(dir string) (map[string]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -309,7 +324,8 @@ func compareNatural(a, b string) int {
 	return strings.Compare(whole[0], whole[1]) // 07 and 7
 }
 
-// Number returns the last number in a case's name, which the published folds go by; false where there is none.
+// Number returns the last number in a case's name, which the published folds go by; false where
+// there is none.
 func Number(id string) (int, bool) {
 	all := digits.FindAllString(id, -1)
 	if len(all) == 0 {

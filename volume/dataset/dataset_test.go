@@ -29,8 +29,8 @@ func patient(t *testing.T, number uint64) (*volume.Volume, *volume.LabelMap) {
 	return v, l
 }
 
-// tree writes files below a folder: scans where the name ends in .nii or .nii.gz (labels where it says so, of the patient whose number the name holds), and
-// the text otherwise.
+// tree writes files below a folder: scans where the name ends in .nii or .nii.gz (labels where it
+// says so, of the patient whose number the name holds), and the text otherwise.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -408,7 +408,8 @@ func TestRealLayout(t *testing.T) {
 	}
 }
 
-// Names and a dataset.json that break nnU-Net's rules, or those of JSON: the error names what is to be mended.
+// Names and a dataset.json that break nnU-Net's rules, or those of JSON: the error names what is to
+// be mended.
 func TestMistakesInPublishedLayouts(t *testing.T) {
 	const nnunet = `{"channel_names": {"0": "CT"}, "labels": {"background": 0, "pancreas": 1}, "file_ending": ".nii.gz"}`
 	for name, c := range map[string]struct {

@@ -19,8 +19,9 @@ import (
 	"github.com/voxsaw/voxsaw/volume/phantom"
 )
 
-// writeSeries writes an axial CT as DICOM files: explicit little endian, one slice a file, HU + 1024 in unsigned 16 bits. Names say nothing about the order;
-// instance numbers grow from the first slice to the last or, descending, the other way.
+// writeSeries writes an axial CT as DICOM files: explicit little endian, one slice a file, HU +
+// 1024 in unsigned 16 bits. Names say nothing about the order; instance numbers grow from the first
+// slice to the last or, descending, the other way.
 func writeSeries(t *testing.T, dir, uid string, v *volume.Volume, descending bool) {
 	t.Helper()
 	numbers := make([]int, v.Shape[2])
@@ -36,7 +37,8 @@ func writeSeries(t *testing.T, dir, uid string, v *volume.Volume, descending boo
 // noNumber is no InstanceNumber at all.
 const noNumber = -1
 
-// writeStudy is writeSeries for one series of a study, of a number and a modality, with the instance numbers of its slices; nil: noNumber.
+// writeStudy is writeSeries for one series of a study, of a number and a modality, with the
+// instance numbers of its slices; nil: noNumber.
 func writeStudy(t *testing.T, dir, uid, study string, series int, modality string, v *volume.Volume, instances []int) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -64,7 +66,8 @@ func writeStudy(t *testing.T, dir, uid, study string, series int, modality strin
 			element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0008, 0x0018, "UI", sop) + element(0x0008, 0x0060, "CS", modality) +
 			element(0x0010, 0x0010, "PN", "Secret^Patient") +
 			element(0x0020, 0x000D, "UI", study) + element(0x0020, 0x000E, "UI", uid) + element(0x0020, 0x0011, "IS", fmt.Sprint(series)) + instance +
-			element(0x0020, 0x0052, "UI", fmt.Sprint("1.2.52.", crc32.ChecksumIEEE([]byte(filepath.Dir(dir))))) + // one frame of reference for each folder of series
+			// one frame of reference for each folder of series
+			element(0x0020, 0x0052, "UI", fmt.Sprint("1.2.52.", crc32.ChecksumIEEE([]byte(filepath.Dir(dir))))) +
 			element(0x0020, 0x0032, "DS", fmt.Sprintf("%.4f\\%.4f\\%.4f", -p[0], -p[1], p[2])) + element(0x0020, 0x0037, "DS",
 			fmt.Sprintf(`%.6f\%.6f\%.6f\%.6f\%.6f\%.6f`, -a[0][0]/spacing[0], -a[1][0]/spacing[0], a[2][0]/spacing[0], -a[0][1]/spacing[1], -a[1][1]/spacing[1], a[2][1]/spacing[1])) +
 			element(0x0028, 0x0002, "US", number(1)) + element(0x0028, 0x0004, "CS", "MONOCHROME2") +
@@ -133,7 +136,8 @@ func TestNIHPancreasCT(t *testing.T) {
 		truth[id] = l
 		descending := number == 2
 		writeSeries(t, filepath.Join(root, "DOI", id, "1.2.3", "1.2.3.4"), fmt.Sprintf("1.2.3.%d", number), v, descending)
-		// Labels count slices by instance number, and their header says something else: read by it, they are upside down.
+		// Labels count slices by instance number, and their header says something else: read by it,
+		// they are upside down.
 		stored := &volume.LabelMap{Grid: volume.Grid{Shape: l.Shape, Affine: volume.Scaling(l.Spacing())}, Labels: l.Labels}
 		if descending {
 			stored = flipLabels(stored, "k")
@@ -208,8 +212,9 @@ func TestNIHPancreasCT(t *testing.T) {
 	}
 }
 
-// Labels of NIH Pancreas-CT are the stack of images by instance number, whatever way the patient lies in the scanner and slices are numbered; where the numbers do
-// not tell one order, they are refused.
+// Labels of NIH Pancreas-CT are the stack of images by instance number, whatever way the patient
+// lies in the scanner and slices are numbered; where the numbers do not tell one order, they are
+// refused.
 func TestLabelsCountSlicesByInstance(t *testing.T) {
 	v, l := axial(t, 1)
 	n := v.Shape[2]
@@ -223,7 +228,8 @@ func TestLabelsCountSlicesByInstance(t *testing.T) {
 	shuffled := numbers(func(k int) int { return k*7%n + 1 }) // 7 has no factor in common with 30
 	tilted := &volume.Volume{Grid: v.Grid, Int16: v.Int16}
 	tilted.Affine[1][2] = 0.3 * v.Spacing()[2]
-	prone := func(g volume.Grid) volume.Grid { // the same pixels of a patient who lies the other way
+	// the same pixels of a patient who lies the other way
+	prone := func(g volume.Grid) volume.Grid {
 		for w := range 2 {
 			for a := range 4 {
 				g.Affine[w][a] = -g.Affine[w][a]
@@ -283,7 +289,8 @@ func TestLabelsCountSlicesByInstance(t *testing.T) {
 	}
 }
 
-// Labels by index go where the slices go that were straightened, or between which others were missing.
+// Labels by index go where the slices go that were straightened, or between which others were
+// missing.
 func TestLabelsByIndexFollowRepairs(t *testing.T) {
 	for name, c := range map[string]struct {
 		tilt    float64 // mm to the front per mm to the head
@@ -332,7 +339,8 @@ func TestLabelsByIndexFollowRepairs(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		// What was drawn at a place in the patient is there, but for half a pixel that slices are moved in their plane.
+		// What was drawn at a place in the patient is there, but for half a pixel that slices are
+		// moved in their plane.
 		there, here := 0, 0
 		for n, label := range l.Labels {
 			if label == 0 || c.missing && n/area == tenth {
@@ -409,7 +417,8 @@ func TestTreeOfSeries(t *testing.T) {
 	}
 }
 
-// A real trunk at 3 mm, written as TCIA wrote Pancreas-CT: the label file's rows run against what its header says.
+// A real trunk at 3 mm, written as TCIA wrote Pancreas-CT: the label file's rows run against what
+// its header says.
 func TestNIHLayoutFromARealScan(t *testing.T) {
 	data := os.Getenv("VOXSAW_DATA")
 	if data == "" {

@@ -2,18 +2,21 @@ package dataset
 
 import "github.com/voxsaw/voxsaw/volume"
 
-// Labels that lie where they were drawn follow an edge of the image: the voxels just outside differ in HU from those inside. Flipped labels cut through
-// whatever is there, and the two do not differ. How much they do is the share of the variance of both that is between them (eta squared, from 0 to 1). On a
-// real CT at 3 mm it is 0.31 for the pancreas where it belongs and at most 0.01 flipped, and 0.2 to 0.6 for most organs against at most 0.06; brightness alone
-// does not tell, because a fatty pancreas is darker than what its mirror image hits. On blurred scans of heads, where nothing follows an edge, parts of other
-// organs reach 0.18 by chance, 3.5 times what the labels themselves have.
+// Labels that lie where they were drawn follow an edge of the image: the voxels just outside differ
+// in HU from those inside. Flipped labels cut through whatever is there, and the two do not differ.
+// How much they do is the share of the variance of both that is between them (eta squared, from 0
+// to 1). On a real CT at 3 mm it is 0.31 for the pancreas where it belongs and at most 0.01
+// flipped, and 0.2 to 0.6 for most organs against at most 0.06; brightness alone does not tell,
+// because a fatty pancreas is darker than what its mirror image hits. On blurred scans of heads,
+// where nothing follows an edge, parts of other organs reach 0.18 by chance, 3.5 times what the
+// labels themselves have.
 const (
 	edgeAtLeast = 0.1 // of a flip to be believed
 	edgeTimes   = 4   // more than as it is
 )
 
-// BetterFlip looks at the HU inside and just outside of the labels. It returns the axes, such as "j" or "ij", along which the labels must be flipped to fit
-// clearly better than they do, or "".
+// BetterFlip looks at the HU inside and just outside of the labels. It returns the axes, such as
+// "j" or "ij", along which the labels must be flipped to fit clearly better than they do, or "".
 func BetterFlip(v *volume.Volume, l *volume.LabelMap) string {
 	// Of each flip, the count, sum and sum of squares of the HU inside and outside.
 	var sums [8][2]struct{ n, x, xx float64 }

@@ -18,25 +18,31 @@ import (
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
-// Entry is what [Inspect] found out about a file or a DICOM series. Fields that could not be told are empty, and Problems says why.
+// Entry is what [Inspect] found out about a file or a DICOM series. Fields that could not be told
+// are empty, and Problems says why.
 type Entry struct {
-	Path     string         `json:"path"`
-	Kind     string         `json:"kind"`    // NIfTI-1, NIfTI-2, one of the kinds below, or what a file seems to be
-	Shape    []int          `json:"shape"`   // all extents, those of time and the like included
-	Spacing  []float64      `json:"spacing"` // mm along i, j, k
-	Axcodes  string         `json:"axcodes"` // where these grow to
-	Affine   [][]float64    `json:"affine"`  // of voxel indices to mm, RAS+
-	Dtype    string         `json:"dtype"`   // as stored; int16 or float32 for DICOM, after rescaling
-	Min      *float64       `json:"min"`     // of the finite values
-	Max      *float64       `json:"max"`
-	Mean     *float64       `json:"mean"`
-	Problems []string       `json:"problems"`
-	Series   string         `json:"series,omitempty"` // SeriesInstanceUID
-	Number   string         `json:"number,omitempty"` // SeriesNumber, with .1, .2, ... where one series holds several volumes
-	Modality string         `json:"modality,omitempty"`
-	Labels   map[uint16]int `json:"labels,omitempty"` // voxels of each, background included, where the file holds labels
+	Path string `json:"path"`
+	// NIfTI-1, NIfTI-2, one of the kinds below, or what a file seems to be
+	Kind    string      `json:"kind"`
+	Shape   []int       `json:"shape"`   // all extents, those of time and the like included
+	Spacing []float64   `json:"spacing"` // mm along i, j, k
+	Axcodes string      `json:"axcodes"` // where these grow to
+	Affine  [][]float64 `json:"affine"`  // of voxel indices to mm, RAS+
+	// as stored; int16 or float32 for DICOM, after rescaling
+	Dtype    string   `json:"dtype"`
+	Min      *float64 `json:"min"` // of the finite values
+	Max      *float64 `json:"max"`
+	Mean     *float64 `json:"mean"`
+	Problems []string `json:"problems"`
+	Series   string   `json:"series,omitempty"` // SeriesInstanceUID
+	// SeriesNumber, with .1, .2, ... where one series holds several volumes
+	Number   string `json:"number,omitempty"`
+	Modality string `json:"modality,omitempty"`
+	// voxels of each, background included, where the file holds labels
+	Labels map[uint16]int `json:"labels,omitempty"`
 
-	LabelNames map[uint16]string `json:"label_names,omitempty"` // where the file or the data set has them
+	// where the file or the data set has them
+	LabelNames map[uint16]string `json:"label_names,omitempty"`
 
 	grid        volume.Grid // of one volume
 	mayBeLabels bool        // by its values
@@ -55,14 +61,18 @@ func (e *Entry) problem(format string, args ...any) {
 
 // InspectOptions say what [Inspect] looks at.
 type InspectOptions struct {
-	Series   string                // the DICOM series to look at, by number, number.part or UID; empty: all
-	Volume   int                   // of files that hold several, 1 for the first; of a data set in nnU-Net's layout, the channel; 0: all
+	// the DICOM series to look at, by number, number.part or UID; empty: all
+	Series string
+	// of files that hold several, 1 for the first; of a data set in nnU-Net's layout, the channel;
+	// 0: all
+	Volume   int
 	Progress func(done, total int) // after each entry, one at a time; may be nil
 }
 
-// Inspect looks at files and folders, reading all voxels. A folder gives an entry for each NIfTI file and each DICOM series in it; where it is a data set,
-// its pairs of scans and labels are compared too, and the notes say what else is odd about it. Only ctx ending and paths that are not there are errors: what
-// is wrong with a file is among its entry's problems.
+// Inspect looks at files and folders, reading all voxels. A folder gives an entry for each NIfTI
+// file and each DICOM series in it; where it is a data set, its pairs of scans and labels are
+// compared too, and the notes say what else is odd about it. Only ctx ending and paths that are not
+// there are errors: what is wrong with a file is among its entry's problems.
 func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []Entry, notes []string, err error) {
 	var look []func() Entry // each reads all voxels of one
 	paths = slices.Clone(paths)
@@ -83,7 +93,8 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 				chosen = 0
 			}
 			err := walk(path, func(file string, entry fs.FileInfo, err error) error {
-				if err == nil && !entry.IsDir() && isNIfTI(file) { // what cannot be looked at, the search for DICOM lists
+				// what cannot be looked at, the search for DICOM lists
+				if err == nil && !entry.IsDir() && isNIfTI(file) {
 					look = append(look, func() Entry { return inspectNIfTI(file, chosen) })
 				}
 				return nil
@@ -136,7 +147,8 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 	return entries, notes, nil
 }
 
-// comparePairs adds what is wrong with the labels of a data set to their entries, and describes the data set.
+// comparePairs adds what is wrong with the labels of a data set to their entries, and describes the
+// data set.
 func comparePairs(ctx context.Context, root string, o Options, entries []Entry) (notes []string, err error) {
 	if stat, err := os.Stat(root); err != nil || !stat.IsDir() {
 		return nil, nil
@@ -269,7 +281,8 @@ func (e *Entry) about(message string) string {
 	return strings.ReplaceAll(message, e.Path+string(filepath.Separator), "")
 }
 
-// countLabels counts the values of a file that holds labels: by its name, or because it has few whole values from 0 on.
+// countLabels counts the values of a file that holds labels: by its name, or because it has few
+// whole values from 0 on.
 func (e *Entry) countLabels(v *volume.Volume) {
 	const few = 128
 	named := parseName(filepath.Join(filepath.Base(filepath.Dir(e.Path)), filepath.Base(e.Path))).labels
@@ -309,7 +322,8 @@ func (e *Entry) countLabels(v *volume.Volume) {
 	}
 }
 
-// ProblemsFirst orders entries for a table that people read: what cannot be used, what is odd, the rest.
+// ProblemsFirst orders entries for a table that people read: what cannot be used, what is odd, the
+// rest.
 func ProblemsFirst(entries []Entry) []Entry {
 	rank := func(e Entry) int {
 		switch {

@@ -91,7 +91,8 @@ func TestInspectFindsAScanAmongLabels(t *testing.T) {
 	}
 }
 
-// A folder with everything in it: what cannot be used comes first, then what is odd; labels have the names of the data set; a localizer is no problem.
+// A folder with everything in it: what cannot be used comes first, then what is odd; labels have
+// the names of the data set; a localizer is no problem.
 func TestInspectMixedFolder(t *testing.T) {
 	root := folderOf(t, "p1", "p2", "p3")
 	in := func(name string) string { return filepath.Join(root, name) }

@@ -18,7 +18,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// This file reads the three published layouts. What is on disk counts; a dataset.json adds names, and what it says otherwise is noted.
+// This file reads the three published layouts. What is on disk counts; a dataset.json adds names,
+// and what it says otherwise is noted.
 
 var (
 	nihImage      = regexp.MustCompile(`(?i)^pancreas_(\d{4})(\.nii(\.gz)?)?$`)
@@ -29,8 +30,9 @@ var (
 // nihRepeats are the cases of NIH Pancreas-CT that show a patient a second time.
 var nihRepeats = []int{25, 70}
 
-// readNIH pairs PANCREAS_00XX, a folder with a DICOM series or else one NIfTI file somewhere below it, or such a file, with label00XX.nii.gz, wherever they lie. The
-// headers of the two disagree, so that labels go by index.
+// readNIH pairs PANCREAS_00XX, a folder with a DICOM series or else one NIfTI file somewhere below
+// it, or such a file, with label00XX.nii.gz, wherever they lie. The headers of the two disagree, so
+// that labels go by index.
 func readNIH(root string, o Options) (*Dataset, error) {
 	d := &Dataset{LabelNames: map[uint16]string{1: "pancreas"}}
 	images, labels := map[int]string{}, map[int]string{}
@@ -42,7 +44,8 @@ func readNIH(root string, o Options) (*Dataset, error) {
 		found[number] = path
 		return nil
 	}
-	folder, inside := "", map[string][]string{} // the PANCREAS folder that is walked, and the NIfTI files in each
+	// the PANCREAS folder that is walked, and the NIfTI files in each
+	folder, inside := "", map[string][]string{}
 	look := func(path string, entry fs.FileInfo, err error) error {
 		if err != nil {
 			d.note("passed over: %v", err)
@@ -106,13 +109,15 @@ func readNIH(root string, o Options) (*Dataset, error) {
 	return d, nil
 }
 
-// holdsDICOM says whether anything in a folder is DICOM, or has the name of a slice. What else lies beside a scan, such as the .json of dcm2niix, is neither.
+// holdsDICOM says whether anything in a folder is DICOM, or has the name of a slice. What else lies
+// beside a scan, such as the .json of dcm2niix, is neither.
 func holdsDICOM(folder string) bool {
 	series, passed, err := scanDICOM(folder)
 	return err != nil || len(series) > 0 || len(passedOver(passed)) > 0
 }
 
-// readMSD reads imagesTr, labelsTr, imagesTs (and labelsTs, where somebody has them) and the names of the labels.
+// readMSD reads imagesTr, labelsTr, imagesTs (and labelsTs, where somebody has them) and the names
+// of the labels.
 func readMSD(root string, o Options) (*Dataset, error) {
 	d := &Dataset{}
 	for _, group := range []struct{ name, images, labels string }{{"", "imagesTr", "labelsTr"}, {GroupTest, "imagesTs", "labelsTs"}} {
@@ -164,7 +169,8 @@ type nnUNetKeys struct {
 	Ending   string         `json:"file_ending"`
 }
 
-// readNNUNet reads CASE_0000.nii.gz (the first channel, or the one of o.Volume) with labelsTr/CASE.nii.gz.
+// readNNUNet reads CASE_0000.nii.gz (the first channel, or the one of o.Volume) with
+// labelsTr/CASE.nii.gz.
 func readNNUNet(root string, o Options) (*Dataset, error) {
 	d := &Dataset{}
 	channel := max(o.Volume, 1) - 1
@@ -228,8 +234,9 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 	return d, nil
 }
 
-// nameLabels takes the names of a dataset.json: number: name, as in MSD and the first version of nnU-Net, name: number as in its second, or name: [numbers] where
-// labels are regions made of others.
+// nameLabels takes the names of a dataset.json: number: name, as in MSD and the first version of
+// nnU-Net, name: number as in its second, or name: [numbers] where labels are regions made of
+// others.
 func (d *Dataset) nameLabels(names map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(names)) {
 		switch value := names[key].(type) {

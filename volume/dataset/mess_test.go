@@ -60,7 +60,8 @@ func TestOtherFormatsAreNamed(t *testing.T) {
 	}
 }
 
-// What lies among the files of a published layout, and what would be lost or taken for something else, is said.
+// What lies among the files of a published layout, and what would be lost or taken for something
+// else, is said.
 func TestNothingIsLostSilently(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
@@ -85,11 +86,13 @@ func TestNothingIsLostSilently(t *testing.T) {
 	}
 }
 
-// A file of labels whose name does not say so, or not of which scan, is no scan: its values give it away. It is one if that is asked for, and then it is named.
+// A file of labels whose name does not say so, or not of which scan, is no scan: its values give it
+// away. It is one if that is asked for, and then it is named.
 func TestLabelsTakenForAScan(t *testing.T) {
 	v, l := patient(t, 1)
 	float := &volume.Volume{Grid: l.Grid, Float32: make([]float32, l.Len())}
-	head := &volume.Volume{Grid: v.Grid, Int16: make([]int16, v.Len())} // a CT that somebody has clipped to a narrow window
+	// a CT that somebody has clipped to a narrow window
+	head := &volume.Volume{Grid: v.Grid, Int16: make([]int16, v.Len())}
 	for n, label := range l.Labels {
 		float.Float32[n] = 400 * float32(label)
 		head.Int16[n] = min(max(v.Int16[n], 0), 80)
@@ -100,7 +103,8 @@ func TestLabelsTakenForAScan(t *testing.T) {
 		"p2/Brainstem.nii.gz":         nifti.Write(make1(t, root, "p2/Brainstem.nii.gz"), float),
 		"images/p2_mask_organ.nii.gz": nifti.WriteLabels(make1(t, root, "images/p2_mask_organ.nii.gz"), l),
 		"head.nii.gz":                 nifti.Write(make1(t, root, "head.nii.gz"), head),
-		"images/clipped.nii.gz":       nifti.WriteLabels(make1(t, root, "images/clipped.nii.gz"), l), // has labels: a scan
+		// has labels: a scan
+		"images/clipped.nii.gz": nifti.WriteLabels(make1(t, root, "images/clipped.nii.gz"), l),
 	} {
 		if err != nil {
 			t.Fatal(name, err)
@@ -180,7 +184,8 @@ func TestNamesOfCases(t *testing.T) {
 	}
 }
 
-// What is said about labels on other voxels: nothing where only the order of axes differs, which is no change.
+// What is said about labels on other voxels: nothing where only the order of axes differs, which is
+// no change.
 func TestLabelsBesideTheirScan(t *testing.T) {
 	v, l := patient(t, 1)
 	turned, err := l.Orient("LPS")
@@ -312,7 +317,8 @@ func TestSeriesOfAStudy(t *testing.T) {
 		{"2", "", []string{"pat_se1 pat/se1"}, 1}, // and that the other study has none
 		{"3", "", []string{"other_se7 other/se7", "pat_se2 pat/se2"}, 0},
 		{"1.2.1", "", []string{"pat_se1 pat/se1"}, 1},
-		{SeriesAll, "", []string{"other_se7 other/se7", "pat_se1 pat/se1", "pat_se2 pat/se2"}, 1}, // and that two are of one patient
+		// and that two are of one patient
+		{SeriesAll, "", []string{"other_se7 other/se7", "pat_se1 pat/se1", "pat_se2 pat/se2"}, 1},
 		{"77", "there is no series 77; there are:\n", nil, 0},
 	} {
 		d, err := Detect(root, Options{Series: c.series})

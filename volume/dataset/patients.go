@@ -10,8 +10,9 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// Patients gives the patient of each case, by any name; a case that is not there is of a patient of its own. Folds and cases that are held out keep those of a patient
-// together: whoever has learnt from one scan of somebody knows something about the next.
+// Patients gives the patient of each case, by any name; a case that is not there is of a patient of
+// its own. Folds and cases that are held out keep those of a patient together: whoever has learnt
+// from one scan of somebody knows something about the next.
 type Patients map[string]string
 
 // PatientsOf returns the patients of prepared cases.
@@ -57,7 +58,8 @@ func (p Patients) Torn(train, held []string) (torn []string) {
 	return torn
 }
 
-// Doubts says what makes the result of folds better than it is, or another than it seems: a patient who is trained and tested on, a case that several test on.
+// Doubts says what makes the result of folds better than it is, or another than it seems: a patient
+// who is trained and tested on, a case that several test on.
 func (p Patients) Doubts(splits []Split) (doubts []string) {
 	tested := map[string]int{}
 	for f, s := range splits {
@@ -80,8 +82,10 @@ func (p Patients) Doubts(splits []Split) (doubts []string) {
 	return doubts
 }
 
-// findPatients looks for cases that are of one patient: series of one DICOM study, unless they lie elsewhere, and scans below one folder, where the tree has at least as many such folders as the
-// fullest of them has cases: a folder of many patients is none of these, be it a hospital's or one for training. Of a study, a hash of its UID is remembered.
+// findPatients looks for cases that are of one patient: series of one DICOM study, unless they lie
+// elsewhere, and scans below one folder, where the tree has at least as many such folders as the
+// fullest of them has cases: a folder of many patients is none of these, be it a hospital's or one
+// for training. Of a study, a hash of its UID is remembered.
 func (d *Dataset) findPatients() {
 	found := make([]string, len(d.Cases))
 	for depth := 0; ; depth++ {
@@ -132,8 +136,9 @@ func (d *Dataset) findPatients() {
 	}
 }
 
-// addStudies names the patient of the cases of one DICOM study that folders name none of, unless they are alone. Cases that lie elsewhere are of somebody else, which is
-// noted, but for those that a third one joins.
+// addStudies names the patient of the cases of one DICOM study that folders name none of, unless
+// they are alone. Cases that lie elsewhere are of somebody else, which is noted, but for those that
+// a third one joins.
 func (d *Dataset) addStudies(found []string) {
 	together := map[string][][]int{} // of each study, the cases of each patient
 	for n, c := range d.Cases {

@@ -10,7 +10,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// Folders are patients where there are as many of them as cases in the fullest, at the first depth where that is so.
+// Folders are patients where there are as many of them as cases in the fullest, at the first depth
+// where that is so.
 func TestPatientsOfFolders(t *testing.T) {
 	for name, c := range map[string]struct {
 		files []string
@@ -92,7 +93,8 @@ func TestPatientsOfStudies(t *testing.T) {
 	}
 }
 
-// Patients who were all given one StudyInstanceUID are told apart by folders and frames of reference; what shares one of the two with a case is of the same patient.
+// Patients who were all given one StudyInstanceUID are told apart by folders and frames of
+// reference; what shares one of the two with a case is of the same patient.
 func TestPatientsOfOneStudy(t *testing.T) {
 	root := t.TempDir()
 	v, _ := axial(t, 1)
@@ -100,7 +102,8 @@ func TestPatientsOfOneStudy(t *testing.T) {
 		writeStudy(t, filepath.Join(root, folder, "ct"), "1.2."+string(rune('1'+n)), "1.2.9", n+1, "CT", v, nil)
 	}
 	writeStudy(t, filepath.Join(root, "p3"), "1.2.6", "1.2.9", 6, "CT", v, nil)
-	writeStudy(t, filepath.Join(root, "p4"), "1.2.7", "1.2.9", 7, "CT", v, nil) // one frame of reference: that of their folder's folder
+	// one frame of reference: that of their folder's folder
+	writeStudy(t, filepath.Join(root, "p4"), "1.2.7", "1.2.9", 7, "CT", v, nil)
 	d := &Dataset{}
 	found, _, _, err := listSeries(root, SeriesAll, "")
 	if err != nil {

@@ -43,17 +43,21 @@ type Result struct {
 // A Summary says what became of all.
 type Summary struct {
 	Prepared, Kept int
-	Empty          []string // cases whose labels hold no foreground: they are used, and no crop of theirs is centred on an organ
-	Failed         []Result
-	Removed        []string // cases of earlier runs that are not in the data set
-	Fingerprint    string
+	// cases whose labels hold no foreground: they are used, and no crop of theirs is centred on an
+	// organ
+	Empty       []string
+	Failed      []Result
+	Removed     []string // cases of earlier runs that are not in the data set
+	Fingerprint string
 }
 
-// Prepare turns the cases of a data set into a cache in dir. Cases that an earlier run prepared with the same settings from the same files are kept.
-// Each result is passed to progress (which may be nil), one at a time, in no particular order.
+// Prepare turns the cases of a data set into a cache in dir. Cases that an earlier run prepared
+// with the same settings from the same files are kept. Each result is passed to progress (which may
+// be nil), one at a time, in no particular order.
 //
-// A case that cannot be prepared does not keep the others from it: the cache holds those, and the error counts and names the failed ones. A case without
-// foreground is prepared like any other. When ctx ends, the cases finished so far stay for the next run, and there is no cache yet.
+// A case that cannot be prepared does not keep the others from it: the cache holds those, and the
+// error counts and names the failed ones. A case without foreground is prepared like any other.
+// When ctx ends, the cases finished so far stay for the next run, and there is no cache yet.
 func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
 	if err := o.Read.check(); err != nil {
 		return nil, err
@@ -194,12 +198,18 @@ func (s *sources) of(path string) (volume.Source, error) {
 	return look()
 }
 
-// memory estimates the bytes that preparing a case takes: the scan, its labels and the copies that orienting and resampling make.
+// memory estimates the bytes that preparing a case takes: the scan, its labels and the copies that
+// orienting and resampling make.
 func (c Case) memory(p volume.Preparation) int64 {
 	const (
-		read     = 16 // bytes a voxel of the scan: as read, windowed and turned, and the same of the labels
-		prepared = 20 // bytes a prepared voxel: interpolated along one axis after the other in float32, and labels
-		unknown  = 64 // bytes for each byte of files whose headers are not looked at here, which may be compressed
+		// bytes a voxel of the scan: as read, windowed and turned, and the same of the labels
+		read = 16
+		// bytes a prepared voxel: interpolated along one axis after the other in float32, and
+		// labels
+		prepared = 20
+		// bytes for each byte of files whose headers are not looked at here, which may be
+		// compressed
+		unknown = 64
 	)
 	known := func(g volume.Grid) int64 {
 		need := read * int64(g.Len())

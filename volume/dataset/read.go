@@ -54,8 +54,8 @@ func (o ReadOptions) check() error {
 	return nil
 }
 
-// ReadImage reads a scan: a NIfTI file, or of DICOM files (one, or a folder with all below it) the only series, or the largest axial CT. Notes say what was
-// chosen and repaired.
+// ReadImage reads a scan: a NIfTI file, or of DICOM files (one, or a folder with all below it) the
+// only series, or the largest axial CT. Notes say what was chosen and repaired.
 func ReadImage(path string, o ReadOptions) (v *volume.Volume, notes []string, err error) {
 	return Case{Image: path}.ReadImage(o)
 }
@@ -98,8 +98,9 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 
 const notLabels = "is taken for a scan, though it holds labels by its values: few whole numbers, 0 among them and none below"
 
-// Read reads the case's scan and labels (nil where it has none), and brings the labels onto the scan's voxels where they go by index. The labels' names are the
-// given ones, but for those that a DICOM SEG object has itself.
+// Read reads the case's scan and labels (nil where it has none), and brings the labels onto the
+// scan's voxels where they go by index. The labels' names are the given ones, but for those that a
+// DICOM SEG object has itself.
 func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
 	if c.Labels != "" && !isNIfTI(c.Labels) {
 		return c.readSegmentation(o)
@@ -125,7 +126,8 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 		}
 		return v, l, notes, nil
 	}
-	if l, err = nifti.ReadLabelsWith(c.Labels, o.nifti(0, nil)); err != nil { // what is done about the scan is done about its labels
+	// what is done about the scan is done about its labels
+	if l, err = nifti.ReadLabelsWith(c.Labels, o.nifti(0, nil)); err != nil {
 		return nil, nil, nil, err
 	}
 	l.Names = maps.Clone(names)
@@ -139,9 +141,10 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 	return v, l, notes, nil
 }
 
-// readByIndex reads labels that lie on the voxels of a scan in the order of its columns, rows and slices, whatever their header says, and turns both to the axes
-// that an axial CT has on disk: to the patient's left, to the back, to the head. Of a DICOM series, slices are counted by instance number; a NIfTI file is taken
-// for one that was scanned like that.
+// readByIndex reads labels that lie on the voxels of a scan in the order of its columns, rows and
+// slices, whatever their header says, and turns both to the axes that an axial CT has on disk: to
+// the patient's left, to the back, to the head. Of a DICOM series, slices are counted by instance
+// number; a NIfTI file is taken for one that was scanned like that.
 func (c Case) readByIndex(v *volume.Volume, s *dicom.Series, o ReadOptions) (*volume.Volume, *volume.LabelMap, error) {
 	l, err := nifti.ReadLabels(c.Labels)
 	if err != nil {
@@ -186,7 +189,8 @@ func (c Case) checkFlips(v *volume.Volume, l *volume.LabelMap, f Flips) (flipped
 	return nil, "", fmt.Errorf("%s: fits its scan better when flipped along %s, by the HU inside and around it: --flips fix flips it, --flips off takes it as it is", c.Labels, better)
 }
 
-// onOtherVoxels says where labels lie that match a scan's grid, and what is done about it; "" where they lie on the scan's voxels, but for rounding.
+// onOtherVoxels says where labels lie that match a scan's grid, and what is done about it; "" where
+// they lie on the scan's voxels, but for rounding.
 func onOtherVoxels(scan, labels volume.Grid, exact bool) string {
 	const rounding = 0.05 // voxels
 	if !exact {

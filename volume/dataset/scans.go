@@ -19,13 +19,20 @@ import (
 
 // This file reads folders that follow no published layout. The rules:
 //
-//   - Every NIfTI file in the tree is a scan, or labels where its name or a folder above it says so: label0001, case_seg, masks/case, labelsTr/case.
-//   - Labels belong to the scan whose path is the same once those words are taken away: img0001 and label0001, images/a and labels/a, s1/ct and s1/seg.
-//   - The first channel of nnU-Net's names may be missing in the labels' name: images/a_0000 and labels/a.
-//   - Of every DICOM study in the tree one series is a scan (see listSeries), named after its folder; labels beside the folder that have its name belong to it.
-//   - A DICOM SEG object in the tree is the labels of the series that it refers to; of several the one that is asked for. A NIfTI file goes before it.
-//   - A scan with more than one file of labels is used without; a file of labels without a scan is passed over. Both are noted.
-//   - So is a NIfTI file without labels whose values are those of labels, whatever its name: see [nifti.MayBeLabels].
+//   - Every NIfTI file in the tree is a scan, or labels where its name or a folder above it says
+//     so: label0001, case_seg, masks/case, labelsTr/case.
+//   - Labels belong to the scan whose path is the same once those words are taken away: img0001 and
+//     label0001, images/a and labels/a, s1/ct and s1/seg.
+//   - The first channel of nnU-Net's names may be missing in the labels' name: images/a_0000 and
+//     labels/a.
+//   - Of every DICOM study in the tree one series is a scan (see listSeries), named after its
+//     folder; labels beside the folder that have its name belong to it.
+//   - A DICOM SEG object in the tree is the labels of the series that it refers to; of several the
+//     one that is asked for. A NIfTI file goes before it.
+//   - A scan with more than one file of labels is used without; a file of labels without a scan is
+//     passed over. Both are noted.
+//   - So is a NIfTI file without labels whose values are those of labels, whatever its name: see
+//     [nifti.MayBeLabels].
 
 var (
 	imageWords = words("image images imagestr imagests imaging img imgs ct cts scan scans volume volumes")
@@ -43,7 +50,8 @@ func words(list string) map[string]bool {
 	return set
 }
 
-// scanName is what a path below the root says: its name without the words that mean image or labels, and whether one meant labels.
+// scanName is what a path below the root says: its name without the words that mean image or
+// labels, and whether one meant labels.
 type scanName struct {
 	key    string // what an image and its labels have in common
 	id     string // the case's name
@@ -90,7 +98,8 @@ func parseName(relative string) scanName {
 	return name
 }
 
-// stripWords takes the first and last word off a name where they mean image or labels: case_seg, label0001, s0011-ct.
+// stripWords takes the first and last word off a name where they mean image or labels: case_seg,
+// label0001, s0011-ct.
 func stripWords(stem string) (bare string, labels bool) {
 	lower := strings.ToLower(stem)
 	start, end := 0, len(lower)
@@ -154,7 +163,8 @@ func readScans(root string, o Options) (*Dataset, error) {
 			return add(path)
 		default:
 			lower := strings.ToLower(path)
-			if kind := strings.TrimPrefix(filepath.Ext(lower), "."); otherKinds[kind] && !strings.HasSuffix(lower, ".img.gz") { // half of a NIfTI pair
+			// half of a NIfTI pair
+			if kind := strings.TrimPrefix(filepath.Ext(lower), "."); otherKinds[kind] && !strings.HasSuffix(lower, ".img.gz") {
 				others[kind]++
 			}
 		}
@@ -187,7 +197,8 @@ func readScans(root string, o Options) (*Dataset, error) {
 		}
 		name := parseName(relative)
 		name.id += s.suffix
-		name.folders = strings.Split(strings.TrimPrefix(name.key, "test:"), "/") // a series is a folder itself
+		// a series is a folder itself
+		name.folders = strings.Split(strings.TrimPrefix(name.key, "test:"), "/")
 		names[path] = name
 		images[name.key+s.suffix] = append(images[name.key+s.suffix], path)
 	}
@@ -245,7 +256,8 @@ func readScans(root string, o Options) (*Dataset, error) {
 	return d, nil
 }
 
-// leaveOutMasks takes the files from the scans that have no labels and look like labels themselves: a folder of predictions, masks whose names tell an organ alone.
+// leaveOutMasks takes the files from the scans that have no labels and look like labels themselves:
+// a folder of predictions, masks whose names tell an organ alone.
 func (d *Dataset) leaveOutMasks(images, labels map[string][]string, volume int) {
 	var candidates []string
 	for key, paths := range images {
@@ -259,7 +271,8 @@ func (d *Dataset) leaveOutMasks(images, labels map[string][]string, volume int) 
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for n, path := range candidates {
 		group.Go(func() error {
-			masks[n], _ = nifti.MayBeLabels(path, nifti.Options{Volume: volume}) // what is wrong with a file is said where it is read
+			// what is wrong with a file is said where it is read
+			masks[n], _ = nifti.MayBeLabels(path, nifti.Options{Volume: volume})
 			return nil
 		})
 	}
@@ -279,7 +292,8 @@ func (d *Dataset) leaveOutMasks(images, labels map[string][]string, volume int) 
 
 const isMask = "holds labels by its values, but its name says neither that nor of which scan; --labels-as-scans takes it for a scan"
 
-// foldCase gives labels the key of the scan that differs from theirs in capital letters only, if that is the only one and has no labels.
+// foldCase gives labels the key of the scan that differs from theirs in capital letters only, if
+// that is the only one and has no labels.
 func foldCase(images, labels map[string][]string) {
 	byLower := map[string][]string{}
 	for key := range images {
@@ -294,8 +308,8 @@ func foldCase(images, labels map[string][]string) {
 	}
 }
 
-// dropChannel gives labels the key of the scan whose name is theirs and nnU-Net's first channel, if it is the only channel and has no labels: images/a_0000 and
-// labels/a.
+// dropChannel gives labels the key of the scan whose name is theirs and nnU-Net's first channel, if
+// it is the only channel and has no labels: images/a_0000 and labels/a.
 func dropChannel(images, labels map[string][]string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if first := key + "_0000"; images[key] == nil && images[first] != nil && labels[first] == nil && images[key+"_0001"] == nil {

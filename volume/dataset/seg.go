@@ -16,7 +16,8 @@ import (
 
 // This file puts DICOM SEG objects where files of labels are expected.
 
-// openSegmentations opens the SEG objects among files that were passed over. Those that cannot be opened stay there, with the reason, and so do copies.
+// openSegmentations opens the SEG objects among files that were passed over. Those that cannot be
+// opened stay there, with the reason, and so do copies.
 func openSegmentations(passed []dicom.Passed) (objects []*dicom.Segmentation, others []dicom.Passed) {
 	for _, p := range passed {
 		if p.What == dicom.WhatSEG {
@@ -36,7 +37,8 @@ func openSegmentations(passed []dicom.Passed) (objects []*dicom.Segmentation, ot
 	return objects, others
 }
 
-// pairSegmentations gives series their labels: the SEG object that was drawn on it, or the one of several that is wanted. Notes say which was not taken, and why.
+// pairSegmentations gives series their labels: the SEG object that was drawn on it, or the one of
+// several that is wanted. Notes say which was not taken, and why.
 func pairSegmentations(found []seriesCase, objects []*dicom.Segmentation, all []*dicom.Series, wanted string) (notes []string) {
 	drawn := map[*dicom.Series][]*dicom.Segmentation{}
 	for _, g := range objects {
@@ -80,7 +82,8 @@ func listObjects(objects []*dicom.Segmentation) string {
 	return b.String()
 }
 
-// nameSegments takes the labels' names from the cases' SEG objects. Where two say different things of one label, nothing but a person can help.
+// nameSegments takes the labels' names from the cases' SEG objects. Where two say different things
+// of one label, nothing but a person can help.
 func (d *Dataset) nameSegments() {
 	from := map[uint16]string{}
 	told := map[uint16]bool{}
@@ -103,7 +106,8 @@ func (d *Dataset) nameSegments() {
 	}
 }
 
-// readSegmentation reads a case whose labels are a SEG object: its scan, if nobody has chosen a series, is the one that the object refers to.
+// readSegmentation reads a case whose labels are a SEG object: its scan, if nobody has chosen a
+// series, is the one that the object refers to.
 func (c Case) readSegmentation(o ReadOptions) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
 	g := c.segmentation
 	if g == nil {
@@ -137,7 +141,8 @@ func (c Case) readSegmentation(o ReadOptions) (v *volume.Volume, l *volume.Label
 	return v, l, notes, nil
 }
 
-// ReadLabels reads a file of labels: NIfTI, or a DICOM SEG object, on the least grid that holds its frames.
+// ReadLabels reads a file of labels: NIfTI, or a DICOM SEG object, on the least grid that holds its
+// frames.
 func ReadLabels(path string) (*volume.LabelMap, error) {
 	if isNIfTI(path) {
 		return nifti.ReadLabels(path)
@@ -176,8 +181,10 @@ func (s *Scans) readOn(g *dicom.Segmentation, o dicom.Options) (*volume.LabelMap
 	return g.ReadOn(series, o)
 }
 
-// ReadLabelPair reads two files of labels that are to be compared. A DICOM SEG object, which holds no empty slices, is read onto the series that it refers to, which
-// is among the scans. Where these are nil, or the series has not the grid of a NIfTI file that it is compared with, it is read onto that file's grid.
+// ReadLabelPair reads two files of labels that are to be compared. A DICOM SEG object, which holds
+// no empty slices, is read onto the series that it refers to, which is among the scans. Where these
+// are nil, or the series has not the grid of a NIfTI file that it is compared with, it is read onto
+// that file's grid.
 func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.LabelMap, notes []string, err error) {
 	if isNIfTI(b) && !isNIfTI(a) {
 		lb, la, notes, err = ReadLabelPair(b, a, scans, o)
@@ -214,7 +221,8 @@ func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.Lab
 // ErrNoScans says that a folder of scans is needed.
 var ErrNoScans = errors.New("where these are is not said")
 
-// readBeside reads a SEG object onto a grid: that of its series, as it was straightened or resampled, or any other whose voxels are the pixels of the object.
+// readBeside reads a SEG object onto a grid: that of its series, as it was straightened or
+// resampled, or any other whose voxels are the pixels of the object.
 func readBeside(g *dicom.Segmentation, grid volume.Grid, scans *Scans, o dicom.Options) (*volume.LabelMap, error) {
 	if scans != nil {
 		l, err := scans.readOn(g, o)

@@ -171,7 +171,8 @@ func TestLabelPairs(t *testing.T) {
 	}
 }
 
-// A SEG object and a NIfTI file of a series whose slices were straightened or filled in: the scans tell how.
+// A SEG object and a NIfTI file of a series whose slices were straightened or filled in: the scans
+// tell how.
 func TestLabelPairsOfRepairedSeries(t *testing.T) {
 	for name, c := range map[string]struct {
 		tilt             float64     // mm to the front per mm to the head
@@ -180,10 +181,11 @@ func TestLabelPairsOfRepairedSeries(t *testing.T) {
 		o                ReadOptions
 		withScans, alone string // the error; "" for the same labels
 	}{
-		"straight":          {0, false, ReadOptions{}, ReadOptions{}, "", ""},
-		"tilted":            {0.3, false, ReadOptions{}, ReadOptions{}, "", "tell where it belongs: where these are is not said"},
-		"tilted, kept":      {0.3, false, ReadOptions{Tilt: dicom.TiltKeep}, ReadOptions{}, "", ""},
-		"a gap":             {0, true, ReadOptions{Gaps: dicom.GapsResample}, ReadOptions{Gaps: dicom.GapsResample}, "", "other labels"}, // none where there is no slice
+		"straight":     {0, false, ReadOptions{}, ReadOptions{}, "", ""},
+		"tilted":       {0.3, false, ReadOptions{}, ReadOptions{}, "", "tell where it belongs: where these are is not said"},
+		"tilted, kept": {0.3, false, ReadOptions{Tilt: dicom.TiltKeep}, ReadOptions{}, "", ""},
+		// none where there is no slice
+		"a gap":             {0, true, ReadOptions{Gaps: dicom.GapsResample}, ReadOptions{Gaps: dicom.GapsResample}, "", "other labels"},
 		"a gap, not filled": {0, true, ReadOptions{Gaps: dicom.GapsResample}, ReadOptions{}, "--gaps resample", "other labels"},
 	} {
 		root := t.TempDir()

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Selection says which cases a run trains on and which it holds out. It is the same for pretraining and fine-tuning, and made of the labelled cases
-// for both, so that the same selection holds out the same cases: see [Selection.ChooseWith].
+// Selection says which cases a run trains on and which it holds out. It is the same for pretraining
+// and fine-tuning, and made of the labelled cases for both, so that the same selection holds out
+// the same cases: see [Selection.ChooseWith].
 type Selection struct {
 	Fold       int      `yaml:"fold" help:"fold to hold out, 1 for the first; 0: hold out a share of the patients"`
 	Folds      int      `yaml:"folds" help:"number of folds"`
@@ -29,8 +30,10 @@ func (s Selection) Choose(ids []string) (train, held []string, err error) {
 	return s.ChooseWith(ids, nil)
 }
 
-// ChooseWith divides labelled cases and adds unlabelled ones to those to train on, for training that needs no labels: what it holds out is what Choose holds
-// out of the labelled cases, and other scans of the patients held out are left out. If less than two are labelled there is nothing to divide among them, and all cases are divided.
+// ChooseWith divides labelled cases and adds unlabelled ones to those to train on, for training
+// that needs no labels: what it holds out is what Choose holds out of the labelled cases, and other
+// scans of the patients held out are left out. If less than two are labelled there is nothing to
+// divide among them, and all cases are divided.
 func (s Selection) ChooseWith(labelled, unlabelled []string) (train, held []string, err error) {
 	for _, id := range s.Exclude {
 		if !slices.Contains(labelled, id) && !slices.Contains(unlabelled, id) {

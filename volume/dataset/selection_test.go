@@ -14,7 +14,8 @@ func names(n int) []string {
 	return ids
 }
 
-// The protocol of the paper: 82 cases, fold 1 tests on 20, 10 % of the other 62 are 6 and lie within the 12 of 20 %.
+// The protocol of the paper: 82 cases, fold 1 tests on 20, 10 % of the other 62 are 6 and lie
+// within the 12 of 20 %.
 func TestSelectionFollowsThePaper(t *testing.T) {
 	s := DefaultSelection()
 	s.Fold = 1
@@ -45,7 +46,8 @@ func TestSelectionFollowsThePaper(t *testing.T) {
 	}
 }
 
-// The same selection holds out the same cases with unlabelled ones beside them, whatever their names, and trains on no case of these.
+// The same selection holds out the same cases with unlabelled ones beside them, whatever their
+// names, and trains on no case of these.
 func TestUnlabelledCasesDoNotMoveTheHeldOut(t *testing.T) {
 	labelled, unlabelled := names(20), []string{"a", "case_03b", "z"}
 	for name, change := range map[string]func(*Selection){

@@ -22,11 +22,12 @@ const SeriesAll = "all"
 
 // seriesCase is a DICOM series found in a tree, or a study of which none can be chosen.
 type seriesCase struct {
-	folder  string // the deepest one that holds all its files
-	series  *dicom.Series
-	labels  *dicom.Segmentation // of the series, nil for none
-	suffix  string              // tells the series of one folder apart: "", or "_s3" for series number 3
-	refused error               // why there is no series
+	folder string // the deepest one that holds all its files
+	series *dicom.Series
+	labels *dicom.Segmentation // of the series, nil for none
+	// tells the series of one folder apart: "", or "_s3" for series number 3
+	suffix  string
+	refused error // why there is no series
 }
 
 // seriesUID names a series, also where one SeriesInstanceUID holds several volumes: UID#1, UID#2.
@@ -37,9 +38,11 @@ func seriesUID(s *dicom.Series) string {
 	return s.UID
 }
 
-// listSeries finds the scans of a tree: of each study the series that is wanted, all of them, or with wanted empty the one that package dicom's Choose takes. Those
-// that cannot be read are among them, so that whoever prepares them is told why. Notes say what was chosen of several; others, what was passed over. The SEG object
-// of each, or the one of several that is wanted, is its labels.
+// listSeries finds the scans of a tree: of each study the series that is wanted, all of them, or
+// with wanted empty the one that package dicom's Choose takes. Those that cannot be read are among
+// them, so that whoever prepares them is told why. Notes say what was chosen of several; others,
+// what was passed over. The SEG object of each, or the one of several that is wanted, is its
+// labels.
 func listSeries(root, wanted, segmentation string) (found []seriesCase, notes, others []string, err error) {
 	all, passed, err := scanDICOM(root)
 	if err != nil {
@@ -107,12 +110,14 @@ func countElsewhere(series []*dicom.Series, one *dicom.Series) int {
 	return n
 }
 
-// elsewhere says whether two series lie in different folders and different frames of reference: those of one study are of several patients then, given one UID.
+// elsewhere says whether two series lie in different folders and different frames of reference:
+// those of one study are of several patients then, given one UID.
 func elsewhere(a, b *dicom.Series) bool {
 	return !a.SameSpace(b) && commonFolder(a.Files) != commonFolder(b.Files)
 }
 
-// studies puts the series of one study together, in the order of their first files. Without a StudyInstanceUID, a folder is a study.
+// studies puts the series of one study together, in the order of their first files. Without a
+// StudyInstanceUID, a folder is a study.
 func studies(all []*dicom.Series) (grouped [][]*dicom.Series) {
 	at := map[string]int{}
 	for _, s := range all {
@@ -136,7 +141,8 @@ func studyFiles(study []*dicom.Series) (files []string) {
 	return files
 }
 
-// nameSuffixes tells the series of one folder apart, by number. File names are arbitrary: the cases' names must not depend on them.
+// nameSuffixes tells the series of one folder apart, by number. File names are arbitrary: the
+// cases' names must not depend on them.
 func nameSuffixes(found []seriesCase) {
 	inFolder := map[string][]*seriesCase{}
 	for n := range found {
@@ -170,10 +176,12 @@ func nameSuffixes(found []seriesCase) {
 	}
 }
 
-// mayBeSlice are names that images have: .dcm, a number without an extension, or a UID. A file of such a name that is no DICOM, an empty one say, may be a slice that is missing.
+// mayBeSlice are names that images have: .dcm, a number without an extension, or a UID. A file of
+// such a name that is no DICOM, an empty one say, may be a slice that is missing.
 var mayBeSlice = regexp.MustCompile(`(?i)^([^.]*[0-9][^.]*|.*\.dcm|[0-9.]+)$`)
 
-// passedOver describes DICOM files that are no images, those of one kind in one folder together: the first is named.
+// passedOver describes DICOM files that are no images, those of one kind in one folder together:
+// the first is named.
 func passedOver(passed []dicom.Passed) (lines []string) {
 	type kind struct{ folder, what string }
 	counts, first := map[kind]int{}, map[kind]string{}
@@ -207,7 +215,8 @@ func listed(path string) string {
 	return path
 }
 
-// scanDICOM looks at a file or at all files of a folder. A DICOMDIR stands for the folder that it lists.
+// scanDICOM looks at a file or at all files of a folder. A DICOMDIR stands for the folder that it
+// lists.
 func scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) { return dicom.Scan(listed(path)) }
 
 func describe(p dicom.Passed) string {
@@ -231,7 +240,8 @@ func commonFolder(files []string) string {
 	return folder
 }
 
-// chooseSeries scans a file or folder for the wanted series, or takes what package dicom's Choose takes.
+// chooseSeries scans a file or folder for the wanted series, or takes what package dicom's Choose
+// takes.
 func chooseSeries(path, wanted string) (*dicom.Series, string, error) {
 	all, passed, err := scanDICOM(path)
 	if err != nil {
@@ -308,7 +318,8 @@ func (c Case) readSeries(o ReadOptions) (v *volume.Volume, s *dicom.Series, note
 	return v, s, notes, nil
 }
 
-// byInstance puts the slices of an array, which count by InstanceNumber, in the order of the series. It fails where the numbers do not say which slice is meant.
+// byInstance puts the slices of an array, which count by InstanceNumber, in the order of the
+// series. It fails where the numbers do not say which slice is meant.
 func byInstance(s *dicom.Series, labels []uint16) ([]uint16, error) {
 	area := s.Shape[0] * s.Shape[1]
 	if len(s.Instances) != s.Shape[2] {
@@ -337,7 +348,8 @@ func byInstance(s *dicom.Series, labels []uint16) ([]uint16, error) {
 	return stack, nil
 }
 
-// inspectSeries lists the series below a path, or those that are wanted, each to be read when its turn comes, and describes what else was found there.
+// inspectSeries lists the series below a path, or those that are wanted, each to be read when its
+// turn comes, and describes what else was found there.
 func inspectSeries(path, wanted string) (look []func() Entry, others []string, err error) {
 	all, passed, err := scanDICOM(path)
 	if err != nil {

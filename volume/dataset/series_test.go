@@ -12,7 +12,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// A file that has a slice's name and is no DICOM, an empty one say, may be a slice that is missing: it is listed. What else lies in folders of scans is not.
+// A file that has a slice's name and is no DICOM, an empty one say, may be a slice that is missing:
+// it is listed. What else lies in folders of scans is not.
 func TestFilesWithNamesOfSlicesAreListed(t *testing.T) {
 	root := t.TempDir()
 	v, _ := axial(t, 1)
@@ -53,7 +54,8 @@ func TestInspectTellsWhatPixelsHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for tag, bits := range map[uint16]string{0x0101: "\x0C\x00", 0x0102: "\x0B\x00"} { // BitsStored, HighBit
+		// BitsStored, HighBit
+		for tag, bits := range map[uint16]string{0x0101: "\x0C\x00", 0x0102: "\x0B\x00"} {
 			file = bytes.Replace(file, []byte(element(0x0028, tag, "US", map[uint16]string{0x0101: "\x10\x00", 0x0102: "\x0F\x00"}[tag])), []byte(element(0x0028, tag, "US", bits)), 1)
 		}
 		if n == 0 {
@@ -72,14 +74,16 @@ func TestInspectTellsWhatPixelsHold(t *testing.T) {
 	}
 }
 
-// A number that several series of a study have chooses none of them: their UIDs are told, by inspect as well, and choose.
+// A number that several series of a study have chooses none of them: their UIDs are told, by
+// inspect as well, and choose.
 func TestSeriesOfOneNumber(t *testing.T) {
 	root := t.TempDir()
 	v, _ := axial(t, 1)
 	for _, series := range []string{"1.2.1", "1.2.2"} {
 		writeStudy(t, filepath.Join(root, "pat"), series, "1.2.9", 2, "CT", v, nil)
 	}
-	writeStudy(t, filepath.Join(root, "other"), "1.2.3", "1.2.8", 2, "CT", v, nil) // the only one of its study
+	// the only one of its study
+	writeStudy(t, filepath.Join(root, "other"), "1.2.3", "1.2.8", 2, "CT", v, nil)
 	d, err := Detect(root, Options{Series: "2"})
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
-// Split says which cases a fold trains on and which it is tested on. A list of them is nnU-Net's splits_final.json.
+// Split says which cases a fold trains on and which it is tested on. A list of them is nnU-Net's
+// splits_final.json.
 type Split struct {
 	Train []string `json:"train"`
 	Val   []string `json:"val"`
@@ -25,13 +26,16 @@ const (
 	FoldsNIH         = "nih"
 )
 
-// nihFolds are the last case numbers of the four folds that OrganSegRSTN published for NIH Pancreas-CT: 1-20, 21-40, 41-61, 62-82. They stay where
-// they are when the repeated patients 25 and 70 are left out.
+// nihFolds are the last case numbers of the four folds that OrganSegRSTN published for NIH
+// Pancreas-CT: 1-20, 21-40, 41-61, 62-82. They stay where they are when the repeated patients 25
+// and 70 are left out.
 var nihFolds = []int{20, 40, 61, 82}
 
-// Folds divides cases into k folds, each tested on once. Consecutive and shuffled folds divide patients: the cases of one are in one fold. How is one of
+// Folds divides cases into k folds, each tested on once. Consecutive and shuffled folds divide
+// patients: the cases of one are in one fold. How is one of
 //
-//   - consecutive: in the order of the numbers in their names; where k does not divide them, the last folds have one more, as 20, 20, 21, 21 of 82
+//   - consecutive: in the order of the numbers in their names; where k does not divide them, the
+//     last folds have one more, as 20, 20, 21, 21 of 82
 //   - shuffled: the same after an order drawn from the seed
 //   - nih: by case number 1-20, 21-40, 41-61, 62-82; k must be 4
 func Folds(how string, ids []string, patients Patients, k int, number uint64) ([]Split, error) {
@@ -56,7 +60,8 @@ func Folds(how string, ids []string, patients Patients, k int, number uint64) ([
 		if how == FoldsShuffled {
 			order = seed.Rand(number, "folds").Perm(len(groups))
 		}
-		small, larger := len(groups)/k, len(groups)%k // every fold has small patients, the last ones, larger of them, one more
+		// every fold has small patients, the last ones, larger of them, one more
+		small, larger := len(groups)/k, len(groups)%k
 		at := 0
 		for f := range k {
 			size := small
@@ -102,8 +107,9 @@ func Folds(how string, ids []string, patients Patients, k int, number uint64) ([
 	return splits, nil
 }
 
-// Nested draws subsets of the cases, one a fraction, such that each lies in every larger one. Their sizes are the fractions of the cases, rounded,
-// at least one: 6, 12 and 62 of 62 for 0.1, 0.2 and 1. Names come in the order of their numbers.
+// Nested draws subsets of the cases, one a fraction, such that each lies in every larger one. Their
+// sizes are the fractions of the cases, rounded, at least one: 6, 12 and 62 of 62 for 0.1, 0.2 and
+// 1. Names come in the order of their numbers.
 func Nested(ids []string, fractions []float64, number uint64) ([][]string, error) {
 	ids = sorted(ids)
 	if len(ids) == 0 {
@@ -155,7 +161,8 @@ func HoldOut(ids []string, patients Patients, share float64, number uint64) (res
 	return rest, held, nil
 }
 
-// ReadSplits reads nnU-Net's splits_final.json. Every case must be among ids, and none may train and validate the same fold.
+// ReadSplits reads nnU-Net's splits_final.json. Every case must be among ids, and none may train
+// and validate the same fold.
 func ReadSplits(path string, ids []string) ([]Split, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -9,19 +9,23 @@ import (
 	"strings"
 )
 
-// Is says whether a series is the one that somebody asks for: by its UID, its number, or number and part (3.2); UID#2 is a part, too.
+// Is says whether a series is the one that somebody asks for: by its UID, its number, or number and
+// part (3.2); UID#2 is a part, too.
 func (s *Series) Is(wanted string) bool {
 	return wanted == s.UID || wanted == s.Number || s.Part > 0 && (wanted == fmt.Sprintf("%s.%d", s.Number, s.Part) || wanted == fmt.Sprintf("%s#%d", s.UID, s.Part))
 }
 
-// SharesNumber says whether another series of the study has the same number, so that only its UID tells it apart.
+// SharesNumber says whether another series of the study has the same number, so that only its UID
+// tells it apart.
 func (s *Series) SharesNumber(o *Series) bool {
 	return s.UID != o.UID && s.Study == o.Study && s.Number == o.Number
 }
 
-// Choose picks a series: the one that is wanted (see [Series.Is]), or with wanted empty the only scan, or else the largest axial CT. Localizers, colour images, single
-// slices and projections are no scans where there are others, and an original goes before what was derived from one, if it is half as long. A scan that will be refused, for a gap
-// perhaps, is chosen all the same: to take a smaller one quietly would hide it. Why says in words how it was chosen.
+// Choose picks a series: the one that is wanted (see [Series.Is]), or with wanted empty the only
+// scan, or else the largest axial CT. Localizers, colour images, single slices and projections are
+// no scans where there are others, and an original goes before what was derived from one, if it is
+// half as long. A scan that will be refused, for a gap perhaps, is chosen all the same: to take a
+// smaller one quietly would hide it. Why says in words how it was chosen.
 func Choose(series []*Series, wanted string) (chosen *Series, why string, err error) {
 	if len(series) == 0 {
 		return nil, "", errors.New("there are no images")
@@ -74,10 +78,12 @@ var made = map[string]struct {
 	"DERIVED": {"DERIVED", false}, "SECONDARY": {"SECONDARY", false},
 }
 
-// derived says what the series was made into, by its ImageType, "" for an original, and whether that is a projection, whose values are not those of a scan.
+// derived says what the series was made into, by its ImageType, "" for an original, and whether
+// that is a projection, whose values are not those of a scan.
 func (s *Series) derived() (what string, projection bool) {
 	for n := range s.slices {
-		for _, value := range slices.Backward(s.slices[n].info.imageType) { // the last ones tell most
+		// the last ones tell most
+		for _, value := range slices.Backward(s.slices[n].info.imageType) {
 			for word := range strings.FieldsFuncSeq(strings.ToUpper(strings.ReplaceAll(value, "_", "")), func(r rune) bool { return r < 'A' || r > 'Z' }) {
 				if m := made[word]; m.projection {
 					return m.what, true
@@ -96,7 +102,8 @@ func (s *Series) Projection() bool {
 	return projection
 }
 
-// remarks are what the line that names a choice must say besides: that it is no original, and which of several of one number it is.
+// remarks are what the line that names a choice must say besides: that it is no original, and which
+// of several of one number it is.
 func (s *Series) remarks(among []*Series) (text string) {
 	switch what, projection := s.derived(); {
 	case projection:
@@ -167,7 +174,8 @@ func list(series []*Series) string {
 	return b.String()
 }
 
-// SameSpace says whether positions in two series compare: they have the same frame of reference, or one of them does not say.
+// SameSpace says whether positions in two series compare: they have the same frame of reference, or
+// one of them does not say.
 func (s *Series) SameSpace(o *Series) bool {
 	a, b := s.slices[0].image.frameOfRef, o.slices[0].image.frameOfRef
 	return a == b || a == "" || b == ""

@@ -15,7 +15,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// codecCase is one of testdata/codecs.json: a code stream and the pixels that dcmtk or gdcm decode from it.
+// codecCase is one of testdata/codecs.json: a code stream and the pixels that dcmtk or gdcm decode
+// from it.
 type codecCase struct {
 	Name, Syntax        string
 	Columns, Rows, Bits int
@@ -49,7 +50,8 @@ func TestCodecsAgreeWithPeers(t *testing.T) {
 			}
 			tolerance := 0
 			if strings.Contains(c.Name, "irreversible") {
-				tolerance = 1 // float32, rounded once: the order of operations is another than OpenJPEG's
+				// float32, rounded once: the order of operations is another than OpenJPEG's
+				tolerance = 1
 			}
 			mask := uint32(1)<<c.Bits - 1
 			for n, got := range out {
@@ -62,8 +64,9 @@ func TestCodecsAgreeWithPeers(t *testing.T) {
 	}
 }
 
-// Code streams of fewer bits than a header that says signed. JPEG and JPEG-LS have no sign: dcmtk and gdcm decode the values as they are. JPEG 2000 has one, and where it
-// contradicts the header, readers differ (gdcm and dcm2niix take the stream's, pydicom the header's): it is said.
+// Code streams of fewer bits than a header that says signed. JPEG and JPEG-LS have no sign: dcmtk
+// and gdcm decode the values as they are. JPEG 2000 has one, and where it contradicts the header,
+// readers differ (gdcm and dcm2niix take the stream's, pydicom the header's): it is said.
 func TestStreamsOfFewerBits(t *testing.T) {
 	cases := codecCases(t)
 	for name, sign := range map[string]bool{"JPEG extended, quality 90, 12 bits": false, "JPEG-LS near 1, 12 bits": false, "JPEG 2000, -M 1, 12 bits": true} {
@@ -99,7 +102,8 @@ func TestStreamsOfFewerBits(t *testing.T) {
 	}
 }
 
-// RLE has a segment for each byte of a pixel. Fewer of them are not the pixels that the header describes.
+// RLE has a segment for each byte of a pixel. Fewer of them are not the pixels that the header
+// describes.
 func TestRLEOfOtherBits(t *testing.T) {
 	cases := codecCases(t)
 	for name, want := range map[string]string{"RLE, 8 bits": "has damaged pixels: RLE: 1 bytes a pixel, not 2", "RLE, 16 bits": ""} {
@@ -115,7 +119,8 @@ func TestRLEOfOtherBits(t *testing.T) {
 	}
 }
 
-// A code stream that is cut anywhere is an error, or (where only padding is missing) the same image; never a panic.
+// A code stream that is cut anywhere is an error, or (where only padding is missing) the same
+// image; never a panic.
 func TestCutStreams(t *testing.T) {
 	for _, c := range codecCases(t) {
 		out := make([]uint32, c.Columns*c.Rows)
@@ -142,7 +147,8 @@ func TestCodeStreamsAreRefused(t *testing.T) {
 		return cases[slices.IndexFunc(cases, func(c codecCase) bool { return strings.HasPrefix(c.Name, prefix) })]
 	}
 	jpeg2000, lossless, dct, jpegLS := find("JPEG 2000"), find("JPEG lossless"), find("JPEG extended"), find("JPEG-LS")
-	// behind inserts bytes behind the first marker segment (the size of a JPEG 2000 image, the frame of a JPEG-LS one).
+	// behind inserts bytes behind the first marker segment (the size of a JPEG 2000 image, the
+	// frame of a JPEG-LS one).
 	behind := func(c codecCase, marker ...byte) codecCase {
 		at := 4 + int(binary.BigEndian.Uint16(c.Stream[4:]))
 		c.Stream = slices.Concat(c.Stream[:at], marker, c.Stream[at:])
@@ -167,7 +173,8 @@ func TestCodeStreamsAreRefused(t *testing.T) {
 	}
 }
 
-// Packets that bring nothing take a byte each, and a look at every code-block of their precinct. Their number is bounded: this stream would ask for 4e9 looks.
+// Packets that bring nothing take a byte each, and a look at every code-block of their precinct.
+// Their number is bounded: this stream would ask for 4e9 looks.
 func TestEmptyPacketsAreBounded(t *testing.T) {
 	const side, layers = 2000, 60000
 	u16 := func(x ...uint16) (b []byte) {
@@ -183,12 +190,14 @@ func TestEmptyPacketsAreBounded(t *testing.T) {
 		return b
 	}
 	stream := slices.Concat(u16(0xFF4F, 0xFF51, 41, 0), u32(side, side, 0, 0, side, side, 0, 0), u16(1), []byte{7, 1, 1},
-		u16(0xFF52, 12), []byte{0, 0}, u16(layers), []byte{0, 0, 0, 0, 0, 1}, // 4x4 blocks, no decomposition
+		// 4x4 blocks, no decomposition
+		u16(0xFF52, 12), []byte{0, 0}, u16(layers), []byte{0, 0, 0, 0, 0, 1},
 		u16(0xFF5C, 4), []byte{2 << 5, 8 << 3},
 		u16(0xFF90, 10, 0), u32(0), []byte{0, 1}, u16(0xFF93), bytes.Repeat([]byte{0x80}, layers+9), u16(0xFFD9))
 	start := time.Now()
 	_, err := syntaxes["1.2.840.10008.1.2.4.90"].codec(stream, side, side, make([]uint32, side*side))
-	if taken := time.Since(start); taken > time.Minute { // one second, on a machine that does nothing else
+	// one second, on a machine that does nothing else
+	if taken := time.Since(start); taken > time.Minute {
 		t.Errorf("takes %v", taken)
 	}
 	if err == nil || !strings.Contains(err.Error(), "damaged packet") {

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// This file: images that are there twice. Files are copied about and sent again, some under a new SOPInstanceUID, and careless tools give one UID to
-// many images. So what the UID says is not believed: an image is a copy if it lies in the same place and holds the same values.
+// This file: images that are there twice. Files are copied about and sent again, some under a new
+// SOPInstanceUID, and careless tools give one UID to many images. So what the UID says is not
+// believed: an image is a copy if it lies in the same place and holds the same values.
 
 // Which slices may be copies of one another.
 func samePosition(s *slice) any { return s.at }
@@ -21,8 +22,9 @@ func sameInstance(s *slice) any {
 	return [2]any{s.image.sop, s.frame}
 }
 
-// withoutCopies drops slices that hold the same as another of the same key, in the same place, and lists their files. Of two, the one whose pixels can be read
-// stays, else the one that lies less deep: copies are put into folders of their own. The order stays.
+// withoutCopies drops slices that hold the same as another of the same key, in the same place, and
+// lists their files. Of two, the one whose pixels can be read stays, else the one that lies less
+// deep: copies are put into folders of their own. The order stays.
 func withoutCopies(all []slice, key func(*slice) any) (kept []slice, copies []string) {
 	alike := map[any][]int{} // places in kept
 	for n := range all {
@@ -54,7 +56,8 @@ func withoutCopies(all []slice, key func(*slice) any) (kept []slice, copies []st
 // depth counts the folders that a file lies in.
 func depth(im *image) int { return strings.Count(im.path, string(filepath.Separator)) }
 
-// same says whether two slices lie in the same place and hold the same values. One whose pixels are missing is the same as a whole one of its UID.
+// same says whether two slices lie in the same place and hold the same values. One whose pixels are
+// missing is the same as a whole one of its UID.
 func (s *slice) same(o *slice) bool {
 	if !slices.Equal(s.info.position, o.info.position) {
 		return false
@@ -64,7 +67,8 @@ func (s *slice) same(o *slice) bool {
 		return a.sop != "" && a.sop == b.sop
 	}
 	if a.syntax.uid == b.syntax.uid && s.frame == o.frame && !a.syntax.deflated {
-		// The same bytes, or other values: nobody encodes an image a second time in the same way. That saves decoding.
+		// The same bytes, or other values: nobody encodes an image a second time in the same way.
+		// That saves decoding.
 		return a.allocated == b.allocated && a.stored == b.stored && a.high == b.high && a.signed == b.signed && slices.Equal(s.scale(), o.scale()) && sameBytes(a, b)
 	}
 	x, errX := Read(&Series{slices: []slice{*s}})
@@ -88,7 +92,8 @@ func sameBytes(a, b *image) bool {
 		defer f.Close()
 		length := im.frameBytes() * int64(im.frames) // what is behind is padding
 		if im.pixels.length == undefined {
-			length = im.size - im.pixels.value // up to the end of the file: what follows pixels is rare
+			// up to the end of the file: what follows pixels is rare
+			length = im.size - im.pixels.value
 		}
 		pixels[n] = io.NewSectionReader(f, im.pixels.value, length)
 	}

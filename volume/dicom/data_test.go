@@ -17,7 +17,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume/internal/expect"
 )
 
-// lossy says by how much the stored values of codecs that compute with fractions may differ from those of another decoder.
+// lossy says by how much the stored values of codecs that compute with fractions may differ from
+// those of another decoder.
 func lossy(name, syntax string) int64 {
 	if strings.HasPrefix(syntax, "JPEG 2000 Image Compression") && !strings.Contains(syntax, "Lossless") {
 		return 1 // the 9/7 wavelet in float32, rounded once: gdcm's order of operations is another
@@ -50,7 +51,8 @@ func TestPixelsAgreeWithPeers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if im.rows == 0 {
-				// A dose grid has pixels, which the golden file lists, but is no scan: it must be passed over, and nothing else may be.
+				// A dose grid has pixels, which the golden file lists, but is no scan: it must be
+				// passed over, and nothing else may be.
 				if !strings.Contains(name, "rtdose") {
 					t.Fatalf("passed over: %s", im.passOver())
 				}
@@ -72,7 +74,8 @@ func TestPixelsAgreeWithPeers(t *testing.T) {
 			}
 			var sum int64
 			tolerance := lossy(name, want.Syntax)
-			// Its header says signed, its code stream unsigned, of 13 bits. The header is right (pydicom's note on the file); gdcm follows the stream.
+			// Its header says signed, its code stream unsigned, of 13 bits. The header is right
+			// (pydicom's note on the file); gdcm follows the stream.
 			mismatch := strings.HasSuffix(name, "J2K_pixelrep_mismatch.dcm")
 			for n := range values {
 				row, column := n/im.columns, n%im.columns
@@ -184,7 +187,8 @@ func TestGantryTilt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Each known voxel is where it was measured: values of both agree in the world, slice by slice, where a slice was kept.
+	// Each known voxel is where it was measured: values of both agree in the world, slice by slice,
+	// where a slice was kept.
 	inverse, err := v.Affine.Inverse()
 	if err != nil {
 		t.Fatal(err)
@@ -195,14 +199,15 @@ func TestGantryTilt(t *testing.T) {
 	}
 	f := p[1] - math.Floor(p[1])
 	below, above := v.At(256, int(p[1]), 0), v.At(256, int(p[1])+1, 0)
-	// Rows are moved by a fraction: the kept row lies between two of the straightened ones, which each lie between two kept ones.
+	// Rows are moved by a fraction: the kept row lies between two of the straightened ones, which
+	// each lie between two kept ones.
 	if got, want := float64(below)*(1-f)+float64(above)*f, float64(kept.At(256, 256, 0)); math.Abs(got-want) > 100 {
 		t.Errorf("value %g, want about %g", got, want)
 	}
 }
 
-// fileOutcomes is what becomes of each file of $VOXSAW_DATA/dicom that is looked at alone: the shape, least and greatest value of the volume, the error, or what it is
-// passed over as.
+// fileOutcomes is what becomes of each file of $VOXSAW_DATA/dicom that is looked at alone: the
+// shape, least and greatest value of the volume, the error, or what it is passed over as.
 var fileOutcomes = map[string]string{
 	"pydicom/693_J2KI.dcm":                             "[512 512 1] -3995 1812",
 	"pydicom/CT_small.dcm":                             "[128 128 1] -896 1167",

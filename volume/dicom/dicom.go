@@ -1,17 +1,23 @@
-// Package dicom reads scans from DICOM files: it finds the series in a heap of files and turns one into a volume.
+// Package dicom reads scans from DICOM files: it finds the series in a heap of files and turns one
+// into a volume.
 //
-// Start at [Scan], which lists the series under some folders, [Choose], which picks one, and [Read]. The axes are dcm2niix's: i runs along the rows of the
-// image, j against its columns (from the last row to the first), k along the normal of the image plane, so an axial CT has the axes LAS and lies on the
-// same grid as the NIfTI file that dcm2niix makes of it. DICOM's pixel (row, column) is voxel (column, Rows-1-row).
+// Start at [Scan], which lists the series under some folders, [Choose], which picks one, and
+// [Read]. The axes are dcm2niix's: i runs along the rows of the image, j against its columns (from
+// the last row to the first), k along the normal of the image plane, so an axial CT has the axes
+// LAS and lies on the same grid as the NIfTI file that dcm2niix makes of it. DICOM's pixel (row,
+// column) is voxel (column, Rows-1-row).
 //
-// Where slices lie is told by ImagePositionPatient, ImageOrientationPatient and PixelSpacing alone: neither file names, nor instance numbers, nor
-// SliceThickness are asked. What can be repaired exactly is repaired and said ([Options]); the rest is refused by name.
+// Where slices lie is told by ImagePositionPatient, ImageOrientationPatient and PixelSpacing alone:
+// neither file names, nor instance numbers, nor SliceThickness are asked. What can be repaired
+// exactly is repaired and said ([Options]); the rest is refused by name.
 //
-// Elements are found by walking the bytes here, with every length checked; those that matter, and no others, are handed to suyashkumar/dicom for their
-// values. So nothing about the patient (name, identifier, birth date) enters the program, and none of it can reach a log.
+// Elements are found by walking the bytes here, with every length checked; those that matter, and
+// no others, are handed to suyashkumar/dicom for their values. So nothing about the patient (name,
+// identifier, birth date) enters the program, and none of it can reach a log.
 //
-// Label maps are SEG objects: [OpenSegmentation] reads one, [Segmentation.ReadOn] puts it onto the series that it refers to, [WriteSegmentation] writes one. What says
-// whose it is goes there as bytes, from file to file.
+// Label maps are SEG objects: [OpenSegmentation] reads one, [Segmentation.ReadOn] puts it onto the
+// series that it refers to, [WriteSegmentation] writes one. What says whose it is goes there as
+// bytes, from file to file.
 //
 // What it leaves out: colour images, the network, writing images.
 package dicom
@@ -24,24 +30,31 @@ import (
 
 // Series is a set of images that together are one volume.
 type Series struct {
-	UID       string      // SeriesInstanceUID
-	Study     string      // StudyInstanceUID
-	Number    string      // SeriesNumber, as it stands
-	Part      int         // 1, 2, ... where one SeriesInstanceUID holds several volumes; 0 otherwise
-	Modality  string      // CT, MR, ...
-	Localizer bool        // a scout view, by its ImageType
-	Shape     [3]int      // columns, rows and slices as they lie in the files
-	Axcodes   string      // where columns, rows (upwards) and slices grow to, nearest; "" where the images do not say
-	Syntax    string      // the name of the (first) transfer syntax
-	Files     []string    // in the order of the slices
-	Instances []int       // InstanceNumber of each file, 0 where it has none. It says nothing about where slices lie, but some labels count slices by it
-	Grid      volume.Grid // of the volume that [Read] makes with the default options; the zero Grid where it makes none
-	Problems  []string    // what is odd, repaired or in the way, in words
-	Err       error       // why [Read] will refuse it with the default options, nil if it will not
-	Tilt      float64     // degrees between the way from slice to slice and the normal of the slices
-	doubts    []string    // problems that [ReadWith] tells as well
-	filled    string      // in what images differ that lie where slices are missing, "" where there are none such
-	slices    []slice
+	UID    string // SeriesInstanceUID
+	Study  string // StudyInstanceUID
+	Number string // SeriesNumber, as it stands
+	// 1, 2, ... where one SeriesInstanceUID holds several volumes; 0 otherwise
+	Part      int
+	Modality  string // CT, MR, ...
+	Localizer bool   // a scout view, by its ImageType
+	Shape     [3]int // columns, rows and slices as they lie in the files
+	// where columns, rows (upwards) and slices grow to, nearest; "" where the images do not say
+	Axcodes string
+	Syntax  string   // the name of the (first) transfer syntax
+	Files   []string // in the order of the slices
+	// InstanceNumber of each file, 0 where it has none. It says nothing about where slices lie, but
+	// some labels count slices by it
+	Instances []int
+	// of the volume that [Read] makes with the default options; the zero Grid where it makes none
+	Grid     volume.Grid
+	Problems []string // what is odd, repaired or in the way, in words
+	Err      error    // why [Read] will refuse it with the default options, nil if it will not
+	// degrees between the way from slice to slice and the normal of the slices
+	Tilt   float64
+	doubts []string // problems that [ReadWith] tells as well
+	// in what images differ that lie where slices are missing, "" where there are none such
+	filled string
+	slices []slice
 }
 
 // String describes the series in a line, without anything that is the patient's.
@@ -64,24 +77,28 @@ func (s *Series) String() string {
 	return fmt.Sprintf("%s series %s%s: %d %s%s of %dx%d, %s", s.Modality, s.Number, part, s.Shape[2], plane, what, s.Shape[0], s.Shape[1], s.Syntax)
 }
 
-// Tilt says what becomes of a series whose slices are stacked askew: the way from one to the next is not along their normal, as with a tilted gantry.
+// Tilt says what becomes of a series whose slices are stacked askew: the way from one to the next
+// is not along their normal, as with a tilted gantry.
 type Tilt string
 
 const (
-	TiltResample Tilt = "resample" // shift each slice in its plane onto an orthogonal grid (linear), which grows by the shift
-	TiltKeep     Tilt = "keep"     // keep the voxels; the affine is sheared
-	TiltError    Tilt = "error"    // refuse
+	// shift each slice in its plane onto an orthogonal grid (linear), which grows by the shift
+	TiltResample Tilt = "resample"
+	TiltKeep     Tilt = "keep"  // keep the voxels; the affine is sheared
+	TiltError    Tilt = "error" // refuse
 )
 
 // Gaps says what becomes of a series whose slices are not evenly spaced.
 type Gaps string
 
 const (
-	GapsError    Gaps = "error"    // refuse, naming the gap
-	GapsResample Gaps = "resample" // interpolate linearly between the known positions, at the median distance
+	GapsError Gaps = "error" // refuse, naming the gap
+	// interpolate linearly between the known positions, at the median distance
+	GapsResample Gaps = "resample"
 )
 
-// Options say what [ReadWith] does about slices that are no regular stack. The zero value is TiltResample and GapsError.
+// Options say what [ReadWith] does about slices that are no regular stack. The zero value is
+// TiltResample and GapsError.
 type Options struct {
 	Tilt    Tilt
 	Gaps    Gaps

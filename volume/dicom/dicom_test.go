@@ -135,10 +135,12 @@ const (
 	rowSpacing              = 0.9
 )
 
-// ramp is what the test stacks hold: linear in the world (LPS), so that linear interpolation of it is exact.
+// ramp is what the test stacks hold: linear in the world (LPS), so that linear interpolation of it
+// is exact.
 func ramp(p vector) float64 { return 20*p[0] - 30*p[1] + 10*p[2] }
 
-// rampPixels are the pixels of a slice, rounded to whole numbers: half a unit is the error of everything that follows.
+// rampPixels are the pixels of a slice, rounded to whole numbers: half a unit is the error of
+// everything that follows.
 func rampPixels(position vector, o [6]float64, order binary.AppendByteOrder) []byte {
 	var out []byte
 	for j := range stackRows {
@@ -159,7 +161,8 @@ var (
 	otherGantry = [6]float64{1, 0, 0, 0, math.Cos(0.35), math.Sin(0.35)} // 20 degrees the other way
 )
 
-// stack writes a series with slices at the positions, in files whose names and instance numbers say nothing about their order.
+// stack writes a series with slices at the positions, in files whose names and instance numbers say
+// nothing about their order.
 func stack(t testing.TB, dir, series string, o [6]float64, positions []vector, change func(n int, f []field) []field) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, uint64(len(series))))
@@ -208,7 +211,8 @@ func checkRamp(t testing.TB, v *volume.Volume, background float32) (inside int) 
 				}
 				inside++
 				p := v.World([3]float64{float64(i), float64(j), float64(k)})
-				// Rounded when written, and again after interpolation; at the rims the edge's value holds for half a pixel, 0.45 mm by 36 units/mm.
+				// Rounded when written, and again after interpolation; at the rims the edge's value
+				// holds for half a pixel, 0.45 mm by 36 units/mm.
 				if want := ramp(vector{-p[0], -p[1], p[2]}); math.Abs(float64(got)-want) > 17.3 {
 					t.Fatalf("voxel (%d, %d, %d) is %g, want %g", i, j, k, got, want)
 				} else if math.Abs(float64(got)-want) > 1.01 && !rim(v, i, j, k, background) {
@@ -301,7 +305,8 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// Scanners write positions to a tenth of a millimetre. Such a stack is even, its voxels lie where its slices do, and a slice that is missing is still found.
+// Scanners write positions to a tenth of a millimetre. Such a stack is even, its voxels lie where
+// its slices do, and a slice that is missing is still found.
 func TestRoundedPositions(t *testing.T) {
 	for _, distance := range []float64{0.35, 0.625, 0.7 / 0.9, 1.25, 2.5} {
 		for _, n := range []int{4, 5, 8, 120} {
@@ -333,7 +338,8 @@ func TestRoundedPositions(t *testing.T) {
 	}
 }
 
-// Slices that all lie too far apart may be what is left of more: it is said, and what headers say of distances is used for nothing.
+// Slices that all lie too far apart may be what is left of more: it is said, and what headers say
+// of distances is used for nothing.
 func TestSlicesFarApart(t *testing.T) {
 	const thickness, between = 0x00180050, 0x00180088
 	for _, c := range []struct {
@@ -398,7 +404,8 @@ func TestDisplacedSlice(t *testing.T) {
 	}
 }
 
-// A slice that is made up between two that are displaced: where one of them does not reach, the other counts alone, and nothing of what is around them is mixed in.
+// A slice that is made up between two that are displaced: where one of them does not reach, the
+// other counts alone, and nothing of what is around them is mixed in.
 func TestGapBetweenDisplacedSlices(t *testing.T) {
 	dir := t.TempDir()
 	stack(t, dir, "1.2", axial, []vector{{0, 0, 0}, {0, 0, 2}, {0, 3.6, 6}, {0, 3.6, 8}}, func(_ int, f []field) []field {
@@ -520,7 +527,8 @@ func TestSeveralVolumes(t *testing.T) {
 				return set(f, 0x00080008, "CS", "ORIGINAL\\PRIMARY\\"+[]string{"M", "P"}[k/4])
 			},
 			func(k int, f []field) []field { return f },
-			func(k int, f []field) []field { return set(f, 0x00200012, "IS", fmt.Sprint(k%4/2)) }, // one behind the other
+			// one behind the other
+			func(k int, f []field) []field { return set(f, 0x00200012, "IS", fmt.Sprint(k%4/2)) },
 		} {
 			want := []string{"AcquisitionNumber", "ImageType", "", ""}[n]
 			dir := filepath.Join(root, fmt.Sprint(n))
@@ -575,7 +583,8 @@ func TestSeveralVolumes(t *testing.T) {
 			t.Errorf("got %v", s.Err)
 		}
 	})
-	// Slices of ascending places, first those of one volume, then those of the other, which differ by a thousand.
+	// Slices of ascending places, first those of one volume, then those of the other, which differ
+	// by a thousand.
 	other := func(n int, f []field) []field {
 		if n >= 4 {
 			f = set(f, 0x00281052, "DS", "1000")
@@ -622,14 +631,16 @@ func TestSeveralVolumes(t *testing.T) {
 	t.Run("one after the other in time", func(t *testing.T) {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
-			return set(other(n, f), 0x00080032, "TM", fmt.Sprintf("1200%02d.%d", n*2, n)) // each slice at a time of its own
+			// each slice at a time of its own
+			return set(other(n, f), 0x00080032, "TM", fmt.Sprintf("1200%02d.%d", n*2, n))
 		})
 		twoRamps(t, dir)
 	})
 	t.Run("one after the other, in milliseconds", func(t *testing.T) {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 6, 4, 2, 0), func(n int, f []field) []field {
-			return set(other(n, f), tagFrameTime, "DS", fmt.Sprint(8000+1000*n)) // from 8000 to 15000
+			// from 8000 to 15000
+			return set(other(n, f), tagFrameTime, "DS", fmt.Sprint(8000+1000*n))
 		})
 		twoRamps(t, dir)
 	})
@@ -683,7 +694,8 @@ func TestSeveralVolumes(t *testing.T) {
 	})
 }
 
-// Images that are there twice: what is dropped is the same image in the same place, whatever its UID.
+// Images that are there twice: what is dropped is the same image in the same place, whatever its
+// UID.
 func TestCopies(t *testing.T) {
 	up := vector{0, 0, 1}
 	for _, c := range []struct {
@@ -835,7 +847,8 @@ func TestStrangersInASeries(t *testing.T) {
 	}
 }
 
-// Where the last slice of a series has got lost in a transfer, there is no gap: the file that is left of it tells, if it is called as the slices are.
+// Where the last slice of a series has got lost in a transfer, there is no gap: the file that is
+// left of it tells, if it is called as the slices are.
 func TestSpoiltFilesBesideSlices(t *testing.T) {
 	f := sliceFields("1.2", 9, vector{0, 0, 8}, axial, stackColumns, stackRows, rampPixels(vector{0, 0, 8}, axial, binary.LittleEndian))
 	whole := part10(explicitLittle, encode(f, binary.LittleEndian, false))
@@ -924,7 +937,8 @@ func TestGapsThatOtherSlicesFill(t *testing.T) {
 	}
 }
 
-// The default choice is a matter of what series are, not of what their files are called, and a scan that cannot be read is not passed over for one that can.
+// The default choice is a matter of what series are, not of what their files are called, and a scan
+// that cannot be read is not passed over for one that can.
 func TestChoose(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, uid, number string, o [6]float64, change func(n int, f []field) []field, distances ...float64) {
@@ -958,7 +972,8 @@ func TestChoose(t *testing.T) {
 	write("x", "1.2.3", "3", axial, nil, 0, 2, 4)
 	check("3", "the largest axial CT of 3 series")
 	write("w", "1.2.10", "10", axial, nil, 0, 2, 4)
-	check("3", "the largest axial CT of 4 series") // as large as another: the smaller number, though its file comes later
+	// as large as another: the smaller number, though its file comes later
+	check("3", "the largest axial CT of 4 series")
 	write("v", "1.2.4", "4", axial, nil, 0, 2, 4, 8, 10)
 	check("4", "the largest axial CT of 5 series")
 	write("u", "1.2.5", "5", axial, func(_ int, f []field) []field { return set(f, 0x00080060, "CS", "MR") }, 0, 2, 4, 6, 8, 10)
@@ -976,7 +991,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// What was made of a scan is no scan, or comes after it, though it has more slices; where there is nothing else, it is named.
+// What was made of a scan is no scan, or comes after it, though it has more slices; where there is
+// nothing else, it is named.
 func TestOriginalsComeFirst(t *testing.T) {
 	type made struct {
 		number, imageType string
@@ -990,7 +1006,8 @@ func TestOriginalsComeFirst(t *testing.T) {
 		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 10}, {"9", "DERIVED\\SECONDARY\\MIP", 30}}, "1", "the only scan of 2 series", ""},
 		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 10}, {"9", "DERIVED\\SECONDARY\\MPR\\CSA MPR", 18}}, "1", "the largest original axial CT of 2 series", ""},
 		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 10}, {"9", "DERIVED\\SECONDARY\\REFORMATTED\\AVERAGE", 12}}, "1", "the largest original axial CT of 2 series", ""},
-		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 4}, {"9", "DERIVED\\PRIMARY\\AXIAL", 30}}, "9", "the largest axial CT of 2 series, derived from a scan (DERIVED)", ""}, // a few slices to watch the contrast agent
+		// a few slices to watch the contrast agent
+		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 4}, {"9", "DERIVED\\PRIMARY\\AXIAL", 30}}, "9", "the largest axial CT of 2 series, derived from a scan (DERIVED)", ""},
 		{[]made{{"1", "ORIGINAL\\PRIMARY\\AXIAL", 10}, {"2", "", 12}}, "2", "the largest axial CT of 2 series", ""},
 		{[]made{{"3", "DERIVED\\SECONDARY\\REFORMATTED\\AVERAGE", 5}, {"9", "DERIVED\\PRIMARY\\MIN_IP", 30}}, "3", "the only scan of 2 series, derived from a scan (AVERAGE)", ""},
 		{[]made{{"3", "DERIVED\\PRIMARY\\PROJECTION IMAGE", 5}, {"9", "DERIVED\\SECONDARY\\CSA MIP", 30}}, "9", "the largest axial CT of 2 series, though a projection (MIP), not a scan", "a projection (MIP), not a scan"},
@@ -1121,7 +1138,8 @@ func swapped(words []byte) []byte {
 	return out
 }
 
-// Pixels that do not fit what their header says of them: readers differ in what they make of these, so it is said.
+// Pixels that do not fit what their header says of them: readers differ in what they make of these,
+// so it is said.
 func TestPixelsContradictTheirHeader(t *testing.T) {
 	words := func(x ...uint16) (b []byte) {
 		for _, w := range x {
@@ -1139,7 +1157,8 @@ func TestPixelsContradictTheirHeader(t *testing.T) {
 		said         string
 	}{
 		{"12 bits", words(0, 1, 4095, 2048), 12, 11, 0, [4]float32{0, 1, 4095, 2048}, ""},
-		{"an implant beyond 12 bits", words(0, 1, 5000, 2048), 12, 11, 0, [4]float32{0, 1, 904, 2048}, above}, // 904 is dcm2niix's (2022-07-20) value, too; pydicom 2.3 has 5000
+		// 904 is dcm2niix's (2022-07-20) value, too; pydicom 2.3 has 5000
+		{"an implant beyond 12 bits", words(0, 1, 5000, 2048), 12, 11, 0, [4]float32{0, 1, 904, 2048}, above},
 		{"just beyond 12 bits", words(0, 1, 4097, 2), 12, 11, 0, [4]float32{0, 1, 1, 2}, above},
 		{"12 bits in the middle with an overlay above", words(0x4000, 4, 8, 12), 12, 13, 0, [4]float32{0, 1, 2, 3}, above},
 		{"12 bits with their sign", words(0xFFFF, 1, 0xF800, 2047), 12, 11, 1, [4]float32{-1, 1, -2048, 2047}, ""},
@@ -1152,9 +1171,11 @@ func TestPixelsContradictTheirHeader(t *testing.T) {
 	} {
 		f := sliceFields("1.2", 1, vector{}, axial, 2, 2, c.pixels)
 		f = set(set(set(f, 0x00280101, "US", c.stored), 0x00280102, "US", c.high), 0x00280103, "US", c.signed)
-		stream := append([]byte{2, 0, 0, 0, 64, 0, 0, 0, 70}, make([]byte, 64-9)...) // RLE: two segments
+		// RLE: two segments
+		stream := append([]byte{2, 0, 0, 0, 64, 0, 0, 0, 70}, make([]byte, 64-9)...)
 		for high := 1; high >= 0; high-- {
-			stream = append(stream, 3) // the next four bytes as they are, and one that makes their number even
+			// the next four bytes as they are, and one that makes their number even
+			stream = append(stream, 3)
 			for n := range 4 {
 				stream = append(stream, c.pixels[2*n+high])
 			}
@@ -1203,7 +1224,8 @@ func TestSlopesDifferBySlice(t *testing.T) {
 	}
 }
 
-// Values that would change, or whose meaning nobody knows, are refused; how they are shown is said, whichever slice says it.
+// Values that would change, or whose meaning nobody knows, are refused; how they are shown is said,
+// whichever slice says it.
 func TestRescaleAndDisplayOfSlices(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -1261,7 +1283,8 @@ func TestRescaleAndDisplayOfSlices(t *testing.T) {
 	}
 }
 
-// Values that are shown are of the kind that the standard has there: whatever else somebody wrote may be a name, or have hundreds of digits.
+// Values that are shown are of the kind that the standard has there: whatever else somebody wrote
+// may be a name, or have hundreds of digits.
 func TestOddValuesAreNotShown(t *testing.T) {
 	const modality, number, photometric = 0x00080060, 0x00200011, 0x00280004
 	for _, c := range []struct {
@@ -1276,7 +1299,8 @@ func TestOddValuesAreNotShown(t *testing.T) {
 		{modality, "CS", "COMPUTED TOMOGRAPHY", "other series 5", ""},
 		{number, "IS", "-12", "series -12", ""},
 		{number, "IS", patientName, "series (no number)", ""},
-		{number, "IS", "19640812471100", "series (no number)", ""}, // no integer string: those have 32 bits
+		// no integer string: those have 32 bits
+		{number, "IS", "19640812471100", "series (no number)", ""},
 		{photometric, "CS", "PALETTE COLOR", "", "holds colours (PALETTE COLOR)"},
 		{photometric, "CS", patientName, "", "holds colours (other)"},
 		{0x00200032, "DS", "0\\-1e300\\0", "", "slice 1 lies 1e+300 mm from the origin (ImagePositionPatient): that is too far"},
@@ -1320,7 +1344,8 @@ func TestEncodings(t *testing.T) {
 	z.Reset(&large)
 	z.Write(encode(append(slices.Clone(f), field{0x00091010, "OB", make([]byte, 2*heldInflated)}), little, false))
 	z.Close()
-	// A sequence of undefined length, with items of undefined length, and inside one of unknown type, which is implicit.
+	// A sequence of undefined length, with items of undefined length, and inside one of unknown
+	// type, which is implicit.
 	open := []byte{0x09, 0x00, 0x01, 0x10, 'S', 'Q', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0x00, 0xE0, 0xFF, 0xFF, 0xFF, 0xFF,
 		0x09, 0x00, 0x02, 0x10, 'U', 'N', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0x00, 0xE0, 0x0A, 0, 0, 0, 0x08, 0, 0x60, 0, 2, 0, 0, 0, 'M', 'R',
 		0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0, 0xFE, 0xFF, 0x0D, 0xE0, 0, 0, 0, 0, 0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0}
@@ -1357,7 +1382,8 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// An enhanced image: all slices in one file, in no order, with shared and per-frame functional groups, two volumes of it.
+// An enhanced image: all slices in one file, in no order, with shared and per-frame functional
+// groups, two volumes of it.
 func TestEnhanced(t *testing.T) {
 	distances := []float64{4, 0, 2, 6, 2, 4, 6, 0}
 	var pixels []byte
@@ -1575,7 +1601,8 @@ func TestNothingOfThePatient(t *testing.T) {
 	}
 }
 
-// Some megabytes of deflated zeros are gigabytes when inflated: finding that out takes time, but no memory.
+// Some megabytes of deflated zeros are gigabytes when inflated: finding that out takes time, but no
+// memory.
 func TestDeflatedDataTakesNoMemory(t *testing.T) {
 	f := sliceFields("1.2", 1, vector{}, axial, stackColumns, stackRows, rampPixels(vector{}, axial, binary.LittleEndian))
 	var file bytes.Buffer
@@ -1599,7 +1626,8 @@ func TestDeflatedDataTakesNoMemory(t *testing.T) {
 	}
 }
 
-// Numbers first, by value; an order that went in a circle would number the parts of a series by chance.
+// Numbers first, by value; an order that went in a circle would number the parts of a series by
+// chance.
 func TestValuesHaveAnOrder(t *testing.T) {
 	want := []string{"9.00", "10", "10.0", "abc", "zzz", "abcd"}
 	for _, a := range []int{0, 1, 2, 3, 4, 5} {

@@ -29,7 +29,8 @@ func encapsulated(table []uint32, fragments ...[]byte) []byte {
 	return append(out, 0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0)
 }
 
-// Frames in fragments, however these are cut: with and without an offset table, with a wrong one, of odd length, without their end.
+// Frames in fragments, however these are cut: with and without an offset table, with a wrong one,
+// of odd length, without their end.
 func TestFragments(t *testing.T) {
 	cases := map[string]codecCase{}
 	for _, c := range codecCases(t) {

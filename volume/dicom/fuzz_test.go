@@ -15,7 +15,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// Whatever a file holds, reading it ends in a whole volume or in an error of one of the two kinds, which names the file.
+// Whatever a file holds, reading it ends in a whole volume or in an error of one of the two kinds,
+// which names the file.
 func FuzzFile(f *testing.F) {
 	pixels := rampPixels(vector{1, 2, 3}, axial, binary.LittleEndian)
 	fields := sliceFields("1.2", 1, vector{1, 2, 3}, axial, stackColumns, stackRows, pixels)
@@ -23,7 +24,8 @@ func FuzzFile(f *testing.F) {
 	f.Add(part10("1.2.840.10008.1.2", encode(fields, binary.LittleEndian, true)))
 	f.Add(part10("1.2.840.10008.1.2.2", encode(fields, binary.BigEndian, false)))
 	f.Add(encode(fields, binary.LittleEndian, true))
-	f.Add(append(append(make([]byte, 128), "DICM"...), 2, 0, 0x10, 0, 'U', 'N', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF)) // a transfer syntax without end
+	// a transfer syntax without end
+	f.Add(append(append(make([]byte, 128), "DICM"...), 2, 0, 0x10, 0, 'U', 'N', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF))
 	for _, c := range codecCases(f)[:3] {
 		set := encode(set(sliceFields("1.2", 1, vector{}, axial, c.Columns, c.Rows, nil), 0x7FE00010, "", nil), binary.LittleEndian, false)
 		f.Add(part10(c.Syntax, slices.Concat(set, encapsulated(nil, c.Stream))))
@@ -47,7 +49,8 @@ func FuzzFile(f *testing.F) {
 		}
 		for _, s := range series {
 			if s.slices[0].image.rows*s.slices[0].image.columns*len(s.slices) > 1<<22 {
-				continue // of the size that the file may claim; it is the kind of error that is looked for
+				// of the size that the file may claim; it is the kind of error that is looked for
+				continue
 			}
 			v, err := ReadWith(s, Options{Gaps: GapsResample})
 			switch {
@@ -72,8 +75,9 @@ func seedsFromData(f *testing.F, pattern string, most int64) {
 	}
 }
 
-// fuzzCodec feeds a codec with damaged streams: it must end in an error of one of the two kinds or fill the image, and do neither for long, nor with more memory than
-// the stream and the image ask for. It must not panic, nor write outside.
+// fuzzCodec feeds a codec with damaged streams: it must end in an error of one of the two kinds or
+// fill the image, and do neither for long, nor with more memory than the stream and the image ask
+// for. It must not panic, nor write outside.
 func fuzzCodec(f *testing.F, prefix string) {
 	var c codec
 	for _, s := range codecCases(f) {
@@ -95,7 +99,8 @@ func fuzzCodec(f *testing.F, prefix string) {
 		if more := allocated() - before; more > 16<<20+uint64(64*columns*rows+64*len(stream)) {
 			t.Errorf("allocates %d bytes for %d of a stream and %dx%d pixels", more, len(stream), columns, rows)
 		}
-		// Once more: decoders work in memory that others have left. Several times where it is slow: what else the machine does may take the time, but hardly each time.
+		// Once more: decoders work in memory that others have left. Several times where it is slow:
+		// what else the machine does may take the time, but hardly each time.
 		least := time.Hour
 		for range 5 {
 			again := make([]uint32, columns*rows)
@@ -155,7 +160,8 @@ func FuzzJPEGDCT(f *testing.F)  { fuzzCodec(f, "JPEG extended") }
 func FuzzJPEGLS(f *testing.F)   { fuzzCodec(f, "JPEG-LS") }
 func FuzzJPEG2000(f *testing.F) { fuzzCodec(f, "JPEG 2000") }
 
-// A SEG object is read, alone and onto a series, or refused by an error of one of the two kinds, in memory that its size makes plausible.
+// A SEG object is read, alone and onto a series, or refused by an error of one of the two kinds, in
+// memory that its size makes plausible.
 func FuzzSegmentation(f *testing.F) {
 	cases := readSegCases(f)
 	for _, c := range cases.Cases {
@@ -187,7 +193,8 @@ func FuzzSegmentation(f *testing.F) {
 			}
 		}
 		if area := g.image.rows * g.image.columns; area > 1<<18 || area*g.Frames > 1<<21 {
-			return // as large as the file makes plausible: it is the kind of error that is looked for
+			// as large as the file makes plausible: it is the kind of error that is looked for
+			return
 		}
 		check := func(l *volume.LabelMap, err error) {
 			switch {

@@ -44,7 +44,8 @@ func (s *slice) axes() (row, column, normal vector, err error) {
 	o := s.info.orientation
 	row, column = vector(o[:3]), vector(o[3:])
 	lr, lc := row.length(), column.length()
-	// Directions are written with at least four digits or so; two of them that are this far from a right angle were not meant.
+	// Directions are written with at least four digits or so; two of them that are this far from a
+	// right angle were not meant.
 	if math.Abs(lr-1) > 0.01 || math.Abs(lc-1) > 0.01 || math.Abs(row.dot(column)) > 0.01 {
 		return row, column, normal, fmt.Errorf("ImageOrientationPatient %v is not two unit vectors at right angles", o)
 	}
@@ -61,7 +62,8 @@ func (s *slice) localizer() bool {
 	return slices.ContainsFunc(s.info.imageType, func(t string) bool { return strings.EqualFold(t, "LOCALIZER") })
 }
 
-// axcodes returns the nearest directions of the image's columns, rows (from the last to the first) and normal, or "" where it does not say.
+// axcodes returns the nearest directions of the image's columns, rows (from the last to the first)
+// and normal, or "" where it does not say.
 func (s *slice) axcodes() string {
 	if !s.located() {
 		return ""
@@ -107,8 +109,10 @@ type share struct {
 	shift  [2]float64 // pixels along i and j by which it is moved
 }
 
-// shares returns the known slices that make slice k of the grid: one, or the two that it lies between. These are mixed along the way from one to the other, which
-// with a tilted gantry is the table's: so their fields of view, and what is around these, lie upon each other. Slices that are shifted have no such way.
+// shares returns the known slices that make slice k of the grid: one, or the two that it lies
+// between. These are mixed along the way from one to the other, which with a tilted gantry is the
+// table's: so their fields of view, and what is around these, lie upon each other. Slices that are
+// shifted have no such way.
 func (p *plan) shares(k int) []share {
 	shift := func(n int) [2]float64 {
 		if p.shifts == nil {
@@ -133,17 +137,20 @@ func (p *plan) shares(k int) []share {
 	return slices.DeleteFunc([]share{{n, float32(1 - f), a}, {n + 1, float32(f), b}}, func(s share) bool { return s.weight < 1e-4 })
 }
 
-// tolerance (mm) of a slice's place in an evenly spaced stack: 2 % of the distance, or what rounding to a tenth of a millimetre does. A slice that is missing makes
-// a sixth of the distance at least.
+// tolerance (mm) of a slice's place in an evenly spaced stack: 2 % of the distance, or what
+// rounding to a tenth of a millimetre does. A slice that is missing makes a sixth of the distance
+// at least.
 func tolerance(distance float64) float64 { return min(max(0.02*distance, 0.051), distance/7) }
 
-// evenly returns the evenly spaced stack that sorted positions are nearest to, start + k x distance, and whether all lie within the tolerance of their places in it.
-// To go from the first to the last would not do: these are rounded as well.
+// evenly returns the evenly spaced stack that sorted positions are nearest to, start + k x
+// distance, and whether all lie within the tolerance of their places in it. To go from the first to
+// the last would not do: these are rounded as well.
 func evenly(at []float64) (even bool, start, distance float64) {
 	if len(at) < 2 {
 		return true, at[0], 0
 	}
-	// How far positions spread about their places is convex in the distance, which is one between the smallest and the largest that there is.
+	// How far positions spread about their places is convex in the distance, which is one between
+	// the smallest and the largest that there is.
 	spread := func(distance float64) (low, high float64) {
 		low, high = at[0], at[0]
 		for k, x := range at {
@@ -221,7 +228,8 @@ func (s *Series) plan(o Options) (*plan, error) {
 		if (here.intercept == nil) != (first.intercept == nil) || (here.slope == nil) != (first.slope == nil) {
 			return bad("RescaleSlope and RescaleIntercept are in some slices of its series and missing in others")
 		}
-		// Others take it for 1, as it stands, so that all values are one, or leave the intercept out as well.
+		// Others take it for 1, as it stands, so that all values are one, or leave the intercept
+		// out as well.
 		if here.slope != nil && *here.slope == 0 {
 			return bad("RescaleSlope is 0")
 		}
@@ -274,7 +282,8 @@ func (s *Series) arrange(o Options) (*plan, error) {
 		}
 		p.notes = append(p.notes, fmt.Sprintf("a single slice: its thickness of %.4g mm is taken from %s", distance, from))
 	case even:
-		// What headers say of thickness and distance is too often wrong to be used, but slices that all lie too far apart may be those that are left of more.
+		// What headers say of thickness and distance is too often wrong to be used, but slices that
+		// all lie too far apart may be those that are left of more.
 		if said := max(first.info.thickness, first.info.between); said > 0 && distance >= 2*said-tolerance(said) {
 			p.notes = append(p.notes, fmt.Sprintf("slices lie %.4g mm apart, but are only %.4g mm thick (SliceThickness, SpacingBetweenSlices): those between them may be missing", distance, said))
 		}
@@ -362,8 +371,10 @@ func (s *Series) arrange(o Options) (*plan, error) {
 }
 
 const (
-	samePlace = 0.001   // mm between slices that lie in one place
-	maxPlace  = 1e6     // mm from the origin, and between pixels: a kilometre is no place in a patient
-	maxGrowth = 16      // times as many slices, columns or rows may repairs make of those that there are
+	samePlace = 0.001 // mm between slices that lie in one place
+	// mm from the origin, and between pixels: a kilometre is no place in a patient
+	maxPlace = 1e6
+	// times as many slices, columns or rows may repairs make of those that there are
+	maxGrowth = 16
 	maxVoxels = 1 << 31 // of one series
 )

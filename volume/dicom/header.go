@@ -21,9 +21,11 @@ import (
 
 // This file: what one file says about its image.
 //
-//   - Only the elements in wanted are looked at. They are copied, one after the other, into a small data set, and that is what suyashkumar/dicom parses:
-//     lengths are known to be right by then, and no name or number of a patient is among them.
-//   - Sequences are walked over here; what the functional groups of an enhanced image say about a frame is flattened into a data set of its own.
+//   - Only the elements in wanted are looked at. They are copied, one after the other, into a small
+//     data set, and that is what suyashkumar/dicom parses: lengths are known to be right by then,
+//     and no name or number of a patient is among them.
+//   - Sequences are walked over here; what the functional groups of an enhanced image say about a
+//     frame is flattened into a data set of its own.
 
 // image is what one file says, apart from its pixels.
 type image struct {
@@ -64,7 +66,8 @@ type frameInfo struct {
 	volumeKeys [len(volumeTags)]string
 }
 
-// volumeTags are the attributes that tell volumes at the same positions apart, the most telling first.
+// volumeTags are the attributes that tell volumes at the same positions apart, the most telling
+// first.
 var volumeTags = [...]uint32{
 	0x00200012, // AcquisitionNumber
 	0x00209056, // StackID
@@ -155,7 +158,8 @@ func open(path string) (d *data, s syntax, known bool, offset int64, err error) 
 	return d, s, known, offset, nil
 }
 
-// start reads the meta information, where there is some, and guesses the transfer syntax where it is not told.
+// start reads the meta information, where there is some, and guesses the transfer syntax where it
+// is not told.
 func start(d *data) (s syntax, known bool, offset int64, err error) {
 	d.class = ""
 	w := &walker{window: &window{from: d, size: d.size}, order: binary.LittleEndian}
@@ -167,7 +171,8 @@ func start(d *data) (s syntax, known bool, offset int64, err error) {
 	}
 	uid := ""
 	for {
-		// Group 2 is always explicit little endian. Its length is not asked: some files have none, others a wrong one.
+		// Group 2 is always explicit little endian. Its length is not asked: some files have none,
+		// others a wrong one.
 		e, err := w.header(offset)
 		if err != nil || e.tag>>16 != 2 {
 			break
@@ -208,7 +213,8 @@ func start(d *data) (s syntax, known bool, offset int64, err error) {
 		}
 		return s, known, offset, nil
 	}
-	// Nobody says the transfer syntax: the first element must be in group 2 to 10, unless the file has DICOM's magic word, in one of the three ways to write one.
+	// Nobody says the transfer syntax: the first element must be in group 2 to 10, unless the file
+	// has DICOM's magic word, in one of the three ways to write one.
 	plausible := func(order binary.ByteOrder) bool {
 		group := order.Uint16(b)
 		return magic || group >= 2 && group <= 0x10 && group%2 == 0
@@ -226,7 +232,8 @@ func start(d *data) (s syntax, known bool, offset int64, err error) {
 	return s, known, offset, nil
 }
 
-// readImage reads what a file says about its image. Errors are errNotDICOM, [volume.FormatError], or of the file system.
+// readImage reads what a file says about its image. Errors are errNotDICOM, [volume.FormatError],
+// or of the file system.
 func readImage(path string) (*image, error) {
 	d, s, known, offset, err := open(path)
 	if err != nil {
@@ -285,7 +292,8 @@ func inFile(path string, err error) error {
 	return &volume.FormatError{Path: path, Problem: "cannot be read", Err: err}
 }
 
-// groups calls f with the elements of each item of a functional groups sequence, those of the sequences inside laid side by side.
+// groups calls f with the elements of each item of a functional groups sequence, those of the
+// sequences inside laid side by side.
 func (w *walker) groups(e element, f func(*bag) error) error {
 	_, err := w.sequence(e, 0, func(in *walker, offset, limit int64, delimited bool) (int64, error) {
 		b := newBag(in)
@@ -434,13 +442,15 @@ func (v values) floats(t uint32) ([]float64, error) {
 // decimal parses a number.
 func decimal(s string) (float64, error) {
 	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || strings.ContainsAny(s, "_xX") { // Go's own spellings are not DICOM's
+	// Go's own spellings are not DICOM's
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || strings.ContainsAny(s, "_xX") {
 		return 0, errors.New("not a number")
 	}
 	return f, nil
 }
 
-// codeString is a value that is shown: whatever is no code string, of capitals and digits, may be somebody's name.
+// codeString is a value that is shown: whatever is no code string, of capitals and digits, may be
+// somebody's name.
 func codeString(s string) string {
 	if len(s) < 1 || len(s) > 16 || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_ ") != "" {
 		return "other"
@@ -464,7 +474,8 @@ func name(t uint32) string {
 	return fmt.Sprintf("element (%04x,%04x)", t>>16, t&0xFFFF)
 }
 
-// integer returns an element's first value, which must be from least to most, or otherwise if there is none.
+// integer returns an element's first value, which must be from least to most, or otherwise if there
+// is none.
 func (v values) integer(t uint32, least, most, otherwise int) (int, error) {
 	s := v.string(t)
 	if s == "" {
@@ -574,7 +585,8 @@ func (f *frameInfo) fill(v values) (err error) {
 		to  *float64
 		tag uint32
 	}{{&f.thickness, 0x00180050}, {&f.between, 0x00180088}} {
-		if x, err := v.floats(n.tag); err == nil && len(x) > 0 && math.Abs(x[0]) <= maxPlace { // of no importance: no error
+		// of no importance: no error
+		if x, err := v.floats(n.tag); err == nil && len(x) > 0 && math.Abs(x[0]) <= maxPlace {
 			*n.to = math.Abs(x[0])
 		}
 	}

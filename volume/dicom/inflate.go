@@ -10,12 +10,14 @@ import (
 )
 
 const (
-	maxInflated  = 1 << 31 // bytes of a deflated file
-	heldInflated = 1 << 24 // of them that are held: more than a slice has; what is larger is inflated again where it is read
+	maxInflated = 1 << 31 // bytes of a deflated file
+	// of them that are held: more than a slice has; what is larger is inflated again where it is
+	// read
+	heldInflated = 1 << 24
 )
 
-// inflate replaces the data by what is deflated behind offset. A file of a few bytes may inflate to gigabytes: so it is counted first, and only small data sets
-// are held in memory.
+// inflate replaces the data by what is deflated behind offset. A file of a few bytes may inflate to
+// gigabytes: so it is counted first, and only small data sets are held in memory.
 func (d *data) inflate(offset int64) error {
 	i := &inflater{section: io.NewSectionReader(d.ReaderAt, offset, d.size-offset)}
 	i.stream = flate.NewReader(i.section)
@@ -34,8 +36,8 @@ func (d *data) inflate(offset int64) error {
 	return nil
 }
 
-// inflater reads deflated data at random, and holds nothing of it: it inflates what lies before, from the beginning if it is past that already. Readers that go forward
-// inflate once.
+// inflater reads deflated data at random, and holds nothing of it: it inflates what lies before,
+// from the beginning if it is past that already. Readers that go forward inflate once.
 type inflater struct {
 	section *io.SectionReader
 	lock    sync.Mutex

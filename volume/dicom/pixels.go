@@ -29,7 +29,8 @@ const (
 	maxFrame  = 1 << 26 // pixels: 8192 x 8192
 )
 
-// checkPixels says whether the pixels are of a kind that is read, and whether the file can hold as many as it claims.
+// checkPixels says whether the pixels are of a kind that is read, and whether the file can hold as
+// many as it claims.
 func (im *image) checkPixels() error {
 	refuse := func(format string, args ...any) error {
 		return &volume.UnsupportedError{Path: im.path, Problem: fmt.Sprintf(format, args...)}
@@ -69,7 +70,8 @@ func (im *image) checkPixels() error {
 	return nil
 }
 
-// oneFrame are the classes of scans that hold one image a file, by UID (PS3.4 B.5). The enhanced ones hold more, and say of each where it lies.
+// oneFrame are the classes of scans that hold one image a file, by UID (PS3.4 B.5). The enhanced
+// ones hold more, and say of each where it lies.
 var oneFrame = map[string]string{
 	"1.2.840.10008.5.1.4.1.1.2":   "CT Image Storage",
 	"1.2.840.10008.5.1.4.1.1.4":   "MR Image Storage",
@@ -100,8 +102,8 @@ func (im *image) frameBytes() int64 {
 	return int64(im.rows) * int64(im.columns) * int64(im.allocated/8)
 }
 
-// frameReader reads frames, one after the other, into memory that serves for all of them. The file of the last frame stays open for the next one. A worker
-// has one of its own.
+// frameReader reads frames, one after the other, into memory that serves for all of them. The file
+// of the last frame stays open for the next one. A worker has one of its own.
 type frameReader struct {
 	im   *image // whose file is open
 	data *data
@@ -212,8 +214,9 @@ func reopen(im *image) (*data, error) {
 	return &data{ReaderAt: file, size: im.size, file: file}, nil
 }
 
-// row returns the samples of a row. Those of uncompressed pixels are put into buffer, an element for each column: the bits from high-stored+1 to high of words of
-// 8, 16 or 32, and above them what else the word holds.
+// row returns the samples of a row. Those of uncompressed pixels are put into buffer, an element
+// for each column: the bits from high-stored+1 to high of words of 8, 16 or 32, and above them what
+// else the word holds.
 func (f *frame) row(n int, buffer []uint32) []uint32 {
 	im := f.im
 	from := n * im.columns
@@ -351,7 +354,8 @@ func byStart(d *data, all []span) (out [][]span, err error) {
 	return out, nil
 }
 
-// rescale returns the function from stored to real-world values, and whether all of them are whole numbers.
+// rescale returns the function from stored to real-world values, and whether all of them are whole
+// numbers.
 func (im *image) rescale(f *frameInfo) (slope, intercept float64, whole bool) {
 	slope, intercept = 1, 0
 	if f.slope != nil {
@@ -363,14 +367,16 @@ func (im *image) rescale(f *frameInfo) (slope, intercept float64, whole bool) {
 	return slope, intercept, slope == math.Trunc(slope) && intercept == math.Trunc(intercept)
 }
 
-// real turns a frame into values, upside down: the last row first. It returns false where one does not fit T. Buffer has room for a row.
+// real turns a frame into values, upside down: the last row first. It returns false where one does
+// not fit T. Buffer has room for a row.
 func real[T int16 | float32](info *frameInfo, f frame, buffer []uint32, out []T) bool {
 	im := f.im
 	slope, intercept, _ := im.rescale(info)
 	var t T
 	_, small := any(t).(int16)
 	top := uint32(1) << (f.bits - 1)
-	flip := uint32(0) // the sign bit, for signed samples: flipped and taken away again, it spreads upwards
+	// the sign bit, for signed samples: flipped and taken away again, it spreads upwards
+	flip := uint32(0)
 	if im.signed {
 		flip = top
 	}
@@ -406,7 +412,8 @@ func real[T int16 | float32](info *frameInfo, f frame, buffer []uint32, out []T)
 	return true
 }
 
-// doubt says what the header and the samples contradict each other in, and what was made of it, or "". Buffer has room for a row.
+// doubt says what the header and the samples contradict each other in, and what was made of it, or
+// "". Buffer has room for a row.
 func (f *frame) doubt(buffer []uint32) string {
 	im := f.im
 	switch {
@@ -418,10 +425,12 @@ func (f *frame) doubt(buffer []uint32) string {
 	return ""
 }
 
-// spills says whether samples have more than their bits: above the highest one there is something that is neither 0 nor their sign. Buffer has room for a row.
+// spills says whether samples have more than their bits: above the highest one there is something
+// that is neither 0 nor their sign. Buffer has room for a row.
 func (f *frame) spills(buffer []uint32) bool {
 	im := f.im
-	above := uint32(1)<<(im.allocated-im.high-1+im.stored) - uint32(1)<<f.bits // the word's bits, without those below, which are gone, and the sample's
+	// the word's bits, without those below, which are gone, and the sample's
+	above := uint32(1)<<(im.allocated-im.high-1+im.stored) - uint32(1)<<f.bits
 	if f.clear(above) {
 		return false
 	}
@@ -439,7 +448,8 @@ func (f *frame) spills(buffer []uint32) bool {
 	return false
 }
 
-// clear says whether no sample has one of the bits above its own: those of the words of an uncompressed frame, or as many in what a codec made of it.
+// clear says whether no sample has one of the bits above its own: those of the words of an
+// uncompressed frame, or as many in what a codec made of it.
 func (f *frame) clear(above uint32) bool {
 	im := f.im
 	if above == 0 {

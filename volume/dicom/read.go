@@ -13,9 +13,10 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// Read makes a volume of a series, with the default options. The values are those after RescaleSlope and RescaleIntercept (HU for CT): int16 where all of them
-// are whole numbers that fit, float32 otherwise. Errors are [volume.FormatError] for damaged files, [volume.UnsupportedError] for what is not read or
-// not repaired, and file system errors.
+// Read makes a volume of a series, with the default options. The values are those after
+// RescaleSlope and RescaleIntercept (HU for CT): int16 where all of them are whole numbers that
+// fit, float32 otherwise. Errors are [volume.FormatError] for damaged files,
+// [volume.UnsupportedError] for what is not read or not repaired, and file system errors.
 func Read(s *Series) (*volume.Volume, error) { return ReadWith(s, Options{}) }
 
 // ReadWith is [Read] with options.
@@ -131,11 +132,14 @@ func round[T int16 | float32](x float32) T {
 	return T(x)
 }
 
-// assemble makes the slices of the plan's grid of the known ones: each is moved in its plane onto the canvas of p.columns x p.rows, and those that are not known are
-// mixed of their neighbours, all linearly interpolated. Where a neighbour does not reach, the other counts alone. Rows are upside down, as in the volume.
+// assemble makes the slices of the plan's grid of the known ones: each is moved in its plane onto
+// the canvas of p.columns x p.rows, and those that are not known are mixed of their neighbours, all
+// linearly interpolated. Where a neighbour does not reach, the other counts alone. Rows are upside
+// down, as in the volume.
 func assemble[T int16 | float32](voxels []T, columns, rows int, p *plan, outside T) []T {
 	out := make([]T, p.grid.Len())
-	// sample finds canvas pixel n in a line of count pixels that is moved by shift: between pixels a and b, a fraction f of the way.
+	// sample finds canvas pixel n in a line of count pixels that is moved by shift: between pixels
+	// a and b, a fraction f of the way.
 	sample := func(n, count int, shift float64) (a, b int, f float32, ok bool) {
 		x := float64(n) - shift
 		if !(x >= -0.5 && x < float64(count)-0.5) {
@@ -155,7 +159,8 @@ func assemble[T int16 | float32](voxels []T, columns, rows int, p *plan, outside
 				clear(sums)
 				clear(weights)
 				for _, from := range shares {
-					// The canvas begins at the lowest shift in DICOM's order of rows: seen from the last row, the shift is the rest.
+					// The canvas begins at the lowest shift in DICOM's order of rows: seen from the
+					// last row, the shift is the rest.
 					a, b, f, ok := sample(j, rows, float64(p.rows-rows)-from.shift[1])
 					if !ok {
 						continue

@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// decodeRLE decodes DICOM's run lengths (PS3.5 annex G): a table of 16 numbers, then one segment of PackBits for each byte of a sample, the highest first.
+// decodeRLE decodes DICOM's run lengths (PS3.5 annex G): a table of 16 numbers, then one segment of
+// PackBits for each byte of a sample, the highest first.
 func decodeRLE(data []byte, columns, rows int, out []uint32) (precision int, err error) {
 	if len(data) < 64 {
 		return 0, errors.New("RLE: no room for the table of segments")

@@ -22,8 +22,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/folders"
 )
 
-// This file: which files there are, and which series their images make. What is done about images that are there twice is in copies.go, which of several series
-// is taken in choose.go.
+// This file: which files there are, and which series their images make. What is done about images
+// that are there twice is in copies.go, which of several series is taken in choose.go.
 
 // Passed is a file that Scan passed over.
 type Passed struct {
@@ -32,10 +32,12 @@ type Passed struct {
 	Err  error  // for damaged files
 }
 
-// Scan looks at every file under the paths (files or folders), with whatever name, and groups the images into series: by SeriesInstanceUID, orientation,
-// matrix and pixel spacing, localizers and colours apart, and where one of these holds several volumes, by what tells them apart (acquisition, time, echo, ...).
-// It reads headers only, but for images that seem to be there twice. Links are followed. Files that are no images, and whatever cannot be opened, are listed in passed.
-// Series are in the order of their first file.
+// Scan looks at every file under the paths (files or folders), with whatever name, and groups the
+// images into series: by SeriesInstanceUID, orientation, matrix and pixel spacing, localizers and
+// colours apart, and where one of these holds several volumes, by what tells them apart
+// (acquisition, time, echo, ...). It reads headers only, but for images that seem to be there
+// twice. Links are followed. Files that are no images, and whatever cannot be opened, are listed in
+// passed. Series are in the order of their first file.
 func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
 	var files []string
 	for _, path := range paths {
@@ -95,8 +97,9 @@ func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
 	return series, passed, nil
 }
 
-// missSpoilt says whether files that are empty or damaged lie beside the slices and are called as they are: these may be slices that a transfer has lost, and where they
-// are the first or the last, no gap tells it.
+// missSpoilt says whether files that are empty or damaged lie beside the slices and are called as
+// they are: these may be slices that a transfer has lost, and where they are the first or the last,
+// no gap tells it.
 func (s *Series) missSpoilt(files []string) {
 	beside := map[[2]string]bool{}
 	for _, path := range s.Files {
@@ -117,7 +120,8 @@ func (s *Series) missSpoilt(files []string) {
 	}
 }
 
-// ending returns the extension of a file's name in small letters, "" where it has none, or one without letters as UIDs have.
+// ending returns the extension of a file's name in small letters, "" where it has none, or one
+// without letters as UIDs have.
 func ending(path string) string {
 	ext := strings.ToLower(filepath.Ext(path))
 	if !strings.ContainsFunc(ext, unicode.IsLetter) {
@@ -141,12 +145,15 @@ func blank(path string) bool {
 	return (err == nil || err == io.EOF || err == io.ErrUnexpectedEOF) && len(bytes.Trim(start[:n], "\x00")) == 0
 }
 
-// group makes series of images, which are in the order of their paths. Copies are files whose images others hold as well.
+// group makes series of images, which are in the order of their paths. Copies are files whose
+// images others hold as well.
 func group(images []*image) (all []*Series, copies []string) {
 	type key struct {
-		series, study      string
-		space              string // FrameOfReferenceUID: positions in different ones do not compare
-		folder             string // of images without a series: anonymised too well, the folder is all that holds them together
+		series, study string
+		space         string // FrameOfReferenceUID: positions in different ones do not compare
+		// of images without a series: anonymised too well, the folder is all that holds them
+		// together
+		folder             string
 		rows, columns      int
 		localizer, colours bool
 	}
@@ -207,8 +214,9 @@ func group(images []*image) (all []*Series, copies []string) {
 	return all, copies
 }
 
-// missStrangers says whether some of the others, of one SeriesInstanceUID, may have been meant to be slices of the series: what keeps them from it is no reason to make
-// a series of them, as an acquisition is.
+// missStrangers says whether some of the others, of one SeriesInstanceUID, may have been meant to
+// be slices of the series: what keeps them from it is no reason to make a series of them, as an
+// acquisition is.
 func (s *Series) missStrangers(others []*Series) {
 	count, reasons, together := 0, map[string]bool{}, slices.Clone(s.slices)
 	for _, o := range others {
@@ -251,7 +259,8 @@ func firstPath(s *Series) string {
 	return slices.MinFunc(s.slices, func(a, b slice) int { return cmp.Compare(a.image.path, b.image.path) }).image.path
 }
 
-// compareParts orders the volumes of one series: the larger ones first, then by what tells volumes apart, then by where they lie.
+// compareParts orders the volumes of one series: the larger ones first, then by what tells volumes
+// apart, then by where they lie.
 func (s *Series) compareParts(o *Series) int {
 	a, b := &s.slices[0], &o.slices[0]
 	order := cmp.Compare(o.voxels(), s.voxels())
@@ -282,7 +291,8 @@ func (im *image) slices() []slice {
 	return out
 }
 
-// alike says whether two slices of a series can be of one volume: same orientation and spacing, to what their digits tell.
+// alike says whether two slices of a series can be of one volume: same orientation and spacing, to
+// what their digits tell.
 func alike(a, b *slice) bool {
 	if a.located() != b.located() {
 		return false
@@ -303,7 +313,8 @@ func alike(a, b *slice) bool {
 	return true
 }
 
-// split sorts slices along the normal and divides them into volumes where they are several. Copies are files whose images are there twice.
+// split sorts slices along the normal and divides them into volumes where they are several. Copies
+// are files whose images are there twice.
 func split(all []slice) (parts [][]slice, copies []string) {
 	if !all[0].located() {
 		all, copies = withoutCopies(all, sameInstance)
@@ -311,7 +322,8 @@ func split(all []slice) (parts [][]slice, copies []string) {
 	}
 	sort.SliceStable(all, func(a, b int) bool { return all[a].at < all[b].at })
 	if parts := by(kernelTag, all); volumes(parts) {
-		return parts, nil // even where they interleave evenly: sharp and smooth slices are no volume
+		// even where they interleave evenly: sharp and smooth slices are no volume
+		return parts, nil
 	}
 	if regular(all) {
 		return [][]slice{all}, nil
@@ -323,7 +335,8 @@ func split(all []slice) (parts [][]slice, copies []string) {
 	if parts := divide(all); parts != nil {
 		return parts, copies
 	}
-	// Images that were sent again under other UIDs make one volume once they are gone. Volumes that differ do not.
+	// Images that were sent again under other UIDs make one volume once they are gone. Volumes that
+	// differ do not.
 	once, again := withoutCopies(all, samePosition)
 	if regular(once) {
 		return [][]slice{once}, append(copies, again...)
@@ -335,7 +348,8 @@ func split(all []slice) (parts [][]slice, copies []string) {
 			}
 		}
 	}
-	// Whatever else is wrong will be said of what is left: of each volume, where an attribute keeps slices of one place apart.
+	// Whatever else is wrong will be said of what is left: of each volume, where an attribute keeps
+	// slices of one place apart.
 	for tag := range volumeTags {
 		if parts := by(tag, once); len(parts) > 1 && crowded(once) > 0 && !slices.ContainsFunc(parts, func(p []slice) bool { return crowded(p) > 0 }) {
 			return parts, append(copies, again...)
@@ -354,7 +368,8 @@ func crowded(all []slice) (count int) {
 	return count
 }
 
-// divide returns the volumes that sorted slices are by their attributes, or nil if they are not several.
+// divide returns the volumes that sorted slices are by their attributes, or nil if they are not
+// several.
 func divide(all []slice) [][]slice {
 	// By one attribute, if that is enough; else by one after the other (echoes of several types).
 	for tag := range volumeTags {
@@ -380,7 +395,8 @@ func divide(all []slice) [][]slice {
 	return nil
 }
 
-// by divides sorted slices by the value of an attribute, or returns nil if that makes single slices of them, or no difference.
+// by divides sorted slices by the value of an attribute, or returns nil if that makes single slices
+// of them, or no difference.
 func by(tag int, all []slice) [][]slice {
 	return divided(all, func(s *slice) string { return s.info.volumeKeys[tag] })
 }
@@ -419,7 +435,8 @@ func compareValues(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// byTime divides sorted slices, each of which may have a time of its own, into volumes that were taken one after the other: as many as there are slices in each place, where all of one volume are
+// byTime divides sorted slices, each of which may have a time of its own, into volumes that were
+// taken one after the other: as many as there are slices in each place, where all of one volume are
 // earlier than any of the next. It returns nil where times do not say that.
 func byTime(tag int, all []slice) [][]slice {
 	places := len(all) - crowded(all)
@@ -446,7 +463,8 @@ func byTime(tag int, all []slice) [][]slice {
 	return parts
 }
 
-// volumes says whether parts are several regular stacks that lie in the same place. Those that lie one behind the other are one stack with a gap.
+// volumes says whether parts are several regular stacks that lie in the same place. Those that lie
+// one behind the other are one stack with a gap.
 func volumes(parts [][]slice) bool {
 	inside := false
 	for n, part := range parts {
@@ -530,13 +548,15 @@ func (s *Series) check() {
 	}
 }
 
-// doubt adds a problem that is told whenever the series is read: it may be something else than it seems.
+// doubt adds a problem that is told whenever the series is read: it may be something else than it
+// seems.
 func (s *Series) doubt(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	s.Problems, s.doubts = append(s.Problems, text), append(s.doubts, text)
 }
 
-// interleaved says in what sorted slices differ that could be several volumes as well, each regular, in one place, or "".
+// interleaved says in what sorted slices differ that could be several volumes as well, each
+// regular, in one place, or "".
 func interleaved(all []slice) string {
 	if !all[0].located() || !regular(all) {
 		return ""
@@ -552,7 +572,8 @@ func interleaved(all []slice) string {
 	return ""
 }
 
-// tilt returns the angle between the way from the first slice to the last and their normal, in degrees.
+// tilt returns the angle between the way from the first slice to the last and their normal, in
+// degrees.
 func (s *Series) tilt() float64 {
 	first, last := &s.slices[0], &s.slices[len(s.slices)-1]
 	if !first.located() || !last.located() || len(s.slices) < 2 {

@@ -16,7 +16,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// This file: what a SEG object (PS3.3 A.51) says about its frames and segments. Its pixels are read in seg_read.go, others are written in seg_write.go.
+// This file: what a SEG object (PS3.3 A.51) says about its frames and segments. Its pixels are read
+// in seg_read.go, others are written in seg_write.go.
 
 // The kinds of SEG objects, by SegmentationType.
 const (
@@ -28,7 +29,8 @@ const (
 // WhatSEG is what [Scan] calls the SEG objects that it passes over.
 const WhatSEG = "SEG"
 
-// Segmentation is a SEG object: the labels of a series, as DICOM stores them. Only its header has been read.
+// Segmentation is a SEG object: the labels of a series, as DICOM stores them. Only its header has
+// been read.
 type Segmentation struct {
 	Path     string
 	Kind     string // BINARY, FRACTIONAL or LABELMAP
@@ -48,7 +50,8 @@ type Segmentation struct {
 
 // Segment is one of the structures of a SEG object.
 type Segment struct {
-	Label uint16 // in the label map: the SegmentNumber, but where Voxsaw wrote another label beside it
+	// in the label map: the SegmentNumber, but where Voxsaw wrote another label beside it
+	Label uint16
 	Name  string // SegmentLabel, or the meaning of its code; "" where there is neither
 
 	number uint16
@@ -63,7 +66,8 @@ type segFrame struct {
 	sources  []source // images that it was drawn on
 }
 
-// source is an image that is referred to, by its SOPInstanceUID, and the number of the frame that is meant, from 1, or 0 for all of them.
+// source is an image that is referred to, by its SOPInstanceUID, and the number of the frame that
+// is meant, from 1, or 0 for all of them.
 type source struct {
 	sop   string
 	frame int
@@ -91,8 +95,10 @@ func (g *Segmentation) Names() map[uint16]string {
 	return names
 }
 
-// Find returns the series that the object was drawn on: the one that holds the instances that it refers to (most of them, where one SeriesInstanceUID is
-// several volumes), else the one whose UID it names, else, if it refers to nothing, the only one of its frame of reference. Nil if it is none of them.
+// Find returns the series that the object was drawn on: the one that holds the instances that it
+// refers to (most of them, where one SeriesInstanceUID is several volumes), else the one whose UID
+// it names, else, if it refers to nothing, the only one of its frame of reference. Nil if it is
+// none of them.
 func (g *Segmentation) Find(series []*Series) *Series {
 	var best *Series
 	most := 0
@@ -132,7 +138,8 @@ func IsSegmentation(path string) bool {
 	class := d.class
 	if class == "" {
 		w := &walker{window: &window{from: d, size: d.size}, order: s.order, implicit: s.implicit}
-		w.elements(offset, d.size, false, 0, func(e element) (err error) { // however the walk ends: what was found counts
+		// however the walk ends: what was found counts
+		w.elements(offset, d.size, false, 0, func(e element) (err error) {
 			if e.tag == 0x00080016 {
 				class, _ = w.text(e)
 			}
@@ -150,7 +157,8 @@ func (g *Segmentation) Same(o *Segmentation) bool {
 	return g.image.sop == o.image.sop && g.image.sop != ""
 }
 
-// Is says whether the object is the one that somebody asks for: by the UID or the number of its series, or by the name of its file.
+// Is says whether the object is the one that somebody asks for: by the UID or the number of its
+// series, or by the name of its file.
 func (g *Segmentation) Is(wanted string) bool {
 	file := filepath.Base(g.Path)
 	return wanted == g.UID || wanted == g.Number || wanted == file || wanted == strings.TrimSuffix(file, filepath.Ext(file))
@@ -158,12 +166,13 @@ func (g *Segmentation) Is(wanted string) bool {
 
 const (
 	maxSegFrames = 1 << 22 // a hundred organs in forty thousand slices
-	minSegFrame  = 32      // bytes that say whose a frame is or where it lies; real ones have hundreds
-	maxText      = 1 << 10 // bytes of a value that is looked at
+	// bytes that say whose a frame is or where it lies; real ones have hundreds
+	minSegFrame = 32
+	maxText     = 1 << 10 // bytes of a value that is looked at
 )
 
-// OpenSegmentation reads the header of a SEG file. Errors are [volume.FormatError], [volume.UnsupportedError] (another kind of object among them), and of the
-// file system.
+// OpenSegmentation reads the header of a SEG file. Errors are [volume.FormatError],
+// [volume.UnsupportedError] (another kind of object among them), and of the file system.
 func OpenSegmentation(path string) (*Segmentation, error) {
 	d, s, known, offset, err := open(path)
 	if err != nil {
@@ -318,7 +327,8 @@ func (p *segParser) groups(w *walker, group element, f *segFrameInfo) error {
 		return nil
 	}
 	switch group.tag {
-	case 0x00209113, 0x00209116, 0x00289110: // PlanePositionSequence, PlaneOrientationSequence, PixelMeasuresSequence
+	case 0x00209113, 0x00209116, 0x00289110:
+		// PlanePositionSequence, PlaneOrientationSequence, PixelMeasuresSequence
 		return w.items(group, 1, nil, func(in *walker, e element) error {
 			var ignored bool
 			switch e.tag {
@@ -382,7 +392,8 @@ func (p *segParser) finish() error {
 	switch {
 	case bits == nil:
 		return unsupported("is of SegmentationType %q: BINARY, FRACTIONAL and LABELMAP are read", printable(g.Kind))
-	case !slices.Contains(bits, im.allocated) && !(g.Kind == segBinary && im.allocated == 8): // as written by those who compress
+	case !slices.Contains(bits, im.allocated) && !(g.Kind == segBinary && im.allocated == 8):
+		// as written by those who compress
 		return fmt.Errorf("is %s with %d bits a pixel", g.Kind, im.allocated)
 	case g.Kind == segFractional && (g.fraction < 1 || g.fraction > 255):
 		return errors.New("MaximumFractionalValue must be from 1 to 255")
@@ -451,8 +462,10 @@ func (g *Segmentation) number() error {
 	if len(g.Segments) == 0 {
 		return errors.New("describes no segment")
 	}
-	g.Segments = slices.DeleteFunc(g.Segments, func(s Segment) bool { return s.number == 0 }) // label maps may describe their background
-	if len(own) == len(numbers) {                                                             // else two would become one: somebody has edited what Voxsaw wrote
+	// label maps may describe their background
+	g.Segments = slices.DeleteFunc(g.Segments, func(s Segment) bool { return s.number == 0 })
+	// else two would become one: somebody has edited what Voxsaw wrote
+	if len(own) == len(numbers) {
 		for n := range g.Segments {
 			s := &g.Segments[n]
 			s.Label = cmp.Or(s.own, s.number)
@@ -461,7 +474,8 @@ func (g *Segmentation) number() error {
 	return nil
 }
 
-// isSEG says whether objects of a SOP class are SEG: Segmentation Storage, Label Map Segmentation Storage.
+// isSEG says whether objects of a SOP class are SEG: Segmentation Storage, Label Map Segmentation
+// Storage.
 func isSEG(class string) bool {
 	return class == classSEG || class == classLabelMapSEG
 }
@@ -470,13 +484,15 @@ const (
 	classSEG         = "1.2.840.10008.5.1.4.1.1.66.4"
 	classLabelMapSEG = "1.2.840.10008.5.1.4.1.1.66.7"
 
-	// The label map's own number of a segment, where it differs from its SegmentNumber: those must count from 1 without a gap. A private element.
+	// The label map's own number of a segment, where it differs from its SegmentNumber: those must
+	// count from 1 without a gap. A private element.
 	tagOwnLabel   = 0x00631001
 	tagOwnCreator = 0x00630010
 	ownCreator    = "VOXSAW"
 )
 
-// items calls begin (which may be nil) for each item of a sequence, and visit for each of its elements.
+// items calls begin (which may be nil) for each item of a sequence, and visit for each of its
+// elements.
 func (w *walker) items(e element, depth int, begin func() error, visit func(in *walker, e element) error) error {
 	_, err := w.sequence(e, depth, func(in *walker, offset, limit int64, delimited bool) (int64, error) {
 		if begin != nil {
@@ -489,10 +505,12 @@ func (w *walker) items(e element, depth int, begin func() error, visit func(in *
 	return err
 }
 
-// references are the images that an object refers to, by SOPInstanceUID, and of those with several frames the numbers, from 1.
+// references are the images that an object refers to, by SOPInstanceUID, and of those with several
+// frames the numbers, from 1.
 type references map[string]map[int]bool
 
-// hold says whether a slice is among them. Where some frames of an image are named, the others are not meant.
+// hold says whether a slice is among them. Where some frames of an image are named, the others are
+// not meant.
 func (r references) hold(s *slice) bool {
 	frames, known := r[s.image.sop]
 	return known && (len(frames) == 0 || frames[s.frame+1])
@@ -568,7 +586,8 @@ func (w *walker) short(e element) (uint16, error) {
 	return w.order.Uint16(b), nil
 }
 
-// charset returns what decodes texts, by SpecificCharacterSet. What it does not know is taken for UTF-8.
+// charset returns what decodes texts, by SpecificCharacterSet. What it does not know is taken for
+// UTF-8.
 func (w *walker) charset(e element) (decode func(string) string, err error) {
 	text, err := w.text(e)
 	if err != nil {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// This file: what segments are called by computers. The codes are SNOMED CT's as DICOM uses them (PS3.16 CID 7150 and those below it).
+// This file: what segments are called by computers. The codes are SNOMED CT's as DICOM uses them
+// (PS3.16 CID 7150 and those below it).
 
 // code is an entry of a terminology.
 type code struct{ value, scheme, meaning string }
@@ -26,10 +27,12 @@ var (
 	right      = code{"24028007", "SCT", "Right"}
 )
 
-// segmentCodes say what a segment is: its category, what it is, and on which side of the body, if on one.
+// segmentCodes say what a segment is: its category, what it is, and on which side of the body, if
+// on one.
 type segmentCodes struct{ category, property, side code }
 
-// codesOf looks a label's name up: kidney_left, Left kidney, liver tumour. What is not known is tissue, as anything is.
+// codesOf looks a label's name up: kidney_left, Left kidney, liver tumour. What is not known is
+// tissue, as anything is.
 func codesOf(name string) segmentCodes {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r < 'a' && (r < '0' || r > '9') || r > 'z' && r < 128 })
 	find := func(table map[string]code, words []string) (code, bool) {
@@ -47,7 +50,8 @@ func codesOf(name string) segmentCodes {
 		return segmentCodes{category: anatomical, property: c}
 	}
 	if len(words) > 0 {
-		if c, ok := find(abnormalities, words[len(words)-1:]); ok { // of an organ that is not said here
+		// of an organ that is not said here
+		if c, ok := find(abnormalities, words[len(words)-1:]); ok {
 			return segmentCodes{category: abnormal, property: c}
 		}
 	}

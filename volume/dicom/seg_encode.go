@@ -42,7 +42,8 @@ func (e *encoder) bytes(tag uint32, vr string, value []byte) {
 
 func (e *encoder) text(tag uint32, vr, value string) { e.bytes(tag, vr, []byte(value)) }
 
-// name writes a text for people, of at most 64 characters. Where it is not ASCII, the data set that it stands in says that it is UTF-8.
+// name writes a text for people, of at most 64 characters. Where it is not ASCII, the data set that
+// it stands in says that it is UTF-8.
 func (e *encoder) name(tag uint32, value string) {
 	value = strings.ReplaceAll(printable(value), `\`, "/")
 	if n := []rune(value); len(n) > 64 {

@@ -19,7 +19,8 @@ import (
 
 // This file: the label map that a SEG object holds.
 
-// Overlap says what becomes of voxels that several segments of a SEG object hold: a label map has room for one.
+// Overlap says what becomes of voxels that several segments of a SEG object hold: a label map has
+// room for one.
 type Overlap string
 
 const (
@@ -27,7 +28,8 @@ const (
 	OverlapLast  Overlap = "last"  // the segment with the highest number has them
 )
 
-// beside is the part of a voxel by which pixels of a SEG object may lie beside the voxels that they are for: what rounding in headers does, and no more.
+// beside is the part of a voxel by which pixels of a SEG object may lie beside the voxels that they
+// are for: what rounding in headers does, and no more.
 const beside = 0.25
 
 const maxSegSlices = 1 << 16 // of a SEG object that is read alone, with those between its frames
@@ -35,10 +37,12 @@ const maxSegSlices = 1 << 16 // of a SEG object that is read alone, with those b
 // ErrBeside says that frames lie elsewhere than the voxels of a scan.
 var ErrBeside = errors.New("it is moved, turned or scaled against them")
 
-// ReadOn makes a label map on the grid that [ReadWith] gives a series with the same options. Each frame must lie on one of the slices, pixel on pixel, though
-// it may be turned by right angles, and need not cover it; slices without frames are background. A frame that says that it was drawn on another slice is refused, an
-// object of another study or frame of reference is noted. Where the options move or resample slices, labels take the nearest voxel. Errors are
-// [volume.FormatError], [volume.UnsupportedError] and of the file system.
+// ReadOn makes a label map on the grid that [ReadWith] gives a series with the same options. Each
+// frame must lie on one of the slices, pixel on pixel, though it may be turned by right angles, and
+// need not cover it; slices without frames are background. A frame that says that it was drawn on
+// another slice is refused, an object of another study or frame of reference is noted. Where the
+// options move or resample slices, labels take the nearest voxel. Errors are [volume.FormatError],
+// [volume.UnsupportedError] and of the file system.
 func (g *Segmentation) ReadOn(s *Series, o Options) (*volume.LabelMap, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
@@ -98,7 +102,8 @@ func (g *Segmentation) ReadOn(s *Series, o Options) (*volume.LabelMap, error) {
 	return &volume.LabelMap{Grid: p.grid, Labels: p.labels(labels, first.image.columns, first.image.rows), Names: g.Names()}, nil
 }
 
-// ReadOnGrid makes a label map on a grid, whose voxels the pixels of the frames must be; see [Segmentation.ReadOn].
+// ReadOnGrid makes a label map on a grid, whose voxels the pixels of the frames must be; see
+// [Segmentation.ReadOn].
 func (g *Segmentation) ReadOnGrid(grid volume.Grid, o Options) (*volume.LabelMap, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
@@ -111,7 +116,8 @@ func (g *Segmentation) ReadOnGrid(grid volume.Grid, o Options) (*volume.LabelMap
 	return l, g.draw(l.Labels, o, func(*segFrame) (*segTarget, string) { return target, "" })
 }
 
-// Read makes a label map on the least grid that holds all frames: it ends where they end, and may be smaller than the series that they were drawn on.
+// Read makes a label map on the least grid that holds all frames: it ends where they end, and may
+// be smaller than the series that they were drawn on.
 func (g *Segmentation) Read(o Options) (*volume.LabelMap, error) {
 	s, err := g.stack()
 	if err != nil {
@@ -137,7 +143,8 @@ func (g *Segmentation) Grid() (volume.Grid, error) {
 	return p.grid, nil
 }
 
-// stack returns the slices that the frames lie on, and those between them that no frame lies on, as a series without pixels.
+// stack returns the slices that the frames lie on, and those between them that no frame lies on, as
+// a series without pixels.
 func (g *Segmentation) stack() (*Series, error) {
 	lie := g.placed[0].lie
 	one := func(position vector) slice {
@@ -163,7 +170,8 @@ func (g *Segmentation) stack() (*Series, error) {
 	const rounding = 0.01 // mm between frames of one slice
 	all = slices.CompactFunc(all, func(a, b slice) bool { return math.Abs(a.at-b.at) < rounding })
 
-	// Slices without frames: the distance that a header says or, if it does not divide the others, the least one.
+	// Slices without frames: the distance that a header says or, if it does not divide the others,
+	// the least one.
 	least := math.Inf(1)
 	for k := range len(all) - 1 {
 		least = min(least, all[k+1].at-all[k].at)
@@ -181,7 +189,8 @@ func (g *Segmentation) stack() (*Series, error) {
 	if !(step > rounding) || !divides(step) {
 		step = least
 	}
-	// A few frames far apart are a large, mostly empty volume: as large as the file's size makes plausible.
+	// A few frames far apart are a large, mostly empty volume: as large as the file's size makes
+	// plausible.
 	limit := min(max(1<<26, 1024*g.image.size), maxVoxels) / int64(g.image.rows*g.image.columns)
 	if n := (all[len(all)-1].at - all[0].at) / step; len(all) > 1 && n >= float64(min(limit, maxSegSlices)) {
 		return nil, &volume.UnsupportedError{Path: g.Path, Problem: fmt.Sprintf("has frames that lie %.4g mm apart: too many slices without frames", all[len(all)-1].at-all[0].at)}
@@ -235,7 +244,8 @@ func newSegTarget(grid volume.Grid, start int) (*segTarget, error) {
 	return &segTarget{grid: grid, back: back, start: start}, nil
 }
 
-// segPlace is where the pixels of a frame go: pixel (row, column) to voxel first + column*along + row*down of the target.
+// segPlace is where the pixels of a frame go: pixel (row, column) to voxel first + column*along +
+// row*down of the target.
 type segPlace struct {
 	frame              int
 	label              uint16
@@ -261,7 +271,8 @@ func (g *Segmentation) place(n int, t *segTarget) segPlace {
 		p.along[a] = int(clamp(math.Round(right[a] - origin[a])))
 		p.down[a] = int(clamp(math.Round(below[a] - origin[a])))
 	}
-	// How far pixels lie beside their voxels, and whether they lie on the grid, grows towards the corners.
+	// How far pixels lie beside their voxels, and whether they lie on the grid, grows towards the
+	// corners.
 	p.whole = true
 	for _, corner := range [4][2]int{{0, 0}, {g.image.columns - 1, 0}, {0, g.image.rows - 1}, {g.image.columns - 1, g.image.rows - 1}} {
 		exact := voxel(corner[0], corner[1])
@@ -271,7 +282,8 @@ func (g *Segmentation) place(n int, t *segTarget) segPlace {
 		}
 	}
 	if length := func(v [3]int) int { return v[0]*v[0] + v[1]*v[1] + v[2]*v[2] }; p.miss != p.miss || length(p.along) != 1 || length(p.down) != 1 {
-		p.miss = math.Inf(1) // pixels that are larger or smaller than voxels, or turned against them
+		// pixels that are larger or smaller than voxels, or turned against them
+		p.miss = math.Inf(1)
 	}
 	return p
 }
@@ -286,7 +298,8 @@ func (p *segPlace) voxel(column, row int) (v [3]int) {
 	return v
 }
 
-// draw puts the segments into labels. Find says which grid a frame lies on, and what contradicts that, or "".
+// draw puts the segments into labels. Find says which grid a frame lies on, and what contradicts
+// that, or "".
 func (g *Segmentation) draw(labels []uint16, o Options, find func(*segFrame) (*segTarget, string)) error {
 	file, err := reopen(&g.image)
 	if err != nil {
@@ -294,7 +307,8 @@ func (g *Segmentation) draw(labels []uint16, o Options, find func(*segFrame) (*s
 	}
 	defer file.Close()
 	table := g.labels()
-	// Frames of one slice follow each other, in the order of their segments; slices are drawn side by side.
+	// Frames of one slice follow each other, in the order of their segments; slices are drawn side
+	// by side.
 	type sliceKey struct{ start, axis, at int }
 	groups := map[sliceKey][]segPlace{}
 	axes := map[int]bool{}
@@ -475,8 +489,9 @@ func (s *segPainter) each(frame int, f func(row, column int, label uint16) error
 	return nil
 }
 
-// readBits reads the bytes that hold a frame of single bits. In a file that is not encapsulated frames follow each other without a gap, so that the first bit
-// may be any of the first byte's: it comes after skip others.
+// readBits reads the bytes that hold a frame of single bits. In a file that is not encapsulated
+// frames follow each other without a gap, so that the first bit may be any of the first byte's: it
+// comes after skip others.
 func (s *segPainter) readBits(frame int) (skip int, err error) {
 	im := &s.g.image
 	area := int64(im.rows) * int64(im.columns)
@@ -504,7 +519,8 @@ func (s *segPainter) readBits(frame int) (skip int, err error) {
 	return skip, nil
 }
 
-// checkSEGPixels says whether the pixels can be read, and whether the file can hold as many as it claims.
+// checkSEGPixels says whether the pixels can be read, and whether the file can hold as many as it
+// claims.
 func (im *image) checkSEGPixels() error {
 	pixels := int64(im.rows) * int64(im.columns) * int64(im.frames)
 	switch have := im.size - im.pixels.value; {
@@ -526,8 +542,10 @@ func (im *image) checkSEGPixels() error {
 	return nil
 }
 
-// Labels makes a label map of labels that count pixels, columns first, then rows (from the first) and slices (in the order of the series), on the grid that [ReadWith]
-// gives the series with the same options. Where the options move or resample slices, labels take the nearest voxel. It may change stack.
+// Labels makes a label map of labels that count pixels, columns first, then rows (from the first)
+// and slices (in the order of the series), on the grid that [ReadWith] gives the series with the
+// same options. Where the options move or resample slices, labels take the nearest voxel. It may
+// change stack.
 func (s *Series) Labels(stack []uint16, o Options) (*volume.LabelMap, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
@@ -542,7 +560,8 @@ func (s *Series) Labels(stack []uint16, o Options) (*volume.LabelMap, error) {
 	return &volume.LabelMap{Grid: p.grid, Labels: p.labels(stack, s.Shape[0], s.Shape[1])}, nil
 }
 
-// labels carries out the plan on the labels of the slices, whose rows are in DICOM's order: each voxel takes the label of the nearest pixel. It may change stack.
+// labels carries out the plan on the labels of the slices, whose rows are in DICOM's order: each
+// voxel takes the label of the nearest pixel. It may change stack.
 func (p *plan) labels(stack []uint16, columns, rows int) []uint16 {
 	if p.shifts == nil && !p.resample {
 		for image := range slices.Chunk(stack, columns*rows) {

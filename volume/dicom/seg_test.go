@@ -19,7 +19,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// blobs draws labels on a grid: boxes that end in odd places, the slice before the last and its neighbours empty.
+// blobs draws labels on a grid: boxes that end in odd places, the slice before the last and its
+// neighbours empty.
 func blobs(g volume.Grid, labels ...uint16) *volume.LabelMap {
 	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len()), Names: map[uint16]string{}}
 	for n, label := range labels {
@@ -112,7 +113,8 @@ func TestSegmentationRoundTrip(t *testing.T) {
 			}
 			continue
 		}
-		// Labels were rounded to pixels and these to voxels: half a voxel twice, in a slice or between two.
+		// Labels were rounded to pixels and these to voxels: half a voxel twice, in a slice or
+		// between two.
 		same, of := 0, 0
 		for n, label := range l.Labels {
 			if label != 0 {
@@ -201,7 +203,8 @@ func (c *segCases) series(t testing.TB, name string) *Series {
 	return scanOne(t, dir)
 }
 
-// labelMap turns labels in DICOM's order into a map on the series' grid, whose rows run the other way.
+// labelMap turns labels in DICOM's order into a map on the series' grid, whose rows run the other
+// way.
 func labelMap(s *Series, pixels []byte, names map[uint16]string) *volume.LabelMap {
 	l := &volume.LabelMap{Grid: s.Grid, Labels: make([]uint16, s.Grid.Len()), Names: names}
 	for n := range l.Labels {
@@ -295,7 +298,8 @@ func TestSegmentationsOfOthers(t *testing.T) {
 	}
 }
 
-// What is written is, byte for byte, what pydicom, highdicom and dciodvfy have looked at, and what they saw in it are the labels.
+// What is written is, byte for byte, what pydicom, highdicom and dciodvfy have looked at, and what
+// they saw in it are the labels.
 func TestSegmentationIsWrittenAsOthersReadIt(t *testing.T) {
 	cases := readSegCases(t)
 	s := cases.series(t, "axial")
@@ -347,7 +351,8 @@ func TestSegmentationIsWrittenAsOthersReadIt(t *testing.T) {
 	}
 }
 
-// An object that contradicts the series that it refers to: of its study or its frame of reference it is said, of the slices it is refused.
+// An object that contradicts the series that it refers to: of its study or its frame of reference
+// it is said, of the slices it is refused.
 func TestSegmentationContradictsItsSeries(t *testing.T) {
 	cases := readSegCases(t)
 	s := cases.series(t, "axial")
@@ -363,7 +368,8 @@ func TestSegmentationContradictsItsSeries(t *testing.T) {
 		}
 		return changed
 	}
-	// Each slice's UID becomes that of the next one: the positions are shifted by one slice against the images.
+	// Each slice's UID becomes that of the next one: the positions are shifted by one slice against
+	// the images.
 	shifted := slices.Clone(file)
 	for k := range s.slices {
 		from, to := uid(0x00081155, s.slices[k].image.sop), uid(0x00081155, s.slices[(k+1)%len(s.slices)].image.sop)
@@ -383,7 +389,8 @@ func TestSegmentationContradictsItsSeries(t *testing.T) {
 		{"study", change(0x0020000D, image.study, image.study[:len(image.study)-1]+"8"), "says another StudyInstanceUID than series 3, which it refers to", ""},
 		{"frame of reference", change(0x00200052, image.frameOfRef, image.frameOfRef[:len(image.frameOfRef)-1]+"8"), "says another FrameOfReferenceUID than series 3, which it refers to", ""},
 		{"shifted by a slice", shifted, "", "frame 1 lies on slice 1 of the scan, but says that it was drawn on slice 2 (DerivationImageSequence)"},
-		{"other images", bytes.ReplaceAll(file, []byte(ownUIDs+".3.1."), []byte(ownUIDs+".9.1.")), "", ""}, // sent again under other UIDs: nothing to compare
+		// sent again under other UIDs: nothing to compare
+		{"other images", bytes.ReplaceAll(file, []byte(ownUIDs+".3.1."), []byte(ownUIDs+".9.1.")), "", ""},
 	} {
 		if err := os.WriteFile(path, c.file, 0o644); err != nil {
 			t.Fatal(err)
@@ -490,7 +497,8 @@ func TestSegmentationNeedsUIDs(t *testing.T) {
 	}
 }
 
-// The patient is copied into the file, whatever the encoding it comes from, and is in nothing that anybody prints.
+// The patient is copied into the file, whatever the encoding it comes from, and is in nothing that
+// anybody prints.
 func TestSegmentationShowsThePatientToViewersAlone(t *testing.T) {
 	for name, file := range map[string]func(f []field) []byte{
 		"explicit":   func(f []field) []byte { return part10(explicitLittle, encode(f, binary.LittleEndian, false)) },
@@ -529,7 +537,8 @@ func TestSegmentationShowsThePatientToViewersAlone(t *testing.T) {
 	}
 }
 
-// Whatever is cut off or changed, the error is of one of the two kinds, and nobody allocates what the file cannot hold.
+// Whatever is cut off or changed, the error is of one of the two kinds, and nobody allocates what
+// the file cannot hold.
 func TestHostileSegmentations(t *testing.T) {
 	cases := readSegCases(t)
 	path := filepath.Join(t.TempDir(), "seg.dcm")
@@ -601,7 +610,8 @@ func TestCodesOfSegments(t *testing.T) {
 	}
 }
 
-// Real files: a head whose slices are tilted and uneven, scans that nobody can refer to, and objects that were cut down to their first frame.
+// Real files: a head whose slices are tilted and uneven, scans that nobody can refer to, and
+// objects that were cut down to their first frame.
 func TestSegmentationsOfRealScans(t *testing.T) {
 	root := os.Getenv("VOXSAW_DATA")
 	if root == "" {

@@ -19,7 +19,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// This file: label maps as SEG objects (PS3.3 A.51): binary, one segment a label, frames on the slices of the series that the labels belong to.
+// This file: label maps as SEG objects (PS3.3 A.51): binary, one segment a label, frames on the
+// slices of the series that the labels belong to.
 
 // WriteOptions say what [WriteSegmentation] writes beside the labels.
 type WriteOptions struct {
@@ -29,12 +30,15 @@ type WriteOptions struct {
 	Read      Options  // that the series was read with
 }
 
-// WriteSegmentation writes a label map as a SEG object that refers to a series: each label is a segment, named by the map's names, and so is each label that
-// has a name and no voxel. The map lies on the grid that [ReadWith] gives the series with o.Read; where that moved or resampled slices, each pixel of the
-// series takes the label of the nearest voxel.
+// WriteSegmentation writes a label map as a SEG object that refers to a series: each label is a
+// segment, named by the map's names, and so is each label that has a name and no voxel. The map
+// lies on the grid that [ReadWith] gives the series with o.Read; where that moved or resampled
+// slices, each pixel of the series takes the label of the nearest voxel.
 //
-// What a PACS files objects by (patient, study, frame of reference) is copied byte for byte from the series' first file; it is never parsed. UIDs are made
-// from what is written and what it refers to, and times are the series': the same labels of the same series make the same file. It is there whole or not at all.
+// What a PACS files objects by (patient, study, frame of reference) is copied byte for byte from
+// the series' first file; it is never parsed. UIDs are made from what is written and what it refers
+// to, and times are the series': the same labels of the same series make the same file. It is there
+// whole or not at all.
 func WriteSegmentation(path string, l *volume.LabelMap, s *Series, o WriteOptions) error {
 	if err := l.Check(); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
@@ -128,7 +132,8 @@ func newSegWriter(l *volume.LabelMap, s *Series, o WriteOptions) (*segWriter, er
 		}
 	}
 	if len(w.frames) == 0 {
-		w.frames = []segOutFrame{{0, 0}} // an object without frames is none: an empty one says that nothing was found
+		// an object without frames is none: an empty one says that nothing was found
+		w.frames = []segOutFrame{{0, 0}}
 	}
 	if len(w.frames) > maxSegFrames || int64(len(w.frames))*int64(area)/8 >= math.MaxUint32-16 {
 		return nil, fmt.Errorf("%d frames of %dx%d pixels are more than a DICOM file can hold", len(w.frames), first.columns, first.rows)
@@ -136,7 +141,8 @@ func newSegWriter(l *volume.LabelMap, s *Series, o WriteOptions) (*segWriter, er
 	return w, w.describe()
 }
 
-// sample gives each pixel of the series the label of the nearest voxel, those outside the map background.
+// sample gives each pixel of the series the label of the nearest voxel, those outside the map
+// background.
 func sample(l *volume.LabelMap, s *Series, out []uint16) error {
 	back, err := l.Affine.Inverse()
 	if err != nil {
@@ -244,7 +250,8 @@ func (w *segWriter) describe() error {
 	organisation.text(0x00209164, "UI", w.uid(hash, "dimensions"))
 	e.sequence(0x00209221, organisation)
 	var dimensions []*encoder
-	for _, d := range [][2]uint32{{0x0062000B, 0x0062000A}, {0x00200032, 0x00209113}} { // first by segment, then by position
+	// first by segment, then by position
+	for _, d := range [][2]uint32{{0x0062000B, 0x0062000A}, {0x00200032, 0x00209113}} {
 		index := &encoder{}
 		index.text(0x00209164, "UI", w.uid(hash, "dimensions"))
 		index.tag(0x00209165, d[0])
@@ -310,7 +317,8 @@ func (w *segWriter) segment(number int, label uint16) *encoder {
 	return e
 }
 
-// colour is that of a segment in CIELab as DICOM stores it (PS3.3 C.10.7.1.1): equally bright, neighbouring numbers far apart.
+// colour is that of a segment in CIELab as DICOM stores it (PS3.3 C.10.7.1.1): equally bright,
+// neighbouring numbers far apart.
 func colour(number int) []uint16 {
 	const goldenAngle = 2.399963
 	angle := float64(number) * goldenAngle
@@ -406,7 +414,8 @@ func (w *segWriter) write(to io.Writer) error {
 	size += size % 2
 	header := append(binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(nil, tagPixelData>>16), tagPixelData&0xFFFF), "OB\x00\x00"...)
 	out.Write(binary.LittleEndian.AppendUint32(header, uint32(size)))
-	// Frames follow each other bit by bit, the first pixel in the lowest bit, without a gap between them.
+	// Frames follow each other bit by bit, the first pixel in the lowest bit, without a gap between
+	// them.
 	var bits byte
 	filled, written := 0, int64(0)
 	for _, f := range w.frames {

@@ -17,11 +17,14 @@ type syntax struct {
 	order    byteOrder
 	deflated bool
 	codec    codec // of the pixels; nil where they are not compressed
-	signs    bool  // code streams say whether samples are signed, so that those of fewer bits than the header claims have a sign of their own
+	// code streams say whether samples are signed, so that those of fewer bits than the header
+	// claims have a sign of their own
+	signs bool
 }
 
-// A codec decodes the compressed samples of one frame, one a pixel, into out: rows*columns values, in the low bits. Precision is the number of bits that the
-// code stream says its samples have. Negative numbers are in two's complement.
+// A codec decodes the compressed samples of one frame, one a pixel, into out: rows*columns values,
+// in the low bits. Precision is the number of bits that the code stream says its samples have.
+// Negative numbers are in two's complement.
 type codec func(data []byte, columns, rows int, out []uint32) (precision int, err error)
 
 const (
@@ -65,8 +68,8 @@ var unread = map[string]string{
 	"1.2.840.10008.1.2.4.203": "HTJ2K",
 }
 
-// lookup returns the transfer syntax of a UID. Those that are not known are taken for explicit little endian, as all but four of them are; their pixels
-// are refused by name later.
+// lookup returns the transfer syntax of a UID. Those that are not known are taken for explicit
+// little endian, as all but four of them are; their pixels are refused by name later.
 func lookup(uid string) (s syntax, known bool) {
 	s, known = syntaxes[uid]
 	if !known {
@@ -74,7 +77,8 @@ func lookup(uid string) (s syntax, known bool) {
 		if s.name == "" && strings.Trim(uid, "0123456789.") == "" {
 			s.name = "transfer syntax " + uid
 		} else if s.name == "" {
-			s.name = "a transfer syntax that is no UID" // whatever else somebody wrote there is not shown
+			// whatever else somebody wrote there is not shown
+			s.name = "a transfer syntax that is no UID"
 		}
 	}
 	s.uid = uid

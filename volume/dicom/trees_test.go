@@ -24,7 +24,8 @@ type peerVolume struct {
 
 func (p *peerVolume) at(v [3]int) float64 { return p.Voxels[v[0]+p.Shape[0]*(v[1]+p.Shape[1]*v[2])] }
 
-// Small series as scanners and archives write them lie where dcm2niix puts them, voxel by voxel (testdata/dicom_trees.py).
+// Small series as scanners and archives write them lie where dcm2niix puts them, voxel by voxel
+// (testdata/dicom_trees.py).
 func TestTreesAgreeWithDcm2niix(t *testing.T) {
 	text, err := os.ReadFile("../../testdata/dicom_trees.json")
 	if err != nil {

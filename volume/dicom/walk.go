@@ -7,7 +7,8 @@ import (
 	"io"
 )
 
-// This file: where the elements of a data set begin and end. No length is believed that leaves the file, and nothing is nested deeper than maxDepth.
+// This file: where the elements of a data set begin and end. No length is believed that leaves the
+// file, and nothing is nested deeper than maxDepth.
 
 const (
 	undefined = -1 // length
@@ -126,14 +127,16 @@ func (w *walker) end(e element, depth int) (int64, error) {
 	})
 }
 
-// sequence walks over the items of a sequence and returns the offset behind it. Item is called with the place of each item's elements, up to the item's
-// delimiter if it is delimited and to limit if not, and returns the offset behind them.
+// sequence walks over the items of a sequence and returns the offset behind it. Item is called with
+// the place of each item's elements, up to the item's delimiter if it is delimited and to limit if
+// not, and returns the offset behind them.
 func (w *walker) sequence(e element, depth int, item func(in *walker, offset, limit int64, delimited bool) (int64, error)) (int64, error) {
 	if depth >= maxDepth {
 		return 0, fmt.Errorf("sequences are nested more than %d deep", maxDepth)
 	}
 	in := *w
-	if e.vr == "UN" { // PS3.5 6.2.2: a sequence of unknown type is encoded as implicit little endian
+	// PS3.5 6.2.2: a sequence of unknown type is encoded as implicit little endian
+	if e.vr == "UN" {
 		in.implicit, in.order = true, binary.LittleEndian
 	}
 	offset, limit, delimited := e.value, e.value+e.length, false
@@ -164,8 +167,9 @@ func (w *walker) sequence(e element, depth int, item func(in *walker, offset, li
 	return offset, nil
 }
 
-// elements walks over elements, up to the delimiter of the item if it is delimited and to limit if not, and returns the offset behind them. Visit, if not
-// nil, is called with each; it may end the walk with errStop.
+// elements walks over elements, up to the delimiter of the item if it is delimited and to limit if
+// not, and returns the offset behind them. Visit, if not nil, is called with each; it may end the
+// walk with errStop.
 func (w *walker) elements(offset, limit int64, delimited bool, depth int, visit func(element) error) (int64, error) {
 	for delimited || offset < limit {
 		e, err := w.header(offset)

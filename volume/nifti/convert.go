@@ -17,7 +17,8 @@ type stored interface {
 	uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64 | int64 | float32 | float64
 }
 
-// converter returns the function that turns bytes of the file into voxels, scaled. It returns false where a value does not fit.
+// converter returns the function that turns bytes of the file into voxels, scaled. It returns false
+// where a value does not fit.
 func converter[T voxel](h *Header) func(dst []T, src []byte) bool {
 	switch h.datatype {
 	case gonii.DT_UINT8:
@@ -124,7 +125,8 @@ func plain[T voxel, S stored](dst []T, src []S) bool {
 	return fits
 }
 
-// fit returns a value as a voxel, and whether it is one: any float32, a number that fits int16, a label.
+// fit returns a value as a voxel, and whether it is one: any float32, a number that fits int16, a
+// label.
 func fit[T voxel](x float64) (T, bool) {
 	var t T
 	switch any(t).(type) {

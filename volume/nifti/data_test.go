@@ -39,7 +39,8 @@ func TestFilesAgreeWithNibabel(t *testing.T) {
 					if e.Error != "" {
 						return
 					}
-					v, err = ReadWith(path, Options{Volume: 1}) // the probes are those of the first volume
+					// the probes are those of the first volume
+					v, err = ReadWith(path, Options{Volume: 1})
 				} else if e.Error != "" {
 					t.Fatalf("nibabel says %s: say here what we say", e.Error)
 				}

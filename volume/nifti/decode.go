@@ -16,26 +16,29 @@ import (
 
 // This file: voxels from bytes.
 //
-//   - Bytes are read, or decompressed, in pieces, which are converted at once by the core that has them in its cache: beside the voxels themselves only a few
-//     pieces are in memory.
-//   - A header is believed only as far as the file can hold what it says (checked in ReadHeader), and no further than MaxBytes.
+//   - Bytes are read, or decompressed, in pieces, which are converted at once by the core that has
+//     them in its cache: beside the voxels themselves only a few pieces are in memory.
+//   - A header is believed only as far as the file can hold what it says (checked in ReadHeader),
+//     and no further than MaxBytes.
 
 const (
 	piece = 1 << 20 // a multiple of every voxel's size
-	// beyond is how much of what follows the voxels in a compressed file is looked at, to get to its checksum.
+	// beyond is how much of what follows the voxels in a compressed file is looked at, to get to
+	// its checksum.
 	beyond = 64 << 20
 )
 
 // errRange says that a value does not fit the type of voxel that was asked for.
 var errRange = errors.New("value out of range")
 
-// readVoxels reads volume number index of the file. errRange means that a value does not fit T: not a whole number or too large for int16, no
-// label for uint16.
+// readVoxels reads volume number index of the file. errRange means that a value does not fit T: not
+// a whole number or too large for int16, no label for uint16.
 func readVoxels[T voxel](h *Header, index int, most int64) ([]T, error) {
 	return readConverted(h, index, most, converter[T](h))
 }
 
-// readConverted is readVoxels with another converter, which may be called for several pieces at once.
+// readConverted is readVoxels with another converter, which may be called for several pieces at
+// once.
 func readConverted[T voxel](h *Header, index int, most int64, convert func(dst []T, src []byte) bool) ([]T, error) {
 	if most == 0 {
 		most = DefaultMaxBytes
@@ -76,7 +79,8 @@ func (h *Header) truncated(got int64) error {
 	return &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("is truncated: %d of %d bytes of voxels", max(got, 0), h.bytes())}
 }
 
-// assembly puts voxels together from pieces of bytes, which come in any order and from several goroutines.
+// assembly puts voxels together from pieces of bytes, which come in any order and from several
+// goroutines.
 type assembly[T voxel] struct {
 	h         *Header
 	voxels    []T
@@ -91,7 +95,8 @@ type fragment struct {
 	known int // one bit for each
 }
 
-// put takes the bytes from an offset on, counted from the first voxel's: those before it and behind the last voxel are left out.
+// put takes the bytes from an offset on, counted from the first voxel's: those before it and behind
+// the last voxel are left out.
 func (a *assembly[T]) put(offset int64, piece []byte) error {
 	if offset < 0 {
 		piece = piece[min(-offset, int64(len(piece))):]

@@ -9,7 +9,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// Whatever a file holds, reading it ends in a whole volume that survives a round trip, or in an error of one of the two kinds.
+// Whatever a file holds, reading it ends in a whole volume that survives a round trip, or in an
+// error of one of the two kinds.
 func FuzzFile(f *testing.F) {
 	for _, c := range goldenCases(f) {
 		if c.Image == "" {

@@ -62,7 +62,8 @@ var refused = map[int32]string{
 	gonii.DT_COMPLEX256: "complex numbers", gonii.DT_FLOAT128: "128-bit floats", gonii.DT_RGB24: "colours (RGB)", gonii.DT_RGBA32: "colours (RGBA)",
 }
 
-// ReadHeader reads a file's header and checks it, against the file's length too where that tells something. Errors are those of [Read].
+// ReadHeader reads a file's header and checks it, against the file's length too where that tells
+// something. Errors are those of [Read].
 func ReadHeader(path string) (*Header, error) {
 	header, image, err := pair(path)
 	if err != nil {
@@ -84,14 +85,16 @@ func ReadHeader(path string) (*Header, error) {
 	if err := h.readExtensions(header); err != nil {
 		return nil, err
 	}
-	if room := size - h.offset; h.bytes() > room || int64(h.Volumes) > room/h.bytes() { // the product may be too large for int64
+	// the product may be too large for int64
+	if room := size - h.offset; h.bytes() > room || int64(h.Volumes) > room/h.bytes() {
 		return nil, &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("is truncated or its header is wrong: %v voxels of %s need %.0f bytes, the file can hold %d at most",
 			h.Dims, h.Datatype, float64(h.offset)+float64(h.bytes())*float64(h.Volumes), size)}
 	}
 	return h, nil
 }
 
-// readExtensions reads what lies between the header and the voxels, if the header says so. What is damaged there does not matter: it is left out.
+// readExtensions reads what lies between the header and the voxels, if the header says so. What is
+// damaged there does not matter: it is left out.
 func (h *Header) readExtensions(path string) error {
 	size := map[int]int{1: gonii.NII1HeaderSize, 2: gonii.NII2HeaderSize}[h.Version]
 	end := int64(maxExtensions)
@@ -285,8 +288,8 @@ func parse(raw []byte, path, image string) (*Header, error) {
 	return h, nil
 }
 
-// recognise finds out the version and the byte order. Some programs write a wrong length of the header; then the magic string and the number of dimensions
-// tell, as they do for nibabel.
+// recognise finds out the version and the byte order. Some programs write a wrong length of the
+// header; then the magic string and the number of dimensions tell, as they do for nibabel.
 func (h *Header) recognise(raw []byte) error {
 	bad := func(problem string) error { return &volume.FormatError{Path: h.Path, Problem: problem} }
 	magic := ""
@@ -326,7 +329,8 @@ func (h *Header) problem(format string, args ...any) {
 	h.Problems = append(h.Problems, fmt.Sprintf(format, args...))
 }
 
-// mend makes the geometry readable where others read it as well, and notes what it does: as nibabel, and the qform for a sform that is no affine as ITK.
+// mend makes the geometry readable where others read it as well, and notes what it does: as
+// nibabel, and the qform for a sform that is no affine as ITK.
 func (f *fields) mend(h *Header) {
 	const lastCode = 5 // NIFTI_XFORM_TEMPLATE_OTHER
 	for _, form := range []struct {
@@ -427,7 +431,8 @@ func parse2(raw []byte, order binary.ByteOrder) (fields, error) {
 	return f, nil
 }
 
-// affine is nibabel's get_best_affine: the sform if it has a code, else the qform, else voxel sizes about the centre with x flipped.
+// affine is nibabel's get_best_affine: the sform if it has a code, else the qform, else voxel sizes
+// about the centre with x flipped.
 func (f *fields) affine() (volume.Affine, string, error) {
 	switch {
 	case f.sform != 0:
@@ -468,7 +473,8 @@ func (f *fields) formsApart(g volume.Grid) float64 {
 	return most
 }
 
-// quaternAffine is method 2 of the NIfTI-1 standard: R(a, b, c, d) * diag(pixdim 1, 2, qfac * pixdim 3), a = sqrt(1 - b^2 - c^2 - d^2).
+// quaternAffine is method 2 of the NIfTI-1 standard: R(a, b, c, d) * diag(pixdim 1, 2, qfac *
+// pixdim 3), a = sqrt(1 - b^2 - c^2 - d^2).
 func (f *fields) quaternAffine() (volume.Affine, error) {
 	b, c, d := f.quaternion[0], f.quaternion[1], f.quaternion[2]
 	a2 := 1 - b*b - c*c - d*d
@@ -479,7 +485,8 @@ func (f *fields) quaternAffine() (volume.Affine, error) {
 	if a2 > 0 {
 		a = math.Sqrt(a2)
 	}
-	// With a2 <= 0 the rotation is by 180 degrees and the rest of the rounding is scaled away, as in nibabel's quat2mat.
+	// With a2 <= 0 the rotation is by 180 degrees and the rest of the rounding is scaled away, as
+	// in nibabel's quat2mat.
 	s := 2 / (a*a + b*b + c*c + d*d)
 	z := f.pixdim[3]
 	if f.pixdim[0] == -1 {

@@ -7,8 +7,10 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// MayBeLabels says whether a file holds what label maps hold and scans do not: few different whole numbers, 0 among them and none below, and more than a handful
-// only where most voxels are like their neighbours. Reading stops at the first voxels that are otherwise: of a CT, these are near the beginning.
+// MayBeLabels says whether a file holds what label maps hold and scans do not: few different whole
+// numbers, 0 among them and none below, and more than a handful only where most voxels are like
+// their neighbours. Reading stops at the first voxels that are otherwise: of a CT, these are near
+// the beginning.
 func MayBeLabels(path string, o Options) (bool, error) {
 	h, index, err := prepare(path, o)
 	if err != nil {
@@ -57,8 +59,9 @@ const (
 
 // labelValues counts what tells labels from a scan. Pieces may be added side by side.
 type labelValues struct {
-	seen                [1 << 16]atomic.Bool
-	values, above, like atomic.Int64 // different ones; voxels above 0; of these, those like the one before
+	seen [1 << 16]atomic.Bool
+	// different ones; voxels above 0; of these, those like the one before
+	values, above, like atomic.Int64
 }
 
 // add says whether it may still be labels.

@@ -1,10 +1,13 @@
-// Package nifti reads and writes NIfTI-1 and NIfTI-2 images: one file or a pair of header and image, compressed or not, in either byte order.
+// Package nifti reads and writes NIfTI-1 and NIfTI-2 images: one file or a pair of header and
+// image, compressed or not, in either byte order.
 //
-// Start at [Read], [ReadLabels], [Write] and [WriteLabels]. [ReadHeader] says what a file holds without reading its voxels. The structure of the
-// headers is gonii's; the voxels are read from the bytes here, in pieces, because gonii keeps several copies of them as float64 and trusts what
+// Start at [Read], [ReadLabels], [Write] and [WriteLabels]. [ReadHeader] says what a file holds
+// without reading its voxels. The structure of the headers is gonii's; the voxels are read from the
+// bytes here, in pieces, because gonii keeps several copies of them as float64 and trusts what
 // headers say. Compressed files are decompressed by internal/gunzip, on all cores.
 //
-// What it leaves out: colours, complex numbers, 128-bit floats, and the older Analyze format. They are refused by name.
+// What it leaves out: colours, complex numbers, 128-bit floats, and the older Analyze format. They
+// are refused by name.
 package nifti
 
 import (
@@ -20,12 +23,14 @@ import (
 
 // Options choose what [ReadWith] reads. The zero value is right for a file with one volume.
 type Options struct {
-	// Volume chooses one of several volumes of a file (time points, echoes), 1 for the first. 0 refuses files that hold more than one.
+	// Volume chooses one of several volumes of a file (time points, echoes), 1 for the first. 0
+	// refuses files that hold more than one.
 	Volume int
 	Shear  Shear // "" is ShearKeep
 	// MaxBytes bounds the memory for the voxels. 0 means DefaultMaxBytes.
 	MaxBytes int64
-	// Note is told what is odd about the header ([Header.Problems]), and what is done about it. It may be nil.
+	// Note is told what is odd about the header ([Header.Problems]), and what is done about it. It
+	// may be nil.
 	Note func(string)
 }
 
@@ -34,19 +39,25 @@ type Shear string
 
 // What can be done about shear.
 const (
-	ShearKeep     Shear = "keep"     // the voxels and the affine stay as they are
-	ShearResample Shear = "resample" // onto the nearest grid without shear: linearly, labels to the nearest; the smallest value around
-	ShearError    Shear = "error"    // the file is refused
+	ShearKeep Shear = "keep" // the voxels and the affine stay as they are
+	// onto the nearest grid without shear: linearly, labels to the nearest; the smallest value
+	// around
+	ShearResample Shear = "resample"
+	ShearError    Shear = "error" // the file is refused
 )
 
-// DefaultMaxBytes of voxels is a scan of 512 x 512 x 16384 voxels in int16: larger ones are taken for damaged headers or gzip bombs.
+// DefaultMaxBytes of voxels is a scan of 512 x 512 x 16384 voxels in int16: larger ones are taken
+// for damaged headers or gzip bombs.
 const DefaultMaxBytes = 8 << 30
 
-// Read reads the volume that a file holds. Path is the .nii or .nii.gz file, or either half of a .hdr/.img pair.
+// Read reads the volume that a file holds. Path is the .nii or .nii.gz file, or either half of a
+// .hdr/.img pair.
 //
-// Voxels are int16 where the file holds whole numbers (after scaling) that fit, and float32 everywhere else. The affine is the sform's if it
-// has a code, else the qform's, else voxel sizes about the centre with x flipped, as nibabel's. Errors are [volume.FormatError] for damaged
-// files, [volume.UnsupportedError] for those that hold something else than a volume, and file system errors.
+// Voxels are int16 where the file holds whole numbers (after scaling) that fit, and float32
+// everywhere else. The affine is the sform's if it has a code, else the qform's, else voxel sizes
+// about the centre with x flipped, as nibabel's. Errors are [volume.FormatError] for damaged files,
+// [volume.UnsupportedError] for those that hold something else than a volume, and file system
+// errors.
 func Read(path string) (*volume.Volume, error) { return ReadWith(path, Options{}) }
 
 // ReadWith is [Read] with options.
@@ -62,8 +73,8 @@ func ReadWith(path string, o Options) (*volume.Volume, error) {
 	return h.straightened(v, o.Shear)
 }
 
-// ReadAll reads all volumes of a file, however many there are, as [ReadWith] reads each of them: voxels are int16 if those of all volumes can be. MaxBytes bounds
-// them together.
+// ReadAll reads all volumes of a file, however many there are, as [ReadWith] reads each of them:
+// voxels are int16 if those of all volumes can be. MaxBytes bounds them together.
 func ReadAll(path string, o Options) ([]*volume.Volume, error) {
 	o.Volume = 1
 	h, _, err := prepare(path, o)
@@ -152,8 +163,8 @@ func prepare(path string, o Options) (h *Header, index int, err error) {
 	return h, index, nil
 }
 
-// ReadLabels reads a file of labels: whole numbers from 0 to 65535, whatever the type they are stored in. A file with other values is refused,
-// and the error shows some of them.
+// ReadLabels reads a file of labels: whole numbers from 0 to 65535, whatever the type they are
+// stored in. A file with other values is refused, and the error shows some of them.
 func ReadLabels(path string) (*volume.LabelMap, error) { return ReadLabelsWith(path, Options{}) }
 
 // ReadLabelsWith is [ReadLabels] with options.
@@ -206,7 +217,8 @@ func oddValues(values []float32) string {
 	return strings.Join(text, ", ")
 }
 
-// toLabel accepts what is a whole number but for the rounding of a scaled or interpolated file: within 1e-3.
+// toLabel accepts what is a whole number but for the rounding of a scaled or interpolated file:
+// within 1e-3.
 func toLabel(x float64) (uint16, bool) {
 	n := math.Round(x)
 	if !(math.Abs(x-n) <= 1e-3) || n < 0 || n > math.MaxUint16 {

@@ -200,7 +200,8 @@ func TestProblemsAreNamed(t *testing.T) {
 	}
 }
 
-// What nibabel does not read, or reads wrongly, and the NIfTI library of FSL and ITK reads like this.
+// What nibabel does not read, or reads wrongly, and the NIfTI library of FSL and ITK reads like
+// this.
 func TestMended(t *testing.T) {
 	ok := good(t)
 	for _, c := range []struct {
@@ -444,7 +445,8 @@ func TestFormsAgree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if q.AffineFrom != "qform" || !q.Same(g, 1e-2) { // float32 leaves a rotation by half a turn 4e-4 of its angle
+		// float32 leaves a rotation by half a turn 4e-4 of its angle
+		if q.AffineFrom != "qform" || !q.Same(g, 1e-2) {
 			t.Fatalf("qform %v, want %v", q.Affine, g.Affine)
 		}
 	}
@@ -578,7 +580,8 @@ func TestMayBeLabels(t *testing.T) {
 	}
 }
 
-// Reading takes the voxels' memory, and little more: here mostly the four buffers of a megabyte each.
+// Reading takes the voxels' memory, and little more: here mostly the four buffers of a megabyte
+// each.
 func TestReadMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "scan.nii.gz")
 	v := noisy([3]int{256, 256, 200})

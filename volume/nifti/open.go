@@ -13,7 +13,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume/nifti/internal/gunzip"
 )
 
-// maxRatio is how much gzip can shrink at most: a match of 258 bytes in two bits, with rounding up for the block's own header.
+// maxRatio is how much gzip can shrink at most: a match of 258 bytes in two bits, with rounding up
+// for the block's own header.
 const maxRatio = 1032
 
 // pair returns the paths of the header and of the voxels, which are the same for a single file.
@@ -78,7 +79,8 @@ type content struct {
 
 func (c *content) Close() error { return c.file.Close() }
 
-// open opens a file, and looks at its first bytes: they say whether it is compressed, its name need not.
+// open opens a file, and looks at its first bytes: they say whether it is compressed, its name need
+// not.
 func open(path string) (*content, error) {
 	file, err := folders.Open(path)
 	if err != nil {
@@ -121,7 +123,8 @@ func (c *content) most() int64 {
 	return c.size
 }
 
-// inflate decompresses the first n bytes into a sink, and more to see whether the checksum is right. It returns how many bytes there were.
+// inflate decompresses the first n bytes into a sink, and more to see whether the checksum is
+// right. It returns how many bytes there were.
 func (c *content) inflate(n, beyond int64, sink func(offset int64, piece []byte) error) (int64, error) {
 	got, err := gunzip.Read(c.file, c.size, gunzip.Want{Bytes: n, Beyond: beyond, Sink: sink})
 	var problem string
@@ -138,7 +141,8 @@ func (c *content) inflate(n, beyond int64, sink func(offset int64, piece []byte)
 	return got, &volume.FormatError{Path: c.path, Problem: problem, Err: err}
 }
 
-// head returns the first n bytes of a file's content, or fewer, and how many bytes it can hold at most.
+// head returns the first n bytes of a file's content, or fewer, and how many bytes it can hold at
+// most.
 func head(path string, n int) ([]byte, int64, error) {
 	c, err := open(path)
 	if err != nil {

@@ -17,11 +17,13 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// Write writes a volume as int16 or float32, whichever it holds, without scaling. The path ends in .nii, or in .nii.gz to have it compressed.
-// Sform and qform hold the same affine; a sheared one, which a qform cannot hold, is in the sform alone. The file appears when it is complete.
+// Write writes a volume as int16 or float32, whichever it holds, without scaling. The path ends in
+// .nii, or in .nii.gz to have it compressed. Sform and qform hold the same affine; a sheared one,
+// which a qform cannot hold, is in the sform alone. The file appears when it is complete.
 func Write(path string, v *volume.Volume) error { return WriteWith(path, v, nil) }
 
-// WriteWith is [Write] with extensions of the header, such as those of the file that the volume came from ([Header.Extensions]).
+// WriteWith is [Write] with extensions of the header, such as those of the file that the volume
+// came from ([Header.Extensions]).
 func WriteWith(path string, v *volume.Volume, extensions []Extension) error {
 	if err := v.Check(); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
@@ -40,7 +42,8 @@ func WriteWith(path string, v *volume.Volume, extensions []Extension) error {
 	})
 }
 
-// WriteLabels writes a label map like [Write], in the smallest type that holds the labels: uint8, or uint16 for labels above 255.
+// WriteLabels writes a label map like [Write], in the smallest type that holds the labels: uint8,
+// or uint16 for labels above 255.
 func WriteLabels(path string, l *volume.LabelMap) error {
 	if err := l.Check(); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
@@ -75,7 +78,8 @@ func write(path string, g volume.Grid, datatype int32, intent int16, extensions 
 			}
 			return b.Flush()
 		}
-		// CT is mostly noise: level 6 takes longer and is not a thousandth smaller, level 1 is 5 % larger.
+		// CT is mostly noise: level 6 takes longer and is not a thousandth smaller, level 1 is 5 %
+		// larger.
 		z, err := pgzip.NewWriterLevel(b, 3)
 		if err != nil {
 			return err
@@ -109,7 +113,8 @@ func writeTo(w io.Writer, g volume.Grid, datatype int32, intent int16, extension
 	return nil
 }
 
-// header returns the header, the four bytes that say whether extensions follow, and these: NIfTI-1, or NIfTI-2 where an extent needs it.
+// header returns the header, the four bytes that say whether extensions follow, and these: NIfTI-1,
+// or NIfTI-2 where an extent needs it.
 func header(g volume.Grid, datatype int32, intent int16, extensions []Extension) []byte {
 	const scanner = 1 // NIFTI_XFORM_SCANNER_ANAT
 	const mm = 2
@@ -159,7 +164,8 @@ func header(g volume.Grid, datatype int32, intent int16, extensions []Extension)
 	return out.Bytes()
 }
 
-// quaternion returns b, c, d of the rotation in a, and qfac: -1 where the grid is left-handed and k is turned around to make it a rotation.
+// quaternion returns b, c, d of the rotation in a, and qfac: -1 where the grid is left-handed and k
+// is turned around to make it a rotation.
 func quaternion(a volume.Affine) (bcd [3]float64, qfac float64) {
 	s := a.Spacing()
 	qfac = 1
@@ -170,7 +176,8 @@ func quaternion(a volume.Affine) (bcd [3]float64, qfac float64) {
 	for w := range 3 {
 		r[w] = [3]float64{a[w][0] / s[0], a[w][1] / s[1], qfac * a[w][2] / s[2]}
 	}
-	// The largest of the four components is taken from the diagonal, the others from it: no division by a small number (Shepperd 1978).
+	// The largest of the four components is taken from the diagonal, the others from it: no
+	// division by a small number (Shepperd 1978).
 	q := [4]float64{
 		1 + r[0][0] + r[1][1] + r[2][2], 1 + r[0][0] - r[1][1] - r[2][2], 1 - r[0][0] + r[1][1] - r[2][2], 1 - r[0][0] - r[1][1] + r[2][2],
 	}

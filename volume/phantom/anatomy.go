@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// Coordinates run from -1 to 1 over the scan: x to the patient's right, y to the front, z to the head.
+// Coordinates run from -1 to 1 over the scan: x to the patient's right, y to the front, z to the
+// head.
 type point [3]float64
 
 // tissue is what a voxel belongs to; shapes say which they may be drawn over.
@@ -62,7 +63,8 @@ func patient(r *rand.Rand) *anatomy {
 	for axis := range p.warp {
 		p.warp[axis] = wave{a: around(0, bend/2), b: around(0, bend/2), p: around(0.8, 0.3), q: 2 * r.Float64(), r: around(0.8, 0.3), s: 2 * r.Float64()}
 	}
-	contrast := r.Float64() // 0: hardly any contrast medium in the blood, 1: portal venous phase at its best
+	// 0: hardly any contrast medium in the blood, 1: portal venous phase at its best
+	contrast := r.Float64()
 	p.shapes = append(p.shapes, table(), trunk(r, around))
 	p.shapes = append(p.shapes, spine(around)...)
 	p.shapes = append(p.shapes, bowel(r, around)...)
@@ -75,7 +77,8 @@ func patient(r *rand.Rand) *anatomy {
 		kidney(moved(point{0.34, -0.31, -0.28}, 0.03), around, 1, RightKidney, float32(120+70*contrast)),
 		kidney(moved(point{-0.34, -0.31, -0.2}, 0.03), around, -1, LeftKidney, float32(120+70*contrast)))
 
-	// Vessels in front of the spine, and the splenic and mesenteric veins that touch the pancreas and look like it.
+	// Vessels in front of the spine, and the splenic and mesenteric veins that touch the pancreas
+	// and look like it.
 	blood := float32(70 + 110*contrast)
 	p.shapes = append(p.shapes,
 		tube([]point{{-0.05, -0.2, -1.1}, {around(-0.06, 0.02), -0.19, 0}, {-0.03, -0.2, 1.1}}, []float64{around(0.068, 0.01)}, cavity|organ, 0, Aorta, blood)...)
@@ -99,7 +102,8 @@ func patient(r *rand.Rand) *anatomy {
 	return p
 }
 
-// trunk is the body: skin, fat, muscle, ribs, and what it encloses: lungs above the diaphragm, fat below.
+// trunk is the body: skin, fat, muscle, ribs, and what it encloses: lungs above the diaphragm, fat
+// below.
 func trunk(r *rand.Rand, around func(middle, spread float64) float64) shape {
 	wide, deep := around(0.88, 0.05), around(0.8, 0.05)
 	fat := around(0.11, 0.06)    // thickness of the fat under the skin, as a share of the radius
@@ -112,7 +116,8 @@ func trunk(r *rand.Rand, around func(middle, spread float64) float64) shape {
 		inside: func(x, y, z float64) (float32, uint16, tissue) {
 			waist := 1 - 0.05*triangle(0.5*z+0.5)
 			a, b := x/(wide*waist), y/deep
-			radius := math.Sqrt(a*a + b*b + 0.35*a*a*b*b) // a little rounder than an ellipse is at the flanks
+			// a little rounder than an ellipse is at the flanks
+			radius := math.Sqrt(a*a + b*b + 0.35*a*a*b*b)
 			switch {
 			case radius > 1:
 				if radius > 1.6 || y > -deep+0.04 { // the table shows below the patient
@@ -221,7 +226,8 @@ func liver(r *rand.Rand, around func(middle, spread float64) float64, hu, vessel
 	return shapes
 }
 
-// stomach holds a fluid, or contrast medium, that settles at the back, and gas that rises to the front: the patient lies on the back.
+// stomach holds a fluid, or contrast medium, that settles at the back, and gas that rises to the
+// front: the patient lies on the back.
 func stomach(around func(middle, spread float64) float64) shape {
 	middle := point{around(-0.34, 0.05), around(0.25, 0.04), around(0.24, 0.06)}
 	radii := point{around(0.2, 0.05), around(0.2, 0.04), around(0.28, 0.06)}
@@ -261,7 +267,8 @@ func kidney(middle point, around func(middle, spread float64) float64, side floa
 	return s
 }
 
-// bowel is a tangle of loops in the lower abdomen and along the flanks: walls as bright as the pancreas, filled with fluid, contrast medium or gas.
+// bowel is a tangle of loops in the lower abdomen and along the flanks: walls as bright as the
+// pancreas, filled with fluid, contrast medium or gas.
 func bowel(r *rand.Rand, around func(middle, spread float64) float64) []shape {
 	var shapes []shape
 	for range 24 {
@@ -300,7 +307,8 @@ func ellipsoid(middle, radii point, angle float64, label uint16, hu float32) sha
 	}
 }
 
-// within calls f inside a turned ellipsoid with the squared distance from its middle (1 at its surface) and how far in front that is (-1 to 1).
+// within calls f inside a turned ellipsoid with the squared distance from its middle (1 at its
+// surface) and how far in front that is (-1 to 1).
 func within(middle, radii point, angle float64, f func(depth, y float64) (float32, uint16, tissue)) func(x, y, z float64) (float32, uint16, tissue) {
 	sin, cos := math.Sincos(angle)
 	return func(x, y, z float64) (float32, uint16, tissue) {
@@ -314,8 +322,8 @@ func within(middle, radii point, angle float64, f func(depth, y float64) (float3
 	}
 }
 
-// tube is a chain of balls along a smooth path through the points, with radii between those given (over the path's length) that swell and shrink by
-// the share lobed.
+// tube is a chain of balls along a smooth path through the points, with radii between those given
+// (over the path's length) that swell and shrink by the share lobed.
 func tube(path []point, radii []float64, over tissue, lobed float64, label uint16, hu float32) []shape {
 	var shapes []shape
 	longest := 0.0
@@ -323,7 +331,8 @@ func tube(path []point, radii []float64, over tissue, lobed float64, label uint1
 		a, b := path[n], path[n+1]
 		longest = max(longest, math.Hypot(math.Hypot(b[0]-a[0], b[1]-a[1]), b[2]-a[2]))
 	}
-	steps := int(math.Ceil(longest/(0.4*slices.Min(radii)))) + 1 // from point to point: balls overlap enough to look smooth
+	// from point to point: balls overlap enough to look smooth
+	steps := int(math.Ceil(longest/(0.4*slices.Min(radii)))) + 1
 	for n := range (len(path)-1)*steps + 1 {
 		t := float64(n) / float64(steps)
 		middle := along(path, t)

@@ -1,11 +1,14 @@
-// Package phantom makes abdominal CT scans of patients who do not exist, with labels: for the demo, and for tests that need many cases of known
-// anatomy. Start at [New].
+// Package phantom makes abdominal CT scans of patients who do not exist, with labels: for the demo,
+// and for tests that need many cases of known anatomy. Start at [New].
 //
-// A patient is a list of shapes, drawn one over the other: body wall, lungs, liver, spleen, kidneys, stomach, bowel, vessels, and a pancreas that
-// bends from the duodenum over the aorta to the spleen. The seed varies place, size, form, contrast medium and how fat the patient is. Bowel and
-// vessels around the pancreas share its HU, so that brightness alone does not find it; organs keep their places, so that a puzzle of it can be solved.
+// A patient is a list of shapes, drawn one over the other: body wall, lungs, liver, spleen,
+// kidneys, stomach, bowel, vessels, and a pancreas that bends from the duodenum over the aorta to
+// the spleen. The seed varies place, size, form, contrast medium and how fat the patient is. Bowel
+// and vessels around the pancreas share its HU, so that brightness alone does not find it; organs
+// keep their places, so that a puzzle of it can be solved.
 //
-// It is no simulation of a scanner: no physics, no pathology, no artefacts but noise and partial volume.
+// It is no simulation of a scanner: no physics, no pathology, no artefacts but noise and partial
+// volume.
 package phantom
 
 import (
@@ -48,7 +51,8 @@ type Options struct {
 	Noise   float64    // standard deviation in HU; 0: 15
 }
 
-// New makes the patient of this seed. The grid is RAS, its centre at the origin; the voxels are int16 HU.
+// New makes the patient of this seed. The grid is RAS, its centre at the origin; the voxels are
+// int16 HU.
 func New(number uint64, o Options) (*volume.Volume, *volume.LabelMap, error) {
 	for axis := range o.Shape {
 		if o.Spacing[axis] == 0 && o.Shape[axis] > 0 {
@@ -116,7 +120,8 @@ func (p *anatomy) draw(shape [3]int, k int, hu []float32, labels []uint16) {
 				if s.over&tissues[n] == 0 && s.over != anywhere {
 					continue
 				}
-				// The patient's own coordinates: the warp makes every one a little different all over.
+				// The patient's own coordinates: the warp makes every one a little different all
+				// over.
 				x := coordinate(i, shape[0])
 				a, b, c := x+p.warp[0].at(y, z), y+p.warp[1].at(z, x), z+p.warp[2].at(x, y)
 				value, painted, what := s.inside(a, b, c)
@@ -139,7 +144,8 @@ func span(low, high float64, n int) (from, to int) {
 	return max(from, 0), min(to, n)
 }
 
-// finish adds what a scanner does: neighbouring voxels share their values (partial volume), and noise.
+// finish adds what a scanner does: neighbouring voxels share their values (partial volume), and
+// noise.
 func finish(hu []float32, shape [3]int, k int, noise float64, r *rand.Rand, dst []int16) {
 	ni, nj, nk := shape[0], shape[1], shape[2]
 	at := func(i, j, k int) float32 {

@@ -70,7 +70,8 @@ func TestAnatomy(t *testing.T) {
 			centre(l, Vertebrae)[1] < centre(l, Aorta)[1] && centre(l, Aorta)[1] < pancreas[1]) {
 			t.Errorf("patient %d: organs are not where they belong", number)
 		}
-		// What makes the pancreas hard to find: many more voxels have its brightness than it has voxels.
+		// What makes the pancreas hard to find: many more voxels have its brightness than it has
+		// voxels.
 		sum := 0.
 		for n, label := range l.Labels {
 			if label == Pancreas {

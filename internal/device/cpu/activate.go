@@ -6,7 +6,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// activate is Activate and ActivateGrad. Passes over memory, S the size of x; a result that is written for the first time counts once where it goes past the caches, else it is read before:
+// activate is Activate and ActivateGrad. Passes over memory, S the size of x; a result that is
+// written for the first time counts once where it goes past the caches, else it is read before:
 //
 //	forward without norm:  read x [r], write y                       2S, 3S with a full residual
 //	forward with norm:     read x for the statistics, then as above  3S, 4S
@@ -55,7 +56,8 @@ func newActivate(c *CPU, s device.ActivateSpec) *activate {
 	return k
 }
 
-// residual is which of a table's three kernels is needed. One channel tiled over one channel is a full residual.
+// residual is which of a table's three kernels is needed. One channel tiled over one channel is a
+// full residual.
 func (k *activate) residual() int {
 	if k.s.Residual == device.TiledResidual && k.l.lanes == 1 {
 		return int(device.FullResidual)
@@ -75,7 +77,8 @@ func (k *activate) residualOf(r Slice, plane, lo, hi int) Slice {
 	return nil
 }
 
-// statistic is the index of the mean of channel c of image n, its inverse deviation lies groups further on.
+// statistic is the index of the mean of channel c of image n, its inverse deviation lies groups
+// further on.
 func (k *activate) statistic(n, c int) int {
 	switch k.s.Norm {
 	case device.InstanceNorm:
@@ -133,7 +136,8 @@ func (c *CPU) Activate(s device.ActivateSpec) (device.Kernel, error) {
 	return &activateForward{*newActivate(c, s)}, nil
 }
 
-// Scratch holds an approximate mean, the sum of the differences from it and the sum of their squares, for each lane of each piece.
+// Scratch holds an approximate mean, the sum of the differences from it and the sum of their
+// squares, for each lane of each piece.
 func (k *activateForward) Scratch() int {
 	if k.s.Norm == device.NoNorm {
 		return 0
@@ -179,8 +183,11 @@ func (o *operands) next() Slice {
 	return s
 }
 
-// activateMoments sums up each piece on its own, in one pass: the differences from an approximate mean m, and their squares. m is the mean of the piece's first voxels. Of a piece's n voxels h have mean m, so its
-// variance is at least h/n (1 - h/n) (mean - m)^2: the squares about m are at most some n/h = 16 times the squares about the mean, and that is all the precision that can cancel, however far the values are from zero.
+// activateMoments sums up each piece on its own, in one pass: the differences from an approximate
+// mean m, and their squares. m is the mean of the piece's first voxels. Of a piece's n voxels h
+// have mean m, so its variance is at least h/n (1 - h/n) (mean - m)^2: the squares about m are at
+// most some n/h = 16 times the squares about the mean, and that is all the precision that can
+// cancel, however far the values are from zero.
 type activateMoments activate
 
 const momentsHead = 64 * block
@@ -208,7 +215,8 @@ func (k *activateMoments) moments(i int) (mean, differences, squares *[block]flo
 	return vector(&k.partial[0], at), vector(&k.partial[0], at+block), vector(&k.partial[0], at+2*block)
 }
 
-// gather puts the pieces' moments together. With m a piece's approximate mean, d and s the sums of its n differences from m and of their squares:
+// gather puts the pieces' moments together. With m a piece's approximate mean, d and s the sums of
+// its n differences from m and of their squares:
 //
 //	mean = sum (n m + d) / N        variance = sum (s - 2 d (mean - m) + n (mean - m)^2) / N
 func (k *activateForward) gather(statistics, runningMean, runningVariance Slice) {

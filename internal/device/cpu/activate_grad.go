@@ -90,7 +90,8 @@ func (k *activateGradients) do(_, item int) {
 	}
 }
 
-// activateTiledGradients takes the same voxels of all blocks of an image in one item: dr is the sum over the channels.
+// activateTiledGradients takes the same voxels of all blocks of an image in one item: dr is the sum
+// over the channels.
 type activateTiledGradients activate
 
 func (k *activateTiledGradients) do(_, item int) {
@@ -103,7 +104,8 @@ func (k *activateTiledGradients) do(_, item int) {
 	}
 }
 
-// gather adds up the pieces' sums and makes the numbers of dx = scale (gamma dz - mean(gamma dz) - n mean(gamma dz n)), n = (x - mean) scale.
+// gather adds up the pieces' sums and makes the numbers of dx = scale (gamma dz - mean(gamma dz) -
+// n mean(gamma dz n)), n = (x - mean) scale.
 func (k *activateBackward) gather(gamma, statistics, dgamma, dbeta, dslope, sum Slice) {
 	groups := len(k.group) / 2
 	clear(k.group)

@@ -2,7 +2,8 @@ package cpu
 
 import "github.com/voxsaw/voxsaw/internal/device"
 
-// activateRows and activateGradRows are for matrices (rows, channels): features under a head, too small to be worth more than a loop.
+// activateRows and activateGradRows are for matrices (rows, channels): features under a head, too
+// small to be worth more than a loop.
 type activateRows struct{ s device.ActivateSpec }
 
 func (k *activateRows) Scratch() int { return 0 }

@@ -10,19 +10,23 @@ import (
 // Work is what a convolution costs by the algorithm that is in force for it.
 type Work struct {
 	Algorithm string
-	Products  float64 // floating-point operations of its matrix products, channels rounded up to whole vectors
-	Points    float64 // bytes of points that go through the caches, 0 where nothing is transformed
-	Operands  float64 // bytes of inputs, outputs and weights, each once
+	// floating-point operations of its matrix products, channels rounded up to whole vectors
+	Products float64
+	Points   float64 // bytes of points that go through the caches, 0 where nothing is transformed
+	Operands float64 // bytes of inputs, outputs and weights, each once
 }
 
-// activationPasses is how often the points of an activation are written or read: each of the three transforms doubles what there is, so a quarter of them passes after the one along
-// z, half after y, all after x; on the way back it is the same. Those of weights are written once and read once at least.
+// activationPasses is how often the points of an activation are written or read: each of the three
+// transforms doubles what there is, so a quarter of them passes after the one along z, half after
+// y, all after x; on the way back it is the same. Those of weights are written once and read once
+// at least.
 const (
 	activationPasses = 2 * (1 + 1./2 + 1./4)
 	weightPasses     = 2
 )
 
-// Work tells what a kernel does. The arithmetic of the transforms themselves is not counted: it is a few additions for each point.
+// Work tells what a kernel does. The arithmetic of the transforms themselves is not counted: it is
+// a few additions for each point.
 func (c *CPU) Work(s device.ConvSpec, kind ConvKind) (Work, error) {
 	names, err := c.Candidates(s, kind)
 	if err != nil {

@@ -2,13 +2,17 @@ package cpu
 
 import "time"
 
-// Ceilings are what a machine can do at most, on all workers together: what the rate of a kernel is to be compared with.
+// Ceilings are what a machine can do at most, on all workers together: what the rate of a kernel is
+// to be compared with.
 type Ceilings struct {
-	FMA            float64 // floating-point operations a second of multiply-adds on operands that the first-level cache holds
+	// floating-point operations a second of multiply-adds on operands that the first-level cache
+	// holds
+	FMA            float64
 	L2, L3, Memory float64 // bytes a second read from there
 }
 
-// What each worker reads, in elements: several times the first-level cache and less than the second; a share of the third; more than all caches.
+// What each worker reads, in elements: several times the first-level cache and less than the
+// second; a share of the third; more than all caches.
 const (
 	ceilingL2     = 96 << 10
 	ceilingL3     = 1 << 20
@@ -59,12 +63,15 @@ type ceilingRun struct {
 	times int
 }
 
-// do takes the worker's place by the item: each item is another's memory, and there is one a worker.
+// do takes the worker's place by the item: each item is another's memory, and there is one a
+// worker.
 func (r *ceilingRun) do(_, item int) {
 	ks, x := r.c.kernels, r.x[item]
 	var sums [maxDotRows]float32
 	for range r.times {
-		if r.n > 0 { // products of so many rows with another: as many independent sums, so that reading is what takes the time
+		// products of so many rows with another: as many independent sums, so that reading is what
+		// takes the time
+		if r.n > 0 {
 			rows := r.lanes.dotRows
 			length := whole(r.n / (rows + 1))
 			r.lanes.dots[rows][0](&x[length], &x[0], &sums[0], length, length, 0, 1, 0)

@@ -2,15 +2,16 @@ package cpu
 
 import "github.com/voxsaw/voxsaw/internal/device"
 
-// chunk is how many elements of a plane (one block of one image) a kernel that streams through memory takes at a time: 64 KiB, so that two or three tensors of it stay in L2.
-// It is fixed, and sums over chunks are added in their order: the result does not depend on the number of threads.
+// chunk is how many elements of a plane (one block of one image) a kernel that streams through
+// memory takes at a time: 64 KiB, so that two or three tensors of it stay in L2. It is fixed, and
+// sums over chunks are added in their order: the result does not depend on the number of threads.
 const chunk = 1024 * block
 
 // cacheElements is how many float32 the last cache is taken to hold: 32 MiB.
 const cacheElements = 8 << 20
 
-// pastCaches says whether to store a result past the caches: where it is too large to be found there by whoever reads it next, and not written over an operand,
-// whose lines are there already.
+// pastCaches says whether to store a result past the caches: where it is too large to be found
+// there by whoever reads it next, and not written over an operand, whose lines are there already.
 func pastCaches(y Slice, operands ...Slice) bool {
 	if len(y) < cacheElements {
 		return false
@@ -23,7 +24,8 @@ func pastCaches(y Slice, operands ...Slice) bool {
 	return true
 }
 
-// chunks cuts planes into pieces of at most one chunk, and hands out pieces in items worth a worker's while.
+// chunks cuts planes into pieces of at most one chunk, and hands out pieces in items worth a
+// worker's while.
 type chunks struct {
 	planes, plane int // their number, and the elements of each
 	perPlane      int // pieces
@@ -36,8 +38,10 @@ func chunksOf(planes, plane int) chunks {
 	return c
 }
 
-// neighbours is how many pieces make an item: so many small planes as are one chunk; of large tensors up to 16 chunks, a mebibyte, in a row, as long as there remain enough items for many workers. Processors read
-// ahead in long runs (a sum of 32 x 64^3 takes three quarters of the time that it takes chunk by chunk). limit is what a piece is at most.
+// neighbours is how many pieces make an item: so many small planes as are one chunk; of large
+// tensors up to 16 chunks, a mebibyte, in a row, as long as there remain enough items for many
+// workers. Processors read ahead in long runs (a sum of 32 x 64^3 takes three quarters of the time
+// that it takes chunk by chunk). limit is what a piece is at most.
 func (c chunks) neighbours(limit int) int {
 	if c.perPlane == 1 {
 		return max(1, limit/c.plane)
@@ -59,14 +63,16 @@ func (c chunks) item(i int) (first, end int) {
 	return i * c.perItem, min((i+1)*c.perItem, c.pieces())
 }
 
-// piece is the plane of a piece and the range of its elements, counted from the first plane's first one.
+// piece is the plane of a piece and the range of its elements, counted from the first plane's first
+// one.
 func (c chunks) piece(i int) (plane, lo, hi int) {
 	plane = i / c.perPlane
 	lo = plane*c.plane + i%c.perPlane*chunk
 	return plane, lo, min(lo+chunk, (plane+1)*c.plane)
 }
 
-// forRank returns the layout of a shape of rank 2 or 5: a matrix (rows, channels) is taken as rows images of channels blocks of one lane and one voxel.
+// forRank returns the layout of a shape of rank 2 or 5: a matrix (rows, channels) is taken as rows
+// images of channels blocks of one lane and one voxel.
 func forRank(s device.Shape) layout {
 	if len(s) == 5 {
 		return layoutOf(s)
@@ -77,7 +83,8 @@ func forRank(s device.Shape) layout {
 // liveLanes is the number of lanes of block b that hold channels.
 func (l layout) liveLanes(b int) int { return min(l.lanes, l.channels-b*l.lanes) }
 
-// spread fills the lanes of block b from one value a channel. Lanes past the last channel get 0; a tensor of one lane lies as if each voxel were a lane, so all 16 get its value.
+// spread fills the lanes of block b from one value a channel. Lanes past the last channel get 0; a
+// tensor of one lane lies as if each voxel were a lane, so all 16 get its value.
 func (l layout) spread(dst *[block]float32, b int, channels []float32) {
 	if l.lanes == 1 {
 		for i := range dst {

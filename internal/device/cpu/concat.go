@@ -2,7 +2,8 @@ package cpu
 
 import "github.com/voxsaw/voxsaw/internal/device"
 
-// join is Concat and Split. Where all parts but the last are whole blocks, a block of the whole is a block of a part, copied as it lies; else lanes move.
+// join is Concat and Split. Where all parts but the last are whole blocks, a block of the whole is
+// a block of a part, copied as it lies; else lanes move.
 type join struct {
 	c     *CPU
 	whole layout

@@ -13,20 +13,24 @@ func (c *CPU) ConvTransposed(s device.ConvSpec) (device.Kernel, error) {
 // ConvGradWeights implements [device.Device].
 func (c *CPU) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) { return c.choose(s, Weights) }
 
-// geometry describes a convolution and its adjoint in one way: as sums over taps, for each phase of the output.
+// geometry describes a convolution and its adjoint in one way: as sums over taps, for each phase of
+// the output.
 //
 //	out[origin + step i] = bias + sum over taps of in[stride i + tap.d] * w[tap]      for i in [0, count) along each axis
 //
-// A forward convolution has one phase, of step 1. The adjoint of one with stride s has s^3 phases of step s, each with the taps that reach it, and a stride of 1.
+// A forward convolution has one phase, of step 1. The adjoint of one with stride s has s^3 phases
+// of step s, each with the taps that reach it, and a stride of 1.
 type geometry struct {
-	in, out   layout
-	stride    [3]int
-	step      [3]int
-	phases    []phase
-	lo, hi    [3]int // least and greatest tap offset
-	bias      bool
-	weights   weightLayout // from in to out
-	exchanged bool         // the operand is the weights from out to in: its pairs of blocks have to be turned round, see [kernels.exchange]
+	in, out layout
+	stride  [3]int
+	step    [3]int
+	phases  []phase
+	lo, hi  [3]int // least and greatest tap offset
+	bias    bool
+	weights weightLayout // from in to out
+	// the operand is the weights from out to in: its pairs of blocks have to be turned round, see
+	// [kernels.exchange]
+	exchanged bool
 }
 
 type phase struct {
@@ -54,14 +58,17 @@ func forwardGeometry(s device.ConvSpec) geometry {
 	return g
 }
 
-// transposedGeometry: x[i] = sum over k, o with o*stride + k - pad = i. With i = step*j + origin the taps are k = r, r+stride, ... for r = (origin + pad) mod stride, and o = j + (origin+pad-k)/stride.
+// transposedGeometry: x[i] = sum over k, o with o*stride + k - pad = i. With i = step*j + origin
+// the taps are k = r, r+stride, ... for r = (origin + pad) mod stride, and o = j +
+// (origin+pad-k)/stride.
 func transposedGeometry(s device.ConvSpec) geometry {
 	g := geometry{in: layoutOf(s.YShape()), out: layoutOf(s.XShape()), stride: [3]int{1, 1, 1}, step: s.Stride, bias: s.Bias, weights: weightsOf(s.WShape()).swapped(), exchanged: true}
 	for z := range min(s.Stride[0], s.Size[0]) {
 		for y := range min(s.Stride[1], s.Size[1]) {
 			for x := range min(s.Stride[2], s.Size[2]) {
 				p := phase{origin: [3]int{z, y, x}}
-				var ks [3][]int // taps of each axis, by growing offset in the input: from the last one to the first
+				// taps of each axis, by growing offset in the input: from the last one to the first
+				var ks [3][]int
 				for i, o := range p.origin {
 					p.count[i] = (s.Size[i] - o + s.Stride[i] - 1) / s.Stride[i]
 					for k := s.Kernel[i] - 1; k >= 0; k-- {

@@ -7,8 +7,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// BenchmarkConv reports the useful arithmetic of a direct convolution per second, whatever the algorithm, for the layers of a VNet with 16 base channels on crops of 96^3 and 64^3 and on
-// 27 patches of 32^3, and of one with 8 on patches of 32^3 and 16^3.
+// BenchmarkConv reports the useful arithmetic of a direct convolution per second, whatever the
+// algorithm, for the layers of a VNet with 16 base channels on crops of 96^3 and 64^3 and on 27
+// patches of 32^3, and of one with 8 on patches of 32^3 and 16^3.
 func BenchmarkConv(b *testing.B) {
 	c := newBenchCPU(b, Options{})
 	for _, s := range []device.ConvSpec{
@@ -27,7 +28,8 @@ func BenchmarkConv(b *testing.B) {
 	}
 }
 
-// BenchmarkAlgorithms times every candidate on the same layers: what the costs in conv_choice.go are fitted to.
+// BenchmarkAlgorithms times every candidate on the same layers: what the costs in conv_choice.go
+// are fitted to.
 func BenchmarkAlgorithms(b *testing.B) {
 	for _, s := range []device.ConvSpec{
 		cube(1, 16, 16, 64, 5, 1, 2), cube(1, 64, 64, 16, 5, 1, 2), cube(1, 64, 64, 32, 5, 1, 2), cube(1, 128, 128, 24, 5, 1, 2), cube(1, 256, 256, 12, 5, 1, 2), cube(1, 128, 128, 8, 5, 1, 2), cube(1, 128, 128, 16, 5, 1, 2), cube(1, 256, 256, 4, 5, 1, 2), cube(1, 256, 256, 6, 5, 1, 2), cube(1, 256, 256, 8, 5, 1, 2),

@@ -25,8 +25,9 @@ func ChoiceKey(s device.ConvSpec, kind ConvKind) string {
 		s.Size[0], s.Size[1], s.Size[2], s.Kernel[0], s.Kernel[1], s.Kernel[2], s.Stride[0], s.Stride[1], s.Stride[2], s.Pad[0], s.Pad[1], s.Pad[2])
 }
 
-// Candidates lists the algorithms that can compute a kernel of a convolution, those that the cost model expects to be fast first. Any of them may be put
-// into [Options].Choices under [ChoiceKey]; a name that is not in the list is an error there.
+// Candidates lists the algorithms that can compute a kernel of a convolution, those that the cost
+// model expects to be fast first. Any of them may be put into [Options].Choices under [ChoiceKey];
+// a name that is not in the list is an error there.
 func (c *CPU) Candidates(s device.ConvSpec, kind ConvKind) ([]string, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -45,8 +46,9 @@ type algorithm struct {
 	make func() device.Kernel
 }
 
-// choose makes the kernel that the options ask for, and if they do not, the one that the cost model expects to be fastest. The choice depends on the number of threads, and
-// with it the rounding; given the algorithm, the result does not.
+// choose makes the kernel that the options ask for, and if they do not, the one that the cost model
+// expects to be fastest. The choice depends on the number of threads, and with it the rounding;
+// given the algorithm, the result does not.
 func (c *CPU) choose(s device.ConvSpec, kind ConvKind) (device.Kernel, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -104,7 +106,9 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 		few := tiles <= fewTiles || tiles <= 2*g.out.channels && s.In*s.Out*t.Points()*t.Points()*t.Points() > slabElements
 		few = few && g.out.blocks >= c.opt.Threads
 		if kind == Weights {
-			few = tiles <= fewTiles || tiles*(s.In+s.Out) < c.opt.Threads*s.In*s.Out/2 // the activations' points take less memory than sums of all weights' points for each thread
+			// the activations' points take less memory than sums of all weights' points for each
+			// thread
+			few = tiles <= fewTiles || tiles*(s.In+s.Out) < c.opt.Threads*s.In*s.Out/2
 			few = few && g.in.blocks*((g.out.blocks+1)/2) >= c.opt.Threads
 		}
 		forFew, forMany := cost, cost
@@ -133,17 +137,22 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 	return list
 }
 
-// fewTiles is up to how many tiles it pays to transform all activations before any weights; up to more where the points of the weights do not stay in a third-level cache.
+// fewTiles is up to how many tiles it pays to transform all activations before any weights; up to
+// more where the points of the weights do not stay in a third-level cache.
 const fewTiles = 64
 
-// The costs are in multiplications of vectors, 12 a nanosecond on two cores, and were fitted to times measured where the weights have to come from memory, as they do in a training step.
+// The costs are in multiplications of vectors, 12 a nanosecond on two cores, and were fitted to
+// times measured where the weights have to come from memory, as they do in a training step.
 const (
-	readCost      = 35  // of a vector of weights, read for outputs or for the gradient of inputs, and turned round there
+	// of a vector of weights, read for outputs or for the gradient of inputs, and turned round
+	// there
+	readCost      = 35
 	writeCost     = 20  // of one that is a gradient
 	transformCost = 5.5 // of one that a transform of weights writes
 )
 
-// winogradCost estimates a Winograd convolution, and says how many tiles it has. Weights are transformed along z, y and x. A block of channels of an 8^3 tile costs 4500 forth and 2700 back.
+// winogradCost estimates a Winograd convolution, and says how many tiles it has. Weights are
+// transformed along z, y and x. A block of channels of an 8^3 tile costs 4500 forth and 2700 back.
 func winogradCost(t toomcook.Tile, g *geometry) (cost float64, tiles int) {
 	tiles = g.out.n
 	for _, n := range g.out.size {
@@ -154,7 +163,8 @@ func winogradCost(t toomcook.Tile, g *geometry) (cost float64, tiles int) {
 	return float64(g.in.channels*g.out.blocks)*(weights+1.7*p*p*p*float64(tiles)) + p*p*p*float64(tiles)/512*float64(4500*g.in.blocks+2700*g.out.blocks), tiles
 }
 
-// smallImages says whether padding makes up so much of what the taps see that it may pay to multiply only those that are alive.
+// smallImages says whether padding makes up so much of what the taps see that it may pay to
+// multiply only those that are alive.
 func smallImages(s device.ConvSpec) bool {
 	o := s.OutSize()
 	return s.In > 1 && s.Out > 1 && max(o[0]*o[1]*o[2], s.Size[0]*s.Size[1]*s.Size[2]) <= 125

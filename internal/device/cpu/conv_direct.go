@@ -2,9 +2,11 @@ package cpu
 
 import "github.com/voxsaw/voxsaw/internal/device"
 
-// direct is the convolution as it is written: for a row of outputs, one product of matrices summed over taps and blocks of input channels. It serves every geometry.
+// direct is the convolution as it is written: for a row of outputs, one product of matrices summed
+// over taps and blocks of input channels. It serves every geometry.
 //
-// Where taps reach past the border, a band of the input is first copied into scratch memory with its border of zeros; the copy stays in the cache.
+// Where taps reach past the border, a band of the input is first copied into scratch memory with
+// its border of zeros; the copy stays in the cache.
 type direct struct {
 	cpu *CPU
 	g   geometry
@@ -26,7 +28,8 @@ type direct struct {
 	out, in, w, bias, scratch Slice // of the present run
 }
 
-// segment is a sum of products over the same number of inputs: the channels of a block, or where there is one channel, a row of taps.
+// segment is a sum of products over the same number of inputs: the channels of a block, or where
+// there is one channel, a row of taps.
 type segment struct {
 	k     int
 	terms []term // the weights' offsets are those of the first group of output channels
@@ -72,7 +75,8 @@ func newDirect(c *CPU, g geometry) *direct {
 	return d
 }
 
-// flatten cuts the image of a 1x1x1 convolution in rows of a convenient length, if its size allows: its voxels have no neighbours.
+// flatten cuts the image of a 1x1x1 convolution in rows of a convenient length, if its size allows:
+// its voxels have no neighbours.
 func (d *direct) flatten() {
 	length := min(128, d.g.in.voxels)
 	for d.g.in.voxels%length != 0 {
@@ -225,7 +229,8 @@ func (d *direct) row(c []float32, cs, cv int, in, weights []float32, ph, group, 
 
 var zeros [block]float32
 
-// copyBand copies the inputs of a band of outputs, zeros where there are none: [block][plane][row][column][lane].
+// copyBand copies the inputs of a band of outputs, zeros where there are none:
+// [block][plane][row][column][lane].
 func (d *direct) copyBand(band []float32, n, z, y int) {
 	g := &d.g
 	row := d.band[2] * g.in.lanes

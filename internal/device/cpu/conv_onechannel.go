@@ -2,9 +2,11 @@ package cpu
 
 import "github.com/voxsaw/voxsaw/internal/device"
 
-// oneChannelWeights is the weight gradient of a 5^3 convolution of stride 1 with one input channel: the first layer of a network, where voxels are many and weights few.
+// oneChannelWeights is the weight gradient of a 5^3 convolution of stride 1 with one input channel:
+// the first layer of a network, where voxels are many and weights few.
 //
-// An item is a slab of output planes; it keeps the five padded input planes that the present output plane needs, and sums 25 taps at a time in registers, along a row of voxels.
+// An item is a slab of output planes; it keeps the five padded input planes that the present output
+// plane needs, and sums 25 taps at a time in registers, along a row of voxels.
 type oneChannelWeights struct {
 	gradientSink
 	cpu   *CPU
@@ -70,7 +72,8 @@ func (k *oneChannelWeights) sum(slab int) []float32 {
 func (k *oneChannelWeights) do(worker, slab int) {
 	sum := k.sum(slab)
 	clear(sum)
-	ring := k.scratch[(k.slabs-1)*k.w.elements()+worker*k.work:][:k.work] // input plane z lies at (z + pad) mod 5
+	// input plane z lies at (z + pad) mod 5
+	ring := k.scratch[(k.slabs-1)*k.w.elements()+worker*k.work:][:k.work]
 	planes := k.y.n * k.y.size[0]
 	have := -1 // the last padded plane of the image that lies in the ring
 	for plane := slab * planes / k.slabs; plane < (slab+1)*planes/k.slabs; plane++ {

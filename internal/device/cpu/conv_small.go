@@ -2,16 +2,21 @@ package cpu
 
 import "github.com/voxsaw/voxsaw/internal/device"
 
-// Where an image has a few voxels only, many taps of a large kernel fall on padding: at 2^3, 8 of 125 are alive for each output, at 4^3 43. And there are so few outputs that to read the weights
-// takes as long as to multiply by them. So only what is alive is multiplied, and the weights of a group of output channels and a block of input channels are read from memory once, for all outputs.
+// Where an image has a few voxels only, many taps of a large kernel fall on padding: at 2^3, 8 of
+// 125 are alive for each output, at 4^3 43. And there are so few outputs that to read the weights
+// takes as long as to multiply by them. So only what is alive is multiplied, and the weights of a
+// group of output channels and a block of input channels are read from memory once, for all
+// outputs.
 //
-// Where images are many, they are the rows of a product, which is summed over taps in registers while the weights lie in L2:
+// Where images are many, they are the rows of a product, which is summed over taps in registers
+// while the weights lie in L2:
 //
 //	for each group of output channels:          an item
 //		for each block of input channels:
 //			for each output voxel: add the product over its taps that are alive
 //
-// Where they are few, the rows are outputs along x, and each tap has rows of its own. The weights of one tap are multiplied while they lie in L1, as inputs and outputs do:
+// Where they are few, the rows are outputs along x, and each tap has rows of its own. The weights
+// of one tap are multiplied while they lie in L1, as inputs and outputs do:
 //
 //	for each group of output channels:          an item
 //		for each block of input channels:
@@ -31,7 +36,8 @@ type small struct {
 	out, in, w, scratch Slice
 }
 
-// smallPart is a part of the outputs, so that there is work for every thread where there are few groups: products by outputs, or by taps.
+// smallPart is a part of the outputs, so that there is work for every thread where there are few
+// groups: products by outputs, or by taps.
 type smallPart struct {
 	sums    []smallSum
 	reached []smallReach
@@ -49,7 +55,8 @@ type smallReach struct {
 	runs []smallRun
 }
 
-// smallRun is products of some rows each: where their inputs and outputs start in a block of an image.
+// smallRun is products of some rows each: where their inputs and outputs start in a block of an
+// image.
 type smallRun struct{ in, out, rows, products int }
 
 func newSmall(c *CPU, g geometry) *small {
@@ -116,7 +123,8 @@ func (k *small) plan(to *smallPart, p *phase, part int) {
 			r.runs[len(r.runs)-1].products++
 		})
 		for i := range r.runs {
-			if run := &r.runs[i]; run.rows*k.as == k.an && run.rows*k.cs == k.cn { // one product is the continuation of the one before
+			// one product is the continuation of the one before
+			if run := &r.runs[i]; run.rows*k.as == k.an && run.rows*k.cs == k.cn {
 				run.rows, run.products = run.rows*run.products, 1
 			}
 		}
@@ -126,7 +134,8 @@ func (k *small) plan(to *smallPart, p *phase, part int) {
 	}
 }
 
-// eachLine calls f for the rows of outputs that a tap reaches, out of a range of them, with the outputs along x, and notes that the tap is alive.
+// eachLine calls f for the rows of outputs that a tap reaches, out of a range of them, with the
+// outputs along x, and notes that the tap is alive.
 func (k *small) eachLine(p *phase, t tap, from, to int, f func(z, y, firstX, endX int)) {
 	var first, end [3]int
 	for i := range 3 {
@@ -234,7 +243,8 @@ func (k *small) byTaps(work []float32, group, ib int, reached []smallReach) {
 	}
 }
 
-// operand is the weights of a pair of blocks as they are given, those of the taps from the first one that is alive to the last.
+// operand is the weights of a pair of blocks as they are given, those of the taps from the first
+// one that is alive to the last.
 func (k *small) operand(ob, ib int) []float32 {
 	l, first := k.g.weights, k.first
 	if k.g.exchanged {
@@ -254,7 +264,8 @@ func (k *small) next(group, ib, pieces int) ahead {
 	return a
 }
 
-// weights is where those of a block of input channels and a group of output channels lie: in place, or turned round in scratch memory. bv is the distance from one output block to the next.
+// weights is where those of a block of input channels and a group of output channels lie: in place,
+// or turned round in scratch memory. bv is the distance from one output block to the next.
 func (k *small) weights(work []float32, group, ib int) (weights []float32, bv int) {
 	l := k.g.weights
 	if !k.g.exchanged {
@@ -289,7 +300,8 @@ func (k *small) setBias(group, part int) {
 	}
 }
 
-// smallWeights is the weight gradient of small images: for each tap that is alive, outer products of the voxels it connects, summed over voxels and images.
+// smallWeights is the weight gradient of small images: for each tap that is alive, outer products
+// of the voxels it connects, summed over voxels and images.
 type smallWeights struct {
 	gradientSink
 	cpu  *CPU
@@ -362,7 +374,8 @@ func (k *smallWeights) Scratch() int {
 	return k.cpu.opt.Threads * k.stage()
 }
 
-// stage is the number of elements of two pairs of blocks, in which a worker makes gradients that are used up.
+// stage is the number of elements of two pairs of blocks, in which a worker makes gradients that
+// are used up.
 func (k *smallWeights) stage() int { return 2 * k.taps * block * block }
 
 // Run implements [device.Kernel].

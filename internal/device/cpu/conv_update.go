@@ -12,7 +12,8 @@ func (c *CPU) ConvGradWeightsSGD(s device.ConvSpec) (device.Kernel, error) {
 	return k, nil
 }
 
-// gradientSink is what a kernel of weight gradients does with them: it keeps them, or it takes a step of SGD with each pair of channel blocks while that lies in a core's cache, and keeps none.
+// gradientSink is what a kernel of weight gradients does with them: it keeps them, or it takes a
+// step of SGD with each pair of channel blocks while that lies in a core's cache, and keeps none.
 type gradientSink struct {
 	w  weightLayout
 	dw Slice // where they are kept
@@ -31,7 +32,8 @@ func (g *gradientSink) useUp(c *CPU) {
 // keeps says whether gradients are kept.
 func (g *gradientSink) keeps() bool { return g.lanes == nil }
 
-// whole is how many elements of scratch memory take all gradients, for a kernel that cannot make them pair by pair: 0 where they are kept.
+// whole is how many elements of scratch memory take all gradients, for a kernel that cannot make
+// them pair by pair: 0 where they are kept.
 func (g *gradientSink) whole() int {
 	if g.keeps() {
 		return 0

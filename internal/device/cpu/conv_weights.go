@@ -2,12 +2,15 @@ package cpu
 
 import "github.com/voxsaw/voxsaw/internal/device"
 
-// directWeights is the gradient of the weights as it is written: for each tap, an outer product of inputs and output gradients summed over a row of voxels.
+// directWeights is the gradient of the weights as it is written: for each tap, an outer product of
+// inputs and output gradients summed over a row of voxels.
 //
 //	dw[o][i][tap] = sum over n, v of x[n][i][stride v + tap - pad] dy[n][o][v]
 //
-// An item is a slab of output planes, a block of input channels and a group of two blocks of output channels. It takes a band of rows of output gradients at a time, for all taps while
-// the band stays in L1; the sums of a tap stay in registers over the band. The slabs are there for parallelism and for accuracy: each sums from zero, and the sums are then added up in their order.
+// An item is a slab of output planes, a block of input channels and a group of two blocks of output
+// channels. It takes a band of rows of output gradients at a time, for all taps while the band
+// stays in L1; the sums of a tap stay in registers over the band. The slabs are there for
+// parallelism and for accuracy: each sums from zero, and the sums are then added up in their order.
 type directWeights struct {
 	gradientSink
 	cpu    *CPU
@@ -144,7 +147,8 @@ func liveOutputs(outputs, inputs, stride, d int) (first, end int) {
 	return first, min(outputs, (inputs-1-d)/stride+1)
 }
 
-// directWeightsSum adds up the slabs of one pair of channel blocks, and uses it up where it is not to be kept.
+// directWeightsSum adds up the slabs of one pair of channel blocks, and uses it up where it is not
+// to be kept.
 type directWeightsSum directWeights
 
 func (d *directWeightsSum) do(_, item int) {

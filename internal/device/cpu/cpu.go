@@ -1,14 +1,21 @@
-// Package cpu is the device that is always there: kernels in Go and generated assembly, on every core that the user allows.
+// Package cpu is the device that is always there: kernels in Go and generated assembly, on every
+// core that the user allows.
 //
-// Start at [New], then conv.go for the convolutions, where the time goes. The rules that all kernels of the package keep:
+// Start at [New], then conv.go for the convolutions, where the time goes. The rules that all
+// kernels of the package keep:
 //
-//   - Activations (rank 5) lie as (N, ceil(C/16), D, H, W, 16): blocks of 16 channels, innermost, one AVX-512 register. The lanes past C are zero, and every kernel
-//     leaves them zero. A tensor with one channel lies as (N, D, H, W). See [layout].
-//   - Weights of convolutions, and their gradients, lie in pairs of such blocks, so that no kernel has to sort them first; their padded lanes are zero, too. See [weightLayout]. All
-//     other tensors are row-major.
-//   - A kernel works in items that can be computed in any order by any worker; each item writes memory of its own, and sums over items are
-//     added up in the order of the items. So the result does not depend on which worker took which item, only (where stated) on the number of threads.
-//   - Each assembly kernel has a generic Go version with the same signature, and one table chooses between them once, at start.
+//   - Activations (rank 5) lie as (N, ceil(C/16), D, H, W, 16): blocks of 16 channels, innermost,
+//     one AVX-512 register. The lanes past C are zero, and every kernel leaves them zero. A tensor
+//     with one channel lies as (N, D, H, W). See [layout].
+//   - Weights of convolutions, and their gradients, lie in pairs of such blocks, so that no kernel
+//     has to sort them first; their padded lanes are zero, too. See [weightLayout]. All other
+//     tensors are row-major.
+//   - A kernel works in items that can be computed in any order by any worker; each item writes
+//     memory of its own, and sums over items are added up in the order of the items. So the result
+//     does not depend on which worker took which item, only (where stated) on the number of
+//     threads.
+//   - Each assembly kernel has a generic Go version with the same signature, and one table chooses
+//     between them once, at start.
 package cpu
 
 import (
@@ -26,12 +33,16 @@ type CPU struct {
 	kernels *kernels
 }
 
-// Options of a CPU device. The zero value uses every core and the best instructions that the machine has.
+// Options of a CPU device. The zero value uses every core and the best instructions that the
+// machine has.
 type Options struct {
-	Threads int    // 0: GOMAXPROCS
-	Conv    string // "" or "auto": the fastest algorithm for each layer; "direct": no fast transforms
+	Threads int // 0: GOMAXPROCS
+	// "" or "auto": the fastest algorithm for each layer; "direct": no fast transforms
+	Conv string
 
-	Choices map[string]string // algorithms that were measured to be fastest, by ChoiceKey: they overrule the cost model. See Candidates
+	// algorithms that were measured to be fastest, by ChoiceKey: they overrule the cost model. See
+	// Candidates
+	Choices map[string]string
 }
 
 // New makes a CPU device. Close gives its threads back.

@@ -8,7 +8,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// TestThreadsDoNotMatter: the kernels between the convolutions give the same bits for one worker and for five.
+// TestThreadsDoNotMatter: the kernels between the convolutions give the same bits for one worker
+// and for five.
 func TestThreadsDoNotMatter(t *testing.T) {
 	shape := device.Shape{2, 24, 13, 17, 19} // several pieces of work a plane
 	activate := device.ActivateSpec{Shape: shape, Norm: device.BatchNorm, Epsilon: 1e-5, Momentum: 0.1, Training: true, Act: device.PReLU, Residual: device.TiledResidual}

@@ -9,7 +9,8 @@ import (
 
 var _ device.Device = (*CPU)(nil)
 
-// everyDevice calls f with a device for each instruction set of this machine, with more workers than many a kernel has items.
+// everyDevice calls f with a device for each instruction set of this machine, with more workers
+// than many a kernel has items.
 func everyDevice(t *testing.T, f func(t *testing.T, c *CPU)) {
 	for _, ks := range availableKernels() {
 		t.Run(ks.name, func(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// chooseKernels returns the best table of kernels that the machine can run, or the one that the environment variable VOXSAW_CPU asks for: avx512, avx2 or generic.
+// chooseKernels returns the best table of kernels that the machine can run, or the one that the
+// environment variable VOXSAW_CPU asks for: avx512, avx2 or generic.
 func chooseKernels() (*kernels, error) {
 	tables := availableKernels()
 	want := os.Getenv("VOXSAW_CPU")
@@ -35,7 +36,8 @@ func (c *CPU) Describe() string {
 		for _, key := range slices.Sorted(maps.Keys(c.opt.Choices)) {
 			fmt.Fprintln(sum, key, c.opt.Choices[key])
 		}
-		text += fmt.Sprintf(", %d convolutions chosen (%08x)", n, sum.Sum32()) // another choice rounds differently: who compares machines must see it
+		// another choice rounds differently: who compares machines must see it
+		text += fmt.Sprintf(", %d convolutions chosen (%08x)", n, sum.Sum32())
 	}
 	return text
 }

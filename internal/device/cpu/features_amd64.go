@@ -2,7 +2,9 @@ package cpu
 
 import "golang.org/x/sys/cpu"
 
-// extensions are what the kernels of each instruction set need beyond what every amd64 processor has, by the assembler's names. Not all processors that have AVX-512 have it for shorter registers.
+// extensions are what the kernels of each instruction set need beyond what every amd64 processor
+// has, by the assembler's names. Not all processors that have AVX-512 have it for shorter
+// registers.
 var extensions = map[string]map[string]bool{
 	"avx512": {"AVX": cpu.X86.HasAVX, "AVX512F": cpu.X86.HasAVX512F, "AVX512VL": cpu.X86.HasAVX512VL},
 	"avx2":   {"AVX": cpu.X86.HasAVX, "AVX2": cpu.X86.HasAVX2, "FMA3": cpu.X86.HasFMA},

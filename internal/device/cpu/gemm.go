@@ -4,8 +4,9 @@ import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 
 //go:generate go run ./asm -pkg cpu -out kernels_amd64.s -stubs kernels_amd64.go -table tables_amd64.go
 
-// The two matrix products that every convolution of this package is made of. Both work on 16-channel vectors and take offsets and strides in float32
-// elements, so that neither activations nor weights have to be moved before they are multiplied.
+// The two matrix products that every convolution of this package is made of. Both work on
+// 16-channel vectors and take offsets and strides in float32 elements, so that neither activations
+// nor weights have to be moved before they are multiplied.
 //
 //	forward and data gradient: outputs (rows x channels) from broadcast inputs and weights             [kernels.product]
 //	weight gradient: weights (channels x channels) summed over voxels, images or tiles                 [kernels.outer]
@@ -13,7 +14,8 @@ import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 // A term is one matrix product in a sum of products: where its two factors start in a and b.
 type term = [2]int
 
-// A productFunc computes a fixed number of rows (R) and vectors (V, 1 or 2), count times over, each time an, bn and cn further on:
+// A productFunc computes a fixed number of rows (R) and vectors (V, 1 or 2), count times over, each
+// time an, bn and cn further on:
 //
 //	for i := range count {
 //		for m := range R {
@@ -47,7 +49,8 @@ type productFunc func(a, b, c *float32, terms *term, nterms, k, as, bs, bv, cs, 
 //	}
 type outerFunc = productFunc
 
-// An outerTapsFunc is the weight gradient of a one-channel convolution for 5 x 5 taps and one row of voxels, a row of taps as elements after the other:
+// An outerTapsFunc is the weight gradient of a one-channel convolution for 5 x 5 taps and one row
+// of voxels, a row of taps as elements after the other:
 //
 //	for r := range 5 {
 //		for m := range 5 {
@@ -74,11 +77,13 @@ type transposeFunc func(dst, src *float32, dstStep, srcStep int)
 //	}
 type addFunc func(dst, src *float32, n int)
 
-// A fetchFunc asks for cache lines that will be needed soon, to be in a second-level cache by then. It changes nothing; any of them may be past the end of an operand.
+// A fetchFunc asks for cache lines that will be needed soon, to be in a second-level cache by then.
+// It changes nothing; any of them may be past the end of an operand.
 type fetchFunc func(p *float32, lines int)
 
 const (
-	maxRows      = 12 // rows of a product kernel: 12 x 2 accumulators leave registers for the weights
+	// rows of a product kernel: 12 x 2 accumulators leave registers for the weights
+	maxRows      = 12
 	maxOuterRows = 12 // rows of an outer kernel
 )
 
@@ -116,7 +121,8 @@ func (ks *kernels) rowsProduct(rows, vectors int, a, b, c []float32, terms []ter
 	}
 }
 
-// pointsProduct is rowsProduct for several points, whose factors and products lie an, bn and cn apart. A product of few rows is done before a call of a kernel is.
+// pointsProduct is rowsProduct for several points, whose factors and products lie an, bn and cn
+// apart. A product of few rows is done before a call of a kernel is.
 func (ks *kernels) pointsProduct(points, rows, vectors int, a, b, c []float32, terms []term, k, as, bs, bv, cs, cv, an, bn, cn int, add bool) {
 	if rows <= ks.rows && vectors <= ks.vectors {
 		ks.product[vectors][rows](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, bv, cs, cv, points, an, bn, cn, add)
@@ -146,7 +152,8 @@ func (ks *kernels) rowsOuter(rows, vectors int, a, b, c []float32, terms []term,
 	}
 }
 
-// pointsOuter is rowsOuter for several points, whose factors and products lie an, bn and cn apart: one call of a kernel for each chunk of rows.
+// pointsOuter is rowsOuter for several points, whose factors and products lie an, bn and cn apart:
+// one call of a kernel for each chunk of rows.
 func (ks *kernels) pointsOuter(points, rows, vectors int, a, b, c []float32, terms []term, k, as, bs, bv, cs, cv, an, bn, cn int, add bool) {
 	if vectors > ks.vectors {
 		for v := range vectors {

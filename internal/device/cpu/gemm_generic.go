@@ -16,7 +16,8 @@ func vector(p *float32, i int) *[block]float32 {
 	return (*[block]float32)(unsafe.Add(unsafe.Pointer(p), 4*i))
 }
 
-// genericKernels is the table for machines without a faster one, and what the assembly is tested against.
+// genericKernels is the table for machines without a faster one, and what the assembly is tested
+// against.
 func genericKernels() *kernels {
 	ks := &kernels{name: "generic", rows: maxRows, vectors: 2, outerRows: maxOuterRows, outerTaps: genericOuterTaps, transpose: genericTranspose, add: genericAdd, fetch: func(*float32, int) {}, winograd: map[toomcook.Tile]*transforms{}}
 	for vectors := 1; vectors <= 2; vectors++ {
@@ -69,7 +70,8 @@ func genericOuter(rows, vectors int) outerFunc {
 	}
 }
 
-// multiply2x4 holds eight sums in registers, which is what most machines have for them: sums[m] += x[m][i*xs] * y[i*ys:][:4] for i < k.
+// multiply2x4 holds eight sums in registers, which is what most machines have for them: sums[m] +=
+// x[m][i*xs] * y[i*ys:][:4] for i < k.
 func multiply2x4(sums *[2][4]float32, x0, x1, y *float32, k, xs, ys int) {
 	a0, a1, a2, a3 := sums[0][0], sums[0][1], sums[0][2], sums[0][3]
 	b0, b1, b2, b3 := sums[1][0], sums[1][1], sums[1][2], sums[1][3]

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// checkKernel compares what a kernel of each instruction set leaves in c with what the generic one does. Sums are taken in the same order; what differs is that a fused multiply-add rounds once.
+// checkKernel compares what a kernel of each instruction set leaves in c with what the generic one
+// does. Sums are taken in the same order; what differs is that a fused multiply-add rounds once.
 func checkKernel(t *testing.T, what string, n int, run func(ks *kernels, c []float32)) {
 	t.Helper()
 	start := normals(rand.New(rand.NewPCG(1, 1)), n, 1)
@@ -88,7 +89,8 @@ func TestTransforms(t *testing.T) {
 	}
 }
 
-// BenchmarkProduct shows what the matrix products reach where everything lies in the first-level cache.
+// BenchmarkProduct shows what the matrix products reach where everything lies in the first-level
+// cache.
 func BenchmarkProduct(b *testing.B) {
 	const k = 128
 	x, w, c := alignedSlice(maxRows*k), alignedSlice(k*2*block), alignedSlice(maxRows*2*block)

@@ -16,7 +16,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 )
 
-// Nothing checks the bounds of assembly. So here each operand ends, and in a second run begins, at a page of memory that may not be read or written: one element too far is a fault.
+// Nothing checks the bounds of assembly. So here each operand ends, and in a second run begins, at
+// a page of memory that may not be read or written: one element too far is a fault.
 
 // guardedPages maps memory for at least n float32 between two such pages; free gives it back.
 func guardedPages(t testing.TB, n int) (pages []float32, free func()) {
@@ -47,7 +48,8 @@ func atEdge(pages []float32, n int, end bool) Slice {
 	return pages[:n:n]
 }
 
-// guardedOperands hands out operands in the order in which they are asked for, the same values each time.
+// guardedOperands hands out operands in the order in which they are asked for, the same values each
+// time.
 type guardedOperands struct {
 	pages [][]float32
 	end   bool
@@ -100,7 +102,8 @@ type bounds struct {
 	pages [][]float32
 }
 
-// check runs a kernel of each instruction set, at both edges of pages, and compares all operands with what the generic kernel leaves.
+// check runs a kernel of each instruction set, at both edges of pages, and compares all operands
+// with what the generic kernel leaves.
 func (b *bounds) check(what string, run func(ks *kernels, k *laneKernels, o *guardedOperands)) {
 	b.t.Helper()
 	for _, end := range []bool{true, false} {
@@ -126,7 +129,8 @@ func (b *bounds) check(what string, run func(ks *kernels, k *laneKernels, o *gua
 	}
 }
 
-// distance is that of got from want, relative to want's norm; to a norm of at least 1 an element, for sums may cancel.
+// distance is that of got from want, relative to want's norm; to a norm of at least 1 an element,
+// for sums may cancel.
 func distance(got, want []float32) float64 {
 	squares, norm := 0.0, float64(len(want))
 	for i, w := range want {
@@ -137,7 +141,8 @@ func distance(got, want []float32) float64 {
 	return math.Sqrt(squares / max(1, norm))
 }
 
-// extent is the number of elements from the first to the last one of so many (a number, a step) along some axes, width elements at each place.
+// extent is the number of elements from the first to the last one of so many (a number, a step)
+// along some axes, width elements at each place.
 func extent(width int, axes ...[2]int) int {
 	for _, a := range axes {
 		width += (a[0] - 1) * a[1]
@@ -257,7 +262,8 @@ func (b *bounds) transforms(tile toomcook.Tile) {
 	}
 }
 
-// streams checks the kernels over elements: of whole vectors and of what is left over, stored past the caches or not.
+// streams checks the kernels over elements: of whole vectors and of what is left over, stored past
+// the caches or not.
 func (b *bounds) streams() {
 	for _, n := range []int{0, 1, 15, 16, 17, 31, 32, 33, b.r.IntN(500), block * b.r.IntN(40)} {
 		for _, stream := range []bool{false, true} {
@@ -367,7 +373,8 @@ func (c guardedCPU) Alloc(n int) (device.Buffer, error) {
 // guarded is the device for tests that touch no memory of their own.
 func guarded(t testing.TB, c *CPU) device.Device { return guardedCPU{c, t} }
 
-// TestConvBounds: every algorithm that could be chosen, with no more scratch than it asks for. A fault in a worker ends the test with its stack.
+// TestConvBounds: every algorithm that could be chosen, with no more scratch than it asks for. A
+// fault in a worker ends the test with its stack.
 func TestConvBounds(t *testing.T) {
 	for _, ks := range availableKernels() {
 		if ks.name == "generic" {

@@ -8,10 +8,13 @@ import (
 
 //go:generate go run ./asm/lanes -pkg cpu -out lanes_kernels_amd64.s -stubs lanes_kernels_amd64.go -table lanes_tables_amd64.go
 
-// The kernels that stream through memory: what a network does between its convolutions. Each works on one chunk of a plane, voxel by voxel, all 16 lanes at once;
-// element i belongs to lane i mod 16. Lengths are multiples of 16 for the assembly; the generic versions take any length, and finish what the assembly leaves over.
+// The kernels that stream through memory: what a network does between its convolutions. Each works
+// on one chunk of a plane, voxel by voxel, all 16 lanes at once; element i belongs to lane i mod
+// 16. Lengths are multiples of 16 for the assembly; the generic versions take any length, and
+// finish what the assembly leaves over.
 
-// The blocks of numbers below are aliases, not types of their own, because the assembler's declarations can only spell them out.
+// The blocks of numbers below are aliases, not types of their own, because the assembler's
+// declarations can only spell them out.
 
 // actParams are the numbers of one plane, a lane each, in
 //
@@ -30,9 +33,11 @@ type mixParams = struct {
 	a, b, c, mean [block]float32
 }
 
-// laneKernels is the table of one instruction set. Where stream is not 0, the first result is aligned, and stored past the caches.
+// laneKernels is the table of one instruction set. Where stream is not 0, the first result is
+// aligned, and stored past the caches.
 type laneKernels struct {
-	// activate: y[i] = act(z[i]), with r[i] (full residual), r[i/16] (tiled) or none. [1] is ELU, [0] all others.
+	// activate: y[i] = act(z[i]), with r[i] (full residual), r[i/16] (tiled) or none. [1] is ELU,
+	// [0] all others.
 	activate [2][3]func(y, x, r []float32, p *actParams, stream int)
 	// gradient: dz[i] = dy[i] act'(z[i]), and adds to the sums.
 	gradient [2][3]func(dz, dy, x, r []float32, p *actParams, s *actSums, stream int)
@@ -44,22 +49,27 @@ type laneKernels struct {
 	moments func(x []float32, mean, d, s *[block]float32)
 	// sumLanes: r[v] = sum of the lanes of x[v], added to r[v] where add is not 0
 	sumLanes func(r, x []float32, add int)
-	// The kernels over classes take n voxels, a multiple of 16: class c of voxel v at x[v*16 + c/16*step + c%16]. e is memory for the classes of 16 voxels, see classRows.
+	// The kernels over classes take n voxels, a multiple of 16: class c of voxel v at x[v*16 +
+	// c/16*step + c%16]. e is memory for the classes of 16 voxels, see classRows.
 	//
 	// softmax: y[v] = softmax over the classes of x[v]
 	softmax func(y, x *float32, n, classes, step int, e *float32, stream int)
 	// softmaxGrad: dx = y (dy - sum over the classes of y dy); e is twice as large
 	softmaxGrad func(dx, y, dy *float32, n, classes, step int, e *float32, stream int)
-	// loss, for the voxels v whose target t is not negative, p their softmax: adds to s[0] greatest - x[t], to s[1] 1, to s[2+3c], s[3+3c] and s[4+3c] p[c] where c is t, p[c], and 1 where c is t;
-	// products *= sum over c of exp(x[c] - greatest). Each s[i] and products are 16 partial results, that of voxel v in lane v mod 16.
+	// loss, for the voxels v whose target t is not negative, p their softmax: adds to s[0] greatest
+	// - x[t], to s[1] 1, to s[2+3c], s[3+3c] and s[4+3c] p[c] where c is t, p[c], and 1 where c is
+	// t; products *= sum over c of exp(x[c] - greatest). Each s[i] and products are 16 partial
+	// results, that of voxel v in lane v mod 16.
 	loss func(x *float32, target []float32, classes, step int, e, s, products *float32)
-	// lossGrad: dx[c] = p[c] (ce + g[c] - sum p g) - ce where c is t, 0 where t is negative; g[c] = by[1+2c], + by[2+2c] where c is t; ce = by[0]. Adds dx[c] to s[c], which is 16 partial sums.
+	// lossGrad: dx[c] = p[c] (ce + g[c] - sum p g) - ce where c is t, 0 where t is negative; g[c] =
+	// by[1+2c], + by[2+2c] where c is t; ce = by[0]. Adds dx[c] to s[c], which is 16 partial sums.
 	lossGrad func(dx, x *float32, target []float32, classes, step int, e, by, s *float32, stream int)
 	// energy: sum of x^2 in float64
 	energy func(x []float32) float64
 	// sgd: g = h[3] g + h[2] p; v = h[1] v + g; p -= h[0] v
 	sgd func(p, v, g []float32, h *[4]float32)
-	// dots: c[i*cs+j] = sum over k of a[i*as+k] b[j*bs+k], added to c where add is not 0, for [i = 1..dotRows rows] and [0: one, 1: four columns]; k is a multiple of 16
+	// dots: c[i*cs+j] = sum over k of a[i*as+k] b[j*bs+k], added to c where add is not 0, for [i =
+	// 1..dotRows rows] and [0: one, 1: four columns]; k is a multiple of 16
 	dots    [maxDotRows + 1][2]func(a, b, c *float32, k, as, bs, cs, add int)
 	dotRows int
 }
@@ -110,7 +120,8 @@ func past(stream bool, y []float32) int {
 	return 0
 }
 
-// tail is what belongs to elements n.. of a residual of as many elements as x; a tiled one is never left over.
+// tail is what belongs to elements n.. of a residual of as many elements as x; a tiled one is never
+// left over.
 func tail(r []float32, n, length int) []float32 {
 	if len(r) < length {
 		return nil
@@ -146,7 +157,8 @@ func (k *laneKernels) runMoments(x []float32, mean, d, s *[block]float32) {
 	}
 }
 
-// classRows is the number of float32 that the classes of 16 voxels take, transposed: a row of 16 each, for whole blocks of classes. Rows past the last class are zero before and after.
+// classRows is the number of float32 that the classes of 16 voxels take, transposed: a row of 16
+// each, for whole blocks of classes. Rows past the last class are zero before and after.
 func classRows(classes int) int { return (classes + block - 1) / block * block * block }
 
 func (k *laneKernels) runSoftmax(y, x []float32, n, classes, step int, e []float32, stream bool) {

@@ -5,7 +5,8 @@ import (
 	"unsafe"
 )
 
-// genericLanes is the table for machines without a faster one, and what the assembly is tested against.
+// genericLanes is the table for machines without a faster one, and what the assembly is tested
+// against.
 var genericLanes = &laneKernels{
 	activate: [2][3]func(y, x, r []float32, p *actParams, stream int){
 		{activateGeneric, activateFullGeneric, activateTiledGeneric},
@@ -345,7 +346,8 @@ func dot(x, y []float32) float32 {
 	return (s[0] + s[1]) + (s[2] + s[3])
 }
 
-// exp is e^x to about one unit in the last place: 2^n e^f with n the nearest integer to x / ln 2 and a polynomial for e^f on |f| <= ln(2)/2. It is the arithmetic of the assembly.
+// exp is e^x to about one unit in the last place: 2^n e^f with n the nearest integer to x / ln 2
+// and a polynomial for e^f on |f| <= ln(2)/2. It is the arithmetic of the assembly.
 func exp(x float32) float32 {
 	switch {
 	case x < expLowest:
@@ -373,5 +375,6 @@ const (
 	ln2Low     = -2.12194440e-4
 )
 
-// expPoly is e^f's Taylor-like minimax polynomial, highest power first (Cephes, expf), with its last two terms.
+// expPoly is e^f's Taylor-like minimax polynomial, highest power first (Cephes, expf), with its
+// last two terms.
 var expPoly = [...]float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1}

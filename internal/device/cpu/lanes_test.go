@@ -46,7 +46,8 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestAVX2Registers: the assembler's register allocator does not know that AVX2 ends at register 15, and the machine that generates has more.
+// TestAVX2Registers: the assembler's register allocator does not know that AVX2 ends at register
+// 15, and the machine that generates has more.
 func TestAVX2Registers(t *testing.T) {
 	high := regexp.MustCompile(`\b(Z\d+|K\d|[XY](1[6-9]|2\d|3[01]))\b`)
 	files, err := filepath.Glob("*_amd64.s")
@@ -67,7 +68,8 @@ func TestAVX2Registers(t *testing.T) {
 	}
 }
 
-// TestExp: the exponential of every table, within 2 units in the last place of the true one, and its ends.
+// TestExp: the exponential of every table, within 2 units in the last place of the true one, and
+// its ends.
 func TestExp(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 100000 {
@@ -165,7 +167,8 @@ func TestStreamed(t *testing.T) {
 	})
 }
 
-// TestSpecialValues: what activations and their gradients make of NaN, infinities and the ends of float32 is what PyTorch 1.13 makes of them, but for the ReLU of -Inf, which is 0 there:
+// TestSpecialValues: what activations and their gradients make of NaN, infinities and the ends of
+// float32 is what PyTorch 1.13 makes of them, but for the ReLU of -Inf, which is 0 there:
 //
 //	x = torch.tensor([nan, inf, -inf, 0, -1e38, 1e38, -100, 100, -3, 5], requires_grad=True)
 //	y = torch.relu(x)  # or F.prelu(x.view(1, 1, -1), torch.tensor([0.25])), F.elu(x)

@@ -6,10 +6,12 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// block is the number of channels that lie next to each other: the float32 lanes of an AVX-512 register.
+// block is the number of channels that lie next to each other: the float32 lanes of an AVX-512
+// register.
 const block = 16
 
-// layout is how an activation (N, C, D, H, W) lies in memory: (N, blocks, D, H, W, lanes), lanes 16, or 1 where there is one channel.
+// layout is how an activation (N, C, D, H, W) lies in memory: (N, blocks, D, H, W, lanes), lanes
+// 16, or 1 where there is one channel.
 type layout struct {
 	n, channels   int
 	blocks, lanes int
@@ -29,7 +31,8 @@ func layoutOf(s device.Shape) layout {
 
 func (l layout) elements() int { return l.n * l.blocks * l.voxels * l.lanes }
 
-// plane is the offset of the first voxel of block b of image n; voxel v's lanes start v*lanes further on.
+// plane is the offset of the first voxel of block b of image n; voxel v's lanes start v*lanes
+// further on.
 func (l layout) plane(n, b int) int { return (n*l.blocks + b) * l.voxels * l.lanes }
 
 // Upload implements [device.Device].
@@ -60,7 +63,8 @@ func (c *CPU) Download(dst []float32, src device.Buffer, s device.Shape) error {
 	return nil
 }
 
-// packing moves an activation from row-major order to the device's layout, or back: one item a piece of one block of one image.
+// packing moves an activation from row-major order to the device's layout, or back: one item a
+// piece of one block of one image.
 //
 //	blocked[n][b][v][lane] = plain[n][16 b + lane][v], zero past the last channel
 type packing struct {

@@ -6,7 +6,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// loss is Loss: one pass over the logits, softmax, cross-entropy and the sums of soft Dice together; of activations 16 voxels at a time, of a matrix row by row.
+// loss is Loss: one pass over the logits, softmax, cross-entropy and the sums of soft Dice
+// together; of activations 16 voxels at a time, of a matrix row by row.
 type loss struct {
 	c       *CPU
 	lanes   *laneKernels
@@ -43,7 +44,8 @@ func (w *lossWorker) sum(i int) float32 {
 	return float32(total)
 }
 
-// partialLen is the number of float32 that a piece leaves: cross-entropy, count, then (intersection, sum p, sum t) of each class.
+// partialLen is the number of float32 that a piece leaves: cross-entropy, count, then
+// (intersection, sum p, sum t) of each class.
 func (k *loss) partialLen() int { return 2 + 3*k.l.channels }
 
 // Loss implements [device.Device]. A target that is no class makes the loss NaN.
@@ -107,8 +109,9 @@ func (k *loss) do(worker, item int) {
 	}
 }
 
-// blockLoss takes one logarithm for many voxels: the logarithm of a product of sums of exponentials is the sum of their logarithms. Each sum is from 1 to the number of classes, so the product of 8, in float32, and of four
-// of these, in float64, does not overflow.
+// blockLoss takes one logarithm for many voxels: the logarithm of a product of sums of exponentials
+// is the sum of their logarithms. Each sum is from 1 to the number of classes, so the product of 8,
+// in float32, and of four of these, in float64, does not overflow.
 func (k *loss) blockLoss(part, target, x []float32, w *lossWorker) {
 	clear(w.sums)
 	entropy := 0.0
@@ -169,7 +172,8 @@ func exponentials(x []float32) (top, total float32) {
 	return top, total
 }
 
-// diceLoss is the soft Dice loss of the sums of each class of each image, and, where asked for, its derivatives by each sum of p and by each intersection.
+// diceLoss is the soft Dice loss of the sums of each class of each image, and, where asked for, its
+// derivatives by each sum of p and by each intersection.
 func diceLoss[T float32 | float64](s device.LossSpec, sums []T, byP, byHit []float32) (loss float64) {
 	images, classes := s.Shape[0], s.Shape[1]
 	perUnit := images // what one Dice is taken over
@@ -200,17 +204,19 @@ func diceLoss[T float32 | float64](s device.LossSpec, sums []T, byP, byHit []flo
 	return loss
 }
 
-// lossGrad is LossGrad: with p the softmax again, dx = p (ce + g - sum p g) - ce [target], g the derivative by p.
+// lossGrad is LossGrad: with p the softmax again, dx = p (ce + g - sum p g) - ce [target], g the
+// derivative by p.
 type lossGrad struct {
 	c          *CPU
 	lanes      *laneKernels
 	s          device.LossSpec
 	l          layout
 	cut        chunks
-	byP, byHit []float32   // a class of an image each
-	by         [][]float32 // an image each: the weight of the cross-entropy, then both of each class
-	total      []float64
-	workers    []lossWorker
+	byP, byHit []float32 // a class of an image each
+	// an image each: the weight of the cross-entropy, then both of each class
+	by      [][]float32
+	total   []float64
+	workers []lossWorker
 
 	dx, x, target, partial Slice
 	stream                 bool // dx goes past the caches

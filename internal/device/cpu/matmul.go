@@ -2,13 +2,17 @@ package cpu
 
 import "github.com/voxsaw/voxsaw/internal/device"
 
-// The matrix products of heads: one factor is large and seen once (weights of 1024 x 27648 are 113 MB), the other has some tens of rows. So the large one streams through the caches once, and the small one waits in L2:
+// The matrix products of heads: one factor is large and seen once (weights of 1024 x 27648 are 113
+// MB), the other has some tens of rows. So the large one streams through the caches once, and the
+// small one waits in L2:
 //
 //	b not transposed: columns of b are copied into panels of 32, as the product kernel of the convolutions wants them      [panelProduct]
 //	b transposed:     rows of a and of b are multiplied as they lie, sums along the rows                                    [dotProduct]
 //	a few rows, or a sum of a few terms: rows of b, times a number, are added to rows of c                                  [rowProduct]
 //
-// The small factor a is first copied into scratch memory, turned around if it is transposed, its rows an odd number of cache lines apart: rows of 1024 or 27648 would all fall on the same lines of L1.
+// The small factor a is first copied into scratch memory, turned around if it is transposed, its
+// rows an odd number of cache lines apart: rows of 1024 or 27648 would all fall on the same lines
+// of L1.
 type matMul struct {
 	c     *CPU
 	lanes *laneKernels
@@ -18,8 +22,9 @@ type matMul struct {
 	depth         int // of a and b at a time
 	stride        int // from one row of a's copy to the next
 
-	terms         []term      // one term: the product kernel's list
-	factors       []actParams // a worker each: what a row of b is multiplied by, in a kernel that does z = x scale + r
+	terms []term // one term: the product kernel's list
+	// a worker each: what a row of b is multiplied by, in a kernel that does z = x scale + r
+	factors       []actParams
 	a, b, y, bias Slice
 	rowsOfA       Slice
 	scratch       Slice
@@ -74,7 +79,8 @@ func (c *CPU) MatMul(s device.MatMulSpec) (device.Kernel, error) {
 func (k *matMul) itemsPerRow() int { return (k.s.N + k.columns - 1) / k.columns }
 func (k *matMul) items() int       { return k.itemsPerRow() * ((k.s.M + k.rows - 1) / k.rows) }
 
-// packed is the scratch of one worker: the panels of b and one tile of c, for columns that are no whole vectors.
+// packed is the scratch of one worker: the panels of b and one tile of c, for columns that are no
+// whole vectors.
 func (k *matMul) packed() int { return k.depth*k.columns + k.rows*panel }
 
 // Scratch holds the copy of a, and what each worker packs.

@@ -9,8 +9,9 @@ import (
 // hugeElements is from how many float32 on memory is asked to lie in huge pages: 4 MiB.
 const hugeElements = 1 << 20
 
-// hugePages asks for pages of 2 MiB, before any of the memory is touched: Winograd's points lie so far apart that with pages of 4 KiB looking these up takes a twentieth of a training step. A kernel that has none
-// refuses, and nothing is lost.
+// hugePages asks for pages of 2 MiB, before any of the memory is touched: Winograd's points lie so
+// far apart that with pages of 4 KiB looking these up takes a twentieth of a training step. A
+// kernel that has none refuses, and nothing is lost.
 func hugePages(s []float32) {
 	if len(s) < hugeElements {
 		return

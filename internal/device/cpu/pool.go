@@ -2,13 +2,15 @@ package cpu
 
 import "sync/atomic"
 
-// A task is work in items 0..n-1 that may run in any order. worker is 0..Threads-1, for scratch memory of its own.
+// A task is work in items 0..n-1 that may run in any order. worker is 0..Threads-1, for scratch
+// memory of its own.
 type task interface {
 	do(worker, item int)
 }
 
-// pool is a set of goroutines that share the items of one task at a time. Items are handed out one by one: a worker whose core is
-// taken away by another process delays the others by one item, not by its whole share.
+// pool is a set of goroutines that share the items of one task at a time. Items are handed out one
+// by one: a worker whose core is taken away by another process delays the others by one item, not
+// by its whole share.
 type pool struct {
 	wake []chan struct{} // one a helper; the caller is worker 0
 	done chan any        // nil, or what a helper panicked with
@@ -31,7 +33,8 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// run does items 0..n-1 of t on all workers and returns when they are done. It does not allocate. A panic in an item reaches the caller.
+// run does items 0..n-1 of t on all workers and returns when they are done. It does not allocate. A
+// panic in an item reaches the caller.
 func (p *pool) run(n int, t task) {
 	helpers := min(len(p.wake), n-1)
 	if helpers <= 0 {

@@ -55,7 +55,8 @@ func (c *CPU) ScatterRows(s device.RowsSpec) (device.Kernel, error) {
 func (c *CPU) MeanOfOthers(s device.GroupSpec) (device.Kernel, error) {
 	factor := 1 / float32(max(1, s.Rows-1))
 	return &rowsFunc{c: c, items: s.Groups, f: func(out, in []device.Buffer, g int) {
-		// The rows before a are summed on the way down, those after it on the way up: no row is ever subtracted, so nothing cancels.
+		// The rows before a are summed on the way down, those after it on the way up: no row is
+		// ever subtracted, so nothing cancels.
 		first, last := g*s.Rows, (g+1)*s.Rows-1
 		clear(row(out[0], s.Columns, first))
 		for a := first; a < last; a++ {

@@ -2,14 +2,16 @@ package cpu
 
 import "github.com/voxsaw/voxsaw/internal/device"
 
-// softmax is Softmax and SoftmaxGrad over the channels: of activations 16 voxels at a time; a matrix, or a tensor of one channel, is taken row by row.
+// softmax is Softmax and SoftmaxGrad over the channels: of activations 16 voxels at a time; a
+// matrix, or a tensor of one channel, is taken row by row.
 type softmax struct {
 	c        *CPU
 	lanes    *laneKernels
 	l        layout
 	cut      chunks // of voxels of one lane
 	backward bool
-	workers  [][3][]float32 // a worker each: x or p, dp, result of a row; the first also holds the classes of 16 voxels
+	// a worker each: x or p, dp, result of a row; the first also holds the classes of 16 voxels
+	workers [][3][]float32
 
 	y, x, dy Slice // backward: x is the softmax, y the gradient
 	stream   bool  // y goes past the caches
@@ -34,7 +36,8 @@ func (c *CPU) Softmax(s device.Shape) (device.Kernel, error) { return newSoftmax
 // SoftmaxGrad implements [device.Device].
 func (c *CPU) SoftmaxGrad(s device.Shape) (device.Kernel, error) { return newSoftmax(c, s, true) }
 
-// voxelChunks cuts the voxels of each image, whatever the number of channels: chunks of 1024, in a plane that is an image.
+// voxelChunks cuts the voxels of each image, whatever the number of channels: chunks of 1024, in a
+// plane that is an image.
 func voxelChunks(l layout) chunks {
 	c := chunks{planes: l.n, plane: l.voxels, perPlane: (l.voxels + chunkVoxels - 1) / chunkVoxels}
 	c.perItem = c.neighbours(chunkVoxels)
@@ -43,7 +46,8 @@ func voxelChunks(l layout) chunks {
 
 const chunkVoxels = chunk / block
 
-// voxels is the image of a piece of voxelChunks and the range of its voxels, counted from the image's first one.
+// voxels is the image of a piece of voxelChunks and the range of its voxels, counted from the
+// image's first one.
 func (c chunks) voxels(i int) (n, lo, hi int) {
 	lo = i % c.perPlane * chunkVoxels
 	return i / c.perPlane, lo, min(lo+chunkVoxels, c.plane)

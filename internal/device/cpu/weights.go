@@ -6,12 +6,15 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// weightLayout is how the weights (Out, In, kernel) of a convolution lie in memory, and their gradients:
+// weightLayout is how the weights (Out, In, kernel) of a convolution lie in memory, and their
+// gradients:
 //
 //	[output block][input block][tap][input channel of the block][16 output channels]
 //
-// The last input block has only the channels that there are; lanes past the last output channel are zero. So a forward convolution multiplies the weights where they
-// lie, a pair of blocks with all its taps is one stretch of memory (128 KiB for 5^3 taps), and only the adjoint has to turn pairs round: see [kernels.exchange].
+// The last input block has only the channels that there are; lanes past the last output channel are
+// zero. So a forward convolution multiplies the weights where they lie, a pair of blocks with all
+// its taps is one stretch of memory (128 KiB for 5^3 taps), and only the adjoint has to turn pairs
+// round: see [kernels.exchange].
 type weightLayout struct {
 	out, in, taps int
 }
@@ -48,7 +51,8 @@ func (l weightLayout) pair(w []float32, ob, ib int) []float32 {
 // swapped is the layout with the roles of input and output exchanged.
 func (l weightLayout) swapped() weightLayout { return weightLayout{out: l.in, in: l.out, taps: l.taps} }
 
-// exchange turns a pair of blocks round: input channels become outputs, and the last tap the first, as the adjoint multiplies them.
+// exchange turns a pair of blocks round: input channels become outputs, and the last tap the first,
+// as the adjoint multiplies them.
 //
 //	dst[t][o][i] = src[taps-1-t][i][o]      for t < taps, o < out, i < in; zero for in <= i < 16
 func (ks *kernels) exchange(dst, src []float32, taps, in, out int) {
@@ -106,7 +110,8 @@ func (c *CPU) moveWeights(b Slice, s device.Shape, first int, plain []float32, b
 	return nil
 }
 
-// weightMove moves weights from row-major order to the device's layout, or back: one item a pair of blocks.
+// weightMove moves weights from row-major order to the device's layout, or back: one item a pair of
+// blocks.
 type weightMove struct {
 	l              weightLayout
 	first          int // output block that plain starts with
@@ -134,7 +139,8 @@ func (k *weightMove) do(_, item int) {
 	}
 }
 
-// ahead has memory fetched into a core's cache, a piece at a time between other work, so that it is there when its turn comes. Processors read ahead by themselves, but within a page.
+// ahead has memory fetched into a core's cache, a piece at a time between other work, so that it is
+// there when its turn comes. Processors read ahead by themselves, but within a page.
 type ahead struct {
 	fetch  fetchFunc
 	wanted [2][]float32

@@ -2,11 +2,13 @@ package cpu
 
 import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 
-// Nested Winograd convolution: F(m, r) along each of the three axes, so that a tile of m^3 outputs takes (m+r-1)^3 multiplications a pair of channels where a direct
-// convolution takes m^3 r^3; F(4, 5): 512 instead of 8000.
+// Nested Winograd convolution: F(m, r) along each of the three axes, so that a tile of m^3 outputs
+// takes (m+r-1)^3 multiplications a pair of channels where a direct convolution takes m^3 r^3; F(4,
+// 5): 512 instead of 8000.
 //
-// A transformed activation would be (m+r-1)^3 / m^3 times as large as the activation. So everything happens in blocks of tiles that stay in a core's cache: some rows
-// of tiles in one layer (an image and a z), or some whole layers.
+// A transformed activation would be (m+r-1)^3 / m^3 times as large as the activation. So everything
+// happens in blocks of tiles that stay in a core's cache: some rows of tiles in one layer (an image
+// and a z), or some whole layers.
 //
 //	transform z: all the points in z, for the voxels of the block           [operand.transformZ]
 //	for each point in z:
@@ -15,7 +17,8 @@ import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 //		transform back: x, y                                                [result.transformXY]
 //	transform back: z                                                       [result.transformZ]
 //
-// The planes of points lie an odd number of cache lines apart: at powers of two they would fall into the same few sets of the cache.
+// The planes of points lie an odd number of cache lines apart: at powers of two they would fall
+// into the same few sets of the cache.
 
 // tiling is how the outputs of a convolution are cut into tiles, and the tiles into blocks.
 type tiling struct {
@@ -31,7 +34,8 @@ type tiling struct {
 	most         int // tiles in the largest block
 }
 
-// newTiling cuts an image size into tiles, and those into blocks of about want tiles, fewer where there would not be atLeast blocks.
+// newTiling cuts an image size into tiles, and those into blocks of about want tiles, fewer where
+// there would not be atLeast blocks.
 func newTiling(tile toomcook.Tile, images int, size [3]int, want, atLeast int) tiling {
 	t := tiling{tile: tile, m: tile.Outputs, points: tile.Points(), images: images, layers: 1, perLayer: 1}
 	for i := range 3 {
@@ -79,7 +83,8 @@ func (t *tiling) all() tileBlock {
 // first is the number of tiles before a block's first one.
 func (t *tiling) first(b tileBlock) int { return (b.layer*t.tiles[1] + b.row) * t.tiles[2] }
 
-// operand is an activation that is transformed to points: the inputs of a convolution, by BT, or the gradient of its outputs, by A.
+// operand is an activation that is transformed to points: the inputs of a convolution, by BT, or
+// the gradient of its outputs, by A.
 type operand struct {
 	t *tiling
 	l layout
@@ -91,10 +96,13 @@ type operand struct {
 	rows    int    // of voxels, of a block's layer
 	columns int    // of voxels
 
-	zPlane        int // [z point][channel block][layer][row][column][16], at 0
-	yAt, yPlane   int // [y point][column][16]
-	stageAt, size int // [input][column][16]: rows with the planes of zeros that are missing; elements of all
-	depth, plane  int // of the points, [y and x point][tile][channel]: channels, and elements from one point to the next
+	zPlane      int // [z point][channel block][layer][row][column][16], at 0
+	yAt, yPlane int // [y point][column][16]
+	// [input][column][16]: rows with the planes of zeros that are missing; elements of all
+	stageAt, size int
+	// of the points, [y and x point][tile][channel]: channels, and elements from one point to the
+	// next
+	depth, plane int
 }
 
 func newOperand(t *tiling, l layout, f transformFunc, blocks, inputs int, lead [3]int) *operand {
@@ -177,7 +185,8 @@ func (o *operand) transformYX(points, work []float32, z int, b tileBlock) {
 	}
 }
 
-// result is an activation that is transformed back from points: the outputs of a convolution, by AT.
+// result is an activation that is transformed back from points: the outputs of a convolution, by
+// AT.
 type result struct {
 	t *tiling
 	l layout
@@ -186,10 +195,13 @@ type result struct {
 	blocks  int // of channels, transformed together
 	columns int // of voxels
 
-	zPlane        int // [z point][channel block][layer][row][column][16], at 0
-	yAt, yPlane   int // [y point][column][16]
-	stageAt, size int // [plane][column][16]: rows with the planes that are not outputs; elements of all
-	depth, plane  int // of the points, [y and x point][tile][channel]: channels, and elements from one point to the next
+	zPlane      int // [z point][channel block][layer][row][column][16], at 0
+	yAt, yPlane int // [y point][column][16]
+	// [plane][column][16]: rows with the planes that are not outputs; elements of all
+	stageAt, size int
+	// of the points, [y and x point][tile][channel]: channels, and elements from one point to the
+	// next
+	depth, plane int
 }
 
 func newResult(t *tiling, l layout, f outputFunc, blocks int) *result {
@@ -228,7 +240,8 @@ func (r *result) transformXY(work, points []float32, z, blocks int, b tileBlock)
 	}
 }
 
-// transformZ transforms a block back along z, into the outputs, for channel blocks from the given one.
+// transformZ transforms a block back along z, into the outputs, for channel blocks from the given
+// one.
 func (r *result) transformZ(dst, work, bias []float32, channels, blocks int, b tileBlock) {
 	t, width, planeSize := r.t, r.l.size[2], r.l.size[1]*r.l.size[2]*block
 	for cb := range blocks {

@@ -5,8 +5,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 )
 
-// winograd is a convolution of stride 1, or the data gradient of one: a convolution with flipped weights, input and output channels exchanged.
-// The weights are transformed first, then blocks of tiles are worked on one by one. See winograd.go.
+// winograd is a convolution of stride 1, or the data gradient of one: a convolution with flipped
+// weights, input and output channels exchanged. The weights are transformed first, then blocks of
+// tiles are worked on one by one. See winograd.go.
 type winograd struct {
 	cpu     *CPU
 	t       tiling
@@ -15,7 +16,8 @@ type winograd struct {
 	weights *pointWeights
 	bias    bool
 
-	inAt, outAt                 int // points of inputs and of outputs in a worker's scratch, after in's and out's own
+	// points of inputs and of outputs in a worker's scratch, after in's and out's own
+	inAt, outAt                 int
 	biasAt, workAt, work, total int
 	y, x, w, scratch            Slice
 }
@@ -55,8 +57,9 @@ func newWinograd(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile)
 	return k
 }
 
-// blockTiles is how many tiles a block should have. Up to 64 channels the points of 24 tiles stay in a second-level cache of 1 MiB; with more channels it counts
-// that the weights, which each block reads from a more distant cache, are read for as many tiles as possible.
+// blockTiles is how many tiles a block should have. Up to 64 channels the points of 24 tiles stay
+// in a second-level cache of 1 MiB; with more channels it counts that the weights, which each block
+// reads from a more distant cache, are read for as many tiles as possible.
 func blockTiles(inBlocks, outBlocks int) int {
 	if n := inBlocks + outBlocks; n > 8 {
 		return min(108, 6*n)

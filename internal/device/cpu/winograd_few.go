@@ -5,8 +5,10 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 )
 
-// Where there are few tiles and many channels, the transformed weights are far larger than the transformed activations: at 256 to 256 channels 128 MiB. Then it is the activations that are
-// transformed first, for all tiles and points; the work is cut by output channels, and weights (or their gradients) live only as long as they stay in a core's cache.
+// Where there are few tiles and many channels, the transformed weights are far larger than the
+// transformed activations: at 256 to 256 channels 128 MiB. Then it is the activations that are
+// transformed first, for all tiles and points; the work is cut by output channels, and weights (or
+// their gradients) live only as long as they stay in a core's cache.
 
 // allPoints is an activation transformed for all tiles: [channel block][point][tile][16].
 type allPoints struct {
@@ -42,7 +44,8 @@ func (a *allPoints) transform(scratch, src, work []float32, item int) {
 	}
 }
 
-// winogradFew is [winograd] for few tiles. What a worker does with the weights of a group of output channels:
+// winogradFew is [winograd] for few tiles. What a worker does with the weights of a group of output
+// channels:
 //
 //	transform all of them along z
 //	for each point in z, for each chunk of input channels:
@@ -50,7 +53,8 @@ func (a *allPoints) transform(scratch, src, work []float32, item int) {
 //		for each point in y:
 //			transform along x, multiply
 //
-// Where there are so few tiles that the products of all points stay in L2, each chunk of input channels goes through all points in z instead, and its weights stay there too.
+// Where there are so few tiles that the products of all points stay in L2, each chunk of input
+// channels goes through all points in z instead, and its weights stay there too.
 type winogradFew struct {
 	cpu     *CPU
 	t       tiling // one block
@@ -58,13 +62,15 @@ type winogradFew struct {
 	out     *result
 	weights *pointWeights
 	bias    bool
-	width   int      // output channel blocks of an item
-	keep    bool     // the products of all points
-	chunk   int      // input channel blocks whose weights are transformed before they are multiplied
-	terms   [][]term // of each chunk of whole input blocks
-	plane   int      // of the weights of a chunk, from one point to the next
+	width   int  // output channel blocks of an item
+	keep    bool // the products of all points
+	// input channel blocks whose weights are transformed before they are multiplied
+	chunk int
+	terms [][]term // of each chunk of whole input blocks
+	plane int      // of the weights of a chunk, from one point to the next
 
-	zsAt, ysAt, pointsAt, productsAt int // in a worker's scratch: weights transformed along z, of a chunk along y, and along x; products
+	// in a worker's scratch: weights transformed along z, of a chunk along y, and along x; products
+	zsAt, ysAt, pointsAt, productsAt int
 	biasAt, workAt, work, total      int
 
 	y, x, w, scratch Slice
@@ -173,7 +179,8 @@ func (k *winogradFew) do(worker, item int) {
 	k.out.transformZ(k.y, work, k.scratch[k.biasAt:], first, vectors, all)
 }
 
-// multiply transforms the weights of one point in z and a chunk of input channels along y and x, and adds their products.
+// multiply transforms the weights of one point in z and a chunk of input channels along y and x,
+// and adds their products.
 func (k *winogradFew) multiply(work, zs, products []float32, z, ib, chunk, vectors int) {
 	t, ks, step, tiles := &k.t, k.cpu.kernels, k.width*block, k.t.all().tiles
 	ys, points := work[k.ysAt:k.pointsAt], work[k.pointsAt:k.productsAt]
@@ -261,7 +268,8 @@ func (k *winogradFewOperands) do(worker, item int) {
 	}
 }
 
-// do computes the gradients of the weights of one block of input channels and two of output channels.
+// do computes the gradients of the weights of one block of input channels and two of output
+// channels.
 func (k *winogradFewGradient) do(worker, item int) {
 	t, tiles := &k.t, k.t.all().tiles
 	groups := (k.out.o.l.blocks + 1) / 2

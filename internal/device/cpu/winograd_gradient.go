@@ -5,11 +5,14 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 )
 
-// winogradGradient is the weight gradient of a convolution of stride 1, in blocks as [winograd]: inputs by BT and output gradients by A, for each point channels x tiles times
-// tiles x channels, and the sum over all tiles back by GT, once.
+// winogradGradient is the weight gradient of a convolution of stride 1, in blocks as [winograd]:
+// inputs by BT and output gradients by A, for each point channels x tiles times tiles x channels,
+// and the sum over all tiles back by GT, once.
 //
-// The blocks are dealt to slabs, each with sums of its own, which are added up in their order; how many there are depends on the number of threads, and with it the rounding. Each block is summed from zero before it is added: one running sum over thousands of
-// tiles would cost ten times the error.
+// The blocks are dealt to slabs, each with sums of its own, which are added up in their order; how
+// many there are depends on the number of threads, and with it the rounding. Each block is summed
+// from zero before it is added: one running sum over thousands of tiles would cost ten times the
+// error.
 type winogradGradient struct {
 	gradientSink
 	cpu     *CPU
@@ -25,9 +28,11 @@ type winogradGradient struct {
 }
 
 const (
-	maxSlabs     = 8
-	slabElements = 4 << 20 // of all slabs together, where that leaves one a thread: as much as stays in a third-level cache
-	sumTiles     = 36      // of a block: the sums of all points are read and written once a block
+	maxSlabs = 8
+	// of all slabs together, where that leaves one a thread: as much as stays in a third-level
+	// cache
+	slabElements = 4 << 20
+	sumTiles     = 36 // of a block: the sums of all points are read and written once a block
 )
 
 func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogradGradient {

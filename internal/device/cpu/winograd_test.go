@@ -18,7 +18,8 @@ func winogradMakers(c *CPU, tile toomcook.Tile) makers {
 	}
 }
 
-// The points 2 and 1/2 raise rounding errors by their fourth powers along three axes; measured errors are a third of these.
+// The points 2 and 1/2 raise rounding errors by their fourth powers along three axes; measured
+// errors are a third of these.
 var winogradTolerance = map[toomcook.Tile]float64{{Outputs: 4, Taps: 5}: 3e-5, {Outputs: 2, Taps: 5}: 1.5e-5, {Outputs: 4, Taps: 3}: 1.5e-5, {Outputs: 2, Taps: 3}: 3e-6}
 
 var winogradCases = []device.ConvSpec{
@@ -57,7 +58,8 @@ func TestWinograd(t *testing.T) {
 	}
 }
 
-// The choice of algorithm must not change what is computed: the layers of networks, large enough that every algorithm gets its turn.
+// The choice of algorithm must not change what is computed: the layers of networks, large enough
+// that every algorithm gets its turn.
 func TestConvAuto(t *testing.T) {
 	for _, ks := range availableKernels() {
 		if ks.name == "generic" {

@@ -1,6 +1,7 @@
 package cpu
 
-// pointWeights is how weights lie in the points of a Winograd tile: [point][group of output channels][input channel][vector][16]. In the same form lie their gradients.
+// pointWeights is how weights lie in the points of a Winograd tile: [point][group of output
+// channels][input channel][vector][16]. In the same form lie their gradients.
 type pointWeights struct {
 	weightLayout // of the weights that are transformed, or of the gradients that come out
 	tiling       *tiling
@@ -39,7 +40,8 @@ func (w *pointWeights) point(inBlock, outBlock int) int {
 // columns is the offset of a group's weights in a point.
 func (w *pointWeights) columns(g int) int { return 2 * g * block * w.in }
 
-// tile is the number of elements of a pair of channel blocks with its taps transformed along z: [z point][y tap][x tap][input channel][16].
+// tile is the number of elements of a pair of channel blocks with its taps transformed along z: [z
+// point][y tap][x tap][input channel][16].
 func (w *pointWeights) tile() int { return w.tiling.points * w.side * w.side * block * block }
 
 // transform makes the points of one pair of channel blocks from the weights.
@@ -66,7 +68,8 @@ func (w *pointWeights) transformZ(zs, weights, work []float32, ib, ob int) {
 	w.f.weights(&zs[0], &weights[0], plane, plane, block, block, plane/block)
 }
 
-// transformYX transforms one point in z of a tile along y and x, into points with the given distances from point to point and from input channel to input channel.
+// transformYX transforms one point in z of a tile along y and x, into points with the given
+// distances from point to point and from input channel to input channel.
 func (w *pointWeights) transformYX(dst, zs, work []float32, plane, step, z, ib int) {
 	w.transformY(work, zs, z, ib)
 	for y := range w.tiling.points {
@@ -107,7 +110,8 @@ func (w *pointWeights) gradientXY(zs, src, work []float32, plane, step, z, ib in
 	w.f.weightGrad(&zs[z*r*r*tap], &work[0], r*tap, r*tap, block, block, r*in)
 }
 
-// gradientZ transforms a tile back along z, into gradients. Those that are used up take the place of the tile.
+// gradientZ transforms a tile back along z, into gradients. Those that are used up take the place
+// of the tile.
 func (w *pointWeights) gradientZ(to *gradientSink, zs []float32, ib, ob int) {
 	plane, dw := w.side*w.side*w.tap(ib), zs
 	if to.keeps() {

@@ -9,7 +9,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// Bench times the kernels at the sizes of a VNet step, full resolution first. What streams through memory reports bytes that must be read and written at least, so that GB/s compares with the memory's rate.
+// Bench times the kernels at the sizes of a VNet step, full resolution first. What streams through
+// memory reports bytes that must be read and written at least, so that GB/s compares with the
+// memory's rate.
 func Bench(b *testing.B, dev device.Device) {
 	full := device.Shape{1, 32, 64, 64, 64} // the last decoder stage of a 64^3 crop
 	deep := device.Shape{27, 64, 8, 8, 8}   // a middle encoder stage of 27 patches of 32^3
@@ -64,15 +66,17 @@ func Bench(b *testing.B, dev device.Device) {
 	benchmark(b, dev, "SumSquares", parameters.shape, 4*n, func(d device.Device) (device.Kernel, error) { return d.SumSquares(n) }, []operand{output()}, []operand{positive(newRand(1), n)})
 	benchmark(b, dev, "SGD", parameters.shape, 20*n, func(d device.Device) (device.Kernel, error) { return d.SGD(n) }, []operand{positive(newRand(1), n), positive(newRand(2), n)},
 		[]operand{positive(newRand(3), n), {shape: device.Shape{4}, data: []float32{1e-3, 0.9, 1e-4, 1}}})
-	// The paper's head on 2 puzzles of 27 patches, features of 1024: forward, by features, by weights, with weights (out, in).
+	// The paper's head on 2 puzzles of 27 patches, features of 1024: forward, by features, by
+	// weights, with weights (out, in).
 	for _, s := range []device.MatMulSpec{{M: 54, N: 1024, K: 27648, TransB: true}, {M: 54, N: 27648, K: 1024}, {M: 1024, N: 27648, K: 54, TransA: true}, {M: 54, N: 1024, K: 2048, TransB: true}} {
 		a, w := positive(newRand(1), s.M, s.K), positive(newRand(2), s.K, s.N)
 		benchmark(b, dev, "MatMul", device.Shape{s.M, s.N, s.K}, 4*(s.M*s.N+s.K*s.N+s.M*s.K), func(d device.Device) (device.Kernel, error) { return d.MatMul(s) }, []operand{output(s.M, s.N)}, []operand{a, w})
 	}
 }
 
-// benchmark times one kernel; beside Go's mean it reports the fastest run, which other processes disturb least, and the bytes that this one moved. Outputs start as NaN, inputs without data as well: no kernel
-// here is slower for that.
+// benchmark times one kernel; beside Go's mean it reports the fastest run, which other processes
+// disturb least, and the bytes that this one moved. Outputs start as NaN, inputs without data as
+// well: no kernel here is slower for that.
 func benchmark(b *testing.B, dev device.Device, name string, s device.Shape, bytes int, make maker, out, in []operand) {
 	b.Run(fmt.Sprintf("%s/%v", name, []int(s)), func(b *testing.B) {
 		r := prepare(b, dev, make, out, in)

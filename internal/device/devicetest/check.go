@@ -116,7 +116,8 @@ func prepare(t testing.TB, dev device.Device, make maker, out, in []operand) run
 	if err != nil {
 		t.Fatalf("making the kernel: %v", err)
 	}
-	r := run{kernel: k, scratch: alloc(t, dev, output(k.Scratch()))} // NaN: what was in scratch must not matter
+	// NaN: what was in scratch must not matter
+	r := run{kernel: k, scratch: alloc(t, dev, output(k.Scratch()))}
 	for _, o := range out {
 		r.out = append(r.out, alloc(t, dev, o))
 	}
@@ -128,8 +129,9 @@ func prepare(t testing.TB, dev device.Device, make maker, out, in []operand) run
 
 func (r run) run() { r.kernel.Run(r.out, r.in, r.scratch) }
 
-// compare runs a kernel on the device and on the reference. Every operand, inputs too, must then agree to the tolerance (relative L2), every output
-// must keep to the device's layout, and running must not allocate.
+// compare runs a kernel on the device and on the reference. Every operand, inputs too, must then
+// agree to the tolerance (relative L2), every output must keep to the device's layout, and running
+// must not allocate.
 func compare(t *testing.T, dev device.Device, tolerance float64, make maker, out, in []operand) {
 	t.Helper()
 	reference := NewReference()
@@ -150,12 +152,14 @@ func compare(t *testing.T, dev device.Device, tolerance float64, make maker, out
 			t.Errorf("input %d %v: relative error %.2g after the run, want at most %.2g", i, []int(o.shape), err, tolerance)
 		}
 	}
-	if n := testing.AllocsPerRun(4, got.run); n > 0 { // the average: waking a goroutine makes the runtime allocate now and then
+	// the average: waking a goroutine makes the runtime allocate now and then
+	if n := testing.AllocsPerRun(4, got.run); n > 0 {
 		t.Errorf("a run allocates %v times", n)
 	}
 }
 
-// inPlace checks that a kernel computes the same when results are written over operands: pairs of a result and an operand.
+// inPlace checks that a kernel computes the same when results are written over operands: pairs of a
+// result and an operand.
 func inPlace(t *testing.T, dev device.Device, make maker, out, in []operand, over ...[2]int) {
 	t.Helper()
 	apart, together := prepare(t, dev, make, out, in), prepare(t, dev, make, out, in)
@@ -171,7 +175,8 @@ func inPlace(t *testing.T, dev device.Device, make maker, out, in []operand, ove
 	}
 }
 
-// checkPadding: what a kernel leaves must be what uploading the same values leaves, so that padding stays as the device's other kernels want it.
+// checkPadding: what a kernel leaves must be what uploading the same values leaves, so that padding
+// stays as the device's other kernels want it.
 func checkPadding(t *testing.T, dev device.Device, b device.Buffer, o operand) {
 	t.Helper()
 	raw, fresh := make([]float32, b.Len()), make([]float32, b.Len())
@@ -211,17 +216,20 @@ func relativeTo(least float64, got, want []float32) float64 {
 	return math.Sqrt(difference / norm)
 }
 
-// differentiable is a forward kernel of the reference with the backward kernel that claims to be its gradient.
+// differentiable is a forward kernel of the reference with the backward kernel that claims to be
+// its gradient.
 type differentiable struct {
 	forward  maker
 	out, in  []operand
 	backward maker
-	// gradients makes the operands of the backward kernel from those of the forward one, after its run, and dy. The gradients that it writes belong to the inputs wrt.
+	// gradients makes the operands of the backward kernel from those of the forward one, after its
+	// run, and dy. The gradients that it writes belong to the inputs wrt.
 	gradients func(out, in []values, dy values) (grads, operands []values)
 	wrt       []int
 }
 
-// check compares the gradients of sum(dy y), y the first output, with central differences. They are in float64: with a step of 1e-5 their error is of the order of 1e-9 for smooth functions.
+// check compares the gradients of sum(dy y), y the first output, with central differences. They are
+// in float64: with a step of 1e-5 their error is of the order of 1e-9 for smooth functions.
 func (d differentiable) check(t *testing.T) {
 	t.Helper()
 	const step, tolerance = 1e-5, 1e-6

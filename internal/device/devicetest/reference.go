@@ -1,7 +1,9 @@
-// Package devicetest is the yardstick of every device: a naive device, a suite of checks and benchmarks.
+// Package devicetest is the yardstick of every device: a naive device, a suite of checks and
+// benchmarks.
 //
-// Start at [All], which a device's own test calls. [NewReference] is the oracle: plain loops in float64, checked against finite
-// differences by the suite itself. The package leaves out speed in the oracle and tests of graphs, which are package nn's.
+// Start at [All], which a device's own test calls. [NewReference] is the oracle: plain loops in
+// float64, checked against finite differences by the suite itself. The package leaves out speed in
+// the oracle and tests of graphs, which are package nn's.
 package devicetest
 
 import (
@@ -10,7 +12,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// NewReference makes the naive device. Its buffers hold float64 in row-major order, so that a difference quotient of its forward kernels is exact enough to judge its gradients.
+// NewReference makes the naive device. Its buffers hold float64 in row-major order, so that a
+// difference quotient of its forward kernels is exact enough to judge its gradients.
 func NewReference() device.Device { return reference{} }
 
 type reference struct{}

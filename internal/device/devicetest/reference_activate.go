@@ -6,7 +6,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// activateOperands are the operands that Activate and ActivateGrad share, nil where the spec has none.
+// activateOperands are the operands that Activate and ActivateGrad share, nil where the spec has
+// none.
 type activateOperands struct{ x, gamma, beta, mean, scale, r, slope values }
 
 // statistic is the index of the mean that element i of x belongs to.
@@ -22,7 +23,8 @@ func statistic(s device.ActivateSpec, i int) int {
 	}
 }
 
-// z is the argument of the activation at element i, normalised is (x - mean) / sqrt(variance + Epsilon).
+// z is the argument of the activation at element i, normalised is (x - mean) / sqrt(variance +
+// Epsilon).
 func (o activateOperands) z(s device.ActivateSpec, i int) (z, normalised float64) {
 	channel := i / s.Shape.Voxels() % s.Shape[1]
 	z = o.x[i]

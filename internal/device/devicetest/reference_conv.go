@@ -2,7 +2,8 @@ package devicetest
 
 import "github.com/voxsaw/voxsaw/internal/device"
 
-// eachTap calls f with the index of every x, w and y that the convolution multiplies: y[iy] += x[ix] w[iw].
+// eachTap calls f with the index of every x, w and y that the convolution multiplies: y[iy] +=
+// x[ix] w[iw].
 func eachTap(s device.ConvSpec, f func(ix, iw, iy int)) {
 	o := s.OutSize()
 	iy := 0

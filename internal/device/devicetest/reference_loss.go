@@ -6,7 +6,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// dice is the soft Dice loss of the stats' (intersection, sum p, sum t), and its derivative by intersection and by sum p for each class of each image.
+// dice is the soft Dice loss of the stats' (intersection, sum p, sum t), and its derivative by
+// intersection and by sum p for each class of each image.
 func dice(s device.LossSpec, sums values) (loss float64, byIntersection, byP values) {
 	images, classes := s.Shape[0], s.Shape[1]
 	byIntersection, byP = make(values, images*classes), make(values, images*classes)

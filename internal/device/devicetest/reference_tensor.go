@@ -72,7 +72,8 @@ func (reference) Unflatten(s device.Shape) (device.Kernel, error) {
 	return kernel(func(out, in []values) { copy(out[0], in[0]) }), s.Check()
 }
 
-// eachWindow calls f with the index of every element of y and those of x under its window, in row-major order.
+// eachWindow calls f with the index of every element of y and those of x under its window, in
+// row-major order.
 func eachWindow(s device.PoolSpec, f func(iy int, ix []int)) {
 	o := s.OutShape()
 	x, y := s.Shape, 0
@@ -99,7 +100,8 @@ func eachWindow(s device.PoolSpec, f func(iy int, ix []int)) {
 	}
 }
 
-// largest returns which of the indices holds the largest x, the first of them where they tie, the last NaN if there is one.
+// largest returns which of the indices holds the largest x, the first of them where they tie, the
+// last NaN if there is one.
 func largest(x values, indices []int) int {
 	best := indices[0]
 	for _, i := range indices[1:] {

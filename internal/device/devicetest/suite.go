@@ -23,7 +23,8 @@ func All(t *testing.T, dev device.Device) {
 	}
 }
 
-// shapes are activations of every kind of channel count (one; part of a block; whole blocks; more than a block) and odd sizes; the last ones are of more than one piece of work.
+// shapes are activations of every kind of channel count (one; part of a block; whole blocks; more
+// than a block) and odd sizes; the last ones are of more than one piece of work.
 var shapes = []device.Shape{
 	{1, 1, 3, 5, 7}, {2, 1, 17, 19, 61}, {2, 2, 4, 4, 4}, {1, 3, 5, 3, 1}, {3, 8, 3, 3, 3}, {2, 16, 3, 4, 5}, {1, 17, 2, 3, 5}, {2, 32, 4, 4, 4}, {1, 48, 1, 1, 1},
 	{2, 24, 11, 13, 9}, {1, 16, 13, 14, 15},
@@ -70,7 +71,8 @@ func Memory(t *testing.T, dev device.Device) {
 	}
 }
 
-// Weights checks that parameters of any rank go up and down again, whole and in pieces, and that what a layout adds to them is zero.
+// Weights checks that parameters of any rank go up and down again, whole and in pieces, and that
+// what a layout adds to them is zero.
 func Weights(t *testing.T, dev device.Device) {
 	r := newRand(2)
 	for _, shape := range []device.Shape{{}, {5}, {3, 40}, {1, 1, 1, 1, 1}, {16, 1, 5, 5, 5}, {2, 32, 1, 1, 1}, {40, 17, 3, 2, 1}, {33, 8, 2, 2, 2}} {
@@ -118,7 +120,8 @@ func Weights(t *testing.T, dev device.Device) {
 	}
 }
 
-// Tolerances of the device against float64, relative L2. Sums of float32 of some thousand terms err by some 1e-7; a fast algorithm for convolutions by what the second one allows.
+// Tolerances of the device against float64, relative L2. Sums of float32 of some thousand terms err
+// by some 1e-7; a fast algorithm for convolutions by what the second one allows.
 const (
 	tight          = 2e-6
 	convTolerance  = 6e-5
@@ -200,7 +203,8 @@ func Conv(t *testing.T, dev device.Device) {
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.ConvGradWeightsSGD(device.ConvSpec{}) })
 }
 
-// gradWeightsSGD compares a step with the reference, and to the bit with the device's own gradient and step.
+// gradWeightsSGD compares a step with the reference, and to the bit with the device's own gradient
+// and step.
 func gradWeightsSGD(t *testing.T, dev device.Device, s device.ConvSpec, x, dy, w operand) {
 	t.Helper()
 	velocity, hyper := weights(newRand(8), s.WShape()...), operand{shape: device.Shape{4}, data: []float32{0.01, 0.9, 1e-2, 0.5}}
@@ -255,7 +259,8 @@ func Activate(t *testing.T, dev device.Device) {
 		for i := range in[0].data {
 			in[0].data[i] = 1000 + in[0].data[i]
 		}
-		// float32 at 1000 has steps of 6e-5: the mean among the statistics is right to half of that, and so is the result.
+		// float32 at 1000 has steps of 6e-5: the mean among the statistics is right to half of
+		// that, and so is the result.
 		compare(t, dev, 5e-5, forwardOf(s), []operand{output(s.Shape...), output(s.StatisticsShape()...)}, in)
 	})
 	t.Run("gradients", func(t *testing.T) {
@@ -265,7 +270,8 @@ func Activate(t *testing.T, dev device.Device) {
 			{Norm: device.BatchNorm, Training: true, Act: device.ELU, Residual: device.TiledResidual},
 			{Norm: device.BatchNorm, Act: device.PReLU}, {Norm: device.GroupNorm, Groups: 2, Act: device.PReLU},
 		} {
-			s.Shape, s.Epsilon, s.Momentum = device.Shape{2, 4, 2, 3, 2}, 1e-5, 0 // momentum 0: central differences must not move the running statistics
+			// momentum 0: central differences must not move the running statistics
+			s.Shape, s.Epsilon, s.Momentum = device.Shape{2, 4, 2, 3, 2}, 1e-5, 0
 			activateGradients(t, s)
 		}
 	})
@@ -318,7 +324,8 @@ func activateOperandsOf(r *rand.Rand, s device.ActivateSpec) []operand {
 	return in
 }
 
-// activate compares both kernels with the reference; the statistics that the backward one gets are the reference's.
+// activate compares both kernels with the reference; the statistics that the backward one gets are
+// the reference's.
 func activate(t *testing.T, dev device.Device, s device.ActivateSpec) {
 	r := newRand(uint64(s.Shape.Elements()))
 	in := activateOperandsOf(r, s)
@@ -358,7 +365,8 @@ func activate(t *testing.T, dev device.Device, s device.ActivateSpec) {
 	}
 }
 
-// backwardOperands makes the operands of ActivateGrad from the inputs of Activate and its statistics.
+// backwardOperands makes the operands of ActivateGrad from the inputs of Activate and its
+// statistics.
 func backwardOperands(r *rand.Rand, s device.ActivateSpec, forward []operand, statistics []float32) (out, in []operand) {
 	dy := random(r, s.Shape...)
 	for i := range dy.data {
@@ -387,12 +395,15 @@ func backwardOperands(r *rand.Rand, s device.ActivateSpec, forward []operand, st
 	if s.Act == device.PReLU {
 		in, out = append(in, rest[0]), append(out, output(s.Shape[1]))
 	}
-	sum := output(s.Shape[1]) // nothing is left of it after most norms: its error is relative to the sum of its terms' magnitudes
+	// nothing is left of it after most norms: its error is relative to the sum of its terms'
+	// magnitudes
+	sum := output(s.Shape[1])
 	sum.norm = float64(s.Shape.Elements()) / math.Sqrt(float64(s.Shape[1]))
 	return append(out, sum), in
 }
 
-// activateGradients checks the reference's backward kernel against central differences by all inputs.
+// activateGradients checks the reference's backward kernel against central differences by all
+// inputs.
 func activateGradients(t *testing.T, s device.ActivateSpec) {
 	t.Helper()
 	d := differentiable{forward: forwardOf(s), backward: backwardOf(s), in: activateOperandsOf(newRand(5), s), out: []operand{output(s.Shape...)}, wrt: []int{0}}

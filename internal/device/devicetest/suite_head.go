@@ -63,7 +63,8 @@ func Softmax(t *testing.T, dev device.Device) {
 // manyClasses is as many as TotalSegmentator tells apart.
 var manyClasses = device.Shape{1, 105, 3, 5, 7}
 
-// Loss checks cross-entropy and soft Dice, alone and together, with voxels that do not count, classes that do not occur, and none that counts.
+// Loss checks cross-entropy and soft Dice, alone and together, with voxels that do not count,
+// classes that do not occur, and none that counts.
 func Loss(t *testing.T, dev device.Device) {
 	for _, shape := range append(shapes, device.Shape{1, 2}, device.Shape{54, 27}, device.Shape{2, 2, 11, 13, 9}, manyClasses) {
 		for kind := range 6 {
@@ -155,10 +156,12 @@ func Rows(t *testing.T, dev device.Device) {
 		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.PairSum(s) }, []operand{output(n*s.Rows, s.Columns)}, []operand{x, random(r, n, s.Columns)})
 		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.PairSumGrad(s) }, []operand{output(n, s.Columns), output(n, s.Columns)}, []operand{pairs})
 	}
-	for _, s := range []device.GroupSpec{{Groups: 1, Rows: 2, Columns: 2}, {Groups: 3, Rows: 8, Columns: 8}, {Groups: 2, Rows: 27, Columns: 27}} { // as many rows as columns: some sums are above 1, some below
+	// as many rows as columns: some sums are above 1, some below
+	for _, s := range []device.GroupSpec{{Groups: 1, Rows: 2, Columns: 2}, {Groups: 3, Rows: 8, Columns: 8}, {Groups: 2, Rows: 27, Columns: 27}} {
 		n := s.Groups * s.Rows
 		x := random(r, n, s.Columns)
-		none, some := whole(r, 0, 1, s.Groups), positive(r, s.Groups) // groups of weight 0 do not count, and where none does the loss is 0
+		// groups of weight 0 do not count, and where none does the loss is 0
+		none, some := whole(r, 0, 1, s.Groups), positive(r, s.Groups)
 		some.data[0] = 0
 		for _, w := range []operand{none, whole(r, 1, 2, s.Groups), some} {
 			compare(t, dev, lossyTolerance, func(d device.Device) (device.Kernel, error) { return d.ColumnSumLoss(s) }, []operand{output()}, []operand{x, w})
@@ -214,6 +217,7 @@ func Optimiser(t *testing.T, dev device.Device) {
 		sgd := func(d device.Device) (device.Kernel, error) { return d.SGD(n) }
 		compare(t, dev, tight, sgd, []operand{random(r, n), random(r, n)}, []operand{x, hyper})
 		nothing := operand{shape: device.Shape{4}, data: []float32{0, 1, 0, 0}}
-		compare(t, dev, 0, sgd, []operand{random(r, n), random(r, n)}, []operand{{shape: device.Shape{n}}, nothing}) // the gradient is NaN
+		// the gradient is NaN
+		compare(t, dev, 0, sgd, []operand{random(r, n), random(r, n)}, []operand{{shape: device.Shape{n}}, nothing})
 	}
 }

@@ -127,7 +127,8 @@ func Pool(t *testing.T, dev device.Device) {
 			s.Average = average
 			t.Run(fmt.Sprint(s), func(t *testing.T) {
 				r := newRand(1)
-				for _, x := range []operand{random(r, s.Shape...), whole(r, 0, 3, s.Shape...)} { // whole numbers tie
+				// whole numbers tie
+				for _, x := range []operand{random(r, s.Shape...), whole(r, 0, 3, s.Shape...)} {
 					compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Pool(s) }, []operand{output(s.OutShape()...)}, []operand{x})
 					compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.PoolGrad(s) }, []operand{output(s.Shape...)},
 						[]operand{x, random(r, s.OutShape()...), random(r, s.OutShape()...)})

@@ -11,7 +11,8 @@ import (
 	"slices"
 )
 
-// A File is an open safetensors file. Its header has been read and checked; tensors are read on demand.
+// A File is an open safetensors file. Its header has been read and checked; tensors are read on
+// demand.
 type File struct {
 	Metadata map[string]string
 
@@ -29,7 +30,8 @@ type entry struct {
 	Offsets [2]int64 `json:"data_offsets"`
 }
 
-// Open reads and checks the header of a file. Errors are a [FormatError], an [UnsupportedError] or those of the file system.
+// Open reads and checks the header of a file. Errors are a [FormatError], an [UnsupportedError] or
+// those of the file system.
 func Open(path string) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -178,11 +180,13 @@ func (f *File) parseHeader(header []byte) error {
 	return nil
 }
 
-// checkPlaces sorts the tensors by place and makes sure that they cover the size bytes of data exactly, each with as many bytes as its shape needs.
+// checkPlaces sorts the tensors by place and makes sure that they cover the size bytes of data
+// exactly, each with as many bytes as its shape needs.
 func (f *File) checkPlaces(size int64) error {
 	slices.SortStableFunc(f.names, func(a, b string) int {
 		x, y := f.tensors[a].Offsets, f.tensors[b].Offsets
-		return slices.Compare(x[:], y[:]) // an empty tensor lies before the one that starts at the same place
+		// an empty tensor lies before the one that starts at the same place
+		return slices.Compare(x[:], y[:])
 	})
 	end := int64(0)
 	for _, name := range f.names {

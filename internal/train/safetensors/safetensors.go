@@ -1,8 +1,10 @@
-// Package safetensors reads and writes the safetensors format: named tensors in one file, with nothing in it that could be run.
+// Package safetensors reads and writes the safetensors format: named tensors in one file, with
+// nothing in it that could be run.
 //
-// Start at [Write] and [Open]. The format is eight bytes with the length of a header, the header in JSON (for each tensor its type, shape and
-// place; under "__metadata__" a map of strings), and the tensors' bytes, little-endian and without holes
-// (https://github.com/huggingface/safetensors). Tensors are written as float32; float16, bfloat16 and float64 are converted when read. Other
+// Start at [Write] and [Open]. The format is eight bytes with the length of a header, the header in
+// JSON (for each tensor its type, shape and place; under "__metadata__" a map of strings), and the
+// tensors' bytes, little-endian and without holes (https://github.com/huggingface/safetensors).
+// Tensors are written as float32; float16, bfloat16 and float64 are converted when read. Other
 // types are left out: an [UnsupportedError] names them.
 //
 // A header is not trusted: nothing is allocated that the file is not long enough to fill.
@@ -18,7 +20,8 @@ type FormatError string
 
 func (e FormatError) Error() string { return "not a valid safetensors file: " + string(e) }
 
-// An UnsupportedError says that a file is valid safetensors, but holds something that this package does not read.
+// An UnsupportedError says that a file is valid safetensors, but holds something that this package
+// does not read.
 type UnsupportedError string
 
 func (e UnsupportedError) Error() string { return "unsupported in a safetensors file: " + string(e) }

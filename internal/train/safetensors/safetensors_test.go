@@ -28,8 +28,9 @@ func TestReadsWhatTheReferenceWrites(t *testing.T) {
 		values []float32
 	}{
 		"scalar": {[]int{}, []float32{-2.5}},
-		"half":   {[]int{5}, []float32{1.5, negativeZero, 1.0 / (1 << 24), 65504, float32(math.Inf(1))}}, // 6e-8 rounds to the smallest subnormal half
-		"empty":  {[]int{0, 4}, []float32{}},
+		// 6e-8 rounds to the smallest subnormal half
+		"half":  {[]int{5}, []float32{1.5, negativeZero, 1.0 / (1 << 24), 65504, float32(math.Inf(1))}},
+		"empty": {[]int{0, 4}, []float32{}},
 	} {
 		got, err := f.Read(name)
 		if err != nil || !slices.Equal(got, want.values) || !slices.Equal(f.Shape(name), want.shape) {
@@ -140,7 +141,8 @@ func TestOpenNamesTheFile(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, reading ends with one of our two errors, or with a file that is read whole and written again with the same content.
+// Whatever the bytes, reading ends with one of our two errors, or with a file that is read whole
+// and written again with the same content.
 func FuzzParse(f *testing.F) {
 	f.Add(raw(`{"__metadata__":{"a":"b"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4))
 	f.Add(raw(`{"a":{"dtype":"BF16","shape":[2,1],"data_offsets":[0,4]},"b":{"dtype":"F64","shape":[],"data_offsets":[4,12]}}`, 12))

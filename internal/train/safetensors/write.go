@@ -10,8 +10,9 @@ import (
 	"slices"
 )
 
-// A Tensor is what [Write] is given: a name, a shape, and a function that returns the elements in row-major order, called when their turn comes and asked for
-// nothing again, so that all tensors may share one tensor's memory.
+// A Tensor is what [Write] is given: a name, a shape, and a function that returns the elements in
+// row-major order, called when their turn comes and asked for nothing again, so that all tensors
+// may share one tensor's memory.
 type Tensor struct {
 	Name   string
 	Shape  []int
@@ -25,7 +26,8 @@ func Write(w io.Writer, metadata map[string]string, tensors []Tensor) error {
 		return err
 	}
 	out := bufio.NewWriterSize(w, 1<<16)
-	out.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))) // a bufio.Writer keeps its first error for Flush
+	// a bufio.Writer keeps its first error for Flush
+	out.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(header))))
 	out.Write(header)
 	var piece []byte
 	for _, t := range tensors {
@@ -82,7 +84,8 @@ func header(metadata map[string]string, tensors []Tensor) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
-		e := entry{Dtype: "F32", Shape: append([]int{}, t.Shape...), Offsets: [2]int64{end, end + 4*n}} // a scalar's shape is [], not null
+		// a scalar's shape is [], not null
+		e := entry{Dtype: "F32", Shape: append([]int{}, t.Shape...), Offsets: [2]int64{end, end + 4*n}}
 		if err := put(t.Name, e); err != nil {
 			return nil, err
 		}

@@ -1,4 +1,5 @@
-// Package expect holds volumes against what trusted readers say about the same files: the expected.json files of the data that tests read.
+// Package expect holds volumes against what trusted readers say about the same files: the
+// expected.json files of the data that tests read.
 //
 // Start at [Read] and [Entry.Check]. It is for tests only.
 package expect
@@ -75,7 +76,8 @@ func (e Entry) CheckGrid(t testing.TB, g volume.Grid) {
 	}
 }
 
-// Check compares everything. Values may differ by tolerance and by the rounding of float32 and of the expected file.
+// Check compares everything. Values may differ by tolerance and by the rounding of float32 and of
+// the expected file.
 func (e Entry) Check(t testing.TB, v *volume.Volume, tolerance float64) {
 	t.Helper()
 	e.CheckGrid(t, v.Grid)

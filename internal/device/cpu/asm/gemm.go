@@ -80,7 +80,8 @@ func (s isa) loadVectors(registers []reg.VecVirtual, p, bv reg.GPVirtual) {
 	}
 }
 
-// storeRows stores the sums, or adds them where the argument add is true: rows cs apart, of one vector or two, cv apart.
+// storeRows stores the sums, or adds them where the argument add is true: rows cs apart, of one
+// vector or two, cv apart.
 func storeRows(s isa, sums [][]reg.VecVirtual, vectors int, c reg.GPVirtual) {
 	first, second, cs := GP64(), GP64(), loadBytes("cs")
 	MOVQ(c, first)
@@ -171,7 +172,8 @@ func advance(a, b, c reg.GPVirtual) {
 	}
 }
 
-// outerTaps emits an outerTapsFunc. AVX-512 holds the sums of all 25 taps in registers; AVX2 those of 5, and passes over the voxels five times.
+// outerTaps emits an outerTapsFunc. AVX-512 holds the sums of all 25 taps in registers; AVX2 those
+// of 5, and passes over the voxels five times.
 func outerTaps(s isa) string {
 	name := begin(s, "outerTaps", "func(a, b, c *float32, k, as int)", "%s is an outerTapsFunc.")
 	a, c := load("a"), load("c")

@@ -11,7 +11,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// isa is what differs between the instruction sets. A block of 16 channels is one AVX-512 register, or two parts of AVX2.
+// isa is what differs between the instruction sets. A block of 16 channels is one AVX-512 register,
+// or two parts of AVX2.
 type isa struct {
 	name      string // also the suffix of the kernels
 	parts     int    // registers that hold a block
@@ -51,7 +52,8 @@ func (s isa) zero(r reg.VecVirtual) {
 	}
 }
 
-// multiplyBroadcast: sums[i] += (the float32 at m) * factors[i]. An operand in memory would be loaded again by each instruction, and two loads a cycle are as scarce as two multiplications.
+// multiplyBroadcast: sums[i] += (the float32 at m) * factors[i]. An operand in memory would be
+// loaded again by each instruction, and two loads a cycle are as scarce as two multiplications.
 func (s isa) multiplyBroadcast(m Mem, factors, sums []reg.VecVirtual) {
 	if s.embedded && len(sums) == 1 {
 		VFMADD231PS_BCST(m, factors[0], sums[0])
@@ -90,7 +92,8 @@ func loadBytes(name string) reg.GPVirtual {
 	return r
 }
 
-// strided gives the addresses base + i*step for i < n, in bytes: three of four by the scale of an index, each fourth by a pointer of its own.
+// strided gives the addresses base + i*step for i < n, in bytes: three of four by the scale of an
+// index, each fourth by a pointer of its own.
 type strided struct {
 	pointers    []reg.GPVirtual
 	step, step3 reg.GPVirtual
@@ -147,7 +150,8 @@ func constant(c *big.Rat) Mem {
 	f, _ := c.Float32()
 	m := GLOBL(name, 8|16) // RODATA|NOPTR
 	for i := range 8 {
-		DATA(4*i, U32(math.Float32bits(f))) // as bits: an integral F32 would be written, and stored, as an integer
+		// as bits: an integral F32 would be written, and stored, as an integer
+		DATA(4*i, U32(math.Float32bits(f)))
 	}
 	constants[name] = m
 	return m

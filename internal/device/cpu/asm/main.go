@@ -1,7 +1,11 @@
-// Command asm generates the assembly of package cpu: kernels_amd64.s, the Go declarations in kernels_amd64.go and the tables of both instruction sets in tables_amd64.go.
+// Command asm generates the assembly of package cpu: kernels_amd64.s, the Go declarations in
+// kernels_amd64.go and the tables of both instruction sets in tables_amd64.go.
 //
-// Run it by go generate in package cpu. Each kernel is described by a function of an [isa] below, so that AVX-512 and AVX2 share one description:
-// [product] and [outer] (matrix products), [transpose] (between voxels and channels), [add] (partial sums), [fetch] (to have weights in cache before they are needed), [outerTaps] (the weight gradient of one-channel convolutions), [transform] (Winograd's matrices, from package toomcook).
+// Run it by go generate in package cpu. Each kernel is described by a function of an [isa] below,
+// so that AVX-512 and AVX2 share one description: [product] and [outer] (matrix products),
+// [transpose] (between voxels and channels), [add] (partial sums), [fetch] (to have weights in
+// cache before they are needed), [outerTaps] (the weight gradient of one-channel convolutions),
+// [transform] (Winograd's matrices, from package toomcook).
 package main
 
 import (

@@ -13,8 +13,9 @@ import (
 
 // transform emits a transformFunc (an outputFunc with bias) for a matrix.
 //
-// The points of a tile come in pairs p, -p. Where two rows of the matrix agree in the even columns and are opposite in the odd ones, their sum over even columns and that over odd
-// ones are computed once; where two columns do so over the rows, their sum and difference are.
+// The points of a tile come in pairs p, -p. Where two rows of the matrix agree in the even columns
+// and are opposite in the odd ones, their sum over even columns and that over odd ones are computed
+// once; where two columns do so over the rows, their sum and difference are.
 func transform(s isa, name string, m toomcook.Matrix, bias bool) string {
 	signature, what := "func(dst, src *float32, dstStep, srcStep, dstNext, srcNext, n int)", "a transformFunc"
 	if bias {

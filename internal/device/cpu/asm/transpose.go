@@ -6,7 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// transpose emits a transposeFunc: in registers, by interleaving pairs of rows, then pairs of pairs, then the parts of 128 bits.
+// transpose emits a transposeFunc: in registers, by interleaving pairs of rows, then pairs of
+// pairs, then the parts of 128 bits.
 func transpose(s isa) string {
 	name := begin(s, "transpose", "func(dst, src *float32, dstStep, srcStep int)", "%s is a transposeFunc.")
 	dstStep, srcStep := loadBytes("dstStep"), loadBytes("srcStep")

@@ -1,12 +1,15 @@
-// Package toomcook makes the matrices of Winograd's minimal filtering algorithm F(m, r): m outputs of a correlation with r taps from m+r-1 multiplications.
+// Package toomcook makes the matrices of Winograd's minimal filtering algorithm F(m, r): m outputs
+// of a correlation with r taps from m+r-1 multiplications.
 //
 //	y = AT ((G w) * (BT x))        x (m+r-1) inputs, w (r) taps, y (m) outputs, * element by element
 //
-// They come from polynomial multiplication at the points 0, 1, -1, 2, -2, 1/2, -1/2 and infinity (Toom-Cook), transposed. The adjoint in x is AT with BT transposed and so on; that in w is
+// They come from polynomial multiplication at the points 0, 1, -1, 2, -2, 1/2, -1/2 and infinity
+// (Toom-Cook), transposed. The adjoint in x is AT with BT transposed and so on; that in w is
 //
 //	dw = GT ((BT x) * (A dy))
 //
-// Start at [New]. Package cpu computes with these matrices, its assembly generator writes them out as instructions.
+// Start at [New]. Package cpu computes with these matrices, its assembly generator writes them out
+// as instructions.
 package toomcook
 
 import "math/big"
@@ -64,7 +67,8 @@ func New(t Tile) Matrices {
 	return Matrices{BT: bt, G: g, AT: at, A: transpose(at), GT: transpose(g)}
 }
 
-// copyPolynomial sets row to the coefficients of the product of (x - p[l]), l != without, lowest first.
+// copyPolynomial sets row to the coefficients of the product of (x - p[l]), l != without, lowest
+// first.
 func copyPolynomial(row []*big.Rat, p []*big.Rat, without int) {
 	row[0].SetInt64(1)
 	degree := 0

@@ -61,8 +61,9 @@ func (d *decoder) decodeDCT(data []byte, out []uint32, dc, ac *huffman, quantize
 	return nil
 }
 
-// inverse is the inverse DCT of the IJG library's jidctint.c (Loeffler, Ligtenberg and Moschytz 1989, 13 fractional bits): columns, then rows, then the
-// level shift, clamped to the samples' range. Written anew to the same arithmetic, so that its results are the same to the bit.
+// inverse is the inverse DCT of the IJG library's jidctint.c (Loeffler, Ligtenberg and Moschytz
+// 1989, 13 fractional bits): columns, then rows, then the level shift, clamped to the samples'
+// range. Written anew to the same arithmetic, so that its results are the same to the bit.
 func inverse(b *[64]int32, precision int) {
 	const fraction = 13
 	keep := 2 // extra bits between the passes
@@ -82,7 +83,8 @@ func inverse(b *[64]int32, precision int) {
 	}
 }
 
-// butterfly transforms eight numbers, a step apart, in place, and divides them by 2^shift with rounding.
+// butterfly transforms eight numbers, a step apart, in place, and divides them by 2^shift with
+// rounding.
 func butterfly(b []int32, step, shift int) {
 	in := func(n int) int64 { return int64(b[n*step]) }
 	// even part

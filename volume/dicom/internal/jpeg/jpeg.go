@@ -1,8 +1,11 @@
-// Package jpeg decodes grey JPEG images (ITU-T T.81) as DICOM files hold them: baseline and extended sequential with 8 and 12 bits, and lossless (process 14)
-// with 2 to 16 bits and any predictor.
+// Package jpeg decodes grey JPEG images (ITU-T T.81) as DICOM files hold them: baseline and
+// extended sequential with 8 and 12 bits, and lossless (process 14) with 2 to 16 bits and any
+// predictor.
 //
-// Start at [Decode]. It leaves out colour, progressive and hierarchical images, and arithmetic coding: they are refused as unsupported. The standard
-// library's image/jpeg reads neither 12 bits nor lossless images, and rounds otherwise than the IJG library, which DICOM tools use; this package's DCT is theirs to the bit.
+// Start at [Decode]. It leaves out colour, progressive and hierarchical images, and arithmetic
+// coding: they are refused as unsupported. The standard library's image/jpeg reads neither 12 bits
+// nor lossless images, and rounds otherwise than the IJG library, which DICOM tools use; this
+// package's DCT is theirs to the bit.
 package jpeg
 
 import (
@@ -34,7 +37,8 @@ func unsupported(format string, args ...any) error {
 	return &volume.UnsupportedError{Problem: "JPEG: " + fmt.Sprintf(format, args...)}
 }
 
-// Decode decodes an image of columns x rows samples into out, row by row, and returns how many bits a sample has.
+// Decode decodes an image of columns x rows samples into out, row by row, and returns how many bits
+// a sample has.
 func Decode(data []byte, columns, rows int, out []uint32) (precision int, err error) {
 	d := decoder{}
 	if len(data) < 2 || data[0] != 0xFF || data[1] != 0xD8 {
@@ -200,7 +204,8 @@ func (d *decoder) scan(b, data []byte, out []uint32) error {
 	return d.decodeDCT(data, out, dc, ac, &d.tables[d.quantizer])
 }
 
-// segment returns the entropy-coded data up to the next marker, without its stuffing, and what follows that marker if it is a restart.
+// segment returns the entropy-coded data up to the next marker, without its stuffing, and what
+// follows that marker if it is a restart.
 func segment(data, buffer []byte) (bits, rest []byte) {
 	bits = buffer[:0]
 	for {
@@ -226,7 +231,8 @@ func segment(data, buffer []byte) (bits, rest []byte) {
 // errShort says that the entropy-coded data end too early.
 var errShort = errors.New("JPEG: ends in the middle of the image")
 
-// bitReader reads bits from data without stuffing, the highest first. Behind the end there are zeros; over counts them.
+// bitReader reads bits from data without stuffing, the highest first. Behind the end there are
+// zeros; over counts them.
 type bitReader struct {
 	data []byte
 	at   int
@@ -300,7 +306,8 @@ func newHuffman(counts, symbols []byte) (*huffman, error) {
 	return h, nil
 }
 
-// next decodes a symbol. At least 16 bits must be available. Codes that do not exist give 0 and use 16 bits.
+// next decodes a symbol. At least 16 bits must be available. Codes that do not exist give 0 and use
+// 16 bits.
 func (h *huffman) next(r *bitReader) int {
 	if e := h.fast[r.bits>>(64-fastBits)]; e != 0 {
 		r.skip(int(e >> 8))

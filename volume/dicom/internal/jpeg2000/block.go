@@ -4,11 +4,14 @@ import "math/bits"
 
 // This file: the coded bit-planes of a code-block (annex D), by the MQ coder (annex C).
 //
-//   - Rows are taken in stripes of four. One word of flags tells all about the four samples of a column in a stripe: which of the 3x6 samples in and around it
-//     are significant, row by row from bit 0 to 17, so that sample n of the four sees its neighbours in bits 3n to 3n+8; and for each n, from bit 19+3n on, its sign,
-//     whether it was refined, and whether it was visited in this bit-plane. Bits 18 and 31 are the signs of the samples above and below the column. (OpenJPEG
-//     packs its flags in the same way.)
-//   - Values are doubled: the lowest bit is the middle of the interval that the bits read so far leave.
+//   - Rows are taken in stripes of four. One word of flags tells all about the four samples of a
+//     column in a stripe: which of the 3x6 samples in and around it are significant, row by row
+//     from bit 0 to 17, so that sample n of the four sees its neighbours in bits 3n to 3n+8; and
+//     for each n, from bit 19+3n on, its sign, whether it was refined, and whether it was visited
+//     in this bit-plane. Bits 18 and 31 are the signs of the samples above and below the column.
+//     (OpenJPEG packs its flags in the same way.)
+//   - Values are doubled: the lowest bit is the middle of the interval that the bits read so far
+//     leave.
 
 const (
 	bitNeighbours = 0x1EF // of sample 0: all but itself
@@ -25,8 +28,9 @@ const (
 	contextUniform    = 18
 )
 
-// zeroContexts is the context of a sample by orientation and neighbours (table D.1); signContexts the context of a sign (tables D.2 and D.3), its lowest
-// bit in bit 7 where the decoded bit is to be inverted.
+// zeroContexts is the context of a sample by orientation and neighbours (table D.1); signContexts
+// the context of a sign (tables D.2 and D.3), its lowest bit in bit 7 where the decoded bit is to
+// be inverted.
 var (
 	zeroContexts [4][512]uint8
 	signContexts [256]uint8
@@ -65,7 +69,8 @@ func init() {
 			zeroContexts[3][n] = hv
 		}
 	}
-	// Index: significance of above, left, right, below in bits 1, 3, 5, 7, their signs in bits 4, 0, 2, 6.
+	// Index: significance of above, left, right, below in bits 1, 3, 5, 7, their signs in bits 4,
+	// 0, 2, 6.
 	for n := range 256 {
 		side := func(significant, sign int) int { return (n >> significant & 1) * (1 - 2*(n>>sign&1)) }
 		h := min(max(side(3, 0)+side(5, 2), -1), 1)
@@ -96,7 +101,8 @@ type blockDecoder struct {
 	contexts [32]uint32 // states of the MQ coder, of which 19 are used
 }
 
-// decode returns the values of a code-block, doubled, row by row. They are valid until the next call.
+// decode returns the values of a code-block, doubled, row by row. They are valid until the next
+// call.
 func (d *blockDecoder) decode(b *block, orientation, planes int) ([]int32, error) {
 	d.width, d.height = b.area.width(), b.area.height()
 	d.stride = d.width + 2
@@ -163,7 +169,8 @@ const (
 // stripe returns the bits of a column's samples where so many rows are left.
 func stripe(rows int) uint32 { return eachSample >> max(12-3*rows, 0) }
 
-// candidates are those of a column's samples that are not significant but have a significant neighbour.
+// candidates are those of a column's samples that are not significant but have a significant
+// neighbour.
 func candidates(flags uint32) uint32 {
 	rows := (flags | flags>>1 | flags>>2) & eachRow // that hold a significant sample
 	return (rows | rows>>3 | rows>>6) &^ (flags >> 4) & eachSample
@@ -199,7 +206,8 @@ func (d *blockDecoder) significance(plane int) {
 				}
 				if (word^less)&1 != 0 {
 					flags, r = d.become(f, v, at, plane, flags, r)
-					left |= 8 << at &^ (flags >> 4) & inside // the next one has a significant neighbour now
+					// the next one has a significant neighbour now
+					left |= 8 << at &^ (flags >> 4) & inside
 				}
 				flags |= bitVisited << at
 			}
@@ -255,8 +263,9 @@ func (d *blockDecoder) cleanup(plane int) {
 	d.mq.register = r
 }
 
-// become decodes the sign of a sample, makes it significant, and tells its neighbours. The sample is the one whose flags begin at bit at of its column's,
-// which are at f; the column's values begin at v. It returns the flags of the column.
+// become decodes the sign of a sample, makes it significant, and tells its neighbours. The sample
+// is the one whose flags begin at bit at of its column's, which are at f; the column's values begin
+// at v. It returns the flags of the column.
 func (d *blockDecoder) become(f, v, at, plane int, flags uint32, r register) (uint32, register) {
 	index := flags >> at & 0xAA
 	index |= d.flags[f-1] >> (signShift + at) & 1
@@ -273,7 +282,8 @@ func (d *blockDecoder) become(f, v, at, plane int, flags uint32, r register) (ui
 	return flags | d.settle(f, v, at, plane, sign), r
 }
 
-// settle gives a sample its first value, and tells its neighbours in other columns and stripes. It returns what to set in the flags of its own column.
+// settle gives a sample its first value, and tells its neighbours in other columns and stripes. It
+// returns what to set in the flags of its own column.
 func (d *blockDecoder) settle(f, v, at, plane int, sign uint32) uint32 {
 	x := int32(3) << plane
 	d.values[v+at/3*d.width] = x ^ -int32(sign) + int32(sign)

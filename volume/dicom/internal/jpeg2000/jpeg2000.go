@@ -1,8 +1,10 @@
-// Package jpeg2000 decodes grey JPEG 2000 images (ITU-T T.800), reversible and irreversible, as bare code streams or in a JP2 file.
+// Package jpeg2000 decodes grey JPEG 2000 images (ITU-T T.800), reversible and irreversible, as
+// bare code streams or in a JP2 file.
 //
-// Start at [Decode]. The way of the data: markers (jpeg2000.go), packets (packet.go) that bring the code-blocks of a tile (tile.go) their coded
-// bit-planes (block.go), and the inverse wavelet transform (wavelet.go). It leaves out colour, packed packet headers, and high throughput
-// (HTJ2K): they are refused as unsupported. Numbers in parentheses are sections of T.800.
+// Start at [Decode]. The way of the data: markers (jpeg2000.go), packets (packet.go) that bring the
+// code-blocks of a tile (tile.go) their coded bit-planes (block.go), and the inverse wavelet
+// transform (wavelet.go). It leaves out colour, packed packet headers, and high throughput (HTJ2K):
+// they are refused as unsupported. Numbers in parentheses are sections of T.800.
 package jpeg2000
 
 import (
@@ -87,7 +89,8 @@ type decoder struct {
 	coded, quant  bool          // COD and QCD were
 }
 
-// Decode decodes an image of columns x rows samples into out, row by row, and returns how many bits a sample has. Negative samples are in two's complement.
+// Decode decodes an image of columns x rows samples into out, row by row, and returns how many bits
+// a sample has. Negative samples are in two's complement.
 func Decode(data []byte, columns, rows int, out []uint32) (precision int, err error) {
 	if data, err = unwrap(data); err != nil {
 		return 0, err
@@ -243,7 +246,9 @@ func (d *decoder) marker(marker int, b []byte, part *tilePart) error {
 	case 0xFF52: // COD
 		d.coded = true
 		return c.parse(b)
-	case 0xFF53: // COC: one component number, of one byte for fewer than 257 components, then as COD from Scoc on
+	case 0xFF53:
+		// COC: one component number, of one byte for fewer than 257 components, then as COD from
+		// Scoc on
 		if len(b) < 7 || b[0] != 0 {
 			return errMarker
 		}
@@ -385,7 +390,8 @@ func (q *quantization) parse(b []byte) error {
 	return nil
 }
 
-// band returns the exponent and mantissa of sub-band number n (LL, then HL, LH, HH of each resolution), of decomposition level l of levels (E.1).
+// band returns the exponent and mantissa of sub-band number n (LL, then HL, LH, HH of each
+// resolution), of decomposition level l of levels (E.1).
 func (q *quantization) band(n, l, levels int) (exponent, mantissa int, err error) {
 	if q.style == 1 {
 		return max(q.exponents[0]+l-levels, 0), q.mantissas[0], nil

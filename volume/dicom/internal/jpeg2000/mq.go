@@ -2,24 +2,29 @@ package jpeg2000
 
 import "math/bits"
 
-// coder is the MQ decoder (annex C, in its form of software conventions). Behind the end of its data there are ones.
+// coder is the MQ decoder (annex C, in its form of software conventions). Behind the end of its
+// data there are ones.
 type coder struct {
 	data []byte
 	at   int
 	register
 }
 
-// register is the state of the MQ decoder that changes with every symbol. The interval has its 16 bits at the top of the word, beside the 16 bits of the code
-// that they are compared with: bit 31 tells whether it must be renormalised.
+// register is the state of the MQ decoder that changes with every symbol. The interval has its 16
+// bits at the top of the word, beside the 16 bits of the code that they are compared with: bit 31
+// tells whether it must be renormalised.
 type register struct {
 	interval, code uint32
 	room           int // shifts to the next byte
 }
 
-// A context is a word: what the less probable symbol takes of the interval (Qe) in the upper half, and in the lower the number of the state, 2*index + more
-// probable symbol. moves has the words that follow a state, after the more and after the less probable symbol; initial those that contexts begin with (table D.7).
+// A context is a word: what the less probable symbol takes of the interval (Qe) in the upper half,
+// and in the lower the number of the state, 2*index + more probable symbol. moves has the words
+// that follow a state, after the more and after the less probable symbol; initial those that
+// contexts begin with (table D.7).
 var moves, initial = func() (moves [128][2]uint32, initial [32]uint32) {
-	// Table C.2: Qe, next if more probable, next if less probable, whether the symbols change places.
+	// Table C.2: Qe, next if more probable, next if less probable, whether the symbols change
+	// places.
 	table := [47][4]uint32{
 		{0x5601, 1, 1, 1}, {0x3401, 2, 6, 0}, {0x1801, 3, 9, 0}, {0x0AC1, 4, 12, 0}, {0x0521, 5, 29, 0}, {0x0221, 38, 33, 0}, {0x5601, 7, 6, 1}, {0x5401, 8, 14, 0},
 		{0x4801, 9, 14, 0}, {0x3801, 10, 14, 0}, {0x3001, 11, 17, 0}, {0x2401, 12, 18, 0}, {0x1C01, 13, 20, 0}, {0x1601, 29, 21, 0}, {0x5601, 15, 14, 1}, {0x5401, 16, 14, 0},
@@ -76,17 +81,20 @@ func (m *coder) input() {
 	m.room = 8
 }
 
-// divide decodes a symbol in a context, up to the renormalisation (C.3.2). Less is 1 for the less probable symbol. There are no branches, since nobody could
-// predict them.
+// divide decodes a symbol in a context, up to the renormalisation (C.3.2). Less is 1 for the less
+// probable symbol. There are no branches, since nobody could predict them.
 func divide(interval, code, context uint32) (newInterval, newCode, less uint32) {
 	q := context &^ 0xFFFF
 	interval -= q
-	lower := uint32((int64(code) - int64(q)) >> 63)     // all ones where the code lies in the lower part
-	small := uint32((int64(interval) - int64(q)) >> 63) // all ones where the upper part is the smaller one
+	// all ones where the code lies in the lower part
+	lower := uint32((int64(code) - int64(q)) >> 63)
+	// all ones where the upper part is the smaller one
+	small := uint32((int64(interval) - int64(q)) >> 63)
 	return interval ^ (interval^q)&lower, code - q&^lower, (lower ^ small) & 1
 }
 
-// next decodes a symbol in a context. The register is handed over and back, not kept in m, so that it stays in the machine's registers.
+// next decodes a symbol in a context. The register is handed over and back, not kept in m, so that
+// it stays in the machine's registers.
 func (m *coder) next(r register, context *uint32) (register, uint32) {
 	word, less := *context, uint32(0)
 	if r.interval, r.code, less = divide(r.interval, r.code, word); int32(r.interval) >= 0 {

@@ -108,7 +108,8 @@ func (r *headerReader) align() {
 	r.now, r.left = 0, 0
 }
 
-// progression is an order of packets: those of the resolutions from first to before last, of the layers below layers (A.6.6, B.12.2).
+// progression is an order of packets: those of the resolutions from first to before last, of the
+// layers below layers (A.6.6, B.12.2).
 type progression struct{ order, first, last, layers int }
 
 // parseChanges reads POC: the progressions of the one component that there is.
@@ -129,8 +130,8 @@ func parseChanges(b []byte) ([]progression, error) {
 	return all, nil
 }
 
-// packets reads the packets of a tile in their order (B.12). Steps bounds how many code-blocks are looked at: empty packets take a byte, and as many looks as
-// there are code-blocks.
+// packets reads the packets of a tile in their order (B.12). Steps bounds how many code-blocks are
+// looked at: empty packets take a byte, and as many looks as there are code-blocks.
 func (p *tilePart) packets(resolutions []*resolution, steps int) error {
 	r := packetReader{coding: &p.coding, data: p.data, steps: steps}
 	changes := p.changes

@@ -31,7 +31,8 @@ type band struct {
 	area        rectangle
 	planes      int     // bit-planes, guard bits included
 	step        float32 // size of a quantisation step
-	x, y        int     // where it lies in the tile's buffer, in the arrangement of the wavelet transform
+	// where it lies in the tile's buffer, in the arrangement of the wavelet transform
+	x, y int
 }
 
 // precinct is a piece of a resolution: the code-blocks of each band that a packet brings.
@@ -171,7 +172,8 @@ func (d *decoder) tile(area rectangle, p *tilePart, out []uint32) error {
 	return nil
 }
 
-// regionOfInterest takes back the shift of the values that stand out by it (annex H). Values are doubled.
+// regionOfInterest takes back the shift of the values that stand out by it (annex H). Values are
+// doubled.
 func regionOfInterest(values []int32, shift int) {
 	for n, v := range values {
 		if m := max(v, -v); m>>1 >= 1<<shift {
@@ -227,7 +229,8 @@ func (d *decoder) layout(tile rectangle, p *tilePart) ([]*resolution, error) {
 				return nil, unsupported("%d bit-planes", b.planes+p.shift)
 			}
 			gain := []int{0, 1, 1, 2}[o]
-			b.step = float32(math.Ldexp(1+float64(mantissa)/2048, d.precision+gain-exponent)) // (E-3)
+			// (E-3)
+			b.step = float32(math.Ldexp(1+float64(mantissa)/2048, d.precision+gain-exponent))
 			res.bands = append(res.bands, b)
 		}
 		if res.area.empty() {

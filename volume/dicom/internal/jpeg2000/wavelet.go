@@ -2,8 +2,10 @@ package jpeg2000
 
 import "slices"
 
-// transform undoes the wavelet decomposition in place, from the lowest resolution to the highest (annex F). Data holds rows of width samples: at each level the
-// low band in the upper left, HL to its right, LH below, HH between them. Line is memory to work in, which is returned for the next time.
+// transform undoes the wavelet decomposition in place, from the lowest resolution to the highest
+// (annex F). Data holds rows of width samples: at each level the low band in the upper left, HL to
+// its right, LH below, HH between them. Line is memory to work in, which is returned for the next
+// time.
 func transform[T int32 | float32](data, line []T, width int, resolutions []*resolution, lift func(line []T, count, stride, odd int)) []T {
 	const together = 16 // columns that are lifted side by side
 	for r := 1; r < len(resolutions); r++ {
@@ -39,7 +41,8 @@ func transform[T int32 | float32](data, line []T, width int, resolutions []*reso
 	return line
 }
 
-// interleave puts low samples at even and high ones at odd places, or the other way round where the line begins at an odd coordinate.
+// interleave puts low samples at even and high ones at odd places, or the other way round where the
+// line begins at an odd coordinate.
 func interleave[T any](line, row []T, low, odd int) {
 	for n, v := range row[:low] {
 		line[2*n+odd] = v
@@ -49,7 +52,8 @@ func interleave[T any](line, row []T, low, odd int) {
 	}
 }
 
-// lift53 undoes the reversible 5/3 filter (F.3.8.1) on count rows of stride samples, the first of which is a high one if odd.
+// lift53 undoes the reversible 5/3 filter (F.3.8.1) on count rows of stride samples, the first of
+// which is a high one if odd.
 func lift53(line []int32, count, stride, odd int) {
 	if count == 1 {
 		if odd == 1 {
@@ -91,7 +95,8 @@ func neighbours(n, count int) (before, after int) {
 	return before, after
 }
 
-// lift97 undoes the irreversible 9/7 filter (F.3.8.2) on count rows of stride samples, the first of which is a high one if odd.
+// lift97 undoes the irreversible 9/7 filter (F.3.8.2) on count rows of stride samples, the first of
+// which is a high one if odd.
 func lift97(line []float32, count, stride, odd int) {
 	const (
 		alpha, beta, gamma, delta = -1.586134342059924, -0.052980118572961, 0.882911075530934, 0.443506852043971

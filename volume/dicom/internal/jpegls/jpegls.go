@@ -1,6 +1,8 @@
-// Package jpegls decodes grey JPEG-LS images (ITU-T T.87), lossless and near-lossless, of 2 to 16 bits.
+// Package jpegls decodes grey JPEG-LS images (ITU-T T.87), lossless and near-lossless, of 2 to 16
+// bits.
 //
-// Start at [Decode]. It leaves out colour and palettes: they are refused as unsupported. Names are those of the standard.
+// Start at [Decode]. It leaves out colour and palettes: they are refused as unsupported. Names are
+// those of the standard.
 package jpegls
 
 import (
@@ -20,7 +22,8 @@ func unsupported(format string, args ...any) error {
 
 var errShort = errors.New("JPEG-LS: ends in the middle of the image")
 
-// Decode decodes an image of columns x rows samples into out, row by row, and returns how many bits a sample has.
+// Decode decodes an image of columns x rows samples into out, row by row, and returns how many bits
+// a sample has.
 func Decode(data []byte, columns, rows int, out []uint32) (precision int, err error) {
 	if len(data) < 2 || data[0] != 0xFF || data[1] != 0xD8 {
 		return 0, errors.New("JPEG-LS: no start of image")
@@ -132,7 +135,8 @@ func (r *reader) fill() {
 // restart goes on behind the next marker, if that is one of restart.
 func (r *reader) restart() bool {
 	for ; r.at+1 < len(r.data); r.at++ {
-		if r.data[r.at] == 0xFF && r.data[r.at+1] >= 0x80 && r.data[r.at+1] != 0xFF { // a byte of ones before a marker is fill
+		// a byte of ones before a marker is fill
+		if r.data[r.at] == 0xFF && r.data[r.at+1] >= 0x80 && r.data[r.at+1] != 0xFF {
 			marker := r.data[r.at+1]
 			*r = reader{data: r.data[r.at+2:]}
 			return marker >= 0xD0 && marker <= 0xD7
@@ -174,14 +178,17 @@ func (r *reader) golomb(k, limit, qbpp int) int {
 
 // decoder holds the parameters and the state of the contexts.
 type decoder struct {
-	r                                            reader
-	preset                                       [5]int // MAXVAL, T1, T2, T3, RESET; 0 for the default
+	r reader
+	// MAXVAL, T1, T2, T3, RESET; 0 for the default
+	preset                                       [5]int
 	maxval, near, step, span, qbpp, limit, reset int
-	restart                                      int    // interval in lines, 0 for none
-	quantized                                    []int8 // of a local gradient, from -maxval to maxval
-	contexts                                     [365]context
-	runs                                         [2]context // run interruption: neighbours differ, are alike
-	runIndex                                     int
+	restart                                      int // interval in lines, 0 for none
+	// of a local gradient, from -maxval to maxval
+	quantized []int8
+	contexts  [365]context
+	// run interruption: neighbours differ, are alike
+	runs     [2]context
+	runIndex int
 }
 
 // decoders serve one image after the other.
@@ -358,7 +365,8 @@ func (d *decoder) reconstruct(p, e int) int {
 	return min(max(x, 0), d.maxval)
 }
 
-// run decodes a run of equal samples from column i on, and the sample that ends it (A.7). It returns the next column.
+// run decodes a run of equal samples from column i on, and the sample that ends it (A.7). It
+// returns the next column.
 func (d *decoder) run(line, previous []int, i, columns int) int {
 	ra := line[i-1]
 	for d.r.read(1) == 1 {

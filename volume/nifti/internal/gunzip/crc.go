@@ -2,10 +2,12 @@ package gunzip
 
 import "hash/crc32"
 
-// combine returns the CRC-32 of two pieces that follow each other, from that of either and the length of the second: the first is shifted behind the second,
-// which means multiplied by x^(8*length) modulo the polynomial (as zlib's crc32_combine).
+// combine returns the CRC-32 of two pieces that follow each other, from that of either and the
+// length of the second: the first is shifted behind the second, which means multiplied by
+// x^(8*length) modulo the polynomial (as zlib's crc32_combine).
 func combine(first, second uint32, length int64) uint32 {
-	power, square := uint32(1)<<31, uint32(1)<<23 // x^0 and x^8: the highest bit is the lowest power
+	// x^0 and x^8: the highest bit is the lowest power
+	power, square := uint32(1)<<31, uint32(1)<<23
 	for n := uint64(length); n > 0; n >>= 1 {
 		if n&1 == 1 {
 			power = multiply(power, square)

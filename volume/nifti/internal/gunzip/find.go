@@ -18,8 +18,8 @@ var kraft = func() (sums [1 << 12]uint16) {
 	return sums
 }()
 
-// find looks for a place from a bit on, before another, and leaves the decoder behind its header. What it finds is a guess: one in many millions of bits
-// looks like a header by chance.
+// find looks for a place from a bit on, before another, and leaves the decoder behind its header.
+// What it finds is a guess: one in many millions of bits looks like a header by chance.
 func (d *decoder) find(from, until int64) (place, bool) {
 	d.kind, d.final, d.member, d.low, d.ends = noBlock, false, false, 0, nil
 	for from < until {
@@ -27,7 +27,8 @@ func (d *decoder) find(from, until int64) (place, bool) {
 		if d.seek(from) != nil {
 			return place{}, false
 		}
-		// Of what is buffered, the last reserve bytes are left for the next turn: headers are read from where they are seen.
+		// Of what is buffered, the last reserve bytes are left for the next turn: headers are read
+		// from where they are seen.
 		base := d.base * 8
 		stop := min(until, base+int64(len(d.buffer)-reserve)*8)
 		if stop <= from {
@@ -41,8 +42,8 @@ func (d *decoder) find(from, until int64) (place, bool) {
 	return place{}, false
 }
 
-// findBuffered looks in the buffer, which begins at bit base of the file, from one of its bits to another. The buffer stays as it is, because it holds a whole
-// header behind each of these bits.
+// findBuffered looks in the buffer, which begins at bit base of the file, from one of its bits to
+// another. The buffer stays as it is, because it holds a whole header behind each of these bits.
 func (d *decoder) findBuffered(from, to, base int64) (place, bool) {
 	buffer := d.buffer
 	// A member's header is rare and found at once. Blocks count before it.
@@ -58,7 +59,9 @@ func (d *decoder) findBuffered(from, to, base int64) (place, bool) {
 			break
 		}
 	}
-	const step = 55 // a word is read from a whole byte on: 57 bits of it are there whatever the bit, and the pattern has three
+	// a word is read from a whole byte on: 57 bits of it are there whatever the bit, and the
+	// pattern has three
+	const step = 55
 	for p := from; p < block; p += step {
 		word := binary.LittleEndian.Uint64(buffer[p>>3:]) >> (p & 7)
 		// One bit for each place of the pattern 0, 0, 1: not the last, and dynamic.
@@ -77,7 +80,8 @@ func (d *decoder) findBuffered(from, to, base int64) (place, bool) {
 	return place{}, false
 }
 
-// plausible says whether a dynamic block's header at a bit has symbols that exist and a complete code for code lengths. One of some thousand does by chance.
+// plausible says whether a dynamic block's header at a bit has symbols that exist and a complete
+// code for code lengths. One of some thousand does by chance.
 func plausible(buffer []byte, bit int64) bool {
 	word := binary.LittleEndian.Uint64(buffer[bit>>3:]) >> (bit & 7)
 	if word>>3&31 > 286-257 || word>>8&31 > 30-1 {

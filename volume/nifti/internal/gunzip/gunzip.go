@@ -1,9 +1,12 @@
-// Package gunzip decompresses gzip files on several cores, and faster than the usual libraries on one.
+// Package gunzip decompresses gzip files on several cores, and faster than the usual libraries on
+// one.
 //
-// Start at [Read]. The file is cut into chunks of equal size. While one core decodes a chunk, others guess where a block begins in the chunks behind and
-// decode those too: what refers to the 32 KiB before a chunk becomes a marker, which is replaced when they are known. A guess that was wrong is thrown away,
-// so that the result does not depend on guesses, nor on the number of cores; the idea is that of pugz (Kerbiriou and Chikhi 2019) and rapidgzip (Knespel and
-// Brunst 2023). Files of several members (bgzip's, pigz's) are read in the same way.
+// Start at [Read]. The file is cut into chunks of equal size. While one core decodes a chunk,
+// others guess where a block begins in the chunks behind and decode those too: what refers to the
+// 32 KiB before a chunk becomes a marker, which is replaced when they are known. A guess that was
+// wrong is thrown away, so that the result does not depend on guesses, nor on the number of cores;
+// the idea is that of pugz (Kerbiriou and Chikhi 2019) and rapidgzip (Knespel and Brunst 2023).
+// Files of several members (bgzip's, pigz's) are read in the same way.
 //
 // What it leaves out: reading from a stream, names and times in headers, and compression.
 package gunzip
@@ -20,18 +23,20 @@ import (
 type Want struct {
 	// Bytes is how many of the first bytes are handed over. The content may have fewer.
 	Bytes int64
-	// Beyond is how many more are decompressed to see whether the checksum is right. Where there is still more, nothing is said about what follows.
+	// Beyond is how many more are decompressed to see whether the checksum is right. Where there is
+	// still more, nothing is said about what follows.
 	Beyond int64
-	// Sink gets the content in pieces, from several goroutines at once and in any order. A piece may come twice, and is valid during the call only. Its error
-	// ends reading.
+	// Sink gets the content in pieces, from several goroutines at once and in any order. A piece
+	// may come twice, and is valid during the call only. Its error ends reading.
 	Sink func(offset int64, piece []byte) error
 }
 
 // sinkError is an error of Sink: the file is not to blame.
 type sinkError struct{ error }
 
-// Read decompresses a file of size bytes on as many cores as Go may use. It returns how many bytes the content has, as far as it was looked at. Errors are
-// [io.ErrUnexpectedEOF], [ErrHeader], [ErrChecksum] or others that name the damage, or those of file and sink.
+// Read decompresses a file of size bytes on as many cores as Go may use. It returns how many bytes
+// the content has, as far as it was looked at. Errors are [io.ErrUnexpectedEOF], [ErrHeader],
+// [ErrChecksum] or others that name the damage, or those of file and sink.
 func Read(file io.ReaderAt, size int64, want Want) (int64, error) {
 	return read(file, size, want, sizes(size, want.Bytes))
 }
@@ -49,7 +54,8 @@ func sizes(size, content int64) plan {
 	p := plan{workers: min(runtime.GOMAXPROCS(0), 8), piece: int(min(256<<10, content))}
 	// Guesses of all workers together take a fifth of the content, and up to 6 MB each.
 	p.guess = int(min(max(content/10/int64(p.workers), 256<<10), 3<<20))
-	// As much as a guess can hold, with some room, and not so little that looking for a block takes longer than decoding it.
+	// As much as a guess can hold, with some room, and not so little that looking for a block takes
+	// longer than decoding it.
 	ratio := float64(content) / float64(max(size, 1))
 	p.chunk = int64(float64(p.guess) * 0.7 / max(ratio, 1))
 	p.chunk = min(max(p.chunk, 64<<10), 1<<20)

@@ -19,7 +19,8 @@ import (
 	"github.com/klauspost/pgzip"
 )
 
-// contents are bytes of many kinds: what compresses a thousandfold, what does not compress at all, and matches of every distance.
+// contents are bytes of many kinds: what compresses a thousandfold, what does not compress at all,
+// and matches of every distance.
 func contents(n int) map[string][]byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	random, few, words, scan := make([]byte, n), make([]byte, n), []byte{}, []byte{}
@@ -95,7 +96,8 @@ func level(n int) func([]byte) []byte {
 	}
 }
 
-// member makes one by hand: with every optional part of a header that the bits of n ask for, and one final block.
+// member makes one by hand: with every optional part of a header that the bits of n ask for, and
+// one final block.
 func member(data []byte, n int) []byte {
 	flags := byte(n%16) << 1
 	file := []byte{0x1f, 0x8b, 8, flags, 1, 2, 3, 4, 0, 255}
@@ -381,7 +383,8 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// Beside the libraries that most programs in Go use, one core each: times says how many times as fast this package is.
+// Beside the libraries that most programs in Go use, one core each: times says how many times as
+// fast this package is.
 func BenchmarkRead(b *testing.B) {
 	data := contents(32 << 20)["scan"]
 	file := level(6)(data)

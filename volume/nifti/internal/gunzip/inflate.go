@@ -7,14 +7,16 @@ import (
 	"unsafe"
 )
 
-// symbol is what comes out: bytes, or, where the window before a chunk is not known yet, 16 bits that are a byte or, from marker on, a place in that window.
+// symbol is what comes out: bytes, or, where the window before a chunk is not known yet, 16 bits
+// that are a byte or, from marker on, a place in that window.
 type symbol interface{ uint8 | uint16 }
 
 const (
 	window = 32 << 10
 	marker = 1 << 15
 
-	// slack is the room that block wants in front of the end of out: three packed literals twice, a match, and what copying in words writes too much.
+	// slack is the room that block wants in front of the end of out: three packed literals twice, a
+	// match, and what copying in words writes too much.
 	slack = 320
 )
 
@@ -171,8 +173,9 @@ func (d *decoder) dynamicTables() error {
 	return nil
 }
 
-// block goes on with the block that was begun, into out[o:]. Matches reach back to out[low] at most. It returns where it stopped: behind the block, which is
-// then noBlock, or less than slack before the end of out.
+// block goes on with the block that was begun, into out[o:]. Matches reach back to out[low] at
+// most. It returns where it stopped: behind the block, which is then noBlock, or less than slack
+// before the end of out.
 func block[T symbol](d *decoder, out []T, o, low int) (int, error) {
 	for d.kind != noBlock && o <= len(out)-slack {
 		if err := d.fill(); err != nil {
@@ -214,9 +217,11 @@ func copyStored[T symbol](d *decoder, out []T, o int) int {
 
 // decode is block for coded ones, as long as the buffered input lasts.
 //
-// It writes through pointers, because half of the time would go into checking bounds that are known. What is known: a step begins with o <= len(out)-slack,
-// and writes less than slack symbols from o on: nine literals of which the last are stored four at a time, and a match of 258 at most, copied in words of
-// eight bytes, which may go 15 bytes too far. It reads from src >= low >= 0 on and before o, or what it wrote itself.
+// It writes through pointers, because half of the time would go into checking bounds that are
+// known. What is known: a step begins with o <= len(out)-slack, and writes less than slack symbols
+// from o on: nine literals of which the last are stored four at a time, and a match of 258 at most,
+// copied in words of eight bytes, which may go 15 bytes too far. It reads from src >= low >= 0 on
+// and before o, or what it wrote itself.
 func decode[T symbol](d *decoder, out []T, o, low int) (int, error) {
 	symbolBytes := unsafe.Sizeof(T(0))
 	base := unsafe.Pointer(unsafe.SliceData(out))

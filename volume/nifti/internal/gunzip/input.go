@@ -8,9 +8,10 @@ import (
 
 // input is a stretch of the compressed file, and the bits of it that are up next.
 //
-// The bits are read as libdeflate does: bits holds the next ones, the first in the lowest place. At least count of them are accounted for; those above are
-// bits of the file as well, or zero, so that a refill can put them there a second time. Behind the end of the file lie padding zeros: whoever has used more
-// bits than the file has finds out by overrun, and need not look at each step.
+// The bits are read as libdeflate does: bits holds the next ones, the first in the lowest place. At
+// least count of them are accounted for; those above are bits of the file as well, or zero, so that
+// a refill can put them there a second time. Behind the end of the file lie padding zeros: whoever
+// has used more bits than the file has finds out by overrun, and need not look at each step.
 type input struct {
 	file io.ReaderAt
 	size int64 // of the file
@@ -25,7 +26,8 @@ type input struct {
 
 const (
 	inputBytes = 128 << 10
-	// reserve is how many bytes there are between two calls of fill: a block's header is the longest (17 bits, 19 lengths of 3 bits, 316 of at most 14).
+	// reserve is how many bytes there are between two calls of fill: a block's header is the
+	// longest (17 bits, 19 lengths of 3 bits, 316 of at most 14).
 	reserve = 1024
 	padding = reserve
 )
@@ -56,7 +58,8 @@ func (in *input) bit() int64 { return (in.base+int64(in.next))*8 - int64(in.coun
 // overrun says whether more bits were used than the file has.
 func (in *input) overrun() bool { return in.bit() > in.size*8 }
 
-// fill sees to it that the buffer holds at least reserve bytes beyond next, or all there are and the padding.
+// fill sees to it that the buffer holds at least reserve bytes beyond next, or all there are and
+// the padding.
 func (in *input) fill() error {
 	if len(in.buffer)-in.next >= reserve || in.base+int64(len(in.buffer)) > in.size {
 		return nil

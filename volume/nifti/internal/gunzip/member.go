@@ -7,7 +7,8 @@ import (
 	"io"
 )
 
-// A gzip file is one member after another: a header, a stream of blocks, and a trailer with the checksum and the length of what is in it.
+// A gzip file is one member after another: a header, a stream of blocks, and a trailer with the
+// checksum and the length of what is in it.
 
 var (
 	// ErrHeader says that a gzip header is damaged.
@@ -23,15 +24,17 @@ type end struct {
 	crc, size uint32
 }
 
-// place is where decoding can begin: a block of the usual kind (dynamic, and not its member's last), or a member's header.
+// place is where decoding can begin: a block of the usual kind (dynamic, and not its member's
+// last), or a member's header.
 type place struct {
 	bit    int64 // of the file
 	member bool
 }
 
-// advance decodes into out[o:] up to the first place at or after bit until (found is true), up to the end of the file, or until out is full (less than slack
-// is left, and d.kind is not noBlock). The decoder remembers whether a member's header is up next, where in out the present member begins (low), and where
-// others ended.
+// advance decodes into out[o:] up to the first place at or after bit until (found is true), up to
+// the end of the file, or until out is full (less than slack is left, and d.kind is not noBlock).
+// The decoder remembers whether a member's header is up next, where in out the present member
+// begins (low), and where others ended.
 func advance[T symbol](d *decoder, out []T, o int, until int64) (stop int, found, over bool, err error) {
 	for {
 		if d.kind == noBlock {
@@ -59,7 +62,8 @@ func advance[T symbol](d *decoder, out []T, o int, until int64) (stop int, found
 	}
 }
 
-// dynamic says whether the next block is a dynamic one and not the last. This is the pattern that find looks for.
+// dynamic says whether the next block is a dynamic one and not the last. This is the pattern that
+// find looks for.
 func (d *decoder) dynamic() bool {
 	if d.count < 3 {
 		d.refill()
@@ -67,7 +71,8 @@ func (d *decoder) dynamic() bool {
 	return d.bits&7 == 4
 }
 
-// finish reads a member's trailer, and the zeros that some programs fill their files with. Over is true at the end of the file.
+// finish reads a member's trailer, and the zeros that some programs fill their files with. Over is
+// true at the end of the file.
 func (d *decoder) finish(o int) (over bool, err error) {
 	d.align()
 	var trailer [8]byte

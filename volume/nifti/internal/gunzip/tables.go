@@ -2,8 +2,9 @@ package gunzip
 
 import "math/bits"
 
-// The tables are indexed with the next bits of the input, and an entry says all there is to do. Codes longer than a table's index go on in a subtable behind
-// it. The idea of packing several literals into one entry is ISA-L's, the rest of the layout follows libdeflate's.
+// The tables are indexed with the next bits of the input, and an entry says all there is to do.
+// Codes longer than a table's index go on in a subtable behind it. The idea of packing several
+// literals into one entry is ISA-L's, the rest of the layout follows libdeflate's.
 //
 // An entry of the table of literals and lengths is one of
 //
@@ -22,7 +23,9 @@ const (
 	litBits  = 11
 	distBits = 8
 
-	litSize  = 1 << 12 // with room for subtables: one of s bits needs s+1 of the 286 symbols, which makes 912 entries at most
+	// with room for subtables: one of s bits needs s+1 of the 286 symbols, which makes 912 entries
+	// at most
+	litSize  = 1 << 12
 	distSize = 1 << 10 // and these need at most 512
 
 	manyLiterals = 3 << 4
@@ -62,7 +65,8 @@ var litMeaning, distMeaning = func() (lit [288]uint32, dist [32]uint32) {
 	return lit, dist // the last two symbols of either do not exist
 }()
 
-// buildLit makes the table of literals and lengths for code lengths. It returns false where these are no prefix code.
+// buildLit makes the table of literals and lengths for code lengths. It returns false where these
+// are no prefix code.
 func (t *tables) buildLit(lengths []uint8) bool {
 	if lengths[256] == 0 || !t.codes.sort(lengths) {
 		return false
@@ -87,7 +91,8 @@ func (t *tables) buildLit(lengths []uint8) bool {
 
 // packLiterals puts up to three literals into an entry where their codes fit into its index.
 func (t *tables) packLiterals() {
-	// From the last entry to the first: the one that is looked at for the second literal has a smaller index, or is the same, and is still single.
+	// From the last entry to the first: the one that is looked at for the second literal has a
+	// smaller index, or is the same, and is still single.
 	for n := 1<<litBits - 1; n >= 0; n-- {
 		e := t.lit[n]
 		if e&manyLiterals == 0 {
@@ -133,7 +138,8 @@ type codes struct {
 	count   [16]uint // of each length
 }
 
-// sort sorts symbols by code length, and checks that the lengths make a complete prefix code. As zlib does, it also accepts one code of one bit, and none.
+// sort sorts symbols by code length, and checks that the lengths make a complete prefix code. As
+// zlib does, it also accepts one code of one bit, and none.
 func (c *codes) sort(lengths []uint8) bool {
 	c.count = [16]uint{}
 	for _, l := range lengths {
@@ -163,8 +169,8 @@ func (c *codes) sort(lengths []uint8) bool {
 	return true
 }
 
-// each calls put for every symbol, with the entries it belongs into: from at below end, every step. A table with an index of main bits comes first; subtable
-// is told of each one behind it.
+// each calls put for every symbol, with the entries it belongs into: from at below end, every step.
+// A table with an index of main bits comes first; subtable is told of each one behind it.
 func (c *codes) each(main uint, put func(symbol int, length, at, step, end uint), subtable func(at, begin, bits uint)) {
 	code, n := uint(0), 0 // code with its first bit highest
 	begin, bitsOf := uint(1)<<main, uint(0)

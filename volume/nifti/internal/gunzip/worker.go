@@ -80,7 +80,8 @@ func (w *worker) fail(k int, t turn, err error) {
 	w.turns[k+1] <- t
 }
 
-// direct decodes chunk k, or the rest of it, with all known that is before. The decoder stands where it goes on, and out holds the window.
+// direct decodes chunk k, or the rest of it, with all known that is before. The decoder stands
+// where it goes on, and out holds the window.
 func (w *worker) direct(k int, t turn) {
 	for {
 		stop, found, over, err := advance(&w.decoder, w.out, window, w.until(k))
@@ -108,7 +109,8 @@ func (w *worker) direct(k int, t turn) {
 	}
 }
 
-// deliver hands a piece over and adds it to the checksums. The piece began at place first of the output that ends counts in.
+// deliver hands a piece over and adds it to the checksums. The piece began at place first of the
+// output that ends counts in.
 func (w *worker) deliver(k int, offset int64, piece []byte, first int) error {
 	parts := &w.results[k].parts
 	from := 0
@@ -158,7 +160,8 @@ func (w *worker) guess(k int) *guess {
 	}
 }
 
-// reachable says whether a guess refers to nothing but what is there: in the first 32 KiB of a member there is less than a whole window.
+// reachable says whether a guess refers to nothing but what is there: in the first 32 KiB of a
+// member there is less than a whole window.
 func (w *worker) reachable(g *guess, t turn) bool {
 	if len(t.before) == window || g.from.member {
 		return true

@@ -6,8 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// classes emits kernels over the channels of 16 voxels at a time: transposed into rows of one class each, a voxel a lane, so that nothing has to be combined across lanes.
-// There may be any number of classes; they come and go in quads, four to a voxel's 128 bits.
+// classes emits kernels over the channels of 16 voxels at a time: transposed into rows of one class
+// each, a voxel a lane, so that nothing has to be combined across lanes. There may be any number of
+// classes; they come and go in quads, four to a voxel's 128 bits.
 type classes struct {
 	s      isa
 	quads  reg.GPVirtual // ceil(classes / 4)
@@ -20,7 +21,8 @@ const (
 	voxelBytes = 64 // 16 classes of a voxel
 )
 
-// newClasses loads what all kernels over classes take: their number and the elements from one block to the next.
+// newClasses loads what all kernels over classes take: their number and the elements from one block
+// to the next.
 func newClasses(s isa) classes {
 	c := classes{s: s, quads: Load(Param("classes"), GP64()).(reg.GPVirtual), toNext: Load(Param("step"), GP64()).(reg.GPVirtual)}
 	ADDQ(Imm(3), c.quads)
@@ -55,7 +57,8 @@ func (s isa) transposed(r []reg.VecVirtual) []reg.VecVirtual {
 	return c[:]
 }
 
-// broadcastQuad fills all 128-bit parts of r: the assembler's register allocator takes a register that is written in part for one that was in use before.
+// broadcastQuad fills all 128-bit parts of r: the assembler's register allocator takes a register
+// that is written in part for one that was in use before.
 func (s isa) broadcastQuad(m Mem, r reg.VecVirtual) {
 	if s.wide() {
 		VBROADCASTF32X4(m, r)
@@ -64,7 +67,8 @@ func (s isa) broadcastQuad(m Mem, r reg.VecVirtual) {
 	}
 }
 
-// voxel is the voxel whose quad is 128-bit part i of register j of a quad's four, in one part of the lanes.
+// voxel is the voxel whose quad is 128-bit part i of register j of a quad's four, in one part of
+// the lanes.
 func (s isa) voxel(part, i, j int) int { return part*s.bytes/4 + 4*i + j }
 
 // gather: e[class][voxel] = m[voxel][class], quad by quad
@@ -75,7 +79,8 @@ func (c classes) gather(label string, m, e Mem) {
 	Label(label)
 	for part := range c.s.parts() {
 		quads := make([]reg.VecVirtual, 4)
-		for i := range c.s.bytes / quadBytes { // in the order of the voxels, as memory likes to be read
+		// in the order of the voxels, as memory likes to be read
+		for i := range c.s.bytes / quadBytes {
 			for j := range quads {
 				from := quad.Offset(c.s.voxel(part, i, j) * voxelBytes)
 				switch {
@@ -104,8 +109,8 @@ func (c classes) gather(label string, m, e Mem) {
 	JNZ(LabelRef(label))
 }
 
-// scatter is the inverse of gather, a block of 16 rows at a time, so that memory is written in whole cache lines; rows past the last class are zero.
-// It takes the kernel's parameter "stream".
+// scatter is the inverse of gather, a block of 16 rows at a time, so that memory is written in
+// whole cache lines; rows past the last class are zero. It takes the kernel's parameter "stream".
 func (c classes) scatter(m, e Mem) {
 	stream := Load(Param("stream"), GP64())
 	TESTQ(stream, stream)
@@ -136,7 +141,8 @@ func (c classes) scatterTo(label string, m, e Mem, stream bool) {
 	JG(LabelRef(label))
 }
 
-// quadsOf loads four rows and transposes them: 128-bit part i of register j is the quad of voxel(part, i, j).
+// quadsOf loads four rows and transposes them: 128-bit part i of register j is the quad of
+// voxel(part, i, j).
 func (s isa) quadsOf(part int, e Mem) []reg.VecVirtual {
 	rows := make([]reg.VecVirtual, 4)
 	for class := range rows {
@@ -146,13 +152,15 @@ func (s isa) quadsOf(part int, e Mem) []reg.VecVirtual {
 	return s.transposed(rows)
 }
 
-// scatterBlock puts the four quads of each voxel next to each other: a transposition of 4 x 4 parts of 128 bits.
+// scatterBlock puts the four quads of each voxel next to each other: a transposition of 4 x 4 parts
+// of 128 bits.
 func (s isa) scatterBlock(m, e Mem, stream bool) {
 	var quads [4][]reg.VecVirtual
 	for g := range quads {
 		quads[g] = s.quadsOf(0, e.Offset(4*g*rowBytes))
 	}
-	var pairs [4][2][2]reg.VecVirtual // [j][parts 0 and 2, parts 1 and 3][first two quads, last two]
+	// [j][parts 0 and 2, parts 1 and 3][first two quads, last two]
+	var pairs [4][2][2]reg.VecVirtual
 	for j := range pairs {
 		for half := range 2 {
 			for odd, selector := range []uint64{0x88, 0xdd} {
@@ -215,7 +223,8 @@ func (c classes) greatest(e Mem) lanes {
 	return top
 }
 
-// exponentials: e = exp(e - greatest of its column), of which it returns the sum and its inverse; before sees each row as it was.
+// exponentials: e = exp(e - greatest of its column), of which it returns the sum and its inverse;
+// before sees each row as it was.
 func (c classes) exponentials(e Mem, exp exponential, before func(x, top lanes)) (inverse, total lanes) {
 	top := c.greatest(e)
 	total = c.s.zero()
@@ -322,7 +331,8 @@ func loss(s isa) string {
 		ADDQ(U32(2*rowBytes), total.Base)
 		class = newCounter(s)
 		c.eachClass("sums", e, func(row Mem) {
-			p := s.only(counts, s.mul(s.memory(row), inverse)) // not by an inverse of 0: what does not count may be infinite
+			// not by an inverse of 0: what does not count may be infinite
+			p := s.only(counts, s.mul(s.memory(row), inverse))
 			m := s.compare(equal, class.lanes, s.memory(target))
 			s.store(s.add(s.memory(total), s.only(m, p)), total)
 			s.store(s.add(s.memory(total.Offset(rowBytes)), p), total.Offset(rowBytes))

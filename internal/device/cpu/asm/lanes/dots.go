@@ -8,7 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// dots keeps rows x columns sums in registers, 16 (or 8) partial sums each, over k; then adds those up.
+// dots keeps rows x columns sums in registers, 16 (or 8) partial sums each, over k; then adds those
+// up.
 func dots(s isa, rows, columns int) string {
 	name := s.begin("dots", fmt.Sprintf("%dx%d", rows, columns), "func(a, b, c *float32, k, as, bs, cs, add int)")
 	stride := func(name string) reg.Register {
@@ -17,7 +18,8 @@ func dots(s isa, rows, columns int) string {
 		return r
 	}
 	a, b, k, as, bs := pointer("a"), pointer("b"), Load(Param("k"), GP64()), stride("as"), stride("bs")
-	// Rows of a: three of a pointer, by the scale of an index; columns of b likewise, the fourth by three times its stride.
+	// Rows of a: three of a pointer, by the scale of an index; columns of b likewise, the fourth by
+	// three times its stride.
 	second := Mem{Base: GP64()}
 	if rows > 3 {
 		LEAQ(Mem{Base: a.Base, Index: as, Scale: 2}, second.Base)

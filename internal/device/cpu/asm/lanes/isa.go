@@ -9,8 +9,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// isa is what differs between the instruction sets: the 16 lanes of a voxel are one register of AVX-512, or two parts of AVX2. AVX-512 has registers for all that a loop keeps;
-// AVX2 leaves what does not change in memory, as operands.
+// isa is what differs between the instruction sets: the 16 lanes of a voxel are one register of
+// AVX-512, or two parts of AVX2. AVX-512 has registers for all that a loop keeps; AVX2 leaves what
+// does not change in memory, as operands.
 type isa struct {
 	name    string // suffix of the kernels
 	bytes   int    // of a register
@@ -69,7 +70,8 @@ func (s isa) store(l lanes, m Mem) {
 	}
 }
 
-// put stores; past the caches where stream is set, which spares reading memory before it is written. m is aligned then.
+// put stores; past the caches where stream is set, which spares reading memory before it is
+// written. m is aligned then.
 func (s isa) put(stream bool, l lanes, m Mem) {
 	if !stream {
 		s.store(l, m)
@@ -197,7 +199,8 @@ func (s isa) only(m mask, l lanes) lanes {
 	})
 }
 
-// across combines the 16 lanes by an operation; all lanes of the result hold it, and the parts share a register.
+// across combines the 16 lanes by an operation; all lanes of the result hold it, and the parts
+// share a register.
 func (s isa) across(op func(ops ...Op), l lanes) lanes {
 	r, t := s.register(), s.register()
 	if s.wide() {
@@ -223,13 +226,15 @@ func (s isa) across(op func(ops ...Op), l lanes) lanes {
 // upperHalf copies the upper half of a register of 32 bytes.
 func (s isa) upperHalf(from, to reg.VecVirtual) {
 	if s.wide() {
-		VEXTRACTF32X4(Imm(1), from.AsY(), to.AsX()) // VEXTRACTF128 reaches only half of the registers
+		// VEXTRACTF128 reaches only half of the registers
+		VEXTRACTF32X4(Imm(1), from.AsY(), to.AsX())
 	} else {
 		VEXTRACTF128(Imm(1), from.AsY(), to.AsX())
 	}
 }
 
-// constants are kept once each in read-only memory, 16 copies: an operand for both instruction sets.
+// constants are kept once each in read-only memory, 16 copies: an operand for both instruction
+// sets.
 var constants = map[float32]Mem{}
 
 func (s isa) constant(c float32) lanes { return s.keep(constantAt(c)) }
@@ -278,7 +283,8 @@ func (e exponential) part(i int) exponential {
 	return e
 }
 
-// of is e^x, for x up to 88: 2^n times a polynomial of x - n ln 2. One part after the other: AVX2 is short of registers.
+// of is e^x, for x up to 88: 2^n times a polynomial of x - n ln 2. One part after the other: AVX2
+// is short of registers.
 func (e exponential) of(x lanes) lanes {
 	s := e.s
 	return s.each(func(i int, p reg.VecVirtual) {
@@ -342,7 +348,8 @@ func loop(label string, n reg.GPVirtual, body func(), pointers ...Mem) {
 	JNZ(LabelRef(label))
 }
 
-// streamedVoxels is voxels for a kernel with a parameter "stream"; where that is not 0, body is to put past the caches.
+// streamedVoxels is voxels for a kernel with a parameter "stream"; where that is not 0, body is to
+// put past the caches.
 func streamedVoxels(n reg.GPVirtual, body func(stream bool), pointers ...Mem) {
 	stream := Load(Param("stream"), GP64())
 	SHRQ(Imm(4), n)

@@ -1,7 +1,9 @@
-// Command lanes generates the assembly of package cpu that streams through memory between the convolutions: lanes_kernels_amd64.s, its Go declarations and
-// lanes_tables_amd64.go, the tables of both instruction sets. What each kernel computes is said at laneKernels in package cpu.
+// Command lanes generates the assembly of package cpu that streams through memory between the
+// convolutions: lanes_kernels_amd64.s, its Go declarations and lanes_tables_amd64.go, the tables of
+// both instruction sets. What each kernel computes is said at laneKernels in package cpu.
 //
-// Run it by go generate in package cpu. Start at [isa]: AVX-512 and AVX2 share the description of each kernel.
+// Run it by go generate in package cpu. Start at [isa]: AVX-512 and AVX2 share the description of
+// each kernel.
 package main
 
 import (

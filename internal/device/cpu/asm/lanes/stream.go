@@ -194,7 +194,8 @@ func sumLanes(s isa) string {
 	return name
 }
 
-// energy converts to float64: 16 elements are two registers of AVX-512, four of AVX2, with a sum each.
+// energy converts to float64: 16 elements are two registers of AVX-512, four of AVX2, with a sum
+// each.
 func energy(s isa) string {
 	name := s.begin("energy", "", "func(x []float32) float64")
 	x, n := slice("x"), length("x")
