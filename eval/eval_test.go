@@ -249,20 +249,20 @@ func TestFolds(t *testing.T) {
 	cell := f.Cells[1][1]
 	want := FoldCell{
 		Spread: Summarise([]float64{83, 83, 77.5}),
-		Gain:   (1 + 5 + 6 + 2) / 4.,                  // c1, c2, c3, c4, seeds averaged
-		Test:   Test{P: 0.125, Pairs: 4, Exact: true}, // all four positive: 2 / 2^4
+		Gain:   Summarise([]float64{3, 3, 4}), // of the run of fold 0 and seed 0, fold 0 and seed 1, fold 1
 	}
-	if d := cmp.Diff(want.Spread, cell.Spread, cmpopts.EquateApprox(0, 1e-9)); d != "" {
+	if d := cmp.Diff([]Spread{want.Spread, want.Gain}, []Spread{cell.Spread, cell.Gain}, cmpopts.EquateApprox(0, 1e-9)); d != "" {
 		t.Error(d)
 	}
-	if math.Abs(cell.Gain-want.Gain) > 1e-9 || cell.Test != want.Test {
+	// t = (10/3) / sqrt(1/3 / 3) = 10 with 2 degrees of freedom; the quantile is 4.30265.
+	if math.Abs(cell.Test.Statistic-10) > 1e-9 || cell.Test.Pairs != 3 || math.Abs(cell.Low-(10./3-4.30265/3)) > 1e-4 || math.Abs(cell.High-(10./3+4.30265/3)) > 1e-4 {
 		t.Errorf("got %+v", cell)
 	}
-	if empty := f.Cells[0][1]; empty.Spread.N != 0 || !math.IsNaN(empty.Gain) {
+	if empty := f.Cells[0][1]; empty.Spread.N != 0 || empty.Gain.N != 0 || !math.IsNaN(empty.Test.P) {
 		t.Errorf("runs that are not there: %+v", empty)
 	}
 	markdown := text(t, func(b *strings.Builder) error { return f.Table().Markdown(b) })
-	for _, want := range []string{"| data | scratch | 3x3x3 | gain | p |", "| 10 % | 55.00 | – | – | – |", "| 100 % | 77.83 ± 3.75 | 81.17 ± 3.18 | 3.50 | 0.125 |"} {
+	for _, want := range []string{"| data | scratch | 3x3x3 | gain | 95 % interval | p (runs) |", "| 10 % | 55.00 | – | – | – | – |", "| 100 % | 77.83 ± 3.75 | 81.17 ± 3.18 | 3.33 ± 0.58 | +1.90 to +4.77 | 0.010 |"} {
 		if !strings.Contains(markdown, want) {
 			t.Errorf("no %s in\n%s", want, markdown)
 		}
@@ -272,40 +272,27 @@ func TestFolds(t *testing.T) {
 	}
 }
 
-// Four patients, scanned twice each: the test is over four pairs, of which all are positive, and p
-// is 2 / 2^4, where eight cases would give 2 / 2^8.
-func TestPatientsCountOnceInFolds(t *testing.T) {
-	patients := map[string]string{}
+// However many cases each run tests, and however alike they come out, what is tested is as many pairs
+// as there are runs: one pair proves nothing.
+func TestCasesOfOneRunAreNoRepetitions(t *testing.T) {
 	scratch, puzzles := Run{Initialisation: "scratch", Fraction: 1}, Run{Initialisation: "3x3x3", Fraction: 1}
-	for n, gain := range []float64{1, 3, 2, 6, 4, 8, 5, 11} { // patients' means are 2, 4, 6, 8
-		// in another order than the cases
-		name, patient := fmt.Sprintf("c%d", n), fmt.Sprintf("p%d", 9-n/2)
-		patients[name] = patient
+	for n := range 50 {
+		name := fmt.Sprintf("c%d", n)
 		scratch.Scores = append(scratch.Scores, Score{Case: name, Label: 1, DSC: 0.5})
-		puzzles.Scores = append(puzzles.Scores, Score{Case: name, Label: 1, DSC: 0.5 + gain/100})
+		puzzles.Scores = append(puzzles.Scores, Score{Case: name, Label: 1, DSC: 0.5 + float64(n+1)/1000})
 	}
-	// A case that only one of the two has is no part of its patient's mean.
-	puzzles.Scores = append(puzzles.Scores, Score{Case: "c8", Label: 1, DSC: 0.9})
-	patients["c8"] = "p9"
-	for _, test := range []struct {
-		patients map[string]string
-		want     FoldCell
-		note     string
-	}{
-		{patients, FoldCell{Gain: 5, Test: Test{P: 0.125, Pairs: 4, Exact: true}}, "over the 4 patients of the same 8 test cases; p: paired Wilcoxon signed-rank test over them, two-sided, seeds and the cases of a patient averaged first."},
-		{nil, FoldCell{Gain: 5, Test: Test{P: 2. / 256, Pairs: 8, Exact: true}}, "over the same test cases; p: paired Wilcoxon signed-rank test over them, two-sided, seeds averaged first."},
-	} {
-		f, err := Folds([]Run{scratch, puzzles}, FoldOptions{Patients: test.patients})
-		if err != nil {
-			t.Fatal(err)
-		}
-		cell := f.Cells[0][1]
-		if math.Abs(cell.Gain-test.want.Gain) > 1e-9 || cell.Test != test.want.Test {
-			t.Errorf("got %+v, want %+v", cell, test.want)
-		}
-		if notes := f.Table().Notes; !strings.Contains(notes[1], test.note) {
-			t.Errorf("notes %q", notes)
-		}
+	// A case that only one of the two has is no part of the difference.
+	puzzles.Scores = append(puzzles.Scores, Score{Case: "another", Label: 1, DSC: 0.9})
+	f, err := Folds([]Run{scratch, puzzles}, FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell := f.Cells[0][1]
+	if math.Abs(cell.Gain.Mean-2.55) > 1e-9 || cell.Gain.N != 1 || !math.IsNaN(cell.Test.P) || !math.IsNaN(cell.Low) {
+		t.Errorf("one pair of runs: %+v", cell)
+	}
+	if notes := f.Table().Notes; !strings.Contains(notes[1], "over pairs of runs") {
+		t.Errorf("notes %q", notes)
 	}
 }
 

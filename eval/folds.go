@@ -3,6 +3,7 @@ package eval
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -21,10 +22,7 @@ type Run struct {
 type FoldOptions struct {
 	Metric   string // a metric's key; dsc when empty
 	Label    uint16 // 0: the mean over the labels of a case
-	Baseline string // the initialisation that the others are tested against; scratch when empty
-	// Patients are those of the cases, by their names. A case without one is the only one of its
-	// patient.
-	Patients map[string]string
+	Baseline string // the initialisation that the others are compared with; scratch when empty
 }
 
 // FoldTable is the result of an experiment in the shape of the paper's Table 3: a row a fraction of
@@ -35,19 +33,23 @@ type FoldTable struct {
 	Fractions       []float64
 	Initialisations []string     // the baseline first, then in the order of the runs
 	Cells           [][]FoldCell // [fraction][initialisation]
-	Cases, Patients int          // that are compared, in the cell that has most
 }
 
 // FoldCell sums up the runs of one initialisation on one fraction.
 type FoldCell struct {
 	// Spread is over the runs, folds x seeds, each the mean over its test cases.
 	Spread Spread
-	// Gain is the mean difference to the baseline over the patients of the test cases that both
-	// have, and Test is Wilcoxon's on the same pairs. A patient counts once, as the mean over the
-	// cases, each of which is the mean over its seeds: runs on the same case are not independent,
-	// nor are scans of one patient. NaN for the baseline itself.
-	Gain float64
-	Test Test
+	// Gain is the difference to the baseline, run by run: a pair is the two runs of one fold and
+	// seed, and its difference is the mean over the test cases that both have. Low and High bound
+	// the mean difference with a confidence of 95 %, and Test is the paired t-test, both over these
+	// pairs.
+	//
+	// The test cases of one run are no repetitions: they share its training, and when that fails,
+	// it fails for all of them. So no test is made over cases or patients. All are NaN for the
+	// baseline.
+	Gain      Spread
+	Low, High float64
+	Test      Test
 }
 
 // Folds tabulates an experiment. Ratios (DSC and NSD) are in percent. Runs may be missing: the
@@ -84,34 +86,56 @@ func Folds(runs []Run, o FoldOptions) (FoldTable, error) {
 	t.Cells = make([][]FoldCell, len(t.Fractions))
 	for row, fraction := range t.Fractions {
 		t.Cells[row] = make([]FoldCell, len(t.Initialisations))
-		baseline := cases(runs, t.Baseline, fraction, metric, o.Label, scale)
+		baseline := runMeans(runs, t.Baseline, fraction, metric, o.Label, scale)
 		for column, initialisation := range t.Initialisations {
-			cell := &t.Cells[row][column]
-			var means []float64
-			for _, r := range runs {
-				if r.Fraction == fraction && r.Initialisation == initialisation {
-					means = append(means, Summarise(list(caseMeans(r.Scores, metric, o.Label, scale))).Mean)
-				}
-			}
-			cell.Spread = Summarise(means)
-			cell.Gain, cell.Test = math.NaN(), Test{P: math.NaN()}
-			if initialisation == t.Baseline {
-				continue
-			}
-			own, base := both(cases(runs, initialisation, fraction, metric, o.Label, scale), baseline)
-			a, b := list(patientMeans(own, o.Patients)), list(patientMeans(base, o.Patients))
-			t.Cases, t.Patients = max(t.Cases, len(own)), max(t.Patients, len(a))
-			difference := make([]float64, len(a))
-			for n := range a {
-				difference[n] = a[n] - b[n]
-			}
-			cell.Gain = Summarise(difference).Mean
-			if cell.Test, err = Wilcoxon(a, b); err != nil {
-				return FoldTable{}, err
-			}
+			own := runMeans(runs, initialisation, fraction, metric, o.Label, scale)
+			t.Cells[row][column] = compareRuns(own, baseline, initialisation == t.Baseline)
 		}
 	}
 	return t, nil
+}
+
+// runKey tells which runs of two initialisations are a pair.
+type runKey struct {
+	fold int
+	seed uint64
+}
+
+// runMeans is the metric of every test case of every run of one cell.
+func runMeans(runs []Run, initialisation string, fraction float64, m Metric, label uint16, scale float64) map[runKey]map[string]float64 {
+	all := map[runKey]map[string]float64{}
+	for _, r := range runs {
+		if r.Fraction == fraction && r.Initialisation == initialisation {
+			all[runKey{r.Fold, r.Seed}] = caseMeans(r.Scores, m, label, scale)
+		}
+	}
+	return all
+}
+
+// compareRuns sums up the runs of a cell and compares them with those of the baseline.
+func compareRuns(own, baseline map[runKey]map[string]float64, isBaseline bool) FoldCell {
+	nan := math.NaN()
+	cell := FoldCell{Gain: Summarise(nil), Low: nan, High: nan, Test: Test{Statistic: nan, P: nan}}
+	var means, gains []float64
+	for _, key := range sortedRuns(own) {
+		means = append(means, Summarise(list(own[key])).Mean)
+		if base, ok := baseline[key]; ok && !isBaseline {
+			a, b := both(own[key], base)
+			gains = append(gains, Summarise(list(a)).Mean-Summarise(list(b)).Mean)
+		}
+	}
+	cell.Spread = Summarise(means)
+	if !isBaseline {
+		cell.Gain = Summarise(gains)
+		cell.Low, cell.High, cell.Test = MeanTest(gains)
+	}
+	return cell
+}
+
+func sortedRuns(runs map[runKey]map[string]float64) []runKey {
+	return slices.SortedFunc(maps.Keys(runs), func(a, b runKey) int {
+		return cmp.Or(cmp.Compare(a.fold, b.fold), cmp.Compare(a.seed, b.seed))
+	})
 }
 
 // caseMeans is the metric of every case of a run, the mean over its labels, or of one label. Cases
@@ -126,20 +150,7 @@ func caseMeans(scores []Score, m Metric, label uint16, scale float64) map[string
 	return meansOf(all)
 }
 
-// cases is the metric of every test case of one cell, the mean over the seeds.
-func cases(runs []Run, initialisation string, fraction float64, m Metric, label uint16, scale float64) map[string]float64 {
-	all := map[string][]float64{}
-	for _, r := range runs {
-		if r.Initialisation == initialisation && r.Fraction == fraction {
-			for name, v := range caseMeans(r.Scores, m, label, scale) {
-				all[name] = append(all[name], v)
-			}
-		}
-	}
-	return meansOf(all)
-}
-
-// both keeps of two cells the cases that both have.
+// both keeps of two runs the cases that both have.
 func both(a, b map[string]float64) (ofA, ofB map[string]float64) {
 	ofA, ofB = map[string]float64{}, map[string]float64{}
 	for name, v := range a {
@@ -148,21 +159,6 @@ func both(a, b map[string]float64) (ofA, ofB map[string]float64) {
 		}
 	}
 	return ofA, ofB
-}
-
-// patientMeans is the mean over the cases of every patient, under the name of the first: where each
-// case is of a patient of its own, nothing changes.
-func patientMeans(cases map[string]float64, patients map[string]string) map[string]float64 {
-	first, all := map[string]string{}, map[string][]float64{}
-	for _, name := range sortedNames(cases) {
-		key := name
-		if patient := patients[name]; patient != "" {
-			key = cmp.Or(first[patient], name)
-			first[patient] = key
-		}
-		all[key] = append(all[key], cases[name])
-	}
-	return meansOf(all)
 }
 
 func meansOf(all map[string][]float64) map[string]float64 {
@@ -194,37 +190,45 @@ func list(m map[string]float64) []float64 {
 }
 
 // Table is the fold table for [Table]'s writers: a row a fraction; for every initialisation mean ±
-// sd and, but for the baseline, gain and p.
+// sd and, but for the baseline, the gain run by run with its interval and p.
 func (f FoldTable) Table() Table {
 	t := Table{Title: "Mean " + f.Metric.Title + " by share of the training data", Columns: []Column{{"data", "data", 0}}}
+	digits := f.Metric.Digits
 	for _, i := range f.Initialisations {
 		key := strings.ReplaceAll(i, " ", "_")
-		t.Columns = append(t.Columns, Column{key + "_" + f.Metric.Key, i, f.Metric.Digits})
+		t.Columns = append(t.Columns, Column{key + "_" + f.Metric.Key, i, digits})
 		if i != f.Baseline {
-			t.Columns = append(t.Columns, Column{key + "_gain", "gain", f.Metric.Digits}, Column{key + "_p", "p", 3})
+			t.Columns = append(t.Columns, Column{key + "_gain", "gain", digits}, Column{key + "_low", "", digits}, Column{key + "_high", "", digits},
+				Column{key + "_interval", "95 % interval", 0}, Column{key + "_p", "p (runs)", 3})
 		}
 	}
-	runs := 0
+	runs, pairs := 0, 0
 	for row, fraction := range f.Fractions {
 		cells := []any{Percent(fraction)}
 		for n, c := range f.Cells[row] {
 			cells = append(cells, c.Spread)
 			runs = max(runs, c.Spread.N)
 			if f.Initialisations[n] != f.Baseline {
-				cells = append(cells, c.Gain, c.Test.P)
+				cells = append(cells, c.Gain, c.Low, c.High, c.Interval(digits), c.Test.P)
+				pairs = max(pairs, c.Gain.N)
 			}
 		}
 		t.Rows = append(t.Rows, cells)
 	}
 	t.Notes = []string{fmt.Sprintf("Mean ± standard deviation over the runs (folds x seeds, up to %d a cell), each the mean over its test cases.", runs)}
 	if len(f.Initialisations) > 1 {
-		over, averaged := "same test cases", "seeds"
-		if f.Patients < f.Cases {
-			over, averaged = fmt.Sprintf("%d patients of the same %d test cases", f.Patients, f.Cases), "seeds and the cases of a patient"
-		}
-		t.Notes = append(t.Notes, fmt.Sprintf("gain: mean difference to %s over the %s; p: paired Wilcoxon signed-rank test over them, two-sided, %s averaged first.", f.Baseline, over, averaged))
+		t.Notes = append(t.Notes, fmt.Sprintf("gain: difference to %s, over pairs of runs of the same fold and seed (up to %d); interval and p: two-sided paired t-test over these pairs. "+
+			"Test cases of one run share its training and are no repetitions: nothing is tested over them.", f.Baseline, pairs))
 	}
 	return t
+}
+
+// Interval writes the bounds of the gain for people; a dash where there are none.
+func (c FoldCell) Interval(digits int) string {
+	if math.IsNaN(c.Low) {
+		return Rounded(c.Low, digits)
+	}
+	return fmt.Sprintf("%+.*f to %+.*f", digits, c.Low, digits, c.High)
 }
 
 // Percent writes a share the way the tables do: 10 %.

@@ -35,6 +35,10 @@ type golden struct {
 		Exact        bool
 	}
 	Quantiles []struct{ Values, Q, Want []float64 }
+	Means     []struct {
+		Differences             []float64
+		Statistic, P, Low, High float64
+	}
 }
 
 func readGolden(t *testing.T) golden {
@@ -47,7 +51,7 @@ func readGolden(t *testing.T) golden {
 	if err := json.Unmarshal(data, &g); err != nil {
 		t.Fatal(err)
 	}
-	if len(g.Cases) == 0 || len(g.Transforms) == 0 || len(g.Wilcoxon) == 0 || len(g.Quantiles) == 0 {
+	if len(g.Cases) == 0 || len(g.Transforms) == 0 || len(g.Wilcoxon) == 0 || len(g.Quantiles) == 0 || len(g.Means) == 0 {
 		t.Fatal("the golden file is empty")
 	}
 	return g
@@ -122,6 +126,15 @@ func TestWilcoxonEqualsScipy(t *testing.T) {
 		}
 		if got.Statistic != c.Statistic || math.Abs(got.P-c.P) > 1e-12 || got.Exact != c.Exact {
 			t.Errorf("%d (%d pairs): got %+v, want %v, %v, exact %v", n, len(c.A), got, c.Statistic, c.P, c.Exact)
+		}
+	}
+}
+
+func TestMeanTestEqualsScipy(t *testing.T) {
+	for n, c := range readGolden(t).Means {
+		low, high, got := MeanTest(c.Differences)
+		if !near(got.Statistic, c.Statistic) || math.Abs(got.P-c.P) > 1e-9 || !near(low, c.Low) || !near(high, c.High) || got.Pairs != len(c.Differences) {
+			t.Errorf("%d: got %v to %v, %+v, want %+v", n, low, high, got, c)
 		}
 	}
 }

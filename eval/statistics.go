@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Spread is what a set of values comes down to. Mean and SD are taken over the finite ones; SD is
@@ -80,10 +82,28 @@ func Bootstrap(values []float64, level float64, resamples int, seed uint64) (lo,
 
 // Test is the outcome of a paired test.
 type Test struct {
-	Statistic float64 // the smaller of the two sums of ranks
+	Statistic float64 // of Wilcoxon's test the smaller of the two sums of ranks, otherwise t
 	P         float64 // two-sided; NaN where there is no difference to test
-	Pairs     int     // that differ
+	Pairs     int     // that were tested; of Wilcoxon's test those that differ
 	Exact     bool
+}
+
+// MeanTest is the two-sided t-test of differences against a mean of 0, and the interval that holds
+// their mean with a confidence of 95 %. It takes the differences for independent and normal:
+// they are of repeated runs, never of the cases of one. Values that are not finite are left out.
+// All is NaN where there are fewer than two.
+func MeanTest(differences []float64) (low, high float64, t Test) {
+	nan := math.NaN()
+	s := Summarise(differences)
+	if s.N < 2 {
+		return nan, nan, Test{Statistic: nan, P: nan, Pairs: s.N}
+	}
+	of := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(s.N - 1)}
+	sem := s.SD / math.Sqrt(float64(s.N))
+	half := of.Quantile(0.975) * sem
+	t = Test{Statistic: s.Mean / sem, Pairs: s.N} // 0/0 is NaN: nothing differs
+	t.P = 2 * of.Survival(math.Abs(t.Statistic))
+	return s.Mean - half, s.Mean + half, t
 }
 
 // Wilcoxon is the two-sided signed-rank test of paired values. Pairs without a difference are left

@@ -79,6 +79,13 @@ for n in [1, 2, 3, 10, 41]:
     v = np.round(random.rand(n) * 10, 4)
     quantiles.append({"values": v.tolist(), "q": [0, 0.05, 0.5, 0.95, 1], "want": np.percentile(v, [0, 5, 50, 95, 100]).tolist()})
 
+means = []
+for n in [2, 3, 4, 12, 40]:
+    d = np.round(random.randn(n) * 5 + 2, 4)
+    t, p = stats.ttest_1samp(d, 0)
+    low, high = stats.t.interval(0.95, n - 1, loc=d.mean(), scale=stats.sem(d))
+    means.append({"differences": d.tolist(), "statistic": t, "p": p, "low": low, "high": high})
+
 with open("eval_golden.json", "w") as f:
-    json.dump({"cases": cases, "transforms": transforms, "wilcoxon": tests, "quantiles": quantiles}, f, default=float, separators=(",", ":"))
+    json.dump({"cases": cases, "transforms": transforms, "wilcoxon": tests, "quantiles": quantiles, "means": means}, f, default=float, separators=(",", ":"))
     f.write("\n")

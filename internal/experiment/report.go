@@ -15,10 +15,10 @@ import (
 )
 
 // Table is the table of the experiment in the shape of the paper's Table 3: DSC in percent, a row a
-// fraction, a column an initialisation, each but scratch with its gain and the p-value of
-// Wilcoxon's test.
+// fraction, a column an initialisation, each but scratch with its gain over the runs, the gain's
+// interval and p.
 func (r *Result) Table() (eval.FoldTable, error) {
-	return eval.Folds(r.Runs, eval.FoldOptions{Metric: "dsc", Baseline: r.baseline(), Patients: r.patients})
+	return eval.Folds(r.Runs, eval.FoldOptions{Metric: "dsc", Baseline: r.baseline()})
 }
 
 // baseline is scratch, or the first initialisation where there is no scratch.
@@ -39,15 +39,11 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	if err != nil {
 		return page, err
 	}
-	once := "case"
-	if table.Patients < table.Cases {
-		once = "patient"
-	}
 	trials := r.Plan.trials(r.Cases)
 	page.Subtitle = fmt.Sprintf("%d of %d trials: %d folds, %d fractions, %d initialisations, %d seeds", len(r.Runs), len(trials), len(r.Cases.Folds), len(r.Plan.Fractions), len(r.Plan.Inits), len(r.Plan.Seeds))
 	page.Sections = append(page.Sections, report.Section{Title: "Segmentation of unseen cases", Blocks: []report.Block{
-		report.Text("Mean DSC over the test cases of each fold, in percent: mean ± standard deviation over folds and seeds. Gain and p compare with " + r.baseline() +
-			" on the same test cases (paired Wilcoxon signed-rank test, a " + once + " counts once). Test cases were not looked at in training: the networks are those after the last step."),
+		report.Text("Mean DSC over the test cases of each fold, in percent: mean ± standard deviation over folds and seeds. The gain compares each run with that of " + r.baseline() +
+			" of the same fold and seed; its interval and p are over these pairs of runs (paired t-test), not over the patients of one run. Test cases were not looked at in training: the networks are those after the last step."),
 		report.Folds{FoldTable: table},
 	}})
 

@@ -46,8 +46,6 @@ type Result struct {
 	Runs    []eval.Run
 	Puzzles []Pretraining
 	Elapsed time.Duration
-
-	patients dataset.Patients // of the cases
 }
 
 // Pretraining is one encoder that the experiment pretrained.
@@ -81,8 +79,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	r.plan, r.result.Plan = plan, plan
-	r.result.patients = dataset.PatientsOf(cache.Cases())
-	if r.result.Cases, err = plan.cases(labelled(cache), r.result.patients); err != nil {
+	if r.result.Cases, err = plan.cases(labelled(cache), dataset.PatientsOf(cache.Cases())); err != nil {
 		return nil, err
 	}
 	for _, i := range plan.Inits { // now, rather than when their turn comes

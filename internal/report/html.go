@@ -119,12 +119,8 @@ func (f Folds) html(b *strings.Builder) error {
 				fmt.Fprintf(b, " ± %s", eval.Rounded(c.Spread.SD, f.Metric.Digits))
 			}
 			if f.Initialisations[n] != f.Baseline {
-				if gain, p := f.change(c); gain != "" {
-					direction := "down"
-					if (c.Gain > 0) == f.higher() {
-						direction = "up"
-					}
-					fmt.Fprintf(b, "<small><span class=\"%s\">%s</span> %s</small>", direction, gain, p)
+				if gain, test := f.change(c); gain != "" {
+					fmt.Fprintf(b, "<small><span class=\"%s\">%s</span> %s</small>", f.direction(c), gain, test)
 				}
 			} else {
 				fmt.Fprintf(b, "<small>%s</small>", runs(c.Spread.N))
@@ -159,20 +155,30 @@ func (f Folds) best(row int) int {
 	return found
 }
 
-// change writes the gain over the baseline with its sign, and the p of the test.
-func (f Folds) change(c eval.FoldCell) (gain, p string) {
-	if math.IsNaN(c.Gain) {
+// change writes the gain over the baseline with its sign, and its interval and p over the runs.
+func (f Folds) change(c eval.FoldCell) (gain, test string) {
+	if math.IsNaN(c.Gain.Mean) {
 		return "", ""
 	}
-	gain = fmt.Sprintf("%+.*f", f.Metric.Digits, c.Gain)
-	switch {
-	case math.IsNaN(c.Test.P):
+	gain = fmt.Sprintf("%+.*f", f.Metric.Digits, c.Gain.Mean)
+	if math.IsNaN(c.Test.P) {
 		return gain, ""
-	case c.Test.P < 0.001:
-		return gain, "p < 0.001"
 	}
-	return gain, fmt.Sprintf("p = %.3f", c.Test.P)
+	return gain, fmt.Sprintf("95 %% interval %s, p = %.2f over %s", c.Interval(f.Metric.Digits), c.Test.P, pairs(c.Gain.N))
 }
+
+// direction is the class that colours a gain: only one whose interval excludes 0 is up or down.
+func (f Folds) direction(c eval.FoldCell) string {
+	switch {
+	case c.Low > 0 && f.higher(), c.High < 0 && !f.higher():
+		return "up"
+	case c.High < 0, c.Low > 0:
+		return "down"
+	}
+	return "open"
+}
+
+func pairs(n int) string { return fmt.Sprintf("%d pairs of runs", n) }
 
 func (c Charts) html(b *strings.Builder) error {
 	b.WriteString("<div class=\"charts\">\n")

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"image"
 	"io"
 	"io/fs"
@@ -20,14 +21,17 @@ import (
 // them.
 func sample(t *testing.T) Report {
 	t.Helper()
+	seeds := map[string]uint64{}
 	run := func(initialisation string, fraction float64, dsc ...float64) eval.Run {
-		r := eval.Run{Initialisation: initialisation, Fraction: fraction}
+		key := fmt.Sprint(initialisation, fraction)
+		seeds[key]++ // each call is another run of its cell
+		r := eval.Run{Initialisation: initialisation, Fraction: fraction, Seed: seeds[key]}
 		for n, d := range dsc {
 			r.Scores = append(r.Scores, eval.Score{Case: string(rune('a' + n)), Label: 1, DSC: d, HD95: math.Inf(1)})
 		}
 		return r
 	}
-	runs := []eval.Run{run("scratch", 0.1, 0.5, 0.6), run("scratch", 1, 0.8, 0.7), run("<3x3x3>", 0.1, 0.6, 0.72)}
+	runs := []eval.Run{run("scratch", 0.1, 0.5, 0.6), run("scratch", 1, 0.8, 0.7), run("<3x3x3>", 0.1, 0.6, 0.72), run("scratch", 0.1, 0.4, 0.5), run("<3x3x3>", 0.1, 0.5, 0.66)}
 	folds, err := eval.Folds(runs, eval.FoldOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +82,7 @@ func TestHTMLIsWellFormedAndAlone(t *testing.T) {
 			t.Errorf("%d %s, want %d", counts[name], name, want)
 		}
 	}
-	for _, want := range []string{"<title>A &amp; B</title>", "+11.00", "p = 0.500", "66.00", "&lt;3x3x3&gt;", "1 &lt; 2", "(2 ∞)"} {
+	for _, want := range []string{"<title>A &amp; B</title>", "+12.00", "95 % interval -0.71 to +24.71, p = 0.05 over 2 pairs of runs", "62.00", "&lt;3x3x3&gt;", "1 &lt; 2", "(2 ∞)"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
 		}
@@ -110,7 +114,7 @@ func TestWriteLeavesEverythingThatIsLinked(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"# A & B", "| 10 % | 55.00 | **66.00** (+11.00, p = 0.500) |", "| 100 % | **75.00** | – |", "- version: 1 < 2", "````\na: 1"} {
+	for _, want := range []string{"# A & B", "| 10 % | 50.00 ± 7.07 | **62.00** ± 5.66 (+12.00, 95 % interval -0.71 to +24.71, p = 0.05 over 2 pairs of runs) |", "| 100 % | **75.00** | – |", "- version: 1 < 2", "````\na: 1"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
