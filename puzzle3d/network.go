@@ -16,8 +16,8 @@ import (
 // the other.
 
 // encoderGraph maps patches (patches, 1, D, H, W) to features (patches, Features).
-func (c Config) encoderGraph(mode nn.Mode, patches int) (*nn.Graph, *nn.Node) {
-	g := nn.NewGraph(mode)
+func (c Config) encoderGraph(mode nn.Mode, t device.Type, patches int) (*nn.Graph, *nn.Node) {
+	g := nn.NewGraph(mode, t)
 	return g, c.encoder(g, g.Input("patches", patches, 1, c.Patch[2], c.Patch[1], c.Patch[0]))
 }
 
@@ -45,7 +45,7 @@ type headNodes struct {
 
 // headGraph maps the features of a batch, and the order in which they lie on boards, to scores.
 func (c Config) headGraph(mode nn.Mode, puzzles, boards int) (*nn.Graph, headNodes) {
-	g := nn.NewGraph(mode)
+	g := nn.NewGraph(mode, device.Float32)
 	f := g.GatherRows(g.GradInput("features", puzzles*c.cells(), c.Features), g.Input("index", boards*c.cells()))
 	return g, c.head(g, f, boards)
 }
@@ -88,7 +88,7 @@ func (c Config) head(g *nn.Graph, f *nn.Node, boards int) headNodes {
 // declare gathers the parameters of the whole model, which must be known before the first program
 // takes memory.
 func (c Config) declare(params *nn.Params) error {
-	encoder, _ := c.encoderGraph(nn.Train, c.cells())
+	encoder, _ := c.encoderGraph(nn.Train, params.Device().Activations(), c.cells())
 	head, _ := c.headGraph(nn.Train, 1, 1)
 	if err := params.Declare(encoder, head); err != nil {
 		return fmt.Errorf("building the network: %w", err)
@@ -99,7 +99,7 @@ func (c Config) declare(params *nn.Params) error {
 // newEncoder compiles the encoder for a number of patches. In training the gradient of its features
 // comes from the head, as input "gradient". It updates its parameters itself where update is given.
 func (c Config) newEncoder(dev device.Device, params *nn.Params, mode nn.Mode, patches int, o nn.Options) (*nn.Program, error) {
-	g, features := c.encoderGraph(mode, patches)
+	g, features := c.encoderGraph(mode, dev.Activations(), patches)
 	o.Outputs = map[string]*nn.Node{"features": features}
 	if mode == nn.Train {
 		g.Input("gradient", patches, c.Features)

@@ -70,7 +70,7 @@ func newPlayer(dev device.Device, config Config, params *nn.Params, within *trai
 	}
 	encoder, head := nn.Options{MemoryLimit: memory}, nn.Options{MemoryLimit: memory}
 	if within != nil {
-		encoder.Within, head.Within = within.encoder, within.heads[len(within.heads)-1].program
+		encoder.Share, head.Share = within.encoder, within.heads[len(within.heads)-1].program
 	}
 	var err error
 	if p.encoder, err = config.newEncoder(dev, params, nn.Eval, config.cells(), encoder); err != nil {

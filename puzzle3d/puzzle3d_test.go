@@ -30,7 +30,7 @@ func testDevice(t testing.TB) device.Device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(dev.Close)
+	t.Cleanup(func() { dev.Close() })
 	return dev
 }
 
@@ -225,7 +225,7 @@ func naive(t *testing.T, dev device.Device, c Config, params *nn.Params, b *Batc
 	t.Helper()
 	n, size := c.cells(), c.voxels()
 	build := func(mode nn.Mode, boards int, order, truth, relations []float32, images []float32) (*nn.Program, []float32, []float32) {
-		g := nn.NewGraph(mode)
+		g := nn.NewGraph(mode, device.Float32)
 		f := c.encoder(g, g.Input("patches", boards*n, 1, c.Patch[2], c.Patch[1], c.Patch[0]))
 		h := c.head(g, f, boards)
 		o := nn.Options{Outputs: map[string]*nn.Node{"unary": h.unary}, Loss: h.loss}

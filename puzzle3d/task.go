@@ -218,8 +218,8 @@ func (t *trainer) compileHeads(memory int64) error {
 			return err
 		}
 		t.heads[k] = h
-		if o.Within == nil {
-			o.Within = h.program
+		if o.Share == nil {
+			o.Share = h.program
 		}
 	}
 	return nil

@@ -118,7 +118,7 @@ func (b Benchmark) compile(dev device.Device, network vnet.Config, params *nn.Pa
 	if b.Infer {
 		mode = nn.Eval
 	}
-	g := nn.NewGraph(mode)
+	g := nn.NewGraph(mode, dev.Activations())
 	logits := network.Decoder(g, network.Encoder(g, g.Input("image", b.Batch, 1, b.Crop, b.Crop, b.Crop)))
 	o := nn.Options{MemoryLimit: b.Memory}
 	if b.Infer {

@@ -117,7 +117,7 @@ func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error
 	if err := t.open(data); err != nil {
 		return nil, err
 	}
-	g := nn.NewGraph(nn.Train)
+	g := nn.NewGraph(nn.Train, dev.Activations())
 	x := g.Input("image", c.Batch, 1, c.Crop[2], c.Crop[1], c.Crop[0])
 	target := g.Input("target", c.Batch, c.Crop[2], c.Crop[1], c.Crop[0])
 	options, err := c.loss()
@@ -132,7 +132,7 @@ func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error
 		return nil, err
 	}
 	t.program, err = nn.Compile(dev, g, t.params, nn.Options{
-		Loss: loss, Outputs: map[string]*nn.Node{"statistics": statistics}, Update: t.sgd.Updater(), MemoryLimit: memory, Beside: t.validationBytes(),
+		Loss: loss, Outputs: map[string]*nn.Node{"statistics": statistics}, Update: t.sgd.Updater(), MemoryLimit: memory, Reserved: t.validationBytes(),
 	})
 	if err != nil {
 		var short *nn.MemoryError
@@ -143,7 +143,7 @@ func NewTask(dev device.Device, c Config, data Data, memory int64) (*Task, error
 	}
 	t.notes = append(t.notes, fmt.Sprintf("a training step: %v", t.program.Summary()))
 	if len(t.validate) > 0 {
-		t.slider, err = newSlider(dev, t.params, c.Network, c.Crop, 1, c.ValidateOverlap, nn.Options{MemoryLimit: memory, Within: t.program})
+		t.slider, err = newSlider(dev, t.params, c.Network, c.Crop, 1, c.ValidateOverlap, nn.Options{MemoryLimit: memory, Share: t.program})
 	}
 	return t, err
 }

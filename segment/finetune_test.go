@@ -202,7 +202,7 @@ func TestMemoryOfWhatIsNeeded(t *testing.T) {
 	if _, err := task.Validate(t.Context(), 0); err != nil {
 		t.Error(err)
 	}
-	if _, err := NewTask(dev, c, data, bare.params.Bytes()); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%.1f MiB beside the network", float64(task.validationBytes())/(1<<20))) {
+	if _, err := NewTask(dev, c, data, bare.params.Bytes()); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%.1f MiB for other things", float64(task.validationBytes())/(1<<20))) {
 		t.Errorf("no room for the sums: %v", err)
 	}
 }
@@ -214,7 +214,7 @@ func TestInitialWeights(t *testing.T) {
 	c.Crop, c.Train.Steps = [3]int{8, 8, 8}, 0
 	c = resolved(t, c, cache)
 	pretrained := func(network vnet.Config) (string, *nn.Params) {
-		g := nn.NewGraph(nn.Train)
+		g := nn.NewGraph(nn.Train, dev.Activations())
 		stages := network.Encoder(g, g.Input("image", 1, 1, 8, 8, 8))
 		g.Linear("puzzle", g.Flatten(stages[len(stages)-1]), 3, true)
 		params := nn.NewParams(dev, 77)

@@ -18,7 +18,7 @@ func testDevice(t testing.TB) device.Device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(dev.Close)
+	t.Cleanup(func() { dev.Close() })
 	return dev
 }
 

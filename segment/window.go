@@ -83,7 +83,7 @@ func newSlider(dev device.Device, params *nn.Params, network vnet.Config, size [
 	if err := checkOverlap(overlap); err != nil {
 		return nil, err
 	}
-	g := nn.NewGraph(nn.Eval)
+	g := nn.NewGraph(nn.Eval, dev.Activations())
 	x := g.Input("image", batch, 1, size[2], size[1], size[0])
 	probability := g.Softmax(network.Decoder(g, network.Encoder(g, x)))
 	o.Outputs = map[string]*nn.Node{"probability": probability}

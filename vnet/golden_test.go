@@ -154,7 +154,7 @@ func TestPyTorch(t *testing.T) {
 
 // build compiles the whole network; in training with cross-entropy + soft Dice.
 func build(dev device.Device, p *nn.Params, mode nn.Mode, c Config, size [5]int) (*nn.Program, error) {
-	g := nn.NewGraph(mode)
+	g := nn.NewGraph(mode, device.Float32)
 	logits := c.Decoder(g, c.Encoder(g, g.Input("x", size[:]...)))
 	o := nn.Options{Outputs: map[string]*nn.Node{"logits": logits}}
 	if mode == nn.Train {
@@ -194,7 +194,7 @@ func testPyTorch(t *testing.T, dev device.Device, name string, config Config, si
 	check(err)
 	velocity, err := dev.Alloc(params.Size())
 	check(err)
-	hyper, err := dev.Alloc(4)
+	hyper, err := dev.Alloc(16)
 	check(err)
 	check(dev.UploadPlain(hyper, 0, []float32{1e-2, 0.9, 1e-3, 1}))
 
@@ -242,7 +242,7 @@ func testPyTorch(t *testing.T, dev device.Device, name string, config Config, si
 				}
 				gradient, err := params.Gradient(name)
 				check(err)
-				sgd, err := dev.SGD(n)
+				sgd, err := dev.SGD(int(n / 4))
 				check(err)
 				scratch, err := dev.Alloc(sgd.Scratch())
 				check(err)

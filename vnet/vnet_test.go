@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
 	"github.com/voxsaw/voxsaw/internal/device/devicetest"
 	"github.com/voxsaw/voxsaw/internal/exec"
@@ -18,7 +19,7 @@ func TestEncoderIsTheSameInBoth(t *testing.T) {
 		c := Config{Preset: preset, Channels: 2, Levels: 2}
 		dev := devicetest.NewReference()
 		alone, whole := nn.NewParams(dev, 7), nn.NewParams(dev, 7)
-		g := nn.NewGraph(nn.Train)
+		g := nn.NewGraph(nn.Train, device.Float32)
 		stages := c.Encoder(g, g.Input("x", 1, 1, 8, 8, 8))
 		if err := alone.Declare(g); err != nil {
 			t.Fatal(err)
@@ -27,7 +28,7 @@ func TestEncoderIsTheSameInBoth(t *testing.T) {
 		if got := stages[2].Shape(); got[1] != channels || [3]int(got[2:]) != size {
 			t.Errorf("%s: features of shape %v, want %d channels of %v", preset, got, channels, size)
 		}
-		g = nn.NewGraph(nn.Train)
+		g = nn.NewGraph(nn.Train, device.Float32)
 		c.Decoder(g, c.Encoder(g, g.Input("x", 2, 1, 16, 8, 8)))
 		if err := whole.Declare(g); err != nil {
 			t.Fatal(err)
@@ -63,7 +64,7 @@ func TestEncoderIsTheSameInBoth(t *testing.T) {
 func TestParameterCount(t *testing.T) {
 	for preset, want := range map[string]int{"paper": 65175314, "caffe": 61982682, "monai": 45597898} {
 		c := Config{Preset: preset}
-		g := nn.NewGraph(nn.Train)
+		g := nn.NewGraph(nn.Train, device.Float32)
 		c.Decoder(g, c.Encoder(g, g.Input("x", 1, 1, 32, 32, 32)))
 		p := nn.NewParams(devicetest.NewReference(), 1)
 		if err := p.Declare(g); err != nil {
@@ -92,7 +93,7 @@ func TestConfigErrors(t *testing.T) {
 		if want == "as instance norm" {
 			want, size = "instance normalisation", [3]int{16, 16, 16}
 		}
-		g := nn.NewGraph(nn.Train)
+		g := nn.NewGraph(nn.Train, device.Float32)
 		logits := c.Decoder(g, c.Encoder(g, g.Input("x", 1, 1, size[0], size[1], size[2])))
 		_, err := nn.Compile(devicetest.NewReference(), g, nn.NewParams(devicetest.NewReference(), 1), nn.Options{Outputs: map[string]*nn.Node{"y": logits}})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -108,7 +109,7 @@ func TestMemoryLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	g := nn.NewGraph(nn.Eval)
+	g := nn.NewGraph(nn.Eval, device.Float32)
 	c := Config{Channels: 2}
 	logits := c.Decoder(g, c.Encoder(g, g.Input("x", 4, 1, 512, 512, 512)))
 	_, err = nn.Compile(dev, g, nn.NewParams(dev, 1), nn.Options{Outputs: map[string]*nn.Node{"y": logits}, MemoryLimit: 8 << 30})
@@ -140,7 +141,7 @@ func BenchmarkStep(b *testing.B) {
 		{"segment monai 64", true, whole(nn.Train, Config{Preset: "monai"})},
 		{"infer paper 64", false, whole(nn.Eval, Config{})},
 		{"encoder 27 of 32", true, func() (*nn.Program, error) {
-			g := nn.NewGraph(nn.Train)
+			g := nn.NewGraph(nn.Train, device.Float32)
 			f := g.Flatten(Config{}.Encoder(g, g.Input("x", 27, 1, 32, 32, 32))[4])
 			g.Input("df", f.Shape()...)
 			return nn.Compile(dev, g, nn.NewParams(dev, 1), nn.Options{Outputs: map[string]*nn.Node{"f": f}, OutputGrad: map[string]string{"f": "df"}})

@@ -43,5 +43,5 @@ func (o *deviceOptions) open() (dev device.Device, close func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return c, c.Close, nil
+	return c, func() { c.Close() }, nil
 }

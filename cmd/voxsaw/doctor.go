@@ -95,7 +95,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	}
 	d.Arena, d.Unshared, d.Weights, d.Steps, d.GFLOPs, d.Parameter = s.Bytes, s.Unshared, params.Bytes(), s.Steps, s.FLOPs/1e9, params.Count()
 	d.Velocity = params.Total() - d.Arena - d.Weights
-	d.Peak, d.Again = s.Peak, again{append([]string{}, s.Again...), s.Repeats.Bytes, s.Repeats.FLOPs / 1e9}
+	d.Peak, d.Again = s.Peak, again{append([]string{}, s.Recomputed...), s.Repeats.Bytes, s.Repeats.FLOPs / 1e9}
 	d.Advice = advice(d)
 	if o.JSON {
 		return printJSON(cmd.OutOrStdout(), d)

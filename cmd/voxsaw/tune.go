@@ -124,7 +124,7 @@ func (l workload) build(dev device.Device) error {
 	if l.Task == "infer" {
 		mode = nn.Eval
 	}
-	g := nn.NewGraph(mode)
+	g := nn.NewGraph(mode, dev.Activations())
 	stages := l.Network.Encoder(g, g.Input("image", l.Batch, 1, l.Crop[2], l.Crop[1], l.Crop[0]))
 	if g.Err() != nil {
 		return g.Err()

@@ -19,7 +19,7 @@ func TestProfile(t *testing.T) {
 	}
 	defer dev.Close()
 	params := nn.NewParams(dev, 1)
-	g := nn.NewGraph(nn.Train)
+	g := nn.NewGraph(nn.Train, dev.Activations())
 	logits := g.Linear("b", g.Linear("a", g.Input("x", 64, 32), 32, true), 4, true)
 	loss, _ := g.Loss(logits, g.Input("target", 64), nn.LossOptions{CE: 1})
 	p, err := nn.Compile(dev, g, params, nn.Options{Loss: loss})

@@ -18,6 +18,25 @@ func (s Shape) Check() error {
 	return nil
 }
 
+// Check says whether t is the tensor of an activation, and of a type that its rank may have.
+func (t Tensor) Check() error {
+	if err := t.Shape.Check(); err != nil {
+		return err
+	}
+	return t.Type.check(len(t.Shape))
+}
+
+// check says whether tensors of a rank may be of the type.
+func (t Type) check(rank int) error {
+	if t > BFloat16 {
+		return fmt.Errorf("element type %d is unknown", t)
+	}
+	if t != Float32 && rank != 5 {
+		return fmt.Errorf("a tensor of rank %d in %v: only tensors of rank 5 may be of another type than fp32", rank, t)
+	}
+	return nil
+}
+
 // Rows is the number of rows of weights: indices of the first axis, 1 for a scalar.
 func (s Shape) Rows() int {
 	if len(s) == 0 {
@@ -34,8 +53,8 @@ func (s Shape) Row() int { return s[min(1, len(s)):].Elements() }
 func (s Shape) CheckRows(first, n int) error {
 	row := max(1, s.Row())
 	end := first + n/row
-	if first < 0 || end > s.Rows() || n%row != 0 || first%Alignment != 0 || end%Alignment != 0 && end != s.Rows() {
-		return fmt.Errorf("moving %d elements of weights %v from row %d on: want whole rows of %d, %d at a time except for the last", n, []int(s), first, row, Alignment)
+	if first < 0 || end > s.Rows() || n%row != 0 || first%RowBlock != 0 || end%RowBlock != 0 && end != s.Rows() {
+		return fmt.Errorf("moving %d elements of weights %v from row %d on: want whole rows of %d, %d at a time except for the last", n, []int(s), first, row, RowBlock)
 	}
 	return nil
 }
@@ -45,7 +64,7 @@ func (s Shape) Voxels() int { return s[2:].Elements() }
 
 // Check says what is wrong with the spec, nil if nothing is.
 func (s ActivateSpec) Check() error {
-	if err := s.Shape.Check(); err != nil {
+	if err := (Tensor{s.Shape, s.Type}).Check(); err != nil {
 		return err
 	}
 	switch {
@@ -92,7 +111,7 @@ func (s ConcatSpec) Whole() Shape {
 
 // Check says what is wrong with the spec, nil if nothing is.
 func (s PoolSpec) Check() error {
-	if err := s.Shape.Check(); err != nil {
+	if err := (Tensor{s.Shape, s.Type}).Check(); err != nil {
 		return err
 	}
 	if len(s.Shape) != 5 {
@@ -119,7 +138,7 @@ func (s MatMulSpec) Check() error {
 
 // Check says what is wrong with the spec, nil if nothing is.
 func (s LossSpec) Check() error {
-	if err := s.Shape.Check(); err != nil {
+	if err := (Tensor{s.Shape, s.Type}).Check(); err != nil {
 		return err
 	}
 	if s.Dice != 0 && s.DiceClasses() == 0 {

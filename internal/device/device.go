@@ -1,10 +1,12 @@
-// Package device says what a machine must be able to compute so that a network can be trained on
-// it.
+// Package device says what a machine must be able to compute so that a network can be trained on it.
 //
 // Start at [Device]: it owns memory and makes kernels. A kernel is an operator made ready for fixed
 // shapes (the algorithm chosen, the scratch memory sized), so that it can run a million times
 // without allocating. Package device/cpu is the implementation that is always there;
 // device/devicetest holds the naive loops that every implementation is checked against.
+//
+// What only some machines can do better than the program's own way is an optional interface: see
+// optional.go.
 //
 // The package knows no graph, no gradient rule and no network: that a backward kernel is the
 // gradient of a forward one is the business of package nn, and of the tests.
@@ -12,118 +14,202 @@ package device
 
 import "fmt"
 
-// A Buffer is memory on a device, counted in float32 elements.
+// A Buffer is memory on a device.
 type Buffer interface {
-	Len() int
+	Bytes() int64
 }
 
 // A Device owns memory and makes kernels. Its methods are called from one goroutine at a time.
 //
+// A device may work on its own: a kernel's Run, and a method that copies to the device, may return
+// before the work is done. The work is done in the order of the calls. [Device.Sync] and every
+// method that copies to the host wait for what was started before. An error that the device finds
+// after a call has returned comes out there, and at every later Sync: it is not lost.
+//
 // Tensors have a logical shape, most significant axis first: (N, C, D, H, W) for activations, (out,
 // in, kernel) for the weights of convolutions, (rows, columns) for features, (n) or () for the
-// rest. How activations and weights of rank 5 lie in memory is the device's own affair, and depends
-// on nothing but the shape; all other ranks lie in plain row-major order. A gradient of weights
-// (the operand dw below) and an optimiser's velocity lie as the weights do. What a layout adds to
-// the elements of the shape is zero in weights and velocity, and zero in every dw, so that kernels
-// for a number of elements (SGD, SumSquares, Add) need not know it.
+// rest. How tensors of rank 5 lie in memory is the device's own affair, and depends on nothing but
+// their shape and type. Tensors of other ranks lie in row-major order, and their elements are
+// float32. A gradient of weights (the operand dw below) and the state of an optimiser lie as the
+// weights do. What a layout adds to the elements of the shape is zero in weights and in the state
+// of an optimiser, and zero in every dw, so that kernels for a number of elements (SGD, AdamW,
+// SumSquares, Average, AddWeights) need not know it.
 type Device interface {
-	Name() string     // "cpu"
-	Describe() string // one line for a person: processor, features in use, threads
+	// Name is a word: "cpu".
+	Name() string
+	// Describe is a line for a person: processor, features in use, threads.
+	Describe() string
+	// Activations is the type of the activations (rank 5) that the device was opened for.
+	Activations() Type
+	// Close gives back what the device holds, buffers among it. Nothing of it can be used afterwards.
+	Close() error
 
-	// n float32, zeroed, aligned for vectors
-	Alloc(n int) (Buffer, error)
-	// part of b; offset is a multiple of Alignment
-	View(b Buffer, offset, n int) Buffer
-	// float32 elements that an activation of this shape takes
-	Size(s Shape) int
-	Upload(dst Buffer, s Shape, src []float32) error           // row-major src -> device layout
-	Download(dst []float32, src Buffer, s Shape) error         // device layout -> row-major dst
-	UploadPlain(dst Buffer, offset int, src []float32) error   // elements as they are
-	DownloadPlain(dst []float32, src Buffer, offset int) error // elements as they are
-	Sync() error                                               // waits for what was started
+	// Alloc takes memory, zeroed, whose start is a multiple of Alignment.
+	Alloc(bytes int64) (Buffer, error)
+	// Free gives a buffer of Alloc back. Views of it must not be used afterwards.
+	Free(b Buffer)
+	// View is a part of b. The offset, in bytes, is a multiple of Alignment.
+	View(b Buffer, offset, bytes int64) Buffer
+	// Alignment of buffers and views in bytes: a power of two, 64 at least.
+	Alignment() int64
+	// Sync waits for what was started, and says what has failed.
+	Sync() error
 
-	// Parameters, their gradients and velocity, of any rank. They may be moved in pieces: rows
-	// (indices of the first axis) from the given one on, as many as the slice has, in multiples of
-	// Alignment except for the last ones. See [Shape.CheckRows].
-	//
-	// float32 elements that weights of this shape take
-	WeightsSize(s Shape) int
-	// row-major src -> device layout
+	// Size is how many bytes a tensor takes.
+	Size(t Tensor) int64
+	// Upload and Download copy a tensor between the host, where it is row-major, and the device.
+	Upload(dst Buffer, t Tensor, src []float32) error
+	Download(dst []float32, src Buffer, t Tensor) error
+	// UploadPlain and DownloadPlain copy float32 elements as they lie, from the given element on.
+	UploadPlain(dst Buffer, first int, src []float32) error
+	DownloadPlain(dst []float32, src Buffer, first int) error
+
+	// WeightsSize is how many bytes weights of a shape take. Weights, their gradients and the state of
+	// an optimiser are float32, of any rank.
+	WeightsSize(s Shape) int64
+	// UploadWeights and DownloadWeights copy weights between the host, where they are row-major, and
+	// the device. They may be moved in pieces: rows (indices of the first axis) from the given one on,
+	// as many as the slice has, in multiples of RowBlock except for the last ones. See
+	// [Shape.CheckRows].
 	UploadWeights(dst Buffer, s Shape, first int, src []float32) error
-	// device layout -> row-major dst
 	DownloadWeights(dst []float32, src Buffer, s Shape, first int) error
 
-	// Operands are listed as out <- in. An operand in [brackets] is there only where its condition
-	// holds.
-
-	Conv(ConvSpec) (Kernel, error) // y <- x, w, [b if Bias]             y = w * x + b
-	// x <- y, w, [b if Bias, (In)]       the adjoint of Conv in x: its data gradient, and the up-convolution
-	ConvTransposed(ConvSpec) (Kernel, error)
-	// dw <- x, dy                        the adjoint of Conv in w
-	ConvGradWeights(ConvSpec) (Kernel, error)
-
-	Activate(ActivateSpec) (Kernel, error)     // see ActivateSpec
-	ActivateGrad(ActivateSpec) (Kernel, error) // see ActivateSpec
-
-	Add(Shape) (Kernel, error)                     // y <- a, b                     y may be a
-	Scale(s Shape, factor float32) (Kernel, error) // y <- x                        y = factor x
-	// y <- x, m (N, C)              y[n,c,...] = x[n,c,...] m[n,c]: dropout3d and its gradient
-	ScaleChannels(Shape) (Kernel, error)
-	// b (C) <- x (N, C, ...)        the gradient of a bias; rank 2 or 5
-	SumChannels(Shape) (Kernel, error)
-	Concat(ConcatSpec) (Kernel, error) // y <- x0, x1, ...
-	// x0, x1, ... <- y              the gradient of Concat
-	Split(ConcatSpec) (Kernel, error)
-	Flatten(Shape) (Kernel, error)     // y (N, C*D*H*W) <- x (N, C, D, H, W)
-	Unflatten(Shape) (Kernel, error)   // x (N, C, D, H, W) <- y (N, C*D*H*W)
-	Pool(PoolSpec) (Kernel, error)     // y <- x
-	PoolGrad(PoolSpec) (Kernel, error) // dx <- x, y, dy
-
-	MatMul(MatMulSpec) (Kernel, error) // c (M, N) <- a, b, [bias (N) if Bias]
-	// y <- x                            over axis 1; rank 2 or 5
-	Softmax(Shape) (Kernel, error)
-	SoftmaxGrad(Shape) (Kernel, error) // dx <- y, dy
-	// loss (), stats (LossSpec.Stats()) <- logits, target
-	Loss(LossSpec) (Kernel, error)
-	// dlogits, sum (C) <- logits, target, stats, dloss ()      sum: of dlogits over all but the channels
-	LossGrad(LossSpec) (Kernel, error)
-	// y (Out, Columns) <- x (In, Columns), index (Out)     y[i] = x[index[i]]
-	GatherRows(RowsSpec) (Kernel, error)
-	// dx (In, Columns) <- dy (Out, Columns), index (Out)   dx[index[i]] += dy[i], from zero
-	ScatterRows(RowsSpec) (Kernel, error)
-	// y <- x (Groups*Rows, Columns)     y[a] = mean of x[b], b != a in a's group; its own gradient
-	MeanOfOthers(GroupSpec) (Kernel, error)
-	// y (Groups*Rows*Rows, Columns) <- a, b                y[g,i,j] = a[g,i] + b[g,j]
-	PairSum(GroupSpec) (Kernel, error)
-	PairSumGrad(GroupSpec) (Kernel, error) // da, db <- dy
-	// loss () <- u (Groups*Rows, Columns), w (Groups)      mean over groups, weighted by w >= 0, of sum_c |sum_a softmax(u[a])[c] - 1| (Wei et al. 2019, section 4.1); 0 if all w are 0
-	ColumnSumLoss(GroupSpec) (Kernel, error)
-	ColumnSumLossGrad(GroupSpec) (Kernel, error) // du <- u, w, dloss ()
-
-	// s () <- x (n)                             for gradient clipping; summed in float64
-	SumSquares(n int) (Kernel, error)
-	// parameters, velocity (both updated in place) <- gradient, hyper (4) = learning rate,
-	// momentum, weight decay, gradient factor; 0, 1, 0, 0 change nothing, whatever the gradient
-	SGD(n int) (Kernel, error)
-
-	// The gradient of weights, its sum of squares, and the step of SGD that it is for, in one: the
-	// gradient need not be written. w and velocity are to the bit what ConvGradWeights and SGD make
-	// of them.
-	//
-	// w, velocity (both updated in place), s () <- x, dy, hyper (4)
-	ConvGradWeightsSGD(ConvSpec) (Kernel, error)
+	Convolutions
+	Elementwise
+	Matrices
+	Optimisers
 }
 
-// Alignment of buffers and views, in float32 elements: one cache line, one AVX-512 register.
-const Alignment = 16
+// Operands are listed as out <- in. An operand in [brackets] is there only where its condition
+// holds. Tensors of rank 5 are of the type that the spec says, all others float32.
+
+// Convolutions and what follows them.
+type Convolutions interface {
+	// Conv is y <- x, w, [b (Out) if Bias]: y = w * x + b.
+	Conv(ConvSpec) (Kernel, error)
+	// ConvTransposed is x <- y, w, [b (In) if Bias], the adjoint of Conv in x: the gradient of its
+	// input, and the up-convolution.
+	ConvTransposed(ConvSpec) (Kernel, error)
+	// ConvGradWeights is dw <- x, dy, the adjoint of Conv in w.
+	ConvGradWeights(ConvSpec) (Kernel, error)
+	// Activate and ActivateGrad normalise, add and activate: see ActivateSpec.
+	Activate(ActivateSpec) (Kernel, error)
+	ActivateGrad(ActivateSpec) (Kernel, error)
+	// Pool is y <- x.
+	Pool(PoolSpec) (Kernel, error)
+	// PoolGrad is dx <- x, y, dy.
+	PoolGrad(PoolSpec) (Kernel, error)
+}
+
+// Elementwise kernels add, scale and move.
+type Elementwise interface {
+	// Add is y <- a, b. y may be a.
+	Add(Tensor) (Kernel, error)
+	// Scale is y <- x: y = factor x.
+	Scale(t Tensor, factor float32) (Kernel, error)
+	// ScaleChannels is y <- x, m (N, C): y[n,c,...] = x[n,c,...] m[n,c]. It is dropout, and its own
+	// gradient.
+	ScaleChannels(Tensor) (Kernel, error)
+	// SumChannels is b (C) <- x (N, C, ...), rank 2 or 5: the gradient of a bias.
+	SumChannels(Tensor) (Kernel, error)
+	// Concat is y <- x0, x1, ...
+	Concat(ConcatSpec) (Kernel, error)
+	// Split is x0, x1, ... <- y, the gradient of Concat.
+	Split(ConcatSpec) (Kernel, error)
+	// Flatten is y (N, C*D*H*W) <- x (N, C, D, H, W).
+	Flatten(Tensor) (Kernel, error)
+	// Unflatten is x (N, C, D, H, W) <- y (N, C*D*H*W).
+	Unflatten(Tensor) (Kernel, error)
+	// GatherRows is y (Out, Columns) <- x (In, Columns), index (Out): y[i] = x[index[i]].
+	GatherRows(RowsSpec) (Kernel, error)
+	// ScatterRows is dx (In, Columns) <- dy (Out, Columns), index (Out): dx[index[i]] += dy[i], from 0.
+	ScatterRows(RowsSpec) (Kernel, error)
+}
+
+// Matrices are products of matrices, and what is done with rows of scores.
+type Matrices interface {
+	// MatMul is c (M, N) <- a, b, [bias (N) if Bias].
+	MatMul(MatMulSpec) (Kernel, error)
+	// Softmax is y <- x over axis 1, rank 2 or 5.
+	Softmax(Tensor) (Kernel, error)
+	// SoftmaxGrad is dx <- y, dy.
+	SoftmaxGrad(Tensor) (Kernel, error)
+	// Loss is loss (), stats (LossSpec.Stats()) <- logits, target.
+	Loss(LossSpec) (Kernel, error)
+	// LossGrad is dlogits, sum (C) <- logits, target, stats, dloss (). The sum is that of dlogits over
+	// all axes but the channels.
+	LossGrad(LossSpec) (Kernel, error)
+}
+
+// Optimisers change flat buffers of n float32 elements: all parameters of a model, or one of them.
+type Optimisers interface {
+	// SumSquares is s () <- x (n), summed in float64 where the device has it: for gradient clipping.
+	SumSquares(n int) (Kernel, error)
+	// SGD is parameters, velocity (both updated in place) <- gradient, hyper (4): learning rate,
+	// momentum, weight decay, factor of the gradient. The step 0, 1, 0, 0 changes nothing, whatever the
+	// gradient.
+	//
+	//	g = factor gradient + decay p        v = momentum v + g        p = p - rate v
+	SGD(n int) (Kernel, error)
+	// AdamW is parameters, mean, square (all updated in place) <- gradient, hyper (8): learning rate,
+	// beta1, beta2, epsilon, weight decay, factor of the gradient, 1 - beta1^t, 1 - beta2^t, of
+	// Loshchilov and Hutter 2019 as PyTorch has it. A learning rate of 0 changes nothing, whatever the
+	// gradient.
+	//
+	//	g = factor gradient                  p = p - rate decay p
+	//	m = beta1 m + (1 - beta1) g          v = beta2 v + (1 - beta2) g^2
+	//	p = p - rate m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
+	AdamW(n int) (Kernel, error)
+	// Average is a (updated in place) <- x, weight (1): a = a + weight (x - a). It is the exponential
+	// moving average of weights.
+	Average(n int) (Kernel, error)
+	// AddWeights is y <- a, b, of n elements. y may be a.
+	AddWeights(n int) (Kernel, error)
+}
+
+// RowBlock is how many rows of weights are moved at once: see [Device].
+const RowBlock = 16
+
+// Type is how the elements of a tensor are stored.
+type Type uint8
+
+// The types. Float32 is the zero value. BFloat16 is the upper half of a float32, rounded to the
+// nearest, ties to even.
+const (
+	Float32 Type = iota
+	BFloat16
+)
+
+// Bytes is the size of an element.
+func (t Type) Bytes() int64 {
+	if t == BFloat16 {
+		return 2
+	}
+	return 4
+}
+
+// String is the name by which people call the type.
+func (t Type) String() string {
+	if t == BFloat16 {
+		return "bf16"
+	}
+	return "fp32"
+}
+
+// A Tensor is a logical shape and the type of its elements. Only tensors of rank 5 may be of another
+// type than Float32.
+type Tensor struct {
+	Shape Shape
+	Type  Type
+}
 
 // A Kernel is an operator made ready for fixed shapes.
 type Kernel interface {
-	// Scratch is how many float32 elements of scratch memory a run needs. Their content is
-	// undefined before and after.
-	Scratch() int
-	// Run computes. It does not allocate and keeps no operand. Outputs are overwritten, not added
-	// to.
+	// Scratch is how many bytes of scratch memory a run needs. Their content is undefined before and
+	// after.
+	Scratch() int64
+	// Run computes, or starts to. It does not allocate and keeps no operand. Outputs are overwritten,
+	// not added to. What fails comes out at [Device.Sync].
 	Run(out, in []Buffer, scratch Buffer)
 }
 
@@ -146,6 +232,7 @@ type ConvSpec struct {
 	Stride     [3]int
 	Pad        [3]int // on both sides
 	Bias       bool
+	Type       Type // of x and y
 }
 
 // OutSize is the spatial size of y: floor((Size + 2 Pad - Kernel) / Stride) + 1 along each axis.
@@ -188,7 +275,7 @@ func (s ConvSpec) Check() error {
 			return fmt.Errorf("convolution with kernel %v does not fit size %v with padding %v", s.Kernel, s.Size, s.Pad)
 		}
 	}
-	return nil
+	return s.Type.check(5)
 }
 
 // Norm is a kind of normalisation.
@@ -255,6 +342,7 @@ type ActivateSpec struct {
 	Training bool    // BatchNorm only
 	Act      Activation
 	Residual Residual
+	Type     Type // of x, y, r and their gradients
 }
 
 // ResidualGradIsDX says that the residual's gradient equals dx, so that it is not written a second
@@ -281,6 +369,7 @@ type ConcatSpec struct {
 	N        int
 	Channels []int
 	Size     [3]int
+	Type     Type
 }
 
 // PoolSpec is maximum or average pooling of x (N, C, D, H, W) = Shape. An average counts padding as
@@ -290,6 +379,7 @@ type PoolSpec struct {
 	Shape               Shape
 	Kernel, Stride, Pad [3]int
 	Average             bool
+	Type                Type
 }
 
 // OutShape is the shape of y.
@@ -322,6 +412,7 @@ type LossSpec struct {
 	Smooth     float32
 	Background bool
 	PerImage   bool
+	Type       Type // of the logits
 }
 
 // Stats is the number of float32 that the forward kernel leaves for the backward one: the

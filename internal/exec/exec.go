@@ -29,13 +29,13 @@ type Step struct {
 	InPlace []Over  // which result may be written over which operand, the better choice first
 	FLOPs   float64 // arithmetic, for profiles; 0 where nobody counted
 
-	// Joins says that the kernel only copies operands into a result that is they one after the
-	// other, or an operand into results that are its parts one after the other: it need not run
-	// where they lie so.
+	// Joins says that the kernel only copies. Either its one result consists of its operands, one
+	// after the other, or its one operand consists of its results. Where the parts lie side by side in
+	// the memory of the whole there is nothing to copy, and the step does not run.
 	Joins bool
-	// Again says at which price the step may run a second time. That must give the same results,
-	// and it must write nothing but these.
-	Again Recompute
+	// Recompute says at which price the step may run a second time instead of its results being kept.
+	// A second run must give the same results, and write nothing but these.
+	Recompute Recompute
 }
 
 // A Mover is a kernel that reads and writes more than its operands, each of them once: it knows how
@@ -65,13 +65,35 @@ func (e *MemoryError) Error() string {
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// Program is steps whose memory is there.
+// Program is steps whose memory is there. Its methods are called from one goroutine at a time.
 type Program struct {
-	steps   []bound
-	forward int // steps before Backward
+	dev     device.Device
+	parts   [2]part // forward, backward
 	profile bool
-	arena   device.Buffer
+	arena   *arena
 	memory  []device.Buffer // by value
+}
+
+// arena is the memory that one program takes, or several that never run in the middle of one
+// another. The last one that is closed gives it back.
+type arena struct {
+	dev    device.Device
+	buffer device.Buffer
+	users  int
+}
+
+func (a *arena) release() {
+	if a.users--; a.users == 0 {
+		a.dev.Free(a.buffer)
+		a.buffer = nil
+	}
+}
+
+// part is the steps of a forward or a backward run.
+type part struct {
+	steps     []bound
+	runs      int              // so far
+	recording device.Recording // nil: each step is started by itself
 }
 
 // bound is a step whose operands are memory.
@@ -82,46 +104,108 @@ type bound struct {
 	time    StepTime
 }
 
-// Forward runs the steps up to the mark that [Builder.EndForward] set, all if it set none.
-func (p *Program) Forward() { p.run(p.steps[:p.forward]) }
+func (s *bound) run() { s.kernel.Run(s.out, s.in, s.scratch) }
 
-// Backward runs the steps after the mark.
-func (p *Program) Backward() { p.run(p.steps[p.forward:]) }
+// Forward runs the steps up to the mark that [Builder.EndForward] set, all if it set none. On a
+// device that works on its own it starts them; what fails then comes out at the device's Sync.
+func (p *Program) Forward() error { return p.run(&p.parts[0]) }
 
-func (p *Program) run(steps []bound) {
-	if !p.profile {
-		for i := range steps {
-			s := &steps[i]
-			s.kernel.Run(s.out, s.in, s.scratch)
-		}
-		return
+// Backward runs, or starts, the steps after the mark.
+func (p *Program) Backward() error { return p.run(&p.parts[1]) }
+
+// run runs a part. The first run prepares what kernels prepare only once; the second is recorded,
+// where the device can, and from then on the recording runs.
+func (p *Program) run(part *part) error {
+	if p.profile {
+		return p.measure(part.steps)
 	}
+	if part.recording != nil {
+		return part.recording.Run()
+	}
+	recorder, ok := p.dev.(device.Recorder)
+	if part.runs++; ok && part.runs == 2 && len(part.steps) > 0 {
+		var err error
+		if part.recording, err = recorder.Record(part.start); err != nil {
+			return fmt.Errorf("recording %d steps: %w", len(part.steps), err)
+		}
+		return part.recording.Run()
+	}
+	part.start()
+	return nil
+}
+
+func (t *part) start() {
+	for i := range t.steps {
+		t.steps[i].run()
+	}
+}
+
+// measure runs steps one by one, each timed: by the device where it works on its own.
+func (p *Program) measure(steps []bound) error {
+	timer, own := p.dev.(device.Timer)
 	for i := range steps {
 		s := &steps[i]
-		start := time.Now()
-		s.kernel.Run(s.out, s.in, s.scratch)
-		s.time.Seconds += time.Since(start).Seconds()
+		seconds, err := 0.0, error(nil)
+		if own {
+			seconds, err = timer.Time(s.run)
+		} else {
+			start := time.Now()
+			s.run()
+			seconds = time.Since(start).Seconds()
+		}
+		if err != nil {
+			return fmt.Errorf("timing %s: %w", s.time.Name, err)
+		}
+		s.time.Seconds += seconds
 		s.time.Calls++
 	}
+	return nil
 }
 
 // Buffer is the memory of a value.
 func (p *Program) Buffer(v Value) device.Buffer { return p.memory[v] }
 
+// Bytes is the memory that the program lies in.
+func (p *Program) Bytes() int64 { return p.arena.buffer.Bytes() }
+
+// Close gives back what the program holds. It must not be used afterwards. Programs that share
+// its memory keep it.
+func (p *Program) Close() {
+	if p.arena == nil {
+		return
+	}
+	for k := range p.parts {
+		if r := p.parts[k].recording; r != nil {
+			r.Close()
+		}
+		for i := range p.parts[k].steps {
+			if c, ok := p.parts[k].steps[i].kernel.(interface{ Close() }); ok {
+				c.Close()
+			}
+		}
+	}
+	p.arena.release()
+	*p = Program{}
+}
+
 // Profile switches the measurement of every step on or off, and forgets what was measured.
 func (p *Program) Profile(on bool) {
 	p.profile = on
-	for i := range p.steps {
-		p.steps[i].time.Calls, p.steps[i].time.Seconds = 0, 0
+	for k := range p.parts {
+		for i := range p.parts[k].steps {
+			t := &p.parts[k].steps[i].time
+			t.Calls, t.Seconds = 0, 0
+		}
 	}
 }
 
-// Times is what was measured since Profile: one entry a step, in the order of a run. On a device
-// that works on its own, a step's time is that of starting it.
+// Times is what was measured since Profile: one entry a step, in the order of a run.
 func (p *Program) Times() []StepTime {
-	t := make([]StepTime, len(p.steps))
-	for i := range p.steps {
-		t[i] = p.steps[i].time
+	var times []StepTime
+	for k := range p.parts {
+		for i := range p.parts[k].steps {
+			times = append(times, p.parts[k].steps[i].time)
+		}
 	}
-	return t
+	return times
 }

@@ -15,11 +15,16 @@ type host struct{ device.Device }
 
 type memory []float32
 
-func (m memory) Len() int { return len(m) }
+func (m memory) Bytes() int64 { return bytes(len(m)) }
 
-func (host) Alloc(n int) (device.Buffer, error) { return make(memory, n), nil }
-func (host) View(b device.Buffer, offset, n int) device.Buffer {
-	return b.(memory)[offset : offset+n : offset+n]
+// bytes is the size of n elements.
+func bytes(n int) int64 { return 4 * int64(n) }
+
+func (host) Alignment() int64                        { return 64 }
+func (host) Free(device.Buffer)                      {}
+func (host) Alloc(size int64) (device.Buffer, error) { return make(memory, size/4), nil }
+func (host) View(b device.Buffer, offset, size int64) device.Buffer {
+	return b.(memory)[offset/4 : (offset+size)/4 : (offset+size)/4]
 }
 
 // mix is a kernel that tells every operand and every element apart, and spoils its scratch:
@@ -27,7 +32,7 @@ func (host) View(b device.Buffer, offset, n int) device.Buffer {
 // writes element i, so its first result may lie over one operand of its size.
 type mix struct{ scratch int }
 
-func (m mix) Scratch() int { return m.scratch }
+func (m mix) Scratch() int64 { return bytes(m.scratch) }
 func (m mix) Run(out, in []device.Buffer, scratch device.Buffer) {
 	for i := range scratch.(memory) {
 		scratch.(memory)[i] = -1e9
@@ -49,12 +54,12 @@ func (m mix) Run(out, in []device.Buffer, scratch device.Buffer) {
 // the other.
 type copying struct{}
 
-func (copying) Scratch() int { return 16 }
+func (copying) Scratch() int64 { return bytes(16) }
 func (copying) Run(out, in []device.Buffer, _ device.Buffer) {
 	k, at := 0, 0 // where the next element goes
 	for _, b := range in {
 		for _, x := range b.(memory) {
-			for at == out[k].Len() {
+			for at == len(out[k].(memory)) {
 				k, at = k+1, 0
 			}
 			out[k].(memory)[at] = x
@@ -66,13 +71,13 @@ func (copying) Run(out, in []device.Buffer, _ device.Buffer) {
 // joining is a step that puts values together, or takes one apart; ok is false where those at hand
 // do not do.
 func joining(r *rand.Rand, b *Builder, values []Value, sizes map[Value]int) (s Step, ok bool) {
-	s = Step{Name: "join", Kernel: copying{}, Joins: true, Again: Cheap}
+	s = Step{Name: "join", Kernel: copying{}, Joins: true, Recompute: Cheap}
 	if r.IntN(2) == 0 {
 		whole := values[len(values)-1-r.IntN(min(6, len(values)))]
 		n := sizes[whole]
 		s.In = []Value{whole}
 		for _, part := range []int{n / 2 / 16 * 16, n - n/2/16*16} {
-			s.Out = append(s.Out, b.Planned(part))
+			s.Out = append(s.Out, b.Planned(bytes(part)))
 		}
 		return s, n/2 >= 16
 	}
@@ -81,7 +86,7 @@ func joining(r *rand.Rand, b *Builder, values []Value, sizes map[Value]int) (s S
 		v := values[len(values)-1-r.IntN(min(8, len(values)))]
 		s.In, sum = append(s.In, v), sum+sizes[v]
 	}
-	s.Out = []Value{b.Planned(sum)}
+	s.Out = []Value{b.Planned(bytes(sum))}
 	return s, sum < 500
 }
 
@@ -98,14 +103,14 @@ func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Valu
 		return v
 	}
 	for range 2 {
-		inputs = append(inputs, known(b.Input(48), 48))
+		inputs = append(inputs, known(b.Input(bytes(48)), 48))
 	}
 	parameter := known(b.External(external), 40)
 	for i := range 40 {
 		if i == 25 {
 			b.EndForward()
 		}
-		s := Step{Name: fmt.Sprint("step ", i), Kernel: mix{r.IntN(3) * 20}, Again: Recompute(r.IntN(3)), FLOPs: float64(r.IntN(1000))}
+		s := Step{Name: fmt.Sprint("step ", i), Kernel: mix{r.IntN(3) * 20}, Recompute: Recompute(r.IntN(3)), FLOPs: float64(r.IntN(1000))}
 		for range 1 + r.IntN(3) {
 			back := 6
 			if r.IntN(4) == 0 {
@@ -115,7 +120,7 @@ func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Valu
 		}
 		// an update: what read the parameter before must not be computed again after
 		if r.IntN(10) == 0 {
-			s.Out, s.Again = []Value{parameter}, Never
+			s.Out, s.Recompute = []Value{parameter}, Never
 			b.Step(s)
 			continue
 		}
@@ -123,7 +128,7 @@ func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Valu
 			if s, ok := joining(r, b, values, sizes); ok {
 				b.Step(s)
 				for k, v := range s.Out {
-					sizes[v] = b.values[v].size
+					sizes[v] = b.values[v].size / 4
 					if values = append(values, v); naive {
 						b.Keep(v)
 					}
@@ -140,12 +145,12 @@ func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Valu
 			first, s.InPlace = n, []Over{{0, 0}}
 		}
 		var fresh []Value
-		s.Out = append(s.Out, b.Planned(first))
+		s.Out = append(s.Out, b.Planned(bytes(first)))
 		fresh = append(fresh, s.Out[0])
 		sizes[s.Out[0]] = first
 		if r.IntN(3) == 0 {
 			n := 16 * (1 + r.IntN(4))
-			s.Out = append(s.Out, b.Planned(n))
+			s.Out = append(s.Out, b.Planned(bytes(n)))
 			fresh = append(fresh, s.Out[1])
 			sizes[s.Out[1]] = n
 			s.InPlace = nil // the second result still reads the operand
@@ -174,7 +179,7 @@ func randomProgram(r *rand.Rand, naive bool) (b *Builder, inputs, outputs []Valu
 // with memory of its own for every value.
 func TestSharingChangesNothing(t *testing.T) {
 	// the first without sharing
-	kinds := []PlanOptions{{}, {}, {Recompute: Cheap}, {Recompute: Cheap, Enough: 1}, {Recompute: Dear, Enough: 1}}
+	kinds := []PlanOptions{{}, {}, {Recompute: Cheap}, {Recompute: Cheap, Target: 1}, {Recompute: Dear, Target: 1}}
 	// how many steps need not copy
 	adjacent := make([]int, len(kinds))
 	// how many programs each kind makes smaller than the kind before
@@ -242,17 +247,17 @@ func TestSharingChangesNothing(t *testing.T) {
 // activation once more.
 func layers(count, n int, flops float64) *Builder {
 	b := NewBuilder(host{})
-	x := b.Input(n)
+	x := b.Input(bytes(n))
 	var products, activations []Value
 	for range count {
-		product, activation := b.Planned(n), b.Planned(n)
-		b.Step(Step{Name: "product", Kernel: mix{}, In: []Value{x}, Out: []Value{product}, FLOPs: flops, Again: Dear})
-		b.Step(Step{Name: "activation", Kernel: mix{}, In: []Value{product}, Out: []Value{activation}, InPlace: []Over{{0, 0}}, Again: Cheap})
+		product, activation := b.Planned(bytes(n)), b.Planned(bytes(n))
+		b.Step(Step{Name: "product", Kernel: mix{}, In: []Value{x}, Out: []Value{product}, FLOPs: flops, Recompute: Dear})
+		b.Step(Step{Name: "activation", Kernel: mix{}, In: []Value{product}, Out: []Value{activation}, InPlace: []Over{{0, 0}}, Recompute: Cheap})
 		products, activations, x = append(products, product), append(activations, activation), activation
 	}
 	b.EndForward()
 	for i := count - 1; i >= 0; i-- {
-		gradient := b.Planned(n)
+		gradient := b.Planned(bytes(n))
 		b.Step(Step{Name: "gradient", Kernel: mix{}, In: []Value{x, products[i], activations[i]}, Out: []Value{gradient}, InPlace: []Over{{0, 0}}, FLOPs: 2 * flops})
 		x = gradient
 	}
@@ -276,12 +281,12 @@ func TestRecomputeWhereItIsWorthIt(t *testing.T) {
 	for _, flops := range []float64{1e6, 5e6, 2.5e7} {
 		whole := plan(PlanOptions{}, flops)
 		// a product and an activation have two operands, a gradient has four
-		run := count * (4*n*8 + 3*flops/flopsAByte)
+		run := count * (4*n*8 + 3*flops/device.FLOPsPerByte(host{}))
 		var row []int
 		for _, held := range []int64{0, 1 << 17, 1 << 19, 1 << 21, 1 << 40} {
 			p := plan(PlanOptions{Recompute: Cheap, Held: held}, flops)
 			saved := float64(whole.Peak().Bytes-p.Peak().Bytes) / float64(held+whole.Peak().Bytes)
-			longer := (float64(p.Repeats().Bytes) + p.Repeats().FLOPs/flopsAByte) / run
+			longer := (float64(p.Repeats().Bytes) + p.Repeats().FLOPs/device.FLOPsPerByte(host{})) / run
 			if saved < timeOverMemory*longer {
 				t.Errorf("%v FLOP, %d bytes held: %.2g of the memory is saved for %.2g of the time", flops, held, saved, longer)
 			}
@@ -297,9 +302,9 @@ func TestRecomputeWhereItIsWorthIt(t *testing.T) {
 	}
 }
 
-// Above Enough, whatever lowers the arena is computed again: first what is cheap, and of what is
+// Above the target, whatever lowers the arena is computed again: first what is cheap, and of what is
 // dear no more than is needed.
-func TestRecomputeUntilEnough(t *testing.T) {
+func TestRecomputeUntilTheTarget(t *testing.T) {
 	plan := func(o PlanOptions) *Plan {
 		o.Held = 1 << 40 // nothing is worth its time
 		p, err := layers(10, 1<<10, 1e6).Plan(o)
@@ -308,12 +313,12 @@ func TestRecomputeUntilEnough(t *testing.T) {
 		}
 		return p
 	}
-	whole, cheap, least := plan(PlanOptions{Recompute: Dear}), plan(PlanOptions{Recompute: Cheap, Enough: 1}), plan(PlanOptions{Recompute: Dear, Enough: 1})
+	whole, cheap, least := plan(PlanOptions{Recompute: Dear}), plan(PlanOptions{Recompute: Cheap, Target: 1}), plan(PlanOptions{Recompute: Dear, Target: 1})
 	if whole.Repeats() != (Repeats{}) || cheap.Repeats().FLOPs != 0 || !(least.Bytes() < cheap.Bytes() && cheap.Bytes() < whole.Bytes()) {
 		t.Fatalf("%d bytes, %d with what is cheap computed again (%+v), %d with all (%+v)", whole.Bytes(), cheap.Bytes(), cheap.Repeats(), least.Bytes(), least.Repeats())
 	}
 	for enough := least.Bytes(); enough <= whole.Bytes(); enough += 4 << 10 {
-		p := plan(PlanOptions{Recompute: Dear, Enough: enough})
+		p := plan(PlanOptions{Recompute: Dear, Target: enough})
 		if p.Bytes() > enough {
 			t.Errorf("%d bytes where %d should do", p.Bytes(), enough)
 		}
@@ -327,9 +332,9 @@ func TestRecomputeUntilEnough(t *testing.T) {
 // nothing where there is nothing to run.
 func TestTraffic(t *testing.T) {
 	b := NewBuilder(host{})
-	in, half, whole, out := b.Input(16), b.Planned(16), b.Planned(32), b.Planned(64)
+	in, half, whole, out := b.Input(bytes(16)), b.Planned(bytes(16)), b.Planned(bytes(32)), b.Planned(bytes(64))
 	b.Step(Step{Kernel: mix{}, In: []Value{in}, Out: []Value{half}})
-	other := b.Planned(16)
+	other := b.Planned(bytes(16))
 	b.Step(Step{Kernel: mover{}, In: []Value{in}, Out: []Value{other}})
 	b.Step(Step{Kernel: copying{}, In: []Value{half, other}, Out: []Value{whole}, Joins: true})
 	b.Step(Step{Kernel: mix{}, In: []Value{whole, in}, Out: []Value{out}})
@@ -358,10 +363,10 @@ func (mover) MovesMore() int64 { return 1234 }
 func TestChain(t *testing.T) {
 	for _, inPlace := range []bool{false, true} {
 		b := NewBuilder(host{})
-		v := b.Planned(1000)
+		v := b.Planned(bytes(1000))
 		b.Step(Step{Kernel: mix{}, Out: []Value{v}})
 		for range 20 {
-			next := b.Planned(1000)
+			next := b.Planned(bytes(1000))
 			s := Step{Kernel: mix{}, In: []Value{v}, Out: []Value{next}}
 			if inPlace {
 				s.InPlace = []Over{{0, 0}}
@@ -385,8 +390,8 @@ func TestChain(t *testing.T) {
 
 // What does not fit is refused before memory is taken.
 func TestMemoryLimit(t *testing.T) {
-	b := NewBuilder(nil)
-	v := b.Planned(1 << 50)
+	b := NewBuilder(host{})
+	v := b.Planned(bytes(1 << 50))
 	b.Step(Step{Kernel: mix{}, Out: []Value{v}})
 	plan, err := b.Plan(PlanOptions{})
 	if err != nil {
@@ -401,7 +406,7 @@ func TestMemoryLimit(t *testing.T) {
 
 func TestReadingWhatNobodyWrites(t *testing.T) {
 	b := NewBuilder(host{})
-	b.Step(Step{Name: "early", Kernel: mix{}, In: []Value{b.Planned(16)}, Out: []Value{b.Planned(16)}})
+	b.Step(Step{Name: "early", Kernel: mix{}, In: []Value{b.Planned(bytes(16))}, Out: []Value{b.Planned(bytes(16))}})
 	if _, err := b.Plan(PlanOptions{}); err == nil {
 		t.Error("no error")
 	}

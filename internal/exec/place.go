@@ -42,12 +42,12 @@ var orders = []func(a, b unit) int{
 	func(a, b unit) int { return cmp.Compare(b.last(), a.last()) },
 }
 
-// place gives every unit an offset such that blocks that are alive together do not overlap, and
-// returns the size of the arena. No arena can be smaller than the most that is alive at one time:
-// it is content with that, or with enough, whichever is more; where enough is 0, with half a
-// percent more than that.
-func (l *layout) place(enough int) int {
-	all, ok := l.pack(enough)
+// place gives every unit an offset, so that blocks that are alive together do not overlap, and
+// returns the size of the arena. No arena can be smaller than the most that is alive at one time.
+// The search ends when the arena is that small, or as small as the target. Where the target is 0,
+// half a percent more than the least is good enough.
+func (l *layout) place(target int) int {
+	all, ok := l.pack(target)
 	if !ok {
 		p := all
 		if p.search(l.units, false); p.arena < all.arena {
@@ -58,20 +58,20 @@ func (l *layout) place(enough int) int {
 	return all.arena
 }
 
-// fits says whether place finds an arena that is no larger than enough.
-func (l *layout) fits(enough int) bool {
-	p, ok := l.pack(enough)
-	return p.least <= enough && (ok || p.search(l.units, true))
+// fits says whether place finds an arena that is no larger than target.
+func (l *layout) fits(target int) bool {
+	p, ok := l.pack(target)
+	return p.least <= target && (ok || p.search(l.units, true))
 }
 
-// pack packs all units as they come in the best of the orders above, and says whether that will do.
-func (l *layout) pack(enough int) (p packing, ok bool) {
+// pack places all units in the best of the orders above, and says whether the result is small enough.
+func (l *layout) pack(target int) (p packing, ok bool) {
 	p = packing{least: heightOf(l.alive()).peak, random: rand.New(rand.NewPCG(1, 2))}
-	if p.enough = max(p.least, enough); enough == 0 {
-		p.enough += p.least / 200
+	if p.target = max(p.least, target); target == 0 {
+		p.target += p.least / 200
 	}
 	p.add(l.units)
-	return p, p.arena <= p.enough
+	return p, p.arena <= p.target
 }
 
 // packing is units with their offsets. Each is put into the smallest gap that those before it
@@ -80,7 +80,7 @@ type packing struct {
 	units         []unit
 	offsets       []int
 	arena         int
-	least, enough int
+	least, target int
 	random        *rand.Rand
 }
 
@@ -111,7 +111,7 @@ func (p *packing) add(units []unit) {
 		if next.take(slices.Concat(p.units, sorted), len(p.units)); best.arena < 0 || next.arena < best.arena {
 			best = next
 		}
-		if best.arena <= p.enough {
+		if best.arena <= p.target {
 			break
 		}
 	}
@@ -121,30 +121,32 @@ func (p *packing) add(units []unit) {
 // attempts is how often the order of a packing is changed in the search for a better one.
 const attempts = 1000
 
-// search packs the units that are large, finds an order of them in which they lie no higher than is
-// enough, then goes on with smaller ones, down to all: these find room where the large ones leave
-// any. Where some lie too high it gives up, if it may, and else lets all others lie as high.
+// search places the large units first and looks for an order in which the arena stays within the
+// target. Then it adds smaller and smaller ones, which find room between the large ones. Where some
+// units exceed the target it gives up, if it may; otherwise the height that they reach becomes the
+// target for the rest.
 func (p *packing) search(units []unit, giveUp bool) bool {
 	p.units, p.offsets, p.arena = nil, nil, 0
 	for from, above := p.least/16, math.MaxInt; len(p.units) < len(units); from, above = from/16, from {
 		p.add(slices.DeleteFunc(slices.Clone(units), func(u unit) bool { return u.size() < from || u.size() >= above }))
 		p.improve()
-		if giveUp && p.arena > p.enough {
+		if giveUp && p.arena > p.target {
 			return false
 		}
-		p.enough = max(p.enough, p.arena)
+		p.target = max(p.target, p.arena)
 	}
 	return true
 }
 
-// improve changes the order of the units until they lie no higher than is enough: the one that lies
-// highest is placed earlier, or one of two that are alive with it before the other. A change for
-// the worse is kept now and then, lest the search stick.
+// improve changes the order of the units until the arena is within the target. It moves the unit
+// that lies highest to an earlier place in the order, or one of two units that are alive with it
+// before the other. Now and then it keeps a change for the worse, so that the search does not get
+// stuck.
 func (p *packing) improve() {
 	best := *p
 	p.restore()
 	for range attempts {
-		if best.arena <= p.enough {
+		if best.arena <= p.target {
 			break
 		}
 		highest := 0

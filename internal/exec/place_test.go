@@ -51,8 +51,8 @@ func TestPlacePacksPuzzles(t *testing.T) {
 			if sum += arena; arena == memory {
 				solved++
 			}
-			if enough := memory * 5 / 4; !l.fits(enough) || l.place(enough) > enough {
-				t.Errorf("%d pieces, seed %d: an arena of %d will not do", c.pieces, seed, enough)
+			if target := memory * 5 / 4; !l.fits(target) || l.place(target) > target {
+				t.Errorf("%d pieces, seed %d: an arena of %d will not do", c.pieces, seed, target)
 			}
 		}
 		above := float64(sum)/memory/rounds - 1

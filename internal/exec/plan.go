@@ -17,7 +17,7 @@ type Builder struct {
 
 // NewBuilder starts an empty program for a device.
 func NewBuilder(dev device.Device) *Builder {
-	return &Builder{dev: dev, schedule: schedule{forward: -1}}
+	return &Builder{dev: dev, schedule: schedule{forward: -1, alignment: int(dev.Alignment())}}
 }
 
 func (b *Builder) add(v value) Value {
@@ -31,14 +31,16 @@ func (b *Builder) add(v value) Value {
 
 // External declares memory that is there already, such as parameters.
 func (b *Builder) External(m device.Buffer) Value {
-	return b.add(value{size: m.Len(), external: m, alias: -1})
+	return b.add(value{size: int(m.Bytes()), external: m, alias: -1})
 }
 
-// Planned declares a value of n float32 elements that a step writes.
-func (b *Builder) Planned(n int) Value { return b.add(value{size: n, alias: -1}) }
+// Planned declares a value of so many bytes that a step writes.
+func (b *Builder) Planned(bytes int64) Value { return b.add(value{size: int(bytes), alias: -1}) }
 
-// Input declares a value of n float32 elements that is set from outside: it is alive all the time.
-func (b *Builder) Input(n int) Value { return b.add(value{size: n, input: true, alias: -1}) }
+// Input declares a value of so many bytes that is set from outside: it is alive all the time.
+func (b *Builder) Input(bytes int64) Value {
+	return b.add(value{size: int(bytes), input: true, alias: -1})
+}
 
 // Keep makes a value live to the end: an output that is read from outside.
 func (b *Builder) Keep(v Value) { b.values[b.home(v)].kept = true }
@@ -101,7 +103,7 @@ type Plan struct {
 	dev      device.Device
 	schedule *schedule
 	layout   *layout
-	arena    int // float32 elements
+	arena    int // bytes
 	unshared int
 	repeats  Repeats
 	again    []bool // by step; nil: none has run before
@@ -119,9 +121,10 @@ type PlanOptions struct {
 	Recompute Recompute // what may be computed again instead of being kept
 	// bytes that are in memory besides: the more, the less it is worth to make the arena smaller
 	Held int64
-	// Enough is how many bytes the arena may take; 0: as many as it likes. Then only what is cheap
-	// is computed again, and only where that is worth its time. Above Enough, time does not count.
-	Enough int64
+	// Target is how many bytes the arena may take; 0: as many as it likes. Then only what is cheap is
+	// computed again, and only where that is worth its time. As long as the arena is larger than the
+	// target, time does not count.
+	Target int64
 }
 
 // Plan decides what is kept and where everything lies.
@@ -136,33 +139,33 @@ func (b *Builder) Plan(o PlanOptions) (*Plan, error) {
 	if o.Recompute == Never {
 		return p, nil
 	}
-	r := newRecomputer(&s, p.Bytes(), o.Held)
-	lower := func(level Recompute, enough int) {
-		r.lower(level, enough)
+	r := newRecomputer(&s, device.FLOPsPerByte(b.dev), p.Bytes(), o.Held)
+	lower := func(level Recompute, target int) {
+		r.lower(level, target)
 		t := r.try(r.again)
-		if arena := t.place(enough); arena < p.arena {
+		if arena := t.place(target); arena < p.arena {
 			p.schedule, p.layout, p.arena, p.repeats, p.again = &t.schedule, t.layout, arena, t.repeats, t.expanded.again
 		}
 	}
 	lower(Cheap, 0)
-	for level := Cheap; level <= o.Recompute && o.Enough > 0 && p.Bytes() > o.Enough; level++ {
-		lower(level, max(1, int(o.Enough/4)))
+	for level := Cheap; level <= o.Recompute && o.Target > 0 && p.Bytes() > o.Target; level++ {
+		lower(level, max(1, int(o.Target)))
 	}
 	return p, nil
 }
 
 // Bytes is the memory that the program takes.
-func (p *Plan) Bytes() int64 { return 4 * int64(p.arena) }
+func (p *Plan) Bytes() int64 { return int64(p.arena) }
 
 // Unshared is the memory that it would take if every value had its own, and all steps shared one
 // scratch.
-func (p *Plan) Unshared() int64 { return 4 * int64(p.unshared) }
+func (p *Plan) Unshared() int64 { return int64(p.unshared) }
 
 // Repeats is what the plan computes again.
 func (p *Plan) Repeats() Repeats { return p.repeats }
 
-// Again names the steps that Repeats counts, in the order of a run.
-func (p *Plan) Again() (names []string) {
+// Recomputed names the steps that Repeats counts, in the order of a run.
+func (p *Plan) Recomputed() (names []string) {
 	for i, again := range p.again {
 		if again && !p.layout.joined[i] {
 			names = append(names, p.schedule.steps[i].Name)
@@ -199,14 +202,14 @@ func (p *Plan) Peak() Peak {
 		}
 		wrote[p.layout.scratch[i]] = "scratch"
 	}
-	peak := Peak{Step: p.schedule.steps[top].Name, Bytes: 4 * int64(h.peak)}
+	peak := Peak{Step: p.schedule.steps[top].Name, Bytes: int64(h.peak)}
 	for _, m := range slices.Concat(p.layout.units...) {
 		if m.first <= top && top <= m.last {
 			name, written := wrote[m]
 			if !written {
 				name = "input"
 			}
-			peak.Alive = append(peak.Alive, Tenant{name, 4 * int64(m.size)})
+			peak.Alive = append(peak.Alive, Tenant{name, int64(m.size)})
 		}
 	}
 	slices.SortStableFunc(peak.Alive, func(a, b Tenant) int { return cmp.Compare(b.Bytes, a.Bytes) })
@@ -228,28 +231,29 @@ func (p *Plan) Allocate(limit int64) (*Program, error) {
 	if limit > 0 && p.Bytes() > limit {
 		return nil, &MemoryError{Need: p.Bytes(), Limit: limit}
 	}
-	arena, err := p.dev.Alloc(p.arena)
+	buffer, err := p.dev.Alloc(int64(p.arena))
 	if err != nil {
 		return nil, fmt.Errorf("allocating %s for a program: %w", mebibytes(p.Bytes()), err)
 	}
-	return p.bind(arena), nil
+	return p.bind(&arena{dev: p.dev, buffer: buffer}), nil
 }
 
-// Within makes a program that lies in the memory of another one, which must be at least as large:
-// when one runs, the other's values are lost.
-func (p *Plan) Within(other *Program) *Program { return p.bind(other.arena) }
+// Share makes a program that lies in the memory of another one, which must be at least as large.
+// When one of them runs, the values of the other are lost.
+func (p *Plan) Share(other *Program) *Program { return p.bind(other.arena) }
 
 // bind makes the program, given its memory.
-func (p *Plan) bind(arena device.Buffer) *Program {
+func (p *Plan) bind(a *arena) *Program {
+	a.users++
 	s := p.schedule
 	_, forward := p.Steps()
-	prog := &Program{forward: forward, arena: arena, memory: make([]device.Buffer, len(s.values))}
+	prog := &Program{dev: p.dev, arena: a, memory: make([]device.Buffer, len(s.values))}
 	for v, x := range s.values {
 		switch home := s.values[x.alias]; {
 		case home.external != nil:
 			prog.memory[v] = home.external
 		case p.layout.of[v] != nil:
-			prog.memory[v] = p.dev.View(arena, p.layout.of[v].offset, x.size)
+			prog.memory[v] = p.dev.View(a.buffer, int64(p.layout.of[v].offset), int64(x.size))
 		}
 	}
 	buffers := func(vs []Value) []device.Buffer {
@@ -268,9 +272,14 @@ func (p *Plan) bind(arena device.Buffer) *Program {
 		if m := p.layout.scratch[i]; m != nil {
 			offset = m.offset
 		}
-		prog.steps = append(prog.steps, bound{
-			kernel: step.Kernel, out: buffers(step.Out), in: buffers(step.In), scratch: p.dev.View(arena, offset, step.Kernel.Scratch()),
-			time: StepTime{Name: step.Name, FLOPs: step.FLOPs, Bytes: float64(bytes)},
+		part := &prog.parts[0]
+		if i >= forward {
+			part = &prog.parts[1]
+		}
+		part.steps = append(part.steps, bound{
+			kernel: step.Kernel, out: buffers(step.Out), in: buffers(step.In),
+			scratch: p.dev.View(a.buffer, int64(offset), step.Kernel.Scratch()),
+			time:    StepTime{Name: step.Name, FLOPs: step.FLOPs, Bytes: float64(bytes)},
 		})
 	}
 	return prog
@@ -279,5 +288,5 @@ func (p *Plan) bind(arena device.Buffer) *Program {
 // nothing is the kernel of a step that has nothing to do.
 type nothing struct{}
 
-func (nothing) Scratch() int                              { return 0 }
+func (nothing) Scratch() int64                            { return 0 }
 func (nothing) Run(_, _ []device.Buffer, _ device.Buffer) {}

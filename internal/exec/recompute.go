@@ -41,7 +41,7 @@ func (s *schedule) with(again []repeat) *expanded {
 	slices.SortFunc(again, func(a, b repeat) int {
 		return cmp.Or(cmp.Compare(a.before, b.before), cmp.Compare(writer[a.value], writer[b.value]))
 	})
-	e := &expanded{schedule: schedule{values: slices.Clone(s.values), steps: make([]Step, 0, len(s.steps)+len(again)), forward: s.forward}}
+	e := &expanded{schedule: schedule{values: slices.Clone(s.values), steps: make([]Step, 0, len(s.steps)+len(again)), forward: s.forward, alignment: s.alignment}}
 	now := make([]Value, len(s.values)) // which of its repeats a value is at the moment
 	for v := range now {
 		now[v] = Value(v)
@@ -105,7 +105,9 @@ func heightOf(alive []int) height {
 type recomputer struct {
 	base  *schedule
 	level Recompute
-	// bytes of memory that a repeat has to save for every byte of traffic that it takes
+	// flopsPerByte is how much arithmetic takes the device as long as a byte that is moved.
+	flopsPerByte float64
+	// price is the bytes of memory that a repeat has to save for every byte of traffic that it takes.
 	price  float64
 	writer []int
 	writes [][]int // the steps that write each value
@@ -115,14 +117,14 @@ type recomputer struct {
 
 // newRecomputer starts without repeats, when the arena takes so many bytes beside those that are
 // held anyway.
-func newRecomputer(s *schedule, arena, held int64) *recomputer {
-	r := &recomputer{base: s, writer: s.writers(), writes: make([][]int, len(s.values))}
+func newRecomputer(s *schedule, flopsPerByte float64, arena, held int64) *recomputer {
+	r := &recomputer{base: s, flopsPerByte: flopsPerByte, writer: s.writers(), writes: make([][]int, len(s.values))}
 	time := 0.0
 	for i, step := range s.steps {
 		for _, v := range step.Out {
 			r.writes[s.home(v)] = append(r.writes[s.home(v)], i)
 		}
-		time += duration(s.traffic(step), step.FLOPs)
+		time += r.duration(s.traffic(step), step.FLOPs)
 	}
 	r.price = timeOverMemory * float64(held+arena) / max(time, 1)
 	return r
@@ -161,30 +163,29 @@ func (r *recomputer) try(again []repeat) trial {
 // nothing is computed again.
 const timeOverMemory = 7
 
-// flopsAByte is how much arithmetic takes as long as a byte that is read or written.
-const flopsAByte = 75
-
 // duration is about how long so much takes, in bytes that are read or written.
-func duration(bytes int64, flops float64) float64 { return float64(bytes) + flops/flopsAByte }
+func (r *recomputer) duration(bytes int64, flops float64) float64 {
+	return float64(bytes) + flops/r.flopsPerByte
+}
 
 // weight is what a trial takes, memory and time together, in bytes of memory.
 func (r *recomputer) weight(t trial) float64 {
-	return 4*float64(t.peak) + r.price*duration(t.repeats.Bytes, t.repeats.FLOPs)
+	return float64(t.peak) + r.price*r.duration(t.repeats.Bytes, t.repeats.FLOPs)
 }
 
-// lower adds repeats of steps up to a level as long as they lower the peak, and takes back those
-// that cost more than they are worth. With enough, a number of float32 elements above 0, it goes on
-// until the arena is that small, whatever it costs, and takes back those that are not needed for
-// that, the dearest first.
+// lower adds repeats of steps up to a level as long as they lower the peak. Then it takes back those
+// that cost more than they are worth. With a target above 0, in bytes, it goes on until the arena is
+// that small, whatever it costs, and takes back those that are not needed for that, the dearest
+// first.
 //
 // It looks at the step where most is alive. Of the values that are alive there, it takes the one
 // that frees the most for the time that it costs, and computes it again before the next step that
 // reads it, or a little earlier.
-func (r *recomputer) lower(level Recompute, enough int) {
+func (r *recomputer) lower(level Recompute, target int) {
 	r.level = level
 	now := r.try(r.again)
 	again, best := r.again, now
-	for enough == 0 || !best.fits(enough) {
+	for target == 0 || !best.fits(target) {
 		found := false
 		for _, c := range r.candidates(now, again) {
 			more := slices.Concat(again, c)
@@ -196,21 +197,21 @@ func (r *recomputer) lower(level Recompute, enough int) {
 		if !found {
 			break
 		}
-		if enough > 0 || r.weight(now) < r.weight(best) {
+		if target > 0 || r.weight(now) < r.weight(best) {
 			r.again, best = again, now
 		}
 	}
-	if r.again = r.needed(best, enough); enough == 0 {
+	if r.again = r.needed(best, target); target == 0 {
 		r.worth = len(r.again)
 	}
 }
 
-// needed is what is left of the repeats when those are taken back, the dearest first, that are
-// neither needed for what is best nor worth their time anyway.
-func (r *recomputer) needed(best trial, enough int) []repeat {
-	fits, low := enough > 0 && best.fits(enough), best.peak
+// needed takes repeats back, the dearest first, and returns the rest. It takes back those that
+// neither lower the peak below the best one found nor are worth their time.
+func (r *recomputer) needed(best trial, target int) []repeat {
+	fits, low := target > 0 && best.fits(target), best.peak
 	if fits {
-		low = enough
+		low = target
 	}
 	dearest := slices.Clone(r.again[r.worth:])
 	slices.SortStableFunc(dearest, func(a, b repeat) int { return cmp.Compare(r.cost(b), r.cost(a)) })
@@ -218,15 +219,16 @@ func (r *recomputer) needed(best trial, enough int) []repeat {
 	for _, c := range dearest {
 		again := slices.DeleteFunc(slices.Clone(fewer[len(fewer)-1]), func(a repeat) bool { return a == c })
 		switch t := r.try(again); {
-		case enough > 0 && t.peak <= low:
+		case target > 0 && t.peak <= low:
 			fewer = append(fewer, again)
-		case enough == 0 && r.weight(t) <= r.weight(best):
+		case target == 0 && r.weight(t) <= r.weight(best):
 			fewer, best = append(fewer, again), t
 		}
 	}
 	most := len(fewer) - 1
-	if fits { // what is low enough may still not fit, for there are gaps between units
-		most = sort.Search(most, func(i int) bool { return !r.try(fewer[i+1]).fits(enough) })
+	// A peak within the target may still not fit: units leave gaps between them.
+	if fits {
+		most = sort.Search(most, func(i int) bool { return !r.try(fewer[i+1]).fits(target) })
 	}
 	return fewer[most]
 }
@@ -234,7 +236,7 @@ func (r *recomputer) needed(best trial, enough int) []repeat {
 // cost is about how long a repeat takes.
 func (r *recomputer) cost(a repeat) float64 {
 	step := r.base.steps[r.writer[a.value]]
-	return duration(r.base.traffic(step), step.FLOPs)
+	return r.duration(r.base.traffic(step), step.FLOPs)
 }
 
 // candidates are sets of repeats that would free memory in the highest step, those that free the
@@ -287,7 +289,7 @@ func (r *recomputer) candidates(t trial, chosen []repeat) [][]repeat {
 // those of its operands that are not alive anyway.
 func (r *recomputer) chain(v Value, before int, alive func(Value) bool, chosen []repeat) (again []repeat, cost float64, ok bool) {
 	w := r.writer[v]
-	if w < 0 || w >= before || r.base.steps[w].Again == Never || r.base.steps[w].Again > r.level || slices.Contains(chosen, repeat{v, before}) {
+	if w < 0 || w >= before || r.base.steps[w].Recompute == Never || r.base.steps[w].Recompute > r.level || slices.Contains(chosen, repeat{v, before}) {
 		return nil, 0, false
 	}
 	step := r.base.steps[w]
@@ -296,7 +298,7 @@ func (r *recomputer) chain(v Value, before int, alive func(Value) bool, chosen [
 		if r.base.home(o) != o || x.external != nil || x.kept && o == v {
 			return nil, 0, false
 		}
-		cost += 4 * float64(x.size)
+		cost += float64(x.size)
 	}
 	for _, in := range step.In {
 		h := r.base.home(in)
@@ -304,7 +306,7 @@ func (r *recomputer) chain(v Value, before int, alive func(Value) bool, chosen [
 			return nil, 0, false // the operand is not what it was
 		}
 		x := r.base.values[h]
-		cost += 4 * float64(x.size)
+		cost += float64(x.size)
 		if x.external != nil || x.input || x.kept || h != in || alive(h) {
 			continue
 		}
@@ -317,5 +319,5 @@ func (r *recomputer) chain(v Value, before int, alive func(Value) bool, chosen [
 			cost += c
 		}
 	}
-	return append(again, repeat{v, before}), cost + step.FLOPs/flopsAByte, true
+	return append(again, repeat{v, before}), cost + step.FLOPs/r.flopsPerByte, true
 }

@@ -12,10 +12,12 @@ type schedule struct {
 	values  []value
 	steps   []Step
 	forward int // steps before the mark, -1: no mark
+
+	alignment int // of the device, in bytes
 }
 
 type value struct {
-	size     int           // float32 elements
+	size     int           // bytes
 	external device.Buffer // memory of somebody else, or nil
 	input    bool          // set from outside before the first step, alive in every step
 	kept     bool          // read from outside after the last step
@@ -30,7 +32,7 @@ func (s *schedule) traffic(step Step) (bytes int64) {
 		bytes = m.MovesMore()
 	}
 	for _, v := range slices.Concat(step.Out, step.In) {
-		bytes += 4 * int64(s.values[v].size)
+		bytes += int64(s.values[v].size)
 	}
 	return bytes
 }
@@ -41,8 +43,7 @@ type block struct {
 	offset            int
 }
 
-// unit is blocks that lie one after the other, each alive in its own time: the parts of a value
-// that is they side by side.
+// unit is blocks that lie one after the other, each alive in its own time: the parts of one value.
 type unit []*block
 
 // layout is what needs memory, and when.
@@ -66,7 +67,7 @@ func (s *schedule) layout() (*layout, error) {
 	merged := s.inPlace(first, last, joins)
 	l := &layout{of: make([]*block, len(s.values)), scratch: make([]*block, len(s.steps)), joined: make([]bool, len(s.steps))}
 	extend := func(m *block, v Value) {
-		m.size, m.first, m.last = max(m.size, aligned(s.values[v].size)), min(m.first, first[v]), max(m.last, last[v])
+		m.size, m.first, m.last = max(m.size, s.aligned(s.values[v].size)), min(m.first, first[v]), max(m.last, last[v])
 	}
 	for v, x := range s.values {
 		if x.external != nil || s.home(Value(v)) != Value(v) || first[v] < 0 || joins.step[v] >= 0 && joins.whole[joins.step[v]] == Value(v) {
@@ -101,8 +102,8 @@ func (s *schedule) layout() (*layout, error) {
 		}
 	}
 	for i, step := range s.steps {
-		if n := step.Kernel.Scratch(); n > 0 && !l.joined[i] {
-			l.scratch[i] = &block{size: aligned(n), first: i, last: i}
+		if n := int(step.Kernel.Scratch()); n > 0 && !l.joined[i] {
+			l.scratch[i] = &block{size: s.aligned(n), first: i, last: i}
 			l.units = append(l.units, unit{l.scratch[i]})
 		}
 	}
@@ -133,7 +134,7 @@ func (s *schedule) joins(first []int) joins {
 		fits, sum := len(whole) == 1, 0
 		for k, v := range slices.Concat(whole, parts) {
 			x := s.values[v]
-			fits = fits && s.home(v) == v && writer[v] >= 0 && x.external == nil && !x.input && j.step[v] < 0 && x.size%device.Alignment == 0 && first[v] >= 0
+			fits = fits && s.home(v) == v && writer[v] >= 0 && x.external == nil && !x.input && j.step[v] < 0 && x.size%s.alignment == 0 && first[v] >= 0
 			if k > 0 {
 				sum += x.size
 				fits = fits && !slices.Contains(parts[:k-1], v)
@@ -150,7 +151,7 @@ func (s *schedule) joins(first []int) joins {
 	return j
 }
 
-func aligned(n int) int { return (n + device.Alignment - 1) / device.Alignment * device.Alignment }
+func (s *schedule) aligned(n int) int { return (n + s.alignment - 1) / s.alignment * s.alignment }
 
 // lifetimes returns the first and the last step in which each value is alive, by its home; -1 where
 // no step uses it.
@@ -207,7 +208,7 @@ func (s *schedule) inPlace(first, last []int, joins joins) []Value {
 			if o.external != nil || o.input || first[out] != i || merged[out] != out || inParts(out) {
 				continue
 			}
-			if x.external != nil || last[in] != i || aligned(x.size) != aligned(o.size) || s.readTwice(step, in) || inParts(in) || taken[over.In] {
+			if x.external != nil || last[in] != i || s.aligned(x.size) != s.aligned(o.size) || s.readTwice(step, in) || inParts(in) || taken[over.In] {
 				continue
 			}
 			// What has been in the operand's memory so far may be a part of something that is still
@@ -238,7 +239,7 @@ func (s *schedule) readTwice(step Step, v Value) bool {
 	return n > 1
 }
 
-// alive is how many float32 elements are alive in each step.
+// alive is how many bytes are alive in each step.
 func (l *layout) alive() []int {
 	n := len(l.scratch)
 	change := make([]int, n+2)
@@ -262,7 +263,7 @@ func (s *schedule) unshared(l *layout) int {
 	sum, largest := 0, 0
 	for v, m := range l.of {
 		if m != nil && s.home(Value(v)) == Value(v) {
-			sum += aligned(s.values[v].size)
+			sum += s.aligned(s.values[v].size)
 		}
 	}
 	for _, m := range l.scratch {

@@ -59,9 +59,9 @@ func (o activate) operands() []device.Shape {
 }
 
 func (o activate) results() []result {
-	r := []result{activation(o.Shape)}
+	r := []result{activation(o.Shape, o.Type)}
 	if o.Norm != device.NoNorm {
-		r = append(r, activation(o.StatisticsShape()))
+		r = append(r, plain(o.StatisticsShape()))
 	}
 	return r
 }
@@ -133,17 +133,17 @@ func (o activateGrad) operands() []device.Shape {
 
 func (o activateGrad) results() []result {
 	a := activate(o)
-	r := []result{activation(o.Shape)}
+	r := []result{activation(o.Shape, o.Type)}
 	if o.Norm != device.NoNorm {
-		r = append(r, activation(a.channels()), activation(a.channels()))
+		r = append(r, plain(a.channels()), plain(a.channels()))
 	}
 	if o.Residual != device.NoResidual && !o.ResidualGradIsDX() {
-		r = append(r, activation(a.residual()))
+		r = append(r, activation(a.residual(), o.Type))
 	}
 	if o.Act == device.PReLU {
-		r = append(r, activation(a.channels()))
+		r = append(r, plain(a.channels()))
 	}
-	return append(r, activation(a.channels()))
+	return append(r, plain(a.channels()))
 }
 
 func (o activateGrad) overwrites() []exec.Over {

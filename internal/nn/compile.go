@@ -16,32 +16,35 @@ import (
 type Options struct {
 	// Outputs are what Forward computes, by the name that Read takes.
 	Outputs map[string]*Node
-	// Loss is a scalar. Backward differentiates it with respect to all parameters and the inputs
-	// that want a gradient. It is output "loss".
+	// Loss is a scalar. Backward differentiates it with respect to all parameters and the inputs that
+	// want a gradient. It is output "loss".
 	Loss *Node
-	// OutputGrad maps an output to the input whose value is the gradient of the loss with respect
-	// to it, where the loss is computed elsewhere.
+	// OutputGrad maps an output to the input whose value is the gradient of the loss with respect to
+	// it, where the loss is computed elsewhere.
 	OutputGrad map[string]string
-	// Update uses up the gradients of parameters, so that they are never in memory all together.
-	// Nil: they stay until the program runs again, see [Params.Gradient].
+	// Links are inputs and outputs that lie in memory which other programs use, too, by name: one
+	// program's output is another's input. A program neither sets nor reads them over the host.
+	Links map[string]*Link
+	// Update uses up the gradients of parameters, so that they are never in memory all together. Nil:
+	// they stay until the program runs again, see [Params.Gradient].
 	Update Updater
-	// Within is a program in whose memory this one lies, if that is large enough; nil: it takes its
-	// own. A run of one spoils the inputs, outputs and gradients of the other, so neither may run
-	// while the other is in the middle of a run.
-	Within *Program
+	// Share is a program in whose memory this one lies, if that is large enough; nil: it takes its own.
+	// A run of one spoils the inputs, outputs and gradients of the other. So neither may run while the
+	// other is in the middle of a run.
+	Share *Program
 	// Recompute says what is computed again instead of being kept.
 	Recompute Recompute
-	// MemoryLimit in bytes for the program, those compiled before on the same parameters, and the
-	// parameters with, where a program has gradients, an optimiser's velocity; 0: none. Beside is
-	// how many bytes of it are for something else than the network.
-	MemoryLimit, Beside int64
+	// MemoryLimit is how many bytes there are for this program, those compiled before on the same
+	// parameters, the parameters and, where a program has gradients, the state of an optimiser; 0: no
+	// limit. Reserved is how many of them the caller needs for other things.
+	MemoryLimit, Reserved int64
 }
 
 // An Updater makes the kernel that uses up the gradient of a parameter: value <- gradient. It is a
 // step of Backward, as soon as the gradient is there and nothing will read the parameter any more.
 // With a convolution, the gradient is that of its weights, and the kernel computes it, too: value
-// <- x, dy, as [device.Device].ConvGradWeights does; an Updater that has no such kernel returns
-// nil.
+// <- x, dy, as [device.Convolutions].ConvGradWeights does; an Updater that has no such kernel
+// returns nil.
 type Updater func(parameter string, conv *device.ConvSpec) (device.Kernel, error)
 
 // Compile makes a program of a graph: it differentiates, orders the operators, plans the memory and
@@ -57,8 +60,12 @@ func Compile(dev device.Device, g *Graph, p *Params, o Options) (*Program, error
 	if err := p.Declare(g); err != nil {
 		return nil, err
 	}
-	c := &compiler{dev: dev, g: g, p: p, o: o, b: exec.NewBuilder(dev), values: map[*G.Node]exec.Value{}}
-	return c.compile()
+	c := &compiler{dev: dev, g: g, p: p, o: o, b: exec.NewBuilder(dev), values: map[*G.Node]exec.Value{}, linked: map[*G.Node]*Link{}}
+	prog, err := c.compile()
+	if err != nil {
+		c.free()
+	}
+	return prog, err
 }
 
 type compiler struct {
@@ -68,8 +75,19 @@ type compiler struct {
 	o      Options
 	b      *exec.Builder
 	values map[*G.Node]exec.Value // what has been computed
+	linked map[*G.Node]*Link      // what is written into memory that is shared
+	losses []lossPort
+	own    []device.Buffer // memory beside the arena: constants
 	flops  float64
-	trains bool // it has gradients of parameters
+	taken  int64 // bytes of the arena, 0 where the program lies in that of another
+	trains bool  // it has gradients of parameters
+}
+
+// free gives back what was taken for a program that does not come about.
+func (c *compiler) free() {
+	for _, b := range c.own {
+		c.dev.Free(b)
+	}
 }
 
 func (c *compiler) compile() (*Program, error) {
@@ -91,6 +109,9 @@ func (c *compiler) compile() (*Program, error) {
 	if err := c.leaves(); err != nil {
 		return nil, err
 	}
+	if err := c.link(wanted, grads); err != nil {
+		return nil, err
+	}
 	for _, n := range roots {
 		if err := c.compute(n.n); err != nil {
 			return nil, err
@@ -110,12 +131,12 @@ type MemoryError = exec.MemoryError
 // parameters entail.
 func (c *compiler) fits(program int64) error {
 	c.p.trains = c.p.trains || c.trains
-	need, limit := program+c.p.Total()+c.o.Beside, c.o.MemoryLimit
+	need, limit := program+c.p.Total()+c.o.Reserved, c.o.MemoryLimit
 	if limit <= 0 || need <= limit {
 		return nil
 	}
-	return fmt.Errorf("%w (%.1f MiB for itself, %.1f MiB for programs of the same network, %.1f MiB for the parameters and what trains them, %.1f MiB beside the network): make the crop, the batch or the number of channels smaller, or the limit larger",
-		&exec.MemoryError{Need: need, Limit: limit}, mebibytes(program), mebibytes(c.p.programs), mebibytes(c.p.Total()-c.p.programs), mebibytes(c.o.Beside))
+	return fmt.Errorf("%w (%.1f MiB for itself, %.1f MiB for programs of the same network, %.1f MiB for the parameters and what trains them, %.1f MiB for other things): make the crop, the batch or the number of channels smaller, or the limit larger",
+		&exec.MemoryError{Need: need, Limit: limit}, mebibytes(program), mebibytes(c.p.programs), mebibytes(c.p.Total()-c.p.programs), mebibytes(c.o.Reserved))
 }
 
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
@@ -162,7 +183,7 @@ func (c *compiler) differentiate() ([]*leaf, []*G.Node, error) {
 	c.g.used = true
 	var of, by G.Nodes
 	if c.o.Loss != nil {
-		seed := c.g.leaf(&leaf{kind: one, name: "d loss"})
+		seed := c.g.Constant("d loss", 1)
 		of, by = append(of, c.o.Loss.n), append(by, seed.n)
 	}
 	for _, name := range c.outputNames() {
@@ -234,17 +255,65 @@ func (c *compiler) leaves() error {
 		case parameter, state:
 			s := c.p.slots[l.name]
 			c.values[l.node.n] = c.b.External(c.p.home(s))
-		case one:
-			b, err := c.dev.Alloc(1)
+		case constant:
+			b, err := c.constant(l)
 			if err != nil {
-				return err
-			}
-			if err := c.dev.UploadPlain(b, 0, []float32{1}); err != nil {
 				return err
 			}
 			c.values[l.node.n] = c.b.External(b)
 		default:
-			c.values[l.node.n] = c.b.Input(c.dev.Size(l.shape))
+			if link := c.o.Links[l.name]; link != nil && l.kind == input {
+				if err := link.fits(l.name, l.node); err != nil {
+					return err
+				}
+				c.values[l.node.n] = c.b.External(link.buffer)
+				continue
+			}
+			c.values[l.node.n] = c.b.Input(c.dev.Size(l.node.tensor()))
+		}
+	}
+	return nil
+}
+
+// constant makes the memory of a tensor that never changes.
+func (c *compiler) constant(l *leaf) (device.Buffer, error) {
+	values := slices.Repeat([]float32{l.value}, l.shape.Elements())
+	b, err := c.dev.Alloc(4 * int64(len(values)))
+	if err != nil {
+		return nil, err
+	}
+	c.own = append(c.own, b)
+	return b, c.dev.UploadPlain(b, 0, values)
+}
+
+// link finds the nodes that are written into shared memory.
+func (c *compiler) link(wanted []*leaf, grads []*G.Node) error {
+	known := map[string]bool{}
+	for name, l := range c.g.byName {
+		known[name] = l.kind == input
+	}
+	for name, n := range c.o.Outputs {
+		known[name] = true
+		if link := c.o.Links[name]; link != nil {
+			if err := link.fits(name, n); err != nil {
+				return err
+			}
+			c.linked[n.n] = link
+		}
+	}
+	for i, l := range wanted {
+		name := "grad:" + l.name
+		if link := c.o.Links[name]; link != nil && l.kind == input {
+			known[name] = true
+			if err := link.fits(name, l.node); err != nil {
+				return err
+			}
+			c.linked[grads[i]] = link
+		}
+	}
+	for name := range c.o.Links {
+		if !known[name] {
+			return fmt.Errorf("link %q: the program has no such input or output", name)
 		}
 	}
 	return nil
@@ -261,11 +330,22 @@ func (c *compiler) weights(n *G.Node) bool {
 	return c.weights(childrenOf(n)[0]) // Gorgonia's own sum
 }
 
-func (c *compiler) size(r result) int {
+func (c *compiler) size(r result) int64 {
 	if r.weights {
 		return c.dev.WeightsSize(r.shape)
 	}
-	return c.dev.Size(r.shape)
+	return c.dev.Size(r.tensor())
+}
+
+// tensor is what a node holds.
+func (c *compiler) tensor(n *G.Node) device.Tensor {
+	if l, ok := c.g.leaves[n]; ok {
+		return l.node.tensor()
+	}
+	if o, ok := n.Op().(gorgoniaOp); ok {
+		return o.results()[0].tensor()
+	}
+	return c.tensor(childrenOf(n)[0]) // Gorgonia's own sum
 }
 
 // compute appends the steps that n needs and that are not there yet, operands first.
@@ -301,11 +381,10 @@ func (c *compiler) compute(n *G.Node) error {
 		// The one operator that Gorgonia adds on its own: the sum of the gradients of a node that
 		// is used more than once.
 		if o.String() == "+ false" && len(in) == 2 {
-			s := device.Shape(n.Shape())
 			if c.weights(n) {
-				return c.step(n, sumOfWeights{s}, in)
+				return c.step(n, sumOfWeights{device.Shape(n.Shape())}, in)
 			}
-			return c.step(n, add{s}, in)
+			return c.step(n, add{c.tensor(n)}, in)
 		}
 	}
 	return fmt.Errorf("operator %v (%T) is none of ours", n.Op(), n.Op())
@@ -318,7 +397,7 @@ func (o sumOfWeights) operands() []device.Shape { return []device.Shape{o.s, o.s
 func (o sumOfWeights) results() []result        { return []result{weights(o.s)} }
 func (o sumOfWeights) overwrites() []exec.Over  { return []exec.Over{{Out: 0, In: 0}} }
 func (o sumOfWeights) kernel(dev device.Device) (device.Kernel, error) {
-	return dev.Add(device.Shape{1, dev.WeightsSize(o.s)})
+	return dev.AddWeights(int(dev.WeightsSize(o.s) / 4))
 }
 
 // step appends one operator and gives its results memory, those that are picked too.
@@ -327,14 +406,14 @@ func (c *compiler) step(n *G.Node, o operator, in []exec.Value) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", describe(o), err)
 	}
-	s := exec.Step{Name: describe(o), Kernel: k, In: in, Again: again(o)}
+	s := exec.Step{Name: describe(o), Kernel: k, In: in, Recompute: price(o)}
 	picks := picksOf(n)
 	for i, r := range o.results() {
 		node := n
 		if i > 0 {
 			node = picks[i]
 		}
-		v := c.b.Planned(c.size(r))
+		v := c.result(node, r)
 		if node != nil {
 			c.values[node] = v
 		}
@@ -350,8 +429,19 @@ func (c *compiler) step(n *G.Node, o operator, in []exec.Value) error {
 		s.FLOPs = f.flops()
 		c.flops += s.FLOPs
 	}
+	if l, ok := o.(lossOf); ok {
+		c.losses = append(c.losses, lossPort{l.LossSpec, s.Out[1]})
+	}
 	c.b.Step(s)
 	return nil
+}
+
+// result declares what a step writes: memory of the program, or memory that it shares with others.
+func (c *compiler) result(node *G.Node, r result) exec.Value {
+	if link := c.linked[node]; link != nil && node != nil {
+		return c.b.External(link.buffer)
+	}
+	return c.b.Planned(c.size(r))
 }
 
 // picksOf lists the further results of n that the graph uses.
@@ -409,7 +499,7 @@ func (c *compiler) updateConv(l *leaf, gradient *G.Node) (done bool, err error) 
 		return false, nil // it is a sum, or something else needs it
 	}
 	o, ok := g.operator.(convGradWeights)
-	if !ok || c.dev.Size(o.XShape())+c.dev.Size(o.YShape()) > c.dev.WeightsSize(o.WShape()) {
+	if !ok || c.dev.Size(device.Tensor{Shape: o.XShape(), Type: o.Type})+c.dev.Size(device.Tensor{Shape: o.YShape(), Type: o.Type}) > c.dev.WeightsSize(o.WShape()) {
 		return false, nil
 	}
 	k, err := c.o.Update(l.name, &o.ConvSpec)
@@ -434,8 +524,8 @@ const largeArena = 64 << 20
 
 // allocate takes the memory of a plan, if it does not fit into that of another program.
 func (c *compiler) allocate(plan *exec.Plan) (*exec.Program, error) {
-	if o := c.o.Within; o != nil && plan.Bytes() <= o.Bytes() {
-		return plan.Within(o.run), nil
+	if o := c.o.Share; o != nil && plan.Bytes() <= o.run.Bytes() {
+		return plan.Share(o.run), nil
 	}
 	if err := c.fits(plan.Bytes()); err != nil {
 		return nil, err
@@ -444,28 +534,27 @@ func (c *compiler) allocate(plan *exec.Plan) (*exec.Program, error) {
 		debug.FreeOSMemory()
 	}
 	c.p.programs += plan.Bytes()
+	c.taken = plan.Bytes()
 	return plan.Allocate(0)
 }
 
 // program plans, takes memory and names what the host reads and writes.
 func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 	outputs := map[string]*G.Node{}
-	weightsOf := map[string]bool{}
-	shapes := map[string]device.Shape{}
+	ports := map[string]port{}
 	for name, n := range c.o.Outputs {
-		outputs[name], shapes[name] = n.n, n.shape
+		outputs[name], ports[name] = n.n, port{tensor: n.tensor()}
 	}
 	if c.o.Loss != nil {
-		outputs["loss"], shapes["loss"] = c.o.Loss.n, c.o.Loss.shape
+		outputs["loss"], ports["loss"] = c.o.Loss.n, port{tensor: c.o.Loss.tensor()}
 	}
 	for i, l := range wanted {
 		if l.kind != parameter {
-			outputs["grad:"+l.name], shapes["grad:"+l.name] = grads[i], l.shape
+			outputs["grad:"+l.name], ports["grad:"+l.name] = grads[i], port{tensor: l.node.tensor()}
 		}
 	}
-	for name, n := range outputs {
+	for _, n := range outputs {
 		c.b.Keep(c.values[n])
-		weightsOf[name] = c.weights(n)
 	}
 
 	plan, err := c.plan()
@@ -478,10 +567,13 @@ func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 	}
 	steps, forward := plan.Steps()
 	prog := &Program{
-		dev: c.dev, run: run, inputs: map[string]port{}, outputs: map[string]port{},
+		dev: c.dev, run: run, inputs: map[string]port{}, outputs: map[string]port{}, own: c.own, params: c.p, taken: c.taken,
 		summary: Summary{
-			Steps: steps, ForwardSteps: forward, Bytes: plan.Bytes(), Unshared: plan.Unshared(), Repeats: plan.Repeats(), Again: plan.Again(), Peak: plan.Peak(), ParamBytes: c.p.Bytes(), FLOPs: c.flops,
+			Steps: steps, ForwardSteps: forward, Bytes: plan.Bytes(), Unshared: plan.Unshared(), Repeats: plan.Repeats(), Recomputed: plan.Recomputed(), Peak: plan.Peak(), ParamBytes: c.p.Bytes(), FLOPs: c.flops,
 		},
+	}
+	for _, l := range c.losses {
+		prog.losses = append(prog.losses, lossStatistics{l.spec, run.Buffer(l.statistics)})
 	}
 	for i, l := range wanted {
 		if l.kind != parameter {
@@ -494,10 +586,12 @@ func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 		prog.gradients = append(prog.gradients, g)
 	}
 	for name, n := range outputs {
-		prog.outputs[name] = port{run.Buffer(c.values[n]), shapes[name], weightsOf[name]}
+		p := ports[name]
+		p.buffer, p.weights = run.Buffer(c.values[n]), c.weights(n)
+		prog.outputs[name] = p
 	}
 	for _, l := range c.g.order {
-		t := port{run.Buffer(c.values[l.node.n]), l.shape, false}
+		t := port{buffer: run.Buffer(c.values[l.node.n]), tensor: l.node.tensor()}
 		switch l.kind {
 		case input:
 			prog.inputs[l.name] = t

@@ -35,7 +35,7 @@ func (o conv) operands() []device.Shape {
 	}
 	return []device.Shape{o.XShape(), o.WShape()}
 }
-func (o conv) results() []result                               { return []result{activation(o.YShape())} }
+func (o conv) results() []result                               { return []result{activation(o.YShape(), o.Type)} }
 func (o conv) kernel(dev device.Device) (device.Kernel, error) { return dev.Conv(o.ConvSpec) }
 func (o conv) flops() float64                                  { return o.FLOPs() }
 func (o conv) String() string                                  { return convString("conv", o.ConvSpec, o.In, o.Out, o.Size) }
@@ -47,7 +47,7 @@ func (o conv) gradient(r *rule, in []*G.Node, _, dy *G.Node) []*G.Node {
 		r.apply(convGradWeights{s}, in[0], dy),
 	}
 	if o.Bias {
-		d = append(d, r.sumChannels(o.YShape(), dy))
+		d = append(d, r.sumChannels(device.Tensor{Shape: o.YShape(), Type: o.Type}, dy))
 	}
 	return d
 }
@@ -58,7 +58,7 @@ func (o convTransposed) operands() []device.Shape {
 	}
 	return []device.Shape{o.YShape(), o.WShape()}
 }
-func (o convTransposed) results() []result { return []result{activation(o.XShape())} }
+func (o convTransposed) results() []result { return []result{activation(o.XShape(), o.Type)} }
 func (o convTransposed) kernel(dev device.Device) (device.Kernel, error) {
 	return dev.ConvTransposed(o.ConvSpec)
 }
@@ -74,7 +74,7 @@ func (o convTransposed) gradient(r *rule, in []*G.Node, _, dx *G.Node) []*G.Node
 		r.apply(convGradWeights{s}, dx, in[0]),
 	}
 	if o.Bias {
-		d = append(d, r.sumChannels(o.XShape(), dx))
+		d = append(d, r.sumChannels(device.Tensor{Shape: o.XShape(), Type: o.Type}, dx))
 	}
 	return d
 }

@@ -20,46 +20,45 @@ import (
 //	reshape        the same memory       dx = reshape(dy)
 //	pool           y <- x                dx = poolGrad(x, y, dy)
 type (
-	add   struct{ s device.Shape }
+	add   struct{ t device.Tensor }
 	scale struct {
-		s      device.Shape
+		t      device.Tensor
 		factor float32
 	}
-	scaleChannels struct{ device.Shape }
-	sumChannels   struct{ device.Shape }
+	scaleChannels struct{ device.Tensor }
+	sumChannels   struct{ device.Tensor }
 	concat        struct{ device.ConcatSpec }
 	split         struct{ device.ConcatSpec }
-	flatten       struct{ device.Shape }
-	unflatten     struct{ device.Shape }
+	flatten       struct{ device.Tensor }
+	unflatten     struct{ device.Tensor }
 	reshape       struct{ from, to device.Shape }
 	pool          struct{ device.PoolSpec }
 	poolGrad      struct{ device.PoolSpec }
 )
 
-// matrix is a shape that devices accept for element-wise work on tensors of other ranks than
-// activations.
-func matrix(s device.Shape) device.Shape { return device.Shape{1, s.Elements()} }
-
-// elementwise is s as a device takes it, given that the tensor is an activation where s has rank 5.
-func elementwise(s device.Shape) device.Shape {
-	if len(s) == 5 {
-		return s
+// elementwise is a tensor as a device takes it for work element by element: a matrix of one row where
+// it is neither an activation nor a matrix.
+func elementwise(t device.Tensor) device.Tensor {
+	if len(t.Shape) == 5 {
+		return t
 	}
-	return matrix(s)
+	return device.Tensor{Shape: device.Shape{1, t.Shape.Elements()}}
 }
 
-func (o add) operands() []device.Shape                               { return []device.Shape{o.s, o.s} }
-func (o add) results() []result                                      { return []result{activation(o.s)} }
-func (o add) kernel(dev device.Device) (device.Kernel, error)        { return dev.Add(elementwise(o.s)) }
+func (o add) operands() []device.Shape { return []device.Shape{o.t.Shape, o.t.Shape} }
+func (o add) results() []result        { return []result{activation(o.t.Shape, o.t.Type)} }
+func (o add) kernel(dev device.Device) (device.Kernel, error) {
+	return dev.Add(elementwise(o.t))
+}
 func (o add) overwrites() []exec.Over                                { return []exec.Over{{Out: 0, In: 0}} }
-func (o add) String() string                                         { return "add " + shapeString(o.s) }
+func (o add) String() string                                         { return "add " + shapeString(o.t.Shape) }
 func (o add) wrt() []bool                                            { return all(2) }
 func (o add) gradient(_ *rule, _ []*G.Node, _, dy *G.Node) []*G.Node { return []*G.Node{dy, dy} }
 
-func (o scale) operands() []device.Shape { return []device.Shape{o.s} }
-func (o scale) results() []result        { return []result{activation(o.s)} }
+func (o scale) operands() []device.Shape { return []device.Shape{o.t.Shape} }
+func (o scale) results() []result        { return []result{activation(o.t.Shape, o.t.Type)} }
 func (o scale) kernel(dev device.Device) (device.Kernel, error) {
-	return dev.Scale(elementwise(o.s), o.factor)
+	return dev.Scale(elementwise(o.t), o.factor)
 }
 func (o scale) wrt() []bool { return all(1) }
 func (o scale) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
@@ -67,9 +66,9 @@ func (o scale) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
 }
 
 func (o scaleChannels) operands() []device.Shape { return []device.Shape{o.Shape, o.Shape[:2]} }
-func (o scaleChannels) results() []result        { return []result{activation(o.Shape)} }
+func (o scaleChannels) results() []result        { return []result{activation(o.Shape, o.Type)} }
 func (o scaleChannels) kernel(dev device.Device) (device.Kernel, error) {
-	return dev.ScaleChannels(o.Shape)
+	return dev.ScaleChannels(o.Tensor)
 }
 func (o scaleChannels) String() string { return "scaleChannels " + shapeString(o.Shape) }
 func (o scaleChannels) wrt() []bool    { return firstOnly(2) }
@@ -78,9 +77,9 @@ func (o scaleChannels) gradient(r *rule, in []*G.Node, _, dy *G.Node) []*G.Node 
 }
 
 func (o sumChannels) operands() []device.Shape { return []device.Shape{o.Shape} }
-func (o sumChannels) results() []result        { return []result{activation(device.Shape{o.Shape[1]})} }
+func (o sumChannels) results() []result        { return []result{plain(device.Shape{o.Shape[1]})} }
 func (o sumChannels) kernel(dev device.Device) (device.Kernel, error) {
-	return dev.SumChannels(o.Shape)
+	return dev.SumChannels(o.Tensor)
 }
 func (o sumChannels) String() string { return "sumChannels " + shapeString(o.Shape) }
 
@@ -93,13 +92,13 @@ type channelSummer interface {
 
 // sumChannels is the sum of n over all but the channels: a further result of what computes n, or a
 // node of its own.
-func (r *rule) sumChannels(s device.Shape, n *G.Node) *G.Node {
+func (r *rule) sumChannels(t device.Tensor, n *G.Node) *G.Node {
 	if o, ok := n.Op().(gorgoniaOp); ok {
 		if summer, ok := o.operator.(channelSummer); ok {
 			return r.pick(n, len(summer.results())-1)
 		}
 	}
-	return r.apply(sumChannels{s}, n)
+	return r.apply(sumChannels{t}, n)
 }
 
 func (o concat) operands() []device.Shape {
@@ -109,7 +108,7 @@ func (o concat) operands() []device.Shape {
 	}
 	return s
 }
-func (o concat) results() []result                               { return []result{activation(o.Whole())} }
+func (o concat) results() []result                               { return []result{activation(o.Whole(), o.Type)} }
 func (o concat) kernel(dev device.Device) (device.Kernel, error) { return dev.Concat(o.ConcatSpec) }
 func (o concat) wrt() []bool                                     { return all(len(o.Channels)) }
 func (o concat) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
@@ -124,7 +123,7 @@ func (o split) operands() []device.Shape { return []device.Shape{o.Whole()} }
 func (o split) results() []result {
 	var r []result
 	for i := range o.Channels {
-		r = append(r, activation(o.Part(i)))
+		r = append(r, activation(o.Part(i), o.Type))
 	}
 	return r
 }
@@ -134,8 +133,8 @@ func (o flatten) rows() device.Shape {
 	return device.Shape{o.Shape[0], o.Shape[1:].Elements()}
 }
 func (o flatten) operands() []device.Shape                        { return []device.Shape{o.Shape} }
-func (o flatten) results() []result                               { return []result{activation(o.rows())} }
-func (o flatten) kernel(dev device.Device) (device.Kernel, error) { return dev.Flatten(o.Shape) }
+func (o flatten) results() []result                               { return []result{plain(o.rows())} }
+func (o flatten) kernel(dev device.Device) (device.Kernel, error) { return dev.Flatten(o.Tensor) }
 func (o flatten) String() string                                  { return "flatten " + shapeString(o.Shape) }
 func (o flatten) wrt() []bool                                     { return all(1) }
 func (o flatten) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
@@ -143,12 +142,12 @@ func (o flatten) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
 }
 
 func (o unflatten) operands() []device.Shape                        { return []device.Shape{flatten(o).rows()} }
-func (o unflatten) results() []result                               { return []result{activation(o.Shape)} }
-func (o unflatten) kernel(dev device.Device) (device.Kernel, error) { return dev.Unflatten(o.Shape) }
+func (o unflatten) results() []result                               { return []result{activation(o.Shape, o.Type)} }
+func (o unflatten) kernel(dev device.Device) (device.Kernel, error) { return dev.Unflatten(o.Tensor) }
 func (o unflatten) String() string                                  { return "unflatten " + shapeString(o.Shape) }
 
 func (o reshape) operands() []device.Shape { return []device.Shape{o.from} }
-func (o reshape) results() []result        { return []result{activation(o.to)} }
+func (o reshape) results() []result        { return []result{plain(o.to)} }
 func (o reshape) kernel(device.Device) (device.Kernel, error) {
 	return nil, fmt.Errorf("reshape has no kernel")
 }
@@ -172,7 +171,7 @@ func (o reshape) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
 }
 
 func (o pool) operands() []device.Shape                        { return []device.Shape{o.Shape} }
-func (o pool) results() []result                               { return []result{activation(o.OutShape())} }
+func (o pool) results() []result                               { return []result{activation(o.OutShape(), o.Type)} }
 func (o pool) kernel(dev device.Device) (device.Kernel, error) { return dev.Pool(o.PoolSpec) }
 func (o pool) wrt() []bool                                     { return all(1) }
 func (o pool) gradient(r *rule, in []*G.Node, out, dy *G.Node) []*G.Node {
@@ -182,5 +181,5 @@ func (o pool) gradient(r *rule, in []*G.Node, out, dy *G.Node) []*G.Node {
 func (o poolGrad) operands() []device.Shape {
 	return []device.Shape{o.Shape, o.OutShape(), o.OutShape()}
 }
-func (o poolGrad) results() []result                               { return []result{activation(o.Shape)} }
+func (o poolGrad) results() []result                               { return []result{activation(o.Shape, o.Type)} }
 func (o poolGrad) kernel(dev device.Device) (device.Kernel, error) { return dev.PoolGrad(o.PoolSpec) }

@@ -130,7 +130,7 @@ type trial struct {
 func newTrial(t *testing.T, dev device.Device, net network, o Options) *trial {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
-	g := NewGraph(Train)
+	g := NewGraph(Train, device.Float32)
 	tr := &trial{t: t, values: map[string][]float32{}}
 	var inputs []string
 	y := net(g, func(name string, shape ...int) *Node {
@@ -251,7 +251,7 @@ func checkGradients(t *testing.T, dev device.Device, net network) {
 // descent is a kernel that takes a step down a gradient: value -= gradient / 8.
 type descent struct{}
 
-func (descent) Scratch() int { return 0 }
+func (descent) Scratch() int64 { return 0 }
 func (descent) Run(out, in []device.Buffer, _ device.Buffer) {
 	p, g := out[0].(cpu.Slice), in[0].(cpu.Slice)
 	for i := range p {
@@ -326,7 +326,7 @@ func (k convDescent) Run(out, in []device.Buffer, scratch device.Buffer) {
 func TestConvUpdateInBackward(t *testing.T) {
 	dev := newCPU(t)
 	alloc := func(values ...float32) device.Buffer {
-		b, err := dev.Alloc(len(values))
+		b, err := dev.Alloc(4 * int64(len(values)))
 		if err := errors.Join(err, dev.UploadPlain(b, 0, values)); err != nil {
 			t.Fatal(err)
 		}
@@ -334,7 +334,7 @@ func TestConvUpdateInBackward(t *testing.T) {
 	}
 	fused := map[string]bool{}
 	compile := func(recompute Recompute, update Updater) (*Program, *Params) {
-		g, p := NewGraph(Train), NewParams(dev, 1)
+		g, p := NewGraph(Train, device.Float32), NewParams(dev, 1)
 		x := g.Activate("first", g.Conv("first", g.Input("x", 2, 1, 6, 6, 6), 6, Cube(3, 1, 1), true), Activation{Act: device.PReLU})
 		down := g.Activate("down", g.Conv("down", x, 20, Cube(2, 2, 0), false), Activation{Act: device.ELU})
 		deep := g.Activate("deep", g.Conv("deep", down, 20, Cube(5, 1, 2), true), Activation{Act: device.PReLU, Residual: down})
@@ -357,8 +357,8 @@ func TestConvUpdateInBackward(t *testing.T) {
 				return descent{}, nil
 			}
 			fused[name] = true
-			k, err := dev.ConvGradWeightsSGD(*conv)
-			return convDescent{k, alloc(make([]float32, dev.WeightsSize(conv.WShape()))...), alloc(0), alloc(1.0/8, 0, 0, 1)}, err
+			k, err := dev.(device.WeightStepper).ConvGradWeightsSGD(*conv)
+			return convDescent{k, alloc(make([]float32, dev.WeightsSize(conv.WShape())/4)...), alloc(0), alloc(1.0/8, 0, 0, 1)}, err
 		})
 		for n := range 4 {
 			if err := errors.Join(apart.Forward(), apart.Backward(), within.Forward(), within.Backward()); err != nil {
@@ -389,17 +389,17 @@ func TestLayoutGapsStayZero(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	alloc := func(n int) device.Buffer {
-		b, err := dev.Alloc(n)
+	alloc := func(bytes int64) device.Buffer {
+		b, err := dev.Alloc(bytes)
 		check(err)
 		return b
 	}
 	p, params := compileSmall(t, dev, Options{})
 	values, err := params.Values()
 	check(err)
-	velocity, hyper := alloc(params.Size()), alloc(4)
+	velocity, hyper := alloc(params.Size()), alloc(16)
 	check(dev.UploadPlain(hyper, 0, []float32{0.1, 0.9, 0.01, 1}))
-	sgd, err := dev.SGD(params.Size())
+	sgd, err := dev.SGD(int(params.Size() / 4))
 	check(err)
 	gaps := 0
 	for n := range uint64(3) {
@@ -409,21 +409,21 @@ func TestLayoutGapsStayZero(t *testing.T) {
 			if offset, n, trained := params.Range(name); trained {
 				g, err := params.Gradient(name)
 				check(err)
-				raw := make([]float32, n)
-				check(errors.Join(dev.DownloadPlain(raw, g, 0), dev.UploadPlain(gradient, offset, raw)))
+				raw := make([]float32, n/4)
+				check(errors.Join(dev.DownloadPlain(raw, g, 0), dev.UploadPlain(gradient, int(offset/4), raw)))
 			}
 		}
 		sgd.Run([]device.Buffer{values, velocity}, []device.Buffer{gradient, hyper}, alloc(sgd.Scratch()))
 		for _, flat := range []device.Buffer{values, velocity, gradient} {
-			raw, again := make([]float32, flat.Len()), make([]float32, flat.Len())
-			fresh := alloc(flat.Len())
+			raw, again := make([]float32, flat.Bytes()/4), make([]float32, flat.Bytes()/4)
+			fresh := alloc(flat.Bytes())
 			for _, name := range params.Names() {
 				if offset, n, trained := params.Range(name); trained {
 					shape := params.Shape(name)
 					v := make([]float32, shape.Elements())
 					check(dev.DownloadWeights(v, dev.View(flat, offset, n), shape, 0))
 					check(dev.UploadWeights(dev.View(fresh, offset, n), shape, 0, v))
-					gaps += n - len(v)
+					gaps += int(n/4) - len(v)
 				}
 			}
 			check(errors.Join(dev.DownloadPlain(raw, flat, 0), dev.DownloadPlain(again, fresh, 0)))
@@ -476,7 +476,7 @@ func TestRecomputeToFit(t *testing.T) {
 	dev := newCPU(t)
 	size := func(o Options) (int64, exec.Repeats) {
 		p, params := compileSmall(t, dev, o)
-		if want := p.Bytes() + params.Bytes() + 4*int64(params.Size()); params.Total() != want {
+		if want := p.Bytes() + params.Bytes() + params.Size(); params.Total() != want {
 			t.Errorf("%d bytes in all, want %d with the velocity", params.Total(), want)
 		}
 		return params.Total(), p.Summary().Repeats
@@ -488,7 +488,7 @@ func TestRecomputeToFit(t *testing.T) {
 	if none.Steps != 0 || few.Steps == 0 || few.FLOPs != 0 || some.FLOPs == 0 || some.FLOPs > many.FLOPs || cheap >= whole || fits > whole*7/8 || least >= fits {
 		t.Errorf("%d bytes need %d with a limit of one less (%+v), %d of seven eighths (%+v), %d at the least (%+v)", whole, cheap, few, fits, some, least, many)
 	}
-	g := NewGraph(Train)
+	g := NewGraph(Train, device.Float32)
 	loss, logits := small(g)
 	o := Options{Loss: loss, Outputs: map[string]*Node{"logits": logits}, MemoryLimit: least / 2}
 	if _, err := Compile(dev, g, NewParams(dev, 1), o); err == nil {
@@ -502,12 +502,12 @@ func TestRecomputeLooksAtTheParameters(t *testing.T) {
 	var repeats []int
 	for _, wide := range []int{1, 2048} {
 		p := NewParams(dev, 1)
-		other := NewGraph(Train)
+		other := NewGraph(Train, device.Float32)
 		other.Linear("other", other.Input("z", 1, wide), wide, false)
 		if err := p.Declare(other); err != nil {
 			t.Fatal(err)
 		}
-		g := NewGraph(Train)
+		g := NewGraph(Train, device.Float32)
 		x := g.Input("x", 1, 16, 24, 24, 24)
 		for i := range 6 {
 			x = g.Activate(fmt.Sprint("act", i), g.Conv(fmt.Sprint("conv", i), x, 16, Cube(5, 1, 2), true), Activation{Act: device.PReLU})

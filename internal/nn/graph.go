@@ -38,6 +38,7 @@ const (
 // gradients (Gorgonia differentiates a graph only once); build it again for another program.
 type Graph struct {
 	mode   Mode
+	typ    device.Type // of activations
 	expr   *G.ExprGraph
 	err    error
 	leaves map[*G.Node]*leaf
@@ -51,10 +52,16 @@ type Node struct {
 	g     *Graph
 	n     *G.Node
 	shape device.Shape
+	typ   device.Type
 }
 
 // Shape is the logical shape, most significant axis first; nil after a mistake.
 func (n *Node) Shape() device.Shape { return n.shape }
+
+// Type is that of the elements: results have the type of what they are computed from.
+func (n *Node) Type() device.Type { return n.typ }
+
+func (n *Node) tensor() device.Tensor { return device.Tensor{Shape: n.shape, Type: n.typ} }
 
 type leafKind uint8
 
@@ -62,8 +69,8 @@ const (
 	input leafKind = iota
 	parameter
 	state
-	mask // of a dropout: an input that the program fills
-	one  // the gradient of a loss with respect to itself: 1
+	mask     // of a dropout: an input that the program fills
+	constant // a tensor whose elements all have one value, which nothing changes
 )
 
 // leaf is a node that no operator computes.
@@ -71,15 +78,18 @@ type leaf struct {
 	kind  leafKind
 	name  string
 	shape device.Shape
+	typ   device.Type
 	node  *Node
 	init  Init
 	wants bool    // an input whose gradient is wanted
 	rate  float64 // of a dropout
+	value float32 // of a constant
 }
 
-// NewGraph returns an empty graph.
-func NewGraph(mode Mode) *Graph {
-	return &Graph{mode: mode, expr: G.NewGraph(), leaves: map[*G.Node]*leaf{}, byName: map[string]*leaf{}}
+// NewGraph returns an empty graph, whose inputs of rank 5 are of the given type: usually
+// [device.Device].Activations of the device that it is made for.
+func NewGraph(mode Mode, activations device.Type) *Graph {
+	return &Graph{mode: mode, typ: activations, expr: G.NewGraph(), leaves: map[*G.Node]*leaf{}, byName: map[string]*leaf{}}
 }
 
 // Mode is what the graph was made for.
@@ -120,6 +130,12 @@ func (g *Graph) State(name string, value float32, shape ...int) *Node {
 	return g.leaf(&leaf{kind: state, name: name, shape: shape, init: Constant(value)})
 }
 
+// Constant declares a tensor of rank 0 to 2 whose elements all have one value. It is neither trained
+// nor saved.
+func (g *Graph) Constant(name string, value float32, shape ...int) *Node {
+	return g.leaf(&leaf{kind: constant, name: name, shape: shape, value: value})
+}
+
 // maxElements bounds a tensor: 4 TiB, beyond any machine, far below an overflow of byte counts.
 const maxElements = 1 << 40
 
@@ -145,6 +161,9 @@ func (g *Graph) leaf(l *leaf) *Node {
 		return g.Fail("declaring %q: %w", l.name, err)
 	}
 	l.shape = append(device.Shape{}, l.shape...)
+	if len(l.shape) == 5 && (l.kind == input || l.kind == mask) {
+		l.typ = g.typ
+	}
 	if old, ok := g.byName[l.name]; ok {
 		if old.kind != l.kind || l.kind == input || !old.shape.Equal(l.shape) {
 			return g.Fail("declaring %q with shape %v: the name is taken by one of shape %v", l.name, l.shape, old.shape)
@@ -155,7 +174,7 @@ func (g *Graph) leaf(l *leaf) *Node {
 	if _, taken := g.leaves[n]; taken {
 		return g.Fail("declaring %q: its hash is that of %q; choose another name", l.name, g.leaves[n].name)
 	}
-	l.node = &Node{g: g, n: n, shape: l.shape}
+	l.node = &Node{g: g, n: n, shape: l.shape, typ: l.typ}
 	g.leaves[n], g.byName[l.name] = l, l
 	g.order = append(g.order, l)
 	return l.node
@@ -184,15 +203,41 @@ func (g *Graph) apply(o operator, in ...*Node) *Node {
 		}
 		nodes[i] = n.n
 	}
-	shape := o.results()[0].shape
-	if err := checkShape(shape); err != nil {
+	if err := sameType(in); err != nil {
+		return g.Fail("%s: %w", describe(o), err)
+	}
+	result := o.results()[0]
+	if err := checkShape(result.shape); err != nil {
 		return g.Fail("%s: %w", describe(o), err)
 	}
 	n, err := apply(o, nodes...)
 	if err != nil {
 		return g.Fail("%w", err)
 	}
-	return &Node{g: g, n: n, shape: shape}
+	return &Node{g: g, n: n, shape: result.shape, typ: result.typ}
+}
+
+// sameType refuses operands of rank 5 that are of different types. Weights have a type of their own.
+func sameType(in []*Node) error {
+	first := -1
+	for i, n := range in {
+		if len(n.shape) != 5 || n.isWeights() {
+			continue
+		}
+		if first < 0 {
+			first = i
+		}
+		if n.typ != in[first].typ {
+			return fmt.Errorf("operand %d is of type %v, operand %d of type %v", first, in[first].typ, i, n.typ)
+		}
+	}
+	return nil
+}
+
+// isWeights says whether the node is a parameter.
+func (n *Node) isWeights() bool {
+	l, ok := n.g.leaves[n.n]
+	return ok && (l.kind == parameter || l.kind == state)
 }
 
 // An Init draws the first values of a parameter of the given shape, piece by piece: dst is the next

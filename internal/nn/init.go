@@ -40,13 +40,3 @@ func fanIn(s device.Shape) float64 {
 func KaimingUniform() Init {
 	return func(r *rand.Rand, s device.Shape, dst []float32) { Uniform(1/math.Sqrt(fanIn(s)))(r, s, dst) }
 }
-
-// KaimingNormal draws from a normal distribution of variance 2/(fan in): He et al. 2015 for ReLU.
-func KaimingNormal() Init {
-	return func(r *rand.Rand, s device.Shape, dst []float32) {
-		sd := math.Sqrt(2 / fanIn(s))
-		for i := range dst {
-			dst[i] = float32(sd * r.NormFloat64())
-		}
-	}
-}

@@ -25,7 +25,7 @@ func (o lossOf) statistics() device.Shape { return device.Shape{o.Stats()} }
 
 func (o lossOf) operands() []device.Shape { return []device.Shape{o.Shape, o.target()} }
 func (o lossOf) results() []result {
-	return []result{activation(device.Shape{}), activation(o.statistics())}
+	return []result{plain(device.Shape{}), plain(o.statistics())}
 }
 func (o lossOf) kernel(dev device.Device) (device.Kernel, error) { return dev.Loss(o.LossSpec) }
 func (o lossOf) String() string                                  { return "loss " + shapeString(o.Shape) }
@@ -39,7 +39,7 @@ func (o lossGrad) operands() []device.Shape {
 	return []device.Shape{o.Shape, l.target(), l.statistics(), {}}
 }
 func (o lossGrad) results() []result {
-	return []result{activation(o.Shape), activation(device.Shape{o.Shape[1]})}
+	return []result{activation(o.Shape, o.Type), plain(device.Shape{o.Shape[1]})}
 }
 func (o lossGrad) sumsChannels()                                   {}
 func (o lossGrad) kernel(dev device.Device) (device.Kernel, error) { return dev.LossGrad(o.LossSpec) }
@@ -50,9 +50,9 @@ func rowsOf(s device.GroupSpec) device.Shape { return device.Shape{s.Groups * s.
 func (o columnSumLoss) operands() []device.Shape {
 	return []device.Shape{rowsOf(o.GroupSpec), {o.Groups}}
 }
-func (o columnSumLoss) results() []result { return []result{activation(device.Shape{})} }
+func (o columnSumLoss) results() []result { return []result{plain(device.Shape{})} }
 func (o columnSumLoss) kernel(dev device.Device) (device.Kernel, error) {
-	return dev.ColumnSumLoss(o.GroupSpec)
+	return device.PuzzleKernelsOf(dev).ColumnSumLoss(o.GroupSpec)
 }
 func (o columnSumLoss) wrt() []bool { return firstOnly(2) }
 func (o columnSumLoss) gradient(r *rule, in []*G.Node, _, dloss *G.Node) []*G.Node {
@@ -62,7 +62,7 @@ func (o columnSumLoss) gradient(r *rule, in []*G.Node, _, dloss *G.Node) []*G.No
 func (o columnSumLossGrad) operands() []device.Shape {
 	return []device.Shape{rowsOf(o.GroupSpec), {o.Groups}, {}}
 }
-func (o columnSumLossGrad) results() []result { return []result{activation(rowsOf(o.GroupSpec))} }
+func (o columnSumLossGrad) results() []result { return []result{plain(rowsOf(o.GroupSpec))} }
 func (o columnSumLossGrad) kernel(dev device.Device) (device.Kernel, error) {
-	return dev.ColumnSumLossGrad(o.GroupSpec)
+	return device.PuzzleKernelsOf(dev).ColumnSumLossGrad(o.GroupSpec)
 }

@@ -15,8 +15,8 @@ import (
 //	softmax      y <- x                     dx = softmaxGrad(y, dy)
 type (
 	matMul      struct{ device.MatMulSpec }
-	softmax     struct{ device.Shape }
-	softmaxGrad struct{ device.Shape }
+	softmax     struct{ device.Tensor }
+	softmaxGrad struct{ device.Tensor }
 )
 
 func dims(rows, columns int, transposed bool) device.Shape {
@@ -33,7 +33,7 @@ func (o matMul) operands() []device.Shape {
 	}
 	return s
 }
-func (o matMul) results() []result                               { return []result{activation(device.Shape{o.M, o.N})} }
+func (o matMul) results() []result                               { return []result{plain(device.Shape{o.M, o.N})} }
 func (o matMul) kernel(dev device.Device) (device.Kernel, error) { return dev.MatMul(o.MatMulSpec) }
 func (o matMul) flops() float64                                  { return 2 * float64(o.M) * float64(o.N) * float64(o.K) }
 func (o matMul) String() string                                  { return fmt.Sprintf("matMul %dx%dx%d", o.M, o.N, o.K) }
@@ -53,14 +53,14 @@ func (o matMul) gradient(r *rule, in []*G.Node, _, dc *G.Node) []*G.Node {
 	}
 	d := []*G.Node{da, db}
 	if o.Bias {
-		d = append(d, r.sumChannels(device.Shape{o.M, o.N}, dc))
+		d = append(d, r.sumChannels(device.Tensor{Shape: device.Shape{o.M, o.N}}, dc))
 	}
 	return d
 }
 
 func (o softmax) operands() []device.Shape                        { return []device.Shape{o.Shape} }
-func (o softmax) results() []result                               { return []result{activation(o.Shape)} }
-func (o softmax) kernel(dev device.Device) (device.Kernel, error) { return dev.Softmax(o.Shape) }
+func (o softmax) results() []result                               { return []result{activation(o.Shape, o.Type)} }
+func (o softmax) kernel(dev device.Device) (device.Kernel, error) { return dev.Softmax(o.Tensor) }
 func (o softmax) String() string                                  { return "softmax " + shapeString(o.Shape) }
 func (o softmax) wrt() []bool                                     { return all(1) }
 func (o softmax) gradient(r *rule, _ []*G.Node, out, dy *G.Node) []*G.Node {
@@ -68,8 +68,8 @@ func (o softmax) gradient(r *rule, _ []*G.Node, out, dy *G.Node) []*G.Node {
 }
 
 func (o softmaxGrad) operands() []device.Shape { return []device.Shape{o.Shape, o.Shape} }
-func (o softmaxGrad) results() []result        { return []result{activation(o.Shape)} }
+func (o softmaxGrad) results() []result        { return []result{activation(o.Shape, o.Type)} }
 func (o softmaxGrad) kernel(dev device.Device) (device.Kernel, error) {
-	return dev.SoftmaxGrad(o.Shape)
+	return dev.SoftmaxGrad(o.Tensor)
 }
 func (o softmaxGrad) String() string { return "softmaxGrad " + shapeString(o.Shape) }

@@ -41,13 +41,27 @@ type overwriter interface{ overwrites() []exec.Over }
 // A counter knows its arithmetic, for profiles.
 type counter interface{ flops() float64 }
 
+// result is one thing that an operator gives.
 type result struct {
 	shape   device.Shape
+	typ     device.Type
 	weights bool // it lies in the device's layout of weights, not of activations
 }
 
-func activation(s device.Shape) result { return result{shape: s} }
-func weights(s device.Shape) result    { return result{shape: s, weights: true} }
+// plain is a float32 tensor.
+func plain(s device.Shape) result { return result{shape: s} }
+
+// activation is a tensor of the given type where it has rank 5, otherwise of float32.
+func activation(s device.Shape, t device.Type) result {
+	if len(s) != 5 {
+		t = device.Float32
+	}
+	return result{shape: s, typ: t}
+}
+
+func weights(s device.Shape) result { return result{shape: s, weights: true} }
+
+func (r result) tensor() device.Tensor { return device.Tensor{Shape: r.shape, Type: r.typ} }
 
 // describe is the operator as a person reads it: "conv 16->32 ...".
 func describe(o operator) string {

@@ -24,7 +24,7 @@ func (g *Graph) Conv(name string, x *Node, out int, w Window, bias bool) *Node {
 	if !g.rank(name, x, 5) {
 		return &Node{g: g}
 	}
-	s := device.ConvSpec{N: x.shape[0], In: x.shape[1], Out: out, Size: [3]int(x.shape[2:]), Kernel: w.Kernel, Stride: w.Stride, Pad: w.Pad, Bias: bias}
+	s := device.ConvSpec{N: x.shape[0], In: x.shape[1], Out: out, Size: [3]int(x.shape[2:]), Kernel: w.Kernel, Stride: w.Stride, Pad: w.Pad, Bias: bias, Type: x.typ}
 	if err := s.Check(); err != nil {
 		return g.Fail("%s: %w", name, err)
 	}
@@ -42,7 +42,7 @@ func (g *Graph) ConvTranspose(name string, x *Node, out int, w Window, bias bool
 	if !g.rank(name, x, 5) {
 		return &Node{g: g}
 	}
-	s := device.ConvSpec{N: x.shape[0], In: out, Out: x.shape[1], Kernel: w.Kernel, Stride: w.Stride, Pad: w.Pad, Bias: bias}
+	s := device.ConvSpec{N: x.shape[0], In: out, Out: x.shape[1], Kernel: w.Kernel, Stride: w.Stride, Pad: w.Pad, Bias: bias, Type: x.typ}
 	for i := range 3 {
 		s.Size[i] = (x.shape[2+i]-1)*w.Stride[i] - 2*w.Pad[i] + w.Kernel[i]
 	}
@@ -96,7 +96,7 @@ func (g *Graph) Activate(name string, x *Node, a Activation) *Node {
 	if a.Momentum == 0 {
 		a.Momentum = 0.1
 	}
-	s := device.ActivateSpec{Shape: x.shape, Norm: a.Norm, Act: a.Act}
+	s := device.ActivateSpec{Shape: x.shape, Norm: a.Norm, Act: a.Act, Type: x.typ}
 	c, in := x.shape[1], []*Node{x}
 	if a.Norm != device.NoNorm {
 		s.Epsilon = a.Epsilon
@@ -130,7 +130,7 @@ func (g *Graph) Add(a, b *Node) *Node {
 	if g.err != nil {
 		return &Node{g: g}
 	}
-	return g.apply(add{a.shape}, a, b)
+	return g.apply(add{a.tensor()}, a, b)
 }
 
 // Scale is factor x.
@@ -138,7 +138,7 @@ func (g *Graph) Scale(x *Node, factor float32) *Node {
 	if g.err != nil {
 		return &Node{g: g}
 	}
-	return g.apply(scale{x.shape, factor}, x)
+	return g.apply(scale{x.tensor(), factor}, x)
 }
 
 // Concat joins activations (N, C_i, D, H, W) along the channels.
@@ -151,7 +151,7 @@ func (g *Graph) Concat(xs ...*Node) *Node {
 	if len(xs) == 0 {
 		return g.Fail("concat of nothing")
 	}
-	s := device.ConcatSpec{N: xs[0].shape[0], Size: [3]int(xs[0].shape[2:])}
+	s := device.ConcatSpec{N: xs[0].shape[0], Size: [3]int(xs[0].shape[2:]), Type: xs[0].typ}
 	for _, x := range xs {
 		s.Channels = append(s.Channels, x.shape[1])
 	}
@@ -172,7 +172,7 @@ func (g *Graph) Dropout3d(name string, x *Node, rate float64) *Node {
 		return g.Fail("%s: dropout of a tensor of shape %v: want (N, C, D, H, W)", name, x.shape)
 	}
 	m := g.leaf(&leaf{kind: mask, name: name + ".mask", shape: x.shape[:2], rate: rate})
-	return g.apply(scaleChannels{x.shape}, x, m)
+	return g.apply(scaleChannels{x.tensor()}, x, m)
 }
 
 // MaxPool takes the maximum in each window of x (N, C, D, H, W).
@@ -185,7 +185,7 @@ func (g *Graph) pool(x *Node, w Window, average bool) *Node {
 	if !g.rank("pool", x, 5) {
 		return &Node{g: g}
 	}
-	return g.apply(pool{device.PoolSpec{Shape: x.shape, Kernel: w.Kernel, Stride: w.Stride, Pad: w.Pad, Average: average}}, x)
+	return g.apply(pool{device.PoolSpec{Shape: x.shape, Kernel: w.Kernel, Stride: w.Stride, Pad: w.Pad, Average: average, Type: x.typ}}, x)
 }
 
 // Flatten is x (N, C, D, H, W) as (N, C*D*H*W).
@@ -193,7 +193,7 @@ func (g *Graph) Flatten(x *Node) *Node {
 	if !g.rank("flatten", x, 5) {
 		return &Node{g: g}
 	}
-	return g.apply(flatten{x.shape}, x)
+	return g.apply(flatten{x.tensor()}, x)
 }
 
 // Reshape gives x another shape with as many elements; neither may have rank 5 (use Flatten). It
@@ -210,7 +210,7 @@ func (g *Graph) Softmax(x *Node) *Node {
 	if g.err != nil {
 		return &Node{g: g}
 	}
-	return g.apply(softmax{x.shape}, x)
+	return g.apply(softmax{x.tensor()}, x)
 }
 
 // LossOptions weigh cross-entropy and soft Dice; see [device.LossSpec] for the formulas.
@@ -232,7 +232,7 @@ func (g *Graph) Loss(logits, target *Node, o LossOptions) (loss, statistics *Nod
 	if o.Smooth == 0 {
 		o.Smooth = 1e-5
 	}
-	s := device.LossSpec{Shape: logits.shape, CE: o.CE, Dice: o.Dice, Smooth: o.Smooth, Background: o.Background, PerImage: o.PerImage}
+	s := device.LossSpec{Shape: logits.shape, CE: o.CE, Dice: o.Dice, Smooth: o.Smooth, Background: o.Background, PerImage: o.PerImage, Type: logits.typ}
 	loss = g.apply(lossOf{s}, logits, target)
 	return loss, g.pick(loss, 1)
 }

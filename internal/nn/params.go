@@ -22,19 +22,20 @@ type Params struct {
 	seed   uint64
 	names  []string // in the order of their declaration
 	slots  map[string]*slot
-	size   [2]int // float32 elements of the trained values, of the states
+	size   [2]int64 // bytes of the trained values, of the states
 	values device.Buffer
 	states device.Buffer
 	trains bool // a program has gradients
 
-	programs int64 // bytes of all programs
+	stateSize int64 // bytes of an optimiser's state for each byte of the trained values
+	programs  int64 // bytes of all programs
 }
 
 type slot struct {
 	shape        device.Shape
 	init         Init
 	trained      bool
-	offset, size int // where it lies, in the device's layout
+	offset, size int64 // where it lies, in bytes of the device's layout
 	// in the program that computed it last; nil where none has, or where it has been used up
 	gradient device.Buffer
 }
@@ -44,7 +45,7 @@ func (s *slot) elements() int { return s.shape.Elements() }
 
 // NewParams returns an empty set. A parameter's first value depends on the seed and its name only.
 func NewParams(dev device.Device, seed uint64) *Params {
-	return &Params{dev: dev, seed: seed, slots: map[string]*slot{}}
+	return &Params{dev: dev, seed: seed, slots: map[string]*slot{}, stateSize: 1}
 }
 
 // Declare adds the parameters and states of graphs to the set. Those of the same name must have the
@@ -73,7 +74,7 @@ func (p *Params) Declare(graphs ...*Graph) error {
 				part = &p.size[1]
 			}
 			s.offset = *part
-			*part += (s.size + device.Alignment - 1) / device.Alignment * device.Alignment
+			*part += (s.size + p.dev.Alignment() - 1) / p.dev.Alignment() * p.dev.Alignment()
 			p.slots[l.name] = s
 			p.names = append(p.names, l.name)
 		}
@@ -105,9 +106,9 @@ func (p *Params) allocate() error {
 // memory.
 func (p *Params) draw(name string, s *slot) error {
 	r, home := seed.Rand(p.seed, "init/"+name), p.home(s)
-	piece := make([]float32, min(s.shape.Rows(), device.Alignment)*s.shape.Row())
-	for row := 0; row < s.shape.Rows(); row += device.Alignment {
-		piece = piece[:min(device.Alignment, s.shape.Rows()-row)*s.shape.Row()]
+	piece := make([]float32, min(s.shape.Rows(), device.RowBlock)*s.shape.Row())
+	for row := 0; row < s.shape.Rows(); row += device.RowBlock {
+		piece = piece[:min(device.RowBlock, s.shape.Rows()-row)*s.shape.Row()]
 		s.init(r, s.shape, piece)
 		if err := p.dev.UploadWeights(home, s.shape, row, piece); err != nil {
 			return err
@@ -213,8 +214,8 @@ func (p *Params) Grad(name string) ([]float32, error) {
 	return v, p.dev.DownloadWeights(v, b, s.shape, 0)
 }
 
-// Size is the length of Values.
-func (p *Params) Size() int { return p.size[0] }
+// Size is how many bytes Values takes.
+func (p *Params) Size() int64 { return p.size[0] }
 
 // Values is the flat buffer of all parameters, for an optimiser.
 func (p *Params) Values() (device.Buffer, error) {
@@ -222,9 +223,9 @@ func (p *Params) Values() (device.Buffer, error) {
 	return p.values, err
 }
 
-// Range is where a trained parameter lies in Values and in an optimiser's own buffers of that kind:
-// n elements in the device's layout.
-func (p *Params) Range(name string) (offset, n int, ok bool) {
+// Range is where a trained parameter lies in Values, and in an optimiser's own buffers of that kind,
+// in bytes.
+func (p *Params) Range(name string) (offset, bytes int64, ok bool) {
 	s, ok := p.slots[name]
 	if !ok || !s.trained {
 		return 0, 0, false
@@ -236,14 +237,28 @@ func (p *Params) Range(name string) (offset, n int, ok bool) {
 func (p *Params) Device() device.Device { return p.dev }
 
 // Bytes is the memory of values and states.
-func (p *Params) Bytes() int64 { return 4 * int64(p.size[0]+p.size[1]) }
+func (p *Params) Bytes() int64 { return p.size[0] + p.size[1] }
 
-// Total is the memory of the parameters and of all programs that share them, with an optimiser's
-// velocity where there are gradients.
+// SetOptimizerState says how much memory an optimiser takes for its state: so many bytes for each
+// byte of the trained values. It is 1 otherwise, a velocity.
+func (p *Params) SetOptimizerState(buffers int64) { p.stateSize = buffers }
+
+// Total is the memory of the parameters and of all programs that share them, with the state of an
+// optimiser where there are gradients.
 func (p *Params) Total() int64 {
 	n := p.Bytes() + p.programs
 	if p.trains {
-		n += 4 * int64(p.size[0])
+		n += p.stateSize * p.size[0]
 	}
 	return n
+}
+
+// Close gives the memory back. The programs of the parameters must be closed before.
+func (p *Params) Close() {
+	if p.values == nil {
+		return
+	}
+	p.dev.Free(p.values)
+	p.dev.Free(p.states)
+	p.values, p.states = nil, nil
 }

@@ -22,6 +22,10 @@ type Program struct {
 	inputs  map[string]port
 	outputs map[string]port
 	masks   []maskPort
+	losses  []lossStatistics
+	own     []device.Buffer // memory beside the arena
+	params  *Params
+	taken   int64 // bytes that the program counts for among its parameters' programs
 	summary Summary
 
 	gradients []gradient // of the parameters, where Backward leaves them
@@ -34,7 +38,7 @@ type Program struct {
 // port is a tensor that the host reads or writes.
 type port struct {
 	buffer  device.Buffer
-	shape   device.Shape
+	tensor  device.Tensor
 	weights bool
 }
 
@@ -60,7 +64,7 @@ type Summary struct {
 	// what it would be if every tensor had memory of its own, beside one scratch for all steps
 	Unshared   int64
 	Repeats    exec.Repeats // what is computed again instead of being kept
-	Again      []string     // its steps, by name
+	Recomputed []string     // the steps that are, by name
 	Peak       exec.Peak    // when it is fullest
 	ParamBytes int64        // memory of the parameters and states, shared with other programs
 	// arithmetic of direct convolutions and matrix products, a multiplication and an addition
@@ -84,17 +88,17 @@ func (p *Program) Set(input string, values []float32) error {
 	if !ok {
 		return fmt.Errorf("the program has no input %q", input)
 	}
-	if len(values) != in.shape.Elements() {
-		return fmt.Errorf("input %q has shape %v, not %d values", input, []int(in.shape), len(values))
+	if len(values) != in.tensor.Shape.Elements() {
+		return fmt.Errorf("input %q has shape %v, not %d values", input, []int(in.tensor.Shape), len(values))
 	}
 	return p.timed("set "+input, len(values), func() error { return p.upload(in, values) })
 }
 
 func (p *Program) upload(to port, values []float32) error {
 	if to.weights {
-		return p.dev.UploadWeights(to.buffer, to.shape, 0, values)
+		return p.dev.UploadWeights(to.buffer, to.tensor.Shape, 0, values)
 	}
-	return p.dev.Upload(to.buffer, to.shape, values)
+	return p.dev.Upload(to.buffer, to.tensor, values)
 }
 
 // SetStep draws the masks of all dropouts, from the run's seed and the step alone.
@@ -115,20 +119,33 @@ func (p *Program) SetStep(runSeed, step uint64) error {
 	return nil
 }
 
-// Forward computes the outputs and the loss.
-func (p *Program) Forward() error {
-	p.run.Forward()
-	return p.dev.Sync()
-}
+// Forward computes the outputs and the loss. On a device that works on its own it starts to: Read
+// waits for the result, and says what has failed.
+func (p *Program) Forward() error { return p.run.Forward() }
 
 // Backward, after Forward, computes the gradients of the parameters and of the inputs that want
 // one, and updates the parameters where [Options.Update] says so.
 func (p *Program) Backward() error {
-	p.run.Backward()
 	for _, g := range p.gradients {
 		g.slot.gradient = g.buffer
 	}
-	return p.dev.Sync()
+	return p.run.Backward()
+}
+
+// Close gives back what the program holds. It must not be used afterwards.
+func (p *Program) Close() {
+	if p.run == nil {
+		return
+	}
+	p.params.programs -= p.taken
+	for _, g := range p.gradients {
+		g.slot.gradient = nil
+	}
+	p.run.Close()
+	for _, b := range p.own {
+		p.dev.Free(b)
+	}
+	*p = Program{}
 }
 
 // Read downloads an output, row-major: one of [Options.Outputs], "loss", or "grad:<input>".
@@ -137,23 +154,23 @@ func (p *Program) Read(output string, dst []float32) error {
 	if !ok {
 		return fmt.Errorf("the program has no output %q", output)
 	}
-	if len(dst) != out.shape.Elements() {
-		return fmt.Errorf("output %q has shape %v, not %d values", output, []int(out.shape), len(dst))
+	if len(dst) != out.tensor.Shape.Elements() {
+		return fmt.Errorf("output %q has shape %v, not %d values", output, []int(out.tensor.Shape), len(dst))
 	}
 	return p.timed("read "+output, len(dst), func() error {
 		if out.weights {
-			return p.dev.DownloadWeights(dst, out.buffer, out.shape, 0)
+			return p.dev.DownloadWeights(dst, out.buffer, out.tensor.Shape, 0)
 		}
-		return p.dev.Download(dst, out.buffer, out.shape)
+		return p.dev.Download(dst, out.buffer, out.tensor)
 	})
 }
 
 // Shape is the shape of an input or an output, nil if there is none of that name.
 func (p *Program) Shape(name string) device.Shape {
 	if t, ok := p.inputs[name]; ok {
-		return t.shape
+		return t.tensor.Shape
 	}
-	return p.outputs[name].shape
+	return p.outputs[name].tensor.Shape
 }
 
 // Bytes is the memory that the program itself takes.

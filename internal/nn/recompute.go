@@ -20,9 +20,9 @@ const (
 	RecomputeAll  Recompute = "all"
 )
 
-// again says at which price an operator may run a second time: it must depend on nothing but its
+// price says at which price an operator may run a second time: it must depend on nothing but its
 // operands and leave nothing but its results.
-func again(o operator) exec.Recompute {
+func price(o operator) exec.Recompute {
 	switch o := o.(type) {
 	case activate:
 		if o.Norm == device.BatchNorm && o.Training {
@@ -39,20 +39,20 @@ func again(o operator) exec.Recompute {
 
 // plan decides where everything lies, with as much computed again as the options ask for.
 func (c *compiler) plan() (*exec.Plan, error) {
-	o := exec.PlanOptions{Recompute: exec.Cheap, Held: c.p.Total() + c.o.Beside}
+	o := exec.PlanOptions{Recompute: exec.Cheap, Held: c.p.Total() + c.o.Reserved}
 	switch c.o.Recompute {
 	case RecomputeAuto, "":
 		room := c.o.MemoryLimit - o.Held
-		if c.o.Within != nil {
-			room = max(room, c.o.Within.Bytes())
+		if c.o.Share != nil {
+			room = max(room, c.o.Share.run.Bytes())
 		}
 		if c.o.MemoryLimit > 0 && room > 0 {
-			o.Recompute, o.Enough = exec.Dear, room
+			o.Recompute, o.Target = exec.Dear, room
 		}
 	case RecomputeNone:
 		o.Recompute = exec.Never
 	case RecomputeAll:
-		o.Recompute, o.Enough = exec.Dear, 1
+		o.Recompute, o.Target = exec.Dear, 1
 	default:
 		return nil, fmt.Errorf("recompute %q: want auto, none or all", c.o.Recompute)
 	}

@@ -22,7 +22,7 @@ type (
 func (o gatherRows) operands() []device.Shape {
 	return []device.Shape{{o.In, o.Columns}, {o.Out}}
 }
-func (o gatherRows) results() []result { return []result{activation(device.Shape{o.Out, o.Columns})} }
+func (o gatherRows) results() []result { return []result{plain(device.Shape{o.Out, o.Columns})} }
 func (o gatherRows) kernel(dev device.Device) (device.Kernel, error) {
 	return dev.GatherRows(o.RowsSpec)
 }
@@ -34,15 +34,15 @@ func (o gatherRows) gradient(r *rule, in []*G.Node, _, dy *G.Node) []*G.Node {
 func (o scatterRows) operands() []device.Shape {
 	return []device.Shape{{o.Out, o.Columns}, {o.Out}}
 }
-func (o scatterRows) results() []result { return []result{activation(device.Shape{o.In, o.Columns})} }
+func (o scatterRows) results() []result { return []result{plain(device.Shape{o.In, o.Columns})} }
 func (o scatterRows) kernel(dev device.Device) (device.Kernel, error) {
 	return dev.ScatterRows(o.RowsSpec)
 }
 
 func (o meanOfOthers) operands() []device.Shape { return []device.Shape{rowsOf(o.GroupSpec)} }
-func (o meanOfOthers) results() []result        { return []result{activation(rowsOf(o.GroupSpec))} }
+func (o meanOfOthers) results() []result        { return []result{plain(rowsOf(o.GroupSpec))} }
 func (o meanOfOthers) kernel(dev device.Device) (device.Kernel, error) {
-	return dev.MeanOfOthers(o.GroupSpec)
+	return device.PuzzleKernelsOf(dev).MeanOfOthers(o.GroupSpec)
 }
 func (o meanOfOthers) wrt() []bool { return all(1) }
 func (o meanOfOthers) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
@@ -56,9 +56,11 @@ func pairsOf(s device.GroupSpec) device.Shape {
 func (o pairSum) operands() []device.Shape {
 	return []device.Shape{rowsOf(o.GroupSpec), rowsOf(o.GroupSpec)}
 }
-func (o pairSum) results() []result                               { return []result{activation(pairsOf(o.GroupSpec))} }
-func (o pairSum) kernel(dev device.Device) (device.Kernel, error) { return dev.PairSum(o.GroupSpec) }
-func (o pairSum) wrt() []bool                                     { return all(2) }
+func (o pairSum) results() []result { return []result{plain(pairsOf(o.GroupSpec))} }
+func (o pairSum) kernel(dev device.Device) (device.Kernel, error) {
+	return device.PuzzleKernelsOf(dev).PairSum(o.GroupSpec)
+}
+func (o pairSum) wrt() []bool { return all(2) }
 func (o pairSum) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
 	da := r.apply(pairSumGrad(o), dy)
 	return []*G.Node{da, r.pick(da, 1)}
@@ -66,8 +68,8 @@ func (o pairSum) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
 
 func (o pairSumGrad) operands() []device.Shape { return []device.Shape{pairsOf(o.GroupSpec)} }
 func (o pairSumGrad) results() []result {
-	return []result{activation(rowsOf(o.GroupSpec)), activation(rowsOf(o.GroupSpec))}
+	return []result{plain(rowsOf(o.GroupSpec)), plain(rowsOf(o.GroupSpec))}
 }
 func (o pairSumGrad) kernel(dev device.Device) (device.Kernel, error) {
-	return dev.PairSumGrad(o.GroupSpec)
+	return device.PuzzleKernelsOf(dev).PairSumGrad(o.GroupSpec)
 }

@@ -22,7 +22,7 @@ func (s single) SGD(n int) (device.Kernel, error) {
 }
 
 func (s single) ConvGradWeightsSGD(c device.ConvSpec) (device.Kernel, error) {
-	k, err := s.Device.ConvGradWeightsSGD(c)
+	k, err := s.Device.(device.WeightStepper).ConvGradWeightsSGD(c)
 	return rounding{k, s}, err
 }
 
@@ -34,7 +34,7 @@ type rounding struct {
 func (r rounding) Run(out, in []device.Buffer, scratch device.Buffer) {
 	r.Kernel.Run(out, in, scratch)
 	for _, b := range out {
-		v := make([]float32, b.Len())
+		v := make([]float32, b.Bytes()/4)
 		if err := r.dev.DownloadPlain(v, b, 0); err != nil {
 			panic(err)
 		}
@@ -63,15 +63,15 @@ func newModel(t testing.TB, headSize int) *model {
 		states:  map[string][]float32{"encoder.mean": {0, 1}},
 	}
 	var err error
-	if m.values, err = m.dev.Alloc(64); err != nil {
+	if m.values, err = m.dev.Alloc(256); err != nil {
 		t.Fatal(err)
 	}
-	if m.gradients, err = m.dev.Alloc(64); err != nil {
+	if m.gradients, err = m.dev.Alloc(256); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range m.names {
-		if _, n, trained := m.Range(name); trained {
-			v, r := make([]float32, n), seed.Rand(3, name)
+		if _, bytes, trained := m.Range(name); trained {
+			v, r := make([]float32, bytes/4), seed.Rand(3, name)
 			for i := range v {
 				v[i] = float32(r.NormFloat64())
 			}
@@ -88,39 +88,40 @@ func (m *model) Names() []string                { return m.names }
 func (m *model) Shape(name string) device.Shape { return m.shapes[name] }
 func (m *model) Values() (device.Buffer, error) { return m.values, nil }
 func (m *model) Gradient(name string) (device.Buffer, error) {
-	offset, n, ok := m.Range(name)
+	offset, bytes, ok := m.Range(name)
 	if !ok {
 		return nil, fmt.Errorf("%q has no gradient", name)
 	}
-	return m.dev.View(m.gradients, offset, n), nil
+	return m.dev.View(m.gradients, offset, bytes), nil
 }
-func (m *model) Range(name string) (offset, n int, ok bool) {
-	offset, ok = m.offsets[name]
-	return offset, m.shapes[name].Elements(), ok
+func (m *model) Range(name string) (offset, bytes int64, ok bool) {
+	first, ok := m.offsets[name]
+	return 4 * int64(first), 4 * int64(m.shapes[name].Elements()), ok
 }
 
 func (m *model) Read(name string) ([]float32, error) { return m.ReadInto(name, nil) }
 
 func (m *model) ReadInto(name string, v []float32) ([]float32, error) {
-	offset, n, trained := m.Range(name)
+	offset, bytes, trained := m.Range(name)
+	n := int(bytes / 4)
 	v = slices.Grow(v[:0], n)[:n]
 	if !trained {
 		copy(v, m.states[name])
 		return v, nil
 	}
-	return v, m.dev.DownloadPlain(v, m.values, offset)
+	return v, m.dev.DownloadPlain(v, m.values, int(offset/4))
 }
 
 func (m *model) Write(name string, v []float32) error {
-	offset, n, trained := m.Range(name)
-	if len(v) != n {
-		return fmt.Errorf("%d values for %d", len(v), n)
+	offset, bytes, trained := m.Range(name)
+	if 4*int64(len(v)) != bytes {
+		return fmt.Errorf("%d values for %d bytes", len(v), bytes)
 	}
 	if !trained {
 		m.states[name] = slices.Clone(v)
 		return nil
 	}
-	return m.dev.UploadPlain(m.values, offset, v)
+	return m.dev.UploadPlain(m.values, int(offset/4), v)
 }
 
 // snapshot is everything a model holds.
@@ -153,9 +154,9 @@ func (p *pull) Params() Params { return p.model }
 func (p *pull) Batch(_ context.Context, step int) (targets, error) {
 	r, t := seed.Rand(5, "batch", uint64(step)), targets{}
 	for _, name := range p.names {
-		if _, n, trained := p.Range(name); trained {
-			t[name] = make([]float32, n)
-			for i := range n {
+		if _, bytes, trained := p.Range(name); trained {
+			t[name] = make([]float32, bytes/4)
+			for i := range t[name] {
 				t[name][i] = float32(r.NormFloat64())
 			}
 		}

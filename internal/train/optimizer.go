@@ -66,19 +66,19 @@ func (s *SGD) prepare(groups []Group) error {
 	if err != nil {
 		return err
 	}
-	if s.velocity, err = s.dev.Alloc(values.Len()); err != nil {
+	if s.velocity, err = s.dev.Alloc(values.Bytes()); err != nil {
 		return err
 	}
 	// every name starts with ""
 	groups = append(slices.Clone(groups), Group{Factor: func(int) float64 { return 1 }})
 	for _, g := range groups {
 		r := &rate{factor: g.Factor}
-		if r.hyper, err = s.dev.Alloc(4); err != nil {
+		if r.hyper, err = s.dev.Alloc(16); err != nil {
 			return err
 		}
 		s.rates = append(s.rates, r)
 	}
-	scratch := 0
+	scratch := int64(0)
 	for _, name := range s.params.Names() {
 		offset, n, ok := s.params.Range(name)
 		if !ok || n == 0 {
@@ -86,21 +86,22 @@ func (s *SGD) prepare(groups []Group) error {
 		}
 		group := slices.IndexFunc(groups, func(g Group) bool { return strings.HasPrefix(name, g.Prefix) })
 		p := &span{name: name, rate: s.rates[group], values: s.dev.View(values, offset, n), velocity: s.dev.View(s.velocity, offset, n)}
-		if p.sgd, err = s.dev.SGD(n); err != nil {
+		if p.sgd, err = s.dev.SGD(int(n / 4)); err != nil {
 			return err
 		}
-		if p.sum, err = s.dev.SumSquares(n); err != nil {
+		if p.sum, err = s.dev.SumSquares(int(n / 4)); err != nil {
 			return err
 		}
 		scratch = max(scratch, p.sgd.Scratch(), p.sum.Scratch())
 		s.spans = append(s.spans, p)
 	}
-	if s.squares, err = s.dev.Alloc(device.Alignment * len(s.spans)); err != nil {
+	apart := s.dev.Alignment()
+	if s.squares, err = s.dev.Alloc(apart * int64(len(s.spans))); err != nil {
 		return err
 	}
-	s.sums = make([]float32, s.squares.Len())
+	s.sums = make([]float32, s.squares.Bytes()/4)
 	for i, p := range s.spans {
-		p.square = s.dev.View(s.squares, device.Alignment*i, 1)
+		p.square = s.dev.View(s.squares, apart*int64(i), 4)
 	}
 	s.scratch, err = s.dev.Alloc(scratch)
 	return err
@@ -123,7 +124,11 @@ func (s *SGD) Updater() func(name string, conv *device.ConvSpec) (device.Kernel,
 		if conv == nil {
 			return newStep(p), nil
 		}
-		k, err := s.dev.ConvGradWeightsSGD(*conv)
+		stepper, ok := s.dev.(device.WeightStepper)
+		if !ok {
+			return nil, nil
+		}
+		k, err := stepper.ConvGradWeightsSGD(*conv)
 		return &convStep{k, p, []device.Buffer{p.values, p.velocity, p.square}, []device.Buffer{nil, nil, p.rate.hyper}}, err
 	}
 }
@@ -140,7 +145,7 @@ func newStep(p *span) *step {
 }
 
 // Scratch implements [device.Kernel].
-func (s *step) Scratch() int { return max(s.sum.Scratch(), s.sgd.Scratch()) }
+func (s *step) Scratch() int64 { return max(s.sum.Scratch(), s.sgd.Scratch()) }
 
 // Run implements [device.Kernel].
 func (s *step) Run(_, in []device.Buffer, scratch device.Buffer) {
@@ -151,7 +156,7 @@ func (s *step) Run(_, in []device.Buffer, scratch device.Buffer) {
 
 // MovesMore implements exec.Mover: the values are not only written but read, too, and so is the
 // velocity, which is nobody's operand.
-func (p *span) MovesMore() int64 { return 3 * 4 * int64(p.values.Len()) }
+func (p *span) MovesMore() int64 { return 3 * p.values.Bytes() }
 
 // convStep is the kernel that computes the gradient of a convolution's weights and takes their
 // step: value <- x, dy.
@@ -204,7 +209,7 @@ func (s *SGD) GradNorm() (float64, error) {
 	}
 	sum := 0.0
 	for i := range s.spans {
-		sum += float64(s.sums[device.Alignment*i])
+		sum += float64(s.sums[int(s.dev.Alignment()/4)*i])
 	}
 	return math.Sqrt(sum), nil
 }

@@ -156,9 +156,9 @@ func TestUpdaterEqualsUpdate(t *testing.T) {
 		if updates[name], err = b.Updater()(name, of); err != nil {
 			t.Fatal(err)
 		}
-		_, n, _ := apart.Range(name)
+		_, bytes, _ := apart.Range(name)
 		// values read, velocity read and written
-		if m, ok := updates[name].(exec.Mover); !ok || m.MovesMore() != int64(4*3*n) {
+		if m, ok := updates[name].(exec.Mover); !ok || m.MovesMore() != 3*bytes {
 			t.Errorf("%s: a profile does not count what SGD moves beside its operands", name)
 		}
 	}
@@ -215,7 +215,7 @@ func TestUpdaterEqualsUpdate(t *testing.T) {
 }
 
 func upload(t *testing.T, dev device.Device, values []float32) device.Buffer {
-	b, err := dev.Alloc(len(values))
+	b, err := dev.Alloc(4 * int64(len(values)))
 	if err := errors.Join(err, dev.UploadPlain(b, 0, values)); err != nil {
 		t.Fatal(err)
 	}

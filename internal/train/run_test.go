@@ -397,8 +397,8 @@ func TestLoadWeightsSaysWhatItDid(t *testing.T) {
 	path := filepath.Join(dir, lastFile)
 	from := newModel(t, 4)
 	for _, name := range from.names {
-		_, n, _ := from.Range(name)
-		v := make([]float32, n)
+		_, bytes, _ := from.Range(name)
+		v := make([]float32, bytes/4)
 		for i := range v {
 			v[i] = float32(i) + 100
 		}

@@ -32,7 +32,7 @@ type Params interface {
 	Values() (device.Buffer, error)
 	// Range says where a parameter lies in Values; ok is false for a state, which is saved but not
 	// trained.
-	Range(name string) (offset, n int, ok bool)
+	Range(name string) (offset, bytes int64, ok bool)
 	// Gradient is where the last step left the gradient of a parameter.
 	Gradient(name string) (device.Buffer, error)
 }

@@ -42,10 +42,10 @@ type recorder struct {
 }
 
 // ghost is a buffer without memory.
-type ghost int
+type ghost int64
 
-// Len implements [device.Buffer].
-func (g ghost) Len() int { return int(g) }
+// Bytes implements [device.Buffer].
+func (g ghost) Bytes() int64 { return int64(g) }
 
 func (r *recorder) note(s device.ConvSpec, kind cpu.ConvKind) {
 	s.Bias = false // it changes neither the key nor the time
@@ -54,12 +54,12 @@ func (r *recorder) note(s device.ConvSpec, kind cpu.ConvKind) {
 	}
 }
 
-func (r *recorder) Alloc(n int) (device.Buffer, error)                    { return ghost(n), nil }
-func (r *recorder) View(_ device.Buffer, _, n int) device.Buffer          { return ghost(n) }
-func (r *recorder) Upload(device.Buffer, device.Shape, []float32) error   { return nil }
-func (r *recorder) Download([]float32, device.Buffer, device.Shape) error { return nil }
-func (r *recorder) UploadPlain(device.Buffer, int, []float32) error       { return nil }
-func (r *recorder) DownloadPlain([]float32, device.Buffer, int) error     { return nil }
+func (r *recorder) Alloc(bytes int64) (device.Buffer, error)               { return ghost(bytes), nil }
+func (r *recorder) View(_ device.Buffer, _, bytes int64) device.Buffer     { return ghost(bytes) }
+func (r *recorder) Upload(device.Buffer, device.Tensor, []float32) error   { return nil }
+func (r *recorder) Download([]float32, device.Buffer, device.Tensor) error { return nil }
+func (r *recorder) UploadPlain(device.Buffer, int, []float32) error        { return nil }
+func (r *recorder) DownloadPlain([]float32, device.Buffer, int) error      { return nil }
 func (r *recorder) UploadWeights(device.Buffer, device.Shape, int, []float32) error {
 	return nil
 }
@@ -120,7 +120,7 @@ func Measure(dev *cpu.CPU, choices map[string]string, c Convolution) (Choice, er
 		return out, err
 	}
 	kernels, times := make([]device.Kernel, len(names)), make([]time.Duration, len(names))
-	scratch := 0
+	scratch := int64(0)
 	for i, name := range names {
 		choices[key] = name
 		if kernels[i], err = c.kernel(dev); err != nil {
@@ -218,8 +218,8 @@ func (c Convolution) kernel(dev device.Device) (device.Kernel, error) {
 
 // operands are what the kernel reads, and where it writes.
 func (c Convolution) operands(dev *cpu.CPU) (in []device.Buffer, out device.Buffer, err error) {
-	x, errX := filled(dev, dev.Size(c.Spec.XShape()))
-	y, errY := filled(dev, dev.Size(c.Spec.YShape()))
+	x, errX := filled(dev, dev.Size(device.Tensor{Shape: c.Spec.XShape()}))
+	y, errY := filled(dev, dev.Size(device.Tensor{Shape: c.Spec.YShape()}))
 	w, errW := filled(dev, dev.WeightsSize(c.Spec.WShape()))
 	err = errors.Join(errX, errY, errW)
 	switch c.Kind {
@@ -232,13 +232,13 @@ func (c Convolution) operands(dev *cpu.CPU) (in []device.Buffer, out device.Buff
 }
 
 // filled is a buffer of numbers around zero.
-func filled(dev *cpu.CPU, n int) (device.Buffer, error) {
-	b, err := dev.Alloc(n)
+func filled(dev *cpu.CPU, bytes int64) (device.Buffer, error) {
+	b, err := dev.Alloc(bytes)
 	if err != nil {
 		return nil, err
 	}
-	r := rand.New(rand.NewPCG(1, uint64(n)))
-	values := make([]float32, n)
+	r := rand.New(rand.NewPCG(1, uint64(bytes/4)))
+	values := make([]float32, bytes/4)
 	for i := range values {
 		values[i] = r.Float32() - 0.5
 	}

@@ -17,7 +17,7 @@ func testDevice(t *testing.T, choices map[string]string) *cpu.CPU {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(dev.Close)
+	t.Cleanup(func() { dev.Close() })
 	return dev
 }
 

@@ -127,7 +127,7 @@ type activateForward struct{ activate }
 
 // Activate implements [device.Device].
 func (c *CPU) Activate(s device.ActivateSpec) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
+	if err := accept(s, s.Type); err != nil {
 		return nil, err
 	}
 	if len(s.Shape) == 2 {
@@ -138,11 +138,11 @@ func (c *CPU) Activate(s device.ActivateSpec) (device.Kernel, error) {
 
 // Scratch holds an approximate mean, the sum of the differences from it and the sum of their
 // squares, for each lane of each piece.
-func (k *activateForward) Scratch() int {
+func (k *activateForward) Scratch() int64 {
 	if k.s.Norm == device.NoNorm {
 		return 0
 	}
-	return k.cut.pieces() * 3 * block
+	return bytesOf(k.cut.pieces() * 3 * block)
 }
 
 func (k *activateForward) Run(out, in []device.Buffer, scratch device.Buffer) {

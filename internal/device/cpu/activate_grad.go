@@ -10,7 +10,7 @@ type activateBackward struct{ activate }
 
 // ActivateGrad implements [device.Device].
 func (c *CPU) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
+	if err := accept(s, s.Type); err != nil {
 		return nil, err
 	}
 	if len(s.Shape) == 2 {
@@ -20,7 +20,7 @@ func (c *CPU) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
 }
 
 // Scratch holds the sums of each piece.
-func (k *activateBackward) Scratch() int { return k.cut.pieces() * sumsLen }
+func (k *activateBackward) Scratch() int64 { return bytesOf(k.cut.pieces() * sumsLen) }
 
 const sumsLen = 3 * block // float32 in actSums
 

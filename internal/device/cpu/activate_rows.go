@@ -6,7 +6,7 @@ import "github.com/voxsaw/voxsaw/internal/device"
 // small to be worth more than a loop.
 type activateRows struct{ s device.ActivateSpec }
 
-func (k *activateRows) Scratch() int { return 0 }
+func (k *activateRows) Scratch() int64 { return 0 }
 
 func (k *activateRows) Run(out, in []device.Buffer, _ device.Buffer) {
 	ins := operands{in}
@@ -29,7 +29,7 @@ func (k *activateRows) Run(out, in []device.Buffer, _ device.Buffer) {
 
 type activateGradRows struct{ s device.ActivateSpec }
 
-func (k *activateGradRows) Scratch() int { return 0 }
+func (k *activateGradRows) Scratch() int64 { return 0 }
 
 func (k *activateGradRows) Run(out, in []device.Buffer, _ device.Buffer) {
 	ins, outs := operands{in}, operands{out}

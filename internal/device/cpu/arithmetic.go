@@ -46,7 +46,7 @@ func (c *CPU) Work(s device.ConvSpec, kind ConvKind) (Work, error) {
 	if s.Out == 1 {
 		out = 1
 	}
-	w.Operands = 4 * float64(c.Size(s.XShape())+c.Size(s.YShape())+s.WShape().Elements())
+	w.Operands = 4 * float64(elementsOf(s.XShape())+elementsOf(s.YShape())+s.WShape().Elements())
 	var tile toomcook.Tile
 	if n, _ := fmt.Sscanf(w.Algorithm, "Winograd F(%d,%d)", &tile.Outputs, &tile.Taps); n == 2 {
 		tiles, points := float64(s.N), float64(tile.Points()*tile.Points()*tile.Points())

@@ -50,7 +50,7 @@ func (c chunks) neighbours(limit int) int {
 }
 
 // flatChunks cuts an operand of any rank, whose layout does not matter, into chunks.
-func flatChunks(c *CPU, s device.Shape) chunks { return chunksOf(1, c.Size(s)) }
+func flatChunks(c *CPU, s device.Shape) chunks { return chunksOf(1, elementsOf(s)) }
 
 // planeChunks cuts an activation into chunks of one block of one image each.
 func planeChunks(l layout) chunks { return chunksOf(l.n*l.blocks, l.voxels*l.lanes) }

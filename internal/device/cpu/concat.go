@@ -24,7 +24,7 @@ type laneRun struct {
 }
 
 func newJoin(c *CPU, s device.ConcatSpec, split bool) (*join, error) {
-	if err := s.Check(); err != nil {
+	if err := accept(s, s.Type); err != nil {
 		return nil, err
 	}
 	k := &join{c: c, whole: layoutOf(s.Whole()), split: split}
@@ -49,7 +49,7 @@ func (c *CPU) Concat(s device.ConcatSpec) (device.Kernel, error) { return newJoi
 // Split implements [device.Device].
 func (c *CPU) Split(s device.ConcatSpec) (device.Kernel, error) { return newJoin(c, s, true) }
 
-func (k *join) Scratch() int { return 0 }
+func (k *join) Scratch() int64 { return 0 }
 
 // Adjacent implements [device.Joiner]: of one image, all parts but the last whole blocks.
 func (k *join) Adjacent() bool {

@@ -131,4 +131,4 @@ func (g *geometry) groups() int { return (g.out.blocks + 1) / 2 }
 func (g *geometry) vectors(group int) int { return min(2, g.out.blocks-2*group) }
 
 // aligned rounds up to whole cache lines.
-func aligned(n int) int { return (n + device.Alignment - 1) / device.Alignment * device.Alignment }
+func aligned(n int) int { return (n + line - 1) / line * line }

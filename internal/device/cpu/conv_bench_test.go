@@ -55,12 +55,12 @@ func newBenchCPU(b *testing.B, o Options) *CPU {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(c.Close)
+	b.Cleanup(func() { c.Close() })
 	return c
 }
 
 func benchmarkConv(b *testing.B, c *CPU, algorithm string, s device.ConvSpec, kinds ...ConvKind) {
-	x, y, w := alignedSlice(c.Size(s.XShape())), alignedSlice(c.Size(s.YShape())), alignedSlice(c.WeightsSize(s.WShape()))
+	x, y, w := alignedSlice(elementsOf(s.XShape())), alignedSlice(elementsOf(s.YShape())), alignedSlice(weightElements(s.WShape()))
 	for _, v := range []Slice{x, y, w} {
 		for i := range v[:min(block, len(v))] {
 			v[i] = float32(i%7) - 3
@@ -84,7 +84,7 @@ func benchmarkConv(b *testing.B, c *CPU, algorithm string, s device.ConvSpec, ki
 			b.Fatal(err)
 		}
 		b.Run(fmt.Sprintf("%dx%d-%d@%d^3k%ds%d/%s%s", s.N, s.In, s.Out, s.Size[0], s.Kernel[0], s.Stride[0], kind, algorithm), func(b *testing.B) {
-			var scratch device.Buffer = alignedSlice(k.Scratch())
+			var scratch device.Buffer = alignedSlice(int(k.Scratch() / 4))
 			k.Run(out, in, scratch) // memory is there after the first run
 			for b.Loop() {
 				k.Run(out, in, scratch)

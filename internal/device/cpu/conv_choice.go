@@ -29,7 +29,7 @@ func ChoiceKey(s device.ConvSpec, kind ConvKind) string {
 // model expects to be fast first. Any of them may be put into [Options].Choices under [ChoiceKey];
 // a name that is not in the list is an error there.
 func (c *CPU) Candidates(s device.ConvSpec, kind ConvKind) ([]string, error) {
-	if err := s.Check(); err != nil {
+	if err := accept(s, s.Type); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -50,7 +50,7 @@ type algorithm struct {
 // expects to be fastest. The choice depends on the number of threads, and with it the rounding;
 // given the algorithm, the result does not.
 func (c *CPU) choose(s device.ConvSpec, kind ConvKind) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
+	if err := accept(s, s.Type); err != nil {
 		return nil, err
 	}
 	list := c.algorithms(s, kind)

@@ -137,7 +137,7 @@ func (d *direct) plan(size, lo [3]int) {
 }
 
 // Scratch implements [device.Kernel].
-func (d *direct) Scratch() int { return d.total }
+func (d *direct) Scratch() int64 { return bytesOf(d.total) }
 
 // Run implements [device.Kernel].
 func (d *direct) Run(out, in []device.Buffer, scratch device.Buffer) {

@@ -36,8 +36,8 @@ func newOneChannelWeights(c *CPU, s device.ConvSpec) *oneChannelWeights {
 }
 
 // Scratch implements [device.Kernel].
-func (k *oneChannelWeights) Scratch() int {
-	return k.whole() + (k.slabs-1)*k.w.elements() + k.cpu.opt.Threads*k.work
+func (k *oneChannelWeights) Scratch() int64 {
+	return bytesOf(k.whole() + (k.slabs-1)*k.w.elements() + k.cpu.opt.Threads*k.work)
 }
 
 // Run implements [device.Kernel].

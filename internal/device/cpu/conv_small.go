@@ -178,7 +178,7 @@ func smallCost(g *geometry, k *small) float64 {
 }
 
 // Scratch implements [device.Kernel].
-func (k *small) Scratch() int { return k.total }
+func (k *small) Scratch() int64 { return bytesOf(k.total) }
 
 // Run implements [device.Kernel].
 func (k *small) Run(out, in []device.Buffer, scratch device.Buffer) {
@@ -367,11 +367,11 @@ func smallWeightsCost(k *smallWeights) float64 {
 }
 
 // Scratch implements [device.Kernel].
-func (k *smallWeights) Scratch() int {
+func (k *smallWeights) Scratch() int64 {
 	if k.keeps() {
 		return 0
 	}
-	return k.cpu.opt.Threads * k.stage()
+	return bytesOf(k.cpu.opt.Threads * k.stage())
 }
 
 // stage is the number of elements of two pairs of blocks, in which a worker makes gradients that

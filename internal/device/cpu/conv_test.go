@@ -118,13 +118,13 @@ func checkConv(t *testing.T, c *CPU, m makers, s device.ConvSpec, tolerance floa
 	b := normals(r, s.Out, 1)
 	bx := normals(r, s.In, 1)
 	upload := func(shape device.Shape, v []float32) Slice {
-		d := alignedSlice(c.Size(shape))
-		if err := c.Upload(d, shape, v); err != nil {
+		d := alignedSlice(elementsOf(shape))
+		if err := c.Upload(d, device.Tensor{Shape: shape}, v); err != nil {
 			t.Fatal(err)
 		}
 		return d
 	}
-	xd, dyd, wd := upload(s.XShape(), x), upload(s.YShape(), dy), alignedSlice(c.WeightsSize(s.WShape()))
+	xd, dyd, wd := upload(s.XShape(), x), upload(s.YShape(), dy), alignedSlice(weightElements(s.WShape()))
 	if err := c.UploadWeights(wd, s.WShape(), 0, w); err != nil {
 		t.Fatal(err)
 	}
@@ -138,13 +138,16 @@ func checkConv(t *testing.T, c *CPU, m makers, s device.ConvSpec, tolerance floa
 		if err != nil {
 			t.Fatal(err)
 		}
-		size, download := c.Size(shape), c.Download
+		size := elementsOf(shape)
+		download := func(dst []float32, b device.Buffer, s device.Shape) error {
+			return c.Download(dst, b, device.Tensor{Shape: s})
+		}
 		if what == "weight gradient" {
-			size = c.WeightsSize(shape)
+			size = weightElements(shape)
 			download = func(dst []float32, b device.Buffer, s device.Shape) error { return c.DownloadWeights(dst, b, s, 0) }
 		}
 		out := noise(size)
-		var scratch device.Buffer = noise(k.Scratch())
+		var scratch device.Buffer = noise(int(k.Scratch() / 4))
 		got, again := noise(shape.Elements()), noise(shape.Elements())
 		k.Run([]device.Buffer{out}, in, scratch)
 		if err := download(got, out, shape); err != nil {
@@ -243,7 +246,7 @@ func newTestCPU(t testing.TB, o Options, ks *kernels) *CPU {
 		t.Fatal(err)
 	}
 	c.kernels = ks
-	t.Cleanup(c.Close)
+	t.Cleanup(func() { c.Close() })
 	return c
 }
 

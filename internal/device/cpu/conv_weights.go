@@ -45,7 +45,7 @@ func newDirectWeights(c *CPU, s device.ConvSpec) *directWeights {
 }
 
 // Scratch implements [device.Kernel].
-func (d *directWeights) Scratch() int { return d.whole() + (d.slabs-1)*d.w.elements() }
+func (d *directWeights) Scratch() int64 { return bytesOf(d.whole() + (d.slabs-1)*d.w.elements()) }
 
 // Run implements [device.Kernel].
 func (d *directWeights) Run(out, in []device.Buffer, scratch device.Buffer) {

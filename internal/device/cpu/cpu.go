@@ -26,6 +26,13 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
+var (
+	_ device.Device        = (*CPU)(nil)
+	_ device.PuzzleKernels = (*CPU)(nil)
+	_ device.WeightStepper = (*CPU)(nil)
+	_ device.HostMemory    = (*CPU)(nil)
+)
+
 // CPU implements [device.Device].
 type CPU struct {
 	opt     Options
@@ -65,10 +72,32 @@ func New(o Options) (*CPU, error) {
 }
 
 // Close stops the worker goroutines. The device must not be used afterwards.
-func (c *CPU) Close() { c.pool.close() }
+func (c *CPU) Close() error {
+	c.pool.close()
+	return nil
+}
 
 // Name implements [device.Device].
 func (c *CPU) Name() string { return "cpu" }
+
+// Activations implements [device.Device]: the CPU computes in float32.
+func (c *CPU) Activations() device.Type { return device.Float32 }
+
+// onlyFloat32 refuses tensors of other types.
+func onlyFloat32(t device.Type) error {
+	if t != device.Float32 {
+		return fmt.Errorf("the CPU computes in fp32, not in %v", t)
+	}
+	return nil
+}
+
+// accept says what is wrong with a spec, or with its type on this device.
+func accept(spec interface{ Check() error }, t device.Type) error {
+	if err := spec.Check(); err != nil {
+		return err
+	}
+	return onlyFloat32(t)
+}
 
 // Threads is the number of workers.
 func (c *CPU) Threads() int { return c.opt.Threads }
@@ -76,35 +105,54 @@ func (c *CPU) Threads() int { return c.opt.Threads }
 // Slice is a [device.Buffer] of this device.
 type Slice []float32
 
-// Len implements [device.Buffer].
-func (s Slice) Len() int { return len(s) }
+// Bytes implements [device.Buffer].
+func (s Slice) Bytes() int64 { return bytesOf(len(s)) }
+
+// bytesOf is the size of n float32 elements.
+func bytesOf(n int) int64 { return 4 * int64(n) }
 
 // Alloc implements [device.Device].
-func (c *CPU) Alloc(n int) (device.Buffer, error) {
-	if n < 0 {
-		return nil, fmt.Errorf("allocating %d elements", n)
+func (c *CPU) Alloc(bytes int64) (device.Buffer, error) {
+	if bytes < 0 || bytes%4 != 0 {
+		return nil, fmt.Errorf("allocating %d bytes: want a multiple of 4", bytes)
 	}
-	return alignedSlice(n), nil
+	return alignedSlice(int(bytes / 4)), nil
 }
+
+// Free implements [device.Device]. The garbage collector takes what nobody holds any more.
+func (c *CPU) Free(device.Buffer) {}
+
+// Host implements [device.HostMemory].
+func (c *CPU) Host(b device.Buffer) []float32 { return b.(Slice) }
+
+// line is how many float32 elements a cache line has, which is one AVX-512 register.
+const line = 16
+
+// Alignment implements [device.Device].
+func (c *CPU) Alignment() int64 { return 4 * line }
 
 // alignedSlice returns n zeros whose first one starts a cache line.
 func alignedSlice(n int) Slice {
-	raw := make([]float32, n+device.Alignment)
+	raw := make([]float32, n+line)
 	hugePages(raw)
 	skip := 0
-	for uintptr(unsafe.Pointer(&raw[skip]))%(4*device.Alignment) != 0 {
+	for uintptr(unsafe.Pointer(&raw[skip]))%(4*line) != 0 {
 		skip++
 	}
 	return Slice(raw[skip : skip+n : skip+n])
 }
 
 // View implements [device.Device].
-func (c *CPU) View(b device.Buffer, offset, n int) device.Buffer {
-	return b.(Slice)[offset : offset+n : offset+n]
+func (c *CPU) View(b device.Buffer, offset, bytes int64) device.Buffer {
+	first, n := int(offset/4), int(bytes/4)
+	return b.(Slice)[first : first+n : first+n]
 }
 
 // Size implements [device.Device].
-func (c *CPU) Size(s device.Shape) int {
+func (c *CPU) Size(t device.Tensor) int64 { return bytesOf(elementsOf(t.Shape)) }
+
+// elementsOf is how many float32 elements a tensor takes, those of the padding among them.
+func elementsOf(s device.Shape) int {
 	if len(s) != 5 {
 		return s.Elements()
 	}

@@ -28,7 +28,7 @@ func TestThreadsDoNotMatter(t *testing.T) {
 			func(c *CPU) (device.Kernel, error) { return c.ActivateGrad(activate) },
 			[]device.Shape{shape, {24}, {24}, residual, {24}, {24}}, []device.Shape{shape, shape, {24}, {24}, {2, 24}, residual, {24}},
 		},
-		"sum of channels": {func(c *CPU) (device.Kernel, error) { return c.SumChannels(shape) }, []device.Shape{{24}}, []device.Shape{shape}},
+		"sum of channels": {func(c *CPU) (device.Kernel, error) { return c.SumChannels(device.Tensor{Shape: shape}) }, []device.Shape{{24}}, []device.Shape{shape}},
 		"sum of squares":  {func(c *CPU) (device.Kernel, error) { return c.SumSquares(100001) }, []device.Shape{{}}, []device.Shape{{100001}}},
 		"loss":            {func(c *CPU) (device.Kernel, error) { return c.Loss(loss) }, []device.Shape{{}, {loss.Stats()}}, []device.Shape{shape, {2, 13, 17 * 19}}},
 		"loss, few":       {func(c *CPU) (device.Kernel, error) { return c.Loss(few) }, []device.Shape{{}, {few.Stats()}}, []device.Shape{few.Shape, {2, 13, 17 * 19}}},
@@ -62,14 +62,14 @@ func TestThreadsDoNotMatter(t *testing.T) {
 				r := rand.New(rand.NewPCG(1, 1))
 				buffers := func(shapes []device.Shape) (list []device.Buffer) {
 					for _, s := range shapes {
-						b := alignedSlice(c.Size(s))
+						b := alignedSlice(elementsOf(s))
 						values := make([]float32, s.Elements())
 						for i := range values {
 							if values[i] = r.Float32(); len(s) == 3 { // targets are whole
 								values[i] = float32(int(5 * values[i]))
 							}
 						}
-						if err := c.Upload(b, s, values); err != nil {
+						if err := c.Upload(b, device.Tensor{Shape: s}, values); err != nil {
 							t.Fatal(err)
 						}
 						list = append(list, b)
@@ -77,7 +77,7 @@ func TestThreadsDoNotMatter(t *testing.T) {
 					return list
 				}
 				out, in := buffers(test.out), buffers(test.in)
-				k.Run(out, in, alignedSlice(k.Scratch()))
+				k.Run(out, in, alignedSlice(int(k.Scratch()/4)))
 				for i := range out {
 					got := out[i].(Slice)
 					if threads == 1 {

@@ -34,15 +34,15 @@ func (k *elementwise) do(_, item int) {
 	}
 }
 
-func (k *elementwise) Scratch() int { return 0 }
+func (k *elementwise) Scratch() int64 { return 0 }
 
 type add struct{ *elementwise }
 
 // Add implements [device.Device].
-func (c *CPU) Add(s device.Shape) (device.Kernel, error) {
-	k := newElementwise(c, flatChunks(c, s), 1)
+func (c *CPU) Add(t device.Tensor) (device.Kernel, error) {
+	k := newElementwise(c, flatChunks(c, t.Shape), 1)
 	k.residual = int(device.FullResidual)
-	return add{k}, nil
+	return add{k}, onlyFloat32(t.Type)
 }
 
 func (k add) Run(out, in []device.Buffer, _ device.Buffer) {
@@ -54,12 +54,12 @@ func (k add) Run(out, in []device.Buffer, _ device.Buffer) {
 type scale struct{ *elementwise }
 
 // Scale implements [device.Device].
-func (c *CPU) Scale(s device.Shape, factor float32) (device.Kernel, error) {
-	k := newElementwise(c, flatChunks(c, s), 1)
+func (c *CPU) Scale(t device.Tensor, factor float32) (device.Kernel, error) {
+	k := newElementwise(c, flatChunks(c, t.Shape), 1)
 	for lane := range block {
 		k.params[0].scale[lane] = factor
 	}
-	return scale{k}, nil
+	return scale{k}, onlyFloat32(t.Type)
 }
 
 func (k scale) Run(out, in []device.Buffer, _ device.Buffer) {
@@ -74,8 +74,9 @@ type scaleChannels struct {
 }
 
 // ScaleChannels implements [device.Device].
-func (c *CPU) ScaleChannels(s device.Shape) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
+func (c *CPU) ScaleChannels(t device.Tensor) (device.Kernel, error) {
+	s := t.Shape
+	if err := accept(t, t.Type); err != nil {
 		return nil, err
 	}
 	if len(s) == 2 {
@@ -99,7 +100,7 @@ func (k *scaleChannels) Run(out, in []device.Buffer, _ device.Buffer) {
 // multiply is ScaleChannels of a matrix: one factor an element.
 type multiply struct{ n int }
 
-func (k *multiply) Scratch() int { return 0 }
+func (k *multiply) Scratch() int64 { return 0 }
 
 func (k *multiply) Run(out, in []device.Buffer, _ device.Buffer) {
 	y, x, m := out[0].(Slice), in[0].(Slice), in[1].(Slice)
@@ -118,8 +119,9 @@ type sumChannels struct {
 }
 
 // SumChannels implements [device.Device].
-func (c *CPU) SumChannels(s device.Shape) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
+func (c *CPU) SumChannels(t device.Tensor) (device.Kernel, error) {
+	s := t.Shape
+	if err := accept(t, t.Type); err != nil {
 		return nil, err
 	}
 	if len(s) == 2 {
@@ -129,7 +131,7 @@ func (c *CPU) SumChannels(s device.Shape) (device.Kernel, error) {
 	return &sumChannels{c: c, lanes: lanesOf(c.kernels.name), l: l, cut: planeChunks(l), total: make([]float64, l.channels)}, nil
 }
 
-func (k *sumChannels) Scratch() int { return k.cut.pieces() * block }
+func (k *sumChannels) Scratch() int64 { return bytesOf(k.cut.pieces() * block) }
 
 func (k *sumChannels) Run(out, in []device.Buffer, scratch device.Buffer) {
 	k.x, k.partial = in[0].(Slice), scratch.(Slice)
@@ -161,7 +163,7 @@ type sumRows struct {
 	total []float64
 }
 
-func (k *sumRows) Scratch() int { return 0 }
+func (k *sumRows) Scratch() int64 { return 0 }
 
 func (k *sumRows) Run(out, in []device.Buffer, _ device.Buffer) {
 	x := in[0].(Slice)

@@ -361,13 +361,13 @@ type guardedCPU struct {
 	t testing.TB
 }
 
-func (c guardedCPU) Alloc(n int) (device.Buffer, error) {
-	if n < 0 {
-		return c.CPU.Alloc(n)
+func (c guardedCPU) Alloc(bytes int64) (device.Buffer, error) {
+	if bytes < 0 {
+		return c.CPU.Alloc(bytes)
 	}
-	pages, free := guardedPages(c.t, n)
+	pages, free := guardedPages(c.t, int(bytes/4))
 	c.t.Cleanup(free)
-	return atEdge(pages, n, true), nil
+	return atEdge(pages, int(bytes/4), true), nil
 }
 
 // guarded is the device for tests that touch no memory of their own.
@@ -383,16 +383,16 @@ func TestConvBounds(t *testing.T) {
 		t.Run(ks.name, func(t *testing.T) {
 			c := newTestCPU(t, Options{Threads: 2}, ks)
 			for _, s := range slices.Concat(convCases, winogradCases) {
-				x, y, w := s.XShape(), s.YShape(), c.WeightsSize(s.WShape())
+				x, y, w := s.XShape(), s.YShape(), weightElements(s.WShape())
 				for _, kernel := range []struct {
 					kind    ConvKind
 					make    func(device.ConvSpec) (device.Kernel, error)
 					out, in []int
 				}{
-					{Forward, c.Conv, []int{c.Size(y)}, []int{c.Size(x), w, s.Out}},
-					{Transposed, c.ConvTransposed, []int{c.Size(x)}, []int{c.Size(y), w, s.In}},
-					{Weights, c.ConvGradWeights, []int{w}, []int{c.Size(x), c.Size(y)}},
-					{Weights, c.ConvGradWeightsSGD, []int{w, w, 1}, []int{c.Size(x), c.Size(y), 4}},
+					{Forward, c.Conv, []int{elementsOf(y)}, []int{elementsOf(x), w, s.Out}},
+					{Transposed, c.ConvTransposed, []int{elementsOf(x)}, []int{elementsOf(y), w, s.In}},
+					{Weights, c.ConvGradWeights, []int{w}, []int{elementsOf(x), elementsOf(y)}},
+					{Weights, c.ConvGradWeightsSGD, []int{w, w, 1}, []int{elementsOf(x), elementsOf(y), 4}},
 				} {
 					s.Bias = kernel.kind != Weights
 					names, err := c.Candidates(s, kernel.kind)
@@ -414,7 +414,7 @@ func TestConvBounds(t *testing.T) {
 								}
 								return list
 							}
-							k.Run(buffers(kernel.out...), buffers(kernel.in...), buffers(k.Scratch())[0])
+							k.Run(buffers(kernel.out...), buffers(kernel.in...), buffers(int(k.Scratch() / 4))[0])
 							for _, f := range free {
 								f()
 							}

@@ -2,8 +2,6 @@ package cpu
 
 import (
 	"unsafe"
-
-	"github.com/voxsaw/voxsaw/internal/device"
 )
 
 //go:generate go run ./asm/lanes -pkg cpu -out lanes_kernels_amd64.s -stubs lanes_kernels_amd64.go -table lanes_tables_amd64.go
@@ -114,7 +112,7 @@ func (k *laneKernels) runGradient(elu, residual int, dz, dy, x, r []float32, p *
 
 // past is what a kernel takes as "stream": storing past the caches needs whole cache lines.
 func past(stream bool, y []float32) int {
-	if stream && uintptr(unsafe.Pointer(&y[0]))%(4*device.Alignment) == 0 {
+	if stream && uintptr(unsafe.Pointer(&y[0]))%(4*line) == 0 {
 		return 1
 	}
 	return 0

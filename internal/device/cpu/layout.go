@@ -36,9 +36,12 @@ func (l layout) elements() int { return l.n * l.blocks * l.voxels * l.lanes }
 func (l layout) plane(n, b int) int { return (n*l.blocks + b) * l.voxels * l.lanes }
 
 // Upload implements [device.Device].
-func (c *CPU) Upload(dst device.Buffer, s device.Shape, src []float32) error {
-	d := dst.(Slice)
-	if len(src) != s.Elements() || len(d) < c.Size(s) {
+func (c *CPU) Upload(dst device.Buffer, t device.Tensor, src []float32) error {
+	d, s := dst.(Slice), t.Shape
+	if err := onlyFloat32(t.Type); err != nil {
+		return err
+	}
+	if len(src) != s.Elements() || len(d) < elementsOf(s) {
 		return fmt.Errorf("uploading %d elements as %v into a buffer of %d", len(src), s, len(d))
 	}
 	if len(s) != 5 {
@@ -50,9 +53,12 @@ func (c *CPU) Upload(dst device.Buffer, s device.Shape, src []float32) error {
 }
 
 // Download implements [device.Device].
-func (c *CPU) Download(dst []float32, src device.Buffer, s device.Shape) error {
-	b := src.(Slice)
-	if len(dst) != s.Elements() || len(b) < c.Size(s) {
+func (c *CPU) Download(dst []float32, src device.Buffer, t device.Tensor) error {
+	b, s := src.(Slice), t.Shape
+	if err := onlyFloat32(t.Type); err != nil {
+		return err
+	}
+	if len(dst) != s.Elements() || len(b) < elementsOf(s) {
 		return fmt.Errorf("downloading %d elements as %v from a buffer of %d", len(dst), s, len(b))
 	}
 	if len(s) != 5 {

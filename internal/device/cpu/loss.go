@@ -50,7 +50,7 @@ func (k *loss) partialLen() int { return 2 + 3*k.l.channels }
 
 // Loss implements [device.Device]. A target that is no class makes the loss NaN.
 func (c *CPU) Loss(s device.LossSpec) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
+	if err := accept(s, s.Type); err != nil {
 		return nil, err
 	}
 	k := &loss{c: c, lanes: lanesOf(c.kernels.name), s: s, l: forRank(s.Shape), sums: make([]float64, 3*s.Shape[0]*s.Shape[1])}
@@ -59,7 +59,7 @@ func (c *CPU) Loss(s device.LossSpec) (device.Kernel, error) {
 	return k, nil
 }
 
-func (k *loss) Scratch() int { return k.cut.pieces() * k.partialLen() }
+func (k *loss) Scratch() int64 { return bytesOf(k.cut.pieces() * k.partialLen()) }
 
 func (k *loss) Run(out, in []device.Buffer, scratch device.Buffer) {
 	k.x, k.target, k.partial = in[0].(Slice), in[1].(Slice), scratch.(Slice)
@@ -224,7 +224,7 @@ type lossGrad struct {
 
 // LossGrad implements [device.Device].
 func (c *CPU) LossGrad(s device.LossSpec) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
+	if err := accept(s, s.Type); err != nil {
 		return nil, err
 	}
 	k := &lossGrad{c: c, lanes: lanesOf(c.kernels.name), s: s, l: forRank(s.Shape), by: make([][]float32, s.Shape[0]), total: make([]float64, s.Shape[1])}
@@ -239,7 +239,7 @@ func (c *CPU) LossGrad(s device.LossSpec) (device.Kernel, error) {
 }
 
 // Scratch holds the sum of dx of each class of each piece.
-func (k *lossGrad) Scratch() int { return k.cut.pieces() * k.l.channels }
+func (k *lossGrad) Scratch() int64 { return bytesOf(k.cut.pieces() * k.l.channels) }
 
 func (k *lossGrad) Run(out, in []device.Buffer, scratch device.Buffer) {
 	k.dx, k.x, k.target, k.partial = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)

@@ -84,12 +84,12 @@ func (k *matMul) items() int       { return k.itemsPerRow() * ((k.s.M + k.rows -
 func (k *matMul) packed() int { return k.depth*k.columns + k.rows*panel }
 
 // Scratch holds the copy of a, and what each worker packs.
-func (k *matMul) Scratch() int {
+func (k *matMul) Scratch() int64 {
 	n := k.s.M * k.stride
 	if !k.s.TransB && k.factors == nil {
 		n += aligned(k.packed()) * k.c.Threads()
 	}
-	return n
+	return bytesOf(n)
 }
 
 func (k *matMul) Run(out, in []device.Buffer, scratch device.Buffer) {

@@ -14,7 +14,7 @@ type pooling struct {
 }
 
 func newPooling(c *CPU, s device.PoolSpec, backward bool) (*pooling, error) {
-	if err := s.Check(); err != nil {
+	if err := accept(s, s.Type); err != nil {
 		return nil, err
 	}
 	return &pooling{
@@ -29,7 +29,7 @@ func (c *CPU) Pool(s device.PoolSpec) (device.Kernel, error) { return newPooling
 // PoolGrad implements [device.Device].
 func (c *CPU) PoolGrad(s device.PoolSpec) (device.Kernel, error) { return newPooling(c, s, true) }
 
-func (k *pooling) Scratch() int { return 0 }
+func (k *pooling) Scratch() int64 { return 0 }
 
 func (k *pooling) Run(out, in []device.Buffer, _ device.Buffer) {
 	planes := k.in.n * k.in.blocks

@@ -9,19 +9,19 @@ type flatten struct {
 }
 
 // Flatten implements [device.Device].
-func (c *CPU) Flatten(s device.Shape) (device.Kernel, error) { return c.newFlatten(s, true) }
+func (c *CPU) Flatten(t device.Tensor) (device.Kernel, error) { return c.newFlatten(t, true) }
 
 // Unflatten implements [device.Device].
-func (c *CPU) Unflatten(s device.Shape) (device.Kernel, error) { return c.newFlatten(s, false) }
+func (c *CPU) Unflatten(t device.Tensor) (device.Kernel, error) { return c.newFlatten(t, false) }
 
-func (c *CPU) newFlatten(s device.Shape, back bool) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
+func (c *CPU) newFlatten(t device.Tensor, back bool) (device.Kernel, error) {
+	if err := accept(t, t.Type); err != nil {
 		return nil, err
 	}
-	return &flatten{c, packing{l: forRank(s), back: back}}, nil
+	return &flatten{c, packing{l: forRank(t.Shape), back: back}}, nil
 }
 
-func (k *flatten) Scratch() int { return 0 }
+func (k *flatten) Scratch() int64 { return 0 }
 
 func (k *flatten) Run(out, in []device.Buffer, _ device.Buffer) {
 	k.blocked, k.plain = out[0].(Slice), in[0].(Slice)

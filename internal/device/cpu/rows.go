@@ -11,7 +11,7 @@ type rowsFunc struct {
 	out, in []device.Buffer
 }
 
-func (k *rowsFunc) Scratch() int { return 0 }
+func (k *rowsFunc) Scratch() int64 { return 0 }
 
 func (k *rowsFunc) Run(out, in []device.Buffer, _ device.Buffer) {
 	k.out, k.in = out, in
@@ -51,7 +51,7 @@ func (c *CPU) ScatterRows(s device.RowsSpec) (device.Kernel, error) {
 	}}, s.Check()
 }
 
-// MeanOfOthers implements [device.Device]. One row alone in its group gets zeros.
+// MeanOfOthers implements [device.PuzzleKernels]. One row alone in its group gets zeros.
 func (c *CPU) MeanOfOthers(s device.GroupSpec) (device.Kernel, error) {
 	factor := 1 / float32(max(1, s.Rows-1))
 	return &rowsFunc{c: c, items: s.Groups, f: func(out, in []device.Buffer, g int) {
@@ -76,7 +76,7 @@ func (c *CPU) MeanOfOthers(s device.GroupSpec) (device.Kernel, error) {
 	}}, s.Check()
 }
 
-// PairSum implements [device.Device].
+// PairSum implements [device.PuzzleKernels].
 func (c *CPU) PairSum(s device.GroupSpec) (device.Kernel, error) {
 	return &rowsFunc{c: c, items: s.Groups * s.Rows, f: func(out, in []device.Buffer, i int) {
 		a := row(in[0], s.Columns, i)
@@ -89,7 +89,7 @@ func (c *CPU) PairSum(s device.GroupSpec) (device.Kernel, error) {
 	}}, s.Check()
 }
 
-// PairSumGrad implements [device.Device].
+// PairSumGrad implements [device.PuzzleKernels].
 func (c *CPU) PairSumGrad(s device.GroupSpec) (device.Kernel, error) {
 	return &rowsFunc{c: c, items: s.Groups * s.Rows, f: func(out, in []device.Buffer, i int) {
 		da, db := row(out[0], s.Columns, i), row(out[1], s.Columns, i)
@@ -103,12 +103,12 @@ func (c *CPU) PairSumGrad(s device.GroupSpec) (device.Kernel, error) {
 	}}, s.Check()
 }
 
-// ColumnSumLoss implements [device.Device].
+// ColumnSumLoss implements [device.PuzzleKernels].
 func (c *CPU) ColumnSumLoss(s device.GroupSpec) (device.Kernel, error) {
 	return newColumnSum(s, false)
 }
 
-// ColumnSumLossGrad implements [device.Device].
+// ColumnSumLossGrad implements [device.PuzzleKernels].
 func (c *CPU) ColumnSumLossGrad(s device.GroupSpec) (device.Kernel, error) {
 	return newColumnSum(s, true)
 }
@@ -127,7 +127,7 @@ func newColumnSum(s device.GroupSpec, backward bool) (device.Kernel, error) {
 	return &columnSum{s: s, p: make([]float32, s.Rows*s.Columns), sums: make([]float32, s.Columns), backward: backward}, nil
 }
 
-func (k *columnSum) Scratch() int { return 0 }
+func (k *columnSum) Scratch() int64 { return 0 }
 
 func (k *columnSum) Run(out, in []device.Buffer, _ device.Buffer) {
 	weights, total := in[1].(Slice)[:k.s.Groups], float32(0)

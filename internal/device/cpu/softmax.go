@@ -17,11 +17,11 @@ type softmax struct {
 	stream   bool  // y goes past the caches
 }
 
-func newSoftmax(c *CPU, s device.Shape, backward bool) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
+func newSoftmax(c *CPU, t device.Tensor, backward bool) (device.Kernel, error) {
+	if err := accept(t, t.Type); err != nil {
 		return nil, err
 	}
-	k := &softmax{c: c, lanes: lanesOf(c.kernels.name), l: forRank(s), backward: backward}
+	k := &softmax{c: c, lanes: lanesOf(c.kernels.name), l: forRank(t.Shape), backward: backward}
 	k.cut = voxelChunks(k.l)
 	k.workers = make([][3][]float32, c.Threads())
 	for w := range k.workers {
@@ -31,10 +31,10 @@ func newSoftmax(c *CPU, s device.Shape, backward bool) (device.Kernel, error) {
 }
 
 // Softmax implements [device.Device].
-func (c *CPU) Softmax(s device.Shape) (device.Kernel, error) { return newSoftmax(c, s, false) }
+func (c *CPU) Softmax(t device.Tensor) (device.Kernel, error) { return newSoftmax(c, t, false) }
 
 // SoftmaxGrad implements [device.Device].
-func (c *CPU) SoftmaxGrad(s device.Shape) (device.Kernel, error) { return newSoftmax(c, s, true) }
+func (c *CPU) SoftmaxGrad(t device.Tensor) (device.Kernel, error) { return newSoftmax(c, t, true) }
 
 // voxelChunks cuts the voxels of each image, whatever the number of channels: chunks of 1024, in a
 // plane that is an image.
@@ -53,7 +53,7 @@ func (c chunks) voxels(i int) (n, lo, hi int) {
 	return i / c.perPlane, lo, min(lo+chunkVoxels, c.plane)
 }
 
-func (k *softmax) Scratch() int { return 0 }
+func (k *softmax) Scratch() int64 { return 0 }
 
 func (k *softmax) Run(out, in []device.Buffer, _ device.Buffer) {
 	k.y, k.x = out[0].(Slice), in[0].(Slice)

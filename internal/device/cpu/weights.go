@@ -73,7 +73,10 @@ func (ks *kernels) exchange(dst, src []float32, taps, in, out int) {
 }
 
 // WeightsSize implements [device.Device].
-func (c *CPU) WeightsSize(s device.Shape) int {
+func (c *CPU) WeightsSize(s device.Shape) int64 { return bytesOf(weightElements(s)) }
+
+// weightElements is how many float32 elements weights take, those of the padding among them.
+func weightElements(s device.Shape) int {
 	if len(s) != 5 {
 		return s.Elements()
 	}
@@ -94,7 +97,7 @@ func (c *CPU) moveWeights(b Slice, s device.Shape, first int, plain []float32, b
 	if err := s.CheckRows(first, len(plain)); err != nil {
 		return err
 	}
-	if len(b) < c.WeightsSize(s) {
+	if len(b) < weightElements(s) {
 		return fmt.Errorf("weights %v in a buffer of %d elements", []int(s), len(b))
 	}
 	switch {

@@ -25,7 +25,7 @@ func TestExchange(t *testing.T) {
 		for _, ks := range availableKernels() {
 			c := newTestCPU(t, Options{Threads: 2}, ks)
 			upload := func(s device.Shape, v []float32) Slice {
-				b := noise(c.WeightsSize(s))
+				b := noise(weightElements(s))
 				if err := c.UploadWeights(b, s, 0, v); err != nil {
 					t.Fatal(err)
 				}

@@ -68,7 +68,7 @@ func blockTiles(inBlocks, outBlocks int) int {
 }
 
 // Scratch implements [device.Kernel].
-func (k *winograd) Scratch() int { return k.total }
+func (k *winograd) Scratch() int64 { return bytesOf(k.total) }
 
 // Run implements [device.Kernel].
 func (k *winograd) Run(out, in []device.Buffer, scratch device.Buffer) {

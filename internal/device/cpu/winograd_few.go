@@ -120,7 +120,7 @@ func newWinogradFew(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Ti
 }
 
 // Scratch implements [device.Kernel].
-func (k *winogradFew) Scratch() int { return k.total }
+func (k *winogradFew) Scratch() int64 { return bytesOf(k.total) }
 
 // Run implements [device.Kernel].
 func (k *winogradFew) Run(out, in []device.Buffer, scratch device.Buffer) {
@@ -244,7 +244,7 @@ func newWinogradFewGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *wino
 }
 
 // Scratch implements [device.Kernel].
-func (k *winogradFewGradient) Scratch() int { return k.total }
+func (k *winogradFewGradient) Scratch() int64 { return bytesOf(k.total) }
 
 // Run implements [device.Kernel].
 func (k *winogradFewGradient) Run(out, in []device.Buffer, scratch device.Buffer) {

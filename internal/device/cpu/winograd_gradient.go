@@ -57,7 +57,7 @@ func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogra
 }
 
 // Scratch implements [device.Kernel].
-func (k *winogradGradient) Scratch() int { return k.total }
+func (k *winogradGradient) Scratch() int64 { return bytesOf(k.total) }
 
 // Run implements [device.Kernel].
 func (k *winogradGradient) Run(out, in []device.Buffer, scratch device.Buffer) {

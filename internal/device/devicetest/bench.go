@@ -18,10 +18,10 @@ func Bench(b *testing.B, dev device.Device) {
 	for _, s := range []device.Shape{full, deep} {
 		size := 4 * s.Elements()
 		x := []operand{output(s...), output(s...), output(s...)}
-		benchmark(b, dev, "Add", s, 3*size, func(d device.Device) (device.Kernel, error) { return d.Add(s) }, x[:1], x[1:])
-		benchmark(b, dev, "Scale", s, 2*size, func(d device.Device) (device.Kernel, error) { return d.Scale(s, 2) }, x[:1], x[1:2])
-		benchmark(b, dev, "SumChannels", s, size, func(d device.Device) (device.Kernel, error) { return d.SumChannels(s) }, []operand{output(s[1])}, x[:1])
-		join := device.ConcatSpec{N: s[0], Channels: []int{s[1] / 2, s[1] / 2}, Size: [3]int(s[2:])}
+		benchmark(b, dev, "Add", s, 3*size, func(d device.Device) (device.Kernel, error) { return d.Add(tensorOf(dev, s)) }, x[:1], x[1:])
+		benchmark(b, dev, "Scale", s, 2*size, func(d device.Device) (device.Kernel, error) { return d.Scale(tensorOf(dev, s), 2) }, x[:1], x[1:2])
+		benchmark(b, dev, "SumChannels", s, size, func(d device.Device) (device.Kernel, error) { return d.SumChannels(tensorOf(dev, s)) }, []operand{output(s[1])}, x[:1])
+		join := device.ConcatSpec{N: s[0], Channels: []int{s[1] / 2, s[1] / 2}, Size: [3]int(s[2:]), Type: dev.Activations()}
 		benchmark(b, dev, "Concat", s, 2*size, func(d device.Device) (device.Kernel, error) { return d.Concat(join) }, x[:1], []operand{output(join.Part(0)...), output(join.Part(1)...)})
 		for _, a := range []struct {
 			name              string
@@ -36,7 +36,7 @@ func Bench(b *testing.B, dev device.Device) {
 			{"instance+PReLU+residual", device.ActivateSpec{Norm: device.InstanceNorm, Act: device.PReLU, Residual: device.FullResidual}, 4, 7},
 			{"batch+ELU+residual", device.ActivateSpec{Norm: device.BatchNorm, Training: true, Act: device.ELU, Residual: device.FullResidual}, 4, 7},
 		} {
-			a.spec.Shape, a.spec.Epsilon = s, 1e-5
+			a.spec.Shape, a.spec.Epsilon, a.spec.Type = s, 1e-5, dev.Activations()
 			in := activateOperandsOf(newRand(1), a.spec)
 			out := []operand{output(s...)}
 			if a.spec.Norm != device.NoNorm {
@@ -52,11 +52,11 @@ func Bench(b *testing.B, dev device.Device) {
 		if classes > 16 {
 			side = 48
 		}
-		s := device.LossSpec{Shape: device.Shape{1, classes, side, side, side}, CE: 1, Dice: 1, Smooth: 1e-5}
+		s := device.LossSpec{Shape: device.Shape{1, classes, side, side, side}, CE: 1, Dice: 1, Smooth: 1e-5, Type: dev.Activations()}
 		r := newRand(1)
 		logits, target := random(r, s.Shape...), whole(r, 0, classes, targetShape(s.Shape)...)
-		size := 4 * dev.Size(s.Shape)
-		benchmark(b, dev, "Softmax", s.Shape, 2*size, func(d device.Device) (device.Kernel, error) { return d.Softmax(s.Shape) }, []operand{output(s.Shape...)}, []operand{logits})
+		size := int(dev.Size(tensorOf(dev, s.Shape)))
+		benchmark(b, dev, "Softmax", s.Shape, 2*size, func(d device.Device) (device.Kernel, error) { return d.Softmax(tensorOf(dev, s.Shape)) }, []operand{output(s.Shape...)}, []operand{logits})
 		benchmark(b, dev, "Loss", s.Shape, size+4*len(target.data), func(d device.Device) (device.Kernel, error) { return d.Loss(s) }, []operand{output(), output(s.Stats())}, []operand{logits, target})
 		benchmark(b, dev, "LossGrad", s.Shape, 2*size+4*len(target.data), func(d device.Device) (device.Kernel, error) { return d.LossGrad(s) }, []operand{output(s.Shape...), output(classes)},
 			[]operand{logits, target, positive(r, s.Stats()), positive(r)})

@@ -17,12 +17,64 @@ type operand struct {
 	norm   float64   // the least that errors of an output are relative to: for sums that cancel
 }
 
-// size is the number of elements that an operand takes on a device.
-func (o operand) size(dev device.Device) int {
+// tensor is what an operand is on a device: activations are of the device's type.
+func (o operand) tensor(dev device.Device) device.Tensor {
+	t := device.Tensor{Shape: o.shape}
+	if len(o.shape) == 5 && !o.weight {
+		t.Type = dev.Activations()
+	}
+	return t
+}
+
+// tensorOf is the tensor of an activation, or of a matrix, on a device.
+func tensorOf(dev device.Device, s device.Shape) device.Tensor { return operand{shape: s}.tensor(dev) }
+
+// size is the number of bytes that an operand takes on a device.
+func (o operand) size(dev device.Device) int64 {
 	if o.weight {
 		return dev.WeightsSize(o.shape)
 	}
-	return dev.Size(o.shape)
+	return dev.Size(o.tensor(dev))
+}
+
+// rounded are operands whose activations have values that the device can store: then the reference
+// computes from the same numbers.
+func rounded(dev device.Device, list []operand) []operand {
+	if dev.Activations() != device.BFloat16 {
+		return list
+	}
+	list = slices.Clone(list)
+	for i, o := range list {
+		if o.tensor(dev).Type != device.BFloat16 || o.data == nil {
+			continue
+		}
+		list[i].data = make([]float32, len(o.data))
+		for k, x := range o.data {
+			list[i].data[k] = toBFloat16(x)
+		}
+	}
+	return list
+}
+
+// toBFloat16 rounds to the nearest number with eight bits of significand, ties to even.
+func toBFloat16(x float32) float32 {
+	b := math.Float32bits(x)
+	if x != x {
+		return x
+	}
+	return math.Float32frombits((b + 0x7fff + b>>16&1) &^ 0xffff)
+}
+
+// A Rounder is a device whose arithmetic is coarser than float32. RelativeError is what its kernels
+// may err by, relative L2, where the suite asks for less.
+type Rounder interface{ RelativeError() float64 }
+
+// allowed is a tolerance on a device. What must be exact stays so: copies round nothing.
+func allowed(dev device.Device, tolerance float64) float64 {
+	if r, ok := dev.(Rounder); ok && tolerance > 0 {
+		return max(tolerance, r.RelativeError())
+	}
+	return tolerance
 }
 
 // A maker makes a kernel on a device.
@@ -69,18 +121,25 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 // alloc makes a buffer for an operand, with its data or NaN in it.
 func alloc(t testing.TB, dev device.Device, o operand) device.Buffer {
 	t.Helper()
-	n := o.size(dev)
-	b, err := dev.Alloc(n)
+	return allocIn(t, dev, o, o.size(dev))
+}
+
+// allocIn is alloc of so many bytes.
+func allocIn(t testing.TB, dev device.Device, o operand, bytes int64) device.Buffer {
+	t.Helper()
+	bytes = (bytes + 3) / 4 * 4
+	b, err := dev.Alloc(bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { dev.Free(b) })
 	switch {
-	case o.data == nil:
-		err = dev.UploadPlain(b, 0, slices.Repeat([]float32{float32(math.NaN())}, n))
+	case o.data == nil: // every bit set is NaN in each type
+		err = dev.UploadPlain(b, 0, slices.Repeat([]float32{math.Float32frombits(math.MaxUint32)}, int(bytes/4)))
 	case o.weight:
 		err = dev.UploadWeights(b, o.shape, 0, o.data)
 	default:
-		err = dev.Upload(b, o.shape, o.data)
+		err = dev.Upload(b, o.tensor(dev), o.data)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +154,7 @@ func download(t testing.TB, dev device.Device, b device.Buffer, o operand) []flo
 	if o.weight {
 		err = dev.DownloadWeights(values, b, o.shape, 0)
 	} else {
-		err = dev.Download(values, b, o.shape)
+		err = dev.Download(values, b, o.tensor(dev))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +176,7 @@ func prepare(t testing.TB, dev device.Device, make maker, out, in []operand) run
 		t.Fatalf("making the kernel: %v", err)
 	}
 	// NaN: what was in scratch must not matter
-	r := run{kernel: k, scratch: alloc(t, dev, output(k.Scratch()))}
+	r := run{kernel: k, scratch: allocIn(t, dev, operand{}, k.Scratch())}
 	for _, o := range out {
 		r.out = append(r.out, alloc(t, dev, o))
 	}
@@ -135,6 +194,7 @@ func (r run) run() { r.kernel.Run(r.out, r.in, r.scratch) }
 func compare(t *testing.T, dev device.Device, tolerance float64, make maker, out, in []operand) {
 	t.Helper()
 	reference := NewReference()
+	out, in, tolerance = rounded(dev, out), rounded(dev, in), allowed(dev, tolerance)
 	want, got := prepare(t, reference, make, out, in), prepare(t, dev, make, out, in)
 	want.run()
 	got.run()
@@ -153,10 +213,14 @@ func compare(t *testing.T, dev device.Device, tolerance float64, make maker, out
 		}
 	}
 	// the average: waking a goroutine makes the runtime allocate now and then
-	if n := testing.AllocsPerRun(4, got.run); n > 0 {
+	_, naive := dev.(naive)
+	if n := testing.AllocsPerRun(4, got.run); n > 0 && !naive && !device.IsComposed(got.kernel) {
 		t.Errorf("a run allocates %v times", n)
 	}
 }
+
+// naive is a device whose kernels may allocate: one that is made of the reference.
+type naive interface{ Naive() }
 
 // inPlace checks that a kernel computes the same when results are written over operands: pairs of a
 // result and an operand.
@@ -179,7 +243,7 @@ func inPlace(t *testing.T, dev device.Device, make maker, out, in []operand, ove
 // stays as the device's other kernels want it.
 func checkPadding(t *testing.T, dev device.Device, b device.Buffer, o operand) {
 	t.Helper()
-	raw, fresh := make([]float32, b.Len()), make([]float32, b.Len())
+	raw, fresh := make([]float32, b.Bytes()/4), make([]float32, b.Bytes()/4)
 	again := alloc(t, dev, operand{shape: o.shape, weight: o.weight, data: download(t, dev, b, o)})
 	if err := dev.DownloadPlain(raw, b, 0); err != nil {
 		t.Fatal(err)
@@ -237,7 +301,7 @@ func (d differentiable) check(t *testing.T) {
 	f := prepare(t, reference, d.forward, d.out, d.in)
 	f.run()
 	r := newRand(7)
-	dy := make(values, f.out[0].Len())
+	dy := make(values, len(f.out[0].(values)))
 	for i := range dy {
 		dy[i] = r.NormFloat64()
 	}

@@ -18,17 +18,22 @@ func NewReference() device.Device { return reference{} }
 
 type reference struct{}
 
-var _ device.Device = reference{}
+var (
+	_ device.Device        = reference{}
+	_ device.PuzzleKernels = reference{}
+	_ device.WeightStepper = reference{}
+)
 
 // values is the reference's buffer.
 type values []float64
 
-func (v values) Len() int { return len(v) }
+// Bytes counts an element as float32, as the interface does.
+func (v values) Bytes() int64 { return 4 * int64(len(v)) }
 
 // kernel is an operator for fixed shapes: out <- in.
 type kernel func(out, in []values)
 
-func (k kernel) Scratch() int { return 0 }
+func (k kernel) Scratch() int64 { return 0 }
 
 func (k kernel) Run(out, in []device.Buffer, _ device.Buffer) { k(ofBuffers(out), ofBuffers(in)) }
 
@@ -40,38 +45,44 @@ func ofBuffers(b []device.Buffer) []values {
 	return v
 }
 
-func (reference) Name() string     { return "reference" }
-func (reference) Describe() string { return "reference: naive loops in float64, one thread" }
-func (reference) Sync() error      { return nil }
+func (reference) Name() string             { return "reference" }
+func (reference) Describe() string         { return "reference: naive loops in float64, one thread" }
+func (reference) Activations() device.Type { return device.Float32 }
+func (reference) Sync() error              { return nil }
+func (reference) Close() error             { return nil }
+func (reference) Free(device.Buffer)       {}
+func (reference) Alignment() int64         { return 64 }
 
-func (reference) Alloc(n int) (device.Buffer, error) {
-	if n < 0 {
-		return nil, fmt.Errorf("allocating %d elements", n)
+func (reference) Alloc(bytes int64) (device.Buffer, error) {
+	if bytes < 0 || bytes%4 != 0 {
+		return nil, fmt.Errorf("allocating %d bytes", bytes)
 	}
-	return make(values, n), nil
+	return make(values, bytes/4), nil
 }
 
-func (reference) View(b device.Buffer, offset, n int) device.Buffer {
-	return b.(values)[offset : offset+n : offset+n]
+func (reference) View(b device.Buffer, offset, bytes int64) device.Buffer {
+	first, n := offset/4, bytes/4
+	return b.(values)[first : first+n : first+n]
 }
 
-func (reference) Size(s device.Shape) int { return s.Elements() }
+// Size counts an element of any type as float32: the reference computes all types alike.
+func (reference) Size(t device.Tensor) int64 { return 4 * int64(t.Shape.Elements()) }
 
-func (r reference) Upload(dst device.Buffer, s device.Shape, src []float32) error {
-	if len(src) != s.Elements() {
-		return fmt.Errorf("uploading %d elements as %v", len(src), []int(s))
+func (r reference) Upload(dst device.Buffer, t device.Tensor, src []float32) error {
+	if len(src) != t.Shape.Elements() {
+		return fmt.Errorf("uploading %d elements as %v", len(src), []int(t.Shape))
 	}
 	return r.UploadPlain(dst, 0, src)
 }
 
-func (r reference) Download(dst []float32, src device.Buffer, s device.Shape) error {
-	if len(dst) != s.Elements() {
-		return fmt.Errorf("downloading %d elements as %v", len(dst), []int(s))
+func (r reference) Download(dst []float32, src device.Buffer, t device.Tensor) error {
+	if len(dst) != t.Shape.Elements() {
+		return fmt.Errorf("downloading %d elements as %v", len(dst), []int(t.Shape))
 	}
 	return r.DownloadPlain(dst, src, 0)
 }
 
-func (reference) WeightsSize(s device.Shape) int { return s.Elements() }
+func (reference) WeightsSize(s device.Shape) int64 { return 4 * int64(s.Elements()) }
 
 func (r reference) UploadWeights(dst device.Buffer, s device.Shape, first int, src []float32) error {
 	if err := s.CheckRows(first, len(src)); err != nil {

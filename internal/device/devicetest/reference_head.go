@@ -61,7 +61,8 @@ func softmaxGrad(p, dp values) values {
 	return dx
 }
 
-func (reference) Softmax(s device.Shape) (device.Kernel, error) {
+func (reference) Softmax(t device.Tensor) (device.Kernel, error) {
+	s := t.Shape
 	return kernel(func(out, in []values) {
 		for n := range s[0] {
 			for v := range s.Voxels() {
@@ -70,10 +71,11 @@ func (reference) Softmax(s device.Shape) (device.Kernel, error) {
 				}
 			}
 		}
-	}), s.Check()
+	}), t.Check()
 }
 
-func (reference) SoftmaxGrad(s device.Shape) (device.Kernel, error) {
+func (reference) SoftmaxGrad(t device.Tensor) (device.Kernel, error) {
+	s := t.Shape
 	return kernel(func(out, in []values) {
 		p, dp := make(values, s[1]), make(values, s[1])
 		for n := range s[0] {
@@ -87,7 +89,7 @@ func (reference) SoftmaxGrad(s device.Shape) (device.Kernel, error) {
 				}
 			}
 		}
-	}), s.Check()
+	}), t.Check()
 }
 
 func (reference) GatherRows(s device.RowsSpec) (device.Kernel, error) {

@@ -6,7 +6,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-func (reference) Add(s device.Shape) (device.Kernel, error) {
+func (reference) Add(t device.Tensor) (device.Kernel, error) {
 	return kernel(func(out, in []values) {
 		for i := range out[0] {
 			out[0][i] = in[0][i] + in[1][i]
@@ -14,7 +14,7 @@ func (reference) Add(s device.Shape) (device.Kernel, error) {
 	}), nil
 }
 
-func (reference) Scale(s device.Shape, factor float32) (device.Kernel, error) {
+func (reference) Scale(t device.Tensor, factor float32) (device.Kernel, error) {
 	return kernel(func(out, in []values) {
 		for i := range out[0] {
 			out[0][i] = float64(factor) * in[0][i]
@@ -22,21 +22,23 @@ func (reference) Scale(s device.Shape, factor float32) (device.Kernel, error) {
 	}), nil
 }
 
-func (reference) ScaleChannels(s device.Shape) (device.Kernel, error) {
+func (reference) ScaleChannels(t device.Tensor) (device.Kernel, error) {
+	s := t.Shape
 	return kernel(func(out, in []values) {
 		for i := range out[0] {
 			out[0][i] = in[0][i] * in[1][i/s.Voxels()]
 		}
-	}), s.Check()
+	}), t.Check()
 }
 
-func (reference) SumChannels(s device.Shape) (device.Kernel, error) {
+func (reference) SumChannels(t device.Tensor) (device.Kernel, error) {
+	s := t.Shape
 	return kernel(func(out, in []values) {
 		clear(out[0])
 		for i, x := range in[0] {
 			out[0][i/s.Voxels()%s[1]] += x
 		}
-	}), s.Check()
+	}), t.Check()
 }
 
 // eachPart calls f with the index of every element of y, and its part and its index therein.
@@ -64,12 +66,12 @@ func (reference) Split(s device.ConcatSpec) (device.Kernel, error) {
 	}), s.Check()
 }
 
-func (reference) Flatten(s device.Shape) (device.Kernel, error) {
-	return kernel(func(out, in []values) { copy(out[0], in[0]) }), s.Check()
+func (reference) Flatten(t device.Tensor) (device.Kernel, error) {
+	return kernel(func(out, in []values) { copy(out[0], in[0]) }), t.Check()
 }
 
-func (reference) Unflatten(s device.Shape) (device.Kernel, error) {
-	return kernel(func(out, in []values) { copy(out[0], in[0]) }), s.Check()
+func (reference) Unflatten(t device.Tensor) (device.Kernel, error) {
+	return kernel(func(out, in []values) { copy(out[0], in[0]) }), t.Check()
 }
 
 // eachWindow calls f with the index of every element of y and those of x under its window, in

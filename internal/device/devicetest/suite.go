@@ -36,35 +36,35 @@ var matrices = []device.Shape{{1, 1}, {3, 5}, {27, 32}}
 func Memory(t *testing.T, dev device.Device) {
 	r := newRand(1)
 	for _, shape := range append(shapes, matrices...) {
-		x := random(r, shape...)
+		x := rounded(dev, []operand{random(r, shape...)})[0]
 		b := alloc(t, dev, x)
 		if err := relativeL2(download(t, dev, b, x), x.data); err != 0 {
 			t.Errorf("%v: up and down again: relative error %g", []int(shape), err)
 		}
-		if dev.Upload(b, shape, x.data[1:]) == nil || dev.Download(x.data[1:], b, shape) == nil {
+		if dev.Upload(b, x.tensor(dev), x.data[1:]) == nil || dev.Download(x.data[1:], b, x.tensor(dev)) == nil {
 			t.Errorf("%v: copying one element too few was accepted", []int(shape))
 		}
 	}
-	b := alloc(t, dev, random(r, 64))
-	if err := dev.UploadPlain(dev.View(b, 32, 16), 4, []float32{1, 2, 3}); err != nil {
+	b := alloc(t, dev, random(r, int(dev.Alignment())))
+	if err := dev.UploadPlain(dev.View(b, 2*dev.Alignment(), 64), 4, []float32{1, 2, 3}); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]float32, 3)
-	if err := dev.DownloadPlain(got, b, 36); err != nil || got[0] != 1 || got[2] != 3 {
+	if err := dev.DownloadPlain(got, b, int(dev.Alignment()/2)+4); err != nil || got[0] != 1 || got[2] != 3 {
 		t.Errorf("a write to a view: %v, %v in the buffer", got, err)
 	}
-	if dev.UploadPlain(b, 62, got) == nil || dev.DownloadPlain(got, b, 62) == nil {
+	if last := int(dev.Alignment()) - 2; dev.UploadPlain(b, last, got) == nil || dev.DownloadPlain(got, b, last) == nil {
 		t.Error("copying past a buffer's end was accepted")
 	}
-	zeros, err := dev.Alloc(5)
+	zeros, err := dev.Alloc(20)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := dev.DownloadPlain(got, zeros, 2); err != nil || got[0] != 0 || got[2] != 0 {
 		t.Errorf("fresh memory: %v, %v", got, err)
 	}
-	if _, err := dev.Alloc(-1); err == nil {
-		t.Error("allocating -1 elements was accepted")
+	if _, err := dev.Alloc(-4); err == nil {
+		t.Error("allocating -4 bytes was accepted")
 	}
 	if dev.Name() == "" || dev.Describe() == "" {
 		t.Error("the device has no name or description")
@@ -81,7 +81,7 @@ func Weights(t *testing.T, dev device.Device) {
 		if err := relativeL2(download(t, dev, b, w), w.data); err != 0 {
 			t.Errorf("%v: up and down again: relative error %g", []int(shape), err)
 		}
-		raw := make([]float32, dev.WeightsSize(shape))
+		raw := make([]float32, dev.WeightsSize(shape)/4)
 		if err := dev.DownloadPlain(raw, b, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -96,8 +96,8 @@ func Weights(t *testing.T, dev device.Device) {
 		}
 
 		pieces, got := alloc(t, dev, operand{shape: shape, weight: true}), make([]float32, len(w.data))
-		for row := 0; row < shape.Rows(); row += device.Alignment {
-			from, to := row*shape.Row(), min(row+device.Alignment, shape.Rows())*shape.Row()
+		for row := 0; row < shape.Rows(); row += device.RowBlock {
+			from, to := row*shape.Row(), min(row+device.RowBlock, shape.Rows())*shape.Row()
 			if err := dev.UploadWeights(pieces, shape, row, w.data[from:to]); err != nil {
 				t.Fatal(err)
 			}
@@ -152,6 +152,7 @@ func Conv(t *testing.T, dev device.Device) {
 		{N: 1, In: 16, Out: 16, Size: [3]int{5, 7, 9}, Kernel: cube(3), Stride: cube(2), Pad: cube(1)},
 	}
 	for i, s := range specs {
+		s.Type = dev.Activations()
 		t.Run(fmt.Sprintf("%dx%d-%d@%v/%v:%v", s.N, s.In, s.Out, s.Size, s.Kernel, s.Stride), func(t *testing.T) {
 			r := newRand(uint64(i))
 			x, y := random(r, s.XShape()...), random(r, s.YShape()...)
@@ -192,7 +193,7 @@ func Conv(t *testing.T, dev device.Device) {
 			return []values{like(in[1])}, []values{in[0], dy}
 		}
 		d.check(t)
-		d.backward = func(d device.Device) (device.Kernel, error) { return d.SumChannels(s.YShape()) }
+		d.backward = func(d device.Device) (device.Kernel, error) { return d.SumChannels(device.Tensor{Shape: s.YShape()}) }
 		d.wrt = []int{2}
 		d.gradients = func(out, in []values, dy values) (grads, operands []values) {
 			return []values{like(in[2])}, []values{dy}
@@ -200,17 +201,22 @@ func Conv(t *testing.T, dev device.Device) {
 		d.check(t)
 	})
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.Conv(device.ConvSpec{}) })
-	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.ConvGradWeightsSGD(device.ConvSpec{}) })
+	if stepper, ok := dev.(device.WeightStepper); ok {
+		refuses(t, dev, func(device.Device) (device.Kernel, error) { return stepper.ConvGradWeightsSGD(device.ConvSpec{}) })
+	}
 }
 
 // gradWeightsSGD compares a step with the reference, and to the bit with the device's own gradient
-// and step.
+// and step, where the device has such a kernel.
 func gradWeightsSGD(t *testing.T, dev device.Device, s device.ConvSpec, x, dy, w operand) {
 	t.Helper()
+	if _, ok := dev.(device.WeightStepper); !ok {
+		return
+	}
 	velocity, hyper := weights(newRand(8), s.WShape()...), operand{shape: device.Shape{4}, data: []float32{0.01, 0.9, 1e-2, 0.5}}
-	fused := func(d device.Device) (device.Kernel, error) { return d.ConvGradWeightsSGD(s) }
+	fused := func(d device.Device) (device.Kernel, error) { return d.(device.WeightStepper).ConvGradWeightsSGD(s) }
 	gradient := func(d device.Device) (device.Kernel, error) { return d.ConvGradWeights(s) }
-	sgd := func(d device.Device) (device.Kernel, error) { return d.SGD(dev.WeightsSize(s.WShape())) }
+	sgd := func(d device.Device) (device.Kernel, error) { return d.SGD(int(dev.WeightsSize(s.WShape()) / 4)) }
 	out, in := []operand{w, velocity, output()}, []operand{x, dy, hyper}
 	compare(t, dev, convTolerance, fused, out, in)
 
@@ -254,7 +260,7 @@ func Activate(t *testing.T, dev device.Device) {
 		activate(t, dev, device.ActivateSpec{Shape: device.Shape{2, 17, 3, 4, 5}, Norm: device.BatchNorm, Epsilon: 1e-5, Act: device.PReLU, Residual: device.FullResidual})
 	})
 	t.Run("far from zero", func(t *testing.T) {
-		s := device.ActivateSpec{Shape: device.Shape{1, 16, 13, 14, 15}, Norm: device.InstanceNorm, Epsilon: 1e-5}
+		s := device.ActivateSpec{Shape: device.Shape{1, 16, 13, 14, 15}, Norm: device.InstanceNorm, Epsilon: 1e-5, Type: dev.Activations()}
 		in := activateOperandsOf(newRand(3), s)
 		for i := range in[0].data {
 			in[0].data[i] = 1000 + in[0].data[i]
@@ -327,6 +333,9 @@ func activateOperandsOf(r *rand.Rand, s device.ActivateSpec) []operand {
 // activate compares both kernels with the reference; the statistics that the backward one gets are
 // the reference's.
 func activate(t *testing.T, dev device.Device, s device.ActivateSpec) {
+	if s.Type = device.Float32; len(s.Shape) == 5 {
+		s.Type = dev.Activations()
+	}
 	r := newRand(uint64(s.Shape.Elements()))
 	in := activateOperandsOf(r, s)
 	out := []operand{output(s.Shape...)}

@@ -42,22 +42,24 @@ func Softmax(t *testing.T, dev device.Device) {
 			for i := range x.data {
 				x.data[i] *= float32(int(1) << (i % 8)) // logits up to some hundreds
 			}
-			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Softmax(s) }, []operand{output(s...)}, []operand{x})
-			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.SoftmaxGrad(s) }, []operand{output(s...)}, []operand{positive(r, s...), random(r, s...)})
+			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Softmax(tensorOf(dev, s)) }, []operand{output(s...)}, []operand{x})
+			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.SoftmaxGrad(tensorOf(dev, s)) }, []operand{output(s...)}, []operand{positive(r, s...), random(r, s...)})
 		})
 	}
 	t.Run("gradients", func(t *testing.T) {
 		s := device.Shape{2, 3, 2, 1, 2}
 		differentiable{
-			forward:  func(d device.Device) (device.Kernel, error) { return d.Softmax(s) },
-			backward: func(d device.Device) (device.Kernel, error) { return d.SoftmaxGrad(s) },
+			forward:  func(d device.Device) (device.Kernel, error) { return d.Softmax(device.Tensor{Shape: s}) },
+			backward: func(d device.Device) (device.Kernel, error) { return d.SoftmaxGrad(device.Tensor{Shape: s}) },
 			out:      []operand{output(s...)}, in: []operand{random(newRand(4), s...)}, wrt: []int{0},
 			gradients: func(out, in []values, dy values) (grads, operands []values) {
 				return []values{like(in[0])}, []values{append(values{}, out[0]...), dy}
 			},
 		}.check(t)
 	})
-	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.Softmax(device.Shape{2, 3, 4}) })
+	refuses(t, dev, func(d device.Device) (device.Kernel, error) {
+		return d.Softmax(device.Tensor{Shape: device.Shape{2, 3, 4}})
+	})
 }
 
 // manyClasses is as many as TotalSegmentator tells apart.
@@ -68,7 +70,7 @@ var manyClasses = device.Shape{1, 105, 3, 5, 7}
 func Loss(t *testing.T, dev device.Device) {
 	for _, shape := range append(shapes, device.Shape{1, 2}, device.Shape{54, 27}, device.Shape{2, 2, 11, 13, 9}, manyClasses) {
 		for kind := range 6 {
-			s := device.LossSpec{Shape: shape, CE: float32(1 - kind%3), Dice: float32(kind % 3), Smooth: 1e-5, Background: kind%2 == 0 || shape[1] == 1, PerImage: kind > 2}
+			s := device.LossSpec{Shape: shape, CE: float32(1 - kind%3), Dice: float32(kind % 3), Smooth: 1e-5, Background: kind%2 == 0 || shape[1] == 1, PerImage: kind > 2, Type: tensorOf(dev, shape).Type}
 			t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) {
 				r := newRand(uint64(kind))
 				x := random(r, shape...)
@@ -82,7 +84,7 @@ func Loss(t *testing.T, dev device.Device) {
 	}
 	t.Run("what does not count may be anything", func(t *testing.T) {
 		for _, classes := range []int{1, 3, 17} {
-			s := device.LossSpec{Shape: device.Shape{1, classes, 2, 3, 5}, CE: 1, Dice: 1, Smooth: 1, Background: true}
+			s := device.LossSpec{Shape: device.Shape{1, classes, 2, 3, 5}, CE: 1, Dice: 1, Smooth: 1, Background: true, Type: dev.Activations()}
 			x, target := random(newRand(1), s.Shape...), whole(newRand(2), -1, classes, targetShape(s.Shape)...)
 			odd := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))}
 			for i := range x.data {
@@ -95,7 +97,7 @@ func Loss(t *testing.T, dev device.Device) {
 	})
 	t.Run("no such class", func(t *testing.T) {
 		for _, classes := range []int{3, 17} {
-			s := device.LossSpec{Shape: device.Shape{1, classes, 2, 2, 2}, CE: 1, Dice: 1, Smooth: 1}
+			s := device.LossSpec{Shape: device.Shape{1, classes, 2, 2, 2}, CE: 1, Dice: 1, Smooth: 1, Type: dev.Activations()}
 			target := whole(newRand(1), 0, 2, targetShape(s.Shape)...)
 			target.data[3] = float32(classes)
 			k := prepare(t, dev, func(d device.Device) (device.Kernel, error) { return d.Loss(s) }, []operand{output(), output(s.Stats())}, []operand{random(newRand(2), s.Shape...), target})
@@ -152,9 +154,9 @@ func Rows(t *testing.T, dev device.Device) {
 	for _, s := range []device.GroupSpec{{Groups: 1, Rows: 1, Columns: 3}, {Groups: 1, Rows: 2, Columns: 1}, {Groups: 3, Rows: 8, Columns: 33}, {Groups: 2, Rows: 27, Columns: 27}} {
 		n := s.Groups * s.Rows
 		x, pairs := random(r, n, s.Columns), random(r, n*s.Rows, s.Columns)
-		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.MeanOfOthers(s) }, []operand{output(n, s.Columns)}, []operand{x})
-		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.PairSum(s) }, []operand{output(n*s.Rows, s.Columns)}, []operand{x, random(r, n, s.Columns)})
-		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.PairSumGrad(s) }, []operand{output(n, s.Columns), output(n, s.Columns)}, []operand{pairs})
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).MeanOfOthers(s) }, []operand{output(n, s.Columns)}, []operand{x})
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).PairSum(s) }, []operand{output(n*s.Rows, s.Columns)}, []operand{x, random(r, n, s.Columns)})
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).PairSumGrad(s) }, []operand{output(n, s.Columns), output(n, s.Columns)}, []operand{pairs})
 	}
 	// as many rows as columns: some sums are above 1, some below
 	for _, s := range []device.GroupSpec{{Groups: 1, Rows: 2, Columns: 2}, {Groups: 3, Rows: 8, Columns: 8}, {Groups: 2, Rows: 27, Columns: 27}} {
@@ -164,8 +166,8 @@ func Rows(t *testing.T, dev device.Device) {
 		none, some := whole(r, 0, 1, s.Groups), positive(r, s.Groups)
 		some.data[0] = 0
 		for _, w := range []operand{none, whole(r, 1, 2, s.Groups), some} {
-			compare(t, dev, lossyTolerance, func(d device.Device) (device.Kernel, error) { return d.ColumnSumLoss(s) }, []operand{output()}, []operand{x, w})
-			compare(t, dev, lossyTolerance, func(d device.Device) (device.Kernel, error) { return d.ColumnSumLossGrad(s) }, []operand{output(n, s.Columns)}, []operand{x, w, random(r)})
+			compare(t, dev, lossyTolerance, func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).ColumnSumLoss(s) }, []operand{output()}, []operand{x, w})
+			compare(t, dev, lossyTolerance, func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).ColumnSumLossGrad(s) }, []operand{output(n, s.Columns)}, []operand{x, w, random(r)})
 		}
 	}
 	t.Run("gradients", func(t *testing.T) {
@@ -179,24 +181,24 @@ func Rows(t *testing.T, dev device.Device) {
 			},
 		}.check(t)
 		differentiable{
-			forward:  func(d device.Device) (device.Kernel, error) { return d.MeanOfOthers(s) },
-			backward: func(d device.Device) (device.Kernel, error) { return d.MeanOfOthers(s) },
+			forward:  func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).MeanOfOthers(s) },
+			backward: func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).MeanOfOthers(s) },
 			out:      []operand{output(6, 4)}, in: []operand{random(r, 6, 4)}, wrt: []int{0},
 			gradients: func(out, in []values, dy values) (grads, operands []values) {
 				return []values{like(in[0])}, []values{dy}
 			},
 		}.check(t)
 		differentiable{
-			forward:  func(d device.Device) (device.Kernel, error) { return d.PairSum(s) },
-			backward: func(d device.Device) (device.Kernel, error) { return d.PairSumGrad(s) },
+			forward:  func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).PairSum(s) },
+			backward: func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).PairSumGrad(s) },
 			out:      []operand{output(18, 4)}, in: []operand{random(r, 6, 4), random(r, 6, 4)}, wrt: []int{0, 1},
 			gradients: func(out, in []values, dy values) (grads, operands []values) {
 				return []values{like(in[0]), like(in[1])}, []values{dy}
 			},
 		}.check(t)
 		differentiable{
-			forward:  func(d device.Device) (device.Kernel, error) { return d.ColumnSumLoss(s) },
-			backward: func(d device.Device) (device.Kernel, error) { return d.ColumnSumLossGrad(s) },
+			forward:  func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).ColumnSumLoss(s) },
+			backward: func(d device.Device) (device.Kernel, error) { return device.PuzzleKernelsOf(d).ColumnSumLossGrad(s) },
 			out:      []operand{output()}, in: []operand{random(r, 6, 4), positive(r, 2)}, wrt: []int{0},
 			gradients: func(out, in []values, dy values) (grads, operands []values) {
 				return []values{like(in[0])}, []values{in[0], in[1], dy}
@@ -204,10 +206,12 @@ func Rows(t *testing.T, dev device.Device) {
 		}.check(t)
 	})
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.GatherRows(device.RowsSpec{}) })
-	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.ColumnSumLoss(device.GroupSpec{Rows: -1}) })
+	refuses(t, dev, func(d device.Device) (device.Kernel, error) {
+		return device.PuzzleKernelsOf(d).ColumnSumLoss(device.GroupSpec{Rows: -1})
+	})
 }
 
-// Optimiser checks SumSquares and SGD.
+// Optimiser checks the steps of the optimisers and what they need.
 func Optimiser(t *testing.T, dev device.Device) {
 	r := newRand(1)
 	for _, n := range []int{1, 16, 1000, 40000} {
@@ -219,5 +223,14 @@ func Optimiser(t *testing.T, dev device.Device) {
 		nothing := operand{shape: device.Shape{4}, data: []float32{0, 1, 0, 0}}
 		// the gradient is NaN
 		compare(t, dev, 0, sgd, []operand{random(r, n), random(r, n)}, []operand{{shape: device.Shape{n}}, nothing})
+
+		adamW := func(d device.Device) (device.Kernel, error) { return d.AdamW(n) }
+		hyper = operand{shape: device.Shape{8}, data: []float32{0.01, 0.9, 0.999, 1e-8, 0.05, 0.5, 1 - 0.9*0.9, 1 - 0.999*0.999}}
+		compare(t, dev, tight, adamW, []operand{random(r, n), random(r, n), positive(r, n)}, []operand{x, hyper})
+		frozen := operand{shape: device.Shape{8}, data: []float32{0, 0.9, 0.999, 1e-8, 0.05, 0.5, 0.1, 0.001}}
+		compare(t, dev, 0, adamW, []operand{random(r, n), random(r, n), positive(r, n)}, []operand{{shape: device.Shape{n}}, frozen})
+
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Average(n) }, []operand{random(r, n)}, []operand{x, {shape: device.Shape{1}, data: []float32{0.01}}})
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.AddWeights(n) }, []operand{output(n)}, []operand{x, random(r, n)})
 	}
 }

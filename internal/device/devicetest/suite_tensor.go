@@ -14,32 +14,36 @@ func Elementwise(t *testing.T, dev device.Device) {
 		t.Run(fmt.Sprint([]int(s)), func(t *testing.T) {
 			r := newRand(uint64(s.Elements()))
 			x := random(r, s...)
-			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Add(s) }, []operand{output(s...)}, []operand{x, random(r, s...)})
-			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Scale(s, -0.3) }, []operand{output(s...)}, []operand{x})
-			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.ScaleChannels(s) }, []operand{output(s...)}, []operand{x, random(r, s[0], s[1])})
-			compare(t, dev, lossyTolerance, func(d device.Device) (device.Kernel, error) { return d.SumChannels(s) }, []operand{output(s[1])}, []operand{x})
+			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Add(tensorOf(dev, s)) }, []operand{output(s...)}, []operand{x, random(r, s...)})
+			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Scale(tensorOf(dev, s), -0.3) }, []operand{output(s...)}, []operand{x})
+			compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.ScaleChannels(tensorOf(dev, s)) }, []operand{output(s...)}, []operand{x, random(r, s[0], s[1])})
+			compare(t, dev, lossyTolerance, func(d device.Device) (device.Kernel, error) { return d.SumChannels(tensorOf(dev, s)) }, []operand{output(s[1])}, []operand{x})
 		})
 	}
 	for _, s := range []device.Shape{{}, {5}, {2, 3, 4}} {
 		r := newRand(1)
-		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Add(s) }, []operand{output(s...)}, []operand{random(r, s...), random(r, s...)})
-		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Scale(s, 3) }, []operand{output(s...)}, []operand{random(r, s...)})
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Add(tensorOf(dev, s)) }, []operand{output(s...)}, []operand{random(r, s...), random(r, s...)})
+		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Scale(tensorOf(dev, s), 3) }, []operand{output(s...)}, []operand{random(r, s...)})
 	}
 	t.Run("in place", func(t *testing.T) {
 		r := newRand(2)
 		for _, s := range shapes {
-			inPlace(t, dev, func(d device.Device) (device.Kernel, error) { return d.Add(s) }, []operand{output(s...)}, []operand{random(r, s...), random(r, s...)}, [2]int{0, 0})
+			inPlace(t, dev, func(d device.Device) (device.Kernel, error) { return d.Add(tensorOf(dev, s)) }, []operand{output(s...)}, []operand{random(r, s...), random(r, s...)}, [2]int{0, 0})
 		}
 	})
-	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.SumChannels(device.Shape{0, 1}) })
-	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.ScaleChannels(device.Shape{1, 2, 3}) })
+	refuses(t, dev, func(d device.Device) (device.Kernel, error) {
+		return d.SumChannels(device.Tensor{Shape: device.Shape{0, 1}})
+	})
+	refuses(t, dev, func(d device.Device) (device.Kernel, error) {
+		return d.ScaleChannels(device.Tensor{Shape: device.Shape{1, 2, 3}})
+	})
 }
 
 // Concat checks Concat and Split.
 func Concat(t *testing.T, dev device.Device) {
 	for _, channels := range [][]int{{1}, {5}, {16, 16}, {32, 16}, {16, 3}, {8, 8}, {1, 1}, {3, 1, 17}, {4, 16, 12}, {17, 16}, {1, 16}, {48, 1}, {2, 2, 2, 2}} {
 		for _, size := range [][3]int{{3, 2, 5}, {11, 13, 9}} {
-			s := device.ConcatSpec{N: 2, Channels: channels, Size: size}
+			s := device.ConcatSpec{N: 2, Channels: channels, Size: size, Type: dev.Activations()}
 			t.Run(fmt.Sprint(channels, size), func(t *testing.T) {
 				r := newRand(uint64(len(channels)))
 				var parts, gaps []operand
@@ -53,7 +57,7 @@ func Concat(t *testing.T, dev device.Device) {
 	}
 	for _, channels := range [][]int{{16, 16}, {32, 16, 3}, {16, 1}, {5, 16}, {1, 1}, {3}} {
 		for n := 1; n <= 2; n++ {
-			adjacent(t, dev, device.ConcatSpec{N: n, Channels: channels, Size: [3]int{3, 2, 5}})
+			adjacent(t, dev, device.ConcatSpec{N: n, Channels: channels, Size: [3]int{3, 2, 5}, Type: dev.Activations()})
 		}
 	}
 	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.Concat(device.ConcatSpec{N: 1}) })
@@ -75,28 +79,28 @@ func adjacent(t *testing.T, dev device.Device, s device.ConcatSpec) {
 	if j, ok := join.(device.Joiner); !ok || !j.Adjacent() {
 		return
 	}
-	all, err := dev.Alloc(dev.Size(s.Whole()))
+	all, err := dev.Alloc(dev.Size(tensorOf(dev, s.Whole())))
 	fail(err)
-	apart, err := dev.Alloc(dev.Size(s.Whole()))
+	apart, err := dev.Alloc(dev.Size(tensorOf(dev, s.Whole())))
 	fail(err)
 	scratch, err := dev.Alloc(join.Scratch())
 	fail(err)
-	r, offset := newRand(3), 0
+	r, offset := newRand(3), int64(0)
 	var parts []device.Buffer
 	for i := range s.Channels {
-		n := dev.Size(s.Part(i))
+		n := dev.Size(tensorOf(dev, s.Part(i)))
 		part, err := dev.Alloc(n)
 		fail(err)
 		values := random(r, s.Part(i)...).data
-		fail(dev.Upload(part, s.Part(i), values))
-		fail(dev.Upload(dev.View(all, offset, n), s.Part(i), values))
+		fail(dev.Upload(part, tensorOf(dev, s.Part(i)), values))
+		fail(dev.Upload(dev.View(all, offset, n), tensorOf(dev, s.Part(i)), values))
 		parts, offset = append(parts, part), offset+n
 	}
 	join.Run([]device.Buffer{apart}, parts, scratch)
 	got, want := make([]float32, s.Whole().Elements()), make([]float32, s.Whole().Elements())
-	fail(dev.Download(got, all, s.Whole()))
-	fail(dev.Download(want, apart, s.Whole()))
-	if offset != dev.Size(s.Whole()) || !slices.Equal(got, want) {
+	fail(dev.Download(got, all, tensorOf(dev, s.Whole())))
+	fail(dev.Download(want, apart, tensorOf(dev, s.Whole())))
+	if offset != dev.Size(tensorOf(dev, s.Whole())) || !slices.Equal(got, want) {
 		t.Errorf("%+v: the parts one after the other are not the whole", s)
 	}
 }
@@ -107,11 +111,11 @@ func Reshape(t *testing.T, dev device.Device) {
 		t.Run(fmt.Sprint([]int(s)), func(t *testing.T) {
 			r := newRand(1)
 			flat := device.Shape{s[0], s[1:].Elements()}
-			compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.Flatten(s) }, []operand{output(flat...)}, []operand{random(r, s...)})
-			compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.Unflatten(s) }, []operand{output(s...)}, []operand{random(r, flat...)})
+			compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.Flatten(tensorOf(dev, s)) }, []operand{output(flat...)}, []operand{random(r, s...)})
+			compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.Unflatten(tensorOf(dev, s)) }, []operand{output(s...)}, []operand{random(r, flat...)})
 		})
 	}
-	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.Flatten(device.Shape{3}) })
+	refuses(t, dev, func(d device.Device) (device.Kernel, error) { return d.Flatten(device.Tensor{Shape: device.Shape{3}}) })
 }
 
 // Pool checks maxima, among them ties, and averages.
@@ -124,7 +128,7 @@ func Pool(t *testing.T, dev device.Device) {
 	}
 	for _, s := range specs {
 		for _, average := range []bool{false, true} {
-			s.Average = average
+			s.Average, s.Type = average, dev.Activations()
 			t.Run(fmt.Sprint(s), func(t *testing.T) {
 				r := newRand(1)
 				// whole numbers tie

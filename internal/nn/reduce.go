@@ -1,0 +1,95 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/exec"
+)
+
+// A loss is a quotient of sums over a batch: cross-entropy divides by the voxels that count, soft Dice
+// by the sizes of the classes. Where a batch is divided over several ranks, the mean of the ranks'
+// losses is not the batch's loss, and the mean of their gradients is not its gradient. So the sums
+// are added up over the ranks between Forward and Backward; then the gradients of the ranks add up
+// to that of the whole batch.
+
+// lossPort is a loss of a program that is being compiled.
+type lossPort struct {
+	spec       device.LossSpec
+	statistics exec.Value
+}
+
+// lossStatistics is where a program keeps the sums of a loss: see [device.LossSpec].
+type lossStatistics struct {
+	spec   device.LossSpec
+	buffer device.Buffer
+}
+
+// Reduce adds up over all ranks what the losses of the program are computed from: sum replaces values
+// by their sums over the ranks. It is called after Forward; Backward then leaves each rank's part of
+// the gradient of the whole batch. The losses of the whole batch are returned, in the order in which
+// the graph computes them.
+func (p *Program) Reduce(sum func(values []float32) error) (losses []float64, err error) {
+	for _, l := range p.losses {
+		if l.spec.PerImage {
+			return nil, fmt.Errorf("a Dice loss of each image cannot be divided over ranks: take that of the batch")
+		}
+		values := make([]float32, l.spec.Stats())
+		if err := p.dev.DownloadPlain(values, l.buffer, 0); err != nil {
+			return nil, err
+		}
+		if err := reduceLoss(l.spec, values, sum); err != nil {
+			return nil, err
+		}
+		if err := p.dev.UploadPlain(l.buffer, 0, values); err != nil {
+			return nil, err
+		}
+		losses = append(losses, float64(l.spec.CE)*float64(values[0])+float64(l.spec.Dice)*float64(values[1]))
+	}
+	return losses, nil
+}
+
+// reduceLoss replaces the statistics of one rank by those of all. What other ranks add to a class is
+// booked under the first image.
+func reduceLoss(s device.LossSpec, values []float32, sum func(values []float32) error) error {
+	images, classes := s.Shape[0], s.Shape[1]
+	at := func(n, c int) []float32 { return values[3+3*(n*classes+c):][:3] }
+	own := make([]float32, 2+3*classes) // cross-entropy times count, count, sums of each class
+	own[0], own[1] = values[0]*values[2], values[2]
+	for c := range classes {
+		for n := range images {
+			for k, x := range at(n, c) {
+				own[2+3*c+k] += x
+			}
+		}
+	}
+	all := append([]float32{}, own...)
+	if err := sum(all); err != nil {
+		return err
+	}
+	values[0], values[2] = all[0]/max(all[1], 1), all[1]
+	for c := range classes {
+		for k := range 3 {
+			at(0, c)[k] += all[2+3*c+k] - own[2+3*c+k]
+		}
+	}
+	values[1] = float32(diceLoss(s, all[2:]))
+	return nil
+}
+
+// diceLoss is the soft Dice loss given intersection, sum p and sum t of each class.
+func diceLoss(s device.LossSpec, sums []float32) float64 {
+	first, n := 0, s.DiceClasses()
+	if n == 0 {
+		return 0
+	}
+	if !s.Background {
+		first = 1
+	}
+	total := 0.0
+	for c := first; c < s.Shape[1]; c++ {
+		i, p, t := float64(sums[3*c]), float64(sums[3*c+1]), float64(sums[3*c+2])
+		total += (2*i + float64(s.Smooth)) / (p + t + float64(s.Smooth))
+	}
+	return 1 - total/float64(n)
+}
