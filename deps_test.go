@@ -26,11 +26,12 @@ var mayImport = map[string][]string{
 	"internal/solver":     {"internal/puzzle"},
 	"internal/folders":    {},
 
-	"volume":         {"internal/seed", "internal/folders"},
-	"volume/nifti":   {"volume", "internal/folders"},
-	"volume/dicom":   {"volume", "internal/folders"},
-	"volume/dataset": {"volume", "volume/nifti", "volume/dicom", "internal/seed", "internal/folders"},
-	"volume/phantom": {"volume", "internal/seed"},
+	"volume":          {},
+	"volume/nifti":    {"volume", "internal/folders"},
+	"volume/dicom":    {"volume", "internal/folders"},
+	"volume/prepared": {"volume", "internal/folders", "internal/seed"},
+	"volume/dataset":  {"volume", "volume/nifti", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders"},
+	"volume/phantom":  {"volume", "internal/seed"},
 
 	"internal/device":            {},
 	"internal/device/cpu":        {"internal/device"},
@@ -44,8 +45,8 @@ var mayImport = map[string][]string{
 	"internal/tuning":            {"internal/device", "internal/device/cpu", "internal/config"},
 	"vnet":                       {"internal/device", "internal/nn"},
 
-	"puzzle3d": {"volume", "vnet", "internal/puzzle", "internal/solver", "internal/bench", "internal/train", "internal/nn", "internal/device", "internal/seed"},
-	"segment":  {"volume", "vnet", "internal/bench", "internal/train", "internal/nn", "internal/device", "internal/seed"},
+	"puzzle3d": {"volume", "volume/prepared", "vnet", "internal/puzzle", "internal/solver", "internal/bench", "internal/train", "internal/nn", "internal/device", "internal/seed"},
+	"segment":  {"volume", "volume/prepared", "vnet", "internal/bench", "internal/train", "internal/nn", "internal/device", "internal/seed"},
 
 	"eval":            {"volume"},
 	"internal/report": {"eval", "volume"},
@@ -68,7 +69,7 @@ var onlyImporter = map[string]string{
 	"github.com/spf13/cobra":       "cmd/voxsaw",
 	"github.com/mmcloughlin/avo":   "internal/device/cpu/",
 	"github.com/vbauerster/mpb/v8": "internal/terminal",
-	"github.com/edsrzf/mmap-go":    "volume",
+	"github.com/edsrzf/mmap-go":    "volume/prepared",
 }
 
 // standardLibraryOnly are the rooms that import nothing from outside.

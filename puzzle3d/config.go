@@ -10,7 +10,7 @@
 // solving in game.go. The combinatorics are package puzzle's, the minimisation is package solver's,
 // the loop and the checkpoints are package train's.
 //
-// The package chooses no device and reads no scans from files: cases come from a [volume.Cache].
+// The package chooses no device and reads no scans from files: cases come from a [prepared.Store].
 package puzzle3d
 
 import (

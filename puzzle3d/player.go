@@ -13,7 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/solver"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // A Player solves puzzles of whole cases with trained weights: centre crops, patches in the middle
@@ -126,7 +126,7 @@ func (e Evaluation) validation() train.Validation {
 
 // Evaluate plays ValidateShuffles puzzles of each case, always the same ones for the same seed,
 // number of cases and order of cases.
-func (p *Player) Evaluate(ctx context.Context, cases []*volume.Case) (Evaluation, error) {
+func (p *Player) Evaluate(ctx context.Context, cases []*prepared.Case) (Evaluation, error) {
 	if len(cases) == 0 {
 		return Evaluation{}, fmt.Errorf("no cases to solve puzzles of")
 	}
@@ -189,7 +189,7 @@ func (p *Player) shuffles(number int) []puzzle.Configuration {
 
 // play plays the puzzles of a case for the given number of rounds, telling after each how they
 // stand, and returns the loss of the first.
-func (p *Player) play(c *volume.Case, number, rounds int, after func(round int, g *game), played *int) (*game, float64, error) {
+func (p *Player) play(c *prepared.Case, number, rounds int, after func(round int, g *game), played *int) (*game, float64, error) {
 	if err := cutCentre(p.patches, p.config, c); err != nil {
 		return nil, 0, err
 	}
@@ -260,7 +260,7 @@ func (p Play) Misplaced(round int) int {
 
 // Play plays one puzzle of a case, which is number `number` of those that the seed makes, and keeps
 // every arrangement until the iteration ends.
-func (p *Player) Play(c *volume.Case, number int) (Play, error) {
+func (p *Player) Play(c *prepared.Case, number int) (Play, error) {
 	shuffle := p.shuffles(number)[0]
 	play := Play{Case: c.ID, Grid: p.config.Grid, Patch: p.config.Patch, Arrangements: [][]int{shuffle}}
 	ended := false

@@ -22,6 +22,7 @@ import (
 	"github.com/voxsaw/voxsaw/vnet"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 func testDevice(t testing.TB) device.Device {
@@ -35,10 +36,10 @@ func testDevice(t testing.TB) device.Device {
 }
 
 // phantoms is a cache of made-up patients, coarse enough for a test.
-func phantoms(t testing.TB, n int, shape [3]int) *volume.Cache {
+func phantoms(t testing.TB, n int, shape [3]int) *prepared.Store {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cache")
-	w, err := volume.NewCacheWriter(dir, volume.DefaultPreparation())
+	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,14 +48,14 @@ func phantoms(t testing.TB, n int, shape [3]int) *volume.Cache {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Add(volume.Scan{ID: fmt.Sprintf("case%02d", i), Image: v}); err != nil {
+		if _, err := w.Add(prepared.Input{ID: fmt.Sprintf("case%02d", i), Image: v}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := w.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := volume.OpenCache(dir)
+	c, err := prepared.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +85,9 @@ func resolved(t testing.TB, c Config) Config {
 	return c
 }
 
-func data(cache *volume.Cache, held int) Data {
+func data(cache *prepared.Store, held int) Data {
 	d := Data{Cache: cache}
-	for i, info := range cache.Cases() {
+	for i, info := range slices.Collect(cache.Records()) {
 		if i < held {
 			d.Validate = append(d.Validate, info.ID)
 		} else {
@@ -608,7 +609,7 @@ func TestTheCeilingOfDistinctPatchesIsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ids []string
-	for _, info := range cache.Cases() {
+	for info := range cache.Records() {
 		ids = append(ids, info.ID)
 	}
 	cases, err := openCases(cache, ids)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/seed"
-	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // A Batch is the puzzles of one step.
@@ -29,12 +29,12 @@ type Batch struct {
 // step.
 type sampler struct {
 	config Config
-	cases  []*volume.Case
+	cases  []*prepared.Case
 }
 
 // openCases opens cases of a cache by ID.
-func openCases(cache *volume.Cache, ids []string) ([]*volume.Case, error) {
-	cases := make([]*volume.Case, len(ids))
+func openCases(cache *prepared.Store, ids []string) ([]*prepared.Case, error) {
+	cases := make([]*prepared.Case, len(ids))
 	for i, id := range ids {
 		var err error
 		if cases[i], err = cache.Open(id); err != nil {
@@ -55,7 +55,11 @@ func (s sampler) batch(ctx context.Context, step int) (*Batch, error) {
 		r := seed.Rand(s.config.Train.Seed, "puzzle", uint64(step), uint64(item))
 		c := s.cases[r.IntN(len(s.cases))]
 		patches := b.Patches[item*n*voxels : (item+1)*n*voxels]
-		if err := cut(patches, s.config, c, c.RandomOrigin(r, s.config.Crop, s.config.MaxAir), r); err != nil {
+		origin, err := c.RandomOrigin(r, s.config.Crop, s.config.MaxAir)
+		if err != nil {
+			return nil, err
+		}
+		if err := cut(patches, s.config, c, origin, r); err != nil {
 			return nil, err
 		}
 		if s.config.Intensity > 0 {
@@ -100,7 +104,7 @@ func uniform(patch []float32) bool {
 
 // cut reads the patches of the crop at origin, in their natural order: anywhere in their cells, or
 // in the middle if r is nil.
-func cut(dst []float32, config Config, c *volume.Case, origin [3]int, r *rand.Rand) error {
+func cut(dst []float32, config Config, c *prepared.Case, origin [3]int, r *rand.Rand) error {
 	layout, voxels := config.layout(), config.voxels()
 	var at [3]int
 	for p := range config.cells() {
@@ -117,7 +121,7 @@ func cut(dst []float32, config Config, c *volume.Case, origin [3]int, r *rand.Ra
 
 // cutCentre reads the puzzle in the middle of a case, without jitter: what validation and solving
 // look at.
-func cutCentre(dst []float32, config Config, c *volume.Case) error {
+func cutCentre(dst []float32, config Config, c *prepared.Case) error {
 	middle := [3]int{c.Shape[0] / 2, c.Shape[1] / 2, c.Shape[2] / 2}
 	return cut(dst, config, c, c.OriginAround(middle, config.Crop), nil)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/solver"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // Kind is what checkpoints of pretraining call themselves.
@@ -20,7 +20,7 @@ const Kind = "pretrain"
 
 // Data is prepared cases by their role. No labels are used.
 type Data struct {
-	Cache    *volume.Cache
+	Cache    *prepared.Store
 	Train    []string // case IDs
 	Validate []string // held-out case IDs; may be empty
 }
@@ -55,7 +55,7 @@ type Task struct {
 	sampler  sampler
 	trainer  *trainer
 	player   *Player // nil where nothing is held out
-	validate []*volume.Case
+	validate []*prepared.Case
 	notes    []string // what a person should know before the run
 }
 

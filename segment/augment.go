@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // Augmentation is how training crops are varied. Intensities are those that the network sees, in
@@ -47,7 +47,7 @@ func (a Augmentation) check() error {
 }
 
 // sample reads a crop of a case and its labels, varied by a generator.
-func (a Augmentation) sample(image, labels []float32, c *volume.Case, origin, size [3]int, r *rand.Rand) error {
+func (a Augmentation) sample(image, labels []float32, c *prepared.Case, origin, size [3]int, r *rand.Rand) error {
 	var err error
 	if r.Float64() < a.Spatial {
 		err = a.deform(image, labels, c, origin, size, r)
@@ -67,7 +67,7 @@ func (a Augmentation) sample(image, labels []float32, c *volume.Case, origin, si
 	return nil
 }
 
-func readCrop(c *volume.Case, image, labels []float32, origin, size [3]int) error {
+func readCrop(c *prepared.Case, image, labels []float32, origin, size [3]int) error {
 	if err := c.Image(image, origin, size); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func mirror(x []float32, size [3]int, axis int) {
 
 // deform reads a crop through a random rotation, scaling and elastic deformation: the image
 // linearly interpolated, the label of the nearest voxel.
-func (a Augmentation) deform(image, labels []float32, c *volume.Case, origin, size [3]int, r *rand.Rand) error {
+func (a Augmentation) deform(image, labels []float32, c *prepared.Case, origin, size [3]int, r *rand.Rand) error {
 	w := a.warp(c.Spacing, size, r)
 	low, high := w.bounds()
 	var from, extent [3]int // of the part of the scan that is looked at, in voxels from origin

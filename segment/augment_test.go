@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/seed"
-	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-func openCase(t testing.TB) *volume.Case {
+func openCase(t testing.TB) *prepared.Case {
 	t.Helper()
 	c, err := phantoms(t, 1, [3]int{40, 36, 32}).Open("case0")
 	if err != nil {

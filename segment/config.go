@@ -21,6 +21,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/vnet"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // Config is all there is to say about a fine-tuning run but its data.
@@ -56,7 +57,7 @@ func DefaultConfig() Config {
 
 // Resolve completes the configuration from the data: the labels if none were chosen, their names,
 // the number of classes, the preparation.
-func (c Config) Resolve(cache *volume.Cache) (Config, error) {
+func (c Config) Resolve(cache *prepared.Store) (Config, error) {
 	names := cache.LabelNames()
 	if len(c.Labels) == 0 {
 		for label := range names {

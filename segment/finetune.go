@@ -13,7 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // Kind is what checkpoints of fine-tuning call themselves.
@@ -21,7 +21,7 @@ const Kind = "finetune"
 
 // Data is prepared cases by their role.
 type Data struct {
-	Cache    *volume.Cache
+	Cache    *prepared.Store
 	Train    []string // case IDs
 	Validate []string // held-out case IDs; may be empty
 }
@@ -87,8 +87,8 @@ type Task struct {
 	slider   *slider // nil where nothing is held out
 	classes  [][]uint16
 	table    []uint16 // class of each label
-	train    []*volume.Case
-	validate []*volume.Case
+	train    []*prepared.Case
+	validate []*prepared.Case
 	notes    []string
 }
 
@@ -172,7 +172,7 @@ func (t *Task) open(data Data) error {
 	var bare, padded []string
 	for _, part := range []struct {
 		ids []string
-		to  *[]*volume.Case
+		to  *[]*prepared.Case
 	}{{data.Train, &t.train}, {validate, &t.validate}} {
 		for _, id := range part.ids {
 			c, err := data.Cache.Open(id)
@@ -209,7 +209,7 @@ func (t *Task) open(data Data) error {
 // checkNames refuses cases whose files call a label by different names: they would be learnt as one
 // organ.
 func (t *Task) checkNames() error {
-	first := map[uint16]*volume.Case{}
+	first := map[uint16]*prepared.Case{}
 	for _, c := range slices.Concat(t.train, t.validate) {
 		for _, label := range slices.Concat(t.classes...) {
 			name := c.LabelNames[label]
@@ -227,7 +227,7 @@ func (t *Task) checkNames() error {
 }
 
 // shows says whether a case has a voxel of any class.
-func (t *Task) shows(c *volume.Case) bool {
+func (t *Task) shows(c *prepared.Case) bool {
 	return slices.ContainsFunc(slices.Concat(t.classes...), func(label uint16) bool { return c.LabelCounts[label] > 0 })
 }
 
@@ -242,7 +242,10 @@ func (t *Task) Batch(_ context.Context, step int) (Batch, error) {
 		r := seed.Rand(t.config.Train.Seed, "crop", uint64(step), uint64(item))
 		c := t.train[r.IntN(len(t.train))]
 		image, target := b.Images[item*n:(item+1)*n], b.Targets[item*n:(item+1)*n]
-		origin := t.origin(c, size, r)
+		origin, err := t.origin(c, size, r)
+		if err != nil {
+			return b, err
+		}
 		if err := t.config.Augment.sample(image, target, c, origin, size, seed.Rand(t.config.Train.Seed, "augment", uint64(step), uint64(item))); err != nil {
 			return b, err
 		}
@@ -257,7 +260,7 @@ func (t *Task) Batch(_ context.Context, step int) (Batch, error) {
 // origin chooses where to take a crop: for the share Foreground of them, around a voxel of a class,
 // which then may lie anywhere in the crop. Classes are chosen with equal probability, whatever
 // their size.
-func (t *Task) origin(c *volume.Case, size [3]int, r *rand.Rand) [3]int {
+func (t *Task) origin(c *prepared.Case, size [3]int, r *rand.Rand) ([3]int, error) {
 	if r.Float64() < t.config.Foreground {
 		var there []uint16 // a label of each class that the case shows
 		for _, class := range t.classes {
@@ -266,12 +269,16 @@ func (t *Task) origin(c *volume.Case, size [3]int, r *rand.Rand) [3]int {
 			}
 		}
 		if len(there) > 0 {
-			if voxel, ok := c.Foreground(int(there[r.IntN(len(there))]), r); ok {
+			voxel, found, err := c.Foreground(int(there[r.IntN(len(there))]), r)
+			if err != nil {
+				return voxel, err
+			}
+			if found {
 				// a voxel that has the chosen one at a random place around it becomes the centre
 				for axis, n := range size {
 					voxel[axis] += n/2 - r.IntN(n)
 				}
-				return c.OriginAround(voxel, size)
+				return c.OriginAround(voxel, size), nil
 			}
 		}
 	}
@@ -325,7 +332,11 @@ func (t *Task) Validate(ctx context.Context, _ int) (train.Validation, error) {
 		if err != nil {
 			return train.Validation{}, fmt.Errorf("case %s: %w", c.ID, err)
 		}
-		for class, dsc := range dice(predicted, c.LabelMap().Labels, t.table, n) {
+		reference, err := c.LabelMap()
+		if err != nil {
+			return train.Validation{}, err
+		}
+		for class, dsc := range dice(predicted, reference.Labels, t.table, n) {
 			if dsc >= 0 {
 				sum[class] += dsc
 				count[class]++

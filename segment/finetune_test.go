@@ -19,9 +19,10 @@ import (
 	"github.com/voxsaw/voxsaw/vnet"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-func identity(t testing.TB, c Config, cache *volume.Cache) train.Identity {
+func identity(t testing.TB, c Config, cache *prepared.Store) train.Identity {
 	t.Helper()
 	text, err := config.Marshal(&c)
 	if err != nil {
@@ -30,7 +31,7 @@ func identity(t testing.TB, c Config, cache *volume.Cache) train.Identity {
 	return train.Identity{Kind: Kind, Config: string(text), Version: "test", Device: "cpu", Fingerprint: cache.Fingerprint()}
 }
 
-func folder(t testing.TB, path string, c Config, cache *volume.Cache, mode train.Mode) *train.Folder {
+func folder(t testing.TB, path string, c Config, cache *prepared.Store, mode train.Mode) *train.Folder {
 	t.Helper()
 	f, err := train.OpenFolder(path, identity(t, c, cache), mode)
 	if err != nil {
@@ -397,10 +398,10 @@ func TestMistakesAreNamed(t *testing.T) {
 }
 
 // cacheOf prepares scans.
-func cacheOf(t *testing.T, scans ...volume.Scan) *volume.Cache {
+func cacheOf(t *testing.T, scans ...prepared.Input) *prepared.Store {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cache")
-	w, err := volume.NewCacheWriter(dir, volume.DefaultPreparation())
+	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,7 +413,7 @@ func cacheOf(t *testing.T, scans ...volume.Scan) *volume.Cache {
 	if err := w.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	cache, err := volume.OpenCache(dir)
+	cache, err := prepared.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -422,7 +423,7 @@ func cacheOf(t *testing.T, scans ...volume.Scan) *volume.Cache {
 
 // A label that is one organ in one case and another in the next is not learnt.
 func TestContradictoryNamesAreRefused(t *testing.T) {
-	var scans []volume.Scan
+	var scans []prepared.Input
 	for id, name := range map[string]string{"a": "liver", "b": "Liver", "c": "spleen", "d": ""} {
 		v, l, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
 		if err != nil {
@@ -431,7 +432,7 @@ func TestContradictoryNamesAreRefused(t *testing.T) {
 		if l.Names = nil; name != "" {
 			l.Names = map[uint16]string{2: name}
 		}
-		scans = append(scans, volume.Scan{ID: id, Image: v, Labels: l})
+		scans = append(scans, prepared.Input{ID: id, Image: v, Labels: l})
 	}
 	cache := cacheOf(t, scans...)
 	c := tiny()
@@ -450,7 +451,7 @@ func TestContradictoryNamesAreRefused(t *testing.T) {
 // A scan smaller than the crop is padded with air, and said so once; so is a case without any of
 // the labels.
 func TestOddCasesAreNoted(t *testing.T) {
-	var scans []volume.Scan
+	var scans []prepared.Input
 	for id, bare := range map[string]bool{"shown": false, "bare": true} {
 		v, l, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 6}})
 		if err != nil {
@@ -459,7 +460,7 @@ func TestOddCasesAreNoted(t *testing.T) {
 		if bare {
 			clear(l.Labels)
 		}
-		scans = append(scans, volume.Scan{ID: id, Image: v, Labels: l})
+		scans = append(scans, prepared.Input{ID: id, Image: v, Labels: l})
 	}
 	cache := cacheOf(t, scans...)
 	c := tiny()

@@ -13,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // Inference is how label maps are made.
@@ -166,7 +167,7 @@ func (p *Predictor) Predict(ctx context.Context, v *volume.Volume) (*volume.Labe
 }
 
 // PredictCase segments a prepared case. The label map lies on the prepared grid.
-func (p *Predictor) PredictCase(ctx context.Context, c *volume.Case) (*volume.LabelMap, error) {
+func (p *Predictor) PredictCase(ctx context.Context, c *prepared.Case) (*volume.LabelMap, error) {
 	l, err := p.predict(ctx, c, c.Grid)
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", c.ID, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw/vnet"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 func testDevice(t testing.TB) device.Device {
@@ -23,10 +24,10 @@ func testDevice(t testing.TB) device.Device {
 }
 
 // phantoms is a cache of made-up patients, coarse enough for a test.
-func phantoms(t testing.TB, n int, shape [3]int) *volume.Cache {
+func phantoms(t testing.TB, n int, shape [3]int) *prepared.Store {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "cache")
-	w, err := volume.NewCacheWriter(dir, volume.DefaultPreparation())
+	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,14 +36,14 @@ func phantoms(t testing.TB, n int, shape [3]int) *volume.Cache {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Add(volume.Scan{ID: fmt.Sprintf("case%d", i), Image: v, Labels: l}); err != nil {
+		if _, err := w.Add(prepared.Input{ID: fmt.Sprintf("case%d", i), Image: v, Labels: l}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := w.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := volume.OpenCache(dir)
+	c, err := prepared.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func tiny() Config {
 	return c
 }
 
-func resolved(t testing.TB, c Config, cache *volume.Cache) Config {
+func resolved(t testing.TB, c Config, cache *prepared.Store) Config {
 	t.Helper()
 	c, err := c.Resolve(cache)
 	if err != nil {

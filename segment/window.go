@@ -24,7 +24,7 @@ import (
 //     sums take classes x window's extent x the scan's other two extents x 4 bytes, however long
 //     the scan is along that axis.
 
-// source is what windows are cut from: *volume.Case, or a volume in memory.
+// source is what windows are cut from: *prepared.Case, or a volume in memory.
 type source interface {
 	Image(dst []float32, origin, size [3]int) error // normalised, air outside
 }

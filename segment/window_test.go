@@ -9,7 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/vnet"
-	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 func TestPositionsCoverTheAxis(t *testing.T) {
@@ -92,6 +92,10 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	whole, err := c.Volume()
+	if err != nil {
+		t.Fatal(err)
+	}
 	params := nn.NewParams(dev, 5)
 	for _, batch := range []int{1, 4} {
 		for _, overlap := range []float64{0, 0.3, 0.5, 0.75} {
@@ -103,7 +107,7 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 				source
 				shape [3]int
 			}{
-				{c, c.Shape}, {hold(c.Volume(), c.Volume(), cache.Preparation()), c.Shape},
+				{c, c.Shape}, {hold(whole, whole, cache.Preparation()), c.Shape},
 				// smaller than the window along some axes
 				{c, [3]int{5, 17, 3}}, {c, [3]int{21, 3, 4}}, {c, [3]int{9, 17, 5}}, {c, [3]int{3, 3, 13}},
 			} {
@@ -157,7 +161,11 @@ func TestHeldVolumeEqualsCase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := hold(c.Volume(), c.Volume(), cache.Preparation())
+	whole, err := c.Volume()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := hold(whole, whole, cache.Preparation())
 	for _, origin := range [][3]int{{0, 0, 0}, {-3, 2, -1}, {15, 14, 9}} {
 		size := [3]int{9, 7, 5}
 		a, b := make([]float32, 9*7*5), make([]float32, 9*7*5)
@@ -203,4 +211,4 @@ func TestSlabBytes(t *testing.T) {
 	}
 }
 
-var _ source = (*volume.Case)(nil)
+var _ source = (*prepared.Case)(nil)

@@ -239,7 +239,7 @@ func (p Preparation) Restore(l *LabelMap, original Grid) (*LabelMap, error) {
 // Normalise turns HU, which it first clips to the window, into what a network sees: the window's
 // ends become -1 and 1.
 func (p Preparation) Normalise(dst []float32, hu []int16) {
-	scale, shift := p.scale()
+	scale, shift := p.Scale()
 	low, high := int16(p.Window[0]), int16(p.Window[1])
 	for i, x := range hu {
 		dst[i] = scale*float32(min(max(x, low), high)) + shift
@@ -252,17 +252,14 @@ func (p Preparation) Denormalise(x float32) float32 {
 	return float32(p.Window[0]) + (x+1)/2*float32(p.Window[1]-p.Window[0])
 }
 
-// scale returns a and b of x = a*HU + b.
-func (p Preparation) scale() (a, b float32) {
+// Scale returns a and b of x = a*HU + b, which [Preparation.Normalise] computes.
+func (p Preparation) Scale() (a, b float32) {
 	low, high := p.Window[0], p.Window[1]
 	return float32(2 / (high - low)), float32(-(high + low) / (high - low))
 }
 
-// air is the HU that stands for what lies outside a scan.
-func (p Preparation) air() int16 { return int16(p.Window[0]) }
-
-// airThreshold is the HU up to which a voxel counts as air. Fat is at -100 and lung at -850.
-func (p Preparation) airThreshold() int16 { return max(int16(p.Window[0]), -500) }
+// Air is the HU that stands for what lies outside a scan: the lower end of the window.
+func (p Preparation) Air() int16 { return int16(p.Window[0]) }
 
 // relabel merges and drops labels as Relabel says. Names go with the labels that keep their number.
 func (p Preparation) relabel(l *LabelMap) (*LabelMap, error) {

@@ -37,6 +37,25 @@ func blob(g Grid) *LabelMap {
 	return l
 }
 
+// oblong makes a scan whose axes are unlike in every way, with labels in two places.
+func oblong(t *testing.T, shape [3]int) (*Volume, *LabelMap) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	g := Grid{Shape: shape, Affine: Affine{{0, -0.8, 0, 10}, {0.7, 0, 0, -5}, {0, 0, 2.5, 100}, {0, 0, 0, 1}}}
+	v := &Volume{Grid: g, Int16: make([]int16, g.Len())}
+	l := &LabelMap{Grid: g, Labels: make([]uint16, g.Len()), Names: map[uint16]string{1: "liver", 300: "pancreas"}}
+	for n := range v.Int16 {
+		v.Int16[n] = int16(r.IntN(3000) - 1024)
+		switch {
+		case n%97 < 10:
+			l.Labels[n] = 1
+		case n%97 == 50:
+			l.Labels[n] = 300
+		}
+	}
+	return v, l
+}
+
 func TestRestoreUndoesApply(t *testing.T) {
 	grids := map[string]Grid{
 		"RAS":         {Shape: [3]int{40, 36, 30}, Affine: Scaling([3]float64{1, 1.2, 1.5})},

@@ -2,9 +2,8 @@
 // grid lies in the patient.
 //
 // Start at [Volume] and [LabelMap]. Decoders (volume/nifti, volume/dicom) make them, [Preparation]
-// turns them into what a network sees and back, and a [Cache] keeps prepared cases on disk so that
-// crops can be read without loading whole scans. The package knows no file format but the cache's
-// own, and nothing about networks.
+// turns them into what a network sees and back, and volume/prepared keeps the results on disk. The
+// package knows no file format, and nothing about networks.
 //
 // Volumes and label maps are values: no method changes its receiver. Where there is nothing to do,
 // a method may return the receiver itself, so whoever writes into voxels writes into those that he

@@ -6,13 +6,13 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/puzzle3d"
-	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // divideLabelled divides cases into those with labels and those without.
-func divideLabelled(cache *volume.Cache, ids []string) (labelled, unlabelled []string) {
-	for _, c := range cache.Cases() {
+func divideLabelled(cache *prepared.Store, ids []string) (labelled, unlabelled []string) {
+	for c := range cache.Records() {
 		switch {
 		case !slices.Contains(ids, c.ID):
 		case c.HasLabels:

@@ -84,7 +84,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err != nil {
 		return withHint(err, "voxsaw inspect shows what a data set holds; labels are paired with scans by name")
 	}
-	o.Cases.Patients = dataset.PatientsOf(cache.Cases())
+	o.Cases.Patients = dataset.PatientsOf(cache.Records())
 	training, held, err := o.Cases.Choose(ids)
 	if err != nil {
 		return &usageError{err}

@@ -81,7 +81,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 		return err
 	}
 	labelled, unlabelled := divideLabelled(cache, ids)
-	o.Cases.Patients = dataset.PatientsOf(cache.Cases())
+	o.Cases.Patients = dataset.PatientsOf(cache.Records())
 	training, held, err := o.Cases.ChooseWith(labelled, unlabelled)
 	if err != nil {
 		return &usageError{err}

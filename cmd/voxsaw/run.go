@@ -11,7 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // runFlags say what to do with the run's folder. They are no part of the configuration: a resumed
@@ -33,7 +33,7 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 }
 
 // open opens the run's folder for the resolved configuration o.
-func (r *runFlags) open(kind string, o any, dev device.Device, cache *volume.Cache) (*train.Folder, error) {
+func (r *runFlags) open(kind string, o any, dev device.Device, cache *prepared.Store) (*train.Folder, error) {
 	if r.out == "" {
 		return nil, withHint(usagef("no folder for the run"), "add --out FOLDER")
 	}
@@ -81,24 +81,24 @@ func (r *runFlags) explain(err error) error {
 }
 
 // openCache opens prepared cases, with a hint where there are none.
-func openCache(dir string) (*volume.Cache, error) {
+func openCache(dir string) (*prepared.Store, error) {
 	if dir == "" {
 		return nil, withHint(usagef("no prepared cases"), "add --data FOLDER, as voxsaw prepare SCANS --out FOLDER makes it")
 	}
-	return volume.OpenCache(dir)
+	return prepared.Open(dir)
 }
 
 // caseIDs lists the prepared cases that a run may use: not those that the data set itself holds
 // back for testing, and only labelled ones if labelled.
-func caseIDs(cache *volume.Cache, labelled, withTest bool) ([]string, error) {
+func caseIDs(cache *prepared.Store, labelled, withTest bool) ([]string, error) {
 	var ids []string
-	for _, c := range cache.Cases() {
+	for c := range cache.Records() {
 		if (c.Group == "" || withTest) && (c.HasLabels || !labelled) {
 			ids = append(ids, c.ID)
 		}
 	}
 	if len(ids) == 0 && labelled {
-		return nil, fmt.Errorf("none of the %d prepared cases has labels", len(cache.Cases()))
+		return nil, fmt.Errorf("none of the %d prepared cases has labels", cache.Len())
 	}
 	return ids, nil
 }

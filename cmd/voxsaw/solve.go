@@ -11,7 +11,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/puzzle3d"
-	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 type solveOptions struct {
@@ -76,8 +76,8 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 	if c.Preparation != cache.Preparation() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the cases were prepared in another way than those that the network was trained on:\n  %+v\n  %+v\n", cache.Preparation(), c.Preparation)
 	}
-	var cases []*volume.Case
-	for _, info := range cache.Cases() {
+	var cases []*prepared.Case
+	for info := range cache.Records() {
 		if !slices.Contains(ids, info.ID) {
 			continue
 		}
@@ -111,9 +111,9 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 
 // chooseToSolve lists the cases to solve puzzles of, and counts those that the checkpoint was
 // trained on: nil if it does not say.
-func chooseToSolve(w io.Writer, cache *volume.Cache, o solveOptions) (ids []string, trained *int, err error) {
+func chooseToSolve(w io.Writer, cache *prepared.Store, o solveOptions) (ids []string, trained *int, err error) {
 	var all []string
-	for _, info := range cache.Cases() {
+	for info := range cache.Records() {
 		all = append(all, info.ID)
 	}
 	for _, id := range o.Cases {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 func caseNames(n int) (ids []string) {
@@ -112,20 +113,20 @@ func TestCheckRefuses(t *testing.T) {
 
 // prepared makes a folder of prepared cases, labelled unless their names begin with "plain", from
 // the files that sources names.
-func prepared(t *testing.T, sources map[string]string) string {
+func preparedCases(t *testing.T, sources map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
-	w, err := volume.NewCacheWriter(dir, volume.DefaultPreparation())
+	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
 	if err != nil {
 		t.Fatal(err)
 	}
 	grid := volume.Grid{Shape: [3]int{4, 4, 4}, Affine: volume.Scaling([3]float64{1, 1, 1})}
 	for id, path := range sources {
-		source, err := volume.NewSource(path)
+		source, err := prepared.NewSource(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		scan := volume.Scan{ID: id, Image: &volume.Volume{Grid: grid, Int16: make([]int16, grid.Len())}, Sources: []volume.Source{source}}
+		scan := prepared.Input{ID: id, Image: &volume.Volume{Grid: grid, Int16: make([]int16, grid.Len())}, Sources: []prepared.Source{source}}
 		if !strings.HasPrefix(id, "plain") {
 			scan.Labels = &volume.LabelMap{Grid: grid, Labels: make([]uint16, grid.Len())}
 		}
@@ -154,8 +155,8 @@ func TestPretrainingNeverSeesATestCase(t *testing.T) {
 		own[id] = file(id, "scan of "+id)
 	}
 	p := DefaultPlan()
-	p.Data, p.Folds, p.RunFolds = prepared(t, own), 2, []int{1}
-	p.Inits[1].Data = prepared(t, map[string]string{
+	p.Data, p.Folds, p.RunFolds = preparedCases(t, own), 2, []int{1}
+	p.Inits[1].Data = preparedCases(t, map[string]string{
 		"case_01": file("namesake", "another scan"), "copy": file("copy", "scan of case_02"), "same_path": own["case_03"],
 		"free_1": file("free_1", "free 1"), "free_2": file("free_2", "free 2"), "plain": own["plain"],
 	})
@@ -179,7 +180,7 @@ func TestPretrainingNeverSeesATestCase(t *testing.T) {
 		t.Errorf("pretrains on %v, leaves out %v, fold %d", e.Cases, e.Left, e.Fold)
 	}
 
-	p.Inits[1].Data = prepared(t, map[string]string{"copy": filepath.Join(scans, "copy"), "case_01": filepath.Join(scans, "namesake")})
+	p.Inits[1].Data = preparedCases(t, map[string]string{"copy": filepath.Join(scans, "copy"), "case_01": filepath.Join(scans, "namesake")})
 	if _, err := Look(p); err == nil || !strings.Contains(err.Error(), "initialisation 3x3x3: folds test on all 2 cases of") {
 		t.Errorf("a folder of nothing but test cases: %v", err)
 	}

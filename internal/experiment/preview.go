@@ -2,10 +2,11 @@ package experiment
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
-	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // A Preview is what a plan would run on the cases that are there now.
@@ -20,12 +21,12 @@ type Preview struct {
 // Look tells what a plan would run, without running any of it.
 func Look(plan Plan) (Preview, error) {
 	var p Preview
-	cache, err := volume.OpenCache(plan.Data)
+	cache, err := prepared.Open(plan.Data)
 	if err != nil {
 		return p, err
 	}
 	defer cache.Close()
-	if p.Cases, err = plan.cases(labelled(cache), dataset.PatientsOf(cache.Cases())); err != nil {
+	if p.Cases, err = plan.cases(labelled(cache), dataset.PatientsOf(cache.Records())); err != nil {
 		return p, err
 	}
 	p.Trials, p.Doubts = plan.trials(p.Cases), p.Cases.doubts
@@ -58,7 +59,7 @@ type Encoder struct {
 
 // encoder says on what an initialisation is pretrained for a fold: never on a case that the fold
 // tests on.
-func (p Plan) encoder(i Initialisation, fold int, c Cases, cache *volume.Cache) (Encoder, error) {
+func (p Plan) encoder(i Initialisation, fold int, c Cases, cache *prepared.Store) (Encoder, error) {
 	e := Encoder{Init: i.Name, Fold: fold, Data: p.Data}
 	switch {
 	case i.Data != "":
@@ -67,12 +68,12 @@ func (p Plan) encoder(i Initialisation, fold int, c Cases, cache *volume.Cache) 
 		if err != nil {
 			return e, err
 		}
-		other, err := volume.OpenCache(i.Data)
+		other, err := prepared.Open(i.Data)
 		if err != nil {
 			return e, fmt.Errorf("initialisation %s: %w", i.Name, err)
 		}
 		defer other.Close()
-		if e.Cases, e.Left = apart(other.Cases(), tested); len(e.Cases) == 0 {
+		if e.Cases, e.Left = apart(other.Records(), tested); len(e.Cases) == 0 {
 			return e, fmt.Errorf("initialisation %s: folds test on all %d cases of %s: pretraining on them would give the test cases away", i.Name, len(e.Left), i.Data)
 		}
 		return e, nil
@@ -87,9 +88,9 @@ func (p Plan) encoder(i Initialisation, fold int, c Cases, cache *volume.Cache) 
 			tested = append(tested, s.Val...)
 		}
 	}
-	patients := dataset.PatientsOf(cache.Cases())
+	patients := dataset.PatientsOf(cache.Records())
 	// scans that never had labels serve every fold that does not test on their patients
-	for _, c := range cache.Cases() {
+	for c := range cache.Records() {
 		switch {
 		case c.HasLabels || c.Group != "":
 		case len(patients.Torn(tested, []string{c.ID})) > 0:
@@ -103,9 +104,9 @@ func (p Plan) encoder(i Initialisation, fold int, c Cases, cache *volume.Cache) 
 
 // tested lists the cases that any fold tests on, those of folds that are not run included: an
 // experiment may grow by them, and keeps its encoders.
-func (p Plan) tested(cache *volume.Cache) ([]volume.CaseInfo, error) {
+func (p Plan) tested(cache *prepared.Store) ([]prepared.Record, error) {
 	p.RunFolds = nil
-	all, err := p.cases(labelled(cache), dataset.PatientsOf(cache.Cases()))
+	all, err := p.cases(labelled(cache), dataset.PatientsOf(cache.Records()))
 	if err != nil {
 		return nil, err
 	}
@@ -115,14 +116,14 @@ func (p Plan) tested(cache *volume.Cache) ([]volume.CaseInfo, error) {
 			test[id] = true
 		}
 	}
-	return slices.DeleteFunc(cache.Cases(), func(c volume.CaseInfo) bool { return !test[c.ID] }), nil
+	return slices.DeleteFunc(slices.Collect(cache.Records()), func(c prepared.Record) bool { return !test[c.ID] }), nil
 }
 
 // apart divides the cases of another folder: those that may be looked at, and those that are, by
 // their name or by the files they came from, among the tested. Another patient of the same name is
 // left out too: nothing tells the two apart for certain, and a case fewer costs less than a result
 // that is wrong.
-func apart(cases, tested []volume.CaseInfo) (free, left []string) {
+func apart(cases iter.Seq[prepared.Record], tested []prepared.Record) (free, left []string) {
 	names, paths, hashes := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range tested {
 		names[c.ID] = true
@@ -131,8 +132,8 @@ func apart(cases, tested []volume.CaseInfo) (free, left []string) {
 		}
 	}
 	delete(hashes, "") // of sources that nobody has read
-	for _, c := range cases {
-		if names[c.ID] || slices.ContainsFunc(c.Sources, func(s volume.Source) bool { return paths[s.Path] || hashes[s.Hash] }) {
+	for c := range cases {
+		if names[c.ID] || slices.ContainsFunc(c.Sources, func(s prepared.Source) bool { return paths[s.Path] || hashes[s.Hash] }) {
 			left = append(left, c.ID)
 		} else {
 			free = append(free, c.ID)

@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // Table is the table of the experiment in the shape of the paper's Table 3: DSC in percent, a row a
@@ -47,7 +48,7 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 		report.Folds{FoldTable: table},
 	}})
 
-	cache, err := volume.OpenCache(r.Plan.Data)
+	cache, err := prepared.Open(r.Plan.Data)
 	if err != nil {
 		return page, err
 	}
@@ -83,7 +84,7 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	}
 	page.Sections = append(page.Sections, report.Section{Title: "How it was made", Blocks: []report.Block{
 		report.Facts{
-			{Name: "Program", Value: "voxsaw " + s.Version}, {Name: "Device", Value: s.Device.Describe()}, {Name: "Prepared cases", Value: fmt.Sprint(len(cache.Cases()))},
+			{Name: "Program", Value: "voxsaw " + s.Version}, {Name: "Device", Value: s.Device.Describe()}, {Name: "Prepared cases", Value: fmt.Sprint(cache.Len())},
 			{Name: "Fingerprint of the data", Value: cache.Fingerprint()}, {Name: "Labels", Value: fmt.Sprint(r.Plan.Finetune.Names)},
 			{Name: "Compared on", Value: "the prepared grid: " + preparation(cache.Preparation())},
 		},
@@ -112,7 +113,7 @@ func (r *Result) puzzles(ctx context.Context, s Setting) (report.Section, error)
 	var pictures report.Pictures
 	for _, p := range r.Puzzles {
 		c := p.Config
-		cache, err := volume.OpenCache(r.data(p))
+		cache, err := prepared.Open(r.data(p))
 		if err != nil {
 			return section, err
 		}
@@ -122,7 +123,7 @@ func (r *Result) puzzles(ctx context.Context, s Setting) (report.Section, error)
 		if err != nil {
 			return section, err
 		}
-		var held []*volume.Case
+		var held []*prepared.Case
 		for _, id := range p.Held {
 			opened, err := cache.Open(id)
 			if err != nil {
@@ -163,13 +164,13 @@ func (r *Result) data(p Pretraining) string {
 
 // slices shows what each initialisation makes of one test case, with the smallest fraction, where
 // they differ most.
-func (r *Result) slices(ctx context.Context, s Setting, cache *volume.Cache) (report.Pictures, error) {
+func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (report.Pictures, error) {
 	if len(r.Runs) == 0 {
 		return nil, nil
 	}
 	first := r.Runs[0]
 	var rows []report.Segmented
-	var c *volume.Case
+	var c *prepared.Case
 	var reference *volume.LabelMap
 	for _, t := range r.Plan.trials(r.Cases) {
 		if t.Fold != first.Fold || t.Seed != first.Seed || t.Fraction != first.Fraction || !slices.ContainsFunc(r.Runs, t.is) {
@@ -183,7 +184,11 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *volume.Cache) (re
 			if c, err = cache.Open(median(first.Scores)); err != nil {
 				return nil, err
 			}
-			reference = predictor.Reference(c.LabelMap())
+			labels, err := c.LabelMap()
+			if err != nil {
+				return nil, err
+			}
+			reference = predictor.Reference(labels)
 		}
 		labels, err := predictor.PredictCase(ctx, c)
 		if err != nil {
@@ -192,7 +197,11 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *volume.Cache) (re
 		rows = append(rows, report.Segmented{Title: t.Init, Labels: labels})
 	}
 	window := cache.Preparation().Window
-	picture, err := report.Overlay(c.Volume(), reference, rows, report.OverlayOptions{Window: [2]float64{max(window[0], -200), min(window[1], 300)}})
+	scan, err := c.Volume()
+	if err != nil {
+		return nil, err
+	}
+	picture, err := report.Overlay(scan, reference, rows, report.OverlayOptions{Window: [2]float64{max(window[0], -200), min(window[1], 300)}})
 	if err != nil {
 		return nil, err
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/segment"
-	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // Setting is where and on what an experiment runs.
@@ -69,7 +69,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if err := plan.Check(); err != nil {
 		return nil, err
 	}
-	cache, err := volume.OpenCache(plan.Data)
+	cache, err := prepared.Open(plan.Data)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	r.plan, r.result.Plan = plan, plan
-	if r.result.Cases, err = plan.cases(labelled(cache), dataset.PatientsOf(cache.Cases())); err != nil {
+	if r.result.Cases, err = plan.cases(labelled(cache), dataset.PatientsOf(cache.Records())); err != nil {
 		return nil, err
 	}
 	for _, i := range plan.Inits { // now, rather than when their turn comes
@@ -118,9 +118,9 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	return r.result, nil
 }
 
-func labelled(cache *volume.Cache) []string {
+func labelled(cache *prepared.Store) []string {
 	var ids []string
-	for _, c := range cache.Cases() {
+	for c := range cache.Records() {
 		if c.HasLabels && c.Group == "" {
 			ids = append(ids, c.ID)
 		}
@@ -131,7 +131,7 @@ func labelled(cache *volume.Cache) []string {
 type runner struct {
 	Setting
 	plan     Plan
-	cache    *volume.Cache
+	cache    *prepared.Store
 	encoders map[string]string // checkpoint of each encoder that has been pretrained, by its folder
 	result   *Result
 }
@@ -237,7 +237,7 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 }
 
 // open begins a run, or takes it up again.
-func (r *runner) open(folder, kind string, resolved []byte, cache *volume.Cache) (*train.Folder, error) {
+func (r *runner) open(folder, kind string, resolved []byte, cache *prepared.Store) (*train.Folder, error) {
 	mode := train.Resume
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) == 0 {
 		mode = train.New
@@ -264,7 +264,11 @@ func (r *runner) score(ctx context.Context, checkpoint string, ids []string) ([]
 		if err != nil {
 			return nil, err
 		}
-		s, err := eval.Compare(id, prediction, predictor.Reference(c.LabelMap()), r.plan.Metrics)
+		labels, err := c.LabelMap()
+		if err != nil {
+			return nil, err
+		}
+		s, err := eval.Compare(id, prediction, predictor.Reference(labels), r.plan.Metrics)
 		if err != nil {
 			return nil, err // it names the case
 		}
@@ -306,12 +310,12 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	}
 	cache := r.cache
 	if init.Data != "" {
-		if cache, err = volume.OpenCache(init.Data); err != nil {
+		if cache, err = prepared.Open(init.Data); err != nil {
 			return "", err
 		}
 		defer cache.Close()
 	}
-	training, held, err := dataset.HoldOut(e.Cases, dataset.PatientsOf(cache.Cases()), 0.15, r.plan.SubsetSeed)
+	training, held, err := dataset.HoldOut(e.Cases, dataset.PatientsOf(cache.Records()), 0.15, r.plan.SubsetSeed)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}

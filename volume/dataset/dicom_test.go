@@ -17,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // writeSeries writes an axial CT as DICOM files: explicit little endian, one slice a file, HU +
@@ -380,13 +381,13 @@ func TestTreeOfSeries(t *testing.T) {
 	if _, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	cache, err := volume.OpenCache(dir)
+	cache, err := prepared.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cache.Close()
 	want := map[string]*volume.Volume{"one": a, "two_s1": a, "two_s1_b": b, "three": b}
-	for _, info := range cache.Cases() {
+	for info := range cache.Records() {
 		p, err := cache.Preparation().Apply(want[info.ID])
 		if err != nil {
 			t.Fatal(err)
@@ -395,7 +396,11 @@ func TestTreeOfSeries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(c.Volume().Int16, p.Int16) || !c.Same(p.Grid, 1e-3) || info.HasLabels != (info.ID == "one") {
+		v, err := c.Volume()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(v.Int16, p.Int16) || !c.Same(p.Grid, 1e-3) || info.HasLabels != (info.ID == "one") {
 			t.Errorf("%s is not the scan that was written", info.ID)
 		}
 	}

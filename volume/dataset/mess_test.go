@@ -11,6 +11,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // This file: folders as people have them.
@@ -229,19 +230,23 @@ func TestLabelsBesideTheirScan(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v, %+v", name, err, s)
 		}
-		cache, err := volume.OpenCache(dir)
+		cache, err := prepared.Open(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer cache.Close()
-		if notes := strings.Join(cache.Cases()[0].Notes, "; "); notes != "" != (c.note != "") || !strings.Contains(notes, c.note) {
+		if notes := strings.Join(slices.Collect(cache.Records())[0].Notes, "; "); notes != "" != (c.note != "") || !strings.Contains(notes, c.note) {
 			t.Errorf("%s: notes %q", name, notes)
 		}
-		prepared, err := cache.Open("a")
+		opened, err := cache.Open("a")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.exact && !slices.Equal(prepared.LabelMap().Labels, l.Labels) {
+		labels, err := opened.LabelMap()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.exact && !slices.Equal(labels.Labels, l.Labels) {
 			t.Errorf("%s: other labels", name)
 		}
 		entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
@@ -287,7 +292,7 @@ func TestTreeOfLinks(t *testing.T) {
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := volume.OpenCache(dir); !errors.Is(err, volume.ErrStale) {
+	if _, err := prepared.Open(dir); !errors.Is(err, prepared.ErrStale) {
 		t.Errorf("a slice is gone: %v", err)
 	}
 }

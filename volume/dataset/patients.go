@@ -3,11 +3,12 @@ package dataset
 import (
 	"crypto/sha256"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // Patients gives the patient of each case, by any name; a case that is not there is of a patient of
@@ -16,9 +17,9 @@ import (
 type Patients map[string]string
 
 // PatientsOf returns the patients of prepared cases.
-func PatientsOf(cases []volume.CaseInfo) Patients {
+func PatientsOf(cases iter.Seq[prepared.Record]) Patients {
 	p := Patients{}
-	for _, c := range cases {
+	for c := range cases {
 		if c.Patient != "" {
 			p[c.ID] = c.Patient
 		}

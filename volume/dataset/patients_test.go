@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // Folders are patients where there are as many of them as cases in the fullest, at the first depth
@@ -75,7 +76,7 @@ func TestPatientsOfStudies(t *testing.T) {
 			t.Fatalf("%+v, %v", summary, err)
 		}
 		before = summary.Fingerprint
-		cache, err := volume.OpenCache(dir)
+		cache, err := prepared.Open(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +84,7 @@ func TestPatientsOfStudies(t *testing.T) {
 		if d.Cases[0].Patient == "" {
 			want = Patients{}
 		}
-		if got := PatientsOf(cache.Cases()); !reflect.DeepEqual(got, want) {
+		if got := PatientsOf(cache.Records()); !reflect.DeepEqual(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
 		cache.Close()

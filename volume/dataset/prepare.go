@@ -19,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // PrepareOptions say how [Prepare] works.
@@ -36,7 +37,7 @@ func DefaultPrepareOptions() PrepareOptions { return PrepareOptions{Read: Defaul
 type Result struct {
 	Case Case
 	Kept bool            // an earlier run had prepared it
-	Info volume.CaseInfo // where it was prepared now
+	Info prepared.Record // where it was prepared now
 	Err  error
 }
 
@@ -79,7 +80,7 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)
 	}
 	defer release()
-	w, err := volume.NewCacheWriter(dir, p)
+	w, err := prepared.NewWriter(dir, p)
 	if err != nil {
 		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)
 	}
@@ -104,7 +105,7 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 		}
 	}
 	memory := semaphore.NewWeighted(o.Memory)
-	sources := &sources{known: map[string]func() (volume.Source, error){}}
+	sources := &sources{known: map[string]func() (prepared.Source, error){}}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(o.Workers)
 	for _, c := range d.Cases {
@@ -147,7 +148,7 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 	return summary, nil
 }
 
-func prepareCase(ctx context.Context, w *volume.CacheWriter, d *Dataset, c Case, p volume.Preparation, o PrepareOptions, memory *semaphore.Weighted, sources *sources) (info volume.CaseInfo, kept bool, err error) {
+func prepareCase(ctx context.Context, w *prepared.Writer, d *Dataset, c Case, p volume.Preparation, o PrepareOptions, memory *semaphore.Weighted, sources *sources) (info prepared.Record, kept bool, err error) {
 	paths, err := absolute(c.sourcePaths())
 	if err != nil {
 		return info, false, err
@@ -163,7 +164,7 @@ func prepareCase(ctx context.Context, w *volume.CacheWriter, d *Dataset, c Case,
 	}
 	defer memory.Release(need)
 
-	scan := volume.Scan{ID: c.ID, Group: c.Group, Patient: c.Patient, Origin: origin}
+	scan := prepared.Input{ID: c.ID, Group: c.Group, Patient: c.Patient, Origin: origin}
 	for _, path := range paths { // before reading: whoever changes a file meanwhile is noticed
 		source, err := sources.of(path)
 		if err != nil {
@@ -184,14 +185,14 @@ func prepareCase(ctx context.Context, w *volume.CacheWriter, d *Dataset, c Case,
 // sources are read once, though a folder may hold many cases.
 type sources struct {
 	mutex sync.Mutex
-	known map[string]func() (volume.Source, error)
+	known map[string]func() (prepared.Source, error)
 }
 
-func (s *sources) of(path string) (volume.Source, error) {
+func (s *sources) of(path string) (prepared.Source, error) {
 	s.mutex.Lock()
 	look := s.known[path]
 	if look == nil {
-		look = sync.OnceValues(func() (volume.Source, error) { return volume.NewSource(path) })
+		look = sync.OnceValues(func() (prepared.Source, error) { return prepared.NewSource(path) })
 		s.known[path] = look
 	}
 	s.mutex.Unlock()

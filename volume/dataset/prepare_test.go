@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 func detect(t *testing.T, root string) *Dataset {
@@ -35,23 +36,23 @@ func folderOf(t *testing.T, cases ...string) string {
 func TestPrepareIsIncremental(t *testing.T) {
 	root, dir := folderOf(t, "p1", "p2", "p3"), t.TempDir()
 	p := volume.DefaultPreparation()
-	prepare := func(prepared, kept int) *Summary {
+	prepare := func(fresh, kept int) *Summary {
 		t.Helper()
 		results := 0
 		s, err := Prepare(t.Context(), detect(t, root), dir, p, PrepareOptions{Workers: 2}, func(Result) { results++ })
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Prepared != prepared || s.Kept != kept || results != prepared+kept {
-			t.Errorf("prepared %d and kept %d of %d, want %d and %d", s.Prepared, s.Kept, results, prepared, kept)
+		if s.Prepared != fresh || s.Kept != kept || results != fresh+kept {
+			t.Errorf("prepared %d and kept %d of %d, want %d and %d", s.Prepared, s.Kept, results, fresh, kept)
 		}
-		cache, err := volume.OpenCache(dir)
+		cache, err := prepared.Open(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer cache.Close()
-		if cache.Fingerprint() != s.Fingerprint || len(cache.Cases()) != prepared+kept {
-			t.Errorf("%d cases in the cache, fingerprints %s and %s", len(cache.Cases()), cache.Fingerprint(), s.Fingerprint)
+		if cache.Fingerprint() != s.Fingerprint || cache.Len() != fresh+kept {
+			t.Errorf("%d cases in the cache, fingerprints %s and %s", cache.Len(), cache.Fingerprint(), s.Fingerprint)
 		}
 		if err := cache.Verify(); err != nil {
 			t.Error(err)
@@ -71,7 +72,7 @@ func TestPrepareIsIncremental(t *testing.T) {
 		os.Remove(filepath.Join(root, "imagesTr/p1.nii.gz")), os.Remove(filepath.Join(root, "labelsTr/p1.nii.gz"))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := volume.OpenCache(dir); !errors.Is(err, volume.ErrStale) || !strings.Contains(err.Error(), "p2") {
+	if _, err := prepared.Open(dir); !errors.Is(err, prepared.ErrStale) || !strings.Contains(err.Error(), "p2") {
 		t.Errorf("labels that changed: %v", err)
 	}
 	if prepare(2, 1).Fingerprint == first.Fingerprint {
@@ -111,7 +112,7 @@ func TestPrepareResumes(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("stopped with %v", err)
 	}
-	if _, err := volume.OpenCache(dir); !errors.Is(err, volume.ErrNotPrepared) {
+	if _, err := prepared.Open(dir); !errors.Is(err, prepared.ErrNotPrepared) {
 		t.Errorf("half-prepared cases: %v", err)
 	}
 	s, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{}, nil)
@@ -162,12 +163,12 @@ func TestPrepareGoesOnAfterABadFile(t *testing.T) {
 	if !errors.As(s.Failed[1].Err, &geometry) {
 		t.Errorf("labels elsewhere: %v", s.Failed[1].Err)
 	}
-	cache, err := volume.OpenCache(dir)
+	cache, err := prepared.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cache.Close()
-	cases := cache.Cases()
+	cases := slices.Collect(cache.Records())
 	if len(cases) != 2 || cases[0].ID != "p3" || cases[1].ID != "p5" {
 		t.Fatalf("cases %v", cases)
 	}
@@ -194,12 +195,12 @@ func TestPrepareRealScans(t *testing.T) {
 	if _, err := Prepare(t.Context(), d, dir, p, PrepareOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	cache, err := volume.OpenCache(dir)
+	cache, err := prepared.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cache.Close()
-	for n, info := range cache.Cases() {
+	for n, info := range slices.Collect(cache.Records()) {
 		c, err := cache.Open(info.ID)
 		if err != nil {
 			t.Fatal(err)
@@ -212,7 +213,11 @@ func TestPrepareRealScans(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		restored, err := p.Restore(c.LabelMap(), info.Original)
+		labels, err := c.LabelMap()
+		if err != nil {
+			t.Fatal(err)
+		}
+		restored, err := p.Restore(labels, info.Original)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,19 +244,23 @@ func TestValuesThatAreNotFinite(t *testing.T) {
 	if _, err := Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	cache, err := volume.OpenCache(dir)
+	cache, err := prepared.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cache.Close()
-	if notes := cache.Cases()[0].Notes; !slices.Equal(notes, []string{want + ", the first at (1, 0, 0): NaN is taken for air, infinite values for the ends of the window"}) {
+	if notes := slices.Collect(cache.Records())[0].Notes; !slices.Equal(notes, []string{want + ", the first at (1, 0, 0): NaN is taken for air, infinite values for the ends of the window"}) {
 		t.Errorf("notes %q", notes)
 	}
 	a, err := cache.Open("a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := a.Volume().Int16, []int16{10, 275, -125, -125, 20, 275}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+	v, err := a.Volume()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int16{10, 275, -125, -125, 20, 275}; !slices.Equal(v.Int16, want) {
+		t.Errorf("%v, want %v", v.Int16, want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // writeSegmentation writes labels as a SEG object that refers to the only series of a folder.
@@ -72,12 +73,12 @@ func TestSegmentationsAreLabels(t *testing.T) {
 	if _, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	cache, err := volume.OpenCache(dir)
+	cache, err := prepared.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cache.Close()
-	for _, info := range cache.Cases() {
+	for info := range cache.Records() {
 		if !info.HasLabels || len(info.LabelCounts) == 0 {
 			t.Errorf("case %s has no labels", info.ID)
 		}

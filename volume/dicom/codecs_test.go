@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // codecCase is one of testdata/codecs.json: a code stream and the pixels that dcmtk or gdcm decode
@@ -74,7 +75,7 @@ func TestStreamsOfFewerBits(t *testing.T) {
 		for _, header := range [][2]uint16{{16, 1}, {12, 1}, {16, 0}} {
 			stored, signed := header[0], header[1]
 			f := sliceFields("1.2", 1, vector{}, axial, c.Columns, c.Rows, nil)
-			f = set(set(set(set(f, 0x00280101, "US", stored), 0x00280102, "US", stored-1), 0x00280103, "US", signed), 0x7FE00010, "", nil)
+			f = set(set(set(set(f, tag.BitsStored, "US", stored), tag.HighBit, "US", stored-1), tag.PixelRepresentation, "US", signed), tag.PixelData, "", nil)
 			file := part10(c.Syntax, slices.Concat(encode(f, binary.LittleEndian, false), encapsulated(nil, c.Stream)))
 			path := filepath.Join(t.TempDir(), "slice")
 			if err := os.WriteFile(path, file, 0o644); err != nil {
@@ -108,7 +109,7 @@ func TestRLEOfOtherBits(t *testing.T) {
 	cases := codecCases(t)
 	for name, want := range map[string]string{"RLE, 8 bits": "has damaged pixels: RLE: 1 bytes a pixel, not 2", "RLE, 16 bits": ""} {
 		c := cases[slices.IndexFunc(cases, func(c codecCase) bool { return c.Name == name })]
-		f := set(sliceFields("1.2", 1, vector{}, axial, c.Columns, c.Rows, nil), 0x7FE00010, "", nil)
+		f := set(sliceFields("1.2", 1, vector{}, axial, c.Columns, c.Rows, nil), tag.PixelData, "", nil)
 		path := filepath.Join(t.TempDir(), "slice")
 		if err := os.WriteFile(path, part10(rle, slices.Concat(encode(f, binary.LittleEndian, false), encapsulated(nil, c.Stream))), 0o644); err != nil {
 			t.Fatal(err)

@@ -17,11 +17,12 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // field is an element of a file that a test makes.
 type field struct {
-	tag   uint32
+	tag   tag.Tag
 	vr    string
 	value any // string, []byte, uint16, int16, or [][]field for the items of a sequence
 }
@@ -51,7 +52,7 @@ func encode(fields []field, order binary.AppendByteOrder, implicit bool) []byte 
 				value = append(order.AppendUint32(value, uint32(len(inner))), inner...)
 			}
 		}
-		out = order.AppendUint16(order.AppendUint16(out, uint16(f.tag>>16)), uint16(f.tag))
+		out = order.AppendUint16(order.AppendUint16(out, f.tag.Group()), f.tag.Number())
 		switch {
 		case implicit:
 			out = order.AppendUint32(out, uint32(len(value)))
@@ -69,8 +70,8 @@ func encode(fields []field, order binary.AppendByteOrder, implicit bool) []byte 
 
 // part10 puts the meta information before a data set.
 func part10(syntax string, set []byte) []byte {
-	meta := encode([]field{{0x00020002, "UI", "1.2.840.10008.5.1.4.1.1.2"}, {0x00020010, "UI", syntax}}, binary.LittleEndian, false)
-	length := encode([]field{{0x00020000, "UL", binary.LittleEndian.AppendUint32(nil, uint32(len(meta)))}}, binary.LittleEndian, false)
+	meta := encode([]field{{tag.MediaStorageSOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.2"}, {tag.TransferSyntaxUID, "UI", syntax}}, binary.LittleEndian, false)
+	length := encode([]field{{tag.FileMetaInformationGroupLength, "UL", binary.LittleEndian.AppendUint32(nil, uint32(len(meta)))}}, binary.LittleEndian, false)
 	return slices.Concat(make([]byte, 128), []byte("DICM"), length, meta, set)
 }
 
@@ -91,40 +92,40 @@ const (
 // sliceFields are those of a CT slice of 16-bit pixels.
 func sliceFields(series string, number int, position vector, orientation [6]float64, columns, rows int, pixels []byte) []field {
 	return []field{
-		{0x00080008, "CS", "ORIGINAL\\PRIMARY\\AXIAL"},
-		{0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.2"},
-		{0x00080018, "UI", fmt.Sprintf("%s.%d", series, number)},
-		{0x00080060, "CS", "CT"},
-		{0x00100010, "PN", patientName},
-		{0x00100020, "LO", patientID},
-		{0x00100030, "DA", birthDate},
-		{0x00180050, "DS", "9"},
-		{0x0020000D, "UI", "1.2.3"},
-		{0x0020000E, "UI", series},
-		{0x00200011, "IS", "5"},
-		{0x00200013, "IS", fmt.Sprint(number)},
-		{0x00200032, "DS", numbers(position[:]...)},
-		{0x00200037, "DS", numbers(orientation[:]...)},
-		{0x00280002, "US", uint16(1)},
-		{0x00280004, "CS", "MONOCHROME2"},
-		{0x00280010, "US", uint16(rows)},
-		{0x00280011, "US", uint16(columns)},
-		{0x00280030, "DS", "0.9\\0.7"},
-		{0x00280100, "US", uint16(16)},
-		{0x00280101, "US", uint16(16)},
-		{0x00280102, "US", uint16(15)},
-		{0x00280103, "US", uint16(1)},
-		{0x00281052, "DS", "0"},
-		{0x00281053, "DS", "1"},
-		{0x7FE00010, "OW", pixels},
+		{tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\AXIAL"},
+		{tag.SOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.2"},
+		{tag.SOPInstanceUID, "UI", fmt.Sprintf("%s.%d", series, number)},
+		{tag.Modality, "CS", "CT"},
+		{tag.PatientName, "PN", patientName},
+		{tag.PatientID, "LO", patientID},
+		{tag.PatientBirthDate, "DA", birthDate},
+		{tag.SliceThickness, "DS", "9"},
+		{tag.StudyInstanceUID, "UI", "1.2.3"},
+		{tag.SeriesInstanceUID, "UI", series},
+		{tag.SeriesNumber, "IS", "5"},
+		{tag.InstanceNumber, "IS", fmt.Sprint(number)},
+		{tag.ImagePositionPatient, "DS", numbers(position[:]...)},
+		{tag.ImageOrientationPatient, "DS", numbers(orientation[:]...)},
+		{tag.SamplesPerPixel, "US", uint16(1)},
+		{tag.PhotometricInterpretation, "CS", "MONOCHROME2"},
+		{tag.Rows, "US", uint16(rows)},
+		{tag.Columns, "US", uint16(columns)},
+		{tag.PixelSpacing, "DS", "0.9\\0.7"},
+		{tag.BitsAllocated, "US", uint16(16)},
+		{tag.BitsStored, "US", uint16(16)},
+		{tag.HighBit, "US", uint16(15)},
+		{tag.PixelRepresentation, "US", uint16(1)},
+		{tag.RescaleIntercept, "DS", "0"},
+		{tag.RescaleSlope, "DS", "1"},
+		{tag.PixelData, "OW", pixels},
 	}
 }
 
 // set replaces or adds an element; a nil value removes it.
-func set(fields []field, tag uint32, vr string, value any) []field {
-	out := slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return f.tag == tag })
+func set(fields []field, t tag.Tag, vr string, value any) []field {
+	out := slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return f.tag == t })
 	if value != nil {
-		out = append(out, field{tag, vr, value})
+		out = append(out, field{t, vr, value})
 	}
 	return out
 }
@@ -341,26 +342,26 @@ func TestRoundedPositions(t *testing.T) {
 // Slices that all lie too far apart may be what is left of more: it is said, and what headers say
 // of distances is used for nothing.
 func TestSlicesFarApart(t *testing.T) {
-	const thickness, between = 0x00180050, 0x00180088
+	const thickness, between = tag.SliceThickness, tag.SpacingBetweenSlices
 	for _, c := range []struct {
 		name      string
 		distances []float64
-		headers   map[uint32]any
+		headers   map[tag.Tag]any
 		want      string
 	}{
-		{"two slices", []float64{0, 200}, map[uint32]any{thickness: "5"}, "slices lie 200 mm apart, but are only 5 mm thick"},
-		{"every second one", []float64{0, 10, 20, 30}, map[uint32]any{thickness: "5"}, "slices lie 10 mm apart, but are only 5 mm thick"},
-		{"every second one that overlaps", []float64{0, 4, 8, 12}, map[uint32]any{thickness: "1", between: "2"}, "slices lie 4 mm apart, but are only 2 mm thick"},
-		{"rounded", []float64{0, 9.97, 19.95, 29.93}, map[uint32]any{thickness: "5"}, "slices lie 9.977 mm apart"},
-		{"usual gaps", []float64{0, 8, 16, 24}, map[uint32]any{thickness: "5"}, ""},
-		{"gaps that are meant", []float64{0, 10, 20, 30}, map[uint32]any{thickness: "1", between: "10"}, ""},
-		{"nothing said", []float64{0, 200}, map[uint32]any{thickness: nil}, ""},
-		{"nonsense said", []float64{0, 2, 4}, map[uint32]any{thickness: "1e300"}, ""},
+		{"two slices", []float64{0, 200}, map[tag.Tag]any{thickness: "5"}, "slices lie 200 mm apart, but are only 5 mm thick"},
+		{"every second one", []float64{0, 10, 20, 30}, map[tag.Tag]any{thickness: "5"}, "slices lie 10 mm apart, but are only 5 mm thick"},
+		{"every second one that overlaps", []float64{0, 4, 8, 12}, map[tag.Tag]any{thickness: "1", between: "2"}, "slices lie 4 mm apart, but are only 2 mm thick"},
+		{"rounded", []float64{0, 9.97, 19.95, 29.93}, map[tag.Tag]any{thickness: "5"}, "slices lie 9.977 mm apart"},
+		{"usual gaps", []float64{0, 8, 16, 24}, map[tag.Tag]any{thickness: "5"}, ""},
+		{"gaps that are meant", []float64{0, 10, 20, 30}, map[tag.Tag]any{thickness: "1", between: "10"}, ""},
+		{"nothing said", []float64{0, 200}, map[tag.Tag]any{thickness: nil}, ""},
+		{"nonsense said", []float64{0, 2, 4}, map[tag.Tag]any{thickness: "1e300"}, ""},
 	} {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{}, vector{0, 0, 1}, c.distances...), func(_ int, f []field) []field {
-			for tag, value := range c.headers {
-				f = set(f, tag, "DS", value)
+			for key, value := range c.headers {
+				f = set(f, key, "DS", value)
 			}
 			return f
 		})
@@ -383,7 +384,7 @@ func TestSlicesFarApart(t *testing.T) {
 func TestDisplacedSlice(t *testing.T) {
 	dir := t.TempDir()
 	stack(t, dir, "1.2", axial, []vector{{0, 0, 0}, {0, 0, 2}, {0, 3.6, 4}, {0, 0, 6}, {0, 0, 8}}, func(_ int, f []field) []field {
-		return append(f, field{0x00280120, "SS", int16(nothing)})
+		return append(f, field{tag.PixelPaddingValue, "SS", int16(nothing)})
 	})
 	s := scanOne(t, dir)
 	const want = "slices are shifted in their planes, by up to 3.60 mm, and not along a line (no gantry tilt)"
@@ -409,7 +410,7 @@ func TestDisplacedSlice(t *testing.T) {
 func TestGapBetweenDisplacedSlices(t *testing.T) {
 	dir := t.TempDir()
 	stack(t, dir, "1.2", axial, []vector{{0, 0, 0}, {0, 0, 2}, {0, 3.6, 6}, {0, 3.6, 8}}, func(_ int, f []field) []field {
-		return append(f, field{0x00280120, "SS", int16(nothing)})
+		return append(f, field{tag.PixelPaddingValue, "SS", int16(nothing)})
 	})
 	v, err := ReadWith(scanOne(t, dir), Options{Gaps: GapsResample})
 	if err != nil {
@@ -449,7 +450,7 @@ func TestTilt(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", c.plane, line(vector{-20, 10, 50}, c.direction, c.distances...), func(_ int, f []field) []field {
-			return append(f, field{0x00280120, "SS", int16(nothing)})
+			return append(f, field{tag.PixelPaddingValue, "SS", int16(nothing)})
 		})
 		s := scanOne(t, dir)
 		if _, err := ReadWith(s, Options{Gaps: GapsResample, Tilt: TiltError}); err == nil || !strings.Contains(err.Error(), "degrees (gantry tilt): --tilt resample moves each in its plane onto an orthogonal grid, --tilt keep keeps them") {
@@ -482,7 +483,7 @@ func TestSeveralVolumes(t *testing.T) {
 	t.Run("acquisitions", func(t *testing.T) {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
-			return set(f, 0x00200012, "IS", fmt.Sprint(n/4+1))
+			return set(f, tag.AcquisitionNumber, "IS", fmt.Sprint(n/4+1))
 		})
 		series, _, err := Scan(dir)
 		if err != nil || len(series) != 2 {
@@ -503,7 +504,7 @@ func TestSeveralVolumes(t *testing.T) {
 	t.Run("interleaved", func(t *testing.T) {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 0.7, 2.7, 4.7, 6.7), func(n int, f []field) []field {
-			return set(f, 0x00181210, "SH", []string{"SOFT", "BONE"}[n/4])
+			return set(f, tag.ConvolutionKernel, "SH", []string{"SOFT", "BONE"}[n/4])
 		})
 		series, _, err := Scan(dir)
 		if err != nil || len(series) != 2 {
@@ -513,7 +514,7 @@ func TestSeveralVolumes(t *testing.T) {
 	t.Run("kernels that interleave evenly", func(t *testing.T) {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 1, 3, 5, 7), func(n int, f []field) []field {
-			return set(f, 0x00181210, "SH", []string{"SOFT", "BONE"}[n/4])
+			return set(f, tag.ConvolutionKernel, "SH", []string{"SOFT", "BONE"}[n/4])
 		})
 		if series, _, err := Scan(dir); err != nil || len(series) != 2 {
 			t.Fatalf("%d series, %v", len(series), err)
@@ -522,13 +523,13 @@ func TestSeveralVolumes(t *testing.T) {
 	t.Run("acquisitions that interleave evenly", func(t *testing.T) {
 		root := t.TempDir()
 		for n, change := range []func(k int, f []field) []field{
-			func(k int, f []field) []field { return set(f, 0x00200012, "IS", fmt.Sprint(k/4+1)) },
+			func(k int, f []field) []field { return set(f, tag.AcquisitionNumber, "IS", fmt.Sprint(k/4+1)) },
 			func(k int, f []field) []field {
-				return set(f, 0x00080008, "CS", "ORIGINAL\\PRIMARY\\"+[]string{"M", "P"}[k/4])
+				return set(f, tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\"+[]string{"M", "P"}[k/4])
 			},
 			func(k int, f []field) []field { return f },
 			// one behind the other
-			func(k int, f []field) []field { return set(f, 0x00200012, "IS", fmt.Sprint(k%4/2)) },
+			func(k int, f []field) []field { return set(f, tag.AcquisitionNumber, "IS", fmt.Sprint(k%4/2)) },
 		} {
 			want := []string{"AcquisitionNumber", "ImageType", "", ""}[n]
 			dir := filepath.Join(root, fmt.Sprint(n))
@@ -566,8 +567,8 @@ func TestSeveralVolumes(t *testing.T) {
 		dir := t.TempDir()
 		four := slices.Concat(double, double)
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, four...), func(n int, f []field) []field {
-			f = set(f, 0x00180081, "DS", []string{"4.6", "9.2"}[n/4%2])
-			return set(f, 0x00080008, "CS", []string{"ORIGINAL\\PRIMARY\\M", "ORIGINAL\\PRIMARY\\P"}[n/8])
+			f = set(f, tag.EchoTime, "DS", []string{"4.6", "9.2"}[n/4%2])
+			return set(f, tag.ImageType, "CS", []string{"ORIGINAL\\PRIMARY\\M", "ORIGINAL\\PRIMARY\\P"}[n/8])
 		})
 		series, _, err := Scan(dir)
 		if err != nil || len(series) != 4 {
@@ -577,7 +578,7 @@ func TestSeveralVolumes(t *testing.T) {
 	t.Run("one behind the other", func(t *testing.T) {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 20, 22, 24, 26), func(n int, f []field) []field {
-			return set(f, 0x00200012, "IS", fmt.Sprint(n/4+1))
+			return set(f, tag.AcquisitionNumber, "IS", fmt.Sprint(n/4+1))
 		})
 		if s := scanOne(t, dir); s.Err == nil || !strings.Contains(s.Err.Error(), "14.00 mm between slices 4 and 5") {
 			t.Errorf("got %v", s.Err)
@@ -587,7 +588,7 @@ func TestSeveralVolumes(t *testing.T) {
 	// by a thousand.
 	other := func(n int, f []field) []field {
 		if n >= 4 {
-			f = set(f, 0x00281052, "DS", "1000")
+			f = set(f, tag.RescaleIntercept, "DS", "1000")
 		}
 		return f
 	}
@@ -601,7 +602,7 @@ func TestSeveralVolumes(t *testing.T) {
 	t.Run("a slice of one is missing", func(t *testing.T) {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 0, 2, 6, 8), func(n int, f []field) []field {
-			return set(other(n, f), 0x00200012, "IS", fmt.Sprint(n/4+1))
+			return set(other(n, f), tag.AcquisitionNumber, "IS", fmt.Sprint(n/4+1))
 		})
 		series, _, err := Scan(dir)
 		if err != nil || len(series) != 2 || series[0].Err != nil {
@@ -632,7 +633,7 @@ func TestSeveralVolumes(t *testing.T) {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
 			// each slice at a time of its own
-			return set(other(n, f), 0x00080032, "TM", fmt.Sprintf("1200%02d.%d", n*2, n))
+			return set(other(n, f), tag.AcquisitionTime, "TM", fmt.Sprintf("1200%02d.%d", n*2, n))
 		})
 		twoRamps(t, dir)
 	})
@@ -640,14 +641,14 @@ func TestSeveralVolumes(t *testing.T) {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 6, 4, 2, 0), func(n int, f []field) []field {
 			// from 8000 to 15000
-			return set(other(n, f), tagFrameTime, "DS", fmt.Sprint(8000+1000*n))
+			return set(other(n, f), tag.FrameReferenceTime, "DS", fmt.Sprint(8000+1000*n))
 		})
 		twoRamps(t, dir)
 	})
 	t.Run("mixed in time", func(t *testing.T) {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
-			return set(other(n, f), 0x00080032, "TM", fmt.Sprintf("1200%02d", n%4*2+n/4))
+			return set(other(n, f), tag.AcquisitionTime, "TM", fmt.Sprintf("1200%02d", n%4*2+n/4))
 		})
 		if s := scanOne(t, dir); s.Err == nil {
 			t.Error("volumes are made of slices that are in no order of time")
@@ -658,10 +659,10 @@ func TestSeveralVolumes(t *testing.T) {
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6), nil)
 		stack(t, dir, "1.2.4", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 8), nil)
 		stack(t, dir, "1.2.44", sagittal, line(vector{0, 0, 0}, vector{-1, 0, 0}, 0, 2), func(_ int, f []field) []field {
-			return set(set(f, 0x0020000E, "UI", "1.2"), 0x00080008, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER")
+			return set(set(f, tag.SeriesInstanceUID, "UI", "1.2"), tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER")
 		})
 		stack(t, dir, "1.2.555", axial, line(vector{0, 0, 0}, up, 0, 2), func(_ int, f []field) []field {
-			return set(set(f, 0x0020000E, "UI", "1.2"), 0x00280030, "DS", "2\\2")
+			return set(set(f, tag.SeriesInstanceUID, "UI", "1.2"), tag.PixelSpacing, "DS", "2\\2")
 		})
 		series, _, err := Scan(dir)
 		if err != nil || len(series) != 4 {
@@ -704,28 +705,28 @@ func TestCopies(t *testing.T) {
 		copies int
 		want   string // the error
 	}{
-		{"files copied", func(n int, f []field) []field { return set(f, 0x00080018, "UI", fmt.Sprintf("1.2.9.%d", n%4)) }, 4, ""},
+		{"files copied", func(n int, f []field) []field { return set(f, tag.SOPInstanceUID, "UI", fmt.Sprintf("1.2.9.%d", n%4)) }, 4, ""},
 		{"sent again under other UIDs", nil, 4, ""},
 		{"one UID for two images", func(n int, f []field) []field {
-			f = set(f, 0x00080018, "UI", fmt.Sprintf("1.2.9.%d", n%4))
+			f = set(f, tag.SOPInstanceUID, "UI", fmt.Sprintf("1.2.9.%d", n%4))
 			if n == 6 {
-				f = set(f, 0x00281052, "DS", "17")
+				f = set(f, tag.RescaleIntercept, "DS", "17")
 			}
 			return f
 		}, 3, "slices 3 and 4 lie at the same place (4.00 mm along the normal) and differ"},
-		{"one UID for all images", func(n int, f []field) []field { return set(f, 0x00080018, "UI", "1.2.9") }, 4, ""},
+		{"one UID for all images", func(n int, f []field) []field { return set(f, tag.SOPInstanceUID, "UI", "1.2.9") }, 4, ""},
 		{"copies with padding", func(n int, f []field) []field {
 			if n < 4 {
 				return f
 			}
-			pixels := slices.IndexFunc(f, func(f field) bool { return f.tag == 0x7FE00010 })
-			return set(f, 0x7FE00010, "OW", append(slices.Clone(f[pixels].value.([]byte)), 0, 0, 0, 0))
+			pixels := slices.IndexFunc(f, func(f field) bool { return f.tag == tag.PixelData })
+			return set(f, tag.PixelData, "OW", append(slices.Clone(f[pixels].value.([]byte)), 0, 0, 0, 0))
 		}, 4, ""},
-		{"copies with other tags", func(n int, f []field) []field { return set(f, 0x00080033, "TM", fmt.Sprint(100000+n)) }, 4, ""},
+		{"copies with other tags", func(n int, f []field) []field { return set(f, tag.ContentTime, "TM", fmt.Sprint(100000+n)) }, 4, ""},
 		{"a damaged copy", func(n int, f []field) []field {
-			f = set(f, 0x00080018, "UI", fmt.Sprintf("1.2.9.%d", n%4))
+			f = set(f, tag.SOPInstanceUID, "UI", fmt.Sprintf("1.2.9.%d", n%4))
 			if n == 6 || n == 1 {
-				f = set(f, 0x00280100, "US", uint16(64))
+				f = set(f, tag.BitsAllocated, "US", uint16(64))
 			}
 			return f
 		}, 4, ""},
@@ -788,7 +789,7 @@ func TestCopies(t *testing.T) {
 	}
 	// One UID for all images, none of which is there twice: nothing may be lost.
 	dir := t.TempDir()
-	stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4), func(n int, f []field) []field { return set(f, 0x00080018, "UI", "1.2.9") })
+	stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4), func(n int, f []field) []field { return set(f, tag.SOPInstanceUID, "UI", "1.2.9") })
 	if s := scanOne(t, dir); s.Err != nil || s.Shape[2] != 3 {
 		t.Errorf("%s: %v", s, s.Err)
 	}
@@ -799,25 +800,25 @@ func TestStrangersInASeries(t *testing.T) {
 	up := vector{0, 0, 1}
 	distances := []float64{0, 2, 4, 6, 8}
 	for name, change := range map[string]func(f []field) []field{
-		"localizer in the same plane": func(f []field) []field { return set(f, 0x00080008, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER") },
+		"localizer in the same plane": func(f []field) []field { return set(f, tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER") },
 		"localizer of another matrix": func(f []field) []field {
-			return set(set(f, 0x00080008, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER"), 0x00280010, "US", uint16(stackRows-1))
+			return set(set(f, tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER"), tag.Rows, "US", uint16(stackRows-1))
 		},
-		"another plane": func(f []field) []field { return set(f, 0x00200037, "DS", numbers(sagittal[:]...)) },
+		"another plane": func(f []field) []field { return set(f, tag.ImageOrientationPatient, "DS", numbers(sagittal[:]...)) },
 		"turned by a degree": func(f []field) []field {
-			return set(f, 0x00200037, "DS", numbers(1, 0, 0, 0, math.Cos(0.0175), math.Sin(0.0175)))
+			return set(f, tag.ImageOrientationPatient, "DS", numbers(1, 0, 0, 0, math.Cos(0.0175), math.Sin(0.0175)))
 		},
-		"other matrix": func(f []field) []field { return set(f, 0x00280010, "US", uint16(stackRows-1)) },
+		"other matrix": func(f []field) []field { return set(f, tag.Rows, "US", uint16(stackRows-1)) },
 		"colours": func(f []field) []field {
-			f = set(set(f, 0x00280002, "US", uint16(3)), 0x00280004, "CS", "RGB")
-			return set(f, 0x7FE00010, "OW", make([]byte, 3*2*stackColumns*stackRows))
+			f = set(set(f, tag.SamplesPerPixel, "US", uint16(3)), tag.PhotometricInterpretation, "CS", "RGB")
+			return set(f, tag.PixelData, "OW", make([]byte, 3*2*stackColumns*stackRows))
 		},
 		"secondary capture": func(f []field) []field {
-			return set(set(f, 0x00200032, "", nil), 0x00080008, "CS", "DERIVED\\SECONDARY")
+			return set(set(f, tag.ImagePositionPatient, "", nil), tag.ImageType, "CS", "DERIVED\\SECONDARY")
 		},
-		"other spacing":            func(f []field) []field { return set(f, 0x00280030, "DS", "0.8\\0.8") },
-		"other study":              func(f []field) []field { return set(f, 0x0020000D, "UI", "1.9.9") },
-		"other frame of reference": func(f []field) []field { return set(f, 0x00200052, "UI", "1.9.9") },
+		"other spacing":            func(f []field) []field { return set(f, tag.PixelSpacing, "DS", "0.8\\0.8") },
+		"other study":              func(f []field) []field { return set(f, tag.StudyInstanceUID, "UI", "1.9.9") },
+		"other frame of reference": func(f []field) []field { return set(f, tag.FrameOfReferenceUID, "UI", "1.9.9") },
 	} {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, append(distances, 5)...), func(n int, f []field) []field {
@@ -912,12 +913,12 @@ func TestGapsThatOtherSlicesFill(t *testing.T) {
 		change func(f []field) []field // of slices 3 and 6
 		want   string
 	}{
-		{"pixel spacing", func(f []field) []field { return set(f, 0x00280030, "DS", "0.91\\0.71") }, "The slices in between are there, but differ in orientation or pixel spacing: they are kept apart"},
-		{"matrix", func(f []field) []field { return set(f, 0x00280010, "US", uint16(stackRows-1)) }, "The slices in between are there, but differ in matrix: they are kept apart"},
+		{"pixel spacing", func(f []field) []field { return set(f, tag.PixelSpacing, "DS", "0.91\\0.71") }, "The slices in between are there, but differ in orientation or pixel spacing: they are kept apart"},
+		{"matrix", func(f []field) []field { return set(f, tag.Rows, "US", uint16(stackRows-1)) }, "The slices in between are there, but differ in matrix: they are kept apart"},
 		{"elsewhere", func(f []field) []field {
-			return set(set(f, 0x00280030, "DS", "0.91\\0.71"), 0x00200032, "DS", "0\\0\\77")
+			return set(set(f, tag.PixelSpacing, "DS", "0.91\\0.71"), tag.ImagePositionPatient, "DS", "0\\0\\77")
 		}, "Slices may be missing; --gaps resample"},
-		{"without a place", func(f []field) []field { return set(f, 0x00200032, "", nil) }, "Slices may be missing; --gaps resample"},
+		{"without a place", func(f []field) []field { return set(f, tag.ImagePositionPatient, "", nil) }, "Slices may be missing; --gaps resample"},
 	} {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, line(vector{}, vector{0, 0, 1}, 0, 2, 4, 6, 8, 10, 12, 14), func(n int, f []field) []field {
@@ -952,7 +953,7 @@ func TestChoose(t *testing.T) {
 			if change != nil {
 				f = change(n, f)
 			}
-			return set(f, 0x00200011, "IS", number)
+			return set(f, tag.SeriesNumber, "IS", number)
 		})
 	}
 	check := func(want, because string) {
@@ -966,7 +967,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("chose %v: %s, %v; want series %s: %s", s, why, err, want, because)
 		}
 	}
-	write("z", "1.2.1", "1", axial, func(_ int, f []field) []field { return set(f, 0x00080008, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER") }, 0, 2, 4, 6, 8, 10, 12)
+	write("z", "1.2.1", "1", axial, func(_ int, f []field) []field { return set(f, tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER") }, 0, 2, 4, 6, 8, 10, 12)
 	write("y", "1.2.2", "2", sagittal, nil, 0, 2, 4, 6, 8, 10, 12, 14)
 	check("2", "the only scan of 2 series")
 	write("x", "1.2.3", "3", axial, nil, 0, 2, 4)
@@ -976,7 +977,7 @@ func TestChoose(t *testing.T) {
 	check("3", "the largest axial CT of 4 series")
 	write("v", "1.2.4", "4", axial, nil, 0, 2, 4, 8, 10)
 	check("4", "the largest axial CT of 5 series")
-	write("u", "1.2.5", "5", axial, func(_ int, f []field) []field { return set(f, 0x00080060, "CS", "MR") }, 0, 2, 4, 6, 8, 10)
+	write("u", "1.2.5", "5", axial, func(_ int, f []field) []field { return set(f, tag.Modality, "CS", "MR") }, 0, 2, 4, 6, 8, 10)
 	check("4", "the largest axial CT of 6 series")
 	series, _, err := Scan(root)
 	if err != nil {
@@ -1020,7 +1021,7 @@ func TestOriginalsComeFirst(t *testing.T) {
 				distances = append(distances, float64(k))
 			}
 			stack(t, root, "1.2."+m.number, axial, line(vector{}, vector{0, 0, 1}, distances...), func(_ int, f []field) []field {
-				return set(set(f, 0x00200011, "IS", m.number), 0x00080008, "CS", m.imageType)
+				return set(set(f, tag.SeriesNumber, "IS", m.number), tag.ImageType, "CS", m.imageType)
 			})
 		}
 		series, _, err := Scan(root)
@@ -1049,7 +1050,7 @@ func TestRepairsDoNotExplode(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, positions, func(_ int, f []field) []field {
-			return set(f, 0x7FE00010, "OW", make([]byte, 2*stackColumns*stackRows))
+			return set(f, tag.PixelData, "OW", make([]byte, 2*stackColumns*stackRows))
 		})
 		var unsupported *volume.UnsupportedError
 		if _, err := ReadWith(scanOne(t, dir), Options{Gaps: GapsResample}); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "too far") {
@@ -1074,8 +1075,8 @@ func TestPixels(t *testing.T) {
 		}
 		return b
 	}
-	type fields = map[uint32]any
-	const allocated, stored, high, signed, intercept, slope = 0x00280100, 0x00280101, 0x00280102, 0x00280103, 0x00281052, 0x00281053
+	type fields = map[tag.Tag]any
+	const allocated, stored, high, signed, intercept, slope = tag.BitsAllocated, tag.BitsStored, tag.HighBit, tag.PixelRepresentation, tag.RescaleIntercept, tag.RescaleSlope
 	for _, c := range []struct {
 		name   string
 		pixels []byte
@@ -1098,12 +1099,12 @@ func TestPixels(t *testing.T) {
 		{"slope 0.5", words(0, 1, 1001, 0xFFFF), fields{slope: "0.5", intercept: "-1000"}, [4]float32{-1000, -999.5, -499.5, -1000.5}, false},
 		{"no slope", words(0, 1, 2, 3), fields{slope: nil, intercept: nil}, [4]float32{0, 1, 2, 3}, true},
 		{"slope leaves int16", words(0, 1, 2, 20000), fields{slope: "2"}, [4]float32{0, 2, 4, 40000}, false},
-		{"MONOCHROME1 keeps its values", words(0, 1, 2, 3), fields{0x00280004: "MONOCHROME1"}, [4]float32{0, 1, 2, 3}, true},
-		{"padding keeps its value", words(0, 0xF830, 2, 3), fields{0x00280120: int16(-2000)}, [4]float32{0, -2000, 2, 3}, true},
+		{"MONOCHROME1 keeps its values", words(0, 1, 2, 3), fields{tag.PhotometricInterpretation: "MONOCHROME1"}, [4]float32{0, 1, 2, 3}, true},
+		{"padding keeps its value", words(0, 0xF830, 2, 3), fields{tag.PixelPaddingValue: int16(-2000)}, [4]float32{0, -2000, 2, 3}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := sliceFields("1.2", 1, vector{}, axial, 2, 2, c.pixels)
-			for tag, value := range c.change {
+			for key, value := range c.change {
 				vr := "US"
 				switch value.(type) {
 				case string:
@@ -1111,7 +1112,7 @@ func TestPixels(t *testing.T) {
 				case int16:
 					vr = "SS"
 				}
-				f = set(f, tag, vr, value)
+				f = set(f, key, vr, value)
 			}
 			dir := t.TempDir()
 			os.WriteFile(filepath.Join(dir, "slice"), part10(explicitLittle, encode(f, binary.LittleEndian, false)), 0o644)
@@ -1170,7 +1171,7 @@ func TestPixelsContradictTheirHeader(t *testing.T) {
 		{"padding behind them", words(0, 1, 2, 3, 4, 5, 6), 16, 15, 0, [4]float32{0, 1, 2, 3}, ""},
 	} {
 		f := sliceFields("1.2", 1, vector{}, axial, 2, 2, c.pixels)
-		f = set(set(set(f, 0x00280101, "US", c.stored), 0x00280102, "US", c.high), 0x00280103, "US", c.signed)
+		f = set(set(set(f, tag.BitsStored, "US", c.stored), tag.HighBit, "US", c.high), tag.PixelRepresentation, "US", c.signed)
 		// RLE: two segments
 		stream := append([]byte{2, 0, 0, 0, 64, 0, 0, 0, 70}, make([]byte, 64-9)...)
 		for high := 1; high >= 0; high-- {
@@ -1183,8 +1184,8 @@ func TestPixelsContradictTheirHeader(t *testing.T) {
 		}
 		for encoding, file := range map[string][]byte{
 			"as they are": part10(explicitLittle, encode(f, binary.LittleEndian, false)),
-			"big endian":  part10("1.2.840.10008.1.2.2", encode(set(f, 0x7FE00010, "OW", swapped(c.pixels)), binary.BigEndian, false)),
-			"RLE":         part10(rle, slices.Concat(encode(set(f, 0x7FE00010, "", nil), binary.LittleEndian, false), encapsulated(nil, stream))),
+			"big endian":  part10("1.2.840.10008.1.2.2", encode(set(f, tag.PixelData, "OW", swapped(c.pixels)), binary.BigEndian, false)),
+			"RLE":         part10(rle, slices.Concat(encode(set(f, tag.PixelData, "", nil), binary.LittleEndian, false), encapsulated(nil, stream))),
 		} {
 			path := filepath.Join(t.TempDir(), "slice")
 			if err := os.WriteFile(path, file, 0o644); err != nil {
@@ -1209,8 +1210,8 @@ func TestPixelsContradictTheirHeader(t *testing.T) {
 func TestSlopesDifferBySlice(t *testing.T) {
 	dir := t.TempDir()
 	stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, vector{0, 0, 1}, 0, 1, 2), func(n int, f []field) []field {
-		f = set(f, 0x00281053, "DS", []string{"1", "0.5", "3"}[n])
-		return set(f, 0x00281052, "DS", fmt.Sprint(n*100))
+		f = set(f, tag.RescaleSlope, "DS", []string{"1", "0.5", "3"}[n])
+		return set(f, tag.RescaleIntercept, "DS", fmt.Sprint(n*100))
 	})
 	v, err := Read(scanOne(t, dir))
 	if err != nil {
@@ -1235,30 +1236,32 @@ func TestRescaleAndDisplayOfSlices(t *testing.T) {
 	}{
 		{"one slice without rescale values", func(n int, f []field) []field {
 			if n == 2 {
-				f = set(set(f, 0x00281052, "", nil), 0x00281053, "", nil)
+				f = set(set(f, tag.RescaleIntercept, "", nil), tag.RescaleSlope, "", nil)
 			}
 			return f
 		}, "RescaleSlope and RescaleIntercept are in some slices of its series and missing in others", ""},
 		{"one slice without an intercept", func(n int, f []field) []field {
 			if n == 1 {
-				f = set(f, 0x00281052, "", nil)
+				f = set(f, tag.RescaleIntercept, "", nil)
 			}
 			return f
 		}, "RescaleSlope and RescaleIntercept are in some slices of its series and missing in others", ""},
-		{"no slice has rescale values", func(n int, f []field) []field { return set(set(f, 0x00281052, "", nil), 0x00281053, "", nil) }, "",
+		{"no slice has rescale values", func(n int, f []field) []field {
+			return set(set(f, tag.RescaleIntercept, "", nil), tag.RescaleSlope, "", nil)
+		}, "",
 			"a CT without RescaleIntercept: its values are taken for HU as they are stored"},
 		{"an MR without rescale values", func(n int, f []field) []field {
-			return set(set(set(f, 0x00281052, "", nil), 0x00281053, "", nil), 0x00080060, "CS", "MR")
+			return set(set(set(f, tag.RescaleIntercept, "", nil), tag.RescaleSlope, "", nil), tag.Modality, "CS", "MR")
 		}, "", ""},
 		{"a slope of 0", func(n int, f []field) []field {
 			if n == 2 {
-				f = set(f, 0x00281053, "DS", "0.0")
+				f = set(f, tag.RescaleSlope, "DS", "0.0")
 			}
 			return f
 		}, "RescaleSlope is 0: what its values mean is not known", ""},
 		{"MONOCHROME1 in one slice", func(n int, f []field) []field {
 			if n == 2 {
-				f = set(f, 0x00280004, "CS", "MONOCHROME1")
+				f = set(f, tag.PhotometricInterpretation, "CS", "MONOCHROME1")
 			}
 			return f
 		}, "", "stored for display with white as the lowest value (MONOCHROME1): the values are kept"},
@@ -1286,9 +1289,9 @@ func TestRescaleAndDisplayOfSlices(t *testing.T) {
 // Values that are shown are of the kind that the standard has there: whatever else somebody wrote
 // may be a name, or have hundreds of digits.
 func TestOddValuesAreNotShown(t *testing.T) {
-	const modality, number, photometric = 0x00080060, 0x00200011, 0x00280004
+	const modality, number, photometric = tag.Modality, tag.SeriesNumber, tag.PhotometricInterpretation
 	for _, c := range []struct {
-		tag        uint32
+		tag        tag.Tag
 		vr, value  string
 		want, seen string // what the series, and what the error is to hold
 	}{
@@ -1303,11 +1306,11 @@ func TestOddValuesAreNotShown(t *testing.T) {
 		{number, "IS", "19640812471100", "series (no number)", ""},
 		{photometric, "CS", "PALETTE COLOR", "", "holds colours (PALETTE COLOR)"},
 		{photometric, "CS", patientName, "", "holds colours (other)"},
-		{0x00200032, "DS", "0\\-1e300\\0", "", "slice 1 lies 1e+300 mm from the origin (ImagePositionPatient): that is too far"},
-		{0x00200032, "DS", "0\\0\\1000001", "", "slice 1 lies 1e+06 mm from the origin"},
-		{0x00200032, "DS", "0\\0\\1000000", "CT series 5", ""},
-		{0x00180050, "DS", "1e300", "CT series 5", "its thickness of 1 mm is taken from want of anything better"},
-		{0x00280030, "DS", "1\\1e300", "", "PixelSpacing [1 1e+300] must be positive and no more than 1000000 mm"},
+		{tag.ImagePositionPatient, "DS", "0\\-1e300\\0", "", "slice 1 lies 1e+300 mm from the origin (ImagePositionPatient): that is too far"},
+		{tag.ImagePositionPatient, "DS", "0\\0\\1000001", "", "slice 1 lies 1e+06 mm from the origin"},
+		{tag.ImagePositionPatient, "DS", "0\\0\\1000000", "CT series 5", ""},
+		{tag.SliceThickness, "DS", "1e300", "CT series 5", "its thickness of 1 mm is taken from want of anything better"},
+		{tag.PixelSpacing, "DS", "1\\1e300", "", "PixelSpacing [1 1e+300] must be positive and no more than 1000000 mm"},
 	} {
 		dir := t.TempDir()
 		stack(t, dir, "1.2", axial, []vector{{}}, func(_ int, f []field) []field { return set(f, c.tag, c.vr, c.value) })
@@ -1332,8 +1335,8 @@ func TestOddValuesAreNotShown(t *testing.T) {
 // One slice in every way to write elements.
 func TestEncodings(t *testing.T) {
 	f := sliceFields("1.2", 1, vector{1, 2, 3}, axial, stackColumns, stackRows, rampPixels(vector{1, 2, 3}, axial, binary.LittleEndian))
-	big := set(f, 0x7FE00010, "OW", rampPixels(vector{1, 2, 3}, axial, binary.BigEndian))
-	nested := append(slices.Clone(f), field{0x00091001, "SQ", [][]field{{{0x00091002, "SQ", [][]field{{{0x00200032, "DS", "7\\7\\7"}}, {}}}}, {}}})
+	big := set(f, tag.PixelData, "OW", rampPixels(vector{1, 2, 3}, axial, binary.BigEndian))
+	nested := append(slices.Clone(f), field{0x00091001, "SQ", [][]field{{{0x00091002, "SQ", [][]field{{{tag.ImagePositionPatient, "DS", "7\\7\\7"}}, {}}}}, {}}})
 	little, bigEndian := binary.LittleEndian, binary.BigEndian
 	plain := encode(f, little, false)
 	var deflated bytes.Buffer
@@ -1364,7 +1367,7 @@ func TestEncodings(t *testing.T) {
 		"nested private sequences": part10(explicitLittle, encode(nested, little, false)),
 		"undefined lengths":        part10(explicitLittle, slices.Concat(plain[:cut], open, plain[cut:])),
 		"trailing rubbish":         part10(explicitLittle, append(slices.Clone(plain), "rubbish behind the pixels"...)),
-		"encapsulated, not compressed": part10("1.2.840.10008.1.2.1.98", slices.Concat(encode(set(f, 0x7FE00010, "", nil), little, false),
+		"encapsulated, not compressed": part10("1.2.840.10008.1.2.1.98", slices.Concat(encode(set(f, tag.PixelData, "", nil), little, false),
 			[]byte{0xE0, 0x7F, 0x10, 0, 'O', 'B', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0, 0xE0, 0, 0, 0, 0, 0xFE, 0xFF, 0, 0xE0, stackColumns * stackRows * 2, 0, 0, 0},
 			rampPixels(vector{1, 2, 3}, axial, little), []byte{0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0})),
 	} {
@@ -1392,18 +1395,18 @@ func TestEnhanced(t *testing.T) {
 		position := vector{5, 6, d}
 		pixels = append(pixels, rampPixels(position, axial, binary.LittleEndian)...)
 		frames = append(frames, []field{
-			{0x00209111, "SQ", [][]field{{{0x00209056, "SH", fmt.Sprint(n/4 + 1)}}}},
-			{0x00209113, "SQ", [][]field{{{0x00200032, "DS", numbers(position[:]...)}}}},
-			{0x00289145, "SQ", [][]field{{{0x00281052, "DS", fmt.Sprint(n / 4 * 1000)}, {0x00281053, "DS", "1"}}}},
+			{tag.FrameContentSequence, "SQ", [][]field{{{tag.StackID, "SH", fmt.Sprint(n/4 + 1)}}}},
+			{tag.PlanePositionSequence, "SQ", [][]field{{{tag.ImagePositionPatient, "DS", numbers(position[:]...)}}}},
+			{tag.PixelValueTransformationSequence, "SQ", [][]field{{{tag.RescaleIntercept, "DS", fmt.Sprint(n / 4 * 1000)}, {tag.RescaleSlope, "DS", "1"}}}},
 		})
 	}
 	f := sliceFields("1.2", 1, vector{}, axial, stackColumns, stackRows, pixels)
-	for _, tag := range []uint32{0x00200032, 0x00200037, 0x00280030, 0x00281052, 0x00281053} {
-		f = set(f, tag, "", nil)
+	for _, missing := range []tag.Tag{tag.ImagePositionPatient, tag.ImageOrientationPatient, tag.PixelSpacing, tag.RescaleIntercept, tag.RescaleSlope} {
+		f = set(f, missing, "", nil)
 	}
-	f = append(f, field{0x00280008, "IS", "8"}, field{tagPerFrame, "SQ", frames}, field{tagShared, "SQ", [][]field{{
-		{0x00209116, "SQ", [][]field{{{0x00200037, "DS", numbers(axial[:]...)}}}},
-		{0x00289110, "SQ", [][]field{{{0x00280030, "DS", "0.9\\0.7"}, {0x00180050, "DS", "2"}}}},
+	f = append(f, field{tag.NumberOfFrames, "IS", "8"}, field{tag.PerFrameFunctionalGroupsSequence, "SQ", frames}, field{tag.SharedFunctionalGroupsSequence, "SQ", [][]field{{
+		{tag.PlaneOrientationSequence, "SQ", [][]field{{{tag.ImageOrientationPatient, "DS", numbers(axial[:]...)}}}},
+		{tag.PixelMeasuresSequence, "SQ", [][]field{{{tag.PixelSpacing, "DS", "0.9\\0.7"}, {tag.SliceThickness, "DS", "2"}}}},
 	}}})
 	for name, file := range map[string][]byte{
 		"explicit": part10(explicitLittle, encode(f, binary.LittleEndian, false)),
@@ -1438,13 +1441,13 @@ func TestEnhancedFrameTypes(t *testing.T) {
 		position := vector{5, 6, float64(n / 2 * 3)}
 		pixels = append(pixels, rampPixels(position, axial, binary.LittleEndian)...)
 		frames = append(frames, []field{
-			{0x00189226, "SQ", [][]field{{{0x00089007, "CS", []string{"ORIGINAL\\PRIMARY\\M_FFE\\M", "ORIGINAL\\PRIMARY\\PHASE\\P"}[n%2]}}}},
-			{0x00209113, "SQ", [][]field{{{0x00200032, "DS", numbers(position[:]...)}}}},
-			{0x00289145, "SQ", [][]field{{{0x00281052, "DS", fmt.Sprint(n % 2 * 1000)}, {0x00281053, "DS", "1"}}}},
+			{tag.MRImageFrameTypeSequence, "SQ", [][]field{{{tag.FrameType, "CS", []string{"ORIGINAL\\PRIMARY\\M_FFE\\M", "ORIGINAL\\PRIMARY\\PHASE\\P"}[n%2]}}}},
+			{tag.PlanePositionSequence, "SQ", [][]field{{{tag.ImagePositionPatient, "DS", numbers(position[:]...)}}}},
+			{tag.PixelValueTransformationSequence, "SQ", [][]field{{{tag.RescaleIntercept, "DS", fmt.Sprint(n % 2 * 1000)}, {tag.RescaleSlope, "DS", "1"}}}},
 		})
 	}
 	f := sliceFields("1.2", 1, vector{}, axial, stackColumns, stackRows, pixels)
-	f = append(set(f, 0x00200032, "", nil), field{0x00280008, "IS", "8"}, field{tagPerFrame, "SQ", frames})
+	f = append(set(f, tag.ImagePositionPatient, "", nil), field{tag.NumberOfFrames, "IS", "8"}, field{tag.PerFrameFunctionalGroupsSequence, "SQ", frames})
 	dir := t.TempDir()
 	os.WriteFile(filepath.Join(dir, "enhanced"), part10(explicitLittle, encode(f, binary.LittleEndian, false)), 0o644)
 	series, _, err := Scan(dir)
@@ -1485,29 +1488,29 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"header cut", "is truncated", whole[:len(whole)-300], "damaged"},
 		{"cut in the first element", "is truncated", whole[:140], "damaged"},
 		{"magic alone", "is truncated", whole[:132], "damaged"},
-		{"no matrix", "says nothing about the size of its image", file(set(f, 0x00280010, "", nil)), "damaged"},
-		{"zero rows", "Rows must be a whole number from 1 to 65535", file(set(f, 0x00280010, "US", uint16(0))), "damaged"},
-		{"more rows than pixels", "is truncated: 240 of 240000 bytes of pixels", file(set(f, 0x00280010, "US", uint16(10000))), ""},
-		{"spacing is text", "PixelSpacing is not a number", file(set(f, 0x00280030, "DS", "wide\\high")), "damaged"},
-		{"spacing of one number", "PixelSpacing has 1 numbers, not 2", file(set(f, 0x00280030, "DS", "1")), "damaged"},
-		{"spacing zero", "PixelSpacing [0 1] must be positive", file(set(f, 0x00280030, "DS", "0\\1")), ""},
-		{"spacing in Go's own spelling", "PixelSpacing is not a number", file(set(f, 0x00280030, "DS", "0x1p-1\\0.5")), "damaged"},
-		{"intercept in Go's own spelling", "RescaleIntercept is not a number", file(set(f, 0x00281052, "DS", "-0x10_24p0")), "damaged"},
-		{"two slopes", "RescaleSlope has 2 numbers, not one", file(set(f, 0x00281053, "DS", "1\\2")), "damaged"},
-		{"slope with an underscore", "RescaleSlope is not a number", file(set(f, 0x00281053, "DS", "1_0")), "damaged"},
-		{"position infinite", "ImagePositionPatient is not a number", file(set(f, 0x00200032, "DS", "1\\inf\\3")), "damaged"},
-		{"orientation askew", "is not two unit vectors at right angles", file(set(f, 0x00200037, "DS", "1\\0\\0\\1\\0\\0")), ""},
-		{"no position", "does not say where its images lie", file(set(f, 0x00200032, "", nil)), ""},
-		{"more stored than allocated", "has impossible pixels", file(set(f, 0x00280101, "US", uint16(20))), "damaged"},
-		{"12 bits allocated", "has 12 bits a pixel: 8, 16 and 32 are read", file(set(set(set(f, 0x00280100, "US", uint16(12)), 0x00280101, "US", uint16(12)), 0x00280102, "US", uint16(11))), ""},
-		{"two frames of a CT", "claims 2 frames (NumberOfFrames), but is of CT Image Storage, which holds one", file(append(slices.Clone(f), field{0x00280008, "IS", "2"})), ""},
-		{"frames that are described but not counted", "claims 1 frames (NumberOfFrames), but describes 3", file(append(slices.Clone(f), field{tagPerFrame, "SQ", make([][]field, 3)})), ""},
-		{"more frames than are described", "claims 3 frames (NumberOfFrames), but describes 2", file(append(slices.Clone(f), field{0x00280008, "IS", "3"}, field{tagPerFrame, "SQ", make([][]field, 2)})), ""},
-		{"float pixels", "holds floating-point pixels", file(set(set(f, 0x7FE00010, "", nil), 0x7FE00008, "OW", make([]byte, 4*stackColumns*stackRows))), ""},
-		{"mosaic", "tiles many slices in one image (a mosaic)", file(set(f, 0x00080008, "CS", "ORIGINAL\\PRIMARY\\M\\ND\\MOSAIC")), ""},
-		{"lookup table", "maps its values through a table", file(append(slices.Clone(f), field{0x00283000, "SQ", [][]field{{{0x00283002, "US", []byte{1, 0, 0, 0, 16, 0}}}}})), ""},
-		{"RGB", "holds colours (RGB)", file(set(set(f, 0x00280002, "US", uint16(3)), 0x00280004, "CS", "RGB")), ""},
-		{"palette", "holds colours (PALETTE COLOR)", file(set(f, 0x00280004, "CS", "PALETTE COLOR")), ""},
+		{"no matrix", "says nothing about the size of its image", file(set(f, tag.Rows, "", nil)), "damaged"},
+		{"zero rows", "Rows must be a whole number from 1 to 65535", file(set(f, tag.Rows, "US", uint16(0))), "damaged"},
+		{"more rows than pixels", "is truncated: 240 of 240000 bytes of pixels", file(set(f, tag.Rows, "US", uint16(10000))), ""},
+		{"spacing is text", "PixelSpacing is not a number", file(set(f, tag.PixelSpacing, "DS", "wide\\high")), "damaged"},
+		{"spacing of one number", "PixelSpacing has 1 numbers, not 2", file(set(f, tag.PixelSpacing, "DS", "1")), "damaged"},
+		{"spacing zero", "PixelSpacing [0 1] must be positive", file(set(f, tag.PixelSpacing, "DS", "0\\1")), ""},
+		{"spacing in Go's own spelling", "PixelSpacing is not a number", file(set(f, tag.PixelSpacing, "DS", "0x1p-1\\0.5")), "damaged"},
+		{"intercept in Go's own spelling", "RescaleIntercept is not a number", file(set(f, tag.RescaleIntercept, "DS", "-0x10_24p0")), "damaged"},
+		{"two slopes", "RescaleSlope has 2 numbers, not one", file(set(f, tag.RescaleSlope, "DS", "1\\2")), "damaged"},
+		{"slope with an underscore", "RescaleSlope is not a number", file(set(f, tag.RescaleSlope, "DS", "1_0")), "damaged"},
+		{"position infinite", "ImagePositionPatient is not a number", file(set(f, tag.ImagePositionPatient, "DS", "1\\inf\\3")), "damaged"},
+		{"orientation askew", "is not two unit vectors at right angles", file(set(f, tag.ImageOrientationPatient, "DS", "1\\0\\0\\1\\0\\0")), ""},
+		{"no position", "does not say where its images lie", file(set(f, tag.ImagePositionPatient, "", nil)), ""},
+		{"more stored than allocated", "has impossible pixels", file(set(f, tag.BitsStored, "US", uint16(20))), "damaged"},
+		{"12 bits allocated", "has 12 bits a pixel: 8, 16 and 32 are read", file(set(set(set(f, tag.BitsAllocated, "US", uint16(12)), tag.BitsStored, "US", uint16(12)), tag.HighBit, "US", uint16(11))), ""},
+		{"two frames of a CT", "claims 2 frames (NumberOfFrames), but is of CT Image Storage, which holds one", file(append(slices.Clone(f), field{tag.NumberOfFrames, "IS", "2"})), ""},
+		{"frames that are described but not counted", "claims 1 frames (NumberOfFrames), but describes 3", file(append(slices.Clone(f), field{tag.PerFrameFunctionalGroupsSequence, "SQ", make([][]field, 3)})), ""},
+		{"more frames than are described", "claims 3 frames (NumberOfFrames), but describes 2", file(append(slices.Clone(f), field{tag.NumberOfFrames, "IS", "3"}, field{tag.PerFrameFunctionalGroupsSequence, "SQ", make([][]field, 2)})), ""},
+		{"float pixels", "holds floating-point pixels", file(set(set(f, tag.PixelData, "", nil), tag.FloatPixelData, "OW", make([]byte, 4*stackColumns*stackRows))), ""},
+		{"mosaic", "tiles many slices in one image (a mosaic)", file(set(f, tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\M\\ND\\MOSAIC")), ""},
+		{"lookup table", "maps its values through a table", file(append(slices.Clone(f), field{tag.ModalityLUTSequence, "SQ", [][]field{{{tag.LUTDescriptor, "US", []byte{1, 0, 0, 0, 16, 0}}}}})), ""},
+		{"RGB", "holds colours (RGB)", file(set(set(f, tag.SamplesPerPixel, "US", uint16(3)), tag.PhotometricInterpretation, "CS", "RGB")), ""},
+		{"palette", "holds colours (PALETTE COLOR)", file(set(f, tag.PhotometricInterpretation, "CS", "PALETTE COLOR")), ""},
 		{"HTJ2K", "is compressed with HTJ2K lossless, which is not read", part10("1.2.840.10008.1.2.4.201", encode(f, binary.LittleEndian, false)), ""},
 		{"MPEG", "is compressed with MPEG-2, which is not read", part10("1.2.840.10008.1.2.4.100", encode(f, binary.LittleEndian, false)), ""},
 		{"unknown syntax", "is compressed with transfer syntax 1.9.9, which is not read", part10("1.9.9", encode(f, binary.LittleEndian, false)), ""},
@@ -1515,12 +1518,12 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"nested too deep", "", file(append(slices.Clone(f), deep...)), ""},
 		{"endless sequences", "cannot be read", slices.Concat(part10(explicitLittle, nil), endless), "damaged"},
 		{"deflated rubbish", "cannot be inflated", part10("1.2.840.10008.1.2.1.99", []byte("rubbish, and a good deal of it")), "damaged"},
-		{"structure set", "", file(set(f, 0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.481.3")), "RTSTRUCT"},
-		{"dose", "", file(set(f, 0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.481.2")), "RTDOSE"},
-		{"segmentation", "", file(set(f, 0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.66.4")), "SEG"},
-		{"report", "", file(set(f, 0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.88.22")), "SR"},
-		{"document", "", file(set(f, 0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.104.1")), "encapsulated document"},
-		{"no pixels", "", file(set(f, 0x7FE00010, "", nil)), "no image"},
+		{"structure set", "", file(set(f, tag.SOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.481.3")), "RTSTRUCT"},
+		{"dose", "", file(set(f, tag.SOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.481.2")), "RTDOSE"},
+		{"segmentation", "", file(set(f, tag.SOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.66.4")), "SEG"},
+		{"report", "", file(set(f, tag.SOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.88.22")), "SR"},
+		{"document", "", file(set(f, tag.SOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.104.1")), "encapsulated document"},
+		{"no pixels", "", file(set(f, tag.PixelData, "", nil)), "no image"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file")

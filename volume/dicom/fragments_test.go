@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // encapsulated is the Pixel Data element of fragments behind an offset table.
@@ -73,7 +74,7 @@ func TestFragments(t *testing.T) {
 		} {
 			t.Run(pair[0]+"/"+name, func(t *testing.T) {
 				f := sliceFields("1.2", 1, vector{}, axial, a.Columns, a.Rows, nil)
-				f = set(set(set(f, 0x7FE00010, "", nil), 0x00280008, "IS", c.frames), 0x00280103, "US", uint16(0))
+				f = set(set(set(f, tag.PixelData, "", nil), tag.NumberOfFrames, "IS", c.frames), tag.PixelRepresentation, "US", uint16(0))
 				path := filepath.Join(t.TempDir(), "image")
 				if err := os.WriteFile(path, part10(a.Syntax, append(encode(f, binary.LittleEndian, false), c.pixels...)), 0o644); err != nil {
 					t.Fatal(err)
@@ -117,7 +118,7 @@ func TestCompressedWords(t *testing.T) {
 	binary.LittleEndian.PutUint32(stream[8:], uint32(64+len(high)))
 	stream = slices.Concat(stream, high, low)
 	f := sliceFields("1.2", 1, vector{}, axial, 2, 2, nil)
-	f = set(set(set(f, 0x7FE00010, "", nil), 0x00280101, "US", uint16(12)), 0x00280102, "US", uint16(15))
+	f = set(set(set(f, tag.PixelData, "", nil), tag.BitsStored, "US", uint16(12)), tag.HighBit, "US", uint16(15))
 	dir := t.TempDir()
 	os.WriteFile(filepath.Join(dir, "slice"), part10("1.2.840.10008.1.2.5", append(encode(f, binary.LittleEndian, false), encapsulated(nil, stream)...)), 0o644)
 	v, err := Read(scanOne(t, dir))

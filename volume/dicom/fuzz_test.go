@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // Whatever a file holds, reading it ends in a whole volume or in an error of one of the two kinds,
@@ -27,7 +28,7 @@ func FuzzFile(f *testing.F) {
 	// a transfer syntax without end
 	f.Add(append(append(make([]byte, 128), "DICM"...), 2, 0, 0x10, 0, 'U', 'N', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF))
 	for _, c := range codecCases(f)[:3] {
-		set := encode(set(sliceFields("1.2", 1, vector{}, axial, c.Columns, c.Rows, nil), 0x7FE00010, "", nil), binary.LittleEndian, false)
+		set := encode(set(sliceFields("1.2", 1, vector{}, axial, c.Columns, c.Rows, nil), tag.PixelData, "", nil), binary.LittleEndian, false)
 		f.Add(part10(c.Syntax, slices.Concat(set, encapsulated(nil, c.Stream))))
 	}
 	seedsFromData(f, "dicom/pydicom/*.dcm", 40<<10)

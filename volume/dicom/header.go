@@ -13,10 +13,10 @@ import (
 	"strings"
 
 	library "github.com/suyashkumar/dicom"
-	"github.com/suyashkumar/dicom/pkg/tag"
 
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // This file: what one file says about its image.
@@ -68,40 +68,40 @@ type frameInfo struct {
 
 // volumeTags are the attributes that tell volumes at the same positions apart, the most telling
 // first.
-var volumeTags = [...]uint32{
-	0x00200012, // AcquisitionNumber
-	0x00209056, // StackID
-	0x00209128, // TemporalPositionIndex
-	0x00200100, // TemporalPositionIdentifier
-	0x00209241, // NominalPercentageOfCardiacPhase
-	0x00181060, // TriggerTime
-	0x00180081, // EchoTime
-	0x00189082, // EffectiveEchoTime
-	0x00180086, // EchoNumbers
-	0x00180082, // InversionTime
-	0x00181314, // FlipAngle
-	0x00189087, // DiffusionBValue
-	0x00180060, // KVP
-	0x00080008, // ImageType
-	0x00181210, // ConvolutionKernel
-	tagFrameTime,
-	0x00080032, // AcquisitionTime
-	0x00080033, // ContentTime
+var volumeTags = [...]tag.Tag{
+	tag.AcquisitionNumber,
+	tag.StackID,
+	tag.TemporalPositionIndex,
+	tag.TemporalPositionIdentifier,
+	tag.NominalPercentageOfCardiacPhase,
+	tag.TriggerTime,
+	tag.EchoTime,
+	tag.EffectiveEchoTime,
+	tag.EchoNumbers,
+	tag.InversionTime,
+	tag.FlipAngle,
+	tag.DiffusionBValue,
+	tag.KVP,
+	tag.ImageType,
+	tag.ConvolutionKernel,
+	tag.FrameReferenceTime,
+	tag.AcquisitionTime,
+	tag.ContentTime,
 }
 
 // kernelTag is where volumeTags has the ConvolutionKernel.
-var kernelTag = slices.Index(volumeTags[:], 0x00181210)
+var kernelTag = slices.Index(volumeTags[:], tag.ConvolutionKernel)
 
 // timeTags are those of volumeTags that may differ from slice to slice of one volume, and grow.
-var timeTags = []uint32{tagFrameTime, 0x00080032, 0x00080033}
+var timeTags = []tag.Tag{tag.FrameReferenceTime, tag.AcquisitionTime, tag.ContentTime}
 
 // wanted are the elements whose values are read, with those of volumeTags.
-var wanted = map[uint32]bool{
-	0x00080008: true, 0x00080016: true, 0x00080018: true, 0x00080060: true, 0x00180050: true, 0x00180088: true,
-	0x0020000D: true, 0x0020000E: true, 0x00200011: true, 0x00200013: true, 0x00200032: true, 0x00200037: true, 0x00200052: true,
-	0x00280002: true, 0x00280004: true, 0x00280008: true, 0x00280010: true, 0x00280011: true, 0x00280030: true,
-	0x00280100: true, 0x00280101: true, 0x00280102: true, 0x00280103: true, 0x00280120: true, 0x00281052: true, 0x00281053: true,
-	0x00089007: true, // FrameType
+var wanted = map[tag.Tag]bool{
+	tag.ImageType: true, tag.SOPClassUID: true, tag.SOPInstanceUID: true, tag.Modality: true, tag.SliceThickness: true, tag.SpacingBetweenSlices: true,
+	tag.StudyInstanceUID: true, tag.SeriesInstanceUID: true, tag.SeriesNumber: true, tag.InstanceNumber: true, tag.ImagePositionPatient: true, tag.ImageOrientationPatient: true, tag.FrameOfReferenceUID: true,
+	tag.SamplesPerPixel: true, tag.PhotometricInterpretation: true, tag.NumberOfFrames: true, tag.Rows: true, tag.Columns: true, tag.PixelSpacing: true,
+	tag.BitsAllocated: true, tag.BitsStored: true, tag.HighBit: true, tag.PixelRepresentation: true, tag.PixelPaddingValue: true, tag.RescaleIntercept: true, tag.RescaleSlope: true,
+	tag.FrameType: true,
 }
 
 func init() {
@@ -111,14 +111,8 @@ func init() {
 }
 
 const (
-	tagShared      = 0x52009229
-	tagPerFrame    = 0x52009230
-	tagSyntax      = 0x00020010
-	tagModalityLUT = 0x00283000
-	tagFrameTime   = 0x00541300 // FrameReferenceTime: milliseconds
-	tagMediaClass  = 0x00020002
-	maxValue       = 1024    // bytes of a wanted value: real ones have a few dozen
-	maxFrames      = 1 << 16 // of one file
+	maxValue  = 1024    // bytes of a wanted value: real ones have a few dozen
+	maxFrames = 1 << 16 // of one file
 )
 
 // errNotDICOM says that a file is something else.
@@ -174,16 +168,16 @@ func start(d *data) (s syntax, known bool, offset int64, err error) {
 		// Group 2 is always explicit little endian. Its length is not asked: some files have none,
 		// others a wrong one.
 		e, err := w.header(offset)
-		if err != nil || e.tag>>16 != 2 {
+		if err != nil || e.tag.Group() != 2 {
 			break
 		}
-		if (e.tag == tagSyntax || e.tag == tagMediaClass) && e.length <= 64 {
+		if (e.tag == tag.TransferSyntaxUID || e.tag == tag.MediaStorageSOPClassUID) && e.length <= 64 {
 			b, err := w.at(e.value, int(e.length))
 			if err != nil {
 				return s, false, 0, err
 			}
 			text := strings.TrimRight(string(b), " \x00")
-			if e.tag == tagSyntax {
+			if e.tag == tag.TransferSyntaxUID {
 				uid = text
 			} else {
 				d.class = text
@@ -246,19 +240,19 @@ func readImage(path string) (*image, error) {
 	seen := 0
 	_, err = w.elements(offset, d.size, false, 0, func(e element) error {
 		seen++
-		if isSEG(d.class) && e.tag >= tagShared {
+		if isSEG(d.class) && e.tag >= tag.SharedFunctionalGroupsSequence {
 			return errStop // [OpenSegmentation] reads its frames
 		}
 		switch e.tag {
-		case tagPixelData, tagFloatPixels, tagDoublePixels:
+		case tag.PixelData, tag.FloatPixelData, tag.DoubleFloatPixelData:
 			im.pixels = e
 			return errStop
-		case tagModalityLUT:
+		case tag.ModalityLUTSequence:
 			im.table = e.length != 0
 			return nil
-		case tagShared:
+		case tag.SharedFunctionalGroupsSequence:
 			return w.groups(e, func(b *bag) error { return b.frame(&im.shared) })
-		case tagPerFrame:
+		case tag.PerFrameFunctionalGroupsSequence:
 			return w.groups(e, func(b *bag) error {
 				if len(im.perFrame) == maxFrames {
 					return fmt.Errorf("has more than %d frames", maxFrames)
@@ -318,18 +312,18 @@ func (w *walker) groups(e element, f func(*bag) error) error {
 }
 
 // groupTags are the functional groups that matter.
-var groupTags = map[uint32]bool{
-	0x00209111: true, // FrameContentSequence
-	0x00209113: true, // PlanePositionSequence
-	0x00209116: true, // PlaneOrientationSequence
-	0x00289110: true, // PixelMeasuresSequence
-	0x00289145: true, // PixelValueTransformationSequence
-	0x00189114: true, // MREchoSequence
-	0x00189118: true, // CardiacSynchronizationSequence
-	0x00189325: true, // CTXRayDetailsSequence
-	0x00189117: true, // MRDiffusionSequence
-	0x00189226: true, // MRImageFrameTypeSequence
-	0x00189329: true, // CTImageFrameTypeSequence
+var groupTags = map[tag.Tag]bool{
+	tag.FrameContentSequence:             true,
+	tag.PlanePositionSequence:            true,
+	tag.PlaneOrientationSequence:         true,
+	tag.PixelMeasuresSequence:            true,
+	tag.PixelValueTransformationSequence: true,
+	tag.MREchoSequence:                   true,
+	tag.CardiacSynchronizationSequence:   true,
+	tag.CTXRayDetailsSequence:            true,
+	tag.MRDiffusionSequence:              true,
+	tag.MRImageFrameTypeSequence:         true,
+	tag.CTImageFrameTypeSequence:         true,
 }
 
 // bag collects the wanted elements and has the library read them.
@@ -351,7 +345,7 @@ func (b *bag) add(w *walker, e element) error {
 }
 
 // values are those of a data set, by tag.
-type values map[uint32]library.Value
+type values map[tag.Tag]library.Value
 
 // parse reads the values of the elements.
 func (b *bag) parse() (v values, err error) {
@@ -384,14 +378,14 @@ func (b *bag) parse() (v values, err error) {
 	v = values{}
 	for _, e := range set.Elements {
 		if e.Value != nil {
-			v[uint32(e.Tag.Group)<<16|uint32(e.Tag.Element)] = e.Value
+			v[tag.Tag(e.Tag.Group)<<16|tag.Tag(e.Tag.Element)] = e.Value
 		}
 	}
 	return v, nil
 }
 
 // strings returns an element's values as text, trimmed. Nil where there are none.
-func (v values) strings(t uint32) []string {
+func (v values) strings(t tag.Tag) []string {
 	value, ok := v[t]
 	if !ok {
 		return nil
@@ -419,7 +413,7 @@ func (v values) strings(t uint32) []string {
 	return out
 }
 
-func (v values) string(t uint32) string {
+func (v values) string(t tag.Tag) string {
 	if s := v.strings(t); len(s) > 0 {
 		return s[0]
 	}
@@ -427,12 +421,12 @@ func (v values) string(t uint32) string {
 }
 
 // floats returns an element's values as numbers.
-func (v values) floats(t uint32) ([]float64, error) {
+func (v values) floats(t tag.Tag) ([]float64, error) {
 	var out []float64
 	for _, s := range v.strings(t) {
 		f, err := decimal(s)
 		if err != nil {
-			return nil, fmt.Errorf("%s is %w", name(t), err)
+			return nil, fmt.Errorf("%s is %w", t, err)
 		}
 		out = append(out, f)
 	}
@@ -466,24 +460,16 @@ func integerString(s string) string {
 	return s
 }
 
-// name returns an element's name, for errors.
-func name(t uint32) string {
-	if info, err := tag.Find(tag.Tag{Group: uint16(t >> 16), Element: uint16(t)}); err == nil {
-		return info.Keyword
-	}
-	return fmt.Sprintf("element (%04x,%04x)", t>>16, t&0xFFFF)
-}
-
 // integer returns an element's first value, which must be from least to most, or otherwise if there
 // is none.
-func (v values) integer(t uint32, least, most, otherwise int) (int, error) {
+func (v values) integer(t tag.Tag, least, most, otherwise int) (int, error) {
 	s := v.string(t)
 	if s == "" {
 		return otherwise, nil
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("%s must be a whole number from %d to %d", name(t), least, most)
+		return 0, fmt.Errorf("%s must be a whole number from %d to %d", t, least, most)
 	}
 	return n, nil
 }
@@ -494,13 +480,13 @@ func (im *image) fill(b *bag) error {
 	if err != nil {
 		return err
 	}
-	if class := v.string(0x00080016); class != "" {
+	if class := v.string(tag.SOPClassUID); class != "" {
 		im.class = class
 	}
-	im.sop, im.study, im.series = v.string(0x00080018), v.string(0x0020000D), v.string(0x0020000E)
-	im.frameOfRef = v.string(0x00200052)
-	im.modality, im.number, im.photometric = v.string(0x00080060), v.string(0x00200011), v.string(0x00280004)
-	if n, err := strconv.Atoi(v.string(0x00200013)); err == nil {
+	im.sop, im.study, im.series = v.string(tag.SOPInstanceUID), v.string(tag.StudyInstanceUID), v.string(tag.SeriesInstanceUID)
+	im.frameOfRef = v.string(tag.FrameOfReferenceUID)
+	im.modality, im.number, im.photometric = v.string(tag.Modality), v.string(tag.SeriesNumber), v.string(tag.PhotometricInterpretation)
+	if n, err := strconv.Atoi(v.string(tag.InstanceNumber)); err == nil {
 		im.instance = n
 	}
 	if im.passOver() != "" {
@@ -508,11 +494,11 @@ func (im *image) fill(b *bag) error {
 	}
 	for _, n := range []struct {
 		to                    *int
-		tag                   uint32
+		tag                   tag.Tag
 		least, most, fallback int
 	}{
-		{&im.rows, 0x00280010, 1, math.MaxUint16, 0}, {&im.columns, 0x00280011, 1, math.MaxUint16, 0}, {&im.samples, 0x00280002, 1, 4, 1},
-		{&im.frames, 0x00280008, 1, maxFrames, 1}, {&im.allocated, 0x00280100, 1, 64, 0}, {&im.stored, 0x00280101, 1, 64, 0}, {&im.high, 0x00280102, 0, 63, 0},
+		{&im.rows, tag.Rows, 1, math.MaxUint16, 0}, {&im.columns, tag.Columns, 1, math.MaxUint16, 0}, {&im.samples, tag.SamplesPerPixel, 1, 4, 1},
+		{&im.frames, tag.NumberOfFrames, 1, maxFrames, 1}, {&im.allocated, tag.BitsAllocated, 1, 64, 0}, {&im.stored, tag.BitsStored, 1, 64, 0}, {&im.high, tag.HighBit, 0, 63, 0},
 	} {
 		if *n.to, err = v.integer(n.tag, n.least, n.most, n.fallback); err != nil {
 			return err
@@ -530,8 +516,8 @@ func (im *image) fill(b *bag) error {
 	if im.stored > im.allocated || im.high >= im.allocated || im.high < im.stored-1 {
 		return fmt.Errorf("has impossible pixels: %d bits stored up to bit %d, of %d allocated", im.stored, im.high, im.allocated)
 	}
-	im.signed = v.string(0x00280103) == "1"
-	if p := v.string(0x00280120); p != "" {
+	im.signed = v.string(tag.PixelRepresentation) == "1"
+	if p := v.string(tag.PixelPaddingValue); p != "" {
 		if f, err := strconv.ParseFloat(p, 64); err == nil {
 			im.padding = &f
 		}
@@ -556,26 +542,26 @@ func (b *bag) frame(f *frameInfo) error {
 func (f *frameInfo) fill(v values) (err error) {
 	for _, n := range []struct {
 		to    *[]float64
-		tag   uint32
+		tag   tag.Tag
 		count int
-	}{{&f.position, 0x00200032, 3}, {&f.orientation, 0x00200037, 6}, {&f.spacing, 0x00280030, 2}} {
+	}{{&f.position, tag.ImagePositionPatient, 3}, {&f.orientation, tag.ImageOrientationPatient, 6}, {&f.spacing, tag.PixelSpacing, 2}} {
 		if *n.to, err = v.floats(n.tag); err != nil {
 			return err
 		}
 		if len(*n.to) != 0 && len(*n.to) != n.count {
-			return fmt.Errorf("%s has %d numbers, not %d", name(n.tag), len(*n.to), n.count)
+			return fmt.Errorf("%s has %d numbers, not %d", n.tag, len(*n.to), n.count)
 		}
 	}
 	for _, n := range []struct {
 		to  **float64
-		tag uint32
-	}{{&f.intercept, 0x00281052}, {&f.slope, 0x00281053}} {
+		tag tag.Tag
+	}{{&f.intercept, tag.RescaleIntercept}, {&f.slope, tag.RescaleSlope}} {
 		x, err := v.floats(n.tag)
 		if err != nil {
 			return err
 		}
 		if len(x) > 1 {
-			return fmt.Errorf("%s has %d numbers, not one", name(n.tag), len(x))
+			return fmt.Errorf("%s has %d numbers, not one", n.tag, len(x))
 		}
 		if len(x) > 0 {
 			*n.to = &x[0]
@@ -583,20 +569,20 @@ func (f *frameInfo) fill(v values) (err error) {
 	}
 	for _, n := range []struct {
 		to  *float64
-		tag uint32
-	}{{&f.thickness, 0x00180050}, {&f.between, 0x00180088}} {
+		tag tag.Tag
+	}{{&f.thickness, tag.SliceThickness}, {&f.between, tag.SpacingBetweenSlices}} {
 		// of no importance: no error
 		if x, err := v.floats(n.tag); err == nil && len(x) > 0 && math.Abs(x[0]) <= maxPlace {
 			*n.to = math.Abs(x[0])
 		}
 	}
-	f.imageType = v.strings(0x00080008)
+	f.imageType = v.strings(tag.ImageType)
 	if f.imageType == nil {
-		f.imageType = v.strings(0x00089007)
+		f.imageType = v.strings(tag.FrameType)
 	}
 	for n, t := range volumeTags {
 		f.volumeKeys[n] = strings.Join(v.strings(t), "\\")
-		if t == 0x00080008 {
+		if t == tag.ImageType {
 			f.volumeKeys[n] = strings.Join(f.imageType, "\\") // FrameType, where it is a frame's
 		}
 	}

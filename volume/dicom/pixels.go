@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // This file: the stored values of one frame.
@@ -37,7 +38,7 @@ func (im *image) checkPixels() error {
 	}
 	compressed := im.pixels.length == undefined
 	switch {
-	case im.pixels.tag != tagPixelData:
+	case im.pixels.tag != tag.PixelData:
 		return refuse("holds floating-point pixels")
 	case !im.known:
 		return refuse("is compressed with %s, which is not read", im.syntax.name)
@@ -272,10 +273,10 @@ func (im *image) fragments(d *data) ([][]span, error) {
 			}
 			return nil, err
 		}
-		if e.tag == tagSequenceEnd {
+		if e.tag == tag.SequenceDelimitationItem {
 			break
 		}
-		if e.tag != tagItem || e.length == undefined {
+		if e.tag != tag.Item || e.length == undefined {
 			return nil, errors.New("the fragments are not items")
 		}
 		if first {

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/voxsaw/voxsaw/internal/folders"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // This file: which files there are, and which series their images make. What is done about images
@@ -264,8 +265,8 @@ func firstPath(s *Series) string {
 func (s *Series) compareParts(o *Series) int {
 	a, b := &s.slices[0], &o.slices[0]
 	order := cmp.Compare(o.voxels(), s.voxels())
-	for tag := range volumeTags {
-		order = cmp.Or(order, compareValues(a.info.volumeKeys[tag], b.info.volumeKeys[tag]))
+	for key := range volumeTags {
+		order = cmp.Or(order, compareValues(a.info.volumeKeys[key], b.info.volumeKeys[key]))
 	}
 	return cmp.Or(order, slices.Compare(a.info.orientation, b.info.orientation), slices.Compare(a.info.position, b.info.position), cmp.Compare(a.image.sop, b.image.sop))
 }
@@ -341,17 +342,17 @@ func split(all []slice) (parts [][]slice, copies []string) {
 	if regular(once) {
 		return [][]slice{once}, append(copies, again...)
 	}
-	for tag, t := range volumeTags {
+	for key, t := range volumeTags {
 		if slices.Contains(timeTags, t) {
-			if parts := byTime(tag, all); volumes(parts) {
+			if parts := byTime(key, all); volumes(parts) {
 				return parts, copies
 			}
 		}
 	}
 	// Whatever else is wrong will be said of what is left: of each volume, where an attribute keeps
 	// slices of one place apart.
-	for tag := range volumeTags {
-		if parts := by(tag, once); len(parts) > 1 && crowded(once) > 0 && !slices.ContainsFunc(parts, func(p []slice) bool { return crowded(p) > 0 }) {
+	for key := range volumeTags {
+		if parts := by(key, once); len(parts) > 1 && crowded(once) > 0 && !slices.ContainsFunc(parts, func(p []slice) bool { return crowded(p) > 0 }) {
 			return parts, append(copies, again...)
 		}
 	}
@@ -372,16 +373,16 @@ func crowded(all []slice) (count int) {
 // several.
 func divide(all []slice) [][]slice {
 	// By one attribute, if that is enough; else by one after the other (echoes of several types).
-	for tag := range volumeTags {
-		if parts := by(tag, all); volumes(parts) {
+	for key := range volumeTags {
+		if parts := by(key, all); volumes(parts) {
 			return parts
 		}
 	}
 	parts := [][]slice{all}
-	for tag := range volumeTags {
+	for key := range volumeTags {
 		var finer [][]slice
 		for _, part := range parts {
-			if smaller := by(tag, part); !regular(part) && smaller != nil {
+			if smaller := by(key, part); !regular(part) && smaller != nil {
 				finer = append(finer, smaller...)
 			} else {
 				finer = append(finer, part)
@@ -397,8 +398,8 @@ func divide(all []slice) [][]slice {
 
 // by divides sorted slices by the value of an attribute, or returns nil if that makes single slices
 // of them, or no difference.
-func by(tag int, all []slice) [][]slice {
-	return divided(all, func(s *slice) string { return s.info.volumeKeys[tag] })
+func by(key int, all []slice) [][]slice {
+	return divided(all, func(s *slice) string { return s.info.volumeKeys[key] })
 }
 
 func divided(all []slice, key func(*slice) string) [][]slice {
@@ -438,14 +439,14 @@ func compareValues(a, b string) int {
 // byTime divides sorted slices, each of which may have a time of its own, into volumes that were
 // taken one after the other: as many as there are slices in each place, where all of one volume are
 // earlier than any of the next. It returns nil where times do not say that.
-func byTime(tag int, all []slice) [][]slice {
+func byTime(key int, all []slice) [][]slice {
 	places := len(all) - crowded(all)
 	if len(all)%places != 0 || places == len(all) {
 		return nil
 	}
-	time := func(s *slice) string { return s.info.volumeKeys[tag] }
+	time := func(s *slice) string { return s.info.volumeKeys[key] }
 	compare := cmp.Compare[string] // of times of day, which may be cut short: 1200 for 120000
-	if volumeTags[tag] == tagFrameTime {
+	if volumeTags[key] == tag.FrameReferenceTime {
 		compare = compareValues
 	}
 	order := slices.Clone(all)
@@ -561,9 +562,9 @@ func interleaved(all []slice) string {
 	if !all[0].located() || !regular(all) {
 		return ""
 	}
-	for tag, t := range volumeTags {
-		if !slices.Contains(timeTags, t) && volumes(by(tag, all)) {
-			return name(t)
+	for key, t := range volumeTags {
+		if !slices.Contains(timeTags, t) && volumes(by(key, all)) {
+			return t.String()
 		}
 	}
 	if volumes(divided(all, func(s *slice) string { return filepath.Dir(s.image.path) })) {

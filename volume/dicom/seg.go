@@ -14,6 +14,7 @@ import (
 	"github.com/suyashkumar/dicom/pkg/charset"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // This file: what a SEG object (PS3.3 A.51) says about its frames and segments. Its pixels are read
@@ -140,10 +141,10 @@ func IsSegmentation(path string) bool {
 		w := &walker{window: &window{from: d, size: d.size}, order: s.order, implicit: s.implicit}
 		// however the walk ends: what was found counts
 		w.elements(offset, d.size, false, 0, func(e element) (err error) {
-			if e.tag == 0x00080016 {
+			if e.tag == tag.SOPClassUID {
 				class, _ = w.text(e)
 			}
-			if e.tag >= 0x00080016 {
+			if e.tag >= tag.SOPClassUID {
 				err = errStop
 			}
 			return err
@@ -216,11 +217,11 @@ type segFrameInfo struct {
 func (p *segParser) top(w *walker, e element) (err error) {
 	g, im := p.g, &p.g.image
 	for _, n := range []struct {
-		tag uint32
+		tag tag.Tag
 		to  *int
 	}{
-		{0x00280002, &im.samples}, {0x00280010, &im.rows}, {0x00280011, &im.columns}, {0x00280100, &im.allocated}, {0x00280101, &im.stored}, {0x00280102, &im.high},
-		{0x00280120, &g.padding}, {0x0062000E, &g.fraction},
+		{tag.SamplesPerPixel, &im.samples}, {tag.Rows, &im.rows}, {tag.Columns, &im.columns}, {tag.BitsAllocated, &im.allocated}, {tag.BitsStored, &im.stored}, {tag.HighBit, &im.high},
+		{tag.PixelPaddingValue, &g.padding}, {tag.MaximumFractionalValue, &g.fraction},
 	} {
 		if e.tag == n.tag {
 			var x uint16
@@ -230,10 +231,10 @@ func (p *segParser) top(w *walker, e element) (err error) {
 		}
 	}
 	for _, n := range []struct {
-		tag uint32
+		tag tag.Tag
 		to  *string
 	}{
-		{0x00080016, &im.class}, {0x00080018, &im.sop}, {0x0020000D, &im.study}, {0x0020000E, &g.UID}, {0x00200011, &im.number}, {0x00200052, &g.space}, {0x00620001, &g.Kind},
+		{tag.SOPClassUID, &im.class}, {tag.SOPInstanceUID, &im.sop}, {tag.StudyInstanceUID, &im.study}, {tag.SeriesInstanceUID, &g.UID}, {tag.SeriesNumber, &im.number}, {tag.FrameOfReferenceUID, &g.space}, {tag.SegmentationType, &g.Kind},
 	} {
 		if e.tag == n.tag {
 			*n.to, err = w.text(e)
@@ -241,28 +242,28 @@ func (p *segParser) top(w *walker, e element) (err error) {
 		}
 	}
 	switch e.tag {
-	case 0x00080005:
+	case tag.SpecificCharacterSet:
 		p.text, err = w.charset(e)
-	case 0x00280008:
+	case tag.NumberOfFrames:
 		var text string
 		if text, err = w.text(e); err == nil {
 			if im.frames, err = strconv.Atoi(text); err != nil || im.frames < 1 || im.frames > maxSegFrames {
 				err = fmt.Errorf("NumberOfFrames must be a whole number from 1 to %d", maxSegFrames)
 			}
 		}
-	case 0x00081115: // ReferencedSeriesSequence
+	case tag.ReferencedSeriesSequence:
 		err = w.items(e, 0, nil, func(in *walker, e element) error {
 			switch e.tag {
-			case 0x0020000E:
+			case tag.SeriesInstanceUID:
 				return in.note(e, g.series)
-			case 0x0008114A: // ReferencedInstanceSequence
+			case tag.ReferencedInstanceSequence:
 				return in.instances(e, 1, g.instances.add)
 			}
 			return nil
 		})
-	case 0x00081140, 0x00082112: // ReferencedImageSequence, SourceImageSequence
+	case tag.ReferencedImageSequence, tag.SourceImageSequence: // ReferencedImageSequence, SourceImageSequence
 		err = w.instances(e, 0, g.instances.add)
-	case 0x00620002: // SegmentSequence
+	case tag.SegmentSequence:
 		err = w.items(e, 0, func() error {
 			if len(g.Segments) > 1<<16 {
 				return errors.New("describes more than 65536 segments")
@@ -271,9 +272,9 @@ func (p *segParser) top(w *walker, e element) (err error) {
 			p.itemText = p.text
 			return nil
 		}, p.segment)
-	case tagShared:
+	case tag.SharedFunctionalGroupsSequence:
 		err = w.items(e, 0, nil, func(in *walker, e element) error { return p.groups(in, e, &p.shared) })
-	case tagPerFrame:
+	case tag.PerFrameFunctionalGroupsSequence:
 		err = w.items(e, 0, func() error {
 			if len(p.frames) == maxSegFrames || int64(len(p.frames)) > im.size/minSegFrame {
 				return fmt.Errorf("describes %d frames and more in %d bytes", len(p.frames), im.size)
@@ -281,7 +282,7 @@ func (p *segParser) top(w *walker, e element) (err error) {
 			p.frames = append(p.frames, segFrameInfo{})
 			return nil
 		}, func(in *walker, e element) error { return p.groups(in, e, &p.frames[len(p.frames)-1]) })
-	case tagPixelData, tagFloatPixels, tagDoublePixels:
+	case tag.PixelData, tag.FloatPixelData, tag.DoubleFloatPixelData:
 		im.pixels = e
 		return errStop
 	}
@@ -292,22 +293,22 @@ func (p *segParser) top(w *walker, e element) (err error) {
 func (p *segParser) segment(in *walker, e element) (err error) {
 	s := &p.g.Segments[len(p.g.Segments)-1]
 	switch e.tag {
-	case 0x00080005:
+	case tag.SpecificCharacterSet:
 		p.itemText, err = in.charset(e)
-	case 0x00620004: // SegmentNumber
+	case tag.SegmentNumber:
 		s.number, err = in.short(e)
-	case 0x00620005: // SegmentLabel
+	case tag.SegmentLabel:
 		s.Name, err = in.text(e)
 		s.Name = printable(p.itemText(s.Name))
-	case 0x0062000F: // SegmentedPropertyTypeCodeSequence
+	case tag.SegmentedPropertyTypeCodeSequence:
 		return in.items(e, 1, nil, func(in *walker, e element) (err error) {
-			if e.tag == 0x00080104 && s.Name == "" { // CodeMeaning
+			if e.tag == tag.CodeMeaning && s.Name == "" { // CodeMeaning
 				s.Name, err = in.text(e)
 				s.Name = printable(p.itemText(s.Name))
 			}
 			return err
 		})
-	case tagOwnLabel:
+	case tag.VoxsawLabel:
 		s.own, err = in.short(e)
 	}
 	return err
@@ -321,41 +322,41 @@ func (p *segParser) groups(w *walker, group element, f *segFrameInfo) error {
 			return err
 		}
 		if err := decimals(text, to); err != nil {
-			return fmt.Errorf("%s: %w", name(e.tag), err)
+			return fmt.Errorf("%s: %w", e.tag, err)
 		}
 		*there = true
 		return nil
 	}
 	switch group.tag {
-	case 0x00209113, 0x00209116, 0x00289110:
+	case tag.PlanePositionSequence, tag.PlaneOrientationSequence, tag.PixelMeasuresSequence:
 		// PlanePositionSequence, PlaneOrientationSequence, PixelMeasuresSequence
 		return w.items(group, 1, nil, func(in *walker, e element) error {
 			var ignored bool
 			switch e.tag {
-			case 0x00200032:
+			case tag.ImagePositionPatient:
 				return floats(in, e, f.position[:], &f.located)
-			case 0x00200037:
+			case tag.ImageOrientationPatient:
 				return floats(in, e, f.orientation[:], &f.turned)
-			case 0x00280030:
+			case tag.PixelSpacing:
 				return floats(in, e, f.spacing[:], &f.set)
-			case 0x00180050, 0x00180088:
+			case tag.SliceThickness, tag.SpacingBetweenSlices:
 				var x [1]float64
 				if floats(in, e, x[:], &ignored) == nil { // of no importance: no error
-					*map[uint32]*float64{0x00180050: &f.thickness, 0x00180088: &f.between}[e.tag] = x[0]
+					*map[tag.Tag]*float64{tag.SliceThickness: &f.thickness, tag.SpacingBetweenSlices: &f.between}[e.tag] = x[0]
 				}
 			}
 			return nil
 		})
-	case 0x0062000A: // SegmentIdentificationSequence
+	case tag.SegmentIdentificationSequence:
 		return w.items(group, 1, nil, func(in *walker, e element) (err error) {
-			if e.tag == 0x0062000B {
+			if e.tag == tag.ReferencedSegmentNumber {
 				f.segment, err = in.short(e)
 			}
 			return err
 		})
-	case 0x00089124: // DerivationImageSequence
+	case tag.DerivationImageSequence:
 		return w.items(group, 1, nil, func(in *walker, e element) error {
-			if e.tag != 0x00082112 { // SourceImageSequence
+			if e.tag != tag.SourceImageSequence { // SourceImageSequence
 				return nil
 			}
 			return in.instances(e, 2, func(s source) {
@@ -377,7 +378,7 @@ func (p *segParser) finish() error {
 		return unsupported("is no DICOM SEG (Segmentation Storage)")
 	}
 	switch {
-	case im.pixels.tag != tagPixelData:
+	case im.pixels.tag != tag.PixelData:
 		return errors.New("has no pixels")
 	case im.rows == 0 || im.columns == 0:
 		return errors.New("says nothing about the size of its frames (Rows, Columns)")
@@ -486,9 +487,7 @@ const (
 
 	// The label map's own number of a segment, where it differs from its SegmentNumber: those must
 	// count from 1 without a gap. A private element.
-	tagOwnLabel   = 0x00631001
-	tagOwnCreator = 0x00630010
-	ownCreator    = "VOXSAW"
+	ownCreator = "VOXSAW"
 )
 
 // items calls begin (which may be nil) for each item of a sequence, and visit for each of its
@@ -547,9 +546,9 @@ func (w *walker) instances(e element, depth int, found func(source)) error {
 	}
 	err := w.items(e, depth, add, func(in *walker, e element) (err error) {
 		switch {
-		case e.tag == 0x00081155: // ReferencedSOPInstanceUID
+		case e.tag == tag.ReferencedSOPInstanceUID:
 			sop, err = in.text(e)
-		case e.tag == 0x00081160 && e.length <= maxText: // ReferencedFrameNumber
+		case e.tag == tag.ReferencedFrameNumber && e.length <= maxText:
 			frames, err = in.text(e)
 		}
 		return err
@@ -568,7 +567,7 @@ func (w *walker) note(e element, to map[string]bool) error {
 // text returns a value, trimmed.
 func (w *walker) text(e element) (string, error) {
 	if e.length == undefined || e.length > maxText {
-		return "", fmt.Errorf("%s has a value that is too long", name(e.tag))
+		return "", fmt.Errorf("%s has a value that is too long", e.tag)
 	}
 	b, err := w.at(e.value, int(e.length))
 	return strings.Trim(string(b), " \x00\t\r\n"), err
@@ -577,7 +576,7 @@ func (w *walker) text(e element) (string, error) {
 // short returns the value of an unsigned short.
 func (w *walker) short(e element) (uint16, error) {
 	if e.length != 2 {
-		return 0, fmt.Errorf("%s is not one number of 16 bits", name(e.tag))
+		return 0, fmt.Errorf("%s is not one number of 16 bits", e.tag)
 	}
 	b, err := w.at(e.value, 2)
 	if err != nil {

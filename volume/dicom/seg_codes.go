@@ -3,6 +3,8 @@ package dicom
 import (
 	"slices"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // This file: what segments are called by computers. The codes are SNOMED CT's as DICOM uses them
@@ -13,9 +15,9 @@ type code struct{ value, scheme, meaning string }
 
 func (c code) encode() *encoder {
 	e := &encoder{}
-	e.text(0x00080100, "SH", c.value)
-	e.text(0x00080102, "SH", c.scheme)
-	e.text(0x00080104, "LO", c.meaning)
+	e.text(tag.CodeValue, "SH", c.value)
+	e.text(tag.CodingSchemeDesignator, "SH", c.scheme)
+	e.text(tag.CodeMeaning, "LO", c.meaning)
 	return e
 }
 

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // blobs draws labels on a grid: boxes that end in odd places, the slice before the last and its
@@ -357,12 +358,12 @@ func TestSegmentationContradictsItsSeries(t *testing.T) {
 	cases := readSegCases(t)
 	s := cases.series(t, "axial")
 	file := cases.Written.File
-	uid := func(tag uint32, value string) []byte {
-		return encode([]field{{tag, "UI", value}}, binary.LittleEndian, false)
+	uid := func(key tag.Tag, value string) []byte {
+		return encode([]field{{key, "UI", value}}, binary.LittleEndian, false)
 	}
 	image := s.slices[0].image
-	change := func(tag uint32, from, to string) []byte {
-		changed := bytes.ReplaceAll(file, uid(tag, from), uid(tag, to))
+	change := func(key tag.Tag, from, to string) []byte {
+		changed := bytes.ReplaceAll(file, uid(key, from), uid(key, to))
 		if bytes.Equal(changed, file) {
 			t.Fatalf("%s is not in the file", from)
 		}
@@ -372,7 +373,7 @@ func TestSegmentationContradictsItsSeries(t *testing.T) {
 	// the images.
 	shifted := slices.Clone(file)
 	for k := range s.slices {
-		from, to := uid(0x00081155, s.slices[k].image.sop), uid(0x00081155, s.slices[(k+1)%len(s.slices)].image.sop)
+		from, to := uid(tag.ReferencedSOPInstanceUID, s.slices[k].image.sop), uid(tag.ReferencedSOPInstanceUID, s.slices[(k+1)%len(s.slices)].image.sop)
 		for at := 0; at+len(from) <= len(file); at++ {
 			if bytes.HasPrefix(file[at:], from) {
 				copy(shifted[at:], to)
@@ -386,8 +387,8 @@ func TestSegmentationContradictsItsSeries(t *testing.T) {
 		note, want string
 	}{
 		{"as written", file, "", ""},
-		{"study", change(0x0020000D, image.study, image.study[:len(image.study)-1]+"8"), "says another StudyInstanceUID than series 3, which it refers to", ""},
-		{"frame of reference", change(0x00200052, image.frameOfRef, image.frameOfRef[:len(image.frameOfRef)-1]+"8"), "says another FrameOfReferenceUID than series 3, which it refers to", ""},
+		{"study", change(tag.StudyInstanceUID, image.study, image.study[:len(image.study)-1]+"8"), "says another StudyInstanceUID than series 3, which it refers to", ""},
+		{"frame of reference", change(tag.FrameOfReferenceUID, image.frameOfRef, image.frameOfRef[:len(image.frameOfRef)-1]+"8"), "says another FrameOfReferenceUID than series 3, which it refers to", ""},
 		{"shifted by a slice", shifted, "", "frame 1 lies on slice 1 of the scan, but says that it was drawn on slice 2 (DerivationImageSequence)"},
 		// sent again under other UIDs: nothing to compare
 		{"other images", bytes.ReplaceAll(file, []byte(ownUIDs+".3.1."), []byte(ownUIDs+".9.1.")), "", ""},
@@ -426,13 +427,13 @@ func TestSegmentationOfEnhancedSeries(t *testing.T) {
 		position := vector{5, 6, float64(2 * (n % 5))}
 		pixels = append(pixels, rampPixels(position, axial, binary.LittleEndian)...)
 		frames = append(frames, []field{
-			{0x00209111, "SQ", [][]field{{{0x00209056, "SH", fmt.Sprint(n/5 + 1)}}}},
-			{0x00209113, "SQ", [][]field{{{0x00200032, "DS", numbers(position[:]...)}}}},
+			{tag.FrameContentSequence, "SQ", [][]field{{{tag.StackID, "SH", fmt.Sprint(n/5 + 1)}}}},
+			{tag.PlanePositionSequence, "SQ", [][]field{{{tag.ImagePositionPatient, "DS", numbers(position[:]...)}}}},
 		})
 	}
 	f := sliceFields("1.2", 1, vector{}, axial, stackColumns, stackRows, pixels)
-	f = set(f, 0x00200032, "", nil)
-	f = append(f, field{0x00280008, "IS", "10"}, field{tagPerFrame, "SQ", frames})
+	f = set(f, tag.ImagePositionPatient, "", nil)
+	f = append(f, field{tag.NumberOfFrames, "IS", "10"}, field{tag.PerFrameFunctionalGroupsSequence, "SQ", frames})
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "enhanced"), part10(explicitLittle, encode(f, binary.LittleEndian, false)), 0o644); err != nil {
 		t.Fatal(err)
@@ -454,7 +455,7 @@ func TestSegmentationOfEnhancedSeries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if number := encode([]field{{0x00081160, "IS", "10"}}, binary.LittleEndian, false); !bytes.Contains(file, number) {
+	if number := encode([]field{{tag.ReferencedFrameNumber, "IS", "10"}}, binary.LittleEndian, false); !bytes.Contains(file, number) {
 		t.Error("frame 10 of the image is not referred to")
 	}
 }
@@ -463,7 +464,7 @@ func TestSegmentationNeedsUIDs(t *testing.T) {
 	dir := t.TempDir()
 	stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, vector{0, 0, 1}, 0, 1, 2), func(k int, f []field) []field {
 		if k == 1 {
-			f = set(f, 0x0020000D, "", nil)
+			f = set(f, tag.StudyInstanceUID, "", nil)
 		}
 		return f
 	})
@@ -523,7 +524,7 @@ func TestSegmentationShowsThePatientToViewersAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range []field{{0x00100010, "PN", patientName}, {0x00100020, "LO", patientID}, {0x00100030, "DA", birthDate}, {0x0020000D, "UI", "1.2.3"}} {
+		for _, f := range []field{{tag.PatientName, "PN", patientName}, {tag.PatientID, "LO", patientID}, {tag.PatientBirthDate, "DA", birthDate}, {tag.StudyInstanceUID, "UI", "1.2.3"}} {
 			if !bytes.Contains(text, encode([]field{f}, binary.LittleEndian, false)) {
 				t.Errorf("%s: element %08x is not in the file", name, f.tag)
 			}
@@ -569,13 +570,13 @@ func TestHostileSegmentations(t *testing.T) {
 		read(changed)
 	}
 	// Frames that nothing is said of.
-	many := encode([]field{{0x00080016, "UI", classSEG}, {0x00280008, "IS", "100000"}, {tagPerFrame, "SQ", make([][]field, 100000)}}, binary.LittleEndian, false)
+	many := encode([]field{{tag.SOPClassUID, "UI", classSEG}, {tag.NumberOfFrames, "IS", "100000"}, {tag.PerFrameFunctionalGroupsSequence, "SQ", make([][]field, 100000)}}, binary.LittleEndian, false)
 	if err := read(part10(explicitLittle, many)); err == nil || !strings.Contains(err.Error(), "frames and more in 800") {
 		t.Errorf("a hundred thousand empty frames: %v", err)
 	}
 	// Two frames a kilometre apart, a tenth of a millimetre thick.
 	far := bytes.ReplaceAll(file, []byte(`-20\15\112.5`), []byte(`-20\15\1.0e6`))
-	far = bytes.ReplaceAll(far, encode([]field{{0x00180088, "DS", "2.5"}}, binary.LittleEndian, false), encode([]field{{0x00180088, "DS", "0.1"}}, binary.LittleEndian, false))
+	far = bytes.ReplaceAll(far, encode([]field{{tag.SpacingBetweenSlices, "DS", "2.5"}}, binary.LittleEndian, false), encode([]field{{tag.SpacingBetweenSlices, "DS", "0.1"}}, binary.LittleEndian, false))
 	if err := read(far); bytes.Equal(far, file) || err == nil || !strings.Contains(err.Error(), "too many slices without frames") {
 		t.Errorf("frames that are far apart: %v", err)
 	}

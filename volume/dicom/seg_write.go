@@ -17,6 +17,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // This file: label maps as SEG objects (PS3.3 A.51): binary, one segment a label, frames on the
@@ -216,15 +217,15 @@ func (w *segWriter) describe() error {
 	date, time := carried.moment()
 	number, _ := strconv.Atoi(s.Number)
 
-	e.text(0x00080008, "CS", `DERIVED\PRIMARY`)
-	e.text(0x00080016, "UI", classSEG)
-	e.text(0x00080018, "UI", instance)
-	e.text(0x00080023, "DA", date)
-	e.text(0x00080033, "TM", time)
-	e.text(0x00080060, "CS", "SEG")
-	e.text(0x00080070, "LO", "Voxsaw")
-	e.text(0x0008103E, "LO", "Segmentation")
-	e.text(0x00081090, "LO", "Voxsaw")
+	e.text(tag.ImageType, "CS", `DERIVED\PRIMARY`)
+	e.text(tag.SOPClassUID, "UI", classSEG)
+	e.text(tag.SOPInstanceUID, "UI", instance)
+	e.text(tag.ContentDate, "DA", date)
+	e.text(tag.ContentTime, "TM", time)
+	e.text(tag.Modality, "CS", "SEG")
+	e.text(tag.Manufacturer, "LO", "Voxsaw")
+	e.text(tag.SeriesDescription, "LO", "Segmentation")
+	e.text(tag.ManufacturerModelName, "LO", "Voxsaw")
 	var referenced []*encoder
 	seen := map[*image]bool{}
 	for k := range s.slices {
@@ -234,60 +235,60 @@ func (w *segWriter) describe() error {
 		}
 	}
 	one := &encoder{}
-	one.sequence(0x0008114A, referenced...)
-	one.text(0x0020000E, "UI", first.image.series)
-	e.sequence(0x00081115, one)
-	e.text(0x00181000, "LO", "0")
-	e.text(0x00181020, "LO", cmp.Or(ascii(w.options.Version, 64), "unknown"))
-	e.text(0x0020000E, "UI", w.uid(hash, "series"))
-	e.text(0x00200011, "IS", strconv.Itoa(1000+min(max(number, 0), 1<<30)))
-	e.text(0x00200013, "IS", "1")
-	if !carried.has(0x00200052) {
-		e.text(0x00200052, "UI", w.uid(sha256.Sum256([]byte(first.image.series)), "frame of reference"))
+	one.sequence(tag.ReferencedInstanceSequence, referenced...)
+	one.text(tag.SeriesInstanceUID, "UI", first.image.series)
+	e.sequence(tag.ReferencedSeriesSequence, one)
+	e.text(tag.DeviceSerialNumber, "LO", "0")
+	e.text(tag.SoftwareVersions, "LO", cmp.Or(ascii(w.options.Version, 64), "unknown"))
+	e.text(tag.SeriesInstanceUID, "UI", w.uid(hash, "series"))
+	e.text(tag.SeriesNumber, "IS", strconv.Itoa(1000+min(max(number, 0), 1<<30)))
+	e.text(tag.InstanceNumber, "IS", "1")
+	if !carried.has(tag.FrameOfReferenceUID) {
+		e.text(tag.FrameOfReferenceUID, "UI", w.uid(sha256.Sum256([]byte(first.image.series)), "frame of reference"))
 	}
 
 	organisation := &encoder{}
-	organisation.text(0x00209164, "UI", w.uid(hash, "dimensions"))
-	e.sequence(0x00209221, organisation)
+	organisation.text(tag.DimensionOrganizationUID, "UI", w.uid(hash, "dimensions"))
+	e.sequence(tag.DimensionOrganizationSequence, organisation)
 	var dimensions []*encoder
 	// first by segment, then by position
-	for _, d := range [][2]uint32{{0x0062000B, 0x0062000A}, {0x00200032, 0x00209113}} {
+	for _, d := range [][2]tag.Tag{{tag.ReferencedSegmentNumber, tag.SegmentIdentificationSequence}, {tag.ImagePositionPatient, tag.PlanePositionSequence}} {
 		index := &encoder{}
-		index.text(0x00209164, "UI", w.uid(hash, "dimensions"))
-		index.tag(0x00209165, d[0])
-		index.tag(0x00209167, d[1])
+		index.text(tag.DimensionOrganizationUID, "UI", w.uid(hash, "dimensions"))
+		index.tag(tag.DimensionIndexPointer, d[0])
+		index.tag(tag.FunctionalGroupPointer, d[1])
 		dimensions = append(dimensions, index)
 	}
-	e.sequence(0x00209222, dimensions...)
+	e.sequence(tag.DimensionIndexSequence, dimensions...)
 
-	e.short(0x00280002, 1)
-	e.text(0x00280004, "CS", "MONOCHROME2")
-	e.text(0x00280008, "IS", strconv.Itoa(len(w.frames)))
-	e.short(0x00280010, uint16(first.image.rows))
-	e.short(0x00280011, uint16(first.image.columns))
-	e.short(0x00280100, 1)
-	e.short(0x00280101, 1)
-	e.short(0x00280102, 0)
-	e.short(0x00280103, 0)
-	if !carried.has(0x00282110) {
-		e.text(0x00282110, "CS", "00")
+	e.short(tag.SamplesPerPixel, 1)
+	e.text(tag.PhotometricInterpretation, "CS", "MONOCHROME2")
+	e.text(tag.NumberOfFrames, "IS", strconv.Itoa(len(w.frames)))
+	e.short(tag.Rows, uint16(first.image.rows))
+	e.short(tag.Columns, uint16(first.image.columns))
+	e.short(tag.BitsAllocated, 1)
+	e.short(tag.BitsStored, 1)
+	e.short(tag.HighBit, 0)
+	e.short(tag.PixelRepresentation, 0)
+	if !carried.has(tag.LossyImageCompression) {
+		e.text(tag.LossyImageCompression, "CS", "00")
 	}
-	e.text(0x00620001, "CS", "BINARY")
-	e.text(0x00620013, "CS", "NO") // segments do not overlap
-	e.text(0x00700080, "CS", "SEGMENTATION")
-	e.text(0x00700081, "LO", "")
-	e.text(0x00700084, "PN", "")
+	e.text(tag.SegmentationType, "CS", "BINARY")
+	e.text(tag.SegmentsOverlap, "CS", "NO") // segments do not overlap
+	e.text(tag.ContentLabel, "CS", "SEGMENTATION")
+	e.text(tag.ContentDescription, "LO", "")
+	e.text(tag.ContentCreatorName, "PN", "")
 	var segments []*encoder
 	for n, label := range w.wanted {
 		segments = append(segments, w.segment(n+1, label))
 	}
-	e.sequence(0x00620002, segments...)
-	e.sequence(tagShared, w.shared())
+	e.sequence(tag.SegmentSequence, segments...)
+	e.sequence(tag.SharedFunctionalGroupsSequence, w.shared())
 	var frames []*encoder
 	for _, f := range w.frames {
 		frames = append(frames, w.frame(f))
 	}
-	e.sequence(tagPerFrame, frames...)
+	e.sequence(tag.PerFrameFunctionalGroupsSequence, frames...)
 	return nil
 }
 
@@ -299,20 +300,20 @@ func (w *segWriter) segment(number int, label uint16) *encoder {
 		name = fmt.Sprintf("label %d", label)
 	}
 	kind := codesOf(name)
-	e.short(0x00620004, uint16(number))
-	e.name(0x00620005, name)
-	e.text(0x00620008, "CS", "AUTOMATIC")
-	e.text(0x00620009, "LO", cmp.Or(ascii(w.options.Algorithm, 64), "Voxsaw"))
-	e.sequence(0x00620003, kind.category.encode())
+	e.short(tag.SegmentNumber, uint16(number))
+	e.name(tag.SegmentLabel, name)
+	e.text(tag.SegmentAlgorithmType, "CS", "AUTOMATIC")
+	e.text(tag.SegmentAlgorithmName, "LO", cmp.Or(ascii(w.options.Algorithm, 64), "Voxsaw"))
+	e.sequence(tag.SegmentedPropertyCategoryCodeSequence, kind.category.encode())
 	property := kind.property.encode()
 	if kind.side != (code{}) {
-		property.sequence(0x00620011, kind.side.encode())
+		property.sequence(tag.SegmentedPropertyTypeModifierCodeSequence, kind.side.encode())
 	}
-	e.sequence(0x0062000F, property)
-	e.short(0x0062000D, colour(number)...)
+	e.sequence(tag.SegmentedPropertyTypeCodeSequence, property)
+	e.short(tag.RecommendedDisplayCIELabValue, colour(number)...)
 	if int(label) != number {
-		e.text(tagOwnCreator, "LO", ownCreator)
-		e.short(tagOwnLabel, label)
+		e.text(tag.VoxsawCreator, "LO", ownCreator)
+		e.short(tag.VoxsawLabel, label)
 	}
 	return e
 }
@@ -330,7 +331,7 @@ func colour(number int) []uint16 {
 func (w *segWriter) shared() *encoder {
 	s, first := w.series, &w.series.slices[0]
 	orientation := &encoder{}
-	orientation.decimals(0x00200037, first.info.orientation...)
+	orientation.decimals(tag.ImageOrientationPatient, first.info.orientation...)
 	distance := cmp.Or(first.info.thickness, first.info.between, 1)
 	if n := len(s.slices); n > 1 {
 		at := make([]float64, n)
@@ -343,12 +344,12 @@ func (w *segWriter) shared() *encoder {
 		}
 	}
 	measures := &encoder{}
-	measures.decimals(0x00180050, cmp.Or(first.info.thickness, distance))
-	measures.decimals(0x00180088, distance)
-	measures.decimals(0x00280030, first.info.spacing...)
+	measures.decimals(tag.SliceThickness, cmp.Or(first.info.thickness, distance))
+	measures.decimals(tag.SpacingBetweenSlices, distance)
+	measures.decimals(tag.PixelSpacing, first.info.spacing...)
 	e := &encoder{}
-	e.sequence(0x00209116, orientation)
-	e.sequence(0x00289110, measures)
+	e.sequence(tag.PlaneOrientationSequence, orientation)
+	e.sequence(tag.PixelMeasuresSequence, measures)
 	return e
 }
 
@@ -360,32 +361,32 @@ func (w *segWriter) frame(f segOutFrame) *encoder {
 		number = s.frame + 1
 	}
 	source := reference(s.image, number)
-	source.text(0x0028135A, "CS", "YES") // SpatialLocationsPreserved
-	source.sequence(0x0040A170, code{"121322", "DCM", "Source image for image processing operation"}.encode())
+	source.text(tag.SpatialLocationsPreserved, "CS", "YES")
+	source.sequence(tag.PurposeOfReferenceCodeSequence, code{"121322", "DCM", "Source image for image processing operation"}.encode())
 	derivation := &encoder{}
-	derivation.sequence(0x00082112, source)
-	derivation.sequence(0x00089215, code{"113076", "DCM", "Segmentation"}.encode())
+	derivation.sequence(tag.SourceImageSequence, source)
+	derivation.sequence(tag.DerivationCodeSequence, code{"113076", "DCM", "Segmentation"}.encode())
 	content := &encoder{}
-	content.long(0x00209157, uint32(f.segment+1), uint32(f.slice+1))
+	content.long(tag.DimensionIndexValues, uint32(f.segment+1), uint32(f.slice+1))
 	position := &encoder{}
-	position.decimals(0x00200032, s.info.position...)
+	position.decimals(tag.ImagePositionPatient, s.info.position...)
 	segment := &encoder{}
-	segment.short(0x0062000B, uint16(f.segment+1))
+	segment.short(tag.ReferencedSegmentNumber, uint16(f.segment+1))
 	e := &encoder{}
-	e.sequence(0x00089124, derivation)
-	e.sequence(0x00209111, content)
-	e.sequence(0x00209113, position)
-	e.sequence(0x0062000A, segment)
+	e.sequence(tag.DerivationImageSequence, derivation)
+	e.sequence(tag.FrameContentSequence, content)
+	e.sequence(tag.PlanePositionSequence, position)
+	e.sequence(tag.SegmentIdentificationSequence, segment)
 	return e
 }
 
 // reference names an image, and a frame of it if number is not 0.
 func reference(im *image, number int) *encoder {
 	e := &encoder{}
-	e.text(0x00081150, "UI", im.class)
-	e.text(0x00081155, "UI", im.sop)
+	e.text(tag.ReferencedSOPClassUID, "UI", im.class)
+	e.text(tag.ReferencedSOPInstanceUID, "UI", im.sop)
 	if number > 0 {
-		e.text(0x00081160, "IS", strconv.Itoa(number))
+		e.text(tag.ReferencedFrameNumber, "IS", strconv.Itoa(number))
 	}
 	return e
 }
@@ -394,14 +395,14 @@ func reference(im *image, number int) *encoder {
 func (w *segWriter) write(to io.Writer) error {
 	out := bufio.NewWriterSize(to, 1<<16)
 	meta := &encoder{}
-	meta.bytes(0x00020001, "OB", []byte{0, 1})
-	meta.text(0x00020002, "UI", classSEG)
-	meta.text(0x00020003, "UI", w.head.value(0x00080018))
-	meta.text(0x00020010, "UI", explicitLittle)
-	meta.text(0x00020012, "UI", implementation)
-	meta.text(0x00020013, "SH", "VOXSAW")
+	meta.bytes(tag.FileMetaInformationVersion, "OB", []byte{0, 1})
+	meta.text(tag.MediaStorageSOPClassUID, "UI", classSEG)
+	meta.text(tag.MediaStorageSOPInstanceUID, "UI", w.head.value(tag.SOPInstanceUID))
+	meta.text(tag.TransferSyntaxUID, "UI", explicitLittle)
+	meta.text(tag.ImplementationClassUID, "UI", implementation)
+	meta.text(tag.ImplementationVersionName, "SH", "VOXSAW")
 	length := &encoder{}
-	length.long(0x00020000, uint32(len(meta.encode())))
+	length.long(tag.FileMetaInformationGroupLength, uint32(len(meta.encode())))
 	out.Write(make([]byte, 128))
 	out.WriteString("DICM")
 	out.Write(length.encode())
@@ -412,7 +413,7 @@ func (w *segWriter) write(to io.Writer) error {
 	area := first.rows * first.columns
 	size := (int64(area)*int64(len(w.frames)) + 7) / 8
 	size += size % 2
-	header := append(binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(nil, tagPixelData>>16), tagPixelData&0xFFFF), "OB\x00\x00"...)
+	header := append(binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(nil, tag.PixelData.Group()), tag.PixelData.Number()), "OB\x00\x00"...)
 	out.Write(binary.LittleEndian.AppendUint32(header, uint32(size)))
 	// Frames follow each other bit by bit, the first pixel in the lowest bit, without a gap between
 	// them.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // This file: where the elements of a data set begin and end. No length is believed that leaves the
@@ -13,13 +15,6 @@ import (
 const (
 	undefined = -1 // length
 	maxDepth  = 32
-
-	tagItem         = 0xFFFEE000
-	tagItemEnd      = 0xFFFEE00D
-	tagSequenceEnd  = 0xFFFEE0DD
-	tagPixelData    = 0x7FE00010
-	tagFloatPixels  = 0x7FE00008
-	tagDoublePixels = 0x7FE00009
 )
 
 var errTruncated = errors.New("ends in the middle of an element")
@@ -60,7 +55,7 @@ func (w *window) at(offset int64, n int) ([]byte, error) {
 
 // element is where one lies in the file.
 type element struct {
-	tag    uint32
+	tag    tag.Tag
 	vr     string // "" where the transfer syntax does not say
 	start  int64  // of its header
 	value  int64  // of its value
@@ -80,8 +75,8 @@ func (w *walker) header(offset int64) (element, error) {
 	if err != nil {
 		return element{}, err
 	}
-	e := element{tag: uint32(w.order.Uint16(b))<<16 | uint32(w.order.Uint16(b[2:])), start: offset, value: offset + 8}
-	if w.implicit || e.tag>>16 == 0xFFFE {
+	e := element{tag: tag.Tag(w.order.Uint16(b))<<16 | tag.Tag(w.order.Uint16(b[2:])), start: offset, value: offset + 8}
+	if w.implicit || e.tag.Group() == tag.Item.Group() {
 		e.length = length32(w.order.Uint32(b[4:]))
 		return e, e.check(w)
 	}
@@ -95,7 +90,7 @@ func (w *walker) header(offset int64) (element, error) {
 		e.length = length32(w.order.Uint32(b[8:]))
 	default:
 		if e.vr[0] < 'A' || e.vr[0] > 'Z' || e.vr[1] < 'A' || e.vr[1] > 'Z' {
-			return element{}, fmt.Errorf("element (%04x,%04x) has no valid type", e.tag>>16, e.tag&0xFFFF)
+			return element{}, fmt.Errorf("element (%04x,%04x) has no valid type", e.tag.Group(), e.tag.Number())
 		}
 		e.length = int64(w.order.Uint16(b[6:]))
 	}
@@ -111,7 +106,7 @@ func length32(n uint32) int64 {
 
 func (e *element) check(w *walker) error {
 	// Pixels that are cut short are told from the header later, with a better message.
-	if e.length != undefined && e.value+e.length > w.size && e.tag != tagPixelData {
+	if e.length != undefined && e.value+e.length > w.size && e.tag != tag.PixelData {
 		return errTruncated
 	}
 	return nil
@@ -149,10 +144,10 @@ func (w *walker) sequence(e element, depth int, item func(in *walker, offset, li
 			return 0, err
 		}
 		switch {
-		case i.tag == tagSequenceEnd && delimited:
+		case i.tag == tag.SequenceDelimitationItem && delimited:
 			return i.value, nil
-		case i.tag != tagItem:
-			return 0, fmt.Errorf("a sequence holds the element (%04x,%04x) where an item should be", i.tag>>16, i.tag&0xFFFF)
+		case i.tag != tag.Item:
+			return 0, fmt.Errorf("a sequence holds the element (%04x,%04x) where an item should be", i.tag.Group(), i.tag.Number())
 		case i.length == undefined:
 			offset, err = item(&in, i.value, limit, true)
 		case i.value+i.length > limit:
@@ -176,7 +171,7 @@ func (w *walker) elements(offset, limit int64, delimited bool, depth int, visit 
 		if err != nil {
 			return 0, err
 		}
-		if e.tag == tagItemEnd && delimited {
+		if e.tag == tag.ItemDelimitationItem && delimited {
 			return e.value, nil
 		}
 		if visit != nil {

@@ -1,4 +1,4 @@
-package volume
+package prepared
 
 import (
 	"errors"
@@ -10,15 +10,17 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/voxsaw/voxsaw/volume"
 )
 
 // oblong makes a scan whose axes are unlike in every way, with labels in two places.
-func oblong(t *testing.T, shape [3]int) (*Volume, *LabelMap) {
+func oblong(t *testing.T, shape [3]int) (*volume.Volume, *volume.LabelMap) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
-	g := Grid{Shape: shape, Affine: Affine{{0, -0.8, 0, 10}, {0.7, 0, 0, -5}, {0, 0, 2.5, 100}, {0, 0, 0, 1}}}
-	v := &Volume{Grid: g, Int16: make([]int16, g.Len())}
-	l := &LabelMap{Grid: g, Labels: make([]uint16, g.Len()), Names: map[uint16]string{1: "liver", 300: "pancreas"}}
+	g := volume.Grid{Shape: shape, Affine: volume.Affine{{0, -0.8, 0, 10}, {0.7, 0, 0, -5}, {0, 0, 2.5, 100}, {0, 0, 0, 1}}}
+	v := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
+	l := &volume.LabelMap{Grid: g, Labels: make([]uint16, g.Len()), Names: map[uint16]string{1: "liver", 300: "pancreas"}}
 	for n := range v.Int16 {
 		v.Int16[n] = int16(r.IntN(3000) - 1024)
 		switch {
@@ -31,9 +33,9 @@ func oblong(t *testing.T, shape [3]int) (*Volume, *LabelMap) {
 	return v, l
 }
 
-func writeCache(t *testing.T, dir string, p Preparation, scans ...Scan) *Cache {
+func writeStore(t *testing.T, dir string, p volume.Preparation, scans ...Input) *Store {
 	t.Helper()
-	w, err := NewCacheWriter(dir, p)
+	w, err := NewWriter(dir, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +47,7 @@ func writeCache(t *testing.T, dir string, p Preparation, scans ...Scan) *Cache {
 	if err := w.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := OpenCache(dir)
+	c, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,12 +59,12 @@ func writeCache(t *testing.T, dir string, p Preparation, scans ...Scan) *Cache {
 	return c
 }
 
-func TestCacheCropsEqualVolumeCrops(t *testing.T) {
+func TestCropsEqualVolumeCrops(t *testing.T) {
 	v, l := oblong(t, [3]int{21, 17, 13})
-	p := DefaultPreparation()
+	p := volume.DefaultPreparation()
 	p.Spacing = [3]float64{1, 0, 2}
-	cache := writeCache(t, t.TempDir(), p, Scan{ID: "a", Image: v, Labels: l}, Scan{ID: "b", Image: v})
-	if err := cache.Verify(); err != nil {
+	store := writeStore(t, t.TempDir(), p, Input{ID: "a", Image: v, Labels: l}, Input{ID: "b", Image: v})
+	if err := store.Verify(); err != nil {
 		t.Error(err)
 	}
 	prepared, err := p.Apply(v)
@@ -73,15 +75,15 @@ func TestCacheCropsEqualVolumeCrops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := cache.Open("a")
+	c, err := store.Open("a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Volume(); !reflect.DeepEqual(got, prepared) {
-		t.Error("the cache's volume is not the prepared one")
+	if got, err := c.Volume(); err != nil || !reflect.DeepEqual(got, prepared) {
+		t.Error("the case's volume is not the prepared one")
 	}
-	if got := c.LabelMap(); !reflect.DeepEqual(got, labels) {
-		t.Error("the cache's labels are not the prepared ones")
+	if got, err := c.LabelMap(); err != nil || !reflect.DeepEqual(got, labels) {
+		t.Error("the case's labels are not the prepared ones")
 	}
 	for _, crop := range [][2][3]int{
 		{{0, 0, 0}, {5, 6, 7}}, {{3, 2, 1}, {1, 1, 1}}, {{-4, -3, -2}, {30, 30, 30}}, {{-9, 0, 0}, {4, 4, 4}}, {{40, 0, 0}, {4, 4, 4}},
@@ -112,10 +114,10 @@ func TestCacheCropsEqualVolumeCrops(t *testing.T) {
 			}
 		}
 	}
-	if again, err := cache.Open("a"); err != nil || again != c {
+	if again, err := store.Open("a"); err != nil || again != c {
 		t.Errorf("opening twice: %v, %v", again, err)
 	}
-	unlabelled, err := cache.Open("b")
+	unlabelled, err := store.Open("b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,29 +127,32 @@ func TestCacheCropsEqualVolumeCrops(t *testing.T) {
 	if err := c.Image(make([]float32, 7), [3]int{}, [3]int{2, 2, 2}); err == nil {
 		t.Error("a crop into a slice of the wrong length")
 	}
-	if _, err := cache.Open("c"); err == nil {
+	if _, err := store.Open("c"); err == nil {
 		t.Error("opened a case that is not there")
 	}
-	if got, want := cache.SmallerThan([3]int{1, 1, 14}), []string{"a", "b"}; c.Shape[2] < 14 != reflect.DeepEqual(got, want) {
+	if got, want := store.SmallerThan([3]int{1, 1, 14}), []string{"a", "b"}; c.Shape[2] < 14 != reflect.DeepEqual(got, want) {
 		t.Errorf("shape %v, smaller than 14 along k: %v", c.Shape, got)
 	}
 }
 
 func TestCaseForeground(t *testing.T) {
 	v, l := oblong(t, [3]int{40, 50, 60})
-	cache := writeCache(t, t.TempDir(), DefaultPreparation(), Scan{ID: "a", Image: v, Labels: l}, Scan{ID: "b", Image: v, Labels: &LabelMap{Grid: v.Grid, Labels: make([]uint16, v.Len())}})
-	c, err := cache.Open("a")
+	store := writeStore(t, t.TempDir(), volume.DefaultPreparation(), Input{ID: "a", Image: v, Labels: l}, Input{ID: "b", Image: v, Labels: &volume.LabelMap{Grid: v.Grid, Labels: make([]uint16, v.Len())}})
+	c, err := store.Open("a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels := c.LabelMap()
+	labels, err := c.LabelMap()
+	if err != nil {
+		t.Fatal(err)
+	}
 	r := rand.New(rand.NewPCG(3, 4))
 	drawn := map[uint16]map[[3]int]int{1: {}, 300: {}}
 	for _, label := range []int{1, 300, 0} {
 		for range 20000 {
-			voxel, ok := c.Foreground(label, r)
-			if !ok {
-				t.Fatalf("no voxel of label %d", label)
+			voxel, ok, err := c.Foreground(label, r)
+			if !ok || err != nil {
+				t.Fatalf("no voxel of label %d (%v)", label, err)
 			}
 			got := labels.At(voxel[0], voxel[1], voxel[2])
 			if got == 0 || label > 0 && int(got) != label {
@@ -167,23 +172,23 @@ func TestCaseForeground(t *testing.T) {
 		t.Errorf("%d of %d voxels of label 1 drawn", len(drawn[1]), c.LabelCounts[1])
 	}
 	for _, label := range []int{2, -1, 70000} {
-		if _, ok := c.Foreground(label, r); ok {
+		if _, ok, _ := c.Foreground(label, r); ok {
 			t.Errorf("found a voxel of label %d", label)
 		}
 	}
-	empty, err := cache.Open("b")
+	empty, err := store.Open("b")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := empty.Foreground(0, r); ok {
+	if _, ok, _ := empty.Foreground(0, r); ok {
 		t.Error("found foreground in an empty label map")
 	}
 }
 
 func TestCaseAir(t *testing.T) {
 	// A body of 20x20x20 voxels in a scan of 50x40x30 of air.
-	g := Grid{Shape: [3]int{50, 40, 30}, Affine: Scaling([3]float64{1, 1, 1})}
-	v := &Volume{Grid: g, Int16: make([]int16, g.Len())}
+	g := volume.Grid{Shape: [3]int{50, 40, 30}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+	v := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
 	body := func(i, j, k int) bool { return i >= 11 && i < 31 && j >= 9 && j < 29 && k >= 2 && k < 22 }
 	for k := range 30 {
 		for j := range 40 {
@@ -195,8 +200,8 @@ func TestCaseAir(t *testing.T) {
 			}
 		}
 	}
-	cache := writeCache(t, t.TempDir(), DefaultPreparation(), Scan{ID: "a", Image: v})
-	c, err := cache.Open("a")
+	store := writeStore(t, t.TempDir(), volume.DefaultPreparation(), Input{ID: "a", Image: v})
+	c, err := store.Open("a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,18 +228,28 @@ func TestCaseAir(t *testing.T) {
 			}
 		}
 		want := 1 - float64(count)/float64(size[0]*size[1]*size[2])
-		got := c.AirFraction(origin, size)
+		got, err := c.AirFraction(origin, size)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if n%2 == 0 && math.Abs(got-want) > 1e-12 || got < -1e-12 || got > 1+1e-12 {
 			t.Errorf("air %g of crop %v %v, want %g", got, origin, size, want)
 		}
 	}
 	air := func(maxAir float64) (sum float64) {
 		for range 200 {
-			origin := c.RandomOrigin(r, [3]int{16, 16, 40}, maxAir)
+			origin, err := c.RandomOrigin(r, [3]int{16, 16, 40}, maxAir)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if origin[0] < 0 || origin[0] > 34 || origin[1] < 0 || origin[1] > 24 || origin[2] != -5 {
 				t.Fatalf("crop of 16x16x40 at %v", origin)
 			}
-			sum += c.AirFraction(origin, [3]int{16, 16, 40})
+			air, err := c.AirFraction(origin, [3]int{16, 16, 40})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += air
 		}
 		return sum / 200
 	}
@@ -246,7 +261,7 @@ func TestCaseAir(t *testing.T) {
 	}
 }
 
-func TestCacheNoticesTrouble(t *testing.T) {
+func TestTroubleIsNoticed(t *testing.T) {
 	v, l := oblong(t, [3]int{9, 8, 7})
 	scans := t.TempDir()
 	file := filepath.Join(scans, "a.nii")
@@ -263,32 +278,32 @@ func TestCacheNoticesTrouble(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if _, err := OpenCache(dir); !errors.Is(err, ErrNotPrepared) {
+	if _, err := Open(dir); !errors.Is(err, ErrNotPrepared) {
 		t.Errorf("an empty folder: %v", err)
 	}
-	p := DefaultPreparation()
-	fingerprint := writeCache(t, dir, p, Scan{ID: "a", Image: v, Labels: l, Sources: []Source{source}}).Fingerprint()
+	p := volume.DefaultPreparation()
+	fingerprint := writeStore(t, dir, p, Input{ID: "a", Image: v, Labels: l, Sources: []Source{source}}).Fingerprint()
 
 	// The same contents at another time are no change, nor is a scan that was moved away.
 	write("scan", then.Add(time.Minute))
-	if _, err := OpenCache(dir); err != nil {
+	if _, err := Open(dir); err != nil {
 		t.Error(err)
 	}
 	write("scam", then.Add(2*time.Minute))
-	if _, err := OpenCache(dir); !errors.Is(err, ErrStale) {
+	if _, err := Open(dir); !errors.Is(err, ErrStale) {
 		t.Errorf("a scan that changed: %v", err)
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenCache(dir); err != nil {
+	if _, err := Open(dir); err != nil {
 		t.Error(err)
 	}
 
-	// A run that changes a case and is killed leaves no cache, but what it has done is kept by the
+	// A run that changes a case and is killed leaves no store, but what it has done is kept by the
 	// next.
 	write("scan", then)
-	w, err := NewCacheWriter(dir, p)
+	w, err := NewWriter(dir, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,16 +314,16 @@ func TestCacheNoticesTrouble(t *testing.T) {
 	if !keep("a", "", "", file) || keep("a", "test", "", file) || keep("a", "", "flipped", file) || keep("b", "", "", file) || keep("a", "", "") {
 		t.Error("keeps the wrong cases")
 	}
-	if _, err := w.Add(Scan{ID: "b", Image: v}); err != nil {
+	if _, err := w.Add(Input{ID: "b", Image: v}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenCache(dir); !errors.Is(err, ErrNotPrepared) {
+	if _, err := Open(dir); !errors.Is(err, ErrNotPrepared) {
 		t.Errorf("a half-prepared folder: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "cases", "c.vox.1.tmp"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if w, err = NewCacheWriter(dir, p); err != nil {
+	if w, err = NewWriter(dir, p); err != nil {
 		t.Fatal(err)
 	}
 	if !keep("a", "", "", file) {
@@ -320,12 +335,12 @@ func TestCacheNoticesTrouble(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, "cases", "*")); len(left) != 2 {
 		t.Errorf("left over: %v", left)
 	}
-	if c, err := OpenCache(dir); err != nil || c.Fingerprint() != fingerprint {
+	if c, err := Open(dir); err != nil || c.Fingerprint() != fingerprint {
 		t.Errorf("the same cases again: %v", err)
 	}
 	other := p
 	other.Window[1]++
-	if w, err = NewCacheWriter(dir, other); err != nil || keep("a", "", "", file) {
+	if w, err = NewWriter(dir, other); err != nil || keep("a", "", "", file) {
 		t.Errorf("keeps a case prepared in another way (%v)", err)
 	}
 
@@ -339,7 +354,7 @@ func TestCacheNoticesTrouble(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	c, err := OpenCache(dir)
+	c, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,17 +364,17 @@ func TestCacheNoticesTrouble(t *testing.T) {
 	if err := os.Truncate(path, 100); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenCache(dir); err == nil {
-		t.Error("opened a truncated cache")
+	if _, err := Open(dir); err == nil {
+		t.Error("opened a truncated store")
 	}
 	if err := os.WriteFile(filepath.Join(dir, manifestName), []byte(`{"version": 1, "cases": [{"id": "../a"}]}`), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenCache(dir); err == nil {
+	if _, err := Open(dir); err == nil {
 		t.Error("opened a manifest that points outside")
 	}
 	for _, id := range []string{"", ".", "../a", "a/b", " a", "a\n"} {
-		if _, err := w.Add(Scan{ID: id, Image: v}); err == nil {
+		if _, err := w.Add(Input{ID: id, Image: v}); err == nil {
 			t.Errorf("a case called %q", id)
 		}
 	}
@@ -390,23 +405,23 @@ func TestWriteFileLeavesNothingHalf(t *testing.T) {
 }
 
 func BenchmarkCaseImage(b *testing.B) {
-	g := Grid{Shape: [3]int{160, 160, 160}, Affine: Scaling([3]float64{1, 1, 1})}
-	w, err := NewCacheWriter(b.TempDir(), DefaultPreparation())
+	g := volume.Grid{Shape: [3]int{160, 160, 160}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+	w, err := NewWriter(b.TempDir(), volume.DefaultPreparation())
 	if err != nil {
 		b.Fatal(err)
 	}
-	if _, err := w.Add(Scan{ID: "a", Image: &Volume{Grid: g, Int16: make([]int16, g.Len())}}); err != nil {
+	if _, err := w.Add(Input{ID: "a", Image: &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}}); err != nil {
 		b.Fatal(err)
 	}
 	if err := w.Finish(); err != nil {
 		b.Fatal(err)
 	}
-	cache, err := OpenCache(w.dir)
+	store, err := Open(w.dir)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer cache.Close()
-	c, err := cache.Open("a")
+	defer store.Close()
+	c, err := store.Open("a")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -422,7 +437,9 @@ func BenchmarkCaseImage(b *testing.B) {
 	})
 	b.Run("AirFraction", func(b *testing.B) {
 		for b.Loop() {
-			c.AirFraction([3]int{30, 31, 32}, size)
+			if _, err := c.AirFraction([3]int{30, 31, 32}, size); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 }

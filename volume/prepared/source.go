@@ -1,4 +1,4 @@
-package volume
+package prepared
 
 import (
 	"crypto/sha256"

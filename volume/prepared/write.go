@@ -1,4 +1,4 @@
-package volume
+package prepared
 
 import (
 	"bufio"
@@ -21,47 +21,48 @@ import (
 	"unicode"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/volume"
 )
 
-// CacheWriter prepares cases into a folder. Its methods may be called from any number of
+// Writer prepares cases into a folder. Its methods may be called from any number of
 // goroutines.
 //
 // The voxels of a case are renamed into place, then its record is; the manifest is removed before
-// the first case changes and written by [CacheWriter.Finish]. So a run that is killed leaves
-// finished cases, which the next run keeps, and no cache that could be taken for a whole one.
-type CacheWriter struct {
+// the first case changes and written by [Writer.Finish]. So a run that is killed leaves
+// finished cases, which the next run keeps, and no store that could be taken for a whole one.
+type Writer struct {
 	dir         string
-	preparation Preparation
+	preparation volume.Preparation
 
 	mutex   sync.Mutex
-	cases   map[string]CaseInfo
+	cases   map[string]Record
 	started bool // the old manifest is gone
 
 	fingerprint string
 	removed     []string
 }
 
-// Scan is a case to be prepared.
-type Scan struct {
+// Input is a case to be prepared.
+type Input struct {
 	ID, Group string
 	Patient   string // what the cases of one patient have in common, if anything is known
-	Image     *Volume
-	Labels    *LabelMap // nil: unlabelled
-	Sources   []Source  // the files it came from, to notice when they change
-	Origin    string    // how they were read: a case read in another way is prepared again
-	Notes     []string  // what was repaired on the way, for the record
+	Image     *volume.Volume
+	Labels    *volume.LabelMap // nil: unlabelled
+	Sources   []Source         // the files it came from, to notice when they change
+	Origin    string           // how they were read: a case read in another way is prepared again
+	Notes     []string         // what was repaired on the way, for the record
 }
 
-// caseRecord is the content of cases/ID.json.
-type caseRecord struct {
-	Version     int         `json:"version"`
-	Preparation Preparation `json:"preparation"`
-	Case        CaseInfo    `json:"case"`
+// recordFile is the content of cases/ID.json.
+type recordFile struct {
+	Version     int                `json:"version"`
+	Preparation volume.Preparation `json:"preparation"`
+	Case        Record             `json:"case"`
 }
 
-// NewCacheWriter opens a folder to prepare cases into, and makes it where there is none. What lies
-// there must be prepared cases, because [CacheWriter.Finish] removes others than those of its run.
-func NewCacheWriter(dir string, p Preparation) (*CacheWriter, error) {
+// NewWriter opens a folder to prepare cases into, and makes it where there is none. What lies
+// there must be prepared cases, because [Writer.Finish] removes others than those of its run.
+func NewWriter(dir string, p volume.Preparation) (*Writer, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func NewCacheWriter(dir string, p Preparation) (*CacheWriter, error) {
 			return nil, err
 		}
 	}
-	return &CacheWriter{dir: dir, preparation: p, cases: map[string]CaseInfo{}}, nil
+	return &Writer{dir: dir, preparation: p, cases: map[string]Record{}}, nil
 }
 
 // checkOwn refuses a folder whose manifest or records somebody else has written.
@@ -114,7 +115,7 @@ func checkOwn(dir string) error {
 			continue // systems leave such files everywhere, and those are not removed
 		}
 		if id, isRecord := strings.CutSuffix(e.Name(), ".json"); isRecord {
-			var r caseRecord
+			var r recordFile
 			data, err := os.ReadFile(path)
 			if err != nil {
 				return err
@@ -132,21 +133,21 @@ func checkOwn(dir string) error {
 
 // Keep takes over a case that an earlier run prepared with the same settings, in the same way, from
 // the same files or folders, and reports whether there was one.
-func (w *CacheWriter) Keep(id, group, patient, origin string, paths []string) (CaseInfo, bool) {
+func (w *Writer) Keep(id, group, patient, origin string, paths []string) (Record, bool) {
 	data, err := os.ReadFile(recordPath(w.dir, id))
 	if err != nil {
-		return CaseInfo{}, false
+		return Record{}, false
 	}
-	var r caseRecord
-	if json.Unmarshal(data, &r) != nil || r.Version != cacheVersion || !reflect.DeepEqual(r.Preparation, w.preparation) ||
+	var r recordFile
+	if json.Unmarshal(data, &r) != nil || r.Version != formatVersion || !reflect.DeepEqual(r.Preparation, w.preparation) ||
 		r.Case.ID != id || r.Case.Group != group || r.Case.Origin != origin || r.Case.check() != nil || checkVoxels(w.dir, r.Case) != nil ||
 		!unchanged(r.Case.Sources, paths) {
-		return CaseInfo{}, false
+		return Record{}, false
 	}
 	if r.Case.Patient != patient { // another case of theirs has come, or gone
 		r.Case.Patient = patient
 		if writeJSON(recordPath(w.dir, id), r) != nil {
-			return CaseInfo{}, false
+			return Record{}, false
 		}
 	}
 	w.mutex.Lock()
@@ -156,23 +157,23 @@ func (w *CacheWriter) Keep(id, group, patient, origin string, paths []string) (C
 }
 
 // Add prepares a case and writes it.
-func (w *CacheWriter) Add(s Scan) (CaseInfo, error) {
-	info, err := w.add(s)
+func (w *Writer) Add(s Input) (Record, error) {
+	record, err := w.add(s)
 	if err != nil {
-		return info, fmt.Errorf("preparing case %s: %w", s.ID, err)
+		return record, fmt.Errorf("preparing case %s: %w", s.ID, err)
 	}
-	return info, nil
+	return record, nil
 }
 
-func (w *CacheWriter) add(s Scan) (CaseInfo, error) {
+func (w *Writer) add(s Input) (Record, error) {
 	if err := checkID(s.ID); err != nil {
-		return CaseInfo{}, err
+		return Record{}, err
 	}
 	image, err := w.preparation.Apply(s.Image)
 	if err != nil {
-		return CaseInfo{}, err
+		return Record{}, err
 	}
-	info := CaseInfo{
+	record := Record{
 		ID: s.ID, Group: s.Group, Patient: s.Patient, Grid: image.Grid, Spacing: image.Spacing(), Original: s.Image.Grid,
 		HasLabels: s.Labels != nil, Sources: s.Sources, Origin: s.Origin, Notes: s.Notes,
 	}
@@ -180,25 +181,25 @@ func (w *CacheWriter) add(s Scan) (CaseInfo, error) {
 	if s.Labels != nil {
 		prepared, err := w.preparation.ApplyLabels(s.Labels, s.Image.Grid)
 		if err != nil {
-			return CaseInfo{}, err
+			return Record{}, err
 		}
 		labels = prepared.Labels
-		info.LabelCounts = countLabels(labels)
-		info.LabelNames = prepared.Names
+		record.LabelCounts = countLabels(labels)
+		record.LabelNames = prepared.Names
 	}
-	layout := newCaseLayout(info)
-	blocks, body := countBody(image.Int16, info.Shape, layout.blockCount, w.preparation.airThreshold())
-	info.Air = 1 - float64(body)/float64(info.Len())
-	info.Bytes = layout.end
-	if err := info.check(); err != nil {
-		return CaseInfo{}, err
+	layout := newCaseLayout(record)
+	blocks, body := countBody(image.Int16, record.Shape, layout.blockCount, airThreshold(w.preparation))
+	record.Air = 1 - float64(body)/float64(record.Len())
+	record.Bytes = layout.end
+	if err := record.check(); err != nil {
+		return Record{}, err
 	}
 
 	if err := w.start(); err != nil {
-		return CaseInfo{}, err
+		return Record{}, err
 	}
 	if err := removeIfThere(recordPath(w.dir, s.ID)); err != nil {
-		return CaseInfo{}, err
+		return Record{}, err
 	}
 	sum := sha256.New()
 	err = writeFile(voxelPath(w.dir, s.ID), func(f io.Writer) error {
@@ -212,7 +213,7 @@ func (w *CacheWriter) add(s Scan) (CaseInfo, error) {
 		if err := writeInts(out, blocks); err != nil {
 			return err
 		}
-		for _, sample := range sampleForeground(labels, info.LabelCounts, s.ID) {
+		for _, sample := range sampleForeground(labels, record.LabelCounts, s.ID) {
 			if err := binary.Write(out, binary.LittleEndian, sample); err != nil {
 				return err
 			}
@@ -220,24 +221,24 @@ func (w *CacheWriter) add(s Scan) (CaseInfo, error) {
 		return nil
 	})
 	if err != nil {
-		return CaseInfo{}, err
+		return Record{}, err
 	}
-	info.Checksum = hex.EncodeToString(sum.Sum(nil))
-	if err := writeJSON(recordPath(w.dir, s.ID), caseRecord{cacheVersion, w.preparation, info}); err != nil {
-		return CaseInfo{}, err
+	record.Checksum = hex.EncodeToString(sum.Sum(nil))
+	if err := writeJSON(recordPath(w.dir, s.ID), recordFile{formatVersion, w.preparation, record}); err != nil {
+		return Record{}, err
 	}
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	w.cases[s.ID] = info
-	return info, nil
+	w.cases[s.ID] = record
+	return record, nil
 }
 
 // Finish writes the manifest of all cases kept and added, and removes what earlier runs left of
 // others. Where nothing changed it touches nothing.
-func (w *CacheWriter) Finish() error {
+func (w *Writer) Finish() error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	m := manifest{Version: cacheVersion, Preparation: w.preparation}
+	m := manifest{Version: formatVersion, Preparation: w.preparation}
 	for _, id := range slices.Sorted(maps.Keys(w.cases)) {
 		m.Cases = append(m.Cases, w.cases[id])
 	}
@@ -267,11 +268,11 @@ func (w *CacheWriter) Finish() error {
 	return nil
 }
 
-// Removed lists the cases of earlier runs that [CacheWriter.Finish] has removed.
-func (w *CacheWriter) Removed() []string { return w.removed }
+// Removed lists the cases of earlier runs that [Writer.Finish] has removed.
+func (w *Writer) Removed() []string { return w.removed }
 
-// Fingerprint is that of the cache, once [CacheWriter.Finish] has written it.
-func (w *CacheWriter) Fingerprint() string { return w.fingerprint }
+// Fingerprint is that of the store, once [Writer.Finish] has written it.
+func (w *Writer) Fingerprint() string { return w.fingerprint }
 
 // fingerprint covers what a network can see of the cases, and not where they lay or when.
 func (m manifest) fingerprint() string {
@@ -291,7 +292,7 @@ func (m manifest) fingerprint() string {
 
 // start removes the manifest of an earlier run, once, before the first case that it describes
 // changes.
-func (w *CacheWriter) start() error {
+func (w *Writer) start() error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	if w.started {
@@ -308,7 +309,10 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// checkID refuses names that are no file names on some system, or that would leave the cache's
+// airThreshold is the HU up to which a voxel counts as air. Fat is at -100 and lung at -850.
+func airThreshold(p volume.Preparation) int16 { return max(int16(p.Window[0]), -500) }
+
+// checkID refuses names that are no file names on some system, or that would leave the store's
 // folder.
 func checkID(id string) error {
 	if id == "" || len(id) > 200 || id[0] == '.' || strings.ContainsAny(id, `/\:*?"<>|`) || strings.ContainsFunc(id, unicode.IsControl) || strings.TrimSpace(id) != id {

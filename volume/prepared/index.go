@@ -1,4 +1,4 @@
-package volume
+package prepared
 
 import (
 	"encoding/binary"
@@ -26,21 +26,21 @@ type caseLayout struct {
 	blockCount                   [3]int
 }
 
-func newCaseLayout(info CaseInfo) caseLayout {
-	voxels := int64(info.Len())
+func newCaseLayout(r Record) caseLayout {
+	voxels := int64(r.Len())
 	l := caseLayout{labels: 2 * voxels, labelBytes: 1}
 	l.blocks = l.labels
 	samples := 0
-	for label, count := range info.LabelCounts {
+	for label, count := range r.LabelCounts {
 		samples += min(count, maxSamples)
 		if label > 255 {
 			l.labelBytes = 2
 		}
 	}
-	if info.HasLabels {
+	if r.HasLabels {
 		l.blocks += voxels * int64(l.labelBytes)
 	}
-	for axis, n := range info.Shape {
+	for axis, n := range r.Shape {
 		l.blockCount[axis] = (n + blockSize - 1) / blockSize
 	}
 	l.samples = l.blocks + 2*int64(l.blockCount[0])*int64(l.blockCount[1])*int64(l.blockCount[2])
@@ -72,7 +72,7 @@ func countBody(hu []int16, shape, blockCount [3]int, air int16) (blocks []uint16
 
 // sampleForeground picks up to maxSamples voxels of every label: one at random in each of as many
 // equal stretches of the label's voxels, so that they cover it evenly. The choice depends on the
-// case's name only, so that a cache prepared twice is the same.
+// case's name only, so that a case prepared twice is the same.
 func sampleForeground(labels []uint16, counts map[uint16]int, id string) [][]uint32 {
 	type sampler struct {
 		r           *rand.Rand
@@ -118,15 +118,14 @@ func sampleForeground(labels []uint16, counts map[uint16]int, id string) [][]uin
 // Foreground draws a voxel of the label from the sample taken when the case was prepared. Label 0
 // asks for any: first a label among those present, each as likely as the others, then one of its
 // voxels. It returns false where the case has no such voxel.
-func (c *Case) Foreground(label int, r *rand.Rand) ([3]int, bool) {
+func (c *Case) Foreground(label int, r *rand.Rand) (voxel [3]int, found bool, err error) {
 	if len(c.present) == 0 || label < 0 || label > 0xffff {
-		return [3]int{}, false
+		return voxel, false, nil
 	}
 	which := r.IntN(len(c.present))
 	if label > 0 {
-		var found bool
 		if which, found = slices.BinarySearch(c.present, uint16(label)); !found {
-			return [3]int{}, false
+			return voxel, false, nil
 		}
 	}
 	at := c.layout.samples
@@ -135,16 +134,16 @@ func (c *Case) Foreground(label int, r *rand.Rand) ([3]int, bool) {
 	}
 	at += 4 * int64(r.IntN(min(c.LabelCounts[c.present[which]], maxSamples)))
 	// A damaged file must not send a crop outside the scan.
-	voxel := int(binary.LittleEndian.Uint32(c.mapped[at:])) % c.Len()
-	return [3]int{voxel % c.Shape[0], voxel / c.Shape[0] % c.Shape[1], voxel / (c.Shape[0] * c.Shape[1])}, true
+	n := int(binary.LittleEndian.Uint32(c.mapped[at:])) % c.Len()
+	return [3]int{n % c.Shape[0], n / c.Shape[0] % c.Shape[1], n / (c.Shape[0] * c.Shape[1])}, true, nil
 }
 
 // AirFraction tells which share of a crop is air, what lies outside the scan included. It is read
 // from counts of 8x8x8 blocks, a block that lies partly in the crop counting in proportion: a few
 // microseconds, and exact where the crop's faces fall between blocks.
-func (c *Case) AirFraction(origin, size [3]int) float64 {
+func (c *Case) AirFraction(origin, size [3]int) (float64, error) {
 	if size[0] < 1 || size[1] < 1 || size[2] < 1 {
-		return 1
+		return 1, nil
 	}
 	blocks := c.mapped[c.layout.blocks:c.layout.samples]
 	count := c.layout.blockCount
@@ -170,5 +169,5 @@ func (c *Case) AirFraction(origin, size [3]int) float64 {
 			body += line * share(1, j) * sk
 		}
 	}
-	return 1 - body/(float64(size[0])*float64(size[1])*float64(size[2]))
+	return 1 - body/(float64(size[0])*float64(size[1])*float64(size[2])), nil
 }

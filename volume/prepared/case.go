@@ -1,0 +1,202 @@
+package prepared
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+
+	"github.com/edsrzf/mmap-go"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// A Case is a prepared case whose crops can be read without loading the rest. Its methods may be
+// called from any number of goroutines.
+type Case struct {
+	Record
+	preparation volume.Preparation
+	mapped      mmap.MMap
+	layout      caseLayout
+	present     []uint16 // labels with at least one voxel, ascending
+}
+
+func openCase(dir string, r Record, p volume.Preparation) (*Case, error) {
+	if err := checkVoxels(dir, r); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(voxelPath(dir, r.ID))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // a mapping outlives its file's descriptor
+	mapped, err := mmap.Map(f, mmap.RDONLY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("mapping %s into memory: %w", f.Name(), err)
+	}
+	return &Case{Record: r, preparation: p, mapped: mapped, layout: newCaseLayout(r), present: slices.Sorted(maps.Keys(r.LabelCounts))}, nil
+}
+
+// Image reads the crop of size voxels whose first voxel is origin, normalised as the network sees
+// it, i fastest: (D, H, W) with D = size[2]. What lies outside the scan is air.
+func (c *Case) Image(dst []float32, origin, size [3]int) error {
+	if err := checkCrop(len(dst), size); err != nil {
+		return fmt.Errorf("case %s: %w", c.ID, err)
+	}
+	hu := c.mapped[:c.layout.labels]
+	scale, shift := c.preparation.Scale()
+	air := scale*float32(c.preparation.Air()) + shift
+	rows(c.Shape, origin, size, func(to, length, from, left, n int) {
+		row := dst[to : to+length]
+		fill(row[:left], air)
+		values, bytes := row[left:left+n], hu[2*from:2*(from+n)]
+		for i := range values {
+			values[i] = scale*float32(int16(binary.LittleEndian.Uint16(bytes[2*i:]))) + shift
+		}
+		fill(row[left+n:], air)
+	})
+	return nil
+}
+
+// Labels reads the labels of a crop, as numbers, in the order of [Case.Image]; outside the scan is
+// background.
+func (c *Case) Labels(dst []float32, origin, size [3]int) error {
+	if err := checkCrop(len(dst), size); err != nil {
+		return fmt.Errorf("case %s: %w", c.ID, err)
+	}
+	if !c.HasLabels {
+		return fmt.Errorf("case %s has no labels", c.ID)
+	}
+	labels, width := c.mapped[c.layout.labels:c.layout.blocks], c.layout.labelBytes
+	rows(c.Shape, origin, size, func(to, length, from, left, n int) {
+		row := dst[to : to+length]
+		fill(row[:left], 0)
+		values, bytes := row[left:left+n], labels[width*from:width*(from+n)]
+		if width == 1 {
+			for i, b := range bytes {
+				values[i] = float32(b)
+			}
+		} else {
+			for i := range values {
+				values[i] = float32(binary.LittleEndian.Uint16(bytes[2*i:]))
+			}
+		}
+		fill(row[left+n:], 0)
+	})
+	return nil
+}
+
+// Padded reports whether a crop of this size is larger than the scan along any axis, so that air is
+// added wherever it is taken.
+func (c *Case) Padded(size [3]int) bool { return c.smallerThan(size) }
+
+// RandomOrigin draws where to take a crop of the given size, wholly inside the scan; along an axis
+// where the scan is smaller than the crop, the scan is centred in it. Crops with at most the share
+// maxAir of air are preferred: it draws up to eight times and otherwise takes the one with the
+// least. maxAir 1 takes the first.
+func (c *Case) RandomOrigin(r *rand.Rand, size [3]int, maxAir float64) ([3]int, error) {
+	const attempts = 8
+	var best [3]int
+	least := math.Inf(1)
+	for range attempts {
+		var origin [3]int
+		for axis := range origin {
+			if room := c.Shape[axis] - size[axis]; room >= 0 {
+				origin[axis] = r.IntN(room + 1)
+			} else {
+				origin[axis] = -(-room / 2)
+			}
+		}
+		if maxAir >= 1 {
+			return origin, nil
+		}
+		air, err := c.AirFraction(origin, size)
+		if err != nil {
+			return origin, err
+		}
+		if air < least {
+			best, least = origin, air
+		}
+		if least <= maxAir {
+			break
+		}
+	}
+	return best, nil
+}
+
+// OriginAround gives the origin of a crop with the voxel at its centre, moved as little as needed
+// for the crop to lie inside the scan.
+func (c *Case) OriginAround(voxel, size [3]int) [3]int {
+	var origin [3]int
+	for axis := range origin {
+		room := c.Shape[axis] - size[axis]
+		if room < 0 {
+			origin[axis] = -(-room / 2)
+			continue
+		}
+		origin[axis] = min(max(voxel[axis]-size[axis]/2, 0), room)
+	}
+	return origin
+}
+
+// Volume reads the whole prepared image: windowed HU.
+func (c *Case) Volume() (*volume.Volume, error) {
+	v := &volume.Volume{Grid: c.Grid, Int16: make([]int16, c.Len())}
+	for i := range v.Int16 {
+		v.Int16[i] = int16(binary.LittleEndian.Uint16(c.mapped[2*i:]))
+	}
+	return v, nil
+}
+
+// LabelMap reads all labels on the prepared grid; nil where the case has none.
+func (c *Case) LabelMap() (*volume.LabelMap, error) {
+	if !c.HasLabels {
+		return nil, nil
+	}
+	l := &volume.LabelMap{Grid: c.Grid, Labels: make([]uint16, c.Len()), Names: maps.Clone(c.LabelNames)}
+	bytes := c.mapped[c.layout.labels:c.layout.blocks]
+	for i := range l.Labels {
+		if c.layout.labelBytes == 1 {
+			l.Labels[i] = uint16(bytes[i])
+		} else {
+			l.Labels[i] = binary.LittleEndian.Uint16(bytes[2*i:])
+		}
+	}
+	return l, nil
+}
+
+// rows calls row for each line of a crop along i: the line is length elements at to of the crop, of
+// which n, after the first left, are the scan's, at from. A line beside the scan has n = 0.
+func rows(shape, origin, size [3]int, row func(to, length, from, left, n int)) {
+	left := min(max(-origin[0], 0), size[0])
+	n := max(min(origin[0]+size[0], shape[0])-max(origin[0], 0), 0)
+	if n == 0 {
+		left = size[0]
+	}
+	to := 0
+	for k := origin[2]; k < origin[2]+size[2]; k++ {
+		for j := origin[1]; j < origin[1]+size[1]; j++ {
+			if n == 0 || j < 0 || j >= shape[1] || k < 0 || k >= shape[2] {
+				row(to, size[0], 0, size[0], 0)
+			} else {
+				row(to, size[0], origin[0]+left+shape[0]*(j+shape[1]*k), left, n)
+			}
+			to += size[0]
+		}
+	}
+}
+
+func fill(row []float32, value float32) {
+	for i := range row {
+		row[i] = value
+	}
+}
+
+func checkCrop(length int, size [3]int) error {
+	if size[0] < 1 || size[1] < 1 || size[2] < 1 || length != size[0]*size[1]*size[2] {
+		return fmt.Errorf("a crop of %v voxels does not go into %d values", size, length)
+	}
+	return nil
+}

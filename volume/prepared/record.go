@@ -1,0 +1,56 @@
+package prepared
+
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// Record describes a prepared case. Grid is the prepared image's; Original the grid of the scan
+// it came from.
+type Record struct {
+	ID string `json:"id"`
+	// "test" for cases that the data set itself holds back, such as MSD's imagesTs
+	Group string `json:"group,omitempty"`
+	// what the cases of one patient have in common; "" where there is one, or nobody knows
+	Patient string `json:"patient,omitempty"`
+	volume.Grid
+	Spacing   [3]float64  `json:"spacing"`
+	Original  volume.Grid `json:"original"`
+	HasLabels bool        `json:"has_labels"`
+	// voxels of each label but 0, on the prepared grid
+	LabelCounts map[uint16]int    `json:"label_counts,omitempty"`
+	LabelNames  map[uint16]string `json:"label_names,omitempty"`
+	Air         float64           `json:"air"` // share of the voxels that are air
+	Notes       []string          `json:"notes,omitempty"`
+	Sources     []Source          `json:"sources,omitempty"`
+	Origin      string            `json:"origin,omitempty"`
+	Checksum    string            `json:"checksum"` // SHA-256 of the case's .vox file
+	Bytes       int64             `json:"bytes"`
+}
+
+// check refuses a record that could send a reader outside its file or outside the store.
+func (r Record) check() error {
+	if err := checkID(r.ID); err != nil {
+		return err
+	}
+	if err := r.Grid.Check(); err != nil {
+		return err
+	}
+	if int64(r.Len()) > maxCaseVoxels {
+		return fmt.Errorf("shape %v is more than %d voxels", r.Shape, int64(maxCaseVoxels))
+	}
+	for label, n := range r.LabelCounts {
+		if label == 0 || n < 1 || n > r.Len() {
+			return fmt.Errorf("%d voxels of label %d", n, label)
+		}
+	}
+	if r.Bytes != newCaseLayout(r).end {
+		return fmt.Errorf("%d bytes where %d are needed", r.Bytes, newCaseLayout(r).end)
+	}
+	return nil
+}
+
+func (r Record) smallerThan(size [3]int) bool {
+	return size[0] > r.Shape[0] || size[1] > r.Shape[1] || size[2] > r.Shape[2]
+}

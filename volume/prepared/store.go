@@ -1,0 +1,235 @@
+package prepared
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// The format on disk. A store is a folder:
+//
+//	manifest.json  how the cases were prepared and one record a case; written last, so that it only
+//	               ever describes what is there
+//	cases/ID.json  the same record, written when the case is done: what an interrupted preparation
+//	               resumes from
+//	cases/ID.vox   the voxels, little endian, i fastest: windowed HU as int16, then labels (where
+//	               there are any) as uint8 or uint16, then the index of index.go
+//
+// The image can be looked at without Voxsaw: numpy.memmap(path, "<i2", shape=shape, order="F").
+const (
+	manifestName = "manifest.json"
+	casesFolder  = "cases"
+	// formatVersion changes whenever a store written before could be misread.
+	formatVersion = 1
+	// maxCaseVoxels bounds a prepared case, so that every voxel's number fits the uint32 of the
+	// index.
+	maxCaseVoxels = math.MaxUint32
+)
+
+// ErrNotPrepared says that a folder holds no finished store.
+var ErrNotPrepared = errors.New("no prepared cases here: run voxsaw prepare first")
+
+// ErrStale says that a scan changed on disk after it was prepared.
+var ErrStale = errors.New("changed since it was prepared: run voxsaw prepare again")
+
+// Store is a folder of prepared cases. Its methods may be called from any number of goroutines.
+type Store struct {
+	dir      string
+	manifest manifest
+
+	mutex sync.Mutex
+	open  map[string]*Case
+}
+
+type manifest struct {
+	Version     int                `json:"version"`
+	Preparation volume.Preparation `json:"preparation"`
+	Fingerprint string             `json:"fingerprint"`
+	Cases       []Record           `json:"cases"`
+}
+
+// Open opens the cases prepared in dir. It checks that the voxels are all there, and that the
+// scans they came from, where those can still be found, are the ones that were prepared; otherwise
+// the error wraps [ErrNotPrepared] or [ErrStale] and names the case.
+func Open(dir string) (*Store, error) {
+	m, err := readManifest(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening prepared cases in %s: %w", dir, err)
+	}
+	for _, r := range m.Cases {
+		if err := checkVoxels(dir, r); err != nil {
+			return nil, fmt.Errorf("opening prepared cases in %s: case %s: %w", dir, r.ID, err)
+		}
+		for _, source := range r.Sources {
+			switch changed, err := source.Changed(); {
+			case errors.Is(err, fs.ErrNotExist):
+				// Prepared cases stand on their own: the scans may have been moved or left on
+				// another machine.
+			case err != nil:
+				return nil, fmt.Errorf("opening prepared cases in %s: case %s: %w", dir, r.ID, err)
+			case changed:
+				return nil, fmt.Errorf("opening prepared cases in %s: case %s: %s %w", dir, r.ID, source.Path, ErrStale)
+			}
+		}
+	}
+	return &Store{dir: dir, manifest: m, open: map[string]*Case{}}, nil
+}
+
+func readManifest(dir string) (manifest, error) {
+	var m manifest
+	data, err := os.ReadFile(filepath.Join(dir, manifestName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, ErrNotPrepared
+	}
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		return m, fmt.Errorf("%s is damaged (%w): run voxsaw prepare again", manifestName, err)
+	}
+	if m.Version != formatVersion {
+		return m, fmt.Errorf("prepared with format %d, this program reads format %d: run voxsaw prepare again", m.Version, formatVersion)
+	}
+	for _, r := range m.Cases {
+		if err := r.check(); err != nil {
+			return m, fmt.Errorf("%s is damaged (case %q: %w): run voxsaw prepare again", manifestName, r.ID, err)
+		}
+	}
+	return m, nil
+}
+
+func checkVoxels(dir string, r Record) error {
+	path := voxelPath(dir, r.ID)
+	switch stat, err := os.Stat(path); {
+	case err != nil:
+		return fmt.Errorf("%w: run voxsaw prepare again", err)
+	case stat.Size() != r.Bytes:
+		return fmt.Errorf("%s has %d bytes, not %d: run voxsaw prepare again", path, stat.Size(), r.Bytes)
+	}
+	return nil
+}
+
+// Len returns the number of prepared cases.
+func (s *Store) Len() int { return len(s.manifest.Cases) }
+
+// Records goes through what is known of the prepared cases, ordered by ID.
+func (s *Store) Records() iter.Seq[Record] { return slices.Values(s.manifest.Cases) }
+
+// Record returns what is known of the case called id, and whether there is one.
+func (s *Store) Record(id string) (Record, bool) {
+	at, found := slices.BinarySearchFunc(s.manifest.Cases, id, compareID)
+	if !found {
+		return Record{}, false
+	}
+	return s.manifest.Cases[at], true
+}
+
+// Preparation is how the cases were prepared: scans to predict on need the same.
+func (s *Store) Preparation() volume.Preparation { return s.manifest.Preparation }
+
+// Fingerprint identifies the prepared voxels: it changes with any voxel, label, grid, case name or
+// setting, and not with where the scans lie.
+func (s *Store) Fingerprint() string { return s.manifest.Fingerprint }
+
+// LabelNames gives the names of all labels that occur in any case; "" where none is known.
+func (s *Store) LabelNames() map[uint16]string {
+	names := map[uint16]string{}
+	for _, r := range s.manifest.Cases {
+		for label := range r.LabelCounts {
+			if names[label] == "" {
+				names[label] = r.LabelNames[label]
+			}
+		}
+	}
+	return names
+}
+
+// SmallerThan lists the cases that a crop of the given size does not fit into, so that a run can
+// say once that they will be padded with air.
+func (s *Store) SmallerThan(size [3]int) []string {
+	var ids []string
+	for _, r := range s.manifest.Cases {
+		if r.smallerThan(size) {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
+}
+
+// Verify reads every case and compares it with its checksum.
+func (s *Store) Verify() error {
+	for _, r := range s.manifest.Cases {
+		f, err := os.Open(voxelPath(s.dir, r.ID))
+		if err != nil {
+			return err
+		}
+		h := sha256.New()
+		_, err = io.Copy(h, f)
+		f.Close()
+		if err != nil {
+			return err
+		}
+		if sum := hex.EncodeToString(h.Sum(nil)); sum != r.Checksum {
+			return fmt.Errorf("case %s: the voxels in %s are damaged (checksum %.12s, not %.12s): run voxsaw prepare again", r.ID, s.dir, sum, r.Checksum)
+		}
+	}
+	return nil
+}
+
+// Open maps a case into memory. Opening it again returns the same Case; it stays valid until the
+// store is closed.
+func (s *Store) Open(id string) (*Case, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if opened := s.open[id]; opened != nil {
+		return opened, nil
+	}
+	record, found := s.Record(id)
+	if !found {
+		return nil, fmt.Errorf("no case %q among the %d prepared in %s", id, len(s.manifest.Cases), s.dir)
+	}
+	opened, err := openCase(s.dir, record, s.manifest.Preparation)
+	if err != nil {
+		return nil, fmt.Errorf("opening prepared case %s: %w", id, err)
+	}
+	s.open[id] = opened
+	return opened, nil
+}
+
+// Close unmaps all cases. None may be in use.
+func (s *Store) Close() error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var errs []error
+	for _, opened := range s.open {
+		errs = append(errs, opened.mapped.Unmap())
+	}
+	clear(s.open)
+	return errors.Join(errs...)
+}
+
+func compareID(r Record, id string) int {
+	switch {
+	case r.ID < id:
+		return -1
+	case r.ID > id:
+		return 1
+	}
+	return 0
+}
+
+func voxelPath(dir, id string) string { return filepath.Join(dir, casesFolder, id+".vox") }
+
+func recordPath(dir, id string) string { return filepath.Join(dir, casesFolder, id+".json") }
