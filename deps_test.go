@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 	"vnet":                       {"internal/device", "internal/nn"},
 
 	"puzzle3d": {"volume", "vnet", "internal/puzzle", "internal/solver", "internal/bench", "internal/train", "internal/nn", "internal/device", "internal/seed"},
-	"segment":  {"volume", "vnet", "internal/bench", "internal/train", "internal/nn", "internal/device", "internal/seed"},
+	"segment":  {"eval", "volume", "vnet", "internal/bench", "internal/train", "internal/nn", "internal/device", "internal/seed"},
 
 	"eval":            {"volume"},
 	"internal/table":  {"eval"},

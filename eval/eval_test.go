@@ -72,6 +72,16 @@ func TestLabelsAreScoredOneByOneOrMerged(t *testing.T) {
 	}
 }
 
+// Classes may be made of several labels; a label of no class is background.
+func TestDiceOfClasses(t *testing.T) {
+	classOf := make([]uint16, 10)
+	classOf[7], classOf[2], classOf[3], classOf[9] = 1, 2, 2, 3
+	got := Dice([]uint16{0, 1, 1, 2, 2, 0}, []uint16{0, 7, 2, 3, 2, 5}, classOf, 3)
+	if d := cmp.Diff([]float64{1, 2. / 3, 0.8, math.NaN()}, got, cmpopts.EquateNaNs()); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestDifferentGridsAreRefused(t *testing.T) {
 	r := labels(1, 1, 0)
 	short, moved, nudged := labels(1, 1), labels(1, 1, 0), labels(1, 1, 0)
