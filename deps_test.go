@@ -46,10 +46,11 @@ var mayImport = map[string][]string{
 	"vnet":                       {"internal/device", "internal/nn"},
 
 	"puzzle3d": {"volume", "volume/prepared", "vnet", "internal/puzzle", "internal/solver", "internal/bench", "internal/train", "internal/nn", "internal/device", "internal/seed"},
-	"segment":  {"volume", "volume/prepared", "vnet", "internal/bench", "internal/train", "internal/nn", "internal/device", "internal/seed"},
+	"segment":  {"eval", "volume", "volume/prepared", "vnet", "internal/bench", "internal/train", "internal/nn", "internal/device", "internal/seed"},
 
 	"eval":            {"volume"},
-	"internal/report": {"eval", "volume"},
+	"internal/table":  {"eval"},
+	"internal/report": {"eval", "internal/table", "volume"},
 }
 
 // everybodys are the rooms that all others may import.

@@ -31,7 +31,6 @@ package eval
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -163,25 +162,6 @@ func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]
 	return scores, nil
 }
 
-// Dice is 2 |P and R| / (|P| + |R|) of one label in two arrays of the same length, NaN where
-// neither holds the label.
-func Dice(prediction, reference []uint16, label uint16) float64 {
-	var both, sum int
-	for n, p := range prediction {
-		r := reference[n]
-		if p == label {
-			sum++
-			if r == label {
-				both++
-			}
-		}
-		if r == label {
-			sum++
-		}
-	}
-	return 2 * float64(both) / float64(sum)
-}
-
 func merged(labels []uint16) []uint16 {
 	m := make([]uint16, len(labels))
 	for n, l := range labels {
@@ -190,68 +170,12 @@ func merged(labels []uint16) []uint16 {
 	return m
 }
 
-// region is what one walk over both arrays finds out about a label.
-type region struct {
-	label                      uint16
-	predicted, reference, both int
-	lo, hi                     [3]int // the box around both, hi excluded
-}
-
-func (g *region) grow(i, j, k int) {
-	if g.predicted+g.reference == 0 {
-		g.lo, g.hi = [3]int{i, j, k}, [3]int{i + 1, j + 1, k + 1}
-		return
-	}
-	g.lo[0], g.hi[0] = min(g.lo[0], i), max(g.hi[0], i+1)
-	g.lo[1], g.hi[1] = min(g.lo[1], j), max(g.hi[1], j+1)
-	g.hi[2] = k + 1 // k never decreases
-}
-
-// tally finds the labels asked for, or all, in one walk.
-func tally(p, r []uint16, shape [3]int, labels []int) ([]region, error) {
-	if len(p) != len(r) {
-		return nil, errors.New("prediction and reference hold different numbers of voxels")
-	}
-	all := make([]region, math.MaxUint16+1)
-	n := 0
-	for k := range shape[2] {
-		for j := range shape[1] {
-			for i := range shape[0] {
-				a, b := p[n], r[n]
-				n++
-				if a == 0 && b == 0 {
-					continue
-				}
-				if a != 0 {
-					all[a].grow(i, j, k)
-					all[a].predicted++
-				}
-				if b != 0 {
-					all[b].grow(i, j, k)
-					all[b].reference++
-				}
-				if a == b {
-					all[a].both++
-				}
-			}
-		}
-	}
-	var found []region
-	for l := 1; l < len(all); l++ {
-		all[l].label = uint16(l)
-		if slices.Contains(labels, l) || len(labels) == 0 && all[l].predicted+all[l].reference > 0 {
-			found = append(found, all[l])
-		}
-	}
-	return found, nil
-}
-
 func (g region) score(p, r []uint16, grid volume.Grid, o Options) Score {
 	s := grid.Spacing()
 	millilitres := math.Abs(grid.Affine.Det()) / 1000
 	score := Score{
 		Label:     g.label,
-		DSC:       2 * float64(g.both) / float64(g.predicted+g.reference), // 0/0 is NaN
+		DSC:       coefficient(g.both, g.predicted, g.reference),
 		Tolerance: o.Tolerance,
 		Predicted: float64(g.predicted) * millilitres,
 		Reference: float64(g.reference) * millilitres,

@@ -2,11 +2,9 @@ package eval
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 )
 
 // Run is one trained network of an experiment and how it did on its test cases.
@@ -28,7 +26,7 @@ type FoldOptions struct {
 // FoldTable is the result of an experiment in the shape of the paper's Table 3: a row a fraction of
 // the training data, a column an initialisation.
 type FoldTable struct {
-	Metric          Column
+	Metric          Metric // ratios are in percent
 	Baseline        string
 	Fractions       []float64
 	Initialisations []string     // the baseline first, then in the order of the runs
@@ -59,11 +57,10 @@ func Folds(runs []Run, o FoldOptions) (FoldTable, error) {
 	if err != nil {
 		return FoldTable{}, err
 	}
-	t := FoldTable{Metric: metric.Column, Baseline: cmp.Or(o.Baseline, "scratch")}
+	t := FoldTable{Metric: metric, Baseline: cmp.Or(o.Baseline, "scratch")}
 	scale := 1.0
-	if metric.Key == "dsc" || metric.Key == "nsd" {
+	if metric.Ratio {
 		scale = 100
-		t.Metric = Column{metric.Key + "_percent", metric.Title + " (%)", 2}
 	}
 	for _, r := range runs {
 		if !slices.Contains(t.Fractions, r.Fraction) {
@@ -188,48 +185,3 @@ func list(m map[string]float64) []float64 {
 	}
 	return values
 }
-
-// Table is the fold table for [Table]'s writers: a row a fraction; for every initialisation mean ±
-// sd and, but for the baseline, the gain run by run with its interval and p.
-func (f FoldTable) Table() Table {
-	t := Table{Title: "Mean " + f.Metric.Title + " by share of the training data", Columns: []Column{{"data", "data", 0}}}
-	digits := f.Metric.Digits
-	for _, i := range f.Initialisations {
-		key := strings.ReplaceAll(i, " ", "_")
-		t.Columns = append(t.Columns, Column{key + "_" + f.Metric.Key, i, digits})
-		if i != f.Baseline {
-			t.Columns = append(t.Columns, Column{key + "_gain", "gain", digits}, Column{key + "_low", "", digits}, Column{key + "_high", "", digits},
-				Column{key + "_interval", "95 % interval", 0}, Column{key + "_p", "p (runs)", 3})
-		}
-	}
-	runs, pairs := 0, 0
-	for row, fraction := range f.Fractions {
-		cells := []any{Percent(fraction)}
-		for n, c := range f.Cells[row] {
-			cells = append(cells, c.Spread)
-			runs = max(runs, c.Spread.N)
-			if f.Initialisations[n] != f.Baseline {
-				cells = append(cells, c.Gain, c.Low, c.High, c.Interval(digits), c.Test.P)
-				pairs = max(pairs, c.Gain.N)
-			}
-		}
-		t.Rows = append(t.Rows, cells)
-	}
-	t.Notes = []string{fmt.Sprintf("Mean ± standard deviation over the runs (folds x seeds, up to %d a cell), each the mean over its test cases.", runs)}
-	if len(f.Initialisations) > 1 {
-		t.Notes = append(t.Notes, fmt.Sprintf("gain: difference to %s, over pairs of runs of the same fold and seed (up to %d); interval and p: two-sided paired t-test over these pairs. "+
-			"Test cases of one run share its training and are no repetitions: nothing is tested over them.", f.Baseline, pairs))
-	}
-	return t
-}
-
-// Interval writes the bounds of the gain for people; a dash where there are none.
-func (c FoldCell) Interval(digits int) string {
-	if math.IsNaN(c.Low) {
-		return Rounded(c.Low, digits)
-	}
-	return fmt.Sprintf("%+.*f to %+.*f", digits, c.Low, digits, c.High)
-}
-
-// Percent writes a share the way the tables do: 10 %.
-func Percent(share float64) string { return fmt.Sprintf("%.4g %%", 100*share) }

@@ -94,7 +94,7 @@ func TestMetricsEqualScipy(t *testing.T) {
 			for name, v := range map[string][2]float64{
 				"DSC": {s.DSC, c.DSC}, "HD": {s.HD, c.HD}, "HD95": {s.HD95, c.HD95}, "ASSD": {s.ASSD, c.ASSD}, "NSD": {s.NSD, c.NSD},
 				"predicted volume": {s.Predicted, c.Predicted}, "reference volume": {s.Reference, c.Reference_},
-				"difference": {s.VolumeDifference(), c.Predicted - c.Reference_}, "Dice": {Dice(p.Labels, r.Labels, 3), c.DSC},
+				"difference": {s.VolumeDifference(), c.Predicted - c.Reference_}, "Dice": {Dice(p.Labels, r.Labels, nil, 3)[3], c.DSC},
 			} {
 				if !near(v[0], v[1]) {
 					t.Errorf("%s: got %v, want %v", name, v[0], v[1])

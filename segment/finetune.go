@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/seed"
@@ -336,8 +337,8 @@ func (t *Task) Validate(ctx context.Context, _ int) (train.Validation, error) {
 		if err != nil {
 			return train.Validation{}, err
 		}
-		for class, dsc := range dice(predicted, reference.Labels, t.table, n) {
-			if dsc >= 0 {
+		for class, dsc := range eval.Dice(predicted, reference.Labels, t.table, n) {
+			if !math.IsNaN(dsc) {
 				sum[class] += dsc
 				count[class]++
 			}
@@ -356,26 +357,4 @@ func (t *Task) Validate(ctx context.Context, _ int) (train.Validation, error) {
 	v.Score /= max(classes, 1)
 	v.Metrics[0].Value = v.Score
 	return v, nil
-}
-
-// dice is the Dice coefficient of each class, -1 where neither side shows it. The reference has
-// labels, of which the table gives the classes.
-func dice(predicted, reference, table []uint16, classes int) []float64 {
-	common, total := make([]int, classes+1), make([]int, classes+1)
-	for i, p := range predicted {
-		q := table[reference[i]]
-		total[p]++
-		total[q]++
-		if p == q {
-			common[p]++
-		}
-	}
-	out := make([]float64, classes+1)
-	for class := range out {
-		out[class] = -1
-		if total[class] > 0 {
-			out[class] = 2 * float64(common[class]) / float64(total[class])
-		}
-	}
-	return out
 }

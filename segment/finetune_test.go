@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -114,7 +115,7 @@ func TestFinetuneAndPredict(t *testing.T) {
 	if !slices.Equal(back.Labels, onCase.Labels) {
 		t.Error("the prediction depends on how the scan lies")
 	}
-	scores := dice(toClasses(onCase.Labels, p.labels), reference.Labels, classTable([][]uint16{{2}, {3, 4, 5}}), 2)
+	scores := eval.Dice(toClasses(onCase.Labels, p.labels), reference.Labels, classTable([][]uint16{{2}, {3, 4, 5}}), 2)
 	if scores[1] < 0.5 {
 		t.Errorf("DSC of the prediction %v", scores)
 	}
@@ -330,17 +331,6 @@ func TestCropsShowWhatIsAskedFor(t *testing.T) {
 	}
 	if len(shown) != 3 || shown[1] < 15 || shown[2] < 15 {
 		t.Errorf("classes shown in 60 crops: %v", maps.Collect(maps.All(shown)))
-	}
-}
-
-func TestDice(t *testing.T) {
-	table := classTable([][]uint16{{7}, {2, 3}, {9}})
-	got := dice([]uint16{0, 1, 1, 2, 2, 0}, []uint16{0, 7, 2, 3, 2, 5}, table, 3)
-	want := []float64{1, 2.0 / 3, 0.8, -1} // label 5 is of no class
-	for i := range want {
-		if math.Abs(got[i]-want[i]) > 1e-12 {
-			t.Errorf("class %d: %v, want %v", i, got[i], want[i])
-		}
 	}
 }
 

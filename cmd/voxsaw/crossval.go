@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
@@ -94,11 +95,11 @@ func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title s
 	if err != nil {
 		return err
 	}
-	table := folds.Table()
+	t := table.Folds(folds)
 	if asJSON {
-		return table.JSON(w)
+		return t.JSON(w)
 	}
-	if err := printTable(w, table); err != nil {
+	if err := printTable(w, t); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(w, "report: %s\n", filepath.Join(s.Out, "report.html"))

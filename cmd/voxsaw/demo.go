@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
@@ -76,7 +76,7 @@ func demonstrate(cmd *cobra.Command, demo experiment.Demo, o demoOptions) error 
 		return err
 	}
 	fmt.Fprintf(stdout, "one test scan, predicted from its file: %s\n\n", path)
-	if err := errors.Join(printTable(stdout, eval.PerCase(scores)), printResult(ctx, stdout, result, "Voxsaw demo", s, false)); err != nil {
+	if err := errors.Join(printTable(stdout, table.PerCase(scores)), printResult(ctx, stdout, result, "Voxsaw demo", s, false)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "%s in all, on made-up patients: see that it works, not how well\n", terminal.Duration(time.Since(start)))

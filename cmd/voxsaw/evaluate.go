@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
@@ -80,7 +81,7 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	}
 	progress.Finish()
 	eval.Sort(scores)
-	perCase, perLabel := eval.PerCase(scores), eval.PerLabel(scores)
+	perCase, perLabel := table.PerCase(scores), table.PerLabel(scores)
 	if o.Out != "" {
 		for name, write := range map[string]func(io.Writer) error{
 			"scores.csv": perCase.CSV, "scores.json": perCase.JSON,
@@ -98,7 +99,7 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 }
 
 // printTable writes a table of results to the terminal.
-func printTable(w io.Writer, t eval.Table) error {
+func printTable(w io.Writer, t table.Table) error {
 	header, rows := t.Text()
 	right := make([]bool, len(header))
 	for i := range right {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -150,9 +150,9 @@ func printEvaluation(w io.Writer, e puzzle3d.Evaluation, trained *int) error {
 	if trained != nil {
 		of = fmt.Sprintf("%d of them", *trained)
 	}
-	t := eval.Table{
+	t := table.Table{
 		Title:   fmt.Sprintf("%d puzzles of %d cases, %s trained on, in percent", e.Puzzles, e.Cases, of),
-		Columns: []eval.Column{{Key: "round", Title: "after round"}, {Key: "correct", Title: "correct", Digits: 2}, {Key: "near", Title: "D<=2", Digits: 2}, {Key: "patches", Title: "patches in place", Digits: 2}},
+		Columns: []table.Column{{Key: "round", Title: "after round"}, {Key: "correct", Title: "correct", Digits: 2}, {Key: "near", Title: "D<=2", Digits: 2}, {Key: "patches", Title: "patches in place", Digits: 2}},
 	}
 	row := func(name string, m puzzle3d.Metrics) {
 		t.Rows = append(t.Rows, []any{name, 100 * m.Correct, 100 * m.Near, 100 * m.Patches})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
@@ -36,7 +37,7 @@ func (r *Result) baseline() string {
 // first fold and seed.
 func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Report, error) {
 	page := report.Report{Title: title}
-	table, err := r.Table()
+	folds, err := r.Table()
 	if err != nil {
 		return page, err
 	}
@@ -45,7 +46,7 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	page.Sections = append(page.Sections, report.Section{Title: "Segmentation of unseen cases", Blocks: []report.Block{
 		report.Text("Mean DSC over the test cases of each fold, in percent: mean ± standard deviation over folds and seeds. The gain compares each run with that of " + r.baseline() +
 			" of the same fold and seed; its interval and p are over these pairs of runs (paired t-test), not over the patients of one run. Test cases were not looked at in training: the networks are those after the last step."),
-		report.Folds{FoldTable: table},
+		report.Folds{FoldTable: folds},
 	}})
 
 	cache, err := prepared.Open(r.Plan.Data)
@@ -106,7 +107,7 @@ func preparation(p volume.Preparation) string {
 // on, and shows one.
 func (r *Result) puzzles(ctx context.Context, s Setting) (report.Section, error) {
 	section := report.Section{Title: "Puzzles of unseen cases"}
-	table := eval.Table{Title: "Patches put in their place, after pretraining", Columns: []eval.Column{
+	t := table.Table{Title: "Patches put in their place, after pretraining", Columns: []table.Column{
 		{Key: "initialisation", Title: "initialisation"}, {Key: "fold", Title: "fold"}, {Key: "steps", Title: "steps"}, {Key: "cases", Title: "held-out cases"},
 		{Key: "correct", Title: "correct (%)", Digits: 1}, {Key: "near", Title: "D<=2 (%)", Digits: 1}, {Key: "patches", Title: "patches (%)", Digits: 1}, {Key: "chance", Title: "by chance (%)", Digits: 1}, {Key: "ceiling", Title: "at most (%)", Digits: 1},
 	}}
@@ -140,15 +141,15 @@ func (r *Result) puzzles(ctx context.Context, s Setting) (report.Section, error)
 			fold = p.Fold
 		}
 		f := e.Final()
-		table.Rows = append(table.Rows, []any{p.Init, fold, p.Meta.Step, len(held), 100 * f.Correct, 100 * f.Near, 100 * f.Patches, 100 * e.Chance.Patches, 100 * e.Ceiling.Patches})
+		t.Rows = append(t.Rows, []any{p.Init, fold, p.Meta.Step, len(held), 100 * f.Correct, 100 * f.Near, 100 * f.Patches, 100 * e.Chance.Patches, 100 * e.Ceiling.Patches})
 		play, err := player.Play(held[0], 0)
 		if err != nil {
 			return section, err
 		}
 		pictures = append(pictures, report.Picture{Image: play.Picture(), Caption: fmt.Sprintf("A %s puzzle of case %s, which the network has not seen: shuffled, then after each round. Misplaced patches are marked.", p.Init, play.Case)})
 	}
-	table.Notes = []string{"At most: patches that are identical, such as those of nothing but air, cannot be told apart."}
-	section.Blocks = []report.Block{report.Table{Table: table}, pictures}
+	t.Notes = []string{"At most: patches that are identical, such as those of nothing but air, cannot be told apart."}
+	section.Blocks = []report.Block{report.Table{Table: t}, pictures}
 	return section, nil
 }
 
@@ -205,7 +206,7 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (
 	if err != nil {
 		return nil, err
 	}
-	return report.Pictures{{Image: picture, Caption: fmt.Sprintf("Test case %s (the median one from %s), %s of the training cases, seed %d.", c.ID, first.Initialisation, eval.Percent(first.Fraction), first.Seed)}}, nil
+	return report.Pictures{{Image: picture, Caption: fmt.Sprintf("Test case %s (the median one from %s), %s of the training cases, seed %d.", c.ID, first.Initialisation, table.Percent(first.Fraction), first.Seed)}}, nil
 }
 
 func (t Trial) is(r eval.Run) bool {
@@ -259,7 +260,7 @@ func (r *Result) curves(s Setting) (report.Section, error) {
 	trainings = nil
 	for _, t := range r.Plan.trials(r.Cases) {
 		if len(r.Runs) > 0 && t.Fold == r.Runs[0].Fold && t.Seed == r.Runs[0].Seed && slices.ContainsFunc(r.Runs, t.is) {
-			trainings = append(trainings, report.Training{Name: fmt.Sprintf("%s, %s", t.Init, eval.Percent(t.Fraction)), Folder: t.Folder(s.Out)})
+			trainings = append(trainings, report.Training{Name: fmt.Sprintf("%s, %s", t.Init, table.Percent(t.Fraction)), Folder: t.Folder(s.Out)})
 		}
 	}
 	charts, err := report.Curves(trainings...)
@@ -274,9 +275,9 @@ func (r *Result) curves(s Setting) (report.Section, error) {
 func (r *Result) perLabel() report.Section {
 	section := report.Section{Title: "Structures"}
 	for _, fraction := range r.Plan.Fractions {
-		table := eval.Table{Title: eval.Percent(fraction) + " of the training cases: DSC in percent, over all test cases, folds and seeds", Columns: []eval.Column{{Key: "label", Title: "label"}, {Key: "name", Title: "structure"}}}
+		t := table.Table{Title: table.Percent(fraction) + " of the training cases: DSC in percent, over all test cases, folds and seeds", Columns: []table.Column{{Key: "label", Title: "label"}, {Key: "name", Title: "structure"}}}
 		for _, i := range r.Plan.Inits {
-			table.Columns = append(table.Columns, eval.Column{Key: i.Name, Title: i.Name, Digits: 2})
+			t.Columns = append(t.Columns, table.Column{Key: i.Name, Title: i.Name, Digits: 2})
 		}
 		values := map[uint16]map[string][]float64{}
 		names := map[uint16]string{}
@@ -300,10 +301,10 @@ func (r *Result) perLabel() report.Section {
 			for _, i := range r.Plan.Inits {
 				row = append(row, eval.Summarise(values[label][i.Name]))
 			}
-			table.Rows = append(table.Rows, row)
+			t.Rows = append(t.Rows, row)
 		}
-		if len(table.Rows) > 0 {
-			section.Blocks = append(section.Blocks, report.Table{Table: table})
+		if len(t.Rows) > 0 {
+			section.Blocks = append(section.Blocks, report.Table{Table: t})
 		}
 	}
 	return section
@@ -313,9 +314,9 @@ func (r *Result) perLabel() report.Section {
 func (r *Result) perCase() report.Section {
 	section := report.Section{Title: "Cases"}
 	for _, run := range r.Runs {
-		table := eval.PerCase(run.Scores)
-		table.Title = fmt.Sprintf("%s, fold %d, %s, seed %d", run.Initialisation, run.Fold, eval.Percent(run.Fraction), run.Seed)
-		section.Blocks = append(section.Blocks, report.Table{Table: table, Folded: true})
+		t := table.PerCase(run.Scores)
+		t.Title = fmt.Sprintf("%s, fold %d, %s, seed %d", run.Initialisation, run.Fold, table.Percent(run.Fraction), run.Seed)
+		section.Blocks = append(section.Blocks, report.Table{Table: t, Folded: true})
 	}
 	return section
 }

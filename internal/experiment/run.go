@@ -14,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/segment"
@@ -212,7 +213,7 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	if run.Finished() {
 		if f, err := os.Open(path); err == nil {
 			defer f.Close()
-			return eval.ReadCSV(f)
+			return table.ReadScores(f)
 		}
 	} else {
 		// The test cases are not looked at while training: nothing about them can leak into the
@@ -229,11 +230,11 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	if err != nil {
 		return nil, err
 	}
-	var table bytes.Buffer
-	if err := eval.PerCase(scores).CSV(&table); err != nil {
+	var text bytes.Buffer
+	if err := table.PerCase(scores).CSV(&text); err != nil {
 		return nil, err
 	}
-	return scores, atomicfile.WriteBytes(path, table.Bytes())
+	return scores, atomicfile.WriteBytes(path, text.Bytes())
 }
 
 // open begins a run, or takes it up again.

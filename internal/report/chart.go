@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/table"
 )
 
 // Chart is a line chart.
@@ -258,7 +260,7 @@ func thin(x, y []float64) ([]float64, []float64) {
 // svg draws mean and standard deviation of every initialisation, side by side at each fraction.
 func (f Folds) svg() string {
 	var b strings.Builder
-	open(&b, f.Metric.Title+" by share of the training data")
+	open(&b, f.column().Title+" by share of the training data")
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, row := range f.Cells {
 		for _, c := range row {
@@ -311,7 +313,7 @@ func (f Folds) svg() string {
 			if finite(c.Spread.SD) {
 				fmt.Fprintf(&b, `<path d="M%.1f %.1fV%.1f" stroke="%s" stroke-width="2" opacity=".55"/>`, x, axes.y(c.Spread.Mean+c.Spread.SD), axes.y(c.Spread.Mean-c.Spread.SD), ink(n))
 			}
-			fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="5" fill="%s" stroke="#fff" stroke-width="1.5"><title>%s, %.4g %%: %s</title></circle>`, x, y, ink(n), html.EscapeString(f.Initialisations[n]), 100*fraction, html.EscapeString(c.Spread.Text(f.Metric.Digits)))
+			fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="5" fill="%s" stroke="#fff" stroke-width="1.5"><title>%s, %.4g %%: %s</title></circle>`, x, y, ink(n), html.EscapeString(f.Initialisations[n]), 100*fraction, html.EscapeString(table.Spread(c.Spread, f.column().Digits)))
 		}
 	}
 	legend(&b, f.Initialisations, ink)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/table"
 )
 
 //go:embed style.css
@@ -107,16 +108,16 @@ func (f Folds) html(b *strings.Builder) error {
 	}
 	b.WriteString("</tr></thead>\n<tbody>\n")
 	for row, fraction := range f.Fractions {
-		fmt.Fprintf(b, "<tr><td>%s</td>", eval.Percent(fraction))
+		fmt.Fprintf(b, "<tr><td>%s</td>", table.Percent(fraction))
 		best := f.best(row)
 		for n, c := range f.Cells[row] {
 			class := ""
 			if n == best {
 				class = " class=\"best\""
 			}
-			fmt.Fprintf(b, "<td%s><b>%s</b>", class, eval.Rounded(c.Spread.Mean, f.Metric.Digits))
+			fmt.Fprintf(b, "<td%s><b>%s</b>", class, table.Rounded(c.Spread.Mean, f.column().Digits))
 			if !math.IsNaN(c.Spread.SD) {
-				fmt.Fprintf(b, " ± %s", eval.Rounded(c.Spread.SD, f.Metric.Digits))
+				fmt.Fprintf(b, " ± %s", table.Rounded(c.Spread.SD, f.column().Digits))
 			}
 			if f.Initialisations[n] != f.Baseline {
 				if gain, test := f.change(c); gain != "" {
@@ -129,8 +130,8 @@ func (f Folds) html(b *strings.Builder) error {
 		}
 		b.WriteString("</tr>\n")
 	}
-	fmt.Fprintf(b, "</tbody>\n</table></div>\n<figure><figcaption>%s by share of the training data</figcaption>\n%s</figure></div>\n", html.EscapeString(f.Metric.Title), f.svg())
-	notes(b, f.Table().Notes)
+	fmt.Fprintf(b, "</tbody>\n</table></div>\n<figure><figcaption>%s by share of the training data</figcaption>\n%s</figure></div>\n", html.EscapeString(f.column().Title), f.svg())
+	notes(b, table.Folds(f.FoldTable).Notes)
 	return nil
 }
 
@@ -142,7 +143,10 @@ func runs(n int) string {
 }
 
 // higher tells whether more of the metric is better.
-func (f Folds) higher() bool { return !strings.HasSuffix(f.Metric.Key, "_mm") }
+func (f Folds) higher() bool { return f.Metric.Better >= 0 }
+
+// column says how the metric is called and rounded.
+func (f Folds) column() table.Column { return table.MetricColumn(f.Metric, true) }
 
 // best is the column with the best mean of a row.
 func (f Folds) best(row int) int {
@@ -160,11 +164,11 @@ func (f Folds) change(c eval.FoldCell) (gain, test string) {
 	if math.IsNaN(c.Gain.Mean) {
 		return "", ""
 	}
-	gain = fmt.Sprintf("%+.*f", f.Metric.Digits, c.Gain.Mean)
+	gain = fmt.Sprintf("%+.*f", f.column().Digits, c.Gain.Mean)
 	if math.IsNaN(c.Test.P) {
 		return gain, ""
 	}
-	return gain, fmt.Sprintf("95 %% interval %s, p = %.2f over %s", c.Interval(f.Metric.Digits), c.Test.P, pairs(c.Gain.N))
+	return gain, fmt.Sprintf("95 %% interval %s, p = %.2f over %s", table.Interval(c.Low, c.High, f.column().Digits), c.Test.P, pairs(c.Gain.N))
 }
 
 // direction is the class that colours a gain: only one whose interval excludes 0 is up or down.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/table"
 )
 
 // markdown collects a page and counts its pictures.
@@ -82,15 +82,15 @@ func (f Folds) markdown(m *markdown) error {
 	}
 	m.WriteString("\n|---" + strings.Repeat("|---", len(f.Initialisations)) + "|\n")
 	for row, fraction := range f.Fractions {
-		fmt.Fprintf(m, "| %s |", eval.Percent(fraction))
+		fmt.Fprintf(m, "| %s |", table.Percent(fraction))
 		best := f.best(row)
 		for n, c := range f.Cells[row] {
-			mean := eval.Rounded(c.Spread.Mean, f.Metric.Digits)
+			mean := table.Rounded(c.Spread.Mean, f.column().Digits)
 			if n == best {
 				mean = "**" + mean + "**"
 			}
 			if !math.IsNaN(c.Spread.SD) {
-				mean += " ± " + eval.Rounded(c.Spread.SD, f.Metric.Digits)
+				mean += " ± " + table.Rounded(c.Spread.SD, f.column().Digits)
 			}
 			if gain, p := f.change(c); gain != "" {
 				mean += " (" + strings.TrimSuffix(gain+", "+p, ", ") + ")"
@@ -99,14 +99,14 @@ func (f Folds) markdown(m *markdown) error {
 		}
 		m.WriteString("\n")
 	}
-	for n, note := range f.Table().Notes {
+	for n, note := range table.Folds(f.FoldTable).Notes {
 		if n > 0 {
 			note = "In brackets, " + note
 		}
 		fmt.Fprintf(m, "\n%s\n", note)
 	}
 	m.WriteString("\n")
-	return m.picture(standalone(f.svg()), "svg", f.Metric.Title+" by share of the training data")
+	return m.picture(standalone(f.svg()), "svg", f.column().Title+" by share of the training data")
 }
 
 func (c Charts) markdown(m *markdown) error {

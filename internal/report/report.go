@@ -18,6 +18,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/table"
 )
 
 // Report is a page.
@@ -51,7 +52,7 @@ type Fact struct{ Name, Value string }
 // Table is a table of results. A folded one is closed until the reader opens it, as long ones
 // should be.
 type Table struct {
-	eval.Table
+	table.Table
 	Folded bool
 }
 
@@ -106,9 +107,9 @@ func (r Report) Write(folder, name string) error {
 
 // tables finds the tables of the report, by the names of their files: titles made fit for that,
 // numbered where they repeat.
-func (r Report) tables() map[string]eval.Table {
-	all := map[string]eval.Table{}
-	add := func(t eval.Table) {
+func (r Report) tables() map[string]table.Table {
+	all := map[string]table.Table{}
+	add := func(t table.Table) {
 		base := slug(t.Title)
 		path := base + ".csv"
 		for n := 2; all[path].Columns != nil; n++ {
@@ -122,7 +123,7 @@ func (r Report) tables() map[string]eval.Table {
 			case Table:
 				add(b.Table)
 			case Folds:
-				add(b.Table())
+				add(table.Folds(b.FoldTable))
 			}
 		}
 	}

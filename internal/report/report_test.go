@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/table"
 )
 
 // sample is a report with one of everything, and names that would break a page that does not escape
@@ -40,7 +41,7 @@ func sample(t *testing.T) Report {
 		{"Result", []Block{Folds{folds}, Text("one\n\ntwo <b>")}},
 		{"More", []Block{
 			Facts{{"version", "1 < 2"}},
-			Table{Table: eval.PerLabel(runs[0].Scores)}, Table{Table: eval.PerCase(runs[0].Scores), Folded: true}, Table{Table: eval.PerCase(runs[1].Scores)},
+			Table{Table: table.PerLabel(runs[0].Scores)}, Table{Table: table.PerCase(runs[0].Scores), Folded: true}, Table{Table: table.PerCase(runs[1].Scores)},
 			Charts{{Title: "Loss", X: "step", Series: []Series{{Name: "a", X: []float64{0, 1, 2}, Y: []float64{3, math.NaN(), 1}}}, Levels: []Level{{"chance", 2}}}},
 			Pictures{{image.NewGray(image.Rect(0, 0, 3, 2)), `a "picture" [1]`}},
 			Code{"Configuration", "a: 1 # <&>\n```\n"},

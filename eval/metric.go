@@ -1,0 +1,94 @@
+package eval
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Metric is one number of a [Score].
+type Metric struct {
+	Key    string // lower case, with the unit where there is one: dsc, hd95_mm
+	Ratio  bool   // between 0 and 1
+	Better int    // 1: more is better; -1: less is better; 0: neither
+	of     func(Score) float64
+}
+
+// Of takes the metric from a score.
+func (m Metric) Of(s Score) float64 { return m.of(s) }
+
+// Metrics are the numbers of a Score, in the order of the tables.
+var Metrics = []Metric{
+	{"dsc", true, 1, func(s Score) float64 { return s.DSC }},
+	{"hd95_mm", false, -1, func(s Score) float64 { return s.HD95 }},
+	{"hd_mm", false, -1, func(s Score) float64 { return s.HD }},
+	{"assd_mm", false, -1, func(s Score) float64 { return s.ASSD }},
+	{"nsd", true, 1, func(s Score) float64 { return s.NSD }},
+	{"predicted_ml", false, 0, func(s Score) float64 { return s.Predicted }},
+	{"reference_ml", false, 0, func(s Score) float64 { return s.Reference }},
+	{"difference_ml", false, 0, Score.VolumeDifference},
+}
+
+// MetricNamed finds a metric by its key, with or without the unit.
+func MetricNamed(key string) (Metric, error) {
+	for _, m := range Metrics {
+		if m.Key == key || m.Key == key+"_mm" || m.Key == key+"_ml" {
+			return m, nil
+		}
+	}
+	return Metric{}, fmt.Errorf("no metric %q: there are dsc, hd95, hd, assd, nsd, predicted, reference and difference", key)
+}
+
+// LabelSummary sums up the scores of one label over the cases.
+type LabelSummary struct {
+	Label   uint16 // 0: all labels together
+	Name    string // of the label, where known
+	Cases   int
+	Metrics []Spread // in the order of [Metrics]
+}
+
+// ByLabel sums up the scores of each label, in ascending order, and, where there are several
+// labels, all scores together.
+func ByLabel(scores []Score) []LabelSummary {
+	var all []LabelSummary
+	labels := Labels(scores)
+	for _, l := range labels {
+		some := slices.DeleteFunc(slices.Clone(scores), func(s Score) bool { return s.Label != l })
+		all = append(all, summarise(l, some[0].Name, some))
+	}
+	if len(labels) > 1 {
+		all = append(all, summarise(0, "", scores))
+	}
+	return all
+}
+
+func summarise(label uint16, name string, scores []Score) LabelSummary {
+	s := LabelSummary{Label: label, Name: name, Cases: len(scores)}
+	for _, m := range Metrics {
+		s.Metrics = append(s.Metrics, Summarise(values(scores, m)))
+	}
+	return s
+}
+
+// Labels lists the labels that were scored, in ascending order.
+func Labels(scores []Score) []uint16 {
+	var labels []uint16
+	for _, s := range scores {
+		labels = append(labels, s.Label)
+	}
+	slices.Sort(labels)
+	return slices.Compact(labels)
+}
+
+func values(scores []Score, m Metric) []float64 {
+	all := make([]float64, len(scores))
+	for n, s := range scores {
+		all[n] = m.Of(s)
+	}
+	return all
+}
+
+// Sort puts scores in the order of cases, then labels.
+func Sort(scores []Score) {
+	slices.SortStableFunc(scores, func(a, b Score) int { return cmp.Or(cmp.Compare(a.Case, b.Case), cmp.Compare(a.Label, b.Label)) })
+}

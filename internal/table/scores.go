@@ -1,0 +1,139 @@
+package table
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/voxsaw/voxsaw/eval"
+)
+
+// metricColumns says how the metrics of package eval are called and rounded, by their keys.
+var metricColumns = map[string]Column{
+	"dsc":           {"dsc", "DSC", 4},
+	"hd95_mm":       {"hd95_mm", "HD95 (mm)", 2},
+	"hd_mm":         {"hd_mm", "HD (mm)", 2},
+	"assd_mm":       {"assd_mm", "ASSD (mm)", 2},
+	"nsd":           {"nsd", "NSD", 4},
+	"predicted_ml":  {"predicted_ml", "predicted (ml)", 2},
+	"reference_ml":  {"reference_ml", "reference (ml)", 2},
+	"difference_ml": {"difference_ml", "difference (ml)", 2},
+}
+
+// MetricColumn is the column of a metric. Ratios can be given in percent.
+func MetricColumn(m eval.Metric, percent bool) Column {
+	c, known := metricColumns[m.Key]
+	if !known {
+		c = Column{m.Key, m.Key, 4}
+	}
+	if percent && m.Ratio {
+		return Column{c.Key + "_percent", c.Title + " (%)", 2}
+	}
+	return c
+}
+
+// scoreColumns are the columns of all metrics, with the tolerance in NSD's title.
+func scoreColumns(tolerance float64) []Column {
+	all := make([]Column, len(eval.Metrics))
+	for n, m := range eval.Metrics {
+		all[n] = MetricColumn(m, false)
+		if m.Key == "nsd" {
+			all[n].Title = fmt.Sprintf("NSD (%g mm)", tolerance)
+		}
+	}
+	return all
+}
+
+// PerCase is the table of all scores, a row for each case and label.
+func PerCase(scores []eval.Score) Table {
+	t := Table{Title: "Per case", Columns: []Column{{"case", "case", 0}, {"label", "label", 0}, {"name", "name", 0}}}
+	t.Columns = append(append(t.Columns, scoreColumns(toleranceOf(scores))...), Column{Key: "tolerance_mm"})
+	for _, s := range scores {
+		row := []any{s.Case, int(s.Label), s.Name}
+		for _, m := range eval.Metrics {
+			row = append(row, m.Of(s))
+		}
+		t.Rows = append(t.Rows, append(row, s.Tolerance))
+	}
+	return t
+}
+
+func toleranceOf(scores []eval.Score) float64 {
+	if len(scores) == 0 {
+		return eval.DefaultOptions().Tolerance
+	}
+	return scores[0].Tolerance
+}
+
+// PerLabel is the table of mean ± standard deviation over the cases, a row for each label and, for
+// several labels, a last row over all scores.
+func PerLabel(scores []eval.Score) Table {
+	t := Table{Title: "Per label", Columns: []Column{{"label", "label", 0}, {"name", "name", 0}, {"cases", "cases", 0}}}
+	t.Columns = append(t.Columns, scoreColumns(toleranceOf(scores))...)
+	infinite := false
+	for _, s := range eval.ByLabel(scores) {
+		row := []any{int(s.Label), s.Name, s.Cases}
+		if s.Label == 0 {
+			row[0], row[1] = nil, "all"
+		}
+		for _, spread := range s.Metrics {
+			row = append(row, spread)
+			infinite = infinite || spread.Infinite > 0
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	t.Notes = append(t.Notes, "Mean ± standard deviation over the cases.")
+	if infinite {
+		t.Notes = append(t.Notes, "∞: cases whose label was missed or invented. Their distances are not in the mean.")
+	}
+	return t
+}
+
+// ReadScores reads the scores that [PerCase] wrote as CSV, every digit of them. An experiment that
+// is resumed gets its finished runs this way.
+func ReadScores(r io.Reader) ([]eval.Score, error) {
+	records, err := csv.NewReader(r).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("reading scores: %w", err)
+	}
+	if len(records) == 0 {
+		return nil, fmt.Errorf("reading scores: no header")
+	}
+	at := map[string]int{}
+	for n, key := range records[0] {
+		at[key] = n
+	}
+	for _, key := range []string{"case", "label", "name"} {
+		if _, ok := at[key]; !ok {
+			return nil, fmt.Errorf("reading scores: no column %q: not a table of scores", key)
+		}
+	}
+	var scores []eval.Score
+	for line, record := range records[1:] {
+		label, err := strconv.ParseUint(record[at["label"]], 10, 16)
+		if err != nil {
+			return nil, fmt.Errorf("reading scores: line %d: label %q is not a number up to 65535", line+2, record[at["label"]])
+		}
+		s := eval.Score{Case: record[at["case"]], Label: uint16(label), Name: record[at["name"]]}
+		for key, dst := range numbersOf(&s) {
+			n, ok := at[key]
+			if !ok {
+				return nil, fmt.Errorf("reading scores: no column %q", key)
+			}
+			if *dst, err = strconv.ParseFloat(record[n], 64); err != nil {
+				return nil, fmt.Errorf("reading scores: line %d: %s %q is not a number", line+2, key, record[n])
+			}
+		}
+		scores = append(scores, s)
+	}
+	return scores, nil
+}
+
+// numbersOf names the numbers of a score that a table holds.
+func numbersOf(s *eval.Score) map[string]*float64 {
+	return map[string]*float64{
+		"dsc": &s.DSC, "hd95_mm": &s.HD95, "hd_mm": &s.HD, "assd_mm": &s.ASSD, "nsd": &s.NSD,
+		"predicted_ml": &s.Predicted, "reference_ml": &s.Reference, "tolerance_mm": &s.Tolerance,
+	}
+}

@@ -1,0 +1,121 @@
+package table
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/voxsaw/voxsaw/eval"
+)
+
+var some = []eval.Score{
+	{Case: "a", Label: 1, Name: "liver, left", DSC: 0.5, HD95: 3.25, HD: 4, ASSD: 1, NSD: 0.75, Tolerance: 2, Predicted: 10, Reference: 12},
+	{Case: "b", Label: 1, Name: "liver, left", DSC: 0, HD95: math.Inf(1), HD: math.Inf(1), ASSD: math.Inf(1), Tolerance: 2, Reference: 9},
+	{Case: "b", Label: 2, DSC: math.NaN(), HD95: math.NaN(), HD: math.NaN(), ASSD: math.NaN(), NSD: math.NaN(), Tolerance: 2},
+}
+
+func text(t *testing.T, write func(*strings.Builder) error) string {
+	t.Helper()
+	var b strings.Builder
+	if err := write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestTables(t *testing.T) {
+	perCase, perLabel := PerCase(some), PerLabel(some)
+	csv := text(t, func(b *strings.Builder) error { return perCase.CSV(b) })
+	if want := "case,label,name,dsc,hd95_mm,hd_mm,assd_mm,nsd,predicted_ml,reference_ml,difference_ml,tolerance_mm\na,1,\"liver, left\",0.5,3.25,4,1,0.75,10,12,-2,2\nb,1,\"liver, left\",0,inf,inf,inf,0,0,9,-9,2\nb,2,,nan,nan,nan,nan,nan,0,0,0,2\n"; csv != want {
+		t.Errorf("CSV: %s", cmp.Diff(want, csv))
+	}
+	json := text(t, func(b *strings.Builder) error { return perCase.JSON(b) })
+	if want := `{"case": "b", "label": 1, "name": "liver, left", "dsc": 0, "hd95_mm": null, `; !strings.Contains(json, want) {
+		t.Errorf("no %s in %s", want, json)
+	}
+	markdown := text(t, func(b *strings.Builder) error { return perLabel.Markdown(b) })
+	want := `**Per label**
+
+| label | name | cases | DSC | HD95 (mm) | HD (mm) | ASSD (mm) | NSD (2 mm) | predicted (ml) | reference (ml) | difference (ml) |
+|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+| 1 | liver, left | 2 | 0.2500 ± 0.3536 | 3.25 (1 ∞) | 4.00 (1 ∞) | 1.00 (1 ∞) | 0.3750 ± 0.5303 | 5.00 ± 7.07 | 10.50 ± 2.12 | -5.50 ± 4.95 |
+| 2 |  | 1 | – | – | – | – | – | 0.00 | 0.00 | 0.00 |
+|  | all | 3 | 0.2500 ± 0.3536 | 3.25 (1 ∞) | 4.00 (1 ∞) | 1.00 (1 ∞) | 0.3750 ± 0.5303 | 3.33 ± 5.77 | 7.00 ± 6.24 | -3.67 ± 4.73 |
+
+Mean ± standard deviation over the cases.
+
+∞: cases whose label was missed or invented. Their distances are not in the mean.
+`
+	if markdown != want {
+		t.Errorf("Markdown: %s", cmp.Diff(want, markdown))
+	}
+	if csv := text(t, func(b *strings.Builder) error { return perLabel.CSV(b) }); !strings.HasPrefix(csv, "label,name,cases,dsc_mean,dsc_sd,dsc_n,") {
+		t.Errorf("CSV of spreads: %s", csv)
+	}
+}
+
+func TestScoresSurviveCSV(t *testing.T) {
+	csv := text(t, func(b *strings.Builder) error { return PerCase(some).CSV(b) })
+	back, err := ReadScores(strings.NewReader(csv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(some, back, cmpopts.EquateNaNs()); d != "" {
+		t.Error(d)
+	}
+	for name, text := range map[string]string{
+		"no header":              "",
+		`no column "case"`:       "a,b\n1,2\n",
+		`label "x"`:              strings.Replace(csv, "a,1", "a,x", 1),
+		`line 2: dsc "much"`:     strings.Replace(csv, "0.5", "much", 1),
+		"wrong number of fields": csv + "1,2\n",
+	} {
+		if _, err := ReadScores(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("got %v, want ...%s...", err, name)
+		}
+	}
+}
+
+// Two pairs of runs: 10 and 20 points of gain, the quantile of t with one degree of freedom is
+// 12.7062.
+func TestFolds(t *testing.T) {
+	run := func(initialisation string, seed uint64, dsc float64) eval.Run {
+		return eval.Run{Initialisation: initialisation, Fraction: 0.1, Seed: seed, Scores: []eval.Score{{Case: "a", Label: 1, DSC: dsc}}}
+	}
+	f, err := eval.Folds([]eval.Run{run("scratch", 1, 0.5), run("scratch", 2, 0.6), run("3x3x3", 1, 0.6), run("3x3x3", 2, 0.8)}, eval.FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := Folds(f)
+	markdown := text(t, func(b *strings.Builder) error { return got.Markdown(b) })
+	for _, want := range []string{
+		"**Mean DSC (%) by share of the training data**", "| data | scratch | 3x3x3 | gain | 95 % interval | p (runs) |",
+		"| 10 % | 55.00 ± 7.07 | 70.00 ± 14.14 | 15.00 ± 7.07 | -48.53 to +78.53 | 0.205 |",
+	} {
+		if !strings.Contains(markdown, want) {
+			t.Errorf("no %s in\n%s", want, markdown)
+		}
+	}
+	if !strings.Contains(got.Notes[1], "over pairs of runs") {
+		t.Errorf("notes %q", got.Notes)
+	}
+	csv := text(t, func(b *strings.Builder) error { return got.CSV(b) })
+	if want := "data,scratch_dsc_percent_mean,scratch_dsc_percent_sd,scratch_dsc_percent_n,3x3x3_dsc_percent_mean,"; !strings.HasPrefix(csv, want) {
+		t.Errorf("CSV begins %s, want %s", csv, want)
+	}
+}
+
+func TestCountsAndLists(t *testing.T) {
+	for want, got := range map[string]string{
+		"1 fold": Count(1, "fold"), "2 folds": Count(2, "fold"), "0 folds": Count(0, "fold"), "3 series": Count(3, "series", "series"),
+		"": List(nil, 3), "a": List([]string{"a"}, 3), "a and b": List([]string{"a", "b"}, 3), "a, b and c": List([]string{"a", "b", "c"}, 3),
+		"a, b and 2 more": List([]string{"a", "b", "c", "d"}, 2), "a, b, c and d": List([]string{"a", "b", "c", "d"}, 0),
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
