@@ -13,7 +13,8 @@
 //	flag:"name"        the flag's name instead of the kebab-case of the key; "-" for none; on a struct, a prefix for the flags of its fields
 //	oneof:"a b c"      the only words that a string may be
 //
-// Leaves are strings, booleans, numbers, [time.Duration], slices and arrays of them, and anything
+// A [OneOf] stands for one of several structs, a [Section] for a part that is read later. Leaves are
+// strings, booleans, numbers, [time.Duration], slices and arrays of them, and anything
 // that is an [encoding.TextUnmarshaler]. Lists and maps of structs are read from files and have no
 // flags. What the package leaves out: environment variables, anchors and aliases in YAML, and
 // checks across fields, which belong to the struct's owner.
@@ -45,7 +46,13 @@ func fields(v reflect.Value) []field {
 		f := t.Field(n)
 		key, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		flags := strings.Split(options, ",")
-		inline := slices.Contains(flags, "inline") || f.Anonymous && key == ""
+		if f.Type == oneOf {
+			o := v.Field(n).Addr().Interface().(*OneOf)
+			all = append(all, o.selector())
+			all = append(all, fields(pointee(o.Value()))...)
+			continue
+		}
+		inline := isInline(f)
 		if key == "-" || !f.IsExported() && !inline {
 			continue
 		}
@@ -59,6 +66,12 @@ func fields(v reflect.Value) []field {
 		all = append(all, field{key, f.Tag.Get("help"), f.Tag.Get("flag"), strings.Fields(f.Tag.Get("oneof")), slices.Contains(flags, "omitempty"), v.Field(n)})
 	}
 	return all
+}
+
+// isInline says whether the keys of a struct's field are lifted up.
+func isInline(f reflect.StructField) bool {
+	key, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	return slices.Contains(strings.Split(options, ","), "inline") || f.Anonymous && key == ""
 }
 
 // pointee is the struct that cfg points to. Anything else is a programmer's mistake.
@@ -139,11 +152,11 @@ func edits(a, b string) int {
 	return above[len(t)]
 }
 
-// unknown is the error for a key that no field has.
-func unknown(what, word string, keys []string) error {
+// unknown is the error for a key that no field has, or a word that is no choice. prefix is what stands
+// before all of them.
+func unknown(what, prefix, word string, keys []string) error {
 	if k, ok := nearest(word, keys); ok {
-		return fmt.Errorf("unknown %s %q: did you mean %q?", what, word, k)
+		return fmt.Errorf("unknown %s %q: did you mean %q?", what, prefix+word, prefix+k)
 	}
-	keys = slices.Sorted(slices.Values(keys))
-	return fmt.Errorf("unknown %s %q: the valid ones are %s", what, word, strings.Join(keys, ", "))
+	return fmt.Errorf("unknown %s %q: the valid ones are %s", what, prefix+word, strings.Join(slices.Sorted(slices.Values(keys)), ", "))
 }

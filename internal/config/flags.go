@@ -23,9 +23,78 @@ func Bind(flags *pflag.FlagSet, cfg any) {
 }
 
 func bind(flags *pflag.FlagSet, v reflect.Value, path, prefix string, seen map[string]string) {
+	placed := everyChoice(v, path, prefix)
+	alternatives := map[string][]alternative{} // of flags that only some options have
+	for _, o := range placed {
+		o.eachLeaf(func(option, name, where string, f field) {
+			alternatives[name] = append(alternatives[name], alternative{o.OneOf, option, where, f})
+		})
+	}
+	add := func(name, where string, value pflag.Value, usage string, isBool bool) {
+		if other, taken := seen[name]; taken {
+			panic(fmt.Sprintf("config: %s and %s both want the flag --%s: give one a flag tag", other, where, name))
+		}
+		if flags.Lookup(name) != nil {
+			panic(fmt.Sprintf("config: %s wants the flag --%s, which the command has already: give it a flag tag", where, name))
+		}
+		seen[name] = where
+		flag := flags.VarPF(value, name, "", usage)
+		if isBool {
+			flag.NoOptDefVal = "true"
+		}
+	}
+	eachLeaf(fields(v), path, prefix, func(name, where string, f field) {
+		if _, varies := alternatives[name]; !varies {
+			add(name, where, &flagValue{field: f}, f.usage(), f.value.Kind() == reflect.Bool)
+		}
+	})
+	for _, o := range placed {
+		o.eachLeaf(func(_, name, where string, f field) {
+			if _, done := seen[name]; !done {
+				value := &variantFlag{alternatives: alternatives[name]}
+				add(name, where, value, value.usage(), f.value.Kind() == reflect.Bool)
+			}
+		})
+	}
+}
+
+// placedChoice is a OneOf with the place of its keys: what the dotted keys and the flags begin with.
+type placedChoice struct {
+	*OneOf
+	path, prefix string
+}
+
+// eachLeaf calls leaf for every leaf of every option that has a flag.
+func (o placedChoice) eachLeaf(leaf func(option, name, where string, f field)) {
+	for _, p := range o.options {
+		eachLeaf(fields(pointee(p.Value)), o.path, o.prefix, func(name, where string, f field) { leaf(p.Name, name, where, f) })
+	}
+}
+
+// everyChoice lists the OneOfs of a struct and of the structs in it.
+func everyChoice(v reflect.Value, path, prefix string) []placedChoice {
+	var all []placedChoice
+	for _, o := range choices(v) {
+		all = append(all, placedChoice{o, path, prefix})
+	}
 	for _, f := range fields(v) {
+		if f.flag == "-" || f.value.Kind() != reflect.Struct || isLeaf(f.value.Type()) || f.value.Type() == section {
+			continue
+		}
+		inner := prefix
+		if f.flag != "" {
+			inner += f.flag + "-"
+		}
+		all = append(all, everyChoice(f.value, path+f.key+".", inner)...)
+	}
+	return all
+}
+
+// eachLeaf calls leaf for every leaf that has a flag, with the flag's name and the dotted key.
+func eachLeaf(list []field, path, prefix string, leaf func(name, where string, f field)) {
+	for _, f := range list {
 		where := path + f.key
-		if f.flag == "-" {
+		if f.flag == "-" || f.value.Type() == section {
 			continue
 		}
 		if !isLeaf(f.value.Type()) {
@@ -34,7 +103,7 @@ func bind(flags *pflag.FlagSet, v reflect.Value, path, prefix string, seen map[s
 				if f.flag != "" {
 					inner += f.flag + "-"
 				}
-				bind(flags, f.value, where+".", inner, seen)
+				eachLeaf(fields(f.value), where+".", inner, leaf)
 			}
 			continue
 		}
@@ -42,19 +111,82 @@ func bind(flags *pflag.FlagSet, v reflect.Value, path, prefix string, seen map[s
 		if name == "" {
 			name = kebab(f.key)
 		}
-		name = prefix + name
-		if other, taken := seen[name]; taken {
-			panic(fmt.Sprintf("config: %s and %s both want the flag --%s: give one a flag tag", other, where, name))
+		leaf(prefix+name, where, f)
+	}
+}
+
+// An alternative is a leaf of one option of a [OneOf].
+type alternative struct {
+	of     *OneOf
+	option string
+	where  string
+	field  field
+}
+
+// variantFlag is a flag that some options of a [OneOf] have.
+type variantFlag struct {
+	alternatives []alternative
+	words        []string
+	given        bool
+}
+
+// Set keeps what the user typed: which option counts is known when all flags have been parsed.
+func (f *variantFlag) Set(text string) error {
+	var first error
+	for _, a := range f.alternatives {
+		words := split(a.field.value.Type(), text)
+		if f.given && a.field.value.Kind() == reflect.Slice {
+			words = append(slices.Clone(f.words), words...)
 		}
-		if flags.Lookup(name) != nil {
-			panic(fmt.Sprintf("config: %s wants the flag --%s, which the command has already: give it a flag tag", where, name))
+		err := a.field.set(words)
+		if err == nil {
+			f.words, f.given = words, true
+			return nil
 		}
-		seen[name] = where
-		flag := flags.VarPF(&flagValue{field: f}, name, "", f.usage())
-		if f.value.Kind() == reflect.Bool {
-			flag.NoOptDefVal = "true"
+		if first == nil {
+			first = err
 		}
 	}
+	return first
+}
+
+// resolve puts the words into the chosen option.
+func (f *variantFlag) resolve(flag string) error {
+	var has []string
+	for _, a := range f.alternatives {
+		if a.option == a.of.Chosen {
+			if err := a.field.set(f.words); err != nil {
+				return fmt.Errorf("--%s %s: %w", flag, strings.Join(f.words, ","), err)
+			}
+			return nil
+		}
+		has = append(has, a.option)
+	}
+	of := f.alternatives[0].of
+	return fmt.Errorf("--%s: %s %s has no such setting; %s has", flag, of.key, of.Chosen, strings.Join(has, ", "))
+}
+
+func (f *variantFlag) String() string {
+	if f == nil || len(f.alternatives) == 0 {
+		return ""
+	}
+	return leafText(f.alternatives[0].field.value)
+}
+
+func (f *variantFlag) Type() string { return kindName(f.alternatives[0].field.value.Type()) }
+
+// usage is the help of the first alternative, and says whose the flag is where not every option has it.
+func (f *variantFlag) usage() string {
+	first := f.alternatives[0]
+	text := first.field.usage()
+	if len(f.alternatives) < len(first.of.options) {
+		names := make([]string, len(f.alternatives))
+		for i, a := range f.alternatives {
+			names[i] = a.option
+		}
+		text += fmt.Sprintf(" [%s %s]", first.of.key, strings.Join(names, ", "))
+	}
+	return text
 }
 
 // flagValue is a leaf as pflag sees it. What the user typed is kept, so that it can be put on top
@@ -96,12 +228,26 @@ func Resolve(flags *pflag.FlagSet, cfg any) error {
 		}
 	}
 	var failed error
-	flags.Visit(func(flag *pflag.Flag) {
-		if v, ok := flag.Value.(*flagValue); ok && v.given && failed == nil {
+	visit := func(set func(flag *pflag.Flag) error) {
+		flags.Visit(func(flag *pflag.Flag) {
+			if failed == nil {
+				failed = set(flag)
+			}
+		})
+	}
+	visit(func(flag *pflag.Flag) error {
+		if v, ok := flag.Value.(*flagValue); ok && v.given {
 			if err := v.set(v.words); err != nil {
-				failed = fmt.Errorf("--%s %s: %w", flag.Name, strings.Join(v.words, ","), err)
+				return fmt.Errorf("--%s %s: %w", flag.Name, strings.Join(v.words, ","), err)
 			}
 		}
+		return nil
+	})
+	visit(func(flag *pflag.Flag) error { // now it is known which options count
+		if v, ok := flag.Value.(*variantFlag); ok && v.given {
+			return v.resolve(flag.Name)
+		}
+		return nil
 	})
 	return failed
 }

@@ -229,7 +229,7 @@ func (f field) check(words []string) error {
 	}
 	for _, w := range words {
 		if w != "" && !slices.Contains(f.choice, w) {
-			return unknown("value", w, f.choice)
+			return unknown("value", "", w, f.choice)
 		}
 	}
 	return nil

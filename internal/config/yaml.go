@@ -142,6 +142,16 @@ func (r reader) mapping(n ast.Node, v reflect.Value, path string) error {
 	if err != nil {
 		return err
 	}
+	// Which keys there are may depend on one of them.
+	for _, o := range choices(v) {
+		for _, e := range values {
+			if e.Key.GetToken().Value == o.key {
+				if err := r.value(e.Value, o.selector(), path+o.key); err != nil {
+					return err
+				}
+			}
+		}
+	}
 	known := fields(v)
 	for _, e := range values {
 		key := e.Key.GetToken().Value
@@ -155,16 +165,16 @@ func (r reader) mapping(n ast.Node, v reflect.Value, path string) error {
 			}
 		}
 		if !found {
-			return r.errorf(e.Key, "%w", unknown("key", path+key, paths(known, path)))
+			return r.errorf(e.Key, "%w", unknown("key", path, key, keys(known)))
 		}
 	}
 	return nil
 }
 
-func paths(known []field, path string) []string {
+func keys(known []field) []string {
 	all := make([]string, len(known))
 	for n, f := range known {
-		all[n] = path + f.key
+		all[n] = f.key
 	}
 	return all
 }
@@ -198,6 +208,8 @@ func (r reader) value(n ast.Node, f field, path string) error {
 		}
 		f.value.Set(inner.value.Addr())
 		return nil
+	case t == section:
+		return r.section(n, f.value, path)
 	case t.Kind() == reflect.Struct:
 		return r.mapping(n, f.value, path+".")
 	case t.Kind() == reflect.Slice:
@@ -320,6 +332,9 @@ func writeField(b *strings.Builder, f field, indent string) {
 		b.WriteString(" [" + strings.Join(words, ", ") + "]" + comment + "\n")
 	case isScalar(t):
 		b.WriteString(" " + yamlText(f.value) + comment + "\n")
+	case t == section:
+		b.WriteString(comment + "\n")
+		writeSection(b, f.value.Interface().(Section), indent+"  ")
 	case t.Kind() == reflect.Struct:
 		b.WriteString(comment + "\n")
 		writeStruct(b, f.value, indent+"  ")
