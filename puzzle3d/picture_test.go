@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/tiles"
 )
 
 // shade is a grey a patch, but for 4 and 7, which look the same.
@@ -55,7 +56,7 @@ func TestPictureShowsEveryPatchWhereItLies(t *testing.T) {
 			if want := uint8(float64(shade(patch)) / 12 * 255); grey != want && grey != want+1 && grey != want-1 {
 				t.Errorf("column %d, slot %d: grey %d, want patch %d's %d", x, slot, grey, patch, want)
 			}
-			red, thin := img.At(left, top+24) == wrong, img.At(left-1, top+24) == pale
+			red, thin := img.At(left, top+24) == tiles.Wrong, img.At(left-1, top+24) == tiles.Pale
 			if red != (shade(patch) != shade(slot)) || thin != (patch != slot && shade(patch) == shade(slot)) {
 				t.Errorf("column %d, slot %d, patch %d: framed in red: %v, thinly: %v", x, slot, patch, red, thin)
 			}

@@ -2,17 +2,14 @@ package puzzle3d
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
-	"github.com/voxsaw/voxsaw/internal/seed"
-	"github.com/voxsaw/voxsaw/internal/solver"
-	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -20,68 +17,82 @@ import (
 // of their cells, no gradients, and no look at the truth. Its methods are called from one goroutine
 // at a time.
 type Player struct {
-	config   Config
-	params   *nn.Params
-	encoder  *nn.Program
-	head     *head
-	referee  *referee
-	patches  []float32 // (cells, D, H, W)
-	features []float32 // (cells, Features)
+	config Config
+	params *nn.Params
+	player *jigsaw.Player
 }
 
-// Open prepares a player with the weights of a pretraining checkpoint. The configuration is the one
-// that the checkpoint was trained with (it is in the checkpoint's metadata); rounds and shuffles
-// may be changed. The report says which weights were loaded; one that is missing is an error.
-func Open(dev device.Device, config Config, checkpoint string, memory int64) (*Player, train.Report, error) {
-	config, err := config.Resolve(config.Preparation)
-	if err != nil {
-		return nil, train.Report{}, err
-	}
-	params := nn.NewParams(dev, config.Train.Seed)
-	if err := config.declare(params); err != nil {
-		return nil, train.Report{}, err
-	}
-	report, err := train.LoadWeights(checkpoint, params, nil)
-	if err != nil {
-		return nil, report, err
-	}
-	for _, s := range report.Skipped {
-		if params.Shape(s.Name) != nil {
-			return nil, report, fmt.Errorf("%s does not fit the configuration: %s: %s", checkpoint, s.Name, s.Reason)
-		}
-	}
-	if len(report.Missing) > 0 {
-		name, what := report.Missing[0], "it is not a checkpoint of this network"
-		if strings.HasPrefix(name, "puzzle.") {
-			what = "it is not a pretraining checkpoint with this head; puzzles can only be solved with one"
-		}
-		return nil, report, fmt.Errorf("%s has no %s: %s", checkpoint, name, what)
-	}
-	p, err := newPlayer(dev, config, params, nil, memory)
-	return p, report, err
+// PlayOptions say how puzzles are solved. Zeros stand for what the network was trained with.
+type PlayOptions struct {
+	Rounds   int   // at most
+	Shuffles int   // puzzles that are made of each case
+	Memory   int64 // limit in bytes of the network; 0: none
 }
 
-// newPlayer compiles the programs that play. They lie in the memory of those of a trainer, if there
-// is one: then it is not to play in the middle of a step.
-func newPlayer(dev device.Device, config Config, params *nn.Params, within *trainer, memory int64) (*Player, error) {
-	p := &Player{
-		config: config, params: params, referee: newReferee(config),
-		patches: make([]float32, config.cells()*config.voxels()), features: make([]float32, config.cells()*config.Features),
-	}
-	encoder, head := nn.Options{MemoryLimit: memory}, nn.Options{MemoryLimit: memory}
-	if within != nil {
-		encoder.Share, head.Share = within.encoder, within.heads[len(within.heads)-1].program
-	}
-	var err error
-	if p.encoder, err = config.newEncoder(dev, params, nn.Eval, config.cells(), encoder); err != nil {
+// Open prepares a player with the weights of a pretraining checkpoint and the configuration that is
+// in it.
+func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
+	d, err := device.From(dev)
+	if err != nil {
 		return nil, err
 	}
-	p.head, err = config.newHead(dev, params, nn.Eval, 1, config.ValidateShuffles, head)
-	return p, err
+	c, err := readConfig(path)
+	if err != nil {
+		return nil, err
+	}
+	if o.Rounds > 0 {
+		c.Rounds = o.Rounds
+	}
+	if o.Shuffles > 0 {
+		c.ValidateShuffles = o.Shuffles
+	}
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	encoder, err := c.encoder()
+	if err != nil {
+		return nil, err
+	}
+	p := &Player{config: c, params: nn.NewParams(d, c.Train.Seed)}
+	if err = c.game().Declare(encoder, p.params); err == nil {
+		_, err = checkpoint.LoadAll(path, p.params, explainMissing)
+	}
+	if err == nil {
+		p.player, err = jigsaw.NewPlayer(d, c.game(), encoder, p.params, nil, o.Memory)
+	}
+	if err != nil {
+		p.params.Close()
+		return nil, err
+	}
+	return p, nil
 }
 
-// Config is the resolved configuration.
+// readConfig reads the configuration that a checkpoint of puzzles was made with.
+func readConfig(path string) (Config, error) {
+	c := DefaultConfig()
+	d, err := checkpoint.ReadKind(path, "puzzles are solved with one of kind "+name+", as voxsaw pretrain makes it", name)
+	if err == nil {
+		err = d.Parse(&c)
+	}
+	return c, err
+}
+
+// explainMissing says what it means that a checkpoint lacks a tensor.
+func explainMissing(tensor string) string {
+	if strings.HasPrefix(tensor, "puzzle.") {
+		return "it is not a pretraining checkpoint with this head; puzzles can only be solved with one"
+	}
+	return "it is not a checkpoint of this network"
+}
+
+// Config is the configuration that the network was trained with, but for what [PlayOptions] say.
 func (p *Player) Config() Config { return p.config }
+
+// Close gives the memory back.
+func (p *Player) Close() {
+	p.player.Close()
+	p.params.Close()
+}
 
 // Metrics are shares of puzzles, and of patches.
 type Metrics struct {
@@ -100,146 +111,26 @@ type Evaluation struct {
 	Rounds []Metrics `json:"rounds"`
 	Mean   float64   `json:"mean_rounds"`
 	Chance Metrics   `json:"chance"` // what blind guessing scores
-	// what a solver scores, on average, that fails at nothing but patches that are the same voxel
-	// for voxel, such as air
+	// Ceiling is what a solver scores, on average, that fails at nothing but patches that are the
+	// same voxel for voxel, such as air.
 	Ceiling Metrics `json:"ceiling"`
 }
 
 // Final are the metrics after the last round.
 func (e Evaluation) Final() Metrics { return e.Rounds[len(e.Rounds)-1] }
 
-func (e Evaluation) validation() train.Validation {
-	final := e.Final()
-	v := train.Validation{Score: final.Patches, Metrics: []train.Metric{
-		{Name: "loss", Value: e.Loss}, {Name: "correct", Value: final.Correct}, {Name: "D<=2", Value: final.Near}, {Name: "patches", Value: final.Patches},
-		{Name: "ceiling", Value: e.Ceiling.Patches},
-	}}
-	if len(e.Rounds) > 1 {
-		for i, m := range e.Rounds {
-			for _, x := range []train.Metric{{Name: "correct", Value: m.Correct}, {Name: "D<=2", Value: m.Near}, {Name: "patches", Value: m.Patches}} {
-				v.Metrics = append(v.Metrics, train.Metric{Name: fmt.Sprintf("%s@%d", x.Name, i+1), Value: x.Value})
-			}
-		}
-	}
-	return v
-}
-
-// Evaluate plays ValidateShuffles puzzles of each case, always the same ones for the same seed,
-// number of cases and order of cases.
+// Evaluate plays Config.ValidateShuffles puzzles of each case, always the same ones for the same
+// seed, number of cases and order of cases.
 func (p *Player) Evaluate(ctx context.Context, cases []*prepared.Case) (Evaluation, error) {
-	if len(cases) == 0 {
-		return Evaluation{}, fmt.Errorf("no cases to solve puzzles of")
-	}
-	rounds := p.config.rounds()
-	scores := make([]puzzle.Score, rounds)
-	e := Evaluation{Cases: len(cases)}
-	played := 0
-	for i, c := range cases {
-		if err := ctx.Err(); err != nil {
-			return e, err
-		}
-		g, loss, err := p.play(c, i, rounds, func(round int, g *game) {
-			for q, shuffle := range g.shuffles {
-				scores[round].Add(g.puzzles[q].Answer(), shuffle)
-			}
-		}, &played)
-		if err != nil {
-			return e, fmt.Errorf("case %s: %w", c.ID, err)
-		}
-		e.Puzzles += len(g.shuffles)
-		correct, near, patches := p.config.grid().Ceiling(p.identical()...)
-		e.Ceiling.Correct += correct
-		e.Ceiling.Near += near
-		e.Ceiling.Patches += patches
-		e.Loss += loss
-	}
-	// Divided once: seven times 1/7 is less than 1.
-	for _, sum := range []*float64{&e.Ceiling.Correct, &e.Ceiling.Near, &e.Ceiling.Patches, &e.Loss} {
-		*sum /= float64(len(cases))
-	}
-	for _, s := range scores {
-		var m Metrics
-		m.Correct, m.Near, m.Patches = s.Shares()
-		e.Rounds = append(e.Rounds, m)
-	}
-	e.Mean = float64(played) / float64(e.Puzzles)
-	e.Chance.Correct, e.Chance.Near, e.Chance.Patches = p.config.grid().Chance()
-	return e, nil
-}
-
-// identical counts the patches that are uniform, by their value. Others are never the same.
-func (p *Player) identical() []int {
-	counts := map[float32]int{}
-	for n := 0; n < len(p.patches); n += p.config.voxels() {
-		if patch := p.patches[n : n+p.config.voxels()]; uniform(patch) {
-			counts[patch[0]]++
-		}
-	}
-	return slices.Collect(maps.Values(counts))
-}
-
-// shuffles are the puzzles of a case: a function of the seed and of the case's place in the list.
-func (p *Player) shuffles(number int) []puzzle.Configuration {
-	var list []puzzle.Configuration
-	for k := range p.config.ValidateShuffles {
-		list = append(list, puzzle.Random(seed.Rand(p.config.Train.Seed, "validation", uint64(number), uint64(k)), p.config.cells()))
-	}
-	return list
-}
-
-// play plays the puzzles of a case for the given number of rounds, telling after each how they
-// stand, and returns the loss of the first.
-func (p *Player) play(c *prepared.Case, number, rounds int, after func(round int, g *game), played *int) (*game, float64, error) {
-	if err := cutCentre(p.patches, p.config, c); err != nil {
-		return nil, 0, err
-	}
-	err := p.encoder.Set("patches", p.patches)
-	if err == nil {
-		err = p.encoder.Forward()
-	}
-	if err == nil {
-		err = p.encoder.Read("features", p.features)
-	}
-	if err == nil {
-		err = p.head.program.Set("features", p.features)
-	}
+	e, err := p.player.Evaluate(ctx, held{p.config, cases})
 	if err != nil {
-		return nil, 0, err
+		return Evaluation{}, err
 	}
-	blank := p.config.blank(p.patches)
-	g := p.referee.newGame(p.shuffles(number), rounds)
-	first := 0.0
-	for round := range rounds {
-		going := 0
-		for q := range g.puzzles {
-			p.head.place(q, 0, g.arranged(q), true, blank, p.referee.table)
-			if g.puzzles[q].End() == solver.Going {
-				going++
-			}
-		}
-		if going > 0 {
-			loss, err := p.head.look()
-			if err == nil {
-				err = p.head.scores()
-			}
-			if err != nil {
-				return nil, 0, err
-			}
-			if round == 0 {
-				first = loss
-			}
-			for q := range g.puzzles {
-				if g.puzzles[q].End() == solver.Going {
-					if err := g.move(q, p.head, q); err != nil {
-						return nil, 0, err
-					}
-				}
-			}
-		}
-		*played += going
-		after(round, g)
+	out := Evaluation{Cases: e.Items, Puzzles: e.Puzzles, Loss: e.Loss, Mean: e.Mean, Chance: Metrics(e.Chance), Ceiling: Metrics(e.Ceiling)}
+	for _, m := range e.Rounds {
+		out.Rounds = append(out.Rounds, Metrics(m))
 	}
-	return g, first, nil
+	return out, nil
 }
 
 // A Play is what happened to one puzzle.
@@ -258,25 +149,14 @@ func (p Play) Misplaced(round int) int {
 	return c.Distance(puzzle.Identity(len(c)))
 }
 
-// Play plays one puzzle of a case, which is number `number` of those that the seed makes, and keeps
-// every arrangement until the iteration ends.
-func (p *Player) Play(c *prepared.Case, number int) (Play, error) {
-	shuffle := p.shuffles(number)[0]
-	play := Play{Case: c.ID, Grid: p.config.Grid, Patch: p.config.Patch, Arrangements: [][]int{shuffle}}
-	ended := false
-	g, _, err := p.play(c, number, p.config.rounds(), func(_ int, g *game) {
-		if ended {
-			return
-		}
-		ended = g.puzzles[0].End() != solver.Going
-		if g.puzzles[0].End() != solver.Resting {
-			play.Arrangements = append(play.Arrangements, g.arranged(0))
-		}
-	}, new(int))
+// Play plays the first puzzle that the seed makes of a case, and keeps every arrangement until the
+// iteration ends.
+func (p *Player) Play(c *prepared.Case) (Play, error) {
+	play, err := p.player.Play(held{p.config, []*prepared.Case{c}}, 0)
 	if err != nil {
-		return play, fmt.Errorf("case %s: %w", c.ID, err)
+		return Play{}, err
 	}
-	play.Patches = append(play.Patches, p.patches...)
-	play.End = g.puzzles[0].End().String()
-	return play, nil
+	return Play{
+		Case: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Patches: play.Patches, Arrangements: play.Arrangements, End: play.End,
+	}, nil
 }

@@ -10,24 +10,20 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
-	"github.com/voxsaw/voxsaw/internal/device"
-	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
-	"github.com/voxsaw/voxsaw/internal/puzzle"
-	"github.com/voxsaw/voxsaw/internal/seed"
-	"github.com/voxsaw/voxsaw/internal/solver"
-	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/vnet"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-func testDevice(t testing.TB) device.Device {
+func testDevice(t testing.TB) voxsaw.Device {
 	t.Helper()
-	dev, err := cpu.New(cpu.Options{Threads: 2})
+	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +66,7 @@ func phantoms(t testing.TB, n int, shape [3]int) *prepared.Store {
 // tiny is a puzzle that a test can train on.
 func tiny() Config {
 	c := DefaultConfig()
-	c.Network = vnet.Config{Preset: "paper", Channels: 4, Levels: 1, Norm: "instance"}
+	c.Network = voxsaw.Network{Preset: "paper", Channels: 4, Levels: 1, Norm: "instance"}
 	c.Grid, c.Crop, c.Patch = [3]int{2, 2, 2}, [3]int{16, 12, 12}, [3]int{6, 4, 4}
 	c.Features, c.Hidden, c.SkipAir = 12, 10, true
 	return c
@@ -86,7 +82,7 @@ func resolved(t testing.TB, c Config) Config {
 }
 
 func data(cache *prepared.Store, held int) Data {
-	d := Data{Cache: cache}
+	d := Data{Store: cache}
 	for i, info := range slices.Collect(cache.Records()) {
 		if i < held {
 			d.Validate = append(d.Validate, info.ID)
@@ -135,47 +131,56 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 }
 
 func TestDataThatCannotBeTrainedOn(t *testing.T) {
-	cache, dev, c := phantoms(t, 2, [3]int{14, 14, 14}), testDevice(t), resolved(t, tiny())
+	cache, dev, c := phantoms(t, 2, [3]int{14, 14, 14}), testDevice(t), tiny()
+	c.Train.Steps = 1
+	c = resolved(t, c)
 	for want, d := range map[string]Data{
-		"no cases to pretrain on": {Cache: cache, Validate: []string{"case00"}},
-		"is both to train":        {Cache: cache, Train: []string{"case00", "case01"}, Validate: []string{"case01"}},
-		"no case \"x\"":           {Cache: cache, Train: []string{"x"}, Validate: []string{"case01"}},
+		"no cases to pretrain on": {Store: cache, Validate: []string{"case00"}},
+		"is both to train":        {Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case01"}},
+		"no case \"x\"":           {Store: cache, Train: []string{"x"}, Validate: []string{"case01"}},
 	} {
-		if _, err := NewTask(dev, c, d, 0); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Pretrain(t.Context(), dev, c, d, voxsaw.RunOptions{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
 	// The crop is 16 long, the cases are 14: padded, said once.
-	task, err := NewTask(dev, c, data(cache, 1), 0)
-	if err != nil {
+	watch := &observer{}
+	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{Observer: watch}); err != nil {
 		t.Fatal(err)
 	}
-	if notes := task.Notes(); !strings.Contains(notes[0], "case00, case01") || !strings.Contains(notes[0], "padded with air") {
+	if notes := watch.notes; len(notes) != 3 || !strings.Contains(notes[0], "case00, case01") || !strings.Contains(notes[0], "padded with air") {
 		t.Errorf("notes %q", notes)
 	}
-	if _, err := task.Batch(t.Context(), 0); err != nil {
-		t.Error(err)
+	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{Memory: 1000}); !errors.As(err, new(*nn.MemoryError)) {
+		t.Errorf("a limit of 1000 bytes: %v", err)
 	}
-	if _, err := NewTask(dev, c, data(cache, 1), 1000); err == nil {
-		t.Error("a limit of 1000 bytes was no limit")
+}
+
+func opened(t *testing.T, store *prepared.Store, ids ...string) []*prepared.Case {
+	t.Helper()
+	var cases []*prepared.Case
+	for _, id := range ids {
+		c, err := store.Open(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, c)
 	}
+	return cases
 }
 
 // Patches must be what lies in the scan where the layout says, in the order of positions with the
 // last axis fastest, and D, H, W along k, j, i.
 func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 	cache, c := phantoms(t, 2, [3]int{20, 18, 16}), resolved(t, tiny())
-	cases, err := openCases(cache, []string{"case00", "case01"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases := opened(t, cache, "case00", "case01")
 	whole := make([]float32, cases[1].Len())
 	if err := cases[1].Image(whole, [3]int{}, cases[1].Shape); err != nil {
 		t.Fatal(err)
 	}
-	got := make([]float32, c.cells()*c.voxels())
-	if err := cutCentre(got, c, cases[1]); err != nil {
-		t.Fatal(err)
+	got := make([]float32, 8*c.voxels())
+	if name, err := (held{c, cases}).Cut(1, got); err != nil || name != "case01" {
+		t.Fatalf("%s, %v", name, err)
 	}
 	next := 0
 	for ci := range 2 {
@@ -198,7 +203,7 @@ func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 		}
 	}
 	// A batch depends on seed and step alone.
-	s := sampler{config: c, cases: cases}
+	s := sampler{config: c, cases: cases, n: 2}
 	a, _ := s.batch(t.Context(), 7)
 	b, _ := s.batch(t.Context(), 7)
 	other, _ := s.batch(t.Context(), 8)
@@ -208,6 +213,12 @@ func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 	if slices.Equal(a.Patches, other.Patches) {
 		t.Error("two steps have the same batch")
 	}
+	// The puzzles of two ranks are those of one.
+	s.first, s.n = 1, 1
+	if second, _ := s.batch(t.Context(), 7); !slices.Equal(second.Patches, a.Patches[len(a.Patches)/2:]) || second.Cases[0] != a.Cases[1] || second.Shuffles[0].Distance(a.Shuffles[1]) != 0 {
+		t.Error("the second puzzle is another on a rank of its own")
+	}
+	s.first, s.n = 0, 2
 	s.config.Intensity = 0.1
 	if varied, _ := s.batch(t.Context(), 7); slices.Equal(a.Patches, varied.Patches) {
 		t.Error("the augmentation does nothing")
@@ -219,304 +230,45 @@ func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 	}
 }
 
-// naive is one training step as the paper describes it: in every round the patches themselves are
-// put in order and go through the whole network, one puzzle at a time; then one large network sees
-// every position that was played, and its loss is differentiated as a whole.
-func naive(t *testing.T, dev device.Device, c Config, params *nn.Params, b *Batch) (loss float64, positions int) {
-	t.Helper()
-	n, size := c.cells(), c.voxels()
-	build := func(mode nn.Mode, boards int, order, truth, relations []float32, images []float32) (*nn.Program, []float32, []float32) {
-		g := nn.NewGraph(mode, device.Float32)
-		f := c.encoder(g, g.Input("patches", boards*n, 1, c.Patch[2], c.Patch[1], c.Patch[0]))
-		h := c.head(g, f, boards)
-		o := nn.Options{Outputs: map[string]*nn.Node{"unary": h.unary}, Loss: h.loss}
-		if c.Binary {
-			o.Outputs["pairs"] = h.pairs
-		}
-		p, err := nn.Compile(dev, g, params, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		inputs := map[string][]float32{"patches": images, "truth": truth}
-		if c.Binary {
-			inputs["relations"] = relations
-		}
-		if c.ColSum > 0 {
-			inputs["counts"] = slices.Repeat([]float32{1}, boards)
-		}
-		for name, values := range inputs {
-			if err := p.Set(name, values); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := p.Forward(); err != nil {
-			t.Fatal(err)
-		}
-		unary, pairs := make([]float32, boards*n*n), make([]float32, boards*n*n*27)
-		if err := p.Read("unary", unary); err != nil {
-			t.Fatal(err)
-		}
-		if c.Binary {
-			if err := p.Read("pairs", pairs); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return p, unary, pairs
-	}
-	var images, truth, relations []float32
-	for p, shuffle := range b.Shuffles {
-		left := shuffle.Clone() // left[s]: where the patch in slot s belongs
-		seen := map[string]bool{}
-		for round, solved := 0, false; round < c.Rounds && !solved && !seen[fmt.Sprint(left)]; round++ {
-			solved = left.Solved()
-			seen[fmt.Sprint(left)] = true
-			var x, y, z []float32
-			for _, patch := range left {
-				x = append(x, b.Patches[(p*n+patch)*size:][:size]...)
-				if p == 0 && (patch == 1 || patch == 2) { // air
-					y = append(y, -1)
-				} else {
-					y = append(y, float32(patch))
-				}
-			}
-			for i, a := range left {
-				for j, b := range left {
-					if i == j || y[i] < 0 || y[j] < 0 {
-						z = append(z, -1)
-					} else {
-						z = append(z, float32(c.grid().Relation(a, b)))
-					}
-				}
-			}
-			images, truth, relations = append(images, x...), append(truth, y...), append(relations, z...)
-			positions++
-			_, unary, pairs := build(nn.Train, 1, nil, y, z, x)
-			terms := solver.Terms{Unary: make([]float64, n*n)}
-			solver.Costs(terms.Unary, unary, n)
-			if c.Binary {
-				terms.Binary, terms.Relation, terms.Classes = make([]float64, n*n*27), c.grid().RelationTable(), 27
-				solver.Costs(terms.Binary, pairs, 27)
-			}
-			answer := make(puzzle.Configuration, n)
-			if _, err := new(solver.Solver).Solve(answer, terms, c.Distance); err != nil {
-				t.Fatal(err)
-			}
-			left = left.Rearranged(answer)
-		}
-	}
-	p, _, _ := build(nn.Train, positions, nil, truth, relations, images)
-	if err := p.Backward(); err != nil {
-		t.Fatal(err)
-	}
-	var l [1]float32
-	if err := p.Read("loss", l[:]); err != nil {
-		t.Fatal(err)
-	}
-	return float64(l[0]), positions
-}
-
-// noise is a batch of puzzles of noise, with two patches of air.
-func noise(c Config) *Batch {
-	r := seed.Rand(3, "test")
-	b := &Batch{Patches: make([]float32, c.Batch*c.cells()*c.voxels())}
-	for i := range b.Patches {
-		b.Patches[i] = float32(r.NormFloat64())
-	}
-	for i := range 2 * c.voxels() {
-		b.Patches[c.voxels()+i] = -1
-	}
-	for p := range c.Batch {
-		b.Blank = append(b.Blank, c.blank(b.Patches[p*c.cells()*c.voxels():][:c.cells()*c.voxels()])...)
-		b.Shuffles = append(b.Shuffles, puzzle.Random(r, c.cells()))
-	}
-	return b
-}
-
-func TestStepEqualsTheNaiveOne(t *testing.T) {
-	dev := testDevice(t)
-	played := 0
-	for _, variant := range []struct {
-		head   string
-		rounds int
-		binary bool
-		column float64
-	}{{Paper, 4, false, 0}, {Both, 5, true, 0}, {Symmetric, 1, true, 0.3}, {Both, 1, false, 0.5}, {Paper, 3, true, 0}, {Both, 5, true, 0.5}} {
-		c := tiny()
-		c.Head, c.Rounds, c.Binary, c.ColSum, c.Distance = variant.head, variant.rounds, variant.binary, variant.column, 3
-		c = resolved(t, c)
-		b := noise(c)
-		params := nn.NewParams(dev, 1)
-		if err := c.declare(params); err != nil {
-			t.Fatal(err)
-		}
-		tr, err := newTrainer(dev, c, params, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		result, err := tr.step(0, b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := map[string][]float32{}
-		for _, name := range params.Names() {
-			if params.Trained(name) {
-				if got[name], err = params.Grad(name); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		loss, positions := naive(t, dev, c, params, b)
-		played += positions
-		// Both sum the same float32 products in different orders.
-		if math.Abs(result.Loss-loss) > 1e-5*loss {
-			t.Errorf("%+v: loss %v, naive %v", variant, result.Loss, loss)
-		}
-		if c.Rounds > 1 && math.Abs(result.Metrics[1].Value-float64(positions)/float64(c.Batch)) > 1e-9 {
-			t.Errorf("%+v: %v rounds a puzzle, naive plays %d positions", variant, result.Metrics[1].Value, positions)
-		}
-		for name, g := range got {
-			want, err := params.Grad(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var difference, size float64
-			for i := range want {
-				difference = max(difference, math.Abs(float64(g[i]-want[i])))
-				size = max(size, math.Abs(float64(want[i])))
-			}
-			if difference > 2e-4*size+1e-7 {
-				t.Errorf("%+v: gradient of %s differs by %v of %v", variant, name, difference, size)
-			}
-		}
-		differences(t, tr, params, b, got)
-	}
-	if played < 16 {
-		t.Errorf("only %d positions were played: the rounds were not tested", played)
-	}
-}
-
-// differences holds some gradients against difference quotients of the whole step's loss. Where a
-// small change of a parameter changes what is played, the loss jumps and there is nothing to
-// compare.
-func differences(t *testing.T, tr *trainer, params *nn.Params, b *Batch, gradients map[string][]float32) {
-	t.Helper()
-	compared := 0
-	for name, g := range gradients {
-		at := 0
-		for i := range g {
-			if math.Abs(float64(g[i])) > math.Abs(float64(g[at])) {
-				at = i
-			}
-		}
-		// With h = 1e-3 and losses near 2, rounding of float32 is about 2e-7 / 1e-3 = 2e-4 of the
-		// quotient, curvature and PReLU's kinks less than 5 %.
-		const h = 1e-3
-		values, err := params.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var boards []float32
-		jumped := false
-		loss := func(d float32) float64 {
-			moved := slices.Clone(values)
-			moved[at] += d
-			if err := params.Write(name, moved); err != nil {
-				t.Fatal(err)
-			}
-			r, err := tr.step(0, b)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var now []float32
-			for _, h := range tr.heads {
-				now = append(now, h.index...)
-			}
-			jumped = jumped || boards != nil && !slices.Equal(boards, now)
-			boards = now
-			return r.Loss
-		}
-		quotient := (loss(h) - loss(-h)) / (2 * h)
-		if err := params.Write(name, values); err != nil {
-			t.Fatal(err)
-		}
-		if jumped {
-			continue
-		}
-		compared++
-		if want := float64(g[at]); math.Abs(quotient-want) > 0.05*math.Abs(want)+2e-3 {
-			t.Errorf("%s[%d]: gradient %v, difference quotient %v", name, at, want, quotient)
-		}
-	}
-	if compared < len(gradients)/2 {
-		t.Errorf("only %d of %d gradients could be compared", compared, len(gradients))
-	}
-}
-
-// Where nothing is held out, nothing is compiled to validate on it, and no checkpoint is the best.
+// Where nothing is held out no checkpoint is the best.
 func TestPretrainOnAllCases(t *testing.T) {
 	cache, dev, c := phantoms(t, 2, [3]int{24, 20, 20}), testDevice(t), tiny()
 	c.Train.Steps = 2
-	c = resolved(t, c)
-	task, err := NewTask(dev, c, data(cache, 0), 0)
-	if err != nil || task.player != nil {
-		t.Fatalf("player %v, %v", task.player, err)
-	}
-	if summary, err := train.Run(t.Context(), task, train.Setup{Options: c.Train, SGD: task.sgd}); err != nil || summary.Step != 2 || summary.BestStep != 0 {
+	summary, err := Pretrain(t.Context(), dev, resolved(t, c), data(cache, 0), voxsaw.RunOptions{})
+	if err != nil || summary.Step != 2 || summary.BestStep != 0 {
 		t.Errorf("%+v, %v", summary, err)
-	}
-	// With cases held out, the encoder that plays them lies in the memory of the one that trains.
-	held, err := NewTask(dev, c, data(cache, 1), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if more := held.params.Total() - task.params.Total(); more > held.player.head.program.Bytes() {
-		t.Errorf("validation takes %d bytes more, its head is of %d", more, held.player.head.program.Bytes())
 	}
 }
 
-// Little memory, and rounds that need larger heads than the first: the encoder leaves room for the
-// largest, so that a run that starts does not end where a puzzle takes more rounds.
-func TestALimitOfMemoryHoldsForAllRounds(t *testing.T) {
-	dev, c := testDevice(t), tiny()
-	c.Head, c.Rounds, c.Distance = Paper, 5, 3
+// Two ranks leave the weights and the velocities of one that has twice the batch, but for the order
+// of sums, which is another.
+func TestTwoRanksEqualOne(t *testing.T) {
+	cache, c := phantoms(t, 3, [3]int{24, 20, 20}), tiny()
+	c.Head, c.Rounds, c.Binary, c.Batch, c.Train.Steps, c.Train.Clip = Both, 3, true, 4, 4, 1
 	c = resolved(t, c)
-	compile := func(memory int64) (*trainer, *nn.Params, error) {
-		params := nn.NewParams(dev, 1)
-		if err := c.declare(params); err != nil {
-			t.Fatal(err)
-		}
-		tr, err := newTrainer(dev, c, params, nil, memory)
-		return tr, params, err
-	}
-	free, params, err := compile(0)
-	if err != nil {
+	alone := filepath.Join(t.TempDir(), "alone")
+	if _, err := Pretrain(t.Context(), testDevice(t), c, data(cache, 1), voxsaw.RunOptions{Folder: alone}); err != nil {
 		t.Fatal(err)
 	}
-	// The least that will do, by steps of a part in a thousand.
-	most := params.Total()
-	limit, tr := most, free
-	for next := most; err == nil; next -= most / 1000 {
-		var smaller *trainer
-		if smaller, _, err = compile(next); err == nil {
-			limit, tr = next, smaller
-		}
+	folders := []string{filepath.Join(t.TempDir(), "0"), filepath.Join(t.TempDir(), "1")}
+	groups := traintest.Ranks(2)
+	errs := make([]error, 2)
+	devices := []voxsaw.Device{testDevice(t), testDevice(t)}
+	var all sync.WaitGroup
+	for rank, group := range groups {
+		all.Go(func() {
+			_, errs[rank] = pretrain(t.Context(), devices[rank], c, data(cache, 1), voxsaw.RunOptions{Folder: folders[rank]}, group)
+		})
 	}
-	if limit == most || tr.encoder.Bytes() >= free.encoder.Bytes() {
-		t.Fatalf("a limit saves nothing: %d of %d bytes", limit, most)
-	}
-	if !errors.As(err, new(*nn.MemoryError)) {
-		t.Errorf("a smaller limit: %v", err)
-	}
-	want, err := free.step(0, noise(c))
-	if err != nil {
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	got, err := tr.step(0, noise(c))
-	if err != nil {
-		t.Fatalf("in %d of %d bytes: %v", limit, most, err)
-	}
-	if got.Loss != want.Loss || got.Metrics[1].Value <= 1 {
-		t.Errorf("loss %v and %v rounds in little memory, %v and %v otherwise", got.Loss, got.Metrics[1].Value, want.Loss, want.Metrics[1].Value)
+	traintest.Equal(t, filepath.Join(folders[0], "last.safetensors"), filepath.Join(folders[1], "last.safetensors"), 0)
+	traintest.Equal(t, filepath.Join(alone, "last.safetensors"), filepath.Join(folders[0], "last.safetensors"), 2e-4)
+	c.Batch = 3
+	if _, err := pretrain(t.Context(), devices[0], c, data(cache, 1), voxsaw.RunOptions{}, groups[0]); err == nil || !strings.Contains(err.Error(), "multiple of 2") {
+		t.Errorf("a batch of 3 on two ranks: %v", err)
 	}
 }
 
@@ -527,25 +279,33 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 	c.Head, c.Rounds, c.Network.Norm, c.ValidateShuffles = Both, 3, "batch", 2
 	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 8, 4, 0
 	c = resolved(t, c)
-	run := func(path string, mode train.Mode, ctx context.Context, observer train.Observer) (train.Summary, error) {
-		folder, err := train.OpenFolder(path, train.Identity{Kind: Kind, Config: "x: 1\n", Fingerprint: cache.Fingerprint()}, mode)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return Pretrain(ctx, dev, c, data(cache, 2), Run{Folder: folder, Observer: observer})
+	run := func(path string, mode voxsaw.Mode, ctx context.Context, watch *observer) (voxsaw.Summary, error) {
+		return Pretrain(ctx, dev, c, data(cache, 2), voxsaw.RunOptions{Folder: path, Mode: mode, Observer: watch})
 	}
 	through, stopped := filepath.Join(t.TempDir(), "through"), filepath.Join(t.TempDir(), "stopped")
-	summary, err := run(through, train.New, t.Context(), nil)
+	summary, err := run(through, voxsaw.New, t.Context(), &observer{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	var interrupted *train.InterruptedError
-	if _, err := run(stopped, train.New, ctx, stopAt{5, cancel}); !errors.As(err, &interrupted) {
+	var interrupted *voxsaw.InterruptedError
+	if _, err := run(stopped, voxsaw.New, ctx, &observer{step: 5, cancel: cancel}); !errors.As(err, &interrupted) {
 		t.Fatalf("error %v", err)
 	}
-	if _, err := run(stopped, train.Resume, t.Context(), nil); err != nil {
+	var changed *voxsaw.ChangedError
+	other := c
+	other.Train.LR *= 2
+	if _, err := Pretrain(t.Context(), dev, other, data(cache, 2), voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); !errors.As(err, &changed) {
+		t.Errorf("another learning rate: %v", err)
+	}
+	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); !errors.As(err, &changed) {
+		t.Errorf("other cases: %v", err)
+	}
+	if _, err := run(stopped, voxsaw.Resume, t.Context(), &observer{}); err != nil {
 		t.Fatal(err)
+	}
+	if again, err := run(stopped, voxsaw.Resume, t.Context(), &observer{step: 1, cancel: func() { t.Error("a finished run took a step") }}); err != nil || again.Step != 8 || math.Abs(again.Validation.Score-summary.Validation.Score) > 1e-6 {
+		t.Errorf("a finished run: %+v, %v", again, err)
 	}
 	for _, name := range []string{"last.safetensors", "best.safetensors", "validation.csv"} {
 		a, err := os.ReadFile(filepath.Join(through, name))
@@ -561,17 +321,15 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 		}
 	}
 
-	player, report, err := Open(dev, c, filepath.Join(through, "last.safetensors"), 0)
+	player, err := Open(dev, filepath.Join(through, "last.safetensors"), PlayOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Missing) > 0 || len(report.Skipped) > 0 {
-		t.Errorf("opening: %v", report)
+	defer player.Close()
+	if player.Config() != c {
+		t.Errorf("configuration %+v, trained with %+v", player.Config(), c)
 	}
-	held, err := openCases(cache, []string{"case00", "case01"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := opened(t, cache, "case00", "case01")
 	e, err := player.Evaluate(t.Context(), held)
 	if err != nil {
 		t.Fatal(err)
@@ -585,14 +343,35 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 	if _, err := player.Evaluate(t.Context(), nil); err == nil {
 		t.Error("no cases were evaluated")
 	}
-
-	c.Network.Channels = 8
-	if _, _, err := Open(dev, c, filepath.Join(through, "last.safetensors"), 0); err == nil || !strings.Contains(err.Error(), "shape") {
-		t.Errorf("a checkpoint of 4 channels in a network of 8: %v", err)
+	more, err := Open(dev, filepath.Join(through, "best.safetensors"), PlayOptions{Rounds: 2, Shuffles: 3})
+	if err != nil {
+		t.Fatal(err)
 	}
-	c.Network.Channels, c.Binary = 4, true
-	if _, _, err := Open(dev, c, filepath.Join(through, "last.safetensors"), 0); err == nil || !strings.Contains(err.Error(), "puzzle.first") {
-		t.Errorf("a checkpoint without binary terms opened with them: %v", err)
+	defer more.Close()
+	if e, err := more.Evaluate(t.Context(), held); err != nil || e.Puzzles != 6 || len(e.Rounds) != 2 {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if _, err := Open(dev, filepath.Join("..", "testdata", "format1_finetune.safetensors"), PlayOptions{}); err == nil || !strings.Contains(err.Error(), "kind") {
+		t.Errorf("a checkpoint of fine-tuning: %v", err)
+	}
+}
+
+// Checkpoints of format 1 solve puzzles as before.
+func TestFormat1Solves(t *testing.T) {
+	cache, dev := phantoms(t, 3, [3]int{30, 28, 26}), testDevice(t)
+	for name, want := range map[string]struct {
+		head   string
+		rounds int
+	}{"pretrain": {Both, 2}, "study": {Symmetric, 1}} {
+		p, err := Open(dev, filepath.Join("..", "testdata", "format1_"+name+".safetensors"), PlayOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		e, err := p.Evaluate(t.Context(), opened(t, cache, "case00", "case01", "case02"))
+		if err != nil || p.Config().Head != want.head || len(e.Rounds) != want.rounds || e.Puzzles != 3 {
+			t.Errorf("%s: head %s, %+v, %v", name, p.Config().Head, e, err)
+		}
 	}
 }
 
@@ -600,23 +379,21 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 // report says what is possible where it is less.
 func TestTheCeilingOfDistinctPatchesIsOne(t *testing.T) {
 	cache, dev, c := phantoms(t, 7, [3]int{24, 20, 20}), testDevice(t), resolved(t, tiny())
-	params := nn.NewParams(dev, 1)
-	if err := c.declare(params); err != nil {
+	c.Train.Steps = 1
+	run := filepath.Join(t.TempDir(), "run")
+	if _, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{Folder: run}); err != nil {
 		t.Fatal(err)
 	}
-	player, err := newPlayer(dev, c, params, nil, 0)
+	player, err := Open(dev, filepath.Join(run, "last.safetensors"), PlayOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer player.Close()
 	var ids []string
 	for info := range cache.Records() {
 		ids = append(ids, info.ID)
 	}
-	cases, err := openCases(cache, ids)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := player.Evaluate(t.Context(), cases)
+	e, err := player.Evaluate(t.Context(), opened(t, cache, ids...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -625,48 +402,22 @@ func TestTheCeilingOfDistinctPatchesIsOne(t *testing.T) {
 	}
 }
 
-// TrainedOn reads what both ways of pretraining write down, and says nothing of checkpoints of
-// other kinds.
-func TestCheckpointsSayWhatTheyWereTrainedOn(t *testing.T) {
-	for _, c := range []struct {
-		kind, config string
-		want         []string
-	}{
-		{Kind, "cases:\n  fold: 1\ntrained_on: [\"0001\", case_2]\n", []string{"0001", "case_2"}},
-		{Kind, "cases: [\"0001\", case_2]\nheld: [case_3]\n", []string{"0001", "case_2"}},
-		{Kind, "cases:\n  fold: 1\n", nil},
-		{"finetune", "trained_on: [case_2]\n", nil},
-	} {
-		path := filepath.Join(t.TempDir(), "c.safetensors")
-		params := nn.NewParams(testDevice(t), 1)
-		if err := resolved(t, tiny()).declare(params); err != nil {
-			t.Fatal(err)
-		}
-		if err := train.SaveCheckpoint(path, params, train.Meta{Identity: train.Identity{Kind: c.kind, Config: c.config}}); err != nil {
-			t.Fatal(err)
-		}
-		got, err := TrainedOn(path)
-		if err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%q: %v, error %v, want %v", c.config, got, err, c.want)
-		}
-	}
-}
-
-// stopAt cancels a run after a step.
-type stopAt struct {
+// observer keeps notes, and cancels a run after a step.
+type observer struct {
+	notes  []string
 	step   int
 	cancel func()
 }
 
-func (s stopAt) Started(int, int) {}
-func (s stopAt) Stepped(p train.Progress) {
-	if p.Step == s.step {
-		s.cancel()
+func (o *observer) Started(int, int) {}
+func (o *observer) Stepped(p voxsaw.Progress) {
+	if p.Step == o.step {
+		o.cancel()
 	}
 }
-func (s stopAt) Validated(int, train.Validation, bool) {}
-func (s stopAt) Saved(string, int)                     {}
-func (s stopAt) Note(string)                           {}
+func (o *observer) Validated(int, voxsaw.Validation, bool) {}
+func (o *observer) Saved(string, int)                      {}
+func (o *observer) Note(text string)                       { o.notes = append(o.notes, text) }
 
 // Puzzles of patients never seen must come out far better than guessing after a short training: 1/8
 // of the patches are right by chance.
@@ -676,7 +427,7 @@ func TestPretrainingLearns(t *testing.T) {
 	c.Features, c.Hidden, c.Batch = 64, 32, 4
 	c.Train.Steps, c.Train.LR = 60, 0.03
 	c = resolved(t, c)
-	summary, err := Pretrain(t.Context(), dev, c, data(cache, 8), Run{Loaders: 1})
+	summary, err := Pretrain(t.Context(), dev, c, data(cache, 8), voxsaw.RunOptions{Loaders: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -685,41 +436,14 @@ func TestPretrainingLearns(t *testing.T) {
 	}
 }
 
-// Scores that are not numbers must reach the loop as a loss that is not finite, so that it stops
-// and names the cases.
+// A loss that is no number stops the run, and names the cases.
 func TestNaNReachesTheLoop(t *testing.T) {
-	cache, dev, c := phantoms(t, 2, [3]int{20, 20, 20}), testDevice(t), resolved(t, tiny())
-	task, err := NewTask(dev, c, data(cache, 1), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := "puzzle.position.bias"
-	values, err := task.params.Read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values[0] = float32(math.NaN())
-	if err := task.params.Write(name, values); err != nil {
-		t.Fatal(err)
-	}
-	var diverged *train.DivergedError
-	_, err = train.Run(t.Context(), task, train.Setup{Options: c.Train, SGD: task.sgd})
+	cache, dev, c := phantoms(t, 2, [3]int{20, 20, 20}), testDevice(t), tiny()
+	c.Train.LR, c.Train.Clip, c.Train.Warmup, c.Train.Steps = 1e30, 0, 0, 20
+	c = resolved(t, c)
+	var diverged *voxsaw.DivergedError
+	_, err := Pretrain(t.Context(), dev, c, data(cache, 1), voxsaw.RunOptions{})
 	if !errors.As(err, &diverged) || len(diverged.Cases) != c.Batch || diverged.Cases[0] != "case01" {
 		t.Errorf("error %v", err)
-	}
-}
-
-func TestBenchmark(t *testing.T) {
-	c := tiny()
-	c.Head = Paper
-	timing, err := Benchmark{Config: resolved(t, c), Steps: 2, Warmup: 1}.Run(testDevice(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if timing.Min <= 0 || timing.Median < timing.Min || timing.FLOPs <= 0 || timing.Bytes <= 0 {
-		t.Errorf("timing %+v", timing)
-	}
-	if _, err := (Benchmark{Config: resolved(t, c)}).Run(testDevice(t)); err == nil {
-		t.Error("no steps were timed")
 	}
 }

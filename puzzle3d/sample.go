@@ -5,56 +5,31 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-// A Batch is the puzzles of one step.
-type Batch struct {
-	// Patches are those of all puzzles in their natural order, (puzzles x cells, 1, D, H, W). They
-	// are never shuffled themselves: the encoder looks at each patch alone, so it is their features
-	// that change places.
-	Patches []float32
-	// Shuffles are the truth, one configuration a puzzle: Shuffles[p][s] is the patch that lies in
-	// slot s, and so the position where it belongs.
-	Shuffles []puzzle.Configuration
-	Cases    []string // one a puzzle
-	// Blank marks the patches that do not count in the loss, (puzzles x cells): see
-	// [Config].SkipAir.
-	Blank []bool
-}
-
-// A sampler makes batches of the cases of a data set. Every batch is a function of the seed and the
-// step.
+// A sampler makes batches of puzzles of prepared cases. Every puzzle is a function of the seed, the
+// step and its number in the batch.
 type sampler struct {
-	config Config
-	cases  []*prepared.Case
-}
-
-// openCases opens cases of a cache by ID.
-func openCases(cache *prepared.Store, ids []string) ([]*prepared.Case, error) {
-	cases := make([]*prepared.Case, len(ids))
-	for i, id := range ids {
-		var err error
-		if cases[i], err = cache.Open(id); err != nil {
-			return nil, err
-		}
-	}
-	return cases, nil
+	config   Config
+	cases    []*prepared.Case
+	first, n int // the puzzles of a batch that are made here: this rank's
 }
 
 // batch draws the puzzles of a step.
-func (s sampler) batch(ctx context.Context, step int) (*Batch, error) {
-	n, voxels := s.config.cells(), s.config.voxels()
-	b := &Batch{Patches: make([]float32, s.config.Batch*n*voxels)}
-	for item := range s.config.Batch {
+func (s sampler) batch(ctx context.Context, step int) (*jigsaw.Batch, error) {
+	cells, voxels := s.config.grid().Cells(), s.config.voxels()
+	b := &jigsaw.Batch{Patches: make([]float32, s.n*cells*voxels)}
+	for item := range s.n {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		r := seed.Rand(s.config.Train.Seed, "puzzle", uint64(step), uint64(item))
+		r := seed.Rand(s.config.Train.Seed, "puzzle", uint64(step), uint64(s.first+item))
 		c := s.cases[r.IntN(len(s.cases))]
-		patches := b.Patches[item*n*voxels : (item+1)*n*voxels]
+		patches := b.Patches[item*cells*voxels : (item+1)*cells*voxels]
 		origin, err := c.RandomOrigin(r, s.config.Crop, s.config.MaxAir)
 		if err != nil {
 			return nil, err
@@ -63,43 +38,14 @@ func (s sampler) batch(ctx context.Context, step int) (*Batch, error) {
 			return nil, err
 		}
 		if s.config.Intensity > 0 {
-			for p := range n {
+			for p := range cells {
 				vary(patches[p*voxels:(p+1)*voxels], s.config.Intensity, r)
 			}
 		}
-		b.Blank = append(b.Blank, s.config.blank(patches)...)
-		b.Shuffles = append(b.Shuffles, puzzle.RandomWithin(r, n, s.config.Share))
+		b.Shuffles = append(b.Shuffles, puzzle.RandomWithin(r, cells, s.config.Share))
 		b.Cases = append(b.Cases, c.ID)
 	}
 	return b, nil
-}
-
-// blank marks the patches of a puzzle that are the same everywhere: air. Nobody could tell where
-// they belong. If less than two others are left, all count.
-func (c Config) blank(patches []float32) []bool {
-	n, voxels := c.cells(), c.voxels()
-	marks, left := make([]bool, n), n
-	if !c.SkipAir {
-		return marks
-	}
-	for p := range n {
-		if marks[p] = uniform(patches[p*voxels : (p+1)*voxels]); marks[p] {
-			left--
-		}
-	}
-	if left < 2 {
-		clear(marks)
-	}
-	return marks
-}
-
-func uniform(patch []float32) bool {
-	for _, v := range patch {
-		if v != patch[0] {
-			return false
-		}
-	}
-	return true
 }
 
 // cut reads the patches of the crop at origin, in their natural order: anywhere in their cells, or
@@ -107,7 +53,7 @@ func uniform(patch []float32) bool {
 func cut(dst []float32, config Config, c *prepared.Case, origin [3]int, r *rand.Rand) error {
 	layout, voxels := config.layout(), config.voxels()
 	var at [3]int
-	for p := range config.cells() {
+	for p := range config.grid().Cells() {
 		layout.Corner(at[:], p, r)
 		for axis := range at {
 			at[axis] += origin[axis]
@@ -119,13 +65,6 @@ func cut(dst []float32, config Config, c *prepared.Case, origin [3]int, r *rand.
 	return nil
 }
 
-// cutCentre reads the puzzle in the middle of a case, without jitter: what validation and solving
-// look at.
-func cutCentre(dst []float32, config Config, c *prepared.Case) error {
-	middle := [3]int{c.Shape[0] / 2, c.Shape[1] / 2, c.Shape[2] / 2}
-	return cut(dst, config, c, c.OriginAround(middle, config.Crop), nil)
-}
-
 // vary changes contrast and brightness of a patch, whose values go from -1 to 1, so that a network
 // cannot rely on absolute intensities.
 func vary(patch []float32, amount float64, r *rand.Rand) {
@@ -134,4 +73,19 @@ func vary(patch []float32, amount float64, r *rand.Rand) {
 	for i, v := range patch {
 		patch[i] = contrast*v + brightness
 	}
+}
+
+// held is cases to solve puzzles of: of each the crop in the middle, with patches in the middle of
+// their cells. It implements [jigsaw.Held].
+type held struct {
+	config Config
+	cases  []*prepared.Case
+}
+
+func (h held) Len() int { return len(h.cases) }
+
+func (h held) Cut(i int, patches []float32) (name string, err error) {
+	c := h.cases[i]
+	middle := [3]int{c.Shape[0] / 2, c.Shape[1] / 2, c.Shape[2] / 2}
+	return c.ID, cut(patches, h.config, c, c.OriginAround(middle, h.config.Crop), nil)
 }

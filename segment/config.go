@@ -1,13 +1,13 @@
-// Package segment teaches a VNet to segment, from scratch or from a pretrained encoder, and makes
-// label maps with it.
+// Package segment teaches a network to segment, from scratch or from a pretrained encoder, and
+// makes label maps with it.
 //
-// Start at [Finetune] and [NewPredictor]. A fine-tuning run is a [train.Task] ([Task]) whose
-// checkpoints hold all that a prediction needs: the network's configuration, the preparation of the
-// scans, and which label each class stands for. Inference slides a window over a scan (window.go)
-// in memory that is bounded whatever the scan's length.
+// Start at [DefaultConfig] and [Finetune], and at [NewPredictor]. Checkpoints of fine-tuning hold
+// all that a prediction needs: the network's settings, the preparation of the scans, and which
+// label each class stands for. Cases to learn from come from a store of prepared ones
+// ([prepared.Open]).
 //
-// The package chooses no device, reads no scans from files, and measures no more than the Dice
-// coefficient that training needs; package eval has the metrics.
+// The package reads no scans from files, and measures no more than the Dice coefficient that
+// training needs; package eval has the metrics.
 package segment
 
 import (
@@ -17,17 +17,19 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	_ "github.com/voxsaw/voxsaw/internal/backbone/all" // the networks to choose from
 	"github.com/voxsaw/voxsaw/internal/nn"
-	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/vnet"
+	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // Config is all there is to say about a fine-tuning run but its data.
 type Config struct {
-	Network         vnet.Config        `yaml:"network"`
-	Train           train.Options      `yaml:"train"`
+	Network         voxsaw.Network     `yaml:"network"`
+	Train           voxsaw.Training    `yaml:"train"`
 	Crop            [3]int             `yaml:"crop,flow" help:"size of training crops, and of the window of inference, in voxels"`
 	Batch           int                `yaml:"batch" help:"crops in a step"`
 	Labels          []string           `yaml:"labels,flow" help:"labels to segment, a class each; 1+2 merges two into one class; empty: all labels of the data"`
@@ -44,21 +46,19 @@ type Config struct {
 
 // DefaultConfig is a sensible start: 64^3 crops, cross-entropy and Dice, mild augmentation.
 func DefaultConfig() Config {
-	o := train.DefaultOptions()
+	o := voxsaw.DefaultTraining()
 	// gradients of a normalised VNet under these losses are small: their norm is well below 1
 	o.LR = 0.05
-	network := vnet.Default()
-	network.Norm = "instance" // as a pretrained encoder has it: with none, training starts slowly
 	return Config{
-		Network: network, Train: o, Crop: [3]int{64, 64, 64}, Batch: 1, Loss: "dice+ce", Foreground: 0.67,
+		Network: voxsaw.DefaultNetwork(), Train: o, Crop: [3]int{64, 64, 64}, Batch: 1, Loss: "dice+ce", Foreground: 0.67,
 		EncoderLR: 1, ValidateOverlap: 0.25, Augment: DefaultAugmentation(),
 	}
 }
 
 // Resolve completes the configuration from the data: the labels if none were chosen, their names,
 // the number of classes, the preparation.
-func (c Config) Resolve(cache *prepared.Store) (Config, error) {
-	names := cache.LabelNames()
+func (c Config) Resolve(store *prepared.Store) (Config, error) {
+	names := store.LabelNames()
 	if len(c.Labels) == 0 {
 		for label := range names {
 			c.Labels = append(c.Labels, strconv.Itoa(int(label)))
@@ -89,9 +89,9 @@ func (c Config) Resolve(cache *prepared.Store) (Config, error) {
 		}
 		c.Names = append(c.Names, strings.Join(parts, "+"))
 	}
-	c.Preparation = cache.Preparation()
+	c.Preparation = store.Preparation()
 	c.Network.Classes = 1 + len(classes)
-	if c.Network, err = c.Network.Resolve(); err != nil {
+	if c.Network, err = backbone.Resolve(c.Network); err != nil {
 		return c, err
 	}
 	return c, c.Check()
@@ -114,7 +114,11 @@ func (c Config) Check() error {
 	if err := c.Train.Check(); err != nil {
 		return err
 	}
-	if err := c.Network.Check(c.Crop); err != nil {
+	b, err := backbone.Of(c.Network)
+	if err != nil {
+		return err
+	}
+	if err := backbone.Fits(b, c.Crop); err != nil {
 		return fmt.Errorf("crop: %w", err)
 	}
 	if _, err := c.loss(); err != nil {
@@ -123,7 +127,7 @@ func (c Config) Check() error {
 	if err := c.Augment.check(); err != nil {
 		return err
 	}
-	if err := checkOverlap(c.ValidateOverlap); err != nil {
+	if err := c.windows().Check(); err != nil {
 		return err
 	}
 	switch {
@@ -136,8 +140,16 @@ func (c Config) Check() error {
 	case c.FreezeEncoder < 0 || c.ValidateCases < 0:
 		return errors.New("freeze_encoder and validate_cases must not be negative")
 	}
-	_, err := parseClasses(c.Labels)
+	classes, err := parseClasses(c.Labels)
+	if want := 1 + len(classes); err == nil && c.Network.Classes != want {
+		return fmt.Errorf("the network has %d classes, the labels make %d with the background", c.Network.Classes, want)
+	}
 	return err
+}
+
+// windows are those that held-out cases are segmented in.
+func (c Config) windows() sliding.Options {
+	return sliding.Options{Size: c.Crop, Batch: 1, Overlap: c.ValidateOverlap}
 }
 
 // loss is the loss by its name.

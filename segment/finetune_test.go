@@ -11,35 +11,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
-	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/vnet"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
-
-func identity(t testing.TB, c Config, cache *prepared.Store) train.Identity {
-	t.Helper()
-	text, err := config.Marshal(&c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return train.Identity{Kind: Kind, Config: string(text), Version: "test", Device: "cpu", Fingerprint: cache.Fingerprint()}
-}
-
-func folder(t testing.TB, path string, c Config, cache *prepared.Store, mode train.Mode) *train.Folder {
-	t.Helper()
-	f, err := train.OpenFolder(path, identity(t, c, cache), mode)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
 
 // observer keeps notes, and calls back after each step.
 type observer struct {
@@ -47,11 +33,11 @@ type observer struct {
 	stepped func(step int)
 }
 
-func (o *observer) Started(int, int)                      {}
-func (o *observer) Validated(int, train.Validation, bool) {}
-func (o *observer) Saved(string, int)                     {}
-func (o *observer) Note(s string)                         { o.notes = append(o.notes, s) }
-func (o *observer) Stepped(p train.Progress) {
+func (o *observer) Started(int, int)                       {}
+func (o *observer) Validated(int, voxsaw.Validation, bool) {}
+func (o *observer) Saved(string, int)                      {}
+func (o *observer) Note(s string)                          { o.notes = append(o.notes, s) }
+func (o *observer) Stepped(p voxsaw.Progress) {
 	if o.stepped != nil {
 		o.stepped(p.Step)
 	}
@@ -70,7 +56,7 @@ func TestFinetuneAndPredict(t *testing.T) {
 		t.Fatalf("resolved to %+v", c)
 	}
 	data := Data{cache, []string{"case0", "case1", "case2", "case3"}, []string{"case4"}}
-	summary, report, err := Finetune(t.Context(), dev, c, data, Run{Folder: folder(t, path, c, cache, train.New), Loaders: 1})
+	summary, report, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: path, Loaders: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,28 +130,28 @@ func toClasses(labels, of []uint16) []uint16 {
 func TestResumedFinetuningEqualsUninterrupted(t *testing.T) {
 	cache, dev := phantoms(t, 3, [3]int{24, 20, 16}), testDevice(t)
 	c := tiny()
-	c.Network = vnet.Config{Preset: "monai", Channels: 4, Levels: 2, Dropout: -1}
+	c.Network = voxsaw.Network{Preset: "monai", Channels: 4, Levels: 2, Dropout: -1}
 	c.Crop, c.Batch, c.Augment.Spatial = [3]int{8, 8, 8}, 2, 0.5
 	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 7, 3, 2
 	c = resolved(t, c, cache)
 	data := Data{cache, []string{"case0", "case1"}, []string{"case2"}}
 	whole := filepath.Join(t.TempDir(), "whole")
-	if _, _, err := Finetune(t.Context(), dev, c, data, Run{Folder: folder(t, whole, c, cache, train.New)}); err != nil {
+	if _, _, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: whole}); err != nil {
 		t.Fatal(err)
 	}
 	for _, stop := range []int{1, 4, 6} {
 		path := filepath.Join(t.TempDir(), "run")
 		ctx, cancel := context.WithCancel(t.Context())
-		_, _, err := Finetune(ctx, dev, c, data, Run{Folder: folder(t, path, c, cache, train.New), Observer: &observer{stepped: func(step int) {
+		_, _, err := Finetune(ctx, dev, c, data, "", voxsaw.RunOptions{Folder: path, Observer: &observer{stepped: func(step int) {
 			if step == stop {
 				cancel()
 			}
 		}}})
-		var stopped *train.InterruptedError
+		var stopped *voxsaw.InterruptedError
 		if !errors.As(err, &stopped) || stopped.Step != stop {
 			t.Fatalf("stopped at %d: %v", stop, err)
 		}
-		if _, _, err := Finetune(t.Context(), dev, c, data, Run{Folder: folder(t, path, c, cache, train.Resume), Init: "not looked at"}); err != nil {
+		if _, _, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: path, Mode: voxsaw.Resume}); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"last.safetensors", "best.safetensors", "validation.csv"} {
@@ -185,12 +171,12 @@ func TestMemoryOfWhatIsNeeded(t *testing.T) {
 	c := tiny()
 	c.Crop = [3]int{8, 8, 8}
 	c = resolved(t, c, cache)
-	bare, err := NewTask(dev, c, Data{Cache: cache, Train: []string{"case0"}}, 0)
-	if err != nil || bare.slider != nil || bare.validationBytes() != 0 {
-		t.Fatalf("slider %v, %v", bare.slider, err)
+	bare, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case0"}}, 0)
+	if err != nil || bare.windows != nil || bare.validationBytes() != 0 {
+		t.Fatalf("windows %v, %v", bare.windows, err)
 	}
 	data := Data{cache, []string{"case0"}, []string{"case1"}}
-	task, err := NewTask(dev, c, data, 0)
+	task, err := compiled(t, dev, c, data, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,13 +184,13 @@ func TestMemoryOfWhatIsNeeded(t *testing.T) {
 	if task.params.Total() != total {
 		t.Errorf("%d bytes with validation, %d without", task.params.Total(), total)
 	}
-	if task, err = NewTask(dev, c, data, total+task.validationBytes()); err != nil {
+	if task, err = compiled(t, dev, c, data, total+task.validationBytes()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := task.Validate(t.Context(), 0); err != nil {
 		t.Error(err)
 	}
-	if _, err := NewTask(dev, c, data, bare.params.Bytes()); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%.1f MiB for other things", float64(task.validationBytes())/(1<<20))) {
+	if _, err := compiled(t, dev, c, data, bare.params.Bytes()); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%.1f MiB for other things", float64(task.validationBytes())/(1<<20))) {
 		t.Errorf("no room for the sums: %v", err)
 	}
 }
@@ -215,25 +201,32 @@ func TestInitialWeights(t *testing.T) {
 	c := tiny()
 	c.Crop, c.Train.Steps = [3]int{8, 8, 8}, 0
 	c = resolved(t, c, cache)
-	pretrained := func(network vnet.Config) (string, *nn.Params) {
-		g := nn.NewGraph(nn.Train, dev.Activations())
+	d, err := device.From(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pretrained := func(settings voxsaw.Network) (string, *nn.Params) {
+		network, err := backbone.Of(settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := nn.NewGraph(nn.Train, d.Activations())
 		stages := network.Encoder(g, g.Input("image", 1, 1, 8, 8, 8))
 		g.Linear("puzzle", g.Flatten(stages[len(stages)-1]), 3, true)
-		params := nn.NewParams(dev, 77)
+		params := nn.NewParams(d, 77)
 		if err := params.Declare(g); err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(t.TempDir(), "pretrained.safetensors")
-		if err := train.SaveCheckpoint(path, params, train.Meta{Identity: train.Identity{Kind: "pretrain"}}); err != nil {
+		if err := checkpoint.Write(path, checkpoint.Description{Kind: "jigsaw"}, params); err != nil {
 			t.Fatal(err)
 		}
 		return path, params
 	}
 	path, encoder := pretrained(c.Network)
-	data := Data{Cache: cache, Train: []string{"case0"}}
+	data := Data{Store: cache, Train: []string{"case0"}}
 	out, o := filepath.Join(t.TempDir(), "run"), &observer{}
-	f := folder(t, out, c, cache, train.New)
-	_, report, err := Finetune(t.Context(), dev, c, data, Run{Init: path, Folder: f, Observer: o})
+	_, report, err := Finetune(t.Context(), dev, c, data, path, voxsaw.RunOptions{Folder: out, Observer: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,11 +242,11 @@ func TestInitialWeights(t *testing.T) {
 	if len(o.notes) == 0 || !strings.Contains(o.notes[len(o.notes)-1], "skipped, not in this network: puzzle.weight, puzzle.bias") {
 		t.Errorf("notes %q", o.notes)
 	}
-	task, err := NewTask(dev, c, data, 0)
+	task, err := compiled(t, dev, c, data, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := train.LoadWeights(path, task.params, nil); err != nil {
+	if _, err := initialise(path, task.params); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
@@ -266,7 +259,7 @@ func TestInitialWeights(t *testing.T) {
 	other := c.Network
 	other.Channels = 8
 	path, _ = pretrained(other)
-	if _, _, err := Finetune(t.Context(), dev, c, data, Run{Init: path}); err == nil || !strings.Contains(err.Error(), "no weights") {
+	if _, _, err := Finetune(t.Context(), dev, c, data, path, voxsaw.RunOptions{}); err == nil || !strings.Contains(err.Error(), "no weights") {
 		t.Errorf("weights of another network: %v", err)
 	}
 	if _, err := NewPredictor(dev, []string{path}, DefaultInference(), 0); err == nil || !strings.Contains(err.Error(), "kind") {
@@ -279,7 +272,7 @@ func TestFrozenEncoderStaysAsItIs(t *testing.T) {
 	c := tiny()
 	c.Crop, c.FreezeEncoder, c.Train.Steps = [3]int{8, 8, 8}, 2, 3
 	c = resolved(t, c, cache)
-	task, err := NewTask(dev, c, Data{Cache: cache, Train: []string{"case0"}}, 0)
+	task, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case0"}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +286,7 @@ func TestFrozenEncoderStaysAsItIs(t *testing.T) {
 		return values
 	}
 	before, after := read(), map[int]map[string][]float32{}
-	if _, err := train.Run(t.Context(), task, train.Setup{Options: c.Train, SGD: task.sgd, Observer: &observer{stepped: func(step int) { after[step] = read() }}}); err != nil {
+	if _, err := train.Train(t.Context(), task, train.Setup{Options: c.Train, Optimizer: task.optimizer, Observer: &observer{stepped: func(step int) { after[step] = read() }}}); err != nil {
 		t.Fatal(err)
 	}
 	moved := func(step int, name string) bool { return !slices.Equal(before[name], after[step][name]) }
@@ -307,7 +300,7 @@ func TestCropsShowWhatIsAskedFor(t *testing.T) {
 	c := tiny()
 	c.Labels, c.Crop, c.Foreground, c.Augment = []string{"1", "3+4"}, [3]int{8, 8, 8}, 1, Augmentation{}
 	c = resolved(t, c, cache)
-	task, err := NewTask(dev, c, Data{Cache: cache, Train: []string{"case0", "case1"}}, 0)
+	task, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case0", "case1"}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +310,7 @@ func TestCropsShowWhatIsAskedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		classes := slices.Compact(slices.Sorted(slices.Values(b.Targets)))
+		classes := slices.Compact(slices.Sorted(slices.Values(b.targets)))
 		if len(classes) < 2 && classes[0] == 0 {
 			t.Errorf("step %d shows background alone", step)
 		}
@@ -325,7 +318,7 @@ func TestCropsShowWhatIsAskedFor(t *testing.T) {
 			shown[class]++
 		}
 		again, err := task.Batch(t.Context(), step)
-		if err != nil || !slices.Equal(again.Images, b.Images) || !slices.Equal(again.Targets, b.Targets) {
+		if err != nil || !slices.Equal(again.images, b.images) || !slices.Equal(again.targets, b.targets) {
 			t.Errorf("step %d is not the same twice: %v", step, err)
 		}
 	}
@@ -369,20 +362,20 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 	c := resolved(t, tiny(), cache)
 	for want, data := range map[string]Data{
-		"no cases to train on":            {Cache: cache},
-		"both to train and":               {Cache: cache, Train: []string{"case0", "case1"}, Validate: []string{"case1"}},
-		`no case "nobody"`:                {Cache: cache, Train: []string{"nobody"}},
+		"no cases to train on":            {Store: cache},
+		"both to train and":               {Store: cache, Train: []string{"case0", "case1"}, Validate: []string{"case1"}},
+		`no case "nobody"`:                {Store: cache, Train: []string{"nobody"}},
 		"classes":                         {},
 		"smaller than the crop of [16 12": {},
 	} {
-		if data.Cache == nil {
+		if data.Store == nil {
 			continue
 		}
-		if _, err := NewTask(dev, c, data, 0); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := compiled(t, dev, c, data, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	if _, err := NewTask(dev, c, Data{Cache: cache, Train: []string{"case0"}}, 1000); err == nil || strings.Contains(err.Error(), "--clip 0") != (c.Train.Clip > 0) {
+	if _, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case0"}}, 1000); err == nil || strings.Contains(err.Error(), "--clip 0") != (c.Train.Clip > 0) {
 		t.Errorf("a network of many megabytes and 1000 bytes: %v", err)
 	}
 }
@@ -430,8 +423,8 @@ func TestContradictoryNamesAreRefused(t *testing.T) {
 	c.Crop = [3]int{16, 12, 8}
 	c = resolved(t, c, cache)
 	for _, data := range []Data{{Train: []string{"a", "b", "d"}}, {Train: []string{"a", "c"}}, {Train: []string{"a", "d"}, Validate: []string{"c"}}} {
-		data.Cache = cache
-		_, err := NewTask(testDevice(t), c, data, 0)
+		data.Store = cache
+		_, err := compiled(t, testDevice(t), c, data, 0)
 		if contradict := slices.Contains(slices.Concat(data.Train, data.Validate), "c"); contradict != (err != nil) || contradict && !strings.Contains(err.Error(), `label 2 is "liver" in case a and "spleen" in case c`) {
 			t.Errorf("%v, %v: %v", data.Train, data.Validate, err)
 		}
@@ -457,11 +450,11 @@ func TestOddCasesAreNoted(t *testing.T) {
 	c.Labels = []string{"2"}
 	c.Crop = [3]int{16, 12, 8}
 	c = resolved(t, c, cache)
-	task, err := NewTask(testDevice(t), c, Data{Cache: cache, Train: []string{"bare", "shown"}}, 0)
+	task, err := compiled(t, testDevice(t), c, Data{Store: cache, Train: []string{"bare", "shown"}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(task.notes) != 3 || !strings.Contains(task.notes[0], "bare") || !strings.Contains(task.notes[1], "2 cases are smaller than the crop") {
+	if len(task.notes) != 2 || len(task.Notes()) != 1 || !strings.Contains(task.notes[0], "bare") || !strings.Contains(task.notes[1], "2 cases are smaller than the crop") {
 		t.Errorf("notes %q", task.notes)
 	}
 	for step := range 8 {
@@ -469,76 +462,61 @@ func TestOddCasesAreNoted(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := NewTask(testDevice(t), c, Data{Cache: cache, Train: []string{"bare"}}, 0); err == nil || !strings.Contains(err.Error(), "none of the 1 training cases") {
+	if _, err := compiled(t, testDevice(t), c, Data{Store: cache, Train: []string{"bare"}}, 0); err == nil || !strings.Contains(err.Error(), "none of the 1 training cases") {
 		t.Errorf("no foreground at all: %v", err)
 	}
 }
 
-func TestBenchmark(t *testing.T) {
-	for _, infer := range []bool{false, true} {
-		b := Benchmark{Network: tiny().Network, Crop: 8, Batch: 1, Steps: 2, Warmup: 1, Infer: infer}
-		got, err := b.Run(testDevice(t))
-		// The first convolution alone: 8^3 voxels, 125 taps, 4 channels, 2 for multiply and add.
-		if first := 8.0 * 8 * 8 * 125 * 4 * 2; err != nil || got.Median < got.Min || got.Min <= 0 || got.FLOPs < first || got.Bytes <= 0 {
-			t.Errorf("%+v, %v", got, err)
-		}
-		_, params, err := b.Plan(testDevice(t))
+// Two ranks leave the weights and the velocities of one that has twice the batch. The order of sums
+// is another: biases that a norm takes away again, whose gradient is nothing but rounding, differ
+// by 6e-5 after four steps.
+func TestTwoRanksEqualOne(t *testing.T) {
+	cache, c := phantoms(t, 3, [3]int{24, 20, 16}), tiny()
+	c.Crop, c.Batch, c.Train.Steps = [3]int{16, 12, 8}, 4, 4
+	c = resolved(t, c, cache)
+	data := Data{cache, []string{"case0", "case1"}, []string{"case2"}}
+	direct := func() voxsaw.Device { // fast transforms are chosen by the batch, and round
+		dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: 2, Conv: "direct"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if params.Total() != got.Bytes {
-			t.Errorf("planned %d bytes, took %d", params.Total(), got.Bytes)
-		}
+		t.Cleanup(func() { dev.Close() })
+		return dev
 	}
-	if _, err := (Benchmark{Crop: 10, Batch: 1, Steps: 1}).Run(testDevice(t)); err == nil {
-		t.Error("a crop that does not fit was timed")
+	alone := filepath.Join(t.TempDir(), "alone")
+	if _, _, err := Finetune(t.Context(), direct(), c, data, "", voxsaw.RunOptions{Folder: alone}); err != nil {
+		t.Fatal(err)
 	}
+	folders := []string{filepath.Join(t.TempDir(), "0"), filepath.Join(t.TempDir(), "1")}
+	devices := []voxsaw.Device{direct(), direct()}
+	errs := make([]error, 2)
+	var all sync.WaitGroup
+	for rank, group := range traintest.Ranks(2) {
+		all.Go(func() {
+			_, _, errs[rank] = finetune(t.Context(), devices[rank], c, data, "", voxsaw.RunOptions{Folder: folders[rank]}, group)
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	traintest.Equal(t, filepath.Join(folders[0], "last.safetensors"), filepath.Join(folders[1], "last.safetensors"), 0)
+	traintest.Equal(t, filepath.Join(alone, "last.safetensors"), filepath.Join(folders[0], "last.safetensors"), 2e-4)
 }
 
-// A step fits into whatever limit leaves room for what its highest kernel needs: half of what it
-// takes without a limit. The tighter the limit, the more is computed again.
-func TestTrainingFitsTheLimit(t *testing.T) {
-	plan := func(limit int64) (int64, nn.Summary) {
-		s, params, err := Benchmark{Network: vnet.Config{Channels: 2, Norm: "instance"}, Crop: 48, Batch: 1, Memory: limit}.Plan(testDevice(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return params.Total(), s
-	}
-	total, whole := plan(0)
-	before := whole.Repeats
-	for share := 95; share >= 50; share -= 5 {
-		limit := total - whole.Bytes*int64(100-share)/100
-		got, s := plan(limit)
-		if got > limit {
-			t.Errorf("%d bytes with a limit of %d", got, limit)
-		}
-		// in between, the search may find something a little better with less memory
-		if share%15 == 5 {
-			if s.Repeats.Bytes <= before.Bytes {
-				t.Errorf("%d %% of the program's memory: %+v is computed again, with more memory it is %+v", share, s.Repeats, before)
-			}
-			before = s.Repeats
-		}
-	}
-}
-
-// The limit of a prediction is for the scan, too, and what is said to be needed is enough.
-func TestPredictBenchmarkCountsTheScan(t *testing.T) {
-	dev := testDevice(t)
-	scan, _, err := phantom.New(1, phantom.Options{Shape: [3]int{24, 20, 16}})
+// Checkpoints of format 1 predict as before, the labels that they were taught.
+func TestFormat1Predicts(t *testing.T) {
+	p, err := NewPredictor(testDevice(t), []string{filepath.Join("..", "testdata", "format1_finetune.safetensors")}, DefaultInference(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := PredictBenchmark{Network: tiny().Network, Preparation: volume.DefaultPreparation(), Inference: Inference{Window: [3]int{8, 8, 8}, Batch: 1, Overlap: 0.5}}
-	whole, err := b.Run(t.Context(), dev, scan)
+	defer p.Close()
+	scan, _, err := phantom.New(4, phantom.Options{Shape: [3]int{24, 20, 16}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, spare := range []int64{0, -1} {
-		b.Memory = whole.Bytes + spare
-		if got, err := b.Run(t.Context(), dev, scan); (err == nil) != (spare == 0) || err == nil && got.Bytes != whole.Bytes {
-			t.Errorf("a limit of %d bytes where %d are needed: %+v, %v", b.Memory, whole.Bytes, got, err)
-		}
+	l, err := p.Predict(t.Context(), scan)
+	if err != nil || l.Grid != scan.Grid || !slices.Equal(p.Labels(), []uint16{1, 2}) || l.Names[1] != "pancreas+spleen" {
+		t.Errorf("labels %v, names %v, %v", p.Labels(), l.Names, err)
 	}
 }

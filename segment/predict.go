@@ -7,11 +7,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/goccy/go-yaml"
-
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
-	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -34,7 +35,7 @@ type Predictor struct {
 	config  Config
 	options Inference
 	params  *nn.Params
-	slider  *slider
+	windows *sliding.Inferer
 	// weights of each checkpoint; empty if there is one, whose weights stay in place
 	members []map[string][]float32
 	labels  []uint16 // that each class is written as
@@ -43,16 +44,16 @@ type Predictor struct {
 
 // NewPredictor loads checkpoints of fine-tuning runs. Of several, which must have the same network,
 // labels and preparation, the class probabilities are averaged. memory limits the bytes of the
-// program; 0: no limit.
-func NewPredictor(dev device.Device, checkpoints []string, o Inference, memory int64) (*Predictor, error) {
+// network, a scan and the sums over it; 0: no limit.
+func NewPredictor(dev voxsaw.Device, checkpoints []string, o Inference, memory int64) (*Predictor, error) {
+	d, err := device.From(dev)
+	if err != nil {
+		return nil, err
+	}
 	if len(checkpoints) == 0 {
 		return nil, errors.New("there is no checkpoint to predict with")
 	}
-	if o.Batch < 1 || o.Batch > 1<<16 {
-		return nil, fmt.Errorf("batch is %d, must be at least 1", o.Batch)
-	}
 	p := &Predictor{options: o}
-	var err error
 	if p.config, err = readConfig(checkpoints[0]); err != nil {
 		return nil, err
 	}
@@ -68,29 +69,52 @@ func NewPredictor(dev device.Device, checkpoints []string, o Inference, memory i
 	if p.options.Window == [3]int{} {
 		p.options.Window = p.config.Crop
 	}
-	p.params = nn.NewParams(dev, 0)
-	if p.slider, err = newSlider(dev, p.params, p.config.Network, p.options.Window, o.Batch, o.Overlap, nn.Options{MemoryLimit: memory}); err != nil {
+	if err := p.nameLabels(); err != nil {
 		return nil, err
 	}
-	for _, path := range checkpoints {
-		report, err := train.LoadWeights(path, p.params, nil)
-		if err != nil {
-			return nil, err
-		}
-		if len(report.Missing) > 0 {
-			return nil, fmt.Errorf("a checkpoint without all weights: %v", report)
-		}
-		if len(checkpoints) > 1 {
-			weights := map[string][]float32{}
-			for _, name := range p.params.Names() {
-				if weights[name], err = p.params.Read(name); err != nil {
-					return nil, err
-				}
-			}
-			p.members = append(p.members, weights)
-		}
+	b, err := backbone.Of(p.config.Network)
+	if err != nil {
+		return nil, err
 	}
-	return p, p.nameLabels()
+	p.params = nn.NewParams(d, 0)
+	windows := sliding.Options{Size: p.options.Window, Batch: o.Batch, Overlap: o.Overlap}
+	if p.windows, err = sliding.New(d, p.params, b, windows, nn.Options{MemoryLimit: memory}); err == nil {
+		err = p.load(checkpoints)
+	}
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// load reads the weights. Those of several checkpoints are kept beside the network.
+func (p *Predictor) load(checkpoints []string) error {
+	for _, path := range checkpoints {
+		if _, err := checkpoint.LoadAll(path, p.params, func(string) string { return "it has not all weights of the network" }); err != nil {
+			return err
+		}
+		if len(checkpoints) == 1 {
+			return nil
+		}
+		weights := map[string][]float32{}
+		for _, name := range p.params.Names() {
+			var err error
+			if weights[name], err = p.params.Read(name); err != nil {
+				return err
+			}
+		}
+		p.members = append(p.members, weights)
+	}
+	return nil
+}
+
+// Close gives the memory back.
+func (p *Predictor) Close() {
+	if p.windows != nil {
+		p.windows.Close()
+	}
+	p.params.Close()
 }
 
 // nameLabels chooses what each class is written as: its label, or the first of those merged.
@@ -111,16 +135,13 @@ func (p *Predictor) nameLabels() error {
 
 // readConfig reads the configuration of a fine-tuning run from its checkpoint.
 func readConfig(path string) (Config, error) {
-	meta, err := train.ReadMeta(path)
-	if err != nil {
-		return Config{}, err
-	}
-	if meta.Kind != Kind {
-		return Config{}, fmt.Errorf("%s is a checkpoint of kind %q: predictions need one of kind %q, as voxsaw finetune makes it", path, meta.Kind, Kind)
-	}
 	c := DefaultConfig()
-	if err := yaml.Unmarshal([]byte(meta.Config), &c); err != nil {
-		return c, fmt.Errorf("%s: configuration: %w", path, err)
+	d, err := checkpoint.ReadKind(path, "predictions need one of kind "+checkpoint.Segmentation+", as voxsaw finetune makes it", checkpoint.Segmentation)
+	if err != nil {
+		return c, err
+	}
+	if err := d.Parse(&c); err != nil {
+		return c, err
 	}
 	if err := c.Check(); err != nil {
 		return c, fmt.Errorf("%s: configuration: %w", path, err)
@@ -141,9 +162,6 @@ func (c Config) agrees(o Config) error {
 	return nil
 }
 
-// Config is the configuration of the run that the first checkpoint is of.
-func (p *Predictor) Config() Config { return p.config }
-
 // LabelNames names the labels that predictions have.
 func (p *Predictor) LabelNames() map[uint16]string { return maps.Clone(p.names) }
 
@@ -151,7 +169,7 @@ func (p *Predictor) LabelNames() map[uint16]string { return maps.Clone(p.names) 
 func (p *Predictor) Labels() []uint16 { return slices.Clone(p.labels[1:]) }
 
 // Bytes is the memory that the network takes in inference, beside the sums over the scan.
-func (p *Predictor) Bytes() int64 { return p.slider.program.Bytes() + p.params.Bytes() }
+func (p *Predictor) Bytes() int64 { return p.windows.NetworkBytes() + p.params.Bytes() }
 
 // Predict segments a scan as it was read. The label map lies on the scan's own grid.
 func (p *Predictor) Predict(ctx context.Context, v *volume.Volume) (*volume.LabelMap, error) {
@@ -159,7 +177,7 @@ func (p *Predictor) Predict(ctx context.Context, v *volume.Volume) (*volume.Labe
 	if err != nil {
 		return nil, fmt.Errorf("preparing the scan: %w", err)
 	}
-	l, err := p.predict(ctx, hold(v, prepared, p.config.Preparation), prepared.Grid)
+	l, err := p.predict(ctx, sliding.Hold(v, prepared, p.config.Preparation), prepared.Grid)
 	if err != nil {
 		return nil, err
 	}
@@ -168,15 +186,15 @@ func (p *Predictor) Predict(ctx context.Context, v *volume.Volume) (*volume.Labe
 
 // PredictCase segments a prepared case. The label map lies on the prepared grid.
 func (p *Predictor) PredictCase(ctx context.Context, c *prepared.Case) (*volume.LabelMap, error) {
-	l, err := p.predict(ctx, c, c.Grid)
+	l, err := p.predict(ctx, sliding.Case{Case: c}, c.Grid)
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", c.ID, err)
 	}
 	return l, nil
 }
 
-func (p *Predictor) predict(ctx context.Context, src source, grid volume.Grid) (*volume.LabelMap, error) {
-	classes, err := p.slider.classify(ctx, src, grid.Shape, p.ensemble(), p.Progress)
+func (p *Predictor) predict(ctx context.Context, src sliding.Source, grid volume.Grid) (*volume.LabelMap, error) {
+	classes, err := p.windows.Classify(ctx, src, p.ensemble(), p.Progress)
 	if err != nil {
 		return nil, err
 	}
@@ -189,11 +207,23 @@ func (p *Predictor) predict(ctx context.Context, src source, grid volume.Grid) (
 	return &volume.LabelMap{Grid: grid, Labels: classes, Names: p.LabelNames()}, nil
 }
 
-func (p *Predictor) ensemble() ensemble {
-	return ensemble{members: len(p.members), use: func(member int) error {
-		if len(p.members) == 0 {
-			return nil
-		}
+// Reference is a label map with the labels that the network was taught: merged as its classes are,
+// all others background. A perfect prediction of the case equals it.
+func (p *Predictor) Reference(l *volume.LabelMap) *volume.LabelMap {
+	classes, _ := parseClasses(p.config.Labels) // checked when the checkpoint was read
+	table := classTable(classes)
+	out := &volume.LabelMap{Grid: l.Grid, Labels: slices.Clone(l.Labels), Names: p.LabelNames()}
+	for i, label := range out.Labels {
+		out.Labels[i] = p.labels[table[label]]
+	}
+	return out
+}
+
+func (p *Predictor) ensemble() sliding.Ensemble {
+	if len(p.members) == 0 {
+		return sliding.Ensemble{}
+	}
+	return sliding.Ensemble{Members: len(p.members), Use: func(member int) error {
 		for name, values := range p.members[member] {
 			if err := p.params.Write(name, values); err != nil {
 				return err

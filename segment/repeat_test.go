@@ -2,11 +2,13 @@ package segment
 
 import (
 	"math"
+	"path/filepath"
+	"strings"
 	"testing"
 
-	"github.com/voxsaw/voxsaw/internal/device/cpu"
-	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/vnet"
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/safetensors"
 )
 
 // A training with the same number of threads ends with the same bits, whatever the threads do when.
@@ -18,30 +20,21 @@ func TestRepeatable(t *testing.T) {
 	}
 	cache := phantoms(t, 2, [3]int{40, 36, 33})
 	c := tiny()
-	c.Network = vnet.Config{Preset: "paper", Channels: 16, Levels: 3, Norm: "instance"}
+	c.Network = voxsaw.Network{Preset: "paper", Channels: 16, Levels: 3, Norm: "instance"}
 	c.Crop = [3]int{32, 32, 32}
 	c.Train.Steps, c.Train.Warmup = 3, 0
 	c = resolved(t, c, cache)
 	weights := func(threads int) map[string][]float32 {
-		dev, err := cpu.New(cpu.Options{Threads: threads})
+		dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: threads})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer dev.Close()
-		task, err := NewTask(dev, c, Data{Cache: cache, Train: []string{"case0", "case1"}}, 0)
-		if err != nil {
+		run := filepath.Join(t.TempDir(), "run")
+		if _, _, err := Finetune(t.Context(), dev, c, Data{Store: cache, Train: []string{"case0", "case1"}}, "", voxsaw.RunOptions{Folder: run}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := train.Run(t.Context(), task, train.Setup{Options: c.Train}); err != nil {
-			t.Fatal(err)
-		}
-		out := map[string][]float32{}
-		for _, name := range task.params.Names() {
-			if out[name], err = task.params.Read(name); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return out
+		return tensors(t, filepath.Join(run, "last.safetensors"))
 	}
 	want := weights(2)
 	for _, threads := range []int{2, 1, 3} {
@@ -64,4 +57,24 @@ func TestRepeatable(t *testing.T) {
 			t.Errorf("%d threads and 2 differ by %v", threads, relative)
 		}
 	}
+}
+
+// tensors reads the weights of a checkpoint.
+func tensors(t *testing.T, path string) map[string][]float32 {
+	t.Helper()
+	f, err := safetensors.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	all := map[string][]float32{}
+	for _, name := range f.Names() {
+		if strings.HasPrefix(name, checkpoint.StatePrefix) {
+			continue
+		}
+		if all[name], err = f.Read(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
 }

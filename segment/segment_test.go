@@ -5,17 +5,17 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device"
-	"github.com/voxsaw/voxsaw/internal/device/cpu"
-	"github.com/voxsaw/voxsaw/vnet"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-func testDevice(t testing.TB) device.Device {
+func testDevice(t testing.TB) voxsaw.Device {
 	t.Helper()
-	dev, err := cpu.New(cpu.Options{Threads: 2})
+	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func phantoms(t testing.TB, n int, shape [3]int) *prepared.Store {
 // tiny is a network that a test can train.
 func tiny() Config {
 	c := DefaultConfig()
-	c.Network = vnet.Config{Preset: "paper", Channels: 4, Levels: 2, Norm: "instance"}
+	c.Network = voxsaw.Network{Preset: "paper", Channels: 4, Levels: 2, Norm: "instance"}
 	c.Crop = [3]int{16, 12, 8}
 	c.Labels = []string{"2", "3+4"}
 	return c
@@ -71,4 +71,22 @@ func resolved(t testing.TB, c Config, cache *prepared.Store) Config {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// compiled is a fine-tuning that is ready to run.
+func compiled(t testing.TB, dev voxsaw.Device, c Config, data Data, memory int64) (*learner, error) {
+	t.Helper()
+	d, err := device.From(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	l, err := newLearner(d, c, data, train.Group{})
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(l.Close)
+	return l, l.compile(memory)
 }

@@ -1,134 +1,23 @@
 package vnet
 
 import (
-	"encoding/binary"
-	"encoding/json"
-	"fmt"
-	"hash/crc32"
-	"math"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone/backbonetest"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
-	"github.com/voxsaw/voxsaw/internal/nn"
 )
 
-// noise is the formula that testdata/vnet_golden.py computes weights and inputs from: n numbers in
-// [-1, 1).
-func noise(name string, n int) []float64 {
-	v, base := make([]float64, n), crc32.ChecksumIEEE([]byte(name))
-	for i := range v {
-		x := uint32(i)*2654435761 + base
-		x ^= x >> 16
-		x *= 0x85EBCA6B
-		x ^= x >> 13
-		x *= 0xC2B2AE35
-		x ^= x >> 16
-		v[i] = float64(x)/(1<<31) - 1
-	}
-	return v
-}
-
-// fill is the formula of a parameter.
-func fill(name string, s device.Shape) []float32 {
-	v := make([]float32, s.Elements())
-	scale, offset := 0.1, 0.0
-	switch {
-	case len(s) > 1:
-		fan := s.Elements() / s[0]
-		if strings.Contains(name, ".up.") {
-			fan = s[0]
-		}
-		scale = math.Sqrt(2 / float64(fan))
-	case strings.HasSuffix(name, ".act.weight"):
-		scale, offset = 0.015, 0.98 // why so close to 1: see the script
-	case strings.HasSuffix(name, ".norm.weight"):
-		scale, offset = 0.2, 1
-	}
-	for i, x := range noise(name, len(v)) {
-		v[i] = float32(offset + scale*x)
-	}
-	return v
-}
-
-// golden reads the float32 tensors of a safetensors file.
-func golden(t *testing.T, name string) map[string][]float32 {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("..", "testdata", "vnet_"+name+".safetensors"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := binary.LittleEndian.Uint64(raw)
-	var header map[string]struct {
-		Offsets [2]int `json:"data_offsets"`
-	}
-	if err := json.Unmarshal(raw[8:8+n], &header); err != nil {
-		t.Fatal(err)
-	}
-	m := map[string][]float32{}
-	for k, h := range header {
-		data := raw[8+int(n):][h.Offsets[0]:h.Offsets[1]]
-		v := make([]float32, len(data)/4)
-		for i := range v {
-			v[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-		}
-		m[k] = v
-	}
-	return m
-}
-
-// compare checks a tensor against the digest of PyTorch's: norm, projections on random signs,
-// elements, all relative to the size of the tensor. zero is the size below which a tensor that
-// should be zero is only noise.
-func compare(t *testing.T, what, name string, got []float32, want []float32, tolerance, zero float64) {
-	t.Helper()
-	norm := 0.0
-	for _, x := range got {
-		norm += float64(x) * float64(x)
-	}
-	norm = math.Sqrt(norm)
-	reference := math.Max(float64(want[0]), zero)
-	worst, where := math.Abs(norm-float64(want[0]))/reference, "norm"
-	for j := range 4 {
-		p := 0.0
-		for i, s := range noise(fmt.Sprintf("sign%d/%s", j, name), len(got)) {
-			if s < 0 {
-				p -= float64(got[i])
-			} else {
-				p += float64(got[i])
-			}
-		}
-		if e := math.Abs(p-float64(want[1+j])) / reference; e > worst {
-			worst, where = e, fmt.Sprint("projection ", j)
-		}
-	}
-	samples, sum := want[5:], 0.0
-	for k, a := range noise("at/"+name, len(samples)) {
-		i := int(math.Abs(a)*float64(len(got))) % len(got)
-		d := float64(got[i] - samples[k])
-		sum += d * d
-	}
-	// The root mean square of the samples' errors, relative to that of the tensor.
-	if e := math.Sqrt(sum/float64(len(samples))) / (reference / math.Sqrt(float64(len(got)))); e > worst {
-		worst, where = e, "elements"
-	}
-	if !(worst <= tolerance) {
-		t.Errorf("%s %s: relative error %.2g in its %s, at most %.0g is allowed", what, name, worst, where, tolerance)
-	}
-}
-
 var goldens = []struct {
-	name   string
-	config Config
-	size   [5]int
+	name     string
+	settings voxsaw.Network
+	size     [5]int
 }{
-	{"paper", Config{Preset: "paper", Channels: 4, Classes: 3}, [5]int{2, 1, 16, 32, 16}},
-	{"paper_instance_elu", Config{Preset: "paper", Norm: "instance", Activation: "elu", Channels: 4, Classes: 3}, [5]int{1, 1, 32, 32, 32}},
-	{"caffe", Config{Preset: "caffe", Channels: 4, Classes: 2}, [5]int{2, 1, 16, 32, 16}},
-	{"monai", Config{Preset: "monai", Channels: 4, Classes: 3, Dropout: 0}, [5]int{2, 1, 32, 32, 16}},
+	{"paper", voxsaw.Network{Preset: "paper", Channels: 4, Classes: 3}, [5]int{2, 1, 16, 32, 16}},
+	{"paper_instance_elu", voxsaw.Network{Preset: "paper", Norm: "instance", Activation: "elu", Channels: 4, Classes: 3}, [5]int{1, 1, 32, 32, 32}},
+	{"caffe", voxsaw.Network{Preset: "caffe", Channels: 4, Classes: 2}, [5]int{2, 1, 16, 32, 16}},
+	{"monai", voxsaw.Network{Preset: "monai", Channels: 4, Classes: 3, Dropout: 0}, [5]int{2, 1, 32, 32, 16}},
 }
 
 // Logits, every gradient, the losses of five steps of SGD and the evaluation after them are
@@ -147,114 +36,9 @@ func TestPyTorch(t *testing.T) {
 				// norms over few voxels and PReLU's kink make ten times more of
 				tolerance = 1e-3
 			}
-			t.Run(c.name+" "+algorithm, func(t *testing.T) { testPyTorch(t, dev, c.name, c.config, c.size, tolerance) })
+			t.Run(c.name+" "+algorithm, func(t *testing.T) {
+				backbonetest.PyTorch(t, dev, mustResolve(t, c.settings), filepath.Join("..", "testdata", "vnet_"+c.name+".safetensors"), c.size, tolerance)
+			})
 		}
 	}
-}
-
-// build compiles the whole network; in training with cross-entropy + soft Dice.
-func build(dev device.Device, p *nn.Params, mode nn.Mode, c Config, size [5]int) (*nn.Program, error) {
-	g := nn.NewGraph(mode, device.Float32)
-	logits := c.Decoder(g, c.Encoder(g, g.Input("x", size[:]...)))
-	o := nn.Options{Outputs: map[string]*nn.Node{"logits": logits}}
-	if mode == nn.Train {
-		o.Loss, _ = g.Loss(logits, g.Input("target", size[0], size[2], size[3], size[4]), nn.LossOptions{CE: 1, Dice: 1})
-	}
-	return nn.Compile(dev, g, p, o)
-}
-
-func testPyTorch(t *testing.T, dev device.Device, name string, config Config, size [5]int, tolerance float64) {
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := golden(t, name)
-	params := nn.NewParams(dev, 1)
-	prog, err := build(dev, params, nn.Train, config, size)
-	check(err)
-	x := make([]float32, device.Shape(size[:]).Elements())
-	for i, v := range noise("x", len(x)) {
-		x[i] = float32(v)
-	}
-	target := make([]float32, len(x))
-	for i, v := range noise("target", len(target)) {
-		target[i] = float32(math.Floor((v + 1) / 2 * float64(config.Classes)))
-	}
-	for _, p := range params.Names() {
-		if params.Trained(p) {
-			check(params.Write(p, fill(p, params.Shape(p))))
-		}
-	}
-	check(prog.Set("x", x))
-	check(prog.Set("target", target))
-
-	values, err := params.Values()
-	check(err)
-	velocity, err := dev.Alloc(params.Size())
-	check(err)
-	hyper, err := dev.Alloc(16)
-	check(err)
-	check(dev.UploadPlain(hyper, 0, []float32{1e-2, 0.9, 1e-3, 1}))
-
-	logits, loss := make([]float32, prog.Shape("logits").Elements()), make([]float32, 1)
-	for step, wantLoss := range want["losses"] {
-		check(prog.Forward())
-		check(prog.Read("loss", loss))
-		// Five steps let single-precision rounding grow by about a hundred.
-		if e := math.Abs(float64(loss[0]/wantLoss - 1)); e > 1e-5 {
-			t.Errorf("step %d: loss %v, want %v", step, loss[0], wantLoss)
-		}
-		check(prog.Backward())
-		if step == 0 {
-			check(prog.Read("logits", logits))
-			compare(t, "forward", "logits", logits, want["logits"], 1e-4, 0)
-			seen := 0
-			for _, p := range params.Names() {
-				if !params.Trained(p) {
-					continue
-				}
-				g, err := params.Grad(p)
-				check(err)
-				if want["grad/"+p] == nil {
-					t.Errorf("PyTorch's network has no parameter %s", p)
-					continue
-				}
-				seen++
-				// A bias that a norm takes away again has no gradient but rounding: it is held
-				// against its weights' gradient.
-				zero := 0.0
-				if weight := want["grad/"+strings.TrimSuffix(p, ".bias")+".weight"]; strings.HasSuffix(p, ".bias") && weight != nil {
-					zero = 0.05 * float64(weight[0])
-				}
-				compare(t, "gradient of", p, g, want["grad/"+p], tolerance, zero)
-			}
-			if n := len(want) - 3; seen != n {
-				t.Errorf("%d parameters, PyTorch's network has %d", seen, n)
-			}
-		}
-		if step < 5 {
-			for _, name := range params.Names() {
-				offset, n, trained := params.Range(name)
-				if !trained {
-					continue
-				}
-				gradient, err := params.Gradient(name)
-				check(err)
-				sgd, err := dev.SGD(int(n / 4))
-				check(err)
-				scratch, err := dev.Alloc(sgd.Scratch())
-				check(err)
-				sgd.Run([]device.Buffer{dev.View(values, offset, n), dev.View(velocity, offset, n)}, []device.Buffer{gradient, hyper}, scratch)
-			}
-		}
-	}
-
-	evaluation, err := build(dev, params, nn.Eval, config, size)
-	check(err)
-	check(evaluation.Set("x", x))
-	check(evaluation.Forward())
-	check(evaluation.Read("logits", logits))
-	compare(t, "evaluation", "eval", logits, want["eval"], 1e-3, 0)
 }

@@ -3,24 +3,29 @@ package vnet
 import (
 	"fmt"
 
+	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 )
 
-// builder adds one resolved configuration to one graph.
+// builder adds a network to one graph.
 type builder struct {
-	Config
+	*network
 	preset
 	g *nn.Graph
 }
 
-func (c Config) builder(g *nn.Graph) (*builder, bool) {
-	r, err := c.Resolve()
-	if err != nil {
-		g.Fail("%w", err)
-		return nil, false
+// Encoder implements [backbone.Backbone]: stage i is (N, Channels 2^i, size / 2^i).
+func (n *network) Encoder(g *nn.Graph, x *nn.Node) []*nn.Node {
+	return (&builder{n, n.preset, g}).encoder(x)
+}
+
+// Decoder implements [backbone.Backbone]. Names of parameters begin with "decoder." and "head.".
+func (n *network) Decoder(g *nn.Graph, stages []*nn.Node) []*nn.Node {
+	if len(stages) != n.Levels+1 {
+		return []*nn.Node{g.Fail("decoder: %d stages, want %d", len(stages), n.Levels+1)}
 	}
-	return &builder{r, presets[r.Preset], g}, true
+	return []*nn.Node{(&builder{n, n.preset, g}).decoder(stages)}
 }
 
 // activate is norm, residual (or nil), activation.
@@ -35,12 +40,12 @@ func (b *builder) encoder(x *nn.Node) []*nn.Node {
 		b.g.Fail("the network's input has shape %v, want (N, 1, D, H, W)", []int(s))
 		return nil
 	}
-	size := [3]int(s[2:])
-	if err := b.Check(size); err != nil {
+	size := [3]int{s[4], s[3], s[2]}
+	if err := backbone.Fits(b, size); err != nil {
 		b.g.Fail("%w", err)
 		return nil
 	}
-	if _, deepest := b.FeatureShape(size); deepest == [3]int{1, 1, 1} && b.Norm == "instance" {
+	if m := b.Multiple(); size == m && b.Norm == backbone.NormInstance {
 		b.g.Fail("size %dx%dx%d: one voxel is left at the deepest of %d levels, which instance normalisation makes zero; take a larger size or fewer levels", size[0], size[1], size[2], b.Levels)
 		return nil
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
 	"github.com/voxsaw/voxsaw/internal/device/devicetest"
@@ -12,11 +14,21 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 )
 
+// mustResolve is the network of settings that are not wrong.
+func mustResolve(t testing.TB, settings voxsaw.Network) *network {
+	t.Helper()
+	n, err := resolve(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // The encoder alone has the names and the shapes that it has within the whole network, and the same
 // first values.
 func TestEncoderIsTheSameInBoth(t *testing.T) {
 	for preset := range presets {
-		c := Config{Preset: preset, Channels: 2, Levels: 2}
+		c := mustResolve(t, voxsaw.Network{Preset: preset, Channels: 2, Levels: 2})
 		dev := devicetest.NewReference()
 		alone, whole := nn.NewParams(dev, 7), nn.NewParams(dev, 7)
 		g := nn.NewGraph(nn.Train, device.Float32)
@@ -24,9 +36,8 @@ func TestEncoderIsTheSameInBoth(t *testing.T) {
 		if err := alone.Declare(g); err != nil {
 			t.Fatal(err)
 		}
-		channels, size := c.FeatureShape([3]int{8, 8, 8})
-		if got := stages[2].Shape(); got[1] != channels || [3]int(got[2:]) != size {
-			t.Errorf("%s: features of shape %v, want %d channels of %v", preset, got, channels, size)
+		if got := stages[2].Shape(); !got.Equal([]int{1, 8, 2, 2, 2}) {
+			t.Errorf("%s: features of shape %v, want 8 channels of 2x2x2", preset, got)
 		}
 		g = nn.NewGraph(nn.Train, device.Float32)
 		c.Decoder(g, c.Encoder(g, g.Input("x", 2, 1, 16, 8, 8)))
@@ -63,7 +74,7 @@ func TestEncoderIsTheSameInBoth(t *testing.T) {
 // Numbers of parameters at the original width: 16 channels, 2 classes.
 func TestParameterCount(t *testing.T) {
 	for preset, want := range map[string]int{"paper": 65175314, "caffe": 61982682, "monai": 45597898} {
-		c := Config{Preset: preset}
+		c := mustResolve(t, voxsaw.Network{Preset: preset})
 		g := nn.NewGraph(nn.Train, device.Float32)
 		c.Decoder(g, c.Encoder(g, g.Input("x", 1, 1, 32, 32, 32)))
 		p := nn.NewParams(devicetest.NewReference(), 1)
@@ -76,28 +87,35 @@ func TestParameterCount(t *testing.T) {
 	}
 }
 
-func TestConfigErrors(t *testing.T) {
-	for want, c := range map[string]Config{
-		"preset":           {Preset: "unet"},
-		"norm":             {Norm: "layer"},
-		"activation":       {Activation: "gelu"},
-		"levels":           {Levels: 5},
-		"channels":         {Channels: -1},
-		"groups":           {Norm: "group", Channels: 6, Groups: 4},
-		"dropout":          {Dropout: 1},
-		"classes":          {Classes: 1},
-		"multiples of 16":  {},
-		"as instance norm": {Norm: "instance", Levels: 4},
+func TestSettingsThatCannotBe(t *testing.T) {
+	for want, c := range map[string]voxsaw.Network{
+		"preset":     {Preset: "unet"},
+		"norm":       {Norm: "layer"},
+		"activation": {Activation: "gelu"},
+		"levels":     {Levels: 5},
+		"channels":   {Channels: -1},
+		"groups":     {Norm: "group", Channels: 6, Groups: 4},
+		"dropout":    {Dropout: 1},
+		"classes":    {Classes: 1},
 	} {
-		size := [3]int{16, 16, 40}
-		if want == "as instance norm" {
-			want, size = "instance normalisation", [3]int{16, 16, 16}
-		}
-		g := nn.NewGraph(nn.Train, device.Float32)
-		logits := c.Decoder(g, c.Encoder(g, g.Input("x", 1, 1, size[0], size[1], size[2])))
-		_, err := nn.Compile(devicetest.NewReference(), g, nn.NewParams(devicetest.NewReference(), 1), nn.Options{Outputs: map[string]*nn.Node{"y": logits}})
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := backbone.Of(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want one about %q", c, err, want)
+		}
+	}
+}
+
+func TestSizesThatCannotBe(t *testing.T) {
+	for want, c := range map[string]struct {
+		settings voxsaw.Network
+		size     [3]int // D, H, W
+	}{
+		"multiples of 16":        {voxsaw.Network{}, [3]int{16, 16, 40}},
+		"instance normalisation": {voxsaw.Network{Norm: "instance", Levels: 4}, [3]int{16, 16, 16}},
+	} {
+		g := nn.NewGraph(nn.Train, device.Float32)
+		mustResolve(t, c.settings).Encoder(g, g.Input("x", 1, 1, c.size[0], c.size[1], c.size[2]))
+		if err := g.Err(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: error %v, want one about %q", c.size, err, want)
 		}
 	}
 }
@@ -110,8 +128,8 @@ func TestMemoryLimit(t *testing.T) {
 	}
 	defer dev.Close()
 	g := nn.NewGraph(nn.Eval, device.Float32)
-	c := Config{Channels: 2}
-	logits := c.Decoder(g, c.Encoder(g, g.Input("x", 4, 1, 512, 512, 512)))
+	c := mustResolve(t, voxsaw.Network{Channels: 2})
+	logits := c.Decoder(g, c.Encoder(g, g.Input("x", 4, 1, 512, 512, 512)))[0]
 	_, err = nn.Compile(dev, g, nn.NewParams(dev, 1), nn.Options{Outputs: map[string]*nn.Node{"y": logits}, MemoryLimit: 8 << 30})
 	var tooLarge *exec.MemoryError
 	if !errors.As(err, &tooLarge) {
@@ -126,9 +144,16 @@ func BenchmarkStep(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer dev.Close()
-	whole := func(mode nn.Mode, c Config) func() (*nn.Program, error) {
+	whole := func(mode nn.Mode, settings voxsaw.Network) func() (*nn.Program, error) {
 		return func() (*nn.Program, error) {
-			return build(dev, nn.NewParams(dev, 1), mode, c, [5]int{1, 1, 64, 64, 64})
+			n := mustResolve(b, settings)
+			g := nn.NewGraph(mode, device.Float32)
+			logits := n.Decoder(g, n.Encoder(g, g.Input("x", 1, 1, 64, 64, 64)))[0]
+			o := nn.Options{Outputs: map[string]*nn.Node{"logits": logits}}
+			if mode == nn.Train {
+				o.Loss, _ = g.Loss(logits, g.Input("target", 1, 64, 64, 64), nn.LossOptions{CE: 1, Dice: 1})
+			}
+			return nn.Compile(dev, g, nn.NewParams(dev, 1), o)
 		}
 	}
 	for _, bench := range []struct {
@@ -136,13 +161,13 @@ func BenchmarkStep(b *testing.B) {
 		backward bool
 		build    func() (*nn.Program, error)
 	}{
-		{"segment paper 64", true, whole(nn.Train, Config{})},
-		{"segment paper instance 64", true, whole(nn.Train, Config{Norm: "instance"})},
-		{"segment monai 64", true, whole(nn.Train, Config{Preset: "monai"})},
-		{"infer paper 64", false, whole(nn.Eval, Config{})},
+		{"segment paper 64", true, whole(nn.Train, voxsaw.Network{})},
+		{"segment paper instance 64", true, whole(nn.Train, voxsaw.Network{Norm: "instance"})},
+		{"segment monai 64", true, whole(nn.Train, voxsaw.Network{Preset: "monai"})},
+		{"infer paper 64", false, whole(nn.Eval, voxsaw.Network{})},
 		{"encoder 27 of 32", true, func() (*nn.Program, error) {
 			g := nn.NewGraph(nn.Train, device.Float32)
-			f := g.Flatten(Config{}.Encoder(g, g.Input("x", 27, 1, 32, 32, 32))[4])
+			f := g.Flatten(mustResolve(b, voxsaw.Network{}).Encoder(g, g.Input("x", 27, 1, 32, 32, 32))[4])
 			g.Input("df", f.Shape()...)
 			return nn.Compile(dev, g, nn.NewParams(dev, 1), nn.Options{Outputs: map[string]*nn.Node{"f": f}, OutputGrad: map[string]string{"f": "df"}})
 		}},

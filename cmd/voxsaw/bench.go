@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,13 +15,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/bench"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/jigsaw"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/internal/solver"
 	"github.com/voxsaw/voxsaw/internal/terminal"
-	"github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/segment"
-	"github.com/voxsaw/voxsaw/vnet"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
@@ -46,13 +51,13 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
 		"segment":  "One step of the whole VNet: cross-entropy and Dice, gradients, SGD",
 		"infer":    "One forward pass of the whole VNet",
 	} {
-		o := &benchOptions{Grid: 3, Crop: 96, Batch: 1, Steps: 5, Warmup: 2, Channels: 16, Norm: "none", Preset: "paper", Machine: defaultDevice()}
+		o := &benchOptions{Grid: 3, Crop: 96, Batch: 1, Steps: 5, Warmup: 2, benchNetwork: defaultBenchNetwork(), Machine: defaultDevice()}
 		cmd.AddCommand(verb(task, short, "", "  voxsaw bench "+task+" --norm instance", cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
 			return runBench(cmd.OutOrStdout(), cmd.ErrOrStderr(), task, *o)
 		}))
 	}
 	cmd.AddCommand(newBenchLayers())
-	predict := &predictBenchOptions{Channels: 16, Norm: "none", Preset: "paper", Inference: segment.DefaultInference(), Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
+	predict := &predictBenchOptions{benchNetwork: defaultBenchNetwork(), Inference: segment.DefaultInference(), Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
 	predict.Inference.Window = [3]int{96, 96, 96}
 	cmd.AddCommand(verb("predict SCAN", "Inference in windows over a whole scan", "Reads and prepares a scan, and times what follows: windows over all of it, the Gaussian sums, the decision.",
 		"  voxsaw bench predict scan.nii.gz --norm instance", cobra.ExactArgs(1), predict, func(cmd *cobra.Command, args []string) error {
@@ -69,20 +74,36 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
 	return cmd
 }
 
+// benchNetwork is the network that works: the peers' is the paper's VNet, as it is.
+type benchNetwork struct {
+	Kind     string `yaml:"kind" flag:"network" help:"kind of network"`
+	Channels int    `yaml:"channels" help:"channels of the first stage; 0: the network's own"`
+	Norm     string `yaml:"norm" help:"normalisation" oneof:"none batch instance group"`
+	Preset   string `yaml:"preset" help:"vnet: paper, caffe or monai"`
+}
+
+func defaultBenchNetwork() benchNetwork {
+	return benchNetwork{Kind: backbone.Default, Norm: "none"}
+}
+
+func (b benchNetwork) network() voxsaw.Network {
+	n := voxsaw.DefaultNetwork()
+	n.Kind, n.Channels, n.Norm, n.Preset = b.Kind, b.Channels, b.Norm, b.Preset
+	return n
+}
+
 type benchOptions struct {
-	Grid     int           `yaml:"grid" help:"pretrain: cells along each axis; 3 has patches of 32^3, 2 of 48^3"`
-	Crop     int           `yaml:"crop" help:"segment, infer: side of a crop"`
-	Batch    int           `yaml:"batch" help:"crops, or puzzles, in a step"`
-	Steps    int           `yaml:"steps" help:"steps that are timed"`
-	Warmup   int           `yaml:"warmup" help:"steps before them"`
-	Channels int           `yaml:"channels" help:"channels of the first stage"`
-	Norm     string        `yaml:"norm" help:"normalisation" oneof:"none batch instance group"`
-	Preset   string        `yaml:"preset" help:"network" oneof:"paper caffe monai"`
-	Head     string        `yaml:"head" help:"pretrain: head" oneof:"paper symmetric both"`
-	Memory   gibibytes     `yaml:"memory" help:"limit in GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
-	Profile  bool          `yaml:"profile" help:"show where the time goes: a table on standard error, and the key profile in the line"`
-	Samples  string        `yaml:"samples" help:"file for a CPU profile of the timed steps, which go tool pprof reads"`
-	Machine  deviceOptions `yaml:"machine"`
+	benchNetwork `yaml:",inline"`
+	Grid         int           `yaml:"grid" help:"pretrain: cells along each axis; 3 has patches of 32^3, 2 of 48^3"`
+	Crop         int           `yaml:"crop" help:"segment, infer: side of a crop"`
+	Batch        int           `yaml:"batch" help:"crops, or puzzles, in a step"`
+	Steps        int           `yaml:"steps" help:"steps that are timed"`
+	Warmup       int           `yaml:"warmup" help:"steps before them"`
+	Head         string        `yaml:"head" help:"pretrain: head" oneof:"paper symmetric both"`
+	Memory       gibibytes     `yaml:"memory" help:"limit in GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
+	Profile      bool          `yaml:"profile" help:"show where the time goes: a table on standard error, and the key profile in the line"`
+	Samples      string        `yaml:"samples" help:"file for a CPU profile of the timed steps, which go tool pprof reads"`
+	Machine      deviceOptions `yaml:"machine"`
 }
 
 // benchLine has the keys of the peers' lines.
@@ -111,9 +132,8 @@ func runBench(w, log io.Writer, task string, o benchOptions) (err error) {
 		return err
 	}
 	defer closeDevice()
-	network := vnet.Default()
-	network.Preset, network.Channels, network.Norm = o.Preset, o.Channels, o.Norm
-	line := benchLine{Impl: "voxsaw " + version(), Task: task, Grid: o.Grid, Crop: o.Crop, Batch: o.Batch, Device: dev.Name(), AMP: "none", Norm: o.Norm}
+	network := o.network()
+	line := benchLine{Impl: "voxsaw " + voxsaw.Version(), Task: task, Grid: o.Grid, Crop: o.Crop, Batch: o.Batch, Device: dev.Name(), AMP: "none", Norm: o.Norm}
 	measure := bench.Options{Profile: o.Profile}
 	if o.Samples != "" {
 		f, err := os.Create(o.Samples)
@@ -123,27 +143,27 @@ func runBench(w, log io.Writer, task string, o benchOptions) (err error) {
 		defer func() { err = errors.Join(err, f.Close()) }()
 		measure.Samples = f
 	}
+	d, err := device.From(dev)
+	if err != nil {
+		return err
+	}
 	var t bench.Timing
 	if task == "pretrain" {
 		patch, ok := map[int]int{2: 48, 3: 32}[o.Grid]
 		if !ok {
 			return usagef("--grid %d: the paper's puzzles are 2 and 3", o.Grid)
 		}
-		c := puzzle3d.DefaultConfig()
-		// the peer has the paper's head and looks once
-		c.Network, c.Batch, c.Head, c.Rounds = network, o.Batch, puzzle3d.Paper, 1
-		if o.Head != "" {
-			c.Head = o.Head
-		}
-		for i := range 3 {
-			c.Grid[i], c.Patch[i] = o.Grid, patch
-		}
-		if c.Network, err = c.Network.Resolve(); err != nil {
+		b, err := backbone.Of(network)
+		if err != nil {
 			return &usageError{err}
 		}
-		t, err = puzzle3d.Benchmark{Config: c, Steps: o.Steps, Warmup: o.Warmup, Memory: o.Memory.limitAll(), Measure: measure}.Run(dev)
+		// the peer has the paper's head and looks once
+		game := jigsaw.Config{
+			Grid: puzzle.Grid{o.Grid, o.Grid, o.Grid}, Head: cmp.Or(o.Head, jigsaw.Paper), Features: 1024, Hidden: 256, Rounds: 1, Distance: 2, Batch: o.Batch, Shuffles: 1,
+		}
+		t, err = bench.Puzzle{Game: game, Encoder: backbone.Patches{Backbone: b, Size: cube(patch)}, Memory: o.Memory.limitAll()}.Run(d, o.Warmup, o.Steps, measure)
 	} else {
-		t, err = segment.Benchmark{Network: network, Crop: o.Crop, Batch: o.Batch, Steps: o.Steps, Warmup: o.Warmup, Infer: task == "infer", Memory: o.Memory.limitAll(), Measure: measure}.Run(dev)
+		t, err = bench.Network{Settings: network, Crop: cube(o.Crop), Batch: o.Batch, Infer: task == "infer", Memory: o.Memory.limitAll()}.Run(d, o.Warmup, o.Steps, measure)
 	}
 	if err != nil {
 		return err
@@ -160,6 +180,8 @@ func runBench(w, log io.Writer, task string, o benchOptions) (err error) {
 	lines.SetEscapeHTML(false) // "32->32" is easier to read
 	return lines.Encode(line)
 }
+
+func cube(n int) [3]int { return [3]int{n, n, n} }
 
 // writeProfile shows where the time of a step goes, by kind of kernel and then kernel by kernel.
 func writeProfile(w io.Writer, p *bench.Profile) error {
@@ -213,14 +235,12 @@ func peakMemory() int64 {
 }
 
 type predictBenchOptions struct {
-	Channels  int                 `yaml:"channels" help:"channels of the first stage"`
-	Norm      string              `yaml:"norm" help:"normalisation" oneof:"none batch instance group"`
-	Preset    string              `yaml:"preset" help:"network" oneof:"paper caffe monai"`
-	Inference segment.Inference   `yaml:"inference"`
-	Windows   int                 `yaml:"windows" help:"windows that are run, the rest taken to be as fast; 0: all"`
-	Memory    gibibytes           `yaml:"memory" help:"limit in GiB; 0: what the machine has"`
-	Read      dataset.ReadOptions `yaml:"read"`
-	Machine   deviceOptions       `yaml:"machine"`
+	benchNetwork `yaml:",inline"`
+	Inference    segment.Inference   `yaml:"inference"`
+	Windows      int                 `yaml:"windows" help:"windows that are run, the rest taken to be as fast; 0: all"`
+	Memory       gibibytes           `yaml:"memory" help:"limit in GiB; 0: what the machine has"`
+	Read         dataset.ReadOptions `yaml:"read"`
+	Machine      deviceOptions       `yaml:"machine"`
 }
 
 func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) error {
@@ -233,15 +253,23 @@ func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) err
 	if err != nil {
 		return err
 	}
-	network := vnet.Default()
-	network.Preset, network.Channels, network.Norm = o.Preset, o.Channels, o.Norm
-	b := segment.PredictBenchmark{Network: network, Preparation: volume.DefaultPreparation(), Inference: o.Inference, Windows: o.Windows, Memory: o.Memory.limitAll()}
-	t, err := b.Run(cmd.Context(), dev, scan)
+	d, err := device.From(dev)
+	if err != nil {
+		return err
+	}
+	how := volume.DefaultPreparation()
+	prepared, err := how.Apply(scan)
+	if err != nil {
+		return err
+	}
+	windows := sliding.Options{Size: o.Inference.Window, Batch: o.Inference.Batch, Overlap: o.Inference.Overlap}
+	b := bench.Windows{Settings: o.network(), Options: windows, Limit: o.Windows, Memory: o.Memory.limitAll()}
+	t, err := b.Run(cmd.Context(), d, sliding.Hold(scan, prepared, how), scan.Len())
 	if err != nil {
 		return err
 	}
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{
-		"impl": "voxsaw " + version(), "task": "predict", "shape": scan.Shape, "window": o.Inference.Window, "overlap": o.Inference.Overlap, "batch": o.Inference.Batch, "norm": o.Norm,
+		"impl": "voxsaw " + voxsaw.Version(), "task": "predict", "shape": scan.Shape, "window": o.Inference.Window, "overlap": o.Inference.Overlap, "batch": o.Inference.Batch, "norm": o.Norm,
 		"windows": t.Windows, "timed_windows": t.Timed, "seconds": round(t.Elapsed.Seconds(), 3), "voxels_s": math.Round(t.Rate()), "plan_mib": t.Bytes >> 20, "peak_mib": peakMemory() >> 20,
 	})
 }
@@ -282,7 +310,7 @@ func runBenchSolver(w io.Writer, o solverBenchOptions) error {
 		slices.Sort(batch)
 		us := func(d time.Duration) float64 { return round(d.Seconds()*1e6/float64(o.Batch), 3) }
 		if err := json.NewEncoder(w).Encode(map[string]any{
-			"impl": "voxsaw " + version(), "task": "solver", "n": n, "batch": o.Batch, "single_us": us(single[3]), "batch_us": us(batch[3]),
+			"impl": "voxsaw " + voxsaw.Version(), "task": "solver", "n": n, "batch": o.Batch, "single_us": us(single[3]), "batch_us": us(batch[3]),
 		}); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 )
@@ -44,7 +45,7 @@ func runBenchRead(w io.Writer, path string, o readBenchOptions) error {
 	if o.Repeat < 1 {
 		return usagef("--repeat must be at least 1")
 	}
-	line := readBenchLine{Impl: "voxsaw " + version(), Task: "read", Threads: runtime.GOMAXPROCS(0)}
+	line := readBenchLine{Impl: "voxsaw " + voxsaw.Version(), Task: "read", Threads: runtime.GOMAXPROCS(0)}
 	var times []time.Duration
 	for range o.Repeat {
 		start := time.Now()

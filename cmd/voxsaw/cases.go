@@ -5,7 +5,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/voxsaw/voxsaw/puzzle3d"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -39,16 +39,20 @@ func noteTorn(w io.Writer, patients dataset.Patients, training, held []string) {
 
 // notePretrained says which held-out cases the checkpoint to start from has seen, if any; no
 // checkpoint has seen none.
-func notePretrained(w io.Writer, checkpoint string, held []string) error {
-	if checkpoint == "" {
+func notePretrained(w io.Writer, path string, held []string) error {
+	if path == "" {
 		return nil
 	}
-	seen, err := puzzle3d.TrainedOn(checkpoint)
+	d, err := checkpoint.Read(path)
 	if err != nil {
 		return err
 	}
-	if both := common(held, seen); len(both) > 0 {
-		fmt.Fprintf(w, "%d of the held-out cases were pretrained on (without labels): %s\n", len(both), list(both))
+	how := "pretrained on (without labels)"
+	if d.Kind == checkpoint.Segmentation {
+		how = "trained on, with their labels: what is measured on them says nothing about others"
+	}
+	if both := common(held, d.TrainedOn); len(both) > 0 {
+		fmt.Fprintf(w, "%d of the held-out cases were %s: %s\n", len(both), how, list(both))
 	}
 	return nil
 }

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
-	"github.com/voxsaw/voxsaw/internal/train"
 )
 
 type crossvalOptions struct {
@@ -59,7 +59,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory gibib
 		return err
 	}
 	defer closeDevice()
-	s := experiment.Setting{Out: out, Device: dev, Version: version(), Memory: memory.limit(), Console: &console{w: cmd.ErrOrStderr()}}
+	s := experiment.Setting{Out: out, Device: dev, Memory: memory.limit(), Console: &console{w: cmd.ErrOrStderr()}}
 	result, err := experiment.Run(cmd.Context(), o.Plan, s)
 	if err != nil {
 		if result != nil && len(result.Runs) > 0 {
@@ -75,7 +75,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory gibib
 // report is drawn.
 func explainStudy(err error) error {
 	const again = "the same command"
-	var training *train.InterruptedError
+	var training *voxsaw.InterruptedError
 	if errors.Is(err, context.Canceled) && !errors.As(err, &training) {
 		return withHint(err, "%s goes on from there", again)
 	}
@@ -158,7 +158,7 @@ type console struct {
 	now *trainProgress
 }
 
-func (c *console) Training(name, items string) train.Observer {
+func (c *console) Training(name, items string) voxsaw.Observer {
 	c.now = newTrainProgress(c.w, name, items)
 	return c.now
 }

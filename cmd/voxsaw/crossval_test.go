@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw"
 )
 
 // Ctrl-C has its hint wherever an experiment is stopped: in a training, and while test cases are
@@ -14,7 +14,7 @@ import (
 func TestStoppedExperimentsSayHowToGoOn(t *testing.T) {
 	for _, err := range []error{
 		fmt.Errorf("trial a: segmenting case b: %w", context.Canceled),
-		fmt.Errorf("trial a: %w", &train.InterruptedError{Path: "last.safetensors", Step: 3, Cause: context.Canceled}),
+		fmt.Errorf("trial a: %w", &voxsaw.InterruptedError{Path: "last.safetensors", Step: 3, Cause: context.Canceled}),
 	} {
 		got := explainStudy(err)
 		var hint *hintError

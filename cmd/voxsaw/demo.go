@@ -66,8 +66,12 @@ func demonstrate(cmd *cobra.Command, demo experiment.Demo, o demoOptions) error 
 	if err != nil {
 		return err
 	}
-	s := experiment.Setting{Out: o.Out, Device: dev, Version: version(), Memory: availableMemory(), Console: &console{w: stderr}}
-	result, err := experiment.Run(ctx, demo.Plan(prepared), s)
+	s := experiment.Setting{Out: o.Out, Device: dev, Memory: availableMemory(), Console: &console{w: stderr}}
+	plan, err := demo.Plan(prepared)
+	if err != nil {
+		return err
+	}
+	result, err := experiment.Run(ctx, plan, s)
 	if err != nil {
 		return explain(err, "the same command", "choose another --out folder")
 	}

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"github.com/voxsaw/voxsaw/internal/device"
-	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/tuning"
 )
 
-// deviceOptions choose the machine that a network runs on. Only this package knows which devices
-// there are.
+// deviceOptions choose the machine that a network runs on.
 type deviceOptions struct {
 	Device  string   `yaml:"device" help:"what to compute on" oneof:"cpu"`
 	Threads int      `yaml:"threads" help:"CPU threads; 0: all cores"`
@@ -21,9 +19,9 @@ func defaultDevice() deviceOptions { return deviceOptions{Device: "cpu", Conv: "
 // open makes the device; close gives its threads back. A tuning file is read here, and its choices
 // become part of the settings: so a run's folder has them, and the run cannot be resumed with
 // others.
-func (o *deviceOptions) open() (dev device.Device, close func(), err error) {
+func (o *deviceOptions) open() (dev voxsaw.Device, close func(), err error) {
 	if o.Tuning != "" {
-		plain, err := cpu.New(cpu.Options{Threads: o.Threads})
+		plain, err := voxsaw.Open(o.Device, voxsaw.DeviceOptions{Threads: o.Threads})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -39,9 +37,8 @@ func (o *deviceOptions) open() (dev device.Device, close func(), err error) {
 	if err != nil {
 		return nil, nil, &usageError{err}
 	}
-	c, err := cpu.New(cpu.Options{Threads: o.Threads, Conv: o.Conv, Choices: choices})
-	if err != nil {
+	if dev, err = voxsaw.Open(o.Device, voxsaw.DeviceOptions{Threads: o.Threads, Conv: o.Conv, Choices: choices}); err != nil {
 		return nil, nil, err
 	}
-	return c, func() { c.Close() }, nil
+	return dev, func() { dev.Close() }, nil
 }

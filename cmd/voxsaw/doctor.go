@@ -11,25 +11,25 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/bench"
+	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/exec"
 	"github.com/voxsaw/voxsaw/internal/terminal"
-	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/segment"
-	"github.com/voxsaw/voxsaw/vnet"
 )
 
 type doctorOptions struct {
-	Network vnet.Config   `yaml:"network"`
-	Crop    int           `yaml:"crop" help:"side of the crop that the memory is told for"`
-	Limit   gibibytes     `yaml:"memory" help:"limit in GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
-	Clip    float64       `yaml:"clip" help:"largest norm of the gradients, as in finetune: they are kept until the end of the step; 0: each is used as soon as it is there"`
-	Machine deviceOptions `yaml:"machine"`
-	JSON    bool          `yaml:"json" help:"print as JSON"`
+	Network voxsaw.Network `yaml:"network"`
+	Crop    int            `yaml:"crop" help:"side of the crop that the memory is told for"`
+	Limit   gibibytes      `yaml:"memory" help:"limit in GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
+	Clip    float64        `yaml:"clip" help:"largest norm of the gradients, as in finetune: they are kept until the end of the step; 0: each is used as soon as it is there"`
+	Machine deviceOptions  `yaml:"machine"`
+	JSON    bool           `yaml:"json" help:"print as JSON"`
 }
 
 func newDoctor() *cobra.Command {
-	o := &doctorOptions{Network: vnet.Default(), Crop: 64, Clip: train.DefaultOptions().Clip, Machine: defaultDevice()}
-	o.Network.Norm = "instance"
+	o := &doctorOptions{Network: voxsaw.DefaultNetwork(), Crop: 64, Clip: voxsaw.DefaultTraining().Clip, Machine: defaultDevice()}
 	return verb("doctor", "Say what this machine offers and what would make it faster",
 		`Tells which processor features the kernels use, cores, memory and devices, and how much memory a training step takes: what there is when most is in memory, and what is computed again rather than kept.`,
 		`  voxsaw doctor --crop 96
@@ -72,15 +72,16 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 		return err
 	}
 	defer closeDevice()
-	if o.Network, err = o.Network.Resolve(); err != nil {
+	network, err := backbone.Of(o.Network)
+	if err != nil {
 		return &usageError{err}
 	}
-	if err := o.Network.Check([3]int{o.Crop, o.Crop, o.Crop}); err != nil {
+	if err := backbone.Fits(network, cube(o.Crop)); err != nil {
 		return &usageError{fmt.Errorf("crop: %w", err)}
 	}
 	d := diagnosis{
-		Version: version(), System: runtime.GOOS + "/" + runtime.GOARCH + ", " + runtime.Version(), Device: dev.Describe(), Cores: runtime.NumCPU(),
-		Memory: availableMemory(), Crop: o.Crop, Devices: []string{"cpu"}, Threads: runtime.GOMAXPROCS(0),
+		Version: voxsaw.Version(), System: runtime.GOOS + "/" + runtime.GOARCH + ", " + runtime.Version(), Device: dev.Describe(), Cores: runtime.NumCPU(),
+		Memory: availableMemory(), Crop: o.Crop, Devices: voxsaw.Devices(), Threads: runtime.GOMAXPROCS(0),
 	}
 	if o.Machine.Threads > 0 {
 		d.Threads = o.Machine.Threads
@@ -89,12 +90,16 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	if limit <= 0 {
 		limit = d.Memory
 	}
-	s, params, err := segment.Benchmark{Network: o.Network, Crop: o.Crop, Batch: 1, Memory: limit, Clip: o.Clip}.Plan(dev)
+	internal, err := device.From(dev)
 	if err != nil {
 		return err
 	}
-	d.Arena, d.Unshared, d.Weights, d.Steps, d.GFLOPs, d.Parameter = s.Bytes, s.Unshared, params.Bytes(), s.Steps, s.FLOPs/1e9, params.Count()
-	d.Velocity = params.Total() - d.Arena - d.Weights
+	s, err := bench.Network{Settings: o.Network, Crop: cube(o.Crop), Batch: 1, Memory: limit, Clip: o.Clip}.Plan(internal)
+	if err != nil {
+		return err
+	}
+	d.Arena, d.Unshared, d.Weights, d.Steps, d.GFLOPs, d.Parameter = s.Bytes, s.Unshared, s.Weights, s.Steps, s.FLOPs/1e9, s.Parameters
+	d.Velocity = s.Total - d.Arena - d.Weights
 	d.Peak, d.Again = s.Peak, again{append([]string{}, s.Recomputed...), s.Repeats.Bytes, s.Repeats.FLOPs / 1e9}
 	d.Advice = advice(d)
 	if o.JSON {
@@ -107,7 +112,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	rows := [][]string{
 		{"version", d.Version}, {"system", d.System}, {"processor", d.Device}, {"cores", fmt.Sprintf("%d, %d threads in use", d.Cores, d.Threads)}, {"memory available", memory},
 		{"devices", "cpu (no CUDA device in this build)"},
-		{"network", fmt.Sprintf("VNet %s, %d channels, norm %s: %.1f million parameters", o.Network.Preset, o.Network.Channels, o.Network.Norm, float64(d.Parameter)/1e6)},
+		{"network", fmt.Sprintf("%s: %.1f million parameters", network.Describe(), float64(d.Parameter)/1e6)},
 		{"a training step", fmt.Sprintf("one crop of %d^3: %d kernels, %.0f GFLOP", o.Crop, d.Steps, d.GFLOPs)},
 		{"its memory", fmt.Sprintf("arena %s (%s without sharing), weights %s, velocity %s", terminal.Bytes(d.Arena), terminal.Bytes(d.Unshared), terminal.Bytes(d.Weights), terminal.Bytes(d.Velocity))},
 	}

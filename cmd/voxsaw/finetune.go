@@ -7,11 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/terminal"
-	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
-	"github.com/voxsaw/voxsaw/vnet"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
 
@@ -27,8 +26,8 @@ func newFinetune() *cobra.Command {
 	defaults := finetuneOptions{Config: segment.DefaultConfig(), Cases: dataset.DefaultSelection(), Machine: defaultDevice()}
 	o, run := &finetuneOptions{}, &runFlags{}
 	*o = defaults
-	cmd := verb("finetune", "Train a VNet to segment, from a pretrained encoder or from scratch",
-		`Trains the whole VNet on labelled, prepared cases. With --init it starts from the weights of a checkpoint: the network is built
+	cmd := verb("finetune", "Train a network to segment, from a pretrained encoder or from scratch",
+		`Trains the whole network on labelled, prepared cases. With --init it starts from the weights of a checkpoint: the network is built
 as there, but for what flags and --config say, and what was loaded is told, what was not and why. The held-out cases (--fold of --folds, or a share) are validated on; last.safetensors and
 best.safetensors are kept. Best means best on the held-out cases: where these are your test cases, report last.
 
@@ -63,13 +62,12 @@ func within(file, folder string) bool {
 }
 
 // networkOf is the network of a checkpoint, with the classes of another.
-func networkOf(checkpoint string, other vnet.Config) (vnet.Config, error) {
-	meta, err := train.ReadMeta(checkpoint)
+func networkOf(path string, other voxsaw.Network) (voxsaw.Network, error) {
+	d, err := checkpoint.Read(path)
 	if err != nil {
 		return other, err
 	}
-	network := other
-	err = config.Part(checkpoint, []byte(meta.Config), "network", &network)
+	network, err := d.Network()
 	network.Classes = other.Classes
 	return network, err
 }
@@ -97,24 +95,23 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 		return err
 	}
 	defer closeDevice()
-	folder, err := run.open(segment.Kind, &o, dev, cache)
+	stderr := cmd.ErrOrStderr()
+	progress := newTrainProgress(stderr, "finetune", "crops")
+	options, err := run.options(&o, progress)
 	if err != nil {
 		return err
 	}
-	stderr := cmd.ErrOrStderr()
 	fmt.Fprintf(stderr, "training on %d cases (%s), %d held out (%s)\n", len(training), list(training), len(held), list(held))
 	noteTorn(stderr, o.Cases.Patients, training, held)
 	if err := notePretrained(stderr, o.Init, held); err != nil {
 		return err
 	}
-	progress := newTrainProgress(stderr, "finetune", "crops")
-	summary, _, err := segment.Finetune(cmd.Context(), dev, o.Config, segment.Data{Cache: cache, Train: training, Validate: held},
-		segment.Run{Init: o.Init, Folder: folder, Observer: progress, Memory: run.memory.limit(), Loaders: run.loaders})
+	summary, _, err := segment.Finetune(cmd.Context(), dev, o.Config, segment.Data{Store: cache, Train: training, Validate: held}, o.Init, options)
 	progress.finish()
 	if err != nil {
 		return run.explain(err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d steps in %s, %.1f %% of it waiting for data\n", folder.Path(), summary.Step, terminal.Duration(summary.Elapsed), 100*summary.WaitShare)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", run.out, steps(summary))
 	if summary.BestStep > 0 {
 		fmt.Fprintf(cmd.OutOrStdout(), "DSC of the held-out cases: %.4f at the end, %.4f at best (step %d)\n", summary.Validation.Score, summary.Best, summary.BestStep)
 	}

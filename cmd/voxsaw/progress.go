@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/terminal"
-	"github.com/voxsaw/voxsaw/internal/train"
 )
 
 // trainProgress shows a training on standard error: a bar with loss, speed and time left, and a
@@ -20,7 +20,7 @@ type trainProgress struct {
 	from int     // the step that this sitting began at
 }
 
-var _ train.Observer = (*trainProgress)(nil)
+var _ voxsaw.Observer = (*trainProgress)(nil)
 
 func newTrainProgress(w io.Writer, name, unit string) *trainProgress {
 	return &trainProgress{w: w, name: name, unit: unit}
@@ -35,7 +35,7 @@ func (t *trainProgress) Started(step, steps int) {
 	}
 }
 
-func (t *trainProgress) Stepped(p train.Progress) {
+func (t *trainProgress) Stepped(p voxsaw.Progress) {
 	if t.loss == 0 {
 		t.loss = p.Loss
 	}
@@ -45,7 +45,7 @@ func (t *trainProgress) Stepped(p train.Progress) {
 	t.bar.Add(1)
 }
 
-func (t *trainProgress) Validated(step int, v train.Validation, best bool) {
+func (t *trainProgress) Validated(step int, v voxsaw.Validation, best bool) {
 	var b strings.Builder
 	for i, m := range v.Metrics {
 		if i == 8 { // the rest is in validation.csv

@@ -1,11 +1,15 @@
 package main
 
 import (
-	"runtime/debug"
-
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
+
+	// The guests: networks and pretext tasks, which nothing else here names.
+	_ "github.com/voxsaw/voxsaw/internal/backbone/all"
+	_ "github.com/voxsaw/voxsaw/internal/rotation"
+	_ "github.com/voxsaw/voxsaw/puzzle3d"
 )
 
 // newRoot is the command line: one verb a file.
@@ -13,7 +17,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "voxsaw",
 		Short: "Pretrain 3D networks on unlabelled CT with jigsaw puzzles, then segment organs",
-		Long: `Voxsaw pretrains a VNet on scans without labels by solving 3D jigsaw puzzles, fine-tunes it on a
+		Long: `Voxsaw pretrains a network on scans without labels by solving 3D jigsaw puzzles, fine-tunes it on a
 few labelled ones, writes label maps and reports Dice fold by fold.
 
 See it work:           voxsaw demo
@@ -25,7 +29,7 @@ On your own scans:     voxsaw inspect SCANS
 
 Results go to standard output, progress and messages to standard error. Exit codes: 0 success, 1 failure, 2 a mistake on the
 command line or in a configuration file, 130 interrupted, with everything saved that can be resumed.`,
-		Version:       version(),
+		Version:       voxsaw.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -56,28 +60,6 @@ command line or in a configuration file, 130 interrupted, with everything saved 
 	add("result", newPredict(), newEvaluate(), newCrossval(), newDemo())
 	add("machine", newDoctor(), newTune(), newBench())
 	return root
-}
-
-// version is what a run's folder and a checkpoint record: the module's version, or the commit that
-// the binary was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	if v == "" || v == "(devel)" {
-		v = "devel"
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision" && len(s.Value) >= 12:
-				v += "-" + s.Value[:12]
-			case s.Key == "vcs.modified" && s.Value == "true":
-				v += "-modified"
-			}
-		}
-	}
-	return v
 }
 
 // verb makes a command whose options are the struct cfg: flags and YAML file are bound to it, and

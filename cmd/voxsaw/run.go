@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/device"
-	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -32,45 +32,46 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 	f.IntVar(&r.loaders, "loaders", 0, "goroutines that prepare crops ahead of their use; 0: 2")
 }
 
-// open opens the run's folder for the resolved configuration o.
-func (r *runFlags) open(kind string, o any, dev device.Device, cache *prepared.Store) (*train.Folder, error) {
+// options are those of a run with the resolved configuration o. Where it goes wrong, explain says what
+// to do.
+func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, error) {
 	if r.out == "" {
-		return nil, withHint(usagef("no folder for the run"), "add --out FOLDER")
+		return voxsaw.RunOptions{}, withHint(usagef("no folder for the run"), "add --out FOLDER")
 	}
 	if r.resume && r.force {
-		return nil, usagef("--resume goes on with a run, --force starts it over: choose one")
+		return voxsaw.RunOptions{}, usagef("--resume goes on with a run, --force starts it over: choose one")
 	}
 	resolved, err := config.Marshal(o)
 	if err != nil {
-		return nil, err
+		return voxsaw.RunOptions{}, err
 	}
-	mode := train.New
+	mode := voxsaw.New
 	switch {
 	case r.resume:
-		mode = train.Resume
+		mode = voxsaw.Resume
 	case r.force:
-		mode = train.Force
+		mode = voxsaw.Force
 	}
-	folder, err := train.OpenFolder(r.out, train.Identity{
-		Kind: kind, Config: string(resolved), Version: version(), Device: dev.Describe(), Fingerprint: cache.Fingerprint(),
-		// the data has its fingerprint, another number of threads is noted as another device, and
-		// what a tuning file says is in machine.choices
-	}, mode, "data", "machine.threads", "machine.tuning")
-	return folder, r.explain(err)
+	return voxsaw.RunOptions{
+		Folder: r.out, Mode: mode, Settings: resolved, Observer: observer, Memory: r.memory.limit(), Loaders: r.loaders,
+		// the data has its fingerprint, another number of threads is noted as another device, and what a
+		// tuning file says is in machine.choices
+		MayDiffer: []string{"data", "machine.threads", "machine.tuning"},
+	}, nil
 }
 
-// explain adds to what went wrong with a run what can be done about it. again is how the run is
-// taken up, afresh how it is begun once more.
-func explain(err error, again, afresh string) error {
-	var changed *train.ChangedError
-	var stopped *train.InterruptedError
+// explain adds to what went wrong with a run what can be done about it: how the run is taken up
+// again, and how it is started over.
+func explain(err error, resume, restart string) error {
+	var changed *voxsaw.ChangedError
+	var stopped *voxsaw.InterruptedError
 	switch {
 	case errors.As(err, &changed):
-		return withHint(err, "take these changes back, or %s", afresh)
+		return withHint(err, "take these changes back, or %s", restart)
 	case errors.As(err, &stopped) && stopped.Path != "":
-		return withHint(err, "%s goes on from there", again)
+		return withHint(err, "%s goes on from there", resume)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
-		return withHint(err, "make room; then %s goes on from the last checkpoint", again)
+		return withHint(err, "make room; then %s goes on from the last checkpoint", resume)
 	}
 	return err
 }
@@ -78,6 +79,14 @@ func explain(err error, again, afresh string) error {
 // explain adds to what went wrong with the run what can be done about it.
 func (r *runFlags) explain(err error) error {
 	return explain(err, "the same command with --resume", "start over with --force")
+}
+
+// steps says what a run has done.
+func steps(s voxsaw.Summary) string {
+	if s.Elapsed == 0 {
+		return fmt.Sprintf("%d steps, which were done before", s.Step)
+	}
+	return fmt.Sprintf("%d steps in %s, %.1f %% of it waiting for data", s.Step, terminal.Duration(s.Elapsed), 100*s.WaitShare)
 }
 
 // openCache opens prepared cases, with a hint where there are none.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"image/png"
@@ -9,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/table"
-	"github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -30,7 +31,8 @@ func newSolve() *cobra.Command {
 	o := &solveOptions{Machine: defaultDevice()}
 	return verb("solve", "Solve puzzles with a pretrained network: accuracy round by round, and a picture",
 		`Makes puzzles of prepared cases (patches of the centre crop, from the middle of their cells) and solves them: Correct, D<=2 and the share of patches in
-their place after each round, beside chance. The picture shows one puzzle being solved; misplaced patches are marked.`,
+their place after each round, beside chance. The picture shows one puzzle being solved; misplaced patches are marked. Checkpoints of other pretext tasks are
+put to their own task.`,
 		`  voxsaw solve --data prepared --checkpoint runs/puzzles/best.safetensors --cases pt_001,pt_002 --picture puzzle.png`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runSolve(cmd, *o) })
 }
@@ -39,91 +41,94 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 	if o.Checkpoint == "" {
 		return withHint(usagef("no checkpoint"), "add --checkpoint FILE, as voxsaw pretrain makes it")
 	}
-	cache, err := openCache(o.Data)
-	if err != nil {
-		return err
-	}
-	defer cache.Close()
-	c, err := puzzle3d.ReadConfig(o.Checkpoint)
-	if err != nil {
-		return err
-	}
 	if len(o.Cases) > 0 && o.All {
 		return usagef("--cases names cases, --all takes all: choose one")
 	}
-	if o.Rounds > 0 {
-		c.Rounds = o.Rounds
-	}
-	if o.Rounds > 1 && c.Head == puzzle3d.Symmetric {
-		fmt.Fprintln(cmd.ErrOrStderr(), "the symmetric head gives the same answer every round: one is played")
-	}
-	ids, trained, err := chooseToSolve(cmd.ErrOrStderr(), cache, o)
+	store, err := openCache(o.Data)
 	if err != nil {
 		return err
 	}
-	if o.Shuffles > 0 {
-		c.ValidateShuffles = o.Shuffles
-	}
+	defer store.Close()
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
 		return err
 	}
 	defer closeDevice()
-	player, _, err := puzzle3d.Open(dev, c, o.Checkpoint, availableMemory())
+	task, description, evaluator, err := pretext.Open(dev, o.Checkpoint, pretext.OpenOptions{Rounds: o.Rounds, Items: o.Shuffles, Memory: availableMemory()})
 	if err != nil {
 		return err
 	}
-	if c.Preparation != cache.Preparation() {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the cases were prepared in another way than those that the network was trained on:\n  %+v\n  %+v\n", cache.Preparation(), c.Preparation)
+	defer evaluator.Close()
+	stderr := cmd.ErrOrStderr()
+	for _, note := range evaluator.Notes() {
+		fmt.Fprintln(stderr, note)
+	}
+	if how, err := description.Preparation(); err != nil {
+		return err
+	} else if how != store.Preparation() {
+		fmt.Fprintf(stderr, "the cases were prepared in another way than those that the network was trained on:\n  %+v\n  %+v\n", store.Preparation(), how)
+	}
+	ids, trained, err := chooseToSolve(stderr, store, description.TrainedOn, o)
+	if err != nil {
+		return err
 	}
 	var cases []*prepared.Case
-	for info := range cache.Records() {
+	for info := range store.Records() {
 		if !slices.Contains(ids, info.ID) {
 			continue
 		}
-		opened, err := cache.Open(info.ID)
+		opened, err := store.Open(info.ID)
 		if err != nil {
 			return err
 		}
 		cases = append(cases, opened)
 	}
-	e, err := player.Evaluate(cmd.Context(), cases)
+	e, err := evaluator.Evaluate(cmd.Context(), cases)
 	if err != nil {
 		return err
 	}
 	if o.Picture != "" && len(cases) > 0 {
-		play, err := player.Play(cases[0], 0)
+		picture, err := evaluator.Picture(cases[0])
 		if err != nil {
 			return err
 		}
-		if err := writeFile(o.Picture, func(w io.Writer) error { return png.Encode(w, play.Picture()) }); err != nil {
+		if err := writeFile(o.Picture, func(w io.Writer) error { return png.Encode(w, picture.Image) }); err != nil {
 			return err
 		}
 	}
 	if o.JSON {
-		return printJSON(cmd.OutOrStdout(), struct {
-			puzzle3d.Evaluation
-			TrainedOn *int `json:"trained_on"` // of the cases; null if the checkpoint does not say
-		}{e, trained})
+		return printRecord(cmd.OutOrStdout(), e.Record, trained)
 	}
-	return printEvaluation(cmd.OutOrStdout(), e, trained)
+	return printEvaluation(cmd.OutOrStdout(), task, e, trained)
+}
+
+// printRecord prints an evaluation for a program: its own keys, and on how many of the cases the
+// network was trained; null if the checkpoint does not say.
+func printRecord(w io.Writer, evaluation any, trained *int) error {
+	data, err := json.Marshal(evaluation)
+	if err != nil {
+		return err
+	}
+	more, err := json.Marshal(struct {
+		TrainedOn *int `json:"trained_on"`
+	}{trained})
+	if err != nil {
+		return err
+	}
+	return printJSON(w, json.RawMessage(string(data[:len(data)-1])+","+string(more[1:])))
 }
 
 // chooseToSolve lists the cases to solve puzzles of, and counts those that the checkpoint was
 // trained on: nil if it does not say.
-func chooseToSolve(w io.Writer, cache *prepared.Store, o solveOptions) (ids []string, trained *int, err error) {
+func chooseToSolve(w io.Writer, store *prepared.Store, seen []string, o solveOptions) (ids []string, trained *int, err error) {
 	var all []string
-	for info := range cache.Records() {
+	for info := range store.Records() {
 		all = append(all, info.ID)
 	}
 	for _, id := range o.Cases {
 		if !slices.Contains(all, id) {
 			return nil, nil, usagef("%s has no case %s", o.Data, id)
 		}
-	}
-	seen, err := puzzle3d.TrainedOn(o.Checkpoint)
-	if err != nil {
-		return nil, nil, err
 	}
 	ids = o.Cases
 	if len(ids) == 0 {
@@ -145,26 +150,31 @@ func chooseToSolve(w io.Writer, cache *prepared.Store, o solveOptions) (ids []st
 	return ids, trained, nil
 }
 
-func printEvaluation(w io.Writer, e puzzle3d.Evaluation, trained *int) error {
-	of := "nobody knows how many of them"
+func printEvaluation(w io.Writer, task pretext.Task, e pretext.Evaluation, trained *int) error {
+	of := "the checkpoint does not say which of them it was"
 	if trained != nil {
 		of = fmt.Sprintf("%d of them", *trained)
 	}
 	t := table.Table{
-		Title:   fmt.Sprintf("%d puzzles of %d cases, %s trained on, in percent", e.Puzzles, e.Cases, of),
-		Columns: []table.Column{{Key: "round", Title: "after round"}, {Key: "correct", Title: "correct", Digits: 2}, {Key: "near", Title: "D<=2", Digits: 2}, {Key: "patches", Title: "patches in place", Digits: 2}},
+		Title:   fmt.Sprintf("%d %s of %d cases, %s trained on, in percent", e.Items, task.Items, e.Cases, of),
+		Columns: []table.Column{{Key: "round", Title: "after round"}}, Notes: e.Notes,
 	}
-	row := func(name string, m puzzle3d.Metrics) {
-		t.Rows = append(t.Rows, []any{name, 100 * m.Correct, 100 * m.Near, 100 * m.Patches})
+	for _, m := range e.Measures {
+		t.Columns = append(t.Columns, table.Column{Key: m.Key, Title: m.Title, Digits: 2})
+	}
+	row := func(name string, shares []float64) {
+		cells := []any{name}
+		for _, s := range shares {
+			cells = append(cells, 100*s)
+		}
+		t.Rows = append(t.Rows, cells)
 	}
 	row("chance", e.Chance)
-	for i, m := range e.Rounds {
-		row(fmt.Sprint(i+1), m)
+	for i, shares := range e.Rounds {
+		row(fmt.Sprint(i+1), shares)
 	}
-	if e.Ceiling.Patches < 1 {
+	if e.Ceiling != nil {
 		row("at most", e.Ceiling)
-		t.Notes = append(t.Notes, "at most: some patches are identical, such as those of nothing but air; nobody can tell which of them goes where.")
 	}
-	_, err := fmt.Fprintf(w, "%.2f rounds played, on average\n", e.Mean)
-	return errors.Join(printTable(w, t), err)
+	return errors.Join(printTable(w, t))
 }

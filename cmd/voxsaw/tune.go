@@ -9,24 +9,25 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/tuning"
-	"github.com/voxsaw/voxsaw/vnet"
 )
 
 // workload is what a network is run for: which convolutions there are follows from it.
 type workload struct {
-	Network vnet.Config `yaml:"network"`
-	Task    string      `yaml:"task" help:"what the network does: segment (training), infer (windows of predictions) or pretrain" oneof:"segment infer pretrain"`
-	Crop    [3]int      `yaml:"crop,flow" help:"size of crops, of windows, or of the patches of puzzles, in voxels"`
-	Batch   int         `yaml:"batch" help:"crops, windows or patches in a step; a puzzle of 3x3x3 has 27 patches"`
+	Network voxsaw.Network `yaml:"network"`
+	Task    string         `yaml:"task" help:"what the network does: segment (training), infer (windows of predictions) or pretrain" oneof:"segment infer pretrain"`
+	Crop    [3]int         `yaml:"crop,flow" help:"size of crops, of windows, or of the patches of puzzles, in voxels"`
+	Batch   int            `yaml:"batch" help:"crops, windows or patches in a step; a puzzle of 3x3x3 has 27 patches"`
 }
 
 func defaultWorkload() workload {
-	return workload{Network: vnet.Default(), Task: "segment", Crop: [3]int{64, 64, 64}, Batch: 1}
+	return workload{Network: voxsaw.DefaultNetwork(), Task: "segment", Crop: [3]int{64, 64, 64}, Batch: 1}
 }
 
 // resolve completes the network and checks the rest.
@@ -34,12 +35,14 @@ func (l *workload) resolve() (err error) {
 	if l.Batch < 1 {
 		return usagef("--batch %d: must be at least 1", l.Batch)
 	}
-	if l.Network, err = l.Network.Resolve(); err != nil {
+	b, err := backbone.Of(l.Network)
+	if err != nil {
 		return &usageError{err}
 	}
-	if err := l.Network.Check(l.Crop); err != nil {
+	if err := backbone.Fits(b, l.Crop); err != nil {
 		return &usageError{fmt.Errorf("crop: %w", err)}
 	}
+	l.Network = b.Settings()
 	return nil
 }
 
@@ -124,21 +127,25 @@ func (l workload) build(dev device.Device) error {
 	if l.Task == "infer" {
 		mode = nn.Eval
 	}
+	network, err := backbone.Of(l.Network)
+	if err != nil {
+		return err
+	}
 	g := nn.NewGraph(mode, dev.Activations())
-	stages := l.Network.Encoder(g, g.Input("image", l.Batch, 1, l.Crop[2], l.Crop[1], l.Crop[0]))
+	stages := network.Encoder(g, g.Input("image", l.Batch, 1, l.Crop[2], l.Crop[1], l.Crop[0]))
 	if g.Err() != nil {
 		return g.Err()
 	}
 	var options nn.Options
 	switch l.Task {
 	case "infer":
-		options.Outputs = map[string]*nn.Node{"logits": l.Network.Decoder(g, stages)}
+		options.Outputs = map[string]*nn.Node{"logits": network.Decoder(g, stages)[0]}
 	case "segment":
-		options.Loss, _ = g.Loss(l.Network.Decoder(g, stages), g.Input("target", l.Batch, l.Crop[2], l.Crop[1], l.Crop[0]), nn.LossOptions{CE: 1, Dice: 1})
+		options.Loss = backbone.Supervise(g, network.Decoder(g, stages), l.Batch, l.Crop, nn.LossOptions{CE: 1, Dice: 1}).Loss
 	case "pretrain":
 		features := g.Flatten(stages[len(stages)-1])
 		options.Loss, _ = g.Loss(g.Linear("head", features, 2, true), g.Input("truth", l.Batch), nn.LossOptions{CE: 1})
 	}
-	_, err := nn.Compile(dev, g, nn.NewParams(dev, 0), options)
+	_, err = nn.Compile(dev, g, nn.NewParams(dev, 0), options)
 	return err
 }

@@ -152,12 +152,12 @@ type Optimisers interface {
 	//	g = factor gradient + decay p        v = momentum v + g        p = p - rate v
 	SGD(n int) (Kernel, error)
 	// AdamW is parameters, mean, square (all updated in place) <- gradient, hyper (8): learning rate,
-	// beta1, beta2, epsilon, weight decay, factor of the gradient, 1 - beta1^t, 1 - beta2^t, of
-	// Loshchilov and Hutter 2019 as PyTorch has it. A learning rate of 0 changes nothing, whatever the
-	// gradient.
+	// 1 - beta1, 1 - beta2, epsilon, weight decay, factor of the gradient, 1 - beta1^t, 1 - beta2^t, of
+	// Loshchilov and Hutter 2019 as PyTorch has it. (The betas are given by what is left to 1, of which
+	// float32 has more digits.) A learning rate of 0 changes nothing, whatever the gradient.
 	//
 	//	g = factor gradient                  p = p - rate decay p
-	//	m = beta1 m + (1 - beta1) g          v = beta2 v + (1 - beta2) g^2
+	//	m = m + (1 - beta1) (g - m)          v = v + (1 - beta2) (g^2 - v)
 	//	p = p - rate m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
 	AdamW(n int) (Kernel, error)
 	// Average is a (updated in place) <- x, weight (1): a = a + weight (x - a). It is the exponential

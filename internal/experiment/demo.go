@@ -9,6 +9,9 @@ import (
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -89,34 +92,38 @@ func (d Demo) Prepare(ctx context.Context, scans, prepared string, done func()) 
 
 // Plan is the demo's experiment: one fold of four, from scratch and from an encoder that solved
 // 3x3x3 puzzles.
-func (d Demo) Plan(prepared string) Plan {
+func (d Demo) Plan(prepared string) (Plan, error) {
 	p := DefaultPlan()
 	p.Data, p.RunFolds, p.Fractions, p.Seeds = prepared, []int{1}, []float64{d.Fraction}, []uint64{1}
 	cube := func(n int) [3]int { return [3]int{n, n, n} }
-	p.Pretrain.Network.Channels, p.Pretrain.Network.Levels = 8, 3
-	p.Finetune.Network = p.Pretrain.Network
-	p.Pretrain.Crop, p.Pretrain.Patch, p.Pretrain.Batch, p.Pretrain.Features = cube(min(d.Shape[0], d.Shape[1], d.Shape[2])), [3]int{}, 2, 256
-	if p.Pretrain.Crop == cube(60) {
-		p.Pretrain.Patch = cube(16)
-	} else {
-		p.Pretrain.Patch = cube(8)
-		p.Pretrain.Network.Levels, p.Finetune.Network.Levels = 2, 2
+	side, levels, patch := min(d.Shape[0], d.Shape[1], d.Shape[2]), 3, 16
+	if side < 60 {
+		levels, patch = 2, 8
 	}
-	p.Pretrain.Train.Steps, p.Pretrain.Train.ValidateEvery = d.PretrainSteps, max(d.PretrainSteps/5, 1)
+	_, settings := pretext.Chosen(&p.Pretrain.OneOf)
+	common := settings.Common()
+	common.Network.Channels, common.Network.Levels = 8, levels
+	*common.Crop, *common.Batch = cube(side), 2
+	common.Train.Steps, common.Train.ValidateEvery = d.PretrainSteps, max(d.PretrainSteps/5, 1)
+	if err := config.NewSection(fmt.Sprintf("patch: [%[1]d, %[1]d, %[1]d]\nfeatures: 256\n", patch)).Apply("demo", settings); err != nil {
+		return p, err
+	}
+	p.Finetune.Network = *common.Network
 	p.Finetune.Crop, p.Finetune.Train.Steps, p.Finetune.Train.ValidateEvery = cube(32), d.TrainSteps, 0
 	p.Finetune.Labels = []string{fmt.Sprint(phantom.Pancreas), fmt.Sprint(phantom.LeftKidney), fmt.Sprint(phantom.Stomach)}
 	p.Inference.Overlap = 0.25
-	return p
+	return p, nil
 }
 
 // PredictScan segments one test scan from its file, as voxsaw predict does, writes the label map
 // beside the report, and compares it with the reference.
 func (d Demo) PredictScan(ctx context.Context, r *Result, s Setting, scans string) (path string, scores []eval.Score, err error) {
 	last := r.Plan.trials(r.Cases)[len(r.Runs)-1]
-	predictor, err := segment.NewPredictor(s.Device, []string{filepath.Join(last.Folder(s.Out), "last.safetensors")}, r.Plan.Inference, s.Memory)
+	predictor, err := segment.NewPredictor(s.Device, []string{train.Last(last.Folder(s.Out))}, r.Plan.Inference, s.Memory)
 	if err != nil {
 		return "", nil, err
 	}
+	defer predictor.Close()
 	id := last.Test[0]
 	scan, err := nifti.Read(filepath.Join(scans, "imagesTr", id+".nii.gz"))
 	if err != nil {

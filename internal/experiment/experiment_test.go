@@ -4,10 +4,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/pretext"
+	_ "github.com/voxsaw/voxsaw/internal/rotation" // two tasks to choose from
+	_ "github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -80,7 +86,6 @@ func TestCasesKeepTheirRoles(t *testing.T) {
 }
 
 func TestCheckRefuses(t *testing.T) {
-	cube := [3]int{2, 2, 2}
 	for want, change := range map[string]func(*Plan){
 		"data: name":                            func(p *Plan) { p.Data = "" },
 		"at least one fraction":                 func(p *Plan) { p.Fractions = nil },
@@ -92,11 +97,13 @@ func TestCheckRefuses(t *testing.T) {
 		`initialisation "../up"`:                func(p *Plan) { p.Inits[1].Name = "../up" },
 		`initialisation ".hidden"`:              func(p *Plan) { p.Inits[1].Name = ".hidden" },
 		`two initialisations "scratch"`:         func(p *Plan) { p.Inits = append(p.Inits, p.Inits[0]) },
-		"both a checkpoint and a grid":          func(p *Plan) { p.Inits[1].Checkpoint = "a.safetensors" },
-		"scratch means random weights":          func(p *Plan) { p.Inits[0].Grid = cube },
-		"data to pretrain on, but no grid":      func(p *Plan) { p.Inits[1] = Initialisation{Name: "x", Data: "y"} },
+		"both a checkpoint and settings":        func(p *Plan) { p.Inits[1].Checkpoint = "a.safetensors" },
+		"scratch means random weights":          func(p *Plan) { p.Inits[0].Pretrain = config.NewSection("{}\n") },
+		"data to pretrain on, but no section":   func(p *Plan) { p.Inits[1] = Initialisation{Name: "x", Data: "y"} },
 		"network differ: the weights would not": func(p *Plan) { p.Finetune.Network.Channels++ },
-		"pretrain: ":                            func(p *Plan) { p.Pretrain.Network.Norm = "none such" },
+		"pretrain: ":                            func(p *Plan) { network(p).Norm = "none such" },
+		"no pretext task \"chess\"":             func(p *Plan) { p.Inits[1].Pretrain = config.NewSection("task: chess\n") },
+		"initialisation 3x3x3: pretrain:1":      func(p *Plan) { p.Inits[1].Pretrain = config.NewSection("gird: [2, 2, 2]\n") },
 		"finetune: ":                            func(p *Plan) { p.Finetune.Network.Norm = "none such" },
 	} {
 		p := DefaultPlan()
@@ -108,6 +115,68 @@ func TestCheckRefuses(t *testing.T) {
 		if err := p.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want ...%s...", err, want)
 		}
+	}
+}
+
+// network is the one that a plan pretrains.
+func network(p *Plan) *voxsaw.Network {
+	_, settings := pretext.Chosen(&p.Pretrain.OneOf)
+	return settings.Common().Network
+}
+
+// An initialisation has the plan's settings but for those that it gives itself; another task has those
+// that all tasks share.
+func TestInitialisationsOverrideThePlan(t *testing.T) {
+	plan := func() Plan {
+		p := DefaultPlan()
+		if err := config.Parse("plan", []byte(`
+data: prepared
+pretrain: {network: {channels: 8}, crop: [96, 96, 96], patch: [16, 16, 16], batch: 3, train: {steps: 7, lr: 0.5}}
+finetune: {network: {channels: 8}}
+`), &p); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for section, want := range map[string]string{
+		"{}":                                     "task: jigsaw grid: [3, 3, 3] crop: [96, 96, 96] patch: [16, 16, 16] batch: 3 steps: 7 lr: 0.5",
+		"{grid: [2, 2, 2], train: {steps: 9}}":   "task: jigsaw grid: [2, 2, 2] crop: [96, 96, 96] patch: [32, 32, 32] batch: 3 steps: 9 lr: 0.5",
+		"{grid: [2, 2, 2], patch: [16, 16, 16]}": "grid: [2, 2, 2] patch: [16, 16, 16]",
+		"{task: rotation}":                       "task: rotation crop: [96, 96, 96] batch: 3 rotations: 10 steps: 7 lr: 0.5",
+		"{task: rotation, rotations: 24}":        "rotations: 24",
+	} {
+		p := plan()
+		if err := config.Parse("plan", []byte("initialisations: [{name: a, pretrain: "+section+"}]"), &p); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Check(); err != nil {
+			t.Fatal(err)
+		}
+		chosen, err := p.pretext(p.Inits[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, settings := pretext.Chosen(&chosen)
+		if err := settings.Resolve(volume.DefaultPreparation()); err != nil {
+			t.Fatal(err)
+		}
+		text, err := config.Marshal(&Pretrain{chosen})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range regexp.MustCompile(`\w+: (\[[^]]*\]|\S+)`).FindAllString(want, -1) {
+			if !regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(line) + ` #`).Match(text) {
+				t.Errorf("%s: no %q in\n%s", section, line, text)
+			}
+		}
+		if !strings.Contains(section, "task") && p.Pretrain.Value().(pretext.Config).Common().Train.Steps != 7 {
+			t.Errorf("%s has changed the plan", section)
+		}
+	}
+	p := plan()
+	p.Inits = []Initialisation{{Name: "a", Pretrain: config.NewSection("task: rotation\ngrid: [2, 2, 2]\n")}}
+	if err := p.Check(); err == nil || !strings.Contains(err.Error(), "grid") {
+		t.Errorf("a grid for rotations: %v", err)
 	}
 }
 

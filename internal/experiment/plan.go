@@ -4,7 +4,8 @@
 //
 // Start at [Plan] and [Run]. [Demo] is a small experiment on made-up patients, through the same
 // code. A run that is finished is not repeated; one that was interrupted is resumed. Nothing is
-// learnt here: training is done by packages puzzle3d and segment, scoring by package eval.
+// learnt here: pretraining is done by the tasks of package pretext, fine-tuning by package segment,
+// scoring by package eval.
 package experiment
 
 import (
@@ -15,11 +16,11 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/segment"
-	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
 
@@ -39,34 +40,37 @@ type Plan struct {
 	SubsetSeed uint64           `yaml:"subset_seed" help:"seed of shuffled folds, subsets and cases set aside"`
 	Inits      []Initialisation `yaml:"initialisations" help:"what fine-tuning starts from"`
 
-	Pretrain  puzzle3d.Config   `yaml:"pretrain" flag:"pretrain"`
+	Pretrain  Pretrain          `yaml:"pretrain" flag:"pretrain"`
 	Finetune  segment.Config    `yaml:"finetune" flag:"finetune"`
 	Inference segment.Inference `yaml:"inference" flag:"inference"`
 	Metrics   eval.Options      `yaml:"metrics" flag:"metrics"`
 }
 
-// An Initialisation is what fine-tuning starts from: random weights if it only has a name, a
-// checkpoint, or an encoder that is pretrained as part of the experiment, with the settings of
-// Plan.Pretrain but for those given here.
-type Initialisation struct {
-	Name       string `yaml:"name" help:"as it is called in the tables"`
-	Checkpoint string `yaml:"checkpoint,omitempty" help:"a checkpoint to start from"`
-	Grid       [3]int `yaml:"grid,flow,omitempty" help:"pretrain on puzzles of this many cells"`
-	Crop       [3]int `yaml:"crop,flow,omitempty" help:"crop of these puzzles"`
-	Patch      [3]int `yaml:"patch,flow,omitempty" help:"patch of these puzzles"`
-	Data       string `yaml:"data,omitempty" help:"folder of prepared cases to pretrain on instead, but for those that a fold tests on"`
+// Pretrain is a pretext task with its settings.
+type Pretrain struct {
+	config.OneOf `yaml:",inline"`
 }
 
-func (i Initialisation) pretrains() bool { return i.Grid != [3]int{} }
+// An Initialisation is what fine-tuning starts from: random weights if it only has a name, a
+// checkpoint, or an encoder that is pretrained as part of the experiment.
+type Initialisation struct {
+	Name       string         `yaml:"name" help:"as it is called in the tables"`
+	Checkpoint string         `yaml:"checkpoint,omitempty" help:"a checkpoint to start from"`
+	Pretrain   config.Section `yaml:"pretrain,omitempty" help:"pretrain an encoder: settings that differ from those of the plan's section pretrain, {} for none"`
+	Data       string         `yaml:"data,omitempty" help:"folder of prepared cases to pretrain on instead, but for those that a fold tests on"`
+}
+
+func (i Initialisation) pretrains() bool { return !i.Pretrain.IsZero() }
 
 // DefaultPlan is the protocol of the paper's Table 3, from scratch and with 3x3x3 puzzles.
 func DefaultPlan() Plan {
 	p := Plan{
 		Folds: 4, FoldScheme: dataset.FoldsConsecutive, Fractions: []float64{0.1, 0.2, 1}, Seeds: []uint64{1, 2, 3}, SubsetSeed: 1,
-		Inits:    []Initialisation{{Name: Scratch}, {Name: "3x3x3", Grid: [3]int{3, 3, 3}}},
-		Pretrain: puzzle3d.DefaultConfig(), Finetune: segment.DefaultConfig(), Inference: segment.DefaultInference(), Metrics: eval.DefaultOptions(),
+		Inits:    []Initialisation{{Name: Scratch}, {Name: "3x3x3", Pretrain: config.NewSection("grid: [3, 3, 3]\n")}},
+		Pretrain: Pretrain{pretext.Choice()}, Finetune: segment.DefaultConfig(), Inference: segment.DefaultInference(), Metrics: eval.DefaultOptions(),
 	}
-	p.Finetune.Network.Norm = p.Pretrain.Network.Norm
+	_, settings := pretext.Chosen(&p.Pretrain.OneOf)
+	p.Finetune.Network.Norm = settings.Common().Network.Norm
 	return p
 }
 
@@ -89,45 +93,50 @@ func (p Plan) Check() error {
 		case seen[i.Name]:
 			return fmt.Errorf("there are two initialisations %q", i.Name)
 		case i.Checkpoint != "" && i.pretrains():
-			return fmt.Errorf("initialisation %s has both a checkpoint and a grid: choose one", i.Name)
+			return fmt.Errorf("initialisation %s has both a checkpoint and settings to pretrain with: choose one", i.Name)
 		case i.Name == Scratch && (i.Checkpoint != "" || i.pretrains()):
-			return fmt.Errorf("initialisation %s means random weights: give another name to one with a checkpoint or a grid", Scratch)
+			return fmt.Errorf("initialisation %s means random weights: give another name to one with a checkpoint or with settings to pretrain with", Scratch)
 		case i.Data != "" && !i.pretrains():
-			return fmt.Errorf("initialisation %s has data to pretrain on, but no grid", i.Name)
+			return fmt.Errorf("initialisation %s has data to pretrain on, but no section pretrain: pretrain: {} takes the plan's settings", i.Name)
 		}
 		seen[i.Name] = true
 	}
-	if slices.ContainsFunc(p.Inits, Initialisation.pretrains) {
-		a, err := p.Pretrain.Network.Resolve()
-		if err != nil {
-			return fmt.Errorf("pretrain: %w", err)
-		}
-		b, err := p.Finetune.Network.Resolve()
-		if err != nil {
-			return fmt.Errorf("finetune: %w", err)
-		}
-		if a.Classes = b.Classes; a != b {
-			return fmt.Errorf("pretrain.network and finetune.network differ: the weights would not fit:\n  %+v\n  %+v", a, b)
+	for _, i := range p.Inits {
+		if err := p.checkNetwork(i); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// puzzles is the configuration that an initialisation is pretrained with.
-func (p Plan) puzzles(i Initialisation, how volume.Preparation) (puzzle3d.Config, error) {
-	c := p.Pretrain
-	c.Grid = i.Grid
-	if i.Crop != [3]int{} {
-		c.Crop = i.Crop
+// checkNetwork says whether the weights that an initialisation is pretrained to fit the network that
+// is fine-tuned.
+func (p Plan) checkNetwork(i Initialisation) error {
+	if !i.pretrains() {
+		return nil
 	}
-	if i.Patch != [3]int{} || i.Grid != p.Pretrain.Grid { // another grid has patches of its own
-		c.Patch = i.Patch
-	}
-	c, err := c.Resolve(how)
+	chosen, err := p.pretext(i)
 	if err != nil {
-		return c, fmt.Errorf("initialisation %s: %w", i.Name, err)
+		return err
 	}
-	return c, nil
+	_, settings := pretext.Chosen(&chosen)
+	a, err := backbone.Resolve(*settings.Common().Network)
+	if err != nil {
+		return fmt.Errorf("pretrain: %w", err)
+	}
+	b, err := backbone.Resolve(p.Finetune.Network)
+	if err != nil {
+		return fmt.Errorf("finetune: %w", err)
+	}
+	if a.Classes = b.Classes; a != b {
+		return fmt.Errorf("initialisation %s: pretrain.network and finetune.network differ: the weights would not fit:\n  %+v\n  %+v", i.Name, a, b)
+	}
+	return nil
+}
+
+// pretext is the task that an initialisation is pretrained with, and its settings.
+func (p Plan) pretext(i Initialisation) (config.OneOf, error) {
+	return pretext.Override(&p.Pretrain.OneOf, "initialisation "+i.Name+": pretrain", i.Pretrain)
 }
 
 // changes lists what is not as it was when the experiment began. More folds, fractions, seeds and
@@ -146,10 +155,32 @@ func (p Plan) changes(before Plan) ([]string, error) {
 	changes := train.Differences(texts[0], texts[1])
 	for _, i := range p.Inits {
 		for _, was := range before.Inits {
-			if i.Name == was.Name && i != was {
-				changes = append(changes, fmt.Sprintf("initialisation %s: %+v in the run, %+v now", i.Name, was, i))
+			if i.Name != was.Name {
+				continue
 			}
+			more, err := i.changes(was)
+			if err != nil {
+				return nil, err
+			}
+			changes = append(changes, more...)
 		}
+	}
+	return changes, nil
+}
+
+// changes lists what is not as it was.
+func (i Initialisation) changes(before Initialisation) ([]string, error) {
+	old, err := config.Marshal(&before)
+	if err != nil {
+		return nil, err
+	}
+	now, err := config.Marshal(&i)
+	if err != nil {
+		return nil, err
+	}
+	changes := train.Differences(string(old), string(now))
+	for n := range changes {
+		changes[n] = "initialisation " + i.Name + ": " + changes[n]
 	}
 	return changes, nil
 }

@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
-	"github.com/voxsaw/voxsaw/puzzle3d"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -54,13 +56,11 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 		return page, err
 	}
 	defer cache.Close()
-	if len(r.Puzzles) > 0 {
-		section, err := r.puzzles(ctx, s)
-		if err != nil {
-			return page, err
-		}
-		page.Sections = append(page.Sections, section)
+	pretexts, err := r.pretexts(ctx, s)
+	if err != nil {
+		return page, err
 	}
+	page.Sections = append(page.Sections, pretexts...)
 	pictures, err := r.slices(ctx, s, cache)
 	if err != nil {
 		return page, err
@@ -85,7 +85,7 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	}
 	page.Sections = append(page.Sections, report.Section{Title: "How it was made", Blocks: []report.Block{
 		report.Facts{
-			{Name: "Program", Value: "voxsaw " + s.Version}, {Name: "Device", Value: s.Device.Describe()}, {Name: "Prepared cases", Value: fmt.Sprint(cache.Len())},
+			{Name: "Program", Value: "voxsaw " + voxsaw.Version()}, {Name: "Device", Value: s.Device.Describe()}, {Name: "Prepared cases", Value: fmt.Sprint(cache.Len())},
 			{Name: "Fingerprint of the data", Value: cache.Fingerprint()}, {Name: "Labels", Value: fmt.Sprint(r.Plan.Finetune.Names)},
 			{Name: "Compared on", Value: "the prepared grid: " + preparation(cache.Preparation())},
 		},
@@ -103,54 +103,98 @@ func preparation(p volume.Preparation) string {
 	return fmt.Sprintf("axes %s, %s, HU %g to %g", p.Axcodes, spacing, p.Window[0], p.Window[1])
 }
 
-// puzzles tells how well the pretrained encoders solve puzzles of cases that they were not trained
-// on, and shows one.
-func (r *Result) puzzles(ctx context.Context, s Setting) (report.Section, error) {
-	section := report.Section{Title: "Puzzles of unseen cases"}
-	t := table.Table{Title: "Patches put in their place, after pretraining", Columns: []table.Column{
+// pretexts tells how well the pretrained encoders do their tasks on cases that they were not trained
+// on: a section for each task.
+func (r *Result) pretexts(ctx context.Context, s Setting) ([]report.Section, error) {
+	var sections []report.Section
+	for _, task := range r.tasks() {
+		section, err := r.pretext(ctx, s, task)
+		if err != nil {
+			return nil, err
+		}
+		sections = append(sections, section)
+	}
+	return sections, nil
+}
+
+// tasks lists the tasks of the encoders, in the order of the encoders.
+func (r *Result) tasks() []pretext.Task {
+	var list []pretext.Task
+	for _, e := range r.Encoders {
+		if !slices.ContainsFunc(list, func(t pretext.Task) bool { return t.Name == e.Task.Name }) {
+			list = append(list, e.Task)
+		}
+	}
+	return list
+}
+
+// pretext is the section on the encoders of one task, with a picture of each.
+func (r *Result) pretext(ctx context.Context, s Setting, task pretext.Task) (report.Section, error) {
+	section := report.Section{Title: task.Title}
+	t := table.Table{Title: "After pretraining, on cases that were not trained on, in percent", Columns: []table.Column{
 		{Key: "initialisation", Title: "initialisation"}, {Key: "fold", Title: "fold"}, {Key: "steps", Title: "steps"}, {Key: "cases", Title: "held-out cases"},
-		{Key: "correct", Title: "correct (%)", Digits: 1}, {Key: "near", Title: "D<=2 (%)", Digits: 1}, {Key: "patches", Title: "patches (%)", Digits: 1}, {Key: "chance", Title: "by chance (%)", Digits: 1}, {Key: "ceiling", Title: "at most (%)", Digits: 1},
 	}}
 	var pictures report.Pictures
-	for _, p := range r.Puzzles {
-		c := p.Config
-		cache, err := prepared.Open(r.data(p))
+	for n, p := range slices.DeleteFunc(slices.Clone(r.Encoders), func(p Pretraining) bool { return p.Task.Name != task.Name }) {
+		e, picture, err := r.evaluate(ctx, s, p)
 		if err != nil {
 			return section, err
 		}
-		defer cache.Close()
-		checkpoint := filepath.Join(p.Folder, "last.safetensors")
-		player, _, err := puzzle3d.Open(s.Device, c, checkpoint, s.Memory)
-		if err != nil {
-			return section, err
-		}
-		var held []*prepared.Case
-		for _, id := range p.Held {
-			opened, err := cache.Open(id)
-			if err != nil {
-				return section, err
+		if n == 0 {
+			for _, m := range e.Measures {
+				t.Columns = append(t.Columns, table.Column{Key: m.Key, Title: m.Title, Digits: 1})
 			}
-			held = append(held, opened)
-		}
-		e, err := player.Evaluate(ctx, held)
-		if err != nil {
-			return section, err
+			score := e.Measures[e.Score].Title
+			t.Columns = append(t.Columns, table.Column{Key: "chance", Title: score + ", by chance", Digits: 1}, table.Column{Key: "ceiling", Title: score + ", at most", Digits: 1})
 		}
 		fold := any("all")
 		if p.Fold > 0 {
 			fold = p.Fold
 		}
-		f := e.Final()
-		t.Rows = append(t.Rows, []any{p.Init, fold, p.Meta.Step, len(held), 100 * f.Correct, 100 * f.Near, 100 * f.Patches, 100 * e.Chance.Patches, 100 * e.Ceiling.Patches})
-		play, err := player.Play(held[0], 0)
-		if err != nil {
-			return section, err
+		row := []any{p.Init, fold, p.Steps, e.Cases}
+		for _, share := range e.Final() {
+			row = append(row, 100*share)
 		}
-		pictures = append(pictures, report.Picture{Image: play.Picture(), Caption: fmt.Sprintf("A %s puzzle of case %s, which the network has not seen: shuffled, then after each round. Misplaced patches are marked.", p.Init, play.Case)})
+		ceiling := 1.0
+		if e.Ceiling != nil {
+			ceiling = e.Ceiling[e.Score]
+		}
+		t.Rows = append(t.Rows, append(row, 100*e.Chance[e.Score], 100*ceiling))
+		for _, note := range e.Notes {
+			if len(pictures) == 0 {
+				t.Notes = append(t.Notes, note)
+			}
+		}
+		pictures = append(pictures, report.Picture{Image: picture.Image, Caption: p.Init + ". " + picture.Caption})
 	}
-	t.Notes = []string{"At most: patches that are identical, such as those of nothing but air, cannot be told apart."}
 	section.Blocks = []report.Block{report.Table{Table: t}, pictures}
 	return section, nil
+}
+
+// evaluate does an encoder's task on its held-out cases, and draws the first.
+func (r *Result) evaluate(ctx context.Context, s Setting, p Pretraining) (e pretext.Evaluation, picture pretext.Picture, err error) {
+	store, err := prepared.Open(r.data(p))
+	if err != nil {
+		return e, picture, err
+	}
+	defer store.Close()
+	var held []*prepared.Case
+	for _, id := range p.Held {
+		c, err := store.Open(id)
+		if err != nil {
+			return e, picture, err
+		}
+		held = append(held, c)
+	}
+	evaluator, err := p.Task.Open(s.Device, train.Last(p.Folder), pretext.OpenOptions{Memory: s.Memory})
+	if err != nil {
+		return e, picture, err
+	}
+	defer evaluator.Close()
+	if e, err = evaluator.Evaluate(ctx, held); err == nil {
+		picture, err = evaluator.Picture(held[0])
+	}
+	return e, picture, err
 }
 
 // data is where an encoder's cases were.
@@ -170,32 +214,21 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (
 		return nil, nil
 	}
 	first := r.Runs[0]
+	c, err := cache.Open(median(first.Scores))
+	if err != nil {
+		return nil, err
+	}
 	var rows []report.Segmented
-	var c *prepared.Case
 	var reference *volume.LabelMap
 	for _, t := range r.Plan.trials(r.Cases) {
 		if t.Fold != first.Fold || t.Seed != first.Seed || t.Fraction != first.Fraction || !slices.ContainsFunc(r.Runs, t.is) {
 			continue
 		}
-		predictor, err := segment.NewPredictor(s.Device, []string{filepath.Join(t.Folder(s.Out), "last.safetensors")}, r.Plan.Inference, s.Memory)
+		labels, wanted, err := r.segmented(ctx, s, t, c)
 		if err != nil {
 			return nil, err
 		}
-		if c == nil {
-			if c, err = cache.Open(median(first.Scores)); err != nil {
-				return nil, err
-			}
-			labels, err := c.LabelMap()
-			if err != nil {
-				return nil, err
-			}
-			reference = predictor.Reference(labels)
-		}
-		labels, err := predictor.PredictCase(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, report.Segmented{Title: t.Init, Labels: labels})
+		rows, reference = append(rows, report.Segmented{Title: t.Init, Labels: labels}), wanted
 	}
 	window := cache.Preparation().Window
 	scan, err := c.Volume()
@@ -207,6 +240,22 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (
 		return nil, err
 	}
 	return report.Pictures{{Image: picture, Caption: fmt.Sprintf("Test case %s (the median one from %s), %s of the training cases, seed %d.", c.ID, first.Initialisation, table.Percent(first.Fraction), first.Seed)}}, nil
+}
+
+// segmented is what a trial's network makes of a case, and what it should have made of it.
+func (r *Result) segmented(ctx context.Context, s Setting, t Trial, c *prepared.Case) (labels, reference *volume.LabelMap, err error) {
+	predictor, err := segment.NewPredictor(s.Device, []string{train.Last(t.Folder(s.Out))}, r.Plan.Inference, s.Memory)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer predictor.Close()
+	if labels, err = predictor.PredictCase(ctx, c); err != nil {
+		return nil, nil, err
+	}
+	if reference, err = c.LabelMap(); err != nil {
+		return nil, nil, err
+	}
+	return labels, predictor.Reference(reference), nil
 }
 
 func (t Trial) is(r eval.Run) bool {
@@ -243,7 +292,7 @@ func median(scores []eval.Score) string {
 func (r *Result) curves(s Setting) (report.Section, error) {
 	section := report.Section{Title: "Curves"}
 	var trainings []report.Training
-	for _, p := range r.Puzzles {
+	for _, p := range r.Encoders {
 		name := p.Init
 		if p.Fold > 0 {
 			name = fmt.Sprintf("%s, fold %d", p.Init, p.Fold)

@@ -10,13 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/puzzle3d"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -25,16 +26,15 @@ import (
 // Setting is where and on what an experiment runs.
 type Setting struct {
 	Out     string // its folder
-	Device  device.Device
-	Version string // of the program
-	Memory  int64  // limit in bytes for a program and its parameters; 0: none
+	Device  voxsaw.Device
+	Memory  int64 // limit in bytes for a program and its parameters; 0: none
 	Console Console
 }
 
 // A Console shows how an experiment gets on.
 type Console interface {
 	// Training shows one training: its name, and what its items are ("puzzles", "crops").
-	Training(name, items string) train.Observer
+	Training(name, items string) voxsaw.Observer
 	// Trained ends the one begun last.
 	Trained()
 	Note(text string)
@@ -42,11 +42,11 @@ type Console interface {
 
 // Result is what an experiment found, so far.
 type Result struct {
-	Plan    Plan
-	Cases   Cases
-	Runs    []eval.Run
-	Puzzles []Pretraining
-	Elapsed time.Duration
+	Plan     Plan
+	Cases    Cases
+	Runs     []eval.Run
+	Encoders []Pretraining
+	Elapsed  time.Duration
 }
 
 // Pretraining is one encoder that the experiment pretrained.
@@ -54,9 +54,9 @@ type Pretraining struct {
 	Init   string
 	Fold   int    // 0: one for all folds
 	Folder string // of the run
-	Config puzzle3d.Config
-	Meta   train.Meta
-	Held   []string // cases whose puzzles it was validated on
+	Task   pretext.Task
+	Steps  int
+	Held   []string // cases that it was validated on
 }
 
 // Folder of the trial in an experiment's folder.
@@ -87,7 +87,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		if i.Checkpoint == "" {
 			continue
 		}
-		if _, err := train.ReadMeta(i.Checkpoint); err != nil {
+		if _, err := checkpoint.Read(i.Checkpoint); err != nil {
 			return nil, fmt.Errorf("initialisation %s: %w", i.Name, err)
 		}
 	}
@@ -139,12 +139,12 @@ type runner struct {
 
 // record writes the plan and who trains and tests, before anything else is done. An experiment that
 // has begun keeps both, but may grow: by folds, fractions, seeds and initialisations. Anything else
-// is a [train.ChangedError].
+// is a [voxsaw.ChangedError].
 func (r *runner) record() error {
 	planPath, casesPath := filepath.Join(r.Out, "plan.yaml"), filepath.Join(r.Out, "subsets.json")
 	cases := r.result.Cases
 	if entries, err := os.ReadDir(filepath.Join(r.Out, "trials")); err == nil && len(entries) > 0 {
-		var before Plan
+		before := Plan{Pretrain: Pretrain{pretext.Choice()}}
 		if err := config.Load(planPath, &before); err != nil {
 			return fmt.Errorf("%s holds another experiment: %w", r.Out, err)
 		}
@@ -162,7 +162,7 @@ func (r *runner) record() error {
 		}
 		cases, changes = cases.with(divided, changes)
 		if len(changes) > 0 {
-			return &train.ChangedError{Path: r.Out, Changes: changes}
+			return &voxsaw.ChangedError{Path: r.Out, Changes: changes}
 		}
 	}
 	resolved, err := config.Marshal(&r.plan)
@@ -205,28 +205,20 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := r.open(folder, segment.Kind, resolved, r.cache)
+	path, finished := filepath.Join(folder, "scores.csv"), train.Finished(folder)
+	// The test cases are not looked at while training: nothing about them can leak into the result.
+	_, _, err = segment.Finetune(ctx, r.Device, c, segment.Data{Store: r.cache, Train: t.Train}, init, r.options(folder, resolved, r.Console.Training(t.Name(), "crops")))
+	r.Console.Trained()
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(folder, "scores.csv")
-	if run.Finished() {
+	if finished {
 		if f, err := os.Open(path); err == nil {
 			defer f.Close()
 			return table.ReadScores(f)
 		}
-	} else {
-		// The test cases are not looked at while training: nothing about them can leak into the
-		// result.
-		_, _, err = segment.Finetune(ctx, r.Device, c, segment.Data{Cache: r.cache, Train: t.Train}, segment.Run{
-			Init: init, Folder: run, Observer: r.Console.Training(t.Name(), "crops"), Memory: r.Memory,
-		})
-		r.Console.Trained()
-		if err != nil {
-			return nil, err
-		}
 	}
-	scores, err := r.score(ctx, run.Last(), t.Test)
+	scores, err := r.score(ctx, train.Last(folder), t.Test)
 	if err != nil {
 		return nil, err
 	}
@@ -237,15 +229,13 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	return scores, atomicfile.WriteBytes(path, text.Bytes())
 }
 
-// open begins a run, or takes it up again.
-func (r *runner) open(folder, kind string, resolved []byte, cache *prepared.Store) (*train.Folder, error) {
-	mode := train.Resume
+// options are those of a run, which is begun, or taken up again.
+func (r *runner) options(folder string, resolved []byte, observer voxsaw.Observer) voxsaw.RunOptions {
+	mode := voxsaw.Resume
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) == 0 {
-		mode = train.New
+		mode = voxsaw.New
 	}
-	return train.OpenFolder(folder, train.Identity{
-		Kind: kind, Config: string(resolved), Version: r.Version, Device: r.Device.Describe(), Fingerprint: cache.Fingerprint(),
-	}, mode)
+	return voxsaw.RunOptions{Folder: folder, Mode: mode, Settings: resolved, Observer: observer, Memory: r.Memory}
 }
 
 // score segments prepared cases with a checkpoint and compares them with their labels, on the
@@ -255,6 +245,7 @@ func (r *runner) score(ctx context.Context, checkpoint string, ids []string) ([]
 	if err != nil {
 		return nil, err
 	}
+	defer predictor.Close()
 	var scores []eval.Score
 	for _, id := range ids {
 		c, err := r.cache.Open(id)
@@ -321,35 +312,32 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
 	p.Held = held
-	if p.Config, err = r.plan.puzzles(init, cache.Preparation()); err != nil {
+	chosen, err := r.plan.pretext(init)
+	if err != nil {
 		return "", err
+	}
+	var settings pretext.Config
+	p.Task, settings = pretext.Chosen(&chosen)
+	if err := settings.Resolve(cache.Preparation()); err != nil {
+		return "", fmt.Errorf("initialisation %s: %w", init.Name, err)
 	}
 	resolved, err := config.Marshal(&struct {
-		puzzle3d.Config `yaml:",inline"`
-		Cases           []string `yaml:"cases,flow"`
-		Held            []string `yaml:"held,flow"`
-	}{p.Config, training, held})
+		config.OneOf `yaml:",inline"`
+		Cases        []string `yaml:"cases,flow"`
+		Held         []string `yaml:"held,flow"`
+	}{chosen, training, held})
 	if err != nil {
 		return "", err
 	}
-	run, err := r.open(p.Folder, puzzle3d.Kind, resolved, cache)
+	summary, err := settings.Pretrain(ctx, r.Device, pretext.Data{Store: cache, Train: training, Validate: held}, r.options(p.Folder, resolved, r.Console.Training(name, p.Task.Items)))
+	r.Console.Trained()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	if !run.Finished() {
-		_, err := puzzle3d.Pretrain(ctx, r.Device, p.Config, puzzle3d.Data{Cache: cache, Train: training, Validate: held},
-			puzzle3d.Run{Folder: run, Observer: r.Console.Training(name, "puzzles"), Memory: r.Memory})
-		r.Console.Trained()
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	if p.Meta, err = train.ReadMeta(run.Last()); err != nil {
-		return "", err
-	}
-	r.encoders[p.Folder] = run.Last()
-	r.result.Puzzles = append(r.result.Puzzles, p)
-	return run.Last(), nil
+	p.Steps = summary.Step
+	r.encoders[p.Folder] = train.Last(p.Folder)
+	r.result.Encoders = append(r.result.Encoders, p)
+	return train.Last(p.Folder), nil
 }
 
 // relative writes a path of the experiment as seen from its folder, so that the folder can be moved

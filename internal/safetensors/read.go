@@ -69,6 +69,15 @@ func (f *File) Has(name string) bool {
 // Shape is the shape of a tensor, nil if there is none of this name.
 func (f *File) Shape(name string) []int { return slices.Clone(f.tensors[name].Shape) }
 
+// Data is the tensors' bytes, in the order of Names.
+func (f *File) Data() io.Reader {
+	size := int64(0)
+	for _, e := range f.tensors {
+		size = max(size, e.Offsets[1])
+	}
+	return io.NewSectionReader(f.data, f.start, size)
+}
+
 // pieceLength is how many elements are read or written at a time.
 const pieceLength = 1 << 14
 

@@ -1,18 +1,7 @@
-package segment
-
-import (
-	"context"
-	"fmt"
-	"math"
-
-	"github.com/voxsaw/voxsaw/internal/device"
-	"github.com/voxsaw/voxsaw/internal/nn"
-	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/vnet"
-	"github.com/voxsaw/voxsaw/volume"
-)
-
-// Inference in windows.
+// Package sliding makes a label for every voxel of a scan that is larger than what a network takes
+// at once: it slides a window over the scan.
+//
+// Start at [New] and [Inferer.Classify].
 //
 //   - Windows of one size lie on a lattice that covers the scan, neighbours overlapping by at least
 //     the asked share. A scan smaller than the window is centred in it, with air around.
@@ -23,83 +12,83 @@ import (
 //     next layer of windows are final: they are decided and their sums forgotten ([slab]). So the
 //     sums take classes x window's extent x the scan's other two extents x 4 bytes, however long
 //     the scan is along that axis.
+//
+// The package does not know what the classes are.
+package sliding
 
-// source is what windows are cut from: *prepared.Case, or a volume in memory.
-type source interface {
-	Image(dst []float32, origin, size [3]int) error // normalised, air outside
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/train"
+)
+
+// Options say how windows lie.
+type Options struct {
+	Size    [3]int  // of a window, along (i, j, k)
+	Batch   int     // windows that the network takes at once
+	Overlap float64 // share of a window that its neighbour covers too
 }
 
-// held is a prepared volume in memory.
-type held struct {
-	volume      *volume.Volume
-	preparation volume.Preparation
-	bytes       int64 // that it and the scan that it was made of take
-}
-
-// hold makes a source of a prepared volume, and of the scan that it was made of.
-func hold(scan, prepared *volume.Volume, how volume.Preparation) held {
-	h := held{volume: prepared, preparation: how}
-	for i, v := range []*volume.Volume{scan, prepared} {
-		if i == 0 || v != scan {
-			h.bytes += 2*int64(len(v.Int16)) + 4*int64(len(v.Float32))
-		}
+// Check says what is wrong with the options, nil if nothing is.
+func (o Options) Check() error {
+	if o.Batch < 1 || o.Batch > 1<<16 {
+		return fmt.Errorf("batch is %d, must be at least 1", o.Batch)
 	}
-	return h
-}
-
-func (h held) Image(dst []float32, origin, size [3]int) error {
-	crop, err := h.volume.Crop(origin, size, float32(h.preparation.Window[0]))
-	if err != nil {
-		return err
+	if !(o.Overlap >= 0 && o.Overlap <= 0.95) {
+		return fmt.Errorf("an overlap of %v: must be a share from 0 to 0.95", o.Overlap)
 	}
-	h.preparation.Normalise(dst, crop.Int16)
 	return nil
 }
 
-// slider runs a network over windows.
-type slider struct {
+// An Inferer runs a network over windows.
+type Inferer struct {
+	Options
 	program *nn.Program
 	classes int
-	batch   int
-	size    [3]int // i, j, k
-	overlap float64
-	room    int64        // bytes for what classify holds; negative: no limit
+	room    int64        // bytes for what Classify holds; negative: no limit
 	weights [3][]float32 // Gaussian along each axis
 }
 
-func checkOverlap(overlap float64) error {
-	if !(overlap >= 0 && overlap <= 0.95) {
-		return fmt.Errorf("an overlap of %v: must be a share from 0 to 0.95", overlap)
-	}
-	return nil
-}
-
-// newSlider compiles the network for batches of windows of the given size, with the parameters and
-// the limit of memory given.
-func newSlider(dev device.Device, params *nn.Params, network vnet.Config, size [3]int, batch int, overlap float64, o nn.Options) (*slider, error) {
-	if err := network.Check(size); err != nil {
+// New compiles the network for batches of windows, with the parameters and the limit of memory
+// given.
+func New(dev device.Device, params *nn.Params, b backbone.Backbone, o Options, compile nn.Options) (*Inferer, error) {
+	if err := backbone.Fits(b, o.Size); err != nil {
 		return nil, fmt.Errorf("window: %w", err)
 	}
-	if err := checkOverlap(overlap); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	g := nn.NewGraph(nn.Eval, dev.Activations())
-	x := g.Input("image", batch, 1, size[2], size[1], size[0])
-	probability := g.Softmax(network.Decoder(g, network.Encoder(g, x)))
-	o.Outputs = map[string]*nn.Node{"probability": probability}
-	program, err := nn.Compile(dev, g, params, o)
+	x := g.Input("image", o.Batch, 1, o.Size[2], o.Size[1], o.Size[0])
+	stages := b.Encoder(g, x)
+	if g.Err() != nil {
+		return nil, g.Err()
+	}
+	compile.Outputs = map[string]*nn.Node{"probability": g.Softmax(b.Decoder(g, stages)[0])}
+	program, err := nn.Compile(dev, g, params, compile)
 	if err != nil {
-		return nil, fmt.Errorf("preparing inference on windows of %v: %w", size, err)
+		return nil, fmt.Errorf("preparing inference on windows of %v: %w", o.Size, err)
 	}
-	s := &slider{program: program, classes: network.Classes, batch: batch, size: size, overlap: overlap, room: -1}
-	if o.MemoryLimit > 0 {
-		s.room = max(o.MemoryLimit-params.Total(), 0)
+	s := &Inferer{Options: o, program: program, classes: b.Settings().Classes, room: -1}
+	if compile.MemoryLimit > 0 {
+		s.room = max(compile.MemoryLimit-params.Total(), 0)
 	}
-	for axis, n := range size {
+	for axis, n := range o.Size {
 		s.weights[axis] = gaussian(n)
 	}
 	return s, nil
 }
+
+// NetworkBytes is the memory of the network's program, beside its parameters.
+func (s *Inferer) NetworkBytes() int64 { return s.program.Bytes() }
+
+// Close gives the memory back.
+func (s *Inferer) Close() { s.program.Close() }
 
 // positions are where windows of the given size start along an axis of n voxels: evenly spread, the
 // first at 0, the last at the end.
@@ -122,52 +111,50 @@ type crops struct {
 	voxels  []float32
 }
 
-// ensemble says whose parameters are used: use(i) puts those of member i in place. The zero value
-// uses what is there.
-type ensemble struct {
-	members int
-	use     func(member int) error
+// An Ensemble is several sets of parameters whose probabilities are averaged: Use(i) puts those of
+// member i in place. The zero value uses what is there.
+type Ensemble struct {
+	Members int
+	Use     func(member int) error
 }
 
-// bytes is the memory that classify takes beside the network and the scan, for a scan of the given
+// Bytes is the memory that Classify takes beside the network and the scan, for a scan of the given
 // shape.
-func (s *slider) bytes(shape [3]int) int64 { return slidingBytes(shape, s.size, s.classes, s.batch) }
+func (s *Inferer) Bytes(shape [3]int) int64 { return s.Options.Bytes(shape, s.classes) }
 
-// slidingBytes is the memory of windows of the given size over a scan of the given shape: sums, the
-// probabilities of a batch, its crops and those made ahead, and the result.
-func slidingBytes(shape, size [3]int, classes, batch int) int64 {
-	patch := int64(size[0]) * int64(size[1]) * int64(size[2])
-	return newSlab(shape, size, classes).bytes() + 4*int64(batch)*patch*int64(classes+cropsAhead+1) + 2*int64(shape[0])*int64(shape[1])*int64(shape[2])
+// Bytes is the memory of windows over a scan of the given shape: sums, the probabilities of a
+// batch, its crops and those made ahead, and the result.
+func (o Options) Bytes(shape [3]int, classes int) int64 {
+	patch := int64(o.Size[0]) * int64(o.Size[1]) * int64(o.Size[2])
+	return newSlab(shape, o.Size, classes).bytes() + 4*int64(o.Batch)*patch*int64(classes+cropsAhead+1) + 2*int64(shape[0])*int64(shape[1])*int64(shape[2])
 }
 
 // cropsAhead is how many batches of windows are cut before they are needed, so that the network
 // never waits for them.
 const cropsAhead = 2
 
-// classify gives the class of every voxel of a source of the given shape. progress, if not nil, is
-// told how many windows are done.
-func (s *slider) classify(ctx context.Context, src source, shape [3]int, of ensemble, progress func(done, total int)) ([]uint16, error) {
-	need := s.bytes(shape)
-	if h, ok := src.(held); ok {
-		need += h.bytes
-	}
+// Classify gives the class of every voxel of a scan, (K, J, I). progress, if not nil, is told how
+// many windows are done.
+func (s *Inferer) Classify(ctx context.Context, src Source, of Ensemble, progress func(done, total int)) ([]uint16, error) {
+	shape := src.Extent()
+	need := s.Bytes(shape) + src.Bytes()
 	if s.room >= 0 && need > s.room {
 		return nil, fmt.Errorf("a scan of %v in %d classes needs %d MiB of memory beside the network, which leaves %d MiB: make the window or the batch smaller", shape, s.classes, need>>20, s.room>>20)
 	}
 	var starts [3][]int
 	for axis := range 3 {
-		starts[axis] = positions(shape[axis], s.size[axis], s.overlap)
+		starts[axis] = positions(shape[axis], s.Size[axis], s.Overlap)
 	}
-	slab := newSlab(shape, s.size, s.classes)
+	slab := newSlab(shape, s.Size, s.classes)
 	slab.allocate()
 	classes := make([]uint16, shape[0]*shape[1]*shape[2])
-	probability := make([]float32, s.batch*s.classes*s.size[0]*s.size[1]*s.size[2])
-	layers, members := starts[slab.along], max(of.members, 1)
+	probability := make([]float32, s.Batch*s.classes*s.Size[0]*s.Size[1]*s.Size[2])
+	layers, members := starts[slab.along], max(of.Members, 1)
 	windows, done := len(starts[0])*len(starts[slab.across]), 0
 	for layer := range layers {
 		for member := range members {
-			if of.use != nil {
-				if err := of.use(member); err != nil {
+			if of.Use != nil {
+				if err := of.Use(member); err != nil {
 					return nil, err
 				}
 			}
@@ -197,13 +184,13 @@ func (s *slider) classify(ctx context.Context, src source, shape [3]int, of ense
 }
 
 // layer adds the windows at the given origins to the sums.
-func (s *slider) layer(ctx context.Context, src source, origins [][3]int, probability []float32, sums *slab, done func()) error {
-	patch := s.size[0] * s.size[1] * s.size[2]
-	batches := (len(origins) + s.batch - 1) / s.batch
+func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, probability []float32, sums *slab, done func()) error {
+	patch := s.Size[0] * s.Size[1] * s.Size[2]
+	batches := (len(origins) + s.Batch - 1) / s.Batch
 	ahead := train.NewPrefetch(ctx, 0, batches, 1, cropsAhead, func(_ context.Context, b int) (crops, error) {
-		c := crops{origins: origins[b*s.batch : min((b+1)*s.batch, len(origins))], voxels: make([]float32, s.batch*patch)}
+		c := crops{origins: origins[b*s.Batch : min((b+1)*s.Batch, len(origins))], voxels: make([]float32, s.Batch*patch)}
 		for n, origin := range c.origins {
-			if err := src.Image(c.voxels[n*patch:(n+1)*patch], origin, s.size); err != nil {
+			if err := src.Image(c.voxels[n*patch:(n+1)*patch], origin, s.Size); err != nil {
 				return c, err
 			}
 		}
@@ -219,14 +206,14 @@ func (s *slider) layer(ctx context.Context, src source, origins [][3]int, probab
 			return err
 		}
 		for n, origin := range c.origins {
-			sums.add(probability[n*s.classes*patch:], origin, s.size, &s.weights)
+			sums.add(probability[n*s.classes*patch:], origin, s.Size, &s.weights)
 			done()
 		}
 	}
 	return nil
 }
 
-func (s *slider) run(voxels, probability []float32) error {
+func (s *Inferer) run(voxels, probability []float32) error {
 	if err := s.program.Set("image", voxels); err != nil {
 		return err
 	}

@@ -1,16 +1,71 @@
-package segment
+package sliding
 
 import (
 	"context"
 	"errors"
 	"math"
+	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/device/cpu"
 	"github.com/voxsaw/voxsaw/internal/nn"
-	"github.com/voxsaw/voxsaw/vnet"
+	_ "github.com/voxsaw/voxsaw/vnet" // the network of the windows
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
+
+func testDevice(t testing.TB) device.Device {
+	t.Helper()
+	dev, err := cpu.New(cpu.Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+// phantomCase is a made-up patient.
+func phantomCase(t testing.TB, shape [3]int) (*prepared.Case, volume.Preparation) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "store")
+	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _, err := phantom.New(0, phantom.Options{Shape: shape})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Add(prepared.Input{ID: "case", Image: v}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	store, err := prepared.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	c, err := store.Open("case")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, store.Preparation()
+}
+
+// part is a source that claims another extent.
+type part struct {
+	Source
+	extent [3]int
+}
+
+func (p part) Extent() [3]int { return p.extent }
 
 func TestPositionsCoverTheAxis(t *testing.T) {
 	for _, c := range []struct {
@@ -34,34 +89,35 @@ func TestPositionsCoverTheAxis(t *testing.T) {
 }
 
 // naive keeps the sums of the whole scan, in float64, and looks at every window once.
-func naive(t *testing.T, s *slider, src source, shape [3]int) []uint16 {
+func naive(t *testing.T, s *Inferer, src Source) []uint16 {
 	t.Helper()
+	shape := src.Extent()
 	n := shape[0] * shape[1] * shape[2]
 	sums := make([]float64, s.classes*n)
-	voxels := s.size[0] * s.size[1] * s.size[2]
+	voxels := s.Size[0] * s.Size[1] * s.Size[2]
 	bell := func(i, n int) float64 {
 		d := (float64(i) - float64(n-1)/2) / (float64(n) / 8)
 		return math.Exp(-d * d / 2)
 	}
-	for _, z := range positions(shape[2], s.size[2], s.overlap) {
-		for _, y := range positions(shape[1], s.size[1], s.overlap) {
-			for _, x := range positions(shape[0], s.size[0], s.overlap) {
-				image, probability := make([]float32, s.batch*voxels), make([]float32, s.batch*s.classes*voxels)
-				if err := src.Image(image[:voxels], [3]int{x, y, z}, s.size); err != nil {
+	for _, z := range positions(shape[2], s.Size[2], s.Overlap) {
+		for _, y := range positions(shape[1], s.Size[1], s.Overlap) {
+			for _, x := range positions(shape[0], s.Size[0], s.Overlap) {
+				image, probability := make([]float32, s.Batch*voxels), make([]float32, s.Batch*s.classes*voxels)
+				if err := src.Image(image[:voxels], [3]int{x, y, z}, s.Size); err != nil {
 					t.Fatal(err)
 				}
 				if err := s.run(image, probability); err != nil {
 					t.Fatal(err)
 				}
 				for class := range s.classes {
-					for k := range s.size[2] {
-						for j := range s.size[1] {
-							for i := range s.size[0] {
+					for k := range s.Size[2] {
+						for j := range s.Size[1] {
+							for i := range s.Size[0] {
 								if x+i < 0 || y+j < 0 || z+k < 0 || x+i >= shape[0] || y+j >= shape[1] || z+k >= shape[2] {
 									continue
 								}
-								w := bell(i, s.size[0]) * bell(j, s.size[1]) * bell(k, s.size[2])
-								sums[class*n+x+i+shape[0]*(y+j+shape[1]*(z+k))] += w * float64(probability[class*voxels+i+s.size[0]*(j+s.size[1]*k)])
+								w := bell(i, s.Size[0]) * bell(j, s.Size[1]) * bell(k, s.Size[2])
+								sums[class*n+x+i+shape[0]*(y+j+shape[1]*(z+k))] += w * float64(probability[class*voxels+i+s.Size[0]*(j+s.Size[1]*k)])
 							}
 						}
 					}
@@ -82,16 +138,12 @@ func naive(t *testing.T, s *slider, src source, shape [3]int) []uint16 {
 
 func TestClassifyEqualsNaiveLoop(t *testing.T) {
 	dev := testDevice(t)
-	network, err := vnet.Config{Channels: 2, Levels: 1, Norm: "instance", Classes: 3}.Resolve()
+	network, err := backbone.Of(voxsaw.Network{Channels: 2, Levels: 1, Norm: "instance", Classes: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	size := [3]int{8, 6, 4}
-	cache := phantoms(t, 1, [3]int{21, 17, 13})
-	c, err := cache.Open("case0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, how := phantomCase(t, [3]int{21, 17, 13})
 	whole, err := c.Volume()
 	if err != nil {
 		t.Fatal(err)
@@ -99,24 +151,21 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 	params := nn.NewParams(dev, 5)
 	for _, batch := range []int{1, 4} {
 		for _, overlap := range []float64{0, 0.3, 0.5, 0.75} {
-			s, err := newSlider(dev, params, network, size, batch, overlap, nn.Options{})
+			s, err := New(dev, params, network, Options{size, batch, overlap}, nn.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, src := range []struct {
-				source
-				shape [3]int
-			}{
-				{c, c.Shape}, {hold(whole, whole, cache.Preparation()), c.Shape},
+			for _, src := range []Source{
+				Case{c}, Hold(whole, whole, how),
 				// smaller than the window along some axes
-				{c, [3]int{5, 17, 3}}, {c, [3]int{21, 3, 4}}, {c, [3]int{9, 17, 5}}, {c, [3]int{3, 3, 13}},
+				part{Case{c}, [3]int{5, 17, 3}}, part{Case{c}, [3]int{21, 3, 4}}, part{Case{c}, [3]int{9, 17, 5}}, part{Case{c}, [3]int{3, 3, 13}},
 			} {
 				calls, total := 0, 0
-				got, err := s.classify(t.Context(), src, src.shape, ensemble{}, func(done, of int) { calls, total = done, of })
+				got, err := s.Classify(t.Context(), src, Ensemble{}, func(done, of int) { calls, total = done, of })
 				if err != nil {
 					t.Fatal(err)
 				}
-				want := naive(t, s, src, src.shape)
+				want := naive(t, s, src)
 				different := 0
 				for i := range got {
 					if got[i] != want[i] {
@@ -126,7 +175,7 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 				// Sums in float32 may decide a tie to within 1e-7 in another way; there is none in
 				// these few voxels.
 				if different > 0 || len(got) != len(want) {
-					t.Errorf("batch %d overlap %v shape %v: %d of %d voxels differ", batch, overlap, src.shape, different, len(want))
+					t.Errorf("batch %d overlap %v shape %v: %d of %d voxels differ", batch, overlap, src.Extent(), different, len(want))
 				}
 				if calls != total || total == 0 {
 					t.Errorf("progress ended at %d of %d", calls, total)
@@ -135,37 +184,33 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 		}
 	}
 	// The mean of a network and itself is the network.
-	s, err := newSlider(dev, params, network, size, 2, 0.5, nn.Options{})
+	s, err := New(dev, params, network, Options{size, 2, 0.5}, nn.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, err := s.classify(t.Context(), c, c.Shape, ensemble{}, nil)
+	one, err := s.Classify(t.Context(), Case{c}, Ensemble{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	used := 0
-	two, err := s.classify(t.Context(), c, c.Shape, ensemble{members: 2, use: func(int) error { used++; return nil }}, nil)
+	two, err := s.Classify(t.Context(), Case{c}, Ensemble{Members: 2, Use: func(int) error { used++; return nil }}, nil)
 	if err != nil || !slices.Equal(one, two) || used == 0 {
 		t.Errorf("two of the same differ from one: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.classify(ctx, c, c.Shape, ensemble{}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := s.Classify(ctx, Case{c}, Ensemble{}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
 
 func TestHeldVolumeEqualsCase(t *testing.T) {
-	cache := phantoms(t, 1, [3]int{21, 17, 13})
-	c, err := cache.Open("case0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, how := phantomCase(t, [3]int{21, 17, 13})
 	whole, err := c.Volume()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := hold(whole, whole, cache.Preparation())
+	h := Hold(whole, whole, how)
 	for _, origin := range [][3]int{{0, 0, 0}, {-3, 2, -1}, {15, 14, 9}} {
 		size := [3]int{9, 7, 5}
 		a, b := make([]float32, 9*7*5), make([]float32, 9*7*5)
@@ -210,5 +255,3 @@ func TestSlabBytes(t *testing.T) {
 		}
 	}
 }
-
-var _ source = (*prepared.Case)(nil)

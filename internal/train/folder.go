@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,27 +14,11 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
-)
-
-// An Identity says what a run is. It is written into the run's folder and into each of its
-// checkpoints.
-type Identity struct {
-	Kind        string // "pretrain", "finetune"
-	Config      string // the resolved configuration, YAML
-	Version     string // of the program
-	Device      string // what it computes on
-	Fingerprint string // of the data set
-}
-
-// Mode says what to do with a folder that holds a run already.
-type Mode int
-
-// A new run refuses a folder that holds one; a resumed run continues it; force starts over.
-const (
-	New Mode = iota
-	Resume
-	Force
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/device"
 )
 
 // A Folder is where a run lives:
@@ -45,12 +30,12 @@ const (
 //	last.safetensors   the newest checkpoint, with the state of the optimiser
 //	best.safetensors   the checkpoint with the highest score
 //
-// Nothing in it is touched before [Run] has all that the training needs: a run that cannot start
+// Nothing in it is touched before [Train] has all that the training needs: a run that cannot start
 // takes no folder, and starting over loses nothing until then.
 type Folder struct {
 	path      string
-	identity  Identity
-	mode      Mode
+	identity  checkpoint.Description
+	mode      voxsaw.Mode
 	unclaimed bool // a new run, whose files are not there yet; what an older one left may be
 	finished  bool
 	notes     []string
@@ -77,13 +62,52 @@ type record struct {
 	Best        float64 `json:"best"`
 }
 
+// An Identity is what a run is, beside its options.
+type Identity struct {
+	Kind        string   // what is trained: a pretext task, or checkpoint.Segmentation
+	Settings    []byte   // of the task, YAML
+	TrainedOn   []string // names of cases
+	ValidatedOn []string // names of cases
+	Init        string   // checkpoint that the first weights are of; empty: random ones
+	Fingerprint string   // of the data set
+}
+
+// text is what a run is compared with when it is resumed, where its owner says nothing else.
+func (id Identity) text() ([]byte, error) {
+	data, err := config.Marshal(&struct {
+		TrainedOn   []string `yaml:"trained_on,flow"`
+		ValidatedOn []string `yaml:"validated_on,flow"`
+		Init        string   `yaml:"init"`
+	}{id.TrainedOn, id.ValidatedOn, id.Init})
+	return slices.Concat(id.Settings, data), err
+}
+
+// OpenRun opens the folder that the options of a run name, see [OpenFolder]; nil where they name
+// none.
+func OpenRun(dev device.Device, id Identity, o voxsaw.RunOptions) (*Folder, error) {
+	if o.Folder == "" {
+		return nil, nil
+	}
+	run := o.Settings
+	if run == nil {
+		var err error
+		if run, err = id.text(); err != nil {
+			return nil, err
+		}
+	}
+	return OpenFolder(o.Folder, checkpoint.Description{
+		Kind: id.Kind, Settings: string(id.Settings), Run: string(run), TrainedOn: append([]string{}, id.TrainedOn...),
+		Version: voxsaw.Version(), Device: dev.Describe(), Fingerprint: id.Fingerprint,
+	}, o.Mode, o.MayDiffer...)
+}
+
 // OpenFolder looks at a folder and says whether a run may live there: a new one, or the one that it
 // holds. To resume where there is no run yet starts one. A run can only be resumed with the
-// configuration and the data that it was started with; otherwise a [ChangedError] says what
+// configuration and the data that it was started with; otherwise a [voxsaw.ChangedError] says what
 // differs. Noted, and allowed, are another version of the program or another device, with which the
 // result may differ in the last bits, and other values of the settings named by mayDiffer (dotted
 // keys), on which the result does not depend.
-func OpenFolder(path string, id Identity, mode Mode, mayDiffer ...string) (*Folder, error) {
+func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDiffer ...string) (*Folder, error) {
 	f := &Folder{path: path, identity: id, mode: mode, unclaimed: true}
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("%s is a file, not a folder for a run", path)
@@ -91,13 +115,13 @@ func OpenFolder(path string, id Identity, mode Mode, mayDiffer ...string) (*Fold
 	old, err := readRecord(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if mode == Resume {
+		if mode == voxsaw.Resume {
 			f.notes = append(f.notes, path+" holds no run: starting one")
 		}
-	case mode == Force:
+	case mode == voxsaw.Force:
 	case err != nil:
 		return nil, fmt.Errorf("%w: start over with --force, or choose another folder", err)
-	case mode == New:
+	case mode == voxsaw.New:
 		return nil, old.taken(path)
 	default:
 		if err := f.checkSame(old, mayDiffer); err != nil {
@@ -129,7 +153,7 @@ func (r record) taken(path string) error {
 // says what this one is. The folder is held, and was perhaps taken by another run between
 // OpenFolder and now.
 func (f *Folder) claim() error {
-	if f.mode != Force {
+	if f.mode != voxsaw.Force {
 		switch other, err := readRecord(f.path); {
 		case err == nil:
 			return other.taken(f.path)
@@ -143,13 +167,13 @@ func (f *Folder) claim() error {
 		}
 	}
 	if err := atomicfile.Write(filepath.Join(f.path, configFile), func(w io.Writer) error {
-		_, err := io.WriteString(w, f.identity.Config)
+		_, err := io.WriteString(w, f.identity.Run)
 		return err
 	}); err != nil {
 		return err
 	}
 	f.unclaimed = false
-	return f.record(Meta{}, false)
+	return f.record(checkpoint.Progress{}, false)
 }
 
 // checkSame compares the run in the folder with the one that is to continue it.
@@ -159,10 +183,10 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 		return fmt.Errorf("resuming: %w", err)
 	}
 	var differ []string
-	if old.Kind != f.identity.Kind {
+	if checkpoint.Kind(old.Kind) != f.identity.Kind {
 		differ = append(differ, fmt.Sprintf("kind: %s in the run, %s now", old.Kind, f.identity.Kind))
 	}
-	for _, difference := range Differences(string(config), f.identity.Config) {
+	for _, difference := range Differences(string(config), f.identity.Run) {
 		if key, _, _ := strings.Cut(difference, ":"); slices.Contains(mayDiffer, key) {
 			f.notes = append(f.notes, difference+": the run goes on with it")
 		} else {
@@ -173,7 +197,7 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 		differ = append(differ, fmt.Sprintf("data set: fingerprint %s in the run, %s now: the data has changed since the run was started", old.Fingerprint, f.identity.Fingerprint))
 	}
 	if len(differ) > 0 {
-		return &ChangedError{f.path, differ}
+		return &voxsaw.ChangedError{Path: f.path, Changes: differ}
 	}
 	if old.Version != f.identity.Version {
 		f.notes = append(f.notes, fmt.Sprintf("the run was started with version %s, this is %s: results may differ in the last bits", old.Version, f.identity.Version))
@@ -226,32 +250,72 @@ func flatten(key string, v any, into map[string]string) {
 	}
 }
 
+// Last is the path of the newest checkpoint of the run in a folder.
+func Last(folder string) string { return filepath.Join(folder, lastFile) }
+
 // Path is the folder's path.
 func (f *Folder) Path() string { return f.path }
 
 // Last is the path of the newest checkpoint.
-func (f *Folder) Last() string { return filepath.Join(f.path, lastFile) }
+func (f *Folder) Last() string { return Last(f.path) }
 
 // Best is the path of the checkpoint with the highest score.
 func (f *Folder) Best() string { return filepath.Join(f.path, bestFile) }
 
-// Started says whether the folder holds a checkpoint to continue from.
+// Started says whether there is a folder, and it holds a checkpoint to continue from.
 func (f *Folder) Started() bool {
+	if f == nil || f.unclaimed {
+		return false
+	}
 	_, err := os.Stat(f.Last())
-	return err == nil && !f.unclaimed
+	return err == nil
 }
 
-// Finished says whether the run had come to its end when the folder was opened.
-func (f *Folder) Finished() bool { return f.finished }
+// Finished says whether there is a folder, and its run had come to its end when it was opened.
+func (f *Folder) Finished() bool { return f != nil && f.finished }
 
-// FinishedRun says whether a folder holds a run that has come to its end, and what it was: without
-// opening it.
-func FinishedRun(path string) (Meta, bool) {
+// Tell tells an observer, if there is one, what was noted when the folder was opened.
+func (f *Folder) Tell(o voxsaw.Observer) {
+	for _, note := range f.notes {
+		if o != nil {
+			o.Note(note)
+		}
+	}
+}
+
+// Finished says whether a folder holds a run that has come to its end.
+func Finished(path string) bool {
 	r, err := readRecord(path)
-	return Meta{
-		Identity: Identity{Kind: r.Kind, Version: r.Version, Device: r.Device, Fingerprint: r.Fingerprint},
-		Step:     r.Step, Validated: r.Step, BestStep: r.BestStep, Best: r.Best,
-	}, err == nil && r.Finished
+	return err == nil && r.Finished
+}
+
+// Summary is that of a run that has come to its end.
+func (f *Folder) Summary() (voxsaw.Summary, error) {
+	r, err := readRecord(f.path)
+	if err != nil {
+		return voxsaw.Summary{}, err
+	}
+	last, err := lastValidation(filepath.Join(f.path, validationFile))
+	return voxsaw.Summary{Step: r.Step, BestStep: r.BestStep, Best: r.Best, Validation: last}, err
+}
+
+// lastValidation is the last line of a run's validation.csv, to seven digits; empty if there is none.
+func lastValidation(path string) (voxsaw.Validation, error) {
+	t, err := readTable(path, math.MaxInt)
+	if errors.Is(err, fs.ErrNotExist) {
+		return voxsaw.Validation{}, nil
+	}
+	if err != nil {
+		return voxsaw.Validation{}, err
+	}
+	return t.validation(), nil
+}
+
+// description is what a checkpoint of the run says about itself.
+func (f *Folder) description(p checkpoint.Progress) checkpoint.Description {
+	d := f.identity
+	d.Progress = p
+	return d
 }
 
 func readRecord(path string) (record, error) {
@@ -268,11 +332,11 @@ func readRecord(path string) (record, error) {
 }
 
 // record writes run.json.
-func (f *Folder) record(m Meta, finished bool) error {
+func (f *Folder) record(p checkpoint.Progress, finished bool) error {
 	id := f.identity
 	data, err := json.MarshalIndent(record{
 		Kind: id.Kind, Version: id.Version, Device: id.Device, Fingerprint: id.Fingerprint,
-		Finished: finished, Step: m.Step, BestStep: m.BestStep, Best: m.Best,
+		Finished: finished, Step: p.Step, BestStep: p.BestStep, Best: p.Best,
 	}, "", "  ")
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/devicetest"
 	"github.com/voxsaw/voxsaw/internal/seed"
@@ -18,6 +19,16 @@ type single struct{ device.Device }
 
 func (s single) SGD(n int) (device.Kernel, error) {
 	k, err := s.Device.SGD(n)
+	return rounding{k, s}, err
+}
+
+func (s single) AdamW(n int) (device.Kernel, error) {
+	k, err := s.Device.AdamW(n)
+	return rounding{k, s}, err
+}
+
+func (s single) Average(n int) (device.Kernel, error) {
+	k, err := s.Device.Average(n)
 	return rounding{k, s}, err
 }
 
@@ -87,6 +98,7 @@ func (m *model) Device() device.Device          { return m.dev }
 func (m *model) Names() []string                { return m.names }
 func (m *model) Shape(name string) device.Shape { return m.shapes[name] }
 func (m *model) Values() (device.Buffer, error) { return m.values, nil }
+func (m *model) SetOptimizerState(int64)        {}
 func (m *model) Gradient(name string) (device.Buffer, error) {
 	offset, bytes, ok := m.Range(name)
 	if !ok {
@@ -186,18 +198,18 @@ func (p *pull) Step(step int, batch targets) (Result, error) {
 	if p.afterStep != nil {
 		p.afterStep(step)
 	}
-	return Result{Loss: math.Round(loss*1e4) / 1e4, Metrics: []Metric{{"half", math.Round(loss*1e3) / 2e3}}, Cases: []string{fmt.Sprintf("case %d", step)}, Items: 1}, nil
+	return Result{Loss: math.Round(loss*1e4) / 1e4, Metrics: []voxsaw.Metric{{Name: "half", Value: math.Round(loss*1e3) / 2e3}}, Cases: []string{fmt.Sprintf("case %d", step)}, Items: 1}, nil
 }
 
-func (p *pull) Validate(_ context.Context, step int) (Validation, error) {
+func (p *pull) Validate(_ context.Context, step int) (voxsaw.Validation, error) {
 	if p.inValidate != nil {
 		if err := p.inValidate(step); err != nil {
-			return Validation{}, err
+			return voxsaw.Validation{}, err
 		}
 	}
 	v, err := p.Read("head")
 	if err != nil {
-		return Validation{}, err
+		return voxsaw.Validation{}, err
 	}
-	return Validation{Score: -math.Abs(float64(v[0])), Metrics: []Metric{{"distance", math.Abs(float64(v[0]))}}}, nil
+	return voxsaw.Validation{Score: -math.Abs(float64(v[0])), Metrics: []voxsaw.Metric{{Name: "distance", Value: math.Abs(float64(v[0]))}}}, nil
 }

@@ -5,94 +5,205 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// SGD is stochastic gradient descent with momentum, as PyTorch has it:
+// An Optimizer changes parameters by their gradients.
 //
-//	g = clip(gradient) + decay p        v = momentum v + g        p = p - rate v
-//
-// where clip scales the gradient so that its norm over all parameters is at most Options.Clip.
-//
-// A step is [SGD.Begin], the forward and backward passes, [SGD.GradNorm], [SGD.Update]. Without
-// clipping, nothing needs all gradients at once: then programs that were compiled with
-// [SGD.Updater] take a parameter's step within their backward pass, and its gradient is gone before
-// the next one's is there. The bits are the same.
-type SGD struct {
-	options  Options
-	dev      device.Device
-	params   Params
-	velocity device.Buffer
-	rates    []*rate
-	spans    []*span // one a parameter
-	squares  device.Buffer
-	sums     []float32 // the same on the host
-	scratch  device.Buffer
+// A step is Begin, the forward and backward passes, GradNorm, Update. Without clipping, nothing needs
+// all gradients at once: then programs that were compiled with Updater take a parameter's step within
+// their backward pass, and its gradient is gone before the next one's is there. The bits are the
+// same.
+type Optimizer interface {
+	// Begin sets the learning rates of a step, counted from 0: before its backward pass.
+	Begin(step int) error
+	// Updater makes the kernels that take a parameter's step as soon as its gradient is there, or
+	// compute that of a convolution's weights, too: for nn.Options.Update. It is nil where all gradients
+	// are needed at once.
+	Updater() func(name string, conv *device.ConvSpec) (device.Kernel, error)
+	// Gradients calls f for the gradient of every parameter that the backward pass has left.
+	Gradients(f func(name string, gradient device.Buffer) error) error
+	// GradNorm is the Euclidean norm of the gradient of all parameters together, after the backward
+	// pass.
+	GradNorm() (float64, error)
+	// Update takes the step of all parameters whose step was not taken in the backward pass. The norm of
+	// the gradient is what clipping looks at.
+	Update(step int, norm float64) error
+	// States are what a run needs to be resumed, each laid out as the parameters are.
+	States() []State
+	// Close gives the memory back.
+	Close()
 }
 
-// A rate is the hyperparameters of a group of parameters.
-type rate struct {
-	factor func(step int) float64
-	hyper  device.Buffer // learning rate, momentum, decay, factor of the gradient
+// A State is a buffer of an optimiser: one value for each of the parameters.
+type State struct {
+	Name   string // such as velocity
+	Buffer device.Buffer
 }
 
-// A span is one parameter.
-type span struct {
-	name             string
-	rate             *rate
-	inBackward       bool // a program takes its step
-	sgd, sum         device.Kernel
-	values, velocity device.Buffer
-	square           device.Buffer // sum of the squares of its gradient: one element
-}
-
-// NewSGD prepares the optimiser: its velocity is zero.
-func NewSGD(params Params, o Options, groups []Group) (*SGD, error) {
-	s := &SGD{options: o, dev: params.Device(), params: params}
+// NewOptimizer prepares the optimiser that the settings name. Its state is zero. Parameters of no
+// group have the schedule's learning rate. wholeGradient says that all gradients are needed before
+// the first step is taken, as where they are summed over ranks.
+func NewOptimizer(params Params, o voxsaw.Training, groups []ParamGroup, wholeGradient bool) (Optimizer, error) {
+	s := &optimizer{options: o, dev: params.Device(), params: params, whole: wholeGradient || o.Clip > 0}
+	switch o.Optimizer {
+	case "sgd":
+		s.rule = sgd{o}
+	case "adamw":
+		s.rule = adamW{o}
+	default:
+		return nil, fmt.Errorf("there is no optimizer %q", o.Optimizer)
+	}
 	if err := s.prepare(groups); err != nil {
+		s.Close()
 		return nil, fmt.Errorf("optimiser: %w", err)
 	}
 	if len(s.spans) == 0 {
+		s.Close()
 		return nil, errors.New("the model has no parameters")
 	}
 	return s, nil
 }
 
+// A rule is what tells one optimiser from another.
+type rule interface {
+	// states names the buffers that it keeps beside the parameters.
+	states() []string
+	// kernel is: parameters, states... <- gradient, hyper.
+	kernel(dev device.Device, n int) (device.Kernel, error)
+	// fused is the kernel that computes the gradient of a convolution's weights, too: parameters,
+	// states..., sum of squares <- x, dy, hyper; nil where there is none.
+	fused(dev device.Device, conv device.ConvSpec) (device.Kernel, error)
+	// hyper are the hyperparameters of a step, counted from 0; frozen those of one that changes nothing.
+	hyper(step int, rate, decay, clip float64) []float32
+	frozen() []float32
+}
+
+// sgd is stochastic gradient descent with momentum, as PyTorch has it: see [device.Optimisers].
+type sgd struct{ o voxsaw.Training }
+
+func (sgd) states() []string { return []string{"velocity"} }
+
+func (sgd) kernel(dev device.Device, n int) (device.Kernel, error) { return dev.SGD(n) }
+
+func (sgd) fused(dev device.Device, conv device.ConvSpec) (device.Kernel, error) {
+	if stepper, ok := dev.(device.WeightStepper); ok {
+		return stepper.ConvGradWeightsSGD(conv)
+	}
+	return nil, nil
+}
+
+func (sgd) frozen() []float32 { return []float32{0, 1, 0, 0} } // the velocity stays, too
+
+func (r sgd) hyper(_ int, rate, decay, clip float64) []float32 {
+	return []float32{float32(rate), float32(r.o.Momentum), float32(decay), float32(clip)}
+}
+
+// adamW is Adam with decoupled weight decay (Loshchilov and Hutter 2019), as PyTorch has it: see
+// [device.Optimisers].
+type adamW struct{ o voxsaw.Training }
+
+// epsilon of AdamW is PyTorch's.
+const epsilon = 1e-8
+
+func (adamW) states() []string { return []string{"mean", "square"} }
+
+func (adamW) kernel(dev device.Device, n int) (device.Kernel, error) { return dev.AdamW(n) }
+
+func (adamW) fused(device.Device, device.ConvSpec) (device.Kernel, error) { return nil, nil }
+
+func (adamW) frozen() []float32 { return make([]float32, 8) }
+
+func (r adamW) hyper(step int, rate, decay, clip float64) []float32 {
+	t := float64(step + 1)
+	return []float32{
+		float32(rate), float32(1 - r.o.Momentum), float32(1 - r.o.Beta2), epsilon, float32(decay), float32(clip),
+		float32(1 - math.Pow(r.o.Momentum, t)), float32(1 - math.Pow(r.o.Beta2, t)),
+	}
+}
+
+// optimizer applies a rule to every parameter.
+type optimizer struct {
+	rule    rule
+	options voxsaw.Training
+	dev     device.Device
+	params  Params
+	whole   bool // all gradients are needed at once
+	states  []State
+	rates   []*rate
+	spans   []*span // one a parameter
+	squares device.Buffer
+	sums    []float32 // the same on the host
+	scratch device.Buffer
+}
+
+// A rate is the hyperparameters of some parameters.
+type rate struct {
+	factor func(step int) float64
+	decays bool
+	hyper  device.Buffer
+}
+
+// A span is one parameter.
+type span struct {
+	name       string
+	rate       *rate
+	inBackward bool // a program takes its step
+	step, sum  device.Kernel
+	values     device.Buffer
+	states     []device.Buffer
+	square     device.Buffer // sum of the squares of its gradient: one element
+}
+
+// outputs are what a step writes.
+func (p *span) outputs() []device.Buffer {
+	return append([]device.Buffer{p.values}, p.states...)
+}
+
 // prepare takes memory and makes the kernels.
-func (s *SGD) prepare(groups []Group) error {
+func (s *optimizer) prepare(groups []ParamGroup) error {
 	values, err := s.params.Values()
 	if err != nil {
 		return err
 	}
-	if s.velocity, err = s.dev.Alloc(values.Bytes()); err != nil {
-		return err
+	buffers := int64(len(s.rule.states()))
+	if s.options.Average > 0 {
+		buffers++
 	}
-	// every name starts with ""
-	groups = append(slices.Clone(groups), Group{Factor: func(int) float64 { return 1 }})
-	for _, g := range groups {
-		r := &rate{factor: g.Factor}
-		if r.hyper, err = s.dev.Alloc(16); err != nil {
+	s.params.SetOptimizerState(buffers)
+	for _, name := range s.rule.states() {
+		b, err := s.dev.Alloc(values.Bytes())
+		if err != nil {
 			return err
 		}
-		s.rates = append(s.rates, r)
+		s.states = append(s.states, State{name, b})
 	}
+	everything := ParamGroup{Fits: func(string) bool { return true }, Factor: func(int) float64 { return 1 }}
+	groups = append(slices.Clone(groups), everything)
+	rates := map[[2]int]*rate{}
 	scratch := int64(0)
 	for _, name := range s.params.Names() {
-		offset, n, ok := s.params.Range(name)
-		if !ok || n == 0 {
+		offset, bytes, ok := s.params.Range(name)
+		if !ok || bytes == 0 {
 			continue
 		}
-		group := slices.IndexFunc(groups, func(g Group) bool { return strings.HasPrefix(name, g.Prefix) })
-		p := &span{name: name, rate: s.rates[group], values: s.dev.View(values, offset, n), velocity: s.dev.View(s.velocity, offset, n)}
-		if p.sgd, err = s.dev.SGD(int(n / 4)); err != nil {
+		p := &span{name: name, values: s.dev.View(values, offset, bytes)}
+		for _, state := range s.states {
+			p.states = append(p.states, s.dev.View(state.Buffer, offset, bytes))
+		}
+		group := slices.IndexFunc(groups, func(g ParamGroup) bool { return g.Fits(name) })
+		if p.rate, err = s.rateOf(rates, group, groups[group], s.decays(name)); err != nil {
 			return err
 		}
-		if p.sum, err = s.dev.SumSquares(int(n / 4)); err != nil {
+		if p.step, err = s.rule.kernel(s.dev, int(bytes/4)); err != nil {
 			return err
 		}
-		scratch = max(scratch, p.sgd.Scratch(), p.sum.Scratch())
+		if p.sum, err = s.dev.SumSquares(int(bytes / 4)); err != nil {
+			return err
+		}
+		scratch = max(scratch, p.step.Scratch(), p.sum.Scratch())
 		s.spans = append(s.spans, p)
 	}
 	apart := s.dev.Alignment()
@@ -107,11 +218,53 @@ func (s *SGD) prepare(groups []Group) error {
 	return err
 }
 
-// Updater makes the kernels that take a parameter's step as soon as its gradient is there, or
-// compute that of a convolution's weights, too: for nn.Options.Update. It is nil where gradients
-// are clipped.
-func (s *SGD) Updater() func(name string, conv *device.ConvSpec) (device.Kernel, error) {
-	if s.options.Clip > 0 {
+// decays says whether weight decay is for a parameter: for all, or for weights alone, which are the
+// parameters of more than one axis.
+func (s *optimizer) decays(name string) bool {
+	return s.options.DecayAll || len(s.params.Shape(name)) > 1
+}
+
+// rateOf is the one rate that all parameters of a group share, apart from those that do not decay.
+func (s *optimizer) rateOf(rates map[[2]int]*rate, number int, g ParamGroup, decays bool) (*rate, error) {
+	key := [2]int{number, 0}
+	if decays {
+		key[1] = 1
+	}
+	if r := rates[key]; r != nil {
+		return r, nil
+	}
+	b, err := s.dev.Alloc(4 * int64(len(s.rule.frozen())))
+	if err != nil {
+		return nil, err
+	}
+	rates[key] = &rate{factor: g.Factor, decays: decays, hyper: b}
+	s.rates = append(s.rates, rates[key])
+	return rates[key], nil
+}
+
+// Close implements [Optimizer].
+func (s *optimizer) Close() {
+	buffers := []device.Buffer{s.squares, s.scratch}
+	for _, state := range s.states {
+		buffers = append(buffers, state.Buffer)
+	}
+	for _, r := range s.rates {
+		buffers = append(buffers, r.hyper)
+	}
+	for _, b := range buffers {
+		if b != nil {
+			s.dev.Free(b)
+		}
+	}
+	*s = optimizer{dev: s.dev}
+}
+
+// States implements [Optimizer].
+func (s *optimizer) States() []State { return s.states }
+
+// Updater implements [Optimizer].
+func (s *optimizer) Updater() func(name string, conv *device.ConvSpec) (device.Kernel, error) {
+	if s.whole {
 		return nil
 	}
 	return func(name string, conv *device.ConvSpec) (device.Kernel, error) {
@@ -120,69 +273,72 @@ func (s *SGD) Updater() func(name string, conv *device.ConvSpec) (device.Kernel,
 			return nil, fmt.Errorf("%q is no parameter of the optimiser", name)
 		}
 		p := s.spans[i]
-		p.inBackward = true
 		if conv == nil {
-			return newStep(p), nil
+			p.inBackward = true
+			return newInStep(p), nil
 		}
-		stepper, ok := s.dev.(device.WeightStepper)
-		if !ok {
-			return nil, nil
+		k, err := s.rule.fused(s.dev, *conv)
+		if k == nil || err != nil {
+			return nil, err
 		}
-		k, err := stepper.ConvGradWeightsSGD(*conv)
-		return &convStep{k, p, []device.Buffer{p.values, p.velocity, p.square}, []device.Buffer{nil, nil, p.rate.hyper}}, err
+		p.inBackward = true
+		return &fusedStep{k, p, append(p.outputs(), p.square), []device.Buffer{nil, nil, p.rate.hyper}}, nil
 	}
 }
 
-// step is the kernel that takes a parameter's step: value <- gradient.
-type step struct {
+// inStep is the kernel that takes a parameter's step within the backward pass: value <- gradient.
+type inStep struct {
 	*span
-	square, state []device.Buffer // operands that are written
-	gradient      []device.Buffer // and the hyperparameters
+	square, written []device.Buffer
+	read            []device.Buffer // the gradient, and the hyperparameters
 }
 
-func newStep(p *span) *step {
-	return &step{span: p, square: []device.Buffer{p.square}, state: []device.Buffer{p.values, p.velocity}, gradient: []device.Buffer{nil, p.rate.hyper}}
+func newInStep(p *span) *inStep {
+	return &inStep{span: p, square: []device.Buffer{p.square}, written: p.outputs(), read: []device.Buffer{nil, p.rate.hyper}}
 }
 
 // Scratch implements [device.Kernel].
-func (s *step) Scratch() int64 { return max(s.sum.Scratch(), s.sgd.Scratch()) }
+func (s *inStep) Scratch() int64 { return max(s.sum.Scratch(), s.step.Scratch()) }
 
 // Run implements [device.Kernel].
-func (s *step) Run(_, in []device.Buffer, scratch device.Buffer) {
-	s.gradient[0] = in[0]
-	s.sum.Run(s.square, s.gradient[:1], scratch)
-	s.sgd.Run(s.state, s.gradient, scratch)
+func (s *inStep) Run(_, in []device.Buffer, scratch device.Buffer) {
+	s.read[0] = in[0]
+	s.sum.Run(s.square, s.read[:1], scratch)
+	s.step.Run(s.written, s.read, scratch)
 }
 
-// MovesMore implements exec.Mover: the values are not only written but read, too, and so is the
-// velocity, which is nobody's operand.
-func (p *span) MovesMore() int64 { return 3 * p.values.Bytes() }
+// MovesMore implements exec.Mover: the values are not only written but read, too, and so are the
+// states, which are nobody's operands.
+func (p *span) MovesMore() int64 { return int64(1+2*len(p.states)) * p.values.Bytes() }
 
-// convStep is the kernel that computes the gradient of a convolution's weights and takes their
+// fusedStep is the kernel that computes the gradient of a convolution's weights and takes their
 // step: value <- x, dy.
-type convStep struct {
+type fusedStep struct {
 	device.Kernel
 	*span
 	out, in []device.Buffer
 }
 
 // Run implements [device.Kernel].
-func (s *convStep) Run(_, in []device.Buffer, scratch device.Buffer) {
+func (s *fusedStep) Run(_, in []device.Buffer, scratch device.Buffer) {
 	copy(s.in, in)
 	s.Kernel.Run(s.out, s.in, scratch)
 }
 
-// Begin sets the learning rates of a step, counted from 0: before its backward pass.
-func (s *SGD) Begin(step int) error { return s.set(step, 1) }
+// Begin implements [Optimizer].
+func (s *optimizer) Begin(step int) error { return s.set(step, 1) }
 
 // set sets the hyperparameters, given the factor that clips the gradient.
-func (s *SGD) set(step int, clip float64) error {
-	o := s.options
+func (s *optimizer) set(step int, clip float64) error {
 	for _, r := range s.rates {
+		decay := s.options.WeightDecay
+		if !r.decays {
+			decay = 0
+		}
 		factor := r.factor(step)
-		hyper := []float32{float32(o.Rate(step) * factor), float32(o.Momentum), float32(o.WeightDecay), float32(clip)}
+		hyper := s.rule.hyper(step, s.options.Rate(step)*factor, decay, clip)
 		if factor == 0 {
-			hyper = []float32{0, 1, 0, 0} // frozen: nothing changes, the velocity neither
+			hyper = s.rule.frozen()
 		}
 		if err := s.dev.UploadPlain(r.hyper, 0, hyper); err != nil {
 			return err
@@ -191,9 +347,25 @@ func (s *SGD) set(step int, clip float64) error {
 	return nil
 }
 
-// GradNorm is the Euclidean norm of the gradient of all parameters together, after the backward
-// pass.
-func (s *SGD) GradNorm() (float64, error) {
+// Gradients implements [Optimizer].
+func (s *optimizer) Gradients(f func(name string, gradient device.Buffer) error) error {
+	for _, p := range s.spans {
+		if p.inBackward {
+			continue
+		}
+		g, err := s.params.Gradient(p.name)
+		if err == nil {
+			err = f(p.name, g)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// GradNorm implements [Optimizer].
+func (s *optimizer) GradNorm() (float64, error) {
 	for _, p := range s.spans {
 		if p.inBackward {
 			continue
@@ -207,16 +379,15 @@ func (s *SGD) GradNorm() (float64, error) {
 	if err := s.dev.DownloadPlain(s.sums, s.squares, 0); err != nil {
 		return 0, err
 	}
-	sum := 0.0
+	sum, apart := 0.0, int(s.dev.Alignment()/4)
 	for i := range s.spans {
-		sum += float64(s.sums[int(s.dev.Alignment()/4)*i])
+		sum += float64(s.sums[apart*i])
 	}
 	return math.Sqrt(sum), nil
 }
 
-// Update takes the step of all parameters whose step was not taken in the backward pass. The step
-// is counted from 0; the norm of the gradient is what clipping looks at.
-func (s *SGD) Update(step int, norm float64) error {
+// Update implements [Optimizer].
+func (s *optimizer) Update(step int, norm float64) error {
 	clip := 1.0
 	if c := s.options.Clip; c > 0 {
 		clip = min(1, c/(norm+1e-6)) // PyTorch's clip_grad_norm_
@@ -232,7 +403,7 @@ func (s *SGD) Update(step int, norm float64) error {
 		if err != nil {
 			return err
 		}
-		p.sgd.Run([]device.Buffer{p.values, p.velocity}, []device.Buffer{g, p.rate.hyper}, s.scratch)
+		p.step.Run(p.outputs(), []device.Buffer{g, p.rate.hyper}, s.scratch)
 	}
 	return nil
 }

@@ -6,8 +6,10 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/exec"
 	"github.com/voxsaw/voxsaw/internal/seed"
@@ -44,8 +46,8 @@ func TestSGDFollowsPyTorch(t *testing.T) {
 		t.Fatal("the golden file holds no case")
 	}
 	for _, c := range cases {
-		o := Options{
-			Steps: c.Options.Steps, LR: c.Options.LR, Momentum: c.Options.Momentum, WeightDecay: c.Options.WeightDecay, Clip: c.Options.Clip,
+		o := voxsaw.Training{
+			Optimizer: "sgd", DecayAll: true, Steps: c.Options.Steps, LR: c.Options.LR, Momentum: c.Options.Momentum, WeightDecay: c.Options.WeightDecay, Clip: c.Options.Clip,
 			Schedule: c.Options.Schedule, Warmup: c.Options.Warmup, StepSize: c.Options.StepSize, Gamma: c.Options.Gamma, Power: c.Options.Power,
 		}
 		m := newModel(t, 3)
@@ -55,7 +57,7 @@ func TestSGDFollowsPyTorch(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s, err := NewSGD(m, o, nil)
+		s, err := NewOptimizer(m, o, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,6 +97,8 @@ func TestSGDFollowsPyTorch(t *testing.T) {
 	}
 }
 
+func encoders(name string) bool { return strings.HasPrefix(name, "encoder.") }
+
 func TestGroupsHaveTheirOwnRate(t *testing.T) {
 	m := newModel(t, 3)
 	frozenThenHalf := func(step int) float64 {
@@ -103,7 +107,7 @@ func TestGroupsHaveTheirOwnRate(t *testing.T) {
 		}
 		return 0.5
 	}
-	s, err := NewSGD(m, Options{Steps: 2, LR: 1, Schedule: "constant"}, []Group{{"encoder.", frozenThenHalf}})
+	s, err := NewOptimizer(m, voxsaw.Training{Optimizer: "sgd", Steps: 2, LR: 1, Schedule: "constant"}, []ParamGroup{{encoders, frozenThenHalf}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,16 +135,16 @@ func TestGroupsHaveTheirOwnRate(t *testing.T) {
 // Steps that are taken parameter by parameter, each as soon as its gradient is there or together
 // with it, leave the bits of those taken together, frozen groups and gradient norms included.
 func TestUpdaterEqualsUpdate(t *testing.T) {
-	o := Options{Steps: 4, LR: 0.1, Momentum: 0.9, WeightDecay: 1e-2, Schedule: "poly", Power: 0.9}
-	groups := []Group{{"encoder.", func(step int) float64 { return float64(step % 2) }}}
+	o := voxsaw.Training{Optimizer: "sgd", DecayAll: true, Steps: 4, LR: 0.1, Momentum: 0.9, WeightDecay: 1e-2, Schedule: "poly", Power: 0.9}
+	groups := []ParamGroup{{encoders, func(step int) float64 { return float64(step % 2) }}}
 	// whose weights "encoder.a" are
 	conv := device.ConvSpec{N: 1, In: 2, Out: 3, Size: [3]int{1, 1, 1}, Kernel: [3]int{1, 1, 1}, Stride: [3]int{1, 1, 1}}
 	together, apart := newModel(t, 3), newModel(t, 3)
-	a, err := NewSGD(together, o, groups)
+	a, err := NewOptimizer(together, o, groups, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := NewSGD(apart, o, groups)
+	b, err := NewOptimizer(apart, o, groups, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +180,7 @@ func TestUpdaterEqualsUpdate(t *testing.T) {
 			gradients[i] = dy[i/2] * x[i%2]
 		}
 		var norms [2]float64
-		for i, s := range []*SGD{a, b} {
+		for i, s := range []Optimizer{a, b} {
 			m := []*model{together, apart}[i]
 			if err := errors.Join(m.dev.UploadPlain(m.gradients, 0, gradients), s.Begin(step)); err != nil {
 				t.Fatal(err)
@@ -209,8 +213,12 @@ func TestUpdaterEqualsUpdate(t *testing.T) {
 		}
 	}
 	o.Clip = 1
-	if c, err := NewSGD(together, o, nil); err != nil || c.Updater() != nil {
+	if c, err := NewOptimizer(together, o, nil, false); err != nil || c.Updater() != nil {
 		t.Errorf("steps are taken before all gradients are known, although these are clipped (%v)", err)
+	}
+	o.Clip = 0
+	if c, err := NewOptimizer(together, o, nil, true); err != nil || c.Updater() != nil {
+		t.Errorf("steps are taken before all gradients are known, although these are asked for (%v)", err)
 	}
 }
 
@@ -222,17 +230,76 @@ func upload(t *testing.T, dev device.Device, values []float32) device.Buffer {
 	return b
 }
 
-func TestOptionsCheck(t *testing.T) {
-	if err := DefaultOptions().Check(); err != nil {
-		t.Error(err)
+// TestAdamWFollowsPyTorch holds twenty steps against torch.optim.AdamW on the same gradients, with
+// decay of all parameters and of matrices alone, clipping, and the moving average of the weights.
+func TestAdamWFollowsPyTorch(t *testing.T) {
+	data, err := os.ReadFile("../../testdata/adamw.json")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, change := range map[string]func(*Options){
-		"schedule": func(o *Options) { o.Schedule = "polynomial" }, "rate": func(o *Options) { o.LR = math.NaN() }, "clip": func(o *Options) { o.Clip = -1 },
-		"infinity": func(o *Options) { o.Momentum = math.Inf(1) }, "step size": func(o *Options) { o.Schedule, o.StepSize = "step", 0 },
-	} {
-		o := DefaultOptions()
-		if change(&o); o.Check() == nil {
-			t.Errorf("%s: passed", name)
+	var cases []struct {
+		Options struct {
+			LR, Beta1, Beta2, Clip, Average float64
+			WeightDecay                     float64 `json:"weight_decay"`
+			DecayAll                        bool    `json:"decay_all"`
+		}
+		Start                   [][]float32
+		Gradients, After, Means [][][]float32
+	}
+	if err := json.Unmarshal(data, &cases); err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) == 0 {
+		t.Fatal("the golden file holds no case")
+	}
+	for n, c := range cases {
+		o := voxsaw.Training{
+			Optimizer: "adamw", Steps: 20, LR: c.Options.LR, Momentum: c.Options.Beta1, Beta2: c.Options.Beta2, WeightDecay: c.Options.WeightDecay,
+			DecayAll: c.Options.DecayAll, Clip: c.Options.Clip, Average: c.Options.Average, Schedule: "constant",
+		}
+		m := newModel(t, 3)
+		names := []string{"encoder.a", "encoder.b"}
+		for i, name := range names {
+			if err := m.Write(name, c.Start[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := NewOptimizer(m, o, nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mean, err := newAverage(m, o.Average)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for step, gradients := range c.Gradients {
+			for i, name := range names {
+				if err := m.dev.UploadPlain(m.gradients, m.offsets[name], gradients[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			norm, err := s.GradNorm()
+			if err := errors.Join(err, s.Update(step, norm), mean.update(step)); err != nil {
+				t.Fatal(err)
+			}
+			compare := func(what string, want [][]float32) {
+				for i, name := range names {
+					got, err := m.Read(name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for j := range got {
+						// PyTorch rounds to float32 at every step: 2.4e-7 of a value above 2.
+						if d := math.Abs(float64(got[j] - want[i][j])); d > 1e-6*math.Max(1, math.Abs(float64(want[i][j]))) {
+							t.Fatalf("case %d step %d: %s of %s[%d] is %v, want %v", n, step, what, name, j, got[j], want[i][j])
+						}
+					}
+				}
+			}
+			compare("value", c.After[step])
+			if err := mean.swapped(func() error { compare("mean", c.Means[step]); return nil }); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

@@ -10,58 +10,46 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/device"
 )
 
 // A Setup is how a task is trained, and where the run is kept.
 type Setup struct {
-	Options Options
-	Groups  []Group // learning rates of their own; may be empty
-	// the optimiser, where the task's programs were compiled with it; nil: it is made from Options
-	// and Groups
-	SGD      *SGD
-	Folder   *Folder  // nil: nothing is written
-	Observer Observer // nil: nobody looks
-	Loaders  int      // goroutines that prepare data; 0: 2
-	Ahead    int      // batches prepared ahead of their use; 0: 4
+	Options   voxsaw.Training
+	Optimizer Optimizer       // that the task's programs were compiled with
+	Group     Group           // the ranks that train together
+	Folder    *Folder         // nil: nothing is written
+	Observer  voxsaw.Observer // nil: nobody looks
+	Loaders   int             // goroutines that prepare data; 0: 2
+	Ahead     int             // batches prepared ahead of their use; 0: 4
 }
 
-// A Summary is the end of a run.
-type Summary struct {
-	Step     int // steps done
-	BestStep int // the step with the highest score, 0 if nothing was validated
-	Best     float64
-	// the last one; of a resumed run perhaps read from its log, to seven digits
-	Validation Validation
-	Elapsed    time.Duration
-	WaitShare  float64 // of the time, spent waiting for data
-}
-
-// Run trains a task to the end of its steps, from the folder's last checkpoint if there is one.
-// After a run the parameters are those of the last step.
+// Train trains a task to the end of its steps, from the folder's last checkpoint if there is one.
+// After it the parameters are those of the last step.
 //
-// It is here that a new run takes its folder, once there is a task with its first weights: from
-// then on what the folder held before is gone.
+// It is here that a new run takes its folder, once there is a task with its first weights: from then
+// on what the folder held before is gone.
 //
-// A context that ends stops the run after the step in hand, saves it, and gives an
-// [InterruptedError]. A loss or gradient that is not finite gives a [DivergedError] and leaves the
-// checkpoints as they were.
-func Run[B any](ctx context.Context, task Task[B], setup Setup) (Summary, error) {
+// A context that ends stops the run after the step in hand, saves it, and gives a
+// [voxsaw.InterruptedError]. A loss or gradient that is not finite gives a [voxsaw.DivergedError] and
+// leaves the checkpoints as they were.
+func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summary, error) {
 	l, err := newLoop(task.Params(), setup)
 	if err != nil {
-		return Summary{}, err
+		return voxsaw.Summary{}, err
 	}
 	defer l.close()
-	batches := NewPrefetch(ctx, l.meta.Step, l.options.Steps, cmp.Or(setup.Loaders, 2), cmp.Or(setup.Ahead, 4), task.Batch)
+	batches := NewPrefetch(ctx, l.now.Step, l.options.Steps, cmp.Or(setup.Loaders, 2), cmp.Or(setup.Ahead, 4), task.Batch)
 	defer batches.Close()
-	l.observer.Started(l.meta.Step, l.options.Steps)
+	l.observer.Started(l.now.Step, l.options.Steps)
 	for {
-		if step := l.meta.Step; l.options.due(l.options.ValidateEvery, step) && l.meta.Validated < step {
-			v, err := task.Validate(ctx, step)
+		if step := l.now.Step; due(l.options, l.options.ValidateEvery, step) && l.now.Validated < step {
+			err := l.validate(func() (voxsaw.Validation, error) { return task.Validate(ctx, step) })
 			if err != nil && ctx.Err() != nil {
 				return l.interrupt(ctx)
-			}
-			if err == nil {
-				err = l.validated(v)
 			}
 			if err != nil {
 				return l.summary(), fmt.Errorf("validation after step %d: %w", step, err)
@@ -70,7 +58,7 @@ func Run[B any](ctx context.Context, task Task[B], setup Setup) (Summary, error)
 		if err := l.saveIfDue(); err != nil {
 			return l.summary(), err
 		}
-		if l.meta.Step >= l.options.Steps {
+		if l.now.Step >= l.options.Steps {
 			return l.summary(), l.finish()
 		}
 		if ctx.Err() != nil {
@@ -83,59 +71,66 @@ func Run[B any](ctx context.Context, task Task[B], setup Setup) (Summary, error)
 			return l.interrupt(ctx)
 		}
 		if err != nil {
-			return l.summary(), fmt.Errorf("preparing step %d: %w", l.meta.Step, err)
+			return l.summary(), fmt.Errorf("preparing step %d: %w", l.now.Step, err)
 		}
 		l.waited = batches.Waited()
 		var result Result
-		if err = l.optimiser.Begin(l.meta.Step); err == nil {
-			result, err = task.Step(l.meta.Step, batch)
+		if err = l.optimizer.Begin(l.now.Step); err == nil {
+			result, err = task.Step(l.now.Step, batch)
 		}
 		if err == nil {
 			err = l.stepped(result, start, l.waited-waited)
 		}
 		if err != nil {
-			return l.summary(), fmt.Errorf("step %d: %w", l.meta.Step, err)
+			return l.summary(), fmt.Errorf("step %d: %w", l.now.Step, err)
 		}
 	}
 }
 
+// due says whether something that happens every so many steps, and at the end, happens after the
+// given number of steps.
+func due(o voxsaw.Training, every, step int) bool {
+	return step > 0 && (step == o.Steps || every > 0 && step%every == 0)
+}
+
 // loop is the state of a run, whatever its batches are made of.
 type loop struct {
-	options             Options
+	options             voxsaw.Training
 	params              Params
+	group               Group
 	folder              *Folder
-	observer            Observer
-	optimiser           *SGD
-	meta, saved         Meta // now, and in the last checkpoint
+	observer            voxsaw.Observer
+	optimizer           Optimizer
+	average             *average            // nil: weights are validated as they are
+	now, saved          checkpoint.Progress // and in the last checkpoint
 	metrics, validation *table
 	release             func() // lets go of the folder
-	last                Validation
+	last                voxsaw.Validation
 	start               time.Time
 	startStep           int
 	waited              time.Duration
 }
 
-func newLoop(params Params, setup Setup) (*loop, error) {
+func newLoop(params Params, setup Setup) (_ *loop, err error) {
 	if err := setup.Options.Check(); err != nil {
 		return nil, err
 	}
-	l := &loop{options: setup.Options, params: params, folder: setup.Folder, observer: setup.Observer, start: time.Now()}
+	l := &loop{options: setup.Options, params: params, group: setup.Group, folder: setup.Folder, observer: setup.Observer, optimizer: setup.Optimizer, start: time.Now()}
 	if l.observer == nil {
 		l.observer = silent{}
 	}
-	var err error
-	if l.optimiser = setup.SGD; l.optimiser == nil {
-		if l.optimiser, err = NewSGD(params, setup.Options, setup.Groups); err != nil {
-			return nil, err
+	if l.options.Average > 0 {
+		if l.average, err = newAverage(params, l.options.Average); err != nil {
+			return nil, fmt.Errorf("the moving average of the weights: %w", err)
 		}
 	}
 	if l.folder == nil {
 		return l, nil
 	}
-	if l.release, err = l.folder.hold(); err != nil {
-		return nil, err
+	if l.release, err = l.folder.hold(); err == nil {
+		err = l.open()
 	}
-	if err := l.open(); err != nil {
+	if err != nil {
 		l.close()
 		return nil, err
 	}
@@ -144,38 +139,83 @@ func newLoop(params Params, setup Setup) (*loop, error) {
 
 // open takes the folder, or takes up the run that it holds.
 func (l *loop) open() error {
-	for _, note := range l.folder.notes {
-		l.observer.Note(note)
-	}
+	l.folder.Tell(l.observer)
 	if l.folder.unclaimed {
 		if err := l.folder.claim(); err != nil {
 			return err
 		}
 	}
-	l.meta.Identity = l.folder.identity
 	if _, err := os.Stat(l.folder.Last()); err == nil {
-		if l.meta, err = ReadMeta(l.folder.Last()); err != nil {
+		d, err := checkpoint.Read(l.folder.Last())
+		if err == nil {
+			err = checkpoint.Restore(l.folder.Last(), l.params, l.targets()...)
+		}
+		if err != nil {
 			return fmt.Errorf("resuming: %w", err)
 		}
-		l.meta.Identity = l.folder.identity
-		if err := restore(l.folder.Last(), l.params, l.optimiser.velocity); err != nil {
-			return fmt.Errorf("resuming: %w", err)
-		}
+		l.now = d.Progress
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("resuming: %w", err)
 	}
-	l.startStep, l.saved = l.meta.Step, l.meta
+	l.startStep, l.saved = l.now.Step, l.now
 	var err error
-	if l.metrics, err = openTable(filepath.Join(l.folder.path, metricsFile), l.meta.Step); err != nil {
+	if l.metrics, err = openTable(filepath.Join(l.folder.path, metricsFile), l.now.Step); err != nil {
 		return err
 	}
-	if l.validation, err = openTable(filepath.Join(l.folder.path, validationFile), l.meta.Validated); err != nil {
+	if l.validation, err = openTable(filepath.Join(l.folder.path, validationFile), l.now.Validated); err != nil {
 		return err
 	}
-	if row := l.validation.row(); len(row) > 0 {
-		l.last = Validation{Score: row[0].Value, Metrics: row[1:]}
-	}
+	l.last = l.validation.validation()
 	return nil
+}
+
+// extra are the buffers beside the parameters that a run needs to be resumed, by the prefix of their
+// tensors.
+func (l *loop) extra() []State {
+	var all []State
+	for _, s := range l.optimizer.States() {
+		all = append(all, State{checkpoint.StatePrefix + s.Name + "/", s.Buffer})
+	}
+	if l.average != nil {
+		all = append(all, State{checkpoint.AveragePrefix, l.average.mean})
+	}
+	return all
+}
+
+// tensors are the parts of these buffers, a tensor for each parameter.
+func (l *loop) tensors() []checkpoint.Tensor {
+	var all []checkpoint.Tensor
+	l.eachPart(func(name string, shape device.Shape, part device.Buffer) {
+		all = append(all, checkpoint.Tensor{Name: name, Shape: shape, Values: func(into []float32) ([]float32, error) {
+			n := shape.Elements()
+			if cap(into) < n {
+				into = make([]float32, n)
+			}
+			return into[:n], l.params.Device().DownloadWeights(into[:n], part, shape, 0)
+		}})
+	})
+	return all
+}
+
+// targets are the same parts, to be set.
+func (l *loop) targets() []checkpoint.Target {
+	var all []checkpoint.Target
+	l.eachPart(func(name string, shape device.Shape, part device.Buffer) {
+		all = append(all, checkpoint.Target{Name: name, Shape: shape, Set: func(values []float32) error {
+			return l.params.Device().UploadWeights(part, shape, 0, values)
+		}})
+	})
+	return all
+}
+
+func (l *loop) eachPart(f func(name string, shape device.Shape, part device.Buffer)) {
+	for _, s := range l.extra() {
+		for _, name := range l.params.Names() {
+			if offset, bytes, trained := l.params.Range(name); trained {
+				f(s.Name+name, l.params.Shape(name), l.params.Device().View(s.Buffer, offset, bytes))
+			}
+		}
+	}
 }
 
 func (l *loop) close() {
@@ -183,6 +223,9 @@ func (l *loop) close() {
 		if t != nil {
 			t.close()
 		}
+	}
+	if l.average != nil {
+		l.average.close()
 	}
 	if l.release != nil {
 		l.release()
@@ -195,72 +238,101 @@ func (l *loop) close() {
 func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 	norm := math.NaN()
 	if finite(r.Loss) {
-		var err error
-		if norm, err = l.optimiser.GradNorm(); err != nil {
+		err := l.group.sumGradients(l.params.Device(), l.optimizer)
+		if err == nil {
+			norm, err = l.optimizer.GradNorm()
+		}
+		if err != nil {
 			return err
 		}
 	}
 	if !finite(r.Loss) || !finite(norm) {
-		diverged := &DivergedError{Step: l.meta.Step, Loss: r.Loss, GradNorm: norm, Cases: r.Cases}
-		if l.folder != nil {
-			if _, err := os.Stat(l.folder.Last()); err == nil {
-				diverged.Path = l.folder.Last()
-			}
-		}
-		return diverged
+		return l.diverged(r, norm)
 	}
-	if err := l.optimiser.Update(l.meta.Step, norm); err != nil {
+	if err := l.optimizer.Update(l.now.Step, norm); err != nil {
 		return err
 	}
-	rate := l.options.Rate(l.meta.Step)
-	l.meta.Step++
-	elapsed := time.Since(l.start)
-	if l.metrics != nil {
-		row := append([]Metric{{"loss", r.Loss}, {"lr", rate}, {"grad_norm", norm}}, r.Metrics...)
-		row = append(row, Metric{"seconds", time.Since(start).Seconds()}, Metric{"wait_seconds", waited.Seconds()})
-		if err := l.metrics.add(l.meta.Step, row); err != nil {
+	if l.average != nil {
+		if err := l.average.update(l.now.Step); err != nil {
 			return err
 		}
 	}
-	l.observer.Stepped(Progress{
-		Step: l.meta.Step, Steps: l.options.Steps, Loss: r.Loss, Rate: rate, GradNorm: norm, Metrics: r.Metrics, Items: r.Items, Elapsed: elapsed,
-		Remaining: time.Duration(float64(elapsed) / float64(l.meta.Step-l.startStep) * float64(l.options.Steps-l.meta.Step)),
+	rate := l.options.Rate(l.now.Step)
+	l.now.Step++
+	elapsed := time.Since(l.start)
+	if l.metrics != nil {
+		row := append([]voxsaw.Metric{{Name: "loss", Value: r.Loss}, {Name: "lr", Value: rate}, {Name: "grad_norm", Value: norm}}, r.Metrics...)
+		row = append(row, voxsaw.Metric{Name: "seconds", Value: time.Since(start).Seconds()}, voxsaw.Metric{Name: "wait_seconds", Value: waited.Seconds()})
+		if err := l.metrics.add(l.now.Step, row); err != nil {
+			return err
+		}
+	}
+	l.observer.Stepped(voxsaw.Progress{
+		Step: l.now.Step, Steps: l.options.Steps, Loss: r.Loss, Rate: rate, GradNorm: norm, Metrics: r.Metrics, Items: r.Items, Elapsed: elapsed,
+		Remaining: time.Duration(float64(elapsed) / float64(l.now.Step-l.startStep) * float64(l.options.Steps-l.now.Step)),
 		WaitShare: l.waited.Seconds() / max(elapsed.Seconds(), 1e-9),
 	})
 	return nil
 }
 
+// diverged is the error of a step whose loss or gradient is not finite.
+func (l *loop) diverged(r Result, norm float64) error {
+	e := &voxsaw.DivergedError{Step: l.now.Step, Loss: r.Loss, GradNorm: norm, Cases: r.Cases}
+	if l.folder != nil {
+		if _, err := os.Stat(l.folder.Last()); err == nil {
+			e.Path = l.folder.Last()
+		}
+	}
+	return e
+}
+
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
+// validate validates the weights that predictions will be made with, logs what comes of it, and
+// keeps these weights if they are the best so far.
+func (l *loop) validate(task func() (voxsaw.Validation, error)) error {
+	work := func() error {
+		v, err := task()
+		if err != nil {
+			return err
+		}
+		return l.validated(v)
+	}
+	if l.average == nil {
+		return work()
+	}
+	return l.average.swapped(work)
+}
+
 // validated logs a validation and keeps the weights if they are the best so far.
-func (l *loop) validated(v Validation) error {
+func (l *loop) validated(v voxsaw.Validation) error {
 	if len(v.Metrics) == 0 { // nothing is held out
-		l.meta.Validated = l.meta.Step
+		l.now.Validated = l.now.Step
 		return nil
 	}
 	if !finite(v.Score) {
 		return fmt.Errorf("the score is %v", v.Score)
 	}
-	best := l.meta.BestStep == 0 || v.Score > l.meta.Best
-	l.meta.Validated, l.last = l.meta.Step, v
+	best := l.now.BestStep == 0 || v.Score > l.now.Best
+	l.now.Validated, l.last = l.now.Step, v
 	if best {
-		l.meta.Best, l.meta.BestStep = v.Score, l.meta.Step
+		l.now.Best, l.now.BestStep = v.Score, l.now.Step
 	}
-	l.observer.Validated(l.meta.Step, v, best)
+	l.observer.Validated(l.now.Step, v, best)
 	if l.folder == nil {
 		return nil
 	}
-	if err := l.validation.add(l.meta.Step, append([]Metric{{"score", v.Score}}, v.Metrics...)); err != nil {
+	if err := l.validation.add(l.now.Step, append([]voxsaw.Metric{{Name: "score", Value: v.Score}}, v.Metrics...)); err != nil {
 		return err
 	}
 	if best {
-		return SaveCheckpoint(l.folder.Best(), l.params, l.meta)
+		return checkpoint.Write(l.folder.Best(), l.folder.description(l.now), l.params)
 	}
 	return nil
 }
 
 func (l *loop) saveIfDue() error {
-	if l.meta == l.saved || !l.options.due(l.options.CheckpointEvery, l.meta.Step) {
+	if l.now == l.saved || !due(l.options, l.options.CheckpointEvery, l.now.Step) {
 		return nil
 	}
 	return l.save()
@@ -271,16 +343,16 @@ func (l *loop) save() error {
 	if l.folder == nil {
 		return nil
 	}
-	if err := writeCheckpoint(l.folder.Last(), l.params, l.optimiser.velocity, l.meta); err != nil {
+	if err := checkpoint.Write(l.folder.Last(), l.folder.description(l.now), l.params, l.tensors()...); err != nil {
 		return err
 	}
-	l.saved = l.meta
-	l.observer.Saved(l.folder.Last(), l.meta.Step)
-	return l.folder.record(l.meta, false)
+	l.saved = l.now
+	l.observer.Saved(l.folder.Last(), l.now.Step)
+	return l.folder.record(l.now, false)
 }
 
-func (l *loop) interrupt(ctx context.Context) (Summary, error) {
-	e := &InterruptedError{Step: l.meta.Step, Cause: context.Cause(ctx)}
+func (l *loop) interrupt(ctx context.Context) (voxsaw.Summary, error) {
+	e := &voxsaw.InterruptedError{Step: l.now.Step, Cause: context.Cause(ctx)}
 	if err := l.save(); err != nil {
 		return l.summary(), errors.Join(e, err)
 	}
@@ -295,13 +367,22 @@ func (l *loop) finish() error {
 		return nil
 	}
 	l.folder.finished = true
-	return l.folder.record(l.meta, true)
+	return l.folder.record(l.now, true)
 }
 
-func (l *loop) summary() Summary {
+func (l *loop) summary() voxsaw.Summary {
 	elapsed := time.Since(l.start)
-	return Summary{
-		Step: l.meta.Step, BestStep: l.meta.BestStep, Best: l.meta.Best, Validation: l.last,
+	return voxsaw.Summary{
+		Step: l.now.Step, BestStep: l.now.BestStep, Best: l.now.Best, Validation: l.last,
 		Elapsed: elapsed, WaitShare: l.waited.Seconds() / max(elapsed.Seconds(), 1e-9),
 	}
 }
+
+// silent is the observer of a run that has none.
+type silent struct{}
+
+func (silent) Started(int, int)                       {}
+func (silent) Stepped(voxsaw.Progress)                {}
+func (silent) Validated(int, voxsaw.Validation, bool) {}
+func (silent) Saved(string, int)                      {}
+func (silent) Note(string)                            {}

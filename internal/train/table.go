@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 )
 
@@ -21,17 +22,32 @@ type table struct {
 	file    *os.File
 	columns []string
 	last    string // the last line that was kept
+	kept    []byte // what was read and kept
+	dropped bool   // whether there was more
 }
 
 // openTable opens or makes a table and drops the lines of later steps than the given one, and a
 // last line that was cut short.
 func openTable(path string, step int) (*table, error) {
-	t := &table{path: path}
-	data, err := os.ReadFile(path)
+	t, err := readTable(path, step)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	var kept bytes.Buffer
+	if t.dropped {
+		if err := atomicfile.WriteBytes(path, t.kept); err != nil {
+			return nil, err
+		}
+	}
+	t.kept = nil
+	t.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	return t, err
+}
+
+// readTable reads the lines of a table up to a step. Where there is no file the table is empty, and
+// the error says so.
+func readTable(path string, step int) (*table, error) {
+	t := &table{path: path}
+	data, err := os.ReadFile(path)
 	for line := range bytes.Lines(data) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			break
@@ -44,30 +60,33 @@ func openTable(path string, step int) (*table, error) {
 		} else {
 			t.last = text
 		}
-		kept.Write(line)
+		t.kept = append(t.kept, line...)
 	}
-	if len(data) != kept.Len() {
-		if err := atomicfile.Write(path, func(w io.Writer) error { _, err := w.Write(kept.Bytes()); return err }); err != nil {
-			return nil, err
-		}
-	}
-	t.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	t.dropped = len(data) != len(t.kept)
 	return t, err
 }
 
+// validation is the last line that was kept, as validation.csv has it.
+func (t *table) validation() voxsaw.Validation {
+	if row := t.row(); len(row) > 0 {
+		return voxsaw.Validation{Score: row[0].Value, Metrics: row[1:]}
+	}
+	return voxsaw.Validation{}
+}
+
 // row is the last line that was kept, without the step; nil if there is none or it is not numbers.
-func (t *table) row() []Metric {
+func (t *table) row() []voxsaw.Metric {
 	cells := strings.Split(t.last, ",")
 	if len(cells) != len(t.columns) {
 		return nil
 	}
-	var row []Metric
+	var row []voxsaw.Metric
 	for i, cell := range cells[1:] {
 		v, err := strconv.ParseFloat(cell, 64)
 		if err != nil {
 			return nil
 		}
-		row = append(row, Metric{t.columns[i+1], v})
+		row = append(row, voxsaw.Metric{Name: t.columns[i+1], Value: v})
 	}
 	return row
 }
@@ -78,7 +97,7 @@ func atMost(text string, step int) bool {
 }
 
 // add writes a line, after the column names if it is the first.
-func (t *table) add(step int, metrics []Metric) error {
+func (t *table) add(step int, metrics []voxsaw.Metric) error {
 	columns, line := []string{"step"}, []string{strconv.Itoa(step)}
 	for _, m := range metrics {
 		columns = append(columns, m.Name)

@@ -55,6 +55,7 @@ func (r *recorder) note(s device.ConvSpec, kind cpu.ConvKind) {
 }
 
 func (r *recorder) Alloc(bytes int64) (device.Buffer, error)               { return ghost(bytes), nil }
+func (r *recorder) Free(device.Buffer)                                     {}
 func (r *recorder) View(_ device.Buffer, _, bytes int64) device.Buffer     { return ghost(bytes) }
 func (r *recorder) Upload(device.Buffer, device.Tensor, []float32) error   { return nil }
 func (r *recorder) Download([]float32, device.Buffer, device.Tensor) error { return nil }

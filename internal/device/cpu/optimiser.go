@@ -121,14 +121,14 @@ func (k adamW) Run(out, in []device.Buffer, scratch device.Buffer) {
 // adamWPiece is the loop of [device.Optimisers].AdamW.
 func adamWPiece(k *flatWork, lo, hi int) {
 	p, mean, square, gradient := k.out[0][lo:hi], k.out[1][lo:hi], k.out[2][lo:hi], k.in[0][lo:hi]
-	rate, beta1, beta2, epsilon, decay, factor := k.hyper[0], k.hyper[1], k.hyper[2], k.hyper[3], k.hyper[4], k.hyper[5]
+	rate, new1, new2, epsilon, decay, factor := k.hyper[0], k.hyper[1], k.hyper[2], k.hyper[3], k.hyper[4], k.hyper[5]
 	step := rate / k.hyper[6]
 	root := float32(math.Sqrt(float64(k.hyper[7])))
 	keep := 1 - rate*decay
 	for i, g := range gradient {
 		g *= factor
-		m := beta1*mean[i] + (1-beta1)*g
-		v := beta2*square[i] + (1-beta2)*g*g
+		m := mean[i] + new1*(g-mean[i])
+		v := square[i] + new2*(g*g-square[i])
 		mean[i], square[i] = m, v
 		p[i] = keep*p[i] - step*m/(float32(math.Sqrt(float64(v)))/root+epsilon)
 	}

@@ -49,15 +49,15 @@ func (r reference) ConvGradWeightsSGD(s device.ConvSpec) (device.Kernel, error) 
 func (reference) AdamW(n int) (device.Kernel, error) {
 	return kernel(func(out, in []values) {
 		parameters, mean, square, gradient, hyper := out[0], out[1], out[2], in[0], in[1]
-		rate, beta1, beta2, epsilon, decay, factor := hyper[0], hyper[1], hyper[2], hyper[3], hyper[4], hyper[5]
+		rate, new1, new2, epsilon, decay, factor := hyper[0], hyper[1], hyper[2], hyper[3], hyper[4], hyper[5]
 		if rate == 0 {
 			return // not even where a gradient is not finite
 		}
 		for i := range n {
 			g := factor * gradient[i]
 			parameters[i] -= rate * decay * parameters[i]
-			mean[i] = beta1*mean[i] + (1-beta1)*g
-			square[i] = beta2*square[i] + (1-beta2)*g*g
+			mean[i] += new1 * (g - mean[i])
+			square[i] += new2 * (g*g - square[i])
 			parameters[i] -= rate * mean[i] / hyper[6] / (math.Sqrt(square[i]/hyper[7]) + epsilon)
 		}
 	}), nil

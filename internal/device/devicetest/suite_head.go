@@ -225,9 +225,9 @@ func Optimiser(t *testing.T, dev device.Device) {
 		compare(t, dev, 0, sgd, []operand{random(r, n), random(r, n)}, []operand{{shape: device.Shape{n}}, nothing})
 
 		adamW := func(d device.Device) (device.Kernel, error) { return d.AdamW(n) }
-		hyper = operand{shape: device.Shape{8}, data: []float32{0.01, 0.9, 0.999, 1e-8, 0.05, 0.5, 1 - 0.9*0.9, 1 - 0.999*0.999}}
+		hyper = operand{shape: device.Shape{8}, data: []float32{0.01, 0.1, 0.001, 1e-8, 0.05, 0.5, 1 - 0.9*0.9, 1 - 0.999*0.999}}
 		compare(t, dev, tight, adamW, []operand{random(r, n), random(r, n), positive(r, n)}, []operand{x, hyper})
-		frozen := operand{shape: device.Shape{8}, data: []float32{0, 0.9, 0.999, 1e-8, 0.05, 0.5, 0.1, 0.001}}
+		frozen := operand{shape: device.Shape{8}, data: []float32{0, 0.1, 0.001, 1e-8, 0.05, 0.5, 0.1, 0.001}}
 		compare(t, dev, 0, adamW, []operand{random(r, n), random(r, n), positive(r, n)}, []operand{{shape: device.Shape{n}}, frozen})
 
 		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.Average(n) }, []operand{random(r, n)}, []operand{x, {shape: device.Shape{1}, data: []float32{0.01}}})

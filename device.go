@@ -1,0 +1,42 @@
+package voxsaw
+
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/internal/device/cpu"
+)
+
+// A Device is a machine that networks run on, opened by [Open]. The packages of this module take no
+// other.
+type Device interface {
+	// Name is the word by which the device was opened.
+	Name() string
+	// Describe is a line for a person: processor, features in use, threads.
+	Describe() string
+	// Close gives back what the device holds. What was made with it cannot be used afterwards.
+	Close() error
+}
+
+// DeviceOptions say how a device is used. The zero value is the best that the machine has.
+type DeviceOptions struct {
+	// Threads is how many CPU cores are used; 0: all that the process may use.
+	Threads int
+	// Conv is how convolutions are computed on a CPU: "" or "auto" takes the fastest algorithm for each
+	// layer, "direct" no fast transforms.
+	Conv string
+	// Choices are algorithms that were measured to be the fastest on this machine, by convolution, as
+	// voxsaw tune writes them. They overrule the cost model.
+	Choices map[string]string
+}
+
+// Devices lists the names that [Open] takes in this build.
+func Devices() []string { return []string{"cpu"} }
+
+// Open opens a device: "cpu", on every machine.
+func Open(name string, o DeviceOptions) (Device, error) {
+	switch name {
+	case "cpu", "":
+		return cpu.New(cpu.Options{Threads: o.Threads, Conv: o.Conv, Choices: o.Choices})
+	}
+	return nil, fmt.Errorf("there is no device %q in this build: choose one of %v", name, Devices())
+}

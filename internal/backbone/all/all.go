@@ -1,0 +1,7 @@
+// Package all puts every kind of network on the list of package backbone. It is imported for that
+// alone, by whatever lets its users choose a network.
+package all
+
+import (
+	_ "github.com/voxsaw/voxsaw/vnet" // VNet
+)

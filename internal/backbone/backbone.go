@@ -1,0 +1,138 @@
+// Package backbone is the list of networks: what a network must state to be pretrained, fine-tuned
+// and predicted with.
+//
+// Start at [Backbone] and [Of]. A network registers its kind in an init function ([Register]);
+// nothing that trains or predicts knows one by name. To add one, see CONTRIBUTING.md.
+package backbone
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/nn"
+)
+
+// A Backbone is a network of an encoder, which learns features, and a decoder, which makes a
+// segmentation of them. All sizes are along (i, j, k), the last axis of a tensor first.
+type Backbone interface {
+	// Settings are the network's, with every value written out. Networks of equal settings have the
+	// same weights.
+	Settings() voxsaw.Network
+	// Describe is a few words for a person: "VNet paper, 16 channels, norm instance".
+	Describe() string
+	// Multiple is what sizes must be multiples of, along each axis.
+	Multiple() [3]int
+	// Encoder adds the down-sampling half to the graph of x (N, 1, D, H, W), and returns the output
+	// of each stage, finest first. Mistakes are kept by the graph. Names of parameters begin with
+	// EncoderPrefix.
+	Encoder(g *nn.Graph, x *nn.Node) []*nn.Node
+	// Decoder adds the up-sampling half to the graph of an encoder's stages, and returns the logits
+	// (N, Classes, D, H, W). In training there may be further ones at half the size, a quarter and
+	// so on, each of which has a loss of its own.
+	Decoder(g *nn.Graph, stages []*nn.Node) []*nn.Node
+}
+
+// EncoderPrefix begins the names of an encoder's parameters, in a network of an encoder alone and
+// in a whole one: that is all that carrying weights over takes.
+const EncoderPrefix = "encoder."
+
+// A Kind is a kind of network.
+type Kind struct {
+	Name string // such as vnet: what network.kind says
+	// New makes the network of the settings, or says what is wrong with them.
+	New func(voxsaw.Network) (Backbone, error)
+}
+
+// Default is the kind that an empty name means.
+const Default = "vnet"
+
+var kinds []Kind
+
+// Register adds a kind to the list. It is called by init functions.
+func Register(k Kind) {
+	if slices.ContainsFunc(kinds, func(other Kind) bool { return other.Name == k.Name }) {
+		panic(fmt.Sprintf("backbone: there are two kinds %q", k.Name))
+	}
+	kinds = append(kinds, k)
+	slices.SortFunc(kinds, func(a, b Kind) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// Kinds lists the names of the kinds.
+func Kinds() []string {
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = k.Name
+	}
+	return names
+}
+
+// Of makes the network of the settings, or says what is wrong with them.
+func Of(n voxsaw.Network) (Backbone, error) {
+	if n.Kind == "" {
+		n.Kind = Default
+	}
+	for _, k := range kinds {
+		if k.Name == n.Kind {
+			return k.New(n)
+		}
+	}
+	return nil, fmt.Errorf("there is no network %q: choose one of %s", n.Kind, strings.Join(Kinds(), ", "))
+}
+
+// Resolve writes out every value of the settings.
+func Resolve(n voxsaw.Network) (voxsaw.Network, error) {
+	b, err := Of(n)
+	if err != nil {
+		return n, err
+	}
+	return b.Settings(), nil
+}
+
+// Fits says whether a network can take inputs of a size, and a size near it that it can.
+func Fits(b Backbone, size [3]int) error {
+	multiple := b.Multiple()
+	for axis, s := range size {
+		if m := multiple[axis]; s < 1 || s%m != 0 {
+			near := max(1, (s+m/2)/m) * m
+			return fmt.Errorf("size %dx%dx%d: %s wants multiples of %s, such as %d instead of %d", size[0], size[1], size[2], b.Describe(), extents(multiple), near, s)
+		}
+	}
+	return nil
+}
+
+// extents writes a size, and one number for a cube.
+func extents(m [3]int) string {
+	if m[0] == m[1] && m[1] == m[2] {
+		return fmt.Sprintf("%d along every axis", m[0])
+	}
+	return fmt.Sprintf("%dx%dx%d", m[0], m[1], m[2])
+}
+
+// Names of what networks are made of, as settings have them.
+const (
+	NormNone     = "none"
+	NormInstance = "instance"
+	NormBatch    = "batch"
+	NormGroup    = "group"
+)
+
+// Patches is a network's encoder that makes a row of numbers of each patch: the deepest stage,
+// flattened.
+type Patches struct {
+	Backbone
+	Size [3]int // of a patch, along (i, j, k)
+}
+
+// Patch is the shape of one patch: (channels, depth, height, width).
+func (p Patches) Patch() [4]int { return [4]int{1, p.Size[2], p.Size[1], p.Size[0]} }
+
+// Encode adds the encoder to the graph of patches (N, Patch). The result is (N, K).
+func (p Patches) Encode(g *nn.Graph, patches *nn.Node) *nn.Node {
+	stages := p.Encoder(g, patches)
+	if g.Err() != nil {
+		return nil
+	}
+	return g.Flatten(stages[len(stages)-1])
+}

@@ -1,0 +1,91 @@
+package backbone
+
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/internal/nn"
+)
+
+// A Supervision is the losses of a network's logits, which may be there at half the resolution, a
+// quarter and so on, too: then each level's loss counts half as much as the one before, and the
+// weights sum to 1 (deep supervision as nnU-Net has it, Isensee et al. 2021).
+type Supervision struct {
+	Loss *nn.Node
+	// Statistics are those of the loss of the whole resolution: see [nn.Graph.Loss].
+	Statistics *nn.Node
+
+	weights []float32
+	n       int
+	size    [3]int // along (i, j, k)
+}
+
+// Supervise adds the losses to the graph of a network on n crops of a size along (i, j, k), and the
+// inputs that [Supervision.Set] sets.
+func Supervise(g *nn.Graph, logits []*nn.Node, n int, size [3]int, o nn.LossOptions) *Supervision {
+	s := &Supervision{n: n, size: size}
+	sum := float32(0)
+	for level := range logits {
+		s.weights = append(s.weights, 1/float32(int(1)<<level))
+		sum += s.weights[level]
+	}
+	for level, y := range logits {
+		target := g.Input(targetName(level), n, size[2]>>level, size[1]>>level, size[0]>>level)
+		loss, statistics := g.Loss(y, target, o)
+		if s.weights[level] /= sum; len(logits) > 1 {
+			loss = g.Scale(loss, s.weights[level])
+		}
+		if level == 0 {
+			s.Loss, s.Statistics = loss, statistics
+		} else {
+			s.Loss = g.Add(s.Loss, loss)
+		}
+	}
+	return s
+}
+
+func targetName(level int) string {
+	if level == 0 {
+		return "target"
+	}
+	return fmt.Sprintf("target/%d", 1<<level)
+}
+
+// Set sets the class of each voxel, (n, D, H, W), at every resolution.
+func (s *Supervision) Set(p *nn.Program, targets []float32) error {
+	size := s.size
+	for level := range s.weights {
+		if level > 0 {
+			targets, size = half(targets, s.n, size)
+		}
+		if err := p.Set(targetName(level), targets); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sum is the loss, given the loss of each level.
+func (s *Supervision) Sum(losses []float64) (sum float64) {
+	for level, l := range losses {
+		sum += float64(s.weights[level]) * l
+	}
+	return sum
+}
+
+// half takes every second voxel of n crops along each axis, the first among them: where the centre
+// of a strided convolution lies.
+func half(values []float32, n int, size [3]int) ([]float32, [3]int) {
+	out := make([]float32, 0, len(values)/8)
+	for item := range n {
+		crop := values[item*size[0]*size[1]*size[2]:]
+		for k := 0; k < size[2]; k += 2 {
+			for j := 0; j < size[1]; j += 2 {
+				row := crop[size[0]*(j+size[1]*k):][:size[0]]
+				for i := 0; i < size[0]; i += 2 {
+					out = append(out, row[i])
+				}
+			}
+		}
+	}
+	return out, [3]int{size[0] / 2, size[1] / 2, size[2] / 2}
+}

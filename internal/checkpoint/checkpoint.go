@@ -1,0 +1,150 @@
+// Package checkpoint is the one owner of what a checkpoint says about itself.
+//
+// A checkpoint is one safetensors file. Start at [Description], which is what it says; [Write] makes
+// one, [Read] reads the description, strictly, and [Load] sets the weights of a network. [Verify]
+// compares the tensors with the digest that was written with them. Checkpoints of earlier formats
+// are read, too: see migrate.go.
+//
+// The package knows no task and no network: the settings of a task are a text that its owner
+// parses.
+package checkpoint
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// Segmentation is the kind of checkpoints of fine-tuning. Those of pretraining are called after
+// their pretext task.
+const Segmentation = "segmentation"
+
+// format is the version of the description that this program writes.
+const format = 2
+
+// A Description is what a checkpoint says about itself.
+type Description struct {
+	// Kind is what was trained: a pretext task, or Segmentation.
+	Kind string
+	// Settings is the configuration of the task, YAML. It has a section "network", and a section
+	// "preparation" that says how the cases were prepared: see [Description.Network] and
+	// [Description.Preparation].
+	Settings string
+	// Run is the resolved configuration of the whole command, YAML, for people.
+	Run string
+	// TrainedOn names the cases that were trained on; nil where nobody knows any more.
+	TrainedOn []string
+	// Version is the program's, Device what it computed on, Fingerprint the data set's.
+	Version, Device, Fingerprint string
+	Progress
+
+	path string // of the file that it was read from
+}
+
+// Progress is how far a run had come.
+type Progress struct {
+	Step      int     // steps that the weights have seen
+	Validated int     // the last step that was validated
+	BestStep  int     // the step with the highest score so far; 0 if nothing has been validated
+	Best      float64 // that score
+}
+
+// header is the description as it lies in the file, but for the longer texts.
+type header struct {
+	Format      int      `yaml:"format"`
+	Kind        string   `yaml:"kind"`
+	Version     string   `yaml:"version"`
+	Device      string   `yaml:"device"`
+	Fingerprint string   `yaml:"fingerprint"`
+	Trained     bool     `yaml:"trained"` // whether trained_on says anything
+	TrainedOn   []string `yaml:"trained_on"`
+	Step        int      `yaml:"step"`
+	Validated   int      `yaml:"validated"`
+	BestStep    int      `yaml:"best_step"`
+	Best        float64  `yaml:"best"`
+}
+
+// The keys of the file's metadata.
+const (
+	headerKey   = "voxsaw"
+	settingsKey = "settings"
+	runKey      = "run"
+	digestKey   = "digest"
+)
+
+// metadata is the form in which a description lies in the file.
+func (d Description) metadata() (map[string]string, error) {
+	text, err := config.Marshal(&header{
+		Format: format, Kind: d.Kind, Version: d.Version, Device: d.Device, Fingerprint: d.Fingerprint, Trained: d.TrainedOn != nil, TrainedOn: d.TrainedOn,
+		Step: d.Step, Validated: d.Validated, BestStep: d.BestStep, Best: d.Best,
+	})
+	return map[string]string{headerKey: string(text), settingsKey: d.Settings, runKey: d.Run}, err
+}
+
+// parse reads the metadata of a file.
+func parse(path string, meta map[string]string) (Description, error) {
+	text, ok := meta[headerKey]
+	if !ok {
+		return migrate(path, meta)
+	}
+	var h header
+	if err := config.Parse(path+": description", []byte(text), &h); err != nil {
+		return Description{}, err
+	}
+	if h.Format != format {
+		return Description{}, fmt.Errorf("%s: the checkpoint has format %d, this program reads %d and earlier ones: use the program that wrote it (%s), or a later one", path, h.Format, format, h.Version)
+	}
+	d := Description{
+		Kind: h.Kind, Settings: meta[settingsKey], Run: meta[runKey], Version: h.Version, Device: h.Device, Fingerprint: h.Fingerprint,
+		Progress: Progress{Step: h.Step, Validated: h.Validated, BestStep: h.BestStep, Best: h.Best}, path: path,
+	}
+	if h.Trained {
+		d.TrainedOn = append([]string{}, h.TrainedOn...)
+	}
+	if h.Kind == "" || h.Step < 0 || h.Validated < 0 || h.BestStep < 0 {
+		return Description{}, fmt.Errorf("%s: the description of the checkpoint makes no sense: kind %q, step %d", path, h.Kind, h.Step)
+	}
+	return d, nil
+}
+
+// Parse reads the settings into the struct that cfg points to, over the values that it has. A key
+// that no field has is an error.
+func (d Description) Parse(cfg any) error {
+	return config.Parse(d.path+": settings", []byte(d.Settings), cfg)
+}
+
+// Network is the network whose weights the checkpoint holds.
+func (d Description) Network() (n voxsaw.Network, err error) {
+	n.Dropout = -1 // what a file leaves out is the network's own
+	return n, config.Part(d.path+": settings", []byte(d.Settings), "network", &n)
+}
+
+// Preparation is how the cases were prepared that were trained on.
+func (d Description) Preparation() (p volume.Preparation, err error) {
+	return p, config.Part(d.path+": settings", []byte(d.Settings), "preparation", &p)
+}
+
+// Weights are the named parameters and states of a model, as the package sees them: *nn.Params.
+type Weights interface {
+	Names() []string // parameters and states, in the order of their declaration
+	Shape(name string) device.Shape
+	// ReadInto reads into the given memory where that is enough, as append does.
+	ReadInto(name string, values []float32) ([]float32, error)
+	// Write copies the values.
+	Write(name string, values []float32) error
+}
+
+// StatePrefix marks tensors that only a run needs which is resumed: the state of an optimiser.
+const StatePrefix = "optimizer."
+
+// AveragePrefix marks the moving average of a parameter, which predictions are made with.
+const AveragePrefix = "average/"
+
+// isExtra says whether a tensor is no parameter or state of the network.
+func isExtra(name string) bool {
+	return strings.HasPrefix(name, StatePrefix) || strings.HasPrefix(name, AveragePrefix)
+}

@@ -1,0 +1,68 @@
+package jigsaw
+
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/solver"
+)
+
+// A game is the puzzles of a batch on their way to being solved.
+type game struct {
+	config   Config
+	shuffles []puzzle.Configuration
+	puzzles  []*solver.Iteration
+	referee  *referee
+}
+
+// A referee turns scores into answers. It keeps its memory from game to game.
+type referee struct {
+	config Config
+	solver solver.Solver
+	table  []int // relations between positions
+	unary  []float64
+	pairs  []float64
+	answer puzzle.Configuration
+}
+
+func newReferee(c Config) *referee {
+	n := c.cells()
+	r := &referee{config: c, table: c.Grid.RelationTable(), unary: make([]float64, n*n), answer: make(puzzle.Configuration, n)}
+	if c.Binary {
+		r.pairs = make([]float64, n*n*c.Grid.Relations())
+	}
+	return r
+}
+
+func (r *referee) newGame(shuffles []puzzle.Configuration, rounds int) *game {
+	g := &game{config: r.config, shuffles: shuffles, referee: r}
+	for range shuffles {
+		g.puzzles = append(g.puzzles, solver.NewIteration(r.config.cells(), rounds))
+	}
+	return g
+}
+
+// arranged is which patch lies in each slot of a puzzle now.
+func (g *game) arranged(p int) puzzle.Configuration {
+	patches := make(puzzle.Configuration, g.config.cells())
+	for s, first := range g.puzzles[p].Arrangement() {
+		patches[s] = g.shuffles[p][first]
+	}
+	return patches
+}
+
+// move re-arranges a puzzle by the scores of one board.
+func (g *game) move(p int, h *head, board int) error {
+	r, n := g.referee, g.config.cells()
+	solver.Costs(r.unary, h.unary[board*n*n:][:n*n], n)
+	terms := solver.Terms{Unary: r.unary}
+	if classes := g.config.Grid.Relations(); h.pairs != nil {
+		solver.Costs(r.pairs, h.pairs[board*n*n*classes:][:n*n*classes], classes)
+		terms.Binary, terms.Relation, terms.Classes = r.pairs, r.table, classes
+	}
+	if _, err := r.solver.Solve(r.answer, terms, g.config.Distance); err != nil {
+		return fmt.Errorf("solving a puzzle: %w: the network's scores are not usable", err)
+	}
+	g.puzzles[p].Move(r.answer)
+	return nil
+}

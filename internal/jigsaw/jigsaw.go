@@ -1,0 +1,159 @@
+// Package jigsaw is the game of puzzles, whatever the number of dimensions and the network (Wei et al.,
+// Iterative Reorganization with Weak Spatial Constraints, CVPR 2019).
+//
+// Start at [Trainer], whose Step plays the puzzles of a batch and leaves the gradients, and at
+// [Player], which solves puzzles with trained weights. A network comes in as a [Backbone], puzzles
+// come in as a [Batch] or as [Held] ones. How heads look is told in network.go, how a puzzle is solved
+// round by round in game.go.
+//
+// The combinatorics are package puzzle's, the minimisation is package solver's, the loop and the
+// checkpoints are package train's. The package knows neither volumes nor photographs.
+package jigsaw
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
+)
+
+// The heads: how the features of the patches become costs of positions.
+//
+//   - paper: the features of all patches, in their current order, through one linear map to the n x n
+//     matrix. Each slot learns a classifier of its own, so it takes very many puzzles.
+//   - symmetric: each patch's feature beside the mean of the others', through one small network that
+//     all patches share. The order does not matter to it, so one round is all it can use.
+//   - both: the sum of the two.
+const (
+	Paper     = "paper"
+	Symmetric = "symmetric"
+	Both      = "both"
+)
+
+// Config is what there is to say about a game but its data and its network.
+type Config struct {
+	Grid      puzzle.Grid // cells along each axis
+	Head      string      // Paper, Symmetric or Both
+	Features  int         // width of a patch's feature
+	Hidden    int         // hidden width of the symmetric head
+	Rounds    int         // times that a puzzle is solved, re-arranged and looked at again
+	Binary    bool        // binary terms: the relation between each two patches is learnt, too
+	Distance  int         // Hamming distance of the search with binary terms: 2 or 3
+	ColumnSum float64     // weight of the column-sum loss; 0: none
+	SkipBlank bool        // patches that are the same everywhere do not count in the loss
+	Batch     int         // puzzles in a step, over all ranks
+	Shuffles  int         // puzzles that are made of each held-out item
+	Seed      uint64
+}
+
+// Check says what is wrong with the configuration, nil if nothing is. Errors name settings as users
+// write them.
+func (c Config) Check() error {
+	if err := c.Grid.Check(); err != nil {
+		return err
+	}
+	if c.Head != Paper && c.Head != Symmetric && c.Head != Both {
+		return fmt.Errorf("head %q: want %s, %s or %s", c.Head, Paper, Symmetric, Both)
+	}
+	if c.Distance != 2 && c.Distance != 3 {
+		return fmt.Errorf("distance is %d, must be 2 or 3", c.Distance)
+	}
+	for _, v := range []struct {
+		name        string
+		value, high int
+	}{{"batch", c.Batch, 1 << 12}, {"features", c.Features, 1 << 16}, {"hidden", c.Hidden, 1 << 16}, {"rounds", c.Rounds, 1000}, {"validate_shuffles", c.Shuffles, 1 << 12}} {
+		if v.value < 1 || v.value > v.high {
+			return fmt.Errorf("%s is %d, must be from 1 to %d", v.name, v.value, v.high)
+		}
+	}
+	if !(c.ColumnSum >= 0) || math.IsInf(c.ColumnSum, 1) {
+		return fmt.Errorf("column_sum is %v, must be a number from 0 up", c.ColumnSum)
+	}
+	return nil
+}
+
+// cells is the number of patches of a puzzle.
+func (c Config) cells() int { return c.Grid.Cells() }
+
+// rounds is how often a puzzle is looked at. The symmetric head says the same about a patch wherever
+// it lies: a second look would repeat the first.
+func (c Config) rounds() int {
+	if c.Head == Symmetric {
+		return 1
+	}
+	return c.Rounds
+}
+
+// A Backbone turns patches into numbers.
+type Backbone interface {
+	// Patch is the shape of one patch: (channels, depth, height, width).
+	Patch() [4]int
+	// Encode adds the network to a graph: patches (N, Patch) to a row of numbers each, (N, K). Mistakes
+	// are kept by the graph.
+	Encode(g *nn.Graph, patches *nn.Node) *nn.Node
+}
+
+// elements is the number of values of a patch.
+func elements(b Backbone) int {
+	p := b.Patch()
+	return p[0] * p[1] * p[2] * p[3]
+}
+
+// patches is the shape of n patches.
+func patches(b Backbone, n int) device.Shape {
+	p := b.Patch()
+	return device.Shape{n, p[0], p[1], p[2], p[3]}
+}
+
+// A Batch is the puzzles of one step.
+type Batch struct {
+	// Patches are those of all puzzles in their natural order, (puzzles x cells, Backbone.Patch). They
+	// are never shuffled themselves: the encoder looks at each patch alone, so it is their features that
+	// change places.
+	Patches []float32
+	// Shuffles are the truth, one configuration a puzzle: Shuffles[p][s] is the patch that lies in slot
+	// s, and so the position where it belongs.
+	Shuffles []puzzle.Configuration
+	// Cases names what each puzzle was made of.
+	Cases []string
+}
+
+// Held are items to solve puzzles of, without variation: held-out cases, photographs.
+type Held interface {
+	Len() int
+	// Cut writes the patches of item i in their natural order, and gives its name.
+	Cut(i int, patches []float32) (name string, err error)
+}
+
+// blank marks the patches of a puzzle that are the same everywhere, such as air. Nobody could tell
+// where they belong. If less than two others are left, all count.
+func (c Config) blank(patches []float32) []bool {
+	n := c.cells()
+	size := len(patches) / n
+	marks, left := make([]bool, n), n
+	if !c.SkipBlank {
+		return marks
+	}
+	for p := range n {
+		if marks[p] = uniform(patches[p*size : (p+1)*size]); marks[p] {
+			left--
+		}
+	}
+	if left < 2 {
+		clear(marks)
+	}
+	return marks
+}
+
+func uniform(patch []float32) bool {
+	for _, v := range patch {
+		if v != patch[0] {
+			return false
+		}
+	}
+	return true
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

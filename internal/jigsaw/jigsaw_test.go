@@ -1,0 +1,324 @@
+package jigsaw
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/internal/solver"
+	"github.com/voxsaw/voxsaw/internal/train"
+
+	_ "github.com/voxsaw/voxsaw/vnet" // the network of the patches
+)
+
+func testDevice(t testing.TB) device.Device {
+	t.Helper()
+	dev, err := cpu.New(cpu.Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+// tiny is a game that a test can play.
+func tiny() Config {
+	return Config{
+		Grid: puzzle.Grid{2, 2, 2}, Head: Symmetric, Features: 12, Hidden: 10, Rounds: 5, Distance: 3, SkipBlank: true, Batch: 2, Shuffles: 1,
+	}
+}
+
+// encoder is a small network of patches.
+func encoder(t testing.TB) Backbone {
+	t.Helper()
+	b, err := backbone.Of(voxsaw.Network{Preset: "paper", Channels: 4, Levels: 1, Norm: "instance"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return backbone.Patches{Backbone: b, Size: [3]int{6, 4, 4}}
+}
+
+// naive is one training step as the paper describes it: in every round the patches themselves are
+// put in order and go through the whole network, one puzzle at a time; then one large network sees
+// every position that was played, and its loss is differentiated as a whole.
+func naive(t *testing.T, dev device.Device, c Config, e Backbone, params *nn.Params, b *Batch) (loss float64, positions int) {
+	t.Helper()
+	n, size := c.cells(), elements(e)
+	build := func(mode nn.Mode, boards int, order, truth, relations []float32, images []float32) (*nn.Program, []float32, []float32) {
+		g := nn.NewGraph(mode, device.Float32)
+		f := g.ReLU(g.Linear("puzzle.feature", e.Encode(g, g.Input("patches", patches(e, boards*n)...)), c.Features, true))
+		h := c.head(g, f, boards)
+		o := nn.Options{Outputs: map[string]*nn.Node{"unary": h.unary}, Loss: h.loss}
+		if c.Binary {
+			o.Outputs["pairs"] = h.pairs
+		}
+		p, err := nn.Compile(dev, g, params, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inputs := map[string][]float32{"patches": images, "truth": truth}
+		if c.Binary {
+			inputs["relations"] = relations
+		}
+		if c.ColumnSum > 0 {
+			inputs["counts"] = slices.Repeat([]float32{1}, boards)
+		}
+		for name, values := range inputs {
+			if err := p.Set(name, values); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.Forward(); err != nil {
+			t.Fatal(err)
+		}
+		unary, pairs := make([]float32, boards*n*n), make([]float32, boards*n*n*27)
+		if err := p.Read("unary", unary); err != nil {
+			t.Fatal(err)
+		}
+		if c.Binary {
+			if err := p.Read("pairs", pairs); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return p, unary, pairs
+	}
+	var images, truth, relations []float32
+	for p, shuffle := range b.Shuffles {
+		left := shuffle.Clone() // left[s]: where the patch in slot s belongs
+		seen := map[string]bool{}
+		for round, solved := 0, false; round < c.Rounds && !solved && !seen[fmt.Sprint(left)]; round++ {
+			solved = left.Solved()
+			seen[fmt.Sprint(left)] = true
+			var x, y, z []float32
+			for _, patch := range left {
+				x = append(x, b.Patches[(p*n+patch)*size:][:size]...)
+				if p == 0 && (patch == 1 || patch == 2) { // air
+					y = append(y, -1)
+				} else {
+					y = append(y, float32(patch))
+				}
+			}
+			for i, a := range left {
+				for j, b := range left {
+					if i == j || y[i] < 0 || y[j] < 0 {
+						z = append(z, -1)
+					} else {
+						z = append(z, float32(c.Grid.Relation(a, b)))
+					}
+				}
+			}
+			images, truth, relations = append(images, x...), append(truth, y...), append(relations, z...)
+			positions++
+			_, unary, pairs := build(nn.Train, 1, nil, y, z, x)
+			terms := solver.Terms{Unary: make([]float64, n*n)}
+			solver.Costs(terms.Unary, unary, n)
+			if c.Binary {
+				terms.Binary, terms.Relation, terms.Classes = make([]float64, n*n*27), c.Grid.RelationTable(), 27
+				solver.Costs(terms.Binary, pairs, 27)
+			}
+			answer := make(puzzle.Configuration, n)
+			if _, err := new(solver.Solver).Solve(answer, terms, c.Distance); err != nil {
+				t.Fatal(err)
+			}
+			left = left.Rearranged(answer)
+		}
+	}
+	p, _, _ := build(nn.Train, positions, nil, truth, relations, images)
+	if err := p.Backward(); err != nil {
+		t.Fatal(err)
+	}
+	var l [1]float32
+	if err := p.Read("loss", l[:]); err != nil {
+		t.Fatal(err)
+	}
+	return float64(l[0]), positions
+}
+
+// noise is a batch of puzzles of noise, with two patches of air.
+func noise(c Config, e Backbone) *Batch {
+	r, size := seed.Rand(3, "test"), elements(e)
+	b := &Batch{Patches: make([]float32, c.Batch*c.cells()*size)}
+	for i := range b.Patches {
+		b.Patches[i] = float32(r.NormFloat64())
+	}
+	for i := range 2 * size {
+		b.Patches[size+i] = -1
+	}
+	for range c.Batch {
+		b.Shuffles = append(b.Shuffles, puzzle.Random(r, c.cells()))
+	}
+	return b
+}
+
+func TestStepEqualsTheNaiveOne(t *testing.T) {
+	dev, e := testDevice(t), encoder(t)
+	played := 0
+	for _, variant := range []struct {
+		head   string
+		rounds int
+		binary bool
+		column float64
+	}{{Paper, 4, false, 0}, {Both, 5, true, 0}, {Symmetric, 1, true, 0.3}, {Both, 1, false, 0.5}, {Paper, 3, true, 0}, {Both, 5, true, 0.5}} {
+		c := tiny()
+		c.Head, c.Rounds, c.Binary, c.ColumnSum, c.Distance = variant.head, variant.rounds, variant.binary, variant.column, 3
+		b := noise(c, e)
+		params := nn.NewParams(dev, 1)
+		if err := c.Declare(e, params); err != nil {
+			t.Fatal(err)
+		}
+		tr, err := NewTrainer(dev, c, e, params, nil, train.Group{}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := tr.Step(0, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string][]float32{}
+		for _, name := range params.Names() {
+			if params.Trained(name) {
+				if got[name], err = params.Grad(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		loss, positions := naive(t, dev, c, e, params, b)
+		played += positions
+		// Both sum the same float32 products in different orders.
+		if math.Abs(result.Loss-loss) > 1e-5*loss {
+			t.Errorf("%+v: loss %v, naive %v", variant, result.Loss, loss)
+		}
+		if c.Rounds > 1 && math.Abs(result.Metrics[1].Value-float64(positions)/float64(c.Batch)) > 1e-9 {
+			t.Errorf("%+v: %v rounds a puzzle, naive plays %d positions", variant, result.Metrics[1].Value, positions)
+		}
+		for name, g := range got {
+			want, err := params.Grad(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var difference, size float64
+			for i := range want {
+				difference = max(difference, math.Abs(float64(g[i]-want[i])))
+				size = max(size, math.Abs(float64(want[i])))
+			}
+			if difference > 2e-4*size+1e-7 {
+				t.Errorf("%+v: gradient of %s differs by %v of %v", variant, name, difference, size)
+			}
+		}
+		differences(t, tr, params, b, got)
+	}
+	if played < 16 {
+		t.Errorf("only %d positions were played: the rounds were not tested", played)
+	}
+}
+
+// differences holds some gradients against difference quotients of the whole step's loss. Where a
+// small change of a parameter changes what is played, the loss jumps and there is nothing to
+// compare.
+func differences(t *testing.T, tr *Trainer, params *nn.Params, b *Batch, gradients map[string][]float32) {
+	t.Helper()
+	compared := 0
+	for name, g := range gradients {
+		at := 0
+		for i := range g {
+			if math.Abs(float64(g[i])) > math.Abs(float64(g[at])) {
+				at = i
+			}
+		}
+		// With h = 1e-3 and losses near 2, rounding of float32 is about 2e-7 / 1e-3 = 2e-4 of the
+		// quotient, curvature and PReLU's kinks less than 5 %.
+		const h = 1e-3
+		values, err := params.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var boards []float32
+		jumped := false
+		loss := func(d float32) float64 {
+			moved := slices.Clone(values)
+			moved[at] += d
+			if err := params.Write(name, moved); err != nil {
+				t.Fatal(err)
+			}
+			r, err := tr.Step(0, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var now []float32
+			for _, h := range tr.heads {
+				now = append(now, h.index...)
+			}
+			jumped = jumped || boards != nil && !slices.Equal(boards, now)
+			boards = now
+			return r.Loss
+		}
+		quotient := (loss(h) - loss(-h)) / (2 * h)
+		if err := params.Write(name, values); err != nil {
+			t.Fatal(err)
+		}
+		if jumped {
+			continue
+		}
+		compared++
+		if want := float64(g[at]); math.Abs(quotient-want) > 0.05*math.Abs(want)+2e-3 {
+			t.Errorf("%s[%d]: gradient %v, difference quotient %v", name, at, want, quotient)
+		}
+	}
+	if compared < len(gradients)/2 {
+		t.Errorf("only %d of %d gradients could be compared", compared, len(gradients))
+	}
+}
+
+// Little memory, and rounds that need larger heads than the first: the encoder leaves room for the
+// largest, so that a run that starts does not end where a puzzle takes more rounds.
+func TestALimitOfMemoryHoldsForAllRounds(t *testing.T) {
+	dev, e, c := testDevice(t), encoder(t), tiny()
+	c.Head = Paper
+	compile := func(memory int64) (*Trainer, *nn.Params, error) {
+		params := nn.NewParams(dev, 1)
+		if err := c.Declare(e, params); err != nil {
+			t.Fatal(err)
+		}
+		tr, err := NewTrainer(dev, c, e, params, nil, train.Group{}, memory)
+		return tr, params, err
+	}
+	free, params, err := compile(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The least that will do, by steps of a part in a thousand.
+	most := params.Total()
+	limit, tr := most, free
+	for next := most; err == nil; next -= most / 1000 {
+		var smaller *Trainer
+		if smaller, _, err = compile(next); err == nil {
+			limit, tr = next, smaller
+		}
+	}
+	if limit == most || tr.encoder.Bytes() >= free.encoder.Bytes() {
+		t.Fatalf("a limit saves nothing: %d of %d bytes", limit, most)
+	}
+	if !errors.As(err, new(*nn.MemoryError)) {
+		t.Errorf("a smaller limit: %v", err)
+	}
+	want, err := free.Step(0, noise(c, e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := tr.Step(0, noise(c, e))
+	if err != nil {
+		t.Fatalf("in %d of %d bytes: %v", limit, most, err)
+	}
+	if got.Loss != want.Loss || got.Metrics[1].Value <= 1 {
+		t.Errorf("loss %v and %v rounds in little memory, %v and %v otherwise", got.Loss, got.Metrics[1].Value, want.Loss, want.Metrics[1].Value)
+	}
+}

@@ -1,0 +1,250 @@
+package jigsaw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/internal/solver"
+)
+
+// A Player solves puzzles with trained weights: no variation, no gradients, and no look at the truth.
+// Its methods are called from one goroutine at a time.
+type Player struct {
+	config  Config
+	links   links
+	encoder *nn.Program
+	head    *head
+	referee *referee
+	patches []float32 // (cells, Backbone.Patch) of the item that is played
+	name    string    // of that item
+}
+
+// NewPlayer compiles the programs that play. They lie in the memory of those of a trainer, if there
+// is one: then it is not to play in the middle of a step.
+func NewPlayer(dev device.Device, c Config, b Backbone, params *nn.Params, share *Trainer, memory int64) (*Player, error) {
+	p := &Player{config: c, referee: newReferee(c), patches: make([]float32, c.cells()*elements(b))}
+	encoder, head := nn.Options{MemoryLimit: memory}, nn.Options{MemoryLimit: memory}
+	if share != nil {
+		encoder.Share, head.Share = share.encoder, share.heads[len(share.heads)-1].program
+	}
+	var err error
+	if p.links, err = c.newLinks(params, nn.Eval, 1); err != nil {
+		return nil, err
+	}
+	if p.encoder, err = c.newEncoder(b, dev, params, nn.Eval, c.cells(), p.links, encoder); err == nil {
+		p.head, err = c.newHead(dev, params, nn.Eval, 1, c.Shuffles, p.links, head)
+	}
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Close gives the memory back.
+func (p *Player) Close() {
+	if p.encoder != nil {
+		p.encoder.Close()
+	}
+	if p.head != nil {
+		p.head.program.Close()
+	}
+	p.links.close()
+	p.encoder, p.head = nil, nil
+}
+
+// Metrics are shares of puzzles, and of patches.
+type Metrics struct {
+	Correct float64 // puzzles wholly solved
+	Near    float64 // puzzles within Hamming distance 2 of the truth: at most two patches misplaced
+	Patches float64 // patches in their place
+}
+
+// An Evaluation is how well the puzzles of some items were solved.
+type Evaluation struct {
+	Items   int
+	Puzzles int
+	Loss    float64   // mean over items of the loss in the first round
+	Rounds  []Metrics // after each round; a puzzle that has come to rest keeps its answer
+	Mean    float64   // rounds played, on average
+	Chance  Metrics   // what blind guessing scores
+	// Ceiling is what a solver scores, on average, that fails at nothing but patches that are the same
+	// everywhere and equal each other, such as air
+	Ceiling Metrics
+}
+
+// Final are the metrics after the last round.
+func (e Evaluation) Final() Metrics { return e.Rounds[len(e.Rounds)-1] }
+
+// Validation is the evaluation as the loop logs it. The score is the share of patches in their place
+// after the last round.
+func (e Evaluation) Validation() voxsaw.Validation {
+	final := e.Final()
+	v := voxsaw.Validation{Score: final.Patches, Metrics: []voxsaw.Metric{
+		{Name: "loss", Value: e.Loss}, {Name: "correct", Value: final.Correct}, {Name: "D<=2", Value: final.Near}, {Name: "patches", Value: final.Patches},
+		{Name: "ceiling", Value: e.Ceiling.Patches},
+	}}
+	if len(e.Rounds) > 1 {
+		for i, m := range e.Rounds {
+			for _, x := range []voxsaw.Metric{{Name: "correct", Value: m.Correct}, {Name: "D<=2", Value: m.Near}, {Name: "patches", Value: m.Patches}} {
+				v.Metrics = append(v.Metrics, voxsaw.Metric{Name: fmt.Sprintf("%s@%d", x.Name, i+1), Value: x.Value})
+			}
+		}
+	}
+	return v
+}
+
+// Evaluate plays Config.Shuffles puzzles of each item, always the same ones for the same seed, number
+// and order of items.
+func (p *Player) Evaluate(ctx context.Context, held Held) (Evaluation, error) {
+	if held.Len() == 0 {
+		return Evaluation{}, errors.New("there is nothing to solve puzzles of")
+	}
+	rounds := p.config.rounds()
+	scores := make([]puzzle.Score, rounds)
+	e := Evaluation{Items: held.Len()}
+	played := 0
+	for i := range held.Len() {
+		if err := ctx.Err(); err != nil {
+			return e, err
+		}
+		g, loss, err := p.play(held, i, rounds, func(round int, g *game) {
+			for q, shuffle := range g.shuffles {
+				scores[round].Add(g.puzzles[q].Answer(), shuffle)
+			}
+		}, &played)
+		if err != nil {
+			return e, err
+		}
+		e.Puzzles += len(g.shuffles)
+		correct, near, patches := p.config.Grid.Ceiling(p.identical()...)
+		e.Ceiling.Correct += correct
+		e.Ceiling.Near += near
+		e.Ceiling.Patches += patches
+		e.Loss += loss
+	}
+	// Divided once: seven times 1/7 is less than 1.
+	for _, sum := range []*float64{&e.Ceiling.Correct, &e.Ceiling.Near, &e.Ceiling.Patches, &e.Loss} {
+		*sum /= float64(held.Len())
+	}
+	for _, s := range scores {
+		var m Metrics
+		m.Correct, m.Near, m.Patches = s.Shares()
+		e.Rounds = append(e.Rounds, m)
+	}
+	e.Mean = float64(played) / float64(e.Puzzles)
+	e.Chance.Correct, e.Chance.Near, e.Chance.Patches = p.config.Grid.Chance()
+	return e, nil
+}
+
+// identical counts the patches that are uniform, by their value. Others are never the same.
+func (p *Player) identical() []int {
+	counts := map[float32]int{}
+	size := len(p.patches) / p.config.cells()
+	for patch := range slices.Chunk(p.patches, size) {
+		if uniform(patch) {
+			counts[patch[0]]++
+		}
+	}
+	return slices.Collect(maps.Values(counts))
+}
+
+// shuffles are the puzzles of an item: a function of the seed and of the item's place in the list.
+func (p *Player) shuffles(item int) []puzzle.Configuration {
+	var list []puzzle.Configuration
+	for k := range p.config.Shuffles {
+		list = append(list, puzzle.Random(seed.Rand(p.config.Seed, "validation", uint64(item), uint64(k)), p.config.cells()))
+	}
+	return list
+}
+
+// play plays the puzzles of an item for the given number of rounds, telling after each how they
+// stand, and returns the loss of the first.
+func (p *Player) play(held Held, item, rounds int, after func(round int, g *game), played *int) (*game, float64, error) {
+	var err error
+	p.name, err = held.Cut(item, p.patches)
+	if err == nil {
+		err = p.encoder.Set("patches", p.patches)
+	}
+	if err == nil {
+		err = p.encoder.Forward()
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("case %s: %w", p.name, err)
+	}
+	blank := p.config.blank(p.patches)
+	g := p.referee.newGame(p.shuffles(item), rounds)
+	first := 0.0
+	for round := range rounds {
+		going := 0
+		for q := range g.puzzles {
+			p.head.place(q, 0, g.arranged(q), true, blank, p.referee.table)
+			if g.puzzles[q].End() == solver.Going {
+				going++
+			}
+		}
+		if going > 0 {
+			loss, err := p.look(g)
+			if err != nil {
+				return nil, 0, fmt.Errorf("case %s: %w", p.name, err)
+			}
+			if round == 0 {
+				first = loss
+			}
+		}
+		*played += going
+		after(round, g)
+	}
+	return g, first, nil
+}
+
+// look plays one round of the puzzles that have not ended.
+func (p *Player) look(g *game) (loss float64, err error) {
+	if loss, err = p.head.look(); err == nil {
+		err = p.head.scores()
+	}
+	for q := range g.puzzles {
+		if err == nil && g.puzzles[q].End() == solver.Going {
+			err = g.move(q, p.head, q)
+		}
+	}
+	return loss, err
+}
+
+// A Play is what happened to one puzzle.
+type Play struct {
+	Name         string    // of the item
+	Patches      []float32 // (cells, Backbone.Patch), in their natural order, as the network saw them
+	Arrangements [][]int   // [0][s] is the patch that lay in slot s at first, [r][s] the one after round r
+	End          string    // why it ended: resting, cycling, stopped
+}
+
+// Play plays one puzzle of an item, and keeps every arrangement until the iteration ends.
+func (p *Player) Play(held Held, item int) (Play, error) {
+	shuffle := p.shuffles(item)[0]
+	play := Play{Arrangements: [][]int{shuffle}}
+	ended := false
+	g, _, err := p.play(held, item, p.config.rounds(), func(_ int, g *game) {
+		if ended {
+			return
+		}
+		ended = g.puzzles[0].End() != solver.Going
+		if g.puzzles[0].End() != solver.Resting {
+			play.Arrangements = append(play.Arrangements, g.arranged(0))
+		}
+	}, new(int))
+	if err != nil {
+		return play, err
+	}
+	play.Name, play.Patches = p.name, slices.Clone(p.patches)
+	play.End = g.puzzles[0].End().String()
+	return play, nil
+}

@@ -1,0 +1,246 @@
+package jigsaw
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/solver"
+	"github.com/voxsaw/voxsaw/internal/train"
+)
+
+// A Trainer is the programs of a training step. Its methods are called from one goroutine.
+//
+// A step runs the encoder once and then plays the rounds, in which only features move. The loss is
+// the mean over all puzzles in all the rounds that they were played in: until solved, at rest, in a
+// cycle, or out of rounds. A puzzle that has been solved is looked at once more, as it should be: a
+// network that never sees one takes it apart again in the next round.
+//
+// If there was one round, its head program still holds what its gradient needs. Otherwise all rounds
+// are put side by side on the boards of a larger head program, whose gradient is then the whole one:
+// for the head's parameters, and, summed over rounds by the gradient of GatherRows, for the features.
+type Trainer struct {
+	config  Config
+	group   train.Group
+	puzzles int // of a batch, on this rank
+	links   links
+	encoder *nn.Program
+	// heads[k] has boards for 2^k rounds, or for all of them if that is less; they lie in the memory of
+	// the last
+	heads   []*head
+	referee *referee
+}
+
+// NewTrainer compiles the programs of a step. The parameters have been declared. memory limits the
+// bytes of the programs and the parameters; 0: no limit.
+func NewTrainer(dev device.Device, c Config, b Backbone, params *nn.Params, update nn.Updater, group train.Group, memory int64) (*Trainer, error) {
+	_, n, err := group.Share(c.Batch)
+	if err != nil {
+		return nil, err
+	}
+	if !group.Alone() && c.ColumnSum > 0 {
+		return nil, errors.New("the column-sum loss cannot be divided over ranks: set column_sum to 0, or train with one rank")
+	}
+	t := &Trainer{config: c, group: group, puzzles: n, referee: newReferee(c)}
+	if t.links, err = c.newLinks(params, nn.Train, n); err != nil {
+		return nil, err
+	}
+	// The heads come first: the encoder can take less memory where there is little, and then leaves
+	// nothing for what comes later.
+	o := nn.Options{Update: update, MemoryLimit: memory}
+	if err = t.compileHeads(dev, params, o); err == nil {
+		t.encoder, err = c.newEncoder(b, dev, params, nn.Train, n*c.cells(), t.links, o)
+	}
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// compileHeads compiles a head for any number of rounds.
+func (t *Trainer) compileHeads(dev device.Device, params *nn.Params, o nn.Options) error {
+	room := []int{1}
+	for all := t.config.rounds(); room[len(room)-1] < all; {
+		room = append(room, min(2*room[len(room)-1], all))
+	}
+	heads := make([]*head, len(room))
+	for k, rounds := range slices.Backward(room) {
+		h, err := t.config.newHead(dev, params, nn.Train, t.puzzles, rounds*t.puzzles, t.links, o)
+		if err != nil {
+			return err
+		}
+		heads[k] = h
+		t.heads = heads[k:]
+		if o.Share == nil {
+			o.Share = h.program
+		}
+	}
+	return nil
+}
+
+// Close gives the memory back.
+func (t *Trainer) Close() {
+	if t.encoder != nil {
+		t.encoder.Close()
+	}
+	for _, h := range t.heads {
+		h.program.Close()
+	}
+	t.links.close()
+	t.heads, t.encoder = nil, nil
+}
+
+// Summary says what one training step takes: the encoder's program and the head's.
+func (t *Trainer) Summary() (encoder, head nn.Summary) {
+	return t.encoder.Summary(), t.heads[0].program.Summary()
+}
+
+// Programs are the encoder's and that of the head of one round, for profiles.
+func (t *Trainer) Programs() []*nn.Program {
+	return []*nn.Program{t.encoder, t.heads[0].program}
+}
+
+// Notes say what a training step takes, for a person.
+func (t *Trainer) Notes() []string {
+	encoder, head := t.Summary()
+	return []string{fmt.Sprintf("a training step: encoder %v", encoder), fmt.Sprintf("each round of it: head %v", head)}
+}
+
+// head is the smallest head with boards for so many rounds.
+func (t *Trainer) head(rounds int) *head {
+	return t.heads[slices.IndexFunc(t.heads, func(h *head) bool { return h.boards >= rounds*t.puzzles })]
+}
+
+// Step plays the puzzles of a batch and leaves the gradients.
+func (t *Trainer) Step(step int, b *Batch) (train.Result, error) {
+	result := train.Result{Cases: b.Cases, Items: t.config.Batch}
+	err := t.encoder.SetStep(t.group.Seed(t.config.Seed), uint64(step))
+	if err == nil {
+		err = t.encoder.Set("patches", b.Patches)
+	}
+	if err == nil {
+		err = t.encoder.Forward()
+	}
+	if err != nil {
+		return result, err
+	}
+	g := t.referee.newGame(b.Shuffles, t.config.rounds())
+	h, positions, loss, err := t.play(g, t.blanks(b))
+	if err != nil {
+		return result, err
+	}
+	if result.Loss, err = t.reduce(h, loss); err != nil || !finite(result.Loss) {
+		return result, err
+	}
+	if err = h.program.Backward(); err == nil {
+		err = t.encoder.Backward()
+	}
+	if err == nil {
+		result.Metrics, err = t.metrics(g, positions)
+	}
+	return result, err
+}
+
+// blanks marks the blank patches of all puzzles.
+func (t *Trainer) blanks(b *Batch) (marks []bool) {
+	size := len(b.Patches) / len(b.Shuffles)
+	for p := range b.Shuffles {
+		marks = append(marks, t.config.blank(b.Patches[p*size:(p+1)*size])...)
+	}
+	return marks
+}
+
+// reduce gives the loss over all ranks, and makes the head's gradient this rank's part of the whole.
+// A rank whose loss is not finite takes part: then it is so on every rank.
+func (t *Trainer) reduce(h *head, loss float64) (float64, error) {
+	if t.group.Alone() {
+		return loss, nil
+	}
+	losses, err := h.program.Reduce(t.group.AllReduce)
+	sum := 0.0
+	for _, l := range losses {
+		sum += l
+	}
+	return sum, err
+}
+
+// metrics are the share of patches that the answers put into their place, and, where there are
+// several rounds, how many were played on average.
+func (t *Trainer) metrics(g *game, positions int) ([]voxsaw.Metric, error) {
+	var score puzzle.Score
+	for p, shuffle := range g.shuffles {
+		score.Add(g.puzzles[p].Answer(), shuffle)
+	}
+	_, _, placed := score.Shares()
+	puzzles := float64(len(g.shuffles))
+	if !t.group.Alone() {
+		sums := []float32{float32(placed * puzzles), float32(positions), float32(puzzles)}
+		if err := t.group.AllReduce(sums); err != nil {
+			return nil, err
+		}
+		puzzles = float64(sums[2])
+		placed, positions = float64(sums[0])/puzzles, int(sums[1])
+	}
+	m := []voxsaw.Metric{{Name: "patches", Value: placed}}
+	if t.config.rounds() > 1 {
+		m = append(m, voxsaw.Metric{Name: "rounds", Value: float64(positions) / puzzles})
+	}
+	return m, nil
+}
+
+// play plays the puzzles of a batch. It returns a head that has looked at every position that was
+// played, how many those are, and the loss. A loss that is not finite ends it early.
+func (t *Trainer) play(g *game, blank []bool) (h *head, positions int, loss float64, err error) {
+	h = t.heads[0]
+	solved := make([]bool, len(g.puzzles)) // and looked at as it should be
+	var rounds [][]puzzle.Configuration    // by round and puzzle: what lay where; nil where the puzzle had ended
+	for {
+		now, played := make([]puzzle.Configuration, len(g.puzzles)), 0
+		for p := range g.puzzles {
+			patches := g.arranged(p)
+			plays := g.puzzles[p].End() == solver.Going && !solved[p]
+			solved[p] = solved[p] || patches.Solved()
+			h.place(p, p, patches, plays, blank, t.referee.table)
+			if plays {
+				now[p] = patches
+				played++
+			}
+		}
+		if played == 0 {
+			break
+		}
+		rounds, positions = append(rounds, now), positions+played
+		if loss, err = h.look(); err != nil || !finite(loss) {
+			return h, positions, loss, err
+		}
+		if err := h.scores(); err != nil {
+			return h, positions, loss, err
+		}
+		for p := range now {
+			if now[p] != nil {
+				if err := g.move(p, h, p); err != nil {
+					return h, positions, loss, err
+				}
+			}
+		}
+	}
+	if len(rounds) == 1 {
+		return h, positions, loss, nil
+	}
+	h = t.head(len(rounds))
+	for board := range h.boards {
+		round, p := board/len(g.puzzles), board%len(g.puzzles)
+		if round < len(rounds) && rounds[round][p] != nil {
+			h.place(board, p, rounds[round][p], true, blank, t.referee.table)
+		} else {
+			h.place(board, p, g.arranged(p), false, blank, t.referee.table)
+		}
+	}
+	loss, err = h.look()
+	return h, positions, loss, err
+}

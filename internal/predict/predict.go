@@ -1,0 +1,251 @@
+// Package predict makes the label maps of many scans: which scans there are, where each label map
+// goes and in which format, what must not be written over, and how a batch is taken up again.
+//
+// Start at [New] and [Batch.Run]. What the voxels of one scan are, package segment says.
+package predict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// The formats of label maps.
+const (
+	NIfTI    = "nifti"
+	DICOMSEG = "dicom-seg"
+)
+
+var extensions = map[string]string{NIfTI: ".nii.gz", DICOMSEG: ".dcm"}
+
+// Options say what to make.
+type Options struct {
+	Out    string // a folder, or the one file to write
+	Format string
+	Force  bool // write over label maps that are there already
+	Find   dataset.Options
+	Read   dataset.ReadOptions
+}
+
+// A RefusedError says that what was asked for cannot be done, and what can.
+type RefusedError struct {
+	message, Hint string
+}
+
+func (e *RefusedError) Error() string { return e.message }
+
+func refuse(hint, format string, args ...any) error {
+	return &RefusedError{fmt.Sprintf(format, args...), hint}
+}
+
+// A Batch is scans with the files that their label maps go into.
+type Batch struct {
+	Notes []string // what was chosen, and passed over
+
+	options Options
+	scans   []dataset.Case
+	targets []string
+}
+
+// Len is the number of scans.
+func (b *Batch) Len() int { return len(b.scans) }
+
+// New finds the scans at the paths, and says where their label maps go. Nothing is written yet.
+func New(paths []string, o Options) (*Batch, error) {
+	b := &Batch{options: o}
+	if err := b.find(paths); err != nil {
+		return nil, err
+	}
+	if err := b.place(); err != nil {
+		return nil, err
+	}
+	return b, b.spareScans()
+}
+
+// find lists the scans at the paths. Two of one name would be written to one file: that is an error.
+func (b *Batch) find(paths []string) error {
+	o := b.options.Find
+	o.Layout, o.Unlabelled, o.PatientPerCase = dataset.LayoutScans, true, true
+	from := map[string]string{}
+	for _, path := range paths {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s: there is no such file or folder", path)
+		}
+		d, err := dataset.Detect(path, o)
+		if err != nil {
+			return err
+		}
+		b.Notes = append(b.Notes, append(d.Notes, d.PassedOver...)...)
+		for _, c := range d.Cases {
+			if other, twice := from[c.ID]; twice {
+				return fmt.Errorf("%s and %s would both be written as %s: predict them into different folders", other, c.Image, c.ID)
+			}
+			from[c.ID] = c.Image
+			b.scans = append(b.scans, c)
+		}
+	}
+	dropChannel(b.scans)
+	return nil
+}
+
+// dropChannel names label maps as nnU-Net does where the scans follow its layout: CASE_0000.nii.gz
+// is the only channel of CASE. Scans that are numbered from 0000 keep their numbers.
+func dropChannel(cases []dataset.Case) {
+	const channel = "_0000"
+	if slices.ContainsFunc(cases, func(c dataset.Case) bool { return !strings.HasSuffix(c.ID, channel) || c.ID == channel }) {
+		return
+	}
+	for n := range cases {
+		cases[n].ID = strings.TrimSuffix(cases[n].ID, channel)
+	}
+}
+
+// place says which file each label map goes into.
+func (b *Batch) place() error {
+	out, format := b.options.Out, b.options.Format
+	if format == DICOMSEG && isNIfTI(out) {
+		return refuse("", "%s is a NIfTI file's name: with --format %s label maps are .dcm files", out, format)
+	}
+	if format == NIfTI && isDICOM(out) {
+		return refuse("add --format "+DICOMSEG, "%s is a DICOM file's name", out)
+	}
+	if at := slices.IndexFunc(b.scans, func(c dataset.Case) bool { return !c.IsDICOM() }); format == DICOMSEG && at >= 0 {
+		return refuse("--format "+NIfTI+" writes NIfTI", "%s is not DICOM: a DICOM SEG object refers to the DICOM series that was segmented", b.scans[at].Image)
+	}
+	oneFile := isNIfTI(out) || isDICOM(out)
+	if oneFile && len(b.scans) > 1 {
+		return refuse("", "%d scans cannot be written to the one file %s: give a folder", len(b.scans), out)
+	}
+	for _, c := range b.scans {
+		if oneFile {
+			b.targets = append(b.targets, out)
+		} else {
+			b.targets = append(b.targets, filepath.Join(out, c.ID+extensions[format]))
+		}
+	}
+	return nil
+}
+
+func isDICOM(path string) bool { return strings.EqualFold(filepath.Ext(path), ".dcm") }
+
+func isNIfTI(path string) bool {
+	return strings.HasSuffix(path, ".nii") || strings.HasSuffix(path, ".nii.gz")
+}
+
+// spareScans refuses to write label maps over what is no label map: a scan, by whatever path or
+// link, or a DICOM file that is no SEG object.
+func (b *Batch) spareScans() error {
+	for _, target := range b.targets {
+		there, err := os.Stat(target)
+		if err != nil {
+			continue
+		}
+		for _, c := range b.scans {
+			if scan, err := os.Stat(c.Image); err == nil && os.SameFile(scan, there) {
+				return refuse("choose another --out", "%s is the scan %s: its label map would be written over it", target, c.Image)
+			}
+		}
+		if isDICOM(target) && !dicom.IsSegmentation(target) {
+			return refuse("choose another --out", "%s is there already and no DICOM SEG object: it would be written over", target)
+		}
+	}
+	return nil
+}
+
+// An Observer is told how a batch gets on.
+type Observer interface {
+	Window(scan string, done, total int)
+	Note(text string)
+	Passed()             // a scan whose label map is there already
+	Written(path string) // a label map
+	Failed(err error)    // a scan of which none could be made
+}
+
+// Run segments the scans one by one. One that fails does not keep the others from being segmented. A
+// context that ends stops the batch; what is written stays, and is passed over the next time.
+func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) error {
+	for _, target := range b.targets[:min(1, len(b.targets))] { // rather than after the first scan
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+	}
+	var failed []error
+	for n, c := range b.scans {
+		target := b.targets[n]
+		if _, err := os.Stat(target); err == nil && !b.options.Force {
+			watch.Note(target + " is there already: passed over (--force writes it again)")
+			watch.Passed()
+			continue
+		}
+		p.Progress = func(done, total int) { watch.Window(c.ID, done, total) }
+		err := b.one(ctx, p, c, target, watch)
+		if ctx.Err() != nil {
+			return &StoppedError{n, len(b.scans), ctx.Err()}
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", c.ID, err))
+			watch.Failed(failed[len(failed)-1])
+			continue
+		}
+		watch.Written(target)
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("%d of %d scans could not be segmented:\n%w", len(failed), len(b.scans), errors.Join(failed...))
+	}
+	return nil
+}
+
+// A StoppedError says that a batch was stopped by its context.
+type StoppedError struct {
+	done, of int
+	cause    error
+}
+
+func (e *StoppedError) Error() string {
+	return fmt.Sprintf("stopped after %d of %d scans: %v", e.done, e.of, e.cause)
+}
+
+// Unwrap gives the context's error.
+func (e *StoppedError) Unwrap() error { return e.cause }
+
+// one reads a scan, segments it and writes its label map.
+func (b *Batch) one(ctx context.Context, p *segment.Predictor, c dataset.Case, target string, watch Observer) error {
+	var series *dicom.Series
+	if b.options.Format == DICOMSEG { // before the work: not every series can be referred to
+		var err error
+		if series, err = c.DICOM(); err != nil {
+			return err
+		}
+		if err := series.Referable(); err != nil {
+			return err
+		}
+	}
+	scan, notes, err := c.ReadImage(b.options.Read)
+	if err != nil {
+		return err
+	}
+	for _, note := range notes {
+		watch.Note(c.ID + ": " + note)
+	}
+	labels, err := p.Predict(ctx, scan)
+	if err != nil {
+		return err
+	}
+	if series == nil {
+		return nifti.WriteLabels(target, labels)
+	}
+	return dicom.WriteSegmentation(target, labels, series, dicom.WriteOptions{
+		Algorithm: "Voxsaw", Version: voxsaw.Version(), Labels: p.Labels(), Read: dicom.Options{Tilt: b.options.Read.Tilt, Gaps: b.options.Read.Gaps},
+	})
+}

@@ -1,0 +1,216 @@
+// Package pretext is the list of pretext tasks: what a network learns from scans without labels
+// before it learns to segment.
+//
+// Start at [Task] and [Register]. A task registers itself in an init function; the command line and
+// the experiments know tasks by this list alone, none of them by name. What the tasks have in
+// common is here, too: the cases by their role ([Data]) and the way from settings to a finished run
+// ([Train]). To add a task, see CONTRIBUTING.md.
+package pretext
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// A Task is something to learn from scans without labels.
+type Task struct {
+	Name  string // such as jigsaw: what `task` says in a configuration, and the kind of checkpoints
+	Short string // what it is, for --help: "put the shuffled patches of a crop back"
+	Items string // what is learnt from, for speeds: "puzzles"
+	Title string // of its section in a report: "Puzzles of unseen cases"
+	Score string // what the score of a validation is: "patches of held-out cases in place"
+	// New makes the default settings.
+	New func() Config
+	// Open brings a checkpoint of the task back, to see how well it is done.
+	Open func(dev voxsaw.Device, checkpoint string, o OpenOptions) (Evaluator, error)
+}
+
+// Config is the settings of a task: a pointer to a struct that package config can read. Settings
+// that tasks share have the same keys in all of them.
+type Config interface {
+	// Common is where the shared settings are.
+	Common() Common
+	// Resolve writes out what follows from other settings and from how the cases were prepared, or
+	// says what is wrong.
+	Resolve(how volume.Preparation) error
+	// Pretrain trains with settings that are resolved.
+	Pretrain(ctx context.Context, dev voxsaw.Device, data Data, o voxsaw.RunOptions) (voxsaw.Summary, error)
+}
+
+// An Overridden is a Config some of whose settings belong together: it is told when a few of them
+// were replaced.
+type Overridden interface {
+	Overridden(before Config, by config.Section)
+}
+
+// Common points to the settings that all tasks have.
+type Common struct {
+	Network       *voxsaw.Network
+	Train         *voxsaw.Training
+	Crop          *[3]int
+	Batch         *int
+	MaxAir        *float64 // crops with at most this share of air are preferred
+	ValidateCases *int     // held-out cases to validate on; 0: all
+}
+
+// Set takes the values of another task's.
+func (c Common) Set(from Common) {
+	*c.Network, *c.Train, *c.Crop, *c.Batch, *c.MaxAir, *c.ValidateCases = *from.Network, *from.Train, *from.Crop, *from.Batch, *from.MaxAir, *from.ValidateCases
+}
+
+// OpenOptions say how a trained task is played. Zeros stand for what it was trained with.
+type OpenOptions struct {
+	Rounds int   // at most; for tasks that are solved round by round
+	Items  int   // that are made of each case
+	Memory int64 // limit in bytes of the network; 0: none
+}
+
+// An Evaluator does a task with trained weights. Its methods are called from one goroutine at a
+// time.
+type Evaluator interface {
+	// Evaluate does the task on cases that it does not vary, always in the same way for the same
+	// cases in the same order.
+	Evaluate(ctx context.Context, cases []*prepared.Case) (Evaluation, error)
+	// Picture shows how the task is done on a case.
+	Picture(c *prepared.Case) (Picture, error)
+	// Notes are what a person should know beforehand.
+	Notes() []string
+	// Close gives the memory back.
+	Close()
+}
+
+// An Evaluation is how well a task is done. Shares are from 0 to 1.
+type Evaluation struct {
+	Cases, Items int
+	Measures     []Measure
+	Score        int         // the measure that counts most
+	Rounds       [][]float64 // the shares after each round; a task without rounds has one
+	Chance       []float64   // what blind guessing scores
+	Ceiling      []float64   // the most that can be scored; nil: everything
+	Notes        []string
+	// Record is what a program reads: it is marshalled to JSON.
+	Record any
+}
+
+// A Measure is a share: its key in a file, and its title in a table.
+type Measure struct{ Key, Title string }
+
+// Final are the shares after the last round.
+func (e Evaluation) Final() []float64 { return e.Rounds[len(e.Rounds)-1] }
+
+// A Picture is an image with its caption.
+type Picture struct {
+	Image   image.Image
+	Caption string
+}
+
+var tasks []Task
+
+// Register adds a task to the list. It is called by init functions.
+func Register(t Task) {
+	if slices.ContainsFunc(tasks, func(other Task) bool { return other.Name == t.Name }) {
+		panic(fmt.Sprintf("pretext: there are two tasks %q", t.Name))
+	}
+	tasks = append(tasks, t)
+	slices.SortFunc(tasks, func(a, b Task) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// Default is the task that a configuration means which names none.
+const Default = "jigsaw"
+
+// Names lists the tasks, the default first.
+func Names() []string {
+	names := []string{Default}
+	for _, t := range tasks {
+		if t.Name != Default {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// Of finds a task by its name.
+func Of(name string) (Task, error) {
+	for _, t := range tasks {
+		if t.Name == name {
+			return t, nil
+		}
+	}
+	return Task{}, fmt.Errorf("there is no pretext task %q: choose one of %s", name, strings.Join(Names(), ", "))
+}
+
+// Choice is the part of a configuration that chooses a task and has its settings.
+func Choice() config.OneOf {
+	var options []config.Option
+	var help []string
+	for _, name := range Names() {
+		t, err := Of(name)
+		if err != nil {
+			panic(err) // the default task is not linked in
+		}
+		options = append(options, config.Option{Name: name, Value: t.New()})
+		help = append(help, fmt.Sprintf("%s (%s)", name, t.Short))
+	}
+	return config.NewOneOf("task", "what is learnt: "+strings.Join(help, "; "), options...)
+}
+
+// Chosen is the task that was chosen, and its settings.
+func Chosen(o *config.OneOf) (Task, Config) {
+	t, err := Of(o.Chosen)
+	if err != nil {
+		panic(err) // Choice has made it of this list
+	}
+	return t, o.Value().(Config)
+}
+
+// Override makes settings of others and a section of a file: the section may choose another task,
+// which then has the shared settings of the first, and may replace any. The original stays as it
+// is.
+func Override(o *config.OneOf, name string, s config.Section) (config.OneOf, error) {
+	c, before := o.Clone(), o.Clone()
+	_, from := Chosen(&before)
+	if task, ok := s.Lookup("task"); ok {
+		to, ok := c.Option(task).(Config)
+		if !ok {
+			_, err := Of(task)
+			return c, fmt.Errorf("%s: %w", name, err)
+		}
+		if c.Chosen != task {
+			to.Common().Set(from.Common())
+		}
+		c.Chosen = task
+	}
+	holder := struct {
+		config.OneOf `yaml:",inline"`
+	}{c}
+	if err := s.Apply(name, &holder); err != nil {
+		return c, err
+	}
+	if o, ok := c.Value().(Overridden); ok && c.Chosen == before.Chosen {
+		o.Overridden(from, s)
+	}
+	return c, nil
+}
+
+// Open brings the checkpoint of any task back.
+func Open(dev voxsaw.Device, path string, o OpenOptions) (Task, checkpoint.Description, Evaluator, error) {
+	d, err := checkpoint.ReadKind(path, "this takes one of voxsaw pretrain", Names()...)
+	if err != nil {
+		return Task{}, d, nil, err
+	}
+	t, err := Of(d.Kind)
+	if err != nil {
+		return t, d, nil, err
+	}
+	e, err := t.Open(dev, path, o)
+	return t, d, e, err
+}

@@ -1,0 +1,60 @@
+package sliding
+
+import (
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// A Source is what windows are cut from.
+type Source interface {
+	// Image reads the voxels from origin on, (K, J, I) of a size along (i, j, k), as the network wants
+	// them, and air outside of the scan.
+	Image(dst []float32, origin, size [3]int) error
+	// Extent is the scan's size along (i, j, k).
+	Extent() [3]int
+	// Bytes is the memory that the source takes, as far as it counts towards a limit.
+	Bytes() int64
+}
+
+// Case is a prepared case as a source. It is read where it lies.
+type Case struct{ *prepared.Case }
+
+// Extent implements [Source].
+func (c Case) Extent() [3]int { return c.Shape }
+
+// Bytes implements [Source].
+func (c Case) Bytes() int64 { return 0 }
+
+// Held is a prepared volume in memory as a source.
+type Held struct {
+	volume      *volume.Volume
+	preparation volume.Preparation
+	bytes       int64 // that it and the scan that it was made of take
+}
+
+// Hold makes a source of a prepared volume, and of the scan that it was made of.
+func Hold(scan, prepared *volume.Volume, how volume.Preparation) Held {
+	h := Held{volume: prepared, preparation: how}
+	for i, v := range []*volume.Volume{scan, prepared} {
+		if i == 0 || v != scan {
+			h.bytes += 2*int64(len(v.Int16)) + 4*int64(len(v.Float32))
+		}
+	}
+	return h
+}
+
+// Extent implements [Source].
+func (h Held) Extent() [3]int { return h.volume.Shape }
+
+// Bytes implements [Source].
+func (h Held) Bytes() int64 { return h.bytes }
+
+// Image implements [Source].
+func (h Held) Image(dst []float32, origin, size [3]int) error {
+	crop, err := h.volume.Crop(origin, size, float32(h.preparation.Window[0]))
+	if err != nil {
+		return err
+	}
+	h.preparation.Normalise(dst, crop.Int16)
+	return nil
+}

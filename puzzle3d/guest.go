@@ -1,0 +1,103 @@
+package puzzle3d
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// name is what the pretext task is called, and its checkpoints.
+const name = "jigsaw"
+
+func init() {
+	pretext.Register(pretext.Task{
+		Name: name, Short: "put the shuffled patches of a crop back", Items: "puzzles", Title: "Puzzles of unseen cases", Score: "patches of held-out cases in place",
+		New: func() pretext.Config { return &settings{DefaultConfig()} },
+		Open: func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
+			p, err := Open(dev, path, PlayOptions{Rounds: o.Rounds, Shuffles: o.Items, Memory: o.Memory})
+			return evaluator{p, o}, err
+		},
+	})
+}
+
+// settings is a Config on the list of pretext tasks.
+type settings struct {
+	Config `yaml:",inline"`
+}
+
+// Common implements [pretext.Config].
+func (s *settings) Common() pretext.Common {
+	return pretext.Common{Network: &s.Network, Train: &s.Train, Crop: &s.Crop, Batch: &s.Batch, MaxAir: &s.MaxAir, ValidateCases: &s.ValidateCases}
+}
+
+// Resolve implements [pretext.Config].
+func (s *settings) Resolve(how volume.Preparation) (err error) {
+	s.Config, err = s.Config.Resolve(how)
+	return err
+}
+
+// Overridden implements [pretext.Overridden]: another grid has patches of its own.
+func (s *settings) Overridden(before pretext.Config, by config.Section) {
+	if was := before.(*settings); s.Grid != was.Grid && !by.Has("patch") {
+		s.Patch = [3]int{}
+	}
+}
+
+// Pretrain implements [pretext.Config].
+func (s *settings) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+	return Pretrain(ctx, dev, s.Config, Data(data), o)
+}
+
+// evaluator is a Player on the list of pretext tasks.
+type evaluator struct {
+	*Player
+	options pretext.OpenOptions
+}
+
+// Notes implements [pretext.Evaluator].
+func (e evaluator) Notes() []string {
+	if e.options.Rounds > 1 && e.config.Head == Symmetric {
+		return []string{"the symmetric head gives the same answer every round: one is played"}
+	}
+	return nil
+}
+
+// Evaluate implements [pretext.Evaluator].
+func (e evaluator) Evaluate(ctx context.Context, cases []*prepared.Case) (pretext.Evaluation, error) {
+	played, err := e.Player.Evaluate(ctx, cases)
+	if err != nil {
+		return pretext.Evaluation{}, err
+	}
+	values := func(m Metrics) []float64 { return []float64{m.Correct, m.Near, m.Patches} }
+	out := pretext.Evaluation{
+		Cases: played.Cases, Items: played.Puzzles, Score: 2,
+		Measures: []pretext.Measure{{Key: "correct", Title: "correct"}, {Key: "near", Title: "D<=2"}, {Key: "patches", Title: "patches in place"}},
+		Chance:   values(played.Chance), Record: played,
+		Notes: []string{fmt.Sprintf("%.2f rounds played, on average", played.Mean)},
+	}
+	for _, m := range played.Rounds {
+		out.Rounds = append(out.Rounds, values(m))
+	}
+	if played.Ceiling.Patches < 1 {
+		out.Ceiling = values(played.Ceiling)
+		out.Notes = append(out.Notes, "at most: some patches are identical, such as those of nothing but air; nobody can tell which of them goes where.")
+	}
+	return out, nil
+}
+
+// Picture implements [pretext.Evaluator].
+func (e evaluator) Picture(c *prepared.Case) (pretext.Picture, error) {
+	play, err := e.Play(c)
+	if err != nil {
+		return pretext.Picture{}, err
+	}
+	return pretext.Picture{
+		Image:   play.Picture(),
+		Caption: fmt.Sprintf("A %s puzzle of case %s: shuffled, then after each round. Misplaced patches are marked.", extents(e.config.Grid), play.Case),
+	}, nil
+}

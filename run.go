@@ -1,0 +1,180 @@
+package voxsaw
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Mode says what to do with a folder that holds a run already.
+type Mode int
+
+// A new run refuses a folder that holds one; a resumed run continues it, to the bit; force starts
+// over.
+const (
+	New Mode = iota
+	Resume
+	Force
+)
+
+// RunOptions say what a training leaves behind, who watches it and what it may take. All fields may
+// be empty.
+type RunOptions struct {
+	// Folder is where the run lives: its configuration, log and checkpoints. Empty: nothing is kept.
+	Folder string
+	// Mode says what to do if the folder holds a run.
+	Mode Mode
+	// Settings is the YAML that the folder and the checkpoints record, and that a resumed run is
+	// compared with; nil: the configuration of the training itself.
+	Settings []byte
+	// MayDiffer names settings, by their dotted keys, on which the result does not depend: a resumed run
+	// may have other values.
+	MayDiffer []string
+	// Observer is told how the run gets on; nil: nobody is.
+	Observer Observer
+	// Memory limits the bytes of the network, its gradients and the state of the optimiser; 0: no limit.
+	Memory int64
+	// Loaders is how many goroutines prepare data ahead of their use; 0: 2.
+	Loaders int
+}
+
+// An Observer is told how a run gets on. Its methods are called from one goroutine.
+type Observer interface {
+	// Started says at which step the run begins, and how many there are.
+	Started(step, steps int)
+	Stepped(Progress)
+	// Validated is called after a validation; best says that its score is the highest so far.
+	Validated(step int, v Validation, best bool)
+	// Saved is called after a checkpoint was written.
+	Saved(path string, step int)
+	// Note says something that a person should know.
+	Note(message string)
+}
+
+// Progress is a step that has just been done.
+type Progress struct {
+	Step, Steps    int // steps done, steps in all
+	Loss           float64
+	Rate, GradNorm float64
+	Metrics        []Metric
+	Items          int           // puzzles or crops in the step
+	Elapsed        time.Duration // since the run was started or resumed
+	Remaining      time.Duration // at the mean speed so far
+	WaitShare      float64       // of the time since then, spent waiting for data
+}
+
+// A Metric is a named number, a column of the log.
+type Metric struct {
+	Name  string
+	Value float64
+}
+
+// A Validation is what held-out cases say. Every validation of a run names the same metrics in the
+// same order. One without metrics says that there is nothing to validate on: then no checkpoint is
+// the best.
+type Validation struct {
+	Score   float64 // the higher, the better: the best checkpoint is the one with the highest
+	Metrics []Metric
+}
+
+// A Summary is the end of a run.
+type Summary struct {
+	Step     int // steps done
+	BestStep int // the step with the highest score, 0 if nothing was validated
+	Best     float64
+	// Validation is the last one; of a resumed run perhaps read from its log, to seven digits.
+	Validation Validation
+	Elapsed    time.Duration
+	WaitShare  float64 // of the time, spent waiting for data
+}
+
+// Loaded says what became of the tensors of a checkpoint and of the parameters of a network.
+type Loaded struct {
+	Path    string
+	Loaded  []string // parameters and states that have the checkpoint's values now
+	Skipped []Skip   // tensors of the checkpoint that were not used
+	Missing []string // parameters and states that were wanted and are not in the checkpoint
+}
+
+// A Skip is a tensor that was not used, and why.
+type Skip struct{ Name, Reason string }
+
+// String is the report for a person: a line of counts, then a line for each group of names with the
+// same fate.
+func (l Loaded) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d tensors loaded, %d skipped, %d missing", l.Path, len(l.Loaded), len(l.Skipped), len(l.Missing))
+	if len(l.Loaded) > 0 {
+		fmt.Fprintf(&b, "\n  loaded: %s", shorten(l.Loaded))
+	}
+	reasons := map[string][]string{}
+	var order []string
+	for _, s := range l.Skipped {
+		if reasons[s.Reason] == nil {
+			order = append(order, s.Reason)
+		}
+		reasons[s.Reason] = append(reasons[s.Reason], s.Name)
+	}
+	for _, reason := range order {
+		fmt.Fprintf(&b, "\n  skipped, %s: %s", reason, shorten(reasons[reason]))
+	}
+	if len(l.Missing) > 0 {
+		fmt.Fprintf(&b, "\n  not in the checkpoint, left at their initial values: %s", shorten(l.Missing))
+	}
+	return b.String()
+}
+
+// shorten lists names, the middle of long lists left out.
+func shorten(names []string) string {
+	if n := len(names); n > 6 {
+		return fmt.Sprintf("%s, ... (%d more) ..., %s", strings.Join(names[:3], ", "), n-4, names[n-1])
+	}
+	return strings.Join(names, ", ")
+}
+
+// An InterruptedError says that a run was stopped by its context, at a step from which it can be
+// resumed.
+type InterruptedError struct {
+	Step  int
+	Path  string // of the checkpoint, empty if the run has no folder
+	Cause error
+}
+
+func (e *InterruptedError) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("stopped after step %d", e.Step)
+	}
+	return fmt.Sprintf("stopped after step %d and saved %s", e.Step, e.Path)
+}
+
+// Unwrap gives the context's error.
+func (e *InterruptedError) Unwrap() error { return e.Cause }
+
+// A ChangedError says that a run cannot be resumed, because its settings or its data are not those
+// that it was started with.
+type ChangedError struct {
+	Path    string // of the run's folder
+	Changes []string
+}
+
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("cannot resume %s with other settings than it was started with:\n  %s", e.Path, strings.Join(e.Changes, "\n  "))
+}
+
+// A DivergedError says that the loss or the gradient of a step is not finite. Checkpoints are never
+// replaced by weights that are not finite.
+type DivergedError struct {
+	Step           int
+	Loss, GradNorm float64
+	Cases          []string
+	Path           string // the last good checkpoint, empty if there is none
+}
+
+func (e *DivergedError) Error() string {
+	kept := "no checkpoint had been saved"
+	if e.Path != "" {
+		kept = "the last good checkpoint is " + e.Path
+	}
+	return fmt.Sprintf("loss %v, gradient norm %v on cases %s; %s: look at these cases, or lower the learning rate or the clipping",
+		e.Loss, e.GradNorm, strings.Join(e.Cases, ", "), kept)
+}

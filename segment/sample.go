@@ -1,0 +1,168 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// A sampler makes batches of crops of prepared cases. Every crop is a function of the seed, the
+// step and its number in the batch.
+type sampler struct {
+	config   Config
+	classes  [][]uint16 // labels of each class
+	table    []uint16   // class of each label
+	train    []*prepared.Case
+	held     []*prepared.Case
+	notes    []string
+	first, n int // the crops of a batch that are made here: this rank's
+}
+
+// newSampler opens the cases and looks at what they have.
+func newSampler(c Config, data Data, first, n int) (sampler, error) {
+	s := sampler{config: c, first: first, n: n}
+	var err error
+	if s.classes, err = parseClasses(c.Labels); err != nil {
+		return s, err
+	}
+	s.table = classTable(s.classes)
+	return s, s.open(data)
+}
+
+func (s *sampler) open(data Data) error {
+	if len(data.Train) == 0 {
+		return errors.New("there are no cases to train on")
+	}
+	if shared := slices.DeleteFunc(slices.Clone(data.Validate), func(id string) bool { return !slices.Contains(data.Train, id) }); len(shared) > 0 {
+		return fmt.Errorf("cases both to train and to validate on: %s", strings.Join(shared, ", "))
+	}
+	validate := data.Validate
+	if n := s.config.ValidateCases; n > 0 && n < len(validate) {
+		validate = validate[:n]
+	}
+	var bare, padded []string
+	for _, part := range []struct {
+		ids []string
+		to  *[]*prepared.Case
+	}{{data.Train, &s.train}, {validate, &s.held}} {
+		for _, id := range part.ids {
+			c, err := data.Store.Open(id)
+			if err != nil {
+				return err
+			}
+			if !c.HasLabels {
+				return fmt.Errorf("case %s has no labels: it cannot be learnt from", id)
+			}
+			if c.Padded(s.config.Crop) {
+				padded = append(padded, id)
+			}
+			if part.to == &s.train && !s.shows(c) {
+				bare = append(bare, id)
+			}
+			*part.to = append(*part.to, c)
+		}
+	}
+	if err := s.checkNames(); err != nil {
+		return err
+	}
+	if len(bare) == len(s.train) {
+		return fmt.Errorf("none of the %d training cases has a voxel of labels %s", len(bare), strings.Join(s.config.Labels, ", "))
+	}
+	if len(bare) > 0 {
+		s.notes = append(s.notes, "cases without a voxel of the labels, learnt from as background: "+strings.Join(bare, ", "))
+	}
+	if len(padded) > 0 {
+		s.notes = append(s.notes, fmt.Sprintf("%d cases are smaller than the crop of %dx%dx%d, and are padded with air: %s", len(padded), s.config.Crop[0], s.config.Crop[1], s.config.Crop[2], strings.Join(padded, ", ")))
+	}
+	return nil
+}
+
+// checkNames refuses cases whose files call a label by different names: they would be learnt as one
+// organ.
+func (s *sampler) checkNames() error {
+	first := map[uint16]*prepared.Case{}
+	for _, c := range slices.Concat(s.train, s.held) {
+		for _, label := range slices.Concat(s.classes...) {
+			name := c.LabelNames[label]
+			if name == "" || c.LabelCounts[label] == 0 {
+				continue
+			}
+			if other, known := first[label]; !known {
+				first[label] = c
+			} else if !strings.EqualFold(name, other.LabelNames[label]) {
+				return fmt.Errorf("label %d is %q in case %s and %q in case %s: they cannot be learnt as one; prepare the cases without those that mean another", label, other.LabelNames[label], other.ID, name, c.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// shows says whether a case has a voxel of any class.
+func (s *sampler) shows(c *prepared.Case) bool {
+	return slices.ContainsFunc(slices.Concat(s.classes...), func(label uint16) bool { return c.LabelCounts[label] > 0 })
+}
+
+// A batch is the crops of a step: images (crops, 1, D, H, W) and the class of each voxel (crops, D,
+// H, W).
+type batch struct {
+	images, targets []float32
+	cases           []string
+}
+
+// Batch implements [train.Task].
+func (s *sampler) Batch(_ context.Context, step int) (*batch, error) {
+	size, n := s.config.Crop, s.config.Crop[0]*s.config.Crop[1]*s.config.Crop[2]
+	b := &batch{images: make([]float32, s.n*n), targets: make([]float32, s.n*n)}
+	for item := range s.n {
+		number := uint64(s.first + item)
+		r := seed.Rand(s.config.Train.Seed, "crop", uint64(step), number)
+		c := s.train[r.IntN(len(s.train))]
+		image, target := b.images[item*n:(item+1)*n], b.targets[item*n:(item+1)*n]
+		origin, err := s.origin(c, size, r)
+		if err != nil {
+			return b, err
+		}
+		if err := s.config.Augment.sample(image, target, c, origin, size, seed.Rand(s.config.Train.Seed, "augment", uint64(step), number)); err != nil {
+			return b, err
+		}
+		for i, label := range target {
+			target[i] = float32(s.table[int(label)])
+		}
+		b.cases = append(b.cases, c.ID)
+	}
+	return b, nil
+}
+
+// origin chooses where to take a crop: for the share Foreground of them, around a voxel of a class,
+// which then may lie anywhere in the crop. Classes are chosen with equal probability, whatever
+// their size.
+func (s *sampler) origin(c *prepared.Case, size [3]int, r *rand.Rand) ([3]int, error) {
+	if r.Float64() < s.config.Foreground {
+		var there []uint16 // a label of each class that the case shows
+		for _, class := range s.classes {
+			if present := slices.DeleteFunc(slices.Clone(class), func(label uint16) bool { return c.LabelCounts[label] == 0 }); len(present) > 0 {
+				there = append(there, present[r.IntN(len(present))])
+			}
+		}
+		if len(there) > 0 {
+			voxel, found, err := c.Foreground(int(there[r.IntN(len(there))]), r)
+			if err != nil {
+				return voxel, err
+			}
+			if found {
+				// a voxel that has the chosen one at a random place around it becomes the centre
+				for axis, n := range size {
+					voxel[axis] += n/2 - r.IntN(n)
+				}
+				return c.OriginAround(voxel, size), nil
+			}
+		}
+	}
+	return c.RandomOrigin(r, size, 1)
+}

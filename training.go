@@ -1,0 +1,98 @@
+package voxsaw
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Training is the settings of a training: the loop and the optimiser.
+type Training struct {
+	Steps           int     `yaml:"steps" help:"number of training steps"`
+	Optimizer       string  `yaml:"optimizer" help:"sgd (with momentum) or adamw" oneof:"sgd adamw"`
+	LR              float64 `yaml:"lr" help:"learning rate"`
+	Momentum        float64 `yaml:"momentum" help:"momentum of SGD, beta1 of AdamW"`
+	Beta2           float64 `yaml:"beta2" help:"beta2 of AdamW"`
+	WeightDecay     float64 `yaml:"weight_decay" help:"weight decay: L2 with SGD, decoupled with AdamW"`
+	DecayAll        bool    `yaml:"decay_all" help:"weight decay of all parameters; false: not of biases, norms and slopes"`
+	Schedule        string  `yaml:"schedule" help:"learning rate over time" oneof:"constant step poly cosine"`
+	StepSize        int     `yaml:"step_size" help:"schedule step: steps between two drops of the learning rate"`
+	Gamma           float64 `yaml:"gamma" help:"schedule step: factor of a drop"`
+	Power           float64 `yaml:"power" help:"schedule poly: exponent"`
+	Warmup          int     `yaml:"warmup" help:"steps over which the learning rate rises from zero"`
+	Clip            float64 `yaml:"clip" help:"largest norm of the gradient of all parameters together; 0: no clipping"`
+	Average         float64 `yaml:"average" help:"validate and predict with an exponential moving average of the weights: its decay a step, such as 0.999; 0: with the weights themselves"`
+	ValidateEvery   int     `yaml:"validate_every" help:"steps between two validations; 0: only at the end"`
+	CheckpointEvery int     `yaml:"checkpoint_every" help:"steps between two checkpoints; 0: only at the end"`
+	Seed            uint64  `yaml:"seed" help:"seed of everything random"`
+}
+
+// DefaultTraining is a sensible start: SGD with momentum 0.9, a polynomial schedule, and clipping.
+func DefaultTraining() Training {
+	return Training{
+		Steps: 1000, Optimizer: "sgd", LR: 1e-2, Momentum: 0.9, Beta2: 0.999, WeightDecay: 1e-4, DecayAll: true,
+		Schedule: "poly", StepSize: 20000, Gamma: 0.1, Power: 0.9, Warmup: 30, Clip: 5, ValidateEvery: 200, CheckpointEvery: 100,
+	}
+}
+
+// The words that the settings take.
+var (
+	optimizers = []string{"sgd", "adamw"}
+	schedules  = []string{"constant", "step", "poly", "cosine"}
+)
+
+// Check says what is wrong with the settings, nil if nothing is.
+func (t Training) Check() error {
+	if !slices.Contains(schedules, t.Schedule) {
+		return fmt.Errorf("there is no schedule %q: choose one of %s", t.Schedule, strings.Join(schedules, ", "))
+	}
+	if !slices.Contains(optimizers, t.Optimizer) {
+		return fmt.Errorf("there is no optimizer %q: choose one of %s", t.Optimizer, strings.Join(optimizers, ", "))
+	}
+	if t.Schedule == "step" && t.StepSize < 1 {
+		return fmt.Errorf("schedule step: step_size is %d, must be at least 1", t.StepSize)
+	}
+	for _, v := range []struct {
+		name  string
+		value float64
+	}{
+		{"steps", float64(t.Steps)}, {"lr", t.LR}, {"momentum", t.Momentum}, {"weight_decay", t.WeightDecay}, {"gamma", t.Gamma}, {"power", t.Power},
+		{"warmup", float64(t.Warmup)}, {"clip", t.Clip}, {"validate_every", float64(t.ValidateEvery)}, {"checkpoint_every", float64(t.CheckpointEvery)},
+	} {
+		if !(v.value >= 0) || math.IsInf(v.value, 1) {
+			return fmt.Errorf("%s is %v, must be a number from 0 up", v.name, v.value)
+		}
+	}
+	if !(t.Average >= 0 && t.Average < 1) {
+		return fmt.Errorf("average is %v, must be from 0 to less than 1", t.Average)
+	}
+	if t.Optimizer == "adamw" && !(t.Momentum < 1 && t.Beta2 >= 0 && t.Beta2 < 1) {
+		return fmt.Errorf("adamw: momentum (beta1) is %v and beta2 %v, both must be from 0 to less than 1", t.Momentum, t.Beta2)
+	}
+	return nil
+}
+
+// Rate is the learning rate of a step, counted from 0. With s = step / Steps it is LR times
+//
+//	constant  1
+//	step      Gamma ^ floor(step / StepSize)
+//	poly      (1 - s) ^ Power
+//	cosine    (1 + cos(pi s)) / 2
+//
+// and, during the warm-up, times (step + 1) / Warmup.
+func (t Training) Rate(step int) float64 {
+	rate, s := t.LR, float64(step)/float64(max(t.Steps, 1))
+	switch t.Schedule {
+	case "step":
+		rate *= math.Pow(t.Gamma, float64(step/t.StepSize))
+	case "poly":
+		rate *= math.Pow(1-s, t.Power)
+	case "cosine":
+		rate *= (1 + math.Cos(math.Pi*s)) / 2
+	}
+	if step < t.Warmup {
+		rate *= float64(step+1) / float64(t.Warmup)
+	}
+	return rate
+}
