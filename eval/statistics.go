@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -85,7 +84,7 @@ type Test struct {
 	Statistic float64 // of Wilcoxon's test the smaller of the two sums of ranks, otherwise t
 	P         float64 // two-sided; NaN where there is no difference to test
 	Pairs     int     // that were tested; of Wilcoxon's test those that differ
-	Exact     bool
+	Exact     bool    // P was enumerated, not approximated
 }
 
 // MeanTest is the two-sided t-test of differences against a mean of 0, and the interval that holds
@@ -104,79 +103,4 @@ func MeanTest(differences []float64) (low, high float64, t Test) {
 	t = Test{Statistic: s.Mean / sem, Pairs: s.N} // 0/0 is NaN: nothing differs
 	t.P = 2 * of.Survival(math.Abs(t.Statistic))
 	return s.Mean - half, s.Mean + half, t
-}
-
-// Wilcoxon is the two-sided signed-rank test of paired values. Pairs without a difference are left
-// out. P is exact up to 50 pairs where there are neither zeros nor ties among the differences, and
-// the normal approximation, corrected for ties but not for continuity, otherwise: what
-// scipy.stats.wilcoxon does since version 1.13. Pairs of which one is not finite are left out, too.
-func Wilcoxon(a, b []float64) (Test, error) {
-	if len(a) != len(b) {
-		return Test{}, fmt.Errorf("a paired test needs as many values on both sides, not %d and %d", len(a), len(b))
-	}
-	var d []float64
-	zeros := false
-	for n := range a {
-		switch x := a[n] - b[n]; {
-		case math.IsNaN(x) || math.IsInf(x, 0):
-		case x == 0:
-			zeros = true
-		default:
-			d = append(d, x)
-		}
-	}
-	n := len(d)
-	if n == 0 {
-		return Test{P: math.NaN()}, nil
-	}
-	slices.SortFunc(d, func(x, y float64) int {
-		switch x, y = math.Abs(x), math.Abs(y); {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
-	var plus, minus, tie float64 // sums of ranks; sum of t^3 - t over groups of t equal differences
-	for start := 0; start < n; {
-		end := start
-		for end < n && math.Abs(d[end]) == math.Abs(d[start]) {
-			end++
-		}
-		rank := float64(start+1+end) / 2 // the mean of start+1 .. end
-		for _, x := range d[start:end] {
-			if x > 0 {
-				plus += rank
-			} else {
-				minus += rank
-			}
-		}
-		t := float64(end - start)
-		tie += t * (t*t - 1)
-		start = end
-	}
-	t := Test{Statistic: min(plus, minus), Pairs: n, Exact: n <= 50 && tie == 0 && !zeros}
-	if t.Exact {
-		t.P = min(1, 2*signedRankBelow(n, int(t.Statistic)))
-		return t, nil
-	}
-	count := float64(n)
-	variance := (count*(count+1)*(2*count+1) - tie/2) / 24
-	z := (t.Statistic - count*(count+1)/4) / math.Sqrt(variance)
-	t.P = math.Erfc(math.Abs(z) / math.Sqrt2)
-	return t, nil
-}
-
-// signedRankBelow is the probability that the sum of the positive ranks among 1..n is at most w
-// when every sign is a fair coin.
-func signedRankBelow(n, w int) float64 {
-	ways := make([]float64, n*(n+1)/2+1) // of getting each sum; exact in a float64 up to n = 50
-	ways[0] = 1
-	for rank := 1; rank <= n; rank++ {
-		for s := len(ways) - 1; s >= rank; s-- {
-			ways[s] += ways[s-rank]
-		}
-	}
-	return sum(ways[:w+1]) / math.Pow(2, float64(n))
 }
