@@ -45,12 +45,13 @@ func scoreColumns(tolerance float64) []Column {
 	return all
 }
 
-// PerCase is the table of all scores, a row for each case and label.
+// PerCase is the table of all scores, a row for each case and label. Programs also get its outcome:
+// scored, missed, invented or absent.
 func PerCase(scores []eval.Score) Table {
-	t := Table{Title: "Per case", Columns: []Column{{"case", "case", 0}, {"label", "label", 0}, {"name", "name", 0}}}
+	t := Table{Title: "Per case", Columns: []Column{{"case", "case", 0}, {"label", "label", 0}, {"name", "name", 0}, {Key: "outcome"}}}
 	t.Columns = append(append(t.Columns, scoreColumns(toleranceOf(scores))...), Column{Key: "tolerance_mm"})
 	for _, s := range scores {
-		row := []any{s.Case, int(s.Label), s.Name}
+		row := []any{s.Case, int(s.Label), s.Name, string(s.Outcome())}
 		for _, m := range eval.Metrics {
 			row = append(row, m.Of(s))
 		}
@@ -69,11 +70,11 @@ func toleranceOf(scores []eval.Score) float64 {
 // PerLabel is the table of mean ± standard deviation over the cases, a row for each label and, for
 // several labels, a last row over all scores.
 func PerLabel(scores []eval.Score) Table {
-	t := Table{Title: "Per label", Columns: []Column{{"label", "label", 0}, {"name", "name", 0}, {"cases", "cases", 0}}}
+	t := Table{Title: "Per label", Columns: []Column{{"label", "label", 0}, {"name", "name", 0}, {"cases", "cases", 0}, {"missed", "missed", 0}, {"invented", "invented", 0}}}
 	t.Columns = append(t.Columns, scoreColumns(toleranceOf(scores))...)
 	infinite := false
 	for _, s := range eval.ByLabel(scores) {
-		row := []any{int(s.Label), s.Name, s.Cases}
+		row := []any{int(s.Label), s.Name, s.Cases, s.Missed, s.Invented}
 		if s.Label == 0 {
 			row[0], row[1] = nil, "all"
 		}
@@ -83,9 +84,9 @@ func PerLabel(scores []eval.Score) Table {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	t.Notes = append(t.Notes, "Mean ± standard deviation over the cases.")
+	t.Notes = append(t.Notes, "Mean ± standard deviation over the cases. Missed: only the reference shows the label; invented: only the prediction does.")
 	if infinite {
-		t.Notes = append(t.Notes, "∞: cases whose label was missed or invented. Their distances are not in the mean.")
+		t.Notes = append(t.Notes, "∞: so many labels that were missed or invented, whose distances are not in the mean.")
 	}
 	return t
 }
@@ -115,7 +116,7 @@ func ReadScores(r io.Reader) ([]eval.Score, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading scores: line %d: label %q is not a number up to 65535", line+2, record[at["label"]])
 		}
-		s := eval.Score{Case: record[at["case"]], Label: uint16(label), Name: record[at["name"]]}
+		s := eval.Score{Case: fromCSV(record[at["case"]]), Label: uint16(label), Name: fromCSV(record[at["name"]])}
 		for key, dst := range numbersOf(&s) {
 			n, ok := at[key]
 			if !ok {

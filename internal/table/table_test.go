@@ -1,6 +1,8 @@
 package table
 
 import (
+	"encoding/csv"
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
@@ -28,31 +30,31 @@ func text(t *testing.T, write func(*strings.Builder) error) string {
 
 func TestTables(t *testing.T) {
 	perCase, perLabel := PerCase(some), PerLabel(some)
-	csv := text(t, func(b *strings.Builder) error { return perCase.CSV(b) })
-	if want := "case,label,name,dsc,hd95_mm,hd_mm,assd_mm,nsd,predicted_ml,reference_ml,difference_ml,tolerance_mm\na,1,\"liver, left\",0.5,3.25,4,1,0.75,10,12,-2,2\nb,1,\"liver, left\",0,inf,inf,inf,0,0,9,-9,2\nb,2,,nan,nan,nan,nan,nan,0,0,0,2\n"; csv != want {
-		t.Errorf("CSV: %s", cmp.Diff(want, csv))
+	perCaseCSV := text(t, func(b *strings.Builder) error { return perCase.CSV(b) })
+	if want := "case,label,name,outcome,dsc,hd95_mm,hd_mm,assd_mm,nsd,predicted_ml,reference_ml,difference_ml,tolerance_mm\na,1,\"liver, left\",scored,0.5,3.25,4,1,0.75,10,12,-2,2\nb,1,\"liver, left\",missed,0,inf,inf,inf,0,0,9,-9,2\nb,2,,absent,nan,nan,nan,nan,nan,0,0,0,2\n"; perCaseCSV != want {
+		t.Errorf("CSV: %s", cmp.Diff(want, perCaseCSV))
 	}
-	json := text(t, func(b *strings.Builder) error { return perCase.JSON(b) })
-	if want := `{"case": "b", "label": 1, "name": "liver, left", "dsc": 0, "hd95_mm": null, `; !strings.Contains(json, want) {
-		t.Errorf("no %s in %s", want, json)
+	perCaseJSON := text(t, func(b *strings.Builder) error { return perCase.JSON(b) })
+	if want := `{"case": "b", "label": 1, "name": "liver, left", "outcome": "missed", "dsc": 0, "hd95_mm": "inf", `; !strings.Contains(perCaseJSON, want) {
+		t.Errorf("no %s in %s", want, perCaseJSON)
 	}
 	markdown := text(t, func(b *strings.Builder) error { return perLabel.Markdown(b) })
 	want := `**Per label**
 
-| label | name | cases | DSC | HD95 (mm) | HD (mm) | ASSD (mm) | NSD (2 mm) | predicted (ml) | reference (ml) | difference (ml) |
-|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|
-| 1 | liver, left | 2 | 0.2500 ± 0.3536 | 3.25 (1 ∞) | 4.00 (1 ∞) | 1.00 (1 ∞) | 0.3750 ± 0.5303 | 5.00 ± 7.07 | 10.50 ± 2.12 | -5.50 ± 4.95 |
-| 2 |  | 1 | – | – | – | – | – | 0.00 | 0.00 | 0.00 |
-|  | all | 3 | 0.2500 ± 0.3536 | 3.25 (1 ∞) | 4.00 (1 ∞) | 1.00 (1 ∞) | 0.3750 ± 0.5303 | 3.33 ± 5.77 | 7.00 ± 6.24 | -3.67 ± 4.73 |
+| label | name | cases | missed | invented | DSC | HD95 (mm) | HD (mm) | ASSD (mm) | NSD (2 mm) | predicted (ml) | reference (ml) | difference (ml) |
+|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+| 1 | liver, left | 2 | 1 | 0 | 0.2500 ± 0.3536 | 3.25 (1 ∞) | 4.00 (1 ∞) | 1.00 (1 ∞) | 0.3750 ± 0.5303 | 5.00 ± 7.07 | 10.50 ± 2.12 | -5.50 ± 4.95 |
+| 2 |  | 1 | 0 | 0 | – | – | – | – | – | 0.00 | 0.00 | 0.00 |
+|  | all | 2 | 1 | 0 | 0.2500 ± 0.3536 | 3.25 (1 ∞) | 4.00 (1 ∞) | 1.00 (1 ∞) | 0.3750 ± 0.5303 | 3.33 ± 5.77 | 7.00 ± 6.24 | -3.67 ± 4.73 |
 
-Mean ± standard deviation over the cases.
+Mean ± standard deviation over the cases. Missed: only the reference shows the label; invented: only the prediction does.
 
-∞: cases whose label was missed or invented. Their distances are not in the mean.
+∞: so many labels that were missed or invented, whose distances are not in the mean.
 `
 	if markdown != want {
 		t.Errorf("Markdown: %s", cmp.Diff(want, markdown))
 	}
-	if csv := text(t, func(b *strings.Builder) error { return perLabel.CSV(b) }); !strings.HasPrefix(csv, "label,name,cases,dsc_mean,dsc_sd,dsc_n,") {
+	if csv := text(t, func(b *strings.Builder) error { return perLabel.CSV(b) }); !strings.HasPrefix(csv, "label,name,cases,missed,invented,dsc_mean,dsc_sd,dsc_n,dsc_infinite,hd95_mm_mean,") {
 		t.Errorf("CSV of spreads: %s", csv)
 	}
 }
@@ -103,7 +105,7 @@ func TestFolds(t *testing.T) {
 		t.Errorf("notes %q", got.Notes)
 	}
 	csv := text(t, func(b *strings.Builder) error { return got.CSV(b) })
-	if want := "data,scratch_dsc_percent_mean,scratch_dsc_percent_sd,scratch_dsc_percent_n,3x3x3_dsc_percent_mean,"; !strings.HasPrefix(csv, want) {
+	if want := "data,scratch_dsc_percent_mean,scratch_dsc_percent_sd,scratch_dsc_percent_n,scratch_dsc_percent_infinite,3x3x3_dsc_percent_mean,"; !strings.HasPrefix(csv, want) {
 		t.Errorf("CSV begins %s, want %s", csv, want)
 	}
 }
@@ -116,6 +118,62 @@ func TestCountsAndLists(t *testing.T) {
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// Whoever names a file decides nothing but a name.
+func TestNamesFromFilesAreOnlyText(t *testing.T) {
+	names := []string{
+		"=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", "'=1", "''", "＝1", "\t=1", "<script>alert(1)</script>", "a|b", "[x](javascript:y)", "`ls`", "**bold**",
+		"_em_", "a_b", "\x1b[31mred", "gpj.\u202egnp", "Gr\xf6sse", `a\b`, "http://x.y", "www.x.y", "me@x.y", "&lt;", "$x$", "two\nlines", "tag\U000e0041",
+	}
+	var scores []eval.Score
+	for _, n := range names {
+		scores = append(scores, eval.Score{Case: n, Label: 1, Name: n})
+	}
+	perCase := PerCase(scores)
+	csvFile := text(t, func(b *strings.Builder) error { return perCase.CSV(b) })
+	records, err := csv.NewReader(strings.NewReader(csvFile)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, r := range records[1:] {
+		if strings.ContainsAny(r[0][:1], "=+-@\t\r") || strings.HasPrefix(r[0], "＝") {
+			t.Errorf("%q: %q is a formula", names[n], r[0])
+		}
+	}
+	back, err := ReadScores(strings.NewReader(csvFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(scores, back, cmpopts.EquateNaNs()); d != "" {
+		t.Error(d)
+	}
+	jsonFile := text(t, func(b *strings.Builder) error { return perCase.JSON(b) })
+	var objects []struct{ Case string }
+	if err := json.Unmarshal([]byte(jsonFile), &objects); err != nil {
+		t.Fatal(err)
+	}
+	for n, o := range objects {
+		if want := strings.ToValidUTF8(names[n], "\ufffd"); o.Case != want {
+			t.Errorf("JSON holds %q, want %q", o.Case, want)
+		}
+	}
+	page := text(t, func(b *strings.Builder) error { return perCase.Markdown(b) })
+	for what, file := range map[string]string{"CSV": csvFile, "JSON": jsonFile, "Markdown": page} {
+		for _, raw := range []string{"\x1b", "\u202e", "\xf6", "\U000e0041"} {
+			if strings.Contains(file, raw) {
+				t.Errorf("%s holds %q", what, raw)
+			}
+		}
+	}
+	for in, want := range map[string]string{
+		"<script>x</script>": `\<script>x\</script>`, "a|b": `a\|b`, "[x](y)": `\[x\](y)`, "`ls`": "\\`ls\\`", "pt_001": "pt_001", "_em_": `\_em\_`, "__init__": `\_\_init\_\_`,
+		"D<=2": "D<=2", "http://x": `http\://x`, "www.x": `www\.x`, "a@b": `a\@b`, "&lt;": `\&lt;`, "A & B": "A & B", "$x$": `\$x\$`, "**": `\*\*`, `\`: `\\`, "50 %": "50 %",
+	} {
+		if got := EscapeMarkdown(in); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
 		}
 	}
 }
