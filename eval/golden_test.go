@@ -136,9 +136,9 @@ func TestWilcoxonEqualsScipy(t *testing.T) {
 
 func TestMeanTestEqualsScipy(t *testing.T) {
 	for n, c := range readGolden(t).Means {
-		low, high, got := MeanTest(c.Differences)
-		if !near(got.Statistic, c.Statistic) || math.Abs(got.P-c.P) > 1e-9 || !near(low, c.Low) || !near(high, c.High) || got.Pairs != len(c.Differences) {
-			t.Errorf("%d: got %v to %v, %+v, want %+v", n, low, high, got, c)
+		interval, got := MeanTest(c.Differences)
+		if !near(got.Statistic, c.Statistic) || math.Abs(got.P-c.P) > 1e-9 || !near(interval.Low, c.Low) || !near(interval.High, c.High) || got.Pairs != len(c.Differences) {
+			t.Errorf("%d: got %+v, %+v, want %+v", n, interval, got, c)
 		}
 	}
 }

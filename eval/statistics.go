@@ -1,8 +1,8 @@
 package eval
 
 import (
+	"cmp"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -59,26 +59,6 @@ func Quantile(sorted []float64, q float64) float64 {
 	return sorted[below] + (at-float64(below))*(sorted[below+1]-sorted[below])
 }
 
-// Bootstrap is the percentile interval of the mean at a level such as 0.95, from the means of
-// resamples drawn with replacement. The same seed gives the same interval. Values that are not
-// finite are left out; the interval of none is NaN.
-func Bootstrap(values []float64, level float64, resamples int, seed uint64) (lo, hi float64) {
-	values = slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
-	if len(values) == 0 || resamples < 1 {
-		return math.NaN(), math.NaN()
-	}
-	r := rand.New(rand.NewPCG(seed, 0x626f6f7473747261))
-	means := make([]float64, resamples)
-	for n := range means {
-		for range values {
-			means[n] += values[r.IntN(len(values))]
-		}
-		means[n] /= float64(len(values))
-	}
-	slices.Sort(means)
-	return Quantile(means, (1-level)/2), Quantile(means, (1+level)/2)
-}
-
 // Test is the outcome of a paired test.
 type Test struct {
 	Statistic float64 // of Wilcoxon's test the smaller of the two sums of ranks, otherwise t
@@ -88,19 +68,39 @@ type Test struct {
 }
 
 // MeanTest is the two-sided t-test of differences against a mean of 0, and the interval that holds
-// their mean with a confidence of 95 %. It takes the differences for independent and normal:
-// they are of repeated runs, never of the cases of one. Values that are not finite are left out.
-// All is NaN where there are fewer than two.
-func MeanTest(differences []float64) (low, high float64, t Test) {
+// their mean with a confidence of 95 %. It takes the differences for independent and normal: they
+// are of repeated runs, never of the cases of one. Values that are not finite are left out. All is
+// NaN where there are fewer than two.
+func MeanTest(differences []float64) (Interval, Test) {
 	nan := math.NaN()
 	s := Summarise(differences)
 	if s.N < 2 {
-		return nan, nan, Test{Statistic: nan, P: nan, Pairs: s.N}
+		return Interval{nan, nan}, Test{Statistic: nan, P: nan, Pairs: s.N}
 	}
 	of := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(s.N - 1)}
 	sem := s.SD / math.Sqrt(float64(s.N))
 	half := of.Quantile(0.975) * sem
-	t = Test{Statistic: s.Mean / sem, Pairs: s.N} // 0/0 is NaN: nothing differs
+	t := Test{Statistic: s.Mean / sem, Pairs: s.N} // 0/0 is NaN: nothing differs
 	t.P = 2 * of.Survival(math.Abs(t.Statistic))
-	return s.Mean - half, s.Mean + half, t
+	return Interval{s.Mean - half, s.Mean + half}, t
+}
+
+// Holm adjusts the P of several tests, so that the chance of a single false alarm among all of them
+// is at most the level that they are held against (Holm, Scandinavian Journal of Statistics 6,
+// 1979). NaN stays NaN and does not count as a test.
+func Holm(p []float64) []float64 {
+	adjusted := slices.Repeat([]float64{math.NaN()}, len(p))
+	var order []int
+	for n, v := range p {
+		if !math.IsNaN(v) {
+			order = append(order, n)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
+	least := 0.0
+	for rank, n := range order {
+		least = max(least, min(1, float64(len(order)-rank)*p[n]))
+		adjusted[n] = least
+	}
+	return adjusted
 }

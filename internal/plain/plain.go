@@ -3,7 +3,8 @@
 // that reverse the direction of the text around them, or bytes that are no text at all.
 //
 // [Text] and [Lines] are for people: what cannot be seen is written as an escape. [Quote] and
-// [Unquote] are for files that are read back. The package knows of no markup; escaping that is up to who writes it.
+// [Unquote] are for files that are read back. The package knows of no markup; escaping that is up
+// to who writes it.
 package plain
 
 import (

@@ -131,7 +131,7 @@ func (f Folds) html(b *strings.Builder) error {
 		b.WriteString("</tr>\n")
 	}
 	fmt.Fprintf(b, "</tbody>\n</table></div>\n<figure><figcaption>%s by share of the training data</figcaption>\n%s</figure></div>\n", html.EscapeString(f.column().Title), f.svg())
-	notes(b, table.Folds(f.FoldTable).Notes)
+	notes(b, table.FoldNotes(f.FoldTable))
 	return nil
 }
 
@@ -168,15 +168,15 @@ func (f Folds) change(c eval.FoldCell) (gain, test string) {
 	if math.IsNaN(c.Test.P) {
 		return gain, ""
 	}
-	return gain, fmt.Sprintf("95 %% interval %s, p = %.2f over %s", table.Interval(c.Low, c.High, f.column().Digits), c.Test.P, pairs(c.Gain.N))
+	return gain, fmt.Sprintf("95 %% interval %s, p = %.2f over %s", table.Interval(c.Interval, f.column().Digits), c.Test.P, pairs(c.Gain.N))
 }
 
 // direction is the class that colours a gain: only one whose interval excludes 0 is up or down.
 func (f Folds) direction(c eval.FoldCell) string {
 	switch {
-	case c.Low > 0 && f.higher(), c.High < 0 && !f.higher():
+	case c.Interval.Low > 0 && f.higher(), c.Interval.High < 0 && !f.higher():
 		return "up"
-	case c.High < 0, c.Low > 0:
+	case c.Interval.High < 0, c.Interval.Low > 0:
 		return "down"
 	}
 	return "open"

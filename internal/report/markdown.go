@@ -99,7 +99,7 @@ func (f Folds) markdown(m *markdown) error {
 		}
 		m.WriteString("\n")
 	}
-	for n, note := range table.Folds(f.FoldTable).Notes {
+	for n, note := range table.FoldNotes(f.FoldTable) {
 		if n > 0 {
 			note = "In brackets, " + note
 		}

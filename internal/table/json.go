@@ -12,8 +12,8 @@ import (
 )
 
 // JSON writes the table as a list of objects, keys in the order of the columns. JSON has neither
-// NaN nor infinity: what is not defined is null, and the infinite distance of a label that was missed
-// or invented is the text "inf".
+// NaN nor infinity: what is not defined is null, and the infinite distance of a label that was
+// missed or invented is the text "inf".
 func (t Table) JSON(w io.Writer) error {
 	keys, rows := t.flat()
 	var b bytes.Buffer

@@ -1,10 +1,7 @@
 package table
 
 import (
-	"encoding/csv"
 	"fmt"
-	"io"
-	"strconv"
 
 	"github.com/voxsaw/voxsaw/eval"
 )
@@ -89,52 +86,4 @@ func PerLabel(scores []eval.Score) Table {
 		t.Notes = append(t.Notes, "∞: so many labels that were missed or invented, whose distances are not in the mean.")
 	}
 	return t
-}
-
-// ReadScores reads the scores that [PerCase] wrote as CSV, every digit of them. An experiment that
-// is resumed gets its finished runs this way.
-func ReadScores(r io.Reader) ([]eval.Score, error) {
-	records, err := csv.NewReader(r).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("reading scores: %w", err)
-	}
-	if len(records) == 0 {
-		return nil, fmt.Errorf("reading scores: no header")
-	}
-	at := map[string]int{}
-	for n, key := range records[0] {
-		at[key] = n
-	}
-	for _, key := range []string{"case", "label", "name"} {
-		if _, ok := at[key]; !ok {
-			return nil, fmt.Errorf("reading scores: no column %q: not a table of scores", key)
-		}
-	}
-	var scores []eval.Score
-	for line, record := range records[1:] {
-		label, err := strconv.ParseUint(record[at["label"]], 10, 16)
-		if err != nil {
-			return nil, fmt.Errorf("reading scores: line %d: label %q is not a number up to 65535", line+2, record[at["label"]])
-		}
-		s := eval.Score{Case: fromCSV(record[at["case"]]), Label: uint16(label), Name: fromCSV(record[at["name"]])}
-		for key, dst := range numbersOf(&s) {
-			n, ok := at[key]
-			if !ok {
-				return nil, fmt.Errorf("reading scores: no column %q", key)
-			}
-			if *dst, err = strconv.ParseFloat(record[n], 64); err != nil {
-				return nil, fmt.Errorf("reading scores: line %d: %s %q is not a number", line+2, key, record[n])
-			}
-		}
-		scores = append(scores, s)
-	}
-	return scores, nil
-}
-
-// numbersOf names the numbers of a score that a table holds.
-func numbersOf(s *eval.Score) map[string]*float64 {
-	return map[string]*float64{
-		"dsc": &s.DSC, "hd95_mm": &s.HD95, "hd_mm": &s.HD, "assd_mm": &s.ASSD, "nsd": &s.NSD,
-		"predicted_ml": &s.Predicted, "reference_ml": &s.Reference, "tolerance_mm": &s.Tolerance,
-	}
 }

@@ -110,11 +110,11 @@ func Spread(s eval.Spread, digits int) string {
 }
 
 // Interval writes two bounds with their signs; a dash where there are none.
-func Interval(low, high float64, digits int) string {
-	if math.IsNaN(low) || math.IsNaN(high) {
+func Interval(i eval.Interval, digits int) string {
+	if math.IsNaN(i.Low) || math.IsNaN(i.High) {
 		return Rounded(math.NaN(), digits)
 	}
-	return fmt.Sprintf("%+.*f to %+.*f", digits, low, digits, high)
+	return fmt.Sprintf("%+.*f to %+.*f", digits, i.Low, digits, i.High)
 }
 
 // Percent writes a share as the tables do: 10 %.

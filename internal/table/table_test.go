@@ -81,6 +81,34 @@ func TestScoresSurviveCSV(t *testing.T) {
 	}
 }
 
+func TestRunsSurviveCSV(t *testing.T) {
+	runs := []eval.Run{
+		{Initialisation: "scratch", Fold: 1, Fraction: 0.1, Seed: 1<<64 - 1, Scores: some},
+		{Initialisation: "=3x3x3", Fold: 2, Fraction: 1, Seed: 2, Scores: some[:1]},
+	}
+	file := text(t, func(b *strings.Builder) error { return Runs(runs).CSV(b) })
+	back, err := ReadRuns(strings.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(runs, back, cmpopts.EquateNaNs()); d != "" {
+		t.Error(d)
+	}
+	short := "initialisation,fold,fraction,seed,case,label,dsc\nscratch,1,0.1,1,a,1,0.5\n"
+	if back, err = ReadRuns(strings.NewReader(short)); err != nil || back[0].Scores[0].DSC != 0.5 || !math.IsNaN(back[0].Scores[0].HD95) {
+		t.Errorf("a table without HD95: %+v, %v", back, err)
+	}
+	for want, text := range map[string]string{
+		`no column "dsc"`: strings.Replace(short, "dsc", "iou", 1), `line 2: fold "x"`: strings.Replace(short, "scratch,1", "scratch,x", 1),
+		`line 2: seed "-1"`: strings.Replace(short, "0.1,1", "0.1,-1", 1), `line 2: dsc "" is not a number`: strings.Replace(short, "0.5", "", 1),
+		"line 3: case a, label 1 is there twice": short + "scratch,1,0.1,1,a,1,0.5\n",
+	} {
+		if _, err := ReadRuns(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want ...%s...", err, want)
+		}
+	}
+}
+
 // Two pairs of runs: 10 and 20 points of gain, the quantile of t with one degree of freedom is
 // 12.7062.
 func TestFolds(t *testing.T) {
@@ -104,9 +132,57 @@ func TestFolds(t *testing.T) {
 	if !strings.Contains(got.Notes[1], "over pairs of runs") {
 		t.Errorf("notes %q", got.Notes)
 	}
+	gains := text(t, func(b *strings.Builder) error { return Gains(f).Markdown(b) })
+	// resamples of 10 and 20 reach from one to the other
+	if want := "| 3x3x3 | 10 % | 2 | 15.00 ± 7.07 | -48.53 to +78.53 | 0.205 | 0.205 | 0.500 | +10.00 to +20.00 | 1 | 0 | 15.00 |"; !strings.Contains(gains, want) {
+		t.Errorf("no %s in\n%s", want, gains)
+	}
 	csv := text(t, func(b *strings.Builder) error { return got.CSV(b) })
 	if want := "data,scratch_dsc_percent_mean,scratch_dsc_percent_sd,scratch_dsc_percent_n,scratch_dsc_percent_infinite,3x3x3_dsc_percent_mean,"; !strings.HasPrefix(csv, want) {
 		t.Errorf("CSV begins %s, want %s", csv, want)
+	}
+}
+
+// With several initialisations people see the adjusted p.
+func TestSeveralInitialisationsAreAdjusted(t *testing.T) {
+	var runs []eval.Run
+	for seed, gains := range map[uint64][2]float64{1: {0.1, 0.05}, 2: {0.12, 0.01}, 3: {0.11, 0.02}} {
+		for n, name := range []string{"scratch", "a", "b"} {
+			dsc := 0.5
+			if n > 0 {
+				dsc += gains[n-1]
+			}
+			runs = append(runs, eval.Run{Initialisation: name, Fraction: 1, Seed: seed, Scores: []eval.Score{{Case: "c", Label: 1, DSC: dsc, HD95: math.Inf(1)}}})
+		}
+	}
+	f, err := eval.Folds(runs, eval.FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, rows := Folds(f).Text()
+	if got := strings.Join(header, ","); got != "data,scratch,a,gain,95 % interval,p (runs, Holm),b,gain,95 % interval,p (runs, Holm)" {
+		t.Errorf("header %s", got)
+	}
+	if got, want := rows[0][5], Rounded(2*f.Cells[0][1].Test.P, 3); got != want {
+		t.Errorf("p %s, want %s", got, want)
+	}
+	hd, err := eval.Folds(runs, eval.FoldOptions{Metric: "hd95"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, rows := Folds(hd).Text(); rows[0][1] != "– (3 ∞)" || !strings.Contains(strings.Join(FoldNotes(hd), " "), "missed or invented") {
+		t.Errorf("HD95 of labels that are never found: %s, %q", rows[0][1], FoldNotes(hd))
+	}
+}
+
+func TestMixed(t *testing.T) {
+	fit := eval.MixedFit{Effects: []eval.Effect{{Name: "3x3x3", Estimate: 4.014, SE: 2.3, DF: 11, Interval: eval.Interval{Low: -1.05, High: 9.08}, Test: eval.Test{Statistic: 1.746, P: 0.109}}}, Random: []eval.Scatter{{Name: "run", SD: 5.6}, {Name: "case", SD: 4.75}}, Residual: 2.93, Observations: 588}
+	dsc, _ := eval.MetricNamed("dsc")
+	page := text(t, func(b *strings.Builder) error { return Mixed(fit, dsc).Markdown(b) })
+	for _, want := range []string{"| 3x3x3 | 4.01 | 2.30 | 11.0 | -1.05 to +9.08 | 1.75 | 0.109 |", "588 observations", "run 5.60, case 4.75, residual 2.93"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in\n%s", want, page)
+		}
 	}
 }
 
