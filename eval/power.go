@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/integrate/quad"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -131,4 +132,61 @@ func SDLimit(sd float64, n int, confidence float64) float64 {
 	}
 	nu := float64(n - 1)
 	return sd * math.Sqrt(nu/distuv.ChiSquared{K: nu}.Quantile(1-confidence))
+}
+
+// Pilot is what a small experiment tells about the size of the next: how much the gain of an
+// initialisation over the baseline scatters, and how many replicates find a difference then.
+type Pilot struct {
+	Initialisation string
+	Fraction       float64
+	Gain           Spread  // over the pairs of runs
+	Limit          float64 // upper limit of the standard deviation, by [SDLimit] at 80 %
+	// Replicates needed at the standard deviation that was seen, and at its limit.
+	Replicates, ReplicatesAtLimit int
+}
+
+// Pilots tells for each initialisation and fraction how many replicates find a difference, in
+// percent where the metric is a ratio. Each needs at least two pairs of runs.
+func Pilots(runs []Run, difference float64, f FoldOptions, o PowerOptions) ([]Pilot, error) {
+	var all []Pilot
+	for _, fraction := range fractionsOf(runs) {
+		of := slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return r.Fraction != fraction })
+		methods := initialisationsOf(of, f.baseline())
+		if methods[0] != f.baseline() {
+			continue
+		}
+		for _, name := range methods[1:] {
+			p, err := pilot(of, name, difference, f, o)
+			if err != nil {
+				return nil, fmt.Errorf("%s on %g %% of the training cases: %w", name, 100*fraction, err)
+			}
+			p.Fraction = fraction
+			all = append(all, p)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("there is nothing to compare: no runs of %s and of another initialisation", f.baseline())
+	}
+	return all, nil
+}
+
+func pilot(runs []Run, name string, difference float64, f FoldOptions, o PowerOptions) (Pilot, error) {
+	p := Pilot{Initialisation: name}
+	pairs, err := Pairs(runs, name, f)
+	if err != nil {
+		return p, err
+	}
+	var gains []float64
+	for _, pair := range pairs {
+		gains = append(gains, pair.Mean())
+	}
+	if p.Gain = Summarise(gains); p.Gain.N < 2 {
+		return p, fmt.Errorf("a standard deviation needs at least two pairs of runs that share fold and seed with %s, and there are %d", f.baseline(), p.Gain.N)
+	}
+	p.Limit = SDLimit(p.Gain.SD, p.Gain.N, 0.8)
+	if p.Replicates, err = Replicates(difference, p.Gain.SD, o); err != nil {
+		return p, err
+	}
+	p.ReplicatesAtLimit, err = Replicates(difference, p.Limit, o)
+	return p, err
 }
