@@ -106,12 +106,13 @@ func list(m map[string]float64) []float64 {
 // The test cases of one run are no repetitions: they share its training, and when that fails, it
 // fails for all of them. So nothing is tested over cases; Cases only describes them.
 type Comparison struct {
-	Gain      Spread   // over the pairs, each the mean over its test cases
-	Interval  Interval // of the mean gain, by the t distribution, 95 %
-	Test      Test     // paired t-test over the pairs
-	Holm      float64  // P of Test, adjusted for the number of initialisations compared
-	Ranks     Test     // Wilcoxon's test over the same pairs, which takes nothing for normal
-	Bootstrap Interval // of the mean gain, by [Bootstrap], 95 %
+	Gains     []float64 // of the pairs, each the mean over its test cases
+	Gain      Spread    // over the pairs
+	Interval  Interval  // of the mean gain, by the t distribution, 95 %
+	Test      Test      // paired t-test over the pairs
+	Holm      float64   // P of Test, adjusted for the number of initialisations compared
+	Ranks     Test      // Wilcoxon's test over the same pairs, which takes nothing for normal
+	Bootstrap Interval  // of the mean gain, by [Bootstrap], 95 %
 	Cases     CaseDifferences
 }
 
@@ -139,14 +140,13 @@ func undefined() Comparison {
 // comparePairs sums up pairs; Holm is set by who knows the other comparisons.
 func comparePairs(pairs []Pair, o FoldOptions) Comparison {
 	c := undefined()
-	var gains []float64
 	for _, p := range pairs {
-		gains = append(gains, p.Mean())
+		c.Gains = append(c.Gains, p.Mean())
 	}
-	c.Gain = Summarise(gains)
-	c.Interval, c.Test = MeanTest(gains)
+	c.Gain = Summarise(c.Gains)
+	c.Interval, c.Test = MeanTest(c.Gains)
 	if c.Gain.N > 0 {
-		c.Ranks, _ = Wilcoxon(gains, make([]float64, len(gains))) // of one length
+		c.Ranks, _ = Wilcoxon(c.Gains, make([]float64, len(c.Gains))) // of one length
 	}
 	c.Bootstrap = Bootstrap(pairs, 0.95, cmp.Or(o.Resamples, 5000), o.BootstrapSeed)
 	c.Cases = describeCases(pairs)

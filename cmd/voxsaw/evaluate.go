@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/volume"
@@ -27,7 +28,7 @@ type evaluateOptions struct {
 	Scans   string              `yaml:"scans" help:"folder of the DICOM series that SEG objects refer to, needed where both label maps are SEG, or where slices were straightened or resampled"`
 	Read    dataset.ReadOptions `yaml:"read"`
 	Missing string              `yaml:"missing" help:"references without a prediction: error, or missed, which scores them as if nothing had been found (DSC 0, infinite distances)" oneof:"error missed"`
-	Out     string              `yaml:"out" help:"folder for scores.csv, scores.json and scores.md"`
+	Out     string              `yaml:"out" help:"folder for scores.csv, scores.json, scores.md and the page scores.html, with a box plot of every label"`
 	JSON    bool                `yaml:"json" help:"print the scores as JSON"`
 }
 
@@ -73,7 +74,8 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	if o.Out != "" {
 		for name, write := range map[string]func(io.Writer) error{
 			"scores.csv": perCase.CSV, "scores.json": perCase.JSON,
-			"scores.md": func(w io.Writer) error { return errors.Join(perLabel.Markdown(w), perCase.Markdown(w)) },
+			"scores.md":   func(w io.Writer) error { return errors.Join(perLabel.Markdown(w), perCase.Markdown(w)) },
+			"scores.html": report.Scores("Evaluation", fmt.Sprintf("%s compared with %s", predictions, references), scores, pairs.remarks()).HTML,
 		} {
 			if err := writeFile(filepath.Join(o.Out, name), write); err != nil {
 				return err
@@ -149,6 +151,7 @@ type filePairs struct {
 	both         []filePair // sorted by name
 	unpredicted  []filePair // references without a prediction
 	unreferenced []string   // predictions without a reference
+	missed       []string   // references that are counted without a prediction
 }
 
 // settle decides what becomes of references without a prediction: an error, or one more pair each.
@@ -170,9 +173,21 @@ func (f *filePairs) settle(missing, predictions string, stderr io.Writer) error 
 			"predict them; with --missing missed they count as if nothing had been found")
 	}
 	fmt.Fprintf(stderr, "counted as missed, without a prediction: %s\n", table.List(names, 0))
-	f.both = append(f.both, f.unpredicted...)
+	f.both, f.missed = append(f.both, f.unpredicted...), names
 	slices.SortFunc(f.both, func(a, b filePair) int { return strings.Compare(a.name, b.name) })
 	return nil
+}
+
+// remarks say of which label maps the scores are, and which are not in them.
+func (f *filePairs) remarks() []string {
+	all := []string{table.Count(len(f.both), "reference") + " compared."}
+	if len(f.missed) > 0 {
+		all = append(all, fmt.Sprintf("Counted as missed, without a prediction: %s.", table.List(f.missed, 20)))
+	}
+	if n := len(f.unreferenced); n > 0 {
+		all = append(all, table.Count(n, "prediction")+" without a reference left out.")
+	}
+	return all
 }
 
 // pairFiles finds for each reference the prediction of the same name.

@@ -37,6 +37,9 @@ func (t Table) flat() (keys []string, rows [][]any) {
 			case spread[n]:
 				row = append(row, nil, nil, nil, nil)
 			default:
+				if p, is := cell.(P); is {
+					cell = float64(p)
+				}
 				row = append(row, cell)
 			}
 		}

@@ -51,8 +51,8 @@ func gainColumns(prefix string, digits int, several bool) []Column {
 
 func gainCells(c eval.Comparison, digits int) []any {
 	return []any{
-		c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, digits), c.Test.P, c.Holm,
-		c.Ranks.P, c.Bootstrap.Low, c.Bootstrap.High, c.Cases.Higher, c.Cases.Lower, c.Cases.Median,
+		c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, digits), P(c.Test.P), P(c.Holm),
+		P(c.Ranks.P), c.Bootstrap.Low, c.Bootstrap.High, c.Cases.Higher, c.Cases.Lower, c.Cases.Median,
 	}
 }
 
@@ -69,7 +69,7 @@ func FoldNotes(f eval.FoldTable) []string {
 		notes = append(notes, "∞: so many labels of single cases that were missed or invented, whose distances are in no mean.")
 	}
 	if len(f.Initialisations) > 1 {
-		note := fmt.Sprintf("gain: difference to %s, over pairs of runs of the same fold and seed (up to %d); interval and p: two-sided paired t-test over these pairs", f.Baseline, pairs)
+		note := fmt.Sprintf("gain: difference to %s, over pairs of runs of the same fold and seed (up to %d); its 95 %% interval and p: two-sided paired t-test over these pairs", f.Baseline, pairs)
 		if len(f.Initialisations) > 2 {
 			note += ", p adjusted by Holm's method for the initialisations of a row"
 		}
@@ -82,11 +82,15 @@ func FoldNotes(f eval.FoldTable) []string {
 // of the training cases.
 func Gains(f eval.FoldTable) Table {
 	metric := MetricColumn(f.Metric, true)
+	holm := "p, Holm"
+	if len(f.Initialisations) < 3 {
+		holm = "" // one comparison needs no adjustment
+	}
 	t := Table{Title: metric.Title + ": gain over " + f.Baseline, Columns: []Column{
-		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"pairs", "pairs of runs", 0}, {"gain", "gain", metric.Digits},
-		{"low", "", metric.Digits}, {"high", "", metric.Digits}, {"interval", "95 % interval, t", 0}, {"p", "p, t", 3}, {"p_holm", "p, t, Holm", 3}, {"p_wilcoxon_runs", "p, Wilcoxon", 3},
-		{"bootstrap_low", "", metric.Digits}, {"bootstrap_high", "", metric.Digits}, {"bootstrap", "95 % interval, bootstrap", 0},
-		{"cases_higher", "cases higher", 0}, {"cases_lower", "cases lower", 0}, {"cases_median", "median case", metric.Digits}, {"cases_rank_biserial", "", 3},
+		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"pairs", "pairs", 0}, {"gain", "gain", metric.Digits},
+		{"low", "", metric.Digits}, {"high", "", metric.Digits}, {"interval", "95 % interval", 0}, {"p", "p", 3}, {"p_holm", holm, 3}, {"p_wilcoxon_runs", "p, Wilcoxon", 3},
+		{"bootstrap_low", "", metric.Digits}, {"bootstrap_high", "", metric.Digits}, {"bootstrap", "bootstrap", 0},
+		{"cases_higher", "", 0}, {"cases_lower", "", 0}, {"cases", "cases higher, lower", 0}, {"cases_median", "", metric.Digits}, {"cases_rank_biserial", "", 3},
 	}}
 	for row, fraction := range f.Fractions {
 		for n, c := range f.Cells[row] {
@@ -94,15 +98,18 @@ func Gains(f eval.FoldTable) Table {
 				continue
 			}
 			t.Rows = append(t.Rows, []any{
-				f.Initialisations[n], Percent(fraction), c.Gain.N, c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, metric.Digits), c.Test.P, c.Holm, c.Ranks.P,
-				c.Bootstrap.Low, c.Bootstrap.High, Interval(c.Bootstrap, metric.Digits), c.Cases.Higher, c.Cases.Lower, c.Cases.Median, c.Cases.RankBiserial,
+				f.Initialisations[n], Percent(fraction), c.Gain.N, c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, metric.Digits), P(c.Test.P), P(c.Holm), P(c.Ranks.P),
+				c.Bootstrap.Low, c.Bootstrap.High, Interval(c.Bootstrap, metric.Digits), c.Cases.Higher, c.Cases.Lower, fmt.Sprintf("%d, %d", c.Cases.Higher, c.Cases.Lower), c.Cases.Median, c.Cases.RankBiserial,
 			})
 		}
 	}
 	t.Notes = []string{
-		"Every p and interval is over pairs of runs of the same fold and seed. p, t: two-sided paired t-test; Holm: the same, adjusted for the initialisations that share the data; p, Wilcoxon: signed-rank test over the same pairs, which takes nothing for normal.",
-		"Bootstrap: folds, their pairs of runs and their test cases are drawn again; with few folds and pairs its interval is too narrow.",
-		"Cases higher, cases lower, median case: how single test cases fare on average over the pairs. They share the training of their runs: a description, no evidence.",
+		"Intervals and p are over pairs of runs of the same fold and seed. 95 % interval, p: two-sided paired t-test. p, Wilcoxon: signed-rank test over the same pairs, which takes nothing for normal.",
+		"Bootstrap: 95 % interval from drawing folds, their pairs of runs and their test cases again. With few folds and pairs it is too narrow.",
+		"Cases higher, lower: how many test cases have a higher or lower value than the baseline's, on average over the pairs. They share the training of their runs: a description, no evidence.",
+	}
+	if holm != "" {
+		t.Notes[0] += " p, Holm: p adjusted for the initialisations that share the data."
 	}
 	return t
 }
@@ -115,7 +122,7 @@ func Mixed(f eval.MixedFit, metric eval.Metric) Table {
 		{"interval", "95 % interval", 0}, {"t", "t", 2}, {"p", "p", 3},
 	}}
 	for _, e := range f.Effects {
-		t.Rows = append(t.Rows, []any{e.Name, e.Estimate, e.SE, e.DF, e.Interval.Low, e.Interval.High, Interval(e.Interval, digits), e.Test.Statistic, e.Test.P})
+		t.Rows = append(t.Rows, []any{e.Name, e.Estimate, e.SE, e.DF, e.Interval.Low, e.Interval.High, Interval(e.Interval, digits), e.Test.Statistic, P(e.Test.P)})
 	}
 	note := fmt.Sprintf("REML, Satterthwaite's degrees of freedom, %d observations. Standard deviations: ", f.Observations)
 	for _, r := range f.Random {
