@@ -3,6 +3,7 @@ package eval
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -12,6 +13,10 @@ import (
 // 0.2"); random intercepts are those of the replicate (fold, fraction and seed), of the run and of
 // the case. It looks at all fractions at once, where [Folds] goes one by one. The effect of an
 // initialisation is its mean difference to the baseline.
+//
+// Each initialisation needs two replicates that it shares with the baseline. Where the runs do not
+// scatter more than their cases explain, their variance is zero, and a test would be one over cases,
+// which are no repetitions of the training: then no effect is tested, and P and Interval are NaN.
 func Mixed(runs []Run, o FoldOptions) (MixedFit, error) {
 	metric, err := o.metric()
 	if err != nil {
@@ -20,6 +25,11 @@ func Mixed(runs []Run, o FoldOptions) (MixedFit, error) {
 	methods := initialisationsOf(runs, o.baseline())
 	if len(methods) < 2 || methods[0] != o.baseline() {
 		return MixedFit{}, fmt.Errorf("a mixed model of methods needs runs of %s and of another initialisation", o.baseline())
+	}
+	for _, name := range methods[1:] {
+		if pairs, err := Pairs(runs, name, o); err != nil || len(pairs) < 2 {
+			return MixedFit{}, fmt.Errorf("a mixed model of methods needs two pairs of runs of %s and %s with the same fold, fraction and seed, and there are %d", name, o.baseline(), len(pairs))
+		}
 	}
 	d := newDesign(methods[1:], fractionsOf(runs)[1:])
 	for _, name := range methods {
@@ -30,8 +40,18 @@ func Mixed(runs []Run, o FoldOptions) (MixedFit, error) {
 			}
 		}
 	}
-	return d.MixedModel.Fit()
+	fit, err := d.MixedModel.Fit()
+	if err == nil && fit.Random[runFactor].SD == 0 {
+		for n := range fit.Effects {
+			e := &fit.Effects[n]
+			e.Test.P, e.Interval = math.NaN(), Interval{math.NaN(), math.NaN()}
+		}
+	}
+	return fit, err
 }
+
+// runFactor is the place of the runs among the random intercepts.
+const runFactor = 1
 
 // fractionsOf lists the fractions of the runs in ascending order.
 func fractionsOf(runs []Run) []float64 {

@@ -145,7 +145,7 @@ func comparePairs(pairs []Pair, o FoldOptions) Comparison {
 	}
 	c.Gain = Summarise(c.Gains)
 	c.Interval, c.Test = MeanTest(c.Gains)
-	if c.Gain.N > 0 {
+	if c.Gain.N > 1 {
 		c.Ranks, _ = Wilcoxon(c.Gains, make([]float64, len(c.Gains))) // of one length
 	}
 	c.Bootstrap = Bootstrap(pairs, 0.95, cmp.Or(o.Resamples, 5000), o.BootstrapSeed)

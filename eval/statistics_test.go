@@ -339,6 +339,31 @@ func TestBootstrapOfManyPairsIsNormal(t *testing.T) {
 	}
 }
 
+// Patients never stand in for runs: with one pair of runs there is no model, and where runs do not
+// scatter there is no test, however many patients agree.
+func TestMixedModelNeverTestsOverCases(t *testing.T) {
+	run := func(initialisation string, seed uint64, gain float64) eval.Run {
+		r := eval.Run{Initialisation: initialisation, Fraction: 1, Seed: seed}
+		for n := range 40 {
+			// the runs scatter less than the cases: each seed orders the same values in another way
+			noise := math.Mod(float64(n)*0.618+0.1*float64(seed)*float64(n%7), 1) / 100
+			r.Scores = append(r.Scores, eval.Score{Case: fmt.Sprint(n), Label: 1, DSC: 0.5 + float64(n)/200 + gain + noise})
+		}
+		return r
+	}
+	one := []eval.Run{run("scratch", 1, 0), run("a", 1, 0.05)}
+	if _, err := eval.Mixed(one, eval.FoldOptions{}); err == nil || !strings.Contains(err.Error(), "two pairs") {
+		t.Errorf("one pair: %v", err)
+	}
+	fit, err := eval.Mixed(append(one, run("scratch", 2, 0), run("a", 2, 0.05), run("scratch", 3, 0), run("a", 3, 0.05)), eval.FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fit.Random[1].SD != 0 || math.Abs(fit.Effects[1].Estimate-5) > 0.5 || !math.IsNaN(fit.Effects[1].Test.P) || !math.IsNaN(fit.Effects[1].Interval.Low) {
+		t.Errorf("got %+v", fit)
+	}
+}
+
 func TestLearningCurves(t *testing.T) {
 	x, y := []float64{100, 200, 400}, []float64{10, 30, 50}
 	if got := eval.AreaUnderCurve(x, y); !near(got, (20*100+40*200)/300., 1e-12) {

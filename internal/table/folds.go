@@ -128,6 +128,11 @@ func Mixed(f eval.MixedFit, metric eval.Metric) Table {
 	for _, r := range f.Random {
 		note += r.Name + " " + Rounded(r.SD, digits) + ", "
 	}
-	t.Notes = []string{note + "residual " + Rounded(f.Residual, digits) + "."}
+	for _, r := range f.Random {
+		if r.Name == "run" && r.SD == 0 {
+			t.Notes = append(t.Notes, "The runs scatter no more than their cases explain, so nothing can be tested: a test would be one over cases.")
+		}
+	}
+	t.Notes = append([]string{note + "residual " + Rounded(f.Residual, digits) + "."}, t.Notes...)
 	return t
 }
