@@ -12,10 +12,10 @@ import (
 // (replicates), and its test cases, which all pairs of the fold share. A resample's value is the
 // mean over the pairs drawn of the mean over the cases drawn. Drawing the cases once for all pairs
 // of a fold keeps what the pairs have in common (Owen's pigeonhole bootstrap, Annals of Applied
-// Statistics 1(2), 2007); drawing runs keeps cases of one run from passing for evidence of many.
+// Statistics 1(2), 2007).
 //
-// The same seed gives the same interval. With few folds and pairs the interval is too narrow: that
-// of [MeanTest] is the one to go by. It is NaN for fewer than two pairs.
+// The same seed gives the same interval. With few folds and pairs the interval is too narrow; rely
+// on that of [MeanTest] then. It is NaN for fewer than two pairs.
 func Bootstrap(pairs []Pair, level float64, resamples int, seed uint64) Interval {
 	if len(pairs) < 2 || resamples < 1 {
 		return Interval{math.NaN(), math.NaN()}

@@ -28,8 +28,8 @@ func (o FoldOptions) metric() (Metric, error) { return MetricNamed(cmp.Or(o.Metr
 
 func (o FoldOptions) baseline() string { return cmp.Or(o.Baseline, "scratch") }
 
-// FoldTable is the result of an experiment in the shape of the paper's Table 3: a row a fraction of
-// the training data, a column an initialisation.
+// FoldTable is the result of an experiment in the shape of the paper's Table 3: a row for each
+// fraction of the training data, a column for each initialisation.
 type FoldTable struct {
 	Metric          Metric // ratios are in percent
 	Baseline        string

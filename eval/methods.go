@@ -15,8 +15,9 @@ import (
 // initialisation is its mean difference to the baseline.
 //
 // Each initialisation needs two replicates that it shares with the baseline. Where the runs do not
-// scatter more than their cases explain, their variance is zero, and a test would be one over cases,
-// which are no repetitions of the training: then no effect is tested, and P and Interval are NaN.
+// scatter more than their cases explain, their variance is zero, and a test would be one over
+// cases, which are no repetitions of the training: then no effect is tested, and P and Interval are
+// NaN.
 func Mixed(runs []Run, o FoldOptions) (MixedFit, error) {
 	metric, err := o.metric()
 	if err != nil {

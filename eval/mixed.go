@@ -132,7 +132,7 @@ func (m MixedModel) products() (*products, error) {
 		return nil, err
 	}
 	if slices.ContainsFunc(append(slices.Clone(m.Y), x.RawMatrix().Data...), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
-		return nil, errors.New("a mixed model wants finite values")
+		return nil, errors.New("a mixed model needs finite values")
 	}
 	var qr mat.QR
 	qr.Factorize(x)

@@ -111,7 +111,7 @@ type Comparison struct {
 	Interval  Interval  // of the mean gain, by the t distribution, 95 %
 	Test      Test      // paired t-test over the pairs
 	Holm      float64   // P of Test, adjusted for the number of initialisations compared
-	Ranks     Test      // Wilcoxon's test over the same pairs, which takes nothing for normal
+	Ranks     Test      // Wilcoxon's test over the same pairs, which assumes no normal distribution
 	Bootstrap Interval  // of the mean gain, by [Bootstrap], 95 %
 	Cases     CaseDifferences
 }
@@ -137,7 +137,7 @@ func undefined() Comparison {
 	return Comparison{Gain: Summarise(nil), Interval: Interval{nan, nan}, Test: test, Holm: nan, Ranks: test, Bootstrap: Interval{nan, nan}, Cases: CaseDifferences{Median: nan, RankBiserial: nan}}
 }
 
-// comparePairs sums up pairs; Holm is set by who knows the other comparisons.
+// comparePairs sums up pairs. Holm needs the other comparisons, too: [adjust] sets it.
 func comparePairs(pairs []Pair, o FoldOptions) Comparison {
 	c := undefined()
 	for _, p := range pairs {

@@ -24,12 +24,12 @@ type Ranking struct {
 	Critical float64
 }
 
-// Rank ranks methods by values[block][method], where more is better. It wants at least two methods
+// Rank ranks methods by values[block][method], where more is better. It needs at least two methods
 // and two blocks, and a finite value of each method in each block.
 func Rank(methods []string, values [][]float64, alpha float64) (Ranking, error) {
 	k, n := len(methods), len(values)
 	if k < 2 || n < 2 {
-		return Ranking{}, fmt.Errorf("ranking wants at least two methods and two replicates that all of them have, not %d and %d", k, n)
+		return Ranking{}, fmt.Errorf("a ranking needs at least two methods and two replicates that all of them have, not %d and %d", k, n)
 	}
 	if !(alpha > 0 && alpha < 1) {
 		return Ranking{}, fmt.Errorf("alpha is %v: want a probability between 0 and 1, such as 0.05", alpha)
@@ -38,7 +38,7 @@ func Rank(methods []string, values [][]float64, alpha float64) (Ranking, error) 
 	var ties float64 // sum of t^3 - t over groups of t equal values
 	for _, block := range values {
 		if len(block) != k || slices.ContainsFunc(block, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
-			return Ranking{}, fmt.Errorf("ranking wants a finite value of each of the %d methods in each replicate", k)
+			return Ranking{}, fmt.Errorf("a ranking needs a finite value of each of the %d methods in each replicate", k)
 		}
 		ties += addRanks(r.Mean, block)
 	}

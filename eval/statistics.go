@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Spread is what a set of values comes down to. Mean and SD are taken over the finite ones; SD is
+// Spread sums up a set of values. Mean and SD are taken over the finite ones; SD is
 // the sample's (n-1), NaN for a single value.
 type Spread struct {
 	Mean, SD  float64
@@ -68,9 +68,9 @@ type Test struct {
 }
 
 // MeanTest is the two-sided t-test of differences against a mean of 0, and the interval that holds
-// their mean with a confidence of 95 %. It takes the differences for independent and normal: they
-// are of repeated runs, never of the cases of one. Values that are not finite are left out. All is
-// NaN where there are fewer than two.
+// their mean with a confidence of 95 %. It assumes that the differences are independent and normal,
+// as those of repeated runs are and those of the cases of one run are not. Values that are not
+// finite are left out. All is NaN where there are fewer than two.
 func MeanTest(differences []float64) (Interval, Test) {
 	nan := math.NaN()
 	s := Summarise(differences)
@@ -85,9 +85,9 @@ func MeanTest(differences []float64) (Interval, Test) {
 	return Interval{s.Mean - half, s.Mean + half}, t
 }
 
-// Holm adjusts the P of several tests, so that the chance of a single false alarm among all of them
-// is at most the level that they are held against (Holm, Scandinavian Journal of Statistics 6,
-// 1979). NaN stays NaN and does not count as a test.
+// Holm adjusts the P of several tests. Comparing the adjusted ones with a level such as 0.05 keeps
+// the probability of any false alarm among all tests at or below that level (Holm, Scandinavian
+// Journal of Statistics 6, 1979). NaN stays NaN and does not count as a test.
 func Holm(p []float64) []float64 {
 	adjusted := slices.Repeat([]float64{math.NaN()}, len(p))
 	var order []int

@@ -104,7 +104,7 @@ func Gains(f eval.FoldTable) Table {
 		}
 	}
 	t.Notes = []string{
-		"Intervals and p are over pairs of runs of the same fold and seed. 95 % interval, p: two-sided paired t-test. p, Wilcoxon: signed-rank test over the same pairs, which takes nothing for normal.",
+		"Intervals and p are over pairs of runs of the same fold and seed. 95 % interval, p: two-sided paired t-test. p, Wilcoxon: signed-rank test over the same pairs, which assumes no normal distribution.",
 		"Bootstrap: 95 % interval from drawing folds, their pairs of runs and their test cases again. With few folds and pairs it is too narrow.",
 		"Cases higher, lower: how many test cases have a higher or lower value than the baseline's, on average over the pairs. They share the training of their runs: a description, no evidence.",
 	}

@@ -17,7 +17,7 @@ func Pilots(pilots []eval.Pilot, difference float64, metric eval.Metric, o eval.
 		t.Rows = append(t.Rows, []any{p.Initialisation, Percent(p.Fraction), p.Gain, p.Limit, p.Replicates, p.ReplicatesAtLimit})
 		t.Notes = []string{fmt.Sprintf("gain: mean ± standard deviation (SD) over pairs of runs of the same fold and seed. %s", planned(o))}
 	}
-	t.Notes = append(t.Notes, "The SD of few pairs is itself uncertain. The limit is above the true SD with a confidence of 80 %: who plans with it is seldom short of replicates.")
+	t.Notes = append(t.Notes, "The SD of few pairs is itself uncertain. The limit is above the true SD with a confidence of 80 %: planning with it is seldom too optimistic.")
 	return t
 }
 
