@@ -70,7 +70,7 @@ func (r Ranks) svg() string {
 		ink := inkOf(m) // the first method is the baseline
 		s.ink(ink, fmt.Sprintf("M%.1f %.1fV%.1fH%.1f", at, ranksTop, y, side), 1.4, 1)
 		s.dot(ink, at, ranksTop, 3.5, 1, fmt.Sprintf("%s: mean rank %.2f", r.Methods[m], r.Mean[m]))
-		name := fmt.Sprintf("%s  %.2f", shorten(r.Methods[m], 135), r.Mean[m])
+		name := fmt.Sprintf("%s (%.2f)", shorten(r.Methods[m], 128), r.Mean[m])
 		if anchor == fromStart {
 			side += 5
 		} else {
