@@ -62,8 +62,9 @@ var mayImport = map[string][]string{
 	"internal/tuning":  {"internal/device", "internal/device/cpu", "internal/config"},
 
 	"eval":            {"volume"},
-	"internal/table":  {"eval"},
-	"internal/report": {"eval", "internal/table", "volume"},
+	"internal/plain":  {},
+	"internal/table":  {"eval", "internal/plain"},
+	"internal/report": {"eval", "internal/plain", "internal/table", "volume"},
 }
 
 // guest is what a pretext task may import.

@@ -1,32 +1,51 @@
 // Package eval says how good a segmentation is: overlap, surface distances and volumes of label
 // maps against references, and the statistics that compare one experiment with another. It returns
-// numbers and tables; drawing them is left to others.
+// numbers; package internal/table writes them and internal/report draws them.
 //
-// Start at [Compare], which scores one case, then [PerCase] and [PerLabel], which make tables of
-// many, and [Folds], the table of an experiment.
+// Start at [Compare], which scores one case, then [ByLabel], which sums up many, and [Folds], the
+// result of an experiment.
 //
 // # What is measured
 //
-// For a label, P is the set of voxels that carry it in the prediction and R in the reference. The
-// surface of a set is its voxels that touch the outside, or the edge of the image, with one of
-// their six faces: the set minus its erosion, as in MONAI and medpy. Distances run between the
-// centres of surface voxels, in millimetres, with the spacing of the grid. d(P,R) are the distances
-// from every surface voxel of P to the nearest one of R.
+// For one label, P is the set of voxels that carry it in the prediction and R the set that carry it
+// in the reference. The surface of a set is its voxels that touch the outside, or the edge of the
+// image, with one of their six faces: the set minus its erosion. Distances run between the centres
+// of surface voxels, in millimetres, with the spacing of the grid. d(P,R) are the distances from
+// every surface voxel of P to the nearest one of R.
 //
-//	DSC    2 |P and R| / (|P| + |R|)                                              Dice similarity coefficient
-//	HD     max(max d(P,R), max d(R,P))                                            Hausdorff distance
-//	HD95   max(p95 d(P,R), p95 d(R,P)), percentiles interpolated as numpy does    as MONAI; medpy takes one percentile of all distances
-//	ASSD   mean of d(P,R) and d(R,P) together                                     Heimann et al. 2009, MONAI; medpy averages the two means
-//	NSD    share of d(P,R) and d(R,P) together that is within the tolerance       Nikolov et al. 2018, counting surface voxels as MONAI does;
-//	                                                                              DeepMind's library weighs them by their area
+//	DSC    2 |P and R| / (|P| + |R|), the Dice similarity coefficient
+//	HD     max(max d(P,R), max d(R,P)), the Hausdorff distance
+//	HD95   max(p95 d(P,R), p95 d(R,P)), percentiles interpolated linearly
+//	ASSD   mean of d(P,R) and d(R,P) together, the average symmetric surface distance
+//	NSD    share of d(P,R) and d(R,P) together that is within a tolerance, the normalised
+//	       surface Dice
+//
+// Sources: Heimann et al., IEEE TMI 28(8), 2009, for ASSD; Nikolov et al., arXiv 1809.04430, for
+// NSD, which here counts surface voxels (Seidlitz et al., arXiv 2111.05408) instead of weighing
+// pieces of surface by their area.
 //
 // # When one is empty
 //
 // Where both P and R are empty there is nothing to measure: every ratio and distance is NaN and is
-// left out of means. Where one of them is empty, the label was missed or invented: DSC and NSD are
-// 0, and the distances are +Inf; [Summarise] leaves infinite values out of the mean and counts
-// them, and the tables show the count. [Options].Penalise replaces them by the longest distance in
-// the image instead.
+// left out of means. Where only one of them is empty, the label was missed or invented
+// ([Score.Outcome]): DSC and NSD are 0, and the distances are +Inf. [Summarise] leaves infinite
+// values out of the mean and counts them. With [Options].Penalise the distances are the longest one
+// in the image instead.
+//
+// # Beside other tools
+//
+// A test holds these sentences against values that the tools gave.
+//
+// MONAI 1.6 gives the same DSC, HD, HD95, ASSD and NSD wherever P and R hold a voxel. A missed
+// label has HD95 NaN there, an invented one HD95 and DSC NaN, and NaN is left out of its means: so
+// what was missed does not count in its mean HD95, and what was invented counts neither there nor
+// in its mean DSC. Infinite values of HD and ASSD are not left out.
+//
+// medpy 0.5 gives the same DSC, HD and ASSD. Its HD95 is one percentile of d(P,R) and d(R,P)
+// together. It refuses to measure distances where one side is empty.
+//
+// DeepMind's surface-distance gives the same DSC. Its surface elements lie between the voxels, and
+// its HD95 and NSD weigh each by its area, so both differ from the ones here.
 package eval
 
 import (
@@ -81,6 +100,31 @@ type Score struct {
 	Reference float64 // volume
 }
 
+// Outcome says what became of a label in one case.
+type Outcome string
+
+// The outcomes. A label was scored where both prediction and reference hold it, missed where only
+// the reference does, invented where only the prediction does, and absent where neither does.
+const (
+	Scored   Outcome = "scored"
+	Missed   Outcome = "missed"
+	Invented Outcome = "invented"
+	Absent   Outcome = "absent"
+)
+
+// Outcome tells a label that was missed or invented from one that is not there.
+func (s Score) Outcome() Outcome {
+	switch {
+	case s.Predicted > 0 && s.Reference > 0:
+		return Scored
+	case s.Reference > 0:
+		return Missed
+	case s.Predicted > 0:
+		return Invented
+	}
+	return Absent
+}
+
 // VolumeDifference is predicted minus reference volume, in millilitres.
 func (s Score) VolumeDifference() float64 { return s.Predicted - s.Reference }
 
@@ -98,12 +142,14 @@ func (e *GeometryError) Error() string {
 	p, r := describe(e.Prediction), describe(e.Reference)
 	what := "prediction has " + p + ", reference has " + r
 	if p == r {
-		what = fmt.Sprintf("both have %s, but the first voxel lies at %.1f mm in one and at %.1f mm in the other", p, e.Prediction.World([3]float64{}), e.Reference.World([3]float64{}))
+		what = fmt.Sprintf("both have %s, but the first voxel lies at %s mm in one and at %s mm in the other", p, pointText(e.Prediction.World([3]float64{})), pointText(e.Reference.World([3]float64{})))
 	}
 	return fmt.Sprintf("case %s: prediction and reference are on different grids: %s; predict in the geometry of the scan that the reference was drawn on", e.Case, what)
 }
 
 func spacingText(s [3]float64) string { return fmt.Sprintf("%.3gx%.3gx%.3g", s[0], s[1], s[2]) }
+
+func pointText(p [3]float64) string { return fmt.Sprintf("(%.1f, %.1f, %.1f)", p[0], p[1], p[2]) }
 
 // sameGrid allows corners to differ by a twentieth of a voxel: headers store affines in single
 // precision, or as quaternions.

@@ -41,10 +41,12 @@ func MetricNamed(key string) (Metric, error) {
 
 // LabelSummary sums up the scores of one label over the cases.
 type LabelSummary struct {
-	Label   uint16 // 0: all labels together
-	Name    string // of the label, where known
-	Cases   int
-	Metrics []Spread // in the order of [Metrics]
+	Label uint16 // 0: all labels together
+	Name  string // of the label, where known
+	Cases int
+	// How often only the reference showed the label, and how often only the prediction did.
+	Missed, Invented int
+	Metrics          []Spread // in the order of [Metrics]
 }
 
 // ByLabel sums up the scores of each label, in ascending order, and, where there are several
@@ -63,7 +65,18 @@ func ByLabel(scores []Score) []LabelSummary {
 }
 
 func summarise(label uint16, name string, scores []Score) LabelSummary {
-	s := LabelSummary{Label: label, Name: name, Cases: len(scores)}
+	s := LabelSummary{Label: label, Name: name}
+	cases := map[string]bool{}
+	for _, score := range scores {
+		cases[score.Case] = true
+		switch score.Outcome() {
+		case Missed:
+			s.Missed++
+		case Invented:
+			s.Invented++
+		}
+	}
+	s.Cases = len(cases)
 	for _, m := range Metrics {
 		s.Metrics = append(s.Metrics, Summarise(values(scores, m)))
 	}

@@ -15,7 +15,7 @@ func coefficient(both, predicted, reference int) float64 {
 // Dice is the Dice coefficient 2 |P and R| / (|P| + |R|) of every class from 0 to classes: element
 // c of the result is that of class c, NaN where neither side shows it. predicted holds the class of
 // each voxel, reference its label, and classOf[label] says which class a label belongs to. With a
-// nil classOf the labels are the classes. No class is above classes.
+// nil classOf the labels are the classes. classes is the largest class that occurs.
 //
 // [Compare] gives the same number with all others; this is the quick way, for a network that is
 // validated while it trains.

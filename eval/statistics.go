@@ -1,15 +1,14 @@
 package eval
 
 import (
-	"fmt"
+	"cmp"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Spread is what a set of values comes down to. Mean and SD are taken over the finite ones; SD is
+// Spread sums up a set of values. Mean and SD are taken over the finite ones; SD is
 // the sample's (n-1), NaN for a single value.
 type Spread struct {
 	Mean, SD  float64
@@ -60,123 +59,48 @@ func Quantile(sorted []float64, q float64) float64 {
 	return sorted[below] + (at-float64(below))*(sorted[below+1]-sorted[below])
 }
 
-// Bootstrap is the percentile interval of the mean at a level such as 0.95, from the means of
-// resamples drawn with replacement. The same seed gives the same interval. Values that are not
-// finite are left out; the interval of none is NaN.
-func Bootstrap(values []float64, level float64, resamples int, seed uint64) (lo, hi float64) {
-	values = slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
-	if len(values) == 0 || resamples < 1 {
-		return math.NaN(), math.NaN()
-	}
-	r := rand.New(rand.NewPCG(seed, 0x626f6f7473747261))
-	means := make([]float64, resamples)
-	for n := range means {
-		for range values {
-			means[n] += values[r.IntN(len(values))]
-		}
-		means[n] /= float64(len(values))
-	}
-	slices.Sort(means)
-	return Quantile(means, (1-level)/2), Quantile(means, (1+level)/2)
-}
-
 // Test is the outcome of a paired test.
 type Test struct {
 	Statistic float64 // of Wilcoxon's test the smaller of the two sums of ranks, otherwise t
 	P         float64 // two-sided; NaN where there is no difference to test
 	Pairs     int     // that were tested; of Wilcoxon's test those that differ
-	Exact     bool
+	Exact     bool    // P was enumerated, not approximated
 }
 
 // MeanTest is the two-sided t-test of differences against a mean of 0, and the interval that holds
-// their mean with a confidence of 95 %. It takes the differences for independent and normal:
-// they are of repeated runs, never of the cases of one. Values that are not finite are left out.
-// All is NaN where there are fewer than two.
-func MeanTest(differences []float64) (low, high float64, t Test) {
+// their mean with a confidence of 95 %. It assumes that the differences are independent and normal,
+// as those of repeated runs are and those of the cases of one run are not. Values that are not
+// finite are left out. All is NaN where there are fewer than two.
+func MeanTest(differences []float64) (Interval, Test) {
 	nan := math.NaN()
 	s := Summarise(differences)
 	if s.N < 2 {
-		return nan, nan, Test{Statistic: nan, P: nan, Pairs: s.N}
+		return Interval{nan, nan}, Test{Statistic: nan, P: nan, Pairs: s.N}
 	}
 	of := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(s.N - 1)}
 	sem := s.SD / math.Sqrt(float64(s.N))
 	half := of.Quantile(0.975) * sem
-	t = Test{Statistic: s.Mean / sem, Pairs: s.N} // 0/0 is NaN: nothing differs
+	t := Test{Statistic: s.Mean / sem, Pairs: s.N} // 0/0 is NaN: nothing differs
 	t.P = 2 * of.Survival(math.Abs(t.Statistic))
-	return s.Mean - half, s.Mean + half, t
+	return Interval{s.Mean - half, s.Mean + half}, t
 }
 
-// Wilcoxon is the two-sided signed-rank test of paired values. Pairs without a difference are left
-// out. P is exact up to 50 pairs where there are neither zeros nor ties among the differences, and
-// the normal approximation, corrected for ties but not for continuity, otherwise: what
-// scipy.stats.wilcoxon does since version 1.13. Pairs of which one is not finite are left out, too.
-func Wilcoxon(a, b []float64) (Test, error) {
-	if len(a) != len(b) {
-		return Test{}, fmt.Errorf("a paired test needs as many values on both sides, not %d and %d", len(a), len(b))
-	}
-	var d []float64
-	zeros := false
-	for n := range a {
-		switch x := a[n] - b[n]; {
-		case math.IsNaN(x) || math.IsInf(x, 0):
-		case x == 0:
-			zeros = true
-		default:
-			d = append(d, x)
+// Holm adjusts the P of several tests. Comparing the adjusted ones with a level such as 0.05 keeps
+// the probability of any false alarm among all tests at or below that level (Holm, Scandinavian
+// Journal of Statistics 6, 1979). NaN stays NaN and does not count as a test.
+func Holm(p []float64) []float64 {
+	adjusted := slices.Repeat([]float64{math.NaN()}, len(p))
+	var order []int
+	for n, v := range p {
+		if !math.IsNaN(v) {
+			order = append(order, n)
 		}
 	}
-	n := len(d)
-	if n == 0 {
-		return Test{P: math.NaN()}, nil
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
+	least := 0.0
+	for rank, n := range order {
+		least = max(least, min(1, float64(len(order)-rank)*p[n]))
+		adjusted[n] = least
 	}
-	slices.SortFunc(d, func(x, y float64) int {
-		switch x, y = math.Abs(x), math.Abs(y); {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
-	var plus, minus, tie float64 // sums of ranks; sum of t^3 - t over groups of t equal differences
-	for start := 0; start < n; {
-		end := start
-		for end < n && math.Abs(d[end]) == math.Abs(d[start]) {
-			end++
-		}
-		rank := float64(start+1+end) / 2 // the mean of start+1 .. end
-		for _, x := range d[start:end] {
-			if x > 0 {
-				plus += rank
-			} else {
-				minus += rank
-			}
-		}
-		t := float64(end - start)
-		tie += t * (t*t - 1)
-		start = end
-	}
-	t := Test{Statistic: min(plus, minus), Pairs: n, Exact: n <= 50 && tie == 0 && !zeros}
-	if t.Exact {
-		t.P = min(1, 2*signedRankBelow(n, int(t.Statistic)))
-		return t, nil
-	}
-	count := float64(n)
-	variance := (count*(count+1)*(2*count+1) - tie/2) / 24
-	z := (t.Statistic - count*(count+1)/4) / math.Sqrt(variance)
-	t.P = math.Erfc(math.Abs(z) / math.Sqrt2)
-	return t, nil
-}
-
-// signedRankBelow is the probability that the sum of the positive ranks among 1..n is at most w
-// when every sign is a fair coin.
-func signedRankBelow(n, w int) float64 {
-	ways := make([]float64, n*(n+1)/2+1) // of getting each sum; exact in a float64 up to n = 50
-	ways[0] = 1
-	for rank := 1; rank <= n; rank++ {
-		for s := len(ways) - 1; s >= rank; s-- {
-			ways[s] += ways[s-rank]
-		}
-	}
-	return sum(ways[:w+1]) / math.Pow(2, float64(n))
+	return adjusted
 }

@@ -82,13 +82,16 @@ func explainStudy(err error) error {
 	return explain(err, again, "choose another --out folder")
 }
 
-// printResult writes the experiment's report and prints its table.
+// printResult writes the experiment's report and all its scores, and prints its table.
 func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title string, s experiment.Setting, asJSON bool) error {
 	page, err := r.Report(ctx, title, s)
 	if err != nil {
 		return err
 	}
 	if err := page.Write(s.Out, "report"); err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(s.Out, "scores.csv"), table.Runs(r.Runs).CSV); err != nil {
 		return err
 	}
 	folds, err := r.Table()

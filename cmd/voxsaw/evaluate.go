@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,8 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 )
@@ -24,68 +27,55 @@ type evaluateOptions struct {
 	Metrics eval.Options        `yaml:",inline"`
 	Scans   string              `yaml:"scans" help:"folder of the DICOM series that SEG objects refer to, needed where both label maps are SEG, or where slices were straightened or resampled"`
 	Read    dataset.ReadOptions `yaml:"read"`
-	Out     string              `yaml:"out" help:"folder for scores.csv, scores.json and scores.md"`
+	Missing string              `yaml:"missing" help:"references without a prediction: error, or missed, which scores them as if nothing had been found (DSC 0, infinite distances)" oneof:"error missed"`
+	Out     string              `yaml:"out" help:"folder for scores.csv, scores.json, scores.md and the page scores.html, with a box plot of every label"`
 	JSON    bool                `yaml:"json" help:"print the scores as JSON"`
 }
 
 func newEvaluate() *cobra.Command {
-	o := &evaluateOptions{Metrics: eval.DefaultOptions(), Read: dataset.DefaultReadOptions()}
+	o := &evaluateOptions{Metrics: eval.DefaultOptions(), Read: dataset.DefaultReadOptions(), Missing: missingIsError}
 	return verb("evaluate PREDICTIONS REFERENCES", "Compare label maps with references: DSC, HD95, ASSD, NSD, volumes",
 		`Compares label maps with references, label by label: Dice (DSC), 95th percentile and maximum of the Hausdorff
 distance (HD95, HD), average symmetric surface distance (ASSD), normalised surface Dice (NSD) at a tolerance, volumes.
-PREDICTIONS and REFERENCES are two files, or two folders whose files have the same names: NIfTI, or DICOM SEG objects.`,
+PREDICTIONS and REFERENCES are two files, or two folders whose files have the same names: NIfTI, or DICOM SEG objects.
+A reference without a prediction is an error, unless --missing missed says how it is to be counted.`,
 		`  voxsaw evaluate predictions/ labelsTs/ --tolerance 2 --out scores`,
 		cobra.ExactArgs(2), o, func(cmd *cobra.Command, args []string) error {
 			return runEvaluate(cmd.Context(), *o, args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		})
 }
 
+// What evaluate does with references that have no prediction.
+const (
+	missingIsError  = "error"
+	missingIsMissed = "missed"
+)
+
 func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references string, stdout, stderr io.Writer) error {
 	if err := o.Metrics.Check(); err != nil {
 		return &usageError{err}
 	}
-	pairs, missing, err := pairFiles(predictions, references)
+	pairs, err := pairFiles(predictions, references)
 	if err != nil {
 		return err
 	}
-	for _, m := range missing {
-		fmt.Fprintln(stderr, m)
+	for _, path := range pairs.unreferenced {
+		fmt.Fprintf(stderr, "%s: no reference of that name, left out\n", path)
 	}
-	var scans *dataset.Scans
-	if o.Scans != "" {
-		scans = dataset.ScansIn(o.Scans)
+	if err := pairs.settle(o.Missing, predictions, stderr); err != nil {
+		return err
 	}
-	var scores []eval.Score
-	progress := terminal.NewProgress(stderr, "evaluate", len(pairs))
-	defer progress.Finish()
-	for _, p := range pairs {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("stopped before case %s: %w", p.name, err)
-		}
-		prediction, reference, notes, err := dataset.ReadLabelPair(p.prediction, p.reference, scans, o.Read)
-		if errors.Is(err, dataset.ErrNoScans) {
-			return withHint(err, "add --scans FOLDER")
-		}
-		if err != nil {
-			return err
-		}
-		for _, note := range notes {
-			progress.Note(note)
-		}
-		s, err := eval.Compare(p.name, prediction, reference, o.Metrics)
-		if err != nil {
-			return err // it names the case, and says what to do
-		}
-		scores = append(scores, s...)
-		progress.Add(1)
+	scores, err := comparePairs(ctx, o, pairs.both, stderr)
+	if err != nil {
+		return err
 	}
-	progress.Finish()
 	eval.Sort(scores)
 	perCase, perLabel := table.PerCase(scores), table.PerLabel(scores)
 	if o.Out != "" {
 		for name, write := range map[string]func(io.Writer) error{
 			"scores.csv": perCase.CSV, "scores.json": perCase.JSON,
-			"scores.md": func(w io.Writer) error { return errors.Join(perLabel.Markdown(w), perCase.Markdown(w)) },
+			"scores.md":   func(w io.Writer) error { return errors.Join(perLabel.Markdown(w), perCase.Markdown(w)) },
+			"scores.html": report.Scores("Evaluation", fmt.Sprintf("%s compared with %s", predictions, references), scores, pairs.remarks()).HTML,
 		} {
 			if err := writeFile(filepath.Join(o.Out, name), write); err != nil {
 				return err
@@ -98,6 +88,39 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	return errors.Join(printTable(stdout, perCase), printTable(stdout, perLabel))
 }
 
+// comparePairs reads every pair of label maps and scores it.
+func comparePairs(ctx context.Context, o evaluateOptions, pairs []filePair, stderr io.Writer) ([]eval.Score, error) {
+	var scans *dataset.Scans
+	if o.Scans != "" {
+		scans = dataset.ScansIn(o.Scans)
+	}
+	var scores []eval.Score
+	progress := terminal.NewProgress(stderr, "evaluate", len(pairs))
+	defer progress.Finish()
+	for _, p := range pairs {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("stopped before case %s: %w", p.name, err)
+		}
+		prediction, reference, notes, err := p.read(scans, o.Read)
+		if errors.Is(err, dataset.ErrNoScans) {
+			return nil, withHint(err, "add --scans FOLDER")
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, note := range notes {
+			progress.Note(note)
+		}
+		s, err := eval.Compare(p.name, prediction, reference, o.Metrics)
+		if err != nil {
+			return nil, err // it names the case, and says what to do
+		}
+		scores = append(scores, s...)
+		progress.Add(1)
+	}
+	return scores, nil
+}
+
 // printTable writes a table of results to the terminal.
 func printTable(w io.Writer, t table.Table) error {
 	header, rows := t.Text()
@@ -108,44 +131,100 @@ func printTable(w io.Writer, t table.Table) error {
 	return terminal.Table(w, terminal.TableData{Title: t.Title, Header: header, Rows: rows, Right: right, Notes: t.Notes})
 }
 
+// filePair is a prediction and its reference. A prediction that is missed has no file.
 type filePair struct{ name, prediction, reference string }
 
-// pairFiles finds for each prediction the reference of the same name. missing says what has no
-// partner.
-func pairFiles(predictions, references string) (pairs []filePair, missing []string, err error) {
+// read reads both label maps, on one grid. Where there is no prediction, its label map is empty.
+func (p filePair) read(scans *dataset.Scans, o dataset.ReadOptions) (prediction, reference *volume.LabelMap, notes []string, err error) {
+	if p.prediction != "" {
+		return dataset.ReadLabelPair(p.prediction, p.reference, scans, o)
+	}
+	_, reference, notes, err = dataset.ReadLabelPair(p.reference, p.reference, scans, o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return &volume.LabelMap{Grid: reference.Grid, Labels: make([]uint16, len(reference.Labels))}, reference, slices.Compact(notes), nil
+}
+
+// filePairs are the label maps of two folders by their names.
+type filePairs struct {
+	both         []filePair // sorted by name
+	unpredicted  []filePair // references without a prediction
+	unreferenced []string   // predictions without a reference
+	missed       []string   // references that are counted without a prediction
+}
+
+// settle decides what becomes of references without a prediction: an error, or one more pair each.
+// A mean over the other cases would be better than the network is.
+func (f *filePairs) settle(missing, predictions string, stderr io.Writer) error {
+	if len(f.unpredicted) == 0 {
+		return nil
+	}
+	var names []string
+	for _, p := range f.unpredicted {
+		names = append(names, filepath.Base(p.reference))
+	}
+	if missing != missingIsMissed {
+		have := "have"
+		if len(names) == 1 {
+			have = "has"
+		}
+		return withHint(fmt.Errorf("%s %s no prediction in %s: %s", table.Count(len(names), "reference"), have, predictions, table.List(names, 10)),
+			"predict them; with --missing missed they count as if nothing had been found")
+	}
+	fmt.Fprintf(stderr, "counted as missed, without a prediction: %s\n", table.List(names, 0))
+	f.both, f.missed = append(f.both, f.unpredicted...), names
+	slices.SortFunc(f.both, func(a, b filePair) int { return strings.Compare(a.name, b.name) })
+	return nil
+}
+
+// remarks say of which label maps the scores are, and which are not in them.
+func (f *filePairs) remarks() []string {
+	all := []string{table.Count(len(f.both), "reference") + " compared."}
+	if len(f.missed) > 0 {
+		all = append(all, fmt.Sprintf("Counted as missed, without a prediction: %s.", table.List(f.missed, 20)))
+	}
+	if n := len(f.unreferenced); n > 0 {
+		all = append(all, table.Count(n, "prediction")+" without a reference left out.")
+	}
+	return all
+}
+
+// pairFiles finds for each reference the prediction of the same name.
+func pairFiles(predictions, references string) (filePairs, error) {
+	var pairs filePairs
 	p, err := labelFiles(predictions)
 	if err != nil {
-		return nil, nil, err
+		return pairs, err
 	}
 	r, err := labelFiles(references)
 	if err != nil {
-		return nil, nil, err
+		return pairs, err
 	}
 	if len(p) == 1 && len(r) == 1 && isFile(predictions) && isFile(references) {
 		for name, path := range p {
 			for _, reference := range r {
-				return []filePair{{name, path, reference}}, nil, nil
+				pairs.both = []filePair{{name, path, reference}}
 			}
 		}
+		return pairs, nil
 	}
-	for name, path := range p {
-		if reference, ok := r[name]; ok {
-			pairs = append(pairs, filePair{name, path, reference})
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		if path, ok := p[name]; ok {
+			pairs.both = append(pairs.both, filePair{name, path, r[name]})
 		} else {
-			missing = append(missing, fmt.Sprintf("%s: no reference of that name, left out", path))
+			pairs.unpredicted = append(pairs.unpredicted, filePair{name: name, reference: r[name]})
 		}
 	}
-	for name, path := range r {
-		if _, ok := p[name]; !ok {
-			missing = append(missing, fmt.Sprintf("%s: no prediction of that name, left out", path))
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		if _, ok := r[name]; !ok {
+			pairs.unreferenced = append(pairs.unreferenced, p[name])
 		}
 	}
-	slices.SortFunc(pairs, func(a, b filePair) int { return strings.Compare(a.name, b.name) })
-	slices.Sort(missing)
-	if len(pairs) == 0 {
-		return nil, nil, withHint(fmt.Errorf("no label map of %s has a partner in %s", predictions, references), "a prediction and its reference have the same file name, such as case_01.nii.gz")
+	if len(pairs.both) == 0 {
+		return pairs, withHint(fmt.Errorf("no label map of %s has a partner in %s", predictions, references), "a prediction and its reference have the same file name, such as case_01.nii.gz")
 	}
-	return pairs, missing, nil
+	return pairs, nil
 }
 
 func isFile(path string) bool {

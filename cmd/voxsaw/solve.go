@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"image/png"
+	"image"
 	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -22,7 +23,7 @@ type solveOptions struct {
 	All        bool          `yaml:"all" help:"solve puzzles of all cases, those that the checkpoint was trained on among them"`
 	Rounds     int           `yaml:"rounds" help:"rounds at most; 0: as in training"`
 	Shuffles   int           `yaml:"shuffles" help:"puzzles made of each case; 0: as in training"`
-	Picture    string        `yaml:"picture" help:"PNG file: a puzzle of the first case, round by round"`
+	Picture    string        `yaml:"picture" help:"file for a puzzle of the first case, round by round: .png or .jpg"`
 	JSON       bool          `yaml:"json" help:"print as JSON"`
 	Machine    deviceOptions `yaml:"machine"`
 }
@@ -40,6 +41,13 @@ put to their own task.`,
 func runSolve(cmd *cobra.Command, o solveOptions) error {
 	if o.Checkpoint == "" {
 		return withHint(usagef("no checkpoint"), "add --checkpoint FILE, as voxsaw pretrain makes it")
+	}
+	var encode func(io.Writer, image.Image) error
+	if o.Picture != "" {
+		var err error
+		if encode, err = report.PictureFormat(o.Picture); err != nil {
+			return &usageError{err}
+		}
 	}
 	if len(o.Cases) > 0 && o.All {
 		return usagef("--cases names cases, --all takes all: choose one")
@@ -87,12 +95,12 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.Picture != "" && len(cases) > 0 {
+	if encode != nil && len(cases) > 0 {
 		picture, err := evaluator.Picture(cases[0])
 		if err != nil {
 			return err
 		}
-		if err := writeFile(o.Picture, func(w io.Writer) error { return png.Encode(w, picture.Image) }); err != nil {
+		if err := writeFile(o.Picture, func(w io.Writer) error { return encode(w, picture.Image) }); err != nil {
 			return err
 		}
 	}

@@ -43,13 +43,21 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	if err != nil {
 		return page, err
 	}
+	hd95, err := eval.Folds(r.Runs, eval.FoldOptions{Metric: "hd95", Baseline: r.baseline()})
+	if err != nil {
+		return page, err
+	}
 	trials := r.Plan.trials(r.Cases)
-	page.Subtitle = fmt.Sprintf("%d of %d trials: %d folds, %d fractions, %d initialisations, %d seeds", len(r.Runs), len(trials), len(r.Cases.Folds), len(r.Plan.Fractions), len(r.Plan.Inits), len(r.Plan.Seeds))
+	page.Subtitle = fmt.Sprintf("%d of %s: %s, %s, %s, %s", len(r.Runs), table.Count(len(trials), "trial"), table.Count(len(r.Cases.Folds), "fold"),
+		table.Count(len(r.Plan.Fractions), "fraction"), table.Count(len(r.Plan.Inits), "initialisation"), table.Count(len(r.Plan.Seeds), "seed"))
 	page.Sections = append(page.Sections, report.Section{Title: "Segmentation of unseen cases", Blocks: []report.Block{
 		report.Text("Mean DSC over the test cases of each fold, in percent: mean ± standard deviation over folds and seeds. The gain compares each run with that of " + r.baseline() +
 			" of the same fold and seed; its interval and p are over these pairs of runs (paired t-test), not over the patients of one run. Test cases were not looked at in training: the networks are those after the last step."),
-		report.Folds{FoldTable: folds},
+		report.Folds{FoldTable: folds, Others: []eval.FoldTable{hd95}},
 	}})
+	if len(folds.Initialisations) > 1 {
+		page.Sections = append(page.Sections, r.comparison(folds))
+	}
 
 	cache, err := prepared.Open(r.Plan.Data)
 	if err != nil {
@@ -86,13 +94,28 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	page.Sections = append(page.Sections, report.Section{Title: "How it was made", Blocks: []report.Block{
 		report.Facts{
 			{Name: "Program", Value: "voxsaw " + voxsaw.Version()}, {Name: "Device", Value: s.Device.Describe()}, {Name: "Prepared cases", Value: fmt.Sprint(cache.Len())},
-			{Name: "Fingerprint of the data", Value: cache.Fingerprint()}, {Name: "Labels", Value: fmt.Sprint(r.Plan.Finetune.Names)},
+			{Name: "Fingerprint of the data", Value: cache.Fingerprint()}, {Name: "Labels", Value: table.List(r.Plan.Finetune.Names, 0)},
 			{Name: "Compared on", Value: "the prepared grid: " + preparation(cache.Preparation())},
 		},
 		report.Code{Title: "plan.yaml", Text: string(plan)},
 		report.Code{Title: "subsets.json: who trains and who tests", Text: string(subsets)},
 	}})
 	return page, nil
+}
+
+// comparison tells the initialisations apart, as far as the runs do: the gains with their intervals,
+// a mixed model over all runs, and the ranks of three or more initialisations.
+func (r *Result) comparison(folds eval.FoldTable) report.Section {
+	section := report.Section{Title: "Comparison", Blocks: []report.Block{report.Figures{report.Gains(folds)}, report.Table{Table: table.Gains(folds)}}}
+	o := eval.FoldOptions{Metric: "dsc", Baseline: r.baseline()}
+	// A model or a ranking needs more runs than a small experiment has, or one that began has yet.
+	if fit, err := eval.Mixed(r.Runs, o); err == nil {
+		section.Blocks = append(section.Blocks, report.Table{Table: table.Mixed(fit, folds.Metric)})
+	}
+	if ranking, err := eval.RankRuns(r.Runs, o); err == nil && len(ranking.Methods) > 2 {
+		section.Blocks = append(section.Blocks, report.Figures{report.Ranks{Title: "Mean ranks of the initialisations", Ranking: ranking}})
+	}
+	return section
 }
 
 func preparation(p volume.Preparation) string {
@@ -165,7 +188,7 @@ func (r *Result) pretext(ctx context.Context, s Setting, task pretext.Task) (rep
 				t.Notes = append(t.Notes, note)
 			}
 		}
-		pictures = append(pictures, report.Picture{Image: picture.Image, Caption: p.Init + ". " + picture.Caption})
+		pictures = append(pictures, report.Picture{Image: picture.Image, Caption: p.Init + ": " + picture.Caption})
 	}
 	section.Blocks = []report.Block{report.Table{Table: t}, pictures}
 	return section, nil
@@ -323,6 +346,7 @@ func (r *Result) curves(s Setting) (report.Section, error) {
 // perLabel tells each structure's DSC apart.
 func (r *Result) perLabel() report.Section {
 	section := report.Section{Title: "Structures"}
+	dsc := eval.Metrics[0]
 	for _, fraction := range r.Plan.Fractions {
 		t := table.Table{Title: table.Percent(fraction) + " of the training cases: DSC in percent, over all test cases, folds and seeds", Columns: []table.Column{{Key: "label", Title: "label"}, {Key: "name", Title: "structure"}}}
 		for _, i := range r.Plan.Inits {
@@ -353,7 +377,7 @@ func (r *Result) perLabel() report.Section {
 			t.Rows = append(t.Rows, row)
 		}
 		if len(t.Rows) > 0 {
-			section.Blocks = append(section.Blocks, report.Table{Table: t})
+			section.Blocks = append(section.Blocks, report.Table{Table: t}, report.Figures{report.RunBoxes(r.Runs, fraction, dsc, r.baseline())})
 		}
 	}
 	return section

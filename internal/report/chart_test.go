@@ -39,7 +39,7 @@ func TestChartsStayOnThePaper(t *testing.T) {
 		for _, p := range points {
 			px, _ := strconv.ParseFloat(p[1], 64)
 			py, _ := strconv.ParseFloat(p[2], 64)
-			if px < 0 || px > chartWidth || py < 0 || py > chartHeight {
+			if px < 0 || px > chartWidth || py < 0 || py > plotHeight+belowPlot+40 {
 				t.Errorf("%s: point %v, %v", name, px, py)
 			}
 		}

@@ -32,8 +32,8 @@ var titles = map[string]string{
 	"dsc": "DSC, validation cases", "rounds": "Rounds until nothing moved",
 }
 
-// Curves draws how trainings went, one line a training: loss, learning rate and every measure on
-// held-out cases. Measures that exist for every round of a puzzle (columns such as correct@1,
+// Curves draws how trainings went, a line for each training: loss, learning rate and every measure
+// on held-out cases. Measures that exist for every round of a puzzle (columns such as correct@1,
 // correct@2) are drawn over the rounds, at the last validation. A training that has not validated
 // yet has no such curves; one without a log is an error.
 func Curves(trainings ...Training) (Charts, error) {

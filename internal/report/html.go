@@ -8,10 +8,9 @@ import (
 	"html"
 	"image/png"
 	"io"
-	"math"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -25,14 +24,15 @@ const mark = `<svg viewBox="0 0 24 24" aria-hidden="true"><path fill="#2463c4" d
 // well-formed XML, too.
 func (r Report) HTML(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>%s</title>\n<style>\n%s</style>\n</head>\n<body>\n", html.EscapeString(r.Title), style)
-	fmt.Fprintf(&b, "<header><div class=\"mark\">%s Voxsaw</div><h1>%s</h1><p>%s</p></header>\n<nav>", mark, html.EscapeString(r.Title), html.EscapeString(r.Subtitle))
-	for n, s := range r.Sections {
-		fmt.Fprintf(&b, "<a href=\"#s%d\">%s</a>", n+1, html.EscapeString(s.Title))
+	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<meta name=\"color-scheme\" content=\"light dark\"/>\n<title>%s</title>\n<style>\n%s%s</style>\n</head>\n<body>\n", escape(r.Title), style, chartStyle)
+	fmt.Fprintf(&b, "<header><div class=\"mark\">%s Voxsaw</div><h1>%s</h1><p>%s</p></header>\n<nav>", mark, escape(r.Title), escape(r.Subtitle))
+	sections := r.complete()
+	for n, s := range sections {
+		fmt.Fprintf(&b, "<a href=\"#s%d\">%s</a>", n+1, escape(s.Title))
 	}
 	b.WriteString("</nav>\n")
-	for n, s := range r.Sections {
-		fmt.Fprintf(&b, "<section id=\"s%d\">\n<h2>%s</h2>\n", n+1, html.EscapeString(s.Title))
+	for n, s := range sections {
+		fmt.Fprintf(&b, "<section id=\"s%d\">\n<h2>%s</h2>\n", n+1, escape(s.Title))
 		for _, block := range s.Blocks {
 			if err := block.html(&b); err != nil {
 				return fmt.Errorf("section %s: %w", s.Title, err)
@@ -40,16 +40,14 @@ func (r Report) HTML(w io.Writer) error {
 		}
 		b.WriteString("</section>\n")
 	}
-	b.WriteString("<footer>Made by voxsaw. The numbers are defined in the documentation of its package eval.</footer>\n</body>\n</html>\n")
+	b.WriteString("<footer>Made by voxsaw.</footer>\n</body>\n</html>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 func (t Text) html(b *strings.Builder) error {
-	for paragraph := range strings.SplitSeq(string(t), "\n\n") {
-		if p := strings.TrimSpace(paragraph); p != "" {
-			fmt.Fprintf(b, "<p>%s</p>\n", html.EscapeString(p))
-		}
+	for _, p := range t.paragraphs() {
+		fmt.Fprintf(b, "<p>%s</p>\n", escape(p))
 	}
 	return nil
 }
@@ -57,7 +55,14 @@ func (t Text) html(b *strings.Builder) error {
 func (f Facts) html(b *strings.Builder) error {
 	b.WriteString("<dl class=\"facts\">\n")
 	for _, fact := range f {
-		fmt.Fprintf(b, "<div><dt>%s</dt><dd>%s</dd></div>\n", html.EscapeString(fact.Name), html.EscapeString(fact.Value))
+		class := ""
+		switch {
+		case fact.isCode():
+			class = " class=\"code\""
+		case len(fact.Value) > 36:
+			class = " class=\"long\""
+		}
+		fmt.Fprintf(b, "<div%s><dt>%s</dt><dd>%s</dd></div>\n", class, escape(fact.Name), escape(fact.Value))
 	}
 	b.WriteString("</dl>\n")
 	return nil
@@ -65,9 +70,9 @@ func (f Facts) html(b *strings.Builder) error {
 
 func (t Table) html(b *strings.Builder) error {
 	if t.Folded {
-		fmt.Fprintf(b, "<details><summary>%s (%d rows)</summary>\n", html.EscapeString(t.Title), len(t.Rows))
+		fmt.Fprintf(b, "<details><summary>%s (%s)</summary>\n", escape(t.Title), table.Count(len(t.Rows), "row"))
 	} else if t.Title != "" {
-		fmt.Fprintf(b, "<h3>%s</h3>\n", html.EscapeString(t.Title))
+		fmt.Fprintf(b, "<h3>%s</h3>\n", escape(t.Title))
 	}
 	header, rows := t.Text()
 	b.WriteString("<div class=\"scroll\"><table>\n<thead><tr>")
@@ -77,7 +82,7 @@ func (t Table) html(b *strings.Builder) error {
 			if t.Numeric(n) {
 				class = " class=\"n\""
 			}
-			fmt.Fprintf(b, "<%s%s>%s</%s>", tag, class, html.EscapeString(c), tag)
+			fmt.Fprintf(b, "<%s%s>%s</%s>", tag, class, escape(c), tag)
 		}
 	}
 	line("th", header)
@@ -97,99 +102,23 @@ func (t Table) html(b *strings.Builder) error {
 
 func notes(b *strings.Builder, notes []string) {
 	for _, n := range notes {
-		fmt.Fprintf(b, "<p class=\"note\">%s</p>\n", html.EscapeString(n))
+		fmt.Fprintf(b, "<p class=\"note\">%s</p>\n", escape(n))
 	}
 }
-
-func (f Folds) html(b *strings.Builder) error {
-	fmt.Fprintf(b, "<div class=\"pair\"><div class=\"scroll\"><table class=\"folds\">\n<thead><tr><th>data</th>")
-	for _, i := range f.Initialisations {
-		fmt.Fprintf(b, "<th>%s</th>", html.EscapeString(i))
-	}
-	b.WriteString("</tr></thead>\n<tbody>\n")
-	for row, fraction := range f.Fractions {
-		fmt.Fprintf(b, "<tr><td>%s</td>", table.Percent(fraction))
-		best := f.best(row)
-		for n, c := range f.Cells[row] {
-			class := ""
-			if n == best {
-				class = " class=\"best\""
-			}
-			fmt.Fprintf(b, "<td%s><b>%s</b>", class, table.Rounded(c.Spread.Mean, f.column().Digits))
-			if !math.IsNaN(c.Spread.SD) {
-				fmt.Fprintf(b, " ± %s", table.Rounded(c.Spread.SD, f.column().Digits))
-			}
-			if f.Initialisations[n] != f.Baseline {
-				if gain, test := f.change(c); gain != "" {
-					fmt.Fprintf(b, "<small><span class=\"%s\">%s</span> %s</small>", f.direction(c), gain, test)
-				}
-			} else {
-				fmt.Fprintf(b, "<small>%s</small>", runs(c.Spread.N))
-			}
-			b.WriteString("</td>")
-		}
-		b.WriteString("</tr>\n")
-	}
-	fmt.Fprintf(b, "</tbody>\n</table></div>\n<figure><figcaption>%s by share of the training data</figcaption>\n%s</figure></div>\n", html.EscapeString(f.column().Title), f.svg())
-	notes(b, table.Folds(f.FoldTable).Notes)
-	return nil
-}
-
-func runs(n int) string {
-	if n == 1 {
-		return "1 run"
-	}
-	return fmt.Sprintf("%d runs", n)
-}
-
-// higher tells whether more of the metric is better.
-func (f Folds) higher() bool { return f.Metric.Better >= 0 }
-
-// column says how the metric is called and rounded.
-func (f Folds) column() table.Column { return table.MetricColumn(f.Metric, true) }
-
-// best is the column with the best mean of a row.
-func (f Folds) best(row int) int {
-	best, found := math.NaN(), -1
-	for n, c := range f.Cells[row] {
-		if m := c.Spread.Mean; !math.IsNaN(m) && (found < 0 || (m > best) == f.higher() && m != best) {
-			best, found = m, n
-		}
-	}
-	return found
-}
-
-// change writes the gain over the baseline with its sign, and its interval and p over the runs.
-func (f Folds) change(c eval.FoldCell) (gain, test string) {
-	if math.IsNaN(c.Gain.Mean) {
-		return "", ""
-	}
-	gain = fmt.Sprintf("%+.*f", f.column().Digits, c.Gain.Mean)
-	if math.IsNaN(c.Test.P) {
-		return gain, ""
-	}
-	return gain, fmt.Sprintf("95 %% interval %s, p = %.2f over %s", table.Interval(c.Low, c.High, f.column().Digits), c.Test.P, pairs(c.Gain.N))
-}
-
-// direction is the class that colours a gain: only one whose interval excludes 0 is up or down.
-func (f Folds) direction(c eval.FoldCell) string {
-	switch {
-	case c.Low > 0 && f.higher(), c.High < 0 && !f.higher():
-		return "up"
-	case c.High < 0, c.Low > 0:
-		return "down"
-	}
-	return "open"
-}
-
-func pairs(n int) string { return fmt.Sprintf("%d pairs of runs", n) }
 
 func (c Charts) html(b *strings.Builder) error {
 	b.WriteString("<div class=\"charts\">\n")
 	for _, chart := range c {
-		fmt.Fprintf(b, "<figure><figcaption>%s</figcaption>\n%s</figure>\n", html.EscapeString(chart.Title), chart.svg())
+		fmt.Fprintf(b, "<figure><figcaption>%s</figcaption>\n%s</figure>\n", escape(chart.caption()), chart.svg())
 	}
 	b.WriteString("</div>\n")
+	return nil
+}
+
+func (f Figures) html(b *strings.Builder) error {
+	for _, figure := range f {
+		fmt.Fprintf(b, "<figure class=\"wide\"><figcaption>%s</figcaption>\n<div class=\"scroll\">%s</div></figure>\n", escape(figure.caption()), figure.svg())
+	}
 	return nil
 }
 
@@ -204,12 +133,12 @@ func (p Pictures) html(b *strings.Builder) error {
 		}
 		size := picture.Image.Bounds().Size()
 		fmt.Fprintf(b, "<figure><img width=\"%d\" height=\"%d\" alt=\"%s\" src=\"data:image/png;base64,%s\"/><figcaption>%s</figcaption></figure>\n",
-			size.X, size.Y, html.EscapeString(picture.Caption), base64.StdEncoding.EncodeToString(data.Bytes()), html.EscapeString(picture.Caption))
+			size.X, size.Y, escape(picture.Caption), base64.StdEncoding.EncodeToString(data.Bytes()), escape(picture.Caption))
 	}
 	return nil
 }
 
 func (c Code) html(b *strings.Builder) error {
-	fmt.Fprintf(b, "<details><summary>%s</summary>\n<pre>%s</pre></details>\n", html.EscapeString(c.Title), html.EscapeString(c.Text))
+	fmt.Fprintf(b, "<details><summary>%s</summary>\n<pre>%s</pre></details>\n", escape(c.Title), html.EscapeString(plain.Lines(c.Text)))
 	return nil
 }

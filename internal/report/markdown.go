@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"image/png"
 	"io"
-	"math"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -24,9 +25,9 @@ type markdown struct {
 // folder/files, which exists, and are linked from there.
 func (r Report) Markdown(w io.Writer, folder, files string) error {
 	m := &markdown{folder: folder, files: files}
-	fmt.Fprintf(m, "# %s\n\n%s\n", r.Title, r.Subtitle)
-	for _, s := range r.Sections {
-		fmt.Fprintf(m, "\n## %s\n", s.Title)
+	fmt.Fprintf(m, "# %s\n\n%s\n", table.EscapeMarkdown(r.Title), paragraph(r.Subtitle))
+	for _, s := range r.complete() {
+		fmt.Fprintf(m, "\n## %s\n", table.EscapeMarkdown(s.Title))
 		for _, block := range s.Blocks {
 			m.WriteString("\n")
 			if err := block.markdown(m); err != nil {
@@ -38,6 +39,18 @@ func (r Report) Markdown(w io.Writer, folder, files string) error {
 	return err
 }
 
+// opening matches what would begin a list, a heading, a quotation or a rule at the start of a line.
+var opening = regexp.MustCompile(`^\s*([#+\-=>]|\d+[.)])`)
+
+// paragraph writes text as a paragraph that is nothing else.
+func paragraph(text string) string {
+	text = table.EscapeMarkdown(text)
+	if at := opening.FindStringIndex(text); at != nil {
+		return text[:at[1]-1] + `\` + text[at[1]-1:]
+	}
+	return text
+}
+
 // picture writes a file and a link to it.
 func (m *markdown) picture(data []byte, extension, caption string) error {
 	m.pictures++
@@ -45,7 +58,7 @@ func (m *markdown) picture(data []byte, extension, caption string) error {
 	if err := atomicfile.WriteBytes(filepath.Join(m.folder, m.files, name), data); err != nil {
 		return err
 	}
-	fmt.Fprintf(m, "![%s](%s/%s)\n", strings.NewReplacer("[", "(", "]", ")", "\n", " ").Replace(caption), m.files, name)
+	fmt.Fprintf(m, "![%s](%s/%s)\n", table.EscapeMarkdown(caption), m.files, name)
 	return nil
 }
 
@@ -62,56 +75,40 @@ func short(name string) string {
 }
 
 func (t Text) markdown(m *markdown) error {
-	fmt.Fprintf(m, "%s\n", strings.TrimSpace(string(t)))
+	for n, p := range t.paragraphs() {
+		if n > 0 {
+			m.WriteString("\n")
+		}
+		fmt.Fprintf(m, "%s\n", paragraph(p))
+	}
 	return nil
 }
 
 func (f Facts) markdown(m *markdown) error {
 	for _, fact := range f {
-		fmt.Fprintf(m, "- %s: %s\n", fact.Name, fact.Value)
+		value := table.EscapeMarkdown(fact.Value)
+		if fact.isCode() {
+			value = "`" + fact.Value + "`"
+		}
+		fmt.Fprintf(m, "- %s: %s\n", table.EscapeMarkdown(fact.Name), value)
 	}
 	return nil
 }
 
 func (t Table) markdown(m *markdown) error { return t.Markdown(m) }
 
-func (f Folds) markdown(m *markdown) error {
-	m.WriteString("| data |")
-	for _, i := range f.Initialisations {
-		fmt.Fprintf(m, " %s |", i)
-	}
-	m.WriteString("\n|---" + strings.Repeat("|---", len(f.Initialisations)) + "|\n")
-	for row, fraction := range f.Fractions {
-		fmt.Fprintf(m, "| %s |", table.Percent(fraction))
-		best := f.best(row)
-		for n, c := range f.Cells[row] {
-			mean := table.Rounded(c.Spread.Mean, f.column().Digits)
-			if n == best {
-				mean = "**" + mean + "**"
-			}
-			if !math.IsNaN(c.Spread.SD) {
-				mean += " ± " + table.Rounded(c.Spread.SD, f.column().Digits)
-			}
-			if gain, p := f.change(c); gain != "" {
-				mean += " (" + strings.TrimSuffix(gain+", "+p, ", ") + ")"
-			}
-			fmt.Fprintf(m, " %s |", mean)
-		}
-		m.WriteString("\n")
-	}
-	for n, note := range table.Folds(f.FoldTable).Notes {
-		if n > 0 {
-			note = "In brackets, " + note
-		}
-		fmt.Fprintf(m, "\n%s\n", note)
-	}
-	m.WriteString("\n")
-	return m.picture(standalone(f.svg()), "svg", f.column().Title+" by share of the training data")
-}
-
 func (c Charts) markdown(m *markdown) error {
 	for _, chart := range c {
-		if err := m.picture(standalone(chart.svg()), "svg", chart.Title); err != nil {
+		if err := m.picture(standalone(chart.svg()), "svg", chart.caption()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f Figures) markdown(m *markdown) error {
+	for _, figure := range f {
+		if err := m.picture(standalone(figure.svg()), "svg", figure.caption()); err != nil {
 			return err
 		}
 	}
@@ -130,7 +127,7 @@ func (p Pictures) markdown(m *markdown) error {
 		if err := m.picture(data.Bytes(), "png", picture.Caption); err != nil {
 			return err
 		}
-		fmt.Fprintf(m, "\n%s\n\n", picture.Caption)
+		fmt.Fprintf(m, "\n%s\n\n", paragraph(picture.Caption))
 	}
 	return nil
 }
@@ -140,6 +137,6 @@ func (c Code) markdown(m *markdown) error {
 	for strings.Contains(c.Text, fence) {
 		fence += "`"
 	}
-	fmt.Fprintf(m, "%s:\n\n%s\n%s\n%s\n", c.Title, fence, strings.TrimRight(c.Text, "\n"), fence)
+	fmt.Fprintf(m, "%s:\n\n%s\n%s\n%s\n", table.EscapeMarkdown(c.Title), fence, strings.TrimRight(plain.Lines(c.Text), "\n"), fence)
 	return nil
 }

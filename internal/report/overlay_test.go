@@ -58,7 +58,7 @@ func TestOverlayIsSeenFromTheFeet(t *testing.T) {
 			if name == "fill" {
 				reference = nil
 			}
-			m, err := Overlay(v, reference, rows, OverlayOptions{Slices: 1, Size: 200, Whole: true})
+			m, err := Overlay(v, reference, rows, OverlayOptions{Slices: 1, AxialOnly: true, Size: 200, Whole: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,6 +76,42 @@ func TestOverlayIsSeenFromTheFeet(t *testing.T) {
 	}
 }
 
+// Behind the axial slice come the coronal and the sagittal one at the same scale: 40 x 36 mm and 45
+// x 36 mm at 5 pixels a mm. The cube is in voxels 28..35 of 40 along R, 20..25 of 30 along A and
+// 4..7 of 12 along S; the head is at the top, the front of the sagittal slice on the left.
+func TestOverlayCutsInThreePlanes(t *testing.T) {
+	for _, codes := range []string{"RAS", "LPS", "PLI", "SAR"} {
+		v, l := patient()
+		v, err := v.Orient(codes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err = l.Orient(codes); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Overlay(v, nil, []Segmented{{"", l}}, OverlayOptions{Slices: 1, Size: 200, Whole: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size := m.Bounds().Size(); size != image.Pt(200+4+200+4+225, 225) {
+			t.Fatalf("%s: a picture of %v", codes, size)
+		}
+		const top = (225 - 180) / 2 // where the lower panels begin
+		for name, c := range map[string]struct{ panel, want image.Rectangle }{
+			"coronal":  {image.Rect(204, 0, 404, 225), image.Rect(204+20, top+60, 204+60, top+120)},
+			"sagittal": {image.Rect(408, 0, 633, 225), image.Rect(408+30, top+60, 408+75, top+120)},
+		} {
+			got := coloured(m.(*image.RGBA).SubImage(c.panel))
+			for _, d := range []int{got.Min.X - c.want.Min.X, got.Min.Y - c.want.Min.Y, got.Max.X - c.want.Max.X, got.Max.Y - c.want.Max.Y} {
+				if abs(d) > 3 {
+					t.Errorf("%s, %s: coloured %v, want %v", codes, name, got, c.want)
+					break
+				}
+			}
+		}
+	}
+}
+
 func TestOverlayShowsTheSameSlicesInEveryRow(t *testing.T) {
 	v, l := patient()
 	empty := &volume.LabelMap{Grid: l.Grid, Labels: make([]uint16, len(l.Labels))}
@@ -83,7 +119,7 @@ func TestOverlayShowsTheSameSlicesInEveryRow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if size := m.Bounds().Size(); size.X != 3*100+2*4 || size.Y != 2*(100+22+4)-4 {
+	if size := m.Bounds().Size(); size.X != 5*100+4*4 || size.Y != 2*(100+22+4)-4 {
 		t.Errorf("got %v", size)
 	}
 }
@@ -116,7 +152,7 @@ func second(_ image.Image, err error) error { return err }
 func TestChosenSlicesHoldTheLabel(t *testing.T) {
 	_, l := patient()
 	for n := 1; n <= 12; n++ {
-		chosen := chooseSlices(l.Shape, []*volume.LabelMap{l}, []uint16{1}, n)
+		chosen := chooseSlices(l.Shape, []*volume.LabelMap{l}, []uint16{1}, axial, n)
 		for _, k := range chosen {
 			if k < 4 || k > 7 {
 				t.Errorf("%d slices: %v", n, chosen)

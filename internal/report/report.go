@@ -2,9 +2,12 @@
 // pictures in a folder, CSV files of the tables.
 //
 // Start at [Report], a list of sections made of blocks: [Text], [Facts], [Table], [Folds],
-// [Charts], [Pictures], [Code]. [Curves] makes charts of what a training wrote, [Overlay] a picture
-// of a segmentation. The numbers come from package eval; nothing is computed here but where to put
-// the ink. The HTML has no scripts and loads nothing, so it can be mailed, archived and printed.
+// [Charts], [Figures], [Pictures], [Code]. [Scores] is the whole page on label maps that were
+// compared with references. [Curves] makes charts of what a training wrote, [Gains] the forest plot
+// of an experiment, [LabelBoxes] and [RunBoxes] box plots, [Overlay] a picture of a segmentation.
+// The numbers come from package eval; nothing is computed here but where to put the ink. The HTML
+// has no scripts and loads nothing, so it can be mailed, archived and printed; it follows the
+// reader's choice of light or dark.
 package report
 
 import (
@@ -14,9 +17,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
@@ -43,11 +46,25 @@ type Block interface {
 // Text is running text. An empty line starts a paragraph. It is shown as it is: no markup.
 type Text string
 
+func (t Text) paragraphs() (all []string) {
+	for p := range strings.SplitSeq(string(t), "\n\n") {
+		if p = strings.TrimSpace(p); p != "" {
+			all = append(all, strings.ReplaceAll(p, "\n", " "))
+		}
+	}
+	return all
+}
+
 // Facts are names and values: a version, a device, a fingerprint.
 type Facts []Fact
 
 // Fact is one line of [Facts].
 type Fact struct{ Name, Value string }
+
+// isCode tells a fingerprint or another long text without spaces, which gets a line of its own.
+func (f Fact) isCode() bool { return code.MatchString(f.Value) }
+
+var code = regexp.MustCompile(`^[0-9A-Za-z+/=_:.-]{25,}$`)
 
 // Table is a table of results. A folded one is closed until the reader opens it, as long ones
 // should be.
@@ -56,11 +73,17 @@ type Table struct {
 	Folded bool
 }
 
-// Folds is the table of an experiment with a chart beside it.
-type Folds struct{ eval.FoldTable }
-
 // Charts are line charts, side by side where there is room.
 type Charts []Chart
+
+// Figures are wide charts, one below the other.
+type Figures []Figure
+
+// Figure is a [Forest], [Ranks], [Boxes] or [Chart].
+type Figure interface {
+	caption() string
+	svg() string
+}
 
 // Pictures are shown one below the other at their own size, smaller where the page is narrower.
 type Pictures []Picture
@@ -124,6 +147,9 @@ func (r Report) tables() map[string]table.Table {
 				add(b.Table)
 			case Folds:
 				add(table.Folds(b.FoldTable))
+				for _, o := range b.Others {
+					add(table.Folds(o))
+				}
 			}
 		}
 	}

@@ -37,10 +37,22 @@ func sample(t *testing.T) Report {
 	if err != nil {
 		t.Fatal(err)
 	}
+	hd95, err := eval.Folds(runs, eval.FoldOptions{Metric: "hd95"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranking, err := eval.RankRuns(runs, eval.FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	metric, err := eval.MetricNamed("dsc")
+	if err != nil {
+		t.Fatal(err)
+	}
 	return Report{Title: "A & B", Subtitle: "<script>alert(1)</script>", Sections: []Section{
-		{"Result", []Block{Folds{folds}, Text("one\n\ntwo <b>")}},
+		{"Result", []Block{Folds{folds, []eval.FoldTable{hd95}}, Figures{Gains(folds), Ranks{"Ranks", ranking}, RunBoxes(runs, 0.1, metric, "scratch")}, Text("one\n\ntwo <b>")}},
 		{"More", []Block{
-			Facts{{"version", "1 < 2"}},
+			Facts{{"version", "1 < 2"}, {"Fingerprint", strings.Repeat("0a", 32)}},
 			Table{Table: table.PerLabel(runs[0].Scores)}, Table{Table: table.PerCase(runs[0].Scores), Folded: true}, Table{Table: table.PerCase(runs[1].Scores)},
 			Charts{{Title: "Loss", X: "step", Series: []Series{{Name: "a", X: []float64{0, 1, 2}, Y: []float64{3, math.NaN(), 1}}}, Levels: []Level{{"chance", 2}}}},
 			Pictures{{image.NewGray(image.Rect(0, 0, 3, 2)), `a "picture" [1]`}},
@@ -78,12 +90,13 @@ func TestHTMLIsWellFormedAndAlone(t *testing.T) {
 	if counts["script"]+counts["link"] > 0 || strings.Contains(page, "url(") || strings.Contains(page, "@import") {
 		t.Error("the page needs something outside itself")
 	}
-	for name, want := range map[string]int{"section": 2, "table": 4, "img": 1, "svg": 3, "details": 2, "pre": 1} {
+	for name, want := range map[string]int{"section": 3, "table": 4, "img": 1, "svg": 6, "details": 2, "pre": 1} {
 		if counts[name] != want {
 			t.Errorf("%d %s, want %d", counts[name], name, want)
 		}
 	}
-	for _, want := range []string{"<title>A &amp; B</title>", "+12.00", "95 % interval -0.71 to +24.71, p = 0.05 over 2 pairs of runs", "62.00", "&lt;3x3x3&gt;", "1 &lt; 2", "(2 ∞)"} {
+	for _, want := range []string{"<title>A &amp; B</title>", "+12.00", "(-0.71 to +24.71)", "p = 0.053, 2 pairs", "62.00", "&lt;3x3x3&gt;", "1 &lt; 2", "(2 ∞)", "HD95 (mm) – (4\u00a0∞)",
+		"<div class=\"code\"><dt>Fingerprint</dt>", "<dt>HD95</dt>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
 		}
@@ -99,9 +112,9 @@ func TestWriteLeavesEverythingThatIsLinked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	links := regexp.MustCompile(`!\[[^\]]*\]\(([^)]*)\)`).FindAllSubmatch(page, -1)
-	if len(links) != 3 {
-		t.Errorf("%d pictures, want 3: %q", len(links), links)
+	links := regexp.MustCompile(`!\[(?:[^\]\\]|\\.)*\]\(([^)]*)\)`).FindAllSubmatch(page, -1)
+	if len(links) != 6 {
+		t.Errorf("%d pictures, want 6: %q", len(links), links)
 	}
 	for _, l := range links {
 		data, err := os.ReadFile(filepath.Join(dir, string(l[1])))
@@ -115,7 +128,7 @@ func TestWriteLeavesEverythingThatIsLinked(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"# A & B", "| 10 % | 50.00 ± 7.07 | **62.00** ± 5.66 (+12.00, 95 % interval -0.71 to +24.71, p = 0.05 over 2 pairs of runs) |", "| 100 % | **75.00** | – |", "- version: 1 < 2", "````\na: 1"} {
+	for _, want := range []string{"# A & B", "| 10 % | 50.00 ± 7.07; HD95 (mm) – (4\u00a0∞) | 62.00 ± 5.66; +12.00 (-0.71 to +24.71), p = 0.053, 2 pairs; HD95 (mm) – (4\u00a0∞) |", "| 100 % | 75.00;", "- version: 1 < 2", "````\na: 1"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}

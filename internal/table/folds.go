@@ -9,35 +9,130 @@ import (
 
 // Folds is the table of an experiment: a row for each share of the training cases; for every
 // initialisation mean ± sd and, but for the baseline, the gain over the runs with its interval and
-// p.
+// p. Programs get the other figures of [Gains], too.
 func Folds(f eval.FoldTable) Table {
 	metric := MetricColumn(f.Metric, true)
 	t := Table{Title: "Mean " + metric.Title + " by share of the training data", Columns: []Column{{"data", "data", 0}}}
+	several := len(f.Initialisations) > 2
 	for _, i := range f.Initialisations {
 		key := strings.ReplaceAll(i, " ", "_")
 		t.Columns = append(t.Columns, Column{key + "_" + metric.Key, i, metric.Digits})
 		if i != f.Baseline {
-			t.Columns = append(t.Columns, Column{key + "_gain", "gain", metric.Digits}, Column{key + "_low", "", metric.Digits}, Column{key + "_high", "", metric.Digits},
-				Column{key + "_interval", "95 % interval", 0}, Column{key + "_p", "p (runs)", 3})
+			t.Columns = append(t.Columns, gainColumns(key+"_", metric.Digits, several)...)
 		}
 	}
-	runs, pairs := 0, 0
 	for row, fraction := range f.Fractions {
 		cells := []any{Percent(fraction)}
 		for n, c := range f.Cells[row] {
 			cells = append(cells, c.Spread)
-			runs = max(runs, c.Spread.N)
 			if f.Initialisations[n] != f.Baseline {
-				cells = append(cells, c.Gain, c.Low, c.High, Interval(c.Low, c.High, metric.Digits), c.Test.P)
-				pairs = max(pairs, c.Gain.N)
+				cells = append(cells, gainCells(c.Comparison, metric.Digits)...)
 			}
 		}
 		t.Rows = append(t.Rows, cells)
 	}
-	t.Notes = []string{fmt.Sprintf("Mean ± standard deviation over the runs (folds x seeds, up to %d in each cell), each the mean over its test cases.", runs)}
-	if len(f.Initialisations) > 1 {
-		t.Notes = append(t.Notes, fmt.Sprintf("gain: difference to %s, over pairs of runs of the same fold and seed (up to %d); interval and p: two-sided paired t-test over these pairs. "+
-			"Test cases of one run share its training and are no repetitions: nothing is tested over them.", f.Baseline, pairs))
+	t.Notes = FoldNotes(f)
+	return t
+}
+
+// gainColumns are the columns of a comparison. With several of them p is adjusted, and the plain
+// one is for programs.
+func gainColumns(prefix string, digits int, several bool) []Column {
+	p, holm := Column{prefix + "p", "p (runs)", 3}, Column{prefix + "p_holm", "", 3}
+	if several {
+		p.Title, holm.Title = "", "p (runs, Holm)"
 	}
+	return []Column{
+		{prefix + "gain", "gain", digits}, {prefix + "low", "", digits}, {prefix + "high", "", digits}, {prefix + "interval", "95 % interval", 0}, p, holm,
+		{prefix + "p_wilcoxon_runs", "", 3}, {prefix + "bootstrap_low", "", digits}, {prefix + "bootstrap_high", "", digits},
+		{prefix + "cases_higher", "", 0}, {prefix + "cases_lower", "", 0}, {prefix + "cases_median", "", digits},
+	}
+}
+
+func gainCells(c eval.Comparison, digits int) []any {
+	return []any{
+		c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, digits), P(c.Test.P), P(c.Holm),
+		P(c.Ranks.P), c.Bootstrap.Low, c.Bootstrap.High, c.Cases.Higher, c.Cases.Lower, c.Cases.Median,
+	}
+}
+
+// FoldNotes say what the numbers of a fold table are.
+func FoldNotes(f eval.FoldTable) []string {
+	runs, pairs, infinite := 0, 0, 0
+	for _, row := range f.Cells {
+		for _, c := range row {
+			runs, pairs, infinite = max(runs, c.Spread.N), max(pairs, c.Gain.N), max(infinite, c.Spread.Infinite)
+		}
+	}
+	notes := []string{fmt.Sprintf("Mean ± standard deviation over the runs (folds x seeds, up to %d in each cell), each the mean over its test cases.", runs)}
+	if infinite > 0 {
+		notes = append(notes, "∞: so many labels of single cases that were missed or invented, whose distances are in no mean.")
+	}
+	if len(f.Initialisations) > 1 {
+		note := fmt.Sprintf("gain: difference to %s, over pairs of runs of the same fold and seed (up to %d); its 95 %% interval and p: two-sided paired t-test over these pairs", f.Baseline, pairs)
+		if len(f.Initialisations) > 2 {
+			note += ", p adjusted by Holm's method for the initialisations of a row"
+		}
+		notes = append(notes, note+". Test cases of one run share its training and are no repetitions: nothing is tested over them.")
+	}
+	return notes
+}
+
+// Gains is the table of all comparisons with the baseline: a row for each initialisation and share
+// of the training cases.
+func Gains(f eval.FoldTable) Table {
+	metric := MetricColumn(f.Metric, true)
+	holm := "p, Holm"
+	if len(f.Initialisations) < 3 {
+		holm = "" // one comparison needs no adjustment
+	}
+	t := Table{Title: metric.Title + ": gain over " + f.Baseline, Columns: []Column{
+		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"pairs", "pairs", 0}, {"gain", "gain", metric.Digits},
+		{"low", "", metric.Digits}, {"high", "", metric.Digits}, {"interval", "95 % interval", 0}, {"p", "p", 3}, {"p_holm", holm, 3}, {"p_wilcoxon_runs", "p, Wilcoxon", 3},
+		{"bootstrap_low", "", metric.Digits}, {"bootstrap_high", "", metric.Digits}, {"bootstrap", "bootstrap", 0},
+		{"cases_higher", "", 0}, {"cases_lower", "", 0}, {"cases", "cases higher, lower", 0}, {"cases_median", "", metric.Digits}, {"cases_rank_biserial", "", 3},
+	}}
+	for row, fraction := range f.Fractions {
+		for n, c := range f.Cells[row] {
+			if f.Initialisations[n] == f.Baseline {
+				continue
+			}
+			t.Rows = append(t.Rows, []any{
+				f.Initialisations[n], Percent(fraction), c.Gain.N, c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, metric.Digits), P(c.Test.P), P(c.Holm), P(c.Ranks.P),
+				c.Bootstrap.Low, c.Bootstrap.High, Interval(c.Bootstrap, metric.Digits), c.Cases.Higher, c.Cases.Lower, fmt.Sprintf("%d, %d", c.Cases.Higher, c.Cases.Lower), c.Cases.Median, c.Cases.RankBiserial,
+			})
+		}
+	}
+	t.Notes = []string{
+		"Intervals and p are over pairs of runs of the same fold and seed. 95 % interval, p: two-sided paired t-test. p, Wilcoxon: signed-rank test over the same pairs, which assumes no normal distribution.",
+		"Bootstrap: 95 % interval from drawing folds, their pairs of runs and their test cases again. With few folds and pairs it is too narrow.",
+		"Cases higher, lower: how many test cases have a higher or lower value than the baseline's, on average over the pairs. They share the training of their runs: a description, no evidence.",
+	}
+	if holm != "" {
+		t.Notes[0] += " p, Holm: p adjusted for the initialisations that share the data."
+	}
+	return t
+}
+
+// Mixed is the table of a mixed model's fixed effects.
+func Mixed(f eval.MixedFit, metric eval.Metric) Table {
+	digits := MetricColumn(metric, true).Digits
+	t := Table{Title: MetricColumn(metric, true).Title + ": linear mixed model over all runs and cases", Columns: []Column{
+		{"effect", "effect", 0}, {"estimate", "estimate", digits}, {"se", "standard error", digits}, {"df", "degrees of freedom", 1}, {"low", "", digits}, {"high", "", digits},
+		{"interval", "95 % interval", 0}, {"t", "t", 2}, {"p", "p", 3},
+	}}
+	for _, e := range f.Effects {
+		t.Rows = append(t.Rows, []any{e.Name, e.Estimate, e.SE, e.DF, e.Interval.Low, e.Interval.High, Interval(e.Interval, digits), e.Test.Statistic, P(e.Test.P)})
+	}
+	note := fmt.Sprintf("REML, Satterthwaite's degrees of freedom, %d observations. Standard deviations: ", f.Observations)
+	for _, r := range f.Random {
+		note += r.Name + " " + Rounded(r.SD, digits) + ", "
+	}
+	for _, r := range f.Random {
+		if r.Name == "run" && r.SD == 0 {
+			t.Notes = append(t.Notes, "The runs scatter no more than their cases explain, so nothing can be tested: a test would be one over cases.")
+		}
+	}
+	t.Notes = append([]string{note + "residual " + Rounded(f.Residual, digits) + "."}, t.Notes...)
 	return t
 }

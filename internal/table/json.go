@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
+	"unicode"
+	"unicode/utf16"
 )
 
-// JSON writes the table as a list of objects, keys in the order of the columns. JSON has no NaN and
-// no infinity: both are null.
+// JSON writes the table as a list of objects, keys in the order of the columns. JSON has neither
+// NaN nor infinity: what is not defined is null, and the infinite distance of a label that was
+// missed or invented is the text "inf".
 func (t Table) JSON(w io.Writer) error {
 	keys, rows := t.flat()
 	var b bytes.Buffer
@@ -20,14 +24,11 @@ func (t Table) JSON(w io.Writer) error {
 		}
 		b.WriteString("\n  {")
 		for m, cell := range r {
-			if v, is := cell.(float64); is && (math.IsNaN(v) || math.IsInf(v, 0)) {
-				cell = nil
-			}
-			key, err := json.Marshal(keys[m])
+			key, err := jsonText(keys[m])
 			if err != nil {
 				return err
 			}
-			value, err := json.Marshal(cell)
+			value, err := jsonText(cell)
 			if err != nil {
 				return fmt.Errorf("column %s: %w", keys[m], err)
 			}
@@ -43,4 +44,33 @@ func (t Table) JSON(w io.Writer) error {
 	b.WriteString("\n]\n")
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// jsonText is a value in JSON. Characters that cannot be seen are escaped there, as JSON allows for
+// any character.
+func jsonText(cell any) ([]byte, error) {
+	if v, is := cell.(float64); is {
+		switch {
+		case math.IsNaN(v):
+			return []byte("null"), nil
+		case math.IsInf(v, 0):
+			return []byte(strconv.Quote(exact(v))), nil
+		}
+	}
+	text, err := json.Marshal(cell)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		switch {
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			for _, unit := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&b, `\u%04x`, unit)
+			}
+		}
+	}
+	return b.Bytes(), nil
 }

@@ -1,10 +1,7 @@
 package table
 
 import (
-	"encoding/csv"
 	"fmt"
-	"io"
-	"strconv"
 
 	"github.com/voxsaw/voxsaw/eval"
 )
@@ -45,12 +42,13 @@ func scoreColumns(tolerance float64) []Column {
 	return all
 }
 
-// PerCase is the table of all scores, a row for each case and label.
+// PerCase is the table of all scores, a row for each case and label. Programs also get its outcome:
+// scored, missed, invented or absent.
 func PerCase(scores []eval.Score) Table {
-	t := Table{Title: "Per case", Columns: []Column{{"case", "case", 0}, {"label", "label", 0}, {"name", "name", 0}}}
+	t := Table{Title: "Per case", Columns: []Column{{"case", "case", 0}, {"label", "label", 0}, {"name", "name", 0}, {Key: "outcome"}}}
 	t.Columns = append(append(t.Columns, scoreColumns(toleranceOf(scores))...), Column{Key: "tolerance_mm"})
 	for _, s := range scores {
-		row := []any{s.Case, int(s.Label), s.Name}
+		row := []any{s.Case, int(s.Label), s.Name, string(s.Outcome())}
 		for _, m := range eval.Metrics {
 			row = append(row, m.Of(s))
 		}
@@ -69,11 +67,11 @@ func toleranceOf(scores []eval.Score) float64 {
 // PerLabel is the table of mean ± standard deviation over the cases, a row for each label and, for
 // several labels, a last row over all scores.
 func PerLabel(scores []eval.Score) Table {
-	t := Table{Title: "Per label", Columns: []Column{{"label", "label", 0}, {"name", "name", 0}, {"cases", "cases", 0}}}
+	t := Table{Title: "Per label", Columns: []Column{{"label", "label", 0}, {"name", "name", 0}, {"cases", "cases", 0}, {"missed", "missed", 0}, {"invented", "invented", 0}}}
 	t.Columns = append(t.Columns, scoreColumns(toleranceOf(scores))...)
 	infinite := false
 	for _, s := range eval.ByLabel(scores) {
-		row := []any{int(s.Label), s.Name, s.Cases}
+		row := []any{int(s.Label), s.Name, s.Cases, s.Missed, s.Invented}
 		if s.Label == 0 {
 			row[0], row[1] = nil, "all"
 		}
@@ -83,57 +81,9 @@ func PerLabel(scores []eval.Score) Table {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	t.Notes = append(t.Notes, "Mean ± standard deviation over the cases.")
+	t.Notes = append(t.Notes, "Mean ± standard deviation over the cases. Missed: only the reference shows the label; invented: only the prediction does.")
 	if infinite {
-		t.Notes = append(t.Notes, "∞: cases whose label was missed or invented. Their distances are not in the mean.")
+		t.Notes = append(t.Notes, "∞: so many labels that were missed or invented, whose distances are not in the mean.")
 	}
 	return t
-}
-
-// ReadScores reads the scores that [PerCase] wrote as CSV, every digit of them. An experiment that
-// is resumed gets its finished runs this way.
-func ReadScores(r io.Reader) ([]eval.Score, error) {
-	records, err := csv.NewReader(r).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("reading scores: %w", err)
-	}
-	if len(records) == 0 {
-		return nil, fmt.Errorf("reading scores: no header")
-	}
-	at := map[string]int{}
-	for n, key := range records[0] {
-		at[key] = n
-	}
-	for _, key := range []string{"case", "label", "name"} {
-		if _, ok := at[key]; !ok {
-			return nil, fmt.Errorf("reading scores: no column %q: not a table of scores", key)
-		}
-	}
-	var scores []eval.Score
-	for line, record := range records[1:] {
-		label, err := strconv.ParseUint(record[at["label"]], 10, 16)
-		if err != nil {
-			return nil, fmt.Errorf("reading scores: line %d: label %q is not a number up to 65535", line+2, record[at["label"]])
-		}
-		s := eval.Score{Case: record[at["case"]], Label: uint16(label), Name: record[at["name"]]}
-		for key, dst := range numbersOf(&s) {
-			n, ok := at[key]
-			if !ok {
-				return nil, fmt.Errorf("reading scores: no column %q", key)
-			}
-			if *dst, err = strconv.ParseFloat(record[n], 64); err != nil {
-				return nil, fmt.Errorf("reading scores: line %d: %s %q is not a number", line+2, key, record[n])
-			}
-		}
-		scores = append(scores, s)
-	}
-	return scores, nil
-}
-
-// numbersOf names the numbers of a score that a table holds.
-func numbersOf(s *eval.Score) map[string]*float64 {
-	return map[string]*float64{
-		"dsc": &s.DSC, "hd95_mm": &s.HD95, "hd_mm": &s.HD, "assd_mm": &s.ASSD, "nsd": &s.NSD,
-		"predicted_ml": &s.Predicted, "reference_ml": &s.Reference, "tolerance_mm": &s.Tolerance,
-	}
 }

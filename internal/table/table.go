@@ -9,13 +9,14 @@ package table
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
 )
 
-// Table is a result to be written or drawn. A cell is a string, an int, a float64 or an
+// Table is a result to be written or drawn. A cell is a string, an int, a float64, a [P] or an
 // [eval.Spread]; nil is an empty cell.
 //
 // CSV and JSON hold every digit under the columns' keys, for programs; [Table.Text] and Markdown
@@ -27,11 +28,33 @@ type Table struct {
 	Notes   []string // below the table
 }
 
+// P is the probability of a test. People see no more than three decimals of it.
+type P float64
+
+// String writes the probability as people do: 0.042, or < 0.001.
+func (p P) String() string {
+	if p < 0.0005 {
+		return "< 0.001"
+	}
+	return Rounded(float64(p), 3)
+}
+
 // Column says how the cells of one column are named and rounded.
 type Column struct {
 	Key    string // in CSV and JSON: lower case, with the unit, such as hd95_mm
 	Title  string // for people; a column without a title is for programs only
 	Digits int    // decimals
+}
+
+// Hide takes columns from what people see; programs still get them.
+func (t Table) Hide(keys ...string) Table {
+	t.Columns = slices.Clone(t.Columns)
+	for n, c := range t.Columns {
+		if slices.Contains(keys, c.Key) {
+			t.Columns[n].Title = ""
+		}
+	}
+	return t
 }
 
 // shown lists the columns that people see.
@@ -63,7 +86,7 @@ func (t Table) Numeric(column int) bool {
 	n := t.shown()[column]
 	for _, r := range t.Rows {
 		switch r[n].(type) {
-		case float64, int, eval.Spread:
+		case float64, int, P, eval.Spread:
 			return true
 		}
 	}
@@ -110,11 +133,11 @@ func Spread(s eval.Spread, digits int) string {
 }
 
 // Interval writes two bounds with their signs; a dash where there are none.
-func Interval(low, high float64, digits int) string {
-	if math.IsNaN(low) || math.IsNaN(high) {
+func Interval(i eval.Interval, digits int) string {
+	if math.IsNaN(i.Low) || math.IsNaN(i.High) {
 		return Rounded(math.NaN(), digits)
 	}
-	return fmt.Sprintf("%+.*f to %+.*f", digits, low, digits, high)
+	return fmt.Sprintf("%+.*f to %+.*f", digits, i.Low, digits, i.High)
 }
 
 // Percent writes a share as the tables do: 10 %.

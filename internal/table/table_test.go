@@ -1,6 +1,8 @@
 package table
 
 import (
+	"encoding/csv"
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
@@ -28,31 +30,31 @@ func text(t *testing.T, write func(*strings.Builder) error) string {
 
 func TestTables(t *testing.T) {
 	perCase, perLabel := PerCase(some), PerLabel(some)
-	csv := text(t, func(b *strings.Builder) error { return perCase.CSV(b) })
-	if want := "case,label,name,dsc,hd95_mm,hd_mm,assd_mm,nsd,predicted_ml,reference_ml,difference_ml,tolerance_mm\na,1,\"liver, left\",0.5,3.25,4,1,0.75,10,12,-2,2\nb,1,\"liver, left\",0,inf,inf,inf,0,0,9,-9,2\nb,2,,nan,nan,nan,nan,nan,0,0,0,2\n"; csv != want {
-		t.Errorf("CSV: %s", cmp.Diff(want, csv))
+	perCaseCSV := text(t, func(b *strings.Builder) error { return perCase.CSV(b) })
+	if want := "case,label,name,outcome,dsc,hd95_mm,hd_mm,assd_mm,nsd,predicted_ml,reference_ml,difference_ml,tolerance_mm\na,1,\"liver, left\",scored,0.5,3.25,4,1,0.75,10,12,-2,2\nb,1,\"liver, left\",missed,0,inf,inf,inf,0,0,9,-9,2\nb,2,,absent,nan,nan,nan,nan,nan,0,0,0,2\n"; perCaseCSV != want {
+		t.Errorf("CSV: %s", cmp.Diff(want, perCaseCSV))
 	}
-	json := text(t, func(b *strings.Builder) error { return perCase.JSON(b) })
-	if want := `{"case": "b", "label": 1, "name": "liver, left", "dsc": 0, "hd95_mm": null, `; !strings.Contains(json, want) {
-		t.Errorf("no %s in %s", want, json)
+	perCaseJSON := text(t, func(b *strings.Builder) error { return perCase.JSON(b) })
+	if want := `{"case": "b", "label": 1, "name": "liver, left", "outcome": "missed", "dsc": 0, "hd95_mm": "inf", `; !strings.Contains(perCaseJSON, want) {
+		t.Errorf("no %s in %s", want, perCaseJSON)
 	}
 	markdown := text(t, func(b *strings.Builder) error { return perLabel.Markdown(b) })
 	want := `**Per label**
 
-| label | name | cases | DSC | HD95 (mm) | HD (mm) | ASSD (mm) | NSD (2 mm) | predicted (ml) | reference (ml) | difference (ml) |
-|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|
-| 1 | liver, left | 2 | 0.2500 ± 0.3536 | 3.25 (1 ∞) | 4.00 (1 ∞) | 1.00 (1 ∞) | 0.3750 ± 0.5303 | 5.00 ± 7.07 | 10.50 ± 2.12 | -5.50 ± 4.95 |
-| 2 |  | 1 | – | – | – | – | – | 0.00 | 0.00 | 0.00 |
-|  | all | 3 | 0.2500 ± 0.3536 | 3.25 (1 ∞) | 4.00 (1 ∞) | 1.00 (1 ∞) | 0.3750 ± 0.5303 | 3.33 ± 5.77 | 7.00 ± 6.24 | -3.67 ± 4.73 |
+| label | name | cases | missed | invented | DSC | HD95 (mm) | HD (mm) | ASSD (mm) | NSD (2 mm) | predicted (ml) | reference (ml) | difference (ml) |
+|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+| 1 | liver, left | 2 | 1 | 0 | 0.2500 ± 0.3536 | 3.25 (1 ∞) | 4.00 (1 ∞) | 1.00 (1 ∞) | 0.3750 ± 0.5303 | 5.00 ± 7.07 | 10.50 ± 2.12 | -5.50 ± 4.95 |
+| 2 |  | 1 | 0 | 0 | – | – | – | – | – | 0.00 | 0.00 | 0.00 |
+|  | all | 2 | 1 | 0 | 0.2500 ± 0.3536 | 3.25 (1 ∞) | 4.00 (1 ∞) | 1.00 (1 ∞) | 0.3750 ± 0.5303 | 3.33 ± 5.77 | 7.00 ± 6.24 | -3.67 ± 4.73 |
 
-Mean ± standard deviation over the cases.
+Mean ± standard deviation over the cases. Missed: only the reference shows the label; invented: only the prediction does.
 
-∞: cases whose label was missed or invented. Their distances are not in the mean.
+∞: so many labels that were missed or invented, whose distances are not in the mean.
 `
 	if markdown != want {
 		t.Errorf("Markdown: %s", cmp.Diff(want, markdown))
 	}
-	if csv := text(t, func(b *strings.Builder) error { return perLabel.CSV(b) }); !strings.HasPrefix(csv, "label,name,cases,dsc_mean,dsc_sd,dsc_n,") {
+	if csv := text(t, func(b *strings.Builder) error { return perLabel.CSV(b) }); !strings.HasPrefix(csv, "label,name,cases,missed,invented,dsc_mean,dsc_sd,dsc_n,dsc_infinite,hd95_mm_mean,") {
 		t.Errorf("CSV of spreads: %s", csv)
 	}
 }
@@ -75,6 +77,34 @@ func TestScoresSurviveCSV(t *testing.T) {
 	} {
 		if _, err := ReadScores(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v, want ...%s...", err, name)
+		}
+	}
+}
+
+func TestRunsSurviveCSV(t *testing.T) {
+	runs := []eval.Run{
+		{Initialisation: "scratch", Fold: 1, Fraction: 0.1, Seed: 1<<64 - 1, Scores: some},
+		{Initialisation: "=3x3x3", Fold: 2, Fraction: 1, Seed: 2, Scores: some[:1]},
+	}
+	file := text(t, func(b *strings.Builder) error { return Runs(runs).CSV(b) })
+	back, err := ReadRuns(strings.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(runs, back, cmpopts.EquateNaNs()); d != "" {
+		t.Error(d)
+	}
+	short := "initialisation,fold,fraction,seed,case,label,dsc\nscratch,1,0.1,1,a,1,0.5\n"
+	if back, err = ReadRuns(strings.NewReader(short)); err != nil || back[0].Scores[0].DSC != 0.5 || !math.IsNaN(back[0].Scores[0].HD95) {
+		t.Errorf("a table without HD95: %+v, %v", back, err)
+	}
+	for want, text := range map[string]string{
+		`no column "dsc"`: strings.Replace(short, "dsc", "iou", 1), `line 2: fold "x"`: strings.Replace(short, "scratch,1", "scratch,x", 1),
+		`line 2: seed "-1"`: strings.Replace(short, "0.1,1", "0.1,-1", 1), `line 2: dsc "" is not a number`: strings.Replace(short, "0.5", "", 1),
+		"line 3: case a, label 1 is there twice": short + "scratch,1,0.1,1,a,1,0.5\n",
+	} {
+		if _, err := ReadRuns(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want ...%s...", err, want)
 		}
 	}
 }
@@ -102,20 +132,125 @@ func TestFolds(t *testing.T) {
 	if !strings.Contains(got.Notes[1], "over pairs of runs") {
 		t.Errorf("notes %q", got.Notes)
 	}
+	gains := text(t, func(b *strings.Builder) error { return Gains(f).Markdown(b) })
+	// resamples of 10 and 20 reach from one to the other
+	if want := "| 3x3x3 | 10 % | 2 | 15.00 ± 7.07 | -48.53 to +78.53 | 0.205 | 0.500 | +10.00 to +20.00 | 1, 0 |"; !strings.Contains(gains, want) {
+		t.Errorf("no %s in\n%s", want, gains)
+	}
 	csv := text(t, func(b *strings.Builder) error { return got.CSV(b) })
-	if want := "data,scratch_dsc_percent_mean,scratch_dsc_percent_sd,scratch_dsc_percent_n,3x3x3_dsc_percent_mean,"; !strings.HasPrefix(csv, want) {
+	if want := "data,scratch_dsc_percent_mean,scratch_dsc_percent_sd,scratch_dsc_percent_n,scratch_dsc_percent_infinite,3x3x3_dsc_percent_mean,"; !strings.HasPrefix(csv, want) {
 		t.Errorf("CSV begins %s, want %s", csv, want)
+	}
+}
+
+// With several initialisations people see the adjusted p.
+func TestSeveralInitialisationsAreAdjusted(t *testing.T) {
+	var runs []eval.Run
+	for seed, gains := range map[uint64][2]float64{1: {0.1, 0.05}, 2: {0.12, 0.01}, 3: {0.11, 0.02}} {
+		for n, name := range []string{"scratch", "a", "b"} {
+			dsc := 0.5
+			if n > 0 {
+				dsc += gains[n-1]
+			}
+			runs = append(runs, eval.Run{Initialisation: name, Fraction: 1, Seed: seed, Scores: []eval.Score{{Case: "c", Label: 1, DSC: dsc, HD95: math.Inf(1)}}})
+		}
+	}
+	f, err := eval.Folds(runs, eval.FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, rows := Folds(f).Text()
+	if got := strings.Join(header, ","); got != "data,scratch,a,gain,95 % interval,p (runs, Holm),b,gain,95 % interval,p (runs, Holm)" {
+		t.Errorf("header %s", got)
+	}
+	if got, want := rows[0][5], Rounded(2*f.Cells[0][1].Test.P, 3); got != want {
+		t.Errorf("p %s, want %s", got, want)
+	}
+	hd, err := eval.Folds(runs, eval.FoldOptions{Metric: "hd95"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, rows := Folds(hd).Text(); rows[0][1] != "– (3 ∞)" || !strings.Contains(strings.Join(FoldNotes(hd), " "), "missed or invented") {
+		t.Errorf("HD95 of labels that are never found: %s, %q", rows[0][1], FoldNotes(hd))
+	}
+}
+
+func TestMixed(t *testing.T) {
+	fit := eval.MixedFit{Effects: []eval.Effect{{Name: "3x3x3", Estimate: 4.014, SE: 2.3, DF: 11, Interval: eval.Interval{Low: -1.05, High: 9.08}, Test: eval.Test{Statistic: 1.746, P: 0.109}}}, Random: []eval.Scatter{{Name: "run", SD: 5.6}, {Name: "case", SD: 4.75}}, Residual: 2.93, Observations: 588}
+	dsc, _ := eval.MetricNamed("dsc")
+	page := text(t, func(b *strings.Builder) error { return Mixed(fit, dsc).Markdown(b) })
+	for _, want := range []string{"| 3x3x3 | 4.01 | 2.30 | 11.0 | -1.05 to +9.08 | 1.75 | 0.109 |", "588 observations", "run 5.60, case 4.75, residual 2.93"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in\n%s", want, page)
+		}
 	}
 }
 
 func TestCountsAndLists(t *testing.T) {
 	for want, got := range map[string]string{
+		"< 0.001": P(0.0004).String(), "0.001": P(0.0006).String(), "0.050": P(0.05).String(), "–": P(math.NaN()).String(),
 		"1 fold": Count(1, "fold"), "2 folds": Count(2, "fold"), "0 folds": Count(0, "fold"), "3 series": Count(3, "series", "series"),
 		"": List(nil, 3), "a": List([]string{"a"}, 3), "a and b": List([]string{"a", "b"}, 3), "a, b and c": List([]string{"a", "b", "c"}, 3),
 		"a, b and 2 more": List([]string{"a", "b", "c", "d"}, 2), "a, b, c and d": List([]string{"a", "b", "c", "d"}, 0),
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// Whoever names a file decides nothing but a name.
+func TestNamesFromFilesAreOnlyText(t *testing.T) {
+	names := []string{
+		"=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", "'=1", "''", "＝1", "\t=1", "<script>alert(1)</script>", "a|b", "[x](javascript:y)", "`ls`", "**bold**",
+		"_em_", "a_b", "\x1b[31mred", "gpj.\u202egnp", "Gr\xf6sse", `a\b`, "http://x.y", "www.x.y", "me@x.y", "&lt;", "$x$", "two\nlines", "tag\U000e0041",
+	}
+	var scores []eval.Score
+	for _, n := range names {
+		scores = append(scores, eval.Score{Case: n, Label: 1, Name: n})
+	}
+	perCase := PerCase(scores)
+	csvFile := text(t, func(b *strings.Builder) error { return perCase.CSV(b) })
+	records, err := csv.NewReader(strings.NewReader(csvFile)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, r := range records[1:] {
+		if strings.ContainsAny(r[0][:1], "=+-@\t\r") || strings.HasPrefix(r[0], "＝") {
+			t.Errorf("%q: %q is a formula", names[n], r[0])
+		}
+	}
+	back, err := ReadScores(strings.NewReader(csvFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(scores, back, cmpopts.EquateNaNs()); d != "" {
+		t.Error(d)
+	}
+	jsonFile := text(t, func(b *strings.Builder) error { return perCase.JSON(b) })
+	var objects []struct{ Case string }
+	if err := json.Unmarshal([]byte(jsonFile), &objects); err != nil {
+		t.Fatal(err)
+	}
+	for n, o := range objects {
+		if want := strings.ToValidUTF8(names[n], "\ufffd"); o.Case != want {
+			t.Errorf("JSON holds %q, want %q", o.Case, want)
+		}
+	}
+	page := text(t, func(b *strings.Builder) error { return perCase.Markdown(b) })
+	for what, file := range map[string]string{"CSV": csvFile, "JSON": jsonFile, "Markdown": page} {
+		for _, raw := range []string{"\x1b", "\u202e", "\xf6", "\U000e0041"} {
+			if strings.Contains(file, raw) {
+				t.Errorf("%s holds %q", what, raw)
+			}
+		}
+	}
+	for in, want := range map[string]string{
+		"<script>x</script>": `\<script>x\</script>`, "a|b": `a\|b`, "[x](y)": `\[x\](y)`, "`ls`": "\\`ls\\`", "pt_001": "pt_001", "_em_": `\_em\_`, "__init__": `\_\_init\_\_`,
+		"D<=2": "D<=2", "http://x": `http\://x`, "www.x": `www\.x`, "a@b": `a\@b`, "&lt;": `\&lt;`, "A & B": "A & B", "$x$": `\$x\$`, "**": `\*\*`, `\`: `\\`, "50 %": "50 %",
+	} {
+		if got := EscapeMarkdown(in); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
 		}
 	}
 }

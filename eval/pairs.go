@@ -1,0 +1,189 @@
+package eval
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Pair is one replicate of a comparison: two runs that differ in their initialisation and share
+// fold, fraction and seed.
+type Pair struct {
+	Fold     int
+	Fraction float64
+	Seed     uint64
+	// Differences are initialisation minus baseline for every test case that both runs have, the
+	// mean over its labels. Ratios are in percent.
+	Differences map[string]float64
+}
+
+// Mean is the mean difference over the cases.
+func (p Pair) Mean() float64 { return Summarise(list(p.Differences)).Mean }
+
+// Pairs lists the replicates that compare an initialisation with the baseline, sorted by fold,
+// fraction and seed. Runs without a partner make none.
+func Pairs(runs []Run, initialisation string, o FoldOptions) ([]Pair, error) {
+	m, err := o.metric()
+	if err != nil {
+		return nil, err
+	}
+	own, baseline := o.casesOf(runs, initialisation, m), o.casesOf(runs, o.baseline(), m)
+	var pairs []Pair
+	for _, key := range sortedRuns(own) {
+		base, ok := baseline[key]
+		if !ok {
+			continue
+		}
+		p := Pair{Fold: key.fold, Fraction: key.fraction, Seed: key.seed, Differences: map[string]float64{}}
+		for name, v := range own[key] {
+			if w, ok := base[name]; ok {
+				p.Differences[name] = v - w
+			}
+		}
+		pairs = append(pairs, p)
+	}
+	return pairs, nil
+}
+
+// runKey tells which runs of two initialisations are a pair.
+type runKey struct {
+	fold     int
+	fraction float64
+	seed     uint64
+}
+
+// casesOf is the metric of every test case of every run of an initialisation.
+func (o FoldOptions) casesOf(runs []Run, initialisation string, m Metric) map[runKey]map[string]float64 {
+	all := map[runKey]map[string]float64{}
+	for _, r := range runs {
+		if r.Initialisation == initialisation {
+			all[runKey{r.Fold, r.Fraction, r.Seed}] = caseMeans(r.Scores, m, o.Label)
+		}
+	}
+	return all
+}
+
+func sortedRuns(runs map[runKey]map[string]float64) []runKey {
+	return slices.SortedFunc(maps.Keys(runs), func(a, b runKey) int {
+		return cmp.Or(cmp.Compare(a.fold, b.fold), cmp.Compare(a.fraction, b.fraction), cmp.Compare(a.seed, b.seed))
+	})
+}
+
+// caseMeans is the metric of every case of a run, the mean over its labels, or of one label. Cases
+// without a finite value are left out. Ratios are in percent.
+func caseMeans(scores []Score, m Metric, label uint16) map[string]float64 {
+	scale := 1.0
+	if m.Ratio {
+		scale = 100
+	}
+	all := map[string][]float64{}
+	for _, s := range scores {
+		if label == 0 || s.Label == label {
+			all[s.Case] = append(all[s.Case], scale*m.Of(s))
+		}
+	}
+	means := map[string]float64{}
+	for name, values := range all {
+		if s := Summarise(values); s.N > 0 {
+			means[name] = s.Mean
+		}
+	}
+	return means
+}
+
+// list puts a map's values in the order of its keys, so that sums do not depend on the map's order.
+func list(m map[string]float64) []float64 {
+	values := make([]float64, 0, len(m))
+	for _, n := range slices.Sorted(maps.Keys(m)) {
+		values = append(values, m[n])
+	}
+	return values
+}
+
+// Comparison says how much better an initialisation is than the baseline, over pairs of runs.
+//
+// The test cases of one run are no repetitions: they share its training, and when that fails, it
+// fails for all of them. So nothing is tested over cases; Cases only describes them.
+type Comparison struct {
+	Gains     []float64 // of the pairs, each the mean over its test cases
+	Gain      Spread    // over the pairs
+	Interval  Interval  // of the mean gain, by the t distribution, 95 %
+	Test      Test      // paired t-test over the pairs
+	Holm      float64   // P of Test, adjusted for the number of initialisations compared
+	Ranks     Test      // Wilcoxon's test over the same pairs, which assumes no normal distribution
+	Bootstrap Interval  // of the mean gain, by [Bootstrap], 95 %
+	Cases     CaseDifferences
+}
+
+// Interval bounds a value.
+type Interval struct{ Low, High float64 }
+
+// CaseDifferences describes how single test cases fare, each with its mean difference over all
+// pairs that tested it. It is a description and no evidence: see [Comparison].
+type CaseDifferences struct {
+	Higher, Lower, Same int     // cases whose metric is higher, lower or the same as the baseline's
+	Median              float64 // difference
+	// RankBiserial is the share of Wilcoxon's rank sum that favours the initialisation minus the
+	// share against it (Kerby, Comprehensive Psychology 3, 2014): 1 where every case is higher, -1
+	// where every case is lower.
+	RankBiserial float64
+}
+
+// undefined is the comparison of nothing, and of the baseline with itself.
+func undefined() Comparison {
+	nan := math.NaN()
+	test := Test{Statistic: nan, P: nan}
+	return Comparison{Gain: Summarise(nil), Interval: Interval{nan, nan}, Test: test, Holm: nan, Ranks: test, Bootstrap: Interval{nan, nan}, Cases: CaseDifferences{Median: nan, RankBiserial: nan}}
+}
+
+// comparePairs sums up pairs. Holm needs the other comparisons, too: [adjust] sets it.
+func comparePairs(pairs []Pair, o FoldOptions) Comparison {
+	c := undefined()
+	for _, p := range pairs {
+		c.Gains = append(c.Gains, p.Mean())
+	}
+	c.Gain = Summarise(c.Gains)
+	c.Interval, c.Test = MeanTest(c.Gains)
+	if c.Gain.N > 1 {
+		c.Ranks, _ = Wilcoxon(c.Gains, make([]float64, len(c.Gains))) // of one length
+	}
+	c.Bootstrap = Bootstrap(pairs, 0.95, cmp.Or(o.Resamples, 5000), o.BootstrapSeed)
+	c.Cases = describeCases(pairs)
+	return c
+}
+
+func describeCases(pairs []Pair) CaseDifferences {
+	all := map[string][]float64{}
+	for _, p := range pairs {
+		for name, d := range p.Differences {
+			all[name] = append(all[name], d)
+		}
+	}
+	means := map[string]float64{}
+	for name, differences := range all {
+		means[name] = Summarise(differences).Mean
+	}
+	differences := list(means)
+	c := CaseDifferences{RankBiserial: math.NaN()}
+	var changed []float64
+	for _, d := range differences {
+		switch {
+		case d > 0:
+			c.Higher++
+		case d < 0:
+			c.Lower++
+		default:
+			c.Same++
+			continue
+		}
+		changed = append(changed, d)
+	}
+	if len(changed) > 0 {
+		r := rankSigned(changed)
+		c.RankBiserial = float64(r.plus-r.minus) / float64(r.plus+r.minus)
+	}
+	slices.Sort(differences)
+	c.Median = Quantile(differences, 0.5)
+	return c
+}

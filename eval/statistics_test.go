@@ -1,0 +1,419 @@
+package eval_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/table"
+)
+
+// statistics is testdata/eval_statistics.json, which testdata/eval_statistics.py wrote with
+// statsmodels, scipy, lme4 and lmerTest.
+type statistics struct {
+	Holm  []struct{ P, Adjusted []float64 }
+	Power struct {
+		Points []struct {
+			N                    int
+			Effect, Alpha, Power float64
+		}
+		Needed []struct {
+			Difference, SD, Power float64
+			N                     int
+		}
+	}
+	Ranks []struct {
+		Values                 [][]float64
+		Mean                   []float64
+		Statistic, P, Critical float64
+	}
+	Mixed []struct {
+		Factors             []string
+		Criterion, Residual float64
+		SD                  []float64
+		Effects             []struct {
+			Name                string
+			Estimate, SE, DF, P float64
+		}
+		Statsmodels struct {
+			Criterion, Residual float64
+			SD, Estimate, SE    []float64
+		}
+	}
+	Bootstrap []struct{ Fraction, Low, High, SD float64 }
+}
+
+func readStatistics(t *testing.T) statistics {
+	t.Helper()
+	data, err := os.ReadFile("../testdata/eval_statistics.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s statistics
+	if err := json.Unmarshal(data, &s); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Holm) == 0 || len(s.Power.Points) == 0 || len(s.Power.Needed) == 0 || len(s.Ranks) == 0 || len(s.Mixed) != 2 || len(s.Bootstrap) != 4 {
+		t.Fatal("the golden file is empty")
+	}
+	return s
+}
+
+// openKBP is the experiment of docs/results/openkbp-cpu.
+func openKBP(t *testing.T) []eval.Run {
+	t.Helper()
+	f, err := os.Open("../docs/results/openkbp-cpu/scores.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	runs, err := table.ReadRuns(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(runs) != 24 {
+		t.Fatalf("%d runs, want 24", len(runs))
+	}
+	return runs
+}
+
+func near(a, b, relative float64) bool { return math.Abs(a-b) <= relative*math.Max(1, math.Abs(b)) }
+
+func TestHolmEqualsStatsmodels(t *testing.T) {
+	for _, c := range readStatistics(t).Holm {
+		if d := cmp.Diff(c.Adjusted, eval.Holm(c.P), cmpopts.EquateApprox(0, 1e-12)); d != "" {
+			t.Errorf("%v: %s", c.P, d)
+		}
+	}
+	nan := math.NaN() // is no test
+	if d := cmp.Diff([]float64{nan, 0.04, 0.5}, eval.Holm([]float64{nan, 0.02, 0.5}), cmpopts.EquateNaNs()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestPowerEqualsStatsmodels(t *testing.T) {
+	golden := readStatistics(t).Power
+	for _, c := range golden.Points {
+		if got := eval.Power(c.N, c.Effect, 1, c.Alpha); math.Abs(got-c.Power) > 1e-8 {
+			t.Errorf("%d pairs, effect %v, alpha %v: power %v, want %v", c.N, c.Effect, c.Alpha, got, c.Power)
+		}
+	}
+	for _, c := range golden.Needed {
+		o := eval.PowerOptions{Power: c.Power}
+		got, err := eval.Replicates(c.Difference, c.SD, o)
+		if err != nil || got != c.N {
+			t.Errorf("%v at SD %v, power %v: %d replicates, %v, want %d", c.Difference, c.SD, c.Power, got, err, c.N)
+		}
+		// so many find that difference, one fewer does not
+		enough, err := eval.Detectable(got, c.SD, o)
+		few, _ := eval.Detectable(got-1, c.SD, o)
+		if err != nil || enough > c.Difference*(1+1e-9) || few < c.Difference {
+			t.Errorf("%d replicates detect %v, one fewer %v, want %v between: %v", got, enough, few, c.Difference, err)
+		}
+	}
+}
+
+// The table "Replicates needed" that the protocol of docs/results is planned by: 80 % power, by the
+// standard deviation over runs.
+func TestReplicatesNeeded(t *testing.T) {
+	for sd, want := range map[float64][3]int{8: {505, 128, 58}, 4: {128, 34, 16}, 2: {34, 10, 6}, 1: {10, 5, 4}} {
+		for n, difference := range []float64{1, 2, 3} {
+			if got, err := eval.Replicates(difference, sd, eval.PowerOptions{}); err != nil || got != want[n] {
+				t.Errorf("+%v at SD %v: %d, %v, want %d", difference, sd, got, err, want[n])
+			}
+		}
+	}
+	for want, c := range map[string]struct {
+		difference, sd float64
+		o              eval.PowerOptions
+	}{
+		"a difference of 0":        {0, 1, eval.PowerOptions{}},
+		"a standard deviation of":  {1, 0, eval.PowerOptions{}},
+		"power is 1":               {1, 1, eval.PowerOptions{Power: 1}},
+		"alpha is 2":               {1, 1, eval.PowerOptions{Alpha: 2}},
+		"takes more than 1000000 ": {1e-6, 1, eval.PowerOptions{}},
+	} {
+		if _, err := eval.Replicates(c.difference, c.sd, c.o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want ...%s...", err, want)
+		}
+	}
+	// chi-squared with 3 degrees of freedom has its 20 % quantile at 1.00517
+	if got, want := eval.SDLimit(2, 4, 0.8), 2*math.Sqrt(3/1.00517); !near(got, want, 1e-5) {
+		t.Errorf("limit of the standard deviation %v, want %v", got, want)
+	}
+}
+
+func TestRanksEqualScipy(t *testing.T) {
+	for n, c := range readStatistics(t).Ranks {
+		got, err := eval.Rank(make([]string, len(c.Mean)), c.Values, 0.05)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(c.Mean, got.Mean, cmpopts.EquateApprox(0, 1e-9)); d != "" || !near(got.Test.Statistic, c.Statistic, 1e-9) || !near(got.Test.P, c.P, 1e-9) || !near(got.Critical, c.Critical, 1e-6) {
+			t.Errorf("%d: %s\ngot %+v, want statistic %v, p %v, critical difference %v", n, d, got, c.Statistic, c.P, c.Critical)
+		}
+	}
+	// Demsar 2006, table 5: q for two to ten methods at 0.05.
+	for k, q := range map[int]float64{2: 1.960, 3: 2.343, 4: 2.569, 5: 2.728, 6: 2.850, 7: 2.949, 8: 3.031, 9: 3.102, 10: 3.164} {
+		values := [][]float64{make([]float64, k), make([]float64, k)}
+		got, err := eval.Rank(make([]string, k), values, 0.05)
+		if want := q * math.Sqrt(float64(k*(k+1))/12); err != nil || !near(got.Critical, want, 5e-4) {
+			t.Errorf("%d methods: critical difference %v, %v, want %v", k, got.Critical, err, want)
+		}
+		if !math.IsNaN(got.Test.P) {
+			t.Errorf("methods that never differ: %+v", got.Test)
+		}
+	}
+	if _, err := eval.Rank([]string{"a", "b"}, [][]float64{{1, 2}, {1, math.NaN()}}, 0.05); err == nil {
+		t.Error("a missing value was ranked")
+	}
+}
+
+func TestRankRuns(t *testing.T) {
+	got, err := eval.RankRuns(openKBP(t), eval.FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 9 of 12 pairs favour 3x3x3
+	if !slices.Equal(got.Methods, []string{"scratch", "3x3x3"}) || !slices.Equal(got.Mean, []float64{1.75, 1.25}) || got.Blocks != 12 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// The same models, by lme4 with lmerTest's degrees of freedom, and by statsmodels, whose optimiser
+// is content a little earlier.
+func TestMixedModelEqualsLme4AndStatsmodels(t *testing.T) {
+	runs := openKBP(t)
+	for _, c := range readStatistics(t).Mixed {
+		fit, err := caseModel(runs, c.Factors).Fit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !near(fit.Criterion, c.Criterion, 1e-9) || !near(fit.Residual, c.Residual, 1e-5) || fit.Observations != 588 {
+			t.Errorf("%v: criterion %v, residual %v, want %v, %v", c.Factors, fit.Criterion, fit.Residual, c.Criterion, c.Residual)
+		}
+		if s := c.Statsmodels; !near(fit.Criterion, s.Criterion, 1e-8) || !near(fit.Residual, s.Residual, 1e-4) {
+			t.Errorf("%v: criterion %v, residual %v, statsmodels has %v, %v", c.Factors, fit.Criterion, fit.Residual, s.Criterion, s.Residual)
+		}
+		for n, sd := range c.SD {
+			if !near(fit.Random[n].SD, sd, 1e-4) || !near(fit.Random[n].SD, c.Statsmodels.SD[n], 1e-2) {
+				t.Errorf("%v: SD of %s %v, want %v, statsmodels has %v", c.Factors, c.Factors[n], fit.Random[n].SD, sd, c.Statsmodels.SD[n])
+			}
+		}
+		for n, e := range c.Effects {
+			got := fit.Effects[n]
+			if !near(got.Estimate, e.Estimate, 1e-5) || !near(got.SE, e.SE, 1e-5) || !near(got.DF, e.DF, 1e-3) || !near(got.Test.P, e.P, 1e-4) {
+				t.Errorf("%v: %s %+v, want %+v", c.Factors, e.Name, got, e)
+			}
+			if s := c.Statsmodels; !near(got.Estimate, s.Estimate[n], 1e-4) || !near(got.SE, s.SE[n], 2e-3) {
+				t.Errorf("%v: %s %+v, statsmodels has %v ± %v", c.Factors, e.Name, got, s.Estimate[n], s.SE[n])
+			}
+		}
+	}
+	// The model of the experiment is the second of them.
+	fit, err := eval.Mixed(runs, eval.FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := readStatistics(t).Mixed[1]
+	if e := fit.Effects[1]; e.Name != "3x3x3" || !near(e.Estimate, want.Effects[1].Estimate, 1e-5) || !near(e.Test.P, want.Effects[1].P, 1e-4) || !near(fit.Criterion, want.Criterion, 1e-9) {
+		t.Errorf("got %+v, want %+v", fit, want)
+	}
+}
+
+// caseModel is the mixed model of the mean DSC of each case of each run.
+func caseModel(runs []eval.Run, factors []string) eval.MixedModel {
+	m := eval.MixedModel{Fixed: []eval.Fixed{{Name: "intercept"}, {Name: "method"}, {Name: "f20"}, {Name: "f100"}}}
+	for _, f := range factors {
+		m.Random = append(m.Random, eval.Factor{Name: f})
+	}
+	is := func(yes bool) float64 {
+		if yes {
+			return 1
+		}
+		return 0
+	}
+	for _, r := range runs {
+		sum, n := map[string]float64{}, map[string]float64{}
+		for _, s := range r.Scores {
+			sum[s.Case] += 100 * s.DSC
+			n[s.Case]++
+		}
+		for id, total := range sum {
+			m.Y = append(m.Y, total/n[id])
+			for k, v := range []float64{1, is(r.Initialisation != "scratch"), is(r.Fraction == 0.2), is(r.Fraction == 1)} {
+				m.Fixed[k].Values = append(m.Fixed[k].Values, v)
+			}
+			replicate := fmt.Sprint(r.Fold, r.Fraction, r.Seed)
+			level := map[string]string{"replicate": replicate, "run": r.Initialisation + replicate, "case": id}
+			for k, f := range m.Random {
+				m.Random[k].Levels = append(m.Random[k].Levels, level[f.Name])
+			}
+		}
+	}
+	return m
+}
+
+// A factor without any effect has variance 0, and the rest is plain least squares: worked out by
+// hand, y = 1, 2, 3, 4 on x = 0, 0, 1, 1 gives 1.5 and 2, residual variance (4 * 0.25) / 2.
+func TestMixedModelWithoutRandomEffect(t *testing.T) {
+	m := eval.MixedModel{Y: []float64{1, 2, 3, 4}, Fixed: []eval.Fixed{{"one", []float64{1, 1, 1, 1}}, {"x", []float64{0, 0, 1, 1}}}}
+	for _, random := range [][]eval.Factor{nil, {{"group", []string{"a", "b", "b", "a"}}}} {
+		m.Random = random
+		fit, err := m.Fit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []float64{fit.Effects[0].Estimate, fit.Effects[1].Estimate, fit.Effects[1].SE, fit.Effects[1].DF, fit.Residual}
+		if d := cmp.Diff([]float64{1.5, 2, math.Sqrt(0.5), 2, math.Sqrt(0.5)}, got, cmpopts.EquateApprox(0, 1e-4)); d != "" {
+			t.Error(d)
+		}
+		if len(fit.Random) > 0 && fit.Random[0].SD != 0 {
+			t.Errorf("SD of a factor without effect: %v", fit.Random[0])
+		}
+	}
+}
+
+func TestMixedModelRefuses(t *testing.T) {
+	one := eval.Fixed{Name: "one", Values: []float64{1, 1, 1}}
+	for want, m := range map[string]eval.MixedModel{
+		"not independent":            {Y: []float64{1, 2, 3}, Fixed: []eval.Fixed{one, {"two", []float64{2, 2, 2}}}},
+		"cannot have 1 fixed":        {Y: []float64{1}, Fixed: []eval.Fixed{{"one", []float64{1}}}},
+		"has 1 values":               {Y: []float64{1, 2, 3}, Fixed: []eval.Fixed{{"one", []float64{1}}}},
+		"finite values":              {Y: []float64{1, 2, math.NaN()}, Fixed: []eval.Fixed{one}},
+		"random intercept run has 1": {Y: []float64{1, 2, 3}, Fixed: []eval.Fixed{one}, Random: []eval.Factor{{"run", []string{"a"}}}},
+	} {
+		if _, err := m.Fit(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want ...%s...", err, want)
+		}
+	}
+	if _, err := eval.Mixed([]eval.Run{{Initialisation: "scratch"}}, eval.FoldOptions{}); err == nil || !strings.Contains(err.Error(), "another initialisation") {
+		t.Errorf("a single method: %v", err)
+	}
+}
+
+// Numpy draws other random numbers, so the bounds agree up to the noise of 20,000 resamples: a
+// tenth of the bootstrap's standard deviation is more than three times that.
+func TestBootstrapEqualsNumpy(t *testing.T) {
+	runs := openKBP(t)
+	for _, c := range readStatistics(t).Bootstrap {
+		of := slices.DeleteFunc(slices.Clone(runs), func(r eval.Run) bool { return c.Fraction != 0 && r.Fraction != c.Fraction })
+		pairs, err := eval.Pairs(of, "3x3x3", eval.FoldOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := eval.Bootstrap(pairs, 0.95, 20000, 1)
+		if math.Abs(got.Low-c.Low) > 0.1*c.SD || math.Abs(got.High-c.High) > 0.1*c.SD {
+			t.Errorf("fraction %v: %+v, want %v to %v", c.Fraction, got, c.Low, c.High)
+		}
+		if again := eval.Bootstrap(pairs, 0.95, 20000, 1); again != got {
+			t.Errorf("the same seed gives %+v, then %+v", got, again)
+		}
+	}
+}
+
+// One case in one fold leaves the plain bootstrap of the mean: that is mean ± 1.96 standard errors.
+func TestBootstrapOfManyPairsIsNormal(t *testing.T) {
+	var pairs []eval.Pair
+	var means []float64
+	for n := range 400 {
+		d := math.Mod(float64(n)*0.618, 1) // evenly spread over 0 to 1
+		pairs = append(pairs, eval.Pair{Seed: uint64(n), Differences: map[string]float64{"a": d}})
+		means = append(means, d)
+	}
+	s := eval.Summarise(means)
+	half := 1.96 * s.SD / 20
+	if got := eval.Bootstrap(pairs, 0.95, 4000, 3); math.Abs(got.Low-(s.Mean-half)) > 0.1*half || math.Abs(got.High-(s.Mean+half)) > 0.1*half {
+		t.Errorf("got %+v, want %v ± %v", got, s.Mean, half)
+	}
+	if got := eval.Bootstrap(pairs[:1], 0.95, 100, 1); !math.IsNaN(got.Low) {
+		t.Errorf("one pair has the interval %+v", got)
+	}
+}
+
+// Patients never stand in for runs: with one pair of runs there is no model, and where runs do not
+// scatter there is no test, however many patients agree.
+func TestMixedModelNeverTestsOverCases(t *testing.T) {
+	run := func(initialisation string, seed uint64, gain float64) eval.Run {
+		r := eval.Run{Initialisation: initialisation, Fraction: 1, Seed: seed}
+		for n := range 40 {
+			// the runs scatter less than the cases: each seed orders the same values in another way
+			noise := math.Mod(float64(n)*0.618+0.1*float64(seed)*float64(n%7), 1) / 100
+			r.Scores = append(r.Scores, eval.Score{Case: fmt.Sprint(n), Label: 1, DSC: 0.5 + float64(n)/200 + gain + noise})
+		}
+		return r
+	}
+	one := []eval.Run{run("scratch", 1, 0), run("a", 1, 0.05)}
+	if _, err := eval.Mixed(one, eval.FoldOptions{}); err == nil || !strings.Contains(err.Error(), "two pairs") {
+		t.Errorf("one pair: %v", err)
+	}
+	fit, err := eval.Mixed(append(one, run("scratch", 2, 0), run("a", 2, 0.05), run("scratch", 3, 0), run("a", 3, 0.05)), eval.FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fit.Random[1].SD != 0 || math.Abs(fit.Effects[1].Estimate-5) > 0.5 || !math.IsNaN(fit.Effects[1].Test.P) || !math.IsNaN(fit.Effects[1].Interval.Low) {
+		t.Errorf("got %+v", fit)
+	}
+}
+
+func TestLearningCurves(t *testing.T) {
+	x, y := []float64{100, 200, 400}, []float64{10, 30, 50}
+	if got := eval.AreaUnderCurve(x, y); !near(got, (20*100+40*200)/300., 1e-12) {
+		t.Errorf("area %v", got)
+	}
+	for _, c := range []struct {
+		y     []float64
+		level float64
+		want  float64
+	}{
+		{y, 5, 100}, {y, 10, 100}, {y, 20, 150}, {y, 30, 200}, {y, 45, 350}, {y, 51, math.Inf(1)}, {[]float64{10, math.NaN(), 50}, 20, 400}, {nil, 1, math.Inf(1)},
+	} {
+		if got := eval.StepsTo(x, c.y, c.level); got != c.want {
+			t.Errorf("%v reaches %v at %v, want %v", c.y, c.level, got, c.want)
+		}
+	}
+	for _, bad := range [][]float64{{1}, {1, math.NaN(), 2}, {1, math.Inf(1), 2}} {
+		if got := eval.AreaUnderCurve(x, bad); !math.IsNaN(got) {
+			t.Errorf("area under %v: %v", bad, got)
+		}
+	}
+}
+
+// docs/results/openkbp-cpu.md: the gain over all 12 pairs, and what its cases look like, which is a
+// description.
+func TestComparison(t *testing.T) {
+	folds, err := eval.Folds(openKBP(t), eval.FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := folds.Cells[1][1] // 20 %
+	if !near(c.Gain.Mean, 3.6587, 1e-4) || !near(c.Test.P, 0.4083, 1e-3) || !near(c.Interval.Low, -8.48, 1e-3) || c.Holm != c.Test.P {
+		t.Errorf("got %+v", c.Comparison)
+	}
+	// 3 of 4 pairs are up, the largest rank among them
+	if c.Ranks.P != 0.625 || c.Ranks.Pairs != 4 || !c.Ranks.Exact {
+		t.Errorf("Wilcoxon over the pairs: %+v", c.Ranks)
+	}
+	if n := c.Cases; n.Higher+n.Lower+n.Same != 49 || n.Higher <= n.Lower || !(n.RankBiserial > 0.5) || !(n.Median > 0) {
+		t.Errorf("cases: %+v", n)
+	}
+	if c.Spread.Infinite != 0 {
+		t.Errorf("%d infinite values of DSC", c.Spread.Infinite)
+	}
+	hd, err := eval.Folds(openKBP(t), eval.FoldOptions{Metric: "hd95"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// the brainstem is hardly ever found
+	if s := hd.Cells[0][0].Spread; s.Infinite < 90 || math.IsNaN(s.Mean) {
+		t.Errorf("HD95 of scratch: %+v", s)
+	}
+}

@@ -1,0 +1,103 @@
+// Package plain makes text that came from files safe to show. Names of cases, labels and series are
+// chosen by whoever wrote the file: they may hold control characters that drive a terminal, marks
+// that reverse the direction of the text around them, or bytes that are no text at all.
+//
+// [Text] and [Lines] are for people: what cannot be seen is written as an escape. [Quote] and
+// [Unquote] are for files that are read back. The package knows of no markup; escaping that is up
+// to who writes it.
+package plain
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Text shows a line of text: control characters (a new line and a tab are such), marks of direction
+// and other characters that leave no trace become escapes such as \x1b and \u202e, and bytes that
+// are not UTF-8 become \xff.
+func Text(s string) string {
+	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) {
+		return s
+	}
+	return escape(s, false)
+}
+
+// Lines is Text for text of several lines: line ends and tabs stay.
+func Lines(s string) string {
+	lines := strings.Split(s, "\n")
+	for n, line := range lines {
+		cells := strings.Split(strings.TrimSuffix(line, "\r"), "\t")
+		for m, cell := range cells {
+			cells[m] = Text(cell)
+		}
+		lines[n] = strings.Join(cells, "\t")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Quote is like [Text], but also doubles backslashes, so that [Unquote] gives back the very text.
+func Quote(s string) string {
+	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) && !strings.Contains(s, `\`) {
+		return s
+	}
+	return escape(s, true)
+}
+
+// Unquote reverses [Quote]. Text that Quote cannot have written comes back as it is.
+func Unquote(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for rest := s; rest != ""; {
+		if rest[0] != '\\' {
+			next := strings.IndexByte(rest, '\\')
+			if next < 0 {
+				next = len(rest)
+			}
+			b.WriteString(rest[:next])
+			rest = rest[next:]
+			continue
+		}
+		r, multibyte, tail, err := strconv.UnquoteChar(rest, 0)
+		if err != nil {
+			return s
+		}
+		if multibyte {
+			b.WriteRune(r)
+		} else {
+			b.WriteByte(byte(r))
+		}
+		rest = tail
+	}
+	return b.String()
+}
+
+// hidden tells the characters that people cannot see. Spaces can be seen, and two characters of
+// format belong to words: the zero-width joiner and non-joiner of Persian and Indic scripts.
+func hidden(r rune) bool {
+	const nonJoiner, joiner = '\u200c', '\u200d'
+	return !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) && r != nonJoiner && r != joiner
+}
+
+func escape(s string, backslashes bool) string {
+	var b strings.Builder
+	for rest := s; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			b.WriteString(`\x` + strconv.FormatUint(0x100|uint64(rest[0]), 16)[1:])
+		case r == '\\' && backslashes:
+			b.WriteString(`\\`)
+		case hidden(r):
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		default:
+			b.WriteString(rest[:size])
+		}
+		rest = rest[size:]
+	}
+	return b.String()
+}

@@ -1,0 +1,51 @@
+package plain
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                       "",
+		"case_01 – Leber, links": "case_01 – Leber, links",
+		"肝臓 كبد":                 "肝臓 كبد",
+		"می\u200cخواهم":          "می\u200cخواهم",
+		"a\u00a0b":               "a\u00a0b",
+		`C:\scans`:               `C:\scans`,
+		"red\x1b[31m":            `red\x1b[31m`,
+		"two\nlines\t":           `two\nlines\t`,
+		"gpj.\u202egnp":          `gpj.\u202egnp`,
+		"zero\u200bwidth\ufeff":  `zero\u200bwidth\ufeff`,
+		"Gr\xf6sse":              `Gr\xf6sse`,
+		"\u0085":                 `\u0085`,
+		"tag\U000e0041":          `tag\U000e0041`,
+	} {
+		if got := Text(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	if got, want := Lines("a:\tb\r\n  c\x1b\n"), "a:\tb\n  c\\x1b\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func FuzzQuote(f *testing.F) {
+	for _, s := range []string{"", "a", `\`, `\x1b`, "\x1b\\", "\xff", "\u202e", "'", `\'`, `"`, "é\x80"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		q := Quote(s)
+		if back := Unquote(q); back != s {
+			t.Errorf("%q: quoted %q, back %q", s, q, back)
+		}
+		if !utf8.ValidString(q) || strings.ContainsFunc(q, hidden) {
+			t.Errorf("%q: quoted %q", s, q)
+		}
+		Unquote(s)
+	})
+}

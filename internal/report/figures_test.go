@@ -1,0 +1,224 @@
+package report
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/eval"
+)
+
+var (
+	viewBox = regexp.MustCompile(`viewBox="0 0 ([\d.]+) ([\d.]+)"`)
+	circle  = regexp.MustCompile(`cx="([^"]+)" cy="([^"]+)"`)
+	moves   = regexp.MustCompile(`M(-?[\d.]+) (-?[\d.]+)`)
+	runsTo  = regexp.MustCompile(`H(-?[\d.]+)`)
+)
+
+// onPaper checks that all of a drawing lies within it, and that it is well-formed.
+func onPaper(t *testing.T, name, drawing string) {
+	t.Helper()
+	if strings.Contains(drawing, "NaN") || strings.Contains(drawing, "Inf") {
+		t.Errorf("%s: %s", name, drawing)
+	}
+	d := xml.NewDecoder(strings.NewReader(drawing))
+	for {
+		if _, err := d.Token(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	box := viewBox.FindStringSubmatch(drawing)
+	width, _ := strconv.ParseFloat(box[1], 64)
+	height, _ := strconv.ParseFloat(box[2], 64)
+	number := func(s string) float64 {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		return v
+	}
+	for _, p := range slices.Concat(circle.FindAllStringSubmatch(drawing, -1), moves.FindAllStringSubmatch(drawing, -1)) {
+		if x, y := number(p[1]), number(p[2]); x < 0 || x > width || y < 0 || y > height {
+			t.Errorf("%s: point %v, %v of %v x %v", name, x, y, width, height)
+		}
+	}
+	for _, p := range runsTo.FindAllStringSubmatch(drawing, -1) {
+		if x := number(p[1]); x < 0 || x > width {
+			t.Errorf("%s: line to %v of %v", name, x, width)
+		}
+	}
+}
+
+func TestFiguresStayOnThePaper(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	none := eval.Interval{Low: nan, High: nan}
+	long := strings.Repeat("a very long name ", 20)
+	for name, f := range map[string]Figure{
+		"no boxes":    Boxes{Title: "t"},
+		"boxes":       Boxes{Title: "t", Rows: []BoxRow{{Name: "a", Values: []float64{1, 2, 3, 100}}, {Name: long, Values: []float64{nan, inf}}, {Name: "none"}, {Name: "one", Values: []float64{5}, Points: []string{"c"}}}},
+		"equal boxes": Boxes{Title: "t", Rows: []BoxRow{{Name: "a", Values: []float64{0, 0, 0}}}, Range: &[2]float64{0, 1}},
+		"no forest":   Forest{Title: "t"},
+		"forest": Forest{Title: "t", Rows: []ForestRow{
+			{Name: "a", Estimate: 3, Interval: eval.Interval{Low: -200, High: 5}, Values: []float64{1, nan, 1e6}, Class: "open"}, {Name: long, Estimate: nan, Interval: none, Remark: long}, {Name: "b", Estimate: -4, Interval: none}}},
+		"two ranks": Ranks{"t", eval.Ranking{Methods: []string{"a", "b"}, Mean: []float64{1, 2}, Blocks: 2, Critical: 5, Test: eval.Test{P: nan}}},
+		"ranks":     Ranks{"t", eval.Ranking{Methods: []string{"a", long, "c", "d", "e"}, Mean: []float64{1, 5, 2.2, 2.9, 3.9}, Blocks: 9, Critical: 1}},
+	} {
+		onPaper(t, name, f.svg())
+		if alone := string(standalone(f.svg())); !strings.HasPrefix(alone, `<svg xmlns="http://www.w3.org/2000/svg"`) || !strings.Contains(alone, `</style><rect class="paper"`) {
+			t.Errorf("%s: %.200s", name, alone)
+		}
+	}
+}
+
+// Four methods at 1, 2.2, 2.9 and 3.9: with a critical difference of 1, the second and third are
+// one group, the third and fourth another.
+func TestRanksThatCannotBeToldApart(t *testing.T) {
+	r := Ranks{"t", eval.Ranking{Methods: []string{"d", "a", "c", "b"}, Mean: []float64{3.9, 1, 2.9, 2.2}, Critical: 1}}
+	if got := r.groups([]int{1, 3, 2, 0}); !slices.Equal(got, [][2]int{{1, 2}, {2, 3}}) {
+		t.Errorf("groups %v", got)
+	}
+	r.Critical = 4
+	if got := r.groups([]int{1, 3, 2, 0}); !slices.Equal(got, [][2]int{{0, 3}}) {
+		t.Errorf("groups %v", got)
+	}
+}
+
+// Lengths on a chart can be compared, or it says that they cannot.
+func TestAxesBeginAtZeroOrSaySo(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		low    float64
+		cut    bool
+	}{
+		{[]float64{69, 75}, 65, true}, {[]float64{30, 75}, 0, false}, {[]float64{0, 0}, 0, false}, {[]float64{0, 5}, 0, false}, {[]float64{-1, 5}, -2, false}, {nil, 0, false}, {[]float64{3}, 1, true},
+	} {
+		s := newSpan()
+		s.add(c.values...)
+		low, high, cut := s.honest()
+		if cut != c.cut || cut == (low <= 0 && high >= 0) || !cut && low != c.low && c.low >= 0 {
+			t.Errorf("%v: %v to %v, cut %v", c.values, low, high, cut)
+		}
+		drawing := Chart{Title: "t", Series: []Series{{Name: "a", X: make([]float64, len(c.values)), Y: c.values}}}.svg()
+		if strings.Contains(drawing, "axis begins at "+tickText(low)) != c.cut {
+			t.Errorf("%v: cut %v, and the chart says\n%s", c.values, c.cut, drawing)
+		}
+	}
+	run := func(initialisation string, dsc float64) eval.Run {
+		return eval.Run{Initialisation: initialisation, Fraction: 1, Scores: []eval.Score{{Case: "c", Label: 1, DSC: dsc}}}
+	}
+	for name, dsc := range map[string][2]float64{"a gain": {0.69, 0.75}, "a tie at 0": {0, 0}} {
+		table, err := eval.Folds([]eval.Run{run("scratch", dsc[0]), run("a", dsc[1])}, eval.FoldOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := Folds{FoldTable: table}
+		if drawing := f.svg(); !strings.Contains(drawing, ">0</text>") || strings.Contains(drawing, ">-") {
+			t.Errorf("%s: no axis from 0: %s", name, drawing)
+		}
+		var b strings.Builder
+		if err := f.html(&b); err != nil || strings.Contains(b.String(), `class="down"`) || strings.Contains(b.String(), `class="up"`) {
+			t.Errorf("%s: one pair of runs is coloured: %s", name, b.String())
+		}
+	}
+}
+
+// Only what holds for all initialisations of a row is coloured; for distances less is better.
+func TestDirection(t *testing.T) {
+	dsc, _ := eval.MetricNamed("dsc")
+	hd95, _ := eval.MetricNamed("hd95")
+	for _, c := range []struct {
+		metric eval.Metric
+		gain   float64
+		holm   float64
+		want   string
+	}{{dsc, 3, 0.01, "up"}, {dsc, -3, 0.01, "down"}, {hd95, -3, 0.01, "up"}, {hd95, 3, 0.01, "down"}, {dsc, 3, 0.2, "open"}, {dsc, 0, math.NaN(), "open"}} {
+		if got := direction(c.metric, eval.Comparison{Gain: eval.Spread{Mean: c.gain}, Holm: c.holm, Test: eval.Test{P: 0.01}}); got != c.want {
+			t.Errorf("%s %v, Holm %v: %s, want %s", c.metric.Key, c.gain, c.holm, got, c.want)
+		}
+	}
+}
+
+// Names from files are text in every block of a page, and nothing else.
+func TestNamesFromFilesAreOnlyText(t *testing.T) {
+	const hostile = "<script>x</script>\x1b[31m\u202egnp\xff|`*[a](b)\n# b"
+	scores := []eval.Score{{Case: hostile, Label: 1, Name: hostile, DSC: 0.5}, {Case: "b", Label: 1, Name: hostile, DSC: 0.25}}
+	runs := []eval.Run{{Initialisation: "scratch", Fraction: 1, Scores: scores}, {Initialisation: hostile, Fraction: 1, Scores: scores}}
+	folds, err := eval.Folds(runs, eval.FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dsc, _ := eval.MetricNamed("dsc")
+	page := Scores(hostile, hostile, scores, []string{hostile})
+	page.Sections = append(page.Sections, Section{hostile, []Block{
+		Text(hostile), Facts{{hostile, hostile}}, Folds{FoldTable: folds}, Figures{Gains(folds), RunBoxes(runs, 1, dsc, "scratch"), Ranks{hostile, eval.Ranking{Methods: []string{hostile, "b"}, Mean: []float64{1, 2}}}},
+		Charts{{Title: hostile, X: hostile, Levels: []Level{{hostile, 1}}, Series: []Series{{Name: hostile, X: []float64{1, 2}, Y: []float64{1, 2}}, {Name: "b", X: []float64{1, 2}, Y: []float64{1, 2}}}}}, Code{hostile, hostile},
+	}})
+	var html strings.Builder
+	if err := page.HTML(&html); err != nil {
+		t.Fatal(err)
+	}
+	var markdown strings.Builder
+	dir := t.TempDir()
+	if err := page.Write(dir, "page"); err != nil {
+		t.Fatal(err)
+	}
+	if err := page.Markdown(&markdown, dir, "page_files"); err != nil {
+		t.Fatal(err)
+	}
+	for what, text := range map[string]string{"HTML": html.String(), "Markdown": markdown.String()} {
+		for _, raw := range []string{"\x1b", "\u202e", "\xff", "\n# b"} {
+			// a line of the code block
+			if n := strings.Count(text, raw); n > 0 && !(raw == "\n# b" && n == 1) {
+				t.Errorf("%s holds %q %d times", what, raw, n)
+			}
+		}
+	}
+	if strings.Contains(html.String(), "<script") {
+		t.Error("HTML holds a script")
+	}
+	outside, _, _ := strings.Cut(markdown.String(), "```")
+	if regexp.MustCompile(`(^|[^\\])<script`).MatchString(outside) || regexp.MustCompile(`(^|[^\\])\[a`).MatchString(outside) {
+		t.Errorf("Markdown holds markup:\n%s", outside)
+	}
+	onPage := xml.NewDecoder(strings.NewReader(html.String()))
+	onPage.Entity = xml.HTMLEntity
+	for {
+		if _, err := onPage.Token(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(fmt.Errorf("the page is not well-formed: %w", err))
+		}
+	}
+}
+
+func TestScoresPage(t *testing.T) {
+	var scores []eval.Score
+	for n := range 12 {
+		s := eval.Score{Case: fmt.Sprintf("case_%02d", n), Label: 2, Name: "spleen", DSC: 0.5 + float64(n)/100, NSD: 0.9, HD95: 3, Tolerance: 2, Predicted: 1, Reference: 1}
+		if n == 7 {
+			s.DSC, s.HD95, s.Predicted = 0, math.Inf(1), 0
+		}
+		scores = append(scores, s)
+	}
+	var b strings.Builder
+	if err := Scores("Evaluation", "a compared with b", scores, []string{"remark"}).HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	for _, want := range []string{"<p>remark</p>", "DSC of every case", "NSD of every case", "HD95 (mm) of every case", "1 ∞</text>", "<td>case_07</td><td class=\"n\">0.0000</td><td>spleen</td>", "<dt>NSD</dt>", "case_11: 0.6100</title>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if strings.Contains(page, "<td>case_11</td><td class=\"n\">0.6100</td><td>spleen</td>") {
+		t.Error("the best case is among those to look at first")
+	}
+}

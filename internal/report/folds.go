@@ -1,0 +1,272 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/table"
+)
+
+// Folds is the table of an experiment with a chart beside it. Others are the tables of other
+// metrics over the same runs, such as HD95, of which each cell shows the mean in small type.
+type Folds struct {
+	eval.FoldTable
+	Others []eval.FoldTable
+}
+
+// column says how the metric is called and rounded.
+func (f Folds) column() table.Column { return table.MetricColumn(f.Metric, true) }
+
+func (f Folds) chartTitle() string { return f.column().Title + " by share of the training data" }
+
+// cell is a place in the table: the row of a fraction and the column of an initialisation.
+type cell struct{ fraction, initialisation int }
+
+// grid lays the table out: fractions below one another and initialisations side by side, or, where
+// there are many of these, the other way round.
+func (f Folds) grid() (header, names []string, rows [][]cell) {
+	var fractions []string
+	for _, fraction := range f.Fractions {
+		fractions = append(fractions, table.Percent(fraction))
+	}
+	if f.stacked() {
+		header, names = append([]string{"initialisation"}, fractions...), f.Initialisations
+	} else {
+		header, names = append([]string{"data"}, f.Initialisations...), fractions
+	}
+	for r := range names {
+		var row []cell
+		for c := range len(header) - 1 {
+			if f.stacked() {
+				row = append(row, cell{c, r})
+			} else {
+				row = append(row, cell{r, c})
+			}
+		}
+		rows = append(rows, row)
+	}
+	return header, names, rows
+}
+
+// stacked tells whether there are so many initialisations that each has a row of its own.
+func (f Folds) stacked() bool { return len(f.Initialisations) > 3 }
+
+func (f Folds) html(b *strings.Builder) error {
+	layout := "pair"
+	if f.stacked() || len(f.Initialisations) > 2 {
+		layout = "stack"
+	}
+	header, names, rows := f.grid()
+	fmt.Fprintf(b, "<div class=\"%s\"><div class=\"scroll\"><table class=\"folds\">\n<thead><tr>", layout)
+	for _, h := range header {
+		fmt.Fprintf(b, "<th>%s</th>", escape(h))
+	}
+	b.WriteString("</tr></thead>\n<tbody>\n")
+	for n, row := range rows {
+		fmt.Fprintf(b, "<tr><td>%s</td>", escape(names[n]))
+		for _, at := range row {
+			f.htmlCell(b, at)
+		}
+		b.WriteString("</tr>\n")
+	}
+	fmt.Fprintf(b, "</tbody>\n</table></div>\n<figure><figcaption>%s</figcaption>\n%s</figure></div>\n", escape(f.chartTitle()), f.svg())
+	notes(b, f.notes())
+	return nil
+}
+
+func (f Folds) htmlCell(b *strings.Builder, at cell) {
+	c, digits := f.Cells[at.fraction][at.initialisation], f.column().Digits
+	class := direction(f.Metric, c.Comparison)
+	fmt.Fprintf(b, "<td><b class=\"%s\">%s</b>", class, table.Rounded(c.Spread.Mean, digits))
+	if !math.IsNaN(c.Spread.SD) {
+		fmt.Fprintf(b, " ± %s", table.Rounded(c.Spread.SD, digits))
+	}
+	line := func(text string) { fmt.Fprintf(b, "<small>%s</small>", escape(text)) }
+	switch {
+	case math.IsNaN(c.Gain.Mean):
+		line(table.Count(c.Spread.N, "run"))
+	case math.IsNaN(c.Test.P):
+		line(f.gain(c.Comparison))
+		line(table.Count(c.Gain.N, "pair of runs", "pairs of runs"))
+	default:
+		fmt.Fprintf(b, "<small><span class=\"%s\">%s</span> (%s)</small>", class, f.gain(c.Comparison), table.Interval(c.Interval, digits))
+		line(f.test(c.Comparison))
+	}
+	for _, other := range f.others(at) {
+		line(other)
+	}
+	b.WriteString("</td>")
+}
+
+func (f Folds) markdown(m *markdown) error {
+	header, names, rows := f.grid()
+	for _, h := range header {
+		fmt.Fprintf(m, "| %s ", table.EscapeMarkdown(h))
+	}
+	m.WriteString("|\n" + strings.Repeat("|---", len(header)) + "|\n")
+	for n, row := range rows {
+		fmt.Fprintf(m, "| %s |", table.EscapeMarkdown(names[n]))
+		for _, at := range row {
+			fmt.Fprintf(m, " %s |", f.markdownCell(at))
+		}
+		m.WriteString("\n")
+	}
+	for _, note := range f.notes() {
+		fmt.Fprintf(m, "\n%s\n", table.EscapeMarkdown(note))
+	}
+	m.WriteString("\n")
+	return m.picture(standalone(f.svg()), "svg", f.chartTitle())
+}
+
+func (f Folds) markdownCell(at cell) string {
+	c, digits := f.Cells[at.fraction][at.initialisation], f.column().Digits
+	text := table.Rounded(c.Spread.Mean, digits)
+	if direction(f.Metric, c.Comparison) == "up" {
+		text = "**" + text + "**"
+	}
+	if !math.IsNaN(c.Spread.SD) {
+		text += " ± " + table.Rounded(c.Spread.SD, digits)
+	}
+	parts := []string{text}
+	switch {
+	case math.IsNaN(c.Gain.Mean):
+	case math.IsNaN(c.Test.P):
+		parts = append(parts, f.gain(c.Comparison))
+	default:
+		parts = append(parts, fmt.Sprintf("%s (%s), %s", f.gain(c.Comparison), table.Interval(c.Interval, digits), f.test(c.Comparison)))
+	}
+	return strings.Join(append(parts, f.others(at)...), "; ")
+}
+
+// notes are those of the table, and of the other metrics.
+func (f Folds) notes() []string {
+	all := table.FoldNotes(f.FoldTable)
+	for _, o := range f.Others {
+		for _, note := range table.FoldNotes(o) {
+			if strings.HasPrefix(note, "∞") && !slices.Contains(all, note) {
+				all = append(all, note)
+			}
+		}
+	}
+	if len(f.Initialisations) > 1 {
+		all = append(all, "Gains with p below 0.05 are coloured.")
+	}
+	return all
+}
+
+// others are the means of the other metrics in a cell.
+func (f Folds) others(at cell) (all []string) {
+	for _, o := range f.Others {
+		r, c := slices.Index(o.Fractions, f.Fractions[at.fraction]), slices.Index(o.Initialisations, f.Initialisations[at.initialisation])
+		if r < 0 || c < 0 {
+			continue
+		}
+		column, s := table.MetricColumn(o.Metric, true), o.Cells[r][c].Spread
+		text := column.Title + " " + table.Rounded(s.Mean, column.Digits)
+		if s.Infinite > 0 {
+			text += fmt.Sprintf(" (%d\u00a0∞)", s.Infinite)
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// gain writes the gain over the baseline with its sign.
+func (f Folds) gain(c eval.Comparison) string {
+	return fmt.Sprintf("%+.*f", f.column().Digits, c.Gain.Mean)
+}
+
+// test writes p over the runs, adjusted where there are several initialisations.
+func (f Folds) test(c eval.Comparison) string {
+	name, p := "p", c.Test.P
+	if len(f.Initialisations) > 2 {
+		name, p = "Holm's p", c.Holm
+	}
+	return fmt.Sprintf("%s %s, %s", name, probability(p), table.Count(c.Gain.N, "pair"))
+}
+
+// probability writes p with its sign of equality.
+func probability(p float64) string {
+	if text := table.P(p).String(); strings.HasPrefix(text, "<") {
+		return text
+	}
+	return "= " + table.P(p).String()
+}
+
+// direction is the class that colours a comparison: up or down only where the runs leave no doubt,
+// all initialisations of the row considered.
+func direction(m eval.Metric, c eval.Comparison) string {
+	switch gain := float64(m.Better) * c.Gain.Mean; {
+	case !(c.Holm < 0.05):
+		return "open"
+	case gain > 0:
+		return "up"
+	case gain < 0:
+		return "down"
+	}
+	return "open"
+}
+
+// inks gives the baseline grey and the others the palette.
+func inks(initialisations []string, baseline string) func(int) string {
+	next, classes := 1, make([]string, len(initialisations))
+	for n, name := range initialisations {
+		if name == baseline {
+			classes[n] = inkOf(0)
+			continue
+		}
+		classes[n] = inkOf(next)
+		next++
+	}
+	return func(n int) string { return classes[n] }
+}
+
+// svg draws mean and standard deviation of every initialisation, side by side at each fraction, on
+// an axis from zero.
+func (f Folds) svg() string {
+	top := legendHeight(plotLeft, plotRight, f.Initialisations) + 8
+	values := newSpan()
+	for _, row := range f.Cells {
+		for _, c := range row {
+			values.add(c.Spread.Mean, c.Spread.Mean-c.Spread.SD, c.Spread.Mean+c.Spread.SD)
+		}
+	}
+	low, high := values.fromZero()
+	y := axis{low, high, top + plotHeight, top}
+	x := axis{0, float64(len(f.Fractions)), plotLeft, plotRight}
+	s := newSVG(chartWidth, top+plotHeight+belowPlot-8, f.chartTitle())
+	s.verticalAxis(y, plotLeft, plotRight)
+	ink := inks(f.Initialisations, f.Baseline)
+	apart := min(0.7/float64(max(len(f.Initialisations), 1)), 0.14)
+	at := func(row, n int) float64 {
+		return x.at(float64(row) + 0.5 + apart*(float64(n)-float64(len(f.Initialisations)-1)/2))
+	}
+	for n := range f.Initialisations { // a thin line through the means shows the trend
+		var path strings.Builder
+		pen := "M"
+		for row := range f.Fractions {
+			if m := f.Cells[row][n].Spread.Mean; finite(m) {
+				fmt.Fprintf(&path, "%s%.1f %.1f", pen, at(row, n), y.at(m))
+				pen = "L"
+			}
+		}
+		s.ink(ink(n), path.String(), 1, 0.4)
+	}
+	for row, fraction := range f.Fractions {
+		s.text(x.at(float64(row)+0.5), y.start+16, atMiddle, table.Percent(fraction))
+		for n, c := range f.Cells[row] {
+			if !finite(c.Spread.Mean) {
+				continue
+			}
+			if finite(c.Spread.SD) {
+				s.ink(ink(n), fmt.Sprintf("M%.1f %.1fV%.1f", at(row, n), y.at(c.Spread.Mean+c.Spread.SD), y.at(c.Spread.Mean-c.Spread.SD)), 2, 0.55)
+			}
+			s.dot(ink(n), at(row, n), y.at(c.Spread.Mean), 5, 1, fmt.Sprintf("%s, %s: %s", f.Initialisations[n], table.Percent(fraction), table.Spread(c.Spread, f.column().Digits)))
+		}
+	}
+	s.legend(plotLeft, plotRight, f.Initialisations, ink)
+	return s.end()
+}

@@ -1,0 +1,174 @@
+package table
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/plain"
+)
+
+// ReadScores reads the scores that [PerCase] wrote as CSV, every digit of them. An experiment that
+// is resumed gets its finished runs this way.
+func ReadScores(r io.Reader) ([]eval.Score, error) {
+	f, err := readCSV(r, "scores")
+	if err != nil {
+		return nil, err
+	}
+	columns := []string{"case", "label", "name"}
+	for key := range numbersOf(&eval.Score{}) {
+		columns = append(columns, key)
+	}
+	if err := f.want(columns...); err != nil {
+		return nil, err
+	}
+	var scores []eval.Score
+	for n := range f.rows {
+		s, err := f.score(n)
+		if err != nil {
+			return nil, err
+		}
+		scores = append(scores, s)
+	}
+	return scores, nil
+}
+
+// Runs is the table of all scores of all runs of an experiment: the columns of [PerCase] behind
+// those that tell the runs apart.
+func Runs(runs []eval.Run) Table {
+	t := Table{Title: "All scores", Columns: []Column{{"initialisation", "initialisation", 0}, {"fold", "fold", 0}, {"fraction", "fraction", 4}, {"seed", "seed", 0}}}
+	t.Columns = append(t.Columns, PerCase(nil).Columns...)
+	for _, r := range runs {
+		for _, row := range PerCase(r.Scores).Rows {
+			t.Rows = append(t.Rows, append([]any{r.Initialisation, r.Fold, r.Fraction, strconv.FormatUint(r.Seed, 10)}, row...))
+		}
+	}
+	return t
+}
+
+// ReadRuns reads the runs that [Runs] wrote as CSV, in the order of their first rows. Any other
+// table will do that has the columns initialisation, fold, fraction, seed, case, label and dsc;
+// metrics that it lacks are NaN.
+func ReadRuns(r io.Reader) ([]eval.Run, error) {
+	f, err := readCSV(r, "scores of runs")
+	if err != nil {
+		return nil, err
+	}
+	if err := f.want("initialisation", "fold", "fraction", "seed", "case", "label", "dsc"); err != nil {
+		return nil, err
+	}
+	type key struct {
+		initialisation string
+		fold           int
+		fraction       float64
+		seed           uint64
+	}
+	type scored struct {
+		run   key
+		name  string
+		label uint16
+	}
+	var runs []eval.Run
+	at, seen := map[key]int{}, map[scored]bool{}
+	for n := range f.rows {
+		k := key{initialisation: fromCSV(f.cell(n, "initialisation"))}
+		var errs [3]error
+		k.fold, errs[0] = strconv.Atoi(f.cell(n, "fold"))
+		k.fraction, errs[1] = strconv.ParseFloat(f.cell(n, "fraction"), 64)
+		k.seed, errs[2] = strconv.ParseUint(f.cell(n, "seed"), 10, 64)
+		for m, column := range []string{"fold", "fraction", "seed"} {
+			if errs[m] != nil {
+				return nil, f.wrong(n, column, "a number")
+			}
+		}
+		s, err := f.score(n)
+		if err != nil {
+			return nil, err
+		}
+		if seen[scored{k, s.Case, s.Label}] {
+			return nil, fmt.Errorf("reading %s: line %d: case %s, label %d is there twice for the same run", f.what, n+2, plain.Text(s.Case), s.Label)
+		}
+		seen[scored{k, s.Case, s.Label}] = true
+		if _, known := at[k]; !known {
+			at[k] = len(runs)
+			runs = append(runs, eval.Run{Initialisation: k.initialisation, Fold: k.fold, Fraction: k.fraction, Seed: k.seed})
+		}
+		runs[at[k]].Scores = append(runs[at[k]].Scores, s)
+	}
+	return runs, nil
+}
+
+// csvFile is a file of CSV with a header.
+type csvFile struct {
+	what string // that it should hold
+	at   map[string]int
+	rows [][]string
+}
+
+func readCSV(r io.Reader, what string) (*csvFile, error) {
+	records, err := csv.NewReader(r).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", what, err)
+	}
+	if len(records) == 0 {
+		return nil, fmt.Errorf("reading %s: no header", what)
+	}
+	f := &csvFile{what: what, at: map[string]int{}, rows: records[1:]}
+	for n, key := range records[0] {
+		f.at[key] = n
+	}
+	return f, nil
+}
+
+// want reports the first column that is missing.
+func (f *csvFile) want(columns ...string) error {
+	for _, key := range columns {
+		if _, ok := f.at[key]; !ok {
+			return fmt.Errorf("reading %s: no column %q: not a table of %s", f.what, key, f.what)
+		}
+	}
+	return nil
+}
+
+// cell is a cell of a row, empty where there is no such column.
+func (f *csvFile) cell(row int, column string) string {
+	n, ok := f.at[column]
+	if !ok {
+		return ""
+	}
+	return f.rows[row][n]
+}
+
+func (f *csvFile) wrong(row int, column, want string) error {
+	return fmt.Errorf("reading %s: line %d: %s %q is not %s", f.what, row+2, column, f.cell(row, column), want)
+}
+
+// score reads the score of a row; numbers without a column are NaN.
+func (f *csvFile) score(row int) (eval.Score, error) {
+	label, err := strconv.ParseUint(f.cell(row, "label"), 10, 16)
+	if err != nil {
+		return eval.Score{}, f.wrong(row, "label", "a number up to 65535")
+	}
+	s := eval.Score{Case: fromCSV(f.cell(row, "case")), Label: uint16(label), Name: fromCSV(f.cell(row, "name"))}
+	for key, dst := range numbersOf(&s) {
+		*dst = math.NaN()
+		if _, ok := f.at[key]; !ok {
+			continue
+		}
+		if *dst, err = strconv.ParseFloat(f.cell(row, key), 64); err != nil {
+			return eval.Score{}, f.wrong(row, key, "a number")
+		}
+	}
+	return s, nil
+}
+
+// numbersOf names the numbers of a score that a table holds.
+func numbersOf(s *eval.Score) map[string]*float64 {
+	return map[string]*float64{
+		"dsc": &s.DSC, "hd95_mm": &s.HD95, "hd_mm": &s.HD, "assd_mm": &s.ASSD, "nsd": &s.NSD,
+		"predicted_ml": &s.Predicted, "reference_ml": &s.Reference, "tolerance_mm": &s.Tolerance,
+	}
+}
