@@ -30,8 +30,15 @@ var mayImport = map[string][]string{
 	"volume/nifti":    {"volume", "internal/folders"},
 	"volume/dicom":    {"volume", "internal/folders"},
 	"volume/prepared": {"volume", "internal/folders", "internal/seed"},
-	"volume/dataset":  {"volume", "volume/nifti", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders"},
-	"volume/phantom":  {"volume", "internal/seed"},
+
+	"volume/dicom/internal/tag":          {},
+	"volume/dicom/internal/element":      {"volume", "volume/dicom/internal/tag", "internal/folders"},
+	"volume/dicom/internal/pixels":       {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/jpeg", "volume/dicom/internal/jpegls", "volume/dicom/internal/jpeg2000"},
+	"volume/dicom/internal/stack":        {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels"},
+	"volume/dicom/internal/grouping":     {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
+	"volume/dicom/internal/segmentation": {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
+	"volume/dataset":                     {"volume", "volume/nifti", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders"},
+	"volume/phantom":                     {"volume", "internal/seed"},
 
 	"internal/device":            {},
 	"internal/device/cpu":        {"internal/device"},

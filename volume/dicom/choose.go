@@ -81,9 +81,9 @@ var made = map[string]struct {
 // derived says what the series was made into, by its ImageType, "" for an original, and whether
 // that is a projection, whose values are not those of a scan.
 func (s *Series) derived() (what string, projection bool) {
-	for n := range s.slices {
+	for n := range s.stack.Slices {
 		// the last ones tell most
-		for _, value := range slices.Backward(s.slices[n].info.imageType) {
+		for _, value := range slices.Backward(s.stack.Slices[n].Info.ImageType) {
 			for word := range strings.FieldsFuncSeq(strings.ToUpper(strings.ReplaceAll(value, "_", "")), func(r rune) bool { return r < 'A' || r > 'Z' }) {
 				if m := made[word]; m.projection {
 					return m.what, true
@@ -118,12 +118,14 @@ func (s *Series) remarks(among []*Series) (text string) {
 }
 
 // length returns mm from the first slice to the last.
-func (s *Series) length() float64 { return s.slices[len(s.slices)-1].at - s.slices[0].at }
+func (s *Series) length() float64 {
+	return s.stack.Slices[len(s.stack.Slices)-1].At - s.stack.Slices[0].At
+}
 
 // scansOf leaves out localizers, colour images and single slices, where there are others.
 func scansOf(series []*Series) []*Series {
 	for _, better := range []func(*Series) bool{
-		func(s *Series) bool { return s.Axcodes != "" && s.slices[0].image.samples == 1 },
+		func(s *Series) bool { return s.Axcodes != "" && s.stack.Slices[0].Image.Samples == 1 },
 		func(s *Series) bool { return !s.Localizer },
 		func(s *Series) bool { return s.Shape[2] > 1 },
 	} {
@@ -177,6 +179,6 @@ func list(series []*Series) string {
 // SameSpace says whether positions in two series compare: they have the same frame of reference, or
 // one of them does not say.
 func (s *Series) SameSpace(o *Series) bool {
-	a, b := s.slices[0].image.frameOfRef, o.slices[0].image.frameOfRef
+	a, b := s.stack.Slices[0].Image.FrameOfRef, o.stack.Slices[0].Image.FrameOfRef
 	return a == b || a == "" || b == ""
 }

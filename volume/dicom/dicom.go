@@ -26,6 +26,7 @@ import (
 	"fmt"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 )
 
 // Series is a set of images that together are one volume.
@@ -52,9 +53,7 @@ type Series struct {
 	// degrees between the way from slice to slice and the normal of the slices
 	Tilt   float64
 	doubts []string // problems that [ReadWith] tells as well
-	// in what images differ that lie where slices are missing, "" where there are none such
-	filled string
-	slices []slice
+	stack  *stack.Stack
 }
 
 // String describes the series in a line, without anything that is the patient's.
@@ -135,4 +134,9 @@ func (o *Options) defaults() error {
 		o.Note = func(string) {}
 	}
 	return nil
+}
+
+// stack returns what the options say about slices.
+func (o Options) stack() stack.Options {
+	return stack.Options{Tilt: string(o.Tilt), Gaps: string(o.Gaps)}
 }

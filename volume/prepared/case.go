@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/edsrzf/mmap-go"
+
 	"github.com/voxsaw/voxsaw/volume"
 )
 

@@ -1,4 +1,4 @@
-package dicom
+package pixels
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package dicom
+package segmentation
 
 import (
 	"errors"
@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
-
-// This file: what a SEG object takes over from the images that it refers to.
 
 // carried are elements of a file that another takes over as they are. Nobody looks at their values,
 // but for dates and times, and none of them may be printed.
@@ -38,26 +37,26 @@ var carriedTypes = map[tag.Tag]struct {
 
 // carry takes the elements of carriedTypes from a file.
 func carry(path string) (carried, error) {
-	d, s, _, offset, err := open(path)
+	file, err := element.Open(path)
 	if err != nil {
-		return nil, inFile(path, err)
+		return nil, element.InFile(path, err)
 	}
-	defer d.Close()
+	defer file.Close()
 	c := carried{}
-	w := &walker{window: &window{from: d, size: d.size}, order: s.order, implicit: s.implicit}
-	_, err = w.elements(offset, d.size, false, 0, func(e element) error {
-		if e.tag >= tag.FloatPixelData {
-			return errStop
+	w := file.Walker()
+	_, err = w.Elements(file.Start, file.Size, false, 0, func(e element.Element) error {
+		if e.Tag >= tag.FloatPixelData {
+			return element.ErrStop
 		}
-		if _, wanted := carriedTypes[e.tag]; !wanted || e.length == undefined || e.length >= math.MaxUint16-1 {
+		if _, wanted := carriedTypes[e.Tag]; !wanted || e.Length == element.Undefined || e.Length >= math.MaxUint16-1 {
 			return nil
 		}
-		b, err := w.at(e.value, int(e.length))
-		c[e.tag] = slices.Clone(b)
+		b, err := w.At(e.Value, int(e.Length))
+		c[e.Tag] = slices.Clone(b)
 		return err
 	})
-	if err != nil && !errors.Is(err, errStop) {
-		return nil, inFile(path, err)
+	if err != nil && !errors.Is(err, element.ErrStop) {
+		return nil, element.InFile(path, err)
 	}
 	return c, nil
 }
@@ -79,8 +78,8 @@ func (c carried) moment() (date, time string) {
 	return "19700101", "000000"
 }
 
-// carry adds what was taken from another file.
-func (e *encoder) carry(c carried) {
+// add writes what was taken from another file.
+func (c carried) add(e *element.Encoder) {
 	for _, t := range slices.Sorted(maps.Keys(carriedTypes)) {
 		kind := carriedTypes[t]
 		switch t {
@@ -88,7 +87,7 @@ func (e *encoder) carry(c carried) {
 			continue
 		}
 		if c.has(t) || kind.must {
-			e.bytes(t, kind.vr, c[t])
+			e.Bytes(t, kind.vr, c[t])
 		}
 	}
 }
