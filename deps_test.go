@@ -19,6 +19,7 @@ const module = "github.com/voxsaw/voxsaw/"
 // docs/architecture.md tells why.
 var mayImport = map[string][]string{
 	"internal/atomicfile": {},
+	"internal/numbers":    {},
 	"internal/seed":       {},
 	"internal/config":     {},
 	"internal/terminal":   {},
@@ -61,7 +62,7 @@ var mayImport = map[string][]string{
 }
 
 // everybodys are the rooms that all others may import.
-var everybodys = []string{"internal/atomicfile"}
+var everybodys = []string{"internal/atomicfile", "internal/numbers"}
 
 // mayEverything are the rooms at the top, where everything comes together: the command line, and
 // the experiments that it runs.

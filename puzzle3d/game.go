@@ -2,7 +2,6 @@ package puzzle3d
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
@@ -180,5 +179,3 @@ func (g *game) move(p int, h *head, board int) error {
 	g.puzzles[p].Move(r.answer)
 	return nil
 }
-
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/solver"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -247,7 +248,7 @@ func (t *trainer) step(step int, b *Batch) (train.Result, error) {
 	}
 	g := t.referee.newGame(b.Shuffles, t.config.rounds())
 	h, positions, err := t.play(g, b.Blank, &result)
-	if err != nil || !finite(result.Loss) {
+	if err != nil || !numbers.Finite(result.Loss) {
 		return result, err
 	}
 	if err = h.program.Backward(); err == nil {
@@ -298,7 +299,7 @@ func (t *trainer) play(g *game, blank []bool, result *train.Result) (h *head, po
 			break
 		}
 		rounds, positions = append(rounds, now), positions+played
-		if result.Loss, err = h.look(); err != nil || !finite(result.Loss) {
+		if result.Loss, err = h.look(); err != nil || !numbers.Finite(result.Loss) {
 			return nil, positions, err
 		}
 		if err := h.scores(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -311,13 +312,11 @@ func (t *Task) Step(step int, b Batch) (train.Result, error) {
 	}
 	r.Loss = float64(loss[0])
 	r.Metrics = []train.Metric{{Name: "ce", Value: float64(statistics[0])}, {Name: "dice_loss", Value: float64(statistics[1])}}
-	if !finite(r.Loss) {
+	if !numbers.Finite(r.Loss) {
 		return r, nil // for the loop to report; the parameters stay as they are
 	}
 	return r, t.program.Backward()
 }
-
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // Validate implements [train.Task]: the mean Dice coefficient of each class over the held-out
 // cases, and the mean of these. A case in which neither the reference nor the prediction shows a

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // Scaling returns the affine of an RAS grid with the given spacing (mm) and voxel (0, 0, 0) at the
@@ -70,7 +72,7 @@ func (a Affine) Inverse() (Affine, error) {
 func (a Affine) Check() error {
 	for r := range a {
 		for s := range a[r] {
-			if math.IsNaN(a[r][s]) || math.IsInf(a[r][s], 0) {
+			if !numbers.Finite(a[r][s]) {
 				return errors.New("affine holds values that are not finite")
 			}
 		}

@@ -13,6 +13,8 @@ package volume
 import (
 	"fmt"
 	"math"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // A Grid is a lattice of voxels in the patient: Shape voxels along the axes i, j, k, and the affine
@@ -103,7 +105,7 @@ func statistics[T int16 | float32](voxels []T) Statistics {
 		part := Statistics{Min: float32(math.Inf(1)), Max: float32(math.Inf(-1))}
 		for _, t := range voxels[b*block : min((b+1)*block, len(voxels))] {
 			x := float32(t)
-			if x-x != 0 { // NaN or infinite
+			if !numbers.Finite(x) {
 				part.NonFinite++
 				continue
 			}
@@ -132,7 +134,7 @@ func statistics[T int16 | float32](voxels []T) Statistics {
 func (v *Volume) CheckFinite() error {
 	count, first := 0, 0
 	for n, x := range v.Float32 {
-		if x-x != 0 {
+		if !numbers.Finite(x) {
 			if count == 0 {
 				first = n
 			}

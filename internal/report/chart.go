@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -58,21 +59,19 @@ func (f frame) x(v float64) float64 { return plotLeft + (v-f.x0)/(f.x1-f.x0)*(pl
 
 func (f frame) y(v float64) float64 { return plotBottom - (v-f.y0)/(f.y1-f.y0)*(plotBottom-plotTop) }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-
 // frame fits the axes around the values.
 func (c Chart) frame() frame {
 	f := frame{math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)}
 	for _, s := range c.Series {
 		for n, y := range s.Y {
-			if finite(y) && finite(s.X[n]) {
+			if numbers.Finite(y) && numbers.Finite(s.X[n]) {
 				f.x0, f.x1 = min(f.x0, s.X[n]), max(f.x1, s.X[n])
 				f.y0, f.y1 = min(f.y0, y), max(f.y1, y)
 			}
 		}
 	}
 	for _, l := range c.Levels {
-		if finite(l.Y) {
+		if numbers.Finite(l.Y) {
 			f.y0, f.y1 = min(f.y0, l.Y), max(f.y1, l.Y)
 		}
 	}
@@ -150,7 +149,7 @@ func (c Chart) svg() string {
 	}
 	fmt.Fprintf(&b, `<text x="%.1f" y="%.1f"%s>%s</text>`, plotRight, chartHeight-4, endAttributes, html.EscapeString(c.X))
 	for _, l := range c.Levels {
-		if y := f.y(l.Y); finite(l.Y) && y >= plotTop-0.1 && y <= plotBottom+0.1 {
+		if y := f.y(l.Y); numbers.Finite(l.Y) && y >= plotTop-0.1 && y <= plotBottom+0.1 {
 			fmt.Fprintf(&b, `<path d="M%.1f %.1fH%.1f" stroke="%s" stroke-dasharray="4 3"/><text x="%.1f" y="%.1f"%s>%s</text>`, plotLeft, y, plotRight, axisInk, plotRight, y-4, endAttributes, html.EscapeString(l.Name))
 		}
 	}
@@ -215,7 +214,7 @@ func (c Chart) line(b *strings.Builder, f frame, s Series, ink string) {
 	var path, marks strings.Builder
 	pen := false
 	for n, y := range ys {
-		if !finite(y) || !finite(xs[n]) {
+		if !numbers.Finite(y) || !numbers.Finite(xs[n]) {
 			pen = false
 			continue
 		}
@@ -248,7 +247,7 @@ func thin(x, y []float64) ([]float64, []float64) {
 	for start := 0; start < len(y); start += group {
 		var sx, sy, n float64
 		for k := start; k < min(start+group, len(y)); k++ {
-			if finite(y[k]) {
+			if numbers.Finite(y[k]) {
 				sx, sy, n = sx+x[k], sy+y[k], n+1
 			}
 		}
@@ -268,7 +267,7 @@ func (f Folds) svg() string {
 			if math.IsNaN(sd) {
 				sd = 0
 			}
-			if finite(c.Spread.Mean) {
+			if numbers.Finite(c.Spread.Mean) {
 				lo, hi = min(lo, c.Spread.Mean-sd), max(hi, c.Spread.Mean+sd)
 			}
 		}
@@ -296,7 +295,7 @@ func (f Folds) svg() string {
 		var path strings.Builder
 		command := "M"
 		for row := range f.Fractions {
-			if m := f.Cells[row][n].Spread.Mean; finite(m) {
+			if m := f.Cells[row][n].Spread.Mean; numbers.Finite(m) {
 				fmt.Fprintf(&path, "%s%.1f %.1f", command, at(row, n), axes.y(m))
 				command = "L"
 			}
@@ -306,11 +305,11 @@ func (f Folds) svg() string {
 	for row, fraction := range f.Fractions {
 		fmt.Fprintf(&b, `<text x="%.1f" y="%.1f"%s>%s</text>`, axes.x(float64(row)+0.5), plotBottom+16, middleAttributes, strings.ReplaceAll(fmt.Sprintf("%.4g %%", 100*fraction), " ", "\u00a0"))
 		for n, c := range f.Cells[row] {
-			if !finite(c.Spread.Mean) {
+			if !numbers.Finite(c.Spread.Mean) {
 				continue
 			}
 			x, y := at(row, n), axes.y(c.Spread.Mean)
-			if finite(c.Spread.SD) {
+			if numbers.Finite(c.Spread.SD) {
 				fmt.Fprintf(&b, `<path d="M%.1f %.1fV%.1f" stroke="%s" stroke-width="2" opacity=".55"/>`, x, axes.y(c.Spread.Mean+c.Spread.SD), axes.y(c.Spread.Mean-c.Spread.SD), ink(n))
 			}
 			fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="5" fill="%s" stroke="#fff" stroke-width="1.5"><title>%s, %.4g %%: %s</title></circle>`, x, y, ink(n), html.EscapeString(f.Initialisations[n]), 100*fraction, html.EscapeString(table.Spread(c.Spread, f.column().Digits)))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/train/safetensors"
 )
 
@@ -61,7 +62,7 @@ func writeCheckpoint(path string, params Params, velocity device.Buffer, meta Me
 	for _, name := range params.Names() {
 		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: params.Shape(name), Values: func() (_ []float32, err error) {
 			values, err = params.ReadInto(name, values)
-			if err == nil && slices.ContainsFunc(values, func(v float32) bool { return !finite(float64(v)) }) {
+			if err == nil && slices.ContainsFunc(values, func(v float32) bool { return !numbers.Finite(float64(v)) }) {
 				err = fmt.Errorf("not all of it is finite after step %d: the training has diverged: lower the learning rate", meta.Step)
 			}
 			return values, err

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // A Setup is how a task is trained, and where the run is kept.
@@ -194,13 +196,13 @@ func (l *loop) close() {
 // parameters in memory are then lost; the checkpoint is not.
 func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 	norm := math.NaN()
-	if finite(r.Loss) {
+	if numbers.Finite(r.Loss) {
 		var err error
 		if norm, err = l.optimiser.GradNorm(); err != nil {
 			return err
 		}
 	}
-	if !finite(r.Loss) || !finite(norm) {
+	if !numbers.Finite(r.Loss) || !numbers.Finite(norm) {
 		diverged := &DivergedError{Step: l.meta.Step, Loss: r.Loss, GradNorm: norm, Cases: r.Cases}
 		if l.folder != nil {
 			if _, err := os.Stat(l.folder.Last()); err == nil {
@@ -230,15 +232,13 @@ func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 	return nil
 }
 
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
-
 // validated logs a validation and keeps the weights if they are the best so far.
 func (l *loop) validated(v Validation) error {
 	if len(v.Metrics) == 0 { // nothing is held out
 		l.meta.Validated = l.meta.Step
 		return nil
 	}
-	if !finite(v.Score) {
+	if !numbers.Finite(v.Score) {
 		return fmt.Errorf("the score is %v", v.Score)
 	}
 	best := l.meta.BestStep == 0 || v.Score > l.meta.Best

@@ -9,6 +9,7 @@ import (
 
 	gonii "github.com/okieraised/gonii/pkg/nifti"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -266,10 +267,10 @@ func parse(raw []byte, path, image string) (*Header, error) {
 	if math.IsInf(h.Slope, 0) {
 		h.problem("scl_slope is %+g: values are not scaled", h.Slope)
 	}
-	if h.Slope == 0 || math.IsNaN(h.Slope) || math.IsInf(h.Slope, 0) {
+	if h.Slope == 0 || !numbers.Finite(h.Slope) {
 		h.Slope, h.Intercept = 1, 0 // the standard's way, and nibabel's, to say: not scaled
 	}
-	if math.IsNaN(h.Intercept) || math.IsInf(h.Intercept, 0) {
+	if !numbers.Finite(h.Intercept) {
 		return nil, bad("has the intercept %g (scl_inter)", h.Intercept)
 	}
 

@@ -5,12 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
 	library "github.com/suyashkumar/dicom"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
@@ -167,7 +167,7 @@ func (v Values) Integer(t tag.Tag, least, most, otherwise int) (int, error) {
 func Decimal(s string) (float64, error) {
 	f, err := strconv.ParseFloat(s, 64)
 	// spellings of Go's that are not DICOM's
-	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || strings.ContainsAny(s, "_xX") {
+	if err != nil || !numbers.Finite(f) || strings.ContainsAny(s, "_xX") {
 		return 0, errors.New("not a number")
 	}
 	return f, nil
