@@ -58,7 +58,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	for _, note := range notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), note)
 	}
-	oneFile := isNIfTI(o.Out)
+	oneFile := nifti.IsName(o.Out)
 	if o.Format == formatSEG {
 		if oneFile {
 			return usagef("%s is a NIfTI file's name: with --format %s label maps are .dcm files", o.Out, formatSEG)
@@ -239,7 +239,3 @@ const (
 var extensions = map[string]string{formatNIfTI: ".nii.gz", formatSEG: ".dcm"}
 
 func isDICOM(path string) bool { return strings.EqualFold(filepath.Ext(path), ".dcm") }
-
-func isNIfTI(path string) bool {
-	return strings.HasSuffix(path, ".nii") || strings.HasSuffix(path, ".nii.gz")
-}

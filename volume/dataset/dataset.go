@@ -23,6 +23,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 // The layouts that [Detect] knows.
@@ -188,7 +189,7 @@ func detectLayout(root string) (string, error) {
 	if folder, err := os.ReadDir(filepath.Join(root, "imagesTr")); err == nil {
 		images, channels, paired := 0, 0, 0
 		for _, e := range folder {
-			if stem, ok := niftiStem(e.Name()); ok {
+			if stem, ok := nifti.Stem(e.Name()); ok {
 				images++
 				// A label map of the whole name says that the digits are the case's, as in
 				// amos_0001, not a channel's.
@@ -215,7 +216,7 @@ func detectLayout(root string) (string, error) {
 	}
 	layout := LayoutScans
 	err := walk(root, func(path string, entry fs.FileInfo, err error) error {
-		if err == nil && nihImage.MatchString(entry.Name()) && (entry.IsDir() || isNIfTI(entry.Name())) {
+		if err == nil && nihImage.MatchString(entry.Name()) && (entry.IsDir() || nifti.IsName(entry.Name())) {
 			layout = LayoutNIH
 			return fs.SkipAll
 		}
@@ -242,25 +243,6 @@ func walk(root string, visit func(path string, entry fs.FileInfo, err error) err
 	})
 }
 
-// niftiStem removes the extension of a NIfTI file's name. Of a pair, the header stands for both.
-func niftiStem(name string) (stem string, ok bool) {
-	if strings.HasPrefix(filepath.Base(name), ".") { // hidden; a path may well begin with ..
-		return "", false
-	}
-	lower := strings.ToLower(name)
-	for _, ext := range []string{".nii.gz", ".nii", ".hdr.gz", ".hdr"} {
-		if strings.HasSuffix(lower, ext) && len(name) > len(ext) {
-			return name[:len(name)-len(ext)], true
-		}
-	}
-	return "", false
-}
-
-func isNIfTI(name string) bool {
-	_, ok := niftiStem(name)
-	return ok
-}
-
 func isFile(path string) bool {
 	stat, err := os.Stat(path)
 	return err == nil && stat.Mode().IsRegular()
@@ -277,7 +259,7 @@ func (d *Dataset) listNIfTI(dir string) (map[string]string, error) {
 	var others []string
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		stem, ok := niftiStem(e.Name())
+		stem, ok := nifti.Stem(e.Name())
 		if stat, err := os.Stat(path); !ok || err != nil || stat.IsDir() {
 			if ext := strings.ToLower(filepath.Ext(e.Name())); !strings.HasPrefix(e.Name(), ".") && ext != ".img" && !strings.HasSuffix(strings.ToLower(e.Name()), ".img.gz") {
 				others = append(others, e.Name())

@@ -83,7 +83,7 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 		if err != nil {
 			return nil, nil, fmt.Errorf("inspecting: %w", err)
 		}
-		if !stat.IsDir() && isNIfTI(path) {
+		if !stat.IsDir() && nifti.IsName(path) {
 			look = append(look, func() Entry { return inspectNIfTI(path, o.Volume) })
 			continue
 		}
@@ -94,7 +94,7 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 			}
 			err := walk(path, func(file string, entry fs.FileInfo, err error) error {
 				// what cannot be looked at, the search for DICOM lists
-				if err == nil && !entry.IsDir() && isNIfTI(file) {
+				if err == nil && !entry.IsDir() && nifti.IsName(file) {
 					look = append(look, func() Entry { return inspectNIfTI(file, chosen) })
 				}
 				return nil

@@ -240,7 +240,7 @@ func TestInspectAgreesWithNibabel(t *testing.T) {
 	}
 	for name, want := range expected {
 		path := filepath.Join(data, "nifti", name)
-		if _, err := os.Stat(path); err != nil || want.Error != "" || !isNIfTI(path) {
+		if _, err := os.Stat(path); err != nil || want.Error != "" || !nifti.IsName(path) {
 			continue
 		}
 		entries, _, err := Inspect(t.Context(), []string{path}, InspectOptions{})

@@ -102,7 +102,7 @@ const notLabels = "is taken for a scan, though it holds labels by its values: fe
 // scan's voxels where they go by index. The labels' names are the given ones, but for those that a
 // DICOM SEG object has itself.
 func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
-	if c.Labels != "" && !isNIfTI(c.Labels) {
+	if c.Labels != "" && !nifti.IsName(c.Labels) {
 		return c.readSegmentation(o)
 	}
 	v, s, notes, err := c.readImage(o)

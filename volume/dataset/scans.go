@@ -64,7 +64,7 @@ type scanName struct {
 func parseName(relative string) scanName {
 	var name scanName
 	parts := strings.Split(filepath.ToSlash(relative), "/")
-	stem, _ := niftiStem(parts[len(parts)-1])
+	stem, _ := nifti.Stem(parts[len(parts)-1])
 	if stem == "" {
 		stem = parts[len(parts)-1]
 	}
@@ -129,7 +129,7 @@ func isLetter(b byte) bool { return b >= 'a' && b <= 'z' }
 func readScans(root string, o Options) (*Dataset, error) {
 	d := &Dataset{}
 	if stat, err := os.Stat(root); err == nil && !stat.IsDir() {
-		id, ok := niftiStem(filepath.Base(root))
+		id, ok := nifti.Stem(filepath.Base(root))
 		if !ok {
 			id = strings.TrimSuffix(filepath.Base(root), ".dcm")
 		}
@@ -159,7 +159,7 @@ func readScans(root string, o Options) (*Dataset, error) {
 	err := walk(root, func(path string, entry fs.FileInfo, err error) error {
 		switch {
 		case err != nil || entry.IsDir(): // what cannot be looked at, the search for DICOM lists
-		case isNIfTI(entry.Name()):
+		case nifti.IsName(entry.Name()):
 			return add(path)
 		default:
 			lower := strings.ToLower(path)
@@ -262,7 +262,7 @@ func (d *Dataset) leaveOutMasks(images, labels map[string][]string, volume int) 
 	var candidates []string
 	for key, paths := range images {
 		if labels[key] == nil {
-			candidates = append(candidates, slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !isNIfTI(path) })...)
+			candidates = append(candidates, slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !nifti.IsName(path) })...)
 		}
 	}
 	slices.SortFunc(candidates, compareNatural)

@@ -144,7 +144,7 @@ func (c Case) readSegmentation(o ReadOptions) (v *volume.Volume, l *volume.Label
 // ReadLabels reads a file of labels: NIfTI, or a DICOM SEG object, on the least grid that holds its
 // frames.
 func ReadLabels(path string) (*volume.LabelMap, error) {
-	if isNIfTI(path) {
+	if nifti.IsName(path) {
 		return nifti.ReadLabels(path)
 	}
 	g, err := dicom.OpenSegmentation(path)
@@ -186,16 +186,16 @@ func (s *Scans) readOn(g *dicom.Segmentation, o dicom.Options) (*volume.LabelMap
 // are nil, or the series has not the grid of a NIfTI file that it is compared with, it is read onto
 // that file's grid.
 func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.LabelMap, notes []string, err error) {
-	if isNIfTI(b) && !isNIfTI(a) {
+	if nifti.IsName(b) && !nifti.IsName(a) {
 		lb, la, notes, err = ReadLabelPair(b, a, scans, o)
 		return la, lb, notes, err
 	}
-	if !isNIfTI(a) && scans == nil {
+	if !nifti.IsName(a) && scans == nil {
 		return nil, nil, nil, fmt.Errorf("%s and %s are DICOM SEG objects, which hold no empty slices: they are compared on the series that they refer to: %w", a, b, ErrNoScans)
 	}
 	read := func(path string, like *volume.Grid) (*volume.LabelMap, error) {
 		note := func(text string) { notes = append(notes, path+": "+text) }
-		if isNIfTI(path) {
+		if nifti.IsName(path) {
 			return nifti.ReadLabelsWith(path, o.nifti(0, note))
 		}
 		g, err := dicom.OpenSegmentation(path)
@@ -210,7 +210,7 @@ func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.Lab
 	if la, err = read(a, nil); err != nil {
 		return nil, nil, nil, err
 	}
-	if isNIfTI(a) {
+	if nifti.IsName(a) {
 		lb, err = read(b, &la.Grid)
 	} else {
 		lb, err = read(b, nil)
