@@ -169,7 +169,7 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 	}
 	for _, path := range d.masks {
 		if e := find(path, ""); e != nil {
-			e.problem(isMask)
+			e.problem(maskNote)
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)

@@ -121,7 +121,7 @@ func TestLabelsTakenForAScan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if mask := slices.Contains(masks, filepath.ToSlash(path)); mask != slices.Equal(e.Problems, []string{isMask}) {
+		if mask := slices.Contains(masks, filepath.ToSlash(path)); mask != slices.Equal(e.Problems, []string{maskNote}) {
 			t.Errorf("inspect: %s: %q", path, e.Problems)
 		}
 	}
@@ -130,7 +130,7 @@ func TestLabelsTakenForAScan(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for n, mask := range masks {
-		if want := filepath.Join(root, filepath.FromSlash(mask)) + ": passed over: " + isMask; len(d.Notes) != len(masks) || d.Notes[n] != want {
+		if want := filepath.Join(root, filepath.FromSlash(mask)) + ": passed over: " + maskNote; len(d.Notes) != len(masks) || d.Notes[n] != want {
 			t.Errorf("notes %q", d.Notes)
 		}
 	}
@@ -157,7 +157,7 @@ func TestLabelsTakenForAScan(t *testing.T) {
 	if _, notes, err := d.Cases[0].ReadImage(DefaultReadOptions()); err != nil || !slices.Equal(notes, []string{notLabels}) {
 		t.Errorf("a file: %q, %v", notes, err)
 	}
-	if _, err = Detect(filepath.Dir(file), Options{}); err == nil || !strings.Contains(err.Error(), "no scan is left: "+file+" "+isMask) {
+	if _, err = Detect(filepath.Dir(file), Options{}); err == nil || !strings.Contains(err.Error(), "no scan is left: "+file+" "+maskNote) {
 		t.Errorf("nothing else: %v", err)
 	}
 }

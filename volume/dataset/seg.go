@@ -141,19 +141,6 @@ func (c Case) readSegmentation(o ReadOptions) (v *volume.Volume, l *volume.Label
 	return v, l, notes, nil
 }
 
-// ReadLabels reads a file of labels: NIfTI, or a DICOM SEG object, on the least grid that holds its
-// frames.
-func ReadLabels(path string) (*volume.LabelMap, error) {
-	if nifti.IsName(path) {
-		return nifti.ReadLabels(path)
-	}
-	g, err := dicom.OpenSegmentation(path)
-	if err != nil {
-		return nil, err
-	}
-	return g.Read(dicom.Options{})
-}
-
 // Scans are the DICOM series below a folder, looked for when they are needed first.
 type Scans struct {
 	folder string
