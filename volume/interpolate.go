@@ -45,8 +45,9 @@ func CubicBSpline(t float64) [4]float64 {
 	return [4]float64{s * s * s / 6, (3*t*t*t - 6*t*t + 4) / 6, (3*s*s*s - 6*s*s + 4) / 6, t * t * t / 6}
 }
 
-// Trilinear interpolates between the eight values around a point of a lattice, which is given by its
-// index and must lie inside. The lattice has two values or more along each axis; i runs fastest.
+// Trilinear interpolates between the eight values around a point of a lattice, which is given by
+// its index and must lie inside. The lattice has two values or more along each axis; i runs
+// fastest.
 func Trilinear(values []float32, shape [3]int, point [3]float64) float32 {
 	var low [3]int // the lower of two neighbours; rounding may put a point a hair outside
 	var f [3]float32

@@ -15,7 +15,7 @@ import (
 //     same values.
 //   - An int16 volume stays one: results are rounded to the nearest whole number and kept within
 //     int16.
-//   - Nothing is smoothed before it is thinned out.
+//   - Nothing is smoothed before it is sampled more coarsely.
 
 // Resample returns the volume at another spacing (mm; 0 keeps an axis) over the same field of view,
 // see [Grid.Resampled].
@@ -109,8 +109,8 @@ func between(src, dst Grid) (Affine, error) {
 	m := inv.Mul(dst.Affine)
 	for r := range 3 {
 		for c := range 4 {
-			// What is a whole number but for rounding is one: grids that share planes of voxels
-			// must not see their neighbours through 1e-13.
+			// A number within 1e-9 of a whole one is taken for it. Otherwise grids that share
+			// planes of voxels would mix in 1e-13 of their neighbours.
 			if n := math.Round(m[r][c]); math.Abs(m[r][c]-n) < 1e-9 {
 				m[r][c] = n
 			}
@@ -132,8 +132,8 @@ func parallelAxes(m Affine, extent [3]int) bool {
 	return true
 }
 
-// edge is how far (voxels) beyond the field of view a point may lie, for rounding, to be still
-// inside.
+// edge is how far (voxels) beyond the field of view a point may lie, by rounding, and still count
+// as inside.
 const edge = 1e-4
 
 // inside says whether index x is in the field of view of n voxels, and clamps it to their centres.
@@ -223,7 +223,8 @@ func fillWith[T any](s []T, x T) {
 func separable(src []float32, from, to [3]int, m Affine, method Interpolation, outside float32) []float32 {
 	shape := from
 	var in [3][]bool
-	// the passes along k and j go through memory in rows: let them thin it out first
+	// The passes along k and j go through memory row by row: they come first, and leave less for
+	// the slower one along i.
 	for _, a := range []int{2, 1, 0} {
 		table := make([]tap, to[a])
 		in[a] = make([]bool, to[a])

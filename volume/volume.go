@@ -6,8 +6,7 @@
 // package knows no file format, and nothing about networks.
 //
 // Volumes and label maps are values: no method changes its receiver. Where there is nothing to do,
-// a method may return the receiver itself, so whoever writes into voxels writes into those that he
-// allocated.
+// a method may return the receiver itself: write into voxels only if you allocated them.
 package volume
 
 import (

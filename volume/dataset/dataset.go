@@ -3,8 +3,8 @@
 //
 // Start at [Detect], which knows the layouts of NIH Pancreas-CT, of the Medical Segmentation
 // Decathlon and of nnU-Net, and otherwise takes any tree of NIfTI files and DICOM series. [Prepare]
-// turns its cases into a cache of package volume. [Folds], [Nested] and [ReadSplits] say who trains
-// and who tests. [Inspect] looks without preparing.
+// turns the cases into a store of package prepared. [Folds], [Nested] and [ReadSplits] say which
+// cases a run trains on and which it tests on. [Inspect] looks without preparing anything.
 //
 // It leaves out formats other than NIfTI and DICOM, data sets with one file a label, and scans with
 // several channels: one is chosen.
@@ -62,13 +62,13 @@ type Case struct {
 	Labels string // a NIfTI file or a DICOM SEG object; "" for none
 	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.
 	Volume int
-	// Patient is what the cases of a patient have in common who has several, as far as folders and
-	// studies tell: see [Patients]. "" for others.
+	// Patient names the patient of a case, if other cases are of the same patient as far as folders
+	// and studies tell; "" otherwise. See [Patients].
 	Patient string
 	// ByIndex says that labels lie on the image's voxels in the order of its rows, columns and
 	// slices, whatever their headers say.
 	ByIndex      bool
-	folders      []string            // below which it lies, those for images alone left out
+	folders      []string            // that it lies in, without those that only say images
 	series       *dicom.Series       // where Detect found it
 	segmentation *dicom.Segmentation // the labels, where Detect found them to be one
 	refused      error               // why no scan of the folder could be chosen
@@ -126,7 +126,7 @@ func Detect(root string, o Options) (*Dataset, error) {
 		if n > 0 && c.ID == d.Cases[n-1].ID {
 			return nil, fmt.Errorf("reading %s as a data set (layout %s): %s and %s would both be case %s", root, layout, d.Cases[n-1].Image, c.Image, c.ID)
 		}
-		if layout != LayoutNNUNet { // there it chose the file
+		if layout != LayoutNNUNet { // where it has chosen the file
 			c.Volume = o.Volume
 		}
 		if o.Unlabelled {

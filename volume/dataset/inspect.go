@@ -18,8 +18,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
-// Entry is what [Inspect] found out about a file or a DICOM series. Fields that could not be told
-// are empty, and Problems says why.
+// Entry is what [Inspect] found out about a file or a DICOM series. What it could not find out is
+// empty, and Problems says why.
 type Entry struct {
 	Path string `json:"path"`
 	// NIfTI-1, NIfTI-2, one of the kinds below, or what a file seems to be
@@ -275,7 +275,7 @@ func inspectNIfTI(path string, chosen int) Entry {
 	return e
 }
 
-// about takes the entry's path out of a message: the entry has it.
+// about removes the entry's path from a message, because the table shows it anyway.
 func (e *Entry) about(message string) string {
 	message = strings.TrimPrefix(message, e.Path+": ")
 	return strings.ReplaceAll(message, e.Path+string(filepath.Separator), "")

@@ -280,7 +280,8 @@ func readJSON(path string, value any) (found bool, err error) {
 	return true, nil
 }
 
-// explainJSON says in the words of whoever wrote the text where it cannot be read, and why.
+// explainJSON turns an error of encoding/json into one for people who wrote the file: with the
+// line, and in the file's own words.
 func explainJSON(data []byte, err error) error {
 	line := func(offset int64) int { return 1 + bytes.Count(data[:min(offset, int64(len(data)))], []byte("\n")) }
 	var syntax *json.SyntaxError

@@ -44,7 +44,7 @@ type Result struct {
 // A Summary says what became of all.
 type Summary struct {
 	Prepared, Kept int
-	// cases whose labels hold no foreground: they are used, and no crop of theirs is centred on an
+	// cases whose labels hold no foreground: they are used, but no crop of them is centred on an
 	// organ
 	Empty       []string
 	Failed      []Result
@@ -52,18 +52,18 @@ type Summary struct {
 	Fingerprint string
 }
 
-// Prepare turns the cases of a data set into a cache in dir. Cases that an earlier run prepared
-// with the same settings from the same files are kept. Each result is passed to progress (which may
-// be nil), one at a time, in no particular order.
+// Prepare turns the cases of a data set into a store in dir; see package prepared. Cases that an
+// earlier run prepared with the same settings from the same files are kept. Each result is passed
+// to progress (which may be nil), one at a time, in no particular order.
 //
-// A case that cannot be prepared does not keep the others from it: the cache holds those, and the
+// If some cases cannot be prepared, the others are all the same. The store holds these, and the
 // error counts and names the failed ones. A case without foreground is prepared like any other.
-// When ctx ends, the cases finished so far stay for the next run, and there is no cache yet.
+// When ctx ends, the cases finished so far stay for the next run, and there is no store yet.
 func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
 	if err := o.Read.check(); err != nil {
 		return nil, err
 	}
-	// Left empty or said, the defaults are the same way of reading.
+	// A default that is given and one that is left out are the same way of reading.
 	usual := DefaultReadOptions()
 	o.Read = ReadOptions{cmp.Or(o.Read.Tilt, usual.Tilt), cmp.Or(o.Read.Gaps, usual.Gaps), cmp.Or(o.Read.Shear, usual.Shear), cmp.Or(o.Read.Overlap, usual.Overlap), cmp.Or(o.Read.Flips, usual.Flips)}
 	if o.Workers <= 0 {

@@ -76,7 +76,7 @@ func (c Case) ReadImage(o ReadOptions) (v *volume.Volume, notes []string, err er
 	return v, notes, err
 }
 
-// readImage also returns the DICOM series that the scan is, nil for a NIfTI file.
+// readImage also returns the scan's DICOM series, nil for a NIfTI file.
 func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes []string, err error) {
 	if _, err := os.Stat(c.Image); err != nil && c.refused == nil {
 		return nil, nil, nil, err
@@ -99,8 +99,8 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 const notLabels = "is taken for a scan, though it holds labels by its values: few whole numbers, 0 among them and none below"
 
 // Read reads the case's scan and labels (nil where it has none), and brings the labels onto the
-// scan's voxels where they go by index. The labels' names are the given ones, but for those that a
-// DICOM SEG object has itself.
+// scan's voxels where they go by index. Labels are called by the given names, unless they come
+// from a DICOM SEG object, which has names itself.
 func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
 	if c.Labels != "" && !nifti.IsName(c.Labels) {
 		return c.readSegmentation(o)
@@ -196,7 +196,7 @@ func onOtherVoxels(scan, labels volume.Grid, exact bool) string {
 	if !exact {
 		return "labels lie on other voxels in the same box: resampled"
 	}
-	if beside := scan.Beside(labels); beside > rounding {
+	if beside := scan.Misalignment(labels); beside > rounding {
 		return fmt.Sprintf("labels lie %.2f voxels beside those of the scan, by their header: taken voxel by voxel", beside)
 	}
 	return ""

@@ -195,7 +195,8 @@ func (p *pairing) addFiles() (others map[string]int, err error) {
 		if !nifti.IsName(path) {
 			lower := strings.ToLower(path)
 			kind := strings.TrimPrefix(filepath.Ext(lower), ".")
-			if half := strings.HasSuffix(lower, ".img.gz"); otherKinds[kind] && !half { // of a NIfTI pair
+			// of a NIfTI pair
+			if half := strings.HasSuffix(lower, ".img.gz"); otherKinds[kind] && !half {
 				others[kind]++
 			}
 			return nil
@@ -230,7 +231,8 @@ func (p *pairing) addSeries(series []seriesCase) error {
 		}
 		name := parseName(relative)
 		name.id += s.suffix
-		name.folders = strings.Split(strings.TrimPrefix(name.key, "test:"), "/") // a series is a folder itself
+		// a series is a folder itself
+		name.folders = strings.Split(strings.TrimPrefix(name.key, "test:"), "/")
 		key := name.key + s.suffix
 		p.scans[key] = append(p.scans[key], candidate{name, s.folder, s})
 	}

@@ -24,8 +24,8 @@ func (s *Series) SharesNumber(o *Series) bool {
 // Choose picks a series: the one that is wanted (see [Series.Is]), or with wanted empty the only
 // scan, or else the largest axial CT. Localizers, colour images, single slices and projections are
 // no scans where there are others, and an original goes before what was derived from one, if it is
-// half as long. A scan that will be refused, for a gap perhaps, is chosen all the same: to take a
-// smaller one quietly would hide it. Why says in words how it was chosen.
+// half as long. A scan that will be refused, perhaps for a gap, is chosen all the same: taking a
+// smaller one quietly would hide that. Why says in words how it was chosen.
 func Choose(series []*Series, wanted string) (chosen *Series, why string, err error) {
 	if len(series) == 0 {
 		return nil, "", errors.New("there are no images")
@@ -67,10 +67,10 @@ func Choose(series []*Series, wanted string) (chosen *Series, why string, err er
 	return scans[0], fmt.Sprintf("the %s axial CT of %d series", largest, len(series)) + scans[0].remarks(series), nil
 }
 
-// made are the words in an ImageType that tell what was made of a scan.
+// made are the words in an ImageType that say what was made of a scan.
 var made = map[string]struct {
 	what       string
-	projection bool // each voxel is another tissue's than what lies there
+	projection bool // a voxel shows another tissue than the one that lies there
 }{
 	"MIP": {"MIP", true}, "MAXIP": {"MIP", true}, "MAXIMUM": {"MIP", true}, "MINIP": {"MinIP", true}, "MNIP": {"MinIP", true}, "MINIMUM": {"MinIP", true},
 	"PROJECTION": {"PROJECTION IMAGE", true}, "VRT": {"rendered", true}, "RENDER": {"rendered", true}, "RENDERED": {"rendered", true},
@@ -102,8 +102,8 @@ func (s *Series) Projection() bool {
 	return projection
 }
 
-// remarks are what the line that names a choice must say besides: that it is no original, and which
-// of several of one number it is.
+// remarks is what the line that names a choice must also say: that it is no original, and which of
+// several series of one number it is.
 func (s *Series) remarks(among []*Series) (text string) {
 	switch what, projection := s.derived(); {
 	case projection:

@@ -24,8 +24,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 )
 
-// This file: which files there are, and which series their images make. What is done about images
-// that are there twice is in copies.go, which of several series is taken in choose.go.
+// This file: which files there are, and which series their images make. choose.go says which of
+// several series is taken.
 
 // Passed is a file that Scan passed over.
 type Passed struct {
@@ -37,7 +37,7 @@ type Passed struct {
 // Scan looks at every file under the paths (files or folders), with whatever name, and groups the
 // images into series: by SeriesInstanceUID, orientation, matrix and pixel spacing, localizers and
 // colours apart, and where one of these holds several volumes, by what tells them apart
-// (acquisition, time, echo, ...). It reads headers only, but for images that seem to be there
+// (acquisition, time, echo, ...). It reads headers only, except of images that seem to be there
 // twice. Links are followed. Files that are no images, and whatever cannot be opened, are listed in
 // passed. Series are in the order of their first file.
 func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
@@ -100,9 +100,9 @@ func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
 	return series, passed, nil
 }
 
-// missSpoilt says whether files that are empty or damaged lie beside the slices and are called as
-// they are: these may be slices that a transfer has lost, and where they are the first or the last,
-// no gap tells it.
+// missSpoilt notes files that are empty or damaged, lie beside the slices and have names like
+// theirs. They may be slices that a transfer has lost; if these are the first or the last, there is
+// no gap to tell it.
 func (s *Series) missSpoilt(files []string) {
 	beside := map[[2]string]bool{}
 	for _, path := range s.Files {
@@ -133,7 +133,7 @@ func ending(path string) string {
 	return ext
 }
 
-// blank says whether a file with a number in its name holds nothing, or zeros as far as one looks.
+// blank reports whether a file with a number in its name is empty, or begins with zeros.
 func blank(path string) bool {
 	if !strings.ContainsAny(filepath.Base(path), "0123456789") {
 		return false
@@ -176,9 +176,9 @@ func seriesOf(volumes [][]stack.Slice) (all []*Series) {
 	return all
 }
 
-// missStrangers says whether some of the others, of one SeriesInstanceUID, may have been meant to
-// be slices of the series: what keeps them from it is no reason to make a series of them, as an
-// acquisition is.
+// missStrangers notes that some of the other volumes of the SeriesInstanceUID may have been meant
+// to be slices of this one. What they differ in is no reason to make a volume of its own, as
+// another acquisition would be.
 func (s *Series) missStrangers(others []*Series) {
 	count, reasons, together := 0, map[string]bool{}, slices.Clone(s.stack.Slices)
 	for _, o := range others {

@@ -25,7 +25,7 @@ type Header struct {
 	Intercept   float64     //
 	AffineFrom  string      // "sform", "qform" or "voxel sizes"
 	Extensions  []Extension // of the header
-	Problems    []string    // what is odd, but does not keep the file from being read
+	Problems    []string    // what is odd, though the file can be read
 	image       string      // path of the file with the voxels
 	offset      int64       // of the first voxel in it
 	datatype    int32       // NIfTI's code
@@ -330,8 +330,8 @@ func (h *Header) problem(format string, args ...any) {
 	h.Problems = append(h.Problems, fmt.Sprintf(format, args...))
 }
 
-// mend makes the geometry readable where others read it as well, and notes what it does: as
-// nibabel, and the qform for a sform that is no affine as ITK.
+// mend repairs the geometry where other readers read it as well, and notes what it does. It follows
+// nibabel, and ITK where the sform is no affine: then the qform counts.
 func (f *fields) mend(h *Header) {
 	const lastCode = 5 // NIFTI_XFORM_TEMPLATE_OTHER
 	for _, form := range []struct {
@@ -424,7 +424,7 @@ func parse2(raw []byte, order binary.ByteOrder) (fields, error) {
 	}
 	switch end := string(r.Magic[4:]); end {
 	case "\r\n\x1a\n":
-	case "\x00\x00\x00\x00": // left out, which tells nothing of the transfer
+	case "\x00\x00\x00\x00": // left out: nothing tells whether the transfer damaged the file
 		f.bare = true
 	default:
 		f.magic += end // damaged by a transfer in text mode
@@ -456,7 +456,7 @@ func (f *fields) affine() (volume.Affine, string, error) {
 	return a, "voxel sizes", nil
 }
 
-// formsApart is how far the two forms take a corner of the grid, in mm, at most.
+// formsApart returns how far apart (mm) sform and qform put a corner of the grid, at most.
 func (f *fields) formsApart(g volume.Grid) float64 {
 	q, err := f.quaternAffine()
 	if err != nil {

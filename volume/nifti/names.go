@@ -6,8 +6,8 @@ import (
 )
 
 // Stem removes the extension of a NIfTI file's name or path: .nii, .nii.gz, .hdr or .hdr.gz, in
-// small or capital letters. Of a pair, the header stands for both. It returns false for other names,
-// and for those of hidden files, such as the ._ files that macOS leaves in archives.
+// small or capital letters. Of a pair, the header stands for both. It returns false for other
+// names, and for those of hidden files, such as the ._ files that macOS leaves in archives.
 func Stem(path string) (stem string, ok bool) {
 	if strings.HasPrefix(filepath.Base(path), ".") {
 		return "", false

@@ -24,7 +24,7 @@ type Source struct {
 	Hash string `json:"hash"`
 }
 
-// NewSource looks at a file or a folder, reading all of it.
+// NewSource describes a file or a folder. It reads all of it.
 func NewSource(path string) (Source, error) {
 	s, err := look(path)
 	if err != nil {
@@ -34,8 +34,8 @@ func NewSource(path string) (Source, error) {
 	return s, err
 }
 
-// Changed reports whether what lies at the path is other data than when s was made. A newer time
-// alone is no change: then the contents are compared.
+// Changed reports whether the path holds other data now than when s was made. A newer time alone is
+// no change: then the contents are compared.
 func (s Source) Changed() (bool, error) {
 	now, err := look(s.Path)
 	if err != nil {

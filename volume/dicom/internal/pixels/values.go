@@ -51,8 +51,8 @@ func Values[T int16 | float32](f Frame, slope, intercept float64, buffer []uint3
 	return true
 }
 
-// Doubt says where the header and the samples contradict each other, and what was made of it, or "".
-// Buffer has room for a row.
+// Doubt says where the header and the samples contradict each other, and what was made of it, or
+// "". Buffer has room for a row.
 func (f *Frame) Doubt(buffer []uint32) string {
 	im := f.im
 	switch {
@@ -64,8 +64,8 @@ func (f *Frame) Doubt(buffer []uint32) string {
 	return ""
 }
 
-// spills reports whether samples have more than their bits: above the highest one there is something
-// that is neither 0 nor their sign. Buffer has room for a row.
+// spills reports whether samples have more than their bits: above the highest one there is
+// something that is neither 0 nor their sign. Buffer has room for a row.
 func (f *Frame) spills(buffer []uint32) bool {
 	im := f.im
 	// the word's bits, without those below, which are gone, and the sample's

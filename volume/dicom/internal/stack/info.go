@@ -145,8 +145,8 @@ func (f *Info) under(o Info) {
 	}
 }
 
-// Rescale returns the line from stored values to real ones (HU for CT), and whether all of these are
-// whole numbers.
+// Rescale returns the line from stored values to real ones (HU for CT), and whether all of these
+// are whole numbers.
 func (f *Info) Rescale() (slope, intercept float64, whole bool) {
 	slope, intercept = 1, 0
 	if f.slope != nil {

@@ -103,7 +103,8 @@ func (s *Stack) Arrange(o Options) (*Plan, error) {
 
 	dx, dy := first.Info.Spacing[1], first.Info.Spacing[0]
 	origin = origin.Plus(step.Times((d.start - p.At[0]) / d.distance))
-	origin = origin.Plus(column.Times(dy * float64(p.rows-1))) // j runs from the last row to the first
+	// j runs from the last row to the first
+	origin = origin.Plus(column.Times(dy * float64(p.rows-1)))
 	p.Grid.Shape = [3]int{p.columns, p.rows, d.count}
 	p.Grid.Affine = world(row.Times(dx), column.Times(-dy), step, origin)
 	if err := p.Grid.Check(); err != nil {
@@ -209,7 +210,8 @@ type lateral struct {
 	way                 Vector       // from the first slice to the last
 	height              float64      // of the last slice above the first, along the normal
 	drift               float64      // mm, the largest shift in a plane
-	bend                float64      // mm, the largest distance from the line between the first and the last
+	// mm, the largest distance from the line between the first and the last
+	bend float64
 }
 
 // lateral measures how slices lie in their planes.
@@ -262,8 +264,8 @@ func (s *Stack) place(o Options, p *Plan, d depth, l lateral) (step, origin Vect
 	return step, origin.Plus(l.row.Times(low[0])).Plus(l.column.Times(low[1])), nil
 }
 
-// shift plans the canvas that holds the slices, each moved in its plane. It returns where the canvas
-// begins, in mm along a row and a column.
+// shift plans the canvas that holds the slices, each moved in its plane. It returns where the
+// canvas begins, in mm along a row and a column.
 func (s *Stack) shift(p *Plan, l lateral) (low [2]float64, err error) {
 	spacing := s.Slices[0].Info.Spacing
 	dx, dy := spacing[1], spacing[0]

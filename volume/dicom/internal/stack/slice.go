@@ -96,8 +96,8 @@ func world(columns ...Vector) (a volume.Affine) {
 func Tolerance(distance float64) float64 { return min(max(0.02*distance, 0.051), distance/7) }
 
 // Evenly returns the evenly spaced stack that sorted positions are nearest to, start + k x
-// distance, and whether all of them lie within the tolerance of their places in it. A stack from the
-// first position to the last would not do: these two are rounded as well.
+// distance, and whether all of them lie within the tolerance of their places in it. A stack from
+// the first position to the last would not do: these two are rounded as well.
 func Evenly(at []float64) (even bool, start, distance float64) {
 	if len(at) < 2 {
 		return true, at[0], 0
@@ -240,7 +240,8 @@ func Alike(a, b *Slice) bool {
 	return true
 }
 
-// Grid returns the grid of a slice alone: i along its rows, j along its columns, k along the normal.
+// Grid returns the grid of a slice alone: i along its rows, j along its columns, k along the
+// normal.
 func (s *Slice) Grid(distance float64) (volume.Grid, error) {
 	row, column, normal, err := s.Axes()
 	if err != nil {

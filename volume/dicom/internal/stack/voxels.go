@@ -126,10 +126,10 @@ func rounded[T int16 | float32](x float32) T {
 	return T(x)
 }
 
-// assemble makes the slices of the plan's grid from the known ones, by linear interpolation: each is
-// moved in its plane onto the canvas of p.columns x p.rows, and those between are mixed from their
-// neighbours. Where one neighbour has no pixel, the other counts alone. Rows are upside down, as in
-// the volume.
+// assemble makes the slices of the plan's grid from the known ones, by linear interpolation: each
+// is moved in its plane onto the canvas of p.columns x p.rows, and those between are mixed from
+// their neighbours. Where one neighbour has no pixel, the other counts alone. Rows are upside down,
+// as in the volume.
 func assemble[T int16 | float32](voxels []T, columns, rows int, p *Plan, outside T) []T {
 	out := make([]T, p.Grid.Len())
 	// sample finds canvas pixel n in a line of count pixels that is moved by shift: it lies between
