@@ -7,12 +7,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 )
 
-// Is says whether a series is the one that somebody asks for: by its UID, its number, or number and
-// part (3.2); UID#2 is a part, too.
+// Is reports whether a series is the one that somebody asks for: by its UID, by its number, or by
+// number and part (3.2); UID#2 is a part, too.
 func (s *Series) Is(wanted string) bool {
-	return wanted == s.UID || wanted == s.Number || s.Part > 0 && (wanted == fmt.Sprintf("%s.%d", s.Number, s.Part) || wanted == fmt.Sprintf("%s#%d", s.UID, s.Part))
+	if wanted == s.UID || wanted == s.Number || slices.Contains(s.uids, wanted) {
+		return true
+	}
+	return s.Part > 0 && (wanted == fmt.Sprintf("%s.%d", s.Number, s.Part) || wanted == fmt.Sprintf("%s#%d", s.UID, s.Part))
 }
 
 // SharesNumber says whether another series of the study has the same number, so that only its UID
@@ -48,6 +53,9 @@ func Choose(series []*Series, wanted string) (chosen *Series, why string, err er
 	}
 	if len(scans) == 1 {
 		return scans[0], fmt.Sprintf("the only scan of %d series", len(series)) + scans[0].remarks(series), nil
+	}
+	if len(only(scans, func(s *Series) bool { return s.Shape[2] > 1 })) == 0 {
+		return nil, "", fmt.Errorf("all %d scans are single slices, which do not stack up: choose with --series:%s", len(scans), list(series))
 	}
 	scans = only(scans, func(s *Series) bool { return s.Modality == "CT" && s.axial() })
 	if len(scans) == 0 {
@@ -176,9 +184,10 @@ func list(series []*Series) string {
 	return b.String()
 }
 
-// SameSpace says whether positions in two series compare: they have the same frame of reference, or
-// one of them does not say.
+// SameSpace reports whether positions in two series compare: they share a frame of reference, or one
+// of them does not name any.
 func (s *Series) SameSpace(o *Series) bool {
-	a, b := s.stack.Slices[0].Image.FrameOfRef, o.stack.Slices[0].Image.FrameOfRef
-	return a == b || a == "" || b == ""
+	space := func(im *stack.Image) string { return im.FrameOfRef }
+	a, b := uidsOf(s.stack.Slices, space), uidsOf(o.stack.Slices, space)
+	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(uid string) bool { return slices.Contains(b, uid) })
 }

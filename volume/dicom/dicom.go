@@ -32,8 +32,10 @@ import (
 
 // Series is a set of images that together are one volume.
 type Series struct {
-	UID    string // SeriesInstanceUID
-	Study  string // StudyInstanceUID
+	// SeriesInstanceUID; the most frequent one, where images of several were taken for one volume
+	UID string
+	// StudyInstanceUID; "" where the images name several
+	Study  string
 	Number string // SeriesNumber, as it stands
 	// 1, 2, ... where one SeriesInstanceUID holds several volumes; 0 otherwise
 	Part      int
@@ -53,6 +55,7 @@ type Series struct {
 	Err      error    // why [Read] will refuse it with the default options, nil if it will not
 	// degrees between the way from slice to slice and the normal of the slices
 	Tilt   float64
+	uids   []string // all SeriesInstanceUIDs
 	doubts []string // problems that [ReadWith] notes as well
 	stack  *stack.Stack
 }

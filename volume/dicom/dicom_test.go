@@ -851,6 +851,145 @@ func TestStrangersInASeries(t *testing.T) {
 	}
 }
 
+// UIDs that were replaced or dropped file by file tear no stack apart, and what was overruled is said.
+func TestUIDsTearNoStackApart(t *testing.T) {
+	uid := func(key tag.Tag, value func(n int) string) func(int, []field) []field {
+		return func(n int, f []field) []field {
+			if v := value(n); v != "" {
+				return set(f, key, "UI", v)
+			}
+			return set(f, key, "", nil)
+		}
+	}
+	all := func(changes ...func(int, []field) []field) func(int, []field) []field {
+		return func(n int, f []field) []field {
+			for _, change := range changes {
+				f = change(n, f)
+			}
+			return f
+		}
+	}
+	each := func(n int) string { return fmt.Sprintf("1.9.%d", n) }
+	half := func(n int) string { return []string{"1.9.9", ""}[n%2] }
+	spaces, studies, series := uid(tag.FrameOfReferenceUID, each), uid(tag.StudyInstanceUID, each), uid(tag.SeriesInstanceUID, each)
+	even := []float64{0, 2, 4, 6, 8, 10, 12, 14, 16}
+	for name, c := range map[string]struct {
+		at         []float64
+		change     func(n int, f []field) []field
+		said, fail string
+	}{
+		"frame of reference each":         {even, spaces, "FrameOfReferenceUID (9 values)", ""},
+		"half without frame of reference": {even, uid(tag.FrameOfReferenceUID, half), "FrameOfReferenceUID (missing in 4)", ""},
+		"study each":                      {even, studies, "StudyInstanceUID (9 values)", ""},
+		"half without study":              {even, uid(tag.StudyInstanceUID, half), "StudyInstanceUID (missing in 4)", ""},
+		"series each":                     {even, series, "SeriesInstanceUID (9 values)", ""},
+		"half without series":             {even, uid(tag.SeriesInstanceUID, half), "SeriesInstanceUID (missing in 4)", ""},
+		"all of them each":                {even, all(spaces, studies, series), "StudyInstanceUID (9 values) and FrameOfReferenceUID (9 values) and SeriesInstanceUID (9 values)", ""},
+		"numbers as well":                 {even, all(series, func(n int, f []field) []field { return set(f, tag.SeriesNumber, "IS", fmt.Sprint(n)) }), "SeriesInstanceUID (9 values)", ""},
+		"two series, one after the other": {even, uid(tag.SeriesInstanceUID, func(n int) string { return fmt.Sprintf("1.9.%d", n/5) }), "SeriesInstanceUID (2 values)", ""},
+		"one slice of another series":     {even, uid(tag.SeriesInstanceUID, func(n int) string { return fmt.Sprintf("1.9.%d", n/8) }), "SeriesInstanceUID (2 values)", ""},
+		"three slices of each":            {even, uid(tag.FrameOfReferenceUID, func(n int) string { return fmt.Sprintf("1.9.%d", n/3) }), "FrameOfReferenceUID (3 values)", ""},
+
+		// A slice is missing: that is said of the whole, not of what UIDs leave of it.
+		"frame of reference each, a gap":     {[]float64{0, 2, 4, 8, 10, 12}, spaces, "FrameOfReferenceUID (6 values)", "4.00 mm between slices 3 and 4"},
+		"frame of reference of three, a gap": {[]float64{0, 2, 4, 6, 8, 10, 14, 16, 18}, uid(tag.FrameOfReferenceUID, func(n int) string { return fmt.Sprintf("1.9.%d", n/3) }), "FrameOfReferenceUID (3 values)", "4.00 mm between slices 6 and 7"},
+		"half without it, a gap":             {[]float64{0, 2, 4, 6, 12, 14, 16}, uid(tag.FrameOfReferenceUID, half), "FrameOfReferenceUID (missing in 3)", "6.00 mm between slices 4 and 5"},
+		"series each, a gap":                 {[]float64{0, 2, 4, 8, 10, 12}, series, "SeriesInstanceUID (6 values)", "4.00 mm between slices 3 and 4"},
+		"study each, one slice there twice":  {[]float64{0, 2, 4, 4, 6, 8}, studies, "StudyInstanceUID (5 values)", ""},
+		"series each, kernels that interleave": {even, all(series, func(n int, f []field) []field {
+			return set(f, tag.AcquisitionNumber, "IS", fmt.Sprint(n%2))
+		}), "SeriesInstanceUID (9 values)", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, c.at...), c.change)
+			series, _, err := Scan(dir)
+			if err != nil || len(series) != 1 {
+				t.Fatalf("%d series, %v", len(series), err)
+			}
+			s, problems := series[0], strings.Join(series[0].Problems, "; ")
+			if want := "its images differ in " + c.said + ", which those of one series share: by where they lie, they are taken for one volume"; !strings.Contains(problems, want) {
+				t.Errorf("problems %q, want %q", problems, want)
+			}
+			chosen, _, err := Choose(series, "")
+			if err != nil || chosen != s {
+				t.Fatalf("chose %v, %v", chosen, err)
+			}
+			v, err := Read(s)
+			if c.fail != "" {
+				if err == nil || !strings.Contains(err.Error(), c.fail) {
+					t.Errorf("%v, want %s", err, c.fail)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if checkRamp(t, v, nothing) != v.Len() {
+				t.Error("slices are not where they belong")
+			}
+		})
+	}
+}
+
+// What UIDs tell apart, and geometry does not hold together, stays apart.
+func TestUIDsTellVolumesApart(t *testing.T) {
+	halves := func(key tag.Tag) func(n int, f []field) []field {
+		return func(n int, f []field) []field { return set(f, key, "UI", fmt.Sprintf("1.9.%d", n/4)) }
+	}
+	apart := []float64{0, 2, 4, 6, 100, 102, 104, 106}
+	inOnePlace := []float64{0, 2, 4, 6, 0, 2, 4, 6}
+	other := func(change func(int, []field) []field) func(n int, f []field) []field {
+		return func(n int, f []field) []field { // other values, or they would be copies
+			f = change(n, f)
+			return set(f, tag.RescaleIntercept, "DS", fmt.Sprint(n/4))
+		}
+	}
+	for name, c := range map[string]struct {
+		at     []float64
+		change func(n int, f []field) []field
+		want   []int // slices of each series
+	}{
+		"head and abdomen, by frame of reference": {apart, halves(tag.FrameOfReferenceUID), []int{4, 4}},
+		"head and abdomen, by study":              {apart, halves(tag.StudyInstanceUID), []int{4, 4}},
+		"head and abdomen, by series":             {apart, halves(tag.SeriesInstanceUID), []int{4, 4}},
+		"in one place, by frame of reference":     {inOnePlace, other(halves(tag.FrameOfReferenceUID)), []int{4, 4}},
+		"in one place, by series":                 {inOnePlace, other(halves(tag.SeriesInstanceUID)), []int{4, 4}},
+		"two series, one behind the other": {[]float64{0, 2, 4, 6, 8, 10, 12, 14}, func(n int, f []field) []field {
+			return set(halves(tag.SeriesInstanceUID)(n, f), tag.SeriesNumber, "IS", fmt.Sprint(n/4))
+		}, []int{4, 4}},
+		"two series with the same instance numbers": {[]float64{0, 2, 4, 6, 8, 10, 12, 14}, func(n int, f []field) []field {
+			return set(halves(tag.SeriesInstanceUID)(n, f), tag.InstanceNumber, "IS", fmt.Sprint(n%4+1))
+		}, []int{4, 4}},
+		"single slices of many": {[]float64{0, 3, 4, 9}, func(n int, f []field) []field {
+			for _, key := range []tag.Tag{tag.SeriesInstanceUID, tag.StudyInstanceUID, tag.FrameOfReferenceUID} {
+				f = set(f, key, "UI", fmt.Sprintf("1.9.%d", n))
+			}
+			return f
+		}, []int{1, 1, 1, 1}},
+	} {
+		dir := t.TempDir()
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, c.at...), c.change)
+		series, passed, err := Scan(dir)
+		if err != nil || len(passed) > 0 {
+			t.Fatalf("%s: passed over %v, %v", name, passed, err)
+		}
+		var got []int
+		for _, s := range series {
+			got = append(got, s.Shape[2])
+			if s.Err != nil || strings.Contains(strings.Join(s.Problems, ""), "taken for one volume") {
+				t.Errorf("%s: %v, problems %q", name, s.Err, s.Problems)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: series of %v slices, want %v", name, got, c.want)
+		}
+		if _, _, err := Choose(series, ""); (err != nil) != (slices.Max(c.want) == 1) {
+			t.Errorf("%s: choosing one: %v", name, err)
+		}
+	}
+}
+
 // Where the last slice of a series has got lost in a transfer, there is no gap: the file that is
 // left of it tells, if it is called as the slices are.
 func TestSpoiltFilesBesideSlices(t *testing.T) {

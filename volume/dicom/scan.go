@@ -149,7 +149,7 @@ func blank(path string) bool {
 }
 
 // seriesOf makes series of the slices of each volume.
-func seriesOf(volumes [][]stack.Slice) (all []*Series) {
+func seriesOf(volumes []grouping.Volume) (all []*Series) {
 	for _, v := range volumes {
 		all = append(all, newSeries(v))
 	}
@@ -234,14 +234,34 @@ func (s *Series) compareParts(o *Series) int {
 
 func (s *Series) voxels() int { return s.Shape[0] * s.Shape[1] * s.Shape[2] }
 
-func newSeries(all []stack.Slice) *Series {
+// uidsOf lists the different values of a UID, the most frequent first, without the missing one.
+func uidsOf(all []stack.Slice, value func(*stack.Image) string) []string {
+	count := map[string]int{}
+	for n := range all {
+		count[value(all[n].Image)]++
+	}
+	delete(count, "")
+	return slices.SortedFunc(maps.Keys(count), func(a, b string) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
+	})
+}
+
+// newSeries describes a volume.
+func newSeries(v grouping.Volume) *Series {
+	all := v.Slices
 	first := all[0]
 	s := &Series{
-		UID: first.Image.Series, Study: first.Image.Study, Number: element.IntegerString(first.Image.Number), Modality: "(no modality)", Syntax: first.Image.Syntax.Name,
+		Number: element.IntegerString(first.Image.Number), Modality: "(no modality)", Syntax: first.Image.Syntax.Name,
 		Shape: [3]int{first.Image.Columns, first.Image.Rows, len(all)}, Localizer: first.Localizer(), Axcodes: first.Axcodes(),
+	}
+	if s.uids = uidsOf(all, func(im *stack.Image) string { return im.Series }); len(s.uids) > 0 {
+		s.UID = s.uids[0]
 	}
 	if s.Number == "" {
 		s.Number = "(no number)"
+	}
+	if studies := uidsOf(all, func(im *stack.Image) string { return im.Study }); len(studies) == 1 {
+		s.Study = studies[0] // of several, none is the series'
 	}
 	s.stack = &stack.Stack{Slices: all, Number: s.Number, Tilt: stack.TiltOf(all)}
 	if first.Image.Modality != "" {
@@ -255,6 +275,9 @@ func newSeries(all []stack.Slice) *Series {
 	}
 	if s.UID == "" {
 		s.Problems = append(s.Problems, "no SeriesInstanceUID: what lies in one folder is taken for one series")
+	}
+	if v.Merged != "" {
+		s.doubt("its images differ in %s, which those of one series share: by where they lie, they are taken for one volume", v.Merged)
 	}
 	if what := grouping.Interleaved(all); what != "" {
 		s.doubt("slices that differ in %s interleave evenly: they are taken for one volume", what)

@@ -464,29 +464,27 @@ func TestSegmentationOfEnhancedSeries(t *testing.T) {
 }
 
 func TestSegmentationNeedsUIDs(t *testing.T) {
-	dir := t.TempDir()
-	writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, stack.Vector{0, 0, 1}, 0, 1, 2), func(k int, f []field) []field {
-		if k == 1 {
-			f = set(f, tag.StudyInstanceUID, "", nil)
-		}
-		return f
-	})
-	all, _, err := Scan(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range all {
+	for _, missing := range []tag.Tag{tag.StudyInstanceUID, tag.SOPInstanceUID} {
+		dir := t.TempDir()
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 1, 2), func(k int, f []field) []field {
+			if k == 1 {
+				f = set(f, missing, "", nil)
+			}
+			return f
+		})
+		s := scanOne(t, dir)
 		path := filepath.Join(t.TempDir(), "seg.dcm")
-		err := WriteSegmentation(path, blobs(s.Grid, 1), s, WriteOptions{})
 		var unsupported *volume.UnsupportedError
-		if s.Study == "" && (!errors.As(err, &unsupported) || !strings.Contains(err.Error(), "has no StudyInstanceUID")) {
-			t.Error(err)
+		if err := WriteSegmentation(path, blobs(s.Grid, 1), s, WriteOptions{}); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "has no "+missing.String()) {
+			t.Errorf("without %s: %v", missing, err)
 		}
-		if _, there := os.Stat(path); err != nil && there == nil {
+		if _, there := os.Stat(path); there == nil {
 			t.Error("something was written all the same")
 		}
 	}
-	s := all[0]
+	dir := t.TempDir()
+	writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 1, 2), nil)
+	s := scanOne(t, dir)
 	elsewhere := blobs(s.Grid, 1)
 	elsewhere.Affine[2][3] += 100
 	for _, l := range []*volume.LabelMap{elsewhere, {Grid: s.Grid, Labels: make([]uint16, s.Grid.Len())}, {Grid: s.Grid}} {

@@ -3,8 +3,8 @@ package grouping
 import (
 	"cmp"
 	"maps"
+	"path/filepath"
 	"slices"
-	"sort"
 
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
@@ -18,7 +18,7 @@ func split(all []stack.Slice) (parts [][]stack.Slice, copies []string) {
 		all, copies = withoutCopies(all, sameInstance)
 		return [][]stack.Slice{all}, copies
 	}
-	sort.SliceStable(all, func(a, b int) bool { return all[a].At < all[b].At })
+	sortSlices(all)
 	if parts := by(stack.KernelTag, all); volumes(parts) {
 		// even where they interleave evenly: sharp and smooth slices are no volume
 		return parts, nil
@@ -29,6 +29,13 @@ func split(all []stack.Slice) (parts [][]stack.Slice, copies []string) {
 	all, copies = withoutCopies(all, sameInstance)
 	if stack.Regular(all) {
 		return [][]stack.Slice{all}, copies
+	}
+	if several := splitByIdentity(all); several != nil {
+		for _, one := range several {
+			finer, again := split(one)
+			parts, copies = append(parts, finer...), append(copies, again...)
+		}
+		return parts, copies
 	}
 	if parts := divide(all); parts != nil {
 		return parts, copies
@@ -146,7 +153,7 @@ func byTime(key int, all []stack.Slice) [][]stack.Slice {
 		parts = append(parts, slices.Clone(part))
 	}
 	for _, part := range parts {
-		sort.SliceStable(part, func(a, b int) bool { return part[a].At < part[b].At })
+		sortSlices(part)
 	}
 	return parts
 }
@@ -164,4 +171,21 @@ func volumes(parts [][]stack.Slice) bool {
 		}
 	}
 	return inside
+}
+
+// Interleaved says in what sorted slices differ that could be several volumes as well, each
+// regular, in one place, or "".
+func Interleaved(all []stack.Slice) string {
+	if !all[0].Located() || !stack.Regular(all) {
+		return ""
+	}
+	for key, t := range stack.VolumeTags {
+		if !slices.Contains(stack.TimeTags, t) && volumes(by(key, all)) {
+			return t.String()
+		}
+	}
+	if volumes(divided(all, func(s *stack.Slice) string { return filepath.Dir(s.Image.Path) })) {
+		return "their folders"
+	}
+	return ""
 }

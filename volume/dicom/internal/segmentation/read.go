@@ -18,6 +18,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/pixels"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // SegOptions say how a label map is made of an object.
@@ -65,9 +66,17 @@ func (g *Object) ReadOn(s *stack.Stack, o Options) (*volume.LabelMap, error) {
 			return nil, err
 		}
 	}
-	for _, uid := range [][3]string{{"StudyInstanceUID", g.Image.Study, first.Image.Study}, {"FrameOfReferenceUID", g.Space, first.Image.FrameOfRef}} {
-		if uid[1] != "" && uid[2] != "" && uid[1] != uid[2] {
-			o.Note(fmt.Sprintf("says another %s than series %s, which it refers to: is it the series that was drawn on?", uid[0], s.Number))
+	for _, uid := range []struct {
+		tag  tag.Tag
+		own  string
+		scan func(*stack.Image) string
+	}{
+		{tag.StudyInstanceUID, g.Image.Study, func(im *stack.Image) string { return im.Study }},
+		{tag.FrameOfReferenceUID, g.Space, func(im *stack.Image) string { return im.FrameOfRef }},
+	} {
+		matches := func(one stack.Slice) bool { value := uid.scan(one.Image); return value == "" || value == uid.own }
+		if uid.own != "" && !slices.ContainsFunc(s.Slices, matches) {
+			o.Note(fmt.Sprintf("says another %s than series %s, which it refers to: is it the series that was drawn on?", uid.tag, s.Number))
 		}
 	}
 	drawnOn := map[source][]int{} // slices by the way they are referred to
