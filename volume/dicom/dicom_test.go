@@ -1529,6 +1529,125 @@ func TestEncodings(t *testing.T) {
 
 // An enhanced image: all slices in one file, in no order, with shared and per-frame functional
 // groups, two volumes of it.
+// Meta information should be explicit little endian. Where it is not, the transfer syntax that it
+// tells counts all the same, and what is not read is refused by its UID.
+func TestMetaInformationOfOtherEncodings(t *testing.T) {
+	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, rampPixels(stack.Vector{}, axial, binary.LittleEndian))
+	big := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, rampPixels(stack.Vector{}, axial, binary.BigEndian))
+	file := func(syntax string, order element.ByteOrder, implicit bool, data []byte) []byte {
+		meta := encode([]field{{tag.MediaStorageSOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.2"}, {tag.TransferSyntaxUID, "UI", syntax}}, order, implicit)
+		return slices.Concat(make([]byte, 128), []byte("DICM"), meta, data)
+	}
+	little := encode(f, binary.LittleEndian, false)
+	const private = "1.2.840.113619.5.2" // GE's: implicit little endian, pixels big endian
+	for name, c := range map[string]struct {
+		file []byte
+		fail string
+	}{
+		"implicit":                        {file(element.ExplicitLittle, binary.LittleEndian, true, little), ""},
+		"implicit, and the data":          {file(element.ImplicitLittle, binary.LittleEndian, true, encode(f, binary.LittleEndian, true)), ""},
+		"big endian":                      {file(element.ExplicitLittle, binary.BigEndian, false, little), ""},
+		"big endian, and the data":        {file(element.ExplicitBig, binary.BigEndian, false, encode(big, binary.BigEndian, false)), ""},
+		"implicit big endian":             {file(element.ExplicitLittle, binary.BigEndian, true, little), ""},
+		"explicit data, said to be none":  {file(element.ImplicitLittle, binary.LittleEndian, false, little), ""},
+		"a private syntax":                {file(private, binary.LittleEndian, true, encode(big, binary.LittleEndian, true)), "has the transfer syntax 1.2.840.113619.5.2, which is not read"},
+		"a private syntax, as it belongs": {file(private, binary.LittleEndian, false, encode(big, binary.LittleEndian, true)), "has the transfer syntax 1.2.840.113619.5.2, which is not read"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "slice"), c.file, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		s := scanOne(t, dir)
+		v, err := Read(s)
+		if c.fail != "" {
+			var unsupported *volume.UnsupportedError
+			if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), c.fail) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if checkRamp(t, v, nothing) != v.Len() {
+			t.Errorf("%s: other values", name)
+		}
+	}
+}
+
+// What real files have, which other readers pass over, and which keeps no image from being read.
+func TestReadableAllTheSame(t *testing.T) {
+	// A compressed icon, in a sequence: fragments are no items with elements.
+	icon := func(vr string) []byte {
+		var b []byte
+		word := func(x uint32) { b = binary.LittleEndian.AppendUint32(b, x) }
+		head := func(group, number uint16, vr string) {
+			b = append(binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(b, group), number), vr...)
+			b = append(b, 0, 0)
+		}
+		item := func(number uint16, length uint32) {
+			b = binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(b, 0xFFFE), number)
+			word(length)
+		}
+		head(0x0088, 0x0200, "SQ") // IconImageSequence
+		word(0xFFFFFFFF)
+		item(0xE000, 0xFFFFFFFF)
+		head(0x7FE0, 0x0010, vr)
+		word(0xFFFFFFFF)
+		item(0xE000, 0) // the offset table
+		item(0xE000, 6)
+		b = append(b, 0xFF, 0xD8, 0xFF, 0xFE, 0xE0, 0x00) // any bytes
+		item(0xE0DD, 0)
+		item(0xE00D, 0)
+		item(0xE0DD, 0)
+		return b
+	}
+	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, rampPixels(stack.Vector{}, axial, binary.LittleEndian))
+	withIcon := func(vr string) []byte {
+		data := encode(f, binary.LittleEndian, false)
+		at := bytes.Index(data, []byte{0xE0, 0x7F, 0x10, 0x00})
+		return slices.Concat(data[:at], icon(vr), data[at:])
+	}
+	// Elements whose type somebody did not know, with the padding that their text has.
+	unknown := slices.Clone(f)
+	unknown = set(unknown, tag.ImagePositionPatient, "UN", []byte(" 0\\0\\0 "))
+	unknown = set(unknown, tag.PixelSpacing, "UN", []byte("0.9\\ 0.7"))
+	unknown = set(unknown, tag.Rows, "UN", []byte{stackRows, 0})
+	bytewise := set(set(set(slices.Clone(f), tag.BitsAllocated, "US", uint16(8)), tag.BitsStored, "US", uint16(8)), tag.HighBit, "US", uint16(8))
+	bytewise = set(set(bytewise, tag.PixelData, "OW", bytes.Repeat([]byte{7}, stackColumns*stackRows)), tag.PixelRepresentation, "US", uint16(0))
+	for name, c := range map[string]struct {
+		data []byte
+		said string
+		ramp bool
+	}{
+		"a compressed icon":          {withIcon("OB"), "", true},
+		"a compressed icon of words": {withIcon("OW"), "", true},
+		"elements of unknown type":   {encode(unknown, binary.LittleEndian, false), "", true},
+		"HighBit 8 of 8 bits":        {encode(bytewise, binary.LittleEndian, false), "slice 1: HighBit is 8, of 8 bits stored in 8: taken for 7", false},
+		"HighBit 11 of 16 bits":      {encode(set(slices.Clone(f), tag.HighBit, "US", uint16(11)), binary.LittleEndian, false), "slice 1: HighBit is 11, of 16 bits stored in 16: taken for 15", true},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "slice"), part10(element.ExplicitLittle, c.data), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		series, passed, err := Scan(dir)
+		if err != nil || len(series) != 1 {
+			t.Errorf("%s: %d series, passed over %v, %v", name, len(series), passed, err)
+			continue
+		}
+		v, err := Read(series[0])
+		switch said := strings.Join(series[0].Problems, "; "); {
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+		case !strings.Contains(said, c.said) || c.said == "" && strings.Contains(said, "HighBit"):
+			t.Errorf("%s: problems %q", name, said)
+		case c.ramp && checkRamp(t, v, nothing) != v.Len():
+			t.Errorf("%s: other values", name)
+		case !c.ramp && v.At(0, 0, 0) != 7:
+			t.Errorf("%s: value %g", name, v.At(0, 0, 0))
+		}
+	}
+}
+
 func TestEnhanced(t *testing.T) {
 	distances := []float64{4, 0, 2, 6, 2, 4, 6, 0}
 	var pixels []byte
@@ -1655,7 +1774,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"palette", "holds colours (PALETTE COLOR)", file(set(f, tag.PhotometricInterpretation, "CS", "PALETTE COLOR")), ""},
 		{"HTJ2K", "is compressed with HTJ2K lossless, which is not read", part10("1.2.840.10008.1.2.4.201", encode(f, binary.LittleEndian, false)), ""},
 		{"MPEG", "is compressed with MPEG-2, which is not read", part10("1.2.840.10008.1.2.4.100", encode(f, binary.LittleEndian, false)), ""},
-		{"unknown syntax", "is compressed with transfer syntax 1.9.9, which is not read", part10("1.9.9", encode(f, binary.LittleEndian, false)), ""},
+		{"unknown syntax", "has the transfer syntax 1.9.9, which is not read", part10("1.9.9", encode(f, binary.LittleEndian, false)), ""},
 		{"says compressed, is not", "says that its pixels are compressed with RLE lossless, but they are not", part10("1.2.840.10008.1.2.5", encode(f, binary.LittleEndian, false)), ""},
 		{"nested too deep", "", file(append(slices.Clone(f), deep...)), ""},
 		{"endless sequences", "cannot be read", slices.Concat(part10(element.ExplicitLittle, nil), endless), "damaged"},

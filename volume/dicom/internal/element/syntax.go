@@ -2,6 +2,8 @@ package element
 
 import (
 	"encoding/binary"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -24,6 +26,7 @@ const (
 	ExplicitBig    = "1.2.840.10008.1.2.2"
 	Encapsulated   = "1.2.840.10008.1.2.1.98" // in fragments, but not compressed
 	RLE            = "1.2.840.10008.1.2.5"
+	DeflatedFrames = "1.2.840.10008.1.2.8.1"
 )
 
 // syntaxes that are read, by UID (PS3.5 section 10, PS3.6 table A-1).
@@ -34,6 +37,7 @@ var syntaxes = map[string]Syntax{
 	"1.2.840.10008.1.2.1.99": {Name: "deflated explicit VR little endian", Order: binary.LittleEndian, Deflated: true},
 	ExplicitBig:              {Name: "explicit VR big endian", Order: binary.BigEndian},
 	RLE:                      {Name: "RLE lossless", Order: binary.LittleEndian, Compressed: true},
+	DeflatedFrames:           {Name: "deflated image frames", Order: binary.LittleEndian, Compressed: true},
 
 	"1.2.840.10008.1.2.4.50": {Name: "JPEG baseline", Order: binary.LittleEndian, Compressed: true},
 	"1.2.840.10008.1.2.4.51": {Name: "JPEG extended", Order: binary.LittleEndian, Compressed: true},
@@ -62,6 +66,14 @@ var unread = map[string]string{
 	"1.2.840.10008.1.2.4.203": "HTJ2K",
 }
 
+// Syntaxes lists the transfer syntaxes that are read.
+func Syntaxes() (all []Syntax) {
+	for _, uid := range slices.Sorted(maps.Keys(syntaxes)) {
+		all = append(all, lookup(uid))
+	}
+	return all
+}
+
 // lookup returns the transfer syntax of a UID. Those that are not known are taken for explicit
 // little endian, as nearly all of them are; their pixels are refused by name later.
 func lookup(uid string) Syntax {
@@ -69,7 +81,7 @@ func lookup(uid string) Syntax {
 	if !known {
 		s = Syntax{Name: unread[uid], Order: binary.LittleEndian}
 		if s.Name == "" && strings.Trim(uid, "0123456789.") == "" {
-			s.Name = "transfer syntax " + uid
+			s.Name = "the transfer syntax " + uid
 		} else if s.Name == "" {
 			// whatever somebody wrote there is not shown
 			s.Name = "a transfer syntax that is no UID"
@@ -77,4 +89,12 @@ func lookup(uid string) Syntax {
 	}
 	s.UID, s.Known = uid, known
 	return s
+}
+
+// Refusal says why a transfer syntax that is not known is not read.
+func (s Syntax) Refusal() string {
+	if unread[s.UID] != "" {
+		return "is compressed with " + s.Name + ", which is not read"
+	}
+	return "has " + s.Name + ", which is not read"
 }

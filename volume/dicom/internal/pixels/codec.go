@@ -15,6 +15,9 @@ type Decoder func(data []byte, columns, rows int, out []uint32) (precision int, 
 // Codec is how the pixels of a transfer syntax are decoded.
 type Codec struct {
 	Decode Decoder
+	// Unpack, where it is not nil, decodes a frame into the bytes that it would take without
+	// compression. It returns at most so many.
+	Unpack func(data []byte, most int) ([]byte, error)
 	// The code streams say whether samples are signed, so that samples of fewer bits than the
 	// header claims have a sign of their own.
 	signs bool
@@ -23,6 +26,7 @@ type Codec struct {
 // Codecs are those of the transfer syntaxes that compress pixels, by UID.
 var Codecs = map[string]Codec{
 	element.RLE:              {Decode: decodeRLE},
+	element.DeflatedFrames:   {Unpack: inflate},
 	"1.2.840.10008.1.2.4.50": {Decode: jpeg.Decode},
 	"1.2.840.10008.1.2.4.51": {Decode: jpeg.Decode},
 	"1.2.840.10008.1.2.4.57": {Decode: jpeg.Decode},

@@ -52,7 +52,7 @@ func (im *Image) Check() error {
 	case im.Pixels.Tag != tag.PixelData:
 		return refuse("holds floating-point pixels")
 	case !im.Syntax.Known:
-		return refuse("is compressed with %s, which is not read", im.Syntax.Name)
+		return refuse("%s", im.Syntax.Refusal())
 	case im.Samples != 1 || im.Photometric != "MONOCHROME2" && im.Photometric != "MONOCHROME1" && im.Photometric != "":
 		return refuse("holds colours (%s), not a scan", element.CodeString(im.Photometric))
 	case im.Mosaic:
@@ -77,6 +77,9 @@ func (im *Image) CheckSize() error {
 	if im.Pixels.Length == element.Undefined {
 		if claimed > MaxShrink*have {
 			return bad("claims %d pixels in %d bytes", claimed, have)
+		}
+		if !im.Syntax.Compressed && im.Syntax.UID != element.Encapsulated {
+			return bad("holds compressed pixels, but does not say with what: its transfer syntax is %s", im.Syntax.Name)
 		}
 		return nil
 	}

@@ -41,13 +41,8 @@ func (r *Reader) Read(im *Image, n int) (Frame, error) {
 	if err := im.Check(); err != nil {
 		return Frame{}, err
 	}
-	if r.im != im {
-		r.Close()
-		file, err := Reopen(im)
-		if err != nil {
-			return Frame{}, element.InFile(im.Path, err)
-		}
-		r.im, r.file = im, file
+	if err := r.open(im); err != nil {
+		return Frame{}, err
 	}
 	f, err := r.decode(n)
 	if unsupported := (*volume.UnsupportedError)(nil); errors.As(err, &unsupported) {
@@ -57,6 +52,58 @@ func (r *Reader) Read(im *Image, n int) (Frame, error) {
 		return Frame{}, &volume.FormatError{Path: im.Path, Problem: "has damaged pixels", Err: err}
 	}
 	return f, nil
+}
+
+// ReadBits reads frame number n of an image of single bits: a bit a pixel, the first in the lowest
+// bit of the first byte. It is for RLE and deflated frames, whose bits are packed before they are
+// compressed, or take a byte each, as older programs have it.
+func (r *Reader) ReadBits(im *Image, n int) ([]byte, error) {
+	if err := r.open(im); err != nil {
+		return nil, err
+	}
+	if err := r.readRaw(n); err != nil {
+		return nil, err
+	}
+	unpack := Codecs[im.Syntax.UID].Unpack
+	if im.Syntax.UID == element.RLE {
+		unpack = unpackRLE
+	}
+	area := im.Rows * im.Columns
+	bits, err := unpack(r.Raw, area)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(bits) >= area && area > 1:
+		return packBits(bits[:area]), nil
+	case len(bits) < (area+7)/8:
+		return nil, fmt.Errorf("frame %d is cut short: %d of %d bytes", n+1, len(bits), (area+7)/8)
+	}
+	return bits[:(area+7)/8], nil
+}
+
+// packBits packs values that are 0 or not into bits, the first into the lowest.
+func packBits(values []byte) []byte {
+	bits := make([]byte, (len(values)+7)/8)
+	for n, v := range values {
+		if v != 0 {
+			bits[n/8] |= 1 << (n % 8)
+		}
+	}
+	return bits
+}
+
+// open opens the file of an image, unless it is open.
+func (r *Reader) open(im *Image) error {
+	if r.im == im {
+		return nil
+	}
+	r.Close()
+	file, err := Reopen(im)
+	if err != nil {
+		return element.InFile(im.Path, err)
+	}
+	r.im, r.file = im, file
+	return nil
 }
 
 // decode reads frame number n of the image whose file is open.
@@ -71,9 +118,16 @@ func (r *Reader) decode(n int) (Frame, error) {
 		}
 		return Frame{im: im, bits: im.Stored, raw: r.Raw}, nil
 	}
+	codec := Codecs[im.Syntax.UID]
+	if codec.Unpack != nil {
+		raw, err := codec.Unpack(r.Raw, int(im.FrameBytes()))
+		if err == nil && int64(len(raw)) < im.FrameBytes() {
+			err = fmt.Errorf("%d of %d bytes", len(raw), im.FrameBytes())
+		}
+		return Frame{im: im, bits: im.Stored, raw: raw}, err
+	}
 	area := im.Rows * im.Columns
 	r.out = slices.Grow(r.out[:0], area)[:area]
-	codec := Codecs[im.Syntax.UID]
 	precision, err := codec.Decode(r.Raw, im.Columns, im.Rows, r.out)
 	if err != nil {
 		return Frame{}, err

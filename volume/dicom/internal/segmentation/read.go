@@ -479,6 +479,10 @@ func (s *segPainter) each(frame int, f func(row, column int, label uint16) error
 // comes after skip others.
 func (s *segPainter) readBits(frame int) (skip int, err error) {
 	im := &s.g.Image
+	if im.Syntax.Compressed {
+		s.packed, err = s.frames.ReadBits(&im.Image, frame)
+		return 0, err
+	}
 	area := int64(im.Rows) * int64(im.Columns)
 	skip = int(int64(frame) * area % 8)
 	from, to := im.Pixels.Value+int64(frame)*area/8, im.Pixels.Value+(int64(frame+1)*area+7)/8
@@ -508,7 +512,7 @@ func (s *segPainter) readBits(frame int) (skip int, err error) {
 func checkPixels(im *stack.Image) error {
 	switch {
 	case !im.Syntax.Known:
-		return &volume.UnsupportedError{Path: im.Path, Problem: fmt.Sprintf("is compressed with %s, which is not read", im.Syntax.Name)}
+		return &volume.UnsupportedError{Path: im.Path, Problem: im.Syntax.Refusal()}
 	case im.Allocated == 1 && im.Pixels.Length != element.Undefined && im.Syntax.Order == binary.BigEndian && im.Pixels.VR == "OW":
 		return &volume.UnsupportedError{Path: im.Path, Problem: "has single bits in big endian words"}
 	}

@@ -385,7 +385,7 @@ func (p *segParser) finish() error {
 	case g.Kind == segFractional && (g.fraction < 1 || g.fraction > 255):
 		return errors.New("MaximumFractionalValue must be from 1 to 255")
 	}
-	if im.Allocated == 1 && im.Syntax.Compressed {
+	if im.Allocated == 1 && pixels.Codecs[im.Syntax.UID].Decode != nil && im.Syntax.UID != element.RLE {
 		im.Allocated = 8 // the code stream says how many there are
 	}
 	im.Stored, im.High = im.Allocated, im.Allocated-1

@@ -30,6 +30,7 @@ type Image struct {
 	Instance    int    // InstanceNumber, 0 where there is none
 	Modality    string
 	Number      string // SeriesNumber
+	Odd         string // what the header says of its pixels that cannot be, and what was made of it
 	Shared      Info
 	perFrame    []Info
 }
@@ -199,6 +200,11 @@ func (im *Image) checkBits() error {
 	}
 	if im.High == 0 {
 		im.High = im.Stored - 1
+	}
+	if right := im.Stored - 1; im.Stored <= im.Allocated && im.High != right && (im.High >= im.Allocated || im.Stored == im.Allocated) {
+		// Samples can lie in one place only.
+		im.Odd = fmt.Sprintf("HighBit is %d, of %d bits stored in %d: taken for %d", im.High, im.Stored, im.Allocated, right)
+		im.High = right
 	}
 	if im.Stored > im.Allocated || im.High >= im.Allocated || im.High < im.Stored-1 {
 		return fmt.Errorf("has impossible pixels: %d bits stored up to bit %d, of %d allocated", im.Stored, im.High, im.Allocated)
