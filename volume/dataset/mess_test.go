@@ -1,6 +1,9 @@
 package dataset
 
 import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"os"
@@ -56,8 +59,53 @@ func TestOtherFormatsAreNamed(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	d := detect(t, tree(t, map[string]string{"a.nii": "x", "b.zip": "x"}))
-	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "1 .zip") {
+	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "passed over 1 .zip: unpack them first, if scans are in them") {
 		t.Errorf("notes %q", d.Notes)
+	}
+}
+
+// DICOM files that are compressed or in an archive are named, with what to do about it, whatever the
+// archive is called.
+func TestPackedDICOMIsNamed(t *testing.T) {
+	v, _ := axial(t, 1)
+	slices := t.TempDir()
+	writeSeries(t, slices, "1.2.3", v, false)
+	files, err := filepath.Glob(filepath.Join(slices, "*.dcm"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	one, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zipped, squeezed bytes.Buffer
+	z := zip.NewWriter(&zipped)
+	w, err := z.Create("IM1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := gzip.NewWriter(&squeezed)
+	for _, write := range []func() error{func() error { _, err := w.Write(one); return err }, z.Close, func() error { _, err := g.Write(one); return err }, g.Close} {
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root := tree(t, map[string]string{"a/1.dcm.gz": squeezed.String(), "a/2.dcm.gz": squeezed.String(), "study": zipped.String(), "notes.txt.gz": "x"})
+	_, err = Detect(root, Options{})
+	for _, want := range []string{"passed over 3 .gz: unpack them first", "study: passed over: a zip archive: unpack it"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	for name, want := range map[string]string{"a/1.dcm.gz": "is no scan, but DICOM compressed with gzip: decompress it", "study": "is no scan, but a zip archive: unpack it"} {
+		path := filepath.Join(root, name)
+		if _, _, err := (Case{Image: path}).ReadImage(DefaultReadOptions()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		entries, _, err := Inspect(t.Context(), []string{path}, InspectOptions{})
+		if _, what, _ := strings.Cut(want, "but "); err != nil || len(entries) != 1 || len(entries[0].Problems) != 1 || entries[0].Problems[0] != what {
+			t.Errorf("%s: %+v, %v", name, entries, err)
+		}
 	}
 }
 

@@ -38,8 +38,9 @@ var (
 	imageWords = words("image images imagestr imagests imaging img imgs ct cts scan scans volume volumes")
 	labelWords = words("label labels labelstr labelsts lbl lbls mask masks seg segs segmentation segmentations gt truth groundtruth roi rois annotation annotations manual")
 
-	// Images of kinds that are not read, and what they may be packed in.
-	otherKinds = words("nrrd nhdr mha mhd mgz mgh mnc npy npz h5 hdf5 mat zip tar tgz 7z rar gz bz2 xz zst")
+	// Images of kinds that are not read, and what scans may be packed in.
+	otherKinds   = words("nrrd nhdr mha mhd mgz mgh mnc npy npz h5 hdf5 mat")
+	archiveKinds = words("zip tar tgz 7z rar gz bz2 xz zst")
 )
 
 func words(list string) map[string]bool {
@@ -145,7 +146,11 @@ func readScans(root string, o Options) (*Dataset, error) {
 	}
 	d.Notes, d.PassedOver = notes, passed
 	for _, kind := range slices.Sorted(maps.Keys(others)) {
-		d.note("%s: passed over %d .%s: NIfTI and DICOM are read", root, others[kind], kind)
+		advice := "NIfTI and DICOM are read"
+		if archiveKinds[kind] {
+			advice = "unpack them first, if scans are in them"
+		}
+		d.note("%s: passed over %d .%s: %s", root, others[kind], kind, advice)
 	}
 	p.foldCase()
 	p.dropChannel()
@@ -154,7 +159,7 @@ func readScans(root string, o Options) (*Dataset, error) {
 	}
 	d.pair(p)
 	d.nameSegments()
-	return d, d.explainNone(p, len(others) > 0)
+	return d, d.explainNone(p, len(others) > 0 || len(passed) > 0)
 }
 
 // readSingle makes a data set of one file.
@@ -196,7 +201,7 @@ func (p *pairing) addFiles() (others map[string]int, err error) {
 			lower := strings.ToLower(path)
 			kind := strings.TrimPrefix(filepath.Ext(lower), ".")
 			// of a NIfTI pair
-			if half := strings.HasSuffix(lower, ".img.gz"); otherKinds[kind] && !half {
+			if half := strings.HasSuffix(lower, ".img.gz"); (otherKinds[kind] || archiveKinds[kind]) && !half {
 				others[kind]++
 			}
 			return nil
@@ -368,7 +373,12 @@ func (d *Dataset) explainNone(p *pairing, others bool) error {
 	case len(d.masks) > 0:
 		return fmt.Errorf("no scan is left: %s %s", d.masks[0], maskNote)
 	case others:
-		return errors.New(strings.Join(slices.Concat(d.Notes, d.PassedOver), "; "))
+		notes := slices.Concat(d.Notes, d.PassedOver)
+		const most = 5
+		if more := len(notes) - most; more > 1 {
+			notes = append(notes[:most], fmt.Sprintf("and %d more", more))
+		}
+		return errors.New("no scan: " + strings.Join(notes, "; "))
 	case len(p.labels) > 0:
 		files := slices.Concat(slices.Collect(maps.Values(p.labels))...)
 		return fmt.Errorf("all %d NIfTI files look like labels by their names, such as %s", len(files), slices.Min(files))

@@ -191,6 +191,9 @@ func passedOver(passed []dicom.Passed) (lines []string) {
 		if p.What == notDICOM && !mayBeSlice.MatchString(filepath.Base(p.Path)) {
 			continue // anything may lie in a folder of scans
 		}
+		if p.Archive && archiveKinds[strings.TrimPrefix(strings.ToLower(filepath.Ext(p.Path)), ".")] {
+			continue // counted by its extension
+		}
 		k := kind{filepath.Dir(p.Path), describe(p)}
 		if counts[k]++; counts[k] == 1 {
 			kinds, first[k] = append(kinds, k), p.Path
@@ -254,7 +257,11 @@ func chooseSeries(path, wanted string) (*dicom.Series, string, error) {
 				return nil, "", p.Err
 			}
 		}
-		return nil, "", &volume.UnsupportedError{Path: path, Problem: "holds no scan: a NIfTI file or DICOM images are looked for"}
+		problem := "holds no scan: a NIfTI file or DICOM images are looked for"
+		if len(passed) == 1 && passed[0].Path == path && passed[0].What != notDICOM {
+			problem = "is no scan, but " + passed[0].What
+		}
+		return nil, "", &volume.UnsupportedError{Path: path, Problem: problem}
 	}
 	s, why, err := dicom.Choose(all, wanted)
 	if err != nil {

@@ -32,6 +32,8 @@ type Passed struct {
 	Path string
 	What string // "not DICOM", "RTSTRUCT", "SR", "damaged", ...
 	Err  error  // for damaged files
+	// Archive marks archives and compressed files, which may hold DICOM files.
+	Archive bool
 }
 
 // Scan looks at every file under the paths (files or folders), with whatever name, and groups the
@@ -74,6 +76,10 @@ func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
 	for n, path := range files {
 		switch {
 		case errors.Is(errs[n], element.ErrNotDICOM):
+			if what := archive(path); what != "" {
+				passed = append(passed, Passed{Path: path, What: what, Archive: true})
+				break
+			}
 			passed = append(passed, Passed{Path: path, What: "not DICOM"})
 			if ending(path) != "" || blank(path) {
 				spoilt = append(spoilt, path)
