@@ -166,6 +166,7 @@ type fields struct {
 	qoffset          [3]float64
 	srow             [3][4]float64
 	units            int32
+	epsilon          float64 // of the numbers of the quaternion
 }
 
 // parse reads the bytes of a header. Image is the other half of the pair, or the header's own path.
@@ -379,7 +380,7 @@ func (h *Header) describe(f fields) {
 		h.problem("%s", h.shear())
 	}
 	if f.sform != 0 && f.qform != 0 {
-		if apart := f.formsApart(h.Grid); apart > 0.1 {
+		if apart := f.formsApart(h.Grid); apart > max(0.1, f.blur(h.Grid)) {
 			h.problem("sform and qform lie up to %.2g mm apart: the sform is taken, other readers may take the qform", apart)
 		}
 	}
@@ -401,6 +402,7 @@ func parse1(raw []byte, order binary.ByteOrder) (fields, error) {
 		offset: float64(r.VoxOffset), slope: float64(r.SclSlope), inter: float64(r.SclInter), qform: int32(r.QformCode), sform: int32(r.SformCode),
 		quaternion: [3]float64{float64(r.QuaternB), float64(r.QuaternC), float64(r.QuaternD)},
 		qoffset:    [3]float64{float64(r.QoffsetX), float64(r.QoffsetY), float64(r.QoffsetZ)}, units: int32(r.XyztUnits),
+		epsilon: 0x1p-23, // float32
 	}
 	for n := range 8 {
 		f.dim[n], f.pixdim[n] = int64(r.Dim[n]), float64(r.Pixdim[n])
@@ -421,6 +423,7 @@ func parse2(raw []byte, order binary.ByteOrder) (fields, error) {
 		offset: float64(r.VoxOffset), slope: r.SclSlope, inter: r.SclInter, qform: r.QformCode, sform: r.SformCode,
 		quaternion: [3]float64{r.QuaternB, r.QuaternC, r.QuaternD}, qoffset: [3]float64{r.QoffsetX, r.QoffsetY, r.QoffsetZ},
 		srow: [3][4]float64{r.SrowX, r.SrowY, r.SrowZ}, units: r.XyztUnits,
+		epsilon: 0x1p-52, // float64
 	}
 	switch end := string(r.Magic[4:]); end {
 	case "\r\n\x1a\n":
@@ -474,8 +477,22 @@ func (f *fields) formsApart(g volume.Grid) float64 {
 	return most
 }
 
+// blur returns how far (mm) rounding of the quaternion may move a corner of the grid. It matters near
+// half a turn, where a is computed from a small difference.
+func (f *fields) blur(g volume.Grid) float64 {
+	b, c, d := f.quaternion[0], f.quaternion[1], f.quaternion[2]
+	a2 := max(1-b*b-c*c-d*d, 0)
+	angle := 2 * (math.Sqrt(a2+3*f.epsilon) - math.Sqrt(max(a2-3*f.epsilon, 0)))
+	corners, far := g.Corners(), 0.0
+	for _, p := range corners {
+		far = max(far, math.Hypot(math.Hypot(p[0]-corners[0][0], p[1]-corners[0][1]), p[2]-corners[0][2]))
+	}
+	return angle * far
+}
+
 // quaternAffine is method 2 of the NIfTI-1 standard: R(a, b, c, d) * diag(pixdim 1, 2, qfac *
-// pixdim 3), a = sqrt(1 - b^2 - c^2 - d^2).
+// pixdim 3), a = sqrt(1 - b^2 - c^2 - d^2). Near half a turn a is small, and a^2 is mostly rounding:
+// below three epsilons of the header's numbers it is 0, as in nibabel.
 func (f *fields) quaternAffine() (volume.Affine, error) {
 	b, c, d := f.quaternion[0], f.quaternion[1], f.quaternion[2]
 	a2 := 1 - b*b - c*c - d*d
@@ -483,11 +500,10 @@ func (f *fields) quaternAffine() (volume.Affine, error) {
 		return volume.Affine{}, fmt.Errorf("quaternion %g, %g, %g is longer than 1", b, c, d)
 	}
 	var a float64
-	if a2 > 0 {
+	if a2 >= 3*f.epsilon {
 		a = math.Sqrt(a2)
 	}
-	// With a2 <= 0 the rotation is by 180 degrees and the rest of the rounding is scaled away, as
-	// in nibabel's quat2mat.
+	// Where a is 0, the rotation is by half a turn, and what rounding has left is scaled away.
 	s := 2 / (a*a + b*b + c*c + d*d)
 	z := f.pixdim[3]
 	if f.pixdim[0] == -1 {
