@@ -270,7 +270,9 @@ func inspectNIfTI(path string, chosen int) Entry {
 		return e
 	}
 	e.setValues(v)
-	e.countLabels(v)
+	if named := e.countLabels(v); !named {
+		e.Problems = append(e.Problems, doubtsAbout(v)...)
+	}
 	e.mayBeLabels = nifti.VolumeMayBeLabels(v)
 	return e
 }
@@ -282,10 +284,10 @@ func (e *Entry) about(message string) string {
 }
 
 // countLabels counts the values of a file that holds labels: by its name, or because it has few
-// whole values from 0 on.
-func (e *Entry) countLabels(v *volume.Volume) {
+// whole values from 0 on. It reports whether the name says that.
+func (e *Entry) countLabels(v *volume.Volume) (named bool) {
 	const few = 128
-	named := parseName(filepath.Join(filepath.Base(filepath.Dir(e.Path)), filepath.Base(e.Path))).labels
+	named = parseName(filepath.Join(filepath.Base(filepath.Dir(e.Path)), filepath.Base(e.Path))).labels
 	counts := map[uint16]int{}
 	var table [1 << 16]int
 	count := func(x float32) bool {
@@ -303,13 +305,13 @@ func (e *Entry) countLabels(v *volume.Volume) {
 	for _, x := range v.Int16 {
 		if !count(float32(x)) {
 			no(float32(x))
-			return
+			return named
 		}
 	}
 	for _, x := range v.Float32 {
 		if !count(x) {
 			no(x)
-			return
+			return named
 		}
 	}
 	for label, n := range table {
@@ -320,6 +322,7 @@ func (e *Entry) countLabels(v *volume.Volume) {
 	if named || len(counts) <= few && table[0] > 0 && !strings.HasPrefix(e.Dtype, "float") {
 		e.Labels = counts
 	}
+	return named
 }
 
 // ProblemsFirst orders entries for a table that people read: what cannot be used, what is odd, the

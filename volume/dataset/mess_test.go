@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -437,5 +438,82 @@ func TestSeriesOfAStudy(t *testing.T) {
 	s, err = Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
 	if err == nil || s.Prepared != 2 || len(s.Failed) != 3 {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// A file whose name is not UTF-8 is prepared once, not each time.
+func TestNamesThatAreNotUTF8(t *testing.T) {
+	v, _ := patient(t, 1)
+	root, out := t.TempDir(), t.TempDir()
+	path := filepath.Join(root, "caf\xe9.nii.gz")
+	if err := nifti.Write(path, v); err != nil {
+		t.Skip("no such names here: ", err)
+	}
+	for n, want := range [][2]int{{1, 0}, {0, 1}} {
+		s, err := Prepare(t.Context(), detect(t, root), out, volume.DefaultPreparation(), PrepareOptions{}, nil)
+		if err != nil || s.Prepared != want[0] || s.Kept != want[1] {
+			t.Errorf("run %d: %+v, %v", n+1, s, err)
+		}
+	}
+	store, err := prepared.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for r := range store.Records() {
+		if len(r.Sources) != 1 || r.Sources[0].Path != path || !utf8.ValidString(r.ID) {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// What is no scan of a patient is named, by inspect and by prepare.
+func TestImplausibleScansAreNamed(t *testing.T) {
+	scan := func(spacing float64, values ...int16) *volume.Volume {
+		g := volume.Grid{Shape: [3]int{4, 3, 2}, Affine: volume.Scaling([3]float64{spacing, spacing, 1})}
+		v := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
+		for n := range v.Int16 {
+			v.Int16[n] = values[n%len(values)]
+		}
+		return v
+	}
+	for name, c := range map[string]struct {
+		scan *volume.Volume
+		want string
+	}{
+		"micrometres": {scan(3906, -1000, 40), "voxels of 3906 x 3906 x 1 mm are none of a patient: is the unit of length another?"},
+		"metres":      {scan(0.0001, -1000, 40), "voxels of 0.0001 x 0.0001 x 1 mm are none of a patient: is the unit of length another?"},
+		"blank":       {scan(1, -1024), "all voxels are -1024: there is nothing to see"},
+		"zeros":       {scan(1, 0), "all voxels are 0: there is nothing to see"},
+		"a scan":      {scan(1, -1000, 40), ""},
+		"fine":        {scan(0.02, -1000, 40), ""},
+	} {
+		path := filepath.Join(t.TempDir(), "ct.nii.gz")
+		if err := nifti.Write(path, c.scan); err != nil {
+			t.Fatal(err)
+		}
+		entries, _, err := Inspect(t.Context(), []string{path}, InspectOptions{})
+		if err != nil || len(entries) != 1 || strings.Join(entries[0].Problems, "; ") != c.want {
+			t.Errorf("%s: inspect says %+v, %v", name, entries, err)
+		}
+		_, notes, err := (Case{Image: path}).ReadImage(DefaultReadOptions())
+		notes = slices.DeleteFunc(notes, func(note string) bool { return note == notLabels })
+		if err != nil || strings.Join(notes, "; ") != c.want {
+			t.Errorf("%s: reading it notes %q, %v", name, notes, err)
+		}
+	}
+	// The same of DICOM, whose SeriesInstanceUID is text that may say who it is.
+	root, out := t.TempDir(), t.TempDir()
+	v, _ := axial(t, 1)
+	clear(v.Int16)
+	writeSeries(t, filepath.Join(root, "p"), "Mustermann^Erika", v, false)
+	if _, err := Prepare(t.Context(), detect(t, root), out, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"manifest.json", "cases/p.json"} {
+		text, err := os.ReadFile(filepath.Join(out, name))
+		if err != nil || !strings.Contains(string(text), "all voxels are 0") || strings.Contains(string(text), "Mustermann") {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
 	}
 }

@@ -90,10 +90,33 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 	if nifti.VolumeMayBeLabels(v) {
 		notes = append(notes, notLabels)
 	}
+	notes = append(notes, doubtsAbout(v)...)
 	if err := v.CheckFinite(); err != nil { // what a volume.Preparation does about them
 		notes = append(notes, err.Error()+": NaN is taken for air, infinite values for the ends of the window")
 	}
 	return v, nil, notes, nil
+}
+
+// doubtsAbout says what no scan of a patient is like: voxels of an impossible size, or all of one
+// value.
+func doubtsAbout(v *volume.Volume) (doubts []string) {
+	const least, most = 0.01, 100 // mm
+	if s := v.Spacing(); min(s[0], s[1], s[2]) < least || max(s[0], s[1], s[2]) > most {
+		doubts = append(doubts, fmt.Sprintf("voxels of %.4g x %.4g x %.4g mm are none of a patient: is the unit of length another?", s[0], s[1], s[2]))
+	}
+	if value, blank := onlyValue(v); blank {
+		doubts = append(doubts, fmt.Sprintf("all voxels are %g: there is nothing to see", value))
+	}
+	return doubts
+}
+
+// onlyValue returns the value of all voxels, if they have one.
+func onlyValue(v *volume.Volume) (value float32, blank bool) {
+	value = v.At(0, 0, 0)
+	if v.Int16 != nil {
+		return value, !slices.ContainsFunc(v.Int16, func(x int16) bool { return float32(x) != value })
+	}
+	return value, !slices.ContainsFunc(v.Float32, func(x float32) bool { return x != value })
 }
 
 const notLabels = "is taken for a scan, though it holds labels by its values: few whole numbers, 0 among them and none below"

@@ -323,6 +323,7 @@ func (c Case) readSeries(o ReadOptions) (v *volume.Volume, s *dicom.Series, note
 	if err != nil {
 		return nil, nil, nil, named(c.Image, err)
 	}
+	notes = append(notes, doubtsAbout(v)...)
 	return v, s, notes, nil
 }
 
@@ -446,5 +447,8 @@ func inspectOne(path string, folder bool, s *dicom.Series) Entry {
 		e.Dtype = "float32"
 	}
 	e.setValues(v)
+	if !s.Localizer {
+		e.Problems = append(e.Problems, doubtsAbout(v)...)
+	}
 	return e
 }

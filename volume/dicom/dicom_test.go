@@ -1452,12 +1452,14 @@ func TestOddValuesAreNotShown(t *testing.T) {
 		{tag.ImagePositionPatient, "DS", "0\\0\\1000001", "", "slice 1 lies 1e+06 mm from the origin"},
 		{tag.ImagePositionPatient, "DS", "0\\0\\1000000", "CT series 5", ""},
 		{tag.SliceThickness, "DS", "1e300", "CT series 5", "nothing says how thick it is, 1 mm is assumed"},
+		{tag.SeriesInstanceUID, "UI", patientName, "CT series 5", ""},
+		{tag.StudyInstanceUID, "UI", patientName, "CT series 5", ""},
 		{tag.PixelSpacing, "DS", "1\\1e300", "", "PixelSpacing [1 1e+300] must be positive and no more than 1000000 mm"},
 	} {
 		dir := t.TempDir()
 		writeStack(t, dir, "1.2", axial, []stack.Vector{{}}, func(_ int, f []field) []field { return set(f, c.tag, c.vr, c.value) })
 		s := scanOne(t, dir)
-		if c.value != "" && c.value != strings.ToUpper(c.value) && strings.Contains(fmt.Sprint(s, s.Err, s.Problems), c.value) {
+		if c.value != "" && c.value != strings.ToUpper(c.value) && strings.Contains(fmt.Sprint(s, s.Err, s.Problems, s.UID, s.Study), c.value) {
 			t.Errorf("shows %q", c.value)
 		}
 		if !strings.Contains(s.String(), c.want) || !strings.Contains(fmt.Sprint(s.Problems), c.seen) || c.want != "" && s.Err != nil {

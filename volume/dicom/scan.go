@@ -261,13 +261,13 @@ func newSeries(v grouping.Volume) *Series {
 		Shape: [3]int{first.Image.Columns, first.Image.Rows, len(all)}, Localizer: first.Localizer(), Axcodes: first.Axcodes(),
 	}
 	if s.uids = uidsOf(all, func(im *stack.Image) string { return im.Series }); len(s.uids) > 0 {
-		s.UID = s.uids[0]
+		s.UID = element.UID(s.uids[0])
 	}
 	if s.Number == "" {
 		s.Number = "(no number)"
 	}
 	if studies := uidsOf(all, func(im *stack.Image) string { return im.Study }); len(studies) == 1 {
-		s.Study = studies[0] // of several, none is the series'
+		s.Study = element.UID(studies[0]) // of several, none is the series'
 	}
 	s.stack = &stack.Stack{Slices: all, Number: s.Number, Tilt: stack.TiltOf(all)}
 	if first.Image.Modality != "" {

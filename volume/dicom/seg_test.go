@@ -502,6 +502,8 @@ func TestSegmentationNeedsUIDs(t *testing.T) {
 // The patient is copied into the file, whatever the encoding it comes from, and is in nothing that
 // anybody prints.
 func TestSegmentationShowsThePatientToViewersAlone(t *testing.T) {
+	const remark = "remark on the patient"
+	private := []tag.Tag{tag.OtherPatientIDs, tag.OtherPatientNames, tag.EthnicGroup, tag.PatientComments, tag.Occupation, tag.AdditionalPatientHistory}
 	for name, file := range map[string]func(f []field) []byte{
 		"explicit":   func(f []field) []byte { return part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)) },
 		"implicit":   func(f []field) []byte { return part10("1.2.840.10008.1.2", encode(f, binary.LittleEndian, true)) },
@@ -514,7 +516,11 @@ func TestSegmentationShowsThePatientToViewersAlone(t *testing.T) {
 		}
 		for k := range 2 {
 			at := stack.Vector{0, 0, float64(k)}
-			f := file(sliceFields("1.2", k+1, at, axial, stackColumns, stackRows, rampPixels(at, axial, order)))
+			fields := sliceFields("1.2", k+1, at, axial, stackColumns, stackRows, rampPixels(at, axial, order))
+			for _, key := range private {
+				fields = set(fields, key, "LO", remark)
+			}
+			f := file(fields)
 			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(k)), f, 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -529,6 +535,9 @@ func TestSegmentationShowsThePatientToViewersAlone(t *testing.T) {
 			if !bytes.Contains(text, encode([]field{f}, binary.LittleEndian, false)) {
 				t.Errorf("%s: element %08x is not in the file", name, f.tag)
 			}
+		}
+		if bytes.Contains(text, []byte(remark)) {
+			t.Errorf("%s: what nobody asked for is copied", name)
 		}
 		said := fmt.Sprintf("%v %+v %+v %+v", g, g.Segments, g.object.Placed, g.object.Image.Shared)
 		for _, secret := range []string{patientName, patientID, birthDate} {

@@ -16,9 +16,10 @@ import (
 type carried map[tag.Tag][]byte
 
 // carriedTypes are the elements that say whose the images are and of which study: the Patient,
-// General Study, Patient Study and Frame of Reference modules, as far as their values are plain
-// text, and whether images have been compressed with loss. Those that must be there are written
-// empty where the file has none.
+// General Study, Patient Study and Frame of Reference modules, as far as viewers and archives file
+// objects by them, and whether images have been compressed with loss. Those that must be there are
+// written empty where the file has none. Comments on the patient, other names and numbers of theirs,
+// history, occupation and ethnic group stay where they are: nobody asked for a copy.
 var carriedTypes = map[tag.Tag]struct {
 	vr   string
 	must bool
@@ -26,9 +27,9 @@ var carriedTypes = map[tag.Tag]struct {
 	// SpecificCharacterSet, TimezoneOffsetFromUTC
 	tag.SpecificCharacterSet: {"CS", false}, tag.TimezoneOffsetFromUTC: {"SH", false},
 	tag.PatientName: {"PN", true}, tag.PatientID: {"LO", true}, tag.IssuerOfPatientID: {"LO", false}, tag.PatientBirthDate: {"DA", true}, tag.PatientBirthTime: {"TM", false}, tag.PatientSex: {"CS", true},
-	tag.OtherPatientIDs: {"LO", false}, tag.OtherPatientNames: {"PN", false}, tag.EthnicGroup: {"SH", false}, tag.PatientComments: {"LT", false}, tag.PatientIdentityRemoved: {"CS", false}, tag.DeidentificationMethod: {"LO", false},
+	tag.PatientIdentityRemoved: {"CS", false}, tag.DeidentificationMethod: {"LO", false},
 	tag.StudyInstanceUID: {"UI", true}, tag.StudyDate: {"DA", true}, tag.StudyTime: {"TM", true}, tag.AccessionNumber: {"SH", true}, tag.ReferringPhysicianName: {"PN", true}, tag.StudyID: {"SH", true}, tag.StudyDescription: {"LO", false},
-	tag.PatientAge: {"AS", false}, tag.PatientSize: {"DS", false}, tag.PatientWeight: {"DS", false}, tag.Occupation: {"SH", false}, tag.AdditionalPatientHistory: {"LT", false},
+	tag.PatientAge: {"AS", false}, tag.PatientSize: {"DS", false}, tag.PatientWeight: {"DS", false},
 	tag.FrameOfReferenceUID: {"UI", false}, tag.PositionReferenceIndicator: {"LO", true},
 	tag.LossyImageCompression: {"CS", false}, tag.LossyImageCompressionRatio: {"DS", false}, tag.LossyImageCompressionMethod: {"CS", false},
 	// of acquisition and series: not written, but asked for a date

@@ -427,7 +427,7 @@ func (p *segParser) finish() error {
 			im.Shared.Thickness, im.Shared.Between = cmp.Or(f.thickness, p.shared.thickness), cmp.Or(f.between, p.shared.between)
 		}
 	}
-	g.Frames, g.Number = im.Frames, element.IntegerString(im.Number)
+	g.Frames, g.Number, g.UID = im.Frames, element.IntegerString(im.Number), element.UID(g.UID)
 	return nil
 }
 
