@@ -19,6 +19,7 @@ const module = "github.com/voxsaw/voxsaw/"
 // docs/architecture.md tells why.
 var mayImport = map[string][]string{
 	"internal/atomicfile":  {},
+	"internal/numbers":     {},
 	"internal/seed":        {},
 	"internal/config":      {},
 	"internal/terminal":    {},
@@ -32,8 +33,15 @@ var mayImport = map[string][]string{
 	"volume/nifti":    {"volume", "internal/folders"},
 	"volume/dicom":    {"volume", "internal/folders"},
 	"volume/prepared": {"volume", "internal/folders", "internal/seed"},
-	"volume/dataset":  {"volume", "volume/nifti", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders"},
-	"volume/phantom":  {"volume", "internal/seed"},
+
+	"volume/dicom/internal/tag":          {},
+	"volume/dicom/internal/element":      {"volume", "volume/dicom/internal/tag", "internal/folders"},
+	"volume/dicom/internal/pixels":       {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/jpeg", "volume/dicom/internal/jpegls", "volume/dicom/internal/jpeg2000"},
+	"volume/dicom/internal/stack":        {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels"},
+	"volume/dicom/internal/grouping":     {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
+	"volume/dicom/internal/segmentation": {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
+	"volume/dataset":                     {"volume", "volume/nifti", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders"},
+	"volume/phantom":                     {"volume", "internal/seed"},
 
 	"internal/device":            {},
 	"internal/device/cpu":        {"internal/device"},
@@ -71,7 +79,7 @@ var mayImport = map[string][]string{
 var guest = []string{".", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/pretext", "internal/seed", "internal/train"}
 
 // everybodys are the rooms that all others may import.
-var everybodys = []string{"internal/atomicfile"}
+var everybodys = []string{"internal/atomicfile", "internal/numbers"}
 
 // mayEverything are the rooms at the top, where everything comes together: the command line, and
 // the experiments that it runs.

@@ -12,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
@@ -132,7 +133,7 @@ func (l *learner) Step(step int, b *batch) (train.Result, error) {
 		return r, err
 	}
 	r.Metrics = []voxsaw.Metric{{Name: "ce", Value: float64(statistics[0])}, {Name: "dice_loss", Value: float64(statistics[1])}}
-	if !finite(r.Loss) {
+	if !numbers.Finite(r.Loss) {
 		return r, nil // for the loop to report; the parameters stay as they are
 	}
 	return r, l.program.Backward()
@@ -151,8 +152,6 @@ func (l *learner) forward(step int, b *batch) error {
 	}
 	return l.program.Forward()
 }
-
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // Validate implements [train.Task]: the mean Dice coefficient of each class over the held-out
 // cases, and the mean of these. A case in which neither the reference nor the prediction shows a

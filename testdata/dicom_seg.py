@@ -11,6 +11,7 @@ import gzip
 import io
 import json
 import os
+import struct
 import subprocess
 import tempfile
 import zlib
@@ -20,6 +21,8 @@ import numpy as np
 import pydicom
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.sr.codedict import codes
+from pydicom.encaps import encapsulate
+from pydicom.pixels.encoders.native import _encode_row
 from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian, DeflatedExplicitVRLittleEndian, RLELossless, JPEGLSLossless
 
 COLUMNS, ROWS, SLICES = 11, 7, 6  # 77 pixels: frames of single bits begin anywhere in a byte
@@ -103,12 +106,14 @@ binary = seg(LABELS)
 case("binary", binary)
 case("binary, empty frames too", seg(LABELS, omit_empty_frames=False))
 case("binary, oblique", seg(LABELS, source=OBLIQUE), source="oblique")
-case("label map", seg(LABELS, "LABELMAP"))
+label_map = seg(LABELS, "LABELMAP")
+case("label map", label_map)
 case("label map, RLE", seg(LABELS, "LABELMAP", transfer_syntax_uid=RLELossless))
 case("label map, JPEG-LS", seg(LABELS, "LABELMAP", transfer_syntax_uid=JPEGLSLossless))
 wide = {1: "Liver", 300: "Pancreas", 65535: "Mass"}
 lookup = np.array([0, 1, 300, 65535], dtype=np.uint16)
-case("label map, 16 bits", seg(lookup[LABELS], "LABELMAP", names=wide), lookup[LABELS], names=wide)
+wide_map = seg(lookup[LABELS], "LABELMAP", names=wide)
+case("label map, 16 bits", wide_map, lookup[LABELS], names=wide)
 case("fractions that are none, RLE", seg(LABELS, "FRACTIONAL", transfer_syntax_uid=RLELossless))
 part = np.stack([(LABELS == n) * 0.5 for n in (1, 2, 3)], axis=-1)
 case("fractions", seg(part, "FRACTIONAL"), None, error="holds fractions, such as 128 of 255 in frame 1")
@@ -201,6 +206,45 @@ with tempfile.TemporaryDirectory() as folder:
                    check=True, stdout=subprocess.DEVNULL)
     with open(f"{folder}/out.dcm", "rb") as f:
         case("dcmqi", f.read(), names=NAMES_DCMQI)
+
+
+def run_lengths(data):
+    """PackBits, by pydicom, behind the table of one segment (PS3.5 annex G)."""
+    packed_bits = bytes(_encode_row(data))
+    return struct.pack("<16L", 1, 64, *[0] * 14) + packed_bits + b"\0" * (len(packed_bits) % 2)
+
+
+def deflated(data):
+    z = zlib.compressobj(9, zlib.DEFLATED, -15)
+    out = z.compress(data) + z.flush()
+    return out + b"\0" * (len(out) % 2)
+
+
+def by_frame(d, syntax, compress, bits=False):
+    """The object with each frame compressed; single bits are packed again if asked for (CP 2301), or bytes."""
+    d = pydicom.dcmread(io.BytesIO(file_of(d)))
+    frames = d.pixel_array
+    d.PixelData = encapsulate([compress(np.packbits(f.ravel(), bitorder="little").tobytes() if bits else f.tobytes()) for f in frames])
+    d["PixelData"].is_undefined_length = True
+    d["PixelData"].VR = "OB"
+    d.file_meta.TransferSyntaxUID = RLELossless
+    data = file_of(d, implicit_vr=False, little_endian=True)
+    if syntax != RLELossless:  # pydicom 3.0 does not know it, nor writes it
+        value = syntax.encode() + b"\0" * (len(syntax) % 2)
+        before, behind = data.split(b"\2\0\x10\0UI\x14\0" + RLELossless.encode() + b"\0", 1)
+        length = struct.unpack("<L", before[140:144])[0] + len(value) - 20
+        data = before[:140] + struct.pack("<L", length) + before[144:] + b"\2\0\x10\0UI" + struct.pack("<H", len(value)) + value + behind
+    return data
+
+
+DEFLATED_IMAGE_FRAME = "1.2.840.10008.1.2.8.1"
+case("binary, RLE", by_frame(binary, RLELossless, run_lengths, bits=True))
+case("binary, RLE of bytes", by_frame(binary, RLELossless, run_lengths))
+case("binary, deflated frames", by_frame(binary, DEFLATED_IMAGE_FRAME, deflated, bits=True))
+case("label map, deflated frames", by_frame(label_map, DEFLATED_IMAGE_FRAME, deflated))
+case("label map, 16 bits, deflated frames", by_frame(wide_map, DEFLATED_IMAGE_FRAME, deflated), lookup[LABELS], names=wide)
+case("binary, deflated frames that are cut short", by_frame(binary, DEFLATED_IMAGE_FRAME, lambda data: deflated(data[:-3]), bits=True), None, error="cut short")
+case("binary, damaged deflated frames", by_frame(binary, DEFLATED_IMAGE_FRAME, lambda data: b"\xff" * 8, bits=True), None, error="damaged")
 
 result = {"shape": [COLUMNS, ROWS, SLICES], "series": {"axial": [packed(file_of(d)) for d in AXIAL], "oblique": [packed(file_of(d)) for d in OBLIQUE]}, "cases": cases}
 

@@ -133,6 +133,19 @@ def kernels(d, k):
     d.ImagePositionPatient = text((-50.25, 20.5, 100 + 2.5 * (k % 5)), 6)
 
 
+def spaces(d, k):
+    d.FrameOfReferenceUID = f"1.2.3.4.{k}"
+
+
+def half_a_space(d, k):
+    if k % 2:
+        del d.FrameOfReferenceUID
+
+
+def studies(d, k):
+    d.StudyInstanceUID = f"1.2.3.{k}"
+
+
 # name: data sets, transfer syntax
 TREES = {
     "axial, numbered from head to feet": (stack(6, 2.5), ExplicitVRLittleEndian),
@@ -154,6 +167,9 @@ TREES = {
     "big endian": (stack(5, 2), ExplicitVRBigEndian),
     "two phases in one series": (stack(10, 2.5, modality="MR", intercept=0, change=phases), ExplicitVRLittleEndian),
     "two acquisitions in one series": (stack(10, 2.5, change=acquisitions), ExplicitVRLittleEndian),
+    "a frame of reference for each slice": (stack(6, 2.5, change=spaces), ExplicitVRLittleEndian),
+    "half without a frame of reference": (stack(7, 2.5, change=half_a_space), ExplicitVRLittleEndian),
+    "a study for each slice": (stack(6, 2.5, change=studies), ExplicitVRLittleEndian),
     "enhanced CT": (enhanced(stack(6, 2.5), ENHANCED_CT), ExplicitVRLittleEndian),
     "enhanced MR, oblique": (enhanced(stack(6, 2.5, OBLIQUE, modality="MR", intercept=0), ENHANCED_MR), ExplicitVRLittleEndian),
 }

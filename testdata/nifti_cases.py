@@ -1,8 +1,8 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 """Writes nifti_cases.json: small NIfTI files of every kind, made with nibabel, and what nibabel reads from them.
 
 Each case has the file's bytes (and the image's, for pairs) in base64, and the shape, affine, orientation and values (i fastest), or nothing but a name where the Go
-test says what error is due.
+test says what error is due. Made with nibabel 5.4 from PyPI; 5.0 computes the angle of a qform near half a turn, where float32 does not tell it.
 """
 import base64, gzip, io, itertools, json
 import nibabel as nib
@@ -160,5 +160,23 @@ add('slope 1e38 leaves float32', base(), change=scl(1e38, 0))
 slopes = nib.Nifti2Image(data('i2'), rigid)
 slopes.header.set_slope_inter(2, -7)
 add('NIfTI-2 swapped with slope', slopes, swap=True)
+
+
+# Quaternions near half a turn: nibabel takes a^2 = 1 - b^2 - c^2 - d^2 below three float32 epsilons for 0, in NIfTI-2 three float64 ones.
+def quaternion(code, *bcd):
+    return lambda h, _: [put(h, 'h', 252, 1), put(h, 'h', 254, 0)] + [put(h, code, 256 + 4 * n, x) for n, x in enumerate(bcd)]
+
+
+half_turn = np.array([0.6, -0.64, 0.48])  # an axis
+for a2 in (0, 1e-7, 2.3e-7, 3.4e-7, 3.8e-7, 6e-7, 1e-5):
+    bcd = np.sqrt(1 - a2) * half_turn
+    add(f'qform, a^2 about {a2:g}', base(), change=quaternion('f', *bcd))
+add('qform, a^2 below 0', base(), change=quaternion('f', *(half_turn * np.sqrt(1 + 2e-7))))
+root = np.float32(np.sqrt(0.5))
+add('qform, half a turn about a diagonal', base(), change=quaternion('f', root, -root, 0))
+for a2 in (1e-7, 1e-12):
+    fine = nib.Nifti2Image(data('i2'), rigid)
+    bcd = np.sqrt(1 - a2) * half_turn
+    add(f'NIfTI-2 qform, a^2 about {a2:g}', fine, change=lambda h, _: [put(h, 'i', 344, 1), put(h, 'i', 348, 0)] + [put(h, 'd', 352 + 8 * n, x) for n, x in enumerate(bcd)])
 with open('nifti_cases.json', 'w') as f:
     f.write('[\n' + ',\n'.join(json.dumps(c) for c in cases) + '\n]\n')

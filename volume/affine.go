@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // Scaling returns the affine of an RAS grid with the given spacing (mm) and voxel (0, 0, 0) at the
@@ -70,7 +72,7 @@ func (a Affine) Inverse() (Affine, error) {
 func (a Affine) Check() error {
 	for r := range a {
 		for s := range a[r] {
-			if math.IsNaN(a[r][s]) || math.IsInf(a[r][s], 0) {
+			if !numbers.Finite(a[r][s]) {
 				return errors.New("affine holds values that are not finite")
 			}
 		}
@@ -79,8 +81,8 @@ func (a Affine) Check() error {
 		return fmt.Errorf("affine's last row is %v, not 0 0 0 1", a[3])
 	}
 	sp := a.Spacing()
-	// Relative to the spacing, so that grids in micrometres and in metres are judged alike. 1e-6 is
-	// a millionth of a right angle's volume.
+	// Relative to the spacing, so that grids in micrometres and in metres are judged alike: 1e-6 of
+	// the volume that a box of these sides has.
 	if size := sp[0] * sp[1] * sp[2]; !(math.Abs(a.Det()) > 1e-6*size) || math.IsInf(size, 0) {
 		return errors.New("affine is singular")
 	}
@@ -97,7 +99,7 @@ func (a Affine) Spacing() [3]float64 {
 	return s
 }
 
-// Shear returns by how much the axes miss being perpendicular: the greatest |cosine| between two of
+// Shear returns how far the axes are from being perpendicular: the greatest |cosine| between two of
 // them, 0 for a box.
 func (a Affine) Shear() float64 {
 	s := a.Spacing()

@@ -66,7 +66,7 @@ func permute[T any](src []T, shape, from [3]int, flip [3]bool) []T {
 		return dst
 	}
 	// src runs fastest along axis q of the result, not along i. Square tiles in the plane of i and
-	// q use each cache line fully on both sides.
+	// q use each cache line fully, in src and in dst.
 	const tile = 32
 	q := 1
 	if from[2] == 0 {

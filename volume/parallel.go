@@ -31,7 +31,8 @@ func parallel(n int, f func(item int)) {
 	wg.Wait()
 }
 
-// blocks cuts 0..n into pieces that fit a cache and calls f on each, in any order, on every core.
+// blocks cuts 0..n into pieces that fit the processor's cache and calls f on each, in any order, on
+// every core.
 func blocks(n int, f func(from, to int)) {
 	const block = 1 << 16
 	parallel((n+block-1)/block, func(b int) { f(b*block, min((b+1)*block, n)) })

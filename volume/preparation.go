@@ -70,8 +70,8 @@ func (p Preparation) Apply(v *Volume) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The window comes first: metal at 3000 HU would otherwise be smeared over its neighbours, and
-	// cubic interpolation would ring around it.
+	// The window comes first. Otherwise interpolation would smear metal at 3000 HU over its
+	// neighbours, and ring around it.
 	o, err := v.Window(p.Window[0], p.Window[1])
 	if err != nil {
 		return nil, err
@@ -125,10 +125,11 @@ func (e *GeometryError) Error() string {
 		where, describe(e.Image), describe(e.Labels))
 }
 
-// Match says how labels on grid l lie on an image's grid g: voxel on voxel, though perhaps with
-// axes in another order or direction (exact), on other voxels in the same box, so that they can be
-// resampled, or, with a [GeometryError], elsewhere. Along each axis half a voxel is let pass, the
-// image's voxel on voxel, and of boxes the larger of both grids'.
+// Match says how labels on grid l lie on an image's grid g. They lie voxel on voxel (exact), though
+// perhaps with axes in another order or direction; or on other voxels in the same box, so that they
+// can be resampled; or elsewhere, which is a [GeometryError]. Along each axis, corresponding voxels
+// may lie half a voxel of the image apart, and the edges of the boxes half a voxel of the grid with
+// the larger voxels.
 func (g Grid) Match(l Grid) (exact bool, err error) {
 	f, err := g.fit(l)
 	if err != nil || !(max(f.part(0), f.part(1), f.part(2)) <= 0.5) {
@@ -137,20 +138,21 @@ func (g Grid) Match(l Grid) (exact bool, err error) {
 	return f.grid.Shape == g.Shape && max(f.by[0], f.by[1], f.by[2]) <= 0.5, nil
 }
 
-// fit is how a grid lies beside another, along whose axes it is turned.
+// fit is how a grid, turned along the axes of another, lies against that one.
 type fit struct {
 	grid Grid // turned
-	// how far the corners of both boxes lie apart at most, along each axis of the other, in its
-	// voxels
-	by     [3]float64
-	larger [3]float64 // the larger voxel of both along each axis, in voxels of the other: 1 or more
+	// how far corresponding corners of the two boxes lie apart, at most: along each axis of the
+	// other grid, in voxels of it
+	by [3]float64
+	// size of the larger voxel along each axis, in voxels of the other grid: 1 or more
+	larger [3]float64
 }
 
-// part is how far the boxes lie apart along an axis, as a part of the larger voxel.
+// part is how far the boxes lie apart along an axis, in voxels of the grid with the larger ones.
 func (f fit) part(axis int) float64 { return f.by[axis] / f.larger[axis] }
 
-// fit turns l to lie on g, or leaves its axes as they are where that fits better: axes half-way
-// between two others have no order.
+// fit turns the axes of l to those of g, unless l fits better as it is: the order of axes that
+// point half-way between two others is arbitrary.
 func (g Grid) fit(l Grid) (best fit, err error) {
 	inverse, err := g.Affine.Inverse()
 	if err != nil {
@@ -180,9 +182,9 @@ func (g Grid) fit(l Grid) (best fit, err error) {
 	return best, nil
 }
 
-// Beside returns how far the voxels of labels that match exactly lie from those of the image, at
-// most: along one of its axes, as a part of a voxel, up to a half.
-func (g Grid) Beside(l Grid) float64 {
+// Misalignment returns how far the voxels of a grid that matches exactly (see [Grid.Match]) lie off
+// those of g, at most: along one axis of g, in voxels, up to a half.
+func (g Grid) Misalignment(l Grid) float64 {
 	f, err := g.fit(l)
 	if err != nil {
 		return math.Inf(1)
@@ -277,7 +279,7 @@ func (p Preparation) relabel(l *LabelMap) (*LabelMap, error) {
 	return o, nil
 }
 
-// relabelling returns the new number of every label, or nil where none changes.
+// relabelling returns the new label of each label, or nil where none changes.
 func (p Preparation) relabelling() ([]uint16, error) {
 	if p.Relabel == "" {
 		return nil, nil

@@ -189,7 +189,7 @@ func TestLabelsOnOtherGrids(t *testing.T) {
 		}
 		return g
 	}
-	if beside := image.Beside(moved(oriented("SAL"), 0.3)); math.Abs(beside-0.3) > 1e-9 {
+	if beside := image.Misalignment(moved(oriented("SAL"), 0.3)); math.Abs(beside-0.3) > 1e-9 {
 		t.Errorf("moved by 0.3 mm: %g voxels", beside)
 	}
 	for _, test := range []struct {

@@ -15,40 +15,7 @@ import (
 //     same values.
 //   - An int16 volume stays one: results are rounded to the nearest whole number and kept within
 //     int16.
-//   - Nothing is smoothed before it is thinned out.
-
-// Interpolation is how values between voxel centres are found.
-type Interpolation int
-
-const (
-	Linear Interpolation = iota // trilinear
-	// cubic B-spline through the voxels (prefiltered, mirrored at the edges), as scipy.ndimage's
-	// order 3
-	Cubic
-	Nearest // the nearest voxel, halves upwards
-)
-
-func (m Interpolation) String() string {
-	switch m {
-	case Linear:
-		return "linear"
-	case Cubic:
-		return "cubic"
-	case Nearest:
-		return "nearest"
-	}
-	return fmt.Sprintf("Interpolation(%d)", int(m))
-}
-
-// ParseInterpolation is the inverse of [Interpolation.String].
-func ParseInterpolation(s string) (Interpolation, error) {
-	for _, m := range []Interpolation{Linear, Cubic, Nearest} {
-		if m.String() == s {
-			return m, nil
-		}
-	}
-	return 0, fmt.Errorf("interpolation %q: want linear, cubic or nearest", s)
-}
+//   - Nothing is smoothed before it is sampled more coarsely.
 
 // Resample returns the volume at another spacing (mm; 0 keeps an axis) over the same field of view,
 // see [Grid.Resampled].
@@ -142,8 +109,8 @@ func between(src, dst Grid) (Affine, error) {
 	m := inv.Mul(dst.Affine)
 	for r := range 3 {
 		for c := range 4 {
-			// What is a whole number but for rounding is one: grids that share planes of voxels
-			// must not see their neighbours through 1e-13.
+			// A number within 1e-9 of a whole one is taken for it. Otherwise grids that share
+			// planes of voxels would mix in 1e-13 of their neighbours.
 			if n := math.Round(m[r][c]); math.Abs(m[r][c]-n) < 1e-9 {
 				m[r][c] = n
 			}
@@ -165,8 +132,8 @@ func parallelAxes(m Affine, extent [3]int) bool {
 	return true
 }
 
-// edge is how far (voxels) beyond the field of view a point may lie, for rounding, to be still
-// inside.
+// edge is how far (voxels) beyond the field of view a point may lie, by rounding, and still count
+// as inside.
 const edge = 1e-4
 
 // inside says whether index x is in the field of view of n voxels, and clamps it to their centres.
@@ -199,7 +166,7 @@ func nearest[T any](src []T, from, to [3]int, m Affine, outside T) []T {
 		if _, ok := inside(x, n); !ok {
 			return -1
 		}
-		return min(max(int(math.Floor(x+0.5)), 0), n-1)
+		return nearestIndex(x, n)
 	}
 	if parallelAxes(m, to) {
 		var table [3][]int
@@ -252,43 +219,12 @@ func fillWith[T any](s []T, x T) {
 	}
 }
 
-// A tap is where one output index takes its value from: up to four voxels along the axis and their
-// weights. Unused taps weigh 0.
-type tap struct {
-	index  [4]int
-	weight [4]float32
-}
-
-// taps returns the tap at index x (inside the axis' n voxels).
-func taps(x float64, n int, method Interpolation) tap {
-	i := min(int(x), max(n-2, 0))
-	f := x - float64(i)
-	if method == Linear {
-		return tap{[4]int{i, min(i+1, n-1), i, i}, [4]float32{float32(1 - f), float32(f)}}
-	}
-	g := 1 - f
-	t := tap{weight: [4]float32{float32(g * g * g / 6), float32((3*f*f*f - 6*f*f + 4) / 6), float32((3*g*g*g - 6*g*g + 4) / 6), float32(f * f * f / 6)}}
-	for o := range 4 {
-		t.index[o] = mirror(i-1+o, n)
-	}
-	return t
-}
-
-// mirror reflects an index about the centres of the first and the last voxel.
-func mirror(i, n int) int {
-	if n == 1 {
-		return 0
-	}
-	period := 2 * (n - 1)
-	i = ((i % period) + period) % period
-	return min(i, period-i)
-}
-
 // separable interpolates along one axis after the other. m is diagonal but for its last column.
 func separable(src []float32, from, to [3]int, m Affine, method Interpolation, outside float32) []float32 {
 	shape := from
 	var in [3][]bool
-	// the passes along k and j go through memory in rows: let them thin it out first
+	// The passes along k and j go through memory row by row: they come first, and leave less for
+	// the slower one along i.
 	for _, a := range []int{2, 1, 0} {
 		table := make([]tap, to[a])
 		in[a] = make([]bool, to[a])

@@ -6,13 +6,14 @@
 // package knows no file format, and nothing about networks.
 //
 // Volumes and label maps are values: no method changes its receiver. Where there is nothing to do,
-// a method may return the receiver itself, so whoever writes into voxels writes into those that he
-// allocated.
+// a method may return the receiver itself: write into voxels only if you allocated them.
 package volume
 
 import (
 	"fmt"
 	"math"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // A Grid is a lattice of voxels in the patient: Shape voxels along the axes i, j, k, and the affine
@@ -103,7 +104,7 @@ func statistics[T int16 | float32](voxels []T) Statistics {
 		part := Statistics{Min: float32(math.Inf(1)), Max: float32(math.Inf(-1))}
 		for _, t := range voxels[b*block : min((b+1)*block, len(voxels))] {
 			x := float32(t)
-			if x-x != 0 { // NaN or infinite
+			if !numbers.Finite(x) {
 				part.NonFinite++
 				continue
 			}
@@ -132,7 +133,7 @@ func statistics[T int16 | float32](voxels []T) Statistics {
 func (v *Volume) CheckFinite() error {
 	count, first := 0, 0
 	for n, x := range v.Float32 {
-		if x-x != 0 {
+		if !numbers.Finite(x) {
 			if count == 0 {
 				first = n
 			}

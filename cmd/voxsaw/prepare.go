@@ -68,7 +68,7 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, root string) error {
 	progress := terminal.NewProgress(stderr, "prepare", len(d.Cases))
 	defer progress.Finish()
 	summary, err := dataset.Prepare(cmd.Context(), d, o.Out, o.Preparation, o.Work, func(r dataset.Result) {
-		for _, note := range r.Info.Notes {
+		for _, note := range r.Record.Notes {
 			if !r.Kept {
 				progress.Note(r.Case.ID + ": " + note)
 			}

@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetensors"
 )
 
@@ -33,7 +33,7 @@ func Write(path string, d Description, weights Weights, extra ...Tensor) error {
 	add := func(t Tensor) {
 		tensors = append(tensors, safetensors.Tensor{Name: t.Name, Shape: t.Shape, Values: func() (_ []float32, err error) {
 			values, err = t.Values(values)
-			if err == nil && slices.ContainsFunc(values, func(v float32) bool { return !finite(v) }) {
+			if err == nil && slices.ContainsFunc(values, func(v float32) bool { return !numbers.Finite(v) }) {
 				err = fmt.Errorf("not all of it is finite after step %d: the training has diverged: lower the learning rate", d.Step)
 			}
 			return values, err
@@ -51,8 +51,6 @@ func Write(path string, d Description, weights Weights, extra ...Tensor) error {
 	}
 	return atomicfile.Write(path, func(w io.Writer) error { return writeDigested(w, meta, tensors) })
 }
-
-func finite(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
 
 // unknownDigest holds the digest's place while the tensors are written.
 var unknownDigest = strings.Repeat("0", hex.EncodedLen(sha256.Size))

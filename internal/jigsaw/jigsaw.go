@@ -155,5 +155,3 @@ func uniform(patch []float32) bool {
 	}
 	return true
 }
-
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

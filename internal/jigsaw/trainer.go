@@ -8,6 +8,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/solver"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -134,7 +135,7 @@ func (t *Trainer) Step(step int, b *Batch) (train.Result, error) {
 	if err != nil {
 		return result, err
 	}
-	if result.Loss, err = t.reduce(h, loss); err != nil || !finite(result.Loss) {
+	if result.Loss, err = t.reduce(h, loss); err != nil || !numbers.Finite(result.Loss) {
 		return result, err
 	}
 	if err = h.program.Backward(); err == nil {
@@ -215,7 +216,7 @@ func (t *Trainer) play(g *game, blank []bool) (h *head, positions int, loss floa
 			break
 		}
 		rounds, positions = append(rounds, now), positions+played
-		if loss, err = h.look(); err != nil || !finite(loss) {
+		if loss, err = h.look(); err != nil || !numbers.Finite(loss) {
 			return h, positions, loss, err
 		}
 		if err := h.scores(); err != nil {

@@ -114,7 +114,7 @@ func dropChannel(cases []dataset.Case) {
 // place says which file each label map goes into.
 func (b *Batch) place() error {
 	out, format := b.options.Out, b.options.Format
-	if format == DICOMSEG && isNIfTI(out) {
+	if format == DICOMSEG && nifti.IsName(out) {
 		return refuse("", "%s is a NIfTI file's name: with --format %s label maps are .dcm files", out, format)
 	}
 	if format == NIfTI && isDICOM(out) {
@@ -123,7 +123,7 @@ func (b *Batch) place() error {
 	if at := slices.IndexFunc(b.scans, func(c dataset.Case) bool { return !c.IsDICOM() }); format == DICOMSEG && at >= 0 {
 		return refuse("--format "+NIfTI+" writes NIfTI", "%s is not DICOM: a DICOM SEG object refers to the DICOM series that was segmented", b.scans[at].Image)
 	}
-	oneFile := isNIfTI(out) || isDICOM(out)
+	oneFile := nifti.IsName(out) || isDICOM(out)
 	if oneFile && len(b.scans) > 1 {
 		return refuse("", "%d scans cannot be written to the one file %s: give a folder", len(b.scans), out)
 	}
@@ -138,10 +138,6 @@ func (b *Batch) place() error {
 }
 
 func isDICOM(path string) bool { return strings.EqualFold(filepath.Ext(path), ".dcm") }
-
-func isNIfTI(path string) bool {
-	return strings.HasSuffix(path, ".nii") || strings.HasSuffix(path, ".nii.gz")
-}
 
 // spareScans refuses to write label maps over what is no label map: a scan, by whatever path or
 // link, or a DICOM file that is no SEG object.

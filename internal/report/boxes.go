@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -165,7 +166,7 @@ func (s *svg) box(r BoxRow, x axis, y float64) {
 		switch {
 		case math.IsInf(v, 0):
 			infinite++
-		case finite(v):
+		case numbers.Finite(v):
 			sorted = append(sorted, v)
 			name := ""
 			if n < len(r.Points) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // Chart is a line chart. Its vertical axis begins at zero, or the chart says where it begins.
@@ -46,7 +48,7 @@ func (c Chart) axes(top float64) (x, y axis, cut bool) {
 	xs, ys := newSpan(), newSpan()
 	for _, s := range c.Series {
 		for n, v := range s.Y {
-			if finite(v) && finite(s.X[n]) {
+			if numbers.Finite(v) && numbers.Finite(s.X[n]) {
 				xs.add(s.X[n])
 				ys.add(v)
 			}
@@ -106,7 +108,7 @@ func (c Chart) svg() string {
 		s.axisBreak(y, plotLeft, s.height-4)
 	}
 	for _, l := range c.Levels {
-		if finite(l.Y) && l.Y >= y.low && l.Y <= y.high {
+		if numbers.Finite(l.Y) && l.Y >= y.low && l.Y <= y.high {
 			s.path("axis", fmt.Sprintf("M%.1f %.1fH%.1f", plotLeft, y.at(l.Y), plotRight), ` stroke-dasharray="4 3"`)
 			s.text(plotRight, y.at(l.Y)-4, toEnd, l.Name)
 		}
@@ -146,7 +148,7 @@ func (c Chart) line(s *svg, x, y axis, series Series, ink string) {
 	pen := "M"
 	marks := c.Points && len(ys) <= 40 && !series.Faint
 	for n, v := range ys {
-		if !finite(v) || !finite(xs[n]) {
+		if !numbers.Finite(v) || !numbers.Finite(xs[n]) {
 			pen = "M"
 			continue
 		}
@@ -159,7 +161,7 @@ func (c Chart) line(s *svg, x, y axis, series Series, ink string) {
 	}
 	s.ink(ink, path.String(), weight, opacity)
 	for n, v := range ys {
-		if marks && finite(v) && finite(xs[n]) {
+		if marks && numbers.Finite(v) && numbers.Finite(xs[n]) {
 			s.dot(ink, x.at(xs[n]), y.inside(v), 2.8, 1, tickText(xs[n])+": "+strconv.FormatFloat(v, 'g', 4, 64))
 		}
 	}
@@ -176,7 +178,7 @@ func thin(x, y []float64) ([]float64, []float64) {
 	for start := 0; start < len(y); start += group {
 		var sx, sy, n float64
 		for k := start; k < min(start+group, len(y)); k++ {
-			if finite(y[k]) {
+			if numbers.Finite(y[k]) {
 				sx, sy, n = sx+x[k], sy+y[k], n+1
 			}
 		}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // Training is a training's folder and how to call it.
@@ -126,7 +128,7 @@ func runningMean(y []float64, n float64) []float64 {
 	var mean, weight float64
 	smooth := make([]float64, len(y))
 	for k, v := range y {
-		if finite(v) {
+		if numbers.Finite(v) {
 			mean, weight = decay*mean+(1-decay)*v, decay*weight+(1-decay)
 		}
 		smooth[k] = mean / weight

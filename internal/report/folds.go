@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -248,7 +249,7 @@ func (f Folds) svg() string {
 		var path strings.Builder
 		pen := "M"
 		for row := range f.Fractions {
-			if m := f.Cells[row][n].Spread.Mean; finite(m) {
+			if m := f.Cells[row][n].Spread.Mean; numbers.Finite(m) {
 				fmt.Fprintf(&path, "%s%.1f %.1f", pen, at(row, n), y.at(m))
 				pen = "L"
 			}
@@ -258,10 +259,10 @@ func (f Folds) svg() string {
 	for row, fraction := range f.Fractions {
 		s.text(x.at(float64(row)+0.5), y.start+16, atMiddle, table.Percent(fraction))
 		for n, c := range f.Cells[row] {
-			if !finite(c.Spread.Mean) {
+			if !numbers.Finite(c.Spread.Mean) {
 				continue
 			}
-			if finite(c.Spread.SD) {
+			if numbers.Finite(c.Spread.SD) {
 				s.ink(ink(n), fmt.Sprintf("M%.1f %.1fV%.1f", at(row, n), y.at(c.Spread.Mean+c.Spread.SD), y.at(c.Spread.Mean-c.Spread.SD)), 2, 0.55)
 			}
 			s.dot(ink(n), at(row, n), y.at(c.Spread.Mean), 5, 1, fmt.Sprintf("%s, %s: %s", f.Initialisations[n], table.Percent(fraction), table.Spread(c.Spread, f.column().Digits)))

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -43,7 +44,7 @@ func Gains(f eval.FoldTable) Forest {
 			}
 			r := ForestRow{Name: name + ", " + table.Percent(fraction), Estimate: c.Gain.Mean, Interval: c.Interval, Values: c.Gains, Class: direction(f.Metric, c)}
 			r.Remark = fmt.Sprintf("%+.*f", column.Digits, c.Gain.Mean)
-			if finite(c.Interval.Low) {
+			if numbers.Finite(c.Interval.Low) {
 				r.Remark += fmt.Sprintf(" (%s)", table.Interval(c.Interval, column.Digits))
 			} else {
 				r.Remark += " (one pair: no interval)"
@@ -87,15 +88,15 @@ func (f Forest) svg() string {
 	for n, r := range f.Rows {
 		y := 8 + forestRow*(float64(n)+0.5)
 		s.textClass(left-14, y+4, toEnd, "strong", shorten(r.Name, left-18))
-		if finite(r.Interval.Low) && finite(r.Interval.High) {
+		if numbers.Finite(r.Interval.Low) && numbers.Finite(r.Interval.High) {
 			s.ink(r.Class, fmt.Sprintf("M%.1f %.1fv8m0 -4H%.1fm0 -4v8", x.at(r.Interval.Low), y-4, x.at(r.Interval.High)), 2, 1)
 		}
 		for _, v := range r.Values {
-			if finite(v) {
+			if numbers.Finite(v) {
 				s.dot(r.Class, x.at(v), y+7, 2, 0.55, table.Rounded(v, 2))
 			}
 		}
-		if finite(r.Estimate) {
+		if numbers.Finite(r.Estimate) {
 			s.dot(r.Class, x.at(r.Estimate), y, 5, 1, r.Name+": "+r.Remark)
 		}
 		s.text(forestRight+16, y+4, fromStart, shorten(r.Remark, forestWidth-forestRight-20))

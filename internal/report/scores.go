@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -72,5 +73,5 @@ func worstCases(scores []eval.Score, most int) table.Table {
 
 // drawable tells whether there is a finite value to draw.
 func (b Boxes) drawable() bool {
-	return slices.ContainsFunc(b.Rows, func(r BoxRow) bool { return slices.ContainsFunc(r.Values, finite) })
+	return slices.ContainsFunc(b.Rows, func(r BoxRow) bool { return slices.ContainsFunc(r.Values, numbers.Finite[float64]) })
 }

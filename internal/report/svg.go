@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 )
 
@@ -150,7 +151,7 @@ func newSpan() span { return span{math.Inf(1), math.Inf(-1)} }
 
 func (s *span) add(values ...float64) {
 	for _, v := range values {
-		if finite(v) {
+		if numbers.Finite(v) {
 			s.low, s.high = min(s.low, v), max(s.high, v)
 		}
 	}
@@ -183,8 +184,6 @@ func (s span) fromZero() (low, high float64) {
 	}
 	return around(min(s.low, 0), max(s.high, 0))
 }
-
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // around widens a range to whole ticks, and a range of one value to something.
 func around(low, high float64) (float64, float64) {

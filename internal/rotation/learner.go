@@ -3,10 +3,10 @@ package rotation
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -139,7 +139,7 @@ func (l *learner) Step(step int, b *batch) (train.Result, error) {
 		}
 	}
 	result.Metrics = []voxsaw.Metric{{Name: "correct", Value: float64(sums[0] / sums[1])}}
-	if math.IsNaN(result.Loss) || math.IsInf(result.Loss, 0) {
+	if !numbers.Finite(result.Loss) {
 		return result, nil // for the loop to report; the parameters stay as they are
 	}
 	return result, l.program.Backward()

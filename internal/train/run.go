@@ -14,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // A Setup is how a task is trained, and where the run is kept.
@@ -237,7 +238,7 @@ func (l *loop) close() {
 // parameters in memory are then lost; the checkpoint is not.
 func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 	norm := math.NaN()
-	if finite(r.Loss) {
+	if numbers.Finite(r.Loss) {
 		err := l.group.sumGradients(l.params.Device(), l.optimizer)
 		if err == nil {
 			norm, err = l.optimizer.GradNorm()
@@ -246,7 +247,7 @@ func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 			return err
 		}
 	}
-	if !finite(r.Loss) || !finite(norm) {
+	if !numbers.Finite(r.Loss) || !numbers.Finite(norm) {
 		return l.diverged(r, norm)
 	}
 	if err := l.optimizer.Update(l.now.Step, norm); err != nil {
@@ -286,8 +287,6 @@ func (l *loop) diverged(r Result, norm float64) error {
 	return e
 }
 
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
-
 // validate validates the weights that predictions will be made with, logs what comes of it, and
 // keeps these weights if they are the best so far.
 func (l *loop) validate(task func() (voxsaw.Validation, error)) error {
@@ -310,7 +309,7 @@ func (l *loop) validated(v voxsaw.Validation) error {
 		l.now.Validated = l.now.Step
 		return nil
 	}
-	if !finite(v.Score) {
+	if !numbers.Finite(v.Score) {
 		return fmt.Errorf("the score is %v", v.Score)
 	}
 	best := l.now.BestStep == 0 || v.Score > l.now.Best

@@ -3,8 +3,8 @@
 //
 // Start at [Detect], which knows the layouts of NIH Pancreas-CT, of the Medical Segmentation
 // Decathlon and of nnU-Net, and otherwise takes any tree of NIfTI files and DICOM series. [Prepare]
-// turns its cases into a cache of package volume. [Folds], [Nested] and [ReadSplits] say who trains
-// and who tests. [Inspect] looks without preparing.
+// turns the cases into a store of package prepared. [Folds], [Nested] and [ReadSplits] say which
+// cases a run trains on and which it tests on. [Inspect] looks without preparing anything.
 //
 // It leaves out formats other than NIfTI and DICOM, data sets with one file a label, and scans with
 // several channels: one is chosen.
@@ -23,6 +23,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 // The layouts that [Detect] knows.
@@ -61,13 +62,13 @@ type Case struct {
 	Labels string // a NIfTI file or a DICOM SEG object; "" for none
 	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.
 	Volume int
-	// Patient is what the cases of a patient have in common who has several, as far as folders and
-	// studies tell: see [Patients]. "" for others.
+	// Patient names the patient of a case, if other cases are of the same patient as far as folders
+	// and studies tell; "" otherwise. See [Patients].
 	Patient string
 	// ByIndex says that labels lie on the image's voxels in the order of its rows, columns and
 	// slices, whatever their headers say.
 	ByIndex      bool
-	folders      []string            // below which it lies, those for images alone left out
+	folders      []string            // that it lies in, without those that only say images
 	series       *dicom.Series       // where Detect found it
 	segmentation *dicom.Segmentation // the labels, where Detect found them to be one
 	refused      error               // why no scan of the folder could be chosen
@@ -125,7 +126,7 @@ func Detect(root string, o Options) (*Dataset, error) {
 		if n > 0 && c.ID == d.Cases[n-1].ID {
 			return nil, fmt.Errorf("reading %s as a data set (layout %s): %s and %s would both be case %s", root, layout, d.Cases[n-1].Image, c.Image, c.ID)
 		}
-		if layout != LayoutNNUNet { // there it chose the file
+		if layout != LayoutNNUNet { // where it has chosen the file
 			c.Volume = o.Volume
 		}
 		if o.Unlabelled {
@@ -188,7 +189,7 @@ func detectLayout(root string) (string, error) {
 	if folder, err := os.ReadDir(filepath.Join(root, "imagesTr")); err == nil {
 		images, channels, paired := 0, 0, 0
 		for _, e := range folder {
-			if stem, ok := niftiStem(e.Name()); ok {
+			if stem, ok := nifti.Stem(e.Name()); ok {
 				images++
 				// A label map of the whole name says that the digits are the case's, as in
 				// amos_0001, not a channel's.
@@ -215,7 +216,7 @@ func detectLayout(root string) (string, error) {
 	}
 	layout := LayoutScans
 	err := walk(root, func(path string, entry fs.FileInfo, err error) error {
-		if err == nil && nihImage.MatchString(entry.Name()) && (entry.IsDir() || isNIfTI(entry.Name())) {
+		if err == nil && nihImage.MatchString(entry.Name()) && (entry.IsDir() || nifti.IsName(entry.Name())) {
 			layout = LayoutNIH
 			return fs.SkipAll
 		}
@@ -242,25 +243,6 @@ func walk(root string, visit func(path string, entry fs.FileInfo, err error) err
 	})
 }
 
-// niftiStem removes the extension of a NIfTI file's name. Of a pair, the header stands for both.
-func niftiStem(name string) (stem string, ok bool) {
-	if strings.HasPrefix(filepath.Base(name), ".") { // hidden; a path may well begin with ..
-		return "", false
-	}
-	lower := strings.ToLower(name)
-	for _, ext := range []string{".nii.gz", ".nii", ".hdr.gz", ".hdr"} {
-		if strings.HasSuffix(lower, ext) && len(name) > len(ext) {
-			return name[:len(name)-len(ext)], true
-		}
-	}
-	return "", false
-}
-
-func isNIfTI(name string) bool {
-	_, ok := niftiStem(name)
-	return ok
-}
-
 func isFile(path string) bool {
 	stat, err := os.Stat(path)
 	return err == nil && stat.Mode().IsRegular()
@@ -277,7 +259,7 @@ func (d *Dataset) listNIfTI(dir string) (map[string]string, error) {
 	var others []string
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		stem, ok := niftiStem(e.Name())
+		stem, ok := nifti.Stem(e.Name())
 		if stat, err := os.Stat(path); !ok || err != nil || stat.IsDir() {
 			if ext := strings.ToLower(filepath.Ext(e.Name())); !strings.HasPrefix(e.Name(), ".") && ext != ".img" && !strings.HasSuffix(strings.ToLower(e.Name()), ".img.gz") {
 				others = append(others, e.Name())

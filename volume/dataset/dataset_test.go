@@ -39,7 +39,7 @@ func tree(t *testing.T, files map[string]string) string {
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if text != "" || !isNIfTI(path) {
+		if text != "" || !nifti.IsName(path) {
 			if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 				t.Fatal(err)
 			}

@@ -433,7 +433,7 @@ func TestNIHLayoutFromARealScan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	organs, err := ReadLabels(filepath.Join(data, "totalsegmentator", "ct_seg.nii.gz"))
+	organs, err := nifti.ReadLabels(filepath.Join(data, "totalsegmentator", "ct_seg.nii.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}

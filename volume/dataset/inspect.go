@@ -18,8 +18,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
-// Entry is what [Inspect] found out about a file or a DICOM series. Fields that could not be told
-// are empty, and Problems says why.
+// Entry is what [Inspect] found out about a file or a DICOM series. What it could not find out is
+// empty, and Problems says why.
 type Entry struct {
 	Path string `json:"path"`
 	// NIfTI-1, NIfTI-2, one of the kinds below, or what a file seems to be
@@ -83,7 +83,7 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 		if err != nil {
 			return nil, nil, fmt.Errorf("inspecting: %w", err)
 		}
-		if !stat.IsDir() && isNIfTI(path) {
+		if !stat.IsDir() && nifti.IsName(path) {
 			look = append(look, func() Entry { return inspectNIfTI(path, o.Volume) })
 			continue
 		}
@@ -94,7 +94,7 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 			}
 			err := walk(path, func(file string, entry fs.FileInfo, err error) error {
 				// what cannot be looked at, the search for DICOM lists
-				if err == nil && !entry.IsDir() && isNIfTI(file) {
+				if err == nil && !entry.IsDir() && nifti.IsName(file) {
 					look = append(look, func() Entry { return inspectNIfTI(file, chosen) })
 				}
 				return nil
@@ -169,7 +169,7 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 	}
 	for _, path := range d.masks {
 		if e := find(path, ""); e != nil {
-			e.problem(isMask)
+			e.problem(maskNote)
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -270,22 +270,24 @@ func inspectNIfTI(path string, chosen int) Entry {
 		return e
 	}
 	e.setValues(v)
-	e.countLabels(v)
+	if named := e.countLabels(v); !named {
+		e.Problems = append(e.Problems, doubtsAbout(v)...)
+	}
 	e.mayBeLabels = nifti.VolumeMayBeLabels(v)
 	return e
 }
 
-// about takes the entry's path out of a message: the entry has it.
+// about removes the entry's path from a message, because the table shows it anyway.
 func (e *Entry) about(message string) string {
 	message = strings.TrimPrefix(message, e.Path+": ")
 	return strings.ReplaceAll(message, e.Path+string(filepath.Separator), "")
 }
 
 // countLabels counts the values of a file that holds labels: by its name, or because it has few
-// whole values from 0 on.
-func (e *Entry) countLabels(v *volume.Volume) {
+// whole values from 0 on. It reports whether the name says that.
+func (e *Entry) countLabels(v *volume.Volume) (named bool) {
 	const few = 128
-	named := parseName(filepath.Join(filepath.Base(filepath.Dir(e.Path)), filepath.Base(e.Path))).labels
+	named = parseName(filepath.Join(filepath.Base(filepath.Dir(e.Path)), filepath.Base(e.Path))).labels
 	counts := map[uint16]int{}
 	var table [1 << 16]int
 	count := func(x float32) bool {
@@ -303,13 +305,13 @@ func (e *Entry) countLabels(v *volume.Volume) {
 	for _, x := range v.Int16 {
 		if !count(float32(x)) {
 			no(float32(x))
-			return
+			return named
 		}
 	}
 	for _, x := range v.Float32 {
 		if !count(x) {
 			no(x)
-			return
+			return named
 		}
 	}
 	for label, n := range table {
@@ -320,6 +322,7 @@ func (e *Entry) countLabels(v *volume.Volume) {
 	if named || len(counts) <= few && table[0] > 0 && !strings.HasPrefix(e.Dtype, "float") {
 		e.Labels = counts
 	}
+	return named
 }
 
 // ProblemsFirst orders entries for a table that people read: what cannot be used, what is odd, the

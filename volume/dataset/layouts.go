@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 // This file reads the three published layouts. What is on disk counts; a dataset.json adds names,
@@ -55,10 +56,10 @@ func readNIH(root string, o Options) (*Dataset, error) {
 		case !entry.IsDir() && nihLabel.MatchString(name):
 			return collect(labels, nihLabel, path)
 		case folder != "" && strings.HasPrefix(path, folder+string(filepath.Separator)):
-			if !entry.IsDir() && isNIfTI(name) {
+			if !entry.IsDir() && nifti.IsName(name) {
 				inside[folder] = append(inside[folder], path)
 			}
-		case nihImage.MatchString(name) && (entry.IsDir() || isNIfTI(name)):
+		case nihImage.MatchString(name) && (entry.IsDir() || nifti.IsName(name)):
 			if entry.IsDir() {
 				folder = path
 			}
@@ -228,7 +229,7 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 		return d, err
 	}
 	d.nameLabels(file.Labels)
-	if file.Ending != "" && !isNIfTI("x"+file.Ending) {
+	if file.Ending != "" && !nifti.IsName("x"+file.Ending) {
 		return nil, fmt.Errorf("its files end in %s: only NIfTI is read", file.Ending)
 	}
 	return d, nil
@@ -279,7 +280,8 @@ func readJSON(path string, value any) (found bool, err error) {
 	return true, nil
 }
 
-// explainJSON says in the words of whoever wrote the text where it cannot be read, and why.
+// explainJSON turns an error of encoding/json into one for people who wrote the file: with the
+// line, and in the file's own words.
 func explainJSON(data []byte, err error) error {
 	line := func(offset int64) int { return 1 + bytes.Count(data[:min(offset, int64(len(data)))], []byte("\n")) }
 	var syntax *json.SyntaxError

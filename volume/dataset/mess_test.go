@@ -1,6 +1,9 @@
 package dataset
 
 import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -56,8 +60,53 @@ func TestOtherFormatsAreNamed(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	d := detect(t, tree(t, map[string]string{"a.nii": "x", "b.zip": "x"}))
-	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "1 .zip") {
+	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "passed over 1 .zip: unpack them first, if scans are in them") {
 		t.Errorf("notes %q", d.Notes)
+	}
+}
+
+// DICOM files that are compressed or in an archive are named, with what to do about it, whatever the
+// archive is called.
+func TestPackedDICOMIsNamed(t *testing.T) {
+	v, _ := axial(t, 1)
+	slices := t.TempDir()
+	writeSeries(t, slices, "1.2.3", v, false)
+	files, err := filepath.Glob(filepath.Join(slices, "*.dcm"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	one, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zipped, squeezed bytes.Buffer
+	z := zip.NewWriter(&zipped)
+	w, err := z.Create("IM1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := gzip.NewWriter(&squeezed)
+	for _, write := range []func() error{func() error { _, err := w.Write(one); return err }, z.Close, func() error { _, err := g.Write(one); return err }, g.Close} {
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root := tree(t, map[string]string{"a/1.dcm.gz": squeezed.String(), "a/2.dcm.gz": squeezed.String(), "study": zipped.String(), "notes.txt.gz": "x"})
+	_, err = Detect(root, Options{})
+	for _, want := range []string{"passed over 3 .gz: unpack them first", "study: passed over: a zip archive: unpack it"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	for name, want := range map[string]string{"a/1.dcm.gz": "is no scan, but DICOM compressed with gzip: decompress it", "study": "is no scan, but a zip archive: unpack it"} {
+		path := filepath.Join(root, name)
+		if _, _, err := (Case{Image: path}).ReadImage(DefaultReadOptions()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		entries, _, err := Inspect(t.Context(), []string{path}, InspectOptions{})
+		if _, what, _ := strings.Cut(want, "but "); err != nil || len(entries) != 1 || len(entries[0].Problems) != 1 || entries[0].Problems[0] != what {
+			t.Errorf("%s: %+v, %v", name, entries, err)
+		}
 	}
 }
 
@@ -121,7 +170,7 @@ func TestLabelsTakenForAScan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if mask := slices.Contains(masks, filepath.ToSlash(path)); mask != slices.Equal(e.Problems, []string{isMask}) {
+		if mask := slices.Contains(masks, filepath.ToSlash(path)); mask != slices.Equal(e.Problems, []string{maskNote}) {
 			t.Errorf("inspect: %s: %q", path, e.Problems)
 		}
 	}
@@ -130,7 +179,7 @@ func TestLabelsTakenForAScan(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for n, mask := range masks {
-		if want := filepath.Join(root, filepath.FromSlash(mask)) + ": passed over: " + isMask; len(d.Notes) != len(masks) || d.Notes[n] != want {
+		if want := filepath.Join(root, filepath.FromSlash(mask)) + ": passed over: " + maskNote; len(d.Notes) != len(masks) || d.Notes[n] != want {
 			t.Errorf("notes %q", d.Notes)
 		}
 	}
@@ -157,7 +206,7 @@ func TestLabelsTakenForAScan(t *testing.T) {
 	if _, notes, err := d.Cases[0].ReadImage(DefaultReadOptions()); err != nil || !slices.Equal(notes, []string{notLabels}) {
 		t.Errorf("a file: %q, %v", notes, err)
 	}
-	if _, err = Detect(filepath.Dir(file), Options{}); err == nil || !strings.Contains(err.Error(), "no scan is left: "+file+" "+isMask) {
+	if _, err = Detect(filepath.Dir(file), Options{}); err == nil || !strings.Contains(err.Error(), "no scan is left: "+file+" "+maskNote) {
 		t.Errorf("nothing else: %v", err)
 	}
 }
@@ -389,5 +438,82 @@ func TestSeriesOfAStudy(t *testing.T) {
 	s, err = Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
 	if err == nil || s.Prepared != 2 || len(s.Failed) != 3 {
 		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// A file whose name is not UTF-8 is prepared once, not each time.
+func TestNamesThatAreNotUTF8(t *testing.T) {
+	v, _ := patient(t, 1)
+	root, out := t.TempDir(), t.TempDir()
+	path := filepath.Join(root, "caf\xe9.nii.gz")
+	if err := nifti.Write(path, v); err != nil {
+		t.Skip("no such names here: ", err)
+	}
+	for n, want := range [][2]int{{1, 0}, {0, 1}} {
+		s, err := Prepare(t.Context(), detect(t, root), out, volume.DefaultPreparation(), PrepareOptions{}, nil)
+		if err != nil || s.Prepared != want[0] || s.Kept != want[1] {
+			t.Errorf("run %d: %+v, %v", n+1, s, err)
+		}
+	}
+	store, err := prepared.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for r := range store.Records() {
+		if len(r.Sources) != 1 || r.Sources[0].Path != path || !utf8.ValidString(r.ID) {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// What is no scan of a patient is named, by inspect and by prepare.
+func TestImplausibleScansAreNamed(t *testing.T) {
+	scan := func(spacing float64, values ...int16) *volume.Volume {
+		g := volume.Grid{Shape: [3]int{4, 3, 2}, Affine: volume.Scaling([3]float64{spacing, spacing, 1})}
+		v := &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}
+		for n := range v.Int16 {
+			v.Int16[n] = values[n%len(values)]
+		}
+		return v
+	}
+	for name, c := range map[string]struct {
+		scan *volume.Volume
+		want string
+	}{
+		"micrometres": {scan(3906, -1000, 40), "voxels of 3906 x 3906 x 1 mm are none of a patient: is the unit of length another?"},
+		"metres":      {scan(0.0001, -1000, 40), "voxels of 0.0001 x 0.0001 x 1 mm are none of a patient: is the unit of length another?"},
+		"blank":       {scan(1, -1024), "all voxels are -1024: there is nothing to see"},
+		"zeros":       {scan(1, 0), "all voxels are 0: there is nothing to see"},
+		"a scan":      {scan(1, -1000, 40), ""},
+		"fine":        {scan(0.02, -1000, 40), ""},
+	} {
+		path := filepath.Join(t.TempDir(), "ct.nii.gz")
+		if err := nifti.Write(path, c.scan); err != nil {
+			t.Fatal(err)
+		}
+		entries, _, err := Inspect(t.Context(), []string{path}, InspectOptions{})
+		if err != nil || len(entries) != 1 || strings.Join(entries[0].Problems, "; ") != c.want {
+			t.Errorf("%s: inspect says %+v, %v", name, entries, err)
+		}
+		_, notes, err := (Case{Image: path}).ReadImage(DefaultReadOptions())
+		notes = slices.DeleteFunc(notes, func(note string) bool { return note == notLabels })
+		if err != nil || strings.Join(notes, "; ") != c.want {
+			t.Errorf("%s: reading it notes %q, %v", name, notes, err)
+		}
+	}
+	// The same of DICOM, whose SeriesInstanceUID is text that may say who it is.
+	root, out := t.TempDir(), t.TempDir()
+	v, _ := axial(t, 1)
+	clear(v.Int16)
+	writeSeries(t, filepath.Join(root, "p"), "Mustermann^Erika", v, false)
+	if _, err := Prepare(t.Context(), detect(t, root), out, volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"manifest.json", "cases/p.json"} {
+		text, err := os.ReadFile(filepath.Join(out, name))
+		if err != nil || !strings.Contains(string(text), "all voxels are 0") || strings.Contains(string(text), "Mustermann") {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-// Patients gives the patient of each case, by any name; a case that is not there is of a patient of
-// its own. Folds and cases that are held out keep those of a patient together: whoever has learnt
-// from one scan of somebody knows something about the next.
+// Patients maps cases to patients, by any name. A case that is not in it is of a patient of its
+// own. Folds and held-out sets keep the cases of a patient together, because a network that has
+// trained on one scan of a patient knows something about the next.
 type Patients map[string]string
 
 // PatientsOf returns the patients of prepared cases.
@@ -43,7 +43,7 @@ func (p Patients) groups(ids []string) (groups [][]string) {
 	return groups
 }
 
-// Torn lists the held-out cases of patients who have others that are trained on.
+// Torn lists the held-out cases of patients who have other cases that are trained on.
 func (p Patients) Torn(train, held []string) (torn []string) {
 	trained := map[string]bool{"": false}
 	for _, id := range train {
@@ -59,8 +59,8 @@ func (p Patients) Torn(train, held []string) (torn []string) {
 	return torn
 }
 
-// Doubts says what makes the result of folds better than it is, or another than it seems: a patient
-// who is trained and tested on, a case that several test on.
+// Doubts says what makes results over these folds too good, or hard to interpret: a patient who is
+// trained and tested on, a case that several folds test on.
 func (p Patients) Doubts(splits []Split) (doubts []string) {
 	tested := map[string]int{}
 	for f, s := range splits {
@@ -83,10 +83,10 @@ func (p Patients) Doubts(splits []Split) (doubts []string) {
 	return doubts
 }
 
-// findPatients looks for cases that are of one patient: series of one DICOM study, unless they lie
-// elsewhere, and scans below one folder, where the tree has at least as many such folders as the
-// fullest of them has cases: a folder of many patients is none of these, be it a hospital's or one
-// for training. Of a study, a hash of its UID is remembered.
+// findPatients looks for cases that are of one patient. These are series of one DICOM study, unless
+// they lie elsewhere (see elsewhere), and scans below one folder, if the tree has at least as many
+// such folders as the fullest of them has cases: a folder of many patients, such as a hospital's or
+// one for training, is no patient. Of a study, only a hash of its UID is kept.
 func (d *Dataset) findPatients() {
 	found := make([]string, len(d.Cases))
 	for depth := 0; ; depth++ {

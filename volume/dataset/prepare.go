@@ -35,16 +35,16 @@ func DefaultPrepareOptions() PrepareOptions { return PrepareOptions{Read: Defaul
 
 // A Result says what became of a case.
 type Result struct {
-	Case Case
-	Kept bool            // an earlier run had prepared it
-	Info prepared.Record // where it was prepared now
-	Err  error
+	Case   Case
+	Kept   bool            // an earlier run had prepared it
+	Record prepared.Record // where it was prepared now
+	Err    error
 }
 
 // A Summary says what became of all.
 type Summary struct {
 	Prepared, Kept int
-	// cases whose labels hold no foreground: they are used, and no crop of theirs is centred on an
+	// cases whose labels hold no foreground: they are used, but no crop of them is centred on an
 	// organ
 	Empty       []string
 	Failed      []Result
@@ -52,18 +52,18 @@ type Summary struct {
 	Fingerprint string
 }
 
-// Prepare turns the cases of a data set into a cache in dir. Cases that an earlier run prepared
-// with the same settings from the same files are kept. Each result is passed to progress (which may
-// be nil), one at a time, in no particular order.
+// Prepare turns the cases of a data set into a store in dir; see package prepared. Cases that an
+// earlier run prepared with the same settings from the same files are kept. Each result is passed
+// to progress (which may be nil), one at a time, in no particular order.
 //
-// A case that cannot be prepared does not keep the others from it: the cache holds those, and the
+// If some cases cannot be prepared, the others are all the same. The store holds these, and the
 // error counts and names the failed ones. A case without foreground is prepared like any other.
-// When ctx ends, the cases finished so far stay for the next run, and there is no cache yet.
+// When ctx ends, the cases finished so far stay for the next run, and there is no store yet.
 func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
 	if err := o.Read.check(); err != nil {
 		return nil, err
 	}
-	// Left empty or said, the defaults are the same way of reading.
+	// A default that is given and one that is left out are the same way of reading.
 	usual := DefaultReadOptions()
 	o.Read = ReadOptions{cmp.Or(o.Read.Tilt, usual.Tilt), cmp.Or(o.Read.Gaps, usual.Gaps), cmp.Or(o.Read.Shear, usual.Shear), cmp.Or(o.Read.Overlap, usual.Overlap), cmp.Or(o.Read.Flips, usual.Flips)}
 	if o.Workers <= 0 {
@@ -97,15 +97,17 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 		default:
 			summary.Prepared++
 		}
-		if r.Err == nil && r.Info.HasLabels && len(r.Info.LabelCounts) == 0 {
+		if r.Err == nil && r.Record.HasLabels && len(r.Record.LabelCounts) == 0 {
 			summary.Empty = append(summary.Empty, r.Case.ID)
 		}
 		if progress != nil {
 			progress(r)
 		}
 	}
-	memory := semaphore.NewWeighted(o.Memory)
-	sources := &sources{known: map[string]func() (prepared.Source, error){}}
+	one := &preparer{
+		dataset: d, writer: w, preparation: p, read: o.Read,
+		memory: semaphore.NewWeighted(o.Memory), most: o.Memory, sources: &sources{known: map[string]func() (prepared.Source, error){}},
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(o.Workers)
 	for _, c := range d.Cases {
@@ -113,13 +115,13 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			info, kept, err := prepareCase(ctx, w, d, c, p, o, memory, sources)
-			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-				return err
+			r := one.prepare(ctx, c)
+			if ctx.Err() != nil && errors.Is(r.Err, ctx.Err()) {
+				return r.Err
 			}
-			report(Result{Case: c, Kept: kept, Info: info, Err: err})
-			if err != nil && o.Strict {
-				return fmt.Errorf("case %s: %w", c.ID, err)
+			report(r)
+			if r.Err != nil && o.Strict {
+				return fmt.Errorf("case %s: %w", c.ID, r.Err)
 			}
 			return nil
 		})
@@ -148,38 +150,52 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 	return summary, nil
 }
 
-func prepareCase(ctx context.Context, w *prepared.Writer, d *Dataset, c Case, p volume.Preparation, o PrepareOptions, memory *semaphore.Weighted, sources *sources) (info prepared.Record, kept bool, err error) {
+// preparer prepares the cases of a data set, several at once.
+type preparer struct {
+	dataset     *Dataset
+	writer      *prepared.Writer
+	preparation volume.Preparation
+	read        ReadOptions
+	memory      *semaphore.Weighted // bytes that the cases at work may take together
+	most        int64               // of all these bytes
+	sources     *sources
+}
+
+// prepare prepares a case, unless an earlier run has done so.
+func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
+	r.Case = c
 	paths, err := absolute(c.sourcePaths())
 	if err != nil {
-		return info, false, err
+		r.Err = err
+		return r
 	}
-	// What decides how the files are read belongs to what a kept case is compared by.
-	origin := fmt.Sprintf("series %q, volume %d, by index %v, %+v", c.Series, c.Volume, c.ByIndex, o.Read)
-	if info, kept := w.Keep(c.ID, c.Group, c.Patient, origin, paths); kept {
-		return info, true, nil
+	// What decides how the files are read is compared, too, before a case is kept.
+	origin := fmt.Sprintf("series %q, volume %d, by index %v, %+v", c.Series, c.Volume, c.ByIndex, p.read)
+	if r.Record, r.Kept = p.writer.Keep(c.ID, c.Group, c.Patient, origin, paths); r.Kept {
+		return r
 	}
-	need := min(c.memory(p), o.Memory)
-	if err := memory.Acquire(ctx, need); err != nil {
-		return info, false, err
+	need := min(c.memory(p.preparation), p.most)
+	if r.Err = p.memory.Acquire(ctx, need); r.Err != nil {
+		return r
 	}
-	defer memory.Release(need)
-
-	scan := prepared.Input{ID: c.ID, Group: c.Group, Patient: c.Patient, Origin: origin}
-	for _, path := range paths { // before reading: whoever changes a file meanwhile is noticed
-		source, err := sources.of(path)
+	defer p.memory.Release(need)
+	in := prepared.Input{ID: c.ID, Group: c.Group, Patient: c.Patient, Origin: origin}
+	for _, path := range paths { // before reading, so that a change meanwhile is noticed
+		source, err := p.sources.of(path)
 		if err != nil {
-			return info, false, err
+			r.Err = err
+			return r
 		}
-		scan.Sources = append(scan.Sources, source)
+		in.Sources = append(in.Sources, source)
 	}
-	if scan.Image, scan.Labels, scan.Notes, err = c.Read(o.Read, d.LabelNames); err != nil {
-		return info, false, err
+	if in.Image, in.Labels, in.Notes, r.Err = c.Read(p.read, p.dataset.LabelNames); r.Err != nil {
+		return r
 	}
-	if ctx.Err() != nil {
-		return info, false, ctx.Err()
+	if r.Err = ctx.Err(); r.Err != nil {
+		return r
 	}
-	info, err = w.Add(scan)
-	return info, false, err
+	r.Record, r.Err = p.writer.Add(in)
+	return r
 }
 
 // sources are read once, though a folder may hold many cases.

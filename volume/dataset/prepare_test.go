@@ -209,7 +209,7 @@ func TestPrepareRealScans(t *testing.T) {
 			t.Errorf("%s: %s from %s, labels %v, %.2f air", info.ID, info.Axcodes(), info.Original.Axcodes(), info.LabelCounts, info.Air)
 		}
 		// There and back.
-		l, err := ReadLabels(d.Cases[n].Labels)
+		l, err := nifti.ReadLabels(d.Cases[n].Labels)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -76,7 +76,7 @@ func (c Case) ReadImage(o ReadOptions) (v *volume.Volume, notes []string, err er
 	return v, notes, err
 }
 
-// readImage also returns the DICOM series that the scan is, nil for a NIfTI file.
+// readImage also returns the scan's DICOM series, nil for a NIfTI file.
 func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes []string, err error) {
 	if _, err := os.Stat(c.Image); err != nil && c.refused == nil {
 		return nil, nil, nil, err
@@ -90,19 +90,42 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 	if nifti.VolumeMayBeLabels(v) {
 		notes = append(notes, notLabels)
 	}
+	notes = append(notes, doubtsAbout(v)...)
 	if err := v.CheckFinite(); err != nil { // what a volume.Preparation does about them
 		notes = append(notes, err.Error()+": NaN is taken for air, infinite values for the ends of the window")
 	}
 	return v, nil, notes, nil
 }
 
+// doubtsAbout says what no scan of a patient is like: voxels of an impossible size, or all of one
+// value.
+func doubtsAbout(v *volume.Volume) (doubts []string) {
+	const least, most = 0.01, 100 // mm
+	if s := v.Spacing(); min(s[0], s[1], s[2]) < least || max(s[0], s[1], s[2]) > most {
+		doubts = append(doubts, fmt.Sprintf("voxels of %.4g x %.4g x %.4g mm are none of a patient: is the unit of length another?", s[0], s[1], s[2]))
+	}
+	if value, blank := onlyValue(v); blank {
+		doubts = append(doubts, fmt.Sprintf("all voxels are %g: there is nothing to see", value))
+	}
+	return doubts
+}
+
+// onlyValue returns the value of all voxels, if they have one.
+func onlyValue(v *volume.Volume) (value float32, blank bool) {
+	value = v.At(0, 0, 0)
+	if v.Int16 != nil {
+		return value, !slices.ContainsFunc(v.Int16, func(x int16) bool { return float32(x) != value })
+	}
+	return value, !slices.ContainsFunc(v.Float32, func(x float32) bool { return x != value })
+}
+
 const notLabels = "is taken for a scan, though it holds labels by its values: few whole numbers, 0 among them and none below"
 
 // Read reads the case's scan and labels (nil where it has none), and brings the labels onto the
-// scan's voxels where they go by index. The labels' names are the given ones, but for those that a
-// DICOM SEG object has itself.
+// scan's voxels where they go by index. Labels are called by the given names, unless they come
+// from a DICOM SEG object, which has names itself.
 func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
-	if c.Labels != "" && !isNIfTI(c.Labels) {
+	if c.Labels != "" && !nifti.IsName(c.Labels) {
 		return c.readSegmentation(o)
 	}
 	v, s, notes, err := c.readImage(o)
@@ -196,7 +219,7 @@ func onOtherVoxels(scan, labels volume.Grid, exact bool) string {
 	if !exact {
 		return "labels lie on other voxels in the same box: resampled"
 	}
-	if beside := scan.Beside(labels); beside > rounding {
+	if beside := scan.Misalignment(labels); beside > rounding {
 		return fmt.Sprintf("labels lie %.2f voxels beside those of the scan, by their header: taken voxel by voxel", beside)
 	}
 	return ""

@@ -38,8 +38,9 @@ var (
 	imageWords = words("image images imagestr imagests imaging img imgs ct cts scan scans volume volumes")
 	labelWords = words("label labels labelstr labelsts lbl lbls mask masks seg segs segmentation segmentations gt truth groundtruth roi rois annotation annotations manual")
 
-	// Images of kinds that are not read, and what they may be packed in.
-	otherKinds = words("nrrd nhdr mha mhd mgz mgh mnc npy npz h5 hdf5 mat zip tar tgz 7z rar gz bz2 xz zst")
+	// Images of kinds that are not read, and what scans may be packed in.
+	otherKinds   = words("nrrd nhdr mha mhd mgz mgh mnc npy npz h5 hdf5 mat")
+	archiveKinds = words("zip tar tgz 7z rar gz bz2 xz zst")
 )
 
 func words(list string) map[string]bool {
@@ -64,7 +65,7 @@ type scanName struct {
 func parseName(relative string) scanName {
 	var name scanName
 	parts := strings.Split(filepath.ToSlash(relative), "/")
-	stem, _ := niftiStem(parts[len(parts)-1])
+	stem, _ := nifti.Stem(parts[len(parts)-1])
 	if stem == "" {
 		stem = parts[len(parts)-1]
 	}
@@ -127,49 +128,12 @@ func isLetter(b byte) bool { return b >= 'a' && b <= 'z' }
 
 // readScans reads a tree, or a single file, by the rules above.
 func readScans(root string, o Options) (*Dataset, error) {
-	d := &Dataset{}
 	if stat, err := os.Stat(root); err == nil && !stat.IsDir() {
-		id, ok := niftiStem(filepath.Base(root))
-		if !ok {
-			id = strings.TrimSuffix(filepath.Base(root), ".dcm")
-		}
-		d.Cases = []Case{{ID: fileName(id), Image: root}}
-		if o.Series != SeriesAll {
-			d.Cases[0].Series = o.Series
-		}
-		return d, nil
+		return readSingle(root, o), nil
 	}
-	images, labels := map[string][]string{}, map[string][]string{}
-	names := map[string]scanName{}
-	add := func(path string) error {
-		relative, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		name := parseName(relative)
-		names[path] = name
-		if name.labels {
-			labels[name.key] = append(labels[name.key], path)
-		} else {
-			images[name.key] = append(images[name.key], path)
-		}
-		return nil
-	}
-	others := map[string]int{}
-	err := walk(root, func(path string, entry fs.FileInfo, err error) error {
-		switch {
-		case err != nil || entry.IsDir(): // what cannot be looked at, the search for DICOM lists
-		case isNIfTI(entry.Name()):
-			return add(path)
-		default:
-			lower := strings.ToLower(path)
-			// half of a NIfTI pair
-			if kind := strings.TrimPrefix(filepath.Ext(lower), "."); otherKinds[kind] && !strings.HasSuffix(lower, ".img.gz") {
-				others[kind]++
-			}
-		}
-		return nil
-	})
+	d := &Dataset{}
+	p := &pairing{root: root, scans: map[string][]candidate{}, labels: map[string][]string{}}
+	others, err := p.addFiles()
 	if err != nil {
 		return nil, err
 	}
@@ -177,21 +141,96 @@ func readScans(root string, o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.addSeries(series); err != nil {
+		return nil, err
+	}
 	d.Notes, d.PassedOver = notes, passed
 	for _, kind := range slices.Sorted(maps.Keys(others)) {
-		d.note("%s: passed over %d .%s: NIfTI and DICOM are read", root, others[kind], kind)
-	}
-	bySeries := map[string]seriesCase{}
-	for n, s := range series {
-		path := fmt.Sprintf("%s\x00%d", s.folder, n)
-		bySeries[path] = s
-		relative, err := filepath.Rel(root, s.folder)
-		if err != nil {
-			return nil, err
+		advice := "NIfTI and DICOM are read"
+		if archiveKinds[kind] {
+			advice = "unpack them first, if scans are in them"
 		}
-		if relative == "." { // the folder itself is the case, whatever it was called by
-			if relative, err = filepath.Abs(root); err != nil {
-				return nil, err
+		d.note("%s: passed over %d .%s: %s", root, others[kind], kind, advice)
+	}
+	p.foldCase()
+	p.dropChannel()
+	if !o.LabelsAsScans {
+		d.leaveOutMasks(p, o.Volume)
+	}
+	d.pair(p)
+	d.nameSegments()
+	return d, d.explainNone(p, len(others) > 0 || len(passed) > 0)
+}
+
+// readSingle makes a data set of one file.
+func readSingle(path string, o Options) *Dataset {
+	id, ok := nifti.Stem(filepath.Base(path))
+	if !ok {
+		id = strings.TrimSuffix(filepath.Base(path), ".dcm")
+	}
+	c := Case{ID: fileName(id), Image: path}
+	if o.Series != SeriesAll {
+		c.Series = o.Series
+	}
+	return &Dataset{Cases: []Case{c}}
+}
+
+// candidate is what may become a case: a NIfTI file, or a DICOM series and its folder.
+type candidate struct {
+	name   scanName
+	path   string
+	series *seriesCase // nil for a NIfTI file
+}
+
+// pairing is the scans and the files of labels of a tree, by what their names have in common.
+type pairing struct {
+	root   string
+	scans  map[string][]candidate
+	labels map[string][]string
+}
+
+// addFiles finds the NIfTI files of the tree. It counts files of other kinds of images, and
+// archives, by their extension.
+func (p *pairing) addFiles() (others map[string]int, err error) {
+	others = map[string]int{}
+	err = walk(p.root, func(path string, entry fs.FileInfo, err error) error {
+		if err != nil || entry.IsDir() { // the search for DICOM lists what cannot be looked at
+			return nil
+		}
+		if !nifti.IsName(path) {
+			lower := strings.ToLower(path)
+			kind := strings.TrimPrefix(filepath.Ext(lower), ".")
+			// of a NIfTI pair
+			if half := strings.HasSuffix(lower, ".img.gz"); (otherKinds[kind] || archiveKinds[kind]) && !half {
+				others[kind]++
+			}
+			return nil
+		}
+		relative, err := filepath.Rel(p.root, path)
+		if err != nil {
+			return err
+		}
+		if name := parseName(relative); name.labels {
+			p.labels[name.key] = append(p.labels[name.key], path)
+		} else {
+			p.scans[name.key] = append(p.scans[name.key], candidate{name: name, path: path})
+		}
+		return nil
+	})
+	return others, err
+}
+
+// addSeries adds DICOM series under the names of their folders.
+func (p *pairing) addSeries(series []seriesCase) error {
+	for n := range series {
+		s := &series[n]
+		relative, err := filepath.Rel(p.root, s.folder)
+		if err != nil {
+			return err
+		}
+		if relative == "." { // the root itself is the case, whatever path it was given by
+			if relative, err = filepath.Abs(p.root); err != nil {
+				return err
 			}
 			relative = filepath.Base(relative)
 		}
@@ -199,33 +238,93 @@ func readScans(root string, o Options) (*Dataset, error) {
 		name.id += s.suffix
 		// a series is a folder itself
 		name.folders = strings.Split(strings.TrimPrefix(name.key, "test:"), "/")
-		names[path] = name
-		images[name.key+s.suffix] = append(images[name.key+s.suffix], path)
+		key := name.key + s.suffix
+		p.scans[key] = append(p.scans[key], candidate{name, s.folder, s})
 	}
-	foldCase(images, labels)
-	dropChannel(images, labels)
-	if !o.LabelsAsScans {
-		d.leaveOutMasks(images, labels, o.Volume)
+	return nil
+}
+
+// foldCase gives labels the key of the scan whose key differs in capital letters only, if there is
+// one such scan and it has no labels.
+func (p *pairing) foldCase() {
+	byLower := map[string][]string{}
+	for key := range p.scans {
+		byLower[strings.ToLower(key)] = append(byLower[strings.ToLower(key)], key)
 	}
-	for _, key := range slices.Sorted(maps.Keys(images)) {
-		for _, path := range images[key] {
-			name := names[path]
-			c := Case{ID: fileName(name.id), Image: path, folders: name.folders}
-			if s, ok := bySeries[path]; ok {
-				c.Image, c.series, c.refused = s.folder, s.series, s.refused
-				if s.series != nil {
-					c.Series = seriesUID(s.series)
-				}
-				if c.segmentation = s.labels; s.labels != nil {
-					c.Labels = s.labels.Path
-				}
+	for _, key := range slices.Sorted(maps.Keys(p.labels)) {
+		scans := byLower[strings.ToLower(key)]
+		if p.scans[key] == nil && len(scans) == 1 && p.labels[scans[0]] == nil {
+			p.rename(key, scans[0])
+		}
+	}
+}
+
+// dropChannel gives labels the key of the scan whose name is theirs and nnU-Net's first channel, if
+// that is the only channel and has no labels: images/a_0000 and labels/a.
+func (p *pairing) dropChannel() {
+	for _, key := range slices.Sorted(maps.Keys(p.labels)) {
+		first, second := key+"_0000", key+"_0001"
+		if p.scans[key] == nil && p.scans[first] != nil && p.labels[first] == nil && p.scans[second] == nil {
+			p.rename(key, first)
+		}
+	}
+}
+
+// rename gives labels another key.
+func (p *pairing) rename(from, to string) {
+	p.labels[to] = p.labels[from]
+	delete(p.labels, from)
+}
+
+// leaveOutMasks removes files from the scans that have no labels and look like labels themselves: a
+// folder of predictions, or masks that are called by the organ alone.
+func (d *Dataset) leaveOutMasks(p *pairing, volume int) {
+	var unlabelled []string
+	for key, scans := range p.scans {
+		for _, c := range scans {
+			if c.series == nil && p.labels[key] == nil {
+				unlabelled = append(unlabelled, c.path)
 			}
-			if name.test {
-				c.Group = GroupTest
-			}
-			switch found := labels[key]; {
-			case len(images[key]) > 1 && len(found) > 0:
-				d.note("%s: used without labels, because %d scans could belong to %s", c.Image, len(images[key]), found[0])
+		}
+	}
+	slices.SortFunc(unlabelled, compareNatural)
+	masks := make([]bool, len(unlabelled))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for n, path := range unlabelled {
+		group.Go(func() error {
+			// What is wrong with a file is said where it is read.
+			masks[n], _ = nifti.MayBeLabels(path, nifti.Options{Volume: volume})
+			return nil
+		})
+	}
+	_ = group.Wait() // no error is returned above
+	isMask := map[string]bool{}
+	for n, path := range unlabelled {
+		if masks[n] {
+			isMask[path] = true
+			d.masks = append(d.masks, path)
+			d.note("%s: passed over: %s", path, maskNote)
+		}
+	}
+	for key := range p.scans {
+		left := slices.DeleteFunc(p.scans[key], func(c candidate) bool { return isMask[c.path] })
+		if p.scans[key] = left; len(left) == 0 {
+			delete(p.scans, key)
+		}
+	}
+}
+
+const maskNote = "holds labels by its values, but its name says neither that nor of which scan; --labels-as-scans takes it for a scan"
+
+// pair makes a case of each scan, with the labels of the same key.
+func (d *Dataset) pair(p *pairing) {
+	for _, key := range slices.Sorted(maps.Keys(p.scans)) {
+		for _, scan := range p.scans[key] {
+			c := scan.toCase()
+			switch found := p.labels[key]; {
+			case len(p.scans[key]) > 1 && len(found) > 0:
+				d.note("%s: used without labels, because %d scans could belong to %s", c.Image, len(p.scans[key]), found[0])
 			case len(found) == 1:
 				if c.segmentation != nil {
 					d.note("%s: its labels are %s, not %s", c.Image, found[0], c.Labels)
@@ -236,87 +335,55 @@ func readScans(root string, o Options) (*Dataset, error) {
 			}
 			d.Cases = append(d.Cases, c)
 		}
-		delete(labels, key)
 	}
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		for _, path := range labels[key] {
+	for _, key := range slices.Sorted(maps.Keys(p.labels)) {
+		if p.scans[key] != nil {
+			continue
+		}
+		for _, path := range p.labels[key] {
 			d.note("%s looks like labels, but belongs to no scan", path)
 		}
 	}
-	d.nameSegments()
-	if len(d.Cases) == 0 && len(d.masks) > 0 {
-		return nil, fmt.Errorf("no scan is left: %s %s", d.masks[0], isMask)
-	}
-	if len(d.Cases) == 0 && len(others) > 0 {
-		return nil, errors.New(strings.Join(slices.Concat(d.Notes, d.PassedOver), "; "))
-	}
-	if len(d.Cases) == 0 && len(labels) > 0 {
-		return nil, fmt.Errorf("all %d NIfTI files look like labels by their names, such as %s", len(labels), labels[slices.Sorted(maps.Keys(labels))[0]][0])
-	}
-	return d, nil
 }
 
-// leaveOutMasks takes the files from the scans that have no labels and look like labels themselves:
-// a folder of predictions, masks whose names tell an organ alone.
-func (d *Dataset) leaveOutMasks(images, labels map[string][]string, volume int) {
-	var candidates []string
-	for key, paths := range images {
-		if labels[key] == nil {
-			candidates = append(candidates, slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !isNIfTI(path) })...)
-		}
+// toCase makes a case without labels, but for those that a DICOM SEG object is.
+func (s candidate) toCase() Case {
+	c := Case{ID: fileName(s.name.id), Image: s.path, folders: s.name.folders}
+	if s.name.test {
+		c.Group = GroupTest
 	}
-	slices.SortFunc(candidates, compareNatural)
-	masks := make([]bool, len(candidates))
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for n, path := range candidates {
-		group.Go(func() error {
-			// what is wrong with a file is said where it is read
-			masks[n], _ = nifti.MayBeLabels(path, nifti.Options{Volume: volume})
-			return nil
-		})
+	if s.series == nil {
+		return c
 	}
-	_ = group.Wait()
-	for n, path := range candidates {
-		if masks[n] {
-			d.masks = append(d.masks, path)
-			d.note("%s: passed over: %s", path, isMask)
-		}
+	c.series, c.refused, c.segmentation = s.series.series, s.series.refused, s.series.labels
+	if c.series != nil {
+		c.Series = seriesUID(c.series)
 	}
-	for key := range images {
-		if images[key] = slices.DeleteFunc(images[key], func(path string) bool { return slices.Contains(d.masks, path) }); len(images[key]) == 0 {
-			delete(images, key)
-		}
+	if c.segmentation != nil {
+		c.Labels = c.segmentation.Path
 	}
+	return c
 }
 
-const isMask = "holds labels by its values, but its name says neither that nor of which scan; --labels-as-scans takes it for a scan"
-
-// foldCase gives labels the key of the scan that differs from theirs in capital letters only, if
-// that is the only one and has no labels.
-func foldCase(images, labels map[string][]string) {
-	byLower := map[string][]string{}
-	for key := range images {
-		byLower[strings.ToLower(key)] = append(byLower[strings.ToLower(key)], key)
-	}
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		scans := byLower[strings.ToLower(key)]
-		if images[key] == nil && len(scans) == 1 && labels[scans[0]] == nil {
-			labels[scans[0]] = labels[key]
-			delete(labels, key)
+// explainNone says why there is no case, if there is none and anything explains it.
+func (d *Dataset) explainNone(p *pairing, others bool) error {
+	switch {
+	case len(d.Cases) > 0:
+		return nil
+	case len(d.masks) > 0:
+		return fmt.Errorf("no scan is left: %s %s", d.masks[0], maskNote)
+	case others:
+		notes := slices.Concat(d.Notes, d.PassedOver)
+		const most = 5
+		if more := len(notes) - most; more > 1 {
+			notes = append(notes[:most], fmt.Sprintf("and %d more", more))
 		}
+		return errors.New("no scan: " + strings.Join(notes, "; "))
+	case len(p.labels) > 0:
+		files := slices.Concat(slices.Collect(maps.Values(p.labels))...)
+		return fmt.Errorf("all %d NIfTI files look like labels by their names, such as %s", len(files), slices.Min(files))
 	}
-}
-
-// dropChannel gives labels the key of the scan whose name is theirs and nnU-Net's first channel, if
-// it is the only channel and has no labels: images/a_0000 and labels/a.
-func dropChannel(images, labels map[string][]string) {
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if first := key + "_0000"; images[key] == nil && images[first] != nil && labels[first] == nil && images[key+"_0001"] == nil {
-			labels[first] = labels[key]
-			delete(labels, key)
-		}
-	}
+	return nil
 }
 
 // fileName makes a case's name one that does as a file name everywhere.

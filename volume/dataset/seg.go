@@ -14,7 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
-// This file puts DICOM SEG objects where files of labels are expected.
+// This file reads DICOM SEG objects as labels.
 
 // openSegmentations opens the SEG objects among files that were passed over. Those that cannot be
 // opened stay there, with the reason, and so do copies.
@@ -82,8 +82,8 @@ func listObjects(objects []*dicom.Segmentation) string {
 	return b.String()
 }
 
-// nameSegments takes the labels' names from the cases' SEG objects. Where two say different things
-// of one label, nothing but a person can help.
+// nameSegments takes the labels' names from the cases' SEG objects. It notes a label that two of
+// them give different names: a person must decide.
 func (d *Dataset) nameSegments() {
 	from := map[uint16]string{}
 	told := map[uint16]bool{}
@@ -141,20 +141,7 @@ func (c Case) readSegmentation(o ReadOptions) (v *volume.Volume, l *volume.Label
 	return v, l, notes, nil
 }
 
-// ReadLabels reads a file of labels: NIfTI, or a DICOM SEG object, on the least grid that holds its
-// frames.
-func ReadLabels(path string) (*volume.LabelMap, error) {
-	if isNIfTI(path) {
-		return nifti.ReadLabels(path)
-	}
-	g, err := dicom.OpenSegmentation(path)
-	if err != nil {
-		return nil, err
-	}
-	return g.Read(dicom.Options{})
-}
-
-// Scans are the DICOM series below a folder, looked for when they are needed first.
+// Scans is the DICOM series below a folder, which are found when they are first needed.
 type Scans struct {
 	folder string
 	find   func() ([]*dicom.Series, error)
@@ -186,16 +173,16 @@ func (s *Scans) readOn(g *dicom.Segmentation, o dicom.Options) (*volume.LabelMap
 // are nil, or the series has not the grid of a NIfTI file that it is compared with, it is read onto
 // that file's grid.
 func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.LabelMap, notes []string, err error) {
-	if isNIfTI(b) && !isNIfTI(a) {
+	if nifti.IsName(b) && !nifti.IsName(a) {
 		lb, la, notes, err = ReadLabelPair(b, a, scans, o)
 		return la, lb, notes, err
 	}
-	if !isNIfTI(a) && scans == nil {
+	if !nifti.IsName(a) && scans == nil {
 		return nil, nil, nil, fmt.Errorf("%s and %s are DICOM SEG objects, which hold no empty slices: they are compared on the series that they refer to: %w", a, b, ErrNoScans)
 	}
 	read := func(path string, like *volume.Grid) (*volume.LabelMap, error) {
 		note := func(text string) { notes = append(notes, path+": "+text) }
-		if isNIfTI(path) {
+		if nifti.IsName(path) {
 			return nifti.ReadLabelsWith(path, o.nifti(0, note))
 		}
 		g, err := dicom.OpenSegmentation(path)
@@ -205,12 +192,12 @@ func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.Lab
 		if like == nil {
 			return scans.readOn(g, o.dicom(note))
 		}
-		return readBeside(g, *like, scans, o.dicom(note))
+		return readOnGrid(g, *like, scans, o.dicom(note))
 	}
 	if la, err = read(a, nil); err != nil {
 		return nil, nil, nil, err
 	}
-	if isNIfTI(a) {
+	if nifti.IsName(a) {
 		lb, err = read(b, &la.Grid)
 	} else {
 		lb, err = read(b, nil)
@@ -218,19 +205,19 @@ func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.Lab
 	return la, lb, notes, err
 }
 
-// ErrNoScans says that a folder of scans is needed.
+// ErrNoScans says that a folder of scans is needed, and was not given.
 var ErrNoScans = errors.New("where these are is not said")
 
-// readBeside reads a SEG object onto a grid: that of its series, as it was straightened or
+// readOnGrid reads a SEG object onto a grid: that of its series, as it was straightened or
 // resampled, or any other whose voxels are the pixels of the object.
-func readBeside(g *dicom.Segmentation, grid volume.Grid, scans *Scans, o dicom.Options) (*volume.LabelMap, error) {
+func readOnGrid(g *dicom.Segmentation, grid volume.Grid, scans *Scans, o dicom.Options) (*volume.LabelMap, error) {
 	if scans != nil {
 		l, err := scans.readOn(g, o)
 		if err != nil {
 			return nil, err
 		}
 		const rounding = 0.05 // voxels
-		if exact, err := grid.Match(l.Grid); err == nil && exact && grid.Beside(l.Grid) < rounding {
+		if exact, err := grid.Match(l.Grid); err == nil && exact && grid.Misalignment(l.Grid) < rounding {
 			return l.Orient(grid.Axcodes())
 		}
 	}

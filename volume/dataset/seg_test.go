@@ -166,8 +166,11 @@ func TestLabelPairs(t *testing.T) {
 	if _, _, _, err := ReadLabelPair(in("a.dcm"), in("a.dcm"), nil, DefaultReadOptions()); !errors.Is(err, ErrNoScans) {
 		t.Errorf("without scans: %v", err)
 	}
-	alone, err := ReadLabels(in("a.dcm"))
-	if err != nil || alone.Shape[2] >= l.Shape[2] {
+	object, err := dicom.OpenSegmentation(in("a.dcm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if alone, err := object.Read(dicom.Options{}); err != nil || alone.Shape[2] >= l.Shape[2] {
 		t.Errorf("alone: %v, %v", err, alone)
 	}
 }

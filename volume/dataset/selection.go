@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Selection says which cases a run trains on and which it holds out. It is the same for pretraining
-// and fine-tuning, and made of the labelled cases for both, so that the same selection holds out
-// the same cases: see [Selection.ChooseWith].
+// Selection says which cases a run trains on and which it holds out. Pretraining and fine-tuning
+// use the same selection, and both divide the labelled cases, so that both hold out the same cases:
+// see [Selection.ChooseWith].
 type Selection struct {
 	Fold       int      `yaml:"fold" help:"fold to hold out, 1 for the first; 0: hold out a share of the patients"`
 	Folds      int      `yaml:"folds" help:"number of folds"`

@@ -13,9 +13,10 @@ import (
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
-// This file puts package dicom's series where files are expected.
+// This file finds DICOM series in trees of scans, and reads them as cases.
 
 // SeriesAll asks for every series of a study.
 const SeriesAll = "all"
@@ -25,7 +26,7 @@ type seriesCase struct {
 	folder string // the deepest one that holds all its files
 	series *dicom.Series
 	labels *dicom.Segmentation // of the series, nil for none
-	// tells the series of one folder apart: "", or "_s3" for series number 3
+	// suffix tells the series of one folder apart: "", or "_s3" for series number 3
 	suffix  string
 	refused error // why there is no series
 }
@@ -39,8 +40,8 @@ func seriesUID(s *dicom.Series) string {
 }
 
 // listSeries finds the scans of a tree: of each study the series that is wanted, all of them, or
-// with wanted empty the one that package dicom's Choose takes. Those that cannot be read are among
-// them, so that whoever prepares them is told why. Notes say what was chosen of several; others,
+// with wanted empty the one that package dicom's Choose takes. Series that cannot be read are among
+// them: preparing them says why. Notes say what was chosen of several; others,
 // what was passed over. The SEG object of each, or the one of several that is wanted, is its
 // labels.
 func listSeries(root, wanted, segmentation string) (found []seriesCase, notes, others []string, err error) {
@@ -110,8 +111,8 @@ func countElsewhere(series []*dicom.Series, one *dicom.Series) int {
 	return n
 }
 
-// elsewhere says whether two series lie in different folders and different frames of reference:
-// those of one study are of several patients then, given one UID.
+// elsewhere reports whether two series lie in different folders and different frames of reference.
+// If their studies have one UID, they are of different patients who were given the same UID.
 func elsewhere(a, b *dicom.Series) bool {
 	return !a.SameSpace(b) && commonFolder(a.Files) != commonFolder(b.Files)
 }
@@ -176,8 +177,8 @@ func nameSuffixes(found []seriesCase) {
 	}
 }
 
-// mayBeSlice are names that images have: .dcm, a number without an extension, or a UID. A file of
-// such a name that is no DICOM, an empty one say, may be a slice that is missing.
+// mayBeSlice matches names that images have: .dcm, a number without an extension, or a UID. A file
+// with such a name that is not DICOM, perhaps because it is empty, may be a slice that is missing.
 var mayBeSlice = regexp.MustCompile(`(?i)^([^.]*[0-9][^.]*|.*\.dcm|[0-9.]+)$`)
 
 // passedOver describes DICOM files that are no images, those of one kind in one folder together:
@@ -189,6 +190,9 @@ func passedOver(passed []dicom.Passed) (lines []string) {
 	for _, p := range passed {
 		if p.What == notDICOM && !mayBeSlice.MatchString(filepath.Base(p.Path)) {
 			continue // anything may lie in a folder of scans
+		}
+		if p.Archive && archiveKinds[strings.TrimPrefix(strings.ToLower(filepath.Ext(p.Path)), ".")] {
+			continue // counted by its extension
 		}
 		k := kind{filepath.Dir(p.Path), describe(p)}
 		if counts[k]++; counts[k] == 1 {
@@ -253,7 +257,11 @@ func chooseSeries(path, wanted string) (*dicom.Series, string, error) {
 				return nil, "", p.Err
 			}
 		}
-		return nil, "", &volume.UnsupportedError{Path: path, Problem: "holds no scan: a NIfTI file or DICOM images are looked for"}
+		problem := "holds no scan: a NIfTI file or DICOM images are looked for"
+		if len(passed) == 1 && passed[0].Path == path && passed[0].What != notDICOM {
+			problem = "is no scan, but " + passed[0].What
+		}
+		return nil, "", &volume.UnsupportedError{Path: path, Problem: problem}
 	}
 	s, why, err := dicom.Choose(all, wanted)
 	if err != nil {
@@ -299,7 +307,7 @@ func (c Case) findSeries() (s *dicom.Series, why string, err error) {
 // IsDICOM says whether the case's image is a DICOM series, and no NIfTI file.
 func (c Case) IsDICOM() bool {
 	stat, err := os.Stat(c.Image)
-	return err == nil && (stat.IsDir() || !isNIfTI(c.Image))
+	return err == nil && (stat.IsDir() || !nifti.IsName(c.Image))
 }
 
 // readSeries reads the case's series. Notes say what was chosen and repaired.
@@ -315,6 +323,7 @@ func (c Case) readSeries(o ReadOptions) (v *volume.Volume, s *dicom.Series, note
 	if err != nil {
 		return nil, nil, nil, named(c.Image, err)
 	}
+	notes = append(notes, doubtsAbout(v)...)
 	return v, s, notes, nil
 }
 
@@ -438,5 +447,8 @@ func inspectOne(path string, folder bool, s *dicom.Series) Entry {
 		e.Dtype = "float32"
 	}
 	e.setValues(v)
+	if !s.Localizer {
+		e.Problems = append(e.Problems, doubtsAbout(v)...)
+	}
 	return e
 }

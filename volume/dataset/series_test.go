@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // A file that has a slice's name and is no DICOM, an empty one say, may be a slice that is missing:
@@ -170,5 +172,54 @@ func TestCaseIsNotNamedAfterItsCopy(t *testing.T) {
 	d := detect(t, root)
 	if got := list(d); !slices.Equal(got, []string{"pat pat"}) || !strings.Contains(strings.Join(d.PassedOver, "; "), "again: passed over 30 files") {
 		t.Errorf("%q, passed over %q", got, d.PassedOver)
+	}
+}
+
+// A scan of whose slices each has UIDs of its own is prepared as a whole, or not at all: never is a
+// slice of it taken for a scan.
+func TestSlicesWithUIDsOfTheirOwn(t *testing.T) {
+	v, _ := axial(t, 3)
+	for name, c := range map[string]struct {
+		without int // slice that is missing
+		study   func(k int) string
+		fail    string
+	}{
+		"each of a study of its own": {-1, func(k int) string { return fmt.Sprintf("1.8.%d", k) }, ""},
+		"all of one study":           {-1, func(int) string { return "1.8" }, ""},
+		"one is missing":             {12, func(int) string { return "1.8" }, "slices are not evenly spaced"},
+	} {
+		root, out := t.TempDir(), t.TempDir()
+		for k := range v.Shape[2] {
+			one, err := v.Crop([3]int{0, 0, k}, [3]int{v.Shape[0], v.Shape[1], 1}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if k != c.without {
+				writeStudy(t, filepath.Join(root, "patient"), fmt.Sprintf("1.7.%d", k), c.study(k), 4, "CT", one, nil)
+			}
+		}
+		_, err := Prepare(t.Context(), detect(t, root), out, volume.DefaultPreparation(), PrepareOptions{}, nil)
+		if c.fail != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fail) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		store, err := prepared.Open(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		records := slices.Collect(store.Records())
+		want, err := v.Orient("RAS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(records) != 1 || records[0].Shape != want.Shape || !strings.Contains(strings.Join(records[0].Notes, ""), "taken for one volume") {
+			t.Errorf("%s: %+v", name, records)
+		}
 	}
 }

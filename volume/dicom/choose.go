@@ -7,12 +7,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 )
 
-// Is says whether a series is the one that somebody asks for: by its UID, its number, or number and
-// part (3.2); UID#2 is a part, too.
+// Is reports whether a series is the one that somebody asks for: by its UID, by its number, or by
+// number and part (3.2); UID#2 is a part, too.
 func (s *Series) Is(wanted string) bool {
-	return wanted == s.UID || wanted == s.Number || s.Part > 0 && (wanted == fmt.Sprintf("%s.%d", s.Number, s.Part) || wanted == fmt.Sprintf("%s#%d", s.UID, s.Part))
+	if wanted == s.UID || wanted == s.Number || slices.Contains(s.uids, wanted) {
+		return true
+	}
+	return s.Part > 0 && (wanted == fmt.Sprintf("%s.%d", s.Number, s.Part) || wanted == fmt.Sprintf("%s#%d", s.UID, s.Part))
 }
 
 // SharesNumber says whether another series of the study has the same number, so that only its UID
@@ -24,8 +29,8 @@ func (s *Series) SharesNumber(o *Series) bool {
 // Choose picks a series: the one that is wanted (see [Series.Is]), or with wanted empty the only
 // scan, or else the largest axial CT. Localizers, colour images, single slices and projections are
 // no scans where there are others, and an original goes before what was derived from one, if it is
-// half as long. A scan that will be refused, for a gap perhaps, is chosen all the same: to take a
-// smaller one quietly would hide it. Why says in words how it was chosen.
+// half as long. A scan that will be refused, perhaps for a gap, is chosen all the same: taking a
+// smaller one quietly would hide that. Why says in words how it was chosen.
 func Choose(series []*Series, wanted string) (chosen *Series, why string, err error) {
 	if len(series) == 0 {
 		return nil, "", errors.New("there are no images")
@@ -49,6 +54,9 @@ func Choose(series []*Series, wanted string) (chosen *Series, why string, err er
 	if len(scans) == 1 {
 		return scans[0], fmt.Sprintf("the only scan of %d series", len(series)) + scans[0].remarks(series), nil
 	}
+	if len(only(scans, func(s *Series) bool { return s.Shape[2] > 1 })) == 0 {
+		return nil, "", fmt.Errorf("all %d scans are single slices, which do not stack up: choose with --series:%s", len(scans), list(series))
+	}
 	scans = only(scans, func(s *Series) bool { return s.Modality == "CT" && s.axial() })
 	if len(scans) == 0 {
 		return nil, "", fmt.Errorf("none of several series is an axial CT: choose with --series:%s", list(series))
@@ -67,10 +75,10 @@ func Choose(series []*Series, wanted string) (chosen *Series, why string, err er
 	return scans[0], fmt.Sprintf("the %s axial CT of %d series", largest, len(series)) + scans[0].remarks(series), nil
 }
 
-// made are the words in an ImageType that tell what was made of a scan.
+// made are the words in an ImageType that say what was made of a scan.
 var made = map[string]struct {
 	what       string
-	projection bool // each voxel is another tissue's than what lies there
+	projection bool // a voxel shows another tissue than the one that lies there
 }{
 	"MIP": {"MIP", true}, "MAXIP": {"MIP", true}, "MAXIMUM": {"MIP", true}, "MINIP": {"MinIP", true}, "MNIP": {"MinIP", true}, "MINIMUM": {"MinIP", true},
 	"PROJECTION": {"PROJECTION IMAGE", true}, "VRT": {"rendered", true}, "RENDER": {"rendered", true}, "RENDERED": {"rendered", true},
@@ -81,9 +89,9 @@ var made = map[string]struct {
 // derived says what the series was made into, by its ImageType, "" for an original, and whether
 // that is a projection, whose values are not those of a scan.
 func (s *Series) derived() (what string, projection bool) {
-	for n := range s.slices {
+	for n := range s.stack.Slices {
 		// the last ones tell most
-		for _, value := range slices.Backward(s.slices[n].info.imageType) {
+		for _, value := range slices.Backward(s.stack.Slices[n].Info.ImageType) {
 			for word := range strings.FieldsFuncSeq(strings.ToUpper(strings.ReplaceAll(value, "_", "")), func(r rune) bool { return r < 'A' || r > 'Z' }) {
 				if m := made[word]; m.projection {
 					return m.what, true
@@ -102,8 +110,8 @@ func (s *Series) Projection() bool {
 	return projection
 }
 
-// remarks are what the line that names a choice must say besides: that it is no original, and which
-// of several of one number it is.
+// remarks is what the line that names a choice must also say: that it is no original, and which of
+// several series of one number it is.
 func (s *Series) remarks(among []*Series) (text string) {
 	switch what, projection := s.derived(); {
 	case projection:
@@ -118,12 +126,14 @@ func (s *Series) remarks(among []*Series) (text string) {
 }
 
 // length returns mm from the first slice to the last.
-func (s *Series) length() float64 { return s.slices[len(s.slices)-1].at - s.slices[0].at }
+func (s *Series) length() float64 {
+	return s.stack.Slices[len(s.stack.Slices)-1].At - s.stack.Slices[0].At
+}
 
 // scansOf leaves out localizers, colour images and single slices, where there are others.
 func scansOf(series []*Series) []*Series {
 	for _, better := range []func(*Series) bool{
-		func(s *Series) bool { return s.Axcodes != "" && s.slices[0].image.samples == 1 },
+		func(s *Series) bool { return s.Axcodes != "" && s.stack.Slices[0].Image.Samples == 1 },
 		func(s *Series) bool { return !s.Localizer },
 		func(s *Series) bool { return s.Shape[2] > 1 },
 	} {
@@ -174,9 +184,10 @@ func list(series []*Series) string {
 	return b.String()
 }
 
-// SameSpace says whether positions in two series compare: they have the same frame of reference, or
-// one of them does not say.
+// SameSpace reports whether positions in two series compare: they share a frame of reference, or one
+// of them does not name any.
 func (s *Series) SameSpace(o *Series) bool {
-	a, b := s.slices[0].image.frameOfRef, o.slices[0].image.frameOfRef
-	return a == b || a == "" || b == ""
+	space := func(im *stack.Image) string { return im.FrameOfRef }
+	a, b := uidsOf(s.stack.Slices, space), uidsOf(o.stack.Slices, space)
+	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(uid string) bool { return slices.Contains(b, uid) })
 }

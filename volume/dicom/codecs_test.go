@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/pixels"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
@@ -42,7 +45,7 @@ func TestCodecsAgreeWithPeers(t *testing.T) {
 	for _, c := range codecCases(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			out := make([]uint32, c.Columns*c.Rows)
-			precision, err := syntaxes[c.Syntax].codec(c.Stream, c.Columns, c.Rows, out)
+			precision, err := pixels.Codecs[c.Syntax].Decode(c.Stream, c.Columns, c.Rows, out)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +77,7 @@ func TestStreamsOfFewerBits(t *testing.T) {
 		c := cases[slices.IndexFunc(cases, func(c codecCase) bool { return c.Name == name })]
 		for _, header := range [][2]uint16{{16, 1}, {12, 1}, {16, 0}} {
 			stored, signed := header[0], header[1]
-			f := sliceFields("1.2", 1, vector{}, axial, c.Columns, c.Rows, nil)
+			f := sliceFields("1.2", 1, stack.Vector{}, axial, c.Columns, c.Rows, nil)
 			f = set(set(set(set(f, tag.BitsStored, "US", stored), tag.HighBit, "US", stored-1), tag.PixelRepresentation, "US", signed), tag.PixelData, "", nil)
 			file := part10(c.Syntax, slices.Concat(encode(f, binary.LittleEndian, false), encapsulated(nil, c.Stream)))
 			path := filepath.Join(t.TempDir(), "slice")
@@ -109,9 +112,9 @@ func TestRLEOfOtherBits(t *testing.T) {
 	cases := codecCases(t)
 	for name, want := range map[string]string{"RLE, 8 bits": "has damaged pixels: RLE: 1 bytes a pixel, not 2", "RLE, 16 bits": ""} {
 		c := cases[slices.IndexFunc(cases, func(c codecCase) bool { return c.Name == name })]
-		f := set(sliceFields("1.2", 1, vector{}, axial, c.Columns, c.Rows, nil), tag.PixelData, "", nil)
+		f := set(sliceFields("1.2", 1, stack.Vector{}, axial, c.Columns, c.Rows, nil), tag.PixelData, "", nil)
 		path := filepath.Join(t.TempDir(), "slice")
-		if err := os.WriteFile(path, part10(rle, slices.Concat(encode(f, binary.LittleEndian, false), encapsulated(nil, c.Stream))), 0o644); err != nil {
+		if err := os.WriteFile(path, part10(element.RLE, slices.Concat(encode(f, binary.LittleEndian, false), encapsulated(nil, c.Stream))), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Read(scanOne(t, path)); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -128,14 +131,14 @@ func TestCutStreams(t *testing.T) {
 		failed, tried := 0, 0
 		for n := 0; n < len(c.Stream); n += 1 + len(c.Stream)/50 {
 			tried++
-			if _, err := syntaxes[c.Syntax].codec(c.Stream[:n], c.Columns, c.Rows, out); err != nil {
+			if _, err := pixels.Codecs[c.Syntax].Decode(c.Stream[:n], c.Columns, c.Rows, out); err != nil {
 				failed++
 			}
 		}
 		if failed < tried*9/10 {
 			t.Errorf("%s: only %d of %d cut streams are errors", c.Name, failed, tried)
 		}
-		if _, err := syntaxes[c.Syntax].codec(c.Stream, c.Columns+1, c.Rows, make([]uint32, (c.Columns+1)*c.Rows)); err == nil {
+		if _, err := pixels.Codecs[c.Syntax].Decode(c.Stream, c.Columns+1, c.Rows, make([]uint32, (c.Columns+1)*c.Rows)); err == nil {
 			t.Errorf("%s: an image of another size was accepted", c.Name)
 		}
 	}
@@ -168,7 +171,7 @@ func TestCodeStreamsAreRefused(t *testing.T) {
 		"JPEG-LS: palettes and oversize images are not read": behind(jpegLS, 0xFF, 0xF8, 0, 5, 2, 0, 0),
 	} {
 		var unsupported *volume.UnsupportedError
-		if _, err := syntaxes[c.Syntax].codec(c.Stream, c.Columns, c.Rows, make([]uint32, c.Columns*c.Rows)); !errors.As(err, &unsupported) || unsupported.Problem != want {
+		if _, err := pixels.Codecs[c.Syntax].Decode(c.Stream, c.Columns, c.Rows, make([]uint32, c.Columns*c.Rows)); !errors.As(err, &unsupported) || unsupported.Problem != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -196,7 +199,7 @@ func TestEmptyPacketsAreBounded(t *testing.T) {
 		u16(0xFF5C, 4), []byte{2 << 5, 8 << 3},
 		u16(0xFF90, 10, 0), u32(0), []byte{0, 1}, u16(0xFF93), bytes.Repeat([]byte{0x80}, layers+9), u16(0xFFD9))
 	start := time.Now()
-	_, err := syntaxes["1.2.840.10008.1.2.4.90"].codec(stream, side, side, make([]uint32, side*side))
+	_, err := pixels.Codecs["1.2.840.10008.1.2.4.90"].Decode(stream, side, side, make([]uint32, side*side))
 	// one second, on a machine that does nothing else
 	if taken := time.Since(start); taken > time.Minute {
 		t.Errorf("takes %v", taken)

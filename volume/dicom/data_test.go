@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/pixels"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 	"github.com/voxsaw/voxsaw/volume/internal/expect"
 )
 
@@ -46,30 +48,30 @@ func TestPixelsAgreeWithPeers(t *testing.T) {
 		t.Run(key, func(t *testing.T) {
 			name, number, _ := strings.Cut(key, "#")
 			frame, _ := strconv.Atoi(number)
-			im, err := readImage(filepath.Join(data, name))
+			im, err := stack.ReadImage(filepath.Join(data, name))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if im.rows == 0 {
+			if im.Rows == 0 {
 				// A dose grid has pixels, which the golden file lists, but is no scan: it must be
 				// passed over, and nothing else may be.
 				if !strings.Contains(name, "rtdose") {
-					t.Fatalf("passed over: %s", im.passOver())
+					t.Fatalf("passed over: %s", im.PassOver())
 				}
 				return
 			}
-			if im.rows != want.Shape[0] || im.columns != want.Shape[1] {
-				t.Fatalf("%dx%d pixels, want %v", im.rows, im.columns, want.Shape)
+			if im.Rows != want.Shape[0] || im.Columns != want.Shape[1] {
+				t.Fatalf("%dx%d pixels, want %v", im.Rows, im.Columns, want.Shape)
 			}
-			var r frameReader
-			defer r.close()
-			f, err := r.read(im, frame-1)
+			var r pixels.Reader
+			defer r.Close()
+			f, err := r.Read(&im.Image, frame-1)
 			if err != nil {
 				t.Fatal(err)
 			}
-			values := make([]float32, im.rows*im.columns)
+			values := make([]float32, im.Rows*im.Columns)
 			raw := make([]byte, 0, 4*len(values))
-			if !real(&frameInfo{}, f, make([]uint32, im.columns), values) {
+			if !pixels.Values(f, 1, 0, make([]uint32, im.Columns), values) {
 				t.Fatal("values do not fit")
 			}
 			var sum int64
@@ -78,8 +80,8 @@ func TestPixelsAgreeWithPeers(t *testing.T) {
 			// (pydicom's note on the file); gdcm follows the stream.
 			mismatch := strings.HasSuffix(name, "J2K_pixelrep_mismatch.dcm")
 			for n := range values {
-				row, column := n/im.columns, n%im.columns
-				v := int64(values[(im.rows-1-row)*im.columns+column]) // the volume is upside down
+				row, column := n/im.Columns, n%im.Columns
+				v := int64(values[(im.Rows-1-row)*im.Columns+column]) // the volume is upside down
 				if mismatch && v < 0 {
 					v += 1 << 13
 				}
@@ -136,17 +138,17 @@ func TestLosslessEncodingsAreEqual(t *testing.T) {
 	for _, slice := range []string{"CT1", "CT2"} {
 		var first []uint32
 		for _, encoding := range []string{"RLE", "JPLL", "JLSL", "J2KR"} {
-			im, err := readImage(filepath.Join(data, "dicom/wg04", encoding, slice+"_"+encoding))
+			im, err := stack.ReadImage(filepath.Join(data, "dicom/wg04", encoding, slice+"_"+encoding))
 			if err != nil {
 				t.Fatal(err)
 			}
-			var r frameReader
-			defer r.close()
-			f, err := r.read(im, 0)
+			var r pixels.Reader
+			defer r.Close()
+			f, err := r.Read(&im.Image, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			out := f.decoded
+			out := f.Decoded
 			for n := range out {
 				out[n] &= 0xFFFF // some are sign-extended
 			}

@@ -1,5 +1,5 @@
-// Package dicom reads scans from DICOM files: it finds the series in a heap of files and turns one
-// into a volume.
+// Package dicom reads scans from DICOM files: it finds the series among any files and makes a
+// volume of one.
 //
 // Start at [Scan], which lists the series under some folders, [Choose], which picks one, and
 // [Read]. The axes are dcm2niix's: i runs along the rows of the image, j against its columns (from
@@ -7,31 +7,36 @@
 // LAS and lies on the same grid as the NIfTI file that dcm2niix makes of it. DICOM's pixel (row,
 // column) is voxel (column, Rows-1-row).
 //
-// Where slices lie is told by ImagePositionPatient, ImageOrientationPatient and PixelSpacing alone:
-// neither file names, nor instance numbers, nor SliceThickness are asked. What can be repaired
-// exactly is repaired and said ([Options]); the rest is refused by name.
-//
-// Elements are found by walking the bytes here, with every length checked; those that matter, and
-// no others, are handed to suyashkumar/dicom for their values. So nothing about the patient (name,
-// identifier, birth date) enters the program, and none of it can reach a log.
+// ImagePositionPatient, ImageOrientationPatient and PixelSpacing alone say where slices lie: file
+// names, instance numbers and SliceThickness do not count. What can be repaired exactly is repaired
+// and noted ([Options]); the rest is refused by name.
 //
 // Label maps are SEG objects: [OpenSegmentation] reads one, [Segmentation.ReadOn] puts it onto the
-// series that it refers to, [WriteSegmentation] writes one. What says whose it is goes there as
-// bytes, from file to file.
+// series that it refers to, [WriteSegmentation] writes one.
 //
-// What it leaves out: colour images, the network, writing images.
+// Nothing about the patient (name, identifier, birth date) enters the program, and none of it can
+// reach a log: only elements that matter for the image are ever looked at. What says whose a SEG
+// object is goes from file to file as bytes.
+//
+// It leaves out colour images, the network, and writing images. Below it lie internal/element (the
+// encoding of files), pixels (stored values, codecs), stack (where slices lie), grouping (which
+// images belong together) and segmentation (SEG objects).
 package dicom
 
 import (
 	"fmt"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 )
 
 // Series is a set of images that together are one volume.
 type Series struct {
-	UID    string // SeriesInstanceUID
-	Study  string // StudyInstanceUID
+	// SeriesInstanceUID; the most frequent one, where images of several were taken for one volume; a
+	// digest of what stands there, where that is no UID
+	UID string
+	// StudyInstanceUID; "" where the images name several
+	Study  string
 	Number string // SeriesNumber, as it stands
 	// 1, 2, ... where one SeriesInstanceUID holds several volumes; 0 otherwise
 	Part      int
@@ -51,10 +56,9 @@ type Series struct {
 	Err      error    // why [Read] will refuse it with the default options, nil if it will not
 	// degrees between the way from slice to slice and the normal of the slices
 	Tilt   float64
-	doubts []string // problems that [ReadWith] tells as well
-	// in what images differ that lie where slices are missing, "" where there are none such
-	filled string
-	slices []slice
+	uids   []string // all SeriesInstanceUIDs
+	doubts []string // problems that [ReadWith] notes as well
+	stack  *stack.Stack
 }
 
 // String describes the series in a line, without anything that is the patient's.
@@ -77,8 +81,8 @@ func (s *Series) String() string {
 	return fmt.Sprintf("%s series %s%s: %d %s%s of %dx%d, %s", s.Modality, s.Number, part, s.Shape[2], plane, what, s.Shape[0], s.Shape[1], s.Syntax)
 }
 
-// Tilt says what becomes of a series whose slices are stacked askew: the way from one to the next
-// is not along their normal, as with a tilted gantry.
+// Tilt says what becomes of a series whose slices are stacked askew, so that the way from one to
+// the next is not along their normal. A tilted gantry makes such series.
 type Tilt string
 
 const (
@@ -135,4 +139,9 @@ func (o *Options) defaults() error {
 		o.Note = func(string) {}
 	}
 	return nil
+}
+
+// stack returns what the options say about slices.
+func (o Options) stack() stack.Options {
+	return stack.Options{Tilt: string(o.Tilt), Gaps: string(o.Gaps)}
 }

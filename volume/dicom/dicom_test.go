@@ -17,6 +17,9 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/grouping"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
@@ -90,7 +93,7 @@ const (
 )
 
 // sliceFields are those of a CT slice of 16-bit pixels.
-func sliceFields(series string, number int, position vector, orientation [6]float64, columns, rows int, pixels []byte) []field {
+func sliceFields(series string, number int, position stack.Vector, orientation [6]float64, columns, rows int, pixels []byte) []field {
 	return []field{
 		{tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\AXIAL"},
 		{tag.SOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.2"},
@@ -138,15 +141,15 @@ const (
 
 // ramp is what the test stacks hold: linear in the world (LPS), so that linear interpolation of it
 // is exact.
-func ramp(p vector) float64 { return 20*p[0] - 30*p[1] + 10*p[2] }
+func ramp(p stack.Vector) float64 { return 20*p[0] - 30*p[1] + 10*p[2] }
 
 // rampPixels are the pixels of a slice, rounded to whole numbers: half a unit is the error of
 // everything that follows.
-func rampPixels(position vector, o [6]float64, order binary.AppendByteOrder) []byte {
+func rampPixels(position stack.Vector, o [6]float64, order binary.AppendByteOrder) []byte {
 	var out []byte
 	for j := range stackRows {
 		for i := range stackColumns {
-			p := position.plus(vector(o[:3]).times(float64(i) * columnSpacing)).plus(vector(o[3:]).times(float64(j) * rowSpacing))
+			p := position.Plus(stack.Vector(o[:3]).Times(float64(i) * columnSpacing)).Plus(stack.Vector(o[3:]).Times(float64(j) * rowSpacing))
 			out = order.AppendUint16(out, uint16(int16(math.Round(ramp(p)))))
 		}
 	}
@@ -162,9 +165,9 @@ var (
 	otherGantry = [6]float64{1, 0, 0, 0, math.Cos(0.35), math.Sin(0.35)} // 20 degrees the other way
 )
 
-// stack writes a series with slices at the positions, in files whose names and instance numbers say
-// nothing about their order.
-func stack(t testing.TB, dir, series string, o [6]float64, positions []vector, change func(n int, f []field) []field) {
+// writeStack writes a series with slices at the positions, in files whose names and instance
+// numbers say nothing about their order.
+func writeStack(t testing.TB, dir, series string, o [6]float64, positions []stack.Vector, change func(n int, f []field) []field) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, uint64(len(series))))
 	for n, k := range r.Perm(len(positions)) {
@@ -172,7 +175,7 @@ func stack(t testing.TB, dir, series string, o [6]float64, positions []vector, c
 		if change != nil {
 			f = change(k, f)
 		}
-		file := part10(explicitLittle, encode(f, binary.LittleEndian, false))
+		file := part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false))
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%03d", series, n)), file, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -180,10 +183,10 @@ func stack(t testing.TB, dir, series string, o [6]float64, positions []vector, c
 }
 
 // line returns positions from the first one on, at distances along a direction.
-func line(first, direction vector, distances ...float64) []vector {
-	var out []vector
+func line(first, direction stack.Vector, distances ...float64) []stack.Vector {
+	var out []stack.Vector
 	for _, d := range distances {
-		out = append(out, first.plus(direction.times(d)))
+		out = append(out, first.Plus(direction.Times(d)))
 	}
 	return out
 }
@@ -214,7 +217,7 @@ func checkRamp(t testing.TB, v *volume.Volume, background float32) (inside int) 
 				p := v.World([3]float64{float64(i), float64(j), float64(k)})
 				// Rounded when written, and again after interpolation; at the rims the edge's value
 				// holds for half a pixel, 0.45 mm by 36 units/mm.
-				if want := ramp(vector{-p[0], -p[1], p[2]}); math.Abs(float64(got)-want) > 17.3 {
+				if want := ramp(stack.Vector{-p[0], -p[1], p[2]}); math.Abs(float64(got)-want) > 17.3 {
 					t.Fatalf("voxel (%d, %d, %d) is %g, want %g", i, j, k, got, want)
 				} else if math.Abs(float64(got)-want) > 1.01 && !rim(v, i, j, k, background) {
 					t.Fatalf("voxel (%d, %d, %d) is %g, want %g", i, j, k, got, want)
@@ -237,8 +240,8 @@ func TestSlicesAreOrderedByPosition(t *testing.T) {
 	for name, o := range map[string][6]float64{"axial": axial, "sagittal": sagittal, "oblique": oblique} {
 		for _, distances := range [][]float64{{0, 2.5, 5, 7.5, 10}, {10, 7.5, 5, 2.5, 0}} {
 			dir := t.TempDir()
-			_, _, normal, _ := (&slice{info: frameInfo{orientation: o[:], spacing: []float64{1, 1}}}).axes()
-			stack(t, dir, "1.2", o, line(vector{-50, 20, 100}, normal, distances...), nil)
+			_, _, normal, _ := (&stack.Slice{Info: stack.Info{Orientation: o[:], Spacing: []float64{1, 1}}}).Axes()
+			writeStack(t, dir, "1.2", o, line(stack.Vector{-50, 20, 100}, normal, distances...), nil)
 			s := scanOne(t, dir)
 			v, err := Read(s)
 			if err != nil {
@@ -276,7 +279,7 @@ func TestGaps(t *testing.T) {
 		{"beyond rounding", []float64{0, 0.6, 1.3, 2, 2.5, 3.1, 3.8, 4.5, 5}, "slices are not evenly spaced", 0},
 	} {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 100}, vector{0, 0, 1}, c.distances...), nil)
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 100}, stack.Vector{0, 0, 1}, c.distances...), nil)
 		s := scanOne(t, dir)
 		v, err := Read(s)
 		if c.want == "" {
@@ -316,7 +319,7 @@ func TestRoundedPositions(t *testing.T) {
 				distances = append(distances, math.Round(10*distance*float64(k))/10)
 			}
 			dir := t.TempDir()
-			stack(t, dir, "1.2", axial, line(vector{0, 0, 100}, vector{0, 0, 1}, distances...), nil)
+			writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 100}, stack.Vector{0, 0, 1}, distances...), nil)
 			s := scanOne(t, dir)
 			if s.Err != nil || len(s.Problems) > 0 {
 				t.Errorf("%d slices, %g mm apart: %v, %q", n, distance, s.Err, s.Problems)
@@ -331,7 +334,7 @@ func TestRoundedPositions(t *testing.T) {
 				t.Errorf("%d slices, %g mm apart: distance %.4f", n, distance, got)
 			}
 			for k := 1; k < n-1; k++ {
-				if even, _, _ := evenly(slices.Delete(slices.Clone(distances), k, k+1)); even {
+				if even, _, _ := stack.Evenly(slices.Delete(slices.Clone(distances), k, k+1)); even {
 					t.Errorf("%d slices, %g mm apart: slice %d is missing, and nobody sees it", n, distance, k+1)
 				}
 			}
@@ -359,7 +362,7 @@ func TestSlicesFarApart(t *testing.T) {
 		{"nonsense said", []float64{0, 2, 4}, map[tag.Tag]any{thickness: "1e300"}, ""},
 	} {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{}, vector{0, 0, 1}, c.distances...), func(_ int, f []field) []field {
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, c.distances...), func(_ int, f []field) []field {
 			for key, value := range c.headers {
 				f = set(f, key, "DS", value)
 			}
@@ -383,7 +386,7 @@ func TestSlicesFarApart(t *testing.T) {
 // A slice that is displaced between others is said to be that: there is no angle that tells it.
 func TestDisplacedSlice(t *testing.T) {
 	dir := t.TempDir()
-	stack(t, dir, "1.2", axial, []vector{{0, 0, 0}, {0, 0, 2}, {0, 3.6, 4}, {0, 0, 6}, {0, 0, 8}}, func(_ int, f []field) []field {
+	writeStack(t, dir, "1.2", axial, []stack.Vector{{0, 0, 0}, {0, 0, 2}, {0, 3.6, 4}, {0, 0, 6}, {0, 0, 8}}, func(_ int, f []field) []field {
 		return append(f, field{tag.PixelPaddingValue, "SS", int16(nothing)})
 	})
 	s := scanOne(t, dir)
@@ -409,7 +412,7 @@ func TestDisplacedSlice(t *testing.T) {
 // other counts alone, and nothing of what is around them is mixed in.
 func TestGapBetweenDisplacedSlices(t *testing.T) {
 	dir := t.TempDir()
-	stack(t, dir, "1.2", axial, []vector{{0, 0, 0}, {0, 0, 2}, {0, 3.6, 6}, {0, 3.6, 8}}, func(_ int, f []field) []field {
+	writeStack(t, dir, "1.2", axial, []stack.Vector{{0, 0, 0}, {0, 0, 2}, {0, 3.6, 6}, {0, 3.6, 8}}, func(_ int, f []field) []field {
 		return append(f, field{tag.PixelPaddingValue, "SS", int16(nothing)})
 	})
 	v, err := ReadWith(scanOne(t, dir), Options{Gaps: GapsResample})
@@ -423,7 +426,7 @@ func TestGapBetweenDisplacedSlices(t *testing.T) {
 	for j := range v.Shape[1] {
 		for i := range v.Shape[0] {
 			p := v.World([3]float64{float64(i), float64(j), k})
-			want, near := ramp(vector{-p[0], -p[1], p[2]}), 1.01
+			want, near := ramp(stack.Vector{-p[0], -p[1], p[2]}), 1.01
 			if j < 4 || j >= stackRows {
 				near = 20.01 // that of the slice 2 mm away
 			}
@@ -438,18 +441,18 @@ func TestTilt(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		plane     [6]float64
-		direction vector
+		direction stack.Vector
 		distances []float64
 	}{
-		{"up", gantry, vector{0, 0, 1}, []float64{0, 3, 6, 9, 12}},
-		{"down", gantry, vector{0, 0, -1}, []float64{0, 3, 6, 9, 12}},
-		{"the other way, up", otherGantry, vector{0, 0, 1}, []float64{0, 3, 6, 9, 12}},
-		{"the other way, down", otherGantry, vector{0, 0, -1}, []float64{0, 3, 6, 9, 12}},
-		{"to the side as well", gantry, vector{0.1, 0, 1}, []float64{0, 3, 6, 9, 12}},
-		{"with a gap", gantry, vector{0, 0, 1}, []float64{0, 3, 6, 12, 15}},
+		{"up", gantry, stack.Vector{0, 0, 1}, []float64{0, 3, 6, 9, 12}},
+		{"down", gantry, stack.Vector{0, 0, -1}, []float64{0, 3, 6, 9, 12}},
+		{"the other way, up", otherGantry, stack.Vector{0, 0, 1}, []float64{0, 3, 6, 9, 12}},
+		{"the other way, down", otherGantry, stack.Vector{0, 0, -1}, []float64{0, 3, 6, 9, 12}},
+		{"to the side as well", gantry, stack.Vector{0.1, 0, 1}, []float64{0, 3, 6, 9, 12}},
+		{"with a gap", gantry, stack.Vector{0, 0, 1}, []float64{0, 3, 6, 12, 15}},
 	} {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", c.plane, line(vector{-20, 10, 50}, c.direction, c.distances...), func(_ int, f []field) []field {
+		writeStack(t, dir, "1.2", c.plane, line(stack.Vector{-20, 10, 50}, c.direction, c.distances...), func(_ int, f []field) []field {
 			return append(f, field{tag.PixelPaddingValue, "SS", int16(nothing)})
 		})
 		s := scanOne(t, dir)
@@ -478,11 +481,11 @@ func TestTilt(t *testing.T) {
 }
 
 func TestSeveralVolumes(t *testing.T) {
-	up := vector{0, 0, 1}
+	up := stack.Vector{0, 0, 1}
 	double := []float64{0, 2, 4, 6, 0, 2, 4, 6}
 	t.Run("acquisitions", func(t *testing.T) {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
 			return set(f, tag.AcquisitionNumber, "IS", fmt.Sprint(n/4+1))
 		})
 		series, _, err := Scan(dir)
@@ -503,7 +506,7 @@ func TestSeveralVolumes(t *testing.T) {
 	})
 	t.Run("interleaved", func(t *testing.T) {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 0.7, 2.7, 4.7, 6.7), func(n int, f []field) []field {
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 0.7, 2.7, 4.7, 6.7), func(n int, f []field) []field {
 			return set(f, tag.ConvolutionKernel, "SH", []string{"SOFT", "BONE"}[n/4])
 		})
 		series, _, err := Scan(dir)
@@ -513,7 +516,7 @@ func TestSeveralVolumes(t *testing.T) {
 	})
 	t.Run("kernels that interleave evenly", func(t *testing.T) {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 1, 3, 5, 7), func(n int, f []field) []field {
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 1, 3, 5, 7), func(n int, f []field) []field {
 			return set(f, tag.ConvolutionKernel, "SH", []string{"SOFT", "BONE"}[n/4])
 		})
 		if series, _, err := Scan(dir); err != nil || len(series) != 2 {
@@ -536,7 +539,7 @@ func TestSeveralVolumes(t *testing.T) {
 			if err := os.Mkdir(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 1, 3, 5, 7), change)
+			writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 1, 3, 5, 7), change)
 			var notes []string
 			s := scanOne(t, dir)
 			if _, err := ReadWith(s, Options{Note: func(n string) { notes = append(notes, n) }}); err != nil {
@@ -557,7 +560,7 @@ func TestSeveralVolumes(t *testing.T) {
 			if err := os.Mkdir(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			stack(t, dir, "1.2", axial, line(vector{0, 0, from}, up, 0, 2, 4, 6), nil)
+			writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, from}, up, 0, 2, 4, 6), nil)
 		}
 		if s := scanOne(t, root); len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "slices that differ in their folders interleave evenly") {
 			t.Errorf("problems %q", s.Problems)
@@ -566,7 +569,7 @@ func TestSeveralVolumes(t *testing.T) {
 	t.Run("echoes of two types", func(t *testing.T) {
 		dir := t.TempDir()
 		four := slices.Concat(double, double)
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, four...), func(n int, f []field) []field {
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, four...), func(n int, f []field) []field {
 			f = set(f, tag.EchoTime, "DS", []string{"4.6", "9.2"}[n/4%2])
 			return set(f, tag.ImageType, "CS", []string{"ORIGINAL\\PRIMARY\\M", "ORIGINAL\\PRIMARY\\P"}[n/8])
 		})
@@ -577,7 +580,7 @@ func TestSeveralVolumes(t *testing.T) {
 	})
 	t.Run("one behind the other", func(t *testing.T) {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 20, 22, 24, 26), func(n int, f []field) []field {
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 20, 22, 24, 26), func(n int, f []field) []field {
 			return set(f, tag.AcquisitionNumber, "IS", fmt.Sprint(n/4+1))
 		})
 		if s := scanOne(t, dir); s.Err == nil || !strings.Contains(s.Err.Error(), "14.00 mm between slices 4 and 5") {
@@ -594,14 +597,14 @@ func TestSeveralVolumes(t *testing.T) {
 	}
 	t.Run("nothing tells them apart", func(t *testing.T) {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), other)
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, double...), other)
 		if s := scanOne(t, dir); s.Err == nil || !strings.Contains(s.Err.Error(), "slices 1 and 2 lie at the same place (0.00 mm along the normal) and differ") {
 			t.Errorf("got %v", s.Err)
 		}
 	})
 	t.Run("a slice of one is missing", func(t *testing.T) {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 0, 2, 6, 8), func(n int, f []field) []field {
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 0, 2, 6, 8), func(n int, f []field) []field {
 			return set(other(n, f), tag.AcquisitionNumber, "IS", fmt.Sprint(n/4+1))
 		})
 		series, _, err := Scan(dir)
@@ -631,7 +634,7 @@ func TestSeveralVolumes(t *testing.T) {
 	}
 	t.Run("one after the other in time", func(t *testing.T) {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
 			// each slice at a time of its own
 			return set(other(n, f), tag.AcquisitionTime, "TM", fmt.Sprintf("1200%02d.%d", n*2, n))
 		})
@@ -639,7 +642,7 @@ func TestSeveralVolumes(t *testing.T) {
 	})
 	t.Run("one after the other, in milliseconds", func(t *testing.T) {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 6, 4, 2, 0), func(n int, f []field) []field {
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 6, 4, 2, 0), func(n int, f []field) []field {
 			// from 8000 to 15000
 			return set(other(n, f), tag.FrameReferenceTime, "DS", fmt.Sprint(8000+1000*n))
 		})
@@ -647,7 +650,7 @@ func TestSeveralVolumes(t *testing.T) {
 	})
 	t.Run("mixed in time", func(t *testing.T) {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, double...), func(n int, f []field) []field {
 			return set(other(n, f), tag.AcquisitionTime, "TM", fmt.Sprintf("1200%02d", n%4*2+n/4))
 		})
 		if s := scanOne(t, dir); s.Err == nil {
@@ -656,12 +659,12 @@ func TestSeveralVolumes(t *testing.T) {
 	})
 	t.Run("orientations, matrices and spacings", func(t *testing.T) {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6), nil)
-		stack(t, dir, "1.2.4", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 8), nil)
-		stack(t, dir, "1.2.44", sagittal, line(vector{0, 0, 0}, vector{-1, 0, 0}, 0, 2), func(_ int, f []field) []field {
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6), nil)
+		writeStack(t, dir, "1.2.4", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 8), nil)
+		writeStack(t, dir, "1.2.44", sagittal, line(stack.Vector{0, 0, 0}, stack.Vector{-1, 0, 0}, 0, 2), func(_ int, f []field) []field {
 			return set(set(f, tag.SeriesInstanceUID, "UI", "1.2"), tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER")
 		})
-		stack(t, dir, "1.2.555", axial, line(vector{0, 0, 0}, up, 0, 2), func(_ int, f []field) []field {
+		writeStack(t, dir, "1.2.555", axial, line(stack.Vector{0, 0, 0}, up, 0, 2), func(_ int, f []field) []field {
 			return set(set(f, tag.SeriesInstanceUID, "UI", "1.2"), tag.PixelSpacing, "DS", "2\\2")
 		})
 		series, _, err := Scan(dir)
@@ -687,7 +690,7 @@ func TestSeveralVolumes(t *testing.T) {
 	})
 	t.Run("a single slice", func(t *testing.T) {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0), nil)
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0), nil)
 		s := scanOne(t, dir)
 		if s.Err != nil || !strings.Contains(strings.Join(s.Problems, ""), "a single slice: its thickness of 9 mm is taken from SliceThickness") {
 			t.Errorf("problems %q, %v", s.Problems, s.Err)
@@ -698,7 +701,7 @@ func TestSeveralVolumes(t *testing.T) {
 // Images that are there twice: what is dropped is the same image in the same place, whatever its
 // UID.
 func TestCopies(t *testing.T) {
-	up := vector{0, 0, 1}
+	up := stack.Vector{0, 0, 1}
 	for _, c := range []struct {
 		name   string
 		change func(n int, f []field) []field // slices 4 to 7 lie where 0 to 3 do
@@ -733,7 +736,7 @@ func TestCopies(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4, 6, 0, 2, 4, 6), c.change)
+			writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4, 6, 0, 2, 4, 6), c.change)
 			series, passed, err := Scan(dir)
 			if err != nil || len(series) != 1 {
 				t.Fatalf("%d series, %v", len(series), err)
@@ -769,7 +772,7 @@ func TestCopies(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, to := range []string{dir, inside} {
-			stack(t, to, "1.2", axial, line(vector{}, up, 0, 2, 4, 6), nil)
+			writeStack(t, to, "1.2", axial, line(stack.Vector{}, up, 0, 2, 4, 6), nil)
 		}
 		series, passed, err := Scan(dir)
 		if err != nil || len(series) != 1 || len(passed) != 4 {
@@ -783,13 +786,13 @@ func TestCopies(t *testing.T) {
 	}
 	// A copy and a gap: it is the gap that is named.
 	gap := t.TempDir()
-	stack(t, gap, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 2, 6, 8, 10), nil)
+	writeStack(t, gap, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 2, 6, 8, 10), nil)
 	if series, passed, err := Scan(gap); err != nil || len(series) != 1 || len(passed) != 1 || !strings.Contains(fmt.Sprint(series[0].Err), "4.00 mm between slices 2 and 3") {
 		t.Errorf("a copy and a gap: %v, passed over %v, %v", series, passed, err)
 	}
 	// One UID for all images, none of which is there twice: nothing may be lost.
 	dir := t.TempDir()
-	stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, 0, 2, 4), func(n int, f []field) []field { return set(f, tag.SOPInstanceUID, "UI", "1.2.9") })
+	writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, 0, 2, 4), func(n int, f []field) []field { return set(f, tag.SOPInstanceUID, "UI", "1.2.9") })
 	if s := scanOne(t, dir); s.Err != nil || s.Shape[2] != 3 {
 		t.Errorf("%s: %v", s, s.Err)
 	}
@@ -797,7 +800,7 @@ func TestCopies(t *testing.T) {
 
 // What lies among the slices of a series and is none of them.
 func TestStrangersInASeries(t *testing.T) {
-	up := vector{0, 0, 1}
+	up := stack.Vector{0, 0, 1}
 	distances := []float64{0, 2, 4, 6, 8}
 	for name, change := range map[string]func(f []field) []field{
 		"localizer in the same plane": func(f []field) []field { return set(f, tag.ImageType, "CS", "ORIGINAL\\PRIMARY\\LOCALIZER") },
@@ -821,7 +824,7 @@ func TestStrangersInASeries(t *testing.T) {
 		"other frame of reference": func(f []field) []field { return set(f, tag.FrameOfReferenceUID, "UI", "1.9.9") },
 	} {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, up, append(distances, 5)...), func(n int, f []field) []field {
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, up, append(distances, 5)...), func(n int, f []field) []field {
 			if n == len(distances) {
 				return change(f)
 			}
@@ -848,11 +851,150 @@ func TestStrangersInASeries(t *testing.T) {
 	}
 }
 
+// UIDs that were replaced or dropped file by file tear no stack apart, and what was overruled is said.
+func TestUIDsTearNoStackApart(t *testing.T) {
+	uid := func(key tag.Tag, value func(n int) string) func(int, []field) []field {
+		return func(n int, f []field) []field {
+			if v := value(n); v != "" {
+				return set(f, key, "UI", v)
+			}
+			return set(f, key, "", nil)
+		}
+	}
+	all := func(changes ...func(int, []field) []field) func(int, []field) []field {
+		return func(n int, f []field) []field {
+			for _, change := range changes {
+				f = change(n, f)
+			}
+			return f
+		}
+	}
+	each := func(n int) string { return fmt.Sprintf("1.9.%d", n) }
+	half := func(n int) string { return []string{"1.9.9", ""}[n%2] }
+	spaces, studies, series := uid(tag.FrameOfReferenceUID, each), uid(tag.StudyInstanceUID, each), uid(tag.SeriesInstanceUID, each)
+	even := []float64{0, 2, 4, 6, 8, 10, 12, 14, 16}
+	for name, c := range map[string]struct {
+		at         []float64
+		change     func(n int, f []field) []field
+		said, fail string
+	}{
+		"frame of reference each":         {even, spaces, "FrameOfReferenceUID (9 values)", ""},
+		"half without frame of reference": {even, uid(tag.FrameOfReferenceUID, half), "FrameOfReferenceUID (missing in 4)", ""},
+		"study each":                      {even, studies, "StudyInstanceUID (9 values)", ""},
+		"half without study":              {even, uid(tag.StudyInstanceUID, half), "StudyInstanceUID (missing in 4)", ""},
+		"series each":                     {even, series, "SeriesInstanceUID (9 values)", ""},
+		"half without series":             {even, uid(tag.SeriesInstanceUID, half), "SeriesInstanceUID (missing in 4)", ""},
+		"all of them each":                {even, all(spaces, studies, series), "StudyInstanceUID (9 values) and FrameOfReferenceUID (9 values) and SeriesInstanceUID (9 values)", ""},
+		"numbers as well":                 {even, all(series, func(n int, f []field) []field { return set(f, tag.SeriesNumber, "IS", fmt.Sprint(n)) }), "SeriesInstanceUID (9 values)", ""},
+		"two series, one after the other": {even, uid(tag.SeriesInstanceUID, func(n int) string { return fmt.Sprintf("1.9.%d", n/5) }), "SeriesInstanceUID (2 values)", ""},
+		"one slice of another series":     {even, uid(tag.SeriesInstanceUID, func(n int) string { return fmt.Sprintf("1.9.%d", n/8) }), "SeriesInstanceUID (2 values)", ""},
+		"three slices of each":            {even, uid(tag.FrameOfReferenceUID, func(n int) string { return fmt.Sprintf("1.9.%d", n/3) }), "FrameOfReferenceUID (3 values)", ""},
+
+		// A slice is missing: that is said of the whole, not of what UIDs leave of it.
+		"frame of reference each, a gap":     {[]float64{0, 2, 4, 8, 10, 12}, spaces, "FrameOfReferenceUID (6 values)", "4.00 mm between slices 3 and 4"},
+		"frame of reference of three, a gap": {[]float64{0, 2, 4, 6, 8, 10, 14, 16, 18}, uid(tag.FrameOfReferenceUID, func(n int) string { return fmt.Sprintf("1.9.%d", n/3) }), "FrameOfReferenceUID (3 values)", "4.00 mm between slices 6 and 7"},
+		"half without it, a gap":             {[]float64{0, 2, 4, 6, 12, 14, 16}, uid(tag.FrameOfReferenceUID, half), "FrameOfReferenceUID (missing in 3)", "6.00 mm between slices 4 and 5"},
+		"series each, a gap":                 {[]float64{0, 2, 4, 8, 10, 12}, series, "SeriesInstanceUID (6 values)", "4.00 mm between slices 3 and 4"},
+		"study each, one slice there twice":  {[]float64{0, 2, 4, 4, 6, 8}, studies, "StudyInstanceUID (5 values)", ""},
+		"series each, kernels that interleave": {even, all(series, func(n int, f []field) []field {
+			return set(f, tag.AcquisitionNumber, "IS", fmt.Sprint(n%2))
+		}), "SeriesInstanceUID (9 values)", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, c.at...), c.change)
+			series, _, err := Scan(dir)
+			if err != nil || len(series) != 1 {
+				t.Fatalf("%d series, %v", len(series), err)
+			}
+			s, problems := series[0], strings.Join(series[0].Problems, "; ")
+			if want := "its images differ in " + c.said + ", which those of one series share: by where they lie, they are taken for one volume"; !strings.Contains(problems, want) {
+				t.Errorf("problems %q, want %q", problems, want)
+			}
+			chosen, _, err := Choose(series, "")
+			if err != nil || chosen != s {
+				t.Fatalf("chose %v, %v", chosen, err)
+			}
+			v, err := Read(s)
+			if c.fail != "" {
+				if err == nil || !strings.Contains(err.Error(), c.fail) {
+					t.Errorf("%v, want %s", err, c.fail)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if checkRamp(t, v, nothing) != v.Len() {
+				t.Error("slices are not where they belong")
+			}
+		})
+	}
+}
+
+// What UIDs tell apart, and geometry does not hold together, stays apart.
+func TestUIDsTellVolumesApart(t *testing.T) {
+	halves := func(key tag.Tag) func(n int, f []field) []field {
+		return func(n int, f []field) []field { return set(f, key, "UI", fmt.Sprintf("1.9.%d", n/4)) }
+	}
+	apart := []float64{0, 2, 4, 6, 100, 102, 104, 106}
+	inOnePlace := []float64{0, 2, 4, 6, 0, 2, 4, 6}
+	other := func(change func(int, []field) []field) func(n int, f []field) []field {
+		return func(n int, f []field) []field { // other values, or they would be copies
+			f = change(n, f)
+			return set(f, tag.RescaleIntercept, "DS", fmt.Sprint(n/4))
+		}
+	}
+	for name, c := range map[string]struct {
+		at     []float64
+		change func(n int, f []field) []field
+		want   []int // slices of each series
+	}{
+		"head and abdomen, by frame of reference": {apart, halves(tag.FrameOfReferenceUID), []int{4, 4}},
+		"head and abdomen, by study":              {apart, halves(tag.StudyInstanceUID), []int{4, 4}},
+		"head and abdomen, by series":             {apart, halves(tag.SeriesInstanceUID), []int{4, 4}},
+		"in one place, by frame of reference":     {inOnePlace, other(halves(tag.FrameOfReferenceUID)), []int{4, 4}},
+		"in one place, by series":                 {inOnePlace, other(halves(tag.SeriesInstanceUID)), []int{4, 4}},
+		"two series, one behind the other": {[]float64{0, 2, 4, 6, 8, 10, 12, 14}, func(n int, f []field) []field {
+			return set(halves(tag.SeriesInstanceUID)(n, f), tag.SeriesNumber, "IS", fmt.Sprint(n/4))
+		}, []int{4, 4}},
+		"two series with the same instance numbers": {[]float64{0, 2, 4, 6, 8, 10, 12, 14}, func(n int, f []field) []field {
+			return set(halves(tag.SeriesInstanceUID)(n, f), tag.InstanceNumber, "IS", fmt.Sprint(n%4+1))
+		}, []int{4, 4}},
+		"single slices of many": {[]float64{0, 3, 4, 9}, func(n int, f []field) []field {
+			for _, key := range []tag.Tag{tag.SeriesInstanceUID, tag.StudyInstanceUID, tag.FrameOfReferenceUID} {
+				f = set(f, key, "UI", fmt.Sprintf("1.9.%d", n))
+			}
+			return f
+		}, []int{1, 1, 1, 1}},
+	} {
+		dir := t.TempDir()
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, c.at...), c.change)
+		series, passed, err := Scan(dir)
+		if err != nil || len(passed) > 0 {
+			t.Fatalf("%s: passed over %v, %v", name, passed, err)
+		}
+		var got []int
+		for _, s := range series {
+			got = append(got, s.Shape[2])
+			if s.Err != nil || strings.Contains(strings.Join(s.Problems, ""), "taken for one volume") {
+				t.Errorf("%s: %v, problems %q", name, s.Err, s.Problems)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: series of %v slices, want %v", name, got, c.want)
+		}
+		if _, _, err := Choose(series, ""); (err != nil) != (slices.Max(c.want) == 1) {
+			t.Errorf("%s: choosing one: %v", name, err)
+		}
+	}
+}
+
 // Where the last slice of a series has got lost in a transfer, there is no gap: the file that is
 // left of it tells, if it is called as the slices are.
 func TestSpoiltFilesBesideSlices(t *testing.T) {
-	f := sliceFields("1.2", 9, vector{0, 0, 8}, axial, stackColumns, stackRows, rampPixels(vector{0, 0, 8}, axial, binary.LittleEndian))
-	whole := part10(explicitLittle, encode(f, binary.LittleEndian, false))
+	f := sliceFields("1.2", 9, stack.Vector{0, 0, 8}, axial, stackColumns, stackRows, rampPixels(stack.Vector{0, 0, 8}, axial, binary.LittleEndian))
+	whole := part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false))
 	const one = "a file beside its slices, %s, is empty or damaged: was the transfer complete?"
 	for _, c := range []struct {
 		name, want string
@@ -873,7 +1015,7 @@ func TestSpoiltFilesBesideSlices(t *testing.T) {
 		{"dcm/004.txt", "", nil},
 	} {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{}, vector{0, 0, 1}, 0, 2, 4, 6), nil)
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 2, 4, 6), nil)
 		path := filepath.Join(dir, c.name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			t.Fatal(err)
@@ -921,7 +1063,7 @@ func TestGapsThatOtherSlicesFill(t *testing.T) {
 		{"without a place", func(f []field) []field { return set(f, tag.ImagePositionPatient, "", nil) }, "Slices may be missing; --gaps resample"},
 	} {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{}, vector{0, 0, 1}, 0, 2, 4, 6, 8, 10, 12, 14), func(n int, f []field) []field {
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 2, 4, 6, 8, 10, 12, 14), func(n int, f []field) []field {
 			if n == 3 || n == 6 {
 				return c.change(f)
 			}
@@ -948,8 +1090,8 @@ func TestChoose(t *testing.T) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		_, _, normal, _ := (&slice{info: frameInfo{orientation: o[:], spacing: []float64{1, 1}}}).axes()
-		stack(t, dir, uid, o, line(vector{}, normal, distances...), func(n int, f []field) []field {
+		_, _, normal, _ := (&stack.Slice{Info: stack.Info{Orientation: o[:], Spacing: []float64{1, 1}}}).Axes()
+		writeStack(t, dir, uid, o, line(stack.Vector{}, normal, distances...), func(n int, f []field) []field {
 			if change != nil {
 				f = change(n, f)
 			}
@@ -1020,7 +1162,7 @@ func TestOriginalsComeFirst(t *testing.T) {
 			for k := range m.slices {
 				distances = append(distances, float64(k))
 			}
-			stack(t, root, "1.2."+m.number, axial, line(vector{}, vector{0, 0, 1}, distances...), func(_ int, f []field) []field {
+			writeStack(t, root, "1.2."+m.number, axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, distances...), func(_ int, f []field) []field {
 				return set(set(f, tag.SeriesNumber, "IS", m.number), tag.ImageType, "CS", m.imageType)
 			})
 		}
@@ -1041,15 +1183,15 @@ func TestOriginalsComeFirst(t *testing.T) {
 
 // Positions that are far apart do not make a volume that is larger than what the files hold.
 func TestRepairsDoNotExplode(t *testing.T) {
-	up := vector{0, 0, 1}
-	for name, positions := range map[string][]vector{
-		"gap":        line(vector{}, up, 0, 1, 2, 3, 1e5),
-		"vast gap":   line(vector{}, up, 0, 1, 2, 3, 1e300),
+	up := stack.Vector{0, 0, 1}
+	for name, positions := range map[string][]stack.Vector{
+		"gap":        line(stack.Vector{}, up, 0, 1, 2, 3, 1e5),
+		"vast gap":   line(stack.Vector{}, up, 0, 1, 2, 3, 1e300),
 		"shift":      {{0, 0, 0}, {0, 0, 1}, {1e4, 0, 2}},
 		"vast shift": {{0, 0, 0}, {0, -1e300, 1}, {0, 1e300, 2}},
 	} {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, positions, func(_ int, f []field) []field {
+		writeStack(t, dir, "1.2", axial, positions, func(_ int, f []field) []field {
 			return set(f, tag.PixelData, "OW", make([]byte, 2*stackColumns*stackRows))
 		})
 		var unsupported *volume.UnsupportedError
@@ -1103,7 +1245,7 @@ func TestPixels(t *testing.T) {
 		{"padding keeps its value", words(0, 0xF830, 2, 3), fields{tag.PixelPaddingValue: int16(-2000)}, [4]float32{0, -2000, 2, 3}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := sliceFields("1.2", 1, vector{}, axial, 2, 2, c.pixels)
+			f := sliceFields("1.2", 1, stack.Vector{}, axial, 2, 2, c.pixels)
 			for key, value := range c.change {
 				vr := "US"
 				switch value.(type) {
@@ -1115,7 +1257,7 @@ func TestPixels(t *testing.T) {
 				f = set(f, key, vr, value)
 			}
 			dir := t.TempDir()
-			os.WriteFile(filepath.Join(dir, "slice"), part10(explicitLittle, encode(f, binary.LittleEndian, false)), 0o644)
+			os.WriteFile(filepath.Join(dir, "slice"), part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)), 0o644)
 			v, err := Read(scanOne(t, dir))
 			if err != nil {
 				t.Fatal(err)
@@ -1170,7 +1312,7 @@ func TestPixelsContradictTheirHeader(t *testing.T) {
 		{"twice as many pixels", words(0, 1, 2, 3, 4, 5, 6, 7), 16, 15, 0, [4]float32{0, 1, 2, 3}, "has 16 bytes of pixels, more than 1 times 2x2 pixels of 16 bits"},
 		{"padding behind them", words(0, 1, 2, 3, 4, 5, 6), 16, 15, 0, [4]float32{0, 1, 2, 3}, ""},
 	} {
-		f := sliceFields("1.2", 1, vector{}, axial, 2, 2, c.pixels)
+		f := sliceFields("1.2", 1, stack.Vector{}, axial, 2, 2, c.pixels)
 		f = set(set(set(f, tag.BitsStored, "US", c.stored), tag.HighBit, "US", c.high), tag.PixelRepresentation, "US", c.signed)
 		// RLE: two segments
 		stream := append([]byte{2, 0, 0, 0, 64, 0, 0, 0, 70}, make([]byte, 64-9)...)
@@ -1183,9 +1325,9 @@ func TestPixelsContradictTheirHeader(t *testing.T) {
 			stream = append(stream, 0x80)
 		}
 		for encoding, file := range map[string][]byte{
-			"as they are": part10(explicitLittle, encode(f, binary.LittleEndian, false)),
+			"as they are": part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)),
 			"big endian":  part10("1.2.840.10008.1.2.2", encode(set(f, tag.PixelData, "OW", swapped(c.pixels)), binary.BigEndian, false)),
-			"RLE":         part10(rle, slices.Concat(encode(set(f, tag.PixelData, "", nil), binary.LittleEndian, false), encapsulated(nil, stream))),
+			"RLE":         part10(element.RLE, slices.Concat(encode(set(f, tag.PixelData, "", nil), binary.LittleEndian, false), encapsulated(nil, stream))),
 		} {
 			path := filepath.Join(t.TempDir(), "slice")
 			if err := os.WriteFile(path, file, 0o644); err != nil {
@@ -1209,7 +1351,7 @@ func TestPixelsContradictTheirHeader(t *testing.T) {
 
 func TestSlopesDifferBySlice(t *testing.T) {
 	dir := t.TempDir()
-	stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, vector{0, 0, 1}, 0, 1, 2), func(n int, f []field) []field {
+	writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, stack.Vector{0, 0, 1}, 0, 1, 2), func(n int, f []field) []field {
 		f = set(f, tag.RescaleSlope, "DS", []string{"1", "0.5", "3"}[n])
 		return set(f, tag.RescaleIntercept, "DS", fmt.Sprint(n*100))
 	})
@@ -1218,7 +1360,7 @@ func TestSlopesDifferBySlice(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k, slope := range []float64{1, 0.5, 3} {
-		stored := math.Round(ramp(vector{0, 0, float64(k)}))
+		stored := math.Round(ramp(stack.Vector{0, 0, float64(k)}))
 		if got, want := v.At(0, stackRows-1, k), float32(slope*stored+float64(k*100)); got != want {
 			t.Errorf("slice %d: %g, want %g", k, got, want)
 		}
@@ -1267,7 +1409,7 @@ func TestRescaleAndDisplayOfSlices(t *testing.T) {
 		}, "", "stored for display with white as the lowest value (MONOCHROME1): the values are kept"},
 	} {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, line(vector{}, vector{0, 0, 1}, 0, 1, 2), c.change)
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 1, 2), c.change)
 		s := scanOne(t, dir)
 		v, err := Read(s)
 		if c.want != "" {
@@ -1309,20 +1451,22 @@ func TestOddValuesAreNotShown(t *testing.T) {
 		{tag.ImagePositionPatient, "DS", "0\\-1e300\\0", "", "slice 1 lies 1e+300 mm from the origin (ImagePositionPatient): that is too far"},
 		{tag.ImagePositionPatient, "DS", "0\\0\\1000001", "", "slice 1 lies 1e+06 mm from the origin"},
 		{tag.ImagePositionPatient, "DS", "0\\0\\1000000", "CT series 5", ""},
-		{tag.SliceThickness, "DS", "1e300", "CT series 5", "its thickness of 1 mm is taken from want of anything better"},
+		{tag.SliceThickness, "DS", "1e300", "CT series 5", "nothing says how thick it is, 1 mm is assumed"},
+		{tag.SeriesInstanceUID, "UI", patientName, "CT series 5", ""},
+		{tag.StudyInstanceUID, "UI", patientName, "CT series 5", ""},
 		{tag.PixelSpacing, "DS", "1\\1e300", "", "PixelSpacing [1 1e+300] must be positive and no more than 1000000 mm"},
 	} {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", axial, []vector{{}}, func(_ int, f []field) []field { return set(f, c.tag, c.vr, c.value) })
+		writeStack(t, dir, "1.2", axial, []stack.Vector{{}}, func(_ int, f []field) []field { return set(f, c.tag, c.vr, c.value) })
 		s := scanOne(t, dir)
-		if c.value != "" && c.value != strings.ToUpper(c.value) && strings.Contains(fmt.Sprint(s, s.Err, s.Problems), c.value) {
+		if c.value != "" && c.value != strings.ToUpper(c.value) && strings.Contains(fmt.Sprint(s, s.Err, s.Problems, s.UID, s.Study), c.value) {
 			t.Errorf("shows %q", c.value)
 		}
 		if !strings.Contains(s.String(), c.want) || !strings.Contains(fmt.Sprint(s.Problems), c.seen) || c.want != "" && s.Err != nil {
 			t.Errorf("%q: %s, %v", c.value, s, s.Err)
 		}
 	}
-	f := sliceFields("1.2", 1, vector{}, axial, stackColumns, stackRows, rampPixels(vector{}, axial, binary.LittleEndian))
+	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, rampPixels(stack.Vector{}, axial, binary.LittleEndian))
 	path := filepath.Join(t.TempDir(), "slice")
 	if err := os.WriteFile(path, part10(patientName, encode(f, binary.LittleEndian, false)), 0o644); err != nil {
 		t.Fatal(err)
@@ -1334,8 +1478,8 @@ func TestOddValuesAreNotShown(t *testing.T) {
 
 // One slice in every way to write elements.
 func TestEncodings(t *testing.T) {
-	f := sliceFields("1.2", 1, vector{1, 2, 3}, axial, stackColumns, stackRows, rampPixels(vector{1, 2, 3}, axial, binary.LittleEndian))
-	big := set(f, tag.PixelData, "OW", rampPixels(vector{1, 2, 3}, axial, binary.BigEndian))
+	f := sliceFields("1.2", 1, stack.Vector{1, 2, 3}, axial, stackColumns, stackRows, rampPixels(stack.Vector{1, 2, 3}, axial, binary.LittleEndian))
+	big := set(f, tag.PixelData, "OW", rampPixels(stack.Vector{1, 2, 3}, axial, binary.BigEndian))
 	nested := append(slices.Clone(f), field{0x00091001, "SQ", [][]field{{{0x00091002, "SQ", [][]field{{{tag.ImagePositionPatient, "DS", "7\\7\\7"}}, {}}}}, {}}})
 	little, bigEndian := binary.LittleEndian, binary.BigEndian
 	plain := encode(f, little, false)
@@ -1345,7 +1489,7 @@ func TestEncodings(t *testing.T) {
 	z.Close()
 	var large bytes.Buffer
 	z.Reset(&large)
-	z.Write(encode(append(slices.Clone(f), field{0x00091010, "OB", make([]byte, 2*heldInflated)}), little, false))
+	z.Write(encode(append(slices.Clone(f), field{0x00091010, "OB", make([]byte, 2*element.HeldInflated)}), little, false))
 	z.Close()
 	// A sequence of undefined length, with items of undefined length, and inside one of unknown
 	// type, which is implicit.
@@ -1354,7 +1498,7 @@ func TestEncodings(t *testing.T) {
 		0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0, 0xFE, 0xFF, 0x0D, 0xE0, 0, 0, 0, 0, 0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0}
 	cut := bytes.Index(plain, []byte{0x10, 0x00, 0x10, 0x00})
 	for name, file := range map[string][]byte{
-		"explicit little endian":   part10(explicitLittle, plain),
+		"explicit little endian":   part10(element.ExplicitLittle, plain),
 		"implicit little endian":   part10("1.2.840.10008.1.2", encode(f, little, true)),
 		"explicit big endian":      part10("1.2.840.10008.1.2.2", encode(big, bigEndian, false)),
 		"deflated":                 part10("1.2.840.10008.1.2.1.99", deflated.Bytes()),
@@ -1363,13 +1507,13 @@ func TestEncodings(t *testing.T) {
 		"no meta, implicit":        encode(f, little, true),
 		"no meta, big endian":      encode(big, bigEndian, false),
 		"preamble, no meta":        slices.Concat(make([]byte, 128), []byte("DICM"), plain),
-		"says explicit, is not":    part10(explicitLittle, encode(f, little, true)),
-		"nested private sequences": part10(explicitLittle, encode(nested, little, false)),
-		"undefined lengths":        part10(explicitLittle, slices.Concat(plain[:cut], open, plain[cut:])),
-		"trailing rubbish":         part10(explicitLittle, append(slices.Clone(plain), "rubbish behind the pixels"...)),
+		"says explicit, is not":    part10(element.ExplicitLittle, encode(f, little, true)),
+		"nested private sequences": part10(element.ExplicitLittle, encode(nested, little, false)),
+		"undefined lengths":        part10(element.ExplicitLittle, slices.Concat(plain[:cut], open, plain[cut:])),
+		"trailing rubbish":         part10(element.ExplicitLittle, append(slices.Clone(plain), "rubbish behind the pixels"...)),
 		"encapsulated, not compressed": part10("1.2.840.10008.1.2.1.98", slices.Concat(encode(set(f, tag.PixelData, "", nil), little, false),
 			[]byte{0xE0, 0x7F, 0x10, 0, 'O', 'B', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0, 0xE0, 0, 0, 0, 0, 0xFE, 0xFF, 0, 0xE0, stackColumns * stackRows * 2, 0, 0, 0},
-			rampPixels(vector{1, 2, 3}, axial, little), []byte{0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0})),
+			rampPixels(stack.Vector{1, 2, 3}, axial, little), []byte{0xFE, 0xFF, 0xDD, 0xE0, 0, 0, 0, 0})),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -1387,12 +1531,131 @@ func TestEncodings(t *testing.T) {
 
 // An enhanced image: all slices in one file, in no order, with shared and per-frame functional
 // groups, two volumes of it.
+// Meta information should be explicit little endian. Where it is not, the transfer syntax that it
+// tells counts all the same, and what is not read is refused by its UID.
+func TestMetaInformationOfOtherEncodings(t *testing.T) {
+	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, rampPixels(stack.Vector{}, axial, binary.LittleEndian))
+	big := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, rampPixels(stack.Vector{}, axial, binary.BigEndian))
+	file := func(syntax string, order element.ByteOrder, implicit bool, data []byte) []byte {
+		meta := encode([]field{{tag.MediaStorageSOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.2"}, {tag.TransferSyntaxUID, "UI", syntax}}, order, implicit)
+		return slices.Concat(make([]byte, 128), []byte("DICM"), meta, data)
+	}
+	little := encode(f, binary.LittleEndian, false)
+	const private = "1.2.840.113619.5.2" // GE's: implicit little endian, pixels big endian
+	for name, c := range map[string]struct {
+		file []byte
+		fail string
+	}{
+		"implicit":                        {file(element.ExplicitLittle, binary.LittleEndian, true, little), ""},
+		"implicit, and the data":          {file(element.ImplicitLittle, binary.LittleEndian, true, encode(f, binary.LittleEndian, true)), ""},
+		"big endian":                      {file(element.ExplicitLittle, binary.BigEndian, false, little), ""},
+		"big endian, and the data":        {file(element.ExplicitBig, binary.BigEndian, false, encode(big, binary.BigEndian, false)), ""},
+		"implicit big endian":             {file(element.ExplicitLittle, binary.BigEndian, true, little), ""},
+		"explicit data, said to be none":  {file(element.ImplicitLittle, binary.LittleEndian, false, little), ""},
+		"a private syntax":                {file(private, binary.LittleEndian, true, encode(big, binary.LittleEndian, true)), "has the transfer syntax 1.2.840.113619.5.2, which is not read"},
+		"a private syntax, as it belongs": {file(private, binary.LittleEndian, false, encode(big, binary.LittleEndian, true)), "has the transfer syntax 1.2.840.113619.5.2, which is not read"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "slice"), c.file, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		s := scanOne(t, dir)
+		v, err := Read(s)
+		if c.fail != "" {
+			var unsupported *volume.UnsupportedError
+			if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), c.fail) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if checkRamp(t, v, nothing) != v.Len() {
+			t.Errorf("%s: other values", name)
+		}
+	}
+}
+
+// What real files have, which other readers pass over, and which keeps no image from being read.
+func TestReadableAllTheSame(t *testing.T) {
+	// A compressed icon, in a sequence: fragments are no items with elements.
+	icon := func(vr string) []byte {
+		var b []byte
+		word := func(x uint32) { b = binary.LittleEndian.AppendUint32(b, x) }
+		head := func(group, number uint16, vr string) {
+			b = append(binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(b, group), number), vr...)
+			b = append(b, 0, 0)
+		}
+		item := func(number uint16, length uint32) {
+			b = binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(b, 0xFFFE), number)
+			word(length)
+		}
+		head(0x0088, 0x0200, "SQ") // IconImageSequence
+		word(0xFFFFFFFF)
+		item(0xE000, 0xFFFFFFFF)
+		head(0x7FE0, 0x0010, vr)
+		word(0xFFFFFFFF)
+		item(0xE000, 0) // the offset table
+		item(0xE000, 6)
+		b = append(b, 0xFF, 0xD8, 0xFF, 0xFE, 0xE0, 0x00) // any bytes
+		item(0xE0DD, 0)
+		item(0xE00D, 0)
+		item(0xE0DD, 0)
+		return b
+	}
+	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, rampPixels(stack.Vector{}, axial, binary.LittleEndian))
+	withIcon := func(vr string) []byte {
+		data := encode(f, binary.LittleEndian, false)
+		at := bytes.Index(data, []byte{0xE0, 0x7F, 0x10, 0x00})
+		return slices.Concat(data[:at], icon(vr), data[at:])
+	}
+	// Elements whose type somebody did not know, with the padding that their text has.
+	unknown := slices.Clone(f)
+	unknown = set(unknown, tag.ImagePositionPatient, "UN", []byte(" 0\\0\\0 "))
+	unknown = set(unknown, tag.PixelSpacing, "UN", []byte("0.9\\ 0.7"))
+	unknown = set(unknown, tag.Rows, "UN", []byte{stackRows, 0})
+	bytewise := set(set(set(slices.Clone(f), tag.BitsAllocated, "US", uint16(8)), tag.BitsStored, "US", uint16(8)), tag.HighBit, "US", uint16(8))
+	bytewise = set(set(bytewise, tag.PixelData, "OW", bytes.Repeat([]byte{7}, stackColumns*stackRows)), tag.PixelRepresentation, "US", uint16(0))
+	for name, c := range map[string]struct {
+		data []byte
+		said string
+		ramp bool
+	}{
+		"a compressed icon":          {withIcon("OB"), "", true},
+		"a compressed icon of words": {withIcon("OW"), "", true},
+		"elements of unknown type":   {encode(unknown, binary.LittleEndian, false), "", true},
+		"HighBit 8 of 8 bits":        {encode(bytewise, binary.LittleEndian, false), "slice 1: HighBit is 8, of 8 bits stored in 8: taken for 7", false},
+		"HighBit 11 of 16 bits":      {encode(set(slices.Clone(f), tag.HighBit, "US", uint16(11)), binary.LittleEndian, false), "slice 1: HighBit is 11, of 16 bits stored in 16: taken for 15", true},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "slice"), part10(element.ExplicitLittle, c.data), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		series, passed, err := Scan(dir)
+		if err != nil || len(series) != 1 {
+			t.Errorf("%s: %d series, passed over %v, %v", name, len(series), passed, err)
+			continue
+		}
+		v, err := Read(series[0])
+		switch said := strings.Join(series[0].Problems, "; "); {
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+		case !strings.Contains(said, c.said) || c.said == "" && strings.Contains(said, "HighBit"):
+			t.Errorf("%s: problems %q", name, said)
+		case c.ramp && checkRamp(t, v, nothing) != v.Len():
+			t.Errorf("%s: other values", name)
+		case !c.ramp && v.At(0, 0, 0) != 7:
+			t.Errorf("%s: value %g", name, v.At(0, 0, 0))
+		}
+	}
+}
+
 func TestEnhanced(t *testing.T) {
 	distances := []float64{4, 0, 2, 6, 2, 4, 6, 0}
 	var pixels []byte
 	var frames [][]field
 	for n, d := range distances {
-		position := vector{5, 6, d}
+		position := stack.Vector{5, 6, d}
 		pixels = append(pixels, rampPixels(position, axial, binary.LittleEndian)...)
 		frames = append(frames, []field{
 			{tag.FrameContentSequence, "SQ", [][]field{{{tag.StackID, "SH", fmt.Sprint(n/4 + 1)}}}},
@@ -1400,7 +1663,7 @@ func TestEnhanced(t *testing.T) {
 			{tag.PixelValueTransformationSequence, "SQ", [][]field{{{tag.RescaleIntercept, "DS", fmt.Sprint(n / 4 * 1000)}, {tag.RescaleSlope, "DS", "1"}}}},
 		})
 	}
-	f := sliceFields("1.2", 1, vector{}, axial, stackColumns, stackRows, pixels)
+	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, pixels)
 	for _, missing := range []tag.Tag{tag.ImagePositionPatient, tag.ImageOrientationPatient, tag.PixelSpacing, tag.RescaleIntercept, tag.RescaleSlope} {
 		f = set(f, missing, "", nil)
 	}
@@ -1409,7 +1672,7 @@ func TestEnhanced(t *testing.T) {
 		{tag.PixelMeasuresSequence, "SQ", [][]field{{{tag.PixelSpacing, "DS", "0.9\\0.7"}, {tag.SliceThickness, "DS", "2"}}}},
 	}}})
 	for name, file := range map[string][]byte{
-		"explicit": part10(explicitLittle, encode(f, binary.LittleEndian, false)),
+		"explicit": part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)),
 		"implicit": part10("1.2.840.10008.1.2", encode(f, binary.LittleEndian, true)),
 	} {
 		dir := t.TempDir()
@@ -1438,7 +1701,7 @@ func TestEnhancedFrameTypes(t *testing.T) {
 	var pixels []byte
 	var frames [][]field
 	for n := range 8 {
-		position := vector{5, 6, float64(n / 2 * 3)}
+		position := stack.Vector{5, 6, float64(n / 2 * 3)}
 		pixels = append(pixels, rampPixels(position, axial, binary.LittleEndian)...)
 		frames = append(frames, []field{
 			{tag.MRImageFrameTypeSequence, "SQ", [][]field{{{tag.FrameType, "CS", []string{"ORIGINAL\\PRIMARY\\M_FFE\\M", "ORIGINAL\\PRIMARY\\PHASE\\P"}[n%2]}}}},
@@ -1446,10 +1709,10 @@ func TestEnhancedFrameTypes(t *testing.T) {
 			{tag.PixelValueTransformationSequence, "SQ", [][]field{{{tag.RescaleIntercept, "DS", fmt.Sprint(n % 2 * 1000)}, {tag.RescaleSlope, "DS", "1"}}}},
 		})
 	}
-	f := sliceFields("1.2", 1, vector{}, axial, stackColumns, stackRows, pixels)
+	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, pixels)
 	f = append(set(f, tag.ImagePositionPatient, "", nil), field{tag.NumberOfFrames, "IS", "8"}, field{tag.PerFrameFunctionalGroupsSequence, "SQ", frames})
 	dir := t.TempDir()
-	os.WriteFile(filepath.Join(dir, "enhanced"), part10(explicitLittle, encode(f, binary.LittleEndian, false)), 0o644)
+	os.WriteFile(filepath.Join(dir, "enhanced"), part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)), 0o644)
 	series, _, err := Scan(dir)
 	if err != nil || len(series) != 2 {
 		t.Fatalf("%v, %v", series, err)
@@ -1469,8 +1732,8 @@ func TestEnhancedFrameTypes(t *testing.T) {
 }
 
 func TestBadFilesAreRefused(t *testing.T) {
-	f := sliceFields("1.2", 1, vector{1, 2, 3}, axial, stackColumns, stackRows, rampPixels(vector{1, 2, 3}, axial, binary.LittleEndian))
-	file := func(f []field) []byte { return part10(explicitLittle, encode(f, binary.LittleEndian, false)) }
+	f := sliceFields("1.2", 1, stack.Vector{1, 2, 3}, axial, stackColumns, stackRows, rampPixels(stack.Vector{1, 2, 3}, axial, binary.LittleEndian))
+	file := func(f []field) []byte { return part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)) }
 	whole := file(f)
 	deep := []field{}
 	for range 40 {
@@ -1513,10 +1776,10 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"palette", "holds colours (PALETTE COLOR)", file(set(f, tag.PhotometricInterpretation, "CS", "PALETTE COLOR")), ""},
 		{"HTJ2K", "is compressed with HTJ2K lossless, which is not read", part10("1.2.840.10008.1.2.4.201", encode(f, binary.LittleEndian, false)), ""},
 		{"MPEG", "is compressed with MPEG-2, which is not read", part10("1.2.840.10008.1.2.4.100", encode(f, binary.LittleEndian, false)), ""},
-		{"unknown syntax", "is compressed with transfer syntax 1.9.9, which is not read", part10("1.9.9", encode(f, binary.LittleEndian, false)), ""},
+		{"unknown syntax", "has the transfer syntax 1.9.9, which is not read", part10("1.9.9", encode(f, binary.LittleEndian, false)), ""},
 		{"says compressed, is not", "says that its pixels are compressed with RLE lossless, but they are not", part10("1.2.840.10008.1.2.5", encode(f, binary.LittleEndian, false)), ""},
 		{"nested too deep", "", file(append(slices.Clone(f), deep...)), ""},
-		{"endless sequences", "cannot be read", slices.Concat(part10(explicitLittle, nil), endless), "damaged"},
+		{"endless sequences", "cannot be read", slices.Concat(part10(element.ExplicitLittle, nil), endless), "damaged"},
 		{"deflated rubbish", "cannot be inflated", part10("1.2.840.10008.1.2.1.99", []byte("rubbish, and a good deal of it")), "damaged"},
 		{"structure set", "", file(set(f, tag.SOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.481.3")), "RTSTRUCT"},
 		{"dose", "", file(set(f, tag.SOPClassUID, "UI", "1.2.840.10008.5.1.4.1.1.481.2")), "RTDOSE"},
@@ -1565,8 +1828,8 @@ func TestBadFilesAreRefused(t *testing.T) {
 
 // However a file is cut or damaged: no panic, and nothing about the patient in any error.
 func TestNothingOfThePatient(t *testing.T) {
-	f := sliceFields("1.2", 1, vector{1, 2, 3}, axial, stackColumns, stackRows, rampPixels(vector{1, 2, 3}, axial, binary.LittleEndian))
-	whole := part10(explicitLittle, encode(f, binary.LittleEndian, false))
+	f := sliceFields("1.2", 1, stack.Vector{1, 2, 3}, axial, stackColumns, stackRows, rampPixels(stack.Vector{1, 2, 3}, axial, binary.LittleEndian))
+	whole := part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false))
 	path := filepath.Join(t.TempDir(), "file")
 	check := func(data []byte) {
 		t.Helper()
@@ -1607,7 +1870,7 @@ func TestNothingOfThePatient(t *testing.T) {
 // Some megabytes of deflated zeros are gigabytes when inflated: finding that out takes time, but no
 // memory.
 func TestDeflatedDataTakesNoMemory(t *testing.T) {
-	f := sliceFields("1.2", 1, vector{}, axial, stackColumns, stackRows, rampPixels(vector{}, axial, binary.LittleEndian))
+	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, rampPixels(stack.Vector{}, axial, binary.LittleEndian))
 	var file bytes.Buffer
 	z, _ := flate.NewWriter(&file, flate.BestSpeed)
 	private := field{0x00091010, "OB", make([]byte, 1<<28)}
@@ -1624,7 +1887,7 @@ func TestDeflatedDataTakesNoMemory(t *testing.T) {
 		t.Error(s.Err)
 	}
 	runtime.ReadMemStats(&after)
-	if n := after.TotalAlloc - before.TotalAlloc; n > 5*heldInflated {
+	if n := after.TotalAlloc - before.TotalAlloc; n > 5*element.HeldInflated {
 		t.Errorf("%d MiB were allocated", n>>20)
 	}
 }
@@ -1635,7 +1898,7 @@ func TestValuesHaveAnOrder(t *testing.T) {
 	want := []string{"9.00", "10", "10.0", "abc", "zzz", "abcd"}
 	for _, a := range []int{0, 1, 2, 3, 4, 5} {
 		for _, b := range []int{0, 1, 2, 3, 4, 5} {
-			if got := compareValues(want[a], want[b]); got != cmp.Compare(a, b) {
+			if got := grouping.CompareValues(want[a], want[b]); got != cmp.Compare(a, b) {
 				t.Errorf("%q and %q: %d", want[a], want[b], got)
 			}
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/pixels"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
@@ -73,20 +75,20 @@ func TestFragments(t *testing.T) {
 			"cut in a fragment":                 {without(without(encapsulated(nil, x, y))), "2", "ends in the middle of an element"},
 		} {
 			t.Run(pair[0]+"/"+name, func(t *testing.T) {
-				f := sliceFields("1.2", 1, vector{}, axial, a.Columns, a.Rows, nil)
+				f := sliceFields("1.2", 1, stack.Vector{}, axial, a.Columns, a.Rows, nil)
 				f = set(set(set(f, tag.PixelData, "", nil), tag.NumberOfFrames, "IS", c.frames), tag.PixelRepresentation, "US", uint16(0))
 				path := filepath.Join(t.TempDir(), "image")
 				if err := os.WriteFile(path, part10(a.Syntax, append(encode(f, binary.LittleEndian, false), c.pixels...)), 0o644); err != nil {
 					t.Fatal(err)
 				}
-				im, err := readImage(path)
+				im, err := stack.ReadImage(path)
 				if err != nil {
 					t.Fatal(err)
 				}
-				var r frameReader
-				defer r.close()
-				for n, want := range []codecCase{a, b}[:im.frames] {
-					got, err := r.read(im, n)
+				var r pixels.Reader
+				defer r.Close()
+				for n, want := range []codecCase{a, b}[:im.Frames] {
+					got, err := r.Read(&im.Image, n)
 					var format *volume.FormatError
 					if c.want != "" {
 						if !errors.As(err, &format) || !strings.Contains(err.Error(), c.want) {
@@ -97,7 +99,7 @@ func TestFragments(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					for k, p := range got.decoded {
+					for k, p := range got.Decoded {
 						if p != uint32(binary.LittleEndian.Uint16(want.Pixels[2*k:])) {
 							t.Fatalf("frame %d: pixel %d is %d", n+1, k, p)
 						}
@@ -117,7 +119,7 @@ func TestCompressedWords(t *testing.T) {
 	binary.LittleEndian.PutUint32(stream[4:], 64)
 	binary.LittleEndian.PutUint32(stream[8:], uint32(64+len(high)))
 	stream = slices.Concat(stream, high, low)
-	f := sliceFields("1.2", 1, vector{}, axial, 2, 2, nil)
+	f := sliceFields("1.2", 1, stack.Vector{}, axial, 2, 2, nil)
 	f = set(set(set(f, tag.PixelData, "", nil), tag.BitsStored, "US", uint16(12)), tag.HighBit, "US", uint16(15))
 	dir := t.TempDir()
 	os.WriteFile(filepath.Join(dir, "slice"), part10("1.2.840.10008.1.2.5", append(encode(f, binary.LittleEndian, false), encapsulated(nil, stream)...)), 0o644)

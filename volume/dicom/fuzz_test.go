@@ -13,22 +13,25 @@ import (
 	"time"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/pixels"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // Whatever a file holds, reading it ends in a whole volume or in an error of one of the two kinds,
 // which names the file.
 func FuzzFile(f *testing.F) {
-	pixels := rampPixels(vector{1, 2, 3}, axial, binary.LittleEndian)
-	fields := sliceFields("1.2", 1, vector{1, 2, 3}, axial, stackColumns, stackRows, pixels)
-	f.Add(part10(explicitLittle, encode(fields, binary.LittleEndian, false)))
+	pixels := rampPixels(stack.Vector{1, 2, 3}, axial, binary.LittleEndian)
+	fields := sliceFields("1.2", 1, stack.Vector{1, 2, 3}, axial, stackColumns, stackRows, pixels)
+	f.Add(part10(element.ExplicitLittle, encode(fields, binary.LittleEndian, false)))
 	f.Add(part10("1.2.840.10008.1.2", encode(fields, binary.LittleEndian, true)))
 	f.Add(part10("1.2.840.10008.1.2.2", encode(fields, binary.BigEndian, false)))
 	f.Add(encode(fields, binary.LittleEndian, true))
 	// a transfer syntax without end
 	f.Add(append(append(make([]byte, 128), "DICM"...), 2, 0, 0x10, 0, 'U', 'N', 0, 0, 0xFF, 0xFF, 0xFF, 0xFF))
 	for _, c := range codecCases(f)[:3] {
-		set := encode(set(sliceFields("1.2", 1, vector{}, axial, c.Columns, c.Rows, nil), tag.PixelData, "", nil), binary.LittleEndian, false)
+		set := encode(set(sliceFields("1.2", 1, stack.Vector{}, axial, c.Columns, c.Rows, nil), tag.PixelData, "", nil), binary.LittleEndian, false)
 		f.Add(part10(c.Syntax, slices.Concat(set, encapsulated(nil, c.Stream))))
 	}
 	seedsFromData(f, "dicom/pydicom/*.dcm", 40<<10)
@@ -49,7 +52,7 @@ func FuzzFile(f *testing.F) {
 			}
 		}
 		for _, s := range series {
-			if s.slices[0].image.rows*s.slices[0].image.columns*len(s.slices) > 1<<22 {
+			if s.stack.Slices[0].Image.Rows*s.stack.Slices[0].Image.Columns*len(s.stack.Slices) > 1<<22 {
 				// of the size that the file may claim; it is the kind of error that is looked for
 				continue
 			}
@@ -80,16 +83,16 @@ func seedsFromData(f *testing.F, pattern string, most int64) {
 // fill the image, and do neither for long, nor with more memory than the stream and the image ask
 // for. It must not panic, nor write outside.
 func fuzzCodec(f *testing.F, prefix string) {
-	var c codec
+	var c pixels.Decoder
 	for _, s := range codecCases(f) {
 		if strings.HasPrefix(s.Name, prefix) {
-			c = syntaxes[s.Syntax].codec
+			c = pixels.Codecs[s.Syntax].Decode
 			f.Add(s.Stream, s.Columns, s.Rows)
 		}
 	}
 	streamsFromData(f, c)
 	f.Fuzz(func(t *testing.T, stream []byte, columns, rows int) {
-		if columns < 1 || rows < 1 || columns > 1000 || rows > 1000 || columns*rows > maxShrink*len(stream) {
+		if columns < 1 || rows < 1 || columns > 1000 || rows > 1000 || columns*rows > pixels.MaxShrink*len(stream) {
 			return
 		}
 		const guard = 0xA5A5A5A5
@@ -136,21 +139,21 @@ func allocated() uint64 {
 }
 
 // streamsFromData adds the first frames of real files that a codec is for, if they are small.
-func streamsFromData(f *testing.F, c codec) {
+func streamsFromData(f *testing.F, c pixels.Decoder) {
 	data := os.Getenv("VOXSAW_DATA")
 	if data == "" {
 		return
 	}
 	files, _ := filepath.Glob(filepath.Join(data, "dicom/pydicom/*.dcm"))
-	var r frameReader
-	defer r.close()
+	var r pixels.Reader
+	defer r.Close()
 	for _, path := range files {
-		im, err := readImage(path)
-		if err != nil || im.syntax.codec == nil || reflect.ValueOf(im.syntax.codec).Pointer() != reflect.ValueOf(c).Pointer() || im.checkPixels() != nil {
+		im, err := stack.ReadImage(path)
+		if err != nil || pixels.Codecs[im.Syntax.UID].Decode == nil || reflect.ValueOf(pixels.Codecs[im.Syntax.UID].Decode).Pointer() != reflect.ValueOf(c).Pointer() || im.Check() != nil {
 			continue
 		}
-		if _, err := r.read(im, 0); err == nil && len(r.raw) < 40<<10 {
-			f.Add(slices.Clone(r.raw), im.columns, im.rows)
+		if _, err := r.Read(&im.Image, 0); err == nil && len(r.Raw) < 40<<10 {
+			f.Add(slices.Clone(r.Raw), im.Columns, im.Rows)
 		}
 	}
 }
@@ -189,11 +192,11 @@ func FuzzSegmentation(f *testing.F) {
 			return
 		}
 		for _, segment := range g.Segments {
-			if segment.Name != printable(segment.Name) {
+			if segment.Name != element.Printable(segment.Name) {
 				t.Fatalf("name %q", segment.Name)
 			}
 		}
-		if area := g.image.rows * g.image.columns; area > 1<<18 || area*g.Frames > 1<<21 {
+		if area := g.object.Image.Rows * g.object.Image.Columns; area > 1<<18 || area*g.Frames > 1<<21 {
 			// as large as the file makes plausible: it is the kind of error that is looked for
 			return
 		}

@@ -17,6 +17,9 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/segmentation"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
@@ -73,23 +76,23 @@ func TestSegmentationRoundTrip(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		orientation [6]float64
-		direction   vector
+		direction   stack.Vector
 		distances   []float64
 		labels      []uint16
 		options     Options
 		exact       bool
 	}{
-		{"axial", axial, vector{0, 0, 1}, []float64{0, 2.5, 5, 7.5, 10}, []uint16{1, 2, 3}, Options{}, true},
-		{"numbers with gaps", axial, vector{0, 0, 1}, []float64{0, 2.5, 5, 7.5, 10}, []uint16{3, 7, 1000}, Options{}, true},
-		{"sagittal", sagittal, vector{-1, 0, 0}, []float64{0, 2.5, 5, 7.5, 10}, []uint16{2}, Options{}, true},
-		{"oblique", oblique, vector{0.8, 0.6, 0}.cross(vector{-0.36, 0.48, -0.8}), []float64{0, 1.25, 2.5, 3.75}, []uint16{1, 2}, Options{}, true},
-		{"one slice", axial, vector{0, 0, 1}, []float64{0}, []uint16{1}, Options{}, true},
-		{"tilt kept", gantry, vector{0, 0, 1}, []float64{0, 3, 6, 9, 12}, []uint16{1, 2}, Options{Tilt: TiltKeep}, true},
-		{"tilt", gantry, vector{0, 0, 1}, []float64{0, 3, 6, 9, 12}, []uint16{1, 2}, Options{}, false},
-		{"gap", axial, vector{0, 0, 1}, []float64{0, 2, 4, 8, 10}, []uint16{1, 2}, Options{Gaps: GapsResample}, false},
+		{"axial", axial, stack.Vector{0, 0, 1}, []float64{0, 2.5, 5, 7.5, 10}, []uint16{1, 2, 3}, Options{}, true},
+		{"numbers with gaps", axial, stack.Vector{0, 0, 1}, []float64{0, 2.5, 5, 7.5, 10}, []uint16{3, 7, 1000}, Options{}, true},
+		{"sagittal", sagittal, stack.Vector{-1, 0, 0}, []float64{0, 2.5, 5, 7.5, 10}, []uint16{2}, Options{}, true},
+		{"oblique", oblique, stack.Vector{0.8, 0.6, 0}.Cross(stack.Vector{-0.36, 0.48, -0.8}), []float64{0, 1.25, 2.5, 3.75}, []uint16{1, 2}, Options{}, true},
+		{"one slice", axial, stack.Vector{0, 0, 1}, []float64{0}, []uint16{1}, Options{}, true},
+		{"tilt kept", gantry, stack.Vector{0, 0, 1}, []float64{0, 3, 6, 9, 12}, []uint16{1, 2}, Options{Tilt: TiltKeep}, true},
+		{"tilt", gantry, stack.Vector{0, 0, 1}, []float64{0, 3, 6, 9, 12}, []uint16{1, 2}, Options{}, false},
+		{"gap", axial, stack.Vector{0, 0, 1}, []float64{0, 2, 4, 8, 10}, []uint16{1, 2}, Options{Gaps: GapsResample}, false},
 	} {
 		dir := t.TempDir()
-		stack(t, dir, "1.2", c.orientation, line(vector{-50, 20, 100}, c.direction, c.distances...), nil)
+		writeStack(t, dir, "1.2", c.orientation, line(stack.Vector{-50, 20, 100}, c.direction, c.distances...), nil)
 		s := scanOne(t, dir)
 		v, err := ReadWith(s, c.options)
 		if err != nil {
@@ -97,7 +100,7 @@ func TestSegmentationRoundTrip(t *testing.T) {
 		}
 		l := blobs(v.Grid, c.labels...)
 		g := written(t, l, s, WriteOptions{Algorithm: "test", Version: "1", Read: c.options})
-		if g.Find([]*Series{{UID: "9"}, s}) != s {
+		if g.Find([]*Series{{UID: "9", stack: &stack.Stack{}}, s}) != s {
 			t.Errorf("%s: the series is not found", c.name)
 		}
 		got, err := g.ReadOn(s, c.options)
@@ -347,8 +350,8 @@ func TestSegmentationIsWrittenAsOthersReadIt(t *testing.T) {
 	// Another label is another object, in the same study.
 	l.Labels[0] ^= 2
 	other := written(t, l, s, o)
-	if other.UID == g.UID || other.image.study != g.image.study || other.space != g.space {
-		t.Errorf("series %s and %s of study %s and %s", other.UID, g.UID, other.image.study, g.image.study)
+	if other.UID == g.UID || other.object.Image.Study != g.object.Image.Study || other.object.Space != g.object.Space {
+		t.Errorf("series %s and %s of study %s and %s", other.UID, g.UID, other.object.Image.Study, g.object.Image.Study)
 	}
 }
 
@@ -361,7 +364,7 @@ func TestSegmentationContradictsItsSeries(t *testing.T) {
 	uid := func(key tag.Tag, value string) []byte {
 		return encode([]field{{key, "UI", value}}, binary.LittleEndian, false)
 	}
-	image := s.slices[0].image
+	image := s.stack.Slices[0].Image
 	change := func(key tag.Tag, from, to string) []byte {
 		changed := bytes.ReplaceAll(file, uid(key, from), uid(key, to))
 		if bytes.Equal(changed, file) {
@@ -372,8 +375,8 @@ func TestSegmentationContradictsItsSeries(t *testing.T) {
 	// Each slice's UID becomes that of the next one: the positions are shifted by one slice against
 	// the images.
 	shifted := slices.Clone(file)
-	for k := range s.slices {
-		from, to := uid(tag.ReferencedSOPInstanceUID, s.slices[k].image.sop), uid(tag.ReferencedSOPInstanceUID, s.slices[(k+1)%len(s.slices)].image.sop)
+	for k := range s.stack.Slices {
+		from, to := uid(tag.ReferencedSOPInstanceUID, s.stack.Slices[k].Image.SOP), uid(tag.ReferencedSOPInstanceUID, s.stack.Slices[(k+1)%len(s.stack.Slices)].Image.SOP)
 		for at := 0; at+len(from) <= len(file); at++ {
 			if bytes.HasPrefix(file[at:], from) {
 				copy(shifted[at:], to)
@@ -387,8 +390,8 @@ func TestSegmentationContradictsItsSeries(t *testing.T) {
 		note, want string
 	}{
 		{"as written", file, "", ""},
-		{"study", change(tag.StudyInstanceUID, image.study, image.study[:len(image.study)-1]+"8"), "says another StudyInstanceUID than series 3, which it refers to", ""},
-		{"frame of reference", change(tag.FrameOfReferenceUID, image.frameOfRef, image.frameOfRef[:len(image.frameOfRef)-1]+"8"), "says another FrameOfReferenceUID than series 3, which it refers to", ""},
+		{"study", change(tag.StudyInstanceUID, image.Study, image.Study[:len(image.Study)-1]+"8"), "says another StudyInstanceUID than series 3, which it refers to", ""},
+		{"frame of reference", change(tag.FrameOfReferenceUID, image.FrameOfRef, image.FrameOfRef[:len(image.FrameOfRef)-1]+"8"), "says another FrameOfReferenceUID than series 3, which it refers to", ""},
 		{"shifted by a slice", shifted, "", "frame 1 lies on slice 1 of the scan, but says that it was drawn on slice 2 (DerivationImageSequence)"},
 		// sent again under other UIDs: nothing to compare
 		{"other images", bytes.ReplaceAll(file, []byte(ownUIDs+".3.1."), []byte(ownUIDs+".9.1.")), "", ""},
@@ -424,18 +427,18 @@ func TestSegmentationOfEnhancedSeries(t *testing.T) {
 	var pixels []byte
 	var frames [][]field
 	for n := range 10 {
-		position := vector{5, 6, float64(2 * (n % 5))}
+		position := stack.Vector{5, 6, float64(2 * (n % 5))}
 		pixels = append(pixels, rampPixels(position, axial, binary.LittleEndian)...)
 		frames = append(frames, []field{
 			{tag.FrameContentSequence, "SQ", [][]field{{{tag.StackID, "SH", fmt.Sprint(n/5 + 1)}}}},
 			{tag.PlanePositionSequence, "SQ", [][]field{{{tag.ImagePositionPatient, "DS", numbers(position[:]...)}}}},
 		})
 	}
-	f := sliceFields("1.2", 1, vector{}, axial, stackColumns, stackRows, pixels)
+	f := sliceFields("1.2", 1, stack.Vector{}, axial, stackColumns, stackRows, pixels)
 	f = set(f, tag.ImagePositionPatient, "", nil)
 	f = append(f, field{tag.NumberOfFrames, "IS", "10"}, field{tag.PerFrameFunctionalGroupsSequence, "SQ", frames})
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "enhanced"), part10(explicitLittle, encode(f, binary.LittleEndian, false)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "enhanced"), part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	series, _, err := Scan(dir)
@@ -461,29 +464,27 @@ func TestSegmentationOfEnhancedSeries(t *testing.T) {
 }
 
 func TestSegmentationNeedsUIDs(t *testing.T) {
-	dir := t.TempDir()
-	stack(t, dir, "1.2", axial, line(vector{0, 0, 0}, vector{0, 0, 1}, 0, 1, 2), func(k int, f []field) []field {
-		if k == 1 {
-			f = set(f, tag.StudyInstanceUID, "", nil)
-		}
-		return f
-	})
-	all, _, err := Scan(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range all {
+	for _, missing := range []tag.Tag{tag.StudyInstanceUID, tag.SOPInstanceUID} {
+		dir := t.TempDir()
+		writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 1, 2), func(k int, f []field) []field {
+			if k == 1 {
+				f = set(f, missing, "", nil)
+			}
+			return f
+		})
+		s := scanOne(t, dir)
 		path := filepath.Join(t.TempDir(), "seg.dcm")
-		err := WriteSegmentation(path, blobs(s.Grid, 1), s, WriteOptions{})
 		var unsupported *volume.UnsupportedError
-		if s.Study == "" && (!errors.As(err, &unsupported) || !strings.Contains(err.Error(), "has no StudyInstanceUID")) {
-			t.Error(err)
+		if err := WriteSegmentation(path, blobs(s.Grid, 1), s, WriteOptions{}); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "has no "+missing.String()) {
+			t.Errorf("without %s: %v", missing, err)
 		}
-		if _, there := os.Stat(path); err != nil && there == nil {
+		if _, there := os.Stat(path); there == nil {
 			t.Error("something was written all the same")
 		}
 	}
-	s := all[0]
+	dir := t.TempDir()
+	writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 1, 2), nil)
+	s := scanOne(t, dir)
 	elsewhere := blobs(s.Grid, 1)
 	elsewhere.Affine[2][3] += 100
 	for _, l := range []*volume.LabelMap{elsewhere, {Grid: s.Grid, Labels: make([]uint16, s.Grid.Len())}, {Grid: s.Grid}} {
@@ -501,8 +502,10 @@ func TestSegmentationNeedsUIDs(t *testing.T) {
 // The patient is copied into the file, whatever the encoding it comes from, and is in nothing that
 // anybody prints.
 func TestSegmentationShowsThePatientToViewersAlone(t *testing.T) {
+	const remark = "remark on the patient"
+	private := []tag.Tag{tag.OtherPatientIDs, tag.OtherPatientNames, tag.EthnicGroup, tag.PatientComments, tag.Occupation, tag.AdditionalPatientHistory}
 	for name, file := range map[string]func(f []field) []byte{
-		"explicit":   func(f []field) []byte { return part10(explicitLittle, encode(f, binary.LittleEndian, false)) },
+		"explicit":   func(f []field) []byte { return part10(element.ExplicitLittle, encode(f, binary.LittleEndian, false)) },
 		"implicit":   func(f []field) []byte { return part10("1.2.840.10008.1.2", encode(f, binary.LittleEndian, true)) },
 		"big endian": func(f []field) []byte { return part10("1.2.840.10008.1.2.2", encode(f, binary.BigEndian, false)) },
 	} {
@@ -512,8 +515,12 @@ func TestSegmentationShowsThePatientToViewersAlone(t *testing.T) {
 			order = binary.BigEndian
 		}
 		for k := range 2 {
-			at := vector{0, 0, float64(k)}
-			f := file(sliceFields("1.2", k+1, at, axial, stackColumns, stackRows, rampPixels(at, axial, order)))
+			at := stack.Vector{0, 0, float64(k)}
+			fields := sliceFields("1.2", k+1, at, axial, stackColumns, stackRows, rampPixels(at, axial, order))
+			for _, key := range private {
+				fields = set(fields, key, "LO", remark)
+			}
+			f := file(fields)
 			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(k)), f, 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -529,7 +536,10 @@ func TestSegmentationShowsThePatientToViewersAlone(t *testing.T) {
 				t.Errorf("%s: element %08x is not in the file", name, f.tag)
 			}
 		}
-		said := fmt.Sprintf("%v %+v %+v %+v", g, g.Segments, g.placed, g.image.shared)
+		if bytes.Contains(text, []byte(remark)) {
+			t.Errorf("%s: what nobody asked for is copied", name)
+		}
+		said := fmt.Sprintf("%v %+v %+v %+v", g, g.Segments, g.object.Placed, g.object.Image.Shared)
 		for _, secret := range []string{patientName, patientID, birthDate} {
 			if strings.Contains(said, secret) {
 				t.Errorf("%s: %s enters the program", name, secret)
@@ -570,8 +580,8 @@ func TestHostileSegmentations(t *testing.T) {
 		read(changed)
 	}
 	// Frames that nothing is said of.
-	many := encode([]field{{tag.SOPClassUID, "UI", classSEG}, {tag.NumberOfFrames, "IS", "100000"}, {tag.PerFrameFunctionalGroupsSequence, "SQ", make([][]field, 100000)}}, binary.LittleEndian, false)
-	if err := read(part10(explicitLittle, many)); err == nil || !strings.Contains(err.Error(), "frames and more in 800") {
+	many := encode([]field{{tag.SOPClassUID, "UI", stack.ClassSEG}, {tag.NumberOfFrames, "IS", "100000"}, {tag.PerFrameFunctionalGroupsSequence, "SQ", make([][]field, 100000)}}, binary.LittleEndian, false)
+	if err := read(part10(element.ExplicitLittle, many)); err == nil || !strings.Contains(err.Error(), "frames and more in 800") {
 		t.Errorf("a hundred thousand empty frames: %v", err)
 	}
 	// Two frames a kilometre apart, a tenth of a millimetre thick.
@@ -598,14 +608,14 @@ func TestCodesOfSegments(t *testing.T) {
 		"Gefäß":                {"85756007", "85756007", ""},
 		"":                     {"85756007", "85756007", ""},
 	} {
-		c := codesOf(name)
-		if got := [3]string{c.category.value, c.property.value, c.side.value}; got != want {
+		c := segmentation.CodesOf(name)
+		if got := [3]string{c.Category.Value, c.Property.Value, c.Side.Value}; got != want {
 			t.Errorf("%q: %v, want %v", name, got, want)
 		}
 	}
 	// Terms that are used are known, and so are those that synonyms stand for.
-	for name, other := range synonyms {
-		if structures[other] == (code{}) && abnormalities[other] == (code{}) {
+	for name, other := range segmentation.Synonyms {
+		if segmentation.Structures[other] == (segmentation.Code{}) && segmentation.Abnormalities[other] == (segmentation.Code{}) {
 			t.Errorf("%s means %s, which is unknown", name, other)
 		}
 	}

@@ -16,15 +16,15 @@ import (
 
 // This file: voxels from bytes.
 //
-//   - Bytes are read, or decompressed, in pieces, which are converted at once by the core that has
-//     them in its cache: beside the voxels themselves only a few pieces are in memory.
+//   - Bytes are read, or decompressed, in pieces. The core that has a piece in its cache converts
+//     it at once. So besides the voxels only a few pieces are in memory.
 //   - A header is believed only as far as the file can hold what it says (checked in ReadHeader),
 //     and no further than MaxBytes.
 
 const (
 	piece = 1 << 20 // a multiple of every voxel's size
-	// beyond is how much of what follows the voxels in a compressed file is looked at, to get to
-	// its checksum.
+	// beyond is how many bytes behind the voxels are decompressed, at most, to get to the checksum
+	// of a compressed file.
 	beyond = 64 << 20
 )
 
@@ -89,7 +89,7 @@ type assembly[T voxel] struct {
 	fragments map[int64]*fragment // voxels that lie across the pieces' edges
 }
 
-// fragment is a voxel of which some bytes are there.
+// fragment is a voxel of which only some bytes have come.
 type fragment struct {
 	bytes [8]byte
 	known int // one bit for each

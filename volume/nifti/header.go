@@ -9,6 +9,7 @@ import (
 
 	gonii "github.com/okieraised/gonii/pkg/nifti"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -24,7 +25,7 @@ type Header struct {
 	Intercept   float64     //
 	AffineFrom  string      // "sform", "qform" or "voxel sizes"
 	Extensions  []Extension // of the header
-	Problems    []string    // what is odd, but does not keep the file from being read
+	Problems    []string    // what is odd, though the file can be read
 	image       string      // path of the file with the voxels
 	offset      int64       // of the first voxel in it
 	datatype    int32       // NIfTI's code
@@ -165,6 +166,7 @@ type fields struct {
 	qoffset          [3]float64
 	srow             [3][4]float64
 	units            int32
+	epsilon          float64 // of the numbers of the quaternion
 }
 
 // parse reads the bytes of a header. Image is the other half of the pair, or the header's own path.
@@ -266,10 +268,10 @@ func parse(raw []byte, path, image string) (*Header, error) {
 	if math.IsInf(h.Slope, 0) {
 		h.problem("scl_slope is %+g: values are not scaled", h.Slope)
 	}
-	if h.Slope == 0 || math.IsNaN(h.Slope) || math.IsInf(h.Slope, 0) {
+	if h.Slope == 0 || !numbers.Finite(h.Slope) {
 		h.Slope, h.Intercept = 1, 0 // the standard's way, and nibabel's, to say: not scaled
 	}
-	if math.IsNaN(h.Intercept) || math.IsInf(h.Intercept, 0) {
+	if !numbers.Finite(h.Intercept) {
 		return nil, bad("has the intercept %g (scl_inter)", h.Intercept)
 	}
 
@@ -329,8 +331,8 @@ func (h *Header) problem(format string, args ...any) {
 	h.Problems = append(h.Problems, fmt.Sprintf(format, args...))
 }
 
-// mend makes the geometry readable where others read it as well, and notes what it does: as
-// nibabel, and the qform for a sform that is no affine as ITK.
+// mend repairs the geometry where other readers read it as well, and notes what it does. It follows
+// nibabel, and ITK where the sform is no affine: then the qform counts.
 func (f *fields) mend(h *Header) {
 	const lastCode = 5 // NIFTI_XFORM_TEMPLATE_OTHER
 	for _, form := range []struct {
@@ -378,7 +380,7 @@ func (h *Header) describe(f fields) {
 		h.problem("%s", h.shear())
 	}
 	if f.sform != 0 && f.qform != 0 {
-		if apart := f.formsApart(h.Grid); apart > 0.1 {
+		if apart := f.formsApart(h.Grid); apart > max(0.1, f.blur(h.Grid)) {
 			h.problem("sform and qform lie up to %.2g mm apart: the sform is taken, other readers may take the qform", apart)
 		}
 	}
@@ -400,6 +402,7 @@ func parse1(raw []byte, order binary.ByteOrder) (fields, error) {
 		offset: float64(r.VoxOffset), slope: float64(r.SclSlope), inter: float64(r.SclInter), qform: int32(r.QformCode), sform: int32(r.SformCode),
 		quaternion: [3]float64{float64(r.QuaternB), float64(r.QuaternC), float64(r.QuaternD)},
 		qoffset:    [3]float64{float64(r.QoffsetX), float64(r.QoffsetY), float64(r.QoffsetZ)}, units: int32(r.XyztUnits),
+		epsilon: 0x1p-23, // float32
 	}
 	for n := range 8 {
 		f.dim[n], f.pixdim[n] = int64(r.Dim[n]), float64(r.Pixdim[n])
@@ -420,10 +423,11 @@ func parse2(raw []byte, order binary.ByteOrder) (fields, error) {
 		offset: float64(r.VoxOffset), slope: r.SclSlope, inter: r.SclInter, qform: r.QformCode, sform: r.SformCode,
 		quaternion: [3]float64{r.QuaternB, r.QuaternC, r.QuaternD}, qoffset: [3]float64{r.QoffsetX, r.QoffsetY, r.QoffsetZ},
 		srow: [3][4]float64{r.SrowX, r.SrowY, r.SrowZ}, units: r.XyztUnits,
+		epsilon: 0x1p-52, // float64
 	}
 	switch end := string(r.Magic[4:]); end {
 	case "\r\n\x1a\n":
-	case "\x00\x00\x00\x00": // left out, which tells nothing of the transfer
+	case "\x00\x00\x00\x00": // left out: nothing tells whether the transfer damaged the file
 		f.bare = true
 	default:
 		f.magic += end // damaged by a transfer in text mode
@@ -455,7 +459,7 @@ func (f *fields) affine() (volume.Affine, string, error) {
 	return a, "voxel sizes", nil
 }
 
-// formsApart is how far the two forms take a corner of the grid, in mm, at most.
+// formsApart returns how far apart (mm) sform and qform put a corner of the grid, at most.
 func (f *fields) formsApart(g volume.Grid) float64 {
 	q, err := f.quaternAffine()
 	if err != nil {
@@ -473,8 +477,22 @@ func (f *fields) formsApart(g volume.Grid) float64 {
 	return most
 }
 
+// blur returns how far (mm) rounding of the quaternion may move a corner of the grid. It matters near
+// half a turn, where a is computed from a small difference.
+func (f *fields) blur(g volume.Grid) float64 {
+	b, c, d := f.quaternion[0], f.quaternion[1], f.quaternion[2]
+	a2 := max(1-b*b-c*c-d*d, 0)
+	angle := 2 * (math.Sqrt(a2+3*f.epsilon) - math.Sqrt(max(a2-3*f.epsilon, 0)))
+	corners, far := g.Corners(), 0.0
+	for _, p := range corners {
+		far = max(far, math.Hypot(math.Hypot(p[0]-corners[0][0], p[1]-corners[0][1]), p[2]-corners[0][2]))
+	}
+	return angle * far
+}
+
 // quaternAffine is method 2 of the NIfTI-1 standard: R(a, b, c, d) * diag(pixdim 1, 2, qfac *
-// pixdim 3), a = sqrt(1 - b^2 - c^2 - d^2).
+// pixdim 3), a = sqrt(1 - b^2 - c^2 - d^2). Near half a turn a is small, and a^2 is mostly rounding:
+// below three epsilons of the header's numbers it is 0, as in nibabel.
 func (f *fields) quaternAffine() (volume.Affine, error) {
 	b, c, d := f.quaternion[0], f.quaternion[1], f.quaternion[2]
 	a2 := 1 - b*b - c*c - d*d
@@ -482,11 +500,10 @@ func (f *fields) quaternAffine() (volume.Affine, error) {
 		return volume.Affine{}, fmt.Errorf("quaternion %g, %g, %g is longer than 1", b, c, d)
 	}
 	var a float64
-	if a2 > 0 {
+	if a2 >= 3*f.epsilon {
 		a = math.Sqrt(a2)
 	}
-	// With a2 <= 0 the rotation is by 180 degrees and the rest of the rounding is scaled away, as
-	// in nibabel's quat2mat.
+	// Where a is 0, the rotation is by half a turn, and what rounding has left is scaled away.
 	s := 2 / (a*a + b*b + c*c + d*d)
 	z := f.pixdim[3]
 	if f.pixdim[0] == -1 {

@@ -7,10 +7,10 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// MayBeLabels says whether a file holds what label maps hold and scans do not: few different whole
-// numbers, 0 among them and none below, and more than a handful only where most voxels are like
-// their neighbours. Reading stops at the first voxels that are otherwise: of a CT, these are near
-// the beginning.
+// MayBeLabels reports whether a file holds what label maps hold and scans do not: few different
+// whole numbers, 0 among them and none below, and more than a handful only where most voxels are
+// like their neighbours. Reading stops at the first voxels that tell otherwise: in a CT, these are
+// near the beginning.
 func MayBeLabels(path string, o Options) (bool, error) {
 	h, index, err := prepare(path, o)
 	if err != nil {
@@ -54,7 +54,7 @@ func VolumeMayBeLabels(v *volume.Volume) bool {
 
 const (
 	fewLabels     = 128 // different values
-	handfulLabels = 8   // of which no scan is made, whatever its neighbours
+	handfulLabels = 8   // so few that no scan has them, whatever their neighbours are
 )
 
 // labelValues counts what tells labels from a scan. Pieces may be added side by side.
@@ -64,7 +64,7 @@ type labelValues struct {
 	values, above, like atomic.Int64
 }
 
-// add says whether it may still be labels.
+// add reports whether all that was added may still be labels.
 func (l *labelValues) add(piece []uint16) bool {
 	var before uint16
 	var positive, same int64
@@ -85,7 +85,7 @@ func (l *labelValues) add(piece []uint16) bool {
 	return true
 }
 
-// labels says whether all that was added is labels.
+// labels reports whether all that was added looks like labels.
 func (l *labelValues) labels() bool {
 	return l.seen[0].Load() && (l.values.Load() <= handfulLabels || 2*l.like.Load() >= l.above.Load())
 }

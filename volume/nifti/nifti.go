@@ -40,8 +40,8 @@ type Shear string
 // What can be done about shear.
 const (
 	ShearKeep Shear = "keep" // the voxels and the affine stay as they are
-	// onto the nearest grid without shear: linearly, labels to the nearest; the smallest value
-	// around
+	// resample onto the nearest grid without shear: images linearly, with the smallest value
+	// around them, labels to the nearest
 	ShearResample Shear = "resample"
 	ShearError    Shear = "error" // the file is refused
 )
@@ -81,7 +81,7 @@ func ReadAll(path string, o Options) ([]*volume.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	tall := *h // one volume on the other, read in one go
+	tall := *h // all volumes stacked up, to be read in one go
 	tall.Shape[2], tall.Volumes = h.Shape[2]*h.Volumes, 1
 	all, err := tall.read(0, o.MaxBytes)
 	if err != nil {
@@ -112,14 +112,14 @@ func (h *Header) read(index int, most int64) (v *volume.Volume, err error) {
 	if errors.Is(err, errRange) {
 		v.Int16 = nil
 		if h.Len() > 16<<20 {
-			debug.FreeOSMemory() // or there would be memory for both
+			debug.FreeOSMemory() // otherwise both would be in memory
 		}
 		v.Float32, err = readVoxels[float32](h, index, most)
 	}
 	return v, err
 }
 
-// straightened is a volume of the file without shear, if that is asked for.
+// straightened returns a volume of the file without shear, if that is asked for.
 func (h *Header) straightened(v *volume.Volume, o Shear) (*volume.Volume, error) {
 	if o != ShearResample || !h.sheared() {
 		return v, nil

@@ -452,6 +452,48 @@ func TestFormsAgree(t *testing.T) {
 	}
 }
 
+// Rounding of a quaternion near half a turn is no difference between sform and qform; a turn of half
+// a degree is one.
+func TestFormsNearHalfATurn(t *testing.T) {
+	header := good(t)[:352]
+	size := [3]int16{512, 512, 300} // so large that a hundredth of a degree is 0.1 mm
+	problems := func(angle float64, exact volume.Affine, bcd [3]float32) []string {
+		turned := exact
+		for r := range 2 {
+			turned[0][r] = exact[0][r]*math.Cos(angle) - exact[1][r]*math.Sin(angle)
+			turned[1][r] = exact[0][r]*math.Sin(angle) + exact[1][r]*math.Cos(angle)
+		}
+		raw := with(header, 42, size)
+		raw = with(with(raw, 76, [4]float32{1, 0.7, 0.8, 2.5}), 252, [2]int16{1, 1})
+		raw = with(raw, 256, [6]float32{bcd[0], bcd[1], bcd[2], 0, 0, 0})
+		for r := range 3 {
+			raw = with(raw, 280+16*r, [4]float32{float32(turned[r][0]), float32(turned[r][1]), float32(turned[r][2]), 0})
+		}
+		h, err := parse(raw, "file", "file")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.Problems
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 2000 {
+		// a rotation by half a turn, or nearly so, about an axis in the plane of x and y
+		axis, less := r.Float64()*2*math.Pi, []float64{0, 1e-4, 6e-4, 1e-3}[r.IntN(4)]
+		a, b, c := math.Sin(less), math.Cos(less)*math.Cos(axis), math.Cos(less)*math.Sin(axis)
+		exact := volume.Affine{
+			{(1 - 2*c*c) * 0.7, 2 * b * c * 0.8, 2 * a * c * 2.5, 0}, {2 * b * c * 0.7, (1 - 2*b*b) * 0.8, -2 * a * b * 2.5, 0},
+			{-2 * a * c * 0.7, 2 * a * b * 0.8, (1 - 2*b*b - 2*c*c) * 2.5, 0}, {0, 0, 0, 1},
+		}
+		bcd := [3]float32{float32(b), float32(c), 0}
+		if p := problems(0, exact, bcd); len(p) > 0 {
+			t.Fatalf("%g from half a turn: %q", less, p)
+		}
+		if p := problems(0.01, exact, bcd); len(p) != 1 || !strings.Contains(p[0], "sform and qform lie up to") {
+			t.Fatalf("turned by half a degree: %q", p)
+		}
+	}
+}
+
 // rigid returns a random affine without shear: a rotation, or one of the 48 orientations.
 func rigid(r *rand.Rand, mirrored, straight bool) volume.Affine {
 	a := volume.Scaling([3]float64{0.7, 1.1, 2.5})

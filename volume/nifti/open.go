@@ -58,7 +58,7 @@ func pair(path string) (header, image string, err error) {
 	if strings.EqualFold(other, ".hdr") {
 		return "", "", &volume.FormatError{Path: path, Problem: "is the image of a pair, but its header " + stem + other + " is missing", Err: os.ErrNotExist}
 	}
-	// A .hdr file alone: its header may still tell what is wrong with it, if anything is.
+	// A .hdr file alone: something else may be wrong with its header, and is told first.
 	raw, _, err := head(path, 540)
 	if err != nil {
 		return "", "", err
@@ -115,7 +115,7 @@ var compressions = []struct{ magic, name string }{
 	{"BZh", "bzip2"}, {"\x28\xb5\x2f\xfd", "Zstandard"}, {"\xfd7zXZ\x00", "xz"}, {"PK\x03\x04", "zip"},
 }
 
-// most is how many bytes it can hold at most.
+// most returns how many bytes the file can hold at most, uncompressed.
 func (c *content) most() int64 {
 	if c.gzip {
 		return c.size * maxRatio
@@ -123,8 +123,8 @@ func (c *content) most() int64 {
 	return c.size
 }
 
-// inflate decompresses the first n bytes into a sink, and more to see whether the checksum is
-// right. It returns how many bytes there were.
+// inflate decompresses the first n bytes into a sink, and up to beyond more to see whether the
+// checksum is right. It returns how many bytes there were.
 func (c *content) inflate(n, beyond int64, sink func(offset int64, piece []byte) error) (int64, error) {
 	got, err := gunzip.Read(c.file, c.size, gunzip.Want{Bytes: n, Beyond: beyond, Sink: sink})
 	var problem string

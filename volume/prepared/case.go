@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/edsrzf/mmap-go"
+
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -167,8 +168,9 @@ func (c *Case) LabelMap() (*volume.LabelMap, error) {
 	return l, nil
 }
 
-// rows calls row for each line of a crop along i: the line is length elements at to of the crop, of
-// which n, after the first left, are the scan's, at from. A line beside the scan has n = 0.
+// rows calls row for each line of a crop along i. The line is elements to to to+length of the crop.
+// After the first left elements, n of them are the scan's, from element from on. A line outside the
+// scan has n = 0.
 func rows(shape, origin, size [3]int, row func(to, length, from, left, n int)) {
 	left := min(max(-origin[0], 0), size[0])
 	n := max(min(origin[0]+size[0], shape[0])-max(origin[0], 0), 0)

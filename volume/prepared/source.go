@@ -3,12 +3,14 @@ package prepared
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/voxsaw/voxsaw/internal/folders"
 )
@@ -24,7 +26,39 @@ type Source struct {
 	Hash string `json:"hash"`
 }
 
-// NewSource looks at a file or a folder, reading all of it.
+// plainSource is a Source as JSON has it. JSON is UTF-8: a path that is not is there twice, once for
+// people and once as it is.
+type plainSource struct {
+	sourceFields
+	PathBytes []byte `json:"path_bytes,omitempty"`
+}
+
+// sourceFields is a Source without its methods.
+type sourceFields Source
+
+// MarshalJSON implements [json.Marshaler].
+func (s Source) MarshalJSON() ([]byte, error) {
+	plain := plainSource{sourceFields: sourceFields(s)}
+	if !utf8.ValidString(s.Path) {
+		plain.PathBytes = []byte(s.Path)
+	}
+	return json.Marshal(plain)
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (s *Source) UnmarshalJSON(data []byte) error {
+	var plain plainSource
+	if err := json.Unmarshal(data, &plain); err != nil {
+		return err
+	}
+	*s = Source(plain.sourceFields)
+	if plain.PathBytes != nil {
+		s.Path = string(plain.PathBytes)
+	}
+	return nil
+}
+
+// NewSource describes a file or a folder. It reads all of it.
 func NewSource(path string) (Source, error) {
 	s, err := look(path)
 	if err != nil {
@@ -34,8 +68,8 @@ func NewSource(path string) (Source, error) {
 	return s, err
 }
 
-// Changed reports whether what lies at the path is other data than when s was made. A newer time
-// alone is no change: then the contents are compared.
+// Changed reports whether the path holds other data now than when s was made. A newer time alone is
+// no change: then the contents are compared.
 func (s Source) Changed() (bool, error) {
 	now, err := look(s.Path)
 	if err != nil {

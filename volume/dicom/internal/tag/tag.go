@@ -186,3 +186,13 @@ func (t Tag) String() string {
 	}
 	return fmt.Sprintf("element (%04x,%04x)", t.Group(), t.Number())
 }
+
+// VR returns the value representation of the element, or "" where the standard has none for it, or
+// leaves the choice between several.
+func (t Tag) VR() string {
+	info, err := library.Find(library.Tag{Group: t.Group(), Element: t.Number()})
+	if err != nil || len(info.VRs) != 1 {
+		return ""
+	}
+	return info.VRs[0]
+}

@@ -1,4 +1,4 @@
-package dicom
+package element
 
 import (
 	"bytes"
@@ -11,15 +11,15 @@ import (
 
 const (
 	maxInflated = 1 << 31 // bytes of a deflated file
-	// of them that are held: more than a slice has; what is larger is inflated again where it is
-	// read
-	heldInflated = 1 << 24
+	// HeldInflated is how many bytes of an inflated data set are held in memory: more than a slice
+	// has. Larger ones are inflated again where they are read.
+	HeldInflated = 1 << 24
 )
 
 // inflate replaces the data by what is deflated behind offset. A file of a few bytes may inflate to
 // gigabytes: so it is counted first, and only small data sets are held in memory.
-func (d *data) inflate(offset int64) error {
-	i := &inflater{section: io.NewSectionReader(d.ReaderAt, offset, d.size-offset)}
+func (f *File) inflate(offset int64) error {
+	i := &inflater{section: io.NewSectionReader(f.ReaderAt, offset, f.Size-offset)}
 	i.stream = flate.NewReader(i.section)
 	n, err := io.Copy(io.Discard, io.LimitReader(i.stream, maxInflated+1))
 	i.next = n
@@ -29,15 +29,34 @@ func (d *data) inflate(offset int64) error {
 	case n > maxInflated:
 		return fmt.Errorf("inflates to more than %d bytes", maxInflated)
 	}
-	d.ReaderAt, d.size = i, n
-	if n <= heldInflated {
-		return d.hold(0, n)
+	f.ReaderAt, f.Size = i, n
+	if n <= HeldInflated {
+		return f.hold(0, n)
 	}
 	return nil
 }
 
-// inflater reads deflated data at random, and holds nothing of it: it inflates what lies before,
-// from the beginning if it is past that already. Readers that go forward inflate once.
+// HoldPart reads a part of a large inflated data set into memory, because many will read it at
+// random. Outside of the part there is nothing then. Other files stay as they are.
+func (f *File) HoldPart(offset, n int64) error {
+	if _, large := f.ReaderAt.(*inflater); !large {
+		return nil
+	}
+	return f.hold(offset, n)
+}
+
+func (f *File) hold(offset, n int64) error {
+	part := make([]byte, n)
+	if _, err := f.ReadAt(part, offset); err != nil {
+		return err
+	}
+	f.ReaderAt = &held{part, offset}
+	return nil
+}
+
+// inflater reads deflated data at random and holds nothing of it. It inflates what lies before an
+// offset, from the beginning where it is past that already. So readers that go forward inflate
+// once.
 type inflater struct {
 	section *io.SectionReader
 	lock    sync.Mutex
@@ -68,23 +87,13 @@ func (i *inflater) ReadAt(b []byte, offset int64) (int, error) {
 	return n, err
 }
 
-// hold reads a part of the data into memory: what is read at random by many.
-func (d *data) hold(offset, n int64) error {
-	part := make([]byte, n)
-	if _, err := d.ReadAt(part, offset); err != nil {
-		return err
-	}
-	d.ReaderAt = &held{part, offset}
-	return nil
-}
-
 // held is a part of some data.
 type held struct {
 	part []byte
 	from int64
 }
 
-// ReadAt implements [io.ReaderAt]. Outside of the part there is nothing.
+// ReadAt implements [io.ReaderAt].
 func (h *held) ReadAt(b []byte, offset int64) (int, error) {
 	if offset < h.from {
 		return 0, io.ErrUnexpectedEOF

@@ -1,45 +1,46 @@
-package dicom
+package segmentation
 
 import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
-// This file: what segments are called by computers. The codes are SNOMED CT's as DICOM uses them
+// This file: the codes that tell computers what a segment shows: SNOMED CT's, as DICOM uses them
 // (PS3.16 CID 7150 and those below it).
 
-// code is an entry of a terminology.
-type code struct{ value, scheme, meaning string }
+// Code is an entry of a terminology.
+type Code struct{ Value, scheme, meaning string }
 
-func (c code) encode() *encoder {
-	e := &encoder{}
-	e.text(tag.CodeValue, "SH", c.value)
-	e.text(tag.CodingSchemeDesignator, "SH", c.scheme)
-	e.text(tag.CodeMeaning, "LO", c.meaning)
+func (c Code) encode() *element.Encoder {
+	e := &element.Encoder{}
+	e.Text(tag.CodeValue, "SH", c.Value)
+	e.Text(tag.CodingSchemeDesignator, "SH", c.scheme)
+	e.Text(tag.CodeMeaning, "LO", c.meaning)
 	return e
 }
 
 var (
-	anatomical = code{"91723000", "SCT", "Anatomical Structure"}
-	abnormal   = code{"49755003", "SCT", "Morphologically Abnormal Structure"}
-	tissue     = code{"85756007", "SCT", "Tissue"}
-	left       = code{"7771000", "SCT", "Left"}
-	right      = code{"24028007", "SCT", "Right"}
+	anatomical = Code{"91723000", "SCT", "Anatomical Structure"}
+	abnormal   = Code{"49755003", "SCT", "Morphologically Abnormal Structure"}
+	tissue     = Code{"85756007", "SCT", "Tissue"}
+	left       = Code{"7771000", "SCT", "Left"}
+	right      = Code{"24028007", "SCT", "Right"}
 )
 
 // segmentCodes say what a segment is: its category, what it is, and on which side of the body, if
 // on one.
-type segmentCodes struct{ category, property, side code }
+type segmentCodes struct{ Category, Property, Side Code }
 
-// codesOf looks a label's name up: kidney_left, Left kidney, liver tumour. What is not known is
-// tissue, as anything is.
-func codesOf(name string) segmentCodes {
+// CodesOf looks a label's name up: kidney_left, Left kidney, liver tumour. A name that is not
+// known is coded as tissue.
+func CodesOf(name string) segmentCodes {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r < 'a' && (r < '0' || r > '9') || r > 'z' && r < 128 })
-	find := func(table map[string]code, words []string) (code, bool) {
+	find := func(table map[string]Code, words []string) (Code, bool) {
 		text := strings.Join(words, " ")
-		if other := synonyms[text]; other != "" {
+		if other := Synonyms[text]; other != "" {
 			text = other
 		}
 		c, ok := table[text]
@@ -48,27 +49,27 @@ func codesOf(name string) segmentCodes {
 	if len(words) == 2 && (words[0] == "vertebrae" || words[0] == "vertebra") { // vertebrae_L1
 		words[0], words[1] = words[1], "vertebra"
 	}
-	if c, ok := find(structures, words); ok { // left ventricle
-		return segmentCodes{category: anatomical, property: c}
+	if c, ok := find(Structures, words); ok { // left ventricle
+		return segmentCodes{Category: anatomical, Property: c}
 	}
 	if len(words) > 0 {
 		// of an organ that is not said here
-		if c, ok := find(abnormalities, words[len(words)-1:]); ok {
-			return segmentCodes{category: abnormal, property: c}
+		if c, ok := find(Abnormalities, words[len(words)-1:]); ok {
+			return segmentCodes{Category: abnormal, Property: c}
 		}
 	}
-	for word, side := range map[string]code{"left": left, "right": right, "l": left, "r": right} {
+	for word, side := range map[string]Code{"left": left, "right": right, "l": left, "r": right} {
 		if at := slices.Index(words, word); at == 0 || at > 0 && at == len(words)-1 {
-			if c, ok := find(structures, slices.Delete(slices.Clone(words), at, at+1)); ok {
-				return segmentCodes{category: anatomical, property: c, side: side}
+			if c, ok := find(Structures, slices.Delete(slices.Clone(words), at, at+1)); ok {
+				return segmentCodes{Category: anatomical, Property: c, Side: side}
 			}
 		}
 	}
-	return segmentCodes{category: tissue, property: tissue}
+	return segmentCodes{Category: tissue, Property: tissue}
 }
 
-// synonyms are other names of structures.
-var synonyms = map[string]string{
+// Synonyms are other names of structures.
+var Synonyms = map[string]string{
 	"adrenal": "adrenal gland", "brainstem": "brain stem", "cancer": "neoplasm", "eyes": "eye", "grey matter": "gray matter",
 	"kidneys": "kidney", "lungs": "lung", "oedema": "edema", "oesophagus": "esophagus", "parotid": "parotid gland", "pituitary gland": "pituitary",
 	"small bowel": "small intestine", "submandibular": "submandibular gland", "thyroid gland": "thyroid", "tumor": "neoplasm", "tumors": "neoplasm", "tumour": "neoplasm", "tumours": "neoplasm",
@@ -76,7 +77,7 @@ var synonyms = map[string]string{
 	"lung upper lobe": "upper lobe of lung", "lung lower lobe": "lower lobe of lung", "gall bladder": "gallbladder", "vertebrae": "vertebra",
 }
 
-var structures = map[string]code{
+var Structures = map[string]Code{
 	"adrenal gland":              {"23451007", "SCT", "Adrenal gland"},
 	"aorta":                      {"15825003", "SCT", "Aorta"},
 	"appendix":                   {"66754008", "SCT", "Appendix"},
@@ -195,7 +196,7 @@ var structures = map[string]code{
 	"l5 vertebra":  {"49668003", "SCT", "L5 vertebra"},
 }
 
-var abnormalities = map[string]code{
+var Abnormalities = map[string]Code{
 	"cyst":       {"367643001", "SCT", "Cyst"},
 	"edema":      {"79654002", "SCT", "Edema"},
 	"hematoma":   {"35566002", "SCT", "Hematoma"},

@@ -1,4 +1,4 @@
-package dicom
+package pixels
 
 import (
 	"encoding/binary"
@@ -66,4 +66,32 @@ func unpackBits(data []byte, out []uint32, shift int) error {
 		}
 	}
 	return nil
+}
+
+// unpackRLE decodes the only segment of a frame of single bits, into at most so many bytes.
+func unpackRLE(data []byte, most int) ([]byte, error) {
+	if len(data) < 64 {
+		return nil, errors.New("RLE: no room for the table of segments")
+	}
+	if count, from := binary.LittleEndian.Uint32(data), binary.LittleEndian.Uint32(data[4:]); count != 1 || from != 64 {
+		return nil, fmt.Errorf("RLE: %d segments from byte %d on, not 1 from byte 64", count, from)
+	}
+	var out []byte
+	for data = data[64:]; len(data) > 1 && len(out) < most; {
+		control := int(int8(data[0]))
+		switch {
+		case control >= 0:
+			run := min(control+1, len(data)-1)
+			out = append(out, data[1:1+run]...)
+			data = data[1+run:]
+		case control == -128:
+			data = data[1:]
+		default:
+			for range 1 - control {
+				out = append(out, data[1])
+			}
+			data = data[2:]
+		}
+	}
+	return out[:min(len(out), most)], nil
 }

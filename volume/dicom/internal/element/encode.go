@@ -1,4 +1,4 @@
-package dicom
+package element
 
 import (
 	"cmp"
@@ -11,10 +11,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
-// This file: how elements are written.
-
-// encoder writes a data set, explicit little endian, in the order of the tags.
-type encoder struct {
+// Encoder writes a data set, explicit little endian, in the order of the tags.
+type Encoder struct {
 	elements []encoded
 }
 
@@ -25,7 +23,8 @@ type encoded struct {
 	bytes  []byte
 }
 
-func (e *encoder) bytes(t tag.Tag, vr string, value []byte) {
+// Bytes adds an element. Its value is padded to an even length, as its VR asks for.
+func (e *Encoder) Bytes(t tag.Tag, vr string, value []byte) {
 	b := binary.LittleEndian.AppendUint16(nil, t.Group())
 	b = append(binary.LittleEndian.AppendUint16(b, t.Number()), vr...)
 	length := len(value) + len(value)%2
@@ -42,47 +41,50 @@ func (e *encoder) bytes(t tag.Tag, vr string, value []byte) {
 	e.elements = append(e.elements, encoded{t, header, b})
 }
 
-func (e *encoder) text(t tag.Tag, vr, value string) { e.bytes(t, vr, []byte(value)) }
+// Text adds an element whose value is text, as it is.
+func (e *Encoder) Text(t tag.Tag, vr, value string) { e.Bytes(t, vr, []byte(value)) }
 
-// name writes a text for people, of at most 64 characters. Where it is not ASCII, the data set that
+// Name adds a text for people, of at most 64 characters. Where it is not ASCII, the data set that
 // it stands in says that it is UTF-8.
-func (e *encoder) name(t tag.Tag, value string) {
-	value = strings.ReplaceAll(printable(value), `\`, "/")
+func (e *Encoder) Name(t tag.Tag, value string) {
+	value = strings.ReplaceAll(Printable(value), `\`, "/")
 	if n := []rune(value); len(n) > 64 {
 		value = string(n[:64])
 	}
 	for _, b := range []byte(value) {
 		if b >= utf8.RuneSelf {
-			e.text(tag.SpecificCharacterSet, "CS", "ISO_IR 192")
+			e.Text(tag.SpecificCharacterSet, "CS", "ISO_IR 192")
 			break
 		}
 	}
-	e.text(t, "LO", value)
+	e.Text(t, "LO", value)
 }
 
-func (e *encoder) short(t tag.Tag, values ...uint16) {
+// Short adds unsigned shorts.
+func (e *Encoder) Short(t tag.Tag, values ...uint16) {
 	var b []byte
 	for _, x := range values {
 		b = binary.LittleEndian.AppendUint16(b, x)
 	}
-	e.bytes(t, "US", b)
+	e.Bytes(t, "US", b)
 }
 
-func (e *encoder) long(t tag.Tag, values ...uint32) {
+// Long adds unsigned longs.
+func (e *Encoder) Long(t tag.Tag, values ...uint32) {
 	var b []byte
 	for _, x := range values {
 		b = binary.LittleEndian.AppendUint32(b, x)
 	}
-	e.bytes(t, "UL", b)
+	e.Bytes(t, "UL", b)
 }
 
-// tag writes a tag as a value.
-func (e *encoder) tag(t, value tag.Tag) {
-	e.bytes(t, "AT", binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(nil, value.Group()), value.Number()))
+// Tag adds a tag as a value.
+func (e *Encoder) Tag(t, value tag.Tag) {
+	e.Bytes(t, "AT", binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(nil, value.Group()), value.Number()))
 }
 
-// decimals writes numbers with as many digits as fit a decimal string's 16 characters.
-func (e *encoder) decimals(t tag.Tag, values ...float64) {
+// Decimals adds numbers with as many digits as fit a decimal string's 16 characters.
+func (e *Encoder) Decimals(t tag.Tag, values ...float64) {
 	texts := make([]string, len(values))
 	for n, x := range values {
 		texts[n] = strconv.FormatFloat(x, 'g', -1, 64)
@@ -90,20 +92,22 @@ func (e *encoder) decimals(t tag.Tag, values ...float64) {
 			texts[n] = strconv.FormatFloat(x, 'g', precision, 64)
 		}
 	}
-	e.text(t, "DS", strings.Join(texts, `\`))
+	e.Text(t, "DS", strings.Join(texts, `\`))
 }
 
-func (e *encoder) sequence(t tag.Tag, items ...*encoder) {
+// Sequence adds a sequence of items.
+func (e *Encoder) Sequence(t tag.Tag, items ...*Encoder) {
 	var b []byte
 	for _, item := range items {
-		inner := item.encode()
+		inner := item.Encode()
 		b = binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(b, tag.Item.Group()), tag.Item.Number())
 		b = append(binary.LittleEndian.AppendUint32(b, uint32(len(inner))), inner...)
 	}
-	e.bytes(t, "SQ", b)
+	e.Bytes(t, "SQ", b)
 }
 
-func (e *encoder) encode() []byte {
+// Encode returns the data set.
+func (e *Encoder) Encode() []byte {
 	slices.SortStableFunc(e.elements, func(a, b encoded) int { return cmp.Compare(a.tag, b.tag) })
 	var out []byte
 	for _, one := range e.elements {
@@ -112,8 +116,8 @@ func (e *encoder) encode() []byte {
 	return out
 }
 
-// value returns the text of an element.
-func (e *encoder) value(t tag.Tag) string {
+// Value returns the text of an element.
+func (e *Encoder) Value(t tag.Tag) string {
 	for _, one := range e.elements {
 		if one.tag == t {
 			return strings.TrimRight(string(one.bytes[one.header:]), " \x00")
@@ -122,8 +126,8 @@ func (e *encoder) value(t tag.Tag) string {
 	return ""
 }
 
-// ascii makes a text that every character set has.
-func ascii(s string, most int) string {
+// ASCII makes a text that every character set has.
+func ASCII(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' || r == '\\' {
 			return '?'

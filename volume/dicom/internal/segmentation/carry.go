@@ -1,4 +1,4 @@
-package dicom
+package segmentation
 
 import (
 	"errors"
@@ -7,19 +7,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
-
-// This file: what a SEG object takes over from the images that it refers to.
 
 // carried are elements of a file that another takes over as they are. Nobody looks at their values,
 // but for dates and times, and none of them may be printed.
 type carried map[tag.Tag][]byte
 
 // carriedTypes are the elements that say whose the images are and of which study: the Patient,
-// General Study, Patient Study and Frame of Reference modules, as far as their values are plain
-// text, and whether images have been compressed with loss. Those that must be there are written
-// empty where the file has none.
+// General Study, Patient Study and Frame of Reference modules, as far as viewers and archives file
+// objects by them, and whether images have been compressed with loss. Those that must be there are
+// written empty where the file has none. Comments on the patient, other names and numbers of theirs,
+// history, occupation and ethnic group stay where they are: nobody asked for a copy.
 var carriedTypes = map[tag.Tag]struct {
 	vr   string
 	must bool
@@ -27,9 +27,9 @@ var carriedTypes = map[tag.Tag]struct {
 	// SpecificCharacterSet, TimezoneOffsetFromUTC
 	tag.SpecificCharacterSet: {"CS", false}, tag.TimezoneOffsetFromUTC: {"SH", false},
 	tag.PatientName: {"PN", true}, tag.PatientID: {"LO", true}, tag.IssuerOfPatientID: {"LO", false}, tag.PatientBirthDate: {"DA", true}, tag.PatientBirthTime: {"TM", false}, tag.PatientSex: {"CS", true},
-	tag.OtherPatientIDs: {"LO", false}, tag.OtherPatientNames: {"PN", false}, tag.EthnicGroup: {"SH", false}, tag.PatientComments: {"LT", false}, tag.PatientIdentityRemoved: {"CS", false}, tag.DeidentificationMethod: {"LO", false},
+	tag.PatientIdentityRemoved: {"CS", false}, tag.DeidentificationMethod: {"LO", false},
 	tag.StudyInstanceUID: {"UI", true}, tag.StudyDate: {"DA", true}, tag.StudyTime: {"TM", true}, tag.AccessionNumber: {"SH", true}, tag.ReferringPhysicianName: {"PN", true}, tag.StudyID: {"SH", true}, tag.StudyDescription: {"LO", false},
-	tag.PatientAge: {"AS", false}, tag.PatientSize: {"DS", false}, tag.PatientWeight: {"DS", false}, tag.Occupation: {"SH", false}, tag.AdditionalPatientHistory: {"LT", false},
+	tag.PatientAge: {"AS", false}, tag.PatientSize: {"DS", false}, tag.PatientWeight: {"DS", false},
 	tag.FrameOfReferenceUID: {"UI", false}, tag.PositionReferenceIndicator: {"LO", true},
 	tag.LossyImageCompression: {"CS", false}, tag.LossyImageCompressionRatio: {"DS", false}, tag.LossyImageCompressionMethod: {"CS", false},
 	// of acquisition and series: not written, but asked for a date
@@ -38,26 +38,26 @@ var carriedTypes = map[tag.Tag]struct {
 
 // carry takes the elements of carriedTypes from a file.
 func carry(path string) (carried, error) {
-	d, s, _, offset, err := open(path)
+	file, err := element.Open(path)
 	if err != nil {
-		return nil, inFile(path, err)
+		return nil, element.InFile(path, err)
 	}
-	defer d.Close()
+	defer file.Close()
 	c := carried{}
-	w := &walker{window: &window{from: d, size: d.size}, order: s.order, implicit: s.implicit}
-	_, err = w.elements(offset, d.size, false, 0, func(e element) error {
-		if e.tag >= tag.FloatPixelData {
-			return errStop
+	w := file.Walker()
+	_, err = w.Elements(file.Start, file.Size, false, 0, func(e element.Element) error {
+		if e.Tag >= tag.FloatPixelData {
+			return element.ErrStop
 		}
-		if _, wanted := carriedTypes[e.tag]; !wanted || e.length == undefined || e.length >= math.MaxUint16-1 {
+		if _, wanted := carriedTypes[e.Tag]; !wanted || e.Length == element.Undefined || e.Length >= math.MaxUint16-1 {
 			return nil
 		}
-		b, err := w.at(e.value, int(e.length))
-		c[e.tag] = slices.Clone(b)
+		b, err := w.At(e.Value, int(e.Length))
+		c[e.Tag] = slices.Clone(b)
 		return err
 	})
-	if err != nil && !errors.Is(err, errStop) {
-		return nil, inFile(path, err)
+	if err != nil && !errors.Is(err, element.ErrStop) {
+		return nil, element.InFile(path, err)
 	}
 	return c, nil
 }
@@ -79,8 +79,8 @@ func (c carried) moment() (date, time string) {
 	return "19700101", "000000"
 }
 
-// carry adds what was taken from another file.
-func (e *encoder) carry(c carried) {
+// add writes what was taken from another file.
+func (c carried) add(e *element.Encoder) {
 	for _, t := range slices.Sorted(maps.Keys(carriedTypes)) {
 		kind := carriedTypes[t]
 		switch t {
@@ -88,7 +88,7 @@ func (e *encoder) carry(c carried) {
 			continue
 		}
 		if c.has(t) || kind.must {
-			e.bytes(t, kind.vr, c[t])
+			e.Bytes(t, kind.vr, c[t])
 		}
 	}
 }

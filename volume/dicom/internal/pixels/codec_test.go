@@ -1,0 +1,24 @@
+package pixels
+
+import (
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
+)
+
+// Each transfer syntax that compresses pixels has a codec, and no other.
+func TestEverySyntaxHasItsCodec(t *testing.T) {
+	compressed := 0
+	for _, s := range element.Syntaxes() {
+		codec, there := Codecs[s.UID]
+		if there != s.Compressed || there && (codec.Decode == nil) == (codec.Unpack == nil) {
+			t.Errorf("%s: a codec %v, compressed %v", s.Name, there, s.Compressed)
+		}
+		if s.Compressed {
+			compressed++
+		}
+	}
+	if compressed != len(Codecs) {
+		t.Errorf("%d codecs for %d transfer syntaxes", len(Codecs), compressed)
+	}
+}

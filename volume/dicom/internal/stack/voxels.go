@@ -1,0 +1,231 @@
+package stack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/pixels"
+)
+
+// Read makes a volume of the slices. Note is told what was repaired, and the doubts.
+func (s *Stack) Read(o Options, doubts []string, note func(string)) (*volume.Volume, error) {
+	p, err := s.Plan(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range slices.Concat(p.Notes, doubts) {
+		note(text)
+	}
+	whole := true
+	for n := range s.Slices {
+		_, _, w := s.Slices[n].Info.Rescale()
+		whole = whole && w
+	}
+	if whole {
+		voxels, err := decode[int16](s, p, note)
+		if !errors.Is(err, errRange) {
+			if err != nil {
+				return nil, err
+			}
+			return &volume.Volume{Grid: p.Grid, Int16: voxels}, nil
+		}
+	}
+	voxels, err := decode[float32](s, p, note)
+	if err != nil {
+		return nil, err
+	}
+	return &volume.Volume{Grid: p.Grid, Float32: voxels}, nil
+}
+
+// errRange says that a value does not fit the type of voxel.
+var errRange = errors.New("value out of range")
+
+// decode reads all slices, in parallel, and carries out the plan.
+func decode[T int16 | float32](s *Stack, p *Plan, note func(string)) ([]T, error) {
+	first := s.Slices[0].Image
+	area := first.Rows * first.Columns
+	voxels := make([]T, area*len(s.Slices))
+	doubts := make([]string, len(s.Slices))
+	workers := min(runtime.GOMAXPROCS(0), len(s.Slices))
+	type worker struct {
+		pixels.Reader
+		row []uint32
+	}
+	idle := make(chan *worker, workers)
+	for range workers {
+		idle <- &worker{row: make([]uint32, first.Columns)}
+	}
+	g, ctx := errgroup.WithContext(context.Background())
+	g.SetLimit(workers)
+	for k := range s.Slices {
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return nil // another slice has failed
+			}
+			w := <-idle
+			defer func() { idle <- w }()
+			one := &s.Slices[k]
+			f, err := w.Read(&one.Image.Image, one.Frame)
+			if err != nil {
+				return err
+			}
+			slope, intercept, _ := one.Info.Rescale()
+			if !pixels.Values(f, slope, intercept, w.row, voxels[k*area:(k+1)*area]) {
+				return errRange
+			}
+			doubts[k] = f.Doubt(w.row)
+			return nil
+		})
+	}
+	err := g.Wait()
+	for range workers {
+		(<-idle).Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if k := slices.IndexFunc(doubts, func(text string) bool { return text != "" }); k >= 0 {
+		note(fmt.Sprintf("slice %d %s", k+1, doubts[k])) // others are of the same scanner
+	}
+	if p.shifts != nil || p.resample {
+		voxels = assemble(voxels, first.Columns, first.Rows, p, background[T](s, voxels))
+	}
+	return voxels, nil
+}
+
+// background returns the value around the slices: PixelPaddingValue, or the smallest one of all.
+func background[T int16 | float32](s *Stack, voxels []T) T {
+	one := s.Slices[0]
+	if one.Image.Padding != nil {
+		slope, intercept, _ := one.Info.Rescale()
+		if x := slope**one.Image.Padding + intercept; x >= math.MinInt16 && x <= math.MaxInt16 {
+			return T(x)
+		}
+	}
+	least := voxels[0]
+	for _, x := range voxels {
+		least = min(least, x)
+	}
+	return least
+}
+
+// rounded turns an interpolated value into a voxel.
+func rounded[T int16 | float32](x float32) T {
+	var t T
+	if _, small := any(t).(int16); small {
+		return T(math.Floor(float64(x) + 0.5)) // between values that fit
+	}
+	return T(x)
+}
+
+// assemble makes the slices of the plan's grid from the known ones, by linear interpolation: each
+// is moved in its plane onto the canvas of p.columns x p.rows, and those between are mixed from
+// their neighbours. Where one neighbour has no pixel, the other counts alone. Rows are upside down,
+// as in the volume.
+func assemble[T int16 | float32](voxels []T, columns, rows int, p *Plan, outside T) []T {
+	out := make([]T, p.Grid.Len())
+	// sample finds canvas pixel n in a line of count pixels that is moved by shift: it lies between
+	// pixels a and b, a fraction f of the way.
+	sample := func(n, count int, shift float64) (a, b int, f float32, ok bool) {
+		x := float64(n) - shift
+		if !(x >= -0.5 && x < float64(count)-0.5) {
+			return 0, 0, 0, false
+		}
+		x = min(max(x, 0), float64(count-1))
+		a = int(x)
+		return a, min(a+1, count-1), float32(x - float64(a)), true
+	}
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for k := range p.Grid.Shape[2] {
+		g.Go(func() error {
+			dst, shares := out[k*p.columns*p.rows:][:p.columns*p.rows], p.shares(k)
+			sums, weights := make([]float32, p.columns), make([]float32, p.columns)
+			for j := range p.rows {
+				clear(sums)
+				clear(weights)
+				for _, from := range shares {
+					// Shifts count from the first row in DICOM's order. From the last row, the
+					// shift is what remains of the canvas.
+					a, b, f, ok := sample(j, rows, float64(p.rows-rows)-from.shift[1])
+					if !ok {
+						continue
+					}
+					src := voxels[from.slice*columns*rows:][:columns*rows]
+					for i := range sums {
+						c, d, h, in := sample(i, columns, from.shift[0])
+						if !in {
+							continue
+						}
+						lower := (1-h)*float32(src[a*columns+c]) + h*float32(src[a*columns+d])
+						upper := (1-h)*float32(src[b*columns+c]) + h*float32(src[b*columns+d])
+						sums[i] += from.weight * ((1-f)*lower + f*upper)
+						weights[i] += from.weight
+					}
+				}
+				for i, weight := range weights {
+					dst[j*p.columns+i] = outside
+					if weight > 0 {
+						dst[j*p.columns+i] = rounded[T](sums[i] / weight)
+					}
+				}
+			}
+			return nil
+		})
+	}
+	g.Wait()
+	return out
+}
+
+// Labels makes a label map of labels that are given pixel by pixel: columns first, then rows (from
+// the first) and slices. Where the options move or resample slices, labels take the nearest voxel.
+// It may change stack.
+func (s *Stack) Labels(stack []uint16, o Options) (*volume.LabelMap, error) {
+	first := s.Slices[0].Image
+	if want := first.Columns * first.Rows * len(s.Slices); len(stack) != want {
+		return nil, fmt.Errorf("%d labels for the %d pixels of a series", len(stack), want)
+	}
+	p, err := s.Arrange(o)
+	if err != nil {
+		return nil, err
+	}
+	return &volume.LabelMap{Grid: p.Grid, Labels: p.Labels(stack, first.Columns, first.Rows)}, nil
+}
+
+// Labels carries out the plan on the labels of the slices, whose rows are in DICOM's order: each
+// voxel takes the label of the nearest pixel. It may change stack.
+func (p *Plan) Labels(stack []uint16, columns, rows int) []uint16 {
+	if p.shifts == nil && !p.resample {
+		for image := range slices.Chunk(stack, columns*rows) {
+			for low, high := 0, rows-1; low < high; low, high = low+1, high-1 {
+				a, b := image[low*columns:][:columns], image[high*columns:][:columns]
+				for n := range a {
+					a[n], b[n] = b[n], a[n]
+				}
+			}
+		}
+		return stack
+	}
+	out := make([]uint16, p.Grid.Len())
+	area := columns * rows
+	for k := range p.Grid.Shape[2] {
+		from := slices.MaxFunc(p.shares(k), func(a, b share) int { return cmp.Compare(a.weight, b.weight) })
+		src, dst := stack[from.slice*area:][:area], out[k*p.columns*p.rows:][:p.columns*p.rows]
+		shift := [2]int{int(math.Round(from.shift[0])), int(math.Round(from.shift[1]))}
+		for row := range rows {
+			if at := row + shift[1]; at < p.rows {
+				to := dst[(p.rows-1-at)*p.columns:][:p.columns]
+				copy(to[min(shift[0], p.columns):], src[row*columns:][:columns])
+			}
+		}
+	}
+	return out
+}
