@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -127,34 +128,15 @@ func (a Augmentation) deform(image, labels []float32, c *prepared.Case, origin, 
 	for k := range size[2] {
 		for j := range size[1] {
 			w.line(j, k, func(p [3]float64) {
-				x, y, z := p[0]-float64(from[0]), p[1]-float64(from[1]), p[2]-float64(from[2])
-				image[at], labels[at] = interpolate(values, extent, x, y, z), nearest(marks, extent, x, y, z)
+				for axis := range p {
+					p[axis] -= float64(from[axis])
+				}
+				image[at], labels[at] = volume.Trilinear(values, extent, p), volume.NearestValue(marks, extent, p)
 				at++
 			})
 		}
 	}
 	return nil
-}
-
-// interpolate is the linear interpolation at a point inside the lattice.
-func interpolate(v []float32, extent [3]int, x, y, z float64) float32 {
-	i, j, k := clampedFloor(x, extent[0]), clampedFloor(y, extent[1]), clampedFloor(z, extent[2])
-	fx, fy, fz := float32(x-float64(i)), float32(y-float64(j)), float32(z-float64(k))
-	at := i + extent[0]*(j+extent[1]*k)
-	up, deep := extent[0], extent[0]*extent[1]
-	mix := func(at int) float32 { return v[at] + fx*(v[at+1]-v[at]) }
-	front := mix(at) + fy*(mix(at+up)-mix(at))
-	back := mix(at+deep) + fy*(mix(at+deep+up)-mix(at+deep))
-	return front + fz*(back-front)
-}
-
-// clampedFloor is the lower of two neighbouring voxels around x, both within n. Rounding may put a
-// point a hair outside the lattice.
-func clampedFloor(x float64, n int) int { return min(max(int(math.Floor(x)), 0), n-2) }
-
-func nearest(v []float32, extent [3]int, x, y, z float64) float32 {
-	at := func(x float64, n int) int { return min(max(int(math.Floor(x+0.5)), 0), n-1) }
-	return v[at(x, extent[0])+extent[0]*(at(y, extent[1])+extent[1]*at(z, extent[2]))]
 }
 
 // A warp says for each voxel of a crop where in the scan, in voxels from the crop's origin, its
@@ -288,10 +270,7 @@ func (w *warp) collapse(axis, j, k int) []float64 {
 	return sum
 }
 
-// basis is the first of the four control points that voxel i depends on, and their cubic B-spline
-// weights, which sum to 1.
+// basis is the first of the four control points that voxel i depends on, and their weights.
 func basis(i int) (first int, b [4]float64) {
-	t := float64(i%controlSpacing) / controlSpacing
-	s := 1 - t
-	return i / controlSpacing, [4]float64{s * s * s / 6, (3*t*t*t - 6*t*t + 4) / 6, (3*s*s*s - 6*s*s + 4) / 6, t * t * t / 6}
+	return i / controlSpacing, volume.CubicBSpline(float64(i%controlSpacing) / controlSpacing)
 }
