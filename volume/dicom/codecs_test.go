@@ -163,8 +163,7 @@ func TestCodeStreamsAreRefused(t *testing.T) {
 		return c
 	}
 	for want, c := range map[string]codecCase{
-		"JPEG 2000: packed packet headers are not read":      behind(jpeg2000, 0xFF, 0x60, 0, 3, 0),
-		"JPEG 2000: high throughput (HTJ2K) is not read":     behind(jpeg2000, 0xFF, 0x50, 0, 8, 0, 2, 0, 0, 0, 0),
+		"JPEG 2000: extensions of part 2 are not read":       behind(jpeg2000, 0xFF, 0x50, 0, 8, 0x40, 0, 0, 0, 0, 0),
 		"JPEG: progressive images are not read":              frame(dct, 0xC1, 0xC2),
 		"JPEG: hierarchical images are not read":             frame(dct, 0xC1, 0xC5),
 		"JPEG: arithmetic coding is not read":                frame(lossless, 0xC3, 0xCB),
