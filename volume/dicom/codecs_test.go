@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,8 +20,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
-// codecCase is one of testdata/codecs.json: a code stream and the pixels that dcmtk or gdcm decode
-// from it.
+// codecCase is one of testdata/codecs.json and testdata/htj2k.json: a code stream, and the pixels
+// that other decoders make of it.
 type codecCase struct {
 	Name, Syntax        string
 	Columns, Rows, Bits int
@@ -30,15 +31,19 @@ type codecCase struct {
 
 func codecCases(t testing.TB) []codecCase {
 	t.Helper()
-	text, err := os.ReadFile("../../testdata/codecs.json")
-	if err != nil {
-		t.Fatal(err)
+	var all []codecCase
+	for _, name := range []string{"codecs.json", "htj2k.json"} {
+		text, err := os.ReadFile("../../testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cases []codecCase
+		if err := json.Unmarshal(text, &cases); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, cases...)
 	}
-	var cases []codecCase
-	if err := json.Unmarshal(text, &cases); err != nil {
-		t.Fatal(err)
-	}
-	return cases
+	return all
 }
 
 func TestCodecsAgreeWithPeers(t *testing.T) {
@@ -106,6 +111,59 @@ func TestStreamsOfFewerBits(t *testing.T) {
 	}
 }
 
+// A series in each of the three transfer syntaxes of HTJ2K, signed and unsigned, its frames in one
+// fragment or in several.
+func TestSeriesOfHTJ2K(t *testing.T) {
+	cases := codecCases(t)
+	for name, uid := range map[string]string{
+		"HTJ2K, 3 levels, 12 bits signed":              "1.2.840.10008.1.2.4.201",
+		"HTJ2K, CT, 12 bits":                           "1.2.840.10008.1.2.4.202",
+		"HTJ2K, irreversible, qstep 0.001, 12 bits":    "1.2.840.10008.1.2.4.203",
+		"HTJ2K, both kinds of code-blocks, 12 bits":    "1.2.840.10008.1.2.4.201",
+		"HTJ2K, both refinements, 13 bits":             "1.2.840.10008.1.2.4.203",
+		"HTJ2K, tiles of 16x20, PCRL, 12 bits":         "1.2.840.10008.1.2.4.201",
+		"HTJ2K, packet headers in PPT, 12 bits":        "1.2.840.10008.1.2.4.201",
+		"HTJ2K, placeholders in three layers, 13 bits": "1.2.840.10008.1.2.4.203",
+	} {
+		c := cases[slices.IndexFunc(cases, func(c codecCase) bool { return c.Name == name })]
+		folder := t.TempDir()
+		for number := range 3 {
+			f := sliceFields("1.2", number+1, stack.Vector{0, 0, 2 * float64(number)}, axial, c.Columns, c.Rows, nil)
+			signed := uint16(0)
+			if c.Signed {
+				signed = 1
+			}
+			f = set(set(set(f, tag.BitsStored, "US", uint16(c.Bits)), tag.HighBit, "US", uint16(c.Bits-1)), tag.PixelRepresentation, "US", signed)
+			f = set(set(f, tag.RescaleIntercept, "DS", fmt.Sprint(-1024*number)), tag.PixelData, "", nil)
+			fragments := [][]byte{c.Stream}
+			if number == 1 {
+				fragments = [][]byte{c.Stream[:40], c.Stream[40:100], c.Stream[100:]}
+			}
+			file := part10(uid, slices.Concat(encode(f, binary.LittleEndian, false), encapsulated(nil, fragments...)))
+			if err := os.WriteFile(filepath.Join(folder, fmt.Sprint(number)), file, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v, err := Read(scanOne(t, folder))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if v.Shape != [3]int{c.Columns, c.Rows, 3} || v.Int16 == nil {
+			t.Fatal(name, v.Shape)
+		}
+		for n := range len(v.Int16) {
+			i, j, k := n%c.Columns, n/c.Columns%c.Rows, n/c.Columns/c.Rows
+			stored := int(binary.LittleEndian.Uint16(c.Pixels[2*((c.Rows-1-j)*c.Columns+i):]))
+			if c.Signed {
+				stored = int(int16(stored))
+			}
+			if got, want := int(v.Int16[v.Index(i, j, k)]), stored-1024*k; got != want && (max(got-want, want-got) > 1 || !strings.Contains(name, "irreversible")) {
+				t.Fatalf("%s: voxel %d %d %d is %d, want %d", name, i, j, k, got, want)
+			}
+		}
+	}
+}
+
 // RLE has a segment for each byte of a pixel. Fewer of them are not the pixels that the header
 // describes.
 func TestRLEOfOtherBits(t *testing.T) {
@@ -163,8 +221,7 @@ func TestCodeStreamsAreRefused(t *testing.T) {
 		return c
 	}
 	for want, c := range map[string]codecCase{
-		"JPEG 2000: packed packet headers are not read":      behind(jpeg2000, 0xFF, 0x60, 0, 3, 0),
-		"JPEG 2000: high throughput (HTJ2K) is not read":     behind(jpeg2000, 0xFF, 0x50, 0, 8, 0, 2, 0, 0, 0, 0),
+		"JPEG 2000: extensions of part 2 are not read":       behind(jpeg2000, 0xFF, 0x50, 0, 8, 0x40, 0, 0, 0, 0, 0),
 		"JPEG: progressive images are not read":              frame(dct, 0xC1, 0xC2),
 		"JPEG: hierarchical images are not read":             frame(dct, 0xC1, 0xC5),
 		"JPEG: arithmetic coding is not read":                frame(lossless, 0xC3, 0xCB),

@@ -1774,7 +1774,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"lookup table", "maps its values through a table", file(append(slices.Clone(f), field{tag.ModalityLUTSequence, "SQ", [][]field{{{tag.LUTDescriptor, "US", []byte{1, 0, 0, 0, 16, 0}}}}})), ""},
 		{"RGB", "holds colours (RGB)", file(set(set(f, tag.SamplesPerPixel, "US", uint16(3)), tag.PhotometricInterpretation, "CS", "RGB")), ""},
 		{"palette", "holds colours (PALETTE COLOR)", file(set(f, tag.PhotometricInterpretation, "CS", "PALETTE COLOR")), ""},
-		{"HTJ2K", "is compressed with HTJ2K lossless, which is not read", part10("1.2.840.10008.1.2.4.201", encode(f, binary.LittleEndian, false)), ""},
+		{"JPEG XL", "is compressed with JPEG XL lossless, which is not read", part10("1.2.840.10008.1.2.4.110", encode(f, binary.LittleEndian, false)), ""},
 		{"MPEG", "is compressed with MPEG-2, which is not read", part10("1.2.840.10008.1.2.4.100", encode(f, binary.LittleEndian, false)), ""},
 		{"unknown syntax", "has the transfer syntax 1.9.9, which is not read", part10("1.9.9", encode(f, binary.LittleEndian, false)), ""},
 		{"says compressed, is not", "says that its pixels are compressed with RLE lossless, but they are not", part10("1.2.840.10008.1.2.5", encode(f, binary.LittleEndian, false)), ""},

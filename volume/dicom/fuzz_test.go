@@ -163,6 +163,7 @@ func FuzzJPEG(f *testing.F)     { fuzzCodec(f, "JPEG lossless") }
 func FuzzJPEGDCT(f *testing.F)  { fuzzCodec(f, "JPEG extended") }
 func FuzzJPEGLS(f *testing.F)   { fuzzCodec(f, "JPEG-LS") }
 func FuzzJPEG2000(f *testing.F) { fuzzCodec(f, "JPEG 2000") }
+func FuzzHTJ2K(f *testing.F)    { fuzzCodec(f, "HTJ2K") }
 
 // A SEG object is read, alone and onto a series, or refused by an error of one of the two kinds, in
 // memory that its size makes plausible.

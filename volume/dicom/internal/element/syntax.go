@@ -47,6 +47,10 @@ var syntaxes = map[string]Syntax{
 	"1.2.840.10008.1.2.4.81": {Name: "JPEG-LS near-lossless", Order: binary.LittleEndian, Compressed: true},
 	"1.2.840.10008.1.2.4.90": {Name: "JPEG 2000 lossless", Order: binary.LittleEndian, Compressed: true},
 	"1.2.840.10008.1.2.4.91": {Name: "JPEG 2000", Order: binary.LittleEndian, Compressed: true},
+
+	"1.2.840.10008.1.2.4.201": {Name: "HTJ2K lossless", Order: binary.LittleEndian, Compressed: true},
+	"1.2.840.10008.1.2.4.202": {Name: "HTJ2K lossless RPCL", Order: binary.LittleEndian, Compressed: true},
+	"1.2.840.10008.1.2.4.203": {Name: "HTJ2K", Order: binary.LittleEndian, Compressed: true},
 }
 
 // unread are transfer syntaxes that have a name, so that they can be refused by it.
@@ -61,9 +65,6 @@ var unread = map[string]string{
 	"1.2.840.10008.1.2.4.110": "JPEG XL lossless",
 	"1.2.840.10008.1.2.4.111": "JPEG XL recompressed JPEG",
 	"1.2.840.10008.1.2.4.112": "JPEG XL",
-	"1.2.840.10008.1.2.4.201": "HTJ2K lossless",
-	"1.2.840.10008.1.2.4.202": "HTJ2K lossless RPCL",
-	"1.2.840.10008.1.2.4.203": "HTJ2K",
 }
 
 // Syntaxes lists the transfer syntaxes that are read.

@@ -1,6 +1,6 @@
 package jpeg
 
-// zigzag is the place in the block of coefficient k of the stream.
+// zigzag[k] is the index in the 8x8 block of the k-th coefficient in the stream.
 var zigzag = [64]int{
 	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,
 	35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
@@ -10,7 +10,7 @@ var zigzag = [64]int{
 func (d *decoder) decodeDCT(data []byte, out []uint32, dc, ac *huffman, quantizer *[64]int32) error {
 	bits, rest := segment(data, d.buffer)
 	r := bitReader{data: bits}
-	var last int32 // DC of the block before
+	var last int32 // DC coefficient of the previous block
 	left := d.restart
 	var block [64]int32
 	for y := 0; y < d.rows; y += 8 {
@@ -61,9 +61,9 @@ func (d *decoder) decodeDCT(data []byte, out []uint32, dc, ac *huffman, quantize
 	return nil
 }
 
-// inverse is the inverse DCT of the IJG library's jidctint.c (Loeffler, Ligtenberg and Moschytz
-// 1989, 13 fractional bits): columns, then rows, then the level shift, clamped to the samples'
-// range. Written anew to the same arithmetic, so that its results are the same to the bit.
+// inverse is the inverse DCT of Loeffler, Ligtenberg and Moschytz (1989) with 13 fractional bits:
+// columns, then rows, then the level shift. Samples are clamped to their range. It does the same
+// integer arithmetic as jidctint.c of the IJG library, so the results are the same to the bit.
 func inverse(b *[64]int32, precision int) {
 	const fraction = 13
 	keep := 2 // extra bits between the passes
@@ -83,8 +83,8 @@ func inverse(b *[64]int32, precision int) {
 	}
 }
 
-// butterfly transforms eight numbers, a step apart, in place, and divides them by 2^shift with
-// rounding.
+// butterfly transforms eight numbers in place. They are step apart in b. The results are divided by
+// 2^shift and rounded.
 func butterfly(b []int32, step, shift int) {
 	in := func(n int) int64 { return int64(b[n*step]) }
 	// even part

@@ -2,10 +2,10 @@
 // extended sequential with 8 and 12 bits, and lossless (process 14) with 2 to 16 bits and any
 // predictor.
 //
-// Start at [Decode]. It leaves out colour, progressive and hierarchical images, and arithmetic
-// coding: they are refused as unsupported. The standard library's image/jpeg reads neither 12 bits
-// nor lossless images, and rounds otherwise than the IJG library, which DICOM tools use; this
-// package's DCT is theirs to the bit.
+// Start at [Decode]. Colour, progressive and hierarchical images, and arithmetic coding are refused
+// as unsupported. The standard library's image/jpeg reads neither 12 bits nor lossless images. Its
+// DCT also rounds differently from the IJG library, which DICOM tools use. The DCT here gives the
+// same samples as the IJG library.
 package jpeg
 
 import (
@@ -19,17 +19,17 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// decoder holds what the markers before the scan say.
+// decoder holds the parameters from the markers before the scan.
 type decoder struct {
 	columns, rows int
 	precision     int
 	lossless      bool
-	quantizer     int // number of its table
+	quantizer     int // index of the quantisation table in tables
 	tables        [4][64]int32
 	hasTable      [4]bool
-	huffman       [2][4]*huffman // by class (DC or lossless, AC) and number
-	restart       int            // interval in units (8x8 blocks, or samples), 0 for none
-	buffer        []byte         // has room for the entropy-coded data
+	huffman       [2][4]*huffman // by class (0: DC or lossless, 1: AC) and index
+	restart       int            // interval in 8x8 blocks (lossless: in samples), 0 for none
+	buffer        []byte         // with capacity for the entropy-coded data
 	framed        bool
 }
 
@@ -37,8 +37,9 @@ func unsupported(format string, args ...any) error {
 	return &volume.UnsupportedError{Problem: "JPEG: " + fmt.Sprintf(format, args...)}
 }
 
-// Decode decodes an image of columns x rows samples into out, row by row, and returns how many bits
-// a sample has.
+// Decode decodes an image of columns x rows samples into out, row by row. It returns the number of
+// bits per sample. An image that is correct but not read gives a [*volume.UnsupportedError]; any
+// other error means that the data are damaged.
 func Decode(data []byte, columns, rows int, out []uint32) (precision int, err error) {
 	d := decoder{}
 	if len(data) < 2 || data[0] != 0xFF || data[1] != 0xD8 {
@@ -175,10 +176,10 @@ func (d *decoder) defineHuffman(b []byte) error {
 	return nil
 }
 
-// buffers serve one image after the other.
+// buffers are reused from image to image.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// scan decodes the only scan of the image.
+// scan decodes the scan, which is the only one of the image.
 func (d *decoder) scan(b, data []byte, out []uint32) error {
 	if len(b) < 6 || b[0] != 1 {
 		return errors.New("JPEG: damaged scan header")
@@ -204,8 +205,8 @@ func (d *decoder) scan(b, data []byte, out []uint32) error {
 	return d.decodeDCT(data, out, dc, ac, &d.tables[d.quantizer])
 }
 
-// segment returns the entropy-coded data up to the next marker, without its stuffing, and what
-// follows that marker if it is a restart.
+// segment returns the entropy-coded data up to the next marker, without stuffed bytes. If that
+// marker is a restart, rest is the data behind it; otherwise rest is nil.
 func segment(data, buffer []byte) (bits, rest []byte) {
 	bits = buffer[:0]
 	for {
@@ -228,20 +229,20 @@ func segment(data, buffer []byte) (bits, rest []byte) {
 	}
 }
 
-// errShort says that the entropy-coded data end too early.
+// errShort is returned when the entropy-coded data end before the image is complete.
 var errShort = errors.New("JPEG: ends in the middle of the image")
 
-// bitReader reads bits from data without stuffing, the highest first. Behind the end there are
-// zeros; over counts them.
+// bitReader reads bits from data without stuffed bytes, the highest bit first. After the end it
+// reads zeros and counts them in over.
 type bitReader struct {
 	data []byte
 	at   int
 	bits uint64 // the next n bits, at the top
 	n    int
-	over int // bits read behind the end
+	over int // zeros that were added after the end
 }
 
-// fill makes at least 56 bits available.
+// fill reads ahead until at least 56 bits are available.
 func (r *bitReader) fill() {
 	if r.at+8 <= len(r.data) {
 		r.bits |= binary.BigEndian.Uint64(r.data[r.at:]) >> r.n
@@ -266,15 +267,16 @@ func (r *bitReader) skip(n int) {
 	r.n -= n
 }
 
-// short says whether bits behind the end were used.
+// short reports whether bits after the end were used.
 func (r *bitReader) short() bool { return r.over > r.n }
 
 // huffman decodes the symbols of one table (T.81 annex C and F.2.2.3).
 type huffman struct {
-	fast    [1 << fastBits]uint16 // length << 8 | symbol; 0 for longer codes
+	// by the next fastBits bits: length<<8 | symbol, 0 for longer codes
+	fast    [1 << fastBits]uint16
 	symbols []byte
-	limit   [18]int32 // by length: 1 + the greatest code, shifted to 16 bits
-	offset  [17]int32 // by length: what to add to a code to get the index of its symbol
+	limit   [18]int32 // by length: 1 + the greatest code, shifted left to 16 bits
+	offset  [17]int32 // by length: index of a symbol minus its code
 }
 
 const fastBits = 11
@@ -306,8 +308,8 @@ func newHuffman(counts, symbols []byte) (*huffman, error) {
 	return h, nil
 }
 
-// next decodes a symbol. At least 16 bits must be available. Codes that do not exist give 0 and use
-// 16 bits.
+// next decodes a symbol. At least 16 bits must be available. A code that does not exist gives 0,
+// and short will report it.
 func (h *huffman) next(r *bitReader) int {
 	if e := h.fast[r.bits>>(64-fastBits)]; e != 0 {
 		r.skip(int(e >> 8))
@@ -320,14 +322,14 @@ func (h *huffman) next(r *bitReader) int {
 	}
 	if length > 16 {
 		r.skip(16)
-		r.over += 1 << 20 // damaged
+		r.over += 1 << 20 // so that short reports it
 		return 0
 	}
 	r.skip(length)
 	return int(h.symbols[top>>(16-length)+h.offset[length]])
 }
 
-// extend turns the n bits that follow a category into the number they stand for (T.81 figure F.12).
+// extend reads the n bits that follow category n and returns their value (T.81 figure F.12).
 func (r *bitReader) extend(n int) int32 {
 	if n == 0 {
 		return 0

@@ -1,6 +1,7 @@
 package jpeg
 
-// decodeLossless decodes a scan of differences to predicted samples (T.81 annex H).
+// decodeLossless decodes a scan of differences between samples and their predictions (T.81 annex
+// H).
 func (d *decoder) decodeLossless(data []byte, out []uint32, table *huffman, predictor, shift int) error {
 	columns := d.columns
 	bits, rest := segment(data, d.buffer)
@@ -10,7 +11,7 @@ func (d *decoder) decodeLossless(data []byte, out []uint32, table *huffman, pred
 	if left%columns != 0 {
 		return unsupported("restarts within a row of a lossless image are not read")
 	}
-	first := true // row of the image or of a restart interval
+	first := true // whether the row is the first of the image or of a restart interval
 	for row := range d.rows {
 		if d.restart > 0 && left == 0 {
 			if r.short() || rest == nil {
@@ -22,7 +23,7 @@ func (d *decoder) decodeLossless(data []byte, out []uint32, table *huffman, pred
 		}
 		line := out[row*columns:][:columns]
 		var above []uint32
-		var a int32 // the sample to the left
+		var a int32 // the sample on the left
 		if first {
 			a = start
 		} else {

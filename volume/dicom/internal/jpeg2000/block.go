@@ -2,19 +2,19 @@ package jpeg2000
 
 import "math/bits"
 
-// This file: the coded bit-planes of a code-block (annex D), by the MQ coder (annex C).
+// This file: decoding the bit-planes of a code-block (annex D) by the MQ coder (annex C).
 //
-//   - Rows are taken in stripes of four. One word of flags tells all about the four samples of a
-//     column in a stripe: which of the 3x6 samples in and around it are significant, row by row
-//     from bit 0 to 17, so that sample n of the four sees its neighbours in bits 3n to 3n+8; and
-//     for each n, from bit 19+3n on, its sign, whether it was refined, and whether it was visited
-//     in this bit-plane. Bits 18 and 31 are the signs of the samples above and below the column.
-//     (OpenJPEG packs its flags in the same way.)
-//   - Values are doubled: the lowest bit is the middle of the interval that the bits read so far
-//     leave.
+//   - Samples are scanned in stripes of four rows. One word of flags describes the four samples of
+//     a column in a stripe. Bits 0 to 17 tell which of the 3x6 samples in and around the column are
+//     significant, row by row: sample n and its neighbours are in bits 3n to 3n+8. Three bits for
+//     each n, from bit 19+3n on, are the sign of sample n, whether it was refined, and whether it
+//     was visited in this bit-plane. Bits 18 and 31 are the signs of the samples above and below
+//     the column. (OpenJPEG packs its flags in the same way.)
+//   - Values are doubled. So the middle of the interval that the bits read so far leave for a
+//     sample is a whole number, too.
 
 const (
-	bitNeighbours = 0x1EF // of sample 0: all but itself
+	bitNeighbours = 0x1EF // the eight neighbours of sample 0
 	bitSelf       = 1 << 4
 	signShift     = 19
 	bitSign       = 1 << signShift
@@ -28,9 +28,9 @@ const (
 	contextUniform    = 18
 )
 
-// zeroContexts is the context of a sample by orientation and neighbours (table D.1); signContexts
-// the context of a sign (tables D.2 and D.3), its lowest bit in bit 7 where the decoded bit is to
-// be inverted.
+// zeroContexts holds the context of a sample by the orientation of the sub-band and the
+// significance of the neighbours (table D.1). signContexts holds the context of a sign (tables D.2
+// and D.3). Bit 7 is set where the decoded bit must be inverted.
 var (
 	zeroContexts [4][512]uint8
 	signContexts [256]uint8
@@ -69,8 +69,8 @@ func init() {
 			zeroContexts[3][n] = hv
 		}
 	}
-	// Index: significance of above, left, right, below in bits 1, 3, 5, 7, their signs in bits 4,
-	// 0, 2, 6.
+	// Bits of the index: 1, 3, 5, 7 are the significance of the samples above, left, right, below;
+	// 4, 0, 2, 6 are their signs.
 	for n := range 256 {
 		side := func(significant, sign int) int { return (n >> significant & 1) * (1 - 2*(n>>sign&1)) }
 		h := min(max(side(3, 0)+side(5, 2), -1), 1)
@@ -87,52 +87,66 @@ func init() {
 	}
 }
 
-// blockDecoder decodes one code-block after the other.
+// blockDecoder decodes code-blocks. Its memory is reused from code-block to code-block.
 type blockDecoder struct {
 	style    int
 	mq       coder
-	raw      rawReader
 	width    int
 	height   int
-	stride   int      // of flags
+	pitch    int      // of values: the distance from row to row
+	stride   int      // of flags: the distance from stripe to stripe
 	flags    []uint32 // with a border of one word on each side
 	values   []int32
 	zero     *[512]uint8
 	contexts [32]uint32 // states of the MQ coder, of which 19 are used
+	quadMemory
 }
 
-// decode returns the values of a code-block, doubled, row by row. They are valid until the next
-// call.
-func (d *blockDecoder) decode(b *block, orientation, planes int) ([]int32, error) {
+// decode returns the values of a code-block, doubled. Rows begin pitch elements apart. The values
+// are valid until the next call.
+func (d *blockDecoder) decode(b *block, orientation, planes int) (values []int32, pitch int, err error) {
 	d.width, d.height = b.area.width(), b.area.height()
 	d.stride = d.width + 2
-	stripes := (d.height + 3) / 4
-	d.flags = zeros(d.flags, d.stride*(stripes+2))
-	d.values = zeros(d.values, d.width*d.height)
+	if b.kind != classic {
+		d.pitch = d.width + d.width&1
+		d.values = zeros(d.values, d.pitch*(d.height+d.height&1))
+		err = d.decodeHT(b, planes)
+	} else {
+		d.pitch = d.width
+		d.values = zeros(d.values, d.width*d.height)
+		err = d.decodePlanes(b, orientation, planes)
+	}
+	return d.values, d.pitch, err
+}
+
+// decodePlanes fills the values of a classic code-block. It has so many bit-planes, those that are
+// zero included.
+func (d *blockDecoder) decodePlanes(b *block, orientation, planes int) error {
+	d.flags = zeros(d.flags, d.stride*((d.height+3)/4+2))
 	d.zero = &zeroContexts[orientation]
 	d.reset()
 	plane := planes - 1 - b.missing
-	kind := 2 // of the next pass: 0 significance, 1 refinement, 2 clean-up
+	kind := 2 // of the next pass: 0 significance propagation, 1 magnitude refinement, 2 clean-up
 	pass := 0
 	for n := range b.segments {
 		s := &b.segments[n]
-		raw := d.style&styleBypass != 0 && pass >= 10 && kind < 2
-		if raw {
-			d.raw = rawReader{data: s.data}
+		var raw bitSource
+		if d.style&styleBypass != 0 && pass >= 10 && kind < 2 {
+			raw = &rawReader{data: s.data}
 		} else {
 			d.mq.start(s.data)
 		}
 		for range s.passes {
 			if plane < 0 {
-				return nil, errDamaged
+				return errDamaged
 			}
 			switch {
-			case kind == 0 && raw:
-				d.significanceRaw(plane)
+			case kind == 0 && raw != nil:
+				d.significanceRaw(raw, plane)
 			case kind == 0:
 				d.significance(plane)
-			case kind == 1 && raw:
-				d.refinementRaw(plane)
+			case kind == 1 && raw != nil:
+				d.refinementRaw(raw, plane)
 			case kind == 1:
 				d.refinement(plane)
 			default:
@@ -153,26 +167,27 @@ func (d *blockDecoder) decode(b *block, orientation, planes int) ([]int32, error
 			}
 		}
 	}
-	return d.values, nil
+	return nil
 }
 
-// reset sets the contexts to their initial states (table D.7).
+// reset sets all contexts to their initial states (table D.7).
 func (d *blockDecoder) reset() {
 	d.contexts = initial
 }
 
 const (
-	eachSample = 0o1111   // a bit for each sample of a column, at 3n for sample n
-	eachRow    = 0o111111 // a bit for each row of the neighbourhood
+	eachSample = 0o1111   // bit 3n for each sample n of a column
+	eachRow    = 0o111111 // bit 3n for each row n of the 3x6 samples
 )
 
-// stripe returns the bits of a column's samples where so many rows are left.
+// stripe returns bit 3n for each sample n of a column that is inside the code-block, where so many
+// rows are left.
 func stripe(rows int) uint32 { return eachSample >> max(12-3*rows, 0) }
 
-// candidates are those of a column's samples that are not significant but have a significant
-// neighbour.
+// candidates returns bit 3n for each sample n of a column that is not significant, but has a
+// significant neighbour.
 func candidates(flags uint32) uint32 {
-	rows := (flags | flags>>1 | flags>>2) & eachRow // that hold a significant sample
+	rows := (flags | flags>>1 | flags>>2) & eachRow // rows with a significant sample
 	return (rows | rows>>3 | rows>>6) &^ (flags >> 4) & eachSample
 }
 
@@ -180,7 +195,7 @@ func candidates(flags uint32) uint32 {
 func (d *blockDecoder) significance(plane int) {
 	r := d.mq.register
 	for y := 0; y < d.height; y += 4 {
-		f, v := (y/4+1)*d.stride+1, y*d.width
+		f, v := (y/4+1)*d.stride+1, y*d.pitch
 		inside := stripe(d.height - y)
 		for end := f + d.width; f < end; f, v = f+1, v+1 {
 			flags := d.flags[f]
@@ -206,7 +221,7 @@ func (d *blockDecoder) significance(plane int) {
 				}
 				if (word^less)&1 != 0 {
 					flags, r = d.become(f, v, at, plane, flags, r)
-					// the next one has a significant neighbour now
+					// the sample below has a significant neighbour now
 					left |= 8 << at &^ (flags >> 4) & inside
 				}
 				flags |= bitVisited << at
@@ -221,7 +236,7 @@ func (d *blockDecoder) significance(plane int) {
 func (d *blockDecoder) cleanup(plane int) {
 	r := d.mq.register
 	for y := 0; y < d.height; y += 4 {
-		f, v := (y/4+1)*d.stride+1, y*d.width
+		f, v := (y/4+1)*d.stride+1, y*d.pitch
 		inside := stripe(d.height - y)
 		for end := f + d.width; f < end; f, v = f+1, v+1 {
 			flags := d.flags[f]
@@ -263,9 +278,9 @@ func (d *blockDecoder) cleanup(plane int) {
 	d.mq.register = r
 }
 
-// become decodes the sign of a sample, makes it significant, and tells its neighbours. The sample
-// is the one whose flags begin at bit at of its column's, which are at f; the column's values begin
-// at v. It returns the flags of the column.
+// become decodes the sign of a sample that becomes significant, and records both. The flags of the
+// sample's column are d.flags[f], of which the local copy is flags. The sample is number at/3 of
+// the column, whose values begin at v. It returns the flags of the column.
 func (d *blockDecoder) become(f, v, at, plane int, flags uint32, r register) (uint32, register) {
 	index := flags >> at & 0xAA
 	index |= d.flags[f-1] >> (signShift + at) & 1
@@ -282,11 +297,16 @@ func (d *blockDecoder) become(f, v, at, plane int, flags uint32, r register) (ui
 	return flags | d.settle(f, v, at, plane, sign), r
 }
 
-// settle gives a sample its first value, and tells its neighbours in other columns and stripes. It
-// returns what to set in the flags of its own column.
+// settle gives a sample that becomes significant its first value, and calls tell.
 func (d *blockDecoder) settle(f, v, at, plane int, sign uint32) uint32 {
 	x := int32(3) << plane
-	d.values[v+at/3*d.width] = x ^ -int32(sign) + int32(sign)
+	d.values[v+at/3*d.pitch] = x ^ -int32(sign) + int32(sign)
+	return d.tell(f, at, sign)
+}
+
+// tell sets the flags of the neighbouring columns and stripes for a sample that is significant. It
+// returns the bits to set in the flags of the sample's own column.
+func (d *blockDecoder) tell(f, at int, sign uint32) uint32 {
 	flags := d.flags
 	flags[f-1] |= 1 << (5 + at)
 	flags[f+1] |= 1 << (3 + at)
@@ -310,7 +330,7 @@ func (d *blockDecoder) refinement(plane int) {
 	r := d.mq.register
 	half := int32(1) << plane
 	for y := 0; y < d.height; y += 4 {
-		f, v := (y/4+1)*d.stride+1, y*d.width
+		f, v := (y/4+1)*d.stride+1, y*d.pitch
 		for end := f + d.width; f < end; f, v = f+1, v+1 {
 			flags := d.flags[f]
 			left := flags >> 4 &^ (flags >> 21) & eachSample
@@ -338,31 +358,33 @@ func (d *blockDecoder) refinement(plane int) {
 						r = d.mq.refill(r, shift)
 					}
 				}
-				refine(&d.values[v+at/3*d.width], (word^less)&1, half)
+				refine(&d.values[v+at/3*d.pitch], (word^less)&1, half)
 			}
 		}
 	}
 	d.mq.register = r
 }
 
-// refine moves a value to the middle of the upper or the lower half of its interval.
+// refine moves a value to the middle of the upper (bit 1) or the lower (bit 0) half of its
+// interval.
 func refine(value *int32, bit uint32, half int32) {
 	sign := *value >> 31
 	*value += (half * int32(2*bit-1)) ^ sign - sign
 }
 
-// significanceRaw and refinementRaw are the passes without the MQ coder (D.6).
-func (d *blockDecoder) significanceRaw(plane int) {
+// significanceRaw and refinementRaw are the same passes on bits that are not coded by the MQ coder
+// (D.6).
+func (d *blockDecoder) significanceRaw(data bitSource, plane int) {
 	for y := 0; y < d.height; y += 4 {
-		f, v := (y/4+1)*d.stride+1, y*d.width
+		f, v := (y/4+1)*d.stride+1, y*d.pitch
 		inside := stripe(d.height - y)
 		for end := f + d.width; f < end; f, v = f+1, v+1 {
 			flags := d.flags[f]
 			for left := candidates(flags) & inside; left != 0; {
 				at := bits.TrailingZeros32(left)
 				left &= left - 1
-				if d.raw.bit() != 0 {
-					flags |= d.settle(f, v, at, plane, d.raw.bit())
+				if data.bit() != 0 {
+					flags |= d.settle(f, v, at, plane, data.bit())
 					left |= 8 << at &^ (flags >> 4) & inside
 				}
 				flags |= bitVisited << at
@@ -372,22 +394,26 @@ func (d *blockDecoder) significanceRaw(plane int) {
 	}
 }
 
-func (d *blockDecoder) refinementRaw(plane int) {
+func (d *blockDecoder) refinementRaw(data bitSource, plane int) {
 	half := int32(1) << plane
 	for y := 0; y < d.height; y += 4 {
-		f, v := (y/4+1)*d.stride+1, y*d.width
+		f, v := (y/4+1)*d.stride+1, y*d.pitch
 		for end := f + d.width; f < end; f, v = f+1, v+1 {
 			flags := d.flags[f]
 			left := flags >> 4 &^ (flags >> 21) & eachSample
 			d.flags[f] = flags | left*bitRefined
 			for ; left != 0; left &= left - 1 {
-				refine(&d.values[v+bits.TrailingZeros32(left)/3*d.width], d.raw.bit(), half)
+				refine(&d.values[v+bits.TrailingZeros32(left)/3*d.pitch], data.bit(), half)
 			}
 		}
 	}
 }
 
-// rawReader reads bits: after a byte of ones only seven follow. Behind the end there are ones.
+// bitSource reads single bits.
+type bitSource interface{ bit() uint32 }
+
+// rawReader reads the bits of uncoded passes, the highest of a byte first. The byte after a byte
+// 0xFF has seven. After the end it reads ones.
 type rawReader struct {
 	data []byte
 	at   int

@@ -1,18 +1,29 @@
-// Package jpeg2000 decodes grey JPEG 2000 images (ITU-T T.800), reversible and irreversible, as
-// bare code streams or in a JP2 file.
+// Package jpeg2000 decodes grey JPEG 2000 images, reversible and irreversible, as bare code streams
+// or in a JP2 file. It reads the classic coding of Part 1 (ITU-T T.800) and high throughput, HTJ2K
+// (Part 15, ITU-T T.814).
 //
-// Start at [Decode]. The way of the data: markers (jpeg2000.go), packets (packet.go) that bring the
-// code-blocks of a tile (tile.go) their coded bit-planes (block.go), and the inverse wavelet
-// transform (wavelet.go). It leaves out colour, packed packet headers, and high throughput (HTJ2K):
-// they are refused as unsupported. Numbers in parentheses are sections of T.800.
+// Start at [Decode]. The data pass through these steps:
+//
+//   - jpeg2000.go reads the markers and collects the packets of each tile.
+//   - tile.go divides a tile into resolutions, sub-bands and code-blocks.
+//   - packet.go reads the packet headers and hands the coded bytes to the code-blocks.
+//   - block.go decodes a code-block by the MQ coder (mq.go), or ht.go does if it is of high
+//     throughput.
+//   - wavelet.go undoes the wavelet transform.
+//
+// Colour, subsampled components and the extensions of other parts are refused as unsupported.
+// Numbers in parentheses are sections, tables and annexes of T.800, unless T.814 is named.
 package jpeg2000
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -27,7 +38,7 @@ var (
 	errDamaged = errors.New("JPEG 2000: damaged packet")
 )
 
-// rectangle is x0 <= x < x1, y0 <= y < y1.
+// rectangle holds the points with x0 <= x < x1 and y0 <= y < y1.
 type rectangle struct{ x0, y0, x1, y1 int }
 
 func (r rectangle) width() int  { return r.x1 - r.x0 }
@@ -44,10 +55,10 @@ const (
 	resolutionLayerPosition
 	resolutionPositionLayer
 	positionResolutionLayer
-	componentPositionResolutionLayer // one component: as positionResolutionLayer
+	componentPositionResolutionLayer // the same as positionResolutionLayer: there is one component
 )
 
-// Code-block styles (table A.19).
+// Code-block styles (table A.19; T.814 table A.4).
 const (
 	styleBypass = 1 << iota
 	styleReset
@@ -55,42 +66,49 @@ const (
 	styleCausal
 	stylePredictable
 	styleSegmentation
+	styleHighThroughput // all code-blocks are of high throughput,
+	styleMayBeClassic   // except, if this is set as well, those that turn out to be classic
+	styleMixed          = styleHighThroughput | styleMayBeClassic
 )
 
-// coding is what a COD or COC marker says (A.6.1, A.6.2).
+// coding holds the parameters of a COD or COC marker (A.6.1, A.6.2).
 type coding struct {
 	progression, layers int
 	sop, eph            bool
-	levels              int // of decomposition
-	blockX, blockY      int // logarithms of the code-blocks' size
+	levels              int // number of decomposition levels
+	blockX, blockY      int // logarithms of the width and height of code-blocks
 	style               int
 	reversible          bool
-	precincts           [33][2]int // logarithms of their size, by resolution
+	precincts           [33][2]int // logarithms of the width and height of precincts, by resolution
 }
 
-// quantization is what a QCD or QCC marker says (A.6.4, A.6.5).
+// quantization holds the parameters of a QCD or QCC marker (A.6.4, A.6.5).
 type quantization struct {
 	style, guard int
 	exponents    []int
 	mantissas    []int
 }
 
-// decoder holds what the markers say.
+// decoder holds the parameters from the main header.
 type decoder struct {
-	image, tiles  rectangle // on the reference grid; tiles is the first tile, unclipped
+	image, tiles  rectangle // on the reference grid; tiles is the first tile before it is clipped
 	columns, rows int
 	precision     int
 	signed        bool
 	coding        coding
 	quantization  quantization
-	shift         int           // of the region of interest
-	changes       []progression // of the order of packets
-	sized         bool          // SIZ was read
-	coded, quant  bool          // COD and QCD were
+	shift         int           // of the region of interest (annex H)
+	changes       []progression // from POC markers
+	pieces        []headerPiece // from PPM markers
+	packed        bool          // whether there are PPM markers
+	headers       []byte        // from them, for the tile-parts to come
+	sized         bool          // whether SIZ was read
+	coded, quant  bool          // whether COD and QCD were read
 }
 
-// Decode decodes an image of columns x rows samples into out, row by row, and returns how many bits
-// a sample has. Negative samples are in two's complement.
+// Decode decodes an image of columns x rows samples into out, row by row. It returns the number of
+// bits per sample. Negative samples are in two's complement. An image that is correct but not read
+// gives a [*volume.UnsupportedError]; any other error means that the data are damaged.
 func Decode(data []byte, columns, rows int, out []uint32) (precision int, err error) {
 	if data, err = unwrap(data); err != nil {
 		return 0, err
@@ -99,68 +117,9 @@ func Decode(data []byte, columns, rows int, out []uint32) (precision int, err er
 	if len(data) < 4 || data[0] != 0xFF || data[1] != 0x4F {
 		return 0, errors.New("JPEG 2000: no start of code stream")
 	}
-	tiles := map[int]*tilePart{}
-	var order []int
-	at := 2
-	for {
-		marker, body, next, err := readMarker(data, at)
-		if err != nil {
-			return 0, err
-		}
-		if marker == 0xFFD9 {
-			break
-		}
-		if marker != 0xFF90 { // not SOT
-			if err := d.marker(marker, body, nil); err != nil {
-				return 0, err
-			}
-			at = next
-			continue
-		}
-		if !d.sized || !d.coded || !d.quant {
-			return 0, errors.New("JPEG 2000: the main header is not complete")
-		}
-		if len(body) < 8 {
-			return 0, errMarker
-		}
-		index, length := int(binary.BigEndian.Uint16(body)), int(binary.BigEndian.Uint32(body[2:]))
-		end := at + length
-		if length == 0 || end > len(data) {
-			end = len(data) // the last tile-part may leave its length open
-		}
-		part := tiles[index]
-		if part == nil {
-			part = &tilePart{coding: d.coding, quantization: d.quantization, shift: d.shift, changes: d.changes}
-			tiles[index] = part
-			order = append(order, index)
-		}
-		for at = next; ; at = next {
-			if marker, body, next, err = readMarker(data, at); err != nil {
-				return 0, err
-			}
-			if marker == 0xFF93 { // SOD
-				at += 2
-				break
-			}
-			if err := d.marker(marker, body, part); err != nil {
-				return 0, err
-			}
-		}
-		if end < at {
-			return 0, errMarker
-		}
-		if length == 0 && end-2 >= at && data[end-2] == 0xFF && data[end-1] == 0xD9 {
-			end -= 2
-		}
-		if part.data == nil {
-			part.data = data[at:end:end] // mostly all of it: not copied
-		} else {
-			part.data = append(part.data, data[at:end]...)
-		}
-		at = end
-		if at+2 > len(data) {
-			break // the end marker is missing, the packets may all be there
-		}
+	tiles, order, err := d.codeStream(data)
+	if err != nil {
+		return 0, err
 	}
 	if !d.sized {
 		return 0, errors.New("JPEG 2000: ends before its image")
@@ -183,7 +142,124 @@ func Decode(data []byte, columns, rows int, out []uint32) (precision int, err er
 	return d.precision, nil
 }
 
-// unwrap returns the code stream of a JP2 file (annex I), or data itself.
+// codeStream reads the markers of a code stream. It returns the tiles by number, and the numbers in
+// the order in which the tiles begin.
+func (d *decoder) codeStream(data []byte) (tiles map[int]*tilePart, order []int, err error) {
+	tiles = map[int]*tilePart{}
+	for at := 2; ; {
+		marker, body, next, err := readMarker(data, at)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case marker == 0xFFD9:
+			return tiles, order, nil
+		case marker != 0xFF90: // not SOT
+			if err := d.marker(marker, body, nil); err != nil {
+				return nil, nil, err
+			}
+			at = next
+			continue
+		case !d.sized || !d.coded || !d.quant:
+			return nil, nil, errors.New("JPEG 2000: the main header is not complete")
+		case len(body) < 8:
+			return nil, nil, errMarker
+		}
+		index, length := int(binary.BigEndian.Uint16(body)), int(binary.BigEndian.Uint32(body[2:]))
+		part := tiles[index]
+		if part == nil {
+			part = &tilePart{coding: d.coding, quantization: d.quantization, shift: d.shift, changes: d.changes}
+			tiles[index] = part
+			order = append(order, index)
+		}
+		end := at + length
+		if length == 0 || end > len(data) {
+			end = len(data) // only the last tile-part may have no length
+		}
+		if at, err = d.tilePart(part, data, next, end, length == 0); err != nil {
+			return nil, nil, err
+		}
+		if at+2 > len(data) {
+			return tiles, order, nil // without an end marker: the packets may still be complete
+		}
+	}
+}
+
+// tilePart reads a tile-part, whose first marker ends at at, up to end. It returns where the next
+// tile-part begins. A tile-part that is open has no length of its own: then end is the end of the
+// data, and the end marker may be among them.
+func (d *decoder) tilePart(part *tilePart, data []byte, at, end int, open bool) (next int, err error) {
+	for marker := 0; marker != 0xFF93; at = next { // SOD
+		var body []byte
+		if marker, body, next, err = readMarker(data, at); err != nil {
+			return 0, err
+		}
+		if marker != 0xFF93 {
+			if err := d.marker(marker, body, part); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if end < at {
+		return 0, errMarker
+	}
+	if err := d.packedHeaders(part); err != nil {
+		return 0, err
+	}
+	if open && end-2 >= at && data[end-2] == 0xFF && data[end-1] == 0xD9 {
+		end -= 2
+	}
+	if part.data == nil {
+		part.data = data[at:end:end] // most tiles have one tile-part: it is not copied
+	} else {
+		part.data = append(part.data, data[at:end]...)
+	}
+	return end, nil
+}
+
+// headerPiece holds the packet headers of a PPM or PPT marker, and its number (A.7.4, A.7.5).
+type headerPiece struct {
+	number byte
+	data   []byte
+}
+
+// joined joins pieces in the order of their numbers.
+func joined(pieces []headerPiece) (all []byte) {
+	slices.SortStableFunc(pieces, func(a, b headerPiece) int { return cmp.Compare(a.number, b.number) })
+	for _, p := range pieces {
+		all = append(all, p.data...)
+	}
+	return all
+}
+
+// packedHeaders gives a tile the packed packet headers of its next tile-part. They are in the PPT
+// markers of the tile-part, or in the PPM markers of the main header: there, those of all
+// tile-parts follow each other, each after its length.
+func (d *decoder) packedHeaders(part *tilePart) error {
+	if len(d.pieces) > 0 {
+		d.headers, d.pieces, d.packed = joined(d.pieces), nil, true
+	}
+	if len(part.pieces) > 0 {
+		part.headers = append(part.headers, joined(part.pieces)...)
+		part.pieces, part.packed = nil, true
+		return nil
+	}
+	if !d.packed {
+		return nil
+	}
+	if len(d.headers) < 4 {
+		return errShort
+	}
+	n := int(binary.BigEndian.Uint32(d.headers))
+	if n > len(d.headers)-4 {
+		return errShort
+	}
+	part.headers = append(part.headers, d.headers[4:4+n]...)
+	part.packed = true
+	d.headers = d.headers[4+n:]
+	return nil
+}
+
+// unwrap returns the code stream of a JP2 file (annex I). Other data it returns as they are.
 func unwrap(data []byte) ([]byte, error) {
 	if len(data) < 12 || !bytes.Equal(data[4:8], []byte("jP  ")) {
 		return data, nil
@@ -210,7 +286,7 @@ func unwrap(data []byte) ([]byte, error) {
 	return nil, errors.New("JPEG 2000: the file holds no code stream")
 }
 
-// readMarker reads the marker at an offset, its body, and where the next one is.
+// readMarker reads the marker segment at an offset. Next is the offset behind it.
 func readMarker(data []byte, at int) (marker int, body []byte, next int, err error) {
 	if at+2 > len(data) {
 		return 0, nil, 0, errShort
@@ -229,7 +305,7 @@ func readMarker(data []byte, at int) (marker int, body []byte, next int, err err
 	return marker, data[at+4 : at+2+length], at + 2 + length, nil
 }
 
-// marker takes in a marker of the main header, or of the header of a tile-part.
+// marker reads a marker segment of the main header or, if part is not nil, of a tile-part header.
 func (d *decoder) marker(marker int, b []byte, part *tilePart) error {
 	c, q, shift := &d.coding, &d.quantization, &d.shift
 	if part != nil {
@@ -242,13 +318,12 @@ func (d *decoder) marker(marker int, b []byte, part *tilePart) error {
 		}
 		return d.size(b)
 	case 0xFF50: // CAP
-		return unsupported("high throughput (HTJ2K) is not read")
+		return capabilities(b)
 	case 0xFF52: // COD
 		d.coded = true
 		return c.parse(b)
 	case 0xFF53:
-		// COC: one component number, of one byte for fewer than 257 components, then as COD from
-		// Scoc on
+		// COC: the number of the component in one byte, then what COD has from Scod on.
 		if len(b) < 7 || b[0] != 0 {
 			return errMarker
 		}
@@ -276,11 +351,32 @@ func (d *decoder) marker(marker int, b []byte, part *tilePart) error {
 			d.changes = append(d.changes, changes...)
 		case part.ownChanges:
 			part.changes = append(part.changes, changes...)
-		default: // what the main header says is not for this tile
+		default: // the tile has its own: those of the main header do not apply
 			part.changes, part.ownChanges = changes, true
 		}
-	case 0xFF60, 0xFF61:
-		return unsupported("packed packet headers are not read")
+	case 0xFF60, 0xFF61: // PPM, PPT
+		if len(b) < 1 || (marker == 0xFF60) != (part == nil) {
+			return errMarker
+		}
+		pieces := &d.pieces
+		if part != nil {
+			pieces = &part.pieces
+		}
+		*pieces = append(*pieces, headerPiece{b[0], b[1:]})
+	}
+	return nil
+}
+
+// capabilities reads CAP (A.5.2): bit 32-n of its first word means that the stream needs part n of
+// the standard. Part 15 is high throughput. The details that follow are not needed: code-blocks and
+// their styles say the same.
+func capabilities(b []byte) error {
+	if len(b) < 4 {
+		return errMarker
+	}
+	const highThroughput = 1 << (32 - 15)
+	if others := binary.BigEndian.Uint32(b) &^ highThroughput; others != 0 {
+		return unsupported("extensions of part %d are not read", bits.LeadingZeros32(others)+1)
 	}
 	return nil
 }
@@ -289,9 +385,6 @@ func (d *decoder) marker(marker int, b []byte, part *tilePart) error {
 func (d *decoder) size(b []byte) error {
 	if len(b) < 39 {
 		return errMarker
-	}
-	if binary.BigEndian.Uint16(b)&0x4000 != 0 {
-		return unsupported("high throughput (HTJ2K) is not read")
 	}
 	var n [8]int
 	for k := range n {
@@ -346,8 +439,13 @@ func (c *coding) parseStyle(b []byte, precincts bool) error {
 	if c.levels > 32 || c.blockX > 10 || c.blockY > 10 || c.blockX+c.blockY > 12 || b[4] > 1 {
 		return errMarker
 	}
-	if c.style&0x40 != 0 {
-		return unsupported("high throughput (HTJ2K) is not read")
+	switch c.style & styleMixed {
+	case styleMayBeClassic:
+		return errMarker
+	case styleMixed:
+		if c.style&(styleBypass|styleTerminate) != 0 {
+			return unsupported("code-blocks of both kinds (HTMIXED) with bypass or termination")
+		}
 	}
 	for r := range c.levels + 1 {
 		c.precincts[r] = [2]int{15, 15}
@@ -390,8 +488,8 @@ func (q *quantization) parse(b []byte) error {
 	return nil
 }
 
-// band returns the exponent and mantissa of sub-band number n (LL, then HL, LH, HH of each
-// resolution), of decomposition level l of levels (E.1).
+// band returns the exponent and mantissa of sub-band n, of decomposition level l of levels (E.1).
+// Sub-bands are numbered LL, then HL, LH, HH of each resolution.
 func (q *quantization) band(n, l, levels int) (exponent, mantissa int, err error) {
 	if q.style == 1 {
 		return max(q.exponents[0]+l-levels, 0), q.mantissas[0], nil

@@ -2,29 +2,28 @@ package jpeg2000
 
 import "math/bits"
 
-// coder is the MQ decoder (annex C, in its form of software conventions). Behind the end of its
-// data there are ones.
+// coder is the MQ decoder (annex C, software conventions). After the end of its data it reads ones.
 type coder struct {
 	data []byte
 	at   int
 	register
 }
 
-// register is the state of the MQ decoder that changes with every symbol. The interval has its 16
-// bits at the top of the word, beside the 16 bits of the code that they are compared with: bit 31
-// tells whether it must be renormalised.
+// register is the state of the MQ decoder that changes with every symbol. The 16 bits of the
+// interval are the upper half of its word, as are the 16 bits of the code that they are compared
+// with. If bit 31 of the interval is 0, it must be renormalised.
 type register struct {
 	interval, code uint32
-	room           int // shifts to the next byte
+	room           int // number of shifts until the next byte is needed
 }
 
-// A context is a word: what the less probable symbol takes of the interval (Qe) in the upper half,
-// and in the lower the number of the state, 2*index + more probable symbol. moves has the words
-// that follow a state, after the more and after the less probable symbol; initial those that
-// contexts begin with (table D.7).
+// A context is a word. The upper half is Qe, the part of the interval for the less probable symbol.
+// The lower half is the state: 2*index + more probable symbol. moves holds the words that follow a
+// state, after the more and after the less probable symbol. initial holds the words that contexts
+// begin with (table D.7).
 var moves, initial = func() (moves [128][2]uint32, initial [32]uint32) {
-	// Table C.2: Qe, next if more probable, next if less probable, whether the symbols change
-	// places.
+	// Table C.2: Qe; the next index after the more and after the less probable symbol; whether the
+	// symbols are exchanged.
 	table := [47][4]uint32{
 		{0x5601, 1, 1, 1}, {0x3401, 2, 6, 0}, {0x1801, 3, 9, 0}, {0x0AC1, 4, 12, 0}, {0x0521, 5, 29, 0}, {0x0221, 38, 33, 0}, {0x5601, 7, 6, 1}, {0x5401, 8, 14, 0},
 		{0x4801, 9, 14, 0}, {0x3801, 10, 14, 0}, {0x3001, 11, 17, 0}, {0x2401, 12, 18, 0}, {0x1C01, 13, 20, 0}, {0x1601, 29, 21, 0}, {0x5601, 15, 14, 1}, {0x5401, 16, 14, 0},
@@ -62,7 +61,7 @@ func (m *coder) byte(n int) byte {
 	return 0xFF
 }
 
-// input takes in a byte (C.3.4).
+// input reads a byte into the code (C.3.4).
 func (m *coder) input() {
 	next := m.byte(m.at + 1)
 	if m.byte(m.at) == 0xFF {
@@ -81,20 +80,20 @@ func (m *coder) input() {
 	m.room = 8
 }
 
-// divide decodes a symbol in a context, up to the renormalisation (C.3.2). Less is 1 for the less
-// probable symbol. There are no branches, since nobody could predict them.
+// divide decodes a symbol in a context (C.3.2). Less is 1 for the less probable symbol. The caller
+// renormalises. There are no branches, because the processor could not predict them.
 func divide(interval, code, context uint32) (newInterval, newCode, less uint32) {
 	q := context &^ 0xFFFF
 	interval -= q
-	// all ones where the code lies in the lower part
+	// all ones if the code lies in the lower part
 	lower := uint32((int64(code) - int64(q)) >> 63)
-	// all ones where the upper part is the smaller one
+	// all ones if the upper part is the smaller one
 	small := uint32((int64(interval) - int64(q)) >> 63)
 	return interval ^ (interval^q)&lower, code - q&^lower, (lower ^ small) & 1
 }
 
-// next decodes a symbol in a context. The register is handed over and back, not kept in m, so that
-// it stays in the machine's registers.
+// next decodes a symbol in a context. The register is passed and returned instead of kept in m, so
+// that it stays in the processor's registers.
 func (m *coder) next(r register, context *uint32) (register, uint32) {
 	word, less := *context, uint32(0)
 	if r.interval, r.code, less = divide(r.interval, r.code, word); int32(r.interval) >= 0 {
@@ -104,7 +103,7 @@ func (m *coder) next(r register, context *uint32) (register, uint32) {
 	return r, (word ^ less) & 1
 }
 
-// refill shifts the register, and takes in bytes where there is not enough room.
+// refill shifts the register, and reads bytes where there is not enough room.
 func (m *coder) refill(r register, shift int) register {
 	r.interval <<= shift & 31
 	for shift > r.room {

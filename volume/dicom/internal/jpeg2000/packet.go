@@ -5,14 +5,16 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
+	"math"
 	"math/bits"
 	"slices"
 )
 
-// tagTree codes a matrix of numbers by their minima over ever larger squares (B.10.2).
+// tagTree codes a matrix of numbers (B.10.2). Each node holds the minimum of at most 2x2 nodes of
+// the level below.
 type tagTree struct {
 	nodes  []tagNode
-	parent []int32 // by node, -1 for the root
+	parent []int32 // index of the parent by node; -1 for the root
 }
 
 type tagNode struct {
@@ -42,7 +44,8 @@ func newTagTree(across, down int) *tagTree {
 	}
 }
 
-// below says whether the number of a leaf is below a threshold, reading as many bits as that takes.
+// below reports whether the number of a leaf is below a threshold. It reads as many bits as it
+// needs to know.
 func (t *tagTree) below(r *headerReader, leaf int, threshold int32) bool {
 	var path [32]int32
 	depth := 0
@@ -66,7 +69,7 @@ func (t *tagTree) below(r *headerReader, leaf int, threshold int32) bool {
 	return t.nodes[leaf].value < threshold
 }
 
-// headerReader reads the bits of packet headers: after a byte of ones only seven follow (B.10.1).
+// headerReader reads the bits of packet headers. The byte after a byte 0xFF has seven (B.10.1).
 type headerReader struct {
 	data  []byte
 	at    int
@@ -100,19 +103,19 @@ func (r *headerReader) bits(n int) int {
 	return v
 }
 
-// align goes to the next whole byte.
+// align goes to the next byte boundary.
 func (r *headerReader) align() {
 	if r.now == 0xFF {
-		r.at++ // the stuffed bit has a byte to itself
+		r.at++ // skip the byte that holds nothing but the stuffed bit
 	}
 	r.now, r.left = 0, 0
 }
 
-// progression is an order of packets: those of the resolutions from first to before last, of the
-// layers below layers (A.6.6, B.12.2).
+// progression is an order of packets, for the resolutions first <= r < last and for the layers
+// l < layers (A.6.6, B.12.2).
 type progression struct{ order, first, last, layers int }
 
-// parseChanges reads POC: the progressions of the one component that there is.
+// parseChanges reads the progressions of component 0 from POC.
 func parseChanges(b []byte) ([]progression, error) {
 	var all []progression
 	if len(b) == 0 || len(b)%7 != 0 {
@@ -130,10 +133,10 @@ func parseChanges(b []byte) ([]progression, error) {
 	return all, nil
 }
 
-// packets reads the packets of a tile in their order (B.12). Steps bounds how many code-blocks are
-// looked at: empty packets take a byte, and as many looks as there are code-blocks.
+// packets reads the packets of a tile in their order (B.12). Steps limits how often a code-block is
+// looked at: an empty packet takes one byte of data, but a look at each code-block of its precinct.
 func (p *tilePart) packets(resolutions []*resolution, steps int) error {
-	r := packetReader{coding: &p.coding, data: p.data, steps: steps}
+	r := packetReader{coding: &p.coding, data: p.data, packed: p.packed, headers: p.headers, steps: steps}
 	changes := p.changes
 	if len(changes) == 0 {
 		changes = []progression{{p.coding.progression, 0, len(resolutions), p.coding.layers}}
@@ -154,7 +157,8 @@ func (p *tilePart) packets(resolutions []*resolution, steps int) error {
 	return nil
 }
 
-// follow reads the packets of a progression, but for those that another has brought.
+// follow reads the packets of a progression. Packets that an earlier progression has read are left
+// out.
 func (r *packetReader) follow(c progression, resolutions []*resolution) error {
 	if c.order == layerResolutionPosition {
 		for layer := range c.layers {
@@ -190,7 +194,7 @@ func (r *packetReader) follow(c progression, resolutions []*resolution) error {
 			places = append(places, place{precinct, k, n})
 		}
 	}
-	if c.order != resolutionPositionLayer { // else they are in their order
+	if c.order != resolutionPositionLayer { // for which places are in order already
 		slices.SortStableFunc(places, func(a, b place) int {
 			return cmp.Or(cmp.Compare(a.y, b.y), cmp.Compare(a.x, b.x), cmp.Compare(a.resolution, b.resolution), cmp.Compare(a.n, b.n))
 		})
@@ -206,11 +210,20 @@ func (r *packetReader) follow(c progression, resolutions []*resolution) error {
 // packetReader reads packets.
 type packetReader struct {
 	*coding
-	data  []byte // that is left
-	steps int    // that are left
+	data    []byte // not read yet
+	packed  bool   // whether packet headers are in headers, not in data
+	headers []byte // not read yet
+	steps   int    // left, see packets
+	pieces  []piece
 }
 
-// upTo reads the packets of a precinct up to so many layers.
+// piece tells the number of bytes that a packet has for a segment of a code-block.
+type piece struct {
+	block           *block
+	segment, length int
+}
+
+// upTo reads the packets of a precinct until it has so many layers.
 func (r *packetReader) upTo(p *precinct, layers int) error {
 	for ; p.layers < layers; p.layers++ {
 		if err := r.packet(p, p.layers); err != nil {
@@ -220,97 +233,118 @@ func (r *packetReader) upTo(p *precinct, layers int) error {
 	return nil
 }
 
-// packet reads one packet: what a layer adds to the code-blocks of a precinct (B.9, B.10).
+// packet reads one packet: the bytes of one layer for the code-blocks of a precinct (B.9, B.10).
 func (pr *packetReader) packet(p *precinct, layer int) error {
-	data := pr.data
-	if bytes.HasPrefix(data, []byte{0xFF, 0x91}) { // SOP
-		if len(data) < 6 {
+	if bytes.HasPrefix(pr.data, []byte{0xFF, 0x91}) { // SOP
+		if len(pr.data) < 6 {
 			return errShort
 		}
-		data = data[6:]
+		pr.data = pr.data[6:]
 	}
-	if len(data) == 0 {
+	headers := &pr.data
+	if pr.packed {
+		headers = &pr.headers
+	}
+	if len(*headers) == 0 {
 		return errShort
 	}
-	type piece struct {
-		block   *block
-		segment int
-		length  int
-	}
-	var pieces []piece
-	r := &headerReader{data: data}
+	r := &headerReader{data: *headers}
+	pr.pieces = pr.pieces[:0]
 	if r.bit() == 1 {
-		for _, part := range p.parts {
-			if pr.steps -= len(part.blocks); pr.steps < 0 {
-				return errDamaged
-			}
-			for n, b := range part.blocks {
-				if b.included {
-					if r.bit() == 0 {
-						continue
-					}
-				} else {
-					if !part.inclusion.below(r, n, int32(layer)+1) {
-						continue
-					}
-					b.included = true
-					for !part.zero.below(r, n, int32(b.missing)+1) {
-						if b.missing++; b.missing > part.band.planes+31 || r.short {
-							return errDamaged
-						}
-					}
-				}
-				passes := r.passes()
-				for r.bit() == 1 {
-					if b.length++; b.length > 31 {
-						return errDamaged
-					}
-				}
-				for passes > 0 {
-					last := len(b.segments) - 1
-					if last < 0 || b.segments[last].passes == b.segments[last].most {
-						b.segments = append(b.segments, codeSegment{most: pr.segmentPasses(b.segments)})
-						last++
-					}
-					s := &b.segments[last]
-					n := min(passes, s.most-s.passes)
-					s.passes += n
-					passes -= n
-					length := r.bits(b.length + bits.Len(uint(n)) - 1)
-					if length > len(data) {
-						return errShort
-					}
-					pieces = append(pieces, piece{b, last, length})
-				}
+		for k := range p.parts {
+			if err := pr.contributions(r, &p.parts[k], layer); err != nil {
+				return err
 			}
 		}
 	}
-	if r.short {
+	if r.align(); r.short || r.at > len(*headers) {
 		return errShort
 	}
-	r.align()
-	if r.at > len(data) {
-		return errShort
-	}
-	data = data[r.at:]
-	if bytes.HasPrefix(data, []byte{0xFF, 0x92}) { // EPH
-		data = data[2:]
-	}
-	for _, piece := range pieces {
-		if piece.length > len(data) {
+	*headers = bytes.TrimPrefix((*headers)[r.at:], []byte{0xFF, 0x92}) // EPH
+	for _, piece := range pr.pieces {
+		if piece.length > len(pr.data) {
 			return errShort
 		}
 		s := &piece.block.segments[piece.segment]
 		if s.data == nil {
-			s.data = data[:piece.length:piece.length]
+			s.data = pr.data[:piece.length:piece.length]
 		} else {
-			s.data = append(s.data, data[:piece.length]...)
+			s.data = append(s.data, pr.data[:piece.length]...)
 		}
-		data = data[piece.length:]
+		pr.data = pr.data[piece.length:]
 	}
-	pr.data = data
 	return nil
 }
+
+// contributions reads the part of a packet header that is about one band. It appends to pr.pieces.
+func (pr *packetReader) contributions(r *headerReader, part *part, layer int) error {
+	if pr.steps -= len(part.blocks); pr.steps < 0 {
+		return errDamaged
+	}
+	for n, b := range part.blocks {
+		if b.included {
+			if r.bit() == 0 {
+				continue
+			}
+		} else {
+			if !part.inclusion.below(r, n, int32(layer)+1) {
+				continue
+			}
+			b.included = true
+			for !part.zero.below(r, n, int32(b.missing)+1) {
+				if b.missing++; b.missing > part.band.planes+31 || r.short {
+					return errDamaged
+				}
+			}
+		}
+		passes := r.passes()
+		for r.bit() == 1 {
+			if b.length++; b.length > 31 {
+				return errDamaged
+			}
+		}
+		first := len(pr.pieces)
+		if b.kind == undecided {
+			var err error
+			if passes, err = pr.undecided(r, b, passes); err != nil {
+				return err
+			}
+		}
+		for passes > 0 {
+			passes -= pr.segment(r, b, passes)
+		}
+		for _, piece := range pr.pieces[first:] {
+			// Checked here, so that no header asks for more memory than there are bytes.
+			if piece.length > len(pr.data) {
+				return errShort
+			}
+		}
+	}
+	return nil
+}
+
+// segment reads the number of bytes for the current segment of a code-block, which takes as many of
+// the passes as it can. It returns how many these are.
+func (pr *packetReader) segment(r *headerReader, b *block, passes int) int {
+	last := len(b.segments) - 1
+	if last < 0 || b.segments[last].passes == b.segments[last].most {
+		b.segments = append(b.segments, codeSegment{most: pr.segmentPasses(b)})
+		last++
+	}
+	s := &b.segments[last]
+	n := min(passes, s.most-s.passes)
+	pr.add(b, last, n, r.bits(b.length+log2(n)))
+	return n
+}
+
+// add counts passes of a segment and records their bytes.
+func (pr *packetReader) add(b *block, segment, passes, length int) {
+	b.passes += passes
+	b.segments[segment].passes += passes
+	pr.pieces = append(pr.pieces, piece{b, segment, length})
+}
+
+func log2(n int) int { return bits.Len(uint(n)) - 1 }
 
 // passes reads the number of coding passes (table B.4).
 func (r *headerReader) passes() int {
@@ -329,17 +363,68 @@ func (r *headerReader) passes() int {
 	return 37 + r.bits(7)
 }
 
-// segmentPasses returns how many passes the next segment of a code-block can have (table D.9).
-func (c *coding) segmentPasses(before []codeSegment) int {
+// segmentPasses returns the greatest number of passes of the next segment of a code-block (table
+// D.9; T.814 clause B.3).
+func (c *coding) segmentPasses(b *block) int {
+	n := len(b.segments)
 	switch {
+	case b.kind == highThroughput:
+		return 1 + n%2 // a clean-up pass, then two refinement passes
 	case c.style&styleTerminate != 0:
 		return 1
 	case c.style&styleBypass == 0:
 		return 1 << 20
-	case len(before) == 0:
+	case n == 0:
 		return 10 // four bit-planes
-	case len(before)%2 == 1:
+	case n%2 == 1:
 		return 2 // significance and refinement, uncoded
 	}
 	return 1 // clean-up
+}
+
+// undecided reads a length of a code-block that has no bytes yet (T.814 clause B.3). It returns the
+// number of passes whose lengths follow.
+//
+// The passes before the first clean-up pass with bytes are placeholders: they have no bytes, and
+// their HT sets stand for bit-planes that are not coded. One length is written for them and that
+// clean-up pass together. If the packet ends before it, one length, 0, is written for all passes of
+// the packet, as for a classic code-block.
+//
+// In a mixed code stream the first length that is not 0 tells the kind of the code-block. It
+// belongs to a high-throughput clean-up pass if such a pass may end there, if the length is at
+// least 2 and begins with a zero bit, and if Lblock is above 3. Otherwise the code-block is
+// classic.
+func (pr *packetReader) undecided(r *headerReader, b *block, passes int) (left int, err error) {
+	mixed := pr.style&styleMixed == styleMixed
+	if len(b.segments) == 0 {
+		b.segments = append(b.segments, codeSegment{most: math.MaxInt})
+	}
+	// the number of passes up to the last one that may be a clean-up pass
+	upTo := passes - (b.passes+passes-1)%3
+	length, width := 0, 0 // width is the number of bits that were read of it
+	if upTo > 0 {
+		width = b.length + log2(upTo)
+		length = r.bits(width)
+		isHT := length > 1
+		if mixed {
+			isHT = isHT && b.length > 3 && length>>(width-1) == 0
+		}
+		if isHT {
+			b.kind = highThroughput
+			pr.add(b, 0, upTo, length)
+			b.segments[0].most = b.segments[0].passes
+			return passes - upTo, nil
+		}
+	}
+	for ; width < b.length+log2(passes); width++ {
+		length = length<<1 | r.bit()
+	}
+	if length > 0 {
+		if !mixed {
+			return 0, errDamaged
+		}
+		b.kind = classic
+	}
+	pr.add(b, 0, passes, length)
+	return 0, nil
 }

@@ -1,8 +1,8 @@
 // Package jpegls decodes grey JPEG-LS images (ITU-T T.87), lossless and near-lossless, of 2 to 16
 // bits.
 //
-// Start at [Decode]. It leaves out colour and palettes: they are refused as unsupported. Names are
-// those of the standard.
+// Start at [Decode]. Colour and palettes are refused as unsupported. Variables have the names of
+// the standard.
 package jpegls
 
 import (
@@ -22,8 +22,9 @@ func unsupported(format string, args ...any) error {
 
 var errShort = errors.New("JPEG-LS: ends in the middle of the image")
 
-// Decode decodes an image of columns x rows samples into out, row by row, and returns how many bits
-// a sample has.
+// Decode decodes an image of columns x rows samples into out, row by row. It returns the number of
+// bits per sample. An image that is correct but not read gives a [*volume.UnsupportedError]; any
+// other error means that the data are damaged.
 func Decode(data []byte, columns, rows int, out []uint32) (precision int, err error) {
 	if len(data) < 2 || data[0] != 0xFF || data[1] != 0xD8 {
 		return 0, errors.New("JPEG-LS: no start of image")
@@ -105,16 +106,16 @@ func Decode(data []byte, columns, rows int, out []uint32) (precision int, err er
 	}
 }
 
-// reader reads bits, the highest first. After a byte of ones only seven bits follow in the next.
+// reader reads bits, the highest first. The byte after a byte 0xFF has only seven of them.
 type reader struct {
 	data []byte
 	at   int
 	bits uint64 // the next n bits, at the top
 	n    int
-	over int // bits read behind the end, or into a marker
+	over int // zeros that were added after the end or in place of a marker
 }
 
-// fill makes at least 57 bits available: zeros behind the end.
+// fill reads ahead until at least 57 bits are available. After the end it adds zeros.
 func (r *reader) fill() {
 	for r.n <= 56 {
 		if r.at >= len(r.data) || r.data[r.at] == 0xFF && (r.at+1 >= len(r.data) || r.data[r.at+1] >= 0x80) {
@@ -132,10 +133,10 @@ func (r *reader) fill() {
 	}
 }
 
-// restart goes on behind the next marker, if that is one of restart.
+// restart goes to the data behind the next marker. It reports whether that is a restart marker.
 func (r *reader) restart() bool {
 	for ; r.at+1 < len(r.data); r.at++ {
-		// a byte of ones before a marker is fill
+		// A byte 0xFF before a marker is a fill byte.
 		if r.data[r.at] == 0xFF && r.data[r.at+1] >= 0x80 && r.data[r.at+1] != 0xFF {
 			marker := r.data[r.at+1]
 			*r = reader{data: r.data[r.at+2:]}
@@ -145,7 +146,7 @@ func (r *reader) restart() bool {
 	return false
 }
 
-// short says whether bits behind the end were used.
+// short reports whether bits after the end were used.
 func (r *reader) short() bool { return r.over > r.n }
 
 // read returns the next k <= 32 bits.
@@ -159,14 +160,15 @@ func (r *reader) read(k int) int {
 	return int(v)
 }
 
-// golomb reads a number in the code with parameter k, limited to limit bits (A.5.3).
+// golomb reads a number in the Golomb code with parameter k, whose code words have at most limit
+// bits (A.5.3).
 func (r *reader) golomb(k, limit, qbpp int) int {
 	if r.n < 57 {
 		r.fill()
 	}
 	zeros := bits.LeadingZeros64(r.bits)
 	most := limit - qbpp - 1
-	if zeros >= most { // at most 47, within what was filled
+	if zeros >= most { // most is 47 at most, so the bits are available
 		r.bits <<= most + 1
 		r.n -= most + 1
 		return r.read(qbpp) + 1
@@ -176,25 +178,24 @@ func (r *reader) golomb(k, limit, qbpp int) int {
 	return zeros<<k | r.read(k)
 }
 
-// decoder holds the parameters and the state of the contexts.
+// decoder holds the parameters and the contexts.
 type decoder struct {
 	r reader
 	// MAXVAL, T1, T2, T3, RESET; 0 for the default
 	preset                                       [5]int
 	maxval, near, step, span, qbpp, limit, reset int
 	restart                                      int // interval in lines, 0 for none
-	// of a local gradient, from -maxval to maxval
+	// Q of a local gradient, by the gradient plus maxval
 	quantized []int8
 	contexts  [365]context
-	// run interruption: neighbours differ, are alike
-	runs     [2]context
-	runIndex int
+	runs      [2]context // of run interruption: RItype 0 and 1
+	runIndex  int
 }
 
-// decoders serve one image after the other.
+// decoders are reused from image to image.
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
-// context is A, B (Nn for runs), C, N of the standard.
+// context holds A, B (Nn for run interruption), C and N.
 type context struct{ a, b, c, n int }
 
 func clamp(i, least, most int) int {
@@ -259,7 +260,7 @@ func (d *decoder) start(precision, near int) error {
 	return nil
 }
 
-// forget sets the contexts to their initial states (A.2.1).
+// forget sets the contexts to their initial values (A.2.1).
 func (d *decoder) forget() {
 	a := max(2, (d.span+32)/64)
 	for n := range d.contexts {
@@ -269,11 +270,11 @@ func (d *decoder) forget() {
 	d.runIndex = 0
 }
 
-// runLengths is J, the logarithms of the lengths of runs (A.2.1).
+// runLengths is J: logarithms of the lengths of runs (A.2.1).
 var runLengths = [32]int{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
 func (d *decoder) scan(columns, rows int, out []uint32) error {
-	// Lines with a sample more at each end: Ra and Rc at the left, Rd at the right (A.2.1).
+	// Each line has one more sample at each end: Ra and Rc on the left, Rd on the right (A.2.1).
 	previous, line := make([]int, columns+2), make([]int, columns+2)
 	d.forget()
 	for row := range rows {
@@ -354,7 +355,7 @@ func (d *decoder) regular(ra, rb, rc, q int) int {
 	return d.reconstruct(p, sign*e)
 }
 
-// reconstruct adds an error to a prediction, modulo the span (A.4.5).
+// reconstruct adds an error to a prediction, modulo RANGE (A.4.5).
 func (d *decoder) reconstruct(p, e int) int {
 	x := p + e*d.step
 	if x < -d.near {
@@ -365,8 +366,8 @@ func (d *decoder) reconstruct(p, e int) int {
 	return min(max(x, 0), d.maxval)
 }
 
-// run decodes a run of equal samples from column i on, and the sample that ends it (A.7). It
-// returns the next column.
+// run decodes a run of equal samples that begins at column i, and the sample that interrupts it
+// (A.7). It returns the column behind them.
 func (d *decoder) run(line, previous []int, i, columns int) int {
 	ra := line[i-1]
 	for d.r.read(1) == 1 {
@@ -388,7 +389,7 @@ func (d *decoder) run(line, previous []int, i, columns int) int {
 		i++
 	}
 	if i > columns {
-		d.r.over += 1 << 20 // the run must end within the line: damaged
+		d.r.over += 1 << 20 // a run that does not end in its line is damaged: short reports it
 		return i
 	}
 	rb := previous[i]

@@ -35,4 +35,8 @@ var Codecs = map[string]Codec{
 	"1.2.840.10008.1.2.4.81": {Decode: jpegls.Decode},
 	"1.2.840.10008.1.2.4.90": {Decode: jpeg2000.Decode, signs: true},
 	"1.2.840.10008.1.2.4.91": {Decode: jpeg2000.Decode, signs: true},
+
+	"1.2.840.10008.1.2.4.201": {Decode: jpeg2000.Decode, signs: true},
+	"1.2.840.10008.1.2.4.202": {Decode: jpeg2000.Decode, signs: true},
+	"1.2.840.10008.1.2.4.203": {Decode: jpeg2000.Decode, signs: true},
 }
