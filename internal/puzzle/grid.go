@@ -23,22 +23,6 @@ type Grid []int
 // MaxCells bounds a grid, so that tables over pairs of positions stay small.
 const MaxCells = 4096
 
-// ParseGrid reads "3x3x3".
-func ParseGrid(text string) (Grid, error) {
-	var g Grid
-	for part := range strings.SplitSeq(text, "x") {
-		n, err := strconv.Atoi(part)
-		if err != nil {
-			return nil, fmt.Errorf("grid %q is not written as whole numbers joined by x, as in 3x3x3", text)
-		}
-		g = append(g, n)
-	}
-	if err := g.Check(); err != nil {
-		return nil, err
-	}
-	return g, nil
-}
-
 // Check says what is wrong with the grid, nil if nothing is.
 func (g Grid) Check() error {
 	if len(g) == 0 {
@@ -69,7 +53,7 @@ func (g Grid) Cells() int {
 	return n
 }
 
-// String writes the grid as ParseGrid reads it.
+// String writes the grid as 3x3x3.
 func (g Grid) String() string {
 	parts := make([]string, len(g))
 	for i, extent := range g {

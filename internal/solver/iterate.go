@@ -87,18 +87,3 @@ func (it *Iteration) Move(step puzzle.Configuration) {
 		it.end = Stopped
 	}
 }
-
-// Iterate plays one puzzle to its end. The callback looks at the patches as they are arranged and
-// says for each slot where the patch in it should go. The result is where the patches of the first
-// arrangement ended.
-func Iterate(n, rounds int, look func(arrangement puzzle.Configuration) (puzzle.Configuration, error)) (puzzle.Configuration, End, error) {
-	it := NewIteration(n, rounds)
-	for it.End() == Going {
-		step, err := look(it.Arrangement())
-		if err != nil {
-			return nil, Going, err
-		}
-		it.Move(step)
-	}
-	return it.Answer(), it.End(), nil
-}

@@ -251,7 +251,7 @@ func TestIteration(t *testing.T) {
 	truth := puzzle.Random(r, n)
 	// A network that always puts one more patch right, and is at rest when all are.
 	looks := 0
-	answer, end, err := Iterate(n, 50, func(now puzzle.Configuration) (puzzle.Configuration, error) {
+	answer, end, err := iterate(n, 50, func(now puzzle.Configuration) (puzzle.Configuration, error) {
 		looks++
 		step := puzzle.Identity(n)
 		for s, first := range now {
@@ -270,18 +270,18 @@ func TestIteration(t *testing.T) {
 	}
 	// One that turns the patches round and round.
 	turn := puzzle.Configuration{1, 2, 0}
-	if _, end, _ := Iterate(3, 50, func(puzzle.Configuration) (puzzle.Configuration, error) { return turn, nil }); end != Cycling {
+	if _, end, _ := iterate(3, 50, func(puzzle.Configuration) (puzzle.Configuration, error) { return turn, nil }); end != Cycling {
 		t.Errorf("turning ends as %v", end)
 	}
-	answer, end, _ = Iterate(3, 2, func(puzzle.Configuration) (puzzle.Configuration, error) { return turn, nil })
+	answer, end, _ = iterate(3, 2, func(puzzle.Configuration) (puzzle.Configuration, error) { return turn, nil })
 	if end != Stopped || !slices.Equal(answer, puzzle.Configuration{2, 0, 1}) {
 		t.Errorf("two turns: %v, %v", answer, end)
 	}
-	if answer, end, _ := Iterate(3, 0, nil); end != Stopped || !answer.Solved() {
+	if answer, end, _ := iterate(3, 0, nil); end != Stopped || !answer.Solved() {
 		t.Errorf("no rounds: %v, %v", answer, end)
 	}
 	failure := errors.New("no")
-	if _, _, err := Iterate(3, 2, func(puzzle.Configuration) (puzzle.Configuration, error) { return nil, failure }); !errors.Is(err, failure) {
+	if _, _, err := iterate(3, 2, func(puzzle.Configuration) (puzzle.Configuration, error) { return nil, failure }); !errors.Is(err, failure) {
 		t.Errorf("error %v", err)
 	}
 	// Arrangement and truth move together, whatever the answers are.
@@ -358,4 +358,19 @@ func BenchmarkSearch(b *testing.B) {
 			})
 		}
 	}
+}
+
+// iterate plays one puzzle to its end. The callback looks at the patches as they are arranged and
+// says for each slot where the patch in it should go. The result is where the patches of the first
+// arrangement ended.
+func iterate(n, rounds int, look func(arrangement puzzle.Configuration) (puzzle.Configuration, error)) (puzzle.Configuration, End, error) {
+	it := NewIteration(n, rounds)
+	for it.End() == Going {
+		step, err := look(it.Arrangement())
+		if err != nil {
+			return nil, Going, err
+		}
+		it.Move(step)
+	}
+	return it.Answer(), it.End(), nil
 }

@@ -253,9 +253,6 @@ func flatten(key string, v any, into map[string]string) {
 // Last is the path of the newest checkpoint of the run in a folder.
 func Last(folder string) string { return filepath.Join(folder, lastFile) }
 
-// Path is the folder's path.
-func (f *Folder) Path() string { return f.path }
-
 // Last is the path of the newest checkpoint.
 func (f *Folder) Last() string { return Last(f.path) }
 
