@@ -57,6 +57,9 @@ var everyOperator = map[string]network{
 	"dropout": func(g *Graph, in func(string, ...int) *Node) *Node {
 		return g.Dropout3d("d", in("x", 2, 6, 2, 1, 2), 0.5)
 	},
+	"dropout of rows": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.Dropout3d("d", in("x", 5, 7), 0.5)
+	},
 	"max pool": func(g *Graph, in func(string, ...int) *Node) *Node {
 		return g.MaxPool(in("x", 1, 2, 4, 4, 4), Cube(3, 2, 1))
 	},

@@ -168,8 +168,8 @@ func (g *Graph) Dropout3d(name string, x *Node, rate float64) *Node {
 	if rate < 0 || rate >= 1 {
 		return g.Fail("%s: dropout rate %v: want 0 or more and less than 1", name, rate)
 	}
-	if len(x.shape) != 5 {
-		return g.Fail("%s: dropout of a tensor of shape %v: want (N, C, D, H, W)", name, x.shape)
+	if len(x.shape) != 5 && len(x.shape) != 2 {
+		return g.Fail("%s: dropout of a tensor of shape %v: want (N, C, D, H, W) or (rows, channels)", name, x.shape)
 	}
 	m := g.leaf(&leaf{kind: mask, name: name + ".mask", shape: x.shape[:2], rate: rate})
 	return g.apply(scaleChannels{x.tensor()}, x, m)
