@@ -22,6 +22,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
+// Compiled says whether this build can compute on a GPU.
+const Compiled = true
+
 // oldestDriver is the oldest version of CUDA whose driver runs the machine code of a 12.x compiler.
 const oldestDriver = 12000
 
