@@ -67,16 +67,17 @@ KERNEL(256, 4, sgd, (float *p, float *v, const float *gradient, const float *hyp
 
 // adamW, Loshchilov and Hutter 2019, as PyTorch has it: p -= rate decay p, then
 //
-//	g = factor gradient        m = b1 m + (1-b1) g        v = b2 v + (1-b2) g^2
+//	g = factor gradient        m += n1 (g - m)        v += n2 (g^2 - v)
 //	p -= rate / c1 m / (sqrt(v) / sqrt(c2) + epsilon)
 //
-// hyper: rate, b1, b2, epsilon, decay, factor, c1 = 1 - b1^t, c2 = 1 - b2^t; a rate of 0 changes nothing
+// hyper: rate, n1 = 1 - beta1, n2 = 1 - beta2, epsilon, decay, factor, c1 = 1 - beta1^t, c2 = 1 -
+// beta2^t; a rate of 0 changes nothing
 KERNEL(256, 4, adamW, (float *p, float *m, float *v, const float *gradient, const float *hyper, const float *guard, Parameters a)) {
   const uint32_t i = blockIdx.x * 256 + threadIdx.x;
   const float rate = hyper[0];
   if (i >= a.n || rate == 0 || !mayStep(guard)) return;
-  const float b1 = hyper[1], b2 = hyper[2], epsilon = hyper[3], decay = hyper[4], g = hyper[5] * gradient[i];
-  const float first = b1 * m[i] + (1 - b1) * g, second = b2 * v[i] + (1 - b2) * g * g;
+  const float epsilon = hyper[3], decay = hyper[4], g = hyper[5] * gradient[i];
+  const float first = m[i] + hyper[1] * (g - m[i]), second = v[i] + hyper[2] * (g * g - v[i]);
   m[i] = first, v[i] = second;
   p[i] = p[i] * (1 - rate * decay) - rate / hyper[6] * first / (sqrtf(second) / sqrtf(hyper[7]) + epsilon);
 }
