@@ -50,7 +50,7 @@ var mayImport = map[string][]string{
 	"internal/exec":              {"internal/device"},
 	"internal/nn":                {"internal/device", "internal/exec", "internal/seed"},
 
-	".":                              {"internal/device/cpu"},
+	".":                              {"internal/device/cpu", "internal/device/cuda"},
 	"internal/checkpoint":            {".", "volume", "internal/config", "internal/device", "internal/safetensors"},
 	"internal/backbone":              {".", "internal/nn"},
 	"internal/backbone/backbonetest": {"internal/backbone", "internal/device", "internal/nn"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/device/cuda"
 )
 
 // A Device is a machine that networks run on, opened by [Open]. The packages of this module take no
@@ -27,16 +28,25 @@ type DeviceOptions struct {
 	// Choices are algorithms that were measured to be the fastest on this machine, by convolution, as
 	// voxsaw tune writes them. They overrule the cost model.
 	Choices map[string]string
+	// Precision is how a GPU multiplies: "" or "bf16", "tf32", or "fp32", which is exact.
+	Precision string
 }
 
 // Devices lists the names that [Open] takes in this build.
-func Devices() []string { return []string{"cpu"} }
+func Devices() []string {
+	if cuda.Compiled {
+		return []string{"cpu", "cuda"}
+	}
+	return []string{"cpu"}
+}
 
-// Open opens a device: "cpu", on every machine.
+// Open opens a device: "cpu", on every machine, or "cuda", an NVIDIA GPU, in builds under the tag gpu.
 func Open(name string, o DeviceOptions) (Device, error) {
 	switch name {
 	case "cpu", "":
 		return cpu.New(cpu.Options{Threads: o.Threads, Conv: o.Conv, Choices: o.Choices})
+	case "cuda":
+		return cuda.Open(cuda.Options{Precision: o.Precision})
 	}
 	return nil, fmt.Errorf("there is no device %q in this build: choose one of %v", name, Devices())
 }

@@ -7,11 +7,12 @@ import (
 
 // deviceOptions choose the machine that a network runs on.
 type deviceOptions struct {
-	Device  string   `yaml:"device" help:"what to compute on" oneof:"cpu"`
-	Threads int      `yaml:"threads" help:"CPU threads; 0: all cores"`
-	Conv    string   `yaml:"conv" help:"convolution algorithms: auto (the fastest for each layer) or direct" oneof:"auto direct"`
-	Tuning  string   `yaml:"tuning,omitempty" help:"file of voxsaw tune: which algorithms were measured to be the fastest here; empty: a cost model chooses"`
-	Choices []string `yaml:"choices,omitempty" flag:"-" help:"convolution = algorithm, from the tuning file"`
+	Device    string   `yaml:"device" help:"what to compute on" oneof:"cpu cuda"`
+	Precision string   `yaml:"precision,omitempty" help:"how a GPU multiplies: bf16, tf32 or fp32 (exact); empty: bf16"`
+	Threads   int      `yaml:"threads" help:"CPU threads; 0: all cores"`
+	Conv      string   `yaml:"conv" help:"convolution algorithms: auto (the fastest for each layer) or direct" oneof:"auto direct"`
+	Tuning    string   `yaml:"tuning,omitempty" help:"file of voxsaw tune: which algorithms were measured to be the fastest here; empty: a cost model chooses"`
+	Choices   []string `yaml:"choices,omitempty" flag:"-" help:"convolution = algorithm, from the tuning file"`
 }
 
 func defaultDevice() deviceOptions { return deviceOptions{Device: "cpu", Conv: "auto"} }
@@ -20,6 +21,12 @@ func defaultDevice() deviceOptions { return deviceOptions{Device: "cpu", Conv: "
 // become part of the settings: so a run's folder has them, and the run cannot be resumed with
 // others.
 func (o *deviceOptions) open() (dev voxsaw.Device, close func(), err error) {
+	if o.Device == "cuda" {
+		if dev, err = voxsaw.Open("cuda", voxsaw.DeviceOptions{Precision: o.Precision}); err != nil {
+			return nil, nil, withHint(err, "compute on the processor: --device cpu")
+		}
+		return dev, func() { dev.Close() }, nil
+	}
 	if o.Tuning != "" {
 		plain, err := voxsaw.Open(o.Device, voxsaw.DeviceOptions{Threads: o.Threads})
 		if err != nil {

@@ -54,9 +54,9 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 	}
 	return voxsaw.RunOptions{
 		Folder: r.out, Mode: mode, Settings: resolved, Observer: observer, Memory: r.memory.limit(), Loaders: r.loaders,
-		// the data has its fingerprint, another number of threads is noted as another device, and what a
+		// the data has its fingerprint, another machine is noted as another device, and what a
 		// tuning file says is in machine.choices
-		MayDiffer: []string{"data", "machine.threads", "machine.tuning"},
+		MayDiffer: []string{"data", "machine.threads", "machine.tuning", "machine.device", "machine.precision"},
 	}, nil
 }
 

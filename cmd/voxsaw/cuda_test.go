@@ -1,0 +1,162 @@
+//go:build gpu
+
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// simulatedGPU builds the GPU that the CPU plays, and makes it the driver of this process.
+func simulatedGPU(t *testing.T) {
+	t.Helper()
+	if os.Getenv("VOXSAW_CUDA_DRIVER") != "" {
+		return // somebody's own
+	}
+	library := filepath.Join(t.TempDir(), "libcudasim.so")
+	if text, err := exec.Command("../../internal/device/cuda/sim/build.sh", library).CombinedOutput(); err != nil {
+		t.Fatalf("building the simulated GPU: %v\n%s", err, text)
+	}
+	t.Setenv("VOXSAW_CUDA_DRIVER", library)
+}
+
+// losses are the column of a run's metrics.
+func losses(t *testing.T, folder string) []float64 {
+	t.Helper()
+	f, err := os.Open(filepath.Join(folder, "metrics.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v []float64
+	for _, row := range rows[1:] {
+		x, err := strconv.ParseFloat(row[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v = append(v, x)
+	}
+	return v
+}
+
+// TestTrainOnGPU: ten steps of a small network, of puzzles and of segmentation, on the CPU and on
+// the simulated GPU. Losses of fp32 agree within 1e-4, of bf16 within 2e-2. A run that the CPU
+// began goes on on the GPU, and predictions of both are the same but for ties.
+func TestTrainOnGPU(t *testing.T) {
+	simulatedGPU(t)
+	shared := t.TempDir()
+	in := func(name string) string { return filepath.Join(shared, name) }
+	voxsaw := func(args ...string) {
+		t.Helper()
+		var stderr bytes.Buffer
+		if code := run(args, io.Discard, &stderr); code != 0 {
+			t.Fatalf("voxsaw %v: exit code %d\n%s", args, code, stderr.String())
+		}
+	}
+	if err := writePhantoms(in("scans"), phantomOptions{cases: 4, labelled: 4, axcodes: "RAS"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := writePhantoms(in("one"), phantomOptions{cases: 1, axcodes: "RAS"}); err != nil {
+		t.Fatal(err)
+	}
+	voxsaw("prepare", in("scans"), "--out", in("prepared"))
+	network := []string{"--data", in("prepared"), "--channels", "16", "--levels", "1", "--batch", "1", "--warmup", "0", "--seed", "3", "--validate-every", "0", "--validate-cases", "1"}
+	for verb, flags := range map[string][]string{
+		"pretrain": {"--grid", "2x2x2", "--crop", "16x16x16", "--patch", "8x8x8", "--features", "32", "--hidden", "16", "--rounds", "1"},
+		"finetune": {"--crop", "16x16x16", "--validate-overlap", "0", "--labels", "2,3"},
+	} {
+		train := func(out string, more ...string) []float64 {
+			t.Helper()
+			arguments := append(append([]string{verb}, network...), flags...)
+			voxsaw(append(append(arguments, "--out", in(out)), more...)...)
+			return losses(t, in(out))
+		}
+		// fast transforms of the CPU round differently, and ten steps make much of that
+		cpu := train(verb+"-cpu", "--steps", "10", "--conv", "direct")
+		for precision, tolerance := range map[string]float64{"fp32": 1e-4, "bf16": 2e-2} {
+			gpu := train(verb+"-"+precision, "--steps", "10", "--device", "cuda", "--precision", precision)
+			if len(gpu) != 10 || len(cpu) != 10 {
+				t.Fatalf("%s: %d losses on the CPU, %d on the GPU, want 10", verb, len(cpu), len(gpu))
+			}
+			for i := range cpu {
+				if e := math.Abs(gpu[i]-cpu[i]) / math.Abs(cpu[i]); !(e <= tolerance) {
+					t.Errorf("%s, %s, step %d: loss %v on the GPU, %v on the CPU", verb, precision, i+1, gpu[i], cpu[i])
+				}
+			}
+		}
+	}
+
+	// begun on the CPU, stopped after the first steps, gone on with on the GPU
+	arguments := append(append([]string{"finetune"}, network...), "--crop", "16x16x16", "--validate-overlap", "0", "--labels", "2,3", "--steps", "10", "--validate-every", "5", "--out", in("moved"))
+	stopped := &pausing{Writer: io.Discard, at: regexp.MustCompile(`after step 5\b`), signalled: make(chan struct{})}
+	go func() {
+		for !stopped.paused.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		syscall.Kill(os.Getpid(), syscall.SIGINT)
+	}()
+	if code := run(append(arguments, "--conv", "direct"), io.Discard, stopped); code != 130 {
+		t.Fatalf("an interrupted run ends with exit code %d, want 130", code)
+	}
+	begun := len(losses(t, in("moved")))
+	voxsaw(append(arguments, "--conv", "direct", "--device", "cuda", "--precision", "fp32", "--resume")...)
+	moved, straight := losses(t, in("moved")), losses(t, in("finetune-cpu"))
+	if begun == 0 || begun == 10 || len(moved) != 10 {
+		t.Fatalf("%d steps on the CPU, %d in all, want some of 10, and 10", begun, len(moved))
+	}
+	for i := range straight {
+		if e := math.Abs(moved[i]-straight[i]) / math.Abs(straight[i]); !(e <= 1e-4) {
+			t.Errorf("step %d of a run that moved to the GPU after step %d: loss %v, on the CPU alone %v", i+1, begun, moved[i], straight[i])
+		}
+	}
+
+	// the same weights, on each device
+	labels := map[string][]byte{}
+	for _, device := range []string{"cpu", "cuda"} {
+		out := in("labels-" + device)
+		voxsaw("predict", in("one"), "--overlap", "0", "--checkpoint", in("finetune-cpu/last.safetensors"), "--out", out, "--device", device)
+		labels[device] = labelBytes(t, out)
+	}
+	differ := 0
+	for i := range labels["cpu"] {
+		if labels["cpu"][i] != labels["cuda"][i] {
+			differ++
+		}
+	}
+	if n := len(labels["cpu"]); n == 0 || len(labels["cuda"]) != n || float64(differ) > 0.01*float64(n) {
+		t.Errorf("%d of %d bytes of label maps differ between the devices (bf16)", differ, n)
+	}
+}
+
+// labelBytes are the contents of all label maps of a folder, decompressed.
+func labelBytes(t *testing.T, folder string) []byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.nii.gz"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: no label maps: %v", folder, err)
+	}
+	var all []byte
+	for _, file := range files {
+		text, err := exec.Command("gzip", "-dc", file).Output()
+		if err != nil {
+			t.Fatal(fmt.Errorf("%s: %w", file, err))
+		}
+		all = append(all, text...)
+	}
+	return all
+}

@@ -1,0 +1,272 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
+
+// convolution is conv.cu's Conv.
+type convolution struct {
+	Images, Groups, In, Out       int32
+	From, To, Kernel, Stride, Pad [3]int32
+	Transposed                    int32
+}
+
+// Conv implements [device.Device].
+func (d *Device) Conv(s device.ConvSpec) (device.Kernel, error) { return d.conv(s, false) }
+
+// ConvTransposed implements [device.Device].
+func (d *Device) ConvTransposed(s device.ConvSpec) (device.Kernel, error) { return d.conv(s, true) }
+
+// conv chooses an algorithm. Operands of all are y <- x, w, [b].
+func (d *Device) conv(s device.ConvSpec, transposed bool) (device.Kernel, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	if err := checkVoxels(s); err != nil {
+		return nil, err
+	}
+	k, c := d.newKernel(), forward(s)
+	if transposed {
+		c = adjoint(s)
+	}
+	var bias operand
+	if s.Bias {
+		bias = in(2)
+	}
+	switch rows, ok := d.conv5For(c, s.Type); {
+	case ok:
+		k.conv5(rows, c, out(0), operand{}, in(0), in(1), bias)
+	case c.is5() && c.In == 1 && c.Transposed == 0:
+		k.conv5One(c, s.Type, out(0), operand{}, in(0), in(1), bias)
+	default:
+		k.convGeneral(c, s.Type, out(0), operand{}, in(0), in(1), bias)
+	}
+	return k.done()
+}
+
+// checkVoxels: kernels number voxels by 32 bits.
+func checkVoxels(s device.ConvSpec) error {
+	if x, y := s.N*s.XShape().Voxels(), s.N*s.YShape().Voxels(); max(x, y) > 1<<31-1<<10 {
+		return fmt.Errorf("convolution of %d images of %v: more than 2^31 voxels", s.N, s.Size)
+	}
+	return nil
+}
+
+func forward(s device.ConvSpec) convolution {
+	return convolution{int32(s.N), 1, int32(s.In), int32(s.Out), int3(s.Size), int3(s.OutSize()), int3(s.Kernel), int3(s.Stride), int3(s.Pad), 0}
+}
+
+func adjoint(s device.ConvSpec) convolution {
+	return convolution{int32(s.N), 1, int32(s.Out), int32(s.In), int3(s.OutSize()), int3(s.Size), int3(s.Kernel), int3(s.Stride), int3(s.Pad), 1}
+}
+
+// is5 says whether it is one with 5^3 taps that keeps the size.
+func (c convolution) is5() bool {
+	return c.Kernel == [3]int32{5, 5, 5} && c.Stride == [3]int32{1, 1, 1} && c.Pad == [3]int32{2, 2, 2} && c.Groups == 1
+}
+
+func volume(v [3]int32) int { return int(v[0]) * int(v[1]) * int(v[2]) }
+
+func (c convolution) weights() int { return int(c.Groups) * int(c.In) * int(c.Out) * volume(c.Kernel) }
+
+// multiplier is the suffix of kernels that multiply elements of a type.
+func (d *Device) multiplier(t device.Type) string {
+	switch {
+	case t == device.BFloat16:
+		return "_bf16"
+	case d.precision == fp32:
+		return "_fp32"
+	}
+	return "_tf32"
+}
+
+// columnsFor is the width of tiles that waste least on so many channels, of those that there are,
+// from the widest on.
+func columnsFor(channels int, widths ...int) int {
+	best := widths[0]
+	for _, w := range widths[1:] {
+		if blocksOf(channels, w)*w < blocksOf(channels, best)*best {
+			best = w
+		}
+	}
+	return best
+}
+
+// convTile is how many voxels a block of conv.cu makes.
+const convTile = 128
+
+// convGeneral appends the convolution of any shape. Moments are of tiles of one phase.
+func (k *kernel) convGeneral(c convolution, t device.Type, y, moments, x, w, bias operand) {
+	const stages, pitch, rowBytes, voxelBytes = 4, 80, 16, 4
+	packed := k.scratch(int64(c.weights()) * t.Bytes())
+	k.launch("packWeights"+suffix(t), grid{min(1024, blocksOf(c.weights(), 256)), 1, 1}, 256, 0, c, packed, w)
+	n := columnsFor(int(c.Out), 64, 32, 16)
+	phases, perImage := 1, volume(c.To)
+	if c.Transposed != 0 {
+		phases, perImage = volume(c.Stride), 1
+		for i := range 3 { // of the first phase, which is the largest
+			perImage *= blocksOf(int(c.To[i]), int(c.Stride[i]))
+		}
+	}
+	shared := stages*(convTile+n)*pitch + convTile*(rowBytes+voxelBytes)
+	blocks := grid{blocksOf(int(c.Images)*perImage, convTile), int(c.Groups) * blocksOf(int(c.Out), n), phases}
+	k.launch(fmt.Sprintf("conv%s_%d", k.d.multiplier(t), n), blocks, 256, shared, c, y, moments, x, packed, bias)
+}
+
+// conv5Rows is conv5.cu's Conv5, and how it is launched.
+type conv5Rows struct {
+	Images, In, Out int32
+	Size            [3]int32
+	Rows, Block     int32
+}
+
+// conv5Tile is the variant of conv5.cu for a number of output channels: channels of a tile, voxels
+// of a warp.
+func conv5Tile(out int32) (channels, voxels int) {
+	if out%32 == 0 {
+		return 32, 16
+	}
+	return 16, 32
+}
+
+// conv5For says how conv5.cu makes a convolution, if it can: with as many rows as the threads of a
+// block make, and as many channels at a time as its shared memory holds.
+func (d *Device) conv5For(c convolution, t device.Type) (conv5Rows, bool) {
+	_, voxels := conv5Tile(c.Out)
+	width := int(c.To[2])
+	if t != device.BFloat16 || !c.is5() || c.In%16 != 0 || c.Out%16 != 0 || width > 16*voxels {
+		return conv5Rows{}, false
+	}
+	a := conv5Rows{c.Images, c.In, c.Out, c.To, min(c.To[1], int32(16*voxels/width)), 64}
+	for c.In%a.Block != 0 {
+		a.Block /= 2
+	}
+	for ; a.Rows > 0; a.Rows-- {
+		for b := a.Block; b >= 16; b /= 2 {
+			if s := a; true {
+				s.Block = b
+				if s.shared() <= d.sharedMost {
+					return s, s.pays()
+				}
+			}
+		}
+	}
+	return conv5Rows{}, false
+}
+
+// pays says whether blocks are large enough: small images are better gathered, several to a tile.
+func (a conv5Rows) pays() bool {
+	_, voxels := conv5Tile(a.Out)
+	live, made := int(a.Rows*a.Size[2]), a.threads()/32*voxels
+	return live >= 64 && 4*live >= 3*made
+}
+
+func (a conv5Rows) threads() int {
+	_, voxels := conv5Tile(a.Out)
+	return 32 * blocksOf(int(a.Rows*a.Size[2]), voxels)
+}
+
+// shared is the bytes of shared memory: two stages of x, or the result and its moments.
+func (a conv5Rows) shared() int {
+	channels, voxels := conv5Tile(a.Out)
+	stage := (int(a.Rows+4)*int(a.Size[2]) + 64) * (2*int(a.Block) + 16)
+	result := 4*a.threads()/32*voxels*(channels+1) + 8*a.threads()
+	return max(2*stage, result)
+}
+
+func (k *kernel) conv5(a conv5Rows, c convolution, y, moments, x, w, bias operand) {
+	n, _ := conv5Tile(a.Out)
+	packed := k.scratch(2 * int64(c.weights()))
+	pack := struct{ In, Out, N, Transposed int32 }{c.In, c.Out, int32(n), c.Transposed}
+	k.launch("packConv5", grid{min(1024, blocksOf(c.weights(), 256)), 1, 1}, 256, 0, pack, packed, w)
+	tiles := int(a.Images) * int(a.Size[0]) * blocksOf(int(a.Size[1]), int(a.Rows))
+	k.launch(fmt.Sprintf("conv5_%d", n), grid{tiles, int(a.Out) / n, 1}, a.threads(), a.shared(), a, y, moments, x, packed, bias)
+}
+
+// conv5One appends the convolution of one channel. Its block makes 2 x 8 x 32 voxels of 16
+// channels.
+func (k *kernel) conv5One(c convolution, t device.Type, y, moments, x, w, bias operand) {
+	tiles := int(c.Images) * blocksOf(int(c.To[0]), 2) * blocksOf(int(c.To[1]), 8) * blocksOf(int(c.To[2]), 32)
+	const shared = max(4*(6*12*36+125*16), 4*(512*17+2*256))
+	k.launch("conv5One"+suffix(t), grid{tiles, blocksOf(int(c.Out), 16), 1}, 256, shared, struct {
+		Out  int32
+		Size [3]int32
+	}{c.Out, c.To}, y, moments, x, w, bias)
+}
+
+// --- The gradient of weights
+
+// convWeights is conv_weights.cu's ConvWeights.
+type convWeights struct {
+	Groups, In, Out           int32
+	X, Y, Kernel, Stride, Pad [3]int32
+	Voxels, PerSplit, Splits  int32
+	ByW, ByH, ByD             divisor
+}
+
+// ConvGradWeights implements [device.Device].
+func (d *Device) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	if err := checkVoxels(s); err != nil {
+		return nil, err
+	}
+	k := d.newKernel()
+	k.gradWeights(s, out(0), in(0), in(1))
+	return k.done()
+}
+
+// gradWeights appends dw <- x, dy.
+func (k *kernel) gradWeights(s device.ConvSpec, dw, x, dy operand) {
+	const rows, voxelsOfChunk, leastChunks, stages = 128, 32, 8, 3
+	o, depth, voxels := s.OutSize(), s.In*s.Kernel[0]*s.Kernel[1]*s.Kernel[2], s.N*s.YShape().Voxels()
+	n := columnsFor(s.Out, 64, 16)
+	if s.Type == device.BFloat16 {
+		n = columnsFor(s.Out, 64, 32, 16)
+	}
+	tiles := blocksOf(depth, rows) * blocksOf(s.Out, n)
+	splits := min(max(1, 2*k.d.processors/tiles), blocksOf(voxels, leastChunks*voxelsOfChunk))
+	perSplit := blocksOf(blocksOf(voxels, splits), voxelsOfChunk) * voxelsOfChunk
+	splits = blocksOf(voxels, perSplit)
+	a := convWeights{
+		1, int32(s.In), int32(s.Out), int3(s.Size), int3(o), int3(s.Kernel), int3(s.Stride), int3(s.Pad), int32(voxels), int32(perSplit), int32(splits),
+		divisorOf(o[2]), divisorOf(o[1]), divisorOf(o[0]),
+	}
+	parts := k.scratch(4 * int64(splits) * int64(s.Out) * int64(depth))
+	blocks := grid{blocksOf(depth, rows), blocksOf(s.Out, n), splits}
+	shared := stages * voxelsOfChunk * (voxelPitch(s.Type, rows) + voxelPitch(s.Type, n))
+	k.launch(fmt.Sprintf("convWeights%s_%d", k.d.multiplier(s.Type), n), blocks, 256, shared, a, parts, x, dy)
+	k.launch("sumWeights", grid{blocksOf(s.Out*depth, 256), 1, 1}, 256, 0, a, dw, parts)
+}
+
+// voxelPitch is the pitch of conv_weights.cu's VoxelTile in bytes.
+func voxelPitch(t device.Type, elements int) int {
+	if t == device.BFloat16 {
+		if bytes := 2 * elements; bytes/16%2 == 1 {
+			return bytes
+		}
+		return 2*elements + 16
+	}
+	return 4 * (elements + 8)
+}
+
+// ConvGradWeightsSGD implements [device.WeightStepper].
+func (d *Device) ConvGradWeightsSGD(s device.ConvSpec) (device.Kernel, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	if err := checkVoxels(s); err != nil {
+		return nil, err
+	}
+	n, k := s.WShape().Elements(), d.newKernel()
+	dw := k.scratch(4 * int64(n))
+	k.gradWeights(s, dw, in(0), in(1))
+	k.sumSquares(n, out(2), dw)
+	k.sgd(n, out(0), out(1), dw, in(2))
+	return k.done()
+}

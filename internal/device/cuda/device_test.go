@@ -1,0 +1,75 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/device/devicetest"
+)
+
+// rounding is a device with what the suite may ask of it: tf32 multiplies with 11 bits of
+// significand, bfloat16 stores 8.
+type rounding struct{ *Device }
+
+func (r rounding) RelativeError() float64 {
+	switch r.precision {
+	case tf32:
+		return 4e-3
+	case bf16:
+		return 1e-2
+	}
+	return 0
+}
+
+// TestDevice runs the whole suite at every precision and with three seeds of the simulator's
+// schedule, each in a process of its own: so two cores have work, and a seed gives the same run
+// again.
+func TestDevice(t *testing.T) {
+	library, err := simulator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []precision{fp32, tf32, bf16} {
+		for seed := 1; seed <= 3; seed++ {
+			t.Run(fmt.Sprintf("%s, seed %d", p, seed), func(t *testing.T) {
+				t.Parallel()
+				text, err := suite(library, p, seed, "").CombinedOutput()
+				if err != nil {
+					t.Errorf("%v:\n%s", err, failures(string(text)))
+				}
+			})
+		}
+	}
+}
+
+// suite is a process that runs the suite, or those of its tests that match a pattern.
+func suite(library string, p precision, seed int, pattern string, flags ...string) *exec.Cmd {
+	c := exec.Command(os.Args[0], append(flags, "-test.v", "-test.run=^TestSuite$"+pattern)...)
+	c.Env = append(os.Environ(), "VOXSAW_TEST_SUITE="+string(p), "VOXSAW_CUDA_DRIVER="+library, fmt.Sprint("VOXSAW_SIM_SEED=", seed))
+	return c
+}
+
+// failures are the lines of a test's output that say what went wrong.
+func failures(text string) string {
+	var kept []string
+	for line := range strings.Lines(text) {
+		if !strings.Contains(line, "=== ") && !strings.Contains(line, "--- PASS") && len(kept) < 60 {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+// TestSuite is what TestDevice runs in processes of their own.
+func TestSuite(t *testing.T) {
+	p := os.Getenv("VOXSAW_TEST_SUITE")
+	if p == "" {
+		t.Skip("runs in processes of TestDevice")
+	}
+	devicetest.All(t, rounding{openSimulated(t, precision(p))})
+}

@@ -1,0 +1,110 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A fault is an edit of a kernel that makes it wrong, often only by luck: the suite on the
+// simulated GPU must notice each, with one of three seeds. One that is not noticed says that the
+// simulator, or the suite, has become blind.
+type fault struct {
+	what, file, old, new string
+	precision            precision
+	tests                string // of the suite
+}
+
+var faults = []fault{
+	{"no barrier when a stage has arrived", "conv.cu", "    barrier(); // stage c is there, and nobody reads the one before it any more\n", "", tf32, "Conv"},
+	{"no wait for a stage", "conv.cu", "    waitAsync<convStages - 2>();\n", "", tf32, "Conv"},
+	{"a wait for one stage too few", "conv.cu", "waitAsync<convStages - 2>();", "waitAsync<convStages - 1>();", bf16, "Conv"},
+	{"no barrier before the stages are written over", "conv.cu", "  waitAsync<0>();\n  barrier();\n  float *out", "  waitAsync<0>();\n  float *out", tf32, "Conv"},
+	{"a stage is fetched to where one is read", "conv.cu", "fetch((c + convStages - 1) % convStages)", "fetch((c + convStages) % convStages)", bf16, "Conv"},
+	{"a halo that is not masked", "conv.cu", "if (z < 0 || z >= a.from[0] ||", "if (z >= a.from[0] ||", fp32, "Conv"},
+	{"weights past the last row", "conv.cu", "if (o >= a.out || c.tap", "if (c.tap", fp32, "Conv"},
+	{"a wrong lane for the left matrix", "conv.cu", "16 * m + lane % 16) * convPitch", "16 * m + lane / 2) * convPitch", tf32, "Conv"},
+	{"a wrong phase of an adjoint", "conv.cu", "s, 1, (phase + a.pad[i] - first) / s", "s, 1, 0", fp32, "Conv"},
+	{"five products shifted by one too few", "conv5.cu", "v % W + 2 - kx", "v % W + 1 - kx", bf16, "Conv"},
+	{"no barrier between the shifts", "conv5.cu", "  for (int kx = 0; kx < 5; kx++) {\n    barrier();\n", "  for (int kx = 0; kx < 5; kx++) {\n", bf16, "Conv"},
+	{"no barrier when a plane has arrived", "conv5.cu", "    barrier(); // stage s is there, and nobody reads the one before it any more\n", "", bf16, "Conv"},
+	{"a barrier in a branch", "conv5.cu", "    barrier(); // stage s", "    if (warp || s) barrier(); // stage s", bf16, "Conv"},
+	{"rows above the image", "conv5.cu", "there = yy >= 0 && yy < H;", "there = yy < H;", bf16, "Conv"},
+	{"a plane outside that is not left out", "conv5.cu", "    if (!inside(s)) continue;\n", "", bf16, "Conv"},
+	{"no wait for a plane", "conv5.cu", "    waitAsync<0>();\n    barrier(); // stage s", "    barrier(); // stage s", bf16, "Conv"},
+	{"no wait for voxels", "conv_weights.cu", "    waitAsync<weightsStages - 2>();\n", "", bf16, "Conv"},
+	{"voxels past the split", "conv_weights.cu", "min(a.voxels, begin + a.perSplit)", "begin + a.perSplit + 32", bf16, "Conv"},
+	{"a wrong matrix for the right side", "conv_weights.cu", "right + (v + lane / 8 % 2 * 8 + lane % 8) * pr + 2 * (column + 8 * t + lane / 16 * 8)", "right + (v + lane / 16 * 8 + lane % 8) * pr + 2 * (column + 8 * t + lane / 8 % 2 * 8)", bf16, "Conv"},
+	{"a split left out", "conv_weights.cu", "s < a.splits; s++", "s < a.splits - 1; s++", fp32, "Conv"},
+	{"no barrier before rows are merged", "activate.cu", "  barrier();\n  const int n = min(a.voxels", "  const int n = min(a.voxels", bf16, "Activate"},
+	{"no barrier in the merger of moments", "activate.cu", "      n[i] = all.count, mean[i] = all.mean, m2[i] = all.m2;\n    }\n    barrier();\n", "      n[i] = all.count, mean[i] = all.mean, m2[i] = all.m2;\n    }\n", bf16, "Activate"},
+	{"a residual read after it was written over", "activate.cu", "    if (dr) store(dr + o.at(a.shape, v), d);\n    store(dx", "    store(dx + o.at(a.shape, v), q);\n    if (dr) load(d, dy + o.at(a.shape, v)), store(dr + o.at(a.shape, v), d);\n    store(dx", bf16, "Activate"},
+	{"a scratch sum that is never written", "activate.cu", "  if (threadIdx.x == 0) to[blockIdx.x] = sum;", "  if (threadIdx.x == 0 && blockIdx.x) to[blockIdx.x] = sum;", bf16, "Activate"},
+	{"no barrier in a transposition", "tensor.cu", "  barrier();\n#pragma unroll\n  for (int i = 0; i < 32; i += 8)\n    if (c0", "#pragma unroll\n  for (int i = 0; i < 32; i += 8)\n    if (c0", fp32, "Reshape"},
+	{"an element past the end", "tensor.cu", "if (i + V <= n) {", "if (i < n) {", fp32, "Elementwise"},
+	{"no barrier before a tile is loaded", "matrix.cu", "    barrier();\n    loadTile(left", "    loadTile(left", fp32, "MatMul"},
+	{"no barrier after a tile is loaded", "matrix.cu", "end, m.N, bk, bi);\n    barrier();\n", "end, m.N, bk, bi);\n", tf32, "MatMul"},
+	{"no barrier before rows are summed", "matrix.cu", "  barrier(); // of the block, which alone reads what it wrote\n", "", fp32, "Rows"},
+	{"no barrier before probabilities are written over", "loss.cu", "      barrier();\n    }\n    const float sums[3]", "    }\n    const float sums[3]", fp32, "Loss"},
+	{"no barrier in a sum of squares", "optimiser.cu", "  shared[threadIdx.x] = sum;\n  barrier();\n", "  shared[threadIdx.x] = sum;\n", fp32, "Optimiser"},
+	{"parameters past the end", "optimiser.cu", "whole = i + 4 <= a.n;", "whole = true;", fp32, "Optimiser"},
+}
+
+func TestPlantedFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles each kernel several times")
+	}
+	for _, f := range faults {
+		t.Run(f.what, func(t *testing.T) {
+			t.Parallel()
+			library, err := buildSimulator(f.plant(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for seed := 1; seed <= 3; seed++ {
+				text, err := suite(library, f.precision, seed, "/^"+f.tests+"$", "-test.failfast").CombinedOutput()
+				if err != nil {
+					reason, _, _ := strings.Cut(strings.TrimSpace(failures(string(text))), "\n")
+					t.Logf("seed %d: %s", seed, reason)
+					return
+				}
+			}
+			t.Error("nobody noticed")
+		})
+	}
+}
+
+// plant copies the simulator and the kernels, with the fault in them, and returns the kernels'
+// folder.
+func (f fault) plant(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	for _, part := range []string{"sim", "kernels"} {
+		files, err := filepath.Glob(filepath.Join(part, "*.*"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: nothing to copy: %v", part, err)
+		}
+		if err := os.Mkdir(filepath.Join(folder, part), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if filepath.Base(file) == f.file {
+				if strings.Count(string(text), f.old) < 1 {
+					t.Fatalf("%s has no %q: the fault is not planted", file, f.old)
+				}
+				text = []byte(strings.Replace(string(text), f.old, f.new, 1))
+			}
+			if err := os.WriteFile(filepath.Join(folder, file), text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return filepath.Join(folder, "kernels")
+}

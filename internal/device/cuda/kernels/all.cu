@@ -1,0 +1,10 @@
+// All kernels, as one module.
+#include "activate.cu"
+#include "tensor.cu"
+#include "conv.cu"
+#include "conv5.cu"
+#include "conv_weights.cu"
+#include "matrix.cu"
+#include "loss.cu"
+#include "optimiser.cu"
+#include "volume.cu"

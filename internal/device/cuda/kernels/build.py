@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Compiles the kernels for GPUs; needs no GPU and no CUDA toolkit.
+
+    python3 internal/device/cuda/kernels/build.py           compile, check, write built/*.gz
+    python3 internal/device/cuda/kernels/build.py --check   compile, check, compare with built/*.gz
+
+NVRTC makes PTX of all.cu and ptxas makes cubins of that, both from scripts/cuda-toolchain.py. There
+is a cubin for each architecture below, and PTX of the first one for GPUs that come later. The
+build fails where a kernel spills registers, has a stack frame, or needs more static shared memory
+than a block may have. built/resources.json says what ptxas found for sm_90a, for docs/gpu.md.
+"""
+import ctypes
+import gzip
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[3]
+CUDA = ROOT / ".cuda/nvidia"
+ARCHITECTURES = ["80", "86", "89", "90a"]
+SHARED_LIMIT = 227 << 10
+
+
+def ptx(architecture):
+    """PTX of all.cu, from NVRTC."""
+    nvrtc = ctypes.CDLL(str(CUDA / "cuda_nvrtc/lib/libnvrtc.so.12"))
+    program = ctypes.c_void_p()
+    source = (HERE / "all.cu").read_bytes()
+    if nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"all.cu", 0, None, None):
+        sys.exit("build.py: NVRTC refuses the program")
+    options = [f"--gpu-architecture=compute_{architecture}".encode(), b"--std=c++17", f"-I{HERE}".encode(), b"-default-device"]
+    failed = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+    size = ctypes.c_size_t()
+    nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetProgramLog(program, log)
+    if failed:
+        sys.exit(f"build.py: compute_{architecture}:\n{log.value.decode()}")
+    nvrtc.nvrtcGetPTXSize(program, ctypes.byref(size))
+    text = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetPTX(program, text)
+    # lines that name the compiler's build and folders are left out, so that the text can be compared
+    return "\n".join(l for l in text.value.decode().splitlines() if not l.startswith(("//", ".loc", ".file"))) + "\n"
+
+
+def cubin(architecture, text, folder):
+    """A cubin and what ptxas says about each kernel."""
+    source, target = folder / f"{architecture}.ptx", folder / f"{architecture}.cubin"
+    source.write_text(text)
+    done = subprocess.run([CUDA / "cuda_nvcc/bin/ptxas", "-v", "-O3", f"-arch=sm_{architecture}", source, "-o", target], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"build.py: ptxas for sm_{architecture}:\n{done.stderr}")
+    return target.read_bytes(), resources(done.stderr)
+
+
+def resources(log):
+    """Per kernel: registers, bytes of stack, spills and static shared memory."""
+    found, kernel = {}, None
+    for line in log.splitlines():
+        if m := re.search(r"Compiling entry function '(\w+)'", line):
+            kernel = found.setdefault(m[1], {})
+        elif m := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line):
+            kernel.update(stack=int(m[1]), spilled=int(m[2]) + int(m[3]))
+        elif m := re.search(r"Used (\d+) registers", line):
+            shared = re.search(r"(\d+) bytes smem", line)
+            kernel.update(registers=int(m[1]), shared=int(shared[1]) if shared else 0)
+    return found
+
+
+def main():
+    check = sys.argv[1:] == ["--check"]
+    if sys.argv[1:] and not check:
+        sys.exit(__doc__)
+    subprocess.run([sys.executable, ROOT / "scripts/cuda-toolchain.py"], check=True, stdout=subprocess.DEVNULL)
+    built, wrong = {}, []
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:
+        folder = pathlib.Path(name)
+        texts = dict(zip(ARCHITECTURES, pool.map(compiled, ARCHITECTURES)))
+        results = dict(zip(ARCHITECTURES, pool.map(lambda a: cubin(a, texts[a], folder), ARCHITECTURES)))
+    built["kernels.ptx"] = texts[ARCHITECTURES[0]].encode()
+    for a, (image, found) in results.items():
+        built[f"sm_{a}.cubin"] = image
+        for kernel, r in found.items():
+            if r["stack"] or r["spilled"] or r["shared"] > SHARED_LIMIT:
+                wrong.append(f"sm_{a}: {kernel}: {r['stack']} bytes of stack, {r['spilled']} spilled, {r['shared']} of shared memory")
+    if wrong:
+        sys.exit("build.py: no kernel may spill or have a stack frame:\n" + "\n".join(wrong))
+    version = re.search(r"\.version (\S+)", texts[ARCHITECTURES[0]])[1]
+    if tuple(map(int, version.split("."))) > (8, 8):
+        sys.exit(f"build.py: PTX of ISA {version}: drivers of CUDA 12 read 8.8 at most")
+    built["resources.json"] = (json.dumps(results["90a"][1], indent=1, sort_keys=True) + "\n").encode()
+    folder, differ = HERE / "built", []
+    folder.mkdir(exist_ok=True)
+    for name, data in built.items():
+        path = folder / (name if name.endswith(".json") else name + ".gz")
+        old = path.read_bytes() if path.exists() else b""
+        if (gzip.decompress(old) if path.suffix == ".gz" and old else old) == data:
+            continue
+        differ.append(path.name)
+        if not check:
+            path.write_bytes(gzip.compress(data, 9, mtime=0) if path.suffix == ".gz" else data)
+    if check and differ:
+        sys.exit("build.py: not what the sources give: " + ", ".join(differ) + ": run build.py and commit built/")
+    size = sum(p.stat().st_size for p in folder.iterdir())
+    print(f"{len(results['90a'][1])} kernels, {len(ARCHITECTURES)} architectures, PTX ISA {version}, {size / 1024:.0f} KiB compressed; at most "
+          f"{max(r['registers'] for r in results['90a'][1].values())} registers on sm_90a, nothing spilled")
+
+
+def compiled(architecture):
+    """ptx in a process of its own: NVRTC compiles one program at a time."""
+    done = subprocess.run([sys.executable, __file__, "--ptx", architecture], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return done.stdout
+
+
+if sys.argv[1:2] == ["--ptx"]:
+    sys.stdout.write(ptx(sys.argv[2]))
+else:
+    main()

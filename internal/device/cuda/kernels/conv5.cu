@@ -1,0 +1,191 @@
+// Convolution with 5^3 taps, padding 2, of 16 to 64 channels and more, in bfloat16; forward, and as
+// data gradient with the taps flipped.
+//
+// A block makes whole rows of one plane. For each of the five input planes it has the rows with
+// their halo in shared memory, so that x is loaded from there 25 times and not from global memory. A
+// warp multiplies 16 voxels of x with the weights of all five kx side by side: one load of x serves
+// 5 N columns, and the five products are added up, shifted, at the end. So tensor cores see a matrix
+// of 80 or 160 columns where the layer has 16 or 32 channels.
+#include "tile.h"
+
+struct Conv5 {
+  int images, in, out, size[3];
+  int rows;  // of a tile
+  int block; // channels of x in shared memory at a time: 16, 32 or 64, divides in
+};
+
+// 16 bytes for each of block / 8 groups of channels, and 16 more so that ldmatrix meets no bank twice
+FN int conv5Pitch(const Conv5 &a) { return 2 * a.block + 16; }
+
+// The voxels of a tile of x, and those that the last 16 rows of the matrix may reach past it.
+FN int conv5Voxels(const Conv5 &a) { return (a.rows + 4) * a.size[2] + 16 * 4; }
+
+//	grid: x images x planes x tiles of rows, y tiles of 8 NT channels; 32 threads for 16 MT voxels
+template <int MT, int NT> FN void conv5(bf16 *y, Moments *moments, const bf16 *x, const uint2 *w, const float *bias, const Conv5 &a) {
+  constexpr int N = 8 * NT, pitchOut = N + 1;
+  SHARED(unsigned char, shared);
+  const int D = a.size[0], H = a.size[1], W = a.size[2];
+  const int tiles = (H + a.rows - 1) / a.rows, y0 = blockIdx.x % tiles * a.rows, z0 = blockIdx.x / tiles % D, image = blockIdx.x / tiles / D;
+  const int threads = blockDim.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp * MT * 16;
+  const int pitch = conv5Pitch(a), stageBytes = conv5Voxels(a) * pitch, blocks = a.in / a.block, stages = 5 * blocks;
+
+  // stage s: plane z0 + s / blocks - 2, channels s % blocks; false where the plane is outside
+  auto inside = [&](int s) {
+    const int z = z0 + s / blocks - 2;
+    return z >= 0 && z < D;
+  };
+  auto fetch = [&](int s) {
+    const int z = z0 + s / blocks - 2, parts = a.block / 8;
+    unsigned char *to = shared + s % 2 * stageBytes;
+    for (int i = threadIdx.x; i < (a.rows + 4) * W * parts; i += threads) {
+      const int part = i % parts, v = i / parts, yy = y0 + v / W - 2;
+      const bool there = yy >= 0 && yy < H;
+      const bf16 *from = there ? x + ((((size_t)image * D + z) * H + yy) * W + v % W) * a.in + s % blocks * a.block + 8 * part : x;
+      copyAsync16(to + v * pitch + 16 * part, from, there);
+    }
+  };
+
+  float sum[MT][5][NT][4] = {};
+  const uint2 *weights = w + (size_t)blockIdx.y * 5 * (a.in / 16) * 25 * NT * 32 + lane;
+  if (inside(0)) fetch(0);
+  commitAsync();
+  for (int s = 0; s < stages; s++) {
+    waitAsync<0>();
+    barrier(); // stage s is there, and nobody reads the one before it any more
+    if (s + 1 < stages && inside(s + 1)) fetch(s + 1);
+    commitAsync();
+    if (!inside(s)) continue;
+    for (int c = 0; c < a.block / 16; c++) {
+      const unsigned char *from = shared + s % 2 * stageBytes + (first + lane % 16) * pitch + 16 * (2 * c + lane / 16);
+      const uint2 *stageWeights = weights + (size_t)(s / blocks * (a.in / 16) + s % blocks * (a.block / 16) + c) * 25 * NT * 32;
+#pragma unroll 1
+      for (int ky = 0; ky < 5; ky++) {
+        uint32_t left[MT][4];
+#pragma unroll
+        for (int m = 0; m < MT; m++) loadMatrix4(left[m], from + (ky * W + 16 * m) * pitch);
+#pragma unroll
+        for (int kx = 0; kx < 5; kx++)
+#pragma unroll
+          for (int t = 0; t < NT; t++) {
+            const uint2 f = stageWeights[((ky * 5 + kx) * NT + t) * 32];
+#pragma unroll
+            for (int m = 0; m < MT; m++) mmaBf16(sum[m][kx][t], left[m], f.x, f.y);
+          }
+      }
+    }
+  }
+  waitAsync<0>();
+  barrier();
+
+  // out[x] = sum over kx of sum_kx[x + kx - 2], one kx after the other
+  float *out = reinterpret_cast<float *>(shared);
+  const int all = threads / 32 * MT * 16, firstOut = blockIdx.y * N;
+  for (int i = threadIdx.x; i < all * N; i += threads) out[i / N * pitchOut + i % N] = bias ? bias[firstOut + i % N] : 0;
+#pragma unroll
+  for (int kx = 0; kx < 5; kx++) {
+    barrier();
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        const int v = first + 16 * m + lane / 4 + 8 * half, to = v % W + 2 - kx;
+        if (v >= a.rows * W || to < 0 || to >= W) continue;
+#pragma unroll
+        for (int t = 0; t < NT; t++)
+#pragma unroll
+          for (int i = 0; i < 2; i++) out[(v / W * W + to) * pitchOut + 8 * t + lane % 4 * 2 + i] += sum[m][kx][t][2 * half + i];
+      }
+  }
+  barrier();
+  const Result result = {out, a.rows * W, pitchOut, N, a.out, firstOut, out + all * pitchOut, threads};
+  Moments *to = moments ? moments + (size_t)blockIdx.x * a.out : nullptr;
+  writeResult<bf16, N>(y, to, result, [&](int r) { return y0 + r / W < H ? ((image * D + z0) * H + y0 + r / W) * W + r % W : -1; });
+}
+
+KERNEL(512, 1, conv5_16, (bf16 *y, Moments *moments, const bf16 *x, const uint2 *w, const float *bias, Conv5 a)) { conv5<2, 2>(y, moments, x, w, bias, a); }
+KERNEL(512, 1, conv5_32, (bf16 *y, Moments *moments, const bf16 *x, const uint2 *w, const float *bias, Conv5 a)) { conv5<1, 4>(y, moments, x, w, bias, a); }
+
+// packConv5: w (Out, In, 5, 5, 5) in float32 as the lanes of mma.m16n8k16 want it: (tiles of N out, kz,
+// groups of 16 in, ky, kx, groups of 8 of the tile, lane, 4). As data gradient the taps are flipped,
+// in and out exchanged.
+struct PackConv5 {
+  int in, out, N, transposed;
+};
+KERNEL(256, 4, packConv5, (bf16 *to, const float *w, PackConv5 a)) {
+  const int n = 125 * a.in * a.out;
+  for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) {
+    int r = i;
+    const int element = r % 4, lane = r / 4 % 32;
+    r /= 128;
+    const int t = r % (a.N / 8);
+    r /= a.N / 8;
+    const int kx = r % 5, ky = r / 5 % 5;
+    r /= 25;
+    const int chunk = r % (a.in / 16), kz = r / (a.in / 16) % 5, tile = r / (a.in / 16) / 5;
+    const int in = 16 * chunk + lane % 4 * 2 + element % 2 + element / 2 * 8, out = tile * a.N + 8 * t + lane / 4, tap = (kz * 5 + ky) * 5 + kx;
+    const size_t from = a.transposed ? ((size_t)in * a.out + out) * 125 + 124 - tap : ((size_t)out * a.in + in) * 125 + tap;
+    put(to + i, w[from]);
+  }
+}
+
+// conv5One: the first layer: one channel in, on the ordinary units. A block makes 2 x 8 x 32 voxels of
+// 16 channels, a thread 4 voxels of 8 of them.
+struct Conv5One {
+  int out, size[3];
+};
+CONSTANT int oneX = 36, oneY = 12, oneZ = 6; // the tile of x with its halo
+template <class T> FN void conv5One(T *y, Moments *moments, const T *x, const float *w, const float *bias, const Conv5One &a) {
+  SHARED(float, shared);
+  float *tile = shared, *weights = shared + oneX * oneY * oneZ; // (125, 16)
+  const int D = a.size[0], H = a.size[1], W = a.size[2], tilesX = (W + 31) / 32, tilesY = (H + 7) / 8, tilesZ = (D + 1) / 2;
+  int b = blockIdx.x;
+  const int x0 = b % tilesX * 32, y0 = b / tilesX % tilesY * 8, z0 = b / (tilesX * tilesY) % tilesZ * 2, image = b / (tilesX * tilesY * tilesZ), first = blockIdx.y * 16;
+  for (int i = threadIdx.x; i < oneX * oneY * oneZ; i += 256) {
+    const int xx = x0 + i % oneX - 2, yy = y0 + i / oneX % oneY - 2, zz = z0 + i / (oneX * oneY) - 2;
+    const bool there = xx >= 0 && xx < W && yy >= 0 && yy < H && zz >= 0 && zz < D;
+    tile[i] = there ? toFloat(x[(((size_t)image * D + zz) * H + yy) * W + xx]) : 0;
+  }
+  for (int i = threadIdx.x; i < 125 * 16; i += 256) weights[i] = first + i % 16 < a.out ? w[(first + i % 16) * 125 + i / 16] : 0;
+  barrier();
+  const int half = threadIdx.x % 2 * 8, tx = threadIdx.x / 2 % 8 * 4, ty = threadIdx.x / 16 % 8, tz = threadIdx.x / 128;
+  float sum[4][8];
+#pragma unroll
+  for (int c = 0; c < 8; c++) {
+    const float start = bias && first + half + c < a.out ? bias[first + half + c] : 0;
+#pragma unroll
+    for (int v = 0; v < 4; v++) sum[v][c] = start;
+  }
+#pragma unroll 1
+  for (int k = 0; k < 25; k++) {
+    float q[8];
+    const float *from = tile + ((tz + k / 5) * oneY + ty + k % 5) * oneX + tx;
+#pragma unroll
+    for (int i = 0; i < 8; i++) q[i] = from[i];
+#pragma unroll
+    for (int kx = 0; kx < 5; kx++) {
+      float f[2][4];
+      load(f[0], weights + (k * 5 + kx) * 16 + half);
+      load(f[1], weights + (k * 5 + kx) * 16 + half + 4);
+#pragma unroll
+      for (int v = 0; v < 4; v++)
+#pragma unroll
+        for (int c = 0; c < 8; c++) sum[v][c] += q[v + kx] * f[c / 4][c % 4];
+    }
+  }
+  barrier();
+  constexpr int pitch = 17;
+  float *out = shared;
+#pragma unroll
+  for (int v = 0; v < 4; v++)
+#pragma unroll
+    for (int c = 0; c < 8; c++) out[((tz * 8 + ty) * 32 + tx + v) * pitch + half + c] = sum[v][c];
+  barrier();
+  const Result result = {out, 512, pitch, min(16, a.out - first), a.out, first, out + 512 * pitch, 256};
+  Moments *to = moments ? moments + (size_t)blockIdx.x * a.out : nullptr;
+  writeResult<T, 16>(y, to, result, [&](int r) {
+    const int xx = x0 + r % 32, yy = y0 + r / 32 % 8, zz = z0 + r / 256;
+    return xx < W && yy < H && zz < D ? ((image * D + zz) * H + yy) * W + xx : -1;
+  });
+}
+KERNEL(256, 2, conv5One_f32, (float *y, Moments *moments, const float *x, const float *w, const float *bias, Conv5One a)) { conv5One<float>(y, moments, x, w, bias, a); }
+KERNEL(256, 2, conv5One_bf16, (bf16 *y, Moments *moments, const bf16 *x, const float *w, const float *bias, Conv5One a)) { conv5One<bf16>(y, moments, x, w, bias, a); }

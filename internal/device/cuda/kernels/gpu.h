@@ -1,0 +1,154 @@
+// What a kernel may use. One source, two machines: NVRTC or nvcc make it code for a GPU, a C++
+// compiler with sim/intrinsics.h makes it code for the simulated one.
+//
+// The rules of all kernels here:
+//   - A kernel's arguments are addresses, then at most one struct of 4-byte numbers.
+//   - All threads of a block reach all barriers, all lanes of a warp everything that a warp executes
+//     together; no thread ends before.
+//   - Shared memory is what the launch gives: SHARED names its beginning.
+//   - No sum depends on the order in which blocks run. There are no atomic additions.
+#pragma once
+#if defined(__CUDACC_RTC__) || defined(__CUDACC__)
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+typedef decltype(sizeof(0)) size_t;
+#define KERNEL(threads, perSM, name, parameters) extern "C" __global__ void __launch_bounds__(threads, perSM) name parameters
+#define FN static __device__ __forceinline__
+#define CONSTANT static constexpr
+#define FN_MEMBER __device__ __forceinline__
+#define SHARED(T, name)                                  \
+  extern __shared__ __align__(1024) unsigned char dynamic[]; \
+  T *name = reinterpret_cast<T *>(dynamic)
+
+FN void barrier() { __syncthreads(); }
+FN void warpBarrier() { __syncwarp(); }
+FN float asFloat(uint32_t v) { return __uint_as_float(v); }
+FN uint32_t asBits(float f) { return __float_as_uint(f); }
+FN float shuffleXor(float v, uint32_t mask) { return __shfl_xor_sync(0xffffffffu, v, mask); }
+FN uint32_t sharedAddress(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+// 16 bytes from global to shared memory, zeros where !there; done after waitAsync
+FN void copyAsync16(void *to, const void *from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(sharedAddress(to)), "l"(from), "r"(there ? 16 : 0) : "memory");
+}
+FN void commitAsync() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// waits for all but the last N groups that this thread committed
+template <int N> FN void waitAsync() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+// four 8x8 matrices of 16-bit elements; lane l gives the address of row l%8 of matrix l/8
+FN void loadMatrix4(uint32_t (&r)[4], const void *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(sharedAddress(row)) : "memory");
+}
+// the same, each matrix transposed
+FN void loadMatrix4T(uint32_t (&r)[4], const void *row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(sharedAddress(row)) : "memory");
+}
+// d (16x8) += a (16x16) b (16x8)
+FN void mmaBf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// d (16x8) += a (16x8) b (8x8)
+FN void mmaTf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+FN uint32_t toTf32(float f) {
+  uint32_t r;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(f));
+  return r;
+}
+FN uint32_t packBf16(float low, float high) {
+  uint32_t r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+FN uint32_t highProduct(uint32_t a, uint32_t b) { return __umulhi(a, b); }
+FN float reciprocalRoot(float x) { return rsqrtf(x); }
+#else
+#include "../sim/intrinsics.h"
+#endif
+
+// --- Numbers
+
+struct bf16 {
+  uint16_t bits;
+};
+FN float toFloat(float v) { return v; }
+FN float toFloat(bf16 v) { return asFloat((uint32_t)v.bits << 16); }
+FN void put(float *p, float v) { *p = v; }
+FN void put(bf16 *p, float v) { p->bits = (uint16_t)packBf16(v, 0); }
+
+// how many elements 16 bytes hold
+template <class T> struct Vector {
+  CONSTANT int size = 16 / sizeof(T);
+};
+
+// V elements from p on: one, or 16 bytes at a multiple of 16
+template <int V> FN void load(float (&v)[V], const float *p) {
+  if constexpr (V == 1) {
+    v[0] = *p;
+  } else {
+    const float4 q = *reinterpret_cast<const float4 *>(p);
+    v[0] = q.x, v[1] = q.y, v[2] = q.z, v[3] = q.w;
+  }
+}
+template <int V> FN void load(float (&v)[V], const bf16 *p) {
+  if constexpr (V == 1) {
+    v[0] = toFloat(*p);
+  } else {
+    const uint4 q = *reinterpret_cast<const uint4 *>(p);
+    const uint32_t pair[4] = {q.x, q.y, q.z, q.w};
+#pragma unroll
+    for (int i = 0; i < 8; i++) v[i] = asFloat(i % 2 ? pair[i / 2] & 0xffff0000u : pair[i / 2] << 16);
+  }
+}
+template <int V> FN void store(float *p, const float (&v)[V]) {
+  if constexpr (V == 1)
+    *p = v[0];
+  else
+    *reinterpret_cast<float4 *>(p) = {v[0], v[1], v[2], v[3]};
+}
+template <int V> FN void store(bf16 *p, const float (&v)[V]) {
+  if constexpr (V == 1)
+    put(p, v[0]);
+  else
+    *reinterpret_cast<uint4 *>(p) = {packBf16(v[0], v[1]), packBf16(v[2], v[3]), packBf16(v[4], v[5]), packBf16(v[6], v[7])};
+}
+
+// not an infinity, not a NaN
+FN bool isFinite(float v) { return (asBits(v) & 0x7f800000u) != 0x7f800000u; }
+
+// --- Division by a number that the host knows: n / d for n < 2^31. The host gives m and s, see
+// divisor in launch.go; Granlund and Montgomery 1994.
+struct Divisor {
+  uint32_t d, m, s;
+};
+FN uint32_t quotient(uint32_t n, Divisor d) { return (highProduct(n, d.m) + n) >> d.s; }
+
+// --- Mean and sum of squared deviations of a number of values
+
+struct Moments {
+  float count, mean, m2;
+};
+// both together: Chan, Golub and LeVeque 1979
+FN Moments merge(Moments a, Moments b) {
+  const float count = a.count + b.count;
+  if (!(count > 0)) return a;
+  const float d = b.mean - a.mean, part = b.count / count;
+  return {count, a.mean + d * part, a.m2 + b.m2 + d * d * a.count * part};
+}
+
+// sumOfBlock adds a value of each of so many threads, in a fixed order; all get the sum. Shared memory:
+// as many floats, which nobody reads or writes meanwhile.
+template <int threads> FN float sumOfBlock(float v, float *shared) {
+  barrier();
+  shared[threadIdx.x] = v;
+  barrier();
+  for (int half = threads / 2; half; half /= 2) {
+    if ((int)threadIdx.x < half) shared[threadIdx.x] += shared[threadIdx.x + half];
+    barrier();
+  }
+  const float sum = shared[0];
+  barrier();
+  return sum;
+}

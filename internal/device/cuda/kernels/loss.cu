@@ -1,0 +1,153 @@
+// Cross-entropy and soft Dice over logits (images, voxels, classes) with targets (images, voxels), as
+// device.LossSpec has them: sums of chunks, their sums, the loss; and the gradient by the logits.
+#include "channels.h"
+
+struct Loss {
+  int images, classes, voxels, chunk;
+  float ce, dice, smooth;
+  int background, perImage;
+};
+
+// what lossSums leaves for each chunk, and sumTiles for each image: (intersection, sum p, sum t) of each
+// class, the sum of cross-entropies, the number of voxels that count
+FN int lossSumsOf(const Loss &a) { return 3 * a.classes + 2; }
+
+template <class T> FN void voxelStatistics(float &top, float &sum, const T *x, int classes) {
+  top = toFloat(x[0]), sum = 0;
+  for (int c = 1; c < classes; c++) {
+    const float v = toFloat(x[c]);
+    top = v > top || v != v ? v : top;
+  }
+  for (int c = 0; c < classes; c++) sum += expf(toFloat(x[c]) - top);
+}
+
+//	grid: x chunks, y images. 16 classes at a time: thread (class, part) adds up 16 of 256 voxels.
+template <class T> FN void lossSums(float *to, const T *x, const float *target, const Loss &a) {
+  SHARED(float, shared);
+  float *p = shared; // (256, 17)
+  int *truth = reinterpret_cast<int *>(shared + 256 * 17);
+  const int begin = blockIdx.x * a.chunk, end = min(a.voxels, begin + a.chunk);
+  const size_t image = (size_t)blockIdx.y * a.voxels;
+  float *out = to + ((size_t)blockIdx.y * gridDim.x + blockIdx.x) * lossSumsOf(a);
+  float entropy = 0, count = 0;
+  for (int c0 = 0; c0 < a.classes; c0 += 16) {
+    const int mine = threadIdx.x % 16, part = threadIdx.x / 16, live = min(16, a.classes - c0);
+    float both = 0, sumP = 0, sumT = 0;
+    for (int v0 = begin; v0 < end; v0 += 256) {
+      const int v = v0 + threadIdx.x;
+      const int t = v < end ? (int)floorf(target[image + v]) : -1;
+      const T *logits = x + (image + (v < end ? v : begin)) * a.classes;
+      const bool counts = t >= 0 && t < a.classes;
+      float top = 0, sum = 1;
+      if (counts) voxelStatistics(top, sum, logits, a.classes);
+      for (int c = 0; c < live; c++) p[threadIdx.x * 17 + c] = counts ? expf(toFloat(logits[c0 + c]) - top) / sum : 0;
+      truth[threadIdx.x] = counts ? t : -1;
+      if (c0 == 0 && counts) entropy += top + logf(sum) - toFloat(logits[t]), count++;
+      if (c0 == 0 && t >= a.classes) entropy = asFloat(0x7fffffffu); // no such class
+      barrier();
+      if (mine < live)
+        for (int i = part * 16; i < part * 16 + 16; i++) {
+          const bool hit = truth[i] == c0 + mine;
+          sumP += p[i * 17 + mine];
+          both += hit ? p[i * 17 + mine] : 0;
+          sumT += hit;
+        }
+      barrier();
+    }
+    const float sums[3] = {both, sumP, sumT};
+#pragma unroll
+    for (int k = 0; k < 3; k++) {
+      shared[threadIdx.x] = sums[k];
+      barrier();
+      if ((int)threadIdx.x < live) {
+        float sum = 0;
+        for (int i = 0; i < 16; i++) sum += shared[i * 16 + threadIdx.x];
+        out[3 * (c0 + threadIdx.x) + k] = sum;
+      }
+      barrier();
+    }
+  }
+  entropy = sumOfBlock<256>(entropy, shared);
+  count = sumOfBlock<256>(count, shared);
+  if (threadIdx.x == 0) out[3 * a.classes] = entropy, out[3 * a.classes + 1] = count;
+}
+KERNEL(256, 4, lossSums_f32, (float *to, const float *x, const float *target, Loss a)) { lossSums(to, x, target, a); }
+KERNEL(256, 4, lossSums_bf16, (float *to, const bf16 *x, const float *target, Loss a)) { lossSums(to, x, target, a); }
+
+// What the soft Dice loss of a class averages over: images [first, first + members).
+struct Dice {
+  float numerator, denominator;
+};
+template <class F> FN Dice diceOf(const Loss &a, int first, int members, F sumsOf) {
+  float both = 0, p = 0, t = 0;
+  for (int n = first; n < first + members; n++) {
+    const float *s = sumsOf(n);
+    both += s[0], p += s[1], t += s[2];
+  }
+  return {2 * both + a.smooth, p + t + a.smooth};
+}
+FN int firstClass(const Loss &a) { return a.background ? 0 : 1; }
+FN int diceUnits(const Loss &a) { return a.perImage ? a.images : 1; }
+
+// lossFinish: loss, stats <- sums (images, 3 classes + 2). One block.
+KERNEL(128, 8, lossFinish, (float *loss, float *stats, const float *sums, Loss a)) {
+  SHARED(float, shared);
+  const int width = lossSumsOf(a), units = diceUnits(a), members = a.images / units, taking = a.classes - firstClass(a);
+  float entropy = 0, count = 0, dice = 0;
+  for (int n = threadIdx.x; n < a.images; n += 128) entropy += sums[n * width + 3 * a.classes], count += sums[n * width + 3 * a.classes + 1];
+  for (int i = threadIdx.x; i < a.images * 3 * a.classes; i += 128) stats[3 + i] = sums[i / (3 * a.classes) * width + i % (3 * a.classes)];
+  for (int i = threadIdx.x; i < units * taking; i += 128) {
+    const int c = firstClass(a) + i % taking;
+    const Dice d = diceOf(a, i / taking * members, members, [&](int n) { return sums + n * width + 3 * c; });
+    if (d.denominator != 0) dice += (1 - d.numerator / d.denominator) / (taking * units);
+  }
+  entropy = sumOfBlock<128>(entropy, shared);
+  count = sumOfBlock<128>(count, shared);
+  dice = sumOfBlock<128>(dice, shared);
+  if (threadIdx.x) return;
+  stats[0] = entropy / (count > 1 ? count : 1), stats[1] = dice, stats[2] = count;
+  // a term without weight must not make NaN of the other
+  *loss = (a.ce != 0 ? a.ce * stats[0] : 0) + (a.dice != 0 ? a.dice * dice : 0);
+}
+
+// diceFactors: the derivatives of the soft Dice loss by intersection and by sum p, to (images, classes, 2)
+KERNEL(128, 8, diceFactors, (float *to, const float *stats, Loss a)) {
+  const int i = blockIdx.x * 128 + threadIdx.x;
+  if (i >= a.images * a.classes) return;
+  const int c = i % a.classes, members = a.images / diceUnits(a), first = i / a.classes / members * members;
+  float byBoth = 0, byP = 0;
+  if (c >= firstClass(a)) {
+    const Dice d = diceOf(a, first, members, [&](int n) { return stats + 3 + 3 * (n * a.classes + c); });
+    const float weight = 1.0f / ((a.classes - firstClass(a)) * diceUnits(a));
+    if (d.denominator != 0) byBoth = -weight * 2 / d.denominator, byP = weight * d.numerator / (d.denominator * d.denominator);
+  }
+  to[2 * i] = byBoth, to[2 * i + 1] = byP;
+}
+
+template <class T> FN void lossGrad(T *dx, const T *x, const float *target, const float *stats, const float *dloss, const float *factors, const Loss &a) {
+  const size_t i = (size_t)blockIdx.x * 256 + threadIdx.x;
+  if (i >= (size_t)a.images * a.voxels) return;
+  const int image = i / a.voxels, t = (int)floorf(target[i]);
+  const T *logits = x + i * a.classes;
+  T *to = dx + i * a.classes;
+  if (t < 0) {
+    for (int c = 0; c < a.classes; c++) put(to + c, 0);
+    return;
+  }
+  float top, sum, dot = 0;
+  voxelStatistics(top, sum, logits, a.classes);
+  const float *f = factors + 2 * image * a.classes, entropy = a.ce / stats[2];
+  for (int c = 0; c < a.classes; c++) dot += expf(toFloat(logits[c]) - top) / sum * (f[2 * c + 1] + (c == t ? f[2 * c] : 0));
+  for (int c = 0; c < a.classes; c++) {
+    const float p = expf(toFloat(logits[c]) - top) / sum;
+    const float byDice = a.dice != 0 ? a.dice * p * (f[2 * c + 1] + (c == t ? f[2 * c] : 0) - dot) : 0;
+    const float byEntropy = a.ce != 0 ? entropy * (p - (c == t)) : 0;
+    put(to + c, *dloss * (byDice + byEntropy));
+  }
+}
+KERNEL(256, 3, lossGrad_f32, (float *dx, const float *x, const float *target, const float *stats, const float *dloss, const float *factors, Loss a)) {
+  lossGrad(dx, x, target, stats, dloss, factors, a);
+}
+KERNEL(256, 3, lossGrad_bf16, (bf16 *dx, const bf16 *x, const float *target, const float *stats, const float *dloss, const float *factors, Loss a)) {
+  lossGrad(dx, x, target, stats, dloss, factors, a);
+}

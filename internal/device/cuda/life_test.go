@@ -1,0 +1,234 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
+
+// The device's life, and what the simulated GPU makes of those who do not keep to the rules.
+
+// TestOpenErrors: what is missing is said, with where it was looked for.
+func TestOpenErrors(t *testing.T) {
+	if path := os.Getenv("VOXSAW_TEST_OPEN"); path != "" {
+		_, err := Open(Options{Driver: path})
+		t.Fatal(err)
+	}
+	empty := t.TempDir() + "/empty.so"
+	c := exec.Command("g++", "-shared", "-x", "c++", "/dev/null", "-o", empty)
+	if text, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for path, want := range map[string]string{"/nowhere/libcuda.so.1": "no NVIDIA driver: looked for /nowhere/libcuda.so.1", empty: "is no CUDA driver: it has no cuInit"} {
+		c := exec.Command(os.Args[0], "-test.run=^TestOpenErrors$")
+		c.Env = append(os.Environ(), "VOXSAW_TEST_OPEN="+path)
+		if text, _ := c.CombinedOutput(); !strings.Contains(string(text), want) {
+			t.Errorf("%s: got %q, want %q", path, text, want)
+		}
+	}
+	if _, err := Open(Options{Precision: "int8"}); err == nil || !strings.Contains(err.Error(), "want fp32, tf32 or bf16") {
+		t.Errorf("precision int8: %v", err)
+	}
+}
+
+// TestRecord: a recording gives the bits of the direct run, again and again, and running it
+// allocates nothing.
+func TestRecord(t *testing.T) {
+	d := openSimulated(t, bf16)
+	s := device.ConvSpec{N: 1, In: 16, Out: 16, Size: [3]int{3, 6, 10}, Kernel: [3]int{5, 5, 5}, Stride: [3]int{1, 1, 1}, Pad: [3]int{2, 2, 2}, Type: device.BFloat16}
+	k, err := d.Conv(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make([]float32, s.XShape().Elements())
+	for i := range values {
+		values[i] = float32(i%17) - 8
+	}
+	weights := slices.Repeat([]float32{0.5, -0.25}, s.WShape().Elements()/2)
+	y, x, w, scratch := activations(t, d, s.YShape(), nil), activations(t, d, s.XShape(), values), onGPU(t, d, 4*int64(len(weights)), weights), onGPU(t, d, k.Scratch(), nil)
+	result := device.Tensor{Shape: s.YShape(), Type: s.Type}
+	k.Run([]device.Buffer{y}, []device.Buffer{x, w}, scratch)
+	want := downloaded(t, d, y, result)
+	r, err := d.Record(func() { k.Run([]device.Buffer{y}, []device.Buffer{x, w}, scratch) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for range 2 {
+		if err := d.Upload(y, result, make([]float32, len(want))); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Run(); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(downloaded(t, d, y, result), want) {
+			t.Error("a recording gives other bits than the direct run")
+		}
+	}
+	if n := testing.AllocsPerRun(5, func() { r.Run() }); n > 0 {
+		t.Errorf("running a recording allocates %v times", n)
+	}
+	if seconds, err := d.Time(func() { r.Run() }); err != nil || !(seconds > 0) {
+		t.Errorf("a run takes %v s, %v", seconds, err)
+	}
+	if _, err := d.Record(func() { d.Sync() }); err == nil {
+		t.Error("waiting for the GPU was recorded")
+	}
+}
+
+// TestOutOfMemory: the error says how much was wanted and how much there is, and the device goes
+// on.
+func TestOutOfMemory(t *testing.T) {
+	d := openSimulated(t, bf16)
+	_, err := d.Alloc(1 << 50)
+	if !errors.Is(err, errOutOfMemory) || !strings.Contains(err.Error(), "GiB are free") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := d.Alloc(1 << 20); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPin: an upload from pinned memory is under way when it returns, and there at Sync.
+func TestPin(t *testing.T) {
+	d := openSimulated(t, bf16)
+	values, free, err := d.Pin(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range values {
+		values[i] = float32(i)
+	}
+	b := onGPU(t, d, 400, nil)
+	if err := d.UploadPlain(b, 0, values); err != nil {
+		t.Fatal(err)
+	}
+	if got := downloaded(t, d, b, device.Tensor{Shape: device.Shape{100}}); !slices.Equal(got, values) {
+		t.Errorf("got %v", got)
+	}
+	free()
+}
+
+// TestAnyThread: the device works from whatever thread a goroutine is on; the driver would not.
+func TestAnyThread(t *testing.T) {
+	d := openSimulated(t, bf16)
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		var err error
+		// as on a thread that has never seen a context: one is taken from its stack at a time
+		for range 100 {
+			err = errors.Join(err, cu.SetCurrentContext(cu.CUContext{}))
+		}
+		if _, refused := cu.MemAlloc(16); refused == nil {
+			done <- errors.New("a thread without a context could allocate")
+			return
+		}
+		b, e := d.Alloc(16)
+		if e == nil {
+			e = d.UploadPlain(b, 0, []float32{1, 2, 3, 4})
+		}
+		done <- errors.Join(err, e, d.Sync())
+	}()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHostCannotReadTheGPU: an address of the device is none of the host.
+func TestHostCannotReadTheGPU(t *testing.T) {
+	d := openSimulated(t, bf16)
+	b := onGPU(t, d, 64, nil).(*Buffer)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() == nil {
+			t.Error("the host read memory of the device")
+		}
+	}()
+	t.Log(*(*float32)(*(*unsafe.Pointer)(unsafe.Pointer(&b.address))))
+}
+
+// TestUseAfterFree: a kernel that is still to run when its memory is freed fails, and Sync says so
+// from then on.
+func TestUseAfterFree(t *testing.T) {
+	d := openSimulated(t, fp32)
+	k, err := d.Add(device.Tensor{Shape: device.Shape{64}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := d.Alloc(256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := onGPU(t, d, 256, nil)
+	if err := d.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	k.Run([]device.Buffer{y}, []device.Buffer{a, a}, nil)
+	// Free would wait
+	if err := d.locked(func() error { return cu.MemFree(cu.DevicePtr(a.(*Buffer).address)) }); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := d.Sync(); err == nil || !strings.Contains(err.Error(), "illegal memory access") {
+			t.Errorf("got %v", err)
+		}
+	}
+	d.Close() // says it, too
+}
+
+// TestRace: of two streams that nothing orders, one is sometimes too early. With an event it never
+// is.
+func TestRace(t *testing.T) {
+	d := openSimulated(t, fp32)
+	const n = 64
+	early := func(ordered bool) (times int) {
+		for range 20 {
+			a := onGPU(t, d, 4*n, make([]float32, n))
+			ones := slices.Repeat([]float32{1}, n)
+			err := d.locked(func() error {
+				other, err := cu.MakeStream(cu.NonBlocking)
+				if err != nil {
+					return err
+				}
+				event, err := cu.MakeEvent(cu.DefaultEvent)
+				if err != nil {
+					return err
+				}
+				got := make([]float32, n)
+				p := cu.DevicePtr(a.(*Buffer).address)
+				err = errors.Join(d.Sync(), cu.MemcpyHtoDAsync(p, unsafe.Pointer(&ones[0]), 4*n, d.stream), event.Record(d.stream))
+				if ordered {
+					err = errors.Join(err, other.Wait(event, 0))
+				}
+				err = errors.Join(err, cu.MemcpyDtoHAsync(unsafe.Pointer(&got[0]), p, 4*n, other), other.Synchronize(), d.Sync(), other.Destroy())
+				if got[0] != 1 {
+					times++
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return times
+	}
+	if n := early(false); n == 0 {
+		t.Error("streams that nothing orders were always in order")
+	}
+	if n := early(true); n != 0 {
+		t.Errorf("a stream that waits for an event was too early %d times", n)
+	}
+}

@@ -1,0 +1,210 @@
+// What kernels/gpu.h offers to kernels, on the simulated GPU. What all lanes of a warp execute
+// together leaves its operands with the lane and meets the others; the last one computes for all.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "block.h"
+
+struct uint2 { uint32_t x, y; };
+struct alignas(16) uint4 { uint32_t x, y, z, w; };
+struct alignas(8) float2 { float x, y; };
+struct alignas(16) float4 { float x, y, z, w; };
+
+#define FN static inline __attribute__((always_inline))
+#define CONSTANT static constexpr
+#define FN_MEMBER __attribute__((always_inline))
+
+namespace sim {
+
+// Call reads the arguments of a kernel from where the driver left them.
+template <class F> struct Call;
+template <class... A> struct Call<void(A...)> {
+  static constexpr int count = sizeof...(A);
+  static constexpr size_t sizes[] = {sizeof(A)...};
+  static constexpr bool pointers[] = {std::is_pointer_v<A>...};
+  template <void (*kernel)(A...)> static void run(void **arguments) { unpack<kernel>(arguments, std::index_sequence_for<A...>{}); }
+  template <void (*kernel)(A...), size_t... I> static void unpack(void **arguments, std::index_sequence<I...>) {
+    kernel(*static_cast<std::remove_reference_t<A> *>(arguments[I])...);
+  }
+};
+
+template <auto kernel> bool registered(const char *name, int threads) {
+  using C = Call<std::remove_pointer_t<decltype(kernel)>>;
+  add({name, C::template run<kernel>, threads, C::count, C::sizes, C::pointers});
+  return true;
+}
+
+inline uint32_t bits(float f) { uint32_t v; memcpy(&v, &f, 4); return v; }
+inline float value(uint32_t v) { float f; memcpy(&f, &v, 4); return f; }
+
+inline void checkShared(const void *p, size_t align, const char *what) {
+  auto b = static_cast<const unsigned char *>(p);
+  if (b < block.shared || b + align > block.shared + block.sharedBytes) fail("%s: byte %td of %zu bytes of shared memory", what, b - block.shared, block.sharedBytes);
+  if (reinterpret_cast<uintptr_t>(p) % align) fail("%s: the address is no multiple of %zu", what, align);
+}
+
+inline void arriveCopy(const Copy &c) {
+  if (c.there)
+    memcpy(c.to, c.from, 16);
+  else
+    memset(c.to, 0, 16);
+}
+
+// --- What the last lane of a warp executes. The layouts of fragments are those of the PTX manual.
+
+inline void executeShuffle(Warp &w) {
+  uint32_t v[32];
+  for (int l = 0; l < 32; l++) v[l] = w.lanes[l].value;
+  for (int l = 0; l < 32; l++) *static_cast<uint32_t *>(w.lanes[l].result) = v[reinterpret_cast<uintptr_t>(w.lanes[l].operand[0]) % 32];
+}
+
+inline const char *matrixRow(Warp &w, int matrix, int row) { return static_cast<const char *>(w.lanes[8 * matrix + row].operand[0]); }
+
+inline void executeLoadMatrix(Warp &w) {
+  for (int l = 0; l < 32; l++)
+    for (int m = 0; m < 4; m++) memcpy(static_cast<uint32_t *>(w.lanes[l].result) + m, matrixRow(w, m, l / 4) + 4 * (l % 4), 4);
+}
+
+inline void executeLoadMatrixT(Warp &w) {
+  for (int l = 0; l < 32; l++)
+    for (int m = 0; m < 4; m++)
+      for (int half = 0; half < 2; half++)
+        memcpy(static_cast<char *>(w.lanes[l].result) + 4 * m + 2 * half, matrixRow(w, m, 2 * (l % 4) + half) + 2 * (l / 4), 2);
+}
+
+// multiply adds a (16 x K) b (K x 8) to the accumulators of the warp.
+template <int K> inline void multiply(Warp &w, const float (&a)[16][K], const float (&b)[K][8]) {
+  for (int row = 0; row < 16; row++) {
+    float sum[8] = {};
+    for (int k = 0; k < K; k++)
+      for (int col = 0; col < 8; col++) sum[col] += a[row][k] * b[k][col];
+    for (int col = 0; col < 8; col++) static_cast<float *>(w.lanes[4 * (row % 8) + col / 2].result)[2 * (row / 8) + col % 2] += sum[col];
+  }
+}
+
+inline void executeMmaBf16(Warp &w) {
+  float a[16][16], b[16][8];
+  for (int l = 0; l < 32; l++) {
+    auto ra = static_cast<const uint32_t *>(w.lanes[l].operand[0]), rb = static_cast<const uint32_t *>(w.lanes[l].operand[1]);
+    for (int i = 0; i < 4; i++) {
+      float *to = &a[l / 4 + i % 2 * 8][2 * (l % 4) + i / 2 * 8];
+      to[0] = value(ra[i] << 16), to[1] = value(ra[i] & 0xffff0000u);
+    }
+    for (int i = 0; i < 2; i++) {
+      int k = 2 * (l % 4) + i * 8;
+      b[k][l / 4] = value(rb[i] << 16), b[k + 1][l / 4] = value(rb[i] & 0xffff0000u);
+    }
+  }
+  multiply<16>(w, a, b);
+}
+
+inline void executeMmaTf32(Warp &w) {
+  float a[16][8], b[8][8];
+  constexpr uint32_t kept = 0xffffe000u; // the ten bits of the fraction that the multiplier looks at
+  for (int l = 0; l < 32; l++) {
+    auto ra = static_cast<const uint32_t *>(w.lanes[l].operand[0]), rb = static_cast<const uint32_t *>(w.lanes[l].operand[1]);
+    for (int i = 0; i < 4; i++) a[l / 4 + i % 2 * 8][l % 4 + i / 2 * 4] = value(ra[i] & kept);
+    for (int i = 0; i < 2; i++) b[l % 4 + i * 4][l / 4] = value(rb[i] & kept);
+  }
+  multiply<8>(w, a, b);
+}
+
+} // namespace sim
+
+#define threadIdx (sim::self->thread)
+#define blockIdx (sim::block.index)
+#define blockDim (sim::block.threads)
+#define gridDim (sim::block.grid)
+#define KERNEL(threads, perSM, name, parameters)                                         \
+  static void name parameters;                                                           \
+  static const bool registered_##name = sim::registered<&name>(#name, threads);          \
+  static void name parameters
+#define SHARED(T, name) T *name = reinterpret_cast<T *>(sim::block.shared)
+#define LINE int line = __builtin_LINE()
+
+FN void barrier(LINE) { sim::meet(sim::Meeting::Block, "barrier", line, nullptr); }
+FN void warpBarrier(LINE) { sim::meet(sim::Meeting::Warp, "warpBarrier", line, nullptr); }
+
+FN float asFloat(uint32_t v) { return sim::value(v); }
+FN uint32_t asBits(float f) { return sim::bits(f); }
+
+FN float shuffleXor(float v, uint32_t mask, LINE) {
+  uint32_t r;
+  sim::self->value = sim::bits(v);
+  sim::self->operand[0] = reinterpret_cast<void *>(uintptr_t(sim::self->number ^ mask));
+  sim::self->result = &r;
+  sim::meet(sim::Meeting::Warp, "shuffleXor", line, sim::executeShuffle);
+  asm volatile("" ::: "memory"); // another lane wrote r
+  return sim::value(r);
+}
+
+FN void copyAsync16(void *to, const void *from, bool there) {
+  sim::checkShared(to, 16, "cp.async");
+  if (there && reinterpret_cast<uintptr_t>(from) % 16) sim::fail("cp.async: the source is no multiple of 16");
+  sim::Lane &l = *sim::self;
+  sim::Copy c{to, from, there, l.group};
+  if (l.copyCount == 64) sim::fail("cp.async: more than 64 copies of a thread are under way");
+  // most copies arrive as late as they may; some at once, for whoever still reads what lay there
+  if (sim::random() % 4 == 0)
+    sim::arriveCopy(c);
+  else
+    l.copies[l.copyCount++] = c;
+}
+
+FN void commitAsync() { sim::self->group++; }
+
+template <int N> FN void waitAsync() {
+  sim::Lane &l = *sim::self;
+  int left = 0;
+  for (int i = 0; i < l.copyCount; i++) {
+    if (l.copies[i].group + N < l.group)
+      sim::arriveCopy(l.copies[i]);
+    else
+      l.copies[left++] = l.copies[i];
+  }
+  l.copyCount = left;
+}
+
+FN void together(void *result, const void *a, const void *b, const char *what, int line, void (*execute)(sim::Warp &)) {
+  sim::Lane &l = *sim::self;
+  l.result = result, l.operand[0] = a, l.operand[1] = b;
+  asm volatile("" ::: "memory");
+  sim::meet(sim::Meeting::Warp, what, line, execute);
+  asm volatile("" ::: "memory");
+}
+
+FN void loadMatrix4(uint32_t (&r)[4], const void *row, LINE) {
+  sim::checkShared(row, 16, "ldmatrix");
+  together(r, row, nullptr, "ldmatrix", line, sim::executeLoadMatrix);
+}
+FN void loadMatrix4T(uint32_t (&r)[4], const void *row, LINE) {
+  sim::checkShared(row, 16, "ldmatrix.trans");
+  together(r, row, nullptr, "ldmatrix.trans", line, sim::executeLoadMatrixT);
+}
+FN void mmaBf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, LINE) {
+  uint32_t b[2] = {b0, b1};
+  together(d, a, b, "mma.bf16", line, sim::executeMmaBf16);
+}
+FN void mmaTf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, LINE) {
+  uint32_t b[2] = {b0, b1};
+  together(d, a, b, "mma.tf32", line, sim::executeMmaTf32);
+}
+
+// rounded to nearest, ties away from zero
+FN uint32_t toTf32(float f) { return f != f ? 0x7fffffffu : (sim::bits(f) + 0x1000) & 0xffffe000u; }
+
+FN uint32_t roundBf16(float f) {
+  uint32_t v = sim::bits(f);
+  return f != f ? 0x7fff : (v + 0x7fff + (v >> 16 & 1)) >> 16;
+}
+FN uint32_t packBf16(float low, float high) { return roundBf16(low) | roundBf16(high) << 16; }
+
+FN uint32_t highProduct(uint32_t a, uint32_t b) { return uint64_t(a) * b >> 32; }
+FN float reciprocalRoot(float x) { return 1 / sqrtf(x); }
+FN int min(int a, int b) { return a < b ? a : b; }
+FN int max(int a, int b) { return a > b ? a : b; }

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Fetches what building with -tags gpu needs, without a CUDA toolkit and without a GPU.
+
+    python3 scripts/cuda-toolchain.py            fetch into .cuda/ (once; some 130 MB)
+    python3 scripts/cuda-toolchain.py --cflags   print the flags for cgo
+    CGO_CFLAGS=$(python3 scripts/cuda-toolchain.py --cflags) go build -tags gpu ./cmd/voxsaw
+
+Three wheels of PyPI, pinned, give the headers (cuda.h), NVRTC (CUDA C++ to PTX) and ptxas (PTX to
+machine code). They are 12.x on purpose: gorgonia.org/cu does not compile with headers of 13, and
+drivers of CUDA 12 refuse PTX that a later compiler wrote. The folder is ignored by git; the
+licence of the wheels is NVIDIA's, and nothing of them is part of this repository.
+"""
+import hashlib
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDER = ROOT / ".cuda"
+WHEELS = {
+    "nvidia-cuda-runtime-cu12==12.9.79": "25bba2dfb01d48a9b59ca474a1ac43c6ebf7011f1b0b8cc44f54eb6ac48a96c3",
+    "nvidia-cuda-nvrtc-cu12==12.9.86": "210cf05005a447e29214e9ce50851e83fc5f4358df8b453155d5e1918094dcb4",
+    "nvidia-cuda-nvcc-cu12==12.9.86": "5d6a0d32fdc7ea39917c20065614ae93add6f577d840233237ff08e9a38f58f0",
+}
+
+
+def fetch():
+    """Downloads the wheels, checks them and unpacks them; does nothing where that was done."""
+    stamp = FOLDER / "wheels.txt"
+    wanted = "\n".join(sorted(WHEELS)) + "\n"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir()
+    with tempfile.TemporaryDirectory() as wheels:
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:",
+               "--platform", "manylinux2014_x86_64", "--platform", "manylinux_2_12_x86_64", "--platform", "manylinux2010_x86_64",
+               "--dest", wheels, *WHEELS]
+        if subprocess.run(pip).returncode:
+            sys.exit("cuda-toolchain: pip could not download " + ", ".join(WHEELS) + ": is PyPI reachable?")
+        for requirement, digest in WHEELS.items():
+            name, version = requirement.split("==")
+            wheel = next(pathlib.Path(wheels).glob(f"{name.replace('-', '_')}-{version}-*.whl"))
+            if (got := hashlib.sha256(wheel.read_bytes()).hexdigest()) != digest:
+                sys.exit(f"cuda-toolchain: {wheel.name} has SHA-256 {got}, want {digest}: not unpacked")
+            with zipfile.ZipFile(wheel) as z:
+                # the static runtime and the second NVRTC are large and unused
+                z.extractall(FOLDER, [n for n in z.namelist() if not n.endswith(".a") and ".alt." not in n])
+    for tool in (FOLDER / "nvidia/cuda_nvcc/bin").iterdir():
+        tool.chmod(0o755)
+    stamp.write_text(wanted)
+
+
+def main():
+    fetch()
+    if sys.argv[1:] == ["--cflags"]:
+        print(f"-I{FOLDER}/nvidia/cuda_runtime/include")
+    elif sys.argv[1:]:
+        sys.exit(__doc__)
+    else:
+        print(f"CUDA 12.9 headers, NVRTC and ptxas are in {FOLDER}")
+
+
+main()
