@@ -78,7 +78,7 @@ type Blender interface {
 	// Blend is sums (Classes, planes, rows, columns) (updated in place) <- probabilities (1, Classes, D,
 	// H, W), weights (D+H+W), place (6): the sums take probability times the weights along the three
 	// axes. place holds, as float32, where the window starts in the sums along planes, rows and columns
-	// (it may be negative), then where the sums' planes end.
+	// (it may be negative), then where the sums end along the same axes.
 	Blend(BlendSpec) (Kernel, error)
 	// Decide is classes (planes * rows * columns) <- sums: the number of the class with the highest
 	// sum as float32, the lowest of equals; -1 where no sum is above 0.
