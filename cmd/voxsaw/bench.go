@@ -153,9 +153,9 @@ func runBench(w, log io.Writer, task string, o benchOptions) (err error) {
 		if !ok {
 			return usagef("--grid %d: the paper's puzzles are 2 and 3", o.Grid)
 		}
-		b, err := backbone.Of(network)
-		if err != nil {
-			return &usageError{err}
+		b, wrong := backbone.Of(network)
+		if wrong != nil {
+			return &usageError{wrong}
 		}
 		// the peer has the paper's head and looks once
 		game := jigsaw.Config{
