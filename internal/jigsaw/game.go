@@ -3,6 +3,7 @@ package jigsaw
 import (
 	"fmt"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/solver"
 )
@@ -53,16 +54,44 @@ func (g *game) arranged(p int) puzzle.Configuration {
 
 // move re-arranges a puzzle by the scores of one board.
 func (g *game) move(p int, h *head, board int) error {
-	r, n := g.referee, g.config.cells()
+	if err := g.referee.answerTo(h, board); err != nil {
+		return fmt.Errorf("solving a puzzle: %w: the network's scores are not usable", err)
+	}
+	g.puzzles[p].Move(g.referee.answer)
+	return nil
+}
+
+// answerTo finds the answer to what lies on a board.
+func (r *referee) answerTo(h *head, board int) error {
+	if k := len(r.config.Orders); h.orders != nil {
+		best, err := highest(h.orders[board*k:][:k])
+		copy(r.answer, r.config.Orders[best])
+		return err
+	}
+	n := r.config.cells()
 	solver.Costs(r.unary, h.unary[board*n*n:][:n*n], n)
 	terms := solver.Terms{Unary: r.unary}
-	if classes := g.config.Grid.Relations(); h.pairs != nil {
+	if classes := r.config.Grid.Relations(); h.pairs != nil {
 		solver.Costs(r.pairs, h.pairs[board*n*n*classes:][:n*n*classes], classes)
 		terms.Binary, terms.Relation, terms.Classes = r.pairs, r.table, classes
 	}
-	if _, err := r.solver.Solve(r.answer, terms, g.config.Distance); err != nil {
-		return fmt.Errorf("solving a puzzle: %w: the network's scores are not usable", err)
+	if r.config.Orders != nil {
+		return r.solver.Choose(r.answer, terms, r.config.Orders)
 	}
-	g.puzzles[p].Move(r.answer)
-	return nil
+	_, err := r.solver.Solve(r.answer, terms, r.config.Distance)
+	return err
+}
+
+// highest is the place of the highest score.
+func highest(scores []float32) (int, error) {
+	best := 0
+	for k, x := range scores {
+		if !numbers.Finite(float64(x)) {
+			return 0, fmt.Errorf("score %d is %v", k, x)
+		}
+		if x > scores[best] {
+			best = k
+		}
+	}
+	return best, nil
 }

@@ -10,23 +10,34 @@ import (
 
 // A head is a compiled head program with the memory of its inputs and outputs.
 type head struct {
-	config   Config
-	program  *nn.Program
-	boards   int
-	index    []float32 // (boards, cells): the row of features that lies in each slot
-	truth    []float32 // (boards, cells): the position where it belongs, -1 where the slot does not count
+	config  Config
+	program *nn.Program
+	boards  int
+	index   []float32 // (boards, cells): the row of features that lies in each slot
+	// (boards, cells): the position where it belongs, -1 where the slot does not count; of the K-way
+	// head (boards): the order
+	truth    []float32
 	counts   []float32 // (boards): 1, or 0 where the board does not count; nil without column-sum loss
 	relation []float32 // (boards, cells, cells): the class of each two slots, -1 where they do not count; nil without binary terms
 	unary    []float32 // what the program computes
 	pairs    []float32
+	orders   []float32
+	find     func(puzzle.Configuration) int // the number of an order
 }
 
 // newHead compiles the head. In training it has gradients.
 func (c Config) newHead(dev device.Device, params *nn.Params, mode nn.Mode, puzzles, boards int, l links, o nn.Options) (*head, error) {
 	g, nodes := c.headGraph(mode, puzzles, boards)
 	n := c.cells()
-	h := &head{config: c, boards: boards, index: make([]float32, boards*n), truth: make([]float32, boards*n), unary: make([]float32, boards*n*n)}
-	o.Outputs = map[string]*nn.Node{"unary": nodes.unary, "total": nodes.loss}
+	h := &head{config: c, boards: boards, index: make([]float32, boards*n)}
+	o.Outputs = map[string]*nn.Node{"total": nodes.loss}
+	if c.Head == KWay {
+		h.truth, h.orders, h.find = make([]float32, boards), make([]float32, boards*len(c.Orders)), c.Orders.Finder()
+		o.Outputs["orders"] = nodes.orders
+	} else {
+		h.truth, h.unary = make([]float32, boards*n), make([]float32, boards*n*n)
+		o.Outputs["unary"] = nodes.unary
+	}
 	o.Links = map[string]*nn.Link{"features": l.features}
 	if c.Binary {
 		o.Outputs["pairs"] = nodes.pairs
@@ -51,9 +62,20 @@ func (c Config) newHead(dev device.Device, params *nn.Params, mode nn.Mode, puzz
 // not count adds nothing to the losses, nor do patches that are blank to the cross-entropies.
 func (h *head) place(board, p int, arranged puzzle.Configuration, counts bool, blank []bool, table []int) {
 	n := len(arranged)
-	index, truth := h.index[board*n:][:n], h.truth[board*n:][:n]
+	index := h.index[board*n:][:n]
 	for s, patch := range arranged {
-		index[s], truth[s] = float32(p*n+patch), -1
+		index[s] = float32(p*n + patch)
+	}
+	if h.orders != nil {
+		h.truth[board] = -1
+		if counts {
+			h.truth[board] = float32(h.find(arranged))
+		}
+		return
+	}
+	truth := h.truth[board*n:][:n]
+	for s, patch := range arranged {
+		truth[s] = -1
 		if counts && !blank[p*n+patch] {
 			truth[s] = float32(patch)
 		}
@@ -101,6 +123,9 @@ func (h *head) look() (loss float64, err error) {
 
 // scores reads what look has computed.
 func (h *head) scores() error {
+	if h.orders != nil {
+		return h.program.Read("orders", h.orders)
+	}
 	if err := h.program.Read("unary", h.unary); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ package jigsaw
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
@@ -26,18 +27,21 @@ import (
 //   - symmetric: each patch's feature beside the mean of the others', through one small network that
 //     all patches share. The order does not matter to it, so one round is all it can use.
 //   - both: the sum of the two.
+//   - kway: no matrix; the features of all patches, through one hidden layer, to a choice among K
+//     orders (Noroozi and Favaro, ECCV 2016). There is one answer, and no second look.
 const (
 	Paper     = "paper"
 	Symmetric = "symmetric"
 	Both      = "both"
+	KWay      = "kway"
 )
 
 // Config is what there is to say about a game but its data and its network.
 type Config struct {
 	Grid      puzzle.Grid // cells along each axis
-	Head      string      // Paper, Symmetric or Both
+	Head      string      // Paper, Symmetric, Both or KWay
 	Features  int         // width of a patch's feature
-	Hidden    int         // hidden width of the symmetric head
+	Hidden    int         // hidden width of the symmetric and of the K-way head
 	Rounds    int         // times that a puzzle is solved, re-arranged and looked at again
 	Binary    bool        // binary terms: the relation between each two patches is learnt, too
 	Distance  int         // Hamming distance of the search with binary terms: 2 or 3
@@ -46,6 +50,11 @@ type Config struct {
 	Batch     int         // puzzles in a step, over all ranks
 	Shuffles  int         // puzzles that are made of each held-out item
 	Seed      uint64
+
+	// Orders are the only configurations that puzzles are made with and that are looked for: the
+	// classes of the K-way head. With another head the cheapest of them is the answer, so that the two
+	// can be compared, and there is one round. nil: all n! of them.
+	Orders puzzle.Selection
 }
 
 // Check says what is wrong with the configuration, nil if nothing is. Errors name settings as users
@@ -54,8 +63,8 @@ func (c Config) Check() error {
 	if err := c.Grid.Check(); err != nil {
 		return err
 	}
-	if c.Head != Paper && c.Head != Symmetric && c.Head != Both {
-		return fmt.Errorf("head %q: want %s, %s or %s", c.Head, Paper, Symmetric, Both)
+	if err := c.checkHead(); err != nil {
+		return err
 	}
 	if c.Distance != 2 && c.Distance != 3 {
 		return fmt.Errorf("distance is %d, must be 2 or 3", c.Distance)
@@ -74,13 +83,33 @@ func (c Config) Check() error {
 	return nil
 }
 
+func (c Config) checkHead() error {
+	switch c.Head {
+	case Paper, Symmetric, Both:
+	case KWay:
+		if c.Orders == nil {
+			return fmt.Errorf("head %s needs the orders to choose among", KWay)
+		}
+		if c.Binary || c.ColumnSum > 0 {
+			return fmt.Errorf("head %s has neither binary terms nor a column-sum loss: set binary to false and column_sum to 0", KWay)
+		}
+	default:
+		return fmt.Errorf("head %q: want %s, %s, %s or %s", c.Head, Paper, Symmetric, Both, KWay)
+	}
+	if c.Orders != nil {
+		return c.Orders.Check(c.cells())
+	}
+	return nil
+}
+
 // cells is the number of patches of a puzzle.
 func (c Config) cells() int { return c.Grid.Cells() }
 
 // rounds is how often a puzzle is looked at. The symmetric head says the same about a patch wherever
-// it lies: a second look would repeat the first.
+// it lies: a second look would repeat the first. Where the answer is one of a few orders, what is left
+// after it has been followed need not be one of them.
 func (c Config) rounds() int {
-	if c.Head == Symmetric {
+	if c.Head == Symmetric || c.Orders != nil {
 		return 1
 	}
 	return c.Rounds
@@ -114,7 +143,7 @@ type Batch struct {
 	// change places.
 	Patches []float32
 	// Shuffles are the truth, one configuration a puzzle: Shuffles[p][s] is the patch that lies in slot
-	// s, and so the position where it belongs.
+	// s, and so the position where it belongs. They are of Config.Orders, if there are any.
 	Shuffles []puzzle.Configuration
 	// Cases names what each puzzle was made of.
 	Cases []string
@@ -154,4 +183,12 @@ func uniform(patch []float32) bool {
 		}
 	}
 	return true
+}
+
+// Draw draws a configuration to shuffle a puzzle by: one of Orders, or of a share of all.
+func (c Config) Draw(r *rand.Rand, share float64) puzzle.Configuration {
+	if c.Orders != nil {
+		return c.Orders[r.IntN(len(c.Orders))].Clone()
+	}
+	return puzzle.RandomWithin(r, c.cells(), share)
 }

@@ -30,6 +30,8 @@ func (c Config) encoderGraph(b Backbone, mode nn.Mode, t device.Type, n int) (*n
 
 // headNodes are what a head program computes.
 type headNodes struct {
+	// (boards, orders): a score of each order; nil but with the K-way head, which has nothing else
+	orders *nn.Node
 	// (boards x cells, cells): a score of each position for the patch in each slot; softmax over a row
 	// is its probability
 	unary *nn.Node
@@ -51,6 +53,12 @@ func (c Config) headGraph(mode nn.Mode, puzzles, boards int) (*nn.Graph, headNod
 func (c Config) head(g *nn.Graph, f *nn.Node, boards int) headNodes {
 	n := c.cells()
 	var h headNodes
+	if c.Head == KWay {
+		all := g.ReLU(g.Linear("puzzle.all", g.Reshape(f, boards, n*c.Features), c.Hidden, true))
+		h.orders = g.Linear("puzzle.order", all, len(c.Orders), true)
+		h.loss, _ = g.Loss(h.orders, g.Input("truth", boards), nn.LossOptions{CE: 1})
+		return h
+	}
 	if c.Head != Symmetric {
 		all := g.Reshape(f, boards, n*c.Features)
 		h.unary = g.Reshape(g.Linear("puzzle.unary", all, n*n, true), boards*n, n)

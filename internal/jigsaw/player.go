@@ -125,7 +125,7 @@ func (p *Player) Evaluate(ctx context.Context, held Held) (Evaluation, error) {
 			return e, err
 		}
 		e.Puzzles += len(g.shuffles)
-		correct, near, patches := p.config.Grid.Ceiling(p.identical()...)
+		correct, near, patches := p.ceiling()
 		e.Ceiling.Correct += correct
 		e.Ceiling.Near += near
 		e.Ceiling.Patches += patches
@@ -141,8 +141,25 @@ func (p *Player) Evaluate(ctx context.Context, held Held) (Evaluation, error) {
 		e.Rounds = append(e.Rounds, m)
 	}
 	e.Mean = float64(played) / float64(e.Puzzles)
-	e.Chance.Correct, e.Chance.Near, e.Chance.Patches = p.config.Grid.Chance()
+	e.Chance.Correct, e.Chance.Near, e.Chance.Patches = p.config.chance()
 	return e, nil
+}
+
+// chance is what blind guessing scores.
+func (c Config) chance() (correct, near, patches float64) {
+	if c.Orders != nil {
+		return c.Orders.Chance()
+	}
+	return c.Grid.Chance()
+}
+
+// ceiling is the most that can be expected of the item that is played. Where the answer is one of a few
+// orders it is all: what two identical patches leave open, the others decide.
+func (p *Player) ceiling() (correct, near, patches float64) {
+	if p.config.Orders != nil {
+		return 1, 1, 1
+	}
+	return p.config.Grid.Ceiling(p.identical()...)
 }
 
 // identical counts the patches that are uniform, by their value. Others are never the same.
@@ -161,7 +178,7 @@ func (p *Player) identical() []int {
 func (p *Player) shuffles(item int) []puzzle.Configuration {
 	var list []puzzle.Configuration
 	for k := range p.config.Shuffles {
-		list = append(list, puzzle.Random(seed.Rand(p.config.Seed, "validation", uint64(item), uint64(k)), p.config.cells()))
+		list = append(list, p.config.Draw(seed.Rand(p.config.Seed, "validation", uint64(item), uint64(k)), 1))
 	}
 	return list
 }

@@ -3,6 +3,8 @@ package solver
 import (
 	"fmt"
 	"math"
+
+	"github.com/voxsaw/voxsaw/internal/puzzle"
 )
 
 // Terms are the costs of a puzzle of n patches (Wei et al. 2019, equation 1). The cost of a
@@ -69,6 +71,30 @@ func (s *Solver) Solve(answer []int, t Terms, distance int) (float64, error) {
 		return cost, err
 	}
 	return s.Search(answer, t, distance)
+}
+
+// Choose writes the cheapest of some configurations to answer, whose length is that of each of them:
+// of equal ones the first.
+func (s *Solver) Choose(answer []int, t Terms, among []puzzle.Configuration) error {
+	if err := t.check(len(answer)); err != nil {
+		return err
+	}
+	for i, c := range t.Unary {
+		if !(math.Abs(c) < 0x1p512) && !math.IsInf(c, 1) {
+			return &CostError{"cost", i, c}
+		}
+	}
+	best := math.Inf(1)
+	for _, c := range among {
+		if cost := t.Cost(c); cost < best {
+			best = cost
+			copy(answer, c)
+		}
+	}
+	if math.IsInf(best, 1) {
+		return ErrInfeasible
+	}
+	return nil
 }
 
 // Search improves a configuration in place and returns its cost: of all configurations within a

@@ -374,3 +374,33 @@ func iterate(n, rounds int, look func(arrangement puzzle.Configuration) (puzzle.
 	}
 	return it.Answer(), it.End(), nil
 }
+
+// Among all configurations Choose finds the minimum, with binary terms too; among some, the cheapest.
+func TestChoose(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	g := puzzle.Grid{2, 2}
+	all, err := puzzle.Select(r, 4, 24, puzzle.MinDistance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s Solver
+	for range 20 {
+		terms := randomTerms(r, g)
+		for _, among := range []puzzle.Selection{all, all[:5]} {
+			answer := make([]int, 4)
+			if err := s.Choose(answer, terms, among); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range among {
+				if terms.Cost(c) < terms.Cost(answer) {
+					t.Errorf("%v costs %v, the answer %v %v", c, terms.Cost(c), answer, terms.Cost(answer))
+				}
+			}
+		}
+	}
+	bad := randomTerms(r, g)
+	bad.Unary[3] = math.NaN()
+	if err := s.Choose(make([]int, 4), bad, all); !errors.As(err, new(*CostError)) {
+		t.Errorf("NaN: %v", err)
+	}
+}
