@@ -42,7 +42,7 @@ func pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 	return pretext.Train(ctx, dev, pretext.Job[*jigsaw.Batch]{
 		Task: name, Settings: &c, Training: c.Train, Crop: c.Crop, ValidateCases: c.ValidateCases,
 		Declare: func(params *nn.Params) error { return c.game().Declare(encoder, params) },
-		Compile: func(w pretext.Workbench) (pretext.Learner[*jigsaw.Batch], error) { return newLearner(c, encoder, w) },
+		Compile: func(w pretext.Workbench) (train.Learner[*jigsaw.Batch], error) { return newLearner(c, encoder, w) },
 	}, pretext.Data(data), o, group)
 }
 

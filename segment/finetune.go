@@ -10,7 +10,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -39,10 +38,6 @@ func Finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init 
 
 // finetune is [Finetune] as one of several ranks.
 func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init string, o voxsaw.RunOptions, group train.Group) (summary voxsaw.Summary, loaded voxsaw.Loaded, err error) {
-	d, err := device.From(dev)
-	if err != nil {
-		return summary, loaded, err
-	}
 	if err := c.Check(); err != nil {
 		return summary, loaded, err
 	}
@@ -50,39 +45,26 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init 
 	if err != nil {
 		return summary, loaded, err
 	}
-	folder, err := train.OpenRun(d, train.Identity{
-		Kind: checkpoint.Segmentation, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate, Init: init, Fingerprint: data.Store.Fingerprint(),
-	}, o)
-	if err != nil {
-		return summary, loaded, err
+	l := learner{}
+	job := train.Job[*batch]{
+		Identity: train.Identity{
+			Kind: checkpoint.Segmentation, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate, Init: init, Fingerprint: data.Store.Fingerprint(),
+		},
+		Options: c.Train, Groups: c.groups(),
+		Open: func() (notes []string, err error) {
+			err = l.open(c, data, group)
+			return l.notes, err
+		},
+		Declare: l.declare,
+		Compile: func(w train.Workbench) (train.Learner[*batch], error) { return &l, l.compile(w) },
 	}
-	if folder.Finished() {
-		folder.Tell(o.Observer)
-		summary, err = folder.Summary()
-		return summary, loaded, err
-	}
-	l, err := newLearner(d, c, data, group)
-	if err != nil {
-		return summary, loaded, err
-	}
-	defer l.Close()
-	if err := l.compile(o.Memory); err != nil {
-		return summary, loaded, err
-	}
-	note := func(string) {}
-	if o.Observer != nil {
-		note = o.Observer.Note
-	}
-	for _, text := range append(l.notes, l.Notes()...) {
-		note(text)
-	}
-	if init != "" && !folder.Started() {
-		if loaded, err = initialise(init, l.params); err != nil {
-			return summary, loaded, err
+	if init != "" {
+		job.Start = func(params *nn.Params) (string, error) {
+			loaded, err = initialise(init, params)
+			return loaded.String(), err
 		}
-		note(loaded.String())
 	}
-	summary, err = train.Train(ctx, l, train.Setup{Options: c.Train, Optimizer: l.optimizer, Group: group, Folder: folder, Observer: o.Observer, Loaders: o.Loaders})
+	summary, err = job.Run(ctx, dev, o, group)
 	return summary, loaded, err
 }
 

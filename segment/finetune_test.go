@@ -180,9 +180,9 @@ func TestMemoryOfWhatIsNeeded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	total := bare.params.Total()
-	if task.params.Total() != total {
-		t.Errorf("%d bytes with validation, %d without", task.params.Total(), total)
+	total := bare.bench.Params.Total()
+	if task.bench.Params.Total() != total {
+		t.Errorf("%d bytes with validation, %d without", task.bench.Params.Total(), total)
 	}
 	if task, err = compiled(t, dev, c, data, total+task.validationBytes()); err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestMemoryOfWhatIsNeeded(t *testing.T) {
 	if _, err := task.Validate(t.Context(), 0); err != nil {
 		t.Error(err)
 	}
-	if _, err := compiled(t, dev, c, data, bare.params.Bytes()); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%.1f MiB for other things", float64(task.validationBytes())/(1<<20))) {
+	if _, err := compiled(t, dev, c, data, bare.bench.Params.Bytes()); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%.1f MiB for other things", float64(task.validationBytes())/(1<<20))) {
 		t.Errorf("no room for the sums: %v", err)
 	}
 }
@@ -246,12 +246,12 @@ func TestInitialWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := initialise(path, task.params); err != nil {
+	if _, err := initialise(path, task.bench.Params); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
 		a, errA := encoder.Read(name)
-		b, errB := task.params.Read(name)
+		b, errB := task.bench.Params.Read(name)
 		if errA != nil || errB != nil || !slices.Equal(a, b) {
 			t.Errorf("%s: %v, %v", name, errA, errB)
 		}
@@ -279,14 +279,14 @@ func TestFrozenEncoderStaysAsItIs(t *testing.T) {
 	read := func() map[string][]float32 {
 		values := map[string][]float32{}
 		for _, name := range []string{"encoder.1.conv0.weight", "head.logits.weight"} {
-			if values[name], err = task.params.Read(name); err != nil {
+			if values[name], err = task.bench.Params.Read(name); err != nil {
 				t.Fatal(err)
 			}
 		}
 		return values
 	}
 	before, after := read(), map[int]map[string][]float32{}
-	if _, err := train.Train(t.Context(), task, train.Setup{Options: c.Train, Optimizer: task.optimizer, Observer: &observer{stepped: func(step int) { after[step] = read() }}}); err != nil {
+	if _, err := train.Train(t.Context(), task, train.Setup{Options: c.Train, Optimizer: task.bench.Optimizer, Observer: &observer{stepped: func(step int) { after[step] = read() }}}); err != nil {
 		t.Fatal(err)
 	}
 	moved := func(step int, name string) bool { return !slices.Equal(before[name], after[step][name]) }

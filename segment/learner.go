@@ -10,61 +10,62 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/backbone"
-	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
-// learner is fine-tuning as the training loop sees it.
+// learner is fine-tuning as the training loop sees it: first its cases are opened, then its parameters
+// declared, then its programs compiled.
 type learner struct {
 	sampler
-	dev       device.Device
-	group     train.Group
-	network   backbone.Backbone
-	params    *nn.Params
-	optimizer train.Optimizer
-	program   *nn.Program
-	windows   *sliding.Inferer // nil where nothing is held out
-	losses    *backbone.Supervision
+	bench   train.Workbench
+	network backbone.Backbone
+	graph   *nn.Graph
+	losses  *backbone.Supervision
+	program *nn.Program
+	windows *sliding.Inferer // nil where nothing is held out
 }
 
-// newLearner opens the cases. Nothing is compiled yet.
-func newLearner(dev device.Device, c Config, data Data, group train.Group) (*learner, error) {
-	network, err := backbone.Of(c.Network)
-	if err != nil {
-		return nil, err
-	}
+// open opens the cases.
+func (l *learner) open(c Config, data Data, group train.Group) error {
 	first, n, err := group.Share(c.Batch)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s, err := newSampler(c, data, first, n)
-	return &learner{sampler: s, dev: dev, group: group, network: network, params: nn.NewParams(dev, c.Train.Seed)}, err
+	if l.network, err = backbone.Of(c.Network); err != nil {
+		return err
+	}
+	l.sampler, err = newSampler(c, data, first, n)
+	return err
 }
 
-// compile makes the optimiser and the programs. Where it fails, Close is still to be called.
-func (l *learner) compile(memory int64) error {
+// declare builds the network of a step.
+func (l *learner) declare(params *nn.Params) error {
 	c := l.config
-	g := nn.NewGraph(nn.Train, l.dev.Activations())
 	options, err := c.loss()
 	if err != nil {
 		return err
 	}
-	stages := l.network.Encoder(g, g.Input("image", l.n, 1, c.Crop[2], c.Crop[1], c.Crop[0]))
-	if g.Err() != nil {
-		return fmt.Errorf("building the network: %w", g.Err())
+	l.graph = nn.NewGraph(nn.Train, params.Device().Activations())
+	stages := l.network.Encoder(l.graph, l.graph.Input("image", l.n, 1, c.Crop[2], c.Crop[1], c.Crop[0]))
+	if l.graph.Err() != nil {
+		return fmt.Errorf("building the network: %w", l.graph.Err())
 	}
-	l.losses = backbone.Supervise(g, l.network.Decoder(g, stages), l.n, c.Crop, options)
-	if err := l.params.Declare(g); err != nil {
+	l.losses = backbone.Supervise(l.graph, l.network.Decoder(l.graph, stages), l.n, c.Crop, options)
+	if err := params.Declare(l.graph); err != nil {
 		return fmt.Errorf("building the network: %w", err)
 	}
-	if l.optimizer, err = train.NewOptimizer(l.params, c.Train, c.groups(), !l.group.Alone()); err != nil {
-		return err
-	}
-	l.program, err = nn.Compile(l.dev, g, l.params, nn.Options{
-		Loss: l.losses.Loss, Outputs: map[string]*nn.Node{"statistics": l.losses.Statistics}, Update: l.optimizer.Updater(), MemoryLimit: memory, Reserved: l.validationBytes(),
+	return nil
+}
+
+// compile makes the programs.
+func (l *learner) compile(w train.Workbench) (err error) {
+	c := l.config
+	l.bench = w
+	l.program, err = nn.Compile(w.Device, l.graph, w.Params, nn.Options{
+		Loss: l.losses.Loss, Outputs: map[string]*nn.Node{"statistics": l.losses.Statistics}, Update: w.Optimizer.Updater(), MemoryLimit: w.Memory, Reserved: l.validationBytes(),
 	})
 	if err != nil {
 		var short *nn.MemoryError
@@ -73,8 +74,11 @@ func (l *learner) compile(memory int64) error {
 		}
 		return fmt.Errorf("preparing to train on %d crops of %v: %w", l.n, c.Crop, err)
 	}
-	if len(l.held) > 0 {
-		l.windows, err = sliding.New(l.dev, l.params, l.network, c.windows(), nn.Options{MemoryLimit: memory, Share: l.program})
+	if len(l.held) == 0 {
+		return nil
+	}
+	if l.windows, err = sliding.New(w.Device, w.Params, l.network, c.windows(), nn.Options{MemoryLimit: w.Memory, Share: l.program}); err != nil {
+		l.Close()
 	}
 	return err
 }
@@ -92,10 +96,6 @@ func (l *learner) Close() {
 	if l.program != nil {
 		l.program.Close()
 	}
-	if l.optimizer != nil {
-		l.optimizer.Close()
-	}
-	l.params.Close()
 }
 
 // validationBytes is the memory that validation takes beside the network: that of the case that
@@ -108,7 +108,7 @@ func (l *learner) validationBytes() (bytes int64) {
 }
 
 // Params implements [train.Task].
-func (l *learner) Params() train.Params { return l.params }
+func (l *learner) Params() train.Params { return l.bench.Params }
 
 // Step implements [train.Task].
 func (l *learner) Step(step int, b *batch) (train.Result, error) {
@@ -121,8 +121,8 @@ func (l *learner) Step(step int, b *batch) (train.Result, error) {
 		return r, err
 	}
 	r.Loss = float64(loss[0])
-	if !l.group.Alone() {
-		losses, err := l.program.Reduce(l.group.AllReduce)
+	if !l.bench.Group.Alone() {
+		losses, err := l.program.Reduce(l.bench.Group.AllReduce)
 		if err != nil {
 			return r, err
 		}
@@ -141,7 +141,7 @@ func (l *learner) Step(step int, b *batch) (train.Result, error) {
 
 // forward runs the network on a batch.
 func (l *learner) forward(step int, b *batch) error {
-	if err := l.program.SetStep(l.group.Seed(l.config.Train.Seed), uint64(step)); err != nil {
+	if err := l.program.SetStep(l.bench.Group.Seed(l.config.Train.Seed), uint64(step)); err != nil {
 		return err
 	}
 	if err := l.program.Set("image", b.images); err != nil {

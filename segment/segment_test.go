@@ -7,6 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
@@ -83,10 +84,19 @@ func compiled(t testing.TB, dev voxsaw.Device, c Config, data Data, memory int64
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	l, err := newLearner(d, c, data, train.Group{})
-	if err != nil {
+	var l learner
+	if err := l.open(c, data, train.Group{}); err != nil {
 		return nil, err
 	}
+	w := train.Workbench{Device: d, Params: nn.NewParams(d, c.Train.Seed), Memory: memory}
+	t.Cleanup(w.Params.Close)
+	if err := l.declare(w.Params); err != nil {
+		return nil, err
+	}
+	if w.Optimizer, err = train.NewOptimizer(w.Params, c.Train, c.groups(), false); err != nil {
+		return nil, err
+	}
+	t.Cleanup(w.Optimizer.Close)
 	t.Cleanup(l.Close)
-	return l, l.compile(memory)
+	return &l, l.compile(w)
 }

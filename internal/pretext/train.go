@@ -9,7 +9,6 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
-	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -31,74 +30,36 @@ type Job[B any] struct {
 	ValidateCases int
 	// Declare declares the parameters of the whole model.
 	Declare func(*nn.Params) error
-	// Compile makes the programs. What it returns is closed by Train, which reads the cases.
-	Compile func(Workbench) (Learner[B], error)
+	// Compile makes the programs. What it returns is closed by Train.
+	Compile func(Workbench) (train.Learner[B], error)
 }
 
 // A Workbench is what a job has to work with.
 type Workbench struct {
-	Device    device.Device
-	Params    *nn.Params // with the parameters that were declared
-	Optimizer train.Optimizer
-	Group     train.Group
-	Memory    int64 // limit in bytes of the network; 0: none
-	// Train and Held are the cases, opened.
-	Train, Held []*prepared.Case
+	train.Workbench
+	Train, Held []*prepared.Case // opened
 }
 
-// A Learner is a task whose programs are compiled.
-type Learner[B any] interface {
-	train.Task[B]
-	// Notes are what a person should know before the run, such as the memory of a step.
-	Notes() []string
-	Close()
-}
-
-// Train carries out a job: from the run's folder over the cases and the network to the last step. A
-// run that is finished already is not repeated.
+// Train carries out a job on prepared cases.
 func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data Data, o voxsaw.RunOptions, group train.Group) (voxsaw.Summary, error) {
-	d, err := device.From(dev)
-	if err != nil {
-		return voxsaw.Summary{}, err
-	}
 	settings, err := config.Marshal(j.Settings)
 	if err != nil {
 		return voxsaw.Summary{}, err
 	}
-	folder, err := train.OpenRun(d, train.Identity{Kind: j.Task, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate, Fingerprint: data.Store.Fingerprint()}, o)
-	if err != nil {
-		return voxsaw.Summary{}, err
-	}
-	if folder.Finished() {
-		folder.Tell(o.Observer)
-		return folder.Summary()
-	}
-	w := Workbench{Device: d, Group: group, Memory: o.Memory, Params: nn.NewParams(d, j.Training.Seed)}
-	defer w.Params.Close()
-	var notes []string
-	if w.Train, w.Held, notes, err = data.open(j.Crop, j.ValidateCases); err != nil {
-		return voxsaw.Summary{}, err
-	}
-	if err := j.Declare(w.Params); err != nil {
-		return voxsaw.Summary{}, err
-	}
-	if w.Optimizer, err = train.NewOptimizer(w.Params, j.Training, nil, !group.Alone()); err != nil {
-		return voxsaw.Summary{}, err
-	}
-	defer w.Optimizer.Close()
-	learner, err := j.Compile(w)
-	if err != nil {
-		return voxsaw.Summary{}, err
-	}
-	defer learner.Close()
-	if o.Observer != nil {
-		for _, note := range append(notes, learner.Notes()...) {
-			o.Observer.Note(note)
-		}
-	}
-	return train.Train[B](ctx, learner, train.Setup{
-		Options: j.Training, Optimizer: w.Optimizer, Group: group, Folder: folder, Observer: o.Observer, Loaders: o.Loaders,
-	})
+	var w Workbench
+	return train.Job[B]{
+		Identity: train.Identity{Kind: j.Task, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate, Fingerprint: data.Store.Fingerprint()},
+		Options:  j.Training,
+		Open: func() (notes []string, err error) {
+			w.Train, w.Held, notes, err = data.open(j.Crop, j.ValidateCases)
+			return notes, err
+		},
+		Declare: j.Declare,
+		Compile: func(bench train.Workbench) (train.Learner[B], error) {
+			w.Workbench = bench
+			return j.Compile(w)
+		},
+	}.Run(ctx, dev, o, group)
 }
 
 // open opens the cases.

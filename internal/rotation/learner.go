@@ -54,12 +54,12 @@ func newLearner(c *Config, w pretext.Workbench) (*learner, error) {
 	return l, nil
 }
 
-// Notes implements [pretext.Learner].
+// Notes implements [train.Learner].
 func (l *learner) Notes() []string {
 	return []string{fmt.Sprintf("a training step: %v", l.program.Summary())}
 }
 
-// Close implements [pretext.Learner].
+// Close implements [train.Learner].
 func (l *learner) Close() {
 	if l.guesser != nil {
 		l.guesser.program.Close()

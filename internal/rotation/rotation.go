@@ -112,7 +112,7 @@ func (c *Config) pretrain(ctx context.Context, dev voxsaw.Device, data pretext.D
 	return pretext.Train(ctx, dev, pretext.Job[*batch]{
 		Task: name, Settings: c, Training: c.Train, Crop: c.Crop, ValidateCases: c.ValidateCases,
 		Declare: c.declare,
-		Compile: func(w pretext.Workbench) (pretext.Learner[*batch], error) { return newLearner(c, w) },
+		Compile: func(w pretext.Workbench) (train.Learner[*batch], error) { return newLearner(c, w) },
 	}, data, o, group)
 }
 

@@ -1,0 +1,93 @@
+package train
+
+import (
+	"context"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nn"
+)
+
+// A Job is a training with all that belongs to it. B is what it needs for one step.
+type Job[B any] struct {
+	Identity Identity
+	Options  voxsaw.Training
+	Groups   []ParamGroup // parameters with a rate or a decay of their own
+	// Open opens what is trained on. It is not called for a run that is finished already. The notes are
+	// what a person should know about the data.
+	Open func() (notes []string, err error)
+	// Declare declares the parameters of the whole model.
+	Declare func(*nn.Params) error
+	// Compile makes the programs. Run closes what it returns.
+	Compile func(Workbench) (Learner[B], error)
+	// Start sets the first weights of a new run, and says what it did; nil: they are random.
+	Start func(*nn.Params) (note string, err error)
+}
+
+// A Workbench is what a job has to work with.
+type Workbench struct {
+	Device    device.Device
+	Params    *nn.Params // with the parameters that were declared
+	Optimizer Optimizer
+	Group     Group
+	Memory    int64 // limit in bytes of the network; 0: none
+}
+
+// A Learner is a task whose programs are compiled.
+type Learner[B any] interface {
+	Task[B]
+	// Notes are what a person should know before the run, such as the memory of a step.
+	Notes() []string
+	Close()
+}
+
+// Run carries out the job: from the run's folder over the data and the network to the last step. A
+// run that is finished already is not repeated.
+func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions, group Group) (voxsaw.Summary, error) {
+	d, err := device.From(dev)
+	if err != nil {
+		return voxsaw.Summary{}, err
+	}
+	folder, err := OpenRun(d, j.Identity, o)
+	if err != nil {
+		return voxsaw.Summary{}, err
+	}
+	if folder.Finished() {
+		folder.Tell(o.Observer)
+		return folder.Summary()
+	}
+	w := Workbench{Device: d, Group: group, Memory: o.Memory, Params: nn.NewParams(d, j.Options.Seed)}
+	defer w.Params.Close()
+	notes, err := j.Open()
+	if err != nil {
+		return voxsaw.Summary{}, err
+	}
+	if err := j.Declare(w.Params); err != nil {
+		return voxsaw.Summary{}, err
+	}
+	if w.Optimizer, err = NewOptimizer(w.Params, j.Options, j.Groups, !group.Alone()); err != nil {
+		return voxsaw.Summary{}, err
+	}
+	defer w.Optimizer.Close()
+	learner, err := j.Compile(w)
+	if err != nil {
+		return voxsaw.Summary{}, err
+	}
+	defer learner.Close()
+	notes = append(notes, learner.Notes()...)
+	if j.Start != nil && !folder.Started() {
+		note, err := j.Start(w.Params)
+		if err != nil {
+			return voxsaw.Summary{}, err
+		}
+		notes = append(notes, note)
+	}
+	if o.Observer != nil {
+		for _, note := range notes {
+			o.Observer.Note(note)
+		}
+	}
+	return Train[B](ctx, learner, Setup{
+		Options: j.Options, Optimizer: w.Optimizer, Group: group, Folder: folder, Observer: o.Observer, Loaders: o.Loaders,
+	})
+}
