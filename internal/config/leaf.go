@@ -42,6 +42,21 @@ func isList(t reflect.Type) bool {
 	return !isText(t) && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && isScalar(t.Elem())
 }
 
+// isExtents tells whether the type is numbers along three axes, or whole ones along two, which are
+// written 3x3.
+func isExtents(t reflect.Type) bool {
+	if t.Kind() != reflect.Array {
+		return false
+	}
+	switch t.Elem().Kind() {
+	case reflect.Int:
+		return t.Len() == 2 || t.Len() == 3
+	case reflect.String, reflect.Bool:
+		return false
+	}
+	return t.Len() == 3
+}
+
 // isLeaf tells whether the type can be a flag.
 func isLeaf(t reflect.Type) bool { return isScalar(t) || isList(t) }
 
@@ -55,7 +70,7 @@ func kindName(t reflect.Type) string {
 		for i := range letters {
 			letters[i] = string(rune('A' + i))
 		}
-		if t.Len() == 3 {
+		if isExtents(t) {
 			return strings.Join(letters, "x")
 		}
 		return strings.Join(letters, ",")
@@ -146,9 +161,8 @@ func setLeaf(v reflect.Value, words []string) error {
 		return nil
 	}
 	if t.Kind() == reflect.Array {
-		number := t.Elem().Kind() != reflect.String && t.Elem().Kind() != reflect.Bool
-		if len(words) == 1 && t.Len() == 3 && number {
-			words = []string{words[0], words[0], words[0]}
+		if len(words) == 1 && isExtents(t) {
+			words = slices.Repeat(words, t.Len())
 		}
 		if len(words) != t.Len() {
 			return fmt.Errorf("want %d values (%s), not %d", t.Len(), kindName(t), len(words))
@@ -215,7 +229,7 @@ func leafText(v reflect.Value) string {
 	for n := range words {
 		words[n] = scalarText(v.Index(n))
 	}
-	if v.Kind() == reflect.Array && v.Len() == 3 {
+	if isExtents(v.Type()) {
 		return strings.Join(words, "x")
 	}
 	return strings.Join(words, ",")
