@@ -14,7 +14,7 @@ import (
 
 // The golden file is written by Hugging Face's own package: see testdata/train.py.
 func TestReadsWhatTheReferenceWrites(t *testing.T) {
-	f, err := Open("../../../testdata/train_numpy.safetensors")
+	f, err := Open("../../testdata/train_numpy.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func TestTrainRefuses(t *testing.T) {
 }
 
 func BenchmarkTrain(b *testing.B) {
-	d := draw(3000, 512, 101, 3)
+	d := draw(600, 128, 10, 2)
 	for b.Loop() {
 		if _, err := Train(context.Background(), d, Options{C: 10, Seed: 1}); err != nil {
 			b.Fatal(err)
