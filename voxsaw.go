@@ -9,37 +9,3 @@
 //
 // Nothing is computed here. The command line is ./cmd/voxsaw.
 package voxsaw
-
-import "runtime/debug"
-
-// path is the module's, by which its version is found in a program that uses it.
-const path = "github.com/voxsaw/voxsaw"
-
-// Version is that of the module: a release, or the commit that the program was built from.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if info.Main.Path != path {
-		for _, m := range info.Deps {
-			if m.Path == path {
-				return m.Version
-			}
-		}
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	v := "devel"
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision" && len(s.Value) >= 12:
-			v += "-" + s.Value[:12]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			v += "-modified"
-		}
-	}
-	return v
-}

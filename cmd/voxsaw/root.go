@@ -29,7 +29,7 @@ On your own scans:     voxsaw inspect SCANS
 
 Results go to standard output, progress and messages to standard error. Exit codes: 0 success, 1 failure, 2 a mistake on the
 command line or in a configuration file, 130 interrupted, with everything saved that can be resumed.`,
-		Version:       voxsaw.Version(),
+		Version:       voxsaw.About(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -7,7 +7,6 @@ import (
 	"image"
 
 	"github.com/voxsaw/voxsaw"
-	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
@@ -92,33 +91,17 @@ type evaluator struct {
 
 // open brings a checkpoint back.
 func open(dev voxsaw.Device, path string, o pretext.OpenOptions) (*evaluator, error) {
-	d, err := device.From(dev)
-	if err != nil {
-		return nil, err
-	}
-	description, err := checkpoint.ReadKind(path, "rotations are told with one of kind "+name+", as voxsaw pretrain --task rotation makes it", name)
-	if err != nil {
-		return nil, err
-	}
 	c := defaults()
-	if err := description.Parse(c); err != nil {
+	d, params, err := pretext.Restore(dev, path, name, c)
+	if err != nil {
 		return nil, err
 	}
-	if err := c.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	e := &evaluator{params: nn.NewParams(d, c.Train.Seed)}
+	e := &evaluator{params: params}
 	if o.Rounds > 1 || o.Items > 0 {
 		e.notes = append(e.notes, fmt.Sprintf("a crop of each case is turned in all %d ways, and looked at once", c.Rotations))
 	}
-	if err = c.declare(e.params); err == nil {
-		_, err = checkpoint.LoadAll(path, e.params, func(string) string { return "it is not a checkpoint of this network" })
-	}
-	if err == nil {
-		e.guesser, err = newGuesser(d, c, e.params, nil, o.Memory)
-	}
-	if err != nil {
-		e.params.Close()
+	if e.guesser, err = newGuesser(d, c, params, nil, o.Memory); err != nil {
+		params.Close()
 		return nil, err
 	}
 	return e, nil

@@ -99,21 +99,8 @@ func (l *learner) Batch(ctx context.Context, step int) (*batch, error) {
 // Step implements [train.Task].
 func (l *learner) Step(step int, b *batch) (train.Result, error) {
 	result := train.Result{Cases: b.cases, Items: l.config.Batch}
-	err := l.program.SetStep(l.bench.Group.Seed(l.config.Train.Seed), uint64(step))
-	if err == nil {
-		err = l.program.Set("image", b.images)
-	}
-	if err == nil {
-		err = l.program.Set("truth", b.truth)
-	}
-	if err == nil {
-		err = l.program.Forward()
-	}
+	err := l.bench.Forward(l.program, l.config.Train.Seed, step, pretext.Input{Name: "image", Values: b.images}, pretext.Input{Name: "truth", Values: b.truth})
 	if err != nil {
-		return result, err
-	}
-	var loss [1]float32
-	if err := l.program.Read("loss", loss[:]); err != nil {
 		return result, err
 	}
 	logits := make([]float32, l.n*len(l.turns))
@@ -126,19 +113,14 @@ func (l *learner) Step(step int, b *batch) (train.Result, error) {
 			right++
 		}
 	}
-	result.Loss = float64(loss[0])
-	sums := []float32{float32(right), float32(l.n)}
-	if !l.bench.Group.Alone() {
-		losses, err := l.program.Reduce(l.bench.Group.AllReduce)
-		if err != nil {
-			return result, err
-		}
-		result.Loss = losses[0]
-		if err := l.bench.Group.AllReduce(sums); err != nil {
-			return result, err
-		}
+	if result.Loss, err = l.bench.Loss(l.program); err != nil {
+		return result, err
 	}
-	result.Metrics = []voxsaw.Metric{{Name: "correct", Value: float64(sums[0] / sums[1])}}
+	correct, err := l.bench.Share(right, l.n)
+	if err != nil {
+		return result, err
+	}
+	result.Metrics = []voxsaw.Metric{{Name: "correct", Value: correct}}
 	if !numbers.Finite(result.Loss) {
 		return result, nil // for the loop to report; the parameters stay as they are
 	}

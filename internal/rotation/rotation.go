@@ -65,10 +65,11 @@ func (c *Config) Resolve(how volume.Preparation) (err error) {
 	if c.Network, err = backbone.Resolve(c.Network); err != nil {
 		return err
 	}
-	return c.check()
+	return c.Check()
 }
 
-func (c *Config) check() error {
+// Check implements [pretext.Model].
+func (c *Config) Check() error {
 	if err := c.Train.Check(); err != nil {
 		return err
 	}
@@ -106,18 +107,18 @@ func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.D
 
 // pretrain is Pretrain as one of several ranks.
 func (c *Config) pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data, o voxsaw.RunOptions, group train.Group) (voxsaw.Summary, error) {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return voxsaw.Summary{}, err
 	}
 	return pretext.Train(ctx, dev, pretext.Job[*batch]{
 		Task: name, Settings: c, Training: c.Train, Crop: c.Crop, ValidateCases: c.ValidateCases,
-		Declare: c.declare,
+		Declare: c.Declare,
 		Compile: func(w pretext.Workbench) (train.Learner[*batch], error) { return newLearner(c, w) },
 	}, data, o, group)
 }
 
-// declare declares the parameters of the whole model.
-func (c *Config) declare(params *nn.Params) error {
+// Declare implements [pretext.Model].
+func (c *Config) Declare(params *nn.Params) error {
 	g := nn.NewGraph(nn.Train, params.Device().Activations())
 	c.logits(g, 1)
 	if err := params.Declare(g); err != nil {
