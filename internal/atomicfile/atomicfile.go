@@ -1,6 +1,7 @@
 // Package atomicfile writes files that are there whole or not at all.
 //
-// Start at [Write]; [Hold] keeps other processes out of a folder that many files go into. Folders
+// Start at [Write]; [Hold] keeps other processes out of a folder that many files go into,
+// and [Share] keeps them from writing there while it is read. Folders
 // are not made here, and what is written is not looked at.
 package atomicfile
 
