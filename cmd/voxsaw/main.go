@@ -15,9 +15,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/voxsaw/voxsaw/internal/plain"
 )
 
 func main() {
@@ -27,15 +28,8 @@ func main() {
 
 // run is main without the process: tests call it.
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible(context.Background(), stderr)
 	defer stop()
-	go func() {
-		<-ctx.Done()
-		if context.Cause(ctx) != context.Canceled { // but a signal
-			fmt.Fprintln(stderr, "stopping; Ctrl-C again ends at once, without saving")
-		}
-		stop()
-	}()
 
 	root := newRoot()
 	root.SetArgs(args)
@@ -43,11 +37,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	code := exitCode(err)
-	if err != nil {
-		fmt.Fprintln(stderr, "voxsaw:", message(err))
+	if err != nil && !errors.Is(err, syscall.EPIPE) { // whoever reads the results wants no more of them
+		fmt.Fprintln(stderr, "voxsaw:", plain.Lines(message(err)))
 		var hint *hintError
 		if errors.As(err, &hint) {
-			fmt.Fprintln(stderr, "hint:", hint.hint)
+			fmt.Fprintln(stderr, "hint:", plain.Lines(hint.hint))
 		}
 	}
 	return code

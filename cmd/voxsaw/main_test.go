@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -117,7 +118,7 @@ labels: [2, 3]
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "interrupt": interrupt, "json": checkJSON, "same": same, "damage": damage,
+			"exits": exits, "interrupt": interrupt, "meanwhile": meanwhile, "json": checkJSON, "same": same, "damage": damage,
 		},
 	})
 }
@@ -149,14 +150,38 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: interrupt PATTERN COMMAND...")
 	}
-	pattern, err := regexp.Compile(args[0])
+	interruptAfter(ts, args[0], args[1:], func() {})
+}
+
+// meanwhile PATTERN CODE,COMMAND COMMAND... is interrupt, but when the line was written it first
+// runs the other command, which must end with the exit code. Standard error is that of both.
+func meanwhile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: meanwhile PATTERN CODE,COMMAND COMMAND...")
+	}
+	code, other, _ := strings.Cut(args[1], ",")
+	interruptAfter(ts, args[0], args[2:], func() {
+		words := strings.Fields(other)
+		cmd := exec.Command(words[0], words[1:]...)
+		cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), ts.Stdout(), ts.Stderr()
+		_ = cmd.Run() // the exit code says it
+		if got := fmt.Sprint(cmd.ProcessState.ExitCode()); got != code {
+			ts.Fatalf("%s: exit code %s, want %s", other, got, code)
+		}
+	})
+}
+
+// interruptAfter runs a command up to a line of standard error, then does something, and then
+// interrupts the command.
+func interruptAfter(ts *testscript.TestScript, line string, args []string, then func()) {
+	pattern, err := regexp.Compile(line)
 	ts.Check(err)
-	path, err := exec.LookPath(args[1])
+	path, err := exec.LookPath(args[0])
 	ts.Check(err)
-	cmd := exec.Command(path, args[2:]...)
+	cmd := exec.Command(path, args[1:]...)
 	cmd.Dir, cmd.Stdout = ts.MkAbs("."), ts.Stdout()
 	// the number of threads decides the last bits
-	cmd.Env = append(os.Environ(), pauseAt+"="+args[0], "GOMAXPROCS="+ts.Getenv("GOMAXPROCS"))
+	cmd.Env = append(os.Environ(), pauseAt+"="+line, "GOMAXPROCS="+ts.Getenv("GOMAXPROCS"))
 	stderr, err := cmd.StderrPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())
@@ -165,6 +190,7 @@ func interrupt(ts *testscript.TestScript, neg bool, args []string) {
 		_, err := io.WriteString(ts.Stderr(), lines.Text()+"\n")
 		ts.Check(err)
 		if !sent && pattern.MatchString(lines.Text()) {
+			then()
 			ts.Check(cmd.Process.Signal(os.Interrupt))
 			sent = true
 		}

@@ -11,7 +11,7 @@ import (
 
 // writeFile writes a result, and makes the folder that it goes into: nobody finds half of it.
 func writeFile(path string, write func(io.Writer) error) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
 	return atomicfile.Write(path, write)

@@ -1,6 +1,7 @@
 // Package atomicfile writes files that are there whole or not at all.
 //
-// Start at [Write]; [Hold] keeps other processes out of a folder that many files go into. Folders
+// Start at [Write]; [Hold] keeps other processes out of a folder that many files go into,
+// and [Share] keeps them from writing there while it is read. Folders
 // are not made here, and what is written is not looked at.
 package atomicfile
 
@@ -8,15 +9,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
 	"syscall"
 )
 
 // Write makes the file through write: under a temporary name in the same folder, seen to the disk,
 // then renamed. Whatever happens, the name holds the old content or the new one; after an error
-// nothing else is left of it. Everybody may read the file. Errors name it. The temporary name
-// begins with a dot and ends in .tmp: that is what a process that was killed leaves behind.
+// nothing else is left of it. The file has the mode that the umask gives new files. Errors name it.
+// What write is given is an [io.WriterAt], too. A process that is killed leaves the temporary file
+// behind: see [Clean].
 func Write(path string, write func(io.Writer) error) (err error) {
 	defer func() {
 		if NoRoom(err) {
@@ -26,7 +33,7 @@ func Write(path string, write func(io.Writer) error) (err error) {
 			err = fmt.Errorf("writing %s: %w", path, err)
 		}
 	}()
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	f, err := create(path)
 	if err != nil {
 		return err
 	}
@@ -34,9 +41,6 @@ func Write(path string, write func(io.Writer) error) (err error) {
 	err = write(f)
 	if err == nil {
 		err = f.Sync()
-	}
-	if err == nil {
-		err = f.Chmod(0o644)
 	}
 	if closed := f.Close(); err == nil {
 		err = closed
@@ -47,14 +51,61 @@ func Write(path string, write func(io.Writer) error) (err error) {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	// The rename itself must reach the disk too. Not every system can sync a folder, and the file
-	// is whole in any case.
-	if dir, err := os.Open(filepath.Dir(path)); err == nil {
-		_ = dir.Sync()
-		dir.Close()
+	return syncFolder(filepath.Dir(path)) // the rename itself must reach the disk too
+}
+
+// create makes a temporary file for one that is to have the path.
+func create(path string) (*os.File, error) {
+	for {
+		name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d.tmp", filepath.Base(path), rand.Uint32()))
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+}
+
+// syncFolder sees the names in a folder to the disk. Not every system can do that for a folder.
+func syncFolder(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(dir)
+	if errors.Is(err, fs.ErrPermission) { // one may write into a folder that one may not list
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+		return err
 	}
 	return nil
 }
+
+// Clean removes temporary files that processes which were killed while they wrote have left in a
+// folder. Only whoever holds the folder may do so, as a temporary file may be another process's work.
+// Those of other files than wanted says are kept; nil: all are removed.
+func Clean(dir string, wanted func(name string) bool) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		m := temporary.FindStringSubmatch(e.Name())
+		if m == nil || !e.Type().IsRegular() || wanted != nil && !wanted(m[1]) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// temporary is the name of a temporary file.
+var temporary = regexp.MustCompile(`^\.(.+)\.[0-9]+\.tmp$`)
 
 // WriteBytes is [Write] for content that is there already.
 func WriteBytes(path string, data []byte) error {
@@ -68,4 +119,11 @@ func WriteBytes(path string, data []byte) error {
 // that a file would become larger than is allowed.
 func NoRoom(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+}
+
+// OfMachine reports whether an error is the machine's: there is no room, the disk cannot be read or
+// written, or the process has too many open files or too little memory. The file that was worked on
+// has no part in it, and the next one will fare no better.
+func OfMachine(err error) bool {
+	return NoRoom(err) || slices.ContainsFunc([]error{syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EROFS}, func(e error) bool { return errors.Is(err, e) })
 }

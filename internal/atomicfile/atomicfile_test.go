@@ -6,7 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -68,5 +70,79 @@ func TestFullDisk(t *testing.T) {
 func TestFolderMissing(t *testing.T) {
 	if err := WriteBytes(filepath.Join(t.TempDir(), "nowhere", "file"), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v, want one that wraps fs.ErrNotExist", err)
+	}
+}
+
+// New files have the mode that the umask gives them. No mode is changed afterwards: some file systems
+// cannot do that.
+func TestUmask(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no umask here")
+	}
+	if path := os.Getenv("VOXSAW_TEST_UMASK"); path != "" {
+		if err := WriteBytes(path, nil); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	for umask, want := range map[string]fs.FileMode{"077": 0o600, "022": 0o644, "002": 0o664, "027": 0o640} {
+		path := filepath.Join(t.TempDir(), "labels.nii")
+		cmd := exec.Command("sh", "-c", "umask "+umask+"; exec "+os.Args[0]+" -test.run=^TestUmask$")
+		cmd.Env = append(os.Environ(), "VOXSAW_TEST_UMASK="+path)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode() != want {
+			t.Errorf("umask %s: mode %v (%v), want %v", umask, info.Mode(), err, want)
+		}
+	}
+}
+
+// What a killed process has left is removed, and nothing else.
+func TestClean(t *testing.T) {
+	dir := t.TempDir()
+	f, err := create(filepath.Join(dir, "weights"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	others := []string{".DS_Store", ".hidden.tmp", "notes.1.tmp", "weights", ".labels.nii.gz.77.tmp"}
+	for _, name := range others {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, ".weights.5.tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Clean(dir, func(name string) bool { return name == "weights" }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(f.Name()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there (%v)", f.Name(), err)
+	}
+	for _, name := range append(others, ".weights.5.tmp") {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := Clean(dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".labels.nii.gz.77.tmp")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("without a choice all are removed")
+	}
+}
+
+func TestOfMachine(t *testing.T) {
+	for _, err := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EMFILE} {
+		if !OfMachine(fmt.Errorf("reading scan: %w", err)) {
+			t.Errorf("%v is no failure of the machine", err)
+		}
+	}
+	for _, err := range []error{nil, fs.ErrNotExist, fs.ErrPermission, io.ErrUnexpectedEOF, syscall.EPIPE} {
+		if OfMachine(err) {
+			t.Errorf("%v is a failure of the machine", err)
+		}
 	}
 }

@@ -14,14 +14,25 @@ var errHeld = errors.New("held")
 // holds; nothing is left in the folder. Where the system or the file system has no such locks, Hold
 // succeeds without one.
 func Hold(dir string) (release func(), err error) {
+	return hold(dir, true, "%s is in use by another run: wait for it to end, or choose another folder")
+}
+
+// Share is [Hold] for those who only read: many may share a folder, and while one does nobody holds
+// it.
+func Share(dir string) (release func(), err error) {
+	return hold(dir, false, "%s is being written by another run: wait for it to end")
+}
+
+// hold takes a lock that is exclusive or shared. The message says that another process has it.
+func hold(dir string, exclusive bool, message string) (release func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	switch err := lock(f); {
+	switch err := lock(f, exclusive); {
 	case errors.Is(err, errHeld):
 		f.Close()
-		return nil, fmt.Errorf("%s is in use by another run: wait for it to end, or choose another folder", dir)
+		return nil, fmt.Errorf(message, dir)
 	case err != nil:
 		f.Close()
 		return func() {}, nil

@@ -5,4 +5,4 @@ package atomicfile
 import "os"
 
 // lock has no folder locks to take here.
-func lock(*os.File) error { return nil }
+func lock(*os.File, bool) error { return nil }

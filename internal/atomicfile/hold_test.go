@@ -45,3 +45,33 @@ func TestHold(t *testing.T) {
 		t.Error("a folder that is not there can be held")
 	}
 }
+
+// Many may read a folder that nobody writes to, and nobody takes it meanwhile.
+func TestShare(t *testing.T) {
+	dir := t.TempDir()
+	one, err := Share(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := Share(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, release := range []func(){one, two} {
+		if _, err := Hold(dir); err == nil || !strings.Contains(err.Error(), dir+" is in use by another run") {
+			t.Errorf("a folder that is read can be taken: %v", err)
+		}
+		release()
+	}
+	release, err := Hold(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Share(dir); err == nil || !strings.Contains(err.Error(), dir+" is being written by another run") {
+		t.Errorf("a folder that is written can be read: %v", err)
+	}
+	release()
+	if _, err := Share(dir + "/nothing"); err == nil {
+		t.Error("a folder that is not there can be read")
+	}
+}

@@ -8,8 +8,12 @@ import (
 )
 
 // lock takes the advisory lock of an open folder, which ends when the folder is closed.
-func lock(f *os.File) error {
-	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+func lock(f *os.File, exclusive bool) error {
+	how := syscall.LOCK_SH
+	if exclusive {
+		how = syscall.LOCK_EX
+	}
+	err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 	if err == syscall.EWOULDBLOCK {
 		return errHeld
 	}

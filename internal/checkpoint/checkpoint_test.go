@@ -143,6 +143,13 @@ func TestDigestFindsDamage(t *testing.T) {
 		if _, err := Verify(path); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("byte %d of %d: %v", at, len(data), err)
 		}
+		// Nobody trains on from such weights, or predicts with them.
+		if err := Restore(path, newModel(3)); err == nil || !strings.Contains(err.Error(), "damaged") {
+			t.Errorf("byte %d of %d is restored: %v", at, len(data), err)
+		}
+		if _, err := Load(path, newModel(3)); err == nil || !strings.Contains(err.Error(), "damaged") {
+			t.Errorf("byte %d of %d is loaded: %v", at, len(data), err)
+		}
 	}
 	if known, err := Verify("../../testdata/format1_study.safetensors"); err != nil || known {
 		t.Errorf("format 1: %v, %v", known, err)

@@ -42,6 +42,10 @@ func Verify(path string) (known bool, err error) {
 		return false, err
 	}
 	defer f.Close()
+	return verify(path, f)
+}
+
+func verify(path string, f *safetensors.File) (known bool, err error) {
 	want, known := f.Metadata[digestKey]
 	if !known {
 		return false, nil
@@ -60,13 +64,16 @@ func Verify(path string) (known bool, err error) {
 }
 
 // Restore sets weights and further tensors from the checkpoint of a run of the same model. Anything
-// that is missing or has another shape is an error.
+// that is missing or has another shape is an error, as is a file that does not [Verify].
 func Restore(path string, weights Weights, extra ...Target) error {
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	if _, err := verify(path, f); err != nil {
+		return err
+	}
 	var values []float32 // of one tensor at a time
 	read := func(name string, shape device.Shape) (err error) {
 		if !f.Has(name) || !shape.Equal(f.Shape(name)) {
@@ -103,7 +110,7 @@ type Target struct {
 
 // Load sets the weights of a network from a checkpoint, by name, where the shapes agree. A moving
 // average goes before the parameter that it is of. The report says what was loaded and what was not.
-// A checkpoint of which nothing can be used is an error.
+// A checkpoint of which nothing can be used is an error, as is one that does not [Verify].
 func Load(path string, weights Weights) (voxsaw.Loaded, error) {
 	r := voxsaw.Loaded{Path: path}
 	f, err := safetensors.Open(path)
@@ -111,6 +118,9 @@ func Load(path string, weights Weights) (voxsaw.Loaded, error) {
 		return r, err
 	}
 	defer f.Close()
+	if _, err := verify(path, f); err != nil {
+		return r, err
+	}
 	known := map[string]bool{}
 	for _, name := range weights.Names() {
 		known[name] = true

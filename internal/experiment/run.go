@@ -91,7 +91,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 			return nil, fmt.Errorf("initialisation %s: %w", i.Name, err)
 		}
 	}
-	if err := os.MkdirAll(s.Out, 0o755); err != nil {
+	if err := os.MkdirAll(s.Out, 0o777); err != nil {
 		return nil, err
 	}
 	release, err := atomicfile.Hold(s.Out)

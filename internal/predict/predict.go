@@ -172,7 +172,7 @@ type Observer interface {
 // context that ends stops the batch; what is written stays, and is passed over the next time.
 func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) error {
 	for _, target := range b.targets[:min(1, len(b.targets))] { // rather than after the first scan
-		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
 			return err
 		}
 	}

@@ -134,7 +134,7 @@ func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDif
 
 // hold makes the folder where there is none, and takes it for this process.
 func (f *Folder) hold() (release func(), err error) {
-	if err := os.MkdirAll(f.path, 0o755); err != nil {
+	if err := os.MkdirAll(f.path, 0o777); err != nil {
 		return nil, err
 	}
 	return atomicfile.Hold(f.path)

@@ -2,7 +2,12 @@ package nifti
 
 import (
 	"errors"
+	"runtime"
+	"sync"
 	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -27,29 +32,48 @@ func MayBeLabels(path string, o Options) (bool, error) {
 
 // VolumeMayBeLabels is [MayBeLabels] of a volume that has been read.
 func VolumeMayBeLabels(v *volume.Volume) bool {
+	const begin, block = 1 << 16, 1 << 20 // voxels
 	var values labelValues
-	var piece [1 << 12]uint16
-	for from := 0; from < v.Len(); from += len(piece) {
-		part := piece[:min(len(piece), v.Len()-from)]
-		for n := range part {
-			if v.Int16 != nil {
-				if v.Int16[from+n] < 0 {
-					return false
+	var next atomic.Int64
+	// Of a CT, the first voxels tell. The rest is for all cores.
+	if !values.addVoxels(v, 0, min(begin, v.Len())) {
+		return false
+	}
+	next.Store(begin)
+	var g errgroup.Group
+	for range min(runtime.GOMAXPROCS(0), (v.Len()-begin+block-1)/block) {
+		g.Go(func() error {
+			for from := int(next.Add(block)) - block; from < v.Len(); from = int(next.Add(block)) - block {
+				if !values.addVoxels(v, from, min(from+block, v.Len())) {
+					next.Store(int64(v.Len()))
+					return errRange
 				}
-				part[n] = uint16(v.Int16[from+n])
-				continue
 			}
+			return nil
+		})
+	}
+	return g.Wait() == nil && values.labels()
+}
+
+// addVoxels adds voxels of a volume, from one to below another.
+func (l *labelValues) addVoxels(v *volume.Volume, from, to int) bool {
+	var t tally
+	if v.Int16 != nil {
+		return count(&t, v.Int16[from:to]) && l.merge(&t)
+	}
+	var piece [1 << 12]uint16
+	for ; from < to; from += len(piece) {
+		part := piece[:min(len(piece), to-from)]
+		for n := range part {
 			label, ok := fit[uint16](float64(v.Float32[from+n]))
 			if !ok {
 				return false
 			}
 			part[n] = label
 		}
-		if !values.add(part) {
-			return false
-		}
+		count(&t, part)
 	}
-	return values.labels()
+	return l.merge(&t)
 }
 
 const (
@@ -57,35 +81,85 @@ const (
 	handfulLabels = 8   // so few that no scan has them, whatever their neighbours are
 )
 
-// labelValues counts what tells labels from a scan. Pieces may be added side by side.
+// labelValues is what tells labels from a scan. Pieces may be added at the same time.
 type labelValues struct {
-	seen [1 << 16]atomic.Bool
-	// different ones; voxels above 0; of these, those like the one before
-	values, above, like atomic.Int64
+	mutex sync.Mutex
+	tally
 }
 
-// add reports whether all that was added may still be labels.
+// tally is what tells labels from a scan, of some voxels.
+type tally struct {
+	seen        [1 << 16]bool // values
+	above, like int           // voxels above 0; of these, those like the one before
+}
+
+// add counts a piece, and reports whether all that was added may still be labels.
 func (l *labelValues) add(piece []uint16) bool {
-	var before uint16
-	var positive, same int64
-	for _, x := range piece {
-		if x > 0 {
-			positive++
-			if x == before {
-				same++
+	var t tally
+	return count(&t, piece) && l.merge(&t)
+}
+
+// merge adds voxels that were counted, and reports whether all that was added may still be labels.
+func (l *labelValues) merge(t *tally) bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for value, seen := range t.seen {
+		l.seen[value] = l.seen[value] || seen
+	}
+	l.above, l.like = l.above+t.above, l.like+t.like
+	return l.values() <= fewLabels
+}
+
+// count counts voxels, and reports whether none is below 0. Most voxels of labels, and the air of a
+// scan, are like the one before: four of them at a time.
+func count[T int16 | uint16](t *tally, piece []T) bool {
+	var before, all T
+	above, like, seen := 0, 0, &t.seen
+	if len(piece) > 0 && piece[0] == 0 {
+		seen[0] = true
+	}
+	run := uint64(0) // four voxels like the one before
+	for n := 0; n < len(piece); {
+		if n+4 <= len(piece) && *(*uint64)(unsafe.Pointer(&piece[n])) == run {
+			if before > 0 {
+				above, like = above+4, like+4
 			}
+			n += 4
+			continue
 		}
-		before = x
-		if !l.seen[x].Load() && !l.seen[x].Swap(true) && l.values.Add(1) > fewLabels {
-			return false
+		for end := min(n+4, len(piece)); n < end; n++ {
+			x := piece[n]
+			seen[uint16(x)] = true
+			positive, same := 0, 0
+			if x > 0 {
+				positive = 1
+			}
+			if x == before {
+				same = 1
+			}
+			above += positive
+			like += positive & same
+			before = x
+			all |= x
+		}
+		run = uint64(uint16(before)) * 0x0001_0001_0001_0001
+	}
+	t.above, t.like = t.above+above, t.like+like
+	return all >= 0 // one sign bit is enough
+}
+
+// values returns how many different ones were seen.
+func (t *tally) values() int {
+	n := 0
+	for _, seen := range t.seen {
+		if seen {
+			n++
 		}
 	}
-	l.above.Add(positive)
-	l.like.Add(same)
-	return true
+	return n
 }
 
 // labels reports whether all that was added looks like labels.
 func (l *labelValues) labels() bool {
-	return l.seen[0].Load() && (l.values.Load() <= handfulLabels || 2*l.like.Load() >= l.above.Load())
+	return l.seen[0] && (l.values() <= handfulLabels || 2*l.like >= l.above)
 }

@@ -755,3 +755,39 @@ func TestShear(t *testing.T) {
 		t.Errorf("labels: %d voxels of %d", n, g.Len())
 	}
 }
+
+// Voxels are counted four at a time, where they are alike: as one by one.
+func TestLabelValuesAreCounted(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 2000 {
+		piece := make([]int16, r.IntN(40))
+		for n := range piece {
+			switch r.IntN(4) {
+			case 0:
+				piece[n] = int16(r.IntN(3))
+			case 1:
+				piece[n] = int16(r.IntN(1<<16) - 1<<15)
+			default:
+				if n > 0 {
+					piece[n] = piece[n-1]
+				}
+			}
+		}
+		piece = piece[min(r.IntN(4), len(piece)):]
+		want, before, negative := tally{}, int16(0), false
+		for _, x := range piece {
+			want.seen[uint16(x)] = true
+			if x > 0 {
+				want.above++
+			}
+			if x > 0 && x == before {
+				want.like++
+			}
+			before, negative = x, negative || x < 0
+		}
+		var got tally
+		if ok := count(&got, piece); got != want || ok == negative {
+			t.Fatalf("%v: %d above, %d like, %v", piece, got.above, got.like, ok)
+		}
+	}
+}

@@ -7,7 +7,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"slices"
+	"sync"
 
 	"github.com/edsrzf/mmap-go"
 
@@ -21,7 +23,8 @@ type Case struct {
 	preparation volume.Preparation
 	mapped      mmap.MMap
 	layout      caseLayout
-	present     []uint16 // labels with at least one voxel, ascending
+	present     []uint16     // labels with at least one voxel, ascending
+	verified    func() error // once
 }
 
 func openCase(dir string, r Record, p volume.Preparation) (*Case, error) {
@@ -37,15 +40,44 @@ func openCase(dir string, r Record, p volume.Preparation) (*Case, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mapping %s into memory: %w", f.Name(), err)
 	}
-	return &Case{Record: r, preparation: p, mapped: mapped, layout: newCaseLayout(r), present: slices.Sorted(maps.Keys(r.LabelCounts))}, nil
+	return &Case{
+		Record: r, preparation: p, mapped: mapped, layout: newCaseLayout(r), present: slices.Sorted(maps.Keys(r.LabelCounts)),
+		verified: sync.OnceValue(func() error { return verifyVoxels(dir, r) }),
+	}, nil
+}
+
+// begin is called before voxels are read: by the first of all readers, they are compared with their
+// checksum. The function that it gives must be deferred. It turns a page of the file that cannot be
+// read, because the file was cut short or its disk is gone, into an error that names the case: to
+// the process such a page is a fault that would end it.
+func (c *Case) begin(err *error) (end func(), ok bool) {
+	if *err = c.verified(); *err != nil {
+		return func() {}, false
+	}
+	before := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(before)
+		switch fault := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }: // of the runtime, for a fault at an address
+			*err = fmt.Errorf("case %s: its file cannot be read any more (was it cut short, or its disk taken away?): run voxsaw prepare again", c.ID)
+		default:
+			panic(fault)
+		}
+	}, true
 }
 
 // Image reads the crop of size voxels whose first voxel is origin, normalised as the network sees
 // it, i fastest: (D, H, W) with D = size[2]. What lies outside the scan is air.
-func (c *Case) Image(dst []float32, origin, size [3]int) error {
+func (c *Case) Image(dst []float32, origin, size [3]int) (err error) {
 	if err := checkCrop(len(dst), size); err != nil {
 		return fmt.Errorf("case %s: %w", c.ID, err)
 	}
+	end, ok := c.begin(&err)
+	if !ok {
+		return err
+	}
+	defer end()
 	hu := c.mapped[:c.layout.labels]
 	scale, shift := c.preparation.Scale()
 	air := scale*float32(c.preparation.Air()) + shift
@@ -63,13 +95,18 @@ func (c *Case) Image(dst []float32, origin, size [3]int) error {
 
 // Labels reads the labels of a crop, as numbers, in the order of [Case.Image]; outside the scan is
 // background.
-func (c *Case) Labels(dst []float32, origin, size [3]int) error {
+func (c *Case) Labels(dst []float32, origin, size [3]int) (err error) {
 	if err := checkCrop(len(dst), size); err != nil {
 		return fmt.Errorf("case %s: %w", c.ID, err)
 	}
 	if !c.HasLabels {
 		return fmt.Errorf("case %s has no labels", c.ID)
 	}
+	end, ok := c.begin(&err)
+	if !ok {
+		return err
+	}
+	defer end()
 	labels, width := c.mapped[c.layout.labels:c.layout.blocks], c.layout.labelBytes
 	rows(c.Shape, origin, size, func(to, length, from, left, n int) {
 		row := dst[to : to+length]
@@ -143,8 +180,13 @@ func (c *Case) OriginAround(voxel, size [3]int) [3]int {
 }
 
 // Volume reads the whole prepared image: windowed HU.
-func (c *Case) Volume() (*volume.Volume, error) {
-	v := &volume.Volume{Grid: c.Grid, Int16: make([]int16, c.Len())}
+func (c *Case) Volume() (v *volume.Volume, err error) {
+	end, ok := c.begin(&err)
+	if !ok {
+		return nil, err
+	}
+	defer end()
+	v = &volume.Volume{Grid: c.Grid, Int16: make([]int16, c.Len())}
 	for i := range v.Int16 {
 		v.Int16[i] = int16(binary.LittleEndian.Uint16(c.mapped[2*i:]))
 	}
@@ -152,11 +194,16 @@ func (c *Case) Volume() (*volume.Volume, error) {
 }
 
 // LabelMap reads all labels on the prepared grid; nil where the case has none.
-func (c *Case) LabelMap() (*volume.LabelMap, error) {
+func (c *Case) LabelMap() (l *volume.LabelMap, err error) {
 	if !c.HasLabels {
 		return nil, nil
 	}
-	l := &volume.LabelMap{Grid: c.Grid, Labels: make([]uint16, c.Len()), Names: maps.Clone(c.LabelNames)}
+	end, ok := c.begin(&err)
+	if !ok {
+		return nil, err
+	}
+	defer end()
+	l = &volume.LabelMap{Grid: c.Grid, Labels: make([]uint16, c.Len()), Names: maps.Clone(c.LabelNames)}
 	bytes := c.mapped[c.layout.labels:c.layout.blocks]
 	for i := range l.Labels {
 		if c.layout.labelBytes == 1 {

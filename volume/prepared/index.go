@@ -133,6 +133,11 @@ func (c *Case) Foreground(label int, r *rand.Rand) (voxel [3]int, found bool, er
 		at += 4 * int64(min(c.LabelCounts[before], maxSamples))
 	}
 	at += 4 * int64(r.IntN(min(c.LabelCounts[c.present[which]], maxSamples)))
+	end, ok := c.begin(&err)
+	if !ok {
+		return voxel, false, err
+	}
+	defer end()
 	// A damaged file must not send a crop outside the scan.
 	n := int(binary.LittleEndian.Uint32(c.mapped[at:])) % c.Len()
 	return [3]int{n % c.Shape[0], n / c.Shape[0] % c.Shape[1], n / (c.Shape[0] * c.Shape[1])}, true, nil
@@ -141,10 +146,15 @@ func (c *Case) Foreground(label int, r *rand.Rand) (voxel [3]int, found bool, er
 // AirFraction tells which share of a crop is air, what lies outside the scan included. It is read
 // from counts of 8x8x8 blocks, a block that lies partly in the crop counting in proportion: a few
 // microseconds, and exact where the crop's faces fall between blocks.
-func (c *Case) AirFraction(origin, size [3]int) (float64, error) {
+func (c *Case) AirFraction(origin, size [3]int) (air float64, err error) {
 	if size[0] < 1 || size[1] < 1 || size[2] < 1 {
 		return 1, nil
 	}
+	end, ok := c.begin(&err)
+	if !ok {
+		return 0, err
+	}
+	defer end()
 	blocks := c.mapped[c.layout.blocks:c.layout.samples]
 	count := c.layout.blockCount
 	var first, last [3]int // blocks touched: [first, last)

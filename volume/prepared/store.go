@@ -15,6 +15,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -49,6 +50,8 @@ type Store struct {
 	dir      string
 	manifest manifest
 
+	release func() // lets go of the folder
+
 	mutex sync.Mutex
 	open  map[string]*Case
 }
@@ -62,8 +65,21 @@ type manifest struct {
 
 // Open opens the cases prepared in dir. It checks that the voxels are all there, and that the
 // scans they came from, where those can still be found, are the ones that were prepared; otherwise
-// the error wraps [ErrNotPrepared] or [ErrStale] and names the case.
-func Open(dir string) (*Store, error) {
+// the error wraps [ErrNotPrepared] or [ErrStale] and names the case. Until the store is closed, no
+// other process can prepare cases into the folder.
+func Open(dir string) (_ *Store, err error) {
+	release, err := atomicfile.Share(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrNotPrepared
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening prepared cases in %s: %w", dir, err)
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
 	m, err := readManifest(dir)
 	if err != nil {
 		return nil, fmt.Errorf("opening prepared cases in %s: %w", dir, err)
@@ -84,7 +100,7 @@ func Open(dir string) (*Store, error) {
 			}
 		}
 	}
-	return &Store{dir: dir, manifest: m, open: map[string]*Case{}}, nil
+	return &Store{dir: dir, manifest: m, release: release, open: map[string]*Case{}}, nil
 }
 
 func readManifest(dir string) (manifest, error) {
@@ -106,6 +122,9 @@ func readManifest(dir string) (manifest, error) {
 		if err := r.check(); err != nil {
 			return m, fmt.Errorf("%s is damaged (case %q: %w): run voxsaw prepare again", manifestName, r.ID, err)
 		}
+	}
+	if got := m.fingerprint(); got != m.Fingerprint {
+		return m, fmt.Errorf("%s is damaged (its cases have the fingerprint %.12s, not %.12s): run voxsaw prepare again", manifestName, got, m.Fingerprint)
 	}
 	return m, nil
 }
@@ -168,28 +187,54 @@ func (s *Store) SmallerThan(size [3]int) []string {
 	return ids
 }
 
-// Verify reads every case and compares it with its checksum.
+// Verify reads every case and compares it with its checksum. The error names every case that is
+// damaged.
 func (s *Store) Verify() error {
+	var errs []error
 	for _, r := range s.manifest.Cases {
-		f, err := os.Open(voxelPath(s.dir, r.ID))
-		if err != nil {
-			return err
+		if err := s.VerifyCase(r.ID); err != nil {
+			errs = append(errs, err)
 		}
-		h := sha256.New()
-		_, err = io.Copy(h, f)
-		f.Close()
-		if err != nil {
-			return err
-		}
-		if sum := hex.EncodeToString(h.Sum(nil)); sum != r.Checksum {
-			return fmt.Errorf("case %s: the voxels in %s are damaged (checksum %.12s, not %.12s): run voxsaw prepare again", r.ID, s.dir, sum, r.Checksum)
-		}
+	}
+	return errors.Join(errs...)
+}
+
+// VerifyCase reads a case and compares it with its checksum.
+func (s *Store) VerifyCase(id string) error {
+	r, found := s.Record(id)
+	if !found {
+		return s.unknown(id)
+	}
+	return verifyVoxels(s.dir, r)
+}
+
+// verifyVoxels compares a case's file with its checksum.
+func verifyVoxels(dir string, r Record) error {
+	if err := checkVoxels(dir, r); err != nil {
+		return fmt.Errorf("case %s: %w", r.ID, err)
+	}
+	path := voxelPath(dir, r.ID)
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("case %s: %w", r.ID, err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err = io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{f}, make([]byte, 1<<18)); err != nil {
+		return fmt.Errorf("case %s: %w", r.ID, err)
+	}
+	if sum := hex.EncodeToString(h.Sum(nil)); sum != r.Checksum {
+		return fmt.Errorf("case %s: %s is not what was prepared (checksum %.12s, not %.12s): run voxsaw prepare again", r.ID, path, sum, r.Checksum)
 	}
 	return nil
 }
 
+func (s *Store) unknown(id string) error {
+	return fmt.Errorf("no case %q among the %d prepared in %s", id, len(s.manifest.Cases), s.dir)
+}
+
 // Open maps a case into memory. Opening it again returns the same Case; it stays valid until the
-// store is closed.
+// store is closed. Its voxels are compared with their checksum when they are first read.
 func (s *Store) Open(id string) (*Case, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -198,7 +243,7 @@ func (s *Store) Open(id string) (*Case, error) {
 	}
 	record, found := s.Record(id)
 	if !found {
-		return nil, fmt.Errorf("no case %q among the %d prepared in %s", id, len(s.manifest.Cases), s.dir)
+		return nil, s.unknown(id)
 	}
 	opened, err := openCase(s.dir, record, s.manifest.Preparation)
 	if err != nil {
@@ -208,7 +253,7 @@ func (s *Store) Open(id string) (*Case, error) {
 	return opened, nil
 }
 
-// Close unmaps all cases. None may be in use.
+// Close unmaps all cases, and lets go of the folder. None may be in use.
 func (s *Store) Close() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -217,6 +262,7 @@ func (s *Store) Close() error {
 		errs = append(errs, opened.mapped.Unmap())
 	}
 	clear(s.open)
+	s.release()
 	return errors.Join(errs...)
 }
 

@@ -2,15 +2,19 @@ package prepared
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -442,4 +446,218 @@ func BenchmarkCaseImage(b *testing.B) {
 			}
 		}
 	})
+}
+
+// damage changes a byte of a case's voxels.
+func damage(t *testing.T, dir, id string) {
+	t.Helper()
+	data, err := os.ReadFile(voxelPath(dir, id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(voxelPath(dir, id), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A case whose voxels are not those that were prepared is refused by every reader, and named.
+func TestDamagedCaseIsRefused(t *testing.T) {
+	v, l := oblong(t, [3]int{21, 17, 13})
+	dir := t.TempDir()
+	store := writeStore(t, dir, volume.DefaultPreparation(), Input{ID: "whole", Image: v, Labels: l}, Input{ID: "hurt", Image: v, Labels: l})
+	damage(t, dir, "hurt")
+	size, crop := [3]int{4, 4, 4}, make([]float32, 64)
+	readers := map[string]func(*Case) error{
+		"Image":       func(c *Case) error { return c.Image(crop, [3]int{}, size) },
+		"Labels":      func(c *Case) error { return c.Labels(crop, [3]int{}, size) },
+		"Volume":      func(c *Case) error { _, err := c.Volume(); return err },
+		"LabelMap":    func(c *Case) error { _, err := c.LabelMap(); return err },
+		"AirFraction": func(c *Case) error { _, err := c.AirFraction([3]int{}, size); return err },
+		"Foreground":  func(c *Case) error { _, _, err := c.Foreground(1, rand.New(rand.NewPCG(1, 1))); return err },
+		"RandomOrigin": func(c *Case) error {
+			_, err := c.RandomOrigin(rand.New(rand.NewPCG(1, 1)), size, 0.5)
+			return err
+		},
+	}
+	for name, read := range readers {
+		for _, id := range []string{"whole", "hurt"} {
+			fresh, err := Open(dir) // each reader is the first
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := fresh.Open(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = read(c)
+			if id == "whole" && err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if id == "hurt" && (err == nil || !strings.Contains(err.Error(), "case hurt: ") || !strings.Contains(err.Error(), "prepare again")) {
+				t.Errorf("%s of a damaged case: %v", name, err)
+			}
+			if err := fresh.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := store.Verify(); err == nil || !strings.Contains(err.Error(), "case hurt") || strings.Contains(err.Error(), "whole") {
+		t.Errorf("Verify: %v", err)
+	}
+}
+
+// A file that is cut short while it is mapped gives an error that names the case. A fault that is
+// not handled ends the process with exit code 2.
+func TestTruncatedWhileMapped(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a mapped file cannot be cut short there")
+	}
+	v, l := oblong(t, [3]int{64, 64, 20})
+	dir := t.TempDir()
+	store := writeStore(t, dir, volume.DefaultPreparation(), Input{ID: "a", Image: v, Labels: l})
+	c, err := store.Open("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := [3]int{64, 64, 20}
+	crop := make([]float32, v.Len())
+	if err := c.Image(crop, [3]int{}, size); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(voxelPath(dir, "a"), 4096); err != nil {
+		t.Fatal(err)
+	}
+	for name, read := range map[string]func() error{
+		"Image":    func() error { return c.Image(crop, [3]int{}, size) },
+		"Labels":   func() error { return c.Labels(crop, [3]int{}, size) },
+		"Volume":   func() error { _, err := c.Volume(); return err },
+		"LabelMap": func() error { _, err := c.LabelMap(); return err },
+	} {
+		if err := read(); err == nil || !strings.Contains(err.Error(), "case a: its file cannot be read any more") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A mistake of the program's own is no damage of a file: it stays a panic.
+func TestOtherPanicsPass(t *testing.T) {
+	v, _ := oblong(t, [3]int{8, 8, 8})
+	store := writeStore(t, t.TempDir(), volume.DefaultPreparation(), Input{ID: "a", Image: v})
+	c, err := store.Open("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("the panic was swallowed")
+		}
+	}()
+	func() (err error) {
+		end, ok := c.begin(&err)
+		if !ok {
+			t.Error(err)
+		}
+		defer end()
+		var none []int
+		return fmt.Errorf("%d", none[len(err.Error())]) // a nil pointer
+	}()
+}
+
+// What does not verify is not kept: the case is prepared again.
+func TestDamagedCaseIsNotKept(t *testing.T) {
+	v, _ := oblong(t, [3]int{8, 8, 8})
+	dir := t.TempDir()
+	p := volume.DefaultPreparation()
+	writeStore(t, dir, p, Input{ID: "whole", Image: v}, Input{ID: "hurt", Image: v})
+	damage(t, dir, "hurt")
+	w, err := NewWriter(dir, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]bool{"whole": true, "hurt": false} {
+		if _, kept := w.Keep(id, "", "", "", nil); kept != want {
+			t.Errorf("%s is kept: %v", id, kept)
+		}
+	}
+}
+
+// A manifest whose cases are not those of its fingerprint is refused.
+func TestFingerprintIsChecked(t *testing.T) {
+	v, l := oblong(t, [3]int{8, 8, 8})
+	dir := t.TempDir()
+	background := &volume.LabelMap{Grid: v.Grid, Labels: make([]uint16, v.Len())}
+	store := writeStore(t, dir, volume.DefaultPreparation(), Input{ID: "a", Image: v, Labels: l}, Input{ID: "b", Image: v, Labels: background}, Input{ID: "c", Image: v})
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, manifestName)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := store.Record("a")
+	other := strings.Replace(string(data), a.Checksum, strings.Repeat("0", len(a.Checksum)), 1)
+	if err := os.WriteFile(path, []byte(other), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "fingerprint") {
+		t.Errorf("another case under the same fingerprint: %v", err)
+	}
+}
+
+// While a store is read, nobody can take its folder to prepare into it; many can read it.
+func TestReadersShareTheFolder(t *testing.T) {
+	if runtime.GOOS == "windows" || runtime.GOOS == "solaris" || runtime.GOOS == "aix" {
+		t.Skip("no locks of folders here")
+	}
+	v, _ := oblong(t, [3]int{8, 8, 8})
+	dir := t.TempDir()
+	one := writeStore(t, dir, volume.DefaultPreparation(), Input{ID: "a", Image: v})
+	two, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, store := range []*Store{one, two} {
+		if release, err := atomicfile.Hold(dir); err == nil || !strings.Contains(err.Error(), "in use") {
+			release()
+			t.Errorf("the folder can be taken while it is read: %v", err)
+		}
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	release, err := atomicfile.Hold(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "is being written by another run") {
+		t.Errorf("opened while it is prepared: %v", err)
+	}
+	release()
+	if store, err := Open(dir); err != nil {
+		t.Error(err)
+	} else {
+		store.Close()
+	}
+}
+
+// What checking a case costs when it is first read, in bytes a second.
+func BenchmarkVerifyCase(b *testing.B) {
+	g := volume.Grid{Shape: [3]int{512, 512, 100}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+	dir := b.TempDir()
+	w, err := NewWriter(dir, volume.DefaultPreparation())
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := w.Add(Input{ID: "a", Image: &volume.Volume{Grid: g, Int16: make([]int16, g.Len())}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(r.Bytes)
+	for b.Loop() {
+		if err := verifyVoxels(dir, r); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -132,7 +132,8 @@ func checkOwn(dir string) error {
 }
 
 // Keep takes over a case that an earlier run prepared with the same settings, in the same way, from
-// the same files or folders, and reports whether there was one.
+// the same files or folders, and reports whether there was one. Its voxels must have the checksum
+// that they were written with.
 func (w *Writer) Keep(id, group, patient, origin string, paths []string) (Record, bool) {
 	data, err := os.ReadFile(recordPath(w.dir, id))
 	if err != nil {
@@ -140,8 +141,8 @@ func (w *Writer) Keep(id, group, patient, origin string, paths []string) (Record
 	}
 	var r recordFile
 	if json.Unmarshal(data, &r) != nil || r.Version != formatVersion || !reflect.DeepEqual(r.Preparation, w.preparation) ||
-		r.Case.ID != id || r.Case.Group != group || r.Case.Origin != origin || r.Case.check() != nil || checkVoxels(w.dir, r.Case) != nil ||
-		!unchanged(r.Case.Sources, paths) {
+		r.Case.ID != id || r.Case.Group != group || r.Case.Origin != origin || r.Case.check() != nil ||
+		!unchanged(r.Case.Sources, paths) || verifyVoxels(w.dir, r.Case) != nil {
 		return Record{}, false
 	}
 	if r.Case.Patient != patient { // another case of theirs has come, or gone
@@ -282,7 +283,11 @@ func (m manifest) fingerprint() string {
 	encode.Encode(m.Version)
 	encode.Encode(m.Preparation)
 	for _, c := range m.Cases {
-		encode.Encode([]any{c.ID, c.Group, c.Grid, c.Original, c.HasLabels, c.LabelCounts, c.Checksum})
+		counts := c.LabelCounts
+		if c.HasLabels && counts == nil { // no foreground, as read from a file
+			counts = map[uint16]int{}
+		}
+		encode.Encode([]any{c.ID, c.Group, c.Grid, c.Original, c.HasLabels, counts, c.Checksum})
 		if c.Patient != "" { // who decides about folds
 			encode.Encode(c.Patient)
 		}

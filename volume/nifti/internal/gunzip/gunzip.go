@@ -126,15 +126,18 @@ func newReader(file io.ReaderAt, size int64, want Want, p plan) *reader {
 
 // run does the work and looks at the checksums.
 func (r *reader) run() (int64, error) {
-	var wg sync.WaitGroup
-	for range min(r.workers, len(r.results)) {
-		wg.Go(func() {
-			w := newWorker(r)
-			for k := r.next.Add(1) - 1; k < int64(len(r.results)); k = r.next.Add(1) - 1 {
-				w.chunk(int(k))
-			}
-		})
+	work := func() {
+		w := newWorker(r)
+		defer w.release()
+		for k := r.next.Add(1) - 1; k < int64(len(r.results)); k = r.next.Add(1) - 1 {
+			w.chunk(int(k))
+		}
 	}
+	var wg sync.WaitGroup
+	for range min(r.workers, len(r.results)) - 1 {
+		wg.Go(work)
+	}
+	work() // here, so that one worker need not wait for another thread
 	wg.Wait()
 	last := <-r.turns[len(r.results)]
 	var all, member int64

@@ -282,7 +282,8 @@ func TestCombine(t *testing.T) {
 
 // inflate decompresses without gzip's members around, and returns how many bytes of data were used.
 func inflate(data []byte, piece int) (content []byte, used int, err error) {
-	d := decoder{input: newInput(bytes.NewReader(data), int64(len(data)))}
+	d := decoder{input: &input{}}
+	d.reset(bytes.NewReader(data), int64(len(data)))
 	if err := d.seek(0); err != nil {
 		return nil, 0, err
 	}

@@ -32,8 +32,15 @@ const (
 	padding = reserve
 )
 
-func newInput(file io.ReaderAt, size int64) *input {
-	return &input{file: file, size: size, memory: make([]byte, min(inputBytes, size)+8+reserve+padding)}
+// reset begins with another file, of size bytes.
+func (in *input) reset(file io.ReaderAt, size int64) {
+	memory := in.memory
+	if need := int(min(inputBytes, size)) + 8 + reserve + padding; cap(memory) < need {
+		memory = make([]byte, need)
+	} else {
+		memory = memory[:need]
+	}
+	*in = input{file: file, size: size, memory: memory}
 }
 
 // seek goes to a bit of the file.

@@ -85,8 +85,22 @@ func (t *tables) buildLit(lengths []uint8) bool {
 			t.lit[at] = e
 		}
 	}, func(at, begin, bits uint) { t.lit[at] = isSubtable | uint32(begin)<<8 | uint32(bits)<<24 })
-	t.packLiterals()
+	if packs(lengths) {
+		t.packLiterals()
+	}
 	return true
+}
+
+// packs reports whether packing literals pays for a block: whether four in ten symbols or more are
+// literals of so few bits that two fit into an index of the table.
+func packs(lengths []uint8) bool {
+	share := 0 // of all symbols, in parts of 2^15
+	for _, l := range lengths[:256] {
+		if l > 0 && l <= litBits/2 {
+			share += 1 << (15 - l)
+		}
+	}
+	return share >= 4<<15/10
 }
 
 // packLiterals puts up to three literals into an entry where their codes fit into its index.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+	"sync"
 	"unsafe"
 )
 
@@ -17,8 +18,28 @@ type worker struct {
 	table [window]byte
 }
 
+// idle workers have memory that serves again: many files are so small that making it, and clearing
+// it away, would take longer than decoding.
+var idle = sync.Pool{New: func() any { return &worker{decoder: decoder{input: &input{}}} }}
+
 func newWorker(r *reader) *worker {
-	return &worker{reader: r, decoder: decoder{input: newInput(r.file, r.size)}, out: make([]byte, window+r.piece+slack)}
+	w := idle.Get().(*worker)
+	w.reader = r
+	w.input.reset(r.file, r.size)
+	w.kind, w.final, w.stored, w.member, w.low, w.ends = noBlock, false, 0, false, 0, nil
+	if need := window + r.piece + slack; cap(w.out) < need {
+		w.out = make([]byte, need)
+	} else {
+		w.out = w.out[:need]
+	}
+	return w
+}
+
+// release gives the worker's memory back.
+func (w *worker) release() {
+	w.reader, w.ends = nil, nil
+	w.input.reset(nil, 0)
+	idle.Put(w)
 }
 
 // until is the bit where a chunk ends: at the first place there or behind.
@@ -137,11 +158,13 @@ func (w *worker) deliver(k int, offset int64, piece []byte, first int) error {
 
 // guess decodes chunk k from the first place that can be found in it, or returns nil.
 func (w *worker) guess(k int) *guess {
-	if w.ahead == nil {
-		w.ahead = make([]uint16, window+w.plan.guess+slack)
+	if need := window + w.plan.guess + slack; cap(w.ahead) < need {
+		w.ahead = make([]uint16, need)
 		for n := range window {
 			w.ahead[n] = marker | uint16(n)
 		}
+	} else {
+		w.ahead = w.ahead[:need]
 	}
 	from, until := int64(k)*w.plan.chunk*8, min(w.until(k), w.reader.size*8)
 	for {
