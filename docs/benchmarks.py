@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Measures what docs/benchmarks.md reports, and prints its tables.
+r"""Measures what docs/benchmarks.md reports, and prints its tables.
 
-    python3 docs/benchmarks.py --voxsaw ./voxsaw --peer peer_vnet.py [--scan scan.nii] [--prefix "chrt -r 1"] [reach avx2 cores crops batches direct predict]
+    python3 docs/benchmarks.py --voxsaw ./voxsaw [--scan scan.nii] [--prefix "chrt -r 1"] \
+        [reach avx2 cores crops batches direct predict]
 
-Both sides of a row run one after the other, on the same cores: the peer (a script that takes the same flags as `voxsaw bench` and prints the same JSON line, see
-docs/benchmarks.md), then voxsaw. With --rounds 3 they take turns three times and the median counts. The prefix goes before every command: chrt needs the right to real-time
-priority, and keeps other work on the machine from disturbing.
+Both sides of a row run one after the other, on the same cores: the peer (docs/peers/peer_vnet.py,
+which takes the flags of `voxsaw bench` and prints the same line of JSON), then voxsaw. With
+--rounds 3 they take turns three times and the median counts. The prefix goes before every command:
+chrt needs the right to real-time priority, and keeps other work on the machine from disturbing.
 """
 import argparse
 import json
@@ -15,6 +17,7 @@ import statistics
 import subprocess
 import sys
 
+PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
 CASES = [
     ("segment --crop 96", 3, 1), ("segment --crop 64", 5, 1), ("pretrain --grid 3", 5, 1), ("pretrain --grid 2", 5, 1), ("infer --crop 96", 5, 1),
 ]  # and how many steps are timed, after how many
@@ -113,7 +116,7 @@ def direct(b):
 def predict(b):
     if not b.a.scan:
         return print("predict: needs --scan", file=sys.stderr)
-    window = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "testdata", "peer_window.py")
+    window = os.path.join(PEERS, "peer_window.py")
     rows = []
     for norm in b.a.norms.split(","):
         peer = b.run([b.a.python, window, b.a.peer, b.a.scan, "--norm", norm, "--threads", str(b.a.threads), "--windows", str(b.a.peer_windows)])
@@ -128,7 +131,7 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("sections", nargs="*", help="which tables; all if none is named")
     ap.add_argument("--voxsaw", default="voxsaw")
-    ap.add_argument("--peer", required=True)
+    ap.add_argument("--peer", default=os.path.join(PEERS, "peer_vnet.py"), help="the same steps in PyTorch")
     ap.add_argument("--python", default=sys.executable, help="the interpreter that has PyTorch")
     ap.add_argument("--scan", help="a CT for predict")
     ap.add_argument("--windows", type=int, default=0, help="predict: windows that voxsaw runs; 0: all")

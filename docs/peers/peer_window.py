@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The peer of `voxsaw bench predict`: inference in windows over a whole CT, in PyTorch.
 
-    python3 peer_window.py peer_vnet.py scan.nii --window 96 --overlap 0.5 --batch 1 --norm instance --threads 2 [--windows 20]
+    python3 docs/peers/peer_window.py docs/peers/peer_vnet.py scan.nii --window 96 --overlap 0.5 --batch 1 --norm instance --threads 2 [--windows 20]
 
 The network is that of peer_vnet.py (a file whose module has a class VNet(norm, channels)), with random weights. Windows lie where voxsaw puts them: evenly spread,
 neighbours overlapping by at least the share. Class probabilities are weighted by a Gaussian with a standard deviation of an eighth of the window, as nnU-Net has it, and
