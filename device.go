@@ -22,11 +22,11 @@ type Device interface {
 type DeviceOptions struct {
 	// Threads is how many CPU cores are used; 0: all that the process may use.
 	Threads int
-	// Conv is how convolutions are computed on a CPU: "" or "auto" takes the fastest algorithm for each
-	// layer, "direct" no fast transforms.
+	// Conv is how convolutions are computed on a CPU: "" or "auto" takes the fastest algorithm for
+	// each layer, "direct" no fast transforms.
 	Conv string
-	// Choices are algorithms that were measured to be the fastest on this machine, by convolution, as
-	// voxsaw tune writes them. They overrule the cost model.
+	// Choices are algorithms that were measured to be the fastest on this machine, by convolution,
+	// as voxsaw tune writes them. They overrule the cost model.
 	Choices map[string]string
 	// Precision is how a GPU multiplies: "" or "bf16", "tf32", or "fp32", which is exact.
 	Precision string
@@ -40,7 +40,8 @@ func Devices() []string {
 	return []string{"cpu"}
 }
 
-// Open opens a device: "cpu", on every machine, or "cuda", an NVIDIA GPU, in builds under the tag gpu.
+// Open opens a device: "cpu", on every machine, or "cuda", an NVIDIA GPU, in builds under the tag
+// gpu.
 func Open(name string, o DeviceOptions) (Device, error) {
 	switch name {
 	case "cpu", "":

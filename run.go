@@ -20,19 +20,21 @@ const (
 // RunOptions say what a training leaves behind, who watches it and what it may take. All fields may
 // be empty.
 type RunOptions struct {
-	// Folder is where the run lives: its configuration, log and checkpoints. Empty: nothing is kept.
+	// Folder is where the run lives: its configuration, log and checkpoints. Empty: nothing is
+	// kept.
 	Folder string
 	// Mode says what to do if the folder holds a run.
 	Mode Mode
 	// Settings is the YAML that the folder and the checkpoints record, and that a resumed run is
 	// compared with; nil: the configuration of the training itself.
 	Settings []byte
-	// MayDiffer names settings, by their dotted keys, on which the result does not depend: a resumed run
-	// may have other values.
+	// MayDiffer names settings, by their dotted keys, on which the result does not depend: a
+	// resumed run may have other values.
 	MayDiffer []string
 	// Observer is told how the run gets on; nil: nobody is.
 	Observer Observer
-	// Memory limits the bytes of the network, its gradients and the state of the optimiser; 0: no limit.
+	// Memory limits the bytes of the network, its gradients and the state of the optimiser; 0: no
+	// limit.
 	Memory int64
 	// Loaders is how many goroutines prepare data ahead of their use; 0: 2.
 	Loaders int

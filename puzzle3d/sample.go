@@ -42,7 +42,7 @@ func (s sampler) batch(ctx context.Context, step int) (*jigsaw.Batch, error) {
 				vary(patches[p*voxels:(p+1)*voxels], s.config.Intensity, r)
 			}
 		}
-		b.Shuffles = append(b.Shuffles, puzzle.RandomWithin(r, cells, s.config.Share))
+		b.Shuffles = append(b.Shuffles, puzzle.RandomInShare(r, cells, s.config.Share))
 		b.Cases = append(b.Cases, c.ID)
 	}
 	return b, nil

@@ -16,8 +16,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
-// learner is fine-tuning as the training loop sees it: first its cases are opened, then its parameters
-// declared, then its programs compiled.
+// learner is fine-tuning as the training loop sees it: first its cases are opened, then its
+// parameters declared, then its programs compiled.
 type learner struct {
 	sampler
 	bench   train.Workbench

@@ -12,9 +12,9 @@ import (
 // A Model is a VNet that runs on images of one size, for those who want its numbers and not a label
 // map. Its methods are called from one goroutine at a time.
 //
-// An image is (K, J, I), row-major: voxel (i, j, k) is element i + I (j + J k). Intensities are what
-// the network was trained on: for checkpoints of this program the window of the preparation, scaled to
-// [-1, 1].
+// An image is (K, J, I), row-major: voxel (i, j, k) is element i + I (j + J k). Intensities are
+// what the network was trained on: for checkpoints of this program the window of the preparation,
+// scaled to [-1, 1].
 type Model struct {
 	network *network
 	params  *nn.Params
@@ -22,7 +22,8 @@ type Model struct {
 	size    [3]int
 }
 
-// New makes a model with the first weights that the seed gives, for images of a size along (i, j, k).
+// New makes a model with the first weights that the seed gives, for images of a size along (i, j,
+// k).
 func New(dev voxsaw.Device, settings voxsaw.Network, size [3]int, seed uint64) (*Model, error) {
 	d, err := device.From(dev)
 	if err != nil {
@@ -101,8 +102,8 @@ func (m *Model) Logits(image []float32) ([]float32, error) {
 	return m.output("logits")
 }
 
-// Features are what each stage of the encoder makes of an image, finest first: (Channels 2^s, K/2^s,
-// J/2^s, I/2^s), row-major.
+// Features are what each stage of the encoder makes of an image, finest first: (Channels 2^s,
+// K/2^s, J/2^s, I/2^s), row-major.
 func (m *Model) Features(image []float32) ([][]float32, error) {
 	if err := m.run(image); err != nil {
 		return nil, err

@@ -17,10 +17,10 @@ type deviceOptions struct {
 
 func defaultDevice() deviceOptions { return deviceOptions{Device: "cpu", Conv: "auto"} }
 
-// open makes the device; close gives its threads back. A tuning file is read here, and its choices
-// become part of the settings: so a run's folder has them, and the run cannot be resumed with
-// others.
-func (o *deviceOptions) open() (dev voxsaw.Device, close func(), err error) {
+// open makes the device; release gives its threads back. A tuning file is read here, and its
+// choices become part of the settings: so a run's folder has them, and the run cannot be resumed
+// with others.
+func (o *deviceOptions) open() (dev voxsaw.Device, release func(), err error) {
 	if o.Device == "cuda" {
 		if dev, err = voxsaw.Open("cuda", voxsaw.DeviceOptions{Precision: o.Precision}); err != nil {
 			return nil, nil, withHint(err, "compute on the processor: --device cpu")

@@ -52,15 +52,15 @@ type diagnosis struct {
 	Steps     int       `json:"kernels_a_step"`
 	GFLOPs    float64   `json:"gflop_a_step"`
 	Peak      exec.Peak `json:"peak"` // when most of the arena is in use
-	Again     again     `json:"computed_again"`
+	Repeats   repeats   `json:"computed_again"`
 	Devices   []string  `json:"devices"`
 	Advice    []string  `json:"advice"`
 	Threads   int       `json:"threads"`
 	Parameter int       `json:"parameters"`
 }
 
-// again is what a step computes twice.
-type again struct {
+// repeats is what a step computes twice.
+type repeats struct {
 	Kernels []string `json:"kernels"` // in the order of a step
 	Bytes   int64    `json:"bytes"`   // that they read and write
 	GFLOPs  float64  `json:"gflop"`
@@ -100,7 +100,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	}
 	d.Arena, d.Unshared, d.Weights, d.Steps, d.GFLOPs, d.Parameter = s.Bytes, s.Unshared, s.Weights, s.Steps, s.FLOPs/1e9, s.Parameters
 	d.Velocity = s.Total - d.Arena - d.Weights
-	d.Peak, d.Again = s.Peak, again{append([]string{}, s.Recomputed...), s.Repeats.Bytes, s.Repeats.FLOPs / 1e9}
+	d.Peak, d.Repeats = s.Peak, repeats{append([]string{}, s.Recomputed...), s.Repeats.Bytes, s.Repeats.FLOPs / 1e9}
 	d.Advice = advice(d)
 	if o.JSON {
 		return printJSON(cmd.OutOrStdout(), d)
@@ -119,7 +119,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	if o.Clip > 0 {
 		rows = append(rows, []string{"", "with all gradients, which are kept to be clipped together (--clip 0 uses each as soon as it is there)"})
 	}
-	for _, t := range []terminal.TableData{{Rows: rows}, peakTable(d.Peak), againTable(d.Again)} {
+	for _, t := range []terminal.TableData{{Rows: rows}, peakTable(d.Peak), repeatsTable(d.Repeats)} {
 		if err := terminal.Table(cmd.OutOrStdout(), t); err != nil {
 			return err
 		}
@@ -160,17 +160,17 @@ func peakTable(p exec.Peak) terminal.TableData {
 	return t
 }
 
-// againTable shows what is computed again.
-func againTable(a again) terminal.TableData {
-	if len(a.Kernels) == 0 {
+// repeatsTable shows what is computed again.
+func repeatsTable(r repeats) terminal.TableData {
+	if len(r.Kernels) == 0 {
 		return terminal.TableData{Title: "Nothing is computed again: keeping it costs less"}
 	}
 	t := terminal.TableData{
-		Title:  fmt.Sprintf("Computed again rather than kept: %d kernels, %s moved, %.0f GFLOP", len(a.Kernels), terminal.Bytes(a.Bytes), a.GFLOPs),
+		Title:  fmt.Sprintf("Computed again rather than kept: %d kernels, %s moved, %.0f GFLOP", len(r.Kernels), terminal.Bytes(r.Bytes), r.GFLOPs),
 		Header: []string{"kernel", ""}, Right: []bool{false, true},
 	}
 	count := map[string]int{}
-	for _, k := range a.Kernels {
+	for _, k := range r.Kernels {
 		if count[k]++; count[k] == 1 {
 			t.Rows = append(t.Rows, []string{k, ""})
 		}

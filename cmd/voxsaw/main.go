@@ -37,7 +37,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	code := exitCode(err)
-	if err != nil && !errors.Is(err, syscall.EPIPE) { // whoever reads the results wants no more of them
+	// whoever reads the results wants no more of them
+	if err != nil && !errors.Is(err, syscall.EPIPE) {
 		fmt.Fprintln(stderr, "voxsaw:", plain.Lines(message(err)))
 		var hint *hintError
 		if errors.As(err, &hint) {

@@ -32,8 +32,8 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 	f.IntVar(&r.loaders, "loaders", 0, "goroutines that prepare crops ahead of their use; 0: 2")
 }
 
-// options are those of a run with the resolved configuration o. Where it goes wrong, explain says what
-// to do.
+// options are those of a run with the resolved configuration o. Where it goes wrong, explain says
+// what to do.
 func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, error) {
 	if r.out == "" {
 		return voxsaw.RunOptions{}, withHint(usagef("no folder for the run"), "add --out FOLDER")

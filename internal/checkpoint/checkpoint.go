@@ -1,9 +1,9 @@
 // Package checkpoint is the one owner of what a checkpoint says about itself.
 //
-// A checkpoint is one safetensors file. Start at [Description], which is what it says; [Write] makes
-// one, [Read] reads the description, strictly, and [Load] sets the weights of a network. [Verify]
-// compares the tensors with the digest that was written with them. Checkpoints of earlier formats
-// are read, too: see migrate.go.
+// A checkpoint is one safetensors file. Start at [Description], which is what it says; [Write]
+// makes one, [Read] reads the description, strictly, and [Load] sets the weights of a network.
+// [Verify] compares the tensors with the digest that was written with them. Checkpoints of earlier
+// formats are read, too: see migrate.go.
 //
 // The package knows no task and no network: the settings of a task are a text that its owner
 // parses.

@@ -13,11 +13,11 @@
 //	flag:"name"        the flag's name instead of the kebab-case of the key; "-" for none; on a struct, a prefix for the flags of its fields
 //	oneof:"a b c"      the only words that a string may be
 //
-// A [OneOf] stands for one of several structs, a [Section] for a part that is read later. Leaves are
-// strings, booleans, numbers, [time.Duration], slices and arrays of them, and anything
-// that is an [encoding.TextUnmarshaler]. Lists and maps of structs are read from files and have no
-// flags. What the package leaves out: environment variables, anchors and aliases in YAML, and
-// checks across fields, which belong to the struct's owner.
+// A [OneOf] stands for one of several structs, a [Section] for a part that is read later. Leaves
+// are strings, booleans, numbers, [time.Duration], slices and arrays of them, and anything that is
+// an [encoding.TextUnmarshaler]. Lists and maps of structs are read from files and have no flags.
+// What the package leaves out: environment variables, anchors and aliases in YAML, and checks
+// across fields, which belong to the struct's owner.
 package config
 
 import (
@@ -152,8 +152,8 @@ func edits(a, b string) int {
 	return above[len(t)]
 }
 
-// unknown is the error for a key that no field has, or a word that is no choice. prefix is what stands
-// before all of them.
+// unknown is the error for a key that no field has, or a word that is no choice. prefix is what
+// stands before all of them.
 func unknown(what, prefix, word string, keys []string) error {
 	if k, ok := nearest(word, keys); ok {
 		return fmt.Errorf("unknown %s %q: did you mean %q?", what, prefix+word, prefix+k)

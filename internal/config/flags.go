@@ -58,7 +58,8 @@ func bind(flags *pflag.FlagSet, v reflect.Value, path, prefix string, seen map[s
 	}
 }
 
-// placedChoice is a OneOf with the place of its keys: what the dotted keys and the flags begin with.
+// placedChoice is a OneOf with the place of its keys: what the dotted keys and the flags begin
+// with.
 type placedChoice struct {
 	*OneOf
 	path, prefix string
@@ -175,7 +176,8 @@ func (f *variantFlag) String() string {
 
 func (f *variantFlag) Type() string { return kindName(f.alternatives[0].field.value.Type()) }
 
-// usage is the help of the first alternative, and says whose the flag is where not every option has it.
+// usage is the help of the first alternative, and says whose the flag is where not every option has
+// it.
 func (f *variantFlag) usage() string {
 	first := f.alternatives[0]
 	text := first.field.usage()

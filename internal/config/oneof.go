@@ -10,14 +10,14 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// OneOf is a part of a configuration that has the keys of one of several structs. Which one, a key of
-// its own says:
+// OneOf is a part of a configuration that has the keys of one of several structs. Which one, a key
+// of its own says:
 //
 //	task: rotation   # chooses
 //	crop: 64x64x64   # a key of the chosen struct
 //
-// A field of this type is inlined. On the command line there is a flag for every key of every struct;
-// one that the chosen struct has no use for is an error.
+// A field of this type is inlined. On the command line there is a flag for every key of every
+// struct; one that the chosen struct has no use for is an error.
 type OneOf struct {
 	// Chosen is the name of the struct that counts.
 	Chosen string
@@ -104,8 +104,8 @@ func choices(v reflect.Value) []*OneOf {
 	return all
 }
 
-// A Section is a part of a file that is kept as it is, to be read over other values later. It has no
-// flags.
+// A Section is a part of a file that is kept as it is, to be read over other values later. It has
+// no flags.
 type Section struct{ text string }
 
 var section = reflect.TypeFor[Section]()

@@ -3,8 +3,8 @@ package device
 // What a device may offer beyond [Device]. A caller asks for it by a type assertion, or by the
 // functions of this file and of compose.go, and does the work another way where a device lacks it.
 
-// A Recorder can record the kernels that a function starts, and run them again as one piece of work,
-// which saves the time of starting each: a CUDA graph.
+// A Recorder can record the kernels that a function starts, and run them again as one piece of
+// work, which saves the time of starting each: a CUDA graph.
 type Recorder interface {
 	Device
 	// Record calls start, which must do nothing on the device but run kernels. Nothing is computed.
@@ -24,8 +24,8 @@ type Timer interface {
 	Time(start func()) (seconds float64, err error)
 }
 
-// A Pinner has memory of the host that it copies from without an extra copy, and while the host does
-// something else.
+// A Pinner has memory of the host that it copies from without an extra copy, and while the host
+// does something else.
 type Pinner interface {
 	Device
 	// Pin takes memory for n elements. Free gives it back.
@@ -46,8 +46,8 @@ type Balancer interface {
 	FLOPsPerByte() float64
 }
 
-// FLOPsPerByte asks a device for its balance. One that does not say is taken for a CPU, for which it
-// was measured.
+// FLOPsPerByte asks a device for its balance. One that does not say is taken for a CPU, for which
+// it was measured.
 func FLOPsPerByte(d Device) float64 {
 	if b, ok := d.(Balancer); ok {
 		return b.FLOPsPerByte()
@@ -66,8 +66,8 @@ type HostMemory interface {
 // it is for, in one: the gradient need not be written.
 type WeightStepper interface {
 	Device
-	// ConvGradWeightsSGD is w, velocity (both updated in place), s () <- x, dy, hyper (4). w and velocity
-	// are to the bit what ConvGradWeights and SGD make of them.
+	// ConvGradWeightsSGD is w, velocity (both updated in place), s () <- x, dy, hyper (4). w and
+	// velocity are to the bit what ConvGradWeights and SGD make of them.
 	ConvGradWeightsSGD(ConvSpec) (Kernel, error)
 }
 
@@ -75,10 +75,10 @@ type WeightStepper interface {
 // decides voxels there, so that probabilities need not visit the host.
 type Blender interface {
 	Device
-	// Blend is sums (Classes, planes, rows, columns) (updated in place) <- probabilities (1, Classes, D,
-	// H, W), weights (D+H+W), place (6): the sums take probability times the weights along the three
-	// axes. place holds, as float32, where the window starts in the sums along planes, rows and columns
-	// (it may be negative), then where the sums end along the same axes.
+	// Blend is sums (Classes, planes, rows, columns) (updated in place) <- probabilities (1,
+	// Classes, D, H, W), weights (D+H+W), place (6): the sums take probability times the weights
+	// along the three axes. place holds, as float32, where the window starts in the sums along
+	// planes, rows and columns (it may be negative), then where the sums end along the same axes.
 	Blend(BlendSpec) (Kernel, error)
 	// Decide is classes (planes * rows * columns) <- sums: the number of the class with the highest
 	// sum as float32, the lowest of equals; -1 where no sum is above 0.
@@ -94,15 +94,16 @@ type BlendSpec struct {
 
 // PuzzleKernels are what only puzzles need. [PuzzleKernelsOf] gives those of any device.
 type PuzzleKernels interface {
-	// MeanOfOthers is y <- x (Groups*Rows, Columns): y[a] is the mean of x[b] over all b != a in a's
-	// group, 0 in a group of one row. It is its own gradient.
+	// MeanOfOthers is y <- x (Groups*Rows, Columns): y[a] is the mean of x[b] over all b != a in
+	// a's group, 0 in a group of one row. It is its own gradient.
 	MeanOfOthers(GroupSpec) (Kernel, error)
 	// PairSum is y (Groups*Rows*Rows, Columns) <- a, b: y[g,i,j] = a[g,i] + b[g,j].
 	PairSum(GroupSpec) (Kernel, error)
 	// PairSumGrad is da, db <- dy.
 	PairSumGrad(GroupSpec) (Kernel, error)
-	// ColumnSumLoss is loss () <- u (Groups*Rows, Columns), w (Groups): the mean over groups, weighted by
-	// w >= 0, of sum_c |sum_a softmax(u[a])[c] - 1| (Wei et al. 2019, section 4.1); 0 if all w are 0.
+	// ColumnSumLoss is loss () <- u (Groups*Rows, Columns), w (Groups): the mean over groups,
+	// weighted by w >= 0, of sum_c |sum_a softmax(u[a])[c] - 1| (Wei et al. 2019, section 4.1); 0
+	// if all w are 0.
 	ColumnSumLoss(GroupSpec) (Kernel, error)
 	// ColumnSumLossGrad is du <- u, w, dloss ().
 	ColumnSumLossGrad(GroupSpec) (Kernel, error)

@@ -30,11 +30,11 @@ type Step struct {
 	FLOPs   float64 // arithmetic, for profiles; 0 where nobody counted
 
 	// Joins says that the kernel only copies. Either its one result consists of its operands, one
-	// after the other, or its one operand consists of its results. Where the parts lie side by side in
-	// the memory of the whole there is nothing to copy, and the step does not run.
+	// after the other, or its one operand consists of its results. Where the parts lie side by side
+	// in the memory of the whole there is nothing to copy, and the step does not run.
 	Joins bool
-	// Recompute says at which price the step may run a second time instead of its results being kept.
-	// A second run must give the same results, and write nothing but these.
+	// Recompute says at which price the step may run a second time instead of its results being
+	// kept. A second run must give the same results, and write nothing but these.
 	Recompute Recompute
 }
 

@@ -302,8 +302,8 @@ func TestRecomputeWhereItIsWorthIt(t *testing.T) {
 	}
 }
 
-// Above the target, whatever lowers the arena is computed again: first what is cheap, and of what is
-// dear no more than is needed.
+// Above the target, whatever lowers the arena is computed again: first what is cheap, and of what
+// is dear no more than is needed.
 func TestRecomputeUntilTheTarget(t *testing.T) {
 	plan := func(o PlanOptions) *Plan {
 		o.Held = 1 << 40 // nothing is worth its time

@@ -64,7 +64,8 @@ func (l *layout) fits(target int) bool {
 	return p.least <= target && (ok || p.search(l.units, true))
 }
 
-// pack places all units in the best of the orders above, and says whether the result is small enough.
+// pack places all units in the best of the orders above, and says whether the result is small
+// enough.
 func (l *layout) pack(target int) (p packing, ok bool) {
 	p = packing{least: heightOf(l.alive()).peak, random: rand.New(rand.NewPCG(1, 2))}
 	if p.target = max(p.least, target); target == 0 {

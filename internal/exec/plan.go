@@ -121,9 +121,9 @@ type PlanOptions struct {
 	Recompute Recompute // what may be computed again instead of being kept
 	// bytes that are in memory besides: the more, the less it is worth to make the arena smaller
 	Held int64
-	// Target is how many bytes the arena may take; 0: as many as it likes. Then only what is cheap is
-	// computed again, and only where that is worth its time. As long as the arena is larger than the
-	// target, time does not count.
+	// Target is how many bytes the arena may take; 0: as many as it likes. Then only what is cheap
+	// is computed again, and only where that is worth its time. As long as the arena is larger than
+	// the target, time does not count.
 	Target int64
 }
 

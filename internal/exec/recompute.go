@@ -107,7 +107,8 @@ type recomputer struct {
 	level Recompute
 	// flopsPerByte is how much arithmetic takes the device as long as a byte that is moved.
 	flopsPerByte float64
-	// price is the bytes of memory that a repeat has to save for every byte of traffic that it takes.
+	// price is the bytes of memory that a repeat has to save for every byte of traffic that it
+	// takes.
 	price  float64
 	writer []int
 	writes [][]int // the steps that write each value
@@ -173,10 +174,10 @@ func (r *recomputer) weight(t trial) float64 {
 	return float64(t.peak) + r.price*r.duration(t.repeats.Bytes, t.repeats.FLOPs)
 }
 
-// lower adds repeats of steps up to a level as long as they lower the peak. Then it takes back those
-// that cost more than they are worth. With a target above 0, in bytes, it goes on until the arena is
-// that small, whatever it costs, and takes back those that are not needed for that, the dearest
-// first.
+// lower adds repeats of steps up to a level as long as they lower the peak. Then it takes back
+// those that cost more than they are worth. With a target above 0, in bytes, it goes on until the
+// arena is that small, whatever it costs, and takes back those that are not needed for that, the
+// dearest first.
 //
 // It looks at the step where most is alive. Of the values that are alive there, it takes the one
 // that frees the most for the time that it costs, and computes it again before the next step that

@@ -124,8 +124,8 @@ func network(p *Plan) *voxsaw.Network {
 	return settings.Common().Network
 }
 
-// An initialisation has the plan's settings but for those that it gives itself; another task has those
-// that all tasks share.
+// An initialisation has the plan's settings but for those that it gives itself; another task has
+// those that all tasks share.
 func TestInitialisationsOverrideThePlan(t *testing.T) {
 	plan := func() Plan {
 		p := DefaultPlan()

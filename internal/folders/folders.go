@@ -23,14 +23,14 @@ func Walk(root string, visit func(path string, entry fs.FileInfo, err error) err
 	if err != nil {
 		return err
 	}
-	real, err := filepath.EvalSymlinks(root)
+	actual, err := filepath.EvalSymlinks(root)
 	if err == nil {
-		real, err = filepath.Abs(real)
+		actual, err = filepath.Abs(actual)
 	}
 	if err != nil {
 		return err
 	}
-	w := &walk{visit: visit, roots: []string{real}}
+	w := &walk{visit: visit, roots: []string{actual}}
 	err = w.enter(filepath.Clean(root), info)
 	if err == fs.SkipAll || err == fs.SkipDir {
 		return nil
@@ -40,7 +40,7 @@ func Walk(root string, visit func(path string, entry fs.FileInfo, err error) err
 
 type walk struct {
 	visit func(string, fs.FileInfo, error) error
-	// real paths of the folders whose trees are walked: the root, and what links lead to
+	// actual paths of the folders whose trees are walked: the root, and what links lead to
 	roots []string
 }
 
@@ -80,19 +80,19 @@ func (w *walk) one(path string, e fs.DirEntry) error {
 		return w.file(path, info)
 	}
 	if e.Type()&fs.ModeSymlink != 0 {
-		real, err := filepath.EvalSymlinks(path)
+		actual, err := filepath.EvalSymlinks(path)
 		if err == nil {
-			real, err = filepath.Abs(real)
+			actual, err = filepath.Abs(actual)
 		}
 		if err != nil {
 			return w.visit(path, nil, err)
 		}
 		for _, r := range w.roots {
-			if within(real, r) || within(r, real) {
+			if within(actual, r) || within(r, actual) {
 				return nil // it is visited, or was, on its own path
 			}
 		}
-		w.roots = append(w.roots, real)
+		w.roots = append(w.roots, actual)
 	}
 	if err := w.visit(path, info, nil); err != nil {
 		if err == fs.SkipDir {

@@ -14,11 +14,14 @@ type head struct {
 	program *nn.Program
 	boards  int
 	index   []float32 // (boards, cells): the row of features that lies in each slot
-	// (boards, cells): the position where it belongs, -1 where the slot does not count; of the K-way
-	// head (boards): the order
-	truth    []float32
-	counts   []float32 // (boards): 1, or 0 where the board does not count; nil without column-sum loss
-	relation []float32 // (boards, cells, cells): the class of each two slots, -1 where they do not count; nil without binary terms
+	// (boards, cells): the position where it belongs, -1 where the slot does not count; of the
+	// K-way head (boards): the order
+	truth []float32
+	// (boards): 1, or 0 where the board does not count; nil without column-sum loss
+	counts []float32
+	// (boards, cells, cells): the class of each two slots, -1 where they do not count; nil without
+	// binary terms
+	relation []float32
 	unary    []float32 // what the program computes
 	pairs    []float32
 	orders   []float32
@@ -58,8 +61,8 @@ func (c Config) newHead(dev device.Device, params *nn.Params, mode nn.Mode, puzz
 	return h, nil
 }
 
-// place sets what lies on a board: arranged[s] of puzzle p of the batch in slot s. A board that does
-// not count adds nothing to the losses, nor do patches that are blank to the cross-entropies.
+// place sets what lies on a board: arranged[s] of puzzle p of the batch in slot s. A board that
+// does not count adds nothing to the losses, nor do patches that are blank to the cross-entropies.
 func (h *head) place(board, p int, arranged puzzle.Configuration, counts bool, blank []bool, table []int) {
 	n := len(arranged)
 	index := h.index[board*n:][:n]

@@ -1,10 +1,10 @@
-// Package jigsaw is the game of puzzles, whatever the number of dimensions and the network (Wei et al.,
-// Iterative Reorganization with Weak Spatial Constraints, CVPR 2019).
+// Package jigsaw is the game of puzzles, whatever the number of dimensions and the network (Wei et
+// al., Iterative Reorganization with Weak Spatial Constraints, CVPR 2019).
 //
 // Start at [Trainer], whose Step plays the puzzles of a batch and leaves the gradients, and at
 // [Player], which solves puzzles with trained weights. A network comes in as a [Backbone], puzzles
-// come in as a [Batch] or as [Held] ones. How heads look is told in network.go, how a puzzle is solved
-// round by round in game.go.
+// come in as a [Batch] or as [Held] ones. How heads look is told in network.go, how a puzzle is
+// solved round by round in game.go.
 //
 // The combinatorics are package puzzle's, the minimisation is package solver's, the loop and the
 // checkpoints are package train's. The package knows neither volumes nor photographs.
@@ -22,10 +22,10 @@ import (
 
 // The heads: how the features of the patches become costs of positions.
 //
-//   - paper: the features of all patches, in their current order, through one linear map to the n x n
-//     matrix. Each slot learns a classifier of its own, so it takes very many puzzles.
-//   - symmetric: each patch's feature beside the mean of the others', through one small network that
-//     all patches share. The order does not matter to it, so one round is all it can use.
+//   - paper: the features of all patches, in their current order, through one linear map to the n x
+//     n matrix. Each slot learns a classifier of its own, so it takes very many puzzles.
+//   - symmetric: each patch's feature beside the mean of the others', through one small network
+//     that all patches share. The order does not matter to it, so one round is all it can use.
 //   - both: the sum of the two.
 //   - kway: no matrix; the features of all patches, through one hidden layer, to a choice among K
 //     orders (Noroozi and Favaro, ECCV 2016). There is one answer, and no second look.
@@ -52,8 +52,8 @@ type Config struct {
 	Seed      uint64
 
 	// Orders are the only configurations that puzzles are made with and that are looked for: the
-	// classes of the K-way head. With another head the cheapest of them is the answer, so that the two
-	// can be compared, and there is one round. nil: all n! of them.
+	// classes of the K-way head. With another head the cheapest of them is the answer, so that the
+	// two can be compared, and there is one round. nil: all n! of them.
 	Orders puzzle.Selection
 }
 
@@ -105,9 +105,9 @@ func (c Config) checkHead() error {
 // cells is the number of patches of a puzzle.
 func (c Config) cells() int { return c.Grid.Cells() }
 
-// rounds is how often a puzzle is looked at. The symmetric head says the same about a patch wherever
-// it lies: a second look would repeat the first. Where the answer is one of a few orders, what is left
-// after it has been followed need not be one of them.
+// rounds is how often a puzzle is looked at. The symmetric head says the same about a patch
+// wherever it lies: a second look would repeat the first. Where the answer is one of a few orders,
+// what is left after it has been followed need not be one of them.
 func (c Config) rounds() int {
 	if c.Head == Symmetric || c.Orders != nil {
 		return 1
@@ -119,8 +119,8 @@ func (c Config) rounds() int {
 type Backbone interface {
 	// Patch is the shape of one patch: (channels, depth, height, width).
 	Patch() [4]int
-	// Encode adds the network to a graph: patches (N, Patch) to a row of numbers each, (N, K). Mistakes
-	// are kept by the graph.
+	// Encode adds the network to a graph: patches (N, Patch) to a row of numbers each, (N, K).
+	// Mistakes are kept by the graph.
 	Encode(g *nn.Graph, patches *nn.Node) *nn.Node
 }
 
@@ -138,12 +138,12 @@ func patches(b Backbone, n int) device.Shape {
 
 // A Batch is the puzzles of one step.
 type Batch struct {
-	// Patches are those of all puzzles in their natural order, (puzzles x cells, Backbone.Patch). They
-	// are never shuffled themselves: the encoder looks at each patch alone, so it is their features that
-	// change places.
+	// Patches are those of all puzzles in their natural order, (puzzles x cells, Backbone.Patch).
+	// They are never shuffled themselves: the encoder looks at each patch alone, so it is their
+	// features that change places.
 	Patches []float32
-	// Shuffles are the truth, one configuration a puzzle: Shuffles[p][s] is the patch that lies in slot
-	// s, and so the position where it belongs. They are of Config.Orders, if there are any.
+	// Shuffles are the truth, one configuration a puzzle: Shuffles[p][s] is the patch that lies in
+	// slot s, and so the position where it belongs. They are of Config.Orders, if there are any.
 	Shuffles []puzzle.Configuration
 	// Cases names what each puzzle was made of.
 	Cases []string
@@ -190,5 +190,5 @@ func (c Config) Draw(r *rand.Rand, share float64) puzzle.Configuration {
 	if c.Orders != nil {
 		return c.Orders[r.IntN(len(c.Orders))].Clone()
 	}
-	return puzzle.RandomWithin(r, c.cells(), share)
+	return puzzle.RandomInShare(r, c.cells(), share)
 }

@@ -15,8 +15,8 @@ import (
 // The features lie in memory of the device that both programs use, and so does their gradient: only
 // scores visit the host.
 //
-// A head program sees boards: the puzzles of a batch, or the puzzles of several rounds one after the
-// other.
+// A head program sees boards: the puzzles of a batch, or the puzzles of several rounds one after
+// the other.
 
 // encoderGraph maps patches to features (patches, Features).
 func (c Config) encoderGraph(b Backbone, mode nn.Mode, t device.Type, n int) (*nn.Graph, *nn.Node) {
@@ -32,8 +32,8 @@ func (c Config) encoderGraph(b Backbone, mode nn.Mode, t device.Type, n int) (*n
 type headNodes struct {
 	// (boards, orders): a score of each order; nil but with the K-way head, which has nothing else
 	orders *nn.Node
-	// (boards x cells, cells): a score of each position for the patch in each slot; softmax over a row
-	// is its probability
+	// (boards x cells, cells): a score of each position for the patch in each slot; softmax over a
+	// row is its probability
 	unary *nn.Node
 	// (boards x cells x cells, relations): the same of the relation of each slot to each other; nil
 	// without binary terms
@@ -103,7 +103,8 @@ func (c Config) Declare(b Backbone, params *nn.Params) error {
 // links are the features and their gradient.
 type links struct{ features, gradient *nn.Link }
 
-// newLinks takes the memory for the features of so many puzzles, and in training for their gradient.
+// newLinks takes the memory for the features of so many puzzles, and in training for their
+// gradient.
 func (c Config) newLinks(params *nn.Params, mode nn.Mode, puzzles int) (l links, err error) {
 	if l.features, err = params.Link(puzzles*c.cells(), c.Features); err == nil && mode == nn.Train {
 		l.gradient, err = params.Link(puzzles*c.cells(), c.Features)

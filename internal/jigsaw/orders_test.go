@@ -140,7 +140,8 @@ func (h heldNoise) Cut(i int, patches []float32) (string, error) {
 	return "noise", nil
 }
 
-// Whatever the head, a game with orders plays and answers among these alone, and its chance is theirs.
+// Whatever the head, a game with orders plays and answers among these alone, and its chance is
+// theirs.
 func TestOnlyOrders(t *testing.T) {
 	dev, e := testDevice(t), encoder(t)
 	for _, head := range []string{KWay, Paper, Symmetric, Both} {

@@ -15,8 +15,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/solver"
 )
 
-// A Player solves puzzles with trained weights: no variation, no gradients, and no look at the truth.
-// Its methods are called from one goroutine at a time.
+// A Player solves puzzles with trained weights: no variation, no gradients, and no look at the
+// truth. Its methods are called from one goroutine at a time.
 type Player struct {
 	config  Config
 	links   links
@@ -76,16 +76,16 @@ type Evaluation struct {
 	Rounds  []Metrics // after each round; a puzzle that has come to rest keeps its answer
 	Mean    float64   // rounds played, on average
 	Chance  Metrics   // what blind guessing scores
-	// Ceiling is what a solver scores, on average, that fails at nothing but patches that are the same
-	// everywhere and equal each other, such as air
+	// Ceiling is what a solver scores, on average, that fails at nothing but patches that are the
+	// same everywhere and equal each other, such as air
 	Ceiling Metrics
 }
 
 // Final are the metrics after the last round.
 func (e Evaluation) Final() Metrics { return e.Rounds[len(e.Rounds)-1] }
 
-// Validation is the evaluation as the loop logs it. The score is the share of patches in their place
-// after the last round.
+// Validation is the evaluation as the loop logs it. The score is the share of patches in their
+// place after the last round.
 func (e Evaluation) Validation() voxsaw.Validation {
 	final := e.Final()
 	v := voxsaw.Validation{Score: final.Patches, Metrics: []voxsaw.Metric{
@@ -102,8 +102,8 @@ func (e Evaluation) Validation() voxsaw.Validation {
 	return v
 }
 
-// Evaluate plays Config.Shuffles puzzles of each item, always the same ones for the same seed, number
-// and order of items.
+// Evaluate plays Config.Shuffles puzzles of each item, always the same ones for the same seed,
+// number and order of items.
 func (p *Player) Evaluate(ctx context.Context, held Held) (Evaluation, error) {
 	if held.Len() == 0 {
 		return Evaluation{}, errors.New("there is nothing to solve puzzles of")
@@ -153,8 +153,8 @@ func (c Config) chance() (correct, near, patches float64) {
 	return c.Grid.Chance()
 }
 
-// ceiling is the most that can be expected of the item that is played. Where the answer is one of a few
-// orders it is all: what two identical patches leave open, the others decide.
+// ceiling is the most that can be expected of the item that is played. Where the answer is one of a
+// few orders it is all: what two identical patches leave open, the others decide.
 func (p *Player) ceiling() (correct, near, patches float64) {
 	if p.config.Orders != nil {
 		return 1, 1, 1
@@ -238,10 +238,12 @@ func (p *Player) look(g *game) (loss float64, err error) {
 
 // A Play is what happened to one puzzle.
 type Play struct {
-	Name         string    // of the item
-	Patches      []float32 // (cells, Backbone.Patch), in their natural order, as the network saw them
-	Arrangements [][]int   // [0][s] is the patch that lay in slot s at first, [r][s] the one after round r
-	End          string    // why it ended: resting, cycling, stopped
+	Name string // of the item
+	// (cells, Backbone.Patch), in their natural order, as the network saw them
+	Patches []float32
+	// [0][s] is the patch that lay in slot s at first, [r][s] the one after round r
+	Arrangements [][]int
+	End          string // why it ended: resting, cycling, stopped
 }
 
 // Play plays one puzzle of an item, and keeps every arrangement until the iteration ends.

@@ -21,17 +21,18 @@ import (
 // cycle, or out of rounds. A puzzle that has been solved is looked at once more, as it should be: a
 // network that never sees one takes it apart again in the next round.
 //
-// If there was one round, its head program still holds what its gradient needs. Otherwise all rounds
-// are put side by side on the boards of a larger head program, whose gradient is then the whole one:
-// for the head's parameters, and, summed over rounds by the gradient of GatherRows, for the features.
+// If there was one round, its head program still holds what its gradient needs. Otherwise all
+// rounds are put side by side on the boards of a larger head program, whose gradient is then the
+// whole one: for the head's parameters, and, summed over rounds by the gradient of GatherRows, for
+// the features.
 type Trainer struct {
 	config  Config
 	group   train.Group
 	puzzles int // of a batch, on this rank
 	links   links
 	encoder *nn.Program
-	// heads[k] has boards for 2^k rounds, or for all of them if that is less; they lie in the memory of
-	// the last
+	// heads[k] has boards for 2^k rounds, or for all of them if that is less; they lie in the
+	// memory of the last
 	heads   []*head
 	referee *referee
 }
@@ -156,8 +157,8 @@ func (t *Trainer) blanks(b *Batch) (marks []bool) {
 	return marks
 }
 
-// reduce gives the loss over all ranks, and makes the head's gradient this rank's part of the whole.
-// A rank whose loss is not finite takes part: then it is so on every rank.
+// reduce gives the loss over all ranks, and makes the head's gradient this rank's part of the
+// whole. A rank whose loss is not finite takes part: then it is so on every rank.
 func (t *Trainer) reduce(h *head, loss float64) (float64, error) {
 	if t.group.Alone() {
 		return loss, nil
@@ -199,7 +200,8 @@ func (t *Trainer) metrics(g *game, positions int) ([]voxsaw.Metric, error) {
 func (t *Trainer) play(g *game, blank []bool) (h *head, positions int, loss float64, err error) {
 	h = t.heads[0]
 	solved := make([]bool, len(g.puzzles)) // and looked at as it should be
-	var rounds [][]puzzle.Configuration    // by round and puzzle: what lay where; nil where the puzzle had ended
+	// by round and puzzle: what lay where; nil where the puzzle had ended
+	var rounds [][]puzzle.Configuration
 	for {
 		now, played := make([]puzzle.Configuration, len(g.puzzles)), 0
 		for p := range g.puzzles {

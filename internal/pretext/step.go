@@ -8,8 +8,9 @@ type Input struct {
 	Values []float32
 }
 
-// Forward runs the forward part of a training program at a step, with these inputs. Random operators
-// such as dropout depend on the seed, the step and the rank. [Workbench.Loss] gives the loss.
+// Forward runs the forward part of a training program at a step, with these inputs. Random
+// operators such as dropout depend on the seed, the step and the rank. [Workbench.Loss] gives the
+// loss.
 func (w Workbench) Forward(p *nn.Program, seed uint64, step int, inputs ...Input) error {
 	if err := p.SetStep(w.Group.Seed(seed), uint64(step)); err != nil {
 		return err
@@ -22,8 +23,8 @@ func (w Workbench) Forward(p *nn.Program, seed uint64, step int, inputs ...Input
 	return p.Forward()
 }
 
-// Loss is the loss of the last forward run over the items of all ranks: the program's output "loss".
-// Every rank calls it once a step, before the backward part.
+// Loss is the loss of the last forward run over the items of all ranks: the program's output
+// "loss". Every rank calls it once a step, before the backward part.
 func (w Workbench) Loss(p *nn.Program) (float64, error) {
 	if w.Group.Alone() {
 		var loss [1]float32

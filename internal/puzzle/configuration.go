@@ -81,10 +81,10 @@ func (c Configuration) Distance(d Configuration) int {
 	return n
 }
 
-// Within says whether c belongs to a fixed, pseudo-random share of all configurations: the ablation
+// InShare says whether c belongs to a fixed, pseudo-random share of all configurations: the ablation
 // of Wei et al. (2019) that trains on 1 %, 10 % or 100 % of them. Shares are nested, and deciding
 // costs the same for 27! configurations as for 8!.
-func (c Configuration) Within(share float64) bool {
+func (c Configuration) InShare(share float64) bool {
 	h := uint64(0xcbf29ce484222325) // FNV-1a over the positions, then SplitMix64's finaliser
 	for _, p := range c {
 		h = (h ^ uint64(p)) * 0x100000001b3
@@ -94,7 +94,7 @@ func (c Configuration) Within(share float64) bool {
 	return float64((h^h>>31)>>11) < share*(1<<53)
 }
 
-// CheckShare says whether [RandomWithin] can draw from a share of the configurations of n patches.
+// CheckShare says whether [RandomInShare] can draw from a share of the configurations of n patches.
 func CheckShare(n int, share float64) error {
 	if !(share > 0 && share <= 1) {
 		return fmt.Errorf("share of configurations %v: must be above 0 and at most 1", share)
@@ -106,11 +106,11 @@ func CheckShare(n int, share float64) error {
 	return nil
 }
 
-// RandomWithin draws from the configurations that are [Configuration.Within] the share, all equally
+// RandomInShare draws from the configurations that are [Configuration.InShare] the share, all equally
 // likely. The share must pass CheckShare.
-func RandomWithin(r *rand.Rand, n int, share float64) Configuration {
+func RandomInShare(r *rand.Rand, n int, share float64) Configuration {
 	c := Random(r, n)
-	for !c.Within(share) {
+	for !c.InShare(share) {
 		r.Shuffle(n, func(i, j int) { c[i], c[j] = c[j], c[i] })
 	}
 	return c

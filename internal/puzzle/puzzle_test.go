@@ -137,11 +137,11 @@ func TestSharesAreNestedAndAsLargeAsTheySay(t *testing.T) {
 		in := map[float64]int{}
 		for range draws {
 			c := Random(r, n)
-			if c.Within(0.01) && !c.Within(0.1) {
+			if c.InShare(0.01) && !c.InShare(0.1) {
 				t.Fatal("the small share is not part of the large one")
 			}
 			for _, share := range []float64{0.01, 0.1, 1} {
-				if c.Within(share) {
+				if c.InShare(share) {
 					in[share]++
 				}
 			}
@@ -151,8 +151,8 @@ func TestSharesAreNestedAndAsLargeAsTheySay(t *testing.T) {
 				t.Errorf("n = %d: %d of %d configurations in the share %v", n, k, draws, share)
 			}
 		}
-		if c := RandomWithin(r, n, 0.01); !c.Within(0.01) {
-			t.Error("RandomWithin left its share")
+		if c := RandomInShare(r, n, 0.01); !c.InShare(0.01) {
+			t.Error("RandomInShare left its share")
 		}
 	}
 	for _, share := range []float64{0, -1, 1.1, math.NaN(), 1e-9} {

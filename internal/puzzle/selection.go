@@ -21,10 +21,11 @@ type Selection []Configuration
 // The criteria of [Select].
 const (
 	// MinDistance takes the configuration whose nearest one among those already taken is farthest
-	// away: none of the set is easily mistaken for another. It is the one of Noroozi and Favaro's text.
+	// away: none of the set is easily mistaken for another. It is the one of Noroozi and Favaro's
+	// text.
 	MinDistance = "min"
-	// MeanDistance takes the one that is farthest away on average, as the permutations of VISSL were
-	// made ("max_avg"). It says nothing about the nearest two.
+	// MeanDistance takes the one that is farthest away on average, as the permutations of VISSL
+	// were made ("max_avg"). It says nothing about the nearest two.
 	MeanDistance = "mean"
 )
 
@@ -36,8 +37,8 @@ const (
 )
 
 // Select chooses k different configurations of n patches: the first by chance, then greedily those
-// that are farthest from the ones already taken, by their Hamming distance and the criterion. Of equal
-// ones the first in lexicographic order is taken. The same generator gives the same set.
+// that are farthest from the ones already taken, by their Hamming distance and the criterion. Of
+// equal ones the first in lexicographic order is taken. The same generator gives the same set.
 //
 // Up to 9 patches all n! are looked at, in k n! / 2 steps of some nanoseconds; of more, each step
 // draws 16384 candidates.
@@ -256,10 +257,10 @@ func (s Selection) Chance() (correct, near, patches float64) {
 	return 1 / k, 1/k + float64(swaps)/(k*k), patches / float64(n)
 }
 
-// ReadSelection reads a set that others have made: a file of NumPy (.npy, an array (K, n) of integers,
-// as VISSL and bbrattoli's JigsawPuzzlePytorch have it), or one of the Context Free Network
-// (permutations_*.bin: int32 K and n, then the numbers, row by row). Positions may count from 0 or
-// from 1.
+// ReadSelection reads a set that others have made: a file of NumPy (.npy, an array (K, n) of
+// integers, as VISSL and bbrattoli's JigsawPuzzlePytorch have it), or one of the Context Free
+// Network (permutations_*.bin: int32 K and n, then the numbers, row by row). Positions may count
+// from 0 or from 1.
 func ReadSelection(r io.Reader) (Selection, error) {
 	const most = 64 << 20
 	data, err := io.ReadAll(io.LimitReader(r, most+1))

@@ -62,8 +62,8 @@ func TestSelectIsTheGreedyMethod(t *testing.T) {
 	}
 }
 
-// Nine permutations of nine can differ everywhere (a Latin square). A larger set cannot, but no two of
-// it are close, where of a random one some are.
+// Nine permutations of nine can differ everywhere (a Latin square). A larger set cannot, but no two
+// of it are close, where of a random one some are.
 func TestSelectKeepsApart(t *testing.T) {
 	s, err := Select(rand.New(rand.NewPCG(3, 4)), 9, 300, MinDistance)
 	if err != nil {

@@ -214,14 +214,14 @@ func (c section) drawScan(dst draw.Image, target image.Rectangle, v *volume.Volu
 // over the length of the gradient, which makes smooth edges of voxels of any size.
 func (c section) drawLabel(dst *image.RGBA, target image.Rectangle, l *volume.LabelMap, label uint16, ink color.RGBA, outline bool) {
 	src := image.NewGray16(c.bounds())
-	any := false
+	found := false
 	c.each(l.Shape, func(x, y, index int) {
 		if index >= 0 && l.Labels[index] == label {
 			src.SetGray16(x, y, color.Gray16{math.MaxUint16})
-			any = true
+			found = true
 		}
 	})
-	if !any {
+	if !found {
 		return
 	}
 	size := target.Size()

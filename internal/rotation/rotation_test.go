@@ -148,8 +148,8 @@ func tiny(t *testing.T) *Config {
 	return c
 }
 
-// Rotations of patients never seen are told far better than by guessing, which tells one in ten; the
-// checkpoint opens, scores the same and is drawn.
+// Rotations of patients never seen are told far better than by guessing, which tells one in ten;
+// the checkpoint opens, scores the same and is drawn.
 func TestPretrainingLearns(t *testing.T) {
 	store, dev, c := phantoms(t, 14, [3]int{24, 20, 20}), testDevice(t), tiny(t)
 	c.Train.Steps, c.Train.LR = 120, 0.03

@@ -7,8 +7,8 @@ import (
 
 // A Source is what windows are cut from.
 type Source interface {
-	// Image reads the voxels from origin on, (K, J, I) of a size along (i, j, k), as the network wants
-	// them, and air outside of the scan.
+	// Image reads the voxels from origin on, (K, J, I) of a size along (i, j, k), as the network
+	// wants them, and air outside of the scan.
 	Image(dst []float32, origin, size [3]int) error
 	// Extent is the scan's size along (i, j, k).
 	Extent() [3]int

@@ -73,8 +73,8 @@ func (s *Solver) Solve(answer []int, t Terms, distance int) (float64, error) {
 	return s.Search(answer, t, distance)
 }
 
-// Choose writes the cheapest of some configurations to answer, whose length is that of each of them:
-// of equal ones the first.
+// Choose writes the cheapest of some configurations to answer, whose length is that of each of
+// them: of equal ones the first.
 func (s *Solver) Choose(answer []int, t Terms, among []puzzle.Configuration) error {
 	if err := t.check(len(answer)); err != nil {
 		return err

@@ -375,7 +375,8 @@ func iterate(n, rounds int, look func(arrangement puzzle.Configuration) (puzzle.
 	return it.Answer(), it.End(), nil
 }
 
-// Among all configurations Choose finds the minimum, with binary terms too; among some, the cheapest.
+// Among all configurations Choose finds the minimum, with binary terms too; among some, the
+// cheapest.
 func TestChoose(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	g := puzzle.Grid{2, 2}

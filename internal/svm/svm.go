@@ -1,9 +1,9 @@
-// Package svm is linear support vector machines: how well classes can be told apart by features that
-// stay as they are, which is how pretrained networks are compared.
+// Package svm is linear support vector machines: how well classes can be told apart by features
+// that stay as they are, which is how pretrained networks are compared.
 //
 // Start at [Train] and [Model.Predict]. [CrossValidate] chooses C. The method is dual coordinate
-// descent (Hsieh et al., A Dual Coordinate Descent Method for Large-scale Linear SVM, ICML 2008), as in
-// liblinear and scikit-learn's LinearSVC, whose results it gives.
+// descent (Hsieh et al., A Dual Coordinate Descent Method for Large-scale Linear SVM, ICML 2008),
+// as in liblinear and scikit-learn's LinearSVC, whose results it gives.
 package svm
 
 import (
@@ -67,8 +67,8 @@ type Options struct {
 	Seed      uint64
 }
 
-// A Model tells classes apart: the class of a sample is that with the highest score, which is linear in
-// the features.
+// A Model tells classes apart: the class of a sample is that with the highest score, which is
+// linear in the features.
 type Model struct {
 	Width   int
 	Weights [][]float64 // of each class: Width, then the intercept
@@ -167,9 +167,9 @@ func dot(w []float64, x []float32) float64 {
 	return a + b + c + d + w[len(x)]
 }
 
-// solve is Algorithm 3 of Hsieh et al. (2008): coordinate descent in random order, with shrinking. The
-// dual problem is min over 0 <= a_i <= U_i of a'(Q + D)a/2 - sum a, with Q_ij = y_i y_j x_i.x_j; U = C
-// and D = 0 for the hinge loss, U = inf and D = 1/(2C) for its square.
+// solve is Algorithm 3 of Hsieh et al. (2008): coordinate descent in random order, with shrinking.
+// The dual problem is min over 0 <= a_i <= U_i of a'(Q + D)a/2 - sum a, with Q_ij = y_i y_j
+// x_i.x_j; U = C and D = 0 for the hinge loss, U = inf and D = 1/(2C) for its square.
 func (p *problem) solve(ctx context.Context) bool {
 	n := p.Len()
 	p.w = make([]float64, p.Width+1)
@@ -179,7 +179,8 @@ func (p *problem) solve(ctx context.Context) bool {
 		active[i] = i
 	}
 	r := seed.Rand(p.o.Seed, "svm", uint64(p.class))
-	highest, lowest := math.Inf(1), math.Inf(-1) // projected gradients of the last sweep: those beyond are shrunk
+	// projected gradients of the last sweep: those beyond are shrunk
+	highest, lowest := math.Inf(1), math.Inf(-1)
 	for range p.o.Sweeps {
 		if ctx.Err() != nil {
 			return false
@@ -284,8 +285,8 @@ func (m *Model) Predict(features []float32) []int {
 	return classes
 }
 
-// CrossValidate gives the share of right answers for each C: samples are divided into folds, class by
-// class, and each fold is answered by machines that were fitted to the others.
+// CrossValidate gives the share of right answers for each C: samples are divided into folds, class
+// by class, and each fold is answered by machines that were fitted to the others.
 func CrossValidate(ctx context.Context, d Data, o Options, cs []float64, folds int) ([]float64, error) {
 	if err := d.check(); err != nil {
 		return nil, err

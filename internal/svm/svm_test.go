@@ -83,7 +83,8 @@ func TestTrainEqualsScikitLearn(t *testing.T) {
 	}
 }
 
-// Folds answer for samples that their machines have not seen: what is learnt by heart does not count.
+// Folds answer for samples that their machines have not seen: what is learnt by heart does not
+// count.
 func TestCrossValidate(t *testing.T) {
 	d := draw(150, 40, 3, 1)
 	accuracy, err := CrossValidate(context.Background(), d, Options{Seed: 1}, []float64{0.1, 10}, 3)

@@ -1,5 +1,5 @@
-// Package tiles draws small grey pictures side by side, with titles and frames: what the pictures of
-// pretext tasks are made of.
+// Package tiles draws small grey pictures side by side, with titles and frames: what the pictures
+// of pretext tasks are made of.
 //
 // Start at [Page]. The package knows no task.
 package tiles
@@ -74,8 +74,9 @@ func (p Page) Write(f Face, tint color.Color, at image.Point, text string) {
 	d.DrawString(text)
 }
 
-// Slice is the middle slice along k of voxels (K, J, I) from -1 to 1, of a size along (i, j, k). It is
-// turned as radiologists look at a case in RAS: the patient's right is on the left, the front on top.
+// Slice is the middle slice along k of voxels (K, J, I) from -1 to 1, of a size along (i, j, k). It
+// is turned as radiologists look at a case in RAS: the patient's right is on the left, the front on
+// top.
 func Slice(voxels []float32, size [3]int) *image.Gray {
 	ni, nj := size[0], size[1]
 	values := voxels[size[2]/2*nj*ni:][:nj*ni]

@@ -5,8 +5,8 @@ import (
 )
 
 // An average is the exponential moving average of all parameters. Its decay rises with the steps to
-// the one that was asked for, min(decay, (1 + step) / (10 + step)), so that the first weights are soon
-// forgotten; the first step takes the weights as they are.
+// the one that was asked for, min(decay, (1 + step) / (10 + step)), so that the first weights are
+// soon forgotten; the first step takes the weights as they are.
 type average struct {
 	dev          device.Device
 	decay        float64

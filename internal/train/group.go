@@ -11,8 +11,8 @@ import (
 // every batch. Their weights are the same at every step. The zero value is a training alone.
 type Group struct {
 	Rank, Size int
-	// AllReduce replaces values by their sums over the ranks, the same bits on every rank. All ranks
-	// call it as often, with as many values each time.
+	// AllReduce replaces values by their sums over the ranks, the same bits on every rank. All
+	// ranks call it as often, with as many values each time.
 	AllReduce func(values []float32) error
 }
 

@@ -13,8 +13,8 @@ type Job[B any] struct {
 	Identity Identity
 	Options  voxsaw.Training
 	Groups   []ParamGroup // parameters with a rate or a decay of their own
-	// Open opens what is trained on. It is not called for a run that is finished already. The notes are
-	// what a person should know about the data.
+	// Open opens what is trained on. It is not called for a run that is finished already. The notes
+	// are what a person should know about the data.
 	Open func() (notes []string, err error)
 	// Declare declares the parameters of the whole model.
 	Declare func(*nn.Params) error

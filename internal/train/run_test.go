@@ -282,7 +282,8 @@ func TestFinishedRunIsNotRunAgain(t *testing.T) {
 
 func TestFolderRefuses(t *testing.T) {
 	path := t.TempDir()
-	if err := open(t, path, identity, voxsaw.Resume).claim(); err != nil { // nothing to resume: starts
+	// nothing to resume: starts
+	if err := open(t, path, identity, voxsaw.Resume).claim(); err != nil {
 		t.Fatal(err)
 	}
 	_, err := OpenFolder(path, identity, voxsaw.New)

@@ -65,8 +65,8 @@ func TestOtherFormatsAreNamed(t *testing.T) {
 	}
 }
 
-// DICOM files that are compressed or in an archive are named, with what to do about it, whatever the
-// archive is called.
+// DICOM files that are compressed or in an archive are named, with what to do about it, whatever
+// the archive is called.
 func TestPackedDICOMIsNamed(t *testing.T) {
 	v, _ := axial(t, 1)
 	slices := t.TempDir()

@@ -222,7 +222,7 @@ func readOnGrid(g *dicom.Segmentation, grid volume.Grid, scans *Scans, o dicom.O
 		}
 	}
 	l, err := g.ReadOnGrid(grid, o)
-	if errors.Is(err, dicom.ErrBeside) && scans == nil {
+	if errors.Is(err, dicom.ErrOffGrid) && scans == nil {
 		return nil, fmt.Errorf("%w. If slices of its series were moved or resampled (--tilt, --gaps), the scans tell where it belongs: %w", err, ErrNoScans)
 	}
 	return l, err

@@ -184,8 +184,8 @@ func list(series []*Series) string {
 	return b.String()
 }
 
-// SameSpace reports whether positions in two series compare: they share a frame of reference, or one
-// of them does not name any.
+// SameSpace reports whether positions in two series compare: they share a frame of reference, or
+// one of them does not name any.
 func (s *Series) SameSpace(o *Series) bool {
 	space := func(im *stack.Image) string { return im.FrameOfRef }
 	a, b := uidsOf(s.stack.Slices, space), uidsOf(o.stack.Slices, space)

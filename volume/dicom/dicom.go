@@ -32,8 +32,8 @@ import (
 
 // Series is a set of images that together are one volume.
 type Series struct {
-	// SeriesInstanceUID; the most frequent one, where images of several were taken for one volume; a
-	// digest of what stands there, where that is no UID
+	// SeriesInstanceUID; the most frequent one, where images of several were taken for one volume;
+	// a digest of what stands there, where that is no UID
 	UID string
 	// StudyInstanceUID; "" where the images name several
 	Study  string

@@ -851,7 +851,8 @@ func TestStrangersInASeries(t *testing.T) {
 	}
 }
 
-// UIDs that were replaced or dropped file by file tear no stack apart, and what was overruled is said.
+// UIDs that were replaced or dropped file by file tear no stack apart, and what was overruled is
+// said.
 func TestUIDsTearNoStackApart(t *testing.T) {
 	uid := func(key tag.Tag, value func(n int) string) func(int, []field) []field {
 		return func(n int, f []field) []field {

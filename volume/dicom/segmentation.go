@@ -42,8 +42,8 @@ const (
 	OverlapLast  Overlap = "last"  // the segment with the highest number has them
 )
 
-// ErrBeside says that frames lie elsewhere than the voxels of a scan.
-var ErrBeside = segmentation.ErrBeside
+// ErrOffGrid says that frames lie elsewhere than the voxels of a scan.
+var ErrOffGrid = segmentation.ErrOffGrid
 
 // IsSegmentation reports whether a file is a SEG object, by what it says it is.
 func IsSegmentation(path string) bool { return segmentation.IsSegmentation(path) }

@@ -26,8 +26,8 @@ type Source struct {
 	Hash string `json:"hash"`
 }
 
-// plainSource is a Source as JSON has it. JSON is UTF-8: a path that is not is there twice, once for
-// people and once as it is.
+// plainSource is a Source as JSON has it. JSON is UTF-8: a path that is not is there twice, once
+// for people and once as it is.
 type plainSource struct {
 	sourceFields
 	PathBytes []byte `json:"path_bytes,omitempty"`

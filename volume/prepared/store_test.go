@@ -257,8 +257,8 @@ func TestCaseAir(t *testing.T) {
 		}
 		return sum / 200
 	}
-	if any, few := air(1), air(0.5); few > any-0.1 {
-		t.Errorf("air %g where little is wanted, %g otherwise", few, any)
+	if all, few := air(1), air(0.5); few > all-0.1 {
+		t.Errorf("air %g where little is wanted, %g otherwise", few, all)
 	}
 	if got := c.OriginAround([3]int{49, 3, 20}, [3]int{16, 16, 40}); got != [3]int{34, 0, -5} {
 		t.Errorf("crop around a voxel at %v", got)

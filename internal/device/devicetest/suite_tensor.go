@@ -112,7 +112,8 @@ func Reshape(t *testing.T, dev device.Device) {
 			r := newRand(1)
 			flat := device.Shape{s[0], s[1:].Elements()}
 			compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.Flatten(tensorOf(dev, s)) }, []operand{output(flat...)}, []operand{random(r, s...)})
-			y := rounded(dev, []operand{random(r, s...)})[0] // copies to activations are exact if they can be
+			// copies to activations are exact if they can be
+			y := rounded(dev, []operand{random(r, s...)})[0]
 			y.shape = flat
 			compare(t, dev, 0, func(d device.Device) (device.Kernel, error) { return d.Unflatten(tensorOf(dev, s)) }, []operand{output(s...)}, []operand{y})
 		})

@@ -1,5 +1,5 @@
-// Package traintest runs a training on several ranks in one process, and compares the checkpoints of
-// runs.
+// Package traintest runs a training on several ranks in one process, and compares the checkpoints
+// of runs.
 //
 // Start at [Ranks].
 package traintest
@@ -57,8 +57,9 @@ func (m *meeting) reduce(rank int, values []float32) {
 	copy(values, m.sum)
 }
 
-// Equal compares all tensors of two checkpoints: the Euclidean norm of the differences of a tensor may
-// be the tolerance times its own norm, or that of a tensor of its size whose elements are all 1e-3.
+// Equal compares all tensors of two checkpoints: the Euclidean norm of the differences of a tensor
+// may be the tolerance times its own norm, or that of a tensor of its size whose elements are all
+// 1e-3.
 func Equal(t *testing.T, a, b string, tolerance float64) {
 	t.Helper()
 	x, y := open(t, a), open(t, b)

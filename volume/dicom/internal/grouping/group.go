@@ -25,8 +25,8 @@ type Volume struct {
 	Merged string
 }
 
-// class is what slices have in common that can be of one volume, but for the orientation and spacing
-// that [stack.Alike] compares.
+// class is what slices have in common that can be of one volume, but for the orientation and
+// spacing that [stack.Alike] compares.
 type class struct {
 	rows, columns               int
 	located, localizer, colours bool
@@ -43,8 +43,8 @@ type piece struct {
 	slices []stack.Slice
 }
 
-// Group makes volumes of images, which are in the order of their paths. Copies are files whose images
-// are held by others as well.
+// Group makes volumes of images, which are in the order of their paths. Copies are files whose
+// images are held by others as well.
 func Group(images []*stack.Image) (volumes []Volume, copies []string) {
 	for _, p := range join(pieces(images)) {
 		parts, twice := split(p.slices)

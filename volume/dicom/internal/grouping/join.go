@@ -53,8 +53,8 @@ func parallel(all []*piece) (clusters [][]*piece) {
 	return slices.DeleteFunc(clusters, func(c []*piece) bool { return len(c) < 2 })
 }
 
-// joinSingles joins single slices. The tighter what they have in common, the less they need to stack
-// up.
+// joinSingles joins single slices. The tighter what they have in common, the less they need to
+// stack up.
 func joinSingles(all []*piece) {
 	const few = 3 // two slices always stack up
 	for _, by := range []struct {
@@ -230,8 +230,8 @@ func splitByIdentity(all []stack.Slice) [][]stack.Slice {
 
 // better reports whether a UID divides slices into volumes, and does not tear them apart. Half of
 // the slices or more must be in parts of several. If slices lay in one place, no part may have such
-// slices that cannot be divided further. Otherwise all parts of several must be regular stacks, none
-// of which goes on in another.
+// slices that cannot be divided further. Otherwise all parts of several must be regular stacks,
+// none of which goes on in another.
 func better(all []stack.Slice, parts [][]stack.Slice) bool {
 	several := slices.DeleteFunc(slices.Clone(parts), func(p []stack.Slice) bool { return len(p) < 2 })
 	count := 0

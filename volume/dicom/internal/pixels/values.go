@@ -95,22 +95,22 @@ func (f *Frame) clear(above uint32) bool {
 		return true
 	}
 	if f.raw == nil {
-		any := uint32(0)
+		seen := uint32(0)
 		for _, s := range f.Decoded {
-			any |= s
+			seen |= s
 		}
-		return any&above == 0
+		return seen&above == 0
 	}
 	// Eight bytes at a time, whatever their order: that counts at the end only.
-	var any uint64
+	var seen uint64
 	raw := f.raw[:im.FrameBytes()]
 	for ; len(raw) >= 8; raw = raw[8:] {
-		any |= binary.LittleEndian.Uint64(raw)
+		seen |= binary.LittleEndian.Uint64(raw)
 	}
 	var last [8]byte
 	copy(last[:], raw)
-	any |= binary.LittleEndian.Uint64(last[:])
-	binary.LittleEndian.PutUint64(last[:], any)
+	seen |= binary.LittleEndian.Uint64(last[:])
+	binary.LittleEndian.PutUint64(last[:], seen)
 	wanted := uint64(above) << (im.High + 1 - im.Stored)
 	for width := im.Allocated; width < 64; width *= 2 {
 		wanted |= wanted << width

@@ -18,8 +18,8 @@ type carried map[tag.Tag][]byte
 // carriedTypes are the elements that say whose the images are and of which study: the Patient,
 // General Study, Patient Study and Frame of Reference modules, as far as viewers and archives file
 // objects by them, and whether images have been compressed with loss. Those that must be there are
-// written empty where the file has none. Comments on the patient, other names and numbers of theirs,
-// history, occupation and ethnic group stay where they are: nobody asked for a copy.
+// written empty where the file has none. Comments on the patient, other names and numbers of
+// theirs, history, occupation and ethnic group stay where they are: nobody asked for a copy.
 var carriedTypes = map[tag.Tag]struct {
 	vr   string
 	must bool

@@ -35,8 +35,8 @@ const maxMiss = 0.25
 
 const maxSegSlices = 1 << 16 // of a SEG object that is read alone, with those between its frames
 
-// ErrBeside says that frames do not lie on the voxels of a scan.
-var ErrBeside = errors.New("it is moved, turned or scaled against them")
+// ErrOffGrid says that frames do not lie on the voxels of a scan.
+var ErrOffGrid = errors.New("it is moved, turned or scaled against them")
 
 // ReadOn makes a label map on the grid that reading gives a stack with the same options. Each
 // frame must lie on one of the slices, pixel on pixel, though it may be turned by right angles, and
@@ -396,7 +396,7 @@ func (s *segPainter) paint(p *segPlace) error {
 	}
 	return s.each(p.frame, func(row, column int, label uint16) error {
 		if p.miss > maxMiss {
-			return &volume.UnsupportedError{Path: g.Path, Problem: fmt.Sprintf("frame %d does not lie on the voxels of the scan", p.frame+1), Err: ErrBeside}
+			return &volume.UnsupportedError{Path: g.Path, Problem: fmt.Sprintf("frame %d does not lie on the voxels of the scan", p.frame+1), Err: ErrOffGrid}
 		}
 		if p.problem != "" {
 			return &volume.FormatError{Path: g.Path, Problem: fmt.Sprintf("frame %d %s", p.frame+1, p.problem)}

@@ -1,0 +1,84 @@
+// Command comments lists lines of the repository's Go files that hold a comment and are longer than
+// 100 columns, where a tab counts as 4. It fails if there are any.
+//
+//	go run ./scripts/comments
+//
+// Generated files, compiler directives and lines that are one long word (an address) are left out.
+package main
+
+import (
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+const limit = 100
+
+var (
+	generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+	directive = regexp.MustCompile(`^//(go:|nolint|export |line )|^//\s*(lint:|\+build)`)
+)
+
+func main() {
+	out, err := exec.Command("git", "ls-files", "-z", "*.go").Output()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "comments: listing files:", err)
+		os.Exit(1)
+	}
+	count := 0
+	for _, path := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		source, err := os.ReadFile(path)
+		if os.IsNotExist(err) {
+			continue // removed, and git has not been told yet
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "comments:", err)
+			os.Exit(1)
+		}
+		for _, line := range long(source) {
+			fmt.Printf("%s:%d\n", path, line)
+			count++
+		}
+	}
+	if count > 0 {
+		fmt.Fprintf(os.Stderr, "comments: %d lines with a comment are longer than %d columns\n", count, limit)
+		os.Exit(1)
+	}
+}
+
+// long lists the lines of a Go file, 1 for the first, that are too long and hold a comment of
+// several words.
+func long(source []byte) (found []int) {
+	if generated.Match(source) {
+		return nil
+	}
+	lines := strings.Split(string(source), "\n")
+	files := token.NewFileSet()
+	file := files.AddFile("", -1, len(source))
+	var s scanner.Scanner
+	s.Init(file, source, nil, scanner.ScanComments)
+	for {
+		at, kind, text := s.Scan()
+		if kind == token.EOF {
+			return found
+		}
+		if kind != token.COMMENT || directive.MatchString(text) {
+			continue
+		}
+		for n, part := range strings.Split(text, "\n") {
+			line := file.Line(at) + n
+			if columns(lines[line-1]) > limit && len(strings.Fields(part)) > 2 {
+				found = append(found, line)
+			}
+		}
+	}
+}
+
+func columns(line string) int {
+	return utf8.RuneCountInString(line) + 3*strings.Count(line, "\t")
+}
