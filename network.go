@@ -1,20 +1,33 @@
 package voxsaw
 
+import (
+	"reflect"
+	"slices"
+)
+
 // Network says which network. Every kind of network has a use for most of the settings; an empty
 // string, a zero or a negative dropout stands for the kind's own value.
 //
-// Kinds are "vnet" (Milletari et al. 2016; package [github.com/voxsaw/voxsaw/vnet]), which is what an
-// empty kind means, and those that the program has beside it; voxsaw finetune --help lists them.
+// Kinds are "vnet" (Milletari et al. 2016; package [github.com/voxsaw/voxsaw/vnet]), which is what
+// an empty kind means, and those that the program has beside it; voxsaw finetune --help lists them.
 type Network struct {
 	Kind       string  `yaml:"kind" flag:"network" help:"kind of network: vnet, or resenc (nnU-Net's residual encoder U-Net)"`
 	Preset     string  `yaml:"preset" help:"vnet: paper (Milletari 2016), caffe (its released prototxt) or monai (MONAI, vnet.pytorch)"`
-	Channels   int     `yaml:"channels" help:"channels of the first stage; they double with every level; 0: the network's own"`
+	Channels   int     `yaml:"channels" help:"channels of the first stage; they double with every level (resenc: up to 320); 0: the network's own"`
 	Levels     int     `yaml:"levels" help:"down-samplings by two; 0: the network's own"`
+	Blocks     []int   `yaml:"blocks,flow,omitempty" help:"resenc: residual blocks of each stage of the encoder, one stage more than levels; empty: 1,3,4,6,6,... as nnU-Net has them"`
 	Norm       string  `yaml:"norm" help:"normalisation after each convolution: none, instance, batch or group; empty: the network's own"`
 	Groups     int     `yaml:"groups" help:"groups of the group normalisation"`
-	Activation string  `yaml:"activation" help:"prelu, elu, relu or leaky; empty: the network's own"`
+	Activation string  `yaml:"activation" help:"prelu, elu or relu; resenc: leaky, elu or relu; empty: the network's own"`
 	Dropout    float64 `yaml:"dropout" help:"rate of the channel dropout; negative: the network's own, 0 switches it off"`
 	Classes    int     `yaml:"classes" flag:"-" help:"classes, the background among them"`
+}
+
+// Equal says whether all settings are equal.
+func (n Network) Equal(other Network) bool {
+	blocks := slices.Equal(n.Blocks, other.Blocks)
+	n.Blocks, other.Blocks = nil, nil
+	return blocks && reflect.DeepEqual(n, other)
 }
 
 // DefaultNetwork is the kind of network that is used where nothing else is said, with instance

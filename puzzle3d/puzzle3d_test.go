@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -326,7 +327,7 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer player.Close()
-	if player.Config() != c {
+	if !reflect.DeepEqual(player.Config(), c) {
 		t.Errorf("configuration %+v, trained with %+v", player.Config(), c)
 	}
 	held := opened(t, cache, "case00", "case01")

@@ -60,7 +60,7 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init 
 	}
 	if init != "" {
 		job.Start = func(params *nn.Params) (string, error) {
-			loaded, err = initialise(init, params)
+			loaded, err = initialise(init, c.Network, params)
 			return loaded.String(), err
 		}
 	}
@@ -69,13 +69,17 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init 
 }
 
 // initialise loads the weights that a run starts from.
-func initialise(path string, params *nn.Params) (voxsaw.Loaded, error) {
-	loaded, err := checkpoint.Load(path, params)
+func initialise(path string, settings voxsaw.Network, params *nn.Params) (voxsaw.Loaded, error) {
+	network, err := backbone.Of(settings)
+	if err != nil {
+		return voxsaw.Loaded{}, err
+	}
+	loaded, err := checkpoint.LoadRenamed(path, params, func(name string) string { return backbone.Rename(network, name) })
 	if err != nil {
 		return loaded, fmt.Errorf("initial weights: %w", err)
 	}
 	if !slices.ContainsFunc(loaded.Loaded, isEncoder) {
-		return loaded, fmt.Errorf("initial weights: none of the encoder's fit this network: is it of another preset, or number of channels or levels?\n%v", loaded)
+		return loaded, fmt.Errorf("initial weights: none of the encoder's fit this network: is it of another kind, preset, or number of channels or levels?\n%v", loaded)
 	}
 	return loaded, nil
 }

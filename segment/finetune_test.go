@@ -246,7 +246,7 @@ func TestInitialWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := initialise(path, task.bench.Params); err != nil {
+	if _, err := initialise(path, c.Network, task.bench.Params); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {

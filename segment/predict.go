@@ -152,7 +152,7 @@ func readConfig(path string) (Config, error) {
 // agrees says whether the networks of two runs can vote on one scan.
 func (c Config) agrees(o Config) error {
 	switch {
-	case c.Network != o.Network:
+	case !c.Network.Equal(o.Network):
 		return fmt.Errorf("their networks differ: %+v, %+v", c.Network, o.Network)
 	case fmt.Sprint(c.Labels) != fmt.Sprint(o.Labels):
 		return fmt.Errorf("their labels differ: %v, %v", c.Labels, o.Labels)

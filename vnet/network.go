@@ -35,18 +35,8 @@ func (b *builder) activate(name string, x, residual *nn.Node) *nn.Node {
 
 // encoder: the input stage, then for each level down-convolution, stage.
 func (b *builder) encoder(x *nn.Node) []*nn.Node {
-	s := x.Shape()
-	if len(s) != 5 || s[1] != 1 {
-		b.g.Fail("the network's input has shape %v, want (N, 1, D, H, W)", []int(s))
-		return nil
-	}
-	size := [3]int{s[4], s[3], s[2]}
-	if err := backbone.Fits(b, size); err != nil {
+	if err := backbone.CheckInput(b, x); err != nil {
 		b.g.Fail("%w", err)
-		return nil
-	}
-	if m := b.Multiple(); size == m && b.Norm == backbone.NormInstance {
-		b.g.Fail("size %dx%dx%d: one voxel is left at the deepest of %d levels, which instance normalisation makes zero; take a larger size or fewer levels", size[0], size[1], size[2], b.Levels)
 		return nil
 	}
 	// The input has one channel, which is added to each of the first stage's.

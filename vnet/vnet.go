@@ -113,6 +113,8 @@ func resolve(n voxsaw.Network) (*network, error) {
 		return nil, fmt.Errorf("activation %q: want one of %s", n.Activation, names(activations))
 	}
 	switch {
+	case len(n.Blocks) > 0:
+		return nil, fmt.Errorf("blocks %v: a VNet has the convolutions of its preset, leave them empty", n.Blocks)
 	case n.Channels < 1 || n.Channels > 1024:
 		return nil, fmt.Errorf("%d channels: want 1 to 1024", n.Channels)
 	case n.Levels < 1 || n.Levels > 4:

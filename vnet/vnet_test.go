@@ -7,6 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/backbone/backbonetest"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
 	"github.com/voxsaw/voxsaw/internal/device/devicetest"
@@ -26,48 +27,9 @@ func mustResolve(t testing.TB, settings voxsaw.Network) *network {
 
 // The encoder alone has the names and the shapes that it has within the whole network, and the same
 // first values.
-func TestEncoderIsTheSameInBoth(t *testing.T) {
+func TestParts(t *testing.T) {
 	for preset := range presets {
-		c := mustResolve(t, voxsaw.Network{Preset: preset, Channels: 2, Levels: 2})
-		dev := devicetest.NewReference()
-		alone, whole := nn.NewParams(dev, 7), nn.NewParams(dev, 7)
-		g := nn.NewGraph(nn.Train, device.Float32)
-		stages := c.Encoder(g, g.Input("x", 1, 1, 8, 8, 8))
-		if err := alone.Declare(g); err != nil {
-			t.Fatal(err)
-		}
-		if got := stages[2].Shape(); !got.Equal([]int{1, 8, 2, 2, 2}) {
-			t.Errorf("%s: features of shape %v, want 8 channels of 2x2x2", preset, got)
-		}
-		g = nn.NewGraph(nn.Train, device.Float32)
-		c.Decoder(g, c.Encoder(g, g.Input("x", 2, 1, 16, 8, 8)))
-		if err := whole.Declare(g); err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range alone.Names() {
-			if !strings.HasPrefix(name, "encoder.") {
-				t.Errorf("%s: the encoder has a parameter %q", preset, name)
-			}
-			a, err := alone.Read(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := whole.Read(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i := range a {
-				if a[i] != b[i] {
-					t.Fatalf("%s: %s starts at other values in the whole network", preset, name)
-				}
-			}
-		}
-		for _, name := range whole.Names() {
-			_, part, _ := strings.Cut(name, ".")
-			if alone.Shape(name) == nil && !strings.HasPrefix(name, "decoder.") && !strings.HasPrefix(name, "head.") {
-				t.Errorf("%s: parameter %q (%s) belongs to no part", preset, name, part)
-			}
-		}
+		backbonetest.Parts(t, devicetest.NewReference(), mustResolve(t, voxsaw.Network{Preset: preset, Channels: 2, Levels: 2}))
 	}
 }
 
@@ -90,6 +52,7 @@ func TestParameterCount(t *testing.T) {
 func TestSettingsThatCannotBe(t *testing.T) {
 	for want, c := range map[string]voxsaw.Network{
 		"preset":     {Preset: "unet"},
+		"blocks":     {Blocks: []int{1, 2}},
 		"norm":       {Norm: "layer"},
 		"activation": {Activation: "gelu"},
 		"levels":     {Levels: 5},

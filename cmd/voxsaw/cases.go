@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -44,6 +45,10 @@ func notePretrained(w io.Writer, path string, held []string) error {
 		return nil
 	}
 	d, err := checkpoint.Read(path)
+	if errors.Is(err, checkpoint.ErrForeign) {
+		fmt.Fprintf(w, "%s is another program's: nothing is known of the cases that it was trained on\n", path)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,7 +29,8 @@ func newFinetune() *cobra.Command {
 	*o = defaults
 	cmd := verb("finetune", "Train a network to segment, from a pretrained encoder or from scratch",
 		`Trains the whole network on labelled, prepared cases. With --init it starts from the weights of a checkpoint: the network is built
-as there, but for what flags and --config say, and what was loaded is told, what was not and why. The held-out cases (--fold of --folds, or a share) are validated on; last.safetensors and
+as there, but for what flags and --config say, and what was loaded is told, what was not and why. A safetensors file of another program, such as the
+weights of an nnU-Net (--network resenc), does not say what it is of: the network is that of the flags. The held-out cases (--fold of --folds, or a share) are validated on; last.safetensors and
 best.safetensors are kept. Best means best on the held-out cases: where these are your test cases, report last.
 
 Ctrl-C saves and stops; --resume continues to the bit.`,
@@ -61,9 +63,13 @@ func within(file, folder string) bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// networkOf is the network of a checkpoint, with the classes of another.
+// networkOf is the network of a checkpoint, with the classes of another; that other one where the
+// file is another program's, which does not say.
 func networkOf(path string, other voxsaw.Network) (voxsaw.Network, error) {
 	d, err := checkpoint.Read(path)
+	if errors.Is(err, checkpoint.ErrForeign) {
+		return other, nil
+	}
 	if err != nil {
 		return other, err
 	}

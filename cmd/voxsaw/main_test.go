@@ -68,6 +68,8 @@ func (p *pausing) Write(text []byte) (int, error) {
 //	pretrain.yaml     settings of the smallest encoder that solves puzzles
 //	finetune.yaml     settings of the smallest network that segments
 //	puzzles.safetensors, organs.safetensors     a checkpoint of each
+//
+// and $GOLDEN, the repository's folder of golden files.
 func TestScripts(t *testing.T) {
 	shared := t.TempDir()
 	write := func(name, text string) {
@@ -108,11 +110,16 @@ labels: [2, 3]
 			t.Fatal(err)
 		}
 	}
+	golden, err := filepath.Abs(filepath.Join("..", "..", "testdata"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                filepath.Join("testdata", "script"),
 		RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SHARED", shared)
+			e.Setenv("GOLDEN", golden)
 			// scripts run side by side: threads of one would wait for those of another
 			e.Setenv("GOMAXPROCS", "1")
 			return nil

@@ -34,6 +34,21 @@ type Backbone interface {
 	Decoder(g *nn.Graph, stages []*nn.Node) []*nn.Node
 }
 
+// A Renamer is a [Backbone] whose weights are called otherwise, too, in files of other programs.
+type Renamer interface {
+	// Rename gives a tensor of such a file the name of the parameter here, or leaves it as it is.
+	Rename(name string) string
+}
+
+// Rename is what a network calls a tensor of another program's file; the name itself where the
+// network is no [Renamer].
+func Rename(b Backbone, name string) string {
+	if r, ok := b.(Renamer); ok {
+		return r.Rename(name)
+	}
+	return name
+}
+
 // EncoderPrefix begins the names of an encoder's parameters, in a network of an encoder alone and
 // in a whole one: that is all that carrying weights over takes.
 const EncoderPrefix = "encoder."
@@ -98,6 +113,23 @@ func Fits(b Backbone, size [3]int) error {
 			near := max(1, (s+m/2)/m) * m
 			return fmt.Errorf("size %dx%dx%d: %s wants multiples of %s, such as %d instead of %d", size[0], size[1], size[2], b.Describe(), extents(multiple), near, s)
 		}
+	}
+	return nil
+}
+
+// CheckInput says whether a network can take x as its input: (N, 1, D, H, W) of a size that fits,
+// of which more than one voxel is left at the deepest level where an instance norm needs it.
+func CheckInput(b Backbone, x *nn.Node) error {
+	s := x.Shape()
+	if len(s) != 5 || s[1] != 1 {
+		return fmt.Errorf("the network's input has shape %v, want (N, 1, D, H, W)", []int(s))
+	}
+	size := [3]int{s[4], s[3], s[2]}
+	if err := Fits(b, size); err != nil {
+		return err
+	}
+	if n := b.Settings(); size == b.Multiple() && n.Norm == NormInstance {
+		return fmt.Errorf("size %dx%dx%d: one voxel is left at the deepest of %d levels, which instance normalisation makes zero; take a larger size or fewer levels", size[0], size[1], size[2], n.Levels)
 	}
 	return nil
 }

@@ -240,6 +240,41 @@ func TestLoadSaysWhatItDid(t *testing.T) {
 	}
 }
 
+// Another program's file says nothing about itself, and may have a tensor under several names: the
+// network's own goes before others.
+func TestForeignNames(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "foreign.safetensors")
+	var tensors []safetensors.Tensor
+	for i, name := range []string{"other.encoder.a", "other.encoder.mean", "encoder.mean", "third.encoder.mean", "other.head"} {
+		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: []int{2}, Values: func() ([]float32, error) { return []float32{float32(i), 0}, nil }})
+	}
+	err := atomicfile.Write(path, func(w io.Writer) error { return safetensors.Write(w, nil, tensors) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(path); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), path) {
+		t.Errorf("description: %v", err)
+	}
+	m := newModel(2)
+	rename := func(name string) string {
+		_, inner, _ := strings.Cut(name, ".")
+		return inner
+	}
+	got, err := LoadRenamed(path, m, rename)
+	want := voxsaw.Loaded{
+		Path: path, Loaded: []string{"encoder.mean", "head"}, Skipped: []voxsaw.Skip{{Name: "other.encoder.a", Reason: "shape [2] in the checkpoint, [3 2] in the network"}},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	if m.values["encoder.mean"][0] != 2 || m.values["head"][0] != 4 {
+		t.Errorf("values %v", m.values)
+	}
+	if _, err := Load(path, newModel(3)); err != nil {
+		t.Errorf("a name that needs no change: %v", err)
+	}
+}
+
 // Predictions are made with the moving average, a run goes on with the weights.
 func TestAverageGoesBeforeTheWeights(t *testing.T) {
 	path := write(t, description, newModel(2), tensor("average/head", 7, 8))
@@ -285,7 +320,7 @@ func TestFormat1IsRead(t *testing.T) {
 			t.Errorf("%s: kind %s, step %d, trained on %d cases, version %s", c.file, d.Kind, d.Step, n, d.Version)
 		}
 		network, err := d.Network()
-		if err != nil || network != c.network {
+		if err != nil || !network.Equal(c.network) {
 			t.Errorf("%s: network %+v, %v, want %+v", c.file, network, err, c.network)
 		}
 		if p, err := d.Preparation(); err != nil || p.Window != [2]float64{-125, 275} || p.Axcodes != "RAS" {

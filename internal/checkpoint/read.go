@@ -109,59 +109,89 @@ type Target struct {
 }
 
 // Load sets the weights of a network from a checkpoint, by name, where the shapes agree. A moving
-// average goes before the parameter that it is of. The report says what was loaded and what was not.
-// A checkpoint of which nothing can be used is an error, as is one that does not [Verify].
+// average goes before the parameter that it is of. The report says what was loaded and what was
+// not. A checkpoint of which nothing can be used is an error, as is one that does not [Verify].
 func Load(path string, weights Weights) (voxsaw.Loaded, error) {
-	r := voxsaw.Loaded{Path: path}
+	return LoadRenamed(path, weights, func(name string) string { return name })
+}
+
+// LoadRenamed is [Load] of a file that may be another program's: rename gives a tensor of the file
+// the name that the network has for it. Of several tensors for one parameter, the one that is
+// called like it is taken, otherwise the first.
+func LoadRenamed(path string, weights Weights, rename func(name string) string) (voxsaw.Loaded, error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
-		return r, err
+		return voxsaw.Loaded{Path: path}, err
 	}
 	defer f.Close()
 	if _, err := verify(path, f); err != nil {
-		return r, err
+		return voxsaw.Loaded{Path: path}, err
 	}
-	known := map[string]bool{}
+	l := loading{file: f, weights: weights, known: map[string]bool{}, found: map[string]bool{}, Loaded: voxsaw.Loaded{Path: path}}
 	for _, name := range weights.Names() {
-		known[name] = true
+		l.known[name] = true
 	}
-	var values []float32 // of one tensor at a time
 	for _, name := range f.Names() {
-		inFile, inNetwork := f.Shape(name), weights.Shape(name)
-		switch {
-		case isExtra(name):
+		to := name
+		if !l.known[name] {
+			to = rename(name)
+		}
+		if isExtra(name) || to != name && (f.Has(to) || l.found[to]) {
 			continue
-		case !known[name]:
-			r.Skipped = append(r.Skipped, voxsaw.Skip{Name: name, Reason: "not in this network"})
-		case !inNetwork.Equal(inFile):
-			r.Skipped = append(r.Skipped, voxsaw.Skip{Name: name, Reason: fmt.Sprintf("shape %v in the checkpoint, %v in the network", inFile, []int(inNetwork))})
-		default:
-			from := name
-			if average := AveragePrefix + name; inNetwork.Equal(f.Shape(average)) && f.Has(average) {
-				from = average
-			}
-			if values, err = f.ReadInto(from, values); err != nil {
-				return r, fmt.Errorf("reading %s: %w", path, err)
-			}
-			if err := weights.Write(name, values); err != nil {
-				return r, fmt.Errorf("setting %q: %w", name, err)
-			}
-			r.Loaded = append(r.Loaded, name)
+		}
+		if err := l.load(name, to); err != nil {
+			return l.Loaded, fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	for _, name := range weights.Names() {
-		if !f.Has(name) {
-			r.Missing = append(r.Missing, name)
+		if !l.found[name] {
+			l.Missing = append(l.Missing, name)
 		}
 	}
-	if len(r.Loaded) == 0 {
-		return r, fmt.Errorf("no weights of the checkpoint fit this network: is it a checkpoint of another preset, norm or number of channels?\n%v", r)
+	if len(l.Loaded.Loaded) == 0 {
+		return l.Loaded, fmt.Errorf("no weights of the checkpoint fit this network: is it a checkpoint of another kind of network, preset, norm or number of channels?\n%v", l.Loaded)
 	}
-	return r, nil
+	return l.Loaded, nil
 }
 
-// LoadAll is [Load] of a checkpoint that must have all weights of the network. explain turns the name
-// of one that is missing into what that means.
+// loading is the weights of a file on their way to a network.
+type loading struct {
+	file    *safetensors.File
+	weights Weights
+	known   map[string]bool // the network's parameters and states
+	found   map[string]bool // those that the file has
+	values  []float32       // of one tensor at a time
+	voxsaw.Loaded
+}
+
+// load sets parameter "to" from the file's tensor, if there is such a parameter of that shape.
+func (l *loading) load(name, to string) (err error) {
+	inFile, inNetwork := l.file.Shape(name), l.weights.Shape(to)
+	if !l.known[to] {
+		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: "not in this network"})
+		return nil
+	}
+	l.found[to] = true
+	if !inNetwork.Equal(inFile) {
+		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: fmt.Sprintf("shape %v in the checkpoint, %v in the network", inFile, []int(inNetwork))})
+		return nil
+	}
+	from := name
+	if average := AveragePrefix + name; l.file.Has(average) && inNetwork.Equal(l.file.Shape(average)) {
+		from = average
+	}
+	if l.values, err = l.file.ReadInto(from, l.values); err != nil {
+		return fmt.Errorf("reading %q: %w", from, err)
+	}
+	if err := l.weights.Write(to, l.values); err != nil {
+		return fmt.Errorf("setting %q: %w", to, err)
+	}
+	l.Loaded.Loaded = append(l.Loaded.Loaded, to)
+	return nil
+}
+
+// LoadAll is [Load] of a checkpoint that must have all weights of the network. explain turns the
+// name of one that is missing into what that means.
 func LoadAll(path string, weights Weights, explain func(missing string) string) (voxsaw.Loaded, error) {
 	r, err := Load(path, weights)
 	if err != nil {

@@ -109,8 +109,8 @@ func (p Plan) Check() error {
 	return nil
 }
 
-// checkNetwork says whether the weights that an initialisation is pretrained to fit the network that
-// is fine-tuned.
+// checkNetwork says whether the weights that an initialisation is pretrained to fit the network
+// that is fine-tuned.
 func (p Plan) checkNetwork(i Initialisation) error {
 	if !i.pretrains() {
 		return nil
@@ -128,7 +128,7 @@ func (p Plan) checkNetwork(i Initialisation) error {
 	if err != nil {
 		return fmt.Errorf("finetune: %w", err)
 	}
-	if a.Classes = b.Classes; a != b {
+	if a.Classes = b.Classes; !a.Equal(b) {
 		return fmt.Errorf("initialisation %s: pretrain.network and finetune.network differ: the weights would not fit:\n  %+v\n  %+v", i.Name, a, b)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -87,7 +88,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		if i.Checkpoint == "" {
 			continue
 		}
-		if _, err := checkpoint.Read(i.Checkpoint); err != nil {
+		if _, err := checkpoint.Read(i.Checkpoint); err != nil && !errors.Is(err, checkpoint.ErrForeign) {
 			return nil, fmt.Errorf("initialisation %s: %w", i.Name, err)
 		}
 	}

@@ -60,6 +60,9 @@ var everyOperator = map[string]network{
 	"dropout of rows": func(g *Graph, in func(string, ...int) *Node) *Node {
 		return g.Dropout3d("d", in("x", 5, 7), 0.5)
 	},
+	"leaky relu": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.Activate("a", in("x", 2, 4, 2, 3, 1), Activation{Norm: device.InstanceNorm, Act: device.PReLU, Slope: 0.3, Residual: in("r", 2, 4, 2, 3, 1)})
+	},
 	"max pool": func(g *Graph, in func(string, ...int) *Node) *Node {
 		return g.MaxPool(in("x", 1, 2, 4, 4, 4), Cube(3, 2, 1))
 	},

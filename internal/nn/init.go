@@ -40,3 +40,14 @@ func fanIn(s device.Shape) float64 {
 func KaimingUniform() Init {
 	return func(r *rand.Rand, s device.Shape, dst []float32) { Uniform(1/math.Sqrt(fanIn(s)))(r, s, dst) }
 }
+
+// KaimingNormal is He et al. 2015 for a leaky ReLU of the given slope: normal with a standard
+// deviation of sqrt(2 / (1 + slope^2) / fan in), PyTorch's kaiming_normal_.
+func KaimingNormal(slope float64) Init {
+	return func(r *rand.Rand, s device.Shape, dst []float32) {
+		deviation := math.Sqrt(2 / (1 + slope*slope) / fanIn(s))
+		for i := range dst {
+			dst[i] = float32(deviation * r.NormFloat64())
+		}
+	}
+}

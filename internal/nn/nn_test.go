@@ -260,7 +260,8 @@ func TestSharedMemory(t *testing.T) {
 		g := NewGraph(Train, device.Float32)
 		loss, _ := small(g)
 		p, err := Compile(dev, g, params, Options{Loss: loss, Share: e})
-		taken := p.Bytes() // it does not fit into the memory of the second, but into that which this one shares
+		// it does not fit into the memory of the second, but into that which this one shares
+		taken := p.Bytes()
 		if i == 1 {
 			taken = 0
 		}
@@ -589,4 +590,24 @@ func ExampleGraph() {
 	// loss 2x2
 	// lossGrad 2x2
 	// matMul 2x3x2
+}
+
+// A leaky ReLU is a PReLU whose slope is no parameter.
+func TestLeakyReLU(t *testing.T) {
+	dev := devicetest.NewReference()
+	g := NewGraph(Train, device.Float32)
+	x := g.Input("x", 1, 3)
+	y := g.Add(g.Activate("a", x, Activation{Act: device.PReLU, Slope: 0.25}), g.Activate("b", x, Activation{Act: device.PReLU, Slope: 0.5}))
+	p := NewParams(dev, 1)
+	program, err := Compile(dev, g, p, Options{Outputs: map[string]*Node{"y": y}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(program.Set("x", []float32{-4, 0, 3}), program.Forward()); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]float32, 3)
+	if err := program.Read("y", got); err != nil || !slices.Equal(got, []float32{-3, 0, 6}) || len(p.Names()) > 0 {
+		t.Errorf("got %v, %v, parameters %v", got, err, p.Names())
+	}
 }

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -77,12 +78,14 @@ type Activation struct {
 	Epsilon  float32 // 0: 1e-5
 	Momentum float32 // BatchNorm only; 0: 0.1
 	Act      device.Activation
+	// PReLU only: one that is not trained, which makes it a leaky ReLU; 0: trained ones
+	Slope    float32
 	Residual *Node // nil, of x's shape, or (N, 1, D, H, W) which is added to every channel
 }
 
 // Activate normalises, adds and activates in one operator. With a norm it has parameters
 // name.norm.weight and name.norm.bias (C), with batch norm states name.norm.running_mean and
-// name.norm.running_var (C), with PReLU name.act.weight (C).
+// name.norm.running_var (C), with PReLU of trained slopes name.act.weight (C).
 func (g *Graph) Activate(name string, x *Node, a Activation) *Node {
 	if g.err != nil {
 		return &Node{g: g}
@@ -116,7 +119,10 @@ func (g *Graph) Activate(name string, x *Node, a Activation) *Node {
 		}
 		in = append(in, a.Residual)
 	}
-	if a.Act == device.PReLU {
+	switch {
+	case a.Act == device.PReLU && a.Slope != 0:
+		in = append(in, g.Constant(fmt.Sprintf("slope %v of %d channels", a.Slope, c), a.Slope, c))
+	case a.Act == device.PReLU:
 		in = append(in, g.Param(name+".act.weight", Constant(0.25), c))
 	}
 	return g.apply(activate{s}, in...)

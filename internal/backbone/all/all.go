@@ -3,5 +3,6 @@
 package all
 
 import (
-	_ "github.com/voxsaw/voxsaw/vnet" // VNet
+	_ "github.com/voxsaw/voxsaw/internal/resenc" // nnU-Net's residual encoder U-Net
+	_ "github.com/voxsaw/voxsaw/vnet"            // VNet
 )

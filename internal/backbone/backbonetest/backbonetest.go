@@ -1,7 +1,8 @@
 // Package backbonetest checks networks against PyTorch's.
 //
-// Start at [PyTorch]. Goldens hold no tensors but digests of them: the norm, four projections on
-// random signs, and some elements. Weights and inputs are computed here and there by one formula.
+// Start at [PyTorch] and [Parts]. Goldens hold no tensors but digests of them: the norm, four
+// projections on random signs, and some elements. Weights and inputs are computed here and there by
+// one formula.
 package backbonetest
 
 import (
@@ -11,6 +12,7 @@ import (
 	"hash/crc32"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +37,15 @@ func noise(name string, n int) []float64 {
 	return v
 }
 
+// Noise is what the scripts of testdata take for an image of n voxels.
+func Noise(name string, n int) []float32 {
+	values := make([]float32, n)
+	for i, v := range noise(name, n) {
+		values[i] = float32(v)
+	}
+	return values
+}
+
 // fill is the formula of a parameter.
 func fill(name string, s device.Shape) []float32 {
 	v := make([]float32, s.Elements())
@@ -42,7 +53,8 @@ func fill(name string, s device.Shape) []float32 {
 	switch {
 	case len(s) > 1:
 		fan := s.Elements() / s[0]
-		if strings.Contains(name, ".up.") {
+		// up-convolutions
+		if strings.Contains(name, ".up.") || strings.Contains(name, ".transpconvs.") {
 			fan = s[0]
 		}
 		scale = math.Sqrt(2 / float64(fan))
@@ -151,10 +163,7 @@ func PyTorch(t *testing.T, dev device.Device, b backbone.Backbone, path string, 
 	params := nn.NewParams(dev, 1)
 	prog, losses, err := build(dev, params, nn.Train, b, size)
 	check(err)
-	x := make([]float32, device.Shape(size[:]).Elements())
-	for i, v := range noise("x", len(x)) {
-		x[i] = float32(v)
-	}
+	x := Noise("x", device.Shape(size[:]).Elements())
 	target := make([]float32, len(x))
 	for i, v := range noise("target", len(target)) {
 		target[i] = float32(math.Floor((v + 1) / 2 * float64(b.Settings().Classes)))
@@ -234,4 +243,46 @@ func PyTorch(t *testing.T, dev device.Device, b backbone.Backbone, path string, 
 	check(evaluation.Forward())
 	check(evaluation.Read("logits", logits))
 	compare(t, "evaluation", "eval", logits, want["eval"], 1e-3, 0)
+}
+
+// Parts checks that the encoder alone has the names, the shapes and the first values that it has
+// within the whole network, that their names begin with [backbone.EncoderPrefix] and those of the
+// decoder do not, and that crops of two multiples come out as logits of their size. dev only draws
+// values.
+func Parts(t *testing.T, dev device.Device, b backbone.Backbone) {
+	t.Helper()
+	var size [3]int // (D, H, W)
+	for axis, m := range b.Multiple() {
+		size[2-axis] = 2 * m
+	}
+	alone, whole := nn.NewParams(dev, 7), nn.NewParams(dev, 7)
+	g := nn.NewGraph(nn.Train, device.Float32)
+	b.Encoder(g, g.Input("x", 1, 1, size[0], size[1], size[2]))
+	if err := alone.Declare(g); err != nil {
+		t.Fatal(err)
+	}
+	g = nn.NewGraph(nn.Train, device.Float32)
+	logits := b.Decoder(g, b.Encoder(g, g.Input("x", 2, 1, size[0], size[1], size[2])))
+	if err := whole.Declare(g); err != nil {
+		t.Fatal(err)
+	}
+	for level, y := range logits {
+		if want := (device.Shape{2, b.Settings().Classes, size[0] >> level, size[1] >> level, size[2] >> level}); !y.Shape().Equal(want) {
+			t.Errorf("logits %d of shape %v, want %v", level, y.Shape(), want)
+		}
+	}
+	for _, name := range whole.Names() {
+		if own := alone.Shape(name) != nil; own != strings.HasPrefix(name, backbone.EncoderPrefix) {
+			t.Errorf("parameter %q belongs to the encoder: %v", name, own)
+		}
+	}
+	for _, name := range alone.Names() {
+		want, err := alone.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := whole.Read(name); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s starts at other values in the whole network (%v)", name, err)
+		}
+	}
 }
