@@ -22,7 +22,7 @@ import (
 // Write makes the file through write: under a temporary name in the same folder, seen to the disk,
 // then renamed. Whatever happens, the name holds the old content or the new one; after an error
 // nothing else is left of it. The file has the mode that the umask gives new files. Errors name it.
-// What write is given is an [io.WriterAt], too. A process that is killed leaves the temporary file
+// What write is given is an [os.File]. A process that is killed leaves the temporary file
 // behind: see [Clean].
 func Write(path string, write func(io.Writer) error) (err error) {
 	defer func() {
@@ -85,8 +85,8 @@ func syncFolder(dir string) error {
 }
 
 // Clean removes temporary files that processes which were killed while they wrote have left in a
-// folder. Only whoever holds the folder may do so, as a temporary file may be another process's work.
-// Those of other files than wanted says are kept; nil: all are removed.
+// folder. Only whoever holds the folder may do so, as a temporary file may be another process's
+// work. Those of other files than wanted says are kept; nil: all are removed.
 func Clean(dir string, wanted func(name string) bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

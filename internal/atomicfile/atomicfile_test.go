@@ -73,8 +73,8 @@ func TestFolderMissing(t *testing.T) {
 	}
 }
 
-// New files have the mode that the umask gives them. No mode is changed afterwards: some file systems
-// cannot do that.
+// New files have the mode that the umask gives them. No mode is changed afterwards: some file
+// systems cannot do that.
 func TestUmask(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no umask here")

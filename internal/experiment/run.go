@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,6 +101,9 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	defer release()
+	if err := r.clean(); err != nil {
+		return nil, err
+	}
 	if err := r.record(); err != nil {
 		return nil, err
 	}
@@ -118,6 +122,17 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	}
 	r.result.Elapsed = time.Since(start)
 	return r.result, nil
+}
+
+// clean removes what a process that was killed has left, in the folders of trials that are finished,
+// too: runs that go on clean their own.
+func (r *runner) clean() error {
+	return filepath.WalkDir(r.Out, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return atomicfile.Clean(path, nil)
+	})
 }
 
 func labelled(cache *prepared.Store) []string {

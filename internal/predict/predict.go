@@ -13,8 +13,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
@@ -172,9 +174,11 @@ type Observer interface {
 // context that ends stops the batch; what is written stays, and is passed over the next time.
 func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) error {
 	for _, target := range b.targets[:min(1, len(b.targets))] { // rather than after the first scan
-		if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
+		release, err := enter(filepath.Dir(target))
+		if err != nil {
 			return err
 		}
+		defer release()
 	}
 	var failed []error
 	for n, c := range b.scans {
@@ -200,6 +204,28 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 		return fmt.Errorf("%d of %d scans could not be segmented:\n%w", len(failed), len(b.scans), errors.Join(failed...))
 	}
 	return nil
+}
+
+// enter makes the folder of label maps where there is none, and removes what a process that was killed
+// has left there of others. Several processes may write into one folder: who is alone there cleans up.
+func enter(dir string) (release func(), err error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	if release, err = atomicfile.Hold(dir); err == nil {
+		err = atomicfile.Clean(dir, func(name string) bool { return nifti.IsName(name) || isDICOM(name) })
+		release()
+		if err != nil {
+			return nil, err
+		}
+	}
+	for range 100 { // another one may be cleaning up just now
+		if release, err = atomicfile.Share(dir); err == nil {
+			return release, nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return func() {}, nil // a training's folder, say: it is held, and label maps may go there all the same
 }
 
 // A StoppedError says that a batch was stopped by its context.

@@ -137,7 +137,15 @@ func (f *Folder) hold() (release func(), err error) {
 	if err := os.MkdirAll(f.path, 0o777); err != nil {
 		return nil, err
 	}
-	return atomicfile.Hold(f.path)
+	release, err = atomicfile.Hold(f.path)
+	if err != nil {
+		return nil, err
+	}
+	if err := atomicfile.Clean(f.path, nil); err != nil { // of a run that was killed
+		release()
+		return nil, err
+	}
+	return release, nil
 }
 
 // taken says that a folder holds a run already.

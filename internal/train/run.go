@@ -9,9 +9,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -31,12 +33,16 @@ type Setup struct {
 // Train trains a task to the end of its steps, from the folder's last checkpoint if there is one.
 // After it the parameters are those of the last step.
 //
-// It is here that a new run takes its folder, once there is a task with its first weights: from then
-// on what the folder held before is gone.
+// It is here that a new run takes its folder, once there is a task with its first weights: from
+// then on what the folder held before is gone.
 //
 // A context that ends stops the run after the step in hand, saves it, and gives a
-// [voxsaw.InterruptedError]. A loss or gradient that is not finite gives a [voxsaw.DivergedError] and
-// leaves the checkpoints as they were.
+// [voxsaw.InterruptedError]. A loss or gradient that is not finite gives a [voxsaw.DivergedError]
+// and leaves the checkpoints as they were.
+//
+// Where the folder cannot be written to, because the disk is full, say, the training goes on and
+// tries again at the next checkpoint. Only the last checkpoint must be written for the run to end
+// well. A batch that cannot be made ends the run after it is saved.
 func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summary, error) {
 	l, err := newLoop(task.Params(), setup)
 	if err != nil {
@@ -72,7 +78,7 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 			return l.interrupt(ctx)
 		}
 		if err != nil {
-			return l.summary(), fmt.Errorf("preparing step %d: %w", l.now.Step, err)
+			return l.summary(), l.giveUp(fmt.Errorf("preparing step %d: %w", l.now.Step, err))
 		}
 		l.waited = batches.Waited()
 		var result Result
@@ -110,6 +116,7 @@ type loop struct {
 	start               time.Time
 	startStep           int
 	waited              time.Duration
+	cannotWrite         bool // to the log, which was said
 }
 
 func newLoop(params Params, setup Setup) (_ *loop, err error) {
@@ -167,11 +174,17 @@ func (l *loop) open() error {
 		return err
 	}
 	l.last = l.validation.validation()
+	if missing := l.metrics.missing(l.now.Step); len(missing) > 0 {
+		l.observer.Note(fmt.Sprintf("%s has a gap: steps %s are missing; the weights are those of step %d", l.metrics.path, strings.Join(missing, ", "), l.now.Step))
+	}
+	if l.now.BestStep > 0 && l.validation.step < l.now.Validated {
+		l.observer.Note(fmt.Sprintf("%s has a gap: it ends at step %d, and step %d was validated", l.validation.path, l.validation.step, l.now.Validated))
+	}
 	return nil
 }
 
-// extra are the buffers beside the parameters that a run needs to be resumed, by the prefix of their
-// tensors.
+// extra are the buffers beside the parameters that a run needs to be resumed, by the prefix of
+// their tensors.
 func (l *loop) extra() []State {
 	var all []State
 	for _, s := range l.optimizer.States() {
@@ -264,7 +277,7 @@ func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 	if l.metrics != nil {
 		row := append([]voxsaw.Metric{{Name: "loss", Value: r.Loss}, {Name: "lr", Value: rate}, {Name: "grad_norm", Value: norm}}, r.Metrics...)
 		row = append(row, voxsaw.Metric{Name: "seconds", Value: time.Since(start).Seconds()}, voxsaw.Metric{Name: "wait_seconds", Value: waited.Seconds()})
-		if err := l.metrics.add(l.now.Step, row); err != nil {
+		if err := l.logged(l.metrics.add(l.now.Step, row)); err != nil {
 			return err
 		}
 	}
@@ -312,7 +325,7 @@ func (l *loop) validated(v voxsaw.Validation) error {
 	if !numbers.Finite(v.Score) {
 		return fmt.Errorf("the score is %v", v.Score)
 	}
-	best := l.now.BestStep == 0 || v.Score > l.now.Best
+	best, before := l.now.BestStep == 0 || v.Score > l.now.Best, l.now
 	l.now.Validated, l.last = l.now.Step, v
 	if best {
 		l.now.Best, l.now.BestStep = v.Score, l.now.Step
@@ -321,26 +334,68 @@ func (l *loop) validated(v voxsaw.Validation) error {
 	if l.folder == nil {
 		return nil
 	}
-	if err := l.validation.add(l.now.Step, append([]voxsaw.Metric{{Name: "score", Value: v.Score}}, v.Metrics...)); err != nil {
+	if err := l.logged(l.validation.add(l.now.Step, append([]voxsaw.Metric{{Name: "score", Value: v.Score}}, v.Metrics...))); err != nil {
 		return err
 	}
-	if best {
-		return checkpoint.Write(l.folder.Best(), l.folder.description(l.now), l.params)
+	if !best {
+		return nil
 	}
+	err := checkpoint.Write(l.folder.Best(), l.folder.description(l.now), l.params)
+	if atomicfile.OfMachine(err) { // the best that there is a file of is the one before
+		l.now.Best, l.now.BestStep = before.Best, before.BestStep
+		l.observer.Note(fmt.Sprintf("step %d has the highest score, and could not be kept: %v: the training goes on", l.now.Step, err))
+		return nil
+	}
+	return err
+}
+
+// logged says once, and forgives, that a line of the log could not be written: it is written with
+// the next one.
+func (l *loop) logged(err error) error {
+	if !atomicfile.OfMachine(err) {
+		l.cannotWrite = l.cannotWrite && err != nil
+		return err
+	}
+	if !l.cannotWrite {
+		l.observer.Note(fmt.Sprintf("after step %d: %v: the training goes on, and tries again", l.now.Step, err))
+	}
+	l.cannotWrite = true
 	return nil
 }
 
+// saveIfDue saves where that is due. But for the end of the training, one that fails for want of
+// room, say, is only noted.
 func (l *loop) saveIfDue() error {
 	if l.now == l.saved || !due(l.options, l.options.CheckpointEvery, l.now.Step) {
 		return nil
 	}
-	return l.save()
+	err := l.save()
+	if l.now.Step < l.options.Steps && atomicfile.OfMachine(err) {
+		l.observer.Note(fmt.Sprintf("step %d could not be saved: %v: the training goes on, and tries again at the next checkpoint", l.now.Step, err))
+		return nil
+	}
+	return err
 }
 
-// save writes the last checkpoint.
+// giveUp saves what is there before the training ends with an error that is not of the weights.
+func (l *loop) giveUp(cause error) error {
+	if l.now == l.saved {
+		return cause
+	}
+	if err := l.save(); err != nil {
+		return errors.Join(cause, err)
+	}
+	return cause
+}
+
+// save writes the last checkpoint. The lines of the steps up to it reach the disk before it does:
+// so a run that is resumed after a power cut has no gap in its log.
 func (l *loop) save() error {
 	if l.folder == nil {
 		return nil
+	}
+	if err := errors.Join(l.metrics.sync(), l.validation.sync()); err != nil {
+		return err
 	}
 	if err := checkpoint.Write(l.folder.Last(), l.folder.description(l.now), l.params, l.tensors()...); err != nil {
 		return err
@@ -353,7 +408,7 @@ func (l *loop) save() error {
 func (l *loop) interrupt(ctx context.Context) (voxsaw.Summary, error) {
 	e := &voxsaw.InterruptedError{Step: l.now.Step, Cause: context.Cause(ctx)}
 	if err := l.save(); err != nil {
-		return l.summary(), errors.Join(e, err)
+		return l.summary(), fmt.Errorf("stopped after step %d, which could not be saved: %w", l.now.Step, err)
 	}
 	if l.folder != nil {
 		e.Path = l.folder.Last()

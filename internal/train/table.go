@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -17,13 +16,20 @@ import (
 
 // A table is a CSV file that grows by a line at a time and whose first column is the step. A
 // resumed run forgets the lines after its checkpoint and then writes them again.
+//
+// Lines that cannot be written, because the disk is full, say, are kept and written with the next.
 type table struct {
 	path    string
 	file    *os.File
 	columns []string
 	last    string // the last line that was kept
+	// steps that were kept and have others missing between them, in a table of every step
+	gaps    [][2]int
+	step    int    // of the last line that was kept
 	kept    []byte // what was read and kept
 	dropped bool   // whether there was more
+	size    int64  // bytes in the file
+	pending []byte // lines that are not in the file yet
 }
 
 // openTable opens or makes a table and drops the lines of later steps than the given one, and a
@@ -38,8 +44,8 @@ func openTable(path string, step int) (*table, error) {
 			return nil, err
 		}
 	}
-	t.kept = nil
-	t.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	t.size, t.kept = int64(len(t.kept)), nil
+	t.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
 	return t, err
 }
 
@@ -55,10 +61,16 @@ func readTable(path string, step int) (*table, error) {
 		text := strings.TrimSpace(string(line))
 		if t.columns == nil {
 			t.columns = strings.Split(text, ",")
-		} else if first, _, _ := strings.Cut(text, ","); !atMost(first, step) {
-			break
 		} else {
-			t.last = text
+			first, _, _ := strings.Cut(text, ",")
+			n, err := strconv.Atoi(first)
+			if err != nil || n > step {
+				break
+			}
+			if n != t.step+1 {
+				t.gaps = append(t.gaps, [2]int{t.step, n})
+			}
+			t.last, t.step = text, n
 		}
 		t.kept = append(t.kept, line...)
 	}
@@ -91,12 +103,22 @@ func (t *table) row() []voxsaw.Metric {
 	return row
 }
 
-func atMost(text string, step int) bool {
-	n, err := strconv.Atoi(text)
-	return err == nil && n <= step
+// missing lists the steps up to the given one that a table of every step lacks: "11 to 20".
+func (t *table) missing(step int) []string {
+	var all []string
+	for _, gap := range append(slices.Clone(t.gaps), [2]int{t.step, step + 1}) {
+		switch first, last := gap[0]+1, gap[1]-1; {
+		case first == last:
+			all = append(all, strconv.Itoa(first))
+		case first < last:
+			all = append(all, fmt.Sprintf("%d to %d", first, last))
+		}
+	}
+	return all
 }
 
-// add writes a line, after the column names if it is the first.
+// add writes a line, after the column names if it is the first. Where that fails it is written with
+// the next one.
 func (t *table) add(step int, metrics []voxsaw.Metric) error {
 	columns, line := []string{"step"}, []string{strconv.Itoa(step)}
 	for _, m := range metrics {
@@ -111,10 +133,30 @@ func (t *table) add(step int, metrics []voxsaw.Metric) error {
 	if !slices.Equal(columns, t.columns) {
 		return fmt.Errorf("%s has columns %v, the task now reports %v", t.path, t.columns, columns)
 	}
-	if _, err := io.WriteString(t.file, text); err != nil {
+	t.pending = append(t.pending, text...)
+	return t.flush()
+}
+
+// flush writes the lines that are not in the file yet. After an error a part of them may be there:
+// it is written over the next time.
+func (t *table) flush() error {
+	if _, err := t.file.WriteAt(t.pending, t.size); err != nil {
 		return fmt.Errorf("writing the log: %w", err)
 	}
+	t.size += int64(len(t.pending))
+	t.pending = t.pending[:0]
 	return nil
+}
+
+// sync sees all lines to the disk.
+func (t *table) sync() error {
+	err := t.flush()
+	if err == nil {
+		if err = t.file.Sync(); err != nil {
+			err = fmt.Errorf("writing the log: %w", err)
+		}
+	}
+	return err
 }
 
 func (t *table) close() error { return t.file.Close() }

@@ -324,7 +324,7 @@ func TestTroubleIsNoticed(t *testing.T) {
 	if _, err := Open(dir); !errors.Is(err, ErrNotPrepared) {
 		t.Errorf("a half-prepared folder: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "cases", "c.vox.1.tmp"), nil, 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "cases", ".c.vox.1.tmp"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if w, err = NewWriter(dir, p); err != nil {
@@ -385,9 +385,10 @@ func TestTroubleIsNoticed(t *testing.T) {
 }
 
 func TestWriteFileLeavesNothingHalf(t *testing.T) {
+	ready := func() error { return nil }
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
-	if err := writeFile(path, func(w io.Writer) error { _, err := w.Write([]byte("whole")); return err }); err != nil {
+	if err := writeFile(path, func(w io.Writer) error { _, err := w.Write([]byte("whole")); return err }, ready); err != nil {
 		t.Fatal(err)
 	}
 	full := errors.New("no space left on device")
@@ -396,7 +397,7 @@ func TestWriteFileLeavesNothingHalf(t *testing.T) {
 			return err
 		}
 		return full
-	})
+	}, func() error { t.Error("what was there is given up for a file that was not written"); return nil })
 	if !errors.Is(err, full) {
 		t.Errorf("error %v", err)
 	}

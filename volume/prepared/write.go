@@ -72,14 +72,8 @@ func NewWriter(dir string, p volume.Preparation) (*Writer, error) {
 	if err := os.MkdirAll(filepath.Join(dir, casesFolder), 0o777); err != nil {
 		return nil, err
 	}
-	leftovers, err := filepath.Glob(filepath.Join(dir, casesFolder, "*.tmp"))
-	if err != nil {
+	if err := errors.Join(atomicfile.Clean(dir, nil), atomicfile.Clean(filepath.Join(dir, casesFolder), nil)); err != nil { // of a run that was killed
 		return nil, err
-	}
-	for _, path := range leftovers { // of a run that was killed
-		if err := os.Remove(path); err != nil {
-			return nil, err
-		}
 	}
 	return &Writer{dir: dir, preparation: p, cases: map[string]Record{}}, nil
 }
@@ -196,12 +190,6 @@ func (w *Writer) add(s Input) (Record, error) {
 		return Record{}, err
 	}
 
-	if err := w.start(); err != nil {
-		return Record{}, err
-	}
-	if err := removeIfThere(recordPath(w.dir, s.ID)); err != nil {
-		return Record{}, err
-	}
 	sum := sha256.New()
 	err = writeFile(voxelPath(w.dir, s.ID), func(f io.Writer) error {
 		out := io.MultiWriter(f, sum)
@@ -220,6 +208,11 @@ func (w *Writer) add(s Input) (Record, error) {
 			}
 		}
 		return nil
+	}, func() error { // there is room for the voxels: now what was there before may go
+		if err := w.start(); err != nil {
+			return err
+		}
+		return removeIfThere(recordPath(w.dir, s.ID))
 	})
 	if err != nil {
 		return Record{}, err
@@ -341,13 +334,20 @@ func countLabels(labels []uint16) map[uint16]int {
 }
 
 // writeFile writes a file through write, in large pieces. Where that fails, nothing is left of it.
-func writeFile(path string, write func(io.Writer) error) error {
+// When all of it is on the disk, and before it has its name, ready is called.
+func writeFile(path string, write func(io.Writer) error, ready func() error) error {
 	return atomicfile.Write(path, func(w io.Writer) error {
 		buffered := bufio.NewWriterSize(w, 1<<20)
 		if err := write(buffered); err != nil {
 			return err
 		}
-		return buffered.Flush()
+		if err := buffered.Flush(); err != nil {
+			return err
+		}
+		if err := w.(interface{ Sync() error }).Sync(); err != nil {
+			return err
+		}
+		return ready()
 	})
 }
 
