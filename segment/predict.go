@@ -171,40 +171,60 @@ func (p *Predictor) Labels() []uint16 { return slices.Clone(p.labels[1:]) }
 // Bytes is the memory that the network takes in inference, beside the sums over the scan.
 func (p *Predictor) Bytes() int64 { return p.windows.NetworkBytes() + p.params.Bytes() }
 
-// Predict segments a scan as it was read. The label map lies on the scan's own grid.
+// Predict segments a scan as it was read. The label map lies on the scan's own grid: where the
+// preparation resampled the scan, the class probabilities are interpolated linearly between the
+// prepared voxels, and each voxel of the scan gets the class with the highest.
 func (p *Predictor) Predict(ctx context.Context, v *volume.Volume) (*volume.LabelMap, error) {
 	prepared, err := p.config.Preparation.Apply(v)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the scan: %w", err)
 	}
-	l, err := p.predict(ctx, sliding.Hold(v, prepared, p.config.Preparation), prepared.Grid)
+	to, err := p.config.Preparation.Restoration(v.Grid)
 	if err != nil {
 		return nil, err
 	}
-	return p.config.Preparation.Restore(l, v.Grid)
+	return p.predict(ctx, sliding.Hold(v, prepared, p.config.Preparation), to)
 }
 
 // PredictCase segments a prepared case. The label map lies on the prepared grid.
 func (p *Predictor) PredictCase(ctx context.Context, c *prepared.Case) (*volume.LabelMap, error) {
-	l, err := p.predict(ctx, sliding.Case{Case: c}, c.Grid)
+	to, err := volume.Stay(c.Grid)
+	if err != nil {
+		return nil, fmt.Errorf("case %s: %w", c.ID, err)
+	}
+	l, err := p.predict(ctx, sliding.Case{Case: c}, to)
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", c.ID, err)
 	}
 	return l, nil
 }
 
-func (p *Predictor) predict(ctx context.Context, src sliding.Source, grid volume.Grid) (*volume.LabelMap, error) {
-	classes, err := p.windows.Classify(ctx, src, p.ensemble(), p.Progress)
+// PredictOriginal segments a prepared case. The label map lies on the voxels of the scan that the
+// case was prepared from, as that of [Predictor.Predict] does.
+func (p *Predictor) PredictOriginal(ctx context.Context, c *prepared.Case) (*volume.LabelMap, error) {
+	to, err := c.Restoration()
+	if err != nil {
+		return nil, fmt.Errorf("case %s: %w", c.ID, err)
+	}
+	l, err := p.predict(ctx, sliding.Case{Case: c}, to)
+	if err != nil {
+		return nil, fmt.Errorf("case %s: %w", c.ID, err)
+	}
+	return l, nil
+}
+
+func (p *Predictor) predict(ctx context.Context, src sliding.Source, to *volume.Restoration) (*volume.LabelMap, error) {
+	r, err := p.windows.Infer(ctx, src, p.ensemble(), sliding.Wanted{Classes: to}, p.Progress)
 	if err != nil {
 		return nil, err
 	}
 	if p.options.Largest {
-		keepLargest(classes, grid.Shape)
+		keepLargest(r.Classes, to.Scan.Shape)
 	}
-	for i, class := range classes {
-		classes[i] = p.labels[class]
+	for i, class := range r.Classes {
+		r.Classes[i] = p.labels[class]
 	}
-	return &volume.LabelMap{Grid: grid, Labels: classes, Names: p.LabelNames()}, nil
+	return &volume.LabelMap{Grid: to.Scan, Labels: r.Classes, Names: p.LabelNames()}, nil
 }
 
 // Reference is a label map with the labels that the network was taught: merged as its classes are,
