@@ -23,6 +23,8 @@ type Inference struct {
 	Overlap float64 `yaml:"overlap" help:"share of a window that its neighbour covers too"`
 	Batch   int     `yaml:"batch" help:"windows in a batch"`
 	Largest bool    `yaml:"largest_component" help:"keep only the largest connected component of each label"`
+	// Logits makes the network ready to tell its logits, too: see [MapOptions].
+	Logits bool `yaml:"-"`
 }
 
 // DefaultInference overlaps windows by half.
@@ -77,7 +79,7 @@ func NewPredictor(dev voxsaw.Device, checkpoints []string, o Inference, memory i
 		return nil, err
 	}
 	p.params = nn.NewParams(d, 0)
-	windows := sliding.Options{Size: p.options.Window, Batch: o.Batch, Overlap: o.Overlap}
+	windows := sliding.Options{Size: p.options.Window, Batch: o.Batch, Overlap: o.Overlap, Logits: o.Logits}
 	if p.windows, err = sliding.New(d, p.params, b, windows, nn.Options{MemoryLimit: memory}); err == nil {
 		err = p.load(checkpoints)
 	}
@@ -175,15 +177,8 @@ func (p *Predictor) Bytes() int64 { return p.windows.NetworkBytes() + p.params.B
 // preparation resampled the scan, the class probabilities are interpolated linearly between the
 // prepared voxels, and each voxel of the scan gets the class with the highest.
 func (p *Predictor) Predict(ctx context.Context, v *volume.Volume) (*volume.LabelMap, error) {
-	prepared, err := p.config.Preparation.Apply(v)
-	if err != nil {
-		return nil, fmt.Errorf("preparing the scan: %w", err)
-	}
-	to, err := p.config.Preparation.Restoration(v.Grid)
-	if err != nil {
-		return nil, err
-	}
-	return p.predict(ctx, sliding.Hold(v, prepared, p.config.Preparation), to)
+	l, _, err := p.PredictMaps(ctx, v, MapOptions{})
+	return l, err
 }
 
 // PredictCase segments a prepared case. The label map lies on the prepared grid.
@@ -192,7 +187,7 @@ func (p *Predictor) PredictCase(ctx context.Context, c *prepared.Case) (*volume.
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", c.ID, err)
 	}
-	l, err := p.predict(ctx, sliding.Case{Case: c}, to)
+	l, _, err := p.predict(ctx, sliding.Case{Case: c}, sliding.Wanted{Classes: to})
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", c.ID, err)
 	}
@@ -206,25 +201,26 @@ func (p *Predictor) PredictOriginal(ctx context.Context, c *prepared.Case) (*vol
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", c.ID, err)
 	}
-	l, err := p.predict(ctx, sliding.Case{Case: c}, to)
+	l, _, err := p.predict(ctx, sliding.Case{Case: c}, sliding.Wanted{Classes: to})
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", c.ID, err)
 	}
 	return l, nil
 }
 
-func (p *Predictor) predict(ctx context.Context, src sliding.Source, to *volume.Restoration) (*volume.LabelMap, error) {
-	r, err := p.windows.Infer(ctx, src, p.ensemble(), sliding.Wanted{Classes: to}, p.Progress)
+func (p *Predictor) predict(ctx context.Context, src sliding.Source, wanted sliding.Wanted) (*volume.LabelMap, sliding.Result, error) {
+	r, err := p.windows.Infer(ctx, src, p.ensemble(), wanted, p.Progress)
 	if err != nil {
-		return nil, err
+		return nil, r, err
 	}
+	to := wanted.Classes
 	if p.options.Largest {
 		keepLargest(r.Classes, to.Scan.Shape)
 	}
 	for i, class := range r.Classes {
 		r.Classes[i] = p.labels[class]
 	}
-	return &volume.LabelMap{Grid: to.Scan, Labels: r.Classes, Names: p.LabelNames()}, nil
+	return &volume.LabelMap{Grid: to.Scan, Labels: r.Classes, Names: p.LabelNames()}, r, nil
 }
 
 // Reference is a label map with the labels that the network was taught: merged as its classes are,
