@@ -23,6 +23,8 @@ type Inference struct {
 	Overlap float64 `yaml:"overlap" help:"share of a window that its neighbour covers too"`
 	Batch   int     `yaml:"batch" help:"windows in a batch"`
 	Largest bool    `yaml:"largest_component" help:"keep only the largest connected component of each label"`
+	// Logits makes the network ready to tell its logits, too: see [MapOptions].
+	Logits bool `yaml:"-"`
 }
 
 // DefaultInference overlaps windows by half.
@@ -77,7 +79,7 @@ func NewPredictor(dev voxsaw.Device, checkpoints []string, o Inference, memory i
 		return nil, err
 	}
 	p.params = nn.NewParams(d, 0)
-	windows := sliding.Options{Size: p.options.Window, Batch: o.Batch, Overlap: o.Overlap}
+	windows := sliding.Options{Size: p.options.Window, Batch: o.Batch, Overlap: o.Overlap, Logits: o.Logits}
 	if p.windows, err = sliding.New(d, p.params, b, windows, nn.Options{MemoryLimit: memory}); err == nil {
 		err = p.load(checkpoints)
 	}
@@ -171,40 +173,54 @@ func (p *Predictor) Labels() []uint16 { return slices.Clone(p.labels[1:]) }
 // Bytes is the memory that the network takes in inference, beside the sums over the scan.
 func (p *Predictor) Bytes() int64 { return p.windows.NetworkBytes() + p.params.Bytes() }
 
-// Predict segments a scan as it was read. The label map lies on the scan's own grid.
+// Predict segments a scan as it was read. The label map lies on the scan's own grid: where the
+// preparation resampled the scan, the class probabilities are interpolated linearly between the
+// prepared voxels, and each voxel of the scan gets the class with the highest.
 func (p *Predictor) Predict(ctx context.Context, v *volume.Volume) (*volume.LabelMap, error) {
-	prepared, err := p.config.Preparation.Apply(v)
-	if err != nil {
-		return nil, fmt.Errorf("preparing the scan: %w", err)
-	}
-	l, err := p.predict(ctx, sliding.Hold(v, prepared, p.config.Preparation), prepared.Grid)
-	if err != nil {
-		return nil, err
-	}
-	return p.config.Preparation.Restore(l, v.Grid)
+	l, _, err := p.PredictMaps(ctx, v, MapOptions{})
+	return l, err
 }
 
 // PredictCase segments a prepared case. The label map lies on the prepared grid.
 func (p *Predictor) PredictCase(ctx context.Context, c *prepared.Case) (*volume.LabelMap, error) {
-	l, err := p.predict(ctx, sliding.Case{Case: c}, c.Grid)
+	to, err := volume.Stay(c.Grid)
+	if err != nil {
+		return nil, fmt.Errorf("case %s: %w", c.ID, err)
+	}
+	l, _, err := p.predict(ctx, sliding.Case{Case: c}, sliding.Wanted{Classes: to})
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", c.ID, err)
 	}
 	return l, nil
 }
 
-func (p *Predictor) predict(ctx context.Context, src sliding.Source, grid volume.Grid) (*volume.LabelMap, error) {
-	classes, err := p.windows.Classify(ctx, src, p.ensemble(), p.Progress)
+// PredictOriginal segments a prepared case. The label map lies on the voxels of the scan that the
+// case was prepared from, as that of [Predictor.Predict] does.
+func (p *Predictor) PredictOriginal(ctx context.Context, c *prepared.Case) (*volume.LabelMap, error) {
+	to, err := c.Restoration()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("case %s: %w", c.ID, err)
 	}
+	l, _, err := p.predict(ctx, sliding.Case{Case: c}, sliding.Wanted{Classes: to})
+	if err != nil {
+		return nil, fmt.Errorf("case %s: %w", c.ID, err)
+	}
+	return l, nil
+}
+
+func (p *Predictor) predict(ctx context.Context, src sliding.Source, wanted sliding.Wanted) (*volume.LabelMap, sliding.Result, error) {
+	r, err := p.windows.Infer(ctx, src, p.ensemble(), wanted, p.Progress)
+	if err != nil {
+		return nil, r, err
+	}
+	to := wanted.Classes
 	if p.options.Largest {
-		keepLargest(classes, grid.Shape)
+		keepLargest(r.Classes, to.Scan.Shape)
 	}
-	for i, class := range classes {
-		classes[i] = p.labels[class]
+	for i, class := range r.Classes {
+		r.Classes[i] = p.labels[class]
 	}
-	return &volume.LabelMap{Grid: grid, Labels: classes, Names: p.LabelNames()}, nil
+	return &volume.LabelMap{Grid: to.Scan, Labels: r.Classes, Names: p.LabelNames()}, r, nil
 }
 
 // Reference is a label map with the labels that the network was taught: merged as its classes are,

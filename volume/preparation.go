@@ -225,7 +225,8 @@ func (p Preparation) ApplyLabels(l *LabelMap, like Grid) (*LabelMap, error) {
 }
 
 // Restore puts a label map on the prepared grid back onto the grid of the scan: each voxel gets the
-// label of the prepared voxel that it lies in. Where nothing was resampled, that is exact.
+// label of the prepared voxel that it lies in. Where nothing was resampled, that is exact. Where
+// class probabilities are known, interpolating them loses less: see [Preparation.Restoration].
 func (p Preparation) Restore(l *LabelMap, original Grid) (*LabelMap, error) {
 	want, err := p.Grid(original)
 	if err != nil {

@@ -15,28 +15,44 @@ import (
 )
 
 type predictOptions struct {
-	Checkpoint []string            `yaml:"checkpoint" help:"checkpoint of voxsaw finetune; several are averaged"`
-	Out        string              `yaml:"out" help:"folder for the label maps, or the one file to write"`
-	Format     string              `yaml:"format" help:"of the label maps: nifti, or dicom-seg, which refers to the DICOM series that was segmented, so that a PACS files it with the study" oneof:"nifti dicom-seg"`
-	Inference  segment.Inference   `yaml:"inference"`
-	Series     string              `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
-	Volume     int                 `yaml:"volume" help:"which volume of 4D files, 1 for the first; 0: there must be only one"`
-	Masks      bool                `yaml:"labels_as_scans" help:"segment NIfTI files in folders, too, that hold labels by their values"`
-	Read       dataset.ReadOptions `yaml:"read"`
-	Force      bool                `yaml:"force" help:"write over label maps that are there already"`
-	Machine    deviceOptions       `yaml:"machine"`
-	Memory     gibibytes           `yaml:"memory" help:"limit in GiB for the network, the scan and the sums over it; 0: what the machine has"`
+	Checkpoint []string          `yaml:"checkpoint" help:"checkpoint of voxsaw finetune; several are averaged"`
+	Out        string            `yaml:"out" help:"folder for the label maps, or the one file to write"`
+	Format     string            `yaml:"format" help:"of the label maps: nifti, or dicom-seg, which refers to the DICOM series that was segmented, so that a PACS files it with the study" oneof:"nifti dicom-seg"`
+	Inference  segment.Inference `yaml:"inference"`
+
+	Probabilities bool   `yaml:"probabilities" help:"write NAME_probabilities.nii.gz, too: float32, a volume for each class, background first"`
+	Logits        bool   `yaml:"logits" help:"write NAME_logits.nii.gz, too: float32, what the network gives before the softmax"`
+	MapsOn        string `yaml:"maps_on" help:"voxels of both: the scan's own, or the prepared ones, as the network saw them" oneof:"scan prepared"`
+
+	Series  string              `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
+	Volume  int                 `yaml:"volume" help:"which volume of 4D files, 1 for the first; 0: there must be only one"`
+	Masks   bool                `yaml:"labels_as_scans" help:"segment NIfTI files in folders, too, that hold labels by their values"`
+	Read    dataset.ReadOptions `yaml:"read"`
+	Force   bool                `yaml:"force" help:"write over label maps that are there already"`
+	Machine deviceOptions       `yaml:"machine"`
+	Memory  gibibytes           `yaml:"memory" help:"limit in GiB for the network, the scan and the sums over it; 0: what the machine has"`
 }
 
+// The voxels that probabilities and logits are written on.
+const (
+	mapsOnScan     = "scan"
+	mapsOnPrepared = "prepared"
+)
+
 func newPredict() *cobra.Command {
-	o := &predictOptions{Format: predict.NIfTI, Inference: segment.DefaultInference(), Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
+	o := &predictOptions{Format: predict.NIfTI, MapsOn: mapsOnScan, Inference: segment.DefaultInference(), Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
 	return verb("predict SCANS...", "Make label maps in the geometry of the scans",
 		`Segments scans: NIfTI files, folders of a DICOM series, or folders of either. Each label map is NIfTI on exactly the grid of its scan,
 or with --format dicom-seg a DICOM SEG object on the slices of its series, which shows the patient and the study as the series does.
-Names are those of the scans, without the _0000 that nnU-Net's images end in. The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
+Names are those of the scans, without the _0000 that nnU-Net's images end in. --probabilities and --logits write the network's numbers beside it. The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
 Scans whose label map is there already are passed over, so that a batch can be taken up again.`,
 		`  voxsaw predict imagesTs/ --checkpoint runs/organs/last.safetensors --out labels --largest-component`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPredict(cmd, *o, args) })
+}
+
+// maps says which numbers of the network are written.
+func (o predictOptions) maps() segment.MapOptions {
+	return segment.MapOptions{Probabilities: o.Probabilities, Logits: o.Logits, Prepared: o.MapsOn == mapsOnPrepared}
 }
 
 func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
@@ -47,7 +63,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return withHint(usagef("nowhere to write"), "add --out FOLDER")
 	}
 	batch, err := predict.New(paths, predict.Options{
-		Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Find: dataset.Options{Series: o.Series, Volume: o.Volume, LabelsAsScans: o.Masks},
+		Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Maps: o.maps(), Find: dataset.Options{Series: o.Series, Volume: o.Volume, LabelsAsScans: o.Masks},
 	})
 	if err != nil {
 		return refused(err)
@@ -61,6 +77,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return err
 	}
 	defer closeDevice()
+	o.Inference.Logits = o.Logits
 	predictor, err := segment.NewPredictor(dev, o.Checkpoint, o.Inference, o.Memory.limitAll())
 	if err != nil {
 		return err

@@ -27,6 +27,12 @@ import (
 // Scratch is the initialisation that the others are compared with: random weights.
 const Scratch = "scratch"
 
+// The voxels that predictions are scored on.
+const (
+	scoreOnScan     = "scan"
+	scoreOnPrepared = "prepared"
+)
+
 // Plan is an experiment. One YAML file holds it.
 type Plan struct {
 	Data       string           `yaml:"data" help:"folder of prepared, labelled cases"`
@@ -43,6 +49,7 @@ type Plan struct {
 	Pretrain  Pretrain          `yaml:"pretrain" flag:"pretrain"`
 	Finetune  segment.Config    `yaml:"finetune" flag:"finetune"`
 	Inference segment.Inference `yaml:"inference" flag:"inference"`
+	ScoreOn   string            `yaml:"score_on" help:"voxels that predictions are scored on: the scan's own, with its labels as they were read, or the prepared ones" oneof:"scan prepared"`
 	Metrics   eval.Options      `yaml:"metrics" flag:"metrics"`
 }
 
@@ -67,7 +74,7 @@ func DefaultPlan() Plan {
 	p := Plan{
 		Folds: 4, FoldScheme: dataset.FoldsConsecutive, Fractions: []float64{0.1, 0.2, 1}, Seeds: []uint64{1, 2, 3}, SubsetSeed: 1,
 		Inits:    []Initialisation{{Name: Scratch}, {Name: "3x3x3", Pretrain: config.NewSection("grid: [3, 3, 3]\n")}},
-		Pretrain: Pretrain{pretext.Choice()}, Finetune: segment.DefaultConfig(), Inference: segment.DefaultInference(), Metrics: eval.DefaultOptions(),
+		Pretrain: Pretrain{pretext.Choice()}, Finetune: segment.DefaultConfig(), Inference: segment.DefaultInference(), ScoreOn: scoreOnScan, Metrics: eval.DefaultOptions(),
 	}
 	_, settings := pretext.Chosen(&p.Pretrain.OneOf)
 	p.Finetune.Network.Norm = settings.Common().Network.Norm
@@ -82,6 +89,8 @@ func (p Plan) Check() error {
 		return errors.New("data: name the folder of prepared cases")
 	case len(p.Fractions) == 0 || len(p.Seeds) == 0 || len(p.Inits) == 0:
 		return errors.New("a plan needs at least one fraction, one seed and one initialisation")
+	case p.ScoreOn != scoreOnScan && p.ScoreOn != scoreOnPrepared:
+		return fmt.Errorf("score_on is %q, must be %s or %s", p.ScoreOn, scoreOnScan, scoreOnPrepared)
 	case !(p.Unlabelled >= 0 && p.Unlabelled < 1):
 		return fmt.Errorf("unlabelled is %v, must be a share from 0 to less than 1", p.Unlabelled)
 	}

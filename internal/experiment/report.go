@@ -95,7 +95,7 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 		report.Facts{
 			{Name: "Program", Value: "voxsaw " + voxsaw.Version()}, {Name: "Device", Value: s.Device.Describe()}, {Name: "Prepared cases", Value: fmt.Sprint(cache.Len())},
 			{Name: "Fingerprint of the data", Value: cache.Fingerprint()}, {Name: "Labels", Value: table.List(r.Plan.Finetune.Names, 0)},
-			{Name: "Compared on", Value: "the prepared grid: " + preparation(cache.Preparation())},
+			{Name: "Compared on", Value: comparedOn(r.Plan.ScoreOn, cache.Preparation())},
 		},
 		report.Code{Title: "plan.yaml", Text: string(plan)},
 		report.Code{Title: "subsets.json: who trains and who tests", Text: string(subsets)},
@@ -103,8 +103,16 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	return page, nil
 }
 
-// comparison tells the initialisations apart, as far as the runs do: the gains with their intervals,
-// a mixed model over all runs, and the ranks of three or more initialisations.
+// comparedOn says which voxels predictions and references were compared on.
+func comparedOn(where string, how volume.Preparation) string {
+	if where == scoreOnPrepared {
+		return "the prepared grid: " + preparation(how)
+	}
+	return "the scans' own voxels; prepared: " + preparation(how)
+}
+
+// comparison tells the initialisations apart, as far as the runs do: the gains with their
+// intervals, a mixed model over all runs, and the ranks of three or more initialisations.
 func (r *Result) comparison(folds eval.FoldTable) report.Section {
 	section := report.Section{Title: "Comparison", Blocks: []report.Block{report.Figures{report.Gains(folds)}, report.Table{Table: table.Gains(folds)}}}
 	o := eval.FoldOptions{Metric: "dsc", Baseline: r.baseline()}
@@ -126,8 +134,8 @@ func preparation(p volume.Preparation) string {
 	return fmt.Sprintf("axes %s, %s, HU %g to %g", p.Axcodes, spacing, p.Window[0], p.Window[1])
 }
 
-// pretexts tells how well the pretrained encoders do their tasks on cases that they were not trained
-// on: a section for each task.
+// pretexts tells how well the pretrained encoders do their tasks on cases that they were not
+// trained on: a section for each task.
 func (r *Result) pretexts(ctx context.Context, s Setting) ([]report.Section, error) {
 	var sections []report.Section
 	for _, task := range r.tasks() {

@@ -21,6 +21,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -160,7 +161,11 @@ func (r *runner) record() error {
 	planPath, casesPath := filepath.Join(r.Out, "plan.yaml"), filepath.Join(r.Out, "subsets.json")
 	cases := r.result.Cases
 	if entries, err := os.ReadDir(filepath.Join(r.Out, "trials")); err == nil && len(entries) > 0 {
-		before := Plan{Pretrain: Pretrain{pretext.Choice()}}
+		before := Plan{Pretrain: Pretrain{pretext.Choice()}, ScoreOn: r.plan.ScoreOn}
+		if r.cache.Preparation().Spacing != [3]float64{} {
+			// of a plan that does not say it: there was nothing else then
+			before.ScoreOn = scoreOnPrepared
+		}
 		if err := config.Load(planPath, &before); err != nil {
 			return fmt.Errorf("%s holds another experiment: %w", r.Out, err)
 		}
@@ -255,7 +260,7 @@ func (r *runner) options(folder string, resolved []byte, observer voxsaw.Observe
 }
 
 // score segments prepared cases with a checkpoint and compares them with their labels, on the
-// prepared grid.
+// scans' own voxels or the prepared ones.
 func (r *runner) score(ctx context.Context, checkpoint string, ids []string) ([]eval.Score, error) {
 	predictor, err := segment.NewPredictor(r.Device, []string{checkpoint}, r.plan.Inference, r.Memory)
 	if err != nil {
@@ -268,11 +273,7 @@ func (r *runner) score(ctx context.Context, checkpoint string, ids []string) ([]
 		if err != nil {
 			return nil, err
 		}
-		prediction, err := predictor.PredictCase(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		labels, err := c.LabelMap()
+		prediction, labels, err := predictAndRead(ctx, predictor, c, r.plan.ScoreOn)
 		if err != nil {
 			return nil, err
 		}
@@ -284,6 +285,21 @@ func (r *runner) score(ctx context.Context, checkpoint string, ids []string) ([]
 	}
 	eval.Sort(scores)
 	return scores, nil
+}
+
+// predictAndRead gives what the network makes of a case, and its labels, on the same voxels.
+func predictAndRead(ctx context.Context, p *segment.Predictor, c *prepared.Case, on string) (prediction, labels *volume.LabelMap, err error) {
+	if on == scoreOnPrepared {
+		if prediction, err = p.PredictCase(ctx, c); err == nil {
+			labels, err = c.LabelMap()
+		}
+		return prediction, labels, err
+	}
+	// The labels first: a folder that has none of them says so before the work.
+	if labels, err = c.OriginalLabelMap(); err == nil {
+		prediction, err = p.PredictOriginal(ctx, c)
+	}
+	return prediction, labels, err
 }
 
 // initialise gives the checkpoint that a trial starts from, pretraining it if need be; empty for

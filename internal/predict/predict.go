@@ -36,6 +36,7 @@ type Options struct {
 	Out    string // a folder, or the one file to write
 	Format string
 	Force  bool // write over label maps that are there already
+	Maps   segment.MapOptions
 	Find   dataset.Options
 	Read   dataset.ReadOptions
 }
@@ -141,10 +142,50 @@ func (b *Batch) place() error {
 
 func isDICOM(path string) bool { return strings.EqualFold(filepath.Ext(path), ".dcm") }
 
+// The maps that lie beside a label map, by what their names end in.
+const (
+	probabilities = "probabilities"
+	logits        = "logits"
+)
+
+// mapPath is the file of maps beside a label map.
+func mapPath(target, kind string) string {
+	for _, ext := range []string{".nii.gz", ".nii", filepath.Ext(target)} {
+		if stem, ok := strings.CutSuffix(target, ext); ok {
+			target = stem
+			break
+		}
+	}
+	return target + "_" + kind + ".nii.gz"
+}
+
+// files are all files of a scan, the label map last: where it is, the others are.
+func (b *Batch) files(target string) (all []string) {
+	if b.options.Maps.Probabilities {
+		all = append(all, mapPath(target, probabilities))
+	}
+	if b.options.Maps.Logits {
+		all = append(all, mapPath(target, logits))
+	}
+	return append(all, target)
+}
+
+// complete reports whether all files of a scan are there.
+func (b *Batch) complete(target string) bool {
+	return !slices.ContainsFunc(b.files(target), func(path string) bool {
+		_, err := os.Stat(path)
+		return err != nil
+	})
+}
+
 // spareScans refuses to write label maps over what is no label map: a scan, by whatever path or
 // link, or a DICOM file that is no SEG object.
 func (b *Batch) spareScans() error {
+	var files []string
 	for _, target := range b.targets {
+		files = append(files, b.files(target)...)
+	}
+	for _, target := range files {
 		there, err := os.Stat(target)
 		if err != nil {
 			continue
@@ -183,7 +224,7 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 	var failed []error
 	for n, c := range b.scans {
 		target := b.targets[n]
-		if _, err := os.Stat(target); err == nil && !b.options.Force {
+		if !b.options.Force && b.complete(target) {
 			watch.Note(target + " is there already: passed over (--force writes it again)")
 			watch.Passed()
 			continue
@@ -241,6 +282,22 @@ func (e *StoppedError) Error() string {
 // Unwrap gives the context's error.
 func (e *StoppedError) Unwrap() error { return e.cause }
 
+// writeMaps writes the network's numbers beside a label map: 4D files, a volume for each class.
+func writeMaps(target string, m *segment.Maps) error {
+	if m == nil {
+		return nil
+	}
+	for kind, values := range map[string][]float32{probabilities: m.Probabilities, logits: m.Logits} {
+		if values == nil {
+			continue
+		}
+		if err := nifti.WriteChannels(mapPath(target, kind), m.Grid, values, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // one reads a scan, segments it and writes its label map.
 func (b *Batch) one(ctx context.Context, p *segment.Predictor, c dataset.Case, target string, watch Observer) error {
 	var series *dicom.Series
@@ -260,8 +317,11 @@ func (b *Batch) one(ctx context.Context, p *segment.Predictor, c dataset.Case, t
 	for _, note := range notes {
 		watch.Note(c.ID + ": " + note)
 	}
-	labels, err := p.Predict(ctx, scan)
+	labels, maps, err := p.PredictMaps(ctx, scan, b.options.Maps)
 	if err != nil {
+		return err
+	}
+	if err := writeMaps(target, maps); err != nil {
 		return err
 	}
 	if series == nil {

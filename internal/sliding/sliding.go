@@ -1,15 +1,18 @@
 // Package sliding makes a label for every voxel of a scan that is larger than what a network takes
 // at once: it slides a window over the scan.
 //
-// Start at [New] and [Inferer.Classify].
+// Start at [New] and [Inferer.Infer].
 //
 //   - Windows of one size lie on a lattice that covers the scan, neighbours overlapping by at least
 //     the asked share. A scan smaller than the window is centred in it, with air around.
 //   - Each window adds its class probabilities, weighted by a Gaussian around its centre (sigma an
-//     eighth of its size, as nnU-Net has it), to a sum for each voxel and class. The class with the
-//     highest sum wins; dividing by the sum of weights would not change which one that is.
+//     eighth of its size, as nnU-Net has it), to a sum for each voxel and class. Divided by the sum
+//     of weights, that is the mean over the windows; those of several networks are averaged alike.
+//   - The scan was resampled before the windows saw it. The mean probabilities are interpolated
+//     linearly between the prepared voxels, and each voxel of the scan gets the class with the
+//     highest ([emission], [volume.Restoration]).
 //   - The lattice is walked along j or k, whichever keeps fewer voxels waiting. Voxels below the
-//     next layer of windows are final: they are decided and their sums forgotten ([slab]). So the
+//     next layer of windows are final: they are emitted and their sums forgotten ([slab]). So the
 //     sums take classes x window's extent x the scan's other two extents x 4 bytes, however long
 //     the scan is along that axis.
 //
@@ -18,6 +21,7 @@ package sliding
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -25,6 +29,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/volume"
 )
 
 // Options say how windows lie.
@@ -32,6 +37,7 @@ type Options struct {
 	Size    [3]int  // of a window, along (i, j, k)
 	Batch   int     // windows that the network takes at once
 	Overlap float64 // share of a window that its neighbour covers too
+	Logits  bool    // the network's logits are read, too, so that they can be asked for
 }
 
 // Check says what is wrong with the options, nil if nothing is.
@@ -50,7 +56,7 @@ type Inferer struct {
 	Options
 	program *nn.Program
 	classes int
-	room    int64        // bytes for what Classify holds; negative: no limit
+	room    int64        // bytes for what Infer holds; negative: no limit
 	weights [3][]float32 // Gaussian along each axis
 }
 
@@ -69,7 +75,11 @@ func New(dev device.Device, params *nn.Params, b backbone.Backbone, o Options, c
 	if g.Err() != nil {
 		return nil, g.Err()
 	}
-	compile.Outputs = map[string]*nn.Node{"probability": g.Softmax(b.Decoder(g, stages)[0])}
+	logits := b.Decoder(g, stages)[0]
+	compile.Outputs = map[string]*nn.Node{"probability": g.Softmax(logits)}
+	if o.Logits {
+		compile.Outputs["logits"] = logits
+	}
 	program, err := nn.Compile(dev, g, params, compile)
 	if err != nil {
 		return nil, fmt.Errorf("preparing inference on windows of %v: %w", o.Size, err)
@@ -118,44 +128,130 @@ type Ensemble struct {
 	Use     func(member int) error
 }
 
+// Wanted says which results are wanted, and where. The zero value asks for classes on the grid of
+// the source.
+type Wanted struct {
+	Classes *volume.Restoration // the grid of the classes; nil: the source's
+	// the grid of probabilities and logits; nil: the source's
+	Maps *volume.Restoration
+	// the mean over windows and networks, for each class and voxel
+	Probabilities, Logits bool
+}
+
+// Result is what windows say about a scan.
+type Result struct {
+	Classes []uint16 // (K, J, I)
+	// (class, K, J, I); nil if not wanted. Logits are means of the logits: their softmax is not the
+	// mean of the probabilities.
+	Probabilities, Logits []float32
+}
+
+// channels is how many sums there are for a voxel: the probabilities, then the logits.
+func (w Wanted) channels(classes int) int {
+	if w.Logits {
+		return 2 * classes
+	}
+	return classes
+}
+
+// complete puts the grid of the source in the place of those left out.
+func (w Wanted) complete(shape [3]int) (Wanted, error) {
+	for _, to := range []**volume.Restoration{&w.Classes, &w.Maps} {
+		if *to == nil {
+			var err error
+			if *to, err = volume.Stay(volume.Grid{Shape: shape, Affine: volume.Scaling([3]float64{1, 1, 1})}); err != nil {
+				return w, err
+			}
+		}
+		if (*to).Prepared.Shape != shape {
+			return w, fmt.Errorf("the windows lie over %v voxels, their results over %v", shape, (*to).Prepared.Shape)
+		}
+	}
+	return w, nil
+}
+
+// slab is the sums for these results.
+func (w Wanted) slab(shape, size [3]int, classes int) *slab {
+	var interpolated [3]bool
+	for a := range 3 {
+		interpolated[a] = !w.Classes.Exact(a) || (w.Probabilities || w.Logits) && !w.Maps.Exact(a)
+	}
+	return newSlab(shape, size, classes, w.channels(classes), interpolated)
+}
+
+// maps is how many values a voxel of the maps has.
+func (w Wanted) maps(classes int) (n int) {
+	if w.Probabilities {
+		n += classes
+	}
+	if w.Logits {
+		n += classes
+	}
+	return n
+}
+
 // Bytes is the memory that Classify takes beside the network and the scan, for a scan of the given
 // shape.
 func (s *Inferer) Bytes(shape [3]int) int64 { return s.Options.Bytes(shape, s.classes) }
 
-// Bytes is the memory of windows over a scan of the given shape: sums, the probabilities of a
-// batch, its crops and those made ahead, and the result.
+// Bytes is the memory of windows over a scan of the given shape whose classes are wanted on its own
+// grid: sums, the probabilities of a batch, its crops and those made ahead, and the result.
 func (o Options) Bytes(shape [3]int, classes int) int64 {
+	w, err := Wanted{}.complete(shape)
+	if err != nil { // there is no such shape
+		return 0
+	}
+	return o.bytes(shape, classes, w)
+}
+
+func (o Options) bytes(shape [3]int, classes int, w Wanted) int64 {
 	patch := int64(o.Size[0]) * int64(o.Size[1]) * int64(o.Size[2])
-	return newSlab(shape, o.Size, classes).bytes() + 4*int64(o.Batch)*patch*int64(classes+cropsAhead+1) + 2*int64(shape[0])*int64(shape[1])*int64(shape[2])
+	return w.slab(shape, o.Size, classes).bytes() + 4*int64(o.Batch)*patch*int64(w.channels(classes)+cropsAhead+1) +
+		2*int64(w.Classes.Scan.Len()) + 4*int64(w.Maps.Scan.Len())*int64(w.maps(classes))
 }
 
 // cropsAhead is how many batches of windows are cut before they are needed, so that the network
 // never waits for them.
 const cropsAhead = 2
 
-// Classify gives the class of every voxel of a scan, (K, J, I). progress, if not nil, is told how
-// many windows are done.
+// Classify gives the class of every voxel of a source, (K, J, I).
 func (s *Inferer) Classify(ctx context.Context, src Source, of Ensemble, progress func(done, total int)) ([]uint16, error) {
+	r, err := s.Infer(ctx, src, of, Wanted{}, progress)
+	return r.Classes, err
+}
+
+// Infer slides the window over a source. progress, if not nil, is told how many windows are done.
+func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wanted, progress func(done, total int)) (r Result, err error) {
 	shape := src.Extent()
-	need := s.Bytes(shape) + src.Bytes()
+	if wanted.Logits && !s.Logits {
+		return r, errors.New("logits were not asked for when the network was prepared")
+	}
+	if wanted, err = wanted.complete(shape); err != nil {
+		return r, err
+	}
+	need := s.bytes(shape, s.classes, wanted) + src.Bytes()
 	if s.room >= 0 && need > s.room {
-		return nil, fmt.Errorf("a scan of %v in %d classes needs %d MiB of memory beside the network, which leaves %d MiB: make the window or the batch smaller", shape, s.classes, need>>20, s.room>>20)
+		return r, fmt.Errorf("a scan of %v in %d classes needs %d MiB of memory beside the network, which leaves %d MiB: %s", shape, s.classes, need>>20, s.room>>20, wanted.saving())
 	}
 	var starts [3][]int
 	for axis := range 3 {
 		starts[axis] = positions(shape[axis], s.Size[axis], s.Overlap)
 	}
-	slab := newSlab(shape, s.Size, s.classes)
+	slab := wanted.slab(shape, s.Size, s.classes)
 	slab.allocate()
-	classes := make([]uint16, shape[0]*shape[1]*shape[2])
-	probability := make([]float32, s.Batch*s.classes*s.Size[0]*s.Size[1]*s.Size[2])
-	layers, members := starts[slab.along], max(of.Members, 1)
+	members := max(of.Members, 1)
+	slab.to = s.emissions(&r, wanted, starts, members)
+	values := map[string][]float32{"probability": make([]float32, s.Batch*s.classes*s.Size[0]*s.Size[1]*s.Size[2])}
+	if wanted.Logits {
+		values["logits"] = make([]float32, len(values["probability"]))
+	}
+	layers := starts[slab.along]
 	windows, done := len(starts[0])*len(starts[slab.across]), 0
 	for layer := range layers {
 		for member := range members {
 			if of.Use != nil {
 				if err := of.Use(member); err != nil {
-					return nil, err
+					return Result{}, err
 				}
 			}
 			origins := make([][3]int, windows)
@@ -164,27 +260,70 @@ func (s *Inferer) Classify(ctx context.Context, src Source, of Ensemble, progres
 				origins[n][slab.across] = starts[slab.across][n/len(starts[0])]
 				origins[n][slab.along] = layers[layer]
 			}
-			if err := s.layer(ctx, src, origins, probability, slab, func() {
+			if err := s.layer(ctx, src, origins, values, slab, func() {
 				if done++; progress != nil {
 					progress(done, windows*len(layers)*members)
 				}
 			}); err != nil {
-				return nil, err
+				return Result{}, err
 			}
 		}
-		final := shape[slab.along] // planes before it are decided now
+		final := shape[slab.along] // planes before it are final now
 		if layer+1 < len(layers) {
 			final = layers[layer+1]
 		}
-		if err := slab.settle(classes, final); err != nil {
-			return nil, err
+		if err := slab.settle(final); err != nil {
+			return Result{}, err
 		}
 	}
-	return classes, nil
+	return r, nil
+}
+
+// saving says what takes less memory.
+func (w Wanted) saving() string {
+	if w.Probabilities || w.Logits {
+		return "do without probabilities and logits, or take them on the prepared grid, or make the window or the batch smaller"
+	}
+	return "make the window or the batch smaller"
+}
+
+// emissions makes the memory of the results, and says how the sums get there.
+func (s *Inferer) emissions(r *Result, wanted Wanted, starts [3][]int, members int) []*emission {
+	var weights [3][]float32
+	for axis := range 3 {
+		weights[axis] = sumOfWeights(starts[axis], s.weights[axis], wanted.Classes.Prepared.Shape[axis])
+	}
+	e := newEmission(wanted.Classes, weights, members)
+	r.Classes = make([]uint16, wanted.Classes.Scan.Len())
+	e.classes = r.Classes
+	if wanted.maps(s.classes) == 0 {
+		return []*emission{e}
+	}
+	n := wanted.Maps.Scan.Len()
+	m := newEmission(wanted.Maps, weights, members)
+	m.maps = make([][]float32, wanted.channels(s.classes))
+	spread := func(values []float32, first int) {
+		for class := range s.classes {
+			m.maps[first+class] = values[class*n : (class+1)*n]
+		}
+	}
+	if wanted.Probabilities {
+		r.Probabilities = make([]float32, s.classes*n)
+		spread(r.Probabilities, 0)
+	}
+	if wanted.Logits {
+		r.Logits = make([]float32, s.classes*n)
+		spread(r.Logits, s.classes)
+	}
+	if wanted.Maps == wanted.Classes { // one pass for both
+		m.classes = r.Classes
+		return []*emission{m}
+	}
+	return []*emission{e, m}
 }
 
 // layer adds the windows at the given origins to the sums.
-func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, probability []float32, sums *slab, done func()) error {
+func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, values map[string][]float32, sums *slab, done func()) error {
 	patch := s.Size[0] * s.Size[1] * s.Size[2]
 	batches := (len(origins) + s.Batch - 1) / s.Batch
 	ahead := train.NewPrefetch(ctx, 0, batches, 1, cropsAhead, func(_ context.Context, b int) (crops, error) {
@@ -202,23 +341,33 @@ func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, proba
 		if err != nil {
 			return err
 		}
-		if err := s.run(c.voxels, probability); err != nil {
+		if err := s.run(c.voxels, values); err != nil {
 			return err
 		}
+		one := s.classes * patch
 		for n, origin := range c.origins {
-			sums.add(probability[n*s.classes*patch:], origin, s.Size, &s.weights)
+			sums.add(values["probability"][n*one:(n+1)*one], 0, origin, s.Size, &s.weights)
+			if logits := values["logits"]; logits != nil {
+				sums.add(logits[n*one:(n+1)*one], s.classes, origin, s.Size, &s.weights)
+			}
 			done()
 		}
 	}
 	return nil
 }
 
-func (s *Inferer) run(voxels, probability []float32) error {
+// run runs the network on a batch and reads the outputs that are wanted.
+func (s *Inferer) run(voxels []float32, outputs map[string][]float32) error {
 	if err := s.program.Set("image", voxels); err != nil {
 		return err
 	}
 	if err := s.program.Forward(); err != nil {
 		return err
 	}
-	return s.program.Read("probability", probability)
+	for name, values := range outputs {
+		if err := s.program.Read(name, values); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -106,7 +106,7 @@ func naive(t *testing.T, s *Inferer, src Source) []uint16 {
 				if err := src.Image(image[:voxels], [3]int{x, y, z}, s.Size); err != nil {
 					t.Fatal(err)
 				}
-				if err := s.run(image, probability); err != nil {
+				if err := s.run(image, map[string][]float32{"probability": probability}); err != nil {
 					t.Fatal(err)
 				}
 				for class := range s.classes {
@@ -151,7 +151,7 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 	params := nn.NewParams(dev, 5)
 	for _, batch := range []int{1, 4} {
 		for _, overlap := range []float64{0, 0.3, 0.5, 0.75} {
-			s, err := New(dev, params, network, Options{size, batch, overlap}, nn.Options{})
+			s, err := New(dev, params, network, Options{Size: size, Batch: batch, Overlap: overlap}, nn.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +184,7 @@ func TestClassifyEqualsNaiveLoop(t *testing.T) {
 		}
 	}
 	// The mean of a network and itself is the network.
-	s, err := New(dev, params, network, Options{size, 2, 0.5}, nn.Options{})
+	s, err := New(dev, params, network, Options{Size: size, Batch: 2, Overlap: 0.5}, nn.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,18 +223,35 @@ func TestHeldVolumeEqualsCase(t *testing.T) {
 	}
 }
 
-func TestDecideRefusesNaN(t *testing.T) {
-	nan := float32(math.NaN())
-	if decide(make([]uint16, 1), []float32{nan, nan}, 2, 1) {
-		t.Error("NaN was given a class")
+// settleAll settles a slab that holds the given sums, and nothing else, at once.
+func settleAll(t *testing.T, shape [3]int, classes int, sums []float32) ([]uint16, error) {
+	t.Helper()
+	to, err := volume.Stay(volume.Grid{Shape: shape, Affine: volume.Scaling([3]float64{1, 1, 1})})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if decide(make([]uint16, 1), []float32{nan, 0.5}, 2, 1) {
-		t.Error("NaN was given a class")
-	}
-	s := newSlab([3]int{4, 3, 2}, [3]int{4, 3, 2}, 2)
+	s := Wanted{Classes: to, Maps: to}.slab(shape, shape, classes)
 	s.allocate()
-	if err := s.settle(make([]uint16, 24), s.shape[s.along]); err == nil {
-		t.Error("voxels that no window came to were given a class")
+	copy(s.sums, sums)
+	var weights [3][]float32
+	for a, n := range shape {
+		weights[a] = slices.Repeat([]float32{1}, n)
+	}
+	e := newEmission(to, weights, 1)
+	e.classes = make([]uint16, shape[0]*shape[1]*shape[2])
+	s.to = []*emission{e}
+	return e.classes, s.settle(s.shape[s.along])
+}
+
+func TestNaNIsNoClass(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, sums := range [][]float32{{nan, nan}, {nan, 0.5}, {0.5, nan}, {0, 0}} {
+		if classes, err := settleAll(t, [3]int{1, 1, 1}, 2, sums); !errors.Is(err, errNotFinite) {
+			t.Errorf("sums of %v were given class %d, %v", sums, classes, err)
+		}
+	}
+	if classes, err := settleAll(t, [3]int{1, 1, 1}, 3, []float32{0.2, 0.4, 0.4}); err != nil || classes[0] != 1 {
+		t.Errorf("of equals the first: got class %d, %v", classes, err)
 	}
 }
 
@@ -250,7 +267,7 @@ func TestSlabBytes(t *testing.T) {
 		{[3]int{100, 100, 600}, 2, 4 * 2 * 96 * 100 * 100},
 		{[3]int{40, 50, 60}, 2, 4 * 2 * 40 * 50 * 60},
 	} {
-		if s := newSlab(c.shape, [3]int{96, 96, 96}, 2); s.along != c.along || s.bytes() != c.bytes {
+		if s := newSlab(c.shape, [3]int{96, 96, 96}, 2, 2, [3]bool{}); s.along != c.along || s.bytes() != c.bytes {
 			t.Errorf("%v: %d bytes along axis %d, want %d along %d", c.shape, s.bytes(), s.along, c.bytes, c.along)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -789,5 +790,33 @@ func TestLabelValuesAreCounted(t *testing.T) {
 		if ok := count(&got, piece); got != want || ok == negative {
 			t.Fatalf("%v: %d above, %d like, %v", piece, got.above, got.like, ok)
 		}
+	}
+}
+
+// A 4D file of several channels comes back channel by channel, in NIfTI-1 and, where an extent needs
+// it, NIfTI-2.
+func TestWriteChannels(t *testing.T) {
+	for _, shape := range [][3]int{{5, 4, 3}, {1, 40000, 1}} {
+		g := volume.Grid{Shape: shape, Affine: volume.Affine{{0, -0.8, 0, 10}, {0.7, 0, 0, -5}, {0, 0, 2.5, 100}, {0, 0, 0, 1}}}
+		values := make([]float32, 3*g.Len())
+		for n := range values {
+			values[n] = float32(n)/7 - 3
+		}
+		path := filepath.Join(t.TempDir(), "channels.nii.gz")
+		if err := WriteChannels(path, g, values, nil); err != nil {
+			t.Fatal(err)
+		}
+		all, err := ReadAll(path, Options{})
+		if err != nil || len(all) != 3 {
+			t.Fatalf("%d volumes, %v", len(all), err)
+		}
+		for c, v := range all {
+			if !v.Same(g, 1e-4) || !slices.Equal(v.Float32, values[c*g.Len():(c+1)*g.Len()]) {
+				t.Errorf("channel %d of %v differs", c, shape)
+			}
+		}
+	}
+	if err := WriteChannels(filepath.Join(t.TempDir(), "x.nii"), volume.Grid{Shape: [3]int{2, 2, 2}, Affine: volume.Scaling([3]float64{1, 1, 1})}, make([]float32, 12), nil); err == nil {
+		t.Error("one channel and a half was written")
 	}
 }

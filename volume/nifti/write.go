@@ -62,10 +62,32 @@ func WriteLabels(path string, l *volume.LabelMap) error {
 	})
 }
 
+// WriteChannels writes several volumes on one grid as the volumes of a 4D file, in float32: channel
+// c of voxel (i, j, k) is element i + I (j + J (k + K c)). The path ends as [Write] has it.
+func WriteChannels(path string, g volume.Grid, values []float32, extensions []Extension) error {
+	if err := g.Check(); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	channels := len(values) / g.Len()
+	if channels < 1 || channels > math.MaxInt16 || channels*g.Len() != len(values) {
+		return fmt.Errorf("writing %s: %d values are not volumes of %v voxels", path, len(values), g.Shape)
+	}
+	return writeAll(path, g, channels, gonii.DT_FLOAT32, noIntent, extensions, func(dst []byte, first int) {
+		for n, x := range values[first : first+len(dst)/4] {
+			binary.LittleEndian.PutUint32(dst[4*n:], math.Float32bits(x))
+		}
+	})
+}
+
 const noIntent int16 = 0 // NIFTI_INTENT_NONE
 
 // write makes the file. Fill puts the voxels from number first on into dst.
 func write(path string, g volume.Grid, datatype int32, intent int16, extensions []Extension, fill func(dst []byte, first int)) error {
+	return writeAll(path, g, 1, datatype, intent, extensions, fill)
+}
+
+// writeAll makes a file of several volumes, or one.
+func writeAll(path string, g volume.Grid, volumes int, datatype int32, intent int16, extensions []Extension, fill func(dst []byte, first int)) error {
 	compressed := strings.HasSuffix(path, ".nii.gz")
 	if !compressed && !strings.HasSuffix(path, ".nii") {
 		return fmt.Errorf("writing %s: the name must end in .nii or .nii.gz", path)
@@ -73,7 +95,7 @@ func write(path string, g volume.Grid, datatype int32, intent int16, extensions 
 	return atomicfile.Write(path, func(file io.Writer) error {
 		b := bufio.NewWriterSize(file, piece)
 		if !compressed {
-			if err := writeTo(b, g, datatype, intent, extensions, fill); err != nil {
+			if err := writeTo(b, g, volumes, datatype, intent, extensions, fill); err != nil {
 				return err
 			}
 			return b.Flush()
@@ -84,7 +106,7 @@ func write(path string, g volume.Grid, datatype int32, intent int16, extensions 
 		if err != nil {
 			return err
 		}
-		err = writeTo(z, g, datatype, intent, extensions, fill)
+		err = writeTo(z, g, volumes, datatype, intent, extensions, fill)
 		// Closed in any case: it compresses in goroutines of its own.
 		if closed := z.Close(); err == nil {
 			err = closed
@@ -97,14 +119,14 @@ func write(path string, g volume.Grid, datatype int32, intent int16, extensions 
 }
 
 // writeTo writes the header and the voxels.
-func writeTo(w io.Writer, g volume.Grid, datatype int32, intent int16, extensions []Extension, fill func(dst []byte, first int)) error {
-	if _, err := w.Write(header(g, datatype, intent, extensions)); err != nil {
+func writeTo(w io.Writer, g volume.Grid, volumes int, datatype int32, intent int16, extensions []Extension, fill func(dst []byte, first int)) error {
+	if _, err := w.Write(header(g, volumes, datatype, intent, extensions)); err != nil {
 		return err
 	}
 	size := datatypes[datatype].size
 	buffer := make([]byte, piece)
-	for first := 0; first < g.Len(); first += piece / size {
-		dst := buffer[:min(piece/size, g.Len()-first)*size]
+	for first := 0; first < volumes*g.Len(); first += piece / size {
+		dst := buffer[:min(piece/size, volumes*g.Len()-first)*size]
 		fill(dst, first)
 		if _, err := w.Write(dst); err != nil {
 			return err
@@ -115,7 +137,7 @@ func writeTo(w io.Writer, g volume.Grid, datatype int32, intent int16, extension
 
 // header returns the header, the four bytes that say whether extensions follow, and these: NIfTI-1,
 // or NIfTI-2 where an extent needs it.
-func header(g volume.Grid, datatype int32, intent int16, extensions []Extension) []byte {
+func header(g volume.Grid, volumes int, datatype int32, intent int16, extensions []Extension) []byte {
 	const scanner = 1 // NIFTI_XFORM_SCANNER_ANAT
 	const mm = 2
 	spacing := g.Spacing()
@@ -132,11 +154,15 @@ func header(g volume.Grid, datatype int32, intent int16, extensions []Extension)
 		tail = binary.LittleEndian.AppendUint32(tail, uint32(e.Code))
 		tail = append(append(tail, e.Data...), make([]byte, length-8-len(e.Data))...)
 	}
+	dimensions := 3
+	if volumes > 1 {
+		dimensions = 4
+	}
 	var out bytes.Buffer
 	if max(g.Shape[0], g.Shape[1], g.Shape[2]) > math.MaxInt16 {
 		h := gonii.Nii2Header{
 			SizeofHdr: gonii.NII2HeaderSize, Magic: gonii.NIFTI_2_MAGIC_SINGLE, Datatype: int16(datatype), Bitpix: bitpix,
-			Dim:    [8]int64{3, int64(g.Shape[0]), int64(g.Shape[1]), int64(g.Shape[2]), 1, 1, 1, 1},
+			Dim:    [8]int64{int64(dimensions), int64(g.Shape[0]), int64(g.Shape[1]), int64(g.Shape[2]), int64(volumes), 1, 1, 1},
 			Pixdim: [8]float64{qfac, spacing[0], spacing[1], spacing[2], 1, 1, 1, 1}, VoxOffset: int64(gonii.NII2HeaderSize + 4 + len(tail)), SclSlope: 1,
 			QformCode: int32(qform), SformCode: scanner, QuaternB: quaternion[0], QuaternC: quaternion[1], QuaternD: quaternion[2],
 			QoffsetX: g.Affine[0][3], QoffsetY: g.Affine[1][3], QoffsetZ: g.Affine[2][3],
@@ -150,7 +176,7 @@ func header(g volume.Grid, datatype int32, intent int16, extensions []Extension)
 		}
 		h := gonii.Nii1Header{
 			SizeofHdr: gonii.NII1HeaderSize, Magic: gonii.NIFTI_1_MAGIC_SINGLE, Datatype: int16(datatype), Bitpix: bitpix, Regular: 'r',
-			Dim:    [8]int16{3, int16(g.Shape[0]), int16(g.Shape[1]), int16(g.Shape[2]), 1, 1, 1, 1},
+			Dim:    [8]int16{int16(dimensions), int16(g.Shape[0]), int16(g.Shape[1]), int16(g.Shape[2]), int16(volumes), 1, 1, 1},
 			Pixdim: [8]float32{float32(qfac), float32(spacing[0]), float32(spacing[1]), float32(spacing[2]), 1, 1, 1, 1}, VoxOffset: float32(gonii.NII1HeaderSize + 4 + len(tail)), SclSlope: 1,
 			QformCode: qform, SformCode: scanner, QuaternB: float32(quaternion[0]), QuaternC: float32(quaternion[1]), QuaternD: float32(quaternion[2]),
 			QoffsetX: float32(g.Affine[0][3]), QoffsetY: float32(g.Affine[1][3]), QoffsetZ: float32(g.Affine[2][3]),

@@ -21,9 +21,9 @@ const (
 
 // caseLayout says where the parts of a .vox file begin, in bytes.
 type caseLayout struct {
-	labels, blocks, samples, end int64
-	labelBytes                   int // of one label: 1 or 2
-	blockCount                   [3]int
+	labels, blocks, samples, original, end int64
+	labelBytes                             int // of one label: 1 or 2
+	blockCount                             [3]int
 }
 
 func newCaseLayout(r Record) caseLayout {
@@ -44,7 +44,8 @@ func newCaseLayout(r Record) caseLayout {
 		l.blockCount[axis] = (n + blockSize - 1) / blockSize
 	}
 	l.samples = l.blocks + 2*int64(l.blockCount[0])*int64(l.blockCount[1])*int64(l.blockCount[2])
-	l.end = l.samples + 4*int64(samples)
+	l.original = l.samples + 4*int64(samples)
+	l.end = l.original + r.OriginalBytes
 	return l
 }
 

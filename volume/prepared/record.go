@@ -26,8 +26,10 @@ type Record struct {
 	Notes       []string          `json:"notes,omitempty"`
 	Sources     []Source          `json:"sources,omitempty"`
 	Origin      string            `json:"origin,omitempty"`
-	Checksum    string            `json:"checksum"` // SHA-256 of the case's .vox file
-	Bytes       int64             `json:"bytes"`
+	// bytes of the labels on the scan's own voxels; 0 where the prepared labels say the same
+	OriginalBytes int64  `json:"original_label_bytes,omitempty"`
+	Checksum      string `json:"checksum"` // SHA-256 of the case's .vox file
+	Bytes         int64  `json:"bytes"`
 }
 
 // check refuses a record that could send a reader outside its file or outside the store.
@@ -45,6 +47,9 @@ func (r Record) check() error {
 		if label == 0 || n < 1 || n > r.Len() {
 			return fmt.Errorf("%d voxels of label %d", n, label)
 		}
+	}
+	if r.OriginalBytes < 0 || r.OriginalBytes > 0 && r.Original.Check() != nil {
+		return fmt.Errorf("%d bytes of labels on a grid of %v", r.OriginalBytes, r.Original.Shape)
 	}
 	if r.Bytes != newCaseLayout(r).end {
 		return fmt.Errorf("%d bytes where %d are needed", r.Bytes, newCaseLayout(r).end)

@@ -26,7 +26,8 @@ import (
 //	cases/ID.json  the same record, written when the case is done: what an interrupted preparation
 //	               resumes from
 //	cases/ID.vox   the voxels, little endian, i fastest: windowed HU as int16, then labels (where
-//	               there are any) as uint8 or uint16, then the index of index.go
+//	               there are any) as uint8 or uint16, then the index of index.go, then the labels on
+//	               the scan's own voxels where those were resampled (original.go)
 //
 // The image can be looked at without Voxsaw: numpy.memmap(path, "<i2", shape=shape, order="F").
 const (

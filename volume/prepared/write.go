@@ -136,6 +136,7 @@ func (w *Writer) Keep(id, group, patient, origin string, paths []string) (Record
 	var r recordFile
 	if json.Unmarshal(data, &r) != nil || r.Version != formatVersion || !reflect.DeepEqual(r.Preparation, w.preparation) ||
 		r.Case.ID != id || r.Case.Group != group || r.Case.Origin != origin || r.Case.check() != nil ||
+		r.Case.OriginalBytes == 0 && keepsOriginal(r.Case.Grid, r.Case.Original, r.Case.HasLabels) ||
 		!unchanged(r.Case.Sources, paths) || verifyVoxels(w.dir, r.Case) != nil {
 		return Record{}, false
 	}
@@ -173,6 +174,7 @@ func (w *Writer) add(s Input) (Record, error) {
 		HasLabels: s.Labels != nil, Sources: s.Sources, Origin: s.Origin, Notes: s.Notes,
 	}
 	var labels []uint16
+	var original []byte
 	if s.Labels != nil {
 		prepared, err := w.preparation.ApplyLabels(s.Labels, s.Image.Grid)
 		if err != nil {
@@ -181,6 +183,10 @@ func (w *Writer) add(s Input) (Record, error) {
 		labels = prepared.Labels
 		record.LabelCounts = countLabels(labels)
 		record.LabelNames = prepared.Names
+		if original, err = w.original(s, record); err != nil {
+			return Record{}, err
+		}
+		record.OriginalBytes = int64(len(original))
 	}
 	layout := newCaseLayout(record)
 	blocks, body := countBody(image.Int16, record.Shape, layout.blockCount, airThreshold(w.preparation))
@@ -207,7 +213,8 @@ func (w *Writer) add(s Input) (Record, error) {
 				return err
 			}
 		}
-		return nil
+		_, err := out.Write(original)
+		return err
 	}, func() error { // there is room for the voxels: now what was there before may go
 		if err := w.start(); err != nil {
 			return err
@@ -225,6 +232,20 @@ func (w *Writer) add(s Input) (Record, error) {
 	defer w.mutex.Unlock()
 	w.cases[s.ID] = record
 	return record, nil
+}
+
+// original is the labels on the scan's own voxels, where those are to be kept.
+func (w *Writer) original(s Input, r Record) ([]byte, error) {
+	if !keepsOriginal(r.Grid, r.Original, r.HasLabels) {
+		return nil, nil
+	}
+	own := w.preparation
+	own.Axcodes, own.Spacing = r.Original.Axcodes(), [3]float64{}
+	labels, err := own.ApplyLabels(s.Labels, r.Original)
+	if err != nil {
+		return nil, err
+	}
+	return encodeRuns(labels.Labels), nil
 }
 
 // Finish writes the manifest of all cases kept and added, and removes what earlier runs left of

@@ -1,0 +1,93 @@
+package experiment
+
+import (
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// The scores of an experiment are those that its network gets when it predicts the scans
+// themselves, against labels that were never resampled.
+func TestScoresAreOfTheScansVoxels(t *testing.T) {
+	p := volume.DefaultPreparation()
+	dir := t.TempDir()
+	var scans []*volume.Volume
+	var labels []*volume.LabelMap
+	for i := range 2 {
+		v, l, err := phantom.New(uint64(i), phantom.Options{Shape: [3]int{40, 32, 28}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		scans, labels = append(scans, v), append(labels, l)
+	}
+	for a, s := range scans[0].Spacing() {
+		p.Spacing[a] = 1.6 * s
+	}
+	w, err := prepared.NewWriter(filepath.Join(dir, "prepared"), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range []string{"train", "test"} {
+		if _, err := w.Add(prepared.Input{ID: id, Image: scans[i], Labels: labels[i]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	store, err := prepared.Open(filepath.Join(dir, "prepared"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	plan := DefaultPlan()
+	plan.Finetune.Network = voxsaw.Network{Channels: 8, Levels: 2, Norm: "instance"}
+	plan.Finetune.Crop, plan.Finetune.Batch, plan.Finetune.Labels = [3]int{16, 16, 12}, 2, []string{"2", "3+4+5"}
+	plan.Finetune.Train.Steps, plan.Finetune.Train.LR, plan.Finetune.Train.Warmup, plan.Finetune.Train.ValidateEvery = 20, 0.03, 2, 0
+	c, err := plan.Finetune.Resolve(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := filepath.Join(dir, "run")
+	if _, _, err := segment.Finetune(t.Context(), dev, c, segment.Data{Store: store, Train: []string{"train"}}, "", voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
+		t.Fatal(err)
+	}
+	checkpoint := filepath.Join(run, "last.safetensors")
+	predictor, err := segment.NewPredictor(dev, []string{checkpoint}, plan.Inference, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer predictor.Close()
+	prediction, err := predictor.Predict(t.Context(), scans[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := eval.Compare("test", prediction, predictor.Reference(labels[1]), plan.Metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eval.Sort(want)
+	if want[0].DSC == 0 {
+		t.Error("nothing was found: the test says nothing")
+	}
+	r := &runner{Setting: Setting{Device: dev}, plan: plan, cache: store}
+	if got, err := r.score(t.Context(), checkpoint, []string{"test"}); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("scores %+v, %v, want %+v", got, err, want)
+	}
+	r.plan.ScoreOn = scoreOnPrepared
+	if got, err := r.score(t.Context(), checkpoint, []string{"test"}); err != nil || len(got) != len(want) || got[0].DSC == want[0].DSC {
+		t.Errorf("on the prepared voxels %+v, %v", got, err)
+	}
+}

@@ -1,0 +1,61 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/sliding"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// MapOptions say which numbers of the network are wanted beside the label map.
+type MapOptions struct {
+	Probabilities bool
+	Logits        bool // the Predictor must have been made with Inference.Logits
+	Prepared      bool // on the prepared grid, as the network gave them, and not on the scan's
+}
+
+// Maps are what the network says of every voxel: a number for each class.
+type Maps struct {
+	volume.Grid
+	// Labels are what each class is written as in label maps, 0 for the background, which is class 0.
+	Labels []uint16
+	Names  map[uint16]string // of the labels, where known
+	// (class, K, J, I), i fastest; nil if not asked for. Both are means over windows, weighted by a
+	// Gaussian, and over networks, interpolated linearly where they lie on another grid than the
+	// network's. So probabilities sum to 1 but for rounding, and the label map has the class with the
+	// highest, unless only the largest component of each label is kept. The softmax of these logits is
+	// not these probabilities: a mean of logits is another thing than a mean of probabilities.
+	Probabilities, Logits []float32
+}
+
+// PredictMaps is [Predictor.Predict] that tells the network's numbers, too: 4 bytes for each class
+// and voxel, all in memory. The maps are nil if none are wanted.
+func (p *Predictor) PredictMaps(ctx context.Context, v *volume.Volume, o MapOptions) (*volume.LabelMap, *Maps, error) {
+	if o.Logits && !p.options.Logits {
+		return nil, nil, errors.New("logits are wanted of a predictor that was made without Inference.Logits")
+	}
+	prepared, err := p.config.Preparation.Apply(v)
+	if err != nil {
+		return nil, nil, fmt.Errorf("preparing the scan: %w", err)
+	}
+	to, err := p.config.Preparation.Restoration(v.Grid)
+	if err != nil {
+		return nil, nil, err
+	}
+	wanted := sliding.Wanted{Classes: to, Probabilities: o.Probabilities, Logits: o.Logits}
+	if !o.Prepared {
+		wanted.Maps = to
+	}
+	l, r, err := p.predict(ctx, sliding.Hold(v, prepared, p.config.Preparation), wanted)
+	if err != nil || !o.Probabilities && !o.Logits {
+		return l, nil, err
+	}
+	m := &Maps{Grid: v.Grid, Labels: slices.Clone(p.labels), Names: p.LabelNames(), Probabilities: r.Probabilities, Logits: r.Logits}
+	if o.Prepared {
+		m.Grid = prepared.Grid
+	}
+	return l, m, nil
+}

@@ -1,0 +1,154 @@
+package prepared
+
+import (
+	"encoding/json"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// Predictions are scored on the scan's own voxels: its labels come out of the store as they went
+// in, whatever the scan was resampled to.
+func TestOriginalLabels(t *testing.T) {
+	v, l := oblong(t, [3]int{21, 17, 13})
+	finer, err := l.Resample([3]float64{0.35, 0.4, 1.25})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turned, err := l.Orient("SAL")
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := &volume.LabelMap{Grid: l.Grid, Labels: make([]uint16, len(l.Labels))}
+	for _, spacing := range [][3]float64{{}, {1, 0, 2}, {3, 3, 3}, {0.5, 0.5, 0.5}} {
+		p := volume.DefaultPreparation()
+		p.Spacing = spacing
+		p.Relabel = "300:2"
+		store := writeStore(t, t.TempDir(), p, Input{ID: "plain", Image: v, Labels: l}, Input{ID: "turned", Image: v, Labels: turned},
+			Input{ID: "other grid", Image: v, Labels: finer}, Input{ID: "empty", Image: v, Labels: none}, Input{ID: "unlabelled", Image: v})
+		if err := store.Verify(); err != nil {
+			t.Error(err)
+		}
+		want := slices.Clone(l.Labels)
+		for n, label := range want {
+			if label == 300 {
+				want[n] = 2
+			}
+		}
+		for id, labels := range map[string][]uint16{"plain": want, "turned": want, "other grid": want, "empty": none.Labels} {
+			c, err := store.Open(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := c.OriginalLabelMap()
+			if err != nil {
+				t.Fatalf("%s at %v: %v", id, spacing, err)
+			}
+			// finer labels were the nearest ones of l: taken at l's voxels, some lie on the next
+			// one
+			allowed := 0
+			if id == "other grid" {
+				allowed = len(labels) / 4
+			}
+			different := 0
+			for n := range labels {
+				if got.Labels[n] != labels[n] {
+					different++
+				}
+			}
+			if different > allowed || !got.Same(v.Grid, 1e-9) {
+				t.Errorf("%s at %v: %d of %d labels differ, on %v", id, spacing, different, len(labels), got.Grid)
+			}
+			if kept := c.OriginalBytes > 0; kept != (spacing != [3]float64{}) {
+				t.Errorf("%s at %v: %d bytes are kept", id, spacing, c.OriginalBytes)
+			}
+		}
+		c, err := store.Open("unlabelled")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.OriginalLabelMap(); got != nil || err != nil || c.OriginalBytes > 0 {
+			t.Errorf("labels of a case without any: %v, %v", got, err)
+		}
+	}
+}
+
+// Cases of a version that did not keep these labels train as before, but are prepared again rather
+// than scored on other voxels.
+func TestCasesWithoutOriginalLabels(t *testing.T) {
+	v, l := oblong(t, [3]int{21, 17, 13})
+	p := volume.DefaultPreparation()
+	p.Spacing = [3]float64{2, 2, 2}
+	dir := t.TempDir()
+	writeStore(t, dir, p, Input{ID: "a", Image: v, Labels: l})
+	strip := func(path string, find func(map[string]any) map[string]any) {
+		t.Helper()
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var whole map[string]any
+		if err := json.Unmarshal(data, &whole); err != nil {
+			t.Fatal(err)
+		}
+		record := find(whole)
+		record["bytes"] = record["bytes"].(float64) - record["original_label_bytes"].(float64)
+		delete(record, "original_label_bytes")
+		if err := os.Truncate(voxelPath(dir, "a"), int64(record["bytes"].(float64))); err != nil {
+			t.Fatal(err)
+		}
+		if data, err = json.Marshal(whole); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	strip(dir+"/manifest.json", func(m map[string]any) map[string]any { return m["cases"].([]any)[0].(map[string]any) })
+	strip(recordPath(dir, "a"), func(m map[string]any) map[string]any { return m["case"].(map[string]any) })
+	store, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	c, err := store.Open("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.LabelMap(); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.OriginalLabelMap(); err == nil || !strings.Contains(err.Error(), "run voxsaw prepare again") {
+		t.Errorf("got %v", err)
+	}
+	w, err := NewWriter(dir, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, kept := w.Keep("a", "", "", "", nil); kept {
+		t.Error("the case is kept as it is")
+	}
+}
+
+func TestRuns(t *testing.T) {
+	for _, labels := range [][]uint16{{0}, {7, 7, 7}, {0, 65535, 65535, 1}, slices.Repeat([]uint16{300}, 100000)} {
+		runs, got := encodeRuns(labels), make([]uint16, len(labels))
+		if err := decodeRuns(got, runs); err != nil || !reflect.DeepEqual(got, labels) {
+			t.Errorf("%v came back as %v, %v", labels[:1], got[:1], err)
+		}
+		for _, damaged := range [][]byte{nil, runs[:len(runs)-1], append(slices.Clone(runs), 0), append(slices.Clone(runs), runs...)} {
+			if err := decodeRuns(make([]uint16, len(labels)), damaged); err == nil {
+				t.Errorf("runs %v of %d labels are taken", damaged, len(labels))
+			}
+		}
+	}
+	for _, runs := range [][]byte{{1, 0}, {0x80, 0x80, 0x04, 1}, {1, 2}, {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}} {
+		if err := decodeRuns(make([]uint16, 1), runs); err == nil {
+			t.Errorf("runs %v are taken", runs)
+		}
+	}
+}
