@@ -1,6 +1,8 @@
 package prepared
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"os"
 	"reflect"
@@ -101,6 +103,12 @@ func TestCasesWithoutOriginalLabels(t *testing.T) {
 		if err := os.Truncate(voxelPath(dir, "a"), int64(record["bytes"].(float64))); err != nil {
 			t.Fatal(err)
 		}
+		voxels, err := os.ReadFile(voxelPath(dir, "a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(voxels)
+		record["checksum"] = hex.EncodeToString(sum[:])
 		if data, err = json.Marshal(whole); err != nil {
 			t.Fatal(err)
 		}
