@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -118,6 +119,7 @@ func TestCasesWithoutOriginalLabels(t *testing.T) {
 	}
 	strip(dir+"/manifest.json", func(m map[string]any) map[string]any { return m["cases"].([]any)[0].(map[string]any) })
 	strip(recordPath(dir, "a"), func(m map[string]any) map[string]any { return m["case"].(map[string]any) })
+	sign(t, filepath.Join(dir, manifestName))
 	store, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -158,5 +160,25 @@ func TestRuns(t *testing.T) {
 		if err := decodeRuns(make([]uint16, 1), runs); err == nil {
 			t.Errorf("runs %v are taken", runs)
 		}
+	}
+}
+
+// sign gives a manifest the fingerprint of its cases.
+func sign(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	var m manifest
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	if err == nil {
+		m.Fingerprint = m.fingerprint()
+		data, err = json.Marshal(m)
+	}
+	if err == nil {
+		err = os.WriteFile(path, data, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
