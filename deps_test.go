@@ -69,6 +69,8 @@ var mayImport = map[string][]string{
 	"puzzle3d":                       slices.Concat(guest, []string{"internal/jigsaw", "internal/puzzle", "internal/tiles"}),
 	"segment":                        {".", "eval", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/sliding", "internal/train"},
 
+	"puzzle2d/photos":                {"internal/folders", "internal/photo"},
+
 	"internal/predict": {".", "segment", "volume/dataset", "volume/dicom", "volume/nifti"},
 	"internal/bench":   {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn", "internal/puzzle", "internal/seed", "internal/sliding", "internal/train"},
 	"internal/tuning":  {"internal/device", "internal/device/cpu", "internal/config"},
@@ -104,7 +106,7 @@ var onlyImporter = map[string]string{
 	"github.com/mmcloughlin/avo":   "internal/device/cpu/ internal/photo/asm",
 	"github.com/gen2brain/jpegn":   "internal/photo",
 	"github.com/vbauerster/mpb/v8": "internal/terminal",
-	"github.com/edsrzf/mmap-go":    "volume/prepared",
+	"github.com/edsrzf/mmap-go":    "volume/prepared puzzle2d/photos",
 }
 
 // standardLibraryOnly are the rooms that import nothing from outside.

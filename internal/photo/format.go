@@ -2,6 +2,7 @@ package photo
 
 import (
 	"bytes"
+	"path/filepath"
 	"strings"
 )
 
@@ -114,6 +115,16 @@ func (f Format) Picture() bool {
 		return true
 	}
 	return f.Readable()
+}
+
+// IsPicture says whether a file was meant to be a photograph: its name ends as those of photographs
+// do.
+func IsPicture(name string) bool {
+	switch strings.ToLower(strings.TrimPrefix(filepath.Ext(name), ".")) {
+	case "jpg", "jpeg", "jpe", "jfif", "png", "gif", "bmp", "webp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl":
+		return true
+	}
+	return false
 }
 
 // refusal says why a format is not read, and what to do; nil where it is.
