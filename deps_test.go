@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"internal/folders":     {},
 	"internal/safetensors": {},
 	"internal/photo":       {"internal/folders"},
+	"internal/voc":         {},
 	"internal/photo/fixed": {},
 
 	"volume":          {},
