@@ -1,15 +1,20 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/photo"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
 
@@ -46,6 +51,12 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 	if err != nil {
 		return err
 	}
+	isScan := func(e dataset.Entry) bool { return e.Kind != dataset.KindUnknown }
+	if !slices.ContainsFunc(entries, isScan) && o.Series == "" {
+		if done, err := inspectPhotos(cmd, o, paths); done || err != nil {
+			return err
+		}
+	}
 	for _, note := range notes {
 		fmt.Fprintln(cmd.ErrOrStderr(), note)
 	}
@@ -62,6 +73,51 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 		return withHint(fmt.Errorf("%s: no NIfTI file and no DICOM series here", strings.Join(paths, ", ")), "NIfTI files end in .nii, .nii.gz or .hdr; DICOM files may have any name")
 	}
 	return printEntries(cmd.OutOrStdout(), dataset.ProblemsFirst(entries))
+}
+
+// inspectPhotos says what photographs are at the paths, where there are no scans, and which command
+// is for them. It reports whether there are any.
+func inspectPhotos(cmd *cobra.Command, o inspectOptions, paths []string) (bool, error) {
+	entries := []dataset.Entry{}
+	var lines []string
+	for _, path := range paths {
+		entry := dataset.Entry{Path: path, Problems: []string{}}
+		stat, err := os.Stat(path)
+		if err != nil {
+			return false, err
+		}
+		if stat.IsDir() {
+			set, err := photos.Find(path, 0, 0)
+			if err != nil {
+				return false, nil // as the caller says
+			}
+			entry.Kind = "photographs"
+			entry.Problems = append(entry.Problems, set.Notes...)
+			lines = append(lines, describePhotos(set))
+		} else {
+			p, err := photo.Read(path)
+			var problem *photo.Problem
+			switch {
+			case errors.As(err, &problem) && photo.IsPicture(path):
+				entry.Kind, entry.Problems = "photograph", append(entry.Problems, problem.Error())
+				lines = append(lines, plain.Text(fmt.Sprintf("%s: %s", path, problem)))
+			case err != nil:
+				return false, nil
+			default:
+				entry.Kind, entry.Shape, entry.Dtype = string(p.Format)+" photograph", []int{p.Width, p.Height}, "uint8"
+				lines = append(lines, plain.Text(fmt.Sprintf("%s: a photograph (%s, %d x %d pixels)", path, p.Format, p.Width, p.Height)))
+			}
+		}
+		entries = append(entries, entry)
+	}
+	if o.JSON {
+		return true, printJSON(cmd.OutOrStdout(), entries)
+	}
+	for _, line := range lines {
+		fmt.Fprintln(cmd.OutOrStdout(), line)
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), "these are photographs, not scans: voxsaw 2d prepare FOLDER --out photos makes them ready for training")
+	return true, nil
 }
 
 // printEntries writes a table, without the columns that would be empty.

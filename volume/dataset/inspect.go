@@ -48,10 +48,12 @@ type Entry struct {
 	mayBeLabels bool        // by its values
 }
 
-// Kinds of entries: DICOM series, those that are scout views, and DICOM SEG objects.
+// Kinds of entries: DICOM series, those that are scout views, files that are no scan, and DICOM SEG
+// objects.
 const (
 	KindDICOM     = "DICOM"
 	KindLocalizer = "DICOM localizer"
+	KindUnknown   = "unknown"
 	kindSEG       = "DICOM SEG"
 )
 

@@ -380,7 +380,7 @@ func inspectSeries(path, wanted string) (look []func() Entry, others []string, e
 		}
 		e := Entry{Path: p.Path, Kind: KindDICOM}
 		if _, unread := errors.AsType[*fs.PathError](p.Err); p.What == notDICOM || unread {
-			e.Kind = "unknown"
+			e.Kind = KindUnknown
 		}
 		if p.What == notDICOM {
 			e.problem("neither NIfTI nor DICOM")

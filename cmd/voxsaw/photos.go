@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+)
+
+// newPhotos is the group of commands for photographs.
+func newPhotos() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "2d",
+		Short: "Puzzles on photographs instead of scans",
+		Long: `The same puzzles, solver and training on photographs: any folder of JPEG, PNG, GIF, BMP, WebP or TIFF files, with subfolders as
+classes where there are any.`,
+		Example: `  voxsaw 2d prepare PHOTOS --out photos`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPhotoPrepare())
+	return cmd
+}
+
+// describePhotos says in a line what a folder of photographs is.
+func describePhotos(s *photos.Set) string {
+	sides := map[string]int{}
+	unlabelled, objects := 0, 0
+	for _, p := range s.Photos {
+		sides[p.Split]++
+		objects += len(p.Objects)
+		if p.Class == photos.Unlabelled {
+			unlabelled++
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d photographs", plain.Text(s.Root), len(s.Photos))
+	switch {
+	case objects > 0:
+		fmt.Fprintf(&b, " with %d objects of %d classes", objects, len(s.Classes))
+	case len(s.Classes) == 0:
+		b.WriteString(" without classes")
+	case len(s.Classes) == 1:
+		b.WriteString(" in one class")
+	default:
+		fmt.Fprintf(&b, " in %d classes", len(s.Classes))
+	}
+	if objects == 0 && len(s.Classes) > 0 && unlabelled > 0 {
+		fmt.Fprintf(&b, " (%d of them in none)", unlabelled)
+	}
+	fmt.Fprintf(&b, ", layout %s", s.Layout)
+	if sides[""] < len(s.Photos) {
+		fmt.Fprintf(&b, ": %s", sideCounts(sides))
+	}
+	return b.String()
+}
+
+func sideCounts(sides map[string]int) string {
+	var parts []string
+	for _, side := range []string{photos.Train, photos.Val, photos.Test} {
+		if sides[side] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", side, sides[side]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,31 @@
+// Package fixed holds the fixed-point numbers of resizing and colour, which the kernels of package
+// photo and the generator of their assembly share.
+//
+// Start at [SampleBits]. The package has no code.
+package fixed
+
+const (
+	// WeightBits is where the binary point of a resizing weight stands: weights add up to 1 <<
+	// WeightBits, which an int16 holds.
+	WeightBits = 14
+	// SampleBits is where the binary point of a sample stands between the passes: 255 << SampleBits
+	// is an int16, too.
+	SampleBits = 7
+
+	VerticalShift   = WeightBits - SampleBits // of sums over bytes
+	HorizontalShift = WeightBits              // of sums over samples
+)
+
+// The matrix from YCbCr to RGB of JFIF 1.02 (ITU-R BT.601, full range), as products with 15 binary
+// digits:
+//
+//	R = Y + Cr' + 0.402 Cr'     Cr' = Cr - 128
+//	B = Y + Cb' + 0.772 Cb'     Cb' = Cb - 128
+//	G = Y - (0.344136 Cb' + 0.714136 Cr')
+const (
+	Grey    = 128 << SampleBits
+	RedCr   = 13173
+	BlueCb  = 25297
+	GreenCb = 11277
+	GreenCr = 23401
+)

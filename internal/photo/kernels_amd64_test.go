@@ -1,0 +1,107 @@
+package photo
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// The assembly is what its generator makes.
+func TestAssemblyIsGenerated(t *testing.T) {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("no go tool here")
+	}
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	dir := t.TempDir()
+	files := []string{"kernels_amd64.s", "kernels_amd64.go"}
+	cmd := exec.Command(goTool, "run", "./asm", "-pkg", "photo", "-out", filepath.Join(dir, files[0]), "-stubs", filepath.Join(dir, files[1]))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, name := range files {
+		want, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The first line repeats the command, which names the files.
+		_, want, _ = bytes.Cut(want, []byte("\n"))
+		_, got, _ = bytes.Cut(got, []byte("\n"))
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s differs from what its generator makes: run go generate", name)
+		}
+	}
+}
+
+// Every kernel gives the bits of its namesake, for lengths around the width of a register and for
+// numbers at the ends of their ranges.
+func TestKernelsAgree(t *testing.T) {
+	if !fast {
+		t.Skip("this machine has no AVX2")
+	}
+	defer func() { fast = true }()
+	both := func(f func()) { // with the assembly last
+		fast = false
+		f()
+		fast = true
+	}
+	next := uint32(1)
+	random := func(n uint32) int { next = next*1664525 + 1013904223; return int((next >> 8) % n) }
+	for n := 16; n < 70; n++ {
+		for _, taps := range []int{2, 4, 6} {
+			const stride = 80
+			src := make([]byte, stride*taps)
+			for i := range src {
+				src[i] = []byte{0, 255, byte(random(256))}[random(3)]
+			}
+			weights := make([]int16, taps)
+			quantise(weights, []float64{0.7, 0.3, 0, 0, 0, 0}[:taps])
+			want, got := make([]int16, n), make([]int16, n)
+			both(func() { weighRows(want, src, stride, weights) })
+			weighRows(got, src, stride, weights)
+			if string(asBytes(got)) != string(asBytes(want)) {
+				t.Fatalf("rows of %d, %d taps: %v, want %v", n, taps, got, want)
+			}
+		}
+		a := resampling{samples: n, spread: 1, from: n, to: 37, n: 37}.axis(8, lanes, true)
+		src := make([]int16, n+a.taps)
+		for i := range src {
+			src[i] = []int16{0, 255 << 7, int16(random(255 << 7))}[random(3)]
+		}
+		want, got := make([]int16, 48), make([]int16, 48)
+		both(func() { weighColumns(want, src, a) })
+		weighColumns(got, src, a)
+		if string(asBytes(got)) != string(asBytes(want)) {
+			t.Fatalf("columns of %d: %v, want %v", n, got, want)
+		}
+	}
+	var channels [3][]int16
+	for c := range channels {
+		for range 4096 {
+			channels[c] = append(channels[c], []int16{0, 255 << 7, 128 << 7, int16(random(255 << 7))}[random(4)])
+		}
+	}
+	for name, kernel := range map[string]func(dst []byte, a, b, c []int16){"pixels": toPixels, "colours": toColours} {
+		want, got := make([]byte, 3*4096), make([]byte, 3*4096)
+		both(func() { kernel(want, channels[0], channels[1], channels[2]) })
+		kernel(got, channels[0], channels[1], channels[2])
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s differ", name)
+		}
+	}
+}
+
+func asBytes(values []int16) (b []byte) {
+	for _, v := range values {
+		b = append(b, byte(v), byte(v>>8))
+	}
+	return b
+}

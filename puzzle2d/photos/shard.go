@@ -1,0 +1,338 @@
+package photos
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/photo"
+)
+
+// The format on disk. A prepared folder is:
+//
+//	index.json         what is prepared, from what, and a digest of each shard; written last, so that
+//	                   it only ever describes what is there
+//	shards/00000.rgb   photographs one behind the other, each height rows of width red, green and blue
+//	                   bytes: numpy.memmap(path, "u1").reshape(-1, height, width, 3)
+//	shards/00000.json  which files these were: what an interrupted preparation resumes from
+const (
+	indexName    = "index.json"
+	shardsFolder = "shards"
+	// formatVersion changes whenever a folder written before could be misread.
+	formatVersion = 1
+)
+
+// shardBytes is about what a shard takes, on disk and in a worker's memory. Tests make it smaller.
+var shardBytes = 64 << 20
+
+var shardName = regexp.MustCompile(`^\d{5,}\.(rgb|json)$`)
+
+// shardRecord is the content of shards/NUMBER.json.
+type shardRecord struct {
+	Version int      `json:"version"`
+	Size    [2]int   `json:"size"`
+	Fit     string   `json:"fit"`
+	Files   []source `json:"files"`
+}
+
+// source is a file of a shard, and what became of it.
+type source struct {
+	Path     string    `json:"path"`
+	Bytes    int64     `json:"bytes"`
+	Modified time.Time `json:"modified"`
+	outcome
+}
+
+// outcome is what decoding a file gave.
+type outcome struct {
+	Width  int       `json:"width,omitempty"` // of the original
+	Height int       `json:"height,omitempty"`
+	Digest string    `json:"digest,omitempty"` // of the prepared pixels
+	Sums   [3]uint64 `json:"sums,omitzero"`    // of red, green and blue
+	Error  string    `json:"error,omitempty"`  // why it could not be read; then it takes no room
+}
+
+// shards prepares the photographs of a set, shard by shard.
+type shards struct {
+	dir     string
+	set     *Set
+	options Options
+	// after each photograph, from any goroutine
+	done func(path string, kept bool, err error) error
+}
+
+// length is the number of photographs in a shard that is full.
+func (s *shards) length() int { return max(shardBytes/s.options.bytes(), 1) }
+
+func (s *shards) count() int { return (len(s.set.Photos) + s.length() - 1) / s.length() }
+
+// found are the photographs of a shard.
+func (s *shards) found(shard int) []Found {
+	return s.set.Photos[shard*s.length() : min((shard+1)*s.length(), len(s.set.Photos))]
+}
+
+func shardFile(dir string, shard int, ext string) string {
+	return filepath.Join(dir, shardsFolder, fmt.Sprintf("%05d.%s", shard, ext))
+}
+
+// prepare makes a shard, unless an earlier run has made the same from the same files.
+func (s *shards) prepare(ctx context.Context, shard int, r *photo.Resizer, begin func() error) (shardRecord, error) {
+	record := shardRecord{Version: formatVersion, Size: s.options.Size, Fit: s.options.Fit}
+	for _, f := range s.found(shard) {
+		src := source{Path: f.Path}
+		info, err := os.Stat(s.file(f))
+		if Machine(err) {
+			return record, err
+		}
+		if err == nil { // otherwise reading it says so
+			src.Bytes, src.Modified = info.Size(), info.ModTime().UTC()
+		}
+		record.Files = append(record.Files, src)
+	}
+	if kept, ok := s.keep(shard, record, r); ok {
+		for _, f := range kept.Files {
+			if err := s.done(f.Path, f.Error == "", f.err()); err != nil {
+				return kept, err
+			}
+		}
+		return kept, nil
+	}
+	if err := begin(); err != nil {
+		return record, err
+	}
+	pixels := make([]byte, 0, len(record.Files)*s.options.bytes())
+	for n, f := range s.found(shard) {
+		if ctx.Err() != nil {
+			return record, ctx.Err()
+		}
+		into := pixels[len(pixels) : len(pixels)+s.options.bytes()]
+		result, err := s.decode(f, r, into)
+		if Machine(err) {
+			return record, err
+		}
+		record.Files[n].outcome = result
+		if result.Error == "" {
+			pixels = pixels[:len(pixels)+len(into)]
+		}
+		if err := s.done(f.Path, false, record.Files[n].err()); err != nil {
+			return record, err
+		}
+	}
+	return record, s.write(shard, record, pixels)
+}
+
+func (s *shards) file(f Found) string {
+	return filepath.Join(s.set.Root, filepath.FromSlash(f.Path))
+}
+
+// decode reads a photograph into its place. What is wrong with the file is part of the outcome, and
+// the error too, so that the machine's faults can be told.
+func (s *shards) decode(f Found, r *photo.Resizer, into []byte) (outcome, error) {
+	p, err := photo.Read(s.file(f))
+	if err != nil {
+		return outcome{Error: reason(err)}, err
+	}
+	r.Resize(into, p)
+	return outcome{Width: p.Width, Height: p.Height, Digest: digest(into), Sums: colourSums(into)}, nil
+}
+
+// reason is an error without the file's name, which stands beside it.
+func reason(err error) string {
+	var problem *photo.Problem
+	var path *os.PathError
+	switch {
+	case errors.As(err, &problem):
+		return problem.Error()
+	case errors.As(err, &path):
+		return path.Err.Error()
+	}
+	return err.Error()
+}
+
+// err is what is wrong with the file; nil if nothing is.
+func (s source) err() error {
+	if s.Error == "" {
+		return nil
+	}
+	return errors.New(s.Error)
+}
+
+// keep takes over a shard of an earlier run. What could not be read then is tried again.
+func (s *shards) keep(shard int, now shardRecord, r *photo.Resizer) (shardRecord, bool) {
+	data, err := os.ReadFile(shardFile(s.dir, shard, "json"))
+	if err != nil {
+		return now, false
+	}
+	var old shardRecord
+	if json.Unmarshal(data, &old) != nil || old.Version != now.Version || old.Size != now.Size || old.Fit != now.Fit || len(old.Files) != len(now.Files) {
+		return now, false
+	}
+	good := 0
+	for n, f := range old.Files {
+		if f.Path != now.Files[n].Path || f.Bytes != now.Files[n].Bytes || !f.Modified.Equal(now.Files[n].Modified) {
+			return now, false
+		}
+		if f.Error == "" {
+			good++
+		}
+	}
+	info, err := os.Stat(shardFile(s.dir, shard, "rgb"))
+	if err != nil || info.Size() != int64(good*s.options.bytes()) {
+		return now, false
+	}
+	scratch := make([]byte, s.options.bytes())
+	for n, f := range s.found(shard) {
+		if old.Files[n].Error == "" {
+			continue
+		}
+		if _, err := s.decode(f, r, scratch); err == nil || Machine(err) {
+			return now, false
+		}
+	}
+	return old, true
+}
+
+// write puts a shard into place: the pixels, then what they are.
+func (s *shards) write(shard int, record shardRecord, pixels []byte) error {
+	if err := removeIfThere(shardFile(s.dir, shard, "json")); err != nil {
+		return err
+	}
+	if err := atomicfile.WriteBytes(shardFile(s.dir, shard, "rgb"), pixels); err != nil {
+		return err
+	}
+	return writeJSON(shardFile(s.dir, shard, "json"), record)
+}
+
+// digest identifies prepared pixels.
+func digest(pixels []byte) string {
+	sum := sha256.Sum256(pixels)
+	return hex.EncodeToString(sum[:16])
+}
+
+// shardDigest identifies a shard by its photographs.
+func shardDigest(digests []string) string {
+	h := sha256.New()
+	for _, d := range digests {
+		h.Write([]byte(d))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// colourSums adds up red, green and blue. It takes 24 bytes, 8 pixels, at a time, in lanes of 16
+// bits within words of 64.
+func colourSums(pixels []byte) (sums [3]uint64) {
+	const (
+		even = 0x00ff00ff00ff00ff
+		most = 256 // additions of a byte before a lane could overflow
+	)
+	for len(pixels) >= 24 {
+		var lanes [6]uint64 // the even and the odd bytes of three words
+		for n := 0; n < most && len(pixels) >= 24; n++ {
+			for w := range 3 {
+				v := binary.LittleEndian.Uint64(pixels[8*w:])
+				lanes[2*w] += v & even
+				lanes[2*w+1] += v >> 8 & even
+			}
+			pixels = pixels[24:]
+		}
+		for at := range 24 {
+			lane := lanes[at/8*2+at%2] >> (16 * (at % 8 / 2)) & 0xffff
+			sums[at%3] += lane
+		}
+	}
+	for n, v := range pixels {
+		sums[n%3] += uint64(v)
+	}
+	return sums
+}
+
+// clean removes what killed runs have left, and refuses a folder of somebody else.
+func clean(dir string) error {
+	foreign := func(path string) error {
+		return fmt.Errorf("%s is no part of prepared photographs, and would be lost: choose an empty folder", path)
+	}
+	index := filepath.Join(dir, indexName)
+	if data, err := os.ReadFile(index); err == nil {
+		var i struct {
+			Version *int
+			Shards  *json.RawMessage
+		}
+		if json.Unmarshal(data, &i); i.Version == nil || i.Shards == nil {
+			return foreign(index)
+		}
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, shardsFolder))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, shardsFolder, e.Name())
+		switch {
+		case e.Name()[0] == '.' && filepath.Ext(e.Name()) == ".tmp":
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+		case e.Name()[0] != '.' && !shardName.MatchString(e.Name()):
+			return foreign(path)
+		}
+	}
+	return nil
+}
+
+// removeOthers removes shards beyond the last.
+func removeOthers(dir string, count int) error {
+	entries, err := os.ReadDir(filepath.Join(dir, shardsFolder))
+	if err != nil {
+		return err
+	}
+	current := make([]string, count)
+	for n := range current {
+		current[n] = fmt.Sprintf("%05d", n)
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if !shardName.MatchString(name) {
+			continue
+		}
+		if number := name[:len(name)-len(filepath.Ext(name))]; !slices.Contains(current, number) {
+			if err := os.Remove(filepath.Join(dir, shardsFolder, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// writeJSON leaves a file that says the same untouched.
+func writeJSON(path string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	// a line a file or photograph, for people and for tools that compare
+	data = append(bytes.ReplaceAll(data, []byte(`},{"path"`), []byte("},\n{\"path\"")), '\n')
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	return atomicfile.WriteBytes(path, data)
+}
