@@ -32,7 +32,10 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(logits)/len(image), "logits a voxel;", len(features), "stages;", len(m.Names()), "parameters, the first", m.Names()[0], "of shape", m.Shape(m.Names()[0]))
-	// Output: 3 logits a voxel; 3 stages; 41 parameters, the first encoder.0.conv0.weight of shape
-	// [4 1 5 5 5]
+	fmt.Println(len(logits)/len(image), "logits a voxel;", len(features), "stages")
+	first := m.Names()[0]
+	fmt.Println(len(m.Names()), "parameters, the first", first, "of shape", m.Shape(first))
+	// Output:
+	// 3 logits a voxel; 3 stages
+	// 41 parameters, the first encoder.0.conv0.weight of shape [4 1 5 5 5]
 }
