@@ -1,4 +1,5 @@
-// Package device says what a machine must be able to compute so that a network can be trained on it.
+// Package device says what a machine must be able to compute so that a network can be trained on
+// it.
 //
 // Start at [Device]: it owns memory and makes kernels. A kernel is an operator made ready for fixed
 // shapes (the algorithm chosen, the scratch memory sized), so that it can run a million times
@@ -41,7 +42,8 @@ type Device interface {
 	Describe() string
 	// Activations is the type of the activations (rank 5) that the device was opened for.
 	Activations() Type
-	// Close gives back what the device holds, buffers among it. Nothing of it can be used afterwards.
+	// Close gives back what the device holds, buffers among it. Nothing of it can be used
+	// afterwards.
 	Close() error
 
 	// Alloc takes memory, zeroed, whose start is a multiple of Alignment.
@@ -64,12 +66,12 @@ type Device interface {
 	UploadPlain(dst Buffer, first int, src []float32) error
 	DownloadPlain(dst []float32, src Buffer, first int) error
 
-	// WeightsSize is how many bytes weights of a shape take. Weights, their gradients and the state of
-	// an optimiser are float32, of any rank.
+	// WeightsSize is how many bytes weights of a shape take. Weights, their gradients and the state
+	// of an optimiser are float32, of any rank.
 	WeightsSize(s Shape) int64
-	// UploadWeights and DownloadWeights copy weights between the host, where they are row-major, and
-	// the device. They may be moved in pieces: rows (indices of the first axis) from the given one on,
-	// as many as the slice has, in multiples of RowBlock except for the last ones. See
+	// UploadWeights and DownloadWeights copy weights between the host, where they are row-major,
+	// and the device. They may be moved in pieces: rows (indices of the first axis) from the given
+	// one on, as many as the slice has, in multiples of RowBlock except for the last ones. See
 	// [Shape.CheckRows].
 	UploadWeights(dst Buffer, s Shape, first int, src []float32) error
 	DownloadWeights(dst []float32, src Buffer, s Shape, first int) error
@@ -122,7 +124,8 @@ type Elementwise interface {
 	Unflatten(Tensor) (Kernel, error)
 	// GatherRows is y (Out, Columns) <- x (In, Columns), index (Out): y[i] = x[index[i]].
 	GatherRows(RowsSpec) (Kernel, error)
-	// ScatterRows is dx (In, Columns) <- dy (Out, Columns), index (Out): dx[index[i]] += dy[i], from 0.
+	// ScatterRows is dx (In, Columns) <- dy (Out, Columns), index (Out): dx[index[i]] += dy[i],
+	// from 0.
 	ScatterRows(RowsSpec) (Kernel, error)
 }
 
@@ -136,32 +139,34 @@ type Matrices interface {
 	SoftmaxGrad(Tensor) (Kernel, error)
 	// Loss is loss (), stats (LossSpec.Stats()) <- logits, target.
 	Loss(LossSpec) (Kernel, error)
-	// LossGrad is dlogits, sum (C) <- logits, target, stats, dloss (). The sum is that of dlogits over
-	// all axes but the channels.
+	// LossGrad is dlogits, sum (C) <- logits, target, stats, dloss (). The sum is that of dlogits
+	// over all axes but the channels.
 	LossGrad(LossSpec) (Kernel, error)
 }
 
 // Optimisers change flat buffers of n float32 elements: all parameters of a model, or one of them.
 type Optimisers interface {
-	// SumSquares is s () <- x (n), summed in float64 where the device has it: for gradient clipping.
+	// SumSquares is s () <- x (n), summed in float64 where the device has it: for gradient
+	// clipping.
 	SumSquares(n int) (Kernel, error)
 	// SGD is parameters, velocity (both updated in place) <- gradient, hyper (4): learning rate,
-	// momentum, weight decay, factor of the gradient. The step 0, 1, 0, 0 changes nothing, whatever the
-	// gradient.
+	// momentum, weight decay, factor of the gradient. The step 0, 1, 0, 0 changes nothing, whatever
+	// the gradient.
 	//
 	//	g = factor gradient + decay p        v = momentum v + g        p = p - rate v
 	SGD(n int) (Kernel, error)
-	// AdamW is parameters, mean, square (all updated in place) <- gradient, hyper (8): learning rate,
-	// 1 - beta1, 1 - beta2, epsilon, weight decay, factor of the gradient, 1 - beta1^t, 1 - beta2^t, of
-	// Loshchilov and Hutter 2019 as PyTorch has it. (The betas are given by what is left to 1, of which
-	// float32 has more digits.) A learning rate of 0 changes nothing, whatever the gradient.
+	// AdamW is parameters, mean, square (all updated in place) <- gradient, hyper (8): learning
+	// rate, 1 - beta1, 1 - beta2, epsilon, weight decay, factor of the gradient, 1 - beta1^t, 1 -
+	// beta2^t, of Loshchilov and Hutter 2019 as PyTorch has it. (The betas are given by what is
+	// left to 1, of which float32 has more digits.) A learning rate of 0 changes nothing, whatever
+	// the gradient.
 	//
 	//	g = factor gradient                  p = p - rate decay p
 	//	m = m + (1 - beta1) (g - m)          v = v + (1 - beta2) (g^2 - v)
 	//	p = p - rate m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
 	AdamW(n int) (Kernel, error)
-	// Average is a (updated in place) <- x, weight (1): a = a + weight (x - a). It is the exponential
-	// moving average of weights.
+	// Average is a (updated in place) <- x, weight (1): a = a + weight (x - a). It is the
+	// exponential moving average of weights.
 	Average(n int) (Kernel, error)
 	// AddWeights is y <- a, b, of n elements. y may be a.
 	AddWeights(n int) (Kernel, error)
@@ -196,8 +201,8 @@ func (t Type) String() string {
 	return "fp32"
 }
 
-// A Tensor is a logical shape and the type of its elements. Only tensors of rank 5 may be of another
-// type than Float32.
+// A Tensor is a logical shape and the type of its elements. Only tensors of rank 5 may be of
+// another type than Float32.
 type Tensor struct {
 	Shape Shape
 	Type  Type
@@ -205,11 +210,11 @@ type Tensor struct {
 
 // A Kernel is an operator made ready for fixed shapes.
 type Kernel interface {
-	// Scratch is how many bytes of scratch memory a run needs. Their content is undefined before and
-	// after.
+	// Scratch is how many bytes of scratch memory a run needs. Their content is undefined before
+	// and after.
 	Scratch() int64
-	// Run computes, or starts to. It does not allocate and keeps no operand. Outputs are overwritten,
-	// not added to. What fails comes out at [Device.Sync].
+	// Run computes, or starts to. It does not allocate and keeps no operand. Outputs are
+	// overwritten, not added to. What fails comes out at [Device.Sync].
 	Run(out, in []Buffer, scratch Buffer)
 }
 
@@ -221,18 +226,32 @@ type Joiner interface {
 }
 
 // ConvSpec is the geometry of a 3D convolution from x (N, In, Size) to y (N, Out, OutSize()),
-// weights w (Out, In, Kernel). All three convolution kernels take the spec of the forward
-// convolution. As an up-convolution (PyTorch's ConvTranspose3d with weights (in, out, kernel)) the
-// same spec reads: Out is the number of channels that come in, In of those that go out, Size the
-// size that goes out.
+// weights w (Out, In, Kernel). A 2D one has a depth of 1. All three convolution kernels take the
+// spec of the forward convolution. With groups, the first Out/Groups outputs see the first
+// In/Groups inputs alone, and so on, and w is (Out, In/Groups, Kernel). As an up-convolution
+// (PyTorch's ConvTranspose3d with weights (in, out, kernel)) the same spec reads: Out is the number
+// of channels that come in, In of those that go out, Size the size that goes out.
 type ConvSpec struct {
 	N, In, Out int
 	Size       [3]int // D, H, W of x
 	Kernel     [3]int
 	Stride     [3]int
 	Pad        [3]int // on both sides
+	Groups     int    // that the channels are divided into; 0 and 1: none
 	Bias       bool
 	Type       Type // of x and y
+}
+
+// Grouped says whether the channels are divided into groups.
+func (s ConvSpec) Grouped() bool { return s.Groups > 1 }
+
+// OfGroup is the convolution of one group alone.
+func (s ConvSpec) OfGroup() ConvSpec {
+	if s.Grouped() {
+		s.In, s.Out = s.In/s.Groups, s.Out/s.Groups
+	}
+	s.Groups = 0
+	return s
 }
 
 // OutSize is the spatial size of y: floor((Size + 2 Pad - Kernel) / Stride) + 1 along each axis.
@@ -254,18 +273,23 @@ func (s ConvSpec) YShape() Shape {
 }
 
 // WShape is the shape of w.
-func (s ConvSpec) WShape() Shape { return Shape{s.Out, s.In, s.Kernel[0], s.Kernel[1], s.Kernel[2]} }
+func (s ConvSpec) WShape() Shape {
+	return Shape{s.Out, s.OfGroup().In, s.Kernel[0], s.Kernel[1], s.Kernel[2]}
+}
 
 // FLOPs is the arithmetic of one direct convolution, a multiplication and an addition counted as
 // two.
 func (s ConvSpec) FLOPs() float64 {
-	return 2 * float64(s.YShape().Elements()) * float64(s.In*s.Kernel[0]*s.Kernel[1]*s.Kernel[2])
+	return 2 * float64(s.YShape().Elements()) * float64(s.WShape().Row())
 }
 
 // Check says what is wrong with the geometry, nil if nothing is.
 func (s ConvSpec) Check() error {
 	if s.N < 1 || s.In < 1 || s.Out < 1 {
 		return fmt.Errorf("convolution of %d images, %d to %d channels: all must be at least 1", s.N, s.In, s.Out)
+	}
+	if s.Groups < 0 || s.Grouped() && (s.In%s.Groups != 0 || s.Out%s.Groups != 0) {
+		return fmt.Errorf("convolution of %d to %d channels in %d groups: groups must divide both", s.In, s.Out, s.Groups)
 	}
 	for i, o := range s.OutSize() {
 		if s.Kernel[i] < 1 || s.Stride[i] < 1 || s.Pad[i] < 0 || s.Pad[i] >= s.Kernel[i] {
@@ -374,11 +398,14 @@ type ConcatSpec struct {
 
 // PoolSpec is maximum or average pooling of x (N, C, D, H, W) = Shape. An average counts padding as
 // zeros within the divisor, as PyTorch's default does; where maxima tie, the first in row-major
-// order gets the gradient.
+// order gets the gradient. With Ceil, windows may reach past the far padding, if they start before
+// it: what lies past it counts for nothing, in the divisor too (PyTorch's ceil_mode, and what Caffe
+// always does).
 type PoolSpec struct {
 	Shape               Shape
 	Kernel, Stride, Pad [3]int
 	Average             bool
+	Ceil                bool
 	Type                Type
 }
 
@@ -386,9 +413,22 @@ type PoolSpec struct {
 func (s PoolSpec) OutShape() Shape {
 	o := Shape{s.Shape[0], s.Shape[1], 0, 0, 0}
 	for i := range 3 {
-		o[2+i] = (s.Shape[2+i]+2*s.Pad[i]-s.Kernel[i])/s.Stride[i] + 1
+		rest := s.Shape[2+i] + 2*s.Pad[i] - s.Kernel[i]
+		o[2+i] = rest/s.Stride[i] + 1
+		if s.Ceil && rest%s.Stride[i] != 0 && o[2+i]*s.Stride[i] < s.Shape[2+i]+s.Pad[i] {
+			o[2+i]++
+		}
 	}
 	return o
+}
+
+// Window is the range of the input that output o sees along an axis (0 to 2, of D, H, W), and how
+// many elements it has with the padding: what an average divides by, axis by axis.
+func (s PoolSpec) Window(axis, o int) (first, end, size int) {
+	n, pad := s.Shape[2+axis], s.Pad[axis]
+	first = o*s.Stride[axis] - pad
+	end = min(first+s.Kernel[axis], n+pad)
+	return max(0, first), min(end, n), end - first
 }
 
 // MatMulSpec is c (M, N) = op(a) op(b) + bias with a (M, K), or (K, M) if TransA; b (K, N), or (N,

@@ -16,27 +16,27 @@ import (
 type Options struct {
 	// Outputs are what Forward computes, by the name that Read takes.
 	Outputs map[string]*Node
-	// Loss is a scalar. Backward differentiates it with respect to all parameters and the inputs that
-	// want a gradient. It is output "loss".
+	// Loss is a scalar. Backward differentiates it with respect to all parameters and the inputs
+	// that want a gradient. It is output "loss".
 	Loss *Node
-	// OutputGrad maps an output to the input whose value is the gradient of the loss with respect to
-	// it, where the loss is computed elsewhere.
+	// OutputGrad maps an output to the input whose value is the gradient of the loss with respect
+	// to it, where the loss is computed elsewhere.
 	OutputGrad map[string]string
 	// Links are inputs and outputs that lie in memory which other programs use, too, by name: one
 	// program's output is another's input. A program neither sets nor reads them over the host.
 	Links map[string]*Link
-	// Update uses up the gradients of parameters, so that they are never in memory all together. Nil:
-	// they stay until the program runs again, see [Params.Gradient].
+	// Update uses up the gradients of parameters, so that they are never in memory all together.
+	// Nil: they stay until the program runs again, see [Params.Gradient].
 	Update Updater
-	// Share is a program in whose memory this one lies, if that is large enough; nil: it takes its own.
-	// A run of one spoils the inputs, outputs and gradients of the other. So neither may run while the
-	// other is in the middle of a run.
+	// Share is a program in whose memory this one lies, if that is large enough; nil: it takes its
+	// own. A run of one spoils the inputs, outputs and gradients of the other. So neither may run
+	// while the other is in the middle of a run.
 	Share *Program
 	// Recompute says what is computed again instead of being kept.
 	Recompute Recompute
 	// MemoryLimit is how many bytes there are for this program, those compiled before on the same
-	// parameters, the parameters and, where a program has gradients, the state of an optimiser; 0: no
-	// limit. Reserved is how many of them the caller needs for other things.
+	// parameters, the parameters and, where a program has gradients, the state of an optimiser; 0:
+	// no limit. Reserved is how many of them the caller needs for other things.
 	MemoryLimit, Reserved int64
 }
 
@@ -77,6 +77,7 @@ type compiler struct {
 	values map[*G.Node]exec.Value // what has been computed
 	linked map[*G.Node]*Link      // what is written into memory that is shared
 	losses []lossPort
+	alone  error           // why the program cannot be one of several ranks, nil if it can
 	own    []device.Buffer // memory beside the arena: constants
 	flops  float64
 	taken  int64 // bytes of the arena, 0 where the program lies in that of another
@@ -429,6 +430,9 @@ func (c *compiler) step(n *G.Node, o operator, in []exec.Value) error {
 		s.FLOPs = f.flops()
 		c.flops += s.FLOPs
 	}
+	if _, ok := o.(meanOfRank); ok {
+		c.alone = errMeanOfRank(o)
+	}
 	if l, ok := o.(lossOf); ok {
 		c.losses = append(c.losses, lossPort{l.LossSpec, s.Out[1]})
 	}
@@ -499,7 +503,7 @@ func (c *compiler) updateConv(l *leaf, gradient *G.Node) (done bool, err error) 
 		return false, nil // it is a sum, or something else needs it
 	}
 	o, ok := g.operator.(convGradWeights)
-	if !ok || c.dev.Size(device.Tensor{Shape: o.XShape(), Type: o.Type})+c.dev.Size(device.Tensor{Shape: o.YShape(), Type: o.Type}) > c.dev.WeightsSize(o.WShape()) {
+	if !ok || o.Grouped() || c.dev.Size(device.Tensor{Shape: o.XShape(), Type: o.Type})+c.dev.Size(device.Tensor{Shape: o.YShape(), Type: o.Type}) > c.dev.WeightsSize(o.WShape()) {
 		return false, nil
 	}
 	k, err := c.o.Update(l.name, &o.ConvSpec)
@@ -567,7 +571,7 @@ func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 	}
 	steps, forward := plan.Steps()
 	prog := &Program{
-		dev: c.dev, run: run, inputs: map[string]port{}, outputs: map[string]port{}, own: c.own, params: c.p, taken: c.taken,
+		dev: c.dev, run: run, inputs: map[string]port{}, outputs: map[string]port{}, own: c.own, params: c.p, taken: c.taken, alone: c.alone,
 		summary: Summary{
 			Steps: steps, ForwardSteps: forward, Bytes: plan.Bytes(), Unshared: plan.Unshared(), Repeats: plan.Repeats(), Recomputed: plan.Recomputed(), Peak: plan.Peak(), ParamBytes: c.p.Bytes(), FLOPs: c.flops,
 		},

@@ -78,6 +78,25 @@ var everyOperator = map[string]network{
 	"sum of parameters": func(g *Graph, in func(string, ...int) *Node) *Node {
 		return g.Add(g.Param("v", Uniform(1), 2, 3), g.Param("w", Uniform(1), 2, 3))
 	},
+	"conv in groups": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.Convolve("c", in("x", 2, 4, 1, 3, 5), 6, Convolution{Window: Plane(3, 2, 1), Groups: 2, Bias: true})
+	},
+	"max pool, rounded up": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.MaxPoolCeil(in("x", 1, 2, 1, 6, 6), Plane(3, 2, 0))
+	},
+	"global average": func(g *Graph, in func(string, ...int) *Node) *Node { return g.GlobalAvgPool(in("x", 2, 3, 1, 2, 3)) },
+	"lrn": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.LRN(in("x", 2, 6, 1, 2, 2), 5, 1, 0.75, 1)
+	},
+	"regions": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.RoIPool(in("x", 3, 2, 1, 4, 4), g.Input("regions", 2, 5), [2]int{2, 2}, 0.5)
+	},
+	"label loss": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.LabelLoss(in("x", 4, 3), g.Input("target", 4, 3))
+	},
+	"smooth L1": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.SmoothL1(in("x", 4, 3), g.Input("target", 4, 3), g.Input("weight", 4, 3), 0.5)
+	},
 	"softmax": func(g *Graph, in func(string, ...int) *Node) *Node { return g.Softmax(in("x", 2, 3, 2, 1, 2)) },
 	"gather": func(g *Graph, in func(string, ...int) *Node) *Node {
 		return g.GatherRows(in("x", 4, 3), g.Input("index", 5))

@@ -25,6 +25,24 @@ func Uniform(bound float64) Init {
 	}
 }
 
+// Gaussian draws from a normal distribution around 0.
+func Gaussian(deviation float64) Init {
+	return func(r *rand.Rand, _ device.Shape, dst []float32) {
+		for i := range dst {
+			dst[i] = float32(deviation * r.NormFloat64())
+		}
+	}
+}
+
+// KaimingNormalFanOut is He et al. 2015 for layers before a ReLU, by the number of outputs that one
+// input reaches: normal with deviation sqrt(2/(out kernel)). It is torchvision's for the
+// convolutions of ResNets.
+func KaimingNormalFanOut() Init {
+	return func(r *rand.Rand, s device.Shape, dst []float32) {
+		Gaussian(math.Sqrt(2/float64(s[0]*s[2:].Elements())))(r, s, dst)
+	}
+}
+
 // fanIn is the number of products that are summed into one output of weights (out, in, kernel...),
 // the way PyTorch counts it (for an up-convolution, whose weights are (in, out, kernel...), that is
 // the number of outputs that one input reaches).

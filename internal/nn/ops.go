@@ -9,7 +9,7 @@ import (
 
 // The operators, as a network's author sees them. What each computes, how it is differentiated and
 // on which kernel it runs stands in the file of its rule: conv.go, activate.go, elementwise.go,
-// matmul.go, loss.go, rows.go.
+// matmul.go, loss.go, rows.go, images.go.
 
 // Window is the geometry of a convolution or a pooling: (D, H, W).
 type Window struct{ Kernel, Stride, Pad [3]int }
@@ -22,18 +22,46 @@ func Cube(kernel, stride, pad int) Window {
 // Conv is a 3D convolution of x (N, C, D, H, W) to out channels, with parameters name.weight (out,
 // C, kernel) and, if bias, name.bias (out).
 func (g *Graph) Conv(name string, x *Node, out int, w Window, bias bool) *Node {
+	return g.Convolve(name, x, out, Convolution{Window: w, Bias: bias})
+}
+
+// Convolution is what [Graph.Convolve] does.
+type Convolution struct {
+	Window
+	Groups int // that the channels are divided into; 0 and 1: none
+	Bias   bool
+	// the first values of the parameters; nil: PyTorch's default
+	Init, BiasInit Init
+}
+
+// Convolve is Conv with more to choose: the weights are (out, C/groups, kernel).
+func (g *Graph) Convolve(name string, x *Node, out int, c Convolution) *Node {
 	if !g.rank(name, x, 5) {
 		return &Node{g: g}
 	}
-	s := device.ConvSpec{N: x.shape[0], In: x.shape[1], Out: out, Size: [3]int(x.shape[2:]), Kernel: w.Kernel, Stride: w.Stride, Pad: w.Pad, Bias: bias, Type: x.typ}
+	s := device.ConvSpec{N: x.shape[0], In: x.shape[1], Out: out, Size: [3]int(x.shape[2:]), Kernel: c.Kernel, Stride: c.Stride, Pad: c.Pad, Groups: c.Groups, Bias: c.Bias, Type: x.typ}
+	if !s.Grouped() {
+		s.Groups = 0
+	}
 	if err := s.Check(); err != nil {
 		return g.Fail("%s: %w", name, err)
 	}
-	in := []*Node{x, g.Param(name+".weight", KaimingUniform(), s.WShape()...)}
-	if bias {
-		in = append(in, g.Param(name+".bias", Uniform(1/math.Sqrt(fanIn(s.WShape()))), out))
+	return g.apply(conv{s}, g.affine(name, x, s.WShape(), c.Bias, c.Init, c.BiasInit)...)
+}
+
+// affine declares the weights of a layer, and its biases, one for each of the weights' first axis.
+func (g *Graph) affine(name string, x *Node, shape device.Shape, bias bool, init, biasInit Init) []*Node {
+	if init == nil {
+		init = KaimingUniform()
 	}
-	return g.apply(conv{s}, in...)
+	if biasInit == nil {
+		biasInit = Uniform(1 / math.Sqrt(fanIn(shape)))
+	}
+	in := []*Node{x, g.Param(name+".weight", init, shape...)}
+	if bias {
+		in = append(in, g.Param(name+".bias", biasInit, shape[0]))
+	}
+	return in
 }
 
 // ConvTranspose is PyTorch's ConvTranspose3d of x (N, C, D, H, W) to out channels, size (size-1)
@@ -60,15 +88,16 @@ func (g *Graph) ConvTranspose(name string, x *Node, out int, w Window, bias bool
 // Linear maps x (rows, K) to (rows, out): y = x W^T + b, with parameters name.weight (out, K) and,
 // if bias, name.bias (out).
 func (g *Graph) Linear(name string, x *Node, out int, bias bool) *Node {
+	return g.LinearFrom(name, x, out, bias, nil, nil)
+}
+
+// LinearFrom is Linear with first values of the weights and the biases; nil: PyTorch's default.
+func (g *Graph) LinearFrom(name string, x *Node, out int, bias bool, init, biasInit Init) *Node {
 	if !g.rank(name, x, 2) {
 		return &Node{g: g}
 	}
 	k := x.shape[1]
-	in := []*Node{x, g.Param(name+".weight", KaimingUniform(), out, k)}
-	if bias {
-		in = append(in, g.Param(name+".bias", Uniform(1/math.Sqrt(float64(k))), out))
-	}
-	return g.apply(matMul{device.MatMulSpec{M: x.shape[0], N: out, K: k, TransB: true, Bias: bias}}, in...)
+	return g.apply(matMul{device.MatMulSpec{M: x.shape[0], N: out, K: k, TransB: true, Bias: bias}}, g.affine(name, x, device.Shape{out, k}, bias, init, biasInit)...)
 }
 
 // Activation is what [Graph.Activate] does: act(norm(x) + residual).
@@ -81,6 +110,8 @@ type Activation struct {
 	// PReLU only: one that is not trained, which makes it a leaky ReLU; 0: trained ones
 	Slope    float32
 	Residual *Node // nil, of x's shape, or (N, 1, D, H, W) which is added to every channel
+	// NormName begins the names of the norm's parameters and states; "": name.norm
+	NormName string
 }
 
 // Activate normalises, adds and activates in one operator. With a norm it has parameters
@@ -99,18 +130,22 @@ func (g *Graph) Activate(name string, x *Node, a Activation) *Node {
 	if a.Momentum == 0 {
 		a.Momentum = 0.1
 	}
+	norm := a.NormName
+	if norm == "" {
+		norm = name + ".norm"
+	}
 	s := device.ActivateSpec{Shape: x.shape, Norm: a.Norm, Act: a.Act, Type: x.typ}
 	c, in := x.shape[1], []*Node{x}
 	if a.Norm != device.NoNorm {
 		s.Epsilon = a.Epsilon
-		in = append(in, g.Param(name+".norm.weight", Constant(1), c), g.Param(name+".norm.bias", Constant(0), c))
+		in = append(in, g.Param(norm+".weight", Constant(1), c), g.Param(norm+".bias", Constant(0), c))
 	}
 	switch a.Norm {
 	case device.GroupNorm:
 		s.Groups = a.Groups
 	case device.BatchNorm:
 		s.Momentum, s.Training = a.Momentum, g.mode == Train
-		in = append(in, g.State(name+".norm.running_mean", 0, c), g.State(name+".norm.running_var", 1, c))
+		in = append(in, g.State(norm+".running_mean", 0, c), g.State(norm+".running_var", 1, c))
 	}
 	if a.Residual != nil {
 		s.Residual = device.FullResidual
@@ -182,16 +217,27 @@ func (g *Graph) Dropout3d(name string, x *Node, rate float64) *Node {
 }
 
 // MaxPool takes the maximum in each window of x (N, C, D, H, W).
-func (g *Graph) MaxPool(x *Node, w Window) *Node { return g.pool(x, w, false) }
+func (g *Graph) MaxPool(x *Node, w Window) *Node { return g.pool(x, w, false, false) }
+
+// MaxPoolCeil is MaxPool that rounds sizes up: windows may reach past the far edge.
+func (g *Graph) MaxPoolCeil(x *Node, w Window) *Node { return g.pool(x, w, false, true) }
 
 // AvgPool takes the mean over each window of x (N, C, D, H, W); padding counts as zeros.
-func (g *Graph) AvgPool(x *Node, w Window) *Node { return g.pool(x, w, true) }
+func (g *Graph) AvgPool(x *Node, w Window) *Node { return g.pool(x, w, true, false) }
 
-func (g *Graph) pool(x *Node, w Window, average bool) *Node {
+// GlobalAvgPool takes the mean over each channel of x (N, C, D, H, W): (N, C).
+func (g *Graph) GlobalAvgPool(x *Node) *Node {
 	if !g.rank("pool", x, 5) {
 		return &Node{g: g}
 	}
-	return g.apply(pool{device.PoolSpec{Shape: x.shape, Kernel: w.Kernel, Stride: w.Stride, Pad: w.Pad, Average: average, Type: x.typ}}, x)
+	return g.Flatten(g.AvgPool(x, Window{Kernel: [3]int(x.shape[2:]), Stride: [3]int{1, 1, 1}}))
+}
+
+func (g *Graph) pool(x *Node, w Window, average, ceil bool) *Node {
+	if !g.rank("pool", x, 5) {
+		return &Node{g: g}
+	}
+	return g.apply(pool{device.PoolSpec{Shape: x.shape, Kernel: w.Kernel, Stride: w.Stride, Pad: w.Pad, Average: average, Ceil: ceil, Type: x.typ}}, x)
 }
 
 // Flatten is x (N, C, D, H, W) as (N, C*D*H*W).

@@ -23,6 +23,7 @@ type Program struct {
 	outputs map[string]port
 	masks   []maskPort
 	losses  []lossStatistics
+	alone   error           // why it cannot be one of several ranks, nil if it can
 	own     []device.Buffer // memory beside the arena
 	params  *Params
 	taken   int64 // bytes that the program counts for among its parameters' programs

@@ -31,7 +31,7 @@ func price(o operator) exec.Recompute {
 		return exec.Cheap
 	case concat, split, scaleChannels, scale, add, flatten, unflatten:
 		return exec.Cheap
-	case conv, convTransposed, matMul, pool:
+	case conv, convTransposed, matMul, pool, lrn, roiPool:
 		return exec.Dear
 	}
 	return exec.Never

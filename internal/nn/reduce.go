@@ -30,6 +30,9 @@ type lossStatistics struct {
 // the gradient of the whole batch. The losses of the whole batch are returned, in the order in which
 // the graph computes them.
 func (p *Program) Reduce(sum func(values []float32) error) (losses []float64, err error) {
+	if p.alone != nil {
+		return nil, p.alone
+	}
 	for _, l := range p.losses {
 		if l.spec.PerImage {
 			return nil, fmt.Errorf("a Dice loss of each image cannot be divided over ranks: take that of the batch")

@@ -12,24 +12,24 @@ import (
 
 // An Optimizer changes parameters by their gradients.
 //
-// A step is Begin, the forward and backward passes, GradNorm, Update. Without clipping, nothing needs
-// all gradients at once: then programs that were compiled with Updater take a parameter's step within
-// their backward pass, and its gradient is gone before the next one's is there. The bits are the
-// same.
+// A step is Begin, the forward and backward passes, GradNorm, Update. Without clipping, nothing
+// needs all gradients at once: then programs that were compiled with Updater take a parameter's
+// step within their backward pass, and its gradient is gone before the next one's is there. The
+// bits are the same.
 type Optimizer interface {
 	// Begin sets the learning rates of a step, counted from 0: before its backward pass.
 	Begin(step int) error
 	// Updater makes the kernels that take a parameter's step as soon as its gradient is there, or
-	// compute that of a convolution's weights, too: for nn.Options.Update. It is nil where all gradients
-	// are needed at once.
+	// compute that of a convolution's weights, too: for nn.Options.Update. It is nil where all
+	// gradients are needed at once.
 	Updater() func(name string, conv *device.ConvSpec) (device.Kernel, error)
 	// Gradients calls f for the gradient of every parameter that the backward pass has left.
 	Gradients(f func(name string, gradient device.Buffer) error) error
 	// GradNorm is the Euclidean norm of the gradient of all parameters together, after the backward
 	// pass.
 	GradNorm() (float64, error)
-	// Update takes the step of all parameters whose step was not taken in the backward pass. The norm of
-	// the gradient is what clipping looks at.
+	// Update takes the step of all parameters whose step was not taken in the backward pass. The
+	// norm of the gradient is what clipping looks at.
 	Update(step int, norm float64) error
 	// States are what a run needs to be resumed, each laid out as the parameters are.
 	States() []State
@@ -76,7 +76,8 @@ type rule interface {
 	// fused is the kernel that computes the gradient of a convolution's weights, too: parameters,
 	// states..., sum of squares <- x, dy, hyper; nil where there is none.
 	fused(dev device.Device, conv device.ConvSpec) (device.Kernel, error)
-	// hyper are the hyperparameters of a step, counted from 0; frozen those of one that changes nothing.
+	// hyper are the hyperparameters of a step, counted from 0; frozen those of one that changes
+	// nothing.
 	hyper(step int, rate, decay, clip float64) []float32
 	frozen() []float32
 }
@@ -142,6 +143,7 @@ type optimizer struct {
 // A rate is the hyperparameters of some parameters.
 type rate struct {
 	factor func(step int) float64
+	decay  func(step int) float64 // nil: 1
 	decays bool
 	hyper  device.Buffer
 }
@@ -237,7 +239,7 @@ func (s *optimizer) rateOf(rates map[[2]int]*rate, number int, g ParamGroup, dec
 	if err != nil {
 		return nil, err
 	}
-	rates[key] = &rate{factor: g.Factor, decays: decays, hyper: b}
+	rates[key] = &rate{factor: g.Factor, decay: g.Decay, decays: decays, hyper: b}
 	s.rates = append(s.rates, rates[key])
 	return rates[key], nil
 }
@@ -334,6 +336,9 @@ func (s *optimizer) set(step int, clip float64) error {
 		decay := s.options.WeightDecay
 		if !r.decays {
 			decay = 0
+		}
+		if r.decay != nil {
+			decay *= r.decay(step)
 		}
 		factor := r.factor(step)
 		hyper := s.rule.hyper(step, s.options.Rate(step)*factor, decay, clip)

@@ -107,7 +107,7 @@ func TestGroupsHaveTheirOwnRate(t *testing.T) {
 		}
 		return 0.5
 	}
-	s, err := NewOptimizer(m, voxsaw.Training{Optimizer: "sgd", Steps: 2, LR: 1, Schedule: "constant"}, []ParamGroup{{encoders, frozenThenHalf}}, false)
+	s, err := NewOptimizer(m, voxsaw.Training{Optimizer: "sgd", Steps: 2, LR: 1, Schedule: "constant"}, []ParamGroup{{Fits: encoders, Factor: frozenThenHalf}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,11 +132,41 @@ func TestGroupsHaveTheirOwnRate(t *testing.T) {
 	}
 }
 
+// A group's weight decay is the settings' times its own factor.
+func TestGroupsHaveTheirOwnDecay(t *testing.T) {
+	for _, name := range []string{"sgd", "adamw"} {
+		m := newModel(t, 3)
+		halfThenNone := func(step int) float64 { return 0.5 * float64(1-step) }
+		twice := func(int) float64 { return 2 }
+		o := voxsaw.Training{Optimizer: name, DecayAll: true, Steps: 2, LR: 0.25, Beta2: 0.9, WeightDecay: 0.1, Schedule: "constant"}
+		s, err := NewOptimizer(m, o, []ParamGroup{{Fits: encoders, Factor: twice, Decay: halfThenNone}}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.dev.UploadPlain(m.gradients, 0, make([]float32, 64)); err != nil { // nothing but decay moves
+			t.Fatal(err)
+		}
+		for step, share := range []map[string]float64{{"encoder.a": 0.025, "head": 0.025}, {"encoder.a": 0, "head": 0.025}} {
+			before := m.snapshot(t)
+			if err := s.Update(step, 0); err != nil {
+				t.Fatal(err)
+			}
+			after := m.snapshot(t)
+			for parameter, want := range share {
+				moved := float64(before[parameter][0]-after[parameter][0]) / float64(before[parameter][0])
+				if math.Abs(moved-want) > 1e-6 {
+					t.Errorf("%s, step %d: %s moved by %v of itself, want %v", name, step, parameter, moved, want)
+				}
+			}
+		}
+	}
+}
+
 // Steps that are taken parameter by parameter, each as soon as its gradient is there or together
 // with it, leave the bits of those taken together, frozen groups and gradient norms included.
 func TestUpdaterEqualsUpdate(t *testing.T) {
 	o := voxsaw.Training{Optimizer: "sgd", DecayAll: true, Steps: 4, LR: 0.1, Momentum: 0.9, WeightDecay: 1e-2, Schedule: "poly", Power: 0.9}
-	groups := []ParamGroup{{encoders, func(step int) float64 { return float64(step % 2) }}}
+	groups := []ParamGroup{{Fits: encoders, Factor: func(step int) float64 { return float64(step % 2) }}}
 	// whose weights "encoder.a" are
 	conv := device.ConvSpec{N: 1, In: 2, Out: 3, Size: [3]int{1, 1, 1}, Kernel: [3]int{1, 1, 1}, Stride: [3]int{1, 1, 1}}
 	together, apart := newModel(t, 3), newModel(t, 3)

@@ -1,14 +1,14 @@
 // Package train is the loop that every training of the program runs through: schedule, optimiser,
 // checkpoints, resuming, validation, the log.
 //
-// Start at [Train], which is given a [Task] (what to learn) and a [Setup] (how, and where to keep it).
-// A step's data is prepared ahead by goroutines ([Prefetch]); an [Optimizer] takes the step; a
-// [Folder] holds what a run leaves behind. The package knows no puzzles, no organs and no network: a
-// Task brings its [Params].
+// Start at [Train], which is given a [Task] (what to learn) and a [Setup] (how, and where to keep
+// it). A step's data is prepared ahead by goroutines ([Prefetch]); an [Optimizer] takes the step; a
+// [Folder] holds what a run leaves behind. The package knows no puzzles, no organs and no network:
+// a Task brings its [Params].
 //
-// Nothing is random here, and a Task draws its random numbers from the run's seed and the step alone.
-// So a run that was interrupted, or that died, and was resumed from its last checkpoint ends with the
-// same bits as one that ran through.
+// Nothing is random here, and a Task draws its random numbers from the run's seed and the step
+// alone. So a run that was interrupted, or that died, and was resumed from its last checkpoint ends
+// with the same bits as one that ran through.
 package train
 
 import (
@@ -25,12 +25,13 @@ type Params interface {
 	Device() device.Device
 	// Values is the trained parameters, flat.
 	Values() (device.Buffer, error)
-	// Range says where a parameter lies in Values, in bytes; ok is false for a state, which is saved but
-	// not trained.
+	// Range says where a parameter lies in Values, in bytes; ok is false for a state, which is
+	// saved but not trained.
 	Range(name string) (offset, bytes int64, ok bool)
 	// Gradient is where the last step left the gradient of a parameter.
 	Gradient(name string) (device.Buffer, error)
-	// SetOptimizerState is told how much memory is taken beside: so many bytes for each byte of Values.
+	// SetOptimizerState is told how much memory is taken beside: so many bytes for each byte of
+	// Values.
 	SetOptimizerState(buffers int64)
 }
 
@@ -61,9 +62,11 @@ type Result struct {
 }
 
 // A ParamGroup gives some parameters a learning rate of their own: the schedule's, times
-// Factor(step). A parameter belongs to the first group that its name fits; factor 0 leaves the group
-// as it is (no decay, no momentum).
+// Factor(step), and a weight decay of their own: the settings', times Decay(step). A parameter
+// belongs to the first group that its name fits; factor 0 leaves the group as it is (no decay, no
+// momentum).
 type ParamGroup struct {
 	Fits   func(name string) bool
 	Factor func(step int) float64
+	Decay  func(step int) float64 // nil: 1
 }

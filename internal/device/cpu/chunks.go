@@ -77,7 +77,7 @@ func forRank(s device.Shape) layout {
 	if len(s) == 5 {
 		return layoutOf(s)
 	}
-	return layout{n: s[0], channels: s[1], blocks: s[1], lanes: 1, size: [3]int{1, 1, 1}, voxels: 1}
+	return layout{n: s[0], channels: s[1], blocks: s[1], between: s[1], lanes: 1, size: [3]int{1, 1, 1}, voxels: 1}
 }
 
 // liveLanes is the number of lanes of block b that hold channels.

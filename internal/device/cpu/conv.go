@@ -13,6 +13,35 @@ func (c *CPU) ConvTransposed(s device.ConvSpec) (device.Kernel, error) {
 // ConvGradWeights implements [device.Device].
 func (c *CPU) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) { return c.choose(s, Weights) }
 
+// A convolver is a kernel of a convolution. It takes its operands as they lie, too: out <- a, b,
+// bias, in the order in which the device's interface lists them.
+type convolver interface {
+	device.Kernel
+	convolve(out, a, b, bias, scratch Slice)
+}
+
+// runConvolver is Run of a convolver that has nothing but these operands.
+func runConvolver(k convolver, out, in []device.Buffer, scratch device.Buffer) {
+	var bias Slice
+	if len(in) > 2 {
+		bias = in[2].(Slice)
+	}
+	k.convolve(out[0].(Slice), in[0].(Slice), in[1].(Slice), bias, scratch.(Slice))
+}
+
+// inputsOf, outputsOf and weightsOfGroup are how the operands of a convolution lie; of one in
+// groups those of a group, among the channels of all.
+func inputsOf(s device.ConvSpec) layout  { return groupLayout(s.XShape(), s.OfGroup().XShape()) }
+func outputsOf(s device.ConvSpec) layout { return groupLayout(s.YShape(), s.OfGroup().YShape()) }
+
+func groupLayout(all, group device.Shape) layout {
+	l := layoutOf(group)
+	l.between = layoutOf(all).blocks
+	return l
+}
+
+func weightsOfGroup(s device.ConvSpec) weightLayout { return weightsOf(s.OfGroup().WShape()) }
+
 // geometry describes a convolution and its adjoint in one way: as sums over taps, for each phase of
 // the output.
 //
@@ -44,7 +73,7 @@ type tap struct {
 }
 
 func forwardGeometry(s device.ConvSpec) geometry {
-	g := geometry{in: layoutOf(s.XShape()), out: layoutOf(s.YShape()), stride: s.Stride, step: [3]int{1, 1, 1}, bias: s.Bias, weights: weightsOf(s.WShape())}
+	g := geometry{in: inputsOf(s), out: outputsOf(s), stride: s.Stride, step: [3]int{1, 1, 1}, bias: s.Bias, weights: weightsOfGroup(s)}
 	p := phase{count: s.OutSize()}
 	for z := range s.Kernel[0] {
 		for y := range s.Kernel[1] {
@@ -62,7 +91,7 @@ func forwardGeometry(s device.ConvSpec) geometry {
 // the taps are k = r, r+stride, ... for r = (origin + pad) mod stride, and o = j +
 // (origin+pad-k)/stride.
 func transposedGeometry(s device.ConvSpec) geometry {
-	g := geometry{in: layoutOf(s.YShape()), out: layoutOf(s.XShape()), stride: [3]int{1, 1, 1}, step: s.Stride, bias: s.Bias, weights: weightsOf(s.WShape()).swapped(), exchanged: true}
+	g := geometry{in: outputsOf(s), out: inputsOf(s), stride: [3]int{1, 1, 1}, step: s.Stride, bias: s.Bias, weights: weightsOfGroup(s).swapped(), exchanged: true}
 	for z := range min(s.Stride[0], s.Size[0]) {
 		for y := range min(s.Stride[1], s.Size[1]) {
 			for x := range min(s.Stride[2], s.Size[2]) {

@@ -21,8 +21,12 @@ const (
 
 // ChoiceKey names a kernel of a convolution in [Options].Choices. A bias makes no difference.
 func ChoiceKey(s device.ConvSpec, kind ConvKind) string {
-	return fmt.Sprintf("%s %dx%d-%d @%dx%dx%d kernel %dx%dx%d stride %dx%dx%d pad %dx%dx%d", kind, s.N, s.In, s.Out,
-		s.Size[0], s.Size[1], s.Size[2], s.Kernel[0], s.Kernel[1], s.Kernel[2], s.Stride[0], s.Stride[1], s.Stride[2], s.Pad[0], s.Pad[1], s.Pad[2])
+	groups := ""
+	if s.Grouped() {
+		groups = fmt.Sprintf(" in %d groups", s.Groups)
+	}
+	return fmt.Sprintf("%s %dx%d-%d @%dx%dx%d kernel %dx%dx%d stride %dx%dx%d pad %dx%dx%d%s", kind, s.N, s.In, s.Out,
+		s.Size[0], s.Size[1], s.Size[2], s.Kernel[0], s.Kernel[1], s.Kernel[2], s.Stride[0], s.Stride[1], s.Stride[2], s.Pad[0], s.Pad[1], s.Pad[2], groups)
 }
 
 // Candidates lists the algorithms that can compute a kernel of a convolution, those that the cost
@@ -33,7 +37,7 @@ func (c *CPU) Candidates(s device.ConvSpec, kind ConvKind) ([]string, error) {
 		return nil, err
 	}
 	var names []string
-	for _, a := range c.algorithms(s, kind) {
+	for _, a := range c.algorithms(perGroup(s), kind) {
 		names = append(names, a.name)
 	}
 	return names, nil
@@ -43,7 +47,7 @@ func (c *CPU) Candidates(s device.ConvSpec, kind ConvKind) ([]string, error) {
 type algorithm struct {
 	name string
 	cost float64 // in multiplications of vectors
-	make func() device.Kernel
+	make func() convolver
 }
 
 // choose makes the kernel that the options ask for, and if they do not, the one that the cost model
@@ -53,7 +57,16 @@ func (c *CPU) choose(s device.ConvSpec, kind ConvKind) (device.Kernel, error) {
 	if err := accept(s, s.Type); err != nil {
 		return nil, err
 	}
-	list := c.algorithms(s, kind)
+	k, err := c.chosen(s, kind)
+	if err != nil || !s.Grouped() {
+		return k, err
+	}
+	return newGrouped(c, s, kind, k), nil
+}
+
+// chosen is the kernel of a convolution, or of one of its groups.
+func (c *CPU) chosen(s device.ConvSpec, kind ConvKind) (convolver, error) {
+	list := c.algorithms(perGroup(s), kind)
 	if want, ok := c.opt.Choices[ChoiceKey(s, kind)]; ok {
 		for _, a := range list {
 			if a.name == want {
@@ -66,49 +79,50 @@ func (c *CPU) choose(s device.ConvSpec, kind ConvKind) (device.Kernel, error) {
 	return list[0].make(), nil
 }
 
-// algorithms lists what can compute a kernel of a convolution, by cost.
+// algorithms lists what can compute a kernel of a convolution, or of one of its groups, by cost.
 func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 	g := forwardGeometry(s)
 	if kind == Transposed {
 		g = transposedGeometry(s)
 	}
+	ofGroup := s.OfGroup()
 	products := float64(g.in.channels * g.out.blocks)
 	direct := (1.2*float64(g.out.n*g.out.voxels) + readCost) * float64(g.weights.taps) * products
 	var list []algorithm
-	add := func(name string, cost float64, make func() device.Kernel) {
+	add := func(name string, cost float64, make func() convolver) {
 		list = append(list, algorithm{name, cost, make})
 	}
 	if kind == Weights {
-		add("direct", direct, func() device.Kernel { return newDirectWeights(c, s) })
+		add("direct", direct, func() convolver { return newDirectWeights(c, s) })
 	} else {
-		add("direct", direct, func() device.Kernel { return newDirect(c, g) })
+		add("direct", direct, func() convolver { return newDirect(c, g) })
 	}
 	if smallImages(s) {
 		if kind == Weights {
 			k := newSmallWeights(c, s)
-			add("live taps", smallWeightsCost(k), func() device.Kernel { return k })
+			add("live taps", smallWeightsCost(k), func() convolver { return k })
 		} else {
 			k := newSmall(c, g)
-			add("live taps", smallCost(&g, k), func() device.Kernel { return k })
+			add("live taps", smallCost(&g, k), func() convolver { return k })
 		}
 	}
 	if kind == Weights && oneChannel(s) {
-		add("one channel", direct/2, func() device.Kernel { return newOneChannelWeights(c, s) })
+		add("one channel", direct/2, func() convolver { return newOneChannelWeights(c, s) })
 	}
 	for _, t := range winogradTiles {
 		r := t.Taps
-		if c.opt.Conv == "direct" || s.Stride != [3]int{1, 1, 1} || s.Kernel != [3]int{r, r, r} || s.In == 1 || s.Out == 1 {
+		if c.opt.Conv == "direct" || s.Stride != [3]int{1, 1, 1} || s.Kernel != [3]int{r, r, r} || ofGroup.In == 1 || ofGroup.Out == 1 {
 			continue
 		}
 		cost, tiles := winogradCost(t, &g)
 		// Transforming all activations before any weights, or all weights before any activations.
 		name := fmt.Sprintf("Winograd F(%d,%d)", t.Outputs, t.Taps)
-		few := tiles <= fewTiles || tiles <= 2*g.out.channels && s.In*s.Out*t.Points()*t.Points()*t.Points() > slabElements
+		few := tiles <= fewTiles || tiles <= 2*g.out.channels && ofGroup.In*ofGroup.Out*t.Points()*t.Points()*t.Points() > slabElements
 		few = few && g.out.blocks >= c.opt.Threads
 		if kind == Weights {
 			// the activations' points take less memory than sums of all weights' points for each
 			// thread
-			few = tiles <= fewTiles || tiles*(s.In+s.Out) < c.opt.Threads*s.In*s.Out/2
+			few = tiles <= fewTiles || tiles*(ofGroup.In+ofGroup.Out) < c.opt.Threads*ofGroup.In*ofGroup.Out/2
 			few = few && g.in.blocks*((g.out.blocks+1)/2) >= c.opt.Threads
 		}
 		forFew, forMany := cost, cost
@@ -118,11 +132,11 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 			forFew *= 1.2
 		}
 		if kind == Weights {
-			add(name+" by channels", forFew, func() device.Kernel { return newWinogradFewGradient(c, s, t) })
-			add(name+" by tiles", forMany, func() device.Kernel { return newWinogradGradient(c, s, t) })
+			add(name+" by channels", forFew, func() convolver { return newWinogradFewGradient(c, s, t) })
+			add(name+" by tiles", forMany, func() convolver { return newWinogradGradient(c, s, t) })
 		} else {
-			add(name+" by channels", forFew, func() device.Kernel { return newWinogradFew(c, s, kind == Transposed, t) })
-			add(name+" by tiles", forMany, func() device.Kernel { return newWinograd(c, s, kind == Transposed, t) })
+			add(name+" by channels", forFew, func() convolver { return newWinogradFew(c, s, kind == Transposed, t) })
+			add(name+" by tiles", forMany, func() convolver { return newWinograd(c, s, kind == Transposed, t) })
 		}
 	}
 	slices.SortStableFunc(list, func(a, b algorithm) int {
@@ -166,11 +180,12 @@ func winogradCost(t toomcook.Tile, g *geometry) (cost float64, tiles int) {
 // smallImages says whether padding makes up so much of what the taps see that it may pay to
 // multiply only those that are alive.
 func smallImages(s device.ConvSpec) bool {
-	o := s.OutSize()
-	return s.In > 1 && s.Out > 1 && max(o[0]*o[1]*o[2], s.Size[0]*s.Size[1]*s.Size[2]) <= 125
+	o, ofGroup := s.OutSize(), s.OfGroup()
+	return ofGroup.In > 1 && ofGroup.Out > 1 && max(o[0]*o[1]*o[2], s.Size[0]*s.Size[1]*s.Size[2]) <= 125
 }
 
 // oneChannel says whether this is the first layer of a network: 5^3 taps on one channel.
 func oneChannel(s device.ConvSpec) bool {
-	return s.In == 1 && s.Out > 1 && s.Kernel == [3]int{side, side, side} && s.Stride == [3]int{1, 1, 1}
+	ofGroup := s.OfGroup()
+	return ofGroup.In == 1 && ofGroup.Out > 1 && s.Kernel == [3]int{side, side, side} && s.Stride == [3]int{1, 1, 1}
 }

@@ -141,10 +141,14 @@ func (d *direct) Scratch() int64 { return bytesOf(d.total) }
 
 // Run implements [device.Kernel].
 func (d *direct) Run(out, in []device.Buffer, scratch device.Buffer) {
-	d.out, d.in, d.w, d.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	runConvolver(d, out, in, scratch)
+}
+
+func (d *direct) convolve(y, x, w, bias, scratch Slice) {
+	d.out, d.in, d.w, d.scratch = y, x, w, scratch
 	d.bias = nil
 	if d.g.bias {
-		d.bias = in[2].(Slice)
+		d.bias = bias
 		pad(d.scratch[d.biasAt:][:d.g.out.blocks*block], d.bias[:d.g.out.channels])
 	}
 	if d.g.exchanged {

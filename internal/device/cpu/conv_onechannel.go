@@ -27,7 +27,7 @@ const (
 )
 
 func newOneChannelWeights(c *CPU, s device.ConvSpec) *oneChannelWeights {
-	k := &oneChannelWeights{gradientSink: gradientSink{w: weightsOf(s.WShape())}, cpu: c, s: s, x: layoutOf(s.XShape()), y: layoutOf(s.YShape())}
+	k := &oneChannelWeights{gradientSink: gradientSink{w: weightsOfGroup(s)}, cpu: c, s: s, x: inputsOf(s), y: outputsOf(s)}
 	k.width = k.y.size[2] + side - 1
 	k.plane = (k.y.size[1] + side - 1) * k.width
 	k.slabs = max(1, min(oneChannelSlabs, k.y.n*k.y.size[0]/oneChannelPlanes))
@@ -43,7 +43,12 @@ func (k *oneChannelWeights) Scratch() int64 {
 // Run implements [device.Kernel].
 func (k *oneChannelWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
 	k.begin(out, in)
-	k.xs, k.dy, k.scratch = in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	k.convolve(k.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
+	k.end(out)
+}
+
+func (k *oneChannelWeights) convolve(dw, x, dy, _, scratch Slice) {
+	k.dw, k.xs, k.dy, k.scratch = dw, x, dy, scratch
 	if !k.keeps() {
 		k.dw, k.scratch = k.scratch[:k.whole()], k.scratch[k.whole():]
 	}
@@ -56,8 +61,7 @@ func (k *oneChannelWeights) Run(out, in []device.Buffer, scratch device.Buffer) 
 			k.take(k.w.pair(k.dw, ob, 0), ob, 0)
 		}
 	}
-	k.end(out)
-	k.xs, k.dy, k.scratch = nil, nil, nil
+	k.dw, k.xs, k.dy, k.scratch = nil, nil, nil, nil
 }
 
 // sum is where a slab is summed: the first one in the result, those after it in scratch memory.

@@ -182,11 +182,15 @@ func (k *small) Scratch() int64 { return bytesOf(k.total) }
 
 // Run implements [device.Kernel].
 func (k *small) Run(out, in []device.Buffer, scratch device.Buffer) {
-	k.out, k.in, k.w, k.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
-	bias := k.scratch[:k.workAt]
-	clear(bias)
+	runConvolver(k, out, in, scratch)
+}
+
+func (k *small) convolve(y, x, w, bias, scratch Slice) {
+	k.out, k.in, k.w, k.scratch = y, x, w, scratch
+	padded := k.scratch[:k.workAt]
+	clear(padded)
 	if k.g.bias {
-		pad(bias, in[2].(Slice)[:k.g.out.channels])
+		pad(padded, bias[:k.g.out.channels])
 	}
 	k.cpu.pool.run(k.g.groups()*len(k.parts), k)
 	k.out, k.in, k.w, k.scratch = nil, nil, nil, nil
@@ -381,10 +385,14 @@ func (k *smallWeights) stage() int { return 2 * k.taps * block * block }
 // Run implements [device.Kernel].
 func (k *smallWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
 	k.begin(out, in)
-	k.in, k.dy, k.scratch = in[0].(Slice), in[1].(Slice), scratch.(Slice)
-	k.cpu.pool.run(k.x.blocks*((k.y.blocks+1)/2), k)
+	k.convolve(k.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
 	k.end(out)
-	k.in, k.dy, k.scratch = nil, nil, nil
+}
+
+func (k *smallWeights) convolve(dw, x, dy, _, scratch Slice) {
+	k.dw, k.in, k.dy, k.scratch = dw, x, dy, scratch
+	k.cpu.pool.run(k.x.blocks*((k.y.blocks+1)/2), k)
+	k.dw, k.in, k.dy, k.scratch = nil, nil, nil, nil
 }
 
 // do computes the gradients of one block of input channels and one group of output channels.

@@ -1,9 +1,16 @@
 package cpu
 
-import "github.com/voxsaw/voxsaw/internal/device"
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
 
 // ConvGradWeightsSGD implements [device.Device].
 func (c *CPU) ConvGradWeightsSGD(s device.ConvSpec) (device.Kernel, error) {
+	if s.Grouped() {
+		return nil, fmt.Errorf("a step of %s with its gradient: not for convolutions in groups", ChoiceKey(s, Weights))
+	}
 	k, err := c.choose(s, Weights)
 	if err != nil {
 		return nil, err
@@ -70,5 +77,5 @@ func (g *gradientSink) end(out []device.Buffer) {
 		}
 		out[2].(Slice)[0] = float32(sum)
 	}
-	g.dw, g.values, g.velocity = nil, nil, nil
+	g.values, g.velocity = nil, nil
 }

@@ -31,7 +31,7 @@ const (
 )
 
 func newDirectWeights(c *CPU, s device.ConvSpec) *directWeights {
-	d := &directWeights{gradientSink: gradientSink{w: weightsOf(s.WShape())}, cpu: c, s: s, x: layoutOf(s.XShape()), y: layoutOf(s.YShape())}
+	d := &directWeights{gradientSink: gradientSink{w: weightsOfGroup(s)}, cpu: c, s: s, x: inputsOf(s), y: outputsOf(s)}
 	d.groups = (d.y.blocks + 1) / 2
 	d.blocks = d.x.blocks
 	planes := d.y.n * d.y.size[0]
@@ -50,7 +50,12 @@ func (d *directWeights) Scratch() int64 { return bytesOf(d.whole() + (d.slabs-1)
 // Run implements [device.Kernel].
 func (d *directWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
 	d.begin(out, in)
-	d.xs, d.dy, d.scratch = in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	d.convolve(d.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
+	d.end(out)
+}
+
+func (d *directWeights) convolve(dw, x, dy, _, scratch Slice) {
+	d.dw, d.xs, d.dy, d.scratch = dw, x, dy, scratch
 	if !d.keeps() {
 		d.dw, d.scratch = d.scratch[:d.whole()], d.scratch[d.whole():]
 	}
@@ -58,8 +63,7 @@ func (d *directWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
 	if d.slabs > 1 || !d.keeps() {
 		d.cpu.pool.run(d.w.pairs(), (*directWeightsSum)(d))
 	}
-	d.end(out)
-	d.xs, d.dy, d.scratch = nil, nil, nil
+	d.dw, d.xs, d.dy, d.scratch = nil, nil, nil, nil
 }
 
 // sums is where a slab is summed: the first one in the result, those after it in scratch memory.

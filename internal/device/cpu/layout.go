@@ -17,6 +17,8 @@ type layout struct {
 	blocks, lanes int
 	size          [3]int
 	voxels        int // D*H*W
+	// blocks from one image to the next: more than blocks for a part of the channels
+	between int
 }
 
 func layoutOf(s device.Shape) layout {
@@ -25,6 +27,7 @@ func layoutOf(s device.Shape) layout {
 		l.lanes = 1
 	}
 	l.blocks = (l.channels + l.lanes - 1) / l.lanes
+	l.between = l.blocks
 	l.voxels = l.size[0] * l.size[1] * l.size[2]
 	return l
 }
@@ -33,7 +36,7 @@ func (l layout) elements() int { return l.n * l.blocks * l.voxels * l.lanes }
 
 // plane is the offset of the first voxel of block b of image n; voxel v's lanes start v*lanes
 // further on.
-func (l layout) plane(n, b int) int { return (n*l.blocks + b) * l.voxels * l.lanes }
+func (l layout) plane(n, b int) int { return (n*l.between + b) * l.voxels * l.lanes }
 
 // Upload implements [device.Device].
 func (c *CPU) Upload(dst device.Buffer, t device.Tensor, src []float32) error {

@@ -7,7 +7,6 @@ type pooling struct {
 	c        *CPU
 	s        device.PoolSpec
 	in, out  layout
-	divisor  float32
 	backward bool
 
 	x, y, dx, dy Slice
@@ -19,7 +18,7 @@ func newPooling(c *CPU, s device.PoolSpec, backward bool) (*pooling, error) {
 	}
 	return &pooling{
 		c: c, s: s, in: layoutOf(s.Shape), out: layoutOf(s.OutShape()),
-		divisor: 1 / float32(s.Kernel[0]*s.Kernel[1]*s.Kernel[2]), backward: backward,
+		backward: backward,
 	}, nil
 }
 
@@ -52,22 +51,17 @@ func (k *pooling) do(_, item int) {
 	k.slices(item, 0, k.out.size[0])
 }
 
-// window is the range of the input under output o along one axis.
-func (k *pooling) window(axis, o int) (lo, hi int) {
-	lo = o*k.s.Stride[axis] - k.s.Pad[axis]
-	return max(0, lo), min(lo+k.s.Kernel[axis], k.in.size[axis])
-}
-
 // slices pools output slices first..end of one plane.
 func (k *pooling) slices(plane, first, end int) {
 	lanes := k.in.lanes
 	x := k.x[plane*k.in.voxels*lanes:]
 	for d := first; d < end; d++ {
-		d0, d1 := k.window(0, d)
+		d0, d1, depth := k.s.Window(0, d)
 		for h := range k.out.size[1] {
-			h0, h1 := k.window(1, h)
+			h0, h1, height := k.s.Window(1, h)
 			for w := range k.out.size[2] {
-				w0, w1 := k.window(2, w)
+				w0, w1, width := k.s.Window(2, w)
+				divisor := 1 / float32(depth*height*width)
 				at := (plane*k.out.voxels + (d*k.out.size[1]+h)*k.out.size[2] + w) * lanes
 				var best [block]float32
 				var where [block]int
@@ -79,7 +73,7 @@ func (k *pooling) slices(plane, first, end int) {
 						case k.s.Average && k.backward:
 							dx := k.dx[plane*k.in.voxels*lanes:][(row+w0)*lanes : (row+w1)*lanes]
 							for n := range dx {
-								dx[n] += k.dy[at+n%lanes] * k.divisor
+								dx[n] += k.dy[at+n%lanes] * divisor
 							}
 						case k.s.Average:
 							for n, v := range x[(row+w0)*lanes : (row+w1)*lanes] {
@@ -100,7 +94,7 @@ func (k *pooling) slices(plane, first, end int) {
 				switch {
 				case !k.backward && k.s.Average:
 					for lane := range lanes {
-						k.y[at+lane] = best[lane] * k.divisor
+						k.y[at+lane] = best[lane] * divisor
 					}
 				case !k.backward:
 					copy(k.y[at:][:lanes], best[:])

@@ -30,7 +30,7 @@ type winogradGeometry struct {
 }
 
 func newWinogradGeometry(s device.ConvSpec, transposed bool) winogradGeometry {
-	g := winogradGeometry{in: layoutOf(s.XShape()), out: layoutOf(s.YShape()), pad: s.Pad, weights: weightsOf(s.WShape())}
+	g := winogradGeometry{in: inputsOf(s), out: outputsOf(s), pad: s.Pad, weights: weightsOfGroup(s)}
 	if transposed {
 		g.in, g.out, g.weights = g.out, g.in, g.weights.swapped()
 		for i := range g.pad {
@@ -72,11 +72,15 @@ func (k *winograd) Scratch() int64 { return bytesOf(k.total) }
 
 // Run implements [device.Kernel].
 func (k *winograd) Run(out, in []device.Buffer, scratch device.Buffer) {
-	k.y, k.x, k.w, k.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
-	bias := k.scratch[k.biasAt:k.workAt]
-	clear(bias)
+	runConvolver(k, out, in, scratch)
+}
+
+func (k *winograd) convolve(y, x, w, bias, scratch Slice) {
+	k.y, k.x, k.w, k.scratch = y, x, w, scratch
+	padded := k.scratch[k.biasAt:k.workAt]
+	clear(padded)
 	if k.bias {
-		pad(bias, in[2].(Slice)[:k.out.l.channels])
+		pad(padded, bias[:k.out.l.channels])
 	}
 	k.cpu.pool.run(k.weights.pairs(), (*winogradWeights)(k))
 	k.cpu.pool.run(k.t.blocks, k)

@@ -124,11 +124,15 @@ func (k *winogradFew) Scratch() int64 { return bytesOf(k.total) }
 
 // Run implements [device.Kernel].
 func (k *winogradFew) Run(out, in []device.Buffer, scratch device.Buffer) {
-	k.y, k.x, k.w, k.scratch = out[0].(Slice), in[0].(Slice), in[1].(Slice), scratch.(Slice)
-	bias := k.scratch[k.biasAt:k.workAt]
-	clear(bias)
+	runConvolver(k, out, in, scratch)
+}
+
+func (k *winogradFew) convolve(y, x, w, bias, scratch Slice) {
+	k.y, k.x, k.w, k.scratch = y, x, w, scratch
+	padded := k.scratch[k.biasAt:k.workAt]
+	clear(padded)
 	if k.bias {
-		pad(bias, in[2].(Slice)[:k.out.l.channels])
+		pad(padded, bias[:k.out.l.channels])
 	}
 	k.cpu.pool.run(k.in.items(), (*winogradFewInputs)(k))
 	k.cpu.pool.run((k.out.l.blocks+k.width-1)/k.width, k)
@@ -226,7 +230,7 @@ type winogradFewGradient struct {
 }
 
 func newWinogradFewGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogradFewGradient {
-	k := &winogradFewGradient{gradientSink: gradientSink{w: weightsOf(s.WShape())}, cpu: c}
+	k := &winogradFewGradient{gradientSink: gradientSink{w: weightsOfGroup(s)}, cpu: c}
 	f, g := c.kernels.winograd[tile], newWinogradGeometry(s, false)
 	k.t = newTiling(tile, s.N, g.out.size, 1<<30, 1)
 	t := &k.t
@@ -249,11 +253,15 @@ func (k *winogradFewGradient) Scratch() int64 { return bytesOf(k.total) }
 // Run implements [device.Kernel].
 func (k *winogradFewGradient) Run(out, in []device.Buffer, scratch device.Buffer) {
 	k.begin(out, in)
-	k.x, k.dy, k.scratch = in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	k.convolve(k.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
+	k.end(out)
+}
+
+func (k *winogradFewGradient) convolve(dw, x, dy, _, scratch Slice) {
+	k.dw, k.x, k.dy, k.scratch = dw, x, dy, scratch
 	k.cpu.pool.run(k.in.items()+k.out.items(), (*winogradFewOperands)(k))
 	k.cpu.pool.run(k.in.o.l.blocks*((k.out.o.l.blocks+1)/2), k)
-	k.end(out)
-	k.x, k.dy, k.scratch = nil, nil, nil
+	k.dw, k.x, k.dy, k.scratch = nil, nil, nil, nil
 }
 
 // winogradFewOperands transforms the inputs and the gradients of the outputs.

@@ -37,8 +37,8 @@ const (
 
 func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogradGradient {
 	f := c.kernels.winograd[tile]
-	k := &winogradGradient{gradientSink: gradientSink{w: weightsOf(s.WShape())}, cpu: c}
-	in, out := layoutOf(s.XShape()), layoutOf(s.YShape())
+	k := &winogradGradient{gradientSink: gradientSink{w: weightsOfGroup(s)}, cpu: c}
+	in, out := inputsOf(s), outputsOf(s)
 	k.t = newTiling(tile, s.N, out.size, max(sumTiles, blockTiles(in.blocks, out.blocks)), 2*c.opt.Threads)
 	t := &k.t
 	k.in = newOperand(t, in, f.data, in.blocks, t.points, s.Pad)
@@ -62,12 +62,16 @@ func (k *winogradGradient) Scratch() int64 { return bytesOf(k.total) }
 // Run implements [device.Kernel].
 func (k *winogradGradient) Run(out, in []device.Buffer, scratch device.Buffer) {
 	k.begin(out, in)
-	k.x, k.dy, k.scratch = in[0].(Slice), in[1].(Slice), scratch.(Slice)
+	k.convolve(k.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
+	k.end(out)
+}
+
+func (k *winogradGradient) convolve(dw, x, dy, _, scratch Slice) {
+	k.dw, k.x, k.dy, k.scratch = dw, x, dy, scratch
 	k.cpu.pool.run(k.slabs, k)
 	k.cpu.pool.run(k.t.points*k.t.points, (*winogradSlabs)(k))
 	k.cpu.pool.run(k.weights.pairs(), (*winogradTaps)(k))
-	k.end(out)
-	k.x, k.dy, k.scratch = nil, nil, nil
+	k.dw, k.x, k.dy, k.scratch = nil, nil, nil, nil
 }
 
 // do sums the blocks of one slab.

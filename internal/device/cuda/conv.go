@@ -23,7 +23,7 @@ func (d *Device) ConvTransposed(s device.ConvSpec) (device.Kernel, error) { retu
 
 // conv chooses an algorithm. Operands of all are y <- x, w, [b].
 func (d *Device) conv(s device.ConvSpec, transposed bool) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
+	if err := s.CheckPlain(); err != nil {
 		return nil, err
 	}
 	if err := checkVoxels(s); err != nil {
@@ -210,7 +210,7 @@ type convWeights struct {
 
 // ConvGradWeights implements [device.Device].
 func (d *Device) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
+	if err := s.CheckPlain(); err != nil {
 		return nil, err
 	}
 	if err := checkVoxels(s); err != nil {
@@ -257,7 +257,7 @@ func voxelPitch(t device.Type, elements int) int {
 
 // ConvGradWeightsSGD implements [device.WeightStepper].
 func (d *Device) ConvGradWeightsSGD(s device.ConvSpec) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
+	if err := s.CheckPlain(); err != nil {
 		return nil, err
 	}
 	if err := checkVoxels(s); err != nil {

@@ -214,7 +214,7 @@ type pooling struct {
 }
 
 func (d *Device) pooling(name string, s device.PoolSpec, result device.Shape, operands ...operand) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
+	if err := s.CheckPlain(); err != nil {
 		return nil, err
 	}
 	n, o := result.Elements(), s.OutShape()

@@ -3,16 +3,16 @@ package devicetest
 import "github.com/voxsaw/voxsaw/internal/device"
 
 // eachTap calls f with the index of every x, w and y that the convolution multiplies: y[iy] +=
-// x[ix] w[iw].
+// x[ix] w[iw]. With groups, an output sees the inputs of its own group.
 func eachTap(s device.ConvSpec, f func(ix, iw, iy int)) {
-	o := s.OutSize()
+	o, ofGroup := s.OutSize(), s.OfGroup()
 	iy := 0
 	for n := range s.N {
 		for out := range s.Out {
 			for od := range o[0] {
 				for oh := range o[1] {
 					for ow := range o[2] {
-						for in := range s.In {
+						for in := range ofGroup.In {
 							for kd := range s.Kernel[0] {
 								d := od*s.Stride[0] + kd - s.Pad[0]
 								if d < 0 || d >= s.Size[0] {
@@ -23,8 +23,8 @@ func eachTap(s device.ConvSpec, f func(ix, iw, iy int)) {
 									if h < 0 || h >= s.Size[1] {
 										continue
 									}
-									ix := (((n*s.In+in)*s.Size[0]+d)*s.Size[1] + h) * s.Size[2]
-									iw := (((out*s.In+in)*s.Kernel[0]+kd)*s.Kernel[1] + kh) * s.Kernel[2]
+									ix := (((n*s.In+out/ofGroup.Out*ofGroup.In+in)*s.Size[0]+d)*s.Size[1] + h) * s.Size[2]
+									iw := (((out*ofGroup.In+in)*s.Kernel[0]+kd)*s.Kernel[1] + kh) * s.Kernel[2]
 									first := ow*s.Stride[2] - s.Pad[2]
 									for kw := max(0, -first); kw < min(s.Kernel[2], s.Size[2]-first); kw++ {
 										f(ix+first+kw, iw+kw, iy)

@@ -75,8 +75,9 @@ func (reference) Unflatten(t device.Tensor) (device.Kernel, error) {
 }
 
 // eachWindow calls f with the index of every element of y and those of x under its window, in
-// row-major order.
-func eachWindow(s device.PoolSpec, f func(iy int, ix []int)) {
+// row-major order, and what an average divides by: the elements of the window, of x or of its
+// padding.
+func eachWindow(s device.PoolSpec, f func(iy int, ix []int, size float64)) {
 	o := s.OutShape()
 	x, y := s.Shape, 0
 	for plane := range x[0] * x[1] {
@@ -84,17 +85,21 @@ func eachWindow(s device.PoolSpec, f func(iy int, ix []int)) {
 			for oh := range o[3] {
 				for ow := range o[4] {
 					var window []int
+					size := 0.0
 					for kd := range s.Kernel[0] {
 						for kh := range s.Kernel[1] {
 							for kw := range s.Kernel[2] {
 								d, h, w := od*s.Stride[0]+kd-s.Pad[0], oh*s.Stride[1]+kh-s.Pad[1], ow*s.Stride[2]+kw-s.Pad[2]
+								if d < x[2]+s.Pad[0] && h < x[3]+s.Pad[1] && w < x[4]+s.Pad[2] {
+									size++
+								}
 								if d >= 0 && d < x[2] && h >= 0 && h < x[3] && w >= 0 && w < x[4] {
 									window = append(window, ((plane*x[2]+d)*x[3]+h)*x[4]+w)
 								}
 							}
 						}
 					}
-					f(y, window)
+					f(y, window, size)
 					y++
 				}
 			}
@@ -115,9 +120,8 @@ func largest(x values, indices []int) int {
 }
 
 func (reference) Pool(s device.PoolSpec) (device.Kernel, error) {
-	divisor := float64(s.Kernel[0] * s.Kernel[1] * s.Kernel[2])
 	return kernel(func(out, in []values) {
-		eachWindow(s, func(iy int, window []int) {
+		eachWindow(s, func(iy int, window []int, size float64) {
 			if !s.Average {
 				out[0][iy] = in[0][largest(in[0], window)]
 				return
@@ -126,23 +130,22 @@ func (reference) Pool(s device.PoolSpec) (device.Kernel, error) {
 			for _, ix := range window {
 				sum += in[0][ix]
 			}
-			out[0][iy] = sum / divisor
+			out[0][iy] = sum / size
 		})
 	}), s.Check()
 }
 
 func (reference) PoolGrad(s device.PoolSpec) (device.Kernel, error) {
-	divisor := float64(s.Kernel[0] * s.Kernel[1] * s.Kernel[2])
 	return kernel(func(out, in []values) {
 		x, dy, dx := in[0], in[2], out[0]
 		clear(dx)
-		eachWindow(s, func(iy int, window []int) {
+		eachWindow(s, func(iy int, window []int, size float64) {
 			if !s.Average {
 				dx[largest(x, window)] += dy[iy]
 				return
 			}
 			for _, ix := range window {
-				dx[ix] += dy[iy] / divisor
+				dx[ix] += dy[iy] / size
 			}
 		})
 	}), s.Check()
