@@ -58,6 +58,7 @@ var mayImport = map[string][]string{
 	"internal/backbone/all":          {"vnet", "internal/resenc"},
 	"internal/resenc":                {".", "internal/backbone", "internal/device", "internal/nn"},
 	"vnet":                           {".", "internal/backbone", "internal/checkpoint", "internal/device", "internal/nn"},
+	"internal/photonet":              {".", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
 	"internal/train":                 {".", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed"},
 	"internal/train/traintest":       {"internal/safetensors", "internal/train"},
 	"internal/jigsaw":                {".", "internal/device", "internal/nn", "internal/puzzle", "internal/seed", "internal/solver", "internal/train"},

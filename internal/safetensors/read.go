@@ -104,6 +104,8 @@ func (f *File) ReadInto(name string, values []float32) ([]float32, error) {
 			switch e.Dtype {
 			case "F64":
 				piece[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:])))
+			case "I64":
+				piece[i] = float32(int64(binary.LittleEndian.Uint64(raw[8*i:])))
 			case "F32":
 				piece[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 			case "F16":

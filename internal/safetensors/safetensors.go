@@ -32,7 +32,8 @@ const headerLimit = 100_000_000
 const metadataKey = "__metadata__"
 
 // sizes of the types that can be read, in bytes an element.
-var sizes = map[string]int64{"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+// I64 is for the counters that PyTorch keeps beside batch norms.
+var sizes = map[string]int64{"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8}
 
 // elements is the product of the axes, or an error if it is negative or too large to count.
 func elements(shape []int) (int64, error) {

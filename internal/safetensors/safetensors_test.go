@@ -114,7 +114,7 @@ func TestHostileHeaders(t *testing.T) {
 		"a hole":               {file: raw(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8)},
 		"an overlap":           {file: raw(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4)},
 		"bytes left over":      {file: raw(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 8)},
-		"integers":             {file: raw(`{"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}`, 8), unsupported: true},
+		"integers":             {file: raw(`{"a":{"dtype":"I32","shape":[2],"data_offsets":[0,8]}}`, 8), unsupported: true},
 	} {
 		_, err := parse(bytes.NewReader(c.file), int64(len(c.file)))
 		var malformed FormatError

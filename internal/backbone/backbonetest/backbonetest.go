@@ -21,9 +21,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 )
 
-// noise is the formula that the scripts of testdata compute weights and inputs from: n numbers in
+// Noise64 is the formula that the scripts of testdata compute weights and inputs from: n numbers in
 // [-1, 1).
-func noise(name string, n int) []float64 {
+func Noise64(name string, n int) []float64 {
 	v, base := make([]float64, n), crc32.ChecksumIEEE([]byte(name))
 	for i := range v {
 		x := uint32(i)*2654435761 + base
@@ -40,7 +40,7 @@ func noise(name string, n int) []float64 {
 // Noise is what the scripts of testdata take for an image of n voxels.
 func Noise(name string, n int) []float32 {
 	values := make([]float32, n)
-	for i, v := range noise(name, n) {
+	for i, v := range Noise64(name, n) {
 		values[i] = float32(v)
 	}
 	return values
@@ -63,14 +63,14 @@ func fill(name string, s device.Shape) []float32 {
 	case strings.HasSuffix(name, ".norm.weight"):
 		scale, offset = 0.2, 1
 	}
-	for i, x := range noise(name, len(v)) {
+	for i, x := range Noise64(name, len(v)) {
 		v[i] = float32(offset + scale*x)
 	}
 	return v
 }
 
-// golden reads the float32 tensors of a safetensors file.
-func golden(t *testing.T, path string) map[string][]float32 {
+// Golden reads the float32 tensors of a safetensors file.
+func Golden(t *testing.T, path string) map[string][]float32 {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -95,10 +95,10 @@ func golden(t *testing.T, path string) map[string][]float32 {
 	return m
 }
 
-// compare checks a tensor against the digest of PyTorch's: norm, projections on random signs,
+// Compare checks a tensor against the digest of PyTorch's: norm, projections on random signs,
 // elements, all relative to the size of the tensor. zero is the size below which a tensor that
 // should be zero is only noise.
-func compare(t *testing.T, what, name string, got []float32, want []float32, tolerance, zero float64) {
+func Compare(t *testing.T, what, name string, got []float32, want []float32, tolerance, zero float64) {
 	t.Helper()
 	norm := 0.0
 	for _, x := range got {
@@ -109,7 +109,7 @@ func compare(t *testing.T, what, name string, got []float32, want []float32, tol
 	worst, where := math.Abs(norm-float64(want[0]))/reference, "norm"
 	for j := range 4 {
 		p := 0.0
-		for i, s := range noise(fmt.Sprintf("sign%d/%s", j, name), len(got)) {
+		for i, s := range Noise64(fmt.Sprintf("sign%d/%s", j, name), len(got)) {
 			if s < 0 {
 				p -= float64(got[i])
 			} else {
@@ -121,7 +121,7 @@ func compare(t *testing.T, what, name string, got []float32, want []float32, tol
 		}
 	}
 	samples, sum := want[5:], 0.0
-	for k, a := range noise("at/"+name, len(samples)) {
+	for k, a := range Noise64("at/"+name, len(samples)) {
 		i := int(math.Abs(a)*float64(len(got))) % len(got)
 		d := float64(got[i] - samples[k])
 		sum += d * d
@@ -159,13 +159,13 @@ func PyTorch(t *testing.T, dev device.Device, b backbone.Backbone, path string, 
 			t.Fatal(err)
 		}
 	}
-	want := golden(t, path)
+	want := Golden(t, path)
 	params := nn.NewParams(dev, 1)
 	prog, losses, err := build(dev, params, nn.Train, b, size)
 	check(err)
 	x := Noise("x", device.Shape(size[:]).Elements())
 	target := make([]float32, len(x))
-	for i, v := range noise("target", len(target)) {
+	for i, v := range Noise64("target", len(target)) {
 		target[i] = float32(math.Floor((v + 1) / 2 * float64(b.Settings().Classes)))
 	}
 	for _, p := range params.Names() {
@@ -195,7 +195,7 @@ func PyTorch(t *testing.T, dev device.Device, b backbone.Backbone, path string, 
 		check(prog.Backward())
 		if step == 0 {
 			check(prog.Read("logits", logits))
-			compare(t, "forward", "logits", logits, want["logits"], 1e-4, 0)
+			Compare(t, "forward", "logits", logits, want["logits"], 1e-4, 0)
 			seen := 0
 			for _, p := range params.Names() {
 				if !params.Trained(p) {
@@ -214,7 +214,7 @@ func PyTorch(t *testing.T, dev device.Device, b backbone.Backbone, path string, 
 				if weight := want["grad/"+strings.TrimSuffix(p, ".bias")+".weight"]; strings.HasSuffix(p, ".bias") && weight != nil {
 					zero = 0.05 * float64(weight[0])
 				}
-				compare(t, "gradient of", p, g, want["grad/"+p], tolerance, zero)
+				Compare(t, "gradient of", p, g, want["grad/"+p], tolerance, zero)
 			}
 			if n := len(want) - 3; seen != n {
 				t.Errorf("%d parameters, PyTorch's network has %d", seen, n)
@@ -242,7 +242,7 @@ func PyTorch(t *testing.T, dev device.Device, b backbone.Backbone, path string, 
 	check(evaluation.Set("x", x))
 	check(evaluation.Forward())
 	check(evaluation.Read("logits", logits))
-	compare(t, "evaluation", "eval", logits, want["eval"], 1e-3, 0)
+	Compare(t, "evaluation", "eval", logits, want["eval"], 1e-3, 0)
 }
 
 // Parts checks that the encoder alone has the names, the shapes and the first values that it has
