@@ -40,7 +40,7 @@ func fill(name string, s device.Shape) []float32 {
 	case strings.HasSuffix(name, ".weight"):
 		scale, offset = 0.2, 1
 	}
-	for i, x := range backbonetest.Noise(name, len(v)) {
+	for i, x := range backbonetest.Noise64(name, len(v)) {
 		v[i] = float32(offset + scale*x)
 	}
 	return v
@@ -104,11 +104,11 @@ func newTrial(t *testing.T, dev device.Device, n *Network, images int, path stri
 	}
 	p := n.Patch()
 	tr.x = make([]float32, images*p[0]*p[1]*p[2]*p[3])
-	for i, v := range backbonetest.Noise("x", len(tr.x)) {
+	for i, v := range backbonetest.Noise64("x", len(tr.x)) {
 		tr.x[i] = float32(v)
 	}
 	target := make([]float32, images)
-	for i, v := range backbonetest.Noise("target", images) {
+	for i, v := range backbonetest.Noise64("target", images) {
 		target[i] = float32(math.Floor((v + 1) / 2 * classes))
 	}
 	tr.check(tr.prog.Set("x", tr.x))
@@ -320,11 +320,11 @@ func compareOperator(t *testing.T, want operator, noise string, scale float64, o
 	prog, err := nn.Compile(dev, g, params, nn.Options{Outputs: map[string]*nn.Node{"y": y}, OutputGrad: map[string]string{"y": "dy"}})
 	check(err)
 	x := make([]float32, device.Shape(shape).Elements())
-	for i, v := range backbonetest.Noise(noise, len(x)) {
+	for i, v := range backbonetest.Noise64(noise, len(x)) {
 		x[i] = float32(scale * v)
 	}
 	dy := make([]float32, y.Shape().Elements())
-	for i, v := range backbonetest.Noise("dy", len(dy)) {
+	for i, v := range backbonetest.Noise64("dy", len(dy)) {
 		dy[i] = float32(v)
 	}
 	check(prog.Set("x", x))
@@ -334,7 +334,7 @@ func compareOperator(t *testing.T, want operator, noise string, scale float64, o
 	}
 	for _, name := range params.Names() {
 		w := make([]float32, params.Shape(name).Elements())
-		for i, v := range backbonetest.Noise("w", len(w)) {
+		for i, v := range backbonetest.Noise64("w", len(w)) {
 			w[i] = float32(v)
 		}
 		check(params.Write(name, w))
