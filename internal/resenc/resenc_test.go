@@ -126,7 +126,7 @@ func TestStateDict(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	x := backbonetest.Image("x", 8*12*16)
+	x := backbonetest.Noise("x", 8*12*16)
 	u := mustResolve(t, voxsaw.Network{Channels: 2, Blocks: []int{1, 2}, Classes: 3})
 	for path, skipped := range map[string]int{path: 1, filepath.Join("..", "..", "testdata", "resenc_model.safetensors"): 0} {
 		g := nn.NewGraph(nn.Eval, device.Float32)

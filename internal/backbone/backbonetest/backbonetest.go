@@ -21,9 +21,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 )
 
-// Noise is the formula that the scripts of testdata compute weights and inputs from: n numbers in
+// Noise64 is the formula that the scripts of testdata compute weights and inputs from: n numbers in
 // [-1, 1).
-func Noise(name string, n int) []float64 {
+func Noise64(name string, n int) []float64 {
 	v, base := make([]float64, n), crc32.ChecksumIEEE([]byte(name))
 	for i := range v {
 		x := uint32(i)*2654435761 + base
@@ -37,10 +37,10 @@ func Noise(name string, n int) []float64 {
 	return v
 }
 
-// Image is what the scripts of testdata take for an image of n voxels.
-func Image(name string, n int) []float32 {
+// Noise is what the scripts of testdata take for an image of n voxels.
+func Noise(name string, n int) []float32 {
 	values := make([]float32, n)
-	for i, v := range Noise(name, n) {
+	for i, v := range Noise64(name, n) {
 		values[i] = float32(v)
 	}
 	return values
@@ -63,7 +63,7 @@ func fill(name string, s device.Shape) []float32 {
 	case strings.HasSuffix(name, ".norm.weight"):
 		scale, offset = 0.2, 1
 	}
-	for i, x := range Noise(name, len(v)) {
+	for i, x := range Noise64(name, len(v)) {
 		v[i] = float32(offset + scale*x)
 	}
 	return v
@@ -109,7 +109,7 @@ func Compare(t *testing.T, what, name string, got []float32, want []float32, tol
 	worst, where := math.Abs(norm-float64(want[0]))/reference, "norm"
 	for j := range 4 {
 		p := 0.0
-		for i, s := range Noise(fmt.Sprintf("sign%d/%s", j, name), len(got)) {
+		for i, s := range Noise64(fmt.Sprintf("sign%d/%s", j, name), len(got)) {
 			if s < 0 {
 				p -= float64(got[i])
 			} else {
@@ -121,7 +121,7 @@ func Compare(t *testing.T, what, name string, got []float32, want []float32, tol
 		}
 	}
 	samples, sum := want[5:], 0.0
-	for k, a := range Noise("at/"+name, len(samples)) {
+	for k, a := range Noise64("at/"+name, len(samples)) {
 		i := int(math.Abs(a)*float64(len(got))) % len(got)
 		d := float64(got[i] - samples[k])
 		sum += d * d
@@ -163,9 +163,9 @@ func PyTorch(t *testing.T, dev device.Device, b backbone.Backbone, path string, 
 	params := nn.NewParams(dev, 1)
 	prog, losses, err := build(dev, params, nn.Train, b, size)
 	check(err)
-	x := Image("x", device.Shape(size[:]).Elements())
+	x := Noise("x", device.Shape(size[:]).Elements())
 	target := make([]float32, len(x))
-	for i, v := range Noise("target", len(target)) {
+	for i, v := range Noise64("target", len(target)) {
 		target[i] = float32(math.Floor((v + 1) / 2 * float64(b.Settings().Classes)))
 	}
 	for _, p := range params.Names() {
