@@ -17,11 +17,14 @@ func newPhotos() *cobra.Command {
 		Short: "Puzzles on photographs instead of scans",
 		Long: `The same puzzles, solver and training on photographs: any folder of JPEG, PNG, GIF, BMP, WebP or TIFF files, with subfolders as
 classes where there are any.`,
-		Example: `  voxsaw 2d prepare PHOTOS --out photos`,
+		Example: `  voxsaw 2d prepare PHOTOS --out photos
+  voxsaw 2d pretrain --data photos --out runs/photos
+  voxsaw 2d solve --data photos --checkpoint runs/photos/best.safetensors --picture puzzle.png
+  voxsaw 2d transfer --data photos --checkpoint runs/photos/best.safetensors`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPhotoPrepare())
+	cmd.AddCommand(newPhotoPrepare(), newPhotoPretrain(), newPhotoSolve(), newPhotoTransfer(), newPhotoCompare())
 	return cmd
 }
 

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/photostudy"
+	"github.com/voxsaw/voxsaw/internal/table"
+)
+
+type photoCompareOptions struct {
+	photostudy.Plan `yaml:",inline"`
+	Machine         deviceOptions `yaml:"machine"`
+}
+
+func newPhotoCompare() *cobra.Command {
+	o := &photoCompareOptions{Plan: photostudy.DefaultPlan(), Machine: defaultDevice()}
+	var out string
+	var memory gibibytes
+	var asJSON bool
+	cmd := verb("compare", "Compare what networks learn from photographs: arms x seeds, puzzles solved and features measured",
+		`Runs a comparison from one YAML file: each arm is trained with each seed, puzzles of held-out photographs are solved with it round by round (with unary
+terms alone and with binary ones, from the same weights), and its features are measured by linear machines on labelled photographs. An arm with random
+weights must be among them.
+
+Run it again to go on where it stopped; finished arms are not repeated.`,
+		`  voxsaw 2d compare --config configs/photos-cpu.yaml --out runs/photos`,
+		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
+			if out == "" {
+				return withHint(usagef("no folder for the comparison"), "add --out FOLDER")
+			}
+			return runPhotoCompare(cmd, *o, out, memory, asJSON)
+		})
+	cmd.Flags().StringVar(&out, "out", "", "folder of the comparison")
+	cmd.Flags().Var(&memory, "memory", "limit in GiB for the network's memory; 0: what the machine has")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the results as JSON")
+	return cmd
+}
+
+func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, memory gibibytes, asJSON bool) error {
+	if err := o.Plan.Check(); err != nil {
+		return &usageError{err}
+	}
+	dev, closeDevice, err := o.Machine.open()
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
+	results, err := photostudy.Run(cmd.Context(), o.Plan, photostudy.Setting{Out: out, Device: dev, Memory: memory.limit(), Console: &console{w: cmd.ErrOrStderr()}})
+	if err != nil {
+		if len(results) > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d arms are finished\n", len(results))
+		}
+		return explainStudy(err)
+	}
+	resolved, err := config.Marshal(&o)
+	if err == nil {
+		err = atomicfile.WriteBytes(filepath.Join(out, "config.yaml"), resolved)
+	}
+	if err != nil {
+		return err
+	}
+	tables := []table.Table{photostudy.SolvedTable(o.Plan, results), photostudy.TransferTable(o.Plan, results)}
+	err = atomicfile.Write(filepath.Join(out, "results.md"), func(w io.Writer) error {
+		for _, t := range tables {
+			if len(t.Rows) == 0 {
+				continue
+			}
+			if err := t.Markdown(w); err != nil {
+				return err
+			}
+			fmt.Fprintln(w)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(cmd.OutOrStdout(), results)
+	}
+	for _, t := range tables {
+		if len(t.Rows) > 0 {
+			if err := printTable(cmd.OutOrStdout(), t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"image"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/internal/table"
+	"github.com/voxsaw/voxsaw/puzzle2d"
+)
+
+type photoSolveOptions struct {
+	Data        string        `yaml:"data" help:"folder of prepared photographs"`
+	Checkpoint  string        `yaml:"checkpoint" help:"checkpoint of voxsaw 2d pretrain"`
+	All         bool          `yaml:"all" help:"solve puzzles of all photographs, those to train on among them"`
+	Photos      int           `yaml:"photos" help:"photographs to solve puzzles of, spread evenly; 0: all of them"`
+	Rounds      int           `yaml:"rounds" help:"rounds at most; 0: as in training"`
+	Shuffles    int           `yaml:"shuffles" help:"puzzles made of each photograph; 0: as in training"`
+	OnlyClasses int           `yaml:"only_classes" help:"shuffle by this many orders alone and look for the answer among them, as a K-way puzzle; 0: all orders"`
+	Unary       bool          `yaml:"unary" help:"leave out the binary terms of a network that was trained with them"`
+	Picture     string        `yaml:"picture" help:"file for a puzzle of the first photograph, round by round: .png or .jpg"`
+	JSON        bool          `yaml:"json" help:"print as JSON"`
+	Machine     deviceOptions `yaml:"machine"`
+}
+
+func newPhotoSolve() *cobra.Command {
+	o := &photoSolveOptions{Machine: defaultDevice()}
+	return verb("solve", "Solve puzzles of photographs with a pretrained network: accuracy round by round, and a picture",
+		`Makes puzzles of held-out photographs (the middle of each, patches from the middle of their cells) and solves them: Correct, D<=2 and the share of patches
+in their place after each round, beside chance. The picture shows one puzzle being solved; misplaced patches are marked.
+
+--only-classes K compares a network with a K-way one: both choose among the same K orders, if they were trained with the same seed.`,
+		`  voxsaw 2d solve --data photos --checkpoint runs/photos/best.safetensors --picture puzzle.png
+  voxsaw 2d solve --data photos --checkpoint runs/photos/best.safetensors --only-classes 1000 --json`,
+		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runPhotoSolve(cmd, *o) })
+}
+
+func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
+	if o.Checkpoint == "" {
+		return withHint(usagef("no checkpoint"), "add --checkpoint FILE, as voxsaw 2d pretrain makes it")
+	}
+	var encode func(io.Writer, image.Image) error
+	if o.Picture != "" {
+		var err error
+		if encode, err = report.PictureFormat(o.Picture); err != nil {
+			return &usageError{err}
+		}
+	}
+	store, err := openPhotos(o.Data)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	dev, closeDevice, err := o.Machine.open()
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
+	player, err := puzzle2d.Open(dev, o.Checkpoint, puzzle2d.PlayOptions{
+		Rounds: o.Rounds, Shuffles: o.Shuffles, Only: o.OnlyClasses, Unary: o.Unary, Memory: availableMemory(),
+	})
+	if err != nil {
+		return err
+	}
+	defer player.Close()
+	data := puzzle2d.Split(store)
+	numbers := data.Validate
+	if o.All || len(numbers) == 0 {
+		if !o.All {
+			fmt.Fprintln(cmd.ErrOrStderr(), "no photographs are held out: taking all")
+		}
+		numbers = append(data.Train, data.Validate...)
+	}
+	numbers = puzzle2d.Spread(numbers, o.Photos)
+	e, err := player.Evaluate(cmd.Context(), store, numbers)
+	if err != nil {
+		return err
+	}
+	if encode != nil {
+		play, err := player.Play(store, numbers[0])
+		if err != nil {
+			return err
+		}
+		if err := writeFile(o.Picture, func(w io.Writer) error { return encode(w, play.Picture()) }); err != nil {
+			return err
+		}
+	}
+	if o.JSON {
+		return printJSON(cmd.OutOrStdout(), e)
+	}
+	return printTable(cmd.OutOrStdout(), photoSolveTable(e))
+}
+
+// photoSolveTable is an evaluation for a person.
+func photoSolveTable(e puzzle2d.Evaluation) table.Table {
+	t := table.Table{
+		Title: fmt.Sprintf("%d puzzles of %d photographs, in percent", e.Puzzles, e.Photos),
+		Columns: []table.Column{
+			{Key: "round", Title: "after round"}, {Key: "correct", Title: "correct", Digits: 2}, {Key: "near", Title: "D<=2", Digits: 2}, {Key: "patches", Title: "patches in place", Digits: 2},
+		},
+		Notes: []string{fmt.Sprintf("%.2f rounds played, on average", e.Mean)},
+	}
+	row := func(name string, m puzzle2d.Metrics) {
+		t.Rows = append(t.Rows, []any{name, 100 * m.Correct, 100 * m.Near, 100 * m.Patches})
+	}
+	row("chance", e.Chance)
+	for i, m := range e.Rounds {
+		row(fmt.Sprint(i+1), m)
+	}
+	return t
+}

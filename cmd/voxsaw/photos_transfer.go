@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/table"
+	"github.com/voxsaw/voxsaw/puzzle2d"
+)
+
+type photoTransferOptions struct {
+	Data       string           `yaml:"data" help:"folder of prepared photographs with classes"`
+	Checkpoint string           `yaml:"checkpoint" help:"checkpoint of voxsaw 2d pretrain, or random"`
+	Network    puzzle2d.Network `yaml:"network"`
+	Layer      string           `yaml:"layer" help:"what is measured: last (fc6 of AlexNet, the mean over the image of a ResNet) or conv5" oneof:"last conv5"`
+	Side       int              `yaml:"side" help:"width and height of the middle of a photograph that is looked at; 0: all of the shorter side"`
+	PerClass   int              `yaml:"per_class" help:"photographs of each class that the machine is fitted to; 0: all"`
+	C          []float64        `yaml:"C" flag:"C" help:"weight of the losses; of several, cross-validation chooses"`
+	Seeds      int              `yaml:"seeds" help:"draws of the photographs that the machine is fitted to"`
+	Seed       uint64           `yaml:"seed" help:"of the first draw, and of random weights"`
+	Mix        bool             `yaml:"mix" help:"draw from all photographs, and test on those that are left; false: fit to those to train on, test on those held out"`
+	Normalise  bool             `yaml:"normalise" help:"features have length 1"`
+	JSON       bool             `yaml:"json" help:"print as JSON"`
+	Machine    deviceOptions    `yaml:"machine"`
+}
+
+func newPhotoTransfer() *cobra.Command {
+	t := puzzle2d.DefaultTransfer()
+	o := &photoTransferOptions{
+		Network: puzzle2d.DefaultConfig().Network, Layer: "last", PerClass: t.PerClass, C: t.C, Seeds: t.Seeds, Machine: defaultDevice(),
+	}
+	return verb("transfer", "Measure what a network's features are worth: a linear classifier of a few labelled photographs",
+		`Computes the features of labelled photographs with a pretrained network, which stays as it is, fits a linear support vector machine to those of a few
+photographs of each class, and tells the classes of others. --checkpoint random is the row that must never be missing: the same network with random
+weights (of --backbone and --width).`,
+		`  voxsaw 2d transfer --data caltech --checkpoint runs/photos/best.safetensors --mix
+  voxsaw 2d transfer --data caltech --checkpoint random --backbone resnet18 --mix`,
+		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runPhotoTransfer(cmd, *o) })
+}
+
+func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
+	if o.Checkpoint == "" {
+		return withHint(usagef("no checkpoint"), "add --checkpoint FILE, as voxsaw 2d pretrain makes it, or --checkpoint random")
+	}
+	store, err := openPhotos(o.Data)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	data := puzzle2d.Split(store)
+	dev, closeDevice, err := o.Machine.open()
+	if err != nil {
+		return err
+	}
+	defer closeDevice()
+	width, height := store.Size()
+	options := puzzle2d.FeatureOptions{Random: o.Network, Seed: o.Seed, Side: o.Side, Memory: availableMemory()}
+	if options.Side == 0 {
+		options.Side = min(width, height)
+	}
+	if o.Layer != "last" {
+		options.Layer = o.Layer
+	}
+	path := o.Checkpoint
+	if path == "random" {
+		path = ""
+		if options.Input, err = puzzle2d.DefaultConfig().Input.Of(data); err != nil {
+			return err
+		}
+	}
+	features, err := puzzle2d.OpenFeatures(dev, path, options)
+	if err != nil {
+		return err
+	}
+	defer features.Close()
+	fmt.Fprintf(cmd.ErrOrStderr(), "%d photographs of %d classes, %d features each\n", store.Len(), len(store.Classes()), features.Width())
+	draws, err := puzzle2d.Transfer{
+		PerClass: o.PerClass, C: o.C, Seeds: o.Seeds, Seed: o.Seed, Mix: o.Mix, Normalise: o.Normalise,
+	}.Run(cmd.Context(), features, data)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return printJSON(cmd.OutOrStdout(), struct {
+			Checkpoint string          `json:"checkpoint"`
+			Layer      string          `json:"layer"`
+			Width      int             `json:"width"`
+			Draws      []puzzle2d.Draw `json:"draws"`
+		}{o.Checkpoint, o.Layer, features.Width(), draws})
+	}
+	return printTable(cmd.OutOrStdout(), transferTable(draws))
+}
+
+// transferTable is the draws for a person.
+func transferTable(draws []puzzle2d.Draw) table.Table {
+	t := table.Table{
+		Title: "Linear support vector machines on the features, in percent",
+		Columns: []table.Column{
+			{Key: "seed", Title: "draw"}, {Key: "fitted", Title: "fitted to"}, {Key: "tested", Title: "tested on"}, {Key: "C", Title: "C", Digits: 2},
+			{Key: "accuracy", Title: "right", Digits: 2}, {Key: "class_accuracy", Title: "mean over classes", Digits: 2},
+		},
+	}
+	var values []float64
+	for _, d := range draws {
+		t.Rows = append(t.Rows, []any{fmt.Sprint(d.Seed), d.Fitted, d.Tested, d.C, 100 * d.Accuracy, 100 * d.ClassMean})
+		values = append(values, 100*d.ClassMean)
+		if !d.Converged {
+			t.Notes = append(t.Notes, fmt.Sprintf("draw %d: the machines had not found their optimum after 1000 sweeps", d.Seed))
+		}
+	}
+	mean, sd := meanAndSD(values)
+	t.Notes = append(t.Notes, fmt.Sprintf("mean over classes: %.2f, standard deviation over draws %.2f", mean, sd))
+	return t
+}
+
+func meanAndSD(values []float64) (mean, sd float64) {
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	for _, v := range values {
+		sd += (v - mean) * (v - mean)
+	}
+	if len(values) < 2 {
+		return mean, 0
+	}
+	return mean, math.Sqrt(sd / float64(len(values)-1))
+}

@@ -1,0 +1,159 @@
+package photostudy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+
+	_ "github.com/voxsaw/voxsaw/internal/device/cpu" // the device to train on
+)
+
+// prepare prepares made-up photographs of two classes.
+func prepare(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for k := range 16 {
+		path := filepath.Join(dir, "photos", []string{"dark", "light"}[k%2], fmt.Sprintf("%02d.png", k))
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		m := image.NewRGBA(image.Rect(0, 0, 60, 60))
+		for i := range 3600 {
+			m.Set(i%60, i/60, color.RGBA{uint8(4 * (i % 60)), uint8(4 * (i / 60)), uint8(60 + 100*(k%2) + k), 255})
+		}
+		var b bytes.Buffer
+		if err := png.Encode(&b, m); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set, err := photos.Find(filepath.Join(dir, "photos"), 0.25, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := photos.DefaultOptions()
+	o.Size = [2]int{60, 60}
+	if _, err := photos.Prepare(context.Background(), set, filepath.Join(dir, "prepared"), o, nil); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "prepared")
+}
+
+// console counts trainings.
+type console struct{ trainings *int }
+
+func (c console) Training(string, string) voxsaw.Observer { *c.trainings++; return nil }
+func (console) Trained()                                  {}
+func (console) Note(string)                               {}
+
+const plan = `
+seeds: [1, 2]
+rounds: [1, 3]
+only_classes: 10
+pretrain:
+  task: jigsaw
+  network: {backbone: resnet18, width: 0.0625}
+  train: {steps: 6, validate_every: 0, checkpoint_every: 3, warmup: 2}
+  grid: 3x3
+  cell: 20
+  patch: 16
+  batch: 2
+  features: 16
+  hidden: 16
+  head: paper
+  rounds: 3
+  binary: true
+arms:
+  - {name: random, random: true}
+  - {name: puzzles, pretrain: {}}
+  - {name: kway, pretrain: {head: kway, classes: 10, binary: false}}
+  - {name: labels, pretrain: {task: labels, crop: 48, batch: 4}}
+transfer:
+  - {name: own, data: DATA, per_class: 2, C: [1], draws: 2, mix: false, side: 48}
+  - {name: mixed, data: DATA, per_class: 3, C: [0.1, 1], draws: 2, mix: true, normalise: true, side: 48, layer: conv5}
+`
+
+func TestRun(t *testing.T) {
+	data := prepare(t)
+	p := DefaultPlan()
+	if err := config.Parse("plan", []byte("photos: "+data+strings.ReplaceAll(plan, "DATA", data)), &p); err != nil {
+		t.Fatal(err)
+	}
+	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	trainings := 0
+	s := Setting{Out: filepath.Join(t.TempDir(), "study"), Device: dev, Console: console{&trainings}}
+	results, err := Run(context.Background(), p, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(results) != 8 || trainings != 6 {
+		t.Fatalf("%d results of %d trainings", len(results), trainings)
+	}
+	if k := results[2].Solved; len(k) != 3 || len(k["unary"].Rounds) != 3 || len(k["binary"].Rounds) != 3 || len(k["only"].Rounds) != 1 {
+		t.Errorf("puzzles were solved in the ways %v", k)
+	}
+	if k := results[4].Solved; len(k) != 1 || k["only"].Chance.Correct != 0.1 {
+		t.Errorf("K-way puzzles were solved in the ways %v", k)
+	}
+	solved, transfer := SolvedTable(p, results), TransferTable(p, results)
+	// puzzles: two rounds, unary and binary, and only; K-way: only
+	if len(solved.Rows) != 2*2+1+1 || len(transfer.Rows) != 8 {
+		t.Errorf("%d rows of puzzles, %d of features", len(solved.Rows), len(transfer.Rows))
+	}
+	var before, after bytes.Buffer
+	if err := transfer.Markdown(&before); err != nil {
+		t.Fatal(err)
+	}
+
+	// Once more: nothing is repeated, and the tables are the same.
+	if results, err = Run(context.Background(), p, s); err != nil || trainings != 6 {
+		t.Errorf("%d trainings, %v", trainings, err)
+	}
+	if err := TransferTable(p, results).Markdown(&after); err != nil || before.String() != after.String() {
+		t.Errorf("another table: %v\n%s\n%s", err, &before, &after)
+	}
+
+	// Other settings of an arm are another result, and its folder's run is not taken for it.
+	p.Arms[1].Pretrain = config.NewSection("mirror: false\n")
+	if _, err = Run(context.Background(), p, s); err == nil || !strings.Contains(err.Error(), "puzzles, seed 1") {
+		t.Errorf("other settings in the same folder: %v", err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for want, text := range map[string]string{
+		"name the folder":         "arms: [{name: a, random: true}]",
+		"two arms":                "photos: x\narms: [{name: a, random: true}, {name: a, random: true}]",
+		"becomes a folder's":      "photos: x\narms: [{name: a/b, random: true}]",
+		"say either random: true": "photos: x\narms: [{name: a}]",
+		"no arm is random":        "photos: x\narms: [{name: a, pretrain: {}}]\ntransfer: [{name: t, data: y}]",
+		"no task \"guess\"":       "photos: x\narms: [{name: a, pretrain: {task: guess}}]",
+		"gird":                    "photos: x\narms: [{name: a, pretrain: {gird: 3x3}}]",
+	} {
+		p := DefaultPlan()
+		err := config.Parse("plan", []byte(text), &p)
+		if err == nil {
+			err = p.Check()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}

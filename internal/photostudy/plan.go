@@ -1,0 +1,117 @@
+// Package photostudy compares what networks learn from photographs: arms x seeds, each a training
+// with puzzles that are solved and features that are measured, and the tables of them all.
+//
+// Start at [Plan] and [Run]. An arm that is finished is not repeated; one that was interrupted is
+// resumed. Nothing is learnt or measured here: package puzzle2d does that.
+package photostudy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/puzzle2d"
+)
+
+// Plan is a comparison. One YAML file holds it.
+type Plan struct {
+	Photos   string   `yaml:"photos" help:"folder of prepared photographs to train on"`
+	Seeds    []uint64 `yaml:"seeds,flow" help:"of the trainings"`
+	Rounds   []int    `yaml:"rounds,flow" help:"rounds after which solved puzzles are counted"`
+	Only     int      `yaml:"only_classes" help:"orders that puzzles are restricted to, to compare with K-way ones; 0: not"`
+	Solve    int      `yaml:"solve_photos" help:"held-out photographs to solve puzzles of; 0: all"`
+	Pretrain Pretrain `yaml:"pretrain" flag:"pretrain"`
+	Arms     []Arm    `yaml:"arms" help:"what is compared"`
+	Transfer []Target `yaml:"transfer" help:"what the features are measured on"`
+}
+
+// Pretrain is a task with its settings.
+type Pretrain struct {
+	config.OneOf `yaml:",inline"`
+}
+
+// An Arm is a way to come to a network: by a training, or at random.
+type Arm struct {
+	Name     string         `yaml:"name" help:"as it is called in the tables"`
+	Random   bool           `yaml:"random,omitempty" help:"random weights: the row that must never be missing"`
+	Pretrain config.Section `yaml:"pretrain,omitempty" help:"settings that differ from those of the plan's section pretrain, {} for none"`
+}
+
+// A Target is labelled photographs that features are measured on.
+type Target struct {
+	Name      string    `yaml:"name" help:"as it is called in the tables"`
+	Data      string    `yaml:"data" help:"folder of prepared photographs with classes"`
+	PerClass  int       `yaml:"per_class" help:"photographs of each class that a machine is fitted to; 0: all"`
+	C         []float64 `yaml:"C,flow" help:"weight of the losses; of several, cross-validation chooses"`
+	Draws     int       `yaml:"draws" help:"draws of these photographs"`
+	Mix       bool      `yaml:"mix" help:"draw from all photographs, not from those to train on"`
+	Normalise bool      `yaml:"normalise" help:"features have length 1"`
+	Layer     string    `yaml:"layer,omitempty" help:"empty: the last; or conv5"`
+	Side      int       `yaml:"side" help:"width and height of what is looked at; 0: the shorter side"`
+}
+
+// DefaultPlan has the paper's settings and no data.
+func DefaultPlan() Plan {
+	return Plan{Seeds: []uint64{1}, Rounds: []int{1, 2, 5, 10, 20}, Pretrain: Pretrain{Tasks()}, Arms: []Arm{{Name: "random", Random: true}, {Name: "puzzles", Pretrain: config.NewSection("{}\n")}}}
+}
+
+// Check says what is wrong with the plan, nil if nothing is.
+func (p Plan) Check() error {
+	if p.Photos == "" {
+		return errors.New("photos: name the folder of prepared photographs")
+	}
+	if len(p.Seeds) == 0 || len(p.Arms) == 0 {
+		return errors.New("a comparison needs at least one seed and one arm")
+	}
+	for _, r := range p.Rounds {
+		if r < 1 {
+			return fmt.Errorf("rounds: %d, must be at least 1", r)
+		}
+	}
+	seen := map[string]bool{}
+	random := false
+	for _, a := range p.Arms {
+		switch {
+		case a.Name == "" || strings.ContainsAny(a.Name, `/\`) || strings.HasPrefix(a.Name, "."):
+			return fmt.Errorf("arm %q: its name becomes a folder's, and must not be empty, contain a slash or begin with a dot", a.Name)
+		case seen[a.Name]:
+			return fmt.Errorf("there are two arms %q", a.Name)
+		case a.Random == !a.Pretrain.IsZero():
+			return fmt.Errorf("arm %s: say either random: true, or what is trained (pretrain: {} for the plan's settings)", a.Name)
+		}
+		seen[a.Name], random = true, random || a.Random
+		if _, err := p.settings(a); err != nil {
+			return err
+		}
+	}
+	if len(p.Transfer) > 0 && !random {
+		return errors.New("no arm is random: without that row nobody can say what the others have learnt")
+	}
+	for _, t := range p.Transfer {
+		if t.Name == "" || t.Data == "" {
+			return errors.New("transfer: each needs a name and data, a folder of prepared photographs")
+		}
+	}
+	return nil
+}
+
+// settings are those of an arm.
+func (p Plan) settings(a Arm) (config.OneOf, error) {
+	if a.Random {
+		return p.Pretrain.OneOf.Clone(), nil
+	}
+	return override(&p.Pretrain.OneOf, "arm "+a.Name+": pretrain", a.Pretrain)
+}
+
+// measure is how a target's features are measured.
+func (t Target) measure() puzzle2d.Transfer {
+	m := puzzle2d.Transfer{PerClass: t.PerClass, C: t.C, Seeds: t.Draws, Mix: t.Mix, Normalise: t.Normalise}
+	if len(m.C) == 0 {
+		m.C = puzzle2d.DefaultTransfer().C
+	}
+	if m.Seeds == 0 {
+		m.Seeds = puzzle2d.DefaultTransfer().Seeds
+	}
+	return m
+}

@@ -1,0 +1,271 @@
+package photostudy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/puzzle2d"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+)
+
+// Setting is where and on what a comparison runs.
+type Setting struct {
+	Out     string // its folder
+	Device  voxsaw.Device
+	Memory  int64 // limit in bytes for a network; 0: none
+	Console Console
+}
+
+// A Console shows how a comparison gets on.
+type Console interface {
+	// Training shows one training: its name, and what its items are ("puzzles").
+	Training(name, items string) voxsaw.Observer
+	// Trained ends the one begun last.
+	Trained()
+	Note(text string)
+}
+
+// A Result is what one arm with one seed found.
+type Result struct {
+	Arm     string        `json:"arm"`
+	Seed    uint64        `json:"seed"`
+	Task    string        `json:"task"` // empty: random weights
+	Steps   int           `json:"steps"`
+	Elapsed time.Duration `json:"elapsed_ns"` // of the training
+	Score   float64       `json:"score"`      // of the last validation
+	// Solved are the puzzles of held-out photographs, by how they were solved: "unary", "binary"
+	// (both of the same weights), "only" (among Plan.Only orders)
+	Solved   map[string]puzzle2d.Evaluation `json:"solved,omitempty"`
+	Transfer []Measured                     `json:"transfer"`
+	// Settings are what the result depends on, so that one of other settings is not taken for it.
+	Settings string `json:"settings"`
+}
+
+// Measured is the features of an arm on one target.
+type Measured struct {
+	Target string          `json:"target"`
+	Width  int             `json:"width"` // of a feature
+	Draws  []puzzle2d.Draw `json:"draws"`
+	// Interval is the 95 % bootstrap interval, over the tested photographs, of the share that is
+	// told right, averaged over draws; absent where the draws test different ones
+	Interval *[2]float64 `json:"interval,omitempty"`
+}
+
+// Run carries out a plan, or what is left of it. It returns what is finished even when it fails.
+func Run(ctx context.Context, plan Plan, s Setting) ([]Result, error) {
+	if err := plan.Check(); err != nil {
+		return nil, err
+	}
+	store, err := photos.Open(plan.Photos)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	r := &runner{Setting: s, plan: plan, data: puzzle2d.Split(store)}
+	defer r.close()
+	for _, t := range plan.Transfer {
+		store, err := photos.Open(t.Data)
+		if err != nil {
+			return nil, fmt.Errorf("transfer %s: %w", t.Name, err)
+		}
+		r.targets = append(r.targets, puzzle2d.Split(store))
+	}
+	if err := os.MkdirAll(s.Out, 0o777); err != nil {
+		return nil, err
+	}
+	release, err := atomicfile.Hold(s.Out)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	var results []Result
+	for _, arm := range plan.Arms {
+		for _, seed := range plan.Seeds {
+			s.Console.Note(fmt.Sprintf("%s, seed %d", arm.Name, seed))
+			result, err := r.arm(ctx, arm, seed)
+			if err != nil {
+				return results, fmt.Errorf("%s, seed %d: %w", arm.Name, seed, err)
+			}
+			results = append(results, result)
+		}
+	}
+	return results, nil
+}
+
+type runner struct {
+	Setting
+	plan    Plan
+	data    puzzle2d.Data
+	targets []puzzle2d.Data
+}
+
+func (r *runner) close() {
+	for _, t := range r.targets {
+		t.Photos.Close()
+	}
+}
+
+const resultFile = "result.json"
+
+// arm is one arm with one seed: what an earlier run found, or found now.
+func (r *runner) arm(ctx context.Context, arm Arm, seed uint64) (Result, error) {
+	folder := filepath.Join(r.Out, "arms", arm.Name, fmt.Sprintf("seed-%d", seed))
+	chosen, err := r.plan.settings(arm)
+	if err != nil {
+		return Result{}, err
+	}
+	task := chosen.Value().(Task)
+	task.shared().training.Seed = seed
+	if err := task.Resolve(r.data); err != nil {
+		return Result{}, err
+	}
+	result := Result{Arm: arm.Name, Seed: seed}
+	if result.Settings, err = r.settings(arm, &chosen); err != nil {
+		return result, err
+	}
+	if old, err := readResult(filepath.Join(folder, resultFile)); err != nil || old.Settings == result.Settings {
+		return old, err
+	}
+	checkpoint := ""
+	if !arm.Random {
+		result.Task = chosen.Chosen
+		if checkpoint, err = r.train(ctx, &result, task, folder); err != nil {
+			return result, err
+		}
+		if puzzles, ok := task.(*Puzzles); ok {
+			if err := r.solve(ctx, &result, puzzles.Config, checkpoint); err != nil {
+				return result, fmt.Errorf("solving puzzles: %w", err)
+			}
+		}
+	}
+	for k, target := range r.plan.Transfer {
+		m, err := r.measure(ctx, target, r.targets[k], checkpoint, seed, *task.shared().network, *task.shared().input)
+		if err != nil {
+			return result, fmt.Errorf("transfer to %s: %w", target.Name, err)
+		}
+		result.Transfer = append(result.Transfer, m)
+	}
+	text, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		return result, err
+	}
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return result, err
+	}
+	return result, atomicfile.WriteBytes(filepath.Join(folder, resultFile), append(text, '\n'))
+}
+
+// settings are what a result depends on: the arm's, how it is measured, and the data.
+func (r *runner) settings(arm Arm, chosen *config.OneOf) (string, error) {
+	holder := struct {
+		config.OneOf `yaml:",inline"`
+	}{*chosen}
+	text, err := config.Marshal(&holder)
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "random: %v\n%sphotos: %s\nrounds: %v\nonly: %d\nsolve: %d\n", arm.Random, text, r.data.Photos.Fingerprint(), r.plan.Rounds, r.plan.Only, r.plan.Solve)
+	for k, t := range r.plan.Transfer {
+		t.Data = r.targets[k].Photos.Fingerprint()
+		fmt.Fprintf(&b, "transfer: %+v\n", t)
+	}
+	return b.String(), nil
+}
+
+// readResult reads what an earlier run found; nothing if it found nothing.
+func readResult(path string) (result Result, err error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return result, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &result)
+	}
+	if err != nil {
+		return result, fmt.Errorf("%s: %w: delete it to repeat the arm", path, err)
+	}
+	return result, nil
+}
+
+// train trains an arm, from where an earlier run has stopped.
+func (r *runner) train(ctx context.Context, result *Result, task Task, folder string) (checkpoint string, err error) {
+	items, _ := task.Names()
+	observer := r.Console.Training(fmt.Sprintf("%s, seed %d", result.Arm, result.Seed), items)
+	summary, err := task.Train(ctx, r.Device, r.data, voxsaw.RunOptions{Folder: folder, Mode: voxsaw.Resume, Observer: observer, Memory: r.Memory})
+	r.Console.Trained()
+	result.Steps, result.Elapsed, result.Score = summary.Step, summary.Elapsed, summary.Validation.Score
+	return filepath.Join(folder, "last.safetensors"), err
+}
+
+// solve solves the puzzles of held-out photographs in the ways that the network knows.
+func (r *runner) solve(ctx context.Context, result *Result, c puzzle2d.Config, checkpoint string) error {
+	if len(r.data.Validate) == 0 {
+		return nil
+	}
+	result.Solved = map[string]puzzle2d.Evaluation{}
+	rounds := 1
+	if len(r.plan.Rounds) > 0 {
+		rounds = slices.Max(r.plan.Rounds)
+	}
+	ways := map[string]puzzle2d.PlayOptions{"unary": {Rounds: rounds, Unary: true}}
+	if c.Head == puzzle2d.HeadKWay {
+		ways = map[string]puzzle2d.PlayOptions{"only": {}}
+	} else {
+		if c.Binary {
+			ways["binary"] = puzzle2d.PlayOptions{Rounds: rounds}
+		}
+		if r.plan.Only > 0 {
+			ways["only"] = puzzle2d.PlayOptions{Only: r.plan.Only}
+		}
+	}
+	for name, o := range ways {
+		if name == "only" && r.plan.Only > 0 && c.Grid[0]*c.Grid[1] < 9 {
+			continue // four patches have 24 orders
+		}
+		o.Memory = r.Memory
+		player, err := puzzle2d.Open(r.Device, checkpoint, o)
+		if err != nil {
+			return err
+		}
+		result.Solved[name], err = player.Evaluate(ctx, r.data.Photos, puzzle2d.Spread(r.data.Validate, r.plan.Solve))
+		player.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measure measures the features of a checkpoint, or of random weights.
+func (r *runner) measure(ctx context.Context, t Target, data puzzle2d.Data, checkpoint string, seed uint64, n puzzle2d.Network, in puzzle2d.Input) (Measured, error) {
+	width, height := data.Photos.Size()
+	o := puzzle2d.FeatureOptions{Random: n, Seed: seed, Input: in, Layer: t.Layer, Side: t.Side, Memory: r.Memory}
+	if o.Side == 0 {
+		o.Side = min(width, height)
+	}
+	f, err := puzzle2d.OpenFeatures(r.Device, checkpoint, o)
+	if err != nil {
+		return Measured{}, err
+	}
+	defer f.Close()
+	m := Measured{Target: t.Name, Width: f.Width()}
+	if m.Draws, err = t.measure().Run(ctx, f, data); err != nil {
+		return m, err
+	}
+	if !t.Mix {
+		m.Interval = interval(m.Draws)
+	}
+	return m, nil
+}

@@ -1,0 +1,191 @@
+package photostudy
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/internal/table"
+	"github.com/voxsaw/voxsaw/puzzle2d"
+)
+
+// interval is the bootstrap interval of the share of photographs that are told right: photographs
+// are drawn again with replacement, each with its mean over the draws of labels.
+func interval(draws []puzzle2d.Draw) *[2]float64 {
+	const resamples = 2000
+	n := len(draws[0].Right)
+	share := make([]float64, n)
+	for _, d := range draws {
+		for i, right := range d.Right {
+			if right {
+				share[i] += 1 / float64(len(draws))
+			}
+		}
+	}
+	r := seed.Rand(1, "bootstrap")
+	means := make([]float64, resamples)
+	for k := range means {
+		for range n {
+			means[k] += share[r.IntN(n)] / float64(n)
+		}
+	}
+	slices.Sort(means)
+	return &[2]float64{means[resamples/40], means[resamples-1-resamples/40]}
+}
+
+// The ways to solve a puzzle, in the order of the table.
+var ways = []string{"unary", "binary", "only"}
+
+// SolvedTable is how puzzles of held-out photographs were solved: a row for each arm, way and
+// round, the mean over seeds.
+func SolvedTable(plan Plan, results []Result) table.Table {
+	t := table.Table{
+		Title: "Puzzles of held-out photographs, in percent, mean over seeds",
+		Columns: []table.Column{
+			{Key: "arm", Title: "arm"}, {Key: "terms", Title: "terms"}, {Key: "round", Title: "after round"}, {Key: "seeds", Title: "seeds"},
+			{Key: "correct", Title: "Correct", Digits: 2}, {Key: "near", Title: "D<=2", Digits: 2}, {Key: "patches", Title: "patches", Digits: 2}, {Key: "chance", Title: "by chance", Digits: 2},
+		},
+		Notes: []string{
+			"unary and binary are of the same weights; only: shuffled by a few orders, and answered among them",
+			"by chance: patches in place by blind guessing",
+		},
+	}
+	for _, arm := range plan.Arms {
+		of := ofArm(results, arm.Name)
+		for _, way := range ways {
+			rounds := plan.Rounds
+			if way == "only" {
+				rounds = []int{1}
+			}
+			for _, round := range rounds {
+				t.Rows = appendSolved(t.Rows, of, way, round)
+			}
+		}
+	}
+	return t
+}
+
+// appendSolved adds the row of an arm, if it was solved this way.
+func appendSolved(rows [][]any, of []Result, way string, round int) [][]any {
+	var sum, chance puzzle2d.Metrics
+	n := 0
+	for _, r := range of {
+		e, ok := r.Solved[way]
+		if !ok || len(e.Rounds) == 0 || round > len(e.Rounds) {
+			continue
+		}
+		m := e.Rounds[round-1]
+		sum.Correct, sum.Near, sum.Patches = sum.Correct+m.Correct, sum.Near+m.Near, sum.Patches+m.Patches
+		chance.Patches += e.Chance.Patches
+		n++
+	}
+	if n == 0 {
+		return rows
+	}
+	percent := 100 / float64(n)
+	return append(rows, []any{of[0].Arm, way, round, n, percent * sum.Correct, percent * sum.Near, percent * sum.Patches, percent * chance.Patches})
+}
+
+// TransferTable is what features are worth: a row for each arm and target.
+func TransferTable(plan Plan, results []Result) table.Table {
+	t := table.Table{
+		Title: "Linear machines on the features, in percent of photographs told right",
+		Columns: []table.Column{
+			{Key: "target", Title: "on"}, {Key: "arm", Title: "arm"}, {Key: "seeds", Title: "seeds"}, {Key: "right", Title: "right", Digits: 2},
+			{Key: "class_mean", Title: "mean over classes", Digits: 2}, {Key: "sd_seeds", Title: "SD over seeds", Digits: 2}, {Key: "sd_draws", Title: "SD over draws", Digits: 2},
+			{Key: "interval", Title: "95 % over photographs"}, {Key: "gain", Title: "gain on random", Digits: 2}, {Key: "gain_low", Title: "least gain of a draw", Digits: 2},
+		},
+		Notes: []string{
+			"the interval is over the tested photographs of the networks at hand: it says nothing about other trainings",
+			"gain on random: the mean over seeds and draws of the difference, in the mean over classes, to random weights on the same draw of labels",
+		},
+	}
+	random := ""
+	for _, a := range plan.Arms {
+		if a.Random {
+			random = a.Name
+			break
+		}
+	}
+	for k, target := range plan.Transfer {
+		base := ofArm(results, random)
+		for _, arm := range plan.Arms {
+			if of := ofArm(results, arm.Name); len(of) > 0 {
+				t.Rows = append(t.Rows, transferRow(target.Name, of, base, k))
+			}
+		}
+	}
+	return t
+}
+
+// transferRow is one arm on target k.
+func transferRow(target string, of, base []Result, k int) []any {
+	var right, class, draws, low, high float64
+	var perSeed []float64
+	bounded := true
+	for _, r := range of {
+		m := r.Transfer[k]
+		var values []float64
+		for _, d := range m.Draws {
+			right += 100 * d.Accuracy / float64(len(m.Draws)*len(of))
+			values = append(values, 100*d.ClassMean)
+		}
+		mean, sd := meanAndSD(values)
+		class, draws = class+mean/float64(len(of)), draws+sd/float64(len(of))
+		perSeed = append(perSeed, mean)
+		if m.Interval == nil {
+			bounded = false
+			continue
+		}
+		low, high = low+100*m.Interval[0]/float64(len(of)), high+100*m.Interval[1]/float64(len(of))
+	}
+	_, seeds := meanAndSD(perSeed)
+	row := []any{target, of[0].Arm, len(of), right, class, seeds, draws, nil, nil, nil}
+	if len(of) < 2 {
+		row[5] = nil
+	}
+	if bounded {
+		row[7] = fmt.Sprintf("%.1f to %.1f", low, high)
+	}
+	if gain, least, ok := gains(of, base, k); ok && of[0].Arm != base[0].Arm {
+		row[8], row[9] = gain, least
+	}
+	return row
+}
+
+// gains compares draws of the same labels: the mean difference, and the smallest.
+func gains(of, base []Result, k int) (mean, least float64, ok bool) {
+	n := 0
+	least = math.Inf(1)
+	for i := range min(len(of), len(base)) {
+		for j, d := range of[i].Transfer[k].Draws {
+			difference := 100 * (d.ClassMean - base[i].Transfer[k].Draws[j].ClassMean)
+			mean, least, n = mean+difference, min(least, difference), n+1
+		}
+	}
+	return mean / float64(n), least, n > 0
+}
+
+func ofArm(results []Result, arm string) (of []Result) {
+	for _, r := range results {
+		if r.Arm == arm {
+			of = append(of, r)
+		}
+	}
+	return of
+}
+
+// meanAndSD are the mean and the standard deviation of a sample.
+func meanAndSD(values []float64) (mean, sd float64) {
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	for _, v := range values {
+		sd += (v - mean) * (v - mean)
+	}
+	if len(values) < 2 {
+		return mean, 0
+	}
+	return mean, math.Sqrt(sd / float64(len(values)-1))
+}

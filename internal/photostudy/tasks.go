@@ -1,0 +1,108 @@
+package photostudy
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/puzzle2d"
+)
+
+// A Task is something to learn from photographs, with its settings.
+type Task interface {
+	// Resolve completes the settings with what follows from the photographs.
+	Resolve(puzzle2d.Data) error
+	// Train trains with settings that are resolved.
+	Train(context.Context, voxsaw.Device, puzzle2d.Data, voxsaw.RunOptions) (voxsaw.Summary, error)
+	// Names are what is learnt from, and what the score of a validation is.
+	Names() (items, score string)
+	// shared points to the settings that all tasks have.
+	shared() shared
+}
+
+type shared struct {
+	network  *puzzle2d.Network
+	training *voxsaw.Training
+	input    *puzzle2d.Input
+	validate *int
+}
+
+// Puzzles is the jigsaw puzzle on the list of tasks.
+type Puzzles struct {
+	puzzle2d.Config `yaml:",inline"`
+}
+
+// Resolve implements [Task].
+func (t *Puzzles) Resolve(d puzzle2d.Data) (err error) {
+	t.Config, err = t.Config.Resolve(d)
+	return err
+}
+
+// Train implements [Task].
+func (t *Puzzles) Train(ctx context.Context, dev voxsaw.Device, d puzzle2d.Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+	return puzzle2d.Pretrain(ctx, dev, t.Config, d, o)
+}
+
+// Names implements [Task].
+func (t *Puzzles) Names() (items, score string) {
+	return "puzzles", "patches of held-out photographs in place"
+}
+
+func (t *Puzzles) shared() shared {
+	return shared{&t.Network, &t.Config.Train, &t.Input, &t.ValidatePhotos}
+}
+
+// Classes is a classification on the list of tasks.
+type Classes struct {
+	puzzle2d.Classification `yaml:",inline"`
+}
+
+// Resolve implements [Task].
+func (t *Classes) Resolve(d puzzle2d.Data) (err error) {
+	t.Classification, err = t.Classification.Resolve(d)
+	return err
+}
+
+// Train implements [Task].
+func (t *Classes) Train(ctx context.Context, dev voxsaw.Device, d puzzle2d.Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+	return puzzle2d.TrainClassifier(ctx, dev, t.Classification, d, o)
+}
+
+// Names implements [Task].
+func (t *Classes) Names() (items, score string) {
+	return "photographs", "held-out photographs answered right"
+}
+
+func (t *Classes) shared() shared {
+	return shared{&t.Network, &t.Classification.Train, &t.Input, &t.ValidatePhotos}
+}
+
+// Tasks is the choice among them.
+func Tasks() config.OneOf {
+	classes := func(task string) config.Option {
+		return config.Option{Name: task, Value: &Classes{puzzle2d.DefaultClassification(task)}}
+	}
+	return config.NewOneOf("task", "what is learnt: jigsaw (put shuffled patches back); to compare with: labels (the classes), rotation (of the photograph), position (of one patch seen from another)",
+		config.Option{Name: "jigsaw", Value: &Puzzles{puzzle2d.DefaultConfig()}}, classes(puzzle2d.Labels), classes(puzzle2d.Rotation), classes(puzzle2d.Position))
+}
+
+// override makes settings of others and a section of a file, which may choose another task: that
+// has the shared settings of the first.
+func override(o *config.OneOf, name string, s config.Section) (config.OneOf, error) {
+	c := o.Clone()
+	if task, ok := s.Lookup("task"); ok && task != c.Chosen {
+		to, ok := c.Option(task).(Task)
+		if !ok {
+			return c, fmt.Errorf("%s: there is no task %q: choose one of jigsaw, labels, rotation, position", name, task)
+		}
+		from, into := c.Value().(Task).shared(), to.shared()
+		*into.network, *into.training, *into.input, *into.validate = *from.network, *from.training, *from.input, *from.validate
+		c.Chosen = task
+	}
+	holder := struct {
+		config.OneOf `yaml:",inline"`
+	}{c}
+	err := s.Apply(name, &holder)
+	return holder.OneOf, err
+}

@@ -1,0 +1,406 @@
+package puzzle2d
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/photonet"
+	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/internal/train"
+)
+
+// The tasks of a [Classification]: what is told apart.
+const (
+	// Labels are the classes of the photographs: what a network can learn with labels, which
+	// pretraining is measured against.
+	Labels = "labels"
+	// Rotation is by which of 0, 90, 180 and 270 degrees a photograph was turned (Gidaris, Singh
+	// and Komodakis, Unsupervised Representation Learning by Predicting Image Rotations, ICLR
+	// 2018).
+	Rotation = "rotation"
+	// Position is where one patch lies, seen from another in the middle: one of eight places
+	// (Doersch, Gupta and Efros, Unsupervised Visual Representation Learning by Context Prediction,
+	// ICCV 2015).
+	Position = "position"
+)
+
+// Classification is training to tell a few things apart, of whole photographs or of two patches:
+// the rivals of puzzles, and what labels would teach. The things follow from the photographs, but
+// for labels.
+type Classification struct {
+	Task    string          `yaml:"-"` // Labels, Rotation or Position
+	Network Network         `yaml:"network"`
+	Train   voxsaw.Training `yaml:"train"`
+	Input   Input           `yaml:",inline"`
+
+	Crop   int  `yaml:"crop" help:"labels, rotation: width and height of what is looked at"`
+	Cell   int  `yaml:"cell" help:"position: width and height of a cell; the grid is 3x3"`
+	Patch  int  `yaml:"patch" help:"position: width and height of a patch"`
+	Mirror bool `yaml:"mirror" help:"labels, rotation: half of the photographs are mirrored; position: each patch"`
+	Batch  int  `yaml:"batch" help:"photographs in a step"`
+	// Classes are the names of the classes that are told apart, from the data.
+	Classes []string `yaml:"names" flag:"-" help:"names of the classes, from the data"`
+
+	ValidatePhotos int `yaml:"validate_photos" help:"held-out photographs to validate on during training; 0: all"`
+}
+
+// DefaultClassification has the sizes of [DefaultConfig].
+func DefaultClassification(task string) Classification {
+	c := DefaultConfig()
+	return Classification{
+		Task: task, Network: c.Network, Train: c.Train, Input: c.Input, Crop: 224, Cell: c.Cell, Patch: c.Patch, Mirror: task != Position, Batch: 32, ValidatePhotos: 500,
+	}
+}
+
+// Resolve completes the configuration with what follows from the photographs, and says what is
+// wrong with it.
+func (c Classification) Resolve(data Data) (Classification, error) {
+	var err error
+	if c.Input, err = c.Input.Of(data); err != nil {
+		return c, err
+	}
+	switch c.Task {
+	case Labels:
+		if c.Classes = data.Photos.Classes(); len(c.Classes) < 2 {
+			return c, fmt.Errorf("the photographs have %d classes: labels are learnt of two or more, each in a folder of its own", len(c.Classes))
+		}
+	case Rotation:
+		c.Classes = []string{"0", "90", "180", "270"}
+	case Position:
+		c.Classes = []string{"upper left", "above", "upper right", "left", "right", "lower left", "below", "lower right"}
+	}
+	if width, height := data.Photos.Size(); min(width, height) < c.extent() {
+		return c, fmt.Errorf("%d pixels are looked at, the photographs have %dx%d: prepare them larger, or look at less", c.extent(), width, height)
+	}
+	return c, c.Check()
+}
+
+// Check says what is wrong with the configuration, nil if nothing is.
+func (c Classification) Check() error {
+	if c.Task != Labels && c.Task != Rotation && c.Task != Position {
+		return fmt.Errorf("task %q: want %s, %s or %s", c.Task, Labels, Rotation, Position)
+	}
+	if err := c.Train.Check(); err != nil {
+		return err
+	}
+	if err := c.Input.check(); err != nil {
+		return err
+	}
+	if c.Batch < 1 || c.Batch > 1<<14 {
+		return fmt.Errorf("batch is %d, must be from 1 to %d", c.Batch, 1<<14)
+	}
+	if c.Task == Position && (c.Patch < 1 || c.Patch > c.Cell || c.Cell > 1<<12) {
+		return fmt.Errorf("a patch of %d in a cell of %d: must lie in it, and a cell must have at most 4096 pixels", c.Patch, c.Cell)
+	}
+	if c.Task != Position && (c.Crop < 1 || c.Crop > 1<<13) {
+		return fmt.Errorf("crop is %d, must be from 1 to %d", c.Crop, 1<<13)
+	}
+	if c.ValidatePhotos < 0 {
+		return fmt.Errorf("validate_photos is %d, must be 0 or more", c.ValidatePhotos)
+	}
+	_, err := c.net()
+	return err
+}
+
+// extent is the width and height of what is cut out of a photograph.
+func (c Classification) extent() int {
+	if c.Task == Position {
+		return 3 * c.Cell
+	}
+	return c.Crop
+}
+
+// images is how many the network looks at for one answer, and side the width and height of each.
+func (c Classification) images() (images, side int) {
+	if c.Task == Position {
+		return 2, c.Patch
+	}
+	return 1, c.Crop
+}
+
+func (c Classification) net() (*photonet.Network, error) {
+	_, side := c.images()
+	return c.Network.net(side, side)
+}
+
+// TrainClassifier trains the network to tell the classes apart. The configuration is a resolved
+// one. The score of a validation is the share of right answers on held-out photographs. What
+// [Pretrain] says of runs holds here, too.
+func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, data Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+	if err := c.Check(); err != nil {
+		return voxsaw.Summary{}, err
+	}
+	identity, err := data.identity("photo-"+c.Task, &c)
+	if err != nil {
+		return voxsaw.Summary{}, err
+	}
+	l := &classifier{config: c, data: data}
+	return train.Job[*labelled]{
+		Identity: identity, Options: c.Train, Open: data.open, Declare: l.declare,
+		Compile: func(w train.Workbench) (train.Learner[*labelled], error) { return l, l.compile(w) },
+	}.Run(ctx, dev, o, train.Group{})
+}
+
+// labelled is the photographs of a step.
+type labelled struct {
+	images []float32 // (photographs x images, 3, side, side)
+	truth  []float32 // (photographs)
+	names  []string
+}
+
+// classifier is a classification as the training loop sees it.
+type classifier struct {
+	config  Classification
+	data    Data
+	bench   train.Workbench
+	held    []int
+	graph   *nn.Graph
+	nodes   classifierNodes
+	program *nn.Program
+	judge   *nn.Program // the same without gradients; nil where nothing is held out
+}
+
+type classifierNodes struct{ logits, loss *nn.Node }
+
+// network builds the classifier of so many photographs.
+func (c Classification) network(g *nn.Graph, n int) (nodes classifierNodes, err error) {
+	e, err := c.net()
+	if err != nil {
+		return nodes, err
+	}
+	images, side := c.images()
+	x := e.Encode(g, g.Input("images", n*images, 3, 1, side, side))
+	if g.Err() != nil {
+		return nodes, g.Err()
+	}
+	if images > 1 { // both features side by side, through one hidden layer
+		x = g.Reshape(x, n, x.Shape().Elements()/n)
+		x = g.ReLU(g.Linear("class.both", x, 1024, true))
+	}
+	nodes.logits = g.Linear("class.answer", x, len(c.Classes), true)
+	nodes.loss, _ = g.Loss(nodes.logits, g.Input("truth", n), nn.LossOptions{CE: 1})
+	return nodes, g.Err()
+}
+
+func (l *classifier) declare(params *nn.Params) (err error) {
+	l.graph = nn.NewGraph(nn.Train, params.Device().Activations())
+	if l.nodes, err = l.config.network(l.graph, l.config.Batch); err != nil {
+		return err
+	}
+	return params.Declare(l.graph)
+}
+
+func (l *classifier) compile(w train.Workbench) (err error) {
+	l.bench = w
+	if l.program, err = nn.Compile(w.Device, l.graph, w.Params, nn.Options{
+		Loss: l.nodes.loss, Outputs: map[string]*nn.Node{"logits": l.nodes.logits}, Update: w.Optimizer.Updater(), MemoryLimit: w.Memory,
+	}); err != nil {
+		return fmt.Errorf("preparing to train on %d photographs: %w", l.config.Batch, err)
+	}
+	if l.held = Spread(l.data.Validate, l.config.ValidatePhotos); len(l.held) == 0 {
+		return nil
+	}
+	g := nn.NewGraph(nn.Eval, w.Device.Activations())
+	nodes, err := l.config.network(g, l.config.Batch)
+	if err == nil {
+		l.judge, err = nn.Compile(w.Device, g, w.Params, nn.Options{
+			Outputs: map[string]*nn.Node{"logits": nodes.logits, "loss": nodes.loss}, MemoryLimit: w.Memory, Share: l.program,
+		})
+	}
+	if err != nil {
+		l.Close()
+	}
+	return err
+}
+
+// Params implements [train.Task].
+func (l *classifier) Params() train.Params { return l.bench.Params }
+
+// Notes implements [train.Learner].
+func (l *classifier) Notes() []string {
+	return []string{fmt.Sprintf("a training step: %v", l.program.Summary())}
+}
+
+// Close implements [train.Learner].
+func (l *classifier) Close() {
+	if l.judge != nil {
+		l.judge.Close()
+	}
+	l.program.Close()
+}
+
+// Batch implements [train.Task].
+func (l *classifier) Batch(ctx context.Context, step int) (*labelled, error) {
+	b := l.config.empty(l.config.Batch)
+	for item := range l.config.Batch {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		r := seed.Rand(l.config.Train.Seed, "photo", uint64(step), uint64(item))
+		photo := l.data.Train[r.IntN(len(l.data.Train))]
+		if err := l.config.cut(b, item, l.data, photo, r.IntN(len(l.config.Classes)), r); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// empty has room for some photographs.
+func (c Classification) empty(n int) *labelled {
+	images, side := c.images()
+	return &labelled{images: make([]float32, n*images*3*side*side), truth: make([]float32, n), names: make([]string, n)}
+}
+
+// cut makes one item of a batch: which of the things happened to the photograph is given, but for
+// labels, which it has. Without a generator it is cut out of the middle.
+func (c Classification) cut(b *labelled, item int, data Data, photo, class int, r *rand.Rand) error {
+	pixels, err := data.Photos.At(photo)
+	if err != nil {
+		return err
+	}
+	width, height := data.Photos.Size()
+	images, side := c.images()
+	size := 3 * side * side
+	dst := b.images[item*images*size:]
+	b.names[item], b.truth[item] = data.Photos.Name(photo), float32(class)
+	v := view{photo: pixels, stride: 3 * width, height: side, width: side, gray: c.Input.grayed(r)}
+	origin := [2]int{(height - c.extent()) / 2, (width - c.extent()) / 2}
+	if r != nil {
+		origin = [2]int{r.IntN(height - c.extent() + 1), r.IntN(width - c.extent() + 1)}
+	}
+	if c.Task == Position {
+		return c.cutPair(dst, v, origin, class, r)
+	}
+	v.top, v.left = origin[0], origin[1]
+	v.mirrored = r != nil && c.Mirror && r.IntN(2) == 1
+	c.Input.write(dst[:size], v)
+	if c.Task == Labels {
+		if b.truth[item] = float32(data.Photos.Label(photo)); b.truth[item] < 0 {
+			return fmt.Errorf("%s has no label: labels are learnt of photographs in folders that are called after their class", b.names[item])
+		}
+		return nil
+	}
+	for channel := range 3 {
+		turn(dst[channel*side*side:(channel+1)*side*side], side, class)
+	}
+	return nil
+}
+
+// cutPair writes the patch in the middle of a 3x3 grid, and that of one of the cells around it.
+func (c Classification) cutPair(dst []float32, v view, origin [2]int, class int, r *rand.Rand) error {
+	cells := [2]int{4, class}
+	if class >= 4 {
+		cells[1]++ // the middle is no place to be told
+	}
+	size := 3 * c.Patch * c.Patch
+	for k, cell := range cells {
+		jitter := [2]int{(c.Cell - c.Patch) / 2, (c.Cell - c.Patch) / 2}
+		v.mirrored = false
+		if r != nil {
+			jitter = [2]int{r.IntN(c.Cell - c.Patch + 1), r.IntN(c.Cell - c.Patch + 1)}
+			v.mirrored = c.Mirror && r.IntN(2) == 1
+		}
+		v.top, v.left = origin[0]+cell/3*c.Cell+jitter[0], origin[1]+cell%3*c.Cell+jitter[1]
+		c.Input.write(dst[k*size:(k+1)*size], v)
+	}
+	return nil
+}
+
+// turn turns a square by so many quarters, against the clock.
+func turn(square []float32, side, quarters int) {
+	for range quarters {
+		from := append([]float32(nil), square...)
+		for y := range side {
+			for x := range side {
+				square[y*side+x] = from[x*side+side-1-y]
+			}
+		}
+	}
+}
+
+// Step implements [train.Task].
+func (l *classifier) Step(step int, b *labelled) (train.Result, error) {
+	r := train.Result{Cases: b.names, Items: l.config.Batch}
+	if err := l.program.SetStep(l.config.Train.Seed, uint64(step)); err != nil {
+		return r, err
+	}
+	right, loss, err := l.look(l.program, b, l.config.Batch)
+	if r.Loss = loss; err != nil || !numbers.Finite(loss) {
+		return r, err
+	}
+	r.Metrics = []voxsaw.Metric{{Name: "right", Value: float64(right) / float64(l.config.Batch)}}
+	return r, l.program.Backward()
+}
+
+// look counts the right answers among the first n of a batch.
+func (l *classifier) look(p *nn.Program, b *labelled, n int) (right int, loss float64, err error) {
+	if err = p.Set("images", b.images); err == nil {
+		err = p.Set("truth", b.truth)
+	}
+	if err == nil {
+		err = p.Forward()
+	}
+	var value [1]float32
+	if err == nil {
+		err = p.Read("loss", value[:])
+	}
+	classes := len(l.config.Classes)
+	logits := make([]float32, l.config.Batch*classes)
+	if err == nil {
+		err = p.Read("logits", logits)
+	}
+	for i := range n {
+		if largest(logits[i*classes:(i+1)*classes]) == int(b.truth[i]) {
+			right++
+		}
+	}
+	return right, float64(value[0]), err
+}
+
+// largest is the place of the largest value, the first of equal ones.
+func largest(values []float32) int {
+	best := 0
+	for i, v := range values {
+		if v > values[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// Validate implements [train.Task]: of every held-out photograph the middle, what happened to it
+// going round by its number.
+func (l *classifier) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
+	if l.judge == nil {
+		return voxsaw.Validation{}, nil
+	}
+	right, sum := 0, 0.0
+	for from := 0; from < len(l.held); from += l.config.Batch {
+		if err := ctx.Err(); err != nil {
+			return voxsaw.Validation{}, err
+		}
+		b := l.config.empty(l.config.Batch)
+		part := l.held[from:min(from+l.config.Batch, len(l.held))]
+		// the last batch is filled up with photographs that do not count
+		for item := range l.config.Batch {
+			photo := part[min(item, len(part)-1)]
+			if err := l.config.cut(b, item, l.data, photo, (from+item)%len(l.config.Classes), nil); err != nil {
+				return voxsaw.Validation{}, err
+			}
+			if item >= len(part) {
+				b.truth[item] = -1
+			}
+		}
+		n, loss, err := l.look(l.judge, b, len(part))
+		if err != nil {
+			return voxsaw.Validation{}, err
+		}
+		right, sum = right+n, sum+loss*float64(len(part))
+	}
+	score := float64(right) / float64(len(l.held))
+	return voxsaw.Validation{Score: score, Metrics: []voxsaw.Metric{{Name: "loss", Value: sum / float64(len(l.held))}, {Name: "right", Value: score}}}, nil
+}

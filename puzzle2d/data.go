@@ -1,0 +1,92 @@
+package puzzle2d
+
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+)
+
+// Data is prepared photographs by their role: their numbers in the folder.
+type Data struct {
+	Photos   *photos.Store
+	Train    []int
+	Validate []int // held out; may be empty
+}
+
+// identity is what a run on photographs is.
+func (d Data) identity(kind string, settings any) (train.Identity, error) {
+	text, err := config.Marshal(settings)
+	return train.Identity{
+		Kind: kind, Settings: text, TrainedOn: d.describe(d.Train), ValidatedOn: d.describe(d.Validate), Fingerprint: d.Photos.Fingerprint(),
+	}, err
+}
+
+// describe counts photographs by their split. Their names would be longer than the weights; with
+// the folder's fingerprint this says as much.
+func (d Data) describe(numbers []int) []string {
+	var splits []string
+	counts := map[string]int{}
+	for _, n := range numbers {
+		split := d.Photos.Split(n)
+		if counts[split] == 0 {
+			splits = append(splits, split)
+		}
+		counts[split]++
+	}
+	for i, split := range splits {
+		splits[i] = fmt.Sprintf("%s: %d photographs", split, counts[split])
+	}
+	return splits
+}
+
+// open checks the roles of the photographs.
+func (d Data) open() (notes []string, err error) {
+	if len(d.Train) == 0 {
+		return nil, fmt.Errorf("there are no photographs to train on")
+	}
+	trained := make(map[int]bool, len(d.Train))
+	for _, n := range d.Train {
+		trained[n] = true
+	}
+	for _, n := range d.Validate {
+		if trained[n] {
+			return nil, fmt.Errorf("%s is both to train and to validate on", d.Photos.Name(n))
+		}
+	}
+	return nil, nil
+}
+
+// Spread takes at most n of the numbers, spread evenly; 0: all.
+func Spread(numbers []int, n int) []int {
+	if n == 0 || len(numbers) <= n {
+		return numbers
+	}
+	chosen := make([]int, n)
+	for k := range chosen {
+		chosen[k] = numbers[k*len(numbers)/n]
+	}
+	return chosen
+}
+
+// Split gives prepared photographs their roles: those to train on, and those held out for
+// validation, or else for testing.
+func Split(store *photos.Store) Data {
+	d := Data{Photos: store}
+	var tested []int
+	for n := range store.Len() {
+		switch store.Split(n) {
+		case photos.Train:
+			d.Train = append(d.Train, n)
+		case photos.Val:
+			d.Validate = append(d.Validate, n)
+		default:
+			tested = append(tested, n)
+		}
+	}
+	if len(d.Validate) == 0 {
+		d.Validate = tested
+	}
+	return d
+}

@@ -1,0 +1,112 @@
+package puzzle2d
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// What is subtracted from the pixels.
+const (
+	// the mean of each colour over the photographs that are trained on, as the paper says
+	MeanDataset  = "dataset"
+	MeanPatch    = "patch"     // the mean of each colour over the patch itself
+	MeanPatchStd = "patch-std" // that too, and the patch is divided by its standard deviation
+)
+
+// Input says how pixels become numbers.
+type Input struct {
+	Mean string  `yaml:"mean" help:"what is subtracted from each colour: its mean over the dataset, or over each patch (patch), which is then divided by its standard deviation too (patch-std)" oneof:"dataset patch patch-std"`
+	Gray float64 `yaml:"gray" help:"share of the photographs that are shown in gray during training"`
+	// PixelMean is the mean of red, green and blue, from 0 to 255, over the photographs that are
+	// trained on: from the data.
+	PixelMean [3]float64 `yaml:"pixel_mean,flow" flag:"-" help:"mean of red, green and blue over the photographs that are trained on, from the data"`
+}
+
+// pixelScale is what pixels are divided by once their mean is gone: the mean of the standard
+// deviations of ImageNet's colours (0.229, 0.224 and 0.225 of 255). The paper divides by nothing,
+// which asks for weights that begin ten times smaller.
+const pixelScale = 0.226 * 255
+
+func (in Input) check() error {
+	if in.Mean != MeanDataset && in.Mean != MeanPatch && in.Mean != MeanPatchStd {
+		return fmt.Errorf("mean %q: want %s, %s or %s", in.Mean, MeanDataset, MeanPatch, MeanPatchStd)
+	}
+	if !(in.Gray >= 0 && in.Gray <= 1) {
+		return fmt.Errorf("gray is %v, must be a share from 0 to 1", in.Gray)
+	}
+	for _, m := range in.PixelMean {
+		if !(m >= 0 && m <= 255) {
+			return fmt.Errorf("pixel_mean is %v, must be from 0 to 255", in.PixelMean)
+		}
+	}
+	return nil
+}
+
+// Of takes the mean of the colours from the photographs, and says what is wrong with the settings.
+func (in Input) Of(data Data) (Input, error) {
+	if len(data.Train) == 0 {
+		return in, errors.New("there are no photographs to train on")
+	}
+	in.PixelMean = data.Photos.Mean()
+	return in, in.check()
+}
+
+// A view is a rectangle of a photograph on its way to a network.
+type view struct {
+	photo         []byte // RGB, row after row
+	stride        int    // bytes of a row
+	top, left     int
+	height, width int
+	mirrored      bool // left and right change places
+	gray          bool
+}
+
+// write writes the view as numbers: (3, height, width).
+func (in Input) write(dst []float32, v view) {
+	n := v.height * v.width
+	for y := range v.height {
+		row := v.photo[(v.top+y)*v.stride+3*v.left:][:3*v.width]
+		for x := range v.width {
+			from := 3 * x
+			if v.mirrored {
+				from = 3 * (v.width - 1 - x)
+			}
+			r, g, b := float32(row[from]), float32(row[from+1]), float32(row[from+2])
+			if v.gray {
+				r = 0.299*r + 0.587*g + 0.114*b // ITU-R BT.601, as PIL's mode L
+				g, b = r, r
+			}
+			at := y*v.width + x
+			dst[at], dst[n+at], dst[2*n+at] = r, g, b
+		}
+	}
+	for c := range 3 {
+		in.normalise(dst[c*n:(c+1)*n], float32(in.PixelMean[c]))
+	}
+}
+
+// normalise subtracts the mean of a colour and divides.
+func (in Input) normalise(values []float32, mean float32) {
+	scale := float32(1 / pixelScale)
+	if in.Mean != MeanDataset {
+		var sum, squares float64
+		for _, v := range values {
+			sum += float64(v)
+			squares += float64(v) * float64(v)
+		}
+		n := float64(len(values))
+		mean = float32(sum / n)
+		if in.Mean == MeanPatchStd {
+			// as bbrattoli/JigsawPuzzlePytorch: no patch is stretched beyond recognition
+			scale = float32(1 / max(math.Sqrt(max(squares/n-sum/n*sum/n, 0)), 1))
+		}
+	}
+	for i, v := range values {
+		values[i] = (v - mean) * scale
+	}
+}
+
+// grayed draws whether a photograph is shown in gray; without a generator none is.
+func (in Input) grayed(r *rand.Rand) bool { return r != nil && in.Gray > 0 && r.Float64() < in.Gray }

@@ -1,0 +1,63 @@
+package puzzle2d
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Choice is a value that the paper does not state, and where ours comes from.
+type Choice struct{ Setting, Value, Source string }
+
+// PaperNames are the rows of the paper's Table 1 that [Paper] knows.
+func PaperNames() []string { return []string{"U", "UM", "UBM", "UBM-2x2"} }
+
+// Paper replaces the settings that the paper's Table 1 has for a row: U (unary terms), UM (patches
+// mirrored), UBM (binary terms too), UBM-2x2 (four patches). The backbone stays. The choices are
+// what the paper leaves open, with the source of our value.
+func Paper(c Config, name string) (Config, []Choice, error) {
+	if !slices.Contains(PaperNames(), name) {
+		return c, nil, fmt.Errorf("the paper has no row %q: choose one of %s", name, strings.Join(PaperNames(), ", "))
+	}
+	c.Grid, c.Cell, c.Patch = [2]int{3, 3}, 85, 64
+	if name == "UBM-2x2" {
+		c.Grid = [2]int{2, 2}
+	}
+	c.Mirror, c.Binary = name != "U", strings.HasPrefix(name, "UBM")
+	c.Head, c.Features, c.Rounds, c.Share, c.ColSum = HeadPaper, 1024, 20, 1, 0
+	c.Input.Mean, c.Input.Gray = MeanDataset, 0
+	c.Batch = 256
+	c.Train.Optimizer, c.Train.Steps = "sgd", 350_000
+	if c.Network.Backbone == "alexnet" {
+		c.Train.Steps = 250_000
+	}
+	var open []Choice
+	note := func(setting string, value any, source string) {
+		open = append(open, Choice{setting, fmt.Sprint(value), source})
+	}
+	c.Train.LR, c.Train.Momentum, c.Train.WeightDecay = 0.01, 0.9, 5e-4
+	c.Train.Schedule, c.Train.StepSize, c.Train.Gamma, c.Train.Warmup, c.Train.Clip = "step", 100_000, 0.1, 0, 0
+	const solver = "the Context Free Network's solver.prototxt"
+	note("lr", c.Train.LR, solver)
+	note("momentum", c.Train.Momentum, solver)
+	note("weight_decay", c.Train.WeightDecay, solver)
+	note("schedule", fmt.Sprintf("x %v every %d steps", c.Train.Gamma, c.Train.StepSize), solver+" (which drops at 100k and 350k)")
+	c.Distance = 3
+	note("distance", c.Distance, "ours: the larger of the two that are quick; the paper says \"within a limited Hamming distance\"")
+	note("weight of binary terms", 1, "ours: the sum of the two losses, as equation 1 has the two costs")
+	note("loss of the rounds", "their mean", "the paper averages them; a puzzle counts while it is being solved")
+	note("size of the cells", fmt.Sprintf("%d, photographs warped to %dx%d", c.Cell, c.Grid[1]*c.Cell, c.Grid[0]*c.Cell), "the paper's text; the Context Free Network crops 255 of 256")
+	note("pixels", fmt.Sprintf("less the mean of the data set, divided by %.3g", float64(pixelScale)), "the mean is the paper's; the divisor is ours, see Input")
+	note("colour", "RGB, none in gray", "the paper says nothing; VISSL shows 66 % in gray (--gray 0.66)")
+	note("puzzles of a photograph", "one a step", "ours; the paper says nothing")
+	switch c.Network.Backbone {
+	case "alexnet":
+		c.Network.Norm, c.Network.Dropout = "lrn", 0.5
+		note("norm", c.Network.Norm, "the Context Free Network; batch norm learns faster and transfers worse (bbrattoli/JigsawPuzzlePytorch, issue 7)")
+		note("dropout", c.Network.Dropout, "the Context Free Network")
+		note("stride of conv1", "2 for patches of 64, 4 for photographs of 227", "the Context Free Network")
+	default:
+		note("initial weights", "He et al. 2015, fan out", "torchvision")
+	}
+	return c, open, c.Check()
+}

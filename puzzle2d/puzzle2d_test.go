@@ -1,0 +1,356 @@
+package puzzle2d
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+
+	_ "github.com/voxsaw/voxsaw/internal/device/cpu" // the device to train on
+)
+
+// prepare prepares made-up photographs of two classes, a quarter of them held out.
+func prepare(t testing.TB, n, width, height int) *photos.Store {
+	t.Helper()
+	dir := t.TempDir()
+	for k := range n {
+		class := []string{"dark", "light"}[k%2]
+		writePNG(t, filepath.Join(dir, "photos", class, fmt.Sprintf("%02d.png", k)), photograph(width, height, uint8(60+100*(k%2)+k)))
+	}
+	set, err := photos.Find(filepath.Join(dir, "photos"), 0.25, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := photos.DefaultOptions()
+	o.Size = [2]int{width, height}
+	if _, err := photos.Prepare(context.Background(), set, filepath.Join(dir, "prepared"), o, nil); err != nil {
+		t.Fatal(err)
+	}
+	store, err := photos.Open(filepath.Join(dir, "prepared"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// small is a training that a test can wait for.
+func small() Config {
+	c := DefaultConfig()
+	c.Network = Network{Backbone: "resnet18", Width: 0.0625}
+	c.Grid, c.Cell, c.Patch, c.Batch = [2]int{3, 3}, 20, 16, 4
+	c.Features, c.Hidden, c.Rounds, c.Head, c.Mirror = 32, 32, 3, HeadSymmetric, false
+	c.Train.Steps, c.Train.LR, c.Train.ValidateEvery, c.Train.CheckpointEvery, c.Train.Warmup = 40, 0.05, 40, 20, 5
+	return c
+}
+
+func open(t testing.TB) voxsaw.Device {
+	t.Helper()
+	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+// Photographs whose colours tell where a pixel lies are puzzles that can be learnt in seconds; with
+// binary terms, with the paper's head, and as one of K orders.
+func TestPretrainLearns(t *testing.T) {
+	store, dev := prepare(t, 16, 60, 60), open(t)
+	data := Split(store)
+	for _, variant := range []func(*Config){
+		func(c *Config) {},
+		func(c *Config) {
+			c.Head, c.Grid, c.Cell, c.Binary = HeadPaper, [2]int{2, 2}, 30, true
+			c.Train.Steps = 120
+		},
+		func(c *Config) { c.Head, c.Grid, c.Cell, c.Classes, c.Train.Steps = HeadKWay, [2]int{2, 2}, 30, 6, 120 },
+	} {
+		c := small()
+		variant(&c)
+		c, err := c.Resolve(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := filepath.Join(t.TempDir(), "run")
+		summary, err := Pretrain(context.Background(), dev, c, data, voxsaw.RunOptions{Folder: out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		chance, _, patches := c.grid().Chance()
+		if c.Head == HeadKWay {
+			chance, patches = 1./6, 0.3
+		}
+		if summary.Validation.Score < patches+0.4 {
+			t.Errorf("head %s: %v of the patches in place after %d steps, %v by chance", c.Head, summary.Validation.Score, summary.Step, patches)
+		}
+		p, err := Open(dev, filepath.Join(out, "last.safetensors"), PlayOptions{Shuffles: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := p.Evaluate(context.Background(), store, data.Validate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Photos != len(data.Validate) || e.Puzzles != 2*e.Photos || e.Final().Patches < patches+0.3 || e.Chance.Correct != chance {
+			t.Errorf("head %s: %+v", c.Head, e)
+		}
+		play, err := p.Play(store, data.Validate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPlay(t, store, data.Validate[0], play)
+		p.Close()
+	}
+}
+
+// checkPlay holds what is drawn of a puzzle against the photograph.
+func checkPlay(t *testing.T, store *photos.Store, photo int, p Play) {
+	t.Helper()
+	pixels, err := store.At(photo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell := 60 / p.Grid[1]
+	margin := (cell - p.Patch) / 2
+	for n := range p.Grid[0] * p.Grid[1] {
+		top, left := n/p.Grid[1]*cell+margin, n%p.Grid[1]*cell+margin
+		if want, got := pixels[3*(60*top+left):][:3], p.Patches[n*p.Patch*p.Patch*3:][:3]; !slices.Equal(want, got) {
+			t.Errorf("patch %d begins with %v, the photograph has %v", n, got, want)
+		}
+	}
+	for _, a := range p.Arrangements {
+		if err := puzzle.Configuration(a).Check(); err != nil {
+			t.Error(err)
+		}
+	}
+	picture := p.Picture()
+	red := 0
+	for y := range picture.Bounds().Dy() {
+		for x := range picture.Bounds().Dx() {
+			if r, g, b, _ := picture.At(x, y).RGBA(); r>>8 == 229 && g>>8 == 57 && b>>8 == 53 {
+				red++
+			}
+		}
+	}
+	if (red > 0) != (p.Misplaced(0) > 0) {
+		t.Errorf("%d red pixels, %d patches misplaced at first", red, p.Misplaced(0))
+	}
+	_ = picture.(*image.RGBA)
+}
+
+// interrupter stops a run after a step.
+type interrupter struct {
+	after int
+	stop  context.CancelFunc
+}
+
+func (o interrupter) Started(int, int) {}
+func (o interrupter) Stepped(p voxsaw.Progress) {
+	if p.Step == o.after {
+		o.stop()
+	}
+}
+func (o interrupter) Validated(int, voxsaw.Validation, bool) {}
+func (o interrupter) Saved(string, int)                      {}
+func (o interrupter) Note(string)                            {}
+
+// A run that is stopped and resumed leaves the same bytes; with other settings it is not resumed.
+func TestResume(t *testing.T) {
+	store, dev := prepare(t, 8, 60, 60), open(t)
+	data := Split(store)
+	c := small()
+	c.Mirror, c.Input.Gray, c.Train.Steps, c.Train.ValidateEvery = true, 0.5, 12, 6
+	c, err := c.Resolve(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, parts := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "parts")
+	if _, err := Pretrain(context.Background(), dev, c, data, voxsaw.RunOptions{Folder: whole}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	_, err = Pretrain(ctx, dev, c, data, voxsaw.RunOptions{Folder: parts, Observer: interrupter{5, stop}})
+	if !errors.As(err, new(*voxsaw.InterruptedError)) {
+		t.Fatalf("stopped after 5 steps: %v", err)
+	}
+	other := c
+	other.Mirror = false
+	if _, err := Pretrain(context.Background(), dev, other, data, voxsaw.RunOptions{Folder: parts, Mode: voxsaw.Resume}); !errors.As(err, new(*voxsaw.ChangedError)) {
+		t.Errorf("other settings: %v", err)
+	}
+	if _, err := Pretrain(context.Background(), dev, c, data, voxsaw.RunOptions{Folder: parts, Mode: voxsaw.Resume}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"last.safetensors", "best.safetensors"} {
+		a, err := os.ReadFile(filepath.Join(whole, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(filepath.Join(parts, name))
+		if err != nil || !slices.Equal(a, b) {
+			t.Errorf("%s differs (%v)", name, err)
+		}
+	}
+}
+
+// The rivals learn: classes that differ in brightness, by which angle a photograph was turned, and
+// where one patch lies, seen from another. Their features tell the classes apart.
+func TestClassificationsLearn(t *testing.T) {
+	store, dev := prepare(t, 16, 60, 60), open(t)
+	data := Split(store)
+	for _, task := range []string{Labels, Rotation, Position} {
+		c := DefaultClassification(task)
+		c.Network, c.Crop, c.Cell, c.Patch, c.Batch, c.Mirror = small().Network, 48, 20, 16, 8, false
+		c.Train = small().Train
+		c.Train.Steps, c.Train.ValidateEvery = 60, 60
+		c, err := c.Resolve(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := filepath.Join(t.TempDir(), task)
+		summary, err := TrainClassifier(context.Background(), dev, c, data, voxsaw.RunOptions{Folder: out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if chance := 1 / float64(len(c.Classes)); summary.Validation.Score < chance+0.4 {
+			t.Errorf("%s: %v right, %v by chance", task, summary.Validation.Score, chance)
+		}
+		f, err := OpenFeatures(dev, filepath.Join(out, "last.safetensors"), FeatureOptions{Side: 48, Batch: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		draws, err := Transfer{PerClass: 2, C: []float64{1}, Seeds: 2}.Run(context.Background(), f, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(draws) != 2 || draws[0].Fitted != 4 || draws[0].Tested != len(data.Validate) {
+			t.Errorf("%s: %+v", task, draws)
+		}
+		if task == Labels && draws[0].Accuracy < 1 {
+			t.Errorf("features of labels tell %v of the photographs", draws[0].Accuracy)
+		}
+		f.Close()
+	}
+}
+
+// The features of a photograph do not depend on the others in its batch, nor on where it stands
+// there.
+func TestFeaturesOfEachPhotograph(t *testing.T) {
+	store, dev := prepare(t, 8, 60, 60), open(t)
+	in, err := DefaultConfig().Input.Of(Split(store))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, layer := range []string{"", LayerConv5, "layer2"} {
+		f, err := OpenFeatures(dev, "", FeatureOptions{Random: small().Network, Seed: 3, Input: in, Side: 48, Batch: 3, Layer: layer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := f.Extract(context.Background(), store, []int{0, 1, 2, 3, 4, 5, 6, 7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		some, err := f.Extract(context.Background(), store, []int{6, 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := f.Width()
+		if !slices.Equal(all[6*w:7*w], some[:w]) || !slices.Equal(all[w:2*w], some[w:]) || slices.Equal(all[:w], some[:w]) {
+			t.Errorf("layer %q: the features of a photograph change with its company", layer)
+		}
+		f.Close()
+	}
+}
+
+// The rows of the paper's table are what its text says.
+func TestPaper(t *testing.T) {
+	for _, name := range PaperNames() {
+		for _, backbone := range []string{"alexnet", "resnet18", "resnet50"} {
+			c := DefaultConfig()
+			c.Network.Backbone = backbone
+			c, open, err := Paper(c, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Patch != 64 || c.Cell != 85 || c.Rounds != 20 || c.Batch != 256 || c.Mirror == (name == "U") || c.Binary != strings.HasPrefix(name, "UBM") || c.Head != HeadPaper || (c.Grid[0] == 2) != (name == "UBM-2x2") {
+				t.Errorf("%s: %+v", name, c)
+			}
+			if len(open) < 8 {
+				t.Errorf("%s: only %d choices are named", name, len(open))
+			}
+		}
+	}
+	if _, _, err := Paper(DefaultConfig(), "V"); err == nil {
+		t.Error("a row that the paper does not have")
+	}
+}
+
+// The same orders are those of a K-way head and of --only-classes.
+func TestOrdersOfASeed(t *testing.T) {
+	c := small()
+	c.Head, c.Classes = HeadKWay, 20
+	game, err := c.game()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := small()
+	only, err := plain.orders(20)
+	if err != nil || !slices.EqualFunc(only, game.Orders, slices.Equal) {
+		t.Errorf("%v, %v", only, err)
+	}
+	path := filepath.Join(t.TempDir(), "orders.bin")
+	file := []byte{3, 0, 0, 0, 9, 0, 0, 0}
+	for _, o := range game.Orders[:3] {
+		for _, p := range o {
+			file = append(file, byte(p+1), 0, 0, 0)
+		}
+	}
+	if err := os.WriteFile(path, file, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ReadOrders(path); err != nil {
+		t.Fatal(err)
+	}
+	game, err = c.game()
+	if err != nil || !slices.EqualFunc(game.Orders, only[:3], slices.Equal) || c.Classes != 3 {
+		t.Errorf("%v, %v", game.Orders, err)
+	}
+	if err := os.WriteFile(path, file[:20], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ReadOrders(path); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a file that is cut off: %v", err)
+	}
+}
+
+func TestConfigRefuses(t *testing.T) {
+	store := prepare(t, 8, 60, 60)
+	data := Split(store)
+	for want, change := range map[string]func(*Config){
+		"prepare them larger":  func(c *Config) { c.Cell = 21 },
+		"larger than a cell":   func(c *Config) { c.Patch = 21 },
+		"patch [0 0] is empty": func(c *Config) { c.Patch = 0 },
+		"mean":                 func(c *Config) { c.Input.Mean = "none" },
+		"gray":                 func(c *Config) { c.Input.Gray = 1.5 },
+		"there is no network":  func(c *Config) { c.Network.Backbone = "vgg" },
+		"head":                 func(c *Config) { c.Head = "none" },
+		"of the 9! configura":  func(c *Config) { c.Head, c.Classes = HeadKWay, 1 },
+	} {
+		c := small()
+		change(&c)
+		if _, err := c.Resolve(data); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}

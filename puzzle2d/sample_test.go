@@ -1,0 +1,195 @@
+package puzzle2d
+
+import (
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/seed"
+)
+
+// photograph is a made-up one: red tells the column, green the row, blue what it shows.
+func photograph(width, height int, shown uint8) *image.RGBA {
+	m := image.NewRGBA(image.Rect(0, 0, width, height))
+	for y := range height {
+		for x := range width {
+			m.SetRGBA(x, y, color.RGBA{uint8(255 * x / width), uint8(255 * y / height), shown, 255})
+		}
+	}
+	return m
+}
+
+func writePNG(t testing.TB, path string, m image.Image) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := png.Encode(f, m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// coded is a photograph whose pixels tell where they lie: red the column, green the row.
+func coded(width, height int) []byte {
+	pixels := make([]byte, 3*width*height)
+	for y := range height {
+		for x := range width {
+			i := 3 * (y*width + x)
+			pixels[i], pixels[i+1], pixels[i+2] = byte(x), byte(y), 100
+		}
+	}
+	return pixels
+}
+
+// A patch lies anywhere in its cell, the last place included, with equal probability; VISSL's never
+// lies at the last.
+func TestJitterReachesEveryPlace(t *testing.T) {
+	c := DefaultConfig()
+	layout := c.layout()
+	const draws = 22 * 400
+	counts := [2][22]int{}
+	var at [2]int
+	r := seed.Rand(1, "test")
+	for range draws {
+		layout.Corner(at[:], 4, r)
+		counts[0][at[0]-85]++
+		counts[1][at[1]-85]++
+	}
+	for axis := range counts {
+		chi := 0.0
+		for _, n := range counts[axis] {
+			d := float64(n) - draws/22
+			chi += d * d / (draws / 22)
+		}
+		// of 21 degrees of freedom 99.9 % lie below 46.8
+		if chi > 46.8 {
+			t.Errorf("axis %d: chi-squared %v: %v", axis, chi, counts[axis])
+		}
+	}
+}
+
+// Each patch is mirrored for itself, with probability one half, and where it belongs stays the
+// same.
+func TestPatchesAreMirroredOneByOne(t *testing.T) {
+	store := prepare(t, 12, 60, 60)
+	c := small()
+	c.Mirror, c.Cell, c.Patch, c.Input.PixelMean = true, 20, 16, [3]float64{}
+	cut := cutter{c, store}
+	dst := make([]float32, 9*cut.size())
+	mirrored, both := 0, 0
+	for k := range 100 {
+		if _, err := cut.cut(dst, k%store.Len(), rand.New(rand.NewPCG(uint64(k), 1))); err != nil {
+			t.Fatal(err)
+		}
+		ways := [2]bool{}
+		for p := range 9 {
+			red := dst[p*cut.size():]
+			falls := red[0] > red[c.Patch-1] // red rises from left to right in the photograph
+			if falls {
+				mirrored++
+				ways[0] = true
+			} else {
+				ways[1] = true
+			}
+			// Red says which column of cells it is, mirrored or not.
+			middle := float64(red[c.Patch/2]) * pixelScale / 255 * 3
+			if int(middle) != p%3 {
+				t.Fatalf("patch %d shows column %v", p, middle)
+			}
+		}
+		if ways[0] && ways[1] {
+			both++
+		}
+	}
+	// 900 draws of probability 1/2 have a standard deviation of 15
+	if mirrored < 390 || mirrored > 510 || both < 95 {
+		t.Errorf("%d of 900 patches mirrored, both ways in %d of 100 puzzles", mirrored, both)
+	}
+}
+
+func TestViewIsWhatLiesThere(t *testing.T) {
+	const width, height = 20, 15
+	photo := coded(width, height)
+	in := Input{Mean: MeanDataset, PixelMean: [3]float64{1, 2, 3}}
+	v := view{photo: photo, stride: 3 * width, top: 4, left: 7, height: 5, width: 6}
+	for _, v.mirrored = range []bool{false, true} {
+		dst := make([]float32, 3*5*6)
+		in.write(dst, v)
+		for y := range 5 {
+			for x := range 6 {
+				column := 7 + x
+				if v.mirrored {
+					column = 7 + 5 - x
+				}
+				for c, value := range []float64{float64(column), float64(4 + y), 100} {
+					want := (value - in.PixelMean[c]) / (0.226 * 255)
+					if got := float64(dst[c*30+y*6+x]); math.Abs(got-want) > 1e-6 {
+						t.Fatalf("mirrored %v: colour %d at %d,%d is %v, want %v", v.mirrored, c, x, y, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestMeansOfPatches(t *testing.T) {
+	v := view{photo: coded(20, 15), stride: 60, height: 15, width: 20}
+	for mean, deviation := range map[string]float64{MeanPatch: math.Sqrt((20*20 - 1) / 12.0 / (pixelScale * pixelScale)), MeanPatchStd: 1} {
+		dst := make([]float32, 3*300)
+		Input{Mean: mean, PixelMean: [3]float64{9, 9, 9}}.write(dst, v)
+		var sum, squares float64
+		for _, x := range dst[:300] { // red: 0 to 19, whose variance is (20^2 - 1) / 12
+			sum, squares = sum+float64(x), squares+float64(x)*float64(x)
+		}
+		if math.Abs(sum/300) > 1e-6 || math.Abs(math.Sqrt(squares/300)-deviation) > 1e-5 {
+			t.Errorf("%s: mean %v, standard deviation %v, want 0 and %v", mean, sum/300, math.Sqrt(squares/300), deviation)
+		}
+		for _, x := range dst[600:] { // blue is the same everywhere
+			if x != 0 {
+				t.Fatalf("%s: a flat colour gives %v", mean, x)
+			}
+		}
+	}
+}
+
+// Gray is what Pillow's convert("L") gives, to rounding: (299 R + 587 G + 114 B) / 1000.
+func TestGray(t *testing.T) {
+	dst := make([]float32, 3)
+	Input{Mean: MeanDataset}.write(dst, view{photo: []byte{200, 100, 50}, stride: 3, height: 1, width: 1, gray: true})
+	for c, v := range dst {
+		if math.Abs(float64(v)*pixelScale-124.2) > 1e-3 {
+			t.Errorf("colour %d: %v, want 124.2", c, float64(v)*pixelScale)
+		}
+	}
+	shown := 0
+	r := seed.Rand(1, "gray")
+	for range 1000 {
+		if (Input{Gray: 0.3}).grayed(r) {
+			shown++
+		}
+	}
+	if shown < 250 || shown > 350 || (Input{Gray: 1}).grayed(nil) {
+		t.Errorf("%d of 1000 in gray, of 30 %%", shown)
+	}
+}
+
+func TestTurn(t *testing.T) {
+	square := []float32{1, 2, 3, 4, 5, 6, 7, 8, 9}
+	turn(square, 3, 1)
+	// numpy.rot90([[1,2,3],[4,5,6],[7,8,9]]) is [[3,6,9],[2,5,8],[1,4,7]]
+	for i, want := range []float32{3, 6, 9, 2, 5, 8, 1, 4, 7} {
+		if square[i] != want {
+			t.Fatalf("%v", square)
+		}
+	}
+}
