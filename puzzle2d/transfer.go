@@ -51,7 +51,7 @@ func (t Transfer) check() error {
 	}
 	for _, c := range t.C {
 		if !(c > 0) || math.IsInf(c, 1) {
-			return fmt.Errorf("C is %v, must be a number above 0", c)
+			return fmt.Errorf("weight C is %v, must be a number above 0", c)
 		}
 	}
 	return nil

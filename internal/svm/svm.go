@@ -84,7 +84,7 @@ func Train(ctx context.Context, d Data, o Options) (*Model, error) {
 		return nil, err
 	}
 	if !(o.C > 0) || math.IsInf(o.C, 1) {
-		return nil, fmt.Errorf("C is %v, must be a number above 0", o.C)
+		return nil, fmt.Errorf("weight C is %v, must be a number above 0", o.C)
 	}
 	if o.Positive == 0 {
 		o.Positive = 1
