@@ -73,10 +73,10 @@ var mayImport = map[string][]string{
 		"internal/puzzle", "internal/seed", "internal/svm", "internal/tiles", "internal/train",
 	},
 	"internal/photostudy": {".", "puzzle2d", "puzzle2d/photos", "internal/atomicfile", "internal/config", "internal/seed", "internal/table"},
-	"puzzle3d":                       slices.Concat(guest, []string{"internal/jigsaw", "internal/puzzle", "internal/tiles"}),
-	"segment":                        {".", "eval", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/sliding", "internal/train"},
+	"puzzle3d":            slices.Concat(guest, []string{"internal/jigsaw", "internal/puzzle", "internal/tiles"}),
+	"segment":             {".", "eval", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/sliding", "internal/train"},
 
-	"puzzle2d/photos":                {"internal/folders", "internal/photo"},
+	"puzzle2d/photos": {"internal/folders", "internal/photo"},
 
 	"internal/predict": {".", "segment", "volume/dataset", "volume/dicom", "volume/nifti"},
 	"internal/bench":   {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn", "internal/puzzle", "internal/seed", "internal/sliding", "internal/train"},
