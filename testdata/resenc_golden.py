@@ -9,7 +9,7 @@ For each network: the logits, every parameter's gradient, the losses of 5 steps 
 does not count, and the weights sum to 1; targets are every second voxel. Where there is a single resolution, it counts.
 
 `resenc_nnunet.safetensors` is the state dict of a tiny network, every tensor under all of its names, and the logits of that network. `resenc_model.safetensors` holds the same network as
-safetensors' save_model writes it, which keeps one name of each tensor.
+safetensors' save_model writes it, which keeps one name of each tensor; the order of its metadata changes from run to run.
 """
 import os
 import numpy as np
