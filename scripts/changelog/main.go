@@ -1,7 +1,7 @@
 // Command changelog makes CHANGELOG.md of the fragments in changes/.
 //
 //	go run ./scripts/changelog                  print what the next release's section would be
-//	go run ./scripts/changelog --release 1.2.3  write it into CHANGELOG.md, and remove the fragments
+//	go run ./scripts/changelog --release 1.2.3  write it into CHANGELOG.md; remove the fragments
 //
 // changes/README.md says what a fragment is. Start at [section].
 package main
