@@ -74,7 +74,7 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
 	return cmd
 }
 
-// benchNetwork is the network that works: the peers' is the paper's VNet, as it is.
+// benchNetwork is the network that is timed: by default the paper's VNet, as in the peers.
 type benchNetwork struct {
 	Kind     string `yaml:"kind" flag:"network" help:"kind of network"`
 	Channels int    `yaml:"channels" help:"channels of the first stage; 0: the network's own"`

@@ -70,7 +70,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory gibib
 	return explainStudy(printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s, asJSON))
 }
 
-// explainStudy adds to what went wrong with an experiment what can be done about it. Unlike a
+// explainStudy adds a hint to the error of an experiment: what the user can do about it. Unlike a
 // training, one may be stopped where nothing is to be saved: while test cases are scored, or the
 // report is drawn.
 func explainStudy(err error) error {

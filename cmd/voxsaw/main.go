@@ -48,8 +48,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// message is an error's text. What a context says of its end means nothing to whoever pressed
-// Ctrl-C.
+// message is an error's text for a user, who pressed Ctrl-C and has never heard of a context.
 func message(err error) string {
 	return strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
 }

@@ -35,13 +35,13 @@ func availableMemory() int64 {
 	return available
 }
 
-// garbageLimit is how many bytes of garbage may lie about before they are collected.
+// garbageLimit is how many bytes of garbage there may be before they are collected.
 const garbageLimit = 96 << 20
 
-// boundGarbage makes the garbage collector run when garbageLimit has come up, not when as much has
-// come up as is in use: beside weights and activations of a gigabyte that would be another
-// gigabyte. A collection sets the goal of the next; since nearly all that is in use holds no
-// pointers, there is little to do in one.
+// boundGarbage makes the garbage collector run after every garbageLimit bytes of new memory. Go's
+// default is to run when as much has been allocated as is in use: beside a gigabyte of weights and
+// activations that is another gigabyte. Each collection sets the goal of the next one. A collection
+// is cheap, because nearly all memory in use holds no pointers.
 func boundGarbage() {
 	type sentinel struct{ _ *int }
 	var tune func(*sentinel)

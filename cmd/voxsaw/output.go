@@ -9,7 +9,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 )
 
-// writeFile writes a result, and makes the folder that it goes into: nobody finds half of it.
+// writeFile writes a result whole or not at all, and makes the folder that it goes into.
 func writeFile(path string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err

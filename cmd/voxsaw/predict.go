@@ -112,8 +112,8 @@ func refused(err error) error {
 	return withHint(&usageError{err}, "%s", r.Hint)
 }
 
-// predictProgress shows a batch on standard error, and the label maps that it has written on standard
-// output.
+// predictProgress shows a batch on standard error, and the label maps that it has written on
+// standard output.
 type predictProgress struct {
 	terminal.Progress
 	stdout io.Writer

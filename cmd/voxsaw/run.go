@@ -54,14 +54,13 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 	}
 	return voxsaw.RunOptions{
 		Folder: r.out, Mode: mode, Settings: resolved, Observer: observer, Memory: r.memory.limit(), Loaders: r.loaders,
-		// the data has its fingerprint, another machine is noted as another device, and what a
-		// tuning file says is in machine.choices
+		// The data are recognised by their fingerprint, wherever they lie. Another device is noted,
+		// and the choices of a tuning file are in machine.choices.
 		MayDiffer: []string{"data", "machine.threads", "machine.tuning", "machine.device", "machine.precision"},
 	}, nil
 }
 
-// explain adds to what went wrong with a run what can be done about it: how the run is taken up
-// again, and how it is started over.
+// explain adds a hint to the error of a run: how the run is resumed, or started over.
 func explain(err error, resume, restart string) error {
 	var changed *voxsaw.ChangedError
 	var stopped *voxsaw.InterruptedError
@@ -76,7 +75,7 @@ func explain(err error, resume, restart string) error {
 	return err
 }
 
-// explain adds to what went wrong with the run what can be done about it.
+// explain adds a hint to the error of the run: what the user can do about it.
 func (r *runFlags) explain(err error) error {
 	return explain(err, "the same command with --resume", "start over with --force")
 }

@@ -7,10 +7,12 @@
 //
 // A field is described by its tags:
 //
-//	yaml:"name"        key in the file; ",inline" (or an embedded struct without a name) lifts the fields of a struct up; "-" hides a field;
+//	yaml:"name"        key in the file; ",inline" (or an embedded struct without a name) lifts the
+//	                   fields of a struct up; "-" hides a field;
 //	                   ",omitempty" leaves a zero value out of what [Marshal] writes
 //	help:"text"        the flag's usage and the file's comment
-//	flag:"name"        the flag's name instead of the kebab-case of the key; "-" for none; on a struct, a prefix for the flags of its fields
+//	flag:"name"        the flag's name instead of the kebab-case of the key; "-" for none; on a
+//	                   struct, a prefix for the flags of its fields
 //	oneof:"a b c"      the only words that a string may be
 //
 // A [OneOf] stands for one of several structs, a [Section] for a part that is read later. Leaves

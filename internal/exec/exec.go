@@ -38,12 +38,12 @@ type Step struct {
 	Recompute Recompute
 }
 
-// A Mover is a kernel that reads and writes more than its operands, each of them once: it knows how
-// many bytes more.
+// A Mover is a kernel that moves more memory than its operands, each of which it reads or writes
+// once. MovesMore says how many bytes more.
 type Mover interface{ MovesMore() int64 }
 
-// Over says that a result may lie where an operand lies: indices into Out and In. All that are said
-// may be so at once, as long as no two share a result or an operand.
+// Over says that a result may lie where an operand lies: indices into Out and In. Several of a step
+// may be used at once, as long as no two share a result or an operand.
 type Over struct{ Out, In int }
 
 // StepTime is what a step took.

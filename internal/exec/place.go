@@ -92,7 +92,7 @@ func (p *packing) restore() {
 	}
 }
 
-// take makes a packing of units in their order, of which those before from lie where they lay.
+// take makes a packing of units in their order. Units before from keep their places.
 func (p *packing) take(units []unit, from int) {
 	p.units, p.offsets, p.arena = units, make([]int, 0, len(units)), 0
 	placeInOrder(units, from)
@@ -101,7 +101,7 @@ func (p *packing) take(units []unit, from int) {
 	}
 }
 
-// add puts more units into the packing, in that of the orders above which does best.
+// add puts more units into the packing, in the best of the orders above.
 func (p *packing) add(units []unit) {
 	best := packing{arena: -1}
 	for _, order := range orders {

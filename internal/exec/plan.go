@@ -119,7 +119,7 @@ type Repeats struct {
 // PlanOptions say what a plan may do to make the arena smaller.
 type PlanOptions struct {
 	Recompute Recompute // what may be computed again instead of being kept
-	// bytes that are in memory besides: the more, the less it is worth to make the arena smaller
+	// bytes that are in use beside the arena: the more, the less it is worth to make it smaller
 	Held int64
 	// Target is how many bytes the arena may take; 0: as many as it likes. Then only what is cheap
 	// is computed again, and only where that is worth its time. As long as the arena is larger than

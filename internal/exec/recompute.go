@@ -9,8 +9,9 @@ import (
 // Recompute says how much may be computed again instead of being kept.
 type Recompute uint8
 
-// A step is Never run twice, or may be where that is Cheap (a pass over memory), or even where it
-// is Dear (a convolution).
+// A step that is Never to be repeated runs once. A Cheap one (a pass over memory) may run again
+// where that is worth its time, a Dear one (a convolution) where memory would not suffice
+// otherwise.
 const (
 	Never Recompute = iota
 	Cheap
@@ -105,19 +106,18 @@ func heightOf(alive []int) height {
 type recomputer struct {
 	base  *schedule
 	level Recompute
-	// flopsPerByte is how much arithmetic takes the device as long as a byte that is moved.
+	// flopsPerByte is the arithmetic that the device does in the time in which it moves a byte.
 	flopsPerByte float64
-	// price is the bytes of memory that a repeat has to save for every byte of traffic that it
-	// takes.
+	// price is how many bytes of memory a repeat must save for each byte of traffic that it costs.
 	price  float64
 	writer []int
 	writes [][]int // the steps that write each value
 	again  []repeat
-	worth  int // so many of these, the first, are worth their time
+	worth  int // how many of these, from the first on, are worth their time
 }
 
-// newRecomputer starts without repeats, when the arena takes so many bytes beside those that are
-// held anyway.
+// newRecomputer starts without repeats. arena is how many bytes the program takes then, held how
+// many are in use beside it.
 func newRecomputer(s *schedule, flopsPerByte float64, arena, held int64) *recomputer {
 	r := &recomputer{base: s, flopsPerByte: flopsPerByte, writer: s.writers(), writes: make([][]int, len(s.values))}
 	time := 0.0
@@ -304,7 +304,7 @@ func (r *recomputer) chain(v Value, before int, alive func(Value) bool, chosen [
 	for _, in := range step.In {
 		h := r.base.home(in)
 		if slices.ContainsFunc(r.writes[h], func(i int) bool { return i > w && i < before }) {
-			return nil, 0, false // the operand is not what it was
+			return nil, 0, false // the operand was written over in between
 		}
 		x := r.base.values[h]
 		cost += float64(x.size)

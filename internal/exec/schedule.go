@@ -49,7 +49,8 @@ type unit []*block
 // layout is what needs memory, and when.
 type layout struct {
 	units []unit
-	// by value; the first of several; nil where memory is somebody else's or nobody uses it
+	// by value; the first one, where it has several; nil where the memory is not the program's, or
+	// no step uses the value
 	of      []*block
 	scratch []*block // by step; nil where it needs none
 	// by step: there is nothing to run, for what it would copy is in its place already
@@ -110,8 +111,8 @@ func (s *schedule) layout() (*layout, error) {
 	return l, nil
 }
 
-// joins is which steps need not run because the parts of a value can lie side by side, in memory of
-// the whole.
+// joins says which steps need not run because the parts of a value can lie side by side, in the
+// memory of the whole.
 type joins struct {
 	whole []Value   // by step; -1 where it has to run
 	parts [][]Value // by step
@@ -192,8 +193,9 @@ func (s *schedule) lifetimes() (first, last []int, err error) {
 }
 
 // inPlace lets results take the memory of operands that die in the step, where the step allows it.
-// It returns for each value the one whose memory it takes. A value that lies in parts takes
-// nobody's memory and gives it to none; a part gives its own once the whole is dead.
+// It returns for each value the one whose memory it takes. A value that lies in parts neither takes
+// another's memory nor gives its own away; a part gives its own once the whole is not read any
+// more.
 func (s *schedule) inPlace(first, last []int, joins joins) []Value {
 	merged := make([]Value, len(s.values))
 	for v := range merged {

@@ -81,8 +81,8 @@ func DefaultPlan() Plan {
 	return p
 }
 
-// Check says what is wrong with the plan itself; what is wrong with its parts is found when these
-// are resolved.
+// Check says what is wrong with the plan itself. Mistakes in its parts are found when these are
+// resolved.
 func (p Plan) Check() error {
 	switch {
 	case p.Data == "":
@@ -148,9 +148,9 @@ func (p Plan) pretext(i Initialisation) (config.OneOf, error) {
 	return pretext.Override(&p.Pretrain.OneOf, "initialisation "+i.Name+": pretrain", i.Pretrain)
 }
 
-// changes lists what is not as it was when the experiment began. More folds, fractions, seeds and
-// initialisations are no change, nor are fewer; where the data lies is none either, and that they
-// are the same is seen by their fingerprint.
+// changes lists the settings that differ from those that the experiment began with. More or fewer
+// folds, fractions, seeds and initialisations are no change. Nor is another place of the data:
+// their fingerprint tells whether they are the same.
 func (p Plan) changes(before Plan) ([]string, error) {
 	var texts [2]string
 	for n, plan := range []Plan{before, p} {
@@ -177,7 +177,7 @@ func (p Plan) changes(before Plan) ([]string, error) {
 	return changes, nil
 }
 
-// changes lists what is not as it was.
+// changes lists the settings that differ from those of before.
 func (i Initialisation) changes(before Initialisation) ([]string, error) {
 	old, err := config.Marshal(&before)
 	if err != nil {

@@ -35,7 +35,7 @@ type headNodes struct {
 	// (boards x cells, cells): a score of each position for the patch in each slot; softmax over a
 	// row is its probability
 	unary *nn.Node
-	// (boards x cells x cells, relations): the same of the relation of each slot to each other; nil
+	// (boards x cells x cells, relations): likewise for the relation between each two slots; nil
 	// without binary terms
 	pairs *nn.Node
 	loss  *nn.Node // (): all terms, weighted

@@ -18,8 +18,8 @@ import (
 //
 // A step runs the encoder once and then plays the rounds, in which only features move. The loss is
 // the mean over all puzzles in all the rounds that they were played in: until solved, at rest, in a
-// cycle, or out of rounds. A puzzle that has been solved is looked at once more, as it should be: a
-// network that never sees one takes it apart again in the next round.
+// cycle, or out of rounds. A solved puzzle is shown once more, in its right order: a network that
+// never sees one takes it apart again in the next round.
 //
 // If there was one round, its head program still holds what its gradient needs. Otherwise all
 // rounds are put side by side on the boards of a larger head program, whose gradient is then the
@@ -158,7 +158,7 @@ func (t *Trainer) blanks(b *Batch) (marks []bool) {
 }
 
 // reduce gives the loss over all ranks, and makes the head's gradient this rank's part of the
-// whole. A rank whose loss is not finite takes part: then it is so on every rank.
+// whole. A rank whose loss is not finite takes part, too, so that every rank learns of it.
 func (t *Trainer) reduce(h *head, loss float64) (float64, error) {
 	if t.group.Alone() {
 		return loss, nil
@@ -199,7 +199,7 @@ func (t *Trainer) metrics(g *game, positions int) ([]voxsaw.Metric, error) {
 // played, how many those are, and the loss. A loss that is not finite ends it early.
 func (t *Trainer) play(g *game, blank []bool) (h *head, positions int, loss float64, err error) {
 	h = t.heads[0]
-	solved := make([]bool, len(g.puzzles)) // and looked at as it should be
+	solved := make([]bool, len(g.puzzles)) // and shown in the right order
 	// by round and puzzle: what lay where; nil where the puzzle had ended
 	var rounds [][]puzzle.Configuration
 	for {

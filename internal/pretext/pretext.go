@@ -46,8 +46,8 @@ type Config interface {
 	Pretrain(ctx context.Context, dev voxsaw.Device, data Data, o voxsaw.RunOptions) (voxsaw.Summary, error)
 }
 
-// An Overridden is a Config some of whose settings belong together: it is told when a few of them
-// were replaced.
+// An Overridden is a Config in which a setting follows from another one: it is told when [Override]
+// has replaced some, so that it can forget those that followed from the old ones.
 type Overridden interface {
 	Overridden(before Config, by config.Section)
 }
@@ -62,7 +62,7 @@ type Common struct {
 	ValidateCases *int     // held-out cases to validate on; 0: all
 }
 
-// Set takes the values of another task's.
+// Set copies the shared settings of another task.
 func (c Common) Set(from Common) {
 	*c.Network, *c.Train, *c.Crop, *c.Batch, *c.MaxAir, *c.ValidateCases = *from.Network, *from.Train, *from.Crop, *from.Batch, *from.MaxAir, *from.ValidateCases
 }
@@ -77,8 +77,8 @@ type OpenOptions struct {
 // An Evaluator does a task with trained weights. Its methods are called from one goroutine at a
 // time.
 type Evaluator interface {
-	// Evaluate does the task on cases that it does not vary, always in the same way for the same
-	// cases in the same order.
+	// Evaluate does the task on cases, without variation: the same cases in the same order give the
+	// same result.
 	Evaluate(ctx context.Context, cases []*prepared.Case) (Evaluation, error)
 	// Picture shows how the task is done on a case.
 	Picture(c *prepared.Case) (Picture, error)
@@ -124,7 +124,7 @@ func Register(t Task) {
 	slices.SortFunc(tasks, func(a, b Task) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Default is the task that a configuration means which names none.
+// Default is the task of a configuration that names none.
 const Default = "jigsaw"
 
 // Names lists the tasks, the default first.
@@ -172,9 +172,8 @@ func Chosen(o *config.OneOf) (Task, Config) {
 	return t, o.Value().(Config)
 }
 
-// Override makes settings of others and a section of a file: the section may choose another task,
-// which then has the shared settings of the first, and may replace any. The original stays as it
-// is.
+// Override returns a copy of the settings in which a section of a file replaces values. The section
+// may choose another task, which then starts from the shared settings of the first.
 func Override(o *config.OneOf, name string, s config.Section) (config.OneOf, error) {
 	c, before := o.Clone(), o.Clone()
 	_, from := Chosen(&before)

@@ -17,9 +17,8 @@ type Model interface {
 	Declare(*nn.Params) error
 }
 
-// Restore brings a checkpoint of a task back: it reads the settings into m, a pointer to a struct
-// with the default ones, and returns the device and the parameters, which have the weights of the
-// checkpoint and are closed by the caller. Errors name the file.
+// Restore reads a checkpoint of a task: its settings into m, a pointer to a struct that holds the
+// defaults, and its weights into parameters, which the caller closes. Errors name the file.
 func Restore(dev voxsaw.Device, path, task string, m Model) (device.Device, *nn.Params, error) {
 	d, err := device.From(dev)
 	if err != nil {

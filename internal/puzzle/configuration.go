@@ -81,9 +81,9 @@ func (c Configuration) Distance(d Configuration) int {
 	return n
 }
 
-// InShare says whether c belongs to a fixed, pseudo-random share of all configurations: the ablation
-// of Wei et al. (2019) that trains on 1 %, 10 % or 100 % of them. Shares are nested, and deciding
-// costs the same for 27! configurations as for 8!.
+// InShare says whether c belongs to a fixed, pseudo-random share of all configurations: the
+// ablation of Wei et al. (2019) that trains on 1 %, 10 % or 100 % of them. Shares are nested, and
+// deciding costs the same for 27! configurations as for 8!.
 func (c Configuration) InShare(share float64) bool {
 	h := uint64(0xcbf29ce484222325) // FNV-1a over the positions, then SplitMix64's finaliser
 	for _, p := range c {
@@ -106,8 +106,8 @@ func CheckShare(n int, share float64) error {
 	return nil
 }
 
-// RandomInShare draws from the configurations that are [Configuration.InShare] the share, all equally
-// likely. The share must pass CheckShare.
+// RandomInShare draws from the configurations that are [Configuration.InShare] the share, all
+// equally likely. The share must pass CheckShare.
 func RandomInShare(r *rand.Rand, n int, share float64) Configuration {
 	c := Random(r, n)
 	for !c.InShare(share) {

@@ -73,7 +73,8 @@ func TestTrainingGoesOnWithoutRoom(t *testing.T) {
 	}
 	defer room(t, true)
 	said := &notes{}
-	task := &pull{model: newModel(t, 3), afterStep: func(step int) { // saved after 5, 10, 15, 20, validated after 6, 12, 18
+	// saved after 5, 10, 15, 20, validated after 6, 12, 18
+	task := &pull{model: newModel(t, 3), afterStep: func(step int) {
 		switch step {
 		case 3, 17:
 			room(t, false)

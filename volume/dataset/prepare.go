@@ -58,8 +58,9 @@ type Summary struct {
 //
 // If some cases cannot be prepared, the others are all the same. The store holds these, and the
 // error counts and names the failed ones. A case without foreground is prepared like any other.
-// When ctx ends, the cases finished so far stay for the next run, and there is no store yet. The same
-// holds when the machine fails: its disk is full or cannot be read, or there are too many open files.
+// When ctx ends, the cases finished so far stay for the next run, and there is no store yet. The
+// same holds when the machine fails: its disk is full or cannot be read, or there are too many open
+// files.
 func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
 	if err := o.Read.check(); err != nil {
 		return nil, err

@@ -12,8 +12,10 @@ import (
 // The index of a prepared case answers, without reading voxels: how much of a crop is air, and
 // where is a voxel of this label.
 //
-//	blocks     for each block of 8x8x8 voxels (fewer at the far faces), i fastest, how many of them are not air, as uint16
-//	samples    for each label, ascending, the indices of min(count, 8192) of its voxels as uint32, ascending
+//	blocks     for each block of 8x8x8 voxels (fewer at the far faces), i fastest, how many of them
+//	           are not air, as uint16
+//	samples    for each label, ascending, the indices of min(count, 8192) of its voxels as uint32,
+//	           ascending
 const (
 	blockSize  = 8
 	maxSamples = 8192

@@ -72,7 +72,8 @@ func NewWriter(dir string, p volume.Preparation) (*Writer, error) {
 	if err := os.MkdirAll(filepath.Join(dir, casesFolder), 0o777); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(atomicfile.Clean(dir, nil), atomicfile.Clean(filepath.Join(dir, casesFolder), nil)); err != nil { // of a run that was killed
+	// of a run that was killed
+	if err := errors.Join(atomicfile.Clean(dir, nil), atomicfile.Clean(filepath.Join(dir, casesFolder), nil)); err != nil {
 		return nil, err
 	}
 	return &Writer{dir: dir, preparation: p, cases: map[string]Record{}}, nil

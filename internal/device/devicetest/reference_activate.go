@@ -130,7 +130,8 @@ func normalise(s device.ActivateSpec, o activateOperands, runningMean, runningVa
 
 // ActivateGrad: with dz = dy act'(z), n = normalised x, and means over the statistics' group,
 //
-//	dgamma = sum dz n,  dbeta = sum dz,  dr = dz,  sum = sum dx,  dx = scale (gamma dz - mean(gamma dz) - n mean(gamma dz n))
+//	dgamma = sum dz n,  dbeta = sum dz,  dr = dz,  sum = sum dx,
+//	dx = scale (gamma dz - mean(gamma dz) - n mean(gamma dz n))
 func (reference) ActivateGrad(s device.ActivateSpec) (device.Kernel, error) {
 	return kernel(func(out, in []values) {
 		next := operands(in)
