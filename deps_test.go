@@ -71,8 +71,9 @@ var mayImport = map[string][]string{
 	"puzzle3d":                       slices.Concat(guest, []string{"internal/jigsaw", "internal/puzzle", "internal/tiles"}),
 	"segment":                        {".", "eval", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/sliding", "internal/train"},
 
-	"puzzle2d/photos":                {"internal/folders", "internal/photo"},
+	"puzzle2d/photos": {"internal/folders", "internal/photo"},
 
+	"internal/verify":  {"volume/prepared", "internal/checkpoint", "internal/folders", "internal/train"},
 	"internal/predict": {".", "segment", "volume/dataset", "volume/dicom", "volume/nifti"},
 	"internal/bench":   {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn", "internal/puzzle", "internal/seed", "internal/sliding", "internal/train"},
 	"internal/tuning":  {"internal/device", "internal/device/cpu", "internal/config"},
