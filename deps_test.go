@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"internal/numbers":     {},
 	"internal/seed":        {},
 	"internal/config":      {},
-	"internal/terminal":    {},
+	"internal/terminal":    {"internal/plain"},
 	"internal/tiles":       {},
 	"internal/puzzle":      {},
 	"internal/solver":      {"internal/puzzle"},
@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"internal/resenc":                {".", "internal/backbone", "internal/device", "internal/nn"},
 	"vnet":                           {".", "internal/backbone", "internal/checkpoint", "internal/device", "internal/nn"},
 	"internal/photonet":              {".", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
-	"internal/train":                 {".", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed"},
+	"internal/train":                 {".", "internal/checkpoint", "internal/config", "internal/device", "internal/plain", "internal/nn", "internal/seed"},
 	"internal/train/traintest":       {"internal/safetensors", "internal/train"},
 	"internal/jigsaw":                {".", "internal/device", "internal/nn", "internal/puzzle", "internal/seed", "internal/solver", "internal/train"},
 	"internal/sliding":               {"volume", "volume/prepared", "internal/backbone", "internal/device", "internal/nn", "internal/train"},
@@ -78,6 +78,7 @@ var mayImport = map[string][]string{
 
 	"puzzle2d/photos": {"internal/folders", "internal/photo"},
 
+	"internal/verify":  {"volume/prepared", "internal/checkpoint", "internal/folders", "internal/train"},
 	"internal/predict": {".", "segment", "volume/dataset", "volume/dicom", "volume/nifti"},
 	"internal/bench":   {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn", "internal/puzzle", "internal/seed", "internal/sliding", "internal/train"},
 	"internal/tuning":  {"internal/device", "internal/device/cpu", "internal/config"},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 
@@ -34,7 +33,7 @@ func common(a, b []string) []string {
 // have it.
 func noteTorn(w io.Writer, patients dataset.Patients, training, held []string) {
 	if torn := patients.Torn(training, held); len(torn) > 0 {
-		fmt.Fprintf(w, "%d of the held-out cases are of patients who have others that are trained on: %s\n", len(torn), list(torn))
+		say(w, "%d of the held-out cases are of patients who have others that are trained on: %s", len(torn), list(torn))
 	}
 }
 
@@ -46,7 +45,7 @@ func notePretrained(w io.Writer, path string, held []string) error {
 	}
 	d, err := checkpoint.Read(path)
 	if errors.Is(err, checkpoint.ErrForeign) {
-		fmt.Fprintf(w, "%s is another program's: nothing is known of the cases that it was trained on\n", path)
+		say(w, "%s is another program's: nothing is known of the cases that it was trained on", path)
 		return nil
 	}
 	if err != nil {
@@ -57,7 +56,7 @@ func notePretrained(w io.Writer, path string, held []string) error {
 		how = "trained on, with their labels: what is measured on them says nothing about others"
 	}
 	if both := common(held, d.TrainedOn); len(both) > 0 {
-		fmt.Fprintf(w, "%d of the held-out cases were %s: %s\n", len(both), how, list(both))
+		say(w, "%d of the held-out cases were %s: %s", len(both), how, list(both))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
@@ -63,7 +64,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory gibib
 	result, err := experiment.Run(cmd.Context(), o.Plan, s)
 	if err != nil {
 		if result != nil && len(result.Runs) > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d trials are finished\n", len(result.Runs))
+			say(cmd.ErrOrStderr(), "%d trials are finished", len(result.Runs))
 		}
 		return explainStudy(err)
 	}
@@ -134,7 +135,7 @@ func printPlan(w io.Writer, p experiment.Plan, asJSON bool) error {
 		return err
 	}
 	if set := preview.Cases.Unlabelled; len(set) > 0 {
-		if _, err := fmt.Fprintf(w, "set aside for pretraining, never trained or tested on with labels: %s\n\n", strings.Join(set, ", ")); err != nil {
+		if _, err := fmt.Fprintf(w, "set aside for pretraining, never trained or tested on with labels: %s\n\n", plain.Text(strings.Join(set, ", "))); err != nil {
 			return err
 		}
 	}
@@ -173,4 +174,4 @@ func (c *console) Trained() {
 	}
 }
 
-func (c *console) Note(text string) { fmt.Fprintln(c.w, text) }
+func (c *console) Note(text string) { say(c.w, "%s", text) }

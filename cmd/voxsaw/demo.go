@@ -53,7 +53,7 @@ func demonstrate(cmd *cobra.Command, demo experiment.Demo, o demoOptions) error 
 	defer closeDevice()
 	stdout, stderr, ctx := cmd.OutOrStdout(), cmd.ErrOrStderr(), cmd.Context()
 	scans, prepared := filepath.Join(o.Out, "scans"), filepath.Join(o.Out, "prepared")
-	fmt.Fprintf(stderr, "%d labelled and %d unlabelled scans of made-up patients in %s\n", demo.Labelled, demo.Unlabelled, scans)
+	say(stderr, "%d labelled and %d unlabelled scans of made-up patients in %s", demo.Labelled, demo.Unlabelled, scans)
 	progress := terminal.NewProgress(stderr, "scans", demo.Labelled+demo.Unlabelled)
 	err = demo.WriteScans(ctx, scans, func() { progress.Add(1) })
 	progress.Finish()
@@ -79,7 +79,7 @@ func demonstrate(cmd *cobra.Command, demo experiment.Demo, o demoOptions) error 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "one test scan, predicted from its file: %s\n\n", path)
+	say(stdout, "one test scan, predicted from its file: %s\n", path)
 	if err := errors.Join(printTable(stdout, table.PerCase(scores)), printResult(ctx, stdout, result, "Voxsaw demo", s, false)); err != nil {
 		return err
 	}

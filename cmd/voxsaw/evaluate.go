@@ -60,7 +60,7 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 		return err
 	}
 	for _, path := range pairs.unreferenced {
-		fmt.Fprintf(stderr, "%s: no reference of that name, left out\n", path)
+		say(stderr, "%s: no reference of that name, left out", path)
 	}
 	if err := pairs.settle(o.Missing, predictions, stderr); err != nil {
 		return err
@@ -172,7 +172,7 @@ func (f *filePairs) settle(missing, predictions string, stderr io.Writer) error 
 		return withHint(fmt.Errorf("%s %s no prediction in %s: %s", table.Count(len(names), "reference"), have, predictions, table.List(names, 10)),
 			"predict them; with --missing missed they count as if nothing had been found")
 	}
-	fmt.Fprintf(stderr, "counted as missed, without a prediction: %s\n", table.List(names, 0))
+	say(stderr, "counted as missed, without a prediction: %s", table.List(names, 0))
 	f.both, f.missed = append(f.both, f.unpredicted...), names
 	slices.SortFunc(f.both, func(a, b filePair) int { return strings.Compare(a.name, b.name) })
 	return nil

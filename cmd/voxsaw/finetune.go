@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -107,7 +106,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "training on %d cases (%s), %d held out (%s)\n", len(training), list(training), len(held), list(held))
+	say(stderr, "training on %d cases (%s), %d held out (%s)", len(training), list(training), len(held), list(held))
 	noteTorn(stderr, o.Cases.Patients, training, held)
 	if err := notePretrained(stderr, o.Init, held); err != nil {
 		return err
@@ -117,9 +116,9 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err != nil {
 		return run.explain(err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", run.out, steps(summary))
+	say(cmd.OutOrStdout(), "%s: %s", run.out, steps(summary))
 	if summary.BestStep > 0 {
-		fmt.Fprintf(cmd.OutOrStdout(), "DSC of the held-out cases: %.4f at the end, %.4f at best (step %d)\n", summary.Validation.Score, summary.Best, summary.BestStep)
+		say(cmd.OutOrStdout(), "DSC of the held-out cases: %.4f at the end, %.4f at best (step %d)", summary.Validation.Score, summary.Best, summary.BestStep)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 		}
 	}
 	for _, note := range notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), note)
+		say(cmd.ErrOrStderr(), "%s", note)
 	}
 	if o.JSON {
 		if entries == nil {

@@ -17,8 +17,6 @@ import (
 	"os"
 	"strings"
 	"syscall"
-
-	"github.com/voxsaw/voxsaw/internal/plain"
 )
 
 func main() {
@@ -39,10 +37,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	code := exitCode(err)
 	// whoever reads the results wants no more of them
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
-		fmt.Fprintln(stderr, "voxsaw:", plain.Lines(message(err)))
+		say(stderr, "voxsaw: %s", message(err))
 		var hint *hintError
 		if errors.As(err, &hint) {
-			fmt.Fprintln(stderr, "hint:", plain.Lines(hint.hint))
+			say(stderr, "hint: %s", hint.hint)
 		}
 	}
 	return code

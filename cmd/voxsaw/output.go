@@ -2,11 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
 // writeFile writes a result whole or not at all, and makes the folder that it goes into.
@@ -15,6 +18,20 @@ func writeFile(path string, write func(io.Writer) error) error {
 		return err
 	}
 	return atomicfile.Write(path, write)
+}
+
+// say writes a line, or several, for people. Names from files are in it.
+func say(w io.Writer, format string, args ...any) {
+	fmt.Fprintln(w, plain.Lines(fmt.Sprintf(format, args...)))
+}
+
+// shown is a path as it is written to w: as it is, for programs, and for people without what they
+// cannot see.
+func shown(w io.Writer, path string) string {
+	if terminal.IsTerminal(w) {
+		return plain.Text(path)
+	}
+	return path
 }
 
 func printJSON(w io.Writer, v any) error {

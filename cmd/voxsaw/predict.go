@@ -70,7 +70,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	}
 	stderr := cmd.ErrOrStderr()
 	for _, note := range batch.Notes {
-		fmt.Fprintln(stderr, note)
+		say(stderr, "%s", note)
 	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
@@ -83,12 +83,12 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return err
 	}
 	defer predictor.Close()
-	fmt.Fprintf(stderr, "the network takes %s\n", terminal.Bytes(predictor.Bytes()))
+	say(stderr, "the network takes %s", terminal.Bytes(predictor.Bytes()))
 	watch := &predictProgress{Progress: terminal.NewProgress(stderr, "predict", batch.Len()), stdout: cmd.OutOrStdout()}
 	err = errors.Join(batch.Run(cmd.Context(), predictor, watch), watch.failed)
 	watch.Finish()
 	if peak := peakMemory(); peak > 0 && cmd.Context().Err() == nil {
-		fmt.Fprintf(stderr, "the most memory in use was %s\n", terminal.Bytes(peak))
+		say(stderr, "the most memory in use was %s", terminal.Bytes(peak))
 	}
 	var stopped *predict.StoppedError
 	switch {
@@ -127,7 +127,7 @@ func (p *predictProgress) Window(scan string, done, total int) {
 func (p *predictProgress) Passed() { p.Skip(1) }
 
 func (p *predictProgress) Written(path string) {
-	if _, err := fmt.Fprintln(p.stdout, path); err != nil && p.failed == nil {
+	if _, err := fmt.Fprintln(p.stdout, shown(p.stdout, path)); err != nil && p.failed == nil {
 		p.failed = err
 	}
 	p.Add(1)

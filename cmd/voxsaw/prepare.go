@@ -56,14 +56,14 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, root string) error {
 	if err != nil {
 		return withHint(err, "voxsaw inspect %s shows what is there", root)
 	}
-	fmt.Fprintln(stderr, d)
+	say(stderr, "%s", d)
 	const most = 40 // lines that people read
 	notes := slices.Concat(d.Notes, d.PassedOver)
 	for _, note := range notes[:min(len(notes), most)] {
-		fmt.Fprintln(stderr, note)
+		say(stderr, "%s", note)
 	}
 	if more := len(notes) - most; more > 0 {
-		fmt.Fprintf(stderr, "and %d more such lines: voxsaw inspect %s shows all\n", more, root)
+		say(stderr, "and %d more such lines: voxsaw inspect %s shows all", more, root)
 	}
 	progress := terminal.NewProgress(stderr, "prepare", len(d.Cases))
 	defer progress.Finish()
@@ -107,12 +107,12 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *dataset
 			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "failed": failed, "without_foreground": s.Empty, "removed": s.Removed, "fingerprint": s.Fingerprint, "out": o.Out,
 		})
 	}
-	fmt.Fprintf(w, "%s: %d cases prepared, %d kept from before, %d failed (layout %s, fingerprint %.12s)\n", o.Out, s.Prepared, s.Kept, len(s.Failed), d.Layout, s.Fingerprint)
+	say(w, "%s: %d cases prepared, %d kept from before, %d failed (layout %s, fingerprint %.12s)", o.Out, s.Prepared, s.Kept, len(s.Failed), d.Layout, s.Fingerprint)
 	if len(s.Removed) > 0 {
-		fmt.Fprintf(w, "removed, because they are not in this data set: %s\n", list(s.Removed))
+		say(w, "removed, because they are not in this data set: %s", list(s.Removed))
 	}
 	if len(s.Empty) > 0 {
-		fmt.Fprintf(w, "labels without any foreground, used as background: %s\n", list(s.Empty))
+		say(w, "labels without any foreground, used as background: %s", list(s.Empty))
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "pretraining on %d cases (%s), %d held out (%s)\n", len(training), list(training), len(held), list(held))
+	say(stderr, "pretraining on %d cases (%s), %d held out (%s)", len(training), list(training), len(held), list(held))
 	noteTorn(stderr, o.Cases.Patients, training, held)
 	summary, err := settings.Pretrain(cmd.Context(), dev, pretext.Data{Store: store, Train: training, Validate: held}, options)
 	progress.finish()
@@ -84,6 +84,6 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	if summary.BestStep > 0 {
 		validated = fmt.Sprintf("; %s %.1f %% at the end, %.1f %% at best (step %d)", task.Score, 100*summary.Validation.Score, 100*summary.Best, summary.BestStep)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s%s\n", run.out, steps(summary), validated)
+	say(cmd.OutOrStdout(), "%s: %s%s", run.out, steps(summary), validated)
 	return nil
 }

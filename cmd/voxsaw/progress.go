@@ -64,7 +64,7 @@ func (t *trainProgress) Saved(string, int) {}
 
 func (t *trainProgress) Note(message string) {
 	if t.bar == nil {
-		fmt.Fprintln(t.w, message)
+		say(t.w, "%s", message)
 		return
 	}
 	t.bar.Note(message)

@@ -69,12 +69,12 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 	defer evaluator.Close()
 	stderr := cmd.ErrOrStderr()
 	for _, note := range evaluator.Notes() {
-		fmt.Fprintln(stderr, note)
+		say(stderr, "%s", note)
 	}
 	if how, err := description.Preparation(); err != nil {
 		return err
 	} else if how != store.Preparation() {
-		fmt.Fprintf(stderr, "the cases were prepared in another way than those that the network was trained on:\n  %+v\n  %+v\n", store.Preparation(), how)
+		say(stderr, "the cases were prepared in another way than those that the network was trained on:\n  %+v\n  %+v", store.Preparation(), how)
 	}
 	ids, trained, err := chooseToSolve(stderr, store, description.TrainedOn, o)
 	if err != nil {

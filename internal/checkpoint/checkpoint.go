@@ -10,6 +10,8 @@
 package checkpoint
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -73,8 +75,18 @@ const (
 	headerKey   = "voxsaw"
 	settingsKey = "settings"
 	runKey      = "run"
-	digestKey   = "digest"
+	digestKey   = "digest"      // of the tensors
+	textKey     = "text_digest" // of the three texts
 )
+
+// digestOfTexts is that of what a checkpoint says about itself.
+func digestOfTexts(meta map[string]string) string {
+	sum := sha256.New()
+	for _, key := range []string{headerKey, settingsKey, runKey} {
+		fmt.Fprintf(sum, "%q\n", meta[key])
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
 
 // metadata is the form in which a description lies in the file.
 func (d Description) metadata() (map[string]string, error) {
@@ -82,7 +94,9 @@ func (d Description) metadata() (map[string]string, error) {
 		Format: format, Kind: d.Kind, Version: d.Version, Device: d.Device, Fingerprint: d.Fingerprint, Trained: d.TrainedOn != nil, TrainedOn: d.TrainedOn,
 		Step: d.Step, Validated: d.Validated, BestStep: d.BestStep, Best: d.Best,
 	})
-	return map[string]string{headerKey: string(text), settingsKey: d.Settings, runKey: d.Run}, err
+	meta := map[string]string{headerKey: string(text), settingsKey: d.Settings, runKey: d.Run}
+	meta[textKey] = digestOfTexts(meta)
+	return meta, err
 }
 
 // parse reads the metadata of a file.
@@ -90,6 +104,9 @@ func parse(path string, meta map[string]string) (Description, error) {
 	text, ok := meta[headerKey]
 	if !ok {
 		return migrate(path, meta)
+	}
+	if want, known := meta[textKey]; known && want != digestOfTexts(meta) {
+		return Description{}, fmt.Errorf("%s is damaged: what it says about itself is not what was written", path)
 	}
 	var h header
 	if err := config.Parse(path+": description", []byte(text), &h); err != nil {

@@ -156,6 +156,29 @@ func TestDigestFindsDamage(t *testing.T) {
 	}
 }
 
+// A changed letter in what a checkpoint says about itself, its settings say, is found when it is read.
+func TestDigestOfTexts(t *testing.T) {
+	path := write(t, description, newModel(3))
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{description.Kind, description.Version, description.Fingerprint} {
+		at := bytes.Index(data, []byte(text))
+		if at < 0 {
+			t.Fatalf("%q is not in the file", text)
+		}
+		damaged := slices.Clone(data)
+		damaged[at] ^= 1
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), path+" is damaged") {
+			t.Errorf("%q is damaged: %v", text, err)
+		}
+	}
+}
+
 func TestTheSameWeightsAreTheSameBytes(t *testing.T) {
 	a, errA := os.ReadFile(write(t, description, newModel(3)))
 	b, errB := os.ReadFile(write(t, description, newModel(3)))

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/voxsaw/voxsaw/internal/config"
 )
 
 // Format 1 had no version. Its metadata hold, each under a key of its own, what a description says;
@@ -58,7 +60,7 @@ func migrate(path string, meta map[string]string) (Description, error) {
 // that were trained on.
 func splitOld(text string) (settings string, trainedOn []string, err error) {
 	var all yaml.MapSlice
-	if err := yaml.Unmarshal([]byte(text), &all); err != nil {
+	if err := config.Unmarshal("configuration", []byte(text), &all); err != nil {
 		return "", nil, err
 	}
 	if len(all) == 0 {

@@ -81,8 +81,8 @@ func Part(name string, data []byte, path string, cfg any) error {
 
 // document parses the only document of a file; nil where the file is empty.
 func document(name string, data []byte) (root ast.Node, err error) {
-	if len(data) > maxSize {
-		return nil, fmt.Errorf("%s holds %d bytes: not a config file", name, len(data))
+	if err := checkSize(name, data); err != nil {
+		return nil, err
 	}
 	defer func() { // the parser is another's, and the bytes are anybody's
 		if p := recover(); p != nil {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
+
+	"github.com/voxsaw/voxsaw/internal/plain"
 )
 
 // IsTerminal tells whether somebody may be watching what is written to w.
@@ -204,16 +206,11 @@ func wrap(text string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// clean keeps what came out of a file, a patient's name say, from moving the cursor or recolouring
-// the screen.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, text)
-}
+// clean keeps what came out of a file, a patient's name say, from moving the cursor, recolouring the
+// screen or turning the direction of the text. What is of several lines becomes one.
+func clean(text string) string { return plain.Text(oneLine.Replace(text)) }
+
+var oneLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ")
 
 // Duration writes a time the way people say it: 450 ms, 12.3 s, 3 min 20 s, 1 h 05 min, 2 d 3 h.
 func Duration(d time.Duration) string {

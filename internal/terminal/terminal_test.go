@@ -14,7 +14,7 @@ func TestTableAlignsByWidthOnScreen(t *testing.T) {
 	var b bytes.Buffer
 	err := Table(&b, TableData{
 		Title: "Per label", Header: []string{"name", "DSC"}, Right: []bool{false, true},
-		Rows:  [][]string{{"Bauchspeicheldrüse", "0.8"}, {"膵臓", "0.25 ± 0.1"}, {"evil\x1b[31m\n"}},
+		Rows:  [][]string{{"Bauchspeicheldrüse", "0.8"}, {"膵臓", "0.25 ± 0.1"}, {"e\x1b\u202e\n"}},
 		Notes: []string{"a note"},
 	})
 	if err != nil {
@@ -25,7 +25,7 @@ name                       DSC
 ──────────────────  ──────────
 Bauchspeicheldrüse         0.8
 膵臓                0.25 ± 0.1
-evil [31m
+e\x1b\u202e
 a note
 
 `

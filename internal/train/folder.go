@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
@@ -224,7 +222,7 @@ func Differences(old, now string) []string {
 	before, after := map[string]string{}, map[string]string{}
 	for text, to := range map[string]map[string]string{old: before, now: after} {
 		var v any
-		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+		if err := config.Unmarshal("configuration", []byte(text), &v); err != nil {
 			return []string{"configuration: the text differs, and is not valid YAML"}
 		}
 		flatten("", v, to)

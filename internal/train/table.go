@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/plain"
 )
 
 // A table is a CSV file that grows by a line at a time and whose first column is the step. A
@@ -122,7 +123,7 @@ func (t *table) missing(step int) []string {
 func (t *table) add(step int, metrics []voxsaw.Metric) error {
 	columns, line := []string{"step"}, []string{strconv.Itoa(step)}
 	for _, m := range metrics {
-		columns = append(columns, m.Name)
+		columns = append(columns, columnName(m.Name))
 		line = append(line, strconv.FormatFloat(m.Value, 'g', 7, 64))
 	}
 	text := strings.Join(line, ",") + "\n"
@@ -135,6 +136,11 @@ func (t *table) add(step int, metrics []voxsaw.Metric) error {
 	}
 	t.pending = append(t.pending, text...)
 	return t.flush()
+}
+
+// columnName makes a name, in which there may be one of a label, fit for the head of a column.
+func columnName(name string) string {
+	return strings.NewReplacer(",", "", `"`, "").Replace(plain.Text(name))
 }
 
 // flush writes the lines that are not in the file yet. After an error a part of them may be there:

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/verify"
+)
+
+type verifyOptions struct {
+	JSON bool `yaml:"json" help:"print a list of {path, kind, problems, note}"`
+}
+
+func newVerify() *cobra.Command {
+	o := &verifyOptions{}
+	return verb("verify PATH...", "Compare prepared cases, checkpoints and runs with what was written",
+		`Reads all that voxsaw has written at the paths, and below them: the voxels of prepared cases and the weights of checkpoints are compared
+with their checksums, and the files of a run with each other. One line each says what is wrong; the exit code is 1 if anything is.
+
+Training checks each case when it is first read, and each checkpoint, without being asked. This is for archives and copies.`,
+		`  voxsaw verify prepared/ runs/
+  voxsaw verify --json runs/organs/last.safetensors`,
+		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runVerify(cmd, *o, args) })
+}
+
+func runVerify(cmd *cobra.Command, o verifyOptions, paths []string) error {
+	stdout := cmd.OutOrStdout()
+	findings, wrong := []verify.Finding{}, 0
+	var printErr error
+	err := verify.Paths(cmd.Context(), paths, func(f verify.Finding) {
+		findings = append(findings, f)
+		if len(f.Problems) > 0 {
+			wrong++
+		}
+		if !o.JSON && printErr == nil {
+			printErr = printFinding(stdout, f)
+		}
+	})
+	if o.JSON && err == nil {
+		printErr = printJSON(stdout, findings)
+	}
+	switch {
+	case err != nil:
+		return err
+	case printErr != nil:
+		return printErr
+	case wrong > 0:
+		return fmt.Errorf("%d of %d are not what was written", wrong, len(findings))
+	}
+	return nil
+}
+
+// printFinding writes a line for each problem, or one that says that there is none.
+func printFinding(w io.Writer, f verify.Finding) error {
+	lines := f.Problems
+	if len(lines) == 0 {
+		lines = []string{cmp.Or(f.Note, "is what was written")}
+	}
+	for _, line := range lines {
+		if _, err := fmt.Fprintf(w, "%s (%s): %s\n", plain.Text(f.Path), f.Kind, plain.Text(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
