@@ -23,8 +23,8 @@ type Data struct {
 }
 
 // Finetune trains a network to segment. The configuration is a resolved one ([Config.Resolve]).
-// init is a checkpoint whose weights are loaded first, as far as they fit; empty for random
-// weights. What became of them is returned, and told to the observer; it is empty where a run is
+// init is a checkpoint, or a safetensors file of another program, whose weights are loaded first, as
+// far as they fit; empty for random weights. What became of them is returned, and told to the observer; it is empty where a run is
 // resumed. The score of a validation is the mean Dice coefficient over the classes, of the held-out
 // cases.
 //

@@ -20,14 +20,16 @@ type MapOptions struct {
 // Maps are what the network says of every voxel: a number for each class.
 type Maps struct {
 	volume.Grid
-	// Labels are what each class is written as in label maps, 0 for the background, which is class 0.
+	// Labels are what each class is written as in label maps, 0 for the background, which is class
+	// 0.
 	Labels []uint16
 	Names  map[uint16]string // of the labels, where known
 	// (class, K, J, I), i fastest; nil if not asked for. Both are means over windows, weighted by a
 	// Gaussian, and over networks, interpolated linearly where they lie on another grid than the
-	// network's. So probabilities sum to 1 but for rounding, and the label map has the class with the
-	// highest, unless only the largest component of each label is kept. The softmax of these logits is
-	// not these probabilities: a mean of logits is another thing than a mean of probabilities.
+	// network's. So probabilities sum to 1 but for rounding, and the label map has the class with
+	// the highest, unless only the largest component of each label is kept. The softmax of these
+	// logits is not these probabilities: a mean of logits is another thing than a mean of
+	// probabilities.
 	Probabilities, Logits []float32
 }
 

@@ -69,7 +69,8 @@ func TestMapsAreWhatTheLabelsComeFrom(t *testing.T) {
 			t.Fatal(err)
 		}
 		for v, x := range onScan.Float32 {
-			if got := m.Logits[class*n+v]; math.Abs(float64(got-x)) > 1e-4 { // NaN outside the prepared box
+			// NaN outside the prepared box
+			if got := m.Logits[class*n+v]; math.Abs(float64(got-x)) > 1e-4 {
 				t.Fatalf("class %d, voxel %d: logit %v, interpolated %v", class, v, got, x)
 			}
 		}

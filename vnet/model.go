@@ -78,6 +78,13 @@ func Open(dev voxsaw.Device, path string, size [3]int) (*Model, voxsaw.Loaded, e
 	return m, loaded, nil
 }
 
+// Load sets the weights from a safetensors file, as far as they fit: a checkpoint of this program,
+// or one with the names of MONAI's VNet or of vnet.pytorch. The report says what was loaded and
+// what was not. It is an error if nothing fits.
+func (m *Model) Load(path string) (voxsaw.Loaded, error) {
+	return checkpoint.LoadRenamed(path, m.params, translate)
+}
+
 // Settings are the network's, with every value written out.
 func (m *Model) Settings() voxsaw.Network { return m.network.Network }
 

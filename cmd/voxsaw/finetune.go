@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/segment"
@@ -17,7 +18,7 @@ import (
 type finetuneOptions struct {
 	segment.Config `yaml:",inline"`
 	Data           string            `yaml:"data" help:"folder of prepared, labelled cases"`
-	Init           string            `yaml:"init" help:"checkpoint to start from, such as a pretrained encoder; empty: from scratch"`
+	Init           string            `yaml:"init" help:"checkpoint to start from, such as a pretrained encoder, or a safetensors file of MONAI's VNet, with --preset and --channels; empty: from scratch"`
 	Cases          dataset.Selection `yaml:"cases"`
 	Machine        deviceOptions     `yaml:"machine"`
 }
@@ -28,8 +29,9 @@ func newFinetune() *cobra.Command {
 	*o = defaults
 	cmd := verb("finetune", "Train a network to segment, from a pretrained encoder or from scratch",
 		`Trains the whole network on labelled, prepared cases. With --init it starts from the weights of a checkpoint: the network is built
-as there, but for what flags and --config say, and what was loaded is told, what was not and why. A safetensors file of another program, such as the
-weights of an nnU-Net (--network resenc), does not say what it is of: the network is that of the flags. The held-out cases (--fold of --folds, or a share) are validated on; last.safetensors and
+as there, but for what flags and --config say, and what was loaded is told, what was not and why. A safetensors file of another program does not say
+what it is of: the network is that of the flags, such as --network resenc for the weights of an nnU-Net, and --preset monai --channels 16 for those of MONAI's VNet
+or of vnet.pytorch. The held-out cases (--fold of --folds, or a share) are validated on; last.safetensors and
 best.safetensors are kept. Best means best on the held-out cases: where these are your test cases, report last.
 
 Ctrl-C saves and stops; --resume continues to the bit.`,
@@ -39,7 +41,7 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 				if run.force && within(o.Init, run.out) {
 					return withHint(usagef("--force would delete %s, which the run is to start from", o.Init), "choose another --out, or copy the checkpoint elsewhere first")
 				}
-				network, err := networkOf(o.Init, defaults.Network)
+				network, foreign, err := networkOf(o.Init, defaults.Network)
 				if err != nil {
 					return err
 				}
@@ -47,6 +49,10 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 				o.Network = network
 				if err := config.Resolve(cmd.Flags(), o); err != nil {
 					return &usageError{err}
+				}
+				if vnet := o.Network.Kind == "" || o.Network.Kind == backbone.Default; foreign && vnet && (o.Network.Channels == 0 || o.Network.Preset == "") {
+					return withHint(usagef("%s is weights of another program, which do not say what network they are of", o.Init),
+						"say it, such as --preset monai --channels 16, or --network resenc; what is not said is that network's own")
 				}
 			}
 			return runFinetune(cmd, *o, *run)
@@ -62,19 +68,19 @@ func within(file, folder string) bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// networkOf is the network of a checkpoint, with the classes of another; that other one where the
-// file is another program's, which does not say.
-func networkOf(path string, other voxsaw.Network) (voxsaw.Network, error) {
+// networkOf is the network of a checkpoint, with the classes of another. Of a file of another program,
+// which does not say it, everything is left open that a network has values of its own for.
+func networkOf(path string, other voxsaw.Network) (network voxsaw.Network, foreign bool, err error) {
 	d, err := checkpoint.Read(path)
 	if errors.Is(err, checkpoint.ErrForeign) {
-		return other, nil
+		return voxsaw.Network{Kind: other.Kind, Dropout: other.Dropout, Classes: other.Classes}, true, nil
 	}
 	if err != nil {
-		return other, err
+		return other, false, err
 	}
-	network, err := d.Network()
+	network, err = d.Network()
 	network.Classes = other.Classes
-	return network, err
+	return network, false, err
 }
 
 func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {

@@ -143,6 +143,14 @@ func LoadRenamed(path string, weights Weights, rename func(name string) string) 
 			return l.Loaded, fmt.Errorf("%s: %w", path, err)
 		}
 	}
+	for _, b := range l.biases {
+		if !l.found[b.mean] {
+			continue
+		}
+		if err := l.shift(b); err != nil {
+			return l.Loaded, fmt.Errorf("%s: %w", path, err)
+		}
+	}
 	for _, name := range weights.Names() {
 		if !l.found[name] {
 			l.Missing = append(l.Missing, name)
@@ -161,12 +169,56 @@ type loading struct {
 	known   map[string]bool // the network's parameters and states
 	found   map[string]bool // those that the file has
 	values  []float32       // of one tensor at a time
+	biases  []bias
 	voxsaw.Loaded
+}
+
+// batchCount ends the names of PyTorch's counts of batches, which only norms with a cumulative
+// average use.
+const batchCount = "num_batches_tracked"
+
+// A bias is one that a network of this program does without, because a batch normalisation follows:
+// it takes the bias away with the mean. Its running mean has the bias in it, as the other program
+// counted.
+type bias struct{ name, mean string }
+
+// meanBehind is the running mean of the norm behind the layer that a bias is of; "" if there is none.
+func (l *loading) meanBehind(name string) string {
+	layer, is := strings.CutSuffix(name, ".bias")
+	if mean := layer + ".norm.running_mean"; is && l.known[mean] {
+		return mean
+	}
+	return ""
+}
+
+// shift takes a bias away from the running mean.
+func (l *loading) shift(b bias) error {
+	values, err := l.file.Read(b.name)
+	if err != nil {
+		return err
+	}
+	mean, err := l.weights.ReadInto(b.mean, nil)
+	if err != nil {
+		return err
+	}
+	for i, x := range values {
+		mean[i] -= x
+	}
+	return l.weights.Write(b.mean, mean)
 }
 
 // load sets parameter "to" from the file's tensor, if there is such a parameter of that shape.
 func (l *loading) load(name, to string) (err error) {
 	inFile, inNetwork := l.file.Shape(name), l.weights.Shape(to)
+	if strings.HasSuffix(name, batchCount) {
+		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: "counts batches, which is not needed"})
+		return nil
+	}
+	if mean := l.meanBehind(to); !l.known[to] && mean != "" && l.weights.Shape(mean).Equal(inFile) {
+		l.biases = append(l.biases, bias{name, mean})
+		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: "the running mean of the norm behind it is shifted instead"})
+		return nil
+	}
 	if !l.known[to] {
 		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: "not in this network"})
 		return nil

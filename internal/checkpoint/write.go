@@ -52,6 +52,38 @@ func Write(path string, d Description, weights Weights, extra ...Tensor) error {
 	return atomicfile.Write(path, func(w io.Writer) error { return writeDigested(w, meta, tensors) })
 }
 
+// Export writes the weights of a checkpoint, without its description, under the names that rename
+// gives them: for other programs. A moving average is written in the place of the parameter that it
+// is of. A parameter that has no name there is an error.
+func Export(path, out string, rename func(name string) (string, bool)) error {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var tensors []safetensors.Tensor
+	var values []float32 // of one tensor at a time
+	for _, name := range f.Names() {
+		if isExtra(name) {
+			continue
+		}
+		to, ok := rename(name)
+		if !ok {
+			return fmt.Errorf("%s: %q has no place in the other network", path, name)
+		}
+		from := name
+		if f.Has(AveragePrefix + name) {
+			from = AveragePrefix + name
+		}
+		tensors = append(tensors, safetensors.Tensor{Name: to, Shape: f.Shape(from), Values: func() (_ []float32, err error) {
+			values, err = f.ReadInto(from, values)
+			return values, err
+		}})
+	}
+	// what PyTorch's own files say
+	return atomicfile.Write(out, func(w io.Writer) error { return safetensors.Write(w, map[string]string{"format": "pt"}, tensors) })
+}
+
 // unknownDigest holds the digest's place while the tensors are written.
 var unknownDigest = strings.Repeat("0", hex.EncodedLen(sha256.Size))
 

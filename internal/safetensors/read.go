@@ -90,6 +90,9 @@ func (f *File) ReadInto(name string, values []float32) ([]float32, error) {
 	if !ok {
 		return nil, fmt.Errorf("there is no tensor %q", name)
 	}
+	if !slices.Contains(readable, e.Dtype) {
+		return nil, UnsupportedError(fmt.Sprintf("tensor %q of type %q", name, e.Dtype))
+	}
 	size := sizes[e.Dtype]
 	n := int((e.Offsets[1] - e.Offsets[0]) / size)
 	values = slices.Grow(values[:0], n)[:n]

@@ -4,8 +4,9 @@
 // Start at [Write] and [Open]. The format is eight bytes with the length of a header, the header in
 // JSON (for each tensor its type, shape and place; under "__metadata__" a map of strings), and the
 // tensors' bytes, little-endian and without holes (https://github.com/huggingface/safetensors).
-// Tensors are written as float32; float16, bfloat16 and float64 are converted when read. Other
-// types are left out: an [UnsupportedError] names them.
+// Tensors are written as float32; float16, bfloat16 and float64 are converted when read. Tensors of
+// other types may lie beside them, such as PyTorch's counts of batches; to read one is an
+// [UnsupportedError].
 //
 // A header is not trusted: nothing is allocated that the file is not long enough to fill.
 package safetensors
@@ -31,9 +32,13 @@ const headerLimit = 100_000_000
 
 const metadataKey = "__metadata__"
 
-// sizes of the types that can be read, in bytes an element.
-// I64 is for the counters that PyTorch keeps beside batch norms.
-var sizes = map[string]int64{"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8}
+// sizes of the types, in bytes an element.
+var sizes = map[string]int64{
+	"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2, "I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1,
+}
+
+// readable are the types that can be read; I64 is for the counters that PyTorch keeps beside batch norms.
+var readable = []string{"F64", "F32", "F16", "BF16", "I64"}
 
 // elements is the product of the axes, or an error if it is negative or too large to count.
 func elements(shape []int) (int64, error) {
