@@ -7,9 +7,9 @@
 // nobody sees is saved. At the photograph's own size this is what libjpeg computes, within two
 // levels.
 //
-// Sequential JPEGs, which nearly all photographs are, are decoded here (fromScan in jpeg.go) and not
-// by image/jpeg: four times as fast, and to the bits of libjpeg's samples, so that networks trained
-// elsewhere see what they have seen there. The rare other kinds go to image/jpeg.
+// JPEGs of one and three channels are decoded here (fromScans in jpeg.go) and not by image/jpeg:
+// three times as fast, and to the bits of libjpeg's samples, so that networks trained elsewhere see
+// what they have seen there. The few with four channels go to image/jpeg.
 //
 // What a file is, its content says and not its name ([Sniff]). Of an animation the first picture is
 // read, transparency is laid over white, 16-bit samples keep their upper byte, and the orientation

@@ -1,7 +1,5 @@
 package photo
 
-import "errors"
-
 // fastBits is how long the codes are that one look at the table decodes, with the number behind the
 // code where that fits, too.
 const fastBits = 10
@@ -20,8 +18,6 @@ type huffman struct {
 
 const withNumber = 1 << 6
 
-var errTable = errors.New("its Huffman tables are impossible")
-
 // newHuffman reads a table: how many codes there are of each length from 1 to 16, and their
 // symbols.
 func newHuffman(counts, symbols []byte) (*huffman, error) {
@@ -32,7 +28,7 @@ func newHuffman(counts, symbols []byte) (*huffman, error) {
 		h.first[length], h.largest[length] = n-code, -1
 		for range counts[length-1] {
 			if code >= 1<<length {
-				return nil, errTable
+				return nil, errDamaged
 			}
 			h.largest[length] = code
 			if length <= fastBits {

@@ -15,8 +15,9 @@ type jpegHeader struct {
 	precision     int  // bits a sample
 	width, height int
 	components    []byte // of the frame: an identifier, sampling factors and a table each
-	scanned       []byte // of the first scan: an identifier and tables each
-	scan          int    // where that begins
+	scanned       []byte // of a scan: an identifier and tables each
+	spectrum      []byte // and which bits of which coefficients it holds
+	scan          int    // where the first begins
 	quantisation  [4]*[64]int32
 	huffman       [2][4][]byte // DC and AC: counts, then symbols
 	interval      int          // MCUs between restarts
@@ -82,13 +83,14 @@ func readJPEGHeader(data []byte) (h jpegHeader, err error) {
 func (h *jpegHeader) read(marker byte, segment []byte) error {
 	switch {
 	case marker == startOfScan:
-		if len(segment) == 0 || len(segment) < 1+2*int(segment[0]) || len(h.components) == 0 {
+		if len(segment) == 0 || len(segment) < 4+2*int(segment[0]) || len(h.components) == 0 {
 			return errDamaged
 		}
 		h.scanned = segment[1 : 1+2*int(segment[0])]
+		h.spectrum = segment[1+2*int(segment[0]):]
 	case marker == huffmanTable:
 		return h.readHuffman(segment)
-	case marker >= 0xc0 && marker <= 0xcf && marker != 0xc8 && marker != 0xcc:
+	case isFrame(marker):
 		if len(segment) < 6 || len(segment) < 6+3*int(segment[5]) || segment[5] == 0 {
 			return errDamaged
 		}
@@ -112,6 +114,19 @@ func (h *jpegHeader) read(marker byte, segment []byte) error {
 		}
 	}
 	return nil
+}
+
+// isFrame says whether a marker begins a frame, of any kind.
+func isFrame(marker byte) bool {
+	return marker >= 0xc0 && marker <= 0xcf && marker != huffmanTable && marker != 0xc8 && marker != 0xcc
+}
+
+// table makes a Huffman table ready: of class 0 for DC, 1 for AC.
+func (h *jpegHeader) table(class int, id byte) (*huffman, error) {
+	if id > 3 || h.huffman[class][id] == nil {
+		return nil, errDamaged
+	}
+	return newHuffman(h.huffman[class][id][:16], h.huffman[class][id][16:])
 }
 
 func (h *jpegHeader) readQuantisation(segment []byte) error {
@@ -164,8 +179,8 @@ func (h jpegHeader) check(data []byte) error {
 	case h.frame > extended && h.frame != progressive:
 		return problem("convert it to an ordinary JPEG (cjpeg, or jpegtran without -arithmetic)", "a JPEG with arithmetic coding or in hierarchies is not read")
 	}
-	// No code is shorter than a bit, of a block of 64 pixels: what claims more is damaged, or made to
-	// take memory.
+	// No code is shorter than a bit, of a block of 64 pixels: what claims more is damaged, or made
+	// to take memory.
 	if int64(h.width)*int64(h.height) > 1024*int64(len(data)) {
 		return errCut
 	}
@@ -187,7 +202,7 @@ func decodeJPEG(data []byte) (*Photo, error) {
 		return nil, err
 	}
 	p := &Photo{Width: h.width, Height: h.height, orientation: h.orientation}
-	if ok, err := p.fromScan(h, data[h.scan:]); ok || err != nil {
+	if ok, err := p.fromScans(h, data[h.scan:]); ok || err != nil {
 		return p, err
 	}
 	decoded, err := jpeg.Decode(bytes.NewReader(data))
@@ -207,11 +222,11 @@ func decodeJPEG(data []byte) (*Photo, error) {
 	return p, nil
 }
 
-// fromScan decodes the planes of a sequential JPEG whose one scan holds gray, or three channels.
-// Nearly all are such; it reports false for others.
-func (p *Photo) fromScan(h jpegHeader, data []byte) (bool, error) {
+// fromScans decodes the planes of a JPEG with gray or three channels. Nearly all are such; it
+// reports false for others.
+func (p *Photo) fromScans(h jpegHeader, data []byte) (bool, error) {
 	n := len(h.components) / 3
-	if h.frame != baseline && h.frame != extended || n != 1 && n != 3 || len(h.scanned) != 2*n {
+	if n != 1 && n != 3 {
 		return false, nil
 	}
 	components := make([]component, n)
@@ -223,21 +238,10 @@ func (p *Photo) fromScan(h jpegHeader, data []byte) (bool, error) {
 		if n == 1 {
 			c.across, c.down = 1, 1
 		}
-		if c.across < 1 || c.across > 4 || c.down < 1 || c.down > 4 || c.table > 3 || h.quantisation[c.table] == nil || h.scanned[2*k] != c.id {
+		if c.across < 1 || c.across > 4 || c.down < 1 || c.down > 4 || c.table > 3 {
 			return false, errDamaged
 		}
-		c.quantisation = h.quantisation[c.table]
 		across, down = max(across, c.across), max(down, c.down)
-		var err error
-		for class, table := range map[int]**huffman{0: &c.dc, 1: &c.ac} {
-			id := h.scanned[2*k+1] >> (4 * (1 - class)) & 15
-			if id > 3 || h.huffman[class][id] == nil {
-				return false, errDamaged
-			}
-			if *table, err = newHuffman(h.huffman[class][id][:16], h.huffman[class][id][16:]); err != nil {
-				return false, problem("save it again, or leave it out", "the JPEG is damaged (%v)", err)
-			}
-		}
 	}
 	for _, c := range components {
 		if across%c.across != 0 || down%c.down != 0 {
@@ -250,9 +254,26 @@ func (p *Photo) fromScan(h jpegHeader, data []byte) (bool, error) {
 		c.stride = 8 * mcusAcross * int(c.across)
 		c.plane = make([]byte, c.stride*8*mcusDown*int(c.down))
 		perAcross, perDown := int(across/c.across), int(down/c.down)
-		p.planes = append(p.planes, plane{c.plane, c.stride, (h.width + perAcross - 1) / perAcross, (h.height + perDown - 1) / perDown, perAcross, perDown})
+		c.width, c.height = (h.width+perAcross-1)/perAcross, (h.height+perDown-1)/perDown
+		p.planes = append(p.planes, plane{c.plane, c.stride, c.width, c.height, perAcross, perDown})
 	}
 	p.chroma = n == 3 && h.luma()
+	if h.frame == progressive || len(h.scanned) != 2*n {
+		return true, newDecoder(h, components, mcusAcross, mcusDown).decode(data)
+	}
+	for k := range components {
+		c := &components[k]
+		var err error
+		if c.quantisation = h.quantisation[c.table]; c.quantisation == nil || h.scanned[2*k] != c.id {
+			return false, errDamaged
+		}
+		if c.dc, err = h.table(0, h.scanned[2*k+1]>>4); err != nil {
+			return false, err
+		}
+		if c.ac, err = h.table(1, h.scanned[2*k+1]&15); err != nil {
+			return false, err
+		}
+	}
 	(&coded{data: data}).scan(components, mcusAcross, mcusDown, h.interval)
 	return true, nil
 }

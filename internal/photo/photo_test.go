@@ -94,8 +94,6 @@ func tolerance(name string) (most int, mean float64) {
 	switch {
 	case name == "lossy.webp": // its chroma is rounded once more
 		return 3, 0.6
-	case strings.HasPrefix(name, "progressive"), name == "one-component-a-scan.jpg": // decoded by Go's library
-		return 3, 0.5
 	case strings.HasSuffix(name, ".jpg"): // libjpeg rounds chroma once more
 		return 2, 0.4
 	case strings.Contains(name, "alpha"): // over white

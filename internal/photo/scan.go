@@ -59,6 +59,17 @@ func (c *coded) restart() {
 	}
 }
 
+// read gives the next bits, 16 at most.
+func (c *coded) read(n int) uint32 {
+	if c.n < 16 {
+		c.refill()
+	}
+	v := uint32(c.next >> 32 >> (32 - n))
+	c.next <<= n & 63
+	c.n -= n
+	return v
+}
+
 // symbol decodes a code and the number behind it: how many coefficients to skip, and the next one.
 // Size is 0 where there is no number.
 func (c *coded) symbol(h *huffman) (run, size int, number int32) {
@@ -101,6 +112,7 @@ type component struct {
 	dc, ac           *huffman
 	quantisation     *[64]int32 // in the order in which coefficients come
 	previous         int32      // DC coefficient
+	width, height    int        // samples
 	plane            []byte
 	stride           int
 }
