@@ -112,7 +112,6 @@ var onlyImporter = map[string]string{
 	"github.com/suyashkumar/dicom": "volume/dicom",
 	"github.com/spf13/cobra":       "cmd/voxsaw",
 	"github.com/mmcloughlin/avo":   "internal/device/cpu/ internal/photo/asm",
-	"github.com/gen2brain/jpegn":   "internal/photo",
 	"github.com/vbauerster/mpb/v8": "internal/terminal",
 	"github.com/edsrzf/mmap-go":    "volume/prepared puzzle2d/photos",
 }

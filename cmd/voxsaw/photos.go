@@ -43,13 +43,11 @@ func describePhotos(s *photos.Set) string {
 	fmt.Fprintf(&b, "%s: %d photographs", plain.Text(s.Root), len(s.Photos))
 	switch {
 	case objects > 0:
-		fmt.Fprintf(&b, " with %d objects of %d classes", objects, len(s.Classes))
+		fmt.Fprintf(&b, " with %d objects of %s", objects, classCount(s))
 	case len(s.Classes) == 0:
 		b.WriteString(" without classes")
-	case len(s.Classes) == 1:
-		b.WriteString(" in one class")
 	default:
-		fmt.Fprintf(&b, " in %d classes", len(s.Classes))
+		fmt.Fprintf(&b, " in %s", classCount(s))
 	}
 	if objects == 0 && len(s.Classes) > 0 && unlabelled > 0 {
 		fmt.Fprintf(&b, " (%d of them in none)", unlabelled)
@@ -59,6 +57,16 @@ func describePhotos(s *photos.Set) string {
 		fmt.Fprintf(&b, ": %s", sideCounts(sides))
 	}
 	return b.String()
+}
+
+func classCount(s *photos.Set) string {
+	switch len(s.Classes) {
+	case 0:
+		return "no classes"
+	case 1:
+		return "one class"
+	}
+	return fmt.Sprintf("%d classes", len(s.Classes))
 }
 
 func sideCounts(sides map[string]int) string {

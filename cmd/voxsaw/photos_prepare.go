@@ -108,8 +108,8 @@ func printPreparedPhotos(w io.Writer, o photoPrepareOptions, set *photos.Set, s 
 			"fingerprint": s.Fingerprint, "out": o.Out,
 		})
 	}
-	fmt.Fprintf(w, "%s: %d photographs prepared, %d kept from before, %d failed (layout %s, %d classes, %s, fingerprint %.12s)\n",
-		plain.Text(o.Out), s.Prepared, s.Kept, len(s.Failed), set.Layout, len(set.Classes), sideCounts(s.Sides), s.Fingerprint)
+	fmt.Fprintf(w, "%s: %d photographs prepared, %d kept from before, %d failed (layout %s, %s, %s, fingerprint %.12s)\n",
+		plain.Text(o.Out), s.Prepared, s.Kept, len(s.Failed), set.Layout, classCount(set), sideCounts(s.Sides), s.Fingerprint)
 	if len(s.LeftOut) > 0 {
 		fmt.Fprintf(w, "left out of the held-out side: %d photographs that are on the other side, too\n", len(s.LeftOut))
 	}

@@ -7,6 +7,10 @@
 // nobody sees is saved. At the photograph's own size this is what libjpeg computes, within two
 // levels.
 //
+// JPEGs of one and three channels are decoded here (fromScans in jpeg.go) and not by image/jpeg:
+// three times as fast, and to the bits of libjpeg's samples, so that networks trained elsewhere see
+// what they have seen there. The few with four channels go to image/jpeg.
+//
 // What a file is, its content says and not its name ([Sniff]). Of an animation the first picture is
 // read, transparency is laid over white, 16-bit samples keep their upper byte, and the orientation
 // that a camera has noted is applied. Colour profiles are left out: nobody's training applies them.

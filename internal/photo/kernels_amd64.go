@@ -15,3 +15,6 @@ func interleaveAVX2(dst *byte, a *int16, b *int16, c *int16, n int)
 
 // colourAVX2 is colour for n that is a multiple of 16.
 func colourAVX2(dst *byte, a *int16, b *int16, c *int16, n int)
+
+// inverseAVX2 is inverse.
+func inverseAVX2(dst *byte, stride int, b *[64]int32)

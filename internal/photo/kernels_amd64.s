@@ -516,3 +516,375 @@ loop:
 	JG           loop
 	VZEROUPPER
 	RET
+
+DATA fix2446<>+0(SB)/4, $+2446
+DATA fix2446<>+4(SB)/4, $+2446
+DATA fix2446<>+8(SB)/4, $+2446
+DATA fix2446<>+12(SB)/4, $+2446
+DATA fix2446<>+16(SB)/4, $+2446
+DATA fix2446<>+20(SB)/4, $+2446
+DATA fix2446<>+24(SB)/4, $+2446
+DATA fix2446<>+28(SB)/4, $+2446
+GLOBL fix2446<>(SB), RODATA|NOPTR, $32
+
+DATA fixMinus3196<>+0(SB)/4, $-3196
+DATA fixMinus3196<>+4(SB)/4, $-3196
+DATA fixMinus3196<>+8(SB)/4, $-3196
+DATA fixMinus3196<>+12(SB)/4, $-3196
+DATA fixMinus3196<>+16(SB)/4, $-3196
+DATA fixMinus3196<>+20(SB)/4, $-3196
+DATA fixMinus3196<>+24(SB)/4, $-3196
+DATA fixMinus3196<>+28(SB)/4, $-3196
+GLOBL fixMinus3196<>(SB), RODATA|NOPTR, $32
+
+DATA fix4433<>+0(SB)/4, $+4433
+DATA fix4433<>+4(SB)/4, $+4433
+DATA fix4433<>+8(SB)/4, $+4433
+DATA fix4433<>+12(SB)/4, $+4433
+DATA fix4433<>+16(SB)/4, $+4433
+DATA fix4433<>+20(SB)/4, $+4433
+DATA fix4433<>+24(SB)/4, $+4433
+DATA fix4433<>+28(SB)/4, $+4433
+GLOBL fix4433<>(SB), RODATA|NOPTR, $32
+
+DATA fix6270<>+0(SB)/4, $+6270
+DATA fix6270<>+4(SB)/4, $+6270
+DATA fix6270<>+8(SB)/4, $+6270
+DATA fix6270<>+12(SB)/4, $+6270
+DATA fix6270<>+16(SB)/4, $+6270
+DATA fix6270<>+20(SB)/4, $+6270
+DATA fix6270<>+24(SB)/4, $+6270
+DATA fix6270<>+28(SB)/4, $+6270
+GLOBL fix6270<>(SB), RODATA|NOPTR, $32
+
+DATA fixMinus7373<>+0(SB)/4, $-7373
+DATA fixMinus7373<>+4(SB)/4, $-7373
+DATA fixMinus7373<>+8(SB)/4, $-7373
+DATA fixMinus7373<>+12(SB)/4, $-7373
+DATA fixMinus7373<>+16(SB)/4, $-7373
+DATA fixMinus7373<>+20(SB)/4, $-7373
+DATA fixMinus7373<>+24(SB)/4, $-7373
+DATA fixMinus7373<>+28(SB)/4, $-7373
+GLOBL fixMinus7373<>(SB), RODATA|NOPTR, $32
+
+DATA fix9633<>+0(SB)/4, $+9633
+DATA fix9633<>+4(SB)/4, $+9633
+DATA fix9633<>+8(SB)/4, $+9633
+DATA fix9633<>+12(SB)/4, $+9633
+DATA fix9633<>+16(SB)/4, $+9633
+DATA fix9633<>+20(SB)/4, $+9633
+DATA fix9633<>+24(SB)/4, $+9633
+DATA fix9633<>+28(SB)/4, $+9633
+GLOBL fix9633<>(SB), RODATA|NOPTR, $32
+
+DATA fix12299<>+0(SB)/4, $+12299
+DATA fix12299<>+4(SB)/4, $+12299
+DATA fix12299<>+8(SB)/4, $+12299
+DATA fix12299<>+12(SB)/4, $+12299
+DATA fix12299<>+16(SB)/4, $+12299
+DATA fix12299<>+20(SB)/4, $+12299
+DATA fix12299<>+24(SB)/4, $+12299
+DATA fix12299<>+28(SB)/4, $+12299
+GLOBL fix12299<>(SB), RODATA|NOPTR, $32
+
+DATA fixMinus15137<>+0(SB)/4, $-15137
+DATA fixMinus15137<>+4(SB)/4, $-15137
+DATA fixMinus15137<>+8(SB)/4, $-15137
+DATA fixMinus15137<>+12(SB)/4, $-15137
+DATA fixMinus15137<>+16(SB)/4, $-15137
+DATA fixMinus15137<>+20(SB)/4, $-15137
+DATA fixMinus15137<>+24(SB)/4, $-15137
+DATA fixMinus15137<>+28(SB)/4, $-15137
+GLOBL fixMinus15137<>(SB), RODATA|NOPTR, $32
+
+DATA fixMinus16069<>+0(SB)/4, $-16069
+DATA fixMinus16069<>+4(SB)/4, $-16069
+DATA fixMinus16069<>+8(SB)/4, $-16069
+DATA fixMinus16069<>+12(SB)/4, $-16069
+DATA fixMinus16069<>+16(SB)/4, $-16069
+DATA fixMinus16069<>+20(SB)/4, $-16069
+DATA fixMinus16069<>+24(SB)/4, $-16069
+DATA fixMinus16069<>+28(SB)/4, $-16069
+GLOBL fixMinus16069<>(SB), RODATA|NOPTR, $32
+
+DATA fix16819<>+0(SB)/4, $+16819
+DATA fix16819<>+4(SB)/4, $+16819
+DATA fix16819<>+8(SB)/4, $+16819
+DATA fix16819<>+12(SB)/4, $+16819
+DATA fix16819<>+16(SB)/4, $+16819
+DATA fix16819<>+20(SB)/4, $+16819
+DATA fix16819<>+24(SB)/4, $+16819
+DATA fix16819<>+28(SB)/4, $+16819
+GLOBL fix16819<>(SB), RODATA|NOPTR, $32
+
+DATA fixMinus20995<>+0(SB)/4, $-20995
+DATA fixMinus20995<>+4(SB)/4, $-20995
+DATA fixMinus20995<>+8(SB)/4, $-20995
+DATA fixMinus20995<>+12(SB)/4, $-20995
+DATA fixMinus20995<>+16(SB)/4, $-20995
+DATA fixMinus20995<>+20(SB)/4, $-20995
+DATA fixMinus20995<>+24(SB)/4, $-20995
+DATA fixMinus20995<>+28(SB)/4, $-20995
+GLOBL fixMinus20995<>(SB), RODATA|NOPTR, $32
+
+DATA fix25172<>+0(SB)/4, $+25172
+DATA fix25172<>+4(SB)/4, $+25172
+DATA fix25172<>+8(SB)/4, $+25172
+DATA fix25172<>+12(SB)/4, $+25172
+DATA fix25172<>+16(SB)/4, $+25172
+DATA fix25172<>+20(SB)/4, $+25172
+DATA fix25172<>+24(SB)/4, $+25172
+DATA fix25172<>+28(SB)/4, $+25172
+GLOBL fix25172<>(SB), RODATA|NOPTR, $32
+
+DATA fix1024<>+0(SB)/4, $+1024
+DATA fix1024<>+4(SB)/4, $+1024
+DATA fix1024<>+8(SB)/4, $+1024
+DATA fix1024<>+12(SB)/4, $+1024
+DATA fix1024<>+16(SB)/4, $+1024
+DATA fix1024<>+20(SB)/4, $+1024
+DATA fix1024<>+24(SB)/4, $+1024
+DATA fix1024<>+28(SB)/4, $+1024
+GLOBL fix1024<>(SB), RODATA|NOPTR, $32
+
+DATA fix131072<>+0(SB)/4, $+131072
+DATA fix131072<>+4(SB)/4, $+131072
+DATA fix131072<>+8(SB)/4, $+131072
+DATA fix131072<>+12(SB)/4, $+131072
+DATA fix131072<>+16(SB)/4, $+131072
+DATA fix131072<>+20(SB)/4, $+131072
+DATA fix131072<>+24(SB)/4, $+131072
+DATA fix131072<>+28(SB)/4, $+131072
+GLOBL fix131072<>(SB), RODATA|NOPTR, $32
+
+DATA middle<>+0(SB)/2, $+128
+DATA middle<>+2(SB)/2, $+128
+DATA middle<>+4(SB)/2, $+128
+DATA middle<>+6(SB)/2, $+128
+DATA middle<>+8(SB)/2, $+128
+DATA middle<>+10(SB)/2, $+128
+DATA middle<>+12(SB)/2, $+128
+DATA middle<>+14(SB)/2, $+128
+DATA middle<>+16(SB)/2, $+128
+DATA middle<>+18(SB)/2, $+128
+DATA middle<>+20(SB)/2, $+128
+DATA middle<>+22(SB)/2, $+128
+DATA middle<>+24(SB)/2, $+128
+DATA middle<>+26(SB)/2, $+128
+DATA middle<>+28(SB)/2, $+128
+DATA middle<>+30(SB)/2, $+128
+GLOBL middle<>(SB), RODATA|NOPTR, $32
+
+DATA rowsOfBytes<>+0(SB)/4, $0x00000000
+DATA rowsOfBytes<>+4(SB)/4, $0x00000004
+DATA rowsOfBytes<>+8(SB)/4, $0x00000001
+DATA rowsOfBytes<>+12(SB)/4, $0x00000005
+DATA rowsOfBytes<>+16(SB)/4, $0x00000002
+DATA rowsOfBytes<>+20(SB)/4, $0x00000006
+DATA rowsOfBytes<>+24(SB)/4, $0x00000003
+DATA rowsOfBytes<>+28(SB)/4, $0x00000007
+GLOBL rowsOfBytes<>(SB), RODATA|NOPTR, $32
+
+// func inverseAVX2(dst *byte, stride int, b *[64]int32)
+// Requires: AVX, AVX2
+TEXT ·inverseAVX2(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         stride+8(FP), CX
+	MOVQ         b+16(FP), DX
+	VMOVDQU      (DX), Y0
+	VMOVDQU      32(DX), Y1
+	VMOVDQU      64(DX), Y2
+	VMOVDQU      96(DX), Y3
+	VMOVDQU      128(DX), Y4
+	VMOVDQU      160(DX), Y5
+	VMOVDQU      192(DX), Y6
+	VMOVDQU      224(DX), Y7
+	VPADDD       Y2, Y6, Y8
+	VPMULLD      fix4433<>+0(SB), Y8, Y8
+	VPMULLD      fixMinus15137<>+0(SB), Y6, Y6
+	VPADDD       Y8, Y6, Y6
+	VPMULLD      fix6270<>+0(SB), Y2, Y2
+	VPADDD       Y8, Y2, Y2
+	VPADDD       Y0, Y4, Y8
+	VPSUBD       Y4, Y0, Y0
+	VPSLLD       $0x0d, Y8, Y8
+	VPADDD       fix1024<>+0(SB), Y8, Y8
+	VPSLLD       $0x0d, Y0, Y0
+	VPADDD       fix1024<>+0(SB), Y0, Y0
+	VPADDD       Y8, Y2, Y4
+	VPADDD       Y0, Y6, Y9
+	VPSUBD       Y6, Y0, Y0
+	VPSUBD       Y2, Y8, Y2
+	VPADDD       Y7, Y1, Y6
+	VPADDD       Y5, Y3, Y8
+	VPADDD       Y7, Y3, Y10
+	VPADDD       Y5, Y1, Y11
+	VPADDD       Y10, Y11, Y12
+	VPMULLD      fix9633<>+0(SB), Y12, Y12
+	VPMULLD      fixMinus7373<>+0(SB), Y6, Y6
+	VPMULLD      fixMinus20995<>+0(SB), Y8, Y8
+	VPMULLD      fixMinus16069<>+0(SB), Y10, Y10
+	VPADDD       Y12, Y10, Y10
+	VPMULLD      fixMinus3196<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPMULLD      fix12299<>+0(SB), Y1, Y1
+	VPADDD       Y1, Y6, Y1
+	VPADDD       Y1, Y11, Y1
+	VPMULLD      fix25172<>+0(SB), Y3, Y3
+	VPADDD       Y3, Y8, Y3
+	VPADDD       Y3, Y10, Y3
+	VPMULLD      fix16819<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y8, Y5
+	VPADDD       Y5, Y11, Y5
+	VPMULLD      fix2446<>+0(SB), Y7, Y7
+	VPADDD       Y7, Y6, Y6
+	VPADDD       Y6, Y10, Y6
+	VPADDD       Y4, Y1, Y7
+	VPSUBD       Y1, Y4, Y1
+	VPSRAD       $0x0b, Y7, Y7
+	VPSRAD       $0x0b, Y1, Y1
+	VPADDD       Y9, Y3, Y4
+	VPSUBD       Y3, Y9, Y3
+	VPSRAD       $0x0b, Y4, Y4
+	VPSRAD       $0x0b, Y3, Y3
+	VPADDD       Y0, Y5, Y8
+	VPSUBD       Y5, Y0, Y0
+	VPSRAD       $0x0b, Y8, Y8
+	VPSRAD       $0x0b, Y0, Y0
+	VPADDD       Y2, Y6, Y5
+	VPSUBD       Y6, Y2, Y2
+	VPSRAD       $0x0b, Y5, Y5
+	VPSRAD       $0x0b, Y2, Y2
+	VPUNPCKLDQ   Y4, Y7, Y6
+	VPUNPCKHDQ   Y4, Y7, Y4
+	VPUNPCKLDQ   Y5, Y8, Y7
+	VPUNPCKHDQ   Y5, Y8, Y5
+	VPUNPCKLDQ   Y0, Y2, Y8
+	VPUNPCKHDQ   Y0, Y2, Y0
+	VPUNPCKLDQ   Y1, Y3, Y2
+	VPUNPCKHDQ   Y1, Y3, Y1
+	VPUNPCKLQDQ  Y7, Y6, Y3
+	VPUNPCKHQDQ  Y7, Y6, Y6
+	VPUNPCKLQDQ  Y5, Y4, Y7
+	VPUNPCKHQDQ  Y5, Y4, Y4
+	VPUNPCKLQDQ  Y2, Y8, Y5
+	VPUNPCKHQDQ  Y2, Y8, Y2
+	VPUNPCKLQDQ  Y1, Y0, Y8
+	VPUNPCKHQDQ  Y1, Y0, Y0
+	VPERM2I128   $0x20, Y5, Y3, Y1
+	VPERM2I128   $0x31, Y5, Y3, Y3
+	VPERM2I128   $0x20, Y2, Y6, Y5
+	VPERM2I128   $0x31, Y2, Y6, Y2
+	VPERM2I128   $0x20, Y8, Y7, Y6
+	VPERM2I128   $0x31, Y8, Y7, Y7
+	VPERM2I128   $0x20, Y0, Y4, Y8
+	VPERM2I128   $0x31, Y0, Y4, Y0
+	VPADDD       Y6, Y7, Y4
+	VPMULLD      fix4433<>+0(SB), Y4, Y4
+	VPMULLD      fixMinus15137<>+0(SB), Y7, Y7
+	VPADDD       Y4, Y7, Y7
+	VPMULLD      fix6270<>+0(SB), Y6, Y6
+	VPADDD       Y4, Y6, Y4
+	VPADDD       Y1, Y3, Y6
+	VPSUBD       Y3, Y1, Y1
+	VPSLLD       $0x0d, Y6, Y6
+	VPADDD       fix131072<>+0(SB), Y6, Y6
+	VPSLLD       $0x0d, Y1, Y1
+	VPADDD       fix131072<>+0(SB), Y1, Y1
+	VPADDD       Y6, Y4, Y3
+	VPADDD       Y1, Y7, Y9
+	VPSUBD       Y7, Y1, Y1
+	VPSUBD       Y4, Y6, Y4
+	VPADDD       Y0, Y5, Y6
+	VPADDD       Y2, Y8, Y7
+	VPADDD       Y0, Y8, Y10
+	VPADDD       Y2, Y5, Y11
+	VPADDD       Y10, Y11, Y12
+	VPMULLD      fix9633<>+0(SB), Y12, Y12
+	VPMULLD      fixMinus7373<>+0(SB), Y6, Y6
+	VPMULLD      fixMinus20995<>+0(SB), Y7, Y7
+	VPMULLD      fixMinus16069<>+0(SB), Y10, Y10
+	VPADDD       Y12, Y10, Y10
+	VPMULLD      fixMinus3196<>+0(SB), Y11, Y11
+	VPADDD       Y12, Y11, Y11
+	VPMULLD      fix12299<>+0(SB), Y5, Y5
+	VPADDD       Y5, Y6, Y5
+	VPADDD       Y5, Y11, Y5
+	VPMULLD      fix25172<>+0(SB), Y8, Y8
+	VPADDD       Y8, Y7, Y8
+	VPADDD       Y8, Y10, Y8
+	VPMULLD      fix16819<>+0(SB), Y2, Y2
+	VPADDD       Y2, Y7, Y2
+	VPADDD       Y2, Y11, Y2
+	VPMULLD      fix2446<>+0(SB), Y0, Y0
+	VPADDD       Y0, Y6, Y0
+	VPADDD       Y0, Y10, Y0
+	VPADDD       Y3, Y5, Y6
+	VPSUBD       Y5, Y3, Y3
+	VPSRAD       $0x12, Y6, Y6
+	VPSRAD       $0x12, Y3, Y3
+	VPADDD       Y9, Y8, Y5
+	VPSUBD       Y8, Y9, Y7
+	VPSRAD       $0x12, Y5, Y5
+	VPSRAD       $0x12, Y7, Y7
+	VPADDD       Y1, Y2, Y8
+	VPSUBD       Y2, Y1, Y1
+	VPSRAD       $0x12, Y8, Y8
+	VPSRAD       $0x12, Y1, Y1
+	VPADDD       Y4, Y0, Y2
+	VPSUBD       Y0, Y4, Y0
+	VPSRAD       $0x12, Y2, Y2
+	VPSRAD       $0x12, Y0, Y0
+	VPUNPCKLDQ   Y5, Y6, Y4
+	VPUNPCKHDQ   Y5, Y6, Y5
+	VPUNPCKLDQ   Y2, Y8, Y6
+	VPUNPCKHDQ   Y2, Y8, Y2
+	VPUNPCKLDQ   Y1, Y0, Y8
+	VPUNPCKHDQ   Y1, Y0, Y0
+	VPUNPCKLDQ   Y3, Y7, Y1
+	VPUNPCKHDQ   Y3, Y7, Y3
+	VPUNPCKLQDQ  Y6, Y4, Y7
+	VPUNPCKHQDQ  Y6, Y4, Y4
+	VPUNPCKLQDQ  Y2, Y5, Y6
+	VPUNPCKHQDQ  Y2, Y5, Y2
+	VPUNPCKLQDQ  Y1, Y8, Y5
+	VPUNPCKHQDQ  Y1, Y8, Y1
+	VPUNPCKLQDQ  Y3, Y0, Y8
+	VPUNPCKHQDQ  Y3, Y0, Y0
+	VPERM2I128   $0x20, Y5, Y7, Y3
+	VPERM2I128   $0x31, Y5, Y7, Y5
+	VPERM2I128   $0x20, Y1, Y4, Y7
+	VPERM2I128   $0x31, Y1, Y4, Y1
+	VPERM2I128   $0x20, Y8, Y6, Y4
+	VPERM2I128   $0x31, Y8, Y6, Y6
+	VPERM2I128   $0x20, Y0, Y2, Y8
+	VPERM2I128   $0x31, Y0, Y2, Y0
+	VMOVDQU      rowsOfBytes<>+0(SB), Y2
+	VPACKSSDW    Y7, Y3, Y3
+	VPACKSSDW    Y8, Y4, Y4
+	VPADDSW      middle<>+0(SB), Y3, Y3
+	VPADDSW      middle<>+0(SB), Y4, Y4
+	VPACKUSWB    Y4, Y3, Y3
+	VPERMD       Y3, Y2, Y3
+	VEXTRACTI128 $0x01, Y3, X4
+	VMOVQ        X3, (AX)
+	VPEXTRQ      $0x01, X3, (AX)(CX*1)
+	LEAQ         (AX)(CX*2), AX
+	VMOVQ        X4, (AX)
+	VPEXTRQ      $0x01, X4, (AX)(CX*1)
+	LEAQ         (AX)(CX*2), AX
+	VPACKSSDW    Y1, Y5, Y5
+	VPACKSSDW    Y0, Y6, Y6
+	VPADDSW      middle<>+0(SB), Y5, Y5
+	VPADDSW      middle<>+0(SB), Y6, Y6
+	VPACKUSWB    Y6, Y5, Y5
+	VPERMD       Y5, Y2, Y5
+	VEXTRACTI128 $0x01, Y5, X0
+	VMOVQ        X5, (AX)
+	VPEXTRQ      $0x01, X5, (AX)(CX*1)
+	LEAQ         (AX)(CX*2), AX
+	VMOVQ        X0, (AX)
+	VPEXTRQ      $0x01, X0, (AX)(CX*1)
+	LEAQ         (AX)(CX*2), AX
+	VZEROUPPER
+	RET

@@ -2,6 +2,8 @@ package photo
 
 import (
 	"bytes"
+	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,6 +97,37 @@ func TestKernelsAgree(t *testing.T) {
 		kernel(got, channels[0], channels[1], channels[2])
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s differ", name)
+		}
+	}
+}
+
+// The transform of blocks, sparse and full, sensible and absurd.
+func TestInverseAgrees(t *testing.T) {
+	if !fast {
+		t.Skip("this machine has no AVX2")
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	for n := range 3000 {
+		var b [64]int32
+		for range 1 + n%64 {
+			limit := int32([]int{20, 300, 4000, math.MaxInt32}[n%4])
+			b[r.IntN(64)] = r.Int32N(limit) - r.Int32N(limit)
+		}
+		copied := b
+		const stride = 13
+		var want, got [8 * stride]byte
+		inverse(want[:], stride, &copied)
+		toSamples(got[:], stride, &b)
+		if got != want {
+			t.Fatalf("block %d, %v:\n%v, want\n%v", n, b, got, want)
+		}
+		// a block of one colour has a way of its own
+		var one [64]int32
+		one[0] = b[0]
+		flat(got[:], stride, b[0])
+		toSamples(want[:], stride, &one)
+		if got != want {
+			t.Fatalf("all of %d: %v, want %v", b[0], got, want)
 		}
 	}
 }

@@ -42,3 +42,12 @@ func toColours(dst []byte, luma, blue, red []int16) {
 	_ = dst[3*len(luma)-1]
 	colourAVX2(&dst[0], &luma[0], &blue[0], &red[0], len(luma))
 }
+
+func toSamples(dst []byte, stride int, b *[64]int32) {
+	if !fast {
+		inverse(dst, stride, b)
+		return
+	}
+	_ = dst[7*stride+7]
+	inverseAVX2(&dst[0], stride, b)
+}

@@ -16,3 +16,5 @@ func weighColumns(dst, src []int16, a *axis) { horizontal(dst, src, a.starts, a.
 func toPixels(dst []byte, a, b, c []int16) { interleave(dst, a, b, c) }
 
 func toColours(dst []byte, luma, blue, red []int16) { colour(dst, luma, blue, red) }
+
+func toSamples(dst []byte, stride int, b *[64]int32) { inverse(dst, stride, b) }

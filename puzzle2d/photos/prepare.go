@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"github.com/voxsaw/voxsaw/internal/photo"
 )
 
 // A Failure is a file that could not be read.
@@ -156,9 +155,9 @@ func (s *shards) all(ctx context.Context) ([]shardRecord, error) {
 	})
 	for range min(s.options.workers(), len(records)) {
 		group.Go(func() (err error) {
-			r := photo.NewResizer(s.options.Size[0], s.options.Size[1], photo.Fit(s.options.Fit))
+			w := s.worker()
 			for n := range next {
-				if records[n], err = s.prepare(inner, n, r, begin); err != nil {
+				if records[n], err = s.prepare(inner, n, w, begin); err != nil {
 					return err
 				}
 			}

@@ -86,8 +86,18 @@ func shardFile(dir string, shard int, ext string) string {
 	return filepath.Join(dir, shardsFolder, fmt.Sprintf("%05d.%s", shard, ext))
 }
 
+// worker is what one goroutine takes from photograph to photograph and from shard to shard.
+type worker struct {
+	resizer *photo.Resizer
+	pixels  []byte // of a shard
+}
+
+func (s *shards) worker() *worker {
+	return &worker{resizer: photo.NewResizer(s.options.Size[0], s.options.Size[1], photo.Fit(s.options.Fit))}
+}
+
 // prepare makes a shard, unless an earlier run has made the same from the same files.
-func (s *shards) prepare(ctx context.Context, shard int, r *photo.Resizer, begin func() error) (shardRecord, error) {
+func (s *shards) prepare(ctx context.Context, shard int, w *worker, begin func() error) (shardRecord, error) {
 	record := shardRecord{Version: formatVersion, Size: s.options.Size, Fit: s.options.Fit}
 	for _, f := range s.found(shard) {
 		src := source{Path: f.Path}
@@ -100,7 +110,7 @@ func (s *shards) prepare(ctx context.Context, shard int, r *photo.Resizer, begin
 		}
 		record.Files = append(record.Files, src)
 	}
-	if kept, ok := s.keep(shard, record, r); ok {
+	if kept, ok := s.keep(shard, record, w.resizer); ok {
 		for _, f := range kept.Files {
 			if err := s.done(f.Path, f.Error == "", f.err()); err != nil {
 				return kept, err
@@ -111,13 +121,16 @@ func (s *shards) prepare(ctx context.Context, shard int, r *photo.Resizer, begin
 	if err := begin(); err != nil {
 		return record, err
 	}
-	pixels := make([]byte, 0, len(record.Files)*s.options.bytes())
+	if need := len(record.Files) * s.options.bytes(); cap(w.pixels) < need {
+		w.pixels = make([]byte, 0, need)
+	}
+	pixels := w.pixels[:0]
 	for n, f := range s.found(shard) {
 		if ctx.Err() != nil {
 			return record, ctx.Err()
 		}
 		into := pixels[len(pixels) : len(pixels)+s.options.bytes()]
-		result, err := s.decode(f, r, into)
+		result, err := s.decode(f, w.resizer, into)
 		if Machine(err) {
 			return record, err
 		}
@@ -154,6 +167,10 @@ func reason(err error) string {
 	switch {
 	case errors.As(err, &problem):
 		return problem.Error()
+	case errors.Is(err, os.ErrPermission):
+		return "it may not be read: change its permissions, or take it away"
+	case errors.Is(err, os.ErrNotExist):
+		return "it is no longer there"
 	case errors.As(err, &path):
 		return path.Err.Error()
 	}

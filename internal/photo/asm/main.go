@@ -1,7 +1,7 @@
 // Command asm generates the assembly of package photo: kernels_amd64.s and its Go declarations.
 //
 // Run it by go generate in package photo. What the kernels compute is said by their namesakes in
-// kernels.go, to the bit; a test compares them.
+// kernels.go and idct.go, to the bit; a test compares them.
 package main
 
 import (
@@ -18,6 +18,7 @@ func main() {
 	horizontal()
 	rows("interleaveAVX2", false)
 	rows("colourAVX2", true)
+	inverse()
 	Generate()
 }
 

@@ -103,6 +103,8 @@ def main():
     cjpeg("one-component-a-scan.jpg", small, "-scans", path("scans.txt"), "-quality", "90")
     golden("one-component-a-scan.jpg")
     os.remove(path("scans.txt"))
+    cjpeg("progressive-restarts.jpg", small, "-progressive", "-restart", "2B", "-sample", "2x1")
+    golden("progressive-restarts.jpg")
     cjpeg("sixteen-bit-tables.jpg", small, "-quality", "3")  # SOF1
     golden("sixteen-bit-tables.jpg")
     cjpeg("arithmetic.jpg", small, "-arithmetic")
