@@ -40,6 +40,7 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
   voxsaw bench pretrain --grid 3 --batch 1
   voxsaw bench infer --crop 96 --profile
   voxsaw bench layers --crop 96x96x96
+  voxsaw bench 2d --backbone resnet18
   voxsaw bench predict scan.nii.gz
   voxsaw bench solver
   voxsaw bench read scan.nii.gz`,
@@ -56,7 +57,7 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
 			return runBench(cmd.OutOrStdout(), cmd.ErrOrStderr(), task, *o)
 		}))
 	}
-	cmd.AddCommand(newBenchLayers())
+	cmd.AddCommand(newBench2D(), newBenchLayers())
 	predict := &predictBenchOptions{benchNetwork: defaultBenchNetwork(), Inference: segment.DefaultInference(), Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
 	predict.Inference.Window = [3]int{96, 96, 96}
 	cmd.AddCommand(verb("predict SCAN", "Inference in windows over a whole scan", "Reads and prepares a scan, and times what follows: windows over all of it, the Gaussian sums, the decision.",

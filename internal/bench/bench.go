@@ -29,11 +29,14 @@ type Steps struct {
 type Options struct {
 	Profile bool      // the time of each kernel
 	Samples io.Writer // where Go's CPU profile of the timed steps goes; nil: nowhere
+	// the processor's time that the process has taken; nil: nobody asks
+	CPU func() time.Duration
 }
 
 // Timing is what was measured.
 type Timing struct {
 	Median, Min time.Duration // of a step
+	CPU         time.Duration // of all threads, a step on average; 0 where it was not asked for
 	// of a step: direct convolutions' and linear maps' multiplications and additions, three times
 	// those of the forward pass in training
 	FLOPs   float64
@@ -64,11 +67,14 @@ func (s Steps) Measure(o Options) (Timing, error) {
 		}
 	}
 	var times []time.Duration
-	var update time.Duration
+	var update, cpu time.Duration
 	for step := range s.Warmup + s.Timed {
 		if step == s.Warmup {
 			for _, p := range s.Programs {
 				p.Profile(o.Profile)
+			}
+			if o.CPU != nil {
+				cpu = o.CPU()
 			}
 			if o.Samples != nil {
 				if err := pprof.StartCPUProfile(o.Samples); err != nil {
@@ -91,6 +97,9 @@ func (s Steps) Measure(o Options) (Timing, error) {
 			times = append(times, time.Since(start))
 			update += time.Since(computed)
 		}
+	}
+	if o.CPU != nil {
+		t.CPU = (o.CPU() - cpu) / time.Duration(s.Timed)
 	}
 	if o.Profile {
 		t.Profile = newProfile(s, times, update)

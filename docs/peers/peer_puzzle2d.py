@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""A step of pretraining on photographs in PyTorch, to be timed beside `voxsaw bench 2d`.
+
+    python3 docs/peers/peer_puzzle2d.py --backbone resnet18 --batch 8     # 8 puzzles of 3x3 patches of 64x64
+    options: --backbone alexnet|resnet18|resnet50 --grid 3 --patch 64 --threads 2 --steps 5 --warmup 2
+             --amp none|bf16 --channels-last --compile
+
+The ResNets are torchvision's; AlexNet is the context-free network of Noroozi and Favaro 2016 (stride 2, two groups, poolings rounded up, local response
+normalisation, fc6 of 1024). Patches become features of 1024, one linear map makes the unary matrix of all features of a puzzle; cross-entropy, SGD with momentum. It prints
+the line of JSON that `voxsaw bench 2d` prints, with the seconds of CPU of all threads, which say more than the clock where other work runs. It needs PyTorch and torchvision.
+"""
+import argparse, json, resource, statistics, sys, time
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+import torchvision
+
+
+class AlexNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        c = nn.Conv2d
+        pool, norm = lambda: nn.MaxPool2d(3, 2, ceil_mode=True), lambda: nn.LocalResponseNorm(5, 1e-4, 0.75, 1.0)
+        relu = lambda: nn.ReLU(inplace=True)
+        self.features = nn.Sequential(
+            c(3, 96, 11, 2), relu(), pool(), norm(), c(96, 256, 5, 1, 2, groups=2), relu(), pool(), norm(), c(256, 384, 3, 1, 1), relu(),
+            c(384, 384, 3, 1, 1, groups=2), relu(), c(384, 256, 3, 1, 1, groups=2), relu(), pool(),
+        )
+        self.fc6 = nn.LazyLinear(1024)
+
+    def forward(self, x):
+        return F.relu(self.fc6(self.features(x).flatten(1)))
+
+
+class Puzzle(nn.Module):
+    def __init__(self, backbone, grid):
+        super().__init__()
+        self.cells = grid * grid
+        if backbone == "alexnet":
+            self.encoder, width = AlexNet(), 1024
+        else:
+            self.encoder = getattr(torchvision.models, backbone)()
+            width = self.encoder.fc.in_features
+            self.encoder.fc = nn.Identity()
+        self.embed, self.unary = nn.Linear(width, 1024), nn.Linear(self.cells * 1024, self.cells ** 2)
+
+    def forward(self, x):
+        f = F.relu(self.embed(self.encoder(x)))
+        return self.unary(f.reshape(-1, self.cells * 1024)).reshape(-1, self.cells)
+
+
+def flops(net, x):
+    """Multiply-adds x 2 of one forward pass, counted by hooks on the convolutions and linear maps."""
+    total = [0]
+
+    def hook(m, i, o):
+        total[0] += 2 * (i[0].numel() * m.out_features if isinstance(m, nn.Linear) else o.numel() * m.weight[0].numel())
+
+    with torch.no_grad():
+        net(x)  # gives a lazy layer its shape
+        hooks = [m.register_forward_hook(hook) for m in net.modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
+        net(x)
+    for h in hooks:
+        h.remove()
+    return total[0]
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--backbone", default="resnet18", choices=["alexnet", "resnet18", "resnet50"])
+    ap.add_argument("--grid", type=int, default=3)
+    ap.add_argument("--patch", type=int, default=64)
+    ap.add_argument("--batch", type=int, default=8)
+    ap.add_argument("--steps", type=int, default=5)
+    ap.add_argument("--warmup", type=int, default=2)
+    ap.add_argument("--threads", type=int, default=0)
+    ap.add_argument("--amp", default="none", choices=["none", "bf16"])
+    ap.add_argument("--channels-last", action="store_true")
+    ap.add_argument("--compile", action="store_true")
+    a = ap.parse_args()
+    if a.threads:
+        torch.set_num_threads(a.threads)
+    torch.manual_seed(0)
+    fmt = torch.channels_last if a.channels_last else torch.contiguous_format
+    cells = a.grid ** 2
+    net, x = Puzzle(a.backbone, a.grid), torch.randn(a.batch * cells, 3, a.patch, a.patch)
+    y = torch.cat([torch.randperm(cells) for _ in range(a.batch)])
+    step = 3 * flops(net, x)
+    net, x = net.to(memory_format=fmt), x.to(memory_format=fmt)
+    opt = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9, weight_decay=5e-4)
+    run = torch.compile(net) if a.compile else net
+    times = []
+    for i in range(a.warmup + a.steps):
+        if i == a.warmup:
+            cpu = time.process_time()
+        t = time.perf_counter()
+        with torch.autocast("cpu", torch.bfloat16, enabled=a.amp == "bf16"):
+            loss = F.cross_entropy(run(x), y)
+        opt.zero_grad(set_to_none=True)
+        loss.backward()
+        opt.step()
+        if i >= a.warmup:
+            times.append(time.perf_counter() - t)
+    cpu = (time.process_time() - cpu) / a.steps
+    med = statistics.median(times)
+    print(json.dumps({"impl": "torch " + torch.__version__, "backbone": a.backbone, "grid": a.grid, "patch": a.patch, "batch": a.batch, "device": "cpu", "amp": a.amp,
+                      "channels_last": a.channels_last, "compile": a.compile, "median_s": round(med, 5), "min_s": round(min(times), 5), "cpu_s": round(cpu, 5),
+                      "gflop_step": round(step / 1e9, 1), "gflops": round(step / med / 1e9, 1), "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)}))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
