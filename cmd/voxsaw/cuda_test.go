@@ -75,10 +75,15 @@ func TestTrainOnGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	voxsaw("prepare", in("scans"), "--out", in("prepared"))
+	// VOXSAW_TEST_LONG: as many voxels as make every kernel work in several blocks
+	grid, crop, patch := "2x2x2", "8x8x8", "4x4x4"
+	if os.Getenv("VOXSAW_TEST_LONG") != "" {
+		crop, patch = "16x16x16", "8x8x8"
+	}
 	network := []string{"--data", in("prepared"), "--channels", "16", "--levels", "1", "--batch", "1", "--warmup", "0", "--seed", "3", "--validate-every", "0", "--validate-cases", "1"}
 	for verb, flags := range map[string][]string{
-		"pretrain": {"--grid", "2x2x2", "--crop", "16x16x16", "--patch", "8x8x8", "--features", "32", "--hidden", "16", "--rounds", "1"},
-		"finetune": {"--crop", "16x16x16", "--validate-overlap", "0", "--labels", "2,3"},
+		"pretrain": {"--grid", grid, "--crop", crop, "--patch", patch, "--features", "32", "--hidden", "16", "--rounds", "1"},
+		"finetune": {"--crop", crop, "--validate-overlap", "0", "--labels", "2,3"},
 	} {
 		train := func(out string, more ...string) []float64 {
 			t.Helper()
@@ -102,7 +107,7 @@ func TestTrainOnGPU(t *testing.T) {
 	}
 
 	// begun on the CPU, stopped after the first steps, gone on with on the GPU
-	arguments := append(append([]string{"finetune"}, network...), "--crop", "16x16x16", "--validate-overlap", "0", "--labels", "2,3", "--steps", "10", "--validate-every", "5", "--out", in("moved"))
+	arguments := append(append([]string{"finetune"}, network...), "--crop", crop, "--validate-overlap", "0", "--labels", "2,3", "--steps", "10", "--validate-every", "5", "--out", in("moved"))
 	stopped := &pausing{Writer: io.Discard, at: regexp.MustCompile(`after step 5\b`), signalled: make(chan struct{})}
 	go func() {
 		for !stopped.paused.Load() {

@@ -3,130 +3,45 @@
 package cuda
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 )
 
-// The tests run on the simulated GPU: sim/*.cc and the kernels themselves, compiled by g++. Objects
-// are kept in the user's cache, named by what they were made of.
-
-// compilerFlags: no contraction of products and sums, lest results depend on the processor.
-var compilerFlags = []string{"-std=c++17", "-O2", "-march=native", "-ffp-contract=off", "-fno-strict-aliasing", "-Wno-unknown-pragmas", "-fPIC", "-fvisibility=hidden"}
+// The tests run on the simulated GPU: sim/*.cc and the kernels themselves, compiled by g++.
 
 // simulator is the library of the kernels as they are.
-var simulator = sync.OnceValues(func() (string, error) { return buildSimulator("kernels") })
-
-// kernelSources are all.cu's parts.
-func kernelSources(folder string) ([]string, error) {
-	all, err := os.ReadFile(filepath.Join(folder, "all.cu"))
-	if err != nil {
-		return nil, err
-	}
-	var sources []string
-	for line := range strings.Lines(string(all)) {
-		if name, ok := strings.CutPrefix(strings.TrimSpace(line), `#include "`); ok {
-			sources = append(sources, filepath.Join(folder, strings.TrimSuffix(name, `"`)))
-		}
-	}
-	return sources, nil
-}
-
-// buildSimulator compiles the simulator with the kernels of a folder that has sim beside it.
-func buildSimulator(kernels string) (string, error) {
-	sources, err := kernelSources(kernels)
+var simulator = sync.OnceValues(func() (string, error) {
+	folder, err := os.MkdirTemp("", "voxsaw-simulated-gpu")
 	if err != nil {
 		return "", err
 	}
-	sim := filepath.Join(filepath.Dir(kernels), "sim")
-	more, err := filepath.Glob(filepath.Join(sim, "*.cc"))
-	if err != nil || len(more) == 0 || len(sources) == 0 {
-		return "", fmt.Errorf("%s: no simulator to build: %v", sim, err)
+	return buildSimulator("sim", folder)
+})
+
+// buildSimulator compiles a simulator with the kernels of the folder beside it.
+func buildSimulator(sim, into string) (string, error) {
+	library := filepath.Join(into, "libcudasim.so")
+	if text, err := exec.Command(filepath.Join(sim, "build.sh"), library).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the simulated GPU: %w\n%s", err, text)
 	}
-	sources = append(sources, more...)
-	headers, err := digestOfHeaders(sim, kernels)
-	if err != nil {
-		return "", err
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = os.TempDir()
-	}
-	cache = filepath.Join(cache, "voxsaw-simulated-gpu")
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return "", err
-	}
-	objects, failed := make([]string, len(sources)), make([]error, len(sources))
-	var group sync.WaitGroup
-	for i, source := range sources {
-		group.Go(func() { objects[i], failed[i] = compile(cache, source, headers) })
-	}
-	group.Wait()
-	for _, err := range failed {
-		if err != nil {
-			return "", err
-		}
-	}
-	library := filepath.Join(cache, fmt.Sprintf("%x.so", sha256.Sum256([]byte(strings.Join(objects, "\n"))))[:24]+".so")
-	if _, err := os.Stat(library); err == nil {
-		return library, nil
-	}
-	return library, build(library, append([]string{"-shared"}, objects...)...)
+	return library, nil
 }
 
-// digestOfHeaders is of all that the sources may include.
-func digestOfHeaders(folders ...string) (string, error) {
-	h := sha256.New()
-	for _, folder := range folders {
-		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || filepath.Ext(path) != ".h" {
-				return err
-			}
-			data, err := os.ReadFile(path)
-			h.Write(data)
-			return err
-		})
-		if err != nil {
-			return "", err
-		}
+// TestMain removes the library in the end.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if library, err := simulator(); err == nil && os.Getenv("VOXSAW_CUDA_DRIVER") == "" {
+		os.RemoveAll(filepath.Dir(library))
 	}
-	return fmt.Sprintf("%x", h.Sum(nil)), nil
+	os.Exit(code)
 }
 
-// compile makes an object, unless the cache has it.
-func compile(cache, source, headers string) (string, error) {
-	text, err := os.ReadFile(source)
-	if err != nil {
-		return "", err
-	}
-	key := sha256.Sum256([]byte(strings.Join(compilerFlags, " ") + headers + filepath.Base(source) + string(text)))
-	object := filepath.Join(cache, fmt.Sprintf("%x.o", key[:12]))
-	if _, err := os.Stat(object); err == nil {
-		return object, nil
-	}
-	return object, build(object, append(compilerFlags, "-x", "c++", "-c", source)...)
-}
-
-// build runs g++ with an output that appears only when it is whole.
-func build(output string, arguments ...string) error {
-	f, err := os.CreateTemp(filepath.Dir(output), "*.part")
-	if err != nil {
-		return err
-	}
-	f.Close()
-	defer os.Remove(f.Name())
-	if text, err := exec.Command("g++", append(arguments, "-o", f.Name())...).CombinedOutput(); err != nil {
-		return fmt.Errorf("g++: %w\n%s", err, bytes.TrimSpace(text))
-	}
-	return os.Rename(f.Name(), output)
-}
+// long says whether all is asked for that a CPU can show, and not what CI has the time for.
+func long() bool { return os.Getenv("VOXSAW_TEST_LONG") != "" }
 
 // openSimulated opens the simulated GPU in this process. A process has one driver: whoever wants
 // another one runs the tests in a process of their own.

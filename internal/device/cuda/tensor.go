@@ -121,7 +121,8 @@ func (k *kernel) sumChannels(t device.Tensor, b, x operand) {
 // sumTiles appends to (outer, inner) <- the sum over the tiles of from (outer, tiles, inner,
 // stride).
 func (k *kernel) sumTiles(outer, tiles, inner, stride, offset int, to, from operand) {
-	k.launch("sumTiles", grid{outer * inner, 1, 1}, 128, 4*128, struct{ Tiles, Inner, Stride, Offset int32 }{int32(tiles), int32(inner), int32(stride), int32(offset)}, to, from)
+	const width, rows = 8, 32
+	k.launch("sumTiles", grid{blocksOf(inner, width), outer, 1}, width*rows, 4*width*rows, struct{ Tiles, Inner, Stride, Offset int32 }{int32(tiles), int32(inner), int32(stride), int32(offset)}, to, from)
 }
 
 // part is tensor.cu's Part.

@@ -204,17 +204,25 @@ template <class T, int V> FN void activateSums(float *to, const T *dy, const T *
 }
 
 // sumTiles: to (outer, inner) = the sum over the middle axis of from (outer, tiles, inner, stride),
-// element offset of each stride. One block an element, added in a fixed order.
+// element offset of each stride. A block has 8 neighbouring elements, and 32 threads for each, which
+// take every 32nd tile; their sums are added in order.
 struct SumTiles {
   int tiles, inner, stride, offset;
 };
-KERNEL(128, 8, sumTiles, (float *to, const float *from, SumTiles a)) {
+CONSTANT int sumTilesWidth = 8, sumTilesRows = 32;
+
+//	grid: x blocks of inner elements, y outer
+KERNEL(256, 8, sumTiles, (float *to, const float *from, SumTiles a)) {
   SHARED(float, shared);
-  const int outer = blockIdx.x / a.inner, inner = blockIdx.x % a.inner;
+  const int inner = blockIdx.x * sumTilesWidth + threadIdx.x % sumTilesWidth;
   float sum = 0;
-  for (int t = threadIdx.x; t < a.tiles; t += 128) sum += from[(((size_t)outer * a.tiles + t) * a.inner + inner) * a.stride + a.offset];
-  sum = sumOfBlock<128>(sum, shared);
-  if (threadIdx.x == 0) to[blockIdx.x] = sum;
+  if (inner < a.inner)
+    for (int t = threadIdx.x / sumTilesWidth; t < a.tiles; t += sumTilesRows) sum += from[(((size_t)blockIdx.y * a.tiles + t) * a.inner + inner) * a.stride + a.offset];
+  shared[threadIdx.x] = sum;
+  barrier();
+  if ((int)threadIdx.x >= sumTilesWidth || inner >= a.inner) return;
+  for (int r = 1; r < sumTilesRows; r++) sum += shared[r * sumTilesWidth + threadIdx.x];
+  to[(size_t)blockIdx.y * a.inner + inner] = sum;
 }
 
 // normGrad: from the sums (images, channels, 4) the two coefficients of dx and the sum of dx, to

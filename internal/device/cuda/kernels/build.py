@@ -3,20 +3,25 @@
 
     python3 internal/device/cuda/kernels/build.py           compile, check, write built/*.gz
     python3 internal/device/cuda/kernels/build.py --check   compile, check, compare with built/*.gz
+    python3 internal/device/cuda/kernels/build.py --quick   compare digests, compile for one architecture, another each day
 
 NVRTC makes PTX of all.cu and ptxas makes cubins of that, both from scripts/cuda-toolchain.py. There
 is a cubin for each architecture below, and PTX of the first one for GPUs that come later. The
 build fails where a kernel spills registers, has a stack frame, or needs more static shared memory
 than a block may have. built/resources.json says what ptxas found for sm_90a, for docs/gpu.md.
+built/digests.json has the SHA-256 of all that the machine code was made of, and of what was made: with
+it --quick notices sources that were changed and not compiled, without compiling them four times.
 """
 import ctypes
 import gzip
+import hashlib
 import json
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -72,12 +77,54 @@ def resources(log):
     return found
 
 
+def digest(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def digests(built):
+    """What built/digests.json says: of the sources, of the compilers' versions, of what was made."""
+    sources = {p.name: digest(p.read_bytes()) for p in sorted([*HERE.glob("*.cu"), *HERE.glob("*.h"), HERE / "build.py"])}
+    sources["compilers"] = digest((CUDA.parent / "wheels.txt").read_bytes())
+    return (json.dumps({"of": sources, "made": {name: digest(data) for name, data in sorted(built.items())}}, indent=1) + "\n").encode()
+
+
+def read(path):
+    """What lies in built, decompressed."""
+    data = path.read_bytes() if path.exists() else b""
+    return gzip.decompress(data) if path.suffix == ".gz" and data else data
+
+
+def quick():
+    """Compares digests, and compiles for the architecture whose turn it is."""
+    folder = HERE / "built"
+    built = {p.name.removesuffix(".gz"): read(p) for p in folder.iterdir() if p.name != "digests.json"}
+    if digests(built) != read(folder / "digests.json"):
+        sys.exit("build.py: the sources, the compilers or built/ are not those of built/digests.json: run build.py and commit built/")
+    architecture = ARCHITECTURES[int(time.time() // 86400) % len(ARCHITECTURES)]
+    with tempfile.TemporaryDirectory() as name:
+        image, found = cubin(architecture, ptx(architecture), pathlib.Path(name))
+    refuse(architecture, found)
+    if image != built[f"sm_{architecture}.cubin"]:
+        sys.exit(f"build.py: sm_{architecture}.cubin is not what the sources give: run build.py and commit built/")
+    print(f"digests agree; sm_{architecture} compiled again: {len(found)} kernels, nothing spilled, the same bytes")
+
+
+def refuse(architecture, found):
+    """Ends the program where a kernel spills, has a stack frame or too much shared memory."""
+    wrong = [f"sm_{architecture}: {kernel}: {r['stack']} bytes of stack, {r['spilled']} spilled, {r['shared']} of shared memory"
+             for kernel, r in found.items() if r["stack"] or r["spilled"] or r["shared"] > SHARED_LIMIT]
+    if wrong:
+        sys.exit("build.py: no kernel may spill or have a stack frame:\n" + "\n".join(wrong))
+
+
 def main():
     check = sys.argv[1:] == ["--check"]
-    if sys.argv[1:] and not check:
+    if sys.argv[1:] not in ([], ["--check"], ["--quick"]):
         sys.exit(__doc__)
     subprocess.run([sys.executable, ROOT / "scripts/cuda-toolchain.py"], check=True, stdout=subprocess.DEVNULL)
-    built, wrong = {}, []
+    if sys.argv[1:] == ["--quick"]:
+        return quick()
+    built = {}
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:
         folder = pathlib.Path(name)
         texts = dict(zip(ARCHITECTURES, pool.map(compiled, ARCHITECTURES)))
@@ -85,21 +132,17 @@ def main():
     built["kernels.ptx"] = texts[ARCHITECTURES[0]].encode()
     for a, (image, found) in results.items():
         built[f"sm_{a}.cubin"] = image
-        for kernel, r in found.items():
-            if r["stack"] or r["spilled"] or r["shared"] > SHARED_LIMIT:
-                wrong.append(f"sm_{a}: {kernel}: {r['stack']} bytes of stack, {r['spilled']} spilled, {r['shared']} of shared memory")
-    if wrong:
-        sys.exit("build.py: no kernel may spill or have a stack frame:\n" + "\n".join(wrong))
+        refuse(a, found)
     version = re.search(r"\.version (\S+)", texts[ARCHITECTURES[0]])[1]
     if tuple(map(int, version.split("."))) > (8, 8):
         sys.exit(f"build.py: PTX of ISA {version}: drivers of CUDA 12 read 8.8 at most")
     built["resources.json"] = (json.dumps(results["90a"][1], indent=1, sort_keys=True) + "\n").encode()
+    built["digests.json"] = digests(built)
     folder, differ = HERE / "built", []
     folder.mkdir(exist_ok=True)
     for name, data in built.items():
         path = folder / (name if name.endswith(".json") else name + ".gz")
-        old = path.read_bytes() if path.exists() else b""
-        if (gzip.decompress(old) if path.suffix == ".gz" and old else old) == data:
+        if read(path) == data:
             continue
         differ.append(path.name)
         if not check:
@@ -119,7 +162,8 @@ def compiled(architecture):
     return done.stdout
 
 
-if sys.argv[1:2] == ["--ptx"]:
-    sys.stdout.write(ptx(sys.argv[2]))
-else:
-    main()
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--ptx"]:
+        sys.stdout.write(ptx(sys.argv[2]))
+    else:
+        main()

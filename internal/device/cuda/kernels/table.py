@@ -44,7 +44,7 @@ def launch(name):
         return 256, 8 * 256 * int(name.rsplit("_", 1)[1])
     if name.startswith(("sumSquares", "sumDoubles")):
         return 256, 8 * 256
-    if name in ("sumTiles", "normFinish", "normGrad", "lossFinish", "diceFactors", "columnSums", "columnSumLoss", "columnSumLossGrad"):
+    if name in ("normFinish", "normGrad", "lossFinish", "diceFactors", "columnSums", "columnSumLoss", "columnSumLossGrad"):
         return 128, 4 * 3 * 128
     return 256, 0
 

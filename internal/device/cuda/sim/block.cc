@@ -113,22 +113,19 @@ static void catchFaults() {
 // --- Fibers. A stack belongs to a lane from its first instruction to its last, so that kernels
 // without barriers need only one, which stays in the cache.
 
-static constexpr size_t stackBytes = 128 << 10;
-static std::vector<char *> stacks; // that are free
+// All lie in one piece of memory of large pages, or a switch would wait for the address of each stack.
+// Their ends lie in different lines of the cache, or those of a block would push each other out.
+static constexpr size_t stackBytes = 64 << 10, mostStacks = 1024, largePage = 2 << 20;
+static std::vector<char *> stacks; // the upper ends of those that are free
 static void *scheduler;            // where it stopped
 static const Entry *entry;
 static void **arguments;
 
-// Stacks begin at different lines of the cache: else those of a block would push each other out.
-static char *takeStack() {
-  static uint32_t made;
-  if (stacks.empty()) {
-    auto p = static_cast<char *>(mmap(nullptr, stackBytes + 64 * 1024, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    return p + made++ % 128 * 448;
-  }
-  char *s = stacks.back();
-  stacks.pop_back();
-  return s;
+static void makeStacks() {
+  auto p = static_cast<char *>(mmap(nullptr, stackBytes * mostStacks + largePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  p += largePage - reinterpret_cast<uintptr_t>(p) % largePage;
+  madvise(p, stackBytes * mostStacks, MADV_HUGEPAGE); // where the system has none, it is only slower
+  for (size_t i = mostStacks; i-- > 0;) stacks.push_back(p + (i + 1) * stackBytes - i * 9 % 448 * 64);
 }
 
 static void runLanes();
@@ -137,8 +134,9 @@ static void runLanes();
 static void resume(void **from, Lane &l) {
   self = &l;
   if (!l.stack) {
-    l.memory = takeStack();
-    void **top = reinterpret_cast<void **>(l.memory + stackBytes) - 3; // as after a call: 8 bytes past a multiple of 16
+    l.memory = stacks.back();
+    stacks.pop_back();
+    void **top = reinterpret_cast<void **>(l.memory) - 3; // as after a call: 8 bytes past a multiple of 16
     *--top = reinterpret_cast<void *>(runLanes);
     for (int i = 0; i < 6; i++) *--top = nullptr;
     l.stack = top;
@@ -208,10 +206,12 @@ static void runLanes() {
 // --- A block runs from one barrier to the next.
 
 static std::vector<Warp> warps;
+static std::vector<Copy> copies;
 
 static void prepare(Dim threads) {
   uint32_t n = threads.x * threads.y * threads.z;
   warps.resize(n / 32);
+  if (copies.size() < size_t(n) * copyMost) copies.resize(size_t(n) * copyMost);
   for (uint32_t i = 0; i < n; i++) {
     Warp &w = warps[i / 32];
     Lane &l = w.lanes[i % 32];
@@ -221,6 +221,7 @@ static void prepare(Dim threads) {
     l.stack = nullptr;
     l.copyCount = 0;
     l.group = 0;
+    l.copies = &copies[size_t(i) * copyMost];
   }
   for (Warp &w : warps) {
     w.turn = 0;
@@ -279,6 +280,7 @@ static unsigned char *sharedEnd() {
 
 bool launch(const Entry &e, Dim grid, Dim threads, size_t shared, void **args) {
   catchFaults();
+  if (stacks.empty()) makeStacks();
   entry = &e;
   kernel = e.name;
   arguments = args;

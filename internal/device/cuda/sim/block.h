@@ -33,7 +33,7 @@ struct Lane {
   uint32_t number; // in the warp
   Warp *warp;
   void *stack;  // where its fiber stopped, null before it has started
-  char *memory; // of its stack
+  char *memory; // of its stack, the upper end
   // operands of the instruction that the warp executes together: registers of this lane, which lie
   // on its stack and stay where they are while the lane waits
   void *result;
@@ -42,8 +42,10 @@ struct Lane {
   // cp.async
   int copyCount;
   uint32_t group;
-  Copy copies[64];
+  Copy *copies; // copyMost of them: elsewhere, so that the lanes of a block fit into the nearest cache
 };
+
+constexpr int copyMost = 64;
 
 // Where a thread waits, and with whom.
 enum class Meeting : uint8_t { Warp, Block, End };

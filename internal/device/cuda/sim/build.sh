@@ -5,11 +5,30 @@
 #   VOXSAW_CUDA_DRIVER=$PWD/libcudasim.so voxsaw pretrain --device cuda ...
 #
 # VOXSAW_SIM_SEED chooses the order in which threads run, VOXSAW_SIM_MEMORY the bytes of its memory.
+# Objects are kept in the user's cache, named by all that they were made of.
 set -euo pipefail
 output=$(realpath "${1:?usage: build.sh OUTPUT.so}")
 cd "$(dirname "$0")"
-objects=$(mktemp -d)
-trap 'rm -rf "$objects"' EXIT
-{ ls ./*.cc; sed -n 's|^#include "\(.*\)"$|../kernels/\1|p' ../kernels/all.cu; } | xargs -P "$(nproc)" -I{} sh -c '
-  g++ -std=c++17 -O2 -march=native -ffp-contract=off -fno-strict-aliasing -Wno-unknown-pragmas -fPIC -fvisibility=hidden -x c++ -c "$1" -o "$2/$(basename "$1").o"' _ {} "$objects"
-g++ -shared "$objects"/*.o -o "$output"
+cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/voxsaw-simulated-gpu
+mkdir -p "$cache"
+# no contraction of products and sums, lest results depend on the processor
+flags="-std=c++17 -O2 -march=native -ffp-contract=off -fno-strict-aliasing -Wno-unknown-pragmas -fPIC -fvisibility=hidden"
+common=$({ echo "$flags"; g++ --version; grep -m1 '^model name' /proc/cpuinfo || true; cat ./*.h ../kernels/*.h; } | sha256sum)
+part=$(mktemp -d)
+trap 'rm -rf "$part"' EXIT
+
+compile() { # SOURCE: leaves the object's path in $part; an object appears only when it is whole
+  local object
+  object=$cache/$( (echo "$common $(basename "$1")"; cat "$1") | sha256sum | cut -c1-32).o
+  if [ ! -e "$object" ]; then
+    # shellcheck disable=SC2086 # words
+    g++ $flags -x c++ -c "$1" -o "$part/$(basename "$1").o"
+    mv "$part/$(basename "$1").o" "$object"
+  fi
+  echo "$object" >"$part/$(basename "$1").path"
+}
+export -f compile
+export flags common cache part
+{ ls ./*.cc; sed -n 's|^#include "\(.*\)"$|../kernels/\1|p' ../kernels/all.cu; } | xargs -P "$(nproc)" -I{} bash -c 'set -euo pipefail; compile "$1"' _ {}
+g++ -shared $(cat "$part"/*.path) -o "$part/library.so"
+mv "$part/library.so" "$output"

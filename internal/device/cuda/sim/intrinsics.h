@@ -148,7 +148,7 @@ FN void copyAsync16(void *to, const void *from, bool there) {
   if (there && reinterpret_cast<uintptr_t>(from) % 16) sim::fail("cp.async: the source is no multiple of 16");
   sim::Lane &l = *sim::self;
   sim::Copy c{to, from, there, l.group};
-  if (l.copyCount == 64) sim::fail("cp.async: more than 64 copies of a thread are under way");
+  if (l.copyCount == sim::copyMost) sim::fail("cp.async: more than %d copies of a thread are under way", sim::copyMost);
   // most copies arrive as late as they may; some at once, for whoever still reads what lay there
   if (sim::random() % 4 == 0)
     sim::arriveCopy(c);
