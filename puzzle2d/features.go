@@ -25,6 +25,7 @@ type Features struct {
 	params  *nn.Params
 	program *nn.Program
 	loaded  voxsaw.Loaded
+	told    func(done, total int)
 }
 
 // FeatureOptions say what features are.
@@ -40,6 +41,8 @@ type FeatureOptions struct {
 	Side   int   // width and height of the middle of a photograph that is looked at
 	Batch  int   // photographs looked at together; 0: 16
 	Memory int64 // limit in bytes of the network; 0: none
+	// Progress is told how many photographs of how many are done; nil: nobody is.
+	Progress func(done, total int)
 }
 
 // LayerConv5 is the last convolution of AlexNet, and the last stage of a ResNet.
@@ -52,7 +55,10 @@ func OpenFeatures(dev voxsaw.Device, path string, o FeatureOptions) (*Features, 
 	if err != nil {
 		return nil, err
 	}
-	f := &Features{network: o.Random, input: o.Input, side: o.Side, batch: o.Batch}
+	f := &Features{network: o.Random, input: o.Input, side: o.Side, batch: o.Batch, told: o.Progress}
+	if f.told == nil {
+		f.told = func(int, int) {}
+	}
 	if f.batch == 0 {
 		f.batch = 16
 	}
@@ -165,6 +171,7 @@ func (f *Features) Extract(ctx context.Context, store *photos.Store, numbers []i
 			return nil, err
 		}
 		copy(features[from*f.width:], rows[:len(part)*f.width])
+		f.told(from+len(part), len(numbers))
 	}
 	return features, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/svm"
@@ -25,8 +26,9 @@ type Transfer struct {
 	Normalise bool
 }
 
-// DefaultTransfer is the paper's measure on Caltech-256: 30 photographs a class, C = 10.
-func DefaultTransfer() Transfer { return Transfer{PerClass: 30, C: []float64{10}, Seeds: 5} }
+// DefaultTransfer is the paper's measure on Caltech-256 (30 photographs a class, C = 10) on features of
+// length 1, as VISSL has them.
+func DefaultTransfer() Transfer { return Transfer{PerClass: 30, C: []float64{10}, Seeds: 5, Normalise: true} }
 
 // A Draw is the result of one draw of labelled photographs.
 type Draw struct {
@@ -57,89 +59,105 @@ func (t Transfer) check() error {
 	return nil
 }
 
-// Run measures the features of a network.
+// Run measures the features of a network. Only those of photographs that are drawn are computed.
 func (t Transfer) Run(ctx context.Context, f *Features, data Data) ([]Draw, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	classes := data.Photos.Classes()
-	if len(classes) < 2 {
-		return nil, fmt.Errorf("the photographs have %d classes: telling them apart takes two or more, each in a folder of its own", len(classes))
-	}
-	var numbers []int // photographs with a label, in the rows of the features
-	held := map[int]bool{}
-	for _, list := range [][]int{data.Train, data.Validate} {
-		for _, n := range list {
-			if data.Photos.Label(n) >= 0 {
-				numbers = append(numbers, n)
-			}
-		}
-	}
-	for _, n := range data.Validate {
-		held[n] = true
-	}
-	rows, err := f.Extract(ctx, data.Photos, numbers)
+	byClass, held, err := t.pool(data)
 	if err != nil {
 		return nil, err
 	}
-	if t.Normalise {
-		for i := range numbers {
+	draws := make([]Draw, t.Seeds)
+	fits := make([][]int, t.Seeds)
+	row := map[int]int{} // of a photograph
+	var wanted []int
+	for k := range draws {
+		number := t.Seed + uint64(k)
+		fit, test := t.draw(seed.Rand(number, "transfer"), byClass, held)
+		fits[k], draws[k] = fit, Draw{Seed: number, Fitted: len(fit), Tested: len(test), C: t.C[0], Photographs: test}
+		for _, photo := range slices.Concat(fit, test) {
+			if _, ok := row[photo]; !ok {
+				row[photo] = len(wanted)
+				wanted = append(wanted, photo)
+			}
+		}
+	}
+	rows, err := f.Extract(ctx, data.Photos, wanted)
+	if err != nil {
+		return nil, err
+	}
+	all := svm.Data{Features: rows, Width: f.Width(), Count: len(byClass)}
+	for i, photo := range wanted {
+		if all.Classes = append(all.Classes, data.Photos.Label(photo)); t.Normalise {
 			normalise(rows[i*f.Width() : (i+1)*f.Width()])
 		}
 	}
-	all := svm.Data{Features: rows, Width: f.Width(), Count: len(classes)}
-	byClass := make([][]int, len(classes)) // rows that may be fitted to
-	var tested []int
-	for row, n := range numbers {
-		class := data.Photos.Label(n)
-		all.Classes = append(all.Classes, class)
-		if t.Mix || !held[n] {
-			byClass[class] = append(byClass[class], row)
-		} else {
-			tested = append(tested, row)
+	of := func(photos []int) svm.Data {
+		list := make([]int, len(photos))
+		for i, photo := range photos {
+			list[i] = row[photo]
 		}
+		return all.Select(list)
 	}
-	for class, rows := range byClass {
-		if len(rows) < max(t.PerClass, 1) || t.Mix && len(rows) <= t.PerClass {
-			return nil, fmt.Errorf("class %s has %d photographs to fit to, of which %d are wanted: ask for less with --per-class, or leave the class out", classes[class], len(rows), max(t.PerClass, 1))
-		}
-	}
-	if t.Mix && t.PerClass == 0 {
-		return nil, errors.New("if all photographs are fitted to, none is left to test: say how many of each class with --per-class")
-	}
-	if !t.Mix && len(tested) == 0 {
-		return nil, errors.New("no photographs are held out: prepare them with --hold-out, or draw from all with --mix")
-	}
-	draws := make([]Draw, t.Seeds)
 	for k := range draws {
-		fit, test := t.draw(seed.Rand(t.Seed+uint64(k), "transfer"), byClass, tested)
-		if draws[k], err = t.measure(ctx, all, fit, test, t.Seed+uint64(k)); err != nil {
+		if err := t.measure(ctx, &draws[k], of(fits[k]), of(draws[k].Photographs)); err != nil {
 			return nil, err
-		}
-		for _, row := range test {
-			draws[k].Photographs = append(draws[k].Photographs, numbers[row])
 		}
 	}
 	return draws, nil
 }
 
-// draw chooses the rows to fit to and those to test on.
+// pool is the photographs that a machine may be fitted to, by class, and those held out.
+func (t Transfer) pool(data Data) (byClass [][]int, held []int, err error) {
+	classes := data.Photos.Classes()
+	if len(classes) < 2 {
+		return nil, nil, fmt.Errorf("the photographs have %d classes: telling them apart takes two or more, each in a folder of its own", len(classes))
+	}
+	byClass = make([][]int, len(classes))
+	add := func(photos []int, fit bool) {
+		for _, n := range photos {
+			switch class := data.Photos.Label(n); {
+			case class < 0:
+			case fit:
+				byClass[class] = append(byClass[class], n)
+			default:
+				held = append(held, n)
+			}
+		}
+	}
+	add(data.Train, true)
+	add(data.Validate, t.Mix)
+	for class, photos := range byClass {
+		if wanted := max(t.PerClass, 1); len(photos) < wanted || t.Mix && len(photos) <= t.PerClass {
+			return nil, nil, fmt.Errorf("class %s has %d photographs to fit to, of which %d are wanted: ask for less with --per-class, or leave the class out", classes[class], len(photos), wanted)
+		}
+	}
+	if t.Mix && t.PerClass == 0 {
+		return nil, nil, errors.New("if all photographs are fitted to, none is left to test: say how many of each class with --per-class")
+	}
+	if !t.Mix && len(held) == 0 {
+		return nil, nil, errors.New("no photographs are held out: prepare them with --hold-out, or draw from all with --mix")
+	}
+	return byClass, held, nil
+}
+
+// draw chooses the photographs to fit to and those to test on.
 func (t Transfer) draw(r *rand.Rand, byClass [][]int, held []int) (fit, test []int) {
 	test = held
 	if t.Mix {
 		test = nil
 	}
-	for _, rows := range byClass {
+	for _, photos := range byClass {
 		n := t.PerClass
 		if n == 0 {
-			n = len(rows)
+			n = len(photos)
 		}
-		order := r.Perm(len(rows))
-		for k, i := range order {
+		for k, i := range r.Perm(len(photos)) {
 			if k < n {
-				fit = append(fit, rows[i])
+				fit = append(fit, photos[i])
 			} else if t.Mix {
-				test = append(test, rows[i])
+				test = append(test, photos[i])
 			}
 		}
 	}
@@ -147,30 +165,22 @@ func (t Transfer) draw(r *rand.Rand, byClass [][]int, held []int) (fit, test []i
 }
 
 // measure fits a machine and tests it.
-func (t Transfer) measure(ctx context.Context, all svm.Data, fit, test []int, number uint64) (Draw, error) {
-	d := Draw{Seed: number, Fitted: len(fit), Tested: len(test), C: t.C[0]}
-	from, to := all.Select(fit), all.Select(test)
-	o := svm.Options{Seed: number}
+func (t Transfer) measure(ctx context.Context, d *Draw, from, to svm.Data) error {
+	o := svm.Options{Seed: d.Seed}
 	if len(t.C) > 1 {
 		accuracy, err := svm.CrossValidate(ctx, from, o, t.C, 3)
 		if err != nil {
-			return d, err
+			return err
 		}
-		best := 0
-		for k, a := range accuracy {
-			if a > accuracy[best] {
-				best = k
-			}
-		}
-		d.C = t.C[best]
+		d.C = t.C[slices.Index(accuracy, slices.Max(accuracy))]
 	}
 	o.C = d.C
 	m, err := svm.Train(ctx, from, o)
 	if err != nil {
-		return d, err
+		return err
 	}
 	d.Converged = m.Converged
-	right, count := make([]int, all.Count), make([]int, all.Count)
+	right, count := make([]int, to.Count), make([]int, to.Count)
 	for i, class := range m.Predict(to.Features) {
 		truth := to.Classes[i]
 		count[truth]++
@@ -186,8 +196,8 @@ func (t Transfer) measure(ctx context.Context, all svm.Data, fit, test []int, nu
 			d.ClassMean += float64(right[class]) / float64(n)
 		}
 	}
-	d.Accuracy, d.ClassMean = float64(placed)/float64(len(test)), d.ClassMean/float64(present)
-	return d, nil
+	d.Accuracy, d.ClassMean = float64(placed)/float64(to.Len()), d.ClassMean/float64(present)
+	return nil
 }
 
 // normalise makes a vector of length 1, if it has one.

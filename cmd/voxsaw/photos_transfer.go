@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/table"
+	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 )
 
@@ -29,7 +30,7 @@ type photoTransferOptions struct {
 func newPhotoTransfer() *cobra.Command {
 	t := puzzle2d.DefaultTransfer()
 	o := &photoTransferOptions{
-		Network: puzzle2d.DefaultConfig().Network, Layer: "last", PerClass: t.PerClass, C: t.C, Seeds: t.Seeds, Machine: defaultDevice(),
+		Network: puzzle2d.DefaultConfig().Network, Layer: "last", PerClass: t.PerClass, C: t.C, Seeds: t.Seeds, Normalise: t.Normalise, Machine: defaultDevice(),
 	}
 	return verb("transfer", "Measure what a network's features are worth: a linear classifier of a few labelled photographs",
 		`Computes the features of labelled photographs with a pretrained network, which stays as it is, fits a linear support vector machine to those of a few
@@ -63,6 +64,15 @@ func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 	if o.Layer != "last" {
 		options.Layer = o.Layer
 	}
+	var progress terminal.Progress
+	shown := 0
+	options.Progress = func(done, total int) {
+		if progress == nil {
+			progress = terminal.NewProgress(cmd.ErrOrStderr(), "features", total)
+		}
+		progress.Add(done - shown)
+		shown = done
+	}
 	path := o.Checkpoint
 	if path == "random" {
 		path = ""
@@ -79,6 +89,9 @@ func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 	draws, err := puzzle2d.Transfer{
 		PerClass: o.PerClass, C: o.C, Seeds: o.Seeds, Seed: o.Seed, Mix: o.Mix, Normalise: o.Normalise,
 	}.Run(cmd.Context(), features, data)
+	if progress != nil {
+		progress.Finish()
+	}
 	if err != nil {
 		return err
 	}
