@@ -61,7 +61,8 @@ func TestNamedTestsExist(t *testing.T) {
 
 // Each package opens with what it is and where to start reading.
 func TestPackagesSayWhereToStart(t *testing.T) {
-	small := map[string]bool{"internal/backbone/all": true, "internal/numbers": true} // one short file
+	// one short file
+	small := map[string]bool{"internal/backbone/all": true, "internal/numbers": true}
 	docs := map[string]string{}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -125,8 +125,8 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	return r.result, nil
 }
 
-// clean removes what a process that was killed has left, in the folders of trials that are finished,
-// too: runs that go on clean their own.
+// clean removes what a process that was killed has left, in the folders of trials that are
+// finished, too: runs that go on clean their own.
 func (r *runner) clean() error {
 	return filepath.WalkDir(r.Out, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
