@@ -1,6 +1,8 @@
 package voxsaw_test
 
 import (
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -54,5 +56,42 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 	if named < 50 {
 		t.Errorf("only %d tests are named: is the search broken?", named)
+	}
+}
+
+// Each package opens with what it is and where to start reading.
+func TestPackagesSayWhereToStart(t *testing.T) {
+	// one short file
+	small := map[string]bool{"internal/backbone/all": true, "internal/numbers": true}
+	docs := map[string]string{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.PackageClauseOnly)
+		if err != nil {
+			return err
+		}
+		if f.Name.Name != "main" {
+			docs[filepath.ToSlash(filepath.Dir(path))] += f.Doc.Text()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(docs) < 40 {
+		t.Errorf("only %d packages were found: is the search broken?", len(docs))
+	}
+	for dir, doc := range docs {
+		if !strings.HasPrefix(doc, "Package ") || !small[dir] && !strings.Contains(doc, "Start at ") {
+			t.Errorf("%s: the package comment does not say what it is and where to start (\"Start at [Name]\"): %q", dir, doc)
+		}
 	}
 }

@@ -165,11 +165,11 @@ func TestWilcoxonWithoutDifferences(t *testing.T) {
 
 // Two seeds, two folds of two cases: worked out by hand.
 func TestFolds(t *testing.T) {
-	run := func(initialisation string, fraction float64, fold int, seed uint64, a, b float64) Run {
+	run := func(initialisation string, fraction float64, fold int, seed uint64, a, b float64) Trial {
 		names := [][2]string{{"c1", "c2"}, {"c3", "c4"}}[fold]
-		return Run{initialisation, fraction, fold, seed, []Score{{Case: names[0], Label: 1, DSC: a}, {Case: names[1], Label: 1, DSC: b}}}
+		return Trial{initialisation, fraction, fold, seed, []Score{{Case: names[0], Label: 1, DSC: a}, {Case: names[1], Label: 1, DSC: b}}}
 	}
-	runs := []Run{
+	runs := []Trial{
 		run("3x3x3", 1, 0, 0, 0.82, 0.84), run("3x3x3", 1, 0, 1, 0.80, 0.86), run("3x3x3", 1, 1, 0, 0.75, 0.80),
 		run("scratch", 1, 0, 0, 0.80, 0.80), run("scratch", 1, 0, 1, 0.80, 0.80), run("scratch", 1, 1, 0, 0.69, 0.78),
 		run("scratch", 0.1, 0, 0, 0.5, 0.6),
@@ -211,7 +211,7 @@ func TestFolds(t *testing.T) {
 // However many cases each run tests, and however alike they come out, what is tested is as many
 // pairs as there are runs: one pair proves nothing.
 func TestCasesOfOneRunAreNoRepetitions(t *testing.T) {
-	scratch, puzzles := Run{Initialisation: "scratch", Fraction: 1}, Run{Initialisation: "3x3x3", Fraction: 1}
+	scratch, puzzles := Trial{Initialisation: "scratch", Fraction: 1}, Trial{Initialisation: "3x3x3", Fraction: 1}
 	for n := range 50 {
 		name := fmt.Sprintf("c%d", n)
 		scratch.Scores = append(scratch.Scores, Score{Case: name, Label: 1, DSC: 0.5})
@@ -219,7 +219,7 @@ func TestCasesOfOneRunAreNoRepetitions(t *testing.T) {
 	}
 	// A case that only one of the two has is no part of the difference.
 	puzzles.Scores = append(puzzles.Scores, Score{Case: "another", Label: 1, DSC: 0.9})
-	f, err := Folds([]Run{scratch, puzzles}, FoldOptions{})
+	f, err := Folds([]Trial{scratch, puzzles}, FoldOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

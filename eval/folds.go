@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Run is one trained network of an experiment and how it did on its test cases.
-type Run struct {
+// Trial is one run of an experiment: a trained network, and how it did on its test cases.
+type Trial struct {
 	Initialisation string  // such as scratch or 3x3x3
 	Fraction       float64 // of the training cases, 0 to 1
 	Fold           int
@@ -51,7 +51,7 @@ type FoldCell struct {
 
 // Folds tabulates an experiment. Ratios (DSC and NSD) are in percent. Runs may be missing: the
 // experiment may still be under way.
-func Folds(runs []Run, o FoldOptions) (FoldTable, error) {
+func Folds(runs []Trial, o FoldOptions) (FoldTable, error) {
 	metric, err := o.metric()
 	if err != nil {
 		return FoldTable{}, err
@@ -59,7 +59,7 @@ func Folds(runs []Run, o FoldOptions) (FoldTable, error) {
 	t := FoldTable{Metric: metric, Baseline: o.baseline(), Initialisations: initialisationsOf(runs, o.baseline()), Fractions: fractionsOf(runs)}
 	t.Cells = make([][]FoldCell, len(t.Fractions))
 	for row, fraction := range t.Fractions {
-		of := slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return r.Fraction != fraction })
+		of := slices.DeleteFunc(slices.Clone(runs), func(r Trial) bool { return r.Fraction != fraction })
 		for _, initialisation := range t.Initialisations {
 			cell := FoldCell{Spread: o.spread(of, initialisation, metric), Comparison: undefined()}
 			if initialisation != t.Baseline {
@@ -77,7 +77,7 @@ func Folds(runs []Run, o FoldOptions) (FoldTable, error) {
 }
 
 // initialisationsOf lists the initialisations in the order of the runs, but the baseline first.
-func initialisationsOf(runs []Run, baseline string) []string {
+func initialisationsOf(runs []Trial, baseline string) []string {
 	var all []string
 	for _, r := range runs {
 		if !slices.Contains(all, r.Initialisation) {
@@ -91,7 +91,7 @@ func initialisationsOf(runs []Run, baseline string) []string {
 }
 
 // spread sums up the runs of an initialisation.
-func (o FoldOptions) spread(runs []Run, initialisation string, m Metric) Spread {
+func (o FoldOptions) spread(runs []Trial, initialisation string, m Metric) Spread {
 	cases := o.casesOf(runs, initialisation, m)
 	var means []float64
 	for _, key := range sortedRuns(cases) {

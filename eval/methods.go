@@ -18,7 +18,7 @@ import (
 // scatter more than their cases explain, their variance is zero, and a test would be one over
 // cases, which are no repetitions of the training: then no effect is tested, and P and Interval are
 // NaN.
-func Mixed(runs []Run, o FoldOptions) (MixedFit, error) {
+func Mixed(runs []Trial, o FoldOptions) (MixedFit, error) {
 	metric, err := o.metric()
 	if err != nil {
 		return MixedFit{}, err
@@ -55,7 +55,7 @@ func Mixed(runs []Run, o FoldOptions) (MixedFit, error) {
 const runFactor = 1
 
 // fractionsOf lists the fractions of the runs in ascending order.
-func fractionsOf(runs []Run) []float64 {
+func fractionsOf(runs []Trial) []float64 {
 	var all []float64
 	for _, r := range runs {
 		all = append(all, r.Fraction)

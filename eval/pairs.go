@@ -23,7 +23,7 @@ func (p Pair) Mean() float64 { return Summarise(list(p.Differences)).Mean }
 
 // Pairs lists the replicates that compare an initialisation with the baseline, sorted by fold,
 // fraction and seed. Runs without a partner make none.
-func Pairs(runs []Run, initialisation string, o FoldOptions) ([]Pair, error) {
+func Pairs(runs []Trial, initialisation string, o FoldOptions) ([]Pair, error) {
 	m, err := o.metric()
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ type runKey struct {
 }
 
 // casesOf is the metric of every test case of every run of an initialisation.
-func (o FoldOptions) casesOf(runs []Run, initialisation string, m Metric) map[runKey]map[string]float64 {
+func (o FoldOptions) casesOf(runs []Trial, initialisation string, m Metric) map[runKey]map[string]float64 {
 	all := map[runKey]map[string]float64{}
 	for _, r := range runs {
 		if r.Initialisation == initialisation {

@@ -147,10 +147,10 @@ type Pilot struct {
 
 // Pilots tells for each initialisation and fraction how many replicates find a difference, in
 // percent where the metric is a ratio. Each needs at least two pairs of runs.
-func Pilots(runs []Run, difference float64, f FoldOptions, o PowerOptions) ([]Pilot, error) {
+func Pilots(runs []Trial, difference float64, f FoldOptions, o PowerOptions) ([]Pilot, error) {
 	var all []Pilot
 	for _, fraction := range fractionsOf(runs) {
-		of := slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return r.Fraction != fraction })
+		of := slices.DeleteFunc(slices.Clone(runs), func(r Trial) bool { return r.Fraction != fraction })
 		methods := initialisationsOf(of, f.baseline())
 		if methods[0] != f.baseline() {
 			continue
@@ -170,7 +170,7 @@ func Pilots(runs []Run, difference float64, f FoldOptions, o PowerOptions) ([]Pi
 	return all, nil
 }
 
-func pilot(runs []Run, name string, difference float64, f FoldOptions, o PowerOptions) (Pilot, error) {
+func pilot(runs []Trial, name string, difference float64, f FoldOptions, o PowerOptions) (Pilot, error) {
 	p := Pilot{Initialisation: name}
 	pairs, err := Pairs(runs, name, f)
 	if err != nil {

@@ -103,7 +103,7 @@ func rangeQuantile(p float64, k int) float64 {
 
 // RankRuns ranks the initialisations of an experiment over the replicates (fold, fraction and seed)
 // that all of them have, at the level 0.05.
-func RankRuns(runs []Run, o FoldOptions) (Ranking, error) {
+func RankRuns(runs []Trial, o FoldOptions) (Ranking, error) {
 	m, err := o.metric()
 	if err != nil {
 		return Ranking{}, err

@@ -68,7 +68,7 @@ func readStatistics(t *testing.T) statistics {
 }
 
 // openKBP is the experiment of docs/results/openkbp-cpu.
-func openKBP(t *testing.T) []eval.Run {
+func openKBP(t *testing.T) []eval.Trial {
 	t.Helper()
 	f, err := os.Open("../docs/results/openkbp-cpu/scores.csv")
 	if err != nil {
@@ -230,7 +230,7 @@ func TestMixedModelEqualsLme4AndStatsmodels(t *testing.T) {
 }
 
 // caseModel is the mixed model of the mean DSC of each case of each run.
-func caseModel(runs []eval.Run, factors []string) eval.MixedModel {
+func caseModel(runs []eval.Trial, factors []string) eval.MixedModel {
 	m := eval.MixedModel{Fixed: []eval.Fixed{{Name: "intercept"}, {Name: "method"}, {Name: "f20"}, {Name: "f100"}}}
 	for _, f := range factors {
 		m.Random = append(m.Random, eval.Factor{Name: f})
@@ -295,7 +295,7 @@ func TestMixedModelRefuses(t *testing.T) {
 			t.Errorf("got %v, want ...%s...", err, want)
 		}
 	}
-	if _, err := eval.Mixed([]eval.Run{{Initialisation: "scratch"}}, eval.FoldOptions{}); err == nil || !strings.Contains(err.Error(), "another initialisation") {
+	if _, err := eval.Mixed([]eval.Trial{{Initialisation: "scratch"}}, eval.FoldOptions{}); err == nil || !strings.Contains(err.Error(), "another initialisation") {
 		t.Errorf("a single method: %v", err)
 	}
 }
@@ -305,7 +305,7 @@ func TestMixedModelRefuses(t *testing.T) {
 func TestBootstrapEqualsNumpy(t *testing.T) {
 	runs := openKBP(t)
 	for _, c := range readStatistics(t).Bootstrap {
-		of := slices.DeleteFunc(slices.Clone(runs), func(r eval.Run) bool { return c.Fraction != 0 && r.Fraction != c.Fraction })
+		of := slices.DeleteFunc(slices.Clone(runs), func(r eval.Trial) bool { return c.Fraction != 0 && r.Fraction != c.Fraction })
 		pairs, err := eval.Pairs(of, "3x3x3", eval.FoldOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -342,8 +342,8 @@ func TestBootstrapOfManyPairsIsNormal(t *testing.T) {
 // Patients never stand in for runs: with one pair of runs there is no model, and where runs do not
 // scatter there is no test, however many patients agree.
 func TestMixedModelNeverTestsOverCases(t *testing.T) {
-	run := func(initialisation string, seed uint64, gain float64) eval.Run {
-		r := eval.Run{Initialisation: initialisation, Fraction: 1, Seed: seed}
+	run := func(initialisation string, seed uint64, gain float64) eval.Trial {
+		r := eval.Trial{Initialisation: initialisation, Fraction: 1, Seed: seed}
 		for n := range 40 {
 			// the runs scatter less than the cases: each seed orders the same values in another way
 			noise := math.Mod(float64(n)*0.618+0.1*float64(seed)*float64(n%7), 1) / 100
@@ -351,7 +351,7 @@ func TestMixedModelNeverTestsOverCases(t *testing.T) {
 		}
 		return r
 	}
-	one := []eval.Run{run("scratch", 1, 0), run("a", 1, 0.05)}
+	one := []eval.Trial{run("scratch", 1, 0), run("a", 1, 0.05)}
 	if _, err := eval.Mixed(one, eval.FoldOptions{}); err == nil || !strings.Contains(err.Error(), "two pairs") {
 		t.Errorf("one pair: %v", err)
 	}

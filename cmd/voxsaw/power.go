@@ -55,7 +55,7 @@ func runPower(stdout io.Writer, o powerOptions, path string) error {
 		return err
 	}
 	if o.Fraction != 0 {
-		runs = slices.DeleteFunc(runs, func(r eval.Run) bool { return r.Fraction != o.Fraction })
+		runs = slices.DeleteFunc(runs, func(r eval.Trial) bool { return r.Fraction != o.Fraction })
 		if len(runs) == 0 {
 			return withHint(fmt.Errorf("%s: no runs on %s of the training cases", path, table.Percent(o.Fraction)), "without --fraction all shares are listed")
 		}
@@ -76,7 +76,7 @@ func runPower(stdout io.Writer, o powerOptions, path string) error {
 }
 
 // readRuns reads the scores of an experiment's runs.
-func readRuns(path string) ([]eval.Run, error) {
+func readRuns(path string) ([]eval.Trial, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -156,7 +156,8 @@ func TestDigestFindsDamage(t *testing.T) {
 	}
 }
 
-// A changed letter in what a checkpoint says about itself, its settings say, is found when it is read.
+// A changed letter in what a checkpoint says about itself, its settings say, is found when it is
+// read.
 func TestDigestOfTexts(t *testing.T) {
 	path := write(t, description, newModel(3))
 	data, err := os.ReadFile(path)

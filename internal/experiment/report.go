@@ -289,7 +289,7 @@ func (r *Result) segmented(ctx context.Context, s Setting, t Trial, c *prepared.
 	return labels, predictor.Reference(reference), nil
 }
 
-func (t Trial) is(r eval.Run) bool {
+func (t Trial) is(r eval.Trial) bool {
 	return t.Init == r.Initialisation && t.Fold == r.Fold && t.Fraction == r.Fraction && t.Seed == r.Seed
 }
 

@@ -47,7 +47,7 @@ type Console interface {
 type Result struct {
 	Plan     Plan
 	Cases    Cases
-	Runs     []eval.Run
+	Runs     []eval.Trial
 	Encoders []Pretraining
 	Elapsed  time.Duration
 }
@@ -119,14 +119,14 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 			r.result.Elapsed = time.Since(start)
 			return r.result, fmt.Errorf("trial %s: %w", t.Name(), err)
 		}
-		r.result.Runs = append(r.result.Runs, eval.Run{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold, Seed: t.Seed, Scores: scores})
+		r.result.Runs = append(r.result.Runs, eval.Trial{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold, Seed: t.Seed, Scores: scores})
 	}
 	r.result.Elapsed = time.Since(start)
 	return r.result, nil
 }
 
-// clean removes what a process that was killed has left, in the folders of trials that are finished,
-// too: runs that go on clean their own.
+// clean removes what a process that was killed has left, in the folders of trials that are
+// finished, too: runs that go on clean their own.
 func (r *runner) clean() error {
 	return filepath.WalkDir(r.Out, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {

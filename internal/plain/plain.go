@@ -2,9 +2,9 @@
 // chosen by whoever wrote the file: they may hold control characters that drive a terminal, marks
 // that reverse the direction of the text around them, or bytes that are no text at all.
 //
-// [Text] and [Lines] are for people: what cannot be seen is written as an escape. [Quote] and
-// [Unquote] are for files that are read back. The package knows of no markup; escaping that is up
-// to who writes it.
+// Start at [Text] and [Lines], which are for people: what cannot be seen is written as an escape.
+// [Quote] and [Unquote] are for files that are read back. The package knows of no markup; escaping
+// that is up to who writes it.
 package plain
 
 import (

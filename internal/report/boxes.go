@@ -51,7 +51,7 @@ func LabelBoxes(scores []eval.Score, m eval.Metric) Boxes {
 // RunBoxes are box plots of a metric over the test cases of an experiment's runs on one share of
 // the training cases: one for each label and initialisation. A case tested by several runs is the
 // mean of its finite values.
-func RunBoxes(runs []eval.Run, fraction float64, m eval.Metric, baseline string) Boxes {
+func RunBoxes(runs []eval.Trial, fraction float64, m eval.Metric, baseline string) Boxes {
 	column := table.MetricColumn(m, false)
 	b := Boxes{Title: fmt.Sprintf("%s of every test case, %s of the training cases", column.Title, table.Percent(fraction)), X: column.Title, Range: unit(m)}
 	var initialisations []string
@@ -86,7 +86,7 @@ func RunBoxes(runs []eval.Run, fraction float64, m eval.Metric, baseline string)
 }
 
 // runBox collects the cases of one label and initialisation.
-func runBox(runs []eval.Run, fraction float64, m eval.Metric, label uint16, initialisation string) BoxRow {
+func runBox(runs []eval.Trial, fraction float64, m eval.Metric, label uint16, initialisation string) BoxRow {
 	values, organ := map[string][]float64{}, fmt.Sprintf("label %d", label)
 	for _, r := range runs {
 		if r.Fraction != fraction || r.Initialisation != initialisation {

@@ -111,11 +111,11 @@ func TestAxesBeginAtZeroOrSaySo(t *testing.T) {
 			t.Errorf("%v: cut %v, and the chart says\n%s", c.values, c.cut, drawing)
 		}
 	}
-	run := func(initialisation string, dsc float64) eval.Run {
-		return eval.Run{Initialisation: initialisation, Fraction: 1, Scores: []eval.Score{{Case: "c", Label: 1, DSC: dsc}}}
+	run := func(initialisation string, dsc float64) eval.Trial {
+		return eval.Trial{Initialisation: initialisation, Fraction: 1, Scores: []eval.Score{{Case: "c", Label: 1, DSC: dsc}}}
 	}
 	for name, dsc := range map[string][2]float64{"a gain": {0.69, 0.75}, "a tie at 0": {0, 0}} {
-		table, err := eval.Folds([]eval.Run{run("scratch", dsc[0]), run("a", dsc[1])}, eval.FoldOptions{})
+		table, err := eval.Folds([]eval.Trial{run("scratch", dsc[0]), run("a", dsc[1])}, eval.FoldOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestDirection(t *testing.T) {
 func TestNamesFromFilesAreOnlyText(t *testing.T) {
 	const hostile = "<script>x</script>\x1b[31m\u202egnp\xff|`*[a](b)\n# b"
 	scores := []eval.Score{{Case: hostile, Label: 1, Name: hostile, DSC: 0.5}, {Case: "b", Label: 1, Name: hostile, DSC: 0.25}}
-	runs := []eval.Run{{Initialisation: "scratch", Fraction: 1, Scores: scores}, {Initialisation: hostile, Fraction: 1, Scores: scores}}
+	runs := []eval.Trial{{Initialisation: "scratch", Fraction: 1, Scores: scores}, {Initialisation: hostile, Fraction: 1, Scores: scores}}
 	folds, err := eval.Folds(runs, eval.FoldOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -23,16 +23,16 @@ import (
 func sample(t *testing.T) Report {
 	t.Helper()
 	seeds := map[string]uint64{}
-	run := func(initialisation string, fraction float64, dsc ...float64) eval.Run {
+	run := func(initialisation string, fraction float64, dsc ...float64) eval.Trial {
 		key := fmt.Sprint(initialisation, fraction)
 		seeds[key]++ // each call is another run of its cell
-		r := eval.Run{Initialisation: initialisation, Fraction: fraction, Seed: seeds[key]}
+		r := eval.Trial{Initialisation: initialisation, Fraction: fraction, Seed: seeds[key]}
 		for n, d := range dsc {
 			r.Scores = append(r.Scores, eval.Score{Case: string(rune('a' + n)), Label: 1, DSC: d, HD95: math.Inf(1)})
 		}
 		return r
 	}
-	runs := []eval.Run{run("scratch", 0.1, 0.5, 0.6), run("scratch", 1, 0.8, 0.7), run("<3x3x3>", 0.1, 0.6, 0.72), run("scratch", 0.1, 0.4, 0.5), run("<3x3x3>", 0.1, 0.5, 0.66)}
+	runs := []eval.Trial{run("scratch", 0.1, 0.5, 0.6), run("scratch", 1, 0.8, 0.7), run("<3x3x3>", 0.1, 0.6, 0.72), run("scratch", 0.1, 0.4, 0.5), run("<3x3x3>", 0.1, 0.5, 0.66)}
 	folds, err := eval.Folds(runs, eval.FoldOptions{})
 	if err != nil {
 		t.Fatal(err)

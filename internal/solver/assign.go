@@ -2,7 +2,7 @@
 // search around it when pairs of patches have a say too, and the iteration of solving, re-arranging
 // and looking again.
 //
-// Start at [Solver.Solve] for one puzzle, [Solver.Assign] for the assignment alone, [Iterate] for
+// Start at [Solver.Solve] for one puzzle, [Solver.Assign] for the assignment alone, [Iteration] for
 // the rounds. A Solver keeps its memory, so solving again allocates nothing. Costs are negative
 // log-likelihoods, lower is better; [Costs] makes them from a network's output.
 //

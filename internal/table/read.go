@@ -38,7 +38,7 @@ func ReadScores(r io.Reader) ([]eval.Score, error) {
 
 // Runs is the table of all scores of all runs of an experiment: the columns of [PerCase] behind
 // those that tell the runs apart.
-func Runs(runs []eval.Run) Table {
+func Runs(runs []eval.Trial) Table {
 	t := Table{Title: "All scores", Columns: []Column{{"initialisation", "initialisation", 0}, {"fold", "fold", 0}, {"fraction", "fraction", 4}, {"seed", "seed", 0}}}
 	t.Columns = append(t.Columns, PerCase(nil).Columns...)
 	for _, r := range runs {
@@ -52,7 +52,7 @@ func Runs(runs []eval.Run) Table {
 // ReadRuns reads the runs that [Runs] wrote as CSV, in the order of their first rows. Any other
 // table will do that has the columns initialisation, fold, fraction, seed, case, label and dsc;
 // metrics that it lacks are NaN.
-func ReadRuns(r io.Reader) ([]eval.Run, error) {
+func ReadRuns(r io.Reader) ([]eval.Trial, error) {
 	f, err := readCSV(r, "scores of runs")
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func ReadRuns(r io.Reader) ([]eval.Run, error) {
 		name  string
 		label uint16
 	}
-	var runs []eval.Run
+	var runs []eval.Trial
 	at, seen := map[key]int{}, map[scored]bool{}
 	for n := range f.rows {
 		k := key{initialisation: fromCSV(f.cell(n, "initialisation"))}
@@ -94,7 +94,7 @@ func ReadRuns(r io.Reader) ([]eval.Run, error) {
 		seen[scored{k, s.Case, s.Label}] = true
 		if _, known := at[k]; !known {
 			at[k] = len(runs)
-			runs = append(runs, eval.Run{Initialisation: k.initialisation, Fold: k.fold, Fraction: k.fraction, Seed: k.seed})
+			runs = append(runs, eval.Trial{Initialisation: k.initialisation, Fold: k.fold, Fraction: k.fraction, Seed: k.seed})
 		}
 		runs[at[k]].Scores = append(runs[at[k]].Scores, s)
 	}

@@ -82,7 +82,7 @@ func TestScoresSurviveCSV(t *testing.T) {
 }
 
 func TestRunsSurviveCSV(t *testing.T) {
-	runs := []eval.Run{
+	runs := []eval.Trial{
 		{Initialisation: "scratch", Fold: 1, Fraction: 0.1, Seed: 1<<64 - 1, Scores: some},
 		{Initialisation: "=3x3x3", Fold: 2, Fraction: 1, Seed: 2, Scores: some[:1]},
 	}
@@ -112,10 +112,10 @@ func TestRunsSurviveCSV(t *testing.T) {
 // Two pairs of runs: 10 and 20 points of gain, the quantile of t with one degree of freedom is
 // 12.7062.
 func TestFolds(t *testing.T) {
-	run := func(initialisation string, seed uint64, dsc float64) eval.Run {
-		return eval.Run{Initialisation: initialisation, Fraction: 0.1, Seed: seed, Scores: []eval.Score{{Case: "a", Label: 1, DSC: dsc}}}
+	run := func(initialisation string, seed uint64, dsc float64) eval.Trial {
+		return eval.Trial{Initialisation: initialisation, Fraction: 0.1, Seed: seed, Scores: []eval.Score{{Case: "a", Label: 1, DSC: dsc}}}
 	}
-	f, err := eval.Folds([]eval.Run{run("scratch", 1, 0.5), run("scratch", 2, 0.6), run("3x3x3", 1, 0.6), run("3x3x3", 2, 0.8)}, eval.FoldOptions{})
+	f, err := eval.Folds([]eval.Trial{run("scratch", 1, 0.5), run("scratch", 2, 0.6), run("3x3x3", 1, 0.6), run("3x3x3", 2, 0.8)}, eval.FoldOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,14 +145,14 @@ func TestFolds(t *testing.T) {
 
 // With several initialisations people see the adjusted p.
 func TestSeveralInitialisationsAreAdjusted(t *testing.T) {
-	var runs []eval.Run
+	var runs []eval.Trial
 	for seed, gains := range map[uint64][2]float64{1: {0.1, 0.05}, 2: {0.12, 0.01}, 3: {0.11, 0.02}} {
 		for n, name := range []string{"scratch", "a", "b"} {
 			dsc := 0.5
 			if n > 0 {
 				dsc += gains[n-1]
 			}
-			runs = append(runs, eval.Run{Initialisation: name, Fraction: 1, Seed: seed, Scores: []eval.Score{{Case: "c", Label: 1, DSC: dsc, HD95: math.Inf(1)}}})
+			runs = append(runs, eval.Trial{Initialisation: name, Fraction: 1, Seed: seed, Scores: []eval.Score{{Case: "c", Label: 1, DSC: dsc, HD95: math.Inf(1)}}})
 		}
 	}
 	f, err := eval.Folds(runs, eval.FoldOptions{})

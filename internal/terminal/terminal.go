@@ -206,8 +206,8 @@ func wrap(text string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// clean keeps what came out of a file, a patient's name say, from moving the cursor, recolouring the
-// screen or turning the direction of the text. What is of several lines becomes one.
+// clean keeps what came out of a file, a patient's name say, from moving the cursor, recolouring
+// the screen or turning the direction of the text. What is of several lines becomes one.
 func clean(text string) string { return plain.Text(oneLine.Replace(text)) }
 
 var oneLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ")

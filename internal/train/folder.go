@@ -302,7 +302,8 @@ func (f *Folder) Summary() (voxsaw.Summary, error) {
 	return voxsaw.Summary{Step: r.Step, BestStep: r.BestStep, Best: r.Best, Validation: last}, err
 }
 
-// lastValidation is the last line of a run's validation.csv, to seven digits; empty if there is none.
+// lastValidation is the last line of a run's validation.csv, to seven digits; empty if there is
+// none.
 func lastValidation(path string) (voxsaw.Validation, error) {
 	t, err := readTable(path, math.MaxInt)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -143,7 +143,8 @@ func TestGroupsHaveTheirOwnDecay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := m.dev.UploadPlain(m.gradients, 0, make([]float32, 64)); err != nil { // nothing but decay moves
+		// nothing but decay moves
+		if err := m.dev.UploadPlain(m.gradients, 0, make([]float32, 64)); err != nil {
 			t.Fatal(err)
 		}
 		for step, share := range []map[string]float64{{"encoder.a": 0.025, "head": 0.025}, {"encoder.a": 0, "head": 0.025}} {

@@ -249,7 +249,9 @@ func Activate(t *testing.T, dev device.Device) {
 						continue // hardly a variance: gradients are differences of large numbers
 					}
 					if i != 0 && i != 5 && (i+int(norm)+int(act)+int(residual))%3 != 0 {
-						continue // a third of the combinations is enough for most shapes, not the same for all
+						// a third of the combinations is enough for most shapes, not the same for
+						// all
+						continue
 					}
 					t.Run(fmt.Sprintf("%v norm %d act %d residual %d", []int(shape), norm, act, residual), func(t *testing.T) { activate(t, dev, s) })
 				}
