@@ -20,15 +20,49 @@ type MapOptions struct {
 // Maps are what the network says of every voxel: a number for each class.
 type Maps struct {
 	volume.Grid
-	// Labels are what each class is written as in label maps, 0 for the background, which is class 0.
+	// Labels are what each class is written as in label maps, 0 for the background, which is class
+	// 0.
 	Labels []uint16
 	Names  map[uint16]string // of the labels, where known
 	// (class, K, J, I), i fastest; nil if not asked for. Both are means over windows, weighted by a
 	// Gaussian, and over networks, interpolated linearly where they lie on another grid than the
-	// network's. So probabilities sum to 1 but for rounding, and the label map has the class with the
-	// highest, unless only the largest component of each label is kept. The softmax of these logits is
-	// not these probabilities: a mean of logits is another thing than a mean of probabilities.
+	// network's. So probabilities sum to 1 but for rounding, and the label map has the class with
+	// the highest, unless only the largest component of each label is kept. The softmax of these
+	// logits is not these probabilities: a mean of logits is another thing than a mean of
+	// probabilities.
 	Probabilities, Logits []float32
+}
+
+// Fits says whether there is memory to segment a scan on the grid whose voxels take so many bytes
+// each, and what can be done where there is not: what [Predictor.PredictMaps] says, before the scan
+// is read.
+func (p *Predictor) Fits(g volume.Grid, voxelBytes int, o MapOptions) error {
+	wanted, err := p.wanted(g, o)
+	if err != nil {
+		return err
+	}
+	prepared, err := p.config.Preparation.Grid(g)
+	if err != nil {
+		return fmt.Errorf("preparing the scan: %w", err)
+	}
+	// Resampling holds the scan windowed, turned and as float32, then both grids as float32.
+	const scanBytes, preparedBytes = 12, 10
+	need := scanBytes*int64(g.Len()) + preparedBytes*int64(prepared.Len())
+	if room := p.windows.Room(); p.config.Preparation.Spacing != [3]float64{} && room >= 0 && need > room {
+		return fmt.Errorf("preparing a scan of %v as %v voxels of %v mm needs %d MiB of memory beside the network, which leaves %d MiB: the network was trained at this spacing, so take a part of the scan, or more memory",
+			g.Shape, prepared.Shape, p.config.Preparation.Spacing, need>>20, room>>20)
+	}
+	return p.windows.Fits(prepared.Shape, int64(voxelBytes)*int64(g.Len())+2*int64(prepared.Len()), wanted)
+}
+
+// wanted is where on what is wanted of a scan.
+func (p *Predictor) wanted(scan volume.Grid, o MapOptions) (sliding.Wanted, error) {
+	to, err := p.config.Preparation.Restoration(scan)
+	w := sliding.Wanted{Classes: to, Probabilities: o.Probabilities, Logits: o.Logits}
+	if !o.Prepared {
+		w.Maps = to
+	}
+	return w, err
 }
 
 // PredictMaps is [Predictor.Predict] that tells the network's numbers, too: 4 bytes for each class
@@ -37,17 +71,13 @@ func (p *Predictor) PredictMaps(ctx context.Context, v *volume.Volume, o MapOpti
 	if o.Logits && !p.options.Logits {
 		return nil, nil, errors.New("logits are wanted of a predictor that was made without Inference.Logits")
 	}
-	prepared, err := p.config.Preparation.Apply(v)
-	if err != nil {
-		return nil, nil, fmt.Errorf("preparing the scan: %w", err)
-	}
-	to, err := p.config.Preparation.Restoration(v.Grid)
+	wanted, err := p.wanted(v.Grid, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	wanted := sliding.Wanted{Classes: to, Probabilities: o.Probabilities, Logits: o.Logits}
-	if !o.Prepared {
-		wanted.Maps = to
+	prepared, err := p.config.Preparation.Apply(v)
+	if err != nil {
+		return nil, nil, fmt.Errorf("preparing the scan: %w", err)
 	}
 	l, r, err := p.predict(ctx, sliding.Hold(v, prepared, p.config.Preparation), wanted)
 	if err != nil || !o.Probabilities && !o.Logits {

@@ -76,7 +76,8 @@ func New(paths []string, o Options) (*Batch, error) {
 	return b, b.spareScans()
 }
 
-// find lists the scans at the paths. Two of one name would be written to one file: that is an error.
+// find lists the scans at the paths. Two of one name would be written to one file: that is an
+// error.
 func (b *Batch) find(paths []string) error {
 	o := b.options.Find
 	o.Layout, o.Unlabelled, o.PatientPerCase = dataset.LayoutScans, true, true
@@ -211,8 +212,8 @@ type Observer interface {
 	Failed(err error)    // a scan of which none could be made
 }
 
-// Run segments the scans one by one. One that fails does not keep the others from being segmented. A
-// context that ends stops the batch; what is written stays, and is passed over the next time.
+// Run segments the scans one by one. One that fails does not keep the others from being segmented.
+// A context that ends stops the batch; what is written stays, and is passed over the next time.
 func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) error {
 	for _, target := range b.targets[:min(1, len(b.targets))] { // rather than after the first scan
 		release, err := enter(filepath.Dir(target))
@@ -247,8 +248,9 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 	return nil
 }
 
-// enter makes the folder of label maps where there is none, and removes what a process that was killed
-// has left there of others. Several processes may write into one folder: who is alone there cleans up.
+// enter makes the folder of label maps where there is none, and removes what a process that was
+// killed has left there of others. Several processes may write into one folder: who is alone there
+// cleans up.
 func enter(dir string) (release func(), err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -266,7 +268,8 @@ func enter(dir string) (release func(), err error) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	return func() {}, nil // a training's folder, say: it is held, and label maps may go there all the same
+	// a training's folder, say: it is held, and label maps may go there all the same
+	return func() {}, nil
 }
 
 // A StoppedError says that a batch was stopped by its context.
@@ -307,6 +310,11 @@ func (b *Batch) one(ctx context.Context, p *segment.Predictor, c dataset.Case, t
 			return err
 		}
 		if err := series.Referable(); err != nil {
+			return err
+		}
+	}
+	if grid, bytes, known := c.Extent(); known { // before the scan is read
+		if err := p.Fits(grid, bytes, b.options.Maps); err != nil {
 			return err
 		}
 	}

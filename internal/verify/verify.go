@@ -1,8 +1,8 @@
 // Package verify reads what the program has written, and compares it with what was written.
 //
-// Start at [Paths]. It finds prepared cases, checkpoints and runs below folders. How each is checked
-// is its owner's business: volume/prepared, internal/checkpoint, internal/train. Scans and label maps
-// are not looked at: package dataset inspects those.
+// Start at [Paths]. It finds prepared cases, checkpoints and runs below folders. How each is
+// checked is its owner's business: volume/prepared, internal/checkpoint, internal/train. Scans and
+// label maps are not looked at: package dataset inspects those.
 package verify
 
 import (
