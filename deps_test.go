@@ -20,6 +20,7 @@ const module = "github.com/voxsaw/voxsaw/"
 var mayImport = map[string][]string{
 	"internal/atomicfile":  {},
 	"internal/numbers":     {},
+	"internal/memory":      {},
 	"internal/seed":        {},
 	"internal/config":      {},
 	"internal/terminal":    {"internal/plain"},
@@ -44,7 +45,7 @@ var mayImport = map[string][]string{
 	"volume/dicom/internal/stack":        {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels"},
 	"volume/dicom/internal/grouping":     {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
 	"volume/dicom/internal/segmentation": {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
-	"volume/dataset":                     {"volume", "volume/nifti", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders"},
+	"volume/dataset":                     {"volume", "volume/nifti", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders", "internal/memory"},
 	"volume/phantom":                     {"volume", "internal/seed"},
 
 	"internal/device":            {},

@@ -33,23 +33,51 @@ type Maps struct {
 	Probabilities, Logits []float32
 }
 
+// Fits says whether there is memory to segment a scan on the grid whose voxels take so many bytes
+// each, and what can be done where there is not: what [Predictor.PredictMaps] says, before the scan
+// is read.
+func (p *Predictor) Fits(g volume.Grid, voxelBytes int, o MapOptions) error {
+	wanted, err := p.wanted(g, o)
+	if err != nil {
+		return err
+	}
+	prepared, err := p.config.Preparation.Grid(g)
+	if err != nil {
+		return fmt.Errorf("preparing the scan: %w", err)
+	}
+	// Resampling holds the scan windowed, turned and as float32, then both grids as float32.
+	const scanBytes, preparedBytes = 12, 10
+	need := scanBytes*int64(g.Len()) + preparedBytes*int64(prepared.Len())
+	if room := p.windows.Room(); p.config.Preparation.Spacing != [3]float64{} && room >= 0 && need > room {
+		return fmt.Errorf("preparing a scan of %v as %v voxels of %v mm needs %d MiB of memory beside the network, which leaves %d MiB: the network was trained at this spacing, so take a part of the scan, or more memory",
+			g.Shape, prepared.Shape, p.config.Preparation.Spacing, need>>20, room>>20)
+	}
+	return p.windows.Fits(prepared.Shape, int64(voxelBytes)*int64(g.Len())+2*int64(prepared.Len()), wanted)
+}
+
+// wanted is where on what is wanted of a scan.
+func (p *Predictor) wanted(scan volume.Grid, o MapOptions) (sliding.Wanted, error) {
+	to, err := p.config.Preparation.Restoration(scan)
+	w := sliding.Wanted{Classes: to, Probabilities: o.Probabilities, Logits: o.Logits}
+	if !o.Prepared {
+		w.Maps = to
+	}
+	return w, err
+}
+
 // PredictMaps is [Predictor.Predict] that tells the network's numbers, too: 4 bytes for each class
 // and voxel, all in memory. The maps are nil if none are wanted.
 func (p *Predictor) PredictMaps(ctx context.Context, v *volume.Volume, o MapOptions) (*volume.LabelMap, *Maps, error) {
 	if o.Logits && !p.options.Logits {
 		return nil, nil, errors.New("logits are wanted of a predictor that was made without Inference.Logits")
 	}
-	prepared, err := p.config.Preparation.Apply(v)
-	if err != nil {
-		return nil, nil, fmt.Errorf("preparing the scan: %w", err)
-	}
-	to, err := p.config.Preparation.Restoration(v.Grid)
+	wanted, err := p.wanted(v.Grid, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	wanted := sliding.Wanted{Classes: to, Probabilities: o.Probabilities, Logits: o.Logits}
-	if !o.Prepared {
-		wanted.Maps = to
+	prepared, err := p.config.Preparation.Apply(v)
+	if err != nil {
+		return nil, nil, fmt.Errorf("preparing the scan: %w", err)
 	}
 	l, r, err := p.predict(ctx, sliding.Hold(v, prepared, p.config.Preparation), wanted)
 	if err != nil || !o.Probabilities && !o.Logits {

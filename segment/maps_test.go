@@ -128,4 +128,11 @@ func TestMapsCountTowardsTheLimit(t *testing.T) {
 	} else if !strings.Contains(err.Error(), "do without probabilities and logits, or take them on the prepared grid") {
 		t.Error(err)
 	}
+	// The grid is enough to know that.
+	if known := p.Fits(scans[0].Grid, 2, MapOptions{Probabilities: true}); known == nil || err == nil || known.Error() != err.Error() {
+		t.Errorf("before the scan is read: %v, when it is: %v", known, err)
+	}
+	if err := p.Fits(scans[0].Grid, 2, MapOptions{}); err != nil {
+		t.Error(err)
+	}
 }

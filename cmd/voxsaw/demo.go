@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
@@ -66,7 +67,7 @@ func demonstrate(cmd *cobra.Command, demo experiment.Demo, o demoOptions) error 
 	if err != nil {
 		return err
 	}
-	s := experiment.Setting{Out: o.Out, Device: dev, Memory: availableMemory(), Console: &console{w: stderr}}
+	s := experiment.Setting{Out: o.Out, Device: dev, Memory: memory.Available(), Console: &console{w: stderr}}
 	plan, err := demo.Plan(prepared)
 	if err != nil {
 		return err

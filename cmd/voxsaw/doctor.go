@@ -16,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/bench"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/exec"
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
@@ -81,7 +82,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	}
 	d := diagnosis{
 		Version: voxsaw.Version(), System: runtime.GOOS + "/" + runtime.GOARCH + ", " + runtime.Version(), Device: dev.Describe(), Cores: runtime.NumCPU(),
-		Memory: availableMemory(), Crop: o.Crop, Devices: voxsaw.Devices(), Threads: runtime.GOMAXPROCS(0),
+		Memory: memory.Available(), Crop: o.Crop, Devices: voxsaw.Devices(), Threads: runtime.GOMAXPROCS(0),
 	}
 	if o.Machine.Threads > 0 {
 		d.Threads = o.Machine.Threads

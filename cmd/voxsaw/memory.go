@@ -1,39 +1,14 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
-	"strings"
-)
 
-// availableMemory is what a program can take without the machine swapping, in bytes:
-// /proc/meminfo's estimate, and no more than the control group allows. 0 where the system does not
-// say.
-func availableMemory() int64 {
-	var available int64
-	if data, err := os.ReadFile("/proc/meminfo"); err == nil {
-		for s := bufio.NewScanner(bytes.NewReader(data)); s.Scan(); {
-			if fields := strings.Fields(s.Text()); len(fields) >= 2 && fields[0] == "MemAvailable:" {
-				kib, _ := strconv.ParseInt(fields[1], 10, 64)
-				available = kib << 10
-			}
-		}
-	}
-	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		if data, err := os.ReadFile(file); err == nil {
-			if limit, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64); err == nil && limit > 0 && (available == 0 || limit < available) {
-				available = limit
-			}
-		}
-	}
-	return available
-}
+	"github.com/voxsaw/voxsaw/internal/memory"
+)
 
 // garbageLimit is how many bytes of garbage there may be before they are collected.
 const garbageLimit = 96 << 20
@@ -82,15 +57,16 @@ func (g gibibytes) bytes() int64 { return int64(float64(g) * (1 << 30)) }
 // limit is the limit in bytes, that of the machine where none was asked for.
 func (g gibibytes) limit() int64 {
 	if g == 0 {
-		return availableMemory()
+		return memory.Available()
 	}
 	return g.bytes()
 }
 
-// limitAll is limit; the garbage collector works towards one that was asked for, too.
+// limitAll is limit; the garbage collector works towards it, too.
 func (g gibibytes) limitAll() int64 {
-	if g > 0 {
-		debug.SetMemoryLimit(g.bytes())
+	limit := g.limit()
+	if limit > 0 {
+		debug.SetMemoryLimit(limit)
 	}
-	return g.limit()
+	return limit
 }

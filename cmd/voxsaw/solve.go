@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
@@ -62,7 +63,7 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 		return err
 	}
 	defer closeDevice()
-	task, description, evaluator, err := pretext.Open(dev, o.Checkpoint, pretext.OpenOptions{Rounds: o.Rounds, Items: o.Shuffles, Memory: availableMemory()})
+	task, description, evaluator, err := pretext.Open(dev, o.Checkpoint, pretext.OpenOptions{Rounds: o.Rounds, Items: o.Shuffles, Memory: memory.Available()})
 	if err != nil {
 		return err
 	}

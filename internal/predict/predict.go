@@ -313,6 +313,11 @@ func (b *Batch) one(ctx context.Context, p *segment.Predictor, c dataset.Case, t
 			return err
 		}
 	}
+	if grid, bytes, known := c.Extent(); known { // before the scan is read
+		if err := p.Fits(grid, bytes, b.options.Maps); err != nil {
+			return err
+		}
+	}
 	scan, notes, err := c.ReadImage(b.options.Read)
 	if err != nil {
 		return err

@@ -229,9 +229,8 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 	if wanted, err = wanted.complete(shape); err != nil {
 		return r, err
 	}
-	need := s.bytes(shape, s.classes, wanted) + src.Bytes()
-	if s.room >= 0 && need > s.room {
-		return r, fmt.Errorf("a scan of %v in %d classes needs %d MiB of memory beside the network, which leaves %d MiB: %s", shape, s.classes, need>>20, s.room>>20, wanted.saving())
+	if err := s.fits(shape, s.bytes(shape, s.classes, wanted)+src.Bytes(), wanted); err != nil {
+		return r, err
 	}
 	var starts [3][]int
 	for axis := range 3 {
@@ -277,6 +276,26 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 		}
 	}
 	return r, nil
+}
+
+// Room is the memory that the limit leaves beside the network; negative: there is no limit.
+func (s *Inferer) Room() int64 { return s.room }
+
+// Fits says whether there is memory for a scan of a shape, whose source will take so many bytes, and
+// what can be done where there is not. Nothing of the scan is needed for that.
+func (s *Inferer) Fits(shape [3]int, source int64, wanted Wanted) error {
+	wanted, err := wanted.complete(shape)
+	if err != nil {
+		return err
+	}
+	return s.fits(shape, s.bytes(shape, s.classes, wanted)+source, wanted)
+}
+
+func (s *Inferer) fits(shape [3]int, need int64, wanted Wanted) error {
+	if s.room < 0 || need <= s.room {
+		return nil
+	}
+	return fmt.Errorf("a scan of %v in %d classes needs %d MiB of memory beside the network, which leaves %d MiB: %s", shape, s.classes, need>>20, s.room>>20, wanted.saving())
 }
 
 // saving says what takes less memory.

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -25,7 +26,7 @@ import (
 // PrepareOptions say how [Prepare] works.
 type PrepareOptions struct {
 	Workers int         `yaml:"workers" help:"cases prepared at once; 0: one a core"`
-	Memory  int64       `yaml:"memory" help:"bytes that the cases prepared at once may take together; 0: 4 GiB. A case that needs more is prepared alone"`
+	Memory  int64       `yaml:"memory" help:"bytes that the cases prepared at once may take together; 0: 4 GiB, or what the machine has where that is less. A case that needs more is prepared alone"`
 	Strict  bool        `yaml:"strict" help:"stop at the first case that cannot be prepared"`
 	Read    ReadOptions `yaml:",inline"`
 }
@@ -73,6 +74,9 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 	}
 	if o.Memory <= 0 {
 		o.Memory = 4 << 30
+		if there := memory.Available(); there > 0 {
+			o.Memory = min(o.Memory, there)
+		}
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)

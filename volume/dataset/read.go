@@ -76,6 +76,23 @@ func (c Case) ReadImage(o ReadOptions) (v *volume.Volume, notes []string, err er
 	return v, notes, err
 }
 
+// Extent is the grid of the case's scan and the bytes that a voxel of it takes in memory, from
+// headers alone. It is not known of what cannot be read, or only as it is read: a series whose files
+// were not looked at. Where slices are straightened or resampled, the grid read may be larger.
+func (c Case) Extent() (g volume.Grid, voxelBytes int, known bool) {
+	if c.series != nil {
+		return c.series.Grid, 2, c.series.Err == nil
+	}
+	if c.refused != nil || c.IsDICOM() {
+		return g, 0, false
+	}
+	h, err := nifti.ReadHeader(c.Image)
+	if err != nil {
+		return g, 0, false
+	}
+	return h.Grid, h.VoxelBytes(), true
+}
+
 // readImage also returns the scan's DICOM series, nil for a NIfTI file.
 func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes []string, err error) {
 	if _, err := os.Stat(c.Image); err != nil && c.refused == nil {

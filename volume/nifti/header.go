@@ -138,6 +138,15 @@ func (h *Header) choose(k int) (int, error) {
 	return max(k-1, 0), nil
 }
 
+// VoxelBytes is how many bytes a voxel of the scan takes in memory, at least: 2 where the values are
+// whole numbers, otherwise 4.
+func (h *Header) VoxelBytes() int {
+	if h.wholeNumbers() {
+		return 2
+	}
+	return 4
+}
+
 // wholeNumbers says whether every value is one, after scaling.
 func (h *Header) wholeNumbers() bool {
 	return h.datatype != gonii.DT_FLOAT32 && h.datatype != gonii.DT_FLOAT64 &&
