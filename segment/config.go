@@ -6,6 +6,11 @@
 // label each class stands for. Cases to learn from come from a store of prepared ones
 // ([prepared.Open]).
 //
+// The loss is soft Dice, summed over the voxels of the whole batch, averaged over the classes but
+// the background, and cross-entropy over all classes: MONAI's DiceCELoss(include_background=False,
+// to_onehot_y=True, softmax=True, batch=True, smooth_nr=1e-5, smooth_dr=1e-5). nnU-Net's Dice loss
+// is the same less 1 where its plans say batch_dice.
+//
 // The package reads no scans from files, and measures no more than the Dice coefficient that
 // training needs; package eval has the metrics.
 package segment
@@ -33,7 +38,7 @@ type Config struct {
 	Crop            [3]int             `yaml:"crop,flow" help:"size of training crops, and of the window of inference, in voxels"`
 	Batch           int                `yaml:"batch" help:"crops in a step"`
 	Labels          []string           `yaml:"labels,flow" help:"labels to segment, a class each; 1+2 merges two into one class; empty: all labels of the data"`
-	Loss            string             `yaml:"loss" help:"what is minimised" oneof:"dice ce dice+ce"`
+	Loss            string             `yaml:"loss" help:"what is minimised: soft Dice of the labels over the batch, cross-entropy of all classes, or their sum; MONAI's DiceLoss(include_background=False, batch=True), CrossEntropyLoss and DiceCELoss" oneof:"dice ce dice+ce"`
 	Foreground      float64            `yaml:"foreground" help:"share of crops that are sure to show one of the labels"`
 	EncoderLR       float64            `yaml:"encoder_lr" help:"learning rate of the encoder, as a factor of the others'"`
 	FreezeEncoder   int                `yaml:"freeze_encoder" help:"steps at the start that leave the encoder as it is"`

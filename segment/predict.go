@@ -42,6 +42,7 @@ type Predictor struct {
 	members []map[string][]float32
 	labels  []uint16 // that each class is written as
 	names   map[uint16]string
+	made    Provenance
 }
 
 // NewPredictor loads checkpoints of fine-tuning runs. Of several, which must have the same network,
@@ -81,7 +82,7 @@ func NewPredictor(dev voxsaw.Device, checkpoints []string, o Inference, memory i
 	p.params = nn.NewParams(d, 0)
 	windows := sliding.Options{Size: p.options.Window, Batch: o.Batch, Overlap: o.Overlap, Logits: o.Logits}
 	if p.windows, err = sliding.New(d, p.params, b, windows, nn.Options{MemoryLimit: memory}); err == nil {
-		err = p.load(checkpoints)
+		err = errors.Join(p.load(checkpoints), p.readProvenance(checkpoints))
 	}
 	if err != nil {
 		p.Close()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/puzzle2d"
@@ -60,7 +61,7 @@ func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 	}
 	defer closeDevice()
 	player, err := puzzle2d.Open(dev, o.Checkpoint, puzzle2d.PlayOptions{
-		Rounds: o.Rounds, Shuffles: o.Shuffles, Only: o.OnlyClasses, Unary: o.Unary, Memory: availableMemory(),
+		Rounds: o.Rounds, Shuffles: o.Shuffles, Only: o.OnlyClasses, Unary: o.Unary, Memory: memory.Available(),
 	})
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/puzzle2d"
@@ -57,7 +58,7 @@ func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 	}
 	defer closeDevice()
 	width, height := store.Size()
-	options := puzzle2d.FeatureOptions{Random: o.Network, Seed: o.Seed, Side: o.Side, Memory: availableMemory()}
+	options := puzzle2d.FeatureOptions{Random: o.Network, Seed: o.Seed, Side: o.Side, Memory: memory.Available()}
 	if options.Side == 0 {
 		options.Side = min(width, height)
 	}

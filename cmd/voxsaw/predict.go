@@ -45,7 +45,8 @@ func newPredict() *cobra.Command {
 		`Segments scans: NIfTI files, folders of a DICOM series, or folders of either. Each label map is NIfTI on exactly the grid of its scan,
 or with --format dicom-seg a DICOM SEG object on the slices of its series, which shows the patient and the study as the series does.
 Names are those of the scans, without the _0000 that nnU-Net's images end in. --probabilities and --logits write the network's numbers beside it. The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
-Scans whose label map is there already are passed over, so that a batch can be taken up again.`,
+Label maps say which weights and settings made them. Scans whose label map is there already are passed over, so that a batch can be taken up
+again; a label map that another model made, or other settings, is not taken for this one's: nothing is done then, unless --force says so.`,
 		`  voxsaw predict imagesTs/ --checkpoint runs/organs/last.safetensors --out labels --largest-component`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPredict(cmd, *o, args) })
 }
@@ -91,7 +92,10 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		say(stderr, "the most memory in use was %s", terminal.Bytes(peak))
 	}
 	var stopped *predict.StoppedError
+	var other *predict.RefusedError
 	switch {
+	case errors.As(err, &other):
+		return refused(err)
 	case errors.As(err, &stopped):
 		return withHint(err, "the same command goes on from there")
 	case atomicfile.NoRoom(err):

@@ -34,6 +34,20 @@ func ReadKind(path, use string, kinds ...string) (Description, error) {
 	return d, err
 }
 
+// Digest is the SHA-256 of a checkpoint's tensors, their names and shapes, as the file says; of one
+// of an earlier format, which does not say it, it is worked out.
+func Digest(path string) (string, error) {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if known, ok := f.Metadata[digestKey]; ok {
+		return known, nil
+	}
+	return digest(path, f)
+}
+
 // Verify compares the tensors of a checkpoint with the digest that was written with them. known is
 // false for a checkpoint of an earlier format, which has none.
 func Verify(path string) (known bool, err error) {
@@ -50,17 +64,23 @@ func verify(path string, f *safetensors.File) (known bool, err error) {
 	if !known {
 		return false, nil
 	}
+	got, err := digest(path, f)
+	if err == nil && got != want {
+		err = fmt.Errorf("%s is damaged: its tensors have the digest %.12s, and were written with %.12s", path, got, want)
+	}
+	return true, err
+}
+
+// digest works out the digest of a file's tensors.
+func digest(path string, f *safetensors.File) (string, error) {
 	sum := sha256.New()
 	for _, name := range f.Names() {
 		describe(sum, name, f.Shape(name))
 	}
 	if _, err := io.Copy(sum, f.Data()); err != nil {
-		return true, fmt.Errorf("reading %s: %w", path, err)
+		return "", fmt.Errorf("reading %s: %w", path, err)
 	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
-		return true, fmt.Errorf("%s is damaged: its tensors have the digest %.12s, and were written with %.12s", path, got, want)
-	}
-	return true, nil
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // Restore sets weights and further tensors from the checkpoint of a run of the same model. Anything
@@ -182,7 +202,8 @@ const batchCount = "num_batches_tracked"
 // counted.
 type bias struct{ name, mean string }
 
-// meanBehind is the running mean of the norm behind the layer that a bias is of; "" if there is none.
+// meanBehind is the running mean of the norm behind the layer that a bias is of; "" if there is
+// none.
 func (l *loading) meanBehind(name string) string {
 	layer, is := strings.CutSuffix(name, ".bias")
 	if mean := layer + ".norm.running_mean"; is && l.known[mean] {

@@ -212,9 +212,15 @@ type Observer interface {
 	Failed(err error)    // a scan of which none could be made
 }
 
-// Run segments the scans one by one. One that fails does not keep the others from being segmented.
-// A context that ends stops the batch; what is written stays, and is passed over the next time.
+// Run segments the scans one by one. Label maps that are there already are passed over if they say
+// that this predictor made them, with these settings; others are refused before anything is done.
+// One that fails does not keep the others from being segmented. A context that ends stops the
+// batch; what is written stays, and is passed over the next time.
 func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) error {
+	own := b.provenance(p)
+	if err := b.checkOthers(own); err != nil {
+		return err
+	}
 	for _, target := range b.targets[:min(1, len(b.targets))] { // rather than after the first scan
 		release, err := enter(filepath.Dir(target))
 		if err != nil {
@@ -225,6 +231,10 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 	var failed []error
 	for n, c := range b.scans {
 		target := b.targets[n]
+		// another process may have written it meanwhile
+		if err := b.checkOther(target, own); err != nil {
+			return err
+		}
 		if !b.options.Force && b.complete(target) {
 			watch.Note(target + " is there already: passed over (--force writes it again)")
 			watch.Passed()
@@ -286,7 +296,7 @@ func (e *StoppedError) Error() string {
 func (e *StoppedError) Unwrap() error { return e.cause }
 
 // writeMaps writes the network's numbers beside a label map: 4D files, a volume for each class.
-func writeMaps(target string, m *segment.Maps) error {
+func writeMaps(target string, m *segment.Maps, extensions []nifti.Extension) error {
 	if m == nil {
 		return nil
 	}
@@ -294,7 +304,7 @@ func writeMaps(target string, m *segment.Maps) error {
 		if values == nil {
 			continue
 		}
-		if err := nifti.WriteChannels(mapPath(target, kind), m.Grid, values, nil); err != nil {
+		if err := nifti.WriteChannels(mapPath(target, kind), m.Grid, values, extensions); err != nil {
 			return err
 		}
 	}
@@ -329,13 +339,22 @@ func (b *Batch) one(ctx context.Context, p *segment.Predictor, c dataset.Case, t
 	if err != nil {
 		return err
 	}
-	if err := writeMaps(target, maps); err != nil {
+	made := b.provenance(p)
+	extensions, err := made.extension()
+	if err != nil {
+		return err
+	}
+	if err := writeMaps(target, maps, extensions); err != nil {
 		return err
 	}
 	if series == nil {
-		return nifti.WriteLabels(target, labels)
+		return nifti.WriteLabelsWith(target, labels, extensions)
+	}
+	parameters, err := made.text(mostParameters)
+	if err != nil {
+		return err
 	}
 	return dicom.WriteSegmentation(target, labels, series, dicom.WriteOptions{
-		Algorithm: "Voxsaw", Version: voxsaw.Version(), Labels: p.Labels(), Read: dicom.Options{Tilt: b.options.Read.Tilt, Gaps: b.options.Read.Gaps},
+		Algorithm: "Voxsaw", Version: voxsaw.Version(), Parameters: parameters, Labels: p.Labels(), Read: dicom.Options{Tilt: b.options.Read.Tilt, Gaps: b.options.Read.Gaps},
 	})
 }

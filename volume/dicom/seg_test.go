@@ -672,3 +672,31 @@ func TestSegmentationsOfRealScans(t *testing.T) {
 		}
 	}
 }
+
+// What drew a SEG object's labels, and with what, comes back as it was written; objects without it
+// are the same file as before. dciodvfy finds no error in either.
+func TestSegmentationSaysItsParameters(t *testing.T) {
+	cases := readSegCases(t)
+	s := cases.series(t, "axial")
+	l := labelMap(s, cases.Cases[0].Labels, nil)
+	const parameters = `{"program":"test","window":[16,16,16]}`
+	dir := t.TempDir()
+	if to := os.Getenv("VOXSAW_WRITE_PARAMETERS"); to != "" { // for dciodvfy to look at
+		dir = to
+	}
+	uids := map[string]bool{}
+	for n, p := range []string{"", parameters, parameters + " "} {
+		path := filepath.Join(dir, fmt.Sprintf("%d.dcm", n))
+		if err := WriteSegmentation(path, l, s, WriteOptions{Algorithm: "test", Version: "1", Parameters: p}); err != nil {
+			t.Fatal(err)
+		}
+		g, err := OpenSegmentation(path)
+		if err != nil || g.Parameters != strings.TrimSpace(p) {
+			t.Errorf("parameters %q, %v, want %q", g.Parameters, err, p)
+		}
+		uids[g.UID] = true
+	}
+	if len(uids) != 3 {
+		t.Errorf("%d UIDs of three objects", len(uids))
+	}
+}

@@ -23,7 +23,9 @@ type Segmentation struct {
 	Number   string // SeriesNumber, its own, "" if it has none
 	Segments []Segment
 	Frames   int
-	object   *segmentation.Object
+	// Parameters are the AlgorithmParameters of a segment that says them; "" if none does.
+	Parameters string
+	object     *segmentation.Object
 }
 
 // Segment is one of the structures of a SEG object.
@@ -55,7 +57,7 @@ func OpenSegmentation(path string) (*Segmentation, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Segmentation{Path: path, Kind: object.Kind, UID: object.UID, Number: object.Number, Frames: object.Frames, object: object}
+	g := &Segmentation{Path: path, Kind: object.Kind, UID: object.UID, Number: object.Number, Frames: object.Frames, Parameters: object.Parameters, object: object}
 	for _, s := range object.Segments {
 		g.Segments = append(g.Segments, Segment{Label: s.Label, Name: s.Name})
 	}
@@ -140,10 +142,13 @@ func (o Options) segmentation() segmentation.Options {
 
 // WriteOptions say what [WriteSegmentation] writes beside the labels.
 type WriteOptions struct {
-	Algorithm string   // what drew the labels, as viewers show it
-	Version   string   // of the program
-	Labels    []uint16 // that are described even if they have no voxel and no name
-	Read      Options  // that the series was read with
+	Algorithm string // what drew the labels, as viewers show it
+	Version   string // of the program
+	// Parameters are the algorithm's, for programs, as AlgorithmParameters of every segment: ASCII,
+	// 10240 characters at most; "" for none.
+	Parameters string
+	Labels     []uint16 // that are described even if they have no voxel and no name
+	Read       Options  // that the series was read with
 }
 
 // WriteSegmentation writes a label map as a SEG object that refers to a series: each label is a
@@ -159,7 +164,7 @@ func WriteSegmentation(path string, l *volume.LabelMap, s *Series, o WriteOption
 	if err := o.Read.defaults(); err != nil {
 		return err
 	}
-	return segmentation.Write(path, l, s.stack, segmentation.WriteOptions{Algorithm: o.Algorithm, Version: o.Version, Labels: o.Labels, Read: o.Read.stack()})
+	return segmentation.Write(path, l, s.stack, segmentation.WriteOptions{Algorithm: o.Algorithm, Version: o.Version, Parameters: o.Parameters, Labels: o.Labels, Read: o.Read.stack()})
 }
 
 // Referable says why no SEG object can refer to a series, nil if one can.

@@ -45,17 +45,22 @@ func WriteWith(path string, v *volume.Volume, extensions []Extension) error {
 // WriteLabels writes a label map like [Write], in the smallest type that holds the labels: uint8,
 // or uint16 for labels above 255.
 func WriteLabels(path string, l *volume.LabelMap) error {
+	return WriteLabelsWith(path, l, nil)
+}
+
+// WriteLabelsWith is [WriteLabels] with extensions of the header.
+func WriteLabelsWith(path string, l *volume.LabelMap, extensions []Extension) error {
 	if err := l.Check(); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	if slices.Max(l.Labels) <= math.MaxUint8 {
-		return write(path, l.Grid, gonii.DT_UINT8, gonii.NIFTI_INTENT_LABEL, nil, func(dst []byte, first int) {
+		return write(path, l.Grid, gonii.DT_UINT8, gonii.NIFTI_INTENT_LABEL, extensions, func(dst []byte, first int) {
 			for n, x := range l.Labels[first : first+len(dst)] {
 				dst[n] = uint8(x)
 			}
 		})
 	}
-	return write(path, l.Grid, gonii.DT_UINT16, gonii.NIFTI_INTENT_LABEL, nil, func(dst []byte, first int) {
+	return write(path, l.Grid, gonii.DT_UINT16, gonii.NIFTI_INTENT_LABEL, extensions, func(dst []byte, first int) {
 		for n, x := range l.Labels[first : first+len(dst)/2] {
 			binary.LittleEndian.PutUint16(dst[2*n:], x)
 		}

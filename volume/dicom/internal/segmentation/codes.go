@@ -22,6 +22,9 @@ func (c Code) encode() *element.Encoder {
 	return e
 }
 
+// learned is the family of algorithms that a network is of (PS3.16 CID 7162).
+var learned = Code{"123110", "DCM", "Artificial Intelligence"}
+
 var (
 	anatomical = Code{"91723000", "SCT", "Anatomical Structure"}
 	abnormal   = Code{"49755003", "SCT", "Morphologically Abnormal Structure"}

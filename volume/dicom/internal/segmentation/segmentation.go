@@ -40,6 +40,8 @@ type Object struct {
 	Number   string // SeriesNumber, its own, "" if it has none
 	Segments []segment
 	Frames   int
+	// Parameters are the AlgorithmParameters of a segment that says them; "" if none does
+	Parameters string
 
 	Image     stack.Image     // what the pixels need
 	fraction  int             // MaximumFractionalValue
@@ -293,6 +295,13 @@ func (p *segParser) segment(in *element.Walker, e element.Element) (err error) {
 				s.Name = element.Printable(p.itemText(s.Name))
 			}
 			return err
+		})
+	case tag.SegmentationAlgorithmIdentificationSequence:
+		return in.Items(e, 1, nil, func(in *element.Walker, e element.Element) error {
+			if text, err := in.Text(e); e.Tag == tag.AlgorithmParameters && p.g.Parameters == "" && err == nil { // too long: not ours
+				p.g.Parameters = text
+			}
+			return nil
 		})
 	case tag.VoxsawLabel:
 		s.own, err = in.Short(e)

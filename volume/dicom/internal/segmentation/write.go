@@ -24,10 +24,12 @@ import (
 
 // WriteSegOptions say what is written beside the labels.
 type WriteOptions struct {
-	Algorithm string   // what drew the labels, as viewers show it
-	Version   string   // of the program
-	Labels    []uint16 // that are described even if they have no voxel and no name
-	Read      stack.Options
+	Algorithm string // what drew the labels, as viewers show it
+	Version   string // of the program
+	// Parameters are the algorithm's, for programs: ASCII, 10240 characters at most; "" for none.
+	Parameters string
+	Labels     []uint16 // that are described even if they have no voxel and no name
+	Read       stack.Options
 }
 
 // writeObject writes a label map as a SEG object that refers to a stack; see
@@ -175,6 +177,9 @@ func (w *segWriter) uid(hash [sha256.Size]byte, what string) string {
 func (w *segWriter) hash() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %d\n", w.options.Algorithm, w.options.Version, len(w.stack.Slices))
+	if w.options.Parameters != "" {
+		fmt.Fprintf(h, "%q\n", w.options.Parameters)
+	}
 	for _, label := range w.wanted {
 		fmt.Fprintf(h, "%d %q\n", label, w.names[label])
 	}
@@ -293,6 +298,9 @@ func (w *segWriter) segment(number int, label uint16) *element.Encoder {
 	e.Name(tag.SegmentLabel, name)
 	e.Text(tag.SegmentAlgorithmType, "CS", "AUTOMATIC")
 	e.Text(tag.SegmentAlgorithmName, "LO", cmp.Or(element.ASCII(w.options.Algorithm, 64), "Voxsaw"))
+	if w.options.Parameters != "" {
+		e.Sequence(tag.SegmentationAlgorithmIdentificationSequence, w.algorithm())
+	}
 	e.Sequence(tag.SegmentedPropertyCategoryCodeSequence, kind.Category.encode())
 	property := kind.Property.encode()
 	if kind.Side != (Code{}) {
@@ -304,6 +312,16 @@ func (w *segWriter) segment(number int, label uint16) *element.Encoder {
 		e.Text(tag.VoxsawCreator, "LO", ownCreator)
 		e.Short(tag.VoxsawLabel, label)
 	}
+	return e
+}
+
+// algorithm says which one drew a segment, with its parameters (PS3.3 10.16).
+func (w *segWriter) algorithm() *element.Encoder {
+	e := &element.Encoder{}
+	e.Sequence(tag.AlgorithmFamilyCodeSequence, learned.encode())
+	e.Text(tag.AlgorithmName, "LO", cmp.Or(element.ASCII(w.options.Algorithm, 64), "Voxsaw"))
+	e.Text(tag.AlgorithmVersion, "LO", cmp.Or(element.ASCII(w.options.Version, 64), "unknown"))
+	e.Text(tag.AlgorithmParameters, "LT", element.ASCII(w.options.Parameters, 10240))
 	return e
 }
 
