@@ -50,6 +50,10 @@ func (c *CPU) Work(s device.ConvSpec, kind ConvKind) (Work, error) {
 	var tile toomcook.Tile
 	if n, _ := fmt.Sscanf(w.Algorithm, "Winograd F(%d,%d)", &tile.Outputs, &tile.Taps); n == 2 {
 		tiles, points := float64(s.N), float64(tile.Points()*tile.Points()*tile.Points())
+		if isFlat(s) {
+			points = float64(tile.Points() * tile.Points())
+			size[0] = 1 // 1 tile, whatever its outputs
+		}
 		for _, n := range size {
 			tiles *= float64((n + tile.Outputs - 1) / tile.Outputs)
 		}

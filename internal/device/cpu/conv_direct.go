@@ -43,7 +43,7 @@ func newDirect(c *CPU, g geometry) *direct {
 	for _, p := range g.phases {
 		d.depth, rows, width = max(d.depth, p.count[0]), max(rows, p.count[1]), max(width, p.count[2])
 	}
-	if g.in.size == g.out.size && g.weights.taps == 1 && g.stride == [3]int{1, 1, 1} && g.step == g.stride && !d.copies {
+	if flattens(&g) && !d.copies {
 		d.flatten()
 		count := d.g.phases[0].count
 		d.depth, rows, width = count[0], count[1], count[2]
@@ -75,6 +75,11 @@ func newDirect(c *CPU, g geometry) *direct {
 	return d
 }
 
+// flattens says whether it is a 1x1x1 convolution of stride 1.
+func flattens(g *geometry) bool {
+	return g.in.size == g.out.size && g.weights.taps == 1 && g.stride == [3]int{1, 1, 1} && g.step == g.stride
+}
+
 // flatten cuts the image of a 1x1x1 convolution in rows of a convenient length, if its size allows:
 // its voxels have no neighbours.
 func (d *direct) flatten() {
@@ -83,7 +88,7 @@ func (d *direct) flatten() {
 		length--
 	}
 	rows := d.g.in.voxels / length
-	if length < 32 {
+	if length < 32 && !(onePlane(&d.g) && length >= 4) {
 		return
 	}
 	d.g.in.size = [3]int{1, rows, length}

@@ -484,6 +484,57 @@ func weightGradF2x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, 
 //go:noescape
 func outputF2x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
 
+// dataF3x3AVX512 is a transformFunc of the matrix
+//
+//	2      -1      -2       1       0
+//	0      -2      -1       1       0
+//	0       2      -3       1       0
+//	0      -1       0       1       0
+//	0       2      -1      -2       1
+//
+//go:noescape
+func dataF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// gradF3x3AVX512 is a transformFunc of the matrix
+//
+//	1       0       0
+//	1       1       1
+//	1      -1       1
+//	1       2       4
+//	0       0       1
+//
+//go:noescape
+func gradF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightsF3x3AVX512 is a transformFunc of the matrix
+//
+//	 1/2       0       0
+//	-1/2    -1/2    -1/2
+//	-1/6     1/6    -1/6
+//	 1/6     1/3     2/3
+//	   0       0       1
+//
+//go:noescape
+func weightsF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightGradF3x3AVX512 is a transformFunc of the matrix
+//
+//	1/2    -1/2    -1/6     1/6       0
+//	  0    -1/2     1/6     1/3       0
+//	  0    -1/2    -1/6     2/3       1
+//
+//go:noescape
+func weightGradF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// outputF3x3AVX512 is an outputFunc of the matrix
+//
+//	1       1       1       1       0
+//	0       1      -1       2       0
+//	0       1       1       4       1
+//
+//go:noescape
+func outputF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
 // product1x1AVX2 is a productFunc of 1 rows and 1 vectors of 16.
 //
 //go:noescape
@@ -783,3 +834,54 @@ func weightGradF2x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, ds
 //
 //go:noescape
 func outputF2x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+
+// dataF3x3AVX2 is a transformFunc of the matrix
+//
+//	2      -1      -2       1       0
+//	0      -2      -1       1       0
+//	0       2      -3       1       0
+//	0      -1       0       1       0
+//	0       2      -1      -2       1
+//
+//go:noescape
+func dataF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// gradF3x3AVX2 is a transformFunc of the matrix
+//
+//	1       0       0
+//	1       1       1
+//	1      -1       1
+//	1       2       4
+//	0       0       1
+//
+//go:noescape
+func gradF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightsF3x3AVX2 is a transformFunc of the matrix
+//
+//	 1/2       0       0
+//	-1/2    -1/2    -1/2
+//	-1/6     1/6    -1/6
+//	 1/6     1/3     2/3
+//	   0       0       1
+//
+//go:noescape
+func weightsF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// weightGradF3x3AVX2 is a transformFunc of the matrix
+//
+//	1/2    -1/2    -1/6     1/6       0
+//	  0    -1/2     1/6     1/3       0
+//	  0    -1/2    -1/6     2/3       1
+//
+//go:noescape
+func weightGradF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+
+// outputF3x3AVX2 is an outputFunc of the matrix
+//
+//	1       1       1       1       0
+//	0       1      -1       2       0
+//	0       1       1       4       1
+//
+//go:noescape
+func outputF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)

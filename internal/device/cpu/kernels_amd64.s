@@ -7986,6 +7986,263 @@ vector:
 	VZEROUPPER
 	RET
 
+// func dataF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·dataF3x3AVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), DI
+	MOVQ         dstNext+32(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         srcNext+40(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), R8
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (R8)(CX*4), R9
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c3<>+0(SB), Z1
+
+vector:
+	VMOVUPS      (R8), Z2
+	VMOVUPS      (R8)(CX*1), Z3
+	VMOVUPS      (R8)(CX*2), Z4
+	VMOVUPS      (R8)(DI*1), Z5
+	VMOVUPS      (R9), Z6
+	VSUBPS       Z3, Z5, Z7
+	VFMADD231PS  Z0, Z2, Z7
+	VFNMADD231PS Z0, Z4, Z7
+	VMOVUPS      Z7, (BX)
+	VSUBPS       Z4, Z5, Z2
+	VFNMADD231PS Z0, Z3, Z2
+	VMOVUPS      Z2, (BX)(AX*1)
+	VMOVAPS      Z5, Z2
+	VFMADD231PS  Z0, Z3, Z2
+	VFNMADD231PS Z1, Z4, Z2
+	VMOVUPS      Z2, (BX)(AX*2)
+	VSUBPS       Z3, Z5, Z2
+	VMOVUPS      Z2, (BX)(DX*1)
+	VSUBPS       Z4, Z6, Z2
+	VFMADD231PS  Z0, Z3, Z2
+	VFNMADD231PS Z0, Z5, Z2
+	VMOVUPS      Z2, (SI)
+	ADDQ         R10, BX
+	ADDQ         R10, SI
+	ADDQ         R11, R8
+	ADDQ         R11, R9
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+DATA c3<>+0(SB)/4, $0x40400000
+DATA c3<>+4(SB)/4, $0x40400000
+DATA c3<>+8(SB)/4, $0x40400000
+DATA c3<>+12(SB)/4, $0x40400000
+DATA c3<>+16(SB)/4, $0x40400000
+DATA c3<>+20(SB)/4, $0x40400000
+DATA c3<>+24(SB)/4, $0x40400000
+DATA c3<>+28(SB)/4, $0x40400000
+GLOBL c3<>(SB), RODATA|NOPTR, $32
+
+// func gradF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·gradF3x3AVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         dstNext+32(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         srcNext+40(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), DI
+	LEAQ         (BX)(AX*4), SI
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c4<>+0(SB), Z1
+
+vector:
+	VMOVUPS     (DI), Z2
+	VMOVUPS     (DI)(CX*1), Z3
+	VMOVUPS     (DI)(CX*2), Z4
+	VMOVAPS     Z2, Z5
+	VMOVUPS     Z5, (BX)
+	VADDPS      Z2, Z4, Z5
+	VMOVAPS     Z3, Z6
+	VADDPS      Z6, Z5, Z7
+	VMOVUPS     Z7, (BX)(AX*1)
+	VSUBPS      Z6, Z5, Z5
+	VMOVUPS     Z5, (BX)(AX*2)
+	VMOVAPS     Z2, Z2
+	VFMADD231PS Z0, Z3, Z2
+	VFMADD231PS Z1, Z4, Z2
+	VMOVUPS     Z2, (BX)(DX*1)
+	VMOVAPS     Z4, Z2
+	VMOVUPS     Z2, (SI)
+	ADDQ        R8, BX
+	ADDQ        R8, SI
+	ADDQ        R9, DI
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func weightsF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·weightsF3x3AVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         dstNext+32(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         srcNext+40(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dst+0(FP), BX
+	MOVQ         src+8(FP), DI
+	LEAQ         (BX)(AX*4), SI
+	VBROADCASTSS c1over2<>+0(SB), Z0
+	VBROADCASTSS c1over6<>+0(SB), Z1
+	VBROADCASTSS c1over3<>+0(SB), Z2
+	VBROADCASTSS c2over3<>+0(SB), Z3
+
+vector:
+	VMOVUPS      (DI), Z4
+	VMOVUPS      (DI)(CX*1), Z5
+	VMOVUPS      (DI)(CX*2), Z6
+	VMULPS       Z0, Z4, Z7
+	VMOVUPS      Z7, (BX)
+	VPXORD       Z8, Z8, Z8
+	VFNMADD231PS Z0, Z4, Z8
+	VFNMADD231PS Z0, Z5, Z8
+	VFNMADD231PS Z0, Z6, Z8
+	VMOVUPS      Z8, (BX)(AX*1)
+	VPXORD       Z9, Z9, Z9
+	VFNMADD231PS Z1, Z4, Z9
+	VFMADD231PS  Z1, Z5, Z9
+	VFNMADD231PS Z1, Z6, Z9
+	VMOVUPS      Z9, (BX)(AX*2)
+	VMULPS       Z1, Z4, Z4
+	VFMADD231PS  Z2, Z5, Z4
+	VFMADD231PS  Z3, Z6, Z4
+	VMOVUPS      Z4, (BX)(DX*1)
+	VMOVAPS      Z6, Z4
+	VMOVUPS      Z4, (SI)
+	ADDQ         R8, BX
+	ADDQ         R8, SI
+	ADDQ         R9, DI
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func weightGradF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, AVX512F
+TEXT ·weightGradF3x3AVX512(SB), NOSPLIT, $0-56
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         dstNext+32(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         srcNext+40(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dst+0(FP), DX
+	MOVQ         src+8(FP), SI
+	LEAQ         (SI)(CX*4), DI
+	VBROADCASTSS c1over2<>+0(SB), Z0
+	VBROADCASTSS c1over6<>+0(SB), Z1
+	VBROADCASTSS c1over3<>+0(SB), Z2
+	VBROADCASTSS c2over3<>+0(SB), Z3
+
+vector:
+	VMOVUPS      (SI), Z4
+	VMOVUPS      (SI)(CX*1), Z5
+	VMOVUPS      (SI)(CX*2), Z6
+	VMOVUPS      (SI)(BX*1), Z7
+	VMOVUPS      (DI), Z8
+	VMULPS       Z0, Z4, Z4
+	VFNMADD231PS Z0, Z5, Z4
+	VFNMADD231PS Z1, Z6, Z4
+	VFMADD231PS  Z1, Z7, Z4
+	VMOVUPS      Z4, (DX)
+	VPXORD       Z9, Z9, Z9
+	VFNMADD231PS Z0, Z5, Z9
+	VFMADD231PS  Z1, Z6, Z9
+	VFMADD231PS  Z2, Z7, Z9
+	VMOVUPS      Z9, (DX)(AX*1)
+	VMOVAPS      Z8, Z4
+	VFNMADD231PS Z0, Z5, Z4
+	VFNMADD231PS Z1, Z6, Z4
+	VFMADD231PS  Z3, Z7, Z4
+	VMOVUPS      Z4, (DX)(AX*2)
+	ADDQ         R8, DX
+	ADDQ         R9, SI
+	ADDQ         R9, DI
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func outputF3x3AVX512(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+// Requires: AVX, AVX512F
+TEXT ·outputF3x3AVX512(SB), NOSPLIT, $0-64
+	MOVQ         dstStep+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         srcStep+24(FP), CX
+	SHLQ         $0x02, CX
+	LEAQ         (AX)(AX*2), DX
+	LEAQ         (CX)(CX*2), BX
+	MOVQ         dstNext+32(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         srcNext+40(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         dst+0(FP), DX
+	MOVQ         src+8(FP), SI
+	LEAQ         (SI)(CX*4), DI
+	VBROADCASTSS c2<>+0(SB), Z0
+	VBROADCASTSS c4<>+0(SB), Z1
+	MOVQ         bias+56(FP), R10
+	VMOVUPS      (R10), Z2
+
+vector:
+	VMOVUPS     (SI), Z3
+	VMOVUPS     (SI)(CX*1), Z4
+	VMOVUPS     (SI)(CX*2), Z5
+	VMOVUPS     (SI)(BX*1), Z6
+	VMOVUPS     (DI), Z7
+	VADDPS      Z5, Z4, Z8
+	VSUBPS      Z5, Z4, Z4
+	VADDPS      Z8, Z6, Z5
+	VADDPS      Z3, Z5, Z5
+	VADDPS      Z2, Z5, Z5
+	VMOVUPS     Z5, (DX)
+	VMOVAPS     Z4, Z3
+	VFMADD231PS Z0, Z6, Z3
+	VADDPS      Z2, Z3, Z3
+	VMOVUPS     Z3, (DX)(AX*1)
+	VADDPS      Z8, Z7, Z3
+	VFMADD231PS Z1, Z6, Z3
+	VADDPS      Z2, Z3, Z3
+	VMOVUPS     Z3, (DX)(AX*2)
+	ADDQ        R8, DX
+	ADDQ        R9, SI
+	ADDQ        R9, DI
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
 // func product1x1AVX2(a *float32, b *float32, c *float32, terms *[2]int, nterms int, k int, as int, bs int, bv int, cs int, cv int, count int, an int, bn int, cn int, add bool)
 // Requires: AVX, FMA3, MMX+
 TEXT ·product1x1AVX2(SB), NOSPLIT, $0-121
@@ -11128,5 +11385,338 @@ vector:
 	ADDQ    R8, SI
 	DECQ    n+48(FP)
 	JNZ     vector
+	VZEROUPPER
+	RET
+
+// func dataF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·dataF3x3AVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), DI
+	MOVQ dstNext+32(FP), R10
+	SHLQ $0x02, R10
+	MOVQ srcNext+40(FP), R11
+	SHLQ $0x02, R11
+	MOVQ dst+0(FP), BX
+	MOVQ src+8(FP), R8
+	LEAQ (BX)(AX*4), SI
+	LEAQ (R8)(CX*4), R9
+
+vector:
+	VMOVUPS      (R8), Y0
+	VMOVUPS      (R8)(CX*1), Y1
+	VMOVUPS      (R8)(CX*2), Y2
+	VMOVUPS      (R8)(DI*1), Y3
+	VMOVUPS      (R9), Y4
+	VSUBPS       Y1, Y3, Y5
+	VFMADD231PS  c2<>+0(SB), Y0, Y5
+	VFNMADD231PS c2<>+0(SB), Y2, Y5
+	VMOVUPS      Y5, (BX)
+	VSUBPS       Y2, Y3, Y0
+	VFNMADD231PS c2<>+0(SB), Y1, Y0
+	VMOVUPS      Y0, (BX)(AX*1)
+	VMOVAPS      Y3, Y0
+	VFMADD231PS  c2<>+0(SB), Y1, Y0
+	VFNMADD231PS c3<>+0(SB), Y2, Y0
+	VMOVUPS      Y0, (BX)(AX*2)
+	VSUBPS       Y1, Y3, Y0
+	VMOVUPS      Y0, (BX)(DX*1)
+	VSUBPS       Y2, Y4, Y0
+	VFMADD231PS  c2<>+0(SB), Y1, Y0
+	VFNMADD231PS c2<>+0(SB), Y3, Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(R8), Y0
+	VMOVUPS      32(R8)(CX*1), Y1
+	VMOVUPS      32(R8)(CX*2), Y2
+	VMOVUPS      32(R8)(DI*1), Y3
+	VMOVUPS      32(R9), Y4
+	VSUBPS       Y1, Y3, Y5
+	VFMADD231PS  c2<>+0(SB), Y0, Y5
+	VFNMADD231PS c2<>+0(SB), Y2, Y5
+	VMOVUPS      Y5, 32(BX)
+	VSUBPS       Y2, Y3, Y0
+	VFNMADD231PS c2<>+0(SB), Y1, Y0
+	VMOVUPS      Y0, 32(BX)(AX*1)
+	VMOVAPS      Y3, Y0
+	VFMADD231PS  c2<>+0(SB), Y1, Y0
+	VFNMADD231PS c3<>+0(SB), Y2, Y0
+	VMOVUPS      Y0, 32(BX)(AX*2)
+	VSUBPS       Y1, Y3, Y0
+	VMOVUPS      Y0, 32(BX)(DX*1)
+	VSUBPS       Y2, Y4, Y0
+	VFMADD231PS  c2<>+0(SB), Y1, Y0
+	VFNMADD231PS c2<>+0(SB), Y3, Y0
+	VMOVUPS      Y0, 32(SI)
+	ADDQ         R10, BX
+	ADDQ         R10, SI
+	ADDQ         R11, R8
+	ADDQ         R11, R9
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func gradF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·gradF3x3AVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), BX
+	MOVQ dstNext+32(FP), R8
+	SHLQ $0x02, R8
+	MOVQ srcNext+40(FP), R9
+	SHLQ $0x02, R9
+	MOVQ dst+0(FP), BX
+	MOVQ src+8(FP), DI
+	LEAQ (BX)(AX*4), SI
+
+vector:
+	VMOVUPS     (DI), Y0
+	VMOVUPS     (DI)(CX*1), Y1
+	VMOVUPS     (DI)(CX*2), Y2
+	VMOVAPS     Y0, Y3
+	VMOVUPS     Y3, (BX)
+	VADDPS      Y0, Y2, Y3
+	VMOVAPS     Y1, Y4
+	VADDPS      Y4, Y3, Y5
+	VMOVUPS     Y5, (BX)(AX*1)
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     Y3, (BX)(AX*2)
+	VMOVAPS     Y0, Y0
+	VFMADD231PS c2<>+0(SB), Y1, Y0
+	VFMADD231PS c4<>+0(SB), Y2, Y0
+	VMOVUPS     Y0, (BX)(DX*1)
+	VMOVAPS     Y2, Y0
+	VMOVUPS     Y0, (SI)
+	VMOVUPS     32(DI), Y0
+	VMOVUPS     32(DI)(CX*1), Y1
+	VMOVUPS     32(DI)(CX*2), Y2
+	VMOVAPS     Y0, Y3
+	VMOVUPS     Y3, 32(BX)
+	VADDPS      Y0, Y2, Y3
+	VMOVAPS     Y1, Y4
+	VADDPS      Y4, Y3, Y5
+	VMOVUPS     Y5, 32(BX)(AX*1)
+	VSUBPS      Y4, Y3, Y3
+	VMOVUPS     Y3, 32(BX)(AX*2)
+	VMOVAPS     Y0, Y0
+	VFMADD231PS c2<>+0(SB), Y1, Y0
+	VFMADD231PS c4<>+0(SB), Y2, Y0
+	VMOVUPS     Y0, 32(BX)(DX*1)
+	VMOVAPS     Y2, Y0
+	VMOVUPS     Y0, 32(SI)
+	ADDQ        R8, BX
+	ADDQ        R8, SI
+	ADDQ        R9, DI
+	DECQ        n+48(FP)
+	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func weightsF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·weightsF3x3AVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), BX
+	MOVQ dstNext+32(FP), R8
+	SHLQ $0x02, R8
+	MOVQ srcNext+40(FP), R9
+	SHLQ $0x02, R9
+	MOVQ dst+0(FP), BX
+	MOVQ src+8(FP), DI
+	LEAQ (BX)(AX*4), SI
+
+vector:
+	VMOVUPS      (DI), Y0
+	VMOVUPS      (DI)(CX*1), Y1
+	VMOVUPS      (DI)(CX*2), Y2
+	VMULPS       c1over2<>+0(SB), Y0, Y3
+	VMOVUPS      Y3, (BX)
+	VXORPS       Y3, Y3, Y3
+	VFNMADD231PS c1over2<>+0(SB), Y0, Y3
+	VFNMADD231PS c1over2<>+0(SB), Y1, Y3
+	VFNMADD231PS c1over2<>+0(SB), Y2, Y3
+	VMOVUPS      Y3, (BX)(AX*1)
+	VXORPS       Y3, Y3, Y3
+	VFNMADD231PS c1over6<>+0(SB), Y0, Y3
+	VFMADD231PS  c1over6<>+0(SB), Y1, Y3
+	VFNMADD231PS c1over6<>+0(SB), Y2, Y3
+	VMOVUPS      Y3, (BX)(AX*2)
+	VMULPS       c1over6<>+0(SB), Y0, Y0
+	VFMADD231PS  c1over3<>+0(SB), Y1, Y0
+	VFMADD231PS  c2over3<>+0(SB), Y2, Y0
+	VMOVUPS      Y0, (BX)(DX*1)
+	VMOVAPS      Y2, Y0
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      32(DI), Y0
+	VMOVUPS      32(DI)(CX*1), Y1
+	VMOVUPS      32(DI)(CX*2), Y2
+	VMULPS       c1over2<>+0(SB), Y0, Y3
+	VMOVUPS      Y3, 32(BX)
+	VXORPS       Y3, Y3, Y3
+	VFNMADD231PS c1over2<>+0(SB), Y0, Y3
+	VFNMADD231PS c1over2<>+0(SB), Y1, Y3
+	VFNMADD231PS c1over2<>+0(SB), Y2, Y3
+	VMOVUPS      Y3, 32(BX)(AX*1)
+	VXORPS       Y3, Y3, Y3
+	VFNMADD231PS c1over6<>+0(SB), Y0, Y3
+	VFMADD231PS  c1over6<>+0(SB), Y1, Y3
+	VFNMADD231PS c1over6<>+0(SB), Y2, Y3
+	VMOVUPS      Y3, 32(BX)(AX*2)
+	VMULPS       c1over6<>+0(SB), Y0, Y0
+	VFMADD231PS  c1over3<>+0(SB), Y1, Y0
+	VFMADD231PS  c2over3<>+0(SB), Y2, Y0
+	VMOVUPS      Y0, 32(BX)(DX*1)
+	VMOVAPS      Y2, Y0
+	VMOVUPS      Y0, 32(SI)
+	ADDQ         R8, BX
+	ADDQ         R8, SI
+	ADDQ         R9, DI
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func weightGradF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int)
+// Requires: AVX, FMA3
+TEXT ·weightGradF3x3AVX2(SB), NOSPLIT, $0-56
+	MOVQ dstStep+16(FP), AX
+	SHLQ $0x02, AX
+	MOVQ srcStep+24(FP), CX
+	SHLQ $0x02, CX
+	LEAQ (AX)(AX*2), DX
+	LEAQ (CX)(CX*2), BX
+	MOVQ dstNext+32(FP), R8
+	SHLQ $0x02, R8
+	MOVQ srcNext+40(FP), R9
+	SHLQ $0x02, R9
+	MOVQ dst+0(FP), DX
+	MOVQ src+8(FP), SI
+	LEAQ (SI)(CX*4), DI
+
+vector:
+	VMOVUPS      (SI), Y0
+	VMOVUPS      (SI)(CX*1), Y1
+	VMOVUPS      (SI)(CX*2), Y2
+	VMOVUPS      (SI)(BX*1), Y3
+	VMOVUPS      (DI), Y4
+	VMULPS       c1over2<>+0(SB), Y0, Y0
+	VFNMADD231PS c1over2<>+0(SB), Y1, Y0
+	VFNMADD231PS c1over6<>+0(SB), Y2, Y0
+	VFMADD231PS  c1over6<>+0(SB), Y3, Y0
+	VMOVUPS      Y0, (DX)
+	VXORPS       Y0, Y0, Y0
+	VFNMADD231PS c1over2<>+0(SB), Y1, Y0
+	VFMADD231PS  c1over6<>+0(SB), Y2, Y0
+	VFMADD231PS  c1over3<>+0(SB), Y3, Y0
+	VMOVUPS      Y0, (DX)(AX*1)
+	VMOVAPS      Y4, Y0
+	VFNMADD231PS c1over2<>+0(SB), Y1, Y0
+	VFNMADD231PS c1over6<>+0(SB), Y2, Y0
+	VFMADD231PS  c2over3<>+0(SB), Y3, Y0
+	VMOVUPS      Y0, (DX)(AX*2)
+	VMOVUPS      32(SI), Y0
+	VMOVUPS      32(SI)(CX*1), Y1
+	VMOVUPS      32(SI)(CX*2), Y2
+	VMOVUPS      32(SI)(BX*1), Y3
+	VMOVUPS      32(DI), Y4
+	VMULPS       c1over2<>+0(SB), Y0, Y0
+	VFNMADD231PS c1over2<>+0(SB), Y1, Y0
+	VFNMADD231PS c1over6<>+0(SB), Y2, Y0
+	VFMADD231PS  c1over6<>+0(SB), Y3, Y0
+	VMOVUPS      Y0, 32(DX)
+	VXORPS       Y0, Y0, Y0
+	VFNMADD231PS c1over2<>+0(SB), Y1, Y0
+	VFMADD231PS  c1over6<>+0(SB), Y2, Y0
+	VFMADD231PS  c1over3<>+0(SB), Y3, Y0
+	VMOVUPS      Y0, 32(DX)(AX*1)
+	VMOVAPS      Y4, Y0
+	VFNMADD231PS c1over2<>+0(SB), Y1, Y0
+	VFNMADD231PS c1over6<>+0(SB), Y2, Y0
+	VFMADD231PS  c2over3<>+0(SB), Y3, Y0
+	VMOVUPS      Y0, 32(DX)(AX*2)
+	ADDQ         R8, DX
+	ADDQ         R9, SI
+	ADDQ         R9, DI
+	DECQ         n+48(FP)
+	JNZ          vector
+	VZEROUPPER
+	RET
+
+// func outputF3x3AVX2(dst *float32, src *float32, dstStep int, srcStep int, dstNext int, srcNext int, n int, bias *float32)
+// Requires: AVX, FMA3
+TEXT ·outputF3x3AVX2(SB), NOSPLIT, $0-64
+	MOVQ    dstStep+16(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    srcStep+24(FP), CX
+	SHLQ    $0x02, CX
+	LEAQ    (AX)(AX*2), DX
+	LEAQ    (CX)(CX*2), BX
+	MOVQ    dstNext+32(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    srcNext+40(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    dst+0(FP), DX
+	MOVQ    src+8(FP), SI
+	LEAQ    (SI)(CX*4), DI
+	MOVQ    bias+56(FP), R10
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+
+vector:
+	VMOVUPS     (SI), Y2
+	VMOVUPS     (SI)(CX*1), Y3
+	VMOVUPS     (SI)(CX*2), Y4
+	VMOVUPS     (SI)(BX*1), Y5
+	VMOVUPS     (DI), Y6
+	VADDPS      Y4, Y3, Y7
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y7, Y5, Y4
+	VADDPS      Y2, Y4, Y4
+	VADDPS      Y0, Y4, Y4
+	VMOVUPS     Y4, (DX)
+	VMOVAPS     Y3, Y2
+	VFMADD231PS c2<>+0(SB), Y5, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (DX)(AX*1)
+	VADDPS      Y7, Y6, Y2
+	VFMADD231PS c4<>+0(SB), Y5, Y2
+	VADDPS      Y0, Y2, Y2
+	VMOVUPS     Y2, (DX)(AX*2)
+	VMOVUPS     32(SI), Y2
+	VMOVUPS     32(SI)(CX*1), Y3
+	VMOVUPS     32(SI)(CX*2), Y4
+	VMOVUPS     32(SI)(BX*1), Y5
+	VMOVUPS     32(DI), Y6
+	VADDPS      Y4, Y3, Y7
+	VSUBPS      Y4, Y3, Y3
+	VADDPS      Y7, Y5, Y4
+	VADDPS      Y2, Y4, Y4
+	VADDPS      Y1, Y4, Y4
+	VMOVUPS     Y4, 32(DX)
+	VMOVAPS     Y3, Y2
+	VFMADD231PS c2<>+0(SB), Y5, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(DX)(AX*1)
+	VADDPS      Y7, Y6, Y2
+	VFMADD231PS c4<>+0(SB), Y5, Y2
+	VADDPS      Y1, Y2, Y2
+	VMOVUPS     Y2, 32(DX)(AX*2)
+	ADDQ        R8, DX
+	ADDQ        R9, SI
+	ADDQ        R9, DI
+	DECQ        n+48(FP)
+	JNZ         vector
 	VZEROUPPER
 	RET

@@ -87,6 +87,13 @@ func avx512Kernels() *kernels {
 			weightGrad: weightGradF2x3AVX512,
 			output:     outputF2x3AVX512,
 		},
+		{Outputs: 3, Taps: 3}: {
+			data:       dataF3x3AVX512,
+			grad:       gradF3x3AVX512,
+			weights:    weightsF3x3AVX512,
+			weightGrad: weightGradF3x3AVX512,
+			output:     outputF3x3AVX512,
+		},
 	}
 	return ks
 }
@@ -137,6 +144,13 @@ func avx2Kernels() *kernels {
 			weights:    weightsF2x3AVX2,
 			weightGrad: weightGradF2x3AVX2,
 			output:     outputF2x3AVX2,
+		},
+		{Outputs: 3, Taps: 3}: {
+			data:       dataF3x3AVX2,
+			grad:       gradF3x3AVX2,
+			weights:    weightsF3x3AVX2,
+			weightGrad: weightGradF3x3AVX2,
+			output:     outputF3x3AVX2,
 		},
 	}
 	return ks

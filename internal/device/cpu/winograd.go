@@ -17,14 +17,20 @@ import "github.com/voxsaw/voxsaw/internal/device/cpu/toomcook"
 //		transform back: x, y                                                [result.transformXY]
 //	transform back: z                                                       [result.transformZ]
 //
+// A flat convolution has one tap along z. It has one point and one output there: voxels are copied
+// instead of transformed along z, and outputs written where they belong as soon as y is transformed
+// back [result.transformFlat].
+//
 // The planes of points lie an odd number of cache lines apart: at powers of two they would fall
 // into the same few sets of the cache.
 
 // tiling is how the outputs of a convolution are cut into tiles, and the tiles into blocks.
 type tiling struct {
 	tile   toomcook.Tile
-	m      int    // outputs of a tile along an axis
+	flat   bool   // one tap along z
+	m      int    // outputs of a tile along y and x
 	points int    // m + r - 1
+	mz, pz int    // both along z: 1 where it is flat
 	tiles  [3]int // of an image
 	images int
 
@@ -36,10 +42,13 @@ type tiling struct {
 
 // newTiling cuts an image size into tiles, and those into blocks of about want tiles, fewer where
 // there would not be atLeast blocks.
-func newTiling(tile toomcook.Tile, images int, size [3]int, want, atLeast int) tiling {
-	t := tiling{tile: tile, m: tile.Outputs, points: tile.Points(), images: images, layers: 1, perLayer: 1}
-	for i := range 3 {
-		t.tiles[i] = (size[i] + t.m - 1) / t.m
+func newTiling(tile toomcook.Tile, flat bool, images int, size [3]int, want, atLeast int) tiling {
+	t := tiling{tile: tile, flat: flat, m: tile.Outputs, points: tile.Points(), images: images, layers: 1, perLayer: 1}
+	if t.mz, t.pz = t.m, t.points; flat {
+		t.mz, t.pz = 1, 1
+	}
+	for i, m := range [3]int{t.mz, t.m, t.m} {
+		t.tiles[i] = (size[i] + m - 1) / m
 	}
 	layers, inLayer := images*t.tiles[0], t.tiles[1]*t.tiles[2]
 	want = max(1, min(want, layers*inLayer/atLeast))
@@ -91,7 +100,8 @@ type operand struct {
 	f transformFunc
 
 	blocks  int    // of channels, transformed together
-	inputs  int    // of a tile along an axis: the columns of f's matrix
+	inputs  int    // of a tile along y and x: the columns of f's matrix
+	inputsZ int    // along z
 	lead    [3]int // padding before the first voxel
 	rows    int    // of voxels, of a block's layer
 	columns int    // of voxels
@@ -106,14 +116,17 @@ type operand struct {
 }
 
 func newOperand(t *tiling, l layout, f transformFunc, blocks, inputs int, lead [3]int) *operand {
-	o := &operand{t: t, l: l, f: f, blocks: blocks, inputs: inputs, lead: lead}
+	o := &operand{t: t, l: l, f: f, blocks: blocks, inputs: inputs, inputsZ: inputs, lead: lead}
+	if t.flat {
+		o.inputsZ = 1
+	}
 	o.rows = t.rows*t.m + inputs - t.m
 	o.columns = t.tiles[2]*t.m + inputs - t.m
 	o.depth = blocks * block
 	o.zPlane = oddLines(blocks * t.layers * o.rows * o.columns * block)
 	o.yPlane = oddLines(o.columns * block)
 	o.plane = oddLines(t.most * o.depth)
-	o.yAt = t.points * o.zPlane
+	o.yAt = t.pz * o.zPlane
 	o.stageAt = o.yAt + t.points*o.yPlane
 	o.size = o.stageAt + inputs*o.columns*block
 	return o
@@ -127,27 +140,31 @@ func (o *operand) transformZ(work, src []float32, b tileBlock, channels int) {
 	rowSize, planeSize := o.columns*block, o.l.size[1]*o.l.size[2]*block
 	for cb := range o.blocks {
 		for l := range b.layers {
-			n, z := (b.layer+l)/t.tiles[0], (b.layer+l)%t.tiles[0]*t.m-o.lead[0]
+			n, z := (b.layer+l)/t.tiles[0], (b.layer+l)%t.tiles[0]*t.mz-o.lead[0]
 			image := src[o.l.plane(n, channels+cb):][:o.l.voxels*block]
 			for row := range b.rows*t.m + o.inputs - t.m {
 				dst := work[((cb*t.layers+l)*o.rows+row)*rowSize:]
 				y := b.row*t.m - o.lead[1] + row
 				if y < 0 || y >= o.l.size[1] {
-					for p := range t.points {
+					for p := range t.pz {
 						clear(dst[p*o.zPlane:][:rowSize])
 					}
 					continue
 				}
-				for p := range t.points {
+				for p := range t.pz {
 					clear(dst[p*o.zPlane:][:left*block])
 					clear(dst[p*o.zPlane+(left+width)*block:][:rowSize-(left+width)*block])
 				}
-				if z >= 0 && z+o.inputs <= o.l.size[0] {
+				if t.flat {
+					copy(dst[left*block:][:width*block], image[z*planeSize+y*o.l.size[2]*block:])
+					continue
+				}
+				if z >= 0 && z+o.inputsZ <= o.l.size[0] {
 					o.f(&dst[left*block], &image[z*planeSize+y*o.l.size[2]*block], o.zPlane, planeSize, block, block, width)
 					continue
 				}
 				stage := work[o.stageAt:]
-				for i := range o.inputs {
+				for i := range o.inputsZ {
 					to := stage[i*rowSize:][:width*block]
 					if z+i < 0 || z+i >= o.l.size[0] {
 						clear(to)
@@ -208,9 +225,11 @@ func newResult(t *tiling, l layout, f outputFunc, blocks int) *result {
 	r := &result{t: t, l: l, f: f, blocks: blocks, columns: t.tiles[2] * t.m}
 	r.depth = blocks * block
 	r.plane = oddLines(t.most * r.depth)
-	r.zPlane = oddLines(blocks * t.layers * t.rows * t.m * r.columns * block)
+	if !t.flat {
+		r.zPlane = oddLines(blocks * t.layers * t.rows * t.m * r.columns * block)
+	}
 	r.yPlane = oddLines(r.columns * block)
-	r.yAt = t.points * r.zPlane
+	r.yAt = t.pz * r.zPlane
 	r.stageAt = r.yAt + t.points*r.yPlane
 	r.size = r.stageAt + t.m*r.columns*block
 	return r
@@ -223,18 +242,48 @@ func (r *result) transformXY(work, points []float32, z, blocks int, b tileBlock)
 	for cb := range blocks {
 		for l := range b.layers {
 			for row := range b.rows {
-				from := points[(l*b.rows+row)*t.tiles[2]*r.depth+cb*block:]
-				if t.tiles[2] >= t.points {
-					for y := range t.points {
-						r.f(&ys[y*r.yPlane], &from[y*t.points*r.plane], block, r.plane, t.m*block, r.depth, t.tiles[2], &zeros[0])
-					}
-				} else {
-					for x := range t.tiles[2] {
-						r.f(&ys[x*t.m*block], &from[x*r.depth], block, r.plane, r.yPlane, t.points*r.plane, t.points, &zeros[0])
-					}
-				}
+				r.transformX(ys, points[(l*b.rows+row)*t.tiles[2]*r.depth+cb*block:])
 				to := work[z*r.zPlane+((cb*t.layers+l)*t.rows+row)*t.m*r.columns*block:]
 				r.f(&to[0], &ys[0], r.columns*block, r.yPlane, block, block, r.columns, &zeros[0])
+			}
+		}
+	}
+}
+
+// transformX transforms the products of one row of tiles back along x: [y point][column][16].
+func (r *result) transformX(ys, from []float32) {
+	t := r.t
+	if t.tiles[2] >= t.points {
+		for y := range t.points {
+			r.f(&ys[y*r.yPlane], &from[y*t.points*r.plane], block, r.plane, t.m*block, r.depth, t.tiles[2], &zeros[0])
+		}
+		return
+	}
+	for x := range t.tiles[2] {
+		r.f(&ys[x*t.m*block], &from[x*r.depth], block, r.plane, r.yPlane, t.points*r.plane, t.points, &zeros[0])
+	}
+}
+
+// transformFlat transforms the products of a block back along x and y, into the outputs, for
+// channel blocks from the given one: where there is one point in z.
+func (r *result) transformFlat(dst, work, points, bias []float32, channels, blocks int, b tileBlock) {
+	t, width := r.t, r.l.size[2]
+	ys, stage := work[r.yAt:], work[r.stageAt:]
+	for cb := range blocks {
+		bias := &bias[(channels+cb)*block]
+		for l := range b.layers {
+			n, z := (b.layer+l)/t.tiles[0], (b.layer+l)%t.tiles[0]
+			plane := dst[r.l.plane(n, channels+cb)+z*r.l.size[1]*width*block:]
+			for row := range b.rows {
+				r.transformX(ys, points[(l*b.rows+row)*t.tiles[2]*r.depth+cb*block:])
+				first := (b.row + row) * t.m
+				to := plane[first*width*block:]
+				if rows := min(t.m, r.l.size[1]-first); rows < t.m {
+					r.f(&stage[0], &ys[0], width*block, r.yPlane, block, block, width, bias)
+					copy(to[:rows*width*block], stage)
+				} else {
+					r.f(&to[0], &ys[0], width*block, r.yPlane, block, block, width, bias)
+				}
 			}
 		}
 	}
@@ -247,12 +296,12 @@ func (r *result) transformZ(dst, work, bias []float32, channels, blocks int, b t
 	for cb := range blocks {
 		bias := &bias[(channels+cb)*block]
 		for l := range b.layers {
-			n, z := (b.layer+l)/t.tiles[0], (b.layer+l)%t.tiles[0]*t.m
-			planes := min(t.m, r.l.size[0]-z)
+			n, z := (b.layer+l)/t.tiles[0], (b.layer+l)%t.tiles[0]*t.mz
+			planes := min(t.mz, r.l.size[0]-z)
 			for row := range min(b.rows*t.m, r.l.size[1]-b.row*t.m) {
 				from := &work[((cb*t.layers+l)*t.rows*t.m+row)*r.columns*block]
 				to := dst[r.l.plane(n, channels+cb)+z*planeSize+(b.row*t.m+row)*width*block:]
-				if planes == t.m {
+				if planes == t.mz {
 					r.f(&to[0], from, planeSize, r.zPlane, block, block, width, bias)
 					continue
 				}

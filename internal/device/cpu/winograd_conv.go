@@ -22,6 +22,10 @@ type winograd struct {
 	y, x, w, scratch            Slice
 }
 
+// isFlat says whether a convolution has one tap along z, and one plane: then transforms along y and
+// x are all.
+func isFlat(s device.ConvSpec) bool { return s.Kernel[0] == 1 && s.Size[0] == 1 && s.Pad[0] == 0 }
+
 // winogradGeometry is what a convolution and the adjoint of one have in common.
 type winogradGeometry struct {
 	in, out layout
@@ -43,7 +47,7 @@ func newWinogradGeometry(s device.ConvSpec, transposed bool) winogradGeometry {
 func newWinograd(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile) *winograd {
 	k := &winograd{cpu: c, bias: s.Bias}
 	f, g := c.kernels.winograd[tile], newWinogradGeometry(s, transposed)
-	k.t = newTiling(tile, s.N, g.out.size, blockTiles(g.in.blocks, g.out.blocks), 2*c.opt.Threads)
+	k.t = newTiling(tile, isFlat(s), s.N, g.out.size, blockTiles(g.in.blocks, g.out.blocks), 2*c.opt.Threads)
 	t := &k.t
 	k.in = newOperand(t, g.in, f.data, g.in.blocks, t.points, g.pad)
 	k.out = newResult(t, g.out, f.output, g.out.blocks)
@@ -103,7 +107,7 @@ func (k *winograd) do(worker, item int) {
 	inWork, outWork, inPoints, outPoints := work[:in.size], work[in.size:k.inAt], work[k.inAt:k.outAt], work[k.outAt:]
 	b := t.block(item)
 	in.transformZ(inWork, k.x, b, 0)
-	for z := range t.points {
+	for z := range t.pz {
 		in.transformYX(inPoints, inWork, z, b)
 		for p := range t.points * t.points {
 			weights := k.scratch[(z*t.points*t.points+p)*k.weights.plane:]
@@ -113,7 +117,13 @@ func (k *winograd) do(worker, item int) {
 					k.weights.in, in.depth, vectors*block, block, out.depth, block, false)
 			}
 		}
-		out.transformXY(outWork, outPoints, z, out.blocks, b)
+		if !t.flat {
+			out.transformXY(outWork, outPoints, z, out.blocks, b)
+		}
+	}
+	if t.flat {
+		out.transformFlat(k.y, outWork, outPoints, k.scratch[k.biasAt:], 0, out.blocks, b)
+		return
 	}
 	out.transformZ(k.y, outWork, k.scratch[k.biasAt:], 0, out.blocks, b)
 }

@@ -18,15 +18,15 @@ type allPoints struct {
 	plane int // from one point to the next
 }
 
-func newAllPoints(tile toomcook.Tile, images int, size [3]int, threads int, make func(*tiling) *operand) *allPoints {
-	a := &allPoints{t: newTiling(tile, images, size, 12, threads)}
+func newAllPoints(tile toomcook.Tile, flat bool, images int, size [3]int, threads int, make func(*tiling) *operand) *allPoints {
+	a := &allPoints{t: newTiling(tile, flat, images, size, 12, threads)}
 	a.o = make(&a.t)
 	a.plane = oddLines(a.t.all().tiles * block)
 	a.o.plane = a.plane
 	return a
 }
 
-func (a *allPoints) points() int { return a.t.points * a.t.points * a.t.points }
+func (a *allPoints) points() int { return a.t.pz * a.t.points * a.t.points }
 func (a *allPoints) size() int   { return a.o.l.blocks * a.points() * a.plane }
 func (a *allPoints) items() int  { return a.o.l.blocks * a.t.blocks }
 
@@ -39,7 +39,7 @@ func (a *allPoints) offset(channels, point int) int {
 func (a *allPoints) transform(scratch, src, work []float32, item int) {
 	channels, b := item/a.t.blocks, a.t.block(item%a.t.blocks)
 	a.o.transformZ(work, src, b, channels)
-	for z := range a.t.points {
+	for z := range a.t.pz {
 		a.o.transformYX(scratch[a.offset(channels, z*a.t.points*a.t.points)+a.t.first(b)*block:], work, z, b)
 	}
 }
@@ -81,9 +81,9 @@ const keepElements = 1 << 17 // of products that are kept
 func newWinogradFew(c *CPU, s device.ConvSpec, transposed bool, tile toomcook.Tile) *winogradFew {
 	k := &winogradFew{cpu: c, bias: s.Bias, width: 2, chunk: 4}
 	f, g := c.kernels.winograd[tile], newWinogradGeometry(s, transposed)
-	k.t = newTiling(tile, s.N, g.out.size, 1<<30, 1)
+	k.t = newTiling(tile, isFlat(s), s.N, g.out.size, 1<<30, 1)
 	t := &k.t
-	k.in = newAllPoints(tile, s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, g.pad) })
+	k.in = newAllPoints(tile, isFlat(s), s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, g.pad) })
 	if g.out.blocks < 4*c.opt.Threads {
 		k.width = 1
 	}
@@ -162,23 +162,29 @@ func (k *winogradFew) do(worker, item int) {
 	if k.keep {
 		for ib := range blocks {
 			transformZ(0, ib)
-			for z := range t.points {
+			for z := range t.pz {
 				k.multiply(work, zs, products[z*points*k.out.plane:], z, ib, 1, vectors)
 			}
 		}
-		for z := range t.points {
+		for z := 0; z < t.pz && !t.flat; z++ {
 			k.out.transformXY(work, products[z*points*k.out.plane:], z, vectors, all)
 		}
 	} else {
 		for ib := range blocks {
 			transformZ(ib, ib)
 		}
-		for z := range t.points {
+		for z := range t.pz {
 			for ib := 0; ib < blocks; ib += k.chunk {
 				k.multiply(work, zs[ib*k.width*tile:], products, z, ib, min(k.chunk, blocks-ib), vectors)
 			}
-			k.out.transformXY(work, products, z, vectors, all)
+			if !t.flat {
+				k.out.transformXY(work, products, z, vectors, all)
+			}
 		}
+	}
+	if t.flat {
+		k.out.transformFlat(k.y, work, products, k.scratch[k.biasAt:], first, vectors, all)
+		return
 	}
 	k.out.transformZ(k.y, work, k.scratch[k.biasAt:], first, vectors, all)
 }
@@ -232,10 +238,10 @@ type winogradFewGradient struct {
 func newWinogradFewGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogradFewGradient {
 	k := &winogradFewGradient{gradientSink: gradientSink{w: weightsOfGroup(s)}, cpu: c}
 	f, g := c.kernels.winograd[tile], newWinogradGeometry(s, false)
-	k.t = newTiling(tile, s.N, g.out.size, 1<<30, 1)
+	k.t = newTiling(tile, isFlat(s), s.N, g.out.size, 1<<30, 1)
 	t := &k.t
-	k.in = newAllPoints(tile, s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, g.pad) })
-	k.out = newAllPoints(tile, s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.out, f.grad, 1, t.m, [3]int{}) })
+	k.in = newAllPoints(tile, isFlat(s), s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.in, f.data, 1, t.points, g.pad) })
+	k.out = newAllPoints(tile, isFlat(s), s.N, g.out.size, c.opt.Threads, func(t *tiling) *operand { return newOperand(t, g.out, f.grad, 1, t.m, [3]int{}) })
 	k.weights = newPointWeights(t, c.kernels, k.w, false)
 	k.plane = oddLines(block * 2 * block)
 	k.pointsAt = 2 * k.weights.tile()
@@ -285,7 +291,7 @@ func (k *winogradFewGradient) do(worker, item int) {
 	vectors := k.weights.vectors(ob)
 	work := k.scratch[k.workAt+worker*k.work:][:k.work]
 	points, stage := work[k.pointsAt:k.stageAt], work[k.stageAt:]
-	for z := range t.points {
+	for z := range t.pz {
 		x, dy := k.scratch[k.in.offset(ib, z*t.points*t.points):], k.scratch[k.out.offset(ob, z*t.points*t.points):]
 		k.cpu.kernels.pointsOuter(t.points*t.points, k.weights.inputs(ib), vectors, x, dy, points, oneTerm, tiles, block, block, k.out.points()*k.out.plane, 2*block, block, k.in.plane, k.out.plane, k.plane, false)
 		for v := range vectors {

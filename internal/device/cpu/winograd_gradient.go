@@ -39,7 +39,7 @@ func newWinogradGradient(c *CPU, s device.ConvSpec, tile toomcook.Tile) *winogra
 	f := c.kernels.winograd[tile]
 	k := &winogradGradient{gradientSink: gradientSink{w: weightsOfGroup(s)}, cpu: c}
 	in, out := inputsOf(s), outputsOf(s)
-	k.t = newTiling(tile, s.N, out.size, max(sumTiles, blockTiles(in.blocks, out.blocks)), 2*c.opt.Threads)
+	k.t = newTiling(tile, isFlat(s), s.N, out.size, max(sumTiles, blockTiles(in.blocks, out.blocks)), 2*c.opt.Threads)
 	t := &k.t
 	k.in = newOperand(t, in, f.data, in.blocks, t.points, s.Pad)
 	k.out = newOperand(t, out, f.grad, out.blocks, t.m, [3]int{})
@@ -69,7 +69,7 @@ func (k *winogradGradient) Run(out, in []device.Buffer, scratch device.Buffer) {
 func (k *winogradGradient) convolve(dw, x, dy, _, scratch Slice) {
 	k.dw, k.x, k.dy, k.scratch = dw, x, dy, scratch
 	k.cpu.pool.run(k.slabs, k)
-	k.cpu.pool.run(k.t.points*k.t.points, (*winogradSlabs)(k))
+	k.cpu.pool.run(k.t.pz*k.t.points, (*winogradSlabs)(k))
 	k.cpu.pool.run(k.weights.pairs(), (*winogradTaps)(k))
 	k.dw, k.x, k.dy, k.scratch = nil, nil, nil, nil
 }
@@ -89,7 +89,7 @@ func (k *winogradGradient) block(work, sums []float32, b tileBlock, add bool) {
 	inWork, outWork, inPoints, outPoints := work[:in.size], work[in.size:k.inAt], work[k.inAt:k.outAt], work[k.outAt:]
 	in.transformZ(inWork, k.x, b, 0)
 	out.transformZ(outWork, k.dy, b, 0)
-	for z := range t.points {
+	for z := range t.pz {
 		in.transformYX(inPoints, inWork, z, b)
 		out.transformYX(outPoints, outWork, z, b)
 		for p := range t.points * t.points {

@@ -8,7 +8,7 @@ type pointWeights struct {
 	kernels      *kernels
 	f            *transforms
 	exchanged    bool // the operand is the weights from out to in: they are turned round
-	side         int  // taps along an axis
+	side         int  // taps along y and x
 	plane        int  // from one point to the next
 	size         int  // elements of all points
 	ys           int  // elements of the points in y of one point in z, for a pair of blocks
@@ -19,7 +19,7 @@ type pointWeights struct {
 func newPointWeights(t *tiling, ks *kernels, l weightLayout, exchanged bool) *pointWeights {
 	w := &pointWeights{weightLayout: l, tiling: t, kernels: ks, f: ks.winograd[t.tile], exchanged: exchanged, side: t.tile.Taps}
 	w.plane = oddLines(w.in * w.outBlocks() * block)
-	w.size = w.plane * t.points * t.points * t.points
+	w.size = w.plane * t.pz * t.points * t.points
 	w.ys = block * block * t.points * w.side
 	w.stage = w.ys
 	if exchanged {
@@ -42,7 +42,7 @@ func (w *pointWeights) columns(g int) int { return 2 * g * block * w.in }
 
 // tile is the number of elements of a pair of channel blocks with its taps transformed along z: [z
 // point][y tap][x tap][input channel][16].
-func (w *pointWeights) tile() int { return w.tiling.points * w.side * w.side * block * block }
+func (w *pointWeights) tile() int { return w.tiling.pz * w.side * w.side * block * block }
 
 // transform makes the points of one pair of channel blocks from the weights.
 func (w *pointWeights) transform(dst, weights, work []float32, item int) {
@@ -50,7 +50,7 @@ func (w *pointWeights) transform(dst, weights, work []float32, item int) {
 	points := w.tiling.points
 	zs, work := work[:w.tile()], work[w.tile():]
 	w.transformZ(zs, weights, work, ib, ob)
-	for z := range points {
+	for z := range w.tiling.pz {
 		w.transformYX(dst[z*points*points*w.plane+w.point(ib, ob):], zs, work, w.plane, w.vectors(ob)*block, z, ib)
 	}
 }
@@ -58,12 +58,22 @@ func (w *pointWeights) transform(dst, weights, work []float32, item int) {
 // transformZ transforms the weights of a pair of channel blocks along z, into a tile.
 func (w *pointWeights) transformZ(zs, weights, work []float32, ib, ob int) {
 	plane := w.side * w.side * w.tap(ib)
+	to := work
+	if w.tiling.flat {
+		to = zs // nothing to transform
+	}
 	if w.exchanged {
 		l := w.swapped()
-		w.kernels.exchange(work, l.pair(weights, ib, ob), w.taps, l.inputs(ob), l.outputs(ib))
-		weights = work
+		w.kernels.exchange(to, l.pair(weights, ib, ob), w.taps, l.inputs(ob), l.outputs(ib))
+		weights = to
 	} else {
 		weights = w.pair(weights, ob, ib)
+	}
+	if w.tiling.flat {
+		if !w.exchanged {
+			copy(zs, weights)
+		}
+		return
 	}
 	w.f.weights(&zs[0], &weights[0], plane, plane, block, block, plane/block)
 }
@@ -94,7 +104,7 @@ func (w *pointWeights) gradient(to *gradientSink, src, work []float32, item int)
 	ib, ob := item/w.outBlocks(), item%w.outBlocks()
 	points := w.tiling.points
 	zs, work := work[:w.tile()], work[w.tile():]
-	for z := range points {
+	for z := range w.tiling.pz {
 		w.gradientXY(zs, src[z*points*points*w.plane+w.point(ib, ob):], work, w.plane, w.vectors(ob)*block, z, ib)
 	}
 	w.gradientZ(to, zs, ib, ob)
@@ -116,6 +126,14 @@ func (w *pointWeights) gradientZ(to *gradientSink, zs []float32, ib, ob int) {
 	plane, dw := w.side*w.side*w.tap(ib), zs
 	if to.keeps() {
 		dw = w.pair(to.dw, ob, ib)
+	}
+	if w.tiling.flat {
+		if to.keeps() {
+			copy(dw, zs)
+		} else {
+			to.take(zs, ob, ib)
+		}
+		return
 	}
 	w.f.weightGrad(&dw[0], &zs[0], plane, plane, block, block, plane/block)
 	if !to.keeps() {
