@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -230,5 +231,33 @@ func TestRace(t *testing.T) {
 	}
 	if n := early(true); n != 0 {
 		t.Errorf("a stream that waits for an event was too early %d times", n)
+	}
+}
+
+// TestDriverWithoutGPU: NVIDIA's own driver on a machine without a GPU. It is skipped where there is
+// no such library: VOXSAW_TEST_LIBCUDA names it, or the system's loader finds it. Debian's package
+// libcuda1 (component non-free) has one: apt-get download, dpkg -x.
+func TestDriverWithoutGPU(t *testing.T) {
+	library := cmp.Or(os.Getenv("VOXSAW_TEST_LIBCUDA"), "libcuda.so.1")
+	if path := os.Getenv("VOXSAW_TEST_OPEN"); path != "" {
+		d, err := Open(Options{Driver: path})
+		if err == nil {
+			d.Close()
+		}
+		t.Fatal(err)
+	}
+	c := exec.Command(os.Args[0], "-test.run=^TestDriverWithoutGPU$")
+	c.Env = append(os.Environ(), "VOXSAW_TEST_OPEN="+library)
+	text, _ := c.CombinedOutput()
+	switch got := string(text); {
+	case strings.Contains(got, "no NVIDIA driver: looked for"):
+		if os.Getenv("VOXSAW_TEST_LIBCUDA") != "" {
+			t.Errorf("%s: %s", library, got)
+		}
+		t.Skip("there is no driver here")
+	case strings.Contains(got, "<nil>"):
+		t.Skip("there is a GPU here")
+	case !strings.Contains(got, "the NVIDIA driver is there, but it shows no GPU (no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE))"):
+		t.Errorf("%s says %q, want that it shows no GPU", library, got)
 	}
 }

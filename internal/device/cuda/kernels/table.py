@@ -14,7 +14,8 @@ import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-DOC = HERE.parents[3] / "docs/gpu.md"
+ROOT = HERE.parents[3]
+DOC = ROOT / "docs/gpu.md"
 H200 = {"bf16": 989e12, "tf32": 494e12, "fp32": 67e12, "bytes": 4.8e12}
 # the share of the matrix rate that mma.sync is known to reach on Hopper
 MMA_SYNC = 0.63
@@ -56,13 +57,59 @@ def occupancy(registers, threads, shared):
     return blocks * threads / 2048
 
 
+E = 432 * 16**3 * 32  # activations of stage 1, 16 puzzles of 3^3
+IMAGE = 2 * 128**3  # voxels of two crops of 128^3, with 9 classes
+PARAMETERS = 65_200_000  # of the paper's VNet
+FEATURES = 432 * 1024  # of 16 puzzles
+PARTS = 432 * 32  # sums of each image and channel, of one chunk
+
+# Kernel -> (activations that it reads and writes for one of its elements, other bytes, arithmetic), elements
+ELEMENTWISE = {
+    "activateGrad": (4, 0, 12, E), "activateSums": (3, 0, 10, E), "activate": (3, 0, 6, E), "moments": (1, 0, 4, E), "sumChannels": (1, 0, 1, E), "scaleChannels": (2, 0, 1, E),
+    "copyChannels": (2, 0, 0, E), "addScaled": (3, 0, 1, E), "tiledGrad": (32, 4, 128, 432 * 32**3), "poolGrad": (2.25, 0, 9, E), "pool": (1.125, 0, 1, E),
+    "softmaxGrad": (3, 0, 4, 9 * IMAGE), "softmax": (2, 0, 5, 9 * IMAGE), "lossSums": (1, 4 / 9, 8, 9 * IMAGE), "lossGrad": (2, 4 / 9, 10, 9 * IMAGE), "blend": (1, 8, 4, 9 * 128**3),
+    "adamW": (0, 28, 14, PARAMETERS), "sgd": (0, 20, 6, PARAMETERS), "average": (0, 12, 3, PARAMETERS), "sumSquares": (0, 4, 2, PARAMETERS), "sumDoubles": (0, 8, 1, PARAMETERS // 8192),
+    "decide": (0, 40, 9, 128**3), "gatherRows": (0, 8, 0, FEATURES), "scatterRows": (0, 8, 1, FEATURES), "meanOfOthers": (0, 8, 27, FEATURES), "pairSumGrad": (0, 4 * 29, 54, FEATURES),
+    "pairSum": (0, 12, 1, 27 * FEATURES), "columnSumLossGrad": (0, 8, 8, 432 * 27), "columnSumLoss": (0, 4, 2, 16 * 27), "columnSums": (0, 4, 6, 432 * 27), "diceFactors": (0, 20, 8, 2 * 9),
+    "lossFinish": (0, 24, 6, 2 * 9), "normFinish": (0, 20, 12, PARTS), "normGrad": (0, 28, 10, PARTS), "sumTiles": (0, 20, 1, PARTS), "packConv5": (0, 6, 0, 64 * 64 * 125),
+    "sumSplits": (0, 4 * 5, 4, FEATURES), "sumWeights": (0, 4 * 5, 4, 64 * 64 * 125),
+}
+
+
+def size_of(name):
+    return 2 if "bf16" in name else 4
+
+
+def cost(name):
+    """Arithmetic and bytes of a typical launch, and which unit computes."""
+    unit = "tf32" if "tf32" in name else "fp32"
+    if name.startswith("matrix"):
+        return 2 * FEATURES * 2048, 4 * (432 * 2048 + 2048 * 1024 + FEATURES), unit
+    if name.startswith(("transpose", "convert")):
+        return 0, E * sum({"f32": 4, "bf16": 2}[t] for t in name.split("_")[1:3]), unit
+    if name.startswith("packWeights"):
+        return 0, 64 * 64 * 125 * (4 + size_of(name)), unit
+    if name.startswith("conv"):
+        i, o, side = {"conv5One_bf16": (1, 16, 32), "conv5One_f32": (1, 16, 32), "conv5_16": (16, 16, 32), "conv5_32": (32, 32, 16)}.get(name) or \
+            {"16": (16, 16, 32), "32": (32, 32, 16), "64": (64, 64, 8)}[name.rsplit("_", 1)[1]]
+        voxels = 432 * side**3
+        weights = 4 * i * o * 125 * (264 // -(-i * 125 // 128) if name.startswith("convWeights") and i * 125 < 264 * 128 else 1)
+        tensor_cores = "bf16" in name and not name.startswith("conv5One") or name.startswith("conv5_")
+        return 2 * voxels * i * o * 125, (2 if tensor_cores or "bf16" in name else 4) * voxels * (i + o) + weights, "bf16" if tensor_cores else unit
+    moved, other, arithmetic, n = ELEMENTWISE[next(k for k in ELEMENTWISE if name == k or name.startswith(k + "_"))]
+    return arithmetic * n, (size_of(name) * moved + other) * n, unit
+
+
 def kernels():
     found = json.loads((HERE / "built/resources.json").read_text())
-    yield "| kernel | registers | threads | shared memory, KiB | occupancy |"
-    yield "|---|---:|---:|---:|---:|"
+    yield "| kernel | registers | threads | shared memory, KiB | occupancy | GFLOP | MiB | bound, ms | bound by |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---|"
     for name, r in sorted(found.items()):
         threads, shared = launch(name)
-        yield f"| `{name}` | {r['registers']} | {threads} | {shared / 1024:.1f} | {100 * occupancy(r['registers'], threads, shared):.0f} % |"
+        flop, size, unit = cost(name)
+        arithmetic, memory = flop / H200[unit], size / H200["bytes"]
+        yield (f"| `{name}` | {r['registers']} | {threads} | {shared / 1024:.1f} | {100 * occupancy(r['registers'], threads, shared):.0f} % | "
+               f"{flop / 1e9:.3g} | {size / 2**20:.3g} | {1e3 * max(arithmetic, memory):.2g} | {'arithmetic' if arithmetic > memory else 'memory'} |")
 
 
 # stages of VNet on 432 patches of 32^3 (16 puzzles of 3^3): channels in and out, side, taps, kernel
@@ -101,10 +148,75 @@ def layers():
                f"{'arithmetic' if arithmetic > memory else 'memory'} | {1e3 * max(flop / rate, memory):.2f} |")
 
 
+# --- Stages of a step
+
+BANDWIDTH = 0.9  # share of the data sheet's that is taken to be reached
+
+
+def network(images, side, decoder=None, classes=None):
+    """(stage, kind, images, channels in and out, side in and out, taps along an axis) of the paper's VNet."""
+    layers, c, s = [("enc0", "conv", 1, 16, side, side, 5)], 16, side
+    for level, n in enumerate((2, 3, 3, 3), 1):
+        layers.append((f"enc{level}", "down", c, 2 * c, s, s // 2, 2))
+        c, s = 2 * c, s // 2
+        layers += [(f"enc{level}", "conv", c, c, s, s, 5)] * n
+    for level, n in zip((3, 2, 1, 0), decoder or ()):
+        skip, s = 16 << level, side >> level
+        layers.append((f"dec{level}", "up", c, skip, s // 2, s, 2))
+        c = 2 * skip
+        layers += [(f"dec{level}", "conv", c, c, s, s, 5)] * n
+    if classes:
+        layers.append(("head", "head", c, classes, side, side, 1))
+    return [(stage, kind, images, *rest) for stage, kind, *rest in layers]
+
+
+def own_rate(ci, co, side, taps):
+    """FLOP/s that the kernel chosen for a layer can reach by its own counts."""
+    if ci == 1:
+        return 0.8 * H200["fp32"]
+    rows = taps == 5 and side >= 8
+    return H200["bf16"] * MMA_SYNC * (padding("conv5_32", co, side) if rows and co % 32 == 0 else co / (-(-co // 16) * 16))
+
+
+def stages(what, layers):
+    """Forward, backward and SGD, stage by stage."""
+    found = {}
+    for n, (stage, kind, images, ci, co, si, so, taps) in enumerate(layers):
+        x, y, w = 2 * images * si**3 * ci, 2 * images * so**3 * co, ci * co * taps**3
+        flop = 2 * images * (si if kind == "up" else so) ** 3 * ci * co * taps**3
+        act = 0 if kind == "head" else 1
+        # convolution, norm and activation; the gradients of these, of data and of weights; SGD
+        products = [(flop, x + 2 * w + y), (flop if n else 0, x + 2 * w + y if n else 0), (flop, x + y + 4 * w)]
+        passes = [act * 3 * y, act * 3 * y, act * 4 * y, 20 * w + 4 * w]
+        entry = found.setdefault(stage, [0, 0, 0, 0])
+        rate = own_rate(ci, co, so, taps)
+        entry[0] += sum(f for f, _ in products)
+        entry[1] += sum(b for _, b in products) + sum(passes)
+        unit = H200["fp32" if ci == 1 else "bf16"]
+        entry[2] += sum(max(f / unit, b / H200["bytes"]) for f, b in products) + sum(passes) / H200["bytes"]
+        entry[3] += sum(max(f / rate, b / (BANDWIDTH * H200["bytes"])) for f, b in products) + sum(passes) / (BANDWIDTH * H200["bytes"])
+    for stage, (flop, size, bound, own) in found.items():
+        unit = H200["fp32" if stage == "enc0" else "bf16"]
+        yield f"| {what} | {stage} | {flop / 1e12:.3f} | {size / 1e9:.2f} | {1e3 * bound:.2f} | {'arithmetic' if flop / unit > size / H200['bytes'] else 'memory'} | {1e3 * own:.2f} |"
+    sums = [sum(v) for v in zip(*found.values())]
+    yield f"| {what} | all | {sums[0] / 1e12:.3f} | {sums[1] / 1e9:.2f} | {1e3 * sums[2]:.2f} | | {1e3 * sums[3]:.2f} |"
+
+
+def step():
+    yield "| step | stage | TFLOP | GB | bound, ms | bound by | what the kernels' own counts allow, ms |"
+    yield "|---|---|---:|---:|---:|---|---:|"
+    yield from stages("16 puzzles of 3^3", network(432, 32))
+    yield from stages("segment 128^3, batch 2", network(2, 128, (3, 3, 2, 1), 9))
+
+
+def plans():
+    yield from (ROOT / "scripts/cudnn/plans.md").read_text().splitlines()
+
+
 def main():
     text = DOC.read_text()
     new = text
-    for name, lines in (("kernels", kernels()), ("layers", layers())):
+    for name, lines in (("kernels", kernels()), ("layers", layers()), ("step", step()), ("cudnn", plans())):
         pattern = re.compile(f"(<!-- table {name} -->\n).*?(<!-- end -->)", re.S)
         if not pattern.search(new):
             sys.exit(f"table.py: {DOC} has no table {name}")

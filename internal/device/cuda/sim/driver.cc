@@ -161,6 +161,11 @@ double now() { return std::chrono::duration<double, std::milli>(std::chrono::ste
 
 } // namespace
 
+// What was called how often, for tests: they read it as attributes of the device that no GPU has.
+enum Count { takesOrGives, downloads, launches, graphLaunches, counts };
+constexpr int firstCount = 1000000;
+static int counted[counts];
+
 // Every call holds the lock. Those that need a context refuse threads that have none.
 #define API extern "C" __attribute__((visibility("default"))) int
 #define LOCKED std::lock_guard<std::recursive_mutex> guard(lock)
@@ -191,6 +196,7 @@ API cuDeviceGet(int *d, int i) { return *d = 0, i == 0 ? success : 101; }
 API cuDeviceGetName(char *s, int n, int) { return snprintf(s, n, "simulated GPU"), success; }
 API cuDeviceTotalMem_v2(size_t *n, int) { return *n = sim::memoryTotal(), success; }
 API cuDeviceGetAttribute(int *v, int attribute, int) {
+  if (attribute >= firstCount && attribute < firstCount + counts) return *v = counted[attribute - firstCount], success;
   switch (attribute) {
   case 16: *v = 132; break;        // multiprocessors
   case 75: *v = 9; break;          // compute capability, major
@@ -245,6 +251,7 @@ API cuCtxSynchronize() {
 // --- Memory
 
 API cuMemAlloc_v2(Address *p, size_t n) {
+  counted[takesOrGives]++;
   ENTER;
   if (!n) return invalidValue;
   *p = sim::allocate(n);
@@ -252,6 +259,7 @@ API cuMemAlloc_v2(Address *p, size_t n) {
 }
 // The driver of a GPU waits for what is under way. This one does not: who relies on it is found out.
 API cuMemFree_v2(Address p) {
+  counted[takesOrGives]++;
   ENTER;
   return sim::release(p) ? success : invalidValue;
 }
@@ -261,12 +269,13 @@ API cuMemGetInfo_v2(size_t *free, size_t *total) {
   return success;
 }
 API cuMemHostAlloc(void **p, size_t n, unsigned) {
+  counted[takesOrGives]++;
   ENTER;
   *p = aligned_alloc(4096, (n + 4095) / 4096 * 4096);
   memset(*p, 0xff, n);
   return success;
 }
-API cuMemFreeHost(void *p) { return free(p), success; }
+API cuMemFreeHost(void *p) { return counted[takesOrGives]++, free(p), success; }
 // A copy that waits is ordered with the legacy stream alone, not with streams made non-blocking.
 API cuMemcpyHtoD_v2(Address d, const void *s, size_t n) {
   ENTER;
@@ -274,6 +283,7 @@ API cuMemcpyHtoD_v2(Address d, const void *s, size_t n) {
   return copying(d, const_cast<void *>(s), n, true)() ? invalidValue : success;
 }
 API cuMemcpyDtoH_v2(void *d, Address s, size_t n) {
+  counted[downloads]++;
   ENTER;
   if (int e = drain(legacy)) return e;
   return copying(s, d, n, false)() ? invalidValue : success;
@@ -283,6 +293,7 @@ API cuMemcpyHtoDAsync_v2(Address d, const void *s, size_t n, void *stream) {
   return put(stream, {copying(d, const_cast<void *>(s), n, true)});
 }
 API cuMemcpyDtoHAsync_v2(void *d, Address s, size_t n, void *stream) {
+  counted[downloads]++;
   ENTER;
   return put(stream, {copying(s, d, n, false)});
 }
@@ -317,6 +328,7 @@ API cuMemsetD8Async(Address d, unsigned char v, size_t n, void *stream) {
 // --- Streams and events
 
 API cuStreamCreate(void **s, unsigned) {
+  counted[takesOrGives]++;
   ENTER;
   auto t = new Stream;
   streams.insert(t);
@@ -324,6 +336,7 @@ API cuStreamCreate(void **s, unsigned) {
   return success;
 }
 API cuStreamDestroy_v2(void *s) {
+  counted[takesOrGives]++;
   ENTER;
   if (!has(streamOf(s))) return invalidHandle;
   drain(*streamOf(s));
@@ -342,11 +355,12 @@ API cuStreamQuery(void *s) {
   return streamOf(s)->queue.empty() ? success : notReady;
 }
 API cuEventCreate(void **e, unsigned) {
+  counted[takesOrGives]++;
   ENTER;
   *e = new Event;
   return success;
 }
-API cuEventDestroy_v2(void *e) { return delete static_cast<Event *>(e), success; }
+API cuEventDestroy_v2(void *e) { return counted[takesOrGives]++, delete static_cast<Event *>(e), success; }
 API cuEventRecord(void *e, void *s) {
   ENTER;
   auto event = static_cast<Event *>(e);
@@ -395,22 +409,25 @@ API cuStreamEndCapture(void *s, void **g) {
   return success;
 }
 API cuGraphInstantiateWithFlags(void **e, void *g, unsigned long long) {
+  counted[takesOrGives]++;
   ENTER;
   *e = new Graph(*static_cast<Graph *>(g));
   return success;
 }
 API cuGraphLaunch(void *e, void *s) {
+  counted[graphLaunches]++;
   ENTER;
   for (const Step &step : static_cast<Graph *>(e)->steps)
     if (int r = put(s, step)) return r;
   return success;
 }
 API cuGraphDestroy(void *g) { return delete static_cast<Graph *>(g), success; }
-API cuGraphExecDestroy(void *e) { return delete static_cast<Graph *>(e), success; }
+API cuGraphExecDestroy(void *e) { return counted[takesOrGives]++, delete static_cast<Graph *>(e), success; }
 
 // --- Modules and kernels: whatever image is loaded, the kernels are those of this library
 
 API cuModuleLoadData(void **m, const void *image) {
+  counted[takesOrGives]++;
   ENTER;
   if (!image) return invalidValue;
   *m = new int;
@@ -418,6 +435,7 @@ API cuModuleLoadData(void **m, const void *image) {
 }
 API cuModuleUnload(void *m) { return delete static_cast<int *>(m), success; }
 API cuModuleGetFunction(void **f, void *, const char *name) {
+  counted[takesOrGives]++;
   ENTER;
   auto e = sim::find(name);
   if (!e) return notFound;
@@ -425,6 +443,7 @@ API cuModuleGetFunction(void **f, void *, const char *name) {
   return success;
 }
 API cuFuncSetAttribute(void *f, int attribute, int v) {
+  counted[takesOrGives]++;
   ENTER;
   if (attribute != 8) return success; // MAX_DYNAMIC_SHARED_SIZE_BYTES
   if (v > 227 << 10) return invalidValue;
@@ -432,6 +451,7 @@ API cuFuncSetAttribute(void *f, int attribute, int v) {
   return success;
 }
 API cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **params, void **) {
+  counted[launches]++;
   ENTER;
   auto fn = static_cast<Function *>(f);
   const sim::Entry *e = fn->entry;

@@ -1,0 +1,46 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"testing"
+
+	"gorgonia.org/cu"
+)
+
+// What tests from outside the package need.
+
+// OpenSimulated opens the simulated GPU.
+func OpenSimulated(t testing.TB, precision string) *Device {
+	return openSimulated(t, Precision(precision))
+}
+
+// Precision names how products are multiplied.
+func Precision(name string) precision { return precision(name) }
+
+// Calls are how often functions of the driver were called, as the simulated one counts them.
+type Calls struct {
+	TakesOrGives  int // allocations of any memory, streams, events, graphs, modules, and their ends
+	Downloads     int
+	Launches      int // of kernels, apart from those that a graph starts
+	GraphLaunches int
+}
+
+// Calls reads the counts.
+func (d *Device) Calls(t testing.TB) (c Calls) {
+	t.Helper()
+	const first = 1000000 // as sim/driver.cc has it
+	for i, to := range []*int{&c.TakesOrGives, &c.Downloads, &c.Launches, &c.GraphLaunches} {
+		n, err := d.gpu.Attribute(cu.DeviceAttribute(first + i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		*to = n
+	}
+	return c
+}
+
+// Sub is what was called in between.
+func (c Calls) Sub(before Calls) Calls {
+	return Calls{c.TakesOrGives - before.TakesOrGives, c.Downloads - before.Downloads, c.Launches - before.Launches, c.GraphLaunches - before.GraphLaunches}
+}

@@ -1,0 +1,114 @@
+//go:build gpu
+
+package cuda_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/device/cuda"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/train"
+	_ "github.com/voxsaw/voxsaw/vnet"
+)
+
+// unrecorded is a device that cannot record: its method Record is not that of a device.Recorder.
+type unrecorded struct{ *cuda.Device }
+
+func (unrecorded) Record() {}
+
+// trained are the losses, the parameters and the driver's calls of each of some steps of training a
+// small network.
+type trained struct {
+	losses     []float32
+	parameters []float32
+	calls      []cuda.Calls
+}
+
+func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer string, clip float64) (r trained) {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	settings := voxsaw.DefaultNetwork()
+	settings.Channels, settings.Levels, settings.Classes, settings.Norm = 16, 1, 3, "instance"
+	network, err := backbone.Of(settings)
+	check(err)
+	crop := [3]int{8, 8, 8}
+	params := nn.NewParams(dev, 1)
+	defer params.Close()
+	g := nn.NewGraph(nn.Train, dev.Activations())
+	logits := network.Decoder(g, network.Encoder(g, g.Input("image", 1, 1, 8, 8, 8)))
+	supervision := backbone.Supervise(g, logits, 1, crop, nn.LossOptions{CE: 1, Dice: 1})
+	check(g.Err())
+	check(params.Declare(g))
+	o := voxsaw.DefaultTraining()
+	o.Optimizer, o.Clip, o.Warmup, o.Schedule = optimizer, clip, 0, "constant"
+	stepper, err := train.NewOptimizer(params, o, nil, false)
+	check(err)
+	defer stepper.Close()
+	program, err := nn.Compile(dev, g, params, nn.Options{Loss: supervision.Loss, Update: stepper.Updater()})
+	check(err)
+	defer program.Close()
+	random := rand.New(rand.NewPCG(1, 2))
+	image, target, loss := make([]float32, 512), make([]float32, 512), make([]float32, 1)
+	for step := range 4 {
+		for i := range image {
+			image[i], target[i] = float32(random.NormFloat64()), float32(random.IntN(3))
+		}
+		before := gpu.Calls(t)
+		check(stepper.Begin(step))
+		check(program.Set("image", image))
+		check(supervision.Set(program, target))
+		check(program.Forward())
+		check(program.Read("loss", loss))
+		check(program.Backward())
+		norm, err := stepper.GradNorm()
+		check(err)
+		check(stepper.Update(step, norm))
+		check(dev.Sync())
+		r.calls = append(r.calls, gpu.Calls(t).Sub(before))
+		r.losses = append(r.losses, loss[0])
+	}
+	values, err := params.Values()
+	check(err)
+	r.parameters = make([]float32, values.Bytes()/4)
+	check(dev.DownloadPlain(r.parameters, values, 0))
+	return r
+}
+
+// TestStep: from the third step on, which replays what the second one recorded, a step of training
+// takes and gives back nothing, starts two graphs, and downloads the loss and the norm of the
+// gradient, nothing else. Steps that are recorded give the bits of those that are not.
+func TestStep(t *testing.T) {
+	for _, c := range []struct {
+		precision, optimizer string
+		clip                 float64
+	}{{"bf16", "sgd", 5}, {"fp32", "adamw", 0}} {
+		d := cuda.OpenSimulated(t, c.precision)
+		replayed, direct := trainSteps(t, d, d, c.optimizer, c.clip), trainSteps(t, d, unrecorded{d}, c.optimizer, c.clip)
+		for i, n := range replayed.calls[2:] {
+			if n.TakesOrGives != 0 || n.Downloads != 2 || n.GraphLaunches != 2 {
+				t.Errorf("%v, step %d: %d resources taken or given back, %d downloads, %d graphs started; want 0, 2, 2", c, i+3, n.TakesOrGives, n.Downloads, n.GraphLaunches)
+			}
+			if kernels := direct.calls[i+2].Launches; n.Launches >= kernels || direct.calls[i+2].GraphLaunches != 0 {
+				t.Errorf("%v, step %d: %d kernels started beside the graphs, %d in the direct run", c, i+3, n.Launches, kernels)
+			}
+		}
+		if !slices.Equal(replayed.losses, direct.losses) || !slices.Equal(replayed.parameters, direct.parameters) {
+			t.Errorf("%v: losses %v replayed, %v directly; parameters equal: %v", c, replayed.losses, direct.losses, slices.Equal(replayed.parameters, direct.parameters))
+		}
+		if replayed.losses[0] == replayed.losses[3] {
+			t.Errorf("%v: nothing was learnt: %v", c, replayed.losses)
+		}
+		t.Logf("%v: a step: %+v; directly %+v", c, replayed.calls[3], direct.calls[3])
+		d.Close()
+	}
+}
