@@ -26,8 +26,8 @@ type Transfer struct {
 	Normalise bool
 }
 
-// DefaultTransfer is the paper's measure on Caltech-256 (30 photographs a class, C = 10) on features of
-// length 1, as VISSL has them.
+// DefaultTransfer is the paper's measure on Caltech-256 (30 photographs a class, C = 10) on
+// features of length 1, as VISSL has them.
 func DefaultTransfer() Transfer {
 	return Transfer{PerClass: 30, C: []float64{10}, Seeds: 5, Normalise: true}
 }

@@ -77,8 +77,9 @@ func (c Case) ReadImage(o ReadOptions) (v *volume.Volume, notes []string, err er
 }
 
 // Extent is the grid of the case's scan and the bytes that a voxel of it takes in memory, from
-// headers alone. It is not known of what cannot be read, or only as it is read: a series whose files
-// were not looked at. Where slices are straightened or resampled, the grid read may be larger.
+// headers alone. It is not known of what cannot be read, or only as it is read: a series whose
+// files were not looked at. Where slices are straightened or resampled, the grid read may be
+// larger.
 func (c Case) Extent() (g volume.Grid, voxelBytes int, known bool) {
 	if c.series != nil {
 		return c.series.Grid, 2, c.series.Err == nil
