@@ -21,6 +21,7 @@ var mayImport = map[string][]string{
 	"internal/atomicfile":  {},
 	"internal/numbers":     {},
 	"internal/memory":      {},
+	"internal/torture":     {},
 	"internal/seed":        {},
 	"internal/config":      {},
 	"internal/terminal":    {"internal/plain"},
