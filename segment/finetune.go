@@ -23,10 +23,10 @@ type Data struct {
 }
 
 // Finetune trains a network to segment. The configuration is a resolved one ([Config.Resolve]).
-// init is a checkpoint, or a safetensors file of another program, whose weights are loaded first, as
-// far as they fit; empty for random weights. What became of them is returned, and told to the observer; it is empty where a run is
-// resumed. The score of a validation is the mean Dice coefficient over the classes, of the held-out
-// cases.
+// init is a checkpoint, or a safetensors file of another program, whose weights are loaded first,
+// as far as they fit; empty for random weights. What became of them is returned, and told to the
+// observer; it is empty where a run is resumed. The score of a validation is the mean Dice
+// coefficient over the classes, of the held-out cases.
 //
 // A context that ends stops the run after the step in hand, saves it, and gives a
 // [voxsaw.InterruptedError]; the same call with [voxsaw.Resume] goes on from there. A loss or

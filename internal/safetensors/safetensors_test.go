@@ -128,8 +128,8 @@ func TestHostileHeaders(t *testing.T) {
 	}
 }
 
-// PyTorch's counts of batches lie beside the weights of batch norms. They are passed over, and are no
-// numbers of a network.
+// PyTorch's counts of batches lie beside the weights of batch norms. They are passed over, and are
+// no numbers of a network.
 func TestIntegersLieBesideWeights(t *testing.T) {
 	file := raw(`{"mask":{"dtype":"U64","shape":[],"data_offsets":[0,8]},"bn.weight":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}}`, 12)
 	f, err := parse(bytes.NewReader(file), int64(len(file)))

@@ -17,7 +17,8 @@ type emission struct {
 	// for each channel of the sums its mean, (K, J, I); nil for those that are not wanted
 	maps [][]float32
 
-	exact [3]bool // nothing is interpolated along a prepared axis
+	exact    [3]bool // nothing is interpolated along a prepared axis
+	straight bool    // along prepared axis i, the scan's voxels are the prepared ones
 	// taps along each prepared axis. Where something is interpolated, their weights are divided by
 	// the sum of the windows' weights: voxels that more windows come to must not count more. Where
 	// nothing is, all classes of a voxel would be divided by one number, and which is the highest
@@ -44,6 +45,10 @@ func newEmission(to *volume.Restoration, weights [3][]float32, members int) *emi
 			t.Weight[0] /= weights[a][t.Index[0]]
 			t.Weight[1] /= weights[a][t.Index[1]]
 		}
+	}
+	e.straight = e.exact[0]
+	for n, t := range to.Taps[0] {
+		e.straight = e.straight && t.Index[0] == n
 	}
 	for n := range e.scale[0] {
 		e.scale[0][n] /= float32(members)
@@ -149,6 +154,9 @@ func (r *row) emit(plane, across int) bool {
 // interpolate gives the values of a channel along a line of the scan's voxels.
 func (r *row) interpolate(channel, plane, across int) []float32 {
 	line := r.blend(channel, r.taps[r.slab.along][plane], r.taps[r.slab.across][across])
+	if r.straight {
+		return line[:len(r.value)]
+	}
 	if r.exact[0] {
 		for n, t := range r.taps[0] {
 			r.value[n] = line[t.Index[0]]

@@ -281,8 +281,8 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 // Room is the memory that the limit leaves beside the network; negative: there is no limit.
 func (s *Inferer) Room() int64 { return s.room }
 
-// Fits says whether there is memory for a scan of a shape, whose source will take so many bytes, and
-// what can be done where there is not. Nothing of the scan is needed for that.
+// Fits says whether there is memory for a scan of a shape, whose source will take so many bytes,
+// and what can be done where there is not. Nothing of the scan is needed for that.
 func (s *Inferer) Fits(shape [3]int, source int64, wanted Wanted) error {
 	wanted, err := wanted.complete(shape)
 	if err != nil {

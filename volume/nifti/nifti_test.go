@@ -453,8 +453,8 @@ func TestFormsAgree(t *testing.T) {
 	}
 }
 
-// Rounding of a quaternion near half a turn is no difference between sform and qform; a turn of half
-// a degree is one.
+// Rounding of a quaternion near half a turn is no difference between sform and qform; a turn of
+// half a degree is one.
 func TestFormsNearHalfATurn(t *testing.T) {
 	header := good(t)[:352]
 	size := [3]int16{512, 512, 300} // so large that a hundredth of a degree is 0.1 mm
@@ -793,8 +793,8 @@ func TestLabelValuesAreCounted(t *testing.T) {
 	}
 }
 
-// A 4D file of several channels comes back channel by channel, in NIfTI-1 and, where an extent needs
-// it, NIfTI-2.
+// A 4D file of several channels comes back channel by channel, in NIfTI-1 and, where an extent
+// needs it, NIfTI-2.
 func TestWriteChannels(t *testing.T) {
 	for _, shape := range [][3]int{{5, 4, 3}, {1, 40000, 1}} {
 		g := volume.Grid{Shape: shape, Affine: volume.Affine{{0, -0.8, 0, 10}, {0.7, 0, 0, -5}, {0, 0, 2.5, 100}, {0, 0, 0, 1}}}

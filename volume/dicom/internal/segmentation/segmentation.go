@@ -298,7 +298,10 @@ func (p *segParser) segment(in *element.Walker, e element.Element) (err error) {
 		})
 	case tag.SegmentationAlgorithmIdentificationSequence:
 		return in.Items(e, 1, nil, func(in *element.Walker, e element.Element) error {
-			if text, err := in.Text(e); e.Tag == tag.AlgorithmParameters && p.g.Parameters == "" && err == nil { // too long: not ours
+			if e.Tag != tag.AlgorithmParameters || p.g.Parameters != "" {
+				return nil
+			}
+			if text, err := in.Text(e); err == nil { // otherwise it is too long, and not ours
 				p.g.Parameters = text
 			}
 			return nil
