@@ -2,7 +2,7 @@
 r"""Measures what docs/benchmarks.md reports, and prints its tables.
 
     python3 docs/benchmarks.py --voxsaw ./voxsaw [--scan scan.nii] [--prefix "chrt -r 1"] \
-        [reach avx2 cores crops batches direct predict]
+        [--photos FOLDER] [reach avx2 cores crops batches direct predict decode]
 
 Both sides of a row run one after the other, on the same cores: the peer (docs/peers/peer_vnet.py,
 which takes the flags of `voxsaw bench` and prints the same line of JSON), then voxsaw. With
@@ -126,14 +126,32 @@ def predict(b):
     table("A whole CT in windows", ["norm", "batch", "windows", "PyTorch, voxels a second (windows timed)", "Voxsaw", "times as fast", "PyTorch, MiB", "Voxsaw, MiB"], rows)
 
 
+def decode(b):
+    if not b.a.photos:
+        return print("decode: needs --photos", file=sys.stderr)
+    sides = {"Pillow": [b.a.python, os.path.join(PEERS, "peer_photos.py"), b.a.photos], "Voxsaw": [b.a.voxsaw, "bench", "photos", b.a.photos]}
+    if b.a.torchvision:
+        sides["torchvision"] = [*sides["Pillow"], "--with", "torchvision"]
+    lines = {name: [] for name in sides}
+    for _ in range(b.a.rounds):
+        for name, command in sides.items():
+            lines[name].append(b.run(command))
+    least = {name: min(line["min_s"] for line in of) for name, of in lines.items()}
+    ours = lines["Voxsaw"][0]
+    rows = [[name, f"{1e3 * s:.2f}", f"**{s / least['Voxsaw']:.1f}**"] for name, s in least.items()]
+    table(f"{ours['photos']} photographs of {ours['pixels']} pixels and {ours['kib']} KiB, to 255 x 255, on one thread", ["", "ms each", "Voxsaw is as many times as fast"], rows)
+
+
 def main():
-    sections = {f.__name__: f for f in (reach, avx2, cores, crops, batches, direct, predict)}
+    sections = {f.__name__: f for f in (reach, avx2, cores, crops, batches, direct, predict, decode)}
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("sections", nargs="*", help="which tables; all if none is named")
     ap.add_argument("--voxsaw", default="voxsaw")
     ap.add_argument("--peer", default=os.path.join(PEERS, "peer_vnet.py"), help="the same steps in PyTorch")
     ap.add_argument("--python", default=sys.executable, help="the interpreter that has PyTorch")
     ap.add_argument("--scan", help="a CT for predict")
+    ap.add_argument("--photos", help="a folder of photographs for decode")
+    ap.add_argument("--torchvision", action="store_true", help="decode: beside torchvision, too")
     ap.add_argument("--windows", type=int, default=0, help="predict: windows that voxsaw runs; 0: all")
     ap.add_argument("--peer-windows", type=int, default=10, help="predict: windows that PyTorch runs")
     ap.add_argument("--peer-cores", action="store_true", help="cores: PyTorch, too")

@@ -43,7 +43,8 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
   voxsaw bench 2d --backbone resnet18
   voxsaw bench predict scan.nii.gz
   voxsaw bench solver
-  voxsaw bench read scan.nii.gz`,
+  voxsaw bench read scan.nii.gz
+  voxsaw bench photos imagenette`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -57,7 +58,7 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
 			return runBench(cmd.OutOrStdout(), cmd.ErrOrStderr(), task, *o)
 		}))
 	}
-	cmd.AddCommand(newBench2D(), newBenchLayers())
+	cmd.AddCommand(newBench2D(), newBenchLayers(), newBenchPhotos())
 	predict := &predictBenchOptions{benchNetwork: defaultBenchNetwork(), Inference: segment.DefaultInference(), Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
 	predict.Inference.Window = [3]int{96, 96, 96}
 	cmd.AddCommand(verb("predict SCAN", "Inference in windows over a whole scan", "Reads and prepares a scan, and times what follows: windows over all of it, the Gaussian sums, the decision.",

@@ -6,7 +6,7 @@ import (
 )
 
 // coefficients are those of a component, block by block and row by row, as several scans complete
-// them.
+// them; within a block they stand in the order in which they come.
 type coefficients struct {
 	values       []int16
 	across, down int // blocks that are stored: those of whole MCUs
@@ -236,7 +236,7 @@ func (d *decoder) whole(c *component, b *[64]int16) {
 		if n += run; n > 63 {
 			return
 		}
-		b[zigzag[n]] = int16(number)
+		b[n] = int16(number)
 	}
 }
 
@@ -259,34 +259,23 @@ func (d *decoder) begin(c *component, b *[64]int16) {
 		if n += run; n > 63 {
 			return
 		}
-		b[zigzag[n]] = int16(number << d.low)
+		b[n] = int16(number << d.low)
 	}
 }
 
 // refine reads one more bit of a band: of coefficients that are there already, and of new ones.
 func (d *decoder) refine(c *component, b *[64]int16) {
-	bit := int16(1) << d.low
-	n := d.first
-	// correct adds a bit to a coefficient.
-	correct := func(v *int16) {
-		if d.bits.read(1) != 0 && *v&bit == 0 {
-			if *v > 0 {
-				*v += bit
-			} else {
-				*v -= bit
-			}
-		}
-	}
-	for ; d.endOfBand == 0 && n <= d.last; n++ {
+	bit, n := int16(1)<<d.low, d.first
+	band := b[:d.last+1]
+	for d.endOfBand == 0 && n < len(band) {
 		run, size, number := d.bits.symbol(c.ac)
 		if size == 0 && run < 15 {
 			d.endOfBand = 1<<run + int(d.bits.read(run))
 			break
 		}
-		for ; n <= d.last; n++ {
-			v := &b[zigzag[n]]
-			if *v != 0 {
-				correct(v)
+		for ; n < len(band); n++ {
+			if v := band[n]; v != 0 {
+				band[n] = d.bits.correct(v, bit)
 				continue
 			}
 			if run == 0 {
@@ -294,18 +283,36 @@ func (d *decoder) refine(c *component, b *[64]int16) {
 			}
 			run--
 		}
-		if size > 0 && n <= d.last {
-			b[zigzag[n]] = int16(number) * bit
+		if n < len(band) && size > 0 {
+			band[n] = int16(number) * bit
 		}
+		n++
 	}
 	if d.endOfBand > 0 {
-		for ; n <= d.last; n++ {
-			if v := &b[zigzag[n]]; *v != 0 {
-				correct(v)
+		for ; n < len(band); n++ {
+			if v := band[n]; v != 0 {
+				band[n] = d.bits.correct(v, bit)
 			}
 		}
 		d.endOfBand--
 	}
+}
+
+// correct adds a bit to a coefficient, if the next bit of the scan says so.
+func (c *coded) correct(v, bit int16) int16 {
+	if c.n < 1 {
+		c.refill()
+	}
+	set := int64(c.next) < 0
+	c.next <<= 1
+	c.n--
+	switch {
+	case !set || v&bit != 0:
+		return v
+	case v > 0:
+		return v + bit
+	}
+	return v - bit
 }
 
 // samples makes those of a component out of its coefficients.
@@ -315,10 +322,7 @@ func (d *decoder) samples(component int) error {
 	if table == nil {
 		return errDamaged
 	}
-	var factors, b [64]int32
-	for n, v := range table {
-		factors[zigzag[n]] = v
-	}
+	var b [64]int32
 	for y := range k.rows {
 		for x := range k.width {
 			values := k.block(x, y)
@@ -328,11 +332,11 @@ func (d *decoder) samples(component int) error {
 			}
 			dst := c.plane[8*(y*c.stride+x):]
 			if rest == 0 {
-				flat(dst, c.stride, int32(values[0])*factors[0])
+				flat(dst, c.stride, int32(values[0])*table[0])
 				continue
 			}
 			for n, v := range values {
-				b[n] = int32(v) * factors[n]
+				b[zigzag[n]&63] = int32(v) * table[n]
 			}
 			toSamples(dst, c.stride, &b)
 		}
