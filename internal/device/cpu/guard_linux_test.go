@@ -173,6 +173,7 @@ func TestBounds(t *testing.T) {
 			b.transforms(tile)
 		}
 		b.streams()
+		b.neighbours()
 		b.classes()
 		b.dots()
 	}
@@ -260,6 +261,34 @@ func (b *bounds) transforms(tile toomcook.Tile) {
 			})
 		}
 	}
+}
+
+// neighbours checks the kernels that look at several vectors for each result.
+func (b *bounds) neighbours() {
+	n, rows, columns := 1+b.r.IntN(5), 1+b.r.IntN(4), 1+b.r.IntN(4)
+	next, rowStep := block*(1+b.r.IntN(3)), block*(columns+b.r.IntN(9))
+	size := extent(block, [2]int{n, next}, [2]int{rows, rowStep}, [2]int{columns, block})
+	b.check(fmt.Sprintf("greatest of %d windows of %dx%d", n, rows, columns), func(_ *kernels, k *laneKernels, o *guardedOperands) {
+		y, x := o.of(n*block, 0), o.normals(size)
+		k.greatest(&y[0], &x[0], n, rows, columns, rowStep, next)
+	})
+	b.check(fmt.Sprintf("gradient of the greatest of %d windows of %dx%d", n, rows, columns), func(_ *kernels, k *laneKernels, o *guardedOperands) {
+		dx, x, dy := o.normals(size), o.normals(size), o.normals(n*block)
+		k.greatestGrad(&dx[0], &x[0], &dy[0], n, rows, columns, rowStep, next)
+	})
+	window := 1 + b.r.IntN(7)
+	b.check(fmt.Sprintf("normalisation of %d vectors over %d channels", n, window), func(_ *kernels, k *laneKernels, o *guardedOperands) {
+		power, scale, x := o.of(n*block, 0), o.of(n*block, 0), o.normals(n*block+window-1)
+		k.lrnScale(&power[0], &scale[0], &x[0], n, window, 0.3, 1)
+	})
+	b.check(fmt.Sprintf("terms of %d vectors", n), func(_ *kernels, k *laneKernels, o *guardedOperands) {
+		dy, term, x, power, scale := o.normals(n*block), o.of(n*block, 0), o.normals(n*block), o.normals(n*block), o.of(n*block, 2)
+		k.lrnTerms(&dy[0], &term[0], &x[0], &power[0], &scale[0], n)
+	})
+	b.check(fmt.Sprintf("spreading %d vectors over %d channels", n, window), func(_ *kernels, k *laneKernels, o *guardedOperands) {
+		x, dy, term := o.normals(n*block), o.normals(n*block), o.normals(n*block+window-1)
+		k.lrnSpread(&x[0], &dy[0], &term[0], n, window, 0.3)
+	})
 }
 
 // streams checks the kernels over elements: of whole vectors and of what is left over, stored past

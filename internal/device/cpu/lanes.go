@@ -66,6 +66,21 @@ type laneKernels struct {
 	energy func(x []float32) float64
 	// sgd: g = h[3] g + h[2] p; v = h[1] v + g; p -= h[0] v
 	sgd func(p, v, g []float32, h *[4]float32)
+	// greatest, for n windows of rows times columns vectors (rowStep elements from row to row, next
+	// from window to window): y[i] = the greatest vector of window i, lane by lane; NaN is greater
+	// than all
+	greatest func(y, x *float32, n, rows, columns, rowStep, next int)
+	// greatestGrad: dx[v] += dy[i] where v is the first greatest element of window i, or its last
+	// NaN
+	greatestGrad func(dx, x, dy *float32, n, rows, columns, rowStep, next int)
+	// The kernels of local response normalisation take n vectors of a voxel's channels.
+	//
+	// lrnScale: scale[c] = k + alpha sum over j < size of x[c+j]^2, power[c] = scale[c]^(-3/4)
+	lrnScale func(power, scale, x *float32, n, size int, alpha, k float32)
+	// lrnTerms: dy[c] *= power[c], term[c] = dy[c] x[c] / scale[c]
+	lrnTerms func(dy, term, x, power, scale *float32, n int)
+	// lrnSpread: x[c] = dy[c] - factor x[c] sum over j < size of term[c+j]
+	lrnSpread func(x, dy, term *float32, n, size int, factor float32)
 	// dots: c[i*cs+j] = sum over k of a[i*as+k] b[j*bs+k], added to c where add is not 0, for [i =
 	// 1..dotRows rows] and [0: one, 1: four columns]; k is a multiple of 16
 	dots    [maxDotRows + 1][2]func(a, b, c *float32, k, as, bs, cs, add int)

@@ -215,6 +215,31 @@ func energyAVX512(x []float32) float64
 //go:noescape
 func sgdAVX512(p []float32, v []float32, g []float32, h *[4]float32)
 
+// greatestAVX512 is for laneKernels.greatest.
+//
+//go:noescape
+func greatestAVX512(y *float32, x *float32, n int, rows int, columns int, rowStep int, next int)
+
+// greatestGradAVX512 is for laneKernels.greatestGrad.
+//
+//go:noescape
+func greatestGradAVX512(dx *float32, x *float32, dy *float32, n int, rows int, columns int, rowStep int, next int)
+
+// lrnScaleAVX512 is for laneKernels.lrnScale.
+//
+//go:noescape
+func lrnScaleAVX512(power *float32, scale *float32, x *float32, n int, size int, alpha float32, k float32)
+
+// lrnTermsAVX512 is for laneKernels.lrnTerms.
+//
+//go:noescape
+func lrnTermsAVX512(dy *float32, term *float32, x *float32, power *float32, scale *float32, n int)
+
+// lrnSpreadAVX512 is for laneKernels.lrnSpread.
+//
+//go:noescape
+func lrnSpreadAVX512(x *float32, dy *float32, term *float32, n int, size int, factor float32)
+
 // dots1x1AVX512 is for laneKernels.dots.
 //
 //go:noescape
@@ -485,6 +510,31 @@ func energyAVX2(x []float32) float64
 //
 //go:noescape
 func sgdAVX2(p []float32, v []float32, g []float32, h *[4]float32)
+
+// greatestAVX2 is for laneKernels.greatest.
+//
+//go:noescape
+func greatestAVX2(y *float32, x *float32, n int, rows int, columns int, rowStep int, next int)
+
+// greatestGradAVX2 is for laneKernels.greatestGrad.
+//
+//go:noescape
+func greatestGradAVX2(dx *float32, x *float32, dy *float32, n int, rows int, columns int, rowStep int, next int)
+
+// lrnScaleAVX2 is for laneKernels.lrnScale.
+//
+//go:noescape
+func lrnScaleAVX2(power *float32, scale *float32, x *float32, n int, size int, alpha float32, k float32)
+
+// lrnTermsAVX2 is for laneKernels.lrnTerms.
+//
+//go:noescape
+func lrnTermsAVX2(dy *float32, term *float32, x *float32, power *float32, scale *float32, n int)
+
+// lrnSpreadAVX2 is for laneKernels.lrnSpread.
+//
+//go:noescape
+func lrnSpreadAVX2(x *float32, dy *float32, term *float32, n int, size int, factor float32)
 
 // dots1x1AVX2 is for laneKernels.dots.
 //

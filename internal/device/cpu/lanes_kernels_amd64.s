@@ -2728,6 +2728,227 @@ done:
 	VZEROUPPER
 	RET
 
+// func greatestAVX512(y *float32, x *float32, n int, rows int, columns int, rowStep int, next int)
+// Requires: AVX, AVX512F
+TEXT ·greatestAVX512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ next+48(FP), BX
+	SHLQ $0x02, BX
+	MOVQ rows+24(FP), SI
+	MOVQ columns+32(FP), DI
+	MOVQ rowStep+40(FP), R8
+	SHLQ $0x02, R8
+
+window:
+	VMOVUPS (CX), Z0
+	MOVQ    CX, R9
+	MOVQ    SI, R11
+
+greatestRow:
+	MOVQ R9, R10
+	MOVQ DI, R12
+
+greatestColumn:
+	VMOVUPS   (R10), Z1
+	VCMPPS    $0x1e, Z0, Z1, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VBLENDMPS Z1, Z0, K1, Z2
+	VMOVAPS   Z2, Z0
+	VBLENDMPS Z1, Z0, K2, Z3
+	VMOVAPS   Z3, Z0
+	ADDQ      $0x40, R10
+	DECQ      R12
+	JNZ       greatestColumn
+	ADDQ      R8, R9
+	DECQ      R11
+	JNZ       greatestRow
+	VMOVUPS   Z0, (AX)
+	ADDQ      $0x40, AX
+	ADDQ      BX, CX
+	DECQ      DX
+	JNZ       window
+	VZEROUPPER
+	RET
+
+// func greatestGradAVX512(dx *float32, x *float32, dy *float32, n int, rows int, columns int, rowStep int, next int)
+// Requires: AVX, AVX512F
+TEXT ·greatestGradAVX512(SB), NOSPLIT, $0-64
+	MOVQ         dx+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         dy+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         next+56(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         rows+32(FP), DI
+	MOVQ         columns+40(FP), R8
+	MOVQ         rowStep+48(FP), R9
+	SHLQ         $0x02, R9
+	VBROADCASTSS lanes10<>+0(SB), Z0
+
+window:
+	VMOVUPS (CX), Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVQ    CX, R10
+	MOVQ    DI, R12
+
+greatestRow:
+	MOVQ R10, R11
+	MOVQ R8, R13
+
+greatestColumn:
+	VMOVUPS   (R11), Z4
+	VCMPPS    $0x1e, Z1, Z4, K1
+	VCMPPS    $0x03, Z4, Z4, K2
+	VBLENDMPS Z4, Z1, K1, Z5
+	VMOVAPS   Z5, Z1
+	VBLENDMPS Z3, Z2, K1, Z6
+	VMOVAPS   Z6, Z2
+	VBLENDMPS Z4, Z1, K2, Z7
+	VMOVAPS   Z7, Z1
+	VBLENDMPS Z3, Z2, K2, Z8
+	VMOVAPS   Z8, Z2
+	VADDPS    Z0, Z3, Z3
+	ADDQ      $0x40, R11
+	DECQ      R13
+	JNZ       greatestColumn
+	ADDQ      R9, R10
+	DECQ      R12
+	JNZ       greatestRow
+	VMOVUPS   (DX), Z1
+	VPXORD    Z9, Z9, Z9
+	MOVQ      AX, R10
+	MOVQ      DI, R12
+
+spreadRow:
+	MOVQ R10, R11
+	MOVQ R8, R13
+
+spreadColumn:
+	VMOVUPS   (R11), Z4
+	VCMPPS    $0x00, Z9, Z2, K1
+	VMOVAPS.Z Z1, K1, Z10
+	VADDPS    Z4, Z10, Z4
+	VMOVUPS   Z4, (R11)
+	VADDPS    Z0, Z9, Z9
+	ADDQ      $0x40, R11
+	DECQ      R13
+	JNZ       spreadColumn
+	ADDQ      R9, R10
+	DECQ      R12
+	JNZ       spreadRow
+	ADDQ      $0x40, DX
+	ADDQ      SI, AX
+	ADDQ      SI, CX
+	DECQ      BX
+	JNZ       window
+	VZEROUPPER
+	RET
+
+// func lrnScaleAVX512(power *float32, scale *float32, x *float32, n int, size int, alpha float32, k float32)
+// Requires: AVX, AVX512F
+TEXT ·lrnScaleAVX512(SB), NOSPLIT, $0-48
+	MOVQ         power+0(FP), AX
+	MOVQ         scale+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         size+32(FP), SI
+	VBROADCASTSS alpha+40(FP), Z0
+	VBROADCASTSS k+44(FP), Z1
+	VBROADCASTSS lanes10<>+0(SB), Z2
+
+vector:
+	VPXORD Z3, Z3, Z3
+	MOVQ   DX, DI
+	MOVQ   SI, R8
+
+square:
+	VMOVUPS     (DI), Z4
+	VFMADD231PS Z4, Z4, Z3
+	ADDQ        $0x04, DI
+	DECQ        R8
+	JNZ         square
+	VMOVUPS     Z1, Z4
+	VFMADD231PS Z0, Z3, Z4
+	VMOVUPS     Z4, (CX)
+	VSQRTPS     Z4, Z4
+	VSQRTPS     Z4, Z5
+	VMULPS      Z4, Z5, Z4
+	VDIVPS      Z4, Z2, Z4
+	VMOVUPS     Z4, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	DECQ        BX
+	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func lrnTermsAVX512(dy *float32, term *float32, x *float32, power *float32, scale *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·lrnTermsAVX512(SB), NOSPLIT, $0-48
+	MOVQ dy+0(FP), AX
+	MOVQ term+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ power+24(FP), BX
+	MOVQ scale+32(FP), SI
+	MOVQ n+40(FP), DI
+
+vector:
+	VMOVUPS (BX), Z0
+	VMOVUPS (AX), Z1
+	VMULPS  Z0, Z1, Z0
+	VMOVUPS Z0, (AX)
+	VMOVUPS (DX), Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS (SI), Z1
+	VDIVPS  Z1, Z0, Z0
+	VMOVUPS Z0, (CX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	DECQ    DI
+	JNZ     vector
+	VZEROUPPER
+	RET
+
+// func lrnSpreadAVX512(x *float32, dy *float32, term *float32, n int, size int, factor float32)
+// Requires: AVX, AVX512F
+TEXT ·lrnSpreadAVX512(SB), NOSPLIT, $0-44
+	MOVQ         x+0(FP), AX
+	MOVQ         dy+8(FP), CX
+	MOVQ         term+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         size+32(FP), SI
+	VBROADCASTSS factor+40(FP), Z0
+
+vector:
+	VPXORD Z1, Z1, Z1
+	MOVQ   DX, DI
+	MOVQ   SI, R8
+
+term:
+	VADDPS       (DI), Z1, Z1
+	ADDQ         $0x04, DI
+	DECQ         R8
+	JNZ          term
+	VMOVUPS      (AX), Z2
+	VMULPS       Z2, Z0, Z2
+	VMOVUPS      (CX), Z3
+	VFNMADD231PS Z2, Z1, Z3
+	VMOVUPS      Z3, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	DECQ         BX
+	JNZ          vector
+	VZEROUPPER
+	RET
+
 // func dots1x1AVX512(a *float32, b *float32, c *float32, k int, as int, bs int, cs int, add int)
 // Requires: AVX, AVX512F, AVX512VL
 TEXT ·dots1x1AVX512(SB), NOSPLIT, $0-64
@@ -8442,6 +8663,286 @@ voxel:
 	JNZ          voxel
 
 done:
+	VZEROUPPER
+	RET
+
+// func greatestAVX2(y *float32, x *float32, n int, rows int, columns int, rowStep int, next int)
+// Requires: AVX
+TEXT ·greatestAVX2(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ next+48(FP), BX
+	SHLQ $0x02, BX
+	MOVQ rows+24(FP), SI
+	MOVQ columns+32(FP), DI
+	MOVQ rowStep+40(FP), R8
+	SHLQ $0x02, R8
+
+window:
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	MOVQ    CX, R9
+	MOVQ    SI, R11
+
+greatestRow:
+	MOVQ R9, R10
+	MOVQ DI, R12
+
+greatestColumn:
+	VMOVUPS   (R10), Y2
+	VMOVUPS   32(R10), Y3
+	VCMPPS    $0x1e, Y0, Y2, Y4
+	VCMPPS    $0x1e, Y1, Y3, Y5
+	VCMPPS    $0x03, Y2, Y2, Y6
+	VCMPPS    $0x03, Y3, Y3, Y7
+	VBLENDVPS Y4, Y2, Y0, Y0
+	VBLENDVPS Y5, Y3, Y1, Y1
+	VMOVAPS   Y0, Y0
+	VMOVAPS   Y1, Y1
+	VBLENDVPS Y6, Y2, Y0, Y0
+	VBLENDVPS Y7, Y3, Y1, Y1
+	VMOVAPS   Y0, Y0
+	VMOVAPS   Y1, Y1
+	ADDQ      $0x40, R10
+	DECQ      R12
+	JNZ       greatestColumn
+	ADDQ      R8, R9
+	DECQ      R11
+	JNZ       greatestRow
+	VMOVUPS   Y0, (AX)
+	VMOVUPS   Y1, 32(AX)
+	ADDQ      $0x40, AX
+	ADDQ      BX, CX
+	DECQ      DX
+	JNZ       window
+	VZEROUPPER
+	RET
+
+// func greatestGradAVX2(dx *float32, x *float32, dy *float32, n int, rows int, columns int, rowStep int, next int)
+// Requires: AVX
+TEXT ·greatestGradAVX2(SB), NOSPLIT, $0-64
+	MOVQ         dx+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         dy+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         next+56(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         rows+32(FP), DI
+	MOVQ         columns+40(FP), R8
+	MOVQ         rowStep+48(FP), R9
+	SHLQ         $0x02, R9
+	VBROADCASTSS lanes10<>+0(SB), Y0
+
+window:
+	VMOVUPS (CX), Y1
+	VMOVUPS 32(CX), Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	MOVQ    CX, R10
+	MOVQ    DI, R12
+
+greatestRow:
+	MOVQ R10, R11
+	MOVQ R8, R13
+
+greatestColumn:
+	VMOVUPS   (R11), Y7
+	VMOVUPS   32(R11), Y8
+	VCMPPS    $0x1e, Y1, Y7, Y9
+	VCMPPS    $0x1e, Y2, Y8, Y10
+	VCMPPS    $0x03, Y7, Y7, Y11
+	VCMPPS    $0x03, Y8, Y8, Y12
+	VBLENDVPS Y9, Y7, Y1, Y1
+	VBLENDVPS Y10, Y8, Y2, Y2
+	VMOVAPS   Y1, Y1
+	VMOVAPS   Y2, Y2
+	VBLENDVPS Y9, Y5, Y3, Y3
+	VBLENDVPS Y10, Y6, Y4, Y4
+	VMOVAPS   Y3, Y3
+	VMOVAPS   Y4, Y4
+	VBLENDVPS Y11, Y7, Y1, Y1
+	VBLENDVPS Y12, Y8, Y2, Y2
+	VMOVAPS   Y1, Y1
+	VMOVAPS   Y2, Y2
+	VBLENDVPS Y11, Y5, Y3, Y3
+	VBLENDVPS Y12, Y6, Y4, Y4
+	VMOVAPS   Y3, Y3
+	VMOVAPS   Y4, Y4
+	VADDPS    Y0, Y5, Y5
+	VADDPS    Y0, Y6, Y6
+	ADDQ      $0x40, R11
+	DECQ      R13
+	JNZ       greatestColumn
+	ADDQ      R9, R10
+	DECQ      R12
+	JNZ       greatestRow
+	VMOVUPS   (DX), Y1
+	VMOVUPS   32(DX), Y2
+	VXORPS    Y5, Y5, Y5
+	VXORPS    Y6, Y6, Y6
+	MOVQ      AX, R10
+	MOVQ      DI, R12
+
+spreadRow:
+	MOVQ R10, R11
+	MOVQ R8, R13
+
+spreadColumn:
+	VMOVUPS (R11), Y7
+	VMOVUPS 32(R11), Y8
+	VCMPPS  $0x00, Y5, Y3, Y9
+	VCMPPS  $0x00, Y6, Y4, Y10
+	VANDPS  Y1, Y9, Y9
+	VANDPS  Y2, Y10, Y10
+	VADDPS  Y7, Y9, Y7
+	VADDPS  Y8, Y10, Y8
+	VMOVUPS Y7, (R11)
+	VMOVUPS Y8, 32(R11)
+	VADDPS  Y0, Y5, Y5
+	VADDPS  Y0, Y6, Y6
+	ADDQ    $0x40, R11
+	DECQ    R13
+	JNZ     spreadColumn
+	ADDQ    R9, R10
+	DECQ    R12
+	JNZ     spreadRow
+	ADDQ    $0x40, DX
+	ADDQ    SI, AX
+	ADDQ    SI, CX
+	DECQ    BX
+	JNZ     window
+	VZEROUPPER
+	RET
+
+// func lrnScaleAVX2(power *float32, scale *float32, x *float32, n int, size int, alpha float32, k float32)
+// Requires: AVX, FMA3
+TEXT ·lrnScaleAVX2(SB), NOSPLIT, $0-48
+	MOVQ         power+0(FP), AX
+	MOVQ         scale+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         size+32(FP), SI
+	VBROADCASTSS alpha+40(FP), Y0
+	VBROADCASTSS k+44(FP), Y1
+	VBROADCASTSS lanes10<>+0(SB), Y2
+
+vector:
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ   DX, DI
+	MOVQ   SI, R8
+
+square:
+	VMOVUPS     (DI), Y5
+	VMOVUPS     32(DI), Y6
+	VFMADD231PS Y5, Y5, Y3
+	VFMADD231PS Y6, Y6, Y4
+	ADDQ        $0x04, DI
+	DECQ        R8
+	JNZ         square
+	VMOVUPS     Y1, Y5
+	VMOVUPS     Y1, Y6
+	VFMADD231PS Y0, Y3, Y5
+	VFMADD231PS Y0, Y4, Y6
+	VMOVUPS     Y5, (CX)
+	VMOVUPS     Y6, 32(CX)
+	VSQRTPS     Y5, Y3
+	VSQRTPS     Y6, Y4
+	VSQRTPS     Y3, Y5
+	VSQRTPS     Y4, Y6
+	VMULPS      Y3, Y5, Y3
+	VMULPS      Y4, Y6, Y4
+	VDIVPS      Y3, Y2, Y3
+	VDIVPS      Y4, Y2, Y4
+	VMOVUPS     Y3, (AX)
+	VMOVUPS     Y4, 32(AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	DECQ        BX
+	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func lrnTermsAVX2(dy *float32, term *float32, x *float32, power *float32, scale *float32, n int)
+// Requires: AVX
+TEXT ·lrnTermsAVX2(SB), NOSPLIT, $0-48
+	MOVQ dy+0(FP), AX
+	MOVQ term+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ power+24(FP), BX
+	MOVQ scale+32(FP), SI
+	MOVQ n+40(FP), DI
+
+vector:
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y3
+	VMULPS  Y0, Y2, Y0
+	VMULPS  Y1, Y3, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS (DX), Y2
+	VMOVUPS 32(DX), Y3
+	VMULPS  Y2, Y0, Y0
+	VMULPS  Y3, Y1, Y1
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y3
+	VDIVPS  Y2, Y0, Y0
+	VDIVPS  Y3, Y1, Y1
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y1, 32(CX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	DECQ    DI
+	JNZ     vector
+	VZEROUPPER
+	RET
+
+// func lrnSpreadAVX2(x *float32, dy *float32, term *float32, n int, size int, factor float32)
+// Requires: AVX, FMA3
+TEXT ·lrnSpreadAVX2(SB), NOSPLIT, $0-44
+	MOVQ         x+0(FP), AX
+	MOVQ         dy+8(FP), CX
+	MOVQ         term+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         size+32(FP), SI
+	VBROADCASTSS factor+40(FP), Y0
+
+vector:
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ   DX, DI
+	MOVQ   SI, R8
+
+term:
+	VADDPS       (DI), Y1, Y1
+	VADDPS       32(DI), Y2, Y2
+	ADDQ         $0x04, DI
+	DECQ         R8
+	JNZ          term
+	VMOVUPS      (AX), Y3
+	VMOVUPS      32(AX), Y4
+	VMULPS       Y3, Y0, Y3
+	VMULPS       Y4, Y0, Y4
+	VMOVUPS      (CX), Y5
+	VMOVUPS      32(CX), Y6
+	VFNMADD231PS Y3, Y1, Y5
+	VFNMADD231PS Y4, Y2, Y6
+	VMOVUPS      Y5, (AX)
+	VMOVUPS      Y6, 32(AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+	DECQ         BX
+	JNZ          vector
 	VZEROUPPER
 	RET
 

@@ -5,6 +5,7 @@ import "github.com/voxsaw/voxsaw/internal/device"
 // pooling is Pool and PoolGrad, the lanes of a voxel together.
 type pooling struct {
 	c        *CPU
+	lanes    *laneKernels
 	s        device.PoolSpec
 	in, out  layout
 	backward bool
@@ -17,7 +18,7 @@ func newPooling(c *CPU, s device.PoolSpec, backward bool) (*pooling, error) {
 		return nil, err
 	}
 	return &pooling{
-		c: c, s: s, in: layoutOf(s.Shape), out: layoutOf(s.OutShape()),
+		c: c, lanes: lanesOf(c.kernels.name), s: s, in: layoutOf(s.Shape), out: layoutOf(s.OutShape()),
 		backward: backward,
 	}, nil
 }
@@ -53,6 +54,10 @@ func (k *pooling) do(_, item int) {
 
 // slices pools output slices first..end of one plane.
 func (k *pooling) slices(plane, first, end int) {
+	if !k.s.Average && k.in.lanes == block && k.s.Kernel[0] == 1 {
+		k.maxima(plane, first, end)
+		return
+	}
 	lanes := k.in.lanes
 	x := k.x[plane*k.in.voxels*lanes:]
 	for d := first; d < end; d++ {
@@ -103,6 +108,37 @@ func (k *pooling) slices(plane, first, end int) {
 						k.dx[(plane*k.in.voxels+where[lane])*lanes+lane] += k.dy[at+lane]
 					}
 				}
+			}
+		}
+	}
+}
+
+// maxima is slices for maxima of whole vectors in windows of one slice of the input, a row of
+// windows at a time.
+func (k *pooling) maxima(plane, first, end int) {
+	for d := first; d < end; d++ {
+		d0, _, _ := k.s.Window(0, d)
+		for h := range k.out.size[1] {
+			h0, h1, _ := k.s.Window(1, h)
+			for w := 0; w < k.out.size[2]; {
+				w0, w1, _ := k.s.Window(2, w)
+				n := 1 // windows of the same width, one stride apart
+				for w+n < k.out.size[2] {
+					next0, next1, _ := k.s.Window(2, w+n)
+					if next0 != w0+n*k.s.Stride[2] || next1-next0 != w1-w0 {
+						break
+					}
+					n++
+				}
+				at := (plane*k.out.voxels + (d*k.out.size[1]+h)*k.out.size[2] + w) * block
+				from := (plane*k.in.voxels + (d0*k.in.size[1]+h0)*k.in.size[2] + w0) * block
+				rows, columns, rowStep, next := h1-h0, w1-w0, k.in.size[2]*block, k.s.Stride[2]*block
+				if k.backward {
+					k.lanes.greatestGrad(&k.dx[from], &k.x[from], &k.dy[at], n, rows, columns, rowStep, next)
+				} else {
+					k.lanes.greatest(&k.y[at], &k.x[from], n, rows, columns, rowStep, next)
+				}
+				w += n
 			}
 		}
 	}

@@ -155,6 +155,8 @@ const (
 	notGreater = 0x1a // or unordered
 	less       = 0x11
 	notLess    = 0x15 // or unordered
+	greater    = 0x1e
+	unordered  = 0x03
 )
 
 // mask is where a comparison holds: mask registers, or all bits of a lane.
