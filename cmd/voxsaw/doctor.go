@@ -58,6 +58,8 @@ type diagnosis struct {
 	Advice    []string  `json:"advice"`
 	Threads   int       `json:"threads"`
 	Parameter int       `json:"parameters"`
+
+	onGPU bool // the processor is not what computes
 }
 
 // repeats is what a step computes twice.
@@ -87,13 +89,19 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	if o.Machine.Threads > 0 {
 		d.Threads = o.Machine.Threads
 	}
-	limit := o.Limit.bytes()
-	if limit <= 0 {
-		limit = d.Memory
-	}
 	internal, err := device.From(dev)
 	if err != nil {
 		return err
+	}
+	if own, ok := internal.(device.Accountant); ok {
+		if d.Memory, _, err = own.Memory(); err != nil {
+			return err
+		}
+	}
+	d.onGPU = o.Machine.Device == "cuda"
+	limit := o.Limit.bytes()
+	if limit <= 0 {
+		limit = d.Memory
 	}
 	s, err := bench.Network{Settings: o.Network, Crop: cube(o.Crop), Batch: 1, Memory: limit, Clip: o.Clip}.Plan(internal)
 	if err != nil {
@@ -112,7 +120,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	}
 	rows := [][]string{
 		{"version", d.Version}, {"system", d.System}, {"processor", d.Device}, {"cores", fmt.Sprintf("%d, %d threads in use", d.Cores, d.Threads)}, {"memory available", memory},
-		{"devices", "cpu (no CUDA device in this build)"},
+		{"devices", strings.Join(d.Devices, ", ")}, {"", cudaSays(o.Machine)},
 		{"network", fmt.Sprintf("%s: %.1f million parameters", network.Describe(), float64(d.Parameter)/1e6)},
 		{"a training step", fmt.Sprintf("one crop of %d^3: %d kernels, %.0f GFLOP", o.Crop, d.Steps, d.GFLOPs)},
 		{"its memory", fmt.Sprintf("arena %s (%s without sharing), weights %s, velocity %s", terminal.Bytes(d.Arena), terminal.Bytes(d.Unshared), terminal.Bytes(d.Weights), terminal.Bytes(d.Velocity))},
@@ -129,6 +137,19 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 		fmt.Fprintln(cmd.OutOrStdout(), "-", a)
 	}
 	return nil
+}
+
+// cudaSays is what there is of a GPU, or why there is none.
+func cudaSays(o deviceOptions) string {
+	if o.Device == "cuda" {
+		return "cuda is what this tells about"
+	}
+	gpu, err := voxsaw.Open("cuda", voxsaw.DeviceOptions{Precision: o.Precision})
+	if err != nil {
+		return "no cuda: " + err.Error()
+	}
+	defer gpu.Close()
+	return "cuda: " + gpu.Describe()
 }
 
 // largest is how many rows a table of what is in memory has.
@@ -193,6 +214,7 @@ func times(n int) string {
 func advice(d diagnosis) []string {
 	var a []string
 	switch {
+	case d.onGPU: // what follows is of processors
 	case runtime.GOARCH != "amd64":
 		a = append(a, "the vector kernels are for x86-64 with AVX2 or AVX-512; on "+runtime.GOARCH+" the portable ones run, many times slower")
 	case strings.Contains(d.Device, "avx512 kernels"):
@@ -203,13 +225,13 @@ func advice(d diagnosis) []string {
 	default:
 		a = append(a, "a processor with AVX-512 would be about twice as fast")
 	}
-	if d.Threads < d.Cores {
+	if d.Threads < d.Cores && !d.onGPU {
 		a = append(a, fmt.Sprintf("%d of %d cores are in use: raise --threads or GOMAXPROCS", d.Threads, d.Cores))
 	}
 	if d.Memory > 0 && d.Arena+d.Weights+d.Velocity > d.Memory*8/10 {
 		a = append(a, "a step takes most of the memory: smaller crops or fewer channels leave room for reading ahead")
 	}
-	if len(a) == 0 {
+	if len(a) == 0 && !d.onGPU {
 		a = append(a, "nothing on this machine slows it down; more cores would make it faster")
 	}
 	return a

@@ -166,6 +166,16 @@ func (p *Program) Read(output string, dst []float32) error {
 	})
 }
 
+// Output is where an output lies on the device until the next Forward, and as what: for what reads
+// it there.
+func (p *Program) Output(name string) (device.Buffer, device.Tensor, error) {
+	out, ok := p.outputs[name]
+	if !ok || out.weights {
+		return nil, device.Tensor{}, fmt.Errorf("the program has no output %q", name)
+	}
+	return out.buffer, out.tensor, nil
+}
+
 // Shape is the shape of an input or an output, nil if there is none of that name.
 func (p *Program) Shape(name string) device.Shape {
 	if t, ok := p.inputs[name]; ok {

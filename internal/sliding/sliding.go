@@ -15,6 +15,8 @@
 //     next layer of windows are final: they are emitted and their sums forgotten ([slab]). So the
 //     sums take classes x window's extent x the scan's other two extents x 4 bytes, however long
 //     the scan is along that axis.
+//   - On a device that blends, and has room for the sums of the whole scan, they stay there, and
+//     only the classes come back ([blender]).
 //
 // The package does not know what the classes are.
 package sliding
@@ -54,6 +56,7 @@ func (o Options) Check() error {
 // An Inferer runs a network over windows.
 type Inferer struct {
 	Options
+	dev     device.Device
 	program *nn.Program
 	classes int
 	room    int64        // bytes for what Infer holds; negative: no limit
@@ -84,7 +87,7 @@ func New(dev device.Device, params *nn.Params, b backbone.Backbone, o Options, c
 	if err != nil {
 		return nil, fmt.Errorf("preparing inference on windows of %v: %w", o.Size, err)
 	}
-	s := &Inferer{Options: o, program: program, classes: b.Settings().Classes, room: -1}
+	s := &Inferer{Options: o, dev: dev, program: program, classes: b.Settings().Classes, room: -1}
 	if compile.MemoryLimit > 0 {
 		s.room = max(compile.MemoryLimit-params.Total(), 0)
 	}
@@ -226,6 +229,7 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 	if wanted.Logits && !s.Logits {
 		return r, errors.New("logits were not asked for when the network was prepared")
 	}
+	plain := wanted == (Wanted{}) // the classes alone, on the grid of the source
 	if wanted, err = wanted.complete(shape); err != nil {
 		return r, err
 	}
@@ -237,12 +241,25 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 		starts[axis] = positions(shape[axis], s.Size[axis], s.Overlap)
 	}
 	slab := wanted.slab(shape, s.Size, s.classes)
-	slab.allocate()
 	members := max(of.Members, 1)
-	slab.to = s.emissions(&r, wanted, starts, members)
-	values := map[string][]float32{"probability": make([]float32, s.Batch*s.classes*s.Size[0]*s.Size[1]*s.Size[2])}
-	if wanted.Logits {
-		values["logits"] = make([]float32, len(values["probability"]))
+	var blend *blender
+	if plain {
+		if blend, err = s.newBlender(s.dev, shape); err != nil {
+			return r, err
+		}
+	}
+	if blend != nil {
+		defer blend.close()
+	} else {
+		slab.allocate()
+		slab.to = s.emissions(&r, wanted, starts, members)
+	}
+	values := map[string][]float32{} // what the host reads of a batch
+	if n := s.Batch * s.classes * s.Size[0] * s.Size[1] * s.Size[2]; blend == nil {
+		values["probability"] = make([]float32, n)
+		if wanted.Logits {
+			values["logits"] = make([]float32, n)
+		}
 	}
 	layers := starts[slab.along]
 	windows, done := len(starts[0])*len(starts[slab.across]), 0
@@ -259,13 +276,16 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 				origins[n][slab.across] = starts[slab.across][n/len(starts[0])]
 				origins[n][slab.along] = layers[layer]
 			}
-			if err := s.layer(ctx, src, origins, values, slab, func() {
+			if err := s.layer(ctx, src, origins, blend, values, slab, func() {
 				if done++; progress != nil {
 					progress(done, windows*len(layers)*members)
 				}
 			}); err != nil {
 				return Result{}, err
 			}
+		}
+		if blend != nil {
+			continue
 		}
 		final := shape[slab.along] // planes before it are final now
 		if layer+1 < len(layers) {
@@ -274,6 +294,10 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 		if err := slab.settle(final); err != nil {
 			return Result{}, err
 		}
+	}
+	if blend != nil {
+		r.Classes = make([]uint16, shape[0]*shape[1]*shape[2])
+		return r, blend.finish(r.Classes)
 	}
 	return r, nil
 }
@@ -341,8 +365,14 @@ func (s *Inferer) emissions(r *Result, wanted Wanted, starts [3][]int, members i
 	return []*emission{e, m}
 }
 
-// layer adds the windows at the given origins to the sums.
-func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, values map[string][]float32, sums *slab, done func()) error {
+// layer adds the windows at the given origins to the sums: to those on the device, if blend is not
+// nil.
+func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, blend *blender, values map[string][]float32, sums *slab, done func()) error {
+	if blend != nil {
+		if err := blend.begin(origins); err != nil {
+			return err
+		}
+	}
 	patch := s.Size[0] * s.Size[1] * s.Size[2]
 	batches := (len(origins) + s.Batch - 1) / s.Batch
 	ahead := train.NewPrefetch(ctx, 0, batches, 1, cropsAhead, func(_ context.Context, b int) (crops, error) {
@@ -355,7 +385,7 @@ func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, value
 		return c, nil
 	})
 	defer ahead.Close()
-	for range batches {
+	for batch := range batches {
 		c, err := ahead.Next()
 		if err != nil {
 			return err
@@ -365,6 +395,11 @@ func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, value
 		}
 		one := s.classes * patch
 		for n, origin := range c.origins {
+			if blend != nil {
+				blend.window(n, batch*s.Batch+n)
+				done()
+				continue
+			}
 			sums.add(values["probability"][n*one:(n+1)*one], 0, origin, s.Size, &s.weights)
 			if logits := values["logits"]; logits != nil {
 				sums.add(logits[n*one:(n+1)*one], s.classes, origin, s.Size, &s.weights)

@@ -24,13 +24,14 @@ type Calls struct {
 	Downloads     int
 	Launches      int // of kernels, apart from those that a graph starts
 	GraphLaunches int
+	Waits         int // for a stream
 }
 
 // Calls reads the counts.
 func (d *Device) Calls(t testing.TB) (c Calls) {
 	t.Helper()
 	const first = 1000000 // as sim/driver.cc has it
-	for i, to := range []*int{&c.TakesOrGives, &c.Downloads, &c.Launches, &c.GraphLaunches} {
+	for i, to := range []*int{&c.TakesOrGives, &c.Downloads, &c.Launches, &c.GraphLaunches, &c.Waits} {
 		n, err := d.gpu.Attribute(cu.DeviceAttribute(first + i))
 		if err != nil {
 			t.Fatal(err)
@@ -42,5 +43,5 @@ func (d *Device) Calls(t testing.TB) (c Calls) {
 
 // Sub is what was called in between.
 func (c Calls) Sub(before Calls) Calls {
-	return Calls{c.TakesOrGives - before.TakesOrGives, c.Downloads - before.Downloads, c.Launches - before.Launches, c.GraphLaunches - before.GraphLaunches}
+	return Calls{c.TakesOrGives - before.TakesOrGives, c.Downloads - before.Downloads, c.Launches - before.Launches, c.GraphLaunches - before.GraphLaunches, c.Waits - before.Waits}
 }

@@ -122,6 +122,39 @@ func TestPin(t *testing.T) {
 	free()
 }
 
+// TestUploadsDoNotWait: uploads from memory of any kind do not wait for the work before them, and
+// what they had is there at Sync, whatever the host has done with its memory since.
+func TestUploadsDoNotWait(t *testing.T) {
+	d := openSimulated(t, fp32)
+	const n, uploads = 1000, 7
+	var buffers []device.Buffer
+	for range uploads {
+		buffers = append(buffers, onGPU(t, d, 4*n, nil))
+	}
+	if err := errors.Join(d.UploadPlain(buffers[0], 0, make([]float32, n)), d.UploadPlain(buffers[0], 0, make([]float32, n)), d.Sync()); err != nil { // both stages are there
+		t.Fatal(err)
+	}
+	values, before := make([]float32, n), d.Calls(t)
+	for u, b := range buffers {
+		for i := range values {
+			values[i] = float32(n*u + i)
+		}
+		if err := d.UploadPlain(b, 0, values); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c := d.Calls(t).Sub(before); c.Waits != 0 || c.TakesOrGives != 0 {
+		t.Errorf("%d uploads waited for the stream %d times, took or gave back %d resources", uploads, c.Waits, c.TakesOrGives)
+	}
+	for u, b := range buffers {
+		for i, v := range downloaded(t, d, b, device.Tensor{Shape: device.Shape{n}}) {
+			if v != float32(n*u+i) {
+				t.Fatalf("upload %d, element %d: %v, want %d", u, i, v, n*u+i)
+			}
+		}
+	}
+}
+
 // TestAnyThread: the device works from whatever thread a goroutine is on; the driver would not.
 func TestAnyThread(t *testing.T) {
 	d := openSimulated(t, bf16)

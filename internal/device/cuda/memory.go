@@ -101,25 +101,45 @@ func (d *Device) WeightsSize(s device.Shape) int64 { return 4 * int64(s.Elements
 // staging is memory through which copies go: pinned on the host, so that the GPU can fetch by
 // itself, and on the device, where tensors are turned to their layout.
 type staging struct {
-	host   []float32
+	host   [2]hostStage // uploads take turns: the host fills one while the GPU fetches from the other
+	turn   int
 	onGPU  *Buffer
 	pinned map[*float32]int // what Pin gave, and how many elements
 }
 
-// hostStage is n elements of pinned memory. The copies before it are over.
-func (d *Device) hostStage(n int) ([]float32, error) {
-	if err := d.Sync(); err != nil {
-		return nil, err
+// hostStage is pinned memory of the host, and the event after the last copy from it.
+type hostStage struct {
+	memory []float32
+	event  cu.Event
+	copied bool // the event was recorded
+}
+
+// hostStage is at least n elements of pinned memory that no copy reads any more.
+func (d *Device) hostStage(n int) (*hostStage, error) {
+	if d.recording || d.err != nil {
+		return nil, d.Sync() // says what is wrong
 	}
-	if len(d.staging.host) < n {
-		d.unpin(d.staging.host)
-		d.staging.host = nil
-		var err error
-		if d.staging.host, err = d.pin(max(n, 1<<18)); err != nil {
-			return nil, err
+	d.staging.turn = 1 - d.staging.turn
+	s := &d.staging.host[d.staging.turn]
+	if s.copied {
+		if err := d.locked(s.event.Synchronize); err != nil {
+			d.fail("waiting for a copy", err)
+			return nil, d.err
+		}
+		s.copied = false
+	}
+	if len(s.memory) >= n {
+		return s, nil
+	}
+	if s.memory == nil {
+		if err := d.locked(func() (err error) { s.event, err = cu.MakeEvent(cu.DisableTiming); return err }); err != nil {
+			return nil, fmt.Errorf("making an event: %w", err)
 		}
 	}
-	return d.staging.host[:n], nil
+	d.unpin(s.memory)
+	var err error
+	s.memory, err = d.pin(max(n, 1<<18))
+	return s, err
 }
 
 // gpuStage is n float32 on the device, which the stream's earlier work may still use.
@@ -137,8 +157,8 @@ func (d *Device) gpuStage(n int) (*Buffer, error) {
 }
 
 func (s *staging) close(d *Device) {
-	if s.host != nil {
-		d.unpin(s.host)
+	for i := range s.host {
+		d.unpin(s.host[i].memory) // the event goes with the context
 	}
 	for p, n := range s.pinned {
 		d.unpin(unsafe.Slice(p, n))
@@ -190,20 +210,27 @@ func (d *Device) isPinned(s []float32) bool {
 	return false
 }
 
-// up copies elements to an address.
+// up copies elements to an address. Those in pinned memory are fetched from where they lie.
 func (d *Device) up(to uint64, src []float32) error {
 	if len(src) == 0 {
 		return nil
 	}
-	from := src
-	if !d.isPinned(src) {
-		var err error
-		if from, err = d.hostStage(len(src)); err != nil {
-			return err
-		}
-		copy(from, src)
+	upload := func(from []float32) error {
+		return check(C.vs_upload(d.ctx(), C.CUdeviceptr(to), unsafe.Pointer(&from[0]), C.size_t(4*len(from)), d.queue()))
 	}
-	return check(C.vs_upload(d.ctx(), C.CUdeviceptr(to), unsafe.Pointer(&from[0]), C.size_t(4*len(from)), d.queue()))
+	if d.isPinned(src) {
+		return upload(src)
+	}
+	stage, err := d.hostStage(len(src))
+	if err != nil {
+		return err
+	}
+	copy(stage.memory, src)
+	if err := upload(stage.memory[:len(src)]); err != nil {
+		return err
+	}
+	stage.copied = true
+	return d.locked(func() error { return stage.event.Record(d.stream) })
 }
 
 // down copies elements from an address, and waits for them.
@@ -215,13 +242,13 @@ func (d *Device) down(dst []float32, from uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := check(C.vs_download(d.ctx(), unsafe.Pointer(&stage[0]), C.CUdeviceptr(from), C.size_t(4*len(stage)), d.queue())); err != nil {
+	if err := check(C.vs_download(d.ctx(), unsafe.Pointer(&stage.memory[0]), C.CUdeviceptr(from), C.size_t(4*len(dst)), d.queue())); err != nil {
 		return err
 	}
 	if err := d.Sync(); err != nil {
 		return err
 	}
-	copy(dst, stage)
+	copy(dst, stage.memory)
 	return nil
 }
 

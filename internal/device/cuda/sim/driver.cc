@@ -162,7 +162,7 @@ double now() { return std::chrono::duration<double, std::milli>(std::chrono::ste
 } // namespace
 
 // What was called how often, for tests: they read it as attributes of the device that no GPU has.
-enum Count { takesOrGives, downloads, launches, graphLaunches, counts };
+enum Count { takesOrGives, downloads, launches, graphLaunches, waits, counts };
 constexpr int firstCount = 1000000;
 static int counted[counts];
 
@@ -345,6 +345,7 @@ API cuStreamDestroy_v2(void *s) {
   return success;
 }
 API cuStreamSynchronize(void *s) {
+  counted[waits]++;
   ENTER;
   if (!has(streamOf(s))) return invalidHandle;
   if (streamOf(s)->capturing) return captureUnsupported;
