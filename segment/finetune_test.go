@@ -479,6 +479,23 @@ func TestTwoRanksEqualOne(t *testing.T) {
 	}
 }
 
+// Batch norm sees the batch, of which a rank has a part: that is refused, rather than being another
+// network without a word.
+func TestRanksRefuseBatchNorm(t *testing.T) {
+	cache := phantoms(t, 3, [3]int{24, 20, 16})
+	c := tiny()
+	c.Network.Norm, c.Crop, c.Batch = "batch", [3]int{16, 16, 8}, 4
+	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	_, _, err = finetune(t.Context(), dev, resolved(t, c, cache), Data{cache, []string{"case0"}, nil}, "", voxsaw.RunOptions{}, traintest.Ranks(2)[0])
+	if err == nil || !strings.Contains(err.Error(), "several ranks cannot share") {
+		t.Error(err)
+	}
+}
+
 // twoRanks compares a run on two ranks with one on a single one.
 func twoRanks(t *testing.T, data Data, c Config) {
 	direct := func() voxsaw.Device { // fast transforms are chosen by the batch, and round

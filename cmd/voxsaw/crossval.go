@@ -49,6 +49,7 @@ initialisations; anything else is another experiment, in a folder of its own.`,
 }
 
 func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory gibibytes, dry, asJSON bool) error {
+	o.Plan.Follow()
 	if err := o.Plan.Check(); err != nil {
 		return &usageError{err}
 	}

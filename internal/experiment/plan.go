@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -73,12 +74,31 @@ func (i Initialisation) pretrains() bool { return !i.Pretrain.IsZero() }
 func DefaultPlan() Plan {
 	p := Plan{
 		Folds: 4, FoldScheme: dataset.FoldsConsecutive, Fractions: []float64{0.1, 0.2, 1}, Seeds: []uint64{1, 2, 3}, SubsetSeed: 1,
-		Inits:    []Initialisation{{Name: Scratch}, {Name: "3x3x3", Pretrain: config.NewSection("grid: [3, 3, 3]\n")}},
 		Pretrain: Pretrain{pretext.Choice()}, Finetune: segment.DefaultConfig(), Inference: segment.DefaultInference(), ScoreOn: scoreOnScan, Metrics: eval.DefaultOptions(),
 	}
 	_, settings := pretext.Chosen(&p.Pretrain.OneOf)
 	p.Finetune.Network.Norm = settings.Common().Network.Norm
+	p.Inits = p.defaultInits()
 	return p
+}
+
+// defaultInits are scratch and an encoder that is pretrained as the plan says.
+func (p *Plan) defaultInits() []Initialisation {
+	task, _ := pretext.Chosen(&p.Pretrain.OneOf)
+	name := task.Name
+	if name == pretext.Default {
+		name = "3x3x3" // as the paper's table has it
+	}
+	return []Initialisation{{Name: Scratch}, {Name: name, Pretrain: config.NewSection("{}\n")}}
+}
+
+// Follow takes the choice of another task than [DefaultPlan]'s over to the initialisations, if these
+// still are the default ones.
+func (p *Plan) Follow() {
+	before := DefaultPlan()
+	if reflect.DeepEqual(p.Inits, before.Inits) {
+		p.Inits = p.defaultInits()
+	}
 }
 
 // Check says what is wrong with the plan itself. Mistakes in its parts are found when these are

@@ -36,7 +36,9 @@ type Options struct {
 	Recompute Recompute
 	// MemoryLimit is how many bytes there are for this program, those compiled before on the same
 	// parameters, the parameters and, where a program has gradients, the state of an optimiser; 0:
-	// no limit. Reserved is how many of them the caller needs for other things.
+	// no limit. Reserved is how many of them the caller needs for other things. Both are memory of
+	// the host: a device with memory of its own ([device.Accountant]) is filled as far as it was free
+	// when the parameters were made.
 	MemoryLimit, Reserved int64
 }
 
@@ -59,6 +61,9 @@ func Compile(dev device.Device, g *Graph, p *Params, o Options) (*Program, error
 	}
 	if err := p.Declare(g); err != nil {
 		return nil, err
+	}
+	if p.own > 0 {
+		o.MemoryLimit, o.Reserved = p.own, 0
 	}
 	c := &compiler{dev: dev, g: g, p: p, o: o, b: exec.NewBuilder(dev), values: map[*G.Node]exec.Value{}, linked: map[*G.Node]*Link{}}
 	prog, err := c.compile()

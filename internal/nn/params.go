@@ -29,6 +29,9 @@ type Params struct {
 
 	stateSize int64 // bytes of an optimiser's state for each byte of the trained values
 	programs  int64 // bytes of all programs
+	// own is how many bytes a device with memory of its own had free at first; 0: the memory is the
+	// host's
+	own int64
 }
 
 type slot struct {
@@ -45,8 +48,17 @@ func (s *slot) elements() int { return s.shape.Elements() }
 
 // NewParams returns an empty set. A parameter's first value depends on the seed and its name only.
 func NewParams(dev device.Device, seed uint64) *Params {
-	return &Params{dev: dev, seed: seed, slots: map[string]*slot{}, stateSize: 1}
+	p := &Params{dev: dev, seed: seed, slots: map[string]*slot{}, stateSize: 1}
+	if a, ok := dev.(device.Accountant); ok {
+		if free, _, err := a.Memory(); err == nil {
+			p.own = int64(shareOfFree * float64(free))
+		}
+	}
+	return p
 }
+
+// shareOfFree is how much of a device's free memory a network may take: copies go through some, too.
+const shareOfFree = 0.95
 
 // Declare adds the parameters and states of graphs to the set. Those of the same name must have the
 // same shape.

@@ -89,7 +89,10 @@ func New(dev device.Device, params *nn.Params, b backbone.Backbone, o Options, c
 	}
 	s := &Inferer{Options: o, dev: dev, program: program, classes: b.Settings().Classes, room: -1}
 	if compile.MemoryLimit > 0 {
-		s.room = max(compile.MemoryLimit-params.Total(), 0)
+		s.room = compile.MemoryLimit
+		if _, own := dev.(device.Accountant); !own { // the network lies in the host's memory, too
+			s.room = max(s.room-params.Total(), 0)
+		}
 	}
 	for axis, n := range o.Size {
 		s.weights[axis] = gaussian(n)

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -65,6 +66,9 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	if err := j.Declare(w.Params); err != nil {
 		return voxsaw.Summary{}, err
 	}
+	if err := divisible(w.Params, group); err != nil {
+		return voxsaw.Summary{}, err
+	}
 	if w.Optimizer, err = NewOptimizer(w.Params, j.Options, j.Groups, !group.Alone()); err != nil {
 		return voxsaw.Summary{}, err
 	}
@@ -90,4 +94,18 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	return Train[B](ctx, learner, Setup{
 		Options: j.Options, Optimizer: w.Optimizer, Group: group, Folder: folder, Observer: o.Observer, Loaders: o.Loaders,
 	})
+}
+
+// divisible says whether ranks that each see a part of the batch train the same network as one rank
+// does: not where the batch itself is normalised.
+func divisible(params *nn.Params, group Group) error {
+	if group.Alone() {
+		return nil
+	}
+	for _, name := range params.Names() {
+		if !params.Trained(name) {
+			return fmt.Errorf("%s is a statistic of the batch, which several ranks cannot share: choose the norm instance or group, or train with one rank", name)
+		}
+	}
+	return nil
 }
