@@ -90,7 +90,7 @@ func TestPackagesSayWhereToStart(t *testing.T) {
 		t.Errorf("only %d packages were found: is the search broken?", len(docs))
 	}
 	for dir, doc := range docs {
-		if !strings.HasPrefix(doc, "Package ") || !small[dir] && !strings.Contains(doc, "Start at ") {
+		if !strings.HasPrefix(doc, "Package ") || !small[dir] && !strings.Contains(strings.ToLower(doc), "start at ") {
 			t.Errorf("%s: the package comment does not say what it is and where to start (\"Start at [Name]\"): %q", dir, doc)
 		}
 	}
