@@ -2,7 +2,7 @@
 // or asked to stop at a random moment, the disk is full or fails, two processes want the same
 // folder.
 //
-// It holds tests alone: start at TestTorture. They build the program and run it on phantoms.
+// It holds tests alone. Start at [TestTorture]: it builds the program and runs it on phantoms.
 // Whatever happened, the same command must then come to the very files of a run that nothing
 // happened to, with nothing left over. go test runs a short form; the long one is run by hand:
 //
