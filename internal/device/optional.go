@@ -24,14 +24,6 @@ type Timer interface {
 	Time(start func()) (seconds float64, err error)
 }
 
-// A Pinner has memory of the host that it copies from without an extra copy, and while the host
-// does something else.
-type Pinner interface {
-	Device
-	// Pin takes memory for n elements. Free gives it back.
-	Pin(n int) (values []float32, free func(), err error)
-}
-
 // An Accountant has memory of its own. The memory of other devices is the host's.
 type Accountant interface {
 	Device

@@ -102,26 +102,6 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestPin: an upload from pinned memory is under way when it returns, and there at Sync.
-func TestPin(t *testing.T) {
-	d := openSimulated(t, bf16)
-	values, free, err := d.Pin(100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range values {
-		values[i] = float32(i)
-	}
-	b := onGPU(t, d, 400, nil)
-	if err := d.UploadPlain(b, 0, values); err != nil {
-		t.Fatal(err)
-	}
-	if got := downloaded(t, d, b, device.Tensor{Shape: device.Shape{100}}); !slices.Equal(got, values) {
-		t.Errorf("got %v", got)
-	}
-	free()
-}
-
 // TestUploadsDoNotWait: uploads from memory of any kind do not wait for the work before them, and
 // what they had is there at Sync, whatever the host has done with its memory since.
 func TestUploadsDoNotWait(t *testing.T) {

@@ -101,10 +101,9 @@ func (d *Device) WeightsSize(s device.Shape) int64 { return 4 * int64(s.Elements
 // staging is memory through which copies go: pinned on the host, so that the GPU can fetch by
 // itself, and on the device, where tensors are turned to their layout.
 type staging struct {
-	host   [2]hostStage // uploads take turns: the host fills one while the GPU fetches from the other
-	turn   int
-	onGPU  *Buffer
-	pinned map[*float32]int // what Pin gave, and how many elements
+	host  [2]hostStage // uploads take turns: the host fills one while the GPU fetches from the other
+	turn  int
+	onGPU *Buffer
 }
 
 // hostStage is pinned memory of the host, and the event after the last copy from it.
@@ -160,9 +159,6 @@ func (s *staging) close(d *Device) {
 	for i := range s.host {
 		d.unpin(s.host[i].memory) // the event goes with the context
 	}
-	for p, n := range s.pinned {
-		d.unpin(unsafe.Slice(p, n))
-	}
 	*s = staging{}
 }
 
@@ -181,52 +177,17 @@ func (d *Device) unpin(s []float32) {
 	}
 }
 
-// Pin implements [device.Pinner]. An upload from such memory returns at once: what lies there must
-// stay until the next Sync.
-func (d *Device) Pin(n int) (values []float32, free func(), err error) {
-	if values, err = d.pin(n); err != nil || n == 0 {
-		return nil, func() {}, err
-	}
-	if d.staging.pinned == nil {
-		d.staging.pinned = map[*float32]int{}
-	}
-	d.staging.pinned[&values[0]] = n
-	return values, func() {
-		if _, ok := d.staging.pinned[&values[0]]; ok && d.Sync() == nil {
-			delete(d.staging.pinned, &values[0])
-			d.unpin(values)
-		}
-	}, nil
-}
-
-// isPinned says whether elements lie in memory of Pin.
-func (d *Device) isPinned(s []float32) bool {
-	at := uintptr(unsafe.Pointer(unsafe.SliceData(s)))
-	for p, n := range d.staging.pinned {
-		if first := uintptr(unsafe.Pointer(p)); at >= first && at+4*uintptr(len(s)) <= first+4*uintptr(n) {
-			return true
-		}
-	}
-	return false
-}
-
-// up copies elements to an address. Those in pinned memory are fetched from where they lie.
+// up copies elements to an address.
 func (d *Device) up(to uint64, src []float32) error {
 	if len(src) == 0 {
 		return nil
-	}
-	upload := func(from []float32) error {
-		return check(C.vs_upload(d.ctx(), C.CUdeviceptr(to), unsafe.Pointer(&from[0]), C.size_t(4*len(from)), d.queue()))
-	}
-	if d.isPinned(src) {
-		return upload(src)
 	}
 	stage, err := d.hostStage(len(src))
 	if err != nil {
 		return err
 	}
 	copy(stage.memory, src)
-	if err := upload(stage.memory[:len(src)]); err != nil {
+	if err := check(C.vs_upload(d.ctx(), C.CUdeviceptr(to), unsafe.Pointer(&stage.memory[0]), C.size_t(4*len(src)), d.queue())); err != nil {
 		return err
 	}
 	stage.copied = true

@@ -241,7 +241,6 @@ var (
 	_ device.Balancer      = (*Device)(nil)
 	_ device.Recorder      = (*Device)(nil)
 	_ device.Timer         = (*Device)(nil)
-	_ device.Pinner        = (*Device)(nil)
 	_ device.Accountant    = (*Device)(nil)
 	_ device.Blender       = (*Device)(nil)
 )
