@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/memory"
 )
@@ -32,11 +33,27 @@ func boundGarbage() {
 // gibibytes is a limit of memory that a user gives; 0: what the machine has.
 type gibibytes float64
 
+// units are what may stand behind a number, in GiB. A number alone is GiB.
+var units = []struct {
+	name string
+	size float64
+}{
+	{"KiB", 1.0 / (1 << 20)}, {"MiB", 1.0 / (1 << 10)}, {"GiB", 1}, {"TiB", 1 << 10}, {"KB", 1e3 / (1 << 30)}, {"MB", 1e6 / (1 << 30)}, {"GB", 1e9 / (1 << 30)}, {"TB", 1e12 / (1 << 30)},
+}
+
 // Set, String and Type implement [pflag.Value].
 func (g *gibibytes) Set(text string) error {
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(x >= 0 && x <= 1<<30) {
-		return fmt.Errorf("%q is no number of GiB", text)
+	number, size := strings.TrimSpace(text), 1.0
+	for _, u := range units {
+		if rest, ok := strings.CutSuffix(number, u.name); ok {
+			number, size = strings.TrimSpace(rest), u.size
+			break
+		}
+	}
+	const most = 1 << 20 // GiB
+	x, err := strconv.ParseFloat(number, 64)
+	if x *= size; err != nil || !(x >= 0 && x <= most) {
+		return fmt.Errorf("%q is no amount of memory: want a number of GiB, or one with its unit, such as 512MiB", text)
 	}
 	*g = gibibytes(x)
 	return nil

@@ -20,6 +20,7 @@ type prepareOptions struct {
 	Dataset     dataset.Options        `yaml:"dataset"`
 	Preparation volume.Preparation     `yaml:"preparation"`
 	Work        dataset.PrepareOptions `yaml:"work"`
+	Memory      gibibytes              `yaml:"memory" help:"limit in GiB for the cases prepared at once; 0: 4 GiB, or what the machine has where that is less. A case that needs more is prepared alone"`
 	JSON        bool                   `yaml:"json" help:"print the summary as JSON"`
 }
 
@@ -48,6 +49,7 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, root string) error {
 	if err := o.Preparation.Check(); err != nil {
 		return &usageError{err}
 	}
+	o.Work.Memory = o.Memory.bytes()
 	stderr := cmd.ErrOrStderr()
 	d, err := dataset.Detect(root, o.Dataset)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -25,10 +25,12 @@ import (
 
 // PrepareOptions say how [Prepare] works.
 type PrepareOptions struct {
-	Workers int         `yaml:"workers" help:"cases prepared at once; 0: one a core"`
-	Memory  int64       `yaml:"memory" help:"bytes that the cases prepared at once may take together; 0: 4 GiB, or what the machine has where that is less. A case that needs more is prepared alone"`
-	Strict  bool        `yaml:"strict" help:"stop at the first case that cannot be prepared"`
-	Read    ReadOptions `yaml:",inline"`
+	Workers int `yaml:"workers" help:"cases prepared at once; 0: one a core"`
+	// Memory is the bytes that the cases prepared at once may take together; 0: 4 GiB, or what the
+	// machine has where that is less. A case that needs more is prepared alone.
+	Memory int64       `yaml:"-"`
+	Strict bool        `yaml:"strict" help:"stop at the first case that cannot be prepared"`
+	Read   ReadOptions `yaml:",inline"`
 }
 
 // DefaultPrepareOptions goes on after a bad file.

@@ -191,3 +191,16 @@ func TestSplitsFile(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A file of folds without the fold that is held out says nothing: it must not be passed over.
+func TestSplitsWithoutAFold(t *testing.T) {
+	s := DefaultSelection()
+	s.Splits = filepath.Join(t.TempDir(), "nothing.json")
+	if _, _, err := s.Choose([]string{"a", "b", "c"}); err == nil || !strings.Contains(err.Error(), "--fold 1") {
+		t.Error(err)
+	}
+	s.Fold = 1
+	if _, _, err := s.Choose([]string{"a", "b", "c"}); err == nil || !strings.Contains(err.Error(), "nothing.json") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"math"
+	"testing"
+)
+
+// A number of GiB, as everywhere, or one with its unit; a number of bytes is told from it.
+func TestAmountsOfMemory(t *testing.T) {
+	for text, bytes := range map[string]int64{
+		"0": 0, "1.5": 3 << 29, "512MiB": 512 << 20, "2 GiB": 2 << 30, "2GB": 2e9, "1TiB": 1 << 40, "64KiB": 64 << 10,
+	} {
+		var g gibibytes
+		if err := g.Set(text); err != nil || math.Abs(float64(g.bytes()-bytes)) > 1 {
+			t.Errorf("%q: %d bytes, %v; want %d", text, g.bytes(), err, bytes)
+		}
+	}
+	for _, text := range []string{"", "-1", "much", "4294967296", "1 GiBi", "NaN", "inf"} {
+		var g gibibytes
+		if err := g.Set(text); err == nil {
+			t.Errorf("%q is let pass: %v", text, g)
+		}
+	}
+}
