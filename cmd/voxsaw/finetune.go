@@ -18,7 +18,7 @@ import (
 type finetuneOptions struct {
 	segment.Config `yaml:",inline"`
 	Data           string            `yaml:"data" help:"folder of prepared, labelled cases"`
-	Init           string            `yaml:"init" help:"checkpoint to start from, such as a pretrained encoder, or a safetensors file of MONAI's VNet, with --preset and --channels; empty: from scratch"`
+	Init           string            `yaml:"init" help:"checkpoint to start from, such as a pretrained encoder, or the folder of its run, or a safetensors file of MONAI's VNet, with --preset and --channels; empty: from scratch"`
 	Cases          dataset.Selection `yaml:"cases"`
 	Machine        deviceOptions     `yaml:"machine"`
 }
@@ -38,10 +38,14 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw finetune --data prepared --init runs/puzzles/last.safetensors --fold 1 --folds 4 --fraction 0.1 --out runs/organs`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
 			if o.Init != "" {
-				if run.force && within(o.Init, run.out) {
-					return withHint(usagef("--force would delete %s, which the run is to start from", o.Init), "choose another --out, or copy the checkpoint elsewhere first")
+				from, err := checkpointOf(cmd.ErrOrStderr(), o.Init)
+				if err != nil {
+					return err
 				}
-				network, foreign, err := networkOf(o.Init, defaults.Network)
+				if run.force && within(from, run.out) {
+					return withHint(usagef("--force would delete %s, which the run is to start from", from), "choose another --out, or copy the checkpoint elsewhere first")
+				}
+				network, foreign, err := networkOf(from, defaults.Network)
 				if err != nil {
 					return err
 				}
@@ -50,6 +54,7 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 				if err := config.Resolve(cmd.Flags(), o); err != nil {
 					return &usageError{err}
 				}
+				o.Init = from // a run's folder was read again from the flags
 				if vnet := o.Network.Kind == "" || o.Network.Kind == backbone.Default; foreign && vnet && (o.Network.Channels == 0 || o.Network.Preset == "") {
 					return withHint(usagef("%s is weights of another program, which do not say what network they are of", o.Init),
 						"say it, such as --preset monai --channels 16, or --network resenc; what is not said is that network's own")

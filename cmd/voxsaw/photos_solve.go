@@ -15,7 +15,7 @@ import (
 
 type photoSolveOptions struct {
 	Data        string        `yaml:"data" help:"folder of prepared photographs"`
-	Checkpoint  string        `yaml:"checkpoint" help:"checkpoint of voxsaw 2d pretrain"`
+	Checkpoint  string        `yaml:"checkpoint" help:"checkpoint of voxsaw 2d pretrain, or the folder of its run (its best one)"`
 	All         bool          `yaml:"all" help:"solve puzzles of all photographs, those to train on among them"`
 	Photos      int           `yaml:"photos" help:"photographs to solve puzzles of, spread evenly; 0: all of them"`
 	Rounds      int           `yaml:"rounds" help:"rounds at most; 0: as in training"`
@@ -42,6 +42,10 @@ in their place after each round, beside chance. The picture shows one puzzle bei
 func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 	if o.Checkpoint == "" {
 		return withHint(usagef("no checkpoint"), "add --checkpoint FILE, as voxsaw 2d pretrain makes it")
+	}
+	var err error
+	if o.Checkpoint, err = checkpointOf(cmd.ErrOrStderr(), o.Checkpoint); err != nil {
+		return err
 	}
 	var encode func(io.Writer, image.Image) error
 	if o.Picture != "" {

@@ -14,7 +14,7 @@ import (
 
 type photoTransferOptions struct {
 	Data       string           `yaml:"data" help:"folder of prepared photographs with classes"`
-	Checkpoint string           `yaml:"checkpoint" help:"checkpoint of voxsaw 2d pretrain, or random"`
+	Checkpoint string           `yaml:"checkpoint" help:"checkpoint of voxsaw 2d pretrain, or the folder of its run (its best one), or random"`
 	Network    puzzle2d.Network `yaml:"network"`
 	Layer      string           `yaml:"layer" help:"what is measured: last (fc6 of AlexNet, the mean over the image of a ResNet) or conv5" oneof:"last conv5"`
 	Side       int              `yaml:"side" help:"width and height of the middle of a photograph that is looked at; 0: all of the shorter side"`
@@ -45,6 +45,10 @@ weights (of --backbone and --width).`,
 func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 	if o.Checkpoint == "" {
 		return withHint(usagef("no checkpoint"), "add --checkpoint FILE, as voxsaw 2d pretrain makes it, or --checkpoint random")
+	}
+	var err error
+	if o.Checkpoint, err = checkpointOf(cmd.ErrOrStderr(), o.Checkpoint); err != nil {
+		return err
 	}
 	store, err := openPhotos(o.Data)
 	if err != nil {

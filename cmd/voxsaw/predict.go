@@ -15,7 +15,7 @@ import (
 )
 
 type predictOptions struct {
-	Checkpoint []string          `yaml:"checkpoint" help:"checkpoint of voxsaw finetune; several are averaged"`
+	Checkpoint []string          `yaml:"checkpoint" help:"checkpoint of voxsaw finetune, or the folder of its run (its best one); several are averaged"`
 	Out        string            `yaml:"out" help:"folder for the label maps, or the one file to write"`
 	Format     string            `yaml:"format" help:"of the label maps: nifti, or dicom-seg, which refers to the DICOM series that was segmented, so that a PACS files it with the study" oneof:"nifti dicom-seg"`
 	Inference  segment.Inference `yaml:"inference"`
@@ -59,6 +59,12 @@ func (o predictOptions) maps() segment.MapOptions {
 func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	if len(o.Checkpoint) == 0 {
 		return withHint(usagef("no checkpoint to predict with"), "add --checkpoint FILE, the last.safetensors of voxsaw finetune")
+	}
+	for n, path := range o.Checkpoint {
+		var err error
+		if o.Checkpoint[n], err = checkpointOf(cmd.ErrOrStderr(), path); err != nil {
+			return err
+		}
 	}
 	if o.Out == "" {
 		return withHint(usagef("nowhere to write"), "add --out FOLDER")

@@ -19,7 +19,7 @@ import (
 
 type solveOptions struct {
 	Data       string        `yaml:"data" help:"folder of prepared cases"`
-	Checkpoint string        `yaml:"checkpoint" help:"checkpoint of voxsaw pretrain"`
+	Checkpoint string        `yaml:"checkpoint" help:"checkpoint of voxsaw pretrain, or the folder of its run (its best one)"`
 	Cases      []string      `yaml:"cases" help:"cases to solve puzzles of; empty: those that the checkpoint was not trained on"`
 	All        bool          `yaml:"all" help:"solve puzzles of all cases, those that the checkpoint was trained on among them"`
 	Rounds     int           `yaml:"rounds" help:"rounds at most; 0: as in training"`
@@ -42,6 +42,10 @@ put to their own task.`,
 func runSolve(cmd *cobra.Command, o solveOptions) error {
 	if o.Checkpoint == "" {
 		return withHint(usagef("no checkpoint"), "add --checkpoint FILE, as voxsaw pretrain makes it")
+	}
+	var err error
+	if o.Checkpoint, err = checkpointOf(cmd.ErrOrStderr(), o.Checkpoint); err != nil {
+		return err
 	}
 	var encode func(io.Writer, image.Image) error
 	if o.Picture != "" {

@@ -262,8 +262,11 @@ func Last(folder string) string { return filepath.Join(folder, lastFile) }
 // Last is the path of the newest checkpoint.
 func (f *Folder) Last() string { return Last(f.path) }
 
+// Best is the path of the checkpoint with the highest score, of the run in a folder.
+func Best(folder string) string { return filepath.Join(folder, bestFile) }
+
 // Best is the path of the checkpoint with the highest score.
-func (f *Folder) Best() string { return filepath.Join(f.path, bestFile) }
+func (f *Folder) Best() string { return Best(f.path) }
 
 // Started says whether there is a folder, and it holds a checkpoint to continue from.
 func (f *Folder) Started() bool {
