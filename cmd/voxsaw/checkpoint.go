@@ -9,8 +9,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
-// checkpointOf is the checkpoint that a user means: the file that is named, or of a run's folder the
-// best one, or the last where nothing was validated. Which one it is, is said.
+// checkpointOf is the checkpoint that a user means: the file that is named, or of a run's folder
+// the best one, or the last where nothing was validated. Which one it is, is said.
 func checkpointOf(stderr io.Writer, path string) (string, error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return path, nil // whoever reads it says what is wrong

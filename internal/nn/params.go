@@ -57,7 +57,8 @@ func NewParams(dev device.Device, seed uint64) *Params {
 	return p
 }
 
-// shareOfFree is how much of a device's free memory a network may take: copies go through some, too.
+// shareOfFree is how much of a device's free memory a network may take: copies go through some,
+// too.
 const shareOfFree = 0.95
 
 // Declare adds the parameters and states of graphs to the set. Those of the same name must have the
@@ -235,8 +236,8 @@ func (p *Params) Values() (device.Buffer, error) {
 	return p.values, err
 }
 
-// Range is where a trained parameter lies in Values, and in an optimiser's own buffers of that kind,
-// in bytes.
+// Range is where a trained parameter lies in Values, and in an optimiser's own buffers of that
+// kind, in bytes.
 func (p *Params) Range(name string) (offset, bytes int64, ok bool) {
 	s, ok := p.slots[name]
 	if !ok || !s.trained {
