@@ -10,6 +10,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/optimize"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // Fixed is a fixed effect of a [MixedModel]: its value for each observation.
@@ -131,7 +133,7 @@ func (m MixedModel) products() (*products, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(append(slices.Clone(m.Y), x.RawMatrix().Data...), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
+	if slices.ContainsFunc(append(slices.Clone(m.Y), x.RawMatrix().Data...), func(v float64) bool { return !numbers.Finite(v) }) {
 		return nil, errors.New("a mixed model needs finite values")
 	}
 	var qr mat.QR

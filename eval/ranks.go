@@ -8,6 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/integrate/quad"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // Ranking compares several methods by their ranks within each block (Demsar, Journal of Machine
@@ -37,7 +39,7 @@ func Rank(methods []string, values [][]float64, alpha float64) (Ranking, error) 
 	r := Ranking{Methods: methods, Mean: make([]float64, k), Blocks: n}
 	var ties float64 // sum of t^3 - t over groups of t equal values
 	for _, block := range values {
-		if len(block) != k || slices.ContainsFunc(block, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
+		if len(block) != k || slices.ContainsFunc(block, func(v float64) bool { return !numbers.Finite(v) }) {
 			return Ranking{}, fmt.Errorf("a ranking needs a finite value of each of the %d methods in each replicate", k)
 		}
 		ties += addRanks(r.Mean, block)

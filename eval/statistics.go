@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // Spread sums up a set of values. Mean and SD are taken over the finite ones; SD is
@@ -34,7 +36,7 @@ func Summarise(values []float64) Spread {
 	s.Mean /= float64(s.N) // 0/0 is NaN: no mean
 	var squares float64
 	for _, v := range values {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+		if numbers.Finite(v) {
 			squares += sq(v - s.Mean)
 		}
 	}

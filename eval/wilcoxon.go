@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // The largest numbers of pairs for which Wilcoxon's P is exact, as in scipy.
@@ -29,7 +31,7 @@ func Wilcoxon(a, b []float64) (Test, error) {
 	zeros := 0
 	for n := range a {
 		switch x := a[n] - b[n]; {
-		case math.IsNaN(x) || math.IsInf(x, 0):
+		case !numbers.Finite(x):
 		case x == 0:
 			zeros++
 		default:

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
@@ -40,7 +41,7 @@ func (d Data) check() error {
 		}
 	}
 	for i, v := range d.Features {
-		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+		if !numbers.Finite(v) {
 			return fmt.Errorf("feature %d of sample %d is %v", i%d.Width, i/d.Width, v)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // A Box is xmin, ymin, xmax and ymax in pixels. Both ends belong to it, as VOC counts: a box from 1
@@ -27,7 +29,7 @@ func (b Box) area() float64 { return (b[2] - b[0] + 1) * (b[3] - b[1] + 1) }
 // check refuses boxes with a corner that is no number, or that are inside out.
 func (b Box) check() error {
 	for _, v := range b {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
+		if !numbers.Finite(v) {
 			return fmt.Errorf("box %v has a corner that is not a number", b)
 		}
 	}
