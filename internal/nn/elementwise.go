@@ -36,8 +36,8 @@ type (
 	poolGrad      struct{ device.PoolSpec }
 )
 
-// elementwise is a tensor as a device takes it for work element by element: a matrix of one row where
-// it is neither an activation nor a matrix.
+// elementwise is a tensor as a device takes it for work element by element: a matrix of one row
+// where it is neither an activation nor a matrix.
 func elementwise(t device.Tensor) device.Tensor {
 	if len(t.Shape) == 5 {
 		return t

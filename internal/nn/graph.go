@@ -130,8 +130,8 @@ func (g *Graph) State(name string, value float32, shape ...int) *Node {
 	return g.leaf(&leaf{kind: state, name: name, shape: shape, init: Constant(value)})
 }
 
-// Constant declares a tensor of rank 0 to 2 whose elements all have one value. It is neither trained
-// nor saved.
+// Constant declares a tensor of rank 0 to 2 whose elements all have one value. It is neither
+// trained nor saved.
 func (g *Graph) Constant(name string, value float32, shape ...int) *Node {
 	return g.leaf(&leaf{kind: constant, name: name, shape: shape, value: value})
 }
@@ -217,7 +217,8 @@ func (g *Graph) apply(o operator, in ...*Node) *Node {
 	return &Node{g: g, n: n, shape: result.shape, typ: result.typ}
 }
 
-// sameType refuses operands of rank 5 that are of different types. Weights have a type of their own.
+// sameType refuses operands of rank 5 that are of different types. Weights have a type of their
+// own.
 func sameType(in []*Node) error {
 	first := -1
 	for i, n := range in {

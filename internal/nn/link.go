@@ -15,7 +15,8 @@ type Link struct {
 	tensor device.Tensor
 }
 
-// Link takes memory for a tensor of any rank but 5, of float32. It counts among the programs' memory.
+// Link takes memory for a tensor of any rank but 5, of float32. It counts among the programs'
+// memory.
 func (p *Params) Link(shape ...int) (*Link, error) {
 	if len(shape) == 5 {
 		return nil, fmt.Errorf("a link of shape %v: want another rank than that of activations", shape)

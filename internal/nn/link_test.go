@@ -131,8 +131,8 @@ func TestLinksThatDoNotFit(t *testing.T) {
 	}
 }
 
-// The gradients of two ranks, each with half of a batch, add up to those of the whole batch, although
-// the halves have different numbers of voxels that count, and other classes.
+// The gradients of two ranks, each with half of a batch, add up to those of the whole batch,
+// although the halves have different numbers of voxels that count, and other classes.
 func TestReducedLossesAddUp(t *testing.T) {
 	dev := newCPU(t)
 	r := rand.New(rand.NewPCG(1, 1))
@@ -170,7 +170,8 @@ func TestReducedLossesAddUp(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The ranks run one after the other: first each tells its sums, then each goes on with those of both.
+	// The ranks run one after the other: first each tells its sums, then each goes on with those of
+	// both.
 	var told [2][]float32
 	var half [2]*Program
 	var params [2]*Params
@@ -209,8 +210,8 @@ func TestReducedLossesAddUp(t *testing.T) {
 	}
 }
 
-// Activations of another type than the device's are refused when kernels are made, and tensors of two
-// types do not meet in one operator.
+// Activations of another type than the device's are refused when kernels are made, and tensors of
+// two types do not meet in one operator.
 func TestElementTypes(t *testing.T) {
 	dev := newCPU(t)
 	g := NewGraph(Eval, device.BFloat16)

@@ -235,8 +235,8 @@ func (p *Params) Values() (device.Buffer, error) {
 	return p.values, err
 }
 
-// Range is where a trained parameter lies in Values, and in an optimiser's own buffers of that kind,
-// in bytes.
+// Range is where a trained parameter lies in Values, and in an optimiser's own buffers of that
+// kind, in bytes.
 func (p *Params) Range(name string) (offset, bytes int64, ok bool) {
 	s, ok := p.slots[name]
 	if !ok || !s.trained {

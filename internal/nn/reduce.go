@@ -7,11 +7,11 @@ import (
 	"github.com/voxsaw/voxsaw/internal/exec"
 )
 
-// A loss is a quotient of sums over a batch: cross-entropy divides by the voxels that count, soft Dice
-// by the sizes of the classes. Where a batch is divided over several ranks, the mean of the ranks'
-// losses is not the batch's loss, and the mean of their gradients is not its gradient. So the sums
-// are added up over the ranks between Forward and Backward; then the gradients of the ranks add up
-// to that of the whole batch.
+// A loss is a quotient of sums over a batch: cross-entropy divides by the voxels that count, soft
+// Dice by the sizes of the classes. Where a batch is divided over several ranks, the mean of the
+// ranks' losses is not the batch's loss, and the mean of their gradients is not its gradient. So
+// the sums are added up over the ranks between Forward and Backward; then the gradients of the
+// ranks add up to that of the whole batch.
 
 // lossPort is a loss of a program that is being compiled.
 type lossPort struct {
@@ -25,10 +25,10 @@ type lossStatistics struct {
 	buffer device.Buffer
 }
 
-// Reduce adds up over all ranks what the losses of the program are computed from: sum replaces values
-// by their sums over the ranks. It is called after Forward; Backward then leaves each rank's part of
-// the gradient of the whole batch. The losses of the whole batch are returned, in the order in which
-// the graph computes them.
+// Reduce adds up over all ranks what the losses of the program are computed from: sum replaces
+// values by their sums over the ranks. It is called after Forward; Backward then leaves each rank's
+// part of the gradient of the whole batch. The losses of the whole batch are returned, in the order
+// in which the graph computes them.
 func (p *Program) Reduce(sum func(values []float32) error) (losses []float64, err error) {
 	if p.alone != nil {
 		return nil, p.alone
@@ -52,8 +52,8 @@ func (p *Program) Reduce(sum func(values []float32) error) (losses []float64, er
 	return losses, nil
 }
 
-// reduceLoss replaces the statistics of one rank by those of all. What other ranks add to a class is
-// booked under the first image.
+// reduceLoss replaces the statistics of one rank by those of all. What other ranks add to a class
+// is booked under the first image.
 func reduceLoss(s device.LossSpec, values []float32, sum func(values []float32) error) error {
 	images, classes := s.Shape[0], s.Shape[1]
 	at := func(n, c int) []float32 { return values[3+3*(n*classes+c):][:3] }

@@ -138,8 +138,8 @@ func (h *Header) choose(k int) (int, error) {
 	return max(k-1, 0), nil
 }
 
-// VoxelBytes is how many bytes a voxel of the scan takes in memory, at least: 2 where the values are
-// whole numbers, otherwise 4.
+// VoxelBytes is how many bytes a voxel of the scan takes in memory, at least: 2 where the values
+// are whole numbers, otherwise 4.
 func (h *Header) VoxelBytes() int {
 	if h.wholeNumbers() {
 		return 2
@@ -486,8 +486,8 @@ func (f *fields) formsApart(g volume.Grid) float64 {
 	return most
 }
 
-// blur returns how far (mm) rounding of the quaternion may move a corner of the grid. It matters near
-// half a turn, where a is computed from a small difference.
+// blur returns how far (mm) rounding of the quaternion may move a corner of the grid. It matters
+// near half a turn, where a is computed from a small difference.
 func (f *fields) blur(g volume.Grid) float64 {
 	b, c, d := f.quaternion[0], f.quaternion[1], f.quaternion[2]
 	a2 := max(1-b*b-c*c-d*d, 0)
@@ -500,8 +500,8 @@ func (f *fields) blur(g volume.Grid) float64 {
 }
 
 // quaternAffine is method 2 of the NIfTI-1 standard: R(a, b, c, d) * diag(pixdim 1, 2, qfac *
-// pixdim 3), a = sqrt(1 - b^2 - c^2 - d^2). Near half a turn a is small, and a^2 is mostly rounding:
-// below three epsilons of the header's numbers it is 0, as in nibabel.
+// pixdim 3), a = sqrt(1 - b^2 - c^2 - d^2). Near half a turn a is small, and a^2 is mostly
+// rounding: below three epsilons of the header's numbers it is 0, as in nibabel.
 func (f *fields) quaternAffine() (volume.Affine, error) {
 	b, c, d := f.quaternion[0], f.quaternion[1], f.quaternion[2]
 	a2 := 1 - b*b - c*c - d*d

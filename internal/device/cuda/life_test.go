@@ -111,7 +111,8 @@ func TestUploadsDoNotWait(t *testing.T) {
 	for range uploads {
 		buffers = append(buffers, onGPU(t, d, 4*n, nil))
 	}
-	if err := errors.Join(d.UploadPlain(buffers[0], 0, make([]float32, n)), d.UploadPlain(buffers[0], 0, make([]float32, n)), d.Sync()); err != nil { // both stages are there
+	// both stages are there
+	if err := errors.Join(d.UploadPlain(buffers[0], 0, make([]float32, n)), d.UploadPlain(buffers[0], 0, make([]float32, n)), d.Sync()); err != nil {
 		t.Fatal(err)
 	}
 	values, before := make([]float32, n), d.Calls(t)
@@ -247,9 +248,9 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// TestDriverWithoutGPU: NVIDIA's own driver on a machine without a GPU. It is skipped where there is
-// no such library: VOXSAW_TEST_LIBCUDA names it, or the system's loader finds it. Debian's package
-// libcuda1 (component non-free) has one: apt-get download, dpkg -x.
+// TestDriverWithoutGPU: NVIDIA's own driver on a machine without a GPU. It is skipped where there
+// is no such library: VOXSAW_TEST_LIBCUDA names it, or the system's loader finds it. Debian's
+// package libcuda1 (component non-free) has one: apt-get download, dpkg -x.
 func TestDriverWithoutGPU(t *testing.T) {
 	library := cmp.Or(os.Getenv("VOXSAW_TEST_LIBCUDA"), "libcuda.so.1")
 	if path := os.Getenv("VOXSAW_TEST_OPEN"); path != "" {

@@ -101,7 +101,8 @@ func (d *Device) WeightsSize(s device.Shape) int64 { return 4 * int64(s.Elements
 // staging is memory through which copies go: pinned on the host, so that the GPU can fetch by
 // itself, and on the device, where tensors are turned to their layout.
 type staging struct {
-	host  [2]hostStage // uploads take turns: the host fills one while the GPU fetches from the other
+	// uploads take turns: the host fills one while the GPU fetches from the other
+	host  [2]hostStage
 	turn  int
 	onGPU *Buffer
 }
