@@ -63,7 +63,7 @@ func Open(dev voxsaw.Device, path string, size [3]int) (*Model, voxsaw.Loaded, e
 	if err != nil {
 		return nil, voxsaw.Loaded{}, err
 	}
-	if settings.Kind != "" && settings.Kind != Kind {
+	if settings.Kind != "" && settings.Kind != kind {
 		return nil, voxsaw.Loaded{}, fmt.Errorf("%s holds a network of kind %q, not a VNet", path, settings.Kind)
 	}
 	m, err := New(dev, settings, size, 0)

@@ -122,7 +122,7 @@ func ToMONAI(path, out string) (voxsaw.Network, error) {
 		return settings, err
 	}
 	n, err := resolve(settings)
-	if settings.Kind != "" && settings.Kind != Kind {
+	if settings.Kind != "" && settings.Kind != kind {
 		err = fmt.Errorf("%s holds a network of kind %q, not a VNet", path, settings.Kind)
 	}
 	if err != nil {

@@ -20,17 +20,17 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// Kind is the kind of network that voxsaw.Network calls a VNet.
-const Kind = "vnet"
+// kind is what voxsaw.Network calls a VNet.
+const kind = "vnet"
 
 func init() {
-	backbone.Register(backbone.Kind{Name: Kind, New: func(n voxsaw.Network) (backbone.Backbone, error) { return resolve(n) }})
+	backbone.Register(backbone.Kind{Name: kind, New: func(n voxsaw.Network) (backbone.Backbone, error) { return resolve(n) }})
 }
 
 // Default is the paper's network as it is. Its lack of a normalisation makes it slow to train from
 // random weights: a training sets Norm.
 func Default() voxsaw.Network {
-	return voxsaw.Network{Kind: Kind, Preset: "paper", Channels: 16, Levels: 4, Groups: 8, Dropout: -1, Classes: 2}
+	return voxsaw.Network{Kind: kind, Preset: "paper", Channels: 16, Levels: 4, Groups: 8, Dropout: -1, Classes: 2}
 }
 
 // preset is what the three networks differ in.
@@ -77,7 +77,7 @@ type network struct {
 // resolve puts the preset's values in the place of those left out, or says what is wrong with the
 // settings.
 func resolve(n voxsaw.Network) (*network, error) {
-	n.Kind = Kind
+	n.Kind = kind
 	if n.Preset == "" {
 		n.Preset = "paper"
 	}

@@ -98,7 +98,7 @@ func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 // photoSolveTable is an evaluation for a person.
 func photoSolveTable(e puzzle2d.Evaluation) table.Table {
 	t := table.Table{
-		Title: fmt.Sprintf("%d puzzles of %d photographs, in percent", e.Puzzles, e.Photos),
+		Title: fmt.Sprintf("%s of %s, in percent", table.Count(e.Puzzles, "puzzle"), table.Count(e.Photos, "photograph")),
 		Columns: []table.Column{
 			{Key: "round", Title: "after round"}, {Key: "correct", Title: "correct", Digits: 2}, {Key: "near", Title: "D<=2", Digits: 2}, {Key: "patches", Title: "patches in place", Digits: 2},
 		},

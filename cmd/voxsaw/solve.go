@@ -7,6 +7,7 @@ import (
 	"image"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -165,7 +166,7 @@ func printEvaluation(w io.Writer, task pretext.Task, e pretext.Evaluation, train
 		of = fmt.Sprintf("%d of them", *trained)
 	}
 	t := table.Table{
-		Title:   fmt.Sprintf("%d %s of %d cases, %s trained on, in percent", e.Items, task.Items, e.Cases, of),
+		Title:   fmt.Sprintf("%s of %s, %s trained on, in percent", table.Count(e.Items, strings.TrimSuffix(task.Items, "s")), table.Count(e.Cases, "case"), of),
 		Columns: []table.Column{{Key: "round", Title: "after round"}}, Notes: e.Notes,
 	}
 	for _, m := range e.Measures {
