@@ -229,10 +229,12 @@ func (d *direct) row(c []float32, cs, cv int, in, weights []float32, ph, group, 
 			}
 		}
 	}
+	by := product{rows: count, vectors: vectors, as: d.as, bs: d.bs, bv: d.g.weights.group(), cs: cs, cv: cv, add: add}
 	for i := range segments {
 		s := &segments[i]
-		d.cpu.kernels.rowsProduct(count, vectors, in, weights, c, s.terms, s.k, d.as, d.bs, d.g.weights.group(), cs, cv, add)
-		add = true
+		by.k = s.k
+		d.cpu.kernels.rowsProduct(by, in, weights, c, s.terms)
+		by.add = true
 	}
 }
 

@@ -217,6 +217,7 @@ func (k *small) byOutputs(work []float32, group, ib int, sums []smallSum) {
 	weights, bv := k.weights(work, group, ib)
 	next := k.next(group, ib, len(sums))
 	in, out, channels := k.in[g.in.plane(0, ib):], k.out[g.out.plane(0, 2*group):], g.weights.inputs(ib)
+	by := product{rows: g.out.n, vectors: g.vectors(group), k: channels, as: k.as, bs: block, bv: bv, cs: k.cs, cv: g.out.voxels * block, add: true}
 	for i := range sums {
 		next.next()
 		terms := sums[i].whole
@@ -224,7 +225,7 @@ func (k *small) byOutputs(work []float32, group, ib int, sums []smallSum) {
 			terms = sums[i].last
 		}
 		if len(terms) > 0 {
-			k.cpu.kernels.rowsProduct(g.out.n, g.vectors(group), in, weights, out[sums[i].out:], terms, channels, k.as, block, bv, k.cs, g.out.voxels*block, true)
+			k.cpu.kernels.rowsProduct(by, in, weights, out[sums[i].out:], terms)
 		}
 	}
 }
@@ -234,14 +235,15 @@ func (k *small) byTaps(work []float32, group, ib int, reached []smallReach) {
 	g := &k.g
 	weights, bv := k.weights(work, group, ib)
 	next := k.next(group, ib, len(reached))
+	by := product{vectors: g.vectors(group), k: g.weights.inputs(ib), as: k.as, bs: block, bv: bv, cs: k.cs, cv: g.out.voxels * block, add: true}
 	for i := range reached {
 		next.next()
 		t := &reached[i]
 		for n := range g.out.n {
 			in, out := k.in[g.in.plane(n, ib):], k.out[g.out.plane(n, 2*group):]
 			for _, r := range t.runs {
-				k.cpu.kernels.pointsProduct(r.products, r.rows, g.vectors(group), in[r.in:], weights[t.tap*g.weights.tap(ib):], out[r.out:], oneTerm, g.weights.inputs(ib),
-					k.as, block, bv, k.cs, g.out.voxels*block, k.an, 0, k.cn, true)
+				by.rows = r.rows
+				k.cpu.kernels.pointsProduct(by, repeats{r.products, k.an, 0, k.cn}, in[r.in:], weights[t.tap*g.weights.tap(ib):], out[r.out:], oneTerm)
 			}
 		}
 	}
@@ -411,9 +413,11 @@ func (k *smallWeights) do(worker, item int) {
 			clear(to[v*cv:][:pair])
 		}
 	}
+	by := product{rows: k.w.inputs(b), vectors: vectors, as: k.xs, bs: k.ys, bv: k.y.voxels * block, cs: block, cv: cv}
 	for i := range k.live {
 		t := &k.live[i]
-		k.cpu.kernels.rowsOuter(k.w.inputs(b), vectors, k.in[k.x.plane(0, b):], k.dy[k.y.plane(0, 2*group):], to[t.tap*k.w.tap(b):], t.terms, t.k, k.xs, k.ys, k.y.voxels*block, block, cv, false)
+		by.k = t.k
+		k.cpu.kernels.rowsOuter(by, k.in[k.x.plane(0, b):], k.dy[k.y.plane(0, 2*group):], to[t.tap*k.w.tap(b):], t.terms)
 	}
 	if !k.keeps() {
 		for v := range vectors {

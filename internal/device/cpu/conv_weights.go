@@ -123,7 +123,8 @@ func (d *directWeights) sumBand(sum []float32, n, oz, oy, b, group int) {
 					}
 					continue
 				}
-				d.cpu.kernels.rowsOuter(channels, vectors, x[at:], dy[first*block:], to, rows, end-first, s.Stride[2]*d.x.lanes, block, d.y.voxels*block, block, d.w.group(), true)
+				by := product{rows: channels, vectors: vectors, k: end - first, as: s.Stride[2] * d.x.lanes, bs: block, bv: d.y.voxels * block, cs: block, cv: d.w.group(), add: true}
+				d.cpu.kernels.rowsOuter(by, x[at:], dy[first*block:], to, rows)
 			}
 		}
 	}

@@ -101,71 +101,97 @@ type kernels struct {
 	rows, vectors, outerRows int // the largest that there are
 }
 
+// A product says how large a matrix product is and where its parts lie, as [productFunc] takes
+// them. It has any number of rows.
+type product struct {
+	rows, vectors int
+	k             int // elements of a term's sum
+	as            int // of a: from one row to the next; of an outer product from one j to the next
+	bs, bv        int // of b: from one j to the next, and from one vector
+	cs, cv        int // of c: from one row to the next, and from one vector
+	add           bool
+}
+
+// repeats are how often a product is computed, and how much further on a, b and c are each time.
+type repeats struct{ count, a, b, c int }
+
+// run calls a kernel of p.rows rows and p.vectors vectors.
+func (p *product) run(f productFunc, n repeats, a, b, c []float32, terms []term) {
+	f(&a[0], &b[0], &c[0], &terms[0], len(terms), p.k, p.as, p.bs, p.bv, p.cs, p.cv, n.count, n.a, n.b, n.c, p.add)
+}
+
 // rowsProduct runs product kernels over any number of rows, split as evenly as they go.
-func (ks *kernels) rowsProduct(rows, vectors int, a, b, c []float32, terms []term, k, as, bs, bv, cs, cv int, add bool) {
-	if vectors > ks.vectors {
+func (ks *kernels) rowsProduct(p product, a, b, c []float32, terms []term) {
+	if p.vectors > ks.vectors {
+		vectors := p.vectors
+		p.vectors = 1
 		for v := range vectors {
-			ks.rowsProduct(rows, 1, a, b[v*bv:], c[v*cv:], terms, k, as, bs, bv, cs, cv, add)
+			ks.rowsProduct(p, a, b[v*p.bv:], c[v*p.cv:], terms)
 		}
 		return
 	}
-	chunks := (rows + ks.rows - 1) / ks.rows
-	small, larger := rows/chunks, rows%chunks
+	chunks := (p.rows + ks.rows - 1) / ks.rows
+	small, larger := p.rows/chunks, p.rows%chunks
 	if larger > 0 {
 		r := small + 1
-		ks.product[vectors][r](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, bv, cs, cv, larger, r*as, 0, r*cs, add)
+		p.run(ks.product[p.vectors][r], repeats{larger, r * p.as, 0, r * p.cs}, a, b, c, terms)
 	}
 	if chunks > larger {
 		m := larger * (small + 1)
-		ks.product[vectors][small](&a[m*as], &b[0], &c[m*cs], &terms[0], len(terms), k, as, bs, bv, cs, cv, chunks-larger, small*as, 0, small*cs, add)
+		p.run(ks.product[p.vectors][small], repeats{chunks - larger, small * p.as, 0, small * p.cs}, a[m*p.as:], b, c[m*p.cs:], terms)
 	}
 }
 
-// pointsProduct is rowsProduct for several points, whose factors and products lie an, bn and cn
-// apart. A product of few rows is done before a call of a kernel is.
-func (ks *kernels) pointsProduct(points, rows, vectors int, a, b, c []float32, terms []term, k, as, bs, bv, cs, cv, an, bn, cn int, add bool) {
-	if rows <= ks.rows && vectors <= ks.vectors {
-		ks.product[vectors][rows](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, bv, cs, cv, points, an, bn, cn, add)
+// pointsProduct is rowsProduct for several points. One call of a kernel does them all if it has as
+// many rows as they.
+func (ks *kernels) pointsProduct(p product, n repeats, a, b, c []float32, terms []term) {
+	if p.rows <= ks.rows && p.vectors <= ks.vectors {
+		p.run(ks.product[p.vectors][p.rows], n, a, b, c, terms)
 		return
 	}
-	for p := range points {
-		ks.rowsProduct(rows, vectors, a[p*an:], b[p*bn:], c[p*cn:], terms, k, as, bs, bv, cs, cv, add)
+	for i := range n.count {
+		ks.rowsProduct(p, a[i*n.a:], b[i*n.b:], c[i*n.c:], terms)
 	}
 }
 
 // rowsOuter runs outer kernels over any number of rows.
-func (ks *kernels) rowsOuter(rows, vectors int, a, b, c []float32, terms []term, k, as, bs, bv, cs, cv int, add bool) {
-	if vectors > ks.vectors {
+func (ks *kernels) rowsOuter(p product, a, b, c []float32, terms []term) {
+	if p.vectors > ks.vectors {
+		vectors := p.vectors
+		p.vectors = 1
 		for v := range vectors {
-			ks.rowsOuter(rows, 1, a, b[v*bv:], c[v*cv:], terms, k, as, bs, bv, cs, cv, add)
+			ks.rowsOuter(p, a, b[v*p.bv:], c[v*p.cv:], terms)
 		}
 		return
 	}
-	chunks := (rows + ks.outerRows - 1) / ks.outerRows
-	small, larger := rows/chunks, rows%chunks
+	chunks := (p.rows + ks.outerRows - 1) / ks.outerRows
+	small, larger := p.rows/chunks, p.rows%chunks
 	if larger > 0 {
-		ks.outer[vectors][small+1](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, bv, cs, cv, larger, small+1, 0, (small+1)*cs, add)
+		r := small + 1
+		p.run(ks.outer[p.vectors][r], repeats{larger, r, 0, r * p.cs}, a, b, c, terms)
 	}
 	if chunks > larger {
 		m := larger * (small + 1)
-		ks.outer[vectors][small](&a[m], &b[0], &c[m*cs], &terms[0], len(terms), k, as, bs, bv, cs, cv, chunks-larger, small, 0, small*cs, add)
+		p.run(ks.outer[p.vectors][small], repeats{chunks - larger, small, 0, small * p.cs}, a[m:], b, c[m*p.cs:], terms)
 	}
 }
 
-// pointsOuter is rowsOuter for several points, whose factors and products lie an, bn and cn apart:
-// one call of a kernel for each chunk of rows.
-func (ks *kernels) pointsOuter(points, rows, vectors int, a, b, c []float32, terms []term, k, as, bs, bv, cs, cv, an, bn, cn int, add bool) {
-	if vectors > ks.vectors {
+// pointsOuter is rowsOuter for several points: one call of a kernel for each chunk of rows.
+func (ks *kernels) pointsOuter(p product, n repeats, a, b, c []float32, terms []term) {
+	if p.vectors > ks.vectors {
+		vectors := p.vectors
+		p.vectors = 1
 		for v := range vectors {
-			ks.pointsOuter(points, rows, 1, a, b[v*bv:], c[v*cv:], terms, k, as, bs, bv, cs, cv, an, bn, cn, add)
+			ks.pointsOuter(p, n, a, b[v*p.bv:], c[v*p.cv:], terms)
 		}
 		return
 	}
+	rows := p.rows
 	for chunks := (rows + ks.outerRows - 1) / ks.outerRows; chunks > 0; chunks-- {
 		r := (rows + chunks - 1) / chunks
-		ks.outer[vectors][r](&a[0], &b[0], &c[0], &terms[0], len(terms), k, as, bs, bv, cs, cv, points, an, bn, cn, add)
+		p.run(ks.outer[p.vectors][r], n, a, b, c, terms)
 		if rows -= r; rows > 0 {
-			a, c = a[r:], c[r*cs:]
+			a, c = a[r:], c[r*p.cs:]
 		}
 	}
 }

@@ -35,16 +35,16 @@ func TestProduct(t *testing.T) {
 		for vectors := 1; vectors <= 2; vectors++ {
 			for _, add := range []bool{false, true} {
 				checkKernel(t, fmt.Sprintf("product of %d rows and %d vectors", rows, vectors), 30*16+16*512, func(ks *kernels, c []float32) {
-					ks.rowsProduct(rows, vectors, a, b, c, terms, 9, 11, 16, bv, 16, 16*512, add)
+					ks.rowsProduct(product{rows: rows, vectors: vectors, k: 9, as: 11, bs: 16, bv: bv, cs: 16, cv: 16 * 512, add: add}, a, b, c, terms)
 				})
 				checkKernel(t, fmt.Sprintf("products of %d rows and %d vectors at 3 points", rows, vectors), 3*30*16+16*512, func(ks *kernels, c []float32) {
-					ks.pointsProduct(3, rows, vectors, a, b, c, terms, 9, 11, 16, bv, 16, 16*512, 100, 50, 30*16, add)
+					ks.pointsProduct(product{rows: rows, vectors: vectors, k: 9, as: 11, bs: 16, bv: bv, cs: 16, cv: 16 * 512, add: add}, repeats{3, 100, 50, 30 * 16}, a, b, c, terms)
 				})
 				checkKernel(t, fmt.Sprintf("outer products of %d rows and %d vectors at 3 points", rows, vectors), 3*30*32, func(ks *kernels, c []float32) {
-					ks.pointsOuter(3, rows, vectors, a, b, c, terms, 13, 37, 16, 1024, 16*vectors, 16, 100, 50, 30*32, add)
+					ks.pointsOuter(product{rows: rows, vectors: vectors, k: 13, as: 37, bs: 16, bv: 1024, cs: 16 * vectors, cv: 16, add: add}, repeats{3, 100, 50, 30 * 32}, a, b, c, terms)
 				})
 				checkKernel(t, fmt.Sprintf("outer product of %d rows and %d vectors", rows, vectors), 30*32, func(ks *kernels, c []float32) {
-					ks.rowsOuter(rows, vectors, a, b, c, terms, 13, 37, 16, 1024, 16, 30*16, add)
+					ks.rowsOuter(product{rows: rows, vectors: vectors, k: 13, as: 37, bs: 16, bv: 1024, cs: 16, cv: 30 * 16, add: add}, a, b, c, terms)
 				})
 			}
 		}
@@ -106,9 +106,11 @@ func BenchmarkProduct(b *testing.B) {
 				})
 			}
 			rate("product", func() {
-				ks.rowsProduct(rows, vectors, x, w, c, oneTerm, k, k, vectors*block, block, 2*block, block, false)
+				ks.rowsProduct(product{rows: rows, vectors: vectors, k: k, as: k, bs: vectors * block, bv: block, cs: 2 * block, cv: block}, x, w, c, oneTerm)
 			})
-			rate("outer", func() { ks.rowsOuter(rows, vectors, x, w, c, oneTerm, k, rows, 2*block, block, 2*block, block, true) })
+			rate("outer", func() {
+				ks.rowsOuter(product{rows: rows, vectors: vectors, k: k, as: rows, bs: 2 * block, bv: block, cs: 2 * block, cv: block, add: true}, x, w, c, oneTerm)
+			})
 		}
 	}
 }

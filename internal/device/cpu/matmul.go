@@ -221,11 +221,13 @@ func (k *panelProduct) do(worker, item int) {
 		k.pack(packed, first, depth, n0, n1)
 		for n := n0; n < n1; n += panel {
 			a, b := k.rowsOfA[m0*k.stride+first:], packed[(n-n0)*depth:]
+			by := product{rows: m1 - m0, vectors: 2, k: depth, as: k.stride, bs: panel, bv: block, cs: k.s.N, cv: block, add: first > 0}
 			switch width := n1 - n; {
 			case width >= panel:
-				k.c.kernels.rowsProduct(m1-m0, 2, a, b, k.y[m0*k.s.N+n:], k.terms, depth, k.stride, panel, block, k.s.N, block, first > 0)
+				k.c.kernels.rowsProduct(by, a, b, k.y[m0*k.s.N+n:], k.terms)
 			default:
-				k.c.kernels.rowsProduct(m1-m0, 2, a, b, edge, k.terms, depth, k.stride, panel, block, panel, block, false)
+				by.cs, by.add = panel, false
+				k.c.kernels.rowsProduct(by, a, b, edge, k.terms)
 				for m := m0; m < m1; m++ {
 					y, x := k.y[m*k.s.N+n:][:width], edge[(m-m0)*panel:][:width]
 					if first > 0 {

@@ -203,6 +203,8 @@ func (k *winogradFew) multiply(work, zs, products []float32, z, ib, chunk, vecto
 	if (ib+chunk)*block > k.weights.in {
 		whole--
 	}
+	by := product{rows: tiles, vectors: vectors, as: block, bs: step, bv: block, cs: k.out.depth, cv: block}
+	each := repeats{t.points, k.in.plane, k.plane, k.out.plane}
 	for y := range t.points {
 		for i := range chunk {
 			for v := range vectors {
@@ -211,11 +213,13 @@ func (k *winogradFew) multiply(work, zs, products []float32, z, ib, chunk, vecto
 		}
 		x, c := k.scratch[k.in.offset(ib, (z*t.points+y)*t.points):], products[y*t.points*k.out.plane:]
 		if whole > 0 {
-			ks.pointsProduct(t.points, tiles, vectors, x, points, c, k.terms[whole-1], block, block, step, block, k.out.depth, block, k.in.plane, k.plane, k.out.plane, ib > 0)
+			by.k, by.add = block, ib > 0
+			ks.pointsProduct(by, each, x, points, c, k.terms[whole-1])
 		}
 		if whole < chunk {
 			x = x[whole*k.in.points()*k.in.plane:]
-			ks.pointsProduct(t.points, tiles, vectors, x, points[whole*block*step:], c, oneTerm, k.weights.in%block, block, step, block, k.out.depth, block, k.in.plane, k.plane, k.out.plane, ib+whole > 0)
+			by.k, by.add = k.weights.in%block, ib+whole > 0
+			ks.pointsProduct(by, each, x, points[whole*block*step:], c, oneTerm)
 		}
 	}
 }
@@ -291,9 +295,11 @@ func (k *winogradFewGradient) do(worker, item int) {
 	vectors := k.weights.vectors(ob)
 	work := k.scratch[k.workAt+worker*k.work:][:k.work]
 	points, stage := work[k.pointsAt:k.stageAt], work[k.stageAt:]
+	by := product{rows: k.weights.inputs(ib), vectors: vectors, k: tiles, as: block, bs: block, bv: k.out.points() * k.out.plane, cs: 2 * block, cv: block}
+	each := repeats{t.points * t.points, k.in.plane, k.out.plane, k.plane}
 	for z := range t.pz {
 		x, dy := k.scratch[k.in.offset(ib, z*t.points*t.points):], k.scratch[k.out.offset(ob, z*t.points*t.points):]
-		k.cpu.kernels.pointsOuter(t.points*t.points, k.weights.inputs(ib), vectors, x, dy, points, oneTerm, tiles, block, block, k.out.points()*k.out.plane, 2*block, block, k.in.plane, k.out.plane, k.plane, false)
+		k.cpu.kernels.pointsOuter(by, each, x, dy, points, oneTerm)
 		for v := range vectors {
 			k.weights.gradientXY(work[v*k.weights.tile():], points[v*block:], stage, k.plane, 2*block, z, ib)
 		}
