@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/voxsaw/voxsaw/internal/device"
+import (
+	"iter"
+
+	"github.com/voxsaw/voxsaw/internal/device"
+)
 
 // pooling is Pool and PoolGrad, the lanes of a voxel together.
 type pooling struct {
@@ -58,59 +62,110 @@ func (k *pooling) slices(plane, first, end int) {
 		k.maxima(plane, first, end)
 		return
 	}
-	lanes := k.in.lanes
-	x := k.x[plane*k.in.voxels*lanes:]
+	do := k.greatest
+	switch {
+	case k.s.Average && k.backward:
+		do = k.averageGrad
+	case k.s.Average:
+		do = k.average
+	case k.backward:
+		do = k.greatestGrad
+	}
+	from := plane * k.in.voxels * k.in.lanes
 	for d := first; d < end; d++ {
-		d0, d1, depth := k.s.Window(0, d)
 		for h := range k.out.size[1] {
-			h0, h1, height := k.s.Window(1, h)
 			for w := range k.out.size[2] {
-				w0, w1, width := k.s.Window(2, w)
-				divisor := 1 / float32(depth*height*width)
-				at := (plane*k.out.voxels + (d*k.out.size[1]+h)*k.out.size[2] + w) * lanes
-				var best [block]float32
-				var where [block]int
-				start := true
-				for i := d0; i < d1; i++ {
-					for j := h0; j < h1; j++ {
-						row := (i*k.in.size[1] + j) * k.in.size[2]
-						switch {
-						case k.s.Average && k.backward:
-							dx := k.dx[plane*k.in.voxels*lanes:][(row+w0)*lanes : (row+w1)*lanes]
-							for n := range dx {
-								dx[n] += k.dy[at+n%lanes] * divisor
-							}
-						case k.s.Average:
-							for n, v := range x[(row+w0)*lanes : (row+w1)*lanes] {
-								best[n%lanes] += v
-							}
-						default:
-							for v := row + w0; v < row+w1; v++ {
-								for lane, value := range x[v*lanes:][:lanes] {
-									if start || value > best[lane] || value != value {
-										best[lane], where[lane] = value, v
-									}
-								}
-								start = false
-							}
-						}
-					}
-				}
-				switch {
-				case !k.backward && k.s.Average:
-					for lane := range lanes {
-						k.y[at+lane] = best[lane] * divisor
-					}
-				case !k.backward:
-					copy(k.y[at:][:lanes], best[:])
-				case !k.s.Average:
-					for lane := range lanes {
-						k.dx[(plane*k.in.voxels+where[lane])*lanes+lane] += k.dy[at+lane]
-					}
+				at := (plane*k.out.voxels + (d*k.out.size[1]+h)*k.out.size[2] + w) * k.out.lanes
+				do(k.windowAt(d, h, w), from, at)
+			}
+		}
+	}
+}
+
+// A window is the voxels of the input that one voxel of the output is made of, without the padding.
+type window struct {
+	d0, d1, h0, h1, w0, w1 int
+	size                   int // voxels, with the padding
+}
+
+// windowAt is the window of voxel (d, h, w) of the output.
+func (k *pooling) windowAt(d, h, w int) (r window) {
+	var depth, height, width int
+	r.d0, r.d1, depth = k.s.Window(0, d)
+	r.h0, r.h1, height = k.s.Window(1, h)
+	r.w0, r.w1, width = k.s.Window(2, w)
+	r.size = depth * height * width
+	return r
+}
+
+// rows yields where each row of a window begins and ends among the elements of a plane.
+func (k *pooling) rows(r window) iter.Seq2[int, int] {
+	return func(yield func(first, end int) bool) {
+		for d := r.d0; d < r.d1; d++ {
+			for h := r.h0; h < r.h1; h++ {
+				row := (d*k.in.size[1] + h) * k.in.size[2]
+				if !yield((row+r.w0)*k.in.lanes, (row+r.w1)*k.in.lanes) {
+					return
 				}
 			}
 		}
 	}
+}
+
+// average pools one window. Here and below, from is where the plane of the input begins, and at
+// where the voxel of the output lies, in elements.
+func (k *pooling) average(r window, from, at int) {
+	lanes, divisor := k.in.lanes, 1/float32(r.size)
+	var sum [block]float32
+	for first, end := range k.rows(r) {
+		for n, v := range k.x[from+first : from+end] {
+			sum[n%lanes] += v
+		}
+	}
+	for lane := range lanes {
+		k.y[at+lane] = sum[lane] * divisor
+	}
+}
+
+// averageGrad adds the gradient of a mean to all that it is the mean of.
+func (k *pooling) averageGrad(r window, from, at int) {
+	lanes, divisor := k.in.lanes, 1/float32(r.size)
+	for first, end := range k.rows(r) {
+		dx := k.dx[from+first : from+end]
+		for n := range dx {
+			dx[n] += k.dy[at+n%lanes] * divisor
+		}
+	}
+}
+
+func (k *pooling) greatest(r window, from, at int) {
+	best, _ := k.search(r, from)
+	copy(k.y[at:][:k.in.lanes], best[:])
+}
+
+// greatestGrad adds the gradient of a maximum where the maximum is.
+func (k *pooling) greatestGrad(r window, from, at int) {
+	_, where := k.search(r, from)
+	for lane := range k.in.lanes {
+		k.dx[from+where[lane]+lane] += k.dy[at+lane]
+	}
+}
+
+// search finds the maximum of a window, lane by lane: the first of several, or the last NaN. where
+// is where its voxel begins in the plane.
+func (k *pooling) search(r window, from int) (best [block]float32, where [block]int) {
+	start := true
+	for first, end := range k.rows(r) {
+		for v := first; v < end; v += k.in.lanes {
+			for lane, value := range k.x[from+v:][:k.in.lanes] {
+				if start || value > best[lane] || value != value {
+					best[lane], where[lane] = value, v
+				}
+			}
+			start = false
+		}
+	}
+	return best, where
 }
 
 // maxima is slices for maxima of whole vectors in windows of one slice of the input, a row of
