@@ -125,11 +125,14 @@ func (e *GeometryError) Error() string {
 		where, describe(e.Image), describe(e.Labels))
 }
 
-// Match says how labels on grid l lie on an image's grid g. They lie voxel on voxel (exact), though
-// perhaps with axes in another order or direction; or on other voxels in the same box, so that they
-// can be resampled; or elsewhere, which is a [GeometryError]. Along each axis, corresponding voxels
-// may lie half a voxel of the image apart, and the edges of the boxes half a voxel of the grid with
-// the larger voxels.
+// Match says how labels on grid l lie on an image's grid g:
+//
+//   - exact: each label voxel is an image voxel, perhaps with axes permuted or flipped.
+//   - not exact: l has other voxels in the same box, so that the labels can be resampled.
+//   - Anything else is a [GeometryError].
+//
+// Along each axis, corresponding voxels may lie half a voxel of the image apart, and the edges of
+// the boxes half a voxel of the grid with the larger voxels.
 func (g Grid) Match(l Grid) (exact bool, err error) {
 	f, err := g.fit(l)
 	if err != nil || !(max(f.part(0), f.part(1), f.part(2)) <= 0.5) {
@@ -138,9 +141,9 @@ func (g Grid) Match(l Grid) (exact bool, err error) {
 	return f.grid.Shape == g.Shape && max(f.by[0], f.by[1], f.by[2]) <= 0.5, nil
 }
 
-// fit is how a grid, turned along the axes of another, lies against that one.
+// fit compares a grid, with its axes reordered to match, with another.
 type fit struct {
-	grid Grid // turned
+	grid Grid // with its axes reordered
 	// how far corresponding corners of the two boxes lie apart, at most: along each axis of the
 	// other grid, in voxels of it
 	by [3]float64
@@ -151,8 +154,8 @@ type fit struct {
 // part is how far the boxes lie apart along an axis, in voxels of the grid with the larger ones.
 func (f fit) part(axis int) float64 { return f.by[axis] / f.larger[axis] }
 
-// fit turns the axes of l to those of g, unless l fits better as it is: the order of axes that
-// point half-way between two others is arbitrary.
+// fit compares l with g, the axes of l either reordered like those of g or left as they are,
+// whichever fits better: for axes that point half-way between two others, the order is arbitrary.
 func (g Grid) fit(l Grid) (best fit, err error) {
 	inverse, err := g.Affine.Inverse()
 	if err != nil {

@@ -68,8 +68,8 @@ func within(file, folder string) bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// networkOf is the network of a checkpoint, with the classes of another. Of a file of another
-// program, which does not say it, everything is left open that a network has values of its own for.
+// networkOf is the network of a checkpoint, with the classes of another network. A file of another
+// program does not name its network: settings with a default stay empty.
 func networkOf(path string, other voxsaw.Network) (network voxsaw.Network, foreign bool, err error) {
 	d, err := checkpoint.Read(path)
 	if errors.Is(err, checkpoint.ErrForeign) {

@@ -17,8 +17,7 @@ func Hold(dir string) (release func(), err error) {
 	return hold(dir, true, "%s is in use by another run: wait for it to end, or choose another folder")
 }
 
-// Share is [Hold] for those who only read: many may share a folder, and while one does nobody holds
-// it.
+// Share is [Hold] for readers: many may share a folder; no writer can hold it meanwhile.
 func Share(dir string) (release func(), err error) {
 	return hold(dir, false, "%s is being written by another run: wait for it to end")
 }

@@ -136,8 +136,8 @@ func Load(path string, weights Weights) (voxsaw.Loaded, error) {
 }
 
 // LoadRenamed is [Load] of a file that may be another program's: rename gives a tensor of the file
-// the name that the network has for it. Of several tensors for one parameter, the one that is
-// called like it is taken, otherwise the first.
+// the name that the network has for it. If several tensors map to one parameter, the one with the
+// same name wins, else the first.
 func LoadRenamed(path string, weights Weights, rename func(name string) string) (voxsaw.Loaded, error) {
 	f, err := safetensors.Open(path)
 	if err != nil {

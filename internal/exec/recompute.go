@@ -174,10 +174,12 @@ func (r *recomputer) weight(t trial) float64 {
 	return float64(t.peak) + r.price*r.duration(t.repeats.Bytes, t.repeats.FLOPs)
 }
 
-// lower adds repeats of steps up to a level as long as they lower the peak. Then it takes back
-// those that cost more than they are worth. With a target above 0, in bytes, it goes on until the
-// arena is that small, whatever it costs, and takes back those that are not needed for that, the
-// dearest first.
+// lower lowers the peak of memory by repeating steps, up to a level.
+//
+//   - With target 0 it adds repeats as long as they lower the peak. Then it removes those that cost
+//     more time than their memory is worth.
+//   - With a target in bytes it adds repeats until the arena is that small, whatever they cost.
+//     Then it removes those that are not needed for that, the most expensive first.
 //
 // It looks at the step where most is alive. Of the values that are alive there, it takes the one
 // that frees the most for the time that it costs, and computes it again before the next step that

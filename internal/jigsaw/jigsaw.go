@@ -106,8 +106,8 @@ func (c Config) checkHead() error {
 func (c Config) cells() int { return c.Grid.Cells() }
 
 // rounds is how often a puzzle is looked at. The symmetric head says the same about a patch
-// wherever it lies: a second look would repeat the first. Where the answer is one of a few orders,
-// what is left after it has been followed need not be one of them.
+// wherever it lies, so a second look would repeat the first. With a limited set of orders, the
+// puzzle after a wrong answer may not be in the set.
 func (c Config) rounds() int {
 	if c.Head == Symmetric || c.Orders != nil {
 		return 1

@@ -153,8 +153,8 @@ func (c Config) chance() (correct, near, patches float64) {
 	return c.Grid.Chance()
 }
 
-// ceiling is the most that can be expected of the item that is played. Where the answer is one of a
-// few orders it is all: what two identical patches leave open, the others decide.
+// ceiling is the most that can be expected of the item that is played. With a limited set of orders
+// the ceiling is 1: the other patches tell identical ones apart.
 func (p *Player) ceiling() (correct, near, patches float64) {
 	if p.config.Orders != nil {
 		return 1, 1, 1

@@ -499,9 +499,10 @@ func (c *compiler) gradients(wanted []*leaf, grads []*G.Node) error {
 	return nil
 }
 
-// updateConv appends the step that computes a gradient of weights and uses it up, if there is such
-// a step and it is worth it: it has to wait for all that reads the weights, and the activations
-// that it reads with it, so these must be smaller than the gradient that need not be in memory.
+// updateConv appends the step that computes a gradient of weights and updates the weights with it,
+// if there is such a step and it pays. The fused step must run after every reader of the weights,
+// so its activations stay alive longer. It pays only if they are smaller than the gradient, which
+// then need not be in memory.
 func (c *compiler) updateConv(l *leaf, gradient *G.Node) (done bool, err error) {
 	g, ok := gradient.Op().(gorgoniaOp)
 	if !ok || gradient.Graph().To(gradient.ID()).Len() > 0 {

@@ -19,13 +19,14 @@ type emission struct {
 
 	exact    [3]bool // nothing is interpolated along a prepared axis
 	straight bool    // along prepared axis i, the scan's voxels are the prepared ones
-	// taps along each prepared axis. Where something is interpolated, their weights are divided by
-	// the sum of the windows' weights: voxels that more windows come to must not count more. Where
-	// nothing is, all classes of a voxel would be divided by one number, and which is the highest
-	// does not change: that is left to scale.
-	taps  [3][]volume.Tap
-	scale [3][]float32 // for each voxel of the scan along an axis; what is left to divide by
-	next  int          // planes that have been emitted
+	// taps along each prepared axis. Where values are interpolated, the taps' weights are divided
+	// by the sum of the windows' weights, so that voxels in more windows do not count more. Where
+	// nothing is interpolated, that division is left to scale: it is the same for all classes of a
+	// voxel, so the highest class does not change.
+	taps [3][]volume.Tap
+	// for each voxel of the scan along an axis: the factor that is left to apply to maps
+	scale [3][]float32
+	next  int // planes that have been emitted
 }
 
 // newEmission takes the sums of the windows' weights along each prepared axis, and how many

@@ -7,9 +7,9 @@ import (
 	"github.com/voxsaw/voxsaw/eval"
 )
 
-// Folds is the table of an experiment: a row for each share of the training cases; for every
-// initialisation mean ± sd and, but for the baseline, the gain over the runs with its interval and
-// p. Programs get the other figures of [Gains], too.
+// Folds is the table of an experiment, with a row for each share of the training cases. Each
+// initialisation has its mean ± sd; all but the baseline also have the gain over the baseline, its
+// interval and p over the runs. CSV and JSON also have the other figures of [Gains].
 func Folds(f eval.FoldTable) Table {
 	metric := MetricColumn(f.Metric, true)
 	t := Table{Title: "Mean " + metric.Title + " by share of the training data", Columns: []Column{{"data", "data", 0}}}

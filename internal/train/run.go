@@ -247,8 +247,8 @@ func (l *loop) close() {
 }
 
 // stepped looks at the loss and the gradients that the task left, and takes the step, or ends it
-// where parameters were updated within the backward pass. Of a gradient that is not finite the
-// parameters in memory are then lost; the checkpoint is not.
+// where parameters were updated within the backward pass. In the latter case a gradient that is not
+// finite spoils the parameters in memory; the checkpoint is kept.
 func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 	norm := math.NaN()
 	if numbers.Finite(r.Loss) {

@@ -137,9 +137,9 @@ func (d *Dataset) findPatients() {
 	}
 }
 
-// addStudies names the patient of the cases of one DICOM study that folders name none of, unless
-// they are alone. Cases that lie elsewhere are of somebody else, which is noted, but for those that
-// a third one joins.
+// addStudies gives one patient to the cases of one DICOM study, if folders name none. Cases in
+// different folders and frames of reference are taken for different patients, and a note says so,
+// unless a third case links them. A case that shares its patient with no other gets none.
 func (d *Dataset) addStudies(found []string) {
 	together := map[string][][]int{} // of each study, the cases of each patient
 	for n, c := range d.Cases {

@@ -168,10 +168,10 @@ func (s *Scans) readOn(g *dicom.Segmentation, o dicom.Options) (*volume.LabelMap
 	return g.ReadOn(series, o)
 }
 
-// ReadLabelPair reads two files of labels that are to be compared. A DICOM SEG object, which holds
-// no empty slices, is read onto the series that it refers to, which is among the scans. Where these
-// are nil, or the series has not the grid of a NIfTI file that it is compared with, it is read onto
-// that file's grid.
+// ReadLabelPair reads two files of labels that are to be compared. A DICOM SEG object stores no
+// empty slices, so it is read onto the grid of the series that it refers to, which must be among
+// the scans. Compared with a NIfTI file, it is read onto that file's grid if scans is nil or the
+// series has another grid.
 func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.LabelMap, notes []string, err error) {
 	if nifti.IsName(b) && !nifti.IsName(a) {
 		lb, la, notes, err = ReadLabelPair(b, a, scans, o)

@@ -31,9 +31,8 @@ func (s Selection) Choose(ids []string) (train, held []string, err error) {
 }
 
 // ChooseWith divides labelled cases and adds unlabelled ones to those to train on, for training
-// that needs no labels: what it holds out is what Choose holds out of the labelled cases, and other
-// scans of the patients held out are left out. If less than two are labelled there is nothing to
-// divide among them, and all cases are divided.
+// that needs no labels. It holds out the same labelled cases as Choose, and drops unlabelled scans
+// of their patients. With fewer than two labelled cases, it divides all cases.
 func (s Selection) ChooseWith(labelled, unlabelled []string) (train, held []string, err error) {
 	for _, id := range s.Exclude {
 		if !slices.Contains(labelled, id) && !slices.Contains(unlabelled, id) {

@@ -73,10 +73,14 @@ func (g *Segmentation) String() string {
 // Names returns the names of the labels that have one.
 func (g *Segmentation) Names() map[uint16]string { return g.object.Names() }
 
-// Find returns the series that the object was drawn on: the one that holds the instances that it
-// refers to (most of them, where one SeriesInstanceUID is several volumes), else the one whose UID
-// it names, else, if it refers to nothing, the only one of its frame of reference. Nil if it is
-// none of them.
+// Find returns the series that the object was drawn on. The first rule that finds one counts:
+//
+//  1. The series that holds the instances that the object refers to. If several hold some (one
+//     SeriesInstanceUID may be several volumes), the one that holds most.
+//  2. The series whose SeriesInstanceUID the object names.
+//  3. If the object refers to nothing, the only series in its frame of reference.
+//
+// It returns nil if no rule finds one, or if rule 2 or 3 finds several.
 func (g *Segmentation) Find(series []*Series) *Series {
 	stacks := make([]*stack.Stack, len(series))
 	for n, s := range series {

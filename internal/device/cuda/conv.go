@@ -84,8 +84,8 @@ func (d *Device) multiplier(t device.Type) string {
 	return "_tf32"
 }
 
-// columnsFor is the width of tiles that waste least on so many channels, of those that there are,
-// from the widest on.
+// columnsFor chooses the width of tiles that pads the channels least. Widths are given from the
+// widest on; of equally good ones the widest is taken.
 func columnsFor(channels int, widths ...int) int {
 	best := widths[0]
 	for _, w := range widths[1:] {

@@ -5,9 +5,9 @@
 // by what tells volumes apart: acquisition, time, echo and so on (split.go). Images that are there
 // twice count once (copies.go).
 //
-// Geometry goes first. UIDs of studies, series and frames of reference are often replaced or
-// dropped, file by file: they divide images only where these do not stack up, and what they were
-// overruled in is told with the group.
+// Geometry goes first, because UIDs of studies, series and frames of reference are often replaced
+// or dropped, file by file. UIDs divide images only where these do not stack up. If images with
+// different UIDs are taken for one volume, [Volume] says which UIDs differ.
 package grouping
 
 import (
@@ -20,13 +20,12 @@ import (
 // Volume is the slices of one volume, sorted along their normal.
 type Volume struct {
 	Slices []stack.Slice
-	// Merged says in which UIDs the images differ, in words, though they are taken for one volume;
-	// "" if in none.
+	// Merged names the UIDs in which the images of the volume differ, in words; "" if in none.
 	Merged string
 }
 
-// class is what slices have in common that can be of one volume, but for the orientation and
-// spacing that [stack.Alike] compares.
+// class is what all slices of one volume must have in common, besides the orientation and spacing
+// that [stack.Alike] compares.
 type class struct {
 	rows, columns               int
 	located, localizer, colours bool

@@ -94,10 +94,15 @@ func (g *Object) Names() map[uint16]string {
 	return names
 }
 
-// Find returns the number of the stack that the object was drawn on: the one that holds the
-// instances that it refers to (most of them, where one SeriesInstanceUID is several volumes), else
-// the one whose UID it names, else, if it refers to nothing, the only one of its frame of
-// reference. It returns -1 if it is none of them.
+// Find returns the number of the stack that the object was drawn on. The first rule that finds one
+// counts:
+//
+//  1. The stack that holds the instances that the object refers to. If several hold some (one
+//     SeriesInstanceUID may be several volumes), the one that holds most.
+//  2. The stack whose SeriesInstanceUID the object names.
+//  3. If the object refers to nothing, the only stack in its frame of reference.
+//
+// It returns -1 if no rule finds one, or if rule 2 or 3 finds several.
 func (g *Object) Find(stacks []*stack.Stack) int {
 	best, most := -1, 0
 	for m, s := range stacks {
