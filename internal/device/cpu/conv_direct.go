@@ -233,7 +233,7 @@ func (d *direct) row(c []float32, cs, cv int, in, weights []float32, ph, group, 
 	for i := range segments {
 		s := &segments[i]
 		by.k = s.k
-		d.cpu.kernels.rowsProduct(by, in, weights, c, s.terms)
+		d.cpu.kernels.rowsProduct(&by, in, weights, c, s.terms)
 		by.add = true
 	}
 }

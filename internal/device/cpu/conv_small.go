@@ -225,7 +225,7 @@ func (k *small) byOutputs(work []float32, group, ib int, sums []smallSum) {
 			terms = sums[i].last
 		}
 		if len(terms) > 0 {
-			k.cpu.kernels.rowsProduct(by, in, weights, out[sums[i].out:], terms)
+			k.cpu.kernels.rowsProduct(&by, in, weights, out[sums[i].out:], terms)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func (k *small) byTaps(work []float32, group, ib int, reached []smallReach) {
 			in, out := k.in[g.in.plane(n, ib):], k.out[g.out.plane(n, 2*group):]
 			for _, r := range t.runs {
 				by.rows = r.rows
-				k.cpu.kernels.pointsProduct(by, repeats{r.products, k.an, 0, k.cn}, in[r.in:], weights[t.tap*g.weights.tap(ib):], out[r.out:], oneTerm)
+				k.cpu.kernels.pointsProduct(&by, repeats{r.products, k.an, 0, k.cn}, in[r.in:], weights[t.tap*g.weights.tap(ib):], out[r.out:], oneTerm)
 			}
 		}
 	}
@@ -417,7 +417,7 @@ func (k *smallWeights) do(worker, item int) {
 	for i := range k.live {
 		t := &k.live[i]
 		by.k = t.k
-		k.cpu.kernels.rowsOuter(by, k.in[k.x.plane(0, b):], k.dy[k.y.plane(0, 2*group):], to[t.tap*k.w.tap(b):], t.terms)
+		k.cpu.kernels.rowsOuter(&by, k.in[k.x.plane(0, b):], k.dy[k.y.plane(0, 2*group):], to[t.tap*k.w.tap(b):], t.terms)
 	}
 	if !k.keeps() {
 		for v := range vectors {

@@ -35,16 +35,16 @@ func TestProduct(t *testing.T) {
 		for vectors := 1; vectors <= 2; vectors++ {
 			for _, add := range []bool{false, true} {
 				checkKernel(t, fmt.Sprintf("product of %d rows and %d vectors", rows, vectors), 30*16+16*512, func(ks *kernels, c []float32) {
-					ks.rowsProduct(product{rows: rows, vectors: vectors, k: 9, as: 11, bs: 16, bv: bv, cs: 16, cv: 16 * 512, add: add}, a, b, c, terms)
+					ks.rowsProduct(&product{rows: rows, vectors: vectors, k: 9, as: 11, bs: 16, bv: bv, cs: 16, cv: 16 * 512, add: add}, a, b, c, terms)
 				})
 				checkKernel(t, fmt.Sprintf("products of %d rows and %d vectors at 3 points", rows, vectors), 3*30*16+16*512, func(ks *kernels, c []float32) {
-					ks.pointsProduct(product{rows: rows, vectors: vectors, k: 9, as: 11, bs: 16, bv: bv, cs: 16, cv: 16 * 512, add: add}, repeats{3, 100, 50, 30 * 16}, a, b, c, terms)
+					ks.pointsProduct(&product{rows: rows, vectors: vectors, k: 9, as: 11, bs: 16, bv: bv, cs: 16, cv: 16 * 512, add: add}, repeats{3, 100, 50, 30 * 16}, a, b, c, terms)
 				})
 				checkKernel(t, fmt.Sprintf("outer products of %d rows and %d vectors at 3 points", rows, vectors), 3*30*32, func(ks *kernels, c []float32) {
-					ks.pointsOuter(product{rows: rows, vectors: vectors, k: 13, as: 37, bs: 16, bv: 1024, cs: 16 * vectors, cv: 16, add: add}, repeats{3, 100, 50, 30 * 32}, a, b, c, terms)
+					ks.pointsOuter(&product{rows: rows, vectors: vectors, k: 13, as: 37, bs: 16, bv: 1024, cs: 16 * vectors, cv: 16, add: add}, repeats{3, 100, 50, 30 * 32}, a, b, c, terms)
 				})
 				checkKernel(t, fmt.Sprintf("outer product of %d rows and %d vectors", rows, vectors), 30*32, func(ks *kernels, c []float32) {
-					ks.rowsOuter(product{rows: rows, vectors: vectors, k: 13, as: 37, bs: 16, bv: 1024, cs: 16, cv: 30 * 16, add: add}, a, b, c, terms)
+					ks.rowsOuter(&product{rows: rows, vectors: vectors, k: 13, as: 37, bs: 16, bv: 1024, cs: 16, cv: 30 * 16, add: add}, a, b, c, terms)
 				})
 			}
 		}
@@ -106,10 +106,10 @@ func BenchmarkProduct(b *testing.B) {
 				})
 			}
 			rate("product", func() {
-				ks.rowsProduct(product{rows: rows, vectors: vectors, k: k, as: k, bs: vectors * block, bv: block, cs: 2 * block, cv: block}, x, w, c, oneTerm)
+				ks.rowsProduct(&product{rows: rows, vectors: vectors, k: k, as: k, bs: vectors * block, bv: block, cs: 2 * block, cv: block}, x, w, c, oneTerm)
 			})
 			rate("outer", func() {
-				ks.rowsOuter(product{rows: rows, vectors: vectors, k: k, as: rows, bs: 2 * block, bv: block, cs: 2 * block, cv: block, add: true}, x, w, c, oneTerm)
+				ks.rowsOuter(&product{rows: rows, vectors: vectors, k: k, as: rows, bs: 2 * block, bv: block, cs: 2 * block, cv: block, add: true}, x, w, c, oneTerm)
 			})
 		}
 	}

@@ -202,14 +202,14 @@ func (b *bounds) products(rows, vectors int) {
 			return
 		}
 		for i := range count {
-			ks.rowsProduct(product{rows: rows, vectors: vectors, k: k, as: as, bs: bs, bv: bv, cs: cs, cv: cv, add: add}, x[i*an:], y[i*bn:], z[i*cn:], terms)
+			ks.rowsProduct(&product{rows: rows, vectors: vectors, k: k, as: as, bs: bs, bv: bv, cs: cs, cv: cv, add: add}, x[i*an:], y[i*bn:], z[i*cn:], terms)
 		}
 	})
 	as = rows + b.r.IntN(30)
 	b.check(fmt.Sprintf("outer product of %d rows, %d vectors, %d terms of %d, %d times", rows, vectors, len(terms), k, count), func(ks *kernels, _ *laneKernels, o *guardedOperands) {
 		x, y := o.normals(ta+extent(rows, [2]int{k, as}, [2]int{count, an})), o.normals(tb+extent(block, [2]int{vectors, bv}, [2]int{k, bs}, [2]int{count, bn}))
 		z := o.normals(extent(block, [2]int{rows, cs}, [2]int{vectors, cv}, [2]int{count, cn}))
-		ks.pointsOuter(product{rows: rows, vectors: vectors, k: k, as: as, bs: bs, bv: bv, cs: cs, cv: cv, add: add}, repeats{count, an, bn, cn}, x, y, z, terms)
+		ks.pointsOuter(&product{rows: rows, vectors: vectors, k: k, as: as, bs: bs, bv: bv, cs: cs, cv: cv, add: add}, repeats{count, an, bn, cn}, x, y, z, terms)
 	})
 }
 

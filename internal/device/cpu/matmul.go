@@ -224,10 +224,10 @@ func (k *panelProduct) do(worker, item int) {
 			by := product{rows: m1 - m0, vectors: 2, k: depth, as: k.stride, bs: panel, bv: block, cs: k.s.N, cv: block, add: first > 0}
 			switch width := n1 - n; {
 			case width >= panel:
-				k.c.kernels.rowsProduct(by, a, b, k.y[m0*k.s.N+n:], k.terms)
+				k.c.kernels.rowsProduct(&by, a, b, k.y[m0*k.s.N+n:], k.terms)
 			default:
 				by.cs, by.add = panel, false
-				k.c.kernels.rowsProduct(by, a, b, edge, k.terms)
+				k.c.kernels.rowsProduct(&by, a, b, edge, k.terms)
 				for m := m0; m < m1; m++ {
 					y, x := k.y[m*k.s.N+n:][:width], edge[(m-m0)*panel:][:width]
 					if first > 0 {

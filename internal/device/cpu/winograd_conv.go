@@ -114,7 +114,7 @@ func (k *winograd) do(worker, item int) {
 			for g := 0; 2*g < out.blocks; g++ {
 				vectors := k.weights.vectors(2 * g)
 				by := product{rows: b.tiles, vectors: vectors, k: k.weights.in, as: in.depth, bs: vectors * block, bv: block, cs: out.depth, cv: block}
-				k.cpu.kernels.rowsProduct(by, inPoints[p*in.plane:], weights[k.weights.columns(g):], outPoints[p*out.plane+2*g*block:], oneTerm)
+				k.cpu.kernels.rowsProduct(&by, inPoints[p*in.plane:], weights[k.weights.columns(g):], outPoints[p*out.plane+2*g*block:], oneTerm)
 			}
 		}
 		if !t.flat {

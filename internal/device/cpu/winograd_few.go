@@ -214,12 +214,12 @@ func (k *winogradFew) multiply(work, zs, products []float32, z, ib, chunk, vecto
 		x, c := k.scratch[k.in.offset(ib, (z*t.points+y)*t.points):], products[y*t.points*k.out.plane:]
 		if whole > 0 {
 			by.k, by.add = block, ib > 0
-			ks.pointsProduct(by, each, x, points, c, k.terms[whole-1])
+			ks.pointsProduct(&by, each, x, points, c, k.terms[whole-1])
 		}
 		if whole < chunk {
 			x = x[whole*k.in.points()*k.in.plane:]
 			by.k, by.add = k.weights.in%block, ib+whole > 0
-			ks.pointsProduct(by, each, x, points[whole*block*step:], c, oneTerm)
+			ks.pointsProduct(&by, each, x, points[whole*block*step:], c, oneTerm)
 		}
 	}
 }
@@ -299,7 +299,7 @@ func (k *winogradFewGradient) do(worker, item int) {
 	each := repeats{t.points * t.points, k.in.plane, k.out.plane, k.plane}
 	for z := range t.pz {
 		x, dy := k.scratch[k.in.offset(ib, z*t.points*t.points):], k.scratch[k.out.offset(ob, z*t.points*t.points):]
-		k.cpu.kernels.pointsOuter(by, each, x, dy, points, oneTerm)
+		k.cpu.kernels.pointsOuter(&by, each, x, dy, points, oneTerm)
 		for v := range vectors {
 			k.weights.gradientXY(work[v*k.weights.tile():], points[v*block:], stage, k.plane, 2*block, z, ib)
 		}

@@ -98,7 +98,7 @@ func (k *winogradGradient) block(work, sums []float32, b tileBlock, add bool) {
 			for g := 0; 2*g < out.blocks; g++ {
 				vectors := k.weights.vectors(2 * g)
 				by := product{rows: k.weights.in, vectors: vectors, k: b.tiles, as: in.depth, bs: out.depth, bv: block, cs: vectors * block, cv: block, add: add}
-				k.cpu.kernels.rowsOuter(by, x, dy[2*g*block:], to[k.weights.columns(g):], oneTerm)
+				k.cpu.kernels.rowsOuter(&by, x, dy[2*g*block:], to[k.weights.columns(g):], oneTerm)
 			}
 		}
 	}
