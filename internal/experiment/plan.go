@@ -92,8 +92,8 @@ func (p *Plan) defaultInits() []Initialisation {
 	return []Initialisation{{Name: Scratch}, {Name: name, Pretrain: config.NewSection("{}\n")}}
 }
 
-// Follow takes the choice of another task than [DefaultPlan]'s over to the initialisations, if these
-// still are the default ones.
+// Follow takes the choice of another task than [DefaultPlan]'s over to the initialisations, if
+// these still are the default ones.
 func (p *Plan) Follow() {
 	before := DefaultPlan()
 	if reflect.DeepEqual(p.Inits, before.Inits) {

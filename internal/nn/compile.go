@@ -37,8 +37,8 @@ type Options struct {
 	// MemoryLimit is how many bytes there are for this program, those compiled before on the same
 	// parameters, the parameters and, where a program has gradients, the state of an optimiser; 0:
 	// no limit. Reserved is how many of them the caller needs for other things. Both are memory of
-	// the host: a device with memory of its own ([device.Accountant]) is filled as far as it was free
-	// when the parameters were made.
+	// the host: a device with memory of its own ([device.Accountant]) is filled as far as it was
+	// free when the parameters were made.
 	MemoryLimit, Reserved int64
 }
 

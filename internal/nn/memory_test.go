@@ -16,7 +16,8 @@ type own struct {
 
 func (o own) Memory() (free, total int64, err error) { return o.free, 2 * o.free, nil }
 
-// The limit of the host's memory is not that of a device which has its own, and the other way round.
+// The limit of the host's memory is not that of a device which has its own, and the other way
+// round.
 func TestMemoryLimitsOfHostAndDevice(t *testing.T) {
 	host, err := cpu.New(cpu.Options{})
 	if err != nil {

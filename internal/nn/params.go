@@ -57,7 +57,8 @@ func NewParams(dev device.Device, seed uint64) *Params {
 	return p
 }
 
-// shareOfFree is how much of a device's free memory a network may take: copies go through some, too.
+// shareOfFree is how much of a device's free memory a network may take: copies go through some,
+// too.
 const shareOfFree = 0.95
 
 // Declare adds the parameters and states of graphs to the set. Those of the same name must have the
