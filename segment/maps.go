@@ -35,9 +35,9 @@ type Maps struct {
 
 // Fits says whether there is memory to segment a scan on the grid whose voxels take so many bytes
 // each, and what can be done where there is not: what [Predictor.PredictMaps] says, before the scan
-// is read.
+// is read. Where only the patient's box is prepared, it takes less than what this counts with.
 func (p *Predictor) Fits(g volume.Grid, voxelBytes int, o MapOptions) error {
-	wanted, err := p.wanted(g, o)
+	wanted, err := p.wanted(g.Whole(), o)
 	if err != nil {
 		return err
 	}
@@ -55,9 +55,9 @@ func (p *Predictor) Fits(g volume.Grid, voxelBytes int, o MapOptions) error {
 	return p.windows.Fits(prepared.Shape, int64(voxelBytes)*int64(g.Len())+2*int64(prepared.Len()), wanted)
 }
 
-// wanted is where on what is wanted of a scan.
-func (p *Predictor) wanted(scan volume.Grid, o MapOptions) (sliding.Wanted, error) {
-	to, err := p.config.Preparation.Restoration(scan)
+// wanted is what is wanted of a scan of which a part is prepared, and where.
+func (p *Predictor) wanted(part volume.Part, o MapOptions) (sliding.Wanted, error) {
+	to, err := p.config.Preparation.Restoration(part)
 	w := sliding.Wanted{Classes: to, Probabilities: o.Probabilities, Logits: o.Logits}
 	if !o.Prepared {
 		w.Maps = to
@@ -71,11 +71,15 @@ func (p *Predictor) PredictMaps(ctx context.Context, v *volume.Volume, o MapOpti
 	if o.Logits && !p.options.Logits {
 		return nil, nil, errors.New("logits are wanted of a predictor that was made without Inference.Logits")
 	}
-	wanted, err := p.wanted(v.Grid, o)
+	part, err := p.config.Preparation.Part(v)
+	if err != nil {
+		return nil, nil, fmt.Errorf("preparing the scan: %w", err)
+	}
+	wanted, err := p.wanted(part, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	prepared, err := p.config.Preparation.Apply(v)
+	prepared, err := p.config.Preparation.Apply(v, part)
 	if err != nil {
 		return nil, nil, fmt.Errorf("preparing the scan: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 // ones the numbers are those of the network, whose interpolation gives the scan's.
 func TestMapsAreWhatTheLabelsComeFrom(t *testing.T) {
 	dev := testDevice(t)
-	store, scans, _ := resampledPhantoms(t, 2, [3]int{48, 40, 36}, 1.7)
+	store, scans, _ := resampledPhantoms(t, 2, [3]int{48, 40, 36}, 0, 1.7)
 	path := quick(t, dev, store, []string{"a"}, 20)
 	o := DefaultInference()
 	o.Logits = true
@@ -106,7 +106,7 @@ func TestMapsAreWhatTheLabelsComeFrom(t *testing.T) {
 // would help is said.
 func TestMapsCountTowardsTheLimit(t *testing.T) {
 	dev := testDevice(t)
-	store, scans, _ := resampledPhantoms(t, 1, [3]int{48, 40, 36}, 1)
+	store, scans, _ := resampledPhantoms(t, 1, [3]int{48, 40, 36}, 0, 1)
 	path := quick(t, dev, store, []string{"a"}, 1)
 	free, err := NewPredictor(dev, []string{path}, DefaultInference(), 0)
 	if err != nil {

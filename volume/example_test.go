@@ -50,15 +50,19 @@ func ExamplePreparation() {
 	}
 	how := volume.DefaultPreparation()
 	how.Spacing = [3]float64{2, 2, 2}
-	image, err := how.Apply(scan)
+	part, err := how.Part(scan)
 	if err != nil {
 		log.Fatal(err)
 	}
-	labels, err := how.ApplyLabels(organs, scan.Grid)
+	image, err := how.Apply(scan, part)
 	if err != nil {
 		log.Fatal(err)
 	}
-	restored, err := how.Restore(labels, scan.Grid)
+	labels, err := how.ApplyLabels(organs, part)
+	if err != nil {
+		log.Fatal(err)
+	}
+	restored, err := how.Restore(labels, part)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// Preparation says what is done to a scan before a network sees it: turn its axes, resample it,
-// clip its values to a window of HU. It can be undone for label maps, so that a prediction lies on
-// the voxels of the scan it was made from.
+// Preparation says what is done to a scan before a network sees it: take the part with the patient,
+// turn its axes, resample it, clip its values to a window of HU. It can be undone for label maps,
+// so that a prediction lies on the voxels of the scan it was made from.
 type Preparation struct {
+	// Crop is empty in what older versions wrote: they took the whole scan.
+	Crop          string     `yaml:"crop" json:"crop,omitempty" help:"what of a scan is prepared: the box of the patient, found from the image; the whole scan; or the box where it leaves out at least a quarter of the scan" oneof:"body none auto"`
 	Axcodes       string     `yaml:"axcodes" json:"axcodes" help:"where the axes of prepared cases grow to"`
 	Spacing       [3]float64 `yaml:"spacing,flow" json:"spacing" help:"voxel size in mm along these axes; 0 keeps the scan's own"`
 	Window        [2]float64 `yaml:"window,flow" json:"window" help:"range of HU that is kept and becomes [-1, 1]"`
@@ -19,14 +22,27 @@ type Preparation struct {
 	Relabel       string     `yaml:"relabel" json:"relabel,omitempty" help:"labels to merge or drop: 2:1 makes 2 into 1, 3:1,*:0 makes 3 into 1 and all others background"`
 }
 
-// DefaultPreparation is the usual one of pancreas segmentation: RAS, the scan's own spacing, HU
-// from -125 to 275.
+// What [Preparation] may take of a scan.
+const (
+	CropBody = "body" // the box of the patient, see [Volume.Body]
+	CropNone = "none" // the whole scan
+	CropAuto = "auto" // the box where it leaves out at least a quarter of the voxels
+)
+
+// worthCropping is the largest share of a scan that a box may keep for CropAuto to use it.
+const worthCropping = 0.75
+
+// DefaultPreparation is the usual one of pancreas segmentation: the patient's box where there is
+// much air around it, RAS, the scan's own spacing, HU from -125 to 275.
 func DefaultPreparation() Preparation {
-	return Preparation{Axcodes: "RAS", Window: [2]float64{-125, 275}, Interpolation: "linear"}
+	return Preparation{Crop: CropAuto, Axcodes: "RAS", Window: [2]float64{-125, 275}, Interpolation: "linear"}
 }
 
 // Check says what is wrong with the settings.
 func (p Preparation) Check() error {
+	if !slices.Contains([]string{"", CropNone, CropBody, CropAuto}, p.Crop) {
+		return fmt.Errorf("crop %q: must be body, none or auto", p.Crop)
+	}
 	if _, _, err := parseAxcodes(p.Axcodes); err != nil {
 		return err
 	}
@@ -49,7 +65,22 @@ func (p Preparation) Check() error {
 	return err
 }
 
-// Grid returns the grid that a scan on g is prepared to.
+// Part says what of a scan is prepared.
+func (p Preparation) Part(v *Volume) (Part, error) {
+	if err := v.Check(); err != nil {
+		return Part{}, err
+	}
+	if p.Crop != CropBody && p.Crop != CropAuto {
+		return v.Whole(), nil
+	}
+	body := v.Body()
+	if p.Crop == CropAuto && body.Share() > worthCropping {
+		return v.Whole(), nil
+	}
+	return body, nil
+}
+
+// Grid returns the grid that a scan on g is prepared to, or a part of a scan: see [Part.Grid].
 func (p Preparation) Grid(g Grid) (Grid, error) {
 	oriented, err := g.Oriented(p.Axcodes)
 	if err != nil {
@@ -58,13 +89,23 @@ func (p Preparation) Grid(g Grid) (Grid, error) {
 	return oriented.Resampled(p.Spacing)
 }
 
-// Apply prepares a scan: the result holds int16 HU within the window, on [Preparation.Grid].
-func (p Preparation) Apply(v *Volume) (*Volume, error) {
+// Apply prepares the part of a scan that [Preparation.Part] names: the result holds int16 HU within
+// the window, on [Preparation.Grid] of the part's grid.
+func (p Preparation) Apply(v *Volume, part Part) (*Volume, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
 	if err := v.Check(); err != nil {
 		return nil, err
+	}
+	if err := part.of(v.Grid); err != nil {
+		return nil, err
+	}
+	if !part.IsWhole() {
+		var err error
+		if v, err = v.Crop(part.Origin, part.Size, 0); err != nil {
+			return nil, err
+		}
 	}
 	method, err := ParseInterpolation(p.Interpolation)
 	if err != nil {
@@ -195,9 +236,14 @@ func (g Grid) Misalignment(l Grid) float64 {
 	return max(f.by[0], f.by[1], f.by[2])
 }
 
-// ApplyLabels prepares the labels of a scan on grid like. They may be sampled in another way than
-// the scan, but must fill the same box: otherwise the error is a [GeometryError].
-func (p Preparation) ApplyLabels(l *LabelMap, like Grid) (*LabelMap, error) {
+// ApplyLabels prepares the labels of a scan, of which a part is prepared. They may be sampled in
+// another way than the scan, but must fill the same box as all of it: otherwise the error is a
+// [GeometryError].
+func (p Preparation) ApplyLabels(l *LabelMap, part Part) (*LabelMap, error) {
+	like := part.Scan
+	if err := part.Check(); err != nil {
+		return nil, err
+	}
 	if err := l.Check(); err != nil {
 		return nil, fmt.Errorf("labels: %w", err)
 	}
@@ -205,7 +251,7 @@ func (p Preparation) ApplyLabels(l *LabelMap, like Grid) (*LabelMap, error) {
 	if err != nil {
 		return nil, err
 	}
-	target, err := p.Grid(like)
+	target, err := p.Grid(part.Grid())
 	if err != nil {
 		return nil, err
 	}
@@ -227,11 +273,15 @@ func (p Preparation) ApplyLabels(l *LabelMap, like Grid) (*LabelMap, error) {
 	return p.relabel(o)
 }
 
-// Restore puts a label map on the prepared grid back onto the grid of the scan: each voxel gets the
-// label of the prepared voxel that it lies in. Where nothing was resampled, that is exact. Where
-// class probabilities are known, interpolating them loses less: see [Preparation.Restoration].
-func (p Preparation) Restore(l *LabelMap, original Grid) (*LabelMap, error) {
-	want, err := p.Grid(original)
+// Restore puts a label map on the prepared grid back onto the grid of the scan: each voxel of the
+// part gets the label of the prepared voxel that it lies in, all others are background. Where
+// nothing was resampled, that is exact. Where class probabilities are known, interpolating them
+// loses less: see [Preparation.Restoration].
+func (p Preparation) Restore(l *LabelMap, part Part) (*LabelMap, error) {
+	if err := part.Check(); err != nil {
+		return nil, err
+	}
+	want, err := p.Grid(part.Grid())
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +289,16 @@ func (p Preparation) Restore(l *LabelMap, original Grid) (*LabelMap, error) {
 		return nil, fmt.Errorf("restoring labels: %v voxels, where the scan is prepared to %v", l.Shape, want.Shape)
 	}
 	o := &LabelMap{Grid: want, Labels: l.Labels, Names: l.Names}
-	return o.ResampleTo(original)
+	if o, err = o.ResampleTo(part.Grid()); err != nil || part.IsWhole() {
+		return o, err
+	}
+	var back [3]int
+	for a, n := range part.Origin {
+		back[a] = -n
+	}
+	o.Labels = crop(o.Labels, o.Shape, back, part.Scan.Shape, 0)
+	o.Grid = part.Scan
+	return o, nil
 }
 
 // Normalise turns HU, which it first clips to the window, into what a network sees: the window's

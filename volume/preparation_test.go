@@ -67,14 +67,14 @@ func TestRestoreUndoesApply(t *testing.T) {
 			p := DefaultPreparation()
 			p.Spacing = spacing
 			l := blob(g)
-			prepared, err := p.ApplyLabels(l, g)
+			prepared, err := p.ApplyLabels(l, g.Whole())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if prepared.Axcodes() != "RAS" {
 				t.Errorf("%s: prepared to %s", name, prepared.Axcodes())
 			}
-			restored, err := p.Restore(prepared, g)
+			restored, err := p.Restore(prepared, g.Whole())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestRestoreUndoesApply(t *testing.T) {
 func TestPreparedImage(t *testing.T) {
 	v, _ := oblong(t, [3]int{12, 10, 8})
 	p := DefaultPreparation()
-	o, err := p.Apply(v)
+	o, err := p.Apply(v, v.Whole())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestPreparedImage(t *testing.T) {
 		f.Float32[n] = float32(math.NaN())
 	}
 	p.Spacing, p.Interpolation = [3]float64{1, 1, 1}, "cubic"
-	if o, err = p.Apply(f); err != nil {
+	if o, err = p.Apply(f, f.Whole()); err != nil {
 		t.Fatal(err)
 	}
 	if slices.Max(o.Int16) != -125 || slices.Min(o.Int16) != -125 {
@@ -213,7 +213,7 @@ func TestLabelsOnOtherGrids(t *testing.T) {
 		if exact != test.exact || (err != nil) != test.fails {
 			t.Errorf("%s: exact %v, %v", test.name, exact, err)
 		}
-		prepared, err := DefaultPreparation().ApplyLabels(l, image)
+		prepared, err := DefaultPreparation().ApplyLabels(l, image.Whole())
 		var geometry *GeometryError
 		if test.fails {
 			if !errors.As(err, &geometry) {
@@ -291,7 +291,7 @@ func TestRelabel(t *testing.T) {
 	} {
 		p := DefaultPreparation()
 		p.Relabel = rules
-		o, err := p.ApplyLabels(l, g)
+		o, err := p.ApplyLabels(l, g.Whole())
 		if err != nil {
 			t.Fatal(err)
 		}

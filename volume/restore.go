@@ -15,11 +15,15 @@ import (
 // Voxel centres lie where the affines put them, as everywhere in this package. A voxel of the scan
 // beyond the outermost prepared centre takes that one's value: extents are rounded to whole voxels,
 // so the prepared box may end up to half a prepared voxel before the scan's.
+//
+// Where a part of the scan was prepared, the rest of it takes no value from anywhere: it is
+// background.
 type Restoration struct {
-	Prepared, Scan Grid
+	Prepared Grid
+	Part     // of the scan that was prepared
 	// Axis[a] is the axis of the scan that the prepared axis a lies along.
 	Axis [3]int
-	// Taps[a] holds, for each voxel of the scan along Axis[a], where it lies on the prepared axis
+	// Taps[a] holds, for each voxel of the part along Axis[a], where it lies on the prepared axis
 	// a.
 	Taps [3][]Tap
 }
@@ -31,24 +35,28 @@ type Tap struct {
 	Weight [2]float32
 }
 
-// Restoration returns the way back from the prepared grid of a scan on the given grid.
-func (p Preparation) Restoration(scan Grid) (*Restoration, error) {
-	prepared, err := p.Grid(scan)
+// Restoration returns the way back from the grid that a part of a scan is prepared to.
+func (p Preparation) Restoration(part Part) (*Restoration, error) {
+	if err := part.Check(); err != nil {
+		return nil, err
+	}
+	prepared, err := p.Grid(part.Grid())
 	if err != nil {
 		return nil, err
 	}
-	return restoration(prepared, scan)
+	return restoration(prepared, part)
 }
 
 // Stay is the restoration that leaves everything where it is: results lie on the prepared grid.
-func Stay(prepared Grid) (*Restoration, error) { return restoration(prepared, prepared) }
+func Stay(prepared Grid) (*Restoration, error) { return restoration(prepared, prepared.Whole()) }
 
-func restoration(prepared, scan Grid) (*Restoration, error) {
-	m, err := between(prepared, scan)
+func restoration(prepared Grid, part Part) (*Restoration, error) {
+	grid := part.Grid()
+	m, err := between(prepared, grid)
 	if err != nil {
 		return nil, fmt.Errorf("the way back from the prepared grid: %w", err)
 	}
-	r := &Restoration{Prepared: prepared, Scan: scan}
+	r := &Restoration{Prepared: prepared, Part: part}
 	var taken [3]bool
 	for a := range 3 {
 		for b := range 3 {
@@ -61,7 +69,7 @@ func restoration(prepared, scan Grid) (*Restoration, error) {
 			return nil, errors.New("the way back from the prepared grid: its axes are not those of the scan")
 		}
 		taken[b] = true
-		r.Taps[a] = make([]Tap, scan.Shape[b])
+		r.Taps[a] = make([]Tap, grid.Shape[b])
 		for n := range r.Taps[a] {
 			r.Taps[a][n] = linearTap(m[a][b]*float64(n)+m[a][3], prepared.Shape[a])
 		}
@@ -81,7 +89,7 @@ func linearTap(x float64, n int) Tap {
 	return Tap{Index: [2]int{low, low + 1}, Weight: [2]float32{float32(1 - f), float32(f)}}
 }
 
-// Exact reports whether every voxel of the scan takes its value from one prepared voxel along
+// Exact reports whether every voxel of the part takes its value from one prepared voxel along
 // prepared axis a, so that nothing is interpolated.
 func (r *Restoration) Exact(a int) bool {
 	for _, t := range r.Taps[a] {

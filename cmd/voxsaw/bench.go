@@ -260,7 +260,7 @@ func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) err
 		return err
 	}
 	how := volume.DefaultPreparation()
-	prepared, err := how.Apply(scan)
+	prepared, err := how.Apply(scan, scan.Whole())
 	if err != nil {
 		return err
 	}

@@ -106,10 +106,13 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *dataset
 			failed[r.Case.ID] = r.Err.Error()
 		}
 		return printJSON(w, map[string]any{
-			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "failed": failed, "without_foreground": s.Empty, "removed": s.Removed, "fingerprint": s.Fingerprint, "out": o.Out,
+			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "failed": failed, "without_foreground": s.Empty, "removed": s.Removed, "cropped": s.Cropped, "cropped_share": s.Share, "fingerprint": s.Fingerprint, "out": o.Out,
 		})
 	}
 	say(w, "%s: %d cases prepared, %d kept from before, %d failed (layout %s, fingerprint %.12s)", o.Out, s.Prepared, s.Kept, len(s.Failed), d.Layout, s.Fingerprint)
+	if s.Cropped > 0 {
+		say(w, "%d cases cropped to the patient, %.0f %% of their voxels: predictions return to the whole scan (--crop none prepares all of it)", s.Cropped, 100*s.Share)
+	}
 	if len(s.Removed) > 0 {
 		say(w, "removed, because they are not in this data set: %s", list(s.Removed))
 	}

@@ -116,6 +116,9 @@ func newRow(e *emission, s *slab) *row {
 func (r *row) emit(plane, across int) bool {
 	strides := [3]int{1, r.Scan.Shape[0], r.Scan.Shape[0] * r.Scan.Shape[1]}
 	first, step := plane*strides[r.Axis[r.slab.along]]+across*strides[r.Axis[r.slab.across]], strides[r.Axis[0]]
+	for a, n := range r.Origin { // of the part that was prepared
+		first += n * strides[a]
+	}
 	scale := r.scale[r.slab.along][plane] * r.scale[r.slab.across][across]
 	clear(r.best)
 	for channel := range r.slab.channels {

@@ -77,7 +77,7 @@ func TestRestorationAgreesWithScipyAndTorch(t *testing.T) {
 	for _, c := range cases {
 		p := volume.DefaultPreparation()
 		p.Spacing = c.Spacing
-		to, err := p.Restoration(c.Scan)
+		to, err := p.Restoration(c.Scan.Whole())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,6 +197,57 @@ func TestInferEqualsNaiveLoopOnTheScan(t *testing.T) {
 	}
 }
 
+// Where a part of the scan was prepared, its voxels get what they would get alone, and all others
+// are background.
+func TestRestorationOfAPart(t *testing.T) {
+	scan := volume.Grid{Shape: [3]int{11, 9, 8}, Affine: volume.Affine{{0, -2, 0, 5}, {1.5, 0, 0, 2}, {0, 0, -3, 1}, {0, 0, 0, 1}}}
+	part := volume.Part{Scan: scan, Box: volume.Box{Origin: [3]int{2, 1, 3}, Size: [3]int{7, 6, 4}}}
+	for _, spacing := range [][3]float64{{}, {2, 2, 2}, {1, 1, 4}} {
+		how := volume.DefaultPreparation()
+		how.Spacing = spacing
+		to, err := how.Restoration(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone, err := how.Restoration(part.Grid().Whole())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const classes = 3
+		n := to.Prepared.Len()
+		sums := make([]float32, classes*n)
+		for at := range n {
+			for class := range classes {
+				sums[class*n+at] = float32((at*7+class*5)%11+1) / 40
+			}
+		}
+		got, want := settle(t, to, sums, classes, 2), settle(t, alone, sums, classes, 2)
+		for k := range scan.Shape[2] {
+			for j := range scan.Shape[1] {
+				for i := range scan.Shape[0] {
+					at := scan.Index(i, j, k)
+					class, probability := uint16(0), [classes]float32{} // settle has nothing beyond the part
+					if p := [3]int{i - 2, j - 1, k - 3}; min(p[0], p[1], p[2]) >= 0 && p[0] < 7 && p[1] < 6 && p[2] < 4 {
+						inside := part.Grid().Index(p[0], p[1], p[2])
+						class = want.Classes[inside]
+						for c := range classes {
+							probability[c] = want.Probabilities[c*7*6*4+inside]
+						}
+					}
+					for c := range classes {
+						if got.Probabilities[c*scan.Len()+at] != probability[c] {
+							t.Fatalf("spacing %v, voxel (%d, %d, %d): probability %d is %v, want %v", spacing, i, j, k, c, got.Probabilities[c*scan.Len()+at], probability[c])
+						}
+					}
+					if got.Classes[at] != class {
+						t.Fatalf("spacing %v, voxel (%d, %d, %d) is of class %d, want %d", spacing, i, j, k, got.Classes[at], class)
+					}
+				}
+			}
+		}
+	}
+}
+
 // resampled is a grid whose spacing is that of another, times a factor along each axis.
 func resampled(t *testing.T, g volume.Grid, by, spacing [3]float64) volume.Grid {
 	t.Helper()
@@ -214,7 +265,7 @@ func resampled(t *testing.T, g volume.Grid, by, spacing [3]float64) volume.Grid 
 func onto(t *testing.T, prepared, scan volume.Grid, how volume.Preparation) *volume.Restoration {
 	t.Helper()
 	how.Spacing = prepared.Spacing()
-	to, err := how.Restoration(scan)
+	to, err := how.Restoration(scan.Whole())
 	if err != nil {
 		t.Fatal(err)
 	}

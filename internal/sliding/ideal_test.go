@@ -33,7 +33,7 @@ func TestIdealNetworkOnRealLabels(t *testing.T) {
 	} {
 		p := volume.DefaultPreparation()
 		p.Spacing = [3]float64{c.spacing, c.spacing, c.spacing}
-		to, err := p.Restoration(labels.Grid)
+		to, err := p.Restoration(labels.Grid.Whole())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestIdealNetworkOnRealLabels(t *testing.T) {
 				hard.Labels[n] = 1
 			}
 		}
-		nearest, err := p.Restore(hard, labels.Grid)
+		nearest, err := p.Restore(hard, labels.Grid.Whole())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func idealNetwork(t *testing.T, labels *volume.LabelMap, to *volume.Restoration,
 		}
 		return ideal
 	}
-	prepared, err := p.ApplyLabels(labels, labels.Grid)
+	prepared, err := p.ApplyLabels(labels, labels.Grid.Whole())
 	if err != nil {
 		t.Fatal(err)
 	}

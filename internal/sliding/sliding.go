@@ -361,11 +361,26 @@ func (s *Inferer) emissions(r *Result, wanted Wanted, starts [3][]int, members i
 		r.Logits = make([]float32, s.classes*n)
 		spread(r.Logits, s.classes)
 	}
+	if !wanted.Maps.IsWhole() {
+		beyond(r, s.classes)
+	}
 	if wanted.Maps == wanted.Classes { // one pass for both
 		m.classes = r.Classes
 		return []*emission{m}
 	}
 	return []*emission{e, m}
+}
+
+// beyond says of every voxel that it is background, class 0, and nothing else. Those of the part
+// that the network sees are written over.
+func beyond(r *Result, classes int) {
+	const never = -30 // a logit: its probability beside one of 0 is 1e-13
+	for n := range len(r.Probabilities) / classes {
+		r.Probabilities[n] = 1
+	}
+	for n := len(r.Logits) / classes; n < len(r.Logits); n++ {
+		r.Logits[n] = never
+	}
 }
 
 // layer adds the windows at the given origins to the sums: to those on the device, if blend is not

@@ -408,6 +408,43 @@ func TestRealLayout(t *testing.T) {
 	}
 }
 
+// Around real patients there is air: the box of the patient leaves it out, and no labelled voxel.
+func TestBodyOfRealScans(t *testing.T) {
+	data := os.Getenv("VOXSAW_DATA")
+	if data == "" {
+		t.Skip("VOXSAW_DATA is unset: real data is not looked at")
+	}
+	d, err := Detect(filepath.Join(data, "openkbp"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	every, total := 9, 0.0 // all of them take half a minute
+	if os.Getenv("VOXSAW_TEST_LONG") != "" {
+		every = 1
+	}
+	looked := 0
+	for n := 0; n < len(d.Cases); n += every {
+		v, l, _, err := d.Cases[n].Read(DefaultReadOptions(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := v.Body()
+		inside, err := l.Crop(body.Origin, body.Size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all, in := l.Len()-l.Counts()[0], inside.Len()-inside.Counts()[0]; all != in {
+			t.Errorf("%s: %d of %d labelled voxels lie outside %v of %v", d.Cases[n].ID, all-in, all, body.Box, v.Shape)
+		}
+		total += body.Share()
+		looked++
+	}
+	t.Logf("%d scans: %.3f of the voxels are kept", looked, total/float64(looked))
+	if mean := total / float64(looked); !(mean > 0.2 && mean < 0.45) {
+		t.Errorf("%.3f of the voxels are kept, want about a third", mean)
+	}
+}
+
 // Names and a dataset.json that break nnU-Net's rules, or those of JSON: the error names what is to
 // be mended.
 func TestMistakesInPublishedLayouts(t *testing.T) {

@@ -388,7 +388,7 @@ func TestTreeOfSeries(t *testing.T) {
 	defer cache.Close()
 	want := map[string]*volume.Volume{"one": a, "two_s1": a, "two_s1_b": b, "three": b}
 	for info := range cache.Records() {
-		p, err := cache.Preparation().Apply(want[info.ID])
+		p, err := cache.Preparation().Apply(want[info.ID], info.Part())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -440,7 +440,7 @@ func TestNIHLayoutFromARealScan(t *testing.T) {
 	p := volume.DefaultPreparation()
 	p.Relabel = "7:1,*:0" // the pancreas
 	p.Axcodes = "LPS"
-	l, err := p.ApplyLabels(organs, v.Grid)
+	l, err := p.ApplyLabels(organs, v.Whole())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -479,11 +479,11 @@ func TestNIHLayoutFromARealScan(t *testing.T) {
 	byHeader := d.Cases[0]
 	byHeader.ByIndex = false
 	if _, wrong, _, err := byHeader.Read(DefaultReadOptions(), nil); err == nil {
-		prepared, err := volume.DefaultPreparation().ApplyLabels(wrong, scan.Grid)
+		prepared, err := volume.DefaultPreparation().ApplyLabels(wrong, scan.Whole())
 		if err != nil {
 			t.Fatal(err)
 		}
-		right, err := volume.DefaultPreparation().ApplyLabels(got, scan.Grid)
+		right, err := volume.DefaultPreparation().ApplyLabels(got, scan.Whole())
 		if err != nil {
 			t.Fatal(err)
 		}

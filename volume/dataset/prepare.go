@@ -49,9 +49,12 @@ type Summary struct {
 	Prepared, Kept int
 	// cases whose labels hold no foreground: they are used, but no crop of them is centred on an
 	// organ
-	Empty       []string
-	Failed      []Result
-	Removed     []string // cases of earlier runs that are not in the data set
+	Empty   []string
+	Failed  []Result
+	Removed []string // cases of earlier runs that are not in the data set
+	// cases of which the patient's box was prepared, and the share of their voxels in it
+	Cropped     int
+	Share       float64
 	Fingerprint string
 }
 
@@ -107,6 +110,10 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 		}
 		if r.Err == nil && r.Record.HasLabels && len(r.Record.LabelCounts) == 0 {
 			summary.Empty = append(summary.Empty, r.Case.ID)
+		}
+		if r.Err == nil && r.Record.Crop != nil {
+			summary.Share += (r.Record.Part().Share() - summary.Share) / float64(summary.Cropped+1)
+			summary.Cropped++
 		}
 		if progress != nil {
 			progress(r)

@@ -217,7 +217,7 @@ func TestPrepareRealScans(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		restored, err := p.Restore(labels, info.Original)
+		restored, err := p.Restore(labels, info.Part())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func keepsOriginal(prepared, original volume.Grid, hasLabels bool) bool {
 
 // Restoration is the way from the prepared voxels back onto those of the scan.
 func (c *Case) Restoration() (*volume.Restoration, error) {
-	r, err := c.preparation.Restoration(c.Original)
+	r, err := c.preparation.Restoration(c.Part())
 	if err == nil && r.Prepared.Shape != c.Shape {
 		err = fmt.Errorf("%v voxels, where the scan is prepared to %v: run voxsaw prepare again", c.Shape, r.Prepared.Shape)
 	}
@@ -44,7 +44,7 @@ func (c *Case) OriginalLabelMap() (*volume.LabelMap, error) {
 		if err != nil {
 			return nil, err
 		}
-		return c.preparation.Restore(l, c.Original)
+		return c.preparation.Restore(l, c.Part())
 	}
 	if c.OriginalBytes == 0 {
 		return nil, fmt.Errorf("case %s was prepared by a version that did not keep the labels on the scan's own voxels: run voxsaw prepare again", c.ID)

@@ -80,6 +80,53 @@ func TestOriginalLabels(t *testing.T) {
 	}
 }
 
+// Where the patient's box was prepared, the labels on the scan's voxels are still all of them, and
+// those that no network sees are said.
+func TestOriginalLabelsBeyondThePart(t *testing.T) {
+	shape := [3]int{40, 36, 12}
+	v := &volume.Volume{Grid: volume.Grid{Shape: shape, Affine: volume.Scaling([3]float64{3, 3, 5})}, Int16: slices.Repeat([]int16{-1000}, 40*36*12)}
+	l := &volume.LabelMap{Grid: v.Grid, Labels: make([]uint16, v.Len())}
+	for k := range 12 {
+		for j := 8; j < 20; j++ {
+			for i := 10; i < 24; i++ {
+				v.Int16[v.Index(i, j, k)] = 60
+				l.Labels[l.Index(i, j, k)] = 1
+			}
+		}
+	}
+	l.Labels[l.Index(39, 35, 3)], l.Labels[l.Index(38, 35, 3)] = 2, 2 // in the air
+	for _, spacing := range [][3]float64{{}, {4, 4, 4}} {
+		p := volume.DefaultPreparation()
+		p.Spacing = spacing
+		dir := t.TempDir()
+		writeStore(t, dir, p, Input{ID: "one", Image: v, Labels: l})
+		store, err := Open(dir) // what is on the disk says it all
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := store.Open("one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Crop == nil || c.Part().Share() > 0.6 || c.Original.Shape != shape {
+			t.Fatalf("prepared %v of %v", c.Crop, c.Original.Shape)
+		}
+		if len(c.Notes) != 1 || !strings.HasPrefix(c.Notes[0], "2 labelled voxels lie outside") {
+			t.Errorf("notes %q", c.Notes)
+		}
+		got, err := c.OriginalLabelMap()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.Labels, l.Labels) {
+			t.Errorf("at %v mm, the labels on the scan's voxels are not those that were given", spacing)
+		}
+		if r, err := c.Restoration(); err != nil || r.Scan.Shape != shape || r.Prepared.Shape != c.Shape {
+			t.Errorf("the way back: %+v, %v", r, err)
+		}
+	}
+}
+
 // Cases of a version that did not keep these labels train as before, but are prepared again rather
 // than scored on other voxels.
 func TestCasesWithoutOriginalLabels(t *testing.T) {

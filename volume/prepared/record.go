@@ -16,8 +16,10 @@ type Record struct {
 	// known
 	Patient string `json:"patient,omitempty"`
 	volume.Grid
-	Spacing   [3]float64  `json:"spacing"`
-	Original  volume.Grid `json:"original"`
+	Spacing  [3]float64  `json:"spacing"`
+	Original volume.Grid `json:"original"`
+	// the voxels of the scan that were prepared; nil: all
+	Crop      *volume.Box `json:"crop,omitempty"`
 	HasLabels bool        `json:"has_labels"`
 	// voxels of each label but 0, on the prepared grid
 	LabelCounts map[uint16]int    `json:"label_counts,omitempty"`
@@ -30,6 +32,15 @@ type Record struct {
 	OriginalBytes int64  `json:"original_label_bytes,omitempty"`
 	Checksum      string `json:"checksum"` // SHA-256 of the case's .vox file
 	Bytes         int64  `json:"bytes"`
+}
+
+// Part is what of the scan was prepared.
+func (r Record) Part() volume.Part {
+	part := r.Original.Whole()
+	if r.Crop != nil {
+		part.Box = *r.Crop
+	}
+	return part
 }
 
 // check refuses a record that could send a reader outside its file or outside the store.
@@ -46,6 +57,11 @@ func (r Record) check() error {
 	for label, n := range r.LabelCounts {
 		if label == 0 || n < 1 || n > r.Len() {
 			return fmt.Errorf("%d voxels of label %d", n, label)
+		}
+	}
+	if r.Crop != nil {
+		if err := r.Part().Check(); err != nil {
+			return err
 		}
 	}
 	if r.OriginalBytes < 0 || r.OriginalBytes > 0 && r.Original.Check() != nil {

@@ -71,11 +71,11 @@ func TestCropsEqualVolumeCrops(t *testing.T) {
 	if err := store.Verify(); err != nil {
 		t.Error(err)
 	}
-	prepared, err := p.Apply(v)
+	prepared, err := p.Apply(v, v.Whole())
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels, err := p.ApplyLabels(l, v.Grid)
+	labels, err := p.ApplyLabels(l, v.Whole())
 	if err != nil {
 		t.Fatal(err)
 	}

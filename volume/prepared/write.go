@@ -166,7 +166,11 @@ func (w *Writer) add(s Input) (Record, error) {
 	if err := checkID(s.ID); err != nil {
 		return Record{}, err
 	}
-	image, err := w.preparation.Apply(s.Image)
+	part, err := w.preparation.Part(s.Image)
+	if err != nil {
+		return Record{}, err
+	}
+	image, err := w.preparation.Apply(s.Image, part)
 	if err != nil {
 		return Record{}, err
 	}
@@ -174,18 +178,25 @@ func (w *Writer) add(s Input) (Record, error) {
 		ID: s.ID, Group: s.Group, Patient: s.Patient, Grid: image.Grid, Spacing: image.Spacing(), Original: s.Image.Grid,
 		HasLabels: s.Labels != nil, Sources: s.Sources, Origin: s.Origin, Notes: s.Notes,
 	}
+	if !part.IsWhole() {
+		record.Crop = &part.Box
+	}
 	var labels []uint16
 	var original []byte
 	if s.Labels != nil {
-		prepared, err := w.preparation.ApplyLabels(s.Labels, s.Image.Grid)
+		prepared, err := w.preparation.ApplyLabels(s.Labels, part)
 		if err != nil {
 			return Record{}, err
 		}
 		labels = prepared.Labels
 		record.LabelCounts = countLabels(labels)
 		record.LabelNames = prepared.Names
-		if original, err = w.original(s, record); err != nil {
+		var beyond int
+		if original, beyond, err = w.original(s, record); err != nil {
 			return Record{}, err
+		}
+		if beyond > 0 {
+			record.Notes = append(record.Notes, fmt.Sprintf("%d labelled voxels lie outside the patient's box: no network sees them, and scores count them as missed; --crop none keeps the whole scan", beyond))
 		}
 		record.OriginalBytes = int64(len(original))
 	}
@@ -235,18 +246,34 @@ func (w *Writer) add(s Input) (Record, error) {
 	return record, nil
 }
 
-// original is the labels on the scan's own voxels, where those are to be kept.
-func (w *Writer) original(s Input, r Record) ([]byte, error) {
+// original is the labels on the scan's own voxels, where those are to be kept, and how many of them
+// lie beyond the part that was prepared.
+func (w *Writer) original(s Input, r Record) (runs []byte, beyond int, err error) {
 	if !keepsOriginal(r.Grid, r.Original, r.HasLabels) {
-		return nil, nil
+		return nil, 0, nil
 	}
 	own := w.preparation
 	own.Axcodes, own.Spacing = r.Original.Axcodes(), [3]float64{}
-	labels, err := own.ApplyLabels(s.Labels, r.Original)
+	labels, err := own.ApplyLabels(s.Labels, r.Original.Whole())
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return encodeRuns(labels.Labels), nil
+	part := r.Part()
+	inside, err := labels.Crop(part.Origin, part.Size)
+	if err != nil {
+		return nil, 0, err
+	}
+	return encodeRuns(labels.Labels), foreground(labels) - foreground(inside), nil
+}
+
+// foreground counts the voxels that have a label.
+func foreground(l *volume.LabelMap) (n int) {
+	for _, label := range l.Labels {
+		if label > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Finish writes the manifest of all cases kept and added, and removes what earlier runs left of
