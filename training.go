@@ -16,10 +16,11 @@ type Training struct {
 	Beta2           float64 `yaml:"beta2" help:"beta2 of AdamW"`
 	WeightDecay     float64 `yaml:"weight_decay" help:"weight decay: L2 with SGD, decoupled with AdamW"`
 	DecayAll        bool    `yaml:"decay_all" help:"weight decay of all parameters; false: not of biases, norms and slopes"`
-	Schedule        string  `yaml:"schedule" help:"learning rate over time" oneof:"constant step poly cosine"`
+	Schedule        string  `yaml:"schedule" help:"learning rate over time; sawtooth: twice, of which the first time is the decoder's alone in fine-tuning" oneof:"constant step poly cosine sawtooth"`
 	StepSize        int     `yaml:"step_size" help:"schedule step: steps between two drops of the learning rate"`
 	Gamma           float64 `yaml:"gamma" help:"schedule step: factor of a drop"`
-	Power           float64 `yaml:"power" help:"schedule poly: exponent"`
+	Power           float64 `yaml:"power" help:"schedules poly and sawtooth: exponent"`
+	Tooth           int     `yaml:"tooth" help:"schedule sawtooth: steps of the first tooth"`
 	Warmup          int     `yaml:"warmup" help:"steps over which the learning rate rises from zero"`
 	Clip            float64 `yaml:"clip" help:"largest norm of the gradient of all parameters together; 0: no clipping"`
 	Average         float64 `yaml:"average" help:"validate and predict with an exponential moving average of the weights: its decay a step, such as 0.999; 0: with the weights themselves"`
@@ -32,14 +33,14 @@ type Training struct {
 func DefaultTraining() Training {
 	return Training{
 		Steps: 1000, Optimizer: "sgd", LR: 1e-2, Momentum: 0.9, Beta2: 0.999, WeightDecay: 1e-4, DecayAll: true,
-		Schedule: "poly", StepSize: 20000, Gamma: 0.1, Power: 0.9, Warmup: 30, Clip: 5, ValidateEvery: 200, CheckpointEvery: 100,
+		Schedule: "poly", StepSize: 20000, Gamma: 0.1, Power: 0.9, Tooth: 100, Warmup: 30, Clip: 5, ValidateEvery: 200, CheckpointEvery: 100,
 	}
 }
 
 // The words that the settings take.
 var (
 	optimizers = []string{"sgd", "adamw"}
-	schedules  = []string{"constant", "step", "poly", "cosine"}
+	schedules  = []string{"constant", "step", "poly", "cosine", "sawtooth"}
 )
 
 // Check says what is wrong with the settings, nil if nothing is.
@@ -52,6 +53,9 @@ func (t Training) Check() error {
 	}
 	if t.Schedule == "step" && t.StepSize < 1 {
 		return fmt.Errorf("schedule step: step_size is %d, must be at least 1", t.StepSize)
+	}
+	if t.Schedule == "sawtooth" && !(t.Tooth >= 2 && t.Tooth < t.Steps) {
+		return fmt.Errorf("schedule sawtooth: tooth is %d, must be from 2 to less than the %d steps", t.Tooth, t.Steps)
 	}
 	for _, v := range []struct {
 		name  string
@@ -80,8 +84,26 @@ func (t Training) Check() error {
 //	poly      (1 - s) ^ Power
 //	cosine    (1 + cos(pi s)) / 2
 //
-// and, during the warm-up, times (step + 1) / Warmup.
+// and, during the warm-up, times (step + 1) / Warmup. A sawtooth rises and falls twice, as nnssl's
+// does (Wald et al., "An OpenMind for 3D medical vision self-supervised learning", 2024): with H =
+// Tooth / 2, and from the second tooth on with the steps and the warm-up counted from its start,
+//
+//	sawtooth  (step + 1) / H                          before H
+//	          (1 - (step - H) / (Tooth - H)) ^ Power  before Tooth
+//	          (1 - s) ^ Power                         then
 func (t Training) Rate(step int) float64 {
+	if t.Schedule == "sawtooth" {
+		half := t.Tooth / 2
+		switch {
+		case step < half:
+			return t.LR * float64(step+1) / float64(half)
+		case step < t.Tooth:
+			return t.LR * math.Pow(1-float64(step-half)/float64(t.Tooth-half), t.Power)
+		}
+		second := t
+		second.Schedule, second.Steps = "poly", t.Steps-t.Tooth
+		return second.Rate(step - t.Tooth)
+	}
 	rate, s := t.LR, float64(step)/float64(max(t.Steps, 1))
 	switch t.Schedule {
 	case "step":

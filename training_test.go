@@ -21,6 +21,7 @@ func TestTrainingThatCannotBe(t *testing.T) {
 		"step size": func(o *voxsaw.Training) { o.Schedule, o.StepSize = "step", 0 },
 		"beta1":     func(o *voxsaw.Training) { o.Optimizer, o.Momentum = "adamw", 1 },
 		"beta2":     func(o *voxsaw.Training) { o.Optimizer, o.Beta2 = "adamw", 1 },
+		"tooth":     func(o *voxsaw.Training) { o.Schedule, o.Tooth = "sawtooth", o.Steps },
 		"average":   func(o *voxsaw.Training) { o.Average = 1 },
 	} {
 		o := voxsaw.DefaultTraining()
@@ -40,4 +41,17 @@ func ExampleTraining_Rate() {
 	// 0.00919
 	// 0.00536
 	// 0.00016
+}
+
+// The sawtooth of 60 steps with a first tooth of 20: up to the rate and down to nothing, and again.
+func TestSawtooth(t *testing.T) {
+	o := voxsaw.Training{Steps: 60, LR: 2, Schedule: "sawtooth", Power: 1, Tooth: 20, Warmup: 8, Optimizer: "sgd"}
+	if err := o.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for step, want := range map[int]float64{0: 0.2, 4: 1, 9: 2, 10: 2, 15: 1, 19: 0.2, 20: 2.0 / 8, 27: 2 * (1 - 7.0/40), 40: 1, 59: 2.0 / 40} {
+		if got := o.Rate(step); math.Abs(got-want) > 1e-12 {
+			t.Errorf("step %d: rate %v, want %v", step, got, want)
+		}
+	}
 }

@@ -40,8 +40,9 @@ type Config struct {
 	Labels          []string           `yaml:"labels,flow" help:"labels to segment, a class each; 1+2 merges two into one class; empty: all labels of the data"`
 	Loss            string             `yaml:"loss" help:"what is minimised: soft Dice of the labels over the batch, cross-entropy of all classes, or their sum; MONAI's DiceLoss(include_background=False, batch=True), CrossEntropyLoss and DiceCELoss" oneof:"dice ce dice+ce"`
 	Foreground      float64            `yaml:"foreground" help:"share of crops that are sure to show one of the labels"`
+	MaxAir          float64            `yaml:"max_air" help:"of the other crops, those with at most this share of air are preferred; 1: any crop"`
 	EncoderLR       float64            `yaml:"encoder_lr" help:"learning rate of the encoder, as a factor of the others'"`
-	FreezeEncoder   int                `yaml:"freeze_encoder" help:"steps at the start that leave the encoder as it is"`
+	FreezeEncoder   int                `yaml:"freeze_encoder" help:"steps at the start that leave the encoder as it is; schedule sawtooth: at least the first tooth"`
 	ValidateCases   int                `yaml:"validate_cases" help:"held-out cases to validate on during training; 0: all"`
 	ValidateOverlap float64            `yaml:"validate_overlap" help:"overlap of the windows in validation"`
 	Augment         Augmentation       `yaml:"augment" flag:"augment"`
@@ -55,7 +56,7 @@ func DefaultConfig() Config {
 	// gradients of a normalised VNet under these losses are small: their norm is well below 1
 	o.LR = 0.05
 	return Config{
-		Network: voxsaw.DefaultNetwork(), Train: o, Crop: [3]int{64, 64, 64}, Batch: 1, Loss: "dice+ce", Foreground: 0.67,
+		Network: voxsaw.DefaultNetwork(), Train: o, Crop: [3]int{64, 64, 64}, Batch: 1, Loss: "dice+ce", Foreground: 0.67, MaxAir: 0.8,
 		EncoderLR: 1, ValidateOverlap: 0.25, Augment: DefaultAugmentation(),
 	}
 }
@@ -140,6 +141,8 @@ func (c Config) Check() error {
 		return fmt.Errorf("batch is %d, must be at least 1", c.Batch)
 	case !(c.Foreground >= 0 && c.Foreground <= 1):
 		return fmt.Errorf("foreground is %v, must be a share from 0 to 1", c.Foreground)
+	case !(c.MaxAir >= 0 && c.MaxAir <= 1):
+		return fmt.Errorf("max_air is %v, must be a share from 0 to 1", c.MaxAir)
 	case !(c.EncoderLR >= 0 && c.EncoderLR <= 1000):
 		return fmt.Errorf("encoder_lr is %v, must be a factor from 0 up", c.EncoderLR)
 	case c.FreezeEncoder < 0 || c.ValidateCases < 0:

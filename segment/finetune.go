@@ -88,11 +88,15 @@ func isEncoder(parameter string) bool { return strings.HasPrefix(parameter, back
 
 // groups are the learning rates that differ from the schedule's.
 func (c Config) groups() []train.ParamGroup {
-	if c.EncoderLR == 1 && c.FreezeEncoder == 0 {
+	frozen := c.FreezeEncoder
+	if c.Train.Schedule == "sawtooth" {
+		frozen = max(frozen, c.Train.Tooth)
+	}
+	if c.EncoderLR == 1 && frozen == 0 {
 		return nil
 	}
 	return []train.ParamGroup{{Fits: isEncoder, Factor: func(step int) float64 {
-		if step < c.FreezeEncoder {
+		if step < frozen {
 			return 0
 		}
 		return c.EncoderLR

@@ -269,9 +269,18 @@ func TestInitialWeights(t *testing.T) {
 
 func TestFrozenEncoderStaysAsItIs(t *testing.T) {
 	cache, dev := phantoms(t, 1, [3]int{24, 20, 16}), testDevice(t)
-	c := tiny()
-	c.Crop, c.FreezeEncoder, c.Train.Steps = [3]int{8, 8, 8}, 2, 3
-	c = resolved(t, c, cache)
+	for name, freeze := range map[string]func(*Config){
+		"freeze_encoder":    func(c *Config) { c.FreezeEncoder = 2 },
+		"schedule sawtooth": func(c *Config) { c.Train.Schedule, c.Train.Tooth = "sawtooth", 2 },
+	} {
+		c := tiny()
+		c.Crop, c.Train.Steps = [3]int{8, 8, 8}, 3
+		freeze(&c)
+		t.Run(name, func(t *testing.T) { frozenForTwoSteps(t, dev, cache, resolved(t, c, cache)) })
+	}
+}
+
+func frozenForTwoSteps(t *testing.T, dev voxsaw.Device, cache *prepared.Store, c Config) {
 	task, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case0"}}, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -292,6 +301,68 @@ func TestFrozenEncoderStaysAsItIs(t *testing.T) {
 	moved := func(step int, name string) bool { return !slices.Equal(before[name], after[step][name]) }
 	if moved(2, "encoder.1.conv0.weight") || !moved(3, "encoder.1.conv0.weight") || !moved(1, "head.logits.weight") {
 		t.Error("the encoder was not frozen for the first two steps alone")
+	}
+}
+
+// Of the crops that are taken anywhere, those of air are drawn again.
+func TestCropsHaveLittleAir(t *testing.T) {
+	v, l, err := phantom.New(3, phantom.Options{Shape: [3]int{24, 20, 16}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	origin, size := [3]int{-16, -16, -16}, [3]int{56, 52, 48}
+	if v, err = v.Crop(origin, size, -1000); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = l.Crop(origin, size); err != nil {
+		t.Fatal(err)
+	}
+	how := volume.DefaultPreparation()
+	how.Crop = volume.CropNone
+	dir := filepath.Join(t.TempDir(), "prepared")
+	w, err := prepared.NewWriter(dir, how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Add(prepared.Input{ID: "a", Image: v, Labels: l}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	store, err := prepared.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	dull := map[float64]int{}
+	for _, most := range []float64{1, 0.8} {
+		c := tiny()
+		c.Crop, c.Foreground, c.MaxAir, c.Augment, c.Batch = [3]int{16, 16, 16}, 0, most, Augmentation{}, 8
+		task, err := compiled(t, testDevice(t), resolved(t, c, store), Data{Store: store, Train: []string{"a"}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for step := range 10 {
+			b, err := task.Batch(t.Context(), step)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for crop := range slices.Chunk(b.images, 16*16*16) {
+				air := 0
+				for _, x := range crop {
+					if x == -1 {
+						air++
+					}
+				}
+				if float64(air) > 0.8*float64(len(crop)) {
+					dull[most]++
+				}
+			}
+		}
+	}
+	if dull[1] < 60 || dull[0.8] > dull[1]*3/4 {
+		t.Errorf("crops with more than 0.8 of air, of 80: %v by their largest share", dull)
 	}
 }
 

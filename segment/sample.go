@@ -164,5 +164,5 @@ func (s *sampler) origin(c *prepared.Case, size [3]int, r *rand.Rand) ([3]int, e
 			}
 		}
 	}
-	return c.RandomOrigin(r, size, 1)
+	return c.RandomOrigin(r, size, s.config.MaxAir)
 }
