@@ -18,6 +18,7 @@ type phantomOptions struct {
 	format          string // nnunet, dicom, nii (not compressed); otherwise NIfTI
 	empty           bool   // labels without foreground
 	moved           bool   // labels on another grid than their scans
+	around          int    // voxels of air on every side
 	axcodes         string
 }
 
@@ -29,6 +30,7 @@ func phantomMain() {
 	flag.StringVar(&o.format, "format", "", "")
 	flag.BoolVar(&o.empty, "empty", false, "")
 	flag.BoolVar(&o.moved, "moved", false, "")
+	flag.IntVar(&o.around, "around", 0, "")
 	flag.StringVar(&o.axcodes, "axcodes", "RAS", "")
 	flag.Parse()
 	if err := writePhantoms(flag.Arg(0), o); err != nil {
@@ -47,6 +49,13 @@ func writePhantoms(folder string, o phantomOptions) error {
 	for n := range o.cases {
 		v, l, err := phantom.New(uint64(n+1), phantom.Options{Shape: [3]int{24, 20, 16}})
 		if err != nil {
+			return err
+		}
+		origin, size := [3]int{-o.around, -o.around, -o.around}, [3]int{24 + 2*o.around, 20 + 2*o.around, 16 + 2*o.around}
+		if v, err = v.Crop(origin, size, -1000); err != nil {
+			return err
+		}
+		if l, err = l.Crop(origin, size); err != nil {
 			return err
 		}
 		if v, err = v.Orient(o.axcodes); err != nil {
