@@ -121,8 +121,8 @@ func TestPredictionsOnTheScansVoxels(t *testing.T) {
 	}
 }
 
-// Where only the patient's box was prepared, predictions come back on the whole scan: around the box
-// is background, and nothing else.
+// Where only the patient's box was prepared, predictions come back on the whole scan: around the
+// box is background, and nothing else.
 func TestPredictionsOfAPart(t *testing.T) {
 	dev := testDevice(t)
 	const around = 14

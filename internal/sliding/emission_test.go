@@ -226,7 +226,8 @@ func TestRestorationOfAPart(t *testing.T) {
 			for j := range scan.Shape[1] {
 				for i := range scan.Shape[0] {
 					at := scan.Index(i, j, k)
-					class, probability := uint16(0), [classes]float32{} // settle has nothing beyond the part
+					// settle has nothing beyond the part
+					class, probability := uint16(0), [classes]float32{}
 					if p := [3]int{i - 2, j - 1, k - 3}; min(p[0], p[1], p[2]) >= 0 && p[0] < 7 && p[1] < 6 && p[2] < 4 {
 						inside := part.Grid().Index(p[0], p[1], p[2])
 						class = want.Classes[inside]
