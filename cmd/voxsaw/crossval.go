@@ -96,6 +96,15 @@ func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title s
 	if err := writeFile(filepath.Join(s.Out, "scores.csv"), table.Runs(r.Runs).CSV); err != nil {
 		return err
 	}
+	curves, err := r.LearningCurves(s.Out)
+	if err != nil {
+		return err
+	}
+	if len(curves) > 0 {
+		if err := writeFile(filepath.Join(s.Out, "curves.csv"), table.Curves(curves).CSV); err != nil {
+			return err
+		}
+	}
 	folds, err := r.Table()
 	if err != nil {
 		return err
@@ -148,6 +157,9 @@ func printPlan(w io.Writer, p experiment.Plan, asJSON bool) error {
 		fold := "all"
 		if e.Fold > 0 {
 			fold = fmt.Sprint(e.Fold)
+		}
+		if p.Encoders > 1 {
+			fold += fmt.Sprintf(", encoder %d", e.Number)
 		}
 		encoders.Rows = append(encoders.Rows, []string{e.Init, fold, fmt.Sprint(len(e.Cases)), strings.Join(e.Cases, ", ")})
 		if len(e.Left) > 0 {

@@ -85,6 +85,51 @@ func TestCasesKeepTheirRoles(t *testing.T) {
 	}
 }
 
+// A replicate draws its own subset and takes an encoder by turns; all its initialisations share
+// both, and the cases that learning curves are measured on, which no run of it learns from.
+func TestReplicates(t *testing.T) {
+	ids := caseNames(40)
+	p := DefaultPlan()
+	p.Folds, p.Fractions, p.Seeds, p.Subsets, p.Encoders, p.Curve, p.CurveCases = 2, []float64{0.2, 1}, []uint64{1, 2, 3, 4}, "own", 3, 5, 6
+	c, err := p.cases(ids, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subsets := map[string][]string{}
+	for _, trial := range p.trials(c) {
+		fold := c.Folds[trial.Fold-1]
+		if !contains(fold.Train, trial.Train) || !disjoint(trial.Train, trial.Curve) || !disjoint(trial.Test, trial.Curve) || !contains(fold.Train, trial.Curve) {
+			t.Errorf("%s trains on %v, has its curve on %v", trial.Name(), trial.Train, trial.Curve)
+		}
+		if want := map[float64]int{0.2: 6, 1: 0}[trial.Fraction]; len(trial.Curve) != want {
+			t.Errorf("%s has its curve on %v, want %d cases", trial.Name(), trial.Curve, want)
+		}
+		key := fmt.Sprint(trial.Fold, trial.Fraction, trial.Seed)
+		if before, seen := subsets[key]; seen && !slices.Equal(before, trial.Train) {
+			t.Errorf("%s: its initialisations train on %v and %v", trial.Name(), before, trial.Train)
+		}
+		subsets[key] = trial.Train
+	}
+	if slices.Equal(subsets["1 0.2 1"], subsets["1 0.2 2"]) {
+		t.Error("two seeds have one subset")
+	}
+	p.Subsets = "shared"
+	if c, err = p.cases(ids, nil); err != nil {
+		t.Fatal(err)
+	}
+	shared := map[string][]string{}
+	for _, trial := range p.trials(c) {
+		key := fmt.Sprint(trial.Fold, trial.Fraction)
+		if before, seen := shared[key]; seen && !slices.Equal(before, trial.Train) {
+			t.Errorf("shared subsets: %s trains on %v and %v", trial.Name(), before, trial.Train)
+		}
+		shared[key] = trial.Train
+	}
+	if got := p.encoderNumbers(); !slices.Equal(got, []int{0, 1, 2}) || p.encoderOf(4) != p.encoderOf(1) {
+		t.Errorf("encoders %v", got)
+	}
+}
+
 func TestCheckRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Plan){
 		"data: name":                            func(p *Plan) { p.Data = "" },
@@ -105,6 +150,12 @@ func TestCheckRefuses(t *testing.T) {
 		"no pretext task \"chess\"":             func(p *Plan) { p.Inits[1].Pretrain = config.NewSection("task: chess\n") },
 		"initialisation 3x3x3: pretrain:1":      func(p *Plan) { p.Inits[1].Pretrain = config.NewSection("gird: [2, 2, 2]\n") },
 		"finetune: ":                            func(p *Plan) { p.Finetune.Network.Norm = "none such" },
+		"subsets is":                            func(p *Plan) { p.Subsets = "mine" },
+		"encoders is 0":                         func(p *Plan) { p.Encoders = 0 },
+		"curve is 10 points of 0 cases":         func(p *Plan) { p.Curve, p.CurveCases = 10, 0 },
+		"network, labels and train.seed are":    func(p *Plan) { p.Inits[0].Finetune = config.NewSection("network: {channels: 32}\n") },
+		"initialisation scratch: finetune:1":    func(p *Plan) { p.Inits[0].Finetune = config.NewSection("stesp: 3\n") },
+		"scratch: finetune: lr is -1":           func(p *Plan) { p.Inits[0].Finetune = config.NewSection("train: {lr: -1}\n") },
 	} {
 		p := DefaultPlan()
 		p.Data = "prepared"

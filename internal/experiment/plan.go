@@ -20,6 +20,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -34,6 +35,12 @@ const (
 	scoreOnPrepared = "prepared"
 )
 
+// Which training cases the seeds of a fraction have.
+const (
+	subsetsShared = "shared"
+	subsetsOwn    = "own"
+)
+
 // Plan is an experiment. One YAML file holds it.
 type Plan struct {
 	Data       string           `yaml:"data" help:"folder of prepared, labelled cases"`
@@ -45,6 +52,10 @@ type Plan struct {
 	Fractions  []float64        `yaml:"fractions,flow" help:"shares of each fold's training cases; smaller ones are parts of larger ones"`
 	Seeds      []uint64         `yaml:"seeds,flow" help:"seeds of the fine-tuning runs"`
 	SubsetSeed uint64           `yaml:"subset_seed" help:"seed of shuffled folds, subsets and cases set aside"`
+	Subsets    string           `yaml:"subsets" help:"the training cases of a fraction: shared by all seeds, or each seed's own" oneof:"shared own"`
+	Encoders   int              `yaml:"encoders" help:"encoders that are pretrained for each initialisation and fold, from seeds of their own; runs of different seeds take them by turns"`
+	Curve      int              `yaml:"curve" help:"points of the learning curves: so often in a run, the network is validated on training cases of the fold that the run does not learn from; 0: no curves"`
+	CurveCases int              `yaml:"curve_cases" help:"cases that a point of a learning curve is measured on, at most"`
 	Inits      []Initialisation `yaml:"initialisations" help:"what fine-tuning starts from"`
 
 	Pretrain  Pretrain          `yaml:"pretrain" flag:"pretrain"`
@@ -66,6 +77,7 @@ type Initialisation struct {
 	Checkpoint string         `yaml:"checkpoint,omitempty" help:"a checkpoint to start from"`
 	Pretrain   config.Section `yaml:"pretrain,omitempty" help:"pretrain an encoder: settings that differ from those of the plan's section pretrain, {} for none"`
 	Data       string         `yaml:"data,omitempty" help:"folder of prepared cases to pretrain on instead, but for those that a fold tests on"`
+	Finetune   config.Section `yaml:"finetune,omitempty" help:"settings of fine-tuning that differ from those of the plan's section finetune, such as a learning rate or more steps"`
 }
 
 func (i Initialisation) pretrains() bool { return !i.Pretrain.IsZero() }
@@ -73,7 +85,7 @@ func (i Initialisation) pretrains() bool { return !i.Pretrain.IsZero() }
 // DefaultPlan is the protocol of the paper's Table 3, from scratch and with 3x3x3 puzzles.
 func DefaultPlan() Plan {
 	p := Plan{
-		Folds: 4, FoldScheme: dataset.FoldsConsecutive, Fractions: []float64{0.1, 0.2, 1}, Seeds: []uint64{1, 2, 3}, SubsetSeed: 1,
+		Folds: 4, FoldScheme: dataset.FoldsConsecutive, Fractions: []float64{0.1, 0.2, 1}, Seeds: []uint64{1, 2, 3}, SubsetSeed: 1, Subsets: subsetsShared, Encoders: 1, CurveCases: 8,
 		Pretrain: Pretrain{pretext.Choice()}, Finetune: segment.DefaultConfig(), Inference: segment.DefaultInference(), ScoreOn: scoreOnScan, Metrics: eval.DefaultOptions(),
 	}
 	_, settings := pretext.Chosen(&p.Pretrain.OneOf)
@@ -111,6 +123,12 @@ func (p Plan) Check() error {
 		return errors.New("a plan needs at least one fraction, one seed and one initialisation")
 	case p.ScoreOn != scoreOnScan && p.ScoreOn != scoreOnPrepared:
 		return fmt.Errorf("score_on is %q, must be %s or %s", p.ScoreOn, scoreOnScan, scoreOnPrepared)
+	case p.Subsets != subsetsShared && p.Subsets != subsetsOwn:
+		return fmt.Errorf("subsets is %q, must be %s or %s", p.Subsets, subsetsShared, subsetsOwn)
+	case p.Encoders < 1:
+		return fmt.Errorf("encoders is %d, must be at least 1", p.Encoders)
+	case p.Curve < 0 || p.Curve > 0 && p.CurveCases < 1:
+		return fmt.Errorf("curve is %d points of %d cases: must be 0, or both at least 1", p.Curve, p.CurveCases)
 	case !(p.Unlabelled >= 0 && p.Unlabelled < 1):
 		return fmt.Errorf("unlabelled is %v, must be a share from 0 to less than 1", p.Unlabelled)
 	}
@@ -134,8 +152,31 @@ func (p Plan) Check() error {
 		if err := p.checkNetwork(i); err != nil {
 			return err
 		}
+		if _, err := p.finetune(i); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// finetune is the settings that runs of an initialisation are fine-tuned with. What makes runs
+// comparable is the same for all: the network, what it segments, and the seeds.
+func (p Plan) finetune(i Initialisation) (segment.Config, error) {
+	c := p.Finetune
+	if i.Finetune.IsZero() {
+		return c, nil
+	}
+	name := "initialisation " + i.Name + ": finetune"
+	if err := i.Finetune.Apply(name, &c); err != nil {
+		return c, err
+	}
+	if !c.Network.Equal(p.Finetune.Network) || !slices.Equal(c.Labels, p.Finetune.Labels) || c.Train.Seed != p.Finetune.Train.Seed {
+		return c, fmt.Errorf("%s: network, labels and train.seed are the same for all initialisations", name)
+	}
+	if err := c.Train.Check(); err != nil {
+		return c, fmt.Errorf("%s: %w", name, err)
+	}
+	return c, nil
 }
 
 // checkNetwork says whether the weights that an initialisation is pretrained to fit the network
@@ -222,6 +263,9 @@ type Trial struct {
 	Seed     uint64   `json:"seed"`
 	Train    []string `json:"train"`
 	Test     []string `json:"test"`
+	// Curve is the cases that the learning curve is measured on: training cases of the fold that
+	// the run does not learn from.
+	Curve []string `json:"curve,omitempty"`
 }
 
 // Name tells one trial from the others, and is its folder below the experiment's.
@@ -242,7 +286,7 @@ type Subsets struct {
 	Fold      int                 `json:"fold"`
 	Test      []string            `json:"test"`
 	Train     []string            `json:"train"`
-	Fractions map[string][]string `json:"fractions"` // training cases of each fraction
+	Fractions map[string][]string `json:"fractions"` // training cases of each fraction, or of each fraction and seed
 }
 
 // with adds folds and fractions that an experiment had before, and lists, after the changes found
@@ -302,27 +346,61 @@ func (p Plan) cases(ids []string, patients dataset.Patients) (Cases, error) {
 			continue
 		}
 		f := Subsets{Fold: k + 1, Test: split.Val, Train: split.Train, Fractions: map[string][]string{}}
-		subsets, err := dataset.Nested(split.Train, p.Fractions, p.SubsetSeed)
-		if err != nil {
-			return c, err
-		}
-		for n, fraction := range p.Fractions {
-			f.Fractions[fmt.Sprint(fraction)] = subsets[n]
+		for _, number := range p.Seeds {
+			subsets, err := dataset.Nested(split.Train, p.Fractions, p.subsetSeed(number))
+			if err != nil {
+				return c, err
+			}
+			for n, fraction := range p.Fractions {
+				f.Fractions[p.subset(fraction, number)] = subsets[n]
+			}
 		}
 		c.Folds = append(c.Folds, f)
 	}
 	return c, nil
 }
 
+// subset names the training cases of a fraction and a seed.
+func (p Plan) subset(fraction float64, number uint64) string {
+	if p.Subsets == subsetsShared {
+		return fmt.Sprint(fraction)
+	}
+	return fmt.Sprintf("%g, seed %d", fraction, number)
+}
+
+// subsetSeed is what draws the training cases of a seed.
+func (p Plan) subsetSeed(number uint64) uint64 {
+	if p.Subsets == subsetsShared {
+		return p.SubsetSeed
+	}
+	return seed.Rand(p.SubsetSeed, "subset", number).Uint64()
+}
+
+// curveCases are the cases that a run's learning curve is measured on: the first, in an order of
+// the seed's own, of the fold's training cases that the run does not learn from.
+func (p Plan) curveCases(fold, train []string, number uint64) []string {
+	if p.Curve == 0 {
+		return nil
+	}
+	rest := slices.DeleteFunc(slices.Clone(fold), func(id string) bool { return slices.Contains(train, id) })
+	slices.Sort(rest)
+	seed.Rand(p.SubsetSeed, "curve", number).Shuffle(len(rest), func(a, b int) { rest[a], rest[b] = rest[b], rest[a] })
+	rest = rest[:min(len(rest), p.CurveCases)]
+	slices.Sort(rest)
+	return rest
+}
+
 // trials lists the fine-tuning runs, all initialisations of a setting next to each other, so that
 // an unfinished experiment compares as much as it can.
 func (p Plan) trials(c Cases) []Trial {
 	var all []Trial
-	for _, seed := range p.Seeds {
+	for _, number := range p.Seeds {
 		for _, f := range c.Folds {
 			for _, fraction := range p.Fractions {
+				train := f.Fractions[p.subset(fraction, number)]
+				curve := p.curveCases(f.Train, train, number)
 				for _, i := range p.Inits {
-					all = append(all, Trial{Init: i.Name, Fold: f.Fold, Fraction: fraction, Seed: seed, Train: f.Fractions[fmt.Sprint(fraction)], Test: f.Test})
+					all = append(all, Trial{Init: i.Name, Fold: f.Fold, Fraction: fraction, Seed: number, Train: train, Test: f.Test, Curve: curve})
 				}
 			}
 		}

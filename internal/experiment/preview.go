@@ -34,12 +34,15 @@ func Look(plan Plan) (Preview, error) {
 		if !i.pretrains() {
 			continue
 		}
+		numbers := plan.encoderNumbers()
 		for _, f := range p.Cases.Folds {
-			e, err := plan.encoder(i, f.Fold, p.Cases, cache)
+			e, err := plan.encoder(i, f.Fold, numbers[0], p.Cases, cache)
 			if err != nil {
 				return p, err
 			}
-			p.Encoders = append(p.Encoders, e)
+			for _, e.Number = range numbers {
+				p.Encoders = append(p.Encoders, e)
+			}
 			if e.Fold == 0 { // the other folds take this one
 				break
 			}
@@ -50,17 +53,39 @@ func Look(plan Plan) (Preview, error) {
 
 // An Encoder is one that the experiment pretrains.
 type Encoder struct {
-	Init  string   `json:"initialisation"`
-	Fold  int      `json:"fold,omitempty"` // 0: one for all folds
-	Data  string   `json:"data"`           // where its cases are
-	Cases []string `json:"cases"`          // what it is pretrained and validated on, without labels
-	Left  []string `json:"left,omitempty"` // cases that are there too, but that folds test on
+	Init string `json:"initialisation"`
+	Fold int    `json:"fold,omitempty"` // 0: one for all folds
+	// from 0, where several are pretrained for a fold
+	Number int      `json:"encoder,omitempty"`
+	Data   string   `json:"data"`           // where its cases are
+	Cases  []string `json:"cases"`          // what it is pretrained and validated on, without labels
+	Left   []string `json:"left,omitempty"` // cases that are there too, but that folds test on
+}
+
+// initialisation is the one of a name.
+func (p Plan) initialisation(name string) Initialisation {
+	at := slices.IndexFunc(p.Inits, func(i Initialisation) bool { return i.Name == name })
+	return p.Inits[at]
+}
+
+// encoderOf says which of several encoders runs of a seed start from. It depends on the seed alone,
+// so that an experiment may grow by seeds.
+func (p Plan) encoderOf(number uint64) int { return int(number % uint64(p.Encoders)) }
+
+// encoderNumbers are the encoders that the plan's seeds start from.
+func (p Plan) encoderNumbers() []int {
+	var all []int
+	for _, number := range p.Seeds {
+		all = append(all, p.encoderOf(number))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // encoder says on what an initialisation is pretrained for a fold: never on a case that the fold
 // tests on.
-func (p Plan) encoder(i Initialisation, fold int, c Cases, cache *prepared.Store) (Encoder, error) {
-	e := Encoder{Init: i.Name, Fold: fold, Data: p.Data}
+func (p Plan) encoder(i Initialisation, fold, number int, c Cases, cache *prepared.Store) (Encoder, error) {
+	e := Encoder{Init: i.Name, Fold: fold, Number: number, Data: p.Data}
 	switch {
 	case i.Data != "":
 		e.Fold, e.Data = 0, i.Data

@@ -59,6 +59,14 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 		page.Sections = append(page.Sections, r.comparison(folds))
 	}
 
+	learning, err := r.learning(s.Out)
+	if err != nil {
+		return page, err
+	}
+	if len(learning.Blocks) > 0 {
+		page.Sections = append(page.Sections, learning)
+	}
+
 	cache, err := prepared.Open(r.Plan.Data)
 	if err != nil {
 		return page, err
@@ -182,7 +190,11 @@ func (r *Result) pretext(ctx context.Context, s Setting, task pretext.Task) (rep
 		if p.Fold > 0 {
 			fold = p.Fold
 		}
-		row := []any{p.Init, fold, p.Steps, e.Cases}
+		name := p.Init
+		if r.Plan.Encoders > 1 {
+			name = fmt.Sprintf("%s, encoder %d", p.Init, p.Number)
+		}
+		row := []any{name, fold, p.Steps, e.Cases}
 		for _, share := range e.Final() {
 			row = append(row, 100*share)
 		}
@@ -196,7 +208,7 @@ func (r *Result) pretext(ctx context.Context, s Setting, task pretext.Task) (rep
 				t.Notes = append(t.Notes, note)
 			}
 		}
-		pictures = append(pictures, report.Picture{Image: picture.Image, Caption: p.Init + ": " + picture.Caption})
+		pictures = append(pictures, report.Picture{Image: picture.Image, Caption: name + ": " + picture.Caption})
 	}
 	section.Blocks = []report.Block{report.Table{Table: t}, pictures}
 	return section, nil
@@ -327,6 +339,9 @@ func (r *Result) curves(s Setting) (report.Section, error) {
 		name := p.Init
 		if p.Fold > 0 {
 			name = fmt.Sprintf("%s, fold %d", p.Init, p.Fold)
+		}
+		if r.Plan.Encoders > 1 {
+			name += fmt.Sprintf(", encoder %d", p.Number)
 		}
 		trainings = append(trainings, report.Training{Name: name, Folder: p.Folder})
 	}

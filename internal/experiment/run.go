@@ -56,6 +56,7 @@ type Result struct {
 type Pretraining struct {
 	Init   string
 	Fold   int    // 0: one for all folds
+	Number int    // from 0, where several are pretrained for a fold
 	Folder string // of the run
 	Task   pretext.Task
 	Steps  int
@@ -161,9 +162,10 @@ func (r *runner) record() error {
 	planPath, casesPath := filepath.Join(r.Out, "plan.yaml"), filepath.Join(r.Out, "subsets.json")
 	cases := r.result.Cases
 	if entries, err := os.ReadDir(filepath.Join(r.Out, "trials")); err == nil && len(entries) > 0 {
-		before := Plan{Pretrain: Pretrain{pretext.Choice()}, ScoreOn: r.plan.ScoreOn}
+		// what a plan that does not say it meant
+		before := Plan{Pretrain: Pretrain{pretext.Choice()}, ScoreOn: r.plan.ScoreOn, Subsets: subsetsShared, Encoders: 1, CurveCases: r.plan.CurveCases}
 		if r.cache.Preparation().Spacing != [3]float64{} {
-			// of a plan that does not say it: there was nothing else then
+			// there was nothing else then
 			before.ScoreOn = scoreOnPrepared
 		}
 		if err := config.Load(planPath, &before); err != nil {
@@ -206,8 +208,14 @@ func (r *runner) record() error {
 
 // trial fine-tunes, predicts the test cases and scores them, unless that has been done.
 func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
-	c := r.plan.Finetune
+	c, err := r.plan.finetune(r.plan.initialisation(t.Init))
+	if err != nil {
+		return nil, err
+	}
 	c.Train.Seed = t.Seed
+	if len(t.Curve) > 0 {
+		c.Train.ValidateEvery, c.ValidateCases = max(1, c.Train.Steps/r.plan.Curve), 0
+	}
 	folder := t.Folder(r.Out)
 	init, err := r.initialise(ctx, t)
 	if err != nil {
@@ -219,16 +227,17 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 		segment.Config `yaml:",inline"`
 		Init           string            `yaml:"init"`
 		Cases          []string          `yaml:"cases,flow"`
+		Curve          []string          `yaml:"curve,flow,omitempty"`
 		Test           []string          `yaml:"test,flow"`
 		Inference      segment.Inference `yaml:"inference"`
 		Metrics        eval.Options      `yaml:"metrics"`
-	}{c, relative(r.Out, init), t.Train, t.Test, r.plan.Inference, r.plan.Metrics})
+	}{c, relative(r.Out, init), t.Train, t.Curve, t.Test, r.plan.Inference, r.plan.Metrics})
 	if err != nil {
 		return nil, err
 	}
 	path, finished := filepath.Join(folder, "scores.csv"), train.Finished(folder)
 	// The test cases are not looked at while training: nothing about them can leak into the result.
-	_, _, err = segment.Finetune(ctx, r.Device, c, segment.Data{Store: r.cache, Train: t.Train}, init, r.options(folder, resolved, r.Console.Training(t.Name(), "crops")))
+	_, _, err = segment.Finetune(ctx, r.Device, c, segment.Data{Store: r.cache, Train: t.Train, Validate: t.Curve}, init, r.options(folder, resolved, r.Console.Training(t.Name(), "crops")))
 	r.Console.Trained()
 	if err != nil {
 		return nil, err
@@ -305,25 +314,24 @@ func predictAndRead(ctx context.Context, p *segment.Predictor, c *prepared.Case,
 // initialise gives the checkpoint that a trial starts from, pretraining it if need be; empty for
 // random weights.
 func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
-	var init Initialisation
-	for _, i := range r.plan.Inits {
-		if i.Name == t.Init {
-			init = i
-		}
-	}
+	init := r.plan.initialisation(t.Init)
 	if !init.pretrains() {
 		return init.Checkpoint, nil
 	}
-	e, err := r.plan.encoder(init, t.Fold, r.result.Cases, r.cache)
+	e, err := r.plan.encoder(init, t.Fold, r.plan.encoderOf(t.Seed), r.result.Cases, r.cache)
 	if err != nil {
 		return "", err
 	}
-	p := Pretraining{Init: e.Init, Fold: e.Fold}
+	p := Pretraining{Init: e.Init, Fold: e.Fold, Number: e.Number}
 	p.Folder = filepath.Join(r.Out, "pretraining", init.Name)
 	name := "pretraining " + init.Name
 	if p.Fold > 0 {
 		p.Folder = filepath.Join(p.Folder, fmt.Sprintf("fold-%d", p.Fold))
 		name += fmt.Sprintf(", fold %d", p.Fold)
+	}
+	if p.Number > 0 {
+		p.Folder = filepath.Join(p.Folder, fmt.Sprintf("encoder-%d", p.Number))
+		name += fmt.Sprintf(", encoder %d", p.Number)
 	}
 	if checkpoint, done := r.encoders[p.Folder]; done {
 		return checkpoint, nil
@@ -350,6 +358,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	}
 	var settings pretext.Config
 	p.Task, settings = pretext.Chosen(&chosen)
+	settings.Common().Train.Seed += uint64(p.Number)
 	if err := settings.Resolve(cache.Preparation()); err != nil {
 		return "", fmt.Errorf("initialisation %s: %w", init.Name, err)
 	}

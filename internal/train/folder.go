@@ -259,6 +259,9 @@ func flatten(key string, v any, into map[string]string) {
 // Last is the path of the newest checkpoint of the run in a folder.
 func Last(folder string) string { return filepath.Join(folder, lastFile) }
 
+// Validations is the path of the validations of the run in a folder: a table in CSV, a line each.
+func Validations(folder string) string { return filepath.Join(folder, validationFile) }
+
 // Last is the path of the newest checkpoint.
 func (f *Folder) Last() string { return Last(f.path) }
 

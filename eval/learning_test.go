@@ -1,0 +1,43 @@
+package eval
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// By hand: scratch and an encoder, two seeds, three points. Scratch ends at 60 and 80, of which
+// 95 % are 57 and 76.
+func TestCompareCurves(t *testing.T) {
+	steps := []float64{100, 200, 300}
+	curve := func(init string, seed uint64, values ...float64) LearningCurve {
+		return LearningCurve{Initialisation: init, Fraction: 0.1, Fold: 1, Seed: seed, Steps: steps, Values: values}
+	}
+	curves := []LearningCurve{
+		curve("puzzle", 1, 50, 64, 66), curve("scratch", 1, 20, 40, 60), curve("puzzle", 2, 40, 60, 70), curve("scratch", 2, 40, 60, 80), curve("alone", 3, 1, 1, 1),
+	}
+	rows := CompareCurves(curves, "scratch")
+	if len(rows) != 3 || rows[0].Initialisation != "scratch" || rows[1].Initialisation != "puzzle" || rows[2].Gain.N != 0 {
+		t.Fatalf("%+v", rows)
+	}
+	scratch, puzzle := rows[0], rows[1]
+	// mean heights: (20+40)/4 + (40+60)/4 = 40 and 60; 61 and 57.5
+	if scratch.Area.Mean != 50 || puzzle.Area.Mean != 59.25 || scratch.Last.Mean != 70 || puzzle.Last.Mean != 68 {
+		t.Errorf("heights %v and %v, last values %v and %v", scratch.Area, puzzle.Area, scratch.Last, puzzle.Last)
+	}
+	// scratch: 57 lies at 285, 76 at 280. The encoder's run reaches 57 at 150, and never 76.
+	if math.Abs(scratch.Steps.Mean-282.5) > 1e-9 || puzzle.Steps.Infinite != 1 || math.Abs(puzzle.Steps.Mean-150) > 1e-9 {
+		t.Errorf("steps %v and %v", scratch.Steps, puzzle.Steps)
+	}
+	// gains of 21 and -2.5: mean 9.25, t = 9.25 / (23.5 / 2)
+	if math.Abs(puzzle.Gain.Mean-9.25) > 1e-9 || math.Abs(puzzle.Test.Statistic-9.25/11.75) > 1e-9 || puzzle.Test.Pairs != 2 || puzzle.Holm != puzzle.Test.P {
+		t.Errorf("gain %v, test %+v, Holm %v", puzzle.Gain, puzzle.Test, puzzle.Holm)
+	}
+	if !math.IsNaN(scratch.Test.P) {
+		t.Errorf("scratch was tested against itself: %v", scratch.Test)
+	}
+	at, mean := MeanCurve(curves[:4])
+	if !slices.Equal(at, steps) || !slices.Equal(mean, []float64{37.5, 56, 69}) {
+		t.Errorf("the mean curve is %v at %v", mean, at)
+	}
+}

@@ -1,0 +1,39 @@
+package table
+
+import (
+	"fmt"
+
+	"github.com/voxsaw/voxsaw/eval"
+)
+
+// Curves is every point of learning curves, a row each.
+func Curves(curves []eval.LearningCurve) Table {
+	t := Table{Title: "Learning curves", Columns: []Column{
+		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"fold", "fold", 0}, {"seed", "seed", 0}, {"step", "step", 0}, {"dsc", "DSC %", 2},
+	}}
+	for _, c := range curves {
+		for n, step := range c.Steps {
+			t.Rows = append(t.Rows, []any{c.Initialisation, Percent(c.Fraction), c.Fold, int(c.Seed), int(step), c.Values[n]})
+		}
+	}
+	return t
+}
+
+// CurveRows is the comparison of learning curves.
+func CurveRows(rows []eval.CurveRow, baseline string) Table {
+	t := Table{Title: "Learning curves, DSC in percent", Columns: []Column{
+		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"runs", "runs", 0}, {"last", "last", 2}, {"area", "mean height", 2},
+		{"gain", "gain", 2}, {"low", "", 2}, {"high", "", 2}, {"interval", "95 % interval", 0}, {"p", "p", 3}, {"p_holm", "p, Holm", 3},
+		{"steps", "steps to 95 %", 0},
+	}}
+	for _, r := range rows {
+		t.Rows = append(t.Rows, []any{
+			r.Initialisation, Percent(r.Fraction), r.Last.N, r.Last, r.Area, r.Gain, r.Interval.Low, r.Interval.High, Interval(r.Interval, 2), P(r.Test.P), P(r.Holm), r.Steps,
+		})
+	}
+	t.Notes = []string{
+		fmt.Sprintf("Mean height: the area below the curve, divided by its steps. gain: difference of mean heights to %s, over pairs of runs of the same fold and seed; interval and p: two-sided paired t-test over these pairs.", baseline),
+		fmt.Sprintf("steps to 95 %%: steps to %.0f %% of the last value of %s in the run of the same fold and seed. ∞: runs that never got there, which are in no mean.", 100*eval.Reached, baseline),
+	}
+	return t
+}
