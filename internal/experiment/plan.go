@@ -283,10 +283,11 @@ type Cases struct {
 
 // Subsets are the cases of a fold.
 type Subsets struct {
-	Fold      int                 `json:"fold"`
-	Test      []string            `json:"test"`
-	Train     []string            `json:"train"`
-	Fractions map[string][]string `json:"fractions"` // training cases of each fraction, or of each fraction and seed
+	Fold  int      `json:"fold"`
+	Test  []string `json:"test"`
+	Train []string `json:"train"`
+	// training cases of each fraction, or of each fraction and seed
+	Fractions map[string][]string `json:"fractions"`
 }
 
 // with adds folds and fractions that an experiment had before, and lists, after the changes found

@@ -56,10 +56,11 @@ type Encoder struct {
 	Init string `json:"initialisation"`
 	Fold int    `json:"fold,omitempty"` // 0: one for all folds
 	// from 0, where several are pretrained for a fold
-	Number int      `json:"encoder,omitempty"`
-	Data   string   `json:"data"`           // where its cases are
-	Cases  []string `json:"cases"`          // what it is pretrained and validated on, without labels
-	Left   []string `json:"left,omitempty"` // cases that are there too, but that folds test on
+	Number int    `json:"encoder,omitempty"`
+	Data   string `json:"data"` // where its cases are
+	// what it is pretrained and validated on, without labels
+	Cases []string `json:"cases"`
+	Left  []string `json:"left,omitempty"` // cases that are there too, but that folds test on
 }
 
 // initialisation is the one of a name.
