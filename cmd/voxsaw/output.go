@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
@@ -14,10 +13,18 @@ import (
 
 // writeFile writes a result whole or not at all, and makes the folder that it goes into.
 func writeFile(path string, write func(io.Writer) error) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	return place(path, func() error { return atomicfile.Write(path, write) })
+}
+
+// place makes ready for a file, which write then writes: there is the folder that it goes into, and
+// nothing there that a killed process has left of it.
+func place(path string, write func() error) error {
+	release, err := atomicfile.Enter(filepath.Dir(path), func(name string) bool { return name == filepath.Base(path) })
+	if err != nil {
 		return err
 	}
-	return atomicfile.Write(path, write)
+	defer release()
+	return write()
 }
 
 // say writes a line, or several, for people. Names from files are in it.

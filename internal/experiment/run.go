@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,7 +93,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 			return nil, fmt.Errorf("initialisation %s: %w", i.Name, err)
 		}
 	}
-	if err := os.MkdirAll(s.Out, 0o777); err != nil {
+	if err := atomicfile.MakeFolder(s.Out); err != nil {
 		return nil, err
 	}
 	release, err := atomicfile.Hold(s.Out)
@@ -102,7 +101,8 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	defer release()
-	if err := r.clean(); err != nil {
+	// finished trials, too: runs that go on clean their own
+	if err := atomicfile.CleanAll(s.Out); err != nil {
 		return nil, err
 	}
 	if err := r.record(); err != nil {
@@ -123,17 +123,6 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	}
 	r.result.Elapsed = time.Since(start)
 	return r.result, nil
-}
-
-// clean removes what a process that was killed has left, in the folders of trials that are
-// finished, too: runs that go on clean their own.
-func (r *runner) clean() error {
-	return filepath.WalkDir(r.Out, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return err
-		}
-		return atomicfile.Clean(path, nil)
-	})
 }
 
 func labelled(cache *prepared.Store) []string {

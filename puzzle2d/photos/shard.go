@@ -222,7 +222,7 @@ func (s *shards) keep(shard int, now shardRecord, r *photo.Resizer) (shardRecord
 
 // write puts a shard into place: the pixels, then what they are.
 func (s *shards) write(shard int, record shardRecord, pixels []byte) error {
-	if err := removeIfThere(shardFile(s.dir, shard, "json")); err != nil {
+	if err := atomicfile.Remove(shardFile(s.dir, shard, "json")); err != nil {
 		return err
 	}
 	if err := atomicfile.WriteBytes(shardFile(s.dir, shard, "rgb"), pixels); err != nil {
@@ -329,13 +329,6 @@ func removeOthers(dir string, count int) error {
 				return err
 			}
 		}
-	}
-	return nil
-}
-
-func removeIfThere(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
 	}
 	return nil
 }
