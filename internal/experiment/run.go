@@ -16,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -186,7 +187,7 @@ func (r *runner) record() error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.WriteBytes(casesPath, append(data, '\n')); err != nil {
+	if err := atomicfile.WriteBytes(casesPath, append(plain.JSON(data), '\n')); err != nil {
 		return err
 	}
 	// for nnU-Net, and for --splits

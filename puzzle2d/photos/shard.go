@@ -17,6 +17,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/photo"
+	"github.com/voxsaw/voxsaw/internal/plain"
 )
 
 // The format on disk. A prepared folder is:
@@ -341,6 +342,7 @@ func writeJSON(path string, value any) error {
 	}
 	// a line a file or photograph, for people and for tools that compare
 	data = append(bytes.ReplaceAll(data, []byte(`},{"path"`), []byte("},\n{\"path\"")), '\n')
+	data = plain.JSON(data)
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}

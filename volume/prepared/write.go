@@ -21,6 +21,7 @@ import (
 	"unicode"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -372,7 +373,7 @@ func writeJSON(path string, value any) error {
 	if err != nil {
 		return err
 	}
-	data = append(data, '\n')
+	data = append(plain.JSON(data), '\n')
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
