@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/vnet"
 )
 
@@ -30,7 +31,11 @@ load_state_dict(safetensors.torch.load_file(FILE), strict=True) takes it. PyTorc
 					return usagef("%s is the checkpoint itself, which would be lost", o.Out)
 				}
 			}
-			n, err := vnet.ToMONAI(args[0], o.Out)
+			var n voxsaw.Network
+			err := place(o.Out, func() (err error) {
+				n, err = vnet.ToMONAI(args[0], o.Out)
+				return err
+			})
 			if err != nil {
 				return err
 			}

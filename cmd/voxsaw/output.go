@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
@@ -14,10 +14,18 @@ import (
 
 // writeFile writes a result whole or not at all, and makes the folder that it goes into.
 func writeFile(path string, write func(io.Writer) error) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	return place(path, func() error { return atomicfile.Write(path, write) })
+}
+
+// place makes ready for a file, which write then writes: there is the folder that it goes into, and
+// nothing there that a killed process has left of it.
+func place(path string, write func() error) error {
+	release, err := atomicfile.Enter(filepath.Dir(path), func(name string) bool { return name == filepath.Base(path) })
+	if err != nil {
 		return err
 	}
-	return atomicfile.Write(path, write)
+	defer release()
+	return write()
 }
 
 // say writes a line, or several, for people. Names from files are in it.
@@ -34,9 +42,16 @@ func shown(w io.Writer, path string) string {
 	return path
 }
 
+// printJSON prints a value for a program. What names from files hold that cannot be seen is
+// escaped: it may come to a terminal all the same.
 func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(plain.JSON(b.Bytes()))
+	return err
 }

@@ -20,6 +20,7 @@ type phantomOptions struct {
 	moved           bool   // labels on another grid than their scans
 	around          int    // voxels of air on every side
 	axcodes         string
+	hostile         string // a text that DICOM's tags hold besides their own
 }
 
 // phantomMain is the scripts' command phantom [flags] FOLDER, which writes scans.
@@ -32,6 +33,7 @@ func phantomMain() {
 	flag.BoolVar(&o.moved, "moved", false, "")
 	flag.IntVar(&o.around, "around", 0, "")
 	flag.StringVar(&o.axcodes, "axcodes", "RAS", "")
+	flag.StringVar(&o.hostile, "hostile", "", "")
 	flag.Parse()
 	if err := writePhantoms(flag.Arg(0), o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -74,7 +76,7 @@ func writePhantoms(folder string, o phantomOptions) error {
 		image := filepath.Join(folder, "imagesTr", id)
 		switch o.format {
 		case "dicom":
-			err = writeSeries(image, v)
+			err = writeSeries(image, v, o.hostile)
 		case "nnunet":
 			err = nifti.Write(image+"_0000.nii.gz", v)
 		case "nii":
@@ -93,8 +95,8 @@ func writePhantoms(folder string, o phantomOptions) error {
 }
 
 // writeSeries writes a scan as axial CT slices, the least that a DICOM reader needs: explicit VR,
-// little endian.
-func writeSeries(folder string, v *volume.Volume) error {
+// little endian. A hostile text stands behind those that name and describe the series.
+func writeSeries(folder string, v *volume.Volume, hostile string) error {
 	v, err := v.Orient("LPS")
 	if err != nil {
 		return err
@@ -140,7 +142,7 @@ func writeSeries(folder string, v *volume.Volume) error {
 			vr, value string
 		}{
 			{0x00080008, "CS", `ORIGINAL\PRIMARY\AXIAL`}, {0x00080016, "UI", "1.2.840.10008.5.1.4.1.1.2"}, {0x00080018, "UI", fmt.Sprintf("%s.%d", series, k+1)},
-			{0x00080060, "CS", "CT"}, {0x00100010, "PN", "Secret^Name"}, {0x0020000D, "UI", series + ".0"}, {0x0020000E, "UI", series}, {0x00200011, "IS", "1"},
+			{0x00080060, "CS", "CT"}, {0x00100010, "PN", "Secret^Name" + hostile}, {0x0008103E, "LO", "Series" + hostile}, {0x0020000D, "UI", series + ".0" + hostile}, {0x0020000E, "UI", series + hostile}, {0x00200011, "IS", "1" + hostile},
 			{0x00200013, "IS", fmt.Sprint(k + 1)}, {0x00200032, "DS", decimals(-corner[0], -corner[1], corner[2])}, {0x00200037, "DS", decimals(1, 0, 0, 0, 1, 0)},
 			{0x00280002, "US", short(1)}, {0x00280004, "CS", "MONOCHROME2"}, {0x00280010, "US", short(v.Shape[1])}, {0x00280011, "US", short(v.Shape[0])},
 			{0x00280030, "DS", decimals(spacing[1], spacing[0])}, {0x00280100, "US", short(16)}, {0x00280101, "US", short(16)}, {0x00280102, "US", short(15)},

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/photostudy"
 	"github.com/voxsaw/voxsaw/internal/table"
@@ -60,13 +59,16 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, memo
 	}
 	resolved, err := config.Marshal(&o)
 	if err == nil {
-		err = atomicfile.WriteBytes(filepath.Join(out, "config.yaml"), resolved)
+		err = writeFile(filepath.Join(out, "config.yaml"), func(w io.Writer) error {
+			_, err := w.Write(resolved)
+			return err
+		})
 	}
 	if err != nil {
 		return err
 	}
 	tables := []table.Table{photostudy.SolvedTable(o.Plan, results), photostudy.TransferTable(o.Plan, results)}
-	err = atomicfile.Write(filepath.Join(out, "results.md"), func(w io.Writer) error {
+	err = writeFile(filepath.Join(out, "results.md"), func(w io.Writer) error {
 		for _, t := range tables {
 			if len(t.Rows) == 0 {
 				continue

@@ -112,7 +112,7 @@ func runTune(cmd *cobra.Command, o tuneOptions) error {
 	if err := file.Set(measured); err != nil {
 		return err
 	}
-	if err := file.Save(o.Out); err != nil {
+	if err := place(o.Out, func() error { return file.Save(o.Out) }); err != nil {
 		return err
 	}
 	note := fmt.Sprintf("%d different convolutions: %s ms with the choices of the cost model, %s ms with these (each counted once)", len(wanted), ms(before), ms(after))

@@ -1,8 +1,9 @@
 // Package atomicfile writes files that are there whole or not at all.
 //
-// Start at [Write]; [Hold] keeps other processes out of a folder that many files go into,
-// and [Share] keeps them from writing there while it is read. Folders
-// are not made here, and what is written is not looked at.
+// Start at [Write]; [MakeFolder] makes the folder that files go into, and [Remove] removes one.
+// What these have done is on the disk when they return: no power cut takes it back. [Hold] keeps
+// other processes out of a folder, [Share] keeps them from writing there while it is read, and
+// [Enter] is for folders that several may write into. What is written is not looked at.
 package atomicfile
 
 import (
@@ -65,6 +66,40 @@ func create(path string) (*os.File, error) {
 	}
 }
 
+// MakeFolder makes a folder, and those that it lies in, where they are not there.
+func MakeFolder(path string) error {
+	var parents []string
+	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		parents = append(parents, filepath.Dir(dir))
+	}
+	if err := os.MkdirAll(path, 0o777); err != nil {
+		return err
+	}
+	for _, dir := range parents {
+		if err := syncFolder(dir); err != nil {
+			return fmt.Errorf("making %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// Remove removes a file, if there is one.
+func Remove(path string) error {
+	switch err := os.Remove(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	if err := syncFolder(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("removing %s: %w", path, err)
+	}
+	return nil
+}
+
 // syncFolder sees the names in a folder to the disk. Not every system can do that for a folder.
 func syncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
@@ -102,6 +137,16 @@ func Clean(dir string, wanted func(name string) bool) error {
 		}
 	}
 	return nil
+}
+
+// CleanAll is [Clean] for a folder and all below it, of all files.
+func CleanAll(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return Clean(path, nil)
+	})
 }
 
 // temporary is the name of a temporary file.

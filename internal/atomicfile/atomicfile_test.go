@@ -98,6 +98,36 @@ func TestUmask(t *testing.T) {
 	}
 }
 
+// What cannot be seen here is that the names are on the disk: internal/torture looks at that.
+func TestMakeFolderAndRemove(t *testing.T) {
+	dir := t.TempDir()
+	deep := filepath.Join(dir, "a", "b", "c")
+	for range 2 { // the second time it is there
+		if err := MakeFolder(deep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(deep, "file")
+	if err := WriteBytes(file, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := MakeFolder(filepath.Join(file, "below")); err == nil {
+		t.Error("a folder in a file was made")
+	}
+	for range 2 {
+		if err := Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there (%v)", file, err)
+	}
+	t.Chdir(dir)
+	if err := MakeFolder("x/y"); err != nil {
+		t.Error(err)
+	}
+}
+
 // What a killed process has left is removed, and nothing else.
 func TestClean(t *testing.T) {
 	dir := t.TempDir()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 )
 
 // errHeld is what a platform's lock answers when another process has the folder.
@@ -20,6 +21,30 @@ func Hold(dir string) (release func(), err error) {
 // Share is [Hold] for readers: many may share a folder; no writer can hold it meanwhile.
 func Share(dir string) (release func(), err error) {
 	return hold(dir, false, "%s is being written by another run: wait for it to end")
+}
+
+// Enter is for a folder that several processes may write into. It makes the folder where there is
+// none, and has it shared with others until it is released. Who is alone there removes what killed
+// processes have left of the files that wanted names (see [Clean]).
+func Enter(dir string, wanted func(name string) bool) (release func(), err error) {
+	if err := MakeFolder(dir); err != nil {
+		return nil, err
+	}
+	if release, err = Hold(dir); err == nil {
+		err = Clean(dir, wanted)
+		release()
+		if err != nil {
+			return nil, err
+		}
+	}
+	for range 100 { // another one may be cleaning up just now
+		if release, err = Share(dir); err == nil {
+			return release, nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	// a training's folder, say: it is held, and other files may go there all the same
+	return func() {}, nil
 }
 
 // hold takes a lock that is exclusive or shared. The message says that another process has it.

@@ -37,7 +37,7 @@ var (
 // labelsTr for the labelled ones. It does nothing where they are there already.
 func (d Demo) WriteScans(ctx context.Context, folder string, done func()) error {
 	for _, sub := range []string{"imagesTr", "labelsTr"} {
-		if err := os.MkdirAll(filepath.Join(folder, sub), 0o777); err != nil {
+		if err := atomicfile.MakeFolder(filepath.Join(folder, sub)); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func (d Demo) PredictScan(ctx context.Context, r *Result, s Setting, scans strin
 		return "", nil, err
 	}
 	path = filepath.Join(s.Out, "labels", id+".nii.gz")
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	if err := atomicfile.MakeFolder(filepath.Dir(path)); err != nil {
 		return "", nil, err
 	}
 	if err := nifti.WriteLabels(path, labels); err != nil {

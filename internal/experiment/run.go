@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -95,7 +95,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 			return nil, fmt.Errorf("initialisation %s: %w", i.Name, err)
 		}
 	}
-	if err := os.MkdirAll(s.Out, 0o777); err != nil {
+	if err := atomicfile.MakeFolder(s.Out); err != nil {
 		return nil, err
 	}
 	release, err := atomicfile.Hold(s.Out)
@@ -103,7 +103,8 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	defer release()
-	if err := r.clean(); err != nil {
+	// finished trials, too: runs that go on clean their own
+	if err := atomicfile.CleanAll(s.Out); err != nil {
 		return nil, err
 	}
 	if err := r.record(); err != nil {
@@ -124,17 +125,6 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	}
 	r.result.Elapsed = time.Since(start)
 	return r.result, nil
-}
-
-// clean removes what a process that was killed has left, in the folders of trials that are
-// finished, too: runs that go on clean their own.
-func (r *runner) clean() error {
-	return filepath.WalkDir(r.Out, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return err
-		}
-		return atomicfile.Clean(path, nil)
-	})
 }
 
 func labelled(cache *prepared.Store) []string {
@@ -199,7 +189,7 @@ func (r *runner) record() error {
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.WriteBytes(casesPath, append(data, '\n')); err != nil {
+	if err := atomicfile.WriteBytes(casesPath, append(plain.JSON(data), '\n')); err != nil {
 		return err
 	}
 	// for nnU-Net, and for --splits

@@ -81,7 +81,7 @@ func Run(ctx context.Context, plan Plan, s Setting) ([]Result, error) {
 		}
 		r.targets = append(r.targets, puzzle2d.Split(store))
 	}
-	if err := os.MkdirAll(s.Out, 0o777); err != nil {
+	if err := atomicfile.MakeFolder(s.Out); err != nil {
 		return nil, err
 	}
 	release, err := atomicfile.Hold(s.Out)
@@ -89,6 +89,9 @@ func Run(ctx context.Context, plan Plan, s Setting) ([]Result, error) {
 		return nil, err
 	}
 	defer release()
+	if err := atomicfile.CleanAll(s.Out); err != nil {
+		return nil, err
+	}
 	var results []Result
 	for _, arm := range plan.Arms {
 		for _, seed := range plan.Seeds {
@@ -160,7 +163,7 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64) (Result, error) 
 	if err != nil {
 		return result, err
 	}
-	if err := os.MkdirAll(folder, 0o777); err != nil {
+	if err := atomicfile.MakeFolder(folder); err != nil {
 		return result, err
 	}
 	return result, atomicfile.WriteBytes(filepath.Join(folder, resultFile), append(text, '\n'))

@@ -3,14 +3,17 @@
 // that reverse the direction of the text around them, or bytes that are no text at all.
 //
 // Start at [Text] and [Lines], which are for people: what cannot be seen is written as an escape.
-// [Quote] and [Unquote] are for files that are read back. The package knows of no markup; escaping
-// that is up to who writes it.
+// [Quote] and [Unquote] are for files that are read back, and [JSON] for JSON. The package knows of
+// no markup; escaping that is up to who writes it.
 package plain
 
 import (
+	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -73,6 +76,26 @@ func Unquote(s string) string {
 		rest = tail
 	}
 	return b.String()
+}
+
+// JSON shows JSON: characters that cannot be seen become \u escapes, which JSON allows for any
+// character of a text. It means the same to who reads it. Line ends and tabs stay.
+func JSON(data []byte) []byte {
+	seen := func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' || !hidden(r) }
+	if !bytes.ContainsFunc(data, func(r rune) bool { return !seen(r) }) {
+		return data
+	}
+	var b bytes.Buffer
+	for _, r := range string(data) {
+		if seen(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.Bytes()
 }
 
 // hidden tells the characters that people cannot see. Spaces can be seen, and two characters of

@@ -1,6 +1,7 @@
 package plain
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -31,6 +32,27 @@ func TestText(t *testing.T) {
 func TestLines(t *testing.T) {
 	if got, want := Lines("a:\tb\r\n  c\x1b\n"), "a:\tb\n  c\\x1b\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// What a program reads is the same, and has nothing that a person cannot see.
+func TestJSON(t *testing.T) {
+	for _, name := range []string{"case_01", "肝臓 كبد", "red\x1b[31m", "gpj.\u202egnp", "\x7f\u0085\u009b31m", "tag\U000e0041", `back\slash "quoted"`, "a\tb\n"} {
+		text, err := json.MarshalIndent(map[string]string{name: name}, "", "\t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := JSON(text)
+		var back map[string]string
+		if err := json.Unmarshal(shown, &back); err != nil || back[name] != name {
+			t.Errorf("%q: read back as %q (%v)", name, back, err)
+		}
+		if strings.ContainsFunc(strings.NewReplacer("\n", "", "\t", "").Replace(string(shown)), hidden) {
+			t.Errorf("%q: %q shows it raw", name, shown)
+		}
+	}
+	if got, want := string(JSON([]byte("\"\U000e0041\""))), `"\udb40\udc41"`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
@@ -222,7 +221,7 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 		return err
 	}
 	for _, target := range b.targets[:min(1, len(b.targets))] { // rather than after the first scan
-		release, err := enter(filepath.Dir(target))
+		release, err := atomicfile.Enter(filepath.Dir(target), func(name string) bool { return nifti.IsName(name) || isDICOM(name) })
 		if err != nil {
 			return err
 		}
@@ -256,30 +255,6 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 		return fmt.Errorf("%d of %d scans could not be segmented:\n%w", len(failed), len(b.scans), errors.Join(failed...))
 	}
 	return nil
-}
-
-// enter makes the folder of label maps where there is none, and removes what a process that was
-// killed has left there of others. Several processes may write into one folder: who is alone there
-// cleans up.
-func enter(dir string) (release func(), err error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, err
-	}
-	if release, err = atomicfile.Hold(dir); err == nil {
-		err = atomicfile.Clean(dir, func(name string) bool { return nifti.IsName(name) || isDICOM(name) })
-		release()
-		if err != nil {
-			return nil, err
-		}
-	}
-	for range 100 { // another one may be cleaning up just now
-		if release, err = atomicfile.Share(dir); err == nil {
-			return release, nil
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	// a training's folder, say: it is held, and label maps may go there all the same
-	return func() {}, nil
 }
 
 // A StoppedError says that a batch was stopped by its context.

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"image"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -101,7 +100,7 @@ type Code struct{ Title, Text string }
 // Write writes name.html, name.md with its pictures in name_files, and a CSV file there for every
 // table. Each file is complete or absent.
 func (r Report) Write(folder, name string) error {
-	if err := os.MkdirAll(filepath.Join(folder, name+"_files"), 0o777); err != nil {
+	if err := atomicfile.MakeFolder(filepath.Join(folder, name+"_files")); err != nil {
 		return fmt.Errorf("writing report: %w", err)
 	}
 	for path, render := range map[string]func(io.Writer) error{

@@ -7,8 +7,8 @@ import (
 	"io"
 	"math"
 	"strconv"
-	"unicode"
-	"unicode/utf16"
+
+	"github.com/voxsaw/voxsaw/internal/plain"
 )
 
 // JSON writes the table as a list of objects, keys in the order of the columns. JSON has neither
@@ -46,8 +46,7 @@ func (t Table) JSON(w io.Writer) error {
 	return err
 }
 
-// jsonText is a value in JSON. Characters that cannot be seen are escaped there, as JSON allows for
-// any character.
+// jsonText is a value in JSON.
 func jsonText(cell any) ([]byte, error) {
 	if v, is := cell.(float64); is {
 		switch {
@@ -58,19 +57,5 @@ func jsonText(cell any) ([]byte, error) {
 		}
 	}
 	text, err := json.Marshal(cell)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	for _, r := range string(text) {
-		switch {
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			for _, unit := range utf16.Encode([]rune{r}) {
-				fmt.Fprintf(&b, `\u%04x`, unit)
-			}
-		}
-	}
-	return b.Bytes(), nil
+	return plain.JSON(text), err
 }

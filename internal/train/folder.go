@@ -132,7 +132,7 @@ func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDif
 
 // hold makes the folder where there is none, and takes it for this process.
 func (f *Folder) hold() (release func(), err error) {
-	if err := os.MkdirAll(f.path, 0o777); err != nil {
+	if err := atomicfile.MakeFolder(f.path); err != nil {
 		return nil, err
 	}
 	release, err = atomicfile.Hold(f.path)
@@ -168,7 +168,7 @@ func (f *Folder) claim() error {
 		}
 	}
 	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile} {
-		if err := os.Remove(filepath.Join(f.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := atomicfile.Remove(filepath.Join(f.path, name)); err != nil {
 			return err
 		}
 	}

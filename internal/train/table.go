@@ -40,13 +40,13 @@ func openTable(path string, step int) (*table, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if t.dropped {
+	if t.dropped || err != nil { // a new file, too, so that a power cut leaves its name
 		if err := atomicfile.WriteBytes(path, t.kept); err != nil {
 			return nil, err
 		}
 	}
 	t.size, t.kept = int64(len(t.kept)), nil
-	t.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	t.file, err = os.OpenFile(path, os.O_WRONLY, 0)
 	return t, err
 }
 

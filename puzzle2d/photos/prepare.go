@@ -65,7 +65,7 @@ func Prepare(ctx context.Context, set *Set, dir string, o Options, progress func
 		}
 		return summary, err
 	}
-	if err := os.MkdirAll(filepath.Join(dir, shardsFolder), 0o777); err != nil {
+	if err := atomicfile.MakeFolder(filepath.Join(dir, shardsFolder)); err != nil {
 		return summary, err
 	}
 	release, err := atomicfile.Hold(dir)
@@ -139,7 +139,7 @@ func (s *Summary) tooBad(set *Set) error {
 func (s *shards) all(ctx context.Context) ([]shardRecord, error) {
 	records := make([]shardRecord, s.count())
 	// The index of an earlier run goes before the first shard that it describes changes.
-	begin := sync.OnceValue(func() error { return removeIfThere(filepath.Join(s.dir, indexName)) })
+	begin := sync.OnceValue(func() error { return atomicfile.Remove(filepath.Join(s.dir, indexName)) })
 	group, inner := errgroup.WithContext(ctx)
 	next := make(chan int)
 	group.Go(func() error {

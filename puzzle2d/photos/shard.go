@@ -17,6 +17,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/photo"
+	"github.com/voxsaw/voxsaw/internal/plain"
 )
 
 // The format on disk. A prepared folder is:
@@ -222,7 +223,7 @@ func (s *shards) keep(shard int, now shardRecord, r *photo.Resizer) (shardRecord
 
 // write puts a shard into place: the pixels, then what they are.
 func (s *shards) write(shard int, record shardRecord, pixels []byte) error {
-	if err := removeIfThere(shardFile(s.dir, shard, "json")); err != nil {
+	if err := atomicfile.Remove(shardFile(s.dir, shard, "json")); err != nil {
 		return err
 	}
 	if err := atomicfile.WriteBytes(shardFile(s.dir, shard, "rgb"), pixels); err != nil {
@@ -333,13 +334,6 @@ func removeOthers(dir string, count int) error {
 	return nil
 }
 
-func removeIfThere(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // writeJSON leaves a file that says the same untouched.
 func writeJSON(path string, value any) error {
 	data, err := json.Marshal(value)
@@ -348,6 +342,7 @@ func writeJSON(path string, value any) error {
 	}
 	// a line a file or photograph, for people and for tools that compare
 	data = append(bytes.ReplaceAll(data, []byte(`},{"path"`), []byte("},\n{\"path\"")), '\n')
+	data = plain.JSON(data)
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}

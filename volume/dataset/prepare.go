@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -83,7 +82,7 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 			o.Memory = min(o.Memory, there)
 		}
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := atomicfile.MakeFolder(dir); err != nil {
 		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)
 	}
 	release, err := atomicfile.Hold(dir)

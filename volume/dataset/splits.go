@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
@@ -203,7 +204,7 @@ func WriteSplits(path string, splits []Split) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.WriteBytes(path, append(data, '\n'))
+	return atomicfile.WriteBytes(path, append(plain.JSON(data), '\n'))
 }
 
 func sorted(ids []string) []string { return slices.SortedFunc(slices.Values(ids), compareNatural) }

@@ -21,6 +21,7 @@ import (
 	"unicode"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -69,7 +70,7 @@ func NewWriter(dir string, p volume.Preparation) (*Writer, error) {
 	if err := checkOwn(dir); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(dir, casesFolder), 0o777); err != nil {
+	if err := atomicfile.MakeFolder(filepath.Join(dir, casesFolder)); err != nil {
 		return nil, err
 	}
 	// of a run that was killed
@@ -231,7 +232,7 @@ func (w *Writer) add(s Input) (Record, error) {
 		if err := w.start(); err != nil {
 			return err
 		}
-		return removeIfThere(recordPath(w.dir, s.ID))
+		return atomicfile.Remove(recordPath(w.dir, s.ID))
 	})
 	if err != nil {
 		return Record{}, err
@@ -346,14 +347,7 @@ func (w *Writer) start() error {
 		return nil
 	}
 	w.started = true
-	return removeIfThere(filepath.Join(w.dir, manifestName))
-}
-
-func removeIfThere(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return atomicfile.Remove(filepath.Join(w.dir, manifestName))
 }
 
 // airThreshold is the HU up to which a voxel counts as air. Fat is at -100 and lung at -850.
@@ -406,7 +400,7 @@ func writeJSON(path string, value any) error {
 	if err != nil {
 		return err
 	}
-	data = append(data, '\n')
+	data = append(plain.JSON(data), '\n')
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}

@@ -1,0 +1,83 @@
+//go:build unix
+
+package torture
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func (b *bench) testKills(t *testing.T) {
+	r := rand.New(rand.NewPCG(*start, 1))
+	signals := []syscall.Signal{syscall.SIGKILL, syscall.SIGKILL, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+	for done := 0; done < *kills; {
+		s := b.stories[done%len(b.stories)]
+		dir := t.TempDir()
+		var history []string
+		for range min(1+r.IntN(3), *kills-done) {
+			args := s.args
+			if _, err := os.Stat(filepath.Join(dir, "out")); err == nil {
+				args = s.again()
+			}
+			cmd := b.command(dir, args)
+			var said bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &said, &said
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			sig, after := signals[r.IntN(len(signals))], time.Duration(r.Float64()*float64(s.took))
+			time.Sleep(after)
+			_ = cmd.Process.Signal(sig)
+			_ = cmd.Wait() // the state says how it ended
+			done++
+			history = append(history, fmt.Sprintf("%v after %v", sig, after.Round(time.Millisecond)))
+			status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+			switch code := status.ExitStatus(); {
+			case status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == sig):
+				// before it was ready
+			case code == 0, code == 130:
+			default:
+				t.Errorf("%s, %v: exit code %d\n%s", s.name, history, code, said.String())
+			}
+		}
+		t.Logf("%s: %s", s.name, strings.Join(history, ", "))
+		b.end(t, s, dir, strings.Join(history, ", "))
+	}
+}
+
+// Two processes that want the same folder: one is refused, or both do their part; nothing is mixed.
+func (b *bench) testTwoProcesses(t *testing.T) {
+	for _, s := range b.shortStories() {
+		dir := t.TempDir()
+		var both [2]*exec.Cmd
+		var said [2]bytes.Buffer
+		for n := range both {
+			both[n] = b.command(dir, s.args)
+			both[n].Stdout, both[n].Stderr = &said[n], &said[n]
+			if err := both[n].Start(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		well := 0
+		for n, cmd := range both {
+			switch err := cmd.Wait(); {
+			case err == nil:
+				well++
+			case !strings.Contains(said[n].String(), "in use") && !strings.Contains(said[n].String(), "already holds a run"):
+				t.Errorf("%s: %v\n%s", s.name, err, said[n].String())
+			}
+		}
+		if well == 0 {
+			t.Errorf("%s: neither of two processes ended well", s.name)
+		}
+		b.end(t, s, dir, "two processes at once")
+	}
+}
