@@ -131,18 +131,28 @@ func readScans(root string, o Options) (*Dataset, error) {
 	if stat, err := os.Stat(root); err == nil && !stat.IsDir() {
 		return readSingle(root, o), nil
 	}
-	d := &Dataset{}
-	p := &pairing{root: root, scans: map[string][]candidate{}, labels: map[string][]string{}}
-	others, err := p.addFiles()
-	if err != nil {
-		return nil, err
+	d, nothing, err := readTree(root, root, o)
+	if err == nil && len(d.Cases) == 0 {
+		err = nothing
 	}
-	series, notes, passed, err := listSeries(root, o.Series, o.Segmentation)
+	return d, err
+}
+
+// readTree reads a folder of a data set. Where it has no case, nothing says why, if anything
+// explains it.
+func readTree(root, folder string, o Options) (d *Dataset, nothing, err error) {
+	d = &Dataset{}
+	p := &pairing{root: root, scans: map[string][]candidate{}, labels: map[string][]string{}}
+	others, err := p.addFiles(folder)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	series, notes, passed, err := listSeries(folder, o.Series, o.Segmentation)
+	if err != nil {
+		return nil, nil, err
 	}
 	if err := p.addSeries(series); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	d.Notes, d.PassedOver = notes, passed
 	for _, kind := range slices.Sorted(maps.Keys(others)) {
@@ -150,7 +160,7 @@ func readScans(root string, o Options) (*Dataset, error) {
 		if archiveKinds[kind] {
 			advice = "unpack them first, if scans are in them"
 		}
-		d.note("%s: passed over %d .%s: %s", root, others[kind], kind, advice)
+		d.note("%s: passed over %d .%s: %s", folder, others[kind], kind, advice)
 	}
 	p.foldCase()
 	p.dropChannel()
@@ -159,7 +169,7 @@ func readScans(root string, o Options) (*Dataset, error) {
 	}
 	d.pair(p)
 	d.nameSegments()
-	return d, d.explainNone(p, len(others) > 0 || len(passed) > 0)
+	return d, d.explainNone(p, len(others) > 0 || len(passed) > 0), nil
 }
 
 // readSingle makes a data set of one file.
@@ -189,11 +199,11 @@ type pairing struct {
 	labels map[string][]string
 }
 
-// addFiles finds the NIfTI files of the tree. It counts files of other kinds of images, and
-// archives, by their extension.
-func (p *pairing) addFiles() (others map[string]int, err error) {
+// addFiles finds the NIfTI files below a folder of the tree. It counts files of other kinds of
+// images, and archives, by their extension.
+func (p *pairing) addFiles(folder string) (others map[string]int, err error) {
 	others = map[string]int{}
-	err = walk(p.root, func(path string, entry fs.FileInfo, err error) error {
+	err = walk(folder, func(path string, entry fs.FileInfo, err error) error {
 		if err != nil || entry.IsDir() { // the search for DICOM lists what cannot be looked at
 			return nil
 		}
@@ -304,7 +314,7 @@ func (d *Dataset) leaveOutMasks(p *pairing, volume int) {
 		if masks[n] {
 			isMask[path] = true
 			d.masks = append(d.masks, path)
-			d.note("%s: passed over: %s", path, maskNote)
+			d.leaveOut(path, "%s: passed over: %s", path, maskNote)
 		}
 	}
 	for key := range p.scans {
@@ -320,6 +330,9 @@ const maskNote = "holds labels by its values, but its name says neither that nor
 // pair makes a case of each scan, with the labels of the same key.
 func (d *Dataset) pair(p *pairing) {
 	for _, key := range slices.Sorted(maps.Keys(p.scans)) {
+		if len(p.scans[key]) > 1 {
+			d.Unused = append(d.Unused, p.labels[key]...)
+		}
 		for _, scan := range p.scans[key] {
 			c := scan.toCase()
 			switch found := p.labels[key]; {
@@ -331,7 +344,8 @@ func (d *Dataset) pair(p *pairing) {
 				}
 				c.Labels, c.segmentation = found[0], nil
 			case len(found) > 1:
-				d.note("%s: used without labels, because it has %d files of them, such as %s: put all labels into one file", c.Image, len(found), found[0])
+				d.Unused = append(d.Unused, found...)
+				d.note("%s: used without labels, because it has %d files of them, such as %s: put all labels into one file, or say with --pairs which are its", c.Image, len(found), found[0])
 			}
 			d.Cases = append(d.Cases, c)
 		}
@@ -341,7 +355,7 @@ func (d *Dataset) pair(p *pairing) {
 			continue
 		}
 		for _, path := range p.labels[key] {
-			d.note("%s looks like labels, but belongs to no scan", path)
+			d.leaveOut(path, "%s looks like labels, but belongs to no scan", path)
 		}
 	}
 }
