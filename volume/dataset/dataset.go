@@ -74,6 +74,7 @@ type Case struct {
 	folders      []string            // that it lies in, without those that only say images
 	series       *dicom.Series       // where Detect found it
 	segmentation *dicom.Segmentation // the labels, where Detect found them to be one
+	channel      bool                // Volume has chosen the file
 	refused      error               // why no scan of the folder could be chosen
 }
 
@@ -188,12 +189,17 @@ func detectOne(root string, o Options) (*Dataset, error) {
 		return nil, fmt.Errorf("reading %s as a data set (layout %s): %w", root, layout, err)
 	}
 	d.Root, d.Layout = root, layout
+	if layout == LayoutScans && o.Layout == "" { // nobody has said that numbers are those of cases
+		if d.Cases, err = OneChannel(d.Cases, o.Volume); err != nil {
+			return nil, fmt.Errorf("%w; --layout scans takes each file for a case", err)
+		}
+	}
 	if len(d.Cases) == 0 {
 		return nil, fmt.Errorf("no scan in %s (layout %s): NIfTI files or folders of DICOM files are looked for", root, layout)
 	}
 	for n := range d.Cases {
 		c := &d.Cases[n]
-		if layout != LayoutNNUNet { // where it has chosen the file
+		if layout != LayoutNNUNet && !c.channel { // where it has chosen the file
 			c.Volume = o.Volume
 		}
 		if o.Unlabelled && c.Labels != "" {
