@@ -62,7 +62,10 @@ type Case struct {
 	// which series of that folder, as [dicom.Series.Is] takes it; "" for a file, or for the largest
 	// axial CT
 	Series string
-	Labels string // a NIfTI file or a DICOM SEG object; "" for none
+	// a NIfTI file or a DICOM SEG object; "" for none. Where there is a file for each structure,
+	// their folder, or the only one.
+	Labels string
+	Masks  []Mask // the files of such labels
 	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.
 	Volume int
 	// Patient names the patient of a case, if other cases are of the same patient as far as folders
@@ -80,16 +83,18 @@ type Case struct {
 
 // Options say how [Detect] reads a folder.
 type Options struct {
-	Layout         string `yaml:"layout" help:"layout of the data set: nih, msd, nnunet or scans; empty: look"`
-	Labels         string `yaml:"labels" help:"folder of labels that lies outside the data set (nih)"`
-	WithoutRepeats bool   `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat patients: 80 cases, not 82"`
-	Volume         int    `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
-	Series         string `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
-	Segmentation   string `yaml:"segmentation" help:"which DICOM SEG object to take where a series has several: its series number or UID, or its file's name"`
-	LabelsAsScans  bool   `yaml:"labels_as_scans" help:"take NIfTI files for scans that hold labels by their values, and belong to no scan by their names"`
-	PatientPerCase bool   `yaml:"patient_per_case" help:"take each case for another patient; otherwise those of one DICOM study, or of one folder of several, are kept in one fold"`
-	Unlabelled     bool   `yaml:"unlabelled" help:"take the images only"`
-	NameByFolder   bool   `yaml:"name_by_folder" help:"put the name of the folder before those of its cases, where several folders have cases of one name"`
+	Layout         string   `yaml:"layout" help:"layout of the data set: nih, msd, nnunet or scans; empty: look"`
+	Labels         string   `yaml:"labels" help:"folder of labels that lies outside the data set (nih)"`
+	Pairs          string   `yaml:"pairs" help:"which labels belong to which scan, where names do not tell: a CSV file with the columns scan and labels (and name, where each file is the mask of a structure), or a pattern such as images/*.nii.gz=masks/*_organs.nii.gz"`
+	Structures     []string `yaml:"structures,flow" help:"structures to take where labels have a file, or a contour, for each: their names, * for anything; empty: all"`
+	WithoutRepeats bool     `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat patients: 80 cases, not 82"`
+	Volume         int      `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
+	Series         string   `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
+	Segmentation   string   `yaml:"segmentation" help:"which DICOM SEG object to take where a series has several: its series number or UID, or its file's name"`
+	LabelsAsScans  bool     `yaml:"labels_as_scans" help:"take NIfTI files for scans that hold labels by their values, and belong to no scan by their names"`
+	PatientPerCase bool     `yaml:"patient_per_case" help:"take each case for another patient; otherwise those of one DICOM study, or of one folder of several, are kept in one fold"`
+	Unlabelled     bool     `yaml:"unlabelled" help:"take the images only"`
+	NameByFolder   bool     `yaml:"name_by_folder" help:"put the name of the folder before those of its cases, where several folders have cases of one name"`
 }
 
 // Detect finds the cases in a folder; a single file is a data set of one case. An error says what
@@ -122,6 +127,9 @@ func DetectAll(roots []string, o Options) (*Dataset, error) {
 	if !o.PatientPerCase {
 		all.addStudies(patients)
 		all.setPatients(patients)
+	}
+	if err := all.numberMasks(); err != nil {
+		return nil, err
 	}
 	slices.SortFunc(all.Cases, func(a, b Case) int { return compareNatural(a.ID, b.ID) })
 	for n, c := range all.Cases {
@@ -204,7 +212,7 @@ func detectOne(root string, o Options) (*Dataset, error) {
 		}
 		if o.Unlabelled && c.Labels != "" {
 			d.Unused = append(d.Unused, c.Labels)
-			c.Labels, c.segmentation = "", nil
+			c.withoutLabels()
 		}
 		if layout == LayoutNIH {
 			if o.Series == SeriesAll {
@@ -223,6 +231,12 @@ func layoutOf(root string, o Options) (string, error) {
 		return "", fmt.Errorf("looking for a data set: %w", err)
 	}
 	layout := o.Layout
+	if o.Pairs != "" && (layout == "" || layout == LayoutScans) {
+		return LayoutScans, nil
+	}
+	if o.Pairs != "" {
+		return "", fmt.Errorf("layout %s pairs scans and labels by its own names: --pairs is for layout scans", layout)
+	}
 	if layout == "" {
 		layout = LayoutScans
 		if stat.IsDir() {
@@ -421,7 +435,11 @@ func Number(id string) (int, bool) {
 // sourcePaths are the files and folders that a case is read from.
 func (c Case) sourcePaths() []string {
 	var paths []string
-	for _, path := range []string{c.Image, c.Labels} {
+	files := []string{c.Image, c.Labels}
+	if c.Masks != nil {
+		files = append(files[:1], maskPaths(c.Masks)...)
+	}
+	for _, path := range files {
 		if path == "" {
 			continue
 		}

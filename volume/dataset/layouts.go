@@ -202,7 +202,7 @@ func (d *Dataset) addBeside(root, folder string, o Options) error {
 		}
 		if c.Labels != "" {
 			unused = append(unused, c.Labels)
-			c.Labels, c.segmentation = "", nil
+			c.withoutLabels()
 		}
 		if c.Group == "" {
 			c.Volume = o.Volume

@@ -297,6 +297,9 @@ func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 	}
 	// What decides how the files are read is compared, too, before a case is kept.
 	origin := fmt.Sprintf("series %q, volume %d, by index %v, %+v", c.Series, c.Volume, c.ByIndex, p.options.Read)
+	for _, m := range c.Masks {
+		origin += fmt.Sprintf(", %d %s", m.Label, m.Name)
+	}
 	if r.Record, r.Kept = p.writer.Keep(c.ID, c.Group, c.Patient, origin, paths); r.Kept {
 		return r
 	}
