@@ -77,6 +77,7 @@ type Metric struct {
 type Validation struct {
 	Score   float64 // the higher, the better: the best checkpoint is the one with the highest
 	Metrics []Metric
+	Notes   []string // what is odd about it, for a person; not kept in the log
 }
 
 // A Summary is the end of a run.

@@ -53,6 +53,7 @@ type learner struct {
 	sampler sampler
 	player  *jigsaw.Player // nil where nothing is held out
 	held    held
+	air     string // what is wrong with puzzles that are mostly air, if they are
 }
 
 func newLearner(c Config, encoder jigsaw.Backbone, w pretext.Workbench) (*learner, error) {
@@ -61,6 +62,9 @@ func newLearner(c Config, encoder jigsaw.Backbone, w pretext.Workbench) (*learne
 		return nil, err
 	}
 	l := &learner{params: w.Params, sampler: sampler{config: c, cases: w.Train, first: first, n: n}, held: held{c, w.Held}}
+	if l.air, err = l.sampler.airNote(); err != nil {
+		return nil, err
+	}
 	if l.Trainer, err = jigsaw.NewTrainer(w.Device, c.game(), encoder, w.Params, w.Optimizer.Updater(), w.Group, w.Memory); err != nil {
 		return nil, err
 	}
@@ -71,6 +75,15 @@ func newLearner(c Config, encoder jigsaw.Backbone, w pretext.Workbench) (*learne
 		}
 	}
 	return l, nil
+}
+
+// Notes implements [train.Learner].
+func (l *learner) Notes() []string {
+	notes := l.Trainer.Notes()
+	if l.air != "" {
+		notes = append(notes, l.air)
+	}
+	return notes
 }
 
 // Params implements [train.Task]: the encoder's ("encoder....") and the head's ("puzzle....").

@@ -448,3 +448,27 @@ func TestNaNReachesTheLoop(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A crop much larger than the patient is mostly air, which is said before training.
+func TestPuzzlesOfAirAreNamed(t *testing.T) {
+	store := phantoms(t, 2, [3]int{24, 20, 16})
+	for _, c := range []struct {
+		crop [3]int
+		air  bool
+	}{{[3]int{96, 96, 96}, true}, {[3]int{24, 18, 16}, false}} {
+		config := tiny()
+		config.Crop, config.Patch, config.Grid = c.crop, [3]int{}, [3]int{3, 3, 2}
+		config.Train.Steps = 1
+		o := &observer{}
+		_, err := Pretrain(t.Context(), testDevice(t), resolved(t, config), data(store, 0), voxsaw.RunOptions{Folder: t.TempDir(), Mode: voxsaw.Force, Observer: o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := slices.ContainsFunc(o.notes, func(note string) bool {
+			return strings.Contains(note, "mostly air, and scans are smaller than the crop: 17 of 18 patches") && strings.Contains(note, "at most 12 %")
+		})
+		if said != c.air {
+			t.Errorf("crop %v: notes %q", c.crop, o.notes)
+		}
+	}
+}

@@ -18,9 +18,11 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
@@ -37,7 +39,7 @@ type Config struct {
 	Train           voxsaw.Training    `yaml:"train"`
 	Crop            [3]int             `yaml:"crop,flow" help:"size of training crops, and of the window of inference, in voxels"`
 	Batch           int                `yaml:"batch" help:"crops in a step"`
-	Labels          []string           `yaml:"labels,flow" help:"labels to segment, a class each; 1+2 merges two into one class; empty: all labels of the data"`
+	Labels          []string           `yaml:"labels,flow" help:"labels to segment by number or name, a class each; 1+2 merges two into one class; empty: all labels of the data"`
 	Loss            string             `yaml:"loss" help:"what is minimised: soft Dice of the labels over the batch, cross-entropy of all classes, or their sum; MONAI's DiceLoss(include_background=False, batch=True), CrossEntropyLoss and DiceCELoss" oneof:"dice ce dice+ce"`
 	Foreground      float64            `yaml:"foreground" help:"share of crops that are sure to show one of the labels"`
 	MaxAir          float64            `yaml:"max_air" help:"of the other crops, those with at most this share of air are preferred; 1: any crop"`
@@ -61,20 +63,18 @@ func DefaultConfig() Config {
 	}
 }
 
-// Resolve completes the configuration from the data: the labels if none were chosen, their names,
-// the number of classes, the preparation.
+// Resolve completes the configuration from the data: the labels if none were chosen, or their
+// numbers where names were, their names, the number of classes, the preparation.
 func (c Config) Resolve(store *prepared.Store) (Config, error) {
 	names := store.LabelNames()
 	if len(c.Labels) == 0 {
-		for label := range names {
+		for _, label := range slices.Sorted(maps.Keys(names)) {
 			c.Labels = append(c.Labels, strconv.Itoa(int(label)))
 		}
-		slices.SortFunc(c.Labels, func(a, b string) int { // as numbers
-			if len(a) != len(b) {
-				return len(a) - len(b)
-			}
-			return strings.Compare(a, b)
-		})
+	}
+	var err error
+	if c.Labels, err = numbered(c.Labels, names); err != nil {
+		return c, err
 	}
 	classes, err := parseClasses(c.Labels)
 	if err != nil {
@@ -103,15 +103,75 @@ func (c Config) Resolve(store *prepared.Store) (Config, error) {
 	return c, c.Check()
 }
 
+// numbered writes the labels of each entry as numbers: names stand for the label that is called so,
+// whatever the case of their letters and whatever signs join their words.
+func numbered(entries []string, names map[uint16]string) ([]string, error) {
+	known := map[string][]uint16{}
+	for _, label := range slices.Sorted(maps.Keys(names)) {
+		if name := plainName(names[label]); name != "" {
+			known[name] = append(known[name], label)
+		}
+	}
+	written := make([]string, len(entries))
+	for n, entry := range entries {
+		if labels := known[plainName(entry)]; len(labels) == 1 { // it may hold a +
+			written[n] = strconv.Itoa(int(labels[0]))
+			continue
+		}
+		var parts []string
+		for part := range strings.SplitSeq(entry, "+") {
+			part = strings.TrimSpace(part)
+			labels := known[plainName(part)]
+			switch _, err := strconv.ParseUint(part, 10, 16); {
+			case err == nil:
+				parts = append(parts, part)
+			case len(labels) == 1:
+				parts = append(parts, strconv.Itoa(int(labels[0])))
+			case len(labels) > 1:
+				return nil, fmt.Errorf("labels %v of the data are all called %q: choose by number", labels, part)
+			default:
+				return nil, fmt.Errorf("no label of the data is called %q: it has %s", part, describeLabels(names))
+			}
+		}
+		written[n] = strings.Join(parts, "+")
+	}
+	return written, nil
+}
+
+// plainName is a label's name in small letters, its words joined by _, without other signs.
+func plainName(name string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '+' && r != '.' }), "_")
+}
+
+// metricName is what the metrics of a class are called: after its name if that is no other's, else
+// after its labels.
+func (c Config) metricName(class int) string {
+	own := func(n int) string {
+		if n < len(c.Names) {
+			return plainName(c.Names[n])
+		}
+		return ""
+	}
+	name := own(class)
+	for n := range c.Names {
+		if n != class && own(n) == name {
+			name = ""
+		}
+	}
+	if name == "" {
+		return strings.ReplaceAll(c.Labels[class], ",", "")
+	}
+	return name
+}
+
 func describeLabels(names map[uint16]string) string {
 	var list []string
-	for label, name := range names {
-		list = append(list, strings.TrimSpace(fmt.Sprintf("%d %s", label, name)))
+	for _, label := range slices.Sorted(maps.Keys(names)) {
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%d %s", label, names[label])))
 	}
 	if len(list) == 0 {
 		return "none at all"
 	}
-	slices.Sort(list)
 	return strings.Join(list, ", ")
 }
 

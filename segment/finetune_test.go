@@ -401,7 +401,7 @@ func TestCropsShowWhatIsAskedFor(t *testing.T) {
 func TestMistakesAreNamed(t *testing.T) {
 	cache, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
 	for want, labels := range map[string][]string{
-		"no case of the data has label 77": {"77"}, "2 is there twice": {"2", "1+2"}, `"x" is not a label`: {"x"}, `"0" is not a label`: {"0"},
+		"no case of the data has label 77": {"77"}, "2 is there twice": {"2", "1+2"}, `no label of the data is called "x": it has 1 pancreas`: {"x"}, `"0" is not a label`: {"0"},
 	} {
 		c := tiny()
 		c.Labels = labels
@@ -612,5 +612,27 @@ func TestFormat1Predicts(t *testing.T) {
 	l, err := p.Predict(t.Context(), scan)
 	if err != nil || l.Grid != scan.Grid || !slices.Equal(p.Labels(), []uint16{1, 2}) || l.Names[1] != "pancreas+spleen" {
 		t.Errorf("labels %v, names %v, %v", p.Labels(), l.Names, err)
+	}
+}
+
+func TestLabelsByName(t *testing.T) {
+	names := map[uint16]string{1: "Parotid Left", 2: "parotid_right", 3: "cord", 4: "Cord", 5: "duct+gland", 6: ""}
+	for want, entries := range map[string][]string{
+		"[1 2]":      {"parotid_left", "PAROTID-RIGHT"},
+		"[1+2 5]":    {"parotid left + 2", "duct+gland"},
+		"[3 6]":      {"3", "6"},
+		"are all":    {"cord"},
+		"no label o": {"parotid"},
+	} {
+		got, err := numbered(entries, names)
+		if said := fmt.Sprint(got); err != nil && !strings.Contains(err.Error(), want) || err == nil && said != want {
+			t.Errorf("%q: %v, %v", entries, got, err)
+		}
+	}
+	c := Config{Labels: []string{"1", "2+3", "3", "4"}, Names: []string{"Parotid, Left", "a+b\x1b[1m", "cord", "Cord"}}
+	for n, want := range []string{"parotid_left", "a+b_1m", "3", "4"} {
+		if got := c.metricName(n); got != want {
+			t.Errorf("class %d: %q, want %q", n, got, want)
+		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
+	"slices"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
@@ -155,13 +155,14 @@ func (l *learner) forward(step int, b *batch) error {
 
 // Validate implements [train.Task]: the mean Dice coefficient of each class over the held-out
 // cases, and the mean of these. A case in which neither the reference nor the prediction shows a
-// class does not count for it.
+// class does not count for it. Classes that are there and were predicted nowhere are noted.
 func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
 	if len(l.held) == 0 {
 		return voxsaw.Validation{}, nil
 	}
 	n := len(l.classes)
-	sum, count := make([]float64, n+1), make([]float64, n+1)
+	sum, count, there := make([]float64, n+1), make([]float64, n+1), make([]int, n+1)
+	found := make([]bool, n+1)
 	for _, c := range l.held {
 		predicted, err := l.windows.Classify(ctx, sliding.Case{Case: c}, sliding.Ensemble{}, nil)
 		if err != nil {
@@ -177,6 +178,14 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 				count[class]++
 			}
 		}
+		for _, class := range predicted {
+			found[class] = true
+		}
+		for class, labels := range l.classes {
+			if slices.ContainsFunc(labels, func(label uint16) bool { return c.LabelCounts[label] > 0 }) {
+				there[class+1]++
+			}
+		}
 	}
 	v := voxsaw.Validation{Metrics: []voxsaw.Metric{{Name: "dsc"}}}
 	classes := 0.0
@@ -186,7 +195,11 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 			v.Score += mean
 			classes++
 		}
-		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: "dsc_" + strings.ReplaceAll(l.config.Labels[class-1], ",", ""), Value: mean})
+		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: "dsc_" + l.config.metricName(class-1), Value: mean})
+		if there[class] > 0 && !found[class] {
+			v.Notes = append(v.Notes, fmt.Sprintf("%s was predicted in no voxel of the %d held-out cases, though %d of them have it: the network has not learnt it. Train longer (--steps), with a larger --crop, or with more cases that show it",
+				l.config.Names[class-1], len(l.held), there[class]))
+		}
 	}
 	v.Score /= max(classes, 1)
 	v.Metrics[0].Value = v.Score

@@ -30,6 +30,16 @@ type Inference struct {
 // DefaultInference overlaps windows by half.
 func DefaultInference() Inference { return Inference{Overlap: 0.5, Batch: 1} }
 
+// WindowNote says whether label maps are made in other windows than the crops that the network was
+// trained on, which costs accuracy; "" where they are not.
+func (c Config) WindowNote(o Inference) string {
+	if o.Window == [3]int{} || o.Window == c.Crop {
+		return ""
+	}
+	return fmt.Sprintf("WARNING: the window of inference is %dx%dx%d, the network is trained on crops of %dx%dx%d: another window than the crop costs accuracy (leave --window out, or train on such crops)",
+		o.Window[0], o.Window[1], o.Window[2], c.Crop[0], c.Crop[1], c.Crop[2])
+}
+
 // A Predictor makes label maps with one network, or with the mean of several.
 type Predictor struct {
 	Progress func(done, total int) // told of the windows of a scan; may be nil
@@ -164,6 +174,9 @@ func (c Config) agrees(o Config) error {
 	}
 	return nil
 }
+
+// WindowNote is [Config.WindowNote] of the checkpoint that the predictor was made of.
+func (p *Predictor) WindowNote() string { return p.config.WindowNote(p.options) }
 
 // LabelNames names the labels that predictions have.
 func (p *Predictor) LabelNames() map[uint16]string { return maps.Clone(p.names) }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -37,9 +38,9 @@ func noteTorn(w io.Writer, patients dataset.Patients, training, held []string) {
 	}
 }
 
-// notePretrained says which held-out cases the checkpoint to start from has seen, if any; no
-// checkpoint has seen none.
-func notePretrained(w io.Writer, path string, held []string) error {
+// noteInit says what must be known of the checkpoint to start from: which held-out cases it has
+// seen, and where its scans or its network were others than those of the configuration.
+func noteInit(w io.Writer, path string, held []string, c segment.Config) error {
 	if path == "" {
 		return nil
 	}
@@ -50,6 +51,9 @@ func notePretrained(w io.Writer, path string, held []string) error {
 	}
 	if err != nil {
 		return err
+	}
+	for _, line := range d.Mismatches(c.Preparation, c.Network) {
+		say(w, "WARNING: %s", line)
 	}
 	how := "pretrained on (without labels)"
 	if d.Kind == checkpoint.Segmentation {

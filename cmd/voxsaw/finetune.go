@@ -119,7 +119,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	}
 	say(stderr, "training on %d cases (%s), %d held out (%s)", len(training), list(training), len(held), list(held))
 	noteTorn(stderr, o.Cases.Patients, training, held)
-	if err := notePretrained(stderr, o.Init, held); err != nil {
+	if err := noteInit(stderr, o.Init, held, o.Config); err != nil {
 		return err
 	}
 	summary, _, err := segment.Finetune(cmd.Context(), dev, o.Config, segment.Data{Store: cache, Train: training, Validate: held}, o.Init, options)
@@ -130,6 +130,9 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	say(cmd.OutOrStdout(), "%s: %s", run.out, steps(summary))
 	if summary.BestStep > 0 {
 		say(cmd.OutOrStdout(), "DSC of the held-out cases: %.4f at the end, %.4f at best (step %d)", summary.Validation.Score, summary.Best, summary.BestStep)
+	}
+	for _, note := range summary.Validation.Notes {
+		say(stderr, "WARNING: %s", note)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 
 type phantomOptions struct {
 	cases, labelled int
-	format          string // nnunet, dicom, nii (not compressed); otherwise NIfTI
+	format          string // nnunet, dicom, masks (a file for each organ), nii (not compressed); otherwise NIfTI
 	empty           bool   // labels without foreground
 	moved           bool   // labels on another grid than their scans
 	around          int    // voxels of air on every side
@@ -44,6 +44,9 @@ func phantomMain() {
 // writePhantoms writes scans of made-up patients, 24 x 20 x 16 voxels each.
 func writePhantoms(folder string, o phantomOptions) error {
 	for _, sub := range []string{"imagesTr", "labelsTr"} {
+		if o.format == "masks" {
+			break
+		}
 		if err := os.MkdirAll(filepath.Join(folder, sub), 0o755); err != nil {
 			return err
 		}
@@ -75,6 +78,11 @@ func writePhantoms(folder string, o phantomOptions) error {
 		id := fmt.Sprintf("case_%d", n+1)
 		image := filepath.Join(folder, "imagesTr", id)
 		switch o.format {
+		case "masks":
+			if err := writeMasks(filepath.Join(folder, id), v, l); err != nil {
+				return err
+			}
+			continue
 		case "dicom":
 			err = writeSeries(image, v, o.hostile)
 		case "nnunet":
@@ -92,6 +100,25 @@ func writePhantoms(folder string, o phantomOptions) error {
 		}
 	}
 	return nil
+}
+
+// writeMasks writes a scan and a mask for each organ, as TotalSegmentator's data set has them.
+func writeMasks(folder string, v *volume.Volume, l *volume.LabelMap) error {
+	if err := os.MkdirAll(filepath.Join(folder, "segmentations"), 0o755); err != nil {
+		return err
+	}
+	for label, name := range phantom.Names() {
+		mask := &volume.LabelMap{Grid: l.Grid, Labels: make([]uint16, l.Len())}
+		for n, at := range l.Labels {
+			if at == label {
+				mask.Labels[n] = 1
+			}
+		}
+		if err := nifti.WriteLabels(filepath.Join(folder, "segmentations", strings.ReplaceAll(name, " ", "_")+".nii.gz"), mask); err != nil {
+			return err
+		}
+	}
+	return nifti.Write(filepath.Join(folder, "ct.nii.gz"), v)
 }
 
 // writeSeries writes a scan as axial CT slices, the least that a DICOM reader needs: explicit VR,

@@ -91,6 +91,9 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	}
 	defer predictor.Close()
 	say(stderr, "the network takes %s", terminal.Bytes(predictor.Bytes()))
+	if note := predictor.WindowNote(); note != "" {
+		say(stderr, "%s", note)
+	}
 	watch := &predictProgress{Progress: terminal.NewProgress(stderr, "predict", batch.Len()), stdout: cmd.OutOrStdout()}
 	err = errors.Join(batch.Run(cmd.Context(), predictor, watch), watch.failed)
 	watch.Finish()

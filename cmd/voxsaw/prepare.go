@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +28,7 @@ type prepareOptions struct {
 
 func newPrepare() *cobra.Command {
 	o := &prepareOptions{Preparation: volume.DefaultPreparation(), Work: dataset.DefaultPrepareOptions()}
-	return verb("prepare SCANS", "Turn a data set into prepared cases that crops are read from",
+	return verb("prepare SCANS...", "Turn a data set into prepared cases that crops are read from",
 		`Reads a data set in any of these layouts and writes prepared cases: canonical orientation, spacing (the scan's own or
 given), HU window.
 
@@ -35,14 +37,14 @@ given), HU window.
   nnU-Net raw          imagesTr/CASE_0000.nii.gz, labelsTr/CASE.nii.gz
   anything else        a tree of NIfTI files and DICOM series, labels paired by name
 
-A second run with the same settings does nothing; new and changed scans are added; an interrupted run is taken up again.`,
-		`  voxsaw prepare Task07_Pancreas --out prepared --spacing 1x1x1 --window=-125,275 --relabel 2:1`,
-		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error {
-			return runPrepare(cmd, *o, args[0])
-		})
+Several folders make one data set, such as labelled scans and unlabelled ones. A second run with the same settings does nothing; new and changed
+scans are added; an interrupted run is taken up again. Prepared cases of other scans are only removed with --force.`,
+		`  voxsaw prepare Task07_Pancreas --out prepared --spacing 1x1x1 --window=-125,275 --relabel 2:1
+  voxsaw prepare labelled unlabelled --out prepared`,
+		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPrepare(cmd, *o, args) })
 }
 
-func runPrepare(cmd *cobra.Command, o prepareOptions, root string) error {
+func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 	if o.Out == "" {
 		return withHint(usagef("no folder for the prepared cases"), "add --out FOLDER")
 	}
@@ -51,22 +53,14 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, root string) error {
 	}
 	o.Work.Memory = o.Memory.bytes()
 	stderr := cmd.ErrOrStderr()
-	d, err := dataset.Detect(root, o.Dataset)
+	d, err := dataset.DetectAll(roots, o.Dataset)
 	if errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err != nil {
-		return withHint(err, "voxsaw inspect %s shows what is there", root)
+		return withHint(err, "voxsaw inspect %s shows what is there", strings.Join(roots, " "))
 	}
-	say(stderr, "%s", d)
-	const most = 40 // lines that people read
-	notes := slices.Concat(d.Notes, d.PassedOver)
-	for _, note := range notes[:min(len(notes), most)] {
-		say(stderr, "%s", note)
-	}
-	if more := len(notes) - most; more > 0 {
-		say(stderr, "and %d more such lines: voxsaw inspect %s shows all", more, root)
-	}
+	sayFound(stderr, d, roots)
 	progress := terminal.NewProgress(stderr, "prepare", len(d.Cases))
 	defer progress.Finish()
 	summary, err := dataset.Prepare(cmd.Context(), d, o.Out, o.Preparation, o.Work, func(r dataset.Result) {
@@ -87,13 +81,34 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, root string) error {
 			return printErr
 		}
 	}
-	if stopped := cmd.Context().Err(); stopped != nil && err != nil {
+	return explainPrepare(cmd.Context(), err, summary, d)
+}
+
+// sayFound says what the data set is, and what is odd about it.
+func sayFound(stderr io.Writer, d *dataset.Dataset, roots []string) {
+	say(stderr, "%s", d)
+	const most = 40 // lines that people read
+	notes := slices.Concat(d.Notes, d.PassedOver)
+	for _, note := range notes[:min(len(notes), most)] {
+		say(stderr, "%s", note)
+	}
+	if more := len(notes) - most; more > 0 {
+		say(stderr, "and %d more such lines: voxsaw inspect %s shows all", more, strings.Join(roots, " "))
+	}
+}
+
+// explainPrepare adds to an error what the user can do about it.
+func explainPrepare(ctx context.Context, err error, summary *dataset.Summary, d *dataset.Dataset) error {
+	var others *dataset.OthersError
+	switch stopped := ctx.Err(); {
+	case errors.As(err, &others):
+		return withHint(err, "choose another --out; or name all folders of scans in one command; or say --force, which removes these cases")
+	case stopped != nil && err != nil:
 		if summary != nil {
 			err = fmt.Errorf("stopped after %d of %d cases: %w", summary.Prepared+summary.Kept, len(d.Cases), stopped)
 		}
 		return withHint(err, "the same command goes on from there")
-	}
-	if atomicfile.NoRoom(err) || summary != nil && slices.ContainsFunc(summary.Failed, func(r dataset.Result) bool { return atomicfile.NoRoom(r.Err) }) {
+	case atomicfile.NoRoom(err) || summary != nil && slices.ContainsFunc(summary.Failed, func(r dataset.Result) bool { return atomicfile.NoRoom(r.Err) }):
 		return withHint(err, "make room; then the same command goes on from there")
 	}
 	return err
@@ -106,12 +121,19 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *dataset
 			failed[r.Case.ID] = r.Err.Error()
 		}
 		return printJSON(w, map[string]any{
-			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "failed": failed, "without_foreground": s.Empty, "removed": s.Removed, "cropped": s.Cropped, "cropped_share": s.Share, "fingerprint": s.Fingerprint, "out": o.Out,
+			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "labelled": s.Labelled, "failed": failed, "unused_labels": d.Unused, "notes": s.Notes, "without_foreground": s.Empty, "removed": s.Removed, "cropped": s.Cropped, "cropped_share": s.Share, "fingerprint": s.Fingerprint, "out": o.Out,
 		})
 	}
 	say(w, "%s: %d cases prepared, %d kept from before, %d failed (layout %s, fingerprint %.12s)", o.Out, s.Prepared, s.Kept, len(s.Failed), d.Layout, s.Fingerprint)
 	if s.Cropped > 0 {
 		say(w, "%d cases cropped to the patient, %.0f %% of their voxels: predictions return to the whole scan (--crop none prepares all of it)", s.Cropped, 100*s.Share)
+	}
+	say(w, "%d of the cases have labels, %d have none", s.Labelled, s.Prepared+s.Kept-s.Labelled)
+	if len(d.Unused) > 0 {
+		say(w, "%d files of labels were seen and NOT used: %s", len(d.Unused), list(d.Unused))
+	}
+	for _, note := range s.Notes {
+		say(w, "%s", note)
 	}
 	if len(s.Removed) > 0 {
 		say(w, "removed, because they are not in this data set: %s", list(s.Removed))

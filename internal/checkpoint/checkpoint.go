@@ -165,3 +165,40 @@ const AveragePrefix = "average/"
 func isExtra(name string) bool {
 	return strings.HasPrefix(name, StatePrefix) || strings.HasPrefix(name, AveragePrefix)
 }
+
+// Mismatches says how the scans and the network that the weights come from differ from those that
+// they are to be used with, where a network would see it: voxel size, axes, window of HU, norm.
+// Each names both values. Settings that the checkpoint does not tell are passed over.
+func (d Description) Mismatches(p volume.Preparation, n voxsaw.Network) []string {
+	var lines []string
+	differ := func(what, there, here, why string) {
+		if there != here {
+			lines = append(lines, fmt.Sprintf("%s: %s in the checkpoint, %s here: %s", what, there, here, why))
+		}
+	}
+	if own, err := d.Preparation(); err == nil && own.Axcodes != "" {
+		differ("spacing of the scans", spacingText(own.Spacing), spacingText(p.Spacing), "organs have another size in voxels than the weights know")
+		differ("window of HU", fmt.Sprintf("%g to %g", own.Window[0], own.Window[1]), fmt.Sprintf("%g to %g", p.Window[0], p.Window[1]), "tissue has another brightness than the weights know")
+		differ("axes of the scans", own.Axcodes, p.Axcodes, "patients lie another way than the weights know")
+	}
+	if own, err := d.Network(); err == nil && own.Norm != "" && n.Norm != "" {
+		differ("norm of the network", own.Norm, n.Norm, "the weights were made for the other one")
+	}
+	return lines
+}
+
+// spacingText writes a voxel size, whose zeros stand for the scan's own.
+func spacingText(spacing [3]float64) string {
+	if spacing == [3]float64{} {
+		return "each scan's own"
+	}
+	var parts []string
+	for _, s := range spacing {
+		if s == 0 {
+			parts = append(parts, "own")
+		} else {
+			parts = append(parts, fmt.Sprintf("%g", s))
+		}
+	}
+	return strings.Join(parts, "x") + " mm"
+}

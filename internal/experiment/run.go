@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,13 +88,9 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if r.result.Cases, err = plan.cases(labelled(cache), dataset.PatientsOf(cache.Records())); err != nil {
 		return nil, err
 	}
-	for _, i := range plan.Inits { // now, rather than when their turn comes
-		if i.Checkpoint == "" {
-			continue
-		}
-		if _, err := checkpoint.Read(i.Checkpoint); err != nil && !errors.Is(err, checkpoint.ErrForeign) {
-			return nil, fmt.Errorf("initialisation %s: %w", i.Name, err)
-		}
+	warnings, err := plan.warnings()
+	if err != nil {
+		return nil, err
 	}
 	if err := atomicfile.MakeFolder(s.Out); err != nil {
 		return nil, err
@@ -110,7 +107,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if err := r.record(); err != nil {
 		return nil, err
 	}
-	for _, doubt := range r.result.Cases.doubts {
+	for _, doubt := range slices.Concat(warnings, r.result.Cases.doubts) {
 		s.Console.Note(doubt)
 	}
 	trials := plan.trials(r.result.Cases)
@@ -125,6 +122,31 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	}
 	r.result.Elapsed = time.Since(start)
 	return r.result, nil
+}
+
+// warnings says what is likely to cost accuracy: a window of inference other than the training
+// crop, and checkpoints of scans or networks that were others. A checkpoint that cannot be read is
+// an error now, rather than when its turn comes.
+func (p Plan) warnings() (warnings []string, err error) {
+	if note := p.Finetune.WindowNote(p.Inference); note != "" {
+		warnings = append(warnings, note)
+	}
+	for _, i := range p.Inits {
+		if i.Checkpoint == "" {
+			continue
+		}
+		d, err := checkpoint.Read(i.Checkpoint)
+		if errors.Is(err, checkpoint.ErrForeign) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("initialisation %s: %w", i.Name, err)
+		}
+		for _, line := range d.Mismatches(p.Finetune.Preparation, p.Finetune.Network) {
+			warnings = append(warnings, fmt.Sprintf("WARNING: initialisation %s: %s", i.Name, line))
+		}
+	}
+	return warnings, nil
 }
 
 func labelled(cache *prepared.Store) []string {

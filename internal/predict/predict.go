@@ -98,6 +98,11 @@ func (b *Batch) find(paths []string) error {
 			b.scans = append(b.scans, c)
 		}
 	}
+	scans, err := dataset.OneChannel(b.scans, o.Volume)
+	if err != nil {
+		return refuse("", "%v", err)
+	}
+	b.scans = scans
 	dropChannel(b.scans)
 	return nil
 }

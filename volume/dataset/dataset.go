@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -47,6 +48,8 @@ type Dataset struct {
 	Notes      []string // what disagrees, what is missing
 	// what else lies there: DICOM files that are no images, localizers, damaged files
 	PassedOver []string
+	// files of labels that were seen and that no case has
+	Unused []string
 	// files that look like scans by their names and like labels by their values: no cases
 	masks []string
 }
@@ -59,7 +62,10 @@ type Case struct {
 	// which series of that folder, as [dicom.Series.Is] takes it; "" for a file, or for the largest
 	// axial CT
 	Series string
-	Labels string // a NIfTI file or a DICOM SEG object; "" for none
+	// a NIfTI file or a DICOM SEG object; "" for none. Where there is a file for each structure,
+	// their folder, or the only one.
+	Labels string
+	Masks  []Mask // the files of such labels
 	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.
 	Volume int
 	// Patient names the patient of a case, if other cases are of the same patient as far as folders
@@ -71,66 +77,142 @@ type Case struct {
 	folders      []string            // that it lies in, without those that only say images
 	series       *dicom.Series       // where Detect found it
 	segmentation *dicom.Segmentation // the labels, where Detect found them to be one
+	channel      bool                // Volume has chosen the file
 	refused      error               // why no scan of the folder could be chosen
 }
 
 // Options say how [Detect] reads a folder.
 type Options struct {
-	Layout         string `yaml:"layout" help:"layout of the data set: nih, msd, nnunet or scans; empty: look"`
-	Labels         string `yaml:"labels" help:"folder of labels that lies outside the data set (nih)"`
-	WithoutRepeats bool   `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat patients: 80 cases, not 82"`
-	Volume         int    `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
-	Series         string `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
-	Segmentation   string `yaml:"segmentation" help:"which DICOM SEG object to take where a series has several: its series number or UID, or its file's name"`
-	LabelsAsScans  bool   `yaml:"labels_as_scans" help:"take NIfTI files for scans that hold labels by their values, and belong to no scan by their names"`
-	PatientPerCase bool   `yaml:"patient_per_case" help:"take each case for another patient; otherwise those of one DICOM study, or of one folder of several, are kept in one fold"`
-	Unlabelled     bool   `yaml:"unlabelled" help:"take the images only"`
+	Layout         string   `yaml:"layout" help:"layout of the data set: nih, msd, nnunet or scans; empty: look"`
+	Labels         string   `yaml:"labels" help:"folder of labels that lies outside the data set (nih)"`
+	Pairs          string   `yaml:"pairs" help:"which labels belong to which scan, where names do not tell: a CSV file with the columns scan and labels (and name, where each file is the mask of a structure), or a pattern such as images/*.nii.gz=masks/*_organs.nii.gz"`
+	Structures     []string `yaml:"structures,flow" help:"structures to take where labels have a file, or a contour, for each: their names, * for anything; empty: all"`
+	WithoutRepeats bool     `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat patients: 80 cases, not 82"`
+	Volume         int      `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
+	Series         string   `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
+	Segmentation   string   `yaml:"segmentation" help:"which DICOM SEG object to take where a series has several: its series number or UID, or its file's name"`
+	LabelsAsScans  bool     `yaml:"labels_as_scans" help:"take NIfTI files for scans that hold labels by their values, and belong to no scan by their names"`
+	PatientPerCase bool     `yaml:"patient_per_case" help:"take each case for another patient; otherwise those of one DICOM study, or of one folder of several, are kept in one fold"`
+	Unlabelled     bool     `yaml:"unlabelled" help:"take the images only"`
+	NameByFolder   bool     `yaml:"name_by_folder" help:"put the name of the folder before those of its cases, where several folders have cases of one name"`
 }
 
 // Detect finds the cases in a folder; a single file is a data set of one case. An error says what
 // was looked for.
-func Detect(root string, o Options) (*Dataset, error) {
-	root = listed(root)
-	stat, err := os.Stat(root)
-	if err != nil {
-		return nil, fmt.Errorf("looking for a data set: %w", err)
-	}
-	layout := o.Layout
-	if layout == "" {
-		layout = LayoutScans
-		if stat.IsDir() {
-			if layout, err = detectLayout(root); err != nil {
-				return nil, fmt.Errorf("looking for a data set in %s: %w", root, err)
-			}
+func Detect(root string, o Options) (*Dataset, error) { return DetectAll([]string{root}, o) }
+
+// DetectAll finds the cases of several folders and makes one data set of them, such as labelled
+// scans and unlabelled ones. No two cases may have one name, and no label two.
+func DetectAll(roots []string, o Options) (*Dataset, error) {
+	all := &Dataset{}
+	var layouts, patients []string
+	for _, root := range roots {
+		d, err := detectOne(root, o)
+		if err != nil {
+			return nil, err
+		}
+		prefix := ""
+		if len(roots) > 1 {
+			prefix = baseName(d.Root) + "/"
+		}
+		patients = append(patients, d.patientsByFolder(prefix, o)...)
+		if err := all.add(d, o.NameByFolder); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(layouts, d.Layout) {
+			layouts = append(layouts, d.Layout)
 		}
 	}
-	readers := map[string]func(string, Options) (*Dataset, error){LayoutNIH: readNIH, LayoutMSD: readMSD, LayoutNNUNet: readNNUNet, LayoutScans: readScans}
-	read := readers[layout]
-	if read == nil {
-		return nil, fmt.Errorf("layout %q: must be nih, msd, nnunet or scans", layout)
+	all.Layout = strings.Join(layouts, " and ")
+	if !o.PatientPerCase {
+		all.addStudies(patients)
+		all.setPatients(patients)
 	}
-	if o.Labels != "" && layout != LayoutNIH {
-		return nil, fmt.Errorf("%s has the layout %s: a folder of labels (%s) can be given for layout nih only; put the labels below the folder of the scans", root, layout, o.Labels)
+	if err := all.numberMasks(); err != nil {
+		return nil, err
 	}
-	d, err := read(root, o)
+	slices.SortFunc(all.Cases, func(a, b Case) int { return compareNatural(a.ID, b.ID) })
+	for n, c := range all.Cases {
+		if n > 0 && c.ID == all.Cases[n-1].ID {
+			return nil, all.clash(all.Cases[n-1], c, len(roots) > 1)
+		}
+	}
+	return all, nil
+}
+
+// clash is the error of two cases of one name.
+func (d *Dataset) clash(a, b Case, folders bool) error {
+	err := fmt.Errorf("reading %s as a data set (layout %s): %s and %s would both be case %s", d.Root, d.Layout, a.Image, b.Image, a.ID)
+	if folders {
+		err = fmt.Errorf("%w: if they are one scan, leave one of them out; if not, --name-by-folder puts the folder's name before it", err)
+	}
+	return err
+}
+
+// add takes over the cases of another data set, and the names of its labels.
+func (d *Dataset) add(o *Dataset, byFolder bool) error {
+	for _, label := range slices.Sorted(maps.Keys(o.LabelNames)) {
+		name := o.LabelNames[label]
+		if other, known := d.LabelNames[label]; known && !strings.EqualFold(other, name) {
+			return fmt.Errorf("label %d is %q in %s and %q in %s: prepare them one by one, or make the numbers agree", label, other, d.Root, name, o.Root)
+		} else if !known {
+			d.nameLabel(label, name)
+		}
+	}
+	for _, c := range o.Cases {
+		if byFolder {
+			c.ID = fileName(baseName(o.Root) + "_" + c.ID)
+		}
+		d.Cases = append(d.Cases, c)
+	}
+	if d.Root != "" {
+		d.Root += ", "
+	}
+	d.Root += o.Root
+	d.Notes, d.PassedOver = append(d.Notes, o.Notes...), append(d.PassedOver, o.PassedOver...)
+	d.masks, d.Unused = append(d.masks, o.masks...), append(d.Unused, o.Unused...)
+	return nil
+}
+
+// baseName is the name of a folder, whatever path it is given by.
+func baseName(folder string) string {
+	if full, err := filepath.Abs(folder); err == nil {
+		folder = full
+	}
+	return filepath.Base(folder)
+}
+
+// readers read the layouts.
+var readers = map[string]func(string, Options) (*Dataset, error){LayoutNIH: readNIH, LayoutMSD: readMSD, LayoutNNUNet: readNNUNet, LayoutScans: readScans}
+
+// detectOne finds the cases of one folder.
+func detectOne(root string, o Options) (*Dataset, error) {
+	root = listed(root)
+	layout, err := layoutOf(root, o)
+	if err != nil {
+		return nil, err
+	}
+	d, err := readers[layout](root, o)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s as a data set (layout %s): %w", root, layout, err)
 	}
 	d.Root, d.Layout = root, layout
+	if layout == LayoutScans && o.Layout == "" { // nobody has said that numbers are those of cases
+		if d.Cases, err = OneChannel(d.Cases, o.Volume); err != nil {
+			return nil, fmt.Errorf("%w; --layout scans takes each file for a case", err)
+		}
+	}
 	if len(d.Cases) == 0 {
 		return nil, fmt.Errorf("no scan in %s (layout %s): NIfTI files or folders of DICOM files are looked for", root, layout)
 	}
-	slices.SortFunc(d.Cases, func(a, b Case) int { return compareNatural(a.ID, b.ID) })
 	for n := range d.Cases {
 		c := &d.Cases[n]
-		if n > 0 && c.ID == d.Cases[n-1].ID {
-			return nil, fmt.Errorf("reading %s as a data set (layout %s): %s and %s would both be case %s", root, layout, d.Cases[n-1].Image, c.Image, c.ID)
-		}
-		if layout != LayoutNNUNet { // where it has chosen the file
+		if layout != LayoutNNUNet && !c.channel { // where it has chosen the file
 			c.Volume = o.Volume
 		}
-		if o.Unlabelled {
-			c.Labels, c.segmentation = "", nil
+		if o.Unlabelled && c.Labels != "" {
+			d.Unused = append(d.Unused, c.Labels)
+			c.withoutLabels()
 		}
 		if layout == LayoutNIH {
 			if o.Series == SeriesAll {
@@ -139,10 +221,37 @@ func Detect(root string, o Options) (*Dataset, error) {
 			c.Series = o.Series
 		}
 	}
-	if layout == LayoutScans && !o.PatientPerCase {
-		d.findPatients()
-	}
 	return d, nil
+}
+
+// layoutOf is the layout that is asked for, or that a folder seems to have.
+func layoutOf(root string, o Options) (string, error) {
+	stat, err := os.Stat(root)
+	if err != nil {
+		return "", fmt.Errorf("looking for a data set: %w", err)
+	}
+	layout := o.Layout
+	if o.Pairs != "" && (layout == "" || layout == LayoutScans) {
+		return LayoutScans, nil
+	}
+	if o.Pairs != "" {
+		return "", fmt.Errorf("layout %s pairs scans and labels by its own names: --pairs is for layout scans", layout)
+	}
+	if layout == "" {
+		layout = LayoutScans
+		if stat.IsDir() {
+			if layout, err = detectLayout(root); err != nil {
+				return "", fmt.Errorf("looking for a data set in %s: %w", root, err)
+			}
+		}
+	}
+	if readers[layout] == nil {
+		return "", fmt.Errorf("layout %q: must be nih, msd, nnunet or scans", layout)
+	}
+	if o.Labels != "" && layout != LayoutNIH {
+		return "", fmt.Errorf("%s has the layout %s: a folder of labels (%s) can be given for layout nih only; put the labels below the folder of the scans", root, layout, o.Labels)
+	}
+	return layout, nil
 }
 
 // String says in a line what was found.
@@ -182,6 +291,12 @@ func (d *Dataset) IDs(group string, labelled bool) []string {
 
 func (d *Dataset) note(format string, args ...any) {
 	d.Notes = append(d.Notes, fmt.Sprintf(format, args...))
+}
+
+// leaveOut notes a file of labels that no case has, and why.
+func (d *Dataset) leaveOut(labels, format string, args ...any) {
+	d.Unused = append(d.Unused, labels)
+	d.note(format, args...)
 }
 
 // detectLayout looks at names only.
@@ -320,7 +435,11 @@ func Number(id string) (int, bool) {
 // sourcePaths are the files and folders that a case is read from.
 func (c Case) sourcePaths() []string {
 	var paths []string
-	for _, path := range []string{c.Image, c.Labels} {
+	files := []string{c.Image, c.Labels}
+	if c.Masks != nil {
+		files = append(files[:1], maskPaths(c.Masks)...)
+	}
+	for _, path := range files {
 		if path == "" {
 			continue
 		}

@@ -187,8 +187,9 @@ func TestLayouts(t *testing.T) {
 			name:   "a folder a patient",
 			files:  []string{"s1/ct.nii.gz", "s1/seg.nii.gz", "s2/ct.nii.gz", "s2/segmentations/liver.nii.gz", "s2/segmentations/spleen.nii.gz"},
 			layout: LayoutScans,
-			cases:  []string{"s1 s1/ct.nii.gz s1/seg.nii.gz", "s2 s2/ct.nii.gz"},
-			notes:  2,
+			cases:  []string{"s1 s1/ct.nii.gz s1/seg.nii.gz", "s2 s2/ct.nii.gz s2/segmentations"},
+			labels: map[uint16]string{1: "liver", 2: "spleen"},
+			notes:  1, // of labels with names and without
 		},
 		{
 			name:   "two kinds of labels",
@@ -482,6 +483,42 @@ func TestMistakesInPublishedLayouts(t *testing.T) {
 	}
 	if _, _, err := d.Cases[1].ReadImage(DefaultReadOptions()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Files of one scan are no patients, wherever they lie.
+func TestChannelsAreNoCases(t *testing.T) {
+	root := tree(t, map[string]string{"a_0000.nii.gz": "", "b_0000.nii.gz": ""})
+	for _, name := range []string{"a", "b"} {
+		v, err := nifti.Read(filepath.Join(root, name+"_0000.nii.gz"))
+		if err == nil {
+			err = nifti.Write(filepath.Join(root, name+"_0001.nii.gz"), v)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Detect(root, Options{}); err == nil || !strings.Contains(err.Error(), "look like 2 channels of one scan") {
+		t.Errorf("two channels: %v", err)
+	}
+	d, err := Detect(root, Options{Volume: 2})
+	if err != nil || !slices.Equal(list(d), []string{"a a_0001.nii.gz", "b b_0001.nii.gz"}) || d.Cases[0].Volume != 0 {
+		t.Errorf("the second channel: %v, %v", d, err)
+	}
+	if d, err = Detect(root, Options{Layout: LayoutScans}); err != nil || len(d.Cases) != 4 {
+		t.Errorf("cases that are numbered: %v, %v", d, err)
+	}
+	// Other voxels: other patients.
+	v, err := nifti.Read(filepath.Join(root, "a_0000.nii.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Affine[0][3]++
+	if err := errors.Join(nifti.Write(filepath.Join(root, "a_0001.nii.gz"), v), nifti.Write(filepath.Join(root, "b_0001.nii.gz"), v)); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = Detect(root, Options{}); err != nil || len(d.Cases) != 4 {
+		t.Errorf("patients that are numbered: %v, %v", d, err)
 	}
 }
 

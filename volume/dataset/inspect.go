@@ -181,6 +181,18 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 		if image != nil && image.mayBeLabels {
 			image.problem(notLabels)
 		}
+		if image != nil && c.Masks != nil {
+			group.Go(func() error {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if _, _, _, err := c.Read(DefaultReadOptions(), nil); err != nil {
+					image.problem("labels: %v", err)
+				}
+				return nil
+			})
+			continue
+		}
 		if labels == nil || c.Labels == "" {
 			continue
 		}

@@ -99,7 +99,7 @@ func readNIH(root string, o Options) (*Dataset, error) {
 		delete(labels, number)
 	}
 	for _, number := range slices.Sorted(maps.Keys(labels)) {
-		d.note("%s belongs to no scan", labels[number])
+		d.leaveOut(labels[number], "%s belongs to no scan", labels[number])
 	}
 	switch {
 	case o.WithoutRepeats:
@@ -117,19 +117,113 @@ func holdsDICOM(folder string) bool {
 	return err != nil || len(series) > 0 || len(passedOver(passed)) > 0
 }
 
+// A part of a published data set is a folder of images and one of their labels: files by their
+// stems.
+type part struct {
+	name           string // the group of its cases
+	images, labels map[string]string
+}
+
+// heldBack are the endings of folders of images that a data set keeps for testing.
+var heldBack = []string{"Ts", "Te", "Test", "Va", "Val"}
+
+// parts lists what imagesTr and labelsTr hold, and the folders beside these: imagesTs and the like
+// are for testing, and so is any other pair of imagesXx and labelsXx. Scans elsewhere are added
+// as cases without labels.
+func (d *Dataset) parts(root string, o Options) ([]part, error) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, err
+	}
+	var parts []part
+	var beside []string
+	for _, e := range entries {
+		path := filepath.Join(root, e.Name())
+		stat, err := os.Stat(path)
+		if e.Name()[0] == '.' || e.Name() == "__MACOSX" || err != nil {
+			continue
+		}
+		if !stat.IsDir() {
+			if nifti.IsName(path) {
+				d.note("%s: passed over, because it lies beside the folders of scans, not in one", path)
+			}
+			continue
+		}
+		ending, images := strings.CutPrefix(e.Name(), "images")
+		if _, labels := strings.CutPrefix(e.Name(), "labels"); labels {
+			continue
+		}
+		labels := filepath.Join(root, "labels"+ending)
+		_, noLabels := os.Stat(labels)
+		if !images || ending != "Tr" && noLabels != nil && !slices.Contains(heldBack, ending) {
+			beside = append(beside, path)
+			continue
+		}
+		p := part{}
+		if ending != "Tr" {
+			p.name = GroupTest
+		}
+		if p.images, err = d.listNIfTI(path); err != nil {
+			return nil, err
+		}
+		if p.labels, err = d.listNIfTI(labels); err != nil {
+			return nil, err
+		}
+		if p.name != "" && ending != "Ts" && len(p.images) > 0 {
+			d.note("%s: %d scans, held back for testing", path, len(p.images))
+		}
+		parts = append(parts, p)
+	}
+	// imagesTr first, as its cases are named first
+	slices.SortStableFunc(parts, func(a, b part) int { return strings.Compare(a.name, b.name) })
+	for _, path := range beside {
+		if err := d.addBeside(root, path, o); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}
+
+// addBeside adds the scans of a folder that lies beside imagesTr: as cases without labels, because
+// nobody says that labels there mean the same.
+func (d *Dataset) addBeside(root, folder string, o Options) error {
+	more, _, err := readTree(root, folder, o)
+	if err != nil || len(more.Cases) == 0 {
+		return err
+	}
+	var unused []string
+	for n := range more.Cases {
+		c := &more.Cases[n]
+		if m := channelSuffix.FindStringSubmatch(c.ID); m != nil {
+			if m[1] != "0000" {
+				return fmt.Errorf("%s has another channel than the first, _0000: only scans of one channel can be used beside imagesTr", c.Image)
+			}
+			c.ID = strings.TrimSuffix(c.ID, m[0])
+		}
+		if c.Labels != "" {
+			unused = append(unused, c.Labels)
+			c.withoutLabels()
+		}
+		if c.Group == "" {
+			c.Volume = o.Volume
+		}
+	}
+	d.note("%s: %d scans without labels beside imagesTr: used where no labels are needed", folder, len(more.Cases))
+	d.Cases, d.Notes = append(d.Cases, more.Cases...), append(d.Notes, more.Notes...)
+	d.PassedOver, d.Unused, d.masks = append(d.PassedOver, more.PassedOver...), slices.Concat(d.Unused, more.Unused, unused), append(d.masks, more.masks...)
+	return nil
+}
+
 // readMSD reads imagesTr, labelsTr, imagesTs (and labelsTs, where somebody has them) and the names
 // of the labels.
 func readMSD(root string, o Options) (*Dataset, error) {
 	d := &Dataset{}
-	for _, group := range []struct{ name, images, labels string }{{"", "imagesTr", "labelsTr"}, {GroupTest, "imagesTs", "labelsTs"}} {
-		images, err := d.listNIfTI(filepath.Join(root, group.images))
-		if err != nil {
-			return nil, err
-		}
-		labels, err := d.listNIfTI(filepath.Join(root, group.labels))
-		if err != nil {
-			return nil, err
-		}
+	parts, err := d.parts(root, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range parts {
+		images, labels := group.images, group.labels
 		for _, stem := range slices.Sorted(maps.Keys(images)) {
 			image := images[stem]
 			d.Cases = append(d.Cases, Case{ID: stem, Group: group.name, Image: image, Labels: labels[stem]})
@@ -139,7 +233,7 @@ func readMSD(root string, o Options) (*Dataset, error) {
 			delete(labels, stem)
 		}
 		for _, stem := range slices.Sorted(maps.Keys(labels)) {
-			d.note("%s belongs to no scan", labels[stem])
+			d.leaveOut(labels[stem], "%s belongs to no scan", labels[stem])
 		}
 	}
 	var file struct {
@@ -175,15 +269,12 @@ type nnUNetKeys struct {
 func readNNUNet(root string, o Options) (*Dataset, error) {
 	d := &Dataset{}
 	channel := max(o.Volume, 1) - 1
-	for _, group := range []struct{ name, images, labels string }{{"", "imagesTr", "labelsTr"}, {GroupTest, "imagesTs", "labelsTs"}} {
-		images, err := d.listNIfTI(filepath.Join(root, group.images))
-		if err != nil {
-			return nil, err
-		}
-		labels, err := d.listNIfTI(filepath.Join(root, group.labels))
-		if err != nil {
-			return nil, err
-		}
+	parts, err := d.parts(root, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range parts {
+		images, labels := group.images, group.labels
 		channels := map[string][]int{}
 		for _, stem := range slices.Sorted(maps.Keys(images)) {
 			image := images[stem]
@@ -218,7 +309,7 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 			delete(labels, id)
 		}
 		for _, stem := range slices.Sorted(maps.Keys(labels)) {
-			d.note("%s belongs to no scan", labels[stem])
+			d.leaveOut(labels[stem], "%s belongs to no scan", labels[stem])
 		}
 	}
 	var file struct {

@@ -83,12 +83,15 @@ func (p Patients) Doubts(splits []Split) (doubts []string) {
 	return doubts
 }
 
-// findPatients looks for cases that are of one patient. These are series of one DICOM study, unless
-// they lie elsewhere (see elsewhere), and scans below one folder, if the tree has at least as many
-// such folders as the fullest of them has cases: a folder of many patients, such as a hospital's or
-// one for training, is no patient. Of a study, only a hash of its UID is kept.
-func (d *Dataset) findPatients() {
+// patientsByFolder looks for cases that are of one patient, by their folders: scans below one, if
+// the tree has at least as many such folders as the fullest of them has cases. A folder of many
+// patients, such as a hospital's or one for training, is no patient. It returns what the cases of a
+// patient have in common, "" where nothing is known; prefix tells the folders of data sets apart.
+func (d *Dataset) patientsByFolder(prefix string, o Options) []string {
 	found := make([]string, len(d.Cases))
+	if d.Layout != LayoutScans || o.PatientPerCase {
+		return found
+	}
 	for depth := 0; ; depth++ {
 		counts, deeper := map[string]int{}, false
 		folder := func(c Case) string {
@@ -106,18 +109,21 @@ func (d *Dataset) findPatients() {
 			}
 		}
 		if !deeper {
-			break
+			return found
 		}
 		if fullest > 1 && len(counts) >= fullest {
 			for n, c := range d.Cases {
 				if name := folder(c); counts[name] > 1 {
-					found[n] = "folder " + name
+					found[n] = "folder " + prefix + name
 				}
 			}
-			break
+			return found
 		}
 	}
-	d.addStudies(found)
+}
+
+// setPatients gives the cases their patients, and says whose there are several of.
+func (d *Dataset) setPatients(found []string) {
 	patients := map[string][]string{}
 	for n := range d.Cases {
 		c := &d.Cases[n]
@@ -137,7 +143,8 @@ func (d *Dataset) findPatients() {
 	}
 }
 
-// addStudies gives one patient to the cases of one DICOM study, if folders name none. Cases in
+// addStudies gives one patient to the cases of one DICOM study, if folders name none. Of the study,
+// only a hash of its UID is kept. Cases in
 // different folders and frames of reference are taken for different patients, and a note says so,
 // unless a third case links them. A case that shares its patient with no other gets none.
 func (d *Dataset) addStudies(found []string) {

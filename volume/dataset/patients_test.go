@@ -113,7 +113,9 @@ func TestPatientsOfOneStudy(t *testing.T) {
 	for _, s := range found {
 		d.Cases = append(d.Cases, Case{ID: s.folder, series: s.series})
 	}
-	d.findPatients()
+	patientOf := make([]string, len(d.Cases))
+	d.addStudies(patientOf)
+	d.setPatients(patientOf)
 	patients := map[string]string{}
 	for _, c := range d.Cases {
 		if c.Patient != "" {

@@ -29,6 +29,7 @@ type PrepareOptions struct {
 	// machine has where that is less. A case that needs more is prepared alone.
 	Memory int64       `yaml:"-"`
 	Strict bool        `yaml:"strict" help:"stop at the first case that cannot be prepared"`
+	Force  bool        `yaml:"force" help:"remove prepared cases in the folder that are of other scans than these"`
 	Read   ReadOptions `yaml:",inline"`
 }
 
@@ -46,41 +47,74 @@ type Result struct {
 // A Summary says what became of all.
 type Summary struct {
 	Prepared, Kept int
+	Labelled       int // of both
 	// cases whose labels hold no foreground: they are used, but no crop of them is centred on an
 	// organ
 	Empty   []string
 	Failed  []Result
 	Removed []string // cases of earlier runs that are not in the data set
+	Notes   []string // what is odd about all of them together
 	// cases of which the patient's box was prepared, and the share of their voxels in it
 	Cropped     int
 	Share       float64
 	Fingerprint string
+
+	spacings [][3]float64 // of the prepared cases, mm
+}
+
+// add counts a result.
+func (s *Summary) add(r Result) {
+	switch {
+	case r.Err != nil:
+		s.Failed = append(s.Failed, r)
+		return
+	case r.Kept:
+		s.Kept++
+	default:
+		s.Prepared++
+	}
+	s.spacings = append(s.spacings, r.Record.Spacing)
+	if r.Record.Crop != nil {
+		s.Share += (r.Record.Part().Share() - s.Share) / float64(s.Cropped+1)
+		s.Cropped++
+	}
+	if r.Record.HasLabels {
+		s.Labelled++
+		if len(r.Record.LabelCounts) == 0 {
+			s.Empty = append(s.Empty, r.Case.ID)
+		}
+	}
+}
+
+// An OthersError says that preparing would remove cases of another data set.
+type OthersError struct {
+	Dir   string
+	Cases []string
+}
+
+func (e *OthersError) Error() string {
+	const most = 8
+	shown, more := e.Cases, ""
+	if len(shown) > most {
+		shown, more = shown[:most], fmt.Sprintf(" and %d more", len(shown)-most)
+	}
+	return fmt.Sprintf("%s holds %d prepared cases that are not of these scans, and would be lost: %s%s", e.Dir, len(e.Cases), strings.Join(shown, ", "), more)
 }
 
 // Prepare turns the cases of a data set into a store in dir; see package prepared. Cases that an
 // earlier run prepared with the same settings from the same files are kept. Each result is passed
 // to progress (which may be nil), one at a time, in no particular order.
 //
-// If some cases cannot be prepared, the others are all the same. The store holds these, and the
-// error counts and names the failed ones. A case without foreground is prepared like any other.
-// When ctx ends, the cases finished so far stay for the next run, and there is no store yet. The
-// same holds when the machine fails: its disk is full or cannot be read, or there are too many open
-// files.
+// Prepared cases in dir that are not of this data set are an [OthersError], unless o.Force says
+// that they are to be removed. If some cases cannot be prepared, the others are all the same. The
+// store holds these, and the error counts and names the failed ones. A case without foreground is
+// prepared like any other. When ctx ends, the cases finished so far stay for the next run, and
+// there is no store yet. The same holds when the machine fails: its disk is full or cannot be read,
+// or there are too many open files.
 func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
-	if err := o.Read.check(); err != nil {
+	o, err := o.complete()
+	if err != nil {
 		return nil, err
-	}
-	// A default that is given and one that is left out are the same way of reading.
-	usual := DefaultReadOptions()
-	o.Read = ReadOptions{cmp.Or(o.Read.Tilt, usual.Tilt), cmp.Or(o.Read.Gaps, usual.Gaps), cmp.Or(o.Read.Shear, usual.Shear), cmp.Or(o.Read.Overlap, usual.Overlap), cmp.Or(o.Read.Flips, usual.Flips)}
-	if o.Workers <= 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
-	if o.Memory <= 0 {
-		o.Memory = 4 << 30
-		if there := memory.Available(); there > 0 {
-			o.Memory = min(o.Memory, there)
-		}
 	}
 	if err := atomicfile.MakeFolder(dir); err != nil {
 		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)
@@ -94,74 +128,116 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 	if err != nil {
 		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)
 	}
-	var mutex sync.Mutex
-	summary := &Summary{}
-	report := func(r Result) {
-		mutex.Lock()
-		defer mutex.Unlock()
-		switch {
-		case r.Err != nil:
-			summary.Failed = append(summary.Failed, r)
-		case r.Kept:
-			summary.Kept++
-		default:
-			summary.Prepared++
-		}
-		if r.Err == nil && r.Record.HasLabels && len(r.Record.LabelCounts) == 0 {
-			summary.Empty = append(summary.Empty, r.Case.ID)
-		}
-		if r.Err == nil && r.Record.Crop != nil {
-			summary.Share += (r.Record.Part().Share() - summary.Share) / float64(summary.Cropped+1)
-			summary.Cropped++
-		}
-		if progress != nil {
-			progress(r)
+	if !o.Force {
+		if err := d.checkOthers(w, dir); err != nil {
+			return nil, err
 		}
 	}
-	one := &preparer{
-		dataset: d, writer: w, preparation: p, read: o.Read,
-		memory: semaphore.NewWeighted(o.Memory), most: o.Memory, sources: &sources{known: map[string]func() (prepared.Source, error){}},
+	all := &preparer{
+		dataset: d, writer: w, preparation: p, options: o,
+		memory: semaphore.NewWeighted(o.Memory), sources: &sources{known: map[string]func() (prepared.Source, error){}},
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(o.Workers)
-	for _, c := range d.Cases {
-		group.Go(func() error {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			r := one.prepare(ctx, c)
-			if ctx.Err() != nil && errors.Is(r.Err, ctx.Err()) {
-				return r.Err
-			}
-			report(r)
-			if r.Err != nil && (o.Strict || atomicfile.OfMachine(r.Err)) {
-				return fmt.Errorf("case %s: %w", c.ID, r.Err)
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
+	summary, err := all.run(ctx, progress)
+	if err != nil {
 		return summary, fmt.Errorf("preparing %s: %w", d.Root, err)
 	}
-	slices.Sort(summary.Empty)
-	slices.SortFunc(summary.Failed, func(a, b Result) int { return compareNatural(a.Case.ID, b.Case.ID) })
 	if summary.Prepared+summary.Kept > 0 {
-		if err := w.Finish(); err != nil {
+		if err := summary.finish(w, p); err != nil {
 			return summary, fmt.Errorf("preparing %s: %w", d.Root, err)
 		}
-		summary.Fingerprint, summary.Removed = w.Fingerprint(), w.Removed()
-		summary.Removed = slices.DeleteFunc(summary.Removed, func(id string) bool {
-			return slices.ContainsFunc(summary.Failed, func(r Result) bool { return r.Case.ID == id })
-		})
 	}
-	if failed := len(summary.Failed); failed > 0 {
-		lines := make([]string, failed)
-		for n, r := range summary.Failed {
-			lines[n] = fmt.Sprintf("\n  %s: %s", r.Case.ID, strings.ReplaceAll(r.Err.Error(), "\n", "\n  "))
+	return summary, summary.failure(d)
+}
+
+// complete checks the options and fills in what is not said.
+func (o PrepareOptions) complete() (PrepareOptions, error) {
+	if err := o.Read.check(); err != nil {
+		return o, err
+	}
+	// A default that is given and one that is left out are the same way of reading.
+	usual := DefaultReadOptions()
+	o.Read = ReadOptions{cmp.Or(o.Read.Tilt, usual.Tilt), cmp.Or(o.Read.Gaps, usual.Gaps), cmp.Or(o.Read.Shear, usual.Shear), cmp.Or(o.Read.Overlap, usual.Overlap), cmp.Or(o.Read.Flips, usual.Flips)}
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.Memory <= 0 {
+		o.Memory = 4 << 30
+		if there := memory.Available(); there > 0 {
+			o.Memory = min(o.Memory, there)
 		}
-		return summary, fmt.Errorf("%d of %d cases of %s could not be prepared:%s", failed, len(d.Cases), d.Root, strings.Join(lines, ""))
 	}
-	return summary, nil
+	return o, nil
+}
+
+// checkOthers refuses to remove what another data set's scans were prepared to.
+func (d *Dataset) checkOthers(w *prepared.Writer, dir string) error {
+	cases := map[string][]string{}
+	for _, c := range d.Cases {
+		paths, err := absolute(c.sourcePaths())
+		if err != nil {
+			return err
+		}
+		cases[c.ID] = paths
+	}
+	others, err := w.Others(cases)
+	if err == nil && len(others) > 0 {
+		slices.SortFunc(others, compareNatural)
+		err = &OthersError{dir, others}
+	}
+	return err
+}
+
+// finish writes the manifest.
+func (s *Summary) finish(w *prepared.Writer, p volume.Preparation) error {
+	if err := w.Finish(); err != nil {
+		return err
+	}
+	s.Fingerprint, s.Removed = w.Fingerprint(), w.Removed()
+	s.Removed = slices.DeleteFunc(s.Removed, func(id string) bool {
+		return slices.ContainsFunc(s.Failed, func(r Result) bool { return r.Case.ID == id })
+	})
+	if note := mixedSpacings(s.spacings, p); note != "" {
+		s.Notes = append(s.Notes, note)
+	}
+	return nil
+}
+
+// mixedSpacings says whether voxels that were left as they are differ much between cases, and what
+// spacing would suit all: the median, or "".
+func mixedSpacings(spacings [][3]float64, p volume.Preparation) string {
+	const much = 1.5 // times as large
+	var median [3]string
+	worst, text := much, ""
+	for axis := range 3 {
+		sizes := make([]float64, len(spacings))
+		for n, s := range spacings {
+			sizes[n] = s[axis]
+		}
+		slices.Sort(sizes)
+		middle := sizes[len(sizes)/2]
+		median[axis] = fmt.Sprintf("%.3g", middle)
+		low, high := sizes[0], sizes[len(sizes)-1]
+		if p.Spacing[axis] == 0 && high >= worst*low {
+			worst = high / low
+			text = fmt.Sprintf("voxels are from %.3g to %.3g mm along %c, and were left so: organs have different sizes in voxels from case to case", low, high, p.Axcodes[axis])
+		}
+	}
+	if text != "" {
+		text += fmt.Sprintf("; --spacing %s, the median, makes them alike", strings.Join(median[:], "x"))
+	}
+	return text
+}
+
+// failure is the error that names the cases that could not be prepared, if there are any.
+func (s *Summary) failure(d *Dataset) error {
+	if len(s.Failed) == 0 {
+		return nil
+	}
+	lines := make([]string, len(s.Failed))
+	for n, r := range s.Failed {
+		lines[n] = fmt.Sprintf("\n  %s: %s", r.Case.ID, strings.ReplaceAll(r.Err.Error(), "\n", "\n  "))
+	}
+	return fmt.Errorf("%d of %d cases of %s could not be prepared:%s", len(s.Failed), len(d.Cases), d.Root, strings.Join(lines, ""))
 }
 
 // preparer prepares the cases of a data set, several at once.
@@ -169,10 +245,45 @@ type preparer struct {
 	dataset     *Dataset
 	writer      *prepared.Writer
 	preparation volume.Preparation
-	read        ReadOptions
+	options     PrepareOptions
 	memory      *semaphore.Weighted // bytes that the cases at work may take together
-	most        int64               // of all these bytes
 	sources     *sources
+}
+
+// run prepares all cases. It goes on where one fails, unless the options or the machine forbid it.
+func (p *preparer) run(ctx context.Context, progress func(Result)) (*Summary, error) {
+	var mutex sync.Mutex
+	summary := &Summary{}
+	report := func(r Result) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		summary.add(r)
+		if progress != nil {
+			progress(r)
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(p.options.Workers)
+	for _, c := range p.dataset.Cases {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			r := p.prepare(ctx, c)
+			if ctx.Err() != nil && errors.Is(r.Err, ctx.Err()) {
+				return r.Err
+			}
+			report(r)
+			if r.Err != nil && (p.options.Strict || atomicfile.OfMachine(r.Err)) {
+				return fmt.Errorf("case %s: %w", c.ID, r.Err)
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	slices.Sort(summary.Empty)
+	slices.SortFunc(summary.Failed, func(a, b Result) int { return compareNatural(a.Case.ID, b.Case.ID) })
+	return summary, err
 }
 
 // prepare prepares a case, unless an earlier run has done so.
@@ -184,11 +295,14 @@ func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 		return r
 	}
 	// What decides how the files are read is compared, too, before a case is kept.
-	origin := fmt.Sprintf("series %q, volume %d, by index %v, %+v", c.Series, c.Volume, c.ByIndex, p.read)
+	origin := fmt.Sprintf("series %q, volume %d, by index %v, %+v", c.Series, c.Volume, c.ByIndex, p.options.Read)
+	for _, m := range c.Masks {
+		origin += fmt.Sprintf(", %d %s", m.Label, m.Name)
+	}
 	if r.Record, r.Kept = p.writer.Keep(c.ID, c.Group, c.Patient, origin, paths); r.Kept {
 		return r
 	}
-	need := min(c.memory(p.preparation), p.most)
+	need := min(c.memory(p.preparation), p.options.Memory)
 	if r.Err = p.memory.Acquire(ctx, need); r.Err != nil {
 		return r
 	}
@@ -202,7 +316,7 @@ func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 		}
 		in.Sources = append(in.Sources, source)
 	}
-	if in.Image, in.Labels, in.Notes, r.Err = c.Read(p.read, p.dataset.LabelNames); r.Err != nil {
+	if in.Image, in.Labels, in.Notes, r.Err = c.Read(p.options.Read, p.dataset.LabelNames); r.Err != nil {
 		return r
 	}
 	if r.Err = ctx.Err(); r.Err != nil {

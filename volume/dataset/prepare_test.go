@@ -36,10 +36,11 @@ func folderOf(t *testing.T, cases ...string) string {
 func TestPrepareIsIncremental(t *testing.T) {
 	root, dir := folderOf(t, "p1", "p2", "p3"), t.TempDir()
 	p := volume.DefaultPreparation()
+	force := false
 	prepare := func(fresh, kept int) *Summary {
 		t.Helper()
 		results := 0
-		s, err := Prepare(t.Context(), detect(t, root), dir, p, PrepareOptions{Workers: 2}, func(Result) { results++ })
+		s, err := Prepare(t.Context(), detect(t, root), dir, p, PrepareOptions{Workers: 2, Force: force}, func(Result) { results++ })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,6 +76,11 @@ func TestPrepareIsIncremental(t *testing.T) {
 	if _, err := prepared.Open(dir); !errors.Is(err, prepared.ErrStale) || !strings.Contains(err.Error(), "p2") {
 		t.Errorf("labels that changed: %v", err)
 	}
+	var others *OthersError
+	if _, err := Prepare(t.Context(), detect(t, root), dir, p, PrepareOptions{}, nil); !errors.As(err, &others) || !slices.Equal(others.Cases, []string{"p1"}) {
+		t.Errorf("a case that is gone is removed unasked: %v", err)
+	}
+	force = true
 	if prepare(2, 1).Fingerprint == first.Fingerprint {
 		t.Error("other cases, the same fingerprint")
 	}
@@ -262,5 +268,96 @@ func TestValuesThatAreNotFinite(t *testing.T) {
 	}
 	if want := []int16{10, 275, -125, -125, 20, 275}; !slices.Equal(v.Int16, want) {
 		t.Errorf("%v, want %v", v.Int16, want)
+	}
+}
+
+func TestMixedSpacingsAreNamed(t *testing.T) {
+	root := tree(t, map[string]string{"a1.nii.gz": "", "a2.nii.gz": "", "a3.nii.gz": ""})
+	v, err := nifti.Read(filepath.Join(root, "a2.nii.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	usual := v.Spacing()
+	v.Affine[2][2] *= 2
+	if err := nifti.Write(filepath.Join(root, "a2.nii.gz"), v); err != nil {
+		t.Fatal(err)
+	}
+	p := volume.DefaultPreparation()
+	for _, c := range []struct {
+		spacing float64 // along S
+		want    string
+	}{{0, "along S"}, {usual[2], ""}} {
+		p.Spacing[2] = c.spacing
+		s, err := Prepare(t.Context(), detect(t, root), t.TempDir(), p, PrepareOptions{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Join(s.Notes, "; "); (c.want == "") != (said == "") || !strings.Contains(said, c.want) {
+			t.Errorf("spacing %g: %q", c.spacing, said)
+		}
+	}
+}
+
+// Cases of the same name that were read from other files are another data set's; those of a folder
+// that was moved are not.
+func TestCasesOfOtherScansAreKept(t *testing.T) {
+	first, second, dir := folderOf(t, "p1", "p2"), folderOf(t, "p1", "p2"), t.TempDir()
+	prepare := func(root string) (*Summary, error) {
+		return Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), PrepareOptions{}, nil)
+	}
+	if _, err := prepare(first); err != nil {
+		t.Fatal(err)
+	}
+	before := times(t, dir)
+	var others *OthersError
+	if _, err := prepare(second); !errors.As(err, &others) || len(others.Cases) != 2 || !slices.Equal(times(t, dir), before) {
+		t.Errorf("cases of other scans are replaced: %v", err)
+	}
+	moved := filepath.Join(t.TempDir(), "moved")
+	if err := os.Rename(first, moved); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := prepare(moved); err != nil || s.Prepared != 2 || s.Labelled != 2 {
+		t.Errorf("a folder that was moved: %v", err)
+	}
+}
+
+func TestSeveralFolders(t *testing.T) {
+	labelled := tree(t, map[string]string{"imagesTr/p1.nii.gz": "", "labelsTr/p1.nii.gz": "", "dataset.json": `{"labels": {"1": "pancreas"}}`})
+	bare := tree(t, map[string]string{"q1/ct.nii.gz": "", "q2/ct.nii.gz": ""})
+	d, err := DetectAll([]string{labelled, bare}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := append(d.IDs("", true), d.IDs("", false)...); !slices.Equal(got, []string{"p1", "q1", "q2"}) || d.LabelNames[1] != "pancreas" || d.Layout != "msd and scans" {
+		t.Errorf("%v, %v, %s", got, d.LabelNames, d.Layout)
+	}
+	other := tree(t, map[string]string{"imagesTr/p3.nii.gz": "", "labelsTr/p3.nii.gz": "", "dataset.json": `{"labels": {"1": "liver"}}`})
+	if _, err := DetectAll([]string{labelled, other}, Options{}); err == nil || !strings.Contains(err.Error(), `label 1 is "pancreas" in `+labelled+` and "liver" in `+other) {
+		t.Errorf("one number for two organs: %v", err)
+	}
+	// One study in two folders is one patient.
+	v, _ := patient(t, 1)
+	both := t.TempDir()
+	one, two := filepath.Join(both, "one"), filepath.Join(both, "two")
+	writeStudy(t, one, "1.2.3", "1.2.9", 1, "CT", v, nil)
+	writeStudy(t, two, "1.2.4", "1.2.9", 2, "CT", v, nil)
+	if d, err = DetectAll([]string{one, two}, Options{}); err != nil || len(d.Cases) != 2 || d.Cases[0].Patient == "" || d.Cases[0].Patient != d.Cases[1].Patient {
+		t.Errorf("%v, %+v", err, d.Cases)
+	}
+}
+
+func TestScansBesideImagesTr(t *testing.T) {
+	root := tree(t, map[string]string{
+		"imagesTr/p1_0000.nii.gz": "", "labelsTr/p1.nii.gz": "", "imagesVa/p2_0000.nii.gz": "", "labelsVa/p2.nii.gz": "",
+		"more/p3_0000.nii.gz": "", "more/p3_seg.nii.gz": "", "dataset.json": `{"channel_names": {"0": "CT"}, "labels": {"pancreas": 1}, "file_ending": ".nii.gz"}`,
+	})
+	d := detect(t, root)
+	want := []string{"more_p3 more/p3_0000.nii.gz", "p1 imagesTr/p1_0000.nii.gz labelsTr/p1.nii.gz", "p2 test imagesVa/p2_0000.nii.gz labelsVa/p2.nii.gz"}
+	if got := list(d); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if !noted(d.Notes, "1 scans, held back for testing") || !noted(d.Notes, "more: 1 scans without labels beside imagesTr") || len(d.Unused) != 1 {
+		t.Errorf("notes %q, unused %q", d.Notes, d.Unused)
 	}
 }

@@ -143,7 +143,7 @@ const notLabels = "is taken for a scan, though it holds labels by its values: fe
 // scan's voxels where they go by index. Labels are called by the given names, unless they come
 // from a DICOM SEG object, which has names itself.
 func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
-	if c.Labels != "" && !nifti.IsName(c.Labels) {
+	if c.Labels != "" && c.Masks == nil && !nifti.IsName(c.Labels) {
 		return c.readSegmentation(o)
 	}
 	v, s, notes, err := c.readImage(o)
@@ -167,11 +167,11 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 		}
 		return v, l, notes, nil
 	}
-	// what is done about the scan is done about its labels
-	if l, err = nifti.ReadLabelsWith(c.Labels, o.nifti(0, nil)); err != nil {
+	l, more, err := c.readLabels(o, names)
+	if err != nil {
 		return nil, nil, nil, err
 	}
-	l.Names = maps.Clone(names)
+	notes = append(notes, more...)
 	exact, err := v.Match(l.Grid)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", c.Labels, err)
@@ -180,6 +180,22 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 		notes = append(notes, note)
 	}
 	return v, l, notes, nil
+}
+
+// readLabels reads labels that lie in files of voxels, on the grid that they have there. What is
+// done about the scan is done about them.
+func (c Case) readLabels(o ReadOptions, names map[uint16]string) (l *volume.LabelMap, notes []string, err error) {
+	if c.Masks != nil {
+		return c.readMasks(o)
+	}
+	if h, err := nifti.ReadHeader(c.Labels); err == nil && h.Volumes > 1 {
+		return readOneHot(c.Labels, o, names)
+	}
+	if l, err = nifti.ReadLabelsWith(c.Labels, o.nifti(0, nil)); err != nil {
+		return nil, nil, err
+	}
+	l.Names = maps.Clone(names)
+	return l, nil, nil
 }
 
 // readByIndex reads labels that lie on the voxels of a scan in the order of its columns, rows and

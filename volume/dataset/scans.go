@@ -29,6 +29,10 @@ import (
 //     folder; labels beside the folder that have its name belong to it.
 //   - A DICOM SEG object in the tree is the labels of the series that it refers to; of several the
 //     one that is asked for. A NIfTI file goes before it.
+//   - Labels whose path begins with that of a scan and goes on are the mask of one structure, which
+//     the rest names: s1/ct and s1/segmentations/liver, a and a_liver. A file whose name does not
+//     say that it is labels must have the values of a mask.
+//   - Names of BIDS go by their entities: sub-01_ct and derivatives/x/sub-01_desc-y_dseg.
 //   - A scan with more than one file of labels is used without; a file of labels without a scan is
 //     passed over. Both are noted.
 //   - So is a NIfTI file without labels whose values are those of labels, whatever its name: see
@@ -36,7 +40,7 @@ import (
 
 var (
 	imageWords = words("image images imagestr imagests imaging img imgs ct cts scan scans volume volumes")
-	labelWords = words("label labels labelstr labelsts lbl lbls mask masks seg segs segmentation segmentations gt truth groundtruth roi rois annotation annotations manual")
+	labelWords = words("label labels labelstr labelsts lbl lbls mask masks seg segs segmentation segmentations dseg gt truth groundtruth roi rois annotation annotations manual")
 
 	// Images of kinds that are not read, and what scans may be packed in.
 	otherKinds   = words("nrrd nhdr mha mhd mgz mgh mnc npy npz h5 hdf5 mat")
@@ -57,6 +61,7 @@ type scanName struct {
 	key    string // what an image and its labels have in common
 	id     string // the case's name
 	labels bool
+	part   string // of BIDS: the structure that a mask shows
 	test   bool
 	// below which it lies, those for images or labels alone left out
 	folders []string
@@ -83,6 +88,13 @@ func parseName(relative string) scanName {
 	name.folders = slices.Clone(key)
 	bare, labels := stripWords(stem)
 	name.labels = name.labels || labels
+	if isBIDS, part, ok := bids(stem); ok {
+		bare, name.part = isBIDS, part
+		key = bidsFolders(key)
+		if part != "" {
+			bare += "_" + part
+		}
+	}
 	if bare != "" || len(key) == 0 {
 		key = append(key, bare)
 	}
@@ -102,6 +114,12 @@ func parseName(relative string) scanName {
 // stripWords takes the first and last word off a name where they mean image or labels: case_seg,
 // label0001, s0011-ct.
 func stripWords(stem string) (bare string, labels bool) {
+	if m := numberedWord.FindStringSubmatch(stem); m != nil {
+		if word := strings.ToLower(m[2]); imageWords[word] || labelWords[word] {
+			labels = labelWords[word]
+			stem = m[1] + "_" + m[3]
+		}
+	}
 	lower := strings.ToLower(stem)
 	start, end := 0, len(lower)
 	for end > 0 && isLetter(lower[end-1]) {
@@ -110,7 +128,7 @@ func stripWords(stem string) (bare string, labels bool) {
 	last := lower[end:]
 	separated := end == 0 || strings.ContainsRune("_-. ", rune(lower[end-1]))
 	if separated && (imageWords[last] || labelWords[last]) {
-		labels = labelWords[last]
+		labels = labels || labelWords[last]
 		stem = strings.TrimRight(stem[:end], "_-. ")
 		lower = strings.ToLower(stem)
 	}
@@ -131,18 +149,28 @@ func readScans(root string, o Options) (*Dataset, error) {
 	if stat, err := os.Stat(root); err == nil && !stat.IsDir() {
 		return readSingle(root, o), nil
 	}
-	d := &Dataset{}
-	p := &pairing{root: root, scans: map[string][]candidate{}, labels: map[string][]string{}}
-	others, err := p.addFiles()
-	if err != nil {
-		return nil, err
+	d, nothing, err := readTree(root, root, o)
+	if err == nil && len(d.Cases) == 0 {
+		err = nothing
 	}
-	series, notes, passed, err := listSeries(root, o.Series, o.Segmentation)
+	return d, err
+}
+
+// readTree reads a folder of a data set. Where it has no case, nothing says why, if anything
+// explains it.
+func readTree(root, folder string, o Options) (d *Dataset, nothing, err error) {
+	d = &Dataset{}
+	p := &pairing{root: root, scans: map[string][]candidate{}, labels: map[string][]string{}, parts: map[string][]Mask{}}
+	others, err := p.addFiles(folder)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	series, notes, passed, err := listSeries(folder, o.Series, o.Segmentation)
+	if err != nil {
+		return nil, nil, err
 	}
 	if err := p.addSeries(series); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	d.Notes, d.PassedOver = notes, passed
 	for _, kind := range slices.Sorted(maps.Keys(others)) {
@@ -150,16 +178,31 @@ func readScans(root string, o Options) (*Dataset, error) {
 		if archiveKinds[kind] {
 			advice = "unpack them first, if scans are in them"
 		}
-		d.note("%s: passed over %d .%s: %s", root, others[kind], kind, advice)
+		d.note("%s: passed over %d .%s: %s", folder, others[kind], kind, advice)
+	}
+	finish := func(*Dataset) error { return nil }
+	if o.Pairs != "" {
+		pairs, err := readPairs(root, o.Pairs)
+		if err != nil {
+			return nil, nil, err
+		}
+		finish = p.applyPairs(pairs)
 	}
 	p.foldCase()
 	p.dropChannel()
+	p.findParts(!o.LabelsAsScans)
+	p.useParts(o.Structures)
 	if !o.LabelsAsScans {
 		d.leaveOutMasks(p, o.Volume)
 	}
 	d.pair(p)
+	for _, path := range p.lookups {
+		if err := d.readLookup(path); err != nil {
+			return nil, nil, err
+		}
+	}
 	d.nameSegments()
-	return d, d.explainNone(p, len(others) > 0 || len(passed) > 0)
+	return d, d.explainNone(p, len(others) > 0 || len(passed) > 0), finish(d)
 }
 
 // readSingle makes a data set of one file.
@@ -184,22 +227,27 @@ type candidate struct {
 
 // pairing is the scans and the files of labels of a tree, by what their names have in common.
 type pairing struct {
-	root   string
-	scans  map[string][]candidate
-	labels map[string][]string
+	root    string
+	scans   map[string][]candidate
+	labels  map[string][]string
+	parts   map[string][]Mask // labels of a scan that lie in a file for each structure
+	lookups []string          // tables of BIDS with the names of labels
 }
 
-// addFiles finds the NIfTI files of the tree. It counts files of other kinds of images, and
-// archives, by their extension.
-func (p *pairing) addFiles() (others map[string]int, err error) {
+// addFiles finds the NIfTI files below a folder of the tree. It counts files of other kinds of
+// images, and archives, by their extension.
+func (p *pairing) addFiles(folder string) (others map[string]int, err error) {
 	others = map[string]int{}
-	err = walk(p.root, func(path string, entry fs.FileInfo, err error) error {
+	err = walk(folder, func(path string, entry fs.FileInfo, err error) error {
 		if err != nil || entry.IsDir() { // the search for DICOM lists what cannot be looked at
 			return nil
 		}
 		if !nifti.IsName(path) {
 			lower := strings.ToLower(path)
 			kind := strings.TrimPrefix(filepath.Ext(lower), ".")
+			if strings.HasSuffix(lower, "dseg.tsv") {
+				p.lookups = append(p.lookups, path)
+			}
 			// of a NIfTI pair
 			if half := strings.HasSuffix(lower, ".img.gz"); (otherKinds[kind] || archiveKinds[kind]) && !half {
 				others[kind]++
@@ -304,7 +352,7 @@ func (d *Dataset) leaveOutMasks(p *pairing, volume int) {
 		if masks[n] {
 			isMask[path] = true
 			d.masks = append(d.masks, path)
-			d.note("%s: passed over: %s", path, maskNote)
+			d.leaveOut(path, "%s: passed over: %s", path, maskNote)
 		}
 	}
 	for key := range p.scans {
@@ -319,19 +367,32 @@ const maskNote = "holds labels by its values, but its name says neither that nor
 
 // pair makes a case of each scan, with the labels of the same key.
 func (d *Dataset) pair(p *pairing) {
+	for _, key := range slices.Sorted(maps.Keys(p.parts)) {
+		if masks := p.parts[key]; p.labels[key] != nil {
+			d.Unused = append(d.Unused, maskPaths(masks)...)
+			d.note("%s: passed over %d masks such as %s, because it has labels in one file, %s", p.scans[key][0].path, len(masks), masks[0].Path, p.labels[key][0])
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(p.scans)) {
+		if len(p.scans[key]) > 1 {
+			d.Unused = append(d.Unused, p.labels[key]...)
+		}
 		for _, scan := range p.scans[key] {
 			c := scan.toCase()
 			switch found := p.labels[key]; {
+			case len(found) == 0 && p.parts[key] != nil:
+				c.setMasks(p.parts[key])
 			case len(p.scans[key]) > 1 && len(found) > 0:
 				d.note("%s: used without labels, because %d scans could belong to %s", c.Image, len(p.scans[key]), found[0])
 			case len(found) == 1:
 				if c.segmentation != nil {
 					d.note("%s: its labels are %s, not %s", c.Image, found[0], c.Labels)
 				}
-				c.Labels, c.segmentation = found[0], nil
+				c.withoutLabels()
+				c.Labels = found[0]
 			case len(found) > 1:
-				d.note("%s: used without labels, because it has %d files of them, such as %s: put all labels into one file", c.Image, len(found), found[0])
+				d.Unused = append(d.Unused, found...)
+				d.note("%s: used without labels, because it has %d files of them, such as %s: put all labels into one file, or say with --pairs which are its", c.Image, len(found), found[0])
 			}
 			d.Cases = append(d.Cases, c)
 		}
@@ -341,7 +402,7 @@ func (d *Dataset) pair(p *pairing) {
 			continue
 		}
 		for _, path := range p.labels[key] {
-			d.note("%s looks like labels, but belongs to no scan", path)
+			d.leaveOut(path, "%s looks like labels, but belongs to no scan", path)
 		}
 	}
 }

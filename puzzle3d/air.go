@@ -1,0 +1,56 @@
+package puzzle3d
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/seed"
+)
+
+// airNote says whether puzzles of the training cases are mostly air, how much of them can be solved
+// then, and what to change; "" where they are not. It draws puzzles of a few cases as training
+// does.
+func (s sampler) airNote() (string, error) {
+	const (
+		cases   = 8
+		puzzles = 4 // of each
+	)
+	cells, voxels := s.config.grid().Cells(), s.config.voxels()
+	patches := make([]float32, cells*voxels)
+	drawn, blank, solvable, padded := 0, 0, 0.0, 0
+	for n := range min(cases, len(s.cases)) {
+		c := s.cases[n*len(s.cases)/min(cases, len(s.cases))]
+		if c.Padded(s.config.Crop) {
+			padded++
+		}
+		for k := range puzzles {
+			r := seed.Rand(s.config.Train.Seed, "air", uint64(n), uint64(k))
+			origin, err := c.RandomOrigin(r, s.config.Crop, s.config.MaxAir)
+			if err != nil {
+				return "", err
+			}
+			if err := cut(patches, s.config, c, origin, r); err != nil {
+				return "", err
+			}
+			alike := map[float32]int{} // uniform patches by their value
+			for patch := range slices.Chunk(patches, voxels) {
+				if !slices.ContainsFunc(patch, func(x float32) bool { return x != patch[0] }) {
+					alike[patch[0]]++
+					blank++
+				}
+			}
+			_, _, placed := s.config.grid().Ceiling(slices.Collect(maps.Values(alike))...)
+			drawn, solvable = drawn+1, solvable+placed
+		}
+	}
+	if drawn == 0 || 2*blank <= drawn*cells {
+		return "", nil
+	}
+	why := ""
+	if padded > 0 {
+		why = ", and scans are smaller than the crop"
+	}
+	return fmt.Sprintf("WARNING: puzzles are mostly air%s: %.0f of %d patches show nothing else, so that at most %.0f %% of the patches can be put in their place. Take a smaller crop (--crop), or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
+		why, float64(blank)/float64(drawn), cells, 100*solvable/float64(drawn)), nil
+}

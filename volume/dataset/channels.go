@@ -1,0 +1,68 @@
+package dataset
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+var firstChannel = regexp.MustCompile(`_0000$`)
+
+// OneChannel looks for scans of several channels among files that were found one by one: nnU-Net's
+// CASE_0000, CASE_0001, ... on the same voxels. They are no patients of their own. Of each such
+// scan it keeps the channel that is chosen, 1 for the first, as a case called CASE; 0 makes them an
+// error.
+func OneChannel(cases []Case, chosen int) ([]Case, error) {
+	files := map[string]Case{} // by the path of the file without its ending
+	for _, c := range cases {
+		if stem, ok := nifti.Stem(c.Image); ok && !c.IsDICOM() {
+			files[stem] = c
+		}
+	}
+	kept := slices.Clone(cases)
+	for stem, first := range files {
+		scan := firstChannel.ReplaceAllString(stem, "")
+		if scan == stem {
+			continue
+		}
+		channels := []Case{first}
+		for {
+			next, found := files[fmt.Sprintf("%s_%04d", scan, len(channels))]
+			if !found {
+				break
+			}
+			channels = append(channels, next)
+		}
+		const most = 8 // more are numbers of patients
+		if len(channels) < 2 || len(channels) > most || !onSameVoxels(channels[0], channels[1]) {
+			continue
+		}
+		if chosen == 0 {
+			return nil, fmt.Errorf("%s and %s lie on the same voxels: they look like %d channels of one scan, %s, and not like %[3]d patients. Choose a channel with --volume, or rename the files if they are of different patients",
+				channels[0].Image, channels[1].Image, len(channels), filepath.Base(scan))
+		}
+		if chosen > len(channels) {
+			return nil, fmt.Errorf("%s has %d channels: there is no channel %d", scan, len(channels), chosen)
+		}
+		kept = slices.DeleteFunc(kept, func(c Case) bool {
+			return c.Image != channels[chosen-1].Image && slices.ContainsFunc(channels, func(o Case) bool { return o.Image == c.Image })
+		})
+		for n := range kept {
+			if c := &kept[n]; c.Image == channels[chosen-1].Image {
+				c.ID, c.Volume, c.channel = channelSuffix.ReplaceAllString(c.ID, ""), 0, true
+			}
+		}
+	}
+	return kept, nil
+}
+
+// onSameVoxels says whether the headers of two files name one grid.
+func onSameVoxels(a, b Case) bool {
+	g, _, okA := a.Extent()
+	h, _, okB := b.Extent()
+	const rounding = 1e-3 // mm
+	return okA && okB && g.Same(h, rounding)
+}

@@ -1,0 +1,213 @@
+package dataset
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// This file reads labels that come one by one: a file for each structure, such as those of
+// TotalSegmentator, or a volume for each in one file.
+
+// A Mask is the voxels of one structure: those of a file that are not 0.
+type Mask struct {
+	Path string
+	Name string // of the structure
+	// Label is its number in the label map. [Detect] gives one number to a name in all cases.
+	Label uint16
+}
+
+// setMasks gives a case its masks, in the order of their names.
+func (c *Case) setMasks(masks []Mask) {
+	c.Masks = slices.SortedStableFunc(slices.Values(masks), func(a, b Mask) int { return compareNatural(a.Name, b.Name) })
+	c.Labels, c.segmentation = c.Masks[0].Path, nil
+	if folder := commonFolder(maskPaths(c.Masks)); len(masks) > 1 {
+		c.Labels = folder
+	}
+}
+
+// maskPaths lists the files, each once.
+func maskPaths(masks []Mask) (paths []string) {
+	for _, m := range masks {
+		if !slices.Contains(paths, m.Path) {
+			paths = append(paths, m.Path)
+		}
+	}
+	return paths
+}
+
+// withoutLabels takes a case's labels away.
+func (c *Case) withoutLabels() { c.Labels, c.Masks, c.segmentation = "", nil, nil }
+
+// numberMasks gives each name of a structure one number in all cases: the one that the data set has
+// for it, or the next that is free, in the order of the names.
+func (d *Dataset) numberMasks() error {
+	numbers := map[string]uint16{}
+	var next uint16
+	for _, label := range slices.Sorted(maps.Keys(d.LabelNames)) {
+		if name := foldName(d.LabelNames[label]); numbers[name] == 0 {
+			numbers[name] = label
+		}
+		next = label
+	}
+	var names []string
+	byNumber := ""
+	for _, c := range d.Cases {
+		if c.Labels != "" && c.Masks == nil && c.segmentation == nil {
+			byNumber = c.Labels
+		}
+		for _, m := range c.Masks {
+			if numbers[foldName(m.Name)] == 0 && !slices.Contains(names, m.Name) {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	if byNumber != "" && len(names) > 0 && len(d.LabelNames) == 0 {
+		d.note("labels have names in some cases and only numbers in others, such as %s: whether label 1 means the same there, nobody says. A dataset.json with the names of the labels tells", byNumber)
+	}
+	slices.SortFunc(names, compareNatural)
+	for _, name := range names {
+		if numbers[foldName(name)] != 0 {
+			continue // another spelling of it came before
+		}
+		if next++; next == 0 {
+			return fmt.Errorf("%s: more than 65535 structures", d.Root)
+		}
+		numbers[foldName(name)] = next
+		d.nameLabel(next, name)
+	}
+	for _, c := range d.Cases {
+		for n := range c.Masks {
+			c.Masks[n].Label = numbers[foldName(c.Masks[n].Name)]
+		}
+	}
+	return nil
+}
+
+// foldName is what spellings of one name have in common: letters and digits.
+func foldName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, name)
+}
+
+// readMasks reads the case's masks onto the voxels of its scan, or on the voxels that they share.
+func (c Case) readMasks(o ReadOptions) (*volume.LabelMap, []string, error) {
+	var all layers
+	for _, m := range c.Masks {
+		l, err := nifti.ReadLabelsWith(m.Path, o.nifti(0, nil))
+		if err != nil {
+			return nil, nil, err
+		}
+		if values := l.Counts(); len(values) > 2 || len(values) == 2 && values[0] == 0 {
+			return nil, nil, &volume.FormatError{Path: m.Path, Problem: fmt.Sprintf("is to be the mask of %s alone, but holds %d different labels", m.Name, len(values)-1)}
+		}
+		if err := all.add(m, l); err != nil {
+			return nil, nil, err
+		}
+	}
+	return all.done(o)
+}
+
+// layers are masks that are put together into one label map.
+type layers struct {
+	labels  *volume.LabelMap
+	names   map[uint16]string
+	overlap map[[2]uint16]int // voxels that two of them share
+}
+
+// add lays a mask over those before it.
+func (a *layers) add(m Mask, l *volume.LabelMap) error {
+	if a.labels == nil {
+		a.labels = &volume.LabelMap{Grid: l.Grid, Labels: make([]uint16, l.Len()), Names: map[uint16]string{}}
+		a.names, a.overlap = map[uint16]string{}, map[[2]uint16]int{}
+	}
+	const rounding = 1e-2 // mm
+	if !a.labels.Same(l.Grid, rounding) {
+		return fmt.Errorf("%s: lies on other voxels than the masks before it: %w", m.Path, &volume.GeometryError{Image: a.labels.Grid, Labels: l.Grid})
+	}
+	a.labels.Names[m.Label], a.names[m.Label] = m.Name, m.Name
+	for n, inside := range l.Labels {
+		if inside == 0 {
+			continue
+		}
+		if before := a.labels.Labels[n]; before != 0 && before != m.Label {
+			a.overlap[[2]uint16{min(before, m.Label), max(before, m.Label)}]++
+		}
+		a.labels.Labels[n] = max(a.labels.Labels[n], m.Label)
+	}
+	return nil
+}
+
+// done is the label map. Voxels of several masks are an error, or go to the highest number.
+func (a *layers) done(o ReadOptions) (*volume.LabelMap, []string, error) {
+	if len(a.overlap) == 0 {
+		return a.labels, nil, nil
+	}
+	var shared []string
+	for _, pair := range slices.SortedFunc(maps.Keys(a.overlap), func(x, y [2]uint16) int { return a.overlap[y] - a.overlap[x] }) {
+		shared = append(shared, fmt.Sprintf("%s and %s (%d voxels)", a.names[pair[0]], a.names[pair[1]], a.overlap[pair]))
+	}
+	const most = 4
+	if more := len(shared) - most; more > 1 {
+		shared = append(shared[:most], fmt.Sprintf("and %d more pairs", more))
+	}
+	text := "structures overlap: " + strings.Join(shared, ", ")
+	if o.Overlap != "last" {
+		return nil, nil, fmt.Errorf("%s: --segment-overlap last gives these voxels to the label with the higher number, --structures leaves structures out", text)
+	}
+	return a.labels, []string{text + ": the label with the higher number has them"}, nil
+}
+
+// readOneHot reads a file with a volume for each label. Where each voxel belongs to exactly one
+// volume, the first is the background; otherwise the first is label 1.
+func readOneHot(path string, o ReadOptions, names map[uint16]string) (*volume.LabelMap, []string, error) {
+	volumes, err := nifti.ReadAll(path, o.nifti(0, nil))
+	if err != nil {
+		return nil, nil, err
+	}
+	sum := make([]uint16, volumes[0].Len())
+	masks := make([]*volume.LabelMap, len(volumes))
+	for n, v := range volumes {
+		l := &volume.LabelMap{Grid: v.Grid, Labels: make([]uint16, v.Len())}
+		for i := range l.Labels {
+			x := v.At(i%v.Shape[0], i/v.Shape[0]%v.Shape[1], i/v.Shape[0]/v.Shape[1])
+			if x != 0 && x != 1 {
+				return nil, nil, &volume.UnsupportedError{Path: path, Problem: fmt.Sprintf("holds %d volumes, and %g: labels are one volume of numbers, or a volume of 0 and 1 for each label", len(volumes), x)}
+			}
+			l.Labels[i] = uint16(x)
+			sum[i] += uint16(x)
+		}
+		masks[n] = l
+	}
+	first, note := uint16(1), ""
+	if !slices.ContainsFunc(sum, func(n uint16) bool { return n != 1 }) {
+		first, note = 0, ", the first of them the background"
+	}
+	var all layers
+	for n, l := range masks {
+		label := first + uint16(n)
+		name := names[label]
+		if name == "" {
+			name = fmt.Sprintf("volume %d", n+1)
+		}
+		if err := all.add(Mask{Path: path, Name: name, Label: label}, l); err != nil {
+			return nil, nil, err
+		}
+	}
+	l, notes, err := all.done(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.Names = maps.Clone(names)
+	return l, append(notes, fmt.Sprintf("%s: %d volumes of one label each%s", filepath.Base(path), len(volumes), note)), nil
+}

@@ -1,0 +1,362 @@
+package dataset
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// This file pairs scans with labels that lie in several files, and follows BIDS.
+
+// numberedWord is a word at the end of a name that has a number: c_seg1, p_img0001.
+var numberedWord = regexp.MustCompile(`^(.*)[_\-. ]([A-Za-z]+)(\d+)$`)
+
+// bidsDerivative are the entities of BIDS that say how a derivative was made, not which scan it is
+// of.
+var bidsDerivative = regexp.MustCompile(`^(?i)(desc|space|res|den|atlas|seg|label|method)-`)
+
+// bids takes a name of BIDS apart: sub-01_ses-1_desc-organs_dseg is labels of sub-01_ses-1, and
+// sub-01_label-liver_mask is its mask of the liver. The last word, such as T1w, says what kind of
+// file it is.
+func bids(stem string) (bare, part string, ok bool) {
+	words := strings.Split(stem, "_")
+	if !strings.HasPrefix(words[0], "sub-") {
+		return stem, "", false
+	}
+	var left []string
+	for n, word := range words {
+		entity, value, isEntity := strings.Cut(word, "-")
+		switch {
+		case !isEntity && n == len(words)-1: // the suffix
+		case bidsDerivative.MatchString(word):
+			if strings.EqualFold(entity, "label") {
+				part = value
+			}
+		default:
+			left = append(left, word)
+		}
+	}
+	return strings.Join(left, "_"), part, true
+}
+
+// bidsFolders leaves out the folders that a derivative has and its scan has not: derivatives, that
+// of the program below it, and the kind of data.
+func bidsFolders(folders []string) (left []string) {
+	for n := 0; n < len(folders); n++ {
+		switch {
+		case folders[n] == "derivatives":
+			if n+1 < len(folders) && !strings.HasPrefix(folders[n+1], "sub-") {
+				n++ // the program
+			}
+		case folders[n] != "anat" && folders[n] != "pet":
+			left = append(left, folders[n])
+		}
+	}
+	return left
+}
+
+// prefixOf finds the scan whose key a longer key begins with: a/liver and a_liver begin with a. It
+// returns the longest, and what is left.
+func (p *pairing) prefixOf(key string) (scan, rest string, found bool) {
+	for at := len(key) - 1; at > 0; at-- {
+		if !strings.ContainsRune("/_-. ", rune(key[at])) {
+			continue
+		}
+		if len(p.scans[key[:at]]) == 1 {
+			return key[:at], key[at+1:], at+1 < len(key)
+		}
+	}
+	// the folder itself is that of one scan
+	return "", key, len(p.scans[""]) == 1 && key != ""
+}
+
+// outputs are words in the names of files that a program has made: they are no reference.
+var outputs = regexp.MustCompile(`(?i)(^|[_\-. /])(pred|preds|prediction|predictions|predicted|output|outputs|result|results|prob|probs)($|[_\-. /\d])`)
+
+// findParts looks for labels of a scan that lie in a file for each structure: they belong to no
+// scan by their whole names, but begin with the name or folder of one. A file whose name does not
+// say that it is a mask must have the values of one.
+func (p *pairing) findParts(values bool) {
+	for _, key := range slices.Sorted(maps.Keys(p.labels)) {
+		if p.scans[key] != nil {
+			continue
+		}
+		scan, rest, found := p.prefixOf(key)
+		if !found {
+			continue
+		}
+		for _, path := range p.labels[key] {
+			p.parts[scan] = append(p.parts[scan], Mask{Path: path, Name: rest})
+		}
+		delete(p.labels, key)
+	}
+	if !values {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.scans)) {
+		scan, rest, found := p.prefixOf(key)
+		if c := p.scans[key]; !found || len(c) != 1 || c[0].series != nil || c[0].name.part != "" || outputs.MatchString(rest) || p.labels[scan] != nil {
+			continue
+		}
+		if path := p.scans[key][0].path; isMask(path) && !isMask(p.scans[scan][0].path) {
+			p.parts[scan] = append(p.parts[scan], Mask{Path: path, Name: rest})
+			delete(p.scans, key)
+		}
+	}
+}
+
+// isMask reports whether a file holds one label beside the background.
+func isMask(path string) bool {
+	if labels, err := nifti.MayBeLabels(path, nifti.Options{}); err != nil || !labels {
+		return false
+	}
+	l, err := nifti.ReadLabels(path)
+	return err == nil && len(l.Counts()) <= 2
+}
+
+// useParts turns the parts of a scan into its masks, or into its one file of labels. Files that are
+// only numbered, such as c_seg1 and c_seg2, could be of several people as well as of several
+// structures: with more than one, the scan has too many files of labels.
+func (p *pairing) useParts(wanted []string) {
+	for _, scan := range slices.Sorted(maps.Keys(p.parts)) {
+		parts := p.parts[scan]
+		numbered := slices.ContainsFunc(parts, func(m Mask) bool { _, err := strconv.Atoi(m.Name); return err == nil })
+		if numbered || len(parts) == 1 && !isMask(parts[0].Path) {
+			delete(p.parts, scan)
+			for _, m := range parts {
+				p.labels[scan] = append(p.labels[scan], m.Path)
+			}
+			continue
+		}
+		if p.parts[scan] = slices.DeleteFunc(parts, func(m Mask) bool { return !isWanted(m.Name, wanted) }); len(p.parts[scan]) == 0 {
+			delete(p.parts, scan)
+		}
+	}
+}
+
+// isWanted says whether a structure is among those that somebody names, whatever their spelling;
+// none named means all. A * stands for anything.
+func isWanted(name string, wanted []string) bool {
+	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(w string) bool {
+		parts := strings.Split(w, "*")
+		for n := range parts {
+			parts[n] = regexp.QuoteMeta(foldName(parts[n]))
+		}
+		return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(foldName(name))
+	})
+}
+
+// readLookup takes the names of labels from a table of BIDS, *_dseg.tsv, with the columns index and
+// name. One number of two names is noted.
+func (d *Dataset) readLookup(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	rows, err := table(f, '\t')
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, row := range rows {
+		label, err := strconv.ParseUint(row["index"], 10, 16)
+		if name := row["name"]; err == nil && label > 0 && name != "" {
+			if other := d.LabelNames[uint16(label)]; other != "" && foldName(other) != foldName(name) {
+				return fmt.Errorf("%s: label %d is %q here and %q elsewhere: such cases must not be used together", path, label, name, other)
+			}
+			d.nameLabel(uint16(label), name)
+		}
+	}
+	return nil
+}
+
+// table reads a file of columns with names.
+func table(r io.Reader, comma rune) (rows []map[string]string, err error) {
+	c := csv.NewReader(r)
+	c.Comma, c.LazyQuotes, c.TrimLeadingSpace, c.FieldsPerRecord = comma, true, true, -1
+	all, err := c.ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, errors.New("is empty")
+	}
+	for _, cells := range all[1:] {
+		row := map[string]string{}
+		for n, cell := range cells[:min(len(cells), len(all[0]))] {
+			row[strings.ToLower(strings.TrimSpace(strings.TrimPrefix(all[0][n], "\ufeff")))] = strings.TrimSpace(cell)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// A pair is a scan with a file of its labels, or with the mask of one structure.
+type pair struct {
+	scan, labels, name string
+}
+
+// readPairs reads which labels belong to which scan: a CSV file with the columns scan and labels,
+// and name where each file is the mask of a structure; or a pattern such as
+// images/*.nii.gz=masks/*_organs.nii.gz, whose stars stand for the same text on both sides.
+func readPairs(root, text string) ([]pair, error) {
+	if scan, labels, isPattern := strings.Cut(text, "="); isPattern && strings.Contains(scan, "*") {
+		return matchPairs(root, scan, labels)
+	}
+	f, err := os.Open(text)
+	if err != nil {
+		return nil, fmt.Errorf("pairs: %w", err)
+	}
+	defer f.Close()
+	rows, err := table(f, ',')
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", text, err)
+	}
+	find := func(path string) (string, error) {
+		path = filepath.FromSlash(path)
+		for _, folder := range []string{"", filepath.Dir(text), root} {
+			full := path
+			if folder != "" && !filepath.IsAbs(path) {
+				full = filepath.Join(folder, path)
+			}
+			if _, err := os.Stat(full); err == nil && (folder != "" || filepath.IsAbs(path)) {
+				return full, nil
+			}
+		}
+		return "", fmt.Errorf("%s: there is no %s, neither beside it nor in %s", text, path, root)
+	}
+	var pairs []pair
+	for n, row := range rows {
+		if row["scan"] == "" || row["labels"] == "" {
+			return nil, fmt.Errorf("%s, line %d: needs a scan and its labels; the first line names the columns: scan,labels or scan,labels,name", text, n+2)
+		}
+		p := pair{name: row["name"]}
+		if p.scan, err = find(row["scan"]); err == nil {
+			p.labels, err = find(row["labels"])
+		}
+		if err != nil {
+			return nil, err
+		}
+		pairs = append(pairs, p)
+	}
+	return pairs, nil
+}
+
+// matchPairs finds the pairs of a pattern.
+func matchPairs(root, scan, labels string) (pairs []pair, err error) {
+	if strings.Count(scan, "*") != strings.Count(labels, "*") {
+		return nil, fmt.Errorf("pairs %s=%s: both sides need the same number of *", scan, labels)
+	}
+	parts := strings.Split(filepath.ToSlash(scan), "*")
+	for n := range parts {
+		parts[n] = regexp.QuoteMeta(parts[n])
+	}
+	pattern := regexp.MustCompile("^" + strings.Join(parts, "([^/]*)") + "$")
+	err = walk(root, func(path string, _ fs.FileInfo, err error) error {
+		relative, wrong := filepath.Rel(root, path)
+		if err != nil || wrong != nil {
+			return nil // the search for scans says what cannot be looked at
+		}
+		m := pattern.FindStringSubmatch(filepath.ToSlash(relative))
+		if m == nil {
+			return nil
+		}
+		own := filepath.ToSlash(labels)
+		for _, text := range m[1:] {
+			own = strings.Replace(own, "*", text, 1)
+		}
+		if own = filepath.Join(root, filepath.FromSlash(own)); isFile(own) && own != path {
+			pairs = append(pairs, pair{scan: path, labels: own})
+		}
+		return nil
+	})
+	if err == nil && len(pairs) == 0 {
+		err = fmt.Errorf("pairs %s=%s: no scan in %s has such labels", scan, labels, root)
+	}
+	return pairs, err
+}
+
+// applyPairs gives scans the labels that the pairs say, whatever their names are. It takes these
+// files out of what is paired by name; what is left to do once there are cases is returned.
+func (p *pairing) applyPairs(pairs []pair) (finish func(*Dataset) error) {
+	named := map[string]bool{}
+	for _, one := range pairs {
+		named[absoluteOf(one.labels)] = true
+	}
+	for key, list := range p.labels {
+		if p.labels[key] = slices.DeleteFunc(list, func(path string) bool { return named[absoluteOf(path)] }); len(p.labels[key]) == 0 {
+			delete(p.labels, key)
+		}
+	}
+	for key, list := range p.scans {
+		if p.scans[key] = slices.DeleteFunc(list, func(c candidate) bool { return named[absoluteOf(c.path)] }); len(p.scans[key]) == 0 {
+			delete(p.scans, key)
+		}
+	}
+	return func(d *Dataset) error {
+		masks := map[int][]Mask{}
+		for _, one := range pairs {
+			at := slices.IndexFunc(d.Cases, func(c Case) bool { return absoluteOf(c.Image) == absoluteOf(one.scan) })
+			if at < 0 {
+				return fmt.Errorf("pairs: %s is no scan that was found", one.scan)
+			}
+			c := &d.Cases[at]
+			switch files, err := filesIn(one.labels); {
+			case err != nil:
+				return err
+			case files != nil: // a folder of masks
+				for _, path := range files {
+					stem, _ := nifti.Stem(filepath.Base(path))
+					masks[at] = append(masks[at], Mask{Path: path, Name: stem})
+				}
+			case one.name != "":
+				masks[at] = append(masks[at], Mask{Path: one.labels, Name: one.name})
+			case c.Labels != "" && slices.ContainsFunc(pairs, func(o pair) bool { return o != one && o.scan == one.scan }):
+				return fmt.Errorf("pairs: %s has several files of labels: a column name says of which structure each is", one.scan)
+			default:
+				c.withoutLabels()
+				c.Labels = one.labels
+			}
+		}
+		for at, list := range masks {
+			d.Cases[at].setMasks(list)
+		}
+		return nil
+	}
+}
+
+// filesIn lists the files of voxels in a folder; nil for a file.
+func filesIn(folder string) (files []string, err error) {
+	entries, err := os.ReadDir(folder)
+	if stat, wrong := os.Stat(folder); wrong == nil && !stat.IsDir() {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if path := filepath.Join(folder, e.Name()); nifti.IsName(path) {
+			files = append(files, path)
+		}
+	}
+	if err == nil && files == nil {
+		err = fmt.Errorf("pairs: %s holds no masks", folder)
+	}
+	return files, err
+}
+
+// absoluteOf is a path that can be compared.
+func absoluteOf(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
+	}
+	return path
+}
