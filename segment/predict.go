@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/sliding"
@@ -156,11 +158,11 @@ func readConfig(path string) (Config, error) {
 func (c Config) agrees(o Config) error {
 	switch {
 	case !c.Network.Equal(o.Network):
-		return fmt.Errorf("their networks differ: %+v, %+v", c.Network, o.Network)
+		return fmt.Errorf("their networks differ: %s", config.Unlike(&c.Network, &o.Network))
 	case fmt.Sprint(c.Labels) != fmt.Sprint(o.Labels):
-		return fmt.Errorf("their labels differ: %v, %v", c.Labels, o.Labels)
+		return fmt.Errorf("their labels differ: %s and %s", strings.Join(c.Labels, ","), strings.Join(o.Labels, ","))
 	case c.Preparation != o.Preparation:
-		return fmt.Errorf("their scans were prepared in different ways: %+v, %+v", c.Preparation, o.Preparation)
+		return fmt.Errorf("their scans were prepared in different ways: %s", config.Unlike(&c.Preparation, &o.Preparation))
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 // flagMistake says in a user's words what is wrong with a flag.
 func flagMistake(cmd *cobra.Command, err error) error {
-	if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 { // the verb is wrong, so the flags are no group's
+	if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 { // the verb is wrong, and the flags are its
 		return verbMistake(cmd, cmd.Flags().Args())
 	}
 	var unknown *pflag.NotExistError

@@ -27,6 +27,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
+
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
@@ -85,7 +87,7 @@ func New(dev device.Device, params *nn.Params, b backbone.Backbone, o Options, c
 	}
 	program, err := nn.Compile(dev, g, params, compile)
 	if err != nil {
-		return nil, fmt.Errorf("preparing inference on windows of %v: %w", o.Size, err)
+		return nil, fmt.Errorf("preparing inference on windows of %s: %w", numbers.Extents(o.Size[:]), err)
 	}
 	s := &Inferer{Options: o, dev: dev, program: program, classes: b.Settings().Classes, room: -1}
 	if compile.MemoryLimit > 0 {
@@ -322,7 +324,7 @@ func (s *Inferer) fits(shape [3]int, need int64, wanted Wanted) error {
 	if s.room < 0 || need <= s.room {
 		return nil
 	}
-	return fmt.Errorf("a scan of %v in %d classes needs %d MiB of memory beside the network, which leaves %d MiB: %s", shape, s.classes, need>>20, s.room>>20, wanted.saving())
+	return fmt.Errorf("a scan of %s in %d classes needs %d MiB of memory beside the network, which leaves %d MiB: %s", numbers.Extents(shape[:]), s.classes, need>>20, s.room>>20, wanted.saving())
 }
 
 // saving says what takes less memory.

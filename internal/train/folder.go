@@ -214,46 +214,24 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 	return nil
 }
 
-// Differences lists the settings in which two YAML texts differ, by their dotted keys.
+// Differences lists for a person the settings in which two YAML texts differ, by their dotted keys.
 func Differences(old, now string) []string {
-	if old == now {
-		return nil
-	}
-	before, after := map[string]string{}, map[string]string{}
-	for text, to := range map[string]map[string]string{old: before, now: after} {
-		var v any
-		if err := config.Unmarshal("configuration", []byte(text), &v); err != nil {
-			return []string{"configuration: the text differs, and is not valid YAML"}
-		}
-		flatten("", v, to)
+	differences, err := config.Differences(old, now)
+	if err != nil {
+		return []string{"configuration: the text differs, and is not valid YAML"}
 	}
 	var out []string
-	for key, a := range before {
-		if b, ok := after[key]; !ok {
-			out = append(out, fmt.Sprintf("%s: %s in the run, not set now", key, a))
-		} else if a != b {
-			out = append(out, fmt.Sprintf("%s: %s in the run, %s now", key, a, b))
+	for _, d := range differences {
+		switch {
+		case d.New == "":
+			out = append(out, fmt.Sprintf("%s: %s in the run, not set now", d.Key, d.Old))
+		case d.Old == "":
+			out = append(out, fmt.Sprintf("%s: not set in the run, %s now", d.Key, d.New))
+		default:
+			out = append(out, fmt.Sprintf("%s: %s in the run, %s now", d.Key, d.Old, d.New))
 		}
 	}
-	for key, b := range after {
-		if _, ok := before[key]; !ok {
-			out = append(out, fmt.Sprintf("%s: not set in the run, %s now", key, b))
-		}
-	}
-	slices.Sort(out)
 	return out
-}
-
-// flatten collects the leaves of a YAML value under their dotted keys.
-func flatten(key string, v any, into map[string]string) {
-	m, ok := v.(map[string]any)
-	if !ok {
-		into[key] = fmt.Sprint(v)
-		return
-	}
-	for k, v := range m {
-		flatten(strings.TrimPrefix(key+"."+k, "."), v, into)
-	}
 }
 
 // Last is the path of the newest checkpoint of the run in a folder.
