@@ -67,8 +67,8 @@ func verb(use, short, long, example string, args cobra.PositionalArgs, cfg any, 
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, a []string) error {
-			if err := config.Resolve(cmd.Flags(), cfg); err != nil {
-				return &usageError{err}
+			if err := resolve(cmd, cfg); err != nil {
+				return err
 			}
 			return run(cmd, a)
 		},

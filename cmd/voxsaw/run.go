@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -21,15 +23,45 @@ type runFlags struct {
 	resume, force bool
 	memory        gibibytes
 	loaders       int
+	cmd           *cobra.Command
 }
 
 func (r *runFlags) bind(cmd *cobra.Command) {
+	r.cmd = cmd
 	f := cmd.Flags()
 	f.StringVar(&r.out, "out", "", "folder of the run: configuration, log, checkpoints")
-	f.BoolVar(&r.resume, "resume", false, "continue the run in the folder, to the bit")
+	f.BoolVar(&r.resume, "resume", false, "continue the run in the folder, to the bit; its settings lie there, and --steps may be raised")
 	f.BoolVar(&r.force, "force", false, "start over in a folder that holds a run")
 	f.Var(&r.memory, "memory", "limit in GiB of the machine's memory, for a network on the CPU and for scans; 0: what the machine has")
 	f.IntVar(&r.loaders, "loaders", 0, "goroutines that prepare crops ahead of their use; 0: 2")
+}
+
+// resumed is the configuration of the run that a command line resumes: a file, or "" where no run
+// is resumed or there is none yet.
+func resumed(cmd *cobra.Command) string {
+	resume, out := cmd.Flags().Lookup("resume"), cmd.Flags().Lookup("out")
+	if resume == nil || out == nil || resume.Value.String() != "true" || out.Value.String() == "" {
+		return ""
+	}
+	path := train.ConfigOf(out.Value.String())
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
+}
+
+// resolve gives o its final values: the defaults that it holds, the configuration of the run that
+// is resumed, --config, flags.
+func resolve(cmd *cobra.Command, o any) error {
+	if path := resumed(cmd); path != "" {
+		if err := config.Load(path, o); err != nil {
+			return &usageError{err}
+		}
+	}
+	if err := config.Resolve(cmd.Flags(), o); err != nil {
+		return &usageError{err}
+	}
+	return nil
 }
 
 // options are those of a run with the resolved configuration o. Where it goes wrong, explain says
@@ -77,7 +109,7 @@ func explain(err error, resume, restart string) error {
 
 // explain adds a hint to the error of the run: what the user can do about it.
 func (r *runFlags) explain(err error) error {
-	return explain(err, "the same command with --resume", "start over with --force")
+	return explain(err, fmt.Sprintf("%s --resume --out %s", r.cmd.CommandPath(), r.out), "start over with --force")
 }
 
 // steps says what a run has done.

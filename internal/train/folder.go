@@ -37,6 +37,8 @@ type Folder struct {
 	unclaimed bool // a new run, whose files are not there yet; what an older one left may be
 	finished  bool
 	notes     []string
+	steps     int  // that the run was to have; 0: as many as it is to have now
+	changed   bool // its configuration is to be written again
 }
 
 const (
@@ -104,7 +106,7 @@ func OpenRun(dev device.Device, id Identity, o voxsaw.RunOptions) (*Folder, erro
 // configuration and the data that it was started with; otherwise a [voxsaw.ChangedError] says what
 // differs. Noted, and allowed, are another version of the program or another device, with which the
 // result may differ in the last bits, and other values of the settings named by mayDiffer (dotted
-// keys), on which the result does not depend.
+// keys), on which the result does not depend. A run may have more steps than it was started with.
 func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDiffer ...string) (*Folder, error) {
 	f := &Folder{path: path, identity: id, mode: mode, unclaimed: true}
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
@@ -125,7 +127,7 @@ func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDif
 		if err := f.checkSame(old, mayDiffer); err != nil {
 			return nil, err
 		}
-		f.unclaimed, f.finished = false, old.Finished
+		f.unclaimed, f.finished = false, old.Finished && f.steps == 0
 	}
 	return f, nil
 }
@@ -172,15 +174,20 @@ func (f *Folder) claim() error {
 			return err
 		}
 	}
-	if err := atomicfile.Write(filepath.Join(f.path, configFile), func(w io.Writer) error {
-		_, err := io.WriteString(w, f.identity.Run)
-		return err
-	}); err != nil {
+	if err := f.writeConfig(); err != nil {
 		return err
 	}
 	f.unclaimed = false
 	return f.record(checkpoint.Progress{}, false)
 }
+
+// writeConfig writes config.yaml.
+func (f *Folder) writeConfig() error {
+	return atomicfile.WriteBytes(filepath.Join(f.path, configFile), []byte(f.identity.Run))
+}
+
+// ConfigOf is the file of the resolved configuration, of the run in a folder.
+func ConfigOf(folder string) string { return filepath.Join(folder, configFile) }
 
 // checkSame compares the run in the folder with the one that is to continue it.
 func (f *Folder) checkSame(old record, mayDiffer []string) error {
@@ -193,11 +200,16 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 		differ = append(differ, fmt.Sprintf("kind: %s in the run, %s now", old.Kind, f.identity.Kind))
 	}
 	for _, difference := range Differences(string(config), f.identity.Run) {
-		if key, _, _ := strings.Cut(difference, ":"); slices.Contains(mayDiffer, key) {
+		key, values, _ := strings.Cut(difference, ":")
+		if before, ok := fewerSteps(values); ok && key == stepsKey {
+			f.steps = before
+		} else if slices.Contains(mayDiffer, key) {
 			f.notes = append(f.notes, difference+": the run goes on with it")
 		} else {
 			differ = append(differ, difference)
+			continue
 		}
+		f.changed = true
 	}
 	if old.Fingerprint != f.identity.Fingerprint {
 		differ = append(differ, fmt.Sprintf("data set: fingerprint %s in the run, %s now: the data has changed since the run was started", old.Fingerprint, f.identity.Fingerprint))
@@ -212,6 +224,32 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 		f.notes = append(f.notes, fmt.Sprintf("the run was started on %s, this is %s: results may differ in the last bits", old.Device, f.identity.Device))
 	}
 	return nil
+}
+
+// stepsKey is the setting that says how many steps a training has.
+const stepsKey = "train.steps"
+
+// fewerSteps reads a difference of the steps; ok is false where the run had no fewer.
+func fewerSteps(difference string) (before int, ok bool) {
+	var now int
+	n, err := fmt.Sscanf(difference, " %d in the run, %d now", &before, &now)
+	return before, n == 2 && err == nil && before < now
+}
+
+// longer says what it means that a run has more steps than it was started with; "" if it has not.
+func (f *Folder) longer(o voxsaw.Training) string {
+	if f == nil || f.steps == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("the run goes on to step %d, and was to have %d", o.Steps, f.steps)
+	before := o
+	before.Steps = f.steps
+	at := max(f.steps-1, 0)
+	if before.Rate(at) == o.Rate(at) {
+		return text + ": its learning rate does not depend on that, so that its weights are those of a run that was to have so many"
+	}
+	return fmt.Sprintf("%s: its learning rate (schedule %s) falls with the share of the steps that are done, and now falls to its end anew: at step %d it would have been %.3g and is %.3g; the result is not that of a run that was to have %d steps from the start",
+		text, o.Schedule, f.steps, before.Rate(at), o.Rate(at), o.Steps)
 }
 
 // Differences lists for a person the settings in which two YAML texts differ, by their dotted keys.
