@@ -59,14 +59,7 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, root string) error {
 		return withHint(err, "voxsaw inspect %s shows what is there", root)
 	}
 	say(stderr, "%s", d)
-	const most = 40 // lines that people read
-	notes := slices.Concat(d.Notes, d.PassedOver)
-	for _, note := range notes[:min(len(notes), most)] {
-		say(stderr, "%s", note)
-	}
-	if more := len(notes) - most; more > 0 {
-		say(stderr, "and %d more such lines: voxsaw inspect %s shows all", more, root)
-	}
+	sayNotes(stderr, slices.Concat(d.Notes, d.PassedOver), "voxsaw inspect "+root)
 	progress := terminal.NewProgress(stderr, "prepare", len(d.Cases))
 	defer progress.Finish()
 	summary, err := dataset.Prepare(cmd.Context(), d, o.Out, o.Preparation, o.Work, func(r dataset.Result) {

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -145,12 +145,8 @@ func caseIDs(cache *prepared.Store, labelled, withTest bool) ([]string, error) {
 
 // list writes case names, the first few of many.
 func list(ids []string) string {
-	const most = 8
 	if len(ids) == 0 {
 		return "none"
 	}
-	if len(ids) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(ids[:most], ", "), len(ids)-most)
-	}
-	return strings.Join(ids, ", ")
+	return plain.List(ids)
 }

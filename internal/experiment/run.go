@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/voxsaw/voxsaw"
@@ -17,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -330,7 +330,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	}
 	if len(e.Left) > 0 {
 		r.Console.Note(fmt.Sprintf("%s: %d of the %d cases of %s are left out, for folds test on them (the same name, scan or patient): %s",
-			name, len(e.Left), len(e.Left)+len(e.Cases), e.Data, strings.Join(e.Left, ", ")))
+			name, len(e.Left), len(e.Left)+len(e.Cases), e.Data, plain.List(e.Left)))
 	}
 	cache := r.cache
 	if init.Data != "" {
