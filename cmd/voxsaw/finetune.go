@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -140,9 +141,9 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err != nil {
 		return run.explain(err)
 	}
-	say(cmd.OutOrStdout(), "%s: %s", run.out, steps(summary))
+	lines := []string{fmt.Sprintf("%s: %s", run.out, steps(summary))}
 	if summary.BestStep > 0 {
-		say(cmd.OutOrStdout(), "DSC of the held-out cases: %.4f at the end, %.4f at best (step %d)", summary.Validation.Score, summary.Best, summary.BestStep)
+		lines = append(lines, fmt.Sprintf("DSC of the held-out cases: %.4f at the end, %.4f at best (step %d)", summary.Validation.Score, summary.Best, summary.BestStep))
 	}
-	return nil
+	return run.finish(summary, lines...)
 }

@@ -23,7 +23,9 @@ type runFlags struct {
 	resume, force bool
 	memory        gibibytes
 	loaders       int
+	json          bool
 	cmd           *cobra.Command
+	events        *events // with --json
 }
 
 func (r *runFlags) bind(cmd *cobra.Command) {
@@ -34,6 +36,7 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 	f.BoolVar(&r.force, "force", false, "start over in a folder that holds a run")
 	f.Var(&r.memory, "memory", "limit in GiB of the machine's memory, for a network on the CPU and for scans; 0: what the machine has")
 	f.IntVar(&r.loaders, "loaders", 0, "goroutines that prepare crops ahead of their use; 0: 2")
+	f.BoolVar(&r.json, "json", false, "write what happens to standard output as JSON, one line an event: started, step, validated, saved, note, finished")
 }
 
 // resumed is the configuration of the run that a command line resumes: a file, or "" where no run
@@ -77,6 +80,10 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 	if err != nil {
 		return voxsaw.RunOptions{}, err
 	}
+	if r.json {
+		r.events = newEvents(r.cmd.OutOrStdout(), observer)
+		observer = r.events
+	}
 	mode := voxsaw.New
 	switch {
 	case r.resume:
@@ -110,6 +117,17 @@ func explain(err error, resume, restart string) error {
 // explain adds a hint to the error of the run: what the user can do about it.
 func (r *runFlags) explain(err error) error {
 	return explain(err, fmt.Sprintf("%s --resume --out %s", r.cmd.CommandPath(), r.out), "start over with --force")
+}
+
+// finish writes the result of a run that came to its end: lines for people, or the last event.
+func (r *runFlags) finish(s voxsaw.Summary, lines ...string) error {
+	if r.events != nil {
+		return r.events.finished(r.out, s)
+	}
+	for _, line := range lines {
+		say(r.cmd.OutOrStdout(), "%s", line)
+	}
+	return nil
 }
 
 // steps says what a run has done.
