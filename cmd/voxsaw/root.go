@@ -50,7 +50,7 @@ command line or in a configuration file, 130 interrupted, with everything saved 
 	}
 	add("data", newInspect(), newPrepare())
 	add("train", newPretrain(), newSolve(), newFinetune(), newPhotos())
-	add("result", newPredict(), newEvaluate(), newCrossval(), newPower(), newVerify(), newConvert(), newDemo())
+	add("result", newPredict(), newEvaluate(), newCrossval(), newPower(), newReport(), newVerify(), newConvert(), newDemo())
 	add("machine", newDoctor(), newTune(), newBench())
 	return root
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,7 @@ type runFlags struct {
 	json          bool
 	cmd           *cobra.Command
 	events        *events // with --json
+	page          *reporter
 }
 
 func (r *runFlags) bind(cmd *cobra.Command) {
@@ -84,6 +86,7 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 		r.events = newEvents(r.cmd.OutOrStdout(), observer)
 		observer = r.events
 	}
+	r.page = &reporter{Observer: observer, folder: r.out, last: time.Now()}
 	mode := voxsaw.New
 	switch {
 	case r.resume:
@@ -92,7 +95,7 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 		mode = voxsaw.Force
 	}
 	return voxsaw.RunOptions{
-		Folder: r.out, Mode: mode, Settings: resolved, Observer: observer, Memory: r.memory.limit(), Loaders: r.loaders,
+		Folder: r.out, Mode: mode, Settings: resolved, Observer: r.page, Memory: r.memory.limit(), Loaders: r.loaders,
 		// The data are recognised by their fingerprint, wherever they lie. Another device is noted,
 		// and the choices of a tuning file are in machine.choices.
 		MayDiffer: []string{"data", "machine.threads", "machine.tuning", "machine.device", "machine.precision"},
@@ -116,11 +119,16 @@ func explain(err error, resume, restart string) error {
 
 // explain adds a hint to the error of the run: what the user can do about it.
 func (r *runFlags) explain(err error) error {
+	var stopped *voxsaw.InterruptedError
+	if errors.As(err, &stopped) {
+		r.page.write()
+	}
 	return explain(err, fmt.Sprintf("%s --resume --out %s", r.cmd.CommandPath(), r.out), "start over with --force")
 }
 
 // finish writes the result of a run that came to its end: lines for people, or the last event.
 func (r *runFlags) finish(s voxsaw.Summary, lines ...string) error {
+	r.page.write()
 	if r.events != nil {
 		return r.events.finished(r.out, s)
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
@@ -49,6 +50,28 @@ const (
 	lastFile       = "last.safetensors"
 	bestFile       = "best.safetensors"
 )
+
+// Status is what a run's folder says of it.
+type Status struct {
+	record
+	Logged int           // steps in the log, of which the last ones may not be saved yet
+	Time   time.Duration // that they took, without validations and breaks
+}
+
+// ReadStatus reads the status of the run in a folder.
+func ReadStatus(folder string) (Status, error) {
+	r, err := readRecord(folder)
+	if err != nil {
+		return Status{}, err
+	}
+	s := Status{record: r}
+	t, err := readTable(filepath.Join(folder, metricsFile), math.MaxInt)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	s.Logged, s.Time = t.step, t.sum("seconds")
+	return s, nil
+}
 
 // record is run.json.
 type record struct {
