@@ -89,6 +89,9 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return err
 	}
 	defer predictor.Close()
+	for _, note := range predictor.Notes() {
+		say(stderr, "%s", note)
+	}
 	say(stderr, "the network takes %s", terminal.Bytes(predictor.Bytes()))
 	watch := &predictProgress{Progress: terminal.NewProgress(stderr, "predict", batch.Len()), stdout: cmd.OutOrStdout()}
 	err = errors.Join(batch.Run(cmd.Context(), predictor, watch), watch.failed)

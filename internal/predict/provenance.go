@@ -102,6 +102,8 @@ func (p provenance) differs(o provenance) string {
 		return fmt.Sprintf("was made by another model (%s, not %s)", p.model(), o.model())
 	case p.Window != o.Window || p.Overlap != o.Overlap || p.Largest != o.Largest:
 		return fmt.Sprintf("was made with other settings (window %s, overlap %v, largest component %v, not %s, %v, %v)", numbers.Extents(p.Window[:]), p.Overlap, p.Largest, numbers.Extents(o.Window[:]), o.Overlap, o.Largest)
+	case p.Mirror != o.Mirror:
+		return fmt.Sprintf("was made with other settings (mirror %q, not %q)", p.Mirror, o.Mirror)
 	case p.Scan != o.Scan:
 		return fmt.Sprintf("was made of a scan that was read in another way (%v, not %v)", p.Scan, o.Scan)
 	}
