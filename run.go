@@ -9,8 +9,8 @@ import (
 // Mode says what to do with a folder that holds a run already.
 type Mode int
 
-// A new run refuses a folder that holds one; a resumed run continues it, to the bit; force starts
-// over.
+// A new run refuses a folder that holds one; a resumed run continues it, to the bit, perhaps to
+// more steps than it was started with; force starts over.
 const (
 	New Mode = iota
 	Resume

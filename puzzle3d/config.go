@@ -19,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	_ "github.com/voxsaw/voxsaw/internal/backbone/all" // the networks to choose from
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -88,18 +89,30 @@ func (c Config) Resolve(p volume.Preparation) (Config, error) {
 	if err := grid.Check(); err != nil {
 		return c, err
 	}
+	chosen := c.Patch // by the user; zeros follow from the crop
 	for axis, multiple := range b.Multiple() {
 		if c.Patch[axis] != 0 {
 			continue
 		}
 		cell := c.Crop[axis] / c.Grid[axis]
 		if c.Patch[axis] = cell * 4 / 5 / multiple * multiple; c.Patch[axis] < 1 {
-			return c, fmt.Errorf("crop %s divided by grid %v leaves cells of %d along axis %d, too small for a patch of %d, which the network (%s) needs: make the crop larger, the grid coarser, or set the patch",
-				extents(c.Crop), grid, cell, axis, multiple, b.Describe())
+			return c, fmt.Errorf("a crop of %s divided by a grid of %v leaves cells of %d along axis %d, too small for a patch of %d, which the network (%s) needs: make the crop larger (%d along that axis), the grid coarser, take fewer levels, or set the patch",
+				numbers.Extents(c.Crop[:]), grid, cell, axis, multiple, b.Describe(), c.cropFor(axis, multiple))
 		}
+	}
+	if err := backbone.Fits(b, c.Patch); err != nil && chosen == [3]int{} {
+		least := 0 // of the crop, with patches of twice the multiple
+		for axis, multiple := range b.Multiple() {
+			least = max(least, c.cropFor(axis, 2*multiple))
+		}
+		return c, fmt.Errorf("a crop of %s divided by a grid of %v makes patches of %s, too small for the network: %w: make the crop larger (%d along every axis), the grid coarser, or take fewer levels",
+			numbers.Extents(c.Crop[:]), grid, numbers.Extents(c.Patch[:]), err, least)
 	}
 	return c, c.Check()
 }
+
+// cropFor is the smallest crop along an axis of whose cells patches of a size are made.
+func (c Config) cropFor(axis, patch int) int { return (patch*5 + 3) / 4 * c.Grid[axis] }
 
 // Check says what is wrong with the configuration, nil if nothing is.
 func (c Config) Check() error {
@@ -121,7 +134,7 @@ func (c Config) Check() error {
 	}
 	for _, extent := range c.Crop {
 		if extent > 1<<12 {
-			return fmt.Errorf("crop %s is too large", extents(c.Crop))
+			return fmt.Errorf("crop %s is too large", numbers.Extents(c.Crop[:]))
 		}
 	}
 	if c.ValidateCases < 0 || c.ValidateCases > math.MaxInt32 {
@@ -158,5 +171,3 @@ func (c Config) encoder() (backbone.Patches, error) {
 	b, err := backbone.Of(c.Network)
 	return backbone.Patches{Backbone: b, Size: c.Patch}, err
 }
-
-func extents(size [3]int) string { return fmt.Sprintf("%dx%dx%d", size[0], size[1], size[2]) }

@@ -98,6 +98,6 @@ func (e evaluator) Picture(c *prepared.Case) (pretext.Picture, error) {
 	}
 	return pretext.Picture{
 		Image:   play.Picture(),
-		Caption: fmt.Sprintf("A %s puzzle of case %s: shuffled, then after each round. Misplaced patches are marked.", extents(e.config.Grid), play.Case),
+		Caption: fmt.Sprintf("A %v puzzle of case %s: shuffled, then after each round. Misplaced patches are marked.", e.config.grid(), play.Case),
 	}, nil
 }

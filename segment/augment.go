@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -41,8 +42,8 @@ func (a Augmentation) check() error {
 			return fmt.Errorf("augment: %s is %v, must be from 0 to %v", v.name, v.value, v.limit)
 		}
 	}
-	if strings.Trim(a.Mirror, "ijk") != "" {
-		return fmt.Errorf("augment: mirror is %q, must be axes out of i, j and k", a.Mirror)
+	if err := sliding.CheckMirror(a.Mirror); err != nil {
+		return fmt.Errorf("augment: %w", err)
 	}
 	return nil
 }
@@ -60,8 +61,8 @@ func (a Augmentation) sample(image, labels []float32, c *prepared.Case, origin, 
 	}
 	for axis, name := range "ijk" {
 		if strings.ContainsRune(a.Mirror, name) && r.IntN(2) == 1 {
-			mirror(image, size, axis)
-			mirror(labels, size, axis)
+			sliding.Mirror(image, size, axis)
+			sliding.Mirror(labels, size, axis)
 		}
 	}
 	a.intensities(image, r)
@@ -91,20 +92,6 @@ func (a Augmentation) intensities(image []float32, r *rand.Rand) {
 			x += noise * float32(r.NormFloat64())
 		}
 		image[i] = x
-	}
-}
-
-// mirror turns a crop round along an axis.
-func mirror(x []float32, size [3]int, axis int) {
-	stride := [3]int{1, size[0], size[0] * size[1]}
-	n, step := size[axis], stride[axis]
-	for first := range x {
-		if first/step%n != 0 {
-			continue
-		}
-		for a, b := 0, n-1; a < b; a, b = a+1, b-1 {
-			x[first+a*step], x[first+b*step] = x[first+b*step], x[first+a*step]
-		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -145,7 +146,7 @@ func TestMirror(t *testing.T) {
 	}
 	for axis := range 3 {
 		got := slices.Clone(x)
-		mirror(got, size, axis)
+		sliding.Mirror(got, size, axis)
 		for k := range size[2] {
 			for j := range size[1] {
 				for i := range size[0] {

@@ -47,6 +47,7 @@ type Config struct {
 	FreezeEncoder   int                `yaml:"freeze_encoder" help:"steps at the start that leave the encoder as it is; schedule sawtooth: at least the first tooth"`
 	ValidateCases   int                `yaml:"validate_cases" help:"held-out cases to validate on during training; 0: all"`
 	ValidateOverlap float64            `yaml:"validate_overlap" help:"overlap of the windows in validation"`
+	ValidateMirror  string             `yaml:"validate_mirror,omitempty" help:"axes along which windows are mirrored in validation, such as ijk, as with --mirror of voxsaw predict; empty: none"`
 	Augment         Augmentation       `yaml:"augment" flag:"augment"`
 	Names           []string           `yaml:"names,flow" flag:"-" help:"names of the labels, from the data"`
 	Preparation     volume.Preparation `yaml:"preparation" flag:"-" help:"how the cases were prepared, from the data"`
@@ -217,7 +218,7 @@ func (c Config) Check() error {
 
 // windows are those that held-out cases are segmented in.
 func (c Config) windows() sliding.Options {
-	return sliding.Options{Size: c.Crop, Batch: 1, Overlap: c.ValidateOverlap}
+	return sliding.Options{Size: c.Crop, Batch: 1, Overlap: c.ValidateOverlap, Mirror: c.ValidateMirror}
 }
 
 // loss is the loss by its name.

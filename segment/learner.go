@@ -72,7 +72,7 @@ func (l *learner) compile(w train.Workbench) (err error) {
 		if errors.As(err, &short) && c.Train.Clip > 0 {
 			err = fmt.Errorf("%w; without clipping (--clip 0) no gradients need be kept", err)
 		}
-		return fmt.Errorf("preparing to train on %d crops of %v: %w", l.n, c.Crop, err)
+		return fmt.Errorf("preparing to train on %d crops of %s: %w", l.n, numbers.Extents(c.Crop[:]), err)
 	}
 	if len(l.held) == 0 {
 		return nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
+
 	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -49,8 +51,8 @@ func (p *Predictor) Fits(g volume.Grid, voxelBytes int, o MapOptions) error {
 	const scanBytes, preparedBytes = 12, 10
 	need := scanBytes*int64(g.Len()) + preparedBytes*int64(prepared.Len())
 	if room := p.windows.Room(); p.config.Preparation.Spacing != [3]float64{} && room >= 0 && need > room {
-		return fmt.Errorf("preparing a scan of %v as %v voxels of %v mm needs %d MiB of memory beside the network, which leaves %d MiB: the network was trained at this spacing, so take a part of the scan, or more memory",
-			g.Shape, prepared.Shape, p.config.Preparation.Spacing, need>>20, room>>20)
+		return fmt.Errorf("preparing a scan of %s as %s voxels of %s mm needs %d MiB of memory beside the network, which leaves %d MiB: the network was trained at this spacing, so take a part of the scan, or more memory",
+			numbers.Extents(g.Shape[:]), numbers.Extents(prepared.Shape[:]), numbers.Extents(p.config.Preparation.Spacing[:]), need>>20, room>>20)
 	}
 	return p.windows.Fits(prepared.Shape, int64(voxelBytes)*int64(g.Len())+2*int64(prepared.Len()), wanted)
 }

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -23,6 +26,7 @@ type Inference struct {
 	Overlap float64 `yaml:"overlap" help:"share of a window that its neighbour covers too"`
 	Batch   int     `yaml:"batch" help:"windows in a batch"`
 	Largest bool    `yaml:"largest_component" help:"keep only the largest connected component of each label"`
+	Mirror  string  `yaml:"mirror,omitempty" help:"test-time augmentation: axes along which windows are mirrored, such as ijk for all eight mirror images, whose probabilities are averaged; for networks that were trained on mirrored crops; empty: none"`
 	// Logits makes the network ready to tell its logits, too: see [MapOptions].
 	Logits bool `yaml:"-"`
 }
@@ -90,7 +94,7 @@ func NewPredictor(dev voxsaw.Device, checkpoints []string, o Inference, memory i
 		return nil, err
 	}
 	p.params = nn.NewParams(d, 0)
-	windows := sliding.Options{Size: p.options.Window, Batch: o.Batch, Overlap: o.Overlap, Logits: o.Logits}
+	windows := sliding.Options{Size: p.options.Window, Batch: o.Batch, Overlap: o.Overlap, Logits: o.Logits, Mirror: o.Mirror}
 	if p.windows, err = sliding.New(d, p.params, b, windows, nn.Options{MemoryLimit: memory}); err == nil {
 		err = errors.Join(p.load(checkpoints), p.readProvenance(checkpoints))
 	}
@@ -166,11 +170,11 @@ func readConfig(path string) (Config, error) {
 func (c Config) agrees(o Config) error {
 	switch {
 	case !c.Network.Equal(o.Network):
-		return fmt.Errorf("their networks differ: %+v, %+v", c.Network, o.Network)
+		return fmt.Errorf("their networks differ: %s", config.Unlike(&c.Network, &o.Network))
 	case fmt.Sprint(c.Labels) != fmt.Sprint(o.Labels):
-		return fmt.Errorf("their labels differ: %v, %v", c.Labels, o.Labels)
+		return fmt.Errorf("their labels differ: %s and %s", strings.Join(c.Labels, ","), strings.Join(o.Labels, ","))
 	case c.Preparation != o.Preparation:
-		return fmt.Errorf("their scans were prepared in different ways: %+v, %+v", c.Preparation, o.Preparation)
+		return fmt.Errorf("their scans were prepared in different ways: %s", config.Unlike(&c.Preparation, &o.Preparation))
 	}
 	return nil
 }
@@ -183,6 +187,20 @@ func (p *Predictor) LabelNames() map[uint16]string { return maps.Clone(p.names) 
 
 // Labels lists the labels that predictions may have.
 func (p *Predictor) Labels() []uint16 { return slices.Clone(p.labels[1:]) }
+
+// Notes are what a person should know of the settings.
+func (p *Predictor) Notes() []string {
+	var unseen []string
+	for _, axis := range strings.Split(p.options.Mirror, "") {
+		if !strings.Contains(p.config.Augment.Mirror, axis) {
+			unseen = append(unseen, axis)
+		}
+	}
+	if len(unseen) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the network was not trained on crops that are mirrored along %s: their probabilities may be worse, and left and right be mixed up", plain.List(unseen))}
+}
 
 // Bytes is the memory that the network takes in inference, beside the sums over the scan.
 func (p *Predictor) Bytes() int64 { return p.windows.NetworkBytes() + p.params.Bytes() }

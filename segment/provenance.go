@@ -19,6 +19,7 @@ type Provenance struct {
 	Window      [3]int    `json:"window"`
 	Overlap     float64   `json:"overlap"`
 	Largest     bool      `json:"largest_component"`
+	Mirror      string    `json:"mirror,omitempty"`
 }
 
 // Trained is a checkpoint, as a label map names it.
@@ -34,7 +35,7 @@ const digits = 16
 
 // provenance reads what is said of the checkpoints.
 func (p *Predictor) readProvenance(checkpoints []string) error {
-	made := Provenance{Window: p.options.Window, Overlap: p.options.Overlap, Largest: p.options.Largest}
+	made := Provenance{Window: p.options.Window, Overlap: p.options.Overlap, Largest: p.options.Largest, Mirror: p.options.Mirror}
 	var models []string
 	for _, path := range checkpoints {
 		weights, err := checkpoint.Digest(path)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -40,7 +41,7 @@ func (s *sampler) open(data Data) error {
 		return errors.New("there are no cases to train on")
 	}
 	if shared := slices.DeleteFunc(slices.Clone(data.Validate), func(id string) bool { return !slices.Contains(data.Train, id) }); len(shared) > 0 {
-		return fmt.Errorf("cases both to train and to validate on: %s", strings.Join(shared, ", "))
+		return fmt.Errorf("cases both to train and to validate on: %s", plain.List(shared))
 	}
 	validate := data.Validate
 	if n := s.config.ValidateCases; n > 0 && n < len(validate) {
@@ -75,10 +76,10 @@ func (s *sampler) open(data Data) error {
 		return fmt.Errorf("none of the %d training cases has a voxel of labels %s", len(bare), strings.Join(s.config.Labels, ", "))
 	}
 	if len(bare) > 0 {
-		s.notes = append(s.notes, "cases without a voxel of the labels, learnt from as background: "+strings.Join(bare, ", "))
+		s.notes = append(s.notes, "cases without a voxel of the labels, learnt from as background: "+plain.List(bare))
 	}
 	if len(padded) > 0 {
-		s.notes = append(s.notes, fmt.Sprintf("%d cases are smaller than the crop of %dx%dx%d, and are padded with air: %s", len(padded), s.config.Crop[0], s.config.Crop[1], s.config.Crop[2], strings.Join(padded, ", ")))
+		s.notes = append(s.notes, fmt.Sprintf("%d cases are smaller than the crop of %dx%dx%d, and are padded with air: %s", len(padded), s.config.Crop[0], s.config.Crop[1], s.config.Crop[2], plain.List(padded)))
 	}
 	return nil
 }

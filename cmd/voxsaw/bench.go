@@ -45,7 +45,7 @@ median and minimum seconds of a step, its arithmetic (that of direct convolution
   voxsaw bench solver
   voxsaw bench read scan.nii.gz
   voxsaw bench photos imagenette`,
-		Args: cobra.NoArgs,
+		Args: verbMistake,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for task, short := range map[string]string{

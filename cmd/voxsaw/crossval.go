@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/experiment"
-	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
@@ -138,14 +136,14 @@ func printPlan(w io.Writer, p experiment.Plan, asJSON bool) error {
 	}
 	tests := terminal.TableData{Title: "Tested on", Header: []string{"fold", "cases", "names"}, Right: []bool{true, true, false}}
 	for _, f := range preview.Cases.Folds {
-		tests.Rows = append(tests.Rows, []string{fmt.Sprint(f.Fold), fmt.Sprint(len(f.Test)), strings.Join(f.Test, ", ")})
+		tests.Rows = append(tests.Rows, []string{fmt.Sprint(f.Fold), fmt.Sprint(len(f.Test)), list(f.Test)})
 	}
 	tests.Notes = preview.Doubts
 	if err := terminal.Table(w, tests); err != nil {
 		return err
 	}
 	if set := preview.Cases.Unlabelled; len(set) > 0 {
-		if _, err := fmt.Fprintf(w, "set aside for pretraining, never trained or tested on with labels: %s\n\n", plain.Text(strings.Join(set, ", "))); err != nil {
+		if _, err := fmt.Fprintf(w, "set aside for pretraining, never trained or tested on with labels: %s\n\n", list(set)); err != nil {
 			return err
 		}
 	}
@@ -161,9 +159,9 @@ func printPlan(w io.Writer, p experiment.Plan, asJSON bool) error {
 		if p.Encoders > 1 {
 			fold += fmt.Sprintf(", encoder %d", e.Number)
 		}
-		encoders.Rows = append(encoders.Rows, []string{e.Init, fold, fmt.Sprint(len(e.Cases)), strings.Join(e.Cases, ", ")})
+		encoders.Rows = append(encoders.Rows, []string{e.Init, fold, fmt.Sprint(len(e.Cases)), list(e.Cases)})
 		if len(e.Left) > 0 {
-			encoders.Notes = append(encoders.Notes, fmt.Sprintf("%s: left out of %s, for folds test on them or their patients: %s", e.Init, e.Data, strings.Join(e.Left, ", ")))
+			encoders.Notes = append(encoders.Notes, fmt.Sprintf("%s: left out of %s, for folds test on them or their patients: %s", e.Init, e.Data, list(e.Left)))
 		}
 	}
 	return terminal.Table(w, encoders)

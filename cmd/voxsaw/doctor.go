@@ -17,12 +17,15 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/exec"
 	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
 type doctorOptions struct {
 	Network voxsaw.Network `yaml:"network"`
-	Crop    int            `yaml:"crop" help:"side of the crop that the memory is told for"`
+	Crop    [3]int         `yaml:"crop,flow" help:"size of the crop that the memory is told for, in voxels; 0: 64x64x64, and each training's own with --data"`
+	Data    string         `yaml:"data" help:"folder of prepared cases to time trainings on: a few steps of each verb"`
+	Hours   float64        `yaml:"hours" help:"with --data: how many steps fit into this time"`
 	Limit   gibibytes      `yaml:"memory" help:"limit in GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
 	Clip    float64        `yaml:"clip" help:"largest norm of the gradients, as in finetune: they are kept until the end of the step; 0: each is used as soon as it is there"`
 	Machine deviceOptions  `yaml:"machine"`
@@ -30,10 +33,14 @@ type doctorOptions struct {
 }
 
 func newDoctor() *cobra.Command {
-	o := &doctorOptions{Network: voxsaw.DefaultNetwork(), Crop: 64, Clip: voxsaw.DefaultTraining().Clip, Machine: defaultDevice()}
+	o := &doctorOptions{Network: voxsaw.DefaultNetwork(), Hours: 1, Clip: voxsaw.DefaultTraining().Clip, Machine: defaultDevice()}
 	return verb("doctor", "Say what this machine offers and what would make it faster",
-		`Tells which processor features the kernels use, cores, memory and devices, and how much memory a training step takes: what there is when most is in memory, and what is computed again rather than kept.`,
-		`  voxsaw doctor --crop 96
+		`Tells which processor features the kernels use, cores, memory and devices, and how much memory a training step takes: what there is when most is in memory, and what is computed again rather than kept.
+
+With --data it times a few steps of voxsaw pretrain and, where there are labels, of voxsaw finetune, with their own settings but for what the flags say, and tells
+how many steps fit into the hours that there are, and what would make more fit.`,
+		`  voxsaw doctor --crop 96x96x64
+  voxsaw doctor --data prepared --hours 3
   voxsaw doctor --crop 160 --memory 2.5`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd, *o) })
 }
@@ -45,7 +52,7 @@ type diagnosis struct {
 	Device    string    `json:"device"`
 	Cores     int       `json:"cores"`
 	Memory    int64     `json:"memory_bytes"` // available; 0 unknown
-	Crop      int       `json:"crop"`
+	Crop      [3]int    `json:"crop"`
 	Arena     int64     `json:"arena_bytes"` // of one training step
 	Unshared  int64     `json:"unshared_bytes"`
 	Weights   int64     `json:"weights_bytes"`
@@ -58,6 +65,7 @@ type diagnosis struct {
 	Advice    []string  `json:"advice"`
 	Threads   int       `json:"threads"`
 	Parameter int       `json:"parameters"`
+	Paces     []pace    `json:"trainings,omitempty"` // with --data
 
 	onGPU bool // the processor is not what computes
 }
@@ -79,12 +87,16 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	if err := backbone.Fits(network, cube(o.Crop)); err != nil {
+	if !(o.Hours > 0 && o.Hours < 1e5) {
+		return usagef("--hours %v: must be above 0", o.Hours)
+	}
+	crop := o.cropOr(cube(64))
+	if err := backbone.Fits(network, crop); err != nil {
 		return &usageError{fmt.Errorf("crop: %w", err)}
 	}
 	d := diagnosis{
 		Version: voxsaw.Version(), System: runtime.GOOS + "/" + runtime.GOARCH + ", " + runtime.Version(), Device: dev.Describe(), Cores: runtime.NumCPU(),
-		Memory: memory.Available(), Crop: o.Crop, Devices: voxsaw.Devices(), Threads: runtime.GOMAXPROCS(0),
+		Memory: memory.Available(), Crop: crop, Devices: voxsaw.Devices(), Threads: runtime.GOMAXPROCS(0),
 	}
 	if o.Machine.Threads > 0 {
 		d.Threads = o.Machine.Threads
@@ -103,7 +115,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	if limit <= 0 {
 		limit = d.Memory
 	}
-	s, err := bench.Network{Settings: o.Network, Crop: cube(o.Crop), Batch: 1, Memory: limit, Clip: o.Clip}.Plan(internal)
+	s, err := bench.Network{Settings: o.Network, Crop: crop, Batch: 1, Memory: limit, Clip: o.Clip}.Plan(internal)
 	if err != nil {
 		return err
 	}
@@ -111,6 +123,11 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	d.Velocity = s.Total - d.Arena - d.Weights
 	d.Peak, d.Repeats = s.Peak, repeats{append([]string{}, s.Recomputed...), s.Repeats.Bytes, s.Repeats.FLOPs / 1e9}
 	d.Advice = advice(d)
+	if o.Data != "" {
+		if d.Paces, err = o.paces(cmd, dev, limit); err != nil {
+			return err
+		}
+	}
 	if o.JSON {
 		return printJSON(cmd.OutOrStdout(), d)
 	}
@@ -122,7 +139,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 		{"version", d.Version}, {"system", d.System}, {"processor", d.Device}, {"cores", fmt.Sprintf("%d, %d threads in use", d.Cores, d.Threads)}, {"memory available", memory},
 		{"devices", strings.Join(d.Devices, ", ")}, {"", cudaSays(o.Machine)},
 		{"network", fmt.Sprintf("%s: %.1f million parameters", network.Describe(), float64(d.Parameter)/1e6)},
-		{"a training step", fmt.Sprintf("one crop of %d^3: %d kernels, %.0f GFLOP", o.Crop, d.Steps, d.GFLOPs)},
+		{"a training step", fmt.Sprintf("one crop of %s: %d kernels, %.0f GFLOP", numbers.Extents(crop[:]), d.Steps, d.GFLOPs)},
 		{"its memory", fmt.Sprintf("arena %s (%s without sharing), weights %s, velocity %s", terminal.Bytes(d.Arena), terminal.Bytes(d.Unshared), terminal.Bytes(d.Weights), terminal.Bytes(d.Velocity))},
 	}
 	if o.Clip > 0 {
@@ -130,6 +147,11 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	}
 	for _, t := range []terminal.TableData{{Rows: rows}, peakTable(d.Peak), repeatsTable(d.Repeats)} {
 		if err := terminal.Table(cmd.OutOrStdout(), t); err != nil {
+			return err
+		}
+	}
+	if len(d.Paces) > 0 {
+		if err := o.printPaces(cmd.OutOrStdout(), d.Paces); err != nil {
 			return err
 		}
 	}

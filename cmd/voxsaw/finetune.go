@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -10,7 +12,6 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
-	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
@@ -38,32 +39,45 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw finetune --data prepared --init runs/puzzles/last.safetensors --fold 1 --folds 4 --fraction 0.1 --out runs/organs`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
 			if o.Init != "" {
-				from, err := checkpointOf(cmd.ErrOrStderr(), o.Init)
-				if err != nil {
+				if err := o.start(cmd, *run, defaults); err != nil {
 					return err
-				}
-				if run.force && within(from, run.out) {
-					return withHint(usagef("--force would delete %s, which the run is to start from", from), "choose another --out, or copy the checkpoint elsewhere first")
-				}
-				network, foreign, err := networkOf(from, defaults.Network)
-				if err != nil {
-					return err
-				}
-				*o = defaults
-				o.Network = network
-				if err := config.Resolve(cmd.Flags(), o); err != nil {
-					return &usageError{err}
-				}
-				o.Init = from // a run's folder was read again from the flags
-				if vnet := o.Network.Kind == "" || o.Network.Kind == backbone.Default; foreign && vnet && (o.Network.Channels == 0 || o.Network.Preset == "") {
-					return withHint(usagef("%s is weights of another program, which do not say what network they are of", o.Init),
-						"say it, such as --preset monai --channels 16, or --network resenc; what is not said is that network's own")
 				}
 			}
 			return runFinetune(cmd, *o, *run)
 		})
 	run.bind(cmd)
 	return cmd
+}
+
+// start resolves the options of a run that starts from a checkpoint: its network is the
+// checkpoint's, but for what flags and --config say. A run that is resumed has its network already.
+func (o *finetuneOptions) start(cmd *cobra.Command, run runFlags, defaults finetuneOptions) error {
+	from, err := checkpointOf(cmd.ErrOrStderr(), o.Init)
+	if err != nil {
+		return err
+	}
+	if run.force && within(from, run.out) {
+		return withHint(usagef("--force would delete %s, which the run is to start from", from), "choose another --out, or copy the checkpoint elsewhere first")
+	}
+	if resumed(cmd) != "" {
+		o.Init = from
+		return nil
+	}
+	network, foreign, err := networkOf(from, defaults.Network)
+	if err != nil {
+		return err
+	}
+	*o = defaults
+	o.Network = network
+	if err := resolve(cmd, o); err != nil {
+		return err
+	}
+	o.Init = from // a run's folder was read again from the flags
+	if vnet := o.Network.Kind == "" || o.Network.Kind == backbone.Default; foreign && vnet && (o.Network.Channels == 0 || o.Network.Preset == "") {
+		return withHint(usagef("%s is weights of another program, which do not say what network they are of", o.Init),
+			"say it, such as --preset monai --channels 16, or --network resenc; what is not said is that network's own")
+	}
+	return nil
 }
 
 // within says whether a file lies in a folder, whatever the two are called.
@@ -119,20 +133,20 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	}
 	say(stderr, "training on %d cases (%s), %d held out (%s)", len(training), list(training), len(held), list(held))
 	noteTorn(stderr, o.Cases.Patients, training, held)
-	if err := noteInit(stderr, o.Init, held, o.Config); err != nil {
-		return err
+	if err := noteInit(stderr, o.Init, held, o.Config); err != nil && !(run.resume && errors.Is(err, fs.ErrNotExist)) {
+		return err // a run that has begun does without
 	}
 	summary, _, err := segment.Finetune(cmd.Context(), dev, o.Config, segment.Data{Store: cache, Train: training, Validate: held}, o.Init, options)
 	progress.finish()
 	if err != nil {
 		return run.explain(err)
 	}
-	say(cmd.OutOrStdout(), "%s: %s", run.out, steps(summary))
+	lines := []string{fmt.Sprintf("%s: %s", run.out, steps(summary))}
 	if summary.BestStep > 0 {
-		say(cmd.OutOrStdout(), "DSC of the held-out cases: %.4f at the end, %.4f at best (step %d)", summary.Validation.Score, summary.Best, summary.BestStep)
+		lines = append(lines, fmt.Sprintf("DSC of the held-out cases: %.4f at the end, %.4f at best (step %d)", summary.Validation.Score, summary.Best, summary.BestStep))
 	}
 	for _, note := range summary.Validation.Notes {
 		say(stderr, "WARNING: %s", note)
 	}
-	return nil
+	return run.finish(summary, lines...)
 }

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"syscall"
@@ -46,9 +47,28 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// message is an error's text for a user, who pressed Ctrl-C and has never heard of a context.
+// message is an error's text for a user, who pressed Ctrl-C and has never heard of a context, and
+// for whom a file is not there, whichever system call has found that out.
 func message(err error) string {
-	return strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
+	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
+	eachPathError(err, func(e *fs.PathError) {
+		text = strings.ReplaceAll(text, e.Error(), e.Path+": "+e.Err.Error())
+	})
+	return text
+}
+
+// eachPathError calls f for every error about a file that is wrapped in err.
+func eachPathError(err error, f func(*fs.PathError)) {
+	switch e := err.(type) {
+	case *fs.PathError:
+		f(e)
+	case interface{ Unwrap() error }:
+		eachPathError(e.Unwrap(), f)
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			eachPathError(one, f)
+		}
+	}
 }
 
 // The exit codes.

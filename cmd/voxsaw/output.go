@@ -33,6 +33,18 @@ func say(w io.Writer, format string, args ...any) {
 	fmt.Fprintln(w, plain.Lines(fmt.Sprintf(format, args...)))
 }
 
+// sayNotes writes notes, the first of very many: a person reads no more. all is the command that
+// shows the others.
+func sayNotes(w io.Writer, notes []string, all string) {
+	const most = 40
+	for _, note := range notes[:min(len(notes), most)] {
+		say(w, "%s", note)
+	}
+	if more := len(notes) - most; more > 0 {
+		say(w, "and %d more such lines: %s shows all", more, all)
+	}
+}
+
 // shown is a path as it is written to w: as it is, for programs, and for people without what they
 // cannot see.
 func shown(w io.Writer, path string) string {

@@ -21,7 +21,7 @@ classes where there are any.`,
   voxsaw 2d pretrain --data photos --out runs/photos
   voxsaw 2d solve --data photos --checkpoint runs/photos/best.safetensors --picture puzzle.png
   voxsaw 2d transfer --data photos --checkpoint runs/photos/best.safetensors`,
-		Args: cobra.NoArgs,
+		Args: verbMistake,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPhotoPrepare(), newPhotoPretrain(), newPhotoSolve(), newPhotoTransfer(), newPhotoCompare())

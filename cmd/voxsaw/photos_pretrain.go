@@ -107,8 +107,7 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 	if summary.BestStep > 0 {
 		validated = fmt.Sprintf("; %s %.1f %% at the end, %.1f %% at best (step %d)", score, 100*summary.Validation.Score, 100*summary.Best, summary.BestStep)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s%s\n", run.out, steps(summary), validated)
-	return nil
+	return run.finish(summary, fmt.Sprintf("%s: %s%s", run.out, steps(summary), validated))
 }
 
 // openPhotos opens prepared photographs, with a hint where there are none.

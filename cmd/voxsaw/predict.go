@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -76,9 +77,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return refused(err)
 	}
 	stderr := cmd.ErrOrStderr()
-	for _, note := range batch.Notes {
-		say(stderr, "%s", note)
-	}
+	sayNotes(stderr, batch.Notes, "voxsaw inspect "+strings.Join(paths, " "))
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
 		return err
@@ -90,6 +89,9 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return err
 	}
 	defer predictor.Close()
+	for _, note := range predictor.Notes() {
+		say(stderr, "%s", note)
+	}
 	say(stderr, "the network takes %s", terminal.Bytes(predictor.Bytes()))
 	if note := predictor.WindowNote(); note != "" {
 		say(stderr, "%s", note)

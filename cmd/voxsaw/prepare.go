@@ -87,14 +87,7 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 // sayFound says what the data set is, and what is odd about it.
 func sayFound(stderr io.Writer, d *dataset.Dataset, roots []string) {
 	say(stderr, "%s", d)
-	const most = 40 // lines that people read
-	notes := slices.Concat(d.Notes, d.PassedOver)
-	for _, note := range notes[:min(len(notes), most)] {
-		say(stderr, "%s", note)
-	}
-	if more := len(notes) - most; more > 0 {
-		say(stderr, "and %d more such lines: voxsaw inspect %s shows all", more, strings.Join(roots, " "))
-	}
+	sayNotes(stderr, slices.Concat(d.Notes, d.PassedOver), "voxsaw inspect "+strings.Join(roots, " "))
 }
 
 // explainPrepare adds to an error what the user can do about it.

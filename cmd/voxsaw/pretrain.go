@@ -84,6 +84,5 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	if summary.BestStep > 0 {
 		validated = fmt.Sprintf("; %s %.1f %% at the end, %.1f %% at best (step %d)", task.Score, 100*summary.Validation.Score, 100*summary.Best, summary.BestStep)
 	}
-	say(cmd.OutOrStdout(), "%s: %s%s", run.out, steps(summary), validated)
-	return nil
+	return run.finish(summary, fmt.Sprintf("%s: %s%s", run.out, steps(summary), validated))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -18,6 +19,7 @@ type trainProgress struct {
 	bar  terminal.Progress
 	loss float64 // running mean over about 50 steps
 	from int     // the step that this sitting began at
+	told bool    // how long it will take
 }
 
 var _ voxsaw.Observer = (*trainProgress)(nil)
@@ -42,7 +44,34 @@ func (t *trainProgress) Stepped(p voxsaw.Progress) {
 	t.loss += (p.Loss - t.loss) / 50
 	speed := float64(p.Items*(p.Step-t.from)) / max(p.Elapsed.Seconds(), 1e-9)
 	t.bar.Describe(fmt.Sprintf("loss %.3f, %.2f %s/s", t.loss, speed, t.unit))
+	if !t.told && p.Elapsed >= tellAfter {
+		t.told = true
+		if note := t.whole(p); note != "" {
+			t.bar.Note(note)
+		}
+	}
 	t.bar.Add(1)
+}
+
+// How long a training must have run before it is said how long all of it takes, and how long that
+// must be to be worth a line.
+const (
+	tellAfter = 2 * time.Second
+	worthTell = time.Minute
+)
+
+// whole says how long the training will take; "" where that is not long.
+func (t *trainProgress) whole(p voxsaw.Progress) string {
+	step := p.Elapsed / time.Duration(max(p.Step-t.from, 1))
+	left := time.Duration(p.Steps-t.from) * step
+	if left < worthTell {
+		return ""
+	}
+	text := fmt.Sprintf("%s: about %s for %d steps, at %s a step; validations come on top", t.name, terminal.Duration(left), p.Steps-t.from, terminal.Duration(step))
+	if left > time.Hour {
+		text += "; voxsaw doctor --data FOLDER --hours 3 says what fits into less"
+	}
+	return text
 }
 
 func (t *trainProgress) Validated(step int, v voxsaw.Validation, best bool) {

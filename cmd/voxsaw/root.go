@@ -32,17 +32,10 @@ command line or in a configuration file, 130 interrupted, with everything saved 
 		Version:       voxsaw.About(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return withHint(usagef("there is no command %q", args[0]), "run voxsaw --help for the list")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          verbMistake,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return withHint(&usageError{err}, "run %s --help for the flags and an example", cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagMistake)
 	root.AddGroup(
 		&cobra.Group{ID: "data", Title: "Scans:"},
 		&cobra.Group{ID: "train", Title: "Learning:"},
@@ -57,7 +50,7 @@ command line or in a configuration file, 130 interrupted, with everything saved 
 	}
 	add("data", newInspect(), newPrepare())
 	add("train", newPretrain(), newSolve(), newFinetune(), newPhotos())
-	add("result", newPredict(), newEvaluate(), newCrossval(), newPower(), newVerify(), newConvert(), newDemo())
+	add("result", newPredict(), newEvaluate(), newCrossval(), newPower(), newReport(), newVerify(), newConvert(), newDemo())
 	add("machine", newDoctor(), newTune(), newBench())
 	return root
 }
@@ -68,14 +61,14 @@ func verb(use, short, long, example string, args cobra.PositionalArgs, cfg any, 
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example,
 		Args: func(cmd *cobra.Command, a []string) error {
-			if err := args(cmd, a); err != nil {
-				return withHint(&usageError{err}, "run %s --help for an example", cmd.CommandPath())
+			if args(cmd, a) != nil {
+				return argumentMistake(cmd, a)
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, a []string) error {
-			if err := config.Resolve(cmd.Flags(), cfg); err != nil {
-				return &usageError{err}
+			if err := resolve(cmd, cfg); err != nil {
+				return err
 			}
 			return run(cmd, a)
 		},

@@ -3,14 +3,17 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"os"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -21,15 +24,49 @@ type runFlags struct {
 	resume, force bool
 	memory        gibibytes
 	loaders       int
+	json          bool
+	cmd           *cobra.Command
+	events        *events // with --json
+	page          *reporter
 }
 
 func (r *runFlags) bind(cmd *cobra.Command) {
+	r.cmd = cmd
 	f := cmd.Flags()
 	f.StringVar(&r.out, "out", "", "folder of the run: configuration, log, checkpoints")
-	f.BoolVar(&r.resume, "resume", false, "continue the run in the folder, to the bit")
+	f.BoolVar(&r.resume, "resume", false, "continue the run in the folder, to the bit; its settings lie there, and --steps may be raised")
 	f.BoolVar(&r.force, "force", false, "start over in a folder that holds a run")
 	f.Var(&r.memory, "memory", "limit in GiB of the machine's memory, for a network on the CPU and for scans; 0: what the machine has")
 	f.IntVar(&r.loaders, "loaders", 0, "goroutines that prepare crops ahead of their use; 0: 2")
+	f.BoolVar(&r.json, "json", false, "write what happens to standard output as JSON, one line an event: started, step, validated, saved, note, finished")
+}
+
+// resumed is the configuration of the run that a command line resumes: a file, or "" where no run
+// is resumed or there is none yet.
+func resumed(cmd *cobra.Command) string {
+	resume, out := cmd.Flags().Lookup("resume"), cmd.Flags().Lookup("out")
+	if resume == nil || out == nil || resume.Value.String() != "true" || out.Value.String() == "" {
+		return ""
+	}
+	path := train.ConfigOf(out.Value.String())
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
+}
+
+// resolve gives o its final values: the defaults that it holds, the configuration of the run that
+// is resumed, --config, flags.
+func resolve(cmd *cobra.Command, o any) error {
+	if path := resumed(cmd); path != "" {
+		if err := config.Load(path, o); err != nil {
+			return &usageError{err}
+		}
+	}
+	if err := config.Resolve(cmd.Flags(), o); err != nil {
+		return &usageError{err}
+	}
+	return nil
 }
 
 // options are those of a run with the resolved configuration o. Where it goes wrong, explain says
@@ -45,6 +82,11 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 	if err != nil {
 		return voxsaw.RunOptions{}, err
 	}
+	if r.json {
+		r.events = newEvents(r.cmd.OutOrStdout(), observer)
+		observer = r.events
+	}
+	r.page = &reporter{Observer: observer, folder: r.out, last: time.Now()}
 	mode := voxsaw.New
 	switch {
 	case r.resume:
@@ -53,7 +95,7 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 		mode = voxsaw.Force
 	}
 	return voxsaw.RunOptions{
-		Folder: r.out, Mode: mode, Settings: resolved, Observer: observer, Memory: r.memory.limit(), Loaders: r.loaders,
+		Folder: r.out, Mode: mode, Settings: resolved, Observer: r.page, Memory: r.memory.limit(), Loaders: r.loaders,
 		// The data are recognised by their fingerprint, wherever they lie. Another device is noted,
 		// and the choices of a tuning file are in machine.choices.
 		MayDiffer: []string{"data", "machine.threads", "machine.tuning", "machine.device", "machine.precision"},
@@ -77,7 +119,23 @@ func explain(err error, resume, restart string) error {
 
 // explain adds a hint to the error of the run: what the user can do about it.
 func (r *runFlags) explain(err error) error {
-	return explain(err, "the same command with --resume", "start over with --force")
+	var stopped *voxsaw.InterruptedError
+	if errors.As(err, &stopped) {
+		r.page.write()
+	}
+	return explain(err, fmt.Sprintf("%s --resume --out %s", r.cmd.CommandPath(), r.out), "start over with --force")
+}
+
+// finish writes the result of a run that came to its end: lines for people, or the last event.
+func (r *runFlags) finish(s voxsaw.Summary, lines ...string) error {
+	r.page.write()
+	if r.events != nil {
+		return r.events.finished(r.out, s)
+	}
+	for _, line := range lines {
+		say(r.cmd.OutOrStdout(), "%s", line)
+	}
+	return nil
 }
 
 // steps says what a run has done.
@@ -113,12 +171,8 @@ func caseIDs(cache *prepared.Store, labelled, withTest bool) ([]string, error) {
 
 // list writes case names, the first few of many.
 func list(ids []string) string {
-	const most = 8
 	if len(ids) == 0 {
 		return "none"
 	}
-	if len(ids) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(ids[:most], ", "), len(ids)-most)
-	}
-	return strings.Join(ids, ", ")
+	return plain.List(ids)
 }

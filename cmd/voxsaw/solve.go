@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/report"
@@ -80,7 +81,8 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 	if how, err := description.Preparation(); err != nil {
 		return err
 	} else if how != store.Preparation() {
-		say(stderr, "the cases were prepared in another way than those that the network was trained on:\n  %+v\n  %+v", store.Preparation(), how)
+		prepared := store.Preparation()
+		say(stderr, "the cases were prepared in another way than those that the network was trained on: %s", config.Unlike(&prepared, &how))
 	}
 	ids, trained, err := chooseToSolve(stderr, store, description.TrainedOn, o)
 	if err != nil {

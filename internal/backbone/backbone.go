@@ -12,6 +12,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // A Backbone is a network of an encoder, which learns features, and a decoder, which makes a
@@ -105,33 +106,30 @@ func Resolve(n voxsaw.Network) (voxsaw.Network, error) {
 	return b.Settings(), nil
 }
 
-// Fits says whether a network can take inputs of a size, and a size near it that it can.
+// Fits says whether a network can take inputs of a size, and a size near it that it can: multiples
+// of what it halves, of which more than one voxel is left at the deepest level where an instance
+// norm needs it.
 func Fits(b Backbone, size [3]int) error {
 	multiple := b.Multiple()
 	for axis, s := range size {
 		if m := multiple[axis]; s < 1 || s%m != 0 {
 			near := max(1, (s+m/2)/m) * m
-			return fmt.Errorf("size %dx%dx%d: %s wants multiples of %s, such as %d instead of %d", size[0], size[1], size[2], b.Describe(), extents(multiple), near, s)
+			return fmt.Errorf("size %s: %s wants multiples of %s, such as %d instead of %d", numbers.Extents(size[:]), b.Describe(), extents(multiple), near, s)
 		}
+	}
+	if n := b.Settings(); size == multiple && n.Norm == NormInstance {
+		return fmt.Errorf("size %s: one voxel is left at the deepest of %d levels, which instance normalisation makes zero", numbers.Extents(size[:]), n.Levels)
 	}
 	return nil
 }
 
-// CheckInput says whether a network can take x as its input: (N, 1, D, H, W) of a size that fits,
-// of which more than one voxel is left at the deepest level where an instance norm needs it.
+// CheckInput says whether a network can take x as its input: (N, 1, D, H, W) of a size that fits.
 func CheckInput(b Backbone, x *nn.Node) error {
 	s := x.Shape()
 	if len(s) != 5 || s[1] != 1 {
 		return fmt.Errorf("the network's input has shape %v, want (N, 1, D, H, W)", []int(s))
 	}
-	size := [3]int{s[4], s[3], s[2]}
-	if err := Fits(b, size); err != nil {
-		return err
-	}
-	if n := b.Settings(); size == b.Multiple() && n.Norm == NormInstance {
-		return fmt.Errorf("size %dx%dx%d: one voxel is left at the deepest of %d levels, which instance normalisation makes zero; take a larger size or fewer levels", size[0], size[1], size[2], n.Levels)
-	}
-	return nil
+	return Fits(b, [3]int{s[4], s[3], s[2]})
 }
 
 // extents writes a size, and one number for a cube.
@@ -139,7 +137,7 @@ func extents(m [3]int) string {
 	if m[0] == m[1] && m[1] == m[2] {
 		return fmt.Sprintf("%d along every axis", m[0])
 	}
-	return fmt.Sprintf("%dx%dx%d", m[0], m[1], m[2])
+	return numbers.Extents(m[:])
 }
 
 // Names of what networks are made of, as settings have them.

@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -109,23 +110,27 @@ func kebab(key string) string {
 	return b.String()
 }
 
-// nearest is the key that is the fewest edits away from a misspelt one, if that is less than about
-// half of it.
-func nearest(word string, keys []string) (string, bool) {
+// Nearest lists the keys that are the fewest edits away from a misspelt one, if that is less than
+// about half of it.
+func Nearest(word string, keys []string) []string {
 	if len(word) > 100 {
-		return "", false // not a slip of the fingers
+		return nil // not a slip of the fingers
 	}
-	best, least := "", max(len(word)/2, 1)+1
+	var best []string
+	least := max(len(word)/2, 1)
 	for _, k := range keys {
 		d := edits(strings.ToLower(word), strings.ToLower(k))
-		if strings.HasPrefix(k, word) || strings.HasPrefix(word, k) {
+		if word != "" && (strings.HasPrefix(k, word) || strings.HasPrefix(word, k)) {
 			d = min(d, 1) // an abbreviation, or a word too long
 		}
 		if d < least {
-			best, least = k, d
+			best, least = nil, d
+		}
+		if d == least {
+			best = append(best, k)
 		}
 	}
-	return best, best != ""
+	return best
 }
 
 // edits is the Damerau-Levenshtein distance (optimal string alignment): insertions, deletions,
@@ -157,8 +162,11 @@ func edits(a, b string) int {
 // unknown is the error for a key that no field has, or a word that is no choice. prefix is what
 // stands before all of them.
 func unknown(what, prefix, word string, keys []string) error {
-	if k, ok := nearest(word, keys); ok {
-		return fmt.Errorf("unknown %s %q: did you mean %q?", what, prefix+word, prefix+k)
+	if near := Nearest(word, keys); len(near) > 0 {
+		for n, k := range near {
+			near[n] = strconv.Quote(prefix + k)
+		}
+		return fmt.Errorf("unknown %s %q: did you mean %s?", what, prefix+word, strings.Join(near, " or "))
 	}
 	return fmt.Errorf("unknown %s %q: the valid ones are %s", what, prefix+word, strings.Join(slices.Sorted(slices.Values(keys)), ", "))
 }

@@ -182,8 +182,8 @@ func TestInitialisationsOverrideThePlan(t *testing.T) {
 		p := DefaultPlan()
 		if err := config.Parse("plan", []byte(`
 data: prepared
-pretrain: {network: {channels: 8}, crop: [96, 96, 96], patch: [16, 16, 16], batch: 3, train: {steps: 7, lr: 0.5}}
-finetune: {network: {channels: 8}}
+pretrain: {network: {channels: 8, levels: 3}, crop: [96, 96, 96], patch: [16, 16, 16], batch: 3, train: {steps: 7, lr: 0.5}}
+finetune: {network: {channels: 8, levels: 3}}
 `), &p); err != nil {
 			t.Fatal(err)
 		}

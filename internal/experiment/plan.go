@@ -199,7 +199,7 @@ func (p Plan) checkNetwork(i Initialisation) error {
 		return fmt.Errorf("finetune: %w", err)
 	}
 	if a.Classes = b.Classes; !a.Equal(b) {
-		return fmt.Errorf("initialisation %s: pretrain.network and finetune.network differ: the weights would not fit:\n  %+v\n  %+v", i.Name, a, b)
+		return fmt.Errorf("initialisation %s: pretrain.network and finetune.network differ: the weights would not fit: %s", i.Name, config.Unlike(&a, &b))
 	}
 	return nil
 }

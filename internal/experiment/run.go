@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/voxsaw/voxsaw"
@@ -350,7 +349,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	}
 	if len(e.Left) > 0 {
 		r.Console.Note(fmt.Sprintf("%s: %d of the %d cases of %s are left out, for folds test on them (the same name, scan or patient): %s",
-			name, len(e.Left), len(e.Left)+len(e.Cases), e.Data, strings.Join(e.Left, ", ")))
+			name, len(e.Left), len(e.Left)+len(e.Cases), e.Data, plain.List(e.Left)))
 	}
 	cache := r.cache
 	if init.Data != "" {

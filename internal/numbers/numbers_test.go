@@ -17,3 +17,9 @@ func TestFinite(t *testing.T) {
 		}
 	}
 }
+
+func TestExtents(t *testing.T) {
+	if got := Extents([]int{64, 48, 32}) + " " + Extents([]float64{1, 1, 2.5}); got != "64x48x32 1x1x2.5" {
+		t.Error(got)
+	}
+}

@@ -2,9 +2,9 @@
 // chosen by whoever wrote the file: they may hold control characters that drive a terminal, marks
 // that reverse the direction of the text around them, or bytes that are no text at all.
 //
-// Start at [Text] and [Lines], which are for people: what cannot be seen is written as an escape.
-// [Quote] and [Unquote] are for files that are read back, and [JSON] for JSON. The package knows of
-// no markup; escaping that is up to who writes it.
+// Start at [Text], [Lines] and [List], which are for people: what cannot be seen is written as an
+// escape. [Quote] and [Unquote] are for files that are read back, and [JSON] for JSON. The package
+// knows of no markup; escaping that is up to who writes it.
 package plain
 
 import (
@@ -38,6 +38,21 @@ func Lines(s string) string {
 		lines[n] = strings.Join(cells, "\t")
 	}
 	return strings.Join(lines, "\n")
+}
+
+// List shows names: the first few of many, with the number of the others.
+func List(names []string) string {
+	const most = 8
+	rest := ""
+	if len(names) > most+1 {
+		rest = fmt.Sprintf(" and %d more", len(names)-most)
+		names = names[:most]
+	}
+	shown := make([]string, len(names))
+	for n, name := range names {
+		shown[n] = Text(name)
+	}
+	return strings.Join(shown, ", ") + rest
 }
 
 // Quote is like [Text], but also doubles backslashes, so that [Unquote] gives back the very text.

@@ -2,6 +2,7 @@ package plain
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -70,4 +71,17 @@ func FuzzQuote(f *testing.F) {
 		}
 		Unquote(s)
 	})
+}
+
+func TestListIsShort(t *testing.T) {
+	var names []string
+	for n := range 80 {
+		names = append(names, fmt.Sprintf("case_%02d\x1b", n))
+	}
+	if got := List(names); got != `case_00\x1b, case_01\x1b, case_02\x1b, case_03\x1b, case_04\x1b, case_05\x1b, case_06\x1b, case_07\x1b and 72 more` {
+		t.Error(got)
+	}
+	if got := List(names[:9]); strings.Contains(got, "more") { // not: and 1 more
+		t.Error(got)
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
+
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dicom"
@@ -28,6 +30,18 @@ type reading struct {
 	Tilt   dicom.Tilt  `json:"tilt"`
 	Gaps   dicom.Gaps  `json:"gaps"`
 	Shear  nifti.Shear `json:"shear"`
+}
+
+// String is for a person.
+func (r reading) String() string {
+	text := fmt.Sprintf("tilt %v, gaps %v, shear %v", r.Tilt, r.Gaps, r.Shear)
+	if r.Volume > 0 {
+		text = fmt.Sprintf("volume %d, %s", r.Volume, text)
+	}
+	if r.Series != "" {
+		text = fmt.Sprintf("series %s, %s", r.Series, text)
+	}
+	return text
 }
 
 const (
@@ -87,9 +101,11 @@ func (p provenance) differs(o provenance) string {
 	case p.Model != o.Model:
 		return fmt.Sprintf("was made by another model (%s, not %s)", p.model(), o.model())
 	case p.Window != o.Window || p.Overlap != o.Overlap || p.Largest != o.Largest:
-		return fmt.Sprintf("was made with other settings (window %v, overlap %v, largest component %v, not %v, %v, %v)", p.Window, p.Overlap, p.Largest, o.Window, o.Overlap, o.Largest)
+		return fmt.Sprintf("was made with other settings (window %s, overlap %v, largest component %v, not %s, %v, %v)", numbers.Extents(p.Window[:]), p.Overlap, p.Largest, numbers.Extents(o.Window[:]), o.Overlap, o.Largest)
+	case p.Mirror != o.Mirror:
+		return fmt.Sprintf("was made with other settings (mirror %q, not %q)", p.Mirror, o.Mirror)
 	case p.Scan != o.Scan:
-		return fmt.Sprintf("was made of a scan that was read in another way (%+v, not %+v)", p.Scan, o.Scan)
+		return fmt.Sprintf("was made of a scan that was read in another way (%v, not %v)", p.Scan, o.Scan)
 	}
 	return ""
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -89,7 +89,7 @@ func (data Data) open(crop [3]int, validateCases int) (training, held []*prepare
 		}
 	}
 	if slices.Sort(padded); len(padded) > 0 {
-		notes = append(notes, fmt.Sprintf("%d cases are smaller than the crop of %dx%dx%d and are padded with air: %s", len(padded), crop[0], crop[1], crop[2], list(padded)))
+		notes = append(notes, fmt.Sprintf("%d cases are smaller than the crop of %dx%dx%d and are padded with air: %s", len(padded), crop[0], crop[1], crop[2], plain.List(padded)))
 	}
 	return training, held, notes, nil
 }
@@ -103,11 +103,4 @@ func openAll(store *prepared.Store, ids []string) ([]*prepared.Case, error) {
 		}
 	}
 	return cases, nil
-}
-
-func list(ids []string) string {
-	if len(ids) > 5 {
-		return fmt.Sprintf("%s and %d more", strings.Join(ids[:5], ", "), len(ids)-5)
-	}
-	return strings.Join(ids, ", ")
 }

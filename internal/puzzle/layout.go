@@ -3,6 +3,8 @@ package puzzle
 import (
 	"fmt"
 	"math/rand/v2"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // A Layout says where the patches of a puzzle are cut out of a crop, in voxels or pixels along each
@@ -26,11 +28,11 @@ func (l Layout) Check() error {
 	}
 	for axis := range l.Grid {
 		if l.Patch[axis] < 1 {
-			return fmt.Errorf("patch %v is empty", l.Patch)
+			return fmt.Errorf("patch %s is empty", numbers.Extents(l.Patch))
 		}
 		if cell := l.Cell(axis); l.Patch[axis] > cell {
-			return fmt.Errorf("patch %v is larger than a cell: crop %v divided by grid %v leaves %d along axis %d; make the crop larger or the patch smaller",
-				l.Patch, l.Crop, l.Grid, cell, axis)
+			return fmt.Errorf("patch %s is larger than a cell: crop %s divided by grid %v leaves %d along axis %d; make the crop larger or the patch smaller",
+				numbers.Extents(l.Patch), numbers.Extents(l.Crop), l.Grid, cell, axis)
 		}
 	}
 	return nil

@@ -24,7 +24,11 @@ const mark = `<svg viewBox="0 0 24 24" aria-hidden="true"><path fill="#2463c4" d
 // well-formed XML, too.
 func (r Report) HTML(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<meta name=\"color-scheme\" content=\"light dark\"/>\n<title>%s</title>\n<style>\n%s%s</style>\n</head>\n<body>\n", escape(r.Title), style, chartStyle)
+	refresh := ""
+	if r.Refresh > 0 {
+		refresh = fmt.Sprintf("<meta http-equiv=\"refresh\" content=\"%d\"/>\n", r.Refresh)
+	}
+	fmt.Fprintf(&b, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n%s<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<meta name=\"color-scheme\" content=\"light dark\"/>\n<title>%s</title>\n<style>\n%s%s</style>\n</head>\n<body>\n", refresh, escape(r.Title), style, chartStyle)
 	fmt.Fprintf(&b, "<header><div class=\"mark\">%s Voxsaw</div><h1>%s</h1><p>%s</p></header>\n<nav>", mark, escape(r.Title), escape(r.Subtitle))
 	sections := r.complete()
 	for n, s := range sections {

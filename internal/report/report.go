@@ -3,11 +3,11 @@
 //
 // Start at [Report], a list of sections made of blocks: [Text], [Facts], [Table], [Folds],
 // [Charts], [Figures], [Pictures], [Code]. [Scores] is the whole page on label maps that were
-// compared with references. [Curves] makes charts of what a training wrote, [Gains] the forest plot
-// of an experiment, [LabelBoxes] and [RunBoxes] box plots, [Overlay] a picture of a segmentation.
-// The numbers come from package eval; nothing is computed here but where to put the ink. The HTML
-// has no scripts and loads nothing, so it can be mailed, archived and printed; it follows the
-// reader's choice of light or dark.
+// compared with references, [Runs] that on trainings. [Curves] makes charts of what a training
+// wrote, [Gains] the forest plot of an experiment, [LabelBoxes] and [RunBoxes] box plots, [Overlay]
+// a picture of a segmentation. The numbers come from package eval; nothing is computed here but
+// where to put the ink. The HTML has no scripts and loads nothing, so it can be mailed, archived
+// and printed; it follows the reader's choice of light or dark.
 package report
 
 import (
@@ -28,6 +28,7 @@ type Report struct {
 	Title    string
 	Subtitle string // a sentence: what, on what, when
 	Sections []Section
+	Refresh  int // seconds after which a browser looks for a newer page; 0: never
 }
 
 // Section is a heading and what stands under it.
@@ -62,6 +63,9 @@ type Fact struct{ Name, Value string }
 
 // isCode tells a fingerprint or another long text without spaces, which gets a line of its own.
 func (f Fact) isCode() bool { return code.MatchString(f.Value) }
+
+// Shortened is the beginning of a fingerprint, which is enough to tell two apart.
+func Shortened(fingerprint string) string { return fingerprint[:min(len(fingerprint), 16)] }
 
 var code = regexp.MustCompile(`^[0-9A-Za-z+/=_:.-]{25,}$`)
 

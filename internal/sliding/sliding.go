@@ -15,6 +15,8 @@
 //     next layer of windows are final: they are emitted and their sums forgotten ([slab]). So the
 //     sums take classes x window's extent x the scan's other two extents x 4 bytes, however long
 //     the scan is along that axis.
+//   - With [Options].Mirror the network sees every window and its mirror images, and what it says
+//     of these is turned back and averaged.
 //   - On a device that blends, and has room for the sums of the whole scan, they stay there, and
 //     only the classes come back ([blender]).
 //
@@ -26,6 +28,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -40,6 +44,8 @@ type Options struct {
 	Batch   int     // windows that the network takes at once
 	Overlap float64 // share of a window that its neighbour covers too
 	Logits  bool    // the network's logits are read, too, so that they can be asked for
+	// axes out of i, j and k: the outputs are means over all mirror images along these
+	Mirror string
 }
 
 // Check says what is wrong with the options, nil if nothing is.
@@ -50,7 +56,7 @@ func (o Options) Check() error {
 	if !(o.Overlap >= 0 && o.Overlap <= 0.95) {
 		return fmt.Errorf("an overlap of %v: must be a share from 0 to 0.95", o.Overlap)
 	}
-	return nil
+	return CheckMirror(o.Mirror)
 }
 
 // An Inferer runs a network over windows.
@@ -61,6 +67,7 @@ type Inferer struct {
 	classes int
 	room    int64        // bytes for what Infer holds; negative: no limit
 	weights [3][]float32 // Gaussian along each axis
+	mirrored
 }
 
 // New compiles the network for batches of windows, with the parameters and the limit of memory
@@ -85,7 +92,7 @@ func New(dev device.Device, params *nn.Params, b backbone.Backbone, o Options, c
 	}
 	program, err := nn.Compile(dev, g, params, compile)
 	if err != nil {
-		return nil, fmt.Errorf("preparing inference on windows of %v: %w", o.Size, err)
+		return nil, fmt.Errorf("preparing inference on windows of %s: %w", numbers.Extents(o.Size[:]), err)
 	}
 	s := &Inferer{Options: o, dev: dev, program: program, classes: b.Settings().Classes, room: -1}
 	if compile.MemoryLimit > 0 {
@@ -212,7 +219,11 @@ func (o Options) Bytes(shape [3]int, classes int) int64 {
 
 func (o Options) bytes(shape [3]int, classes int, w Wanted) int64 {
 	patch := int64(o.Size[0]) * int64(o.Size[1]) * int64(o.Size[2])
-	return w.slab(shape, o.Size, classes).bytes() + 4*int64(o.Batch)*patch*int64(w.channels(classes)+cropsAhead+1) +
+	batches := w.channels(classes) + cropsAhead + 1
+	if o.Mirror != "" { // one mirror image, and what the network says of it
+		batches += w.channels(classes) + 1
+	}
+	return w.slab(shape, o.Size, classes).bytes() + 4*int64(o.Batch)*patch*int64(batches) +
 		2*int64(w.Classes.Scan.Len()) + 4*int64(w.Maps.Scan.Len())*int64(w.maps(classes))
 }
 
@@ -232,7 +243,8 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 	if wanted.Logits && !s.Logits {
 		return r, errors.New("logits were not asked for when the network was prepared")
 	}
-	plain := wanted == (Wanted{}) // the classes alone, on the grid of the source
+	// the classes alone, on the grid of the source, of each window as it is
+	plain := wanted == (Wanted{}) && s.Mirror == ""
 	if wanted, err = wanted.complete(shape); err != nil {
 		return r, err
 	}
@@ -322,7 +334,7 @@ func (s *Inferer) fits(shape [3]int, need int64, wanted Wanted) error {
 	if s.room < 0 || need <= s.room {
 		return nil
 	}
-	return fmt.Errorf("a scan of %v in %d classes needs %d MiB of memory beside the network, which leaves %d MiB: %s", shape, s.classes, need>>20, s.room>>20, wanted.saving())
+	return fmt.Errorf("a scan of %s in %d classes needs %d MiB of memory beside the network, which leaves %d MiB: %s", numbers.Extents(shape[:]), s.classes, need>>20, s.room>>20, wanted.saving())
 }
 
 // saving says what takes less memory.
@@ -408,7 +420,11 @@ func (s *Inferer) layer(ctx context.Context, src Source, origins [][3]int, blend
 		if err != nil {
 			return err
 		}
-		if err := s.run(c.voxels, values); err != nil {
+		run := s.run
+		if s.Mirror != "" {
+			run = s.runMirrored
+		}
+		if err := run(c.voxels, values); err != nil {
 			return err
 		}
 		one := s.classes * patch

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
@@ -37,6 +38,8 @@ type Folder struct {
 	unclaimed bool // a new run, whose files are not there yet; what an older one left may be
 	finished  bool
 	notes     []string
+	steps     int  // that the run was to have; 0: as many as it is to have now
+	changed   bool // its configuration is to be written again
 }
 
 const (
@@ -47,6 +50,28 @@ const (
 	lastFile       = "last.safetensors"
 	bestFile       = "best.safetensors"
 )
+
+// Status is what a run's folder says of it.
+type Status struct {
+	record
+	Logged int           // steps in the log, of which the last ones may not be saved yet
+	Time   time.Duration // that they took, without validations and breaks
+}
+
+// ReadStatus reads the status of the run in a folder.
+func ReadStatus(folder string) (Status, error) {
+	r, err := readRecord(folder)
+	if err != nil {
+		return Status{}, err
+	}
+	s := Status{record: r}
+	t, err := readTable(filepath.Join(folder, metricsFile), math.MaxInt)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	s.Logged, s.Time = t.step, t.sum("seconds")
+	return s, nil
+}
 
 // record is run.json.
 type record struct {
@@ -104,7 +129,7 @@ func OpenRun(dev device.Device, id Identity, o voxsaw.RunOptions) (*Folder, erro
 // configuration and the data that it was started with; otherwise a [voxsaw.ChangedError] says what
 // differs. Noted, and allowed, are another version of the program or another device, with which the
 // result may differ in the last bits, and other values of the settings named by mayDiffer (dotted
-// keys), on which the result does not depend.
+// keys), on which the result does not depend. A run may have more steps than it was started with.
 func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDiffer ...string) (*Folder, error) {
 	f := &Folder{path: path, identity: id, mode: mode, unclaimed: true}
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
@@ -125,7 +150,7 @@ func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDif
 		if err := f.checkSame(old, mayDiffer); err != nil {
 			return nil, err
 		}
-		f.unclaimed, f.finished = false, old.Finished
+		f.unclaimed, f.finished = false, old.Finished && f.steps == 0
 	}
 	return f, nil
 }
@@ -172,15 +197,20 @@ func (f *Folder) claim() error {
 			return err
 		}
 	}
-	if err := atomicfile.Write(filepath.Join(f.path, configFile), func(w io.Writer) error {
-		_, err := io.WriteString(w, f.identity.Run)
-		return err
-	}); err != nil {
+	if err := f.writeConfig(); err != nil {
 		return err
 	}
 	f.unclaimed = false
 	return f.record(checkpoint.Progress{}, false)
 }
+
+// writeConfig writes config.yaml.
+func (f *Folder) writeConfig() error {
+	return atomicfile.WriteBytes(filepath.Join(f.path, configFile), []byte(f.identity.Run))
+}
+
+// ConfigOf is the file of the resolved configuration, of the run in a folder.
+func ConfigOf(folder string) string { return filepath.Join(folder, configFile) }
 
 // checkSame compares the run in the folder with the one that is to continue it.
 func (f *Folder) checkSame(old record, mayDiffer []string) error {
@@ -193,11 +223,16 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 		differ = append(differ, fmt.Sprintf("kind: %s in the run, %s now", old.Kind, f.identity.Kind))
 	}
 	for _, difference := range Differences(string(config), f.identity.Run) {
-		if key, _, _ := strings.Cut(difference, ":"); slices.Contains(mayDiffer, key) {
+		key, values, _ := strings.Cut(difference, ":")
+		if before, ok := fewerSteps(values); ok && key == stepsKey {
+			f.steps = before
+		} else if slices.Contains(mayDiffer, key) {
 			f.notes = append(f.notes, difference+": the run goes on with it")
 		} else {
 			differ = append(differ, difference)
+			continue
 		}
+		f.changed = true
 	}
 	if old.Fingerprint != f.identity.Fingerprint {
 		differ = append(differ, fmt.Sprintf("data set: fingerprint %s in the run, %s now: the data has changed since the run was started", old.Fingerprint, f.identity.Fingerprint))
@@ -214,46 +249,50 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 	return nil
 }
 
-// Differences lists the settings in which two YAML texts differ, by their dotted keys.
-func Differences(old, now string) []string {
-	if old == now {
-		return nil
-	}
-	before, after := map[string]string{}, map[string]string{}
-	for text, to := range map[string]map[string]string{old: before, now: after} {
-		var v any
-		if err := config.Unmarshal("configuration", []byte(text), &v); err != nil {
-			return []string{"configuration: the text differs, and is not valid YAML"}
-		}
-		flatten("", v, to)
-	}
-	var out []string
-	for key, a := range before {
-		if b, ok := after[key]; !ok {
-			out = append(out, fmt.Sprintf("%s: %s in the run, not set now", key, a))
-		} else if a != b {
-			out = append(out, fmt.Sprintf("%s: %s in the run, %s now", key, a, b))
-		}
-	}
-	for key, b := range after {
-		if _, ok := before[key]; !ok {
-			out = append(out, fmt.Sprintf("%s: not set in the run, %s now", key, b))
-		}
-	}
-	slices.Sort(out)
-	return out
+// stepsKey is the setting that says how many steps a training has.
+const stepsKey = "train.steps"
+
+// fewerSteps reads a difference of the steps; ok is false where the run had no fewer.
+func fewerSteps(difference string) (before int, ok bool) {
+	var now int
+	n, err := fmt.Sscanf(difference, " %d in the run, %d now", &before, &now)
+	return before, n == 2 && err == nil && before < now
 }
 
-// flatten collects the leaves of a YAML value under their dotted keys.
-func flatten(key string, v any, into map[string]string) {
-	m, ok := v.(map[string]any)
-	if !ok {
-		into[key] = fmt.Sprint(v)
-		return
+// longer says what it means that a run has more steps than it was started with; "" if it has not.
+func (f *Folder) longer(o voxsaw.Training) string {
+	if f == nil || f.steps == 0 {
+		return ""
 	}
-	for k, v := range m {
-		flatten(strings.TrimPrefix(key+"."+k, "."), v, into)
+	text := fmt.Sprintf("the run goes on to step %d, and was to have %d", o.Steps, f.steps)
+	before := o
+	before.Steps = f.steps
+	at := max(f.steps-1, 0)
+	if before.Rate(at) == o.Rate(at) {
+		return text + ": its learning rate does not depend on that, so that its weights are those of a run that was to have so many"
 	}
+	return fmt.Sprintf("%s: its learning rate (schedule %s) falls with the share of the steps that are done, and now falls to its end anew: at step %d it would have been %.3g and is %.3g; the result is not that of a run that was to have %d steps from the start",
+		text, o.Schedule, f.steps, before.Rate(at), o.Rate(at), o.Steps)
+}
+
+// Differences lists for a person the settings in which two YAML texts differ, by their dotted keys.
+func Differences(old, now string) []string {
+	differences, err := config.Differences(old, now)
+	if err != nil {
+		return []string{"configuration: the text differs, and is not valid YAML"}
+	}
+	var out []string
+	for _, d := range differences {
+		switch {
+		case d.New == "":
+			out = append(out, fmt.Sprintf("%s: %s in the run, not set now", d.Key, d.Old))
+		case d.Old == "":
+			out = append(out, fmt.Sprintf("%s: not set in the run, %s now", d.Key, d.New))
+		default:
+			out = append(out, fmt.Sprintf("%s: %s in the run, %s now", d.Key, d.Old, d.New))
+		}
+	}
+	return out
 }
 
 // Last is the path of the newest checkpoint of the run in a folder.

@@ -152,6 +152,13 @@ func (l *loop) open() error {
 		if err := l.folder.claim(); err != nil {
 			return err
 		}
+	} else if l.folder.changed {
+		if err := l.folder.writeConfig(); err != nil {
+			return err
+		}
+	}
+	if note := l.folder.longer(l.options); note != "" {
+		l.observer.Note(note)
 	}
 	if _, err := os.Stat(l.folder.Last()); err == nil {
 		d, err := checkpoint.Read(l.folder.Last())

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
@@ -102,6 +103,19 @@ func (t *table) row() []voxsaw.Metric {
 		row = append(row, voxsaw.Metric{Name: t.columns[i+1], Value: v})
 	}
 	return row
+}
+
+// sum adds up a column of seconds in the lines that were kept.
+func (t *table) sum(column string) time.Duration {
+	at, total := slices.Index(t.columns, column), 0.0
+	for line := range bytes.Lines(t.kept) {
+		if cells := strings.Split(strings.TrimSpace(string(line)), ","); at >= 0 && at < len(cells) {
+			if v, err := strconv.ParseFloat(cells[at], 64); err == nil { // not the head
+				total += v
+			}
+		}
+	}
+	return time.Duration(total * float64(time.Second))
 }
 
 // missing lists the steps up to the given one that a table of every step lacks: "11 to 20".

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -65,7 +66,7 @@ func (p Patients) Doubts(splits []Split) (doubts []string) {
 	tested := map[string]int{}
 	for f, s := range splits {
 		if torn := p.Torn(s.Train, s.Val); len(torn) > 0 {
-			doubts = append(doubts, fmt.Sprintf("fold %d trains on other cases of the same patients as it tests on: %s", f+1, strings.Join(torn, ", ")))
+			doubts = append(doubts, fmt.Sprintf("fold %d trains on other cases of the same patients as it tests on: %s", f+1, plain.List(torn)))
 		}
 		var again []string
 		other := 0
@@ -77,7 +78,7 @@ func (p Patients) Doubts(splits []Split) (doubts []string) {
 			}
 		}
 		if len(again) > 0 {
-			doubts = append(doubts, fmt.Sprintf("fold %d tests on cases that fold %d tests on, too: %s", f+1, other, strings.Join(again, ", ")))
+			doubts = append(doubts, fmt.Sprintf("fold %d tests on cases that fold %d tests on, too: %s", f+1, other, plain.List(again)))
 		}
 	}
 	return doubts
@@ -137,7 +138,7 @@ func (d *Dataset) setPatients(found []string) {
 			if len(patients) > 1 {
 				more = fmt.Sprintf(", the first of %d such", len(patients))
 			}
-			d.note("%s are of one patient, by their folder or DICOM study%s: folds keep them together; --patient-per-case divides case by case", strings.Join(ids, ", "), more)
+			d.note("%s are of one patient, by their folder or DICOM study%s: folds keep them together; --patient-per-case divides case by case", plain.List(ids), more)
 			return
 		}
 	}

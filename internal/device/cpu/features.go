@@ -25,7 +25,7 @@ func chooseKernels() (*kernels, error) {
 		}
 		names = append(names, ks.name)
 	}
-	return nil, fmt.Errorf("VOXSAW_CPU=%s: this machine has %v", want, names)
+	return nil, fmt.Errorf("VOXSAW_CPU=%s: this machine has %s", want, strings.Join(names, ", "))
 }
 
 // Describe implements [device.Device].

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/voxsaw/voxsaw/internal/config"
+)
+
+// flagMistake says in a user's words what is wrong with a flag.
+func flagMistake(cmd *cobra.Command, err error) error {
+	if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 { // the verb is wrong, and the flags are its
+		return verbMistake(cmd, cmd.Flags().Args())
+	}
+	var unknown *pflag.NotExistError
+	var value *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		if near := config.Nearest(unknown.GetSpecifiedName(), flagNames(cmd)); unknown.GetSpecifiedShortnames() == "" && len(near) > 0 {
+			err = fmt.Errorf("%w: did you mean --%s?", err, strings.Join(near, " or --"))
+		}
+	case errors.As(err, &value):
+		err = fmt.Errorf("--%s %s: %w", value.GetFlag().Name, value.GetValue(), errors.Unwrap(value))
+	}
+	return withHint(&usageError{err}, "run %s --help for the flags and an example", cmd.CommandPath())
+}
+
+// flagNames lists the flags of a command.
+func flagNames(cmd *cobra.Command) (names []string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// verbMistake says that a group of commands has none of the first argument's name; nil if there are
+// no arguments.
+func verbMistake(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	err := fmt.Errorf("there is no command %q", args[0])
+	if near := config.Nearest(args[0], names); len(near) > 0 {
+		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
+	}
+	return withHint(&usageError{err}, "run %s --help for the list", cmd.CommandPath())
+}
+
+// argumentMistake says that a command was given too many arguments or too few.
+func argumentMistake(cmd *cobra.Command, args []string) error {
+	_, wanted, _ := strings.Cut(cmd.Use, " ")
+	var err error
+	switch n := len(strings.Fields(wanted)); {
+	case n == 0:
+		err = fmt.Errorf("%s takes flags alone, and was given %q", cmd.CommandPath(), args[0])
+	case len(args) > n:
+		err = fmt.Errorf("%s takes %s and nothing more, and was given %q, too", cmd.CommandPath(), wanted, args[n])
+	case len(args) == 0:
+		err = fmt.Errorf("%s takes %s, and was given none", cmd.CommandPath(), wanted)
+	default:
+		err = fmt.Errorf("%s takes %s, and was given %q alone", cmd.CommandPath(), wanted, strings.Join(args, " "))
+	}
+	return withHint(&usageError{err}, "run %s --help for an example", cmd.CommandPath())
+}

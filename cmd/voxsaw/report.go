@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/train"
+)
+
+// reportFile is the page in a run's folder.
+const reportFile = "report.html"
+
+type reportOptions struct {
+	Out string `yaml:"out" help:"file to write; empty: report.html in the run's folder"`
+}
+
+func newReport() *cobra.Command {
+	o := &reportOptions{}
+	return verb("report RUN...", "Draw the curves of a training, or of several side by side",
+		`Writes a page on trainings from what they have left in their folders: how far they have come, the measures on held-out cases, curves, settings.
+voxsaw pretrain and finetune keep such a page up to date while they train. voxsaw crossval, demo and evaluate --report write pages of their own.`,
+		`  voxsaw report runs/organs
+  voxsaw report runs/scratch runs/puzzles --out compared.html`,
+		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runReport(cmd, *o, args) })
+}
+
+func runReport(cmd *cobra.Command, o reportOptions, folders []string) error {
+	if o.Out == "" {
+		if len(folders) > 1 {
+			return withHint(usagef("nowhere to write a page on %d runs", len(folders)), "add --out FILE.html")
+		}
+		o.Out = filepath.Join(folders[0], reportFile)
+	}
+	if ext := strings.ToLower(filepath.Ext(o.Out)); ext != ".html" && ext != ".htm" {
+		return usagef("%s: a page is HTML: choose a name that ends in .html", o.Out)
+	}
+	if err := writeRunReport(o.Out, folders...); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), shown(cmd.OutOrStdout(), o.Out))
+	return err
+}
+
+// writeRunReport writes the page on the trainings in some folders.
+func writeRunReport(out string, folders ...string) error {
+	var runs []report.Run
+	var states []string
+	running := false
+	for _, folder := range folders {
+		status, err := train.ReadStatus(folder)
+		if errors.Is(err, fs.ErrNotExist) {
+			return withHint(fmt.Errorf("%s holds no run", folder), "name the folders that voxsaw pretrain and finetune have made")
+		}
+		if err != nil {
+			return err
+		}
+		settings, err := os.ReadFile(train.ConfigOf(folder))
+		if err != nil {
+			return err
+		}
+		run, state := describeRun(folder, status, settings)
+		runs, states = append(runs, run), append(states, state)
+		running = running || !status.Finished
+	}
+	name := filepath.Base(filepath.Clean(folders[0]))
+	if len(folders) > 1 {
+		name = fmt.Sprintf("%d trainings", len(folders))
+	}
+	page, err := report.Runs(name, strings.Join(states, "; "), runs)
+	if err != nil {
+		return err
+	}
+	if running {
+		page.Refresh = refreshEvery
+	}
+	var text bytes.Buffer
+	if err := page.HTML(&text); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(out), 0o777); err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(out, text.Bytes())
+}
+
+// describeRun says what a run is and how far it has come.
+func describeRun(folder string, s train.Status, settings []byte) (report.Run, string) {
+	name := filepath.Base(filepath.Clean(folder))
+	step := max(s.Step, s.Logged)
+	state := fmt.Sprintf("%s: %s, step %d", name, s.Kind, step)
+	if steps := stepsOf(settings); steps > 0 {
+		state += fmt.Sprintf(" of %d", steps)
+	}
+	if s.Finished {
+		state += ", finished"
+	} else {
+		state += fmt.Sprintf(", not finished at %s", time.Now().Format("2006-01-02 15:04"))
+	}
+	facts := report.Facts{
+		{Name: "What is learnt", Value: s.Kind}, {Name: "Steps done", Value: strconv.Itoa(step)}, {Name: "Time of its steps", Value: terminal.Duration(s.Time)},
+		{Name: "Program", Value: "voxsaw " + s.Version}, {Name: "Device", Value: s.Device}, {Name: "Data", Value: report.Shortened(s.Fingerprint)},
+	}
+	if s.BestStep > 0 {
+		facts = append(facts, report.Fact{Name: "Best score", Value: fmt.Sprintf("%.4f at step %d", s.Best, s.BestStep)})
+	}
+	return report.Run{Training: report.Training{Name: name, Folder: folder}, Facts: facts, Settings: string(settings)}, state
+}
+
+// stepsOf reads the number of steps from a resolved configuration; 0 if it does not say it.
+func stepsOf(settings []byte) int {
+	var values map[string]any
+	if err := config.Unmarshal("configuration", settings, &values); err != nil {
+		return 0
+	}
+	training, _ := values["train"].(map[string]any)
+	n, _ := strconv.Atoi(fmt.Sprint(training["steps"]))
+	return n
+}
+
+// How often the page of a training is written and looked at anew.
+const (
+	reportEvery  = 30 * time.Second
+	refreshEvery = 60 // seconds
+)
+
+// reporter keeps the page of a training up to date.
+type reporter struct {
+	voxsaw.Observer
+	folder string
+	last   time.Time
+	failed bool // which was said
+}
+
+func (r *reporter) Stepped(p voxsaw.Progress) {
+	r.Observer.Stepped(p)
+	if time.Since(r.last) > reportEvery {
+		r.write()
+	}
+}
+
+func (r *reporter) Saved(path string, step int) {
+	r.Observer.Saved(path, step)
+	r.write()
+}
+
+// write writes the page; a training does not end where that fails.
+func (r *reporter) write() {
+	r.last = time.Now()
+	err := writeRunReport(filepath.Join(r.folder, reportFile), r.folder)
+	if err != nil && !r.failed {
+		r.failed = true
+		r.Observer.Note(fmt.Sprintf("the page on the training could not be written: %v: the training goes on", err))
+	}
+}

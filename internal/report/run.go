@@ -1,0 +1,100 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/table"
+)
+
+// Run is a training that a page is about, at its end or on its way there.
+type Run struct {
+	Training
+	Facts    Facts  // what it is and how far it has come
+	Settings string // its resolved configuration
+}
+
+// Runs is the page on one training, or on several side by side: what they are, the measures on
+// held-out cases at the last validation and at the best one, curves, settings. A training that has
+// done no step yet has no curves.
+func Runs(title, subtitle string, runs []Run) (Report, error) {
+	r := Report{Title: title, Subtitle: subtitle}
+	var begun []Training
+	made := Section{Title: "How it was made"}
+	for _, run := range runs {
+		validated, err := heldOut(run.Training)
+		if err != nil {
+			return r, err
+		}
+		section := Section{Title: run.Name, Blocks: []Block{run.Facts}}
+		if len(validated.Rows) > 0 {
+			section.Blocks = append(section.Blocks, Table{Table: validated})
+		}
+		r.Sections = append(r.Sections, section)
+		switch _, err := readLog(filepath.Join(run.Folder, stepsFile), run.Name); {
+		case err == nil:
+			begun = append(begun, run.Training)
+		case !errors.Is(err, fs.ErrNotExist):
+			return r, err
+		}
+		made.Blocks = append(made.Blocks, Code{Title: filepath.ToSlash(filepath.Join(run.Name, "config.yaml")), Text: run.Settings})
+	}
+	if len(begun) > 0 {
+		charts, err := Curves(begun...)
+		if err != nil {
+			return r, err
+		}
+		r.Sections = append(r.Sections, Section{Title: "Curves", Blocks: []Block{charts}})
+	}
+	r.Sections = append(r.Sections, made)
+	return r, nil
+}
+
+// heldOut is the table of what a training measured on its held-out cases, at its last validation
+// and at that with the highest score; empty where nothing was validated.
+func heldOut(t Training) (table.Table, error) {
+	l, err := readLog(filepath.Join(t.Folder, validationsFile), t.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return table.Table{}, nil
+	}
+	if err != nil || len(l.values["step"]) == 0 {
+		return table.Table{}, err
+	}
+	last, best := len(l.values["step"])-1, 0
+	for n, score := range l.values["score"] {
+		if score > l.values["score"][best] {
+			best = n
+		}
+	}
+	at := func(n int) string { return fmt.Sprintf("%.0f", l.values["step"][n]) }
+	out := table.Table{Title: "On held-out cases", Columns: []table.Column{
+		{Key: "measure", Title: "measure"}, {Key: "last", Title: "last, step " + at(last), Digits: 4}, {Key: "best", Title: "best score, step " + at(best), Digits: 4},
+	}}
+	for _, column := range l.columns {
+		if name := measureName(column); name != "" {
+			out.Rows = append(out.Rows, []any{name, l.values[column][last], l.values[column][best]})
+		}
+	}
+	return out, nil
+}
+
+// measureName is what a column of the validations is called in a table; "" for those that are no
+// measure, or of a single round.
+func measureName(column string) string {
+	switch {
+	case column == "step" || column == "score" || strings.Contains(column, "@"):
+		return ""
+	case column == "loss":
+		return "Loss"
+	case column == "ceiling":
+		return "Patches that can be told apart"
+	}
+	name := title(column)
+	for _, suffix := range []string{", held-out", ", validation cases"} {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	return name
+}
