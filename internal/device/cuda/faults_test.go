@@ -52,6 +52,8 @@ var faults = []fault{
 	{"no barrier before rows are summed", "matrix.cu", "  barrier(); // of the block, which alone reads what it wrote\n", "", fp32, "Rows"},
 	{"no barrier before probabilities are written over", "loss.cu", "      barrier();\n    }\n    const float sums[3]", "    }\n    const float sums[3]", fp32, "Loss"},
 	{"no barrier in a sum of squares", "optimiser.cu", "  shared[threadIdx.x] = sum;\n  barrier();\n", "  shared[threadIdx.x] = sum;\n", fp32, "Optimiser"},
+	{"no barrier in the decision on a step", "optimiser.cu", "    barrier();\n  }\n  const double norm", "  }\n  const double norm", fp32, "Optimiser"},
+	{"a step whose loss is not finite is taken", "optimiser.cu", " && isFinite(l);", ";", fp32, "Optimiser"},
 	{"parameters past the end", "optimiser.cu", "whole = i + 4 <= a.n;", "whole = true;", fp32, "Optimiser"},
 }
 

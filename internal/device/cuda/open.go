@@ -243,4 +243,5 @@ var (
 	_ device.Timer         = (*Device)(nil)
 	_ device.Accountant    = (*Device)(nil)
 	_ device.Blender       = (*Device)(nil)
+	_ device.StepDecider   = (*Device)(nil)
 )
