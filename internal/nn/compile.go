@@ -138,6 +138,7 @@ type MemoryError = exec.MemoryError
 func (c *compiler) fits(program int64) error {
 	c.p.trains = c.p.trains || c.trains
 	need, limit := program+c.p.Total()+c.o.Reserved, c.o.MemoryLimit
+	c.p.need = max(c.p.need, need)
 	if limit <= 0 || need <= limit {
 		return nil
 	}
@@ -540,7 +541,7 @@ func (c *compiler) allocate(plan *exec.Plan) (*exec.Program, error) {
 	if err := c.fits(plan.Bytes()); err != nil {
 		return nil, err
 	}
-	if plan.Bytes() > largeArena {
+	if plan.Bytes() > largeArena && !device.Rehearses(c.dev) {
 		debug.FreeOSMemory()
 	}
 	c.p.programs += plan.Bytes()

@@ -244,4 +244,5 @@ var (
 	_ device.Accountant    = (*Device)(nil)
 	_ device.Blender       = (*Device)(nil)
 	_ device.StepDecider   = (*Device)(nil)
+	_ device.Rehearser     = (*Device)(nil)
 )
