@@ -65,6 +65,27 @@ type WeightStepper interface {
 	ConvGradWeightsSGD(ConvSpec) (Kernel, error)
 }
 
+// A Normaliser can take the statistics of a norm from what the convolution before it leaves, so
+// that its result is read once less.
+type Normaliser interface {
+	Device
+	// NormConv is the three kernels that do what Conv and Activate do; nil where nothing is gained:
+	// where the convolution cannot leave what this norm needs.
+	NormConv(ConvSpec, ActivateSpec) (*NormConv, error)
+}
+
+// NormConv is a convolution, the statistics of its result, and the activation of that:
+//
+//	Conv:       y, moments (Moments bytes) <- x, w, [b (Out) if Bias]
+//	Statistics: statistics R <- moments, [running mean (C), running variance (C), both updated in place, if BatchNorm]
+//	Apply:      z <- y, statistics R, gamma (C), beta (C), [r if Residual], [slope (C) if PReLU]
+//
+// z may be y, or a full residual r.
+type NormConv struct {
+	Conv, Statistics, Apply Kernel
+	Moments                 int64
+}
+
 // A StepDecider decides on the device whether the step of an optimiser is taken, and how its
 // gradient is clipped, so that a step of training waits for the device once.
 type StepDecider interface {

@@ -65,7 +65,7 @@ func Compile(dev device.Device, g *Graph, p *Params, o Options) (*Program, error
 	if p.own > 0 {
 		o.MemoryLimit, o.Reserved = p.own, 0
 	}
-	c := &compiler{dev: dev, g: g, p: p, o: o, b: exec.NewBuilder(dev), values: map[*G.Node]exec.Value{}, linked: map[*G.Node]*Link{}}
+	c := &compiler{dev: dev, g: g, p: p, o: o, b: exec.NewBuilder(dev), values: map[*G.Node]exec.Value{}, linked: map[*G.Node]*Link{}, normed: map[*G.Node]normed{}}
 	prog, err := c.compile()
 	if err != nil {
 		c.free()
@@ -81,6 +81,7 @@ type compiler struct {
 	b      *exec.Builder
 	values map[*G.Node]exec.Value // what has been computed
 	linked map[*G.Node]*Link      // what is written into memory that is shared
+	normed map[*G.Node]normed     // results of convolutions that have left moments
 	losses []lossPort
 	alone  error           // why the program cannot be one of several ranks, nil if it can
 	own    []device.Buffer // memory beside the arena: constants
@@ -409,6 +410,9 @@ func (o sumOfWeights) kernel(dev device.Device) (device.Kernel, error) {
 
 // step appends one operator and gives its results memory, those that are picked too.
 func (c *compiler) step(n *G.Node, o operator, in []exec.Value) error {
+	if done, err := c.norm(n, o, in); done || err != nil {
+		return err
+	}
 	k, err := o.kernel(c.dev)
 	if err != nil {
 		return fmt.Errorf("%s: %w", describe(o), err)

@@ -250,4 +250,5 @@ var (
 	_ device.Blender       = (*Device)(nil)
 	_ device.StepDecider   = (*Device)(nil)
 	_ device.Rehearser     = (*Device)(nil)
+	_ device.Normaliser    = (*Device)(nil)
 )

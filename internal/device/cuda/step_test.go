@@ -22,6 +22,14 @@ type unrecorded struct{ *cuda.Device }
 
 func (unrecorded) Record() {}
 
+// unnormed is a device whose convolutions leave nothing for norms: its method NormConv is not that
+// of a device.Normaliser.
+type unnormed struct{ *cuda.Device }
+
+func (unnormed) NormConv() {}
+
+func (unnormed) Record() {} // so that launches are counted one by one
+
 // trained are the losses, the parameters and the driver's calls of each of some steps of training a
 // small network.
 type trained struct {
@@ -127,6 +135,26 @@ func TestStep(t *testing.T) {
 			t.Errorf("%v: nothing was learnt: %v", c, replayed.losses)
 		}
 		t.Logf("%v: a step: %+v; directly %+v", c, replayed.calls[3], direct.calls[3])
+		d.Close()
+	}
+}
+
+// TestStatisticsInEpilogues: a network whose norms take their statistics from what the convolutions
+// leave learns what it learns where they read the activations again, and starts fewer kernels.
+func TestStatisticsInEpilogues(t *testing.T) {
+	for precision, tolerance := range map[string]float64{"fp32": 1e-5, "bf16": 2e-3} {
+		d := cuda.OpenSimulated(t, precision)
+		left := trainSteps(t, d, unrecorded{d}, "sgd", 5)
+		read := trainSteps(t, d, unnormed{d}, "sgd", 5)
+		for i, loss := range left.losses {
+			if math.Abs(loss-read.losses[i]) > tolerance {
+				t.Errorf("%s, step %d: loss %v, and %v where the norms read the activations", precision, i+1, loss, read.losses[i])
+			}
+		}
+		if with, without := left.calls[3].Launches, read.calls[3].Launches; with >= without {
+			t.Errorf("%s: %d kernels started, %d where the norms read the activations", precision, with, without)
+		}
+		t.Logf("%s: losses %v, %v; launches %d, %d", precision, left.losses, read.losses, left.calls[3].Launches, read.calls[3].Launches)
 		d.Close()
 	}
 }

@@ -187,7 +187,8 @@ def stages(what, layers):
         act = 0 if kind == "head" else 1
         # convolution, norm and activation; the gradients of these, of data and of weights; SGD
         products = [(flop, x + 2 * w + y), (flop if n else 0, x + 2 * w + y if n else 0), (flop, x + y + 4 * w)]
-        passes = [act * 3 * y, act * 3 * y, act * 4 * y, 20 * w + 4 * w]
+        # the norm's statistics are left by the convolution, where its tiles are of one image each
+        passes = [act * (2 if kind != "up" and so**3 % 128 == 0 else 3) * y, act * 3 * y, act * 4 * y, 20 * w + 4 * w]
         entry = found.setdefault(stage, [0, 0, 0, 0])
         rate = own_rate(ci, co, so, taps)
         entry[0] += sum(f for f, _ in products)
