@@ -30,6 +30,8 @@ type DeviceOptions struct {
 	Choices map[string]string
 	// Precision is how a GPU multiplies: "" or "bf16", "tf32", or "fp32", which is exact.
 	Precision string
+	// Memory limits the bytes that a GPU may take of its memory; 0: all that is free.
+	Memory int64
 }
 
 // Devices lists the names that [Open] takes in this build.
@@ -47,7 +49,7 @@ func Open(name string, o DeviceOptions) (Device, error) {
 	case "cpu", "":
 		return cpu.New(cpu.Options{Threads: o.Threads, Conv: o.Conv, Choices: o.Choices})
 	case "cuda":
-		return cuda.Open(cuda.Options{Precision: o.Precision})
+		return cuda.Open(cuda.Options{Precision: o.Precision, Memory: o.Memory})
 	}
 	return nil, fmt.Errorf("there is no device %q in this build: choose one of %v", name, Devices())
 }

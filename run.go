@@ -38,7 +38,18 @@ type RunOptions struct {
 	Memory int64
 	// Loaders is how many goroutines prepare data ahead of their use; 0: 2.
 	Loaders int
+	// Need, if not nil, is told how much memory the run needs. Then nothing is trained, and the
+	// folder stays as it is.
+	Need *MemoryNeed
 }
+
+// MemoryNeed is the memory that a run needs where it need not compute convolutions twice to save
+// some, and how much there is of it for the run, both in bytes. It is the device's own memory, or,
+// where that has none, the host's; 0: nobody set a limit.
+type MemoryNeed struct{ Bytes, Limit int64 }
+
+// Fits says whether there is enough.
+func (n MemoryNeed) Fits() bool { return n.Limit <= 0 || n.Bytes <= n.Limit }
 
 // An Observer is told how a run gets on. Its methods are called from one goroutine.
 type Observer interface {

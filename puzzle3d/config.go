@@ -46,7 +46,7 @@ type Config struct {
 	Grid  [3]int `yaml:"grid,flow" help:"cells along each axis; the paper has 3x3x3 and 2x2x2"`
 	Crop  [3]int `yaml:"crop,flow" help:"size of the crop that a puzzle is made of, in voxels"`
 	Patch [3]int `yaml:"patch,flow" help:"size of a patch; 0: the largest that the network takes within 80 % of a cell, as in the paper"`
-	Batch int    `yaml:"batch" help:"puzzles in a step"`
+	Batch int    `yaml:"batch" help:"puzzles in a step; auto: as many as fit into memory" auto:"0"`
 
 	Head     string  `yaml:"head" help:"paper, symmetric (learns fastest) or both" oneof:"paper symmetric both"`
 	Features int     `yaml:"features" help:"width of a patch's feature"`

@@ -196,6 +196,38 @@ func TestMemoryOfWhatIsNeeded(t *testing.T) {
 }
 
 // A checkpoint of an encoder alone, as pretraining leaves it, goes into the whole network.
+// A rehearsal tells to the byte what a run needs that computes no convolution twice: with so much
+// it runs as it does without a limit, with less it saves some; and it leaves no folder.
+func TestNeedOfARun(t *testing.T) {
+	cache, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
+	c := tiny()
+	c.Network.Channels, c.Crop, c.Batch, c.Labels = 4, [3]int{16, 16, 16}, 3, []string{"2"}
+	c.Train.Steps, c.Train.Warmup = 1, 0
+	c = resolved(t, c, cache)
+	data := Data{cache, []string{"case0"}, []string{"case1"}}
+	path := filepath.Join(t.TempDir(), "run")
+	var need voxsaw.MemoryNeed
+	if _, _, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: path, Memory: 1 << 30, Need: &need}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the rehearsal took the folder")
+	}
+	if need.Limit != 1<<30 || need.Bytes <= 0 {
+		t.Errorf("the need is %+v", need)
+	}
+	step := func(memory int64) string {
+		o := &observer{}
+		if _, _, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Memory: memory, Observer: o}); err != nil {
+			t.Fatal(err)
+		}
+		return o.notes[0]
+	}
+	if free, just, less := step(0), step(need.Bytes), step(need.Bytes-1); free != just || free == less {
+		t.Errorf("without a limit %q; with what is needed %q; with a byte less %q", free, just, less)
+	}
+}
+
 func TestInitialWeights(t *testing.T) {
 	cache, dev := phantoms(t, 2, [3]int{24, 20, 16}), testDevice(t)
 	c := tiny()

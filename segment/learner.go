@@ -69,7 +69,7 @@ func (l *learner) compile(w train.Workbench) (err error) {
 	})
 	if err != nil {
 		var short *nn.MemoryError
-		if errors.As(err, &short) && c.Train.Clip > 0 {
+		if errors.As(err, &short) && c.Train.Clip > 0 && !w.Optimizer.Decides() {
 			err = fmt.Errorf("%w; without clipping (--clip 0) no gradients need be kept", err)
 		}
 		return fmt.Errorf("preparing to train on %d crops of %s: %w", l.n, numbers.Extents(c.Crop[:]), err)
@@ -116,6 +116,10 @@ func (l *learner) Step(step int, b *batch) (train.Result, error) {
 	if err := l.forward(step, b); err != nil {
 		return r, err
 	}
+	if l.bench.Optimizer.Decides() && l.bench.Group.Alone() {
+		err := l.report(&r)
+		return r, errors.Join(err, l.program.Backward())
+	}
 	loss := make([]float32, 1)
 	if err := l.program.Read("loss", loss); err != nil {
 		return r, err
@@ -132,11 +136,24 @@ func (l *learner) Step(step int, b *batch) (train.Result, error) {
 	if err := l.program.Read("statistics", statistics); err != nil {
 		return r, err
 	}
-	r.Metrics = []voxsaw.Metric{{Name: "ce", Value: float64(statistics[0])}, {Name: "dice_loss", Value: float64(statistics[1])}}
+	r.Metrics = lossMetrics(statistics)
 	if !numbers.Finite(r.Loss) {
 		return r, nil // for the loop to report; the parameters stay as they are
 	}
 	return r, l.program.Backward()
+}
+
+// report leaves loss and metrics on the device.
+func (l *learner) report(r *train.Result) error {
+	loss, _, err := l.program.Output("loss")
+	statistics, _, errStatistics := l.program.Output("statistics")
+	r.Report = &train.Report{Loss: loss, Values: statistics, N: 2, Metrics: lossMetrics}
+	return errors.Join(err, errStatistics)
+}
+
+// lossMetrics are the parts of the loss, from its statistics.
+func lossMetrics(statistics []float32) []voxsaw.Metric {
+	return []voxsaw.Metric{{Name: "ce", Value: float64(statistics[0])}, {Name: "dice_loss", Value: float64(statistics[1])}}
 }
 
 // forward runs the network on a batch.

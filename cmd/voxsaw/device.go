@@ -7,12 +7,13 @@ import (
 
 // deviceOptions choose the machine that a network runs on.
 type deviceOptions struct {
-	Device    string   `yaml:"device" help:"what to compute on" oneof:"cpu cuda"`
-	Precision string   `yaml:"precision,omitempty" help:"how a GPU multiplies: bf16, tf32 or fp32 (exact); empty: bf16"`
-	Threads   int      `yaml:"threads" help:"CPU threads; 0: all cores"`
-	Conv      string   `yaml:"conv" help:"convolution algorithms: auto (the fastest for each layer) or direct" oneof:"auto direct"`
-	Tuning    string   `yaml:"tuning,omitempty" help:"file of voxsaw tune: which algorithms were measured to be the fastest here; empty: a cost model chooses"`
-	Choices   []string `yaml:"choices,omitempty" flag:"-" help:"convolution = algorithm, from the tuning file"`
+	Device    string    `yaml:"device" help:"what to compute on" oneof:"cpu cuda"`
+	Precision string    `yaml:"precision,omitempty" help:"how a GPU multiplies: bf16, tf32 or fp32 (exact); empty: bf16"`
+	GPUMemory gibibytes `yaml:"gpu_memory,omitempty" help:"limit in GiB of what is taken of the GPU's memory; 0: 95 % of what is free"`
+	Threads   int       `yaml:"threads" help:"CPU threads; 0: all cores"`
+	Conv      string    `yaml:"conv" help:"convolution algorithms: auto (the fastest for each layer) or direct" oneof:"auto direct"`
+	Tuning    string    `yaml:"tuning,omitempty" help:"file of voxsaw tune: which algorithms were measured to be the fastest here; empty: a cost model chooses"`
+	Choices   []string  `yaml:"choices,omitempty" flag:"-" help:"convolution = algorithm, from the tuning file"`
 }
 
 func defaultDevice() deviceOptions { return deviceOptions{Device: "cpu", Conv: "auto"} }
@@ -22,7 +23,7 @@ func defaultDevice() deviceOptions { return deviceOptions{Device: "cpu", Conv: "
 // with others.
 func (o *deviceOptions) open() (dev voxsaw.Device, release func(), err error) {
 	if o.Device == "cuda" {
-		if dev, err = voxsaw.Open("cuda", voxsaw.DeviceOptions{Precision: o.Precision}); err != nil {
+		if dev, err = voxsaw.Open("cuda", voxsaw.DeviceOptions{Precision: o.Precision, Memory: o.GPUMemory.bytes()}); err != nil {
 			return nil, nil, withHint(err, "compute on the processor: --device cpu")
 		}
 		return dev, func() { dev.Close() }, nil

@@ -117,6 +117,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err != nil {
 		return &usageError{err}
 	}
+	batch := newAutoBatch(&o.Config.Batch, "crops")
 	if o.Config, err = o.Config.Resolve(cache); err != nil {
 		return &usageError{err}
 	}
@@ -126,6 +127,14 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	}
 	defer closeDevice()
 	stderr := cmd.ErrOrStderr()
+	data := segment.Data{Store: cache, Train: training, Validate: held}
+	err = batch.settle(stderr, &run, func(options voxsaw.RunOptions) error {
+		_, _, err := segment.Finetune(cmd.Context(), dev, o.Config, data, o.Init, options)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	progress := newTrainProgress(stderr, "finetune", "crops")
 	options, err := run.options(&o, progress)
 	if err != nil {
@@ -136,7 +145,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err := noteInit(stderr, o.Init, held, o.Config); err != nil && !(run.resume && errors.Is(err, fs.ErrNotExist)) {
 		return err // a run that has begun does without
 	}
-	summary, _, err := segment.Finetune(cmd.Context(), dev, o.Config, segment.Data{Store: cache, Train: training, Validate: held}, o.Init, options)
+	summary, _, err := segment.Finetune(cmd.Context(), dev, o.Config, data, o.Init, options)
 	progress.finish()
 	if err != nil {
 		return run.explain(err)

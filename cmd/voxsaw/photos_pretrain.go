@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/photostudy"
 	"github.com/voxsaw/voxsaw/puzzle2d"
@@ -83,6 +84,8 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 	defer store.Close()
 	data := puzzle2d.Split(store)
 	task := o.Task.Value().(photostudy.Task)
+	items, score := task.Names()
+	batch := newAutoBatch(task.Batch(), items)
 	if err := task.Resolve(data); err != nil {
 		return &usageError{err}
 	}
@@ -91,7 +94,13 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 		return err
 	}
 	defer closeDevice()
-	items, score := task.Names()
+	err = batch.settle(cmd.ErrOrStderr(), &run, func(options voxsaw.RunOptions) error {
+		_, err := task.Train(cmd.Context(), dev, data, options)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	progress := newTrainProgress(cmd.ErrOrStderr(), "pretrain", items)
 	options, err := run.options(&o, progress)
 	if err != nil {

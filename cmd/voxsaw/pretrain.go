@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -59,6 +60,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	}
 	o.TrainedOn = training
 	task, settings := pretext.Chosen(&o.Task)
+	batch := newAutoBatch(settings.Common().Batch, task.Items)
 	if err := settings.Resolve(store.Preparation()); err != nil {
 		return &usageError{err}
 	}
@@ -68,6 +70,14 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	}
 	defer closeDevice()
 	stderr := cmd.ErrOrStderr()
+	data := pretext.Data{Store: store, Train: training, Validate: held}
+	err = batch.settle(stderr, &run, func(options voxsaw.RunOptions) error {
+		_, err := settings.Pretrain(cmd.Context(), dev, data, options)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	progress := newTrainProgress(stderr, "pretrain", task.Items)
 	options, err := run.options(&o, progress)
 	if err != nil {
@@ -75,7 +85,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	}
 	say(stderr, "pretraining on %d cases (%s), %d held out (%s)", len(training), list(training), len(held), list(held))
 	noteTorn(stderr, o.Cases.Patients, training, held)
-	summary, err := settings.Pretrain(cmd.Context(), dev, pretext.Data{Store: store, Train: training, Validate: held}, options)
+	summary, err := settings.Pretrain(cmd.Context(), dev, data, options)
 	progress.finish()
 	if err != nil {
 		return run.explain(err)

@@ -98,7 +98,7 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 		Folder: r.out, Mode: mode, Settings: resolved, Observer: r.page, Memory: r.memory.limit(), Loaders: r.loaders,
 		// The data are recognised by their fingerprint, wherever they lie. Another device is noted,
 		// and the choices of a tuning file are in machine.choices.
-		MayDiffer: []string{"data", "machine.threads", "machine.tuning", "machine.device", "machine.precision"},
+		MayDiffer: []string{"data", "machine.threads", "machine.tuning", "machine.device", "machine.precision", "machine.gpu_memory"},
 	}, nil
 }
 

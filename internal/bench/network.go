@@ -108,10 +108,7 @@ func (n Network) Run(dev device.Device, warmup, timed int, o Options) (Timing, e
 
 // update takes the optimiser's step and waits for its end.
 func update(dev device.Device, o train.Optimizer, step int) error {
-	norm, err := o.GradNorm()
-	if err == nil {
-		err = o.Update(step, norm)
-	}
+	_, err := o.Take(step, nil)
 	return errors.Join(err, dev.Sync())
 }
 

@@ -14,6 +14,7 @@
 //	flag:"name"        the flag's name instead of the kebab-case of the key; "-" for none; on a
 //	                   struct, a prefix for the flags of its fields
 //	oneof:"a b c"      the only words that a string may be
+//	auto:"0"           the word auto stands for 0, in the file and as a flag
 //
 // A [OneOf] stands for one of several structs, a [Section] for a part that is read later. Leaves
 // are strings, booleans, numbers, [time.Duration], slices and arrays of them, and anything that is
@@ -38,6 +39,7 @@ type field struct {
 	flag   string // name or prefix; "-" for none; "" for the default
 	choice []string
 	spare  bool // not written where it is zero
+	auto   bool // the word auto stands for zero
 	value  reflect.Value
 }
 
@@ -66,7 +68,7 @@ func fields(v reflect.Value) []field {
 		if key == "" {
 			key = strings.ToLower(f.Name)
 		}
-		all = append(all, field{key, f.Tag.Get("help"), f.Tag.Get("flag"), strings.Fields(f.Tag.Get("oneof")), slices.Contains(flags, "omitempty"), v.Field(n)})
+		all = append(all, field{key, f.Tag.Get("help"), f.Tag.Get("flag"), strings.Fields(f.Tag.Get("oneof")), slices.Contains(flags, "omitempty"), f.Tag.Get("auto") != "", v.Field(n)})
 	}
 	return all
 }

@@ -254,6 +254,9 @@ func (f field) set(words []string) error {
 	if err := f.check(words); err != nil {
 		return err
 	}
+	if f.auto && len(words) == 1 && words[0] == "auto" {
+		words = []string{"0"}
+	}
 	return setLeaf(f.value, words)
 }
 

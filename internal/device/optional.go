@@ -1,5 +1,7 @@
 package device
 
+import "fmt"
+
 // What a device may offer beyond [Device]. A caller asks for it by a type assertion, or by the
 // functions of this file and of compose.go, and does the work another way where a device lacks it.
 
@@ -61,6 +63,62 @@ type WeightStepper interface {
 	// ConvGradWeightsSGD is w, velocity (both updated in place), s () <- x, dy, hyper (4). w and
 	// velocity are to the bit what ConvGradWeights and SGD make of them.
 	ConvGradWeightsSGD(ConvSpec) (Kernel, error)
+}
+
+// A Normaliser can take the statistics of a norm from what the convolution before it leaves, so
+// that its result is read once less.
+type Normaliser interface {
+	Device
+	// NormConv is the three kernels that do what Conv and Activate do; nil where nothing is gained:
+	// where the convolution cannot leave what this norm needs.
+	NormConv(ConvSpec, ActivateSpec) (*NormConv, error)
+}
+
+// NormConv is a convolution, the statistics of its result, and the activation of that:
+//
+//	Conv:       y, moments (Moments bytes) <- x, w, [b (Out) if Bias]
+//	Statistics: statistics R <- moments, [running mean (C), running variance (C), both updated in place, if BatchNorm]
+//	Apply:      z <- y, statistics R, gamma (C), beta (C), [r if Residual], [slope (C) if PReLU]
+//
+// z may be y, or a full residual r.
+type NormConv struct {
+	Conv, Statistics, Apply Kernel
+	Moments                 int64
+}
+
+// A StepDecider decides on the device whether the step of an optimiser is taken, and how its
+// gradient is clipped, so that a step of training waits for the device once.
+type StepDecider interface {
+	Device
+	// DecideStep is verdict (3 + Values), hyper <- squares, planned, [loss () if Loss], [values
+	// (Values) if not 0]. The norm of the gradient is the root of the sum of squares. The step is
+	// taken if the norm and the loss are finite: then hyper is planned, its factors of the gradient
+	// times min(1, Clip / (norm + 1e-6)), as PyTorch's clip_grad_norm_ has it; else all of hyper is
+	// a step that changes nothing. The verdict is the norm, 1 or 0 for taken or not, the loss, and
+	// a copy of the values.
+	//
+	// squares are Squares elements, each Pitch elements after the one before, and hyper and planned
+	// Rates rows of Width elements, each row Pitch elements after the one before.
+	DecideStep(DecideSpec) (Kernel, error)
+}
+
+// DecideSpec is what [StepDecider].DecideStep has to decide.
+type DecideSpec struct {
+	Squares, Rates, Width, Pitch int
+	// Factor is where in a row the factor of the gradient stands. A step of zeros changes nothing,
+	// but that element One, if it is not negative, must be 1.
+	Factor, One int
+	Clip        float32 // the largest norm; 0: none
+	Loss        bool
+	Values      int
+}
+
+// Check says what is wrong with the sizes, nil if nothing is.
+func (s DecideSpec) Check() error {
+	if s.Squares < 1 || s.Rates < 1 || s.Width < 1 || s.Pitch < s.Width || s.Factor < 0 || s.Factor >= s.Width || s.One >= s.Width || s.Values < 0 {
+		return fmt.Errorf("a step of %d sums of squares, %d rows of %d hyperparameters, %d elements apart: a count is too small", s.Squares, s.Rates, s.Width, s.Pitch)
+	}
+	return nil
 }
 
 // A Blender adds the weighted class probabilities of windows to sums that stay on the device, and

@@ -65,7 +65,7 @@ func Compile(dev device.Device, g *Graph, p *Params, o Options) (*Program, error
 	if p.own > 0 {
 		o.MemoryLimit, o.Reserved = p.own, 0
 	}
-	c := &compiler{dev: dev, g: g, p: p, o: o, b: exec.NewBuilder(dev), values: map[*G.Node]exec.Value{}, linked: map[*G.Node]*Link{}}
+	c := &compiler{dev: dev, g: g, p: p, o: o, b: exec.NewBuilder(dev), values: map[*G.Node]exec.Value{}, linked: map[*G.Node]*Link{}, normed: map[*G.Node]normed{}}
 	prog, err := c.compile()
 	if err != nil {
 		c.free()
@@ -81,6 +81,7 @@ type compiler struct {
 	b      *exec.Builder
 	values map[*G.Node]exec.Value // what has been computed
 	linked map[*G.Node]*Link      // what is written into memory that is shared
+	normed map[*G.Node]normed     // results of convolutions that have left moments
 	losses []lossPort
 	alone  error           // why the program cannot be one of several ranks, nil if it can
 	own    []device.Buffer // memory beside the arena: constants
@@ -138,6 +139,7 @@ type MemoryError = exec.MemoryError
 func (c *compiler) fits(program int64) error {
 	c.p.trains = c.p.trains || c.trains
 	need, limit := program+c.p.Total()+c.o.Reserved, c.o.MemoryLimit
+	c.p.need = max(c.p.need, need)
 	if limit <= 0 || need <= limit {
 		return nil
 	}
@@ -408,6 +410,9 @@ func (o sumOfWeights) kernel(dev device.Device) (device.Kernel, error) {
 
 // step appends one operator and gives its results memory, those that are picked too.
 func (c *compiler) step(n *G.Node, o operator, in []exec.Value) error {
+	if done, err := c.norm(n, o, in); done || err != nil {
+		return err
+	}
 	k, err := o.kernel(c.dev)
 	if err != nil {
 		return fmt.Errorf("%s: %w", describe(o), err)
@@ -540,7 +545,7 @@ func (c *compiler) allocate(plan *exec.Plan) (*exec.Program, error) {
 	if err := c.fits(plan.Bytes()); err != nil {
 		return nil, err
 	}
-	if plan.Bytes() > largeArena {
+	if plan.Bytes() > largeArena && !device.Rehearses(c.dev) {
 		debug.FreeOSMemory()
 	}
 	c.p.programs += plan.Bytes()

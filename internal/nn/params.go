@@ -29,6 +29,7 @@ type Params struct {
 
 	stateSize int64 // bytes of an optimiser's state for each byte of the trained values
 	programs  int64 // bytes of all programs
+	need      int64 // the most that fits was asked for
 	// own is how many bytes a device with memory of its own had free at first; 0: the memory is the
 	// host's
 	own int64
@@ -106,6 +107,9 @@ func (p *Params) allocate() error {
 	}
 	if p.states, err = p.dev.Alloc(p.size[1]); err != nil {
 		return fmt.Errorf("allocating states: %w", err)
+	}
+	if device.Rehearses(p.dev) {
+		return nil
 	}
 	for _, name := range p.names {
 		if err := p.draw(name, p.slots[name]); err != nil {
@@ -264,6 +268,19 @@ func (p *Params) Total() int64 {
 		n += p.stateSize * p.size[0]
 	}
 	return n
+}
+
+// Need is the most memory that a program has wanted so far, with all that there was beside it: what
+// [Options].MemoryLimit must allow.
+func (p *Params) Need() int64 { return p.need }
+
+// Room is how much of it there is: the limit that the caller has, or, on a device with memory of
+// its own, what was free there when the parameters were made.
+func (p *Params) Room(limit int64) int64 {
+	if p.own > 0 {
+		return p.own
+	}
+	return limit
 }
 
 // Close gives the memory back. The programs of the parameters must be closed before.

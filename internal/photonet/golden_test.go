@@ -163,7 +163,8 @@ func (tr *trial) run(rate, gradient, trajectory float64) {
 			tr.gradients(gradient)
 			tr.states("first/", 5e-5)
 		}
-		tr.check(optimizer.Update(step, 0))
+		_, err := optimizer.Take(step, nil)
+		tr.check(err)
 	}
 	tr.states("last/", trajectory)
 	tr.evaluate(trajectory)

@@ -17,6 +17,8 @@ type Task interface {
 	Train(context.Context, voxsaw.Device, puzzle2d.Data, voxsaw.RunOptions) (voxsaw.Summary, error)
 	// Names are what is learnt from, and what the score of a validation is.
 	Names() (items, score string)
+	// Batch is where the setting is how much a step learns from.
+	Batch() *int
 	// shared points to the settings that all tasks have.
 	shared() shared
 }
@@ -49,6 +51,9 @@ func (t *Puzzles) Names() (items, score string) {
 	return "puzzles", "patches of held-out photographs in place"
 }
 
+// Batch implements [Task].
+func (t *Puzzles) Batch() *int { return &t.Config.Batch }
+
 func (t *Puzzles) shared() shared {
 	return shared{&t.Network, &t.Config.Train, &t.Input, &t.ValidatePhotos}
 }
@@ -73,6 +78,9 @@ func (t *Classes) Train(ctx context.Context, dev voxsaw.Device, d puzzle2d.Data,
 func (t *Classes) Names() (items, score string) {
 	return "photographs", "held-out photographs answered right"
 }
+
+// Batch implements [Task].
+func (t *Classes) Batch() *int { return &t.Classification.Batch }
 
 func (t *Classes) shared() shared {
 	return shared{&t.Network, &t.Classification.Train, &t.Input, &t.ValidatePhotos}

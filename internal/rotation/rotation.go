@@ -38,7 +38,7 @@ type Config struct {
 	Train   voxsaw.Training `yaml:"train"`
 
 	Crop      [3]int `yaml:"crop,flow" help:"size of the crop that is turned, in voxels: a cube"`
-	Batch     int    `yaml:"batch" help:"crops in a step"`
+	Batch     int    `yaml:"batch" help:"crops in a step; auto: as many as fit into memory" auto:"0"`
 	Rotations int    `yaml:"rotations" help:"10: by 90, 180 and 270 degrees about each axis, or not at all; 24: all rotations of a cube"`
 	Features  int    `yaml:"features" help:"width of a crop's feature"`
 

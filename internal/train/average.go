@@ -14,6 +14,7 @@ type average struct {
 	mean, weight device.Buffer
 	scratch      device.Buffer
 	kernel       device.Kernel
+	uploaded     float32 // the weight that is there
 }
 
 // newAverage takes the memory.
@@ -44,8 +45,11 @@ func (a *average) update(step int) error {
 	if step > 0 {
 		decay = min(a.decay, float64(1+step)/float64(10+step))
 	}
-	if err := a.dev.UploadPlain(a.weight, 0, []float32{float32(1 - decay)}); err != nil {
-		return err
+	if weight := float32(1 - decay); weight != a.uploaded {
+		a.uploaded = weight
+		if err := a.dev.UploadPlain(a.weight, 0, []float32{weight}); err != nil {
+			return err
+		}
 	}
 	a.kernel.Run([]device.Buffer{a.mean}, []device.Buffer{a.values, a.weight}, a.scratch)
 	return nil

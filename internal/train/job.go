@@ -49,6 +49,10 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	if err != nil {
 		return voxsaw.Summary{}, err
 	}
+	if o.Need != nil {
+		*o.Need, err = j.need(d, o.Memory, group)
+		return voxsaw.Summary{}, err
+	}
 	folder, err := OpenRun(d, j.Identity, o)
 	if err != nil {
 		return voxsaw.Summary{}, err
@@ -59,26 +63,12 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	}
 	w := Workbench{Device: d, Group: group, Memory: o.Memory, Params: nn.NewParams(d, j.Options.Seed)}
 	defer w.Params.Close()
-	notes, err := j.Open()
+	learner, notes, err := j.prepare(&w)
 	if err != nil {
-		return voxsaw.Summary{}, err
-	}
-	if err := j.Declare(w.Params); err != nil {
-		return voxsaw.Summary{}, err
-	}
-	if err := divisible(w.Params, group); err != nil {
-		return voxsaw.Summary{}, err
-	}
-	if w.Optimizer, err = NewOptimizer(w.Params, j.Options, j.Groups, !group.Alone()); err != nil {
 		return voxsaw.Summary{}, err
 	}
 	defer w.Optimizer.Close()
-	learner, err := j.Compile(w)
-	if err != nil {
-		return voxsaw.Summary{}, err
-	}
 	defer learner.Close()
-	notes = append(notes, learner.Notes()...)
 	if j.Start != nil && !folder.Started() {
 		note, err := j.Start(w.Params)
 		if err != nil {
@@ -94,6 +84,49 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	return Train[B](ctx, learner, Setup{
 		Options: j.Options, Optimizer: w.Optimizer, Group: group, Folder: folder, Observer: o.Observer, Loaders: o.Loaders,
 	})
+}
+
+// prepare opens the data, makes the optimiser and compiles the programs. What it returns must be
+// closed, and so must the optimiser.
+func (j Job[B]) prepare(w *Workbench) (_ Learner[B], notes []string, err error) {
+	if notes, err = j.Open(); err != nil {
+		return nil, nil, err
+	}
+	if err := j.Declare(w.Params); err != nil {
+		return nil, nil, err
+	}
+	if err := divisible(w.Params, w.Group); err != nil {
+		return nil, nil, err
+	}
+	if w.Optimizer, err = NewOptimizer(w.Params, j.Options, j.Groups, !w.Group.Alone()); err != nil {
+		return nil, nil, err
+	}
+	learner, err := j.Compile(*w)
+	if err != nil {
+		w.Optimizer.Close()
+		return nil, nil, err
+	}
+	return learner, append(notes, learner.Notes()...), nil
+}
+
+// need rehearses the job, without any limit, to learn how much memory it needs.
+func (j Job[B]) need(d device.Device, limit int64, group Group) (n voxsaw.MemoryNeed, err error) {
+	rehearser, ok := d.(device.Rehearser)
+	if !ok {
+		return n, fmt.Errorf("%s cannot tell what a run needs", d.Name())
+	}
+	n.Limit = nn.NewParams(d, 0).Room(limit)
+	rehearsal := rehearser.Rehearse()
+	w := Workbench{Device: rehearsal, Group: group, Params: nn.NewParams(rehearsal, 0)}
+	defer w.Params.Close()
+	learner, _, err := j.prepare(&w)
+	if err != nil {
+		return n, err
+	}
+	n.Bytes = w.Params.Need()
+	learner.Close()
+	w.Optimizer.Close()
+	return n, nil
 }
 
 // divisible says whether ranks that each see a part of the batch train the same network as one rank

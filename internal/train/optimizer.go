@@ -8,14 +8,17 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // An Optimizer changes parameters by their gradients.
 //
-// A step is Begin, the forward and backward passes, GradNorm, Update. Without clipping, nothing
-// needs all gradients at once: then programs that were compiled with Updater take a parameter's
-// step within their backward pass, and its gradient is gone before the next one's is there. The
-// bits are the same.
+// A step is Begin, the forward and backward passes, Take. Without clipping, nothing needs all
+// gradients at once: then programs that were compiled with Updater take a parameter's step within
+// their backward pass, and its gradient is gone before the next one's is there. The bits are the
+// same.
+//
+// A [device.StepDecider] looks at the gradients itself, once they are all there.
 type Optimizer interface {
 	// Begin sets the learning rates of a step, counted from 0: before its backward pass.
 	Begin(step int) error
@@ -25,12 +28,12 @@ type Optimizer interface {
 	Updater() func(name string, conv *device.ConvSpec) (device.Kernel, error)
 	// Gradients calls f for the gradient of every parameter that the backward pass has left.
 	Gradients(f func(name string, gradient device.Buffer) error) error
-	// GradNorm is the Euclidean norm of the gradient of all parameters together, after the backward
-	// pass.
-	GradNorm() (float64, error)
-	// Update takes the step of all parameters whose step was not taken in the backward pass. The
-	// norm of the gradient is what clipping looks at.
-	Update(step int, norm float64) error
+	// Decides says that Take looks at the loss of a [Report] where it lies on the device, so that a
+	// task need not wait for it.
+	Decides() bool
+	// Take takes the step of all parameters whose step was not taken in the backward pass, if the
+	// loss of the report and the norm of the gradient are finite. The report may be nil.
+	Take(step int, report *Report) (Outcome, error)
 	// States are what a run needs to be resumed, each laid out as the parameters are.
 	States() []State
 	// Close gives the memory back.
@@ -43,11 +46,22 @@ type State struct {
 	Buffer device.Buffer
 }
 
+// An Outcome is what came of a step.
+type Outcome struct {
+	Norm   float64   // Euclidean, of the gradient of all parameters together, before clipping
+	Taken  bool      // loss and norm are finite
+	Loss   float64   // of the report
+	Values []float32 // valid until the next step
+}
+
 // NewOptimizer prepares the optimiser that the settings name. Its state is zero. Parameters of no
 // group have the schedule's learning rate. wholeGradient says that all gradients are needed before
 // the first step is taken, as where they are summed over ranks.
 func NewOptimizer(params Params, o voxsaw.Training, groups []ParamGroup, wholeGradient bool) (Optimizer, error) {
 	s := &optimizer{options: o, dev: params.Device(), params: params, whole: wholeGradient || o.Clip > 0}
+	if decider, ok := s.dev.(device.StepDecider); ok {
+		s.decider, s.whole = &decision{dev: decider}, true
+	}
 	switch o.Optimizer {
 	case "sgd":
 		s.rule = sgd{o}
@@ -80,6 +94,8 @@ type rule interface {
 	// nothing.
 	hyper(step int, rate, decay, clip float64) []float32
 	frozen() []float32
+	// factor is where among them the factor of the gradient stands.
+	factor() int
 }
 
 // sgd is stochastic gradient descent with momentum, as PyTorch has it: see [device.Optimisers].
@@ -97,6 +113,8 @@ func (sgd) fused(dev device.Device, conv device.ConvSpec) (device.Kernel, error)
 }
 
 func (sgd) frozen() []float32 { return []float32{0, 1, 0, 0} } // the velocity stays, too
+
+func (sgd) factor() int { return 3 }
 
 func (r sgd) hyper(_ int, rate, decay, clip float64) []float32 {
 	return []float32{float32(rate), float32(r.o.Momentum), float32(decay), float32(clip)}
@@ -116,6 +134,8 @@ func (adamW) kernel(dev device.Device, n int) (device.Kernel, error) { return de
 func (adamW) fused(device.Device, device.ConvSpec) (device.Kernel, error) { return nil, nil }
 
 func (adamW) frozen() []float32 { return make([]float32, 8) }
+
+func (adamW) factor() int { return 5 }
 
 func (r adamW) hyper(step int, rate, decay, clip float64) []float32 {
 	t := float64(step + 1)
@@ -137,7 +157,11 @@ type optimizer struct {
 	spans   []*span // one a parameter
 	squares device.Buffer
 	sums    []float32 // the same on the host
-	scratch device.Buffer
+	hyper   device.Buffer
+	// what was uploaded last: the hyperparameters, or, where the device decides, what is planned
+	uploaded, next []float32
+	decider        *decision // nil: the host decides
+	scratch        device.Buffer
 }
 
 // A rate is the hyperparameters of some parameters.
@@ -145,7 +169,7 @@ type rate struct {
 	factor func(step int) float64
 	decay  func(step int) float64 // nil: 1
 	decays bool
-	hyper  device.Buffer
+	hyper  device.Buffer // its row of the optimiser's
 }
 
 // A span is one parameter.
@@ -185,6 +209,9 @@ func (s *optimizer) prepare(groups []ParamGroup) error {
 	everything := ParamGroup{Fits: func(string) bool { return true }, Factor: func(int) float64 { return 1 }}
 	groups = append(slices.Clone(groups), everything)
 	rates := map[[2]int]*rate{}
+	if s.hyper, err = s.dev.Alloc(2 * int64(len(groups)) * s.dev.Alignment()); err != nil {
+		return err
+	}
 	scratch := int64(0)
 	for _, name := range s.params.Names() {
 		offset, bytes, ok := s.params.Range(name)
@@ -196,9 +223,7 @@ func (s *optimizer) prepare(groups []ParamGroup) error {
 			p.states = append(p.states, s.dev.View(state.Buffer, offset, bytes))
 		}
 		group := slices.IndexFunc(groups, func(g ParamGroup) bool { return g.Fits(name) })
-		if p.rate, err = s.rateOf(rates, group, groups[group], s.decays(name)); err != nil {
-			return err
-		}
+		p.rate = s.rateOf(rates, group, groups[group], s.decays(name))
 		if p.step, err = s.rule.kernel(s.dev, int(bytes/4)); err != nil {
 			return err
 		}
@@ -216,6 +241,13 @@ func (s *optimizer) prepare(groups []ParamGroup) error {
 	for i, p := range s.spans {
 		p.square = s.dev.View(s.squares, apart*int64(i), 4)
 	}
+	s.uploaded = make([]float32, int(apart/4)*len(s.rates))
+	s.next = make([]float32, len(s.uploaded))
+	if s.decider != nil && len(s.spans) > 0 {
+		if err := s.decider.prepare(s); err != nil {
+			return err
+		}
+	}
 	s.scratch, err = s.dev.Alloc(scratch)
 	return err
 }
@@ -227,31 +259,28 @@ func (s *optimizer) decays(name string) bool {
 }
 
 // rateOf is the one rate that all parameters of a group share, apart from those that do not decay.
-func (s *optimizer) rateOf(rates map[[2]int]*rate, number int, g ParamGroup, decays bool) (*rate, error) {
+func (s *optimizer) rateOf(rates map[[2]int]*rate, number int, g ParamGroup, decays bool) *rate {
 	key := [2]int{number, 0}
 	if decays {
 		key[1] = 1
 	}
 	if r := rates[key]; r != nil {
-		return r, nil
+		return r
 	}
-	b, err := s.dev.Alloc(4 * int64(len(s.rule.frozen())))
-	if err != nil {
-		return nil, err
-	}
-	rates[key] = &rate{factor: g.Factor, decay: g.Decay, decays: decays, hyper: b}
+	row := s.dev.View(s.hyper, s.dev.Alignment()*int64(len(s.rates)), 4*int64(len(s.rule.frozen())))
+	rates[key] = &rate{factor: g.Factor, decay: g.Decay, decays: decays, hyper: row}
 	s.rates = append(s.rates, rates[key])
-	return rates[key], nil
+	return rates[key]
 }
 
 // Close implements [Optimizer].
 func (s *optimizer) Close() {
-	buffers := []device.Buffer{s.squares, s.scratch}
+	buffers := []device.Buffer{s.squares, s.hyper, s.scratch}
 	for _, state := range s.states {
 		buffers = append(buffers, state.Buffer)
 	}
-	for _, r := range s.rates {
-		buffers = append(buffers, r.hyper)
+	if s.decider != nil {
+		buffers = append(buffers, s.decider.planned, s.decider.verdict)
 	}
 	for _, b := range buffers {
 		if b != nil {
@@ -330,9 +359,11 @@ func (s *fusedStep) Run(_, in []device.Buffer, scratch device.Buffer) {
 // Begin implements [Optimizer].
 func (s *optimizer) Begin(step int) error { return s.set(step, 1) }
 
-// set sets the hyperparameters, given the factor that clips the gradient.
+// set sets the hyperparameters, given the factor that clips the gradient: in one upload, and only
+// where one of them changes.
 func (s *optimizer) set(step int, clip float64) error {
-	for _, r := range s.rates {
+	apart := len(s.next) / len(s.rates)
+	for i, r := range s.rates {
 		decay := s.options.WeightDecay
 		if !r.decays {
 			decay = 0
@@ -345,11 +376,17 @@ func (s *optimizer) set(step int, clip float64) error {
 		if factor == 0 {
 			hyper = s.rule.frozen()
 		}
-		if err := s.dev.UploadPlain(r.hyper, 0, hyper); err != nil {
-			return err
-		}
+		copy(s.next[i*apart:], hyper)
 	}
-	return nil
+	if slices.Equal(s.next, s.uploaded) {
+		return nil
+	}
+	to := s.hyper
+	if s.decider != nil {
+		to = s.decider.planned
+	}
+	copy(s.uploaded, s.next)
+	return s.dev.UploadPlain(to, 0, s.uploaded)
 }
 
 // Gradients implements [Optimizer].
@@ -369,18 +406,51 @@ func (s *optimizer) Gradients(f func(name string, gradient device.Buffer) error)
 	return nil
 }
 
-// GradNorm implements [Optimizer].
-func (s *optimizer) GradNorm() (float64, error) {
+// Decides implements [Optimizer].
+func (s *optimizer) Decides() bool { return s.decider != nil }
+
+// Take implements [Optimizer].
+func (s *optimizer) Take(step int, report *Report) (Outcome, error) {
+	if err := s.sumSquares(); err != nil {
+		return Outcome{}, err
+	}
+	if s.decider != nil {
+		return s.decider.take(s, step, report)
+	}
+	if report != nil {
+		return Outcome{}, errors.New("a report is for an optimiser that decides")
+	}
+	norm, err := s.gradNorm()
+	if err != nil || !numbers.Finite(norm) {
+		return Outcome{Norm: norm}, err
+	}
+	clip := 1.0
+	if c := s.options.Clip; c > 0 {
+		clip = min(1, c/(norm+1e-6)) // PyTorch's clip_grad_norm_
+	}
+	if err := s.set(step, clip); err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{Norm: norm, Taken: true}, s.update()
+}
+
+// sumSquares sums the squares of each gradient that the backward pass has left.
+func (s *optimizer) sumSquares() error {
 	for _, p := range s.spans {
 		if p.inBackward {
 			continue
 		}
 		g, err := s.params.Gradient(p.name)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		p.sum.Run([]device.Buffer{p.square}, []device.Buffer{g}, s.scratch)
 	}
+	return nil
+}
+
+// gradNorm downloads the sums of squares.
+func (s *optimizer) gradNorm() (float64, error) {
 	if err := s.dev.DownloadPlain(s.sums, s.squares, 0); err != nil {
 		return 0, err
 	}
@@ -391,15 +461,8 @@ func (s *optimizer) GradNorm() (float64, error) {
 	return math.Sqrt(sum), nil
 }
 
-// Update implements [Optimizer].
-func (s *optimizer) Update(step int, norm float64) error {
-	clip := 1.0
-	if c := s.options.Clip; c > 0 {
-		clip = min(1, c/(norm+1e-6)) // PyTorch's clip_grad_norm_
-	}
-	if err := s.set(step, clip); err != nil {
-		return err
-	}
+// update takes the steps of the gradients that the backward pass has left.
+func (s *optimizer) update() error {
 	for _, p := range s.spans {
 		if p.inBackward {
 			continue

@@ -253,25 +253,26 @@ func (l *loop) close() {
 	}
 }
 
-// stepped looks at the loss and the gradients that the task left, and takes the step, or ends it
-// where parameters were updated within the backward pass. In the latter case a gradient that is not
-// finite spoils the parameters in memory; the checkpoint is kept.
+// stepped looks at the loss and the gradients that the task left, or lets the device look, and
+// takes the step, or ends it where parameters were updated within the backward pass. In the latter
+// case a gradient that is not finite spoils the parameters in memory; the checkpoint is kept.
 func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 	norm := math.NaN()
-	if numbers.Finite(r.Loss) {
-		err := l.group.sumGradients(l.params.Device(), l.optimizer)
-		if err == nil {
-			norm, err = l.optimizer.GradNorm()
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if !numbers.Finite(r.Loss) || !numbers.Finite(norm) {
+	if r.Report == nil && !numbers.Finite(r.Loss) {
 		return l.diverged(r, norm)
 	}
-	if err := l.optimizer.Update(l.now.Step, norm); err != nil {
+	if err := l.group.sumGradients(l.params.Device(), l.optimizer); err != nil {
 		return err
+	}
+	outcome, err := l.optimizer.Take(l.now.Step, r.Report)
+	if err != nil {
+		return err
+	}
+	if r.Report != nil {
+		r.Loss, r.Metrics = outcome.Loss, r.Report.Metrics(outcome.Values)
+	}
+	if norm = outcome.Norm; !outcome.Taken {
+		return l.diverged(r, norm)
 	}
 	if l.average != nil {
 		if err := l.average.update(l.now.Step); err != nil {

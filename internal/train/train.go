@@ -44,8 +44,9 @@ type Task[B any] interface {
 	// time, from several goroutines at once.
 	Batch(ctx context.Context, step int) (B, error)
 
-	// Step computes the gradients of the batch's loss, unless that is not finite, and leaves them
-	// to the optimiser or, where its programs update the parameters themselves, takes the step.
+	// Step computes the gradients of the batch's loss, unless that is known not to be finite, and
+	// leaves them to the optimiser or, where its programs update the parameters themselves, takes
+	// the step. Where the optimiser decides, it may leave loss and metrics on the device.
 	Step(step int, batch B) (Result, error)
 
 	// Validate measures on held-out cases, after the given number of steps. It changes no parameter
@@ -59,6 +60,8 @@ type Result struct {
 	Metrics []voxsaw.Metric
 	Cases   []string // the cases of the batch, named if the loss is not finite
 	Items   int      // how many puzzles or crops it was, for the speed
+	// Report says where loss and metrics lie on the device; nil: they are above.
+	Report *Report
 }
 
 // A ParamGroup gives some parameters a learning rate of their own: the schedule's, times

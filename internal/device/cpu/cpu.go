@@ -78,6 +78,18 @@ func (c *CPU) Close() error {
 	return nil
 }
 
+// rehearsal is a CPU without memory: a [device.Rehearser] makes it.
+type rehearsal struct {
+	kernelsOf
+	device.NoMemory
+}
+
+// kernelsOf puts the CPU's own methods below those of [device.NoMemory].
+type kernelsOf struct{ *CPU }
+
+// Rehearse implements [device.Rehearser].
+func (c *CPU) Rehearse() device.Device { return rehearsal{kernelsOf: kernelsOf{c}} }
+
 // Name implements [device.Device].
 func (c *CPU) Name() string { return "cpu" }
 

@@ -58,19 +58,29 @@ func (d *Device) Activate(s device.ActivateSpec) (device.Kernel, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	k, c := d.newKernel(), d.cutOf(s.Shape, s.Type, true)
-	a, o := activationOf(s, c.channels), listOperands(s, 1, false)
-	if s.Norm != device.NoNorm {
+	k, c, o := d.newKernel(), d.cutOf(s.Shape, s.Type, true), listOperands(s, 1, false)
+	if a := activationOf(s, c.channels); s.Norm != device.NoNorm {
 		o.statistics = out(1)
 		var parts operand
 		if a.Trained != 0 {
 			parts = k.scratch(momentsBytes * int64(c.chunks) * int64(c.Images) * int64(c.Channels))
 			k.launch("moments"+c.suffix, c.grid, ownerThreads, c.shared, c.channels, parts, in(0))
 		}
-		k.launch("normFinish", grid{s.StatisticsShape()[1], 1, 1}, 128, 4*3*128, finish{a, int32(c.chunks), s.Epsilon, s.Momentum}, o.statistics, o.mean, o.variance, parts)
+		k.normFinish(s, a, c.chunks, o.statistics, o.mean, o.variance, parts)
 	}
-	k.launch("activate"+c.suffix, c.grid, ownerThreads, 0, a, out(0), in(0), o.residual, o.statistics, o.gamma, o.beta, o.slope)
+	k.activate(s, o)
 	return k.done()
+}
+
+// normFinish appends the merger of moments of so many tiles of each image into statistics.
+func (k *kernel) normFinish(s device.ActivateSpec, a activation, tiles int, statistics, mean, variance, moments operand) {
+	k.launch("normFinish", grid{s.StatisticsShape()[1], 1, 1}, 128, 4*3*128, finish{a, int32(tiles), s.Epsilon, s.Momentum}, statistics, mean, variance, moments)
+}
+
+// activate appends y <- x, once the statistics are there.
+func (k *kernel) activate(s device.ActivateSpec, o activateOperands) {
+	c := k.d.cutOf(s.Shape, s.Type, true)
+	k.launch("activate"+c.suffix, c.grid, ownerThreads, 0, activationOf(s, c.channels), out(0), in(0), o.residual, o.statistics, o.gamma, o.beta, o.slope)
 }
 
 // ActivateGrad implements [device.Device].

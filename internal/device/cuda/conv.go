@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -29,23 +30,84 @@ func (d *Device) conv(s device.ConvSpec, transposed bool) (device.Kernel, error)
 	if err := checkVoxels(s); err != nil {
 		return nil, err
 	}
-	k, c := d.newKernel(), forward(s)
+	c := forward(s)
 	if transposed {
 		c = adjoint(s)
 	}
+	k := d.newKernel()
+	k.convolve(s, c, operand{})
+	return k.done()
+}
+
+// convolve appends y <- x, w, [b] by the algorithm for its shape. Moments may be nothing.
+func (k *kernel) convolve(s device.ConvSpec, c convolution, moments operand) {
 	var bias operand
 	if s.Bias {
 		bias = in(2)
 	}
+	switch rows, ok := k.d.conv5For(c, s.Type); {
+	case ok:
+		k.conv5(rows, c, out(0), moments, in(0), in(1), bias)
+	case c.is5One():
+		k.conv5One(c, s.Type, out(0), moments, in(0), in(1), bias)
+	default:
+		k.convGeneral(c, s.Type, out(0), moments, in(0), in(1), bias)
+	}
+}
+
+// tiles is how many tiles of each image convolve leaves moments of, or, where a tile may be of
+// several images, how many there are of all.
+func (d *Device) tiles(s device.ConvSpec, c convolution) (n int, mixed bool) {
 	switch rows, ok := d.conv5For(c, s.Type); {
 	case ok:
-		k.conv5(rows, c, out(0), operand{}, in(0), in(1), bias)
-	case c.is5() && c.In == 1 && c.Transposed == 0:
-		k.conv5One(c, s.Type, out(0), operand{}, in(0), in(1), bias)
-	default:
-		k.convGeneral(c, s.Type, out(0), operand{}, in(0), in(1), bias)
+		return rows.tiles(), false
+	case c.is5One():
+		return c.tilesOfOne(), false
+	case c.Images == 1 || volume(c.To)%convTile == 0:
+		return blocksOf(volume(c.To), convTile), false
 	}
-	return k.done()
+	return blocksOf(int(c.Images)*volume(c.To), convTile), true
+}
+
+// NormConv implements [device.Normaliser]: where a tile is of one image, or the norm is the
+// batch's.
+func (d *Device) NormConv(s device.ConvSpec, n device.ActivateSpec) (*device.NormConv, error) {
+	if err := errors.Join(s.CheckPlain(), n.Check(), checkVoxels(s)); err != nil {
+		return nil, err
+	}
+	c := forward(s)
+	tiles, mixed := d.tiles(s, c)
+	if n.Norm == device.NoNorm || n.Norm == device.BatchNorm && !n.Training || mixed && n.Norm != device.BatchNorm {
+		return nil, nil
+	}
+	shape := channels{c.Images, c.Out, int32(volume(c.To)), 0}
+	if mixed { // the moments are those of one image
+		shape.Images = 1
+	}
+	conv, statistics := d.newKernel(), d.newKernel()
+	conv.convolve(s, c, out(1))
+	running := [2]operand{}
+	if n.Norm == device.BatchNorm {
+		running = [2]operand{in(1), in(2)}
+	}
+	statistics.normFinish(n, activationOf(n, shape), tiles, out(0), running[0], running[1], in(0))
+	apply := d.newKernel()
+	o := listOperands(n, 2, false)
+	if n.Norm == device.BatchNorm { // its running statistics are no operands here
+		o = listOperands(instanceOf(n), 2, false)
+	}
+	o.statistics = in(1)
+	apply.activate(n, o)
+	if err := errors.Join(conv.err, statistics.err, apply.err); err != nil {
+		return nil, err
+	}
+	return &device.NormConv{Conv: conv, Statistics: statistics, Apply: apply, Moments: momentsBytes * int64(shape.Images) * int64(tiles) * int64(c.Out)}, nil
+}
+
+// instanceOf is a norm of the same operands as batch norm but for the running statistics.
+func instanceOf(s device.ActivateSpec) device.ActivateSpec {
+	s.Norm = device.InstanceNorm
+	return s
 }
 
 // checkVoxels: kernels number voxels by 32 bits.
@@ -68,6 +130,9 @@ func adjoint(s device.ConvSpec) convolution {
 func (c convolution) is5() bool {
 	return c.Kernel == [3]int32{5, 5, 5} && c.Stride == [3]int32{1, 1, 1} && c.Pad == [3]int32{2, 2, 2} && c.Groups == 1
 }
+
+// is5One says whether it is one of those of one channel.
+func (c convolution) is5One() bool { return c.is5() && c.In == 1 && c.Transposed == 0 }
 
 func volume(v [3]int32) int { return int(v[0]) * int(v[1]) * int(v[2]) }
 
@@ -165,6 +230,9 @@ func (a conv5Rows) pays() bool {
 	return live >= 64 && 4*live >= 3*made
 }
 
+// tiles is how many tiles an image has.
+func (a conv5Rows) tiles() int { return int(a.Size[0]) * blocksOf(int(a.Size[1]), int(a.Rows)) }
+
 func (a conv5Rows) threads() int {
 	_, voxels := conv5Tile(a.Out)
 	return 32 * blocksOf(int(a.Rows*a.Size[2]), voxels)
@@ -183,14 +251,19 @@ func (k *kernel) conv5(a conv5Rows, c convolution, y, moments, x, w, bias operan
 	packed := k.scratch(2 * int64(c.weights()))
 	pack := struct{ In, Out, N, Transposed int32 }{c.In, c.Out, int32(n), c.Transposed}
 	k.launch("packConv5", grid{min(1024, blocksOf(c.weights(), 256)), 1, 1}, 256, 0, pack, packed, w)
-	tiles := int(a.Images) * int(a.Size[0]) * blocksOf(int(a.Size[1]), int(a.Rows))
+	tiles := int(a.Images) * a.tiles()
 	k.launch(fmt.Sprintf("conv5_%d", n), grid{tiles, int(a.Out) / n, 1}, a.threads(), a.shared(), a, y, moments, x, packed, bias)
+}
+
+// tilesOfOne is how many tiles of conv5One an image has.
+func (c convolution) tilesOfOne() int {
+	return blocksOf(int(c.To[0]), 2) * blocksOf(int(c.To[1]), 8) * blocksOf(int(c.To[2]), 32)
 }
 
 // conv5One appends the convolution of one channel. Its block makes 2 x 8 x 32 voxels of 16
 // channels.
 func (k *kernel) conv5One(c convolution, t device.Type, y, moments, x, w, bias operand) {
-	tiles := int(c.Images) * blocksOf(int(c.To[0]), 2) * blocksOf(int(c.To[1]), 8) * blocksOf(int(c.To[2]), 32)
+	tiles := int(c.Images) * c.tilesOfOne()
 	const shared = max(4*(6*12*36+125*16), 4*(512*17+2*256))
 	k.launch("conv5One"+suffix(t), grid{tiles, blocksOf(int(c.Out), 16), 1}, 256, shared, struct {
 		Out  int32

@@ -25,6 +25,8 @@ type Options struct {
 	// ordinary units), "tf32" (tensor cores, ten bits of fraction), "bf16" (tensor cores;
 	// activations are bfloat16). Sums are float32 always, as are weights. "" is "bf16".
 	Precision string
+	// Memory limits the bytes that are taken of the GPU's memory; 0: all that is free.
+	Memory int64
 	// Driver is the path of libcuda.so.1, or of a simulator; "" looks where the system's loader
 	// does.
 	Driver string

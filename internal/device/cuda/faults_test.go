@@ -45,6 +45,8 @@ var faults = []fault{
 	{"a residual read after it was written over", "activate.cu", "    if (dr) store(dr + o.at(a.shape, v), d);\n    store(dx", "    store(dx + o.at(a.shape, v), q);\n    if (dr) load(d, dy + o.at(a.shape, v)), store(dr + o.at(a.shape, v), d);\n    store(dx", bf16, "Activate"},
 	{"a scratch sum that is never written", "activate.cu", "  to[(size_t)blockIdx.y * a.inner + inner] = sum;", "  if (inner) to[(size_t)blockIdx.y * a.inner + inner] = sum;", bf16, "Activate"},
 	{"no barrier in the sum of tiles", "activate.cu", "  barrier();\n  if ((int)threadIdx.x >= sumTilesWidth", "  if ((int)threadIdx.x >= sumTilesWidth", bf16, "Activate"},
+	{"no barrier before moments are merged", "tile.h", "= m2;\n  barrier();\n  if ((int)threadIdx.x >= live) return;", "= m2;\n  if ((int)threadIdx.x >= live) return;", bf16, "Activate/after_a_convolution"},
+	{"moments of another tile", "conv.cu", "moments + (size_t)blockIdx.x * a.out * a.groups", "moments + (size_t)(blockIdx.x / 2) * a.out * a.groups", fp32, "Activate/after_a_convolution"},
 	{"no barrier in a transposition", "tensor.cu", "  barrier();\n#pragma unroll\n  for (int i = 0; i < 32; i += 8)\n    if (c0", "#pragma unroll\n  for (int i = 0; i < 32; i += 8)\n    if (c0", fp32, "Reshape"},
 	{"an element past the end", "tensor.cu", "if (i + V <= n) {", "if (i < n) {", fp32, "Elementwise"},
 	{"no barrier before a tile is loaded", "matrix.cu", "    barrier();\n    loadTile(left", "    loadTile(left", fp32, "MatMul"},
@@ -52,6 +54,8 @@ var faults = []fault{
 	{"no barrier before rows are summed", "matrix.cu", "  barrier(); // of the block, which alone reads what it wrote\n", "", fp32, "Rows"},
 	{"no barrier before probabilities are written over", "loss.cu", "      barrier();\n    }\n    const float sums[3]", "    }\n    const float sums[3]", fp32, "Loss"},
 	{"no barrier in a sum of squares", "optimiser.cu", "  shared[threadIdx.x] = sum;\n  barrier();\n", "  shared[threadIdx.x] = sum;\n", fp32, "Optimiser"},
+	{"no barrier in the decision on a step", "optimiser.cu", "    barrier();\n  }\n  const double norm", "  }\n  const double norm", fp32, "Optimiser"},
+	{"a step whose loss is not finite is taken", "optimiser.cu", " && isFinite(l);", ";", fp32, "Optimiser"},
 	{"parameters past the end", "optimiser.cu", "whole = i + 4 <= a.n;", "whole = true;", fp32, "Optimiser"},
 }
 

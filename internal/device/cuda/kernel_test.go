@@ -13,7 +13,7 @@ import (
 )
 
 // What kernels can do that the suite of all devices does not ask for: shapes that need several
-// tiles, moments in the epilogue of a convolution, groups, the guard of optimisers, blending.
+// tiles, moments in the epilogue of a convolution, groups, blending.
 
 // onGPU is a buffer with elements as they lie.
 func onGPU(t *testing.T, d *Device, bytes int64, values []float32) device.Buffer {
@@ -240,25 +240,6 @@ func TestGroups(t *testing.T) {
 			t.Errorf("%s: relative error %.2g", p, e)
 		}
 		d.Close()
-	}
-}
-
-// TestGuard: a step whose guard is not finite changes nothing.
-func TestGuard(t *testing.T) {
-	d := openSimulated(t, fp32)
-	for _, guard := range []float32{1, float32(math.Inf(1)), float32(math.NaN())} {
-		p, v := onGPU(t, d, 16, []float32{1, 2, 3, 4}), onGPU(t, d, 16, []float32{0, 0, 0, 0})
-		k := d.newKernel()
-		k.launch("sgd", grid{1, 1, 1}, 256, 0, elements{4}, out(0), out(1), in(0), in(1), in(2))
-		made, err := k.done()
-		run(t, d, made, err, []device.Buffer{p, v}, []device.Buffer{onGPU(t, d, 16, []float32{1, 1, 1, 1}), onGPU(t, d, 16, []float32{1, 0, 0, 1}), onGPU(t, d, 4, []float32{guard})})
-		got, want := downloaded(t, d, p, device.Tensor{Shape: device.Shape{4}}), float32(1)
-		if guard == 1 {
-			want = 0
-		}
-		if got[0] != want {
-			t.Errorf("guard %v: a parameter of 1 becomes %v, want %v", guard, got[0], want)
-		}
 	}
 }
 

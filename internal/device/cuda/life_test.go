@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -248,22 +249,81 @@ func TestRace(t *testing.T) {
 	}
 }
 
+// TestMemoryLimit: no more is taken of the GPU's memory than is allowed, what is given back may be
+// taken again, and what is said to be free is what may be taken.
+func TestMemoryLimit(t *testing.T) {
+	library, err := simulator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := Open(Options{Driver: cmp.Or(os.Getenv("VOXSAW_CUDA_DRIVER"), library), Memory: 3 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	d := opened.(*Device)
+	free, _, err := d.Memory()
+	if err != nil || free > 3<<20 || free < 2<<20 {
+		t.Fatalf("%d bytes are free, %v", free, err)
+	}
+	b, err := d.Alloc(2 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after, _, _ := d.Memory(); after != free-2<<20 {
+		t.Errorf("%d bytes are free, of %d before", after, free)
+	}
+	if _, err := d.Alloc(2 << 20); !errors.Is(err, errOutOfMemory) || !strings.Contains(err.Error(), "2.0 MiB were asked for, 2.0 of the 3.0 MiB are taken that it may use") {
+		t.Errorf("more than the limit: %v", err)
+	}
+	d.Free(b)
+	if b, err = d.Alloc(2 << 20); err != nil {
+		t.Error(err)
+	}
+}
+
+// openedWith is what opening the device with another driver says, in a process of its own.
+func openedWith(library string) string {
+	c := exec.Command(os.Args[0], "-test.run=^TestOpen$")
+	c.Env = append(os.Environ(), "VOXSAW_TEST_OPEN="+library)
+	text, _ := c.CombinedOutput()
+	return string(text)
+}
+
+// TestOpen is what openedWith runs.
+func TestOpen(t *testing.T) {
+	path := os.Getenv("VOXSAW_TEST_OPEN")
+	if path == "" {
+		t.Skip("runs in processes of other tests")
+	}
+	d, err := Open(Options{Driver: path})
+	if err == nil {
+		d.Close()
+	}
+	t.Fatal(err)
+}
+
+// TestDriverTooOld: a driver of CUDA 11.4 is refused before anything is asked of it. Here it is a
+// library that knows no more than its version.
+func TestDriverTooOld(t *testing.T) {
+	library := filepath.Join(t.TempDir(), "libcuda.so.1")
+	c := exec.Command("gcc", "-shared", "-fPIC", "-x", "c", "-o", library, "-")
+	c.Stdin = strings.NewReader("int cuInit(unsigned flags) { return 0; }\nint cuDriverGetVersion(int *v) { *v = 11040; return 0; }\n")
+	if text, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	const want = "the NVIDIA driver is too old: it is of CUDA 11.4, and at least 12.0 is wanted: update it to 525.60 or newer"
+	if got := openedWith(library); !strings.Contains(got, want) {
+		t.Errorf("the driver of CUDA 11.4: %q, want %q", got, want)
+	}
+}
+
 // TestDriverWithoutGPU: NVIDIA's own driver on a machine without a GPU. It is skipped where there
 // is no such library: VOXSAW_TEST_LIBCUDA names it, or the system's loader finds it. Debian's
 // package libcuda1 (component non-free) has one: apt-get download, dpkg -x.
 func TestDriverWithoutGPU(t *testing.T) {
 	library := cmp.Or(os.Getenv("VOXSAW_TEST_LIBCUDA"), "libcuda.so.1")
-	if path := os.Getenv("VOXSAW_TEST_OPEN"); path != "" {
-		d, err := Open(Options{Driver: path})
-		if err == nil {
-			d.Close()
-		}
-		t.Fatal(err)
-	}
-	c := exec.Command(os.Args[0], "-test.run=^TestDriverWithoutGPU$")
-	c.Env = append(os.Environ(), "VOXSAW_TEST_OPEN="+library)
-	text, _ := c.CombinedOutput()
-	switch got := string(text); {
+	switch got := openedWith(library); {
 	case strings.Contains(got, "no NVIDIA driver: looked for"):
 		if os.Getenv("VOXSAW_TEST_LIBCUDA") != "" {
 			t.Errorf("%s: %s", library, got)

@@ -221,7 +221,7 @@ func (k *kernel) sumSquares(n int, to, from operand) {
 
 func (k *kernel) sgd(n int, parameters, velocity, gradient, hyper operand) {
 	if k.err = errors.Join(k.err, checkElements(n)); k.err == nil {
-		k.launch("sgd", grid{blocksOf(n, 4*256), 1, 1}, 256, 0, elements{uint32(n)}, parameters, velocity, gradient, hyper, operand{})
+		k.launch("sgd", grid{blocksOf(n, 4*256), 1, 1}, 256, 0, elements{uint32(n)}, parameters, velocity, gradient, hyper)
 	}
 }
 
@@ -236,7 +236,7 @@ func (d *Device) SGD(n int) (device.Kernel, error) {
 func (d *Device) AdamW(n int) (device.Kernel, error) {
 	k := d.newKernel()
 	if k.err = checkElements(n); k.err == nil {
-		k.launch("adamW", grid{blocksOf(n, 256), 1, 1}, 256, 0, elements{uint32(n)}, out(0), out(1), out(2), in(0), in(1), operand{})
+		k.launch("adamW", grid{blocksOf(n, 256), 1, 1}, 256, 0, elements{uint32(n)}, out(0), out(1), out(2), in(0), in(1))
 	}
 	return k.done()
 }
@@ -247,5 +247,27 @@ func (d *Device) Average(n int) (device.Kernel, error) {
 	if k.err = checkElements(n); k.err == nil {
 		k.launch("average", grid{blocksOf(n, 256), 1, 1}, 256, 0, elements{uint32(n)}, out(0), in(0), in(1))
 	}
+	return k.done()
+}
+
+// DecideStep implements [device.StepDecider].
+func (d *Device) DecideStep(s device.DecideSpec) (device.Kernel, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	operands, next := []operand{out(0), out(1), in(0), in(1), {}, {}}, 2
+	for i, there := range []bool{s.Loss, s.Values > 0} {
+		if there {
+			operands[4+i] = in(next)
+			next++
+		}
+	}
+	k := d.newKernel()
+	k.launch("decideStep", grid{1, 1, 1}, 256, 8*256, struct {
+		Squares, Rates, Width, Pitch, Factor uint32
+		One                                  int32
+		Clip                                 float32
+		Values                               uint32
+	}{uint32(s.Squares), uint32(s.Rates), uint32(s.Width), uint32(s.Pitch), uint32(s.Factor), int32(s.One), s.Clip, uint32(s.Values)}, operands...)
 	return k.done()
 }

@@ -49,17 +49,23 @@ func (d *Device) alloc(bytes int64) (*Buffer, error) {
 	if bytes == 0 {
 		return &Buffer{}, nil
 	}
+	if d.limit > 0 && d.taken+bytes > d.limit {
+		return nil, fmt.Errorf("%w: %.1f MiB were asked for, %.1f of the %.1f MiB are taken that it may use", errOutOfMemory, mebibytes(bytes), mebibytes(d.taken), mebibytes(d.limit))
+	}
 	var p cu.DevicePtr
 	err := d.locked(func() (err error) { p, err = cu.MemAlloc(bytes); return err })
 	if errors.Is(err, cu.OutOfMemory) {
 		free, total, _ := d.Memory()
-		return nil, fmt.Errorf("%w: %.1f MiB were asked for, %.1f of %.1f GiB are free", errOutOfMemory, float64(bytes)/(1<<20), float64(free)/(1<<30), float64(total)/(1<<30))
+		return nil, fmt.Errorf("%w: %.1f MiB were asked for, %.1f of %.1f GiB are free", errOutOfMemory, mebibytes(bytes), float64(free)/(1<<30), float64(total)/(1<<30))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("allocating %d bytes on the GPU: %w", bytes, err)
 	}
+	d.taken += bytes
 	return &Buffer{uint64(p), bytes}, nil
 }
+
+func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
 
 // Free implements [device.Device]. It waits for what may still use the memory.
 func (d *Device) Free(b device.Buffer) {
@@ -71,6 +77,7 @@ func (d *Device) Free(b device.Buffer) {
 		return // nothing works any more
 	}
 	d.fail("freeing memory of the GPU", d.locked(func() error { return cu.MemFree(cu.DevicePtr(m.address)) }))
+	d.taken -= m.bytes
 	*m = Buffer{}
 }
 
@@ -83,12 +90,30 @@ func (d *Device) View(b device.Buffer, offset, bytes int64) device.Buffer {
 	return &Buffer{m.address + uint64(offset), bytes}
 }
 
-// Memory implements [device.Accountant].
+// Memory implements [device.Accountant]. No more is free than the limit leaves.
 func (d *Device) Memory() (free, total int64, err error) {
 	var f, t C.size_t
 	err = check(C.vs_memory(d.ctx(), &f, &t))
-	return int64(f), int64(t), err
+	if free, total = int64(f), int64(t); d.limit > 0 {
+		free = max(0, min(free, d.limit-d.taken))
+	}
+	return free, total, err
 }
+
+// rehearsal is a GPU whose memory has no end, because it takes none: a [device.Rehearser] makes it.
+type rehearsal struct {
+	kernelsOf
+	device.NoMemory
+}
+
+// kernelsOf puts the GPU's own methods below those of [device.NoMemory].
+type kernelsOf struct{ *Device }
+
+// Rehearse implements [device.Rehearser].
+func (d *Device) Rehearse() device.Device { return rehearsal{kernelsOf: kernelsOf{d}} }
+
+// Memory implements [device.Accountant].
+func (rehearsal) Memory() (free, total int64, err error) { return 1 << 60, 1 << 60, nil }
 
 // Size implements [device.Device].
 func (d *Device) Size(t device.Tensor) int64 { return int64(t.Shape.Elements()) * t.Type.Bytes() }

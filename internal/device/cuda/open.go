@@ -26,7 +26,11 @@ import (
 const Compiled = true
 
 // oldestDriver is the oldest version of CUDA whose driver runs the machine code of a 12.x compiler.
-const oldestDriver = 12000
+// oldestRelease is the first one of these on Linux.
+const (
+	oldestDriver  = 12000
+	oldestRelease = "525.60"
+)
 
 // Device implements [device.Device] on a GPU.
 type Device struct {
@@ -40,6 +44,7 @@ type Device struct {
 	module         cu.Module
 	functions      map[string]*function
 	staging        staging
+	limit, taken   int64 // bytes of memory that may be taken, 0: all; that are taken
 	err            error // the first one that came late
 	recording      bool
 	misused        bool // what cannot be recorded was tried
@@ -64,7 +69,7 @@ func Open(o Options) (device.Device, error) {
 	if err := openDriver(cmp.Or(o.Driver, os.Getenv("VOXSAW_CUDA_DRIVER"))); err != nil {
 		return nil, err
 	}
-	d := &Device{precision: p, functions: map[string]*function{}}
+	d := &Device{precision: p, limit: o.Memory, functions: map[string]*function{}}
 	if err := d.open(); err != nil {
 		d.Close()
 		return nil, err
@@ -95,7 +100,7 @@ func openDriver(path string) error {
 		return fmt.Errorf("the NVIDIA driver does not start: %s", describe(int(r)))
 	}
 	if v := cu.Version(); v < oldestDriver {
-		return fmt.Errorf("the NVIDIA driver is too old: it is of CUDA %d.%d, and at least %d.%d is wanted: update it", v/1000, v%1000/10, oldestDriver/1000, oldestDriver%1000/10)
+		return fmt.Errorf("the NVIDIA driver is too old: it is of CUDA %d.%d, and at least %d.%d is wanted: update it to %s or newer", v/1000, v%1000/10, oldestDriver/1000, oldestDriver%1000/10, oldestRelease)
 	}
 	return nil
 }
@@ -243,4 +248,7 @@ var (
 	_ device.Timer         = (*Device)(nil)
 	_ device.Accountant    = (*Device)(nil)
 	_ device.Blender       = (*Device)(nil)
+	_ device.StepDecider   = (*Device)(nil)
+	_ device.Rehearser     = (*Device)(nil)
+	_ device.Normaliser    = (*Device)(nil)
 )

@@ -3,6 +3,7 @@
 package cuda_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -21,10 +22,18 @@ type unrecorded struct{ *cuda.Device }
 
 func (unrecorded) Record() {}
 
+// unnormed is a device whose convolutions leave nothing for norms: its method NormConv is not that
+// of a device.Normaliser.
+type unnormed struct{ *cuda.Device }
+
+func (unnormed) NormConv() {}
+
+func (unnormed) Record() {} // so that launches are counted one by one
+
 // trained are the losses, the parameters and the driver's calls of each of some steps of training a
 // small network.
 type trained struct {
-	losses     []float32
+	losses     []float64
 	parameters []float32
 	calls      []cuda.Calls
 }
@@ -54,39 +63,56 @@ func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer str
 	stepper, err := train.NewOptimizer(params, o, nil, false)
 	check(err)
 	defer stepper.Close()
-	program, err := nn.Compile(dev, g, params, nn.Options{Loss: supervision.Loss, Update: stepper.Updater()})
+	program, err := nn.Compile(dev, g, params, nn.Options{Loss: supervision.Loss, Outputs: map[string]*nn.Node{"statistics": supervision.Statistics}, Update: stepper.Updater()})
 	check(err)
 	defer program.Close()
 	random := rand.New(rand.NewPCG(1, 2))
-	image, target, loss := make([]float32, 512), make([]float32, 512), make([]float32, 1)
-	for step := range 4 {
+	loss, _, err := program.Output("loss")
+	check(err)
+	statistics, _, err := program.Output("statistics")
+	check(err)
+	values, err := params.Values()
+	check(err)
+	r.parameters = make([]float32, values.Bytes()/4)
+	spoiled := make([]float32, len(r.parameters))
+	image, target := make([]float32, 512), make([]float32, 512)
+	for step := range 5 {
 		for i := range image {
 			image[i], target[i] = float32(random.NormFloat64()), float32(random.IntN(3))
+		}
+		if step == 4 { // such as a scan that was read wrongly
+			check(dev.DownloadPlain(r.parameters, values, 0))
+			image[100] = float32(math.Inf(1))
 		}
 		before := gpu.Calls(t)
 		check(stepper.Begin(step))
 		check(program.Set("image", image))
 		check(supervision.Set(program, target))
 		check(program.Forward())
-		check(program.Read("loss", loss))
 		check(program.Backward())
-		norm, err := stepper.GradNorm()
+		outcome, err := stepper.Take(step, &train.Report{Loss: loss, Values: statistics, N: 2})
 		check(err)
-		check(stepper.Update(step, norm))
 		check(dev.Sync())
+		if step == 4 {
+			check(dev.DownloadPlain(spoiled, values, 0))
+			if outcome.Taken || !slices.Equal(spoiled, r.parameters) {
+				t.Errorf("a step whose loss is %v and whose gradient has the norm %v: taken %v, parameters unchanged %v", outcome.Loss, outcome.Norm, outcome.Taken, slices.Equal(spoiled, r.parameters))
+			}
+			return r
+		}
+		if !outcome.Taken || !(outcome.Norm > 0) || math.Abs(float64(outcome.Values[0]+outcome.Values[1])-outcome.Loss) > 1e-5 {
+			t.Errorf("step %d: %+v; want a loss that is the sum of its parts", step, outcome)
+		}
 		r.calls = append(r.calls, gpu.Calls(t).Sub(before))
-		r.losses = append(r.losses, loss[0])
+		r.losses = append(r.losses, outcome.Loss)
 	}
-	values, err := params.Values()
-	check(err)
-	r.parameters = make([]float32, values.Bytes()/4)
-	check(dev.DownloadPlain(r.parameters, values, 0))
 	return r
 }
 
 // TestStep: from the third step on, which replays what the second one recorded, a step of training
-// takes and gives back nothing, starts two graphs, and downloads the loss and the norm of the
-// gradient, nothing else. Steps that are recorded give the bits of those that are not.
+// takes and gives back nothing, starts two graphs, and downloads once: the loss, its parts and the
+// norm of the gradient. Steps that are recorded give the bits of those that are not, and a step
+// whose loss is not finite changes nothing.
 func TestStep(t *testing.T) {
 	for _, c := range []struct {
 		precision, optimizer string
@@ -95,8 +121,8 @@ func TestStep(t *testing.T) {
 		d := cuda.OpenSimulated(t, c.precision)
 		replayed, direct := trainSteps(t, d, d, c.optimizer, c.clip), trainSteps(t, d, unrecorded{d}, c.optimizer, c.clip)
 		for i, n := range replayed.calls[2:] {
-			if n.TakesOrGives != 0 || n.Downloads != 2 || n.GraphLaunches != 2 {
-				t.Errorf("%v, step %d: %d resources taken or given back, %d downloads, %d graphs started; want 0, 2, 2", c, i+3, n.TakesOrGives, n.Downloads, n.GraphLaunches)
+			if n.TakesOrGives != 0 || n.Downloads != 1 || n.GraphLaunches != 2 {
+				t.Errorf("%v, step %d: %d resources taken or given back, %d downloads, %d graphs started; want 0, 1, 2", c, i+3, n.TakesOrGives, n.Downloads, n.GraphLaunches)
 			}
 			if kernels := direct.calls[i+2].Launches; n.Launches >= kernels || direct.calls[i+2].GraphLaunches != 0 {
 				t.Errorf("%v, step %d: %d kernels started beside the graphs, %d in the direct run", c, i+3, n.Launches, kernels)
@@ -109,6 +135,26 @@ func TestStep(t *testing.T) {
 			t.Errorf("%v: nothing was learnt: %v", c, replayed.losses)
 		}
 		t.Logf("%v: a step: %+v; directly %+v", c, replayed.calls[3], direct.calls[3])
+		d.Close()
+	}
+}
+
+// TestStatisticsInEpilogues: a network whose norms take their statistics from what the convolutions
+// leave learns what it learns where they read the activations again, and starts fewer kernels.
+func TestStatisticsInEpilogues(t *testing.T) {
+	for precision, tolerance := range map[string]float64{"fp32": 1e-5, "bf16": 2e-3} {
+		d := cuda.OpenSimulated(t, precision)
+		left := trainSteps(t, d, unrecorded{d}, "sgd", 5)
+		read := trainSteps(t, d, unnormed{d}, "sgd", 5)
+		for i, loss := range left.losses {
+			if math.Abs(loss-read.losses[i]) > tolerance {
+				t.Errorf("%s, step %d: loss %v, and %v where the norms read the activations", precision, i+1, loss, read.losses[i])
+			}
+		}
+		if with, without := left.calls[3].Launches, read.calls[3].Launches; with >= without {
+			t.Errorf("%s: %d kernels started, %d where the norms read the activations", precision, with, without)
+		}
+		t.Logf("%s: losses %v, %v; launches %d, %d", precision, left.losses, read.losses, left.calls[3].Launches, read.calls[3].Launches)
 		d.Close()
 	}
 }

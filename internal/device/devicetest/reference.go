@@ -22,6 +22,7 @@ var (
 	_ device.Device        = reference{}
 	_ device.PuzzleKernels = reference{}
 	_ device.WeightStepper = reference{}
+	_ device.StepDecider   = reference{}
 )
 
 // values is the reference's buffer.

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 func (reference) SumSquares(n int) (device.Kernel, error) {
@@ -61,6 +62,44 @@ func (reference) AdamW(n int) (device.Kernel, error) {
 			parameters[i] -= rate * mean[i] / hyper[6] / (math.Sqrt(square[i]/hyper[7]) + epsilon)
 		}
 	}), nil
+}
+
+// DecideStep implements [device.StepDecider].
+func (reference) DecideStep(s device.DecideSpec) (device.Kernel, error) {
+	return kernel(func(out, in []values) {
+		verdict, hyper, squares, planned, rest := out[0], out[1], in[0], in[1], in[2:]
+		sum, loss := 0.0, 0.0
+		for i := range s.Squares {
+			sum += squares[i*s.Pitch]
+		}
+		if s.Loss {
+			loss, rest = rest[0][0], rest[1:]
+		}
+		norm, factor := math.Sqrt(sum), 1.0
+		if s.Clip > 0 {
+			factor = min(1, float64(s.Clip)/(norm+1e-6))
+		}
+		taken := numbers.Finite(norm) && numbers.Finite(loss)
+		for i := range s.Rates * s.Width {
+			column := i % s.Width
+			at := i/s.Width*s.Pitch + column
+			switch hyper[at] = planned[at]; {
+			case !taken && column == s.One:
+				hyper[at] = 1
+			case !taken:
+				hyper[at] = 0
+			case column == s.Factor:
+				hyper[at] *= factor
+			}
+		}
+		verdict[0], verdict[1], verdict[2] = norm, 0, loss
+		if taken {
+			verdict[1] = 1
+		}
+		if s.Values > 0 {
+			copy(verdict[3:], rest[0][:s.Values])
+		}
+	}), s.Check()
 }
 
 func (reference) Average(n int) (device.Kernel, error) {

@@ -271,6 +271,7 @@ func Activate(t *testing.T, dev device.Device) {
 		// that, and so is the result.
 		compare(t, dev, 5e-5, forwardOf(s), []operand{output(s.Shape...), output(s.StatisticsShape()...)}, in)
 	})
+	t.Run("after a convolution", func(t *testing.T) { normConvs(t, dev) })
 	t.Run("gradients", func(t *testing.T) {
 		for _, s := range []device.ActivateSpec{
 			{Act: device.PReLU}, {Act: device.ELU, Residual: device.FullResidual}, {Act: device.PReLU, Residual: device.TiledResidual}, {Act: device.ReLU},

@@ -214,6 +214,7 @@ func Rows(t *testing.T, dev device.Device) {
 // Optimiser checks the steps of the optimisers and what they need.
 func Optimiser(t *testing.T, dev device.Device) {
 	r := newRand(1)
+	decisions(t, dev)
 	for _, n := range []int{1, 16, 1000, 40000} {
 		x := random(r, n)
 		compare(t, dev, tight, func(d device.Device) (device.Kernel, error) { return d.SumSquares(n) }, []operand{output()}, []operand{x})

@@ -1,4 +1,4 @@
-// Optimisers, and what decides whether they may step. All state is float32.
+// Optimisers, and what decides whether they step. All state is float32.
 #include "channels.h"
 
 struct Parameters {
@@ -32,15 +32,44 @@ KERNEL(256, 4, sumDoubles, (float *to, const double *from, Parameters a)) {
   if (threadIdx.x == 0) *to = (float)shared[0];
 }
 
-// A step that must not be taken changes nothing: where a guard is given, such as a loss or a sum of
-// squares, it is taken only if that is finite.
-FN bool mayStep(const float *guard) { return !guard || isFinite(*guard); }
+// What decides on a step: device.DecideSpec.
+struct Decide {
+  uint32_t squares, rates, width, pitch, factor;
+  int one;
+  float clip;
+  uint32_t values;
+};
+
+// decideStep: the norm of the gradient and with it the hyperparameters of the step, or, where norm
+// or loss are not finite, those of one that changes nothing. One block.
+KERNEL(256, 4, decideStep, (float *verdict, float *hyper, const float *squares, const float *planned, const float *loss, const float *values, Decide a)) {
+  SHARED(double, shared);
+  double sum = 0;
+  for (uint32_t i = threadIdx.x; i < a.squares; i += 256) sum += squares[(size_t)i * a.pitch];
+  shared[threadIdx.x] = sum;
+  barrier();
+  for (int half = 128; half; half /= 2) {
+    if ((int)threadIdx.x < half) shared[threadIdx.x] += shared[threadIdx.x + half];
+    barrier();
+  }
+  const double norm = sqrt(shared[0]);
+  const float l = loss ? *loss : 0;
+  const bool taken = isFinite((float)norm) && isFinite(l);
+  const double shrink = a.clip / (norm + 1e-6);
+  const float factor = a.clip > 0 && shrink < 1 ? (float)shrink : 1;
+  for (uint32_t i = threadIdx.x; i < a.rates * a.width; i += 256) {
+    const uint32_t column = i % a.width, at = i / a.width * a.pitch + column;
+    hyper[at] = !taken ? (int)column == a.one : column == a.factor ? factor * planned[at] : planned[at];
+  }
+  for (uint32_t i = threadIdx.x; i < a.values; i += 256) verdict[3 + i] = values[i];
+  if (threadIdx.x == 0) verdict[0] = (float)norm, verdict[1] = taken, verdict[2] = l;
+}
 
 // sgd: g = factor gradient + decay p        v = momentum v + g        p -= rate v
 // hyper: rate, momentum, decay, factor; 0, 1, 0, 0 change nothing, whatever the gradient
-KERNEL(256, 4, sgd, (float *p, float *v, const float *gradient, const float *hyper, const float *guard, Parameters a)) {
+KERNEL(256, 4, sgd, (float *p, float *v, const float *gradient, const float *hyper, Parameters a)) {
   const float rate = hyper[0], momentum = hyper[1], decay = hyper[2], factor = hyper[3];
-  if (!mayStep(guard) || (rate == 0 && momentum == 1 && decay == 0 && factor == 0)) return;
+  if (rate == 0 && momentum == 1 && decay == 0 && factor == 0) return;
   const uint32_t i = (blockIdx.x * 256 + threadIdx.x) * 4;
   if (i >= a.n) return;
   float w[4], u[4], g[4];
@@ -72,10 +101,10 @@ KERNEL(256, 4, sgd, (float *p, float *v, const float *gradient, const float *hyp
 //
 // hyper: rate, n1 = 1 - beta1, n2 = 1 - beta2, epsilon, decay, factor, c1 = 1 - beta1^t, c2 = 1 -
 // beta2^t; a rate of 0 changes nothing
-KERNEL(256, 4, adamW, (float *p, float *m, float *v, const float *gradient, const float *hyper, const float *guard, Parameters a)) {
+KERNEL(256, 4, adamW, (float *p, float *m, float *v, const float *gradient, const float *hyper, Parameters a)) {
   const uint32_t i = blockIdx.x * 256 + threadIdx.x;
   const float rate = hyper[0];
-  if (i >= a.n || rate == 0 || !mayStep(guard)) return;
+  if (i >= a.n || rate == 0) return;
   const float epsilon = hyper[3], decay = hyper[4], g = hyper[5] * gradient[i];
   const float first = m[i] + hyper[1] * (g - m[i]), second = v[i] + hyper[2] * (g * g - v[i]);
   m[i] = first, v[i] = second;

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
+)
+
+// mostAuto is the largest batch that --batch auto takes.
+const mostAuto = 1024
+
+// hostShare is how much of the host's memory --batch auto gives to the network: scans, and batches
+// that are made ahead of their use, want some, too.
+const hostShare = 0.9
+
+// An autoBatch is the batch of a run whose settings leave it to the program: --batch auto.
+type autoBatch struct {
+	batch *int // in the settings; nil: they name a number
+	items string
+}
+
+// newAutoBatch looks whether the batch is left to the program. Until it is found, it is 1.
+func newAutoBatch(batch *int, items string) autoBatch {
+	if *batch != 0 {
+		return autoBatch{}
+	}
+	*batch = 1
+	return autoBatch{batch, items}
+}
+
+// settle writes the batch into the settings: that of the run which goes on, or the largest that
+// fits. rehearse starts the run, which says what it needs.
+func (a autoBatch) settle(w io.Writer, run *runFlags, rehearse func(voxsaw.RunOptions) error) error {
+	if a.batch == nil {
+		return nil
+	}
+	if recorded, ok := run.recorded("batch"); ok {
+		if n, err := strconv.Atoi(recorded); err == nil && n > 0 {
+			*a.batch = n
+			say(w, "batch auto: %d %s, as the run has it", n, a.items)
+			return nil
+		}
+	}
+	limit := run.memory.limit()
+	need := func(batch int) (n voxsaw.MemoryNeed, err error) {
+		*a.batch = batch
+		if err = rehearse(voxsaw.RunOptions{Memory: int64(hostShare * float64(limit)), Need: &n}); err != nil {
+			err = fmt.Errorf("batch auto: %w", err)
+		}
+		return n, err
+	}
+	n, taken, err := largestBatch(need)
+	if err != nil {
+		return err
+	}
+	*a.batch = n
+	if taken.Limit <= 0 {
+		return withHint(usagef("--batch auto: how much memory there is cannot be told here"), "say it, such as --memory 8, or give the batch as a number")
+	}
+	if !taken.Fits() {
+		say(w, "batch auto: 1 of the %s: more do not fit into %.1f MiB of memory", a.items, mebibytes(taken.Limit))
+		return nil
+	}
+	say(w, "batch auto: %d %s, which take %.1f of %.1f MiB of memory; the learning rate stays as it was given", n, a.items, mebibytes(taken.Bytes), mebibytes(taken.Limit))
+	return nil
+}
+
+func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+
+// recorded is a setting of the run that is to go on; ok is false where there is none.
+func (r *runFlags) recorded(key string) (value string, ok bool) {
+	if !r.resume || r.out == "" {
+		return "", false
+	}
+	text, err := os.ReadFile(filepath.Join(r.out, "config.yaml"))
+	if err != nil {
+		return "", false
+	}
+	s := config.NewSection(string(text))
+	return s.Lookup(key)
+}
+
+// largestBatch is the largest batch that fits, and what it needs; 1 where not even that fits: then
+// the run itself saves memory, or says what is missing. The need grows with the batch almost by a
+// line, along which the next guess lies.
+func largestBatch(need func(batch int) (voxsaw.MemoryNeed, error)) (int, voxsaw.MemoryNeed, error) {
+	one, err := need(1)
+	if err != nil || !one.Fits() || one.Limit <= 0 {
+		return 1, one, err
+	}
+	fits, atFits, tooLarge := 1, one, mostAuto+1
+	for guess, tries := 2, 0; fits+1 < tooLarge; tries++ {
+		n, err := need(guess)
+		if err != nil {
+			return 1, n, err
+		}
+		each := max(1, (n.Bytes-one.Bytes)/int64(guess-1))
+		if n.Fits() {
+			fits, atFits = guess, n
+		} else {
+			tooLarge = guess
+		}
+		guess = (fits + tooLarge) / 2
+		if tries < 6 {
+			guess = int(min(mostAuto, 1+(one.Limit-one.Bytes)/each))
+		}
+		guess = max(fits+1, min(guess, tooLarge-1))
+	}
+	return fits, atFits, nil
+}
