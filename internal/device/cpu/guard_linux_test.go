@@ -411,7 +411,7 @@ func TestConvBounds(t *testing.T) {
 		}
 		t.Run(ks.name, func(t *testing.T) {
 			c := newTestCPU(t, Options{Threads: 2}, ks)
-			for _, s := range slices.Concat(convCases, winogradCases) {
+			for _, s := range slices.Concat(convCases, winogradCases, pointwiseCases, fewChannelsCases) {
 				x, y, w := s.XShape(), s.YShape(), weightElements(s.WShape())
 				for _, kernel := range []struct {
 					kind    ConvKind
