@@ -2,12 +2,15 @@
 r"""Measures what docs/benchmarks.md reports, and prints its tables.
 
     python3 docs/benchmarks.py --voxsaw ./voxsaw [--scan scan.nii] [--prefix "chrt -r 1"] \
-        [--photos FOLDER] [reach avx2 cores crops batches direct predict decode]
+        [--photos FOLDER] [reach avx2 cores crops batches direct predict photos decode]
 
 Both sides of a row run one after the other, on the same cores: the peer (docs/peers/peer_vnet.py,
 which takes the flags of `voxsaw bench` and prints the same line of JSON), then voxsaw. With
 --rounds 3 they take turns three times and the median counts. The prefix goes before every command:
 chrt needs the right to real-time priority, and keeps other work on the machine from disturbing.
+
+photos times steps of puzzles on photographs beside PyTorch in each of its ways to run, and stops
+after --minutes: `python3 docs/benchmarks.py --voxsaw ./voxsaw --photos imagenette photos decode`.
 """
 import argparse
 import json
@@ -16,6 +19,7 @@ import shlex
 import statistics
 import subprocess
 import sys
+import time
 
 PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
 CASES = [
@@ -25,17 +29,39 @@ LIMITS = {"segment --crop 96": (6, 0.6), "segment --crop 64": (6, 0.6), "pretrai
 AVX2 = {"VOXSAW_CPU": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 
 
+# Steps of 8 puzzles of 3x3 patches of 64x64 pixels: how many times as fast as the best of PyTorch in
+# fp32 Voxsaw is to be at least, what the goal is, and the most memory beside it.
+PHOTOS = {"resnet18": (1.8, 2.2, 0.4), "alexnet": (1.5, 1.8, 0.4), "resnet50": (1.2, 1.4, 0.6)}
+WAYS = {
+    "PyTorch": [], "PyTorch, channels last": ["--channels-last"], "PyTorch, compiled": ["--channels-last", "--compile"],
+    "PyTorch, bf16": ["--channels-last", "--amp", "bf16"],
+}
+
+
+class Failed(Exception):
+    """A command that did not end well, and why."""
+
+
 class Bench:
     def __init__(self, a):
         self.a = a
 
-    def run(self, command, env={}):
+    def attempt(self, command, env={}, limit=None):
         command = shlex.split(self.a.prefix) + command
         print("#", " ".join([f"{k}={v}" for k, v in env.items()] + command), file=sys.stderr, flush=True)
-        done = subprocess.run(command, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            done = subprocess.run(command, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=limit)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"no step within {limit:.0f} s")
         if done.returncode:
-            sys.exit(done.stderr.strip()[-400:] or f"exit code {done.returncode}")
+            raise Failed(done.stderr.strip()[-400:] or f"exit code {done.returncode}")
         return json.loads(done.stdout.strip().splitlines()[-1])
+
+    def run(self, command, env={}):
+        try:
+            return self.attempt(command, env)
+        except Failed as e:
+            sys.exit(str(e))
 
     def ours(self, case, *more, env={}, cores=None):
         return self.run((["taskset", "-c", cores] if cores else []) + [self.a.voxsaw, "bench", *case.split(), *more], env)
@@ -126,12 +152,73 @@ def predict(b):
     table("A whole CT in windows", ["norm", "batch", "windows", "PyTorch, voxels a second (windows timed)", "Voxsaw", "times as fast", "PyTorch, MiB", "Voxsaw, MiB"], rows)
 
 
+def photos(b):
+    end = time.monotonic() + 60 * b.a.minutes
+    kinds = ["resnet18"] if b.a.quick else list(PHOTOS)
+    rows, promises, solving = [], [], []
+    for i, kind in enumerate(kinds):
+        lines, why = sides(b, kind, time.monotonic() + (end - time.monotonic()) / (len(kinds) - i))
+        median = lambda name, key: statistics.median(line[key] for line in lines[name])
+        ours = median("Voxsaw", "median_s")
+        for name in ["Voxsaw", *WAYS]:
+            if name in lines:
+                s = median(name, "median_s")
+                rows.append([kind, name, f"{s:.3f}", f"{median(name, 'cpu_s'):.2f}", "" if name == "Voxsaw" else f"{s / ours:.2f}", f"{median(name, 'peak_mib'):.0f}"])
+            elif name in why:
+                rows.append([kind, name, why[name], "", "", ""])
+        best = min((name for name in WAYS if name in lines and "bf16" not in name), key=lambda name: median(name, "median_s"), default=None)
+        if best:
+            least, goal, most = PHOTOS[kind]
+            share = median("Voxsaw", "peak_mib") / median(best, "peak_mib")
+            promises.append([kind, best, f"**{median(best, 'median_s') / ours:.2f}**", least, goal, f"**{share:.2f}**", most])
+        solve = median("Voxsaw", "solve_s")
+        solving.append([kind, f"{1e3 * solve:.3f}", f"**{100 * solve / ours:.3f} %**", "1 %"])
+    what = "1 puzzle on photographs, one step: no measurement" if b.a.quick else "8 puzzles on photographs: 72 patches of 64x64"
+    table(f"A step of {what}", ["network", "", "s a step", "CPU s a step", "Voxsaw is as many times as fast", "MiB"], rows)
+    table("Beside the best of PyTorch in fp32", ["network", "best", "times as fast", "at least", "goal", "share of its memory", "at most"], promises)
+    table("Solving the puzzles of a step with binary terms, 3x3, distance 3", ["network", "ms", "of a step", "at most"], solving)
+
+
+def sides(b, kind, until):
+    """Lines of Voxsaw and of each way to run PyTorch, which take turns until the time is up, and why some have none."""
+    count = ["--batch", "1", "--steps", "1", "--warmup", "0"] if b.a.quick else ["--steps", str(b.a.steps), "--warmup", "2"]
+    flags = ["--backbone", kind, "--threads", str(b.a.threads), *count]
+    peer = [b.a.python, os.path.join(PEERS, "peer_puzzle2d.py"), *flags]
+    commands = {name: [*peer, *way] for name, way in WAYS.items() if not b.a.quick or not way}
+    commands["Voxsaw"] = [b.a.voxsaw, "bench", "2d", *flags]
+    lines, why = {}, {}
+    for turn in range(b.a.rounds):
+        begun = time.monotonic()
+        for name, command in commands.items():
+            if name in why:
+                continue
+            try:
+                if name == "Voxsaw":
+                    line = b.attempt(command)
+                else:
+                    limit = max(20, min(b.a.limit, until - time.monotonic()))
+                    line = b.attempt([*command, "--limit", str(round(limit / 2))], limit=limit)
+                    if line["steps"] < b.a.steps and not b.a.quick:
+                        print(f"# {name}: {line['steps']} of {b.a.steps} steps within the limit", file=sys.stderr)
+                lines.setdefault(name, []).append(line)
+            except Failed as e:
+                if name == "Voxsaw":
+                    sys.exit(str(e))
+                if name not in lines:
+                    why[name] = str(e).splitlines()[-1][:80]
+        if time.monotonic() + (time.monotonic() - begun) > until:
+            break
+    return lines, why
+
+
 def decode(b):
     if not b.a.photos:
         return print("decode: needs --photos", file=sys.stderr)
     sides = {"Pillow": [b.a.python, os.path.join(PEERS, "peer_photos.py"), b.a.photos], "Voxsaw": [b.a.voxsaw, "bench", "photos", b.a.photos]}
-    if b.a.torchvision:
+    if subprocess.run([b.a.python, "-c", "import torchvision"], stderr=subprocess.DEVNULL).returncode == 0:
         sides["torchvision"] = [*sides["Pillow"], "--with", "torchvision"]
+    else:
+        print("decode: torchvision is not there", file=sys.stderr)
     lines = {name: [] for name in sides}
     for _ in range(b.a.rounds):
         for name, command in sides.items():
@@ -143,7 +230,7 @@ def decode(b):
 
 
 def main():
-    sections = {f.__name__: f for f in (reach, avx2, cores, crops, batches, direct, predict, decode)}
+    sections = {f.__name__: f for f in (reach, avx2, cores, crops, batches, direct, predict, photos, decode)}
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("sections", nargs="*", help="which tables; all if none is named")
     ap.add_argument("--voxsaw", default="voxsaw")
@@ -151,7 +238,9 @@ def main():
     ap.add_argument("--python", default=sys.executable, help="the interpreter that has PyTorch")
     ap.add_argument("--scan", help="a CT for predict")
     ap.add_argument("--photos", help="a folder of photographs for decode")
-    ap.add_argument("--torchvision", action="store_true", help="decode: beside torchvision, too")
+    ap.add_argument("--minutes", type=float, default=9, help="photos: how long it may take, about")
+    ap.add_argument("--limit", type=float, default=90, help="photos: seconds that a run of PyTorch may take, compiling among them")
+    ap.add_argument("--quick", action="store_true", help="photos: one step of one puzzle, to see that all runs")
     ap.add_argument("--windows", type=int, default=0, help="predict: windows that voxsaw runs; 0: all")
     ap.add_argument("--peer-windows", type=int, default=10, help="predict: windows that PyTorch runs")
     ap.add_argument("--peer-cores", action="store_true", help="cores: PyTorch, too")

@@ -60,6 +60,7 @@ type bench2DLine struct {
 	GFLOPs   float64 `json:"gflops"`
 	PeakMiB  int64   `json:"peak_mib"`
 	PlanMiB  int64   `json:"plan_mib"`
+	Solve    float64 `json:"solve_s"` // the puzzles of a step, with binary terms, on one thread
 
 	Profile *bench.Profile `json:"profile,omitempty"`
 }
@@ -88,14 +89,19 @@ func runBench2D(w, log io.Writer, o bench2DOptions) (err error) {
 		measure.Samples = f
 	}
 	game := jigsaw.Config{Grid: puzzle.Grid{o.Grid, o.Grid}, Head: jigsaw.Paper, Features: 1024, Hidden: 256, Rounds: 1, Binary: o.Binary, Distance: 3, Batch: o.Batch, Shuffles: 1}
-	t, err := bench.Puzzle{Game: game, Encoder: n, Memory: o.Memory.limitAll()}.Run(dev, o.Warmup, o.Steps, measure)
+	work := bench.Puzzle{Game: game, Encoder: n, Memory: o.Memory.limitAll()}
+	t, err := work.Run(dev, o.Warmup, o.Steps, measure)
+	if err != nil {
+		return err
+	}
+	solve, err := work.Solving()
 	if err != nil {
 		return err
 	}
 	line := bench2DLine{
 		Impl: "voxsaw " + voxsaw.Version(), Backbone: o.Backbone, Width: o.Width, Grid: o.Grid, Patch: o.Patch, Batch: o.Batch, Device: opened.Name(),
 		Median: round(t.Median.Seconds(), 5), Min: round(t.Min.Seconds(), 5), CPU: round(t.CPU.Seconds(), 5), GFLOP: round(t.FLOPs/1e9, 1), GFLOPs: round(t.FLOPs/1e9/t.Median.Seconds(), 1),
-		PeakMiB: peakMemory() >> 20, PlanMiB: t.Bytes >> 20, Profile: t.Profile,
+		PeakMiB: peakMemory() >> 20, PlanMiB: t.Bytes >> 20, Solve: round(solve.Seconds(), 7), Profile: t.Profile,
 	}
 	if t.Profile != nil {
 		if err := writeProfile(log, t.Profile); err != nil {

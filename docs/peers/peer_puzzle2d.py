@@ -3,11 +3,12 @@
 
     python3 docs/peers/peer_puzzle2d.py --backbone resnet18 --batch 8     # 8 puzzles of 3x3 patches of 64x64
     options: --backbone alexnet|resnet18|resnet50 --grid 3 --patch 64 --threads 2 --steps 5 --warmup 2
-             --amp none|bf16 --channels-last --compile
+             --amp none|bf16 --channels-last --compile --limit 0
 
 The ResNets are torchvision's; AlexNet is the context-free network of Noroozi and Favaro 2016 (stride 2, two groups, poolings rounded up, local response
 normalisation, fc6 of 1024). Patches become features of 1024, one linear map makes the unary matrix of all features of a puzzle; cross-entropy, SGD with momentum. It prints
-the line of JSON that `voxsaw bench 2d` prints, with the seconds of CPU of all threads, which say more than the clock where other work runs. It needs PyTorch and torchvision.
+the line of JSON that `voxsaw bench 2d` prints, with the seconds of CPU of all threads, which say more than the clock where other work runs. With --limit no step begins after so many seconds, and the
+steps that were done count, the warm-up among them if nothing else was. It needs PyTorch and torchvision.
 """
 import argparse, json, resource, statistics, sys, time
 import torch
@@ -77,6 +78,7 @@ def main():
     ap.add_argument("--amp", default="none", choices=["none", "bf16"])
     ap.add_argument("--channels-last", action="store_true")
     ap.add_argument("--compile", action="store_true")
+    ap.add_argument("--limit", type=float, default=0, help="seconds; 0: none")
     a = ap.parse_args()
     if a.threads:
         torch.set_num_threads(a.threads)
@@ -89,22 +91,24 @@ def main():
     net, x = net.to(memory_format=fmt), x.to(memory_format=fmt)
     opt = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9, weight_decay=5e-4)
     run = torch.compile(net) if a.compile else net
-    times = []
-    for i in range(a.warmup + a.steps):
-        if i == a.warmup:
-            cpu = time.process_time()
-        t = time.perf_counter()
+    times, cpus, begun = [], [], time.perf_counter()
+    for _ in range(a.warmup + a.steps):
+        if times and 0 < a.limit < time.perf_counter() - begun:
+            break
+        t, cpu = time.perf_counter(), time.process_time()
         with torch.autocast("cpu", torch.bfloat16, enabled=a.amp == "bf16"):
             loss = F.cross_entropy(run(x), y)
         opt.zero_grad(set_to_none=True)
         loss.backward()
         opt.step()
-        if i >= a.warmup:
-            times.append(time.perf_counter() - t)
-    cpu = (time.process_time() - cpu) / a.steps
+        times.append(time.perf_counter() - t)
+        cpus.append(time.process_time() - cpu)
+    skip = min(a.warmup, len(times) - 1)
+    times, cpus = times[skip:], cpus[skip:]
+    cpu = sum(cpus) / len(cpus)
     med = statistics.median(times)
     print(json.dumps({"impl": "torch " + torch.__version__, "backbone": a.backbone, "grid": a.grid, "patch": a.patch, "batch": a.batch, "device": "cpu", "amp": a.amp,
-                      "channels_last": a.channels_last, "compile": a.compile, "median_s": round(med, 5), "min_s": round(min(times), 5), "cpu_s": round(cpu, 5),
+                      "channels_last": a.channels_last, "compile": a.compile, "steps": len(times), "median_s": round(med, 5), "min_s": round(min(times), 5), "cpu_s": round(cpu, 5),
                       "gflop_step": round(step / 1e9, 1), "gflops": round(step / med / 1e9, 1), "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)}))
 
 

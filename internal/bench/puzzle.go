@@ -1,11 +1,15 @@
 package bench
 
 import (
+	"slices"
+	"time"
+
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/internal/solver"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
@@ -51,6 +55,40 @@ func (p Puzzle) Run(dev device.Device, warmup, timed int, o Options) (Timing, er
 	}.Measure(o)
 	timing.Bytes = params.Total()
 	return timing, err
+}
+
+// Solving is how long it takes to solve the puzzles of a batch, one after the other, with unary and
+// binary terms of random answers, whatever the game has: the median of several runs.
+func (p Puzzle) Solving() (time.Duration, error) {
+	n, relation := p.Game.Grid.Cells(), p.Game.Grid.RelationTable()
+	classes := p.Game.Grid.Relations()
+	r := seed.Rand(0, "benchmark", 1)
+	costs := func(rows, classes int) []float64 {
+		logits, costs := make([]float32, rows*classes), make([]float64, rows*classes)
+		for i := range logits {
+			logits[i] = float32(r.NormFloat64())
+		}
+		solver.Costs(costs, logits, classes)
+		return costs
+	}
+	var puzzles []solver.Terms
+	for range p.Game.Batch {
+		puzzles = append(puzzles, solver.Terms{Unary: costs(n, n), Binary: costs(n*n, classes), Relation: relation, Classes: classes})
+	}
+	var s solver.Solver
+	var times []time.Duration
+	answer := make([]int, n)
+	for range 7 {
+		start := time.Now()
+		for _, terms := range puzzles {
+			if _, err := s.Solve(answer, terms, p.Game.Distance); err != nil {
+				return 0, err
+			}
+		}
+		times = append(times, time.Since(start))
+	}
+	slices.Sort(times)
+	return times[len(times)/2], nil
 }
 
 // batch is puzzles of random numbers.

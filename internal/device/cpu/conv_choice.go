@@ -90,6 +90,9 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 	direct := (1.2*float64(g.out.n*g.out.voxels) + readCost) * float64(g.weights.taps) * products
 	if onePlane(&g) {
 		direct = flatDirectCost(&g, kind != Weights && flattens(&g))
+		if isPointwise(s) && (kind == Weights || !flattens(&g)) {
+			direct *= 1.3
+		}
 	}
 	var list []algorithm
 	add := func(name string, cost float64, make func() convolver) {
@@ -111,6 +114,16 @@ func (c *CPU) algorithms(s device.ConvSpec, kind ConvKind) []algorithm {
 	}
 	if kind == Weights && oneChannel(s) {
 		add("one channel", direct/2, func() convolver { return newOneChannelWeights(c, s) })
+	}
+	switch {
+	case fewChannels(s) && kind == Forward:
+		add("few channels", 0.9*direct, func() convolver { return newFewChannels(c, g) })
+	case fewChannels(s) && kind == Weights:
+		add("few channels", 0.65*direct, func() convolver { return newFewChannelsWeights(c, s) })
+	case isPointwise(s) && kind == Weights:
+		add("pointwise", pointwiseWeightsCost(&g), func() convolver { return newPointwiseWeights(c, s) })
+	case isPointwise(s):
+		add("pointwise", pointwiseCost(&g), func() convolver { return newPointwise(c, g) })
 	}
 	for _, t := range winogradTiles {
 		r := t.Taps
@@ -220,6 +233,25 @@ func flatDirectCost(g *geometry, joined bool) float64 {
 	}
 	short := 1 + 4/float64(width*width)
 	return (1.2*short*float64(g.out.n*outputs) + readCost*float64(g.weights.taps)) * float64(g.in.channels*g.out.blocks)
+}
+
+// pointwiseCost is that of a product of pixels and channels, and of copying the rows and staging
+// the results.
+func pointwiseCost(g *geometry) float64 {
+	rows, pairs := pixelRows(g), float64(g.in.channels*g.out.blocks)
+	return (1.2*rows+readCost)*pairs + 12*rows*float64(g.in.blocks+g.out.blocks)
+}
+
+// pointwiseWeightsCost is that of its gradient.
+func pointwiseWeightsCost(g *geometry) float64 {
+	rows, pairs := pixelRows(g), float64(g.in.channels*g.out.blocks)
+	return (1.4*rows+writeCost)*pairs + 20*rows*float64(g.in.blocks)
+}
+
+// pixelRows is the pixels of all images that a 1x1 convolution multiplies.
+func pixelRows(g *geometry) float64 {
+	count := g.phases[0].count
+	return float64(g.in.n * count[1] * count[2])
 }
 
 // flatSmallCost is what live taps cost beside their products, for photographs: rows that are whole

@@ -15,6 +15,7 @@ type direct struct {
 	as       int         // from one row (output voxel) to the next in the input
 	bs       int         // from one input of a term to the next in the weights
 
+	lanes    int // of an input voxel as it is multiplied
 	copies   bool
 	band     [3]int // input voxels of a band: planes, rows, columns
 	bandRows int    // output rows of a band
@@ -29,7 +30,7 @@ type direct struct {
 }
 
 // segment is a sum of products over the same number of inputs: the channels of a block, or where
-// there is one channel, a row of taps.
+// voxels have no more lanes than channels, all channels of a row of taps.
 type segment struct {
 	k     int
 	terms []term // the weights' offsets are those of the first group of output channels
@@ -38,7 +39,12 @@ type segment struct {
 const bandElements = 96 << 10 // a band leaves room for weights in a second-level cache
 
 func newDirect(c *CPU, g geometry) *direct {
-	d := &direct{cpu: c, g: g, copies: !g.inside()}
+	return planDirect(&direct{cpu: c, g: g, lanes: g.in.lanes, copies: !g.inside()})
+}
+
+// planDirect lays out the bands and the products of a convolution.
+func planDirect(d *direct) *direct {
+	c, g := d.cpu, d.g
 	rows, width := 0, 0
 	for _, p := range g.phases {
 		d.depth, rows, width = max(d.depth, p.count[0]), max(rows, p.count[1]), max(width, p.count[2])
@@ -54,14 +60,14 @@ func newDirect(c *CPU, g geometry) *direct {
 	if d.copies {
 		reach := [3]int{g.hi[0] - g.lo[0] + 1, g.hi[1] - g.lo[1] + 1, g.hi[2] - g.lo[2] + 1}
 		columns := g.stride[2]*(width-1) + reach[2]
-		row := g.in.blocks * g.in.lanes * reach[0] * columns
+		row := g.in.blocks * d.lanes * reach[0] * columns
 		d.bandRows = max(1, min(rows, (bandElements/row-reach[1])/g.stride[1]+1))
 		d.band = [3]int{reach[0], g.stride[1]*(d.bandRows-1) + reach[1], columns}
-		d.elements = g.in.blocks * g.in.lanes * d.band[0] * d.band[1] * d.band[2]
+		d.elements = g.in.blocks * d.lanes * d.band[0] * d.band[1] * d.band[2]
 		size, lo = d.band, g.lo
 	}
 	d.bands = (rows + d.bandRows - 1) / d.bandRows
-	d.as = g.stride[2] * g.in.lanes
+	d.as = g.stride[2] * d.lanes
 	d.plan(size, lo)
 	if g.out.lanes == 1 {
 		d.rowSize = width * block
@@ -103,19 +109,19 @@ func (d *direct) plan(size, lo [3]int) {
 	g := &d.g
 	d.bs = block
 	offset := func(b int, t tap) int {
-		return ((b*size[0]+t.d[0]-lo[0])*size[1]+t.d[1]-lo[1])*size[2]*g.in.lanes + (t.d[2]-lo[2])*g.in.lanes
+		return ((b*size[0]+t.d[0]-lo[0])*size[1]+t.d[1]-lo[1])*size[2]*d.lanes + (t.d[2]-lo[2])*d.lanes
 	}
 	for _, p := range g.phases {
 		var segments []segment
-		if g.in.lanes == 1 {
+		if d.lanes < block {
 			if len(p.taps) > 0 {
 				columns := 1
 				for columns < len(p.taps) && p.taps[columns].d[2] > p.taps[0].d[2] {
 					columns++
 				}
-				s := segment{k: columns}
+				s := segment{k: columns * d.lanes}
 				for i := 0; i < len(p.taps); i += columns {
-					s.terms = append(s.terms, term{offset(0, p.taps[i]), p.taps[i].w * block})
+					s.terms = append(s.terms, term{offset(0, p.taps[i]), p.taps[i].w * d.lanes * block})
 				}
 				segments = append(segments, s)
 				if columns > 1 {
@@ -171,9 +177,7 @@ func pad(dst, src []float32) { clear(dst[copy(dst, src):]) }
 type directExchange direct
 
 func (d *directExchange) do(_, item int) {
-	l := d.g.weights
-	ob, ib := item/l.inBlocks(), item%l.inBlocks()
-	d.cpu.kernels.exchange(l.pair(d.scratch, ob, ib), l.swapped().pair(d.w, ib, ob), l.taps, l.outputs(ob), l.inputs(ib))
+	d.cpu.kernels.exchangePair(d.g.weights, d.scratch, d.w, item)
 }
 
 // do computes one band of outputs of all phases and all groups of output channels.
@@ -188,7 +192,7 @@ func (d *direct) do(worker, item int) {
 	if d.copies {
 		d.copyBand(work, n, z, first)
 		in = work
-		rowStep, planeBase = g.stride[1]*d.band[2]*g.in.lanes, -first*g.stride[1]*d.band[2]*g.in.lanes
+		rowStep, planeBase = g.stride[1]*d.band[2]*d.lanes, -first*g.stride[1]*d.band[2]*d.lanes
 	}
 	for group := range g.groups() {
 		vectors := g.vectors(group)
@@ -244,26 +248,46 @@ var zeros [block]float32
 // [block][plane][row][column][lane].
 func (d *direct) copyBand(band []float32, n, z, y int) {
 	g := &d.g
-	row := d.band[2] * g.in.lanes
-	x0 := g.lo[2] // input column of the band's first
-	left := max(0, -x0)
-	right := min(d.band[2], g.in.size[2]-x0) // past the last column that exists
+	row := d.band[2] * d.lanes
 	for b := range g.in.blocks {
 		plane := d.in[g.in.plane(n, b):][:g.in.voxels*g.in.lanes]
 		for pz := range d.band[0] {
 			iz := g.stride[0]*z + g.lo[0] + pz
 			for py := range d.band[1] {
-				iy := g.stride[1]*y + g.lo[1] + py
 				to := band[:row]
 				band = band[row:]
-				if iz < 0 || iz >= g.in.size[0] || iy < 0 || iy >= g.in.size[1] || right <= left {
+				if iz < 0 || iz >= g.in.size[0] {
 					clear(to)
 					continue
 				}
-				clear(to[:left*g.in.lanes])
-				copy(to[left*g.in.lanes:right*g.in.lanes], plane[((iz*g.in.size[1]+iy)*g.in.size[2]+x0+left)*g.in.lanes:])
-				clear(to[right*g.in.lanes:])
+				copyRow(to, plane[iz*g.in.size[1]*g.in.size[2]*g.in.lanes:], g.in, d.lanes, g.stride[1]*y+g.lo[1]+py, g.lo[2])
 			}
 		}
 	}
+}
+
+// copyRow copies row y of one plane of an input, from column x0 on, with the first lanes of each
+// voxel. Where there is no input, it writes zeros.
+func copyRow(to, plane []float32, in layout, lanes, y, x0 int) {
+	columns := len(to) / lanes
+	left := max(0, -x0)
+	right := min(columns, in.size[2]-x0) // past the last column that exists
+	if y < 0 || y >= in.size[1] || right <= left {
+		clear(to)
+		return
+	}
+	clear(to[:left*lanes])
+	from := plane[(y*in.size[2]+x0+left)*in.lanes:]
+	own := to[left*lanes : right*lanes]
+	if lanes == in.lanes {
+		copy(own, from)
+	} else {
+		for x := 0; len(own) > 0; x += in.lanes {
+			for i := range lanes {
+				own[i] = from[x+i]
+			}
+			own = own[lanes:]
+		}
+	}
+	clear(to[right*lanes:])
 }

@@ -265,16 +265,29 @@ func (b *bounds) transforms(tile toomcook.Tile) {
 
 // neighbours checks the kernels that look at several vectors for each result.
 func (b *bounds) neighbours() {
-	n, rows, columns := 1+b.r.IntN(5), 1+b.r.IntN(4), 1+b.r.IntN(4)
-	next, rowStep := block*(1+b.r.IntN(3)), block*(columns+b.r.IntN(9))
-	size := extent(block, [2]int{n, next}, [2]int{rows, rowStep}, [2]int{columns, block})
-	b.check(fmt.Sprintf("greatest of %d windows of %dx%d", n, rows, columns), func(_ *kernels, k *laneKernels, o *guardedOperands) {
+	w := windows{n: 1 + b.r.IntN(5), planes: 1 + b.r.IntN(3), rows: 1 + b.r.IntN(4), columns: 1 + b.r.IntN(4), next: block * (1 + b.r.IntN(3))}
+	w.rowStep = block * (w.columns + b.r.IntN(9))
+	w.planeStep = w.rowStep * (w.rows + b.r.IntN(3))
+	n := w.n
+	size := extent(block, [2]int{n, w.next}, [2]int{w.planes, w.planeStep}, [2]int{w.rows, w.rowStep}, [2]int{w.columns, block})
+	check := func(what string, run func(k *laneKernels, o *guardedOperands)) {
+		b.check(fmt.Sprintf("%s of windows %+v", what, w), func(_ *kernels, k *laneKernels, o *guardedOperands) { run(k, o) })
+	}
+	check("greatest", func(k *laneKernels, o *guardedOperands) {
 		y, x := o.of(n*block, 0), o.normals(size)
-		k.greatest(&y[0], &x[0], n, rows, columns, rowStep, next)
+		k.greatest(&y[0], &x[0], &w)
 	})
-	b.check(fmt.Sprintf("gradient of the greatest of %d windows of %dx%d", n, rows, columns), func(_ *kernels, k *laneKernels, o *guardedOperands) {
+	check("gradient of the greatest", func(k *laneKernels, o *guardedOperands) {
 		dx, x, dy := o.normals(size), o.normals(size), o.normals(n*block)
-		k.greatestGrad(&dx[0], &x[0], &dy[0], n, rows, columns, rowStep, next)
+		k.greatestGrad(&dx[0], &x[0], &dy[0], &w)
+	})
+	check("mean", func(k *laneKernels, o *guardedOperands) {
+		y, x := o.of(n*block, 0), o.normals(size)
+		k.mean(&y[0], &x[0], &w, 0.3)
+	})
+	check("gradient of the mean", func(k *laneKernels, o *guardedOperands) {
+		dx, dy := o.normals(size), o.normals(n*block)
+		k.meanGrad(&dx[0], &dy[0], &w, 0.3)
 	})
 	window := 1 + b.r.IntN(7)
 	b.check(fmt.Sprintf("normalisation of %d vectors over %d channels", n, window), func(_ *kernels, k *laneKernels, o *guardedOperands) {
@@ -411,7 +424,7 @@ func TestConvBounds(t *testing.T) {
 		}
 		t.Run(ks.name, func(t *testing.T) {
 			c := newTestCPU(t, Options{Threads: 2}, ks)
-			for _, s := range slices.Concat(convCases, winogradCases) {
+			for _, s := range slices.Concat(convCases, winogradCases, pointwiseCases, fewChannelsCases) {
 				x, y, w := s.XShape(), s.YShape(), weightElements(s.WShape())
 				for _, kernel := range []struct {
 					kind    ConvKind

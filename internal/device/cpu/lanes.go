@@ -31,6 +31,12 @@ type mixParams = struct {
 	a, b, c, mean [block]float32
 }
 
+// windows are n windows of planes times rows times columns vectors, with so many elements from
+// plane to plane, from row to row and from window to window.
+type windows = struct {
+	n, planes, rows, columns, planeStep, rowStep, next int
+}
+
 // laneKernels is the table of one instruction set. Where stream is not 0, the first result is
 // aligned, and stored past the caches.
 type laneKernels struct {
@@ -66,13 +72,17 @@ type laneKernels struct {
 	energy func(x []float32) float64
 	// sgd: g = h[3] g + h[2] p; v = h[1] v + g; p -= h[0] v
 	sgd func(p, v, g []float32, h *[4]float32)
-	// greatest, for n windows of rows times columns vectors (rowStep elements from row to row, next
-	// from window to window): y[i] = the greatest vector of window i, lane by lane; NaN is greater
-	// than all
-	greatest func(y, x *float32, n, rows, columns, rowStep, next int)
+	// The kernels of pooling take windows of vectors, one result each.
+	//
+	// greatest: y[i] = the greatest vector of window i, lane by lane; NaN is greater than all
+	greatest func(y, x *float32, w *windows)
 	// greatestGrad: dx[v] += dy[i] where v is the first greatest element of window i, or its last
 	// NaN
-	greatestGrad func(dx, x, dy *float32, n, rows, columns, rowStep, next int)
+	greatestGrad func(dx, x, dy *float32, w *windows)
+	// mean: y[i] = factor times the sum of window i
+	mean func(y, x *float32, w *windows, factor float32)
+	// meanGrad: dx[v] += factor dy[i] for all vectors v of window i
+	meanGrad func(dx, dy *float32, w *windows, factor float32)
 	// The kernels of local response normalisation take n vectors of a voxel's channels.
 	//
 	// lrnScale: scale[c] = k + alpha sum over j < size of x[c+j]^2, power[c] = scale[c]^(-3/4)

@@ -28,6 +28,8 @@ var genericLanes = &laneKernels{
 	sgd:          sgdGeneric,
 	greatest:     greatestGeneric,
 	greatestGrad: greatestGradGeneric,
+	mean:         meanGeneric,
+	meanGrad:     meanGradGeneric,
 	lrnScale:     lrnScaleGeneric,
 	lrnTerms:     lrnTermsGeneric,
 	lrnSpread:    lrnSpreadGeneric,

@@ -218,12 +218,54 @@ func sgdAVX512(p []float32, v []float32, g []float32, h *[4]float32)
 // greatestAVX512 is for laneKernels.greatest.
 //
 //go:noescape
-func greatestAVX512(y *float32, x *float32, n int, rows int, columns int, rowStep int, next int)
+func greatestAVX512(y *float32, x *float32, w *struct {
+	n         int
+	planes    int
+	rows      int
+	columns   int
+	planeStep int
+	rowStep   int
+	next      int
+})
 
 // greatestGradAVX512 is for laneKernels.greatestGrad.
 //
 //go:noescape
-func greatestGradAVX512(dx *float32, x *float32, dy *float32, n int, rows int, columns int, rowStep int, next int)
+func greatestGradAVX512(dx *float32, x *float32, dy *float32, w *struct {
+	n         int
+	planes    int
+	rows      int
+	columns   int
+	planeStep int
+	rowStep   int
+	next      int
+})
+
+// meanAVX512 is for laneKernels.mean.
+//
+//go:noescape
+func meanAVX512(y *float32, x *float32, w *struct {
+	n         int
+	planes    int
+	rows      int
+	columns   int
+	planeStep int
+	rowStep   int
+	next      int
+}, factor float32)
+
+// meanGradAVX512 is for laneKernels.meanGrad.
+//
+//go:noescape
+func meanGradAVX512(dx *float32, dy *float32, w *struct {
+	n         int
+	planes    int
+	rows      int
+	columns   int
+	planeStep int
+	rowStep   int
+	next      int
+}, factor float32)
 
 // lrnScaleAVX512 is for laneKernels.lrnScale.
 //
@@ -514,12 +556,54 @@ func sgdAVX2(p []float32, v []float32, g []float32, h *[4]float32)
 // greatestAVX2 is for laneKernels.greatest.
 //
 //go:noescape
-func greatestAVX2(y *float32, x *float32, n int, rows int, columns int, rowStep int, next int)
+func greatestAVX2(y *float32, x *float32, w *struct {
+	n         int
+	planes    int
+	rows      int
+	columns   int
+	planeStep int
+	rowStep   int
+	next      int
+})
 
 // greatestGradAVX2 is for laneKernels.greatestGrad.
 //
 //go:noescape
-func greatestGradAVX2(dx *float32, x *float32, dy *float32, n int, rows int, columns int, rowStep int, next int)
+func greatestGradAVX2(dx *float32, x *float32, dy *float32, w *struct {
+	n         int
+	planes    int
+	rows      int
+	columns   int
+	planeStep int
+	rowStep   int
+	next      int
+})
+
+// meanAVX2 is for laneKernels.mean.
+//
+//go:noescape
+func meanAVX2(y *float32, x *float32, w *struct {
+	n         int
+	planes    int
+	rows      int
+	columns   int
+	planeStep int
+	rowStep   int
+	next      int
+}, factor float32)
+
+// meanGradAVX2 is for laneKernels.meanGrad.
+//
+//go:noescape
+func meanGradAVX2(dx *float32, dy *float32, w *struct {
+	n         int
+	planes    int
+	rows      int
+	columns   int
+	planeStep int
+	rowStep   int
+	next      int
+}, factor float32)
 
 // lrnScaleAVX2 is for laneKernels.lrnScale.
 //

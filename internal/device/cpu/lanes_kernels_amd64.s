@@ -2728,78 +2728,82 @@ done:
 	VZEROUPPER
 	RET
 
-// func greatestAVX512(y *float32, x *float32, n int, rows int, columns int, rowStep int, next int)
+// func greatestAVX512(y *float32, x *float32, w *struct{n int; planes int; rows int; columns int; planeStep int; rowStep int; next int})
 // Requires: AVX, AVX512F
-TEXT ·greatestAVX512(SB), NOSPLIT, $0-56
+TEXT ·greatestAVX512(SB), NOSPLIT, $0-24
 	MOVQ y+0(FP), AX
 	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	MOVQ next+48(FP), BX
-	SHLQ $0x02, BX
-	MOVQ rows+24(FP), SI
-	MOVQ columns+32(FP), DI
-	MOVQ rowStep+40(FP), R8
-	SHLQ $0x02, R8
+	MOVQ w+16(FP), DX
+	MOVQ (DX), BX
 
 window:
 	VMOVUPS (CX), Z0
-	MOVQ    CX, R9
-	MOVQ    SI, R11
+	MOVQ    CX, SI
+	MOVQ    8(DX), R9
+
+greatestPlane:
+	MOVQ SI, DI
+	MOVQ 16(DX), R10
 
 greatestRow:
-	MOVQ R9, R10
-	MOVQ DI, R12
+	MOVQ DI, R8
+	MOVQ 24(DX), R11
 
 greatestColumn:
-	VMOVUPS   (R10), Z1
+	VMOVUPS   (R8), Z1
 	VCMPPS    $0x1e, Z0, Z1, K1
 	VCMPPS    $0x03, Z1, Z1, K2
 	VBLENDMPS Z1, Z0, K1, Z2
 	VMOVAPS   Z2, Z0
 	VBLENDMPS Z1, Z0, K2, Z3
 	VMOVAPS   Z3, Z0
-	ADDQ      $0x40, R10
-	DECQ      R12
-	JNZ       greatestColumn
-	ADDQ      R8, R9
+	ADDQ      $0x40, R8
 	DECQ      R11
+	JNZ       greatestColumn
+	MOVQ      40(DX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
 	JNZ       greatestRow
+	MOVQ      32(DX), DI
+	LEAQ      (SI)(DI*4), SI
+	DECQ      R9
+	JNZ       greatestPlane
 	VMOVUPS   Z0, (AX)
+	MOVQ      48(DX), SI
+	LEAQ      (CX)(SI*4), CX
 	ADDQ      $0x40, AX
-	ADDQ      BX, CX
-	DECQ      DX
+	DECQ      BX
 	JNZ       window
 	VZEROUPPER
 	RET
 
-// func greatestGradAVX512(dx *float32, x *float32, dy *float32, n int, rows int, columns int, rowStep int, next int)
+// func greatestGradAVX512(dx *float32, x *float32, dy *float32, w *struct{n int; planes int; rows int; columns int; planeStep int; rowStep int; next int})
 // Requires: AVX, AVX512F
-TEXT ·greatestGradAVX512(SB), NOSPLIT, $0-64
+TEXT ·greatestGradAVX512(SB), NOSPLIT, $0-32
 	MOVQ         dx+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         dy+16(FP), DX
-	MOVQ         n+24(FP), BX
-	MOVQ         next+56(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         rows+32(FP), DI
-	MOVQ         columns+40(FP), R8
-	MOVQ         rowStep+48(FP), R9
-	SHLQ         $0x02, R9
+	MOVQ         w+24(FP), BX
 	VBROADCASTSS lanes10<>+0(SB), Z0
+	MOVQ         (BX), SI
 
 window:
 	VMOVUPS (CX), Z1
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
-	MOVQ    CX, R10
-	MOVQ    DI, R12
+	MOVQ    CX, DI
+	MOVQ    8(BX), R10
+
+greatestPlane:
+	MOVQ DI, R8
+	MOVQ 16(BX), R11
 
 greatestRow:
-	MOVQ R10, R11
-	MOVQ R8, R13
+	MOVQ R8, R9
+	MOVQ 24(BX), R12
 
 greatestColumn:
-	VMOVUPS   (R11), Z4
+	VMOVUPS   (R9), Z4
 	VCMPPS    $0x1e, Z1, Z4, K1
 	VCMPPS    $0x03, Z4, Z4, K2
 	VBLENDMPS Z4, Z1, K1, Z5
@@ -2811,39 +2815,145 @@ greatestColumn:
 	VBLENDMPS Z3, Z2, K2, Z8
 	VMOVAPS   Z8, Z2
 	VADDPS    Z0, Z3, Z3
-	ADDQ      $0x40, R11
-	DECQ      R13
-	JNZ       greatestColumn
-	ADDQ      R9, R10
+	ADDQ      $0x40, R9
 	DECQ      R12
+	JNZ       greatestColumn
+	MOVQ      40(BX), R9
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
 	JNZ       greatestRow
+	MOVQ      32(BX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       greatestPlane
 	VMOVUPS   (DX), Z1
 	VPXORD    Z9, Z9, Z9
-	MOVQ      AX, R10
-	MOVQ      DI, R12
+	MOVQ      AX, DI
+	MOVQ      8(BX), R10
+
+spreadPlane:
+	MOVQ DI, R8
+	MOVQ 16(BX), R11
 
 spreadRow:
-	MOVQ R10, R11
-	MOVQ R8, R13
+	MOVQ R8, R9
+	MOVQ 24(BX), R12
 
 spreadColumn:
-	VMOVUPS   (R11), Z4
+	VMOVUPS   (R9), Z4
 	VCMPPS    $0x00, Z9, Z2, K1
 	VMOVAPS.Z Z1, K1, Z10
 	VADDPS    Z4, Z10, Z4
-	VMOVUPS   Z4, (R11)
+	VMOVUPS   Z4, (R9)
 	VADDPS    Z0, Z9, Z9
-	ADDQ      $0x40, R11
-	DECQ      R13
-	JNZ       spreadColumn
-	ADDQ      R9, R10
+	ADDQ      $0x40, R9
 	DECQ      R12
+	JNZ       spreadColumn
+	MOVQ      40(BX), R9
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
 	JNZ       spreadRow
+	MOVQ      32(BX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       spreadPlane
+	MOVQ      48(BX), DI
+	LEAQ      (AX)(DI*4), AX
+	MOVQ      48(BX), DI
+	LEAQ      (CX)(DI*4), CX
 	ADDQ      $0x40, DX
-	ADDQ      SI, AX
-	ADDQ      SI, CX
-	DECQ      BX
+	DECQ      SI
 	JNZ       window
+	VZEROUPPER
+	RET
+
+// func meanAVX512(y *float32, x *float32, w *struct{n int; planes int; rows int; columns int; planeStep int; rowStep int; next int}, factor float32)
+// Requires: AVX, AVX512F
+TEXT ·meanAVX512(SB), NOSPLIT, $0-28
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         w+16(FP), DX
+	VBROADCASTSS factor+24(FP), Z0
+	MOVQ         (DX), BX
+
+window:
+	VPXORD Z1, Z1, Z1
+	MOVQ   CX, SI
+	MOVQ   8(DX), R9
+
+sumPlane:
+	MOVQ SI, DI
+	MOVQ 16(DX), R10
+
+sumRow:
+	MOVQ DI, R8
+	MOVQ 24(DX), R11
+
+sumColumn:
+	VADDPS  (R8), Z1, Z1
+	ADDQ    $0x40, R8
+	DECQ    R11
+	JNZ     sumColumn
+	MOVQ    40(DX), R8
+	LEAQ    (DI)(R8*4), DI
+	DECQ    R10
+	JNZ     sumRow
+	MOVQ    32(DX), DI
+	LEAQ    (SI)(DI*4), SI
+	DECQ    R9
+	JNZ     sumPlane
+	VMULPS  Z1, Z0, Z2
+	VMOVUPS Z2, (AX)
+	MOVQ    48(DX), SI
+	LEAQ    (CX)(SI*4), CX
+	ADDQ    $0x40, AX
+	DECQ    BX
+	JNZ     window
+	VZEROUPPER
+	RET
+
+// func meanGradAVX512(dx *float32, dy *float32, w *struct{n int; planes int; rows int; columns int; planeStep int; rowStep int; next int}, factor float32)
+// Requires: AVX, AVX512F
+TEXT ·meanGradAVX512(SB), NOSPLIT, $0-28
+	MOVQ         dx+0(FP), AX
+	MOVQ         dy+8(FP), CX
+	MOVQ         w+16(FP), DX
+	VBROADCASTSS factor+24(FP), Z0
+	MOVQ         (DX), BX
+
+window:
+	VMOVUPS (CX), Z1
+	VMULPS  Z1, Z0, Z1
+	MOVQ    AX, SI
+	MOVQ    8(DX), R9
+
+spreadPlane:
+	MOVQ SI, DI
+	MOVQ 16(DX), R10
+
+spreadRow:
+	MOVQ DI, R8
+	MOVQ 24(DX), R11
+
+spreadColumn:
+	VADDPS  (R8), Z1, Z2
+	VMOVUPS Z2, (R8)
+	ADDQ    $0x40, R8
+	DECQ    R11
+	JNZ     spreadColumn
+	MOVQ    40(DX), R8
+	LEAQ    (DI)(R8*4), DI
+	DECQ    R10
+	JNZ     spreadRow
+	MOVQ    32(DX), DI
+	LEAQ    (SI)(DI*4), SI
+	DECQ    R9
+	JNZ     spreadPlane
+	MOVQ    48(DX), SI
+	LEAQ    (AX)(SI*4), AX
+	ADDQ    $0x40, CX
+	DECQ    BX
+	JNZ     window
 	VZEROUPPER
 	RET
 
@@ -8666,32 +8776,31 @@ done:
 	VZEROUPPER
 	RET
 
-// func greatestAVX2(y *float32, x *float32, n int, rows int, columns int, rowStep int, next int)
+// func greatestAVX2(y *float32, x *float32, w *struct{n int; planes int; rows int; columns int; planeStep int; rowStep int; next int})
 // Requires: AVX
-TEXT ·greatestAVX2(SB), NOSPLIT, $0-56
+TEXT ·greatestAVX2(SB), NOSPLIT, $0-24
 	MOVQ y+0(FP), AX
 	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	MOVQ next+48(FP), BX
-	SHLQ $0x02, BX
-	MOVQ rows+24(FP), SI
-	MOVQ columns+32(FP), DI
-	MOVQ rowStep+40(FP), R8
-	SHLQ $0x02, R8
+	MOVQ w+16(FP), DX
+	MOVQ (DX), BX
 
 window:
 	VMOVUPS (CX), Y0
 	VMOVUPS 32(CX), Y1
-	MOVQ    CX, R9
-	MOVQ    SI, R11
+	MOVQ    CX, SI
+	MOVQ    8(DX), R9
+
+greatestPlane:
+	MOVQ SI, DI
+	MOVQ 16(DX), R10
 
 greatestRow:
-	MOVQ R9, R10
-	MOVQ DI, R12
+	MOVQ DI, R8
+	MOVQ 24(DX), R11
 
 greatestColumn:
-	VMOVUPS   (R10), Y2
-	VMOVUPS   32(R10), Y3
+	VMOVUPS   (R8), Y2
+	VMOVUPS   32(R8), Y3
 	VCMPPS    $0x1e, Y0, Y2, Y4
 	VCMPPS    $0x1e, Y1, Y3, Y5
 	VCMPPS    $0x03, Y2, Y2, Y6
@@ -8704,35 +8813,36 @@ greatestColumn:
 	VBLENDVPS Y7, Y3, Y1, Y1
 	VMOVAPS   Y0, Y0
 	VMOVAPS   Y1, Y1
-	ADDQ      $0x40, R10
-	DECQ      R12
-	JNZ       greatestColumn
-	ADDQ      R8, R9
+	ADDQ      $0x40, R8
 	DECQ      R11
+	JNZ       greatestColumn
+	MOVQ      40(DX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
 	JNZ       greatestRow
+	MOVQ      32(DX), DI
+	LEAQ      (SI)(DI*4), SI
+	DECQ      R9
+	JNZ       greatestPlane
 	VMOVUPS   Y0, (AX)
 	VMOVUPS   Y1, 32(AX)
+	MOVQ      48(DX), SI
+	LEAQ      (CX)(SI*4), CX
 	ADDQ      $0x40, AX
-	ADDQ      BX, CX
-	DECQ      DX
+	DECQ      BX
 	JNZ       window
 	VZEROUPPER
 	RET
 
-// func greatestGradAVX2(dx *float32, x *float32, dy *float32, n int, rows int, columns int, rowStep int, next int)
+// func greatestGradAVX2(dx *float32, x *float32, dy *float32, w *struct{n int; planes int; rows int; columns int; planeStep int; rowStep int; next int})
 // Requires: AVX
-TEXT ·greatestGradAVX2(SB), NOSPLIT, $0-64
+TEXT ·greatestGradAVX2(SB), NOSPLIT, $0-32
 	MOVQ         dx+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         dy+16(FP), DX
-	MOVQ         n+24(FP), BX
-	MOVQ         next+56(FP), SI
-	SHLQ         $0x02, SI
-	MOVQ         rows+32(FP), DI
-	MOVQ         columns+40(FP), R8
-	MOVQ         rowStep+48(FP), R9
-	SHLQ         $0x02, R9
+	MOVQ         w+24(FP), BX
 	VBROADCASTSS lanes10<>+0(SB), Y0
+	MOVQ         (BX), SI
 
 window:
 	VMOVUPS (CX), Y1
@@ -8741,16 +8851,20 @@ window:
 	VXORPS  Y4, Y4, Y4
 	VXORPS  Y5, Y5, Y5
 	VXORPS  Y6, Y6, Y6
-	MOVQ    CX, R10
-	MOVQ    DI, R12
+	MOVQ    CX, DI
+	MOVQ    8(BX), R10
+
+greatestPlane:
+	MOVQ DI, R8
+	MOVQ 16(BX), R11
 
 greatestRow:
-	MOVQ R10, R11
-	MOVQ R8, R13
+	MOVQ R8, R9
+	MOVQ 24(BX), R12
 
 greatestColumn:
-	VMOVUPS   (R11), Y7
-	VMOVUPS   32(R11), Y8
+	VMOVUPS   (R9), Y7
+	VMOVUPS   32(R9), Y8
 	VCMPPS    $0x1e, Y1, Y7, Y9
 	VCMPPS    $0x1e, Y2, Y8, Y10
 	VCMPPS    $0x03, Y7, Y7, Y11
@@ -8773,45 +8887,159 @@ greatestColumn:
 	VMOVAPS   Y4, Y4
 	VADDPS    Y0, Y5, Y5
 	VADDPS    Y0, Y6, Y6
-	ADDQ      $0x40, R11
-	DECQ      R13
-	JNZ       greatestColumn
-	ADDQ      R9, R10
+	ADDQ      $0x40, R9
 	DECQ      R12
+	JNZ       greatestColumn
+	MOVQ      40(BX), R9
+	LEAQ      (R8)(R9*4), R8
+	DECQ      R11
 	JNZ       greatestRow
+	MOVQ      32(BX), R8
+	LEAQ      (DI)(R8*4), DI
+	DECQ      R10
+	JNZ       greatestPlane
 	VMOVUPS   (DX), Y1
 	VMOVUPS   32(DX), Y2
 	VXORPS    Y5, Y5, Y5
 	VXORPS    Y6, Y6, Y6
-	MOVQ      AX, R10
-	MOVQ      DI, R12
+	MOVQ      AX, DI
+	MOVQ      8(BX), R10
+
+spreadPlane:
+	MOVQ DI, R8
+	MOVQ 16(BX), R11
 
 spreadRow:
-	MOVQ R10, R11
-	MOVQ R8, R13
+	MOVQ R8, R9
+	MOVQ 24(BX), R12
 
 spreadColumn:
-	VMOVUPS (R11), Y7
-	VMOVUPS 32(R11), Y8
+	VMOVUPS (R9), Y7
+	VMOVUPS 32(R9), Y8
 	VCMPPS  $0x00, Y5, Y3, Y9
 	VCMPPS  $0x00, Y6, Y4, Y10
 	VANDPS  Y1, Y9, Y9
 	VANDPS  Y2, Y10, Y10
 	VADDPS  Y7, Y9, Y7
 	VADDPS  Y8, Y10, Y8
-	VMOVUPS Y7, (R11)
-	VMOVUPS Y8, 32(R11)
+	VMOVUPS Y7, (R9)
+	VMOVUPS Y8, 32(R9)
 	VADDPS  Y0, Y5, Y5
 	VADDPS  Y0, Y6, Y6
-	ADDQ    $0x40, R11
-	DECQ    R13
-	JNZ     spreadColumn
-	ADDQ    R9, R10
+	ADDQ    $0x40, R9
 	DECQ    R12
+	JNZ     spreadColumn
+	MOVQ    40(BX), R9
+	LEAQ    (R8)(R9*4), R8
+	DECQ    R11
 	JNZ     spreadRow
+	MOVQ    32(BX), R8
+	LEAQ    (DI)(R8*4), DI
+	DECQ    R10
+	JNZ     spreadPlane
+	MOVQ    48(BX), DI
+	LEAQ    (AX)(DI*4), AX
+	MOVQ    48(BX), DI
+	LEAQ    (CX)(DI*4), CX
 	ADDQ    $0x40, DX
-	ADDQ    SI, AX
-	ADDQ    SI, CX
+	DECQ    SI
+	JNZ     window
+	VZEROUPPER
+	RET
+
+// func meanAVX2(y *float32, x *float32, w *struct{n int; planes int; rows int; columns int; planeStep int; rowStep int; next int}, factor float32)
+// Requires: AVX
+TEXT ·meanAVX2(SB), NOSPLIT, $0-28
+	MOVQ         y+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         w+16(FP), DX
+	VBROADCASTSS factor+24(FP), Y0
+	MOVQ         (DX), BX
+
+window:
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ   CX, SI
+	MOVQ   8(DX), R9
+
+sumPlane:
+	MOVQ SI, DI
+	MOVQ 16(DX), R10
+
+sumRow:
+	MOVQ DI, R8
+	MOVQ 24(DX), R11
+
+sumColumn:
+	VADDPS  (R8), Y1, Y1
+	VADDPS  32(R8), Y2, Y2
+	ADDQ    $0x40, R8
+	DECQ    R11
+	JNZ     sumColumn
+	MOVQ    40(DX), R8
+	LEAQ    (DI)(R8*4), DI
+	DECQ    R10
+	JNZ     sumRow
+	MOVQ    32(DX), DI
+	LEAQ    (SI)(DI*4), SI
+	DECQ    R9
+	JNZ     sumPlane
+	VMULPS  Y1, Y0, Y1
+	VMULPS  Y2, Y0, Y2
+	VMOVUPS Y1, (AX)
+	VMOVUPS Y2, 32(AX)
+	MOVQ    48(DX), SI
+	LEAQ    (CX)(SI*4), CX
+	ADDQ    $0x40, AX
+	DECQ    BX
+	JNZ     window
+	VZEROUPPER
+	RET
+
+// func meanGradAVX2(dx *float32, dy *float32, w *struct{n int; planes int; rows int; columns int; planeStep int; rowStep int; next int}, factor float32)
+// Requires: AVX
+TEXT ·meanGradAVX2(SB), NOSPLIT, $0-28
+	MOVQ         dx+0(FP), AX
+	MOVQ         dy+8(FP), CX
+	MOVQ         w+16(FP), DX
+	VBROADCASTSS factor+24(FP), Y0
+	MOVQ         (DX), BX
+
+window:
+	VMOVUPS (CX), Y1
+	VMOVUPS 32(CX), Y2
+	VMULPS  Y1, Y0, Y1
+	VMULPS  Y2, Y0, Y2
+	MOVQ    AX, SI
+	MOVQ    8(DX), R9
+
+spreadPlane:
+	MOVQ SI, DI
+	MOVQ 16(DX), R10
+
+spreadRow:
+	MOVQ DI, R8
+	MOVQ 24(DX), R11
+
+spreadColumn:
+	VADDPS  (R8), Y1, Y3
+	VADDPS  32(R8), Y2, Y4
+	VMOVUPS Y3, (R8)
+	VMOVUPS Y4, 32(R8)
+	ADDQ    $0x40, R8
+	DECQ    R11
+	JNZ     spreadColumn
+	MOVQ    40(DX), R8
+	LEAQ    (DI)(R8*4), DI
+	DECQ    R10
+	JNZ     spreadRow
+	MOVQ    32(DX), DI
+	LEAQ    (SI)(DI*4), SI
+	DECQ    R9
+	JNZ     spreadPlane
+	MOVQ    48(DX), SI
+	LEAQ    (AX)(SI*4), AX
+	ADDQ    $0x40, CX
 	DECQ    BX
 	JNZ     window
 	VZEROUPPER

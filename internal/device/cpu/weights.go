@@ -72,6 +72,13 @@ func (ks *kernels) exchange(dst, src []float32, taps, in, out int) {
 	}
 }
 
+// exchangePair turns one pair of blocks of src round. l is the layout of dst, and i the number of
+// the pair there.
+func (ks *kernels) exchangePair(l weightLayout, dst, src []float32, i int) {
+	ob, ib := i/l.inBlocks(), i%l.inBlocks()
+	ks.exchange(l.pair(dst, ob, ib), l.swapped().pair(src, ib, ob), l.taps, l.outputs(ob), l.inputs(ib))
+}
+
 // WeightsSize implements [device.Device].
 func (c *CPU) WeightsSize(s device.Shape) int64 { return bytesOf(weightElements(s)) }
 

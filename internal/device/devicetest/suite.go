@@ -148,6 +148,10 @@ func Conv(t *testing.T, dev device.Device) {
 		{N: 1, In: 32, Out: 2, Size: [3]int{5, 6, 7}, Kernel: cube(1), Stride: cube(1), Bias: true},
 		{N: 1, In: 32, Out: 1, Size: [3]int{5, 6, 7}, Kernel: cube(1), Stride: cube(1), Bias: true},
 		{N: 1, In: 3, Out: 16, Size: [3]int{1, 13, 11}, Kernel: [3]int{1, 7, 7}, Stride: [3]int{1, 2, 2}, Pad: [3]int{0, 3, 3}, Bias: true},
+		{N: 2, In: 3, Out: 20, Size: [3]int{1, 15, 14}, Kernel: [3]int{1, 11, 11}, Stride: [3]int{1, 2, 2}},
+		{N: 20, In: 40, Out: 33, Size: [3]int{1, 2, 2}, Kernel: cube(1), Stride: cube(1), Bias: true},
+		{N: 3, In: 18, Out: 32, Size: [3]int{1, 9, 8}, Kernel: cube(1), Stride: cube(1)},
+		{N: 3, In: 32, Out: 40, Size: [3]int{1, 5, 4}, Kernel: cube(1), Stride: [3]int{1, 2, 2}, Bias: true},
 		{N: 2, In: 5, Out: 7, Size: [3]int{6, 9, 5}, Kernel: [3]int{3, 4, 2}, Stride: [3]int{2, 3, 1}, Pad: [3]int{1, 0, 1}, Bias: true},
 		{N: 1, In: 16, Out: 16, Size: [3]int{5, 7, 9}, Kernel: cube(3), Stride: cube(2), Pad: cube(1)},
 	}

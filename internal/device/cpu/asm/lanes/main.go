@@ -41,7 +41,7 @@ func main() {
 			emit func(s isa) string
 		}{
 			{"mix", mix}, {"sum", sum}, {"moments", moments}, {"sumLanes", sumLanes}, {"softmax", softmax}, {"softmaxGrad", softmaxGrad}, {"loss", loss}, {"lossGrad", lossGrad}, {"energy", energy}, {"sgd", sgd},
-			{"greatest", greatest}, {"greatestGrad", greatestGrad}, {"lrnScale", lrnScale}, {"lrnTerms", lrnTerms}, {"lrnSpread", lrnSpread},
+			{"greatest", greatest}, {"greatestGrad", greatestGrad}, {"mean", mean}, {"meanGrad", meanGrad}, {"lrnScale", lrnScale}, {"lrnTerms", lrnTerms}, {"lrnSpread", lrnSpread},
 		} {
 			fmt.Fprintf(&b, "\t%s: %s,\n", k.name, k.emit(s))
 		}

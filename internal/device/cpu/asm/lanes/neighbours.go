@@ -6,15 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Kernels that look at several vectors for each of their results: maximum pooling, and local
-// response normalisation, whose windows lie along the channels of a voxel.
-
-// bytesOf loads a number of float32 elements as a number of bytes.
-func bytesOf(name string) reg.GPVirtual {
-	r := Load(Param(name), GP64()).(reg.GPVirtual)
-	SHLQ(Imm(2), r)
-	return r
-}
+// Kernels that look at several vectors for each of their results: pooling, and local response
+// normalisation, whose windows lie along the channels of a voxel.
 
 // number is a float32 parameter in all lanes.
 func (s isa) number(name string) lanes {
@@ -25,41 +18,54 @@ func (s isa) number(name string) lanes {
 	return s.broadcast(b.Addr)
 }
 
-// window emits body for each vector of a window of rows and columns, whose first one is at start.
-type window struct{ rows, columns, rowStep reg.GPVirtual }
+// windows is the geometry that a kernel of pooling takes, as package cpu declares it.
+const windows = "*struct{ n, planes, rows, columns, planeStep, rowStep, next int }"
 
-func loadWindow() window {
-	return window{Load(Param("rows"), GP64()).(reg.GPVirtual), Load(Param("columns"), GP64()).(reg.GPVirtual), bytesOf("rowStep")}
+// Its fields, and the numbers of windows and steps in elements that they are.
+const (
+	fieldN = iota
+	fieldPlanes
+	fieldRows
+	fieldColumns
+	fieldPlaneStep
+	fieldRowStep
+	fieldNext
+)
+
+// window is the pointer to a geometry.
+type window struct{ base reg.Register }
+
+func loadWindow() window { return window{Load(Param("w"), GP64())} }
+
+func (w window) field(i int) Mem { return Mem{Base: w.base, Disp: 8 * i} }
+
+// count is a field in a register of its own, to be counted down.
+func (w window) count(i int) reg.GPVirtual {
+	r := GP64()
+	MOVQ(w.field(i), r)
+	return r
 }
 
-// each makes pointers of its own, a pair where two tensors are walked through.
-func (w window) each(label string, body func(at []Mem), starts ...Mem) {
-	var rows, at []Mem
-	for _, m := range starts {
-		row := Mem{Base: GP64()}
-		MOVQ(m.Base, row.Base)
-		rows, at = append(rows, row), append(at, Mem{Base: GP64()})
-	}
-	i := GP64()
-	MOVQ(w.rows, i)
+// step moves a pointer on by a field, which is a number of elements.
+func (w window) step(p Mem, i int) { LEAQ(Mem{Base: p.Base, Index: w.count(i), Scale: 4}, p.Base) }
+
+// each emits body for each vector of a window whose first one is at start.
+func (w window) each(label string, start Mem, body func(at Mem)) {
+	plane, row, at := Mem{Base: GP64()}, Mem{Base: GP64()}, Mem{Base: GP64()}
+	MOVQ(start.Base, plane.Base)
+	planes := w.count(fieldPlanes)
+	Label(label + "Plane")
+	MOVQ(plane.Base, row.Base)
+	rows := w.count(fieldRows)
 	Label(label + "Row")
-	for k, row := range rows {
-		MOVQ(row.Base, at[k].Base)
-	}
-	j := GP64()
-	MOVQ(w.columns, j)
-	Label(label + "Column")
-	body(at)
-	for _, m := range at {
-		ADDQ(Imm(64), m.Base)
-	}
-	DECQ(j)
-	JNZ(LabelRef(label + "Column"))
-	for _, row := range rows {
-		ADDQ(w.rowStep, row.Base)
-	}
-	DECQ(i)
+	MOVQ(row.Base, at.Base)
+	loop(label+"Column", w.count(fieldColumns), func() { body(at) }, at)
+	w.step(row, fieldRowStep)
+	DECQ(rows)
 	JNZ(LabelRef(label + "Row"))
+	w.step(plane, fieldPlaneStep)
+	DECQ(planes)
+	JNZ(LabelRef(label + "Plane"))
 }
 
 // replace puts values, and what goes with them, where a value takes the place of the best one so
@@ -75,46 +81,71 @@ func (s isa) replace(value, best lanes, replaced ...[2]lanes) {
 }
 
 func greatest(s isa) string {
-	name := s.begin("greatest", "", "func(y, x *float32, n, rows, columns, rowStep, next int)")
-	y, x, n, next, w := pointer("y"), pointer("x"), Load(Param("n"), GP64()), bytesOf("next"), loadWindow()
-	Label("window")
-	best := s.load(x) // once more below: nothing is greater than itself
-	w.each("greatest", func(at []Mem) { s.replace(s.load(at[0]), best) }, x)
-	s.store(best, y)
-	ADDQ(Imm(64), y.Base)
-	ADDQ(next, x.Base)
-	DECQ(n)
-	JNZ(LabelRef("window"))
+	name := s.begin("greatest", "", "func(y, x *float32, w "+windows+")")
+	y, x, w := pointer("y"), pointer("x"), loadWindow()
+	loop("window", w.count(fieldN), func() {
+		best := s.load(x) // once more below: nothing is greater than itself
+		w.each("greatest", x, func(at Mem) { s.replace(s.load(at), best) })
+		s.store(best, y)
+		w.step(x, fieldNext)
+	}, y)
 	end()
 	return name
 }
 
 func greatestGrad(s isa) string {
-	name := s.begin("greatestGrad", "", "func(dx, x, dy *float32, n, rows, columns, rowStep, next int)")
-	dx, x, dy, n, next, w := pointer("dx"), pointer("x"), pointer("dy"), Load(Param("n"), GP64()), bytesOf("next"), loadWindow()
+	name := s.begin("greatestGrad", "", "func(dx, x, dy *float32, w "+windows+")")
+	dx, x, dy, w := pointer("dx"), pointer("x"), pointer("dy"), loadWindow()
 	one := s.broadcast(constantAt(1))
-	Label("window")
-	best, where, count := s.load(x), s.zero(), s.zero()
-	next1 := func() {
-		for i := range count {
-			VADDPS(one[i], count[i], count[i])
+	loop("window", w.count(fieldN), func() {
+		best, where, count := s.load(x), s.zero(), s.zero()
+		next := func() {
+			for i := range count {
+				VADDPS(one[i], count[i], count[i])
+			}
 		}
-	}
-	w.each("greatest", func(at []Mem) {
-		s.replace(s.load(at[0]), best, [2]lanes{count, where})
-		next1()
-	}, x)
-	gradient, k := s.load(dy), s.zero()
-	count = k
-	w.each("spread", func(at []Mem) {
-		s.store(s.add(s.load(at[0]), s.only(s.compare(equal, where, count), gradient)), at[0])
-		next1()
-	}, dx)
-	ADDQ(Imm(64), dy.Base)
-	ADDQ(next, dx.Base)
-	ADDQ(next, x.Base)
-	DECQ(n)
-	JNZ(LabelRef("window"))
+		w.each("greatest", x, func(at Mem) {
+			s.replace(s.load(at), best, [2]lanes{count, where})
+			next()
+		})
+		gradient := s.load(dy)
+		count = s.zero()
+		w.each("spread", dx, func(at Mem) {
+			s.store(s.add(s.load(at), s.only(s.compare(equal, where, count), gradient)), at)
+			next()
+		})
+		w.step(dx, fieldNext)
+		w.step(x, fieldNext)
+	}, dy)
+	end()
+	return name
+}
+
+func mean(s isa) string {
+	name := s.begin("mean", "", "func(y, x *float32, w "+windows+", factor float32)")
+	y, x, w, factor := pointer("y"), pointer("x"), loadWindow(), s.number("factor")
+	loop("window", w.count(fieldN), func() {
+		sum := s.zero()
+		w.each("sum", x, func(at Mem) {
+			for i := range sum {
+				VADDPS(s.at(at, i), sum[i], sum[i])
+			}
+		})
+		s.store(s.mul(sum, factor), y)
+		w.step(x, fieldNext)
+	}, y)
+	end()
+	return name
+}
+
+func meanGrad(s isa) string {
+	name := s.begin("meanGrad", "", "func(dx, dy *float32, w "+windows+", factor float32)")
+	dx, dy, w, factor := pointer("dx"), pointer("dy"), loadWindow(), s.number("factor")
+	loop("window", w.count(fieldN), func() {
+		gradient := s.mul(s.load(dy), factor)
+		w.each("spread", dx, func(at Mem) { s.store(s.add(s.memory(at), gradient), at) })
+		w.step(dx, fieldNext)
+	}, dy)
 	end()
 	return name
 }

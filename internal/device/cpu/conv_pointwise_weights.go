@@ -1,0 +1,169 @@
+package cpu
+
+import "github.com/voxsaw/voxsaw/internal/device"
+
+// pointwiseWeights is the gradient of the weights of a 1x1 convolution of photographs: an outer
+// product of inputs and output gradients, summed over the pixels of all images.
+//
+// An item is a tile of the gradients, some blocks of input channels and some of output channels,
+// and a slab of the chunks of pixels. It copies the inputs of a chunk into scratch memory, and the
+// output gradients, too, where images are small; then it adds the products of all pairs of blocks
+// while both stay in a second-level cache. Slabs are summed from zero each and added up in their
+// order.
+type pointwiseWeights struct {
+	gradientSink
+	cpu  *CPU
+	x, y layout
+	pixelChunks
+	from   []int // where the pixels lie in a block of an input
+	to     []int // and in one of the output gradients
+	ins    int   // blocks of input channels in a tile
+	outs   int   // blocks of output channels
+	stride int   // from one pixel of the copy of inputs to the next
+	slabs  int
+	stages bool   // output gradients are copied
+	terms  []term // of each image of a chunk
+	work   int
+
+	xs, dy, scratch Slice
+}
+
+const (
+	tileIns, tileOuts  = 8, 16
+	pointwiseItems     = 16 // at least, where slabs can make as many
+	pointwiseSlabSizes = 1 << 20
+)
+
+func newPointwiseWeights(c *CPU, s device.ConvSpec) *pointwiseWeights {
+	k := &pointwiseWeights{gradientSink: gradientSink{w: weightsOfGroup(s)}, cpu: c, x: inputsOf(s), y: outputsOf(s)}
+	k.pixelChunks = chunksOfPixels(s.N, k.y.size, pointwiseRows)
+	k.from, k.to = pixelsOf(k.x, k.pixelChunks, s.Stride), pixelsOf(k.y, k.pixelChunks, [3]int{1, 1, 1})
+	k.ins, k.outs = min(tileIns, k.x.blocks), min(tileOuts, k.y.blocks)
+	k.stride = k.ins*block + block
+	k.stages = k.images > 1 && k.pixels() < 2*block
+	tiles := (k.x.blocks + k.ins - 1) / k.ins * ((k.y.blocks + k.outs - 1) / k.outs)
+	k.slabs = max(1, min(pointwiseItems/tiles, pointwiseSlabSizes/k.w.elements(), k.count()))
+	k.work = k.rows() * k.stride
+	if k.stages {
+		k.terms = oneTerm
+		k.work += k.rows() * k.outs * block
+	} else {
+		for i := range k.images {
+			k.terms = append(k.terms, term{i * k.pixels() * k.stride, k.y.plane(i, 0)})
+		}
+	}
+	k.work = aligned(k.work)
+	return k
+}
+
+// Scratch implements [device.Kernel].
+func (k *pointwiseWeights) Scratch() int64 {
+	return bytesOf(k.whole() + (k.slabs-1)*k.w.elements() + k.cpu.opt.Threads*k.work)
+}
+
+// Run implements [device.Kernel].
+func (k *pointwiseWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
+	k.begin(out, in)
+	k.convolve(k.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
+	k.end(out)
+}
+
+func (k *pointwiseWeights) convolve(dw, x, dy, _, scratch Slice) {
+	k.dw, k.xs, k.dy, k.scratch = dw, x, dy, scratch
+	if !k.keeps() {
+		k.dw, k.scratch = k.scratch[:k.whole()], k.scratch[k.whole():]
+	}
+	k.cpu.pool.run(k.slabs*k.tiles(k.x.blocks, k.ins)*k.tiles(k.y.blocks, k.outs), k)
+	if k.slabs > 1 || !k.keeps() {
+		k.cpu.pool.run(k.w.pairs(), (*pointwiseWeightsSum)(k))
+	}
+	k.dw, k.xs, k.dy, k.scratch = nil, nil, nil, nil
+}
+
+// tiles is how many tiles of so many blocks there are.
+func (k *pointwiseWeights) tiles(blocks, size int) int { return (blocks + size - 1) / size }
+
+// sums is where a slab is summed: the first one in the result, those after it in scratch memory.
+func (k *pointwiseWeights) sums(slab int) []float32 {
+	if slab == 0 {
+		return k.dw
+	}
+	return k.scratch[(slab-1)*k.w.elements():]
+}
+
+// do sums one tile over one slab.
+func (k *pointwiseWeights) do(worker, item int) {
+	tilesIn := k.tiles(k.x.blocks, k.ins)
+	ib, item := item%tilesIn*k.ins, item/tilesIn
+	tilesOut := k.tiles(k.y.blocks, k.outs)
+	ob, slab := item%tilesOut*k.outs, item/tilesOut
+	ins, outs := min(k.ins, k.x.blocks-ib), min(k.outs, k.y.blocks-ob)
+	work := k.scratch[(k.slabs-1)*k.w.elements()+worker*k.work:][:k.work]
+	rows, stage := work[:k.rows()*k.stride], work[k.rows()*k.stride:]
+	sums := k.sums(slab)
+	begin, end := slab*k.count()/k.slabs, (slab+1)*k.count()/k.slabs
+	for chunk := begin; chunk < end; chunk++ {
+		k.copyInputs(rows, chunk, ib, ins)
+		if k.stages {
+			k.copyGradients(stage, chunk, ob, outs)
+		}
+		k.addTile(sums, rows, stage, chunk, ib, ins, ob, outs, chunk > begin)
+	}
+}
+
+// copyInputs copies the inputs of a chunk, a row a pixel.
+func (k *pointwiseWeights) copyInputs(rows []float32, chunk, ib, ins int) {
+	n, endN, first, end := k.chunk(chunk)
+	for i := n; i < endN; i++ {
+		for b := range ins {
+			copyPixels(rows[b*block:], k.stride, k.xs[k.x.plane(i, ib+b):], k.from[first:end])
+		}
+		rows = rows[(end-first)*k.stride:]
+	}
+}
+
+// copyGradients copies the output gradients of a chunk, block by block.
+func (k *pointwiseWeights) copyGradients(stage []float32, chunk, ob, outs int) {
+	n, endN, first, end := k.chunk(chunk)
+	for b := range outs {
+		to := stage[b*k.rows()*block:]
+		for i := n; i < endN; i++ {
+			to = to[copy(to, k.dy[k.y.plane(i, ob+b)+first*block:][:(end-first)*block]):]
+		}
+	}
+}
+
+// addTile adds the products of a chunk to the sums of a tile.
+func (k *pointwiseWeights) addTile(sums, rows, stage []float32, chunk, ib, ins, ob, outs int, add bool) {
+	n, endN, first, end := k.chunk(chunk)
+	channels := min(ins*block, k.x.channels-ib*block)
+	by := product{rows: channels, k: end - first, as: k.stride, bs: block, cs: block, cv: k.w.group(), add: add}
+	terms := k.terms[:min(len(k.terms), endN-n)]
+	if k.stages {
+		by.k *= endN - n
+	}
+	for b := ob; b < ob+outs; b += 2 {
+		by.vectors = min(2, ob+outs-b)
+		dy := stage[min(len(stage), (b-ob)*k.rows()*block):]
+		by.bv = k.rows() * block
+		if !k.stages {
+			dy, by.bv = k.dy[k.y.plane(n, b)+first*block:], k.y.voxels*block
+		}
+		k.cpu.kernels.rowsOuter(&by, rows, dy, sums[k.w.at(b, ib):], terms)
+	}
+}
+
+// pointwiseWeightsSum adds up the slabs of one pair of channel blocks, and uses it up where it is
+// not to be kept.
+type pointwiseWeightsSum pointwiseWeights
+
+func (k *pointwiseWeightsSum) do(_, item int) {
+	ob, ib := item/k.w.inBlocks(), item%k.w.inBlocks()
+	sum := k.w.pair(k.dw, ob, ib)
+	for slab := 1; slab < k.slabs; slab++ {
+		k.cpu.kernels.addVectors(sum, k.w.pair((*pointwiseWeights)(k).sums(slab), ob, ib))
+	}
+	if !k.keeps() {
+		k.take(sum, ob, ib)
+	}
+}
