@@ -1,6 +1,6 @@
 // Command sbom lists what a Go binary is made of, as a CycloneDX 1.6 document on standard output:
-// the program, the version of Go whose standard library is in it, and every module with the sum that
-// go.sum has. The same binary gives the same bytes.
+// the program, the version of Go whose standard library is in it, and every module with the sum
+// that go.sum has. The same binary gives the same bytes.
 //
 //	go run ./scripts/sbom voxsaw > voxsaw.cdx.json
 //
@@ -91,8 +91,8 @@ func bill(info *debug.BuildInfo, name string, digest [sha256.Size]byte) document
 	for _, s := range info.Settings {
 		program.Properties = append(program.Properties, property{"build:" + s.Key, s.Value})
 	}
-	// The number says which document this is. It comes from the binary, so that it stays the same: a
-	// UUID of version 8, whose other bits are free (RFC 9562).
+	// The number says which document this is. It comes from the binary, so that it stays the same:
+	// a UUID of version 8, whose other bits are free (RFC 9562).
 	id := digest
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80
 	d := document{
