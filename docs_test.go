@@ -95,3 +95,33 @@ func TestPackagesSayWhereToStart(t *testing.T) {
 		}
 	}
 }
+
+// Each module of go.mod is told of in docs/dependencies.md, and no other.
+func TestDependenciesAreTold(t *testing.T) {
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	required := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+`).FindAllStringSubmatch(string(mod), -1) {
+		required[m[1]] = true
+		if !strings.Contains(string(page), "`"+m[1]+"`") {
+			t.Errorf("docs/dependencies.md does not tell of %s", m[1])
+		}
+	}
+	if len(required) < 20 {
+		t.Fatalf("only %d modules in go.mod: is the search broken?", len(required))
+	}
+	// rows of the tables: the first cell names modules
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(string(page), -1) {
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			if !required[m[1]] {
+				t.Errorf("docs/dependencies.md tells of %s, which is not in go.mod", m[1])
+			}
+		}
+	}
+}
