@@ -15,12 +15,13 @@ import (
 
 type phantomOptions struct {
 	cases, labelled int
-	format          string // nnunet, dicom, masks (a file for each organ), nii (not compressed); otherwise NIfTI
-	empty           bool   // labels without foreground
-	moved           bool   // labels on another grid than their scans
-	around          int    // voxels of air on every side
-	axcodes         string
-	hostile         string // a text that DICOM's tags hold besides their own
+	// nnunet, dicom, masks (a file for each organ), nii (not compressed); otherwise NIfTI
+	format  string
+	empty   bool // labels without foreground
+	moved   bool // labels on another grid than their scans
+	around  int  // voxels of air on every side
+	axcodes string
+	hostile string // a text that DICOM's tags hold besides their own
 }
 
 // phantomMain is the scripts' command phantom [flags] FOLDER, which writes scans.
