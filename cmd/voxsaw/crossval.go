@@ -22,44 +22,59 @@ type crossvalOptions struct {
 
 func newCrossval() *cobra.Command {
 	o := &crossvalOptions{Plan: experiment.DefaultPlan(), Machine: defaultDevice()}
-	var out string
-	var memory gibibytes
-	var dry, asJSON bool
+	var f crossvalFlags
 	cmd := verb("crossval", "Run a whole experiment: folds x fractions x initialisations x seeds",
 		`Runs the experiment of the paper's Table 3 from one YAML file: for each fold, fraction of the training cases, initialisation and seed a
 fine-tuning run, predictions of the test cases and their scores. It ends in the table (mean ± sd, gain over scratch run by run with
 its interval) and a report. Encoders are pretrained on the way, on cases that the fold does not test on.
 
 Run it again to go on where it stopped; finished runs are not repeated. An experiment may grow by folds, fractions, seeds and
-initialisations; anything else is another experiment, in a folder of its own.`,
+initialisations; anything else is another experiment, in a folder of its own.
+
+Run it several times at once, on one machine or on many that share the folder: each process takes the next trial that no other is at
+work on. --write slurm writes the script of a Slurm job array, a trial each.`,
 		`  voxsaw crossval --config configs/openkbp-cpu.yaml --out runs/table3`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
-			if out == "" && !dry {
+			if f.out == "" && !f.dry {
 				return withHint(usagef("no folder for the experiment"), "add --out FOLDER")
 			}
-			return runCrossval(cmd, *o, out, memory, dry, asJSON)
+			return runCrossval(cmd, *o, f)
 		})
-	cmd.Flags().StringVar(&out, "out", "", "folder of the experiment")
-	cmd.Flags().Var(&memory, "memory", "limit in GiB for the network's memory; 0: what the machine has")
-	cmd.Flags().BoolVar(&dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the table, or the plan, as JSON")
+	cmd.Flags().StringVar(&f.out, "out", "", "folder of the experiment")
+	cmd.Flags().Var(&f.memory, "memory", "limit in GiB for the network's memory; 0: what the machine has")
+	cmd.Flags().BoolVar(&f.dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the table, or the plan, as JSON")
+	cmd.Flags().IntVar(&f.trial, "trial", 0, "run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
+	cmd.Flags().StringVar(&f.write, "write", "", "write the script that runs the experiment on a cluster, and stop: slurm")
 	return cmd
 }
 
-func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory gibibytes, dry, asJSON bool) error {
+// crossvalFlags are what a plan does not say.
+type crossvalFlags struct {
+	out         string
+	memory      gibibytes
+	dry, asJSON bool
+	trial       int
+	write       string
+}
+
+func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	o.Plan.Follow()
 	if err := o.Plan.Check(); err != nil {
 		return &usageError{err}
 	}
-	if dry {
-		return printPlan(cmd.OutOrStdout(), o.Plan, asJSON)
+	if f.dry {
+		return printPlan(cmd.OutOrStdout(), o.Plan, f.asJSON)
+	}
+	if f.write != "" {
+		return writeCluster(cmd.OutOrStdout(), o, f)
 	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
 		return err
 	}
 	defer closeDevice()
-	s := experiment.Setting{Out: out, Device: dev, Memory: memory.limit(), Console: &console{w: cmd.ErrOrStderr()}}
+	s := experiment.Setting{Out: f.out, Device: dev, Memory: f.memory.limit(), Console: &console{w: cmd.ErrOrStderr()}, Trial: f.trial}
 	result, err := experiment.Run(cmd.Context(), o.Plan, s)
 	if err != nil {
 		if result != nil && len(result.Runs) > 0 {
@@ -67,7 +82,28 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory gibib
 		}
 		return explainStudy(err)
 	}
-	return explainStudy(printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s, asJSON))
+	if others := len(result.Elsewhere); others > 0 {
+		say(cmd.ErrOrStderr(), "%s with other processes: the same command, once they have ended, makes the whole table", table.Count(others, "trial"))
+	}
+	if f.trial > 0 {
+		return printTrial(cmd.OutOrStdout(), result, f.asJSON)
+	}
+	if len(result.Runs) == 0 {
+		return nil
+	}
+	return explainStudy(printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s, f.asJSON))
+}
+
+// printTrial prints the scores of the only trial that was run.
+func printTrial(w io.Writer, r *experiment.Result, asJSON bool) error {
+	for _, run := range r.Runs {
+		t := table.PerLabel(run.Scores)
+		if asJSON {
+			return t.JSON(w)
+		}
+		return printTable(w, t)
+	}
+	return nil
 }
 
 // explainStudy adds a hint to the error of an experiment: what the user can do about it. Unlike a

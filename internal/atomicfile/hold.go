@@ -10,10 +10,15 @@ import (
 // errHeld is what a platform's lock answers when another process has the folder.
 var errHeld = errors.New("held")
 
+// A HeldError says that another process has a folder.
+type HeldError struct{ message string }
+
+func (e *HeldError) Error() string { return e.message }
+
 // Hold takes a folder for this process, so that two runs cannot write over each other's files, and
 // gives the function that lets go of it. A process that ends, or is killed, lets go of what it
 // holds; nothing is left in the folder. Where the system or the file system has no such locks, Hold
-// succeeds without one.
+// succeeds without one. Where another process has the folder, the error is a [HeldError].
 func Hold(dir string) (release func(), err error) {
 	return hold(dir, true, "%s is in use by another run: wait for it to end, or choose another folder")
 }
@@ -27,11 +32,20 @@ func Share(dir string) (release func(), err error) {
 // none, and has it shared with others until it is released. Who is alone there removes what killed
 // processes have left of the files that wanted names (see [Clean]).
 func Enter(dir string, wanted func(name string) bool) (release func(), err error) {
+	return enter(dir, func() error { return Clean(dir, wanted) })
+}
+
+// EnterAll is [Enter] that cleans all folders below, too.
+func EnterAll(dir string) (release func(), err error) {
+	return enter(dir, func() error { return CleanAll(dir) })
+}
+
+func enter(dir string, clean func() error) (release func(), err error) {
 	if err := MakeFolder(dir); err != nil {
 		return nil, err
 	}
 	if release, err = Hold(dir); err == nil {
-		err = Clean(dir, wanted)
+		err = clean()
 		release()
 		if err != nil {
 			return nil, err
@@ -56,7 +70,7 @@ func hold(dir string, exclusive bool, message string) (release func(), err error
 	switch err := lock(f, exclusive); {
 	case errors.Is(err, errHeld):
 		f.Close()
-		return nil, fmt.Errorf(message, dir)
+		return nil, &HeldError{fmt.Sprintf(message, dir)}
 	case err != nil:
 		f.Close()
 		return func() {}, nil

@@ -32,6 +32,8 @@ type Setting struct {
 	Device  voxsaw.Device
 	Memory  int64 // limit in bytes for a program and its parameters; 0: none
 	Console Console
+	// Trial is the only trial to run, by its number in the plan, counted from 1; 0: all.
+	Trial int
 }
 
 // A Console shows how an experiment gets on.
@@ -50,6 +52,8 @@ type Result struct {
 	Runs     []eval.Trial
 	Encoders []Pretraining
 	Elapsed  time.Duration
+	// Elsewhere are the trials that other processes were at work on.
+	Elsewhere []Trial
 }
 
 // Pretraining is one encoder that the experiment pretrained.
@@ -79,7 +83,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	defer cache.Close()
-	r := &runner{Setting: s, plan: plan, cache: cache, encoders: map[string]string{}, result: &Result{Plan: plan}}
+	r := &runner{Setting: s, plan: plan, cache: cache, encoders: map[string]string{}, noted: map[int]bool{}, result: &Result{Plan: plan}}
 	if plan.Finetune, err = plan.Finetune.Resolve(cache); err != nil {
 		return nil, err
 	}
@@ -91,36 +95,22 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := atomicfile.MakeFolder(s.Out); err != nil {
-		return nil, err
-	}
-	release, err := atomicfile.Hold(s.Out)
+	// Several processes may work on one experiment. Finished trials are cleaned, too: runs that go
+	// on clean their own.
+	release, err := atomicfile.EnterAll(s.Out)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	// finished trials, too: runs that go on clean their own
-	if err := atomicfile.CleanAll(s.Out); err != nil {
-		return nil, err
-	}
 	if err := r.record(); err != nil {
 		return nil, err
 	}
 	for _, doubt := range slices.Concat(warnings, r.result.Cases.doubts) {
 		s.Console.Note(doubt)
 	}
-	trials := plan.trials(r.result.Cases)
-	for n, t := range trials {
-		s.Console.Note(fmt.Sprintf("trial %d of %d: %s", n+1, len(trials), t.Name()))
-		scores, err := r.trial(ctx, t)
-		if err != nil {
-			r.result.Elapsed = time.Since(start)
-			return r.result, fmt.Errorf("trial %s: %w", t.Name(), err)
-		}
-		r.result.Runs = append(r.result.Runs, eval.Trial{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold, Seed: t.Seed, Scores: scores})
-	}
+	err = r.all(ctx, plan.trials(r.result.Cases))
 	r.result.Elapsed = time.Since(start)
-	return r.result, nil
+	return r.result, err
 }
 
 // warnings says what is likely to cost accuracy: a window of inference other than the training
@@ -163,6 +153,7 @@ type runner struct {
 	plan     Plan
 	cache    *prepared.Store
 	encoders map[string]string // checkpoint of each encoder that has been pretrained, by its folder
+	noted    map[int]bool      // trials that were begun, by their numbers
 	result   *Result
 }
 
@@ -246,17 +237,22 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	if err != nil {
 		return nil, err
 	}
-	path, finished := filepath.Join(folder, "scores.csv"), train.Finished(folder)
+	finished := train.Finished(folder)
 	// The test cases are not looked at while training: nothing about them can leak into the result.
 	_, _, err = segment.Finetune(ctx, r.Device, c, segment.Data{Store: r.cache, Train: t.Train, Validate: t.Curve}, init, r.options(folder, resolved, r.Console.Training(t.Name(), "crops")))
 	r.Console.Trained()
 	if err != nil {
 		return nil, err
 	}
+	// Another process must not score the same network meanwhile.
+	release, err := atomicfile.Hold(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	if finished {
-		if f, err := os.Open(path); err == nil {
-			defer f.Close()
-			return table.ReadScores(f)
+		if scores, err := readScores(folder); err == nil {
+			return scores, nil
 		}
 	}
 	scores, err := r.score(ctx, train.Last(folder), t.Test)
@@ -267,7 +263,19 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	if err := table.PerCase(scores).CSV(&text); err != nil {
 		return nil, err
 	}
-	return scores, atomicfile.WriteBytes(path, text.Bytes())
+	return scores, atomicfile.WriteBytes(filepath.Join(folder, scoresFile), text.Bytes())
+}
+
+// scoresFile is what a trial leaves of its test cases, in its folder.
+const scoresFile = "scores.csv"
+
+func readScores(folder string) ([]eval.Score, error) {
+	f, err := os.Open(filepath.Join(folder, scoresFile))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return table.ReadScores(f)
 }
 
 // options are those of a run, which is begun, or taken up again.
@@ -347,6 +355,9 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	if checkpoint, done := r.encoders[p.Folder]; done {
 		return checkpoint, nil
 	}
+	if err := free(p.Folder); err != nil {
+		return "", err
+	}
 	if len(e.Left) > 0 {
 		r.Console.Note(fmt.Sprintf("%s: %d of the %d cases of %s are left out, for folds test on them (the same name, scan or patient): %s",
 			name, len(e.Left), len(e.Left)+len(e.Cases), e.Data, plain.List(e.Left)))
@@ -383,6 +394,10 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	}
 	summary, err := settings.Pretrain(ctx, r.Device, pretext.Data{Store: cache, Train: training, Validate: held}, r.options(p.Folder, resolved, r.Console.Training(name, p.Task.Items)))
 	r.Console.Trained()
+	var other *atomicfile.HeldError
+	if errors.As(err, &other) { // since it was looked at
+		return "", &encoderError{other}
+	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"text/template"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/experiment"
+)
+
+// This file: crossval --write, which leaves what a cluster's own scheduler needs in the experiment's
+// folder. A person reads it, changes it, and submits it.
+
+// slurmScript is a job array with a task for each trial.
+var slurmScript = template.Must(template.New("sbatch").Parse(`#!/bin/bash
+# The trials of an experiment, a task each. Read it, change it, then submit it from this folder's
+# parent as it was when this was written ({{.Folder}}):
+#
+#   sbatch {{.Script}}
+#
+# Trials that start from the same encoder wait for the first of them to pretrain it. When all tasks
+# have ended, the same command without --trial makes the table and the report:
+#
+#   {{.Again}}
+#
+#SBATCH --job-name=voxsaw
+#SBATCH --array=1-{{.Trials}}
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task={{.Cores}}
+#SBATCH --mem={{.Memory}}
+# at most so long; a task that was stopped goes on where it stopped when it is submitted again
+#SBATCH --time=24:00:00
+#SBATCH --requeue
+# two minutes before the end the program is told to save
+#SBATCH --signal=B:TERM@120
+#SBATCH --output={{.Logs}}
+
+exec {{.Again}} --threads "${SLURM_CPUS_PER_TASK:-{{.Cores}}}" --trial "$SLURM_ARRAY_TASK_ID"
+`))
+
+// writeCluster writes the script for a scheduler, and the settings that it names.
+func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
+	if f.write != "slurm" {
+		return usagef("--write %s: there is slurm", f.write)
+	}
+	preview, err := experiment.Look(o.Plan)
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.MakeFolder(f.out); err != nil {
+		return err
+	}
+	settings, err := config.Marshal(&o)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(f.out, "crossval.yaml")
+	if err := atomicfile.WriteBytes(path, settings); err != nil {
+		return err
+	}
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return err
+	}
+	cores, memory := o.Machine.Threads, "16G"
+	if cores == 0 {
+		cores = 8
+	}
+	again := []string{"voxsaw", "crossval", "--config", quoted(path), "--out", quoted(f.out)}
+	if limit := f.memory.bytes(); limit > 0 {
+		again = append(again, "--memory", f.memory.String())
+		memory = fmt.Sprintf("%dM", (limit+limit/5)>>20) // beside the network: scans, and the program itself
+	}
+	script := filepath.Join(f.out, "crossval.sbatch")
+	var text strings.Builder
+	if err := slurmScript.Execute(&text, map[string]any{
+		"Folder": here, "Script": quoted(script), "Trials": len(preview.Trials), "Cores": cores, "Memory": memory,
+		"Logs": filepath.Join(f.out, "slurm-%A_%a.log"), "Again": strings.Join(again, " "),
+	}); err != nil {
+		return err
+	}
+	if err := atomicfile.WriteBytes(script, []byte(text.String())); err != nil {
+		return err
+	}
+	say(w, "%s: %d trials; sbatch %s", script, len(preview.Trials), quoted(script))
+	return nil
+}
+
+// quoted is a word as a shell reads it.
+func quoted(word string) string {
+	if !strings.ContainsFunc(word, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./", r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,120 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+)
+
+// This file: how several processes share the trials of one experiment. A trial is a folder, and who
+// works on it holds it. There is no other arrangement between them: a process takes the next trial
+// that nobody holds, and one that was killed lets go of its own.
+
+// patience is how long a process waits before it looks again whether an encoder that others pretrain
+// is ready.
+const patience = 2 * time.Second
+
+// all runs trials, or the one that is asked for. Those that others are at work on are looked at
+// again at the end: what is finished by then counts.
+func (r *runner) all(ctx context.Context, trials []Trial) error {
+	if r.Trial < 0 || r.Trial > len(trials) {
+		return fmt.Errorf("there is no trial %d: the plan has %d", r.Trial, len(trials))
+	}
+	scores := make([][]eval.Score, len(trials))
+	err := r.share(ctx, trials, scores)
+	for n, t := range trials {
+		if scores[n] != nil {
+			r.result.Runs = append(r.result.Runs, eval.Trial{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold, Seed: t.Seed, Scores: scores[n]})
+		}
+	}
+	return err
+}
+
+// share fills in the scores of trials that this process has run, or found finished.
+func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Score) error {
+	waiting := map[int]bool{} // trials that were held, or their encoders
+	for n := range trials {
+		if r.Trial == 0 || n+1 == r.Trial {
+			waiting[n] = true
+		}
+	}
+	for {
+		held, encoders, done := 0, 0, 0
+		for n, t := range trials {
+			if !waiting[n] {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			var elsewhere *encoderError
+			var other *atomicfile.HeldError
+			var err error
+			switch scores[n], err = r.next(ctx, n, trials); {
+			case err == nil:
+				delete(waiting, n)
+				done++
+			case errors.As(err, &elsewhere):
+				encoders++
+			case errors.As(err, &other):
+				held++
+			default:
+				return fmt.Errorf("trial %s: %w", t.Name(), err)
+			}
+		}
+		switch {
+		case encoders > 0 && done == 0:
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(patience):
+			}
+		case encoders == 0 && (held == 0 || done == 0):
+			for n, t := range trials {
+				if waiting[n] {
+					r.result.Elsewhere = append(r.result.Elsewhere, t)
+				}
+			}
+			return nil
+		}
+	}
+}
+
+// next runs a trial, unless another process holds it.
+func (r *runner) next(ctx context.Context, n int, trials []Trial) ([]eval.Score, error) {
+	release, err := atomicfile.Hold(trials[n].Folder(r.Out))
+	if err == nil {
+		release()
+	}
+	var other *atomicfile.HeldError
+	if errors.As(err, &other) {
+		return nil, err
+	}
+	if !r.noted[n] { // it may have waited for an encoder
+		r.noted[n] = true
+		r.Console.Note(fmt.Sprintf("trial %d of %d: %s", n+1, len(trials), trials[n].Name()))
+	}
+	return r.trial(ctx, trials[n])
+}
+
+// An encoderError says that another process pretrains the encoder that a trial starts from.
+type encoderError struct{ cause *atomicfile.HeldError }
+
+func (e *encoderError) Error() string { return e.cause.Error() }
+
+// free says whether another process pretrains the encoder of a folder.
+func free(folder string) error {
+	release, err := atomicfile.Hold(folder)
+	var other *atomicfile.HeldError
+	switch {
+	case errors.As(err, &other):
+		return &encoderError{other}
+	case err == nil:
+		release()
+	}
+	return nil // a folder that is not there yet is free
+}
