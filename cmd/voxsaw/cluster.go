@@ -12,8 +12,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/experiment"
 )
 
-// This file: crossval --write, which leaves what a cluster's own scheduler needs in the experiment's
-// folder. A person reads it, changes it, and submits it.
+// This file: crossval --write, which leaves what a cluster's own scheduler needs in the
+// experiment's folder. A person reads it, changes it, and submits it.
 
 // slurmScript is a job array with a task for each trial.
 var slurmScript = template.Must(template.New("sbatch").Parse(`#!/bin/bash
@@ -74,7 +74,8 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 	again := []string{"voxsaw", "crossval", "--config", quoted(path), "--out", quoted(f.out)}
 	if limit := f.memory.bytes(); limit > 0 {
 		again = append(again, "--memory", f.memory.String())
-		memory = fmt.Sprintf("%dM", (limit+limit/5)>>20) // beside the network: scans, and the program itself
+		// beside the network: scans, and the program itself
+		memory = fmt.Sprintf("%dM", (limit+limit/5)>>20)
 	}
 	script := filepath.Join(f.out, "crossval.sbatch")
 	var text strings.Builder
@@ -93,7 +94,9 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 
 // quoted is a word as a shell reads it.
 func quoted(word string) string {
-	if !strings.ContainsFunc(word, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./", r) }) {
+	if !strings.ContainsFunc(word, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./", r)
+	}) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

@@ -94,16 +94,17 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	return explainStudy(printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s, f.asJSON))
 }
 
-// printTrial prints the scores of the only trial that was run.
+// printTrial prints the scores of the only trial that was run. There are none where another process
+// is at work on it.
 func printTrial(w io.Writer, r *experiment.Result, asJSON bool) error {
-	for _, run := range r.Runs {
-		t := table.PerLabel(run.Scores)
-		if asJSON {
-			return t.JSON(w)
-		}
-		return printTable(w, t)
+	if len(r.Runs) == 0 {
+		return nil
 	}
-	return nil
+	t := table.PerLabel(r.Runs[0].Scores)
+	if asJSON {
+		return t.JSON(w)
+	}
+	return printTable(w, t)
 }
 
 // explainStudy adds a hint to the error of an experiment: what the user can do about it. Unlike a

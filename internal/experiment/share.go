@@ -14,8 +14,8 @@ import (
 // works on it holds it. There is no other arrangement between them: a process takes the next trial
 // that nobody holds, and one that was killed lets go of its own.
 
-// patience is how long a process waits before it looks again whether an encoder that others pretrain
-// is ready.
+// patience is how long a process waits before it looks again whether an encoder that others
+// pretrain is ready.
 const patience = 2 * time.Second
 
 // all runs trials, or the one that is asked for. Those that others are at work on are looked at
