@@ -17,9 +17,9 @@ import (
 
 // slurmScript is a job array with a task for each trial.
 var slurmScript = template.Must(template.New("sbatch").Parse(`#!/bin/bash
-# The trials of an experiment, a task each. Read it, change it, then submit it from this folder's
-# parent as it was when this was written ({{.Folder}}):
+# The trials of an experiment, a task each. Read this, change it, and submit it:
 #
+#   cd {{.Folder}}
 #   sbatch {{.Script}}
 #
 # Trials that start from the same encoder wait for the first of them to pretrain it. When all tasks
@@ -80,7 +80,7 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 	script := filepath.Join(f.out, "crossval.sbatch")
 	var text strings.Builder
 	if err := slurmScript.Execute(&text, map[string]any{
-		"Folder": here, "Script": quoted(script), "Trials": len(preview.Trials), "Cores": cores, "Memory": memory,
+		"Folder": quoted(here), "Script": quoted(script), "Trials": len(preview.Trials), "Cores": cores, "Memory": memory,
 		"Logs": filepath.Join(f.out, "slurm-%A_%a.log"), "Again": strings.Join(again, " "),
 	}); err != nil {
 		return err
