@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 	"internal/safetensors": {},
 	"internal/photo":       {"internal/folders"},
 	"internal/voc":         {},
+	"internal/voc/voctest": {},
 	"internal/photo/fixed": {},
 
 	"volume":          {},
@@ -72,7 +73,7 @@ var mayImport = map[string][]string{
 	"internal/rotation":              slices.Concat(guest, []string{"internal/tiles"}),
 	"puzzle2d": {
 		".", "puzzle2d/photos", "internal/checkpoint", "internal/config", "internal/device", "internal/jigsaw", "internal/nn", "internal/numbers", "internal/photonet",
-		"internal/puzzle", "internal/seed", "internal/svm", "internal/tiles", "internal/train",
+		"internal/puzzle", "internal/seed", "internal/svm", "internal/tiles", "internal/train", "internal/voc",
 	},
 	"internal/photostudy": {".", "puzzle2d", "puzzle2d/photos", "internal/atomicfile", "internal/config", "internal/seed", "internal/table"},
 	"puzzle3d":            slices.Concat(guest, []string{"internal/jigsaw", "internal/puzzle", "internal/tiles"}),

@@ -44,6 +44,8 @@ type Config struct {
 	Train   voxsaw.Training `yaml:"train"`
 	Input   Input           `yaml:",inline"`
 
+	Checkpoint string `yaml:"checkpoint,omitempty" help:"weights to start from: a checkpoint of 2d pretrain or PyTorch's safetensors of this backbone; empty: random ones"`
+
 	Grid   [2]int `yaml:"grid,flow" help:"cells: rows x columns; the paper has 3x3 and 2x2"`
 	Cell   int    `yaml:"cell" help:"width and height of a cell"`
 	Patch  int    `yaml:"patch" help:"width and height of a patch, which lies anywhere in its cell"`

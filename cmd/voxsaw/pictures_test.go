@@ -9,7 +9,21 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+
+	"github.com/voxsaw/voxsaw/internal/voc/voctest"
 )
+
+// pascalMain is the command pascal of the scripts: it makes a data set in Pascal VOC's layout.
+func pascalMain() {
+	o := voctest.Options{Side: 64, Seed: 1}
+	flag.IntVar(&o.Train, "train", 8, "photographs of the side train")
+	flag.IntVar(&o.Val, "val", 4, "photographs of the side val")
+	flag.IntVar(&o.Test, "test", 4, "photographs of the side test")
+	flag.Parse()
+	if err := voctest.Write(flag.Arg(0), o); err != nil {
+		log.Fatal(err)
+	}
+}
 
 // picturesMain is the command pictures of the scripts: it writes JPEGs, each a pattern of its own,
 // into folders.

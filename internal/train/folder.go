@@ -28,6 +28,7 @@ import (
 //	validation.csv     a line for each validation
 //	last.safetensors   the newest checkpoint, with the state of the optimiser
 //	best.safetensors   the checkpoint with the highest score
+//	results.json       what the end of the training scored, where its command scores it
 //
 // Nothing in it is touched before [Train] has all that the training needs: a run that cannot start
 // takes no folder, and starting over loses nothing until then.
@@ -49,6 +50,7 @@ const (
 	validationFile = "validation.csv"
 	lastFile       = "last.safetensors"
 	bestFile       = "best.safetensors"
+	resultsFile    = "results.json"
 )
 
 // Status is what a run's folder says of it.
@@ -303,6 +305,10 @@ func Validations(folder string) string { return filepath.Join(folder, validation
 
 // Last is the path of the newest checkpoint.
 func (f *Folder) Last() string { return Last(f.path) }
+
+// Results is the path of what the end of the run in a folder scored. Whoever scores it writes the
+// file; it goes when the run is started over.
+func Results(folder string) string { return filepath.Join(folder, resultsFile) }
 
 // Best is the path of the checkpoint with the highest score, of the run in a folder.
 func Best(folder string) string { return filepath.Join(folder, bestFile) }

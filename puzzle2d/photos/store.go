@@ -112,6 +112,11 @@ func (s *Store) Record(n int) Record {
 // Name is the path of photograph n, below the folder that it came from.
 func (s *Store) Name(n int) string { return s.index.Photos[n].Path }
 
+// Original is the width and height of photograph n before it was prepared, in pixels.
+func (s *Store) Original(n int) (width, height int) {
+	return s.index.Photos[n].Width, s.index.Photos[n].Height
+}
+
 // Label is the class of photograph n, or [Unlabelled].
 func (s *Store) Label(n int) int { return s.index.Photos[n].Class }
 
