@@ -50,8 +50,8 @@ func picturesMain() {
 	}
 }
 
-// writeOddPictures writes a PNG that is called JPEG, a picture of a pixel, one whose header says that
-// it has 30000x30000, one with 16 bits and alpha, and an animated GIF.
+// writeOddPictures writes a PNG that is called JPEG, a picture of a pixel, one whose header says
+// that it has 30000x30000, one with 16 bits and alpha, and an animated GIF.
 func writeOddPictures(folder string) error {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package voctest makes a small data set in the exact layout of Pascal VOC 2007, for tests: coloured
-// shapes on backgrounds, with their boxes, and a file of proposals.
+// Package voctest makes a small data set in the exact layout of Pascal VOC 2007, for tests:
+// coloured shapes on backgrounds, with their boxes, and a file of proposals.
 //
 // Start at [Write], which is all there is to it.
 package voctest
