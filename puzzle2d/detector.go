@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw"
-	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/voc"
@@ -212,14 +211,11 @@ func (c *Detection) Score(ctx context.Context, dev voxsaw.Device, path string, d
 	if _, err := c.network(g, height, width); err != nil {
 		return Precision{}, err
 	}
-	params := nn.NewParams(d, c.Train.Seed)
+	params, err := restore(d, g, path)
+	if err != nil {
+		return Precision{}, err
+	}
 	defer params.Close()
-	if err := params.Declare(g); err != nil {
-		return Precision{}, err
-	}
-	if _, err := checkpoint.LoadAll(path, params, otherNetwork); err != nil {
-		return Precision{}, err
-	}
 	t, err := newDetector(d, c, data, params, nil, memory)
 	if err != nil {
 		return Precision{}, err

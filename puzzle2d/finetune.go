@@ -11,6 +11,9 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/photonet"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/voc"
@@ -237,4 +240,18 @@ func (m Marked) precision(task string, numbers, positives []int, of func(class i
 // validation is a precision as the loop logs it.
 func (p Precision) validation() voxsaw.Validation {
 	return voxsaw.Validation{Score: p.ElevenPoints, Metrics: []voxsaw.Metric{{Name: "map_11_points", Value: p.ElevenPoints}, {Name: "map_area", Value: p.Area}}}
+}
+
+// restore is the parameters of a network, with the values of a checkpoint of its fine-tuning.
+func restore(d device.Device, g *nn.Graph, path string) (*nn.Params, error) {
+	params := nn.NewParams(d, 0)
+	err := params.Declare(g)
+	if err == nil {
+		_, err = checkpoint.LoadAll(path, params, func(string) string { return "it is not a checkpoint of this network" })
+	}
+	if err != nil {
+		params.Close()
+		return nil, err
+	}
+	return params, nil
 }

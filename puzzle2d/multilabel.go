@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/voxsaw/voxsaw"
-	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -286,14 +285,11 @@ func (c *Multilabel) Score(ctx context.Context, dev voxsaw.Device, path string, 
 	if err != nil {
 		return Precision{}, err
 	}
-	params := nn.NewParams(d, c.Train.Seed)
+	params, err := restore(d, g, path)
+	if err != nil {
+		return Precision{}, err
+	}
 	defer params.Close()
-	if err := params.Declare(g); err != nil {
-		return Precision{}, err
-	}
-	if _, err := checkpoint.LoadAll(path, params, otherNetwork); err != nil {
-		return Precision{}, err
-	}
 	program, err := nn.Compile(d, g, params, nn.Options{Outputs: out, MemoryLimit: memory})
 	if err != nil {
 		return Precision{}, err
@@ -301,6 +297,3 @@ func (c *Multilabel) Score(ctx context.Context, dev voxsaw.Device, path string, 
 	defer program.Close()
 	return c.precision(ctx, program, data, data.Test, c.Views, progress)
 }
-
-// otherNetwork says what it means that a checkpoint of a fine-tuning lacks a tensor.
-func otherNetwork(string) string { return "it is not a checkpoint of this network" }

@@ -194,7 +194,7 @@ func (f *Folder) claim() error {
 			return err
 		}
 	}
-	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile} {
+	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile, resultsFile} {
 		if err := atomicfile.Remove(filepath.Join(f.path, name)); err != nil {
 			return err
 		}
@@ -306,12 +306,12 @@ func Validations(folder string) string { return filepath.Join(folder, validation
 // Last is the path of the newest checkpoint.
 func (f *Folder) Last() string { return Last(f.path) }
 
+// Best is the path of the checkpoint with the highest score, of the run in a folder.
+func Best(folder string) string { return filepath.Join(folder, bestFile) }
+
 // Results is the path of what the end of the run in a folder scored. Whoever scores it writes the
 // file; it goes when the run is started over.
 func Results(folder string) string { return filepath.Join(folder, resultsFile) }
-
-// Best is the path of the checkpoint with the highest score, of the run in a folder.
-func Best(folder string) string { return filepath.Join(folder, bestFile) }
 
 // Best is the path of the checkpoint with the highest score.
 func (f *Folder) Best() string { return Best(f.path) }
