@@ -43,7 +43,7 @@ need not be found. The network is that of the checkpoint; of PyTorch's safetenso
   --task detect     Fast R-CNN on --proposals, a CSV file with the columns photo,xmin,ymin,xmax,ymax
 
 Prepare for detection with --fit warp and the size that the network shall see. With --train-on train, val is validated on during training. What is scored
-is last.safetensors; the scores are in results.json, too.
+is last.safetensors; the scores are in results.json, too. With --json an event "scored" comes before the last.
 
 Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw 2d finetune --data voc --checkpoint runs/photos/best.safetensors --task classify --out runs/voc
