@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 	"internal/safetensors": {},
 	"internal/photo":       {"internal/folders"},
 	"internal/voc":         {},
+	"internal/voc/voctest": {},
 	"internal/photo/fixed": {},
 
 	"volume":          {},
@@ -66,13 +67,13 @@ var mayImport = map[string][]string{
 	"internal/photonet":              {".", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
 	"internal/train":                 {".", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed"},
 	"internal/train/traintest":       {"internal/safetensors", "internal/train"},
-	"internal/jigsaw":                {".", "internal/device", "internal/nn", "internal/puzzle", "internal/seed", "internal/solver", "internal/train"},
+	"internal/jigsaw":                {".", "internal/checkpoint", "internal/device", "internal/nn", "internal/puzzle", "internal/seed", "internal/solver", "internal/train"},
 	"internal/sliding":               {"volume", "volume/prepared", "internal/backbone", "internal/device", "internal/nn", "internal/train"},
 	"internal/pretext":               {".", "volume", "volume/prepared", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/train"},
 	"internal/rotation":              slices.Concat(guest, []string{"internal/tiles"}),
 	"puzzle2d": {
 		".", "puzzle2d/photos", "internal/checkpoint", "internal/config", "internal/device", "internal/jigsaw", "internal/nn", "internal/numbers", "internal/photonet",
-		"internal/puzzle", "internal/seed", "internal/svm", "internal/tiles", "internal/train",
+		"internal/puzzle", "internal/seed", "internal/svm", "internal/tiles", "internal/train", "internal/voc",
 	},
 	"internal/photostudy": {".", "puzzle2d", "puzzle2d/photos", "internal/atomicfile", "internal/config", "internal/seed", "internal/table"},
 	"puzzle3d":            slices.Concat(guest, []string{"internal/jigsaw", "internal/puzzle", "internal/tiles"}),

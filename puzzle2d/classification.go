@@ -37,6 +37,8 @@ type Classification struct {
 	Train   voxsaw.Training `yaml:"train"`
 	Input   Input           `yaml:",inline"`
 
+	Checkpoint string `yaml:"checkpoint,omitempty" help:"weights to start from: a checkpoint of 2d pretrain or PyTorch's safetensors of this backbone; empty: random ones"`
+
 	Crop   int  `yaml:"crop" help:"labels, rotation: width and height of what is looked at"`
 	Cell   int  `yaml:"cell" help:"position: width and height of a cell; the grid is 3x3"`
 	Patch  int  `yaml:"patch" help:"position: width and height of a patch"`
@@ -139,9 +141,13 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 		return voxsaw.Summary{}, err
 	}
 	l := &classifier{config: c, data: data}
+	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, c.Batch) }
 	return train.Job[*labelled]{
-		Identity: identity, Options: c.Train, Open: data.open, Declare: l.declare,
-		Compile: func(w train.Workbench) (train.Learner[*labelled], error) { return l, l.compile(w) },
+		Identity: identity, Options: c.Train, Open: data.open, Declare: l.declare, Start: start(c.Checkpoint, c.Network),
+		Compile: func(w train.Workbench) (train.Learner[*labelled], error) {
+			l.held = Spread(data.Validate, c.ValidatePhotos)
+			return l, l.compile(w, fmt.Sprintf("%d photographs", c.Batch), len(l.held) > 0)
+		},
 	}.Run(ctx, dev, o, train.Group{})
 }
 
@@ -154,83 +160,30 @@ type labelled struct {
 
 // classifier is a classification as the training loop sees it.
 type classifier struct {
-	config  Classification
-	data    Data
-	bench   train.Workbench
-	held    []int
-	graph   *nn.Graph
-	nodes   classifierNodes
-	program *nn.Program
-	judge   *nn.Program // the same without gradients; nil where nothing is held out
+	programs
+	config Classification
+	data   Data
+	held   []int
 }
 
-type classifierNodes struct{ logits, loss *nn.Node }
-
 // network builds the classifier of so many photographs.
-func (c Classification) network(g *nn.Graph, n int) (nodes classifierNodes, err error) {
+func (c Classification) network(g *nn.Graph, n int) (outputs, error) {
 	e, err := c.net()
 	if err != nil {
-		return nodes, err
+		return nil, err
 	}
 	images, side := c.images()
 	x := e.Encode(g, g.Input("images", n*images, 3, 1, side, side))
 	if g.Err() != nil {
-		return nodes, g.Err()
+		return nil, g.Err()
 	}
 	if images > 1 { // both features side by side, through one hidden layer
 		x = g.Reshape(x, n, x.Shape().Elements()/n)
 		x = g.ReLU(g.Linear("class.both", x, 1024, true))
 	}
-	nodes.logits = g.Linear("class.answer", x, len(c.Classes), true)
-	nodes.loss, _ = g.Loss(nodes.logits, g.Input("truth", n), nn.LossOptions{CE: 1})
-	return nodes, g.Err()
-}
-
-func (l *classifier) declare(params *nn.Params) (err error) {
-	l.graph = nn.NewGraph(nn.Train, params.Device().Activations())
-	if l.nodes, err = l.config.network(l.graph, l.config.Batch); err != nil {
-		return err
-	}
-	return params.Declare(l.graph)
-}
-
-func (l *classifier) compile(w train.Workbench) (err error) {
-	l.bench = w
-	if l.program, err = nn.Compile(w.Device, l.graph, w.Params, nn.Options{
-		Loss: l.nodes.loss, Outputs: map[string]*nn.Node{"logits": l.nodes.logits}, Update: w.Optimizer.Updater(), MemoryLimit: w.Memory,
-	}); err != nil {
-		return fmt.Errorf("preparing to train on %d photographs: %w", l.config.Batch, err)
-	}
-	if l.held = Spread(l.data.Validate, l.config.ValidatePhotos); len(l.held) == 0 {
-		return nil
-	}
-	g := nn.NewGraph(nn.Eval, w.Device.Activations())
-	nodes, err := l.config.network(g, l.config.Batch)
-	if err == nil {
-		l.judge, err = nn.Compile(w.Device, g, w.Params, nn.Options{
-			Outputs: map[string]*nn.Node{"logits": nodes.logits, "loss": nodes.loss}, MemoryLimit: w.Memory, Share: l.program,
-		})
-	}
-	if err != nil {
-		l.Close()
-	}
-	return err
-}
-
-// Params implements [train.Task].
-func (l *classifier) Params() train.Params { return l.bench.Params }
-
-// Notes implements [train.Learner].
-func (l *classifier) Notes() []string {
-	return []string{fmt.Sprintf("a training step: %v", l.program.Summary())}
-}
-
-// Close implements [train.Learner].
-func (l *classifier) Close() {
-	if l.judge != nil {
-		l.judge.Close()
-	}
-	l.program.Close()
+	logits := g.Linear("class.answer", x, len(c.Classes), true)
+	loss, _ := g.Loss(logits, g.Input("truth", n), nn.LossOptions{CE: 1})
+	return outputs{"logits": logits, "loss": loss}, g.Err()
 }
 
 // Batch implements [train.Task].
@@ -338,16 +291,7 @@ func (l *classifier) Step(step int, b *labelled) (train.Result, error) {
 
 // look counts the right answers among the first n of a batch.
 func (l *classifier) look(p *nn.Program, b *labelled, n int) (right int, loss float64, err error) {
-	if err = p.Set("images", b.images); err == nil {
-		err = p.Set("truth", b.truth)
-	}
-	if err == nil {
-		err = p.Forward()
-	}
-	var value [1]float32
-	if err == nil {
-		err = p.Read("loss", value[:])
-	}
+	loss, err = forward(p, map[string][]float32{"images": b.images, "truth": b.truth})
 	classes := len(l.config.Classes)
 	logits := make([]float32, l.config.Batch*classes)
 	if err == nil {
@@ -358,7 +302,7 @@ func (l *classifier) look(p *nn.Program, b *labelled, n int) (right int, loss fl
 			right++
 		}
 	}
-	return right, float64(value[0]), err
+	return right, loss, err
 }
 
 // largest is the place of the largest value, the first of equal ones.

@@ -5,13 +5,13 @@
 //
 // Start at [DefaultConfig] and [Pretrain]; [Paper] has the settings of the paper's table. [Open]
 // brings a checkpoint back to solve puzzles with, [OpenFeatures] to see what the network has learnt
-// that other tasks can use. Other things to learn from photographs, to compare with, are a
-// [Classification]. Photographs come from a prepared folder
-// ([github.com/voxsaw/voxsaw/puzzle2d/photos]).
+// that other tasks can use, and a [Finetuning] trains it for such a task. Other things to learn
+// from photographs, to compare with, are a [Classification]. Photographs come from a prepared
+// folder ([github.com/voxsaw/voxsaw/puzzle2d/photos]).
 //
 // Here is what is two-dimensional about it: patches are cut out of photographs in sample.go,
-// pictures are drawn in picture.go, networks are named in network.go. The game itself is package
-// jigsaw's, as that of package puzzle3d is.
+// pictures are drawn in picture.go, networks are named in network.go, their first weights read in
+// weights.go. The game itself is package jigsaw's, as that of package puzzle3d is.
 package puzzle2d
 
 import (
@@ -43,6 +43,8 @@ type Config struct {
 	Network Network         `yaml:"network"`
 	Train   voxsaw.Training `yaml:"train"`
 	Input   Input           `yaml:",inline"`
+
+	Checkpoint string `yaml:"checkpoint,omitempty" help:"weights to start from: a checkpoint of 2d pretrain or PyTorch's safetensors of this backbone; empty: random ones"`
 
 	Grid   [2]int `yaml:"grid,flow" help:"cells: rows x columns; the paper has 3x3 and 2x2"`
 	Cell   int    `yaml:"cell" help:"width and height of a cell"`

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw"
-	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/photonet"
@@ -24,14 +23,14 @@ type Features struct {
 	width   int // of a feature
 	params  *nn.Params
 	program *nn.Program
-	loaded  voxsaw.Loaded
+	note    string
 	told    func(done, total int)
 }
 
 // FeatureOptions say what features are.
 type FeatureOptions struct {
-	// Random is the network where there is no checkpoint: random weights of the seed, the row that
-	// must never be missing from a table.
+	// Random is the network where no checkpoint says what it is: that of PyTorch's weights, or
+	// random weights of the seed, the row that must never be missing from a table.
 	Random Network
 	Seed   uint64
 	Input  Input // of a random network, resolved
@@ -48,8 +47,8 @@ type FeatureOptions struct {
 // LayerConv5 is the last convolution of AlexNet, and the last stage of a ResNet.
 const LayerConv5 = "conv5"
 
-// OpenFeatures prepares the network of a checkpoint of [Pretrain] or [TrainClassifier]; path may be
-// empty for a random one.
+// OpenFeatures prepares the network of a file of weights, see [ReadSource]; path may be empty for a
+// random one.
 func OpenFeatures(dev voxsaw.Device, path string, o FeatureOptions) (*Features, error) {
 	d, err := device.From(dev)
 	if err != nil {
@@ -62,10 +61,12 @@ func OpenFeatures(dev voxsaw.Device, path string, o FeatureOptions) (*Features, 
 	if f.batch == 0 {
 		f.batch = 16
 	}
-	if path != "" {
-		if f.network, f.input, err = readNetwork(path); err != nil {
-			return nil, err
-		}
+	source, err := ReadSource(path, o.Random)
+	if err != nil {
+		return nil, err
+	}
+	if source.Path != "" {
+		f.network, f.input = source.Network, source.Input
 	}
 	f.network.Dropout = 0
 	net, err := f.network.net(o.Side, o.Side)
@@ -79,11 +80,15 @@ func OpenFeatures(dev voxsaw.Device, path string, o FeatureOptions) (*Features, 
 	}
 	f.width = x.Shape().Elements() / f.batch
 	f.params = nn.NewParams(d, o.Seed)
-	if err = f.params.Declare(g); err == nil && path != "" {
-		f.loaded, err = checkpoint.Load(path, f.params)
+	var loaded voxsaw.Loaded
+	if err = f.params.Declare(g); err == nil && source.Path != "" {
+		loaded, err = source.load(f.params)
 	}
-	if err == nil && len(f.loaded.Missing) > 0 {
-		err = fmt.Errorf("%s lacks %s of the network", path, strings.Join(f.loaded.Missing, ", "))
+	if err == nil && len(loaded.Missing) > 0 {
+		err = fmt.Errorf("%s lacks %s of the network", path, strings.Join(loaded.Missing, ", "))
+	}
+	if source.PyTorch {
+		f.note = loaded.String()
 	}
 	if err == nil {
 		f.program, err = nn.Compile(d, g, f.params, nn.Options{Outputs: map[string]*nn.Node{"features": x}, MemoryLimit: o.Memory})
@@ -112,27 +117,15 @@ func layer(g *nn.Graph, net *photonet.Network, images *nn.Node, name string) *nn
 	return g.Flatten(g.AvgPool(x, nn.Window{Kernel: [3]int{1, s[3], s[4]}, Stride: [3]int{1, s[3], s[4]}}))
 }
 
-// readNetwork reads what network a checkpoint on photographs is of, and how it sees pixels.
-func readNetwork(path string) (Network, Input, error) {
-	d, err := checkpoint.ReadKind(path, "this takes one of voxsaw 2d pretrain", kind, "photo-"+Labels, "photo-"+Rotation, "photo-"+Position)
-	if err != nil {
-		return Network{}, Input{}, err
-	}
-	if d.Kind == kind {
-		c := DefaultConfig()
-		err = d.Parse(&c)
-		return c.Network, c.Input, err
-	}
-	c := DefaultClassification(strings.TrimPrefix(d.Kind, "photo-"))
-	err = d.Parse(&c)
-	return c.Network, c.Input, err
-}
-
 // Close gives the memory back.
 func (f *Features) Close() {
 	f.program.Close()
 	f.params.Close()
 }
+
+// Note says what became of PyTorch's weights; it is empty for a checkpoint, of which all that the
+// network has was loaded.
+func (f *Features) Note() string { return f.note }
 
 // Width is the number of values of a feature.
 func (f *Features) Width() int { return f.width }

@@ -3,13 +3,10 @@ package puzzle2d
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
-	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
-	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
@@ -19,7 +16,6 @@ import (
 // goroutine at a time.
 type Player struct {
 	config Config
-	params *nn.Params
 	player *jigsaw.Player
 }
 
@@ -39,10 +35,6 @@ type PlayOptions struct {
 // Open prepares a player with the weights of a checkpoint of puzzles and the configuration that is
 // in it.
 func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
-	d, err := device.From(dev)
-	if err != nil {
-		return nil, err
-	}
 	c, err := readConfig(path)
 	if err != nil {
 		return nil, err
@@ -73,18 +65,11 @@ func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Player{config: c, params: nn.NewParams(d, c.Train.Seed)}
-	if err = game.Declare(network, p.params); err == nil {
-		_, err = checkpoint.LoadAll(path, p.params, explainMissing)
-	}
-	if err == nil {
-		p.player, err = jigsaw.NewPlayer(d, game, network, p.params, nil, o.Memory)
-	}
+	player, err := jigsaw.Open(dev, path, game, network, o.Memory)
 	if err != nil {
-		p.params.Close()
 		return nil, err
 	}
-	return p, nil
+	return &Player{c, player}, nil
 }
 
 // readConfig reads the configuration that a checkpoint of puzzles was made with.
@@ -97,22 +82,11 @@ func readConfig(path string) (Config, error) {
 	return c, err
 }
 
-// explainMissing says what it means that a checkpoint lacks a tensor.
-func explainMissing(tensor string) string {
-	if strings.HasPrefix(tensor, "puzzle.") {
-		return "it is not a pretraining checkpoint with this head; puzzles can only be solved with one"
-	}
-	return "it is not a checkpoint of this network"
-}
-
 // Config is the configuration that the network was trained with, but for what [PlayOptions] say.
 func (p *Player) Config() Config { return p.config }
 
 // Close gives the memory back.
-func (p *Player) Close() {
-	p.player.Close()
-	p.params.Close()
-}
+func (p *Player) Close() { p.player.Close() }
 
 // Metrics are shares of puzzles, and of patches.
 type Metrics struct {

@@ -38,7 +38,7 @@ func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 		return voxsaw.Summary{}, err
 	}
 	return train.Job[*jigsaw.Batch]{
-		Identity: identity, Options: c.Train, Open: data.open,
+		Identity: identity, Options: c.Train, Open: data.open, Start: start(c.Checkpoint, c.Network),
 		Declare: func(params *nn.Params) error { return game.Declare(network, params) },
 		Compile: func(w train.Workbench) (train.Learner[*jigsaw.Batch], error) {
 			return newLearner(c, game, network, data, w)
@@ -46,13 +46,10 @@ func Pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 	}.Run(ctx, dev, o, train.Group{})
 }
 
-// learner is pretraining with puzzles, as the training loop sees it.
+// learner is pretraining with puzzles of photographs.
 type learner struct {
-	*jigsaw.Trainer
-	params  *nn.Params
+	*jigsaw.Learner
 	sampler sampler
-	player  *jigsaw.Player // nil where nothing is held out
-	held    held
 }
 
 func newLearner(c Config, game jigsaw.Config, network *photonet.Network, data Data, w train.Workbench) (*learner, error) {
@@ -61,46 +58,13 @@ func newLearner(c Config, game jigsaw.Config, network *photonet.Network, data Da
 		return nil, err
 	}
 	cut := cutter{c, data.Photos}
-	l := &learner{
-		params: w.Params, sampler: sampler{cutter: cut, game: game, train: data.Train, first: first, n: n},
-		held: held{cut, Spread(data.Validate, c.ValidatePhotos)},
-	}
-	if l.Trainer, err = jigsaw.NewTrainer(w.Device, game, network, w.Params, w.Optimizer.Updater(), w.Group, w.Memory); err != nil {
-		return nil, err
-	}
-	if l.held.Len() > 0 {
-		if l.player, err = jigsaw.NewPlayer(w.Device, game, network, w.Params, l.Trainer, w.Memory); err != nil {
-			l.Close()
-			return nil, err
-		}
-	}
-	return l, nil
+	held := held{cut, Spread(data.Validate, c.ValidatePhotos)}
+	l := &learner{sampler: sampler{cutter: cut, game: game, train: data.Train, first: first, n: n}}
+	l.Learner, err = jigsaw.NewLearner(w, game, network, held)
+	return l, err
 }
-
-// Params implements [train.Task]: the network's and the head's ("puzzle....").
-func (l *learner) Params() train.Params { return l.params }
 
 // Batch implements [train.Task].
 func (l *learner) Batch(ctx context.Context, step int) (*jigsaw.Batch, error) {
 	return l.sampler.batch(ctx, step)
-}
-
-// Validate implements [train.Task]: it plays the puzzles of the held-out photographs.
-func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
-	if l.player == nil {
-		return voxsaw.Validation{}, nil
-	}
-	e, err := l.player.Evaluate(ctx, l.held)
-	if err != nil {
-		return voxsaw.Validation{}, err
-	}
-	return e.Validation(), nil
-}
-
-// Close gives the memory back.
-func (l *learner) Close() {
-	if l.player != nil {
-		l.player.Close()
-	}
-	l.Trainer.Close()
 }

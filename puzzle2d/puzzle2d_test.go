@@ -338,14 +338,14 @@ func TestConfigRefuses(t *testing.T) {
 	store := prepare(t, 8, 60, 60)
 	data := Split(store)
 	for want, change := range map[string]func(*Config){
-		"prepare them larger":  func(c *Config) { c.Cell = 21 },
-		"larger than a cell":   func(c *Config) { c.Patch = 21 },
-		"patch [0 0] is empty": func(c *Config) { c.Patch = 0 },
-		"mean":                 func(c *Config) { c.Input.Mean = "none" },
-		"gray":                 func(c *Config) { c.Input.Gray = 1.5 },
-		"there is no network":  func(c *Config) { c.Network.Backbone = "vgg" },
-		"head":                 func(c *Config) { c.Head = "none" },
-		"of the 9! configura":  func(c *Config) { c.Head, c.Classes = HeadKWay, 1 },
+		"prepare them larger": func(c *Config) { c.Cell = 21 },
+		"larger than a cell":  func(c *Config) { c.Patch = 21 },
+		"patch 0x0 is empty":  func(c *Config) { c.Patch = 0 },
+		"mean":                func(c *Config) { c.Input.Mean = "none" },
+		"gray":                func(c *Config) { c.Input.Gray = 1.5 },
+		"there is no network": func(c *Config) { c.Network.Backbone = "vgg" },
+		"head":                func(c *Config) { c.Head = "none" },
+		"of the 9! configura": func(c *Config) { c.Head, c.Classes = HeadKWay, 1 },
 	} {
 		c := small()
 		change(&c)

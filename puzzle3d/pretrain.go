@@ -46,13 +46,10 @@ func pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 	}, pretext.Data(data), o, group)
 }
 
-// learner is pretraining with puzzles, as the training loop sees it.
+// learner is pretraining with puzzles of cases.
 type learner struct {
-	*jigsaw.Trainer
-	params  *nn.Params
+	*jigsaw.Learner
 	sampler sampler
-	player  *jigsaw.Player // nil where nothing is held out
-	held    held
 	air     string // what is wrong with puzzles that are mostly air, if they are
 }
 
@@ -61,55 +58,24 @@ func newLearner(c Config, encoder jigsaw.Backbone, w pretext.Workbench) (*learne
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{params: w.Params, sampler: sampler{config: c, cases: w.Train, first: first, n: n}, held: held{c, w.Held}}
+	l := &learner{sampler: sampler{config: c, cases: w.Train, first: first, n: n}}
 	if l.air, err = l.sampler.airNote(); err != nil {
 		return nil, err
 	}
-	if l.Trainer, err = jigsaw.NewTrainer(w.Device, c.game(), encoder, w.Params, w.Optimizer.Updater(), w.Group, w.Memory); err != nil {
-		return nil, err
-	}
-	if l.held.Len() > 0 {
-		if l.player, err = jigsaw.NewPlayer(w.Device, c.game(), encoder, w.Params, l.Trainer, w.Memory); err != nil {
-			l.Close()
-			return nil, err
-		}
-	}
-	return l, nil
+	l.Learner, err = jigsaw.NewLearner(w.Workbench, c.game(), encoder, held{c, w.Held})
+	return l, err
 }
 
 // Notes implements [train.Learner].
 func (l *learner) Notes() []string {
-	notes := l.Trainer.Notes()
+	notes := l.Learner.Notes()
 	if l.air != "" {
 		notes = append(notes, l.air)
 	}
 	return notes
 }
 
-// Params implements [train.Task]: the encoder's ("encoder....") and the head's ("puzzle....").
-func (l *learner) Params() train.Params { return l.params }
-
 // Batch implements [train.Task].
 func (l *learner) Batch(ctx context.Context, step int) (*jigsaw.Batch, error) {
 	return l.sampler.batch(ctx, step)
-}
-
-// Validate implements [train.Task]: it plays the puzzles of the held-out cases.
-func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
-	if l.player == nil {
-		return voxsaw.Validation{}, nil
-	}
-	e, err := l.player.Evaluate(ctx, l.held)
-	if err != nil {
-		return voxsaw.Validation{}, err
-	}
-	return e.Validation(), nil
-}
-
-// Close gives the memory back.
-func (l *learner) Close() {
-	if l.player != nil {
-		l.player.Close()
-	}
-	l.Trainer.Close()
 }

@@ -131,5 +131,12 @@ func ToMONAI(path, out string) (voxsaw.Network, error) {
 	if n.Preset != "monai" || n.Norm != backbone.NormBatch || n.Levels != 4 {
 		return n.Network, fmt.Errorf("%s holds a %s: MONAI's has preset monai, norm batch and 4 levels", path, n.Describe())
 	}
-	return n.Network, checkpoint.Export(path, out, monaiName)
+	_, err = checkpoint.Export(path, out, func(name string, shape []int) (string, []int, error) {
+		to, ok := monaiName(name)
+		if !ok {
+			return "", nil, fmt.Errorf("%q has no place in MONAI's network", name)
+		}
+		return to, shape, nil
+	})
+	return n.Network, err
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/voxsaw/voxsaw/internal/train"
 )
@@ -24,4 +25,24 @@ func checkpointOf(stderr io.Writer, path string) (string, error) {
 		}
 	}
 	return "", withHint(usagef("%s is a folder without a checkpoint", path), "name a run's folder or a .safetensors file, as voxsaw pretrain and finetune make them")
+}
+
+// startFrom is the file of weights that a run starts from, of the one or the folder that is named;
+// empty where none is. It must not be one that --force would delete.
+func startFrom(stderr io.Writer, path string, run runFlags) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	path, err := checkpointOf(stderr, path)
+	if err == nil && run.force && within(path, run.out) {
+		err = withHint(usagef("--force would delete %s, which the run is to start from", path), "choose another --out, or copy the checkpoint elsewhere first")
+	}
+	return path, err
+}
+
+// within says whether a file lies in a folder, whatever the two are called.
+func within(file, folder string) bool {
+	a, errA := os.Stat(filepath.Dir(file))
+	b, errB := os.Stat(folder)
+	return errA == nil && errB == nil && os.SameFile(a, b)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/puzzle2d"
 )
 
 // events writes what happens in a training as JSON, one line an event, and passes it on.
@@ -91,6 +92,11 @@ func (e *events) Saved(path string, step int) {
 func (e *events) Note(text string) {
 	e.write(event{Event: "note", Text: text})
 	e.Observer.Note(text)
+}
+
+// scored is what the end of a training scored, which is in a file.
+func (e *events) scored(path string, step int, p puzzle2d.Precision) {
+	e.write(event{Event: "scored", Step: step, Path: path, Metrics: map[string]*float64{"map_11_points": number(p.ElevenPoints), "map_area": number(p.Area)}})
 }
 
 // finished is the last line of a training that came to its end.

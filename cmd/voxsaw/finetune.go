@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -52,12 +50,9 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 // start resolves the options of a run that starts from a checkpoint: its network is the
 // checkpoint's, but for what flags and --config say. A run that is resumed has its network already.
 func (o *finetuneOptions) start(cmd *cobra.Command, run runFlags, defaults finetuneOptions) error {
-	from, err := checkpointOf(cmd.ErrOrStderr(), o.Init)
+	from, err := startFrom(cmd.ErrOrStderr(), o.Init, run)
 	if err != nil {
 		return err
-	}
-	if run.force && within(from, run.out) {
-		return withHint(usagef("--force would delete %s, which the run is to start from", from), "choose another --out, or copy the checkpoint elsewhere first")
 	}
 	if resumed(cmd) != "" {
 		o.Init = from
@@ -78,13 +73,6 @@ func (o *finetuneOptions) start(cmd *cobra.Command, run runFlags, defaults finet
 			"say it, such as --preset monai --channels 16, or --network resenc; what is not said is that network's own")
 	}
 	return nil
-}
-
-// within says whether a file lies in a folder, whatever the two are called.
-func within(file, folder string) bool {
-	a, errA := os.Stat(filepath.Dir(file))
-	b, errB := os.Stat(folder)
-	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
 // networkOf is the network of a checkpoint, with the classes of another network. A file of another

@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"voxsaw": voxsawMain, "phantom": phantomMain, "pictures": picturesMain})
+	testscript.Main(m, map[string]func(){"voxsaw": voxsawMain, "phantom": phantomMain, "pictures": picturesMain, "pascal": pascalMain})
 }
 
 // pauseAt names a pattern: the process that writes it to standard error waits there for its signal,

@@ -84,6 +84,10 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 	defer store.Close()
 	data := puzzle2d.Split(store)
 	task := o.Task.Value().(photostudy.Task)
+	from := task.StartsFrom()
+	if *from, err = startFrom(cmd.ErrOrStderr(), *from, run); err != nil {
+		return err
+	}
 	items, score := task.Names()
 	batch := newAutoBatch(task.Batch(), items)
 	if err := task.Resolve(data); err != nil {

@@ -2,13 +2,11 @@ package main
 
 import (
 	"fmt"
-	"image"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/memory"
-	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 )
@@ -40,19 +38,9 @@ in their place after each round, beside chance. The picture shows one puzzle bei
 }
 
 func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
-	if o.Checkpoint == "" {
-		return withHint(usagef("no checkpoint"), "add --checkpoint FILE, as voxsaw 2d pretrain makes it")
-	}
-	var err error
-	if o.Checkpoint, err = checkpointOf(cmd.ErrOrStderr(), o.Checkpoint); err != nil {
+	encode, err := openSolving(cmd.ErrOrStderr(), "voxsaw 2d pretrain", &o.Checkpoint, o.Picture)
+	if err != nil {
 		return err
-	}
-	var encode func(io.Writer, image.Image) error
-	if o.Picture != "" {
-		var err error
-		if encode, err = report.PictureFormat(o.Picture); err != nil {
-			return &usageError{err}
-		}
 	}
 	store, err := openPhotos(o.Data)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 type photoTransferOptions struct {
 	Data       string           `yaml:"data" help:"folder of prepared photographs with classes"`
-	Checkpoint string           `yaml:"checkpoint" help:"checkpoint of voxsaw 2d pretrain, or the folder of its run (its best one), or random"`
+	Checkpoint string           `yaml:"checkpoint" help:"checkpoint of voxsaw 2d pretrain, the folder of its run (its best one), PyTorch's safetensors of this backbone, or random"`
 	Network    puzzle2d.Network `yaml:"network"`
 	Layer      string           `yaml:"layer" help:"what is measured: last (fc6 of AlexNet, the mean over the image of a ResNet) or conv5" oneof:"last conv5"`
 	Side       int              `yaml:"side" help:"width and height of the middle of a photograph that is looked at; 0: all of the shorter side"`
@@ -36,7 +36,7 @@ func newPhotoTransfer() *cobra.Command {
 	return verb("transfer", "Measure what a network's features are worth: a linear classifier of a few labelled photographs",
 		`Computes the features of labelled photographs with a pretrained network, which stays as it is, fits a linear support vector machine to those of a few
 photographs of each class, and tells the classes of others. --checkpoint random is the row that must never be missing: the same network with random
-weights (of --backbone and --width).`,
+weights. Of that, and of PyTorch's safetensors, the network is --backbone and --width.`,
 		`  voxsaw 2d transfer --data caltech --checkpoint runs/photos/best.safetensors --mix
   voxsaw 2d transfer --data caltech --checkpoint random --backbone resnet18 --mix`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runPhotoTransfer(cmd, *o) })
@@ -79,7 +79,7 @@ func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 		shown = done
 	}
 	path := o.Checkpoint
-	if path == "random" {
+	if path == puzzle2d.Random {
 		path = ""
 		if options.Input, err = puzzle2d.DefaultConfig().Input.Of(data); err != nil {
 			return err
@@ -90,6 +90,9 @@ func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 		return err
 	}
 	defer features.Close()
+	if note := features.Note(); note != "" {
+		say(cmd.ErrOrStderr(), "%s", note)
+	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%d photographs of %d classes, %d features each\n", store.Len(), len(store.Classes()), features.Width())
 	draws, err := puzzle2d.Transfer{
 		PerClass: o.PerClass, C: o.C, Seeds: o.Seeds, Seed: o.Seed, Mix: o.Mix, Normalise: o.Normalise,

@@ -42,19 +42,9 @@ put to their own task.`,
 }
 
 func runSolve(cmd *cobra.Command, o solveOptions) error {
-	if o.Checkpoint == "" {
-		return withHint(usagef("no checkpoint"), "add --checkpoint FILE, as voxsaw pretrain makes it")
-	}
-	var err error
-	if o.Checkpoint, err = checkpointOf(cmd.ErrOrStderr(), o.Checkpoint); err != nil {
+	encode, err := openSolving(cmd.ErrOrStderr(), "voxsaw pretrain", &o.Checkpoint, o.Picture)
+	if err != nil {
 		return err
-	}
-	var encode func(io.Writer, image.Image) error
-	if o.Picture != "" {
-		var err error
-		if encode, err = report.PictureFormat(o.Picture); err != nil {
-			return &usageError{err}
-		}
 	}
 	if len(o.Cases) > 0 && o.All {
 		return usagef("--cases names cases, --all takes all: choose one")
@@ -116,6 +106,21 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 		return printRecord(cmd.OutOrStdout(), e.Record, trained)
 	}
 	return printEvaluation(cmd.OutOrStdout(), task, e, trained)
+}
+
+// openSolving finds the checkpoint that puzzles are solved with, which maker makes, and how the
+// picture is written; nil where none is wanted.
+func openSolving(stderr io.Writer, maker string, path *string, picture string) (encode func(io.Writer, image.Image) error, err error) {
+	if *path == "" {
+		return nil, withHint(usagef("no checkpoint"), "add --checkpoint FILE, as %s makes it", maker)
+	}
+	if *path, err = checkpointOf(stderr, *path); err != nil || picture == "" {
+		return nil, err
+	}
+	if encode, err = report.PictureFormat(picture); err != nil {
+		return nil, &usageError{err}
+	}
+	return encode, nil
 }
 
 // printRecord prints an evaluation for a program: its own keys, and on how many of the cases the

@@ -52,13 +52,14 @@ func Write(path string, d Description, weights Weights, extra ...Tensor) error {
 	return atomicfile.Write(path, func(w io.Writer) error { return writeDigested(w, meta, tensors) })
 }
 
-// Export writes the weights of a checkpoint, without its description, under the names that rename
-// gives them: for other programs. A moving average is written in the place of the parameter that it
-// is of. A parameter that has no name there is an error.
-func Export(path, out string, rename func(name string) (string, bool)) error {
+// Export writes the weights of a checkpoint, without its description, under the names and with the
+// shapes that rename gives them: for other programs. A shape has as many elements as before. A
+// moving average is written in the place of the parameter that it is of. A parameter that gets no
+// name is left out; the names of these are returned.
+func Export(path, out string, rename func(name string, shape []int) (to string, as []int, err error)) (left []string, err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
 	var tensors []safetensors.Tensor
@@ -67,21 +68,28 @@ func Export(path, out string, rename func(name string) (string, bool)) error {
 		if isExtra(name) {
 			continue
 		}
-		to, ok := rename(name)
-		if !ok {
-			return fmt.Errorf("%s: %q has no place in the other network", path, name)
+		to, shape, err := rename(name, f.Shape(name))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if to == "" {
+			left = append(left, name)
+			continue
 		}
 		from := name
 		if f.Has(AveragePrefix + name) {
 			from = AveragePrefix + name
 		}
-		tensors = append(tensors, safetensors.Tensor{Name: to, Shape: f.Shape(from), Values: func() (_ []float32, err error) {
+		tensors = append(tensors, safetensors.Tensor{Name: to, Shape: shape, Values: func() (_ []float32, err error) {
 			values, err = f.ReadInto(from, values)
 			return values, err
 		}})
 	}
+	if len(tensors) == 0 {
+		return left, fmt.Errorf("%s has no weights that the other program knows", path)
+	}
 	// what PyTorch's own files say
-	return atomicfile.Write(out, func(w io.Writer) error { return safetensors.Write(w, map[string]string{"format": "pt"}, tensors) })
+	return left, atomicfile.Write(out, func(w io.Writer) error { return safetensors.Write(w, map[string]string{"format": "pt"}, tensors) })
 }
 
 // unknownDigest holds the digest's place while the tensors are written.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
@@ -23,8 +25,39 @@ type Player struct {
 	encoder *nn.Program
 	head    *head
 	referee *referee
-	patches []float32 // (cells, Backbone.Patch) of the item that is played
-	name    string    // of that item
+	patches []float32  // (cells, Backbone.Patch) of the item that is played
+	name    string     // of that item
+	params  *nn.Params // that Open has loaded; nil where they are the caller's
+}
+
+// Open prepares a player with the weights of a checkpoint of a game of these settings.
+func Open(dev voxsaw.Device, path string, c Config, b Backbone, memory int64) (*Player, error) {
+	d, err := device.From(dev)
+	if err != nil {
+		return nil, err
+	}
+	params := nn.NewParams(d, c.Seed)
+	var p *Player
+	if err = c.Declare(b, params); err == nil {
+		_, err = checkpoint.LoadAll(path, params, explainMissing)
+	}
+	if err == nil {
+		p, err = NewPlayer(d, c, b, params, nil, memory)
+	}
+	if err != nil {
+		params.Close()
+		return nil, err
+	}
+	p.params = params
+	return p, nil
+}
+
+// explainMissing says what it means that a checkpoint lacks a tensor.
+func explainMissing(tensor string) string {
+	if strings.HasPrefix(tensor, "puzzle.") {
+		return "it is not a pretraining checkpoint with this head; puzzles can only be solved with one"
+	}
+	return "it is not a checkpoint of this network"
 }
 
 // NewPlayer compiles the programs that play. They lie in the memory of those of a trainer, if there
@@ -58,7 +91,10 @@ func (p *Player) Close() {
 		p.head.program.Close()
 	}
 	p.links.close()
-	p.encoder, p.head = nil, nil
+	if p.params != nil {
+		p.params.Close()
+	}
+	p.encoder, p.head, p.params = nil, nil, nil
 }
 
 // Metrics are shares of puzzles, and of patches.

@@ -220,7 +220,7 @@ func TestNamesAreTorchvisions(t *testing.T) {
 		n, params := declared(t, Config{Kind: kind}, 1000)
 		seen := 0
 		for _, name := range params.Names() {
-			to, shape, ok := toPyTorch(name, params.Shape(name))
+			to, shape, ok := ToPyTorch(name, params.Shape(name))
 			if !ok || !slices.Equal(shape, want[kind][to]) {
 				t.Errorf("%s: %s has shape %v, torchvision's %q %v", n.Describe(), name, shape, to, want[kind][to])
 			}

@@ -3,7 +3,7 @@
 //
 // Start at [New]. A [Network] is a jigsaw.Backbone: it makes a row of numbers of each patch. For
 // transfer it also gives single layers, logits of classes and the features of regions; the losses
-// are package nn's. [Import] and [Export] read and write PyTorch's weights.
+// are package nn's. [Import] reads PyTorch's weights, [ToPyTorch] has the names to write them with.
 //
 // A photograph is a volume of depth 1: patches are (N, channels, 1, height, width). Parameters are
 // called as in PyTorch, behind "encoder."; those of classifiers have no such prefix. The package
@@ -152,8 +152,12 @@ func (n *Network) Layer(g *nn.Graph, patches *nn.Node, layer string) *nn.Node {
 	if p := n.Patch(); len(patches.Shape()) != 5 || [4]int(patches.Shape()[1:]) != p {
 		return g.Fail("%s takes patches (N, %d, 1, %d, %d), not %v", n.c.Kind, p[0], p[2], p[3], []int(patches.Shape()))
 	}
-	x := patches
-	for i := range at + 1 {
+	return n.steps(g, patches, at+1)
+}
+
+// steps adds the first so many layers.
+func (n *Network) steps(g *nn.Graph, x *nn.Node, count int) *nn.Node {
+	for i := range count {
 		x = n.step(g, x, i)
 	}
 	return x
@@ -167,13 +171,20 @@ func (n *Network) step(g *nn.Graph, x *nn.Node, i int) *nn.Node {
 	return n.resNet(g, x, i)
 }
 
-// Maps adds the part of the network that detection runs once a photograph, (N, C, 1, H, W), and
-// says how many elements of the maps a pixel is: conv5 of AlexNet, the third stage of a ResNet.
+// Maps adds the part of the network that detection runs once a photograph, (N, C, 1, H, W) of any
+// height and width, and says how many elements of the maps a pixel is: conv5 of AlexNet, the third
+// stage of a ResNet.
 func (n *Network) Maps(g *nn.Graph, photographs *nn.Node) (maps *nn.Node, scale float32) {
-	if n.c.Kind == AlexNet {
-		return n.Layer(g, photographs, "conv5"), 1 / float32(4*n.c.Stride)
+	if g.Err() != nil {
+		return &nn.Node{}, 0
 	}
-	return n.Layer(g, photographs, "layer3"), 1. / 16
+	if s := photographs.Shape(); len(s) != 5 || s[1] != n.c.Channels || s[2] != 1 {
+		return g.Fail("%s takes photographs (N, %d, 1, height, width), not %v", n.c.Kind, n.c.Channels, []int(s)), 0
+	}
+	if n.c.Kind == AlexNet {
+		return n.steps(g, photographs, 5), 1 / float32(4*n.c.Stride)
+	}
+	return n.steps(g, photographs, 4), 1. / 16
 }
 
 // Regions adds the rest of the network, run on regions (R, 5) of the maps: see [device.RoISpec].
@@ -188,14 +199,34 @@ func (n *Network) Regions(g *nn.Graph, maps, regions *nn.Node, scale float32) *n
 	return n.step(g, x, 5)
 }
 
+// Top adds what lies between features (N, K) and a classifier: fc7 of AlexNet with its ReLU and
+// dropout (Krizhevsky et al. 2012, as wide as fc6), nothing for a ResNet.
+func (n *Network) Top(g *nn.Graph, features *nn.Node) *nn.Node {
+	if n.c.Kind != AlexNet {
+		return features
+	}
+	fc7 := g.LinearFrom("fc7", features, n.c.Features, true, n.weights(0.005), n.biases(1))
+	return g.Dropout3d("fc7", g.ReLU(fc7), n.c.Dropout)
+}
+
 // Classify adds a classifier to features (N, K): logits (N, classes). That of a ResNet is fc; that
-// of AlexNet fc7 and fc8 (as Krizhevsky et al. 2012 have them, fc7 as wide as fc6).
+// of AlexNet [Network.Top] and fc8.
 func (n *Network) Classify(g *nn.Graph, features *nn.Node, classes int) *nn.Node {
 	if n.c.Kind != AlexNet {
 		return g.Linear("fc", features, classes, true)
 	}
-	fc7 := g.LinearFrom("fc7", features, n.c.Features, true, n.weights(0.005), n.biases(1))
-	return g.LinearFrom("fc8", g.Dropout3d("fc7", g.ReLU(fc7), n.c.Dropout), classes, true, n.weights(0.01), n.biases(0))
+	return g.LinearFrom("fc8", n.Top(g, features), classes, true, n.weights(0.01), n.biases(0))
+}
+
+// Detect adds the two answers of Fast R-CNN (Girshick 2015) about the features of regions, (N, K):
+// scores (N, classes + 1), of which the first is the background's, and for each of these classes
+// four numbers that move the region's box, (N, 4 (classes + 1)). Names and first values are those
+// of its code.
+func (n *Network) Detect(g *nn.Graph, features *nn.Node, classes int) (scores, boxes *nn.Node) {
+	x := n.Top(g, features)
+	scores = g.LinearFrom("cls_score", x, classes+1, true, nn.Gaussian(0.01), nn.Constant(0))
+	boxes = g.LinearFrom("bbox_pred", x, 4*(classes+1), true, nn.Gaussian(0.001), nn.Constant(0))
+	return scores, boxes
 }
 
 // channels is a number of channels at the network's width: a multiple of 8, which suits processors

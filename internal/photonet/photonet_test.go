@@ -1,7 +1,6 @@
 package photonet
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,10 +43,12 @@ func TestAlexNetSizes(t *testing.T) {
 func TestTransferTakesTheConvolutions(t *testing.T) {
 	_, small := declared(t, Config{Kind: AlexNet, Width: 0.125, Features: 16}, 3)
 	_, large := declared(t, Config{Kind: AlexNet, Width: 0.125, Features: 16, Size: [2]int{227, 227}}, 3)
-	path := filepath.Join(t.TempDir(), "patches.safetensors")
-	if err := Export(path, small); err != nil {
-		t.Fatal(err)
+	var tensors []safetensors.Tensor
+	for _, name := range small.Names() {
+		to, shape, _ := ToPyTorch(name, small.Shape(name))
+		tensors = append(tensors, safetensors.Tensor{Name: to, Shape: shape, Values: func() ([]float32, error) { return small.Read(name) }})
 	}
+	path := writeTensors(t, tensors...)
 	r, err := Import(path, large)
 	if err != nil {
 		t.Fatal(err)
@@ -58,6 +59,20 @@ func TestTransferTakesTheConvolutions(t *testing.T) {
 	if !slices.Equal(read(t, small, "encoder.conv4.weight"), read(t, large, "encoder.conv4.weight")) {
 		t.Error("conv4 has other weights")
 	}
+}
+
+func writeTensors(t *testing.T, tensors ...safetensors.Tensor) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file.safetensors")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := safetensors.Write(f, nil, tensors); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func read(t *testing.T, p *nn.Params, name string) []float32 {
@@ -73,18 +88,7 @@ func read(t *testing.T, p *nn.Params, name string) []float32 {
 // wrote them. What does not fit is said.
 func TestImport(t *testing.T) {
 	_, params := declared(t, Config{Kind: ResNet18, Width: 0.125}, 3)
-	write := func(tensors ...safetensors.Tensor) string {
-		path := filepath.Join(t.TempDir(), "file.safetensors")
-		f, err := os.Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if err := safetensors.Write(io.Writer(f), nil, tensors); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	write := func(tensors ...safetensors.Tensor) string { return writeTensors(t, tensors...) }
 	filled := func(name string, value float32, shape ...int) safetensors.Tensor {
 		return safetensors.Tensor{Name: name, Shape: shape, Values: func() ([]float32, error) {
 			return slices.Repeat([]float32{value}, device.Shape(shape).Elements()), nil
@@ -110,8 +114,31 @@ func TestImport(t *testing.T) {
 			t.Errorf("the report does not say %q:\n%v", want, r)
 		}
 	}
-	if _, err := Import(write(filled("features.0.weight", 1, 64, 3, 11, 11)), params); err == nil || !strings.Contains(err.Error(), "another kind or width") {
+	if _, err := Import(write(filled("features.0.weight", 1, 64, 3, 11, 11), filled("classifier.6.weight", 1, 3, 8)), params); err == nil || !strings.Contains(err.Error(), "torchvision's AlexNet") {
+		t.Errorf("torchvision's AlexNet: %v", err)
+	}
+	if _, err := Import(write(filled("blocks.0.weight", 1, 64, 3, 11, 11)), params); err == nil || !strings.Contains(err.Error(), "another kind or width") {
 		t.Errorf("a file of which nothing fits: %v", err)
+	}
+}
+
+// The context-free network in PyTorch has names of its own. What looks at all nine patches has no
+// place here.
+func TestImportContextFree(t *testing.T) {
+	_, params := declared(t, Config{Kind: AlexNet, Width: 0.125, Features: 16}, 3)
+	ones := func(name string, shape ...int) safetensors.Tensor {
+		return safetensors.Tensor{Name: name, Shape: shape, Values: func() ([]float32, error) {
+			return slices.Repeat([]float32{1}, device.Shape(shape).Elements()), nil
+		}}
+	}
+	conv1, fc6 := params.Shape("encoder.conv1.weight"), params.Shape("encoder.fc6.weight")
+	r, err := Import(writeTensors(t, ones("conv.conv1_s1.weight", conv1[0], 3, 11, 11), ones("conv.conv1_s1.bias", conv1[0]),
+		ones("fc6.fc6_s1.weight", fc6[0], fc6[1]), ones("fc7.fc7.weight", 16, 9*16), ones("classifier.fc8.weight", 100, 16)), params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"encoder.conv1.weight", "encoder.conv1.bias", "encoder.fc6.weight"}; !slices.Equal(r.Loaded, want) || len(r.Skipped) != 2 {
+		t.Errorf("loaded %v, want %v\n%v", r.Loaded, want, r)
 	}
 }
 

@@ -2,13 +2,11 @@ package photonet
 
 import (
 	"fmt"
-	"io"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw"
-	"github.com/voxsaw/voxsaw/internal/atomicfile"
-	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/safetensors"
 )
@@ -16,11 +14,13 @@ import (
 // PyTorch's weights. A file has the names and shapes that torchvision's state_dict has, with
 // weights of convolutions of four axes (out, in, height, width); ours have a depth of 1 between.
 // Its prefixes are those that training scripts leave: "module." (DataParallel), "backbone.",
-// "encoder.".
+// "encoder.". AlexNet's names are Caffe's, or those of the context-free network in PyTorch
+// (bbrattoli/JigsawPuzzlePytorch): conv.conv1_s1.weight, fc6.fc6_s1.weight.
 
-// toPyTorch is the name and shape in a file of a parameter or state; ok is false for those that are
-// no part of a network on photographs, such as a puzzle's head.
-func toPyTorch(name string, s device.Shape) (string, []int, bool) {
+// ToPyTorch is the name and shape in a file of a parameter or state; ok is false for those that are
+// no part of a network on photographs, such as a puzzle's head. torchvision's model of the same
+// kind loads what has these names (load_state_dict).
+func ToPyTorch(name string, s []int) (string, []int, bool) {
 	short, encoder := strings.CutPrefix(name, EncoderPrefix)
 	if !encoder && !isClassifier(name) {
 		return "", nil, false
@@ -42,11 +42,17 @@ func fromPyTorch(name string) string {
 	for _, prefix := range []string{"module.", "backbone.", EncoderPrefix} {
 		name = strings.TrimPrefix(name, prefix)
 	}
+	if m := contextFree.FindStringSubmatch(name); m != nil {
+		name = m[1] + m[2]
+	}
 	if isClassifier(name) {
 		return name
 	}
 	return EncoderPrefix + name
 }
+
+// contextFree are layers of the context-free network that look at one patch.
+var contextFree = regexp.MustCompile(`^(?:conv|fc6)\.(conv[1-5]|fc6)_s1(\.\w+)$`)
 
 // Import sets the parameters and states of a network from a safetensors file of PyTorch's, by name,
 // where the shapes agree. The report says what was loaded and what was not. A file of which nothing
@@ -84,6 +90,9 @@ func Import(path string, params *nn.Params) (voxsaw.Loaded, error) {
 			r.Missing = append(r.Missing, name)
 		}
 	}
+	if len(r.Loaded) == 0 && f.Has("features.0.weight") && f.Has("classifier.6.weight") {
+		return r, fmt.Errorf("%s is torchvision's AlexNet (or a VGG), which is another network than the AlexNet here: that is Caffe's, with groups and normalisation, as the paper has it", path)
+	}
 	if len(r.Loaded) == 0 {
 		return r, fmt.Errorf("no weights of the file fit this network: is it of another kind or width?\n%v", r)
 	}
@@ -98,24 +107,9 @@ func whyNot(f *safetensors.File, inFile, name string, wanted bool, params *nn.Pa
 	if !wanted {
 		return "not in this network"
 	}
-	_, want, _ := toPyTorch(name, params.Shape(name))
+	_, want, _ := ToPyTorch(name, params.Shape(name))
 	if got := f.Shape(inFile); !slices.Equal(got, want) && !slices.Equal(got, params.Shape(name)) {
 		return fmt.Sprintf("shape %v in the file, %v in the network", got, want)
 	}
 	return ""
-}
-
-// Export writes the parameters and states of a network as PyTorch has them, so that torchvision's
-// model of that kind loads them (load_state_dict). What a puzzle's head has is left out.
-func Export(path string, params *nn.Params) error {
-	var tensors []safetensors.Tensor
-	for _, name := range params.Names() {
-		if to, shape, ok := toPyTorch(name, params.Shape(name)); ok {
-			tensors = append(tensors, safetensors.Tensor{Name: to, Shape: shape, Values: func() ([]float32, error) { return params.Read(name) }})
-		}
-	}
-	if len(tensors) == 0 {
-		return fmt.Errorf("nothing to write to %s: the model has no network on photographs", path)
-	}
-	return atomicfile.Write(path, func(w io.Writer) error { return safetensors.Write(w, map[string]string{"format": "pt"}, tensors) })
 }

@@ -19,6 +19,9 @@ type Task interface {
 	Names() (items, score string)
 	// Batch is where the setting is how much a step learns from.
 	Batch() *int
+	// StartsFrom points to the name of the file of weights that the training starts from; empty:
+	// random ones.
+	StartsFrom() *string
 	// shared points to the settings that all tasks have.
 	shared() shared
 }
@@ -54,6 +57,9 @@ func (t *Puzzles) Names() (items, score string) {
 // Batch implements [Task].
 func (t *Puzzles) Batch() *int { return &t.Config.Batch }
 
+// StartsFrom implements [Task].
+func (t *Puzzles) StartsFrom() *string { return &t.Config.Checkpoint }
+
 func (t *Puzzles) shared() shared {
 	return shared{&t.Network, &t.Config.Train, &t.Input, &t.ValidatePhotos}
 }
@@ -81,6 +87,9 @@ func (t *Classes) Names() (items, score string) {
 
 // Batch implements [Task].
 func (t *Classes) Batch() *int { return &t.Classification.Batch }
+
+// StartsFrom implements [Task].
+func (t *Classes) StartsFrom() *string { return &t.Classification.Checkpoint }
 
 func (t *Classes) shared() shared {
 	return shared{&t.Network, &t.Classification.Train, &t.Input, &t.ValidatePhotos}

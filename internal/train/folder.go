@@ -28,6 +28,7 @@ import (
 //	validation.csv     a line for each validation
 //	last.safetensors   the newest checkpoint, with the state of the optimiser
 //	best.safetensors   the checkpoint with the highest score
+//	results.json       what the end of the training scored, where its command scores it
 //
 // Nothing in it is touched before [Train] has all that the training needs: a run that cannot start
 // takes no folder, and starting over loses nothing until then.
@@ -49,6 +50,7 @@ const (
 	validationFile = "validation.csv"
 	lastFile       = "last.safetensors"
 	bestFile       = "best.safetensors"
+	resultsFile    = "results.json"
 )
 
 // Status is what a run's folder says of it.
@@ -192,7 +194,7 @@ func (f *Folder) claim() error {
 			return err
 		}
 	}
-	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile} {
+	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile, resultsFile} {
 		if err := atomicfile.Remove(filepath.Join(f.path, name)); err != nil {
 			return err
 		}
@@ -306,6 +308,10 @@ func (f *Folder) Last() string { return Last(f.path) }
 
 // Best is the path of the checkpoint with the highest score, of the run in a folder.
 func Best(folder string) string { return filepath.Join(folder, bestFile) }
+
+// Results is the path of what the end of the run in a folder scored. Whoever scores it writes the
+// file; it goes when the run is started over.
+func Results(folder string) string { return filepath.Join(folder, resultsFile) }
 
 // Best is the path of the checkpoint with the highest score.
 func (f *Folder) Best() string { return Best(f.path) }

@@ -158,8 +158,11 @@ func TestFindSaysWhatIsWrong(t *testing.T) {
 		"incomplete": {map[string][]byte{"a/1.jpg": some, "a/2.jpg": some, "train.txt": []byte("a/1.jpg\na/3.jpg"), "test.txt": []byte("a/2.jpg")}, "train.txt lists 1 photographs that are not there (a/3.jpg is one)"},
 		"annotation": {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1"), "Annotations/1.xml": []byte("<annotation")}, "1.xml is no annotation of Pascal VOC"},
 		"box":        {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1"), "Annotations/1.xml": []byte("<annotation><object><name>a</name><bndbox><xmin>5</xmin><xmax>1</xmax></bndbox></object></annotation>")}, "1.xml: an object without a name, or with a box whose corners are exchanged"},
-		"two years":  {map[string][]byte{"VOC2007/JPEGImages/1.jpg": some, "VOC2007/ImageSets/Main/train.txt": []byte("1"), "VOC2012/JPEGImages/1.jpg": some, "VOC2012/ImageSets/Main/train.txt": []byte("1")}, "holds 2 Pascal VOC data sets (VOC2007, VOC2012): name one"},
-		"VOC cut":    {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1\n2")}, "1 of the 2 photographs that ImageSets/Main lists are not in JPEGImages"},
+		"typing error": {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1"), "ImageSets/Main/horse_train.txt": []byte("1 1"), "ImageSets/Main/dog_trainval.txt": []byte("1 -1"), "ImageSets/Main/all_train.txt": []byte("1"),
+			"Annotations/1.xml": []byte("<annotation><object><name>hrose</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox></object></annotation>")},
+			`1.xml: an object of class "hrose", which ImageSets/Main has no list of (dog, horse): mend the name`},
+		"two years": {map[string][]byte{"VOC2007/JPEGImages/1.jpg": some, "VOC2007/ImageSets/Main/train.txt": []byte("1"), "VOC2012/JPEGImages/1.jpg": some, "VOC2012/ImageSets/Main/train.txt": []byte("1")}, "holds 2 Pascal VOC data sets (VOC2007, VOC2012): name one"},
+		"VOC cut":   {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1\n2")}, "1 of the 2 photographs that ImageSets/Main lists are not in JPEGImages"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Find(tree(t, c.files), 0.1, 0); err == nil || !strings.Contains(err.Error(), c.want) {

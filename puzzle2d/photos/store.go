@@ -112,11 +112,29 @@ func (s *Store) Record(n int) Record {
 // Name is the path of photograph n, below the folder that it came from.
 func (s *Store) Name(n int) string { return s.index.Photos[n].Path }
 
+// Original is the width and height of photograph n before it was prepared, in pixels.
+func (s *Store) Original(n int) (width, height int) {
+	return s.index.Photos[n].Width, s.index.Photos[n].Height
+}
+
 // Label is the class of photograph n, or [Unlabelled].
 func (s *Store) Label(n int) int { return s.index.Photos[n].Class }
 
 // Split is the side that photograph n is on: [Train], [Val] or [Test].
 func (s *Store) Split(n int) string { return s.index.Photos[n].Split }
+
+// LeftOut are the paths of photographs that the data set has and the store has not: they could not
+// be read, or are on another side of the split, too.
+func (s *Store) LeftOut() []string {
+	var paths []string
+	for _, d := range s.index.LeftOut {
+		paths = append(paths, d.Path)
+	}
+	for _, f := range s.index.Failed {
+		paths = append(paths, f.Path)
+	}
+	return paths
+}
 
 // Classes are the names of all classes.
 func (s *Store) Classes() []string { return slices.Clone(s.index.Classes) }

@@ -95,9 +95,13 @@ func readVOC(root, folder string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	known, err := classLists(filepath.Join(base, "ImageSets", "Main"))
+	if err != nil {
+		return nil, err
+	}
 	annotations := map[string]annotation{}
-	unlisted := 0
-	var names []string // of classes
+	unlisted, unannotated := 0, 0
+	names := slices.Clone(known) // of classes
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") || e.IsDir() {
 			continue
@@ -107,12 +111,19 @@ func readVOC(root, folder string) (*Set, error) {
 			unlisted++
 			continue
 		}
-		a, err := readAnnotation(filepath.Join(base, "Annotations", name+".xml"))
+		file := filepath.Join(base, "Annotations", name+".xml")
+		a, there, err := readAnnotation(file)
 		if err != nil {
 			return nil, err
 		}
+		if !there {
+			unannotated++
+		}
 		annotations[name] = a
 		for _, o := range a.Objects {
+			if known != nil && !slices.Contains(known, o.Name) {
+				return nil, fmt.Errorf("%s: an object of class %q, which ImageSets/Main has no list of (%s): mend the name, or add the list %s_trainval.txt", file, o.Name, strings.Join(known, ", "), o.Name)
+			}
 			names = append(names, o.Name)
 		}
 		s.Photos = append(s.Photos, Found{Path: path.Join(folder, "JPEGImages", e.Name()), Class: Unlabelled, Split: splits[name]})
@@ -127,6 +138,9 @@ func readVOC(root, folder string) (*Set, error) {
 	if unlisted > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("passed over: %d photographs that ImageSets/Main does not list", unlisted))
 	}
+	if unannotated > 0 && unannotated < len(s.Photos) {
+		s.Notes = append(s.Notes, fmt.Sprintf("%d photographs have no annotation: nothing is marked on them", unannotated))
+	}
 	if missing := len(splits) - len(s.Photos); missing > len(splits)/20 {
 		return nil, fmt.Errorf("%s: %d of the %d photographs that ImageSets/Main lists are not in JPEGImages: complete the data set", base, missing, len(splits))
 	} else if missing > 0 {
@@ -135,22 +149,48 @@ func readVOC(root, folder string) (*Set, error) {
 	return s, nil
 }
 
-// readAnnotation reads what is marked on a photograph; nothing where there is no annotation.
-func readAnnotation(file string) (a annotation, err error) {
+// classLists are the classes that ImageSets/Main has lists of, such as dog_train.txt: lines of a
+// photograph and 1, -1 or 0. nil where it has none; then the annotations alone say what classes
+// there are.
+func classLists(folder string) (classes []string, err error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name, isText := strings.CutSuffix(e.Name(), ".txt")
+		at := strings.LastIndexByte(name, '_')
+		if !isText || at < 1 || strings.HasPrefix(name, ".") || !slices.Contains([]string{"train", "val", "trainval", "test"}, name[at+1:]) {
+			continue
+		}
+		lines, err := readLines(filepath.Join(folder, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		if len(lines) > 0 && len(strings.Fields(lines[0])) == 2 {
+			classes = append(classes, name[:at])
+		}
+	}
+	slices.Sort(classes)
+	return slices.Compact(classes), nil
+}
+
+// readAnnotation reads what is marked on a photograph; there is false where it has no annotation.
+func readAnnotation(file string) (a annotation, there bool, err error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return a, nil
+		return a, false, nil
 	}
 	if err != nil {
-		return a, err
+		return a, false, err
 	}
 	if err := xml.Unmarshal(data, &a); err != nil {
-		return a, fmt.Errorf("%s is no annotation of Pascal VOC (%w): mend it, or take it away", file, err)
+		return a, true, fmt.Errorf("%s is no annotation of Pascal VOC (%w): mend it, or take it away", file, err)
 	}
 	for _, o := range a.Objects {
 		if o.Name == "" || !(o.Box.XMax >= o.Box.XMin && o.Box.YMax >= o.Box.YMin) {
-			return a, fmt.Errorf("%s: an object without a name, or with a box whose corners are exchanged: mend it", file)
+			return a, true, fmt.Errorf("%s: an object without a name, or with a box whose corners are exchanged: mend it", file)
 		}
 	}
-	return a, nil
+	return a, true, nil
 }
