@@ -163,19 +163,22 @@ def photos(b):
         for name in ["Voxsaw", *WAYS]:
             if name in lines:
                 s = median(name, "median_s")
-                rows.append([kind, name, f"{s:.3f}", f"{median(name, 'cpu_s'):.2f}", "" if name == "Voxsaw" else f"{s / ours:.2f}", f"{median(name, 'peak_mib'):.0f}"])
+                steps = sum(line.get("steps", b.a.steps) for line in lines[name])
+                few = "" if b.a.quick or steps >= b.a.steps else f" ({steps} steps within the limit)"
+                rows.append([kind, name + few, f"{s:.3f}", f"{median(name, 'cpu_s'):.2f}", "" if name == "Voxsaw" else f"{s / ours:.2f}", f"{median(name, 'peak_mib'):.0f}"])
             elif name in why:
                 rows.append([kind, name, why[name], "", "", ""])
-        best = min((name for name in WAYS if name in lines and "bf16" not in name), key=lambda name: median(name, "median_s"), default=None)
-        if best:
+        peers = [name for name in WAYS if name in lines and "bf16" not in name]
+        if peers:
+            best = min(peers, key=lambda name: median(name, "median_s"))
             least, goal, most = PHOTOS[kind]
-            share = median("Voxsaw", "peak_mib") / median(best, "peak_mib")
+            share = median("Voxsaw", "peak_mib") / min(median(name, "peak_mib") for name in peers)
             promises.append([kind, best, f"**{median(best, 'median_s') / ours:.2f}**", least, goal, f"**{share:.2f}**", most])
         solve = median("Voxsaw", "solve_s")
         solving.append([kind, f"{1e3 * solve:.3f}", f"**{100 * solve / ours:.3f} %**", "1 %"])
     what = "1 puzzle on photographs, one step: no measurement" if b.a.quick else "8 puzzles on photographs: 72 patches of 64x64"
     table(f"A step of {what}", ["network", "", "s a step", "CPU s a step", "Voxsaw is as many times as fast", "MiB"], rows)
-    table("Beside the best of PyTorch in fp32", ["network", "best", "times as fast", "at least", "goal", "share of its memory", "at most"], promises)
+    table("Beside the best of PyTorch in fp32", ["network", "best", "times as fast", "at least", "goal", "share of the least memory", "at most"], promises)
     table("Solving the puzzles of a step with binary terms, 3x3, distance 3", ["network", "ms", "of a step", "at most"], solving)
 
 
@@ -186,28 +189,25 @@ def sides(b, kind, until):
     peer = [b.a.python, os.path.join(PEERS, "peer_puzzle2d.py"), *flags]
     commands = {name: [*peer, *way] for name, way in WAYS.items() if not b.a.quick or not way}
     commands["Voxsaw"] = [b.a.voxsaw, "bench", "2d", *flags]
-    lines, why = {}, {}
-    for turn in range(b.a.rounds):
-        begun = time.monotonic()
+    lines, why, took = {}, {}, {}
+    for _ in range(1 if b.a.quick else max(2, b.a.rounds)):
         for name, command in commands.items():
-            if name in why:
+            begun = time.monotonic()
+            if name in why or begun + took.get(name, 0) > until and name in lines:
                 continue
             try:
                 if name == "Voxsaw":
                     line = b.attempt(command)
                 else:
-                    limit = max(20, min(b.a.limit, until - time.monotonic()))
+                    limit = max(20, min(b.a.limit, until - begun))
                     line = b.attempt([*command, "--limit", str(round(limit / 2))], limit=limit)
-                    if line["steps"] < b.a.steps and not b.a.quick:
-                        print(f"# {name}: {line['steps']} of {b.a.steps} steps within the limit", file=sys.stderr)
                 lines.setdefault(name, []).append(line)
             except Failed as e:
                 if name == "Voxsaw":
                     sys.exit(str(e))
                 if name not in lines:
                     why[name] = str(e).splitlines()[-1][:80]
-        if time.monotonic() + (time.monotonic() - begun) > until:
-            break
+            took[name] = time.monotonic() - begun
     return lines, why
 
 

@@ -149,24 +149,7 @@ func (p *problem) c(i int) float64 {
 }
 
 // score is the sample's, before its sign.
-func (p *problem) score(i int) float64 { return dot(p.w, p.row(i)) }
-
-// dot is the score of a sample: four sums, which a processor adds at once.
-func dot(w []float64, x []float32) float64 {
-	var a, b, c, d float64
-	n := len(x) &^ 3
-	for k := 0; k < n; k += 4 {
-		x, w := x[k:k+4:k+4], w[k:k+4:k+4]
-		a += w[0] * float64(x[0])
-		b += w[1] * float64(x[1])
-		c += w[2] * float64(x[2])
-		d += w[3] * float64(x[3])
-	}
-	for k := n; k < len(x); k++ {
-		a += w[k] * float64(x[k])
-	}
-	return a + b + c + d + w[len(x)]
-}
+func (p *problem) score(i int) float64 { return fastest.score(p.w, p.row(i)) }
 
 // solve is Algorithm 3 of Hsieh et al. (2008): coordinate descent in random order, with shrinking.
 // The dual problem is min over 0 <= a_i <= U_i of a'(Q + D)a/2 - sum a, with Q_ij = y_i y_j
@@ -216,11 +199,7 @@ func (p *problem) solve(ctx context.Context) bool {
 			}
 			before := alpha[i]
 			alpha[i] = min(max(before-gradient/(p.squares[i]+diagonal), 0), upper)
-			step := (alpha[i] - before) * y
-			for k, v := range p.row(i) {
-				p.w[k] += step * float64(v)
-			}
-			p.w[p.Width] += step
+			fastest.add(p.w, p.row(i), (alpha[i]-before)*y)
 		}
 		active = left
 		if high-low <= p.o.Tolerance && math.Abs(high) <= p.o.Tolerance && math.Abs(low) <= p.o.Tolerance || len(active) == 0 {
@@ -265,7 +244,7 @@ func (p *problem) objective() float64 {
 func (m *Model) Scores(features []float32) []float64 {
 	scores := make([]float64, len(m.Weights))
 	for c, w := range m.Weights {
-		scores[c] = dot(w, features)
+		scores[c] = fastest.score(w, features)
 	}
 	return scores
 }

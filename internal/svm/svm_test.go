@@ -1,10 +1,15 @@
 package svm
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"math"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/seed"
@@ -31,7 +36,19 @@ func draw(samples, width, classes int, noise float64) Data {
 	return d
 }
 
-func TestTrainEqualsScikitLearn(t *testing.T) {
+// onEach runs a test with the processor's vectors and without.
+func onEach(t *testing.T, test func(t *testing.T)) {
+	best := fastest
+	defer func() { fastest = best }()
+	for name, v := range map[string]*vectors{"fastest": best, "generic": {}} {
+		fastest = v
+		t.Run(name, test)
+	}
+}
+
+func TestTrainEqualsScikitLearn(t *testing.T) { onEach(t, equalsScikitLearn) }
+
+func equalsScikitLearn(t *testing.T) {
 	text, err := os.ReadFile("testdata/svm.json")
 	if err != nil {
 		t.Fatal(err)
@@ -101,6 +118,88 @@ func TestCrossValidate(t *testing.T) {
 	}
 	if accuracy, err = CrossValidate(context.Background(), d, Options{Seed: 1}, []float64{0.1}, 3); err != nil || accuracy[0] > 0.5 {
 		t.Errorf("random labels: %v, %v", accuracy, err)
+	}
+}
+
+// Scores and steps are those of plain loops, whatever is left over from whole vectors.
+func TestVectors(t *testing.T) {
+	r := seed.Rand(3, "vectors")
+	for _, n := range []int{1, 3, 15, 16, 17, 31, 32, 100, 512} {
+		w, x := make([]float64, n+1), make([]float32, n)
+		for i := range w {
+			w[i] = r.NormFloat64()
+		}
+		want, moved := w[n], slices.Clone(w)
+		const step = 0.37
+		for i := range x {
+			x[i] = float32(r.NormFloat64())
+			want += w[i] * float64(x[i])
+			moved[i] += step * float64(x[i])
+		}
+		moved[n] += step
+		onEach(t, func(t *testing.T) {
+			if got := fastest.score(w, x); math.Abs(got-want) > 1e-12*float64(n) {
+				t.Errorf("%d features: score %v, want %v", n, got, want)
+			}
+			got := slices.Clone(w)
+			fastest.add(got, x, step)
+			for i := range got {
+				if math.Abs(got[i]-moved[i]) > 1e-14 {
+					t.Errorf("%d features: weight %d is %v after a step, want %v", n, i, got[i], moved[i])
+				}
+			}
+		})
+	}
+}
+
+// Classes are fitted side by side, and to the same bits whatever the number of threads.
+func TestThreadsDoNotMatter(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	d := draw(120, 20, 7, 3)
+	var want [][]float64
+	for _, threads := range []int{1, 2, 5} {
+		runtime.GOMAXPROCS(threads)
+		m, err := Train(context.Background(), d, Options{C: 1, Seed: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = m.Weights
+		}
+		for class := range want {
+			if !slices.Equal(m.Weights[class], want[class]) {
+				t.Errorf("%d threads: class %d has other weights than with one", threads, class)
+			}
+		}
+	}
+}
+
+// What is checked in is what the generator makes.
+func TestGenerated(t *testing.T) {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("skipped: no go command to run the generator with")
+	}
+	files, dir := []string{"kernels_amd64.s", "kernels_amd64.go"}, t.TempDir()
+	cmd := exec.Command(goTool, "run", "./asm", "-pkg", "svm", "-out", filepath.Join(dir, files[0]), "-stubs", filepath.Join(dir, files[1]))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, name := range files {
+		want, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// the first line repeats the command, which names the files
+		_, want, _ = bytes.Cut(want, []byte("\n"))
+		_, got, _ = bytes.Cut(got, []byte("\n"))
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is not what go generate makes", name)
+		}
 	}
 }
 

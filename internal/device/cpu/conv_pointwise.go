@@ -4,8 +4,8 @@ import "github.com/voxsaw/voxsaw/internal/device"
 
 // A 1x1 convolution of photographs is a product of matrices: the rows are the pixels of all images,
 // the columns the output channels, and input channels are summed over. Where images are small,
-// pixels of several of them are multiplied by the same weights, which are read from memory less
-// often so; and with a stride only the pixels that count are.
+// pixels of several of them are multiplied by the same weights, so that weights are read from
+// memory less often. With a stride only the pixels that count are multiplied.
 //
 // An item is some rows and some blocks of output channels. The rows are copied into scratch memory,
 // a part of the channels at a time, so that the copy stays in a second-level cache and the weights
@@ -15,9 +15,9 @@ import "github.com/voxsaw/voxsaw/internal/device"
 //		copy the rows
 //		for each block of output channels: add the product
 
-// isPointwise says whether this is such a convolution.
+// isPointwise says whether this is such a convolution. Maps of one voxel may be those of a volume.
 func isPointwise(s device.ConvSpec) bool {
-	return isFlat(s) && s.Kernel == [3]int{1, 1, 1} && s.Pad == [3]int{} && min(s.OfGroup().In, s.OfGroup().Out) > 1
+	return isFlat(s) && s.Size[1]*s.Size[2] > 1 && s.Kernel == [3]int{1, 1, 1} && s.Pad == [3]int{} && min(s.OfGroup().In, s.OfGroup().Out) > 1
 }
 
 const (
@@ -45,8 +45,8 @@ type pointwise struct {
 	out, in, w, bias, scratch Slice
 }
 
-// pixelChunks cuts the pixels of all images, as many as a convolution has outputs or inputs of its
-// stride, in chunks: a part of an image, or several images.
+// pixelChunks cuts the pixels that a convolution multiplies into chunks: a part of an image, or
+// several images.
 type pixelChunks struct {
 	n, height, width int // images and their pixels
 	images           int // of a chunk
@@ -78,7 +78,7 @@ func (c *pixelChunks) chunk(i int) (n, endN, first, end int) {
 	return n, min(n+c.images, c.n), part * c.pixels() / c.parts, (part + 1) * c.pixels() / c.parts
 }
 
-// pixelsOf is where each pixel lies in a block of an image that has more of them by the step.
+// pixelsOf is where the pixels of a chunk's grid lie in a block of an image, a step apart there.
 func pixelsOf(l layout, c pixelChunks, step [3]int) []int {
 	list := make([]int, 0, c.pixels()+1)
 	for y := range c.height {

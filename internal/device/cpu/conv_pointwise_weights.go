@@ -16,7 +16,6 @@ type pointwiseWeights struct {
 	x, y layout
 	pixelChunks
 	from   []int // where the pixels lie in a block of an input
-	to     []int // and in one of the output gradients
 	ins    int   // blocks of input channels in a tile
 	outs   int   // blocks of output channels
 	stride int   // from one pixel of the copy of inputs to the next
@@ -29,20 +28,19 @@ type pointwiseWeights struct {
 }
 
 const (
-	tileIns, tileOuts  = 8, 16
-	pointwiseItems     = 16 // at least, where slabs can make as many
-	pointwiseSlabSizes = 1 << 20
+	tileIns, tileOuts = 8, 16   // blocks
+	pointwiseItems    = 16      // at least, where slabs can make as many
+	pointwiseSlabs    = 1 << 20 // elements of all slabs
 )
 
 func newPointwiseWeights(c *CPU, s device.ConvSpec) *pointwiseWeights {
 	k := &pointwiseWeights{gradientSink: gradientSink{w: weightsOfGroup(s)}, cpu: c, x: inputsOf(s), y: outputsOf(s)}
 	k.pixelChunks = chunksOfPixels(s.N, k.y.size, pointwiseRows)
-	k.from, k.to = pixelsOf(k.x, k.pixelChunks, s.Stride), pixelsOf(k.y, k.pixelChunks, [3]int{1, 1, 1})
+	k.from = pixelsOf(k.x, k.pixelChunks, s.Stride)
 	k.ins, k.outs = min(tileIns, k.x.blocks), min(tileOuts, k.y.blocks)
 	k.stride = k.ins*block + block
 	k.stages = k.images > 1 && k.pixels() < 2*block
-	tiles := (k.x.blocks + k.ins - 1) / k.ins * ((k.y.blocks + k.outs - 1) / k.outs)
-	k.slabs = max(1, min(pointwiseItems/tiles, pointwiseSlabSizes/k.w.elements(), k.count()))
+	k.slabs = max(1, min(pointwiseItems/(k.tilesIn()*k.tilesOut()), pointwiseSlabs/k.w.elements(), k.count()))
 	k.work = k.rows() * k.stride
 	if k.stages {
 		k.terms = oneTerm
@@ -73,15 +71,15 @@ func (k *pointwiseWeights) convolve(dw, x, dy, _, scratch Slice) {
 	if !k.keeps() {
 		k.dw, k.scratch = k.scratch[:k.whole()], k.scratch[k.whole():]
 	}
-	k.cpu.pool.run(k.slabs*k.tiles(k.x.blocks, k.ins)*k.tiles(k.y.blocks, k.outs), k)
+	k.cpu.pool.run(k.slabs*k.tilesIn()*k.tilesOut(), k)
 	if k.slabs > 1 || !k.keeps() {
 		k.cpu.pool.run(k.w.pairs(), (*pointwiseWeightsSum)(k))
 	}
 	k.dw, k.xs, k.dy, k.scratch = nil, nil, nil, nil
 }
 
-// tiles is how many tiles of so many blocks there are.
-func (k *pointwiseWeights) tiles(blocks, size int) int { return (blocks + size - 1) / size }
+func (k *pointwiseWeights) tilesIn() int  { return (k.x.blocks + k.ins - 1) / k.ins }
+func (k *pointwiseWeights) tilesOut() int { return (k.y.blocks + k.outs - 1) / k.outs }
 
 // sums is where a slab is summed: the first one in the result, those after it in scratch memory.
 func (k *pointwiseWeights) sums(slab int) []float32 {
@@ -93,10 +91,8 @@ func (k *pointwiseWeights) sums(slab int) []float32 {
 
 // do sums one tile over one slab.
 func (k *pointwiseWeights) do(worker, item int) {
-	tilesIn := k.tiles(k.x.blocks, k.ins)
-	ib, item := item%tilesIn*k.ins, item/tilesIn
-	tilesOut := k.tiles(k.y.blocks, k.outs)
-	ob, slab := item%tilesOut*k.outs, item/tilesOut
+	ib, item := item%k.tilesIn()*k.ins, item/k.tilesIn()
+	ob, slab := item%k.tilesOut()*k.outs, item/k.tilesOut()
 	ins, outs := min(k.ins, k.x.blocks-ib), min(k.outs, k.y.blocks-ob)
 	work := k.scratch[(k.slabs-1)*k.w.elements()+worker*k.work:][:k.work]
 	rows, stage := work[:k.rows()*k.stride], work[k.rows()*k.stride:]

@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package svm
+
+// fastest is the best that the processor has.
+var fastest = &vectors{}
