@@ -62,10 +62,10 @@ type Case struct {
 	// which series of that folder, as [dicom.Series.Is] takes it; "" for a file, or for the largest
 	// axial CT
 	Series string
-	// a NIfTI file or a DICOM SEG object; "" for none. Where there is a file for each structure,
+	// a NIfTI file, a DICOM SEG object or an RT structure set; "" for none. Where there is a file for each structure,
 	// their folder, or the only one.
 	Labels string
-	Masks  []Mask // the files of such labels
+	Masks  []Mask // the files of such labels, or the structures of the set
 	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.
 	Volume int
 	// Patient names the patient of a case, if other cases are of the same patient as far as folders
@@ -77,6 +77,7 @@ type Case struct {
 	folders      []string            // that it lies in, without those that only say images
 	series       *dicom.Series       // where Detect found it
 	segmentation *dicom.Segmentation // the labels, where Detect found them to be one
+	structures   *dicom.StructureSet // likewise
 	channel      bool                // Volume has chosen the file
 	refused      error               // why no scan of the folder could be chosen
 }
@@ -90,7 +91,7 @@ type Options struct {
 	WithoutRepeats bool     `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat patients: 80 cases, not 82"`
 	Volume         int      `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
 	Series         string   `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
-	Segmentation   string   `yaml:"segmentation" help:"which DICOM SEG object to take where a series has several: its series number or UID, or its file's name"`
+	Segmentation   string   `yaml:"segmentation" help:"which DICOM SEG object or RT structure set to take where a series has several: its series number or UID, or its file's name"`
 	LabelsAsScans  bool     `yaml:"labels_as_scans" help:"take NIfTI files for scans that hold labels by their values, and belong to no scan by their names"`
 	PatientPerCase bool     `yaml:"patient_per_case" help:"take each case for another patient; otherwise those of one DICOM study, or of one folder of several, are kept in one fold"`
 	Unlabelled     bool     `yaml:"unlabelled" help:"take the images only"`

@@ -48,13 +48,14 @@ type Entry struct {
 	mayBeLabels bool        // by its values
 }
 
-// Kinds of entries: DICOM series, those that are scout views, files that are no scan, and DICOM SEG
-// objects.
+// Kinds of entries: DICOM series, those that are scout views, files that are no scan, DICOM SEG
+// objects and RT structure sets.
 const (
 	KindDICOM     = "DICOM"
 	KindLocalizer = "DICOM localizer"
 	KindUnknown   = "unknown"
 	kindSEG       = "DICOM SEG"
+	kindRTSTRUCT  = "DICOM RTSTRUCT"
 )
 
 func (e *Entry) problem(format string, args ...any) {

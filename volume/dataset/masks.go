@@ -26,7 +26,7 @@ type Mask struct {
 // setMasks gives a case its masks, in the order of their names.
 func (c *Case) setMasks(masks []Mask) {
 	c.Masks = slices.SortedStableFunc(slices.Values(masks), func(a, b Mask) int { return compareNatural(a.Name, b.Name) })
-	c.Labels, c.segmentation = c.Masks[0].Path, nil
+	c.Labels, c.segmentation, c.structures = c.Masks[0].Path, nil, nil
 	if folder := commonFolder(maskPaths(c.Masks)); len(masks) > 1 {
 		c.Labels = folder
 	}
@@ -43,7 +43,9 @@ func maskPaths(masks []Mask) (paths []string) {
 }
 
 // withoutLabels takes a case's labels away.
-func (c *Case) withoutLabels() { c.Labels, c.Masks, c.segmentation = "", nil, nil }
+func (c *Case) withoutLabels() {
+	c.Labels, c.Masks, c.segmentation, c.structures = "", nil, nil, nil
+}
 
 // numberMasks gives each name of a structure one number in all cases: the one that the data set has
 // for it, or the next that is free, in the order of the names.

@@ -128,7 +128,7 @@ func isMask(path string) bool {
 // useParts turns the parts of a scan into its masks, or into its one file of labels. Files that are
 // only numbered, such as c_seg1 and c_seg2, could be of several people as well as of several
 // structures: with more than one, the scan has too many files of labels.
-func (p *pairing) useParts(wanted []string) {
+func (p *pairing) useParts() {
 	for _, scan := range slices.Sorted(maps.Keys(p.parts)) {
 		parts := p.parts[scan]
 		numbered := slices.ContainsFunc(parts, func(m Mask) bool { _, err := strconv.Atoi(m.Name); return err == nil })
@@ -139,7 +139,7 @@ func (p *pairing) useParts(wanted []string) {
 			}
 			continue
 		}
-		if p.parts[scan] = slices.DeleteFunc(parts, func(m Mask) bool { return !isWanted(m.Name, wanted) }); len(p.parts[scan]) == 0 {
+		if p.parts[scan] = slices.DeleteFunc(parts, func(m Mask) bool { return !isWanted(m.Name, p.wanted) }); len(p.parts[scan]) == 0 {
 			delete(p.parts, scan)
 		}
 	}
@@ -324,9 +324,17 @@ func (p *pairing) applyPairs(pairs []pair) (finish func(*Dataset) error) {
 				masks[at] = append(masks[at], Mask{Path: one.labels, Name: one.name})
 			case c.Labels != "" && slices.ContainsFunc(pairs, func(o pair) bool { return o != one && o.scan == one.scan }):
 				return fmt.Errorf("pairs: %s has several files of labels: a column name says of which structure each is", one.scan)
-			default:
+			case nifti.IsName(one.labels):
 				c.withoutLabels()
 				c.Labels = one.labels
+			default:
+				o, err := openObject(one.labels)
+				if err != nil {
+					return err
+				}
+				if note := c.setObject(o, p.wanted); note != "" {
+					d.note("%s", note)
+				}
 			}
 		}
 		for at, list := range masks {

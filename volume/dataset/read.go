@@ -143,6 +143,9 @@ const notLabels = "is taken for a scan, though it holds labels by its values: fe
 // scan's voxels where they go by index. Labels are called by the given names, unless they come
 // from a DICOM SEG object, which has names itself.
 func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
+	if c.structures != nil {
+		return c.readStructures(o)
+	}
 	if c.Labels != "" && c.Masks == nil && !nifti.IsName(c.Labels) {
 		return c.readSegmentation(o)
 	}

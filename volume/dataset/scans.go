@@ -27,7 +27,7 @@ import (
 //     labels/a.
 //   - Of every DICOM study in the tree one series is a scan (see listSeries), named after its
 //     folder; labels beside the folder that have its name belong to it.
-//   - A DICOM SEG object in the tree is the labels of the series that it refers to; of several the
+//   - A DICOM SEG object or RT structure set in the tree is the labels of the series that it refers to; of several the
 //     one that is asked for. A NIfTI file goes before it.
 //   - Labels whose path begins with that of a scan and goes on are the mask of one structure, which
 //     the rest names: s1/ct and s1/segmentations/liver, a and a_liver. A file whose name does not
@@ -160,7 +160,7 @@ func readScans(root string, o Options) (*Dataset, error) {
 // explains it.
 func readTree(root, folder string, o Options) (d *Dataset, nothing, err error) {
 	d = &Dataset{}
-	p := &pairing{root: root, scans: map[string][]candidate{}, labels: map[string][]string{}, parts: map[string][]Mask{}}
+	p := &pairing{root: root, scans: map[string][]candidate{}, labels: map[string][]string{}, parts: map[string][]Mask{}, wanted: o.Structures}
 	others, err := p.addFiles(folder)
 	if err != nil {
 		return nil, nil, err
@@ -191,7 +191,7 @@ func readTree(root, folder string, o Options) (d *Dataset, nothing, err error) {
 	p.foldCase()
 	p.dropChannel()
 	p.findParts(!o.LabelsAsScans)
-	p.useParts(o.Structures)
+	p.useParts()
 	if !o.LabelsAsScans {
 		d.leaveOutMasks(p, o.Volume)
 	}
@@ -231,6 +231,7 @@ type pairing struct {
 	scans   map[string][]candidate
 	labels  map[string][]string
 	parts   map[string][]Mask // labels of a scan that lie in a file for each structure
+	wanted  []string          // structures
 	lookups []string          // tables of BIDS with the names of labels
 }
 
@@ -379,13 +380,18 @@ func (d *Dataset) pair(p *pairing) {
 		}
 		for _, scan := range p.scans[key] {
 			c := scan.toCase()
+			if scan.series != nil && scan.series.labels.path != "" {
+				if note := c.setObject(scan.series.labels, p.wanted); note != "" {
+					d.note("%s", note)
+				}
+			}
 			switch found := p.labels[key]; {
 			case len(found) == 0 && p.parts[key] != nil:
 				c.setMasks(p.parts[key])
 			case len(p.scans[key]) > 1 && len(found) > 0:
 				d.note("%s: used without labels, because %d scans could belong to %s", c.Image, len(p.scans[key]), found[0])
 			case len(found) == 1:
-				if c.segmentation != nil {
+				if c.Labels != "" {
 					d.note("%s: its labels are %s, not %s", c.Image, found[0], c.Labels)
 				}
 				c.withoutLabels()
@@ -407,7 +413,7 @@ func (d *Dataset) pair(p *pairing) {
 	}
 }
 
-// toCase makes a case without labels, but for those that a DICOM SEG object is.
+// toCase makes a case without labels.
 func (s candidate) toCase() Case {
 	c := Case{ID: fileName(s.name.id), Image: s.path, folders: s.name.folders}
 	if s.name.test {
@@ -416,12 +422,9 @@ func (s candidate) toCase() Case {
 	if s.series == nil {
 		return c
 	}
-	c.series, c.refused, c.segmentation = s.series.series, s.series.refused, s.series.labels
+	c.series, c.refused = s.series.series, s.series.refused
 	if c.series != nil {
 		c.Series = seriesUID(c.series)
-	}
-	if c.segmentation != nil {
-		c.Labels = c.segmentation.Path
 	}
 	return c
 }
