@@ -62,8 +62,8 @@ type Case struct {
 	// which series of that folder, as [dicom.Series.Is] takes it; "" for a file, or for the largest
 	// axial CT
 	Series string
-	// a NIfTI file, a DICOM SEG object or an RT structure set; "" for none. Where there is a file for each structure,
-	// their folder, or the only one.
+	// a NIfTI file, a DICOM SEG object or an RT structure set; "" for none. Where there is a file
+	// for each structure, their folder, or the only one.
 	Labels string
 	Masks  []Mask // the files of such labels, or the structures of the set
 	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.

@@ -41,8 +41,8 @@ func seriesUID(s *dicom.Series) string {
 
 // listSeries finds the scans of a tree: of each study the series that is wanted, all of them, or
 // with wanted empty the one that package dicom's Choose takes. Series that cannot be read are among
-// them: preparing them says why. Notes say what was chosen of several; others,
-// what was passed over. The SEG object or structure set of each, or the one of several that is wanted, is its
+// them: preparing them says why. Notes say what was chosen of several; others, what was passed
+// over. The SEG object or structure set of each, or the one of several that is wanted, is its
 // labels.
 func listSeries(root, wanted, segmentation string) (found []seriesCase, notes, others []string, err error) {
 	all, passed, err := scanDICOM(root)
