@@ -2,12 +2,12 @@
 // subsets, and prepares them for training.
 //
 // Start at [Detect], which knows the layouts of NIH Pancreas-CT, of the Medical Segmentation
-// Decathlon and of nnU-Net, and otherwise takes any tree of NIfTI files and DICOM series. [Prepare]
+// Decathlon and of nnU-Net, and otherwise takes any tree of NIfTI, NRRD and MetaImage files and
+// DICOM series. [Prepare]
 // turns the cases into a store of package prepared. [Folds], [Nested] and [ReadSplits] say which
 // cases a run trains on and which it tests on. [Inspect] looks without preparing anything.
 //
-// It leaves out formats other than NIfTI and DICOM, data sets with one file a label, and scans with
-// several channels: one is chosen.
+// It leaves out other formats, and scans with several channels: one is chosen.
 package dataset
 
 import (
@@ -24,7 +24,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/volume/dicom"
-	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/itk"
 )
 
 // The layouts that [Detect] knows.
@@ -305,7 +305,7 @@ func detectLayout(root string) (string, error) {
 	if folder, err := os.ReadDir(filepath.Join(root, "imagesTr")); err == nil {
 		images, channels, paired := 0, 0, 0
 		for _, e := range folder {
-			if stem, ok := nifti.Stem(e.Name()); ok {
+			if stem, ok := stemOf(e.Name()); ok {
 				images++
 				// A label map of the whole name says that the digits are the case's, as in
 				// amos_0001, not a channel's.
@@ -332,7 +332,7 @@ func detectLayout(root string) (string, error) {
 	}
 	layout := LayoutScans
 	err := walk(root, func(path string, entry fs.FileInfo, err error) error {
-		if err == nil && nihImage.MatchString(entry.Name()) && (entry.IsDir() || nifti.IsName(entry.Name())) {
+		if err == nil && nihImage.MatchString(entry.Name()) && (entry.IsDir() || isVoxels(entry.Name())) {
 			layout = LayoutNIH
 			return fs.SkipAll
 		}
@@ -375,9 +375,10 @@ func (d *Dataset) listNIfTI(dir string) (map[string]string, error) {
 	var others []string
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		stem, ok := nifti.Stem(e.Name())
+		stem, ok := stemOf(e.Name())
 		if stat, err := os.Stat(path); !ok || err != nil || stat.IsDir() {
-			if ext := strings.ToLower(filepath.Ext(e.Name())); !strings.HasPrefix(e.Name(), ".") && ext != ".img" && !strings.HasSuffix(strings.ToLower(e.Name()), ".img.gz") {
+			half := slices.ContainsFunc([]string{".img", ".img.gz", ".raw", ".raw.gz", ".zraw"}, func(ext string) bool { return strings.HasSuffix(strings.ToLower(e.Name()), ext) })
+			if !strings.HasPrefix(e.Name(), ".") && !half {
 				others = append(others, e.Name())
 			}
 			continue
@@ -388,7 +389,7 @@ func (d *Dataset) listNIfTI(dir string) (map[string]string, error) {
 		files[stem] = path
 	}
 	if len(others) > 0 {
-		d.note("%s: passed over %d that are no NIfTI files, such as %s", dir, len(others), others[0])
+		d.note("%s: passed over %d that are no files of scans, such as %s", dir, len(others), others[0])
 	}
 	return files, nil
 }
@@ -445,6 +446,9 @@ func (c Case) sourcePaths() []string {
 			continue
 		}
 		paths = append(paths, path)
+		if h, err := itk.ReadHeader(path); itk.IsName(path) && err == nil {
+			paths = append(paths, h.Files()[1:]...)
+		}
 		// The other half of a pair.
 		for _, ext := range [][2]string{{".hdr", ".img"}, {".hdr.gz", ".img.gz"}} {
 			if base, found := strings.CutSuffix(path, ext[0]); found && isFile(base+ext[1]) {

@@ -9,7 +9,6 @@ import (
 	"unicode"
 
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 // This file reads labels that come one by one: a file for each structure, such as those of
@@ -106,7 +105,7 @@ func foldName(name string) string {
 func (c Case) readMasks(o ReadOptions) (*volume.LabelMap, []string, error) {
 	var all layers
 	for _, m := range c.Masks {
-		l, err := nifti.ReadLabelsWith(m.Path, o.nifti(0, nil))
+		l, err := readFileLabels(m.Path, o.nifti(0, nil))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -173,7 +172,7 @@ func (a *layers) done(o ReadOptions) (*volume.LabelMap, []string, error) {
 // readOneHot reads a file with a volume for each label. Where each voxel belongs to exactly one
 // volume, the first is the background; otherwise the first is label 1.
 func readOneHot(path string, o ReadOptions, names map[uint16]string) (*volume.LabelMap, []string, error) {
-	volumes, err := nifti.ReadAll(path, o.nifti(0, nil))
+	volumes, err := readFileAll(path, o.nifti(0, nil))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -118,10 +118,10 @@ func (p *pairing) findParts(values bool) {
 
 // isMask reports whether a file holds one label beside the background.
 func isMask(path string) bool {
-	if labels, err := nifti.MayBeLabels(path, nifti.Options{}); err != nil || !labels {
+	if labels, err := mayBeLabels(path, nifti.Options{}); err != nil || !labels {
 		return false
 	}
-	l, err := nifti.ReadLabels(path)
+	l, err := readFileLabels(path, nifti.Options{})
 	return err == nil && len(l.Counts()) <= 2
 }
 
@@ -317,14 +317,14 @@ func (p *pairing) applyPairs(pairs []pair) (finish func(*Dataset) error) {
 				return err
 			case files != nil: // a folder of masks
 				for _, path := range files {
-					stem, _ := nifti.Stem(filepath.Base(path))
+					stem, _ := stemOf(filepath.Base(path))
 					masks[at] = append(masks[at], Mask{Path: path, Name: stem})
 				}
 			case one.name != "":
 				masks[at] = append(masks[at], Mask{Path: one.labels, Name: one.name})
 			case c.Labels != "" && slices.ContainsFunc(pairs, func(o pair) bool { return o != one && o.scan == one.scan }):
 				return fmt.Errorf("pairs: %s has several files of labels: a column name says of which structure each is", one.scan)
-			case nifti.IsName(one.labels):
+			case isVoxels(one.labels):
 				c.withoutLabels()
 				c.Labels = one.labels
 			default:
@@ -351,7 +351,7 @@ func filesIn(folder string) (files []string, err error) {
 		return nil, nil
 	}
 	for _, e := range entries {
-		if path := filepath.Join(folder, e.Name()); nifti.IsName(path) {
+		if path := filepath.Join(folder, e.Name()); isVoxels(path) {
 			files = append(files, path)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
-	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/itk"
 )
 
 // This file reads DICOM SEG objects and RT structure sets as labels.
@@ -130,16 +130,22 @@ func listObjects(objects []object) string {
 	return b.String()
 }
 
-// nameSegments takes the labels' names from the cases' SEG objects. It notes a label that two of
-// them give different names: a person must decide.
+// nameSegments takes the labels' names from the cases' SEG objects and Slicer's segmentations. It
+// notes a label that two of them give different names: a person must decide.
 func (d *Dataset) nameSegments() {
 	from := map[uint16]string{}
 	told := map[uint16]bool{}
 	for _, c := range d.Cases {
-		if c.segmentation == nil {
-			continue
+		var names map[uint16]string
+		if c.segmentation != nil {
+			names = c.segmentation.Names()
+		} else if itk.IsName(c.Labels) && c.Masks == nil {
+			h, err := itk.ReadHeader(c.Labels)
+			if err != nil {
+				continue // reading the case says what is wrong
+			}
+			names = h.Names
 		}
-		names := c.segmentation.Names()
 		for _, label := range slices.Sorted(maps.Keys(names)) {
 			other, known := d.LabelNames[label]
 			switch {
@@ -269,17 +275,17 @@ func (s *Scans) readOn(g *dicom.Segmentation, o dicom.Options) (*volume.LabelMap
 // the scans. Compared with a NIfTI file, it is read onto that file's grid if scans is nil or the
 // series has another grid.
 func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.LabelMap, notes []string, err error) {
-	if nifti.IsName(b) && !nifti.IsName(a) {
+	if isVoxels(b) && !isVoxels(a) {
 		lb, la, notes, err = ReadLabelPair(b, a, scans, o)
 		return la, lb, notes, err
 	}
-	if !nifti.IsName(a) && scans == nil {
+	if !isVoxels(a) && scans == nil {
 		return nil, nil, nil, fmt.Errorf("%s and %s are DICOM SEG objects, which hold no empty slices: they are compared on the series that they refer to: %w", a, b, ErrNoScans)
 	}
 	read := func(path string, like *volume.Grid) (*volume.LabelMap, error) {
 		note := func(text string) { notes = append(notes, path+": "+text) }
-		if nifti.IsName(path) {
-			return nifti.ReadLabelsWith(path, o.nifti(0, note))
+		if isVoxels(path) {
+			return readFileLabels(path, o.nifti(0, note))
 		}
 		g, err := dicom.OpenSegmentation(path)
 		if err != nil {
@@ -293,7 +299,7 @@ func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.Lab
 	if la, err = read(a, nil); err != nil {
 		return nil, nil, nil, err
 	}
-	if nifti.IsName(a) {
+	if isVoxels(a) {
 		lb, err = read(b, &la.Grid)
 	} else {
 		lb, err = read(b, nil)

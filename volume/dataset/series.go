@@ -13,7 +13,6 @@ import (
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
-	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 // This file finds DICOM series in trees of scans, and reads them as cases.
@@ -307,7 +306,7 @@ func (c Case) findSeries() (s *dicom.Series, why string, err error) {
 // IsDICOM says whether the case's image is a DICOM series, and no NIfTI file.
 func (c Case) IsDICOM() bool {
 	stat, err := os.Stat(c.Image)
-	return err == nil && (stat.IsDir() || !nifti.IsName(c.Image))
+	return err == nil && (stat.IsDir() || !isVoxels(c.Image))
 }
 
 // readSeries reads the case's series. Notes say what was chosen and repaired.
