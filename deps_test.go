@@ -38,6 +38,7 @@ var mayImport = map[string][]string{
 
 	"volume":          {},
 	"volume/nifti":    {"volume", "internal/folders"},
+	"volume/itk":      {"volume"},
 	"volume/dicom":    {"volume", "internal/folders"},
 	"volume/prepared": {"volume", "internal/folders", "internal/seed"},
 
@@ -47,7 +48,8 @@ var mayImport = map[string][]string{
 	"volume/dicom/internal/stack":        {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels"},
 	"volume/dicom/internal/grouping":     {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
 	"volume/dicom/internal/segmentation": {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
-	"volume/dataset":                     {"volume", "volume/nifti", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders", "internal/memory"},
+	"volume/dicom/internal/structures":   {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/stack"},
+	"volume/dataset":                     {"volume", "volume/nifti", "volume/itk", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders", "internal/memory"},
 	"volume/phantom":                     {"volume", "internal/seed"},
 
 	"internal/device":            {},

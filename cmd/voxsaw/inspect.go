@@ -70,7 +70,7 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 		return withHint(fmt.Errorf("%s: no series %s here", strings.Join(paths, ", "), o.Series), "without --series all are listed")
 	}
 	if len(entries) == 0 {
-		return withHint(fmt.Errorf("%s: no NIfTI file and no DICOM series here", strings.Join(paths, ", ")), "NIfTI files end in .nii, .nii.gz or .hdr; DICOM files may have any name")
+		return withHint(fmt.Errorf("%s: no file of voxels and no DICOM series here", strings.Join(paths, ", ")), "NIfTI files end in .nii, .nii.gz or .hdr, others that are read in .nrrd, .nhdr, .mha or .mhd; DICOM files may have any name")
 	}
 	return printEntries(cmd.OutOrStdout(), dataset.ProblemsFirst(entries))
 }
@@ -133,6 +133,8 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 		switch {
 		case e.Labels != nil:
 			labels = countsOf(e.Labels, e.LabelNames)
+		case e.LabelNames != nil: // contours, which are not counted
+			labels = list(inOrder(e.LabelNames))
 		case e.Min != nil && e.Max != nil:
 			values = fmt.Sprintf("%.4g to %.4g", *e.Min, *e.Max)
 		}
@@ -185,6 +187,14 @@ func title(entries []dataset.Entry, folder string, problems int) string {
 		folder = " in " + folder
 	}
 	return fmt.Sprintf("%s%s, %d with problems", strings.Join(parts, " and "), folder, problems)
+}
+
+// inOrder lists names in the order of their labels.
+func inOrder(names map[uint16]string) (ordered []string) {
+	for _, label := range slices.Sorted(maps.Keys(names)) {
+		ordered = append(ordered, names[label])
+	}
+	return ordered
 }
 
 // countsOf shows how many voxels the first few labels have.

@@ -35,7 +35,9 @@ given), HU window.
   NIH Pancreas-CT      PANCREAS_00XX/.../*.dcm and label00XX.nii.gz
   MSD                  imagesTr, labelsTr, imagesTs, dataset.json
   nnU-Net raw          imagesTr/CASE_0000.nii.gz, labelsTr/CASE.nii.gz
-  anything else        a tree of NIfTI files and DICOM series, labels paired by name
+  TotalSegmentator     CASE/ct.nii.gz, CASE/segmentations/ORGAN.nii.gz
+  anything else        a tree of NIfTI, NRRD and MetaImage files and DICOM series; labels paired by name, DICOM SEG, RTSTRUCT, BIDS;
+                       --pairs says what belongs together where names do not
 
 Several folders make one data set, such as labelled scans and unlabelled ones. A second run with the same settings does nothing; new and changed
 scans are added; an interrupted run is taken up again. Prepared cases of other scans are only removed with --force.`,

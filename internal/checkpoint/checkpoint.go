@@ -10,6 +10,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -167,8 +168,9 @@ func isExtra(name string) bool {
 }
 
 // Mismatches says how the scans and the network that the weights come from differ from those that
-// they are to be used with, where a network would see it: voxel size, axes, window of HU, norm.
-// Each names both values. Settings that the checkpoint does not tell are passed over.
+// they are to be used with, where a network would see it: voxel size, axes, part of the scan,
+// window of HU, norm. Each names both values. Settings that the checkpoint does not tell are passed
+// over.
 func (d Description) Mismatches(p volume.Preparation, n voxsaw.Network) []string {
 	var lines []string
 	differ := func(what, there, here, why string) {
@@ -178,6 +180,7 @@ func (d Description) Mismatches(p volume.Preparation, n voxsaw.Network) []string
 	}
 	if own, err := d.Preparation(); err == nil && own.Axcodes != "" {
 		differ("spacing of the scans", spacingText(own.Spacing), spacingText(p.Spacing), "organs have another size in voxels than the weights know")
+		differ("part of the scans", cmp.Or(own.Crop, volume.CropNone), cmp.Or(p.Crop, volume.CropNone), "there is another share of air around the patient than the weights know")
 		differ("window of HU", fmt.Sprintf("%g to %g", own.Window[0], own.Window[1]), fmt.Sprintf("%g to %g", p.Window[0], p.Window[1]), "tissue has another brightness than the weights know")
 		differ("axes of the scans", own.Axcodes, p.Axcodes, "patients lie another way than the weights know")
 	}

@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-
-	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 var firstChannel = regexp.MustCompile(`_0000$`)
@@ -18,7 +16,7 @@ var firstChannel = regexp.MustCompile(`_0000$`)
 func OneChannel(cases []Case, chosen int) ([]Case, error) {
 	files := map[string]Case{} // by the path of the file without its ending
 	for _, c := range cases {
-		if stem, ok := nifti.Stem(c.Image); ok && !c.IsDICOM() {
+		if stem, ok := stemOf(c.Image); ok && !c.IsDICOM() {
 			files[stem] = c
 		}
 	}

@@ -2,12 +2,12 @@
 // subsets, and prepares them for training.
 //
 // Start at [Detect], which knows the layouts of NIH Pancreas-CT, of the Medical Segmentation
-// Decathlon and of nnU-Net, and otherwise takes any tree of NIfTI files and DICOM series. [Prepare]
+// Decathlon and of nnU-Net, and otherwise takes any tree of NIfTI, NRRD and MetaImage files and
+// DICOM series. [Prepare]
 // turns the cases into a store of package prepared. [Folds], [Nested] and [ReadSplits] say which
 // cases a run trains on and which it tests on. [Inspect] looks without preparing anything.
 //
-// It leaves out formats other than NIfTI and DICOM, data sets with one file a label, and scans with
-// several channels: one is chosen.
+// It leaves out other formats, and scans with several channels: one is chosen.
 package dataset
 
 import (
@@ -24,7 +24,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/volume/dicom"
-	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/itk"
 )
 
 // The layouts that [Detect] knows.
@@ -62,10 +62,10 @@ type Case struct {
 	// which series of that folder, as [dicom.Series.Is] takes it; "" for a file, or for the largest
 	// axial CT
 	Series string
-	// a NIfTI file or a DICOM SEG object; "" for none. Where there is a file for each structure,
-	// their folder, or the only one.
+	// a NIfTI file, a DICOM SEG object or an RT structure set; "" for none. Where there is a file
+	// for each structure, their folder, or the only one.
 	Labels string
-	Masks  []Mask // the files of such labels
+	Masks  []Mask // the files of such labels, or the structures of the set
 	// Volume of a file that holds several, 1 for the first; 0 where there must be only one.
 	Volume int
 	// Patient names the patient of a case, if other cases are of the same patient as far as folders
@@ -77,6 +77,7 @@ type Case struct {
 	folders      []string            // that it lies in, without those that only say images
 	series       *dicom.Series       // where Detect found it
 	segmentation *dicom.Segmentation // the labels, where Detect found them to be one
+	structures   *dicom.StructureSet // likewise
 	channel      bool                // Volume has chosen the file
 	refused      error               // why no scan of the folder could be chosen
 }
@@ -90,7 +91,7 @@ type Options struct {
 	WithoutRepeats bool     `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat patients: 80 cases, not 82"`
 	Volume         int      `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
 	Series         string   `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
-	Segmentation   string   `yaml:"segmentation" help:"which DICOM SEG object to take where a series has several: its series number or UID, or its file's name"`
+	Segmentation   string   `yaml:"segmentation" help:"which DICOM SEG object or RT structure set to take where a series has several: its series number or UID, or its file's name"`
 	LabelsAsScans  bool     `yaml:"labels_as_scans" help:"take NIfTI files for scans that hold labels by their values, and belong to no scan by their names"`
 	PatientPerCase bool     `yaml:"patient_per_case" help:"take each case for another patient; otherwise those of one DICOM study, or of one folder of several, are kept in one fold"`
 	Unlabelled     bool     `yaml:"unlabelled" help:"take the images only"`
@@ -304,7 +305,7 @@ func detectLayout(root string) (string, error) {
 	if folder, err := os.ReadDir(filepath.Join(root, "imagesTr")); err == nil {
 		images, channels, paired := 0, 0, 0
 		for _, e := range folder {
-			if stem, ok := nifti.Stem(e.Name()); ok {
+			if stem, ok := stemOf(e.Name()); ok {
 				images++
 				// A label map of the whole name says that the digits are the case's, as in
 				// amos_0001, not a channel's.
@@ -331,7 +332,7 @@ func detectLayout(root string) (string, error) {
 	}
 	layout := LayoutScans
 	err := walk(root, func(path string, entry fs.FileInfo, err error) error {
-		if err == nil && nihImage.MatchString(entry.Name()) && (entry.IsDir() || nifti.IsName(entry.Name())) {
+		if err == nil && nihImage.MatchString(entry.Name()) && (entry.IsDir() || isVoxels(entry.Name())) {
 			layout = LayoutNIH
 			return fs.SkipAll
 		}
@@ -374,9 +375,10 @@ func (d *Dataset) listNIfTI(dir string) (map[string]string, error) {
 	var others []string
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		stem, ok := nifti.Stem(e.Name())
+		stem, ok := stemOf(e.Name())
 		if stat, err := os.Stat(path); !ok || err != nil || stat.IsDir() {
-			if ext := strings.ToLower(filepath.Ext(e.Name())); !strings.HasPrefix(e.Name(), ".") && ext != ".img" && !strings.HasSuffix(strings.ToLower(e.Name()), ".img.gz") {
+			half := slices.ContainsFunc([]string{".img", ".img.gz", ".raw", ".raw.gz", ".zraw"}, func(ext string) bool { return strings.HasSuffix(strings.ToLower(e.Name()), ext) })
+			if !strings.HasPrefix(e.Name(), ".") && !half {
 				others = append(others, e.Name())
 			}
 			continue
@@ -387,7 +389,7 @@ func (d *Dataset) listNIfTI(dir string) (map[string]string, error) {
 		files[stem] = path
 	}
 	if len(others) > 0 {
-		d.note("%s: passed over %d that are no NIfTI files, such as %s", dir, len(others), others[0])
+		d.note("%s: passed over %d that are no files of scans, such as %s", dir, len(others), others[0])
 	}
 	return files, nil
 }
@@ -444,6 +446,9 @@ func (c Case) sourcePaths() []string {
 			continue
 		}
 		paths = append(paths, path)
+		if h, err := itk.ReadHeader(path); itk.IsName(path) && err == nil {
+			paths = append(paths, h.Files()[1:]...)
+		}
 		// The other half of a pair.
 		for _, ext := range [][2]string{{".hdr", ".img"}, {".hdr.gz", ".img.gz"}} {
 			if base, found := strings.CutSuffix(path, ext[0]); found && isFile(base+ext[1]) {

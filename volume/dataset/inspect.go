@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/itk"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -48,13 +49,14 @@ type Entry struct {
 	mayBeLabels bool        // by its values
 }
 
-// Kinds of entries: DICOM series, those that are scout views, files that are no scan, and DICOM SEG
-// objects.
+// Kinds of entries: DICOM series, those that are scout views, files that are no scan, DICOM SEG
+// objects and RT structure sets.
 const (
 	KindDICOM     = "DICOM"
 	KindLocalizer = "DICOM localizer"
 	KindUnknown   = "unknown"
 	kindSEG       = "DICOM SEG"
+	kindRTSTRUCT  = "DICOM RTSTRUCT"
 )
 
 func (e *Entry) problem(format string, args ...any) {
@@ -85,8 +87,8 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 		if err != nil {
 			return nil, nil, fmt.Errorf("inspecting: %w", err)
 		}
-		if !stat.IsDir() && nifti.IsName(path) {
-			look = append(look, func() Entry { return inspectNIfTI(path, o.Volume) })
+		if !stat.IsDir() && isVoxels(path) {
+			look = append(look, func() Entry { return inspectFile(path, o.Volume) })
 			continue
 		}
 		if stat.IsDir() {
@@ -96,8 +98,8 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 			}
 			err := walk(path, func(file string, entry fs.FileInfo, err error) error {
 				// what cannot be looked at, the search for DICOM lists
-				if err == nil && !entry.IsDir() && nifti.IsName(file) {
-					look = append(look, func() Entry { return inspectNIfTI(file, chosen) })
+				if err == nil && !entry.IsDir() && isVoxels(file) {
+					look = append(look, func() Entry { return inspectFile(file, chosen) })
 				}
 				return nil
 			})
@@ -257,28 +259,31 @@ func (e *Entry) setValues(volumes ...*volume.Volume) {
 	}
 }
 
-// inspectNIfTI describes a file, of several volumes the one that is chosen, or all.
-func inspectNIfTI(path string, chosen int) Entry {
+// inspectFile describes a file of voxels, of several volumes the one that is chosen, or all.
+func inspectFile(path string, chosen int) Entry {
 	e := Entry{Path: path, Kind: "NIfTI"}
-	h, err := nifti.ReadHeader(path)
+	if itk.IsName(path) {
+		e.Kind = "NRRD or MetaImage"
+	}
+	h, err := readFileHeader(path)
 	if err != nil {
 		e.problem("%s", e.about(err.Error()))
 		return e
 	}
-	e.Kind, e.Dtype = fmt.Sprintf("NIfTI-%d", h.Version), h.Datatype
+	e.Kind, e.Dtype, e.LabelNames = h.kind, h.datatype, h.names
 	e.setGrid(h.Grid)
-	e.Shape = slices.Clone(h.Dims)
-	e.Problems = append(e.Problems, h.Problems...)
-	if h.Volumes > 1 && chosen == 0 {
-		e.problem("%d volumes: choose one with --volume", h.Volumes)
-		all, err := nifti.ReadAll(path, nifti.Options{})
+	e.Shape = slices.Clone(h.dims)
+	e.Problems = append(e.Problems, h.problems...)
+	if h.volumes > 1 && chosen == 0 {
+		e.problem("%d volumes: choose one with --volume", h.volumes)
+		all, err := readFileAll(path, nifti.Options{})
 		if err != nil {
 			e.problem("%s", e.about(err.Error()))
 		}
 		e.setValues(all...)
 		return e
 	}
-	v, err := nifti.ReadWith(path, nifti.Options{Volume: chosen})
+	v, err := readFile(path, nifti.Options{Volume: chosen})
 	if err != nil {
 		e.problem("%s", e.about(err.Error()))
 		return e

@@ -113,7 +113,7 @@ func TestInspectMixedFolder(t *testing.T) {
 	}
 	class := element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2")
 	file = []byte(strings.Replace(string(file), class, element(0x0008, 0x0008, "CS", `ORIGINAL\PRIMARY\LOCALIZER`)+class, 1))
-	if err := errors.Join(os.WriteFile(files[0], file, 0o666), os.WriteFile(in("a.nrrd"), nil, 0o666), os.WriteFile(in("imagesTr/._p1.nii.gz"), []byte("junk"), 0o666),
+	if err := errors.Join(os.WriteFile(files[0], file, 0o666), os.WriteFile(in("a.mgz"), nil, 0o666), os.WriteFile(in("imagesTr/._p1.nii.gz"), []byte("junk"), 0o666),
 		os.WriteFile(in("empty.nii.gz"), nil, 0o666), os.WriteFile(in("dicom/ct/cut.dcm"), file[:300], 0o666), nifti.WriteLabels(in("labelsTr/p1.nii.gz"), l)); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestInspectMixedFolder(t *testing.T) {
 		want = slices.Insert(want, 1, "link unknown a link that leads nowhere")
 	}
 	entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{})
-	if err != nil || !noted(notes, "passed over 1 .nrrd: NIfTI and DICOM are read") || !noted(notes, "layout scans, 5 cases, 3 with labels") {
+	if err != nil || !noted(notes, "passed over 1 .mgz: NIfTI, NRRD, MetaImage and DICOM are read") || !noted(notes, "layout scans, 5 cases, 3 with labels") {
 		t.Fatalf("%v, %q", err, notes)
 	}
 	var got []string

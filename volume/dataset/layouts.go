@@ -16,7 +16,6 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 // This file reads the three published layouts. What is on disk counts; a dataset.json adds names,
@@ -56,10 +55,10 @@ func readNIH(root string, o Options) (*Dataset, error) {
 		case !entry.IsDir() && nihLabel.MatchString(name):
 			return collect(labels, nihLabel, path)
 		case folder != "" && strings.HasPrefix(path, folder+string(filepath.Separator)):
-			if !entry.IsDir() && nifti.IsName(name) {
+			if !entry.IsDir() && isVoxels(name) {
 				inside[folder] = append(inside[folder], path)
 			}
-		case nihImage.MatchString(name) && (entry.IsDir() || nifti.IsName(name)):
+		case nihImage.MatchString(name) && (entry.IsDir() || isVoxels(name)):
 			if entry.IsDir() {
 				folder = path
 			}
@@ -144,7 +143,7 @@ func (d *Dataset) parts(root string, o Options) ([]part, error) {
 			continue
 		}
 		if !stat.IsDir() {
-			if nifti.IsName(path) {
+			if isVoxels(path) {
 				d.note("%s: passed over, because it lies beside the folders of scans, not in one", path)
 			}
 			continue
@@ -320,7 +319,7 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 		return d, err
 	}
 	d.nameLabels(file.Labels)
-	if file.Ending != "" && !nifti.IsName("x"+file.Ending) {
+	if file.Ending != "" && !isVoxels("x"+file.Ending) {
 		return nil, fmt.Errorf("its files end in %s: only NIfTI is read", file.Ending)
 	}
 	return d, nil

@@ -9,7 +9,6 @@ import (
 	"unicode"
 
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 // This file reads labels that come one by one: a file for each structure, such as those of
@@ -26,7 +25,7 @@ type Mask struct {
 // setMasks gives a case its masks, in the order of their names.
 func (c *Case) setMasks(masks []Mask) {
 	c.Masks = slices.SortedStableFunc(slices.Values(masks), func(a, b Mask) int { return compareNatural(a.Name, b.Name) })
-	c.Labels, c.segmentation = c.Masks[0].Path, nil
+	c.Labels, c.segmentation, c.structures = c.Masks[0].Path, nil, nil
 	if folder := commonFolder(maskPaths(c.Masks)); len(masks) > 1 {
 		c.Labels = folder
 	}
@@ -43,7 +42,9 @@ func maskPaths(masks []Mask) (paths []string) {
 }
 
 // withoutLabels takes a case's labels away.
-func (c *Case) withoutLabels() { c.Labels, c.Masks, c.segmentation = "", nil, nil }
+func (c *Case) withoutLabels() {
+	c.Labels, c.Masks, c.segmentation, c.structures = "", nil, nil, nil
+}
 
 // numberMasks gives each name of a structure one number in all cases: the one that the data set has
 // for it, or the next that is free, in the order of the names.
@@ -104,7 +105,7 @@ func foldName(name string) string {
 func (c Case) readMasks(o ReadOptions) (*volume.LabelMap, []string, error) {
 	var all layers
 	for _, m := range c.Masks {
-		l, err := nifti.ReadLabelsWith(m.Path, o.nifti(0, nil))
+		l, err := readFileLabels(m.Path, o.nifti(0, nil))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -171,7 +172,7 @@ func (a *layers) done(o ReadOptions) (*volume.LabelMap, []string, error) {
 // readOneHot reads a file with a volume for each label. Where each voxel belongs to exactly one
 // volume, the first is the background; otherwise the first is label 1.
 func readOneHot(path string, o ReadOptions, names map[uint16]string) (*volume.LabelMap, []string, error) {
-	volumes, err := nifti.ReadAll(path, o.nifti(0, nil))
+	volumes, err := readFileAll(path, o.nifti(0, nil))
 	if err != nil {
 		return nil, nil, err
 	}

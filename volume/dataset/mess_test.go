@@ -55,8 +55,8 @@ func TestLabelsAreFoundUnderManyNames(t *testing.T) {
 }
 
 func TestOtherFormatsAreNamed(t *testing.T) {
-	_, err := Detect(tree(t, map[string]string{"a.nrrd": "x", "b/c.MHA": "x", "b/d.mha": "x"}), Options{})
-	if err == nil || !strings.Contains(err.Error(), "passed over 2 .mha: NIfTI and DICOM are read") || !strings.Contains(err.Error(), "passed over 1 .nrrd") {
+	_, err := Detect(tree(t, map[string]string{"a.npy": "x", "b/c.MGZ": "x", "b/d.mgz": "x"}), Options{})
+	if err == nil || !strings.Contains(err.Error(), "passed over 2 .mgz: NIfTI, NRRD, MetaImage and DICOM are read") || !strings.Contains(err.Error(), "passed over 1 .npy") {
 		t.Errorf("got %v", err)
 	}
 	d := detect(t, tree(t, map[string]string{"a.nii": "x", "b.zip": "x"}))
@@ -118,7 +118,7 @@ func TestNothingIsLostSilently(t *testing.T) {
 		o     Options
 		want  string // a note, or the error
 	}{
-		"other formats in imagesTr":       {map[string]string{"imagesTr/a.nii.gz": "x", "imagesTr/b.nrrd": "x", "imagesTr/c/1.dcm": "x", "imagesTr/.DS_Store": "x", "dataset.json": "{}"}, Options{}, "imagesTr: passed over 2 that are no NIfTI files, such as b.nrrd"},
+		"other formats in imagesTr":       {map[string]string{"imagesTr/a.nii.gz": "x", "imagesTr/b.mgz": "x", "imagesTr/c/1.dcm": "x", "imagesTr/.DS_Store": "x", "dataset.json": "{}"}, Options{}, "imagesTr: passed over 2 that are no files of scans, such as b.mgz"},
 		"a pair is one file":              {map[string]string{"imagesTr/a.hdr": "x", "imagesTr/a.img": "x", "imagesTr/b.hdr.gz": "x", "imagesTr/b.img.gz": "x", "labelsTr/a.nii": "x", "labelsTr/b.nii": "x", "dataset.json": "{}"}, Options{}, ""},
 		"a pair in a tree":                {map[string]string{"b.hdr.gz": "x", "b.img.gz": "x"}, Options{}, ""},
 		"packed":                          {map[string]string{"a.nii.gz": "x", "b.nii.bz2": "x"}, Options{}, "passed over 1 .bz2"},

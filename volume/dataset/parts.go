@@ -118,17 +118,17 @@ func (p *pairing) findParts(values bool) {
 
 // isMask reports whether a file holds one label beside the background.
 func isMask(path string) bool {
-	if labels, err := nifti.MayBeLabels(path, nifti.Options{}); err != nil || !labels {
+	if labels, err := mayBeLabels(path, nifti.Options{}); err != nil || !labels {
 		return false
 	}
-	l, err := nifti.ReadLabels(path)
+	l, err := readFileLabels(path, nifti.Options{})
 	return err == nil && len(l.Counts()) <= 2
 }
 
 // useParts turns the parts of a scan into its masks, or into its one file of labels. Files that are
 // only numbered, such as c_seg1 and c_seg2, could be of several people as well as of several
 // structures: with more than one, the scan has too many files of labels.
-func (p *pairing) useParts(wanted []string) {
+func (p *pairing) useParts() {
 	for _, scan := range slices.Sorted(maps.Keys(p.parts)) {
 		parts := p.parts[scan]
 		numbered := slices.ContainsFunc(parts, func(m Mask) bool { _, err := strconv.Atoi(m.Name); return err == nil })
@@ -139,7 +139,7 @@ func (p *pairing) useParts(wanted []string) {
 			}
 			continue
 		}
-		if p.parts[scan] = slices.DeleteFunc(parts, func(m Mask) bool { return !isWanted(m.Name, wanted) }); len(p.parts[scan]) == 0 {
+		if p.parts[scan] = slices.DeleteFunc(parts, func(m Mask) bool { return !isWanted(m.Name, p.wanted) }); len(p.parts[scan]) == 0 {
 			delete(p.parts, scan)
 		}
 	}
@@ -317,16 +317,24 @@ func (p *pairing) applyPairs(pairs []pair) (finish func(*Dataset) error) {
 				return err
 			case files != nil: // a folder of masks
 				for _, path := range files {
-					stem, _ := nifti.Stem(filepath.Base(path))
+					stem, _ := stemOf(filepath.Base(path))
 					masks[at] = append(masks[at], Mask{Path: path, Name: stem})
 				}
 			case one.name != "":
 				masks[at] = append(masks[at], Mask{Path: one.labels, Name: one.name})
 			case c.Labels != "" && slices.ContainsFunc(pairs, func(o pair) bool { return o != one && o.scan == one.scan }):
 				return fmt.Errorf("pairs: %s has several files of labels: a column name says of which structure each is", one.scan)
-			default:
+			case isVoxels(one.labels):
 				c.withoutLabels()
 				c.Labels = one.labels
+			default:
+				o, err := openObject(one.labels)
+				if err != nil {
+					return err
+				}
+				if note := c.setObject(o, p.wanted); note != "" {
+					d.note("%s", note)
+				}
 			}
 		}
 		for at, list := range masks {
@@ -343,7 +351,7 @@ func filesIn(folder string) (files []string, err error) {
 		return nil, nil
 	}
 	for _, e := range entries {
-		if path := filepath.Join(folder, e.Name()); nifti.IsName(path) {
+		if path := filepath.Join(folder, e.Name()); isVoxels(path) {
 			files = append(files, path)
 		}
 	}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -260,5 +261,49 @@ func TestPairs(t *testing.T) {
 	}
 	if _, err := read("scans/*.nii=x/*.nii"); err == nil || !strings.Contains(err.Error(), "no scan in") {
 		t.Errorf("a pattern of nothing: %v", err)
+	}
+}
+
+// NRRD and MetaImage files are scans and labels like others; Slicer's segmentations name theirs.
+func TestFormatsOfITK(t *testing.T) {
+	var cases []struct {
+		Name  string            `json:"name"`
+		Files map[string][]byte `json:"files"`
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "itk_files.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &cases)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	for _, c := range cases {
+		name := map[string]string{"axial.nrrd": "p1.nrrd", "organs.seg.nrrd": "p1.seg.nrrd", "axial.mha": "p2.MHA", "packed.mhd": "packed.mhd"}[c.Name]
+		if name == "" {
+			continue
+		}
+		for file, data := range c.Files {
+			if file == c.Name {
+				file = name
+			}
+			if err := os.WriteFile(filepath.Join(root, file), data, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	d := detect(t, root)
+	if got := list(d); !slices.Equal(got, []string{"p1 p1.nrrd p1.seg.nrrd", "p2 p2.MHA", "packed packed.mhd"}) || len(d.Notes) > 0 || d.LabelNames[3] != "Parotid left" {
+		t.Errorf("%q, %q, %v", got, d.Notes, d.LabelNames)
+	}
+	if paths := d.Cases[2].sourcePaths(); len(paths) != 2 {
+		t.Errorf("the files of a pair: %q", paths)
+	}
+	if s, err := Prepare(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil); err != nil || s.Prepared != 3 || s.Labelled != 1 {
+		t.Errorf("%v, %+v", err, s)
+	}
+	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
+	if err != nil || len(entries) != 4 || entries[0].Kind != "NRRD" || entries[1].LabelNames[7] != "cord" || len(entries[0].Problems) > 0 {
+		t.Errorf("%v, %+v", err, entries)
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -366,7 +365,7 @@ func (c Case) memory(p volume.Preparation) int64 {
 	if c.series != nil && c.series.Err == nil {
 		return known(c.series.Grid)
 	}
-	if h, err := nifti.ReadHeader(c.Image); err == nil {
+	if h, err := readFileHeader(c.Image); err == nil {
 		return known(h.Grid)
 	}
 	var size int64

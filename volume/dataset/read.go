@@ -87,11 +87,11 @@ func (c Case) Extent() (g volume.Grid, voxelBytes int, known bool) {
 	if c.refused != nil || c.IsDICOM() {
 		return g, 0, false
 	}
-	h, err := nifti.ReadHeader(c.Image)
+	h, err := readFileHeader(c.Image)
 	if err != nil {
 		return g, 0, false
 	}
-	return h.Grid, h.VoxelBytes(), true
+	return h.Grid, h.voxelBytes, true
 }
 
 // readImage also returns the scan's DICOM series, nil for a NIfTI file.
@@ -102,7 +102,7 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 	if c.refused != nil || c.IsDICOM() {
 		return c.readSeries(o)
 	}
-	if v, err = nifti.ReadWith(c.Image, o.nifti(c.Volume, func(note string) { notes = append(notes, note) })); err != nil {
+	if v, err = readFile(c.Image, o.nifti(c.Volume, func(note string) { notes = append(notes, note) })); err != nil {
 		return nil, nil, nil, err
 	}
 	if nifti.VolumeMayBeLabels(v) {
@@ -143,7 +143,10 @@ const notLabels = "is taken for a scan, though it holds labels by its values: fe
 // scan's voxels where they go by index. Labels are called by the given names, unless they come
 // from a DICOM SEG object, which has names itself.
 func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
-	if c.Labels != "" && c.Masks == nil && !nifti.IsName(c.Labels) {
+	if c.structures != nil {
+		return c.readStructures(o)
+	}
+	if c.Labels != "" && c.Masks == nil && !isVoxels(c.Labels) {
 		return c.readSegmentation(o)
 	}
 	v, s, notes, err := c.readImage(o)
@@ -188,13 +191,15 @@ func (c Case) readLabels(o ReadOptions, names map[uint16]string) (l *volume.Labe
 	if c.Masks != nil {
 		return c.readMasks(o)
 	}
-	if h, err := nifti.ReadHeader(c.Labels); err == nil && h.Volumes > 1 {
+	if h, err := readFileHeader(c.Labels); err == nil && h.volumes > 1 {
 		return readOneHot(c.Labels, o, names)
 	}
-	if l, err = nifti.ReadLabelsWith(c.Labels, o.nifti(0, nil)); err != nil {
+	if l, err = readFileLabels(c.Labels, o.nifti(0, nil)); err != nil {
 		return nil, nil, err
 	}
-	l.Names = maps.Clone(names)
+	if l.Names == nil { // the file has none itself
+		l.Names = maps.Clone(names)
+	}
 	return l, nil, nil
 }
 
@@ -203,7 +208,7 @@ func (c Case) readLabels(o ReadOptions, names map[uint16]string) (l *volume.Labe
 // the patient's left, to the back, to the head. Of a DICOM series, slices are counted by instance
 // number; a NIfTI file is taken for one that was scanned like that.
 func (c Case) readByIndex(v *volume.Volume, s *dicom.Series, o ReadOptions) (*volume.Volume, *volume.LabelMap, error) {
-	l, err := nifti.ReadLabels(c.Labels)
+	l, err := readFileLabels(c.Labels, nifti.Options{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -27,8 +27,8 @@ import (
 //     labels/a.
 //   - Of every DICOM study in the tree one series is a scan (see listSeries), named after its
 //     folder; labels beside the folder that have its name belong to it.
-//   - A DICOM SEG object in the tree is the labels of the series that it refers to; of several the
-//     one that is asked for. A NIfTI file goes before it.
+//   - A DICOM SEG object or RT structure set in the tree is the labels of the series that it refers
+//     to; of several the one that is asked for. A NIfTI file goes before it.
 //   - Labels whose path begins with that of a scan and goes on are the mask of one structure, which
 //     the rest names: s1/ct and s1/segmentations/liver, a and a_liver. A file whose name does not
 //     say that it is labels must have the values of a mask.
@@ -43,7 +43,7 @@ var (
 	labelWords = words("label labels labelstr labelsts lbl lbls mask masks seg segs segmentation segmentations dseg gt truth groundtruth roi rois annotation annotations manual")
 
 	// Images of kinds that are not read, and what scans may be packed in.
-	otherKinds   = words("nrrd nhdr mha mhd mgz mgh mnc npy npz h5 hdf5 mat")
+	otherKinds   = words("mgz mgh mnc npy npz h5 hdf5 mat")
 	archiveKinds = words("zip tar tgz 7z rar gz bz2 xz zst")
 )
 
@@ -70,7 +70,7 @@ type scanName struct {
 func parseName(relative string) scanName {
 	var name scanName
 	parts := strings.Split(filepath.ToSlash(relative), "/")
-	stem, _ := nifti.Stem(parts[len(parts)-1])
+	stem, _ := stemOf(parts[len(parts)-1])
 	if stem == "" {
 		stem = parts[len(parts)-1]
 	}
@@ -160,7 +160,7 @@ func readScans(root string, o Options) (*Dataset, error) {
 // explains it.
 func readTree(root, folder string, o Options) (d *Dataset, nothing, err error) {
 	d = &Dataset{}
-	p := &pairing{root: root, scans: map[string][]candidate{}, labels: map[string][]string{}, parts: map[string][]Mask{}}
+	p := &pairing{root: root, scans: map[string][]candidate{}, labels: map[string][]string{}, parts: map[string][]Mask{}, wanted: o.Structures}
 	others, err := p.addFiles(folder)
 	if err != nil {
 		return nil, nil, err
@@ -174,7 +174,7 @@ func readTree(root, folder string, o Options) (d *Dataset, nothing, err error) {
 	}
 	d.Notes, d.PassedOver = notes, passed
 	for _, kind := range slices.Sorted(maps.Keys(others)) {
-		advice := "NIfTI and DICOM are read"
+		advice := "NIfTI, NRRD, MetaImage and DICOM are read"
 		if archiveKinds[kind] {
 			advice = "unpack them first, if scans are in them"
 		}
@@ -191,7 +191,7 @@ func readTree(root, folder string, o Options) (d *Dataset, nothing, err error) {
 	p.foldCase()
 	p.dropChannel()
 	p.findParts(!o.LabelsAsScans)
-	p.useParts(o.Structures)
+	p.useParts()
 	if !o.LabelsAsScans {
 		d.leaveOutMasks(p, o.Volume)
 	}
@@ -207,7 +207,7 @@ func readTree(root, folder string, o Options) (d *Dataset, nothing, err error) {
 
 // readSingle makes a data set of one file.
 func readSingle(path string, o Options) *Dataset {
-	id, ok := nifti.Stem(filepath.Base(path))
+	id, ok := stemOf(filepath.Base(path))
 	if !ok {
 		id = strings.TrimSuffix(filepath.Base(path), ".dcm")
 	}
@@ -231,6 +231,7 @@ type pairing struct {
 	scans   map[string][]candidate
 	labels  map[string][]string
 	parts   map[string][]Mask // labels of a scan that lie in a file for each structure
+	wanted  []string          // structures
 	lookups []string          // tables of BIDS with the names of labels
 }
 
@@ -242,14 +243,14 @@ func (p *pairing) addFiles(folder string) (others map[string]int, err error) {
 		if err != nil || entry.IsDir() { // the search for DICOM lists what cannot be looked at
 			return nil
 		}
-		if !nifti.IsName(path) {
+		if !isVoxels(path) {
 			lower := strings.ToLower(path)
 			kind := strings.TrimPrefix(filepath.Ext(lower), ".")
 			if strings.HasSuffix(lower, "dseg.tsv") {
 				p.lookups = append(p.lookups, path)
 			}
 			// of a NIfTI pair
-			if half := strings.HasSuffix(lower, ".img.gz"); (otherKinds[kind] || archiveKinds[kind]) && !half {
+			if half := strings.HasSuffix(lower, ".img.gz") || strings.HasSuffix(lower, ".raw.gz"); (otherKinds[kind] || archiveKinds[kind]) && !half {
 				others[kind]++
 			}
 			return nil
@@ -342,7 +343,7 @@ func (d *Dataset) leaveOutMasks(p *pairing, volume int) {
 	for n, path := range unlabelled {
 		group.Go(func() error {
 			// What is wrong with a file is said where it is read.
-			masks[n], _ = nifti.MayBeLabels(path, nifti.Options{Volume: volume})
+			masks[n], _ = mayBeLabels(path, nifti.Options{Volume: volume})
 			return nil
 		})
 	}
@@ -379,13 +380,18 @@ func (d *Dataset) pair(p *pairing) {
 		}
 		for _, scan := range p.scans[key] {
 			c := scan.toCase()
+			if scan.series != nil && scan.series.labels.path != "" {
+				if note := c.setObject(scan.series.labels, p.wanted); note != "" {
+					d.note("%s", note)
+				}
+			}
 			switch found := p.labels[key]; {
 			case len(found) == 0 && p.parts[key] != nil:
 				c.setMasks(p.parts[key])
 			case len(p.scans[key]) > 1 && len(found) > 0:
 				d.note("%s: used without labels, because %d scans could belong to %s", c.Image, len(p.scans[key]), found[0])
 			case len(found) == 1:
-				if c.segmentation != nil {
+				if c.Labels != "" {
 					d.note("%s: its labels are %s, not %s", c.Image, found[0], c.Labels)
 				}
 				c.withoutLabels()
@@ -407,7 +413,7 @@ func (d *Dataset) pair(p *pairing) {
 	}
 }
 
-// toCase makes a case without labels, but for those that a DICOM SEG object is.
+// toCase makes a case without labels.
 func (s candidate) toCase() Case {
 	c := Case{ID: fileName(s.name.id), Image: s.path, folders: s.name.folders}
 	if s.name.test {
@@ -416,12 +422,9 @@ func (s candidate) toCase() Case {
 	if s.series == nil {
 		return c
 	}
-	c.series, c.refused, c.segmentation = s.series.series, s.series.refused, s.series.labels
+	c.series, c.refused = s.series.series, s.series.refused
 	if c.series != nil {
 		c.Series = seriesUID(c.series)
-	}
-	if c.segmentation != nil {
-		c.Labels = c.segmentation.Path
 	}
 	return c
 }

@@ -11,24 +11,72 @@ import (
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
-	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/itk"
 )
 
-// This file reads DICOM SEG objects as labels.
+// This file reads DICOM SEG objects and RT structure sets as labels.
 
-// openSegmentations opens the SEG objects among files that were passed over. Those that cannot be
-// opened stay there, with the reason, and so do copies.
-func openSegmentations(passed []dicom.Passed) (objects []*dicom.Segmentation, others []dicom.Passed) {
+// An object is labels in DICOM: segments, or contours.
+type object struct {
+	path         string
+	segmentation *dicom.Segmentation
+	structures   *dicom.StructureSet // where it is no segmentation
+}
+
+// openObject opens a SEG object or an RT structure set, whichever the file is.
+func openObject(path string) (object, error) {
+	set, err := dicom.OpenStructureSet(path)
+	if err == nil {
+		return object{path: path, structures: set}, nil
+	}
+	g, err := dicom.OpenSegmentation(path)
+	return object{path: path, segmentation: g}, err
+}
+
+func (o object) find(series []*dicom.Series) *dicom.Series {
+	if o.structures != nil {
+		return o.structures.Find(series)
+	}
+	return o.segmentation.Find(series)
+}
+
+func (o object) is(wanted string) bool {
+	if o.structures != nil {
+		return o.structures.Is(wanted)
+	}
+	return o.segmentation.Is(wanted)
+}
+
+func (o object) same(other object) bool {
+	switch {
+	case o.structures != nil && other.structures != nil:
+		return o.structures.Same(other.structures)
+	case o.segmentation != nil && other.segmentation != nil:
+		return o.segmentation.Same(other.segmentation)
+	}
+	return false
+}
+
+func (o object) String() string {
+	if o.structures != nil {
+		return o.structures.String()
+	}
+	return o.segmentation.String()
+}
+
+// openObjects opens the SEG objects and structure sets among files that were passed over. Those
+// that cannot be opened stay there, with the reason, and so do copies.
+func openObjects(passed []dicom.Passed) (objects []object, others []dicom.Passed) {
 	for _, p := range passed {
-		if p.What == dicom.WhatSEG {
-			g, err := dicom.OpenSegmentation(p.Path)
+		if p.What == dicom.WhatSEG || p.What == dicom.WhatRTSTRUCT {
+			o, err := openObject(p.Path)
 			switch {
 			case err != nil:
 				p.Err = err
-			case slices.ContainsFunc(objects, g.Same):
+			case slices.ContainsFunc(objects, o.same):
 				p.What = "copy"
 			default:
-				objects = append(objects, g)
+				objects = append(objects, o)
 				continue
 			}
 		}
@@ -37,15 +85,15 @@ func openSegmentations(passed []dicom.Passed) (objects []*dicom.Segmentation, ot
 	return objects, others
 }
 
-// pairSegmentations gives series their labels: the SEG object that was drawn on it, or the one of
-// several that is wanted. Notes say which was not taken, and why.
-func pairSegmentations(found []seriesCase, objects []*dicom.Segmentation, all []*dicom.Series, wanted string) (notes []string) {
-	drawn := map[*dicom.Series][]*dicom.Segmentation{}
-	for _, g := range objects {
-		if s := g.Find(all); s != nil {
-			drawn[s] = append(drawn[s], g)
+// pairObjects gives series their labels: the SEG object or structure set that was drawn on it, or
+// the one of several that is wanted. Notes say which was not taken, and why.
+func pairObjects(found []seriesCase, objects []object, all []*dicom.Series, wanted string) (notes []string) {
+	drawn := map[*dicom.Series][]object{}
+	for _, o := range objects {
+		if s := o.find(all); s != nil {
+			drawn[s] = append(drawn[s], o)
 		} else {
-			notes = append(notes, fmt.Sprintf("%s: passed over %s: none of the series here is the one that it refers to", g.Path, g))
+			notes = append(notes, fmt.Sprintf("%s: passed over %s: none of the series here is the one that it refers to", o.path, o))
 		}
 	}
 	for n := range found {
@@ -53,7 +101,7 @@ func pairSegmentations(found []seriesCase, objects []*dicom.Segmentation, all []
 		candidates := drawn[c.series]
 		delete(drawn, c.series)
 		if wanted != "" && len(candidates) > 0 {
-			asked := slices.DeleteFunc(slices.Clone(candidates), func(g *dicom.Segmentation) bool { return !g.Is(wanted) })
+			asked := slices.DeleteFunc(slices.Clone(candidates), func(o object) bool { return !o.is(wanted) })
 			if len(asked) == 0 {
 				notes = append(notes, fmt.Sprintf("%s: used without labels, because none of its SEG objects is %s:%s", c.folder, wanted, listObjects(candidates)))
 			}
@@ -67,31 +115,37 @@ func pairSegmentations(found []seriesCase, objects []*dicom.Segmentation, all []
 		}
 	}
 	for _, s := range all { // in their order
-		for _, g := range drawn[s] {
-			notes = append(notes, fmt.Sprintf("%s: passed over %s: it belongs to %s, which is not taken; --series %s takes it", g.Path, g, s, s.Number))
+		for _, o := range drawn[s] {
+			notes = append(notes, fmt.Sprintf("%s: passed over %s: it belongs to %s, which is not taken; --series %s takes it", o.path, o, s, s.Number))
 		}
 	}
 	return notes
 }
 
-func listObjects(objects []*dicom.Segmentation) string {
+func listObjects(objects []object) string {
 	var b strings.Builder
-	for _, g := range objects {
-		fmt.Fprintf(&b, "\n  %s: %s", filepath.Base(g.Path), g)
+	for _, o := range objects {
+		fmt.Fprintf(&b, "\n  %s: %s", filepath.Base(o.path), o)
 	}
 	return b.String()
 }
 
-// nameSegments takes the labels' names from the cases' SEG objects. It notes a label that two of
-// them give different names: a person must decide.
+// nameSegments takes the labels' names from the cases' SEG objects and Slicer's segmentations. It
+// notes a label that two of them give different names: a person must decide.
 func (d *Dataset) nameSegments() {
 	from := map[uint16]string{}
 	told := map[uint16]bool{}
 	for _, c := range d.Cases {
-		if c.segmentation == nil {
-			continue
+		var names map[uint16]string
+		if c.segmentation != nil {
+			names = c.segmentation.Names()
+		} else if itk.IsName(c.Labels) && c.Masks == nil {
+			h, err := itk.ReadHeader(c.Labels)
+			if err != nil {
+				continue // reading the case says what is wrong
+			}
+			names = h.Names
 		}
-		names := c.segmentation.Names()
 		for _, label := range slices.Sorted(maps.Keys(names)) {
 			other, known := d.LabelNames[label]
 			switch {
@@ -104,6 +158,54 @@ func (d *Dataset) nameSegments() {
 			}
 		}
 	}
+}
+
+// setObject gives a case the labels of a DICOM object. Of a structure set, these are the structures
+// that are wanted; nobody naming any, all that have contours and may be anatomy. A note says which
+// were left out.
+func (c *Case) setObject(o object, wanted []string) (note string) {
+	c.withoutLabels()
+	c.Labels, c.segmentation, c.structures = o.path, o.segmentation, o.structures
+	if o.structures == nil {
+		return ""
+	}
+	var left []string
+	for _, s := range o.structures.Structures {
+		if len(wanted) > 0 && isWanted(s.Name, wanted) && s.Drawn || len(wanted) == 0 && s.Anatomy() {
+			c.Masks = append(c.Masks, Mask{Path: o.path, Name: s.Name})
+		} else {
+			left = append(left, strings.TrimSpace(s.Name+" "+strings.ToLower(s.Type)))
+		}
+	}
+	if len(c.Masks) == 0 {
+		c.withoutLabels()
+		return fmt.Sprintf("%s: none of its structures is taken: %s", o.path, strings.Join(left, ", "))
+	}
+	if len(left) > 0 && len(wanted) == 0 {
+		return fmt.Sprintf("%s: structures left out, because they are no anatomy or have no contours: %s (--structures takes what it names)", o.path, strings.Join(left, ", "))
+	}
+	return ""
+}
+
+// readStructures reads a case whose labels are contours on the slices of its series.
+func (c Case) readStructures(o ReadOptions) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
+	v, s, notes, err := c.readImage(o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if s == nil {
+		return nil, nil, nil, fmt.Errorf("%s is contours on the slices of a DICOM series: they cannot be brought onto %s", c.Labels, c.Image)
+	}
+	labels := map[int]uint16{}
+	for at, structure := range c.structures.Structures {
+		for _, m := range c.Masks {
+			if m.Name == structure.Name && structure.Drawn {
+				labels[at] = m.Label
+			}
+		}
+	}
+	l, err = c.structures.ReadOn(s, labels, o.dicom(func(note string) { notes = append(notes, filepath.Base(c.Labels)+": "+note) }))
+	return v, l, notes, err
 }
 
 // readSegmentation reads a case whose labels are a SEG object: its scan, if nobody has chosen a
@@ -173,17 +275,17 @@ func (s *Scans) readOn(g *dicom.Segmentation, o dicom.Options) (*volume.LabelMap
 // the scans. Compared with a NIfTI file, it is read onto that file's grid if scans is nil or the
 // series has another grid.
 func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.LabelMap, notes []string, err error) {
-	if nifti.IsName(b) && !nifti.IsName(a) {
+	if isVoxels(b) && !isVoxels(a) {
 		lb, la, notes, err = ReadLabelPair(b, a, scans, o)
 		return la, lb, notes, err
 	}
-	if !nifti.IsName(a) && scans == nil {
+	if !isVoxels(a) && scans == nil {
 		return nil, nil, nil, fmt.Errorf("%s and %s are DICOM SEG objects, which hold no empty slices: they are compared on the series that they refer to: %w", a, b, ErrNoScans)
 	}
 	read := func(path string, like *volume.Grid) (*volume.LabelMap, error) {
 		note := func(text string) { notes = append(notes, path+": "+text) }
-		if nifti.IsName(path) {
-			return nifti.ReadLabelsWith(path, o.nifti(0, note))
+		if isVoxels(path) {
+			return readFileLabels(path, o.nifti(0, note))
 		}
 		g, err := dicom.OpenSegmentation(path)
 		if err != nil {
@@ -197,7 +299,7 @@ func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.Lab
 	if la, err = read(a, nil); err != nil {
 		return nil, nil, nil, err
 	}
-	if nifti.IsName(a) {
+	if isVoxels(a) {
 		lb, err = read(b, &la.Grid)
 	} else {
 		lb, err = read(b, nil)
@@ -244,5 +346,24 @@ func inspectSegmentation(path string) Entry {
 	}
 	e.setGrid(l.Grid)
 	e.Labels, e.LabelNames = l.Counts(), l.Names
+	return e
+}
+
+// inspectStructures describes an RT structure set: its structures, numbered as they come.
+func inspectStructures(path string) Entry {
+	e := Entry{Path: path, Kind: kindRTSTRUCT}
+	g, err := dicom.OpenStructureSet(path)
+	if err != nil {
+		e.problem("%s", e.about(err.Error()))
+		return e
+	}
+	e.Series, e.Number, e.Modality, e.LabelNames = g.UID, g.Number, "RTSTRUCT", map[uint16]string{}
+	for n, s := range g.Structures {
+		name := s.Name
+		if !s.Drawn {
+			name += " (no contours)"
+		}
+		e.LabelNames[uint16(n+1)] = name
+	}
 	return e
 }

@@ -1,7 +1,12 @@
 package dataset
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -243,5 +248,74 @@ func TestLabelPairsOfRepairedSeries(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A structure set in the tree is the labels of the series that it was drawn on.
+func TestStructureSetsAreLabels(t *testing.T) {
+	var file struct {
+		Cases []struct {
+			Slices     [][]byte `json:"slices"`
+			Structures []byte   `json:"structures"`
+		} `json:"cases"`
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "dicom_rtstruct.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	write := func(path string, packed []byte) {
+		t.Helper()
+		z, err := gzip.NewReader(bytes.NewReader(packed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(z)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(path), 0o777)
+		}
+		if err == nil {
+			err = os.WriteFile(path, data, 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, c := range file.Cases {
+		patient := filepath.Join(root, fmt.Sprint("p", n+1))
+		for k, slice := range c.Slices {
+			write(filepath.Join(patient, "ct", fmt.Sprint(k, ".dcm")), slice)
+		}
+		write(filepath.Join(patient, "rs", "RS.dcm"), c.Structures)
+	}
+	d, err := Detect(root, Options{Series: SeriesAll, Structures: []string{"parotid l", "ring*"}})
+	if err != nil || len(d.Cases) != 2 || d.LabelNames[1] != "Parotid_L" || d.LabelNames[2] != "Ring ä" || len(d.LabelNames) != 2 {
+		t.Fatalf("%v, %+v", err, d)
+	}
+	for _, c := range d.Cases {
+		_, l, _, err := c.Read(DefaultReadOptions(), d.LabelNames)
+		if err != nil || l.Counts()[1] == 0 || l.Counts()[2] == 0 || l.Names[2] != "Ring ä" {
+			t.Errorf("%s: %v, %+v", c.ID, err, l)
+		}
+	}
+	// Without a choice, what is no anatomy is left out, and that is said.
+	if d, err = Detect(root, Options{}); err != nil || len(d.LabelNames) != 4 || !noted(d.Notes, "structures left out, because they are no anatomy or have no contours: BODY external") {
+		t.Errorf("%v: %v, %q", err, d.LabelNames, d.Notes)
+	}
+	entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{})
+	sets := 0
+	for _, e := range entries {
+		if e.Kind == kindRTSTRUCT {
+			sets++
+			if e.LabelNames[1] != "Parotid_L" || e.Modality != "RTSTRUCT" || len(e.Problems) > 0 {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+	if err != nil || sets != 2 || noted(notes, "passed over: RTSTRUCT") {
+		t.Errorf("%d structure sets, %q, %v", sets, notes, err)
 	}
 }

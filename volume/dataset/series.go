@@ -13,7 +13,6 @@ import (
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
-	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 // This file finds DICOM series in trees of scans, and reads them as cases.
@@ -25,7 +24,7 @@ const SeriesAll = "all"
 type seriesCase struct {
 	folder string // the deepest one that holds all its files
 	series *dicom.Series
-	labels *dicom.Segmentation // of the series, nil for none
+	labels object // of the series; no path for none
 	// suffix tells the series of one folder apart: "", or "_s3" for series number 3
 	suffix  string
 	refused error // why there is no series
@@ -41,15 +40,15 @@ func seriesUID(s *dicom.Series) string {
 
 // listSeries finds the scans of a tree: of each study the series that is wanted, all of them, or
 // with wanted empty the one that package dicom's Choose takes. Series that cannot be read are among
-// them: preparing them says why. Notes say what was chosen of several; others,
-// what was passed over. The SEG object of each, or the one of several that is wanted, is its
+// them: preparing them says why. Notes say what was chosen of several; others, what was passed
+// over. The SEG object or structure set of each, or the one of several that is wanted, is its
 // labels.
 func listSeries(root, wanted, segmentation string) (found []seriesCase, notes, others []string, err error) {
 	all, passed, err := scanDICOM(root)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	objects, passed := openSegmentations(passed)
+	objects, passed := openObjects(passed)
 	others = passedOver(passed)
 	for _, study := range studies(all) {
 		var chosen []*dicom.Series
@@ -96,7 +95,7 @@ func listSeries(root, wanted, segmentation string) (found []seriesCase, notes, o
 		return nil, nil, nil, err
 	}
 	nameSuffixes(found)
-	notes = append(notes, pairSegmentations(found, objects, all, segmentation)...)
+	notes = append(notes, pairObjects(found, objects, all, segmentation)...)
 	return found, notes, others, nil
 }
 
@@ -307,7 +306,7 @@ func (c Case) findSeries() (s *dicom.Series, why string, err error) {
 // IsDICOM says whether the case's image is a DICOM series, and no NIfTI file.
 func (c Case) IsDICOM() bool {
 	stat, err := os.Stat(c.Image)
-	return err == nil && (stat.IsDir() || !nifti.IsName(c.Image))
+	return err == nil && (stat.IsDir() || !isVoxels(c.Image))
 }
 
 // readSeries reads the case's series. Notes say what was chosen and repaired.
@@ -372,6 +371,10 @@ func inspectSeries(path, wanted string) (look []func() Entry, others []string, e
 	for _, p := range passed {
 		if p.What == dicom.WhatSEG {
 			look = append(look, func() Entry { return inspectSegmentation(p.Path) })
+			continue
+		}
+		if p.What == dicom.WhatRTSTRUCT {
+			look = append(look, func() Entry { return inspectStructures(p.Path) })
 			continue
 		}
 		if p.Err == nil && stat.IsDir() {

@@ -1,0 +1,96 @@
+package dataset
+
+import (
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/itk"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// This file reads files of voxels by their format: NIfTI, NRRD and MetaImage.
+
+// isVoxels says whether a file has the name of one of the formats.
+func isVoxels(path string) bool { return nifti.IsName(path) || itk.IsName(path) }
+
+// stemOf removes the extension of such a file; false for others.
+func stemOf(path string) (stem string, ok bool) {
+	if stem, ok = nifti.Stem(path); ok {
+		return stem, true
+	}
+	return itk.Stem(path)
+}
+
+// fileHeader is what a file says about itself.
+type fileHeader struct {
+	volume.Grid
+	volumes, voxelBytes int
+	dims                []int
+	kind, datatype      string
+	problems            []string
+	names               map[uint16]string // of labels, where the file has them
+}
+
+func readFileHeader(path string) (fileHeader, error) {
+	if itk.IsName(path) {
+		h, err := itk.ReadHeader(path)
+		if err != nil {
+			return fileHeader{}, err
+		}
+		return fileHeader{h.Grid, h.Volumes, h.VoxelBytes(), h.Dims, h.Format, h.Datatype, h.Problems, h.Names}, nil
+	}
+	h, err := nifti.ReadHeader(path)
+	if err != nil {
+		return fileHeader{}, err
+	}
+	return fileHeader{h.Grid, h.Volumes, h.VoxelBytes(), h.Dims, map[int]string{1: "NIfTI-1", 2: "NIfTI-2"}[h.Version], h.Datatype, h.Problems, nil}, nil
+}
+
+// readFile reads a volume. What the options say about shear is NIfTI's alone.
+func readFile(path string, o nifti.Options) (*volume.Volume, error) {
+	if itk.IsName(path) {
+		if h, err := itk.ReadHeader(path); err == nil && o.Note != nil {
+			for _, problem := range h.Problems {
+				o.Note(problem)
+			}
+		}
+		return itk.Read(path, o.Volume)
+	}
+	return nifti.ReadWith(path, o)
+}
+
+// readFileLabels reads a volume of labels.
+func readFileLabels(path string, o nifti.Options) (*volume.LabelMap, error) {
+	if itk.IsName(path) {
+		return itk.ReadLabels(path, o.Volume)
+	}
+	return nifti.ReadLabelsWith(path, o)
+}
+
+// readFileAll reads all volumes of a file.
+func readFileAll(path string, o nifti.Options) ([]*volume.Volume, error) {
+	if !itk.IsName(path) {
+		return nifti.ReadAll(path, o)
+	}
+	h, err := itk.ReadHeader(path)
+	if err != nil {
+		return nil, err
+	}
+	volumes := make([]*volume.Volume, h.Volumes)
+	for n := range volumes {
+		if volumes[n], err = itk.Read(path, n+1); err != nil {
+			return nil, err
+		}
+	}
+	return volumes, nil
+}
+
+// mayBeLabels says whether a file holds labels by its values; see [nifti.MayBeLabels].
+func mayBeLabels(path string, o nifti.Options) (bool, error) {
+	if !itk.IsName(path) {
+		return nifti.MayBeLabels(path, o)
+	}
+	v, err := itk.Read(path, o.Volume)
+	if err != nil {
+		return false, err
+	}
+	return nifti.VolumeMayBeLabels(v), nil
+}

@@ -1,0 +1,201 @@
+package structures
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
+)
+
+// Options say how a label map is made of contours.
+type Options struct {
+	stack.Options
+	// voxels that several structures hold are the last one's; otherwise they are refused
+	LastWins bool
+	Note     func(string)
+}
+
+// decimals parses numbers divided by backslashes.
+func decimals(text string) ([]float64, error) {
+	text = strings.Trim(text, " \x00")
+	if text == "" {
+		return nil, nil
+	}
+	numbers := make([]float64, 1+strings.Count(text, `\`))
+	return numbers, element.Decimals(text, numbers)
+}
+
+// ReadOn fills the contours of structures, which labels number, on the grid that reading gives a
+// stack with the same options. A pixel belongs to a structure where its centre lies within the
+// contours of its slice; a contour within another is a hole (even-odd rule). Each contour must lie
+// in the plane of a slice, within half of their distance. Where the options move or resample
+// slices, labels take the nearest voxel. Errors are [volume.FormatError],
+// [volume.UnsupportedError] and of the file system.
+func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.LabelMap, error) {
+	plan, err := s.Arrange(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	_, _, normal, err := s.Slices[0].Axes()
+	if err != nil {
+		return nil, err
+	}
+	c := &canvas{
+		set: g, stack: s, plan: plan, normal: normal, distance: plan.Grid.Spacing()[2],
+		columns: s.Slices[0].Image.Columns, rows: s.Slices[0].Image.Rows, masks: map[int]map[int][]bool{}, passed: map[string]int{},
+	}
+	p := &parser{set: &Set{Path: g.Path}, text: element.UTF8, contour: func(number int, line contour) error {
+		if labels[number] == 0 {
+			return nil
+		}
+		return c.draw(number, line)
+	}}
+	if err := p.read(g.Path); err != nil {
+		return nil, err
+	}
+	for _, what := range slices.Sorted(maps.Keys(c.passed)) {
+		o.Note(fmt.Sprintf("%d contours %s: passed over", c.passed[what], what))
+	}
+	stacked, err := c.merge(labels, o)
+	if err != nil {
+		return nil, err
+	}
+	l := &volume.LabelMap{Grid: plan.Grid, Labels: plan.Labels(stacked, c.columns, c.rows), Names: map[uint16]string{}}
+	for _, structure := range g.Structures {
+		if label := labels[structure.Number]; label != 0 {
+			l.Names[label] = structure.Name
+		}
+	}
+	return l, nil
+}
+
+// canvas is the slices that contours are drawn on.
+type canvas struct {
+	set           *Set
+	stack         *stack.Stack
+	plan          *stack.Plan
+	normal        stack.Vector
+	distance      float64 // mm between slices
+	columns, rows int
+	masks         map[int]map[int][]bool // pixels of each structure and slice
+	passed        map[string]int         // contours that are not drawn, by the reason
+}
+
+// draw adds a contour: where another one is already, pixels change sides.
+func (c *canvas) draw(number int, line contour) error {
+	if len(line.points) < 3 || !strings.HasPrefix(line.kind, "CLOSED") && line.kind != "INTERPOLATED_PLANAR" {
+		c.passed["that enclose nothing, such as points and open lines,"]++
+		return nil
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, p := range line.points {
+		low, high = min(low, p.Dot(c.normal)), max(high, p.Dot(c.normal))
+	}
+	if high-low > c.distance/2 {
+		return &volume.UnsupportedError{Path: c.set.Path, Problem: fmt.Sprintf("a contour reaches over %.3g mm across the slices, which are %.3g mm apart: contours must lie on slices", high-low, c.distance)}
+	}
+	at := (low + high) / 2
+	k, _ := slices.BinarySearch(c.plan.At, at)
+	if k > 0 && (k == len(c.plan.At) || at-c.plan.At[k-1] < c.plan.At[k]-at) {
+		k--
+	}
+	if math.Abs(at-c.plan.At[k]) > c.distance/2+stack.Tolerance(c.distance) {
+		c.passed["that lie on no slice of the scan"]++
+		return nil
+	}
+	grid, err := c.stack.Slices[k].Grid(c.distance)
+	if err != nil {
+		return err
+	}
+	inverse, err := grid.Affine.Inverse()
+	if err != nil {
+		return err
+	}
+	if c.masks[number] == nil {
+		c.masks[number] = map[int][]bool{}
+	}
+	if c.masks[number][k] == nil {
+		c.masks[number][k] = make([]bool, c.columns*c.rows)
+	}
+	outline := make([][2]float64, len(line.points))
+	for n, p := range line.points {
+		pixel := inverse.Apply([3]float64{-p[0], -p[1], p[2]})
+		outline[n] = [2]float64{pixel[0], pixel[1]}
+	}
+	invert(c.masks[number][k], c.columns, c.rows, outline)
+	return nil
+}
+
+// invert changes the pixels whose centres lie within a polygon (column, row): those with an odd
+// number of its edges to their left. An edge holds its upper end and not its lower one.
+func invert(mask []bool, columns, rows int, polygon [][2]float64) {
+	crossings := make([][]float64, rows) // columns where edges cross each row
+	for n, a := range polygon {
+		b := polygon[(n+1)%len(polygon)]
+		if a[1] > b[1] {
+			a, b = b, a
+		}
+		first, last := math.Ceil(max(a[1], 0)), min(math.Ceil(b[1]), float64(rows))
+		for row := first; row < last; row++ {
+			crossings[int(row)] = append(crossings[int(row)], a[0]+(row-a[1])/(b[1]-a[1])*(b[0]-a[0]))
+		}
+	}
+	for row, at := range crossings {
+		slices.Sort(at)
+		for n := 0; n+1 < len(at); n += 2 {
+			for column := max(math.Ceil(at[n]), 0); column < min(math.Ceil(at[n+1]), float64(columns)); column++ {
+				pixel := row*columns + int(column)
+				mask[pixel] = !mask[pixel]
+			}
+		}
+	}
+}
+
+// merge makes labels of the masks. It refuses structures that share pixels, or notes which of them
+// gets these, and notes slices that a structure leaves out between others.
+func (c *canvas) merge(labels map[int]uint16, o Options) ([]uint16, error) {
+	area := c.columns * c.rows
+	stacked := make([]uint16, area*len(c.stack.Slices))
+	names, overlaps := map[uint16]string{}, map[[2]uint16]int{}
+	order := slices.Clone(c.set.Structures)
+	slices.SortStableFunc(order, func(a, b Structure) int { return int(labels[a.Number]) - int(labels[b.Number]) })
+	for _, structure := range order {
+		label, drawn := labels[structure.Number], c.masks[structure.Number]
+		names[label] = structure.Name
+		for k, mask := range drawn {
+			for n, inside := range mask {
+				if !inside {
+					continue
+				}
+				if old := stacked[k*area+n]; old != 0 && old != label {
+					overlaps[[2]uint16{old, label}]++
+				}
+				stacked[k*area+n] = label
+			}
+		}
+		if there := slices.Sorted(maps.Keys(drawn)); len(there) > 0 {
+			if left := there[len(there)-1] - there[0] + 1 - len(there); left > 0 {
+				o.Note(fmt.Sprintf("%s has no contour on %d slices between its first and its last: they are background", structure.Name, left))
+			}
+		}
+	}
+	if len(overlaps) == 0 {
+		return stacked, nil
+	}
+	pairs := slices.SortedFunc(maps.Keys(overlaps), func(a, b [2]uint16) int { return overlaps[b] - overlaps[a] })
+	var shared []string
+	for _, pair := range pairs[:min(len(pairs), 4)] {
+		shared = append(shared, fmt.Sprintf("%s and %s (%d pixels)", names[pair[0]], names[pair[1]], overlaps[pair]))
+	}
+	text := fmt.Sprintf("%d pairs of structures overlap: %s", len(pairs), strings.Join(shared, ", "))
+	if !o.LastWins {
+		return nil, &volume.UnsupportedError{Path: c.set.Path, Problem: text + ". A label map has room for one: --structures leaves structures out, --segment-overlap last gives the pixels to the label with the higher number"}
+	}
+	o.Note(text + ": the label with the higher number has them")
+	return stacked, nil
+}

@@ -1,0 +1,110 @@
+package dicom
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/structures"
+)
+
+// WhatRTSTRUCT is what [Scan] calls the RT structure sets that it passes over.
+const WhatRTSTRUCT = "RTSTRUCT"
+
+// StructureSet is an RT structure set: contours on the slices of a series. Only the names of its
+// structures have been read.
+type StructureSet struct {
+	Path       string
+	UID        string // SeriesInstanceUID, its own
+	Number     string // SeriesNumber, its own, "" if it has none
+	Structures []Structure
+	set        *structures.Set
+}
+
+// Structure is a region of interest of a structure set.
+type Structure struct {
+	Name string
+	// RTROIInterpretedType, such as ORGAN, PTV, EXTERNAL; "" where it is not said
+	Type  string
+	Drawn bool // it has contours
+}
+
+// Anatomy reports whether the structure may be anatomy or a target, by what it says: not the
+// patient's outline, the table, a marker or an isodose.
+func (s Structure) Anatomy() bool {
+	return s.Drawn && !slices.Contains([]string{
+		"EXTERNAL", "SUPPORT", "FIXATION", "BOLUS", "MARKER", "REGISTRATION", "ISOCENTER", "DOSE_REGION", "TREATED_VOLUME", "IRRAD_VOLUME", "DOSE_MEASUREMENT", "BRACHY_CHANNEL", "BRACHY_ACCESSORY", "CONTROL",
+	}, s.Type)
+}
+
+// OpenStructureSet reads the names of a file's structures. Errors are [volume.FormatError],
+// [volume.UnsupportedError] (another kind of object among them), and of the file system.
+func OpenStructureSet(path string) (*StructureSet, error) {
+	set, err := structures.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	g := &StructureSet{Path: path, UID: set.UID, Number: set.Number, set: set}
+	for _, s := range set.Structures {
+		g.Structures = append(g.Structures, Structure{Name: s.Name, Type: s.Type, Drawn: s.Drawn})
+	}
+	return g, nil
+}
+
+// String describes the object in a line, without anything that is the patient's.
+func (g *StructureSet) String() string {
+	return fmt.Sprintf("RTSTRUCT series %s: %d structures", cmp.Or(g.Number, "(no number)"), len(g.Structures))
+}
+
+// Find returns the series that the contours were drawn on: the one that the object names, else the
+// only one in a frame of reference that it names. It returns nil if there is none, or several.
+func (g *StructureSet) Find(series []*Series) *Series {
+	only := func(fits func(*Series) bool) *Series {
+		var found []*Series
+		for _, s := range series {
+			if fits(s) {
+				found = append(found, s)
+			}
+		}
+		if len(found) != 1 {
+			return nil
+		}
+		return found[0]
+	}
+	if s := only(func(s *Series) bool { return slices.Contains(g.set.Series, s.UID) }); s != nil || len(g.set.Series) > 0 {
+		return s
+	}
+	return only(func(s *Series) bool {
+		return len(s.stack.Slices) > 0 && slices.Contains(g.set.Space, s.stack.Slices[0].Image.FrameOfRef)
+	})
+}
+
+// Same reports whether both are the same object, perhaps in two files.
+func (g *StructureSet) Same(o *StructureSet) bool { return g.set.SOP == o.set.SOP && g.set.SOP != "" }
+
+// Is reports whether the object is the one that somebody asks for: by the UID or the number of its
+// series, or by the name of its file.
+func (g *StructureSet) Is(wanted string) bool {
+	file := filepath.Base(g.Path)
+	return wanted == g.UID || wanted == g.Number || wanted == file || wanted == strings.TrimSuffix(file, filepath.Ext(file))
+}
+
+// ReadOn fills contours on the grid that [ReadWith] gives a series with the same options: those of
+// the structures that labels give a number to, by their place in g.Structures. A voxel belongs to a
+// structure where its centre lies within the contours of its slice; a contour within another is a
+// hole. Contours must lie in the planes of the slices. Where the options move or resample slices,
+// labels take the nearest voxel. Errors are [volume.FormatError], [volume.UnsupportedError] and of
+// the file system.
+func (g *StructureSet) ReadOn(s *Series, labels map[int]uint16, o Options) (*volume.LabelMap, error) {
+	if err := o.defaults(); err != nil {
+		return nil, err
+	}
+	byNumber := map[int]uint16{}
+	for at, label := range labels {
+		byNumber[g.set.Structures[at].Number] = label
+	}
+	return g.set.ReadOn(s.stack, byNumber, structures.Options{Options: o.stack(), LastWins: o.Overlap == OverlapLast, Note: o.Note})
+}

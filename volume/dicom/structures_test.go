@@ -1,0 +1,167 @@
+package dicom
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// structureCase is a case of testdata/dicom_rtstruct.json.
+type structureCase struct {
+	Slices     [][]byte          `json:"slices"`
+	Structures []byte            `json:"structures"`
+	Masks      map[string][]byte `json:"masks"` // by slice, row and column
+}
+
+func readStructureCases(t testing.TB) (cases []structureCase) {
+	t.Helper()
+	var file struct {
+		Cases []structureCase `json:"cases"`
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "dicom_rtstruct.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file.Cases
+}
+
+func unpacked(t testing.TB, b []byte) []byte {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err = io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// open writes the files of the case and opens them.
+func (c structureCase) open(t testing.TB) (*Series, *StructureSet) {
+	t.Helper()
+	dir := t.TempDir()
+	for n, file := range c.Slices {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.dcm", n)), unpacked(t, file), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := scanOne(t, dir)
+	path := filepath.Join(t.TempDir(), "rs.dcm")
+	if err := os.WriteFile(path, unpacked(t, c.Structures), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	g, err := OpenStructureSet(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, g
+}
+
+// Contours are filled as dcmrtstruct2nii fills them, on axial and oblique slices, with holes, in
+// parts, and over the edge of the image.
+func TestStructuresAgreeWithDcmrtstruct2nii(t *testing.T) {
+	for n, c := range readStructureCases(t) {
+		s, g := c.open(t)
+		if g.Find([]*Series{s}) != s {
+			t.Errorf("case %d: the series is not found", n)
+		}
+		if len(g.Structures) != len(c.Masks) {
+			t.Errorf("case %d: structures %v", n, g.Structures)
+		}
+		for at, structure := range g.Structures {
+			want, known := c.Masks[structure.Name]
+			if !known || !structure.Drawn || structure.Anatomy() != (structure.Name != "BODY") {
+				t.Errorf("case %d: %+v", n, structure)
+				continue
+			}
+			l, err := g.ReadOn(s, map[int]uint16{at: 1}, Options{})
+			if err != nil {
+				t.Errorf("case %d, %s: %v", n, structure.Name, err)
+				continue
+			}
+			var pixels []byte
+			for _, inside := range unpacked(t, want) {
+				pixels = append(pixels, inside, 0)
+			}
+			if d := difference(labelMap(s, pixels, map[uint16]string{1: structure.Name}), l); d != "" {
+				t.Errorf("case %d, %s: %s", n, structure.Name, d)
+			}
+		}
+	}
+}
+
+func TestStructuresThatOverlap(t *testing.T) {
+	s, g := readStructureCases(t)[0].open(t)
+	labels := map[int]uint16{}
+	for at := range g.Structures {
+		labels[at] = uint16(len(g.Structures) - at) // the body, which is the last, first
+	}
+	var unsupported *volume.UnsupportedError
+	if _, err := g.ReadOn(s, labels, Options{}); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "structures overlap: BODY and ") {
+		t.Errorf("structures that overlap: %v", err)
+	}
+	var notes []string
+	l, err := g.ReadOn(s, labels, Options{Overlap: OverlapLast, Note: func(note string) { notes = append(notes, note) }})
+	if err != nil || l.Counts()[1] == 0 || l.Counts()[5] == 0 || l.Names[1] != "BODY" {
+		t.Errorf("%v, %v", err, l)
+	}
+	if all := strings.Join(notes, "; "); !strings.Contains(all, "the label with the higher number has them") || !strings.Contains(all, "two parts has no contour on 2 slices") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+// Whatever is cut off or changed, the error is of one of the two kinds.
+func TestHostileStructures(t *testing.T) {
+	c := readStructureCases(t)[0]
+	s, _ := c.open(t)
+	file := unpacked(t, c.Structures)
+	path := filepath.Join(t.TempDir(), "rs.dcm")
+	read := func(file []byte) error {
+		if err := os.WriteFile(path, file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		g, err := OpenStructureSet(path)
+		if err == nil {
+			labels := map[int]uint16{}
+			for at := range g.Structures {
+				labels[at] = uint16(at + 1)
+			}
+			_, err = g.ReadOn(s, labels, Options{Overlap: OverlapLast})
+		}
+		var format *volume.FormatError
+		var unsupported *volume.UnsupportedError
+		if err != nil && !errors.As(err, &format) && !errors.As(err, &unsupported) {
+			t.Fatalf("%T: %v", err, err)
+		}
+		return err
+	}
+	for n := 0; n < len(file); n += 997 {
+		read(file[:n])
+	}
+	for n := 132; n < len(file); n += 101 {
+		changed := slices.Clone(file)
+		changed[n] ^= 0x81
+		read(changed)
+	}
+	if err := read(bytes.Replace(file, []byte("CLOSED_PLANAR"), []byte("OPEN_NONPLANAR")[:13], 1)); err != nil {
+		t.Errorf("an open contour: %v", err)
+	}
+	if err := read(file[:len(file)/2]); err == nil {
+		t.Error("half a file is read")
+	}
+}

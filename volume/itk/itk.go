@@ -1,0 +1,306 @@
+// Package itk reads the image formats of ITK and 3D Slicer: NRRD (.nrrd, or .nhdr with its data
+// beside it) and MetaImage (.mha, or .mhd with its data beside it).
+//
+// Start at [ReadHeader], [Read] and [ReadLabels]. World coordinates are RAS+ millimetres, as in
+// package volume. Data may be raw or compressed with gzip (NRRD) or zlib (MetaImage), one number a
+// voxel, or several volumes. The package leaves out other encodings (text, hex, bzip2), data in
+// several files, colours and tensors, and writing.
+package itk
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// Header says what a file holds.
+type Header struct {
+	volume.Grid          // of one volume
+	Path        string   // as it was given
+	Format      string   // NRRD or MetaImage
+	Volumes     int      // how many the file holds
+	Dims        []int    // all extents, as the file lists them
+	Datatype    string   // numpy's name: int16, uint8, float32, ...
+	Problems    []string // what is odd, though the file can be read
+	// Names are those of a segmentation's labels, where the file has them, as 3D Slicer's
+	// .seg.nrrd.
+	Names map[uint16]string
+
+	kind        voxelType
+	order       binary.ByteOrder
+	compression string // "", gzip or zlib
+	data        string // the file with the voxels
+	offset      int64  // of them in it; -1: they end the file
+	first       bool   // the volumes' axis is the first: the values of a voxel lie together
+}
+
+// voxelType is how a value is stored.
+type voxelType struct {
+	name  string
+	bytes int
+	read  func(b []byte, o binary.ByteOrder) float64
+}
+
+// types are the values that are read, by numpy's name.
+var types = map[string]voxelType{}
+
+func init() {
+	for _, t := range []voxelType{
+		{"int8", 1, func(b []byte, _ binary.ByteOrder) float64 { return float64(int8(b[0])) }},
+		{"uint8", 1, func(b []byte, _ binary.ByteOrder) float64 { return float64(b[0]) }},
+		{"int16", 2, func(b []byte, o binary.ByteOrder) float64 { return float64(int16(o.Uint16(b))) }},
+		{"uint16", 2, func(b []byte, o binary.ByteOrder) float64 { return float64(o.Uint16(b)) }},
+		{"int32", 4, func(b []byte, o binary.ByteOrder) float64 { return float64(int32(o.Uint32(b))) }},
+		{"uint32", 4, func(b []byte, o binary.ByteOrder) float64 { return float64(o.Uint32(b)) }},
+		{"int64", 8, func(b []byte, o binary.ByteOrder) float64 { return float64(int64(o.Uint64(b))) }},
+		{"uint64", 8, func(b []byte, o binary.ByteOrder) float64 { return float64(o.Uint64(b)) }},
+		{"float32", 4, func(b []byte, o binary.ByteOrder) float64 { return float64(math.Float32frombits(o.Uint32(b))) }},
+		{"float64", 8, func(b []byte, o binary.ByteOrder) float64 { return math.Float64frombits(o.Uint64(b)) }},
+	} {
+		types[t.name] = t
+	}
+}
+
+// extensions of the files that have headers.
+var extensions = []string{".nrrd", ".nhdr", ".mha", ".mhd"}
+
+// Stem removes the extension of such a file's name or path, in small or capital letters. It returns
+// false for other names, and for those of hidden files.
+func Stem(path string) (stem string, ok bool) {
+	if strings.HasPrefix(filepath.Base(path), ".") {
+		return "", false
+	}
+	for _, ext := range extensions {
+		if len(path) > len(ext) && strings.EqualFold(path[len(path)-len(ext):], ext) {
+			return path[:len(path)-len(ext)], true
+		}
+	}
+	return "", false
+}
+
+// IsName reports whether a file has the name of an NRRD or MetaImage file; see [Stem].
+func IsName(path string) bool {
+	_, ok := Stem(path)
+	return ok
+}
+
+// VoxelBytes is what a voxel takes in memory: 2 bytes where all values may be whole numbers of 16
+// bits, otherwise 4.
+func (h *Header) VoxelBytes() int {
+	if h.kind.bytes == 1 || h.kind.name == "int16" {
+		return 2
+	}
+	return 4
+}
+
+// Files are those that the image lies in, the one with the header first.
+func (h *Header) Files() []string {
+	if h.data == h.Path {
+		return []string{h.Path}
+	}
+	return []string{h.Path, h.data}
+}
+
+// maxHeader bounds the bytes of a header.
+const maxHeader = 1 << 20
+
+// ReadHeader reads what a file says about itself. Errors are [volume.FormatError],
+// [volume.UnsupportedError], and of the file system.
+func ReadHeader(path string) (*Header, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r := &lines{from: bufio.NewReader(io.LimitReader(f, maxHeader))}
+	h := &Header{Path: path, Volumes: 1, data: path, order: binary.LittleEndian}
+	if start, _ := r.from.Peek(4); string(start) == "NRRD" {
+		h.Format = "NRRD"
+		err = h.readNRRD(r)
+	} else {
+		h.Format = "MetaImage"
+		err = h.readMeta(r)
+	}
+	if err == nil {
+		err = h.check()
+	}
+	return h, err
+}
+
+// damaged is the error of a file that contradicts itself.
+func (h *Header) damaged(format string, args ...any) error {
+	return &volume.FormatError{Path: h.Path, Problem: fmt.Sprintf(format, args...)}
+}
+
+// unsupported is the error of a file that holds something that is not read.
+func (h *Header) unsupported(format string, args ...any) error {
+	return &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf(format, args...)}
+}
+
+// check looks at what the header says as a whole.
+func (h *Header) check() error {
+	if err := h.Grid.Check(); err != nil {
+		return &volume.FormatError{Path: h.Path, Problem: "has no usable geometry", Err: err}
+	}
+	const most = 1 << 33 // voxels of all volumes
+	if h.Volumes < 1 || h.Volumes > 1<<16 || int64(h.Volumes) > most/int64(h.Len()) {
+		return h.damaged("%d volumes of %v voxels are none of a patient", h.Volumes, h.Shape)
+	}
+	stat, err := os.Stat(h.data)
+	if err != nil {
+		return &volume.FormatError{Path: h.Path, Problem: "the file with its voxels is not there", Err: err}
+	}
+	// what a file can hold, before memory is taken for it
+	const densest = 1100 // times that deflate makes a file smaller, at most
+	room := stat.Size()
+	if h.compression != "" {
+		room *= densest
+	}
+	if int64(h.Volumes)*int64(h.Len())*int64(h.kind.bytes) > room {
+		return h.short(io.ErrUnexpectedEOF)
+	}
+	return nil
+}
+
+// lines reads the lines of a header and counts their bytes.
+type lines struct {
+	from *bufio.Reader
+	read int64
+}
+
+func (l *lines) next() (string, error) {
+	line, err := l.from.ReadString('\n')
+	l.read += int64(len(line))
+	return strings.TrimRight(line, "\r\n"), err
+}
+
+// setAxes makes the grid of directions (mm from voxel to voxel along each axis) and an origin, both
+// in a space whose axes the signs turn to RAS.
+func (h *Header) setAxes(directions [3][3]float64, origin, signs [3]float64) {
+	for row := range 3 {
+		for axis := range 3 {
+			h.Affine[row][axis] = signs[row] * directions[axis][row]
+		}
+		h.Affine[row][3] = signs[row] * origin[row]
+	}
+	h.Affine[3] = [4]float64{0, 0, 0, 1}
+}
+
+// lps are the signs that turn LPS to RAS.
+var lps = [3]float64{-1, -1, 1}
+
+// beside is the path of a file that a header names: no other folder's, because a header may come
+// from anywhere.
+func (h *Header) beside(name string) (string, error) {
+	name = filepath.FromSlash(strings.ReplaceAll(name, `\`, "/"))
+	if name == "" || !filepath.IsLocal(name) {
+		return "", h.unsupported("its voxels lie in %q: only files beside it, or in a folder there, are read", name)
+	}
+	return filepath.Join(filepath.Dir(h.Path), name), nil
+}
+
+// Read reads a volume: number 1 for the first, 0 where there must be only one. Voxels are int16
+// where all values are whole numbers that fit, float32 otherwise.
+func Read(path string, number int) (*volume.Volume, error) {
+	h, err := ReadHeader(path)
+	if err != nil {
+		return nil, err
+	}
+	if number == 0 && h.Volumes > 1 {
+		return nil, h.unsupported("holds %d volumes: choose one with --volume", h.Volumes)
+	}
+	if number > h.Volumes {
+		return nil, h.unsupported("holds %d volumes: there is no volume %d", h.Volumes, number)
+	}
+	v := &volume.Volume{Grid: h.Grid, Int16: make([]int16, h.Len())}
+	err = h.each(max(number, 1)-1, func(n int, x float64) error {
+		if v.Float32 == nil && x == math.Trunc(x) && x >= math.MinInt16 && x <= math.MaxInt16 {
+			v.Int16[n] = int16(x)
+			return nil
+		}
+		if v.Float32 == nil {
+			v.Float32 = make([]float32, h.Len())
+			for m, whole := range v.Int16[:n] {
+				v.Float32[m] = float32(whole)
+			}
+			v.Int16 = nil
+		}
+		v.Float32[n] = float32(x)
+		return nil
+	})
+	return v, err
+}
+
+// ReadLabels reads a volume of labels, as [Read] reads one of numbers: whole numbers from 0 to
+// 65535. It names them where the file does.
+func ReadLabels(path string, number int) (*volume.LabelMap, error) {
+	h, err := ReadHeader(path)
+	if err != nil {
+		return nil, err
+	}
+	if number == 0 && h.Volumes > 1 {
+		return nil, h.unsupported("holds %d volumes, labels must be one: volumes that 3D Slicer calls layers hold segments that overlap", h.Volumes)
+	}
+	if number > h.Volumes {
+		return nil, h.unsupported("holds %d volumes: there is no volume %d", h.Volumes, number)
+	}
+	l := &volume.LabelMap{Grid: h.Grid, Labels: make([]uint16, h.Len()), Names: h.Names}
+	err = h.each(max(number, 1)-1, func(n int, x float64) error {
+		const rounding = 1e-3
+		if whole := math.Round(x); !(math.Abs(x-whole) <= rounding) || whole < 0 || whole > math.MaxUint16 {
+			return h.damaged("is not a label map: it holds %g; labels are whole numbers from 0 to 65535", x)
+		}
+		l.Labels[n] = uint16(math.Round(x))
+		return nil
+	})
+	return l, err
+}
+
+// each calls f with the values of a volume, in the order of its voxels.
+func (h *Header) each(index int, f func(n int, x float64) error) error {
+	r, err := h.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	stride, skip := 1, int64(index)*int64(h.Len())
+	if h.first {
+		stride, skip = h.Volumes, int64(index)
+	}
+	in := bufio.NewReaderSize(r, 1<<18)
+	if _, err := io.CopyN(io.Discard, in, skip*int64(h.kind.bytes)); err != nil {
+		return h.short(err)
+	}
+	value := make([]byte, h.kind.bytes*stride)
+	for n := range h.Len() {
+		want := value
+		if n == h.Len()-1 {
+			want = value[:h.kind.bytes] // the last may be the end of the file
+		}
+		if _, err := io.ReadFull(in, want); err != nil {
+			return h.short(err)
+		}
+		if err := f(n, h.kind.read(value, h.order)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// short is the error of voxels that end too early, or are damaged.
+func (h *Header) short(err error) error {
+	return &volume.FormatError{Path: h.data, Problem: fmt.Sprintf("does not hold the %v voxels that its header says", h.Dims), Err: err}
+}
+
+// oneOf says whether a word is among others, whatever the case of its letters.
+func oneOf(word string, words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, word) })
+}

@@ -1,0 +1,179 @@
+package itk
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// itkCase is a case of testdata/itk_files.json: files, and what SimpleITK reads in them.
+type itkCase struct {
+	Name    string            `json:"name"`
+	Files   map[string][]byte `json:"files"`
+	Shape   [3]int            `json:"shape"`
+	Affine  volume.Affine     `json:"affine"`
+	Volumes [][]float64       `json:"volumes"`
+}
+
+func readCases(t testing.TB) (cases []itkCase) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "itk_files.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &cases)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cases
+}
+
+// write writes the files of a case and returns the path of the one to read.
+func (c itkCase) write(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, data := range c.Files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, c.Name)
+}
+
+func TestFilesAgreeWithSimpleITK(t *testing.T) {
+	for _, c := range readCases(t) {
+		path := c.write(t)
+		h, err := ReadHeader(path)
+		if err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+			continue
+		}
+		if h.Volumes != len(c.Volumes) || !h.Same(volume.Grid{Shape: c.Shape, Affine: c.Affine}, 1e-3) || len(h.Problems) > 0 && c.Name != "four.nrrd" {
+			t.Errorf("%s: %+v, want %+v", c.Name, h, c.Affine)
+		}
+		for n, want := range c.Volumes {
+			v, err := Read(path, n+1)
+			if err != nil {
+				t.Errorf("%s: %v", c.Name, err)
+				continue
+			}
+			for i, x := range want {
+				if got := v.At(i%c.Shape[0], i/c.Shape[0]%c.Shape[1], i/c.Shape[0]/c.Shape[1]); got != float32(x) {
+					t.Errorf("%s: volume %d, voxel %d: %g, want %g", c.Name, n, i, got, x)
+					break
+				}
+			}
+			if whole := !slices.ContainsFunc(want, func(x float64) bool { return x != math.Trunc(x) }); whole != (v.Int16 != nil) {
+				t.Errorf("%s: whole numbers %v", c.Name, v.Int16 != nil)
+			}
+		}
+		if _, err := Read(path, 0); len(c.Volumes) > 1 && (err == nil || !strings.Contains(err.Error(), "--volume")) {
+			t.Errorf("%s: one of several volumes: %v", c.Name, err)
+		}
+	}
+}
+
+// Segmentations of 3D Slicer name their labels.
+func TestSegmentNames(t *testing.T) {
+	for _, c := range readCases(t) {
+		if c.Name != "organs.seg.nrrd" {
+			continue
+		}
+		l, err := ReadLabels(c.write(t), 0)
+		if err != nil || !maps.Equal(l.Names, map[uint16]string{3: "Parotid left", 7: "cord"}) || float64(l.Labels[4]) != c.Volumes[0][4] {
+			t.Errorf("%v, %+v", err, l)
+		}
+	}
+}
+
+func TestLabelsAreWholeNumbers(t *testing.T) {
+	for _, c := range readCases(t) {
+		if c.Name == "packed.mha" {
+			if _, err := ReadLabels(c.write(t), 0); err == nil || !strings.Contains(err.Error(), "is not a label map") {
+				t.Errorf("numbers: %v", err)
+			}
+		}
+	}
+}
+
+// What is correct and not read, and what contradicts itself, is refused by name.
+func TestBadFilesAreRefused(t *testing.T) {
+	const nrrd = "NRRD0004\ntype: uint8\ndimension: 3\nspace: left-posterior-superior\nsizes: 2 2 2\nspace directions: (1,0,0) (0,1,0) (0,0,1)\nkinds: domain domain domain\nendian: little\nencoding: raw\nspace origin: (0,0,0)\n\n12345678"
+	const meta = "ObjectType = Image\nNDims = 3\nBinaryData = True\nTransformMatrix = 1 0 0 0 1 0 0 0 1\nOffset = 0 0 0\nElementSpacing = 1 1 1\nDimSize = 2 2 2\nElementType = MET_UCHAR\nElementDataFile = LOCAL\n12345678"
+	path := filepath.Join(t.TempDir(), "a.nrrd")
+	for _, c := range []struct{ from, old, new, want string }{
+		{nrrd, "", "", ""},
+		{meta, "", "", ""},
+		{nrrd, "12345678", "1234567", "does not hold the [2 2 2] voxels"},
+		{meta, "12345678", "", "does not hold the [2 2 2] voxels"},
+		{nrrd, "raw", "hex", `its encoding is "hex"`},
+		{nrrd, "uint8", "block", `values of type "block"`},
+		{nrrd, "sizes: 2 2 2", "sizes: 2 2", "are not those of"},
+		{nrrd, "sizes: 2 2 2", "sizes: 2 2 999999999", "does not hold the [2 2 999999999] voxels"},
+		{nrrd, "left-posterior-superior", "scanner-xyz", `its space is "scanner-xyz"`},
+		{nrrd, "(0,0,1)", "none", "are not three of space"},
+		{nrrd, "(0,0,1)", "(0,0,0)", "has no usable geometry"},
+		{nrrd, "encoding: raw", "encoding: raw\ndata file: ../b.raw", "only files beside it"},
+		{nrrd, "encoding: raw", "encoding: raw\ndata file: gone.raw", "the file with its voxels is not there"},
+		{nrrd, "encoding: raw", "encoding: gzip", "does not hold the [2 2 2] voxels"},
+		{meta, "MET_UCHAR", "MET_ASCII_CHAR", `values of type "MET_ASCII_CHAR"`},
+		{meta, "ElementDataFile = LOCAL\n", "", "no line of its header names the file"},
+		{meta, "LOCAL", "/etc/passwd", "only files beside it"},
+		{meta, "LOCAL", "LIST", "several files"},
+		{meta, "NDims = 3", "NDims = 2", "is not that of"},
+		{meta, "Image", "Mesh", `an object of type "Mesh"`},
+		{"not an image\n", "", "", "is neither NRRD nor MetaImage"},
+	} {
+		if err := os.WriteFile(path, []byte(strings.Replace(c.from, c.old, c.new, 1)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		v, err := Read(path, 0)
+		var format *volume.FormatError
+		var unsupported *volume.UnsupportedError
+		switch {
+		case c.want == "" && (err != nil || v.At(1, 0, 0) != '2'):
+			t.Errorf("%v, %v", err, v)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, &format) && !errors.As(err, &unsupported)):
+			t.Errorf("%q: %v", c.new, err)
+		}
+	}
+	// Whatever is cut off or changed, the error is of one of the two kinds.
+	for _, text := range []string{nrrd, meta} {
+		for n := range text {
+			for _, changed := range []string{text[:n], text[:n] + string(rune(text[n]^0x15)) + text[n+1:]} {
+				if err := os.WriteFile(path, []byte(changed), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				_, err := Read(path, 0)
+				var format *volume.FormatError
+				var unsupported *volume.UnsupportedError
+				if err != nil && !errors.As(err, &format) && !errors.As(err, &unsupported) {
+					t.Fatalf("%q: %v", changed, err)
+				}
+			}
+		}
+	}
+}
+
+// Both halves of a number swap with the order of bytes; a header may be of another system.
+func TestBigEndian(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.nrrd")
+	text := "NRRD0001\r\ntype: short\r\ndimension: 3\r\nsizes: 1 1 2\r\nspacings: 1 2 3\r\nendian: big\r\nencoding: raw\r\n\r\n\x01\x02\xff\xfe"
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	v, err := Read(path, 0)
+	if err != nil || !slices.Equal(v.Int16, []int16{0x0102, -2}) || v.Spacing() != [3]float64{1, 2, 3} {
+		t.Errorf("%v, %v", err, v)
+	}
+	if h, err := ReadHeader(path); err != nil || len(h.Problems) != 1 || !strings.Contains(h.Problems[0], "where its axes go") {
+		t.Errorf("%v, %v", err, h)
+	}
+}

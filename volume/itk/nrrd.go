@@ -1,0 +1,218 @@
+package itk
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// This file reads the headers of NRRD files: https://teem.sourceforge.net/nrrd/format.html
+
+// nrrdTypes are numpy's names of the types, by those of NRRD.
+var nrrdTypes = map[string]string{
+	"signed char": "int8", "int8": "int8", "int8_t": "int8", "uchar": "uint8", "unsigned char": "uint8", "uint8": "uint8", "uint8_t": "uint8",
+	"short": "int16", "short int": "int16", "signed short": "int16", "signed short int": "int16", "int16": "int16", "int16_t": "int16",
+	"ushort": "uint16", "unsigned short": "uint16", "unsigned short int": "uint16", "uint16": "uint16", "uint16_t": "uint16",
+	"int": "int32", "signed int": "int32", "int32": "int32", "int32_t": "int32", "uint": "uint32", "unsigned int": "uint32", "uint32": "uint32", "uint32_t": "uint32",
+	"longlong": "int64", "long long": "int64", "long long int": "int64", "signed long long": "int64", "signed long long int": "int64", "int64": "int64", "int64_t": "int64",
+	"ulonglong": "uint64", "unsigned long long": "uint64", "unsigned long long int": "uint64", "uint64": "uint64", "uint64_t": "uint64",
+	"float": "float32", "double": "float64",
+}
+
+// nrrdSpaces are the signs that turn the axes of a space to RAS.
+var nrrdSpaces = map[string][3]float64{
+	"left-posterior-superior": lps, "lps": lps, "right-anterior-superior": {1, 1, 1}, "ras": {1, 1, 1}, "left-anterior-superior": {-1, 1, 1}, "las": {-1, 1, 1},
+}
+
+// readNRRD reads a header up to the empty line that ends it, or to the end of the file.
+func (h *Header) readNRRD(r *lines) error {
+	fields, pairs := map[string]string{}, map[string]string{}
+	for {
+		line, err := r.next()
+		if line == "" && (err == nil || r.read < maxHeader) {
+			break
+		}
+		if r.read >= maxHeader {
+			return h.damaged("has a header of more than %d bytes", maxHeader)
+		}
+		if key, value, found := strings.Cut(line, ":="); found && !strings.Contains(key, ": ") {
+			pairs[key] = value
+		} else if key, value, found := strings.Cut(line, ": "); found && !strings.HasPrefix(line, "#") {
+			fields[strings.ReplaceAll(strings.ToLower(key), " ", "")] = strings.TrimSpace(value)
+		}
+		if err != nil {
+			break
+		}
+	}
+	var err error
+	if h.Dims, err = extents(fields["sizes"]); err != nil || strconv.Itoa(len(h.Dims)) != fields["dimension"] {
+		return h.damaged("its sizes %q are not those of %q dimensions", fields["sizes"], fields["dimension"])
+	}
+	if err := h.nrrdData(fields, r.read); err != nil {
+		return err
+	}
+	h.Names = nrrdNames(pairs)
+	return h.nrrdAxes(fields)
+}
+
+// nrrdData reads how the values are stored, and where.
+func (h *Header) nrrdData(fields map[string]string, end int64) (err error) {
+	known := false
+	if h.kind, known = types[nrrdTypes[strings.ToLower(fields["type"])]]; !known {
+		return h.unsupported("values of type %q are not read", fields["type"])
+	}
+	h.Datatype = h.kind.name
+	if strings.EqualFold(fields["endian"], "big") {
+		h.order = binary.BigEndian
+	}
+	switch encoding := fields["encoding"]; {
+	case oneOf(encoding, "raw"):
+	case oneOf(encoding, "gzip", "gz"):
+		h.compression = "gzip"
+	default:
+		return h.unsupported("its encoding is %q: raw and gzip are read", encoding)
+	}
+	h.offset = end
+	if name := fields["datafile"]; name != "" {
+		if strings.HasPrefix(name, "LIST") || strings.Contains(name, "%") {
+			return h.unsupported("its voxels lie in several files")
+		}
+		if h.data, err = h.beside(name); err != nil {
+			return err
+		}
+		h.offset = 0
+	}
+	if skip := fields["lineskip"]; skip != "" && skip != "0" {
+		return h.unsupported("it skips %s lines before its voxels", skip)
+	}
+	if text := fields["byteskip"]; text != "" {
+		skip, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || skip < -1 || skip > 0 && h.compression != "" {
+			return h.unsupported("it skips %q bytes before its voxels", text)
+		}
+		if h.offset += skip; skip == -1 {
+			h.offset = -1
+		}
+	}
+	return nil
+}
+
+// nrrdAxes makes the grid of the three axes of space; a fourth axis, first or last, is volumes.
+func (h *Header) nrrdAxes(fields map[string]string) error {
+	signs, known := nrrdSpaces[strings.ToLower(fields["space"])]
+	size := 3
+	switch {
+	case known || fields["spacedirections"] == "":
+	case fields["space"] == "" && oneOf(fields["spacedimension"], "3", "4"):
+		// as ITK writes volumes of four axes
+		size, _ = strconv.Atoi(fields["spacedimension"])
+	default:
+		return h.unsupported("its space is %q: left-posterior-superior, right-anterior-superior and left-anterior-superior are read", fields["space"])
+	}
+	if !known {
+		signs = lps
+		h.Problems = append(h.Problems, "does not say where its axes go: they are taken for those of DICOM, to the left, to the back and to the head")
+	}
+	space, err := h.nrrdDirections(fields, size)
+	if err != nil {
+		return err
+	}
+	var directions [3][3]float64
+	found, other := 0, -1
+	for n, v := range space {
+		switch {
+		case n >= len(h.Dims):
+			return h.damaged("has %d axes and %d directions", len(h.Dims), len(space))
+		case v == nil && other < 0:
+			other = n
+		case v == nil || found == 3:
+			return h.unsupported("has %d axes: three of space and one more are read", len(h.Dims))
+		default:
+			directions[found], h.Shape[found] = [3]float64(v), h.Dims[n]
+			found++
+		}
+	}
+	if found != 3 || len(space) != len(h.Dims) || other > 0 && other < 3 {
+		return h.unsupported("its axes %v are not three of space, and perhaps one before or behind them", h.Dims)
+	}
+	if other >= 0 {
+		h.Volumes, h.first = h.Dims[other], other == 0
+	}
+	var origin [3]float64
+	if text := fields["spaceorigin"]; text != "" {
+		v, err := floats(strings.ReplaceAll(strings.Trim(text, "() "), ",", " "), size)
+		if err != nil {
+			return h.damaged("its space origin is %q", text)
+		}
+		origin = [3]float64(v[:3])
+	}
+	h.setAxes(directions, origin, signs)
+	return nil
+}
+
+// nrrdDirections lists the direction of each axis, nil for those that are none of space: such as
+// the fourth of a space of four.
+func (h *Header) nrrdDirections(fields map[string]string, size int) (space [][]float64, err error) {
+	text := fields["spacedirections"]
+	for _, word := range vectors(text) {
+		v, err := floats(strings.ReplaceAll(strings.Trim(word, "()"), ",", " "), size)
+		switch {
+		case err == nil && size == 4 && v[0] == 0 && v[1] == 0 && v[2] == 0:
+			v = nil
+		case err == nil:
+			v = v[:3]
+		case !oneOf(word, "none"):
+			return nil, h.damaged("its space directions are %q", text)
+		}
+		space = append(space, v)
+	}
+	if text != "" {
+		return space, nil
+	}
+	for n, word := range strings.Fields(fields["spacings"]) {
+		var v []float64
+		x, err := strconv.ParseFloat(word, 64)
+		if axis := n - max(len(h.Dims)-3, 0); err == nil && !math.IsNaN(x) && axis >= 0 && axis < 3 {
+			v = make([]float64, 3)
+			v[axis] = x
+		}
+		space = append(space, v)
+	}
+	if space == nil && len(h.Dims) == 3 {
+		h.Problems = append(h.Problems, "says nothing of the size of its voxels: 1 mm is taken")
+		space = [][]float64{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}
+	}
+	return space, nil
+}
+
+// vectors divides a list such as "none (1,0,0) (0, 1, 0)" into its parts.
+func vectors(text string) (parts []string) {
+	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
+		end := strings.IndexByte(text, ' ')
+		if text[0] == '(' {
+			end = strings.IndexByte(text, ')') + 1
+		}
+		if end <= 0 {
+			end = len(text)
+		}
+		parts, text = append(parts, text[:end]), text[end:]
+	}
+	return parts
+}
+
+// nrrdNames are the names that 3D Slicer gives the segments of a segmentation.
+func nrrdNames(pairs map[string]string) map[uint16]string {
+	names := map[uint16]string{}
+	for key, value := range pairs {
+		segment, found := strings.CutSuffix(key, "_LabelValue")
+		label, err := strconv.ParseUint(value, 10, 16)
+		if name := pairs[segment+"_Name"]; found && err == nil && label > 0 && name != "" {
+			names[uint16(label)] = name
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return names
+}
