@@ -93,6 +93,7 @@ var mayImport = map[string][]string{
 
 	"scripts/changelog": {},
 	"scripts/comments":  {},
+	"scripts/corpus":    {"volume", "volume/dicom", "volume/nifti"},
 	"scripts/sbom":      {},
 }
 
