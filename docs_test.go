@@ -40,6 +40,7 @@ func TestNamedTestsExist(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		section := ""
 		for n, line := range strings.Split(string(text), "\n") {
 			tests := name.FindAllStringSubmatch(line, -1)
 			for _, m := range tests {
@@ -48,7 +49,10 @@ func TestNamedTestsExist(t *testing.T) {
 					t.Errorf("%s:%d: there is no %s", page, n+1, m[1])
 				}
 			}
-			row := strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| |")
+			if strings.HasPrefix(line, "## ") {
+				section = line
+			}
+			row := strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| |") && section != "## Public files"
 			if filepath.Base(page) == "formats.md" && row && len(tests) == 0 {
 				t.Errorf("%s:%d: no test shows this: %s", page, n+1, line)
 			}
