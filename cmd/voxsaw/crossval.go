@@ -40,7 +40,7 @@ initialisations; anything else is another experiment, in a folder of its own.`,
 			return runCrossval(cmd, *o, out, memory, dry, asJSON)
 		})
 	cmd.Flags().StringVar(&out, "out", "", "folder of the experiment")
-	cmd.Flags().Var(&memory, "memory", "limit in GiB for the network's memory; 0: what the machine has")
+	cmd.Flags().Var(&memory, "memory", "limit in GiB for the networks, 32 MiB of it for the program itself; scoring a scan is not counted: up to 40 bytes a voxel; 0: what the machine has")
 	cmd.Flags().BoolVar(&dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the table, or the plan, as JSON")
 	return cmd
@@ -59,7 +59,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, out string, memory gibib
 		return err
 	}
 	defer closeDevice()
-	s := experiment.Setting{Out: out, Device: dev, Memory: memory.limit(), Console: &console{w: cmd.ErrOrStderr()}}
+	s := experiment.Setting{Out: out, Device: dev, Memory: memory.planned(), Console: &console{w: cmd.ErrOrStderr()}}
 	result, err := experiment.Run(cmd.Context(), o.Plan, s)
 	if err != nil {
 		if result != nil && len(result.Runs) > 0 {
