@@ -40,7 +40,7 @@ initialisations; anything else is another experiment, in a folder of its own.`,
 			return runCrossval(cmd, *o, out, memory, dry, asJSON)
 		})
 	cmd.Flags().StringVar(&out, "out", "", "folder of the experiment")
-	cmd.Flags().Var(&memory, "memory", "limit in GiB for the networks, 32 MiB of it for the program itself; scoring a scan is not counted: up to 40 bytes a voxel; 0: what the machine has")
+	cmd.Flags().Var(&memory, "memory", "limit in GiB for the networks, 32 MiB of it for the program itself; scoring a scan is not counted: up to 50 bytes a voxel; 0: what the machine has")
 	cmd.Flags().BoolVar(&dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the table, or the plan, as JSON")
 	return cmd
