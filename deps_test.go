@@ -92,6 +92,7 @@ var mayImport = map[string][]string{
 
 	"scripts/changelog": {},
 	"scripts/comments":  {},
+	"scripts/fuzz":      {},
 	"scripts/sbom":      {},
 }
 
