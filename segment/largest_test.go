@@ -12,8 +12,8 @@ import (
 )
 
 // Validation decides of which labels only the largest component is kept: of those whose DSC on the
-// held-out cases that raises. Predictions follow it unless told otherwise; a label of two kidneys is
-// never cut down to one.
+// held-out cases that raises. Predictions follow it unless told otherwise; a label of two kidneys
+// is never cut down to one.
 func TestValidationDecidesOnComponents(t *testing.T) {
 	shape := [3]int{40, 32, 28}
 	cache, dev, path := phantoms(t, 5, shape), testDevice(t), filepath.Join(t.TempDir(), "run")
