@@ -75,7 +75,8 @@ func completeRuns(_ *cobra.Command, _ []string, typed string) ([]string, cobra.S
 	var runs []string
 	base := filepath.Dir(typed + "x") // of what is being typed
 	for _, pattern := range []string{"*", filepath.Join("*", "*")} {
-		found, _ := filepath.Glob(filepath.Join(base, pattern)) // a pattern that is wrong matches nothing
+		// a pattern that is wrong matches nothing
+		found, _ := filepath.Glob(filepath.Join(base, pattern))
 		for _, folder := range found {
 			if _, err := os.Stat(train.Last(folder)); err == nil {
 				runs = append(runs, folder)
