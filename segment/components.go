@@ -1,12 +1,13 @@
 package segment
 
-// keepLargest sets to 0 all voxels but those of the largest connected component of each class, the
-// first of equals. Voxels are connected to the 26 around them.
+// keepLargest sets to 0 all voxels but those of the largest connected component of each class that
+// is wanted so, the first of equals; nil: of each class. Voxels are connected to the 26 around
+// them.
 //
 // It joins runs: maximal stretches of one class along i. A run touches the runs of the four lines
 // before it (the one at j-1, and the three at k-1) that start no later than one voxel after its end
 // and end no earlier than one before its start.
-func keepLargest(classes []uint16, shape [3]int) {
+func keepLargest(classes []uint16, shape [3]int, wanted []bool) {
 	runs, lines := findRuns(classes, shape)
 	parent := make([]int32, len(runs))
 	for i := range parent {
@@ -34,7 +35,7 @@ func keepLargest(classes []uint16, shape [3]int) {
 		}
 	}
 	for i, r := range runs {
-		if find(parent, int32(i)) != largest[r.class] {
+		if (wanted == nil || wanted[r.class]) && find(parent, int32(i)) != largest[r.class] {
 			clear(classes[r.start:r.end])
 		}
 	}

@@ -29,11 +29,16 @@ func TestLargestComponentFollowsScipy(t *testing.T) {
 	}
 	for _, c := range cases {
 		got := digits(c.Classes)
-		keepLargest(got, c.Shape)
+		keepLargest(got, c.Shape, nil)
 		if !slices.Equal(got, digits(c.Kept)) {
 			t.Errorf("shape %v: other components are kept", c.Shape)
 		}
 	}
 	nothing := make([]uint16, 8)
-	keepLargest(nothing, [3]int{2, 2, 2})
+	keepLargest(nothing, [3]int{2, 2, 2}, nil)
+	some := []uint16{1, 0, 1, 1, 0, 2, 0, 2, 2}
+	keepLargest(some, [3]int{9, 1, 1}, []bool{false, true, false})
+	if !slices.Equal(some, []uint16{0, 0, 1, 1, 0, 2, 0, 2, 2}) {
+		t.Errorf("only of class 1: %v", some)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
@@ -26,6 +27,7 @@ type learner struct {
 	losses  *backbone.Supervision
 	program *nn.Program
 	windows *sliding.Inferer // nil where nothing is held out
+	decided []string         // labels of which the last validation kept the largest component
 }
 
 // open opens the cases.
@@ -172,14 +174,16 @@ func (l *learner) forward(step int, b *batch) error {
 
 // Validate implements [train.Task]: the mean Dice coefficient of each class over the held-out
 // cases, and the mean of these. A case in which neither the reference nor the prediction shows a
-// class does not count for it. Classes that are there and were predicted nowhere are noted.
+// class does not count for it. Classes that are there and were predicted nowhere are noted. On the
+// way it decides of which classes predictions keep the largest component: of those whose mean that
+// raises, as nnU-Net does.
 func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
 	if len(l.held) == 0 {
 		return voxsaw.Validation{}, nil
 	}
 	n := len(l.classes)
-	sum, count, there := make([]float64, n+1), make([]float64, n+1), make([]int, n+1)
-	found := make([]bool, n+1)
+	whole, largest := newDiceMeans(n), newDiceMeans(n)
+	found, there := make([]bool, n+1), make([]int, n+1)
 	for _, c := range l.held {
 		predicted, err := l.windows.Classify(ctx, sliding.Case{Case: c}, sliding.Ensemble{}, nil)
 		if err != nil {
@@ -189,12 +193,6 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 		if err != nil {
 			return voxsaw.Validation{}, err
 		}
-		for class, dsc := range eval.Dice(predicted, reference.Labels, l.table, n) {
-			if !math.IsNaN(dsc) {
-				sum[class] += dsc
-				count[class]++
-			}
-		}
 		for _, class := range predicted {
 			found[class] = true
 		}
@@ -203,12 +201,16 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 				there[class+1]++
 			}
 		}
+		whole.add(eval.Dice(predicted, reference.Labels, l.table, n))
+		keepLargest(predicted, c.Shape, nil)
+		largest.add(eval.Dice(predicted, reference.Labels, l.table, n))
 	}
 	v := voxsaw.Validation{Metrics: []voxsaw.Metric{{Name: "dsc"}}}
 	classes := 0.0
+	l.decided = nil
 	for class := 1; class <= n; class++ {
-		mean := sum[class] / max(count[class], 1)
-		if count[class] > 0 {
+		mean := whole.mean(class)
+		if whole.count[class] > 0 {
 			v.Score += mean
 			classes++
 		}
@@ -217,8 +219,33 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 			v.Notes = append(v.Notes, fmt.Sprintf("%s was predicted in no voxel of the %d held-out cases, though %d of them have it: the network has not learnt it. Train longer (--steps), with a larger --crop, or with more cases that show it",
 				l.config.Names[class-1], len(l.held), there[class]))
 		}
+		if largest.mean(class) > mean {
+			l.decided = append(l.decided, l.config.Labels[class-1])
+		}
 	}
 	v.Score /= max(classes, 1)
 	v.Metrics[0].Value = v.Score
 	return v, nil
 }
+
+// Largest implements [train.Postprocessor].
+func (l *learner) Largest() string { return strings.Join(l.decided, ",") }
+
+// diceMeans are the means of Dice coefficients over cases, for each class.
+type diceMeans struct{ sum, count []float64 }
+
+func newDiceMeans(classes int) diceMeans {
+	return diceMeans{make([]float64, classes+1), make([]float64, classes+1)}
+}
+
+// add adds a case. Classes that it does not show are NaN.
+func (d diceMeans) add(dice []float64) {
+	for class, dsc := range dice {
+		if !math.IsNaN(dsc) {
+			d.sum[class] += dsc
+			d.count[class]++
+		}
+	}
+}
+
+func (d diceMeans) mean(class int) float64 { return d.sum[class] / max(d.count[class], 1) }

@@ -26,6 +26,7 @@ type Inference struct {
 	Overlap float64 `yaml:"overlap" help:"share of a window that its neighbour covers too"`
 	Batch   int     `yaml:"batch" help:"windows in a batch"`
 	Largest bool    `yaml:"largest_component" help:"keep only the largest connected component of each label"`
+	Whole   bool    `yaml:"all_components,omitempty" help:"keep all components of all labels; otherwise only the largest is kept of the labels whose DSC that has raised on validation cases, as the checkpoint says"`
 	Mirror  string  `yaml:"mirror,omitempty" help:"test-time augmentation: axes along which windows are mirrored, such as ijk for all eight mirror images, whose probabilities are averaged; for networks that were trained on mirrored crops; empty: none"`
 	// Logits makes the network ready to tell its logits, too: see [MapOptions].
 	Logits bool `yaml:"-"`
@@ -57,6 +58,7 @@ type Predictor struct {
 	labels  []uint16 // that each class is written as
 	names   map[uint16]string
 	made    Provenance
+	largest []bool // classes of which the largest component is kept; nil: none
 }
 
 // NewPredictor loads checkpoints of fine-tuning runs. Of several, which must have the same network,
@@ -86,7 +88,7 @@ func NewPredictor(dev voxsaw.Device, checkpoints []string, o Inference, memory i
 	if p.options.Window == [3]int{} {
 		p.options.Window = p.config.Crop
 	}
-	if err := p.nameLabels(); err != nil {
+	if err := errors.Join(p.nameLabels(), p.decideComponents(checkpoints)); err != nil {
 		return nil, err
 	}
 	b, err := backbone.Of(p.config.Network)
@@ -150,6 +152,47 @@ func (p *Predictor) nameLabels() error {
 	return nil
 }
 
+// decideComponents chooses the classes of which the largest component is kept: all, or those that
+// the validations of all checkpoints have decided on.
+func (p *Predictor) decideComponents(checkpoints []string) error {
+	if p.options.Largest {
+		p.largest = slices.Repeat([]bool{true}, len(p.labels))
+		return nil
+	}
+	if p.options.Whole {
+		return nil
+	}
+	votes := make([]int, len(p.labels))
+	for _, path := range checkpoints {
+		d, err := checkpoint.Read(path)
+		if err != nil {
+			return err
+		}
+		for label := range strings.SplitSeq(d.Largest, ",") {
+			if class := slices.Index(p.config.Labels, label); class >= 0 {
+				votes[class+1]++
+			}
+		}
+	}
+	for class, n := range votes {
+		if n == len(checkpoints) {
+			p.largest = append(p.largest, make([]bool, len(votes)-len(p.largest))...)
+			p.largest[class] = true
+		}
+	}
+	return nil
+}
+
+// largestOf names the classes of which the largest component is kept, by their labels.
+func (p *Predictor) largestOf() (labels []string) {
+	for class, kept := range p.largest {
+		if kept && class > 0 {
+			labels = append(labels, p.config.Labels[class-1])
+		}
+	}
+	return labels
+}
+
 // readConfig reads the configuration of a fine-tuning run from its checkpoint.
 func readConfig(path string) (Config, error) {
 	c := DefaultConfig()
@@ -189,7 +232,10 @@ func (p *Predictor) LabelNames() map[uint16]string { return maps.Clone(p.names) 
 func (p *Predictor) Labels() []uint16 { return slices.Clone(p.labels[1:]) }
 
 // Notes are what a person should know of the settings.
-func (p *Predictor) Notes() []string {
+func (p *Predictor) Notes() (notes []string) {
+	if of := p.largestOf(); len(of) > 0 && !p.options.Largest {
+		notes = append(notes, fmt.Sprintf("only the largest connected component of labels %s is kept, as validation decided (--all-components keeps all)", strings.Join(of, ", ")))
+	}
 	var unseen []string
 	for _, axis := range strings.Split(p.options.Mirror, "") {
 		if !strings.Contains(p.config.Augment.Mirror, axis) {
@@ -197,9 +243,9 @@ func (p *Predictor) Notes() []string {
 		}
 	}
 	if len(unseen) == 0 {
-		return nil
+		return notes
 	}
-	return []string{fmt.Sprintf("the network was not trained on crops that are mirrored along %s: their probabilities may be worse, and left and right be mixed up", plain.List(unseen))}
+	return append(notes, fmt.Sprintf("the network was not trained on crops that are mirrored along %s: their probabilities may be worse, and left and right be mixed up", plain.List(unseen)))
 }
 
 // Bytes is the memory that the network takes in inference, beside the sums over the scan.
@@ -246,8 +292,8 @@ func (p *Predictor) predict(ctx context.Context, src sliding.Source, wanted slid
 		return nil, r, err
 	}
 	to := wanted.Classes
-	if p.options.Largest {
-		keepLargest(r.Classes, to.Scan.Shape)
+	if p.largest != nil {
+		keepLargest(r.Classes, to.Scan.Shape, p.largest)
 	}
 	for i, class := range r.Classes {
 		r.Classes[i] = p.labels[class]

@@ -20,6 +20,8 @@ type Provenance struct {
 	Overlap     float64   `json:"overlap"`
 	Largest     bool      `json:"largest_component"`
 	Mirror      string    `json:"mirror,omitempty"`
+	// labels of which the largest component is kept, as validation decided
+	LargestOf []string `json:"largest_component_of,omitempty"`
 }
 
 // Trained is a checkpoint, as a label map names it.
@@ -36,6 +38,9 @@ const digits = 16
 // provenance reads what is said of the checkpoints.
 func (p *Predictor) readProvenance(checkpoints []string) error {
 	made := Provenance{Window: p.options.Window, Overlap: p.options.Overlap, Largest: p.options.Largest, Mirror: p.options.Mirror}
+	if !p.options.Largest {
+		made.LargestOf = p.largestOf()
+	}
 	var models []string
 	for _, path := range checkpoints {
 		weights, err := checkpoint.Digest(path)

@@ -26,13 +26,17 @@ load_state_dict(safetensors.torch.load_file(FILE), strict=True) takes it. PyTorc
 			if o.Out == "" {
 				return withHint(usagef("nowhere to write"), "add --out FILE")
 			}
+			var err error
+			if args[0], err = checkpointOf(cmd.ErrOrStderr(), args[0]); err != nil {
+				return err
+			}
 			if from, err := os.Stat(args[0]); err == nil {
 				if to, err := os.Stat(o.Out); err == nil && os.SameFile(from, to) {
 					return usagef("%s is the checkpoint itself, which would be lost", o.Out)
 				}
 			}
 			var n voxsaw.Network
-			err := place(o.Out, func() (err error) {
+			err = place(o.Out, func() (err error) {
 				n, err = vnet.ToMONAI(args[0], o.Out)
 				return err
 			})

@@ -164,7 +164,7 @@ func printPlan(w io.Writer, p experiment.Plan, asJSON bool) error {
 	if asJSON {
 		return printJSON(w, preview)
 	}
-	trials := terminal.TableData{Title: fmt.Sprintf("%d trials", len(preview.Trials)), Header: []string{"trial", "training cases", "test cases", "trained on"}, Right: []bool{false, true, true, false}}
+	trials := terminal.TableData{Title: table.Count(len(preview.Trials), "trial"), Header: []string{"trial", "training cases", "test cases", "trained on"}, Right: []bool{false, true, true, false}}
 	for _, x := range preview.Trials {
 		trials.Rows = append(trials.Rows, []string{x.Name(), fmt.Sprint(len(x.Train)), fmt.Sprint(len(x.Test)), list(x.Train)})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
@@ -141,6 +142,9 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	lines := []string{fmt.Sprintf("%s: %s", run.out, steps(summary))}
 	if summary.BestStep > 0 {
 		lines = append(lines, fmt.Sprintf("DSC of the held-out cases: %.4f at the end, %.4f at best (step %d)", summary.Validation.Score, summary.Best, summary.BestStep))
+	}
+	if d, err := checkpoint.Read(train.Last(run.out)); err == nil && d.Largest != "" {
+		lines = append(lines, fmt.Sprintf("predictions keep the largest connected component alone of labels %s: that raised their DSC on the held-out cases", d.Largest))
 	}
 	for _, note := range summary.Validation.Notes {
 		say(stderr, "WARNING: %s", note)

@@ -28,7 +28,9 @@ On your own scans:     voxsaw inspect SCANS
                        voxsaw predict SCANS --checkpoint runs/organs/best.safetensors --out labels
 
 Results go to standard output, progress and messages to standard error. Exit codes: 0 success, 1 failure, 2 a mistake on the
-command line or in a configuration file, 130 interrupted, with everything saved that can be resumed.`,
+command line or in a configuration file, 130 interrupted, with everything saved that can be resumed.
+
+Every flag is a key of the YAML file of --config: docs/settings.md lists both. voxsaw completion writes completions for your shell.`,
 		Version:       voxsaw.About(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -52,7 +54,16 @@ command line or in a configuration file, 130 interrupted, with everything saved 
 	add("train", newPretrain(), newSolve(), newFinetune(), newPhotos())
 	add("result", newPredict(), newEvaluate(), newCrossval(), newPower(), newReport(), newVerify(), newConvert(), newDemo())
 	add("machine", newDoctor(), newTune(), newBench())
+	eachCommand(root, completeFlags)
 	return root
+}
+
+// eachCommand visits a command and all below it.
+func eachCommand(cmd *cobra.Command, visit func(*cobra.Command)) {
+	visit(cmd)
+	for _, c := range cmd.Commands() {
+		eachCommand(c, visit)
+	}
 }
 
 // verb makes a command whose options are the struct cfg: flags and YAML file are bound to it, and

@@ -54,6 +54,9 @@ type Progress struct {
 	Validated int     // the last step that was validated
 	BestStep  int     // the step with the highest score so far; 0 if nothing has been validated
 	Best      float64 // that score
+	// Largest names, joined by commas, the labels of which predictions are to keep the largest
+	// connected component alone, as the last validation decided it.
+	Largest string
 }
 
 // header is the description as it lies in the file, but for the longer texts.
@@ -69,6 +72,7 @@ type header struct {
 	Validated   int      `yaml:"validated"`
 	BestStep    int      `yaml:"best_step"`
 	Best        float64  `yaml:"best"`
+	Largest     string   `yaml:"largest_component,omitempty"`
 }
 
 // The keys of the file's metadata.
@@ -93,7 +97,7 @@ func digestOfTexts(meta map[string]string) string {
 func (d Description) metadata() (map[string]string, error) {
 	text, err := config.Marshal(&header{
 		Format: format, Kind: d.Kind, Version: d.Version, Device: d.Device, Fingerprint: d.Fingerprint, Trained: d.TrainedOn != nil, TrainedOn: d.TrainedOn,
-		Step: d.Step, Validated: d.Validated, BestStep: d.BestStep, Best: d.Best,
+		Step: d.Step, Validated: d.Validated, BestStep: d.BestStep, Best: d.Best, Largest: d.Largest,
 	})
 	meta := map[string]string{headerKey: string(text), settingsKey: d.Settings, runKey: d.Run}
 	meta[textKey] = digestOfTexts(meta)
@@ -118,7 +122,7 @@ func parse(path string, meta map[string]string) (Description, error) {
 	}
 	d := Description{
 		Kind: h.Kind, Settings: meta[settingsKey], Run: meta[runKey], Version: h.Version, Device: h.Device, Fingerprint: h.Fingerprint,
-		Progress: Progress{Step: h.Step, Validated: h.Validated, BestStep: h.BestStep, Best: h.Best}, path: path,
+		Progress: Progress{Step: h.Step, Validated: h.Validated, BestStep: h.BestStep, Best: h.Best, Largest: h.Largest}, path: path,
 	}
 	if h.Trained {
 		d.TrainedOn = append([]string{}, h.TrainedOn...)

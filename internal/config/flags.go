@@ -12,6 +12,28 @@ import (
 // FileFlag is the flag that names the YAML file.
 const FileFlag = "config"
 
+// keyAnnotation is where a flag says which key of the file it is.
+const keyAnnotation = "voxsaw_key"
+
+// Key is the dotted key of the YAML file that a flag stands for; "" where it is a flag alone.
+func Key(flag *pflag.Flag) string {
+	if keys := flag.Annotations[keyAnnotation]; len(keys) > 0 {
+		return keys[0]
+	}
+	return ""
+}
+
+// Choices lists the words that a flag takes; nil where it is not a choice.
+func Choices(flag *pflag.Flag) []string {
+	switch v := flag.Value.(type) {
+	case *flagValue:
+		return v.choice
+	case *variantFlag:
+		return v.alternatives[0].field.choice
+	}
+	return nil
+}
+
 // Bind makes one flag for every leaf of the struct that cfg points to, with the leaf's current
 // value as the default, and the flag --config. It panics where two leaves want the same flag: one
 // of them needs a flag tag. Call [Resolve] after the flags were parsed.
@@ -39,6 +61,7 @@ func bind(flags *pflag.FlagSet, v reflect.Value, path, prefix string, seen map[s
 		}
 		seen[name] = where
 		flag := flags.VarPF(value, name, "", usage)
+		flag.Annotations = map[string][]string{keyAnnotation: {where}}
 		if isBool {
 			flag.NoOptDefVal = "true"
 		}

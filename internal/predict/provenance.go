@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 
@@ -102,12 +104,22 @@ func (p provenance) differs(o provenance) string {
 		return fmt.Sprintf("was made by another model (%s, not %s)", p.model(), o.model())
 	case p.Window != o.Window || p.Overlap != o.Overlap || p.Largest != o.Largest:
 		return fmt.Sprintf("was made with other settings (window %s, overlap %v, largest component %v, not %s, %v, %v)", numbers.Extents(p.Window[:]), p.Overlap, p.Largest, numbers.Extents(o.Window[:]), o.Overlap, o.Largest)
+	case !slices.Equal(p.LargestOf, o.LargestOf):
+		return fmt.Sprintf("was made with other settings (largest component of labels %s, not of %s)", labels(p.LargestOf), labels(o.LargestOf))
 	case p.Mirror != o.Mirror:
 		return fmt.Sprintf("was made with other settings (mirror %q, not %q)", p.Mirror, o.Mirror)
 	case p.Scan != o.Scan:
 		return fmt.Sprintf("was made of a scan that was read in another way (%v, not %v)", p.Scan, o.Scan)
 	}
 	return ""
+}
+
+// labels lists labels, or says that there are none.
+func labels(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
 }
 
 // model names a model for a person.

@@ -54,7 +54,13 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 	l.observer.Started(l.now.Step, l.options.Steps)
 	for {
 		if step := l.now.Step; due(l.options, l.options.ValidateEvery, step) && l.now.Validated < step {
-			err := l.validate(func() (voxsaw.Validation, error) { return task.Validate(ctx, step) })
+			err := l.validate(func() (voxsaw.Validation, error) {
+				v, err := task.Validate(ctx, step)
+				if p, ok := any(task).(Postprocessor); ok && err == nil {
+					l.now.Largest = p.Largest()
+				}
+				return v, err
+			})
 			if err != nil && ctx.Err() != nil {
 				return l.interrupt(ctx)
 			}

@@ -54,6 +54,12 @@ type Task[B any] interface {
 	Validate(ctx context.Context, step int) (voxsaw.Validation, error)
 }
 
+// A Postprocessor is a [Task] whose validation also decides what predictions keep: see Largest of
+// [checkpoint.Progress]. It is asked after each validation.
+type Postprocessor interface {
+	Largest() string
+}
+
 // A Result is what a step has to say. Every step names the same metrics in the same order.
 type Result struct {
 	Loss    float64

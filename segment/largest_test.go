@@ -1,0 +1,99 @@
+package segment
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
+)
+
+// Validation decides of which labels only the largest component is kept: of those whose DSC on the
+// held-out cases that raises. Predictions follow it unless told otherwise; a label of two kidneys
+// is never cut down to one.
+func TestValidationDecidesOnComponents(t *testing.T) {
+	shape := [3]int{40, 32, 28}
+	cache, dev, path := phantoms(t, 5, shape), testDevice(t), filepath.Join(t.TempDir(), "run")
+	c := tiny()
+	c.Network.Channels, c.Crop, c.Labels, c.Batch = 8, [3]int{24, 20, 16}, []string{"2", "4+5"}, 2
+	c.Train.Steps, c.Train.LR, c.Train.Warmup, c.Train.ValidateEvery, c.Train.CheckpointEvery = 80, 0.03, 10, 0, 0
+	c = resolved(t, c, cache)
+	held := []string{"case3", "case4"}
+	if _, _, err := Finetune(t.Context(), dev, c, Data{cache, []string{"case0", "case1", "case2"}, held}, "", voxsaw.RunOptions{Folder: path, Loaders: 1}); err != nil {
+		t.Fatal(err)
+	}
+	last := filepath.Join(path, "last.safetensors")
+	predict := func(change func(*Inference)) (maps [][]uint16, of []string) {
+		t.Helper()
+		o := DefaultInference()
+		o.Overlap = c.ValidateOverlap
+		change(&o)
+		p, err := NewPredictor(dev, []string{last}, o, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		for _, id := range held {
+			one, err := cache.Open(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := p.PredictCase(t.Context(), one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			maps = append(maps, toClasses(l.Labels, p.labels))
+		}
+		return maps, p.Provenance().LargestOf
+	}
+	whole, none := predict(func(o *Inference) { o.Whole = true })
+	largest, _ := predict(func(o *Inference) { o.Largest = true })
+	// the mean DSC of a class over the held-out cases
+	mean := func(maps [][]uint16, class int) (sum float64) {
+		for n, id := range held {
+			one, err := cache.Open(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reference, err := one.LabelMap()
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += eval.Dice(maps[n], reference.Labels, classTable([][]uint16{{2}, {4, 5}}), 2)[class]
+		}
+		return sum / float64(len(held))
+	}
+	var want []string
+	for n, label := range c.Labels {
+		before, after := mean(whole, n+1), mean(largest, n+1)
+		t.Logf("label %s: DSC %.4f, of the largest component %.4f", label, before, after)
+		if after > before {
+			want = append(want, label)
+		}
+	}
+	if !slices.Equal(want, []string{"2"}) {
+		t.Fatalf("the largest component raises the DSC of %v: the test needs a liver with crumbs beside it", want)
+	}
+	d, err := checkpoint.Read(last)
+	if err != nil || d.Largest != strings.Join(want, ",") {
+		t.Errorf("the checkpoint keeps the largest component of %q, want %v: %v", d.Largest, want, err)
+	}
+	decided, of := predict(func(*Inference) {})
+	if !slices.Equal(of, want) || len(none) > 0 {
+		t.Errorf("predictions say %v, and %v", of, none)
+	}
+	for n := range decided {
+		for i, class := range decided[n] {
+			expect := whole[n][i]
+			if expect == 1 {
+				expect = largest[n][i]
+			}
+			if class != expect {
+				t.Fatalf("case %s, voxel %d: class %d, want %d", held[n], i, class, expect)
+			}
+		}
+	}
+}
