@@ -16,7 +16,7 @@
 //     sums take classes x window's extent x the scan's other two extents x 4 bytes, however long
 //     the scan is along that axis.
 //   - On a device that blends, and has room for the sums of the whole scan, they stay there, and
-//     only the classes come back ([blender]).
+//     only what is wanted on the grid of the results comes back ([blender], [pieces]).
 //
 // The package does not know what the classes are.
 package sliding
@@ -232,7 +232,6 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 	if wanted.Logits && !s.Logits {
 		return r, errors.New("logits were not asked for when the network was prepared")
 	}
-	plain := wanted == (Wanted{}) // the classes alone, on the grid of the source
 	if wanted, err = wanted.complete(shape); err != nil {
 		return r, err
 	}
@@ -245,17 +244,16 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 	}
 	slab := wanted.slab(shape, s.Size, s.classes)
 	members := max(of.Members, 1)
-	var blend *blender
-	if plain {
-		if blend, err = s.newBlender(s.dev, shape); err != nil {
-			return r, err
-		}
+	blend, err := s.newBlender(s.dev, shape, wanted)
+	if err != nil {
+		return r, err
 	}
+	emissions := s.emissions(&r, wanted, starts, members)
 	if blend != nil {
 		defer blend.close()
 	} else {
 		slab.allocate()
-		slab.to = s.emissions(&r, wanted, starts, members)
+		slab.to = emissions
 	}
 	values := map[string][]float32{} // what the host reads of a batch
 	if n := s.Batch * s.classes * s.Size[0] * s.Size[1] * s.Size[2]; blend == nil {
@@ -299,8 +297,11 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 		}
 	}
 	if blend != nil {
-		r.Classes = make([]uint16, shape[0]*shape[1]*shape[2])
-		return r, blend.finish(r.Classes)
+		for _, e := range emissions {
+			if err := blend.emit(e); err != nil {
+				return Result{}, err
+			}
+		}
 	}
 	return r, nil
 }
