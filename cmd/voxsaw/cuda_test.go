@@ -184,3 +184,21 @@ func mapBytes(t *testing.T, folder string, probabilities bool) []byte {
 	}
 	return all
 }
+
+// TestDoctorOnGPU: doctor names the GPU, whether it computes or not, and gives no advice on
+// processors where it does.
+func TestDoctorOnGPU(t *testing.T) {
+	simulatedGPU(t)
+	for device, want := range map[string]string{"cpu": "cuda: simulated", "cuda": "cuda is what this tells about"} {
+		var stdout, stderr bytes.Buffer
+		if code := run([]string{"doctor", "--crop", "16", "--channels", "2", "--levels", "1", "--device", device}, &stdout, &stderr); code != 0 {
+			t.Fatalf("doctor on %s: exit code %d\n%s", device, code, stderr.String())
+		}
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("doctor on %s does not say %q:\n%s", device, want, stdout.String())
+		}
+		if advice := strings.Contains(stdout.String(), "\n- "); advice != (device == "cpu") {
+			t.Errorf("doctor on %s advises: %v\n%s", device, advice, stdout.String())
+		}
+	}
+}

@@ -29,7 +29,7 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 	f.BoolVar(&r.resume, "resume", false, "continue the run in the folder, to the bit")
 	f.BoolVar(&r.force, "force", false, "start over in a folder that holds a run")
 	f.Var(&r.memory, "memory", "limit in GiB of the machine's memory, for a network on the CPU and for scans; 0: what the machine has")
-	f.IntVar(&r.loaders, "loaders", 0, "goroutines that prepare crops ahead of their use; 0: 2")
+	f.IntVar(&r.loaders, "loaders", 0, "goroutines that prepare crops ahead of their use; 0: 2, with a GPU one less than there are cores")
 }
 
 // options are those of a run with the resolved configuration o. Where it goes wrong, explain says
