@@ -36,7 +36,8 @@ type RunOptions struct {
 	// Memory limits the bytes of the network, its gradients and the state of the optimiser; 0: no
 	// limit.
 	Memory int64
-	// Loaders is how many goroutines prepare data ahead of their use; 0: 2.
+	// Loaders is how many goroutines prepare data ahead of their use; 0: 2, and
+	// where a GPU computes one less than there are cores, up to 16.
 	Loaders int
 	// Need, if not nil, is told how much memory the run needs. Then nothing is trained, and the
 	// folder stays as it is.

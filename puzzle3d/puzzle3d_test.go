@@ -157,7 +157,7 @@ func TestDataThatCannotBeTrainedOn(t *testing.T) {
 	}
 }
 
-func opened(t *testing.T, store *prepared.Store, ids ...string) []*prepared.Case {
+func opened(t testing.TB, store *prepared.Store, ids ...string) []*prepared.Case {
 	t.Helper()
 	var cases []*prepared.Case
 	for _, id := range ids {

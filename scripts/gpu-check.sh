@@ -12,7 +12,8 @@
 #
 #   right   versions, the suite of all devices at each precision, ten steps against the processor,
 #           every layer in every variant against the processor, with its time
-#   fast    steps and inference beside PyTorch's best, peak memory, profiles, ncu, memcheck, racecheck
+#   fast    steps and inference beside PyTorch's best, peak memory, profiles, the processor's growth on
+#           16 cores beside PyTorch's, ncu, memcheck, racecheck
 #   real    pretraining on OpenKBP at the paper's size, fine-tuning, Dice
 #
 # Each part takes nine minutes at most, the cheapest first. Figures are written to results/ as they
@@ -198,6 +199,30 @@ if ours and theirs:
 P
 }
 
+# growth: a step on 1, 2, 4, 8 and 16 threads of the processor, ours and PyTorch's
+growth() {
+  local cores most=16 crop=48 channels=16 peer=1 threads
+  cores=$(nproc)
+  [ -n "$simulated" ] && most=2 crop=32 channels=2
+  python3 -c 'import torch' 2>/dev/null || peer=
+  for ((threads = 1; threads <= most && threads <= cores; threads *= 2)); do
+    local flags=(segment --crop $crop --channels $channels --batch 1 --norm instance --threads $threads --steps 2 --warmup 1)
+    ./voxsaw bench "${flags[@]}" --device cpu | grep '^{' >"growth-ours-$threads.json" || return 1
+    [ -z "$peer" ] || python3 gpu-peer.py "${flags[@]}" --device cpu | grep '^{' >"growth-torch-$threads.json" || return 1
+  done
+  python3 - <<'P'
+import glob, json, re
+def seconds(who):
+    return {int(re.search(r"-(\d+)", f)[1]): json.load(open(f))["median_s"] for f in glob.glob(f"growth-{who}-*.json")}
+found = {"voxsaw": seconds("ours"), "PyTorch": seconds("torch")}
+for threads in sorted(found["voxsaw"]):
+    said = [f"{who} {s[threads]:.3f} s, {s[1] / s[threads]:.2f} times one thread" for who, s in found.items() if threads in s]
+    print(f"growth, {threads} threads: " + "; ".join(said))
+if not found["PyTorch"]:
+    print("growth: no PyTorch here to compare with")
+P
+}
+
 training() { # pretrain or finetune
   [ -d prepared ] || { echo "no prepared scans"; return 77; }
   local grid=3x3x3 crop=120x120x120 patch=0x0x0 finecrop=96x96x96 steps=400 fine=400 more=(--fold 1)
@@ -217,12 +242,12 @@ right() {
   local p most=400 # seconds: of the simulated GPU, which is slow
   for p in fp32 tf32 bf16; do
     if [ -n "$simulated" ]; then # the whole suite runs in the tests
-      check "suite-$p" $most bash "$here/gpu-check.sh" --call suite "$p" '/^(Memory|Weights|Elementwise|Concat|Reshape|Pool|Softmax|Rows|Optimiser)$'
+      check "suite-$p" $most bash "$here/gpu-check.sh" --call suite "$p" '/^(Memory|Weights|Elementwise|Concat|Reshape|Pool|Softmax|Rows|Optimiser|Blend)$'
     else
       check "suite-$p" 60 bash "$here/gpu-check.sh" --call suite "$p" ''
     fi
   done
-  check kernels $most ./cuda.test -test.v -test.run '^(TestMoments|TestRowsAdjoint|TestGroups|TestGuard|TestBlend|TestRecord|TestPin)$'
+  check kernels $most ./cuda.test -test.v -test.run '^(TestMoments|TestRowsAdjoint|TestGroups|TestRecord|TestPin)$'
   check prepare 120 bash "$here/gpu-check.sh" --call prepared
   check ten-finetune $most bash "$here/gpu-check.sh" --call tensteps finetune
   keep ten-finetune '^ten steps'
@@ -242,6 +267,8 @@ fast() {
     compare infer 60 infer --crop 128
     check profile 60 ./voxsaw bench pretrain --grid 3 --batch 16 --norm instance --device cuda --profile
   fi
+  check growth 180 bash "$here/gpu-check.sh" --call growth
+  keep growth '^growth'
   if command -v compute-sanitizer >/dev/null && [ -z "$simulated" ]; then
     check memcheck 120 env VOXSAW_TEST_SUITE=bf16 compute-sanitizer --tool memcheck --error-exitcode 9 ./cuda.test -test.run '^TestSuite$/^(Elementwise|Loss|Reshape|MatMul)$'
     check racecheck 120 env VOXSAW_TEST_SUITE=bf16 compute-sanitizer --tool racecheck --error-exitcode 9 ./cuda.test -test.run '^TestSuite$/^(Loss|Reshape|MatMul)$'

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -130,12 +132,12 @@ func TestTrainOnGPU(t *testing.T) {
 		}
 	}
 
-	// the same weights, on each device
-	labels := map[string][]byte{}
+	// the same weights, on each device; windows are blended there, and resampled to the scan's grid
+	labels, probabilities := map[string][]byte{}, map[string][]byte{}
 	for _, device := range []string{"cpu", "cuda"} {
 		out := in("labels-" + device)
-		voxsaw("predict", in("one"), "--overlap", "0", "--checkpoint", in("finetune-cpu/last.safetensors"), "--out", out, "--device", device)
-		labels[device] = labelBytes(t, out)
+		voxsaw("predict", in("one"), "--overlap", "0", "--checkpoint", in("finetune-cpu/last.safetensors"), "--out", out, "--device", device, "--probabilities")
+		labels[device], probabilities[device] = mapBytes(t, out, false), mapBytes(t, out, true)
 	}
 	differ := 0
 	for i := range labels["cpu"] {
@@ -146,10 +148,24 @@ func TestTrainOnGPU(t *testing.T) {
 	if n := len(labels["cpu"]); n == 0 || len(labels["cuda"]) != n || float64(differ) > 0.01*float64(n) {
 		t.Errorf("%d of %d bytes of label maps differ between the devices (bf16)", differ, n)
 	}
+	const header = 352 // of a NIfTI file
+	cpu, gpu := probabilities["cpu"], probabilities["cuda"]
+	if len(cpu) != len(gpu) || len(cpu) < header+1000 {
+		t.Fatalf("%d bytes of probabilities on the CPU, %d on the GPU", len(cpu), len(gpu))
+	}
+	sum := 0.0
+	for at := header; at+4 <= len(cpu); at += 4 {
+		value := func(of []byte) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(of[at:]))) }
+		sum += math.Abs(value(gpu) - value(cpu))
+	}
+	if mean := 4 * sum / float64(len(cpu)-header); !(mean <= 2e-2) {
+		t.Errorf("probabilities differ by %.2g on average between the devices (bf16)", mean)
+	}
 }
 
-// labelBytes are the contents of all label maps of a folder, decompressed.
-func labelBytes(t *testing.T, folder string) []byte {
+// mapBytes are the contents of all label maps of a folder, or of all maps of probabilities,
+// decompressed.
+func mapBytes(t *testing.T, folder string, probabilities bool) []byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.nii.gz"))
 	if err != nil || len(files) == 0 {
@@ -157,6 +173,9 @@ func labelBytes(t *testing.T, folder string) []byte {
 	}
 	var all []byte
 	for _, file := range files {
+		if strings.HasSuffix(file, "_probabilities.nii.gz") != probabilities {
+			continue
+		}
 		text, err := exec.Command("gzip", "-dc", file).Output()
 		if err != nil {
 			t.Fatal(fmt.Errorf("%s: %w", file, err))
@@ -164,4 +183,22 @@ func labelBytes(t *testing.T, folder string) []byte {
 		all = append(all, text...)
 	}
 	return all
+}
+
+// TestDoctorOnGPU: doctor names the GPU, whether it computes or not, and gives no advice on
+// processors where it does.
+func TestDoctorOnGPU(t *testing.T) {
+	simulatedGPU(t)
+	for device, want := range map[string]string{"cpu": "cuda: simulated", "cuda": "cuda is what this tells about"} {
+		var stdout, stderr bytes.Buffer
+		if code := run([]string{"doctor", "--crop", "16", "--channels", "2", "--levels", "1", "--device", device}, &stdout, &stderr); code != 0 {
+			t.Fatalf("doctor on %s: exit code %d\n%s", device, code, stderr.String())
+		}
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("doctor on %s does not say %q:\n%s", device, want, stdout.String())
+		}
+		if advice := strings.Contains(stdout.String(), "\n- "); advice != (device == "cpu") {
+			t.Errorf("doctor on %s advises: %v\n%s", device, advice, stdout.String())
+		}
+	}
 }

@@ -37,7 +37,7 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 	f.BoolVar(&r.resume, "resume", false, "continue the run in the folder, to the bit; its settings lie there, and --steps may be raised")
 	f.BoolVar(&r.force, "force", false, "start over in a folder that holds a run")
 	f.Var(&r.memory, "memory", "limit in GiB of the machine's memory, for a network on the CPU, crops and scans, 32 MiB of it for the program itself; prepared data, which is mapped, does not count; 0: what the machine has")
-	f.IntVar(&r.loaders, "loaders", 0, "goroutines that prepare crops ahead of their use; 0: 2")
+	f.IntVar(&r.loaders, "loaders", 0, "goroutines that prepare crops ahead of their use; 0: 2, with a GPU one less than there are cores")
 	f.BoolVar(&r.json, "json", false, "write what happens to standard output as JSON, one line an event: started, step, validated, saved, note, finished")
 }
 

@@ -122,7 +122,8 @@ func (s DecideSpec) Check() error {
 }
 
 // A Blender adds the weighted class probabilities of windows to sums that stay on the device, and
-// decides voxels there, so that probabilities need not visit the host.
+// says there what they mean for the voxels of a grid, so that probabilities of windows need not
+// visit the host.
 type Blender interface {
 	Device
 	// Blend is sums (Classes, planes, rows, columns) (updated in place) <- probabilities (1,
@@ -130,9 +131,14 @@ type Blender interface {
 	// along the three axes. place holds, as float32, where the window starts in the sums along
 	// planes, rows and columns (it may be negative), then where the sums end along the same axes.
 	Blend(BlendSpec) (Kernel, error)
-	// Decide is classes (planes * rows * columns) <- sums: the number of the class with the highest
-	// sum as float32, the lowest of equals; -1 where no sum is above 0.
-	Decide(BlendSpec) (Kernel, error)
+	// Restore is classes (n), [maps (Classes, n) if Maps] <- sums (Classes, Sums), taps (Lines[0] +
+	// Lines[1] + Lines[2], 5), place (2), with n = Planes x Lines[1] x Lines[2]. A tap is where a
+	// line of the grid lies along its axis of the sums: two voxels, how much each of them counts,
+	// and a factor of the maps. The value of a class is interpolated between eight sums. A map is
+	// that value times the three factors; the class is the one with the highest value as float32,
+	// the lowest of equals, and -1 where none is above 0 or one is no number. place is the first of
+	// the grid's planes that are made and how many are, up to Planes.
+	Restore(RestoreSpec) (Kernel, error)
 }
 
 // BlendSpec is windows of (Classes, Window) over sums of (Classes, Sums), both (D, H, W).
@@ -140,6 +146,23 @@ type BlendSpec struct {
 	Classes      int
 	Window, Sums [3]int
 	Type         Type // of the probabilities
+}
+
+// RestoreSpec is a grid of Lines over sums of (Classes, Sums), both (D, H, W), of which some Planes
+// are made at a time.
+type RestoreSpec struct {
+	Classes     int
+	Sums, Lines [3]int
+	Planes      int
+	Maps        bool
+}
+
+// Check says what is wrong with the sizes, nil if nothing is.
+func (s RestoreSpec) Check() error {
+	if s.Classes < 1 || min(s.Sums[0], s.Sums[1], s.Sums[2], s.Lines[0], s.Lines[1], s.Lines[2], s.Planes) < 1 || s.Planes > s.Lines[0] {
+		return fmt.Errorf("sums of %v, %d classes, on a grid of %v, %d planes at a time: all must be at least 1", s.Sums, s.Classes, s.Lines, s.Planes)
+	}
+	return nil
 }
 
 // PuzzleKernels are what only puzzles need. [PuzzleKernelsOf] gives those of any device.

@@ -116,9 +116,7 @@ func newRow(e *emission, s *slab) *row {
 func (r *row) emit(plane, across int) bool {
 	strides := [3]int{1, r.Scan.Shape[0], r.Scan.Shape[0] * r.Scan.Shape[1]}
 	first, step := plane*strides[r.Axis[r.slab.along]]+across*strides[r.Axis[r.slab.across]], strides[r.Axis[0]]
-	for a, n := range r.Origin { // of the part that was prepared
-		first += n * strides[a]
-	}
+	first += r.firstVoxel()
 	scale := r.scale[r.slab.along][plane] * r.scale[r.slab.across][across]
 	clear(r.best)
 	for channel := range r.slab.channels {
@@ -154,6 +152,9 @@ func (r *row) emit(plane, across int) bool {
 	}
 	return true
 }
+
+// firstVoxel is where the part of the scan that was prepared begins.
+func (e *emission) firstVoxel() int { return e.Scan.Index(e.Origin[0], e.Origin[1], e.Origin[2]) }
 
 // interpolate gives the values of a channel along a line of the scan's voxels.
 func (r *row) interpolate(channel, plane, across int) []float32 {

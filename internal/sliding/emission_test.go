@@ -2,6 +2,7 @@ package sliding
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -25,6 +26,22 @@ type restored struct {
 	Torch, Skimage []float32
 }
 
+// emissionOf is the emission of sums that one window of equal weights has left, and what it writes.
+func emissionOf(to *volume.Restoration, classes int) (Result, *emission) {
+	var weights [3][]float32
+	for a, n := range to.Prepared.Shape {
+		weights[a] = slices.Repeat([]float32{1}, n)
+	}
+	n := to.Scan.Len()
+	r := Result{Classes: make([]uint16, n), Probabilities: make([]float32, classes*n)}
+	e := newEmission(to, weights, 1)
+	e.classes = r.Classes
+	for class := range classes {
+		e.maps = append(e.maps, r.Probabilities[class*n:(class+1)*n])
+	}
+	return r, e
+}
+
 // settle takes sums on the prepared grid to the scan, in steps of the given number of planes.
 func settle(t *testing.T, to *volume.Restoration, sums []float32, classes, step int) Result {
 	t.Helper()
@@ -35,13 +52,7 @@ func settle(t *testing.T, to *volume.Restoration, sums []float32, classes, step 
 	for a, n := range shape {
 		weights[a] = slices.Repeat([]float32{1}, n)
 	}
-	n := to.Scan.Len()
-	r := Result{Classes: make([]uint16, n), Probabilities: make([]float32, classes*n)}
-	e := newEmission(to, weights, 1)
-	e.classes = r.Classes
-	for class := range classes {
-		e.maps = append(e.maps, r.Probabilities[class*n:(class+1)*n])
-	}
+	r, e := emissionOf(to, classes)
 	s.to = []*emission{e}
 	for first := 0; first < shape[s.along]; first += step {
 		var origin, size [3]int // of planes that no other window comes to
@@ -64,15 +75,38 @@ func settle(t *testing.T, to *volume.Restoration, sums []float32, classes, step 
 	return r
 }
 
-func TestRestorationAgreesWithScipyAndTorch(t *testing.T) {
+func restoredCases(t *testing.T) (cases []restored) {
+	t.Helper()
 	data, err := os.ReadFile("../../testdata/restore.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var cases []restored
 	if err := json.Unmarshal(data, &cases); err != nil {
 		t.Fatal(err)
 	}
+	return cases
+}
+
+// compare holds a result of three classes against the others' ones.
+func (c restored) compare(t *testing.T, how string, got Result) {
+	t.Helper()
+	for name, want := range map[string][]float32{"scipy": c.Scipy, "PyTorch": c.Torch, "scikit-image": c.Skimage} {
+		for n, x := range want {
+			// the golden has six decimals
+			if math.Abs(float64(x-got.Probabilities[n])) > 2e-6 {
+				t.Fatalf("%s, %s: element %d is %v, %s has %v", c.Name, how, n, got.Probabilities[n], name, x)
+			}
+		}
+	}
+	for n, want := range c.Labels {
+		if class := got.Classes[n]; class != want && c.Scipy[int(class)*len(c.Labels)+n] < c.Scipy[int(want)*len(c.Labels)+n]-2e-6 {
+			t.Fatalf("%s, %s: voxel %d is of class %d, want %d", c.Name, how, n, class, want)
+		}
+	}
+}
+
+func TestRestorationAgreesWithScipyAndTorch(t *testing.T) {
+	cases := restoredCases(t)
 	others := 0
 	for _, c := range cases {
 		p := volume.DefaultPreparation()
@@ -87,19 +121,7 @@ func TestRestorationAgreesWithScipyAndTorch(t *testing.T) {
 		}
 		for _, step := range []int{1, 2, 3, 100} {
 			got := settle(t, to, c.Probabilities, 3, step)
-			for name, want := range map[string][]float32{"scipy": c.Scipy, "PyTorch": c.Torch, "scikit-image": c.Skimage} {
-				for n, x := range want {
-					// the golden has six decimals
-					if math.Abs(float64(x-got.Probabilities[n])) > 2e-6 {
-						t.Fatalf("%s in steps of %d: element %d is %v, %s has %v", c.Name, step, n, got.Probabilities[n], name, x)
-					}
-				}
-			}
-			for n, want := range c.Labels {
-				if class := got.Classes[n]; class != want && c.Scipy[int(class)*len(c.Labels)+n] < c.Scipy[int(want)*len(c.Labels)+n]-2e-6 {
-					t.Fatalf("%s in steps of %d: voxel %d is of class %d, want %d", c.Name, step, n, class, want)
-				}
-			}
+			c.compare(t, fmt.Sprintf("steps of %d", step), got)
 		}
 		if len(c.Torch) > 0 && len(c.Skimage) > 0 {
 			others++

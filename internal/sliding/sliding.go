@@ -18,7 +18,7 @@
 //   - With [Options].Mirror the network sees every window and its mirror images, and what it says
 //     of these is turned back and averaged.
 //   - On a device that blends, and has room for the sums of the whole scan, they stay there, and
-//     only the classes come back ([blender]).
+//     only what is wanted on the grid of the results comes back ([blender], [pieces]).
 //
 // The package does not know what the classes are.
 package sliding
@@ -243,8 +243,6 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 	if wanted.Logits && !s.Logits {
 		return r, errors.New("logits were not asked for when the network was prepared")
 	}
-	// the classes alone, on the grid of the source, of each window as it is
-	plain := wanted == (Wanted{}) && s.Mirror == ""
 	if wanted, err = wanted.complete(shape); err != nil {
 		return r, err
 	}
@@ -257,17 +255,16 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 	}
 	slab := wanted.slab(shape, s.Size, s.classes)
 	members := max(of.Members, 1)
-	var blend *blender
-	if plain {
-		if blend, err = s.newBlender(s.dev, shape); err != nil {
-			return r, err
-		}
+	blend, err := s.newBlender(s.dev, shape, wanted)
+	if err != nil {
+		return r, err
 	}
+	emissions := s.emissions(&r, wanted, starts, members)
 	if blend != nil {
 		defer blend.close()
 	} else {
 		slab.allocate()
-		slab.to = s.emissions(&r, wanted, starts, members)
+		slab.to = emissions
 	}
 	values := map[string][]float32{} // what the host reads of a batch
 	if n := s.Batch * s.classes * s.Size[0] * s.Size[1] * s.Size[2]; blend == nil {
@@ -311,8 +308,11 @@ func (s *Inferer) Infer(ctx context.Context, src Source, of Ensemble, wanted Wan
 		}
 	}
 	if blend != nil {
-		r.Classes = make([]uint16, shape[0]*shape[1]*shape[2])
-		return r, blend.finish(r.Classes)
+		for _, e := range emissions {
+			if err := blend.emit(e); err != nil {
+				return Result{}, err
+			}
+		}
 	}
 	return r, nil
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -26,8 +27,18 @@ type Setup struct {
 	Group     Group           // the ranks that train together
 	Folder    *Folder         // nil: nothing is written
 	Observer  voxsaw.Observer // nil: nobody looks
-	Loaders   int             // goroutines that prepare data; 0: 2
-	Ahead     int             // batches prepared ahead of their use; 0: 4
+	Loaders   int             // goroutines that prepare data; 0: 2, or what a GPU leaves free
+	Ahead     int             // batches prepared ahead of their use; 0: 4, one a loader at least
+}
+
+// loaders is how many goroutines prepare data. The cores of a machine have nothing else to do where
+// a device with memory of its own computes, and it waits for them: docs/gpu.md counts how many keep
+// up.
+func (s Setup) loaders(dev device.Device) int {
+	if _, own := dev.(device.Accountant); own && s.Loaders == 0 {
+		return min(max(runtime.GOMAXPROCS(0)-1, 2), 16)
+	}
+	return cmp.Or(s.Loaders, 2)
 }
 
 // Train trains a task to the end of its steps, from the folder's last checkpoint if there is one.
@@ -49,7 +60,8 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 		return voxsaw.Summary{}, err
 	}
 	defer l.close()
-	batches := NewPrefetch(ctx, l.now.Step, l.options.Steps, cmp.Or(setup.Loaders, 2), cmp.Or(setup.Ahead, 4), task.Batch)
+	loaders := setup.loaders(l.params.Device())
+	batches := NewPrefetch(ctx, l.now.Step, l.options.Steps, loaders, cmp.Or(setup.Ahead, max(loaders, 4)), task.Batch)
 	defer batches.Close()
 	l.observer.Started(l.now.Step, l.options.Steps)
 	for {

@@ -10,12 +10,15 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/device/devicetest"
 	"github.com/voxsaw/voxsaw/internal/safetensors"
 )
 
@@ -374,5 +377,25 @@ func TestResumeRefusesAnotherNetwork(t *testing.T) {
 	}
 	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 4)}, Setup{Options: options, Folder: open(t, path, identity, voxsaw.Resume)}); err == nil || !strings.Contains(err.Error(), `"head"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// owner is a device with memory of its own.
+type owner struct{ device.Device }
+
+func (owner) Memory() (free, total int64, err error) { return 1 << 30, 1 << 30, nil }
+
+func TestLoaders(t *testing.T) {
+	cpu := devicetest.NewReference()
+	for _, c := range []struct {
+		asked, cores, want int
+		dev                device.Device
+	}{{0, 8, 2, cpu}, {5, 8, 5, cpu}, {0, 8, 7, owner{cpu}}, {0, 1, 2, owner{cpu}}, {0, 64, 16, owner{cpu}}, {3, 64, 3, owner{cpu}}} {
+		before := runtime.GOMAXPROCS(c.cores)
+		got := Setup{Loaders: c.asked}.loaders(c.dev)
+		runtime.GOMAXPROCS(before)
+		if got != c.want {
+			t.Errorf("%d asked for, %d cores: %d loaders, want %d", c.asked, c.cores, got, c.want)
+		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // What kernels can do that the suite of all devices does not ask for: shapes that need several
-// tiles, moments in the epilogue of a convolution, groups, blending.
+// tiles, moments in the epilogue of a convolution, groups.
 
 // onGPU is a buffer with elements as they lie.
 func onGPU(t *testing.T, d *Device, bytes int64, values []float32) device.Buffer {
@@ -240,52 +240,5 @@ func TestGroups(t *testing.T) {
 			t.Errorf("%s: relative error %.2g", p, e)
 		}
 		d.Close()
-	}
-}
-
-// TestBlend: two windows, one of them partly outside, against plain loops.
-func TestBlend(t *testing.T) {
-	d := openSimulated(t, bf16)
-	s := device.BlendSpec{Classes: 3, Window: [3]int{2, 3, 4}, Sums: [3]int{4, 5, 6}, Type: device.BFloat16}
-	r := rand.New(rand.NewPCG(7, 8))
-	volume, window := 4*5*6, 2*3*4
-	want := make([]float32, 3*volume)
-	sums := onGPU(t, d, 4*int64(3*volume), want)
-	weights := []float32{1, 2, 1, 3, 1, 0.5, 1, 1, 2}
-	for _, place := range [][]float32{{0, 1, 1, 4, 5, 6}, {-1, 3, 4, 4, 4, 6}} {
-		p := normals(r, 3*window, 1)
-		for c := range 3 {
-			for i := range window {
-				at := [3]int{i / 12, i / 4 % 3, i % 4}
-				w, to, inside := float32(1), 0, true
-				for k, first := range []int{0, 2, 5} {
-					w *= weights[first+at[k]]
-					v := at[k] + int(place[k])
-					inside, to = inside && v >= 0 && v < int(place[3+k]), to*s.Sums[k]+v
-				}
-				if inside {
-					want[c*volume+to] += w * p[c*window+i]
-				}
-			}
-		}
-		k, err := d.Blend(s)
-		run(t, d, k, err, []device.Buffer{sums}, []device.Buffer{activations(t, d, device.Shape{1, 3, 2, 3, 4}, p), onGPU(t, d, 36, weights), onGPU(t, d, 24, place)})
-	}
-	if e := distance(downloaded(t, d, sums, device.Tensor{Shape: device.Shape{3 * volume}}), want); !(e < 1e-6) {
-		t.Errorf("sums: relative error %.2g", e)
-	}
-	classes := onGPU(t, d, 4*int64(volume), nil)
-	k, err := d.Decide(s)
-	run(t, d, k, err, []device.Buffer{classes}, []device.Buffer{sums})
-	for i, got := range downloaded(t, d, classes, device.Tensor{Shape: device.Shape{volume}}) {
-		best, which := float32(0), float32(-1)
-		for c := range 3 {
-			if v := want[c*volume+i]; v > best {
-				best, which = v, float32(c)
-			}
-		}
-		if got != which {
-			t.Fatalf("voxel %d: class %v, want %v", i, got, which)
-		}
 	}
 }

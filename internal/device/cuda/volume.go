@@ -33,13 +33,23 @@ func (d *Device) Blend(s device.BlendSpec) (device.Kernel, error) {
 	return k.done()
 }
 
-// Decide implements [device.Blender].
-func (d *Device) Decide(s device.BlendSpec) (device.Kernel, error) {
-	b, err := blendingOf(s)
-	if err != nil {
+// Restore implements [device.Blender].
+func (d *Device) Restore(s device.RestoreSpec) (device.Kernel, error) {
+	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	k := d.newKernel()
-	k.launch("decide", grid{blocksOf(volume(b.Sums), 256), 1, 1}, 256, 0, b, out(0), in(0))
+	n := s.Planes * s.Lines[1] * s.Lines[2]
+	if n > 1<<31-1<<10 {
+		return nil, fmt.Errorf("%d planes of a grid of %v: more than 2^31 voxels", s.Planes, s.Lines)
+	}
+	k, maps := d.newKernel(), operand{}
+	if s.Maps {
+		maps = out(1)
+	}
+	k.launch("restore", grid{blocksOf(n, 256), 1, 1}, 256, 0, struct {
+		Classes     int32
+		Sums, Lines [3]int32
+		Maps        int32
+	}{int32(s.Classes), int3(s.Sums), int3(s.Lines), flag(s.Maps)}, out(0), maps, in(0), in(1), in(2))
 	return k.done()
 }

@@ -23,6 +23,7 @@ var (
 	_ device.PuzzleKernels = reference{}
 	_ device.WeightStepper = reference{}
 	_ device.StepDecider   = reference{}
+	_ device.Blender       = reference{}
 )
 
 // values is the reference's buffer.

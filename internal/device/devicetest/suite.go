@@ -17,7 +17,7 @@ func All(t *testing.T, dev device.Device) {
 		test func(*testing.T, device.Device)
 	}{
 		{"Memory", Memory}, {"Weights", Weights}, {"Conv", Conv}, {"Activate", Activate}, {"Elementwise", Elementwise}, {"Concat", Concat}, {"Reshape", Reshape}, {"Pool", Pool},
-		{"MatMul", MatMul}, {"Softmax", Softmax}, {"Loss", Loss}, {"Rows", Rows}, {"Images", Images}, {"Optimiser", Optimiser},
+		{"MatMul", MatMul}, {"Softmax", Softmax}, {"Loss", Loss}, {"Rows", Rows}, {"Images", Images}, {"Optimiser", Optimiser}, {"Blend", Blend},
 	} {
 		t.Run(family.name, func(t *testing.T) { family.test(t, dev) })
 	}

@@ -69,7 +69,7 @@ ELEMENTWISE = {
     "copyChannels": (2, 0, 0, E), "addScaled": (3, 0, 1, E), "tiledGrad": (32, 4, 128, 432 * 32**3), "poolGrad": (2.25, 0, 9, E), "pool": (1.125, 0, 1, E),
     "softmaxGrad": (3, 0, 4, 9 * IMAGE), "softmax": (2, 0, 5, 9 * IMAGE), "lossSums": (1, 4 / 9, 8, 9 * IMAGE), "lossGrad": (2, 4 / 9, 10, 9 * IMAGE), "blend": (1, 8, 4, 9 * 128**3),
     "adamW": (0, 28, 14, PARAMETERS), "sgd": (0, 20, 6, PARAMETERS), "average": (0, 12, 3, PARAMETERS), "sumSquares": (0, 4, 2, PARAMETERS), "sumDoubles": (0, 8, 1, PARAMETERS // 8192),
-    "decide": (0, 40, 9, 128**3), "decideStep": (0, 32, 2, 150), "gatherRows": (0, 8, 0, FEATURES), "scatterRows": (0, 8, 1, FEATURES), "meanOfOthers": (0, 8, 27, FEATURES), "pairSumGrad": (0, 4 * 29, 54, FEATURES),
+    "restore": (0, 40, 153, 128**3), "decideStep": (0, 32, 2, 150), "gatherRows": (0, 8, 0, FEATURES), "scatterRows": (0, 8, 1, FEATURES), "meanOfOthers": (0, 8, 27, FEATURES), "pairSumGrad": (0, 4 * 29, 54, FEATURES),
     "pairSum": (0, 12, 1, 27 * FEATURES), "columnSumLossGrad": (0, 8, 8, 432 * 27), "columnSumLoss": (0, 4, 2, 16 * 27), "columnSums": (0, 4, 6, 432 * 27), "diceFactors": (0, 20, 8, 2 * 9),
     "lossFinish": (0, 24, 6, 2 * 9), "normFinish": (0, 20, 12, PARTS), "normGrad": (0, 28, 10, PARTS), "sumTiles": (0, 20, 1, PARTS), "packConv5": (0, 6, 0, 64 * 64 * 125),
     "sumSplits": (0, 4 * 5, 4, FEATURES), "sumWeights": (0, 4 * 5, 4, 64 * 64 * 125),
