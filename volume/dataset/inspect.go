@@ -81,59 +81,14 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 	var look []func() Entry // each reads all voxels of one
 	paths = slices.Clone(paths)
 	for n, path := range paths {
-		path = listed(path)
-		paths[n] = path
-		stat, err := os.Stat(path)
+		paths[n] = listed(path)
+		found, passed, err := findEntries(paths[n], o)
 		if err != nil {
-			return nil, nil, fmt.Errorf("inspecting: %w", err)
+			return nil, nil, err
 		}
-		if !stat.IsDir() && isVoxels(path) {
-			look = append(look, func() Entry { return inspectFile(path, o.Volume) })
-			continue
-		}
-		if stat.IsDir() {
-			chosen := o.Volume
-			if layout, err := detectLayout(path); err == nil && layout == LayoutNNUNet {
-				chosen = 0
-			}
-			err := walk(path, func(file string, entry fs.FileInfo, err error) error {
-				// what cannot be looked at, the search for DICOM lists
-				if err == nil && !entry.IsDir() && isVoxels(file) {
-					look = append(look, func() Entry { return inspectFile(file, chosen) })
-				}
-				return nil
-			})
-			if err != nil {
-				return nil, nil, fmt.Errorf("inspecting %s: %w", path, err)
-			}
-		}
-		series, passed, err := inspectSeries(path, o.Series)
-		if err != nil {
-			return nil, nil, fmt.Errorf("inspecting %s: %w", path, err)
-		}
-		look, notes = append(look, series...), append(notes, passed...)
+		look, notes = append(look, found...), append(notes, passed...)
 	}
-	entries = make([]Entry, len(look))
-	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(min(4, runtime.GOMAXPROCS(0))) // each holds a scan in memory
-	var mutex sync.Mutex
-	done := 0
-	for n, f := range look {
-		group.Go(func() error {
-			if inner.Err() != nil {
-				return inner.Err()
-			}
-			entries[n] = f()
-			if o.Progress != nil {
-				mutex.Lock()
-				defer mutex.Unlock()
-				done++
-				o.Progress(done, len(look))
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
+	if entries, err = lookAt(ctx, look, o.Progress); err != nil {
 		return nil, nil, err
 	}
 	for _, path := range paths {
@@ -149,6 +104,63 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 		}
 	}
 	return entries, notes, nil
+}
+
+// findEntries lists what is to be looked at below a path, and what else lies there.
+func findEntries(path string, o InspectOptions) (look []func() Entry, notes []string, err error) {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("inspecting: %w", err)
+	}
+	if !stat.IsDir() && isVoxels(path) {
+		return []func() Entry{func() Entry { return inspectFile(path, o.Volume) }}, nil, nil
+	}
+	if stat.IsDir() {
+		chosen := o.Volume
+		if layout, err := detectLayout(path); err == nil && layout == LayoutNNUNet {
+			chosen = 0
+		}
+		err := walk(path, func(file string, entry fs.FileInfo, err error) error {
+			// what cannot be looked at, the search for DICOM lists
+			if err == nil && !entry.IsDir() && isVoxels(file) {
+				look = append(look, func() Entry { return inspectFile(file, chosen) })
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("inspecting %s: %w", path, err)
+		}
+	}
+	series, notes, err := inspectSeries(path, o.Series)
+	if err != nil {
+		return nil, nil, fmt.Errorf("inspecting %s: %w", path, err)
+	}
+	return append(look, series...), notes, nil
+}
+
+// lookAt makes the entries, a few at a time: each holds a scan in memory.
+func lookAt(ctx context.Context, look []func() Entry, progress func(done, total int)) ([]Entry, error) {
+	entries := make([]Entry, len(look))
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(min(4, runtime.GOMAXPROCS(0)))
+	var mutex sync.Mutex
+	done := 0
+	for n, f := range look {
+		group.Go(func() error {
+			if inner.Err() != nil {
+				return inner.Err()
+			}
+			entries[n] = f()
+			if progress != nil {
+				mutex.Lock()
+				defer mutex.Unlock()
+				done++
+				progress(done, len(look))
+			}
+			return nil
+		})
+	}
+	return entries, group.Wait()
 }
 
 // comparePairs adds what is wrong with the labels of a data set to their entries, and describes the
