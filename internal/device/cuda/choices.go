@@ -71,8 +71,8 @@ func (k *kernel) convolution(s device.ConvSpec, kind device.ConvKind, o convOper
 	v.append(k, o)
 }
 
-// variant is the chosen one. A plan of cuDNN that is not to be had, or that is found to be wrong, is
-// noted, and ours takes its place; the name of a variant that nobody knows is an error.
+// variant is the chosen one. A plan of cuDNN that is not to be had, or that is found to be wrong,
+// is noted, and ours takes its place; the name of a variant that nobody knows is an error.
 func (d *Device) variant(s device.ConvSpec, kind device.ConvKind) (variant, error) {
 	list, key := d.own(s, kind), device.ChoiceKey(s, kind)
 	name, ok := d.choices[key]

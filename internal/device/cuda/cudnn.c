@@ -16,6 +16,8 @@ enum {
 #undef C
 };
 
+_Static_assert(vs_note_tensor_core == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && vs_note_down_convert == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS && vs_note_reduced == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION && vs_note_nondeterministic == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, "notes");
+
 #define F(result, name, arguments) static result(*name) arguments;
 #include "cudnn_symbols.h"
 #undef F
@@ -46,6 +48,14 @@ int vs_cudnn_open(const char *path, char *message, int size) {
 }
 
 int vs_cudnn_version(void) { return (int)cudnnGetVersion(); }
+int vs_cudnn_cuda(void) { return (int)cudnnGetCudartVersion(); }
+
+const char *vs_cudnn_file(void) {
+  Dl_info found;
+  return dladdr((void *)cudnnGetVersion, &found) && found.dli_fname ? found.dli_fname : "";
+}
+
+int vs_cudnn_companion(const char *path) { return dlopen(path, RTLD_NOW | RTLD_GLOBAL) ? 0 : vs_cudnn_no_library; }
 
 int vs_cudnn_explain(int error, char *message, int size) {
   if (error < vs_cudnn_error) return 0;
@@ -174,7 +184,9 @@ static void *properties(Made *m, const char *json) {
 enum { mostConfigurations = 64, mostKnobs = 64, mostNotes = 32 };
 
 // name writes engine and settings of a configuration, as cuDNN's frontend does: eng7_k2=3_k14=0.
-static void name(Made *m, void *configuration, vs_plan *p) {
+// It returns the engine's notes.
+static unsigned name(Made *m, void *configuration, vs_plan *p) {
+  unsigned all = 0;
   const int before = m->count;
   void *engine = make(m, CUDNN_BACKEND_ENGINE_DESCRIPTOR), *knobs[mostKnobs];
   int64_t n = 0, number = 0;
@@ -183,7 +195,7 @@ static void name(Made *m, void *configuration, vs_plan *p) {
   int notes[mostNotes];
   n = 0;
   get(m, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, mostNotes, &n, notes);
-  for (int i = 0; i < n && i < mostNotes; i++) p->notes |= 1u << notes[i];
+  for (int i = 0; i < n && i < mostNotes; i++) all |= 1u << notes[i];
   p->engine = (int)number;
   int at = snprintf(p->name, sizeof p->name, "eng%lld", (long long)number);
   for (int i = 0; i < mostKnobs; i++) knobs[i] = make(m, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
@@ -197,6 +209,7 @@ static void name(Made *m, void *configuration, vs_plan *p) {
     if (at < (int)sizeof p->name) at += snprintf(p->name + at, sizeof p->name - at, "_k%d=%lld", type, (long long)value);
   }
   release(m, before);
+  return all;
 }
 
 // plan makes the plan of a configuration; its descriptor is the plan's, not that of Made.
@@ -241,7 +254,7 @@ static int known(const vs_plan *plans, int count, const char *name) {
   return 0;
 }
 
-int vs_cudnn_plans(CUcontext c, void *handle, const char *json, const vs_convolution *v, const char *wanted, vs_plan *plans, int most, int *count, char *message, int size) {
+int vs_cudnn_plans(CUcontext c, void *handle, const char *json, const vs_convolution *v, const char *wanted, unsigned refused, vs_plan *plans, int most, int *count, char *message, int size) {
   int r = handle ? vs_enter(c) : 0;
   if (r) return r;
   Made m = {.count = 0};
@@ -254,8 +267,12 @@ int vs_cudnn_plans(CUcontext c, void *handle, const char *json, const vs_convolu
     if (m.status) explain(&m, "asking for engines", message, size);
     for (int i = 0; i < n && *count < most; i++) {
       vs_plan p = {.handle = handle};
-      name(&m, configurations[i], &p);
+      const unsigned notes = name(&m, configurations[i], &p);
       if (!m.status && ((wanted && strcmp(wanted, p.name)) || known(plans, *count, p.name))) continue;
+      if (notes & refused) {
+        snprintf(message, size, "%s: its notes %#x are refused: see refusedNotes", p.name, notes);
+        continue;
+      }
       plan(&m, handle, device, configurations[i], &p);
       if (m.status) {
         explain(&m, p.name, message, size);

@@ -14,15 +14,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unsafe"
 
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// cuDNN 9, which is optional. It is opened when a choice asks for one of its plans, or when somebody
-// measures. The graphs that it is asked to plan are made here; scripts/cudnn plans the same ones
-// without a GPU.
+// cuDNN 9, which is optional. It is opened when a choice asks for one of its plans, or when
+// somebody measures. The graphs that it is asked to plan are made here; scripts/cudnn plans the
+// same ones without a GPU.
 
 // cudnn is the library, opened.
 type cudnn struct {
@@ -67,7 +68,7 @@ func loadCuDNN(named string) (path string, version int, err error) {
 		r := C.vs_cudnn_open(name, &message[0], C.int(len(message)))
 		C.free(unsafe.Pointer(name))
 		if r == 0 {
-			return path, int(C.vs_cudnn_version()), nil
+			return C.GoString(C.vs_cudnn_file()), int(C.vs_cudnn_version()), loadCompanions()
 		}
 		err = cmp.Or(err, error(&libraryError{C.GoString(&message[0])}))
 	}
@@ -76,6 +77,27 @@ func loadCuDNN(named string) (path string, version int, err error) {
 		looked = cudnnLibrary + " where the system's loader looks (LD_LIBRARY_PATH, /etc/ld.so.conf), in /usr/local/cuda, and in Python's folders nvidia/cudnn/lib"
 	}
 	return "", 0, &libraryError{fmt.Sprintf("looked for %s: %v; install cuDNN 9, or name its library in VOXSAW_CUDNN", looked, err)}
+}
+
+// loadCompanions loads the libraries that cuDNN itself looks for once it plans. Where it does not
+// find them it ends the program, and so they are looked for first: beside it, as Python's packages
+// have them, and where the system's loader looks.
+func loadCompanions() error {
+	major, folder := int(C.vs_cudnn_cuda())/1000, filepath.Dir(C.GoString(C.vs_cudnn_file()))
+	if major == 0 {
+		return nil
+	}
+	for _, stem := range []string{"libcublasLt.so", "libnvrtc.so"} {
+		name := fmt.Sprintf("%s.%d", stem, major)
+		if !slices.ContainsFunc([]string{folder, folder + "/../../cublas/lib", folder + "/../../cuda_nvrtc/lib", fmt.Sprintf("%s/../../cu%d/lib", folder, major), ""}, func(in string) bool {
+			path := C.CString(filepath.Join(in, name))
+			defer C.free(unsafe.Pointer(path))
+			return C.vs_cudnn_companion(path) == 0
+		}) {
+			return &libraryError{fmt.Sprintf("%s wants %s, which is neither beside it nor where the system's loader looks: install it, or put its folder into LD_LIBRARY_PATH", folder, name)}
+		}
+	}
+	return nil
 }
 
 // expanded is a pattern with the environment's folders; where one is not set, a pattern of nothing.
@@ -144,8 +166,8 @@ type flaw struct {
 
 // flaws of the whole library for a precision. Each has the report that it is known from.
 var flaws = []flaw{
-	// github.com/pytorch/pytorch issue 163539; PyTorch does not use it since pull request 163581, and
-	// uses it again from 9.15 on: pull request 166480, "broken on cuDNN 9.8 - 9.14"
+	// github.com/pytorch/pytorch issue 163539; PyTorch does not use it since pull request 163581,
+	// and uses it again from 9.15 on: pull request 166480, "broken on cuDNN 9.8 - 9.14"
 	{90800, 91500, bf16, "3D convolutions in bfloat16 are silently wrong in 9.8 to 9.14 (pytorch issue 163539)"},
 	// github.com/pytorch/pytorch pull request 167024: "a broken kernel for 3D conv cases without
 	// clearly defined constraints, known to affect 9.10.2-9.15"
@@ -165,23 +187,24 @@ func badLibrary(version int, p precision) string {
 	return ""
 }
 
-// badEngine says why a plan is not used, or nothing.
-func badEngine(version int, p precision, use planUse, engine int, notes uint) string {
-	has := func(note int) bool { return notes>>note&1 != 0 }
-	const tensorCore, downConvert, reduced, nondeterministic = 0, 1, 2, 4 // CUDNN_NUMERICAL_NOTE_...
-	switch {
+// badEngine says why an engine of a version is not used, or nothing.
+func badEngine(version int, use planUse, engine int) string {
 	// github.com/pytorch/pytorch issue 188288 and pull request 188318; mended in 9.24, pull request
 	// 189483. It was seen on sm_86 alone; elsewhere, too, we can do without this engine.
-	case version == 92301 && use == useForward && engine == 5:
+	if version == 92301 && use == useForward && engine == 5 {
 		return "this engine of 9.23.1 does not give the same result twice (pytorch issue 188288)"
-	case has(nondeterministic):
-		return "its results depend on the order in which blocks run"
-	case has(reduced):
-		return "it does not add in float32"
-	case p == fp32 && (has(tensorCore) || has(downConvert)):
-		return "it does not multiply in float32"
 	}
 	return ""
+}
+
+// refusedNotes are the notes of engines that are not used: where results depend on the order in
+// which blocks run, where sums are not float32, and, for fp32, where products are not.
+func refusedNotes(p precision) C.uint {
+	refused := C.uint(1<<C.vs_note_nondeterministic | 1<<C.vs_note_reduced)
+	if p == fp32 {
+		refused |= 1<<C.vs_note_tensor_core | 1<<C.vs_note_down_convert
+	}
+	return refused
 }
 
 // --- Graphs
@@ -191,7 +214,8 @@ type planUse string
 
 const (
 	useForward planUse = "forward" // as it is
-	useByData  planUse = "by data" // the forward pass as a data gradient with flipped, exchanged weights
+	// the forward pass as a data gradient with flipped, exchanged weights
+	useByData  planUse = "by data"
 	useData    planUse = "data"
 	useWeights planUse = "weights" // its result in the activations' type
 	useExact   planUse = "weights in float32"
@@ -243,8 +267,8 @@ func tensorOf(t device.Type, n, c int, size [3]int) C.vs_tensor {
 	return to
 }
 
-// graphsOf are the graphs of a use: one, or for slices one for each distance of a plane of taps from
-// the middle one, which is how many planes it lacks.
+// graphsOf are the graphs of a use: one, or for slices one for each distance of a plane of taps
+// from the middle one, which is how many planes it lacks.
 func graphsOf(s device.ConvSpec, use planUse) []C.vs_convolution {
 	o := s.OutSize()
 	g := C.vs_convolution{x: tensorOf(s.Type, s.N, s.In, s.Size), y: tensorOf(s.Type, s.N, s.Out, o), w: tensorOf(s.Type, s.Out, s.In, s.Kernel)}
@@ -329,14 +353,14 @@ func (l *cudnn) plansOf(d *Device, g C.vs_convolution, name string, most int) ([
 		wanted = C.CString(name)
 		defer C.free(unsafe.Pointer(wanted))
 	}
-	return planGraph(d.ctx(), l.handle, nil, g, wanted, most)
+	return planGraph(d.ctx(), l.handle, nil, g, wanted, d.precision, most)
 }
 
 // planGraph plans for a device, or without one for the properties in JSON.
-func planGraph(c C.CUcontext, handle unsafe.Pointer, json *C.char, g C.vs_convolution, wanted *C.char, most int) ([]C.vs_plan, error) {
+func planGraph(c C.CUcontext, handle unsafe.Pointer, json *C.char, g C.vs_convolution, wanted *C.char, p precision, most int) ([]C.vs_plan, error) {
 	plans, count := make([]C.vs_plan, most), C.int(0)
 	var message [1024]C.char
-	r := C.vs_cudnn_plans(c, handle, json, &g, wanted, &plans[0], C.int(most), &count, &message[0], C.int(len(message)))
+	r := C.vs_cudnn_plans(c, handle, json, &g, wanted, refusedNotes(p), &plans[0], C.int(most), &count, &message[0], C.int(len(message)))
 	if r != 0 || count == 0 {
 		return nil, errors.New(cmp.Or(C.GoString(&message[0]), "cuDNN has no such plan"))
 	}
@@ -392,45 +416,51 @@ func (d *Device) planned(s device.ConvSpec, kind device.ConvKind, name planName)
 	return d.planVariant(s, kind, name, plans)
 }
 
-// proposed are the variants that cuDNN offers for a kernel of a convolution.
+// proposed are the variants that cuDNN offers for a kernel of a convolution. It need not have any.
 func (d *Device) proposed(s device.ConvSpec, kind device.ConvKind) (list []variant, err error) {
-	l, err := d.openCuDNN()
-	if err != nil {
+	if _, err := d.openCuDNN(); err != nil {
 		return nil, err
 	}
 	for _, use := range usesOf(s, kind) {
-		var offers [][]*C.vs_plan // of each graph
-		least := proposals
-		for i, g := range graphsOf(s, use) {
-			plans, e := l.plansOf(d, g, "", proposals)
-			if e != nil {
-				err = fmt.Errorf("%s: %w", use, e)
-			}
-			var kept []*C.vs_plan
-			for _, p := range plans {
-				kept = append(kept, l.keep(planKey(s, use, i, C.GoString(&p.name[0])), p))
-			}
-			offers, least = append(offers, kept), min(least, len(kept))
-		}
-		for i := range least {
-			name, plans := planName{cudnnVersion(l.version), use, nil}, []*C.vs_plan{}
+		offers := d.offers(s, use)
+		for i := range len(offers[0]) {
+			name, plans := planName{cudnnVersion(d.cudnn.version), use, nil}, []*C.vs_plan{}
 			for _, o := range offers {
-				name.engines, plans = append(name.engines, C.GoString(&o[i].name[0])), append(plans, o[i])
+				if i < len(o) {
+					name.engines, plans = append(name.engines, C.GoString(&o[i].name[0])), append(plans, o[i])
+				}
 			}
-			if v, e := d.planVariant(s, kind, name, plans); e == nil {
-				list = append(list, v)
-			} else {
-				d.refuse(device.ChoiceKey(s, kind), name.String(), e)
+			if len(plans) < len(offers) {
+				break
 			}
+			v, err := d.planVariant(s, kind, name, plans)
+			if err != nil {
+				d.refuse(device.ChoiceKey(s, kind), name.String(), err)
+				continue
+			}
+			list = append(list, v)
 		}
 	}
-	return list, err
+	return list, nil
+}
+
+// offers are the plans of each graph of a use.
+func (d *Device) offers(s device.ConvSpec, use planUse) (offers [][]*C.vs_plan) {
+	for i, g := range graphsOf(s, use) {
+		plans, _ := d.cudnn.plansOf(d, g, "", proposals) // none is no error
+		var kept []*C.vs_plan
+		for _, p := range plans {
+			kept = append(kept, d.cudnn.keep(planKey(s, use, i, C.GoString(&p.name[0])), p))
+		}
+		offers = append(offers, kept)
+	}
+	return offers
 }
 
 // planVariant is the variant of plans, unless an engine is known to be wrong.
 func (d *Device) planVariant(s device.ConvSpec, kind device.ConvKind, name planName, plans []*C.vs_plan) (variant, error) {
 	for _, p := range plans {
-		if why := badEngine(d.cudnn.version, d.precision, name.use, int(p.engine), uint(p.notes)); why != "" {
+		if why := badEngine(d.cudnn.version, name.use, int(p.engine)); why != "" {
 			return variant{}, errors.New(why)
 		}
 	}
@@ -534,8 +564,8 @@ func (k *kernel) planGradWeights(s device.ConvSpec, use planUse, plans []*C.vs_p
 	k.transpose(result, true, o.to, dw)
 }
 
-// planSlices appends dw <- x, dy, a plane of taps at a time. Plane t of the taps sees the planes of x
-// that lie t - pad further on than those of dy, as far as there are such.
+// planSlices appends dw <- x, dy, a plane of taps at a time. Plane t of the taps sees the planes of
+// x that lie t - pad further on than those of dy, as far as there are such.
 func (k *kernel) planSlices(s device.ConvSpec, plans []*C.vs_plan, o convOperands) {
 	slice := device.Tensor{Shape: device.Shape{s.Out, s.In, 1, s.Kernel[1], s.Kernel[2]}, Type: s.Type}
 	plane, taps := s.Kernel[1]*s.Kernel[2], s.Kernel[0]*s.Kernel[1]*s.Kernel[2]

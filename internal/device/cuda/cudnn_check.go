@@ -130,8 +130,8 @@ func (p *problem) solve(d *Device, start func() error) ([]float32, error) {
 	return got, transfer(false)
 }
 
-// problemFor makes the problem of a kernel of a convolution. The last one is kept: plans of the same
-// kernel are tried one after the other.
+// problemFor makes the problem of a kernel of a convolution. The last one is kept: plans of the
+// same kernel are tried one after the other.
 func (d *Device) problemFor(s device.ConvSpec, kind device.ConvKind) (*problem, error) {
 	name := fmt.Sprintf("%s %v", device.ChoiceKey(s, kind), s.Bias)
 	if d.problem != nil && d.problem.name == name {
@@ -217,8 +217,9 @@ func (d *Device) forgetProblem() {
 }
 
 // closeEnough is by how much two kernels of the same precision may differ: all elements together
-// (relative L2), and any one of them, as a share of the elements' root mean square. Both round their
-// results to bfloat16, a cuDNN gradient of weights in bf16 too; tf32 rounds operands to ten bits.
+// (relative L2), and any one of them, as a share of the elements' root mean square. Both round
+// their results to bfloat16, a cuDNN gradient of weights in bf16 too; tf32 rounds operands to ten
+// bits.
 var closeEnough = map[precision]struct{ all, one float64 }{bf16: {1e-2, 0.1}, tf32: {4e-3, 0.05}, fp32: {1e-4, 2e-3}}
 
 // close says by how much a result differs from what it should be, if that is too much.

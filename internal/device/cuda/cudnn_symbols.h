@@ -1,5 +1,5 @@
 // What this package uses of cuDNN 9: C for each constant of its headers, F for each function.
-// scripts/cudnn/check.py compares both with the headers themselves.
+// scripts/cuda-toolchain.py --cudnn compares both with the headers themselves.
 #ifdef C
 C(CUDNN_DATA_FLOAT, 0)
 C(CUDNN_DATA_BFLOAT16, 9)
@@ -93,6 +93,7 @@ C(CUDNN_STATUS_NOT_SUPPORTED, 3000)
 #ifdef F
 // Descriptors and handles are addresses, enumerations are int.
 F(size_t, cudnnGetVersion, (void))
+F(size_t, cudnnGetCudartVersion, (void))
 F(const char *, cudnnGetErrorString, (int status))
 F(void, cudnnGetLastErrorString, (char *message, size_t size))
 F(int, cudnnCreate, (void **handle))

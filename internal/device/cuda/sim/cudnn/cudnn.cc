@@ -9,6 +9,7 @@
 // VOXSAW_SIM_CUDNN plants faults, separated by commas, in eng1:
 //
 //   version=90900   the library says that it is that version
+//   companions      it asks for libraries that are not there
 //   handle          no handle can be made
 //   unplanned       it cannot be planned
 //   fails           it does not start
@@ -278,6 +279,8 @@ size_t cudnnGetVersion(void) {
   const char *f = fault("version");
   return f ? strtoul(f + strlen("version="), nullptr, 10) : 92800;
 }
+// 0: nothing of CUDA's other libraries is wanted
+size_t cudnnGetCudartVersion(void) { return fault("companions") ? 99000 : 0; }
 const char *cudnnGetErrorString(int status) {
   return status == badParam ? "CUDNN_STATUS_BAD_PARAM" : status == notSupported ? "CUDNN_STATUS_NOT_SUPPORTED" : status == executionFailed ? "CUDNN_STATUS_EXECUTION_FAILED" : status == notFinalized ? "CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED" : "CUDNN_STATUS";
 }
