@@ -97,7 +97,6 @@ func runTune(cmd *cobra.Command, o tuneOptions) error {
 	stderr := cmd.ErrOrStderr()
 	progress := terminal.NewProgress(stderr, "tune", len(wanted))
 	defer progress.Finish()
-	var measured []tuning.Choice
 	var rows [][]string
 	var before, after time.Duration
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1e3) }
@@ -110,7 +109,12 @@ func runTune(cmd *cobra.Command, o tuneOptions) error {
 		if err != nil {
 			return err
 		}
-		measured = append(measured, choice)
+		if err := file.Set([]tuning.Choice{choice}); err != nil {
+			return err
+		}
+		if err := place(o.Out, func() error { return file.Save(o.Out) }); err != nil { // as far as it has come
+			return err
+		}
 		if before, after = before+choice.ModelTime, after+choice.Time; choice.Algorithm != choice.Model {
 			rows = append(rows, []string{c.Key(), choice.Model, ms(choice.ModelTime), choice.Algorithm, ms(choice.Time)})
 		}
@@ -121,12 +125,6 @@ func runTune(cmd *cobra.Command, o tuneOptions) error {
 		if _, refused := teller.Engines(); len(refused) > 0 {
 			fmt.Fprintln(stderr, "tune:", strings.Join(refused, "\ntune: "))
 		}
-	}
-	if err := file.Set(measured); err != nil {
-		return err
-	}
-	if err := place(o.Out, func() error { return file.Save(o.Out) }); err != nil {
-		return err
 	}
 	note := fmt.Sprintf("%d different convolutions: %s ms with the device's own choices, %s ms with these (each counted once)", len(wanted), ms(before), ms(after))
 	return terminal.Table(cmd.OutOrStdout(), terminal.TableData{
