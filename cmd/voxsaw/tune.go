@@ -112,7 +112,8 @@ func runTune(cmd *cobra.Command, o tuneOptions) error {
 		if err := file.Set([]tuning.Choice{choice}); err != nil {
 			return err
 		}
-		if err := place(o.Out, func() error { return file.Save(o.Out) }); err != nil { // as far as it has come
+		// as far as it has come
+		if err := place(o.Out, func() error { return file.Save(o.Out) }); err != nil {
 			return err
 		}
 		if before, after = before+choice.ModelTime, after+choice.Time; choice.Algorithm != choice.Model {

@@ -16,8 +16,8 @@ import (
 // without a measurement, and cuDNN's plans, which are used only where somebody has measured them.
 
 // convOperands are those of a convolution: y <- x, w, [bias], as adjoint x <- y, w, [bias], and of
-// its weights' gradient dw <- x, dy. Our own variants leave the result's moments where they are told
-// to.
+// its weights' gradient dw <- x, dy. Our own variants leave the result's moments where they are
+// told to.
 type convOperands struct{ to, a, b, bias, moments operand }
 
 // A variant is one way to make a kernel of a convolution.
