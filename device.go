@@ -26,7 +26,8 @@ type DeviceOptions struct {
 	// each layer, "direct" no fast transforms.
 	Conv string
 	// Choices are algorithms that were measured to be the fastest on this machine, by convolution,
-	// as voxsaw tune writes them. They overrule the cost model.
+	// as voxsaw tune writes them. They overrule the cost model. They are looked up whenever a
+	// network is made for the device: the map may be filled until then.
 	Choices map[string]string
 	// Precision is how a GPU multiplies: "" or "bf16", "tf32", or "fp32", which is exact.
 	Precision string
@@ -49,7 +50,7 @@ func Open(name string, o DeviceOptions) (Device, error) {
 	case "cpu", "":
 		return cpu.New(cpu.Options{Threads: o.Threads, Conv: o.Conv, Choices: o.Choices})
 	case "cuda":
-		return cuda.Open(cuda.Options{Precision: o.Precision, Memory: o.Memory})
+		return cuda.Open(cuda.Options{Precision: o.Precision, Memory: o.Memory, Choices: o.Choices})
 	}
 	return nil, fmt.Errorf("there is no device %q in this build: choose one of %v", name, Devices())
 }

@@ -3,6 +3,8 @@
 
     python3 scripts/cuda-toolchain.py            fetch into .cuda/ (once; some 130 MB)
     python3 scripts/cuda-toolchain.py --cflags   print the flags for cgo
+    python3 scripts/cuda-toolchain.py --cudnn    fetch cuDNN, too (once; another 1.4 GB), compare its headers with
+                                                 what the program has of them, and print the library's path
     CGO_CFLAGS=$(python3 scripts/cuda-toolchain.py --cflags) go build -tags gpu ./cmd/voxsaw
 
 Three wheels of PyPI, pinned, give the headers (cuda.h), NVRTC (CUDA C++ to PTX) and ptxas (PTX to
@@ -25,39 +27,64 @@ WHEELS = {
     "nvidia-cuda-nvrtc-cu12==12.9.86": "210cf05005a447e29214e9ce50851e83fc5f4358df8b453155d5e1918094dcb4",
     "nvidia-cuda-nvcc-cu12==12.9.86": "5d6a0d32fdc7ea39917c20065614ae93add6f577d840233237ff08e9a38f58f0",
 }
+# cuDNN looks for cuBLAS and NVRTC in the folders beside its own
+CUDNN = FOLDER / "with-cudnn"
+CUDNN_WHEELS = {
+    "nvidia-cudnn-cu12==9.28.0.42": "9ff58b7f36dacd0a93e89f8f2957b52466889217963701daa15e577317cfa375",
+    "nvidia-cublas-cu12==12.9.1.4": "453611eb21a7c1f2c2156ed9f3a45b691deda0440ec550860290dc901af5b4c2",
+    "nvidia-cuda-nvrtc-cu12==12.9.86": "210cf05005a447e29214e9ce50851e83fc5f4358df8b453155d5e1918094dcb4",
+}
 
 
-def fetch():
-    """Downloads the wheels, checks them and unpacks them; does nothing where that was done."""
-    stamp = FOLDER / "wheels.txt"
-    wanted = "\n".join(sorted(WHEELS)) + "\n"
+def fetch(folder, digests):
+    """Downloads wheels, checks them and unpacks them; does nothing where that was done."""
+    stamp = folder / "wheels.txt"
+    wanted = "\n".join(sorted(digests)) + "\n"
     if stamp.exists() and stamp.read_text() == wanted:
         return
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     with tempfile.TemporaryDirectory() as wheels:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:",
-               "--platform", "manylinux2014_x86_64", "--platform", "manylinux_2_12_x86_64", "--platform", "manylinux2010_x86_64",
-               "--dest", wheels, *WHEELS]
+               "--platform", "manylinux_2_27_x86_64", "--platform", "manylinux2014_x86_64", "--platform", "manylinux_2_12_x86_64", "--platform", "manylinux2010_x86_64",
+               "--dest", wheels, *digests]
         if subprocess.run(pip).returncode:
-            sys.exit("cuda-toolchain: pip could not download " + ", ".join(WHEELS) + ": is PyPI reachable?")
-        for requirement, digest in WHEELS.items():
+            sys.exit("cuda-toolchain: pip could not download " + ", ".join(digests) + ": is PyPI reachable?")
+        for requirement, digest in digests.items():
             name, version = requirement.split("==")
             wheel = next(pathlib.Path(wheels).glob(f"{name.replace('-', '_')}-{version}-*.whl"))
             if (got := hashlib.sha256(wheel.read_bytes()).hexdigest()) != digest:
                 sys.exit(f"cuda-toolchain: {wheel.name} has SHA-256 {got}, want {digest}: not unpacked")
             with zipfile.ZipFile(wheel) as z:
                 # the static runtime and the second NVRTC are large and unused
-                z.extractall(FOLDER, [n for n in z.namelist() if not n.endswith(".a") and ".alt." not in n])
-    for tool in (FOLDER / "nvidia/cuda_nvcc/bin").iterdir():
+                z.extractall(folder, [n for n in z.namelist() if not n.endswith(".a") and ".alt." not in n])
+    for tool in folder.glob("nvidia/cuda_nvcc/bin/*"):
         tool.chmod(0o755)
     stamp.write_text(wanted)
 
 
+def check_cudnn():
+    """Compiles cuDNN's headers with the program's list of their constants and functions."""
+    source = """#include <cudnn.h>
+#define C(name, value) _Static_assert((int)name == value, #name);
+#include "cudnn_symbols.h"
+#undef C
+#define F(result, name, arguments) void *vs_##name(void) { return (void *)name; }
+#include "cudnn_symbols.h"
+"""
+    compiler = ["gcc", "-fsyntax-only", "-x", "c", "-", f"-I{CUDNN}/nvidia/cudnn/include", f"-I{FOLDER}/nvidia/cuda_runtime/include", f"-I{FOLDER}/nvidia/cuda_nvcc/include", f"-I{ROOT}/internal/device/cuda"]
+    if subprocess.run(compiler, input=source, text=True).returncode:
+        sys.exit("cuda-toolchain: internal/device/cuda/cudnn_symbols.h is not what cuDNN's headers have")
+
+
 def main():
-    fetch()
+    fetch(FOLDER, WHEELS)
     if sys.argv[1:] == ["--cflags"]:
         print(f"-I{FOLDER}/nvidia/cuda_runtime/include")
+    elif sys.argv[1:] == ["--cudnn"]:
+        fetch(CUDNN, CUDNN_WHEELS)
+        check_cudnn()
+        print(CUDNN / "nvidia/cudnn/lib/libcudnn.so.9")
     elif sys.argv[1:]:
         sys.exit(__doc__)
     else:

@@ -11,7 +11,9 @@
 # folder of scans when packing (by default ../shared/data); without one the third part is left out.
 #
 #   right   versions, the suite of all devices at each precision, ten steps against the processor,
-#           every layer in every variant against the processor, with its time
+#           every layer in every variant of our own and every plan of cuDNN against the processor, with
+#           its time; what voxsaw tune measures, as results/tuning-GPU.yaml, which
+#           internal/tuning/shipped/ may take as it is
 #   fast    steps and inference beside PyTorch's best, peak memory, profiles, the processor's growth on
 #           16 cores beside PyTorch's, ncu, memcheck, racecheck
 #   real    pretraining on OpenKBP at the paper's size, fine-tuning, Dice
@@ -69,7 +71,8 @@ simulate() {
   mkdir "$folder/there"
   tar -C "$folder/there" -xzf "$folder/pack.tar.gz"
   "$here/../internal/device/cuda/sim/build.sh" "$folder/there/libcudasim.so" || exit 1
-  VOXSAW_CHECK_SIMULATED=1 VOXSAW_CUDA_DRIVER="$folder/there/libcudasim.so" bash "$folder/there/gpu-check.sh" "$@"
+  "$here/../internal/device/cuda/sim/cudnn/build.sh" "$folder/there/libcudnnsim.so" || exit 1
+  VOXSAW_CHECK_SIMULATED=1 VOXSAW_CUDA_DRIVER="$folder/there/libcudasim.so" VOXSAW_CUDNN="$folder/there/libcudnnsim.so" bash "$folder/there/gpu-check.sh" "$@"
   local code=$?
   mkdir -p "$root/gpu-check-results" && cp "$folder/there/results/"* "$root/gpu-check-results/"
   exit $code
@@ -164,6 +167,28 @@ P
 
 layers() { VOXSAW_TEST_PATCHES=$1 ./cuda.test -test.v -test.run '^TestLayers$'; }
 
+# tune FLAGS...: measures a network's convolutions; the file gets the GPU's name
+tune() {
+  local file name code
+  file=$results/tuning.part
+  ./voxsaw tune --device cuda --out "$file" "$@"
+  code=$?
+  name=$(sed -n 's/^processor: "\(.*\), driver [^,]*, \(.*\)"$/\1-\2/p' "$file" | tr '[:upper:] /' '[:lower:]--')
+  [ -n "$name" ] && cp "$file" "$results/tuning-$name.yaml"
+  return $code
+}
+
+# cudnn: the library that PyTorch brings along
+cudnn() {
+  python3 - 2>/dev/null <<'P'
+import glob, os, sys
+for folder in sys.path:
+    for library in glob.glob(os.path.join(folder, "nvidia", "cudnn", "lib", "libcudnn.so.9")):
+        print(library)
+        sys.exit()
+P
+}
+
 # compare NAME SECONDS TASK FLAGS...: ours, then PyTorch's in each way, one after the other
 compare() {
   local name=$1 limit=$2 task=$3 norm=instance flag
@@ -253,8 +278,16 @@ right() {
   keep ten-finetune '^ten steps'
   check ten-pretrain $most bash "$here/gpu-check.sh" --call tensteps pretrain
   keep ten-pretrain '^ten steps'
-  if [ -n "$simulated" ]; then check layers $most bash "$here/gpu-check.sh" --call layers 0; else check layers 240 bash "$here/gpu-check.sh" --call layers 27; fi
+  if [ -n "$simulated" ]; then check layers $most bash "$here/gpu-check.sh" --call layers 0; else check layers 200 bash "$here/gpu-check.sh" --call layers 27; fi
   keep layers '^layer'
+  if [ -n "$simulated" ]; then
+    check tune $most bash "$here/gpu-check.sh" --call tune --channels 2 --levels 1 --crop 4x4x4
+  else
+    check tune 100 bash "$here/gpu-check.sh" --call tune --task pretrain --crop 32x32x32 --batch 432
+    check tune-segment 100 bash "$here/gpu-check.sh" --call tune --task segment --crop 128x128x128 --batch 2
+    keep tune-segment '^(forward|transposed|weights)|different convolutions'
+  fi
+  keep tune '^(forward|transposed|weights)|different convolutions'
 }
 
 fast() {
@@ -297,6 +330,8 @@ main() {
   export simulated results
   # which driver: the simulator, or the machine's
   export VOXSAW_CUDA_DRIVER=${VOXSAW_CUDA_DRIVER:-libcuda.so.1}
+  VOXSAW_CUDNN=${VOXSAW_CUDNN:-$(cudnn)}
+  export VOXSAW_CUDNN
   [ $# -gt 0 ] || set -- right fast real
   local part
   for part in "$@"; do

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"maps"
+
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/tuning"
 )
 
@@ -12,41 +15,62 @@ type deviceOptions struct {
 	GPUMemory gibibytes `yaml:"gpu_memory,omitempty" help:"limit in GiB of what is taken of the GPU's memory; 0: 95 % of what is free"`
 	Threads   int       `yaml:"threads" help:"CPU threads; 0: all cores"`
 	Conv      string    `yaml:"conv" help:"convolution algorithms: auto (the fastest for each layer) or direct" oneof:"auto direct"`
-	Tuning    string    `yaml:"tuning,omitempty" help:"file of voxsaw tune: which algorithms were measured to be the fastest here; empty: a cost model chooses"`
+	Tuning    string    `yaml:"tuning,omitempty" help:"file of voxsaw tune: which algorithms were measured to be the fastest here; empty: what comes with the program for this GPU, or else the shape of each convolution, decides"`
 	Choices   []string  `yaml:"choices,omitempty" flag:"-" help:"convolution = algorithm, from the tuning file"`
 }
 
 func defaultDevice() deviceOptions { return deviceOptions{Device: "cpu", Conv: "auto"} }
 
-// open makes the device; release gives its threads back. A tuning file is read here, and its
+// open makes the device; release gives its threads back. A tuning file is read here. For a CPU its
 // choices become part of the settings: so a run's folder has them, and the run cannot be resumed
-// with others.
+// with others. A GPU may refuse some: those that it follows stand in the checkpoint.
 func (o *deviceOptions) open() (dev voxsaw.Device, release func(), err error) {
-	if o.Device == "cuda" {
-		if dev, err = voxsaw.Open("cuda", voxsaw.DeviceOptions{Precision: o.Precision, Memory: o.GPUMemory.bytes()}); err != nil {
-			return nil, nil, withHint(err, "compute on the processor: --device cpu")
+	choices := map[string]string{}
+	if dev, err = voxsaw.Open(o.Device, voxsaw.DeviceOptions{Threads: o.Threads, Conv: o.Conv, Precision: o.Precision, Memory: o.GPUMemory.bytes(), Choices: choices}); err != nil {
+		if o.Device == "cuda" {
+			err = withHint(err, "compute on the processor: --device cpu")
 		}
-		return dev, func() { dev.Close() }, nil
+		return nil, nil, err
 	}
-	if o.Tuning != "" {
-		plain, err := voxsaw.Open(o.Device, voxsaw.DeviceOptions{Threads: o.Threads})
-		if err != nil {
-			return nil, nil, err
-		}
-		processor := plain.Describe()
-		plain.Close()
-		file, err := tuning.Load(o.Tuning, processor)
-		if err != nil {
-			return nil, nil, withHint(err, "measure here: voxsaw tune --out FILE")
-		}
-		o.Choices = file.Choices
-	}
-	choices, err := tuning.Parse(o.Choices)
-	if err != nil {
-		return nil, nil, &usageError{err}
-	}
-	if dev, err = voxsaw.Open(o.Device, voxsaw.DeviceOptions{Threads: o.Threads, Conv: o.Conv, Choices: choices}); err != nil {
+	if err := o.choose(dev, choices); err != nil {
+		dev.Close()
 		return nil, nil, err
 	}
 	return dev, func() { dev.Close() }, nil
+}
+
+// choose fills the choices of a device that was opened with them.
+func (o *deviceOptions) choose(dev voxsaw.Device, choices map[string]string) error {
+	chooser, ok := dev.(device.Chooser)
+	if !ok {
+		return nil
+	}
+	taken := o.Choices
+	switch {
+	case o.Tuning != "":
+		file, err := tuning.Load(o.Tuning, chooser.MeasuredOn())
+		if err != nil {
+			command := "voxsaw tune --out FILE"
+			if o.Device == "cuda" {
+				command = "voxsaw tune --device cuda --out FILE"
+			}
+			return withHint(err, "measure here: %s", command)
+		}
+		taken = file.Choices
+	case o.Device == "cuda":
+		file, _, err := tuning.Shipped(chooser.MeasuredOn())
+		if err != nil {
+			return err
+		}
+		taken = file.Choices
+	}
+	if o.Device != "cuda" {
+		o.Choices = taken
+	}
+	parsed, err := tuning.Parse(taken)
+	if err != nil {
+		return &usageError{err}
+	}
+	maps.Copy(choices, parsed)
+	return nil
 }

@@ -62,6 +62,7 @@ type diagnosis struct {
 	Peak      exec.Peak `json:"peak"` // when most of the arena is in use
 	Repeats   repeats   `json:"computed_again"`
 	Devices   []string  `json:"devices"`
+	Libraries []string  `json:"libraries"` // optional ones of the device: whether they are there
 	Advice    []string  `json:"advice"`
 	Threads   int       `json:"threads"`
 	Parameter int       `json:"parameters"`
@@ -111,6 +112,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 		}
 	}
 	d.onGPU = o.Machine.Device == "cuda"
+	d.Libraries = libraries(dev)
 	limit := o.Limit.bytes()
 	if limit <= 0 {
 		limit = d.Memory
@@ -142,6 +144,9 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 		{"a training step", fmt.Sprintf("one crop of %s: %d kernels, %.0f GFLOP", numbers.Extents(crop[:]), d.Steps, d.GFLOPs)},
 		{"its memory", fmt.Sprintf("arena %s (%s without sharing), weights %s, velocity %s", terminal.Bytes(d.Arena), terminal.Bytes(d.Unshared), terminal.Bytes(d.Weights), terminal.Bytes(d.Velocity))},
 	}
+	for _, l := range d.Libraries {
+		rows = slices.Insert(rows, 7, []string{"", l})
+	}
 	if o.Clip > 0 {
 		rows = append(rows, []string{"", "with all gradients, which are kept to be clipped together (--clip 0 uses each as soon as it is there)"})
 	}
@@ -171,7 +176,15 @@ func cudaSays(o deviceOptions) string {
 		return "no cuda: " + err.Error()
 	}
 	defer gpu.Close()
-	return "cuda: " + gpu.Describe()
+	return strings.Join(append([]string{"cuda: " + gpu.Describe()}, libraries(gpu)...), "; ")
+}
+
+// libraries tells of the optional libraries of a device.
+func libraries(dev voxsaw.Device) []string {
+	if l, ok := dev.(device.Librarian); ok {
+		return l.Libraries()
+	}
+	return []string{}
 }
 
 // largest is how many rows a table of what is in memory has.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,7 +13,6 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
-	"github.com/voxsaw/voxsaw/internal/device/cpu"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/tuning"
@@ -47,19 +47,23 @@ func (l *workload) resolve() (err error) {
 }
 
 type tuneOptions struct {
-	workload `yaml:",inline"`
-	Threads  int    `yaml:"threads" help:"CPU threads; 0: all cores"`
-	Out      string `yaml:"out" help:"file to write; choices for other convolutions that it has stay"`
+	workload  `yaml:",inline"`
+	Device    string `yaml:"device" help:"what is measured" oneof:"cpu cuda"`
+	Precision string `yaml:"precision,omitempty" help:"how a GPU multiplies: bf16, tf32 or fp32 (exact); empty: bf16"`
+	Threads   int    `yaml:"threads" help:"CPU threads; 0: all cores"`
+	Out       string `yaml:"out" help:"file to write; choices for other convolutions that it has stay"`
 }
 
 func newTune() *cobra.Command {
-	o := &tuneOptions{workload: defaultWorkload()}
+	o := &tuneOptions{workload: defaultWorkload(), Device: "cpu"}
 	return verb("tune", "Measure which convolution algorithms are the fastest here",
 		`Times all algorithms for every convolution of a network, and writes the fastest ones into a file. Every command that runs a network takes it with --tuning FILE; without,
 a cost model chooses. Nothing is ever measured during a training: what is in force is part of the run's configuration, so that it can be repeated to the bit.
+On a GPU the algorithms are the program's own and, where cuDNN 9 is installed, its plans: each must first make what the program's own kernel makes.
 The machine should have nothing else to do meanwhile.`,
 		`  voxsaw tune --task segment --crop 64x64x64 --out tuning.yaml
-  voxsaw tune --task pretrain --crop 32x32x32 --batch 27 --out tuning.yaml`,
+  voxsaw tune --task pretrain --crop 32x32x32 --batch 27 --out tuning.yaml
+  voxsaw tune --device cuda --task segment --crop 128x128x128 --batch 2 --out h200.yaml`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runTune(cmd, *o) })
 }
 
@@ -71,14 +75,18 @@ func runTune(cmd *cobra.Command, o tuneOptions) error {
 		return err
 	}
 	choices := map[string]string{} // what Measure tries out
-	dev, err := cpu.New(cpu.Options{Threads: o.Threads, Choices: choices})
+	opened, err := voxsaw.Open(o.Device, voxsaw.DeviceOptions{Threads: o.Threads, Precision: o.Precision, Choices: choices})
 	if err != nil {
 		return err
 	}
-	defer dev.Close()
-	file := tuning.File{Processor: dev.Describe()}
+	defer opened.Close()
+	dev, ok := opened.(device.Chooser)
+	if !ok {
+		return fmt.Errorf("%s has one algorithm for each convolution: there is nothing to measure", opened.Name())
+	}
+	file := tuning.File{Processor: dev.MeasuredOn()}
 	if _, err := os.Stat(o.Out); !errors.Is(err, fs.ErrNotExist) {
-		if file, err = tuning.Load(o.Out, dev.Describe()); err != nil {
+		if file, err = tuning.Load(o.Out, dev.MeasuredOn()); err != nil {
 			return withHint(err, "choose another --out, or remove the file")
 		}
 	}
@@ -89,7 +97,6 @@ func runTune(cmd *cobra.Command, o tuneOptions) error {
 	stderr := cmd.ErrOrStderr()
 	progress := terminal.NewProgress(stderr, "tune", len(wanted))
 	defer progress.Finish()
-	var measured []tuning.Choice
 	var rows [][]string
 	var before, after time.Duration
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1e3) }
@@ -102,22 +109,27 @@ func runTune(cmd *cobra.Command, o tuneOptions) error {
 		if err != nil {
 			return err
 		}
-		measured = append(measured, choice)
+		if err := file.Set([]tuning.Choice{choice}); err != nil {
+			return err
+		}
+		// as far as it has come
+		if err := place(o.Out, func() error { return file.Save(o.Out) }); err != nil {
+			return err
+		}
 		if before, after = before+choice.ModelTime, after+choice.Time; choice.Algorithm != choice.Model {
 			rows = append(rows, []string{c.Key(), choice.Model, ms(choice.ModelTime), choice.Algorithm, ms(choice.Time)})
 		}
 		progress.Add(1)
 	}
 	progress.Finish()
-	if err := file.Set(measured); err != nil {
-		return err
+	if teller, ok := dev.(device.EngineTeller); ok {
+		if _, refused := teller.Engines(); len(refused) > 0 {
+			fmt.Fprintln(stderr, "tune:", strings.Join(refused, "\ntune: "))
+		}
 	}
-	if err := place(o.Out, func() error { return file.Save(o.Out) }); err != nil {
-		return err
-	}
-	note := fmt.Sprintf("%d different convolutions: %s ms with the choices of the cost model, %s ms with these (each counted once)", len(wanted), ms(before), ms(after))
+	note := fmt.Sprintf("%d different convolutions: %s ms with the device's own choices, %s ms with these (each counted once)", len(wanted), ms(before), ms(after))
 	return terminal.Table(cmd.OutOrStdout(), terminal.TableData{
-		Title: o.Out, Header: []string{"where the measurement overrules the cost model", "model's choice", "ms", "fastest", "ms"}, Right: []bool{false, false, true, false, true}, Rows: rows, Notes: []string{note},
+		Title: o.Out, Header: []string{"where the measurement overrules the device's own choice", "its choice", "ms", "fastest", "ms"}, Right: []bool{false, false, true, false, true}, Rows: rows, Notes: []string{note},
 	})
 }
 

@@ -43,6 +43,9 @@ type Description struct {
 	TrainedOn []string
 	// Version is the program's, Device what it computed on, Fingerprint the data set's.
 	Version, Device, Fingerprint string
+	// Engines are the algorithms of convolutions that were chosen by measurement on a GPU, as
+	// "convolution = algorithm".
+	Engines []string
 	Progress
 
 	path string // of the file that it was read from
@@ -65,6 +68,7 @@ type header struct {
 	Kind        string   `yaml:"kind"`
 	Version     string   `yaml:"version"`
 	Device      string   `yaml:"device"`
+	Engines     []string `yaml:"engines,omitempty"`
 	Fingerprint string   `yaml:"fingerprint"`
 	Trained     bool     `yaml:"trained"` // whether trained_on says anything
 	TrainedOn   []string `yaml:"trained_on"`
@@ -96,7 +100,7 @@ func digestOfTexts(meta map[string]string) string {
 // metadata is the form in which a description lies in the file.
 func (d Description) metadata() (map[string]string, error) {
 	text, err := config.Marshal(&header{
-		Format: format, Kind: d.Kind, Version: d.Version, Device: d.Device, Fingerprint: d.Fingerprint, Trained: d.TrainedOn != nil, TrainedOn: d.TrainedOn,
+		Format: format, Kind: d.Kind, Version: d.Version, Device: d.Device, Engines: d.Engines, Fingerprint: d.Fingerprint, Trained: d.TrainedOn != nil, TrainedOn: d.TrainedOn,
 		Step: d.Step, Validated: d.Validated, BestStep: d.BestStep, Best: d.Best, Largest: d.Largest,
 	})
 	meta := map[string]string{headerKey: string(text), settingsKey: d.Settings, runKey: d.Run}
@@ -121,7 +125,7 @@ func parse(path string, meta map[string]string) (Description, error) {
 		return Description{}, fmt.Errorf("%s: the checkpoint has format %d, this program reads %d and earlier ones: use the program that wrote it (%s), or a later one", path, h.Format, format, h.Version)
 	}
 	d := Description{
-		Kind: h.Kind, Settings: meta[settingsKey], Run: meta[runKey], Version: h.Version, Device: h.Device, Fingerprint: h.Fingerprint,
+		Kind: h.Kind, Settings: meta[settingsKey], Run: meta[runKey], Version: h.Version, Device: h.Device, Engines: h.Engines, Fingerprint: h.Fingerprint,
 		Progress: Progress{Step: h.Step, Validated: h.Validated, BestStep: h.BestStep, Best: h.Best, Largest: h.Largest}, path: path,
 	}
 	if h.Trained {

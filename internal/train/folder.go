@@ -39,8 +39,9 @@ type Folder struct {
 	unclaimed bool // a new run, whose files are not there yet; what an older one left may be
 	finished  bool
 	notes     []string
-	steps     int  // that the run was to have; 0: as many as it is to have now
-	changed   bool // its configuration is to be written again
+	steps     int      // that the run was to have; 0: as many as it is to have now
+	changed   bool     // its configuration is to be written again
+	engines   []string // of the run that is resumed
 }
 
 const (
@@ -77,14 +78,15 @@ func ReadStatus(folder string) (Status, error) {
 
 // record is run.json.
 type record struct {
-	Kind        string  `json:"kind"`
-	Version     string  `json:"version"`
-	Device      string  `json:"device"`
-	Fingerprint string  `json:"fingerprint"`
-	Finished    bool    `json:"finished"`
-	Step        int     `json:"step"`
-	BestStep    int     `json:"best_step"`
-	Best        float64 `json:"best"`
+	Kind        string   `json:"kind"`
+	Version     string   `json:"version"`
+	Device      string   `json:"device"`
+	Engines     []string `json:"engines,omitempty"`
+	Fingerprint string   `json:"fingerprint"`
+	Finished    bool     `json:"finished"`
+	Step        int      `json:"step"`
+	BestStep    int      `json:"best_step"`
+	Best        float64  `json:"best"`
 }
 
 // An Identity is what a run is, beside its options.
@@ -152,7 +154,7 @@ func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDif
 		if err := f.checkSame(old, mayDiffer); err != nil {
 			return nil, err
 		}
-		f.unclaimed, f.finished = false, old.Finished && f.steps == 0
+		f.unclaimed, f.finished, f.engines = false, old.Finished && f.steps == 0, old.Engines
 	}
 	return f, nil
 }
@@ -337,6 +339,39 @@ func (f *Folder) Tell(o voxsaw.Observer) {
 	}
 }
 
+// computeWith notes which algorithms were chosen for the convolutions that are compiled by now:
+// they stand in the log, in the run's record and in its checkpoints. What is told besides is which
+// choices were not followed, and what a resumed run was computed with before.
+func (f *Folder) computeWith(dev device.Device) (notes []string) {
+	teller, ok := dev.(device.EngineTeller)
+	if !ok {
+		return nil
+	}
+	engines, refused := teller.Engines()
+	for _, e := range engines {
+		notes = append(notes, "by measurement: "+e)
+	}
+	notes = append(notes, refused...)
+	if f == nil {
+		return notes
+	}
+	if f.Started() && !slices.Equal(f.engines, engines) {
+		const others = "the run was computed with other algorithms, and results may differ in the last bits: "
+		for _, e := range f.engines {
+			if !slices.Contains(engines, e) {
+				notes = append(notes, others+e+" before")
+			}
+		}
+		for _, e := range engines {
+			if !slices.Contains(f.engines, e) {
+				notes = append(notes, others+e+" is new")
+			}
+		}
+	}
+	f.identity.Engines = engines
+	return notes
+}
+
 // Finished says whether a folder holds a run that has come to its end.
 func Finished(path string) bool {
 	r, err := readRecord(path)
@@ -390,7 +425,7 @@ func readRecord(path string) (record, error) {
 func (f *Folder) record(p checkpoint.Progress, finished bool) error {
 	id := f.identity
 	data, err := json.MarshalIndent(record{
-		Kind: id.Kind, Version: id.Version, Device: id.Device, Fingerprint: id.Fingerprint,
+		Kind: id.Kind, Version: id.Version, Device: id.Device, Engines: id.Engines, Fingerprint: id.Fingerprint,
 		Finished: finished, Step: p.Step, BestStep: p.BestStep, Best: p.Best,
 	}, "", "  ")
 	if err != nil {

@@ -71,6 +71,7 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	}
 	defer w.Optimizer.Close()
 	defer learner.Close()
+	notes = append(notes, folder.computeWith(d)...)
 	if j.Start != nil && !folder.Started() {
 		note, err := j.Start(w.Params)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // A File is what a machine's measurements come to.
 type File struct {
-	// what the device says of itself: processor, kernels, threads
+	// what the device says of itself: processor, kernels, threads; or GPU, driver, precision
 	Processor string   `yaml:"processor"`
 	Choices   []string `yaml:"choices"` // "convolution = algorithm"
 }
@@ -82,7 +82,7 @@ func (f *File) Set(measured []Choice) error {
 func (f File) Save(path string) error {
 	return atomicfile.Write(path, func(w io.Writer) error {
 		var b strings.Builder
-		fmt.Fprintf(&b, "# Where voxsaw tune found another algorithm to be faster than the one that the cost model chooses. For the setting tuning.\nprocessor: %q\nchoices:", f.Processor)
+		fmt.Fprintf(&b, "# Where voxsaw tune found another algorithm to be faster than the one that is taken without a measurement. For the setting tuning.\nprocessor: %q\nchoices:", f.Processor)
 		if len(f.Choices) == 0 {
 			b.WriteString(" []")
 		}

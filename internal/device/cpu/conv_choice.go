@@ -10,24 +10,17 @@ import (
 )
 
 // ConvKind is one of the three kernels of a convolution.
-type ConvKind string
+type ConvKind = device.ConvKind
 
 // The kinds.
 const (
-	Forward    ConvKind = "forward"
-	Transposed ConvKind = "transposed"
-	Weights    ConvKind = "weights"
+	Forward    = device.ConvForward
+	Transposed = device.ConvTransposed
+	Weights    = device.ConvWeights
 )
 
-// ChoiceKey names a kernel of a convolution in [Options].Choices. A bias makes no difference.
-func ChoiceKey(s device.ConvSpec, kind ConvKind) string {
-	groups := ""
-	if s.Grouped() {
-		groups = fmt.Sprintf(" in %d groups", s.Groups)
-	}
-	return fmt.Sprintf("%s %dx%d-%d @%dx%dx%d kernel %dx%dx%d stride %dx%dx%d pad %dx%dx%d%s", kind, s.N, s.In, s.Out,
-		s.Size[0], s.Size[1], s.Size[2], s.Kernel[0], s.Kernel[1], s.Kernel[2], s.Stride[0], s.Stride[1], s.Stride[2], s.Pad[0], s.Pad[1], s.Pad[2], groups)
-}
+// ChoiceKey names a kernel of a convolution in [Options].Choices.
+func ChoiceKey(s device.ConvSpec, kind ConvKind) string { return device.ChoiceKey(s, kind) }
 
 // Candidates lists the algorithms that can compute a kernel of a convolution, those that the cost
 // model expects to be fast first. Any of them may be put into [Options].Choices under [ChoiceKey];

@@ -31,6 +31,7 @@ var (
 	_ device.PuzzleKernels = (*CPU)(nil)
 	_ device.WeightStepper = (*CPU)(nil)
 	_ device.HostMemory    = (*CPU)(nil)
+	_ device.Chooser       = (*CPU)(nil)
 	_ device.ImageKernels  = (*CPU)(nil)
 )
 

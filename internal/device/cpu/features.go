@@ -28,9 +28,14 @@ func chooseKernels() (*kernels, error) {
 	return nil, fmt.Errorf("VOXSAW_CPU=%s: this machine has %s", want, strings.Join(names, ", "))
 }
 
+// MeasuredOn implements [device.Chooser].
+func (c *CPU) MeasuredOn() string {
+	return fmt.Sprintf("%s, %s kernels, %d threads", processor(), c.kernels.name, c.opt.Threads)
+}
+
 // Describe implements [device.Device].
 func (c *CPU) Describe() string {
-	text := fmt.Sprintf("%s, %s kernels, %d threads", processor(), c.kernels.name, c.opt.Threads)
+	text := c.MeasuredOn()
 	if n := len(c.opt.Choices); n > 0 {
 		sum := crc32.NewIEEE()
 		for _, key := range slices.Sorted(maps.Keys(c.opt.Choices)) {

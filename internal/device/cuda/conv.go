@@ -17,46 +17,31 @@ type convolution struct {
 }
 
 // Conv implements [device.Device].
-func (d *Device) Conv(s device.ConvSpec) (device.Kernel, error) { return d.conv(s, false) }
+func (d *Device) Conv(s device.ConvSpec) (device.Kernel, error) {
+	return d.conv(s, device.ConvForward)
+}
 
 // ConvTransposed implements [device.Device].
-func (d *Device) ConvTransposed(s device.ConvSpec) (device.Kernel, error) { return d.conv(s, true) }
+func (d *Device) ConvTransposed(s device.ConvSpec) (device.Kernel, error) {
+	return d.conv(s, device.ConvTransposed)
+}
 
 // conv chooses an algorithm. Operands of all are y <- x, w, [b].
-func (d *Device) conv(s device.ConvSpec, transposed bool) (device.Kernel, error) {
-	if err := s.CheckPlain(); err != nil {
+func (d *Device) conv(s device.ConvSpec, kind device.ConvKind) (device.Kernel, error) {
+	if err := checkConv(s); err != nil {
 		return nil, err
 	}
-	if err := checkVoxels(s); err != nil {
-		return nil, err
-	}
-	c := forward(s)
-	if transposed {
-		c = adjoint(s)
+	o := convOperands{to: out(0), a: in(0), b: in(1)}
+	if s.Bias {
+		o.bias = in(2)
 	}
 	k := d.newKernel()
-	k.convolve(s, c, operand{})
+	k.convolution(s, kind, o)
 	return k.done()
 }
 
-// convolve appends y <- x, w, [b] by the algorithm for its shape. Moments may be nothing.
-func (k *kernel) convolve(s device.ConvSpec, c convolution, moments operand) {
-	var bias operand
-	if s.Bias {
-		bias = in(2)
-	}
-	switch rows, ok := k.d.conv5For(c, s.Type); {
-	case ok:
-		k.conv5(rows, c, out(0), moments, in(0), in(1), bias)
-	case c.is5One():
-		k.conv5One(c, s.Type, out(0), moments, in(0), in(1), bias)
-	default:
-		k.convGeneral(c, s.Type, out(0), moments, in(0), in(1), bias)
-	}
-}
-
-// tiles is how many tiles of each image convolve leaves moments of, or, where a tile may be of
-// several images, how many there are of all.
+// tiles is how many tiles of each image the first of our own variants leaves moments of, or, where
+// a tile may be of several images, how many there are of all.
 func (d *Device) tiles(s device.ConvSpec, c convolution) (n int, mixed bool) {
 	switch rows, ok := d.conv5For(c, s.Type); {
 	case ok:
@@ -70,10 +55,13 @@ func (d *Device) tiles(s device.ConvSpec, c convolution) (n int, mixed bool) {
 }
 
 // NormConv implements [device.Normaliser]: where a tile is of one image, or the norm is the
-// batch's.
+// batch's, and nobody has chosen another variant than ours.
 func (d *Device) NormConv(s device.ConvSpec, n device.ActivateSpec) (*device.NormConv, error) {
-	if err := errors.Join(s.CheckPlain(), n.Check(), checkVoxels(s)); err != nil {
+	if err := errors.Join(checkConv(s), n.Check()); err != nil {
 		return nil, err
+	}
+	if _, ok := d.choices[device.ChoiceKey(s, device.ConvForward)]; ok {
+		return nil, nil
 	}
 	c := forward(s)
 	tiles, mixed := d.tiles(s, c)
@@ -85,19 +73,23 @@ func (d *Device) NormConv(s device.ConvSpec, n device.ActivateSpec) (*device.Nor
 		shape.Images = 1
 	}
 	conv, statistics := d.newKernel(), d.newKernel()
-	conv.convolve(s, c, out(1))
+	o := convOperands{to: out(0), a: in(0), b: in(1), moments: out(1)}
+	if s.Bias {
+		o.bias = in(2)
+	}
+	d.own(s, device.ConvForward)[0].append(conv, o)
 	running := [2]operand{}
 	if n.Norm == device.BatchNorm {
 		running = [2]operand{in(1), in(2)}
 	}
 	statistics.normFinish(n, activationOf(n, shape), tiles, out(0), running[0], running[1], in(0))
 	apply := d.newKernel()
-	o := listOperands(n, 2, false)
+	operands := listOperands(n, 2, false)
 	if n.Norm == device.BatchNorm { // its running statistics are no operands here
-		o = listOperands(instanceOf(n), 2, false)
+		operands = listOperands(instanceOf(n), 2, false)
 	}
-	o.statistics = in(1)
-	apply.activate(n, o)
+	operands.statistics = in(1)
+	apply.activate(n, operands)
 	if err := errors.Join(conv.err, statistics.err, apply.err); err != nil {
 		return nil, err
 	}
@@ -110,8 +102,11 @@ func instanceOf(s device.ActivateSpec) device.ActivateSpec {
 	return s
 }
 
-// checkVoxels: kernels number voxels by 32 bits.
-func checkVoxels(s device.ConvSpec) error {
+// checkConv says what is wrong with a convolution. Kernels number voxels by 32 bits.
+func checkConv(s device.ConvSpec) error {
+	if err := s.CheckPlain(); err != nil {
+		return err
+	}
 	if x, y := s.N*s.XShape().Voxels(), s.N*s.YShape().Voxels(); max(x, y) > 1<<31-1<<10 {
 		return fmt.Errorf("convolution of %d images of %v: more than 2^31 voxels", s.N, s.Size)
 	}
@@ -198,9 +193,15 @@ func conv5Tile(out int32) (channels, voxels int) {
 	return 16, 32
 }
 
-// conv5For says how conv5.cu makes a convolution, if it can: with as many rows as the threads of a
-// block make, and as many channels at a time as its shared memory holds.
+// conv5For says how conv5.cu makes a convolution, if it can, and if that pays.
 func (d *Device) conv5For(c convolution, t device.Type) (conv5Rows, bool) {
+	a, fits := d.conv5Fits(c, t)
+	return a, fits && a.pays()
+}
+
+// conv5Fits says how conv5.cu makes a convolution, if it can: with as many rows as the threads of a
+// block make, and as many channels at a time as its shared memory holds.
+func (d *Device) conv5Fits(c convolution, t device.Type) (conv5Rows, bool) {
 	_, voxels := conv5Tile(c.Out)
 	width := int(c.To[2])
 	if t != device.BFloat16 || !c.is5() || c.In%16 != 0 || c.Out%16 != 0 || width > 16*voxels {
@@ -215,7 +216,7 @@ func (d *Device) conv5For(c convolution, t device.Type) (conv5Rows, bool) {
 			if s := a; true {
 				s.Block = b
 				if s.shared() <= d.sharedMost {
-					return s, s.pays()
+					return s, true
 				}
 			}
 		}
@@ -283,14 +284,11 @@ type convWeights struct {
 
 // ConvGradWeights implements [device.Device].
 func (d *Device) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) {
-	if err := s.CheckPlain(); err != nil {
-		return nil, err
-	}
-	if err := checkVoxels(s); err != nil {
+	if err := checkConv(s); err != nil {
 		return nil, err
 	}
 	k := d.newKernel()
-	k.gradWeights(s, out(0), in(0), in(1))
+	k.convolution(s, device.ConvWeights, convOperands{to: out(0), a: in(0), b: in(1)})
 	return k.done()
 }
 
@@ -330,15 +328,12 @@ func voxelPitch(t device.Type, elements int) int {
 
 // ConvGradWeightsSGD implements [device.WeightStepper].
 func (d *Device) ConvGradWeightsSGD(s device.ConvSpec) (device.Kernel, error) {
-	if err := s.CheckPlain(); err != nil {
-		return nil, err
-	}
-	if err := checkVoxels(s); err != nil {
+	if err := checkConv(s); err != nil {
 		return nil, err
 	}
 	n, k := s.WShape().Elements(), d.newKernel()
 	dw := k.scratch(4 * int64(n))
-	k.gradWeights(s, dw, in(0), in(1))
+	k.convolution(s, device.ConvWeights, convOperands{to: dw, a: in(0), b: in(1)})
 	k.sumSquares(n, out(2), dw)
 	k.sgd(n, out(0), out(1), dw, in(2))
 	return k.done()

@@ -30,4 +30,9 @@ type Options struct {
 	// Driver is the path of libcuda.so.1, or of a simulator; "" looks where the system's loader
 	// does.
 	Driver string
+	// CuDNN is the path of libcudnn.so.9, or of a simulator; "" looks in VOXSAW_CUDNN, where the
+	// system's loader does, and where Python's packages have it.
+	CuDNN string
+	// Choices are variants of convolutions that were measured, see [device.Chooser].
+	Choices map[string]string
 }

@@ -15,6 +15,11 @@ func OpenSimulated(t testing.TB, precision string) *Device {
 	return openSimulated(t, Precision(precision))
 }
 
+// OpenWithCuDNN opens it with the simulated cuDNN.
+func OpenWithCuDNN(t testing.TB, precision string, choices map[string]string) *Device {
+	return openWithCuDNN(t, Precision(precision), choices)
+}
+
 // Precision names how products are multiplied.
 func Precision(name string) precision { return precision(name) }
 

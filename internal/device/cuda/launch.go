@@ -121,6 +121,7 @@ const (
 	output
 	input
 	scratch
+	fixed // the offset is the address
 )
 
 func out(i int) operand { return operand{kind: output, index: i} }
@@ -189,8 +190,22 @@ func (k *kernel) launch(name string, blocks grid, threads, shared int, numbers a
 	for i := range len(words) / 4 {
 		l.word[i] = C.uint(binary.LittleEndian.Uint32(words[4*i:]))
 	}
+	k.add(name, l, addresses)
+}
+
+// addPlan appends a convolution of cuDNN.
+func (k *kernel) addPlan(name string, plan unsafe.Pointer, addresses ...operand) {
+	k.add("of cuDNN, "+name, C.vs_launch{plan: plan, pointers: C.int(len(addresses))}, addresses)
+}
+
+// add appends a launch with the operands that its addresses are taken from.
+func (k *kernel) add(name string, l C.vs_launch, addresses []operand) {
 	for i, o := range addresses {
-		if o.kind != nothing {
+		switch o.kind {
+		case nothing:
+		case fixed:
+			l.pointer[i] = C.ulonglong(o.offset)
+		default:
 			k.slots = append(k.slots, slot{len(k.launches), i, o})
 		}
 	}

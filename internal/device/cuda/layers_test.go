@@ -16,41 +16,37 @@ import (
 
 // A way is one of the device's algorithms for one of a layer's three products.
 type way struct {
-	name, variant string
-	make          func() (*kernel, error)
-	result        device.Shape // of it
-	weights       bool         // the result has the shape of weights
-	in            []string     // operands: x, y or w
+	variant
+	kind    device.ConvKind
+	name    string       // of the product
+	result  device.Shape // of it
+	weights bool         // the result has the shape of weights
+	in      []string     // operands: x, y or w
 }
 
-// ways are all algorithms that can make a layer; of each product, the one that the device chooses
-// comes first.
-func (d *Device) ways(s device.ConvSpec) (all []way) {
-	add := func(w way, start func(k *kernel)) {
-		w.make = func() (*kernel, error) {
-			k := d.newKernel()
-			start(k)
-			return k, k.err
+// ways are all algorithms that can make a layer, cuDNN's where it is there; of each product, the
+// one that the device takes without a choice comes first. What is refused is logged.
+func (d *Device) ways(t *testing.T, s device.ConvSpec) (all []way) {
+	for _, w := range []way{
+		{kind: device.ConvForward, name: "forward", result: s.YShape(), in: []string{"x", "w"}},
+		{kind: device.ConvTransposed, name: "data", result: s.XShape(), in: []string{"y", "w"}},
+		{kind: device.ConvWeights, name: "weights", result: s.WShape(), weights: true, in: []string{"x", "y"}},
+	} {
+		plans, _ := d.proposed(s, w.kind)
+		for _, v := range d.own(s, w.kind) {
+			w.variant = v
+			all = append(all, w)
 		}
-		all = append(all, w)
+		for _, v := range plans {
+			if err := d.verify(s, w.kind, v); err != nil {
+				t.Logf("%v, %s, %s: %v", s, w.name, v.name, err)
+				continue
+			}
+			w.variant = v
+			all = append(all, w)
+		}
 	}
-	for _, w := range []way{{name: "forward", result: s.YShape(), in: []string{"x", "w"}}, {name: "data", result: s.XShape(), in: []string{"y", "w"}}} {
-		c := forward(s)
-		if w.name == "data" {
-			c = adjoint(s)
-		}
-		if rows, ok := d.conv5For(c, s.Type); ok {
-			w.variant = "rows"
-			add(w, func(k *kernel) { k.conv5(rows, c, out(0), operand{}, in(0), in(1), operand{}) })
-		}
-		if c.is5() && c.In == 1 && c.Transposed == 0 {
-			w.variant = "one channel"
-			add(w, func(k *kernel) { k.conv5One(c, s.Type, out(0), operand{}, in(0), in(1), operand{}) })
-		}
-		w.variant = "gathered"
-		add(w, func(k *kernel) { k.convGeneral(c, s.Type, out(0), operand{}, in(0), in(1), operand{}) })
-	}
-	add(way{name: "weights", variant: "split", result: s.WShape(), weights: true, in: []string{"x", "y"}}, func(k *kernel) { k.gradWeights(s, out(0), in(0), in(1)) })
+	d.forgetProblem()
 	return all
 }
 
@@ -107,7 +103,7 @@ func layer(t *testing.T, d *Device, reference device.Device, s device.ConvSpec) 
 	values := map[string][]float32{"x": normals(r, s.XShape().Elements(), 1), "y": normals(r, s.YShape().Elements(), 1), "w": normals(r, s.WShape().Elements(), 0.1)}
 	shapes := map[string]device.Shape{"x": s.XShape(), "y": s.YShape(), "w": s.WShape()}
 	want := map[string][]float32{}
-	for _, w := range d.ways(s) {
+	for _, w := range d.ways(t, s) {
 		if want[w.name] == nil {
 			want[w.name] = onReference(t, reference, s, w, shapes, values)
 		}
@@ -124,11 +120,15 @@ func layer(t *testing.T, d *Device, reference device.Device, s device.ConvSpec) 
 			result.Type = device.Float32
 		}
 		to := onGPU(t, d, d.Size(result), nil)
-		k, err := w.make()
+		k := d.newKernel()
+		w.append(k, convOperands{to: out(0), a: in(0), b: in(1)})
+		if k.err != nil {
+			t.Fatal(k.err)
+		}
+		memory, err := d.Alloc(k.Scratch())
 		if err != nil {
 			t.Fatal(err)
 		}
-		memory := onGPU(t, d, k.Scratch(), nil)
 		start := func() { k.Run([]device.Buffer{to}, buffers, memory) }
 		start()
 		var got []float32
@@ -146,10 +146,11 @@ func layer(t *testing.T, d *Device, reference device.Device, s device.ConvSpec) 
 			t.Fatal(err)
 		}
 		e, flops := distance(got, want[w.name]), 2*float64(s.YShape().Elements())*float64(s.In*s.Kernel[0]*s.Kernel[1]*s.Kernel[2])
-		fmt.Printf("layer\t%s\t%dx%d-%d@%d^3/%d^3:%d\t%s\t%s\t%.4f ms\t%.2f TFLOP/s\terror %.1e\n", d.precision, s.N, s.In, s.Out, s.Size[0], s.Kernel[0], s.Stride[0], w.name, w.variant, seconds*1e3, flops/seconds/1e12, e)
+		fmt.Printf("layer\t%s\t%dx%d-%d@%d^3/%d^3:%d\t%s\t%s\t%.4f ms\t%.2f TFLOP/s\terror %.1e\n", d.precision, s.N, s.In, s.Out, s.Size[0], s.Kernel[0], s.Stride[0], w.name, w.variant.name, seconds*1e3, flops/seconds/1e12, e)
 		if most := map[precision]float64{fp32: 1e-4, tf32: 1e-2, bf16: 2e-2}[d.precision]; !(e < most) {
-			t.Errorf("%s, %v, %s, %s: relative error %.2g, want less than %g", d.precision, s, w.name, w.variant, e, most)
+			t.Errorf("%s, %v, %s, %s: relative error %.2g, want less than %g", d.precision, s, w.name, w.variant.name, e, most)
 		}
+		d.Free(memory)
 	}
 }
 

@@ -6,6 +6,7 @@
 // alone answers success before that: cu calls it when the program starts, and ends it where it fails.
 #define _GNU_SOURCE
 #include "open.h"
+#include "cudnn.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,7 @@ int vs_open(const char *path, char *message, int size) {
 
 void vs_describe(int error, char *message, int size) {
   const char *name = NULL, *text = NULL;
+  if (vs_cudnn_explain(error, message, size)) return;
   if (cuGetErrorName(error, &name) || cuGetErrorString(error, &text) || !name || !text)
     snprintf(message, size, "CUDA error %d", error);
   else
@@ -65,10 +67,14 @@ int vs_enter(CUcontext c) {
 int vs_run(CUcontext c, CUstream s, const vs_launch *l, int n, int *failed) {
   ENTER(c);
   for (int i = 0; i < n; i++, l++) {
+    *failed = i;
+    if (l->plan) {
+      if ((r = vs_cudnn_run(l->plan, l->pointer))) return r;
+      continue;
+    }
     void *params[17];
     for (int p = 0; p < l->pointers; p++) params[p] = (void *)&l->pointer[p];
     params[l->pointers] = (void *)l->word;
-    *failed = i;
     r = cuLaunchKernel((CUfunction)l->function, l->grid[0], l->grid[1], l->grid[2], l->threads, 1, 1, l->shared, s, params, NULL);
     if (r) return r;
   }

@@ -6,6 +6,7 @@ package cuda
 #cgo LDFLAGS: -L${SRCDIR}/stub -ldl
 #include <stdlib.h>
 #include "open.h"
+#include "cudnn.h"
 */
 import "C"
 
@@ -49,6 +50,14 @@ type Device struct {
 	recording      bool
 	misused        bool // what cannot be recorded was tried
 	closed         bool
+
+	choices    map[string]string // by device.ChoiceKey; see device.Chooser
+	inForce    map[string]string // those that kernels follow
+	refused    []string          // and those that they do not, see refuse
+	cudnnPath  string
+	cudnn      *cudnn
+	cudnnError error // why it is not there; nil before somebody asked
+	problem    *problem
 }
 
 // precision is how products are multiplied.
@@ -69,7 +78,7 @@ func Open(o Options) (device.Device, error) {
 	if err := openDriver(cmp.Or(o.Driver, os.Getenv("VOXSAW_CUDA_DRIVER"))); err != nil {
 		return nil, err
 	}
-	d := &Device{precision: p, limit: o.Memory, functions: map[string]*function{}}
+	d := &Device{precision: p, limit: o.Memory, functions: map[string]*function{}, choices: o.Choices, cudnnPath: o.CuDNN, inForce: map[string]string{}}
 	if err := d.open(); err != nil {
 		d.Close()
 		return nil, err
@@ -120,8 +129,16 @@ func check(r C.int) error {
 	case C.CUDA_ERROR_OUT_OF_MEMORY:
 		return errOutOfMemory
 	}
+	if r >= C.vs_cudnn_error {
+		return &cudnnFailure{describe(int(r))}
+	}
 	return errors.New(describe(int(r)))
 }
+
+// A cudnnFailure is what cuDNN answered.
+type cudnnFailure struct{ text string }
+
+func (e *cudnnFailure) Error() string { return e.text }
 
 var errOutOfMemory = errors.New("the GPU is out of memory")
 
@@ -228,6 +245,7 @@ func (d *Device) Close() error {
 	}
 	err := d.Sync()
 	d.staging.close(d)
+	d.cudnn.close(d)
 	d.closed = true
 	if e := d.locked(d.context.Destroy); e != nil {
 		err = errors.Join(err, fmt.Errorf("closing the GPU: %w", e))
@@ -251,4 +269,7 @@ var (
 	_ device.StepDecider   = (*Device)(nil)
 	_ device.Rehearser     = (*Device)(nil)
 	_ device.Normaliser    = (*Device)(nil)
+	_ device.Chooser       = (*Device)(nil)
+	_ device.EngineTeller  = (*Device)(nil)
+	_ device.Librarian     = (*Device)(nil)
 )

@@ -10,8 +10,10 @@ int vs_open(const char *path, char *message, int size);
 // vs_describe writes the driver's name and explanation of an error.
 void vs_describe(int error, char *message, int size);
 
-// A vs_launch is a kernel with its arguments: addresses, then one struct of 4-byte words.
+// A vs_launch is a kernel with its arguments: addresses, then one struct of 4-byte words; or, where
+// there is a plan, a convolution of cuDNN (see cudnn.h) with its four addresses.
 typedef struct {
+  const void *plan;
   unsigned long long function;
   unsigned grid[3], threads, shared;
   int pointers, words;

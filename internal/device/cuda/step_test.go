@@ -158,3 +158,28 @@ func TestStatisticsInEpilogues(t *testing.T) {
 		d.Close()
 	}
 }
+
+// TestStepWithCuDNN: a step with cuDNN's convolutions is recorded as any other. It takes and gives
+// back nothing, and the recording gives the bits of the direct run.
+func TestStepWithCuDNN(t *testing.T) {
+	choices := map[string]string{
+		"forward 1x1-16 @8x8x8 kernel 5x5x5 stride 1x1x1 pad 2x2x2":     "cuDNN 9.28.0 forward: eng1_k2=5",
+		"forward 1x16-32 @8x8x8 kernel 2x2x2 stride 2x2x2 pad 0x0x0":    "cuDNN 9.28.0 forward: eng0",
+		"transposed 1x32-32 @4x4x4 kernel 5x5x5 stride 1x1x1 pad 2x2x2": "cuDNN 9.28.0 data: eng1_k2=5",
+		"weights 1x1-16 @8x8x8 kernel 5x5x5 stride 1x1x1 pad 2x2x2":     "cuDNN 9.28.0 slices: eng1_k2=5 eng0 eng1_k2=5",
+		"weights 1x16-32 @8x8x8 kernel 2x2x2 stride 2x2x2 pad 0x0x0":    "cuDNN 9.28.0 weights: eng1_k2=5",
+	}
+	d := cuda.OpenWithCuDNN(t, "bf16", choices)
+	replayed, direct := trainSteps(t, d, d, "sgd", 0), trainSteps(t, d, unrecorded{d}, "sgd", 0)
+	if inForce, refused := d.Engines(); len(inForce) != len(choices) || len(refused) != 0 {
+		t.Errorf("in force %q, refused %q", inForce, refused)
+	}
+	for i, n := range replayed.calls[2:] {
+		if n.TakesOrGives != 0 || n.GraphLaunches != 2 {
+			t.Errorf("step %d: %d resources taken or given back, %d graphs started; want 0, 2", i+3, n.TakesOrGives, n.GraphLaunches)
+		}
+	}
+	if !slices.Equal(replayed.losses, direct.losses) || !slices.Equal(replayed.parameters, direct.parameters) {
+		t.Errorf("losses %v replayed, %v directly; parameters equal: %v", replayed.losses, direct.losses, slices.Equal(replayed.parameters, direct.parameters))
+	}
+}

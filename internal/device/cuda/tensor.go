@@ -181,6 +181,13 @@ func (d *Device) transposed(t device.Tensor, back bool) (device.Kernel, error) {
 
 // newTranspose makes the kernel from float32 in row-major order to a tensor, or back.
 func (d *Device) newTranspose(t device.Tensor, back bool) (*kernel, error) {
+	k := d.newKernel()
+	k.transpose(t, back, out(0), in(0))
+	return k, k.err
+}
+
+// transpose appends to <- from: float32 in row-major order to a tensor, or back.
+func (k *kernel) transpose(t device.Tensor, back bool, to, from operand) {
 	if len(t.Shape) == 2 {
 		t.Shape = device.Shape{t.Shape[0], t.Shape[1], 1, 1, 1}
 	}
@@ -188,11 +195,10 @@ func (d *Device) newTranspose(t device.Tensor, back bool) (*kernel, error) {
 	if back {
 		rows, columns, kinds = columns, rows, "_f32"+suffix(t.Type)
 	}
-	k := d.newKernel()
 	if rows == 1 || columns == 1 {
 		n := t.Shape.Elements()
-		k.launch("convert"+kinds, grid{blocksOf(n, 256), 1, 1}, 256, 0, flat{uint32(n), uint32(uint64(n) >> 32), 1}, out(0), in(0))
-		return k, k.err
+		k.launch("convert"+kinds, grid{blocksOf(n, 256), 1, 1}, 256, 0, flat{uint32(n), uint32(uint64(n) >> 32), 1}, to, from)
+		return
 	}
 	// the columns are in the second axis of the grid, which is short: so are channels, but not
 	// voxels
@@ -200,10 +206,9 @@ func (d *Device) newTranspose(t device.Tensor, back bool) (*kernel, error) {
 	for first := 0; first < blocks[1]; first += 65535 {
 		for image := 0; image < images; image += 65535 {
 			some := grid{blocks[0], min(65535, blocks[1]-first), min(65535, images-image)}
-			k.launch("transpose"+kinds, some, 256, 4*32*33, struct{ Rows, Columns, FirstColumn, FirstImage int32 }{int32(rows), int32(columns), int32(32 * first), int32(image)}, out(0), in(0))
+			k.launch("transpose"+kinds, some, 256, 4*32*33, struct{ Rows, Columns, FirstColumn, FirstImage int32 }{int32(rows), int32(columns), int32(32 * first), int32(image)}, to, from)
 		}
 	}
-	return k, k.err
 }
 
 // pooling is tensor.cu's Pool.

@@ -425,6 +425,24 @@ API cuGraphLaunch(void *e, void *s) {
 API cuGraphDestroy(void *g) { return delete static_cast<Graph *>(g), success; }
 API cuGraphExecDestroy(void *e) { return counted[takesOrGives]++, delete static_cast<Graph *>(e), success; }
 
+// --- What the simulated cuDNN needs (cudnn/cudnn.cc)
+
+// The function runs when the stream comes to it, and again with every graph that has it. It returns
+// an error of the driver.
+API vsSimHostWork(void *stream, int (*work)(void *), void *data) {
+  counted[launches]++;
+  ENTER;
+  return put(stream, {[=] { return work(data); }});
+}
+API vsSimCapturing(void *stream) {
+  LOCKED;
+  return has(streamOf(stream)) && streamOf(stream)->capturing;
+}
+extern "C" __attribute__((visibility("default"))) void *vsSimReach(Address a, size_t bytes) {
+  LOCKED;
+  return sim::reach(a, bytes);
+}
+
 // --- Modules and kernels: whatever image is loaded, the kernels are those of this library
 
 API cuModuleLoadData(void **m, const void *image) {
