@@ -17,9 +17,9 @@ type verifyOptions struct {
 
 func newVerify() *cobra.Command {
 	o := &verifyOptions{}
-	return verb("verify PATH...", "Compare prepared cases, checkpoints and runs with what was written",
-		`Reads all that voxsaw has written at the paths, and below them: the voxels of prepared cases and the weights of checkpoints are compared
-with their checksums, and the files of a run with each other. One line each says what is wrong; the exit code is 1 if anything is.
+	return verb("verify PATH...", "Compare prepared data, checkpoints and runs with what was written",
+		`Reads all that voxsaw has written at the paths, and below them: the voxels of prepared cases, the pixels of prepared photographs and
+the weights of checkpoints are compared with their checksums, and the files of a run with each other. One line each says what is wrong; the exit code is 1 if anything is.
 
 Training checks each case when it is first read, and each checkpoint, without being asked. This is for archives and copies.`,
 		`  voxsaw verify prepared/ runs/

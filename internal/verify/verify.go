@@ -1,8 +1,9 @@
 // Package verify reads what the program has written, and compares it with what was written.
 //
-// Start at [Paths]. It finds prepared cases, checkpoints and runs below folders. How each is
-// checked is its owner's business: volume/prepared, internal/checkpoint, internal/train. Scans and
-// label maps are not looked at: package dataset inspects those.
+// Start at [Paths]. It finds prepared cases and photographs, checkpoints and runs below folders.
+// How each is checked is its owner's business: volume/prepared, puzzle2d/photos,
+// internal/checkpoint, internal/train. Scans and label maps are not looked at: package dataset
+// inspects those.
 package verify
 
 import (
@@ -16,14 +17,16 @@ import (
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // The kinds of findings.
 const (
-	PreparedCases = "prepared cases"
-	Checkpoint    = "checkpoint"
-	Run           = "run"
+	PreparedCases  = "prepared cases"
+	PreparedPhotos = "prepared photographs"
+	Checkpoint     = "checkpoint"
+	Run            = "run"
 )
 
 // A Finding is what was found out about one thing.
@@ -34,9 +37,9 @@ type Finding struct {
 	Note     string   `json:"note,omitempty"`     // what could not be compared
 }
 
-// Paths verifies what lies at the paths: a checkpoint, or a folder with prepared cases, runs,
-// checkpoints, or folders of these. Each finding is passed to report at once. A path where there is
-// nothing to verify is an error, and so is a folder that cannot be looked into.
+// Paths verifies what lies at the paths: a checkpoint, or a folder with prepared cases or
+// photographs, runs, checkpoints, or folders of these. Each finding is passed to report at once. A
+// path where there is nothing to verify is an error, and so is a folder that cannot be looked into.
 func Paths(ctx context.Context, paths []string, report func(Finding)) error {
 	for _, path := range paths {
 		found := 0
@@ -56,7 +59,7 @@ func Paths(ctx context.Context, paths []string, report func(Finding)) error {
 			}
 			report(*f)
 			found++
-			if f.Kind == PreparedCases {
+			if f.Kind == PreparedCases || f.Kind == PreparedPhotos {
 				return fs.SkipDir
 			}
 			return nil
@@ -75,7 +78,7 @@ func Paths(ctx context.Context, paths []string, report func(Finding)) error {
 			return err
 		}
 		if found == 0 {
-			return fmt.Errorf("%s: no prepared cases, run or checkpoint is here", path)
+			return fmt.Errorf("%s: nothing that voxsaw has prepared, no run and no checkpoint is here", path)
 		}
 	}
 	return nil
@@ -88,6 +91,9 @@ func one(ctx context.Context, path string, folder bool) *Finding {
 		return verifyCheckpoint(path)
 	case folder && isPrepared(path):
 		return verifyPrepared(ctx, path)
+	case folder && photos.IsPrepared(path):
+		problems, _ := photos.Verify(ctx, path) // who called looks at the end of ctx
+		return &Finding{Path: path, Kind: PreparedPhotos, Problems: problems}
 	case folder && isFile(filepath.Join(path, "run.json")):
 		return &Finding{Path: path, Kind: Run, Problems: train.Verify(path)}
 	}

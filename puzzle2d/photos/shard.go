@@ -209,6 +209,9 @@ func (s *shards) keep(shard int, now shardRecord, r *photo.Resizer) (shardRecord
 	if err != nil || info.Size() != int64(good*s.options.bytes()) {
 		return now, false
 	}
+	if _, err := old.verify(shardFile(s.dir, shard, "rgb"), s.options.bytes()); err != nil {
+		return now, false
+	}
 	scratch := make([]byte, s.options.bytes())
 	for n, f := range s.found(shard) {
 		if old.Files[n].Error == "" {

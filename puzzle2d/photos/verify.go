@@ -1,0 +1,78 @@
+package photos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// IsPrepared says whether a folder holds photographs that [Prepare] has prepared, whole or not.
+func IsPrepared(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, indexName))
+	folder, other := os.Stat(filepath.Join(dir, shardsFolder))
+	return err == nil && other == nil && folder.IsDir()
+}
+
+// Verify reads all pixels that [Prepare] has written and compares them with their digests. It says
+// what is wrong, a line for each shard; nothing where all is as it was written. The end of ctx is
+// the error.
+func Verify(ctx context.Context, dir string) (problems []string, err error) {
+	i, err := readIndex(dir)
+	if err != nil {
+		return []string{fmt.Sprintf("opening prepared photographs in %s: %v", dir, err)}, nil
+	}
+	for shard, want := range i.Shards {
+		if ctx.Err() != nil {
+			return problems, ctx.Err()
+		}
+		if err := verifyShard(dir, shard, want, i.bytes()); err != nil {
+			problems = append(problems, fmt.Sprintf("%v: run voxsaw 2d prepare again", err))
+		}
+	}
+	return problems, nil
+}
+
+// verifyShard compares a shard with its record, and that with the index.
+func verifyShard(dir string, shard int, want shardInfo, bytes int) error {
+	path := shardFile(dir, shard, "json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var record shardRecord
+	if err := json.Unmarshal(data, &record); err != nil {
+		return fmt.Errorf("%s is damaged: %w", path, err)
+	}
+	digests, err := record.verify(shardFile(dir, shard, "rgb"), bytes)
+	if err == nil && (len(digests) != want.Photos || shardDigest(digests) != want.Digest) {
+		err = fmt.Errorf("%s is not of this %s", path, indexName)
+	}
+	return err
+}
+
+// verify reads a shard's pixels, which are so many bytes for each photograph, and compares them with
+// the digests, which it returns.
+func (r shardRecord) verify(path string, bytes int) (digests []string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	pixels := make([]byte, bytes)
+	for _, file := range r.Files {
+		if file.Error != "" {
+			continue
+		}
+		if _, err := io.ReadFull(f, pixels); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", path, err)
+		}
+		if digest(pixels) != file.Digest {
+			return nil, fmt.Errorf("%s is not what was prepared: the pixels of %s have another digest", path, file.Path)
+		}
+		digests = append(digests, file.Digest)
+	}
+	return digests, nil
+}
