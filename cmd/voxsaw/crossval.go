@@ -41,7 +41,7 @@ work on. --write slurm writes the script of a Slurm job array, a trial each.`,
 			return runCrossval(cmd, *o, f)
 		})
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of the experiment")
-	cmd.Flags().Var(&f.memory, "memory", "limit in GiB for the network's memory; 0: what the machine has")
+	cmd.Flags().Var(&f.memory, "memory", "limit in GiB for the networks, 32 MiB of it for the program itself; scoring a scan is not counted: up to 50 bytes a voxel; 0: what the machine has")
 	cmd.Flags().BoolVar(&f.dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the table, or the plan, as JSON")
 	cmd.Flags().IntVar(&f.trial, "trial", 0, "run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
@@ -74,7 +74,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 		return err
 	}
 	defer closeDevice()
-	s := experiment.Setting{Out: f.out, Device: dev, Memory: f.memory.limit(), Console: &console{w: cmd.ErrOrStderr()}, Trial: f.trial}
+	s := experiment.Setting{Out: f.out, Device: dev, Memory: f.memory.planned(), Console: &console{w: cmd.ErrOrStderr()}, Trial: f.trial}
 	result, err := experiment.Run(cmd.Context(), o.Plan, s)
 	if err != nil {
 		if result != nil && len(result.Runs) > 0 {

@@ -87,3 +87,13 @@ func (g gibibytes) limitAll() int64 {
 	}
 	return limit
 }
+
+// ownMemory is what a process takes besides what is planned: itself, crops that are prepared ahead,
+// garbage.
+const ownMemory = 32 << 20
+
+// planned is how much of the limit a training may plan with.
+func (g gibibytes) planned() int64 {
+	limit := g.limitAll()
+	return limit - min(ownMemory, limit/4)
+}

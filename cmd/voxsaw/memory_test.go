@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"runtime/debug"
 	"testing"
 )
 
@@ -19,6 +20,25 @@ func TestAmountsOfMemory(t *testing.T) {
 		var g gibibytes
 		if err := g.Set(text); err == nil {
 			t.Errorf("%q is let pass: %v", text, g)
+		}
+	}
+}
+
+// A training plans with less than the limit: the program itself is in it, too. The garbage
+// collector knows the whole of it.
+func TestPlannedMemory(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	for limit, planned := range map[string]int64{"1GiB": 1<<30 - 32<<20, "200MiB": 168 << 20, "40MiB": 30 << 20} {
+		var g gibibytes
+		if err := g.Set(limit); err != nil {
+			t.Fatal(err)
+		}
+		if got := g.planned(); got != planned {
+			t.Errorf("%s: %d bytes may be planned, want %d", limit, got, planned)
+		}
+		if got := debug.SetMemoryLimit(-1); got != g.bytes() {
+			t.Errorf("%s: the garbage collector has a limit of %d", limit, got)
 		}
 	}
 }

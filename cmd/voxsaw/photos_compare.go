@@ -36,7 +36,7 @@ Run it again to go on where it stopped; finished arms are not repeated.`,
 			return runPhotoCompare(cmd, *o, out, memory, asJSON)
 		})
 	cmd.Flags().StringVar(&out, "out", "", "folder of the comparison")
-	cmd.Flags().Var(&memory, "memory", "limit in GiB for the network's memory; 0: what the machine has")
+	cmd.Flags().Var(&memory, "memory", "limit in GiB for the networks, 32 MiB of it for the program itself; prepared photographs, which are mapped, do not count; 0: what the machine has")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the results as JSON")
 	return cmd
 }
@@ -50,7 +50,7 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, memo
 		return err
 	}
 	defer closeDevice()
-	results, err := photostudy.Run(cmd.Context(), o.Plan, photostudy.Setting{Out: out, Device: dev, Memory: memory.limit(), Console: &console{w: cmd.ErrOrStderr()}})
+	results, err := photostudy.Run(cmd.Context(), o.Plan, photostudy.Setting{Out: out, Device: dev, Memory: memory.planned(), Console: &console{w: cmd.ErrOrStderr()}})
 	if err != nil {
 		if len(results) > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%d arms are finished\n", len(results))

@@ -36,7 +36,7 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 	f.StringVar(&r.out, "out", "", "folder of the run: configuration, log, checkpoints")
 	f.BoolVar(&r.resume, "resume", false, "continue the run in the folder, to the bit; its settings lie there, and --steps may be raised")
 	f.BoolVar(&r.force, "force", false, "start over in a folder that holds a run")
-	f.Var(&r.memory, "memory", "limit in GiB of the machine's memory, for a network on the CPU and for scans; 0: what the machine has")
+	f.Var(&r.memory, "memory", "limit in GiB of the machine's memory, for a network on the CPU, crops and scans, 32 MiB of it for the program itself; prepared data, which is mapped, does not count; 0: what the machine has")
 	f.IntVar(&r.loaders, "loaders", 0, "goroutines that prepare crops ahead of their use; 0: 2")
 	f.BoolVar(&r.json, "json", false, "write what happens to standard output as JSON, one line an event: started, step, validated, saved, note, finished")
 }
@@ -95,7 +95,7 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 		mode = voxsaw.Force
 	}
 	return voxsaw.RunOptions{
-		Folder: r.out, Mode: mode, Settings: resolved, Observer: r.page, Memory: r.memory.limit(), Loaders: r.loaders,
+		Folder: r.out, Mode: mode, Settings: resolved, Observer: r.page, Memory: r.memory.planned(), Loaders: r.loaders,
 		// The data are recognised by their fingerprint, wherever they lie. Another device is noted,
 		// and the choices of a tuning file are in machine.choices.
 		MayDiffer: []string{"data", "machine.threads", "machine.tuning", "machine.device", "machine.precision", "machine.gpu_memory"},

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -62,6 +63,7 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		return folder.Summary()
 	}
 	w := Workbench{Device: d, Group: group, Memory: o.Memory, Params: nn.NewParams(d, j.Options.Seed)}
+	defer debug.FreeOSMemory() // what the network took: a study makes the next one at once
 	defer w.Params.Close()
 	learner, notes, err := j.prepare(&w)
 	if err != nil {
