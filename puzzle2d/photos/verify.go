@@ -53,8 +53,8 @@ func verifyShard(dir string, shard int, want shardInfo, bytes int) error {
 	return err
 }
 
-// verify reads a shard's pixels, which are so many bytes for each photograph, and compares them with
-// the digests, which it returns.
+// verify reads a shard's pixels, which are so many bytes for each photograph, and compares them
+// with the digests, which it returns.
 func (r shardRecord) verify(path string, bytes int) (digests []string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
