@@ -95,6 +95,7 @@ var mayImport = map[string][]string{
 
 	"scripts/changelog": {},
 	"scripts/comments":  {},
+	"scripts/fuzz":      {},
 	"scripts/sbom":      {},
 }
 
