@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -178,9 +177,7 @@ func runBench(w, log io.Writer, task string, o benchOptions) (err error) {
 			return err
 		}
 	}
-	lines := json.NewEncoder(w)
-	lines.SetEscapeHTML(false) // "32->32" is easier to read
-	return lines.Encode(line)
+	return printJSONLine(w, line)
 }
 
 func cube(n int) [3]int { return [3]int{n, n, n} }
@@ -270,7 +267,7 @@ func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) err
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{
+	return printJSONLine(cmd.OutOrStdout(), map[string]any{
 		"impl": "voxsaw " + voxsaw.Version(), "task": "predict", "shape": scan.Shape, "window": o.Inference.Window, "overlap": o.Inference.Overlap, "batch": o.Inference.Batch, "norm": o.Norm,
 		"windows": t.Windows, "timed_windows": t.Timed, "seconds": round(t.Elapsed.Seconds(), 3), "voxels_s": math.Round(t.Rate()), "plan_mib": t.Bytes >> 20, "peak_mib": peakMemory() >> 20,
 	})
@@ -311,7 +308,7 @@ func runBenchSolver(w io.Writer, o solverBenchOptions) error {
 		slices.Sort(single)
 		slices.Sort(batch)
 		us := func(d time.Duration) float64 { return round(d.Seconds()*1e6/float64(o.Batch), 3) }
-		if err := json.NewEncoder(w).Encode(map[string]any{
+		if err := printJSONLine(w, map[string]any{
 			"impl": "voxsaw " + voxsaw.Version(), "task": "solver", "n": n, "batch": o.Batch, "single_us": us(single[3]), "batch_us": us(batch[3]),
 		}); err != nil {
 			return err

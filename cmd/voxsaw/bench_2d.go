@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -108,9 +107,7 @@ func runBench2D(w, log io.Writer, o bench2DOptions) (err error) {
 			return err
 		}
 	}
-	lines := json.NewEncoder(w)
-	lines.SetEscapeHTML(false)
-	return lines.Encode(line)
+	return printJSONLine(w, line)
 }
 
 // cpuTime is what the process has taken of the processor, in all threads; 0 where the system does

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,7 +41,7 @@ func newBenchPhotos() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := json.NewEncoder(cmd.OutOrStdout()).Encode(line); err != nil {
+		if err := printJSONLine(cmd.OutOrStdout(), line); err != nil {
 			return fmt.Errorf("writing the result: %w", err)
 		}
 		return nil

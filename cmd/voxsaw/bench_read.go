@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -66,7 +65,7 @@ func runBenchRead(w io.Writer, path string, o readBenchOptions) error {
 	if err := line.describe(path, o.Repeat); err != nil {
 		return err
 	}
-	if err := json.NewEncoder(w).Encode(line); err != nil {
+	if err := printJSONLine(w, line); err != nil {
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	return nil

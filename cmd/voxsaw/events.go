@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 	"time"
 
@@ -13,14 +12,12 @@ import (
 // events writes what happens in a training as JSON, one line an event, and passes it on.
 type events struct {
 	voxsaw.Observer
-	encoder *json.Encoder
-	failed  error // of writing
+	w      io.Writer
+	failed error // of writing
 }
 
 func newEvents(w io.Writer, next voxsaw.Observer) *events {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return &events{Observer: next, encoder: e}
+	return &events{Observer: next, w: w}
 }
 
 // An event is one line. What it is says which of the others are there.
@@ -43,7 +40,7 @@ type event struct {
 }
 
 func (e *events) write(v event) {
-	if err := e.encoder.Encode(v); err != nil && e.failed == nil {
+	if err := printJSONLine(e.w, v); err != nil && e.failed == nil {
 		e.failed = err
 	}
 }

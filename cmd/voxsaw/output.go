@@ -56,10 +56,15 @@ func shown(w io.Writer, path string) string {
 
 // printJSON prints a value for a program. What names from files hold that cannot be seen is
 // escaped: it may come to a terminal all the same.
-func printJSON(w io.Writer, v any) error {
+func printJSON(w io.Writer, v any) error { return encodeJSON(w, v, "  ") }
+
+// printJSONLine is printJSON on one line.
+func printJSONLine(w io.Writer, v any) error { return encodeJSON(w, v, "") }
+
+func encodeJSON(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetIndent("", "  ")
+	e.SetIndent("", indent)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
 		return err
