@@ -76,7 +76,7 @@ func (b *bench) testFolders(t *testing.T) {
 		cmd := exec.Command(strace, append([]string{"-f", "-qq", "-o", "/dev/null", "-P", filepath.Join(dir, "out"), "-e", "trace=fsync", "-e", "signal=none", "-e", "inject=fsync:error=EIO", b.program}, s.args...)...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOMAXPROCS=1")
 		out, err := cmd.CombinedOutput()
-		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 1 || !bytes.Contains(out, []byte("sync out: input/output error")) {
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 1 || !bytes.Contains(out, []byte("out: input/output error")) {
 			t.Errorf("%s, whose folder cannot be synced: %v\n%s", s.name, err, out)
 		}
 		b.end(t, s, dir, "fault: its folder could not be synced")
