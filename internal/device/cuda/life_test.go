@@ -277,9 +277,11 @@ func TestMemoryLimit(t *testing.T) {
 		t.Errorf("more than the limit: %v", err)
 	}
 	d.Free(b)
-	if b, err = d.Alloc(2 << 20); err != nil {
-		t.Error(err)
+	again, err := d.Alloc(2 << 20)
+	if err != nil {
+		t.Fatal(err)
 	}
+	d.Free(again)
 }
 
 // openedWith is what opening the device with another driver says, in a process of its own.
