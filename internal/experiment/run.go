@@ -394,9 +394,8 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	}
 	summary, err := settings.Pretrain(ctx, r.Device, pretext.Data{Store: cache, Train: training, Validate: held}, r.options(p.Folder, resolved, r.Console.Training(name, p.Task.Items)))
 	r.Console.Trained()
-	var other *atomicfile.HeldError
-	if errors.As(err, &other) { // since it was looked at
-		return "", &encoderError{other}
+	if others(err) { // since it was looked at
+		return "", &encoderError{err}
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/train"
 )
 
 // This file: how several processes share the trials of one experiment. A trial is a folder, and who
@@ -52,7 +53,6 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 				return err
 			}
 			var elsewhere *encoderError
-			var other *atomicfile.HeldError
 			var err error
 			switch scores[n], err = r.next(ctx, n, trials); {
 			case err == nil:
@@ -60,7 +60,7 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 				done++
 			case errors.As(err, &elsewhere):
 				encoders++
-			case errors.As(err, &other):
+			case others(err):
 				held++
 			default:
 				return fmt.Errorf("trial %s: %w", t.Name(), err)
@@ -90,8 +90,7 @@ func (r *runner) next(ctx context.Context, n int, trials []Trial) ([]eval.Score,
 	if err == nil {
 		release()
 	}
-	var other *atomicfile.HeldError
-	if errors.As(err, &other) {
+	if others(err) {
 		return nil, err
 	}
 	if !r.noted[n] { // it may have waited for an encoder
@@ -101,18 +100,25 @@ func (r *runner) next(ctx context.Context, n int, trials []Trial) ([]eval.Score,
 	return r.trial(ctx, trials[n])
 }
 
+// others reports whether an error says that another process has a run: that it holds its folder, or
+// has begun it since this one looked.
+func others(err error) bool {
+	var held *atomicfile.HeldError
+	var taken *train.TakenError
+	return errors.As(err, &held) || errors.As(err, &taken)
+}
+
 // An encoderError says that another process pretrains the encoder that a trial starts from.
-type encoderError struct{ cause *atomicfile.HeldError }
+type encoderError struct{ cause error }
 
 func (e *encoderError) Error() string { return e.cause.Error() }
 
 // free says whether another process pretrains the encoder of a folder.
 func free(folder string) error {
 	release, err := atomicfile.Hold(folder)
-	var other *atomicfile.HeldError
 	switch {
-	case errors.As(err, &other):
-		return &encoderError{other}
+	case others(err):
+		return &encoderError{err}
 	case err == nil:
 		release()
 	}

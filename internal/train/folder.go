@@ -175,13 +175,18 @@ func (f *Folder) hold() (release func(), err error) {
 	return release, nil
 }
 
+// A TakenError says that a folder that a new run was to live in holds a run already.
+type TakenError struct{ message string }
+
+func (e *TakenError) Error() string { return e.message }
+
 // taken says that a folder holds a run already.
 func (r record) taken(path string) error {
 	state := "unfinished"
 	if r.Finished {
 		state = "finished"
 	}
-	return fmt.Errorf("%s already holds a run (%s, %s at step %d): continue it with --resume, start over with --force, or choose another folder", path, r.Kind, state, r.Step)
+	return &TakenError{fmt.Sprintf("%s already holds a run (%s, %s at step %d): continue it with --resume, start over with --force, or choose another folder", path, r.Kind, state, r.Step)}
 }
 
 // claim makes the folder that of a new run: it forgets an older one, if that was asked for, and
