@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/train"
 )
 
 // mostAuto is the largest batch that --batch auto takes.
@@ -77,7 +77,7 @@ func (r *runFlags) recorded(key string) (value string, ok bool) {
 	if !r.resume || r.out == "" {
 		return "", false
 	}
-	text, err := os.ReadFile(filepath.Join(r.out, "config.yaml"))
+	text, err := os.ReadFile(train.ConfigOf(r.out))
 	if err != nil {
 		return "", false
 	}
