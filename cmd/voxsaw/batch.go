@@ -4,19 +4,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/train"
 )
 
 // mostAuto is the largest batch that --batch auto takes.
 const mostAuto = 1024
-
-// hostShare is how much of the host's memory --batch auto gives to the network: scans, and batches
-// that are made ahead of their use, want some, too.
-const hostShare = 0.9
 
 // An autoBatch is the batch of a run whose settings leave it to the program: --batch auto.
 type autoBatch struct {
@@ -46,10 +42,9 @@ func (a autoBatch) settle(w io.Writer, run *runFlags, rehearse func(voxsaw.RunOp
 			return nil
 		}
 	}
-	limit := run.memory.limit()
 	need := func(batch int) (n voxsaw.MemoryNeed, err error) {
 		*a.batch = batch
-		if err = rehearse(voxsaw.RunOptions{Memory: int64(hostShare * float64(limit)), Need: &n}); err != nil {
+		if err = rehearse(voxsaw.RunOptions{Memory: run.memory.planned(), Need: &n}); err != nil {
 			err = fmt.Errorf("batch auto: %w", err)
 		}
 		return n, err
@@ -77,7 +72,7 @@ func (r *runFlags) recorded(key string) (value string, ok bool) {
 	if !r.resume || r.out == "" {
 		return "", false
 	}
-	text, err := os.ReadFile(filepath.Join(r.out, "config.yaml"))
+	text, err := os.ReadFile(train.ConfigOf(r.out))
 	if err != nil {
 		return "", false
 	}
