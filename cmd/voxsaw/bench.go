@@ -134,7 +134,7 @@ func runBench(w, log io.Writer, task string, o benchOptions) (err error) {
 	}
 	defer closeDevice()
 	network := o.network()
-	line := benchLine{Impl: "voxsaw " + voxsaw.Version(), Task: task, Grid: o.Grid, Crop: o.Crop, Batch: o.Batch, Device: dev.Name(), AMP: "none", Norm: o.Norm}
+	line := benchLine{Impl: "voxsaw " + voxsaw.Version(), Task: task, Grid: o.Grid, Crop: o.Crop, Batch: o.Batch, Device: dev.Name(), AMP: o.Machine.amp(), Norm: o.Norm}
 	measure := bench.Options{Profile: o.Profile}
 	if o.Samples != "" {
 		f, err := os.Create(o.Samples)

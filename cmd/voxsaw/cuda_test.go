@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -139,32 +140,40 @@ func TestTrainOnGPU(t *testing.T) {
 		voxsaw("predict", in("one"), "--overlap", "0", "--checkpoint", in("finetune-cpu/last.safetensors"), "--out", out, "--device", device, "--probabilities")
 		labels[device], probabilities[device] = mapBytes(t, out, false), mapBytes(t, out, true)
 	}
-	differ := 0
-	for i := range labels["cpu"] {
-		if labels["cpu"][i] != labels["cuda"][i] {
-			differ++
+	// Where the devices disagree, the CPU's two highest classes are as good as tied in bf16.
+	const tie = 2e-2
+	cpu, gpu, n := probabilities["cpu"], probabilities["cuda"], len(labels["cpu"])
+	if n == 0 || len(labels["cuda"]) != n || len(cpu) != len(gpu) || len(cpu)%(4*n) != 0 {
+		t.Fatalf("%d and %d bytes of labels, %d and %d of probabilities", n, len(labels["cuda"]), len(cpu), len(gpu))
+	}
+	value := func(of []byte, class, at int) float64 {
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(of[4*(class*n+at):])))
+	}
+	sum, differ := 0.0, 0
+	for at := range n {
+		highest := []float64{0, 0}
+		for class := range len(cpu) / (4 * n) {
+			p := value(cpu, class, at)
+			sum += math.Abs(value(gpu, class, at) - p)
+			highest = append(highest, p)
+		}
+		slices.Sort(highest)
+		if labels["cpu"][at] == labels["cuda"][at] {
+			continue
+		}
+		differ++
+		if gap := highest[len(highest)-1] - highest[len(highest)-2]; gap > tie {
+			t.Errorf("voxel %d is %d on the CPU and %d on the GPU, and no tie: the two highest probabilities are %.2g apart", at, labels["cpu"][at], labels["cuda"][at], gap)
 		}
 	}
-	if n := len(labels["cpu"]); n == 0 || len(labels["cuda"]) != n || float64(differ) > 0.01*float64(n) {
-		t.Errorf("%d of %d bytes of label maps differ between the devices (bf16)", differ, n)
-	}
-	const header = 352 // of a NIfTI file
-	cpu, gpu := probabilities["cpu"], probabilities["cuda"]
-	if len(cpu) != len(gpu) || len(cpu) < header+1000 {
-		t.Fatalf("%d bytes of probabilities on the CPU, %d on the GPU", len(cpu), len(gpu))
-	}
-	sum := 0.0
-	for at := header; at+4 <= len(cpu); at += 4 {
-		value := func(of []byte) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(of[at:]))) }
-		sum += math.Abs(value(gpu) - value(cpu))
-	}
-	if mean := 4 * sum / float64(len(cpu)-header); !(mean <= 2e-2) {
+	t.Logf("%d of %d voxels have another label, all of them ties (bf16)", differ, n)
+	if mean := 4 * sum / float64(len(cpu)); !(mean <= 2e-2) {
 		t.Errorf("probabilities differ by %.2g on average between the devices (bf16)", mean)
 	}
 }
 
-// mapBytes are the contents of all label maps of a folder, or of all maps of probabilities,
-// decompressed.
+// mapBytes are the voxels of all label maps of a folder, a byte each, or of all maps of
+// probabilities.
 func mapBytes(t *testing.T, folder string, probabilities bool) []byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.nii.gz"))
@@ -180,7 +189,7 @@ func mapBytes(t *testing.T, folder string, probabilities bool) []byte {
 		if err != nil {
 			t.Fatal(fmt.Errorf("%s: %w", file, err))
 		}
-		all = append(all, text...)
+		all = append(all, text[int(math.Float32frombits(binary.LittleEndian.Uint32(text[108:]))):]...) // vox_offset
 	}
 	return all
 }

@@ -74,3 +74,14 @@ func (o *deviceOptions) choose(dev voxsaw.Device, choices map[string]string) err
 	maps.Copy(choices, parsed)
 	return nil
 }
+
+// amp is the precision as the peers in PyTorch name it: "none" is float32 throughout.
+func (o deviceOptions) amp() string {
+	switch {
+	case o.Device == "cpu" || o.Precision == "fp32":
+		return "none"
+	case o.Precision == "":
+		return "bf16"
+	}
+	return o.Precision
+}

@@ -35,8 +35,11 @@ func (d *Device) Alignment() int64 { return alignment }
 // Alloc implements [device.Device].
 func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	b, err := d.alloc(bytes)
-	if err != nil || bytes == 0 {
-		return b, err
+	if err != nil {
+		return nil, err // no buffer, and not a nil *Buffer in an interface
+	}
+	if bytes == 0 {
+		return b, nil
 	}
 	return b, check(C.vs_zero(d.ctx(), C.CUdeviceptr(b.address), C.size_t(bytes), d.queue()))
 }
@@ -69,8 +72,8 @@ func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
 
 // Free implements [device.Device]. It waits for what may still use the memory.
 func (d *Device) Free(b device.Buffer) {
-	m := b.(*Buffer)
-	if m.address == 0 || d.closed {
+	m, ok := b.(*Buffer)
+	if !ok || m.address == 0 || d.closed { // nothing was taken, or all is gone
 		return
 	}
 	if d.Sync() != nil {
