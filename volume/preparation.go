@@ -48,11 +48,11 @@ func (p Preparation) Check() error {
 	}
 	for _, s := range p.Spacing {
 		if !(s >= 0) || math.IsInf(s, 0) {
-			return fmt.Errorf("spacing %v mm: must be positive, or 0 to keep the scan's own", p.Spacing)
+			return fmt.Errorf("spacing %gx%gx%g mm: must be positive, or 0 to keep the scan's own", p.Spacing[0], p.Spacing[1], p.Spacing[2])
 		}
 	}
 	if low, high := p.Window[0], p.Window[1]; !(low < high) || low < math.MinInt16 || high > math.MaxInt16 || low != math.Trunc(low) || high != math.Trunc(high) {
-		return fmt.Errorf("window %v: needs two whole numbers of HU, the lower first", p.Window)
+		return fmt.Errorf("window %g,%g: needs two whole numbers of HU, the lower first", low, high)
 	}
 	method, err := ParseInterpolation(p.Interpolation)
 	if err != nil {

@@ -232,6 +232,12 @@ func isFile(path string) bool {
 	return err == nil && i.Mode().IsRegular()
 }
 
+// isMap reports whether a file, by its name without extension, is one of the maps that predict
+// writes beside its label maps.
+func isMap(base string) bool {
+	return strings.HasSuffix(base, "_probabilities") || strings.HasSuffix(base, "_logits")
+}
+
 // labelFiles lists the NIfTI files and DICOM SEG objects of a folder, or the one file, by name
 // without extension.
 func labelFiles(path string) (map[string]string, error) {
@@ -245,7 +251,11 @@ func labelFiles(path string) (map[string]string, error) {
 			return nil
 		}
 		for _, ext := range []string{".nii.gz", ".nii", ".dcm"} {
-			if base, ok := strings.CutSuffix(name, ext); ok && (ext != ".dcm" || dicom.IsSegmentation(p)) {
+			base, ok := strings.CutSuffix(name, ext)
+			if ok && isMap(base) {
+				break
+			}
+			if ok && (ext != ".dcm" || dicom.IsSegmentation(p)) {
 				if other, twice := files[base]; twice {
 					return fmt.Errorf("%s and %s have the same name: keep one", other, p)
 				}

@@ -92,6 +92,9 @@ func networkOf(path string, other voxsaw.Network) (network voxsaw.Network, forei
 }
 
 func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
+	if err := noRun(cmd, o.Data); err != nil {
+		return err
+	}
 	cache, err := openCache(o.Data)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,13 +21,28 @@ func flagMistake(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	switch {
 	case errors.As(err, &unknown):
-		if near := config.Nearest(unknown.GetSpecifiedName(), flagNames(cmd)); unknown.GetSpecifiedShortnames() == "" && len(near) > 0 {
+		if near := meant(unknown.GetSpecifiedName(), flagNames(cmd)); unknown.GetSpecifiedShortnames() == "" && len(near) > 0 {
 			err = fmt.Errorf("%w: did you mean --%s?", err, strings.Join(near, " or --"))
 		}
 	case errors.As(err, &value):
 		err = fmt.Errorf("--%s %s: %w", value.GetFlag().Name, value.GetValue(), errors.Unwrap(value))
 	}
 	return withHint(&usageError{err}, "run %s --help for the flags and an example", cmd.CommandPath())
+}
+
+// elsewhere is what MONAI, nnU-Net and PyTorch's scripts call what a flag is for.
+var elsewhere = map[string]string{
+	"epochs": "steps", "max-epochs": "steps", "iterations": "steps", "max-iterations": "steps", "num-steps": "steps",
+	"learning-rate": "lr", "batch-size": "batch", "roi-size": "window", "patch-size": "crop", "output": "out", "output-dir": "out",
+	"input": "data", "num-workers": "loaders", "weights": "init", "model": "checkpoint", "folds": "fold",
+}
+
+// meant lists the flags that somebody may have meant who wrote a name.
+func meant(name string, flags []string) []string {
+	if ours := elsewhere[name]; slices.Contains(flags, ours) {
+		return []string{ours}
+	}
+	return config.Nearest(name, flags)
 }
 
 // flagNames lists the flags of a command.

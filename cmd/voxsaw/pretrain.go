@@ -43,6 +43,9 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 }
 
 func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
+	if err := noRun(cmd, o.Data); err != nil {
+		return err
+	}
 	store, err := openCache(o.Data)
 	if err != nil {
 		return err

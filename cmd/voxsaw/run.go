@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -60,13 +62,32 @@ func resumed(cmd *cobra.Command) string {
 func resolve(cmd *cobra.Command, o any) error {
 	if path := resumed(cmd); path != "" {
 		if err := config.Load(path, o); err != nil {
-			return &usageError{err}
+			return otherRun(cmd, filepath.Dir(path), err)
 		}
 	}
 	if err := config.Resolve(cmd.Flags(), o); err != nil {
 		return &usageError{err}
 	}
 	return nil
+}
+
+// otherRun explains why the configuration of a run that is to be resumed cannot be read: perhaps
+// another command's run lives there.
+func otherRun(cmd *cobra.Command, folder string, err error) error {
+	s, none := train.ReadStatus(folder)
+	if none != nil || (s.Kind == checkpoint.Segmentation) == (cmd.Name() == "finetune") {
+		return &usageError{err}
+	}
+	return withHint(usagef("%s holds a run of another kind (%s), which %s cannot resume", folder, s.Kind, cmd.CommandPath()), "name the folder of a run that %s made", cmd.CommandPath())
+}
+
+// noRun says that there is nothing to resume, where a new run cannot begin for want of data either.
+func noRun(cmd *cobra.Command, data string) error {
+	resume, out := cmd.Flags().Lookup("resume"), cmd.Flags().Lookup("out")
+	if data != "" || resume == nil || resume.Value.String() != "true" || out.Value.String() == "" || resumed(cmd) != "" {
+		return nil
+	}
+	return withHint(usagef("%s holds no run to resume", out.Value), "name the folder of a run; or add --data FOLDER to begin one there")
 }
 
 // options are those of a run with the resolved configuration o. Where it goes wrong, explain says

@@ -145,6 +145,7 @@ func TestMarshalRoundTrips(t *testing.T) {
 func TestErrorsNameTheCulprit(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"misspelt":        {"steps: 1\nlerning_rate: 1\n", `run.yaml:2: unknown key "lerning_rate": did you mean "learning_rate"?`},
+		"forgotten part":  {"channels: 1\n", `run.yaml:1: unknown key "channels": did you mean "network.channels" or "teacher.channels"?`},
 		"misspelt inside": {"network:\n  chanels: 1\n", `run.yaml:2: unknown key "network.chanels": did you mean "network.channels"?`},
 		"not alike":       {"zzzzzzzzzz: 1\n", `the valid ones are `},
 		"hidden":          {"Hidden: 1\n", `unknown key "Hidden"`},

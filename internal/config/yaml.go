@@ -165,10 +165,29 @@ func (r reader) mapping(n ast.Node, v reflect.Value, path string) error {
 			}
 		}
 		if !found {
+			if deep := deeper(known, path, key); len(deep) > 0 {
+				return r.errorf(e.Key, "unknown key %q: did you mean %s?", path+key, strings.Join(deep, " or "))
+			}
 			return r.errorf(e.Key, "%w", unknown("key", path, key, keys(known)))
 		}
 	}
 	return nil
+}
+
+// deeper lists, quoted, the keys of that very name in the sections of a mapping: one was forgotten.
+func deeper(known []field, path, key string) (all []string) {
+	for _, f := range known {
+		v := f.value
+		if v.Kind() != reflect.Struct || v.Type() == section {
+			continue
+		}
+		inside := fields(v)
+		if slices.ContainsFunc(inside, func(f field) bool { return f.key == key }) {
+			all = append(all, strconv.Quote(path+f.key+"."+key))
+		}
+		all = append(all, deeper(inside, path+f.key+".", key)...)
+	}
+	return all
 }
 
 func keys(known []field) []string {
