@@ -18,6 +18,7 @@ const module = "github.com/voxsaw/voxsaw/"
 // mayImport lists, for every room of the house, the rooms that it may import. Imports go one way;
 // docs/architecture.md tells why.
 var mayImport = map[string][]string{
+	"internal/asmtest":     {},
 	"internal/atomicfile":  {},
 	"internal/numbers":     {},
 	"internal/memory":      {},

@@ -4,43 +4,14 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/asmtest"
 )
 
 // The assembly is what its generator makes.
 func TestAssemblyIsGenerated(t *testing.T) {
-	goTool, err := exec.LookPath("go")
-	if err != nil {
-		t.Skip("no go tool here")
-	}
-	if testing.Short() {
-		t.Skip("builds a program")
-	}
-	dir := t.TempDir()
-	files := []string{"kernels_amd64.s", "kernels_amd64.go"}
-	cmd := exec.Command(goTool, "run", "./asm", "-pkg", "photo", "-out", filepath.Join(dir, files[0]), "-stubs", filepath.Join(dir, files[1]))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	for _, name := range files {
-		want, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		// The first line repeats the command, which names the files.
-		_, want, _ = bytes.Cut(want, []byte("\n"))
-		_, got, _ = bytes.Cut(got, []byte("\n"))
-		if !bytes.Equal(got, want) {
-			t.Errorf("%s differs from what its generator makes: run go generate", name)
-		}
-	}
+	asmtest.Generated(t, "./asm", "photo", "kernels_amd64.s", "kernels_amd64.go")
 }
 
 // Every kernel gives the bits of its namesake, for lengths around the width of a register and for

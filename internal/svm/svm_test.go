@@ -1,17 +1,15 @@
 package svm
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"math"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/asmtest"
 	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
@@ -176,31 +174,7 @@ func TestThreadsDoNotMatter(t *testing.T) {
 
 // What is checked in is what the generator makes.
 func TestGenerated(t *testing.T) {
-	goTool, err := exec.LookPath("go")
-	if err != nil {
-		t.Skip("skipped: no go command to run the generator with")
-	}
-	files, dir := []string{"kernels_amd64.s", "kernels_amd64.go"}, t.TempDir()
-	cmd := exec.Command(goTool, "run", "./asm", "-pkg", "svm", "-out", filepath.Join(dir, files[0]), "-stubs", filepath.Join(dir, files[1]))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	for _, name := range files {
-		want, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		// the first line repeats the command, which names the files
-		_, want, _ = bytes.Cut(want, []byte("\n"))
-		_, got, _ = bytes.Cut(got, []byte("\n"))
-		if !bytes.Equal(got, want) {
-			t.Errorf("%s is not what go generate makes", name)
-		}
-	}
+	asmtest.Generated(t, "./asm", "svm", "kernels_amd64.s", "kernels_amd64.go")
 }
 
 func TestTrainRefuses(t *testing.T) {

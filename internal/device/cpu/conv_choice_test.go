@@ -57,9 +57,9 @@ func photoKernels(f func(s device.ConvSpec, kind ConvKind)) {
 // testdata/README.md says how it was made.
 const timesFile = "testdata/photo-times-avx2.txt"
 
-func readTimes(t *testing.T) map[string]map[string]float64 {
+func readTimes(t *testing.T, path string) map[string]map[string]float64 {
 	t.Helper()
-	f, err := os.Open(timesFile)
+	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func readTimes(t *testing.T) map[string]map[string]float64 {
 		for entry := range strings.SplitSeq(list, "; ") {
 			at := strings.LastIndex(entry, " ")
 			if times[key][entry[:at]], err = strconv.ParseFloat(entry[at+1:], 64); err != nil {
-				t.Fatalf("%s: %q: %v", timesFile, lines.Text(), err)
+				t.Fatalf("%s: %q: %v", path, lines.Text(), err)
 			}
 		}
 	}
@@ -83,7 +83,7 @@ func readTimes(t *testing.T) map[string]map[string]float64 {
 func TestCostModelChoosesFastAlgorithms(t *testing.T) {
 	const worst, overall = 1.20, 1.04
 	c := newTestCPU(t, Options{Threads: 1}, genericKernels())
-	times := readTimes(t)
+	times := readTimes(t, timesFile)
 	chosen, fastest := 0.0, 0.0
 	photoKernels(func(s device.ConvSpec, kind ConvKind) {
 		key := ChoiceKey(s, kind)

@@ -22,78 +22,37 @@ func newFewChannels(c *CPU, g geometry) *direct {
 // a band of rows at a time, and sums a row of taps, all channels of it, in registers along the rows
 // of voxels of the band.
 type fewChannelsWeights struct {
-	gradientSink
-	cpu      *CPU
-	s        device.ConvSpec
-	x, y     layout
-	lanes    int
-	columns  int // of a row of inputs as they are copied
-	rows     int // of outputs in a band
-	slabs    int
-	elements int    // of a band
-	terms    []term // of each row of outputs in a band: where it starts in the copy and in dy
-
-	xs, dy, scratch Slice
+	slabSums
+	s       device.ConvSpec
+	lanes   int
+	columns int    // of a row of inputs as they are copied
+	rows    int    // of outputs in a band
+	terms   []term // of each row of outputs in a band: where it starts in the copy and in dy
 }
 
 const fewChannelsSlabs = 32
 
 func newFewChannelsWeights(c *CPU, s device.ConvSpec) *fewChannelsWeights {
-	k := &fewChannelsWeights{gradientSink: gradientSink{w: weightsOfGroup(s)}, cpu: c, s: s, x: inputsOf(s), y: outputsOf(s)}
+	k := &fewChannelsWeights{slabSums: newSlabSums(c, s), s: s}
+	k.sums = k
 	k.lanes = k.x.channels
 	k.columns = s.Stride[2]*(k.y.size[2]-1) + s.Kernel[2]
 	k.rows = min(k.y.size[1], max(1, bandVoxels/k.y.size[2]))
 	k.slabs = min(fewChannelsSlabs, k.y.n)
-	k.elements = aligned((s.Stride[1]*(k.rows-1) + s.Kernel[1]) * k.columns * k.lanes)
+	k.work = aligned((s.Stride[1]*(k.rows-1) + s.Kernel[1]) * k.columns * k.lanes)
 	for y := range k.rows {
 		k.terms = append(k.terms, term{y * s.Stride[1] * k.columns * k.lanes, y * k.y.size[2] * block})
 	}
 	return k
 }
 
-// Scratch implements [device.Kernel].
-func (k *fewChannelsWeights) Scratch() int64 {
-	return bytesOf(k.whole() + (k.slabs-1)*k.w.elements() + k.cpu.opt.Threads*k.elements)
-}
-
-// Run implements [device.Kernel].
-func (k *fewChannelsWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
-	k.begin(out, in)
-	k.convolve(k.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
-	k.end(out)
-}
-
-func (k *fewChannelsWeights) convolve(dw, x, dy, _, scratch Slice) {
-	k.dw, k.xs, k.dy, k.scratch = dw, x, dy, scratch
-	if !k.keeps() {
-		k.dw, k.scratch = k.scratch[:k.whole()], k.scratch[k.whole():]
-	}
-	k.cpu.pool.run(k.slabs, k)
-	for slab := 1; slab < k.slabs; slab++ {
-		k.cpu.kernels.addVectors(k.sum(0), k.sum(slab))
-	}
-	if !k.keeps() {
-		for ob := range k.w.outBlocks() {
-			k.take(k.w.pair(k.dw, ob, 0), ob, 0)
-		}
-	}
-	k.dw, k.xs, k.dy, k.scratch = nil, nil, nil, nil
-}
-
-// sum is where a slab is summed: the first one in the result, those after it in scratch memory.
-func (k *fewChannelsWeights) sum(slab int) []float32 {
-	if slab == 0 {
-		return k.dw[:k.w.elements()]
-	}
-	return k.scratch[(slab-1)*k.w.elements():][:k.w.elements()]
-}
-
 // do sums one slab.
 func (k *fewChannelsWeights) do(worker, slab int) {
 	sum := k.sum(slab)
 	clear(sum)
-	band := k.scratch[(k.slabs-1)*k.w.elements()+worker*k.elements:][:k.elements]
-	for n := slab * k.y.n / k.slabs; n < (slab+1)*k.y.n/k.slabs; n++ {
+	band := k.ofWorker(worker)
+	begin, end := k.part(slab, k.y.n)
+	for n := begin; n < end; n++ {
 		for y := 0; y < k.y.size[1]; y += k.rows {
 			k.addBand(sum, band, n, y, min(k.rows, k.y.size[1]-y))
 		}

@@ -8,16 +8,10 @@ import "github.com/voxsaw/voxsaw/internal/device"
 // An item is a slab of output planes; it keeps the five padded input planes that the present output
 // plane needs, and sums 25 taps at a time in registers, along a row of voxels.
 type oneChannelWeights struct {
-	gradientSink
-	cpu   *CPU
+	slabSums
 	s     device.ConvSpec
-	x, y  layout
 	width int // of a padded row
 	plane int // of a padded plane
-	slabs int
-	work  int
-
-	xs, dy, scratch Slice
 }
 
 const (
@@ -27,7 +21,8 @@ const (
 )
 
 func newOneChannelWeights(c *CPU, s device.ConvSpec) *oneChannelWeights {
-	k := &oneChannelWeights{gradientSink: gradientSink{w: weightsOfGroup(s)}, cpu: c, s: s, x: inputsOf(s), y: outputsOf(s)}
+	k := &oneChannelWeights{slabSums: newSlabSums(c, s), s: s}
+	k.sums = k
 	k.width = k.y.size[2] + side - 1
 	k.plane = (k.y.size[1] + side - 1) * k.width
 	k.slabs = max(1, min(oneChannelSlabs, k.y.n*k.y.size[0]/oneChannelPlanes))
@@ -35,52 +30,15 @@ func newOneChannelWeights(c *CPU, s device.ConvSpec) *oneChannelWeights {
 	return k
 }
 
-// Scratch implements [device.Kernel].
-func (k *oneChannelWeights) Scratch() int64 {
-	return bytesOf(k.whole() + (k.slabs-1)*k.w.elements() + k.cpu.opt.Threads*k.work)
-}
-
-// Run implements [device.Kernel].
-func (k *oneChannelWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
-	k.begin(out, in)
-	k.convolve(k.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
-	k.end(out)
-}
-
-func (k *oneChannelWeights) convolve(dw, x, dy, _, scratch Slice) {
-	k.dw, k.xs, k.dy, k.scratch = dw, x, dy, scratch
-	if !k.keeps() {
-		k.dw, k.scratch = k.scratch[:k.whole()], k.scratch[k.whole():]
-	}
-	k.cpu.pool.run(k.slabs, k)
-	for slab := 1; slab < k.slabs; slab++ {
-		k.cpu.kernels.addVectors(k.sum(0), k.sum(slab))
-	}
-	if !k.keeps() {
-		for ob := range k.w.outBlocks() {
-			k.take(k.w.pair(k.dw, ob, 0), ob, 0)
-		}
-	}
-	k.dw, k.xs, k.dy, k.scratch = nil, nil, nil, nil
-}
-
-// sum is where a slab is summed: the first one in the result, those after it in scratch memory.
-func (k *oneChannelWeights) sum(slab int) []float32 {
-	if slab == 0 {
-		return k.dw[:k.w.elements()]
-	}
-	return k.scratch[(slab-1)*k.w.elements():][:k.w.elements()]
-}
-
 // do sums one slab.
 func (k *oneChannelWeights) do(worker, slab int) {
 	sum := k.sum(slab)
 	clear(sum)
 	// input plane z lies at (z + pad) mod 5
-	ring := k.scratch[(k.slabs-1)*k.w.elements()+worker*k.work:][:k.work]
-	planes := k.y.n * k.y.size[0]
+	ring := k.ofWorker(worker)
 	have := -1 // the last padded plane of the image that lies in the ring
-	for plane := slab * planes / k.slabs; plane < (slab+1)*planes/k.slabs; plane++ {
+	begin, end := k.part(slab, k.y.n*k.y.size[0])
+	for plane := begin; plane < end; plane++ {
 		n, z := plane/k.y.size[0], plane%k.y.size[0]
 		if z == 0 {
 			have = -1

@@ -11,20 +11,14 @@ import "github.com/voxsaw/voxsaw/internal/device"
 // while both stay in a second-level cache. Slabs are summed from zero each and added up in their
 // order.
 type pointwiseWeights struct {
-	gradientSink
-	cpu  *CPU
-	x, y layout
+	slabSums
 	pixelChunks
-	from   []int // where the pixels lie in a block of an input
-	ins    int   // blocks of input channels in a tile
-	outs   int   // blocks of output channels
-	stride int   // from one pixel of the copy of inputs to the next
-	slabs  int
+	from   []int  // where the pixels lie in a block of an input
+	ins    int    // blocks of input channels in a tile
+	outs   int    // blocks of output channels
+	stride int    // from one pixel of the copy of inputs to the next
 	stages bool   // output gradients are copied
 	terms  []term // of each image of a chunk
-	work   int
-
-	xs, dy, scratch Slice
 }
 
 const (
@@ -34,13 +28,15 @@ const (
 )
 
 func newPointwiseWeights(c *CPU, s device.ConvSpec) *pointwiseWeights {
-	k := &pointwiseWeights{gradientSink: gradientSink{w: weightsOfGroup(s)}, cpu: c, x: inputsOf(s), y: outputsOf(s)}
+	k := &pointwiseWeights{slabSums: newSlabSums(c, s)}
+	k.sums = k
 	k.pixelChunks = chunksOfPixels(s.N, k.y.size, pointwiseRows)
 	k.from = pixelsOf(k.x, k.pixelChunks, s.Stride)
 	k.ins, k.outs = min(tileIns, k.x.blocks), min(tileOuts, k.y.blocks)
 	k.stride = k.ins*block + block
 	k.stages = k.images > 1 && k.pixels() < 2*block
-	k.slabs = max(1, min(pointwiseItems/(k.tilesIn()*k.tilesOut()), pointwiseSlabs/k.w.elements(), k.count()))
+	k.items = k.tilesIn() * k.tilesOut()
+	k.slabs = max(1, min(pointwiseItems/k.items, pointwiseSlabs/k.w.elements(), k.count()))
 	k.work = k.rows() * k.stride
 	if k.stages {
 		k.terms = oneTerm
@@ -54,56 +50,24 @@ func newPointwiseWeights(c *CPU, s device.ConvSpec) *pointwiseWeights {
 	return k
 }
 
-// Scratch implements [device.Kernel].
-func (k *pointwiseWeights) Scratch() int64 {
-	return bytesOf(k.whole() + (k.slabs-1)*k.w.elements() + k.cpu.opt.Threads*k.work)
-}
-
-// Run implements [device.Kernel].
-func (k *pointwiseWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
-	k.begin(out, in)
-	k.convolve(k.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
-	k.end(out)
-}
-
-func (k *pointwiseWeights) convolve(dw, x, dy, _, scratch Slice) {
-	k.dw, k.xs, k.dy, k.scratch = dw, x, dy, scratch
-	if !k.keeps() {
-		k.dw, k.scratch = k.scratch[:k.whole()], k.scratch[k.whole():]
-	}
-	k.cpu.pool.run(k.slabs*k.tilesIn()*k.tilesOut(), k)
-	if k.slabs > 1 || !k.keeps() {
-		k.cpu.pool.run(k.w.pairs(), (*pointwiseWeightsSum)(k))
-	}
-	k.dw, k.xs, k.dy, k.scratch = nil, nil, nil, nil
-}
-
 func (k *pointwiseWeights) tilesIn() int  { return (k.x.blocks + k.ins - 1) / k.ins }
 func (k *pointwiseWeights) tilesOut() int { return (k.y.blocks + k.outs - 1) / k.outs }
-
-// sums is where a slab is summed: the first one in the result, those after it in scratch memory.
-func (k *pointwiseWeights) sums(slab int) []float32 {
-	if slab == 0 {
-		return k.dw
-	}
-	return k.scratch[(slab-1)*k.w.elements():]
-}
 
 // do sums one tile over one slab.
 func (k *pointwiseWeights) do(worker, item int) {
 	ib, item := item%k.tilesIn()*k.ins, item/k.tilesIn()
 	ob, slab := item%k.tilesOut()*k.outs, item/k.tilesOut()
 	ins, outs := min(k.ins, k.x.blocks-ib), min(k.outs, k.y.blocks-ob)
-	work := k.scratch[(k.slabs-1)*k.w.elements()+worker*k.work:][:k.work]
+	work := k.ofWorker(worker)
 	rows, stage := work[:k.rows()*k.stride], work[k.rows()*k.stride:]
-	sums := k.sums(slab)
-	begin, end := slab*k.count()/k.slabs, (slab+1)*k.count()/k.slabs
+	sum := k.sum(slab)
+	begin, end := k.part(slab, k.count())
 	for chunk := begin; chunk < end; chunk++ {
 		k.copyInputs(rows, chunk, ib, ins)
 		if k.stages {
 			k.copyGradients(stage, chunk, ob, outs)
 		}
-		k.addTile(sums, rows, stage, chunk, ib, ins, ob, outs, chunk > begin)
+		k.addTile(sum, rows, stage, chunk, ib, ins, ob, outs, chunk > begin)
 	}
 }
 
@@ -130,7 +94,7 @@ func (k *pointwiseWeights) copyGradients(stage []float32, chunk, ob, outs int) {
 }
 
 // addTile adds the products of a chunk to the sums of a tile.
-func (k *pointwiseWeights) addTile(sums, rows, stage []float32, chunk, ib, ins, ob, outs int, add bool) {
+func (k *pointwiseWeights) addTile(sum, rows, stage []float32, chunk, ib, ins, ob, outs int, add bool) {
 	n, endN, first, end := k.chunk(chunk)
 	channels := min(ins*block, k.x.channels-ib*block)
 	by := product{rows: channels, k: end - first, as: k.stride, bs: block, cs: block, cv: k.w.group(), add: add}
@@ -145,21 +109,6 @@ func (k *pointwiseWeights) addTile(sums, rows, stage []float32, chunk, ib, ins, 
 		if !k.stages {
 			dy, by.bv = k.dy[k.y.plane(n, b)+first*block:], k.y.voxels*block
 		}
-		k.cpu.kernels.rowsOuter(&by, rows, dy, sums[k.w.at(b, ib):], terms)
-	}
-}
-
-// pointwiseWeightsSum adds up the slabs of one pair of channel blocks, and uses it up where it is
-// not to be kept.
-type pointwiseWeightsSum pointwiseWeights
-
-func (k *pointwiseWeightsSum) do(_, item int) {
-	ob, ib := item/k.w.inBlocks(), item%k.w.inBlocks()
-	sum := k.w.pair(k.dw, ob, ib)
-	for slab := 1; slab < k.slabs; slab++ {
-		k.cpu.kernels.addVectors(sum, k.w.pair((*pointwiseWeights)(k).sums(slab), ob, ib))
-	}
-	if !k.keeps() {
-		k.take(sum, ob, ib)
+		k.cpu.kernels.rowsOuter(&by, rows, dy, sum[k.w.at(b, ib):], terms)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -18,33 +19,53 @@ var record = flag.Bool("record", false, "measure every algorithm of the layers o
 
 // TestRecordTimes measures what TestCostModelChoosesFastAlgorithms reads: processor time of one
 // thread, the least of several runs, the algorithms of a kernel taking turns. Before each run other
-// memory is written, so that operands are not in a core's caches, as in a training step.
+// memory is written, so that operands are not in a core's caches, as in a training step. Without
+// -record it measures one small kernel, to see that what is written can be read.
 func TestRecordTimes(t *testing.T) {
+	path, kernels := timesFile, photoKernels
 	if !*record {
-		t.Skip("runs with -record")
+		path = filepath.Join(t.TempDir(), "times.txt")
+		kernels = func(f func(s device.ConvSpec, kind ConvKind)) {
+			f(device.ConvSpec{N: 1, In: 16, Out: 16, Size: [3]int{1, 8, 8}, Kernel: [3]int{1, 3, 3}, Stride: [3]int{1, 1, 1}, Pad: [3]int{0, 1, 1}}, Forward)
+		}
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	c := newTestCPU(t, Options{Threads: 1}, avx2Kernels())
 	var text strings.Builder
-	photoKernels(func(s device.ConvSpec, kind ConvKind) {
-		names, err := c.Candidates(s, kind)
-		if err != nil {
-			t.Fatal(err)
-		}
-		times := timeAlgorithms(t, c, s, kind, names)
-		fmt.Fprintf(&text, "%s = ", ChoiceKey(s, kind))
-		for i, name := range names {
-			if i > 0 {
-				text.WriteString("; ")
-			}
-			fmt.Fprintf(&text, "%s %.2f", name, 1e3*times[i].Seconds())
-		}
-		text.WriteString("\n")
-	})
-	if err := os.WriteFile(timesFile, []byte(text.String()), 0o644); err != nil {
+	kernels(func(s device.ConvSpec, kind ConvKind) { writeTimes(t, &text, c, s, kind) })
+	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	times := readTimes(t, path)
+	kernels(func(s device.ConvSpec, kind ConvKind) {
+		names, err := c.Candidates(s, kind)
+		if err != nil || len(names) < 2 {
+			t.Fatalf("algorithms %v, %v", names, err)
+		}
+		for _, name := range names {
+			if times[ChoiceKey(s, kind)][name] <= 0 {
+				t.Errorf("no time of %s for %s in %q", name, ChoiceKey(s, kind), text.String())
+			}
+		}
+	})
+}
+
+// writeTimes adds the line of one kernel: its key, then each algorithm with its milliseconds.
+func writeTimes(t *testing.T, text *strings.Builder, c *CPU, s device.ConvSpec, kind ConvKind) {
+	t.Helper()
+	names, err := c.Candidates(s, kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(text, "%s = ", ChoiceKey(s, kind))
+	for i, took := range timeAlgorithms(t, c, s, kind, names) {
+		if i > 0 {
+			text.WriteString("; ")
+		}
+		fmt.Fprintf(text, "%s %.4f", names[i], 1e3*took.Seconds())
+	}
+	text.WriteString("\n")
 }
 
 func timeAlgorithms(t *testing.T, c *CPU, s device.ConvSpec, kind ConvKind, names []string) []time.Duration {

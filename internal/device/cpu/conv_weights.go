@@ -9,20 +9,14 @@ import "github.com/voxsaw/voxsaw/internal/device"
 //
 // An item is a slab of output planes, a block of input channels and a group of two blocks of output
 // channels. It takes a band of rows of output gradients at a time, for all taps while the band
-// stays in L1; the sums of a tap stay in registers over the band. The slabs are there for
-// parallelism and for accuracy: each sums from zero, and the sums are then added up in their order.
+// stays in L1; the sums of a tap stay in registers over the band.
 type directWeights struct {
-	gradientSink
-	cpu    *CPU
-	s      device.ConvSpec
-	x, y   layout
-	groups int
-	blocks int    // of input channels
-	slabs  int    // of the N*D output planes
-	band   int    // rows
-	rows   []term // of output voxels in a band: where they start in x and dy, from the first one
-
-	xs, dy, scratch Slice
+	slabSums // of the N*D output planes
+	s        device.ConvSpec
+	groups   int
+	blocks   int    // of input channels
+	band     int    // rows
+	rows     []term // of output voxels in a band: where they start in x and dy, from the first one
 }
 
 const (
@@ -31,9 +25,11 @@ const (
 )
 
 func newDirectWeights(c *CPU, s device.ConvSpec) *directWeights {
-	d := &directWeights{gradientSink: gradientSink{w: weightsOfGroup(s)}, cpu: c, s: s, x: inputsOf(s), y: outputsOf(s)}
+	d := &directWeights{slabSums: newSlabSums(c, s), s: s}
+	d.sums = d
 	d.groups = (d.y.blocks + 1) / 2
 	d.blocks = d.x.blocks
+	d.items = d.blocks * d.groups
 	planes := d.y.n * d.y.size[0]
 	// As many slabs as keep the partial sums within 4 Mi elements, at most one for 8 planes.
 	d.slabs = max(1, min((planes+slabPlanes-1)/slabPlanes, 16, (4<<20)/d.w.elements()))
@@ -44,46 +40,16 @@ func newDirectWeights(c *CPU, s device.ConvSpec) *directWeights {
 	return d
 }
 
-// Scratch implements [device.Kernel].
-func (d *directWeights) Scratch() int64 { return bytesOf(d.whole() + (d.slabs-1)*d.w.elements()) }
-
-// Run implements [device.Kernel].
-func (d *directWeights) Run(out, in []device.Buffer, scratch device.Buffer) {
-	d.begin(out, in)
-	d.convolve(d.dw, in[0].(Slice), in[1].(Slice), nil, scratch.(Slice))
-	d.end(out)
-}
-
-func (d *directWeights) convolve(dw, x, dy, _, scratch Slice) {
-	d.dw, d.xs, d.dy, d.scratch = dw, x, dy, scratch
-	if !d.keeps() {
-		d.dw, d.scratch = d.scratch[:d.whole()], d.scratch[d.whole():]
-	}
-	d.cpu.pool.run(d.slabs*d.blocks*d.groups, d)
-	if d.slabs > 1 || !d.keeps() {
-		d.cpu.pool.run(d.w.pairs(), (*directWeightsSum)(d))
-	}
-	d.dw, d.xs, d.dy, d.scratch = nil, nil, nil, nil
-}
-
-// sums is where a slab is summed: the first one in the result, those after it in scratch memory.
-func (d *directWeights) sums(slab int) []float32 {
-	if slab == 0 {
-		return d.dw
-	}
-	return d.scratch[(slab-1)*d.w.elements():]
-}
-
 // do sums one item.
 func (d *directWeights) do(_, item int) {
-	slab, b, group := item/(d.blocks*d.groups), item/d.groups%d.blocks, item%d.groups
-	sums := d.sums(slab)
+	slab, b, group := item/d.items, item/d.groups%d.blocks, item%d.groups
+	sums := d.sum(slab)
 	for v := range d.vectors(group) {
 		clear(d.w.pair(sums, 2*group+v, b))
 	}
 	sum := sums[d.w.at(2*group, b):]
-	planes := d.y.n * d.y.size[0]
-	for plane := slab * planes / d.slabs; plane < (slab+1)*planes/d.slabs; plane++ {
+	begin, end := d.part(slab, d.y.n*d.y.size[0])
+	for plane := begin; plane < end; plane++ {
 		for y := 0; y < d.y.size[1]; y += d.band {
 			d.sumBand(sum, plane/d.y.size[0], plane%d.y.size[0], y, b, group)
 		}
@@ -150,19 +116,4 @@ func liveOutputs(outputs, inputs, stride, d int) (first, end int) {
 		return 0, 0
 	}
 	return first, min(outputs, (inputs-1-d)/stride+1)
-}
-
-// directWeightsSum adds up the slabs of one pair of channel blocks, and uses it up where it is not
-// to be kept.
-type directWeightsSum directWeights
-
-func (d *directWeightsSum) do(_, item int) {
-	ob, ib := item/d.blocks, item%d.blocks
-	sum := d.w.pair(d.dw, ob, ib)
-	for slab := 1; slab < d.slabs; slab++ {
-		d.cpu.kernels.addVectors(sum, d.w.pair((*directWeights)(d).sums(slab), ob, ib))
-	}
-	if !d.keeps() {
-		d.take(sum, ob, ib)
-	}
 }

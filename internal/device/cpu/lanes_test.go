@@ -1,49 +1,21 @@
 package cpu
 
 import (
-	"bytes"
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/asmtest"
 )
 
 // TestGenerated runs the generators again: what is checked in must be what they make.
 func TestGenerated(t *testing.T) {
-	goTool, err := exec.LookPath("go")
-	if err != nil {
-		t.Skip("skipped: no go command to run the generators with")
-	}
-	for generator, files := range map[string][3]string{
-		"./asm":       {"kernels_amd64.s", "kernels_amd64.go", "tables_amd64.go"},
-		"./asm/lanes": {"lanes_kernels_amd64.s", "lanes_kernels_amd64.go", "lanes_tables_amd64.go"},
-	} {
-		dir := t.TempDir()
-		cmd := exec.Command(goTool, "run", generator, "-pkg", "cpu", "-out", filepath.Join(dir, files[0]), "-stubs", filepath.Join(dir, files[1]), "-table", filepath.Join(dir, files[2]))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		for _, name := range files {
-			want, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := os.ReadFile(filepath.Join(dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			// The first line repeats the command, which names the files.
-			_, want, _ = bytes.Cut(want, []byte("\n"))
-			_, got, _ = bytes.Cut(got, []byte("\n"))
-			if !bytes.Equal(got, want) {
-				t.Errorf("%s differs from what its generator makes: run go generate", name)
-			}
-		}
-	}
+	asmtest.Generated(t, "./asm", "cpu", "kernels_amd64.s", "kernels_amd64.go", "tables_amd64.go")
+	asmtest.Generated(t, "./asm/lanes", "cpu", "lanes_kernels_amd64.s", "lanes_kernels_amd64.go", "lanes_tables_amd64.go")
 }
 
 // TestAVX2Registers: the assembler's register allocator does not know that AVX2 ends at register
