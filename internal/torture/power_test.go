@@ -121,6 +121,11 @@ func (d *volatileDisk) unmount() {
 	_ = exec.Command("umount", d.mount).Run()
 }
 
+// powerTests are the tests that cut the power.
+func (b *bench) powerTests() map[string]func(t *testing.T) {
+	return map[string]func(t *testing.T){"Forgets": b.testForgets, "Power": b.testPower}
+}
+
 // testPower cuts the power at random moments. What a verb had said was done is there afterwards, no
 // file is cut short, and the verb goes on to its end.
 func (b *bench) testPower(t *testing.T) {

@@ -13,6 +13,7 @@ func TestTorture(t *testing.T) {
 	t.Run("Folders", b.testFolders)
 	t.Run("Order", b.testOrder)
 	t.Run("TwoProcesses", b.testTwoProcesses)
-	t.Run("Forgets", b.testForgets)
-	t.Run("Power", b.testPower)
+	for name, test := range b.powerTests() {
+		t.Run(name, test)
+	}
 }

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+)
+
+// A row allows a test to be skipped.
+type row struct {
+	pkg     string // without the module's path
+	test    *regexp.Regexp
+	reason  *regexp.Regexp
+	instead string // where it runs, or why it cannot
+	unless  func() bool
+}
+
+var rows = []row{
+	{
+		"internal/folders", regexp.MustCompile(`^TestWalkGoesOnBehindALockedFolder$`), regexp.MustCompile(`root`),
+		"root may read everything; .ci/run runs it as another user", nil,
+	},
+	{
+		"internal/device/cpu", regexp.MustCompile(`^TestDevice/.*/Blend$`), regexp.MustCompile(`does not blend`),
+		"windows are blended in the host's memory; internal/sliding tests it, and the suite does on a GPU", nil,
+	},
+	{
+		"internal/torture", regexp.MustCompile(`^TestTorture/(Forgets|Power)`), regexp.MustCompile(`mounting a loop device needs root`),
+		"only root may mount the file system whose power is cut", func() bool { return os.Geteuid() == 0 },
+	},
+	{
+		"", regexp.MustCompile(``), regexp.MustCompile(`VOXSAW_DATA`),
+		"there are no real scans here", func() bool { return os.Getenv("VOXSAW_DATA") != "" },
+	},
+}
+
+const module = "github.com/voxsaw/voxsaw/"
+
+// allowed says why a test may be skipped; nothing where it may not.
+func allowed(s skip) string {
+	for _, r := range rows {
+		if r.pkg != "" && r.pkg != strings.TrimPrefix(s.pkg, module) {
+			continue
+		}
+		if r.unless != nil && r.unless() {
+			continue
+		}
+		if r.test.MatchString(s.name) && r.reason.MatchString(s.reason) {
+			return r.instead
+		}
+	}
+	return ""
+}
