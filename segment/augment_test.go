@@ -12,7 +12,7 @@ import (
 
 func openCase(t testing.TB) *prepared.Case {
 	t.Helper()
-	c, err := phantoms(t, 1, [3]int{40, 36, 32}).Open("case0")
+	c, err := phantoms(t, 1, [3]int{40, 36, 32}).Open("case00")
 	if err != nil {
 		t.Fatal(err)
 	}

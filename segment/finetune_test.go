@@ -55,7 +55,7 @@ func TestFinetuneAndPredict(t *testing.T) {
 	if want := []string{"liver", "spleen+right kidney+left kidney"}; !slices.Equal(c.Names, want) || c.Network.Classes != 3 {
 		t.Fatalf("resolved to %+v", c)
 	}
-	data := Data{cache, []string{"case0", "case1", "case2", "case3"}, []string{"case4"}}
+	data := Data{cache, []string{"case00", "case01", "case02", "case03"}, []string{"case04"}}
 	summary, report, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: path, Loaders: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestFinetuneAndPredict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prepared, err := cache.Open("case4")
+	prepared, err := cache.Open("case04")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestResumedFinetuningEqualsUninterrupted(t *testing.T) {
 	c.Crop, c.Batch, c.Augment.Spatial = [3]int{8, 8, 8}, 2, 0.5
 	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 7, 3, 2
 	c = resolved(t, c, cache)
-	data := Data{cache, []string{"case0", "case1"}, []string{"case2"}}
+	data := Data{cache, []string{"case00", "case01"}, []string{"case02"}}
 	whole := filepath.Join(t.TempDir(), "whole")
 	if _, _, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: whole}); err != nil {
 		t.Fatal(err)
@@ -171,11 +171,11 @@ func TestMemoryOfWhatIsNeeded(t *testing.T) {
 	c := tiny()
 	c.Crop = [3]int{8, 8, 8}
 	c = resolved(t, c, cache)
-	bare, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case0"}}, 0)
+	bare, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case00"}}, 0)
 	if err != nil || bare.windows != nil || bare.validationBytes() != 0 {
 		t.Fatalf("windows %v, %v", bare.windows, err)
 	}
-	data := Data{cache, []string{"case0"}, []string{"case1"}}
+	data := Data{cache, []string{"case00"}, []string{"case01"}}
 	task, err := compiled(t, dev, c, data, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestNeedOfARun(t *testing.T) {
 	c.Network.Channels, c.Crop, c.Batch, c.Labels = 4, [3]int{16, 16, 16}, 3, []string{"2"}
 	c.Train.Steps, c.Train.Warmup = 1, 0
 	c = resolved(t, c, cache)
-	data := Data{cache, []string{"case0"}, []string{"case1"}}
+	data := Data{cache, []string{"case00"}, []string{"case01"}}
 	path := filepath.Join(t.TempDir(), "run")
 	var need voxsaw.MemoryNeed
 	if _, _, err := Finetune(t.Context(), dev, c, data, "", voxsaw.RunOptions{Folder: path, Memory: 1 << 30, Need: &need}); err != nil {
@@ -256,7 +256,7 @@ func TestInitialWeights(t *testing.T) {
 		return path, params
 	}
 	path, encoder := pretrained(c.Network)
-	data := Data{Store: cache, Train: []string{"case0"}}
+	data := Data{Store: cache, Train: []string{"case00"}}
 	out, o := filepath.Join(t.TempDir(), "run"), &observer{}
 	_, report, err := Finetune(t.Context(), dev, c, data, path, voxsaw.RunOptions{Folder: out, Observer: o})
 	if err != nil {
@@ -313,7 +313,7 @@ func TestFrozenEncoderStaysAsItIs(t *testing.T) {
 }
 
 func frozenForTwoSteps(t *testing.T, dev voxsaw.Device, cache *prepared.Store, c Config) {
-	task, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case0"}}, 0)
+	task, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case00"}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +403,7 @@ func TestCropsShowWhatIsAskedFor(t *testing.T) {
 	c := tiny()
 	c.Labels, c.Crop, c.Foreground, c.Augment = []string{"1", "3+4"}, [3]int{8, 8, 8}, 1, Augmentation{}
 	c = resolved(t, c, cache)
-	task, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case0", "case1"}}, 0)
+	task, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case00", "case01"}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -466,7 +466,7 @@ func TestMistakesAreNamed(t *testing.T) {
 	c := resolved(t, tiny(), cache)
 	for want, data := range map[string]Data{
 		"no cases to train on":            {Store: cache},
-		"both to train and":               {Store: cache, Train: []string{"case0", "case1"}, Validate: []string{"case1"}},
+		"both to train and":               {Store: cache, Train: []string{"case00", "case01"}, Validate: []string{"case01"}},
 		`no case "nobody"`:                {Store: cache, Train: []string{"nobody"}},
 		"classes":                         {},
 		"smaller than the crop of [16 12": {},
@@ -478,7 +478,7 @@ func TestMistakesAreNamed(t *testing.T) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	if _, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case0"}}, 1000); err == nil || strings.Contains(err.Error(), "--clip 0") != (c.Train.Clip > 0) {
+	if _, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case00"}}, 1000); err == nil || strings.Contains(err.Error(), "--clip 0") != (c.Train.Clip > 0) {
 		t.Errorf("a network of many megabytes and 1000 bytes: %v", err)
 	}
 }
@@ -578,7 +578,7 @@ func TestTwoRanksEqualOne(t *testing.T) {
 	for _, network := range []voxsaw.Network{tiny().Network, {Kind: "resenc", Channels: 4, Blocks: []int{1, 1, 1, 1}}} {
 		c := tiny()
 		c.Network, c.Crop, c.Batch, c.Train.Steps = network, [3]int{16, 16, 8}, 4, 4
-		twoRanks(t, Data{cache, []string{"case0", "case1"}, []string{"case2"}}, resolved(t, c, cache))
+		twoRanks(t, Data{cache, []string{"case00", "case01"}, []string{"case02"}}, resolved(t, c, cache))
 	}
 }
 
@@ -593,7 +593,7 @@ func TestRanksRefuseBatchNorm(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	_, _, err = finetune(t.Context(), dev, resolved(t, c, cache), Data{cache, []string{"case0"}, nil}, "", voxsaw.RunOptions{}, traintest.Ranks(2)[0])
+	_, _, err = finetune(t.Context(), dev, resolved(t, c, cache), Data{cache, []string{"case00"}, nil}, "", voxsaw.RunOptions{}, traintest.Ranks(2)[0])
 	if err == nil || !strings.Contains(err.Error(), "several ranks cannot share") {
 		t.Error(err)
 	}

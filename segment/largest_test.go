@@ -21,8 +21,8 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 	c.Network.Channels, c.Crop, c.Labels, c.Batch = 8, [3]int{24, 20, 16}, []string{"2", "4+5"}, 2
 	c.Train.Steps, c.Train.LR, c.Train.Warmup, c.Train.ValidateEvery, c.Train.CheckpointEvery = 80, 0.03, 10, 0, 0
 	c = resolved(t, c, cache)
-	held := []string{"case3", "case4"}
-	if _, _, err := Finetune(t.Context(), dev, c, Data{cache, []string{"case0", "case1", "case2"}, held}, "", voxsaw.RunOptions{Folder: path, Loaders: 1}); err != nil {
+	held := []string{"case03", "case04"}
+	if _, _, err := Finetune(t.Context(), dev, c, Data{cache, []string{"case00", "case01", "case02"}, held}, "", voxsaw.RunOptions{Folder: path, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
 	last := filepath.Join(path, "last.safetensors")

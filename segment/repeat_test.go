@@ -31,7 +31,7 @@ func TestRepeatable(t *testing.T) {
 		}
 		defer dev.Close()
 		run := filepath.Join(t.TempDir(), "run")
-		if _, _, err := Finetune(t.Context(), dev, c, Data{Store: cache, Train: []string{"case0", "case1"}}, "", voxsaw.RunOptions{Folder: run}); err != nil {
+		if _, _, err := Finetune(t.Context(), dev, c, Data{Store: cache, Train: []string{"case00", "case01"}}, "", voxsaw.RunOptions{Folder: run}); err != nil {
 			t.Fatal(err)
 		}
 		return tensors(t, filepath.Join(run, "last.safetensors"))

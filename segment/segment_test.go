@@ -1,60 +1,17 @@
 package segment
 
 import (
-	"fmt"
-	"path/filepath"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-func testDevice(t testing.TB) voxsaw.Device {
-	t.Helper()
-	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return dev
-}
-
-// phantoms is a cache of made-up patients, coarse enough for a test.
-func phantoms(t testing.TB, n int, shape [3]int) *prepared.Store {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "cache")
-	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range n {
-		v, l, err := phantom.New(uint64(i), phantom.Options{Shape: shape})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Add(prepared.Input{ID: fmt.Sprintf("case%d", i), Image: v, Labels: l}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Finish(); err != nil {
-		t.Fatal(err)
-	}
-	c, err := prepared.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
-}
+var testDevice, phantoms = traintest.CPU, traintest.Phantoms
 
 // tiny is a network that a test can train.
 func tiny() Config {

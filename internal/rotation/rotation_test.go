@@ -13,7 +13,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/volume"
-	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -87,43 +86,7 @@ func (t turn) determinant() int {
 	return sign
 }
 
-func testDevice(t testing.TB) voxsaw.Device {
-	t.Helper()
-	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return dev
-}
-
-// phantoms is a store of made-up patients.
-func phantoms(t testing.TB, n int, shape [3]int) *prepared.Store {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "store")
-	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range n {
-		v, _, err := phantom.New(uint64(i), phantom.Options{Shape: shape})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Add(prepared.Input{ID: fmt.Sprintf("case%02d", i), Image: v}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Finish(); err != nil {
-		t.Fatal(err)
-	}
-	store, err := prepared.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
-}
+var testDevice, phantoms = traintest.CPU, traintest.Phantoms
 
 func data(store *prepared.Store, held int) pretext.Data {
 	d := pretext.Data{Store: store}

@@ -1,7 +1,7 @@
-// Package traintest runs a training on several ranks in one process, and compares the checkpoints
-// of runs.
+// Package traintest is what tests of trainings share.
 //
-// Start at [Ranks].
+// Start at [Phantoms] and [CPU], made-up cases and a device to train on. [Ranks] are several ranks
+// in one process, and [Equal] compares the checkpoints of runs.
 package traintest
 
 import (

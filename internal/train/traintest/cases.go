@@ -1,0 +1,56 @@
+package traintest
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// CPU is a device of two threads, closed when the test ends.
+func CPU(t testing.TB) voxsaw.Device {
+	t.Helper()
+	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+// Phantoms are prepared cases of n made-up patients with labels, case00 and those after it, small
+// enough for a test.
+func Phantoms(t testing.TB, n int, shape [3]int) *prepared.Store {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "cases")
+	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		v, l, err := phantom.New(uint64(i), phantom.Options{Shape: shape})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Add(prepared.Input{ID: fmt.Sprintf("case%02d", i), Image: v, Labels: l}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	store, err := prepared.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return store
+}
