@@ -112,6 +112,10 @@ func TestRun(t *testing.T) {
 	if k := results[4].Solved; len(k) != 1 || k["only"].Chance.Correct != 0.1 {
 		t.Errorf("K-way puzzles were solved in the ways %v", k)
 	}
+	kept, err := readResult(filepath.Join(s.Out, "arms", "puzzles", "seed-1", resultFile))
+	if err != nil || kept.Settings["pretrain.patch"] != "16" || kept.Settings["transfer.2.layer"] != "conv5" {
+		t.Errorf("kept settings %v, %v", kept.Settings, err)
+	}
 	solved, transfer := SolvedTable(p, results), TransferTable(p, results)
 	// puzzles: two rounds, unary and binary, and only; K-way: only
 	if len(solved.Rows) != 2*2+1+1 || len(transfer.Rows) != 8 {

@@ -1,15 +1,16 @@
 package photostudy
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/voxsaw/voxsaw"
@@ -49,7 +50,7 @@ type Result struct {
 	Solved   map[string]puzzle2d.Evaluation `json:"solved,omitempty"`
 	Transfer []Measured                     `json:"transfer"`
 	// Settings are what the result depends on, so that one of other settings is not taken for it.
-	Settings string `json:"settings"`
+	Settings map[string]string `json:"settings"`
 }
 
 // Measured is the features of an arm on one target.
@@ -137,7 +138,7 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64) (Result, error) 
 	if result.Settings, err = r.settings(arm, &chosen); err != nil {
 		return result, err
 	}
-	if old, err := readResult(filepath.Join(folder, resultFile)); err != nil || old.Settings == result.Settings {
+	if old, err := readResult(filepath.Join(folder, resultFile)); err != nil || maps.Equal(old.Settings, result.Settings) {
 		return old, err
 	}
 	checkpoint := ""
@@ -169,22 +170,37 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64) (Result, error) 
 	return result, atomicfile.WriteBytes(filepath.Join(folder, resultFile), append(text, '\n'))
 }
 
-// settings are what a result depends on: the arm's, how it is measured, and the data.
-func (r *runner) settings(arm Arm, chosen *config.OneOf) (string, error) {
+// settings are what a result depends on, by their dotted keys: the arm's, how it is measured, and
+// the data.
+func (r *runner) settings(arm Arm, chosen *config.OneOf) (map[string]string, error) {
+	all := map[string]string{
+		"random": strconv.FormatBool(arm.Random), "photos": r.data.Photos.Fingerprint(),
+		"rounds": fmt.Sprint(r.plan.Rounds), "only": strconv.Itoa(r.plan.Only), "solve": strconv.Itoa(r.plan.Solve),
+	}
+	add := func(prefix string, cfg any) error {
+		text, err := config.Marshal(cfg)
+		if err != nil {
+			return err
+		}
+		leaves, err := config.Differences("{}", string(text)) // from nothing: all of them
+		for _, leaf := range leaves {
+			all[prefix+leaf.Key] = leaf.New
+		}
+		return err
+	}
 	holder := struct {
 		config.OneOf `yaml:",inline"`
 	}{*chosen}
-	text, err := config.Marshal(&holder)
-	if err != nil {
-		return "", err
+	if err := add("pretrain.", &holder); err != nil {
+		return nil, err
 	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "random: %v\n%sphotos: %s\nrounds: %v\nonly: %d\nsolve: %d\n", arm.Random, text, r.data.Photos.Fingerprint(), r.plan.Rounds, r.plan.Only, r.plan.Solve)
 	for k, t := range r.plan.Transfer {
 		t.Data = r.targets[k].Photos.Fingerprint()
-		fmt.Fprintf(&b, "transfer: %+v\n", t)
+		if err := add(fmt.Sprintf("transfer.%d.", k+1), &t); err != nil {
+			return nil, err
+		}
 	}
-	return b.String(), nil
+	return all, nil
 }
 
 // readResult reads what an earlier run found; nothing if it found nothing.

@@ -1,6 +1,6 @@
-// Command skips reads what `go test -json` writes, prints what go test would have printed, and fails
-// where a test was skipped that ought to run. A green run says little when nobody sees what it left
-// out.
+// Command skips reads what `go test -json` writes, prints what go test would have printed, and
+// fails where a test was skipped that ought to run. A green run says little when nobody sees what
+// it left out.
 //
 //	go test -json ./... | go run ./scripts/skips
 //
@@ -144,7 +144,8 @@ func reason(output string) string {
 
 // close prints what was skipped and says whether all is well.
 func (c *check) close() bool {
-	for _, of := range slices.SortedFunc(maps.Keys(c.output), test.compare) { // tests that never ended: a panic, or a time limit
+	// tests that never ended: a panic, or a time limit
+	for _, of := range slices.SortedFunc(maps.Keys(c.output), test.compare) {
 		c.print(of)
 	}
 	unknown := 0
