@@ -176,6 +176,24 @@ func describeLabels(names map[uint16]string) string {
 	return strings.Join(list, ", ")
 }
 
+// Reference is a label map with the labels that are learnt with these settings, which are resolved:
+// merged into the first of each class, all others background.
+func (c Config) Reference(l *volume.LabelMap) *volume.LabelMap {
+	classes, _ := parseClasses(c.Labels) // checked when they were resolved
+	table, first, names := classTable(classes), []uint16{0}, map[uint16]string{}
+	for i, class := range classes {
+		first = append(first, class[0])
+		if i < len(c.Names) {
+			names[class[0]] = c.Names[i]
+		}
+	}
+	out := &volume.LabelMap{Grid: l.Grid, Labels: slices.Clone(l.Labels), Names: names}
+	for i, label := range out.Labels {
+		out.Labels[i] = first[table[label]]
+	}
+	return out
+}
+
 // Check says what is wrong with the configuration.
 func (c Config) Check() error {
 	if err := c.Train.Check(); err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
-	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -261,44 +260,35 @@ func (r *Result) slices(ctx context.Context, s Setting, cache *prepared.Store) (
 	if err != nil {
 		return nil, err
 	}
+	learnt, err := r.Plan.Finetune.Resolve(cache)
+	if err != nil {
+		return nil, err
+	}
+	reference, err := c.LabelMap()
+	if err != nil {
+		return nil, err
+	}
 	var rows []report.Segmented
-	var reference *volume.LabelMap
 	for _, t := range r.Plan.trials(r.Cases) {
 		if t.Fold != first.Fold || t.Seed != first.Seed || t.Fraction != first.Fraction || !slices.ContainsFunc(r.Runs, t.is) {
 			continue
 		}
-		labels, wanted, err := r.segmented(ctx, s, t, c)
+		labels, err := r.prediction(ctx, s, t, c)
 		if err != nil {
 			return nil, err
 		}
-		rows, reference = append(rows, report.Segmented{Title: t.Init, Labels: labels}), wanted
+		rows = append(rows, report.Segmented{Title: t.Init, Labels: labels})
 	}
 	window := cache.Preparation().Window
 	scan, err := c.Volume()
 	if err != nil {
 		return nil, err
 	}
-	picture, err := report.Overlay(scan, reference, rows, report.OverlayOptions{Window: [2]float64{max(window[0], -200), min(window[1], 300)}})
+	picture, err := report.Overlay(scan, learnt.Reference(reference), rows, report.OverlayOptions{Window: [2]float64{max(window[0], -200), min(window[1], 300)}})
 	if err != nil {
 		return nil, err
 	}
 	return report.Pictures{{Image: picture, Caption: fmt.Sprintf("Test case %s (the median one from %s), %s of the training cases, seed %d.", c.ID, first.Initialisation, table.Percent(first.Fraction), first.Seed)}}, nil
-}
-
-// segmented is what a trial's network makes of a case, and what it should have made of it.
-func (r *Result) segmented(ctx context.Context, s Setting, t Trial, c *prepared.Case) (labels, reference *volume.LabelMap, err error) {
-	predictor, err := segment.NewPredictor(s.Device, []string{train.Last(t.Folder(s.Out))}, r.Plan.Inference, s.Memory)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer predictor.Close()
-	if labels, err = predictor.PredictCase(ctx, c); err != nil {
-		return nil, nil, err
-	}
-	if reference, err = c.LabelMap(); err != nil {
-		return nil, nil, err
-	}
-	return labels, predictor.Reference(reference), nil
 }
 
 func (t Trial) is(r eval.Trial) bool {

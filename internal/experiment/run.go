@@ -21,7 +21,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
-	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -255,7 +254,7 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 			return scores, nil
 		}
 	}
-	scores, err := r.score(ctx, train.Last(folder), t.Test)
+	scores, err := r.score(ctx, folder, t.Test)
 	if err != nil {
 		return nil, err
 	}
@@ -287,10 +286,10 @@ func (r *runner) options(folder string, resolved []byte, observer voxsaw.Observe
 	return voxsaw.RunOptions{Folder: folder, Mode: mode, Settings: resolved, Observer: observer, Memory: r.Memory}
 }
 
-// score segments prepared cases with a checkpoint and compares them with their labels, on the
-// scans' own voxels or the prepared ones.
-func (r *runner) score(ctx context.Context, checkpoint string, ids []string) ([]eval.Score, error) {
-	predictor, err := segment.NewPredictor(r.Device, []string{checkpoint}, r.plan.Inference, r.Memory)
+// score segments prepared cases with the network of a trial's folder and compares them with their
+// labels, on the scans' own voxels or the prepared ones. The folder keeps the predictions.
+func (r *runner) score(ctx context.Context, folder string, ids []string) ([]eval.Score, error) {
+	predictor, err := segment.NewPredictor(r.Device, []string{train.Last(folder)}, r.plan.Inference, r.Memory)
 	if err != nil {
 		return nil, err
 	}
@@ -309,25 +308,13 @@ func (r *runner) score(ctx context.Context, checkpoint string, ids []string) ([]
 		if err != nil {
 			return nil, err // it names the case
 		}
+		if err := keepPrediction(folder, id, prediction); err != nil {
+			return nil, err
+		}
 		scores = append(scores, s...)
 	}
 	eval.Sort(scores)
 	return scores, nil
-}
-
-// predictAndRead gives what the network makes of a case, and its labels, on the same voxels.
-func predictAndRead(ctx context.Context, p *segment.Predictor, c *prepared.Case, on string) (prediction, labels *volume.LabelMap, err error) {
-	if on == scoreOnPrepared {
-		if prediction, err = p.PredictCase(ctx, c); err == nil {
-			labels, err = c.LabelMap()
-		}
-		return prediction, labels, err
-	}
-	// The labels first: a folder that has none of them says so before the work.
-	if labels, err = c.OriginalLabelMap(); err == nil {
-		prediction, err = p.PredictOriginal(ctx, c)
-	}
-	return prediction, labels, err
 }
 
 // initialise gives the checkpoint that a trial starts from, pretraining it if need be; empty for

@@ -3,12 +3,14 @@ package experiment
 import (
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -60,7 +62,8 @@ func TestScoresAreOfTheScansVoxels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := filepath.Join(dir, "run")
+	trial := Trial{Init: "scratch", Fold: 1, Fraction: 1, Seed: 1}
+	run := trial.Folder(dir)
 	if _, _, err := segment.Finetune(t.Context(), dev, c, segment.Data{Store: store, Train: []string{"train"}}, "", voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -83,11 +86,24 @@ func TestScoresAreOfTheScansVoxels(t *testing.T) {
 		t.Error("nothing was found: the test says nothing")
 	}
 	r := &runner{Setting: Setting{Device: dev}, plan: plan, cache: store}
-	if got, err := r.score(t.Context(), checkpoint, []string{"test"}); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := r.score(t.Context(), run, []string{"test"}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("scores %+v, %v, want %+v", got, err, want)
 	}
+	kept, err := nifti.ReadLabels(predictionPath(run, "test"))
+	if err != nil || !slices.Equal(kept.Labels, prediction.Labels) {
+		t.Errorf("the trial did not keep its prediction: %v", err)
+	}
+	// The report shows what was kept, and needs no network.
+	held, err := store.Open("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := (&Result{Plan: plan}).prediction(t.Context(), Setting{Out: dir}, trial, held)
+	if err != nil || shown.Grid.Shape != held.Grid.Shape || !slices.Contains(shown.Labels, prediction.Labels[slices.IndexFunc(prediction.Labels, func(l uint16) bool { return l > 0 })]) {
+		t.Errorf("the report cannot show it: %v", err)
+	}
 	r.plan.ScoreOn = scoreOnPrepared
-	if got, err := r.score(t.Context(), checkpoint, []string{"test"}); err != nil || len(got) != len(want) || got[0].DSC == want[0].DSC {
+	if got, err := r.score(t.Context(), run, []string{"test"}); err != nil || len(got) != len(want) || got[0].DSC == want[0].DSC {
 		t.Errorf("on the prepared voxels %+v, %v", got, err)
 	}
 }
