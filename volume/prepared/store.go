@@ -53,6 +53,8 @@ type Store struct {
 
 	release func() // lets go of the folder
 
+	maps *mappings
+
 	mutex sync.Mutex
 	open  map[string]*Case
 }
@@ -101,7 +103,7 @@ func Open(dir string) (_ *Store, err error) {
 			}
 		}
 	}
-	return &Store{dir: dir, manifest: m, release: release, open: map[string]*Case{}}, nil
+	return &Store{dir: dir, manifest: m, release: release, maps: shared(), open: map[string]*Case{}}, nil
 }
 
 func readManifest(dir string) (manifest, error) {
@@ -234,8 +236,9 @@ func (s *Store) unknown(id string) error {
 	return fmt.Errorf("no case %q among the %d prepared in %s", id, len(s.manifest.Cases), s.dir)
 }
 
-// Open maps a case into memory. Opening it again returns the same Case; it stays valid until the
-// store is closed. Its voxels are compared with their checksum when they are first read.
+// Open gives a case. Opening it again returns the same Case; it stays valid until the store is
+// closed. Its file is mapped into memory when it is read, and compared with its checksum the first
+// time. Of many cases only those that were read last stay mapped.
 func (s *Store) Open(id string) (*Case, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -246,10 +249,7 @@ func (s *Store) Open(id string) (*Case, error) {
 	if !found {
 		return nil, s.unknown(id)
 	}
-	opened, err := openCase(s.dir, record, s.manifest.Preparation)
-	if err != nil {
-		return nil, fmt.Errorf("opening prepared case %s: %w", id, err)
-	}
+	opened := &Case{Record: record, dir: s.dir, preparation: &s.manifest.Preparation, maps: s.maps}
 	s.open[id] = opened
 	return opened, nil
 }
@@ -260,7 +260,7 @@ func (s *Store) Close() error {
 	defer s.mutex.Unlock()
 	var errs []error
 	for _, opened := range s.open {
-		errs = append(errs, opened.mapped.Unmap())
+		errs = append(errs, s.maps.drop(opened))
 	}
 	clear(s.open)
 	s.release()
