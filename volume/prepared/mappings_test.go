@@ -13,8 +13,8 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 )
 
-// manyCases opens a store of n small cases. All voxels of a case have one value: its number.
-func manyCases(t testing.TB, n int, maps *mappings) (*Store, []*Case) {
+// casesOf opens a store of n small cases. All voxels of a case have one value: its number.
+func casesOf(t testing.TB, n int, maps *mappings) (*Store, []*Case) {
 	t.Helper()
 	dir := t.TempDir()
 	w, err := NewWriter(dir, volume.DefaultPreparation())
@@ -61,7 +61,7 @@ func manyCases(t testing.TB, n int, maps *mappings) (*Store, []*Case) {
 // Of many cases only those that were read last stay mapped, and every one can be read at any time.
 func TestMappingsAreBounded(t *testing.T) {
 	maps := &mappings{most: 3, mostBytes: math.MaxInt64}
-	_, cases := manyCases(t, 20, maps)
+	_, cases := casesOf(t, 20, maps)
 	for round := range 2 {
 		for number, c := range cases {
 			v, err := c.Volume()
@@ -86,7 +86,7 @@ func TestMappingsAreBounded(t *testing.T) {
 // program would end in a fault. Under the race detector this looks at the counts, too.
 func TestMappingsWithReadersAtWork(t *testing.T) {
 	maps := &mappings{most: 2, mostBytes: math.MaxInt64}
-	_, cases := manyCases(t, 12, maps)
+	_, cases := casesOf(t, 12, maps)
 	held := cases[0]
 	var err error
 	view, end, ok := held.begin(&err)
@@ -126,7 +126,7 @@ func TestMappingsWithReadersAtWork(t *testing.T) {
 
 // A case that is mapped again is looked at again: it may have been cut short meanwhile.
 func TestMappedAgainAfterDamage(t *testing.T) {
-	store, cases := manyCases(t, 3, &mappings{most: 1, mostBytes: math.MaxInt64})
+	store, cases := casesOf(t, 3, &mappings{most: 1, mostBytes: math.MaxInt64})
 	for _, c := range cases {
 		if _, err := c.Volume(); err != nil {
 			t.Fatal(err)
