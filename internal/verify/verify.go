@@ -137,6 +137,9 @@ func verifyPrepared(ctx context.Context, path string) *Finding {
 		return f
 	}
 	defer store.Close()
+	if err := store.VerifyRecords(); err != nil {
+		f.Problems = append(f.Problems, err.Error())
+	}
 	for r := range store.Records() {
 		if ctx.Err() != nil {
 			return f

@@ -1,17 +1,14 @@
 package prepared
 
 import (
+	"container/list"
 	"encoding/binary"
 	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"runtime/debug"
-	"slices"
 	"sync"
-
-	"github.com/edsrzf/mmap-go"
 
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -20,43 +17,34 @@ import (
 // called from any number of goroutines.
 type Case struct {
 	Record
-	preparation volume.Preparation
-	mapped      mmap.MMap
-	layout      caseLayout
-	present     []uint16     // labels with at least one voxel, ascending
-	verified    func() error // once
+	dir         string
+	preparation *volume.Preparation
+	maps        *mappings
+	view        *view         // while it is mapped; guarded by maps
+	readers     int           // who read it now; guarded by maps
+	place       *list.Element // among those that are mapped; guarded by maps
+
+	verify   sync.Once
+	verified error
 }
 
-func openCase(dir string, r Record, p volume.Preparation) (*Case, error) {
-	if err := checkVoxels(dir, r); err != nil {
-		return nil, err
+// begin is called before voxels are read, and gives the case's file, which stays mapped until end
+// is called. By the first of all readers, the file is compared with its checksum. The function end
+// must be deferred. It turns a page of the file that cannot be read, because the file was cut short
+// or its disk is gone, into an error that names the case: to the process such a page is a fault
+// that would end it.
+func (c *Case) begin(err *error) (v *view, end func(), ok bool) {
+	c.verify.Do(func() { c.verified = verifyVoxels(c.dir, c.Record) })
+	if *err = c.verified; *err != nil {
+		return nil, func() {}, false
 	}
-	f, err := os.Open(voxelPath(dir, r.ID))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() // a mapping outlives its file's descriptor
-	mapped, err := mmap.Map(f, mmap.RDONLY, 0)
-	if err != nil {
-		return nil, fmt.Errorf("mapping %s into memory: %w", f.Name(), err)
-	}
-	return &Case{
-		Record: r, preparation: p, mapped: mapped, layout: newCaseLayout(r), present: slices.Sorted(maps.Keys(r.LabelCounts)),
-		verified: sync.OnceValue(func() error { return verifyVoxels(dir, r) }),
-	}, nil
-}
-
-// begin is called before voxels are read: by the first of all readers, they are compared with their
-// checksum. The function that it gives must be deferred. It turns a page of the file that cannot be
-// read, because the file was cut short or its disk is gone, into an error that names the case: to
-// the process such a page is a fault that would end it.
-func (c *Case) begin(err *error) (end func(), ok bool) {
-	if *err = c.verified(); *err != nil {
-		return func() {}, false
+	if v, *err = c.maps.acquire(c); *err != nil {
+		return nil, func() {}, false
 	}
 	before := debug.SetPanicOnFault(true)
-	return func() {
+	return v, func() {
 		debug.SetPanicOnFault(before)
+		c.maps.release(c)
 		switch fault := recover().(type) {
 		case nil:
 		case interface{ Addr() uintptr }: // of the runtime, for a fault at an address
@@ -73,12 +61,12 @@ func (c *Case) Image(dst []float32, origin, size [3]int) (err error) {
 	if err := checkCrop(len(dst), size); err != nil {
 		return fmt.Errorf("case %s: %w", c.ID, err)
 	}
-	end, ok := c.begin(&err)
+	v, end, ok := c.begin(&err)
 	if !ok {
 		return err
 	}
 	defer end()
-	hu := c.mapped[:c.layout.labels]
+	hu := v.bytes[:v.layout.labels]
 	scale, shift := c.preparation.Scale()
 	air := scale*float32(c.preparation.Air()) + shift
 	rows(c.Shape, origin, size, func(to, length, from, left, n int) {
@@ -102,12 +90,12 @@ func (c *Case) Labels(dst []float32, origin, size [3]int) (err error) {
 	if !c.HasLabels {
 		return fmt.Errorf("case %s has no labels", c.ID)
 	}
-	end, ok := c.begin(&err)
+	v, end, ok := c.begin(&err)
 	if !ok {
 		return err
 	}
 	defer end()
-	labels, width := c.mapped[c.layout.labels:c.layout.blocks], c.layout.labelBytes
+	labels, width := v.bytes[v.layout.labels:v.layout.blocks], v.layout.labelBytes
 	rows(c.Shape, origin, size, func(to, length, from, left, n int) {
 		row := dst[to : to+length]
 		fill(row[:left], 0)
@@ -180,17 +168,17 @@ func (c *Case) OriginAround(voxel, size [3]int) [3]int {
 }
 
 // Volume reads the whole prepared image: windowed HU.
-func (c *Case) Volume() (v *volume.Volume, err error) {
-	end, ok := c.begin(&err)
+func (c *Case) Volume() (image *volume.Volume, err error) {
+	v, end, ok := c.begin(&err)
 	if !ok {
 		return nil, err
 	}
 	defer end()
-	v = &volume.Volume{Grid: c.Grid, Int16: make([]int16, c.Len())}
-	for i := range v.Int16 {
-		v.Int16[i] = int16(binary.LittleEndian.Uint16(c.mapped[2*i:]))
+	image = &volume.Volume{Grid: c.Grid, Int16: make([]int16, c.Len())}
+	for i := range image.Int16 {
+		image.Int16[i] = int16(binary.LittleEndian.Uint16(v.bytes[2*i:]))
 	}
-	return v, nil
+	return image, nil
 }
 
 // LabelMap reads all labels on the prepared grid; nil where the case has none.
@@ -198,15 +186,15 @@ func (c *Case) LabelMap() (l *volume.LabelMap, err error) {
 	if !c.HasLabels {
 		return nil, nil
 	}
-	end, ok := c.begin(&err)
+	v, end, ok := c.begin(&err)
 	if !ok {
 		return nil, err
 	}
 	defer end()
 	l = &volume.LabelMap{Grid: c.Grid, Labels: make([]uint16, c.Len()), Names: maps.Clone(c.LabelNames)}
-	bytes := c.mapped[c.layout.labels:c.layout.blocks]
+	bytes := v.bytes[v.layout.labels:v.layout.blocks]
 	for i := range l.Labels {
-		if c.layout.labelBytes == 1 {
+		if v.layout.labelBytes == 1 {
 			l.Labels[i] = uint16(bytes[i])
 		} else {
 			l.Labels[i] = binary.LittleEndian.Uint16(bytes[2*i:])

@@ -122,27 +122,27 @@ func sampleForeground(labels []uint16, counts map[uint16]int, id string) [][]uin
 // asks for any: first a label among those present, each as likely as the others, then one of its
 // voxels. It returns false where the case has no such voxel.
 func (c *Case) Foreground(label int, r *rand.Rand) (voxel [3]int, found bool, err error) {
-	if len(c.present) == 0 || label < 0 || label > 0xffff {
+	if len(c.LabelCounts) == 0 || label < 0 || label > 0xffff {
 		return voxel, false, nil
 	}
-	which := r.IntN(len(c.present))
-	if label > 0 {
-		if which, found = slices.BinarySearch(c.present, uint16(label)); !found {
-			return voxel, false, nil
-		}
-	}
-	at := c.layout.samples
-	for _, before := range c.present[:which] {
-		at += 4 * int64(min(c.LabelCounts[before], maxSamples))
-	}
-	at += 4 * int64(r.IntN(min(c.LabelCounts[c.present[which]], maxSamples)))
-	end, ok := c.begin(&err)
+	v, end, ok := c.begin(&err)
 	if !ok {
 		return voxel, false, err
 	}
 	defer end()
+	which := r.IntN(len(v.present))
+	if label > 0 {
+		if which, found = slices.BinarySearch(v.present, uint16(label)); !found {
+			return voxel, false, nil
+		}
+	}
+	at := v.layout.samples
+	for _, before := range v.present[:which] {
+		at += 4 * int64(min(c.LabelCounts[before], maxSamples))
+	}
+	at += 4 * int64(r.IntN(min(c.LabelCounts[v.present[which]], maxSamples)))
 	// A damaged file must not send a crop outside the scan.
-	n := int(binary.LittleEndian.Uint32(c.mapped[at:])) % c.Len()
+	n := int(binary.LittleEndian.Uint32(v.bytes[at:])) % c.Len()
 	return [3]int{n % c.Shape[0], n / c.Shape[0] % c.Shape[1], n / (c.Shape[0] * c.Shape[1])}, true, nil
 }
 
@@ -153,13 +153,13 @@ func (c *Case) AirFraction(origin, size [3]int) (air float64, err error) {
 	if size[0] < 1 || size[1] < 1 || size[2] < 1 {
 		return 1, nil
 	}
-	end, ok := c.begin(&err)
+	v, end, ok := c.begin(&err)
 	if !ok {
 		return 0, err
 	}
 	defer end()
-	blocks := c.mapped[c.layout.blocks:c.layout.samples]
-	count := c.layout.blockCount
+	blocks := v.bytes[v.layout.blocks:v.layout.samples]
+	count := v.layout.blockCount
 	var first, last [3]int // blocks touched: [first, last)
 	for axis := range first {
 		first[axis] = max(origin[axis], 0) / blockSize

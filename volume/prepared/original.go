@@ -35,7 +35,7 @@ func (c *Case) Restoration() (*volume.Restoration, error) {
 
 // OriginalLabelMap reads all labels on the voxels of the scan that the case was prepared from,
 // merged and dropped as the preparation says; nil where the case has none.
-func (c *Case) OriginalLabelMap() (*volume.LabelMap, error) {
+func (c *Case) OriginalLabelMap() (l *volume.LabelMap, err error) {
 	if !c.HasLabels {
 		return nil, nil
 	}
@@ -49,8 +49,13 @@ func (c *Case) OriginalLabelMap() (*volume.LabelMap, error) {
 	if c.OriginalBytes == 0 {
 		return nil, fmt.Errorf("case %s was prepared by a version that did not keep the labels on the scan's own voxels: run voxsaw prepare again", c.ID)
 	}
-	l := &volume.LabelMap{Grid: c.Original, Labels: make([]uint16, c.Original.Len()), Names: maps.Clone(c.LabelNames)}
-	if err := decodeRuns(l.Labels, c.mapped[c.layout.original:c.layout.end]); err != nil {
+	v, end, ok := c.begin(&err)
+	if !ok {
+		return nil, err
+	}
+	defer end()
+	l = &volume.LabelMap{Grid: c.Original, Labels: make([]uint16, c.Original.Len()), Names: maps.Clone(c.LabelNames)}
+	if err := decodeRuns(l.Labels, v.bytes[v.layout.original:v.layout.end]); err != nil {
 		return nil, fmt.Errorf("case %s: the labels on the scan's voxels: %w: run voxsaw prepare again", c.ID, err)
 	}
 	return l, nil

@@ -219,7 +219,7 @@ func sign(t *testing.T, path string) {
 		err = json.Unmarshal(data, &m)
 	}
 	if err == nil {
-		m.Fingerprint = m.fingerprint()
+		m.Fingerprint = fingerprint(m.Preparation, slices.Values(m.Cases))
 		data, err = json.Marshal(m)
 	}
 	if err == nil {

@@ -64,7 +64,7 @@ func NewSource(path string) (Source, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Hash, err = hash(path)
+	s.Hash, err = hashOf(path)
 	return s, err
 }
 
@@ -81,7 +81,7 @@ func (s Source) Changed() (bool, error) {
 	if now.Modified.Equal(s.Modified) {
 		return false, nil
 	}
-	sum, err := hash(s.Path)
+	sum, err := hashOf(s.Path)
 	return sum != s.Hash, err
 }
 
@@ -107,7 +107,7 @@ func look(path string) (Source, error) {
 	return s, err
 }
 
-func hash(path string) (string, error) {
+func hashOf(path string) (string, error) {
 	h := sha256.New()
 	err := eachFile(path, func(file string, _ fs.FileInfo) error {
 		f, err := os.Open(file)

@@ -3,7 +3,6 @@ package prepared
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
@@ -22,7 +20,8 @@ import (
 // The format on disk. A store is a folder:
 //
 //	manifest.json  how the cases were prepared and one record a case; written last, so that it only
-//	               ever describes what is there
+//	               ever describes what is there. Of many cases it names a table of the records
+//	               (manifest.go, table.go)
 //	cases/ID.json  the same record, written when the case is done: what an interrupted preparation
 //	               resumes from
 //	cases/ID.vox   the voxels, little endian, i fastest: windowed HU as int16, then labels (where
@@ -49,19 +48,15 @@ var ErrStale = errors.New("changed since it was prepared: run voxsaw prepare aga
 // Store is a folder of prepared cases. Its methods may be called from any number of goroutines.
 type Store struct {
 	dir      string
-	manifest manifest
+	manifest manifest // without its cases
+	records  *table
 
 	release func() // lets go of the folder
 
+	maps *mappings
+
 	mutex sync.Mutex
 	open  map[string]*Case
-}
-
-type manifest struct {
-	Version     int                `json:"version"`
-	Preparation volume.Preparation `json:"preparation"`
-	Fingerprint string             `json:"fingerprint"`
-	Cases       []Record           `json:"cases"`
 }
 
 // Open opens the cases prepared in dir. It checks that the voxels are all there, and that the
@@ -81,11 +76,11 @@ func Open(dir string) (_ *Store, err error) {
 			release()
 		}
 	}()
-	m, err := readManifest(dir)
+	m, records, err := readManifest(dir)
 	if err != nil {
 		return nil, fmt.Errorf("opening prepared cases in %s: %w", dir, err)
 	}
-	for _, r := range m.Cases {
+	for r := range records.all() {
 		if err := checkVoxels(dir, r); err != nil {
 			return nil, fmt.Errorf("opening prepared cases in %s: case %s: %w", dir, r.ID, err)
 		}
@@ -101,33 +96,7 @@ func Open(dir string) (_ *Store, err error) {
 			}
 		}
 	}
-	return &Store{dir: dir, manifest: m, release: release, open: map[string]*Case{}}, nil
-}
-
-func readManifest(dir string) (manifest, error) {
-	var m manifest
-	data, err := os.ReadFile(filepath.Join(dir, manifestName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, ErrNotPrepared
-	}
-	if err != nil {
-		return m, err
-	}
-	if err := json.Unmarshal(data, &m); err != nil {
-		return m, fmt.Errorf("%s is damaged (%w): run voxsaw prepare again", manifestName, err)
-	}
-	if m.Version != formatVersion {
-		return m, fmt.Errorf("prepared with format %d, this program reads format %d: run voxsaw prepare again", m.Version, formatVersion)
-	}
-	for _, r := range m.Cases {
-		if err := r.check(); err != nil {
-			return m, fmt.Errorf("%s is damaged (case %q: %w): run voxsaw prepare again", manifestName, r.ID, err)
-		}
-	}
-	if got := m.fingerprint(); got != m.Fingerprint {
-		return m, fmt.Errorf("%s is damaged (its cases have the fingerprint %.12s, not %.12s): run voxsaw prepare again", manifestName, got, m.Fingerprint)
-	}
-	return m, nil
+	return &Store{dir: dir, manifest: m, records: records, release: release, maps: shared(), open: map[string]*Case{}}, nil
 }
 
 func checkVoxels(dir string, r Record) error {
@@ -142,18 +111,18 @@ func checkVoxels(dir string, r Record) error {
 }
 
 // Len returns the number of prepared cases.
-func (s *Store) Len() int { return len(s.manifest.Cases) }
+func (s *Store) Len() int { return s.records.len() }
 
 // Records goes through what is known of the prepared cases, ordered by ID.
-func (s *Store) Records() iter.Seq[Record] { return slices.Values(s.manifest.Cases) }
+func (s *Store) Records() iter.Seq[Record] { return s.records.all() }
 
 // Record returns what is known of the case called id, and whether there is one.
 func (s *Store) Record(id string) (Record, bool) {
-	at, found := slices.BinarySearchFunc(s.manifest.Cases, id, compareID)
+	n, found := s.records.find(id)
 	if !found {
 		return Record{}, false
 	}
-	return s.manifest.Cases[at], true
+	return s.records.record(n), true
 }
 
 // Preparation is how the cases were prepared: scans to predict on need the same.
@@ -166,7 +135,7 @@ func (s *Store) Fingerprint() string { return s.manifest.Fingerprint }
 // LabelNames gives the names of all labels that occur in any case; "" where none is known.
 func (s *Store) LabelNames() map[uint16]string {
 	names := map[uint16]string{}
-	for _, r := range s.manifest.Cases {
+	for r := range s.records.all() {
 		for label := range r.LabelCounts {
 			if names[label] == "" {
 				names[label] = r.LabelNames[label]
@@ -180,7 +149,7 @@ func (s *Store) LabelNames() map[uint16]string {
 // say once that they will be padded with air.
 func (s *Store) SmallerThan(size [3]int) []string {
 	var ids []string
-	for _, r := range s.manifest.Cases {
+	for r := range s.records.all() {
 		if r.smallerThan(size) {
 			ids = append(ids, r.ID)
 		}
@@ -188,11 +157,20 @@ func (s *Store) SmallerThan(size [3]int) []string {
 	return ids
 }
 
+// VerifyRecords works out the fingerprint of the records and compares it with the one that was
+// written with them. [Open] compares the digest of the records' file, where they have one.
+func (s *Store) VerifyRecords() error {
+	if got := fingerprint(s.manifest.Preparation, s.records.all()); got != s.manifest.Fingerprint {
+		return fmt.Errorf("%s: its cases have the fingerprint %.12s, not %.12s: run voxsaw prepare again", s.dir, got, s.manifest.Fingerprint)
+	}
+	return nil
+}
+
 // Verify reads every case and compares it with its checksum. The error names every case that is
 // damaged.
 func (s *Store) Verify() error {
-	var errs []error
-	for _, r := range s.manifest.Cases {
+	errs := []error{s.VerifyRecords()}
+	for r := range s.records.all() {
 		if err := s.VerifyCase(r.ID); err != nil {
 			errs = append(errs, err)
 		}
@@ -231,11 +209,12 @@ func verifyVoxels(dir string, r Record) error {
 }
 
 func (s *Store) unknown(id string) error {
-	return fmt.Errorf("no case %q among the %d prepared in %s", id, len(s.manifest.Cases), s.dir)
+	return fmt.Errorf("no case %q among the %d prepared in %s", id, s.Len(), s.dir)
 }
 
-// Open maps a case into memory. Opening it again returns the same Case; it stays valid until the
-// store is closed. Its voxels are compared with their checksum when they are first read.
+// Open gives a case. Opening it again returns the same Case; it stays valid until the store is
+// closed. Its file is mapped into memory when it is read, and compared with its checksum the first
+// time. Of many cases only those that were read last stay mapped.
 func (s *Store) Open(id string) (*Case, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -246,10 +225,7 @@ func (s *Store) Open(id string) (*Case, error) {
 	if !found {
 		return nil, s.unknown(id)
 	}
-	opened, err := openCase(s.dir, record, s.manifest.Preparation)
-	if err != nil {
-		return nil, fmt.Errorf("opening prepared case %s: %w", id, err)
-	}
+	opened := &Case{Record: record, dir: s.dir, preparation: &s.manifest.Preparation, maps: s.maps}
 	s.open[id] = opened
 	return opened, nil
 }
@@ -260,21 +236,11 @@ func (s *Store) Close() error {
 	defer s.mutex.Unlock()
 	var errs []error
 	for _, opened := range s.open {
-		errs = append(errs, opened.mapped.Unmap())
+		errs = append(errs, s.maps.drop(opened))
 	}
 	clear(s.open)
 	s.release()
 	return errors.Join(errs...)
-}
-
-func compareID(r Record, id string) int {
-	switch {
-	case r.ID < id:
-		return -1
-	case r.ID > id:
-		return 1
-	}
-	return 0
 }
 
 func voxelPath(dir, id string) string { return filepath.Join(dir, casesFolder, id+".vox") }

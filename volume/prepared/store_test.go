@@ -555,7 +555,7 @@ func TestOtherPanicsPass(t *testing.T) {
 		}
 	}()
 	func() (err error) {
-		end, ok := c.begin(&err)
+		_, end, ok := c.begin(&err)
 		if !ok {
 			t.Error(err)
 		}

@@ -38,6 +38,7 @@ type Writer struct {
 	mutex   sync.Mutex
 	cases   map[string]Record
 	started bool // the old manifest is gone
+	many    int  // cases from which on they have a table
 
 	fingerprint string
 	removed     []string
@@ -77,7 +78,7 @@ func NewWriter(dir string, p volume.Preparation) (*Writer, error) {
 	if err := errors.Join(atomicfile.Clean(dir, nil), atomicfile.Clean(filepath.Join(dir, casesFolder), nil)); err != nil {
 		return nil, err
 	}
-	return &Writer{dir: dir, preparation: p, cases: map[string]Record{}}, nil
+	return &Writer{dir: dir, preparation: p, cases: map[string]Record{}, many: manyCases}, nil
 }
 
 // checkOwn refuses a folder whose manifest or records somebody else has written.
@@ -282,15 +283,15 @@ func foreground(l *volume.LabelMap) (n int) {
 func (w *Writer) Finish() error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	m := manifest{Version: formatVersion, Preparation: w.preparation}
+	cases := make([]Record, 0, len(w.cases))
 	for _, id := range slices.Sorted(maps.Keys(w.cases)) {
-		m.Cases = append(m.Cases, w.cases[id])
+		cases = append(cases, w.cases[id])
 	}
-	m.Fingerprint = m.fingerprint()
-	w.fingerprint = m.Fingerprint
-	if err := writeJSON(filepath.Join(w.dir, manifestName), m); err != nil {
+	m := manifest{Preparation: w.preparation}
+	if err := m.write(w.dir, cases, w.many); err != nil {
 		return fmt.Errorf("writing the manifest of prepared cases: %w", err)
 	}
+	w.fingerprint = m.Fingerprint
 	entries, err := os.ReadDir(filepath.Join(w.dir, casesFolder))
 	if err != nil {
 		return err
@@ -317,26 +318,6 @@ func (w *Writer) Removed() []string { return w.removed }
 
 // Fingerprint is that of the store, once [Writer.Finish] has written it.
 func (w *Writer) Fingerprint() string { return w.fingerprint }
-
-// fingerprint covers what a network can see of the cases, and not where they lay or when.
-func (m manifest) fingerprint() string {
-	h := sha256.New()
-	// writing to a hash does not fail, and the types below always encode
-	encode := json.NewEncoder(h)
-	encode.Encode(m.Version)
-	encode.Encode(m.Preparation)
-	for _, c := range m.Cases {
-		counts := c.LabelCounts
-		if c.HasLabels && counts == nil { // no foreground, as read from a file
-			counts = map[uint16]int{}
-		}
-		encode.Encode([]any{c.ID, c.Group, c.Grid, c.Original, c.HasLabels, counts, c.Checksum})
-		if c.Patient != "" { // who decides about folds
-			encode.Encode(c.Patient)
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
-}
 
 // start removes the manifest of an earlier run, once, before the first case that it describes
 // changes.

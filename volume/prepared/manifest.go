@@ -1,0 +1,193 @@
+package prepared
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// This file: what says which cases a store has. Of few cases, manifest.json has the records. Of
+// more than manyCases it names a file with the table of them, with its digest. The manifest is
+// renamed into place when all that it names is there.
+
+const (
+	// manyCases is the number of cases up to which manifest.json itself has their records, which
+	// anybody can read; the table of more is read faster.
+	manyCases = 1000
+	// tableVersion is the version of a manifest that names a table.
+	tableVersion = 2
+	tableSuffix  = ".table"
+)
+
+// manifest is manifest.json. It has Cases or Table.
+type manifest struct {
+	Version     int                `json:"version"`
+	Preparation volume.Preparation `json:"preparation"`
+	Fingerprint string             `json:"fingerprint"`
+	Cases       []Record           `json:"cases,omitempty"`
+	Table       *tableFile         `json:"table,omitempty"`
+}
+
+// tableFile is where the records lie.
+type tableFile struct {
+	File   string `json:"file"`
+	Cases  int    `json:"cases"`
+	SHA256 string `json:"sha256"` // of the preparation, the fingerprint and the file
+}
+
+// digest begins the digest of a table, with the rest of the manifest: what follows is the table.
+func (m manifest) digest() hash.Hash {
+	h := sha256.New()
+	json.NewEncoder(h).Encode([]any{m.Preparation, m.Fingerprint}) // a hash takes everything
+	return h
+}
+
+// write writes the manifest of cases, which are ordered by ID, into a folder. More than many are
+// written as a table.
+func (m *manifest) write(dir string, cases []Record, many int) error {
+	m.Version = formatVersion
+	m.Fingerprint = fingerprint(m.Preparation, slices.Values(cases))
+	m.Cases = cases
+	table := ""
+	if len(cases) > many {
+		text := encodeTable(slices.Values(cases), len(cases))
+		h := m.digest()
+		h.Write(text)
+		sum := hex.EncodeToString(h.Sum(nil))
+		// A name of its own: until the manifest names this table, the old one stays whole.
+		table = "cases-" + sum[:16] + tableSuffix
+		m.Version, m.Cases, m.Table = tableVersion, nil, &tableFile{table, len(cases), sum}
+		if err := atomicfile.WriteBytes(filepath.Join(dir, table), text); err != nil {
+			return err
+		}
+	}
+	if err := writeJSON(filepath.Join(dir, manifestName), m); err != nil {
+		return err
+	}
+	return removeTables(dir, table)
+}
+
+// removeTables removes the tables in a folder but for one.
+func removeTables(dir, but string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if name := e.Name(); strings.HasPrefix(name, "cases-") && strings.HasSuffix(name, tableSuffix) && name != but {
+			if err := atomicfile.Remove(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readManifest reads the manifest in a folder, and the table of its cases.
+func readManifest(dir string) (m manifest, t *table, err error) {
+	damaged := func(format string, args ...any) (manifest, *table, error) {
+		return m, nil, fmt.Errorf("%s is damaged (%w): run voxsaw prepare again", manifestName, fmt.Errorf(format, args...))
+	}
+	data, err := os.ReadFile(filepath.Join(dir, manifestName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil, ErrNotPrepared
+	}
+	if err != nil {
+		return m, nil, err
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		return damaged("%w", err)
+	}
+	if m.Version == tableVersion && m.Table != nil {
+		t, err = m.readTable(dir)
+		if err != nil {
+			return damaged("%w", err)
+		}
+		return m, t, nil
+	}
+	if m.Version != formatVersion {
+		return m, nil, fmt.Errorf("prepared with format %d, this program reads formats %d and %d: run voxsaw prepare again", m.Version, formatVersion, tableVersion)
+	}
+	for _, r := range m.Cases {
+		if err := r.check(); err != nil {
+			return damaged("case %q: %w", r.ID, err)
+		}
+	}
+	if got := fingerprint(m.Preparation, slices.Values(m.Cases)); got != m.Fingerprint {
+		return damaged("its cases have the fingerprint %.12s, not %.12s", got, m.Fingerprint)
+	}
+	t, err = parseTable(string(encodeTable(slices.Values(m.Cases), len(m.Cases))))
+	if err != nil {
+		return damaged("%w", err)
+	}
+	m.Cases = nil
+	return m, t, nil
+}
+
+// readTable reads the table that the manifest names, and compares it with its digest. The
+// fingerprint, which is in the digest, is not worked out again: see [Store.VerifyRecords].
+func (m manifest) readTable(dir string) (*table, error) {
+	if filepath.Base(m.Table.File) != m.Table.File || !strings.HasSuffix(m.Table.File, tableSuffix) {
+		return nil, fmt.Errorf("%q is no file of this folder", m.Table.File)
+	}
+	path := filepath.Join(dir, m.Table.File)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	stat, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var text strings.Builder // many records: they are held once
+	text.Grow(int(stat.Size()))
+	h := m.digest()
+	if _, err := io.Copy(io.MultiWriter(&text, h), f); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	if hex.EncodeToString(h.Sum(nil)) != m.Table.SHA256 {
+		return nil, fmt.Errorf("%s is not what was written", path)
+	}
+	t, err := parseTable(text.String())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if t.len() != m.Table.Cases {
+		return nil, fmt.Errorf("%s has %d cases, not %d", path, t.len(), m.Table.Cases)
+	}
+	return t, nil
+}
+
+// fingerprint covers what a network can see of the cases, and not where they lay or when.
+func fingerprint(p volume.Preparation, cases iter.Seq[Record]) string {
+	h := sha256.New()
+	// writing to a hash does not fail, and the types below always encode
+	encode := json.NewEncoder(h)
+	encode.Encode(formatVersion)
+	encode.Encode(p)
+	for c := range cases {
+		counts := c.LabelCounts
+		if c.HasLabels && counts == nil { // no foreground, as read from a file
+			counts = map[uint16]int{}
+		}
+		encode.Encode([]any{c.ID, c.Group, c.Grid, c.Original, c.HasLabels, counts, c.Checksum})
+		if c.Patient != "" { // who decides about folds
+			encode.Encode(c.Patient)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
