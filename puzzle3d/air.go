@@ -51,6 +51,10 @@ func (s sampler) airNote() (string, error) {
 	if padded > 0 {
 		why = ", and scans are smaller than the crop"
 	}
-	return fmt.Sprintf("WARNING: puzzles are mostly air%s: %.0f of %d patches show nothing else, so that at most %.0f %% of the patches can be put in their place. Take a smaller crop (--crop), or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
-		why, float64(blank)/float64(drawn), cells, 100*solvable/float64(drawn)), nil
+	limit := ""
+	if s.game.Orders == nil { // otherwise the other patches tell which order it is
+		limit = fmt.Sprintf(", so that at most %.0f %% of the patches can be put in their place", 100*solvable/float64(drawn))
+	}
+	return fmt.Sprintf("WARNING: puzzles are mostly air%s: %.0f of %d patches show nothing else%s. Take a smaller crop (--crop), or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
+		why, float64(blank)/float64(drawn), cells, limit), nil
 }

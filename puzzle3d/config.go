@@ -31,10 +31,13 @@ import (
 //   - symmetric: each patch's feature beside the mean of the others', through one small network
 //     that all patches share. The order does not matter to it, so one round is all it can use.
 //   - both: the sum of the two.
+//   - kway: the features of all patches, through one hidden layer, to a choice among K orders
+//     (Noroozi and Favaro, ECCV 2016): what others call a 3D jigsaw (Taleb et al., NeurIPS 2020).
 const (
 	Paper     = jigsaw.Paper
 	Symmetric = jigsaw.Symmetric
 	Both      = jigsaw.Both
+	KWay      = jigsaw.KWay
 )
 
 // Config is all there is to say about a pretraining run but its data. Sizes are along the axes (i,
@@ -48,14 +51,17 @@ type Config struct {
 	Patch [3]int `yaml:"patch,flow" help:"size of a patch; 0: the largest that the network takes within 80 % of a cell, as in the paper"`
 	Batch int    `yaml:"batch" help:"puzzles in a step; auto: as many as fit into memory" auto:"0"`
 
-	Head     string  `yaml:"head" help:"paper, symmetric (learns fastest) or both" oneof:"paper symmetric both"`
+	Head     string  `yaml:"head" help:"paper, symmetric (learns fastest), both, or kway (one choice among --classes orders)" oneof:"paper symmetric both kway"`
 	Features int     `yaml:"features" help:"width of a patch's feature"`
-	Hidden   int     `yaml:"hidden" help:"hidden width of the symmetric head"`
-	Rounds   int     `yaml:"rounds" help:"times that a puzzle is solved, re-arranged and looked at again; the symmetric head trains on one"`
+	Hidden   int     `yaml:"hidden" help:"hidden width of the symmetric and of the K-way head"`
+	Rounds   int     `yaml:"rounds" help:"times that a puzzle is solved, re-arranged and looked at again; the symmetric and the K-way head have one"`
 	Binary   bool    `yaml:"binary" help:"binary terms: the relation between each two patches is learnt too"`
 	Distance int     `yaml:"distance" help:"hamming distance of the search with binary terms, 2 or 3"`
 	ColSum   float64 `yaml:"column_sum" help:"weight of the column-sum loss; 0: none"`
 	Share    float64 `yaml:"share" help:"share of all configurations that training uses, up to 1"`
+
+	Classes   int    `yaml:"classes" help:"head kway: orders to choose among"`
+	Criterion string `yaml:"criterion" help:"head kway: orders are far from each other by their smallest (min) or mean distance" oneof:"min mean"`
 
 	SkipAir   bool    `yaml:"skip_air" help:"patches that show nothing but air do not count in the loss: nobody could tell where they belong"`
 	MaxAir    float64 `yaml:"max_air" help:"crops with at most this share of air are preferred; 1: any crop"`
@@ -72,7 +78,8 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Grid: [3]int{3, 3, 3}, Crop: [3]int{120, 120, 120}, Batch: 2,
-		Head: Symmetric, Features: 1024, Hidden: 256, Rounds: 5, Distance: 2, Share: 1, MaxAir: 0.3, ValidateShuffles: 1,
+		Head: Symmetric, Features: 1024, Hidden: 256, Rounds: 5, Distance: 2, Share: 1, Classes: 100, Criterion: puzzle.MinDistance,
+		MaxAir: 0.3, ValidateShuffles: 1,
 	}
 }
 
@@ -146,7 +153,14 @@ func (c Config) Check() error {
 	if !(c.Intensity >= 0 && c.Intensity < 1) {
 		return fmt.Errorf("intensity is %v, must be from 0 to less than 1", c.Intensity)
 	}
-	return c.game().Check()
+	if c.Head == KWay && c.Share < 1 {
+		return fmt.Errorf("share is %v: head %s trains on its %d orders alone; set share to 1, or choose fewer classes", c.Share, KWay, c.Classes)
+	}
+	game, err := c.game()
+	if err != nil {
+		return err
+	}
+	return game.Check()
 }
 
 func (c Config) grid() puzzle.Grid { return puzzle.Grid(c.Grid[:]) }
@@ -159,11 +173,19 @@ func (c Config) layout() puzzle.Layout {
 func (c Config) voxels() int { return c.Patch[0] * c.Patch[1] * c.Patch[2] }
 
 // game is what package jigsaw wants to know.
-func (c Config) game() jigsaw.Config {
-	return jigsaw.Config{
+func (c Config) game() (jigsaw.Config, error) {
+	game := jigsaw.Config{
 		Grid: c.grid(), Head: c.Head, Features: c.Features, Hidden: c.Hidden, Rounds: c.Rounds, Binary: c.Binary, Distance: c.Distance,
 		ColumnSum: c.ColSum, SkipBlank: c.SkipAir, Batch: c.Batch, Shuffles: c.ValidateShuffles, Seed: c.Train.Seed,
 	}
+	if c.Head != KWay {
+		return game, nil
+	}
+	var err error
+	if game.Orders, err = jigsaw.ChooseOrders(c.Train.Seed, c.grid().Cells(), c.Classes, c.Criterion, nil); err != nil {
+		return game, fmt.Errorf("classes: %w", err)
+	}
+	return game, nil
 }
 
 // encoder is the network of the patches.

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
-	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -15,6 +14,7 @@ import (
 // step and its number in the batch.
 type sampler struct {
 	config   Config
+	game     jigsaw.Config
 	cases    []*prepared.Case
 	first, n int // the puzzles of a batch that are made here: this rank's
 }
@@ -42,7 +42,7 @@ func (s sampler) batch(ctx context.Context, step int) (*jigsaw.Batch, error) {
 				vary(patches[p*voxels:(p+1)*voxels], s.config.Intensity, r)
 			}
 		}
-		b.Shuffles = append(b.Shuffles, puzzle.RandomInShare(r, cells, s.config.Share))
+		b.Shuffles = append(b.Shuffles, s.game.Draw(r, s.config.Share))
 		b.Cases = append(b.Cases, c.ID)
 	}
 	return b, nil
