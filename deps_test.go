@@ -73,13 +73,14 @@ var mayImport = map[string][]string{
 	"internal/jigsaw":                {".", "internal/checkpoint", "internal/device", "internal/nn", "internal/puzzle", "internal/seed", "internal/solver", "internal/train"},
 	"internal/sliding":               {"volume", "volume/prepared", "internal/backbone", "internal/device", "internal/nn", "internal/train"},
 	"internal/pretext":               {".", "volume", "volume/prepared", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/train"},
+	"internal/cells":                 {"volume/prepared", "internal/backbone", "internal/puzzle"},
 	"internal/rotation":              slices.Concat(guest, []string{"internal/tiles"}),
 	"puzzle2d": {
 		".", "puzzle2d/photos", "internal/checkpoint", "internal/config", "internal/device", "internal/jigsaw", "internal/nn", "internal/numbers", "internal/photonet",
 		"internal/puzzle", "internal/seed", "internal/svm", "internal/tiles", "internal/train", "internal/voc",
 	},
 	"internal/photostudy": {".", "puzzle2d", "puzzle2d/photos", "internal/atomicfile", "internal/config", "internal/seed", "internal/table"},
-	"puzzle3d":            slices.Concat(guest, []string{"internal/jigsaw", "internal/puzzle", "internal/tiles"}),
+	"puzzle3d":            slices.Concat(guest, []string{"internal/cells", "internal/jigsaw", "internal/puzzle", "internal/tiles"}),
 	"segment":             {".", "eval", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/sliding", "internal/train"},
 
 	"puzzle2d/photos": {"internal/folders", "internal/photo"},

@@ -18,8 +18,8 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	_ "github.com/voxsaw/voxsaw/internal/backbone/all" // the networks to choose from
+	"github.com/voxsaw/voxsaw/internal/cells"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
-	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -92,57 +92,26 @@ func (c Config) Resolve(p volume.Preparation) (Config, error) {
 		return c, err
 	}
 	c.Network = b.Settings()
-	grid := c.grid()
-	if err := grid.Check(); err != nil {
+	if c.Patch, err = c.layout().Resolve(b); err != nil {
 		return c, err
-	}
-	chosen := c.Patch // by the user; zeros follow from the crop
-	for axis, multiple := range b.Multiple() {
-		if c.Patch[axis] != 0 {
-			continue
-		}
-		cell := c.Crop[axis] / c.Grid[axis]
-		if c.Patch[axis] = cell * 4 / 5 / multiple * multiple; c.Patch[axis] < 1 {
-			return c, fmt.Errorf("a crop of %s divided by a grid of %v leaves cells of %d along axis %d, too small for a patch of %d, which the network (%s) needs: make the crop larger (%d along that axis), the grid coarser, take fewer levels, or set the patch",
-				numbers.Extents(c.Crop[:]), grid, cell, axis, multiple, b.Describe(), c.cropFor(axis, multiple))
-		}
-	}
-	if err := backbone.Fits(b, c.Patch); err != nil && chosen == [3]int{} {
-		least := 0 // of the crop, with patches of twice the multiple
-		for axis, multiple := range b.Multiple() {
-			least = max(least, c.cropFor(axis, 2*multiple))
-		}
-		return c, fmt.Errorf("a crop of %s divided by a grid of %v makes patches of %s, too small for the network: %w: make the crop larger (%d along every axis), the grid coarser, or take fewer levels",
-			numbers.Extents(c.Crop[:]), grid, numbers.Extents(c.Patch[:]), err, least)
 	}
 	return c, c.Check()
 }
-
-// cropFor is the smallest crop along an axis of whose cells patches of a size are made.
-func (c Config) cropFor(axis, patch int) int { return (patch*5 + 3) / 4 * c.Grid[axis] }
 
 // Check says what is wrong with the configuration, nil if nothing is.
 func (c Config) Check() error {
 	if err := c.Train.Check(); err != nil {
 		return err
 	}
-	if err := c.layout().Check(); err != nil {
-		return err
-	}
 	b, err := backbone.Of(c.Network)
 	if err != nil {
 		return err
 	}
-	if err := backbone.Fits(b, c.Patch); err != nil {
-		return fmt.Errorf("patch: %w", err)
+	if err := c.layout().Check(b); err != nil {
+		return err
 	}
 	if err := puzzle.CheckShare(c.grid().Cells(), c.Share); err != nil {
 		return err
-	}
-	for _, extent := range c.Crop {
-		if extent > 1<<12 {
-			return fmt.Errorf("crop %s is too large", numbers.Extents(c.Crop[:]))
-		}
 	}
 	if c.ValidateCases < 0 || c.ValidateCases > math.MaxInt32 {
 		return fmt.Errorf("validate_cases is %d, must be 0 or more", c.ValidateCases)
@@ -150,8 +119,8 @@ func (c Config) Check() error {
 	if !(c.MaxAir >= 0 && c.MaxAir <= 1) {
 		return fmt.Errorf("max_air is %v, must be a share from 0 to 1", c.MaxAir)
 	}
-	if !(c.Intensity >= 0 && c.Intensity < 1) {
-		return fmt.Errorf("intensity is %v, must be from 0 to less than 1", c.Intensity)
+	if err := cells.CheckVary(c.Intensity); err != nil {
+		return err
 	}
 	if c.Head == KWay && c.Share < 1 {
 		return fmt.Errorf("share is %v: head %s trains on its %d orders alone; set share to 1, or choose fewer classes", c.Share, KWay, c.Classes)
@@ -165,12 +134,9 @@ func (c Config) Check() error {
 
 func (c Config) grid() puzzle.Grid { return puzzle.Grid(c.Grid[:]) }
 
-func (c Config) layout() puzzle.Layout {
-	return puzzle.Layout{Grid: c.grid(), Crop: c.Crop[:], Patch: c.Patch[:]}
+func (c Config) layout() cells.Layout {
+	return cells.Layout{Grid: c.Grid, Crop: c.Crop, Patch: c.Patch}
 }
-
-// voxels is the number of voxels of a patch.
-func (c Config) voxels() int { return c.Patch[0] * c.Patch[1] * c.Patch[2] }
 
 // game is what package jigsaw wants to know.
 func (c Config) game() (jigsaw.Config, error) {

@@ -142,7 +142,7 @@ func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 	if err := cases[1].Image(whole, [3]int{}, cases[1].Shape); err != nil {
 		t.Fatal(err)
 	}
-	got := make([]float32, 8*c.voxels())
+	got := make([]float32, 8*c.layout().Voxels())
 	if name, err := (held{c, cases}).Cut(1, got); err != nil || name != "case01" {
 		t.Fatalf("%s, %v", name, err)
 	}
