@@ -10,9 +10,9 @@ import (
 )
 
 // The picture of a puzzle: a column for each arrangement, from the shuffled one to the truth; in a
-// column the grid in slabs ([tiles.Slabs]), whose tiles show the middle slice of the patch that lies
-// there. Patches that lie where they do not belong have a red frame; a thin one if the patch that
-// belongs there is the same voxel for voxel, such as air.
+// column the grid in slabs ([tiles.Slabs]), whose tiles show the middle slice of the patch that
+// lies there. Patches that lie where they do not belong have a red frame; a thin one if the patch
+// that belongs there is the same voxel for voxel, such as air.
 
 // Sizes in pixels.
 const (
