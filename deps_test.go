@@ -74,7 +74,10 @@ var mayImport = map[string][]string{
 	"internal/sliding":               {"volume", "volume/prepared", "internal/backbone", "internal/device", "internal/nn", "internal/train"},
 	"internal/pretext":               {".", "volume", "volume/prepared", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/train"},
 	"internal/cells":                 {"volume/prepared", "internal/backbone", "internal/puzzle"},
-	"internal/rotation":              slices.Concat(guest, []string{"internal/tiles"}),
+	"internal/turns":                 {},
+	"internal/classify":              slices.Concat(guest, []string{"internal/cells"}),
+	"internal/classify/classifytest": slices.Concat(guest, []string{"internal/classify", "internal/train/traintest"}),
+	"internal/rotation":              slices.Concat(guest, []string{"internal/classify", "internal/tiles", "internal/turns"}),
 	"puzzle2d": {
 		".", "puzzle2d/photos", "internal/checkpoint", "internal/config", "internal/device", "internal/jigsaw", "internal/nn", "internal/numbers", "internal/photonet",
 		"internal/puzzle", "internal/seed", "internal/svm", "internal/tiles", "internal/train", "internal/voc",
