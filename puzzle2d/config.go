@@ -22,7 +22,6 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
-	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
 // The heads: how the features of the patches become costs of positions. Paper, Symmetric and Both
@@ -114,7 +113,7 @@ func (c *Config) ReadOrders(path string) error {
 	}
 	c.Orders = nil
 	for _, o := range orders {
-		c.Orders = append(c.Orders, formatOrder(o))
+		c.Orders = append(c.Orders, jigsaw.FormatOrder(o))
 	}
 	c.Classes = len(orders)
 	return nil
@@ -176,18 +175,5 @@ func (c Config) game() (jigsaw.Config, error) {
 
 // orders are those that the configuration lists, or k that the seed chooses.
 func (c Config) orders(k int) (puzzle.Selection, error) {
-	if len(c.Orders) == 0 {
-		return puzzle.Select(seed.Rand(c.Train.Seed, "orders"), c.grid().Cells(), k, c.Criterion)
-	}
-	if len(c.Orders) != k {
-		return nil, fmt.Errorf("%d orders are listed, classes is %d", len(c.Orders), k)
-	}
-	selection := make(puzzle.Selection, k)
-	for i, text := range c.Orders {
-		var err error
-		if selection[i], err = parseOrder(text); err != nil {
-			return nil, err
-		}
-	}
-	return selection, selection.Check(c.grid().Cells())
+	return jigsaw.ChooseOrders(c.Train.Seed, c.grid().Cells(), k, c.Criterion, c.Orders)
 }

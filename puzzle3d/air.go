@@ -16,8 +16,8 @@ func (s sampler) airNote() (string, error) {
 		cases   = 8
 		puzzles = 4 // of each
 	)
-	cells, voxels := s.config.grid().Cells(), s.config.voxels()
-	patches := make([]float32, cells*voxels)
+	layout := s.config.layout()
+	patches := make([]float32, layout.Cells()*layout.Voxels())
 	drawn, blank, solvable, padded := 0, 0, 0.0, 0
 	for n := range min(cases, len(s.cases)) {
 		c := s.cases[n*len(s.cases)/min(cases, len(s.cases))]
@@ -30,11 +30,11 @@ func (s sampler) airNote() (string, error) {
 			if err != nil {
 				return "", err
 			}
-			if err := cut(patches, s.config, c, origin, r); err != nil {
+			if err := layout.Cut(patches, c, origin, r); err != nil {
 				return "", err
 			}
 			alike := map[float32]int{} // uniform patches by their value
-			for patch := range slices.Chunk(patches, voxels) {
+			for patch := range slices.Chunk(patches, layout.Voxels()) {
 				if !slices.ContainsFunc(patch, func(x float32) bool { return x != patch[0] }) {
 					alike[patch[0]]++
 					blank++
@@ -44,13 +44,17 @@ func (s sampler) airNote() (string, error) {
 			drawn, solvable = drawn+1, solvable+placed
 		}
 	}
-	if drawn == 0 || 2*blank <= drawn*cells {
+	if drawn == 0 || 2*blank <= drawn*layout.Cells() {
 		return "", nil
 	}
 	why := ""
 	if padded > 0 {
 		why = ", and scans are smaller than the crop"
 	}
-	return fmt.Sprintf("WARNING: puzzles are mostly air%s: %.0f of %d patches show nothing else, so that at most %.0f %% of the patches can be put in their place. Take a smaller crop (--crop), or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
-		why, float64(blank)/float64(drawn), cells, 100*solvable/float64(drawn)), nil
+	limit := ""
+	if s.game.Orders == nil { // otherwise the other patches tell which order it is
+		limit = fmt.Sprintf(", so that at most %.0f %% of the patches can be put in their place", 100*solvable/float64(drawn))
+	}
+	return fmt.Sprintf("WARNING: puzzles are mostly air%s: %.0f of %d patches show nothing else%s. Take a smaller crop (--crop), or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
+		why, float64(blank)/float64(drawn), layout.Cells(), limit), nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	_ "github.com/voxsaw/voxsaw/internal/backbone/all" // the networks to choose from
+	"github.com/voxsaw/voxsaw/internal/cells"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
-	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -31,10 +31,13 @@ import (
 //   - symmetric: each patch's feature beside the mean of the others', through one small network
 //     that all patches share. The order does not matter to it, so one round is all it can use.
 //   - both: the sum of the two.
+//   - kway: the features of all patches, through one hidden layer, to a choice among K orders
+//     (Noroozi and Favaro, ECCV 2016): what others call a 3D jigsaw (Taleb et al., NeurIPS 2020).
 const (
 	Paper     = jigsaw.Paper
 	Symmetric = jigsaw.Symmetric
 	Both      = jigsaw.Both
+	KWay      = jigsaw.KWay
 )
 
 // Config is all there is to say about a pretraining run but its data. Sizes are along the axes (i,
@@ -48,14 +51,17 @@ type Config struct {
 	Patch [3]int `yaml:"patch,flow" help:"size of a patch; 0: the largest that the network takes within 80 % of a cell, as in the paper"`
 	Batch int    `yaml:"batch" help:"puzzles in a step; auto: as many as fit into memory" auto:"0"`
 
-	Head     string  `yaml:"head" help:"paper, symmetric (learns fastest) or both" oneof:"paper symmetric both"`
+	Head     string  `yaml:"head" help:"paper, symmetric (learns fastest), both, or kway (one choice among --classes orders)" oneof:"paper symmetric both kway"`
 	Features int     `yaml:"features" help:"width of a patch's feature"`
-	Hidden   int     `yaml:"hidden" help:"hidden width of the symmetric head"`
-	Rounds   int     `yaml:"rounds" help:"times that a puzzle is solved, re-arranged and looked at again; the symmetric head trains on one"`
+	Hidden   int     `yaml:"hidden" help:"hidden width of the symmetric and of the K-way head"`
+	Rounds   int     `yaml:"rounds" help:"times that a puzzle is solved, re-arranged and looked at again; the symmetric and the K-way head have one"`
 	Binary   bool    `yaml:"binary" help:"binary terms: the relation between each two patches is learnt too"`
 	Distance int     `yaml:"distance" help:"hamming distance of the search with binary terms, 2 or 3"`
 	ColSum   float64 `yaml:"column_sum" help:"weight of the column-sum loss; 0: none"`
 	Share    float64 `yaml:"share" help:"share of all configurations that training uses, up to 1"`
+
+	Classes   int    `yaml:"classes" help:"head kway: orders to choose among"`
+	Criterion string `yaml:"criterion" help:"head kway: orders are far from each other by their smallest (min) or mean distance" oneof:"min mean"`
 
 	SkipAir   bool    `yaml:"skip_air" help:"patches that show nothing but air do not count in the loss: nobody could tell where they belong"`
 	MaxAir    float64 `yaml:"max_air" help:"crops with at most this share of air are preferred; 1: any crop"`
@@ -72,7 +78,8 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Grid: [3]int{3, 3, 3}, Crop: [3]int{120, 120, 120}, Batch: 2,
-		Head: Symmetric, Features: 1024, Hidden: 256, Rounds: 5, Distance: 2, Share: 1, MaxAir: 0.3, ValidateShuffles: 1,
+		Head: Symmetric, Features: 1024, Hidden: 256, Rounds: 5, Distance: 2, Share: 1, Classes: 100, Criterion: puzzle.MinDistance,
+		MaxAir: 0.3, ValidateShuffles: 1,
 	}
 }
 
@@ -85,57 +92,26 @@ func (c Config) Resolve(p volume.Preparation) (Config, error) {
 		return c, err
 	}
 	c.Network = b.Settings()
-	grid := c.grid()
-	if err := grid.Check(); err != nil {
+	if c.Patch, err = c.layout().Resolve(b); err != nil {
 		return c, err
-	}
-	chosen := c.Patch // by the user; zeros follow from the crop
-	for axis, multiple := range b.Multiple() {
-		if c.Patch[axis] != 0 {
-			continue
-		}
-		cell := c.Crop[axis] / c.Grid[axis]
-		if c.Patch[axis] = cell * 4 / 5 / multiple * multiple; c.Patch[axis] < 1 {
-			return c, fmt.Errorf("a crop of %s divided by a grid of %v leaves cells of %d along axis %d, too small for a patch of %d, which the network (%s) needs: make the crop larger (%d along that axis), the grid coarser, take fewer levels, or set the patch",
-				numbers.Extents(c.Crop[:]), grid, cell, axis, multiple, b.Describe(), c.cropFor(axis, multiple))
-		}
-	}
-	if err := backbone.Fits(b, c.Patch); err != nil && chosen == [3]int{} {
-		least := 0 // of the crop, with patches of twice the multiple
-		for axis, multiple := range b.Multiple() {
-			least = max(least, c.cropFor(axis, 2*multiple))
-		}
-		return c, fmt.Errorf("a crop of %s divided by a grid of %v makes patches of %s, too small for the network: %w: make the crop larger (%d along every axis), the grid coarser, or take fewer levels",
-			numbers.Extents(c.Crop[:]), grid, numbers.Extents(c.Patch[:]), err, least)
 	}
 	return c, c.Check()
 }
-
-// cropFor is the smallest crop along an axis of whose cells patches of a size are made.
-func (c Config) cropFor(axis, patch int) int { return (patch*5 + 3) / 4 * c.Grid[axis] }
 
 // Check says what is wrong with the configuration, nil if nothing is.
 func (c Config) Check() error {
 	if err := c.Train.Check(); err != nil {
 		return err
 	}
-	if err := c.layout().Check(); err != nil {
-		return err
-	}
 	b, err := backbone.Of(c.Network)
 	if err != nil {
 		return err
 	}
-	if err := backbone.Fits(b, c.Patch); err != nil {
-		return fmt.Errorf("patch: %w", err)
+	if err := c.layout().Check(b); err != nil {
+		return err
 	}
 	if err := puzzle.CheckShare(c.grid().Cells(), c.Share); err != nil {
 		return err
-	}
-	for _, extent := range c.Crop {
-		if extent > 1<<12 {
-			return fmt.Errorf("crop %s is too large", numbers.Extents(c.Crop[:]))
-		}
 	}
 	if c.ValidateCases < 0 || c.ValidateCases > math.MaxInt32 {
 		return fmt.Errorf("validate_cases is %d, must be 0 or more", c.ValidateCases)
@@ -143,27 +119,39 @@ func (c Config) Check() error {
 	if !(c.MaxAir >= 0 && c.MaxAir <= 1) {
 		return fmt.Errorf("max_air is %v, must be a share from 0 to 1", c.MaxAir)
 	}
-	if !(c.Intensity >= 0 && c.Intensity < 1) {
-		return fmt.Errorf("intensity is %v, must be from 0 to less than 1", c.Intensity)
+	if err := cells.CheckVary(c.Intensity); err != nil {
+		return err
 	}
-	return c.game().Check()
+	if c.Head == KWay && c.Share < 1 {
+		return fmt.Errorf("share is %v: head %s trains on its %d orders alone; set share to 1, or choose fewer classes", c.Share, KWay, c.Classes)
+	}
+	game, err := c.game()
+	if err != nil {
+		return err
+	}
+	return game.Check()
 }
 
 func (c Config) grid() puzzle.Grid { return puzzle.Grid(c.Grid[:]) }
 
-func (c Config) layout() puzzle.Layout {
-	return puzzle.Layout{Grid: c.grid(), Crop: c.Crop[:], Patch: c.Patch[:]}
+func (c Config) layout() cells.Layout {
+	return cells.Layout{Grid: c.Grid, Crop: c.Crop, Patch: c.Patch}
 }
 
-// voxels is the number of voxels of a patch.
-func (c Config) voxels() int { return c.Patch[0] * c.Patch[1] * c.Patch[2] }
-
 // game is what package jigsaw wants to know.
-func (c Config) game() jigsaw.Config {
-	return jigsaw.Config{
+func (c Config) game() (jigsaw.Config, error) {
+	game := jigsaw.Config{
 		Grid: c.grid(), Head: c.Head, Features: c.Features, Hidden: c.Hidden, Rounds: c.Rounds, Binary: c.Binary, Distance: c.Distance,
 		ColumnSum: c.ColSum, SkipBlank: c.SkipAir, Batch: c.Batch, Shuffles: c.ValidateShuffles, Seed: c.Train.Seed,
 	}
+	if c.Head != KWay {
+		return game, nil
+	}
+	var err error
+	if game.Orders, err = jigsaw.ChooseOrders(c.Train.Seed, c.grid().Cells(), c.Classes, c.Criterion, nil); err != nil {
+		return game, fmt.Errorf("classes: %w", err)
+	}
+	return game, nil
 }
 
 // encoder is the network of the patches.

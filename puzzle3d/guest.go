@@ -61,8 +61,11 @@ type evaluator struct {
 
 // Notes implements [pretext.Evaluator].
 func (e evaluator) Notes() []string {
-	if e.options.Rounds > 1 && e.config.Head == Symmetric {
+	switch {
+	case e.options.Rounds > 1 && e.config.Head == Symmetric:
 		return []string{"the symmetric head gives the same answer every round: one is played"}
+	case e.options.Rounds > 1 && e.config.Head == KWay:
+		return []string{"the K-way head gives one answer: one round is played"}
 	}
 	return nil
 }

@@ -10,17 +10,13 @@ import (
 )
 
 // The picture of a puzzle: a column for each arrangement, from the shuffled one to the truth; in a
-// column the slabs of the grid along k, the highest on top; in a slab a tile for each cell, which
-// shows the middle slice of the patch that lies there. Patches that lie where they do not belong
-// have a red frame; a thin one if the patch that belongs there is the same voxel for voxel, such as
-// air. Tiles and slices are turned as radiologists look at a case in RAS: the patient's right is on
-// the left, the front on top.
+// column the grid in slabs ([tiles.Slabs]), whose tiles show the middle slice of the patch that
+// lies there. Patches that lie where they do not belong have a red frame; a thin one if the patch
+// that belongs there is the same voxel for voxel, such as air.
 
 // Sizes in pixels.
 const (
 	tileSize  = 64 // the longer side of a tile
-	tileGap   = 3
-	slabGap   = 14
 	columnGap = 30
 	margin    = 24
 	titleRoom = 50
@@ -61,16 +57,14 @@ func (p Play) columns() []column {
 func (p Play) Picture() image.Image {
 	grid := puzzle.Grid(p.Grid[:])
 	columns := p.columns()
-	scale := float64(tileSize) / float64(max(p.Patch[0], p.Patch[1]))
-	tile := image.Pt(int(float64(p.Patch[0])*scale), int(float64(p.Patch[1])*scale))
-	slab := image.Pt(p.Grid[0]*(tile.X+tileGap)-tileGap, p.Grid[1]*(tile.Y+tileGap)-tileGap)
-	slab.X = max(slab.X, 130) // room for the title
-	size := image.Pt(2*margin+len(columns)*(slab.X+columnGap)-columnGap, 2*margin+titleRoom+p.Grid[2]*(slab.Y+slabGap)-slabGap)
+	slabs := tiles.NewSlabs(p.Grid, p.Patch, tileSize)
+	width := max(slabs.Size().X, 130) // room for the title
+	size := image.Pt(2*margin+len(columns)*(width+columnGap)-columnGap, 2*margin+titleRoom+slabs.Size().Y)
 	page := tiles.NewPage(size.X, size.Y)
 	titles, counts := tiles.NewFace(17), tiles.NewFace(14)
 	var at [3]int
 	for x, c := range columns {
-		corner := image.Pt(margin+x*(slab.X+columnGap), margin)
+		corner := image.Pt(margin+x*(width+columnGap), margin)
 		page.Write(titles, tiles.Ink, corner.Add(image.Pt(0, 16)), c.title)
 		tint := tiles.Faint
 		if c.patches.Solved() && c.title != "truth" {
@@ -80,9 +74,7 @@ func (p Play) Picture() image.Image {
 		corner.Y += titleRoom
 		for slot, patch := range c.patches {
 			grid.Coordinates(at[:], slot)
-			place := image.Rectangle{Max: tile}.Add(corner).Add(image.Pt(
-				(p.Grid[0]-1-at[0])*(tile.X+tileGap),
-				(p.Grid[2]-1-at[2])*(slab.Y+slabGap)+(p.Grid[1]-1-at[1])*(tile.Y+tileGap)))
+			place := slabs.Place(at).Add(corner)
 			page.Tile(place, tiles.Slice(p.voxels(patch), p.Patch))
 			switch {
 			case patch == slot:

@@ -42,7 +42,8 @@ func TestPictureShowsEveryPatchWhereItLies(t *testing.T) {
 	if len(columns) != 3 || columns[0].count != "9 of 12 in place" || columns[1].count != "10 of 12 in place" || columns[2].title != "truth" {
 		t.Errorf("columns %+v", columns)
 	}
-	// Sizes as in picture.go: tiles of 64x48, slabs of 198x99.
+	// Sizes as in picture.go and tiles/slabs.go: tiles of 64x48, slabs of 198x99.
+	const tileGap, slabGap = 3, 14
 	width := 3*(64+tileGap) - tileGap
 	if want := (image.Point{2*margin + 3*(width+columnGap) - columnGap, 2*margin + titleRoom + 2*(99+slabGap) - slabGap}); img.Bounds().Size() != want {
 		t.Fatalf("the picture is %v, want %v", img.Bounds().Size(), want)

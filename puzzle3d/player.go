@@ -41,11 +41,15 @@ func Open(dev voxsaw.Device, path string, o PlayOptions) (*Player, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
+	game, err := c.game()
+	if err != nil {
+		return nil, err
+	}
 	encoder, err := c.encoder()
 	if err != nil {
 		return nil, err
 	}
-	player, err := jigsaw.Open(dev, path, c.game(), encoder, o.Memory)
+	player, err := jigsaw.Open(dev, path, game, encoder, o.Memory)
 	if err != nil {
 		return nil, err
 	}

@@ -39,10 +39,16 @@ func pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 	if err != nil {
 		return voxsaw.Summary{}, err
 	}
+	game, err := c.game()
+	if err != nil {
+		return voxsaw.Summary{}, err
+	}
 	return pretext.Train(ctx, dev, pretext.Job[*jigsaw.Batch]{
 		Task: name, Settings: &c, Training: c.Train, Crop: c.Crop, ValidateCases: c.ValidateCases,
-		Declare: func(params *nn.Params) error { return c.game().Declare(encoder, params) },
-		Compile: func(w pretext.Workbench) (train.Learner[*jigsaw.Batch], error) { return newLearner(c, encoder, w) },
+		Declare: func(params *nn.Params) error { return game.Declare(encoder, params) },
+		Compile: func(w pretext.Workbench) (train.Learner[*jigsaw.Batch], error) {
+			return newLearner(c, game, encoder, w)
+		},
 	}, pretext.Data(data), o, group)
 }
 
@@ -53,16 +59,16 @@ type learner struct {
 	air     string // what is wrong with puzzles that are mostly air, if they are
 }
 
-func newLearner(c Config, encoder jigsaw.Backbone, w pretext.Workbench) (*learner, error) {
+func newLearner(c Config, game jigsaw.Config, encoder jigsaw.Backbone, w pretext.Workbench) (*learner, error) {
 	first, n, err := w.Group.Share(c.Batch)
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{sampler: sampler{config: c, cases: w.Train, first: first, n: n}}
+	l := &learner{sampler: sampler{config: c, game: game, cases: w.Train, first: first, n: n}}
 	if l.air, err = l.sampler.airNote(); err != nil {
 		return nil, err
 	}
-	l.Learner, err = jigsaw.NewLearner(w.Workbench, c.game(), encoder, held{c, w.Held})
+	l.Learner, err = jigsaw.NewLearner(w.Workbench, game, encoder, held{c, w.Held})
 	return l, err
 }
 

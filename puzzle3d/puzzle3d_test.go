@@ -15,6 +15,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -80,6 +81,10 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		"there is no schedule":   func(c *Config) { c.Train.Schedule = "x" },
 		"network preset":         func(c *Config) { c.Network.Preset = "x" },
 		"validate_shuffles is 0": func(c *Config) { c.ValidateShuffles = 0 },
+		"classes: 1 of the 27!":  func(c *Config) { c.Head, c.Classes = KWay, 1 },
+		"criterion \"far\"":      func(c *Config) { c.Head, c.Criterion = KWay, "far" },
+		"100 orders alone":       func(c *Config) { c.Head, c.Share = KWay, 0.5 },
+		"set binary to false":    func(c *Config) { c.Head, c.Binary = KWay, true },
 	} {
 		c := DefaultConfig()
 		spoil(&c)
@@ -137,7 +142,7 @@ func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 	if err := cases[1].Image(whole, [3]int{}, cases[1].Shape); err != nil {
 		t.Fatal(err)
 	}
-	got := make([]float32, 8*c.voxels())
+	got := make([]float32, 8*c.layout().Voxels())
 	if name, err := (held{c, cases}).Cut(1, got); err != nil || name != "case01" {
 		t.Fatalf("%s, %v", name, err)
 	}
@@ -204,7 +209,13 @@ func TestPretrainOnAllCases(t *testing.T) {
 func TestTwoRanksEqualOne(t *testing.T) {
 	cache, c := phantoms(t, 3, [3]int{24, 20, 20}), tiny()
 	c.Head, c.Rounds, c.Binary, c.Batch, c.Train.Steps, c.Train.Clip = Both, 3, true, 4, 4, 1
-	c = resolved(t, c)
+	twoRanks(t, cache, resolved(t, c))
+	c.Head, c.Binary, c.Classes = KWay, false, 10
+	twoRanks(t, cache, resolved(t, c))
+}
+
+func twoRanks(t *testing.T, cache *prepared.Store, c Config) {
+	t.Helper()
 	alone := filepath.Join(t.TempDir(), "alone")
 	if _, err := Pretrain(t.Context(), testDevice(t), c, data(cache, 1), voxsaw.RunOptions{Folder: alone}); err != nil {
 		t.Fatal(err)
@@ -393,6 +404,60 @@ func TestPretrainingLearns(t *testing.T) {
 	if summary.Validation.Score < 0.8 {
 		t.Errorf("%.2f of the patches are in their place; chance is 0.125", summary.Validation.Score)
 	}
+}
+
+// A choice among K orders is learnt, too: of patients never seen, far more orders are told than by
+// guessing. All puzzles are made with the K orders, in training and afterwards, and resuming is
+// exact.
+func TestKWayLearns(t *testing.T) {
+	const classes = 12
+	store, dev, c := phantoms(t, 24, [3]int{24, 20, 20}), testDevice(t), tiny()
+	c.Head, c.Classes, c.SkipAir = KWay, classes, false
+	c.Crop, c.Patch = [3]int{22, 18, 18}, [3]int{8, 6, 6}
+	c.Features, c.Hidden, c.Batch, c.ValidateShuffles = 32, 64, 8, 4
+	c.Train.Steps, c.Train.LR = 120, 0.03
+	c = resolved(t, c)
+	game, err := c.game()
+	if err != nil || len(game.Orders) != classes {
+		t.Fatalf("%d orders, %v", len(game.Orders), err)
+	}
+	through, stopped := filepath.Join(t.TempDir(), "through"), filepath.Join(t.TempDir(), "stopped")
+	summary, err := Pretrain(t.Context(), dev, c, data(store, 8), voxsaw.RunOptions{Folder: through, Loaders: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	player, err := Open(dev, filepath.Join(through, "last.safetensors"), PlayOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer player.Close()
+	held := opened(t, store, data(store, 8).Validate...)
+	e, err := player.Evaluate(t.Context(), held)
+	if err != nil || e.Puzzles != 32 || len(e.Rounds) != 1 || e.Final().Patches != summary.Validation.Score || e.Chance.Correct != 1.0/classes {
+		t.Errorf("%+v, %v; the last validation scored %v", e, err, summary.Validation.Score)
+	}
+	// guessing 10 or more of 32 with a chance of 1/12 happens less than once in 1000 times
+	if told := e.Final().Correct * float64(e.Puzzles); told < 10 {
+		t.Errorf("%v of %d orders are told", told, e.Puzzles)
+	}
+	play, err := player.Play(held[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	shuffle := puzzle.Configuration(play.Arrangements[0])
+	if game.Orders.Finder()(shuffle) < 0 || len(play.Arrangements) > 2 {
+		t.Errorf("arrangements %v", play.Arrangements)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var interrupted *voxsaw.InterruptedError
+	if _, err := Pretrain(ctx, dev, c, data(store, 8), voxsaw.RunOptions{Folder: stopped, Observer: &observer{step: 7, cancel: cancel}}); !errors.As(err, &interrupted) {
+		t.Fatalf("error %v", err)
+	}
+	if _, err := Pretrain(t.Context(), dev, c, data(store, 8), voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); err != nil {
+		t.Fatal(err)
+	}
+	traintest.Equal(t, filepath.Join(through, "last.safetensors"), filepath.Join(stopped, "last.safetensors"), 0)
 }
 
 // A loss that is no number stops the run, and names the cases.

@@ -24,7 +24,8 @@ func (w Workbench) Forward(p *nn.Program, seed uint64, step int, inputs ...Input
 }
 
 // Loss is the loss of the last forward run over the items of all ranks: the program's output
-// "loss". Every rank calls it once a step, before the backward part.
+// "loss", which is a loss of the graph or the sum of several. Every rank calls it once a step,
+// before the backward part.
 func (w Workbench) Loss(p *nn.Program) (float64, error) {
 	if w.Group.Alone() {
 		var loss [1]float32
@@ -32,10 +33,11 @@ func (w Workbench) Loss(p *nn.Program) (float64, error) {
 		return float64(loss[0]), err
 	}
 	losses, err := p.Reduce(w.Group.AllReduce)
-	if err != nil {
-		return 0, err
+	sum := 0.0
+	for _, l := range losses {
+		sum += l
 	}
-	return losses[0], nil
+	return sum, err
 }
 
 // Share is part / whole over all ranks, such as the share of items that are right. Every rank calls

@@ -26,17 +26,27 @@ func CPU(t testing.TB) voxsaw.Device {
 // enough for a test.
 func Phantoms(t testing.TB, n int, shape [3]int) *prepared.Store {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "cases")
-	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
-	if err != nil {
-		t.Fatal(err)
-	}
+	var cases []prepared.Input
 	for i := range n {
 		v, l, err := phantom.New(uint64(i), phantom.Options{Shape: shape})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Add(prepared.Input{ID: fmt.Sprintf("case%02d", i), Image: v, Labels: l}); err != nil {
+		cases = append(cases, prepared.Input{ID: fmt.Sprintf("case%02d", i), Image: v, Labels: l})
+	}
+	return Store(t, volume.DefaultPreparation(), cases...)
+}
+
+// Store is a store of cases that is closed when the test ends.
+func Store(t testing.TB, how volume.Preparation, cases ...prepared.Input) *prepared.Store {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "cases")
+	w, err := prepared.NewWriter(dir, how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		if _, err := w.Add(c); err != nil {
 			t.Fatal(err)
 		}
 	}

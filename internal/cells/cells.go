@@ -1,0 +1,131 @@
+// Package cells cuts patches out of the cells of a crop of a prepared case: what pretext tasks with
+// several patches look at.
+//
+// Start at [Layout]. The gap between patches, and their random place in their cells, are what keeps
+// a network from solving such tasks by continuing edges. What the patches are for, the package does
+// not know.
+package cells
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// A Layout says where patches are cut out of a crop. Sizes are in voxels along (i, j, k).
+type Layout struct {
+	Grid        [3]int // cells along each axis
+	Crop, Patch [3]int
+}
+
+// Cells is the number of cells, and so of patches.
+func (l Layout) Cells() int { return l.grid().Cells() }
+
+// Voxels is the number of voxels of a patch.
+func (l Layout) Voxels() int { return l.Patch[0] * l.Patch[1] * l.Patch[2] }
+
+func (l Layout) grid() puzzle.Grid { return puzzle.Grid(l.Grid[:]) }
+
+func (l Layout) puzzle() puzzle.Layout {
+	return puzzle.Layout{Grid: l.grid(), Crop: l.Crop[:], Patch: l.Patch[:]}
+}
+
+// Check says what is wrong with the layout for a network of patches, nil if nothing is.
+func (l Layout) Check(b backbone.Backbone) error {
+	if err := l.puzzle().Check(); err != nil {
+		return err
+	}
+	if err := backbone.Fits(b, l.Patch); err != nil {
+		return fmt.Errorf("patch: %w", err)
+	}
+	for _, extent := range l.Crop {
+		if extent > 1<<12 {
+			return fmt.Errorf("crop %s is too large", numbers.Extents(l.Crop[:]))
+		}
+	}
+	return nil
+}
+
+// Resolve gives the size of a patch, of which zeros follow from the crop: the largest that the
+// network takes within 80 % of a cell, as in Wei et al. (CVPR 2019).
+func (l Layout) Resolve(b backbone.Backbone) (patch [3]int, err error) {
+	grid := l.grid()
+	if err := grid.Check(); err != nil {
+		return l.Patch, err
+	}
+	chosen := l.Patch // by the user
+	for axis, multiple := range b.Multiple() {
+		if l.Patch[axis] != 0 {
+			continue
+		}
+		cell := l.Crop[axis] / l.Grid[axis]
+		if l.Patch[axis] = cell * 4 / 5 / multiple * multiple; l.Patch[axis] < 1 {
+			return l.Patch, fmt.Errorf("a crop of %s divided by a grid of %v leaves cells of %d along axis %d, too small for a patch of %d, which the network (%s) needs: make the crop larger (%d along that axis), the grid coarser, take fewer levels, or set the patch",
+				numbers.Extents(l.Crop[:]), grid, cell, axis, multiple, b.Describe(), l.cropFor(axis, multiple))
+		}
+	}
+	if err := backbone.Fits(b, l.Patch); err != nil && chosen == [3]int{} {
+		least := 0 // of the crop, with patches of twice the multiple
+		for axis, multiple := range b.Multiple() {
+			least = max(least, l.cropFor(axis, 2*multiple))
+		}
+		return l.Patch, fmt.Errorf("a crop of %s divided by a grid of %v makes patches of %s, too small for the network: %w: make the crop larger (%d along every axis), the grid coarser, or take fewer levels",
+			numbers.Extents(l.Crop[:]), grid, numbers.Extents(l.Patch[:]), err, least)
+	}
+	return l.Patch, nil
+}
+
+// cropFor is the smallest crop along an axis of whose cells patches of a size are made.
+func (l Layout) cropFor(axis, patch int) int { return (patch*5 + 3) / 4 * l.Grid[axis] }
+
+// Cut reads the patches (Cells, D, H, W) of the crop at an origin of a case, cell after cell in
+// row-major order: anywhere in their cells, or in the middle if r is nil.
+func (l Layout) Cut(dst []float32, c *prepared.Case, origin [3]int, r *rand.Rand) error {
+	voxels := l.Voxels()
+	for cell := range l.Cells() {
+		if err := l.CutOne(dst[cell*voxels:(cell+1)*voxels], c, origin, cell, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CutOne reads the patch (D, H, W) of one cell.
+func (l Layout) CutOne(dst []float32, c *prepared.Case, origin [3]int, cell int, r *rand.Rand) error {
+	var at [3]int
+	l.puzzle().Corner(at[:], cell, r)
+	for axis := range at {
+		at[axis] += origin[axis]
+	}
+	if err := c.Image(dst, at, l.Patch); err != nil {
+		return fmt.Errorf("cutting a patch: %w", err)
+	}
+	return nil
+}
+
+// Middle is the origin of the crop in the middle of a case.
+func Middle(c *prepared.Case, crop [3]int) [3]int {
+	return c.OriginAround([3]int{c.Shape[0] / 2, c.Shape[1] / 2, c.Shape[2] / 2}, crop)
+}
+
+// Vary changes contrast and brightness of a patch, whose values go from -1 to 1, by up to a share,
+// so that a network cannot rely on absolute intensities.
+func Vary(patch []float32, amount float64, r *rand.Rand) {
+	contrast := float32(1 + amount*(2*r.Float64()-1))
+	brightness := float32(amount * (2*r.Float64() - 1))
+	for i, v := range patch {
+		patch[i] = contrast*v + brightness
+	}
+}
+
+// CheckVary says what is wrong with an amount for [Vary].
+func CheckVary(amount float64) error {
+	if !(amount >= 0 && amount < 1) {
+		return fmt.Errorf("intensity is %v, must be from 0 to less than 1", amount)
+	}
+	return nil
+}

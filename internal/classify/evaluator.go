@@ -1,0 +1,310 @@
+package classify
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/cells"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// An Item is what the network was shown of a held-out case, and what it took it for. Truth and
+// Answer have the classes of one target after another; of a target that is told about each patch,
+// one for each.
+type Item struct {
+	Patches       []float32 // (Patches, D, H, W); overwritten by the next item
+	Truth, Answer []int
+}
+
+// A guesser tells classes with trained weights. Of each case it is shown the crop in the middle.
+type guesser struct {
+	task     Task
+	settings *Settings
+	program  *nn.Program
+	patches  []float32
+	scores   [][]float32 // of each target
+}
+
+// newGuesser compiles the program. It lies in the memory of another, if there is one.
+func newGuesser(dev device.Device, t Task, s *Settings, params *nn.Params, share *nn.Program, memory int64) (*guesser, error) {
+	g := &guesser{task: t, settings: s, patches: make([]float32, t.voxels())}
+	graph := nn.NewGraph(nn.Eval, dev.Activations())
+	outputs := map[string]*nn.Node{}
+	for k, logits := range t.logits(graph, s, 1) {
+		target := t.Targets[k]
+		outputs[target.Name] = logits
+		g.scores = append(g.scores, make([]float32, t.count(target)*target.Classes))
+	}
+	var err error
+	if g.program, err = nn.Compile(dev, graph, params, nn.Options{Outputs: outputs, Share: share, MemoryLimit: memory}); err != nil {
+		return nil, fmt.Errorf("preparing the network for crops of %s: %w", numbers.Extents(s.Crop[:]), err)
+	}
+	return g, nil
+}
+
+// look calls f for every item that is made of a case, which is the place-th of the list.
+func (g *guesser) look(of *prepared.Case, place int, f func(Item)) error {
+	origin := cells.Middle(of, g.settings.Crop)
+	n := g.task.Draws
+	if n == 0 {
+		n = g.task.Targets[0].Classes
+	}
+	for k := range n {
+		i := Item{Patches: g.patches, Truth: []int{k}}
+		if g.task.Draws > 0 {
+			i.Truth = g.task.draw(seed.Rand(g.settings.Train.Seed, "validation", uint64(place), uint64(k)))
+		}
+		err := g.task.Cut(i.Patches, of, origin, i.Truth, nil)
+		if err == nil {
+			i.Answer, err = g.answer()
+		}
+		if err != nil {
+			return fmt.Errorf("case %s: %w", of.ID, err)
+		}
+		f(i)
+	}
+	return nil
+}
+
+// answer is what the network takes the patches for.
+func (g *guesser) answer() (classes []int, err error) {
+	if err := g.program.Set("image", g.patches); err != nil {
+		return nil, err
+	}
+	if err := g.program.Forward(); err != nil {
+		return nil, err
+	}
+	for k, target := range g.task.Targets {
+		scores := g.scores[k]
+		if err := g.program.Read(target.Name, scores); err != nil {
+			return nil, err
+		}
+		for i := 0; i < len(scores); i += target.Classes {
+			classes = append(classes, best(scores[i:i+target.Classes]))
+		}
+	}
+	return classes, nil
+}
+
+// A tally counts right answers.
+type tally struct {
+	items int
+	// of each target
+	asked, right []int
+	possible     []float64 // right answers that can be expected at most
+}
+
+// evaluate counts the right answers about cases.
+func (g *guesser) evaluate(ctx context.Context, cases []*prepared.Case) (tally, error) {
+	targets := len(g.task.Targets)
+	t := tally{asked: make([]int, targets), right: make([]int, targets), possible: make([]float64, targets)}
+	if len(cases) == 0 {
+		return t, errors.New("there are no cases to look at")
+	}
+	for place, c := range cases {
+		if err := ctx.Err(); err != nil {
+			return t, err
+		}
+		shown := map[uint64]bool{}
+		if err := g.look(c, place, func(i Item) { g.count(&t, i, shown) }); err != nil {
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+// count counts an item. shown has what has been shown of the case: where a target is asked for in
+// each of its classes, only one of several items that look the same can be told.
+func (g *guesser) count(t *tally, i Item, shown map[uint64]bool) {
+	t.items++
+	hash := fnv.New64a()
+	_ = binary.Write(hash, binary.LittleEndian, i.Patches) // a hash cannot fail
+	again := g.task.Draws == 0 && shown[hash.Sum64()]
+	shown[hash.Sum64()] = true
+	truth, answer := i.Truth, i.Answer
+	for k, target := range g.task.Targets {
+		n := g.task.count(target)
+		for p := range n {
+			t.asked[k]++
+			if truth[p] == answer[p] {
+				t.right[k]++
+			}
+			switch {
+			case again:
+			case target.Each && uniform(i.patch(p, g.task.Patches)):
+				t.possible[k] += 1 / float64(target.Classes) // nothing tells the classes apart
+			default:
+				t.possible[k]++
+			}
+		}
+		truth, answer = truth[n:], answer[n:]
+	}
+}
+
+// patch is one of n patches.
+func (i Item) patch(p, n int) []float32 {
+	size := len(i.Patches) / n
+	return i.Patches[p*size:][:size]
+}
+
+func uniform(patch []float32) bool {
+	for _, v := range patch {
+		if v != patch[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// measures are what a task is judged by: the share of right answers to each target, and, of
+// several, the mean of the shares. The last is the score.
+func (t Task) measures() []pretext.Measure {
+	if len(t.Targets) == 1 {
+		return []pretext.Measure{{Key: "correct", Title: "correct"}}
+	}
+	var list []pretext.Measure
+	for _, target := range t.Targets {
+		list = append(list, pretext.Measure{Key: target.Name, Title: target.Name})
+	}
+	return append(list, pretext.Measure{Key: "mean", Title: "mean"})
+}
+
+// shares are the measures.
+func (t tally) shares() []float64 {
+	right := make([]float64, len(t.right))
+	for k, n := range t.right {
+		right[k] = float64(n)
+	}
+	return t.over(right)
+}
+
+// ceilings are the most that can be expected of the measures.
+func (t tally) ceilings() []float64 { return t.over(t.possible) }
+
+// over divides counts by what was asked.
+func (t tally) over(counts []float64) (shares []float64) {
+	for k, n := range counts {
+		shares = append(shares, n/float64(t.asked[k]))
+	}
+	return withMean(shares)
+}
+
+// withMean adds the mean of several shares.
+func withMean(shares []float64) []float64 {
+	if len(shares) == 1 {
+		return shares
+	}
+	sum := 0.0
+	for _, s := range shares {
+		sum += s
+	}
+	return append(shares, sum/float64(len(shares)))
+}
+
+// chance is what blind guessing scores.
+func (t Task) chance() (shares []float64) {
+	for _, target := range t.Targets {
+		shares = append(shares, 1/float64(target.Classes))
+	}
+	return withMean(shares)
+}
+
+// An Evaluator does a task with the weights of a checkpoint. It is one for the list of pretext
+// tasks.
+type Evaluator struct {
+	guesser *guesser
+	params  *nn.Params
+	notes   []string
+}
+
+// Open brings a checkpoint of a task back. c holds its default settings, which those of the
+// checkpoint replace; draws, if not nil, is the setting that [pretext.OpenOptions] replace.
+func Open(dev voxsaw.Device, path, task string, c Config, draws *int, o pretext.OpenOptions) (*Evaluator, error) {
+	d, params, err := pretext.Restore(dev, path, task, c)
+	if err != nil {
+		return nil, err
+	}
+	if draws != nil && o.Items > 0 {
+		*draws = o.Items
+	}
+	e := &Evaluator{params: params}
+	t, err := c.Task()
+	if err == nil {
+		e.notes = notes(t, o)
+		e.guesser, err = newGuesser(d, t, c.Base(), params, nil, o.Memory)
+	}
+	if err != nil {
+		params.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// notes say which options make no difference.
+func notes(t Task, o pretext.OpenOptions) []string {
+	switch {
+	case t.Draws == 0 && (o.Rounds > 1 || o.Items > 0):
+		return []string{fmt.Sprintf("a crop of each case is shown once for each of %d classes, and looked at once", t.Targets[0].Classes)}
+	case o.Rounds > 1:
+		return []string{"there is one answer, and no second round"}
+	}
+	return nil
+}
+
+// Close implements [pretext.Evaluator].
+func (e *Evaluator) Close() {
+	e.guesser.program.Close()
+	e.params.Close()
+}
+
+// Notes implements [pretext.Evaluator].
+func (e *Evaluator) Notes() []string { return e.notes }
+
+// Look calls f for every item that is made of a case, which is the first of a list.
+func (e *Evaluator) Look(c *prepared.Case, f func(Item)) error { return e.guesser.look(c, 0, f) }
+
+// Picture implements [pretext.Evaluator].
+func (e *Evaluator) Picture(c *prepared.Case) (pretext.Picture, error) {
+	return e.guesser.task.Picture(e, c)
+}
+
+// record is an evaluation for programs. The shares are those of the measures, by their keys.
+type record struct {
+	Cases   int                `json:"cases"`
+	Items   int                `json:"items"`
+	Shares  map[string]float64 `json:"shares"`
+	Chance  map[string]float64 `json:"chance"`
+	Ceiling map[string]float64 `json:"ceiling"`
+}
+
+// Evaluate implements [pretext.Evaluator].
+func (e *Evaluator) Evaluate(ctx context.Context, cases []*prepared.Case) (pretext.Evaluation, error) {
+	scores, err := e.guesser.evaluate(ctx, cases)
+	if err != nil {
+		return pretext.Evaluation{}, err
+	}
+	t := e.guesser.task
+	measures, shares, chance, ceiling := t.measures(), scores.shares(), t.chance(), scores.ceilings()
+	out := pretext.Evaluation{
+		Cases: len(cases), Items: scores.items, Measures: measures, Score: len(measures) - 1, Rounds: [][]float64{shares}, Chance: chance,
+	}
+	r := record{out.Cases, out.Items, map[string]float64{}, map[string]float64{}, map[string]float64{}}
+	for k, m := range measures {
+		r.Shares[m.Key], r.Chance[m.Key], r.Ceiling[m.Key] = shares[k], chance[k], ceiling[k]
+	}
+	out.Record = r
+	if ceiling[out.Score] < 1 {
+		out.Ceiling = ceiling
+		out.Notes = []string{"at most: some patches look the same in several classes, such as those of nothing but air; nobody can tell which it was."}
+	}
+	return out, nil
+}

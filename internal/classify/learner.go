@@ -1,0 +1,193 @@
+package classify
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/internal/train"
+)
+
+// A Batch is the items of one step that are made on this rank.
+type Batch struct {
+	images []float32   // (items x Patches, 1, D, H, W)
+	truth  [][]float32 // of each target (items) or (items x Patches)
+	cases  []string
+}
+
+// A Learner is a task as the training loop sees it: [train.Learner].
+type Learner struct {
+	task     Task
+	settings *Settings
+	bench    pretext.Workbench
+	first, n int // the items of a batch that are made here: this rank's
+	program  *nn.Program
+	guesser  *guesser // nil where nothing is held out
+}
+
+// NewLearner compiles the programs of a training and of its validation.
+func NewLearner(t Task, s *Settings, w pretext.Workbench) (*Learner, error) {
+	l := &Learner{task: t, settings: s, bench: w}
+	var err error
+	if l.first, l.n, err = w.Group.Share(s.Batch); err != nil {
+		return nil, err
+	}
+	if l.program, err = l.compile(); err != nil {
+		return nil, fmt.Errorf("preparing to train on %d crops of %s: %w", l.n, numbers.Extents(s.Crop[:]), err)
+	}
+	if len(w.Held) > 0 {
+		if l.guesser, err = newGuesser(w.Device, t, s, w.Params, l.program, w.Memory); err != nil {
+			l.Close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// compile makes the program of a step: the loss is the weighted sum of the targets'
+// cross-entropies.
+func (l *Learner) compile() (*nn.Program, error) {
+	g := nn.NewGraph(nn.Train, l.bench.Device.Activations())
+	outputs := map[string]*nn.Node{}
+	var total *nn.Node
+	for k, logits := range l.task.logits(g, l.settings, l.n) {
+		target := l.task.Targets[k]
+		loss, _ := g.Loss(logits, g.Input("truth."+target.Name, l.n*l.task.count(target)), nn.LossOptions{CE: target.Weight})
+		if outputs[target.Name] = logits; total == nil {
+			total = loss
+		} else {
+			total = g.Add(total, loss)
+		}
+	}
+	return nn.Compile(l.bench.Device, g, l.bench.Params, nn.Options{
+		Loss: total, Outputs: outputs, Update: l.bench.Optimizer.Updater(), MemoryLimit: l.bench.Memory,
+	})
+}
+
+// Notes implements [train.Learner].
+func (l *Learner) Notes() []string {
+	return []string{fmt.Sprintf("a training step: %v", l.program.Summary())}
+}
+
+// Close implements [train.Learner].
+func (l *Learner) Close() {
+	if l.guesser != nil {
+		l.guesser.program.Close()
+	}
+	l.program.Close()
+}
+
+// Params implements [train.Task].
+func (l *Learner) Params() train.Params { return l.bench.Params }
+
+// Batch implements [train.Task]. Every item is a function of the seed, the step and its number in
+// the batch.
+func (l *Learner) Batch(ctx context.Context, step int) (*Batch, error) {
+	voxels := l.task.voxels()
+	b := &Batch{images: make([]float32, l.n*voxels), truth: make([][]float32, len(l.task.Targets))}
+	for item := range l.n {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		r := seed.Rand(l.settings.Train.Seed, l.task.Name, uint64(step), uint64(l.first+item))
+		c := l.bench.Train[r.IntN(len(l.bench.Train))]
+		origin, err := c.RandomOrigin(r, l.settings.Crop, l.settings.MaxAir)
+		if err != nil {
+			return nil, err
+		}
+		truth := l.task.draw(r)
+		if err := l.task.Cut(b.images[item*voxels:(item+1)*voxels], c, origin, truth, r); err != nil {
+			return nil, err
+		}
+		for k, target := range l.task.Targets {
+			n := l.task.count(target)
+			for _, class := range truth[:n] {
+				b.truth[k] = append(b.truth[k], float32(class))
+			}
+			truth = truth[n:]
+		}
+		b.cases = append(b.cases, c.ID)
+	}
+	return b, nil
+}
+
+// Step implements [train.Task].
+func (l *Learner) Step(step int, b *Batch) (train.Result, error) {
+	result := train.Result{Cases: b.cases, Items: l.settings.Batch}
+	inputs := []pretext.Input{{Name: "image", Values: b.images}}
+	for k, target := range l.task.Targets {
+		inputs = append(inputs, pretext.Input{Name: "truth." + target.Name, Values: b.truth[k]})
+	}
+	if err := l.bench.Forward(l.program, l.settings.Train.Seed, step, inputs...); err != nil {
+		return result, err
+	}
+	var right []int
+	for k, target := range l.task.Targets {
+		n, err := l.right(target, b.truth[k])
+		if err != nil {
+			return result, err
+		}
+		right = append(right, n)
+	}
+	var err error
+	if result.Loss, err = l.bench.Loss(l.program); err != nil {
+		return result, err
+	}
+	for k, m := range l.task.measures()[:len(right)] {
+		share, err := l.bench.Share(right[k], len(b.truth[k]))
+		if err != nil {
+			return result, err
+		}
+		result.Metrics = append(result.Metrics, voxsaw.Metric{Name: m.Key, Value: share})
+	}
+	if !numbers.Finite(result.Loss) {
+		return result, nil // for the loop to report; the parameters stay as they are
+	}
+	return result, l.program.Backward()
+}
+
+// right counts the right answers to a target in the last forward run.
+func (l *Learner) right(target Target, truth []float32) (n int, err error) {
+	scores := make([]float32, len(truth)*target.Classes)
+	if err := l.program.Read(target.Name, scores); err != nil {
+		return 0, err
+	}
+	for i, class := range truth {
+		if best(scores[i*target.Classes:][:target.Classes]) == int(class) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// Validate implements [train.Task].
+func (l *Learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
+	if l.guesser == nil {
+		return voxsaw.Validation{}, nil
+	}
+	scores, err := l.guesser.evaluate(ctx, l.bench.Held)
+	if err != nil {
+		return voxsaw.Validation{}, err
+	}
+	shares := scores.shares()
+	v := voxsaw.Validation{Score: shares[len(shares)-1]}
+	for k, m := range l.task.measures() {
+		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: m.Key, Value: shares[k]})
+	}
+	return v, nil
+}
+
+// best is the class with the highest score, the first of equals.
+func best(scores []float32) int {
+	b := 0
+	for i, s := range scores {
+		if s > scores[b] {
+			b = i
+		}
+	}
+	return b
+}
