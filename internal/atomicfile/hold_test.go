@@ -14,13 +14,13 @@ import (
 // A folder that one process holds is refused to another, and free again when the first lets go or
 // dies.
 func TestHold(t *testing.T) {
-	dir := t.TempDir()
-	if os.Getenv("VOXSAW_TEST_HOLD") != "" {
-		if _, err := Hold(os.Getenv("VOXSAW_TEST_HOLD")); err != nil {
+	if held := os.Getenv("VOXSAW_TEST_HOLD"); held != "" {
+		if _, err := Hold(held); err != nil {
 			t.Fatal(err)
 		}
-		os.Exit(0) // while it holds the folder
+		os.Exit(0) // while it holds the folder; a t.TempDir of this process would stay behind
 	}
+	dir := t.TempDir()
 	another := func() (string, error) {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestHold$")
 		cmd.Env = append(os.Environ(), "VOXSAW_TEST_HOLD="+dir)

@@ -90,7 +90,14 @@ func (t target) fuzz(duration time.Duration, workers int) error {
 	// Go's default spends a minute on making every new input smaller, which leaves large ones no
 	// time.
 	smaller := duration / 20
+	// A process that an input ends leaves its temporary folder behind.
+	temporary, err := os.MkdirTemp("", "voxsaw-fuzz-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temporary)
 	cmd := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", duration.String(), "-fuzzminimizetime", smaller.String(), "-parallel", strconv.Itoa(workers), "./"+t.folder)
+	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd.Run()
 }
