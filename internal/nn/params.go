@@ -29,6 +29,7 @@ type Params struct {
 
 	stateSize int64 // bytes of an optimiser's state for each byte of the trained values
 	programs  int64 // bytes of all programs
+	staging   int64 // bytes through which the largest input of a program is uploaded
 	need      int64 // the most that fits was asked for
 	// own is how many bytes a device with memory of its own had free at first; 0: the memory is the
 	// host's

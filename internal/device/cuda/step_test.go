@@ -12,7 +12,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cuda"
+	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/train"
 	_ "github.com/voxsaw/voxsaw/vnet"
 )
@@ -51,6 +53,8 @@ func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer, no
 	network, err := backbone.Of(settings)
 	check(err)
 	crop := [3]int{8, 8, 8}
+	empty, staging := gpu.Taken()
+	empty -= staging // which a network before this one has left
 	params := nn.NewParams(dev, 1)
 	defer params.Close()
 	g := nn.NewGraph(nn.Train, dev.Activations())
@@ -115,6 +119,10 @@ func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer, no
 			}
 			return r
 		}
+		// beside it there are sums of squares and hyperparameters of each parameter, and a verdict
+		if taken, _ := gpu.Taken(); taken-empty < params.Need() || taken-empty > params.Need()+1<<16 {
+			t.Errorf("%d bytes are taken of the GPU's memory, %d were planned", taken-empty, params.Need())
+		}
 		if !outcome.Taken || !(outcome.Norm > 0) || math.Abs(float64(outcome.Values[0]+outcome.Values[1])-outcome.Loss) > 1e-5 {
 			t.Errorf("step %d: %+v; want a loss that is the sum of its parts", step, outcome)
 		}
@@ -151,6 +159,66 @@ func TestStep(t *testing.T) {
 		}
 		t.Logf("%v: a step: %+v; directly %+v", c, replayed.calls[3], direct.calls[3])
 		d.Close()
+	}
+}
+
+// puzzleCalls are the driver's calls of each of some steps of pretraining a small network on
+// puzzles of noise.
+func puzzleCalls(t *testing.T, gpu *cuda.Device, rounds int) (calls []cuda.Calls) {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	settings := voxsaw.DefaultNetwork()
+	settings.Channels, settings.Levels, settings.Norm = 16, 1, "instance"
+	network, err := backbone.Of(settings)
+	check(err)
+	c := jigsaw.Config{Grid: puzzle.Grid{2, 2, 2}, Head: jigsaw.Paper, Features: 32, Hidden: 16, Rounds: rounds, Distance: 2, Batch: 1, Shuffles: 1, Seed: 3}
+	encoder := backbone.Patches{Backbone: network, Size: [3]int{4, 4, 4}}
+	params := nn.NewParams(gpu, 1)
+	defer params.Close()
+	check(c.Declare(encoder, params))
+	o := voxsaw.DefaultTraining()
+	o.Warmup, o.Schedule = 0, "constant"
+	optimizer, err := train.NewOptimizer(params, o, nil, false)
+	check(err)
+	defer optimizer.Close()
+	trainer, err := jigsaw.NewTrainer(gpu, c, encoder, params, optimizer.Updater(), train.Group{}, 0)
+	check(err)
+	defer trainer.Close()
+	r := rand.New(rand.NewPCG(1, 2))
+	for step := range 5 {
+		b := &jigsaw.Batch{Patches: make([]float32, 8*4*4*4), Shuffles: []puzzle.Configuration{puzzle.Random(r, 8)}, Cases: []string{"noise"}}
+		for i := range b.Patches {
+			b.Patches[i] = float32(r.NormFloat64())
+		}
+		before := gpu.Calls(t)
+		check(optimizer.Begin(step))
+		_, err := trainer.Step(step, b)
+		check(err)
+		outcome, err := optimizer.Take(step, nil)
+		check(err)
+		if !outcome.Taken {
+			t.Errorf("step %d was not taken: %+v", step, outcome)
+		}
+		calls = append(calls, gpu.Calls(t).Sub(before))
+	}
+	return calls
+}
+
+// TestPretrainingStep: a step of pretraining takes and gives back nothing, either, from the third
+// on. It waits for the scores of each round, which the host's solver needs.
+func TestPretrainingStep(t *testing.T) {
+	d := cuda.OpenSimulated(t, "bf16")
+	for rounds, downloads := range map[int]int{1: 3, 2: 6} {
+		for i, n := range puzzleCalls(t, d, rounds)[2:] {
+			if n.TakesOrGives != 0 || n.Downloads != downloads || n.GraphLaunches == 0 {
+				t.Errorf("%d rounds, step %d: %d resources taken or given back, %d downloads, %d graphs started; want 0, %d, some", rounds, i+3, n.TakesOrGives, n.Downloads, n.GraphLaunches, downloads)
+			}
+		}
 	}
 }
 
