@@ -31,6 +31,9 @@ type Accountant interface {
 	Device
 	// Memory is how many bytes are free, and how many there are.
 	Memory() (free, total int64, err error)
+	// Staging is how many bytes uploads of a tensor go through. The device takes them with the
+	// first upload and keeps them for all others.
+	Staging(t Tensor) int64
 }
 
 // A Balancer says how much arithmetic takes it as long as a byte that it reads or writes: the

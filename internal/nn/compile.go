@@ -107,6 +107,7 @@ func (c *compiler) compile() (*Program, error) {
 		return nil, err
 	}
 	c.trains = slices.ContainsFunc(wanted, func(l *leaf) bool { return l.kind == parameter })
+	c.stage()
 	if err := c.fits(0); err != nil {
 		return nil, err
 	}
@@ -131,6 +132,19 @@ func (c *compiler) compile() (*Program, error) {
 	return c.program(wanted, grads)
 }
 
+// stage notes the memory that uploads of the inputs go through. All programs share it.
+func (c *compiler) stage() {
+	a, ok := c.dev.(device.Accountant)
+	if !ok {
+		return
+	}
+	for _, l := range c.g.order {
+		if l.kind == input && c.o.Links[l.name] == nil || l.kind == mask {
+			c.p.staging = max(c.p.staging, a.Staging(l.node.tensor()))
+		}
+	}
+}
+
 // MemoryError says that a program needs more memory than [Options].MemoryLimit.
 type MemoryError = exec.MemoryError
 
@@ -138,13 +152,14 @@ type MemoryError = exec.MemoryError
 // parameters entail.
 func (c *compiler) fits(program int64) error {
 	c.p.trains = c.p.trains || c.trains
-	need, limit := program+c.p.Total()+c.o.Reserved, c.o.MemoryLimit
+	other := c.o.Reserved + c.p.staging
+	need, limit := program+c.p.Total()+other, c.o.MemoryLimit
 	c.p.need = max(c.p.need, need)
 	if limit <= 0 || need <= limit {
 		return nil
 	}
 	return fmt.Errorf("%w (%.1f MiB for itself, %.1f MiB for programs of the same network, %.1f MiB for the parameters and what trains them, %.1f MiB for other things): make the crop, the batch or the number of channels smaller, or the limit larger",
-		&exec.MemoryError{Need: need, Limit: limit}, mebibytes(program), mebibytes(c.p.programs), mebibytes(c.p.Total()-c.p.programs), mebibytes(c.o.Reserved))
+		&exec.MemoryError{Need: need, Limit: limit}, mebibytes(program), mebibytes(c.p.programs), mebibytes(c.p.Total()-c.p.programs), mebibytes(other))
 }
 
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }

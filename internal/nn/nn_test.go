@@ -444,7 +444,7 @@ func TestMistakes(t *testing.T) {
 }
 
 // The limit is for all that shares the parameters: a second program that would fit alone does not
-// fit beside the first, nor without room for the velocity.
+// fit beside the first, nor without room for the velocity and a copy of the states.
 func TestMemoryLimitIsForAllPrograms(t *testing.T) {
 	dev := devicetest.NewReference()
 	compile := func(p *Params, train bool, limit int64) (*Program, error) {
@@ -461,7 +461,7 @@ func TestMemoryLimitIsForAllPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone := first.Bytes() + p.Bytes() + p.Size()
+	alone := first.Bytes() + 2*p.Bytes()
 	second, err := compile(p, false, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ type Params struct {
 
 	stateSize int64 // bytes of an optimiser's state for each byte of the trained values
 	programs  int64 // bytes of all programs
+	staging   int64 // bytes through which the largest input of a program is uploaded
 	need      int64 // the most that fits was asked for
 	// own is how many bytes a device with memory of its own had free at first; 0: the memory is the
 	// host's
@@ -240,6 +241,12 @@ func (p *Params) Values() (device.Buffer, error) {
 	return p.values, err
 }
 
+// States is the flat buffer of all states, to be copied; of no bytes where there are none.
+func (p *Params) States() (device.Buffer, error) {
+	err := p.allocate()
+	return p.states, err
+}
+
 // Range is where a trained parameter lies in Values, and in an optimiser's own buffers of that
 // kind, in bytes.
 func (p *Params) Range(name string) (offset, bytes int64, ok bool) {
@@ -261,11 +268,11 @@ func (p *Params) Bytes() int64 { return p.size[0] + p.size[1] }
 func (p *Params) SetOptimizerState(buffers int64) { p.stateSize = buffers }
 
 // Total is the memory of the parameters and of all programs that share them, with the state of an
-// optimiser where there are gradients.
+// optimiser, and its copy of the states, where there are gradients.
 func (p *Params) Total() int64 {
 	n := p.Bytes() + p.programs
 	if p.trains {
-		n += p.stateSize * p.size[0]
+		n += p.stateSize*p.size[0] + p.size[1]
 	}
 	return n
 }

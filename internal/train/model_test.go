@@ -98,6 +98,7 @@ func (m *model) Device() device.Device          { return m.dev }
 func (m *model) Names() []string                { return m.names }
 func (m *model) Shape(name string) device.Shape { return m.shapes[name] }
 func (m *model) Values() (device.Buffer, error) { return m.values, nil }
+func (m *model) States() (device.Buffer, error) { return nil, nil } // they are on the host
 func (m *model) SetOptimizerState(int64)        {}
 func (m *model) Gradient(name string) (device.Buffer, error) {
 	offset, bytes, ok := m.Range(name)

@@ -20,7 +20,8 @@ import (
 //
 // A [device.StepDecider] looks at the gradients itself, once they are all there.
 type Optimizer interface {
-	// Begin sets the learning rates of a step, counted from 0: before its backward pass.
+	// Begin sets the learning rates of a step, counted from 0, and keeps a copy of the model's
+	// states: before its forward pass.
 	Begin(step int) error
 	// Updater makes the kernels that take a parameter's step as soon as its gradient is there, or
 	// compute that of a convolution's weights, too: for nn.Options.Update. It is nil where all
@@ -32,8 +33,12 @@ type Optimizer interface {
 	// task need not wait for it.
 	Decides() bool
 	// Take takes the step of all parameters whose step was not taken in the backward pass, if the
-	// loss of the report and the norm of the gradient are finite. The report may be nil.
+	// loss of the report and the norm of the gradient are finite; else the states are again those
+	// that Begin found. The report may be nil.
 	Take(step int, report *Report) (Outcome, error)
+	// Undo makes the states those that Begin found: for a step whose loss is known not to be finite
+	// without Take.
+	Undo()
 	// States are what a run needs to be resumed, each laid out as the parameters are.
 	States() []State
 	// Close gives the memory back.
@@ -161,6 +166,7 @@ type optimizer struct {
 	// what was uploaded last: the hyperparameters, or, where the device decides, what is planned
 	uploaded, next []float32
 	decider        *decision // nil: the host decides
+	kept           *kept
 	scratch        device.Buffer
 }
 
@@ -248,7 +254,10 @@ func (s *optimizer) prepare(groups []ParamGroup) error {
 			return err
 		}
 	}
-	s.scratch, err = s.dev.Alloc(scratch)
+	if s.scratch, err = s.dev.Alloc(scratch); err != nil {
+		return err
+	}
+	s.kept, err = newKept(s.params)
 	return err
 }
 
@@ -275,7 +284,7 @@ func (s *optimizer) rateOf(rates map[[2]int]*rate, number int, g ParamGroup, dec
 
 // Close implements [Optimizer].
 func (s *optimizer) Close() {
-	buffers := []device.Buffer{s.squares, s.hyper, s.scratch}
+	buffers := append([]device.Buffer{s.squares, s.hyper, s.scratch}, s.kept.buffers()...)
 	for _, state := range s.states {
 		buffers = append(buffers, state.Buffer)
 	}
@@ -357,7 +366,13 @@ func (s *fusedStep) Run(_, in []device.Buffer, scratch device.Buffer) {
 }
 
 // Begin implements [Optimizer].
-func (s *optimizer) Begin(step int) error { return s.set(step, 1) }
+func (s *optimizer) Begin(step int) error {
+	s.kept.keep()
+	return s.set(step, 1)
+}
+
+// Undo implements [Optimizer].
+func (s *optimizer) Undo() { s.kept.restore() }
 
 // set sets the hyperparameters, given the factor that clips the gradient: in one upload, and only
 // where one of them changes.
@@ -411,6 +426,14 @@ func (s *optimizer) Decides() bool { return s.decider != nil }
 
 // Take implements [Optimizer].
 func (s *optimizer) Take(step int, report *Report) (Outcome, error) {
+	outcome, err := s.take(step, report)
+	if err == nil && !outcome.Taken {
+		s.Undo()
+	}
+	return outcome, err
+}
+
+func (s *optimizer) take(step int, report *Report) (Outcome, error) {
 	if err := s.sumSquares(); err != nil {
 		return Outcome{}, err
 	}

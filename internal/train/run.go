@@ -272,11 +272,13 @@ func (l *loop) close() {
 }
 
 // stepped looks at the loss and the gradients that the task left, or lets the device look, and
-// takes the step, or ends it where parameters were updated within the backward pass. In the latter
-// case a gradient that is not finite spoils the parameters in memory; the checkpoint is kept.
+// takes the step, or ends it where parameters were updated within the backward pass. A step that is
+// not finite changes nothing, with one exception: in the latter case a gradient that is not finite,
+// of a loss that is, spoils the parameters in memory. The checkpoint is kept.
 func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 	norm := math.NaN()
 	if r.Report == nil && !numbers.Finite(r.Loss) {
+		l.optimizer.Undo()
 		return l.diverged(r, norm)
 	}
 	if err := l.group.sumGradients(l.params.Device(), l.optimizer); err != nil {

@@ -25,6 +25,8 @@ type Params interface {
 	Device() device.Device
 	// Values is the trained parameters, flat.
 	Values() (device.Buffer, error)
+	// States is the states, flat; nil, or of no bytes, where there are none.
+	States() (device.Buffer, error)
 	// Range says where a parameter lies in Values, in bytes; ok is false for a state, which is
 	// saved but not trained.
 	Range(name string) (offset, bytes int64, ok bool)

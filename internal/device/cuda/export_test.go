@@ -46,6 +46,15 @@ func (d *Device) Calls(t testing.TB) (c Calls) {
 	return c
 }
 
+// Taken is how many bytes of the GPU's memory the device holds, and how many of them are for
+// uploads.
+func (d *Device) Taken() (all, staging int64) {
+	if s := d.staging.onGPU; s != nil {
+		staging = s.bytes
+	}
+	return d.taken, staging
+}
+
 // Sub is what was called in between.
 func (c Calls) Sub(before Calls) Calls {
 	return Calls{c.TakesOrGives - before.TakesOrGives, c.Downloads - before.Downloads, c.Launches - before.Launches, c.GraphLaunches - before.GraphLaunches, c.Waits - before.Waits}

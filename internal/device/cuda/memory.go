@@ -179,9 +179,20 @@ func (d *Device) gpuStage(n int) (*Buffer, error) {
 		d.Free(d.staging.onGPU)
 		d.staging.onGPU = nil
 	}
-	b, err := d.alloc(4 * int64(max(n, 1<<18)))
+	b, err := d.alloc(stagingBytes(n))
 	d.staging.onGPU = b
 	return b, err
+}
+
+// stagingBytes is the memory on the device through which a copy of n elements goes.
+func stagingBytes(n int) int64 { return 4 * int64(max(n, 1<<18)) }
+
+// Staging implements [device.Accountant].
+func (d *Device) Staging(t device.Tensor) int64 {
+	if isPlain(t) {
+		return 0
+	}
+	return stagingBytes(t.Shape.Elements())
 }
 
 func (s *staging) close(d *Device) {

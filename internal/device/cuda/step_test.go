@@ -12,7 +12,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/cuda"
+	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/train"
 	_ "github.com/voxsaw/voxsaw/vnet"
 )
@@ -38,7 +40,7 @@ type trained struct {
 	calls      []cuda.Calls
 }
 
-func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer string, clip float64) (r trained) {
+func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer, norm string, clip float64) (r trained) {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
@@ -47,10 +49,12 @@ func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer str
 		}
 	}
 	settings := voxsaw.DefaultNetwork()
-	settings.Channels, settings.Levels, settings.Classes, settings.Norm = 16, 1, 3, "instance"
+	settings.Channels, settings.Levels, settings.Classes, settings.Norm = 16, 1, 3, norm
 	network, err := backbone.Of(settings)
 	check(err)
 	crop := [3]int{8, 8, 8}
+	empty, staging := gpu.Taken()
+	empty -= staging // which a network before this one has left
 	params := nn.NewParams(dev, 1)
 	defer params.Close()
 	g := nn.NewGraph(nn.Train, dev.Activations())
@@ -75,6 +79,17 @@ func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer str
 	check(err)
 	r.parameters = make([]float32, values.Bytes()/4)
 	spoiled := make([]float32, len(r.parameters))
+	states := func() (all []float32) {
+		for _, name := range params.Names() {
+			if !params.Trained(name) {
+				v, err := params.Read(name)
+				check(err)
+				all = append(all, v...)
+			}
+		}
+		return all
+	}
+	var kept []float32
 	image, target := make([]float32, 512), make([]float32, 512)
 	for step := range 5 {
 		for i := range image {
@@ -82,6 +97,7 @@ func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer str
 		}
 		if step == 4 { // such as a scan that was read wrongly
 			check(dev.DownloadPlain(r.parameters, values, 0))
+			kept = states()
 			image[100] = float32(math.Inf(1))
 		}
 		before := gpu.Calls(t)
@@ -98,7 +114,14 @@ func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer str
 			if outcome.Taken || !slices.Equal(spoiled, r.parameters) {
 				t.Errorf("a step whose loss is %v and whose gradient has the norm %v: taken %v, parameters unchanged %v", outcome.Loss, outcome.Norm, outcome.Taken, slices.Equal(spoiled, r.parameters))
 			}
+			if now := states(); !slices.Equal(now, kept) || (len(kept) > 0) != (norm == "batch") {
+				t.Errorf("%s norm: the running statistics are %v after the step, %v before it", norm, now, kept)
+			}
 			return r
+		}
+		// beside it there are sums of squares and hyperparameters of each parameter, and a verdict
+		if taken, _ := gpu.Taken(); taken-empty < params.Need() || taken-empty > params.Need()+1<<16 {
+			t.Errorf("%d bytes are taken of the GPU's memory, %d were planned", taken-empty, params.Need())
 		}
 		if !outcome.Taken || !(outcome.Norm > 0) || math.Abs(float64(outcome.Values[0]+outcome.Values[1])-outcome.Loss) > 1e-5 {
 			t.Errorf("step %d: %+v; want a loss that is the sum of its parts", step, outcome)
@@ -112,14 +135,14 @@ func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer str
 // TestStep: from the third step on, which replays what the second one recorded, a step of training
 // takes and gives back nothing, starts two graphs, and downloads once: the loss, its parts and the
 // norm of the gradient. Steps that are recorded give the bits of those that are not, and a step
-// whose loss is not finite changes nothing.
+// whose loss is not finite changes nothing, running statistics included.
 func TestStep(t *testing.T) {
 	for _, c := range []struct {
-		precision, optimizer string
-		clip                 float64
-	}{{"bf16", "sgd", 5}, {"fp32", "adamw", 0}} {
+		precision, optimizer, norm string
+		clip                       float64
+	}{{"bf16", "sgd", "instance", 5}, {"fp32", "adamw", "batch", 0}} {
 		d := cuda.OpenSimulated(t, c.precision)
-		replayed, direct := trainSteps(t, d, d, c.optimizer, c.clip), trainSteps(t, d, unrecorded{d}, c.optimizer, c.clip)
+		replayed, direct := trainSteps(t, d, d, c.optimizer, c.norm, c.clip), trainSteps(t, d, unrecorded{d}, c.optimizer, c.norm, c.clip)
 		for i, n := range replayed.calls[2:] {
 			if n.TakesOrGives != 0 || n.Downloads != 1 || n.GraphLaunches != 2 {
 				t.Errorf("%v, step %d: %d resources taken or given back, %d downloads, %d graphs started; want 0, 1, 2", c, i+3, n.TakesOrGives, n.Downloads, n.GraphLaunches)
@@ -139,13 +162,73 @@ func TestStep(t *testing.T) {
 	}
 }
 
+// puzzleCalls are the driver's calls of each of some steps of pretraining a small network on
+// puzzles of noise.
+func puzzleCalls(t *testing.T, gpu *cuda.Device, rounds int) (calls []cuda.Calls) {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	settings := voxsaw.DefaultNetwork()
+	settings.Channels, settings.Levels, settings.Norm = 16, 1, "instance"
+	network, err := backbone.Of(settings)
+	check(err)
+	c := jigsaw.Config{Grid: puzzle.Grid{2, 2, 2}, Head: jigsaw.Paper, Features: 32, Hidden: 16, Rounds: rounds, Distance: 2, Batch: 1, Shuffles: 1, Seed: 3}
+	encoder := backbone.Patches{Backbone: network, Size: [3]int{4, 4, 4}}
+	params := nn.NewParams(gpu, 1)
+	defer params.Close()
+	check(c.Declare(encoder, params))
+	o := voxsaw.DefaultTraining()
+	o.Warmup, o.Schedule = 0, "constant"
+	optimizer, err := train.NewOptimizer(params, o, nil, false)
+	check(err)
+	defer optimizer.Close()
+	trainer, err := jigsaw.NewTrainer(gpu, c, encoder, params, optimizer.Updater(), train.Group{}, 0)
+	check(err)
+	defer trainer.Close()
+	r := rand.New(rand.NewPCG(1, 2))
+	for step := range 5 {
+		b := &jigsaw.Batch{Patches: make([]float32, 8*4*4*4), Shuffles: []puzzle.Configuration{puzzle.Random(r, 8)}, Cases: []string{"noise"}}
+		for i := range b.Patches {
+			b.Patches[i] = float32(r.NormFloat64())
+		}
+		before := gpu.Calls(t)
+		check(optimizer.Begin(step))
+		_, err := trainer.Step(step, b)
+		check(err)
+		outcome, err := optimizer.Take(step, nil)
+		check(err)
+		if !outcome.Taken {
+			t.Errorf("step %d was not taken: %+v", step, outcome)
+		}
+		calls = append(calls, gpu.Calls(t).Sub(before))
+	}
+	return calls
+}
+
+// TestPretrainingStep: a step of pretraining takes and gives back nothing, either, from the third
+// on. It waits for the scores of each round, which the host's solver needs.
+func TestPretrainingStep(t *testing.T) {
+	d := cuda.OpenSimulated(t, "bf16")
+	for rounds, downloads := range map[int]int{1: 3, 2: 6} {
+		for i, n := range puzzleCalls(t, d, rounds)[2:] {
+			if n.TakesOrGives != 0 || n.Downloads != downloads || n.GraphLaunches == 0 {
+				t.Errorf("%d rounds, step %d: %d resources taken or given back, %d downloads, %d graphs started; want 0, %d, some", rounds, i+3, n.TakesOrGives, n.Downloads, n.GraphLaunches, downloads)
+			}
+		}
+	}
+}
+
 // TestStatisticsInEpilogues: a network whose norms take their statistics from what the convolutions
 // leave learns what it learns where they read the activations again, and starts fewer kernels.
 func TestStatisticsInEpilogues(t *testing.T) {
 	for precision, tolerance := range map[string]float64{"fp32": 1e-5, "bf16": 2e-3} {
 		d := cuda.OpenSimulated(t, precision)
-		left := trainSteps(t, d, unrecorded{d}, "sgd", 5)
-		read := trainSteps(t, d, unnormed{d}, "sgd", 5)
+		left := trainSteps(t, d, unrecorded{d}, "sgd", "instance", 5)
+		read := trainSteps(t, d, unnormed{d}, "sgd", "instance", 5)
 		for i, loss := range left.losses {
 			if math.Abs(loss-read.losses[i]) > tolerance {
 				t.Errorf("%s, step %d: loss %v, and %v where the norms read the activations", precision, i+1, loss, read.losses[i])
@@ -170,7 +253,7 @@ func TestStepWithCuDNN(t *testing.T) {
 		"weights 1x16-32 @8x8x8 kernel 2x2x2 stride 2x2x2 pad 0x0x0":    "cuDNN 9.28.0 weights: eng1_k2=5",
 	}
 	d := cuda.OpenWithCuDNN(t, "bf16", choices)
-	replayed, direct := trainSteps(t, d, d, "sgd", 0), trainSteps(t, d, unrecorded{d}, "sgd", 0)
+	replayed, direct := trainSteps(t, d, d, "sgd", "instance", 0), trainSteps(t, d, unrecorded{d}, "sgd", "instance", 0)
 	if inForce, refused := d.Engines(); len(inForce) != len(choices) || len(refused) != 0 {
 		t.Errorf("in force %q, refused %q", inForce, refused)
 	}

@@ -1,0 +1,148 @@
+package train_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/device/cpu"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/train"
+	_ "github.com/voxsaw/voxsaw/vnet"
+)
+
+// normed is a small network with batch norm, which learns to segment noise. A voxel of the last
+// step's image is infinite.
+type normed struct {
+	*nn.Params
+	program     *nn.Program
+	supervision *backbone.Supervision
+	last        int
+	before      map[string][]float32 // all parameters and states as the last step finds them
+}
+
+const voxels = 8 * 8 * 8
+
+func newNormed(t *testing.T, o voxsaw.Training) (*normed, train.Optimizer) {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dev, err := cpu.New(cpu.Options{Threads: 2})
+	check(err)
+	t.Cleanup(func() { dev.Close() })
+	settings := voxsaw.DefaultNetwork()
+	settings.Channels, settings.Levels, settings.Classes, settings.Norm = 2, 1, 3, "batch"
+	network, err := backbone.Of(settings)
+	check(err)
+	n := &normed{Params: nn.NewParams(dev, 1), last: 3}
+	t.Cleanup(n.Close)
+	g := nn.NewGraph(nn.Train, dev.Activations())
+	n.supervision = backbone.Supervise(g, network.Decoder(g, network.Encoder(g, g.Input("image", 1, 1, 8, 8, 8))), 1, [3]int{8, 8, 8}, nn.LossOptions{CE: 1, Dice: 1})
+	check(g.Err())
+	check(n.Declare(g))
+	optimizer, err := train.NewOptimizer(n, o, nil, false)
+	check(err)
+	t.Cleanup(optimizer.Close)
+	n.program, err = nn.Compile(dev, g, n.Params, nn.Options{Loss: n.supervision.Loss, Update: optimizer.Updater()})
+	check(err)
+	t.Cleanup(n.program.Close)
+	return n, optimizer
+}
+
+// all reads every parameter and state.
+func (n *normed) all() (map[string][]float32, error) {
+	values, errs := map[string][]float32{}, []error(nil)
+	for _, name := range n.Names() {
+		v, err := n.Read(name)
+		values[name], errs = v, append(errs, err)
+	}
+	return values, errors.Join(errs...)
+}
+
+// task is normed for the loop.
+type task struct{ *normed }
+
+func (t task) Params() train.Params { return t.normed.Params }
+
+func (t task) Batch(_ context.Context, step int) ([]float32, error) {
+	r, image := rand.New(rand.NewPCG(1, uint64(step))), make([]float32, voxels)
+	for i := range image {
+		image[i] = float32(r.NormFloat64())
+	}
+	if step == t.last {
+		image[voxels/2] = float32(math.Inf(1))
+	}
+	return image, nil
+}
+
+func (t task) Step(step int, image []float32) (r train.Result, err error) {
+	if step == t.last {
+		if t.before, err = t.all(); err != nil {
+			return r, err
+		}
+	}
+	target, loss := make([]float32, voxels), make([]float32, 1)
+	for i := range target {
+		target[i] = float32(i % 3)
+	}
+	err = errors.Join(t.program.Set("image", image), t.supervision.Set(t.program, target), t.program.Forward(), t.program.Read("loss", loss))
+	r.Loss = float64(loss[0])
+	if err != nil || math.IsNaN(r.Loss) || math.IsInf(r.Loss, 0) {
+		return r, err
+	}
+	return r, t.program.Backward()
+}
+
+func (task) Validate(context.Context, int) (voxsaw.Validation, error) {
+	return voxsaw.Validation{}, nil
+}
+
+// TestStepThatIsNotFiniteChangesNothing: a step whose loss is not finite leaves parameters and
+// states alone. Its forward pass moved batch norm's running statistics before that was known.
+func TestStepThatIsNotFiniteChangesNothing(t *testing.T) {
+	for _, clip := range []float64{5, 0} {
+		t.Run(fmt.Sprintf("clip %v", clip), func(t *testing.T) {
+			o := voxsaw.DefaultTraining()
+			o.Steps, o.Warmup, o.Clip, o.ValidateEvery = 5, 0, clip, 0
+			n, optimizer := newNormed(t, o)
+			first, err := n.all()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = train.Train(t.Context(), task{n}, train.Setup{Options: o, Optimizer: optimizer})
+			if diverged := new(voxsaw.DivergedError); !errors.As(err, &diverged) || diverged.Step != n.last {
+				t.Fatalf("got %v, want that step %d diverged", err, n.last)
+			}
+			after, err := n.all()
+			if err != nil {
+				t.Fatal(err)
+			}
+			states := 0
+			for _, name := range slices.Sorted(maps.Keys(after)) {
+				if !slices.Equal(after[name], n.before[name]) {
+					t.Errorf("%s is %v after the step, %v before it", name, after[name], n.before[name])
+				}
+				if !n.Trained(name) {
+					states++
+					if slices.Equal(after[name], first[name]) {
+						t.Errorf("%s was not moved by the steps before", name)
+					}
+				}
+			}
+			if states == 0 {
+				t.Error("the network has no states")
+			}
+		})
+	}
+}
