@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -34,10 +33,11 @@ type readBenchLine struct {
 	VoxelsMiB float64 `json:"voxels_mib"`
 	Median    float64 `json:"median_s"`
 	Min       float64 `json:"min_s"`
+	CPU       float64 `json:"cpu_s"` // of all threads, a reading; 0 where the system does not say
 	MiBs      float64 `json:"mib_s"` // of voxels
 	// of the least: finding the series among the files, by their headers
 	Scan    float64 `json:"scan_s,omitempty"`
-	PeakMiB int64   `json:"peak_mib"` // of the process
+	PeakMiB int64   `json:"peak_mib"` // of the process, after it was read once
 }
 
 func runBenchRead(w io.Writer, path string, o readBenchOptions) error {
@@ -46,22 +46,26 @@ func runBenchRead(w io.Writer, path string, o readBenchOptions) error {
 	}
 	line := readBenchLine{Impl: "voxsaw " + voxsaw.Version(), Task: "read", Threads: runtime.GOMAXPROCS(0)}
 	var times []time.Duration
+	var cpu time.Duration
 	for range o.Repeat {
-		start := time.Now()
+		start, before := time.Now(), cpuTime()
 		v, _, err := dataset.ReadImage(path, o.Read)
 		if err != nil {
 			return err
 		}
-		times = append(times, time.Since(start))
+		times, cpu = append(times, time.Since(start)), cpu+cpuTime()-before
 		line.Voxels = v.Len()
 		line.VoxelsMiB = round(float64(2*len(v.Int16)+4*len(v.Float32))/(1<<20), 1)
+		if len(times) == 1 {
+			line.PeakMiB = peakMemory() >> 20 // later it may be that of two volumes
+		}
 		v = nil
-		debug.FreeOSMemory() // or the peak would be that of two volumes
+		runtime.GC() // the next one gets this one's memory, as where scans are read one after the other
 	}
 	slices.Sort(times)
 	median := times[len(times)/2].Seconds()
 	line.Median, line.Min, line.MiBs = round(median, 5), round(times[0].Seconds(), 5), round(line.VoxelsMiB/median, 1)
-	line.PeakMiB = peakMemory() >> 20
+	line.CPU = round(cpu.Seconds()/float64(o.Repeat), 5)
 	if err := line.describe(path, o.Repeat); err != nil {
 		return err
 	}

@@ -398,7 +398,9 @@ func TestResume(t *testing.T) {
 	if len(left) != 4 {
 		t.Errorf("%d files are left, want two shards with their records", len(left))
 	}
-	put(t, filepath.Join(dir, shardsFolder, ".00002.rgb.123.tmp"), []byte("of a run that was killed"))
+	for _, name := range []string{filepath.Join(shardsFolder, ".00002.rgb.123.tmp"), ".index.json.123.tmp"} {
+		put(t, filepath.Join(dir, name), []byte("of a run that was killed"))
+	}
 	if summary := prepare(t, set, dir, o); summary.Kept != 6 || summary.Prepared != 5 {
 		t.Errorf("%+v", summary)
 	}

@@ -300,17 +300,12 @@ func clean(dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		path := filepath.Join(dir, shardsFolder, e.Name())
-		switch {
-		case e.Name()[0] == '.' && filepath.Ext(e.Name()) == ".tmp":
-			if err := os.Remove(path); err != nil {
-				return err
-			}
-		case e.Name()[0] != '.' && !shardName.MatchString(e.Name()):
-			return foreign(path)
+		if e.Name()[0] != '.' && !shardName.MatchString(e.Name()) {
+			return foreign(filepath.Join(dir, shardsFolder, e.Name()))
 		}
 	}
-	return nil
+	isIndex := func(name string) bool { return name == indexName }
+	return errors.Join(atomicfile.Clean(dir, isIndex), atomicfile.Clean(filepath.Join(dir, shardsFolder), nil))
 }
 
 // removeOthers removes shards beyond the last.
