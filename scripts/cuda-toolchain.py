@@ -5,6 +5,8 @@
     python3 scripts/cuda-toolchain.py --cflags   print the flags for cgo
     python3 scripts/cuda-toolchain.py --cudnn    fetch cuDNN, too (once; another 1.4 GB), compare its headers with
                                                  what the program has of them, and print the library's path
+    python3 scripts/cuda-toolchain.py --driver   fetch Debian's libcuda1 (3 MB), for tests of what a driver without a GPU
+                                                 says, and print the library's path
     CGO_CFLAGS=$(python3 scripts/cuda-toolchain.py --cflags) go build -tags gpu ./cmd/voxsaw
 
 Three wheels of PyPI, pinned, give the headers (cuda.h), NVRTC (CUDA C++ to PTX) and ptxas (PTX to
@@ -77,6 +79,33 @@ def check_cudnn():
         sys.exit("cuda-toolchain: internal/device/cuda/cudnn_symbols.h is not what cuDNN's headers have")
 
 
+def driver():
+    """Fetches NVIDIA's driver library from Debian's non-free component; apt checks the signature. Nothing is installed."""
+    folder = FOLDER / "driver"
+    library = folder / "usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.1"
+    if library.exists():
+        return library
+    keyring = pathlib.Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+    if not keyring.exists() or not shutil.which("apt-get"):
+        sys.exit("cuda-toolchain: --driver needs apt-get and Debian's keyring (package debian-archive-keyring)")
+    with tempfile.TemporaryDirectory() as name:
+        work = pathlib.Path(name)
+        for part in ("lists/partial", "cache/archives/partial"):
+            (work / part).mkdir(parents=True)
+        (work / "sources.list").write_text(f"deb [arch=amd64 signed-by={keyring}] http://deb.debian.org/debian bookworm non-free\n")
+        options = {"Dir::Etc::sourcelist": work / "sources.list", "Dir::Etc::sourceparts": "-", "Dir::State::lists": work / "lists", "Dir::Cache": work / "cache",
+                   "APT::Architecture": "amd64", "APT::Sandbox::User": "root"}
+        apt = ["apt-get", "-q"] + [f"-o{key}={value}" for key, value in options.items()]
+        for command in (["update"], ["download", "libcuda1"]):
+            done = subprocess.run(apt + command, cwd=work, capture_output=True, text=True)
+            if done.returncode:
+                sys.exit(f"cuda-toolchain: apt-get {' '.join(command)}: {done.stderr.strip()}")
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run(["dpkg", "-x", next(work.glob("libcuda1_*.deb")), work / "driver"], check=True)
+        shutil.copytree(work / "driver", folder, symlinks=True)
+    return library
+
+
 def main():
     fetch(FOLDER, WHEELS)
     if sys.argv[1:] == ["--cflags"]:
@@ -85,6 +114,8 @@ def main():
         fetch(CUDNN, CUDNN_WHEELS)
         check_cudnn()
         print(CUDNN / "nvidia/cudnn/lib/libcudnn.so.9")
+    elif sys.argv[1:] == ["--driver"]:
+        print(driver())
     elif sys.argv[1:]:
         sys.exit(__doc__)
     else:

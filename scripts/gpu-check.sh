@@ -19,9 +19,10 @@
 #   real    pretraining on OpenKBP at the paper's size, fine-tuning, Dice
 #
 # Each part takes nine minutes at most, the cheapest first. Figures are written to results/ as they
-# come: NAME.log of every check, figures.txt with a line for each (--simulate copies them to
-# gpu-check-results/, which git ignores). A check that fails, or runs out of
-# time, stops no other; the exit code is 1 where any failed.
+# come: NAME.log of every check, figures.txt with a line for each; after each part, results.tar.gz
+# has all of them, to be taken home (--simulate copies them to gpu-check-results/, which git
+# ignores). A check that fails, or runs out of time, stops no other; the exit code is 1 where any
+# failed.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -125,7 +126,7 @@ versions() {
 }
 
 suite() { # PRECISION PATTERN
-  VOXSAW_TEST_SUITE=$1 ./cuda.test -test.v -test.run "^TestSuite\$$2"
+  VOXSAW_TEST_SUITE=$1 ./cuda.test -test.v -test.run "^TestDevice\$$2"
 }
 
 prepared() {
@@ -265,7 +266,8 @@ training() { # pretrain or finetune
 right() {
   check versions 60 bash "$here/gpu-check.sh" --call versions
   keep versions '.'
-  local p most=400 # seconds: of the simulated GPU, which is slow
+  local p most=90 # seconds of a check
+  [ -n "$simulated" ] && most=400 # which is slow
   for p in fp32 tf32 bf16; do
     if [ -n "$simulated" ]; then # the whole suite runs in the tests
       check "suite-$p" $most bash "$here/gpu-check.sh" --call suite "$p" '/^(Memory|Weights|Elementwise|Concat|Reshape|Pool|Softmax|Rows|Optimiser|Blend)$'
@@ -304,8 +306,8 @@ fast() {
   check growth 180 bash "$here/gpu-check.sh" --call growth
   keep growth '^growth'
   if command -v compute-sanitizer >/dev/null && [ -z "$simulated" ]; then
-    check memcheck 120 env VOXSAW_TEST_SUITE=bf16 compute-sanitizer --tool memcheck --error-exitcode 9 ./cuda.test -test.run '^TestSuite$/^(Elementwise|Loss|Reshape|MatMul)$'
-    check racecheck 120 env VOXSAW_TEST_SUITE=bf16 compute-sanitizer --tool racecheck --error-exitcode 9 ./cuda.test -test.run '^TestSuite$/^(Loss|Reshape|MatMul)$'
+    check memcheck 120 env VOXSAW_TEST_SUITE=bf16 compute-sanitizer --tool memcheck --error-exitcode 9 ./cuda.test -test.run '^TestDevice$/^(Elementwise|Loss|Reshape|MatMul)$'
+    check racecheck 120 env VOXSAW_TEST_SUITE=bf16 compute-sanitizer --tool racecheck --error-exitcode 9 ./cuda.test -test.run '^TestDevice$/^(Loss|Reshape|MatMul)$'
   else
     figure "memcheck, racecheck: left out: no compute-sanitizer, or no GPU"
   fi
@@ -343,8 +345,10 @@ main() {
     figure "== $part, $(date -u +%FT%TZ)"
     deadline=$((SECONDS + 60 * minutes))
     $part
+    tar -czf results.tar.gz results
   done
   figure "== $([ "$failed" = 0 ] && echo "everything is right" || echo "something failed, see above")"
+  tar -czf results.tar.gz results
   exit "$failed"
 }
 

@@ -58,18 +58,19 @@ func losses(t *testing.T, folder string) []float64 {
 }
 
 // TestTrainOnGPU: ten steps of a small network, of puzzles and of segmentation, on the CPU and on
-// the simulated GPU. Losses of fp32 agree within 1e-4, of bf16 within 2e-2. A run that the CPU
-// began goes on on the GPU, and predictions of both are the same but for ties.
+// the simulated GPU. Losses of fp32 agree within 1e-4, of bf16 within 2e-2. A run that one of them
+// began goes on on the other, and predictions of both are the same but for ties.
 func TestTrainOnGPU(t *testing.T) {
 	simulatedGPU(t)
 	shared := t.TempDir()
 	in := func(name string) string { return filepath.Join(shared, name) }
-	voxsaw := func(args ...string) {
+	voxsaw := func(args ...string) string {
 		t.Helper()
 		var stderr bytes.Buffer
 		if code := run(args, io.Discard, &stderr); code != 0 {
 			t.Fatalf("voxsaw %v: exit code %d\n%s", args, code, stderr.String())
 		}
+		return stderr.String()
 	}
 	if err := writePhantoms(in("scans"), phantomOptions{cases: 4, labelled: 4, axcodes: "RAS"}); err != nil {
 		t.Fatal(err)
@@ -109,27 +110,33 @@ func TestTrainOnGPU(t *testing.T) {
 		}
 	}
 
-	// begun on the CPU, stopped after the first steps, gone on with on the GPU
-	arguments := append(append([]string{"finetune"}, network...), "--crop", crop, "--validate-overlap", "0", "--labels", "2,3", "--steps", "10", "--validate-every", "5", "--out", in("moved"))
-	stopped := &pausing{Writer: io.Discard, at: regexp.MustCompile(`after step 5\b`), signalled: make(chan struct{})}
-	go func() {
-		for !stopped.paused.Load() {
-			time.Sleep(time.Millisecond)
+	// begun on one device, stopped after the first steps, gone on with on the other
+	devices := map[string][]string{"cpu": {"--device", "cpu"}, "cuda": {"--device", "cuda", "--precision", "fp32"}}
+	for from, to := range map[string]string{"cpu": "cuda", "cuda": "cpu"} {
+		out := in("moved-from-" + from)
+		arguments := append(append([]string{"finetune"}, network...), "--crop", crop, "--validate-overlap", "0", "--labels", "2,3", "--steps", "10", "--validate-every", "3", "--conv", "direct", "--out", out)
+		stopped := &pausing{Writer: io.Discard, at: regexp.MustCompile(`after step 3\b`), signalled: make(chan struct{})}
+		go func() {
+			for !stopped.paused.Load() {
+				time.Sleep(time.Millisecond)
+			}
+			syscall.Kill(os.Getpid(), syscall.SIGINT)
+		}()
+		if code := run(slices.Concat(arguments, devices[from]), io.Discard, stopped); code != 130 {
+			t.Fatalf("an interrupted run ends with exit code %d, want 130", code)
 		}
-		syscall.Kill(os.Getpid(), syscall.SIGINT)
-	}()
-	if code := run(append(arguments, "--conv", "direct"), io.Discard, stopped); code != 130 {
-		t.Fatalf("an interrupted run ends with exit code %d, want 130", code)
-	}
-	begun := len(losses(t, in("moved")))
-	voxsaw(append(arguments, "--conv", "direct", "--device", "cuda", "--precision", "fp32", "--resume")...)
-	moved, straight := losses(t, in("moved")), losses(t, in("finetune-cpu"))
-	if begun == 0 || begun == 10 || len(moved) != 10 {
-		t.Fatalf("%d steps on the CPU, %d in all, want some of 10, and 10", begun, len(moved))
-	}
-	for i := range straight {
-		if e := math.Abs(moved[i]-straight[i]) / math.Abs(straight[i]); !(e <= 1e-4) {
-			t.Errorf("step %d of a run that moved to the GPU after step %d: loss %v, on the CPU alone %v", i+1, begun, moved[i], straight[i])
+		begun := len(losses(t, out))
+		if text := voxsaw(slices.Concat(arguments, devices[to], []string{"--resume"})...); !strings.Contains(text, "the run was started on ") || !strings.Contains(text, "results may differ in the last bits") {
+			t.Errorf("a run that moves from %s to %s does not say so:\n%s", from, to, text)
+		}
+		moved, straight := losses(t, out), losses(t, in("finetune-cpu"))
+		if begun == 0 || begun == 10 || len(moved) != 10 {
+			t.Fatalf("%d steps on %s, %d in all, want some of 10, and 10", begun, from, len(moved))
+		}
+		for i := range straight {
+			if e := math.Abs(moved[i]-straight[i]) / math.Abs(straight[i]); !(e <= 1e-4) {
+				t.Errorf("step %d of a run that moved from %s to %s after step %d: loss %v, on the CPU alone %v", i+1, from, to, begun, moved[i], straight[i])
+			}
 		}
 	}
 

@@ -28,8 +28,12 @@ func (r rounding) RelativeError() float64 {
 
 // TestDevice runs the whole suite at every precision and with three seeds of the simulator's
 // schedule, each in a process of its own: so two cores have work, and a seed gives the same run
-// again.
+// again. The variable makes it such a process.
 func TestDevice(t *testing.T) {
+	if p := os.Getenv(suiteVariable); p != "" {
+		devicetest.All(t, rounding{openSimulated(t, precision(p))})
+		return
+	}
 	library, err := simulator()
 	if err != nil {
 		t.Fatal(err)
@@ -49,8 +53,8 @@ func TestDevice(t *testing.T) {
 
 // suite is a process that runs the suite, or those of its tests that match a pattern.
 func suite(library string, p precision, seed int, pattern string, flags ...string) *exec.Cmd {
-	c := exec.Command(os.Args[0], append(flags, "-test.v", "-test.run=^TestSuite$"+pattern)...)
-	c.Env = append(os.Environ(), "VOXSAW_TEST_SUITE="+string(p), "VOXSAW_CUDA_DRIVER="+library, fmt.Sprint("VOXSAW_SIM_SEED=", seed))
+	c := exec.Command(os.Args[0], append(flags, "-test.v", "-test.run=^TestDevice$"+pattern)...)
+	c.Env = append(os.Environ(), suiteVariable+"="+string(p), "VOXSAW_CUDA_DRIVER="+library, fmt.Sprint("VOXSAW_SIM_SEED=", seed))
 	return c
 }
 
@@ -63,13 +67,4 @@ func failures(text string) string {
 		}
 	}
 	return strings.Join(kept, "")
-}
-
-// TestSuite is what TestDevice runs in processes of their own.
-func TestSuite(t *testing.T) {
-	p := os.Getenv("VOXSAW_TEST_SUITE")
-	if p == "" {
-		t.Skip("runs in processes of TestDevice")
-	}
-	devicetest.All(t, rounding{openSimulated(t, precision(p))})
 }

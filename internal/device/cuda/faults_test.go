@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // A fault is an edit of a kernel that makes it wrong, often only by luck: the suite on the
@@ -62,17 +61,9 @@ var faults = []fault{
 	{"parameters past the end", "optimiser.cu", "whole = i + 4 <= a.n;", "whole = true;", fp32, "Optimiser"},
 }
 
-// TestPlantedFaults plants a third of the faults, another one each day; all of them where
-// VOXSAW_TEST_LONG is set.
+// TestPlantedFaults plants each of the faults.
 func TestPlantedFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles each kernel several times")
-	}
-	day := int(time.Now().Unix() / (24 * 60 * 60))
-	for i, f := range faults {
-		if !long() && (i+day)%3 != 0 {
-			continue
-		}
+	for _, f := range faults {
 		t.Run(f.what, func(t *testing.T) {
 			t.Parallel()
 			library, err := buildSimulator(filepath.Join(f.plant(t), "sim"), t.TempDir())
@@ -82,6 +73,9 @@ func TestPlantedFaults(t *testing.T) {
 			for seed := 1; seed <= 3; seed++ {
 				text, err := suite(library, f.precision, seed, "/^"+f.tests+"$", "-test.failfast").CombinedOutput()
 				if err != nil {
+					if !strings.Contains(string(text), "=== RUN   TestDevice/") {
+						t.Fatalf("the suite did not start: %v\n%s", err, text)
+					}
 					reason, _, _ := strings.Cut(strings.TrimSpace(failures(string(text))), "\n")
 					t.Logf("seed %d: %s", seed, reason)
 					return

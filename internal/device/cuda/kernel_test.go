@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/device"
@@ -131,6 +132,9 @@ func TestMoments(t *testing.T) {
 			{"one channel", device.ConvSpec{N: 2, In: 1, Out: 24, Size: [3]int{3, 9, 33}, Kernel: cube(5)}},
 			{"any shape", device.ConvSpec{N: 2, In: 24, Out: 40, Size: [3]int{4, 8, 8}, Kernel: cube(3)}},
 		} {
+			if p != bf16 && strings.HasPrefix(c.name, "rows") {
+				continue // whole rows are made in bf16 alone
+			}
 			t.Run(fmt.Sprintf("%s, %s", p, c.name), func(t *testing.T) {
 				s := c.s
 				s.Stride, s.Pad, s.Bias, s.Type = cube(1), cube(s.Kernel[0]/2), true, d.Activations()
@@ -149,7 +153,7 @@ func TestMoments(t *testing.T) {
 				default:
 					tiles = s.YShape().Voxels() / convTile
 					if s.YShape().Voxels()%convTile != 0 {
-						t.Skip("this precision makes the shape with tiles of several images")
+						t.Fatal("a tile has voxels of two images: it leaves no moments")
 					}
 					k.convGeneral(g, s.Type, out(0), out(1), in(0), in(1), in(2))
 				}

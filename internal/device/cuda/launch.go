@@ -168,6 +168,10 @@ func (k *kernel) launch(name string, blocks grid, threads, shared int, numbers a
 	if k.err != nil {
 		return
 	}
+	if shared > k.d.sharedMost {
+		k.err = fmt.Errorf("kernel %s: a block needs %d bytes of shared memory, %s allows %d", name, shared, k.d.name, k.d.sharedMost)
+		return
+	}
 	f, err := k.d.function(name, shared)
 	if err != nil {
 		k.err = err

@@ -13,14 +13,15 @@ import (
 
 // The tests run on the simulated GPU: sim/*.cc and the kernels themselves, compiled by g++.
 
-// simulator is the library of the kernels as they are.
-var simulator = sync.OnceValues(func() (string, error) {
-	folder, err := os.MkdirTemp("", "voxsaw-simulated-gpu")
-	if err != nil {
+// simulator is the library of the kernels as they are. Its folder goes when the tests end.
+var simulator = sync.OnceValues(func() (library string, err error) {
+	if simulatorFolder, err = os.MkdirTemp("", "voxsaw-simulated-gpu"); err != nil {
 		return "", err
 	}
-	return buildSimulator("sim", folder)
+	return buildSimulator("sim", simulatorFolder)
 })
+
+var simulatorFolder string
 
 // buildSimulator compiles a simulator with the kernels of the folder beside it.
 func buildSimulator(sim, into string) (string, error) {
@@ -31,17 +32,24 @@ func buildSimulator(sim, into string) (string, error) {
 	return library, nil
 }
 
-// TestMain removes the library in the end.
+// TestMain runs the tests, or, in a process that a test started for it, opens a driver.
 func TestMain(m *testing.M) {
+	if library := os.Getenv(openVariable); library != "" {
+		os.Exit(runOpen(library))
+	}
 	code := m.Run()
-	if library, err := simulator(); err == nil && os.Getenv("VOXSAW_CUDA_DRIVER") == "" {
-		os.RemoveAll(filepath.Dir(library))
+	if simulatorFolder != "" {
+		os.RemoveAll(simulatorFolder)
 	}
 	os.Exit(code)
 }
 
-// long says whether all is asked for that a CPU can show, and not what CI has the time for.
-func long() bool { return os.Getenv("VOXSAW_TEST_LONG") != "" }
+// The variables that say what a process is for, and with what: the suite at a precision, or opening
+// a driver.
+const (
+	suiteVariable = "VOXSAW_TEST_SUITE"
+	openVariable  = "VOXSAW_TEST_OPEN"
+)
 
 // openSimulated opens the simulated GPU in this process. A process has one driver: whoever wants
 // another one runs the tests in a process of their own.

@@ -12,13 +12,18 @@ import (
 
 // All runs the whole suite on a device.
 func All(t *testing.T, dev device.Device) {
-	for _, family := range []struct {
+	type family struct {
 		name string
 		test func(*testing.T, device.Device)
-	}{
+	}
+	families := []family{
 		{"Memory", Memory}, {"Weights", Weights}, {"Conv", Conv}, {"Activate", Activate}, {"Elementwise", Elementwise}, {"Concat", Concat}, {"Reshape", Reshape}, {"Pool", Pool},
-		{"MatMul", MatMul}, {"Softmax", Softmax}, {"Loss", Loss}, {"Rows", Rows}, {"Images", Images}, {"Optimiser", Optimiser}, {"Blend", Blend},
-	} {
+		{"MatMul", MatMul}, {"Softmax", Softmax}, {"Loss", Loss}, {"Rows", Rows}, {"Images", Images}, {"Optimiser", Optimiser},
+	}
+	if _, ok := dev.(device.Blender); ok {
+		families = append(families, family{"Blend", Blend})
+	}
+	for _, family := range families {
 		t.Run(family.name, func(t *testing.T) { family.test(t, dev) })
 	}
 }

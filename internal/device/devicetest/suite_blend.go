@@ -8,12 +8,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device"
 )
 
-// Blend checks what adds windows up and says what the sums mean for the voxels of a grid, where the
-// device has it.
+// Blend checks what adds windows up and says what the sums mean for the voxels of a grid: of a
+// [device.Blender].
 func Blend(t *testing.T, dev device.Device) {
-	if _, ok := dev.(device.Blender); !ok {
-		t.Skip("this device does not blend")
-	}
 	r := newRand(1)
 	w := device.BlendSpec{Classes: 3, Window: [3]int{2, 3, 5}, Sums: [3]int{4, 5, 6}, Type: dev.Activations()}
 	blend := func(d device.Device) (device.Kernel, error) {

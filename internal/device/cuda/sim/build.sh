@@ -4,7 +4,8 @@
 #   internal/device/cuda/sim/build.sh libcudasim.so
 #   VOXSAW_CUDA_DRIVER=$PWD/libcudasim.so voxsaw pretrain --device cuda ...
 #
-# VOXSAW_SIM_SEED chooses the order in which threads run, VOXSAW_SIM_MEMORY the bytes of its memory.
+# VOXSAW_SIM_SEED chooses the order in which threads run, VOXSAW_SIM_MEMORY the bytes of its memory,
+# VOXSAW_SIM_SHARED the bytes of shared memory that a block may have (101376 is an RTX 30's).
 # Objects are kept in the user's cache, named by all that they were made of.
 set -euo pipefail
 output=$(realpath "${1:?usage: build.sh OUTPUT.so}")

@@ -191,6 +191,12 @@ API cuGetErrorString(int e, const char **s) {
 
 // --- The device
 
+// sharedMost is the bytes of shared memory that a block may ask for: a Hopper's, or another GPU's.
+static int sharedMost() {
+  static const int n = getenv("VOXSAW_SIM_SHARED") ? atoi(getenv("VOXSAW_SIM_SHARED")) : 227 << 10;
+  return n;
+}
+
 API cuDeviceGetCount(int *n) { return *n = 1, success; }
 API cuDeviceGet(int *d, int i) { return *d = 0, i == 0 ? success : 101; }
 API cuDeviceGetName(char *s, int n, int) { return snprintf(s, n, "simulated GPU"), success; }
@@ -201,7 +207,7 @@ API cuDeviceGetAttribute(int *v, int attribute, int) {
   case 16: *v = 132; break;        // multiprocessors
   case 75: *v = 9; break;          // compute capability, major
   case 76: *v = 0; break;          // and minor
-  case 97: *v = 227 << 10; break;  // shared memory that a block may ask for
+  case 97: *v = sharedMost(); break;
   default: *v = 0;
   }
   return success;
@@ -465,7 +471,7 @@ API cuFuncSetAttribute(void *f, int attribute, int v) {
   counted[takesOrGives]++;
   ENTER;
   if (attribute != 8) return success; // MAX_DYNAMIC_SHARED_SIZE_BYTES
-  if (v > 227 << 10) return invalidValue;
+  if (v > sharedMost()) return invalidValue;
   static_cast<Function *>(f)->sharedLimit = v;
   return success;
 }
