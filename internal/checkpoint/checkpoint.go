@@ -45,8 +45,8 @@ type Description struct {
 	Run string
 	// TrainedOn names the cases that were trained on; nil where nobody knows any more.
 	TrainedOn []string
-	// Lost says, of a checkpoint that was read, that its list of many cases is in a file that is not
-	// beside it; empty: it is.
+	// Lost says, of a checkpoint that was read, that its list of many cases is in a file that is
+	// not beside it; empty: it is.
 	Lost string
 	// Version is the program's, Device what it computed on, Fingerprint the data set's.
 	Version, Device, Fingerprint string
