@@ -40,7 +40,11 @@ func (s *sampler) open(data Data) error {
 	if len(data.Train) == 0 {
 		return errors.New("there are no cases to train on")
 	}
-	if shared := slices.DeleteFunc(slices.Clone(data.Validate), func(id string) bool { return !slices.Contains(data.Train, id) }); len(shared) > 0 {
+	training := make(map[string]bool, len(data.Train))
+	for _, id := range data.Train {
+		training[id] = true
+	}
+	if shared := slices.DeleteFunc(slices.Clone(data.Validate), func(id string) bool { return !training[id] }); len(shared) > 0 {
 		return fmt.Errorf("cases both to train and to validate on: %s", plain.List(shared))
 	}
 	validate := data.Validate

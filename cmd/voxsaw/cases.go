@@ -13,9 +13,10 @@ import (
 
 // divideLabelled divides cases into those with labels and those without.
 func divideLabelled(cache *prepared.Store, ids []string) (labelled, unlabelled []string) {
+	wanted := among(ids)
 	for c := range cache.Records() {
 		switch {
-		case !slices.Contains(ids, c.ID):
+		case !wanted(c.ID):
 		case c.HasLabels:
 			labelled = append(labelled, c.ID)
 		default:
@@ -27,7 +28,17 @@ func divideLabelled(cache *prepared.Store, ids []string) (labelled, unlabelled [
 
 // common are the cases of a that are in b too.
 func common(a, b []string) []string {
-	return slices.DeleteFunc(slices.Clone(a), func(id string) bool { return !slices.Contains(b, id) })
+	both := among(b)
+	return slices.DeleteFunc(slices.Clone(a), func(id string) bool { return !both(id) })
+}
+
+// among says of a case whether it is one of these.
+func among(ids []string) func(id string) bool {
+	set := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return func(id string) bool { return set[id] }
 }
 
 // noteTorn says which held-out cases are of patients who are trained on, as a file of folds may
@@ -51,6 +62,9 @@ func noteInit(w io.Writer, path string, held []string, c segment.Config) error {
 	}
 	if err != nil {
 		return err
+	}
+	if d.Lost != "" {
+		say(w, "WARNING: %s: %s: nobody can say whether held-out cases are among them", path, d.Lost)
 	}
 	for _, line := range d.Mismatches(c.Preparation, c.Network) {
 		say(w, "WARNING: %s", line)

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -63,7 +64,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	o.TrainedOn = training
+	o.TrainedOn = checkpoint.ListForConfig(training)
 	task, settings := pretext.Chosen(&o.Task)
 	batch := newAutoBatch(settings.Common().Batch, task.Items)
 	if err := settings.Resolve(store.Preparation()); err != nil {

@@ -79,8 +79,9 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 		return err
 	}
 	var cases []*prepared.Case
+	wanted := among(ids)
 	for info := range store.Records() {
-		if !slices.Contains(ids, info.ID) {
+		if !wanted(info.ID) {
 			continue
 		}
 		opened, err := store.Open(info.ID)
@@ -154,7 +155,7 @@ func chooseToSolve(w io.Writer, store *prepared.Store, seen []string, o solveOpt
 	ids = o.Cases
 	if len(ids) == 0 {
 		if ids = all; !o.All && len(seen) > 0 {
-			ids = slices.DeleteFunc(slices.Clone(all), func(id string) bool { return slices.Contains(seen, id) })
+			ids = slices.DeleteFunc(slices.Clone(all), among(seen))
 		}
 		if len(ids) == 0 {
 			fmt.Fprintln(w, "the checkpoint was trained on every case: taking all")

@@ -14,6 +14,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/voxsaw/voxsaw"
@@ -29,6 +30,9 @@ const Segmentation = "segmentation"
 // format is the version of the description that this program writes.
 const format = 2
 
+// formatOfLists is that of a checkpoint whose list of cases is a file of its own.
+const formatOfLists = 3
+
 // A Description is what a checkpoint says about itself.
 type Description struct {
 	// Kind is what was trained: a pretext task, or Segmentation.
@@ -41,6 +45,9 @@ type Description struct {
 	Run string
 	// TrainedOn names the cases that were trained on; nil where nobody knows any more.
 	TrainedOn []string
+	// Lost says, of a checkpoint that was read, that its list of many cases is in a file that is
+	// not beside it; empty: it is.
+	Lost string
 	// Version is the program's, Device what it computed on, Fingerprint the data set's.
 	Version, Device, Fingerprint string
 	// Engines are the algorithms of convolutions that were chosen by measurement on a GPU, as
@@ -72,6 +79,7 @@ type header struct {
 	Fingerprint string   `yaml:"fingerprint"`
 	Trained     bool     `yaml:"trained"` // whether trained_on says anything
 	TrainedOn   []string `yaml:"trained_on"`
+	TrainedList *List    `yaml:"trained_list,omitempty"` // instead of many names
 	Step        int      `yaml:"step"`
 	Validated   int      `yaml:"validated"`
 	BestStep    int      `yaml:"best_step"`
@@ -99,8 +107,13 @@ func digestOfTexts(meta map[string]string) string {
 
 // metadata is the form in which a description lies in the file.
 func (d Description) metadata() (map[string]string, error) {
+	version, names := format, d.TrainedOn
+	list, _ := listOf(names)
+	if list != nil {
+		version, names = formatOfLists, nil
+	}
 	text, err := config.Marshal(&header{
-		Format: format, Kind: d.Kind, Version: d.Version, Device: d.Device, Engines: d.Engines, Fingerprint: d.Fingerprint, Trained: d.TrainedOn != nil, TrainedOn: d.TrainedOn,
+		Format: version, Kind: d.Kind, Version: d.Version, Device: d.Device, Engines: d.Engines, Fingerprint: d.Fingerprint, Trained: d.TrainedOn != nil, TrainedOn: names, TrainedList: list,
 		Step: d.Step, Validated: d.Validated, BestStep: d.BestStep, Best: d.Best, Largest: d.Largest,
 	})
 	meta := map[string]string{headerKey: string(text), settingsKey: d.Settings, runKey: d.Run}
@@ -121,8 +134,8 @@ func parse(path string, meta map[string]string) (Description, error) {
 	if err := config.Parse(path+": description", []byte(text), &h); err != nil {
 		return Description{}, err
 	}
-	if h.Format != format {
-		return Description{}, fmt.Errorf("%s: the checkpoint has format %d, this program reads %d and earlier ones: use the program that wrote it (%s), or a later one", path, h.Format, format, h.Version)
+	if listed := h.TrainedList != nil; h.Format != format && !(listed && h.Format == formatOfLists) {
+		return Description{}, fmt.Errorf("%s: the checkpoint has format %d, this program reads %d and earlier ones: use the program that wrote it (%s), or a later one", path, h.Format, formatOfLists, h.Version)
 	}
 	d := Description{
 		Kind: h.Kind, Settings: meta[settingsKey], Run: meta[runKey], Version: h.Version, Device: h.Device, Engines: h.Engines, Fingerprint: h.Fingerprint,
@@ -130,6 +143,15 @@ func parse(path string, meta map[string]string) (Description, error) {
 	}
 	if h.Trained {
 		d.TrainedOn = append([]string{}, h.TrainedOn...)
+	}
+	if h.TrainedList != nil {
+		var err error
+		if d.TrainedOn, err = h.TrainedList.read(filepath.Dir(path)); err != nil {
+			return Description{}, fmt.Errorf("%s: reading which cases it was trained on: %w", path, err)
+		}
+		if d.TrainedOn == nil {
+			d.Lost = fmt.Sprintf("the %d cases that it was trained on are named in %s, which is not beside it", h.TrainedList.Names, h.TrainedList.File)
+		}
 	}
 	if h.Kind == "" || h.Step < 0 || h.Validated < 0 || h.BestStep < 0 {
 		return Description{}, fmt.Errorf("%s: the description of the checkpoint makes no sense: kind %q, step %d", path, h.Kind, h.Step)

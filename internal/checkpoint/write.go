@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -47,6 +48,9 @@ func Write(path string, d Description, weights Weights, extra ...Tensor) error {
 	}
 	meta, err := d.metadata()
 	if err != nil {
+		return err
+	}
+	if err := WriteList(filepath.Dir(path), d.TrainedOn); err != nil {
 		return err
 	}
 	return atomicfile.Write(path, func(w io.Writer) error { return writeDigested(w, meta, tensors) })

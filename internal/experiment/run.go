@@ -232,7 +232,7 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 		Test           []string          `yaml:"test,flow"`
 		Inference      segment.Inference `yaml:"inference"`
 		Metrics        eval.Options      `yaml:"metrics"`
-	}{c, relative(r.Out, init), t.Train, t.Curve, t.Test, r.plan.Inference, r.plan.Metrics})
+	}{c, relative(r.Out, init), checkpoint.ListForConfig(t.Train), t.Curve, t.Test, r.plan.Inference, r.plan.Metrics})
 	if err != nil {
 		return nil, err
 	}
@@ -375,7 +375,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 		config.OneOf `yaml:",inline"`
 		Cases        []string `yaml:"cases,flow"`
 		Held         []string `yaml:"held,flow"`
-	}{chosen, training, held})
+	}{chosen, checkpoint.ListForConfig(training), held})
 	if err != nil {
 		return "", err
 	}

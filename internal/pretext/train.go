@@ -63,12 +63,16 @@ func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data Data, o
 }
 
 // open opens the cases.
-func (data Data) open(crop [3]int, validateCases int) (training, held []*prepared.Case, notes []string, err error) {
+func (data Data) open(crop [3]int, validateCases int) (training, validation []*prepared.Case, notes []string, err error) {
 	if len(data.Train) == 0 {
 		return nil, nil, nil, errors.New("there are no cases to pretrain on")
 	}
+	held := make(map[string]bool, len(data.Validate))
 	for _, id := range data.Validate {
-		if slices.Contains(data.Train, id) {
+		held[id] = true
+	}
+	for _, id := range data.Train {
+		if held[id] {
 			return nil, nil, nil, fmt.Errorf("case %s is both to train and to validate on", id)
 		}
 	}
@@ -79,11 +83,11 @@ func (data Data) open(crop [3]int, validateCases int) (training, held []*prepare
 	if training, err = openAll(data.Store, data.Train); err != nil {
 		return nil, nil, nil, err
 	}
-	if held, err = openAll(data.Store, validate); err != nil {
+	if validation, err = openAll(data.Store, validate); err != nil {
 		return nil, nil, nil, err
 	}
 	var padded []string
-	for _, c := range slices.Concat(training, held) {
+	for _, c := range slices.Concat(training, validation) {
 		if c.Padded(crop) {
 			padded = append(padded, c.ID)
 		}
@@ -91,7 +95,7 @@ func (data Data) open(crop [3]int, validateCases int) (training, held []*prepare
 	if slices.Sort(padded); len(padded) > 0 {
 		notes = append(notes, fmt.Sprintf("%d cases are smaller than the crop of %dx%dx%d and are padded with air: %s", len(padded), crop[0], crop[1], crop[2], plain.List(padded)))
 	}
-	return training, held, notes, nil
+	return training, validation, notes, nil
 }
 
 func openAll(store *prepared.Store, ids []string) ([]*prepared.Case, error) {

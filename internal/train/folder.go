@@ -28,6 +28,7 @@ import (
 //	validation.csv     a line for each validation
 //	last.safetensors   the newest checkpoint, with the state of the optimiser
 //	best.safetensors   the checkpoint with the highest score
+//	names-DIGEST.txt   the cases that are trained on, where those are many
 //	results.json       what the end of the training scored, where its command scores it
 //
 // Nothing in it is touched before [Train] has all that the training needs: a run that cannot start
@@ -105,7 +106,7 @@ func (id Identity) text() ([]byte, error) {
 		TrainedOn   []string `yaml:"trained_on,flow"`
 		ValidatedOn []string `yaml:"validated_on,flow"`
 		Init        string   `yaml:"init"`
-	}{id.TrainedOn, id.ValidatedOn, id.Init})
+	}{checkpoint.ListForConfig(id.TrainedOn), checkpoint.ListForConfig(id.ValidatedOn), id.Init})
 	return slices.Concat(id.Settings, data), err
 }
 
@@ -205,6 +206,9 @@ func (f *Folder) claim() error {
 		if err := atomicfile.Remove(filepath.Join(f.path, name)); err != nil {
 			return err
 		}
+	}
+	if err := checkpoint.WriteList(f.path, f.identity.TrainedOn); err != nil {
+		return err
 	}
 	if err := f.writeConfig(); err != nil {
 		return err

@@ -34,13 +34,15 @@ func (s Selection) Choose(ids []string) (train, held []string, err error) {
 // that needs no labels. It holds out the same labelled cases as Choose, and drops unlabelled scans
 // of their patients. With fewer than two labelled cases, it divides all cases.
 func (s Selection) ChooseWith(labelled, unlabelled []string) (train, held []string, err error) {
+	excluded := map[string]bool{}
 	for _, id := range s.Exclude {
+		excluded[id] = true
 		if !slices.Contains(labelled, id) && !slices.Contains(unlabelled, id) {
 			return nil, nil, fmt.Errorf("case %s is to be left out, but is not in the data set", id)
 		}
 	}
 	left := func(ids []string) []string {
-		return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(s.Exclude, id) })
+		return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return excluded[id] })
 	}
 	ids, more := left(labelled), left(unlabelled)
 	if len(ids) < 2 {
@@ -65,7 +67,11 @@ func (s Selection) ChooseWith(labelled, unlabelled []string) (train, held []stri
 			return nil, nil, err
 		}
 	}
-	more = slices.DeleteFunc(more, func(id string) bool { return len(s.Patients.Torn(held, []string{id})) > 0 })
+	torn := map[string]bool{}
+	for _, id := range s.Patients.Torn(held, more) {
+		torn[id] = true
+	}
+	more = slices.DeleteFunc(more, func(id string) bool { return torn[id] })
 	if len(more) > 0 {
 		train = sorted(append(slices.Clone(train), more...))
 	}

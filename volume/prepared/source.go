@@ -124,6 +124,13 @@ func hashOf(path string) (string, error) {
 // eachFile calls f for a file, or for every file below a folder in the order of their names,
 // through links: data sets are often made of those. Links that lead nowhere hold no data.
 func eachFile(path string, f func(string, fs.FileInfo) error) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.Mode().IsRegular() { // most are, and of many it counts what a look costs
+		return f(path, info)
+	}
 	return folders.Walk(path, func(file string, info fs.FileInfo, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
