@@ -52,7 +52,7 @@ type Config struct {
 	Hidden    int     `yaml:"hidden" help:"width of the hidden layers over the features of all patches"`
 	Classes   int     `yaml:"classes" help:"orders to choose among"`
 	Criterion string  `yaml:"criterion" help:"orders are far from each other by their smallest (min) or mean distance" oneof:"min mean"`
-	Rotations int     `yaml:"rotations" help:"3: a patch is turned not at all, or by 180 degrees about the left-right or the head-feet axis; 4: about the front-back axis, too"`
+	Axes      int     `yaml:"axes" help:"2: a patch is turned by 180 degrees about the left-right or the head-feet axis, or not at all; 3: about the front-back axis, too"`
 	Intensity float64 `yaml:"intensity" help:"augmentation: each patch's contrast and brightness vary by up to this share; 0: none"`
 
 	ValidateShuffles int `yaml:"validate_shuffles" help:"cubes made of each held-out case"`
@@ -64,7 +64,7 @@ type Config struct {
 func defaults() *Config {
 	return &Config{
 		Settings: classify.Settings{Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Crop: [3]int{120, 120, 120}, Batch: 2, Features: 256, MaxAir: 0.3},
-		Grid:     [3]int{2, 2, 2}, Hidden: 1024, Classes: 100, Criterion: puzzle.MinDistance, Rotations: 3, ValidateShuffles: 4,
+		Grid:     [3]int{2, 2, 2}, Hidden: 1024, Classes: 100, Criterion: puzzle.MinDistance, Axes: 2, ValidateShuffles: 4,
 	}
 }
 
@@ -106,8 +106,8 @@ func (c *Config) Check() error {
 	if err := classify.CheckRange("validate_shuffles", c.ValidateShuffles, 1, 1<<12); err != nil {
 		return err
 	}
-	if c.Rotations != 3 && c.Rotations != 4 {
-		return fmt.Errorf("rotations is %d, must be 3 or 4", c.Rotations)
+	if err := classify.CheckRange("axes", c.Axes, 2, 3); err != nil {
+		return err
 	}
 	if err := cells.CheckVary(c.Intensity); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (c *Config) orders() (puzzle.Selection, error) {
 // halves are the ways in which a patch may be turned. Each undoes itself.
 func (c *Config) halves() []turns.Turn {
 	const leftRight, frontBack, headFeet = 0, 1, 2
-	return []turns.Turn{turns.Identity, turns.Half(leftRight), turns.Half(headFeet), turns.Half(frontBack)}[:c.Rotations]
+	return []turns.Turn{turns.Identity, turns.Half(leftRight), turns.Half(headFeet), turns.Half(frontBack)}[:1+c.Axes]
 }
 
 // Pretrain implements [pretext.Config].
@@ -150,7 +150,7 @@ func (c *Config) Task() (classify.Task, error) {
 		Name: name, Patches: c.layout().Cells(), Patch: c.Patch, Draws: c.ValidateShuffles,
 		Targets: []classify.Target{
 			{Name: "order", Classes: c.Classes, Hidden: c.Hidden, Weight: 0.5},
-			{Name: "rotation", Classes: c.Rotations, Each: true, Hidden: c.Hidden, Weight: 0.5},
+			{Name: "rotation", Classes: 1 + c.Axes, Each: true, Hidden: c.Hidden, Weight: 0.5},
 		},
 		Cut: func(dst []float32, of *prepared.Case, origin [3]int, truth []int, r *rand.Rand) error {
 			return c.cut(dst, of, origin, orders[truth[0]], truth[1:], r)

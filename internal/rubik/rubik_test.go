@@ -35,7 +35,7 @@ func TestGradients(t *testing.T) {
 
 func TestRunsAreRepeatable(t *testing.T) {
 	c, store := tiny(t), traintest.Phantoms(t, 4, [3]int{24, 20, 20})
-	c.Train.Steps, c.Intensity, c.Rotations = 4, 0.2, 4
+	c.Train.Steps, c.Intensity, c.Axes = 4, 0.2, 3
 	classifytest.TwoRanks(t, c, store)
 	classifytest.Resumes(t, c, store)
 }
@@ -45,7 +45,7 @@ func TestRunsAreRepeatable(t *testing.T) {
 func TestCubesAreAsTheTruthSays(t *testing.T) {
 	of, where := classifytest.Numbered(t, [3]int{25, 21, 20})
 	c := tiny(t)
-	c.Rotations = 4
+	c.Axes = 3
 	task, err := c.Task()
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		"larger than a cell":     func(c *Config) { c.Patch = [3]int{12, 6, 6} },
 		"at least one cell":      func(c *Config) { c.Grid[1] = 0 },
 		"hidden is 0":            func(c *Config) { c.Hidden = 0 },
-		"rotations is 2":         func(c *Config) { c.Rotations = 2 },
+		"axes is 1":              func(c *Config) { c.Axes = 1 },
 		"classes: 1 of the 8!":   func(c *Config) { c.Classes = 1 },
 		"criterion \"far\"":      func(c *Config) { c.Criterion = "far" },
 		"intensity is -1":        func(c *Config) { c.Intensity = -1 },
