@@ -10,6 +10,7 @@ import (
 	_ "github.com/voxsaw/voxsaw/internal/backbone/all"
 	_ "github.com/voxsaw/voxsaw/internal/position"
 	_ "github.com/voxsaw/voxsaw/internal/rotation"
+	_ "github.com/voxsaw/voxsaw/internal/rubik"
 	_ "github.com/voxsaw/voxsaw/puzzle3d"
 )
 

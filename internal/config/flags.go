@@ -187,7 +187,11 @@ func (f *variantFlag) resolve(flag string) error {
 		has = append(has, a.option)
 	}
 	of := f.alternatives[0].of
-	return fmt.Errorf("--%s: %s %s has no such setting; %s has", flag, of.key, of.Chosen, strings.Join(has, ", "))
+	verb := "has"
+	if len(has) > 1 {
+		verb = "have"
+	}
+	return fmt.Errorf("--%s: %s %s has no such setting; %s %s", flag, of.key, of.Chosen, strings.Join(has, ", "), verb)
 }
 
 func (f *variantFlag) String() string {
