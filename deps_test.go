@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"internal/torture":     {},
 	"internal/seed":        {},
 	"internal/config":      {},
+	"internal/mpi":         {},
 	"internal/terminal":    {},
 	"internal/tiles":       {},
 	"internal/puzzle":      {},
@@ -69,7 +70,7 @@ var mayImport = map[string][]string{
 	"vnet":                           {".", "internal/backbone", "internal/checkpoint", "internal/device", "internal/nn"},
 	"internal/photonet":              {".", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
 	"internal/train":                 {".", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed"},
-	"internal/train/traintest":       {".", "volume", "volume/phantom", "volume/prepared", "internal/safetensors", "internal/train"},
+	"internal/train/traintest":       {".", "volume", "volume/phantom", "volume/prepared", "internal/checkpoint", "internal/safetensors", "internal/train"},
 	"internal/jigsaw":                {".", "internal/checkpoint", "internal/device", "internal/nn", "internal/puzzle", "internal/seed", "internal/solver", "internal/train"},
 	"internal/sliding":               {"volume", "volume/prepared", "internal/backbone", "internal/device", "internal/nn", "internal/train"},
 	"internal/pretext":               {".", "volume", "volume/prepared", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/train"},
@@ -131,6 +132,7 @@ var onlyImporter = map[string]string{
 	"github.com/mmcloughlin/avo":   "internal/device/cpu/ internal/photo/asm internal/svm/asm",
 	"github.com/vbauerster/mpb/v8": "internal/terminal",
 	"github.com/edsrzf/mmap-go":    "volume/prepared puzzle2d/photos",
+	"github.com/ebitengine/purego": "internal/mpi",
 }
 
 // standardLibraryOnly are the rooms that import nothing from outside.

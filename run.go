@@ -39,9 +39,28 @@ type RunOptions struct {
 	// Loaders is how many goroutines prepare data ahead of their use; 0: 2, and
 	// where a GPU computes one less than there are cores, up to 16.
 	Loaders int
+	// Ranks are the processes that train together; nil: this one trains alone. Folder is then that
+	// of rank 0, which alone writes; the others leave it empty.
+	Ranks Ranks
 	// Need, if not nil, is told how much memory the run needs. Then nothing is trained, and the
 	// folder stays as it is.
 	Need *MemoryNeed
+}
+
+// Ranks are processes that train one network together. Each computes a part of every batch, and all
+// have the same weights. All ranks call the same methods in the same order.
+type Ranks interface {
+	// Rank is the number of this process, from 0; Size is how many there are.
+	Rank() int
+	Size() int
+	// Name is a rank for a person: its number, and where it runs.
+	Name(rank int) string
+	// Sum replaces values by their sums over the ranks: the same bits on every rank.
+	Sum(values []float32) error
+	// Broadcast replaces data by rank 0's, of the same length on every rank.
+	Broadcast(data []byte) error
+	// Gather gives every rank the bytes of all, of any length.
+	Gather(mine []byte) ([][]byte, error)
 }
 
 // MemoryNeed is the memory that a run needs where it need not compute convolutions twice to save

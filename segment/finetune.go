@@ -33,7 +33,7 @@ type Data struct {
 // gradient that is not finite gives a [voxsaw.DivergedError], other settings than the run was begun
 // with a [voxsaw.ChangedError].
 func Finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init string, o voxsaw.RunOptions) (voxsaw.Summary, voxsaw.Loaded, error) {
-	return finetune(ctx, dev, c, data, init, o, train.Group{})
+	return finetune(ctx, dev, c, data, init, o, train.GroupOf(o))
 }
 
 // finetune is [Finetune] as one of several ranks.

@@ -160,7 +160,7 @@ func lossMetrics(statistics []float32) []voxsaw.Metric {
 
 // forward runs the network on a batch.
 func (l *learner) forward(step int, b *batch) error {
-	if err := l.program.SetStep(l.bench.Group.Seed(l.config.Train.Seed), uint64(step)); err != nil {
+	if err := l.program.SetPart(l.config.Train.Seed, uint64(step), l.bench.Group.Rank); err != nil {
 		return err
 	}
 	if err := l.program.Set("image", b.images); err != nil {

@@ -35,6 +35,9 @@ func (a autoBatch) settle(w io.Writer, run *runFlags, rehearse func(voxsaw.RunOp
 	if a.batch == nil {
 		return nil
 	}
+	if jobOf(run.cmd.Context()).world != nil {
+		return withHint(usagef("--batch auto is for one process"), "give the whole step's batch as a number, a multiple of the ranks")
+	}
 	if recorded, ok := run.recorded("batch"); ok {
 		if n, err := strconv.Atoi(recorded); err == nil && n > 0 {
 			*a.batch = n

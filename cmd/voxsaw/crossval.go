@@ -45,6 +45,7 @@ work on. --write slurm writes the script of a Slurm job array, a trial each.`,
 	cmd.Flags().BoolVar(&f.dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the table, or the plan, as JSON")
 	cmd.Flags().IntVar(&f.trial, "trial", 0, "run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
+	cmd.Annotations = map[string]string{asClaimed: "yes"}
 	cmd.Flags().StringVar(&f.write, "write", "", "write the script that runs the experiment on a cluster, and stop: slurm")
 	return cmd
 }

@@ -45,6 +45,7 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 			return runFinetune(cmd, *o, *run)
 		})
 	run.bind(cmd)
+	cmd.Annotations = map[string]string{asRanks: "yes"}
 	return cmd
 }
 

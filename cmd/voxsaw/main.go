@@ -27,24 +27,39 @@ func main() {
 
 // run is main without the process: tests call it.
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := interruptible(context.Background(), stderr)
+	j := newJob(stderr)
+	ctx, stop := interruptible(context.WithValue(context.Background(), jobKey{}, j), stderr, j.silent)
 	defer stop()
 
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	code := exitCode(err)
-	// whoever reads the results wants no more of them
-	if err != nil && !errors.Is(err, syscall.EPIPE) {
-		say(stderr, "voxsaw: %s", message(err))
-		var hint *hintError
-		if errors.As(err, &hint) {
-			say(stderr, "hint: %s", hint.hint)
-		}
+	return j.end(root.ExecuteContext(ctx))
+}
+
+// complaint is what a user is told of an error, and what to do about it; nothing where whoever
+// reads the results wants no more of them.
+func complaint(err error) (text, hint string) {
+	if err == nil || errors.Is(err, syscall.EPIPE) {
+		return "", ""
 	}
-	return code
+	var hinted *hintError
+	if errors.As(err, &hinted) {
+		hint = hinted.hint
+	}
+	return message(err), hint
+}
+
+// complain writes a complaint.
+func complain(w io.Writer, text, hint string) {
+	if text == "" {
+		return
+	}
+	say(w, "voxsaw: %s", text)
+	if hint != "" {
+		say(w, "hint: %s", hint)
+	}
 }
 
 // message is an error's text for a user, who pressed Ctrl-C and has never heard of a context, and

@@ -71,12 +71,16 @@ func (g *gibibytes) MarshalText() ([]byte, error) { return []byte(g.String()), n
 // bytes is the limit in bytes that was asked for; 0: none was.
 func (g gibibytes) bytes() int64 { return int64(float64(g) * (1 << 30)) }
 
-// limit is the limit in bytes, that of the machine where none was asked for.
+// memorySharers is how many ranks of an MPI job run on this machine and share its memory.
+var memorySharers = 1
+
+// limit is the limit in bytes, that of the machine where none was asked for: this process's share.
 func (g gibibytes) limit() int64 {
+	limit := g.bytes()
 	if g == 0 {
-		return memory.Available()
+		limit = memory.Available()
 	}
-	return g.bytes()
+	return limit / int64(memorySharers)
 }
 
 // limitAll is limit; the garbage collector works towards it, too.

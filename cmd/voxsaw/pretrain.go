@@ -42,6 +42,7 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
   voxsaw pretrain --data prepared --task rotation --crop 64x64x64 --out runs/rotation`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runPretrain(cmd, *o, *run) })
 	run.bind(cmd)
+	cmd.Annotations = map[string]string{asRanks: "yes"}
 	return cmd
 }
 

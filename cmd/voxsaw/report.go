@@ -157,8 +157,11 @@ func (r *reporter) Saved(path string, step int) {
 	r.write()
 }
 
-// write writes the page; a training does not end where that fails.
+// write writes the page, if there is a folder; a training does not end where that fails.
 func (r *reporter) write() {
+	if r.folder == "" {
+		return
+	}
 	r.last = time.Now()
 	err := writeRunReport(filepath.Join(r.folder, reportFile), r.folder)
 	if err != nil && !r.failed {

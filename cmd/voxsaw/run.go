@@ -107,7 +107,11 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 		r.events = newEvents(r.cmd.OutOrStdout(), observer)
 		observer = r.events
 	}
-	r.page = &reporter{Observer: observer, folder: r.out, last: time.Now()}
+	job, folder := jobOf(r.cmd.Context()), r.out
+	if job.silent() {
+		folder = ""
+	}
+	r.page = &reporter{Observer: observer, folder: folder, last: time.Now()}
 	mode := voxsaw.New
 	switch {
 	case r.resume:
@@ -116,7 +120,7 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 		mode = voxsaw.Force
 	}
 	return voxsaw.RunOptions{
-		Folder: r.out, Mode: mode, Settings: resolved, Observer: r.page, Memory: r.memory.planned(), Loaders: r.loaders,
+		Folder: folder, Ranks: job.ranks(), Mode: mode, Settings: resolved, Observer: r.page, Memory: r.memory.planned(), Loaders: r.loaders,
 		// The data are recognised by their fingerprint, wherever they lie. Another device is noted,
 		// and the choices of a tuning file are in machine.choices.
 		MayDiffer: []string{"data", "machine.threads", "machine.tuning", "machine.device", "machine.precision", "machine.gpu_memory"},

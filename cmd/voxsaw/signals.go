@@ -11,8 +11,8 @@ import (
 )
 
 // interruptible gives a context that ends when the process is asked to stop: by Ctrl-C, by SIGTERM
-// as batch systems send it, or by SIGHUP when a terminal is closed. Signals that were ignored when
-// the process started stay ignored: nohup does that to SIGHUP.
+// or SIGUSR1 as batch systems send them, or by SIGHUP when a terminal is closed. Signals that were
+// ignored when the process started stay ignored: nohup does that to SIGHUP.
 //
 // A second Ctrl-C ends the process at once. A second SIGHUP or SIGTERM does not: a terminal that is
 // closed may send SIGHUP twice, once from the shell and once from the system.
@@ -20,9 +20,11 @@ import (
 // Nobody may be left who reads what is written: in "voxsaw ... 2>&1 | tee log", Ctrl-C ends tee
 // first. A line of progress that cannot be written must not end the run before it is saved, so
 // SIGPIPE is taken, too. The write then fails with EPIPE.
-func interruptible(parent context.Context, stderr io.Writer) (ctx context.Context, stop func()) {
+//
+// Of several ranks the silent ones stop without a word.
+func interruptible(parent context.Context, stderr io.Writer, silent func() bool) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
-	asked := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+	asked := append([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, batchSignals...)
 	asked = slices.DeleteFunc(asked, signal.Ignored)
 	signals, pipe := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	if len(asked) > 0 {
@@ -35,6 +37,9 @@ func interruptible(parent context.Context, stderr io.Writer) (ctx context.Contex
 		case <-signals:
 			cancel()
 			signal.Reset(os.Interrupt)
+			if silent() {
+				return
+			}
 			fmt.Fprintln(stderr, "stopping; Ctrl-C again ends at once, without saving")
 		case <-done:
 		}

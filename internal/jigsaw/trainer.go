@@ -121,7 +121,7 @@ func (t *Trainer) head(rounds int) *head {
 // Step plays the puzzles of a batch and leaves the gradients.
 func (t *Trainer) Step(step int, b *Batch) (train.Result, error) {
 	result := train.Result{Cases: b.Cases, Items: t.config.Batch}
-	err := t.encoder.SetStep(t.group.Seed(t.config.Seed), uint64(step))
+	err := t.encoder.SetPart(t.config.Seed, uint64(step), t.group.Rank)
 	if err == nil {
 		err = t.encoder.Set("patches", b.Patches)
 	}

@@ -9,10 +9,10 @@ type Input struct {
 }
 
 // Forward runs the forward part of a training program at a step, with these inputs. Random
-// operators such as dropout depend on the seed, the step and the rank. [Workbench.Loss] gives the
-// loss.
+// operators such as dropout depend on the seed, the step and the item in the whole batch.
+// [Workbench.Loss] gives the loss.
 func (w Workbench) Forward(p *nn.Program, seed uint64, step int, inputs ...Input) error {
-	if err := p.SetStep(w.Group.Seed(seed), uint64(step)); err != nil {
+	if err := p.SetPart(seed, uint64(step), w.Group.Rank); err != nil {
 		return err
 	}
 	for _, in := range inputs {

@@ -40,11 +40,14 @@ type Workbench struct {
 	Train, Held []*prepared.Case // opened
 }
 
-// Train carries out a job on prepared cases.
+// Train carries out a job on prepared cases, as one rank of the group or else of the options'.
 func Train[B any](ctx context.Context, dev voxsaw.Device, j Job[B], data Data, o voxsaw.RunOptions, group train.Group) (voxsaw.Summary, error) {
 	settings, err := config.Marshal(j.Settings)
 	if err != nil {
 		return voxsaw.Summary{}, err
+	}
+	if group.Alone() {
+		group = train.GroupOf(o)
 	}
 	var w Workbench
 	return train.Job[B]{

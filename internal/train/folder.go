@@ -43,6 +43,7 @@ type Folder struct {
 	steps     int      // that the run was to have; 0: as many as it is to have now
 	changed   bool     // its configuration is to be written again
 	engines   []string // of the run that is resumed
+	ranks     int      // that train together
 }
 
 const (
@@ -88,6 +89,7 @@ type record struct {
 	Step        int      `json:"step"`
 	BestStep    int      `json:"best_step"`
 	Best        float64  `json:"best"`
+	Ranks       int      `json:"ranks,omitempty"` // that train together; 0: one
 }
 
 // An Identity is what a run is, beside its options.
@@ -155,9 +157,21 @@ func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDif
 		if err := f.checkSame(old, mayDiffer); err != nil {
 			return nil, err
 		}
-		f.unclaimed, f.finished, f.engines = false, old.Finished && f.steps == 0, old.Engines
+		f.unclaimed, f.finished, f.engines, f.ranks = false, old.Finished && f.steps == 0, old.Engines, old.Ranks
 	}
 	return f, nil
+}
+
+// among says how many ranks train together, which a run that is resumed may have had more or fewer
+// of.
+func (f *Folder) among(group Group) {
+	if f == nil {
+		return
+	}
+	if before, now := max(f.ranks, 1), max(group.Size, 1); !f.unclaimed && before != now {
+		f.notes = append(f.notes, fmt.Sprintf("the run was trained by %d ranks, these are %d: results may differ in the last bits", before, now))
+	}
+	f.ranks = group.Size
 }
 
 // hold makes the folder where there is none, and takes it for this process.
@@ -435,7 +449,7 @@ func (f *Folder) record(p checkpoint.Progress, finished bool) error {
 	id := f.identity
 	data, err := json.MarshalIndent(record{
 		Kind: id.Kind, Version: id.Version, Device: id.Device, Engines: id.Engines, Fingerprint: id.Fingerprint,
-		Finished: finished, Step: p.Step, BestStep: p.BestStep, Best: p.Best,
+		Finished: finished, Step: p.Step, BestStep: p.BestStep, Best: p.Best, Ranks: f.ranks,
 	}, "", "  ")
 	if err != nil {
 		return err

@@ -1,20 +1,45 @@
 package train
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"unsafe"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device"
-	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
 // A Group is the ranks of one training: processes or goroutines, each of which computes a part of
 // every batch. Their weights are the same at every step. The zero value is a training alone.
+//
+// All ranks call the methods of a group in the same order. What a method decides, such as that the
+// run ends, it decides alike on all of them.
 type Group struct {
 	Rank, Size int
 	// AllReduce replaces values by their sums over the ranks, the same bits on every rank. All
 	// ranks call it as often, with as many values each time.
 	AllReduce func(values []float32) error
+
+	ranks voxsaw.Ranks
 }
+
+// GroupOf is the group that the options of a run name.
+func GroupOf(o voxsaw.RunOptions) Group {
+	if o.Ranks == nil || o.Ranks.Size() < 2 {
+		return Group{}
+	}
+	return Group{Rank: o.Ranks.Rank(), Size: o.Ranks.Size(), AllReduce: o.Ranks.Sum, ranks: o.Ranks}
+}
+
+// ElsewhereError says that the run ends because another rank has an error, and that one tells it.
+type ElsewhereError struct{}
+
+func (ElsewhereError) Error() string { return "another rank has failed" }
 
 // Alone says whether there are no other ranks.
 func (g Group) Alone() bool { return g.Size < 2 }
@@ -26,46 +51,251 @@ func (g Group) Share(batch int) (first, n int, err error) {
 		return 0, batch, nil
 	}
 	if batch%g.Size != 0 {
-		return 0, 0, fmt.Errorf("a batch of %d cannot be divided evenly over %d ranks: take a multiple of %d", batch, g.Size, g.Size)
+		below := batch / g.Size * g.Size
+		sizes := fmt.Sprintf("%d or %d", below, below+g.Size)
+		if below == 0 {
+			sizes = fmt.Sprint(g.Size)
+		}
+		return 0, 0, fmt.Errorf("a batch of %d cannot be divided evenly over %d ranks: take a multiple of %d, such as %s", batch, g.Size, g.Size, sizes)
 	}
 	n = batch / g.Size
 	return g.Rank * n, n, nil
 }
 
-// Seed is the run's seed for random numbers that every rank draws for itself, such as those of a
-// dropout: rank 0 has the run's own.
-func (g Group) Seed(run uint64) uint64 {
-	if g.Rank == 0 {
-		return run
+// Divide does work for each of n things, on whichever rank it falls, and gives all ranks the
+// results of all. T must come through JSON unchanged. An error of any rank is an error of all.
+func Divide[T any](ctx context.Context, g Group, n int, work func(ctx context.Context, i int) (T, error)) ([]T, error) {
+	all := make([]T, n)
+	if g.Alone() {
+		for i := range all {
+			var err error
+			if all[i], err = work(ctx, i); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
 	}
-	return seed.Rand(run, "rank", uint64(g.Rank)).Uint64()
+	var own []T
+	var failed error
+	for i := g.Rank; i < n && failed == nil; i += g.Size {
+		result, err := work(ctx, i)
+		own, failed = append(own, result), err
+	}
+	text, err := json.Marshal(own)
+	if failed = errors.Join(failed, err); failed != nil {
+		text = nil
+	}
+	parts, err := g.ranks.Gather(text)
+	if err := errors.Join(failed, err); err != nil {
+		return nil, err
+	}
+	for rank, part := range parts {
+		if len(part) == 0 {
+			return nil, ElsewhereError{}
+		}
+		var theirs []T
+		if err := json.Unmarshal(part, &theirs); err != nil {
+			return nil, err
+		}
+		for k, result := range theirs {
+			all[rank+k*g.Size] = result
+		}
+	}
+	return all, nil
 }
 
-// sumGradients adds up the gradients of all ranks, parameter by parameter.
+// any says for each of some facts whether it is so on any rank.
+func (g Group) any(facts ...bool) ([]bool, error) {
+	if g.Alone() {
+		return facts, nil
+	}
+	counts := make([]float32, len(facts))
+	for i, fact := range facts {
+		if fact {
+			counts[i] = 1
+		}
+	}
+	err := g.AllReduce(counts)
+	for i, count := range counts {
+		facts[i] = count > 0
+	}
+	return facts, err
+}
+
+// fromRoot replaces what v points to by rank 0's, which must come through JSON unchanged.
+func (g Group) fromRoot(v any) error {
+	if g.Alone() {
+		return nil
+	}
+	var text []byte
+	if g.Rank == 0 {
+		var err error
+		if text, err = json.Marshal(v); err != nil {
+			return err
+		}
+	}
+	all, err := g.ranks.Gather(text)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(all[0], v)
+}
+
+// broadcast replaces values by rank 0's.
+func (g Group) broadcast(values []float32) error {
+	if len(values) == 0 {
+		return nil
+	}
+	return g.ranks.Broadcast(unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), 4*len(values)))
+}
+
+// same compares what the ranks are about to do, each thing by its name, with what rank 0 is about
+// to do. Settings may differ in some dotted keys. The error is the same on all ranks.
+func (g Group) same(facts map[string]string, mayDiffer ...string) error {
+	if g.Alone() {
+		return nil
+	}
+	text, err := json.Marshal(facts)
+	if err != nil {
+		return err
+	}
+	all, err := g.ranks.Gather(text)
+	if err != nil {
+		return err
+	}
+	var root map[string]string
+	for rank, text := range all {
+		var theirs map[string]string
+		if err := json.Unmarshal(text, &theirs); err != nil {
+			return err
+		}
+		if rank == 0 {
+			root = theirs
+			continue
+		}
+		if differences := differing(root, theirs, mayDiffer); len(differences) > 0 {
+			return fmt.Errorf("%s and %s cannot train together: %s", g.ranks.Name(rank), g.ranks.Name(0), strings.Join(differences, "; "))
+		}
+	}
+	return nil
+}
+
+// settingsFact is the fact that is a configuration in YAML.
+const settingsFact = "settings"
+
+// differing says in which facts a rank differs from rank 0.
+func differing(root, theirs map[string]string, mayDiffer []string) (differences []string) {
+	for name, text := range root {
+		switch other := theirs[name]; {
+		case text == other:
+		case name == settingsFact:
+			for _, d := range Differences(text, other) {
+				if key, values, _ := strings.Cut(d, ":"); !slices.Contains(mayDiffer, key) {
+					differences = append(differences, key+":"+strings.NewReplacer(" in the run", " on rank 0", " now", " there").Replace(values))
+				}
+			}
+		default:
+			differences = append(differences, fmt.Sprintf("%s: %s there, %s on rank 0", name, other, text))
+		}
+	}
+	slices.Sort(differences)
+	return differences
+}
+
+// sameWeights compares the ranks' weights by a digest. They have taken the same steps, and differ
+// only where the sums of gradients did, or where the memory of a machine is faulty.
+func (g Group) sameWeights(params Params, when string) error {
+	if g.Alone() {
+		return nil
+	}
+	digest := sha256.New()
+	var values []float32
+	for _, name := range params.Names() {
+		var err error
+		if values, err = params.ReadInto(name, values); err != nil {
+			return err
+		}
+		if len(values) > 0 {
+			digest.Write(unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), 4*len(values)))
+		}
+	}
+	return g.same(map[string]string{"weights " + when: fmt.Sprintf("digest %.16x", digest.Sum(nil))})
+}
+
+// bucketSize is how many gradients are summed at a time, at least: small ones wait for others,
+// since every sum takes its time to begin.
+const bucketSize = 1 << 18
+
+// A bucket is gradients of some parameters, side by side, that are summed together.
+type bucket struct {
+	group  Group
+	values []float32
+	back   []func(sum []float32) error // puts each one back
+	sizes  []int
+}
+
+// add adds a gradient, which is summed at once if it is large, and with others if it is small.
+// back takes the sum.
+func (b *bucket) add(gradient []float32, back func(sum []float32) error) error {
+	if len(gradient) >= bucketSize {
+		if err := b.group.AllReduce(gradient); err != nil {
+			return err
+		}
+		return back(gradient)
+	}
+	b.values, b.back, b.sizes = append(b.values, gradient...), append(b.back, back), append(b.sizes, len(gradient))
+	if len(b.values) < bucketSize {
+		return nil
+	}
+	return b.flush()
+}
+
+// flush sums what is there.
+func (b *bucket) flush() error {
+	if len(b.values) == 0 {
+		return nil
+	}
+	if err := b.group.AllReduce(b.values); err != nil {
+		return err
+	}
+	rest := b.values
+	for i, back := range b.back {
+		if err := back(rest[:b.sizes[i]]); err != nil {
+			return err
+		}
+		rest = rest[b.sizes[i]:]
+	}
+	b.values, b.back, b.sizes = b.values[:0], b.back[:0], b.sizes[:0]
+	return nil
+}
+
+// sumGradients adds up the gradients of all ranks, in the order of the parameters.
 func (g Group) sumGradients(dev device.Device, o Optimizer) error {
 	if g.Alone() {
 		return nil
 	}
 	host, direct := dev.(device.HostMemory)
-	var values []float32
-	return o.Gradients(func(name string, gradient device.Buffer) error {
+	b := bucket{group: g}
+	var downloaded []float32
+	err := o.Gradients(func(name string, gradient device.Buffer) error {
 		if direct {
-			if err := g.AllReduce(host.Host(gradient)); err != nil {
-				return fmt.Errorf("summing the gradient of %s over the ranks: %w", name, err)
-			}
-			return nil
+			values := host.Host(gradient)
+			return b.add(values, func(sum []float32) error { copy(values, sum); return nil })
 		}
 		n := int(gradient.Bytes() / 4)
-		if cap(values) < n {
-			values = make([]float32, n)
+		if cap(downloaded) < n {
+			downloaded = make([]float32, n)
 		}
-		values = values[:n]
-		if err := dev.DownloadPlain(values, gradient, 0); err != nil {
+		if err := dev.DownloadPlain(downloaded[:n], gradient, 0); err != nil {
 			return err
 		}
-		if err := g.AllReduce(values); err != nil {
-			return fmt.Errorf("summing the gradient of %s over the ranks: %w", name, err)
-		}
-		return dev.UploadPlain(gradient, 0, values)
+		return b.add(downloaded[:n], func(sum []float32) error { return dev.UploadPlain(gradient, 0, sum) })
 	})
+	if err == nil {
+		err = b.flush()
+	}
+	if err != nil {
+		return fmt.Errorf("summing the gradients over the ranks: %w", err)
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"runtime/debug"
 
 	"github.com/voxsaw/voxsaw"
@@ -54,11 +55,25 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		*o.Need, err = j.need(d, o.Memory, group)
 		return voxsaw.Summary{}, err
 	}
+	if group.Alone() && o.Ranks != nil && o.Ranks.Size() > 1 {
+		return voxsaw.Summary{}, fmt.Errorf("this training cannot be divided over %d ranks: start one process", o.Ranks.Size())
+	}
+	if err := j.sameRun(d, o, group); err != nil {
+		return voxsaw.Summary{}, err
+	}
 	folder, err := OpenRun(d, j.Identity, o)
 	if err != nil {
 		return voxsaw.Summary{}, err
 	}
-	if folder.Finished() {
+	folder.among(group)
+	state := struct{ Finished, Started bool }{folder.Finished(), folder.Started()}
+	if err := group.fromRoot(&state); err != nil {
+		return voxsaw.Summary{}, err
+	}
+	if state.Finished {
+		if folder == nil {
+			return voxsaw.Summary{}, nil
+		}
 		folder.Tell(o.Observer)
 		return folder.Summary()
 	}
@@ -72,7 +87,7 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	defer w.Optimizer.Close()
 	defer learner.Close()
 	notes = append(notes, folder.computeWith(d)...)
-	if j.Start != nil && !folder.Started() {
+	if j.Start != nil && !state.Started {
 		note, err := j.Start(w.Params)
 		if err != nil {
 			return voxsaw.Summary{}, err
@@ -88,6 +103,17 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		Options: j.Options, Optimizer: w.Optimizer, Group: group, Folder: folder, Observer: o.Observer, Loaders: o.Loaders,
 	})
 }
+
+// sameRun makes sure that all ranks are about to do the same.
+func (j Job[B]) sameRun(d device.Device, o voxsaw.RunOptions, group Group) error {
+	return group.same(map[string]string{
+		"version": voxsaw.Version(), "kind": j.Identity.Kind, settingsFact: string(o.Settings), "data set": "fingerprint " + j.Identity.Fingerprint,
+		"device": threads.ReplaceAllString(d.Describe(), ""),
+	}, o.MayDiffer...)
+}
+
+// threads is what a device says of its threads, of which ranks may have more or fewer.
+var threads = regexp.MustCompile(`, [0-9]+ threads`)
 
 // prepare opens the data, makes the optimiser and compiles the programs. What it returns must be
 // closed, and so must the optimiser.

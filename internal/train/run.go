@@ -44,6 +44,9 @@ func (s Setup) loaders(dev device.Device) int {
 // Train trains a task to the end of its steps, from the folder's last checkpoint if there is one.
 // After it the parameters are those of the last step.
 //
+// Of several ranks, all take the same steps, validate together and end at the same step; rank 0
+// alone has a folder. A run with as many ranks as before is resumed to the bit.
+//
 // It is here that a new run takes its folder, once there is a task with its first weights: from
 // then on what the folder held before is gone.
 //
@@ -73,7 +76,8 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 				}
 				return v, err
 			})
-			if err != nil && ctx.Err() != nil {
+			stop, err := l.ends(ctx, err)
+			if stop && err != nil {
 				return l.interrupt(ctx)
 			}
 			if err != nil {
@@ -86,13 +90,11 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 		if l.now.Step >= l.options.Steps {
 			return l.summary(), l.finish()
 		}
-		if ctx.Err() != nil {
-			return l.interrupt(ctx)
-		}
 		start := time.Now()
 		waited := batches.Waited()
 		batch, err := batches.Next()
-		if err != nil && ctx.Err() != nil {
+		stop, err := l.ends(ctx, err)
+		if stop {
 			return l.interrupt(ctx)
 		}
 		if err != nil {
@@ -110,6 +112,19 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 			return l.summary(), fmt.Errorf("step %d: %w", l.now.Step, err)
 		}
 	}
+}
+
+// ends says whether the run is to stop after the step in hand, because that was asked for here or
+// on another rank, and whether it cannot go on, because of an error here or there.
+func (l *loop) ends(ctx context.Context, err error) (stop bool, _ error) {
+	facts, failed := l.group.any(ctx.Err() != nil, err != nil)
+	if failed != nil {
+		return false, failed
+	}
+	if facts[1] && err == nil {
+		err = ElsewhereError{}
+	}
+	return facts[0], err
 }
 
 // due says whether something that happens every so many steps, and at the end, happens after the
@@ -150,17 +165,68 @@ func newLoop(params Params, setup Setup) (_ *loop, err error) {
 			return nil, fmt.Errorf("the moving average of the weights: %w", err)
 		}
 	}
-	if l.folder == nil {
-		return l, nil
+	if l.folder != nil {
+		if l.release, err = l.folder.hold(); err == nil {
+			err = l.open()
+		}
 	}
-	if l.release, err = l.folder.hold(); err == nil {
-		err = l.open()
+	if err == nil {
+		err = l.spread()
 	}
 	if err != nil {
 		l.close()
 		return nil, err
 	}
 	return l, nil
+}
+
+// spread gives all ranks what rank 0 has read of the run that goes on, and makes sure that they
+// begin with the same weights.
+func (l *loop) spread() error {
+	if l.group.Alone() {
+		return nil
+	}
+	if err := l.group.fromRoot(&l.now); err != nil {
+		return err
+	}
+	l.startStep, l.saved = l.now.Step, l.now
+	if l.now.Step > 0 {
+		if err := l.spreadState(); err != nil {
+			return fmt.Errorf("handing the run's state to all ranks: %w", err)
+		}
+	}
+	return l.group.sameWeights(l.params, "at the start")
+}
+
+// spreadState replaces weights and the state of the optimiser by rank 0's.
+func (l *loop) spreadState() error {
+	var values []float32
+	for _, name := range l.params.Names() {
+		var err error
+		if values, err = l.params.ReadInto(name, values); err != nil {
+			return err
+		}
+		if err := l.group.broadcast(values); err != nil {
+			return err
+		}
+		if err := l.params.Write(name, values); err != nil {
+			return err
+		}
+	}
+	parts := l.tensors()
+	for i, to := range l.targets() {
+		var err error
+		if values, err = parts[i].Values(values); err != nil {
+			return err
+		}
+		if err := l.group.broadcast(values); err != nil {
+			return err
+		}
+		if err := to.Set(values); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // open takes the folder, or takes up the run that it holds.
@@ -394,7 +460,13 @@ func (l *loop) logged(err error) error {
 // saveIfDue saves where that is due. But for the end of the training, one that fails for want of
 // room, say, is only noted.
 func (l *loop) saveIfDue() error {
-	if l.now == l.saved || !due(l.options, l.options.CheckpointEvery, l.now.Step) {
+	if !due(l.options, l.options.CheckpointEvery, l.now.Step) {
+		return nil
+	}
+	if err := l.group.sameWeights(l.params, fmt.Sprintf("after step %d", l.now.Step)); err != nil {
+		return err
+	}
+	if l.now == l.saved {
 		return nil
 	}
 	err := l.save()
@@ -434,7 +506,8 @@ func (l *loop) save() error {
 }
 
 func (l *loop) interrupt(ctx context.Context) (voxsaw.Summary, error) {
-	e := &voxsaw.InterruptedError{Step: l.now.Step, Cause: context.Cause(ctx)}
+	// on another rank, perhaps
+	e := &voxsaw.InterruptedError{Step: l.now.Step, Cause: cmp.Or(context.Cause(ctx), context.Canceled)}
 	if err := l.save(); err != nil {
 		return l.summary(), fmt.Errorf("stopped after step %d, which could not be saved: %w", l.now.Step, err)
 	}

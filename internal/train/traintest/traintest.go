@@ -5,10 +5,15 @@
 package traintest
 
 import (
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/safetensors"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
@@ -16,45 +21,84 @@ import (
 // Ranks are n ranks in this process, for as many goroutines. Sums are formed in the order of the
 // ranks, and so are the same bits on all.
 func Ranks(n int) []train.Group {
-	m := &meeting{parts: make([][]float32, n), left: n}
-	m.all = sync.NewCond(&m.mutex)
-	groups := make([]train.Group, n)
-	for rank := range n {
-		groups[rank] = train.Group{Rank: rank, Size: n, AllReduce: func(values []float32) error { m.reduce(rank, values); return nil }}
+	var groups []train.Group
+	for _, r := range Of(n) {
+		groups = append(groups, train.GroupOf(voxsaw.RunOptions{Ranks: r}))
 	}
 	return groups
 }
 
-// meeting is where the ranks wait for each other.
-type meeting struct {
-	mutex sync.Mutex
-	all   *sync.Cond
-	parts [][]float32
-	sum   []float32
-	left  int // ranks that have not come yet
-	round int
+// Of is the same ranks as the options of a run name them.
+func Of(n int) []voxsaw.Ranks {
+	m := &meeting{parts: make([]any, n), left: n}
+	m.all = sync.NewCond(&m.mutex)
+	var ranks []voxsaw.Ranks
+	for number := range n {
+		ranks = append(ranks, rank{m, number})
+	}
+	return ranks
 }
 
-func (m *meeting) reduce(rank int, values []float32) {
+// meeting is where the ranks wait for each other.
+type meeting struct {
+	mutex  sync.Mutex
+	all    *sync.Cond
+	parts  []any // of those that have come
+	result []any // of the last time that all had
+	left   int   // ranks that have not come yet
+	round  int
+}
+
+// meet gives every rank the parts of all.
+func (m *meeting) meet(rank int, part any) []any {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	m.parts[rank] = values
+	m.parts[rank] = part
 	if m.left--; m.left > 0 {
 		for round := m.round; round == m.round; {
 			m.all.Wait()
 		}
-	} else {
-		m.sum = make([]float32, len(values))
-		for _, part := range m.parts {
-			for i, v := range part {
-				m.sum[i] += v
-			}
-		}
-		m.left = len(m.parts)
-		m.round++
-		m.all.Broadcast()
+		return m.result
 	}
-	copy(values, m.sum)
+	m.result, m.left = slices.Clone(m.parts), len(m.parts)
+	m.round++
+	m.all.Broadcast()
+	return m.result
+}
+
+// rank is one rank; it implements [voxsaw.Ranks].
+type rank struct {
+	*meeting
+	number int
+}
+
+func (r rank) Rank() int { return r.number }
+
+func (r rank) Size() int { return len(r.parts) }
+
+func (r rank) Name(n int) string { return fmt.Sprintf("rank %d (here)", n) }
+
+func (r rank) Sum(values []float32) error {
+	all := r.meet(r.number, slices.Clone(values))
+	clear(values)
+	for _, part := range all {
+		for i, v := range part.([]float32) {
+			values[i] += v
+		}
+	}
+	return nil
+}
+
+func (r rank) Broadcast(data []byte) error {
+	copy(data, r.meet(r.number, slices.Clone(data))[0].([]byte))
+	return nil
+}
+
+func (r rank) Gather(mine []byte) (all [][]byte, err error) {
+	for _, part := range r.meet(r.number, slices.Clone(mine)) {
+		all = append(all, part.([]byte))
+	}
+	return all, nil
 }
 
 // Equal compares all tensors of two checkpoints: the Euclidean norm of the differences of a tensor
@@ -86,6 +130,34 @@ func Equal(t *testing.T, a, b string, tolerance float64) {
 	t.Logf("relative difference of %.1g at most, of %s", worst, where)
 	if !(worst <= tolerance) {
 		t.Errorf("%s differs by %.2g, relative to its norm; %.2g is allowed", where, worst, tolerance)
+	}
+}
+
+// Close compares the weights of two checkpoints as a whole: the Euclidean norm of their difference
+// may be the tolerance times their own norm. What only resumed runs need is passed over.
+func Close(t *testing.T, a, b string, tolerance float64) {
+	t.Helper()
+	x, y := open(t, a), open(t, b)
+	difference, size := 0.0, 0.0
+	for name, v := range x {
+		w := y[name]
+		if len(v) != len(w) {
+			t.Errorf("%s: %d elements and %d", name, len(v), len(w))
+			continue
+		}
+		if strings.HasPrefix(name, checkpoint.StatePrefix) {
+			continue
+		}
+		for i := range v {
+			d := float64(v[i]) - float64(w[i])
+			difference += d * d
+			size += float64(v[i]) * float64(v[i])
+		}
+	}
+	d := math.Sqrt(difference / size)
+	t.Logf("difference of the weights relative to their norm: %.2g", d)
+	if !(d <= tolerance) {
+		t.Errorf("the weights differ by %.2g, relative to their norm; %.2g is allowed", d, tolerance)
 	}
 }
 

@@ -1,0 +1,328 @@
+//go:build mpi && linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
+)
+
+// These tests start trainings of several ranks with the launchers of Debian's packages openmpi-bin
+// and mpich; scripts/mpi-check.sh installs and runs them. They fail where a launcher is missing.
+
+func TestMPI(t *testing.T) {
+	s := newMPISite(t)
+	t.Run("ranks equal one", s.ranksEqualOne)
+	t.Run("interrupt and resume", s.interruptAndResume)
+	t.Run("a rank is lost", s.aRankIsLost)
+	t.Run("ranks that differ", s.ranksThatDiffer)
+	t.Run("other library", s.otherLibrary)
+}
+
+// launchers start ranks on this machine.
+var launchers = map[string][]string{
+	"Open MPI": {"mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-n"},
+	"MPICH":    {"mpiexec.mpich", "-n"},
+}
+
+// mpiSite is the program with MPI and what it is tried on.
+type mpiSite struct {
+	dir, binary, data string
+}
+
+// newMPISite builds the program and prepares phantoms.
+func newMPISite(t *testing.T) mpiSite {
+	t.Helper()
+	s := mpiSite{dir: t.TempDir()}
+	s.binary, s.data = s.in("voxsaw"), s.in("prepared")
+	build := exec.Command("go", "build", "-tags", "mpi", "-o", s.binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building: %v\n%s", err, text)
+	}
+	if err := writePhantoms(s.in("scans"), phantomOptions{cases: 6, labelled: 4, axcodes: "RAS"}); err != nil {
+		t.Fatal(err)
+	}
+	s.must(t, "prepare", s.in("scans"), "--out", s.data)
+	return s
+}
+
+func (s mpiSite) in(name string) string { return filepath.Join(s.dir, name) }
+
+// must runs the program as one process, in this one.
+func (s mpiSite) must(t *testing.T, args ...string) {
+	t.Helper()
+	var stderr bytes.Buffer
+	if code := run(args, io.Discard, &stderr); code != 0 {
+		t.Fatalf("voxsaw %v: exit code %d\n%s", args, code, stderr.String())
+	}
+}
+
+// a rankRun is a job that has ended.
+type rankRun struct {
+	code           int
+	stdout, stderr string
+	took           time.Duration
+}
+
+// start begins a job of several ranks. Its standard error is also written to a file.
+func (s mpiSite) start(t *testing.T, launcher string, ranks int, env []string, args ...string) (cmd *exec.Cmd, wait func() rankRun) {
+	t.Helper()
+	line := append([]string{}, launchers[launcher]...)
+	line = append(append(line, strconv.Itoa(ranks), s.binary), args...)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	cmd = exec.CommandContext(ctx, line[0], line[1:]...)
+	cmd.Dir = s.dir
+	cmd.Env = append(append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "GOMAXPROCS=1"), env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v: scripts/mpi-check.sh installs what is needed", err)
+	}
+	return cmd, func() rankRun {
+		defer cancel()
+		err := cmd.Wait()
+		var failed *exec.ExitError
+		if err != nil && !errors.As(err, &failed) {
+			t.Fatal(err)
+		}
+		return rankRun{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String(), time.Since(begin)}
+	}
+}
+
+// ranks runs a job of several ranks to its end.
+func (s mpiSite) ranks(t *testing.T, launcher string, n int, args ...string) rankRun {
+	t.Helper()
+	_, wait := s.start(t, launcher, n, nil, args...)
+	return wait()
+}
+
+func weights(folder string) string { return filepath.Join(folder, "last.safetensors") }
+
+// trainings are the smallest of each kind, with a batch that four ranks can divide.
+func (s mpiSite) trainings() map[string][]string {
+	all := map[string][]string{
+		"finetune": {"finetune", "--data", s.data, "--channels", "2", "--levels", "1", "--crop", "16", "--labels", "2,3", "--batch", "4"},
+	}
+	for _, task := range pretext.Names() {
+		line := []string{"pretrain", "--task", task, "--data", s.data, "--channels", "2", "--levels", "1", "--crop", "16", "--batch", "4"}
+		if task == pretext.Default {
+			line = append(line, "--grid", "2x2x2", "--features", "8", "--hidden", "8")
+		}
+		all[task] = line
+	}
+	return all
+}
+
+// rates are learning rates at which rounding does not grow: the gradient of a bias in front of a
+// norm is zero but for rounding, and AdamW makes whole steps of that.
+var rates = map[string]string{"sgd": "1e-3", "adamw": "1e-4"}
+
+// One, two and four ranks see the same work: after 20 steps their weights agree, for each training,
+// each optimiser and under each MPI.
+func (s mpiSite) ranksEqualOne(t *testing.T) {
+	turn := 0
+	for name, line := range s.trainings() {
+		for optimizer := range rates {
+			t.Run(name+"/"+optimizer, func(t *testing.T) {
+				line := append(line, "--steps", "20", "--optimizer", optimizer, "--lr", rates[optimizer])
+				alone := s.in(name + optimizer)
+				s.must(t, append(line, "--out", alone)...)
+				// each pair of launcher and number has its turn
+				launcher, n := []string{"Open MPI", "MPICH"}[turn%2], []int{2, 4}[turn/2%2]
+				turn++
+				folder := alone + "-ranks"
+				r := s.ranks(t, launcher, n, append(line, "--out", folder)...)
+				if r.code != 0 {
+					t.Fatalf("%d ranks under %s: exit code %d\n%s", n, launcher, r.code, r.stderr)
+				}
+				traintest.Close(t, weights(alone), weights(folder), 1e-4)
+				if lines := strings.Count(r.stderr, "after step 20"); lines != 1 {
+					t.Errorf("%d lines tell of the validation, want 1:\n%s", lines, r.stderr)
+				}
+				if lines := strings.Count(r.stdout, ": 20 steps in"); lines != 1 {
+					t.Errorf("%d lines tell of the end, want 1:\n%s", lines, r.stdout)
+				}
+			})
+		}
+	}
+}
+
+// long is a training that lasts until it is stopped, or so many steps.
+func (s mpiSite) long(folder string, steps int) []string {
+	return append(s.trainings()["finetune"], "--schedule", "constant", "--checkpoint-every", "5", "--steps", strconv.Itoa(steps), "--out", folder)
+}
+
+// pids waits until a training has taken some steps, and gives the processes of its ranks, by rank.
+func (s mpiSite) pids(t *testing.T, folder string, n int) []int {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if log, err := os.ReadFile(filepath.Join(folder, "metrics.csv")); err == nil && bytes.Count(log, []byte("\n")) > 7 {
+			break
+		}
+	}
+	pids := make([]int, n)
+	processes, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range processes {
+		environ, err := os.ReadFile(path)
+		exe, _ := os.Readlink(filepath.Join(filepath.Dir(path), "exe"))
+		if err != nil || exe != s.binary {
+			continue
+		}
+		for _, v := range strings.Split(string(environ), "\x00") {
+			name, value, _ := strings.Cut(v, "=")
+			rank, err := strconv.Atoi(value)
+			if (name == "PMI_RANK" || name == "OMPI_COMM_WORLD_RANK") && err == nil && rank < n {
+				pids[rank], _ = strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			}
+		}
+	}
+	for rank, pid := range pids {
+		if pid == 0 {
+			t.Fatalf("there is no process of rank %d", rank)
+		}
+	}
+	return pids
+}
+
+func send(t *testing.T, signal string, pid int) {
+	t.Helper()
+	if text, err := exec.Command("kill", "-"+signal, strconv.Itoa(pid)).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+}
+
+// A signal to a single rank stops all after the same step, once. The run goes on to the bit with as
+// many ranks as before; another number is allowed, and said.
+func (s mpiSite) interruptAndResume(t *testing.T) {
+	const steps = 40
+	through := s.in("through")
+	if r := s.ranks(t, "MPICH", 2, s.long(through, steps)...); r.code != 0 {
+		t.Fatalf("exit code %d\n%s", r.code, r.stderr)
+	}
+	for launcher, signal := range map[string]string{"Open MPI": "USR1", "MPICH": "TERM"} {
+		folder := s.in("stopped by " + signal)
+		_, wait := s.start(t, launcher, 2, nil, s.long(folder, steps)...)
+		send(t, signal, s.pids(t, folder, 2)[1])
+		r := wait()
+		d, err := checkpoint.Read(weights(folder))
+		if err != nil || r.code != exitInterrupted || strings.Count(r.stderr, "and saved") != 1 || d.Step >= steps {
+			t.Fatalf("%s: exit code %d, %v, step %d\n%s", launcher, r.code, err, d.Step, r.stderr)
+		}
+		if launcher == "Open MPI" {
+			four := s.in("four")
+			if err := os.CopyFS(four, os.DirFS(folder)); err != nil {
+				t.Fatal(err)
+			}
+			if r = s.ranks(t, launcher, 4, "finetune", "--resume", "--out", four); r.code != 0 || !strings.Contains(r.stderr, "by 2 ranks, these are 4: results may differ") {
+				t.Errorf("with four ranks: exit code %d\n%s", r.code, r.stderr)
+			}
+		}
+		if r = s.ranks(t, launcher, 2, "finetune", "--resume", "--out", folder); r.code != 0 {
+			t.Fatalf("%s: resuming: exit code %d\n%s", launcher, r.code, r.stderr)
+		}
+		traintest.Equal(t, weights(through), weights(folder), 0)
+	}
+}
+
+// A rank that is killed, and one that is stopped for good: the job ends, not with 0, and says which
+// rank it was; the last checkpoint is whole, and the run goes on from it.
+func (s mpiSite) aRankIsLost(t *testing.T) {
+	for _, launcher := range []string{"Open MPI", "MPICH"} {
+		for _, c := range []struct {
+			signal string
+			rank   int
+		}{{"KILL", 1}, {"STOP", 1}, {"STOP", 0}} {
+			t.Run(fmt.Sprint(launcher, c.signal, c.rank), func(t *testing.T) {
+				folder := s.in(fmt.Sprint(launcher, c.signal, c.rank))
+				_, wait := s.start(t, launcher, 2, []string{"VOXSAW_MPI_TIMEOUT=3s"}, s.long(folder, 100000)...)
+				pid := s.pids(t, folder, 2)[c.rank]
+				defer exec.Command("kill", "-KILL", strconv.Itoa(pid)).Run()
+				send(t, c.signal, pid)
+				r := wait()
+				if r.code == 0 || r.took > time.Minute {
+					t.Errorf("exit code %d after %v", r.code, r.took)
+				}
+				// the launcher may have ended all before rank 0 could say it
+				theirs := c.signal == "KILL" && strings.Contains(r.stderr, fmt.Sprintf("; %d: process %d on", c.rank, pid)) && regexp.MustCompile(fmt.Sprintf(`(?i)PID %d\b`, pid)).MatchString(r.stderr+r.stdout)
+				if !theirs && !strings.Contains(r.stderr, fmt.Sprintf("voxsaw: rank %d (", c.rank)) {
+					t.Errorf("nothing says which rank it was:\n%s%s", r.stderr, r.stdout)
+				}
+				s.must(t, "verify", folder)
+			})
+		}
+	}
+}
+
+// What goes wrong when a job starts is one line that names the rank, and nothing is written.
+func (s mpiSite) ranksThatDiffer(t *testing.T) {
+	s.must(t, "prepare", s.in("scans"), "--out", s.in("other"), "--spacing", "2")
+	line := s.trainings()["finetune"]
+	with := func(flags ...string) []string {
+		return append(append(append([]string{}, line...), "--steps", "2", "--out", s.in("never")), flags...)
+	}
+	for name, c := range map[string]struct {
+		launcher      string
+		first, second []string
+		code          int
+		want          string
+	}{
+		"settings":       {"Open MPI", with(), with("--lr", "0.5"), exitFailure, "cannot train together: train.lr: 0.05 on rank 0, 0.5 there"},
+		"data":           {"MPICH", with(), with("--data", s.in("other")), exitFailure, "data set: fingerprint "},
+		"a missing file": {"Open MPI", with(), with("--data", s.in("nowhere")), exitFailure, "voxsaw: rank 1 ("},
+		"a batch":        {"MPICH", with("--batch", "3"), with("--batch", "3"), exitFailure, "take a multiple of 2, such as 2 or 4"},
+		"a verb":         {"Open MPI", []string{"inspect", s.data}, []string{"inspect", s.data}, exitUsage, "inspect is not divided over ranks"},
+		"a flag":         {"MPICH", with("--nothing"), with("--nothing"), exitUsage, "unknown flag: --nothing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := s.ranks(t, c.launcher, 1, append(append(append([]string{}, c.first...), ":", "-n", "1", s.binary), c.second...)...)
+			ours := 0
+			for l := range strings.Lines(r.stderr) {
+				if strings.HasPrefix(l, "voxsaw: ") {
+					ours++
+				}
+			}
+			if r.code != c.code || ours != 1 || !strings.Contains(r.stderr, c.want) {
+				t.Errorf("exit code %d, %d lines, want %q:\n%s", r.code, ours, c.want, r.stderr)
+			}
+			if _, err := os.Stat(s.in("never")); err == nil {
+				t.Error("there is a folder")
+			}
+		})
+	}
+}
+
+// A library of another launcher sees one rank: two such would write over each other.
+func (s mpiSite) otherLibrary(t *testing.T) {
+	line := append(s.trainings()["finetune"], "--steps", "2", "--out", s.in("never"))
+	_, wait := s.start(t, "MPICH", 2, []string{"VOXSAW_MPI=libmpi.so.40"}, line...)
+	if r := wait(); r.code == 0 || !strings.Contains(r.stderr, "the launcher started 2 ranks (PMI_SIZE=2), but Open MPI") {
+		t.Errorf("exit code %d\n%s", r.code, r.stderr)
+	}
+	_, wait = s.start(t, "MPICH", 2, []string{"VOXSAW_MPI=libnone.so"}, line...)
+	if r := wait(); r.code == 0 || !strings.Contains(r.stderr, "libnone.so") {
+		t.Errorf("exit code %d\n%s", r.code, r.stderr)
+	}
+	if _, err := os.Stat(s.in("never")); err == nil {
+		t.Error("there is a folder")
+	}
+}

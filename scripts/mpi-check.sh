@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Trains with two and four ranks under Debian's Open MPI and MPICH, kills ranks, and resumes. Installs both
+# where they are missing, as root.
+#
+#   bash scripts/mpi-check.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! command -v mpirun.openmpi >/dev/null || ! command -v mpiexec.mpich >/dev/null; then
+  apt-get update -q
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends openmpi-bin mpich
+fi
+go vet -tags mpi ./internal/mpi ./cmd/voxsaw
+go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags mpi ./internal/mpi
+go test -tags mpi -race ./internal/mpi
+CGO_ENABLED=0 go test -tags mpi -run '^TestMPI$' ./cmd/voxsaw
