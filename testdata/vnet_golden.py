@@ -244,5 +244,6 @@ if __name__ == "__main__":
     paper, caffe = ((1, 2, 3, 3, 3), (3, 3, 2, 1)), ((1, 1, 2, 3, 3), (3, 2, 1, 1))
     golden("paper", Paper(*paper, "none", nn.PReLU, 4, 3, False), size, 3)
     golden("paper_instance_elu", Paper(*paper, "instance", lambda c: nn.ELU(), 4, 3, False), (1, 1, 32, 32, 32), 3)
+    golden("paper_group_elu", Paper(*paper, "group", lambda c: nn.ELU(), 4, 3, False), (2, 1, 16, 16, 16), 3)
     golden("caffe", Paper(*caffe, "none", nn.PReLU, 4, 2, True), size, 2)
     golden("monai", Monai(4, 3), (2, 1, 32, 32, 16), 3)

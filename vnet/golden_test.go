@@ -16,6 +16,8 @@ var goldens = []struct {
 }{
 	{"paper", voxsaw.Network{Preset: "paper", Channels: 4, Classes: 3}, [5]int{2, 1, 16, 32, 16}},
 	{"paper_instance_elu", voxsaw.Network{Preset: "paper", Norm: "instance", Activation: "elu", Channels: 4, Classes: 3}, [5]int{1, 1, 32, 32, 32}},
+	// patches of 16^3: one voxel is left at the deepest level
+	{"paper_group_elu", voxsaw.Network{Preset: "paper", Norm: "group", Groups: 2, Activation: "elu", Channels: 4, Classes: 3}, [5]int{2, 1, 16, 16, 16}},
 	{"caffe", voxsaw.Network{Preset: "caffe", Channels: 4, Classes: 2}, [5]int{2, 1, 16, 32, 16}},
 	{"monai", voxsaw.Network{Preset: "monai", Channels: 4, Classes: 3, Dropout: 0}, [5]int{2, 1, 32, 32, 16}},
 }

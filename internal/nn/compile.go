@@ -458,8 +458,11 @@ func (c *compiler) step(n *G.Node, o operator, in []exec.Value) error {
 	if _, ok := o.(meanOfRank); ok {
 		c.alone = errMeanOfRank(o)
 	}
-	if l, ok := o.(lossOf); ok {
+	switch l := o.(type) {
+	case lossOf:
 		c.losses = append(c.losses, lossPort{l.LossSpec, s.Out[1]})
+	case choiceLoss:
+		c.losses = append(c.losses, lossPort{l.Loss(), s.Out[1]})
 	}
 	c.b.Step(s)
 	return nil

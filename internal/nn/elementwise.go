@@ -17,6 +17,7 @@ import (
 //	sumChannels    b (C) <- x (N, C, ...)
 //	concat         y <- x0, x1, ...      dx0, dx1, ... = split(dy)
 //	flatten        y (N, C*D*H*W) <- x   dx = unflatten(dy)
+//	unflatten      x (N, C, D, H, W) <- y, dy = flatten(dx)
 //	reshape        the same memory       dx = reshape(dy)
 //	pool           y <- x                dx = poolGrad(x, y, dy)
 type (
@@ -145,6 +146,10 @@ func (o unflatten) operands() []device.Shape                        { return []d
 func (o unflatten) results() []result                               { return []result{activation(o.Shape, o.Type)} }
 func (o unflatten) kernel(dev device.Device) (device.Kernel, error) { return dev.Unflatten(o.Tensor) }
 func (o unflatten) String() string                                  { return "unflatten " + shapeString(o.Shape) }
+func (o unflatten) wrt() []bool                                     { return all(1) }
+func (o unflatten) gradient(r *rule, _ []*G.Node, _, dy *G.Node) []*G.Node {
+	return []*G.Node{r.apply(flatten(o), dy)}
+}
 
 func (o reshape) operands() []device.Shape { return []device.Shape{o.from} }
 func (o reshape) results() []result        { return []result{plain(o.to)} }

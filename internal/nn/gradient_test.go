@@ -101,6 +101,21 @@ var everyOperator = map[string]network{
 	"gather": func(g *Graph, in func(string, ...int) *Node) *Node {
 		return g.GatherRows(in("x", 4, 3), g.Input("index", 5))
 	},
+	"scatter": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.ScatterRows(in("x", 4, 3), g.Input("index", 4), 6)
+	},
+	"linear with values": func(g *Graph, in func(string, ...int) *Node) *Node {
+		w := g.GatherRows(g.Param("w", Uniform(1), 4, 3), g.Input("index", 2))
+		b := g.GatherRows(g.Reshape(g.Param("b", Uniform(1), 4), 4, 1), g.Input("index of biases", 2))
+		return g.LinearWith(in("x", 5, 3), w, g.Reshape(b, 2))
+	},
+	"layer norm": func(g *Graph, in func(string, ...int) *Node) *Node { return g.LayerNorm("n", in("x", 4, 6)) },
+	"attention": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.Attention(in("q", 6, 4), in("k", 6, 4), in("v", 6, 4), 2, 2)
+	},
+	"choice loss": func(g *Graph, in func(string, ...int) *Node) *Node {
+		return g.ChoiceLoss(in("u", 5, 3), g.Input("right", 5, 3))
+	},
 	"meanOfOthers": func(g *Graph, in func(string, ...int) *Node) *Node { return g.MeanOfOthers(in("x", 6, 3), 2) },
 	"pairSum":      func(g *Graph, in func(string, ...int) *Node) *Node { return g.PairSum(in("a", 6, 2), in("b", 6, 2), 2) },
 	"column-sum loss": func(g *Graph, in func(string, ...int) *Node) *Node {

@@ -9,6 +9,7 @@ import (
 // Operators on features, one row a patch:
 //
 //	gatherRows    y <- x, index     dx = scatterRows(dy, index)
+//	scatterRows   y <- x, index     dx = gatherRows(dy, index)
 //	meanOfOthers  y <- x            dx = meanOfOthers(dy): its matrix is symmetric
 //	pairSum       y <- a, b         da, db = pairSumGrad(dy)
 type (
@@ -37,6 +38,10 @@ func (o scatterRows) operands() []device.Shape {
 func (o scatterRows) results() []result { return []result{plain(device.Shape{o.In, o.Columns})} }
 func (o scatterRows) kernel(dev device.Device) (device.Kernel, error) {
 	return dev.ScatterRows(o.RowsSpec)
+}
+func (o scatterRows) wrt() []bool { return firstOnly(2) }
+func (o scatterRows) gradient(r *rule, in []*G.Node, _, dy *G.Node) []*G.Node {
+	return []*G.Node{r.apply(gatherRows(o), dy, in[1]), nil}
 }
 
 func (o meanOfOthers) operands() []device.Shape { return []device.Shape{rowsOf(o.GroupSpec)} }
