@@ -126,18 +126,43 @@ func (g Grid) Chance() (correct, near, patches float64) { return g.Ceiling(g.Cel
 // patches is which: groups are the numbers of patches that look the same, such as those that show
 // nothing but air. All other patches can be told apart.
 func (g Grid) Ceiling(groups ...int) (correct, near, patches float64) {
-	n, logWays, swaps, placed := g.Cells(), 0.0, 0.0, float64(g.Cells())
-	for _, m := range groups {
-		if m < 2 {
+	all := make([]Group, len(groups))
+	for i, m := range groups {
+		all[i] = Group{m, m}
+	}
+	return Expected(g.Cells(), all...)
+}
+
+// A Group is positions of which a solver does not know which of some patches belongs where: patches
+// that look the same, or all of a puzzle for one that guesses.
+type Group struct {
+	Positions int
+	// Present are the patches of these positions that are there: fewer, where some are left out
+	Present int
+}
+
+// Expected is the expected score of a solver that puts the patches of each group into its positions
+// by chance, all ways equally likely, and every other patch into its place. present is the number
+// of patches of the puzzle.
+func Expected(present int, groups ...Group) (correct, near, patches float64) {
+	logWays, nearly, singles, placed := 0.0, 0.0, 0.0, float64(present)
+	for _, g := range groups {
+		if g.Positions < 2 || g.Present < 1 {
 			continue
 		}
-		// The m! orders of a group are all equally likely. On average one patch lies in its place;
-		// m(m-1)/2 orders are swaps.
-		logFactorial, _ := math.Lgamma(float64(m) + 1)
-		logWays += logFactorial
-		swaps += float64(m) * float64(m-1) / 2
-		placed -= float64(m - 1)
+		// Of the m!/e! ways, e positions staying empty, one is right, m' e have one patch in an
+		// empty position, and in m'(m'-1)/2 (e^2 + e + 1) two patches are misplaced, m' patches
+		// being there. Each patch is in its place in one way of m.
+		m, there := float64(g.Positions), float64(g.Present)
+		empty := m - there
+		logAll, _ := math.Lgamma(m + 1)
+		logEmpty, _ := math.Lgamma(empty + 1)
+		logWays += logAll - logEmpty
+		one := there * empty
+		nearly += there*(there-1)/2*(empty*empty+empty+1) + one + singles*one
+		singles += one
+		placed -= there - there/m
 	}
 	correct = math.Exp(-logWays)
-	return correct, correct * (1 + swaps), placed / float64(n)
+	return correct, correct * (1 + nearly), placed / float64(present)
 }

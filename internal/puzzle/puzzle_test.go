@@ -262,3 +262,49 @@ func TestScoreAndChance(t *testing.T) {
 		t.Error("an empty score is not zero")
 	}
 }
+
+// The expected scores with missing patches are compared with all ways to place those that are
+// there.
+func TestExpectedWithMissingPatches(t *testing.T) {
+	// The positions of groups follow one another; the first patches of each are there.
+	for _, groups := range [][]Group{{{5, 3}}, {{5, 5}}, {{4, 2}, {2, 1}}, {{3, 2}, {3, 1}, {1, 1}}, {{2, 2}, {3, 2}, {2, 0}}, {{6, 1}}} {
+		var missing []bool
+		var of []int // the group of a position
+		present := 0
+		for g, group := range groups {
+			for k := range group.Positions {
+				missing, of = append(missing, k >= group.Present), append(of, g)
+			}
+			present += group.Present
+		}
+		n := len(missing)
+		truth, answer, used := Identity(n), make(Configuration, n), make([]bool, n)
+		var score Score
+		var place func(a int)
+		place = func(a int) {
+			if a == n {
+				score.AddPresent(answer, truth, missing)
+				return
+			}
+			if missing[a] {
+				place(a + 1)
+				return
+			}
+			for p := range n {
+				if of[p] == of[a] && !used[p] {
+					used[p], answer[a] = true, p
+					place(a + 1)
+					used[p] = false
+				}
+			}
+		}
+		place(0)
+		correct, near, patches := score.Shares()
+		wantCorrect, wantNear, wantPatches := Expected(present, groups...)
+		for i, d := range []float64{correct - wantCorrect, near - wantNear, patches - wantPatches} {
+			if math.Abs(d) > 1e-12 {
+				t.Errorf("%v: expected score of metric %d is off by %v", groups, i, d)
+			}
+		}
+	}
+}

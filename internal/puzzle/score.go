@@ -34,3 +34,23 @@ func (s Score) Shares() (correct, near, patches float64) {
 	}
 	return float64(s.Correct) / float64(s.Puzzles), float64(s.Near) / float64(s.Puzzles), float64(s.Placed) / float64(s.Patches)
 }
+
+// AddPresent counts one answer to a puzzle of which some patches are missing: only those that are
+// there count. missing is by patch; nil: none is.
+func (s *Score) AddPresent(answer, truth Configuration, missing []bool) {
+	if missing == nil {
+		s.Add(answer, truth)
+		return
+	}
+	wrong, present := 0, 0
+	for slot, patch := range truth {
+		if missing[patch] {
+			continue
+		}
+		present++
+		if answer[slot] != patch {
+			wrong++
+		}
+	}
+	s.AddDistance(wrong, present)
+}

@@ -48,6 +48,7 @@ type Solver struct {
 	order  []int     // columns: those still to be reached, then those whose length is final
 	finite []float64 // a copy of the costs in which forbidden places are merely dear
 
+	some  []float64 // costs of the patches that are there
 	place []float64 // see search.go
 	pairs []float64 // see search.go
 }
@@ -79,11 +80,9 @@ func (s *Solver) Assign(answer []int, cost []float64) (float64, error) {
 	}
 	s.reserve(n)
 	original := cost
-	if oddities(cost) {
-		var err error
-		if cost, err = s.replaceForbidden(cost, n); err != nil {
-			return 0, err
-		}
+	cost, err := s.usable(cost, n)
+	if err != nil {
+		return 0, err
 	}
 	free := s.reduceColumns(cost, n)
 	for range 2 {
@@ -94,10 +93,52 @@ func (s *Solver) Assign(answer []int, cost []float64) (float64, error) {
 	for _, i := range s.free[:free] {
 		s.augment(cost, n, i)
 	}
+	return s.answer(answer, original, n)
+}
+
+// AssignSome is Assign of fewer rows than columns: each of m rows, m = len(answer), gets one of n
+// columns, and n - m columns stay empty. The cost of giving column j to row i is cost[i*n+j].
+//
+// Each row in turn is given a column by a shortest augmenting path (Kuhn and Munkres's method, with
+// prices; see Ramshaw and Tarjan, On Minimum-Cost Assignments in Unbalanced Bipartite Graphs, 2012,
+// for why columns may stay empty: the price of an empty one is 0, and no price is above it).
+func (s *Solver) AssignSome(answer []int, cost []float64, n int) (float64, error) {
+	m := len(answer)
+	if m > n || len(cost) != m*n {
+		return 0, fmt.Errorf("%d costs for %d rows of %d columns: need %d, and at least as many columns as rows", len(cost), m, n, m*n)
+	}
+	if m == 0 {
+		return 0, nil
+	}
+	s.reserve(n)
+	original := cost
+	cost, err := s.usable(cost, n)
+	if err != nil {
+		return 0, err
+	}
+	for j := range n {
+		s.v[j], s.row[j] = 0, -1
+	}
+	for i := range m {
+		s.augment(cost, n, i)
+	}
+	return s.answer(answer, original, n)
+}
+
+// usable is the costs, or, where some are odd, a copy without forbidden places.
+func (s *Solver) usable(cost []float64, n int) ([]float64, error) {
+	if oddities(cost) {
+		return s.replaceForbidden(cost, n)
+	}
+	return cost, nil
+}
+
+// answer writes down which column each row has, and sums up what that costs.
+func (s *Solver) answer(answer []int, cost []float64, n int) (float64, error) {
 	total := 0.0
 	for i := range answer {
 		answer[i] = s.column[i]
-		total += original[i*n+answer[i]]
+		total += cost[i*n+answer[i]]
 	}
 	if math.IsInf(total, 1) {
 		return 0, ErrInfeasible

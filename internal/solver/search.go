@@ -3,6 +3,7 @@ package solver
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 )
@@ -20,11 +21,20 @@ type Terms struct {
 	// is class Classes - 1 - r
 	Relation []int
 	Classes  int
+	// Missing are the patches that are not there: their terms do not count. What is left is a
+	// rectangular assignment: any position may stay empty. nil: none
+	Missing []bool
 }
+
+// missing says whether patch a is not there.
+func (t Terms) missing(a int) bool { return t.Missing != nil && t.Missing[a] }
 
 func (t Terms) check(n int) error {
 	if len(t.Unary) != n*n {
 		return fmt.Errorf("%d unary costs for %d patches: need %d", len(t.Unary), n, n*n)
+	}
+	if t.Missing != nil && len(t.Missing) != n {
+		return fmt.Errorf("%d marks of missing patches for %d patches", len(t.Missing), n)
 	}
 	if t.Binary == nil {
 		return nil
@@ -46,12 +56,15 @@ func (t Terms) check(n int) error {
 func (t Terms) Cost(c []int) float64 {
 	n, sum := len(c), 0.0
 	for a, p := range c {
+		if t.missing(a) {
+			continue
+		}
 		sum += t.Unary[a*n+p]
 		if t.Binary == nil {
 			continue
 		}
 		for b, q := range c {
-			if a != b {
+			if a != b && !t.missing(b) {
 				sum += t.Binary[(a*n+b)*t.Classes+t.Relation[p*n+q]]
 			}
 		}
@@ -61,16 +74,77 @@ func (t Terms) Cost(c []int) float64 {
 
 // Solve writes to answer the cheapest configuration that it finds, and returns its cost: the exact
 // assignment by the unary terms alone, then [Solver.Search] from there. Without binary terms the
-// answer is the minimum.
+// answer is the minimum. Missing patches get the positions that stay empty, in ascending order: so
+// the answer depends on nothing but the patches that are there.
 func (s *Solver) Solve(answer []int, t Terms, distance int) (float64, error) {
 	if err := t.check(len(answer)); err != nil {
 		return 0, err
 	}
-	cost, err := s.Assign(answer, t.Unary)
-	if err != nil || t.Binary == nil {
-		return cost, err
+	var cost float64
+	var err error
+	if t.Missing == nil {
+		cost, err = s.Assign(answer, t.Unary)
+	} else {
+		cost, err = s.assignPresent(answer, t)
 	}
-	return s.Search(answer, t, distance)
+	if err == nil && t.Binary != nil {
+		cost, err = s.Search(answer, t, distance)
+	}
+	if err == nil && t.Missing != nil {
+		fillEmpty(answer, t.Missing)
+	}
+	return cost, err
+}
+
+// assignPresent gives positions to the patches that are there, and any that are left to the others.
+func (s *Solver) assignPresent(answer []int, t Terms) (float64, error) {
+	n := len(answer)
+	s.some = s.some[:0]
+	for a := range n {
+		if !t.Missing[a] {
+			s.some = append(s.some, t.Unary[a*n:][:n]...)
+		}
+	}
+	some := make([]int, len(s.some)/n)
+	cost, err := s.AssignSome(some, s.some, n)
+	if err != nil {
+		return 0, err
+	}
+	taken, k := make([]bool, n), 0
+	for a := range answer {
+		if !t.Missing[a] {
+			answer[a] = some[k]
+			taken[some[k]] = true
+			k++
+		}
+	}
+	empty := 0
+	for a := range answer {
+		if t.Missing[a] {
+			for taken[empty] {
+				empty++
+			}
+			answer[a] = empty
+			empty++
+		}
+	}
+	return cost, nil
+}
+
+// fillEmpty brings the positions of missing patches into ascending order.
+func fillEmpty(answer []int, missing []bool) {
+	var empty []int
+	for a, p := range answer {
+		if missing[a] {
+			empty = append(empty, p)
+		}
+	}
+	slices.Sort(empty)
+	for a := range answer {
+		if missing[a] {
+			answer[a], empty = empty[0], empty[1:]
+		}
+	}
 }
 
 // Choose writes the cheapest of some configurations to answer, whose length is that of each of
@@ -175,6 +249,11 @@ func (s *Solver) look(c []int, t Terms) neighbourhood {
 	}
 	l := neighbourhood{n, t.Classes, c, t.Relation, s.place[:n*n], s.pairs[:n*n*t.Classes]}
 	copy(l.place, t.Unary)
+	for a := range n {
+		if t.missing(a) {
+			clear(l.place[a*n:][:n])
+		}
+	}
 	if t.Classes == 0 {
 		return l
 	}
@@ -182,7 +261,7 @@ func (s *Solver) look(c []int, t Terms) neighbourhood {
 		for b := range n {
 			forth, back := t.Binary[(a*n+b)*t.Classes:][:t.Classes], t.Binary[(b*n+a)*t.Classes:][:t.Classes]
 			pair := l.pair(a, b)
-			if a == b {
+			if a == b || t.missing(a) || t.missing(b) {
 				clear(pair)
 				continue
 			}

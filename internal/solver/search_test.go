@@ -92,20 +92,7 @@ func TestSolveAgainstBruteForce(t *testing.T) {
 	for range 60 {
 		terms := randomTerms(r, g)
 		best := math.Inf(1)
-		c := puzzle.Identity(6)
-		var permute func(k int)
-		permute = func(k int) {
-			if k == 6 {
-				best = min(best, terms.Cost(c))
-				return
-			}
-			for i := k; i < 6; i++ {
-				c[k], c[i] = c[i], c[k]
-				permute(k + 1)
-				c[k], c[i] = c[i], c[k]
-			}
-		}
-		permute(0)
+		permutations(6, func(c []int) { best = min(best, terms.Cost(c)) })
 		answer := make([]int, 6)
 		cost, err := s.Solve(answer, terms, 3)
 		if err != nil {
