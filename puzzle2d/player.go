@@ -16,7 +16,7 @@ import (
 // goroutine at a time.
 type Player struct {
 	config Config
-	player *jigsaw.Player
+	player jigsaw.Players
 }
 
 // PlayOptions say how puzzles are solved. Zeros stand for what the network was trained with.
@@ -169,7 +169,7 @@ func (p *Player) Play(store *photos.Store, photo int) (Play, error) {
 	if err != nil {
 		return Play{}, err
 	}
-	play, err := p.player.Play(h, 0)
+	play, err := p.player.Finest().Play(h, 0)
 	if err != nil {
 		return Play{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
@@ -81,6 +82,6 @@ type held struct {
 
 func (h held) Len() int { return len(h.photos) }
 
-func (h held) Cut(i int, patches []float32) (name string, err error) {
+func (h held) Cut(i int, _ puzzle.Grid, patches []float32) (name string, err error) {
 	return h.cut(patches, h.photos[i], nil)
 }

@@ -12,6 +12,7 @@ import (
 type game struct {
 	config   Config
 	shuffles []puzzle.Configuration
+	pieces   []pieces
 	puzzles  []*solver.Iteration
 	referee  *referee
 }
@@ -23,20 +24,25 @@ type referee struct {
 	table  []int // relations between positions
 	unary  []float64
 	pairs  []float64
+	// the slots that are empty; nil where no patch is missing
+	empty  []bool
 	answer puzzle.Configuration
 }
 
 func newReferee(c Config) *referee {
 	n := c.cells()
 	r := &referee{config: c, table: c.Grid.RelationTable(), unary: make([]float64, n*n), answer: make(puzzle.Configuration, n)}
+	if c.missing() > 0 {
+		r.empty = make([]bool, n)
+	}
 	if c.Binary {
 		r.pairs = make([]float64, n*n*c.Grid.Relations())
 	}
 	return r
 }
 
-func (r *referee) newGame(shuffles []puzzle.Configuration, rounds int) *game {
-	g := &game{config: r.config, shuffles: shuffles, referee: r}
+func (r *referee) newGame(shuffles []puzzle.Configuration, p []pieces, rounds int) *game {
+	g := &game{config: r.config, shuffles: shuffles, pieces: p, referee: r}
 	for range shuffles {
 		g.puzzles = append(g.puzzles, solver.NewIteration(r.config.cells(), rounds))
 	}
@@ -54,6 +60,11 @@ func (g *game) arranged(p int) puzzle.Configuration {
 
 // move re-arranges a puzzle by the scores of one board.
 func (g *game) move(p int, h *head, board int) error {
+	if g.referee.empty != nil {
+		for s, patch := range g.arranged(p) {
+			g.referee.empty[s] = !g.pieces[p].there(patch)
+		}
+	}
 	if err := g.referee.answerTo(h, board); err != nil {
 		return fmt.Errorf("solving a puzzle: %w: the network's scores are not usable", err)
 	}
@@ -70,7 +81,7 @@ func (r *referee) answerTo(h *head, board int) error {
 	}
 	n := r.config.cells()
 	solver.Costs(r.unary, h.unary[board*n*n:][:n*n], n)
-	terms := solver.Terms{Unary: r.unary}
+	terms := solver.Terms{Unary: r.unary, Missing: r.empty}
 	if classes := r.config.Grid.Relations(); h.pairs != nil {
 		solver.Costs(r.pairs, h.pairs[board*n*n*classes:][:n*n*classes], classes)
 		terms.Binary, terms.Relation, terms.Classes = r.pairs, r.table, classes

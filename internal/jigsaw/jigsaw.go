@@ -27,6 +27,9 @@ import (
 //   - symmetric: each patch's feature beside the mean of the others', through one small network
 //     that all patches share. The order does not matter to it, so one round is all it can use.
 //   - both: the sum of the two.
+//   - attention: the patches are tokens without positions, which attend to one another in some layers
+//     of a transformer (attention.go). Where each lies at present is added to it, so that further
+//     rounds see what the last one has made.
 //   - kway: no matrix; the features of all patches, through one hidden layer, to a choice among K
 //     orders (Noroozi and Favaro, ECCV 2016). There is one answer, and no second look.
 const (
@@ -34,14 +37,15 @@ const (
 	Symmetric = "symmetric"
 	Both      = "both"
 	KWay      = "kway"
+	Attention = "attention"
 )
 
 // Config is what there is to say about a game but its data and its network.
 type Config struct {
 	Grid      puzzle.Grid // cells along each axis
-	Head      string      // Paper, Symmetric, Both or KWay
+	Head      string      // Paper, Symmetric, Both, KWay or Attention
 	Features  int         // width of a patch's feature
-	Hidden    int         // hidden width of the symmetric and of the K-way head
+	Hidden    int         // hidden width of the symmetric and of the K-way head, width of a token
 	Rounds    int         // times that a puzzle is solved, re-arranged and looked at again
 	Binary    bool        // binary terms: the relation between each two patches is learnt, too
 	Distance  int         // Hamming distance of the search with binary terms: 2 or 3
@@ -50,6 +54,20 @@ type Config struct {
 	Batch     int         // puzzles in a step, over all ranks
 	Shuffles  int         // puzzles that are made of each held-out item
 	Seed      uint64
+
+	Layers         int // of the attention head
+	AttentionHeads int // of each layer; they divide Hidden
+
+	// Missing is the share of the patches of each puzzle that are left out: see missing.go.
+	Missing float64
+	// Identical says that patches with the same voxels are one class: any of their places is right
+	// for each of them, in the loss ([nn.Graph.ChoiceLoss]). Scores still want each patch in its own
+	// place, and the ceiling says how much of that is possible.
+	Identical bool
+	// Grids are those that a step draws one of, all its puzzles the same; Grid is that of the step.
+	// The head has a class for each position of each grid, and chooses among those of the step's
+	// grid. nil: Grid alone
+	Grids []puzzle.Grid
 
 	// Orders are the only configurations that puzzles are made with and that are looked for: the
 	// classes of the K-way head. With another head the cheapest of them is the answer, so that the
@@ -64,6 +82,12 @@ func (c Config) Check() error {
 		return err
 	}
 	if err := c.checkHead(); err != nil {
+		return err
+	}
+	if err := c.checkGrids(); err != nil {
+		return err
+	}
+	if err := c.checkMissing(); err != nil {
 		return err
 	}
 	if c.Distance != 2 && c.Distance != 3 {
@@ -86,6 +110,13 @@ func (c Config) Check() error {
 func (c Config) checkHead() error {
 	switch c.Head {
 	case Paper, Symmetric, Both:
+	case Attention:
+		if c.Layers < 1 || c.Layers > 64 {
+			return fmt.Errorf("layers is %d, must be from 1 to 64", c.Layers)
+		}
+		if c.AttentionHeads < 1 || c.Hidden%c.AttentionHeads != 0 {
+			return fmt.Errorf("attention_heads is %d, must be at least 1 and divide hidden, which is %d", c.AttentionHeads, c.Hidden)
+		}
 	case KWay:
 		if c.Orders == nil {
 			return fmt.Errorf("head %s needs the orders to choose among", KWay)
@@ -94,7 +125,7 @@ func (c Config) checkHead() error {
 			return fmt.Errorf("head %s has neither binary terms nor a column-sum loss: set binary to false and column_sum to 0", KWay)
 		}
 	default:
-		return fmt.Errorf("head %q: want %s, %s, %s or %s", c.Head, Paper, Symmetric, Both, KWay)
+		return fmt.Errorf("head %q: want %s, %s, %s, %s or %s", c.Head, Paper, Symmetric, Both, Attention, KWay)
 	}
 	if c.Orders != nil {
 		return c.Orders.Check(c.cells())
@@ -138,10 +169,18 @@ func patches(b Backbone, n int) device.Shape {
 
 // A Batch is the puzzles of one step.
 type Batch struct {
-	// Patches are those of all puzzles in their natural order, (puzzles x cells, Backbone.Patch).
-	// They are never shuffled themselves: the encoder looks at each patch alone, so it is their
-	// features that change places.
+	// Grid is the number of the puzzles' grid among Config.Grids; 0 where there are none.
+	Grid int
+	// Patches are those of all puzzles in their natural order, without missing ones: (puzzles x
+	// patches, Backbone.Patch). They are never shuffled themselves: the encoder looks at each patch
+	// alone, so it is their features that change places.
 	Patches []float32
+	// Missing marks the patches of each puzzle that are left out, in their natural order, as
+	// [Config.DrawMissing] draws them; nil where none is.
+	Missing [][]bool
+	// Alike are the patches of each puzzle, missing ones too, that have the same voxels: see
+	// [Alike]. With Config.Identical alone.
+	Alike [][]int
 	// Shuffles are the truth, one configuration a puzzle: Shuffles[p][s] is the patch that lies in
 	// slot s, and so the position where it belongs. They are of Config.Orders, if there are any.
 	Shuffles []puzzle.Configuration
@@ -152,14 +191,13 @@ type Batch struct {
 // Held are items to solve puzzles of, without variation: held-out cases, photographs.
 type Held interface {
 	Len() int
-	// Cut writes the patches of item i in their natural order, and gives its name.
-	Cut(i int, patches []float32) (name string, err error)
+	// Cut writes the patches of item i, cut by a grid, in their natural order, and gives its name.
+	Cut(i int, grid puzzle.Grid, patches []float32) (name string, err error)
 }
 
-// blank marks the patches of a puzzle that are the same everywhere, such as air. Nobody could tell
+// blank marks the n patches of a puzzle that are the same everywhere, such as air. Nobody could tell
 // where they belong. If less than two others are left, all count.
-func (c Config) blank(patches []float32) []bool {
-	n := c.cells()
+func (c Config) blank(patches []float32, n int) []bool {
 	size := len(patches) / n
 	marks, left := make([]bool, n), n
 	if !c.SkipBlank {

@@ -9,23 +9,23 @@ import (
 )
 
 // A Learner is a training with puzzles, as the training loop sees it, but for its batches: the step
-// is the trainer's, and held-out items are what it is validated on.
+// is a trainer's, and held-out items are what it is validated on.
 type Learner struct {
-	*Trainer
-	params *nn.Params
-	player *Player // nil where nothing is held out
-	held   Held
+	trainers []*Trainer // one for each grid
+	params   *nn.Params
+	players  Players // none where nothing is held out
+	held     Held
 }
 
 // NewLearner compiles the programs of a training and of its validation.
 func NewLearner(w train.Workbench, c Config, b Backbone, held Held) (*Learner, error) {
 	l := &Learner{params: w.Params, held: held}
 	var err error
-	if l.Trainer, err = NewTrainer(w.Device, c, b, w.Params, w.Optimizer.Updater(), w.Group, w.Memory); err != nil {
+	if l.trainers, err = newTrainers(w.Device, c, b, w.Params, w.Optimizer.Updater(), w.Group, w.Memory); err != nil {
 		return nil, err
 	}
 	if held.Len() > 0 {
-		if l.player, err = NewPlayer(w.Device, c, b, w.Params, l.Trainer, w.Memory); err != nil {
+		if l.players, err = newPlayers(w.Device, c, b, w.Params, l.trainers, w.Memory); err != nil {
 			l.Close()
 			return nil, err
 		}
@@ -36,12 +36,25 @@ func NewLearner(w train.Workbench, c Config, b Backbone, held Held) (*Learner, e
 // Params implements [train.Task]: the network's, and the head's ("puzzle....").
 func (l *Learner) Params() train.Params { return l.params }
 
+// Step implements [train.Task]: it is that of the trainer of the batch's grid.
+func (l *Learner) Step(step int, b *Batch) (train.Result, error) {
+	return l.trainers[b.Grid].Step(step, b)
+}
+
+// Notes implements [train.Learner].
+func (l *Learner) Notes() (notes []string) {
+	for _, t := range l.trainers {
+		notes = append(notes, t.Notes()...)
+	}
+	return notes
+}
+
 // Validate implements [train.Task]: it plays the puzzles of the held-out items.
 func (l *Learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
-	if l.player == nil {
+	if l.players == nil {
 		return voxsaw.Validation{}, nil
 	}
-	e, err := l.player.Evaluate(ctx, l.held)
+	e, err := l.players.Evaluate(ctx, l.held)
 	if err != nil {
 		return voxsaw.Validation{}, err
 	}
@@ -50,8 +63,6 @@ func (l *Learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 
 // Close gives the memory back.
 func (l *Learner) Close() {
-	if l.player != nil {
-		l.player.Close()
-	}
-	l.Trainer.Close()
+	l.players.Close()
+	closeTrainers(l.trainers)
 }

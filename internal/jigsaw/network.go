@@ -10,7 +10,9 @@ import (
 // The network is two programs over shared parameters. The encoder turns every patch into a feature,
 // once a step; the head turns the features of the patches of a puzzle, in the order in which they
 // lie, into the costs of positions, once a round. Rows of the features are patches in their natural
-// order, puzzle after puzzle; the head's input `index` says which row lies in which slot.
+// order, puzzle after puzzle; the head's input `index` says which row lies in which slot. Where
+// patches are missing it has a row for each slot that is not empty, and the input `where` says which
+// slots these are.
 //
 // The features lie in memory of the device that both programs use, and so does their gradient: only
 // scores visit the host.
@@ -41,15 +43,16 @@ type headNodes struct {
 	loss  *nn.Node // (): all terms, weighted
 }
 
-// headGraph maps the features of a batch, and the order in which they lie on boards, to scores.
-func (c Config) headGraph(mode nn.Mode, puzzles, boards int) (*nn.Graph, headNodes) {
+// headGraph maps the features of so many patches, and the order in which they lie on boards, to
+// scores.
+func (c Config) headGraph(mode nn.Mode, patches, boards int) (*nn.Graph, headNodes) {
 	g := nn.NewGraph(mode, device.Float32)
-	f := g.GatherRows(g.GradInput("features", puzzles*c.cells(), c.Features), g.Input("index", boards*c.cells()))
+	f := g.GatherRows(g.GradInput("features", patches, c.Features), g.Input("index", boards*c.present()))
 	return g, c.head(g, f, boards)
 }
 
-// head adds the head to a graph: f (boards x cells, Features) are the features of what lies in each
-// slot. The scores are compared with the truth.
+// head adds the head to a graph: f (boards x patches that are there, Features) are the features of
+// what lies in each slot that is not empty. The scores are compared with the truth.
 func (c Config) head(g *nn.Graph, f *nn.Node, boards int) headNodes {
 	n := c.cells()
 	var h headNodes
@@ -59,26 +62,35 @@ func (c Config) head(g *nn.Graph, f *nn.Node, boards int) headNodes {
 		h.loss, _ = g.Loss(h.orders, g.Input("truth", boards), nn.LossOptions{CE: 1})
 		return h
 	}
-	if c.Head != Symmetric {
-		all := g.Reshape(f, boards, n*c.Features)
+	slots := func(x *nn.Node) *nn.Node { return x } // a row of zeros for each empty slot
+	if c.missing() > 0 {
+		where := g.Input("where", boards*c.present())
+		slots = func(x *nn.Node) *nn.Node { return g.ScatterRows(x, where, boards*n) }
+	}
+	if c.Head == Paper || c.Head == Both {
+		all := g.Reshape(slots(f), boards, n*c.Features)
 		h.unary = g.Reshape(g.Linear("puzzle.unary", all, n*n, true), boards*n, n)
 	}
-	if c.Head != Paper {
-		// One linear map of [feature, mean of the others'] is the sum of a map of each.
-		own := g.Linear("puzzle.own", f, c.Hidden, true)
-		others := g.Linear("puzzle.others", g.MeanOfOthers(f, boards), c.Hidden, false)
-		u := g.Linear("puzzle.position", g.ReLU(g.Add(own, others)), n, true)
+	switch c.Head {
+	case Symmetric, Both:
+		u := slots(c.symmetric(g, f, boards))
 		if h.unary != nil {
 			u = g.Add(h.unary, u)
 		}
 		h.unary = u
+	case Attention:
+		h.unary = slots(c.attention(g, f, boards))
 	}
-	h.loss, _ = g.Loss(h.unary, g.Input("truth", boards*n), nn.LossOptions{CE: 1})
+	if c.Identical {
+		h.loss = g.ChoiceLoss(h.unary, g.Input("right", boards*n, n))
+	} else {
+		h.loss, _ = g.Loss(h.unary, g.Input("truth", boards*n), nn.LossOptions{CE: 1})
+	}
 	if c.Binary {
 		// One linear map of two concatenated features is the sum of a map of each.
 		relations := c.Grid.Relations()
-		first := g.Linear("puzzle.first", f, relations, true)
-		second := g.Linear("puzzle.second", f, relations, false)
+		first := g.Linear("puzzle.first", slots(f), relations, true)
+		second := g.Linear("puzzle.second", slots(f), relations, false)
 		h.pairs = g.PairSum(first, second, boards)
 		l, _ := g.Loss(h.pairs, g.Input("relations", boards*n*n), nn.LossOptions{CE: 1})
 		h.loss = g.Add(h.loss, l)
@@ -89,11 +101,20 @@ func (c Config) head(g *nn.Graph, f *nn.Node, boards int) headNodes {
 	return h
 }
 
+// symmetric adds the symmetric head: each patch's feature beside the mean of the others'.
+func (c Config) symmetric(g *nn.Graph, f *nn.Node, boards int) *nn.Node {
+	// One linear map of [feature, mean of the others'] is the sum of a map of each.
+	own := g.Linear("puzzle.own", f, c.Hidden, true)
+	others := g.Linear("puzzle.others", g.MeanOfOthers(f, boards), c.Hidden, false)
+	return c.position(g, g.ReLU(g.Add(own, others)))
+}
+
 // Declare gathers the parameters of the whole model, which must be known before the first program
-// takes memory.
+// takes memory. They are the same for every grid.
 func (c Config) Declare(b Backbone, params *nn.Params) error {
+	c = c.On(0)
 	encoder, _ := c.encoderGraph(b, nn.Train, params.Device().Activations(), c.cells())
-	head, _ := c.headGraph(nn.Train, 1, 1)
+	head, _ := c.headGraph(nn.Train, c.present(), 1)
 	if err := params.Declare(encoder, head); err != nil {
 		return fmt.Errorf("building the network: %w", err)
 	}
@@ -103,11 +124,11 @@ func (c Config) Declare(b Backbone, params *nn.Params) error {
 // links are the features and their gradient.
 type links struct{ features, gradient *nn.Link }
 
-// newLinks takes the memory for the features of so many puzzles, and in training for their
+// newLinks takes the memory for the features of so many patches, and in training for their
 // gradient.
-func (c Config) newLinks(params *nn.Params, mode nn.Mode, puzzles int) (l links, err error) {
-	if l.features, err = params.Link(puzzles*c.cells(), c.Features); err == nil && mode == nn.Train {
-		l.gradient, err = params.Link(puzzles*c.cells(), c.Features)
+func (c Config) newLinks(params *nn.Params, mode nn.Mode, patches int) (l links, err error) {
+	if l.features, err = params.Link(patches, c.Features); err == nil && mode == nn.Train {
+		l.gradient, err = params.Link(patches, c.Features)
 	}
 	if err != nil {
 		l.close()

@@ -132,7 +132,7 @@ type heldNoise struct {
 
 func (h heldNoise) Len() int { return h.n }
 
-func (h heldNoise) Cut(i int, patches []float32) (string, error) {
+func (h heldNoise) Cut(i int, _ puzzle.Grid, patches []float32) (string, error) {
 	r := seed.Rand(uint64(i), "item")
 	for k := range patches {
 		patches[k] = float32(r.NormFloat64())

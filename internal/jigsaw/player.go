@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -30,26 +30,87 @@ type Player struct {
 	params  *nn.Params // that Open has loaded; nil where they are the caller's
 }
 
-// Open prepares a player with the weights of a checkpoint of a game of these settings.
-func Open(dev voxsaw.Device, path string, c Config, b Backbone, memory int64) (*Player, error) {
+// Players are a player for each grid of a game.
+type Players []*Player
+
+// Open prepares players with the weights of a checkpoint of a game of these settings.
+func Open(dev voxsaw.Device, path string, c Config, b Backbone, memory int64) (Players, error) {
 	d, err := device.From(dev)
 	if err != nil {
 		return nil, err
 	}
 	params := nn.NewParams(d, c.Seed)
-	var p *Player
+	var list Players
 	if err = c.Declare(b, params); err == nil {
 		_, err = checkpoint.LoadAll(path, params, explainMissing)
 	}
 	if err == nil {
-		p, err = NewPlayer(d, c, b, params, nil, memory)
+		list, err = newPlayers(d, c, b, params, nil, memory)
 	}
 	if err != nil {
 		params.Close()
 		return nil, err
 	}
-	p.params = params
-	return p, nil
+	list[len(list)-1].params = params // it is closed last
+	return list, nil
+}
+
+// newPlayers compiles the programs of a player for each grid, in the memory of a trainer's.
+func newPlayers(dev device.Device, c Config, b Backbone, params *nn.Params, share []*Trainer, memory int64) (Players, error) {
+	var list Players
+	for k, game := range c.games() {
+		var trainer *Trainer
+		if share != nil {
+			trainer = share[k]
+		}
+		p, err := NewPlayer(dev, game, b, params, trainer, memory)
+		if err != nil {
+			list.Close()
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// Close gives the memory back.
+func (list Players) Close() {
+	for _, p := range list {
+		p.Close()
+	}
+}
+
+// Finest is the player on the grid of most cells.
+func (list Players) Finest() *Player { return list[list[0].config.finestFirst()[0]] }
+
+// Evaluate is [Player.Evaluate] on each grid. Of several grids the metrics are the means over them.
+func (list Players) Evaluate(ctx context.Context, held Held) (Evaluation, error) {
+	var of []Evaluation
+	for _, p := range list {
+		e, err := p.Evaluate(ctx, held)
+		if err != nil || len(list) == 1 {
+			return e, err
+		}
+		of = append(of, e)
+	}
+	return meanOf(of), nil
+}
+
+// meanOf is the evaluation of several grids together.
+func meanOf(of []Evaluation) Evaluation {
+	mean := Evaluation{Items: of[0].Items, Grids: of, Rounds: make([]Metrics, len(of[0].Rounds))}
+	share := 1 / float64(len(of))
+	for _, e := range of {
+		mean.Puzzles += e.Puzzles
+		mean.Loss += share * e.Loss
+		mean.Mean += share * e.Mean
+		mean.Chance.add(e.Chance, share)
+		mean.Ceiling.add(e.Ceiling, share)
+		for round, m := range e.Rounds {
+			mean.Rounds[round].add(m, share)
+		}
+	}
+	return mean
 }
 
 // explainMissing says what it means that a checkpoint lacks a tensor.
@@ -66,14 +127,14 @@ func NewPlayer(dev device.Device, c Config, b Backbone, params *nn.Params, share
 	p := &Player{config: c, referee: newReferee(c), patches: make([]float32, c.cells()*elements(b))}
 	encoder, head := nn.Options{MemoryLimit: memory}, nn.Options{MemoryLimit: memory}
 	if share != nil {
-		encoder.Share, head.Share = share.encoder, share.heads[len(share.heads)-1].program
+		encoder.Share, head.Share = share.encoder, share.largestHead()
 	}
 	var err error
-	if p.links, err = c.newLinks(params, nn.Eval, 1); err != nil {
+	if p.links, err = c.newLinks(params, nn.Eval, c.cells()); err != nil {
 		return nil, err
 	}
 	if p.encoder, err = c.newEncoder(b, dev, params, nn.Eval, c.cells(), p.links, encoder); err == nil {
-		p.head, err = c.newHead(dev, params, nn.Eval, 1, c.Shuffles, p.links, head)
+		p.head, err = c.newHead(dev, params, nn.Eval, c.cells(), c.Shuffles, p.links, head)
 	}
 	if err != nil {
 		p.Close()
@@ -101,7 +162,13 @@ func (p *Player) Close() {
 type Metrics struct {
 	Correct float64 // puzzles wholly solved
 	Near    float64 // puzzles within Hamming distance 2 of the truth: at most two patches misplaced
-	Patches float64 // patches in their place
+	Patches float64 // patches in their place, of those that are there
+}
+
+func (m *Metrics) add(other Metrics, weight float64) {
+	m.Correct += weight * other.Correct
+	m.Near += weight * other.Near
+	m.Patches += weight * other.Patches
 }
 
 // An Evaluation is how well the puzzles of some items were solved.
@@ -115,6 +182,8 @@ type Evaluation struct {
 	// Ceiling is what a solver scores, on average, that fails at nothing but patches that are the
 	// same everywhere and equal each other, such as air
 	Ceiling Metrics
+	Grid    puzzle.Grid
+	Grids   []Evaluation // of each of several grids; then the metrics here are the means over them
 }
 
 // Final are the metrics after the last round.
@@ -135,6 +204,9 @@ func (e Evaluation) Validation() voxsaw.Validation {
 			}
 		}
 	}
+	for _, of := range e.Grids {
+		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: fmt.Sprintf("patches %v", of.Grid), Value: of.Final().Patches})
+	}
 	return v
 }
 
@@ -146,7 +218,7 @@ func (p *Player) Evaluate(ctx context.Context, held Held) (Evaluation, error) {
 	}
 	rounds := p.config.rounds()
 	scores := make([]puzzle.Score, rounds)
-	e := Evaluation{Items: held.Len()}
+	e := Evaluation{Items: held.Len(), Grid: p.config.Grid}
 	played := 0
 	for i := range held.Len() {
 		if err := ctx.Err(); err != nil {
@@ -154,17 +226,14 @@ func (p *Player) Evaluate(ctx context.Context, held Held) (Evaluation, error) {
 		}
 		g, loss, err := p.play(held, i, rounds, func(round int, g *game) {
 			for q, shuffle := range g.shuffles {
-				scores[round].Add(g.puzzles[q].Answer(), shuffle)
+				scores[round].AddPresent(g.puzzles[q].Answer(), shuffle, g.pieces[q].missing)
 			}
 		}, &played)
 		if err != nil {
 			return e, err
 		}
 		e.Puzzles += len(g.shuffles)
-		correct, near, patches := p.ceiling()
-		e.Ceiling.Correct += correct
-		e.Ceiling.Near += near
-		e.Ceiling.Patches += patches
+		e.Ceiling.add(p.ceiling(g), 1)
 		e.Loss += loss
 	}
 	// Divided once: seven times 1/7 is less than 1.
@@ -177,53 +246,66 @@ func (p *Player) Evaluate(ctx context.Context, held Held) (Evaluation, error) {
 		e.Rounds = append(e.Rounds, m)
 	}
 	e.Mean = float64(played) / float64(e.Puzzles)
-	e.Chance.Correct, e.Chance.Near, e.Chance.Patches = p.config.chance()
+	e.Chance = p.config.chance()
 	return e, nil
 }
 
 // chance is what blind guessing scores.
-func (c Config) chance() (correct, near, patches float64) {
+func (c Config) chance() (m Metrics) {
 	if c.Orders != nil {
-		return c.Orders.Chance()
+		m.Correct, m.Near, m.Patches = c.Orders.Chance()
+		return m
 	}
-	return c.Grid.Chance()
+	m.Correct, m.Near, m.Patches = puzzle.Expected(c.present(), puzzle.Group{Positions: c.cells(), Present: c.present()})
+	return m
 }
 
-// ceiling is the most that can be expected of the item that is played. With a limited set of orders
-// the ceiling is 1: the other patches tell identical ones apart.
-func (p *Player) ceiling() (correct, near, patches float64) {
+// ceiling is the most that can be expected of the puzzles of the item that is played. With a limited
+// set of orders the ceiling is 1: the other patches tell identical ones apart.
+func (p *Player) ceiling(g *game) (mean Metrics) {
 	if p.config.Orders != nil {
-		return 1, 1, 1
+		return Metrics{1, 1, 1}
 	}
-	return p.config.Grid.Ceiling(p.identical()...)
+	alike := Alike(p.patches, p.config.cells())
+	puzzles := g.pieces
+	if p.config.missing() == 0 {
+		puzzles = puzzles[:1] // the same for all puzzles of the item
+	}
+	for _, of := range puzzles {
+		var m Metrics
+		m.Correct, m.Near, m.Patches = puzzle.Expected(p.config.present(), of.groups(alike)...)
+		mean.add(m, 1/float64(len(puzzles)))
+	}
+	return mean
 }
 
-// identical counts the patches that are uniform, by their value. Others are never the same.
-func (p *Player) identical() []int {
-	counts := map[float32]int{}
-	size := len(p.patches) / p.config.cells()
-	for patch := range slices.Chunk(p.patches, size) {
-		if uniform(patch) {
-			counts[patch[0]]++
-		}
+// pieces are the patches of the item in one of its puzzles. Which are missing is a function of the
+// seed, too.
+func (p *Player) pieces(r *rand.Rand) pieces {
+	of := p.config.newPieces(0, p.config.DrawMissing(r), true)
+	of.blank = p.config.blank(p.patches, p.config.cells())
+	if p.config.Identical {
+		of.alike = Alike(p.patches, p.config.cells())
 	}
-	return slices.Collect(maps.Values(counts))
+	return of
 }
 
-// shuffles are the puzzles of an item: a function of the seed and of the item's place in the list.
-func (p *Player) shuffles(item int) []puzzle.Configuration {
-	var list []puzzle.Configuration
+// shuffles are the puzzles of an item, whose patches have been cut: a function of the seed and of the
+// item's place in the list.
+func (p *Player) shuffles(item int) (list []puzzle.Configuration, of []pieces) {
 	for k := range p.config.Shuffles {
-		list = append(list, p.config.Draw(seed.Rand(p.config.Seed, "validation", uint64(item), uint64(k)), 1))
+		r := seed.Rand(p.config.Seed, "validation", uint64(item), uint64(k))
+		list = append(list, p.config.Draw(r, 1))
+		of = append(of, p.pieces(r))
 	}
-	return list
+	return list, of
 }
 
 // play plays the puzzles of an item for the given number of rounds, telling after each how they
 // stand, and returns the loss of the first.
 func (p *Player) play(held Held, item, rounds int, after func(round int, g *game), played *int) (*game, float64, error) {
 	var err error
-	p.name, err = held.Cut(item, p.patches)
+	p.name, err = held.Cut(item, p.config.Grid, p.patches)
 	if err == nil {
 		err = p.encoder.Set("patches", p.patches)
 	}
@@ -233,13 +315,13 @@ func (p *Player) play(held Held, item, rounds int, after func(round int, g *game
 	if err != nil {
 		return nil, 0, fmt.Errorf("case %s: %w", p.name, err)
 	}
-	blank := p.config.blank(p.patches)
-	g := p.referee.newGame(p.shuffles(item), rounds)
+	shuffles, of := p.shuffles(item)
+	g := p.referee.newGame(shuffles, of, rounds)
 	first := 0.0
 	for round := range rounds {
 		going := 0
 		for q := range g.puzzles {
-			p.head.place(q, 0, g.arranged(q), true, blank, p.referee.table)
+			p.head.place(q, g.pieces[q], g.arranged(q), true, p.referee.table)
 			if g.puzzles[q].End() == solver.Going {
 				going++
 			}
@@ -277,6 +359,7 @@ type Play struct {
 	Name string // of the item
 	// (cells, Backbone.Patch), in their natural order, as the network saw them
 	Patches []float32
+	Missing []bool // the patches that are left out; nil: none
 	// [0][s] is the patch that lay in slot s at first, [r][s] the one after round r
 	Arrangements [][]int
 	End          string // why it ended: resting, cycling, stopped
@@ -284,10 +367,12 @@ type Play struct {
 
 // Play plays one puzzle of an item, and keeps every arrangement until the iteration ends.
 func (p *Player) Play(held Held, item int) (Play, error) {
-	shuffle := p.shuffles(item)[0]
-	play := Play{Arrangements: [][]int{shuffle}}
+	var play Play
 	ended := false
 	g, _, err := p.play(held, item, p.config.rounds(), func(_ int, g *game) {
+		if play.Arrangements == nil {
+			play.Arrangements = [][]int{g.shuffles[0]}
+		}
 		if ended {
 			return
 		}
@@ -299,7 +384,7 @@ func (p *Player) Play(held Held, item int) (Play, error) {
 	if err != nil {
 		return play, err
 	}
-	play.Name, play.Patches = p.name, slices.Clone(p.patches)
+	play.Name, play.Patches, play.Missing = p.name, slices.Clone(p.patches), g.pieces[0].missing
 	play.End = g.puzzles[0].End().String()
 	return play, nil
 }

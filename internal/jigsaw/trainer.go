@@ -37,9 +37,22 @@ type Trainer struct {
 	referee *referee
 }
 
-// NewTrainer compiles the programs of a step. The parameters have been declared. memory limits the
-// bytes of the programs and the parameters; 0: no limit.
+// NewTrainer compiles the programs of a step on one grid. The parameters have been declared. memory
+// limits the bytes of the programs and the parameters; 0: no limit.
 func NewTrainer(dev device.Device, c Config, b Backbone, params *nn.Params, update nn.Updater, group train.Group, memory int64) (*Trainer, error) {
+	if c.Grids != nil {
+		return nil, errors.New("the game has several grids, each of which has a trainer")
+	}
+	trainers, err := newTrainers(dev, c, b, params, update, group, memory)
+	if err != nil {
+		return nil, err
+	}
+	return trainers[0], nil
+}
+
+// newTrainers compiles the programs of a step, one trainer for each grid. Those of a grid lie in
+// the memory of those of the finest.
+func newTrainers(dev device.Device, c Config, b Backbone, params *nn.Params, update nn.Updater, group train.Group, memory int64) ([]*Trainer, error) {
 	_, n, err := group.Share(c.Batch)
 	if err != nil {
 		return nil, err
@@ -47,22 +60,53 @@ func NewTrainer(dev device.Device, c Config, b Backbone, params *nn.Params, upda
 	if !group.Alone() && c.ColumnSum > 0 {
 		return nil, errors.New("the column-sum loss cannot be divided over ranks: set column_sum to 0, or train with one rank")
 	}
-	t := &Trainer{config: c, group: group, puzzles: n, referee: newReferee(c)}
-	if t.links, err = c.newLinks(params, nn.Train, n); err != nil {
+	var list []*Trainer
+	for _, game := range c.games() {
+		list = append(list, &Trainer{config: game, group: group, puzzles: n, referee: newReferee(game)})
+	}
+	if err := compile(list, dev, b, params, nn.Options{Update: update, MemoryLimit: memory}); err != nil {
+		closeTrainers(list)
 		return nil, err
 	}
-	// The heads come first: the encoder can take less memory where there is little, and then leaves
-	// nothing for what comes later.
-	o := nn.Options{Update: update, MemoryLimit: memory}
-	if err = t.compileHeads(dev, params, o); err == nil {
-		t.encoder, err = c.newEncoder(b, dev, params, nn.Train, n*c.cells(), t.links, o)
-	}
-	if err != nil {
-		t.Close()
-		return nil, err
-	}
-	return t, nil
+	return list, nil
 }
+
+// compile compiles the programs of all trainers. The heads come first: the encoder can take less
+// memory where there is little, and then leaves nothing for what comes later.
+func compile(list []*Trainer, dev device.Device, b Backbone, params *nn.Params, o nn.Options) (err error) {
+	order := list[0].config.finestFirst()
+	finest := list[order[0]]
+	for _, k := range order {
+		t, o := list[k], o
+		if t != finest {
+			o.Share = finest.largestHead()
+		}
+		if t.links, err = t.config.newLinks(params, nn.Train, t.puzzles*t.config.present()); err != nil {
+			return err
+		}
+		if err := t.compileHeads(dev, params, o); err != nil {
+			return err
+		}
+	}
+	for _, k := range order {
+		t := list[k]
+		o.Share = finest.encoder
+		if t.encoder, err = t.config.newEncoder(b, dev, params, nn.Train, t.puzzles*t.config.present(), t.links, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeTrainers closes the finest grid's last: the others lie in its memory.
+func closeTrainers(list []*Trainer) {
+	for _, k := range slices.Backward(list[0].config.finestFirst()) {
+		list[k].Close()
+	}
+}
+
+// largestHead is the head's program that takes most memory.
+func (t *Trainer) largestHead() *nn.Program { return t.heads[len(t.heads)-1].program }
 
 // compileHeads compiles a head for any number of rounds.
 func (t *Trainer) compileHeads(dev device.Device, params *nn.Params, o nn.Options) error {
@@ -72,7 +116,7 @@ func (t *Trainer) compileHeads(dev device.Device, params *nn.Params, o nn.Option
 	}
 	heads := make([]*head, len(room))
 	for k, rounds := range slices.Backward(room) {
-		h, err := t.config.newHead(dev, params, nn.Train, t.puzzles, rounds*t.puzzles, t.links, o)
+		h, err := t.config.newHead(dev, params, nn.Train, t.puzzles*t.config.present(), rounds*t.puzzles, t.links, o)
 		if err != nil {
 			return err
 		}
@@ -110,7 +154,7 @@ func (t *Trainer) Programs() []*nn.Program {
 // Notes say what a training step takes, for a person.
 func (t *Trainer) Notes() []string {
 	encoder, head := t.Summary()
-	return []string{fmt.Sprintf("a training step: encoder %v", encoder), fmt.Sprintf("each round of it: head %v", head)}
+	return []string{fmt.Sprintf("a training step%s: encoder %v", t.config.on(), encoder), fmt.Sprintf("each round of it: head %v", head)}
 }
 
 // head is the smallest head with boards for so many rounds.
@@ -131,8 +175,8 @@ func (t *Trainer) Step(step int, b *Batch) (train.Result, error) {
 	if err != nil {
 		return result, err
 	}
-	g := t.referee.newGame(b.Shuffles, t.config.rounds())
-	h, positions, loss, err := t.play(g, t.blanks(b))
+	g := t.referee.newGame(b.Shuffles, t.pieces(b), t.config.rounds())
+	h, positions, loss, err := t.play(g)
 	if err != nil {
 		return result, err
 	}
@@ -148,13 +192,26 @@ func (t *Trainer) Step(step int, b *Batch) (train.Result, error) {
 	return result, err
 }
 
-// blanks marks the blank patches of all puzzles.
-func (t *Trainer) blanks(b *Batch) (marks []bool) {
+// pieces are the patches of all puzzles.
+func (t *Trainer) pieces(b *Batch) (list []pieces) {
+	there := t.config.present()
 	size := len(b.Patches) / len(b.Shuffles)
 	for p := range b.Shuffles {
-		marks = append(marks, t.config.blank(b.Patches[p*size:(p+1)*size])...)
+		var missing []bool
+		if b.Missing != nil {
+			missing = b.Missing[p]
+		}
+		of := t.config.newPieces(p*there, missing, false)
+		blank := t.config.blank(b.Patches[p*size:(p+1)*size], there)
+		for patch, row := range of.row {
+			of.blank[patch] = row >= 0 && blank[row-p*there]
+		}
+		if t.config.Identical {
+			of.alike = b.Alike[p]
+		}
+		list = append(list, of)
 	}
-	return marks
+	return list
 }
 
 // reduce gives the loss over all ranks, and makes the head's gradient this rank's part of the
@@ -176,7 +233,7 @@ func (t *Trainer) reduce(h *head, loss float64) (float64, error) {
 func (t *Trainer) metrics(g *game, positions int) ([]voxsaw.Metric, error) {
 	var score puzzle.Score
 	for p, shuffle := range g.shuffles {
-		score.Add(g.puzzles[p].Answer(), shuffle)
+		score.AddPresent(g.puzzles[p].Answer(), shuffle, g.pieces[p].missing)
 	}
 	_, _, placed := score.Shares()
 	puzzles := float64(len(g.shuffles))
@@ -197,7 +254,7 @@ func (t *Trainer) metrics(g *game, positions int) ([]voxsaw.Metric, error) {
 
 // play plays the puzzles of a batch. It returns a head that has looked at every position that was
 // played, how many those are, and the loss. A loss that is not finite ends it early.
-func (t *Trainer) play(g *game, blank []bool) (h *head, positions int, loss float64, err error) {
+func (t *Trainer) play(g *game) (h *head, positions int, loss float64, err error) {
 	h = t.heads[0]
 	solved := make([]bool, len(g.puzzles)) // and shown in the right order
 	// by round and puzzle: what lay where; nil where the puzzle had ended
@@ -207,8 +264,8 @@ func (t *Trainer) play(g *game, blank []bool) (h *head, positions int, loss floa
 		for p := range g.puzzles {
 			patches := g.arranged(p)
 			plays := g.puzzles[p].End() == solver.Going && !solved[p]
-			solved[p] = solved[p] || patches.Solved()
-			h.place(p, p, patches, plays, blank, t.referee.table)
+			solved[p] = solved[p] || g.pieces[p].solved(patches)
+			h.place(p, g.pieces[p], patches, plays, t.referee.table)
 			if plays {
 				now[p] = patches
 				played++
@@ -239,9 +296,9 @@ func (t *Trainer) play(g *game, blank []bool) (h *head, positions int, loss floa
 	for board := range h.boards {
 		round, p := board/len(g.puzzles), board%len(g.puzzles)
 		if round < len(rounds) && rounds[round][p] != nil {
-			h.place(board, p, rounds[round][p], true, blank, t.referee.table)
+			h.place(board, g.pieces[p], rounds[round][p], true, t.referee.table)
 		} else {
-			h.place(board, p, g.arranged(p), false, blank, t.referee.table)
+			h.place(board, g.pieces[p], g.arranged(p), false, t.referee.table)
 		}
 	}
 	loss, err = h.look()
