@@ -12,6 +12,7 @@
 package puzzle3d
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -33,11 +34,14 @@ import (
 //   - both: the sum of the two.
 //   - kway: the features of all patches, through one hidden layer, to a choice among K orders
 //     (Noroozi and Favaro, ECCV 2016): what others call a 3D jigsaw (Taleb et al., NeurIPS 2020).
+//   - attention: the patches are tokens without positions, which attend to one another in some layers
+//     of a transformer; where each lies at present is added to it, so that rounds are of use.
 const (
 	Paper     = jigsaw.Paper
 	Symmetric = jigsaw.Symmetric
 	Both      = jigsaw.Both
 	KWay      = jigsaw.KWay
+	Attention = jigsaw.Attention
 )
 
 // Config is all there is to say about a pretraining run but its data. Sizes are along the axes (i,
@@ -46,23 +50,31 @@ type Config struct {
 	Network voxsaw.Network  `yaml:"network"`
 	Train   voxsaw.Training `yaml:"train"`
 
-	Grid  [3]int `yaml:"grid,flow" help:"cells along each axis; the paper has 3x3x3 and 2x2x2"`
+	Grid  [3]int `yaml:"grid,flow" help:"cells along each axis; the paper has 3x3x3 and 2x2x2; where there are grids, the finest of them"`
+	// Grids are several, written as 2x2x2. Resolve makes Grid the finest of them.
+	Grids []string `yaml:"grids,flow,omitempty" help:"several grids, such as 2x2x2,3x3x3,4x4x4: each step draws one of them; empty: grid alone"`
 	Crop  [3]int `yaml:"crop,flow" help:"size of the crop that a puzzle is made of, in voxels"`
 	Patch [3]int `yaml:"patch,flow" help:"size of a patch; 0: the largest that the network takes within 80 % of a cell, as in the paper"`
 	Batch int    `yaml:"batch" help:"puzzles in a step; auto: as many as fit into memory" auto:"0"`
 
-	Head     string  `yaml:"head" help:"paper, symmetric (learns fastest), both, or kway (one choice among --classes orders)" oneof:"paper symmetric both kway"`
+	Head     string  `yaml:"head" help:"paper, symmetric (learns fastest), both, attention (over the patches as tokens), or kway (one choice among --classes orders)" oneof:"paper symmetric both attention kway"`
 	Features int     `yaml:"features" help:"width of a patch's feature"`
-	Hidden   int     `yaml:"hidden" help:"hidden width of the symmetric and of the K-way head"`
+	Hidden   int     `yaml:"hidden" help:"hidden width of the symmetric and of the K-way head, width of a token of the attention head"`
 	Rounds   int     `yaml:"rounds" help:"times that a puzzle is solved, re-arranged and looked at again; the symmetric and the K-way head have one"`
 	Binary   bool    `yaml:"binary" help:"binary terms: the relation between each two patches is learnt too"`
 	Distance int     `yaml:"distance" help:"hamming distance of the search with binary terms, 2 or 3"`
 	ColSum   float64 `yaml:"column_sum" help:"weight of the column-sum loss; 0: none"`
 	Share    float64 `yaml:"share" help:"share of all configurations that training uses, up to 1"`
 
+	// Layers and AttentionHeads are zero where the head is another.
+	Layers         int `yaml:"layers,omitempty" help:"head attention: layers of the transformer; 0: 2"`
+	AttentionHeads int `yaml:"attention_heads,omitempty" help:"head attention: attention heads of each layer, which divide hidden; 0: 4"`
+
 	Classes   int    `yaml:"classes" help:"head kway: orders to choose among"`
 	Criterion string `yaml:"criterion" help:"head kway: orders are far from each other by their smallest (min) or mean distance" oneof:"min mean"`
 
+	Missing   float64 `yaml:"missing,omitempty" help:"share of the patches of a puzzle that are left out; what is left may go to any place"`
+	Identical bool    `yaml:"identical,omitempty" help:"patches that are the same voxel for voxel, such as air, are one class in the loss: any of their places is right"`
 	SkipAir   bool    `yaml:"skip_air" help:"patches that show nothing but air do not count in the loss: nobody could tell where they belong"`
 	MaxAir    float64 `yaml:"max_air" help:"crops with at most this share of air are preferred; 1: any crop"`
 	Intensity float64 `yaml:"intensity" help:"augmentation: each patch's contrast and brightness vary by up to this share; 0: none"`
@@ -92,7 +104,13 @@ func (c Config) Resolve(p volume.Preparation) (Config, error) {
 		return c, err
 	}
 	c.Network = b.Settings()
-	if c.Patch, err = c.layout().Resolve(b); err != nil {
+	if err := c.finest(); err != nil {
+		return c, err
+	}
+	if c.Head == Attention {
+		c.Layers, c.AttentionHeads = cmp.Or(c.Layers, 2), cmp.Or(c.AttentionHeads, 4)
+	}
+	if c.Patch, err = c.smallestCells().Resolve(b); err != nil {
 		return c, err
 	}
 	return c, c.Check()
@@ -107,11 +125,17 @@ func (c Config) Check() error {
 	if err != nil {
 		return err
 	}
-	if err := c.layout().Check(b); err != nil {
+	grids, err := c.grids()
+	if err != nil {
 		return err
 	}
-	if err := puzzle.CheckShare(c.grid().Cells(), c.Share); err != nil {
-		return err
+	for _, grid := range grids {
+		if err := c.on(grid).layout().Check(b); err != nil {
+			return err
+		}
+		if err := puzzle.CheckShare(grid.Cells(), c.Share); err != nil {
+			return err
+		}
 	}
 	if c.ValidateCases < 0 || c.ValidateCases > math.MaxInt32 {
 		return fmt.Errorf("validate_cases is %d, must be 0 or more", c.ValidateCases)
@@ -121,6 +145,9 @@ func (c Config) Check() error {
 	}
 	if err := cells.CheckVary(c.Intensity); err != nil {
 		return err
+	}
+	if c.Head != Attention && (c.Layers != 0 || c.AttentionHeads != 0) {
+		return fmt.Errorf("layers and attention_heads are for head %s, not %s: leave them 0", Attention, c.Head)
 	}
 	if c.Head == KWay && c.Share < 1 {
 		return fmt.Errorf("share is %v: head %s trains on its %d orders alone; set share to 1, or choose fewer classes", c.Share, KWay, c.Classes)
@@ -143,6 +170,13 @@ func (c Config) game() (jigsaw.Config, error) {
 	game := jigsaw.Config{
 		Grid: c.grid(), Head: c.Head, Features: c.Features, Hidden: c.Hidden, Rounds: c.Rounds, Binary: c.Binary, Distance: c.Distance,
 		ColumnSum: c.ColSum, SkipBlank: c.SkipAir, Batch: c.Batch, Shuffles: c.ValidateShuffles, Seed: c.Train.Seed,
+		Layers: c.Layers, AttentionHeads: c.AttentionHeads, Missing: c.Missing, Identical: c.Identical,
+	}
+	if len(c.Grids) > 0 {
+		var err error
+		if game.Grids, err = c.grids(); err != nil {
+			return game, err
+		}
 	}
 	if c.Head != KWay {
 		return game, nil

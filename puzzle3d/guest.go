@@ -3,6 +3,7 @@ package puzzle3d
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
@@ -41,9 +42,13 @@ func (s *settings) Resolve(how volume.Preparation) (err error) {
 	return err
 }
 
-// Overridden implements [pretext.Overridden]: another grid has patches of its own.
+// Overridden implements [pretext.Overridden]: another grid has patches of its own, and replaces a
+// list of several.
 func (s *settings) Overridden(before pretext.Config, by config.Section) {
-	if was := before.(*settings); s.Grid != was.Grid && !by.Has("patch") {
+	if by.Has("grid") && !by.Has("grids") {
+		s.Grids = nil
+	}
+	if was := before.(*settings); (s.Grid != was.Grid || !slices.Equal(s.Grids, was.Grids)) && !by.Has("patch") {
 		s.Patch = [3]int{}
 	}
 }
@@ -76,21 +81,40 @@ func (e evaluator) Evaluate(ctx context.Context, cases []*prepared.Case) (pretex
 	if err != nil {
 		return pretext.Evaluation{}, err
 	}
-	values := func(m Metrics) []float64 { return []float64{m.Correct, m.Near, m.Patches} }
 	out := pretext.Evaluation{
 		Cases: played.Cases, Items: played.Puzzles, Score: 2,
 		Measures: []pretext.Measure{{Key: "correct", Title: "correct"}, {Key: "near", Title: "D<=2"}, {Key: "patches", Title: "patches in place"}},
-		Chance:   values(played.Chance), Record: played,
-		Notes: []string{fmt.Sprintf("%.2f rounds played, on average", played.Mean)},
+		Record:   played,
+		Notes:    []string{fmt.Sprintf("%.2f rounds played, on average", played.Mean)},
 	}
-	for _, m := range played.Rounds {
-		out.Rounds = append(out.Rounds, values(m))
+	for _, g := range played.Grids {
+		out.Measures = append(out.Measures, pretext.Measure{Key: "correct_" + g.Grid, Title: "correct " + g.Grid}, pretext.Measure{Key: "patches_" + g.Grid, Title: "patches " + g.Grid})
+	}
+	if len(played.Grids) > 0 {
+		out.Notes = append(out.Notes, "the first three columns are the means over the grids, each of which counts the same.")
+	}
+	out.Chance = shares(played.Chance, played.Grids, func(g GridEvaluation) Metrics { return g.Chance })
+	for i, m := range played.Rounds {
+		out.Rounds = append(out.Rounds, shares(m, played.Grids, func(g GridEvaluation) Metrics { return g.Rounds[i] }))
+	}
+	if e.config.Missing > 0 {
+		out.Notes = append(out.Notes, fmt.Sprintf("%.0f %% of the patches of each puzzle are left out, and do not count.", 100*e.config.Missing))
 	}
 	if played.Ceiling.Patches < 1 {
-		out.Ceiling = values(played.Ceiling)
+		out.Ceiling = shares(played.Ceiling, played.Grids, func(g GridEvaluation) Metrics { return g.Ceiling })
 		out.Notes = append(out.Notes, "at most: some patches are identical, such as those of nothing but air; nobody can tell which of them goes where.")
 	}
 	return out, nil
+}
+
+// shares are a row of the table: the metrics of all puzzles, then of each of several grids.
+func shares(all Metrics, grids []GridEvaluation, of func(GridEvaluation) Metrics) []float64 {
+	row := []float64{all.Correct, all.Near, all.Patches}
+	for _, g := range grids {
+		m := of(g)
+		row = append(row, m.Correct, m.Patches)
+	}
+	return row
 }
 
 // Picture implements [pretext.Evaluator].

@@ -12,7 +12,8 @@ import (
 // The picture of a puzzle: a column for each arrangement, from the shuffled one to the truth; in a
 // column the grid in slabs ([tiles.Slabs]), whose tiles show the middle slice of the patch that
 // lies there. Patches that lie where they do not belong have a red frame; a thin one if the patch
-// that belongs there is the same voxel for voxel, such as air.
+// that belongs there is the same voxel for voxel, such as air. The slots of missing patches are
+// empty, with a thin frame.
 
 // Sizes in pixels.
 const (
@@ -30,12 +31,13 @@ const (
 type column struct {
 	title, count string
 	patches      puzzle.Configuration
+	solved       bool
 }
 
 // columns lists what is drawn.
 func (p Play) columns() []column {
 	n := p.Grid[0] * p.Grid[1] * p.Grid[2]
-	last := len(p.Arrangements) - 1
+	last, there := len(p.Arrangements)-1, p.present()
 	var list []column
 	for r, patches := range p.Arrangements {
 		if r >= maxColumns-2 && r < last {
@@ -45,10 +47,10 @@ func (p Play) columns() []column {
 		if r == 0 {
 			title = "shuffled"
 		}
-		list = append(list, column{title, fmt.Sprintf("%d of %d in place", n-p.Misplaced(r), n), patches})
+		list = append(list, column{title, fmt.Sprintf("%d of %d in place", there-p.Misplaced(r), there), patches, p.Misplaced(r) == 0})
 	}
 	if p.Misplaced(last) > 0 {
-		list = append(list, column{"truth", fmt.Sprintf("%d of %d in place", n, n), puzzle.Identity(n)})
+		list = append(list, column{"truth", fmt.Sprintf("%d of %d in place", there, there), puzzle.Identity(n), true})
 	}
 	return list
 }
@@ -67,7 +69,7 @@ func (p Play) Picture() image.Image {
 		corner := image.Pt(margin+x*(width+columnGap), margin)
 		page.Write(titles, tiles.Ink, corner.Add(image.Pt(0, 16)), c.title)
 		tint := tiles.Faint
-		if c.patches.Solved() && c.title != "truth" {
+		if c.solved && c.title != "truth" {
 			tint = tiles.Right
 		}
 		page.Write(counts, tint, corner.Add(image.Pt(0, 36)), c.count)
@@ -75,6 +77,10 @@ func (p Play) Picture() image.Image {
 		for slot, patch := range c.patches {
 			grid.Coordinates(at[:], slot)
 			place := slabs.Place(at).Add(corner)
+			if p.missing(patch) {
+				page.Frame(place, 1, tiles.Pale)
+				continue
+			}
 			page.Tile(place, tiles.Slice(p.voxels(patch), p.Patch))
 			switch {
 			case patch == slot:

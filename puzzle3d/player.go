@@ -6,7 +6,6 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
-	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -15,7 +14,7 @@ import (
 // at a time.
 type Player struct {
 	config Config
-	player *jigsaw.Player
+	player jigsaw.Players // one for each grid
 }
 
 // PlayOptions say how puzzles are solved. Zeros stand for what the network was trained with.
@@ -77,7 +76,7 @@ type Metrics struct {
 	Correct float64 `json:"correct"` // puzzles wholly solved
 	// puzzles within Hamming distance 2 of the truth: at most two patches misplaced
 	Near    float64 `json:"near"`
-	Patches float64 `json:"patches"` // patches in their place
+	Patches float64 `json:"patches"` // patches in their place, of those that are there
 }
 
 // An Evaluation is how well the puzzles of some cases were solved.
@@ -92,6 +91,19 @@ type Evaluation struct {
 	// Ceiling is what a solver scores, on average, that fails at nothing but patches that are the
 	// same voxel for voxel, such as air.
 	Ceiling Metrics `json:"ceiling"`
+	// Grids is each of several grids; the metrics above are the means over them then.
+	Grids []GridEvaluation `json:"grids,omitempty"`
+}
+
+// A GridEvaluation is how well the puzzles of one grid of several were solved: see [Evaluation].
+type GridEvaluation struct {
+	Grid    string    `json:"grid"` // such as 3x3x3
+	Puzzles int       `json:"puzzles"`
+	Loss    float64   `json:"loss"`
+	Rounds  []Metrics `json:"rounds"`
+	Mean    float64   `json:"mean_rounds"`
+	Chance  Metrics   `json:"chance"`
+	Ceiling Metrics   `json:"ceiling"`
 }
 
 // Final are the metrics after the last round.
@@ -105,10 +117,19 @@ func (p *Player) Evaluate(ctx context.Context, cases []*prepared.Case) (Evaluati
 		return Evaluation{}, err
 	}
 	out := Evaluation{Cases: e.Items, Puzzles: e.Puzzles, Loss: e.Loss, Mean: e.Mean, Chance: Metrics(e.Chance), Ceiling: Metrics(e.Ceiling)}
-	for _, m := range e.Rounds {
-		out.Rounds = append(out.Rounds, Metrics(m))
+	out.Rounds = metricsOf(e.Rounds)
+	for _, g := range e.Grids {
+		out.Grids = append(out.Grids, GridEvaluation{g.Grid.String(), g.Puzzles, g.Loss, metricsOf(g.Rounds), g.Mean, Metrics(g.Chance), Metrics(g.Ceiling)})
 	}
 	return out, nil
+}
+
+func metricsOf(rounds []jigsaw.Metrics) []Metrics {
+	list := make([]Metrics, len(rounds))
+	for i, m := range rounds {
+		list[i] = Metrics(m)
+	}
+	return list
 }
 
 // A Play is what happened to one puzzle.
@@ -116,25 +137,45 @@ type Play struct {
 	Case        string
 	Grid, Patch [3]int
 	Patches     []float32 // (cells, D, H, W), in their natural order, as the network saw them
+	Missing     []bool    // the patches that were left out; nil: none
 	// [0][s] is the patch that lay in slot s at first, [r][s] the one after round r
 	Arrangements [][]int
 	End          string // why it ended: resting, cycling, stopped
 }
 
-// Misplaced is how many patches lie wrong after a round.
+// Misplaced is how many patches lie wrong after a round, of those that are there.
 func (p Play) Misplaced(round int) int {
-	c := puzzle.Configuration(p.Arrangements[round])
-	return c.Distance(puzzle.Identity(len(c)))
+	wrong := 0
+	for slot, patch := range p.Arrangements[round] {
+		if patch != slot && !p.missing(patch) {
+			wrong++
+		}
+	}
+	return wrong
 }
 
-// Play plays the first puzzle that the seed makes of a case, and keeps every arrangement until the
-// iteration ends.
+// missing says whether a patch was left out.
+func (p Play) missing(patch int) bool { return p.Missing != nil && p.Missing[patch] }
+
+// present is the number of patches that are there.
+func (p Play) present() int {
+	n := 0
+	for patch := range p.Arrangements[0] {
+		if !p.missing(patch) {
+			n++
+		}
+	}
+	return n
+}
+
+// Play plays the first puzzle that the seed makes of a case, of several grids on the finest, and
+// keeps every arrangement until the iteration ends.
 func (p *Player) Play(c *prepared.Case) (Play, error) {
-	play, err := p.player.Play(held{p.config, []*prepared.Case{c}}, 0)
+	play, err := p.player.Finest().Play(held{p.config, []*prepared.Case{c}}, 0)
 	if err != nil {
 		return Play{}, err
 	}
 	return Play{
-		Case: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Patches: play.Patches, Arrangements: play.Arrangements, End: play.End,
+		Case: play.Name, Grid: p.config.Grid, Patch: p.config.Patch, Patches: play.Patches, Missing: play.Missing, Arrangements: play.Arrangements, End: play.End,
 	}, nil
 }

@@ -143,7 +143,7 @@ func TestPatchesAreCutWhereTheyShould(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make([]float32, 8*c.layout().Voxels())
-	if name, err := (held{c, cases}).Cut(1, got); err != nil || name != "case01" {
+	if name, err := (held{c, cases}).Cut(1, c.grid(), got); err != nil || name != "case01" {
 		t.Fatalf("%s, %v", name, err)
 	}
 	next := 0

@@ -2,10 +2,12 @@ package puzzle3d
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/cells"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -19,34 +21,59 @@ type sampler struct {
 	first, n int // the puzzles of a batch that are made here: this rank's
 }
 
-// batch draws the puzzles of a step.
+// batch draws the puzzles of a step, all on one grid.
 func (s sampler) batch(ctx context.Context, step int) (*jigsaw.Batch, error) {
+	b := &jigsaw.Batch{}
+	if grids := s.game.Grids; len(grids) > 0 {
+		b.Grid = seed.Rand(s.config.Train.Seed, "grid", uint64(step)).IntN(len(grids))
+		s.config, s.game = s.config.on(grids[b.Grid]), s.game.On(b.Grid)
+	}
 	layout := s.config.layout()
-	size, voxels := layout.Cells()*layout.Voxels(), layout.Voxels()
-	b := &jigsaw.Batch{Patches: make([]float32, s.n*size)}
+	patches := make([]float32, layout.Cells()*layout.Voxels())
+	b.Patches = make([]float32, 0, s.n*len(patches))
 	for item := range s.n {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		r := seed.Rand(s.config.Train.Seed, "puzzle", uint64(step), uint64(s.first+item))
-		c := s.cases[r.IntN(len(s.cases))]
-		patches := b.Patches[item*size : (item+1)*size]
-		origin, err := c.RandomOrigin(r, s.config.Crop, s.config.MaxAir)
-		if err != nil {
+		if err := s.puzzle(b, patches, r); err != nil {
 			return nil, err
 		}
-		if err := layout.Cut(patches, c, origin, r); err != nil {
-			return nil, err
-		}
-		if s.config.Intensity > 0 {
-			for patch := range slices.Chunk(patches, voxels) {
-				cells.Vary(patch, s.config.Intensity, r)
-			}
-		}
-		b.Shuffles = append(b.Shuffles, s.game.Draw(r, s.config.Share))
-		b.Cases = append(b.Cases, c.ID)
 	}
 	return b, nil
+}
+
+// puzzle draws one and adds it to the batch. patches is memory for all of its patches.
+func (s sampler) puzzle(b *jigsaw.Batch, patches []float32, r *rand.Rand) error {
+	layout := s.config.layout()
+	c := s.cases[r.IntN(len(s.cases))]
+	origin, err := c.RandomOrigin(r, s.config.Crop, s.config.MaxAir)
+	if err != nil {
+		return err
+	}
+	if err := layout.Cut(patches, c, origin, r); err != nil {
+		return err
+	}
+	if s.config.Identical { // as they are in the scan: the variation makes air and air differ
+		b.Alike = append(b.Alike, jigsaw.Alike(patches, layout.Cells()))
+	}
+	if s.config.Intensity > 0 {
+		for patch := range slices.Chunk(patches, layout.Voxels()) {
+			cells.Vary(patch, s.config.Intensity, r)
+		}
+	}
+	b.Shuffles = append(b.Shuffles, s.game.Draw(r, s.config.Share))
+	b.Cases = append(b.Cases, c.ID)
+	missing := s.game.DrawMissing(r)
+	if missing != nil {
+		b.Missing = append(b.Missing, missing)
+	}
+	for p := range layout.Cells() {
+		if missing == nil || !missing[p] {
+			b.Patches = append(b.Patches, patches[p*layout.Voxels():(p+1)*layout.Voxels()]...)
+		}
+	}
+	return nil
 }
 
 // held is cases to solve puzzles of: of each the crop in the middle, with patches in the middle of
@@ -58,7 +85,7 @@ type held struct {
 
 func (h held) Len() int { return len(h.cases) }
 
-func (h held) Cut(i int, patches []float32) (name string, err error) {
+func (h held) Cut(i int, grid puzzle.Grid, patches []float32) (name string, err error) {
 	c := h.cases[i]
-	return c.ID, h.config.layout().Cut(patches, c, cells.Middle(c, h.config.Crop), nil)
+	return c.ID, h.config.on(grid).layout().Cut(patches, c, cells.Middle(c, h.config.Crop), nil)
 }

@@ -24,10 +24,11 @@ func Tokens(t *testing.T, dev device.Device) {
 	if _, err := device.TokenKernelsOf(dev); errors.Is(err, device.ErrNotYet) {
 		return
 	}
-	for _, s := range []device.AttentionSpec{{1, 1, 1, 1}, {2, 3, 4, 2}, {1, 27, 32, 1}, {3, 19, 24, 4}, {2, 64, 16, 16}} {
+	for _, size := range [][4]int{{1, 1, 1, 1}, {2, 3, 4, 2}, {1, 27, 32, 1}, {3, 19, 24, 4}, {2, 64, 16, 16}} {
+		s := device.AttentionSpec{Groups: size[0], Rows: size[1], Columns: size[2], Heads: size[3]}
 		t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) { attentionKernels(t, dev, s) })
 	}
-	for _, s := range []device.ChoiceSpec{{1, 1}, {3, 5}, {54, 27}} {
+	for _, s := range []device.ChoiceSpec{{Rows: 1, Columns: 1}, {Rows: 3, Columns: 5}, {Rows: 54, Columns: 27}} {
 		t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) { choiceKernels(t, dev, s) })
 	}
 	t.Run("gradients", tokenGradients)
