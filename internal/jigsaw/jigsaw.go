@@ -121,6 +121,9 @@ func (c Config) checkHead() error {
 		if c.Orders == nil {
 			return fmt.Errorf("head %s needs the orders to choose among", KWay)
 		}
+		if c.Identical {
+			return fmt.Errorf("a choice among orders has one right answer: set identical to false")
+		}
 		if c.Binary || c.ColumnSum > 0 {
 			return fmt.Errorf("head %s has neither binary terms nor a column-sum loss: set binary to false and column_sum to 0", KWay)
 		}
