@@ -209,12 +209,12 @@ func TestPretrainOnAllCases(t *testing.T) {
 func TestTwoRanksEqualOne(t *testing.T) {
 	cache, c := phantoms(t, 3, [3]int{24, 20, 20}), tiny()
 	c.Head, c.Rounds, c.Binary, c.Batch, c.Train.Steps, c.Train.Clip = Both, 3, true, 4, 4, 1
-	twoRanks(t, cache, resolved(t, c))
+	twoRanks(t, cache, resolved(t, c), 2e-4)
 	c.Head, c.Binary, c.Classes = KWay, false, 10
-	twoRanks(t, cache, resolved(t, c))
+	twoRanks(t, cache, resolved(t, c), 2e-4)
 }
 
-func twoRanks(t *testing.T, cache *prepared.Store, c Config) {
+func twoRanks(t *testing.T, cache *prepared.Store, c Config, tolerance float64) {
 	t.Helper()
 	alone := filepath.Join(t.TempDir(), "alone")
 	if _, err := Pretrain(t.Context(), testDevice(t), c, data(cache, 1), voxsaw.RunOptions{Folder: alone}); err != nil {
@@ -235,7 +235,7 @@ func twoRanks(t *testing.T, cache *prepared.Store, c Config) {
 		t.Fatal(err)
 	}
 	traintest.Equal(t, filepath.Join(folders[0], "last.safetensors"), filepath.Join(folders[1], "last.safetensors"), 0)
-	traintest.Equal(t, filepath.Join(alone, "last.safetensors"), filepath.Join(folders[0], "last.safetensors"), 2e-4)
+	traintest.Equal(t, filepath.Join(alone, "last.safetensors"), filepath.Join(folders[0], "last.safetensors"), tolerance)
 	c.Batch = 3
 	if _, err := pretrain(t.Context(), devices[0], c, data(cache, 1), voxsaw.RunOptions{}, groups[0]); err == nil || !strings.Contains(err.Error(), "multiple of 2") {
 		t.Errorf("a batch of 3 on two ranks: %v", err)

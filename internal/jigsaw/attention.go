@@ -10,11 +10,11 @@ import (
 // the patches that are there. The result is a score of each position for each of them, (boards x
 // patches, cells).
 //
-// It is a transformer encoder (Vaswani et al. 2017, normalised before each part as Xiong et al. 2020
-// have it) over the patches of a puzzle. As in MP3 (Zhai et al., Position Prediction as an Effective
-// Pretraining Strategy, 2022) and Jigsaw-ViT, tokens do not say where they belong, and their order
-// means nothing: permuting them permutes the result. What a token knows beside its patch is the
-// slot in which that lies at present, by a vector for each slot that starts at zero.
+// It is a transformer encoder (Vaswani et al. 2017, normalised before each part as Xiong et al.
+// 2020 have it) over the patches of a puzzle. As in MP3 (Zhai et al., Position Prediction as an
+// Effective Pretraining Strategy, 2022) and Jigsaw-ViT, tokens do not say where they belong, and
+// their order means nothing: permuting them permutes the result. What a token knows beside its
+// patch is the slot in which that lies at present, by a vector for each slot that starts at zero.
 func (c Config) attention(g *nn.Graph, f *nn.Node, boards int) *nn.Node {
 	all, _ := c.positions()
 	slots := g.Input("slots", boards*c.present(), all)

@@ -27,9 +27,9 @@ import (
 //   - symmetric: each patch's feature beside the mean of the others', through one small network
 //     that all patches share. The order does not matter to it, so one round is all it can use.
 //   - both: the sum of the two.
-//   - attention: the patches are tokens without positions, which attend to one another in some layers
-//     of a transformer (attention.go). Where each lies at present is added to it, so that further
-//     rounds see what the last one has made.
+//   - attention: the patches are tokens without positions, which attend to one another in some
+//     layers of a transformer (attention.go). Where each lies at present is added to it, so that
+//     further rounds see what the last one has made.
 //   - kway: no matrix; the features of all patches, through one hidden layer, to a choice among K
 //     orders (Noroozi and Favaro, ECCV 2016). There is one answer, and no second look.
 const (
@@ -61,8 +61,8 @@ type Config struct {
 	// Missing is the share of the patches of each puzzle that are left out: see missing.go.
 	Missing float64
 	// Identical says that patches with the same voxels are one class: any of their places is right
-	// for each of them, in the loss ([nn.Graph.ChoiceLoss]). Scores still want each patch in its own
-	// place, and the ceiling says how much of that is possible.
+	// for each of them, in the loss ([nn.Graph.ChoiceLoss]). Scores still want each patch in its
+	// own place, and the ceiling says how much of that is possible.
 	Identical bool
 	// Grids are those that a step draws one of, all its puzzles the same; Grid is that of the step.
 	// The head has a class for each position of each grid, and chooses among those of the step's
@@ -198,8 +198,8 @@ type Held interface {
 	Cut(i int, grid puzzle.Grid, patches []float32) (name string, err error)
 }
 
-// blank marks the n patches of a puzzle that are the same everywhere, such as air. Nobody could tell
-// where they belong. If less than two others are left, all count.
+// blank marks the n patches of a puzzle that are the same everywhere, such as air. Nobody could
+// tell where they belong. If less than two others are left, all count.
 func (c Config) blank(patches []float32, n int) []bool {
 	size := len(patches) / n
 	marks, left := make([]bool, n), n

@@ -9,9 +9,9 @@ import (
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 )
 
-// Missing patches. A share of the patches of each puzzle is left out, as in Jigsaw-ViT (Chen et al.,
-// Jigsaw-ViT: Learning Jigsaw Puzzles in Vision Transformer, 2022): there is less to go by, and
-// neighbours that would give a place away are missing.
+// Missing patches. A share of the patches of each puzzle is left out, as in Jigsaw-ViT (Chen et
+// al., Jigsaw-ViT: Learning Jigsaw Puzzles in Vision Transformer, 2022): there is less to go by,
+// and neighbours that would give a place away are missing.
 //
 // A missing patch is not encoded and has no feature: its slot is empty. Every place can be chosen
 // for what is left, those of missing patches among them; which places stay empty is not told. So

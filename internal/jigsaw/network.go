@@ -11,8 +11,8 @@ import (
 // once a step; the head turns the features of the patches of a puzzle, in the order in which they
 // lie, into the costs of positions, once a round. Rows of the features are patches in their natural
 // order, puzzle after puzzle; the head's input `index` says which row lies in which slot. Where
-// patches are missing it has a row for each slot that is not empty, and the input `where` says which
-// slots these are.
+// patches are missing it has a row for each slot that is not empty, and the input `where` says
+// which slots these are.
 //
 // The features lie in memory of the device that both programs use, and so does their gradient: only
 // scores visit the host.

@@ -260,8 +260,8 @@ func (c Config) chance() (m Metrics) {
 	return m
 }
 
-// ceiling is the most that can be expected of the puzzles of the item that is played. With a limited
-// set of orders the ceiling is 1: the other patches tell identical ones apart.
+// ceiling is the most that can be expected of the puzzles of the item that is played. With a
+// limited set of orders the ceiling is 1: the other patches tell identical ones apart.
 func (p *Player) ceiling(g *game) (mean Metrics) {
 	if p.config.Orders != nil {
 		return Metrics{1, 1, 1}
@@ -290,8 +290,8 @@ func (p *Player) pieces(r *rand.Rand) pieces {
 	return of
 }
 
-// shuffles are the puzzles of an item, whose patches have been cut: a function of the seed and of the
-// item's place in the list.
+// shuffles are the puzzles of an item, whose patches have been cut: a function of the seed and of
+// the item's place in the list.
 func (p *Player) shuffles(item int) (list []puzzle.Configuration, of []pieces) {
 	for k := range p.config.Shuffles {
 		r := seed.Rand(p.config.Seed, "validation", uint64(item), uint64(k))

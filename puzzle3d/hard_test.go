@@ -1,0 +1,307 @@
+package puzzle3d
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// hard is a puzzle of everything that makes it hard, small enough for a test.
+func hard() Config {
+	c := tiny()
+	c.Network = voxsaw.Network{Preset: "paper", Channels: 4, Levels: 2, Norm: "group", Groups: 2}
+	c.Grids, c.Crop, c.Patch = []string{"2x2x2", "3x2x2", "2x3x2"}, [3]int{18, 18, 12}, [3]int{4, 4, 4}
+	c.Head, c.Hidden, c.Rounds, c.AttentionHeads, c.Layers = Attention, 16, 3, 2, 1
+	c.Missing, c.Identical, c.SkipAir, c.Intensity, c.MaxAir = 0.3, true, false, 0.1, 0.5
+	return c
+}
+
+// golden is a store of one case in which a voxel says where it lies, but for air below a plane.
+func golden(t *testing.T, air int) (*prepared.Store, func(value float32) [3]int) {
+	t.Helper()
+	v, _, err := phantom.New(0, phantom.Options{Shape: [3]int{24, 22, 16}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := v.Shape
+	values := make([]float32, n[0]*n[1]*n[2])
+	v.Int16, v.Float32 = nil, values
+	for at := range values {
+		if values[at] = float32(at); at/(n[0]*n[1]) < air {
+			values[at] = -1
+		}
+	}
+	how := volume.DefaultPreparation()
+	how.Crop, how.Window = volume.CropNone, [2]float64{-1, float64(len(values))}
+	dir := filepath.Join(t.TempDir(), "golden")
+	w, err := prepared.NewWriter(dir, how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Add(prepared.Input{ID: "golden", Image: v}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	store, err := prepared.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	// The voxels as they are prepared, whatever the axes and the rounding.
+	c := opened(t, store, "golden")[0]
+	whole := make([]float32, c.Len())
+	if err := c.Image(whole, [3]int{}, c.Shape); err != nil {
+		t.Fatal(err)
+	}
+	places := map[float32][3]int{}
+	for at, value := range whole {
+		places[value] = [3]int{at % c.Shape[0], at / c.Shape[0] % c.Shape[1], at / (c.Shape[0] * c.Shape[1])}
+	}
+	if want := (n[2]-air)*n[0]*n[1] + 1; air > 0 && len(places) != want {
+		t.Fatalf("%d different voxels, want %d", len(places), want)
+	}
+	return store, func(value float32) [3]int { return places[value] }
+}
+
+// The targets of a batch: the voxels of a patch say in which cell of the crop it lay.
+func TestHardTargets(t *testing.T) {
+	store, place := golden(t, 7)
+	c := hard()
+	c.Intensity, c.MaxAir = 0, 1
+	c = resolved(t, c)
+	s := sampler{config: c, cases: opened(t, store, "golden"), n: 3}
+	list, err := c.grids()
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn, likes := map[int]int{}, 0
+	for step := range 30 {
+		b, err := s.batch(t.Context(), step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn[b.Grid]++
+		on, rest := c.on(list[b.Grid]), b.Patches
+		for p := range s.n {
+			if err := b.Shuffles[p].Check(); err != nil || len(b.Shuffles[p]) != list[b.Grid].Cells() {
+				t.Errorf("shuffle %v: %v", b.Shuffles[p], err)
+			}
+			patches := map[int][]float32{}
+			for cell, missing := range b.Missing[p] {
+				if !missing {
+					patches[cell], rest = rest[:c.layout().Voxels()], rest[c.layout().Voxels():]
+				}
+			}
+			if n := len(b.Missing[p]); len(patches) != n-int(0.3*float64(n)+0.5) {
+				t.Errorf("%d of %d patches are there", len(patches), n)
+			}
+			inOneCrop(t, on, s.cases[0], patches, place)
+			likes += alikeWhereAir(t, b.Alike[p], patches)
+		}
+		if len(rest) != 0 {
+			t.Errorf("%d voxels too many", len(rest))
+		}
+	}
+	if len(drawn) != 3 || likes == 0 {
+		t.Errorf("grids drawn: %v; %d pairs of patches were alike", drawn, likes)
+	}
+}
+
+// air is what the golden case's air becomes.
+const air = -1
+
+// inOneCrop says whether there is a crop in whose cells all patches lie.
+func inOneCrop(t *testing.T, c Config, from *prepared.Case, patches map[int][]float32, place func(float32) [3]int) {
+	t.Helper()
+	layout := puzzle.Layout{Grid: c.grid(), Crop: c.Crop[:], Patch: c.Patch[:]}
+	low, high := [3]int{}, [3]int{} // where the crop may begin
+	for axis := range high {
+		high[axis] = from.Shape[axis] - c.Crop[axis]
+	}
+	for cell, patch := range patches {
+		first, last := patch[0], patch[len(patch)-1]
+		if first == air || last == air {
+			continue
+		}
+		at, end := place(first), place(last)
+		var coordinates [3]int
+		c.grid().Coordinates(coordinates[:], cell)
+		for axis := range at {
+			if end[axis] != at[axis]+c.Patch[axis]-1 {
+				t.Fatalf("a patch reaches from %v to %v", at, end)
+			}
+			size := layout.Cell(axis)
+			start := at[axis] - (c.Crop[axis]-size*c.Grid[axis])/2 - coordinates[axis]*size
+			low[axis], high[axis] = max(low[axis], start-(size-c.Patch[axis])), min(high[axis], start)
+		}
+	}
+	for axis := range low {
+		if low[axis] > high[axis] {
+			t.Fatalf("grid %v: along axis %d no crop has all patches in their cells", c.grid(), axis)
+		}
+	}
+}
+
+// alikeWhereAir says whether patches are alike where they are wholly air, and only there. It counts
+// the pairs.
+func alikeWhereAir(t *testing.T, alike []int, patches map[int][]float32) (pairs int) {
+	t.Helper()
+	blank := func(patch []float32) bool {
+		return !slices.ContainsFunc(patch, func(x float32) bool { return x != air })
+	}
+	for a, one := range patches {
+		for b, other := range patches {
+			if a == b {
+				continue
+			}
+			if same := alike[a] == alike[b]; same != (blank(one) && blank(other)) {
+				t.Fatalf("patches %d and %d are alike: %v", a, b, same)
+			} else if same {
+				pairs++
+			}
+		}
+	}
+	return pairs
+}
+
+// Two ranks leave the weights of one that has twice the batch, but for the order of sums, which is
+// another.
+func TestTwoRanksEqualOneOfHardPuzzles(t *testing.T) {
+	cache, c := phantoms(t, 3, [3]int{24, 20, 20}), hard()
+	c.Batch, c.Train.Steps, c.Train.Clip, c.Binary = 4, 5, 1, true
+	c = resolved(t, c)
+	twoRanks(t, cache, c, 1e-3)
+}
+
+// A hard run that is stopped and resumed leaves the same bits as one that ran through, and its
+// checkpoint solves the puzzles of each grid.
+func TestHardRunsResumeAndSolve(t *testing.T) {
+	cache, dev, c := phantoms(t, 5, [3]int{24, 20, 20}), testDevice(t), hard()
+	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 6, 3, 0
+	c = resolved(t, c)
+	through, stopped := filepath.Join(t.TempDir(), "through"), filepath.Join(t.TempDir(), "stopped")
+	summary, err := Pretrain(t.Context(), dev, c, data(cache, 2), voxsaw.RunOptions{Folder: through})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var interrupted *voxsaw.InterruptedError
+	if _, err := Pretrain(ctx, dev, c, data(cache, 2), voxsaw.RunOptions{Folder: stopped, Observer: &observer{step: 2, cancel: cancel}}); !errors.As(err, &interrupted) {
+		t.Fatalf("error %v", err)
+	}
+	if _, err := Pretrain(t.Context(), dev, c, data(cache, 2), voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"last.safetensors", "validation.csv"} {
+		a, err := os.ReadFile(filepath.Join(through, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(filepath.Join(stopped, name)); err != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s of the resumed run differs (%v)", name, err)
+		}
+	}
+	player, err := Open(dev, filepath.Join(through, "last.safetensors"), PlayOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer player.Close()
+	if !reflect.DeepEqual(player.Config(), c) {
+		t.Errorf("configuration %+v, trained with %+v", player.Config(), c)
+	}
+	held := opened(t, cache, "case00", "case01")
+	e, err := player.Evaluate(t.Context(), held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Grids) != 3 || e.Grids[1].Grid != "3x2x2" || e.Puzzles != 6 || len(e.Grids[0].Rounds) != 3 || e.Final().Patches != summary.Validation.Score {
+		t.Errorf("%+v; the run's last validation scored %v", e, summary.Validation.Score)
+	}
+	play, err := player.Play(held[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if play.Grid != [3]int{3, 2, 2} || play.present() != 8 || play.Picture().Bounds().Empty() {
+		t.Errorf("grid %v, %d patches are there", play.Grid, play.present())
+	}
+	for r := range play.Arrangements {
+		if wrong := play.Misplaced(r); wrong < 0 || wrong > 8 {
+			t.Errorf("round %d: %d of 8 patches are misplaced", r, wrong)
+		}
+	}
+}
+
+// Hard puzzles of patients never seen come out far better than guessing after a short training.
+func TestHardPretrainingLearns(t *testing.T) {
+	cache, dev, c := phantoms(t, 24, [3]int{24, 20, 20}), testDevice(t), hard()
+	c.Crop, c.Patch, c.Grids = [3]int{22, 18, 18}, [3]int{8, 4, 4}, []string{"2x2x2", "2x3x2"}
+	c.Network.Channels, c.Features, c.Hidden, c.Batch, c.Rounds = 8, 64, 32, 4, 2
+	c.Train.Steps, c.Train.LR = 80, 0.03
+	c = resolved(t, c)
+	run := filepath.Join(t.TempDir(), "run")
+	if _, err := Pretrain(t.Context(), dev, c, data(cache, 8), voxsaw.RunOptions{Folder: run, Loaders: 1}); err != nil {
+		t.Fatal(err)
+	}
+	player, err := Open(dev, filepath.Join(run, "last.safetensors"), PlayOptions{Shuffles: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer player.Close()
+	e, err := player.Evaluate(t.Context(), opened(t, cache, data(cache, 8).Validate...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range e.Grids {
+		got := g.Rounds[len(g.Rounds)-1].Patches
+		t.Logf("grid %s: %.2f of the patches in place, chance %.2f, at most %.2f", g.Grid, got, g.Chance.Patches, g.Ceiling.Patches)
+		if got < 3*g.Chance.Patches {
+			t.Errorf("grid %s: %.2f of the patches are in their place; chance is %.3f", g.Grid, got, g.Chance.Patches)
+		}
+	}
+}
+
+func TestHardSettingsNameWhatIsWrong(t *testing.T) {
+	for want, spoil := range map[string]func(*Config){
+		"grids has one grid, 2x2x2":      func(c *Config) { c.Grids = []string{"2x2x2"} },
+		"\"2x2\" is no grid":             func(c *Config) { c.Grids[1] = "2x2" },
+		"\"2x2xa\" is no grid":           func(c *Config) { c.Grids[1] = "2x2xa" },
+		"at least one cell":              func(c *Config) { c.Grids[1] = "2x0x2" },
+		"listed twice in grids":          func(c *Config) { c.Grids[1] = "2x2x2" },
+		"larger than a cell":             func(c *Config) { c.Grids[1] = "2x2x6" },
+		"head paper is for one grid":     func(c *Config) { c.Head, c.Layers, c.AttentionHeads = Paper, 0, 0 },
+		"layers and attention_heads are": func(c *Config) { c.Head = Symmetric },
+		"missing is 1.5":                 func(c *Config) { c.Missing = 1.5 },
+		"less than two are left":         func(c *Config) { c.Missing = 0.9 },
+		"attention_heads is 3":           func(c *Config) { c.AttentionHeads = 3 },
+		"column_sum wants every place":   func(c *Config) { c.ColSum = 1 },
+		"leaves less than 32 of 8!":      func(c *Config) { c.Share = 1e-4 },
+	} {
+		c := hard()
+		spoil(&c)
+		if _, err := c.Resolve(volume.DefaultPreparation()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+	c := hard()
+	c.Layers, c.AttentionHeads, c.Patch = 0, 0, [3]int{}
+	c.Crop = [3]int{45, 45, 30}
+	c = resolved(t, c)
+	if c.Layers != 2 || c.AttentionHeads != 4 || fmt.Sprint(c.Grid, c.Patch) != "[3 2 2] [12 12 12]" {
+		t.Errorf("%d layers of %d attention heads, grid %v, patch %v", c.Layers, c.AttentionHeads, c.Grid, c.Patch)
+	}
+}
