@@ -84,11 +84,11 @@ func TestHardTargets(t *testing.T) {
 	c := hard()
 	c.Intensity, c.MaxAir = 0, 1
 	c = resolved(t, c)
-	s := sampler{config: c, cases: opened(t, store, "golden"), n: 3}
-	list, err := c.grids()
+	game, err := c.game()
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := sampler{config: c, game: game, cases: opened(t, store, "golden"), n: 3}
 	drawn, likes := map[int]int{}, 0
 	for step := range 30 {
 		b, err := s.batch(t.Context(), step)
@@ -96,9 +96,9 @@ func TestHardTargets(t *testing.T) {
 			t.Fatal(err)
 		}
 		drawn[b.Grid]++
-		on, rest := c.on(list[b.Grid]), b.Patches
+		on, rest := c.on(game.Grids[b.Grid]), b.Patches
 		for p := range s.n {
-			if err := b.Shuffles[p].Check(); err != nil || len(b.Shuffles[p]) != list[b.Grid].Cells() {
+			if err := b.Shuffles[p].Check(); err != nil || len(b.Shuffles[p]) != game.Grids[b.Grid].Cells() {
 				t.Errorf("shuffle %v: %v", b.Shuffles[p], err)
 			}
 			patches := map[int][]float32{}
