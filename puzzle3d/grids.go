@@ -2,6 +2,7 @@ package puzzle3d
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,7 +41,8 @@ func parseGrid(text string) (puzzle.Grid, error) {
 	return grid, grid.Check()
 }
 
-// finest makes Grid the one of the most cells, where there are several.
+// finest makes Grid the one of the most cells, where there are several. Another one that the user
+// has chosen is a mistake.
 func (c *Config) finest() error {
 	list, err := c.grids()
 	if err != nil {
@@ -51,6 +53,9 @@ func (c *Config) finest() error {
 		if grid.Cells() > most.Cells() {
 			most = grid
 		}
+	}
+	if len(c.Grids) > 0 && c.Grid != DefaultConfig().Grid && !slices.Equal(c.grid(), most) {
+		return fmt.Errorf("grid is %v, but grids lists %s: leave one of them out", c.grid(), strings.Join(c.Grids, ", "))
 	}
 	copy(c.Grid[:], most)
 	return nil

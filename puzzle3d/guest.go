@@ -42,11 +42,14 @@ func (s *settings) Resolve(how volume.Preparation) (err error) {
 	return err
 }
 
-// Overridden implements [pretext.Overridden]: another grid has patches of its own, and replaces a
-// list of several.
+// Overridden implements [pretext.Overridden]: another grid has patches of its own. A grid
+// replaces a list of several, and the other way round.
 func (s *settings) Overridden(before pretext.Config, by config.Section) {
-	if by.Has("grid") && !by.Has("grids") {
+	switch {
+	case by.Has("grid") && !by.Has("grids"):
 		s.Grids = nil
+	case by.Has("grids") && !by.Has("grid"):
+		s.Grid = DefaultConfig().Grid
 	}
 	if was := before.(*settings); (s.Grid != was.Grid || !slices.Equal(s.Grids, was.Grids)) && !by.Has("patch") {
 		s.Patch = [3]int{}

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
@@ -23,6 +25,7 @@ import (
 func hard() Config {
 	c := tiny()
 	c.Network = voxsaw.Network{Preset: "paper", Channels: 4, Levels: 2, Norm: "group", Groups: 2}
+	c.Grid = DefaultConfig().Grid
 	c.Grids, c.Crop, c.Patch = []string{"2x2x2", "3x2x2", "2x3x2"}, [3]int{18, 18, 12}, [3]int{4, 4, 4}
 	c.Head, c.Hidden, c.Rounds, c.AttentionHeads, c.Layers = Attention, 16, 3, 2, 1
 	c.Missing, c.Identical, c.SkipAir, c.Intensity, c.MaxAir = 0.3, true, false, 0.1, 0.5
@@ -275,9 +278,32 @@ func TestHardPretrainingLearns(t *testing.T) {
 	}
 }
 
+// An initialisation of an experiment may take one grid in place of several, or several in place of
+// one.
+func TestGridsReplaceOneAnother(t *testing.T) {
+	for text, want := range map[string]string{"grid: [2, 2, 2]": "[2 2 2] []", "grids: [2x2x2, 2x2x1]": "[2 2 2] [2x2x2 2x2x1]", "rounds: 2": "[3 2 2] [2x2x2 3x2x2 2x3x2]"} {
+		choice := pretext.Choice()
+		_, before := pretext.Chosen(&choice)
+		before.(*settings).Config = resolved(t, hard())
+		before.(*settings).Patch = [3]int{}
+		other, err := pretext.Override(&choice, "test", config.NewSection(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after := pretext.Chosen(&other)
+		if err := after.Resolve(volume.DefaultPreparation()); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if c := after.(*settings).Config; fmt.Sprint(c.Grid, c.Grids) != want {
+			t.Errorf("%s: grid %v, grids %v", text, c.Grid, c.Grids)
+		}
+	}
+}
+
 func TestHardSettingsNameWhatIsWrong(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
 		"grids has one grid, 2x2x2":      func(c *Config) { c.Grids = []string{"2x2x2"} },
+		"grid is 2x2x2, but grids lists": func(c *Config) { c.Grid = [3]int{2, 2, 2} },
 		"\"2x2\" is no grid":             func(c *Config) { c.Grids[1] = "2x2" },
 		"\"2x2xa\" is no grid":           func(c *Config) { c.Grids[1] = "2x2xa" },
 		"at least one cell":              func(c *Config) { c.Grids[1] = "2x0x2" },
