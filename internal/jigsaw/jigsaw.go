@@ -4,7 +4,8 @@
 // Start at [Trainer], whose Step plays the puzzles of a batch and leaves the gradients, and at
 // [Player], which solves puzzles with trained weights. A network comes in as a [Backbone], puzzles
 // come in as a [Batch] or as [Held] ones. How heads look is told in network.go, how a puzzle is
-// solved round by round in game.go.
+// solved round by round in game.go, what makes puzzles hard in missing.go, grids.go and
+// attention.go.
 //
 // The combinatorics are package puzzle's, the minimisation is package solver's, the loop and the
 // checkpoints are package train's. The package knows neither volumes nor photographs.
