@@ -132,7 +132,7 @@ func (c *Config[T]) Check() error {
 		return err
 	}
 	if want := c.Task.outputs(); c.Network.Classes != want {
-		return fmt.Errorf("network.classes is %d, must be %d: that many outputs has a voxel in task %s", c.Network.Classes, want, c.name)
+		return fmt.Errorf("network.classes is %d, must be %d: task %s predicts that many values a voxel", c.Network.Classes, want, c.name)
 	}
 	return nil
 }

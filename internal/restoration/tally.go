@@ -22,8 +22,8 @@ func (t task) newTally() tally {
 	return &restoredTally{}
 }
 
-// restoredTally adds up squared differences of voxels that count: of what is restored, and of what
-// anybody could say.
+// restoredTally adds up squared errors over the voxels that count: of what is restored, and of two
+// simple answers, the input as it is and the mean of each crop.
 type restoredTally struct {
 	restored, input, mean float64 // squares
 	voxels                int
@@ -50,7 +50,7 @@ func (t *restoredTally) add(e example, outputs []float32) {
 	t.voxels += n
 }
 
-// explained is the share of the variance that squares leave: 1 - squares / squares about the mean.
+// explained is the share of the variance that is explained: 1 - squares / squares about the mean.
 func (t *restoredTally) explained(squares float64) float64 {
 	if t.mean == 0 {
 		return 0 // crops of one intensity each
@@ -107,8 +107,7 @@ func tell(logits []float32, classes int) []float32 {
 	return told
 }
 
-// scores are the share of voxels told right and the mean Dice over the classes, where rows of
-// counts have become columns as given.
+// scores are the share of voxels told right, and the mean Dice over the classes that occur.
 func (t *toldTally) scores() (correct, dice float64) {
 	all, there := 0, 0
 	for class := range t.classes {
