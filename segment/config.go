@@ -33,6 +33,13 @@ import (
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
+// The words of Config.Load, beside the empty one, which means LoadAll: what a fine-tuning takes
+// over from the checkpoint that it starts from.
+const (
+	LoadAll     = "all"     // every tensor that fits; of a pretext task all but the last layer
+	LoadEncoder = "encoder" // the encoder's; the decoder starts from random weights
+)
+
 // Config is all there is to say about a fine-tuning run but its data.
 type Config struct {
 	Network         voxsaw.Network     `yaml:"network"`
@@ -40,6 +47,7 @@ type Config struct {
 	Crop            [3]int             `yaml:"crop,flow" help:"size of training crops, and of the window of inference, in voxels"`
 	Batch           int                `yaml:"batch" help:"crops in a step; auto: as many as fit into memory" auto:"0"`
 	Labels          []string           `yaml:"labels,flow" help:"labels to segment by number or name, a class each; 1+2 merges two into one class; empty: all labels of the data"`
+	Load            string             `yaml:"load,omitempty" help:"what is taken over from the checkpoint to start from: encoder (it alone, the decoder starts fresh), or all that fits; left out: all" oneof:"all encoder"`
 	Loss            string             `yaml:"loss" help:"what is minimised: soft Dice of the labels over the batch, cross-entropy of all classes, or their sum; MONAI's DiceLoss(include_background=False, batch=True), CrossEntropyLoss and DiceCELoss" oneof:"dice ce dice+ce"`
 	Foreground      float64            `yaml:"foreground" help:"share of crops that are sure to show one of the labels"`
 	MaxAir          float64            `yaml:"max_air" help:"of the other crops, those with at most this share of air are preferred; 1: any crop"`
@@ -216,6 +224,8 @@ func (c Config) Check() error {
 		return err
 	}
 	switch {
+	case c.Load != "" && c.Load != LoadAll && c.Load != LoadEncoder:
+		return fmt.Errorf("load is %q, must be %s or %s", c.Load, LoadAll, LoadEncoder)
 	case c.Batch < 1 || c.Batch > 1<<16:
 		return fmt.Errorf("batch is %d, must be at least 1", c.Batch)
 	case !(c.Foreground >= 0 && c.Foreground <= 1):

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,9 +25,9 @@ type Data struct {
 
 // Finetune trains a network to segment. The configuration is a resolved one ([Config.Resolve]).
 // init is a checkpoint, or a safetensors file of another program, whose weights are loaded first,
-// as far as they fit; empty for random weights. What became of them is returned, and told to the
-// observer; it is empty where a run is resumed. The score of a validation is the mean Dice
-// coefficient over the classes, of the held-out cases.
+// as far as they fit and [Config].Load says; empty for random weights. What became of them is
+// returned, and told to the observer; it is empty where a run is resumed. The score of a validation
+// is the mean Dice coefficient over the classes, of the held-out cases.
 //
 // A context that ends stops the run after the step in hand, saves it, and gives a
 // [voxsaw.InterruptedError]; the same call with [voxsaw.Resume] goes on from there. A loss or
@@ -60,7 +61,7 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init 
 	}
 	if init != "" {
 		job.Start = func(params *nn.Params) (string, error) {
-			loaded, err = initialise(init, c.Network, params)
+			loaded, err = initialise(init, c, params)
 			return loaded.String(), err
 		}
 	}
@@ -69,12 +70,25 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init 
 }
 
 // initialise loads the weights that a run starts from.
-func initialise(path string, settings voxsaw.Network, params *nn.Params) (voxsaw.Loaded, error) {
-	network, err := backbone.Of(settings)
+func initialise(path string, c Config, params *nn.Params) (voxsaw.Loaded, error) {
+	network, err := backbone.Of(c.Network)
 	if err != nil {
 		return voxsaw.Loaded{}, err
 	}
-	loaded, err := checkpoint.LoadRenamed(path, params, func(name string) string { return backbone.Rename(network, name) })
+	last, err := foreignOutputs(path, network, params)
+	if err != nil {
+		return voxsaw.Loaded{}, fmt.Errorf("initial weights: %w", err)
+	}
+	leave := func(name string) string {
+		switch {
+		case c.Load == LoadEncoder && !isEncoder(name):
+			return "not of the encoder, which alone was asked for (load: encoder)"
+		case slices.Contains(last, name):
+			return "the last layer of another task"
+		}
+		return ""
+	}
+	loaded, err := checkpoint.LoadPart(path, params, func(name string) string { return backbone.Rename(network, name) }, leave)
 	if err != nil {
 		return loaded, fmt.Errorf("initial weights: %w", err)
 	}
@@ -82,6 +96,40 @@ func initialise(path string, settings voxsaw.Network, params *nn.Params) (voxsaw
 		return loaded, fmt.Errorf("initial weights: none of the encoder's fit this network: is it of another kind, preset, or number of channels or levels?\n%v", loaded)
 	}
 	return loaded, nil
+}
+
+// foreignOutputs are the parameters that say what a pretext task's outputs mean: those whose shape
+// follows from the number of classes. A segmentation's, and those of another program's file, may go
+// on to mean what they mean.
+func foreignOutputs(path string, network backbone.Backbone, params *nn.Params) (names []string, err error) {
+	d, err := checkpoint.Read(path)
+	if errors.Is(err, checkpoint.ErrForeign) || err == nil && d.Kind == checkpoint.Segmentation {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	settings := network.Settings()
+	settings.Classes++
+	more, err := backbone.Of(settings)
+	if err != nil {
+		return nil, err
+	}
+	g, size := nn.NewGraph(nn.Train, params.Device().Activations()), more.Multiple()
+	if stages := more.Encoder(g, g.Input("image", 1, 1, 2*size[2], 2*size[1], 2*size[0])); g.Err() == nil {
+		more.Decoder(g, stages)
+	}
+	other := nn.NewParams(params.Device(), 0)
+	defer other.Close()
+	if err := other.Declare(g); err != nil {
+		return nil, err
+	}
+	for _, name := range params.Names() {
+		if !params.Shape(name).Equal(other.Shape(name)) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 func isEncoder(parameter string) bool { return strings.HasPrefix(parameter, backbone.EncoderPrefix) }

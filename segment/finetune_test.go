@@ -278,7 +278,7 @@ func TestInitialWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := initialise(path, c.Network, task.bench.Params); err != nil {
+	if _, err := initialise(path, c, task.bench.Params); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {

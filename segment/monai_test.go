@@ -48,7 +48,7 @@ func TestLogitsOfMONAIsWindows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if loaded, err := initialise("../testdata/monai_vnet.safetensors", c.Network, p.params); err != nil || len(loaded.Missing) > 0 {
+	if loaded, err := initialise("../testdata/monai_vnet.safetensors", c, p.params); err != nil || len(loaded.Missing) > 0 {
 		t.Fatalf("loaded %v, %v", loaded, err)
 	}
 	l, m, err := p.PredictMaps(t.Context(), scan, MapOptions{Logits: true})

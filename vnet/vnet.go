@@ -123,8 +123,8 @@ func resolve(n voxsaw.Network) (*network, error) {
 		return nil, fmt.Errorf("%d groups do not divide %d channels", n.Groups, n.Channels)
 	case n.Dropout >= 1:
 		return nil, fmt.Errorf("dropout %v: want less than 1", n.Dropout)
-	case n.Classes < 2:
-		return nil, fmt.Errorf("%d classes: want 2 or more, the background is one of them", n.Classes)
+	case n.Classes < 1:
+		return nil, fmt.Errorf("%d classes: want 1 or more", n.Classes)
 	}
 	return &network{n, p}, nil
 }

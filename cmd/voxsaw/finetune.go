@@ -29,7 +29,8 @@ func newFinetune() *cobra.Command {
 	*o = defaults
 	cmd := verb("finetune", "Train a network to segment, from a pretrained encoder or from scratch",
 		`Trains the whole network on labelled, prepared cases. With --init it starts from the weights of a checkpoint: the network is built
-as there, but for what flags and --config say, and what was loaded is told, what was not and why. A safetensors file of another program does not say
+as there, but for what flags and --config say, and what was loaded is told, what was not and why. --load encoder
+takes its encoder alone; a pretext task that trains the decoder, too, gives both without it. A safetensors file of another program does not say
 what it is of: the network is that of the flags, such as --network resenc for the weights of an nnU-Net, and --preset monai --channels 16 for those of MONAI's VNet
 or of vnet.pytorch. The held-out cases (--fold of --folds, or a share) are validated on; last.safetensors and
 best.safetensors are kept. Best means best on the held-out cases: where these are your test cases, report last.
@@ -93,6 +94,9 @@ func networkOf(path string, other voxsaw.Network) (network voxsaw.Network, forei
 }
 
 func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
+	if o.Load != "" && o.Init == "" {
+		return withHint(usagef("--load %s without a checkpoint to load from", o.Load), "add --init CHECKPOINT, or leave --load out to start from scratch")
+	}
 	if err := noRun(cmd, o.Data); err != nil {
 		return err
 	}

@@ -22,16 +22,11 @@ type Supervision struct {
 // Supervise adds the losses to the graph of a network on n crops of a size along (i, j, k), and the
 // inputs that [Supervision.Set] sets.
 func Supervise(g *nn.Graph, logits []*nn.Node, n int, size [3]int, o nn.LossOptions) *Supervision {
-	s := &Supervision{n: n, size: size}
-	sum := float32(0)
-	for level := range logits {
-		s.weights = append(s.weights, 1/float32(int(1)<<level))
-		sum += s.weights[level]
-	}
+	s := &Supervision{n: n, size: size, weights: LevelWeights(len(logits))}
 	for level, y := range logits {
 		target := g.Input(targetName(level), n, size[2]>>level, size[1]>>level, size[0]>>level)
 		loss, statistics := g.Loss(y, target, o)
-		if s.weights[level] /= sum; len(logits) > 1 {
+		if len(logits) > 1 {
 			loss = g.Scale(loss, s.weights[level])
 		}
 		if level == 0 {
@@ -41,6 +36,20 @@ func Supervise(g *nn.Graph, logits []*nn.Node, n int, size [3]int, o nn.LossOpti
 		}
 	}
 	return s
+}
+
+// LevelWeights are what the losses of so many levels count for, the whole resolution first: each
+// half as much as the one before, 1 in all.
+func LevelWeights(levels int) []float32 {
+	weights, sum := make([]float32, levels), float32(0)
+	for level := range weights {
+		weights[level] = 1 / float32(int(1)<<level)
+		sum += weights[level]
+	}
+	for level := range weights {
+		weights[level] /= sum
+	}
+	return weights
 }
 
 func targetName(level int) string {
@@ -55,7 +64,7 @@ func (s *Supervision) Set(p *nn.Program, targets []float32) error {
 	size := s.size
 	for level := range s.weights {
 		if level > 0 {
-			targets, size = half(targets, s.n, size)
+			targets, size = Half(targets, s.n, size)
 		}
 		if err := p.Set(targetName(level), targets); err != nil {
 			return err
@@ -72,9 +81,9 @@ func (s *Supervision) Sum(losses []float64) (sum float64) {
 	return sum
 }
 
-// half takes every second voxel of n crops along each axis, the first among them: where the centre
-// of a strided convolution lies.
-func half(values []float32, n int, size [3]int) ([]float32, [3]int) {
+// Half takes every second voxel of n crops along each axis, the first among them: where the centre
+// of a strided convolution lies. It gives the new size, too.
+func Half(values []float32, n int, size [3]int) ([]float32, [3]int) {
 	out := make([]float32, 0, len(values)/8)
 	for item := range n {
 		crop := values[item*size[0]*size[1]*size[2]:]

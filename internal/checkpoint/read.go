@@ -139,6 +139,12 @@ func Load(path string, weights Weights) (voxsaw.Loaded, error) {
 // the name that the network has for it. If several tensors map to one parameter, the one with the
 // same name wins, else the first.
 func LoadRenamed(path string, weights Weights, rename func(name string) string) (voxsaw.Loaded, error) {
+	return LoadPart(path, weights, rename, func(string) string { return "" })
+}
+
+// LoadPart is [LoadRenamed] of a part of the network: leave says why a parameter keeps the value
+// that it has, and "" where it does not.
+func LoadPart(path string, weights Weights, rename, leave func(name string) string) (voxsaw.Loaded, error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return voxsaw.Loaded{Path: path}, err
@@ -147,7 +153,7 @@ func LoadRenamed(path string, weights Weights, rename func(name string) string) 
 	if _, err := verify(path, f); err != nil {
 		return voxsaw.Loaded{Path: path}, err
 	}
-	l := loading{file: f, weights: weights, known: map[string]bool{}, found: map[string]bool{}, Loaded: voxsaw.Loaded{Path: path}}
+	l := loading{file: f, weights: weights, leave: leave, known: map[string]bool{}, found: map[string]bool{}, Loaded: voxsaw.Loaded{Path: path}}
 	for _, name := range weights.Names() {
 		l.known[name] = true
 	}
@@ -186,6 +192,7 @@ func LoadRenamed(path string, weights Weights, rename func(name string) string) 
 type loading struct {
 	file    *safetensors.File
 	weights Weights
+	leave   func(name string) (why string)
 	known   map[string]bool // the network's parameters and states
 	found   map[string]bool // those that the file has
 	values  []float32       // of one tensor at a time
@@ -235,7 +242,8 @@ func (l *loading) load(name, to string) (err error) {
 		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: "counts batches, which is not needed"})
 		return nil
 	}
-	if mean := l.meanBehind(to); !l.known[to] && mean != "" && l.weights.Shape(mean).Equal(inFile) {
+	why := l.leave(to)
+	if mean := l.meanBehind(to); !l.known[to] && why == "" && mean != "" && l.weights.Shape(mean).Equal(inFile) {
 		l.biases = append(l.biases, bias{name, mean})
 		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: "the running mean of the norm behind it is shifted instead"})
 		return nil
@@ -245,6 +253,10 @@ func (l *loading) load(name, to string) (err error) {
 		return nil
 	}
 	l.found[to] = true
+	if why != "" {
+		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: why})
+		return nil
+	}
 	if !inNetwork.Equal(inFile) {
 		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: fmt.Sprintf("shape %v in the checkpoint, %v in the network", inFile, []int(inNetwork))})
 		return nil

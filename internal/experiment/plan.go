@@ -167,6 +167,9 @@ func (p Plan) finetune(i Initialisation) (segment.Config, error) {
 		return c, nil
 	}
 	name := "initialisation " + i.Name + ": finetune"
+	if _, ok := i.Finetune.Lookup("load"); ok && i.Checkpoint == "" && !i.pretrains() {
+		return c, fmt.Errorf("%s: load is of a checkpoint, and this one starts from random weights", name)
+	}
 	if err := i.Finetune.Apply(name, &c); err != nil {
 		return c, err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
@@ -13,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -102,12 +104,27 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 		report.Facts{
 			{Name: "Program", Value: "voxsaw " + voxsaw.Version()}, {Name: "Device", Value: s.Device.Describe()}, {Name: "Prepared cases", Value: fmt.Sprint(cache.Len())},
 			{Name: "Fingerprint of the data", Value: cache.Fingerprint()}, {Name: "Labels", Value: table.List(r.Plan.Finetune.Names, 0)},
-			{Name: "Compared on", Value: comparedOn(r.Plan.ScoreOn, cache.Preparation())},
+			{Name: "Compared on", Value: comparedOn(r.Plan.ScoreOn, cache.Preparation())}, {Name: "Taken over by fine-tuning", Value: r.Plan.takenOver()},
 		},
 		report.Code{Title: "plan.yaml", Text: string(plan)},
 		report.Code{Title: "subsets.json: who trains and who tests", Text: string(subsets)},
 	}})
 	return page, nil
+}
+
+// takenOver says of each initialisation what fine-tuning loads.
+func (p Plan) takenOver() string {
+	var all []string
+	for _, i := range p.Inits {
+		what := "nothing"
+		if c, err := p.finetune(i); err == nil && (i.Checkpoint != "" || i.pretrains()) {
+			if what = "all weights that fit"; c.Load == segment.LoadEncoder {
+				what = "the encoder"
+			}
+		}
+		all = append(all, i.Name+": "+what)
+	}
+	return strings.Join(all, "; ")
 }
 
 // comparedOn says which voxels predictions and references were compared on.

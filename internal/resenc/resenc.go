@@ -109,8 +109,8 @@ func (u *unet) check() error {
 		return fmt.Errorf("%d groups: want 1 or more", u.Groups)
 	case u.Dropout >= 1:
 		return fmt.Errorf("dropout %v: want less than 1", u.Dropout)
-	case u.Classes < 2:
-		return fmt.Errorf("%d classes: want 2 or more, the background is one of them", u.Classes)
+	case u.Classes < 1:
+		return fmt.Errorf("%d classes: want 1 or more", u.Classes)
 	}
 	for stage := range u.Blocks {
 		if c := u.channels(stage); u.Norm == backbone.NormGroup && c%u.Groups != 0 {

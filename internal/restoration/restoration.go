@@ -1,0 +1,219 @@
+// Package restoration holds the pretext tasks in which the whole network learns, decoder and
+// encoder: something is done to a crop, and the network says of each voxel what it was before.
+//
+//   - genesis: a crop that was distorted in several ways is restored (Zhou et al., Models Genesis,
+//     Medical Image Analysis 2021);
+//   - mae: a crop of which most blocks are masked is restored (He et al., Masked Autoencoders,
+//     CVPR 2022; in 3D as nnssl has it, Wald et al. 2025);
+//   - fusion: two crops were mixed, and the network tells each voxel's share of the first (Wang et
+//     al., MIS-FM: Volume Fusion, 2023).
+//
+// Start at [Config] and at the interface corruption, which is all that a task has of its own: one
+// file each. The network is the backbone that is fine-tuned later, its parameters under the same
+// names, with one output a voxel, or one for each class. The package registers the tasks; there is
+// nothing to call.
+package restoration
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/backbone"
+	_ "github.com/voxsaw/voxsaw/internal/backbone/all" // the networks to choose from
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// A corruption is what one task has of its own: how examples are made, and what is told of them.
+// Its fields are settings.
+type corruption interface {
+	// check says what is wrong with the settings, for crops of a size.
+	check(crop [3]int) error
+	// outputs is 1 where the intensity of each voxel is restored, else the number of classes of
+	// which each voxel has one.
+	outputs() int
+	// crops is how many crops an example is made of.
+	crops() int
+	// corrupt makes an example of the crops, which it may spoil.
+	corrupt(r *rand.Rand, crops [][]float32, e example)
+}
+
+// A teller is a [corruption] of which the class of each voxel is told.
+type teller interface {
+	corruption
+	loss() nn.LossOptions
+}
+
+// An example is what the network is shown and what it shall tell, a value a voxel, (D, H, W).
+type example struct {
+	size   [3]int    // along (i, j, k)
+	input  []float32 // normalised intensities, -1 to 1
+	target []float32 // the same, or numbers of classes
+	counts []float32 // 1 where a voxel counts for the loss, else 0; all count at first
+}
+
+// Settings are those that the tasks share. Sizes are along the axes (i, j, k) of the prepared
+// cases.
+type Settings struct {
+	Network voxsaw.Network  `yaml:"network"`
+	Train   voxsaw.Training `yaml:"train"`
+
+	Crop          [3]int  `yaml:"crop,flow" help:"size of the crop, in voxels"`
+	Batch         int     `yaml:"batch" help:"crops in a step; auto: as many as fit into memory" auto:"0"`
+	MaxAir        float64 `yaml:"max_air" help:"crops with at most this share of air are preferred; 1: any crop"`
+	ValidateCases int     `yaml:"validate_cases" help:"held-out cases to validate on during training; 0: all"`
+}
+
+// defaultSettings are a start for every task.
+func defaultSettings() Settings {
+	return Settings{Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Crop: [3]int{64, 64, 64}, Batch: 2, MaxAir: 0.3}
+}
+
+// Config is all there is to say about a run of a task but its data.
+type Config[T corruption] struct {
+	Settings `yaml:",inline"`
+	Task     T `yaml:",inline"`
+
+	Preparation volume.Preparation `yaml:"preparation" flag:"-" help:"how the cases were prepared, from the data"`
+
+	name string // of the task
+}
+
+// register puts a task on the list of pretext tasks. New makes its default settings.
+func register[T corruption](t pretext.Task, settings func() (Settings, T)) {
+	defaults := func() *Config[T] {
+		c := &Config[T]{name: t.Name}
+		c.Settings, c.Task = settings()
+		return c
+	}
+	t.Items = "crops"
+	t.New = func() pretext.Config { return defaults() }
+	t.Open = func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
+		c := defaults()
+		return open(dev, path, c, c.task, o)
+	}
+	pretext.Register(t)
+}
+
+// A task is a corruption with the settings around it.
+type task struct {
+	corruption
+	*Settings
+	name string
+}
+
+func (c *Config[T]) task() task { return task{c.Task, &c.Settings, c.name} }
+
+// Common implements [pretext.Config].
+func (c *Config[T]) Common() pretext.Common {
+	return pretext.Common{Network: &c.Network, Train: &c.Train, Crop: &c.Crop, Batch: &c.Batch, MaxAir: &c.MaxAir, ValidateCases: &c.ValidateCases}
+}
+
+// Resolve implements [pretext.Config].
+func (c *Config[T]) Resolve(how volume.Preparation) (err error) {
+	c.Preparation = how
+	c.Network.Classes = c.Task.outputs()
+	if c.Network, err = backbone.Resolve(c.Network); err != nil {
+		return err
+	}
+	return c.Check()
+}
+
+// Check implements [pretext.Model].
+func (c *Config[T]) Check() error {
+	if err := c.Settings.check(); err != nil {
+		return err
+	}
+	if err := c.Task.check(c.Crop); err != nil {
+		return err
+	}
+	if want := c.Task.outputs(); c.Network.Classes != want {
+		return fmt.Errorf("network.classes is %d, must be %d: task %s predicts that many values a voxel", c.Network.Classes, want, c.name)
+	}
+	return nil
+}
+
+func (s *Settings) check() error {
+	if err := s.Train.Check(); err != nil {
+		return err
+	}
+	b, err := backbone.Of(s.Network)
+	if err != nil {
+		return err
+	}
+	if err := backbone.Fits(b, s.Crop); err != nil {
+		return fmt.Errorf("crop: %w", err)
+	}
+	if err := within("batch", s.Batch, 1, 1<<12); err != nil {
+		return err
+	}
+	if err := within("validate_cases", s.ValidateCases, 0, 1<<30); err != nil {
+		return err
+	}
+	return share("max_air", s.MaxAir)
+}
+
+// within says so if a setting is out of its range.
+func within(name string, value, low, high int) error {
+	if value < low || value > high {
+		return fmt.Errorf("%s is %d, must be from %d to %d", name, value, low, high)
+	}
+	return nil
+}
+
+// share says so if a setting is no share or probability.
+func share(name string, value float64) error {
+	if !(value >= 0 && value <= 1) {
+		return fmt.Errorf("%s is %v, must be a share from 0 to 1", name, value)
+	}
+	return nil
+}
+
+// Pretrain implements [pretext.Config].
+func (c *Config[T]) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+	return c.pretrain(ctx, dev, data, o, train.Group{})
+}
+
+// pretrain is Pretrain as one of several ranks.
+func (c *Config[T]) pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data, o voxsaw.RunOptions, group train.Group) (voxsaw.Summary, error) {
+	if err := c.Check(); err != nil {
+		return voxsaw.Summary{}, err
+	}
+	return pretext.Train(ctx, dev, pretext.Job[*batch]{
+		Task: c.name, Settings: c, Training: c.Train, Crop: c.Crop, ValidateCases: c.ValidateCases,
+		Declare: c.Declare,
+		Compile: func(w pretext.Workbench) (train.Learner[*batch], error) { return newLearner(c.task(), w) },
+	}, data, o, group)
+}
+
+// Declare implements [pretext.Model].
+func (c *Config[T]) Declare(params *nn.Params) error {
+	g := nn.NewGraph(nn.Train, params.Device().Activations())
+	c.network(g, 1)
+	if err := params.Declare(g); err != nil {
+		return fmt.Errorf("building the network: %w", err)
+	}
+	return nil
+}
+
+// network adds the whole network to a graph of n crops: the input "image" (n, 1, D, H, W) becomes
+// outputs (n, classes, D, H, W) and, of a network with deep supervision in training, further ones
+// at half the size and so on.
+func (s *Settings) network(g *nn.Graph, n int) []*nn.Node {
+	b, err := backbone.Of(s.Network)
+	if err != nil {
+		return []*nn.Node{g.Fail("%w", err)}
+	}
+	stages := b.Encoder(g, g.Input("image", n, 1, s.Crop[2], s.Crop[1], s.Crop[0]))
+	if g.Err() != nil {
+		return nil
+	}
+	return b.Decoder(g, stages)
+}
+
+// voxels of a crop.
+func (s *Settings) voxels() int { return s.Crop[0] * s.Crop[1] * s.Crop[2] }

@@ -1,0 +1,189 @@
+package restoration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/internal/tiles"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// crops that are made of each case to see how well it is restored.
+const cropsOfCase = 2
+
+// A restorer does the task with trained weights. The examples are of the crop in the middle of each
+// case, and depend on its place among the cases alone; what they are mixed with is a crop of the
+// next case.
+type restorer struct {
+	task
+	program *nn.Program
+	repeats int       // examples of each case
+	told    []float32 // outputs of the network for the last example
+}
+
+// newRestorer compiles the program. It lies in the memory of another, if there is one.
+func newRestorer(dev device.Device, t task, params *nn.Params, share *nn.Program, memory int64) (*restorer, error) {
+	r := &restorer{task: t, repeats: cropsOfCase, told: make([]float32, t.outputs()*t.voxels())}
+	g := nn.NewGraph(nn.Eval, dev.Activations())
+	outputs := t.network(g, 1)
+	if g.Err() != nil {
+		return nil, fmt.Errorf("building the network: %w", g.Err())
+	}
+	var err error
+	r.program, err = nn.Compile(dev, g, params, nn.Options{Outputs: map[string]*nn.Node{"outputs": outputs[0]}, Share: share, MemoryLimit: memory})
+	if err != nil {
+		return nil, fmt.Errorf("preparing the network for crops of %s: %w", numbers.Extents(t.Crop[:]), err)
+	}
+	return r, nil
+}
+
+// restore calls f for every example of a case.
+func (r *restorer) restore(cases []*prepared.Case, at int, f func(example)) error {
+	c := cases[at]
+	for n := range r.repeats {
+		draw := seed.Rand(0, r.name+"/evaluation", uint64(at), uint64(n))
+		b := r.newBatch(1)
+		err := r.make(draw, b, 0, func(crop int) (*prepared.Case, [3]int, error) {
+			if crop == 0 {
+				return c, c.OriginAround([3]int{c.Shape[0] / 2, c.Shape[1] / 2, c.Shape[2] / 2}, r.Crop), nil
+			}
+			next := cases[(at+crop)%len(cases)]
+			origin, err := next.RandomOrigin(draw, r.Crop, r.MaxAir)
+			return next, origin, err
+		})
+		if err == nil {
+			err = r.program.Set("image", b.images)
+		}
+		if err == nil {
+			err = r.program.Forward()
+		}
+		if err == nil {
+			err = r.program.Read("outputs", r.told)
+		}
+		if err != nil {
+			return fmt.Errorf("case %s: %w", c.ID, err)
+		}
+		f(b.example(0, r.Crop))
+	}
+	return nil
+}
+
+// evaluate counts how well cases are restored.
+func (r *restorer) evaluate(ctx context.Context, cases []*prepared.Case) (e pretext.Evaluation, err error) {
+	if len(cases) == 0 {
+		return e, errors.New("there are no cases to restore")
+	}
+	t, crops := r.newTally(), 0
+	for n := range cases {
+		if err := ctx.Err(); err != nil {
+			return e, err
+		}
+		if err := r.restore(cases, n, func(e example) {
+			t.add(e, r.told)
+			crops++
+		}); err != nil {
+			return e, err
+		}
+	}
+	return t.evaluation(crops, len(cases)), nil
+}
+
+// evaluator is a restorer on the list of pretext tasks.
+type evaluator struct {
+	*restorer
+	params *nn.Params
+	notes  []string
+}
+
+// open brings a checkpoint back, whose settings m are read into those of the task.
+func open(dev voxsaw.Device, path string, m pretext.Model, t func() task, o pretext.OpenOptions) (*evaluator, error) {
+	d, params, err := pretext.Restore(dev, path, t().name, m)
+	if err != nil {
+		return nil, err
+	}
+	e := &evaluator{params: params}
+	if o.Rounds > 1 {
+		e.notes = append(e.notes, "a crop is restored at once, there are no rounds")
+	}
+	if e.restorer, err = newRestorer(d, t(), params, nil, o.Memory); err != nil {
+		params.Close()
+		return nil, err
+	}
+	if o.Items > 0 {
+		e.repeats = o.Items
+	}
+	return e, nil
+}
+
+// Close implements [pretext.Evaluator].
+func (e *evaluator) Close() {
+	e.program.Close()
+	e.params.Close()
+}
+
+// Notes implements [pretext.Evaluator].
+func (e *evaluator) Notes() []string { return e.notes }
+
+// Evaluate implements [pretext.Evaluator].
+func (e *evaluator) Evaluate(ctx context.Context, cases []*prepared.Case) (pretext.Evaluation, error) {
+	return e.evaluate(ctx, cases)
+}
+
+// Sizes of the picture, in pixels.
+const (
+	tileSize  = 192
+	tileGap   = 6
+	margin    = 24
+	titleRoom = 26
+	mostRows  = 4
+)
+
+// Picture implements [pretext.Evaluator]: a row for each example, the middle slice of what the
+// network is shown, of what it makes of it, and of what was to be found.
+func (e *evaluator) Picture(of *prepared.Case) (pretext.Picture, error) {
+	titles, what := [3]string{"input", "restored", "original"}, "restored"
+	if e.outputs() > 1 {
+		titles, what = [3]string{"mixed", "shares told", "shares"}, "mixed with another crop of it, and each voxel's share of the first told, black for none and white for all"
+	}
+	rows := min(e.repeats, mostRows)
+	page := tiles.NewPage(2*margin+3*(tileSize+tileGap)-tileGap, 2*margin+titleRoom+rows*(tileSize+tileGap)-tileGap)
+	face := tiles.NewFace(17)
+	for x, title := range titles {
+		page.Write(face, tiles.Ink, image.Pt(margin+x*(tileSize+tileGap), margin+16), title)
+	}
+	row := 0
+	err := e.restore([]*prepared.Case{of}, 0, func(x example) {
+		if row < rows {
+			for column, voxels := range [][]float32{x.input, e.shown(e.told), e.shown(x.target)} {
+				corner := image.Pt(margin+column*(tileSize+tileGap), margin+titleRoom+row*(tileSize+tileGap))
+				page.Tile(image.Rectangle{Max: image.Pt(tileSize, tileSize)}.Add(corner), tiles.Slice(voxels, e.Crop))
+			}
+		}
+		row++
+	})
+	return pretext.Picture{Image: page.RGBA, Caption: fmt.Sprintf("The crop in the middle of case %s, %s.", of.ID, what)}, err
+}
+
+// shown are intensities from -1 to 1 for a picture: of outputs of the network or of targets.
+func (t task) shown(values []float32) []float32 {
+	classes := t.outputs()
+	if classes == 1 {
+		return values
+	}
+	if len(values) > t.voxels() {
+		values = tell(values, classes)
+	}
+	shown := make([]float32, len(values))
+	for i, class := range values {
+		shown[i] = 2*class/float32(classes-1) - 1
+	}
+	return shown
+}

@@ -1,0 +1,161 @@
+package restoration
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/pretext"
+)
+
+// A tally counts how well examples are restored.
+type tally interface {
+	// add counts one: outputs are the network's, (classes, D, H, W).
+	add(e example, outputs []float32)
+	// evaluation is the result, of a number of crops and cases.
+	evaluation(crops, cases int) pretext.Evaluation
+}
+
+func (t task) newTally() tally {
+	if n := t.outputs(); n > 1 {
+		return &toldTally{matrix: make([]int, n*n), classes: n}
+	}
+	return &restoredTally{}
+}
+
+// restoredTally adds up squared errors over the voxels that count: of what is restored, and of two
+// simple answers, the input as it is and the mean of each crop.
+type restoredTally struct {
+	restored, input, mean float64 // squares
+	voxels                int
+}
+
+func (t *restoredTally) add(e example, outputs []float32) {
+	sum, n := 0.0, 0
+	for i, y := range e.target {
+		if e.counts[i] != 0 {
+			sum += float64(y)
+			n++
+		}
+	}
+	mean := sum / float64(max(n, 1))
+	square := func(a, b float64) float64 { return (a - b) * (a - b) }
+	for i, y := range e.target {
+		if e.counts[i] == 0 {
+			continue
+		}
+		t.restored += square(float64(outputs[i]), float64(y))
+		t.input += square(float64(e.input[i]), float64(y))
+		t.mean += square(mean, float64(y))
+	}
+	t.voxels += n
+}
+
+// explained is the share of the variance that is explained: 1 - squares / squares about the mean.
+func (t *restoredTally) explained(squares float64) float64 {
+	if t.mean == 0 {
+		return 0 // crops of one intensity each
+	}
+	return 1 - squares/t.mean
+}
+
+func (t *restoredTally) evaluation(crops, cases int) pretext.Evaluation {
+	explained, chance := t.explained(t.restored), max(0, t.explained(t.input))
+	better := "every voxel the mean of its crop's"
+	if chance > 0 {
+		better = "the crop left as it is shown"
+	}
+	voxels := float64(max(t.voxels, 1))
+	return pretext.Evaluation{
+		Cases: cases, Items: crops, Measures: []pretext.Measure{{Key: "explained", Title: "variance explained"}},
+		Rounds: [][]float64{{explained}}, Chance: []float64{chance},
+		Notes: []string{fmt.Sprintf("1 - squared error / squared error of the mean, of the voxels to restore. Chance: %s, the better of two simple answers.", better)},
+		Record: struct {
+			Cases     int     `json:"cases"`
+			Crops     int     `json:"crops"`
+			Explained float64 `json:"explained"`
+			Chance    float64 `json:"chance"`
+			Error     float64 `json:"mse"`
+			OfInput   float64 `json:"mse_of_input"`
+			OfMean    float64 `json:"mse_of_mean"`
+		}{cases, crops, explained, chance, t.restored / voxels, t.input / voxels, t.mean / voxels},
+	}
+}
+
+// toldTally counts voxels by their class (rows) and the class that is told (columns).
+type toldTally struct {
+	matrix  []int
+	classes int
+}
+
+func (t *toldTally) add(e example, outputs []float32) {
+	for i, class := range tell(outputs, t.classes) {
+		t.matrix[int(e.target[i])*t.classes+int(class)]++
+	}
+}
+
+// tell is the class of each voxel with the highest logit, the first of equals.
+func tell(logits []float32, classes int) []float32 {
+	voxels := len(logits) / classes
+	told := make([]float32, voxels)
+	for i := range told {
+		for class := 1; class < classes; class++ {
+			if logits[class*voxels+i] > logits[int(told[i])*voxels+i] {
+				told[i] = float32(class)
+			}
+		}
+	}
+	return told
+}
+
+// scores are the share of voxels told right, and the mean Dice over the classes that occur.
+func (t *toldTally) scores() (correct, dice float64) {
+	all, there := 0, 0
+	for class := range t.classes {
+		truth, told := 0, 0
+		for other := range t.classes {
+			truth += t.matrix[class*t.classes+other]
+			told += t.matrix[other*t.classes+class]
+		}
+		right := t.matrix[class*t.classes+class]
+		all += truth
+		correct += float64(right)
+		if truth+told > 0 {
+			there++
+			dice += 2 * float64(right) / float64(truth+told)
+		}
+	}
+	return correct / float64(max(all, 1)), dice / float64(max(there, 1))
+}
+
+// blind is the tally of an answer that is always the most common class.
+func (t *toldTally) blind() *toldTally {
+	truth := make([]int, t.classes)
+	for class := range truth {
+		for _, n := range t.matrix[class*t.classes:][:t.classes] {
+			truth[class] += n
+		}
+	}
+	common := slices.Index(truth, slices.Max(truth))
+	b := &toldTally{matrix: make([]int, len(t.matrix)), classes: t.classes}
+	for class, n := range truth {
+		b.matrix[class*t.classes+common] = n
+	}
+	return b
+}
+
+func (t *toldTally) evaluation(crops, cases int) pretext.Evaluation {
+	correct, dice := t.scores()
+	chance, blind := t.blind().scores()
+	return pretext.Evaluation{
+		Cases: cases, Items: crops, Measures: []pretext.Measure{{Key: "correct", Title: "voxels correct"}, {Key: "dice", Title: "mean Dice of the shares"}}, Score: 1,
+		Rounds: [][]float64{{correct, dice}}, Chance: []float64{chance, blind},
+		Notes: []string{"Chance: the most common share everywhere."},
+		Record: struct {
+			Cases   int        `json:"cases"`
+			Crops   int        `json:"crops"`
+			Correct float64    `json:"correct"`
+			Dice    float64    `json:"dice"`
+			Chance  [2]float64 `json:"chance"`
+		}{cases, crops, correct, dice, [2]float64{chance, blind}},
+	}
+}
