@@ -59,7 +59,7 @@ func TestSettingsThatCannotBe(t *testing.T) {
 		"channels":   {Channels: -1},
 		"groups":     {Norm: "group", Channels: 6, Groups: 4},
 		"dropout":    {Dropout: 1},
-		"classes":    {Classes: 1},
+		"classes":    {Classes: -1},
 	} {
 		if _, err := backbone.Of(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want one about %q", c, err, want)

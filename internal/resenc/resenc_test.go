@@ -171,7 +171,7 @@ func TestSettingsThatCannotBe(t *testing.T) {
 		"do not divide the 6 chann": {Norm: "group", Channels: 6, Groups: 4},
 		"-1 groups":                 {Groups: -1},
 		"dropout":                   {Dropout: 1},
-		"classes":                   {Classes: 1},
+		"classes":                   {Classes: -1},
 	} {
 		c.Kind = Kind
 		if _, err := backbone.Of(c); err == nil || !strings.Contains(err.Error(), want) {
