@@ -6,77 +6,95 @@ package segment
 //
 // It joins runs: maximal stretches of one class along i. A run touches the runs of the four lines
 // before it (the one at j-1, and the three at k-1) that start no later than one voxel after its end
-// and end no earlier than one before its start.
+// and end no earlier than one before its start. It takes 16 bytes a run: few for organs, but what a
+// network that has learnt little says is noise, of a run for every few voxels.
 func keepLargest(classes []uint16, shape [3]int, wanted []bool) {
-	runs, lines := findRuns(classes, shape)
-	parent := make([]int32, len(runs))
-	for i := range parent {
-		parent[i] = int32(i)
-	}
+	f := findRuns(classes, shape, wanted)
+	runs, lines, parent := f.runs, f.lines, f.parent
 	for k := range shape[2] {
 		for j := range shape[1] {
 			line := j + shape[1]*k
 			for _, before := range [4][2]int{{j - 1, k}, {j - 1, k - 1}, {j, k - 1}, {j + 1, k - 1}} {
 				if before[0] >= 0 && before[0] < shape[1] && before[1] >= 0 {
 					other := before[0] + shape[1]*before[1]
-					join(runs, parent, lines[line], lines[line+1], lines[other], lines[other+1])
+					f.join(lines[line], lines[line+1], lines[other], lines[other+1])
 				}
 			}
 		}
 	}
-	size := make([]int, len(runs))
+	size := make([]uint32, len(runs))
 	largest := map[uint16]int32{}
 	for i, r := range runs {
-		size[find(parent, int32(i))] += r.end - r.start
+		size[find(parent, int32(i))] += r.length
 	}
 	for i, r := range runs { // roots are the first runs of their components
-		if best, ok := largest[r.class]; parent[i] == int32(i) && (!ok || size[i] > size[best]) {
-			largest[r.class] = int32(i)
+		class := classes[r.start]
+		if best, ok := largest[class]; parent[i] == int32(i) && (!ok || size[i] > size[best]) {
+			largest[class] = int32(i)
 		}
 	}
 	for i, r := range runs {
-		if (wanted == nil || wanted[r.class]) && find(parent, int32(i)) != largest[r.class] {
-			clear(classes[r.start:r.end])
+		if find(parent, int32(i)) != largest[classes[r.start]] {
+			clear(classes[r.start : int(r.start)+int(r.length)])
 		}
 	}
 }
 
-// A run is a stretch of voxels of one class within a line, start to end-1 in the whole volume;
-// column is the i of its first.
-type run struct {
-	start, end int
-	column     int
-	class      uint16
+// A run is a stretch of voxels of one class within a line, from a voxel of the whole volume on.
+type run struct{ start, length uint32 }
+
+// A forest is the runs of a volume, and which belong together: those whose parents lead to one
+// root.
+type forest struct {
+	classes []uint16
+	width   uint32 // voxels of a line
+	runs    []run
+	lines   []int // those of line n are runs[lines[n]:lines[n+1]]
+	parent  []int32
 }
 
-// findRuns lists the runs in order; those of line n are runs[lines[n]:lines[n+1]].
-func findRuns(classes []uint16, shape [3]int) (runs []run, lines []int) {
-	for at := 0; at < len(classes); at += shape[0] {
-		lines = append(lines, len(runs))
-		for i := 0; i < shape[0]; {
+// findRuns lists the runs of the classes that are wanted, in order, each a root.
+func findRuns(classes []uint16, shape [3]int, wanted []bool) *forest {
+	f := &forest{classes: classes, width: uint32(shape[0])}
+	count := 0
+	eachRun(classes, shape[0], wanted, func(run) { count++ }, func() {})
+	f.runs, f.parent, f.lines = make([]run, 0, count), make([]int32, count), make([]int, 0, shape[1]*shape[2]+1)
+	for i := range f.parent {
+		f.parent[i] = int32(i)
+	}
+	eachRun(classes, shape[0], wanted, func(r run) { f.runs = append(f.runs, r) }, func() { f.lines = append(f.lines, len(f.runs)) })
+	f.lines = append(f.lines, len(f.runs))
+	return f
+}
+
+// eachRun calls line at the beginning of each line, and found for each run in it.
+func eachRun(classes []uint16, width int, wanted []bool, found func(run), line func()) {
+	for at := 0; at < len(classes); at += width {
+		line()
+		for i := 0; i < width; {
 			start, class := i, classes[at+i]
-			for i < shape[0] && classes[at+i] == class {
+			for i < width && classes[at+i] == class {
 				i++
 			}
-			if class != 0 {
-				runs = append(runs, run{at + start, at + i, start, class})
+			if class != 0 && (wanted == nil || wanted[class]) {
+				found(run{uint32(at + start), uint32(i - start)})
 			}
 		}
 	}
-	return runs, append(lines, len(runs))
 }
 
 // join unites the runs a0 to a1-1 of one line with those of b0 to b1-1 of another that they touch.
-func join(runs []run, parent []int32, a0, a1, b0, b1 int) {
+func (f *forest) join(a0, a1, b0, b1 int) {
 	for a := a0; a < a1; a++ {
-		x := runs[a]
-		for b0 < b1 && runs[b0].column+runs[b0].end-runs[b0].start < x.column {
+		x := f.runs[a]
+		from, class := x.start%f.width, f.classes[x.start]
+		for b0 < b1 && f.runs[b0].start%f.width+f.runs[b0].length < from {
 			b0++ // ends before x and all that follow it
 		}
-		for b := b0; b < b1 && runs[b].column <= x.column+x.end-x.start; b++ {
-			if x.class == runs[b].class {
-				p, q := find(parent, int32(a)), find(parent, int32(b))
-				parent[max(p, q)] = min(p, q)
+		for b := b0; b < b1 && f.runs[b].start%f.width <= from+x.length; b++ {
+			if class == f.classes[f.runs[b].start] {
+				p, q := find(f.parent, int32(a)), find(f.parent, int32(b))
+				f.parent[max(p, q)] = min(p, q)
 			}
 		}
 	}

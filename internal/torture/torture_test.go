@@ -10,6 +10,7 @@ func TestTorture(t *testing.T) {
 	b := work(t)
 	t.Run("Kills", b.testKills)
 	t.Run("Faults", b.testFaults)
+	t.Run("EachCall", b.testEachCall)
 	t.Run("Folders", b.testFolders)
 	t.Run("Order", b.testOrder)
 	t.Run("TwoProcesses", b.testTwoProcesses)
