@@ -294,7 +294,9 @@ right() {
 }
 
 fast() {
+  local most=180 # seconds of a check
   if [ -n "$simulated" ]; then
+    most=400
     compare infer 300 infer --crop 16 --channels 2
   else
     compare pretrain3 60 pretrain --grid 3 --batch 16
@@ -303,7 +305,7 @@ fast() {
     compare infer 60 infer --crop 128
     check profile 60 ./voxsaw bench pretrain --grid 3 --batch 16 --norm instance --device cuda --profile
   fi
-  check growth 180 bash "$here/gpu-check.sh" --call growth
+  check growth $most bash "$here/gpu-check.sh" --call growth
   keep growth '^growth'
   if command -v compute-sanitizer >/dev/null && [ -z "$simulated" ]; then
     check memcheck 120 env VOXSAW_TEST_SUITE=bf16 compute-sanitizer --tool memcheck --error-exitcode 9 ./cuda.test -test.run '^TestDevice$/^(Elementwise|Loss|Reshape|MatMul)$'

@@ -10,8 +10,8 @@ import (
 var ErrNotYet = errors.New("not on this device yet")
 
 // ImageKernels are what only networks on photographs need: [ImageKernelsOf] asks a device for them.
-// Convolutions in groups and pooling with Ceil belong to the same networks; a device that lacks
-// these refuses their specs with ErrNotYet.
+// Pooling with Ceil belongs to the same networks; a device that lacks it refuses its specs with
+// ErrNotYet.
 type ImageKernels interface {
 	// LRN is y <- x: see LRNSpec.
 	LRN(LRNSpec) (Kernel, error)
@@ -42,15 +42,7 @@ func ImageKernelsOf(d Device) (ImageKernels, error) {
 	return nil, fmt.Errorf("local response normalisation, region pooling and the losses of detection are %w (%s): use the CPU", ErrNotYet, d.Name())
 }
 
-// CheckPlain says whether a device that has neither groups nor Ceil can take the spec.
-func (s ConvSpec) CheckPlain() error {
-	if s.Grouped() {
-		return fmt.Errorf("a convolution in %d groups is %w: use the CPU", s.Groups, ErrNotYet)
-	}
-	return s.Check()
-}
-
-// CheckPlain says whether a device that has neither groups nor Ceil can take the spec.
+// CheckPlain says whether a device that has no Ceil can take the spec.
 func (s PoolSpec) CheckPlain() error {
 	if s.Ceil {
 		return fmt.Errorf("pooling that rounds sizes up is %w: use the CPU", ErrNotYet)

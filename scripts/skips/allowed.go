@@ -21,10 +21,6 @@ var rows = []row{
 		"root may read everything; .ci/run runs it as another user", nil,
 	},
 	{
-		"internal/device/cpu", regexp.MustCompile(`^TestDevice/.*/Blend$`), regexp.MustCompile(`does not blend`),
-		"windows are blended in the host's memory; internal/sliding tests it, and the suite does on a GPU", nil,
-	},
-	{
 		"internal/torture", regexp.MustCompile(`^TestTorture/(Forgets|Power)`), regexp.MustCompile(`mounting a loop device needs root`),
 		"only root may mount the file system whose power is cut", func() bool { return os.Geteuid() == 0 },
 	},

@@ -55,12 +55,12 @@ func (d *Device) tiles(s device.ConvSpec, c convolution) (n int, mixed bool) {
 }
 
 // NormConv implements [device.Normaliser]: where a tile is of one image, or the norm is the
-// batch's, and nobody has chosen another variant than ours.
+// batch's, there are no groups, and nobody has chosen another variant than ours.
 func (d *Device) NormConv(s device.ConvSpec, n device.ActivateSpec) (*device.NormConv, error) {
 	if err := errors.Join(checkConv(s), n.Check()); err != nil {
 		return nil, err
 	}
-	if _, ok := d.choices[device.ChoiceKey(s, device.ConvForward)]; ok {
+	if _, ok := d.choices[device.ChoiceKey(s, device.ConvForward)]; ok || s.Grouped() {
 		return nil, nil
 	}
 	c := forward(s)
@@ -104,7 +104,7 @@ func instanceOf(s device.ActivateSpec) device.ActivateSpec {
 
 // checkConv says what is wrong with a convolution. Kernels number voxels by 32 bits.
 func checkConv(s device.ConvSpec) error {
-	if err := s.CheckPlain(); err != nil {
+	if err := s.Check(); err != nil {
 		return err
 	}
 	if x, y := s.N*s.XShape().Voxels(), s.N*s.YShape().Voxels(); max(x, y) > 1<<31-1<<10 {
@@ -113,13 +113,19 @@ func checkConv(s device.ConvSpec) error {
 	return nil
 }
 
+// forward and adjoint have the channels of one group.
 func forward(s device.ConvSpec) convolution {
-	return convolution{int32(s.N), 1, int32(s.In), int32(s.Out), int3(s.Size), int3(s.OutSize()), int3(s.Kernel), int3(s.Stride), int3(s.Pad), 0}
+	g := s.OfGroup()
+	return convolution{int32(s.N), int32(groupsOfConv(s)), int32(g.In), int32(g.Out), int3(s.Size), int3(s.OutSize()), int3(s.Kernel), int3(s.Stride), int3(s.Pad), 0}
 }
 
 func adjoint(s device.ConvSpec) convolution {
-	return convolution{int32(s.N), 1, int32(s.Out), int32(s.In), int3(s.OutSize()), int3(s.Size), int3(s.Kernel), int3(s.Stride), int3(s.Pad), 1}
+	g := s.OfGroup()
+	return convolution{int32(s.N), int32(groupsOfConv(s)), int32(g.Out), int32(g.In), int3(s.OutSize()), int3(s.Size), int3(s.Kernel), int3(s.Stride), int3(s.Pad), 1}
 }
+
+// groupsOfConv is the number of groups: 1 where there is no word of any.
+func groupsOfConv(s device.ConvSpec) int { return max(1, s.Groups) }
 
 // is5 says whether it is one with 5^3 taps that keeps the size.
 func (c convolution) is5() bool {
@@ -295,21 +301,23 @@ func (d *Device) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) {
 // gradWeights appends dw <- x, dy.
 func (k *kernel) gradWeights(s device.ConvSpec, dw, x, dy operand) {
 	const rows, voxelsOfChunk, leastChunks, stages = 128, 32, 8, 3
-	o, depth, voxels := s.OutSize(), s.In*s.Kernel[0]*s.Kernel[1]*s.Kernel[2], s.N*s.YShape().Voxels()
-	n := columnsFor(s.Out, 64, 16)
+	o, depth, voxels := s.OutSize(), s.WShape().Row(), s.N*s.YShape().Voxels()
+	groups, group := groupsOfConv(s), s.OfGroup()
+	n := columnsFor(group.Out, 64, 16)
 	if s.Type == device.BFloat16 {
-		n = columnsFor(s.Out, 64, 32, 16)
+		n = columnsFor(group.Out, 64, 32, 16)
 	}
-	tiles := blocksOf(depth, rows) * blocksOf(s.Out, n)
+	columns := groups * blocksOf(group.Out, n)
+	tiles := blocksOf(depth, rows) * columns
 	splits := min(max(1, 2*k.d.processors/tiles), blocksOf(voxels, leastChunks*voxelsOfChunk))
 	perSplit := blocksOf(blocksOf(voxels, splits), voxelsOfChunk) * voxelsOfChunk
 	splits = blocksOf(voxels, perSplit)
 	a := convWeights{
-		1, int32(s.In), int32(s.Out), int3(s.Size), int3(o), int3(s.Kernel), int3(s.Stride), int3(s.Pad), int32(voxels), int32(perSplit), int32(splits),
+		int32(groups), int32(group.In), int32(group.Out), int3(s.Size), int3(o), int3(s.Kernel), int3(s.Stride), int3(s.Pad), int32(voxels), int32(perSplit), int32(splits),
 		divisorOf(o[2]), divisorOf(o[1]), divisorOf(o[0]),
 	}
 	parts := k.scratch(4 * int64(splits) * int64(s.Out) * int64(depth))
-	blocks := grid{blocksOf(depth, rows), blocksOf(s.Out, n), splits}
+	blocks := grid{blocksOf(depth, rows), columns, splits}
 	shared := stages * voxelsOfChunk * (voxelPitch(s.Type, rows) + voxelPitch(s.Type, n))
 	k.launch(fmt.Sprintf("convWeights%s_%d", k.d.multiplier(s.Type), n), blocks, 256, shared, a, parts, x, dy)
 	k.launch("sumWeights", grid{blocksOf(s.Out*depth, 256), 1, 1}, 256, 0, a, dw, parts)

@@ -222,8 +222,11 @@ const (
 	useSlices  planUse = "slices" // of one plane of taps each, such as five of 1x5x5
 )
 
-// usesOf lists how cuDNN may make a kernel of a convolution.
+// usesOf lists how cuDNN may make a kernel of a convolution. It is not asked for groups.
 func usesOf(s device.ConvSpec, kind device.ConvKind) (uses []planUse) {
+	if s.Grouped() {
+		return nil
+	}
 	plain := s.Stride == [3]int{1, 1, 1}
 	switch kind {
 	case device.ConvForward:
