@@ -34,15 +34,19 @@ type doctorOptions struct {
 
 func newDoctor() *cobra.Command {
 	o := &doctorOptions{Network: voxsaw.DefaultNetwork(), Hours: 1, Clip: voxsaw.DefaultTraining().Clip, Machine: defaultDevice()}
-	return verb("doctor", "Say what this machine offers and what would make it faster",
+	cmd := verb("doctor", "Say what this machine offers and what would make it faster",
 		`Tells which processor features the kernels use, cores, memory and devices, and how much memory a training step takes: what there is when most is in memory, and what is computed again rather than kept.
 
 With --data it times a few steps of voxsaw pretrain and, where there are labels, of voxsaw finetune, with their own settings but for what the flags say, and tells
-how many steps fit into the hours that there are, and what would make more fit.`,
+how many steps fit into the hours that there are, and what would make more fit.
+
+Started as several ranks, as by mpirun -n 4 voxsaw doctor, it tells of each, and how fast they sum.`,
 		`  voxsaw doctor --crop 96x96x64
   voxsaw doctor --data prepared --hours 3
   voxsaw doctor --crop 160 --memory 2.5`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd, *o) })
+	cmd.Annotations = map[string]string{asRanks: "yes"}
+	return cmd
 }
 
 // diagnosis is what doctor has to say.
@@ -67,6 +71,8 @@ type diagnosis struct {
 	Threads   int       `json:"threads"`
 	Parameter int       `json:"parameters"`
 	Paces     []pace    `json:"trainings,omitempty"` // with --data
+
+	Together *rankDiagnosis `json:"mpi,omitempty"` // nil: one process
 
 	onGPU bool // the processor is not what computes
 }
@@ -125,6 +131,14 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	d.Velocity = s.Total - d.Arena - d.Weights
 	d.Peak, d.Repeats = s.Peak, repeats{append([]string{}, s.Recomputed...), s.Repeats.Bytes, s.Repeats.FLOPs / 1e9}
 	d.Advice = advice(d)
+	if j := jobOf(cmd.Context()); j.world != nil {
+		if o.Data != "" {
+			return usagef("--data times the trainings of one process: start one")
+		}
+		if d.Together, err = diagnoseRanks(j, d.Device); err != nil {
+			return err
+		}
+	}
 	if o.Data != "" {
 		if d.Paces, err = o.paces(cmd, dev, limit); err != nil {
 			return err
@@ -152,6 +166,11 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	}
 	for _, t := range []terminal.TableData{{Rows: rows}, peakTable(d.Peak), repeatsTable(d.Repeats)} {
 		if err := terminal.Table(cmd.OutOrStdout(), t); err != nil {
+			return err
+		}
+	}
+	if d.Together != nil {
+		if err := d.Together.print(cmd.OutOrStdout()); err != nil {
 			return err
 		}
 	}

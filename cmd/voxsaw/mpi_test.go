@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,7 @@ func TestMPI(t *testing.T) {
 	t.Run("a rank is lost", s.aRankIsLost)
 	t.Run("ranks that differ", s.ranksThatDiffer)
 	t.Run("other library", s.otherLibrary)
+	t.Run("doctor", s.doctor)
 }
 
 // launchers start ranks on this machine.
@@ -324,5 +326,19 @@ func (s mpiSite) otherLibrary(t *testing.T) {
 	}
 	if _, err := os.Stat(s.in("never")); err == nil {
 		t.Error("there is a folder")
+	}
+}
+
+// doctor tells of every rank, once.
+func (s mpiSite) doctor(t *testing.T) {
+	r := s.ranks(t, "MPICH", 2, "doctor", "--crop", "16", "--channels", "2", "--levels", "1", "--json")
+	var d struct {
+		MPI rankDiagnosis `json:"mpi"`
+	}
+	if err := json.Unmarshal([]byte(r.stdout), &d); err != nil || r.code != 0 {
+		t.Fatalf("exit code %d, %v\n%s%s", r.code, err, r.stdout, r.stderr)
+	}
+	if len(d.MPI.Ranks) != 2 || d.MPI.Ranks[0].Process == d.MPI.Ranks[1].Process || d.MPI.Ranks[1].Cores < 1 || d.MPI.Rate <= 0 || d.MPI.Latency <= 0 || !strings.Contains(d.MPI.Library, "MPICH") {
+		t.Errorf("%+v", d.MPI)
 	}
 }

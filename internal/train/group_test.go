@@ -1,0 +1,75 @@
+package train_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
+)
+
+// onRanks does something on each of n ranks at once.
+func onRanks(n int, f func(g train.Group)) {
+	var all sync.WaitGroup
+	for _, g := range traintest.Ranks(n) {
+		all.Go(func() { f(g) })
+	}
+	all.Wait()
+}
+
+func TestDivideGivesAllRanksAllResults(t *testing.T) {
+	for _, ranks := range []int{1, 2, 3} {
+		worked := make([]int, 5)
+		var mutex sync.Mutex
+		onRanks(ranks, func(g train.Group) {
+			all, err := train.Divide(t.Context(), g, len(worked), func(_ context.Context, i int) (string, error) {
+				mutex.Lock()
+				defer mutex.Unlock()
+				worked[i]++
+				return fmt.Sprint("case ", i), nil
+			})
+			if want := []string{"case 0", "case 1", "case 2", "case 3", "case 4"}; err != nil || !slices.Equal(all, want) {
+				t.Errorf("%d ranks: %q, %v", ranks, all, err)
+			}
+		})
+		if !slices.Equal(worked, []int{1, 1, 1, 1, 1}) {
+			t.Errorf("%d ranks: each case was done so often: %v", ranks, worked)
+		}
+	}
+}
+
+// What fails on one rank is an error of all: of that one its own, of the others that it was
+// elsewhere.
+func TestDivideFailsEverywhere(t *testing.T) {
+	broken := errors.New("broken")
+	onRanks(3, func(g train.Group) {
+		_, err := train.Divide(t.Context(), g, 6, func(_ context.Context, i int) (int, error) {
+			if i == 4 { // rank 1's
+				return 0, broken
+			}
+			return i, nil
+		})
+		if here := g.Rank == 1; errors.Is(err, broken) != here || errors.As(err, new(train.ElsewhereError)) == here {
+			t.Errorf("rank %d: %v", g.Rank, err)
+		}
+	})
+}
+
+func TestShareNamesSizesThatDivide(t *testing.T) {
+	onRanks(4, func(g train.Group) {
+		if first, n, err := g.Share(8); first != 2*g.Rank || n != 2 || err != nil {
+			t.Errorf("rank %d: %d items from %d on, %v", g.Rank, n, first, err)
+		}
+		if _, _, err := g.Share(6); err == nil || !strings.Contains(err.Error(), "such as 4 or 8") {
+			t.Errorf("%v", err)
+		}
+		if _, _, err := g.Share(3); err == nil || !strings.HasSuffix(err.Error(), "such as 4") {
+			t.Errorf("%v", err)
+		}
+	})
+}
