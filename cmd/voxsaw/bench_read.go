@@ -60,7 +60,8 @@ func runBenchRead(w io.Writer, path string, o readBenchOptions) error {
 			line.PeakMiB = peakMemory() >> 20 // later it may be that of two volumes
 		}
 		v = nil
-		runtime.GC() // the next one gets this one's memory, as where scans are read one after the other
+		// the next one gets this one's memory, as where scans are read one after the other
+		runtime.GC()
 	}
 	slices.Sort(times)
 	median := times[len(times)/2].Seconds()
