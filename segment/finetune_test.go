@@ -593,7 +593,7 @@ func TestRanksRefuseBatchNorm(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	_, _, err = finetune(t.Context(), dev, resolved(t, c, cache), Data{cache, []string{"case00"}, nil}, "", voxsaw.RunOptions{}, traintest.Ranks(2)[0])
+	_, _, err = finetune(t.Context(), dev, resolved(t, c, cache), Data{cache, []string{"case00"}, nil}, "", voxsaw.RunOptions{}, traintest.Alike(2))
 	if err == nil || !strings.Contains(err.Error(), "several ranks cannot share") {
 		t.Error(err)
 	}

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -176,34 +177,29 @@ func (l *learner) forward(step int, b *batch) error {
 // cases, and the mean of these. A case in which neither the reference nor the prediction shows a
 // class does not count for it. Classes that are there and were predicted nowhere are noted. On the
 // way it decides of which classes predictions keep the largest component: of those whose mean that
-// raises, as nnU-Net does.
+// raises, as nnU-Net does. Several ranks share the cases out.
 func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
 	if len(l.held) == 0 {
 		return voxsaw.Validation{}, nil
 	}
 	n := len(l.classes)
+	cases, err := train.Divide(ctx, l.bench.Group, len(l.held), l.validateCase)
+	if err != nil {
+		return voxsaw.Validation{}, err
+	}
 	whole, largest := newDiceMeans(n), newDiceMeans(n)
 	found, there := make([]bool, n+1), make([]int, n+1)
-	for _, c := range l.held {
-		predicted, err := l.windows.Classify(ctx, sliding.Case{Case: c}, sliding.Ensemble{}, nil)
-		if err != nil {
-			return voxsaw.Validation{}, fmt.Errorf("case %s: %w", c.ID, err)
-		}
-		reference, err := c.LabelMap()
-		if err != nil {
-			return voxsaw.Validation{}, err
-		}
-		for _, class := range predicted {
-			found[class] = true
+	for i, c := range l.held {
+		for class := range found {
+			found[class] = found[class] || cases[i].Found[class]
 		}
 		for class, labels := range l.classes {
 			if slices.ContainsFunc(labels, func(label uint16) bool { return c.LabelCounts[label] > 0 }) {
 				there[class+1]++
 			}
 		}
-		whole.add(eval.Dice(predicted, reference.Labels, l.table, n))
-		keepLargest(predicted, c.Shape, nil)
-		largest.add(eval.Dice(predicted, reference.Labels, l.table, n))
+		whole.add(cases[i].Whole)
+		largest.add(cases[i].Largest)
 	}
 	v := voxsaw.Validation{Metrics: []voxsaw.Metric{{Name: "dsc"}}}
 	classes := 0.0
@@ -225,6 +221,63 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 	}
 	v.Score /= max(classes, 1)
 	v.Metrics[0].Value = v.Score
+	return v, nil
+}
+
+// validated is what a validation finds out about a case: by class, whether it was predicted, and
+// its Dice coefficient as it was and with the largest component alone.
+type validated struct {
+	Found          []bool
+	Whole, Largest dice
+}
+
+// dice are Dice coefficients by class. JSON has no NaN, which one of a class that is not shown is.
+type dice []float64
+
+// MarshalJSON and UnmarshalJSON write NaN as null.
+func (d dice) MarshalJSON() ([]byte, error) {
+	numbers := make([]*float64, len(d))
+	for i := range d {
+		if !math.IsNaN(d[i]) {
+			numbers[i] = &d[i]
+		}
+	}
+	return json.Marshal(numbers)
+}
+
+func (d *dice) UnmarshalJSON(text []byte) error {
+	var numbers []*float64
+	if err := json.Unmarshal(text, &numbers); err != nil {
+		return err
+	}
+	for _, x := range numbers {
+		if x == nil {
+			*d = append(*d, math.NaN())
+		} else {
+			*d = append(*d, *x)
+		}
+	}
+	return nil
+}
+
+// validateCase predicts a held-out case.
+func (l *learner) validateCase(ctx context.Context, i int) (validated, error) {
+	c, n := l.held[i], len(l.classes)
+	predicted, err := l.windows.Classify(ctx, sliding.Case{Case: c}, sliding.Ensemble{}, nil)
+	if err != nil {
+		return validated{}, fmt.Errorf("case %s: %w", c.ID, err)
+	}
+	reference, err := c.LabelMap()
+	if err != nil {
+		return validated{}, err
+	}
+	v := validated{Found: make([]bool, n+1)}
+	for _, class := range predicted {
+		v.Found[class] = true
+	}
+	v.Whole = eval.Dice(predicted, reference.Labels, l.table, n)
+	keepLargest(predicted, c.Shape, nil)
+	v.Largest = eval.Dice(predicted, reference.Labels, l.table, n)
 	return v, nil
 }
 

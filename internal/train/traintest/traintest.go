@@ -39,6 +39,30 @@ func Of(n int) []voxsaw.Ranks {
 	return ranks
 }
 
+// Alike is rank 0 of n, all of which do what it does: for what it finds wrong by itself.
+func Alike(n int) train.Group { return train.GroupOf(voxsaw.RunOptions{Ranks: alike(n)}) }
+
+type alike int
+
+func (n alike) Rank() int { return 0 }
+
+func (n alike) Size() int { return int(n) }
+
+func (n alike) Name(rank int) string { return fmt.Sprintf("rank %d", rank) }
+
+func (n alike) Sum(values []float32) error {
+	for i := range values {
+		values[i] *= float32(n)
+	}
+	return nil
+}
+
+func (n alike) Broadcast([]byte) error { return nil }
+
+func (n alike) Gather(mine []byte) ([][]byte, error) {
+	return slices.Repeat([][]byte{mine}, int(n)), nil
+}
+
 // meeting is where the ranks wait for each other.
 type meeting struct {
 	mutex  sync.Mutex
