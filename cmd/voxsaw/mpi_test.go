@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -124,8 +126,13 @@ func (s mpiSite) trainings() map[string][]string {
 	}
 	for _, task := range pretext.Names() {
 		line := []string{"pretrain", "--task", task, "--data", s.data, "--channels", "2", "--levels", "1", "--crop", "16", "--batch", "4"}
-		if task == pretext.Default {
+		switch task {
+		case pretext.Default:
 			line = append(line, "--grid", "2x2x2", "--features", "8", "--hidden", "8")
+		case "mae": // a crop of several blocks, which are of 16
+			line = append(line, "--crop", "32")
+		case "fusion": // refused: its Dice loss is of each image alone
+			continue
 		}
 		all[task] = line
 	}
@@ -140,8 +147,13 @@ var rates = map[string]string{"sgd": "1e-3", "adamw": "1e-4"}
 // each optimiser and under each MPI.
 func (s mpiSite) ranksEqualOne(t *testing.T) {
 	turn := 0
-	for name, line := range s.trainings() {
-		for optimizer := range rates {
+	trainings := s.trainings()
+	for i, name := range slices.Sorted(maps.Keys(trainings)) {
+		line := trainings[name]
+		for k, optimizer := range []string{"sgd", "adamw"} {
+			if name != "finetune" && name != pretext.Default && (i+k)%2 == 0 {
+				continue // one optimiser each: the tasks share the training loop
+			}
 			t.Run(name+"/"+optimizer, func(t *testing.T) {
 				line := append(line, "--steps", "20", "--optimizer", optimizer, "--lr", rates[optimizer])
 				alone := s.in(name + optimizer)
