@@ -224,20 +224,23 @@ func twoRanks(t *testing.T, cache *prepared.Store, c Config, tolerance float64) 
 	groups := traintest.Ranks(2)
 	errs := make([]error, 2)
 	devices := []voxsaw.Device{testDevice(t), testDevice(t)}
-	var all sync.WaitGroup
-	for rank, group := range groups {
-		all.Go(func() {
-			_, errs[rank] = pretrain(t.Context(), devices[rank], c, data(cache, 1), voxsaw.RunOptions{Folder: folders[rank]}, group)
-		})
+	together := func(c Config, folders []string) error {
+		var all sync.WaitGroup
+		for rank, group := range groups {
+			all.Go(func() {
+				_, errs[rank] = pretrain(t.Context(), devices[rank], c, data(cache, 1), voxsaw.RunOptions{Folder: folders[rank]}, group)
+			})
+		}
+		all.Wait()
+		return errors.Join(errs...)
 	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := together(c, folders); err != nil {
 		t.Fatal(err)
 	}
 	traintest.Equal(t, filepath.Join(folders[0], "last.safetensors"), filepath.Join(folders[1], "last.safetensors"), 0)
 	traintest.Equal(t, filepath.Join(alone, "last.safetensors"), filepath.Join(folders[0], "last.safetensors"), tolerance)
 	c.Batch = 3
-	if _, err := pretrain(t.Context(), devices[0], c, data(cache, 1), voxsaw.RunOptions{}, groups[0]); err == nil || !strings.Contains(err.Error(), "multiple of 2") {
+	if err := together(c, []string{"", ""}); err == nil || !strings.Contains(err.Error(), "multiple of 2") {
 		t.Errorf("a batch of 3 on two ranks: %v", err)
 	}
 }
