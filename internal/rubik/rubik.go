@@ -119,7 +119,7 @@ func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.D
 func (c *Config) Declare(params *nn.Params) error { return classify.Declare(c, params) }
 
 // Task implements [classify.Config]: first the order, then how the patch in each slot was turned.
-// The loss is the mean of the two cross-entropies, as the paper weighs its two losses equally.
+// The loss is the mean of the two cross-entropies, as in Medical-SSL (rkb_trainer.py).
 func (c *Config) Task() (classify.Task, error) {
 	orders, err := c.orders()
 	if err != nil {
