@@ -237,8 +237,16 @@ func twoRanks(t *testing.T, cache *prepared.Store, c Config, tolerance float64) 
 	traintest.Equal(t, filepath.Join(folders[0], "last.safetensors"), filepath.Join(folders[1], "last.safetensors"), 0)
 	traintest.Equal(t, filepath.Join(alone, "last.safetensors"), filepath.Join(folders[0], "last.safetensors"), tolerance)
 	c.Batch = 3
-	if _, err := pretrain(t.Context(), devices[0], c, data(cache, 1), voxsaw.RunOptions{}, groups[0]); err == nil || !strings.Contains(err.Error(), "multiple of 2") {
-		t.Errorf("a batch of 3 on two ranks: %v", err)
+	for rank, group := range traintest.Ranks(2) { // which meet before the batch is divided
+		all.Go(func() {
+			_, errs[rank] = pretrain(t.Context(), devices[rank], c, data(cache, 1), voxsaw.RunOptions{}, group)
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "multiple of 2") {
+			t.Errorf("a batch of 3 on two ranks: %v", err)
+		}
 	}
 }
 
