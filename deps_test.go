@@ -78,10 +78,10 @@ var mayImport = map[string][]string{
 	"internal/turns":                 {},
 	"internal/classify":              slices.Concat(guest, []string{"internal/cells"}),
 	"internal/classify/classifytest": slices.Concat(guest, []string{"internal/classify", "internal/train/traintest"}),
-	"internal/position":              slices.Concat(guest, []string{"internal/cells", "internal/classify", "internal/puzzle", "internal/tiles"}),
+	"internal/position":              slices.Concat(guest, []string{"internal/classify", "internal/puzzle", "internal/tiles"}),
 	"internal/rotation":              slices.Concat(guest, []string{"internal/classify", "internal/tiles", "internal/turns"}),
-	"internal/rubik":                 slices.Concat(guest, []string{"internal/cells", "internal/classify", "internal/jigsaw", "internal/puzzle", "internal/tiles", "internal/turns"}),
 	"internal/restoration":           slices.Concat(guest, []string{"internal/tiles"}),
+	"internal/rubik":                 slices.Concat(guest, []string{"internal/classify", "internal/jigsaw", "internal/puzzle", "internal/tiles", "internal/turns"}),
 	"puzzle2d": {
 		".", "puzzle2d/photos", "internal/checkpoint", "internal/config", "internal/device", "internal/jigsaw", "internal/nn", "internal/numbers", "internal/photonet",
 		"internal/puzzle", "internal/seed", "internal/svm", "internal/tiles", "internal/train", "internal/voc",

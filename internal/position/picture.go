@@ -20,16 +20,15 @@ const (
 // picture shows the patches of the crop in the middle where they lie. That in the middle has a
 // green frame, a neighbour that is taken for another a red one.
 func (c *Config) picture(e *classify.Evaluator, of *prepared.Case) (pretext.Picture, error) {
-	grid := puzzle.Grid{3, 3, 3}
-	slabs := tiles.NewSlabs([3]int(grid), c.Patch, tileSize)
+	slabs := tiles.NewSlabs(grid, c.Patch, tileSize)
 	size := slabs.Size().Add(image.Pt(2*margin, 2*margin))
 	page := tiles.NewPage(size.X, size.Y)
 	place := func(cell int) image.Rectangle {
 		var at [3]int
-		grid.Coordinates(at[:], cell)
+		puzzle.Grid(grid[:]).Coordinates(at[:], cell)
 		return slabs.Place(at).Add(image.Pt(margin, margin))
 	}
-	voxels, right := c.layout().Voxels(), 0
+	voxels, right := c.Layout(grid).Voxels(), 0
 	err := e.Look(of, func(i classify.Item) {
 		page.Tile(place(middle), tiles.Slice(i.Patches[:voxels], c.Patch))
 		where := place(neighbour(i.Truth[0]))

@@ -4,16 +4,14 @@
 // three Taleb et al., 3D Self-Supervised Methods for Medical Imaging, NeurIPS 2020, section 3.2).
 //
 // Start at [Config]. The package registers itself as a pretext task; there is nothing to call.
-// Training and evaluation are package classify's, the patches package cells'.
+// Training and evaluation are package classify's.
 package position
 
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/voxsaw/voxsaw"
-	"github.com/voxsaw/voxsaw/internal/cells"
 	"github.com/voxsaw/voxsaw/internal/classify"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/nn"
@@ -38,34 +36,25 @@ func init() {
 
 // Config is all there is to say about a run but its data.
 type Config struct {
-	classify.Settings `yaml:",inline"`
-
-	Patch     [3]int  `yaml:"patch,flow" help:"size of a patch; 0: the largest that the network takes within 80 % of a cell, a third of the crop"`
-	Hidden    int     `yaml:"hidden" help:"width of the hidden layer over the features of all patches"`
-	Intensity float64 `yaml:"intensity" help:"augmentation: each patch's contrast and brightness vary by up to this share; 0: none"`
+	classify.PatchSettings `yaml:",inline"`
 }
+
+// grid is the middle cell and those around it.
+var grid = [3]int{3, 3, 3}
 
 // defaults have the puzzle's crop and patches, 32^3 in cells of 40^3: a patch lies anywhere in its
 // cell, so that the gap is 8 voxels on average, where HealthML/self-supervised-3d-tasks has a
 // jitter of 10 in cells of 42.
 func defaults() *Config {
-	return &Config{
+	return &Config{classify.PatchSettings{
 		Settings: classify.Settings{Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Crop: [3]int{120, 120, 120}, Batch: 16, Features: 256, MaxAir: 0.3},
 		Hidden:   1024,
-	}
-}
-
-func (c *Config) layout() cells.Layout {
-	return cells.Layout{Grid: [3]int{3, 3, 3}, Crop: c.Crop, Patch: c.Patch}
+	}}
 }
 
 // Resolve implements [pretext.Config].
 func (c *Config) Resolve(how volume.Preparation) error {
-	b, err := c.Prepare(how)
-	if err != nil {
-		return err
-	}
-	if c.Patch, err = c.layout().Resolve(b); err != nil {
+	if err := c.Prepare(how, grid); err != nil {
 		return err
 	}
 	return c.Check()
@@ -79,19 +68,7 @@ func (c *Config) Overridden(before pretext.Config, by config.Section) {
 }
 
 // Check implements [pretext.Model].
-func (c *Config) Check() error {
-	b, err := c.Settings.Check()
-	if err != nil {
-		return err
-	}
-	if err := c.layout().Check(b); err != nil {
-		return err
-	}
-	if err := classify.CheckRange("hidden", c.Hidden, 1, 1<<16); err != nil {
-		return err
-	}
-	return cells.CheckVary(c.Intensity)
-}
+func (c *Config) Check() error { return c.PatchSettings.Check(grid) }
 
 // Pretrain implements [pretext.Config].
 func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.Data, o voxsaw.RunOptions) (voxsaw.Summary, error) {
@@ -114,20 +91,13 @@ func neighbour(class int) int {
 
 // Task implements [classify.Config]: the patch in the middle, then its neighbour.
 func (c *Config) Task() (classify.Task, error) {
-	layout := c.layout()
+	voxels := c.Layout(grid).Voxels()
 	cut := func(dst []float32, of *prepared.Case, origin [3]int, truth []int, r *rand.Rand) error {
-		cell := [2]int{middle, neighbour(truth[0])}
-		k := 0
-		for patch := range slices.Chunk(dst, layout.Voxels()) {
-			if err := layout.CutOne(patch, of, origin, cell[k], r); err != nil {
-				return err
-			}
-			if r != nil && c.Intensity > 0 {
-				cells.Vary(patch, c.Intensity, r)
-			}
-			k++
+		err := c.Cut(dst[:voxels], of, origin, grid, middle, r)
+		if err == nil {
+			err = c.Cut(dst[voxels:], of, origin, grid, neighbour(truth[0]), r)
 		}
-		return nil
+		return err
 	}
 	return classify.Task{
 		Name: name, Patches: 2, Patch: c.Patch, Targets: []classify.Target{{Name: "class", Classes: 26, Hidden: c.Hidden, Weight: 1}}, Cut: cut, Picture: c.picture,

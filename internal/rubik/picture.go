@@ -41,7 +41,7 @@ func (c *Config) picture(e *classify.Evaluator, of *prepared.Case, orders puzzle
 	for x, title := range []string{"shuffled, turned", "put right"} {
 		page.Write(titles, tiles.Ink, image.Pt(margin+x*column, margin+16), title)
 	}
-	voxels, turned, placed, upright := c.layout().Voxels(), make([]float32, c.layout().Voxels()), 0, 0
+	voxels, turned, placed, upright := c.Layout(c.Grid).Voxels(), make([]float32, c.Layout(c.Grid).Voxels()), 0, 0
 	for slot := range orders[0] {
 		patch := cube.Patches[slot*voxels : (slot+1)*voxels]
 		page.Tile(c.place(slabs, 0, slot), tiles.Slice(patch, c.Patch))

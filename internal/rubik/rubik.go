@@ -4,9 +4,8 @@
 // Rubik's Cube, MICCAI 2019).
 //
 // Start at [Config]. The package registers itself as a pretext task; there is nothing to call.
-// Training and evaluation are package classify's, the patches package cells', the orders those of
-// a K-way jigsaw. The masking of Rubik's cube+ (Zhu et al., Medical Image Analysis 2020) is left
-// out.
+// Training and evaluation are package classify's, the orders those of a K-way jigsaw. The masking
+// of Rubik's cube+ (Zhu et al., Medical Image Analysis 2020) is left out.
 package rubik
 
 import (
@@ -15,7 +14,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/voxsaw/voxsaw"
-	"github.com/voxsaw/voxsaw/internal/cells"
 	"github.com/voxsaw/voxsaw/internal/classify"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
@@ -45,17 +43,13 @@ func init() {
 
 // Config is all there is to say about a run but its data.
 type Config struct {
-	classify.Settings `yaml:",inline"`
+	classify.PatchSettings `yaml:",inline"`
 
-	Grid      [3]int  `yaml:"grid,flow" help:"cells along each axis"`
-	Patch     [3]int  `yaml:"patch,flow" help:"size of a patch; 0: the largest that the network takes within 80 % of a cell"`
-	Hidden    int     `yaml:"hidden" help:"width of the hidden layers over the features of all patches"`
-	Classes   int     `yaml:"classes" help:"orders to choose among"`
-	Criterion string  `yaml:"criterion" help:"orders are far from each other by their smallest (min) or mean distance" oneof:"min mean"`
-	Axes      int     `yaml:"axes" help:"2: a patch is turned by 180 degrees about the left-right or the head-feet axis, or not at all; 3: about the front-back axis, too"`
-	Intensity float64 `yaml:"intensity" help:"augmentation: each patch's contrast and brightness vary by up to this share; 0: none"`
-
-	ValidateShuffles int `yaml:"validate_shuffles" help:"cubes made of each held-out case"`
+	Grid             [3]int `yaml:"grid,flow" help:"cells along each axis"`
+	Classes          int    `yaml:"classes" help:"orders to choose among"`
+	Criterion        string `yaml:"criterion" help:"orders are far from each other by their smallest (min) or mean distance" oneof:"min mean"`
+	Axes             int    `yaml:"axes" help:"2: a patch is turned by 180 degrees about the left-right or the head-feet axis, or not at all; 3: about the front-back axis, too"`
+	ValidateShuffles int    `yaml:"validate_shuffles" help:"cubes made of each held-out case"`
 }
 
 // defaults are the paper's grid of 2x2x2, 100 orders and two axes, and the hidden width of
@@ -63,22 +57,17 @@ type Config struct {
 // of 48 anywhere in a cell of 60 has 12 on average.
 func defaults() *Config {
 	return &Config{
-		Settings: classify.Settings{Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Crop: [3]int{120, 120, 120}, Batch: 2, Features: 256, MaxAir: 0.3},
-		Grid:     [3]int{2, 2, 2}, Hidden: 1024, Classes: 100, Criterion: puzzle.MinDistance, Axes: 2, ValidateShuffles: 4,
+		PatchSettings: classify.PatchSettings{
+			Settings: classify.Settings{Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Crop: [3]int{120, 120, 120}, Batch: 2, Features: 256, MaxAir: 0.3},
+			Hidden:   1024,
+		},
+		Grid: [3]int{2, 2, 2}, Classes: 100, Criterion: puzzle.MinDistance, Axes: 2, ValidateShuffles: 4,
 	}
-}
-
-func (c *Config) layout() cells.Layout {
-	return cells.Layout{Grid: c.Grid, Crop: c.Crop, Patch: c.Patch}
 }
 
 // Resolve implements [pretext.Config].
 func (c *Config) Resolve(how volume.Preparation) error {
-	b, err := c.Prepare(how)
-	if err != nil {
-		return err
-	}
-	if c.Patch, err = c.layout().Resolve(b); err != nil {
+	if err := c.Prepare(how, c.Grid); err != nil {
 		return err
 	}
 	return c.Check()
@@ -93,14 +82,7 @@ func (c *Config) Overridden(before pretext.Config, by config.Section) {
 
 // Check implements [pretext.Model].
 func (c *Config) Check() error {
-	b, err := c.Settings.Check()
-	if err != nil {
-		return err
-	}
-	if err := c.layout().Check(b); err != nil {
-		return err
-	}
-	if err := classify.CheckRange("hidden", c.Hidden, 1, 1<<16); err != nil {
+	if err := c.PatchSettings.Check(c.Grid); err != nil {
 		return err
 	}
 	if err := classify.CheckRange("validate_shuffles", c.ValidateShuffles, 1, 1<<12); err != nil {
@@ -109,16 +91,13 @@ func (c *Config) Check() error {
 	if err := classify.CheckRange("axes", c.Axes, 2, 3); err != nil {
 		return err
 	}
-	if err := cells.CheckVary(c.Intensity); err != nil {
-		return err
-	}
-	_, err = c.orders()
+	_, err := c.orders()
 	return err
 }
 
 // orders are those that a cube may be in.
 func (c *Config) orders() (puzzle.Selection, error) {
-	list, err := jigsaw.ChooseOrders(c.Train.Seed, c.layout().Cells(), c.Classes, c.Criterion, nil)
+	list, err := jigsaw.ChooseOrders(c.Train.Seed, c.Layout(c.Grid).Cells(), c.Classes, c.Criterion, nil)
 	if err != nil {
 		return nil, fmt.Errorf("classes: %w", err)
 	}
@@ -140,14 +119,14 @@ func (c *Config) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext.D
 func (c *Config) Declare(params *nn.Params) error { return classify.Declare(c, params) }
 
 // Task implements [classify.Config]: first the order, then how the patch in each slot was turned.
-// The loss is the mean of the two cross-entropies, as the paper weighs its two losses equally.
+// The loss is the mean of the two cross-entropies, as in Medical-SSL (rkb_trainer.py).
 func (c *Config) Task() (classify.Task, error) {
 	orders, err := c.orders()
 	if err != nil {
 		return classify.Task{}, err
 	}
 	return classify.Task{
-		Name: name, Patches: c.layout().Cells(), Patch: c.Patch, Draws: c.ValidateShuffles,
+		Name: name, Patches: c.Layout(c.Grid).Cells(), Patch: c.Patch, Draws: c.ValidateShuffles,
 		Targets: []classify.Target{
 			{Name: "order", Classes: c.Classes, Hidden: c.Hidden, Weight: 0.5},
 			{Name: "rotation", Classes: 1 + c.Axes, Each: true, Hidden: c.Hidden, Weight: 0.5},
@@ -163,15 +142,11 @@ func (c *Config) Task() (classify.Task, error) {
 
 // cut makes a cube: of each slot the patch that the order puts there, turned.
 func (c *Config) cut(dst []float32, of *prepared.Case, origin [3]int, order puzzle.Configuration, turned []int, r *rand.Rand) error {
-	layout, halves := c.layout(), c.halves()
-	voxels := layout.Voxels()
+	voxels, halves := c.Layout(c.Grid).Voxels(), c.halves()
 	patch := make([]float32, voxels)
 	for slot, cell := range order {
-		if err := layout.CutOne(patch, of, origin, cell, r); err != nil {
+		if err := c.Cut(patch, of, origin, c.Grid, cell, r); err != nil {
 			return err
-		}
-		if r != nil && c.Intensity > 0 {
-			cells.Vary(patch, c.Intensity, r)
 		}
 		halves[turned[slot]].Apply(dst[slot*voxels:(slot+1)*voxels], patch, c.Patch)
 	}
