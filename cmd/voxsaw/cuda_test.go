@@ -196,7 +196,8 @@ func mapBytes(t *testing.T, folder string, probabilities bool) []byte {
 		if err != nil {
 			t.Fatal(fmt.Errorf("%s: %w", file, err))
 		}
-		all = append(all, text[int(math.Float32frombits(binary.LittleEndian.Uint32(text[108:]))):]...) // vox_offset
+		// vox_offset
+		all = append(all, text[int(math.Float32frombits(binary.LittleEndian.Uint32(text[108:]))):]...)
 	}
 	return all
 }
