@@ -196,8 +196,7 @@ func mapBytes(t *testing.T, folder string, probabilities bool) []byte {
 		if err != nil {
 			t.Fatal(fmt.Errorf("%s: %w", file, err))
 		}
-		// vox_offset
-		all = append(all, text[int(math.Float32frombits(binary.LittleEndian.Uint32(text[108:]))):]...)
+		all = append(all, text[int(math.Float32frombits(binary.LittleEndian.Uint32(text[108:]))):]...) // vox_offset
 	}
 	return all
 }
