@@ -44,10 +44,25 @@ var slurmScript = template.Must(template.New("sbatch").Parse(`#!/bin/bash
 exec {{.Again}} --threads "${SLURM_CPUS_PER_TASK:-{{.Cores}}}" --trial "$SLURM_ARRAY_TASK_ID"
 `))
 
+// A cluster is a scheduler that a script can be written for.
+type cluster struct {
+	template *template.Template
+	file     string // in the experiment's folder
+	submit   string // the command before the file's name
+	unit     string // of memory, in MiB
+	usual    string // memory where no limit is given
+}
+
+var clusters = map[string]cluster{
+	"slurm":      {slurmScript, "crossval.sbatch", "sbatch", "M", "16G"},
+	"kubernetes": {kubernetesJob, "crossval.job.yaml", "kubectl apply -f", "Mi", "16Gi"},
+}
+
 // writeCluster writes the script for a scheduler, and the settings that it names.
 func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
-	if f.write != "slurm" {
-		return usagef("--write %s: there is slurm", f.write)
+	to, known := clusters[f.write]
+	if !known {
+		return usagef("--write %s: there are slurm and kubernetes", f.write)
 	}
 	preview, err := experiment.Look(o.Plan)
 	if err != nil {
@@ -68,7 +83,7 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 	if err != nil {
 		return err
 	}
-	cores, memory := o.Machine.Threads, "16G"
+	cores, memory := o.Machine.Threads, to.usual
 	if cores == 0 {
 		cores = 8
 	}
@@ -76,11 +91,11 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 	if limit := f.memory.bytes(); limit > 0 {
 		again = append(again, "--memory", f.memory.String())
 		// beside the network: scans, and the program itself
-		memory = fmt.Sprintf("%dM", (limit+limit/5)>>20)
+		memory = fmt.Sprintf("%d%s", (limit+limit/5)>>20, to.unit)
 	}
-	script := filepath.Join(f.out, "crossval.sbatch")
+	script := filepath.Join(f.out, to.file)
 	var text strings.Builder
-	if err := slurmScript.Execute(&text, map[string]any{
+	if err := to.template.Execute(&text, map[string]any{
 		"Folder": quoted(here), "Script": quoted(script), "Trials": len(preview.Trials), "Cores": cores, "Memory": memory,
 		"Logs": filepath.Join(f.out, "slurm-%A_%a.log"), "Again": strings.Join(again, " "),
 	}); err != nil {
@@ -89,7 +104,7 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 	if err := atomicfile.WriteBytes(script, []byte(text.String())); err != nil {
 		return err
 	}
-	say(w, "%s: %s; sbatch %s", script, numbers.Count(len(preview.Trials), "trial"), quoted(script))
+	say(w, "%s: %s; %s %s", script, numbers.Count(len(preview.Trials), "trial"), to.submit, quoted(script))
 	return nil
 }
 

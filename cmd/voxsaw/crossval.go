@@ -35,7 +35,7 @@ Run it again to go on where it stopped; finished runs are not repeated. An exper
 initialisations; anything else is another experiment, in a folder of its own.
 
 Run it several times at once, on one machine or on many that share the folder: each process takes the next trial that no other is at
-work on. --write slurm writes the script of a Slurm job array, a trial each.
+work on. --write slurm writes the script of a Slurm job array, --write kubernetes an Indexed Job, a trial each.
 
 A study.yaml, of which every key but data may be left out:
 
@@ -54,7 +54,7 @@ A study.yaml, of which every key but data may be left out:
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the table, or the plan, as JSON")
 	cmd.Flags().Var(&f.trial, "trial", "run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
 	cmd.Annotations = map[string]string{asClaimed: "yes"}
-	cmd.Flags().StringVar(&f.write, "write", "", "write the script that runs the experiment on a cluster, and stop: slurm")
+	cmd.Flags().StringVar(&f.write, "write", "", "write the script that runs the experiment on a cluster, and stop: slurm or kubernetes")
 	return cmd
 }
 

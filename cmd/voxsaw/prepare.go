@@ -41,7 +41,10 @@ given), HU window.
                        --pairs says what belongs together where names do not
 
 Several folders make one data set, such as labelled scans and unlabelled ones. A second run with the same settings does nothing; new and changed
-scans are added; an interrupted run is taken up again. Prepared cases of other scans are only removed with --force.`,
+scans are added; an interrupted run is taken up again. Prepared cases of other scans are only removed with --force.
+
+--part 3/16 prepares the third of 16 parts: all parts may run at once, on one machine or on many that share the folder. The last one finishes the
+folder, which is the same as one run makes. A part that was killed is run again; --merge finishes where the last one was killed.`,
 		`  voxsaw prepare Task07_Pancreas --out prepared --spacing 1x1x1 --window=-125,275 --relabel 2:1
   voxsaw prepare labelled unlabelled --out prepared`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPrepare(cmd, *o, args) })
@@ -54,6 +57,13 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 	if err := o.Preparation.Check(); err != nil {
 		return &usageError{err}
 	}
+	part, err := dataset.ParsePart(o.Work.Part)
+	if err != nil {
+		return &usageError{err}
+	}
+	if part.Of > 0 && o.Work.Merge {
+		return usagef("--part prepares a part, --merge finishes a folder of parts: choose one")
+	}
 	o.Work.Memory = o.Memory.bytes()
 	stderr := cmd.ErrOrStderr()
 	d, err := dataset.DetectAll(roots, o.Dataset)
@@ -64,7 +74,7 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 		return withHint(err, "voxsaw inspect %s shows what is there", strings.Join(roots, " "))
 	}
 	sayFound(stderr, d, roots)
-	progress := terminal.NewProgress(stderr, "prepare", len(d.Cases))
+	progress := terminal.NewProgress(stderr, "prepare", part.Len(len(d.Cases)))
 	defer progress.Finish()
 	summary, err := dataset.Prepare(cmd.Context(), d, o.Out, o.Preparation, o.Work, func(r dataset.Result) {
 		for _, note := range r.Record.Notes {
@@ -79,7 +89,7 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 		}
 	})
 	progress.Finish()
-	if summary != nil && summary.Fingerprint != "" {
+	if summary != nil && (summary.Fingerprint != "" || len(summary.Waiting) > 0) {
 		if printErr := printPrepared(cmd.OutOrStdout(), o, d, summary); printErr != nil {
 			return printErr
 		}
@@ -116,9 +126,17 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *dataset
 		for _, r := range s.Failed {
 			failed[r.Case.ID] = r.Err.Error()
 		}
-		return printJSON(w, map[string]any{
+		result := map[string]any{
 			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "labelled": s.Labelled, "failed": failed, "unused_labels": d.Unused, "notes": s.Notes, "without_foreground": s.Empty, "removed": s.Removed, "cropped": s.Cropped, "cropped_share": s.Share, "fingerprint": s.Fingerprint, "out": o.Out,
-		})
+		}
+		if s.Part.Of > 0 {
+			result["part"], result["waiting_for_parts"] = s.Part.String(), append([]int{}, s.Waiting...)
+		}
+		return printJSON(w, result)
+	}
+	if len(s.Waiting) > 0 {
+		say(w, "%s: part %s: %d cases prepared, %d kept from before, %d failed; parts that are not done yet: %s", o.Out, s.Part, s.Prepared, s.Kept, len(s.Failed), join(s.Waiting, "%d", ", "))
+		return nil
 	}
 	say(w, "%s: %s prepared, %d kept from before, %d failed (layout %s, fingerprint %.12s)", o.Out, numbers.Count(s.Prepared, "case"), s.Kept, len(s.Failed), d.Layout, s.Fingerprint)
 	if s.Cropped > 0 {

@@ -9,10 +9,12 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/verify"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 )
 
 type verifyOptions struct {
-	JSON bool `yaml:"json" help:"print a list of {path, kind, problems, note}"`
+	Part string `yaml:"part" help:"read this part of the prepared cases only, such as 3/16 for the third of 16: parts may be read at once, on many machines"`
+	JSON bool   `yaml:"json" help:"print a list of {path, kind, problems, note}"`
 }
 
 func newVerify() *cobra.Command {
@@ -28,10 +30,14 @@ Training checks each case when it is first read, and each checkpoint, without be
 }
 
 func runVerify(cmd *cobra.Command, o verifyOptions, paths []string) error {
+	part, err := dataset.ParsePart(o.Part)
+	if err != nil {
+		return &usageError{err}
+	}
 	stdout := cmd.OutOrStdout()
 	findings, wrong := []verify.Finding{}, 0
 	var printErr error
-	err := verify.Paths(cmd.Context(), paths, func(f verify.Finding) {
+	err = verify.Paths(cmd.Context(), paths, part, func(f verify.Finding) {
 		findings = append(findings, f)
 		if len(f.Problems) > 0 {
 			wrong++

@@ -18,6 +18,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -40,7 +41,8 @@ type Finding struct {
 // Paths verifies what lies at the paths: a checkpoint, or a folder with prepared cases or
 // photographs, runs, checkpoints, or folders of these. Each finding is passed to report at once. A
 // path where there is nothing to verify is an error, and so is a folder that cannot be looked into.
-func Paths(ctx context.Context, paths []string, report func(Finding)) error {
+// Of prepared cases, those in the part are read.
+func Paths(ctx context.Context, paths []string, part dataset.Part, report func(Finding)) error {
 	for _, path := range paths {
 		found := 0
 		visit := func(path string, entry fs.FileInfo, err error) error {
@@ -50,7 +52,7 @@ func Paths(ctx context.Context, paths []string, report func(Finding)) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			f := one(ctx, path, entry.IsDir())
+			f := one(ctx, path, entry.IsDir(), part)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -85,12 +87,12 @@ func Paths(ctx context.Context, paths []string, report func(Finding)) error {
 }
 
 // one verifies a file or folder; nil where it is nothing of the program's.
-func one(ctx context.Context, path string, folder bool) *Finding {
+func one(ctx context.Context, path string, folder bool, part dataset.Part) *Finding {
 	switch {
 	case !folder && strings.EqualFold(filepath.Ext(path), ".safetensors"):
 		return verifyCheckpoint(path)
 	case folder && isPrepared(path):
-		return verifyPrepared(ctx, path)
+		return verifyPrepared(ctx, path, part)
 	case folder && photos.IsPrepared(path):
 		problems, _ := photos.Verify(ctx, path) // who called looks at the end of ctx
 		return &Finding{Path: path, Kind: PreparedPhotos, Problems: problems}
@@ -129,7 +131,7 @@ func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-func verifyPrepared(ctx context.Context, path string) *Finding {
+func verifyPrepared(ctx context.Context, path string, part dataset.Part) *Finding {
 	f := &Finding{Path: path, Kind: PreparedCases}
 	store, err := prepared.Open(path)
 	if err != nil {
@@ -140,9 +142,13 @@ func verifyPrepared(ctx context.Context, path string) *Finding {
 	if err := store.VerifyRecords(); err != nil {
 		f.Problems = append(f.Problems, err.Error())
 	}
+	n := -1
 	for r := range store.Records() {
 		if ctx.Err() != nil {
 			return f
+		}
+		if n++; !part.Has(n) {
+			continue
 		}
 		if err := store.VerifyCase(r.ID); err != nil {
 			f.Problems = append(f.Problems, err.Error())

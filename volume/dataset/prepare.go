@@ -30,6 +30,8 @@ type PrepareOptions struct {
 	// Memory is the bytes that the cases prepared at once may take together; 0: 4 GiB, or what the
 	// machine has where that is less. A case that needs more is prepared alone.
 	Memory int64       `yaml:"-"`
+	Part   string      `yaml:"part" help:"prepare this part of the cases only, such as 3/16 for the third of 16: parts may run at once, on one machine or on many that share the folder, and the last of them finishes it"`
+	Merge  bool        `yaml:"merge" help:"finish a folder whose parts have all been prepared"`
 	Strict bool        `yaml:"strict" help:"stop at the first case that cannot be prepared"`
 	Force  bool        `yaml:"force" help:"remove prepared cases in the folder that are of other scans than these"`
 	Read   ReadOptions `yaml:",inline"`
@@ -60,6 +62,8 @@ type Summary struct {
 	Cropped     int
 	Share       float64
 	Fingerprint string
+	Part        Part  // what was prepared of the data set
+	Waiting     []int // parts that are not prepared yet, where this was not the last one
 
 	spacings [][3]float64 // of the prepared cases, mm
 }
@@ -118,6 +122,17 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 	if err != nil {
 		return nil, err
 	}
+	part, err := ParsePart(o.Part)
+	switch {
+	case err != nil:
+		return nil, err
+	case part.Of > 0 && o.Merge:
+		return nil, errors.New("a part is prepared, or all are merged: choose one")
+	case part.Of > 0:
+		return d.preparePart(ctx, dir, part, p, o, progress)
+	case o.Merge:
+		return d.mergeParts(dir, p, o)
+	}
 	if err := atomicfile.MakeFolder(dir); err != nil {
 		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)
 	}
@@ -135,11 +150,7 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 			return nil, err
 		}
 	}
-	all := &preparer{
-		dataset: d, writer: w, preparation: p, options: o,
-		memory: semaphore.NewWeighted(o.Memory), sources: &sources{known: map[string]func() (prepared.Source, error){}},
-	}
-	summary, err := all.run(ctx, progress)
+	summary, err := newPreparer(d, w, p, o).run(ctx, d.Cases, progress)
 	if err != nil {
 		return summary, fmt.Errorf("preparing %s: %w", d.Root, err)
 	}
@@ -255,8 +266,16 @@ type preparer struct {
 	sources     *sources
 }
 
-// run prepares all cases. It goes on where one fails, unless the options or the machine forbid it.
-func (p *preparer) run(ctx context.Context, progress func(Result)) (*Summary, error) {
+func newPreparer(d *Dataset, w *prepared.Writer, p volume.Preparation, o PrepareOptions) *preparer {
+	return &preparer{
+		dataset: d, writer: w, preparation: p, options: o,
+		memory: semaphore.NewWeighted(o.Memory), sources: &sources{known: map[string]func() (prepared.Source, error){}},
+	}
+}
+
+// run prepares cases of the data set. It goes on where one fails, unless the options or the machine
+// forbid it.
+func (p *preparer) run(ctx context.Context, cases []Case, progress func(Result)) (*Summary, error) {
 	var mutex sync.Mutex
 	summary := &Summary{}
 	report := func(r Result) {
@@ -269,7 +288,7 @@ func (p *preparer) run(ctx context.Context, progress func(Result)) (*Summary, er
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(p.options.Workers)
-	for _, c := range p.dataset.Cases {
+	for _, c := range cases {
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -294,15 +313,10 @@ func (p *preparer) run(ctx context.Context, progress func(Result)) (*Summary, er
 // prepare prepares a case, unless an earlier run has done so.
 func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 	r.Case = c
-	paths, err := absolute(c.sourcePaths())
+	paths, origin, err := c.origin(p.options.Read)
 	if err != nil {
 		r.Err = err
 		return r
-	}
-	// What decides how the files are read is compared, too, before a case is kept.
-	origin := fmt.Sprintf("series %q, volume %d, by index %v, %+v", c.Series, c.Volume, c.ByIndex, p.options.Read)
-	for _, m := range c.Masks {
-		origin += fmt.Sprintf(", %d %s", m.Label, m.Name)
 	}
 	if r.Record, r.Kept = p.writer.Keep(c.ID, c.Group, c.Patient, origin, paths); r.Kept {
 		return r
@@ -329,6 +343,17 @@ func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 	}
 	r.Record, r.Err = p.writer.Add(in)
 	return r
+}
+
+// origin is the files of a case and how they are read: where either differs, a case that was
+// prepared is not kept.
+func (c Case) origin(how ReadOptions) (paths []string, origin string, err error) {
+	paths, err = absolute(c.sourcePaths())
+	origin = fmt.Sprintf("series %q, volume %d, by index %v, %+v", c.Series, c.Volume, c.ByIndex, how)
+	for _, m := range c.Masks {
+		origin += fmt.Sprintf(", %d %s", m.Label, m.Name)
+	}
+	return paths, origin, err
 }
 
 // sources are read once, though a folder may hold many cases.

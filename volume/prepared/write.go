@@ -66,6 +66,21 @@ type recordFile struct {
 // NewWriter opens a folder to prepare cases into, and makes it where there is none. What lies
 // there must be prepared cases, because [Writer.Finish] removes others than those of its run.
 func NewWriter(dir string, p volume.Preparation) (*Writer, error) {
+	w, err := NewSharedWriter(dir, p)
+	if err != nil {
+		return nil, err
+	}
+	// of a run that was killed
+	if err := errors.Join(atomicfile.Clean(dir, nil), atomicfile.Clean(filepath.Join(dir, casesFolder), nil)); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// NewSharedWriter is [NewWriter] for a folder that several processes prepare cases into at once,
+// each its own cases. It leaves alone what looks half-written, which may be another's work.
+// [Writer.Finish] is for one who has the folder alone.
+func NewSharedWriter(dir string, p volume.Preparation) (*Writer, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
@@ -73,10 +88,6 @@ func NewWriter(dir string, p volume.Preparation) (*Writer, error) {
 		return nil, err
 	}
 	if err := atomicfile.MakeFolder(filepath.Join(dir, casesFolder)); err != nil {
-		return nil, err
-	}
-	// of a run that was killed
-	if err := errors.Join(atomicfile.Clean(dir, nil), atomicfile.Clean(filepath.Join(dir, casesFolder), nil)); err != nil {
 		return nil, err
 	}
 	return &Writer{dir: dir, preparation: p, cases: map[string]Record{}, many: manyCases}, nil
@@ -133,6 +144,16 @@ func checkOwn(dir string) error {
 // the same files or folders, and reports whether there was one. Its voxels must have the checksum
 // that they were written with.
 func (w *Writer) Keep(id, group, patient, origin string, paths []string) (Record, bool) {
+	return w.keep(id, group, patient, origin, paths, verifyVoxels)
+}
+
+// Take is [Writer.Keep] of a case that was prepared just now, by a process that saw it to the disk:
+// its voxels are not read again, only their number is compared.
+func (w *Writer) Take(id, group, patient, origin string, paths []string) (Record, bool) {
+	return w.keep(id, group, patient, origin, paths, checkVoxels)
+}
+
+func (w *Writer) keep(id, group, patient, origin string, paths []string, verify func(dir string, r Record) error) (Record, bool) {
 	data, err := os.ReadFile(recordPath(w.dir, id))
 	if err != nil {
 		return Record{}, false
@@ -141,7 +162,7 @@ func (w *Writer) Keep(id, group, patient, origin string, paths []string) (Record
 	if json.Unmarshal(data, &r) != nil || r.Version != formatVersion || !reflect.DeepEqual(r.Preparation, w.preparation) ||
 		r.Case.ID != id || r.Case.Group != group || r.Case.Origin != origin || r.Case.check() != nil ||
 		r.Case.OriginalBytes == 0 && keepsOriginal(r.Case.Grid, r.Case.Original, r.Case.HasLabels) ||
-		!unchanged(r.Case.Sources, paths) || verifyVoxels(w.dir, r.Case) != nil {
+		!unchanged(r.Case.Sources, paths) || verify(w.dir, r.Case) != nil {
 		return Record{}, false
 	}
 	if r.Case.Patient != patient { // another case of theirs has come, or gone

@@ -1,0 +1,261 @@
+package dataset
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// This file: one folder that several processes prepare parts of a data set into. Each shares the
+// folder with the others and holds a folder of its own part,
+//
+//	parts/3-of-16/          held while part 3 of 16 is prepared
+//	parts/3-of-16.json      written when it is done: a partRecord
+//
+// and the last one writes the manifest. It has the folder alone then, and removes parts/.
+const partsFolder = "parts"
+
+// A Part is a share of a list: of every Of things, the one of this number, 1 for the first. The
+// zero value is the whole list.
+type Part struct{ Number, Of int }
+
+// ParsePart reads a part as 3/16; an empty text is the whole.
+func ParsePart(text string) (p Part, err error) {
+	if text == "" {
+		return p, nil
+	}
+	var rest string
+	n, _ := fmt.Sscanf(text, "%d/%d%s", &p.Number, &p.Of, &rest)
+	if n != 2 || p.Number < 1 || p.Number > p.Of {
+		return Part{}, fmt.Errorf("part %q: must be such as 3/16, the third of 16", text)
+	}
+	return p, nil
+}
+
+// Has says whether thing n of a list, 0 for the first, is in the part.
+func (p Part) Has(n int) bool { return p.Of == 0 || n%p.Of == p.Number-1 }
+
+// Len is how many of n things are in the part.
+func (p Part) Len(n int) int {
+	if p.Of == 0 {
+		return n
+	}
+	return (n + p.Of - p.Number) / p.Of
+}
+
+// String is the part as [ParsePart] reads it.
+func (p Part) String() string {
+	if p.Of == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", p.Number, p.Of)
+}
+
+// file is the path of the part's record, and without its extension that of the folder that is held.
+func (p Part) file(dir string) string {
+	return filepath.Join(dir, partsFolder, fmt.Sprintf("%d-of-%d.json", p.Number, p.Of))
+}
+
+// partRecord says how a part ended: the cases that could not be prepared, and why.
+type partRecord struct {
+	Cases  int               `json:"cases"`
+	Failed map[string]string `json:"failed"`
+}
+
+// preparePart prepares a part of the cases, and merges all parts if it is the last one.
+func (d *Dataset) preparePart(ctx context.Context, dir string, part Part, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
+	summary, err := d.onePart(ctx, dir, part, p, o, progress)
+	if err != nil {
+		return summary, fmt.Errorf("preparing part %s of %s: %w", part, d.Root, err)
+	}
+	summary.Part = part
+	// Who has the folder alone is the last one: others have written their records before they let
+	// go of it.
+	release, err := atomicfile.Hold(dir)
+	var held *atomicfile.HeldError
+	if errors.As(err, &held) {
+		summary.Waiting = waiting(dir, part.Of)
+		return summary, summary.failure(d)
+	}
+	if err != nil {
+		return summary, err
+	}
+	defer release()
+	if summary.Waiting = waiting(dir, part.Of); len(summary.Waiting) > 0 {
+		return summary, summary.failure(d)
+	}
+	all, err := d.merge(dir, p, o)
+	if all != nil && all.Fingerprint != "" {
+		all.Part, all.Prepared, all.Kept = part, summary.Prepared, all.Kept-summary.Prepared
+		summary = all
+	}
+	return summary, err
+}
+
+// onePart prepares a part, and records that it is done.
+func (d *Dataset) onePart(ctx context.Context, dir string, part Part, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
+	own := strings.TrimSuffix(part.file(dir), ".json")
+	release, err := shareFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := atomicfile.MakeFolder(own); err != nil {
+		return nil, err
+	}
+	let, err := atomicfile.Hold(own)
+	if err != nil {
+		return nil, err
+	}
+	defer let()
+	if err := atomicfile.Remove(part.file(dir)); err != nil {
+		return nil, err
+	}
+	w, err := prepared.NewSharedWriter(dir, p)
+	if err != nil {
+		return nil, err
+	}
+	if !o.Force {
+		if err := d.checkOthers(w, dir); err != nil {
+			return nil, err
+		}
+	}
+	var cases []Case
+	for n, c := range d.Cases {
+		if part.Has(n) {
+			cases = append(cases, c)
+		}
+	}
+	summary, err := newPreparer(d, w, p, o).run(ctx, cases, progress)
+	if err != nil {
+		return summary, err
+	}
+	record := partRecord{Cases: len(cases), Failed: map[string]string{}}
+	for _, r := range summary.Failed {
+		record.Failed[r.Case.ID] = r.Err.Error()
+	}
+	data, err := json.MarshalIndent(record, "", "  ")
+	if err != nil {
+		return summary, err
+	}
+	return summary, atomicfile.WriteBytes(part.file(dir), append(data, '\n'))
+}
+
+// shareFolder makes a folder and shares it with others who prepare parts. One of them may have it
+// alone for a moment, to see whether all are done.
+func shareFolder(dir string) (release func(), err error) {
+	if err := atomicfile.MakeFolder(dir); err != nil {
+		return nil, err
+	}
+	for range 100 {
+		if release, err = atomicfile.Share(dir); err == nil {
+			return release, nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return nil, err
+}
+
+// waiting lists the parts that have not been prepared.
+func waiting(dir string, of int) (numbers []int) {
+	for n := range of {
+		if _, err := os.Stat(Part{n + 1, of}.file(dir)); err != nil {
+			numbers = append(numbers, n+1)
+		}
+	}
+	return numbers
+}
+
+// mergeParts writes the manifest of a folder whose parts were prepared.
+func (d *Dataset) mergeParts(dir string, p volume.Preparation, o PrepareOptions) (*Summary, error) {
+	release, err := atomicfile.Hold(dir)
+	if err != nil {
+		return nil, fmt.Errorf("merging the parts of %s: %w", d.Root, err)
+	}
+	defer release()
+	return d.merge(dir, p, o)
+}
+
+// merge writes the manifest. The folder is held.
+func (d *Dataset) merge(dir string, p volume.Preparation, o PrepareOptions) (*Summary, error) {
+	explain := func(err error) error { return fmt.Errorf("merging the parts of %s: %w", d.Root, err) }
+	w, err := prepared.NewWriter(dir, p)
+	if err != nil {
+		return nil, explain(err)
+	}
+	if !o.Force {
+		if err := d.checkOthers(w, dir); err != nil {
+			return nil, err
+		}
+	}
+	failed, err := failedInParts(dir)
+	if err != nil {
+		return nil, explain(err)
+	}
+	summary := &Summary{}
+	var missing []string
+	for _, c := range d.Cases {
+		paths, origin, err := c.origin(o.Read)
+		if err != nil {
+			return nil, explain(err)
+		}
+		record, taken := w.Take(c.ID, c.Group, c.Patient, origin, paths)
+		switch text, known := failed[c.ID]; {
+		case taken:
+			summary.add(Result{Case: c, Kept: true, Record: record})
+		case known:
+			summary.add(Result{Case: c, Err: errors.New(text)})
+		default:
+			missing = append(missing, c.ID)
+		}
+	}
+	if len(missing) > 0 {
+		return summary, explain(fmt.Errorf("%d of %d cases are not prepared with these settings, such as %s: run their parts first", len(missing), len(d.Cases), missing[0]))
+	}
+	if summary.Kept > 0 {
+		if err := summary.finish(w, p); err != nil {
+			return summary, explain(err)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(dir, partsFolder)); err != nil {
+		return summary, explain(err)
+	}
+	return summary, summary.failure(d)
+}
+
+// failedInParts reads which cases the parts could not prepare, and why.
+func failedInParts(dir string) (map[string]string, error) {
+	failed := map[string]string{}
+	entries, err := os.ReadDir(filepath.Join(dir, partsFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, partsFolder, e.Name())
+		if filepath.Ext(path) != ".json" || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		var record partRecord
+		if err := json.Unmarshal(data, &record); err != nil {
+			return nil, fmt.Errorf("%s is damaged (%w): prepare that part again", path, err)
+		}
+		for id, text := range record.Failed {
+			failed[id] = text
+		}
+	}
+	return failed, nil
+}
