@@ -2,6 +2,7 @@ package voxsaw
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
 	"github.com/voxsaw/voxsaw/internal/device/cuda"
@@ -52,5 +53,5 @@ func Open(name string, o DeviceOptions) (Device, error) {
 	case "cuda":
 		return cuda.Open(cuda.Options{Precision: o.Precision, Memory: o.Memory, Choices: o.Choices})
 	}
-	return nil, fmt.Errorf("there is no device %q in this build: choose one of %v", name, Devices())
+	return nil, fmt.Errorf("there is no device %q in this build: choose one of %v", name, strings.Join(Devices(), ", "))
 }

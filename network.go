@@ -15,11 +15,11 @@ type Network struct {
 	Preset     string  `yaml:"preset" help:"vnet: paper (Milletari 2016), caffe (its released prototxt) or monai (MONAI, vnet.pytorch)"`
 	Channels   int     `yaml:"channels" help:"channels of the first stage; they double with every level (resenc: up to 320); 0: the network's own"`
 	Levels     int     `yaml:"levels" help:"down-samplings by two; 0: the network's own"`
-	Blocks     []int   `yaml:"blocks,flow,omitempty" help:"resenc: residual blocks of each stage of the encoder, one stage more than levels; empty: 1,3,4,6,6,... as nnU-Net has them"`
+	Blocks     []int   `yaml:"blocks,flow,omitempty" help:"resenc: residual blocks of each stage of the encoder, one stage more than levels; empty: 1,3,4,6,6,... as nnU-Net has them" range:"[1,)"`
 	Norm       string  `yaml:"norm" help:"normalisation after each convolution: none, instance, batch or group; empty: the network's own"`
-	Groups     int     `yaml:"groups" help:"groups of the group normalisation"`
+	Groups     int     `yaml:"groups" help:"groups of the group normalisation; 0: 8"`
 	Activation string  `yaml:"activation" help:"prelu, elu or relu; resenc: leaky, elu or relu; empty: the network's own"`
-	Dropout    float64 `yaml:"dropout" help:"rate of the channel dropout; negative: the network's own, 0 switches it off"`
+	Dropout    float64 `yaml:"dropout" help:"rate of the channel dropout; negative: the network's own, 0 switches it off" range:"(,1)"`
 	Classes    int     `yaml:"classes" flag:"-" help:"classes, the background among them"`
 }
 

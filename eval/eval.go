@@ -61,7 +61,7 @@ import (
 
 // Options say what [Compare] measures.
 type Options struct {
-	Labels    []int   `yaml:"labels" help:"labels to score; all that occur when empty"`
+	Labels    []int   `yaml:"labels" help:"labels to score; all that occur when empty" range:"[1,)"`
 	Merge     bool    `yaml:"merge" help:"score all labels above 0 as one"`
 	Tolerance float64 `yaml:"tolerance" help:"NSD: how far a surface may be off, in mm"`
 	Penalise  bool    `yaml:"penalise" help:"distances of a label that was missed or invented: the image's diagonal instead of infinite"`

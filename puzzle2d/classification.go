@@ -39,9 +39,9 @@ type Classification struct {
 
 	Checkpoint string `yaml:"checkpoint,omitempty" help:"weights to start from: a checkpoint of 2d pretrain or PyTorch's safetensors of this backbone; empty: random ones"`
 
-	Crop   int  `yaml:"crop" help:"labels, rotation: width and height of what is looked at"`
-	Cell   int  `yaml:"cell" help:"position: width and height of a cell; the grid is 3x3"`
-	Patch  int  `yaml:"patch" help:"position: width and height of a patch"`
+	Crop   int  `yaml:"crop" help:"labels, rotation: width and height of what is looked at" range:"[1,)"`
+	Cell   int  `yaml:"cell" help:"position: width and height of a cell; the grid is 3x3" range:"[1,)"`
+	Patch  int  `yaml:"patch" help:"position: width and height of a patch" range:"[1,)"`
 	Mirror bool `yaml:"mirror" help:"labels, rotation: half of the photographs are mirrored; position: each patch"`
 	Batch  int  `yaml:"batch" help:"photographs in a step; auto: as many as fit into memory" auto:"0"`
 	// Classes are the names of the classes that are told apart, from the data.
@@ -146,7 +146,7 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 		Identity: identity, Options: c.Train, Open: data.open, Declare: l.declare, Start: start(c.Checkpoint, c.Network),
 		Compile: func(w train.Workbench) (train.Learner[*labelled], error) {
 			l.held = Spread(data.Validate, c.ValidatePhotos)
-			return l, l.compile(w, fmt.Sprintf("%d photographs", c.Batch), len(l.held) > 0)
+			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), len(l.held) > 0)
 		},
 	}.Run(ctx, dev, o, train.Group{})
 }

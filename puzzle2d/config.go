@@ -45,29 +45,29 @@ type Config struct {
 
 	Checkpoint string `yaml:"checkpoint,omitempty" help:"weights to start from: a checkpoint of 2d pretrain or PyTorch's safetensors of this backbone; empty: random ones"`
 
-	Grid   [2]int `yaml:"grid,flow" help:"cells: rows x columns; the paper has 3x3 and 2x2"`
-	Cell   int    `yaml:"cell" help:"width and height of a cell"`
-	Patch  int    `yaml:"patch" help:"width and height of a patch, which lies anywhere in its cell"`
+	Grid   [2]int `yaml:"grid,flow" help:"cells: rows x columns; the paper has 3x3 and 2x2" range:"[1,)"`
+	Cell   int    `yaml:"cell" help:"width and height of a cell" range:"[1,)"`
+	Patch  int    `yaml:"patch" help:"width and height of a patch, which lies anywhere in its cell" range:"[1,)"`
 	Mirror bool   `yaml:"mirror" help:"each patch is mirrored with probability one half"`
 	Batch  int    `yaml:"batch" help:"puzzles in a step; auto: as many as fit into memory" auto:"0"`
 
 	Head     string  `yaml:"head" help:"paper, symmetric, both, or kway (one choice among --classes orders)" oneof:"paper symmetric both kway"`
-	Features int     `yaml:"features" help:"width of a patch's feature"`
-	Hidden   int     `yaml:"hidden" help:"hidden width of the symmetric and of the K-way head"`
-	Rounds   int     `yaml:"rounds" help:"times that a puzzle is solved, re-arranged and looked at again; the symmetric and the K-way head have one"`
+	Features int     `yaml:"features" help:"width of a patch's feature" range:"[1,)"`
+	Hidden   int     `yaml:"hidden" help:"hidden width of the symmetric and of the K-way head" range:"[1,)"`
+	Rounds   int     `yaml:"rounds" help:"times that a puzzle is solved, re-arranged and looked at again; the symmetric and the K-way head have one" range:"[1,)"`
 	Binary   bool    `yaml:"binary" help:"binary terms: the relation between each two patches is learnt too"`
-	Distance int     `yaml:"distance" help:"hamming distance of the search with binary terms, 2 or 3"`
+	Distance int     `yaml:"distance" help:"hamming distance of the search with binary terms, 2 or 3" range:"[2,3]"`
 	ColSum   float64 `yaml:"column_sum" help:"weight of the column-sum loss; 0: none"`
-	Share    float64 `yaml:"share" help:"share of all configurations that training uses, up to 1"`
+	Share    float64 `yaml:"share" help:"share of all configurations that training uses, up to 1" range:"(0,1]"`
 
-	Classes   int    `yaml:"classes" help:"head kway: orders to choose among"`
+	Classes   int    `yaml:"classes" help:"head kway: orders to choose among" range:"[2,)"`
 	Criterion string `yaml:"criterion" help:"head kway: orders are far from each other by their smallest (min) or mean distance" oneof:"min mean"`
 	// Orders are the K orders, where others than [Config.Resolve] chose are wanted: each a text
 	// such as "0 2 1 3", the patch that lies in each slot.
 	Orders []string `yaml:"orders" flag:"-" help:"head kway: the orders, if they come from a file"`
 
 	ValidatePhotos   int `yaml:"validate_photos" help:"held-out photographs to validate on during training; 0: all"`
-	ValidateShuffles int `yaml:"validate_shuffles" help:"puzzles made of each held-out photograph"`
+	ValidateShuffles int `yaml:"validate_shuffles" help:"puzzles made of each held-out photograph" range:"[1,)"`
 }
 
 // DefaultConfig is the paper's 3x3 puzzle of a ResNet-18, with unary and binary terms and mirrored

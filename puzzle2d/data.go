@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
@@ -25,10 +26,10 @@ func (d Data) identity(kind string, settings any) (train.Identity, error) {
 
 // describe counts photographs by their split. Their names would be longer than the weights; with
 // the folder's fingerprint this says as much.
-func (d Data) describe(numbers []int) []string {
+func (d Data) describe(photographs []int) []string {
 	var splits []string
 	counts := map[string]int{}
-	for _, n := range numbers {
+	for _, n := range photographs {
 		split := d.Photos.Split(n)
 		if counts[split] == 0 {
 			splits = append(splits, split)
@@ -36,7 +37,7 @@ func (d Data) describe(numbers []int) []string {
 		counts[split]++
 	}
 	for i, split := range splits {
-		splits[i] = fmt.Sprintf("%s: %d photographs", split, counts[split])
+		splits[i] = fmt.Sprintf("%s: %s", split, numbers.Count(counts[split], "photograph"))
 	}
 	return splits
 }

@@ -32,14 +32,14 @@ type Detection struct {
 	MostProposals   int    `yaml:"most_proposals" help:"detect: proposals of a photograph that are used, its first ones; 0: all"`
 
 	Images            int        `yaml:"images" help:"detect: photographs in a step; auto: as many as fit into memory" auto:"0"`
-	Regions           int        `yaml:"regions" help:"detect: regions of each photograph in a step"`
-	Foreground        float64    `yaml:"foreground" help:"detect: share of these that show an object, at most"`
-	ForegroundOverlap float64    `yaml:"foreground_overlap" help:"detect: overlap with an object from which on a proposal shows it"`
-	BackgroundOverlap [2]float64 `yaml:"background_overlap,flow" help:"detect: overlaps with an object from which on, and below which, a proposal is background"`
+	Regions           int        `yaml:"regions" help:"detect: regions of each photograph in a step" range:"[1,)"`
+	Foreground        float64    `yaml:"foreground" help:"detect: share of these that show an object, at most" range:"[0,1]"`
+	ForegroundOverlap float64    `yaml:"foreground_overlap" help:"detect: overlap with an object from which on a proposal shows it" range:"[0,1]"`
+	BackgroundOverlap [2]float64 `yaml:"background_overlap,flow" help:"detect: overlaps with an object from which on, and below which, a proposal is background" range:"[0,1]"`
 
-	Suppress       float64 `yaml:"suppress" help:"detect: overlap above which the less confident of two boxes of a class is dropped"`
-	MinConfidence  float64 `yaml:"min_confidence" help:"detect: boxes of less confidence are dropped"`
-	MostDetections int     `yaml:"most_detections" help:"detect: boxes of a photograph that are kept, over all classes"`
+	Suppress       float64 `yaml:"suppress" help:"detect: overlap above which the less confident of two boxes of a class is dropped" range:"[0,1]"`
+	MinConfidence  float64 `yaml:"min_confidence" help:"detect: boxes of less confidence are dropped" range:"[0,1]"`
+	MostDetections int     `yaml:"most_detections" help:"detect: boxes of a photograph that are kept, over all classes" range:"[1,)"`
 
 	// BoxMean and BoxDeviation are those of the four moves of each class, over the proposals that
 	// are trained on: from the data.
@@ -238,13 +238,13 @@ func (l *detectionLearner) open() (notes []string, err error) {
 		}
 	}
 	if without := len(l.data.Train) - len(l.train); without > 0 {
-		notes = append(notes, fmt.Sprintf("passed over in training: %d photographs without an object that is not difficult", without))
+		notes = append(notes, fmt.Sprintf("passed over in training: %s without an object that is not difficult", numbers.Count(without, "photograph")))
 	}
 	return notes, nil
 }
 
 func (l *detectionLearner) compile(w train.Workbench) (err error) {
-	if err = l.programs.compile(w, fmt.Sprintf("%d photographs with %d regions each", l.config.Images, l.config.Regions), false); err != nil {
+	if err = l.programs.compile(w, fmt.Sprintf("%s with %s each", numbers.Count(l.config.Images, "photograph"), numbers.Count(l.config.Regions, "region")), false); err != nil {
 		return err
 	}
 	if len(l.data.Validate) == 0 {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // What is subtracted from the pixels.
@@ -18,7 +20,7 @@ const (
 // Input says how pixels become numbers.
 type Input struct {
 	Mean string  `yaml:"mean" help:"what is subtracted from each colour: its mean over the dataset, or over each patch (patch), which is then divided by its standard deviation too (patch-std)" oneof:"dataset patch patch-std"`
-	Gray float64 `yaml:"gray" help:"share of the photographs that are shown in gray during training"`
+	Gray float64 `yaml:"gray" help:"share of the photographs that are shown in gray during training" range:"[0,1]"`
 	// PixelMean is the mean of red, green and blue, from 0 to 255, over the photographs that are
 	// trained on: from the data.
 	PixelMean [3]float64 `yaml:"pixel_mean,flow" flag:"-" help:"mean of red, green and blue over the photographs that are trained on, from the data"`
@@ -38,7 +40,7 @@ func (in Input) check() error {
 	}
 	for _, m := range in.PixelMean {
 		if !(m >= 0 && m <= 255) {
-			return fmt.Errorf("pixel_mean is %v, must be from 0 to 255", in.PixelMean)
+			return fmt.Errorf("pixel_mean is %v, must be from 0 to 255", numbers.List(in.PixelMean[:]))
 		}
 	}
 	return nil

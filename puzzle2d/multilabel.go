@@ -22,9 +22,9 @@ import (
 type Multilabel struct {
 	FinetuneSettings `yaml:",inline"`
 
-	Crop  int `yaml:"crop" help:"classify: width and height of what is looked at, anywhere on the photograph in training"`
+	Crop  int `yaml:"crop" help:"classify: width and height of what is looked at, anywhere on the photograph in training" range:"[1,)"`
 	Batch int `yaml:"batch" help:"classify: photographs in a step; auto: as many as fit into memory" auto:"0"`
-	Views int `yaml:"views" help:"classify: views of a photograph whose logits are averaged in the test: 1, the middle, or 10, the corners and the middle, and these mirrored"`
+	Views int `yaml:"views" help:"classify: views of a photograph whose logits are averaged in the test: 1, the middle, or 10, the corners and the middle, and these mirrored" range:"[1,10]"`
 }
 
 // DefaultMultilabel is 224 of 255 pixels and ten views, as for ImageNet. The schedule is ours: the
@@ -96,7 +96,7 @@ func (c *Multilabel) Run(ctx context.Context, dev voxsaw.Device, data Marked, o 
 	return train.Job[*marks]{
 		Identity: identity, Options: c.Train, Groups: c.groups(), Open: data.open, Declare: l.declare, Start: start(c.Checkpoint, c.Network),
 		Compile: func(w train.Workbench) (train.Learner[*marks], error) {
-			return l, l.compile(w, fmt.Sprintf("%d photographs", c.Batch), len(data.Validate) > 0)
+			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), len(data.Validate) > 0)
 		},
 	}.Run(ctx, dev, o, train.Group{})
 }

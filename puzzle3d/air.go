@@ -55,6 +55,6 @@ func (s sampler) airNote() (string, error) {
 	if s.game.Orders == nil { // otherwise the other patches tell which order it is
 		limit = fmt.Sprintf(", so that at most %.0f %% of the patches can be put in their place", 100*solvable/float64(drawn))
 	}
-	return fmt.Sprintf("WARNING: puzzles are mostly air%s: %.0f of %d patches show nothing else%s. Take a smaller crop (--crop), or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
+	return fmt.Sprintf("WARNING: puzzles are mostly air%s: %.0f of %d patches show nothing else%s. Leave out the air around the patient (voxsaw prepare --crop body), take a smaller crop (--crop), or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
 		why, float64(blank)/float64(drawn), layout.Cells(), limit), nil
 }

@@ -50,37 +50,37 @@ type Config struct {
 	Network voxsaw.Network  `yaml:"network"`
 	Train   voxsaw.Training `yaml:"train"`
 
-	Grid [3]int `yaml:"grid,flow" help:"cells along each axis; the paper has 3x3x3 and 2x2x2; where there are grids, the finest of them"`
+	Grid [3]int `yaml:"grid,flow" help:"cells along each axis; the paper has 3x3x3 and 2x2x2; where there are grids, the finest of them" range:"[1,)"`
 	// Grids are several, written as 2x2x2. Resolve makes Grid the finest of them.
 	Grids []string `yaml:"grids,flow,omitempty" help:"several grids, such as 2x2x2,3x3x3,4x4x4: each step draws one of them; empty: grid alone"`
-	Crop  [3]int   `yaml:"crop,flow" help:"size of the crop that a puzzle is made of, in voxels"`
+	Crop  [3]int   `yaml:"crop,flow" help:"size of the crop that a puzzle is made of, in voxels" range:"[1,)"`
 	Patch [3]int   `yaml:"patch,flow" help:"size of a patch; 0: the largest that the network takes within 80 % of a cell, as in the paper"`
 	Batch int      `yaml:"batch" help:"puzzles in a step; auto: as many as fit into memory" auto:"0"`
 
 	Head     string  `yaml:"head" help:"paper, symmetric (learns fastest), both, attention (over the patches as tokens), or kway (one choice among --classes orders)" oneof:"paper symmetric both attention kway"`
-	Features int     `yaml:"features" help:"width of a patch's feature"`
-	Hidden   int     `yaml:"hidden" help:"hidden width of the symmetric and of the K-way head, width of a token of the attention head"`
-	Rounds   int     `yaml:"rounds" help:"times that a puzzle is solved, re-arranged and looked at again; the symmetric and the K-way head have one"`
+	Features int     `yaml:"features" help:"width of a patch's feature" range:"[1,)"`
+	Hidden   int     `yaml:"hidden" help:"hidden width of the symmetric and of the K-way head, width of a token of the attention head" range:"[1,)"`
+	Rounds   int     `yaml:"rounds" help:"times that a puzzle is solved, re-arranged and looked at again; the symmetric and the K-way head have one" range:"[1,)"`
 	Binary   bool    `yaml:"binary" help:"binary terms: the relation between each two patches is learnt too"`
-	Distance int     `yaml:"distance" help:"hamming distance of the search with binary terms, 2 or 3"`
+	Distance int     `yaml:"distance" help:"hamming distance of the search with binary terms, 2 or 3" range:"[2,3]"`
 	ColSum   float64 `yaml:"column_sum" help:"weight of the column-sum loss; 0: none"`
-	Share    float64 `yaml:"share" help:"share of all configurations that training uses, up to 1"`
+	Share    float64 `yaml:"share" help:"share of all configurations that training uses, up to 1" range:"(0,1]"`
 
 	// Layers and AttentionHeads are zero where the head is another.
 	Layers         int `yaml:"layers,omitempty" help:"head attention: layers of the transformer; 0: 2"`
 	AttentionHeads int `yaml:"attention_heads,omitempty" help:"head attention: attention heads of each layer, which divide hidden; 0: 4"`
 
-	Classes   int    `yaml:"classes" help:"head kway: orders to choose among"`
+	Classes   int    `yaml:"classes" help:"head kway: orders to choose among" range:"[2,)"`
 	Criterion string `yaml:"criterion" help:"head kway: orders are far from each other by their smallest (min) or mean distance" oneof:"min mean"`
 
-	Missing   float64 `yaml:"missing,omitempty" help:"share of the patches of a puzzle that are left out; what is left may go to any place"`
+	Missing   float64 `yaml:"missing,omitempty" help:"share of the patches of a puzzle that are left out; what is left may go to any place" range:"[0,1)"`
 	Identical bool    `yaml:"identical,omitempty" help:"patches that are the same voxel for voxel, such as air, are one class in the loss: any of their places is right"`
 	SkipAir   bool    `yaml:"skip_air" help:"patches that show nothing but air do not count in the loss: nobody could tell where they belong"`
-	MaxAir    float64 `yaml:"max_air" help:"crops with at most this share of air are preferred; 1: any crop"`
-	Intensity float64 `yaml:"intensity" help:"augmentation: each patch's contrast and brightness vary by up to this share; 0: none"`
+	MaxAir    float64 `yaml:"max_air" help:"crops with at most this share of air are preferred; 1: any crop" range:"[0,1]"`
+	Intensity float64 `yaml:"intensity" help:"augmentation: each patch's contrast and brightness vary by up to this share; 0: none" range:"[0,1]"`
 
 	ValidateCases    int `yaml:"validate_cases" help:"held-out cases to validate on during training; 0: all"`
-	ValidateShuffles int `yaml:"validate_shuffles" help:"puzzles made of each held-out case"`
+	ValidateShuffles int `yaml:"validate_shuffles" help:"puzzles made of each held-out case" range:"[1,)"`
 
 	Preparation volume.Preparation `yaml:"preparation" flag:"-" help:"how the cases were prepared, from the data"`
 }

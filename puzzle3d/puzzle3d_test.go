@@ -488,7 +488,7 @@ func TestPuzzlesOfAirAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := slices.ContainsFunc(o.notes, func(note string) bool {
-			return strings.Contains(note, "mostly air, and scans are smaller than the crop: 17 of 18 patches") && strings.Contains(note, "at most 12 %")
+			return strings.Contains(note, "mostly air, and scans are smaller than the crop: 17 of 18 patches") && strings.Contains(note, "at most 12 %") && strings.Contains(note, "voxsaw prepare --crop body")
 		})
 		if said != c.air {
 			t.Errorf("crop %v: notes %q", c.crop, o.notes)

@@ -28,6 +28,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	_ "github.com/voxsaw/voxsaw/internal/backbone/all" // the networks to choose from
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/sliding"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -44,17 +45,17 @@ const (
 type Config struct {
 	Network         voxsaw.Network     `yaml:"network"`
 	Train           voxsaw.Training    `yaml:"train"`
-	Crop            [3]int             `yaml:"crop,flow" help:"size of training crops, and of the window of inference, in voxels"`
+	Crop            [3]int             `yaml:"crop,flow" help:"size of training crops, and of the window of inference, in voxels" range:"[1,)"`
 	Batch           int                `yaml:"batch" help:"crops in a step; auto: as many as fit into memory" auto:"0"`
 	Labels          []string           `yaml:"labels,flow" help:"labels to segment by number or name, a class each; 1+2 merges two into one class; empty: all labels of the data"`
 	Load            string             `yaml:"load,omitempty" help:"what is taken over from the checkpoint to start from: encoder (it alone, the decoder starts fresh), or all that fits; left out: all" oneof:"all encoder"`
 	Loss            string             `yaml:"loss" help:"what is minimised: soft Dice of the labels over the batch, cross-entropy of all classes, or their sum; MONAI's DiceLoss(include_background=False, batch=True), CrossEntropyLoss and DiceCELoss" oneof:"dice ce dice+ce"`
-	Foreground      float64            `yaml:"foreground" help:"share of crops that are sure to show one of the labels"`
-	MaxAir          float64            `yaml:"max_air" help:"of the other crops, those with at most this share of air are preferred; 1: any crop"`
+	Foreground      float64            `yaml:"foreground" help:"share of crops that are sure to show one of the labels" range:"[0,1]"`
+	MaxAir          float64            `yaml:"max_air" help:"of the other crops, those with at most this share of air are preferred; 1: any crop" range:"[0,1]"`
 	EncoderLR       float64            `yaml:"encoder_lr" help:"learning rate of the encoder, as a factor of the others'"`
 	FreezeEncoder   int                `yaml:"freeze_encoder" help:"steps at the start that leave the encoder as it is; schedule sawtooth: at least the first tooth"`
 	ValidateCases   int                `yaml:"validate_cases" help:"held-out cases to validate on during training; 0: all"`
-	ValidateOverlap float64            `yaml:"validate_overlap" help:"overlap of the windows in validation"`
+	ValidateOverlap float64            `yaml:"validate_overlap" help:"overlap of the windows in validation" range:"[0,0.95]"`
 	ValidateMirror  string             `yaml:"validate_mirror,omitempty" help:"axes along which windows are mirrored in validation, such as ijk, as with --mirror of voxsaw predict; empty: none"`
 	Augment         Augmentation       `yaml:"augment" flag:"augment"`
 	Names           []string           `yaml:"names,flow" flag:"-" help:"names of the labels, from the data"`
@@ -137,7 +138,7 @@ func numbered(entries []string, names map[uint16]string) ([]string, error) {
 			case len(labels) == 1:
 				parts = append(parts, strconv.Itoa(int(labels[0])))
 			case len(labels) > 1:
-				return nil, fmt.Errorf("labels %v of the data are all called %q: choose by number", labels, part)
+				return nil, fmt.Errorf("labels %v of the data are all called %q: choose by number", numbers.List(labels), part)
 			default:
 				return nil, fmt.Errorf("no label of the data is called %q: it has %s", part, describeLabels(names))
 			}

@@ -74,7 +74,7 @@ func (l *learner) compile(w train.Workbench) (err error) {
 		if errors.As(err, &short) && c.Train.Clip > 0 && !w.Optimizer.Decides() {
 			err = fmt.Errorf("%w; without clipping (--clip 0) no gradients need be kept", err)
 		}
-		return fmt.Errorf("preparing to train on %d crops of %s: %w", l.n, numbers.Extents(c.Crop[:]), err)
+		return fmt.Errorf("preparing to train on %s of %s: %w", numbers.Count(l.n, "crop"), numbers.Extents(c.Crop[:]), err)
 	}
 	if len(l.held) == 0 {
 		return nil
@@ -216,8 +216,8 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 		}
 		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: "dsc_" + l.config.metricName(class-1), Value: mean})
 		if there[class] > 0 && !found[class] {
-			v.Notes = append(v.Notes, fmt.Sprintf("%s was predicted in no voxel of the %d held-out cases, though %d of them have it: the network has not learnt it. Train longer (--steps), with a larger --crop, or with more cases that show it",
-				l.config.Names[class-1], len(l.held), there[class]))
+			v.Notes = append(v.Notes, fmt.Sprintf("%s was predicted in no voxel, though it is in %s: the network has not learnt it. Train longer (--steps), with a larger --crop, or with more cases that show it",
+				l.config.Names[class-1], numbers.Count(there[class], "held-out case")))
 		}
 		if largest.mean(class) > mean {
 			l.decided = append(l.decided, l.config.Labels[class-1])

@@ -23,8 +23,8 @@ import (
 // Inference is how label maps are made.
 type Inference struct {
 	Window  [3]int  `yaml:"window,flow" help:"size of the window in voxels; 0: the crop that the network was trained on"`
-	Overlap float64 `yaml:"overlap" help:"share of a window that its neighbour covers too"`
-	Batch   int     `yaml:"batch" help:"windows in a batch"`
+	Overlap float64 `yaml:"overlap" help:"share of a window that its neighbour covers too" range:"[0,0.95]"`
+	Batch   int     `yaml:"batch" help:"windows in a batch" range:"[1,)"`
 	Largest bool    `yaml:"largest_component" help:"keep only the largest connected component of each label"`
 	Whole   bool    `yaml:"all_components,omitempty" help:"keep all components of all labels; otherwise only the largest is kept of the labels whose DSC that has raised on validation cases, as the checkpoint says"`
 	Mirror  string  `yaml:"mirror,omitempty" help:"test-time augmentation: axes along which windows are mirrored, such as ijk for all eight mirror images, whose probabilities are averaged; for networks that were trained on mirrored crops; empty: none"`

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -83,7 +84,7 @@ func (s *sampler) open(data Data) error {
 		s.notes = append(s.notes, "cases without a voxel of the labels, learnt from as background: "+plain.List(bare))
 	}
 	if len(padded) > 0 {
-		s.notes = append(s.notes, fmt.Sprintf("%d cases are smaller than the crop of %dx%dx%d, and are padded with air: %s", len(padded), s.config.Crop[0], s.config.Crop[1], s.config.Crop[2], plain.List(padded)))
+		s.notes = append(s.notes, fmt.Sprintf("smaller than the crop of %[2]dx%[3]dx%[4]d, and padded with air: %[1]s: %[5]s", numbers.Count(len(padded), "case"), s.config.Crop[0], s.config.Crop[1], s.config.Crop[2], plain.List(padded)))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // A Model is a VNet that runs on images of one size, for those who want its numbers and not a label
@@ -45,7 +46,7 @@ func New(dev voxsaw.Device, settings voxsaw.Network, size [3]int, seed uint64) (
 	}
 	if m.program, err = nn.Compile(d, g, m.params, nn.Options{Outputs: outputs}); err != nil {
 		m.params.Close()
-		return nil, fmt.Errorf("preparing the network for images of %v: %w", size, err)
+		return nil, fmt.Errorf("preparing the network for images of %v: %w", numbers.Extents(size[:]), err)
 	}
 	return m, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // kind is what voxsaw.Network calls a VNet.
@@ -114,7 +115,7 @@ func resolve(n voxsaw.Network) (*network, error) {
 	}
 	switch {
 	case len(n.Blocks) > 0:
-		return nil, fmt.Errorf("blocks %v: a VNet has the convolutions of its preset, leave them empty", n.Blocks)
+		return nil, fmt.Errorf("blocks %v: a VNet has the convolutions of its preset, leave them empty", numbers.List(n.Blocks))
 	case n.Channels < 1 || n.Channels > 1024:
 		return nil, fmt.Errorf("%d channels: want 1 to 1024", n.Channels)
 	case n.Levels < 1 || n.Levels > 4:
@@ -134,7 +135,7 @@ func (n *network) Settings() voxsaw.Network { return n.Network }
 
 // Describe implements [backbone.Backbone].
 func (n *network) Describe() string {
-	return fmt.Sprintf("VNet %s of %d levels, %d channels, norm %s", n.Preset, n.Levels, n.Channels, n.Norm)
+	return fmt.Sprintf("VNet %s of %s, %s, norm %s", n.Preset, numbers.Count(n.Levels, "level"), numbers.Count(n.Channels, "channel"), n.Norm)
 }
 
 // Multiple implements [backbone.Backbone]: every level halves the size.

@@ -78,7 +78,7 @@ func (a Affine) Check() error {
 		}
 	}
 	if a[3] != [4]float64{0, 0, 0, 1} {
-		return fmt.Errorf("affine's last row is %v, not 0 0 0 1", a[3])
+		return fmt.Errorf("affine's last row is %v, not 0 0 0 1", numbers.List(a[3][:]))
 	}
 	sp := a.Spacing()
 	// Relative to the spacing, so that grids in micrometres and in metres are judged alike: 1e-6 of

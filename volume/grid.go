@@ -3,6 +3,8 @@ package volume
 import (
 	"fmt"
 	"math"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // MaxVoxels bounds every volume: 2^33 voxels are 16 GiB of int16, more than any scanner writes in
@@ -15,10 +17,10 @@ func (g Grid) Check() error {
 	n := int64(1)
 	for a, s := range g.Shape {
 		if s < 1 {
-			return fmt.Errorf("shape %v: extent %d of axis %c must be at least 1", g.Shape, s, "ijk"[a])
+			return fmt.Errorf("shape %v: extent %d of axis %c must be at least 1", numbers.Extents(g.Shape[:]), s, "ijk"[a])
 		}
 		if int64(s) > MaxVoxels/n {
-			return fmt.Errorf("shape %v: more than %d voxels", g.Shape, int64(MaxVoxels))
+			return fmt.Errorf("shape %v: more than %d voxels", numbers.Extents(g.Shape[:]), int64(MaxVoxels))
 		}
 		n *= int64(s)
 	}
@@ -144,11 +146,11 @@ func (g Grid) Resampled(spacing [3]float64) (Grid, error) {
 			continue
 		}
 		if !(s > 0) || math.IsInf(s, 0) {
-			return Grid{}, fmt.Errorf("spacing %v mm: must be positive", spacing)
+			return Grid{}, fmt.Errorf("spacing %v mm: must be positive", numbers.Extents(spacing[:]))
 		}
 		n := float64(g.Shape[a]) * old[a] / s
 		if n > MaxVoxels {
-			return Grid{}, fmt.Errorf("spacing %v mm: more than %d voxels", spacing, int64(MaxVoxels))
+			return Grid{}, fmt.Errorf("spacing %v mm: more than %d voxels", numbers.Extents(spacing[:]), int64(MaxVoxels))
 		}
 		o.Shape[a] = max(1, int(math.Round(n)))
 		ratio := s / old[a]

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // Preparation says what is done to a scan before a network sees it: take the part with the patient,
@@ -17,7 +19,7 @@ type Preparation struct {
 	Crop          string     `yaml:"crop" json:"crop,omitempty" help:"what of a scan is prepared: the box of the patient, found from the image; the whole scan; or the box where it leaves out at least a quarter of the scan" oneof:"body none auto"`
 	Axcodes       string     `yaml:"axcodes" json:"axcodes" help:"where the axes of prepared cases grow to"`
 	Spacing       [3]float64 `yaml:"spacing,flow" json:"spacing" help:"voxel size in mm along these axes; 0 keeps the scan's own"`
-	Window        [2]float64 `yaml:"window,flow" json:"window" help:"range of HU that is kept and becomes [-1, 1]"`
+	Window        [2]float64 `yaml:"window,flow" json:"window" help:"range of HU that is kept and becomes [-1, 1]" range:"(,)"`
 	Interpolation string     `yaml:"interpolation" json:"interpolation" help:"how images are resampled" oneof:"linear cubic"`
 	Relabel       string     `yaml:"relabel" json:"relabel,omitempty" help:"labels to merge or drop: 2:1 makes 2 into 1, 3:1,*:0 makes 3 into 1 and all others background"`
 }
@@ -286,7 +288,7 @@ func (p Preparation) Restore(l *LabelMap, part Part) (*LabelMap, error) {
 		return nil, err
 	}
 	if l.Shape != want.Shape {
-		return nil, fmt.Errorf("restoring labels: %v voxels, where the scan is prepared to %v", l.Shape, want.Shape)
+		return nil, fmt.Errorf("restoring labels: %v voxels, where the scan is prepared to %v", numbers.Extents(l.Shape[:]), numbers.Extents(want.Shape[:]))
 	}
 	o := &LabelMap{Grid: want, Labels: l.Labels, Names: l.Names}
 	if o, err = o.ResampleTo(part.Grid()); err != nil || part.IsWhole() {

@@ -52,7 +52,7 @@ func (v *Volume) Check() error {
 		return fmt.Errorf("a volume holds its voxels in exactly one of Int16 and Float32")
 	}
 	if n := len(v.Int16) + len(v.Float32); n != v.Len() {
-		return fmt.Errorf("shape %v needs %d voxels, there are %d", v.Shape, v.Len(), n)
+		return fmt.Errorf("shape %v needs %d voxels, there are %d", numbers.Extents(v.Shape[:]), v.Len(), n)
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (l *LabelMap) Check() error {
 		return err
 	}
 	if len(l.Labels) != l.Len() {
-		return fmt.Errorf("shape %v needs %d labels, there are %d", l.Shape, l.Len(), len(l.Labels))
+		return fmt.Errorf("shape %v needs %d labels, there are %d", numbers.Extents(l.Shape[:]), l.Len(), len(l.Labels))
 	}
 	return nil
 }

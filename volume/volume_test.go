@@ -345,12 +345,12 @@ func TestGridRefuses(t *testing.T) {
 	nan[0][3] = math.NaN()
 	last[3][0] = 1
 	for want, g := range map[string]Grid{
-		"extent 0 of axis j must be at least 1":     {[3]int{1, 0, 1}, unit},
-		"extent -4 of axis k must be at least 1":    {[3]int{1, 1, -4}, unit},
-		"more than 8589934592 voxels":               {[3]int{1 << 40, 1 << 40, 1 << 40}, unit},
-		"affine is singular":                        {[3]int{1, 1, 1}, singular},
-		"affine holds values that are not finite":   {[3]int{1, 1, 1}, nan},
-		"affine's last row is [1 0 0 1], not 0 0 0": {[3]int{1, 1, 1}, last},
+		"extent 0 of axis j must be at least 1":      {[3]int{1, 0, 1}, unit},
+		"extent -4 of axis k must be at least 1":     {[3]int{1, 1, -4}, unit},
+		"more than 8589934592 voxels":                {[3]int{1 << 40, 1 << 40, 1 << 40}, unit},
+		"affine is singular":                         {[3]int{1, 1, 1}, singular},
+		"affine holds values that are not finite":    {[3]int{1, 1, 1}, nan},
+		"affine's last row is 1, 0, 0, 1, not 0 0 0": {[3]int{1, 1, 1}, last},
 	} {
 		if err := g.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

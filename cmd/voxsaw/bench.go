@@ -95,10 +95,10 @@ func (b benchNetwork) network() voxsaw.Network {
 
 type benchOptions struct {
 	benchNetwork `yaml:",inline"`
-	Grid         int           `yaml:"grid" help:"pretrain: cells along each axis; 3 has patches of 32^3, 2 of 48^3"`
-	Crop         int           `yaml:"crop" help:"segment, infer: side of a crop"`
-	Batch        int           `yaml:"batch" help:"crops, or puzzles, in a step"`
-	Steps        int           `yaml:"steps" help:"steps that are timed"`
+	Grid         int           `yaml:"grid" help:"pretrain: cells along each axis; 3 has patches of 32^3, 2 of 48^3" range:"[1,)"`
+	Crop         int           `yaml:"crop" help:"segment, infer: side of a crop" range:"[1,)"`
+	Batch        int           `yaml:"batch" help:"crops, or puzzles, in a step" range:"[1,)"`
+	Steps        int           `yaml:"steps" help:"steps that are timed" range:"[1,)"`
 	Warmup       int           `yaml:"warmup" help:"steps before them"`
 	Head         string        `yaml:"head" help:"pretrain: head" oneof:"paper symmetric both"`
 	Memory       gibibytes     `yaml:"memory" help:"limit in GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
@@ -274,8 +274,8 @@ func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) err
 }
 
 type solverBenchOptions struct {
-	Sizes []int `yaml:"sizes" help:"rows of the cost matrices"`
-	Batch int   `yaml:"batch" help:"matrices in a batch"`
+	Sizes []int `yaml:"sizes" help:"rows of the cost matrices" range:"[1,4096]"`
+	Batch int   `yaml:"batch" help:"matrices in a batch" range:"[1,)"`
 }
 
 func runBenchSolver(w io.Writer, o solverBenchOptions) error {

@@ -23,12 +23,12 @@ import (
 // bench2DOptions are what docs/peers/peer_puzzle2d.py takes, too.
 type bench2DOptions struct {
 	Backbone string        `yaml:"backbone" help:"network" oneof:"alexnet resnet18 resnet50"`
-	Width    float64       `yaml:"width" help:"multiplies all numbers of channels"`
-	Grid     int           `yaml:"grid" help:"cells along each axis"`
-	Patch    int           `yaml:"patch" help:"side of a patch in pixels"`
-	Batch    int           `yaml:"batch" help:"puzzles in a step"`
+	Width    float64       `yaml:"width" help:"multiplies all numbers of channels" range:"(0,)"`
+	Grid     int           `yaml:"grid" help:"cells along each axis" range:"[1,)"`
+	Patch    int           `yaml:"patch" help:"side of a patch in pixels" range:"[1,)"`
+	Batch    int           `yaml:"batch" help:"puzzles in a step" range:"[1,)"`
 	Binary   bool          `yaml:"binary" help:"binary terms and the search with them, as well; the peer has none"`
-	Steps    int           `yaml:"steps" help:"steps that are timed"`
+	Steps    int           `yaml:"steps" help:"steps that are timed" range:"[1,)"`
 	Warmup   int           `yaml:"warmup" help:"steps before them"`
 	Memory   gibibytes     `yaml:"memory" help:"limit in GiB; 0: what the machine has"`
 	Profile  bool          `yaml:"profile" help:"show where the time goes: a table on standard error, and the key profile in the line"`

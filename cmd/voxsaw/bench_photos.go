@@ -16,9 +16,9 @@ import (
 )
 
 type photoBenchOptions struct {
-	Repeat int    `yaml:"repeat" help:"times that all are decoded and resized"`
+	Repeat int    `yaml:"repeat" help:"times that all are decoded and resized" range:"[1,)"`
 	Most   int    `yaml:"most" help:"photographs that are taken, spread evenly; 0: all"`
-	Size   [2]int `yaml:"size" help:"width and height that they are resized to, in pixels"`
+	Size   [2]int `yaml:"size" help:"width and height that they are resized to, in pixels" range:"[1,)"`
 	Fit    string `yaml:"fit" help:"how photographs of another shape come to that" oneof:"warp crop"`
 }
 

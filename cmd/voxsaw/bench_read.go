@@ -15,7 +15,7 @@ import (
 )
 
 type readBenchOptions struct {
-	Repeat int                 `yaml:"repeat" help:"times that it is read"`
+	Repeat int                 `yaml:"repeat" help:"times that it is read" range:"[1,)"`
 	Read   dataset.ReadOptions `yaml:"read"`
 }
 

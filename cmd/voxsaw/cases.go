@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -45,7 +46,7 @@ func among(ids []string) func(id string) bool {
 // have it.
 func noteTorn(w io.Writer, patients dataset.Patients, training, held []string) {
 	if torn := patients.Torn(training, held); len(torn) > 0 {
-		say(w, "%d of the held-out cases are of patients who have others that are trained on: %s", len(torn), list(torn))
+		say(w, "%s of patients who have others that are trained on: %s", numbers.Count(len(torn), "held-out case"), list(torn))
 	}
 }
 
@@ -74,7 +75,7 @@ func noteInit(w io.Writer, path string, held []string, c segment.Config) error {
 		how = "trained on, with their labels: what is measured on them says nothing about others"
 	}
 	if both := common(held, d.TrainedOn); len(both) > 0 {
-		say(w, "%d of the held-out cases were %s: %s", len(both), how, list(both))
+		say(w, "%s, %s: %s", numbers.Count(len(both), "held-out case"), how, list(both))
 	}
 	return nil
 }

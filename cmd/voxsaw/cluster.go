@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // This file: crossval --write, which leaves what a cluster's own scheduler needs in the
@@ -88,7 +89,7 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 	if err := atomicfile.WriteBytes(script, []byte(text.String())); err != nil {
 		return err
 	}
-	say(w, "%s: %d trials; sbatch %s", script, len(preview.Trials), quoted(script))
+	say(w, "%s: %s; sbatch %s", script, numbers.Count(len(preview.Trials), "trial"), quoted(script))
 	return nil
 }
 

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/experiment"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 )
@@ -32,8 +35,13 @@ Run it again to go on where it stopped; finished runs are not repeated. An exper
 initialisations; anything else is another experiment, in a folder of its own.
 
 Run it several times at once, on one machine or on many that share the folder: each process takes the next trial that no other is at
-work on. --write slurm writes the script of a Slurm job array, a trial each.`,
-		`  voxsaw crossval --config configs/openkbp-cpu.yaml --out runs/table3`,
+work on. --write slurm writes the script of a Slurm job array, a trial each.
+
+A study.yaml, of which every key but data may be left out:
+
+`+exampleStudy,
+		`  voxsaw crossval --config study.yaml --plan
+  voxsaw crossval --config study.yaml --out runs/study`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
 			if f.out == "" && !f.dry {
 				return withHint(usagef("no folder for the experiment"), "add --out FOLDER")
@@ -44,18 +52,36 @@ work on. --write slurm writes the script of a Slurm job array, a trial each.`,
 	cmd.Flags().Var(&f.memory, "memory", "limit in GiB for the networks, 32 MiB of it for the program itself; scoring a scan is not counted: up to 50 bytes a voxel; 0: what the machine has")
 	cmd.Flags().BoolVar(&f.dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the table, or the plan, as JSON")
-	cmd.Flags().IntVar(&f.trial, "trial", 0, "run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
+	cmd.Flags().Var(&f.trial, "trial", "run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
 	cmd.Annotations = map[string]string{asClaimed: "yes"}
 	cmd.Flags().StringVar(&f.write, "write", "", "write the script that runs the experiment on a cluster, and stop: slurm")
 	return cmd
 }
+
+// exampleStudy is the plan that the help shows.
+const exampleStudy = `  data: prepared              # of voxsaw prepare
+  folds: 4
+  fractions: [0.1, 1]         # shares of each fold's training cases
+  seeds: [1, 2]
+  initialisations:
+    - name: scratch           # random weights
+    - name: puzzles           # an encoder that is pretrained without labels
+      pretrain: {}            # with the settings of the section pretrain
+  pretrain:
+    network: {channels: 8}
+    train: {steps: 2000}
+    crop: 120x120x120
+  finetune:
+    network: {channels: 8}    # the same network
+    train: {steps: 1000}
+    crop: 64x64x64`
 
 // crossvalFlags are what a plan does not say.
 type crossvalFlags struct {
 	out         string
 	memory      gibibytes
 	dry, asJSON bool
-	trial       int
+	trial       count
 	write       string
 }
 
@@ -75,16 +101,16 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 		return err
 	}
 	defer closeDevice()
-	s := experiment.Setting{Out: f.out, Device: dev, Memory: f.memory.planned(), Console: &console{w: cmd.ErrOrStderr()}, Trial: f.trial}
+	s := experiment.Setting{Out: f.out, Device: dev, Memory: f.memory.planned(), Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial)}
 	result, err := experiment.Run(cmd.Context(), o.Plan, s)
 	if err != nil {
 		if result != nil && len(result.Runs) > 0 {
-			say(cmd.ErrOrStderr(), "%d trials are finished", len(result.Runs))
+			say(cmd.ErrOrStderr(), "finished: %s", numbers.Count(len(result.Runs), "trial"))
 		}
 		return explainStudy(err)
 	}
 	if others := len(result.Elsewhere); others > 0 {
-		say(cmd.ErrOrStderr(), "%s with other processes: the same command, once they have ended, makes the whole table", table.Count(others, "trial"))
+		say(cmd.ErrOrStderr(), "%s with other processes: the same command, once they have ended, makes the whole table", numbers.Count(others, "trial"))
 	}
 	if f.trial > 0 {
 		return printTrial(cmd.OutOrStdout(), result, f.asJSON)
@@ -152,8 +178,26 @@ func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title s
 	if err := printTable(w, t); err != nil {
 		return err
 	}
+	if err := printDistances(w, r); err != nil {
+		return err
+	}
 	_, err = fmt.Fprintf(w, "report: %s\n", filepath.Join(s.Out, "report.html"))
 	return err
+}
+
+// printDistances prints the table of HD95, where distances were measured. What its columns are, the
+// table of DSC has said.
+func printDistances(w io.Writer, r *experiment.Result) error {
+	if r.Plan.Metrics.Overlap {
+		return nil
+	}
+	hd95, err := r.TableOf("hd95")
+	if err != nil {
+		return err
+	}
+	t := table.Folds(hd95)
+	t.Notes = slices.DeleteFunc(t.Notes, func(note string) bool { return !strings.HasPrefix(note, "∞") })
+	return printTable(w, t)
 }
 
 // printPlan tells what would run: the trials, then who tests in each fold, then who pretrains.
@@ -165,7 +209,7 @@ func printPlan(w io.Writer, p experiment.Plan, asJSON bool) error {
 	if asJSON {
 		return printJSON(w, preview)
 	}
-	trials := terminal.TableData{Title: table.Count(len(preview.Trials), "trial"), Header: []string{"trial", "training cases", "test cases", "trained on"}, Right: []bool{false, true, true, false}}
+	trials := terminal.TableData{Title: numbers.Count(len(preview.Trials), "trial"), Header: []string{"trial", "training cases", "test cases", "trained on"}, Right: []bool{false, true, true, false}}
 	for _, x := range preview.Trials {
 		trials.Rows = append(trials.Rows, []string{x.Name(), fmt.Sprint(len(x.Train)), fmt.Sprint(len(x.Test)), list(x.Train)})
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/experiment"
 )
 
 // Ctrl-C has its hint wherever an experiment is stopped: in a training, and while test cases are
@@ -28,5 +30,19 @@ func TestStoppedExperimentsSayHowToGoOn(t *testing.T) {
 	other := errors.New("other")
 	if got := explainStudy(other); got != other {
 		t.Errorf("%v became %v", other, got)
+	}
+}
+
+// The plan that the help shows can be run as it is.
+func TestExampleStudy(t *testing.T) {
+	p := experiment.DefaultPlan()
+	if err := config.Parse("study.yaml", []byte(exampleStudy), &p); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
+	if len(p.Inits) != 2 || p.Inits[1].Name != "puzzles" || p.Data != "prepared" || p.Finetune.Train.Steps != 1000 {
+		t.Errorf("%+v", p)
 	}
 }

@@ -132,7 +132,7 @@ func (s *stopwatch) median() time.Duration {
 func (t trial) measure(ctx context.Context, n voxsaw.Network, memory int64, stderr io.Writer) (time.Duration, []string, error) {
 	run, enough := context.WithCancel(ctx)
 	defer enough()
-	progress := terminal.NewProgress(stderr, fmt.Sprintf("timing %s, %d channels", t.verb, n.Channels), stepsTimed)
+	progress := terminal.NewProgress(stderr, fmt.Sprintf("timing %s, %s", t.verb, numbers.Count(n.Channels, "channel")), stepsTimed)
 	watch := &stopwatch{enough: enough, observe: func(int) { progress.Add(1) }}
 	err := t.begin(run, n, voxsaw.RunOptions{Observer: watch, Memory: memory})
 	progress.Finish()

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -169,7 +170,7 @@ func (f *filePairs) settle(missing, predictions string, stderr io.Writer) error 
 		if len(names) == 1 {
 			have = "has"
 		}
-		return withHint(fmt.Errorf("%s %s no prediction in %s: %s", table.Count(len(names), "reference"), have, predictions, table.List(names, 10)),
+		return withHint(fmt.Errorf("%s %s no prediction in %s: %s", numbers.Count(len(names), "reference"), have, predictions, table.List(names, 10)),
 			"predict them; with --missing missed they count as if nothing had been found")
 	}
 	say(stderr, "counted as missed, without a prediction: %s", table.List(names, 0))
@@ -180,12 +181,12 @@ func (f *filePairs) settle(missing, predictions string, stderr io.Writer) error 
 
 // remarks say of which label maps the scores are, and which are not in them.
 func (f *filePairs) remarks() []string {
-	all := []string{table.Count(len(f.both), "reference") + " compared."}
+	all := []string{numbers.Count(len(f.both), "reference") + " compared."}
 	if len(f.missed) > 0 {
 		all = append(all, fmt.Sprintf("Counted as missed, without a prediction: %s.", table.List(f.missed, 20)))
 	}
 	if n := len(f.unreferenced); n > 0 {
-		all = append(all, table.Count(n, "prediction")+" without a reference left out.")
+		all = append(all, numbers.Count(n, "prediction")+" without a reference left out.")
 	}
 	return all
 }

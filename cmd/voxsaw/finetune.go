@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -137,7 +138,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err != nil {
 		return err
 	}
-	say(stderr, "training on %d cases (%s), %d held out (%s)", len(training), list(training), len(held), list(held))
+	say(stderr, "training on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"), list(training), len(held), list(held))
 	noteTorn(stderr, o.Cases.Patients, training, held)
 	if err := noteInit(stderr, o.Init, held, o.Config); err != nil && !(run.resume && errors.Is(err, fs.ErrNotExist)) {
 		return err // a run that has begun does without

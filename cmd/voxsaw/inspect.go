@@ -28,7 +28,7 @@ func newInspect() *cobra.Command {
 	o := &inspectOptions{}
 	return verb("inspect PATH...", "Say what scans are there, and what is wrong with them",
 		`Reads every NIfTI file and DICOM series at the paths and says what they are: format, shape, spacing, orientation, range of values, labels with
-voxel counts. Problems come first. Nothing about a patient is printed.`,
+voxel counts. Problems come first. Nothing about a patient is printed. The exit code is 1 where a scan cannot be read; other problems are told alone.`,
 		`  voxsaw inspect Task07_Pancreas/
   voxsaw inspect --json scan.nii.gz | jq '.[0].spacing'`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runInspect(cmd, *o, args) })
@@ -64,7 +64,7 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 		if entries == nil {
 			entries = []dataset.Entry{}
 		}
-		return printJSON(cmd.OutOrStdout(), entries)
+		return errors.Join(printJSON(cmd.OutOrStdout(), entries), unreadable(entries))
 	}
 	if len(entries) == 0 && o.Series != "" {
 		return withHint(fmt.Errorf("%s: no series %s here", strings.Join(paths, ", "), o.Series), "without --series all are listed")
@@ -72,7 +72,21 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 	if len(entries) == 0 {
 		return withHint(fmt.Errorf("%s: no file of voxels and no DICOM series here", strings.Join(paths, ", ")), "NIfTI files end in .nii, .nii.gz or .hdr, others that are read in .nrrd, .nhdr, .mha or .mhd; DICOM files may have any name")
 	}
-	return printEntries(cmd.OutOrStdout(), dataset.ProblemsFirst(entries))
+	return errors.Join(printEntries(cmd.OutOrStdout(), dataset.ProblemsFirst(entries)), unreadable(entries))
+}
+
+// unreadable names the entries that cannot be read; nil if there are none.
+func unreadable(entries []dataset.Entry) error {
+	var names []string
+	for _, e := range entries {
+		if e.Unreadable {
+			names = append(names, e.Path)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d cannot be read: %s", len(names), len(entries), plain.List(names))
 }
 
 // inspectPhotos says what photographs are at the paths, where there are no scans, and which command
@@ -99,7 +113,7 @@ func inspectPhotos(cmd *cobra.Command, o inspectOptions, paths []string) (bool, 
 			var problem *photo.Problem
 			switch {
 			case errors.As(err, &problem) && photo.IsPicture(path):
-				entry.Kind, entry.Problems = "photograph", append(entry.Problems, problem.Error())
+				entry.Kind, entry.Unreadable, entry.Problems = "photograph", true, append(entry.Problems, problem.Error())
 				lines = append(lines, plain.Text(fmt.Sprintf("%s: %s", path, problem)))
 			case err != nil:
 				return false, nil
@@ -111,13 +125,13 @@ func inspectPhotos(cmd *cobra.Command, o inspectOptions, paths []string) (bool, 
 		entries = append(entries, entry)
 	}
 	if o.JSON {
-		return true, printJSON(cmd.OutOrStdout(), entries)
+		return true, errors.Join(printJSON(cmd.OutOrStdout(), entries), unreadable(entries))
 	}
 	for _, line := range lines {
 		fmt.Fprintln(cmd.OutOrStdout(), line)
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), "these are photographs, not scans: voxsaw 2d prepare FOLDER --out photos makes them ready for training")
-	return true, nil
+	return true, unreadable(entries)
 }
 
 // printEntries writes a table, without the columns that would be empty.

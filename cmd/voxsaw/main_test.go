@@ -32,12 +32,51 @@ func TestMain(m *testing.M) {
 // so that a test decides where a run is interrupted.
 const pauseAt = "VOXSAW_TEST_PAUSE_AT"
 
-// voxsawMain is main.
+// voxsawMain is main. Whatever it writes to people must read well, in every script.
 func voxsawMain() {
-	if pattern := os.Getenv(pauseAt); pattern != "" {
-		os.Exit(run(os.Args[1:], os.Stdout, &pausing{Writer: os.Stderr, at: regexp.MustCompile(pattern), signalled: make(chan struct{})}))
+	stdout, stderr := &reading{Writer: os.Stdout}, &reading{Writer: os.Stderr}
+	boundGarbage()
+	code := run(os.Args[1:], stdout, paused(stderr))
+	for _, line := range append(stdout.clumsy(), stderr.clumsy()...) {
+		fmt.Fprintf(os.Stderr, "this does not read well: %s\n", line)
+		code = exitClumsy
 	}
-	main()
+	os.Exit(code)
+}
+
+// exitClumsy is the exit code, in tests alone, of a command whose words do not read well.
+const exitClumsy = 99
+
+// clumsy is what no line for people has: a plural of one, and lists as Go writes them.
+var clumsy = regexp.MustCompile(`(?:^|[^0-9.,+x-])\b1 (?:cases|steps|scans|folds|runs|labels|files|trials|seeds|channels|classes|patients|crops|puzzles|photographs|voxels|levels|stages|structures|predictions|references|series are|of the cases have)\b|\[-?[0-9.]+(?: -?[0-9.]+)+\]|map\[|%!|\{[A-Z][A-Za-z]*:|0x[0-9a-f]{6}`)
+
+// reading passes on what is written, and remembers it.
+type reading struct {
+	io.Writer
+	text bytes.Buffer
+}
+
+func (r *reading) Write(text []byte) (int, error) {
+	r.text.Write(text)
+	return r.Writer.Write(text)
+}
+
+// clumsy lists the lines that do not read well. JSON is for programs.
+func (r *reading) clumsy() (lines []string) {
+	for line := range strings.Lines(r.text.String()) {
+		if start := strings.TrimSpace(line); clumsy.MatchString(line) && !strings.HasPrefix(start, "{") && !strings.HasPrefix(start, `"`) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// paused is the writer that waits where a test says so.
+func paused(w io.Writer) io.Writer {
+	if pattern := os.Getenv(pauseAt); pattern != "" {
+		return &pausing{Writer: w, at: regexp.MustCompile(pattern), signalled: make(chan struct{})}
+	}
+	return w
 }
 
 // pausing passes on what is written, and blocks who wrote the first match until somebody else has

@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"runtime/debug"
+	"strings"
 	"testing"
 )
 
@@ -40,5 +41,16 @@ func TestPlannedMemory(t *testing.T) {
 		if got := debug.SetMemoryLimit(-1); got != g.bytes() {
 			t.Errorf("%s: the garbage collector has a limit of %d", limit, got)
 		}
+	}
+}
+
+// Who set a limit and reads of more is told what the limit is for.
+func TestPeakNote(t *testing.T) {
+	const mebibyte = 1 << 20
+	if got := peakNote(90*mebibyte, 0); got != "the most memory in use was 90 MiB" || peakNote(90*mebibyte, 100*mebibyte) != got {
+		t.Error(got)
+	}
+	if got := peakNote(90*mebibyte, 64*mebibyte); !strings.Contains(got, "90 MiB: --memory keeps the network, the scan and the sums over it within 64 MiB; the program itself") {
+		t.Error(got)
 	}
 }

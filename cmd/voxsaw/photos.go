@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
@@ -41,7 +42,7 @@ func describePhotos(s *photos.Set) string {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d photographs", plain.Text(s.Root), len(s.Photos))
+	fmt.Fprintf(&b, "%s: %s", plain.Text(s.Root), numbers.Count(len(s.Photos), "photograph"))
 	switch {
 	case objects > 0:
 		fmt.Fprintf(&b, " with %d objects of %s", objects, classCount(s))

@@ -12,7 +12,7 @@ import (
 type photoConvertOptions struct {
 	Out     string           `yaml:"out" help:"safetensors file to write"`
 	Network puzzle2d.Network `yaml:"network"`
-	Patch   int              `yaml:"patch" help:"width and height of what the network looks at, which fc6 of AlexNet depends on: 64 in the context-free network"`
+	Patch   int              `yaml:"patch" help:"width and height of what the network looks at, which fc6 of AlexNet depends on: 64 in the context-free network" range:"[1,)"`
 	JSON    bool             `yaml:"json" help:"print the report as JSON"`
 	Machine deviceOptions    `yaml:"machine"`
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -122,7 +123,7 @@ func runPhotoFinetune(cmd *cobra.Command, o photoFinetuneOptions, run runFlags) 
 	}
 	// they are recognised by their digest
 	options.MayDiffer = append(options.MayDiffer, "proposals")
-	say(stderr, "training on %d photographs of %d classes, %d held out, %d to test on", len(data.Train), len(store.Classes()), len(data.Validate), len(data.Test))
+	say(stderr, "training on %s of %d classes, %d held out, %d to test on", numbers.Count(len(data.Train), "photograph"), len(store.Classes()), len(data.Validate), len(data.Test))
 	summary, err := task.Run(cmd.Context(), dev, data, options)
 	progress.finish()
 	if err != nil {
@@ -167,7 +168,7 @@ func precisionTable(p puzzle2d.Precision) table.Table {
 		counted = "objects"
 	}
 	t := table.Table{
-		Title: fmt.Sprintf("Average precision of %s on %s of %s, in percent", p.Task, table.Count(p.Photos, "photograph"), p.Side),
+		Title: fmt.Sprintf("Average precision of %s on %s of %s, in percent", p.Task, numbers.Count(p.Photos, "photograph"), p.Side),
 		Columns: []table.Column{
 			{Key: "class", Title: "class"}, {Key: "positives", Title: counted}, {Key: "ap_11_points", Title: "11 points (VOC2007)", Digits: 2}, {Key: "ap_area", Title: "area (VOC2010)", Digits: 2},
 		},

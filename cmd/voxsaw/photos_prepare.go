@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
@@ -86,7 +87,7 @@ func runPhotoPrepare(cmd *cobra.Command, o photoPrepareOptions, root string) err
 		}
 	}
 	if stopped := cmd.Context().Err(); stopped != nil && err != nil {
-		return withHint(fmt.Errorf("stopped after %d of %d photographs: %w", summary.Prepared+summary.Kept, len(set.Photos), stopped), "the same command goes on from there")
+		return withHint(fmt.Errorf("stopped after %d of %s: %w", summary.Prepared+summary.Kept, numbers.Count(len(set.Photos), "photograph"), stopped), "the same command goes on from there")
 	}
 	switch {
 	case atomicfile.NoRoom(err):
@@ -108,13 +109,13 @@ func printPreparedPhotos(w io.Writer, o photoPrepareOptions, set *photos.Set, s 
 			"fingerprint": s.Fingerprint, "out": o.Out,
 		})
 	}
-	fmt.Fprintf(w, "%s: %d photographs prepared, %d kept from before, %d failed (layout %s, %s, %s, fingerprint %.12s)\n",
-		plain.Text(o.Out), s.Prepared, s.Kept, len(s.Failed), set.Layout, classCount(set), sideCounts(s.Sides), s.Fingerprint)
+	fmt.Fprintf(w, "%s: %s prepared, %d kept from before, %d failed (layout %s, %s, %s, fingerprint %.12s)\n",
+		plain.Text(o.Out), numbers.Count(s.Prepared, "photograph"), s.Kept, len(s.Failed), set.Layout, classCount(set), sideCounts(s.Sides), s.Fingerprint)
 	if len(s.LeftOut) > 0 {
-		fmt.Fprintf(w, "left out of the held-out side: %d photographs that are on the other side, too\n", len(s.LeftOut))
+		fmt.Fprintf(w, "left out of the held-out side, for being on the other, too: %s\n", numbers.Count(len(s.LeftOut), "photograph"))
 	}
 	if s.Repeated > 0 {
-		fmt.Fprintf(w, "%d photographs are there more than once on their side\n", s.Repeated)
+		fmt.Fprintf(w, "there more than once on their side: %s\n", numbers.Count(s.Repeated, "photograph"))
 	}
 	return nil
 }

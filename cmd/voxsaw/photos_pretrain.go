@@ -8,6 +8,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/photostudy"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
@@ -110,7 +111,7 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "pretraining on %d photographs, %d held out\n", len(data.Train), len(data.Validate))
+	fmt.Fprintf(cmd.ErrOrStderr(), "pretraining on %s, %d held out\n", numbers.Count(len(data.Train), "photograph"), len(data.Validate))
 	summary, err := task.Train(cmd.Context(), dev, data, options)
 	progress.finish()
 	if err != nil {

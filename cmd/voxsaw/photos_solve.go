@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 )
@@ -90,7 +91,7 @@ func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 // photoSolveTable is an evaluation for a person.
 func photoSolveTable(e puzzle2d.Evaluation) table.Table {
 	t := table.Table{
-		Title: fmt.Sprintf("%s of %s, in percent", table.Count(e.Puzzles, "puzzle"), table.Count(e.Photos, "photograph")),
+		Title: fmt.Sprintf("%s of %s, in percent", numbers.Count(e.Puzzles, "puzzle"), numbers.Count(e.Photos, "photograph")),
 		Columns: []table.Column{
 			{Key: "round", Title: "after round"}, {Key: "correct", Title: "correct", Digits: 2}, {Key: "near", Title: "D<=2", Digits: 2}, {Key: "patches", Title: "patches in place", Digits: 2},
 		},

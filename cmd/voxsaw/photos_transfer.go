@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/puzzle2d"
@@ -19,8 +20,8 @@ type photoTransferOptions struct {
 	Layer      string           `yaml:"layer" help:"what is measured: last (fc6 of AlexNet, the mean over the image of a ResNet) or conv5" oneof:"last conv5"`
 	Side       int              `yaml:"side" help:"width and height of the middle of a photograph that is looked at; 0: all of the shorter side"`
 	PerClass   int              `yaml:"per_class" help:"photographs of each class that the machine is fitted to; 0: all"`
-	C          []float64        `yaml:"C" flag:"C" help:"weight of the losses; of several, cross-validation chooses"`
-	Seeds      int              `yaml:"seeds" help:"draws of the photographs that the machine is fitted to"`
+	C          []float64        `yaml:"C" flag:"C" help:"weight of the losses; of several, cross-validation chooses" range:"(0,)"`
+	Seeds      int              `yaml:"seeds" help:"draws of the photographs that the machine is fitted to" range:"[1,1000]"`
 	Seed       uint64           `yaml:"seed" help:"of the first draw, and of random weights"`
 	Mix        bool             `yaml:"mix" help:"draw from all photographs, and test on those that are left; false: fit to those to train on, test on those held out"`
 	Normalise  bool             `yaml:"normalise" help:"features have length 1"`
@@ -93,7 +94,7 @@ func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 	if note := features.Note(); note != "" {
 		say(cmd.ErrOrStderr(), "%s", note)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%d photographs of %d classes, %d features each\n", store.Len(), len(store.Classes()), features.Width())
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s of %d classes, %s each\n", numbers.Count(store.Len(), "photograph"), len(store.Classes()), numbers.Count(features.Width(), "feature"))
 	draws, err := puzzle2d.Transfer{
 		PerClass: o.PerClass, C: o.C, Seeds: o.Seeds, Seed: o.Seed, Mix: o.Mix, Normalise: o.Normalise,
 	}.Run(cmd.Context(), features, data)

@@ -16,12 +16,12 @@ import (
 
 type powerOptions struct {
 	Difference float64 `yaml:"difference" help:"difference to the baseline that is to be found, in the unit of the metric; DSC and NSD: in points of percent"`
-	Power      float64 `yaml:"power" help:"probability to find it where it is there"`
-	Alpha      float64 `yaml:"alpha" help:"probability of a false alarm, two-sided"`
+	Power      float64 `yaml:"power" help:"probability to find it where it is there" range:"(0,1)"`
+	Alpha      float64 `yaml:"alpha" help:"probability of a false alarm, two-sided" range:"(0,1)"`
 	Metric     string  `yaml:"metric" help:"dsc, nsd, hd95, hd or assd"`
 	Label      int     `yaml:"label" help:"this label alone; 0: the mean over the labels of a case"`
 	Baseline   string  `yaml:"baseline" help:"initialisation that the others are compared with"`
-	Fraction   float64 `yaml:"fraction" help:"runs on this share of the training cases alone; 0: each share by itself"`
+	Fraction   float64 `yaml:"fraction" help:"runs on this share of the training cases alone; 0: each share by itself" range:"[0,1]"`
 	JSON       bool    `yaml:"json" help:"print the replicates needed as JSON"`
 }
 

@@ -31,7 +31,7 @@ type predictOptions struct {
 	Read    dataset.ReadOptions `yaml:"read"`
 	Force   bool                `yaml:"force" help:"write over label maps that are there already"`
 	Machine deviceOptions       `yaml:"machine"`
-	Memory  gibibytes           `yaml:"memory" help:"limit in GiB for the network, the scan and the sums over it; 0: what the machine has"`
+	Memory  gibibytes           `yaml:"memory" help:"limit in GiB for the network, the scan and the sums over it; the program itself and mapped files come on top; 0: what the machine has"`
 }
 
 // The voxels that probabilities and logits are written on.
@@ -100,7 +100,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	err = errors.Join(batch.Run(cmd.Context(), predictor, watch), watch.failed)
 	watch.Finish()
 	if peak := peakMemory(); peak > 0 && cmd.Context().Err() == nil {
-		say(stderr, "the most memory in use was %s", terminal.Bytes(peak))
+		say(stderr, "%s", peakNote(peak, o.Memory.bytes()))
 	}
 	var stopped *predict.StoppedError
 	var other *predict.RefusedError
@@ -113,6 +113,15 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 		return withHint(err, "make room; then the same command goes on from there")
 	}
 	return err
+}
+
+// peakNote says how much memory was in use at most. The system counts what no limit can bound.
+func peakNote(peak, limit int64) string {
+	text := fmt.Sprintf("the most memory in use was %s", terminal.Bytes(peak))
+	if limit > 0 && peak > limit {
+		text += fmt.Sprintf(": --memory keeps the network, the scan and the sums over it within %s; the program itself, garbage and files that are mapped into memory come on top", terminal.Bytes(limit))
+	}
+	return text
 }
 
 // refused turns what package predict refuses into a mistake on the command line.

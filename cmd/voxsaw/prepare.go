@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -100,7 +101,7 @@ func explainPrepare(ctx context.Context, err error, summary *dataset.Summary, d 
 		return withHint(err, "choose another --out; or name all folders of scans in one command; or say --force, which removes these cases")
 	case stopped != nil && err != nil:
 		if summary != nil {
-			err = fmt.Errorf("stopped after %d of %d cases: %w", summary.Prepared+summary.Kept, len(d.Cases), stopped)
+			err = fmt.Errorf("stopped after %d of %s: %w", summary.Prepared+summary.Kept, numbers.Count(len(d.Cases), "case"), stopped)
 		}
 		return withHint(err, "the same command goes on from there")
 	case atomicfile.NoRoom(err) || summary != nil && slices.ContainsFunc(summary.Failed, func(r dataset.Result) bool { return atomicfile.NoRoom(r.Err) }):
@@ -119,13 +120,13 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *dataset
 			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "labelled": s.Labelled, "failed": failed, "unused_labels": d.Unused, "notes": s.Notes, "without_foreground": s.Empty, "removed": s.Removed, "cropped": s.Cropped, "cropped_share": s.Share, "fingerprint": s.Fingerprint, "out": o.Out,
 		})
 	}
-	say(w, "%s: %d cases prepared, %d kept from before, %d failed (layout %s, fingerprint %.12s)", o.Out, s.Prepared, s.Kept, len(s.Failed), d.Layout, s.Fingerprint)
+	say(w, "%s: %s prepared, %d kept from before, %d failed (layout %s, fingerprint %.12s)", o.Out, numbers.Count(s.Prepared, "case"), s.Kept, len(s.Failed), d.Layout, s.Fingerprint)
 	if s.Cropped > 0 {
-		say(w, "%d cases cropped to the patient, %.0f %% of their voxels: predictions return to the whole scan (--crop none prepares all of it)", s.Cropped, 100*s.Share)
+		say(w, "%s cropped to the patient, %.0f %% of their voxels: predictions return to the whole scan (--crop none prepares all of it)", numbers.Count(s.Cropped, "case"), 100*s.Share)
 	}
-	say(w, "%d of the cases have labels, %d have none", s.Labelled, s.Prepared+s.Kept-s.Labelled)
+	say(w, "%s with labels, %d without", numbers.Count(s.Labelled, "case"), s.Prepared+s.Kept-s.Labelled)
 	if len(d.Unused) > 0 {
-		say(w, "%d files of labels were seen and NOT used: %s", len(d.Unused), list(d.Unused))
+		say(w, "seen and NOT used: %s of labels: %s", numbers.Count(len(d.Unused), "file"), list(d.Unused))
 	}
 	for _, note := range s.Notes {
 		say(w, "%s", note)

@@ -8,6 +8,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
@@ -90,7 +91,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	if err != nil {
 		return err
 	}
-	say(stderr, "pretraining on %d cases (%s), %d held out (%s)", len(training), list(training), len(held), list(held))
+	say(stderr, "pretraining on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"), list(training), len(held), list(held))
 	noteTorn(stderr, o.Cases.Patients, training, held)
 	summary, err := settings.Pretrain(cmd.Context(), dev, data, options)
 	progress.finish()

@@ -32,7 +32,7 @@ func newReport() *cobra.Command {
 	o := &reportOptions{}
 	return verb("report RUN...", "Draw the curves of a training, or of several side by side",
 		`Writes a page on trainings from what they have left in their folders: how far they have come, the measures on held-out cases, curves, settings.
-voxsaw pretrain and finetune keep such a page up to date while they train. voxsaw crossval, demo and evaluate --report write pages of their own.`,
+voxsaw pretrain and finetune keep such a page up to date while they train. voxsaw crossval and demo write pages of their own, and so does voxsaw evaluate --out.`,
 		`  voxsaw report runs/organs
   voxsaw report runs/scratch runs/puzzles --out compared.html`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runReport(cmd, *o, args) })

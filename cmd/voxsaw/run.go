@@ -13,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -25,7 +26,7 @@ type runFlags struct {
 	out           string
 	resume, force bool
 	memory        gibibytes
-	loaders       int
+	loaders       count
 	json          bool
 	cmd           *cobra.Command
 	events        *events // with --json
@@ -39,7 +40,7 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 	f.BoolVar(&r.resume, "resume", false, "continue the run in the folder, to the bit; its settings lie there, and --steps may be raised")
 	f.BoolVar(&r.force, "force", false, "start over in a folder that holds a run")
 	f.Var(&r.memory, "memory", "limit in GiB of the machine's memory, for a network on the CPU, crops and scans, 32 MiB of it for the program itself; prepared data, which is mapped, does not count; 0: what the machine has")
-	f.IntVar(&r.loaders, "loaders", 0, "goroutines that prepare crops ahead of their use; 0: 2, with a GPU one less than there are cores")
+	f.Var(&r.loaders, "loaders", "threads that prepare crops ahead of their use; 0: 2, with a GPU one less than there are cores")
 	f.BoolVar(&r.json, "json", false, "write what happens to standard output as JSON, one line an event: started, step, validated, saved, note, finished")
 }
 
@@ -120,7 +121,7 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 		mode = voxsaw.Force
 	}
 	return voxsaw.RunOptions{
-		Folder: folder, Ranks: job.ranks(), Mode: mode, Settings: resolved, Observer: r.page, Memory: r.memory.planned(), Loaders: r.loaders,
+		Folder: folder, Ranks: job.ranks(), Mode: mode, Settings: resolved, Observer: r.page, Memory: r.memory.planned(), Loaders: int(r.loaders),
 		// The data are recognised by their fingerprint, wherever they lie. Another device is noted,
 		// and the choices of a tuning file are in machine.choices.
 		MayDiffer: []string{"data", "machine.threads", "machine.tuning", "machine.device", "machine.precision", "machine.gpu_memory"},
@@ -166,9 +167,9 @@ func (r *runFlags) finish(s voxsaw.Summary, lines ...string) error {
 // steps says what a run has done.
 func steps(s voxsaw.Summary) string {
 	if s.Elapsed == 0 {
-		return fmt.Sprintf("%d steps, which were done before", s.Step)
+		return fmt.Sprintf("%s, done before", numbers.Count(s.Step, "step"))
 	}
-	return fmt.Sprintf("%d steps in %s, %.1f %% of it waiting for data", s.Step, terminal.Duration(s.Elapsed), 100*s.WaitShare)
+	return fmt.Sprintf("%s in %s, %.1f %% of it waiting for data", numbers.Count(s.Step, "step"), terminal.Duration(s.Elapsed), 100*s.WaitShare)
 }
 
 // openCache opens prepared cases, with a hint where there are none.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
@@ -178,7 +179,7 @@ func printEvaluation(w io.Writer, task pretext.Task, e pretext.Evaluation, train
 		of = fmt.Sprintf("%d of them", *trained)
 	}
 	t := table.Table{
-		Title:   fmt.Sprintf("%s of %s, %s trained on, in percent", table.Count(e.Items, strings.TrimSuffix(task.Items, "s")), table.Count(e.Cases, "case"), of),
+		Title:   fmt.Sprintf("%s of %s, %s trained on, in percent", numbers.Count(e.Items, strings.TrimSuffix(task.Items, "s")), numbers.Count(e.Cases, "case"), of),
 		Columns: []table.Column{{Key: "round", Title: "after round"}}, Notes: e.Notes,
 	}
 	for _, m := range e.Measures {

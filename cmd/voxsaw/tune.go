@@ -22,8 +22,8 @@ import (
 type workload struct {
 	Network voxsaw.Network `yaml:"network"`
 	Task    string         `yaml:"task" help:"what the network does: segment (training), infer (windows of predictions) or pretrain" oneof:"segment infer pretrain"`
-	Crop    [3]int         `yaml:"crop,flow" help:"size of crops, of windows, or of the patches of puzzles, in voxels"`
-	Batch   int            `yaml:"batch" help:"crops, windows or patches in a step; a puzzle of 3x3x3 has 27 patches"`
+	Crop    [3]int         `yaml:"crop,flow" help:"size of crops, of windows, or of the patches of puzzles, in voxels" range:"[1,)"`
+	Batch   int            `yaml:"batch" help:"crops, windows or patches in a step; a puzzle of 3x3x3 has 27 patches" range:"[1,)"`
 }
 
 func defaultWorkload() workload {

@@ -127,7 +127,7 @@ func Fits(b Backbone, size [3]int) error {
 func CheckInput(b Backbone, x *nn.Node) error {
 	s := x.Shape()
 	if len(s) != 5 || s[1] != 1 {
-		return fmt.Errorf("the network's input has shape %v, want (N, 1, D, H, W)", []int(s))
+		return fmt.Errorf("the network's input has shape %v, want (N, 1, D, H, W)", numbers.Extents([]int(s)))
 	}
 	return Fits(b, [3]int{s[4], s[3], s[2]})
 }

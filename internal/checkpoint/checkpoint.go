@@ -162,7 +162,7 @@ func parse(path string, meta map[string]string) (Description, error) {
 // Parse reads the settings into the struct that cfg points to, over the values that it has. A key
 // that no field has is an error.
 func (d Description) Parse(cfg any) error {
-	return config.Parse(d.path+": settings", []byte(d.Settings), cfg)
+	return config.Stored(d.path+": settings", []byte(d.Settings), cfg)
 }
 
 // Network is the network whose weights the checkpoint holds.

@@ -236,7 +236,7 @@ func TestLoadSaysWhatItDid(t *testing.T) {
 	got, err := Load(path, to)
 	want := voxsaw.Loaded{
 		Path: path, Loaded: []string{"encoder.a", "encoder.mean"}, Missing: []string{"encoder.new"},
-		Skipped: []voxsaw.Skip{{Name: "head", Reason: "shape [4] in the checkpoint, [3] in the network"}},
+		Skipped: []voxsaw.Skip{{Name: "head", Reason: "shape 4 in the checkpoint, 3 in the network"}},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
@@ -244,11 +244,11 @@ func TestLoadSaysWhatItDid(t *testing.T) {
 	if to.values["encoder.a"][5] != 5 || to.values["encoder.mean"][1] != 101 || to.values["head"][0] != 0 {
 		t.Errorf("values %v", to.values)
 	}
-	if s := got.String(); !strings.Contains(s, "2 tensors loaded, 1 skipped, 1 missing") || !strings.Contains(s, "skipped, shape [4]") {
+	if s := got.String(); !strings.Contains(s, "2 tensors loaded, 1 skipped, 1 missing") || !strings.Contains(s, "skipped, shape 4 in") {
 		t.Error(s)
 	}
 	explain := func(name string) string { return "because " + name }
-	if _, err := LoadAll(path, to, explain); err == nil || !strings.Contains(err.Error(), "head: shape [4]") {
+	if _, err := LoadAll(path, to, explain); err == nil || !strings.Contains(err.Error(), "head: shape 4 in") {
 		t.Errorf("a shape that does not fit: %v", err)
 	}
 	to.shapes["head"] = device.Shape{4}
@@ -286,7 +286,7 @@ func TestForeignNames(t *testing.T) {
 	}
 	got, err := LoadRenamed(path, m, rename)
 	want := voxsaw.Loaded{
-		Path: path, Loaded: []string{"encoder.mean", "head"}, Skipped: []voxsaw.Skip{{Name: "other.encoder.a", Reason: "shape [2] in the checkpoint, [3 2] in the network"}},
+		Path: path, Loaded: []string{"encoder.mean", "head"}, Skipped: []voxsaw.Skip{{Name: "other.encoder.a", Reason: "shape 2 in the checkpoint, 3x2 in the network"}},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)

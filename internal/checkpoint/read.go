@@ -10,6 +10,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetensors"
 )
 
@@ -97,7 +98,7 @@ func Restore(path string, weights Weights, extra ...Target) error {
 	var values []float32 // of one tensor at a time
 	read := func(name string, shape device.Shape) (err error) {
 		if !f.Has(name) || !shape.Equal(f.Shape(name)) {
-			return fmt.Errorf("%s: tensor %q has shape %v, need %v: the run cannot be resumed with this network", path, name, f.Shape(name), shape)
+			return fmt.Errorf("%s: tensor %q has shape %v, need %v: the run cannot be resumed with this network", path, name, numbers.Extents(f.Shape(name)), numbers.Extents(shape))
 		}
 		values, err = f.ReadInto(name, values)
 		return err
@@ -258,7 +259,7 @@ func (l *loading) load(name, to string) (err error) {
 		return nil
 	}
 	if !inNetwork.Equal(inFile) {
-		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: fmt.Sprintf("shape %v in the checkpoint, %v in the network", inFile, []int(inNetwork))})
+		l.Skipped = append(l.Skipped, voxsaw.Skip{Name: name, Reason: fmt.Sprintf("shape %v in the checkpoint, %v in the network", numbers.Extents(inFile), numbers.Extents([]int(inNetwork)))})
 		return nil
 	}
 	from := name

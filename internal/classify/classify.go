@@ -28,11 +28,11 @@ type Settings struct {
 	Network voxsaw.Network  `yaml:"network"`
 	Train   voxsaw.Training `yaml:"train"`
 
-	Crop     [3]int `yaml:"crop,flow" help:"size of the crop that is looked at, in voxels"`
+	Crop     [3]int `yaml:"crop,flow" help:"size of the crop that is looked at, in voxels" range:"[1,)"`
 	Batch    int    `yaml:"batch" help:"crops in a step; auto: as many as fit into memory" auto:"0"`
-	Features int    `yaml:"features" help:"width of a patch's feature"`
+	Features int    `yaml:"features" help:"width of a patch's feature" range:"[1,)"`
 
-	MaxAir        float64 `yaml:"max_air" help:"crops with at most this share of air are preferred; 1: any crop"`
+	MaxAir        float64 `yaml:"max_air" help:"crops with at most this share of air are preferred; 1: any crop" range:"[0,1]"`
 	ValidateCases int     `yaml:"validate_cases" help:"held-out cases to validate on during training; 0: all"`
 
 	Preparation volume.Preparation `yaml:"preparation" flag:"-" help:"how the cases were prepared, from the data"`

@@ -15,6 +15,9 @@
 //	                   struct, a prefix for the flags of its fields
 //	oneof:"a b c"      the only words that a string may be
 //	auto:"0"           the word auto stands for 0, in the file and as a flag
+//	range:"[0,1)"      the numbers that it may be, and that each number of a list may be: an interval,
+//	                   with a round bracket where the end is outside and nothing for an open end;
+//	                   without the tag, a number with a help text is 0 or more, and finite
 //
 // A [OneOf] stands for one of several structs, a [Section] for a part that is read later. Leaves
 // are strings, booleans, numbers, [time.Duration], slices and arrays of them, and anything that is
@@ -40,6 +43,7 @@ type field struct {
 	choice []string
 	spare  bool // not written where it is zero
 	auto   bool // the word auto stands for zero
+	within interval
 	value  reflect.Value
 }
 
@@ -68,7 +72,10 @@ func fields(v reflect.Value) []field {
 		if key == "" {
 			key = strings.ToLower(f.Name)
 		}
-		all = append(all, field{key, f.Tag.Get("help"), f.Tag.Get("flag"), strings.Fields(f.Tag.Get("oneof")), slices.Contains(flags, "omitempty"), f.Tag.Get("auto") != "", v.Field(n)})
+		all = append(all, field{
+			key: key, help: f.Tag.Get("help"), flag: f.Tag.Get("flag"), choice: strings.Fields(f.Tag.Get("oneof")),
+			spare: slices.Contains(flags, "omitempty"), auto: f.Tag.Get("auto") != "", within: intervalOf(f), value: v.Field(n),
+		})
 	}
 	return all
 }

@@ -297,3 +297,35 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+type bounded struct {
+	LR    float64 `yaml:"lr" help:"learning rate" range:"(0,)"`
+	Share float64 `yaml:"share" help:"share" range:"[0,1)"`
+	Count int     `yaml:"count" help:"count"`
+	Sizes []int   `yaml:"sizes" help:"sizes" range:"[1,4]"`
+	Any   float64 `yaml:"any" help:"any" range:"(,)"`
+	Plain float64 `yaml:"plain"`
+}
+
+// Numbers lie in the interval that their tag names, or are not negative; what is stored is read as
+// it is.
+func TestRanges(t *testing.T) {
+	for text, want := range map[string]string{
+		"lr: 0":              "file:1: lr: want more than 0, not 0",
+		"lr: .inf":           "file:1: lr: want more than 0, not +Inf",
+		"share: 1":           "file:1: share: want 0 or more and less than 1, not 1",
+		"count: -1":          "file:1: count: want 0 or more, not -1",
+		"sizes: [1, 5]":      "file:1: sizes: want 1 or more and at most 4, not 5",
+		"any: -.inf":         "file:1: any: want a finite number, not -Inf",
+		"lr: 1\nshare: 0":    "",
+		"any: -3\nplain: -1": "",
+	} {
+		var b bounded
+		if err := Parse("file", []byte(text), &b); err == nil && want != "" || err != nil && err.Error() != want {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+		if err := Stored("file", []byte(text), &b); err != nil {
+			t.Errorf("%q, stored: %v", text, err)
+		}
+	}
+}

@@ -249,7 +249,8 @@ func (f field) check(words []string) error {
 	return nil
 }
 
-// set checks the words and reads them into the field.
+// set checks the words and reads them into the field, which stays as it was where there is an
+// error.
 func (f field) set(words []string) error {
 	if err := f.check(words); err != nil {
 		return err
@@ -257,7 +258,18 @@ func (f field) set(words []string) error {
 	if f.auto && len(words) == 1 && words[0] == "auto" {
 		words = []string{"0"}
 	}
-	return setLeaf(f.value, words)
+	fresh := reflect.New(f.value.Type()).Elem()
+	if err := setLeaf(fresh, words); err != nil {
+		if f.auto {
+			return fmt.Errorf("%w, nor auto", err)
+		}
+		return err
+	}
+	if err := f.within.checkNumbers(fresh); err != nil {
+		return err
+	}
+	f.value.Set(fresh)
+	return nil
 }
 
 // usage is the help text, with the choices where there are some.

@@ -126,7 +126,7 @@ func NewSection(text string) Section {
 	var s Section
 	node, err := document("section", []byte(text))
 	if err == nil {
-		err = reader{"section"}.section(node, reflect.ValueOf(&s).Elem(), "section")
+		err = reader{file: "section"}.section(node, reflect.ValueOf(&s).Elem(), "section")
 	}
 	if err != nil {
 		panic(fmt.Sprintf("config: %v in %q", err, text))
@@ -151,7 +151,7 @@ func (s Section) find(key string) ast.Node {
 	if err != nil || node == nil {
 		return nil
 	}
-	values, _, err := reader{"section"}.entries(node, "")
+	values, _, err := reader{file: "section"}.entries(node, "")
 	if err != nil {
 		return nil
 	}

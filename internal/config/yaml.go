@@ -48,7 +48,18 @@ func Parse(name string, data []byte, cfg any) error {
 	if err != nil || root == nil {
 		return err
 	}
-	return reader{name}.mapping(root, v, "")
+	return reader{file: name}.mapping(root, v, "")
+}
+
+// Stored is [Parse] for settings that were checked when they were written, such as a checkpoint's:
+// what a number may be today does not keep anybody from reading them.
+func Stored(name string, data []byte, cfg any) error {
+	v := pointee(cfg)
+	root, err := document(name, data)
+	if err != nil || root == nil {
+		return err
+	}
+	return reader{file: name, stored: true}.mapping(root, v, "")
 }
 
 // Part does what [Parse] does with one section: the mapping under the keys of path, joined with
@@ -61,7 +72,7 @@ func Part(name string, data []byte, path string, cfg any) error {
 		return err
 	}
 	for key := range strings.SplitSeq(path, ".") {
-		values, _, err := reader{name}.entries(node, "")
+		values, _, err := reader{file: name}.entries(node, "")
 		if err != nil || node == nil {
 			return fmt.Errorf("%s: no section %q", name, path)
 		}
@@ -76,7 +87,7 @@ func Part(name string, data []byte, path string, cfg any) error {
 		}
 		node = next
 	}
-	return reader{name}.mapping(node, v, path+".")
+	return reader{file: name}.mapping(node, v, path+".")
 }
 
 // document parses the only document of a file; nil where the file is empty.
@@ -113,7 +124,10 @@ func document(name string, data []byte) (root ast.Node, err error) {
 }
 
 // reader puts YAML nodes into Go values and says where it failed.
-type reader struct{ file string }
+type reader struct {
+	file   string
+	stored bool // any number is taken
+}
 
 func (r reader) errorf(n ast.Node, format string, args ...any) error {
 	line := 0
@@ -211,6 +225,9 @@ func (r reader) value(n ast.Node, f field, path string) error {
 		words, err := r.words(n, t, path)
 		if err != nil {
 			return err
+		}
+		if r.stored {
+			f.within = interval{}
 		}
 		if err := f.set(words); err != nil {
 			return r.errorf(n, "%s: %w", path, err)

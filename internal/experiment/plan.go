@@ -44,18 +44,18 @@ const (
 // Plan is an experiment. One YAML file holds it.
 type Plan struct {
 	Data       string           `yaml:"data" help:"folder of prepared, labelled cases"`
-	Unlabelled float64          `yaml:"unlabelled" help:"share of the patients that is set aside for pretraining, without labels and once for all folds; 0: pretrain on the training cases of each fold"`
-	Folds      int              `yaml:"folds" help:"number of folds"`
+	Unlabelled float64          `yaml:"unlabelled" help:"share of the patients that is set aside for pretraining, without labels and once for all folds; 0: pretrain on the training cases of each fold" range:"[0,1)"`
+	Folds      int              `yaml:"folds" help:"number of folds" range:"[2,)"`
 	FoldScheme string           `yaml:"fold_scheme" help:"how cases are divided into folds" oneof:"consecutive shuffled nih"`
 	Splits     string           `yaml:"splits" help:"file of folds in nnU-Net's format (splits_final.json) instead"`
-	RunFolds   []int            `yaml:"run_folds,flow" help:"folds to run, 1 for the first; empty: all"`
-	Fractions  []float64        `yaml:"fractions,flow" help:"shares of each fold's training cases; smaller ones are parts of larger ones"`
+	RunFolds   []int            `yaml:"run_folds,flow" help:"folds to run, 1 for the first; empty: all" range:"[1,)"`
+	Fractions  []float64        `yaml:"fractions,flow" help:"shares of each fold's training cases; smaller ones are parts of larger ones" range:"(0,1]"`
 	Seeds      []uint64         `yaml:"seeds,flow" help:"seeds of the fine-tuning runs"`
 	SubsetSeed uint64           `yaml:"subset_seed" help:"seed of shuffled folds, subsets and cases set aside"`
 	Subsets    string           `yaml:"subsets" help:"the training cases of a fraction: shared by all seeds, or each seed's own" oneof:"shared own"`
-	Encoders   int              `yaml:"encoders" help:"encoders that are pretrained for each initialisation and fold, from seeds of their own; runs of different seeds take them by turns"`
+	Encoders   int              `yaml:"encoders" help:"encoders that are pretrained for each initialisation and fold, from seeds of their own; runs of different seeds take them by turns" range:"[1,)"`
 	Curve      int              `yaml:"curve" help:"points of the learning curves: so often in a run, the network is validated on training cases of the fold that the run does not learn from; 0: no curves"`
-	CurveCases int              `yaml:"curve_cases" help:"cases that a point of a learning curve is measured on, at most"`
+	CurveCases int              `yaml:"curve_cases" help:"cases that a point of a learning curve is measured on, at most" range:"[1,)"`
 	Inits      []Initialisation `yaml:"initialisations" help:"what fine-tuning starts from"`
 
 	Pretrain  Pretrain          `yaml:"pretrain" flag:"pretrain"`
@@ -152,9 +152,33 @@ func (p Plan) Check() error {
 		if err := p.checkNetwork(i); err != nil {
 			return err
 		}
-		if _, err := p.finetune(i); err != nil {
+		if err := p.checkBatches(i); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkBatches says that an initialisation leaves a batch to the program. Each machine would take
+// another, and runs could not be compared.
+func (p Plan) checkBatches(i Initialisation) error {
+	const advice = "auto takes what fits into a machine's memory, and the runs of an experiment must be comparable on all: give a number; voxsaw %s --batch auto says how many fit"
+	c, err := p.finetune(i)
+	if err != nil {
+		return err
+	}
+	if c.Batch == 0 {
+		return fmt.Errorf("initialisation %s: finetune.batch: "+advice, i.Name, "finetune")
+	}
+	if !i.pretrains() {
+		return nil
+	}
+	chosen, err := p.pretext(i)
+	if err != nil {
+		return err
+	}
+	if _, settings := pretext.Chosen(&chosen); *settings.Common().Batch == 0 {
+		return fmt.Errorf("initialisation %s: pretrain.batch: "+advice, i.Name, "pretrain")
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
@@ -22,8 +23,11 @@ import (
 // Table is the table of the experiment in the shape of the paper's Table 3: DSC in percent, a row a
 // fraction, a column an initialisation, each but scratch with its gain over the runs, the gain's
 // interval and p.
-func (r *Result) Table() (eval.FoldTable, error) {
-	return eval.Folds(r.Runs, eval.FoldOptions{Metric: "dsc", Baseline: r.baseline()})
+func (r *Result) Table() (eval.FoldTable, error) { return r.TableOf("dsc") }
+
+// TableOf is the table of another metric of [eval.Metrics].
+func (r *Result) TableOf(metric string) (eval.FoldTable, error) {
+	return eval.Folds(r.Runs, eval.FoldOptions{Metric: metric, Baseline: r.baseline()})
 }
 
 // baseline is scratch, or the first initialisation where there is no scratch.
@@ -44,13 +48,13 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	if err != nil {
 		return page, err
 	}
-	hd95, err := eval.Folds(r.Runs, eval.FoldOptions{Metric: "hd95", Baseline: r.baseline()})
+	hd95, err := r.TableOf("hd95")
 	if err != nil {
 		return page, err
 	}
 	trials := r.Plan.trials(r.Cases)
-	page.Subtitle = fmt.Sprintf("%d of %s: %s, %s, %s, %s", len(r.Runs), table.Count(len(trials), "trial"), table.Count(len(r.Cases.Folds), "fold"),
-		table.Count(len(r.Plan.Fractions), "fraction"), table.Count(len(r.Plan.Inits), "initialisation"), table.Count(len(r.Plan.Seeds), "seed"))
+	page.Subtitle = fmt.Sprintf("%d of %s: %s, %s, %s, %s", len(r.Runs), numbers.Count(len(trials), "trial"), numbers.Count(len(r.Cases.Folds), "fold"),
+		numbers.Count(len(r.Plan.Fractions), "fraction"), numbers.Count(len(r.Plan.Inits), "initialisation"), numbers.Count(len(r.Plan.Seeds), "seed"))
 	page.Sections = append(page.Sections, report.Section{Title: "Segmentation of unseen cases", Blocks: []report.Block{
 		report.Text("Mean DSC over the test cases of each fold, in percent: mean ± standard deviation over folds and seeds. The gain compares each run with that of " + r.baseline() +
 			" of the same fold and seed; its interval and p are over these pairs of runs (paired t-test), not over the patients of one run. Test cases were not looked at in training: the networks are those after the last step."),

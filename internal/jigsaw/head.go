@@ -5,6 +5,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 )
 
@@ -56,7 +57,7 @@ func (c Config) newHead(dev device.Device, params *nn.Params, mode nn.Mode, patc
 	}
 	var err error
 	if h.program, err = nn.Compile(dev, g, params, o); err != nil {
-		return nil, fmt.Errorf("preparing the head for %d puzzles: %w", boards, err)
+		return nil, fmt.Errorf("preparing the head for %s: %w", numbers.Count(boards, "puzzle"), err)
 	}
 	return h, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // The network is two programs over shared parameters. The encoder turns every patch into a feature,
@@ -158,7 +159,7 @@ func (c Config) newEncoder(b Backbone, dev device.Device, params *nn.Params, mod
 	p, err := nn.Compile(dev, g, params, o)
 	if err != nil {
 		patch := b.Patch()
-		return nil, fmt.Errorf("preparing the encoder for %d patches of %dx%dx%d: %w", n, patch[3], patch[2], patch[1], err)
+		return nil, fmt.Errorf("preparing the encoder for %s of %dx%dx%d: %w", numbers.Count(n, "patch", "patches"), patch[3], patch[2], patch[1], err)
 	}
 	return p, nil
 }

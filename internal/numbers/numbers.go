@@ -1,5 +1,5 @@
-// Package numbers says once what is asked about numbers all over the program. Start at [Finite] and
-// [Extents].
+// Package numbers says once what is asked about numbers all over the program. Start at [Finite],
+// [Extents], [List] and [Count].
 package numbers
 
 import (
@@ -12,9 +12,28 @@ func Finite[T ~float32 | ~float64](x T) bool { return x-x == 0 }
 
 // Extents writes sizes along axes the way users do: 64x64x64.
 func Extents[T ~int | ~float64](sizes []T) string {
-	parts := make([]string, len(sizes))
-	for n, size := range sizes {
-		parts[n] = fmt.Sprint(size)
+	return join(sizes, "x")
+}
+
+// List writes values the way a sentence does: 1, 3, 4.
+func List[T any](values []T) string { return join(values, ", ") }
+
+func join[T any](values []T, between string) string {
+	parts := make([]string, len(values))
+	for n, value := range values {
+		parts[n] = fmt.Sprint(value)
 	}
-	return strings.Join(parts, "x")
+	return strings.Join(parts, between)
+}
+
+// Count writes a number of things: 1 fold, 2 folds. The plural is the noun with an s, unless it is
+// given.
+func Count(n int, noun string, plural ...string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case len(plural) > 0:
+		return fmt.Sprintf("%d %s", n, plural[0])
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -23,3 +23,15 @@ func TestExtents(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestCount(t *testing.T) {
+	if got := Count(1, "fold") + ", " + Count(2, "fold") + ", " + Count(0, "fold") + ", " + Count(3, "series", "series"); got != "1 fold, 2 folds, 0 folds, 3 series" {
+		t.Error(got)
+	}
+}
+
+func TestList(t *testing.T) {
+	if got := List([]int{1, 3, 4}) + " " + List([]string{"a"}) + List([]float64{}); got != "1, 3, 4 a" {
+		t.Error(got)
+	}
+}

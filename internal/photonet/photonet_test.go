@@ -109,7 +109,7 @@ func TestImport(t *testing.T) {
 	if len(r.Loaded) != 4 || len(r.Skipped) != 3 || len(r.Missing)+len(r.Loaded) != len(params.Names()) {
 		t.Error(r)
 	}
-	for _, want := range []string{"shape [64 64 3 3] in the file, [8 8 3 3] in the network", "not in this network", "a counter"} {
+	for _, want := range []string{"shape 64x64x3x3 in the file, 8x8x3x3 in the network", "not in this network", "a counter"} {
 		if !strings.Contains(r.String(), want) {
 			t.Errorf("the report does not say %q:\n%v", want, r)
 		}

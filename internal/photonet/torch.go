@@ -8,6 +8,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/safetensors"
 )
 
@@ -109,7 +110,7 @@ func whyNot(f *safetensors.File, inFile, name string, wanted bool, params *nn.Pa
 	}
 	_, want, _ := ToPyTorch(name, params.Shape(name))
 	if got := f.Shape(inFile); !slices.Equal(got, want) && !slices.Equal(got, params.Shape(name)) {
-		return fmt.Sprintf("shape %v in the file, %v in the network", got, want)
+		return fmt.Sprintf("shape %v in the file, %v in the network", numbers.Extents(got), numbers.Extents(want))
 	}
 	return ""
 }

@@ -18,7 +18,7 @@ import (
 type Plan struct {
 	Photos   string   `yaml:"photos" help:"folder of prepared photographs to train on"`
 	Seeds    []uint64 `yaml:"seeds,flow" help:"of the trainings"`
-	Rounds   []int    `yaml:"rounds,flow" help:"rounds after which solved puzzles are counted"`
+	Rounds   []int    `yaml:"rounds,flow" help:"rounds after which solved puzzles are counted" range:"[1,)"`
 	Only     int      `yaml:"only_classes" help:"orders that puzzles are restricted to, to compare with K-way ones; 0: not"`
 	Solve    int      `yaml:"solve_photos" help:"held-out photographs to solve puzzles of; 0: all"`
 	Pretrain Pretrain `yaml:"pretrain" flag:"pretrain"`
@@ -43,8 +43,8 @@ type Target struct {
 	Name      string    `yaml:"name" help:"as it is called in the tables"`
 	Data      string    `yaml:"data" help:"folder of prepared photographs with classes"`
 	PerClass  int       `yaml:"per_class" help:"photographs of each class that a machine is fitted to; 0: all"`
-	C         []float64 `yaml:"C,flow" help:"weight of the losses; of several, cross-validation chooses"`
-	Draws     int       `yaml:"draws" help:"draws of these photographs"`
+	C         []float64 `yaml:"C,flow" help:"weight of the losses; of several, cross-validation chooses" range:"(0,)"`
+	Draws     int       `yaml:"draws" help:"draws of these photographs" range:"[1,)"`
 	Mix       bool      `yaml:"mix" help:"draw from all photographs, not from those to train on"`
 	Normalise bool      `yaml:"normalise" help:"features have length 1"`
 	Layer     string    `yaml:"layer,omitempty" help:"empty: the last; or conv5"`

@@ -16,6 +16,8 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
@@ -225,14 +227,12 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 	if err := b.checkOthers(own); err != nil {
 		return err
 	}
-	for _, target := range b.targets[:min(1, len(b.targets))] { // rather than after the first scan
-		release, err := atomicfile.Enter(filepath.Dir(target), func(name string) bool { return nifti.IsName(name) || isDICOM(name) })
-		if err != nil {
-			return err
-		}
-		defer release()
+	leave, err := b.enter() // rather than after the first scan
+	if err != nil {
+		return err
 	}
-	var failed []error
+	defer leave()
+	failed := FailedError{Of: len(b.scans)}
 	for n, c := range b.scans {
 		target := b.targets[n]
 		// another process may have written it meanwhile
@@ -250,17 +250,54 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 			return &StoppedError{n, len(b.scans), ctx.Err()}
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", c.ID, err))
-			watch.Failed(failed[len(failed)-1])
+			failed.Names = append(failed.Names, c.ID)
+			failed.errs = append(failed.errs, fmt.Errorf("%s: %w", c.ID, err))
+			watch.Failed(failed.errs[len(failed.errs)-1])
 			continue
 		}
 		watch.Written(target)
 	}
-	if len(failed) > 0 {
-		return fmt.Errorf("%d of %d scans could not be segmented:\n%w", len(failed), len(b.scans), errors.Join(failed...))
+	if len(failed.Names) > 0 {
+		return &failed
 	}
 	return nil
 }
+
+// enter holds the folder of the label maps until leave is called, which removes a folder that was
+// made for nothing.
+func (b *Batch) enter() (leave func(), err error) {
+	if len(b.targets) == 0 {
+		return func() {}, nil
+	}
+	dir := filepath.Dir(b.targets[0])
+	_, missing := os.Stat(dir)
+	release, err := atomicfile.Enter(dir, func(name string) bool { return nifti.IsName(name) || isDICOM(name) })
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		release()
+		if missing != nil {
+			os.Remove(dir) // fails where something lies in it, as it should
+		}
+	}, nil
+}
+
+// A FailedError names the scans that could not be segmented. The observer was told why; so is who
+// unwraps it.
+type FailedError struct {
+	Names []string
+	Of    int // all scans of the batch
+
+	errs []error
+}
+
+func (e *FailedError) Error() string {
+	return fmt.Sprintf("%d of %s could not be segmented: %s", len(e.Names), numbers.Count(e.Of, "scan"), plain.List(e.Names))
+}
+
+// Unwrap gives what was wrong with each.
+func (e *FailedError) Unwrap() []error { return e.errs }
 
 // A StoppedError says that a batch was stopped by its context.
 type StoppedError struct {
@@ -269,7 +306,7 @@ type StoppedError struct {
 }
 
 func (e *StoppedError) Error() string {
-	return fmt.Sprintf("stopped after %d of %d scans: %v", e.done, e.of, e.cause)
+	return fmt.Sprintf("stopped after %d of %s: %v", e.done, numbers.Count(e.of, "scan"), e.cause)
 }
 
 // Unwrap gives the context's error.

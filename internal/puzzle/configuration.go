@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // A Configuration is a permutation: c[s] is the position at which the patch that lies in slot s
@@ -29,7 +31,7 @@ func (c Configuration) Check() error {
 	seen := make([]bool, len(c))
 	for s, p := range c {
 		if p < 0 || p >= len(c) || seen[p] {
-			return fmt.Errorf("configuration %v: slot %d has position %d, which is taken or outside 0..%d", []int(c), s, p, len(c)-1)
+			return fmt.Errorf("configuration %v: slot %d has position %d, which is taken or outside 0..%d", numbers.List([]int(c)), s, p, len(c)-1)
 		}
 		seen[p] = true
 	}

@@ -88,10 +88,10 @@ func (f Folds) htmlCell(b *strings.Builder, at cell) {
 	line := func(text string) { fmt.Fprintf(b, "<small>%s</small>", escape(text)) }
 	switch {
 	case math.IsNaN(c.Gain.Mean):
-		line(table.Count(c.Spread.N, "run"))
+		line(numbers.Count(c.Spread.N, "run"))
 	case math.IsNaN(c.Test.P):
 		line(f.gain(c.Comparison))
-		line(table.Count(c.Gain.N, "pair of runs", "pairs of runs"))
+		line(numbers.Count(c.Gain.N, "pair of runs", "pairs of runs"))
 	default:
 		fmt.Fprintf(b, "<small><span class=\"%s\">%s</span> (%s)</small>", class, f.gain(c.Comparison), table.Interval(c.Interval, digits))
 		line(f.test(c.Comparison))
@@ -186,7 +186,7 @@ func (f Folds) test(c eval.Comparison) string {
 	if len(f.Initialisations) > 2 {
 		name, p = "Holm's p", c.Holm
 	}
-	return fmt.Sprintf("%s %s, %s", name, probability(p), table.Count(c.Gain.N, "pair"))
+	return fmt.Sprintf("%s %s, %s", name, probability(p), numbers.Count(c.Gain.N, "pair"))
 }
 
 // probability writes p with its sign of equality.

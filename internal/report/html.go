@@ -10,8 +10,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
-	"github.com/voxsaw/voxsaw/internal/table"
 )
 
 //go:embed style.css
@@ -74,7 +74,7 @@ func (f Facts) html(b *strings.Builder) error {
 
 func (t Table) html(b *strings.Builder) error {
 	if t.Folded {
-		fmt.Fprintf(b, "<details><summary>%s (%s)</summary>\n", escape(t.Title), table.Count(len(t.Rows), "row"))
+		fmt.Fprintf(b, "<details><summary>%s (%s)</summary>\n", escape(t.Title), numbers.Count(len(t.Rows), "row"))
 	} else if t.Title != "" {
 		fmt.Fprintf(b, "<h3>%s</h3>\n", escape(t.Title))
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/eval"
-	"github.com/voxsaw/voxsaw/internal/table"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // Ranks is a critical-difference diagram (Demsar, Journal of Machine Learning Research 7, 2006):
@@ -101,5 +101,5 @@ func (s *svg) criticalDifference(x axis, critical float64) {
 
 // words is the diagram in a sentence.
 func (r Ranks) words() string {
-	return fmt.Sprintf("Mean ranks over %s; Friedman's test p %s; bars join what differs by less than Nemenyi's critical difference at 0.05.", table.Count(r.Blocks, "replicate"), probability(r.Test.P))
+	return fmt.Sprintf("Mean ranks over %s; Friedman's test p %s; bars join what differs by less than Nemenyi's critical difference at 0.05.", numbers.Count(r.Blocks, "replicate"), probability(r.Test.P))
 }

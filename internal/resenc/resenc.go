@@ -18,6 +18,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // Kind is what network.kind says.
@@ -102,9 +103,9 @@ func (u *unet) check() error {
 	case u.Channels < 1 || u.Channels > mostChannels:
 		return fmt.Errorf("%d channels: want 1 to %d", u.Channels, mostChannels)
 	case len(u.Blocks) != u.Levels+1:
-		return fmt.Errorf("blocks %v are of %d stages: %d levels make %d stages", u.Blocks, len(u.Blocks), u.Levels, u.Levels+1)
+		return fmt.Errorf("blocks %v are of %s: %s make %d stages", numbers.List(u.Blocks), numbers.Count(len(u.Blocks), "stage"), numbers.Count(u.Levels, "level"), u.Levels+1)
 	case slices.Min(u.Blocks) < 1 || slices.Max(u.Blocks) > 64:
-		return fmt.Errorf("blocks %v: want 1 to 64 a stage", u.Blocks)
+		return fmt.Errorf("blocks %v: want 1 to 64 a stage", numbers.List(u.Blocks))
 	case u.Groups < 1:
 		return fmt.Errorf("%d groups: want 1 or more", u.Groups)
 	case u.Dropout >= 1:
@@ -141,7 +142,7 @@ func (u *unet) Settings() voxsaw.Network {
 
 // Describe implements [backbone.Backbone].
 func (u *unet) Describe() string {
-	return fmt.Sprintf("residual encoder U-Net of %d levels, %d to %d channels, norm %s", u.Levels, u.channels(0), u.channels(u.Levels), u.Norm)
+	return fmt.Sprintf("residual encoder U-Net of %s, %d to %d channels, norm %s", numbers.Count(u.Levels, "level"), u.channels(0), u.channels(u.Levels), u.Norm)
 }
 
 // Multiple implements [backbone.Backbone]: every level halves the size.

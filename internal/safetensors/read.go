@@ -9,6 +9,8 @@ import (
 	"math"
 	"os"
 	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // A File is an open safetensors file. Its header has been read and checked; tensors are read on
@@ -214,7 +216,7 @@ func (f *File) checkPlaces(size int64) error {
 			return FormatError(fmt.Sprintf("tensor %q: %v", name, err))
 		}
 		if e.Offsets[0] != end || e.Offsets[1]-end != n*width || e.Offsets[1] > size {
-			return FormatError(fmt.Sprintf("tensor %q (%s %v) at bytes %v of %d: expected %d bytes from %d on", name, e.Dtype, e.Shape, e.Offsets, size, n*width, end))
+			return FormatError(fmt.Sprintf("tensor %q (%s %v) at bytes %v of %d: expected %d bytes from %d on", name, e.Dtype, numbers.Extents(e.Shape), numbers.List(e.Offsets[:]), size, n*width, end))
 		}
 		end = e.Offsets[1]
 	}

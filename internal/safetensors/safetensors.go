@@ -14,6 +14,8 @@ package safetensors
 import (
 	"fmt"
 	"math"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // A FormatError says that a file is not valid safetensors.
@@ -46,10 +48,10 @@ func elements(shape []int) (int64, error) {
 	n := int64(1)
 	for _, d := range shape {
 		if d < 0 {
-			return 0, fmt.Errorf("negative axis in shape %v", shape)
+			return 0, fmt.Errorf("negative axis in shape %v", numbers.Extents(shape))
 		}
 		if d > 0 && n > math.MaxInt64/16/int64(d) {
-			return 0, fmt.Errorf("shape %v is absurdly large", shape)
+			return 0, fmt.Errorf("shape %v is absurdly large", numbers.Extents(shape))
 		}
 		n *= int64(d)
 	}

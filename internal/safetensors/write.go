@@ -8,6 +8,8 @@ import (
 	"io"
 	"math"
 	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // A Tensor is what [Write] is given: a name, a shape, and a function that returns the elements in
@@ -36,7 +38,7 @@ func Write(w io.Writer, metadata map[string]string, tensors []Tensor) error {
 			return fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
 		if n, _ := elements(t.Shape); int64(len(values)) != n {
-			return fmt.Errorf("tensor %q of shape %v has %d elements", t.Name, t.Shape, len(values))
+			return fmt.Errorf("tensor %q of shape %v has %d elements", t.Name, numbers.Extents(t.Shape), len(values))
 		}
 		for part := range slices.Chunk(values, pieceLength) {
 			piece = piece[:0]

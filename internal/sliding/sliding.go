@@ -177,7 +177,7 @@ func (w Wanted) complete(shape [3]int) (Wanted, error) {
 			}
 		}
 		if (*to).Prepared.Shape != shape {
-			return w, fmt.Errorf("the windows lie over %v voxels, their results over %v", shape, (*to).Prepared.Shape)
+			return w, fmt.Errorf("the windows lie over %v voxels, their results over %v", numbers.Extents(shape[:]), numbers.Extents((*to).Prepared.Shape[:]))
 		}
 	}
 	return w, nil

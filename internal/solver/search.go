@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 )
 
@@ -189,7 +190,7 @@ func (s *Solver) Search(c []int, t Terms, distance int) (float64, error) {
 		return 0, err
 	}
 	if s.reserve(n); !permutation(c, s.row[:n]) {
-		return 0, fmt.Errorf("%v is not a permutation of 0..%d", c, n-1)
+		return 0, fmt.Errorf("%v is not a permutation of 0..%d", numbers.List(c), n-1)
 	}
 	if t.Binary == nil {
 		t.Classes = 0

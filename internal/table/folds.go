@@ -65,10 +65,13 @@ func FoldNotes(f eval.FoldTable) []string {
 		}
 	}
 	notes := []string{fmt.Sprintf("Mean ± standard deviation over the runs (folds x seeds, up to %d in each cell), each the mean over its test cases.", runs)}
+	if runs == 1 {
+		notes[0] = "Of one run in each cell: the mean over its test cases."
+	}
 	if infinite > 0 {
 		notes = append(notes, "∞: so many labels of single cases that were missed or invented, whose distances are in no mean.")
 	}
-	if len(f.Initialisations) > 1 {
+	if len(f.Initialisations) > 1 && pairs > 1 {
 		note := fmt.Sprintf("gain: difference to %s, over pairs of runs of the same fold and seed (up to %d); its 95 %% interval and p: two-sided paired t-test over these pairs", f.Baseline, pairs)
 		if len(f.Initialisations) > 2 {
 			note += ", p adjusted by Holm's method for the initialisations of a row"

@@ -2,6 +2,8 @@ package table
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/voxsaw/voxsaw/eval"
 )
@@ -42,10 +44,29 @@ func scoreColumns(tolerance float64) []Column {
 	return all
 }
 
+// nameOf is the name of a label; "" where it is called by its number, which is not shown twice.
+func nameOf(label uint16, name string) string {
+	if name == strconv.Itoa(int(label)) {
+		return ""
+	}
+	return name
+}
+
+// nameColumn is the column of the labels' names, which people see where there are any.
+func nameColumn(any bool) Column {
+	if any {
+		return Column{"name", "name", 0}
+	}
+	return Column{Key: "name"}
+}
+
+// named tells whether a label has a name.
+func named(s eval.Score) bool { return nameOf(s.Label, s.Name) != "" }
+
 // PerCase is the table of all scores, a row for each case and label. Programs also get its outcome:
 // scored, missed, invented or absent.
 func PerCase(scores []eval.Score) Table {
-	t := Table{Title: "Per case", Columns: []Column{{"case", "case", 0}, {"label", "label", 0}, {"name", "name", 0}, {Key: "outcome"}}}
+	t := Table{Title: "Per case", Columns: []Column{{"case", "case", 0}, {"label", "label", 0}, nameColumn(slices.ContainsFunc(scores, named)), {Key: "outcome"}}}
 	t.Columns = append(append(t.Columns, scoreColumns(toleranceOf(scores))...), Column{Key: "tolerance_mm"})
 	for _, s := range scores {
 		row := []any{s.Case, int(s.Label), s.Name, string(s.Outcome())}
@@ -67,11 +88,12 @@ func toleranceOf(scores []eval.Score) float64 {
 // PerLabel is the table of mean ± standard deviation over the cases, a row for each label and, for
 // several labels, a last row over all scores.
 func PerLabel(scores []eval.Score) Table {
-	t := Table{Title: "Per label", Columns: []Column{{"label", "label", 0}, {"name", "name", 0}, {"cases", "cases", 0}, {"missed", "missed", 0}, {"invented", "invented", 0}}}
+	labels := eval.ByLabel(scores)
+	t := Table{Title: "Per label", Columns: []Column{{"label", "label", 0}, nameColumn(len(labels) > 1 || slices.ContainsFunc(scores, named)), {"cases", "cases", 0}, {"missed", "missed", 0}, {"invented", "invented", 0}}}
 	t.Columns = append(t.Columns, scoreColumns(toleranceOf(scores))...)
 	infinite := false
-	for _, s := range eval.ByLabel(scores) {
-		row := []any{int(s.Label), s.Name, s.Cases, s.Missed, s.Invented}
+	for _, s := range labels {
+		row := []any{int(s.Label), nameOf(s.Label, s.Name), s.Cases, s.Missed, s.Invented}
 		if s.Label == 0 {
 			row[0], row[1] = nil, "all"
 		}

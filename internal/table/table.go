@@ -143,18 +143,6 @@ func Interval(i eval.Interval, digits int) string {
 // Percent writes a share as the tables do: 10 %.
 func Percent(share float64) string { return fmt.Sprintf("%.4g %%", 100*share) }
 
-// Count writes a number of things: 1 fold, 2 folds. The plural is the noun with an s, unless it is
-// given.
-func Count(n int, noun string, plural ...string) string {
-	switch {
-	case n == 1:
-		return "1 " + noun
-	case len(plural) > 0:
-		return fmt.Sprintf("%d %s", n, plural[0])
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // List writes names one after the other: a, b and c. Of more than most names it gives the first and
 // says how many there are besides; 0: all are given.
 func List(names []string, most int) string {

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -186,10 +187,9 @@ func TestMixed(t *testing.T) {
 	}
 }
 
-func TestCountsAndLists(t *testing.T) {
+func TestProbabilitiesAndLists(t *testing.T) {
 	for want, got := range map[string]string{
 		"< 0.001": P(0.0004).String(), "0.001": P(0.0006).String(), "0.050": P(0.05).String(), "–": P(math.NaN()).String(),
-		"1 fold": Count(1, "fold"), "2 folds": Count(2, "fold"), "0 folds": Count(0, "fold"), "3 series": Count(3, "series", "series"),
 		"": List(nil, 3), "a": List([]string{"a"}, 3), "a and b": List([]string{"a", "b"}, 3), "a, b and c": List([]string{"a", "b", "c"}, 3),
 		"a, b and 2 more": List([]string{"a", "b", "c", "d"}, 2), "a, b, c and d": List([]string{"a", "b", "c", "d"}, 0),
 	} {
@@ -252,5 +252,32 @@ func TestNamesFromFilesAreOnlyText(t *testing.T) {
 		if got := EscapeMarkdown(in); got != want {
 			t.Errorf("%s: got %s, want %s", in, got, want)
 		}
+	}
+}
+
+// A label that is called by its number has the number once.
+func TestNumbersAreNoNames(t *testing.T) {
+	one := []eval.Score{{Case: "a", Label: 1, Name: "1"}, {Case: "b", Label: 1}}
+	two := append(slices.Clone(one), eval.Score{Case: "a", Label: 2, Name: "2"})
+	for want, table := range map[string]Table{
+		"| case | label | DSC |":           PerCase(two),
+		"| label | cases | missed |":       PerLabel(one),
+		"| 1 |  | 2 | 0 | 0 |":             PerLabel(two),
+		"|  | all | 2 | 0 | 0 |":           PerLabel(two),
+		"| a | 3 | liver | 0.0000 |":       PerCase([]eval.Score{{Case: "a", Label: 3, Name: "liver"}}),
+		"| label | name | cases | missed ": PerLabel([]eval.Score{{Case: "a", Label: 3, Name: "liver"}}),
+	} {
+		if got := text(t, func(b *strings.Builder) error { return table.Markdown(b) }); !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+}
+
+// There is no standard deviation over one run, and no test over one pair.
+func TestNotesOfOneRun(t *testing.T) {
+	f := eval.FoldTable{Metric: eval.Metrics[0], Baseline: "scratch", Initialisations: []string{"scratch", "3x3x3"}, Fractions: []float64{1},
+		Cells: [][]eval.FoldCell{{{Spread: eval.Spread{N: 1}}, {Spread: eval.Spread{N: 1}, Comparison: eval.Comparison{Gain: eval.Spread{N: 1}}}}}}
+	if got := FoldNotes(f); len(got) != 1 || got[0] != "Of one run in each cell: the mean over its test cases." {
+		t.Errorf("%q", got)
 	}
 }

@@ -87,7 +87,7 @@ func (p *progress) move(n, skipped int) {
 	case finished:
 	case p.bar != nil:
 		p.bar.bar.SetCurrent(int64(done))
-	case now.Sub(p.last) >= every:
+	case now.Sub(p.last) >= every && done < p.total: // the last line is Finish's
 		p.last = now
 		fmt.Fprintf(p.w, "%s: %s\n", p.name, p.describe())
 	}

@@ -151,6 +151,22 @@ func TestLinesAreFew(t *testing.T) {
 	}
 }
 
+// The end is told once, however late it comes.
+func TestLastLineIsWrittenOnce(t *testing.T) {
+	var b bytes.Buffer
+	now := time.Unix(0, 0)
+	p := NewProgress(&b, "predict", 2).(*progress)
+	p.now, p.start, p.last = func() time.Time { return now }, now, now
+	for range 2 {
+		now = now.Add(time.Minute)
+		p.Add(1)
+	}
+	p.Finish()
+	if want := "predict: 1/2  1 min 00 s left\npredict: 2/2  in 2 min 00 s\n"; b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}
+
 func TestBarShowsTheState(t *testing.T) {
 	for _, done := range []int{2, 5} {
 		var b bytes.Buffer

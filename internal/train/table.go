@@ -13,6 +13,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 )
 
@@ -146,7 +147,7 @@ func (t *table) add(step int, metrics []voxsaw.Metric) error {
 		text = strings.Join(columns, ",") + "\n" + text
 	}
 	if !slices.Equal(columns, t.columns) {
-		return fmt.Errorf("%s has columns %v, the task now reports %v", t.path, t.columns, columns)
+		return fmt.Errorf("%s has columns %v, the task now reports %v", t.path, numbers.List(t.columns), numbers.List(columns))
 	}
 	t.pending = append(t.pending, text...)
 	return t.flush()

@@ -30,11 +30,11 @@ func (b Box) area() float64 { return (b[2] - b[0] + 1) * (b[3] - b[1] + 1) }
 func (b Box) check() error {
 	for _, v := range b {
 		if !numbers.Finite(v) {
-			return fmt.Errorf("box %v has a corner that is not a number", b)
+			return fmt.Errorf("box %v has a corner that is not a number", numbers.List(b[:]))
 		}
 	}
 	if b[2] < b[0] || b[3] < b[1] {
-		return fmt.Errorf("box %v has its corners exchanged", b)
+		return fmt.Errorf("box %v has its corners exchanged", numbers.List(b[:]))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/folders"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/photo"
 )
 
@@ -156,7 +157,7 @@ func collect(root string) (*collection, error) {
 
 func (c *collection) notes() (notes []string) {
 	if c.scans > 0 {
-		notes = append(notes, fmt.Sprintf("passed over: %d files of scans, which voxsaw prepare reads", c.scans))
+		notes = append(notes, fmt.Sprintf("passed over: %s of scans, which voxsaw prepare reads", numbers.Count(c.scans, "file")))
 	}
 	for _, line := range c.cannotBeOpened {
 		notes = append(notes, "passed over: "+line)

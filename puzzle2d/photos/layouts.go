@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // sides are the names that folders of a split go by.
@@ -109,7 +111,7 @@ func (s *Set) fill(paths, classes, splits []string) {
 		s.Photos = append(s.Photos, Found{Path: p, Class: class, Split: splits[n]})
 	}
 	if passed > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("passed over: %d photographs that are on no side of the split", passed))
+		s.Notes = append(s.Notes, fmt.Sprintf("passed over, being on no side of the split: %s", numbers.Count(passed, "photograph")))
 	}
 }
 
@@ -187,7 +189,7 @@ func readListsIn(root, folder, common string, paths []string) (map[string]string
 			continue // a list of something else
 		}
 		if missed > met/20 {
-			return nil, fmt.Errorf("%s lists %d photographs that are not there (%s is one): complete the folder, or take the list away", file, missed, missing)
+			return nil, fmt.Errorf("%s lists photographs that are not there, %d in all, such as %s: complete the folder, or take the list away", file, missed, missing)
 		}
 		found[side] = true
 	}

@@ -155,7 +155,7 @@ func TestFindSaysWhatIsWrong(t *testing.T) {
 		"nothing":    {map[string][]byte{"notes.txt": []byte("x")}, "photos: no photograph here: JPEG, PNG"},
 		"scans":      {map[string][]byte{"a.nii.gz": []byte("x"), "b": append(make([]byte, 128), "DICM"...)}, "photos holds 2 files of scans, not photographs: voxsaw prepare reads them"},
 		"both lists": {map[string][]byte{"a/1.jpg": some, "a/2.jpg": some, "train.txt": []byte("a/1.jpg\na/2.jpg"), "test.txt": []byte("a/2.jpg")}, ".txt: a/2.jpg is in the list of another side, too"},
-		"incomplete": {map[string][]byte{"a/1.jpg": some, "a/2.jpg": some, "train.txt": []byte("a/1.jpg\na/3.jpg"), "test.txt": []byte("a/2.jpg")}, "train.txt lists 1 photographs that are not there (a/3.jpg is one)"},
+		"incomplete": {map[string][]byte{"a/1.jpg": some, "a/2.jpg": some, "train.txt": []byte("a/1.jpg\na/3.jpg"), "test.txt": []byte("a/2.jpg")}, "train.txt lists photographs that are not there, 1 in all, such as a/3.jpg: complete the folder"},
 		"annotation": {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1"), "Annotations/1.xml": []byte("<annotation")}, "1.xml is no annotation of Pascal VOC"},
 		"box":        {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1"), "Annotations/1.xml": []byte("<annotation><object><name>a</name><bndbox><xmin>5</xmin><xmax>1</xmax></bndbox></object></annotation>")}, "1.xml: an object without a name, or with a box whose corners are exchanged"},
 		"typing error": {map[string][]byte{"JPEGImages/1.jpg": some, "ImageSets/Main/train.txt": []byte("1"), "ImageSets/Main/horse_train.txt": []byte("1 1"), "ImageSets/Main/dog_trainval.txt": []byte("1 -1"), "ImageSets/Main/all_train.txt": []byte("1"),

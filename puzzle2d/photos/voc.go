@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // vocFolder finds the folder of a Pascal VOC data set: the root, one VOC year below it or below
@@ -136,15 +138,15 @@ func readVOC(root, folder string) (*Set, error) {
 		}
 	}
 	if unlisted > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("passed over: %d photographs that ImageSets/Main does not list", unlisted))
+		s.Notes = append(s.Notes, fmt.Sprintf("passed over, because ImageSets/Main does not list them: %s", numbers.Count(unlisted, "photograph")))
 	}
 	if unannotated > 0 && unannotated < len(s.Photos) {
-		s.Notes = append(s.Notes, fmt.Sprintf("%d photographs have no annotation: nothing is marked on them", unannotated))
+		s.Notes = append(s.Notes, fmt.Sprintf("no annotation, so that nothing is marked on them: %s", numbers.Count(unannotated, "photograph")))
 	}
 	if missing := len(splits) - len(s.Photos); missing > len(splits)/20 {
 		return nil, fmt.Errorf("%s: %d of the %d photographs that ImageSets/Main lists are not in JPEGImages: complete the data set", base, missing, len(splits))
 	} else if missing > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("%d photographs that ImageSets/Main lists are not in JPEGImages", missing))
+		s.Notes = append(s.Notes, fmt.Sprintf("listed in ImageSets/Main, but not in JPEGImages: %s", numbers.Count(missing, "photograph")))
 	}
 	return s, nil
 }

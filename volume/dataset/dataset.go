@@ -23,6 +23,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/folders"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/itk"
 )
@@ -266,7 +267,7 @@ func (d *Dataset) String() string {
 			test++
 		}
 	}
-	return fmt.Sprintf("%s: layout %s, %d cases, %d with labels, %d held back for testing", d.Root, d.Layout, len(d.Cases), labelled, test)
+	return fmt.Sprintf("%s: layout %s, %s, %d with labels, %d held back for testing", d.Root, d.Layout, numbers.Count(len(d.Cases), "case"), labelled, test)
 }
 
 // Case returns the case of that name.

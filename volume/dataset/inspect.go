@@ -35,7 +35,9 @@ type Entry struct {
 	Max      *float64 `json:"max"`
 	Mean     *float64 `json:"mean"`
 	Problems []string `json:"problems"`
-	Series   string   `json:"series,omitempty"` // SeriesInstanceUID
+	// whether the voxels cannot be read: preparing or predicting would fail
+	Unreadable bool   `json:"unreadable,omitempty"`
+	Series     string `json:"series,omitempty"` // SeriesInstanceUID
 	// SeriesNumber, with .1, .2, ... where one series holds several volumes
 	Number   string `json:"number,omitempty"`
 	Modality string `json:"modality,omitempty"`
@@ -61,6 +63,12 @@ const (
 
 func (e *Entry) problem(format string, args ...any) {
 	e.Problems = append(e.Problems, fmt.Sprintf(format, args...))
+}
+
+// cannotBeRead is the problem that ends all looking.
+func (e *Entry) cannotBeRead(err error) {
+	e.Unreadable = true
+	e.problem("%s", e.about(err.Error()))
 }
 
 // InspectOptions say what [Inspect] looks at.
@@ -279,7 +287,7 @@ func inspectFile(path string, chosen int) Entry {
 	}
 	h, err := readFileHeader(path)
 	if err != nil {
-		e.problem("%s", e.about(err.Error()))
+		e.cannotBeRead(err)
 		return e
 	}
 	e.Kind, e.Dtype, e.LabelNames = h.kind, h.datatype, h.names
@@ -290,14 +298,14 @@ func inspectFile(path string, chosen int) Entry {
 		e.problem("%d volumes: choose one with --volume", h.volumes)
 		all, err := readFileAll(path, nifti.Options{})
 		if err != nil {
-			e.problem("%s", e.about(err.Error()))
+			e.cannotBeRead(err)
 		}
 		e.setValues(all...)
 		return e
 	}
 	v, err := readFile(path, nifti.Options{Volume: chosen})
 	if err != nil {
-		e.problem("%s", e.about(err.Error()))
+		e.cannotBeRead(err)
 		return e
 	}
 	e.setValues(v)

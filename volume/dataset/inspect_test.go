@@ -210,7 +210,7 @@ func TestInspectVolumes(t *testing.T) {
 	}
 	// nnU-Net's channels are files.
 	root = tree(t, map[string]string{"imagesTr/1_0000.nii.gz": "", "imagesTr/1_0001.nii.gz": "x", "labelsTr/1.nii.gz": ""})
-	for chosen, want := range []string{"case 1 has 2 channels: choose one with --volume", "layout nnunet, 1 cases, 1 with labels", "layout nnunet, 1 cases, 1 with labels"} {
+	for chosen, want := range []string{"case 1 has 2 channels: choose one with --volume", "layout nnunet, 1 case, 1 with labels", "layout nnunet, 1 case, 1 with labels"} {
 		entries, notes, err := Inspect(t.Context(), []string{root}, InspectOptions{Volume: chosen})
 		if err != nil || len(entries) != 3 || len(entries[0].Problems) > 0 || !noted(notes, want) {
 			t.Errorf("channel %d: %+v, %q, %v", chosen, entries, notes, err)

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -169,7 +170,7 @@ func (d *Dataset) parts(root string, o Options) ([]part, error) {
 			return nil, err
 		}
 		if p.name != "" && ending != "Ts" && len(p.images) > 0 {
-			d.note("%s: %d scans, held back for testing", path, len(p.images))
+			d.note("%s: %s, held back for testing", path, numbers.Count(len(p.images), "scan"))
 		}
 		parts = append(parts, p)
 	}
@@ -207,7 +208,7 @@ func (d *Dataset) addBeside(root, folder string, o Options) error {
 			c.Volume = o.Volume
 		}
 	}
-	d.note("%s: %d scans without labels beside imagesTr: used where no labels are needed", folder, len(more.Cases))
+	d.note("%s: %s without labels beside imagesTr: used where no labels are needed", folder, numbers.Count(len(more.Cases), "scan"))
 	d.Cases, d.Notes = append(d.Cases, more.Cases...), append(d.Notes, more.Notes...)
 	d.PassedOver, d.Unused, d.masks = append(d.PassedOver, more.PassedOver...), slices.Concat(d.Unused, more.Unused, unused), append(d.masks, more.masks...)
 	return nil
@@ -252,7 +253,7 @@ func readMSD(root string, o Options) (*Dataset, error) {
 		}
 	}
 	if missing > 0 {
-		d.note("dataset.json lists %d training cases that are not on disk", missing)
+		d.note("dataset.json lists %s, not on disk", numbers.Count(missing, "training case"))
 	}
 	return d, nil
 }

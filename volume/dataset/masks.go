@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -156,7 +157,7 @@ func (a *layers) done(o ReadOptions) (*volume.LabelMap, []string, error) {
 	}
 	var shared []string
 	for _, pair := range slices.SortedFunc(maps.Keys(a.overlap), func(x, y [2]uint16) int { return a.overlap[y] - a.overlap[x] }) {
-		shared = append(shared, fmt.Sprintf("%s and %s (%d voxels)", a.names[pair[0]], a.names[pair[1]], a.overlap[pair]))
+		shared = append(shared, fmt.Sprintf("%s and %s (%s)", a.names[pair[0]], a.names[pair[1]], numbers.Count(a.overlap[pair], "voxel")))
 	}
 	const most = 4
 	if more := len(shared) - most; more > 1 {
@@ -210,5 +211,5 @@ func readOneHot(path string, o ReadOptions, names map[uint16]string) (*volume.La
 		return nil, nil, err
 	}
 	l.Names = maps.Clone(names)
-	return l, append(notes, fmt.Sprintf("%s: %d volumes of one label each%s", filepath.Base(path), len(volumes), note)), nil
+	return l, append(notes, fmt.Sprintf("%s: %s of one label each%s", filepath.Base(path), numbers.Count(len(volumes), "volume"), note)), nil
 }

@@ -150,7 +150,7 @@ func TestPatientsStayTogether(t *testing.T) {
 		if doubts := p.Doubts(splits); doubts != nil {
 			t.Errorf("%s: %q", how, doubts)
 		}
-		if _, err := Folds(how, ids, p, 16, 1); err == nil || !strings.Contains(err.Error(), "16 folds of 25 cases, which are of 15 patients") {
+		if _, err := Folds(how, ids, p, 16, 1); err == nil || !strings.Contains(err.Error(), "16 folds of 25 cases, of 15 patients") {
 			t.Errorf("%s: 16 folds: %v", how, err)
 		}
 		if alone, err := Folds(how, ids, nil, 4, 1); err != nil || p.Doubts(alone) == nil {
@@ -163,7 +163,7 @@ func TestPatientsStayTogether(t *testing.T) {
 			t.Errorf("held out %q, %v", held, err)
 		}
 	}
-	if _, _, err := HoldOut(ids[:2], p, 0.5, 1); err == nil || !strings.Contains(err.Error(), "2 cases, which are of one patient: voxsaw prepare --patient-per-case") {
+	if _, _, err := HoldOut(ids[:2], p, 0.5, 1); err == nil || !strings.Contains(err.Error(), "2 cases, all of one patient: voxsaw prepare --patient-per-case") {
 		t.Errorf("held out a patient who is the only one: %v", err)
 	}
 	// Scans without labels of patients who are held out are not trained on.

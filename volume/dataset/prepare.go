@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/memory"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -89,15 +92,15 @@ func (s *Summary) add(r Result) {
 type OthersError struct {
 	Dir   string
 	Cases []string
+	From  string // a file that the first of them was prepared from, which is none of the data set's
 }
 
 func (e *OthersError) Error() string {
-	const most = 8
-	shown, more := e.Cases, ""
-	if len(shown) > most {
-		shown, more = shown[:most], fmt.Sprintf(" and %d more", len(shown)-most)
+	text := fmt.Sprintf("%s holds %s not of these scans, which would be lost: %s", e.Dir, numbers.Count(len(e.Cases), "prepared case"), plain.List(e.Cases))
+	if e.From != "" {
+		text += fmt.Sprintf(" (%s was prepared from %s)", e.Cases[0], e.From)
 	}
-	return fmt.Sprintf("%s holds %d prepared cases that are not of these scans, and would be lost: %s%s", e.Dir, len(e.Cases), strings.Join(shown, ", "), more)
+	return text
 }
 
 // Prepare turns the cases of a data set into a store in dir; see package prepared. Cases that an
@@ -179,11 +182,14 @@ func (d *Dataset) checkOthers(w *prepared.Writer, dir string) error {
 		cases[c.ID] = paths
 	}
 	others, err := w.Others(cases)
-	if err == nil && len(others) > 0 {
-		slices.SortFunc(others, compareNatural)
-		err = &OthersError{dir, others}
+	if err != nil || len(others) == 0 {
+		return err
 	}
-	return err
+	refused := &OthersError{Dir: dir, Cases: slices.SortedFunc(maps.Keys(others), compareNatural)}
+	if from := others[refused.Cases[0]]; len(from) > 0 {
+		refused.From = from[0]
+	}
+	return refused
 }
 
 // finish writes the manifest.
@@ -236,7 +242,7 @@ func (s *Summary) failure(d *Dataset) error {
 	for n, r := range s.Failed {
 		lines[n] = fmt.Sprintf("\n  %s: %s", r.Case.ID, strings.ReplaceAll(r.Err.Error(), "\n", "\n  "))
 	}
-	return fmt.Errorf("%d of %d cases of %s could not be prepared:%s", len(s.Failed), len(d.Cases), d.Root, strings.Join(lines, ""))
+	return fmt.Errorf("%d of %s of %s could not be prepared:%s", len(s.Failed), numbers.Count(len(d.Cases), "case"), d.Root, strings.Join(lines, ""))
 }
 
 // preparer prepares the cases of a data set, several at once.

@@ -310,7 +310,7 @@ func TestCasesOfOtherScansAreKept(t *testing.T) {
 	}
 	before := times(t, dir)
 	var others *OthersError
-	if _, err := prepare(second); !errors.As(err, &others) || len(others.Cases) != 2 || !slices.Equal(times(t, dir), before) {
+	if _, err := prepare(second); !errors.As(err, &others) || len(others.Cases) != 2 || !strings.Contains(err.Error(), "was prepared from "+first) || !slices.Equal(times(t, dir), before) {
 		t.Errorf("cases of other scans are replaced: %v", err)
 	}
 	moved := filepath.Join(t.TempDir(), "moved")
@@ -357,7 +357,7 @@ func TestScansBesideImagesTr(t *testing.T) {
 	if got := list(d); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if !noted(d.Notes, "1 scans, held back for testing") || !noted(d.Notes, "more: 1 scans without labels beside imagesTr") || len(d.Unused) != 1 {
+	if !noted(d.Notes, "1 scan, held back for testing") || !noted(d.Notes, "more: 1 scan without labels beside imagesTr") || len(d.Unused) != 1 {
 		t.Errorf("notes %q, unused %q", d.Notes, d.Unused)
 	}
 }

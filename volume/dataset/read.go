@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -220,7 +221,7 @@ func (c Case) readByIndex(v *volume.Volume, s *dicom.Series, o ReadOptions) (*vo
 		scan = s.Shape
 	}
 	if l.Shape != scan {
-		return nil, nil, fmt.Errorf("%s: has %v voxels, its scan has %v", c.Labels, l.Shape, scan)
+		return nil, nil, fmt.Errorf("%s: has %v voxels, its scan has %v", c.Labels, numbers.Extents(l.Shape[:]), numbers.Extents(scan[:]))
 	}
 	if s == nil {
 		return v, &volume.LabelMap{Grid: v.Grid, Labels: l.Labels}, nil

@@ -335,13 +335,13 @@ func inspectSegmentation(path string) Entry {
 	e := Entry{Path: path, Kind: kindSEG}
 	g, err := dicom.OpenSegmentation(path)
 	if err != nil {
-		e.problem("%s", e.about(err.Error()))
+		e.cannotBeRead(err)
 		return e
 	}
 	e.Series, e.Number, e.Modality, e.Dtype = g.UID, g.Number, "SEG", strings.ToLower(g.Kind)
 	l, err := g.Read(dicom.Options{})
 	if err != nil {
-		e.problem("%s", e.about(err.Error()))
+		e.cannotBeRead(err)
 		return e
 	}
 	e.setGrid(l.Grid)
@@ -354,7 +354,7 @@ func inspectStructures(path string) Entry {
 	e := Entry{Path: path, Kind: kindRTSTRUCT}
 	g, err := dicom.OpenStructureSet(path)
 	if err != nil {
-		e.problem("%s", e.about(err.Error()))
+		e.cannotBeRead(err)
 		return e
 	}
 	e.Series, e.Number, e.Modality, e.LabelNames = g.UID, g.Number, "RTSTRUCT", map[uint16]string{}

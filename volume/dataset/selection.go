@@ -3,6 +3,8 @@ package dataset
 import (
 	"fmt"
 	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // Selection says which cases a run trains on and which it holds out. Pretraining and fine-tuning
@@ -10,11 +12,11 @@ import (
 // see [Selection.ChooseWith].
 type Selection struct {
 	Fold       int      `yaml:"fold" help:"fold to hold out, 1 for the first; 0: hold out a share of the patients"`
-	Folds      int      `yaml:"folds" help:"number of folds"`
+	Folds      int      `yaml:"folds" help:"number of folds" range:"[2,)"`
 	FoldScheme string   `yaml:"fold_scheme" help:"how cases are divided into folds" oneof:"consecutive shuffled nih"`
 	Splits     string   `yaml:"splits" help:"file of folds in nnU-Net's format (splits_final.json) instead"`
-	HoldOut    float64  `yaml:"hold_out" help:"share of the patients to validate on, where no fold is held out; 0: none"`
-	Fraction   float64  `yaml:"fraction" help:"share of the training cases to use; smaller shares are parts of larger ones"`
+	HoldOut    float64  `yaml:"hold_out" help:"share of the patients to validate on, where no fold is held out; 0: none" range:"[0,1)"`
+	Fraction   float64  `yaml:"fraction" help:"share of the training cases to use; smaller shares are parts of larger ones" range:"(0,1]"`
 	SubsetSeed uint64   `yaml:"subset_seed" help:"seed of shuffled folds, of the cases held out and of the subsets"`
 	Exclude    []string `yaml:"exclude" help:"cases to leave out altogether"`
 	Patients   Patients `yaml:"-"` // of the cases
@@ -57,7 +59,7 @@ func (s Selection) ChooseWith(labelled, unlabelled []string) (train, held []stri
 			return nil, nil, err
 		}
 		if s.Fold < 0 || s.Fold > len(splits) {
-			return nil, nil, fmt.Errorf("fold %d of %d: folds count from 1", s.Fold, len(splits))
+			return nil, nil, fmt.Errorf("there is no fold %d: %s, numbered from 1", s.Fold, numbers.Count(len(splits), "fold"))
 		}
 		train, held = splits[s.Fold-1].Train, splits[s.Fold-1].Val
 	case s.HoldOut == 0:

@@ -103,4 +103,9 @@ func TestSelectionRefuses(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
+	s := DefaultSelection()
+	s.Fold = 5
+	if _, _, err := s.Choose(names(20)); err == nil || err.Error() != "there is no fold 5: 4 folds, numbered from 1" {
+		t.Error(err)
+	}
 }

@@ -439,6 +439,7 @@ func inspectOne(path string, folder bool, s *dicom.Series) Entry {
 		}
 	}})
 	if err != nil {
+		e.Unreadable = true
 		if text := about(err.Error()); !slices.Contains(e.Problems, text) {
 			e.problem("%s", text)
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/seed"
 )
@@ -44,9 +45,9 @@ func Folds(how string, ids []string, patients Patients, k int, number uint64) ([
 	groups := patients.groups(ids)
 	switch {
 	case k < 2 || k > len(ids):
-		return nil, fmt.Errorf("%d folds of %d cases: there must be at least 2 folds and a case in each", k, len(ids))
+		return nil, fmt.Errorf("%d folds of %s: there must be at least 2 folds and a case in each", k, numbers.Count(len(ids), "case"))
 	case k > len(groups) && how != FoldsNIH:
-		return nil, fmt.Errorf("%d folds of %d cases, which are of %d patients: there must be a patient in each; voxsaw prepare --patient-per-case takes each case for another patient", k, len(ids), len(groups))
+		return nil, fmt.Errorf("%d folds of %s, of %s: there must be a patient in each; voxsaw prepare --patient-per-case takes each case for another patient", k, numbers.Count(len(ids), "case"), numbers.Count(len(groups), "patient"))
 	}
 	if same := len(slices.Compact(slices.Clone(ids))); same != len(ids) {
 		return nil, fmt.Errorf("%d cases have the same name as another", len(ids)-same)
@@ -140,10 +141,10 @@ func HoldOut(ids []string, patients Patients, share float64, number uint64) (res
 		return nil, nil, fmt.Errorf("holding out %g of the cases: must be above 0 and below 1", share)
 	}
 	if len(ids) < 2 {
-		return nil, nil, fmt.Errorf("cannot hold out one of %d cases", len(ids))
+		return nil, nil, fmt.Errorf("cannot hold out one of %s", numbers.Count(len(ids), "case"))
 	}
 	if len(groups) < 2 {
-		return nil, nil, fmt.Errorf("cannot hold out one of %d cases, which are of one patient: voxsaw prepare --patient-per-case takes each case for another patient", len(ids))
+		return nil, nil, fmt.Errorf("cannot hold out one of %s, all of one patient: voxsaw prepare --patient-per-case takes each case for another patient", numbers.Count(len(ids), "case"))
 	}
 	size := min(max(1, int(math.Round(share*float64(len(groups))))), len(groups)-1)
 	taken := map[string]bool{}
@@ -182,7 +183,7 @@ func ReadSplits(path string, ids []string) ([]Split, error) {
 	}
 	for f, s := range splits {
 		if len(s.Train) == 0 || len(s.Val) == 0 {
-			return nil, fmt.Errorf("reading folds from %s: fold %d has %d cases to train on and %d to validate", path, f+1, len(s.Train), len(s.Val))
+			return nil, fmt.Errorf("reading folds from %s: fold %d has %s to train on and %d to validate", path, f+1, numbers.Count(len(s.Train), "case"), len(s.Val))
 		}
 		seen := map[string]bool{}
 		for _, id := range slices.Concat(s.Train, s.Val) {

@@ -172,7 +172,7 @@ func TestSplitsFile(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "a list of", "{}": "a list of", "[]": "there are none",
-		`[{"train": ["a"]}]`:                              "fold 1 has 1 cases to train on and 0 to validate",
+		`[{"train": ["a"]}]`:                              "fold 1 has 1 case to train on and 0 to validate",
 		`[{"train": ["a"], "val": ["x"]}]`:                "fold 1 names case x, which is not in the data set",
 		`[{"train": ["a", "b"], "val": ["a"]}]`:           "fold 1 names case a twice",
 		`[{"train": ["a"], "val": ["b"]}, {"train": []}]`: "fold 2 has 0 cases",

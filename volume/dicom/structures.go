@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/structures"
 )
@@ -56,7 +57,7 @@ func OpenStructureSet(path string) (*StructureSet, error) {
 
 // String describes the object in a line, without anything that is the patient's.
 func (g *StructureSet) String() string {
-	return fmt.Sprintf("RTSTRUCT series %s: %d structures", cmp.Or(g.Number, "(no number)"), len(g.Structures))
+	return fmt.Sprintf("RTSTRUCT series %s: %s", cmp.Or(g.Number, "(no number)"), numbers.Count(len(g.Structures), "structure"))
 }
 
 // Find returns the series that the contours were drawn on: the one that the object names, else the

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -297,7 +298,7 @@ func (h *Header) each(index int, f func(n int, x float64) error) error {
 
 // short is the error of voxels that end too early, or are damaged.
 func (h *Header) short(err error) error {
-	return &volume.FormatError{Path: h.data, Problem: fmt.Sprintf("does not hold the %v voxels that its header says", h.Dims), Err: err}
+	return &volume.FormatError{Path: h.data, Problem: fmt.Sprintf("does not hold the %v voxels that its header says", numbers.Extents(h.Dims)), Err: err}
 }
 
 // oneOf says whether a word is among others, whatever the case of its letters.

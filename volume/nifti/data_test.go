@@ -17,9 +17,9 @@ var fileErrors = map[string]string{
 	"nibabel/analyze.hdr":           "is in the Analyze 7.5 format, the forerunner of NIfTI, which does not say how the patient lies: convert it",
 	"nibabel/nifti1.hdr":            "is the header of a pair, but its image",
 	"nibabel/nifti2.hdr":            "is the header of a pair, but its image",
-	"nibabel/example4d.nii.gz":      "holds 2 volumes (shape [128 96 24 2]): choose one with --volume",
-	"nibabel/example_nifti2.nii.gz": "holds 2 volumes (shape [32 20 12 2]): choose one with --volume",
-	"nibabel/functional.nii":        "holds 20 volumes (shape [17 21 3 20]): choose one with --volume",
+	"nibabel/example4d.nii.gz":      "holds 2 volumes (shape 128x96x24x2): choose one with --volume",
+	"nibabel/example_nifti2.nii.gz": "holds 2 volumes (shape 32x20x12x2): choose one with --volume",
+	"nibabel/functional.nii":        "holds 20 volumes (shape 17x21x3x20): choose one with --volume",
 }
 
 // Every file of the data folder is read as nibabel reads it, or refused with the error above.

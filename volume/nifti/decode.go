@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -45,7 +46,7 @@ func readConverted[T voxel](h *Header, index int, most int64, convert func(dst [
 	}
 	var t T
 	if need := int64(h.Len()) * int64(binary.Size(t)); need > most {
-		return nil, &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf("has %v voxels: %d bytes in memory, the limit is %d", h.Shape, need, most)}
+		return nil, &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf("has %v voxels: %d bytes in memory, the limit is %d", numbers.Extents(h.Shape[:]), need, most)}
 	}
 	c, err := open(h.image)
 	if err != nil {

@@ -89,7 +89,7 @@ func ReadHeader(path string) (*Header, error) {
 	// the product may be too large for int64
 	if room := size - h.offset; h.bytes() > room || int64(h.Volumes) > room/h.bytes() {
 		return nil, &volume.FormatError{Path: h.image, Problem: fmt.Sprintf("is truncated or its header is wrong: %v voxels of %s need %.0f bytes, the file can hold %d at most",
-			h.Dims, h.Datatype, float64(h.offset)+float64(h.bytes())*float64(h.Volumes), size)}
+			numbers.Extents(h.Dims), h.Datatype, float64(h.offset)+float64(h.bytes())*float64(h.Volumes), size)}
 	}
 	return h, nil
 }
@@ -131,7 +131,7 @@ func (h *Header) bytes() int64 { return int64(h.Len()) * int64(h.size) }
 func (h *Header) choose(k int) (int, error) {
 	switch {
 	case k == 0 && h.Volumes > 1:
-		return 0, &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf("holds %d volumes (shape %v): choose one with --volume", h.Volumes, h.Dims)}
+		return 0, &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf("holds %d volumes (shape %v): choose one with --volume", h.Volumes, numbers.Extents(h.Dims))}
 	case k < 0 || k > h.Volumes:
 		return 0, &volume.UnsupportedError{Path: h.Path, Problem: fmt.Sprintf("has no volume %d: it holds %d", k, h.Volumes)}
 	}

@@ -319,7 +319,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"magic", with(ok, 344, [4]byte{'x', 'y', 'z', 0}), `has the magic string "xyz"`, false},
 		{"magic of a pair, vox_offset 0", with(with(ok, 344, [4]byte{'n', 'i', '1', 0}), 108, float32(0)), "is the header of a pair", false},
 		{"Analyze", with(ok, 344, [4]byte{}), "is in the Analyze 7.5 format", true},
-		{"several volumes", with(ok, 40, [5]int16{4, 5, 4, 1, 3}), "holds 3 volumes (shape [5 4 1 3])", true},
+		{"several volumes", with(ok, 40, [5]int16{4, 5, 4, 1, 3}), "holds 3 volumes (shape 5x4x1x3)", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := write1(t, filepath.Join(t.TempDir(), "scan.nii"), c.data)

@@ -14,6 +14,7 @@ import (
 	gonii "github.com/okieraised/gonii/pkg/nifti"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -75,7 +76,7 @@ func WriteChannels(path string, g volume.Grid, values []float32, extensions []Ex
 	}
 	channels := len(values) / g.Len()
 	if channels < 1 || channels > math.MaxInt16 || channels*g.Len() != len(values) {
-		return fmt.Errorf("writing %s: %d values are not volumes of %v voxels", path, len(values), g.Shape)
+		return fmt.Errorf("writing %s: %d values are not volumes of %v voxels", path, len(values), numbers.Extents(g.Shape[:]))
 	}
 	return writeAll(path, g, channels, gonii.DT_FLOAT32, noIntent, extensions, func(dst []byte, first int) {
 		for n, x := range values[first : first+len(dst)/4] {

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -70,7 +71,7 @@ func New(number uint64, o Options) (*volume.Volume, *volume.LabelMap, error) {
 		return nil, nil, fmt.Errorf("phantom: %w", err)
 	}
 	if !(min(o.Spacing[0], o.Spacing[1], o.Spacing[2]) > 0) {
-		return nil, nil, fmt.Errorf("phantom: spacing %v mm: must be positive", o.Spacing)
+		return nil, nil, fmt.Errorf("phantom: spacing %v mm: must be positive", numbers.Extents(o.Spacing[:]))
 	}
 	if !(o.Noise > 0) || math.IsInf(o.Noise, 0) {
 		return nil, nil, fmt.Errorf("phantom: noise of %g HU", o.Noise)

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -233,7 +234,7 @@ func fill(row []float32, value float32) {
 
 func checkCrop(length int, size [3]int) error {
 	if size[0] < 1 || size[1] < 1 || size[2] < 1 || length != size[0]*size[1]*size[2] {
-		return fmt.Errorf("a crop of %v voxels does not go into %d values", size, length)
+		return fmt.Errorf("a crop of %v voxels does not go into %d values", numbers.Extents(size[:]), length)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -28,7 +29,7 @@ func keepsOriginal(prepared, original volume.Grid, hasLabels bool) bool {
 func (c *Case) Restoration() (*volume.Restoration, error) {
 	r, err := c.preparation.Restoration(c.Part())
 	if err == nil && r.Prepared.Shape != c.Shape {
-		err = fmt.Errorf("%v voxels, where the scan is prepared to %v: run voxsaw prepare again", c.Shape, r.Prepared.Shape)
+		err = fmt.Errorf("%v voxels, where the scan is prepared to %v: run voxsaw prepare again", numbers.Extents(c.Shape[:]), numbers.Extents(r.Prepared.Shape[:]))
 	}
 	return r, err
 }

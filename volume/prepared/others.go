@@ -10,13 +10,14 @@ import (
 
 // Others lists the cases in the folder that a run on the given ones would lose: finished cases of
 // other names, and those of the same name that were read from other files which are still there.
-// The values are the absolute paths of the files of each case.
-func (w *Writer) Others(cases map[string][]string) ([]string, error) {
+// The values are the absolute paths of the files of each case; what is returned are the files that
+// the others were read from, by their names.
+func (w *Writer) Others(cases map[string][]string) (map[string][]string, error) {
 	entries, err := os.ReadDir(filepath.Join(w.dir, casesFolder))
 	if err != nil {
 		return nil, err
 	}
-	var others []string
+	others := map[string][]string{}
 	for _, e := range entries {
 		id, isRecord := strings.CutSuffix(e.Name(), ".json")
 		if !isRecord || e.Name()[0] == '.' {
@@ -31,10 +32,18 @@ func (w *Writer) Others(cases map[string][]string) ([]string, error) {
 			continue // what a crash has left is no case
 		}
 		if paths, known := cases[id]; !known || readElsewhere(r.Case.Sources, paths) {
-			others = append(others, id)
+			others[id] = sourcePaths(r.Case.Sources)
 		}
 	}
 	return others, nil
+}
+
+func sourcePaths(sources []Source) []string {
+	paths := make([]string, len(sources))
+	for n, s := range sources {
+		paths[n] = s.Path
+	}
+	return paths
 }
 
 // readElsewhere reports whether none of the sources is among the paths, though one is still there:

@@ -3,6 +3,7 @@ package prepared
 import (
 	"fmt"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -52,7 +53,7 @@ func (r Record) check() error {
 		return err
 	}
 	if int64(r.Len()) > maxCaseVoxels {
-		return fmt.Errorf("shape %v is more than %d voxels", r.Shape, int64(maxCaseVoxels))
+		return fmt.Errorf("shape %v is more than %d voxels", numbers.Extents(r.Shape[:]), int64(maxCaseVoxels))
 	}
 	for label, n := range r.LabelCounts {
 		if label == 0 || n < 1 || n > r.Len() {
@@ -65,7 +66,7 @@ func (r Record) check() error {
 		}
 	}
 	if r.OriginalBytes < 0 || r.OriginalBytes > 0 && r.Original.Check() != nil {
-		return fmt.Errorf("%d bytes of labels on a grid of %v", r.OriginalBytes, r.Original.Shape)
+		return fmt.Errorf("%d bytes of labels on a grid of %v", r.OriginalBytes, numbers.Extents(r.Original.Shape[:]))
 	}
 	if r.Bytes != newCaseLayout(r).end {
 		return fmt.Errorf("%d bytes where %d are needed", r.Bytes, newCaseLayout(r).end)

@@ -21,6 +21,7 @@ import (
 	"unicode"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -198,7 +199,7 @@ func (w *Writer) add(s Input) (Record, error) {
 			return Record{}, err
 		}
 		if beyond > 0 {
-			record.Notes = append(record.Notes, fmt.Sprintf("%d labelled voxels lie outside the patient's box: no network sees them, and scores count them as missed; --crop none keeps the whole scan", beyond))
+			record.Notes = append(record.Notes, fmt.Sprintf("outside the patient's box: %s, which no network sees and scores count as missed; --crop none keeps the whole scan", numbers.Count(beyond, "labelled voxel")))
 		}
 		record.OriginalBytes = int64(len(original))
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -47,10 +48,10 @@ func (s *Slice) Axes() (row, column, normal Vector, err error) {
 	// Directions are written with about four digits or more. Two of them that miss a right angle by
 	// this much are no axes of an image.
 	if math.Abs(lr-1) > 0.01 || math.Abs(lc-1) > 0.01 || math.Abs(row.Dot(column)) > 0.01 {
-		return row, column, normal, fmt.Errorf("ImageOrientationPatient %v is not two unit vectors at right angles", o)
+		return row, column, normal, fmt.Errorf("ImageOrientationPatient %v is not two unit vectors at right angles", numbers.List(o))
 	}
 	if x := s.Info.Spacing; !(x[0] > 0 && x[1] > 0 && x[0] <= maxPlace && x[1] <= maxPlace) {
-		return row, column, normal, fmt.Errorf("PixelSpacing %v must be positive and no more than %.0f mm", x, float64(maxPlace))
+		return row, column, normal, fmt.Errorf("PixelSpacing %v must be positive and no more than %.0f mm", numbers.List(x), float64(maxPlace))
 	}
 	row, column = row.Times(1/lr), column.Times(1/lc)
 	normal = row.Cross(column)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
@@ -180,7 +181,7 @@ func (c *canvas) merge(labels map[int]uint16, o Options) ([]uint16, error) {
 		}
 		if there := slices.Sorted(maps.Keys(drawn)); len(there) > 0 {
 			if left := there[len(there)-1] - there[0] + 1 - len(there); left > 0 {
-				o.Note(fmt.Sprintf("%s has no contour on %d slices between its first and its last: they are background", structure.Name, left))
+				o.Note(fmt.Sprintf("%s has no contour on %s between its first and its last: background there", structure.Name, numbers.Count(left, "slice")))
 			}
 		}
 	}
@@ -192,7 +193,7 @@ func (c *canvas) merge(labels map[int]uint16, o Options) ([]uint16, error) {
 	for _, pair := range pairs[:min(len(pairs), 4)] {
 		shared = append(shared, fmt.Sprintf("%s and %s (%d pixels)", names[pair[0]], names[pair[1]], overlaps[pair]))
 	}
-	text := fmt.Sprintf("%d pairs of structures overlap: %s", len(pairs), strings.Join(shared, ", "))
+	text := fmt.Sprintf("%s overlap: %s", numbers.Count(len(pairs), "pair of structures", "pairs of structures"), strings.Join(shared, ", "))
 	if !o.LastWins {
 		return nil, &volume.UnsupportedError{Path: c.set.Path, Problem: text + ". A label map has room for one: --structures leaves structures out, --segment-overlap last gives the pixels to the label with the higher number"}
 	}
