@@ -135,7 +135,7 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *dataset
 		return printJSON(w, result)
 	}
 	if len(s.Waiting) > 0 {
-		say(w, "%s: part %s: %d cases prepared, %d kept from before, %d failed; parts that are not done yet: %s", o.Out, s.Part, s.Prepared, s.Kept, len(s.Failed), join(s.Waiting, "%d", ", "))
+		say(w, "%s: part %s: %s prepared, %d kept from before, %d failed; parts that are not done yet: %s", o.Out, s.Part, numbers.Count(s.Prepared, "case"), s.Kept, len(s.Failed), join(s.Waiting, "%d", ", "))
 		return nil
 	}
 	say(w, "%s: %s prepared, %d kept from before, %d failed (layout %s, fingerprint %.12s)", o.Out, numbers.Count(s.Prepared, "case"), s.Kept, len(s.Failed), d.Layout, s.Fingerprint)
