@@ -557,7 +557,7 @@ func TestOddCasesAreNoted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(task.notes) != 2 || len(task.Notes()) != 1 || !strings.Contains(task.notes[0], "bare") || !strings.Contains(task.notes[1], "2 cases are smaller than the crop") {
+	if len(task.notes) != 2 || len(task.Notes()) != 1 || !strings.Contains(task.notes[0], "bare") || !strings.Contains(task.notes[1], "smaller than the crop of 16x12x8, and padded with air: 2 cases") {
 		t.Errorf("notes %q", task.notes)
 	}
 	for step := range 8 {

@@ -16,6 +16,8 @@ type own struct {
 
 func (o own) Memory() (free, total int64, err error) { return o.free, 2 * o.free, nil }
 
+func (own) Staging(device.Tensor) int64 { return 0 }
+
 // The limit of the host's memory is not that of a device which has its own, and the other way
 // round.
 func TestMemoryLimitsOfHostAndDevice(t *testing.T) {

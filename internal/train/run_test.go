@@ -385,6 +385,8 @@ type owner struct{ device.Device }
 
 func (owner) Memory() (free, total int64, err error) { return 1 << 30, 1 << 30, nil }
 
+func (owner) Staging(device.Tensor) int64 { return 0 }
+
 func TestLoaders(t *testing.T) {
 	cpu := devicetest.NewReference()
 	for _, c := range []struct {

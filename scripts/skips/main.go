@@ -124,7 +124,11 @@ func (c *check) packageSays(output string) {
 
 func (c *check) print(of test) {
 	if text := c.output[of]; text != nil {
-		fmt.Fprint(c.to, text.String())
+		for line := range strings.Lines(text.String()) {
+			if !strings.HasPrefix(line, "=== ") { // it runs, waits, goes on: go test does not say so either
+				fmt.Fprint(c.to, line)
+			}
+		}
 		delete(c.output, of)
 	}
 }

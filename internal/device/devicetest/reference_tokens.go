@@ -98,13 +98,19 @@ func (reference) ChoiceLoss(s device.ChoiceSpec) (device.Kernel, error) {
 			if p == nil {
 				continue
 			}
-			sum := 0.0
+			right, wrong := 0.0, 0.0
 			for c, x := range p {
 				if in[1][row*s.Columns+c] != 0 {
-					sum += x
+					right += x
+				} else {
+					wrong += x
 				}
 			}
-			loss -= math.Log(sum)
+			if wrong < 0.5 { // so that it is 0 where no answer is wrong
+				loss -= math.Log1p(-wrong)
+			} else {
+				loss -= math.Log(right)
+			}
 			count++
 		}
 		out[0][0], out[1][0], out[1][2] = loss/max(1, count), loss/max(1, count), count
