@@ -125,7 +125,7 @@ func (c *check) packageSays(output string) {
 func (c *check) print(of test) {
 	if text := c.output[of]; text != nil {
 		for line := range strings.Lines(text.String()) {
-			if !strings.HasPrefix(line, "=== ") { // it runs, waits, goes on: go test does not say so either
+			if !strings.HasPrefix(line, "=== ") { // it runs or waits
 				fmt.Fprint(c.to, line)
 			}
 		}
