@@ -483,30 +483,6 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 }
 
-// cacheOf prepares scans.
-func cacheOf(t *testing.T, scans ...prepared.Input) *prepared.Store {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "cache")
-	w, err := prepared.NewWriter(dir, volume.DefaultPreparation())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range scans {
-		if _, err := w.Add(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Finish(); err != nil {
-		t.Fatal(err)
-	}
-	cache, err := prepared.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cache.Close() })
-	return cache
-}
-
 // A label that is one organ in one case and another in the next is not learnt.
 func TestContradictoryNamesAreRefused(t *testing.T) {
 	var scans []prepared.Input
@@ -520,7 +496,7 @@ func TestContradictoryNamesAreRefused(t *testing.T) {
 		}
 		scans = append(scans, prepared.Input{ID: id, Image: v, Labels: l})
 	}
-	cache := cacheOf(t, scans...)
+	cache := traintest.Store(t, volume.DefaultPreparation(), scans...)
 	c := tiny()
 	c.Labels = []string{"2"}
 	c.Crop = [3]int{16, 12, 8}
@@ -548,7 +524,7 @@ func TestOddCasesAreNoted(t *testing.T) {
 		}
 		scans = append(scans, prepared.Input{ID: id, Image: v, Labels: l})
 	}
-	cache := cacheOf(t, scans...)
+	cache := traintest.Store(t, volume.DefaultPreparation(), scans...)
 	c := tiny()
 	c.Labels = []string{"2"}
 	c.Crop = [3]int{16, 12, 8}

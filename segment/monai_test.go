@@ -7,6 +7,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/safetensors"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -33,7 +34,7 @@ func TestLogitsOfMONAIsWindows(t *testing.T) {
 	}
 	labels := &volume.LabelMap{Grid: scan.Grid, Labels: make([]uint16, scan.Len())}
 	labels.Labels[0] = 1
-	store := cacheOf(t, prepared.Input{ID: "a", Image: scan, Labels: labels})
+	store := traintest.Store(t, volume.DefaultPreparation(), prepared.Input{ID: "a", Image: scan, Labels: labels})
 
 	c := DefaultConfig()
 	c.Network = voxsaw.Network{Preset: "monai", Channels: 1, Dropout: -1}

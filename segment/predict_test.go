@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -37,25 +38,7 @@ func resampledPhantoms(t testing.TB, n int, shape [3]int, around int, factor flo
 	for a, s := range scans[0].Spacing() {
 		p.Spacing[a] = s * factor
 	}
-	dir := filepath.Join(t.TempDir(), "prepared")
-	w, err := prepared.NewWriter(dir, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, in := range inputs {
-		if _, err := w.Add(in); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Finish(); err != nil {
-		t.Fatal(err)
-	}
-	store, err := prepared.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store, scans, labels
+	return traintest.Store(t, p, inputs...), scans, labels
 }
 
 // quick is a checkpoint of a network that has seen a few crops.
