@@ -12,5 +12,5 @@ if ! command -v mpirun.openmpi >/dev/null || ! command -v mpiexec.mpich >/dev/nu
 fi
 go vet -tags mpi ./internal/mpi ./cmd/voxsaw
 go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags mpi ./internal/mpi
-go test -tags mpi -race ./internal/mpi
-CGO_ENABLED=0 go test -tags mpi -run '^TestMPI$' ./cmd/voxsaw
+go test -json -tags mpi -race ./internal/mpi | go run ./scripts/skips
+CGO_ENABLED=0 go test -json -tags mpi -run '^TestMPI$' ./cmd/voxsaw | go run ./scripts/skips

@@ -4,4 +4,5 @@ package torture
 
 import "testing"
 
-func (b *bench) testEachCall(t *testing.T) { t.Skip("calls are counted on Linux on amd64 only") }
+// callTests is empty: calls are counted on Linux on amd64 only.
+func (b *bench) callTests() map[string]func(t *testing.T) { return nil }

@@ -22,6 +22,11 @@ var temporaryName = regexp.MustCompile(`^\.(.+)\.[0-9]+\.tmp$`)
 
 var each = flag.Int("each", 1, "calls of each verb that fail, one a run, evenly over its calls that write; 0: every one")
 
+// callTests are the tests that count calls of the system.
+func (b *bench) callTests() map[string]func(t *testing.T) {
+	return map[string]func(t *testing.T){"EachCall": b.testEachCall}
+}
+
 // Each call that writes fails once: the verb says which file it was and ends with 1, or goes on and
 // makes good what it could not do; nothing is left half-written, and the next run comes to the same
 // end.

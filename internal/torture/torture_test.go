@@ -10,11 +10,12 @@ func TestTorture(t *testing.T) {
 	b := work(t)
 	t.Run("Kills", b.testKills)
 	t.Run("Faults", b.testFaults)
-	t.Run("EachCall", b.testEachCall)
 	t.Run("Folders", b.testFolders)
 	t.Run("Order", b.testOrder)
 	t.Run("TwoProcesses", b.testTwoProcesses)
-	for name, test := range b.powerTests() {
-		t.Run(name, test)
+	for _, tests := range []map[string]func(t *testing.T){b.callTests(), b.powerTests()} {
+		for name, test := range tests {
+			t.Run(name, test)
+		}
 	}
 }
