@@ -223,6 +223,24 @@ func noise(c Config, e Backbone) *Batch {
 	return b
 }
 
+// gradients takes a step and gives what it says and the gradient of each parameter.
+func gradients(t *testing.T, tr *Trainer, params *nn.Params, b *Batch) (train.Result, map[string][]float32) {
+	t.Helper()
+	result, err := tr.Step(0, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]float32{}
+	for _, name := range params.Names() {
+		if params.Trained(name) {
+			if got[name], err = params.Grad(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return result, got
+}
+
 func TestStepEqualsTheNaiveOne(t *testing.T) {
 	dev, e := testDevice(t), encoder(t)
 	played := 0
@@ -255,18 +273,7 @@ func equalsNaive(t *testing.T, dev device.Device, c Config, e Backbone, b *Batch
 	}
 	tr := trainers[b.Grid]
 	what := fmt.Sprintf("%s, grid %v, missing %v, identical %v, %d rounds, binary %v", c.Head, tr.config.Grid, c.Missing, c.Identical, c.Rounds, c.Binary)
-	result, err := tr.Step(0, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string][]float32{}
-	for _, name := range params.Names() {
-		if params.Trained(name) {
-			if got[name], err = params.Grad(name); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	result, got := gradients(t, tr, params, b)
 	loss, positions := naive(t, dev, tr.config, e, params, b)
 	// Both sum the same float32 products in different orders.
 	if math.Abs(result.Loss-loss) > 1e-5*loss {

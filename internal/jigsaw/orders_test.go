@@ -41,18 +41,7 @@ func TestKWayIsAClassifier(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := tr.Step(0, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string][]float32{}
-	for _, name := range params.Names() {
-		if params.Trained(name) {
-			if got[name], err = params.Grad(name); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	result, got := gradients(t, tr, params, b)
 
 	// The classifier, from its definition.
 	n, size := c.cells(), elements(e)
