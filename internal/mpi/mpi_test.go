@@ -153,8 +153,10 @@ func (s *said) exit(w *World, ended *sync.WaitGroup) func(int) {
 	return func(code int) {
 		s.Lock()
 		defer s.Unlock()
-		s.codes[w.Rank()] = code
-		ended.Done()
+		if _, before := s.codes[w.Rank()]; !before { // a process ends once
+			s.codes[w.Rank()] = code
+			ended.Done()
+		}
 	}
 }
 
