@@ -149,13 +149,13 @@ func (s *said) print(w *World) func(int, Failure) {
 	}
 }
 
-func (s *said) exit(w *World, ended *sync.WaitGroup) func(int) {
+func (s *said) exit(w *World, ended chan<- struct{}) func(int) {
 	return func(code int) {
 		s.Lock()
 		defer s.Unlock()
 		if _, before := s.codes[w.Rank()]; !before { // a process ends once
 			s.codes[w.Rank()] = code
-			ended.Done()
+			ended <- struct{}{}
 		}
 	}
 }
@@ -165,18 +165,17 @@ func watched(t *testing.T, ends int, work func(rank int, w *World, s *said)) *sa
 	t.Helper()
 	t.Setenv(PatienceVariable, "2s")
 	all, s := worlds(t, 3), &said{codes: map[int]int{}}
-	var ended sync.WaitGroup
-	ended.Add(ends)
+	ended := make(chan struct{}, 3)
 	for _, w := range all {
-		w.Watch(s.print(w), s.exit(w, &ended))
+		w.Watch(s.print(w), s.exit(w, ended))
 	}
 	each(3, func(rank int) { work(rank, all[rank], s) })
-	done := make(chan struct{})
-	go func() { ended.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(20 * time.Second):
-		t.Fatalf("the ranks have not ended: %v", s.codes)
+	for range ends {
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("the ranks have not ended: %v", s.codes)
+		}
 	}
 	s.Lock()
 	defer s.Unlock()
