@@ -37,3 +37,21 @@ func TestSmallest(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// What go test printed, once at the end of the time alone and once for an input that fails.
+func TestOnlyTheClock(t *testing.T) {
+	const progress = "fuzz: elapsed: 3s, execs: 491 (0/sec), new interesting: 7 (total: 72)\n"
+	for name, c := range map[string]struct {
+		printed string
+		want    bool
+	}{
+		"clock": {progress + "--- FAIL: FuzzFile (3.19s)\n    context deadline exceeded\nFAIL\nexit status 1\n", true},
+		"input": {progress + "--- FAIL: FuzzFile (0.05s)\n    --- FAIL: FuzzFile (0.00s)\n        main_test.go:9: wrong\n    \n    Failing input written to testdata/fuzz/FuzzFile/771e938e4458e983\nFAIL\nexit status 1\n", false},
+		"hang":  {progress + "--- FAIL: FuzzFile (3.19s)\n    fuzzing process hung or terminated unexpectedly: exit status 2\nFAIL\n", false},
+		"build": {"FAIL\texample.org/p [build failed]\nFAIL\n", false},
+	} {
+		if got := onlyTheClock(c.printed); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
