@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -48,6 +49,9 @@ func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 		return withHint(usagef("no checkpoint"), "add --checkpoint FILE, as voxsaw 2d pretrain makes it, or --checkpoint random")
 	}
 	var err error
+	if _, err := os.Stat(o.Checkpoint); o.Checkpoint == "labels" && err != nil {
+		return withHint(usagef("--checkpoint labels: there is no network that learnt labels yet, and no file of that name"), "train one with voxsaw 2d pretrain --task labels --data PHOTOS --out RUN, and name its folder: --checkpoint RUN")
+	}
 	if o.Checkpoint, err = checkpointOf(cmd.ErrOrStderr(), o.Checkpoint); err != nil {
 		return err
 	}
