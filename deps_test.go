@@ -108,7 +108,7 @@ var mayImport = map[string][]string{
 	"scripts/fuzz":      {},
 	"scripts/sbom":      {},
 	"scripts/skips":     {},
-	"scripts/cudnn":     {".", "vnet", "internal/backbone", "internal/device", "internal/device/cpu", "internal/device/cuda", "internal/nn", "internal/tuning"},
+	"scripts/cudnn":     {".", "internal/backbone", "internal/backbone/all", "internal/device", "internal/device/cpu", "internal/device/cuda", "internal/nn", "internal/tuning"},
 }
 
 // guest is what a pretext task may import.

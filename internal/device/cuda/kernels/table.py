@@ -211,7 +211,23 @@ def step():
 
 
 def plans():
-    yield from (ROOT / "scripts/cudnn/plans.md").read_text().splitlines()
+    """How many convolutions of scripts/cudnn/plans.md have a plan, by precision and use."""
+    yield "| precision | kernel | use | convolutions | planned for H200 | for A100 | largest workspace on H200, MiB | on A100 |"
+    yield "|---|---|---|---:|---:|---:|---:|---:|"
+    found, precision = {}, None
+    for line in (ROOT / "scripts/cudnn/plans.md").read_text().splitlines():
+        if line.startswith("## "):
+            precision = line[3:]
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if len(cells) != 7 or cells[0] in ("convolution", "---"):
+            continue
+        of = found.setdefault((precision, cells[1], cells[2]), [])
+        of.append([max(map(float, w.split(","))) if "none" not in engine else None for engine, w in (cells[3:5], cells[5:7])])
+    for key, rows in found.items():
+        planned = [[w for w in column if w is not None] for column in zip(*rows)]
+        counts = " | ".join(str(len(column)) for column in planned)
+        largest = " | ".join(f"{max(column):.0f}" if column else "-" for column in planned)
+        yield f"| {' | '.join(key)} | {len(rows)} | {counts} | {largest} |"
 
 
 def main():
