@@ -20,6 +20,7 @@ const module = "github.com/voxsaw/voxsaw/"
 var mayImport = map[string][]string{
 	"internal/asmtest":     {},
 	"internal/atomicfile":  {},
+	"internal/childtest":   {},
 	"internal/numbers":     {},
 	"internal/memory":      {},
 	"internal/torture":     {},

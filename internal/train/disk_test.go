@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/childtest"
 )
 
 // notes is an observer that keeps what is noted.
@@ -27,22 +27,6 @@ type notes struct {
 }
 
 func (n *notes) Note(text string) { n.texts = append(n.texts, text) }
-
-// inChild runs a test that changes limits of its process in one of its own: go test, too, writes
-// files in this one. It reports whether this is the parent, which then has nothing left to do.
-func inChild(t *testing.T) bool {
-	t.Helper()
-	const key = "VOXSAW_TEST_CHILD"
-	if os.Getenv(key) == t.Name() {
-		return false
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), key+"="+t.Name())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	return true
-}
 
 // room lets files of this process grow, or not, which stands for a disk that is full. Not a byte
 // can be written while it is.
@@ -64,7 +48,7 @@ func room(t *testing.T, is bool) {
 // A training whose disk is full goes on, and writes what it could not when there is room again: no
 // step is lost, and the log has no gap.
 func TestTrainingGoesOnWithoutRoom(t *testing.T) {
-	if inChild(t) {
+	if childtest.InChild(t) {
 		return
 	}
 	whole, full := t.TempDir(), t.TempDir()
@@ -123,7 +107,7 @@ func lines(t *testing.T, folder string) (steps []string) {
 
 // A run that is interrupted and cannot be saved says so, and is no run that was saved.
 func TestInterruptedWithoutRoom(t *testing.T) {
-	if inChild(t) {
+	if childtest.InChild(t) {
 		return
 	}
 	defer room(t, true)

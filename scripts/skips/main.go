@@ -4,7 +4,8 @@
 //
 //	go test -json ./... | go run ./scripts/skips
 //
-// What may be skipped is in the table of allowed.go, with the place where it runs instead.
+// What may be skipped is in the table of allowed.go, with the place where it runs instead. Tests
+// that run in a process of their own are seen where their parent uses internal/childtest.
 package main
 
 import (

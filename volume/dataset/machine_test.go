@@ -6,32 +6,16 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/childtest"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
-
-// inChild runs a test that changes limits of its process in one of its own: go test, too, writes
-// files in this one. It reports whether this is the parent, which then has nothing left to do.
-func inChild(t *testing.T) bool {
-	t.Helper()
-	const key = "VOXSAW_TEST_CHILD"
-	if os.Getenv(key) == t.Name() {
-		return false
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), key+"="+t.Name())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	return true
-}
 
 // limit sets a limit of this process, and takes it back at the end of the test.
 func limit(t *testing.T, which int, cur uint64) (lift func()) {
@@ -75,7 +59,7 @@ func contents(t *testing.T, dir string) map[string]string {
 // A disk that is full before the first case is written costs nothing of what was prepared before.
 // When it is full after some, these stay, nothing else is deleted, and there is no store.
 func TestPrepareStopsWhenTheDiskIsFull(t *testing.T) {
-	if inChild(t) {
+	if childtest.InChild(t) {
 		return
 	}
 	root, dir := folderOf(t, "p1", "p2", "p3", "p4"), t.TempDir()
@@ -127,7 +111,7 @@ func TestPrepareStopsWhenTheDiskIsFull(t *testing.T) {
 
 // Too many open files are no fault of the scan that is opened next, and stop the rest, too.
 func TestPrepareStopsWithoutFileDescriptors(t *testing.T) {
-	if inChild(t) {
+	if childtest.InChild(t) {
 		return
 	}
 	root, dir := folderOf(t, "p1", "p2", "p3", "p4"), t.TempDir()

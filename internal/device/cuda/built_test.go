@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/voxsaw/voxsaw/internal/childtest"
 )
 
 // What the compiled kernels may be made of.
@@ -99,9 +101,11 @@ func TestSmallerGPU(t *testing.T) {
 	}
 	c := suite(library, bf16, 1, "/^Conv$")
 	c.Env = append(c.Env, "VOXSAW_SIM_SHARED=101376")
-	if text, err := c.CombinedOutput(); err != nil || !strings.Contains(string(text), "--- PASS: TestDevice/Conv") {
+	text, err := c.CombinedOutput()
+	if err != nil || !strings.Contains(string(text), "--- PASS: TestDevice/Conv") {
 		t.Errorf("%v:\n%s", err, failures(string(text)))
 	}
+	childtest.ShowSkips(t, string(text))
 }
 
 // TestMachineCode: each GPU gets the code of its generation.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/childtest"
 	"github.com/voxsaw/voxsaw/internal/device/devicetest"
 )
 
@@ -46,6 +47,7 @@ func TestDevice(t *testing.T) {
 				if err != nil {
 					t.Errorf("%v:\n%s", err, failures(string(text)))
 				}
+				childtest.ShowSkips(t, string(text))
 			})
 		}
 	}
