@@ -120,6 +120,11 @@ type Summary struct {
 	Validation Validation
 	Elapsed    time.Duration
 	WaitShare  float64 // of the time, spent waiting for data
+	// FLOPs is the arithmetic of all steps on all ranks, forward and backward: the multiplications
+	// and additions of convolutions and matrix products as their direct formulas have them, as
+	// torch.utils.flop_counter counts them. Norms, activations, losses, validations and what is
+	// computed again to save memory are not in it. 0: nobody counted.
+	FLOPs float64
 }
 
 // Loaded says what became of the tensors of a checkpoint and of the parameters of a network.

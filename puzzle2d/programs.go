@@ -61,6 +61,9 @@ func (p *programs) Notes() []string {
 	return []string{fmt.Sprintf("a training step: %v", p.program.Summary())}
 }
 
+// FLOPs implements [train.Learner].
+func (p *programs) FLOPs() float64 { return p.program.Summary().FLOPs }
+
 // Close implements [train.Learner].
 func (p *programs) Close() {
 	if p.judge != nil {

@@ -91,6 +91,9 @@ func (l *learner) Notes() []string {
 	return []string{fmt.Sprintf("a training step: %v", l.program.Summary())}
 }
 
+// FLOPs implements [train.Learner].
+func (l *learner) FLOPs() float64 { return l.program.Summary().FLOPs }
+
 // Close gives the memory back.
 func (l *learner) Close() {
 	if l.windows != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/device/devicetest"
 	"github.com/voxsaw/voxsaw/internal/exec"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
 )
 
 // mustResolve is the network of settings that are not wrong.
@@ -156,5 +157,29 @@ func BenchmarkStep(b *testing.B) {
 			b.ReportMetric(s.FLOPs*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 			b.ReportMetric(float64(s.Bytes)/(1<<20), "MiB")
 		})
+	}
+}
+
+// The arithmetic of a training step, and of its forward part, is what PyTorch counts.
+func TestFLOPs(t *testing.T) {
+	dev, err := cpu.New(cpu.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	n := mustResolve(t, voxsaw.Network{Channels: 8, Norm: "instance", Classes: 6})
+	g := nn.NewGraph(nn.Train, device.Float32)
+	logits := n.Decoder(g, n.Encoder(g, g.Input("x", 1, 1, 64, 64, 64)))[0]
+	loss, _ := g.Loss(logits, g.Input("target", 1, 64, 64, 64), nn.LossOptions{CE: 1, Dice: 1})
+	params := nn.NewParams(dev, 1)
+	defer params.Close()
+	program, err := nn.Compile(dev, g, params, nn.Options{Loss: loss})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	forward, step := traintest.FLOPs(t, "..", "vnet")
+	if program.ForwardFLOPs() != forward || program.Summary().FLOPs != step {
+		t.Errorf("%.0f FLOP forward, %.0f in all; PyTorch counts %.0f and %.0f", program.ForwardFLOPs(), program.Summary().FLOPs, forward, step)
 	}
 }

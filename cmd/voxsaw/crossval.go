@@ -158,6 +158,13 @@ func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title s
 	if err := writeFile(filepath.Join(s.Out, "scores.csv"), table.Runs(r.Runs).CSV); err != nil {
 		return err
 	}
+	compute, err := r.Compute(s.Out)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(s.Out, "compute.csv"), compute.CSV); err != nil {
+		return err
+	}
 	curves, err := r.LearningCurves(s.Out)
 	if err != nil {
 		return err
@@ -179,6 +186,9 @@ func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title s
 		return err
 	}
 	if err := printDistances(w, r); err != nil {
+		return err
+	}
+	if err := printTable(w, compute); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(w, "report: %s\n", filepath.Join(s.Out, "report.html"))

@@ -33,6 +33,7 @@ type event struct {
 	BestStep  int                 `json:"best_step,omitempty"`
 	IsBest    bool                `json:"is_best,omitempty"`
 	Metrics   map[string]*float64 `json:"metrics,omitempty"`
+	FLOPs     float64             `json:"flops,omitempty"`
 	Elapsed   *float64            `json:"elapsed_seconds,omitempty"`
 	Remaining *float64            `json:"remaining_seconds,omitempty"`
 	Path      string              `json:"path,omitempty"`
@@ -98,7 +99,7 @@ func (e *events) scored(path string, step int, p puzzle2d.Precision) {
 
 // finished is the last line of a training that came to its end.
 func (e *events) finished(folder string, s voxsaw.Summary) error {
-	v := event{Event: "finished", Step: s.Step, Path: folder, Elapsed: seconds(s.Elapsed)}
+	v := event{Event: "finished", Step: s.Step, Path: folder, Elapsed: seconds(s.Elapsed), FLOPs: s.FLOPs}
 	if s.BestStep > 0 {
 		v.BestStep, v.Best, v.Score, v.Metrics = s.BestStep, number(s.Best), number(s.Validation.Score), named(s.Validation.Metrics)
 	}

@@ -114,6 +114,9 @@ func describeRun(folder string, s train.Status, settings []byte) (report.Run, st
 		{Name: "What is learnt", Value: s.Kind}, {Name: "Steps done", Value: strconv.Itoa(step)}, {Name: "Time of its steps", Value: terminal.Duration(s.Time)},
 		{Name: "Program", Value: "voxsaw " + s.Version}, {Name: "Device", Value: s.Device}, {Name: "Data", Value: report.Shortened(s.Fingerprint)},
 	}
+	if s.StepFLOPs > 0 {
+		facts = append(facts, report.Fact{Name: "Arithmetic of its steps", Value: fmt.Sprintf("%.4g TFLOP", s.StepFLOPs*float64(step)/1e12)})
+	}
 	if s.BestStep > 0 {
 		facts = append(facts, report.Fact{Name: "Best score", Value: fmt.Sprintf("%.4f at step %d", s.Best, s.BestStep)})
 	}

@@ -60,10 +60,8 @@ func (s Steps) Measure(o Options) (Timing, error) {
 	var t Timing
 	for _, p := range s.Programs {
 		t.Bytes += p.Bytes()
-		for _, step := range p.Times()[:p.Summary().ForwardSteps] {
-			if t.FLOPs += step.FLOPs; s.Update != nil {
-				t.FLOPs += 2 * step.FLOPs
-			}
+		if t.FLOPs += p.ForwardFLOPs(); s.Update != nil {
+			t.FLOPs += 2 * p.ForwardFLOPs()
 		}
 	}
 	var times []time.Duration

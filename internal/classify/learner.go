@@ -73,6 +73,9 @@ func (l *Learner) Notes() []string {
 	return []string{fmt.Sprintf("a training step: %v", l.program.Summary())}
 }
 
+// FLOPs implements [train.Learner].
+func (l *Learner) FLOPs() float64 { return l.program.Summary().FLOPs }
+
 // Close implements [train.Learner].
 func (l *Learner) Close() {
 	if l.guesser != nil {

@@ -64,6 +64,11 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 		page.Sections = append(page.Sections, r.comparison(folds))
 	}
 
+	compute, err := r.Compute(s.Out)
+	if err != nil {
+		return page, err
+	}
+	page.Sections = append(page.Sections, report.Section{Title: "Compute", Blocks: []report.Block{report.Table{Table: compute}}})
 	learning, err := r.learning(s.Out)
 	if err != nil {
 		return page, err

@@ -49,6 +49,14 @@ func (l *Learner) Notes() (notes []string) {
 	return notes
 }
 
+// FLOPs implements [train.Learner]: the mean over the grids.
+func (l *Learner) FLOPs() (mean float64) {
+	for _, t := range l.trainers {
+		mean += t.FLOPs() / float64(len(l.trainers))
+	}
+	return mean
+}
+
 // Validate implements [train.Task]: it plays the puzzles of the held-out items.
 func (l *Learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
 	if l.players == nil {

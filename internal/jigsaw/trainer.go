@@ -157,6 +157,18 @@ func (t *Trainer) Notes() []string {
 	return []string{fmt.Sprintf("a training step%s: encoder %v", t.config.on(), encoder), fmt.Sprintf("each round of it: head %v", head)}
 }
 
+// FLOPs is the arithmetic of a step, on this rank, in which no puzzle is solved before the last
+// round: the encoder, the looks of all rounds and, of several, the one at all of them together,
+// whose gradient is the step's.
+func (t *Trainer) FLOPs() float64 {
+	rounds, last := t.config.rounds(), t.largestHead()
+	flops := t.encoder.Summary().FLOPs + last.Summary().FLOPs
+	if rounds > 1 {
+		flops += float64(rounds) * t.heads[0].program.ForwardFLOPs()
+	}
+	return flops
+}
+
 // head is the smallest head with boards for so many rounds.
 func (t *Trainer) head(rounds int) *head {
 	return t.heads[slices.IndexFunc(t.heads, func(h *head) bool { return h.boards >= rounds*t.puzzles })]

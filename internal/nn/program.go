@@ -83,6 +83,14 @@ func (s Summary) String() string {
 		s.Steps, again, s.FLOPs/1e9, mebibytes(s.Bytes), mebibytes(s.Unshared), mebibytes(s.ParamBytes))
 }
 
+// ForwardFLOPs is the part of the summary's FLOPs that Forward computes.
+func (p *Program) ForwardFLOPs() (flops float64) {
+	for _, step := range p.Times()[:p.Summary().ForwardSteps] {
+		flops += step.FLOPs
+	}
+	return flops
+}
+
 // Set uploads an input, row-major.
 func (p *Program) Set(input string, values []float32) error {
 	in, ok := p.inputs[input]

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/classify"
 	"github.com/voxsaw/voxsaw/internal/classify/classifytest"
 	"github.com/voxsaw/voxsaw/internal/pretext"
@@ -88,4 +89,18 @@ func TestMistakesAreNamed(t *testing.T) {
 	if _, err := classify.Open(classifytest.Device(t), puzzles, name, defaults(), nil, pretext.OpenOptions{}); err == nil || !strings.Contains(err.Error(), `kind "jigsaw"`) {
 		t.Errorf("a checkpoint of puzzles: %v", err)
 	}
+}
+
+// A step's arithmetic, of encoder and head, is what PyTorch counts, and is recorded.
+func TestFLOPs(t *testing.T) {
+	c := tiny(t)
+	c.Network.Levels, c.Crop, c.Features, c.Batch, c.Train.Steps = 4, [3]int{32, 32, 32}, 24, 3, 2
+	if err := c.Resolve(volume.DefaultPreparation()); err != nil {
+		t.Fatal(err)
+	}
+	_, step := traintest.FLOPs(t, "../..", "rotation")
+	data := pretext.Data{Store: traintest.Phantoms(t, 1, [3]int{32, 32, 32}), Train: []string{"case00"}}
+	traintest.Counts(t, step, func(o voxsaw.RunOptions) (voxsaw.Summary, error) {
+		return c.Pretrain(t.Context(), classifytest.Device(t), data, o)
+	})
 }

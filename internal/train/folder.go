@@ -44,6 +44,7 @@ type Folder struct {
 	changed   bool     // its configuration is to be written again
 	engines   []string // of the run that is resumed
 	ranks     int      // that train together
+	flops     float64  // of a step, over all ranks; 0: nobody counted
 }
 
 const (
@@ -90,7 +91,12 @@ type record struct {
 	BestStep    int      `json:"best_step"`
 	Best        float64  `json:"best"`
 	Ranks       int      `json:"ranks,omitempty"` // that train together; 0: one
+	// StepFLOPs is the arithmetic of a step, as [voxsaw.Summary] counts it; 0: nobody counted
+	StepFLOPs float64 `json:"flops_per_step,omitempty"`
 }
+
+// FLOPs is the arithmetic of the steps that are saved; 0: nobody counted.
+func (r record) FLOPs() float64 { return r.StepFLOPs * float64(r.Step) }
 
 // An Identity is what a run is, beside its options.
 type Identity struct {
@@ -408,7 +414,7 @@ func (f *Folder) Summary() (voxsaw.Summary, error) {
 		return voxsaw.Summary{}, err
 	}
 	last, err := lastValidation(filepath.Join(f.path, validationFile))
-	return voxsaw.Summary{Step: r.Step, BestStep: r.BestStep, Best: r.Best, Validation: last}, err
+	return voxsaw.Summary{Step: r.Step, BestStep: r.BestStep, Best: r.Best, Validation: last, FLOPs: r.FLOPs()}, err
 }
 
 // lastValidation is the last line of a run's validation.csv, to seven digits; empty if there is
@@ -449,7 +455,7 @@ func (f *Folder) record(p checkpoint.Progress, finished bool) error {
 	id := f.identity
 	data, err := json.MarshalIndent(record{
 		Kind: id.Kind, Version: id.Version, Device: id.Device, Engines: id.Engines, Fingerprint: id.Fingerprint,
-		Finished: finished, Step: p.Step, BestStep: p.BestStep, Best: p.Best, Ranks: f.ranks,
+		Finished: finished, Step: p.Step, BestStep: p.BestStep, Best: p.Best, Ranks: f.ranks, StepFLOPs: f.flops,
 	}, "", "  ")
 	if err != nil {
 		return err

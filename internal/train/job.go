@@ -41,6 +41,9 @@ type Learner[B any] interface {
 	Task[B]
 	// Notes are what a person should know before the run, such as the memory of a step.
 	Notes() []string
+	// FLOPs is the arithmetic of one training step on this rank, as [voxsaw.Summary] counts it: the
+	// mean where steps differ.
+	FLOPs() float64
 	Close()
 }
 
@@ -101,6 +104,7 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	}
 	return Train[B](ctx, learner, Setup{
 		Options: j.Options, Optimizer: w.Optimizer, Group: group, Folder: folder, Observer: o.Observer, Loaders: o.Loaders,
+		FLOPs: learner.FLOPs() * float64(max(group.Size, 1)),
 	})
 }
 

@@ -29,6 +29,7 @@ type Setup struct {
 	Observer  voxsaw.Observer // nil: nobody looks
 	Loaders   int             // goroutines that prepare data; 0: 2, or what a GPU leaves free
 	Ahead     int             // batches prepared ahead of their use; 0: 4, one a loader at least
+	FLOPs     float64         // of a step, over all ranks; 0: nobody counted
 }
 
 // loaders is how many goroutines prepare data. The cores of a machine have nothing else to do where
@@ -149,14 +150,15 @@ type loop struct {
 	start               time.Time
 	startStep           int
 	waited              time.Duration
-	cannotWrite         bool // to the log, which was said
+	cannotWrite         bool    // to the log, which was said
+	flops               float64 // of a step
 }
 
 func newLoop(params Params, setup Setup) (_ *loop, err error) {
 	if err := setup.Options.Check(); err != nil {
 		return nil, err
 	}
-	l := &loop{options: setup.Options, params: params, group: setup.Group, folder: setup.Folder, observer: setup.Observer, optimizer: setup.Optimizer, start: time.Now()}
+	l := &loop{options: setup.Options, params: params, group: setup.Group, folder: setup.Folder, observer: setup.Observer, optimizer: setup.Optimizer, start: time.Now(), flops: setup.FLOPs}
 	if l.observer == nil {
 		l.observer = silent{}
 	}
@@ -166,6 +168,7 @@ func newLoop(params Params, setup Setup) (_ *loop, err error) {
 		}
 	}
 	if l.folder != nil {
+		l.folder.flops = setup.FLOPs
 		if l.release, err = l.folder.hold(); err == nil {
 			err = l.open()
 		}
@@ -530,6 +533,7 @@ func (l *loop) summary() voxsaw.Summary {
 	return voxsaw.Summary{
 		Step: l.now.Step, BestStep: l.now.BestStep, Best: l.now.Best, Validation: l.last,
 		Elapsed: elapsed, WaitShare: l.waited.Seconds() / max(elapsed.Seconds(), 1e-9),
+		FLOPs: l.flops * float64(l.now.Step),
 	}
 }
 

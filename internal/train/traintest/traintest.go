@@ -5,6 +5,7 @@
 package traintest
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -26,6 +27,20 @@ func Ranks(n int) []train.Group {
 		groups = append(groups, train.GroupOf(voxsaw.RunOptions{Ranks: r}))
 	}
 	return groups
+}
+
+// Both does a part of a training on each of two ranks of this process, at the same time.
+func Both(t testing.TB, part func(rank int, group train.Group) error) {
+	t.Helper()
+	errs := make([]error, 2)
+	var all sync.WaitGroup
+	for rank, group := range Ranks(2) {
+		all.Go(func() { errs[rank] = part(rank, group) })
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Of is the same ranks as the options of a run name them.

@@ -1,0 +1,94 @@
+package experiment
+
+import (
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/table"
+	"github.com/voxsaw/voxsaw/internal/train"
+)
+
+// This file: what the initialisations cost. A gain is a gain only beside the compute that it took.
+
+// cost is the training of several runs of a kind.
+type cost struct {
+	runs         int
+	steps, flops float64 // sums over the runs
+	uncounted    bool    // a run was trained by a version that counted no FLOPs
+}
+
+// add adds the run in a folder.
+func (c *cost) add(folder string) error {
+	s, err := train.ReadStatus(folder)
+	if err != nil {
+		return err
+	}
+	c.runs++
+	c.steps += float64(s.Step)
+	c.flops += s.FLOPs()
+	c.uncounted = c.uncounted || s.FLOPs() == 0
+	return nil
+}
+
+// cells are the mean steps and TFLOP of a run; empty where there is none, or nobody counted.
+func (c cost) cells() (steps, teraflops any) {
+	if c.runs == 0 {
+		return nil, nil
+	}
+	if !c.uncounted {
+		teraflops = c.flops / float64(c.runs) / 1e12
+	}
+	return c.steps / float64(c.runs), teraflops
+}
+
+// Compute is the table of what each initialisation took: steps and arithmetic of pretraining one
+// encoder and of one run of fine-tuning. They are read from the folders of the finished runs.
+func (r *Result) Compute(out string) (table.Table, error) {
+	t := table.Table{Title: "Compute: one encoder, one run", Columns: []table.Column{
+		{Key: "initialisation", Title: "initialisation"}, {Key: "encoders", Title: "encoders"},
+		{Key: "pretraining_steps", Title: "steps of pretraining"}, {Key: "pretraining_tflop", Title: "TFLOP of pretraining", Digits: 2},
+		{Key: "runs", Title: "runs"}, {Key: "finetuning_steps", Title: "steps of fine-tuning"}, {Key: "finetuning_tflop", Title: "TFLOP of fine-tuning", Digits: 2},
+		{Key: "tflop", Title: "TFLOP of both", Digits: 2},
+	}}
+	for _, i := range r.Plan.Inits {
+		var pretraining, finetuning cost
+		for _, e := range r.Encoders {
+			if e.Init == i.Name {
+				if err := pretraining.add(e.Folder); err != nil {
+					return t, err
+				}
+			}
+		}
+		for _, trial := range r.Plan.trials(r.Cases) {
+			if trial.Init == i.Name && slices.ContainsFunc(r.Runs, trial.is) {
+				if err := finetuning.add(trial.Folder(out)); err != nil {
+					return t, err
+				}
+			}
+		}
+		if finetuning.runs == 0 {
+			continue
+		}
+		t.Rows = append(t.Rows, i.computeRow(pretraining, finetuning))
+	}
+	t.Notes = []string{
+		"Means over encoders and over runs. TFLOP: 10^12 multiplications and additions of convolutions and matrix products, forward and backward, as the direct formulas have them, whatever algorithm computed them; validation is not counted.",
+	}
+	return t, nil
+}
+
+// computeRow is the row of an initialisation. What a checkpoint from outside the experiment took,
+// nobody knows.
+func (i Initialisation) computeRow(pretraining, finetuning cost) []any {
+	steps, teraflops := pretraining.cells()
+	if i.Checkpoint == "" && !i.pretrains() {
+		steps, teraflops = 0.0, 0.0
+	}
+	tuning, tuned := finetuning.cells()
+	var both any
+	if a, ok := teraflops.(float64); ok {
+		if b, ok := tuned.(float64); ok {
+			both = a + b
+		}
+	}
+	return []any{i.Name, pretraining.runs, steps, teraflops, finetuning.runs, tuning, tuned, both}
+}

@@ -1,0 +1,21 @@
+package segment
+
+import (
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
+)
+
+// A step's arithmetic is what PyTorch counts, and is recorded.
+func TestFLOPs(t *testing.T) {
+	cache, dev := phantoms(t, 2, [3]int{36, 34, 32}), testDevice(t)
+	c := tiny()
+	c.Network.Levels, c.Crop, c.Batch, c.Train.Steps = 4, [3]int{32, 32, 32}, 2, 2
+	c = resolved(t, c, cache)
+	_, step := traintest.FLOPs(t, "..", "finetune")
+	traintest.Counts(t, step, func(o voxsaw.RunOptions) (voxsaw.Summary, error) {
+		s, _, err := Finetune(t.Context(), dev, c, Data{Store: cache, Train: []string{"case00", "case01"}}, "", o)
+		return s, err
+	})
+}
