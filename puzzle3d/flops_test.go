@@ -42,7 +42,9 @@ func TestFLOPsOfRoundsAndGrids(t *testing.T) {
 	if one, three := paper(1), paper(3); three-one != 3*look+2*3*look {
 		t.Errorf("%v FLOP with one round, %v with three: want %d more", one, three, 9*look)
 	}
-	of := func(grids ...string) float64 { return count(func(c *Config) { c.Grid, c.Grids = DefaultConfig().Grid, grids }) }
+	of := func(grids ...string) float64 {
+		return count(func(c *Config) { c.Grid, c.Grids = DefaultConfig().Grid, grids })
+	}
 	a, b, c := of("2x2x2", "2x2x3"), of("2x2x3", "2x3x3"), of("2x3x3", "2x2x2")
 	if mean := of("2x2x2", "2x2x3", "2x3x3"); a <= 0 || math.Abs(3*mean/(a+b+c)-1) > 1e-12 {
 		t.Errorf("grids by pairs take %v, %v and %v FLOP, all three %v", a, b, c, mean)

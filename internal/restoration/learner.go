@@ -70,17 +70,7 @@ func newLearner(t task, w pretext.Workbench) (*learner, error) {
 	if l.first, l.n, err = w.Group.Share(t.Batch); err != nil {
 		return nil, err
 	}
-	g := nn.NewGraph(nn.Train, w.Device.Activations())
-	outputs := t.network(g, l.n)
-	if g.Err() != nil {
-		return nil, fmt.Errorf("building the network: %w", g.Err())
-	}
-	if of, ok := t.corruption.(teller); ok {
-		l.loss, l.program, err = newClassLoss(t, of, w, g, outputs, l.n)
-	} else {
-		l.loss, l.program, err = newSquaredError(t, w, g, outputs, l.n)
-	}
-	if err != nil {
+	if err := l.compile(); err != nil {
 		return nil, fmt.Errorf("preparing to train on %d crops of %s: %w", l.n, numbers.Extents(t.Crop[:]), err)
 	}
 	if len(w.Held) > 0 {
@@ -90,6 +80,23 @@ func newLearner(t task, w pretext.Workbench) (*learner, error) {
 		}
 	}
 	return l, nil
+}
+
+// compile makes the program of a step.
+func (l *learner) compile() (err error) {
+	g := nn.NewGraph(nn.Train, l.bench.Device.Activations())
+	outputs := l.network(g, "image", l.n)
+	if g.Err() != nil {
+		return fmt.Errorf("building the network: %w", g.Err())
+	}
+	o := nn.Options{Update: l.bench.Optimizer.Updater(), MemoryLimit: l.bench.Memory}
+	if of, ok := l.corruption.(teller); ok {
+		l.loss = newClassLoss(l.task, of, g, outputs, l.n, &o)
+	} else {
+		l.loss = newSquaredError(l.task, g, outputs, l.n, 1, &o)
+	}
+	l.program, err = nn.Compile(l.bench.Device, g, l.bench.Params, o)
+	return err
 }
 
 // Notes implements [train.Learner].
@@ -113,15 +120,21 @@ func (l *learner) Params() train.Params { return l.bench.Params }
 
 // Batch implements [train.Task].
 func (l *learner) Batch(ctx context.Context, step int) (*batch, error) {
-	b := l.newBatch(l.n)
-	for item := range l.n {
+	return l.draw(ctx, l.bench.Train, step, l.first, l.n)
+}
+
+// draw makes the examples of a step that this rank has, of random crops of the cases: each a
+// function of the seed, the step and its number in the batch.
+func (t task) draw(ctx context.Context, cases []*prepared.Case, step, first, n int) (*batch, error) {
+	b := t.newBatch(n)
+	for item := range n {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		r := seed.Rand(l.Train.Seed, l.name, uint64(step), uint64(l.first+item))
-		err := l.make(r, b, item, func(int) (*prepared.Case, [3]int, error) {
-			c := l.bench.Train[r.IntN(len(l.bench.Train))]
-			origin, err := c.RandomOrigin(r, l.Crop, l.MaxAir)
+		r := seed.Rand(t.Train.Seed, t.name, uint64(step), uint64(first+item))
+		err := t.make(r, b, item, func(int) (*prepared.Case, [3]int, error) {
+			c := cases[r.IntN(len(cases))]
+			origin, err := c.RandomOrigin(r, t.Crop, t.MaxAir)
 			return c, origin, err
 		})
 		if err != nil {
@@ -134,7 +147,7 @@ func (l *learner) Batch(ctx context.Context, step int) (*batch, error) {
 // Step implements [train.Task].
 func (l *learner) Step(step int, b *batch) (train.Result, error) {
 	result := train.Result{Cases: b.cases, Items: l.Settings.Batch}
-	loss, parts, err := l.loss.forward(l.bench, l.Train.Seed, step, b)
+	loss, parts, err := l.forward(step, b)
 	if err != nil {
 		return result, err
 	}
@@ -145,7 +158,19 @@ func (l *learner) Step(step int, b *batch) (train.Result, error) {
 	if !numbers.Finite(result.Loss) {
 		return result, nil // for the loop to report; the parameters stay as they are
 	}
-	return result, l.loss.backward()
+	return result, l.program.Backward()
+}
+
+// forward runs the network on a batch, and gives the loss over the items of all ranks and its
+// parts.
+func (l *learner) forward(step int, b *batch) (loss float64, parts []float64, err error) {
+	if err = l.loss.set(l.program, b); err == nil {
+		err = l.bench.Forward(l.program, l.Train.Seed, step, pretext.Input{Name: "image", Values: b.images})
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	return l.loss.compare(l.program, l.bench.Group, b)
 }
 
 // Validate implements [train.Task]: how well the held-out cases are restored.

@@ -5,60 +5,51 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/nn"
-	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/train"
 )
 
-// A loss compares what the network tells with what it shall tell.
+// A loss compares what the network tells with what it shall tell. Before a forward run of the
+// program it is set, after it the batch is compared.
 type loss interface {
-	// forward runs the network on a batch, whose inputs are set but for the targets, and gives the
-	// loss over the items of all ranks and its parts.
-	forward(w pretext.Workbench, seed uint64, step int, b *batch) (loss float64, parts []float64, err error)
+	// set sets the inputs that only the loss has.
+	set(p *nn.Program, b *batch) error
+	// compare gives the loss over the items of all ranks and its parts, and leaves what the
+	// backward run needs.
+	compare(p *nn.Program, group train.Group, b *batch) (loss float64, parts []float64, err error)
 	// names of the parts
 	names() []string
-	// backward runs the backward part.
-	backward() error
 }
 
 // classLoss is Dice and cross-entropy of the classes of voxels.
-type classLoss struct {
-	program *nn.Program
-	levels  *backbone.Supervision
+type classLoss struct{ levels *backbone.Supervision }
+
+func newClassLoss(t task, of teller, g *nn.Graph, logits []*nn.Node, n int, o *nn.Options) loss {
+	l := classLoss{backbone.Supervise(g, logits, n, t.Crop, of.loss())}
+	o.Loss, o.Outputs = l.levels.Loss, map[string]*nn.Node{"statistics": l.levels.Statistics}
+	return l
 }
 
-func newClassLoss(t task, of teller, w pretext.Workbench, g *nn.Graph, logits []*nn.Node, n int) (loss, *nn.Program, error) {
-	l := &classLoss{levels: backbone.Supervise(g, logits, n, t.Crop, of.loss())}
-	var err error
-	l.program, err = nn.Compile(w.Device, g, w.Params, nn.Options{
-		Loss: l.levels.Loss, Outputs: map[string]*nn.Node{"statistics": l.levels.Statistics}, Update: w.Optimizer.Updater(), MemoryLimit: w.Memory,
-	})
-	return l, l.program, err
-}
+func (classLoss) names() []string { return []string{"ce", "dice_loss"} }
 
-func (l *classLoss) names() []string { return []string{"ce", "dice_loss"} }
+func (l classLoss) set(p *nn.Program, b *batch) error { return l.levels.Set(p, b.targets) }
 
-func (l *classLoss) forward(w pretext.Workbench, seed uint64, step int, b *batch) (loss float64, parts []float64, err error) {
-	if err := l.levels.Set(l.program, b.targets); err != nil {
-		return 0, nil, err
-	}
-	if err := w.Forward(l.program, seed, step, pretext.Input{Name: "image", Values: b.images}); err != nil {
-		return 0, nil, err
-	}
-	if w.Group.Alone() {
-		loss, err = w.Loss(l.program)
+func (l classLoss) compare(p *nn.Program, group train.Group, _ *batch) (loss float64, parts []float64, err error) {
+	if group.Alone() {
+		var whole [1]float32
+		err = p.Read("loss", whole[:])
+		loss = float64(whole[0])
 	} else {
 		var losses []float64
-		losses, err = l.program.Reduce(w.Group.AllReduce)
+		losses, err = p.Reduce(group.AllReduce)
 		loss = l.levels.Sum(losses)
 	}
 	if err != nil {
 		return 0, nil, err
 	}
-	statistics := make([]float32, l.program.Shape("statistics").Elements())
-	err = l.program.Read("statistics", statistics)
+	statistics := make([]float32, p.Shape("statistics").Elements())
+	err = p.Read("statistics", statistics)
 	return loss, []float64{float64(statistics[0]), float64(statistics[1])}, err
 }
-
-func (l *classLoss) backward() error { return l.program.Backward() }
 
 // squaredError is the mean squared error of the voxels that count:
 //
@@ -68,37 +59,41 @@ func (l *classLoss) backward() error { return l.program.Backward() }
 // is computed on the host, whatever the device: an image of one channel goes there, its gradient
 // comes back.
 type squaredError struct {
-	program *nn.Program
 	weights []float32 // of the resolutions, the whole one first
 	n       int       // crops
 	size    [3]int
 }
 
-func newSquaredError(t task, w pretext.Workbench, g *nn.Graph, restored []*nn.Node, n int) (loss, *nn.Program, error) {
+// newSquaredError adds what was restored to the outputs of a program, and the inputs of its
+// gradient to the graph. weight is that of the loss in a step.
+func newSquaredError(t task, g *nn.Graph, restored []*nn.Node, n int, weight float32, o *nn.Options) *squaredError {
 	l := &squaredError{weights: backbone.LevelWeights(len(restored)), n: n, size: t.Crop}
-	o := nn.Options{Outputs: map[string]*nn.Node{}, OutputGrad: map[string]string{}, Update: w.Optimizer.Updater(), MemoryLimit: w.Memory}
+	if o.Outputs == nil {
+		o.Outputs = map[string]*nn.Node{}
+	}
+	if o.OutputGrad == nil {
+		o.OutputGrad = map[string]string{}
+	}
 	for level, y := range restored {
 		if g.Err() != nil {
 			break
 		}
+		l.weights[level] *= weight
 		o.Outputs[restoredName(level)] = y
 		o.OutputGrad[restoredName(level)] = gradientName(level)
 		g.Input(gradientName(level), y.Shape()...)
 	}
-	var err error
-	l.program, err = nn.Compile(w.Device, g, w.Params, o)
-	return l, l.program, err
+	return l
 }
 
 func restoredName(level int) string { return fmt.Sprintf("restored/%d", 1<<level) }
 func gradientName(level int) string { return fmt.Sprintf("gradient/%d", 1<<level) }
 
-func (l *squaredError) names() []string { return []string{"mse"} }
+func (*squaredError) names() []string { return []string{"mse"} }
 
-func (l *squaredError) forward(w pretext.Workbench, seed uint64, step int, b *batch) (loss float64, parts []float64, err error) {
-	if err := w.Forward(l.program, seed, step, pretext.Input{Name: "image", Values: b.images}); err != nil {
-		return 0, nil, err
-	}
+func (*squaredError) set(*nn.Program, *batch) error { return nil }
+
+func (l *squaredError) compare(p *nn.Program, group train.Group, b *batch) (loss float64, parts []float64, err error) {
 	gradients := make([][]float32, len(l.weights))
 	sums := make([]float32, 2*len(l.weights)) // of each resolution the squares, and the voxels
 	targets, counts, size := b.targets, b.counts, l.size
@@ -108,14 +103,14 @@ func (l *squaredError) forward(w pretext.Workbench, seed uint64, step int, b *ba
 			counts, size = backbone.Half(counts, l.n, size)
 		}
 		gradients[level] = make([]float32, len(targets))
-		if err := l.program.Read(restoredName(level), gradients[level]); err != nil {
+		if err := p.Read(restoredName(level), gradients[level]); err != nil {
 			return 0, nil, err
 		}
 		squares, voxels := differences(gradients[level], targets, counts)
 		sums[2*level], sums[2*level+1] = float32(squares), float32(voxels)
 	}
-	if !w.Group.Alone() {
-		if err := w.Group.AllReduce(sums); err != nil {
+	if !group.Alone() {
+		if err := group.AllReduce(sums); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -126,14 +121,12 @@ func (l *squaredError) forward(w pretext.Workbench, seed uint64, step int, b *ba
 		for i := range gradients[level] {
 			gradients[level][i] *= scale
 		}
-		if err := l.program.Set(gradientName(level), gradients[level]); err != nil {
+		if err := p.Set(gradientName(level), gradients[level]); err != nil {
 			return 0, nil, err
 		}
 	}
 	return loss, []float64{float64(sums[0]) / float64(max(sums[1], 1))}, nil
 }
-
-func (l *squaredError) backward() error { return l.program.Backward() }
 
 // differences replaces what was restored by its difference from the target, 0 where a voxel does
 // not count, and gives the sum of the squares and the number of voxels that count.

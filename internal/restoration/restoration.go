@@ -193,22 +193,22 @@ func (c *Config[T]) pretrain(ctx context.Context, dev voxsaw.Device, data pretex
 // Declare implements [pretext.Model].
 func (c *Config[T]) Declare(params *nn.Params) error {
 	g := nn.NewGraph(nn.Train, params.Device().Activations())
-	c.network(g, 1)
+	c.network(g, "image", 1)
 	if err := params.Declare(g); err != nil {
 		return fmt.Errorf("building the network: %w", err)
 	}
 	return nil
 }
 
-// network adds the whole network to a graph of n crops: the input "image" (n, 1, D, H, W) becomes
+// network adds the whole network to a graph of n crops: the named input (n, 1, D, H, W) becomes
 // outputs (n, classes, D, H, W) and, of a network with deep supervision in training, further ones
 // at half the size and so on.
-func (s *Settings) network(g *nn.Graph, n int) []*nn.Node {
+func (s *Settings) network(g *nn.Graph, input string, n int) []*nn.Node {
 	b, err := backbone.Of(s.Network)
 	if err != nil {
 		return []*nn.Node{g.Fail("%w", err)}
 	}
-	stages := b.Encoder(g, g.Input("image", n, 1, s.Crop[2], s.Crop[1], s.Crop[0]))
+	stages := b.Encoder(g, g.Input(input, n, 1, s.Crop[2], s.Crop[1], s.Crop[0]))
 	if g.Err() != nil {
 		return nil
 	}

@@ -209,7 +209,7 @@ func checkSlopes(t *testing.T, l *learner, b *batch, what string, loss float64) 
 				t.Fatal(err)
 			}
 		}
-		loss, _, err := l.loss.forward(l.bench, 0, 0, b)
+		loss, _, err := l.forward(0, b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +268,7 @@ func TestVisibleVoxelsDoNotCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loss, _, err := l.loss.forward(l.bench, 0, 0, b)
+	loss, _, err := l.forward(0, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestVisibleVoxelsDoNotCount(t *testing.T) {
 	if want /= n; math.Abs(loss-want) > 1e-5*want {
 		t.Errorf("the loss is %v, want %v", loss, want)
 	}
-	if again, _, err := l.loss.forward(l.bench, 0, 0, b); err != nil || again != loss {
+	if again, _, err := l.forward(0, b); err != nil || again != loss {
 		t.Errorf("%v, %v, with other targets where nothing is masked; it was %v", again, err, loss)
 	}
 }

@@ -33,7 +33,7 @@ type restorer struct {
 func newRestorer(dev device.Device, t task, params *nn.Params, share *nn.Program, memory int64) (*restorer, error) {
 	r := &restorer{task: t, repeats: cropsOfCase, told: make([]float32, t.outputs()*t.voxels())}
 	g := nn.NewGraph(nn.Eval, dev.Activations())
-	outputs := t.network(g, 1)
+	outputs := t.network(g, "image", 1)
 	if g.Err() != nil {
 		return nil, fmt.Errorf("building the network: %w", g.Err())
 	}
