@@ -106,7 +106,10 @@ func sayFound(stderr io.Writer, d *dataset.Dataset, roots []string) {
 // explainPrepare adds to an error what the user can do about it.
 func explainPrepare(ctx context.Context, err error, summary *dataset.Summary, d *dataset.Dataset) error {
 	var others *dataset.OthersError
+	var names *dataset.NamesError
 	switch stopped := ctx.Err(); {
+	case errors.As(err, &names):
+		return withHint(err, "%s", names.Hint)
 	case errors.As(err, &others):
 		return withHint(err, "choose another --out; or name all folders of scans in one command; or say --force, which removes these cases")
 	case stopped != nil && err != nil:

@@ -80,6 +80,7 @@ type Case struct {
 	segmentation *dicom.Segmentation // the labels, where Detect found them to be one
 	structures   *dicom.StructureSet // likewise
 	channel      bool                // Volume has chosen the file
+	unnamed      bool                // its labels are numbers that nothing names
 	refused      error               // why no scan of the folder could be chosen
 }
 
@@ -96,6 +97,7 @@ type Options struct {
 	LabelsAsScans  bool     `yaml:"labels_as_scans" help:"take NIfTI files for scans that hold labels by their values, and belong to no scan by their names"`
 	PatientPerCase bool     `yaml:"patient_per_case" help:"take each case for another patient; otherwise those of one DICOM study, or of one folder of several, are kept in one fold"`
 	Unlabelled     bool     `yaml:"unlabelled" help:"take the images only"`
+	SameLabels     bool     `yaml:"same_labels" help:"where some labels have names and others are only numbers: a number means the same in all cases"`
 	NameByFolder   bool     `yaml:"name_by_folder" help:"put the name of the folder before those of its cases, where several folders have cases of one name"`
 }
 
@@ -104,17 +106,27 @@ type Options struct {
 func Detect(root string, o Options) (*Dataset, error) { return DetectAll([]string{root}, o) }
 
 // DetectAll finds the cases of several folders and makes one data set of them, such as labelled
-// scans and unlabelled ones. No two cases may have one name, and no label two.
+// scans and unlabelled ones. A folder of published data sets, such as nnUNet_raw, counts as all of
+// them. No two cases may have one name, and no label two.
 func DetectAll(roots []string, o Options) (*Dataset, error) {
 	all := &Dataset{}
+	sources, notes, err := sourcesOf(roots, o)
+	if err != nil {
+		return nil, err
+	}
+	all.Notes = notes
 	var layouts, patients []string
-	for _, root := range roots {
-		d, err := detectOne(root, o)
+	for _, source := range sources {
+		d, err := source.detect(o)
 		if err != nil {
 			return nil, err
 		}
+		if len(d.Cases) == 0 { // beside data sets below the folder
+			all.addNotes(d)
+			continue
+		}
 		prefix := ""
-		if len(roots) > 1 {
+		if len(sources) > 1 {
 			prefix = baseName(d.Root) + "/"
 		}
 		patients = append(patients, d.patientsByFolder(prefix, o)...)
@@ -130,13 +142,16 @@ func DetectAll(roots []string, o Options) (*Dataset, error) {
 		all.addStudies(patients)
 		all.setPatients(patients)
 	}
+	if o.SameLabels {
+		all.shareNames()
+	}
 	if err := all.numberMasks(); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(all.Cases, func(a, b Case) int { return compareNatural(a.ID, b.ID) })
 	for n, c := range all.Cases {
 		if n > 0 && c.ID == all.Cases[n-1].ID {
-			return nil, all.clash(all.Cases[n-1], c, len(roots) > 1)
+			return nil, all.clash(all.Cases[n-1], c, len(sources) > 1)
 		}
 	}
 	return all, nil
@@ -151,11 +166,18 @@ func (d *Dataset) clash(a, b Case, folders bool) error {
 	return err
 }
 
-// add takes over the cases of another data set, and the names of its labels.
+// add takes over the cases of another data set, and the names of its labels, if it has labels.
 func (d *Dataset) add(o *Dataset, byFolder bool) error {
-	for _, label := range slices.Sorted(maps.Keys(o.LabelNames)) {
-		name := o.LabelNames[label]
-		if other, known := d.LabelNames[label]; known && !strings.EqualFold(other, name) {
+	names := o.LabelNames
+	if d.Root != "" && !o.hasLabels() { // it takes part in nothing that the names are about
+		names = nil
+	}
+	if !d.hasLabels() {
+		d.LabelNames = nil
+	}
+	for _, label := range slices.Sorted(maps.Keys(names)) {
+		name := names[label]
+		if other, known := d.LabelNames[label]; known && foldName(other) != foldName(name) {
 			return fmt.Errorf("label %d is %q in %s and %q in %s: prepare them one by one, or make the numbers agree", label, other, d.Root, name, o.Root)
 		} else if !known {
 			d.nameLabel(label, name)
@@ -171,9 +193,18 @@ func (d *Dataset) add(o *Dataset, byFolder bool) error {
 		d.Root += ", "
 	}
 	d.Root += o.Root
+	d.addNotes(o)
+	return nil
+}
+
+// addNotes takes over what is to be said of another data set.
+func (d *Dataset) addNotes(o *Dataset) {
 	d.Notes, d.PassedOver = append(d.Notes, o.Notes...), append(d.PassedOver, o.PassedOver...)
 	d.masks, d.Unused = append(d.masks, o.masks...), append(d.Unused, o.Unused...)
-	return nil
+}
+
+func (d *Dataset) hasLabels() bool {
+	return slices.ContainsFunc(d.Cases, func(c Case) bool { return c.Labels != "" })
 }
 
 // baseName is the name of a folder, whatever path it is given by.
@@ -187,16 +218,15 @@ func baseName(folder string) string {
 // readers read the layouts.
 var readers = map[string]func(string, Options) (*Dataset, error){LayoutNIH: readNIH, LayoutMSD: readMSD, LayoutNNUNet: readNNUNet, LayoutScans: readScans}
 
-// detectOne finds the cases of one folder.
-func detectOne(root string, o Options) (*Dataset, error) {
-	root = listed(root)
-	layout, err := layoutOf(root, o)
-	if err != nil {
-		return nil, err
-	}
-	d, err := readers[layout](root, o)
+// detect finds the cases of one source. None is an error, but for what lies beside other data sets.
+func (s source) detect(o Options) (*Dataset, error) {
+	root, layout := s.root, s.layout
+	d, err := s.read(o)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s as a data set (layout %s): %w", root, layout, err)
+	}
+	if len(d.Cases) == 0 && len(s.without) > 0 {
+		return d, nil
 	}
 	d.Root, d.Layout = root, layout
 	if layout == LayoutScans && o.Layout == "" { // nobody has said that numbers are those of cases
@@ -223,6 +253,7 @@ func detectOne(root string, o Options) (*Dataset, error) {
 			c.Series = o.Series
 		}
 	}
+	d.nameLabelsOfFiles()
 	return d, nil
 }
 

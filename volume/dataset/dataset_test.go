@@ -189,7 +189,6 @@ func TestLayouts(t *testing.T) {
 			layout: LayoutScans,
 			cases:  []string{"s1 s1/ct.nii.gz s1/seg.nii.gz", "s2 s2/ct.nii.gz s2/segmentations"},
 			labels: map[uint16]string{1: "liver", 2: "spleen"},
-			notes:  1, // of labels with names and without
 		},
 		{
 			name:   "two kinds of labels",

@@ -180,7 +180,11 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 	d, err := Detect(root, o)
 	if err != nil {
 		// A folder of scans need not be a data set, but one that looks like it should.
-		return []string{err.Error()}, nil
+		notes = append(notes, err.Error())
+		o.NameByFolder = true // two data sets may have cases of one name
+		if d, err = Detect(root, o); err != nil {
+			return notes, nil
+		}
 	}
 	find := func(path, series string) *Entry {
 		uid, _, _ := strings.Cut(series, "#")
@@ -196,12 +200,20 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 			e.problem(maskNote)
 		}
 	}
+	if err := d.checkNames(); err != nil {
+		notes = append(notes, err.Error())
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(min(4, runtime.GOMAXPROCS(0)))
 	for _, c := range d.Cases {
 		labels, image := find(c.Labels, ""), find(c.Image, c.Series)
 		if image != nil && image.mayBeLabels {
 			image.problem(notLabels)
+		}
+		for _, m := range c.Masks {
+			if e := find(m.Path, ""); e != nil && e.LabelNames == nil {
+				e.nameMask(m.Name)
+			}
 		}
 		if image != nil && c.Masks != nil {
 			group.Go(func() error {
@@ -218,7 +230,7 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 		if labels == nil || c.Labels == "" {
 			continue
 		}
-		if labels.LabelNames == nil && labels.Labels != nil {
+		if labels.LabelNames == nil && labels.Labels != nil && !c.unnamed {
 			labels.LabelNames = d.LabelNames
 		}
 		if len(labels.Labels) == 1 && labels.Labels[0] > 0 {
@@ -246,7 +258,7 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 			labels.problem("%s", note)
 		}
 	}
-	return append([]string{d.String()}, d.Notes...), group.Wait()
+	return slices.Concat(notes, []string{d.String()}, d.Notes), group.Wait()
 }
 
 func (e *Entry) setGrid(g volume.Grid) {
@@ -314,6 +326,15 @@ func inspectFile(path string, chosen int) Entry {
 	}
 	e.mayBeLabels = nifti.VolumeMayBeLabels(v)
 	return e
+}
+
+// nameMask calls the label of a mask by the name of its structure, whatever number it has.
+func (e *Entry) nameMask(name string) {
+	for label := range e.Labels {
+		if label > 0 {
+			e.LabelNames = map[uint16]string{label: name}
+		}
+	}
 }
 
 // about removes the entry's path from a message, because the table shows it anyway.

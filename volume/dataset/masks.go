@@ -59,19 +59,12 @@ func (d *Dataset) numberMasks() error {
 		next = label
 	}
 	var names []string
-	byNumber := ""
 	for _, c := range d.Cases {
-		if c.Labels != "" && c.Masks == nil && c.segmentation == nil {
-			byNumber = c.Labels
-		}
 		for _, m := range c.Masks {
 			if numbers[foldName(m.Name)] == 0 && !slices.Contains(names, m.Name) {
 				names = append(names, m.Name)
 			}
 		}
-	}
-	if byNumber != "" && len(names) > 0 && len(d.LabelNames) == 0 {
-		d.note("labels have names in some cases and only numbers in others, such as %s: whether label 1 means the same there, nobody says. A dataset.json with the names of the labels tells", byNumber)
 	}
 	slices.SortFunc(names, compareNatural)
 	for _, name := range names {

@@ -122,6 +122,9 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 	if err != nil {
 		return nil, err
 	}
+	if err := d.checkNames(); err != nil {
+		return nil, err
+	}
 	part, err := ParsePart(o.Part)
 	switch {
 	case err != nil:

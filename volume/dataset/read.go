@@ -141,9 +141,12 @@ func onlyValue(v *volume.Volume) (value float32, blank bool) {
 const notLabels = "is taken for a scan, though it holds labels by its values: few whole numbers, 0 among them and none below"
 
 // Read reads the case's scan and labels (nil where it has none), and brings the labels onto the
-// scan's voxels where they go by index. Labels are called by the given names, unless they come
-// from a DICOM SEG object, which has names itself.
+// scan's voxels where they go by index. Labels are called by the given names, unless their file has
+// names itself. Labels that [Detect] found no names for, though others have some, get none.
 func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l *volume.LabelMap, notes []string, err error) {
+	if c.unnamed {
+		names = nil
+	}
 	if c.structures != nil {
 		return c.readStructures(o)
 	}

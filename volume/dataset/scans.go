@@ -149,19 +149,36 @@ func readScans(root string, o Options) (*Dataset, error) {
 	if stat, err := os.Stat(root); err == nil && !stat.IsDir() {
 		return readSingle(root, o), nil
 	}
-	d, nothing, err := readTree(root, root, o)
+	d, nothing, err := readTree(root, root, nil, o)
 	if err == nil && len(d.Cases) == 0 {
 		err = nothing
 	}
-	return d, err
+	if err != nil {
+		return nil, err
+	}
+	return d, d.readNames(root)
 }
 
-// readTree reads a folder of a data set. Where it has no case, nothing says why, if anything
-// explains it.
-func readTree(root, folder string, o Options) (d *Dataset, nothing, err error) {
+// readNames reads the names of labels from the dataset.json that may lie in a tree of scans.
+func (d *Dataset) readNames(root string) error {
+	var file struct {
+		Labels any `json:"labels"` // of other programs, it may be something else
+	}
+	if _, err := readJSON(filepath.Join(root, "dataset.json"), &file); err != nil {
+		return err
+	}
+	if names, ok := file.Labels.(map[string]any); ok {
+		d.nameLabels(names)
+	}
+	return nil
+}
+
+// readTree reads a folder of a data set, without some folders below it. Where it has no case,
+// nothing says why, if anything explains it.
+func readTree(root, folder string, without []string, o Options) (d *Dataset, nothing, err error) {
 	d = &Dataset{}
 	p := &pairing{root: root, scans: map[string][]candidate{}, labels: map[string][]string{}, parts: map[string][]Mask{}, wanted: o.Structures}
-	others, err := p.addFiles(folder)
+	others, err := p.addFiles(folder, without)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -169,6 +186,9 @@ func readTree(root, folder string, o Options) (d *Dataset, nothing, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	elsewhere := func(text string) bool { return isBelow(text, without) }
+	series = slices.DeleteFunc(series, func(s seriesCase) bool { return elsewhere(s.folder) })
+	notes, passed = slices.DeleteFunc(notes, elsewhere), slices.DeleteFunc(passed, elsewhere)
 	if err := p.addSeries(series); err != nil {
 		return nil, nil, err
 	}
@@ -201,7 +221,6 @@ func readTree(root, folder string, o Options) (d *Dataset, nothing, err error) {
 			return nil, nil, err
 		}
 	}
-	d.nameSegments()
 	return d, d.explainNone(p, len(others) > 0 || len(passed) > 0), finish(d)
 }
 
@@ -235,11 +254,14 @@ type pairing struct {
 	lookups []string          // tables of BIDS with the names of labels
 }
 
-// addFiles finds the NIfTI files below a folder of the tree. It counts files of other kinds of
-// images, and archives, by their extension.
-func (p *pairing) addFiles(folder string) (others map[string]int, err error) {
+// addFiles finds the NIfTI files below a folder of the tree, without some folders below it. It
+// counts files of other kinds of images, and archives, by their extension.
+func (p *pairing) addFiles(folder string, without []string) (others map[string]int, err error) {
 	others = map[string]int{}
 	err = walk(folder, func(path string, entry fs.FileInfo, err error) error {
+		if slices.Contains(without, path) {
+			return fs.SkipDir
+		}
 		if err != nil || entry.IsDir() { // the search for DICOM lists what cannot be looked at
 			return nil
 		}

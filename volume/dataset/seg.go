@@ -3,7 +3,6 @@ package dataset
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom"
-	"github.com/voxsaw/voxsaw/volume/itk"
 )
 
 // This file reads DICOM SEG objects and RT structure sets as labels.
@@ -128,36 +126,6 @@ func listObjects(objects []object) string {
 		fmt.Fprintf(&b, "\n  %s: %s", filepath.Base(o.path), o)
 	}
 	return b.String()
-}
-
-// nameSegments takes the labels' names from the cases' SEG objects and Slicer's segmentations. It
-// notes a label that two of them give different names: a person must decide.
-func (d *Dataset) nameSegments() {
-	from := map[uint16]string{}
-	told := map[uint16]bool{}
-	for _, c := range d.Cases {
-		var names map[uint16]string
-		if c.segmentation != nil {
-			names = c.segmentation.Names()
-		} else if itk.IsName(c.Labels) && c.Masks == nil {
-			h, err := itk.ReadHeader(c.Labels)
-			if err != nil {
-				continue // reading the case says what is wrong
-			}
-			names = h.Names
-		}
-		for _, label := range slices.Sorted(maps.Keys(names)) {
-			other, known := d.LabelNames[label]
-			switch {
-			case !known:
-				d.nameLabel(label, names[label])
-				from[label] = c.Labels
-			case other != names[label] && !told[label]:
-				told[label] = true
-				d.note("label %d is %q in %s and %q in %s: such cases must not be used together", label, other, from[label], names[label], c.Labels)
-			}
-		}
-	}
 }
 
 // setObject gives a case the labels of a DICOM object. Of a structure set, these are the structures

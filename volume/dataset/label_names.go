@@ -1,0 +1,103 @@
+package dataset
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/volume/itk"
+)
+
+// This file says what labels are called: by a data set, or by the files of its cases. A number
+// must not mean two things in one data set.
+
+// ownNames are the names that a case's file of labels has itself; nil for none.
+func (c Case) ownNames() map[uint16]string {
+	switch {
+	case c.Labels == "" || c.Masks != nil:
+		return nil
+	case c.segmentation != nil:
+		return c.segmentation.Names()
+	case itk.IsName(c.Labels):
+		h, err := itk.ReadHeader(c.Labels)
+		if err != nil {
+			return nil // reading the case says what is wrong
+		}
+		return h.Names
+	}
+	return nil
+}
+
+// nameLabelsOfFiles takes the labels' names from the cases' SEG objects and Slicer's segmentations.
+// It notes a label that two of them give different names: a person must decide. Where the data set
+// names no labels, cases whose files do not either are without.
+func (d *Dataset) nameLabelsOfFiles() {
+	named := len(d.LabelNames) > 0
+	from := map[uint16]string{}
+	told := map[uint16]bool{}
+	for n := range d.Cases {
+		c := &d.Cases[n]
+		names := c.ownNames()
+		c.unnamed = c.Labels != "" && c.Masks == nil && names == nil && !named
+		for _, label := range slices.Sorted(maps.Keys(names)) {
+			other, known := d.LabelNames[label]
+			switch {
+			case !known:
+				d.nameLabel(label, names[label])
+				from[label] = c.Labels
+			case other != names[label] && !told[label]:
+				told[label] = true
+				d.note("label %d is %q in %s and %q in %s: such cases must not be used together", label, other, from[label], names[label], c.Labels)
+			}
+		}
+	}
+}
+
+// shareNames gives labels without names those that the same numbers have elsewhere, because
+// somebody says that they mean the same. Masks are not numbered yet: their numbers say nothing.
+func (d *Dataset) shareNames() {
+	if len(d.LabelNames) == 0 {
+		return
+	}
+	for n := range d.Cases {
+		d.Cases[n].unnamed = false
+	}
+}
+
+// checkNames refuses labels that are numbers alone beside labels with names: a number would be
+// learnt as one organ in all cases, and nothing says that it is.
+func (d *Dataset) checkNames() error {
+	var numbered, named []Case
+	for _, c := range d.Cases {
+		switch {
+		case c.unnamed:
+			numbered = append(numbered, c)
+		case c.Labels != "" && len(d.LabelNames) > 0:
+			named = append(named, c)
+		}
+	}
+	if len(numbered) == 0 || len(named) == 0 {
+		return nil
+	}
+	way := "--same-labels, if each number means the same in all of them"
+	if !slices.ContainsFunc(named, func(c Case) bool { return c.Masks == nil }) {
+		way = "a dataset.json in the folder of the scans with the names of the numbers"
+	}
+	var names []string
+	for _, label := range slices.Sorted(maps.Keys(d.LabelNames)) {
+		names = append(names, d.LabelNames[label])
+	}
+	return &NamesError{
+		fmt.Sprintf("labels have names in some cases (%s in %s) and are numbers without names in others (%s): nothing says that label 1 means the same in both", plain.List(names), named[0].Labels, numbered[0].Labels),
+		way + "; --unlabelled, to use no labels; or prepare the folders one by one",
+	}
+}
+
+// A NamesError says that labels with names and labels without would be mixed.
+type NamesError struct {
+	problem string
+	Hint    string // what the user can do
+}
+
+func (e *NamesError) Error() string { return e.problem }
