@@ -2,10 +2,10 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"os"
 
 	"github.com/spf13/cobra"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -136,20 +136,11 @@ func transferTable(draws []puzzle2d.Draw) table.Table {
 			t.Notes = append(t.Notes, fmt.Sprintf("draw %d: the machines had not found their optimum after 1000 sweeps", d.Seed))
 		}
 	}
-	mean, sd := meanAndSD(values)
-	t.Notes = append(t.Notes, fmt.Sprintf("mean over classes: %.2f, standard deviation over draws %.2f", mean, sd))
+	mean, sd := stat.MeanStdDev(values, nil)
+	note := fmt.Sprintf("mean over classes: %.2f", mean)
+	if len(values) > 1 {
+		note += fmt.Sprintf(", standard deviation over draws %.2f", sd)
+	}
+	t.Notes = append(t.Notes, note)
 	return t
-}
-
-func meanAndSD(values []float64) (mean, sd float64) {
-	for _, v := range values {
-		mean += v / float64(len(values))
-	}
-	for _, v := range values {
-		sd += (v - mean) * (v - mean)
-	}
-	if len(values) < 2 {
-		return mean, 0
-	}
-	return mean, math.Sqrt(sd / float64(len(values)-1))
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/puzzle2d"
@@ -131,7 +133,7 @@ func transferRow(target string, of, base []Result, k int) []any {
 			right += 100 * d.Accuracy / float64(len(m.Draws)*len(of))
 			values = append(values, 100*d.ClassMean)
 		}
-		mean, sd := meanAndSD(values)
+		mean, sd := stat.MeanStdDev(values, nil)
 		class, draws = class+mean/float64(len(of)), draws+sd/float64(len(of))
 		perSeed = append(perSeed, mean)
 		if m.Interval == nil {
@@ -140,10 +142,13 @@ func transferRow(target string, of, base []Result, k int) []any {
 		}
 		low, high = low+100*m.Interval[0]/float64(len(of)), high+100*m.Interval[1]/float64(len(of))
 	}
-	_, seeds := meanAndSD(perSeed)
-	row := []any{target, of[0].Arm, len(of), right, class, seeds, draws, nil, nil, nil}
-	if len(of) < 2 {
-		row[5] = nil
+	_, seeds := stat.MeanStdDev(perSeed, nil)
+	row := []any{target, of[0].Arm, len(of), right, class, nil, nil, nil, nil, nil}
+	if len(of) > 1 {
+		row[5] = seeds
+	}
+	if !math.IsNaN(draws) { // of one draw it is
+		row[6] = draws
 	}
 	if bounded {
 		row[7] = fmt.Sprintf("%.1f to %.1f", low, high)
@@ -174,18 +179,4 @@ func ofArm(results []Result, arm string) (of []Result) {
 		}
 	}
 	return of
-}
-
-// meanAndSD are the mean and the standard deviation of a sample.
-func meanAndSD(values []float64) (mean, sd float64) {
-	for _, v := range values {
-		mean += v / float64(len(values))
-	}
-	for _, v := range values {
-		sd += (v - mean) * (v - mean)
-	}
-	if len(values) < 2 {
-		return mean, 0
-	}
-	return mean, math.Sqrt(sd / float64(len(values)-1))
 }
