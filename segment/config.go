@@ -174,6 +174,20 @@ func (c Config) metricName(class int) string {
 	return name
 }
 
+// DescribeLabels names some of the labels that are learnt, as a checkpoint lists them ("2,3"), for
+// people: "liver, spleen", or "label 2, label 3" where they have no names.
+func (c Config) DescribeLabels(labels string) string {
+	var names []string
+	for label := range strings.SplitSeq(labels, ",") {
+		name := "label " + label
+		if n := slices.Index(c.Labels, label); n >= 0 && n < len(c.Names) && c.Names[n] != label {
+			name = c.Names[n]
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
 func describeLabels(names map[uint16]string) string {
 	var list []string
 	for _, label := range slices.Sorted(maps.Keys(names)) {

@@ -97,3 +97,11 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 		}
 	}
 }
+
+// People read names of labels, where there are any.
+func TestLabelsAreDescribedByName(t *testing.T) {
+	c := Config{Labels: []string{"2", "4+5", "7"}, Names: []string{"liver", "left kidney+right kidney", "7"}}
+	if got, want := c.DescribeLabels("2,4+5,7"), "liver, left kidney+right kidney, label 7"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -57,6 +57,7 @@ func writePhantoms(folder string, o phantomOptions) error {
 		if err != nil {
 			return err
 		}
+		l.Names = nil // as in most files
 		origin, size := [3]int{-o.around, -o.around, -o.around}, [3]int{24 + 2*o.around, 20 + 2*o.around, 16 + 2*o.around}
 		if v, err = v.Crop(origin, size, -1000); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -23,6 +24,8 @@ type provenance struct {
 	Version string `json:"version"`
 	segment.Provenance
 	Scan reading `json:"scan"`
+
+	names map[uint16]string // of labels, for messages
 }
 
 // A reading is how scans were chosen and read.
@@ -58,7 +61,8 @@ func (b *Batch) provenance(p *segment.Predictor) provenance {
 	o := b.options
 	return provenance{
 		Program: programName, Version: voxsaw.Version(), Provenance: p.Provenance(),
-		Scan: reading{Series: o.Find.Series, Volume: o.Find.Volume, Tilt: o.Read.Tilt, Gaps: o.Read.Gaps, Shear: o.Read.Shear},
+		Scan:  reading{Series: o.Find.Series, Volume: o.Find.Volume, Tilt: o.Read.Tilt, Gaps: o.Read.Gaps, Shear: o.Read.Shear},
+		names: p.LabelNames(),
 	}
 }
 
@@ -105,7 +109,7 @@ func (p provenance) differs(o provenance) string {
 	case p.Window != o.Window || p.Overlap != o.Overlap || p.Largest != o.Largest:
 		return fmt.Sprintf("was made with other settings (window %s, overlap %v, largest component %v, not %s, %v, %v)", numbers.Extents(p.Window[:]), p.Overlap, p.Largest, numbers.Extents(o.Window[:]), o.Overlap, o.Largest)
 	case !slices.Equal(p.LargestOf, o.LargestOf):
-		return fmt.Sprintf("was made with other settings (largest component of labels %s, not of %s)", labels(p.LargestOf), labels(o.LargestOf))
+		return fmt.Sprintf("was made with other settings (largest component of %s, not of %s)", o.labels(p.LargestOf), o.labels(o.LargestOf))
 	case p.Mirror != o.Mirror:
 		return fmt.Sprintf("was made with other settings (mirror %q, not %q)", p.Mirror, o.Mirror)
 	case p.Scan != o.Scan:
@@ -114,12 +118,24 @@ func (p provenance) differs(o provenance) string {
 	return ""
 }
 
-// labels lists labels, or says that there are none.
-func labels(list []string) string {
+// labels names labels, or says that there are none.
+func (p provenance) labels(list []string) string {
 	if len(list) == 0 {
-		return "none"
+		return "no label"
 	}
-	return strings.Join(list, ", ")
+	var names []string
+	for _, label := range list {
+		first, _, _ := strings.Cut(label, "+") // merged labels have one name
+		name := label
+		if number, err := strconv.ParseUint(first, 10, 16); err == nil && p.names[uint16(number)] != "" {
+			name = p.names[uint16(number)]
+		}
+		if name == label {
+			name = "label " + label
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // model names a model for a person.

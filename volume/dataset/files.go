@@ -41,7 +41,7 @@ func readFileHeader(path string) (fileHeader, error) {
 	if err != nil {
 		return fileHeader{}, err
 	}
-	return fileHeader{h.Grid, h.Volumes, h.VoxelBytes(), h.Dims, map[int]string{1: "NIfTI-1", 2: "NIfTI-2"}[h.Version], h.Datatype, h.Problems, nil}, nil
+	return fileHeader{h.Grid, h.Volumes, h.VoxelBytes(), h.Dims, map[int]string{1: "NIfTI-1", 2: "NIfTI-2"}[h.Version], h.Datatype, h.Problems, h.LabelNames()}, nil
 }
 
 // readFile reads a volume. What the options say about shear is NIfTI's alone.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/plain"
-	"github.com/voxsaw/voxsaw/volume/itk"
 )
 
 // This file says what labels are called: by a data set, or by the files of its cases. A number
@@ -19,19 +18,20 @@ func (c Case) ownNames() map[uint16]string {
 		return nil
 	case c.segmentation != nil:
 		return c.segmentation.Names()
-	case itk.IsName(c.Labels):
-		h, err := itk.ReadHeader(c.Labels)
+	case isVoxels(c.Labels):
+		h, err := readFileHeader(c.Labels)
 		if err != nil {
 			return nil // reading the case says what is wrong
 		}
-		return h.Names
+		return h.names
 	}
 	return nil
 }
 
-// nameLabelsOfFiles takes the labels' names from the cases' SEG objects and Slicer's segmentations.
-// It notes a label that two of them give different names: a person must decide. Where the data set
-// names no labels, cases whose files do not either are without.
+// nameLabelsOfFiles takes the labels' names from the cases' SEG objects, Slicer's segmentations and
+// label maps of [nifti.WriteLabels]. It notes a label that two of them give different names: a
+// person must decide. Where the data set names no labels, cases whose files do not either are
+// without.
 func (d *Dataset) nameLabelsOfFiles() {
 	named := len(d.LabelNames) > 0
 	from := map[uint16]string{}

@@ -178,7 +178,7 @@ func ReadLabelsWith(path string, o Options) (*volume.LabelMap, error) {
 		}
 		return nil, err
 	}
-	l := &volume.LabelMap{Grid: h.Grid}
+	l := &volume.LabelMap{Grid: h.Grid, Names: h.LabelNames()}
 	l.Labels, err = readVoxels[uint16](h, index, o.MaxBytes)
 	switch {
 	case err == nil && o.Shear == ShearResample && h.sheared():

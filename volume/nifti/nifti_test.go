@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -683,6 +684,35 @@ func TestExtensionsSurvive(t *testing.T) {
 				t.Errorf("%s: other voxels, %v", name, err)
 			}
 		}
+	}
+}
+
+// Names of labels come back from a file, once, beside what others have put into its header.
+func TestLabelNamesSurvive(t *testing.T) {
+	l := &volume.LabelMap{Grid: volume.Grid{Shape: [3]int{2, 3, 4}, Affine: volume.Scaling([3]float64{1, 1, 2})}, Labels: make([]uint16, 24)}
+	others := []Extension{{Code: 6, Data: []byte("a comment")}, {Code: 4, Data: []byte("<AFNI/>")}}
+	path := filepath.Join(t.TempDir(), "labels.nii.gz")
+	for _, name := range []string{"liver", "Leber, größer"} {
+		l.Names = map[uint16]string{2: name, 300: "spleen", 7: ""}
+		if err := WriteLabelsWith(path, l, others); err != nil {
+			t.Fatal(err)
+		}
+		want := map[uint16]string{2: name, 300: "spleen"}
+		if again, err := ReadLabels(path); err != nil || !maps.Equal(again.Names, want) {
+			t.Errorf("names %v, %v", again.Names, err)
+		}
+		h, err := ReadHeader(path)
+		if err != nil || len(h.Extensions) != 3 {
+			t.Fatalf("%v, extensions %v", err, h.Extensions)
+		}
+		others = h.Extensions
+	}
+	l.Names = nil
+	if err := WriteLabels(path, l); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := ReadHeader(path); err != nil || len(h.Extensions) > 0 || h.LabelNames() != nil {
+		t.Errorf("%v, extensions %v", err, h.Extensions)
 	}
 }
 

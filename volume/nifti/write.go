@@ -44,7 +44,7 @@ func WriteWith(path string, v *volume.Volume, extensions []Extension) error {
 }
 
 // WriteLabels writes a label map like [Write], in the smallest type that holds the labels: uint8,
-// or uint16 for labels above 255.
+// or uint16 for labels above 255. Their names go into the header ([Header.LabelNames]).
 func WriteLabels(path string, l *volume.LabelMap) error {
 	return WriteLabelsWith(path, l, nil)
 }
@@ -52,6 +52,10 @@ func WriteLabels(path string, l *volume.LabelMap) error {
 // WriteLabelsWith is [WriteLabels] with extensions of the header.
 func WriteLabelsWith(path string, l *volume.LabelMap, extensions []Extension) error {
 	if err := l.Check(); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	extensions, err := withNames(l, extensions)
+	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	if slices.Max(l.Labels) <= math.MaxUint8 {
