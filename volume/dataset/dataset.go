@@ -215,8 +215,8 @@ func baseName(folder string) string {
 	return filepath.Base(folder)
 }
 
-// readers read the layouts.
-var readers = map[string]func(string, Options) (*Dataset, error){LayoutNIH: readNIH, LayoutMSD: readMSD, LayoutNNUNet: readNNUNet, LayoutScans: readScans}
+// readers read the published layouts.
+var readers = map[string]func(string, Options) (*Dataset, error){LayoutNIH: readNIH, LayoutMSD: readMSD, LayoutNNUNet: readNNUNet}
 
 // detect finds the cases of one source. None is an error, but for what lies beside other data sets.
 func (s source) detect(o Options) (*Dataset, error) {
@@ -278,7 +278,7 @@ func layoutOf(root string, o Options) (string, error) {
 			}
 		}
 	}
-	if readers[layout] == nil {
+	if readers[layout] == nil && layout != LayoutScans {
 		return "", fmt.Errorf("layout %q: must be nih, msd, nnunet or scans", layout)
 	}
 	if o.Labels != "" && layout != LayoutNIH {

@@ -84,12 +84,8 @@ func (d *Dataset) checkNames() error {
 	if !slices.ContainsFunc(named, func(c Case) bool { return c.Masks == nil }) {
 		way = "a dataset.json in the folder of the scans with the names of the numbers"
 	}
-	var names []string
-	for _, label := range slices.Sorted(maps.Keys(d.LabelNames)) {
-		names = append(names, d.LabelNames[label])
-	}
 	return &NamesError{
-		fmt.Sprintf("labels have names in some cases (%s in %s) and are numbers without names in others (%s): nothing says that label 1 means the same in both", plain.List(names), named[0].Labels, numbered[0].Labels),
+		fmt.Sprintf("labels have names in some cases (%s in %s) and are numbers without names in others (%s): nothing says that label 1 means the same in both", plain.List(namesOf(d.LabelNames)), named[0].Labels, numbered[0].Labels),
 		way + "; --unlabelled, to use no labels; or prepare the folders one by one",
 	}
 }

@@ -187,7 +187,7 @@ func (d *Dataset) parts(root string, o Options) ([]part, error) {
 // addBeside adds the scans of a folder that lies beside imagesTr: as cases without labels, because
 // nobody says that labels there mean the same.
 func (d *Dataset) addBeside(root, folder string, o Options) error {
-	more, _, err := readTree(root, folder, nil, o)
+	more, _, err := readTree(folder, source{root: root}, o)
 	if err != nil || len(more.Cases) == 0 {
 		return err
 	}

@@ -145,18 +145,18 @@ func stripWords(stem string) (bare string, labels bool) {
 func isLetter(b byte) bool { return b >= 'a' && b <= 'z' }
 
 // readScans reads a tree, or a single file, by the rules above.
-func readScans(root string, o Options) (*Dataset, error) {
-	if stat, err := os.Stat(root); err == nil && !stat.IsDir() {
-		return readSingle(root, o), nil
+func (s source) readScans(o Options) (*Dataset, error) {
+	if stat, err := os.Stat(s.root); err == nil && !stat.IsDir() {
+		return readSingle(s.root, o), nil
 	}
-	d, nothing, err := readTree(root, root, nil, o)
-	if err == nil && len(d.Cases) == 0 {
+	d, nothing, err := readTree(s.root, s, o)
+	if err == nil && len(d.Cases) == 0 && len(s.without) == 0 {
 		err = nothing
 	}
 	if err != nil {
 		return nil, err
 	}
-	return d, d.readNames(root)
+	return d, d.readNames(s.root)
 }
 
 // readNames reads the names of labels from the dataset.json that may lie in a tree of scans.
@@ -173,12 +173,12 @@ func (d *Dataset) readNames(root string) error {
 	return nil
 }
 
-// readTree reads a folder of a data set, without some folders below it. Where it has no case,
-// nothing says why, if anything explains it.
-func readTree(root, folder string, without []string, o Options) (d *Dataset, nothing, err error) {
+// readTree reads a folder of a source. Where it has no case, nothing says why, if anything explains
+// it.
+func readTree(folder string, from source, o Options) (d *Dataset, nothing, err error) {
 	d = &Dataset{}
-	p := &pairing{root: root, scans: map[string][]candidate{}, labels: map[string][]string{}, parts: map[string][]Mask{}, wanted: o.Structures}
-	others, err := p.addFiles(folder, without)
+	p := &pairing{root: from.root, scans: map[string][]candidate{}, labels: map[string][]string{}, parts: map[string][]Mask{}, wanted: o.Structures}
+	others, err := p.addFiles(folder, from.without)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -186,7 +186,7 @@ func readTree(root, folder string, without []string, o Options) (d *Dataset, not
 	if err != nil {
 		return nil, nil, err
 	}
-	elsewhere := func(text string) bool { return isBelow(text, without) }
+	elsewhere := func(text string) bool { return isBelow(text, from.without) }
 	series = slices.DeleteFunc(series, func(s seriesCase) bool { return elsewhere(s.folder) })
 	notes, passed = slices.DeleteFunc(notes, elsewhere), slices.DeleteFunc(passed, elsewhere)
 	if err := p.addSeries(series); err != nil {
@@ -201,12 +201,8 @@ func readTree(root, folder string, without []string, o Options) (d *Dataset, not
 		d.note("%s: passed over %d .%s: %s", folder, others[kind], kind, advice)
 	}
 	finish := func(*Dataset) error { return nil }
-	if o.Pairs != "" {
-		pairs, err := readPairs(root, o.Pairs)
-		if err != nil {
-			return nil, nil, err
-		}
-		finish = p.applyPairs(pairs)
+	if from.pairs != nil {
+		finish = p.applyPairs(from.pairs)
 	}
 	p.foldCase()
 	p.dropChannel()

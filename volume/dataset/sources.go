@@ -17,6 +17,7 @@ import (
 type source struct {
 	root, layout string
 	without      []string // folders below it that are sources of their own
+	pairs        []pair   // of all sources together
 }
 
 // sourcesOf lists what is to be read of the folders. Below a folder of no published layout, each
@@ -45,6 +46,15 @@ func sourcesOf(roots []string, o Options) (sources []source, notes []string, err
 		}
 		sources = append(sources, own)
 	}
+	if o.Pairs != "" {
+		pairs, err := readPairs(o.Pairs, roots)
+		if err != nil {
+			return nil, nil, err
+		}
+		for n := range sources {
+			sources[n].pairs = pairs
+		}
+	}
 	return sources, notes, nil
 }
 
@@ -72,14 +82,10 @@ func publishedBelow(root string) (found []source, err error) {
 
 // read reads the source in its layout.
 func (s source) read(o Options) (*Dataset, error) {
-	if len(s.without) == 0 {
-		return readers[s.layout](s.root, o)
+	if s.layout == LayoutScans {
+		return s.readScans(o)
 	}
-	d, _, err := readTree(s.root, s.root, s.without, o)
-	if err != nil {
-		return nil, err
-	}
-	return d, d.readNames(s.root)
+	return readers[s.layout](s.root, o)
 }
 
 // isBelow says whether a path, or a text that begins with one, lies in any of the folders.

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/table"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/dicom"
+)
+
+// This file finds for each reference the prediction that is compared with it.
+
+// filePair is a prediction and its reference. A prediction that is missed has no path.
+type filePair struct {
+	name                  string
+	prediction, reference dataset.Labels
+	group                 string // of the case
+}
+
+// read reads both label maps, on one grid. Where there is no prediction, its label map is empty.
+func (p filePair) read(scans *dataset.Scans, o dataset.ReadOptions) (prediction, reference *volume.LabelMap, notes []string, err error) {
+	if p.prediction.Path != "" {
+		return dataset.ReadPair(p.prediction, p.reference, scans, o)
+	}
+	_, reference, notes, err = dataset.ReadPair(p.reference, p.reference, scans, o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return &volume.LabelMap{Grid: reference.Grid, Labels: make([]uint16, len(reference.Labels))}, reference, slices.Compact(notes), nil
+}
+
+// filePairs are the label maps of two folders by their names.
+type filePairs struct {
+	both         []filePair // sorted by name
+	unpredicted  []filePair // references without a prediction
+	unreferenced []string   // predictions without a reference
+	missed       []string   // references that are counted without a prediction
+	notes        []string
+}
+
+// settle decides what becomes of references without a prediction: an error, or one more pair each.
+// A mean over the other cases would be better than the network is.
+func (f *filePairs) settle(missing, predictions string, stderr io.Writer) error {
+	if len(f.unpredicted) == 0 {
+		return nil
+	}
+	var names []string
+	for _, p := range f.unpredicted {
+		names = append(names, filepath.Base(p.reference.Path))
+	}
+	if missing != missingIsMissed {
+		have := "have"
+		if len(names) == 1 {
+			have = "has"
+		}
+		return withHint(fmt.Errorf("%s %s no prediction in %s: %s", numbers.Count(len(names), "reference"), have, predictions, table.List(names, 10)),
+			"a prediction is called after its case, such as %s.nii.gz; --pairs pairs predictions with other names; with --missing missed references count as if nothing had been found", f.unpredicted[0].name)
+	}
+	say(stderr, "counted as missed, without a prediction: %s", table.List(names, 0))
+	f.both, f.missed = append(f.both, f.unpredicted...), names
+	slices.SortFunc(f.both, func(a, b filePair) int { return strings.Compare(a.name, b.name) })
+	return nil
+}
+
+// remarks say of which label maps the scores are, and which are not in them.
+func (f *filePairs) remarks() []string {
+	all := []string{numbers.Count(len(f.both), "reference") + " compared."}
+	if len(f.missed) > 0 {
+		all = append(all, fmt.Sprintf("Counted as missed, without a prediction: %s.", table.List(f.missed, 20)))
+	}
+	if n := len(f.unreferenced); n > 0 {
+		all = append(all, numbers.Count(n, "prediction")+" without a reference left out.")
+	}
+	return all
+}
+
+// pairFiles finds for each reference its prediction: as the text says that pairs them, or by name.
+func pairFiles(predictions, references, text string) (pairs filePairs, err error) {
+	if text != "" {
+		return pairsOf(text, predictions, references)
+	}
+	wanted, err := referencesIn(references)
+	if err != nil {
+		return pairs, err
+	}
+	found, err := predictionsIn(predictions)
+	if err != nil {
+		return pairs, err
+	}
+	if isFile(predictions) && isFile(references) {
+		for name, prediction := range found {
+			pairs.both = []filePair{{name: name, prediction: prediction, reference: wanted[0].Labels}}
+		}
+		return pairs, nil
+	}
+	if pairs.match(found, wanted); len(pairs.both) == 0 {
+		return pairs, withHint(fmt.Errorf("no label map of %s has a partner in %s", predictions, references),
+			"a prediction is called after its case, such as %s.nii.gz; --pairs pairs those with other names", wanted[0].Calls[0])
+	}
+	pairs.dropGroup()
+	return pairs, nil
+}
+
+// match pairs label maps by the names that they may have.
+func (f *filePairs) match(found map[string]dataset.Labels, wanted []dataset.Reference) {
+	calls, used := map[string]int{}, map[string]bool{}
+	for _, r := range wanted {
+		for _, call := range r.Calls[1:] {
+			calls[call]++
+		}
+	}
+	for _, r := range wanted {
+		pair := filePair{name: r.Calls[0], reference: r.Labels, group: r.Group}
+		for n, call := range r.Calls {
+			if prediction, ok := found[call]; ok && pair.prediction.Path == "" && (n == 0 || calls[call] == 1) {
+				pair.prediction, used[call] = prediction, true
+			}
+		}
+		if pair.prediction.Path == "" {
+			f.unpredicted = append(f.unpredicted, pair)
+		} else {
+			f.both = append(f.both, pair)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if !used[name] {
+			f.unreferenced = append(f.unreferenced, found[name].Path)
+		}
+	}
+}
+
+// dropGroup leaves out the references for training, or those held back for testing, where all
+// predictions are of the others.
+func (f *filePairs) dropGroup() {
+	group := f.both[0].group
+	other := func(p filePair) bool { return p.group != group }
+	n := len(f.unpredicted)
+	if slices.ContainsFunc(f.both, other) {
+		return
+	}
+	if f.unpredicted = slices.DeleteFunc(f.unpredicted, other); len(f.unpredicted) == n {
+		return
+	}
+	which := "that are not held back for testing"
+	if group == "" {
+		which = "held back for testing"
+	}
+	f.notes = append(f.notes, fmt.Sprintf("%s %s left out: no prediction is of them", numbers.Count(n-len(f.unpredicted), "reference"), which))
+}
+
+// referencesIn lists the references of a data set, of a folder of label maps, or the one file.
+func referencesIn(path string) ([]dataset.Reference, error) {
+	if !isFile(path) {
+		if found := dataset.References(path, dataset.Options{}); found != nil {
+			return found, nil
+		}
+	}
+	files, err := labelsIn(path)
+	var found []dataset.Reference
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		found = append(found, dataset.Reference{Labels: files[name], Calls: []string{name}})
+	}
+	return found, err
+}
+
+// predictionsIn lists label maps by name: the files of a folder, or the labels of a data set, which
+// may have files of one name.
+func predictionsIn(path string) (map[string]dataset.Labels, error) {
+	files, err := labelsIn(path)
+	if err == nil || isFile(path) {
+		return files, err
+	}
+	found := map[string]dataset.Labels{}
+	for _, r := range dataset.References(path, dataset.Options{}) {
+		found[r.Calls[0]] = r.Labels
+	}
+	if len(found) == 0 {
+		return nil, err
+	}
+	return found, nil
+}
+
+// labelsIn lists the label maps of a folder by name, or the one file.
+func labelsIn(path string) (map[string]dataset.Labels, error) {
+	files, err := labelFiles(path)
+	if err != nil {
+		return nil, err
+	}
+	names, err := dataset.NamesBeside(path)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]dataset.Labels{}
+	for name, path := range files {
+		found[name] = dataset.Labels{Path: path, Names: names}
+	}
+	return found, nil
+}
+
+// pairsOf pairs label maps as a table or a pattern says.
+func pairsOf(text, predictions, references string) (pairs filePairs, err error) {
+	files, err := dataset.PairLabels(text, predictions, references)
+	if err != nil {
+		return pairs, err
+	}
+	predicted, err := dataset.NamesBeside(predictions)
+	if err != nil {
+		return pairs, err
+	}
+	names, err := dataset.NamesBeside(references)
+	if err != nil {
+		return pairs, err
+	}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		pair := filePair{name: filepath.Base(path), reference: dataset.Labels{Path: path, Names: names}}
+		for _, ext := range labelEndings {
+			pair.name = strings.TrimSuffix(pair.name, ext)
+		}
+		if pair.prediction.Path = files[path]; pair.prediction.Path == "" {
+			pairs.unpredicted = append(pairs.unpredicted, pair)
+			continue
+		}
+		pair.prediction.Names = predicted
+		pairs.both = append(pairs.both, pair)
+	}
+	return pairs, nil
+}
+
+func isFile(path string) bool {
+	i, err := os.Stat(path)
+	return err == nil && i.Mode().IsRegular()
+}
+
+// isMap reports whether a file, by its name without extension, is one of the maps that predict
+// writes beside its label maps.
+func isMap(base string) bool {
+	return strings.HasSuffix(base, "_probabilities") || strings.HasSuffix(base, "_logits")
+}
+
+// labelEndings are those of the files that hold label maps.
+var labelEndings = []string{".nii.gz", ".nii", ".dcm"}
+
+// labelFiles lists the NIfTI files and DICOM SEG objects of a folder, or the one file, by name
+// without extension.
+func labelFiles(path string) (map[string]string, error) {
+	files := map[string]string{}
+	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() || strings.HasPrefix(name, ".") {
+			return nil
+		}
+		for _, ext := range labelEndings {
+			base, ok := strings.CutSuffix(name, ext)
+			if ok && isMap(base) {
+				break
+			}
+			if ok && (ext != ".dcm" || dicom.IsSegmentation(p)) {
+				if other, twice := files[base]; twice {
+					return fmt.Errorf("%s and %s have the same name: keep one", other, p)
+				}
+				files[base] = p
+				break
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: no NIfTI file (.nii, .nii.gz) and no DICOM SEG object (.dcm) here", path)
+	}
+	return files, nil
+}

@@ -1,0 +1,207 @@
+package dataset
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/dicom"
+)
+
+// This file finds and reads label maps that are to be compared with others.
+
+// Labels is a label map: a file, or what the labels of a case make.
+type Labels struct {
+	Path  string
+	Names map[uint16]string // where the file has none itself
+
+	// labels of a case that are not one file of voxels, or not on the voxels that its header says
+	parts *Case
+}
+
+// A Reference is the label map of a case.
+type Reference struct {
+	Labels
+	// what a label map of the case may be called, without its ending: the case's name, that of its
+	// scan, that of its labels
+	Calls []string
+	Group string // "" or GroupTest
+}
+
+// References finds the label maps of a folder that [Detect] knows as a data set: labels beside
+// their scans, or any other layout. It returns none for a folder of label maps alone.
+func References(folder string, o Options) []Reference {
+	if labelWords[strings.ToLower(baseName(folder))] {
+		if files, err := filesIn(folder); err == nil && files != nil {
+			return nil // labelsTr and the like
+		}
+	}
+	o.PatientPerCase = true
+	d, err := Detect(folder, o)
+	if err != nil {
+		return nil
+	}
+	var found []Reference
+	for n := range d.Cases {
+		c := &d.Cases[n]
+		if c.Labels == "" {
+			continue
+		}
+		r := Reference{Labels: Labels{Path: c.Labels}, Calls: []string{c.ID}, Group: c.Group}
+		if !c.unnamed {
+			r.Names = d.LabelNames
+		}
+		if h, err := readFileHeader(c.Labels); c.Masks != nil || c.structures != nil || c.ByIndex || err == nil && h.volumes > 1 {
+			r.parts = c
+		}
+		if stem, ok := stemOf(filepath.Base(c.Image)); ok {
+			r.Calls = append(r.Calls, stem)
+		}
+		if stem, ok := stemOf(filepath.Base(c.Labels)); ok && c.Masks == nil {
+			r.Calls = append(r.Calls, stem)
+		}
+		found = append(found, r)
+	}
+	return found
+}
+
+// NamesBeside reads the names of labels from the dataset.json of a folder of label maps, or the one
+// that lies beside labelsTr and the like; nil for none.
+func NamesBeside(path string) (map[uint16]string, error) {
+	if stat, err := os.Stat(path); err == nil && !stat.IsDir() {
+		path = filepath.Dir(path)
+	}
+	folders := []string{path}
+	if strings.HasPrefix(strings.ToLower(baseName(path)), "labels") {
+		folders = append(folders, filepath.Join(path, ".."))
+	}
+	for _, folder := range folders {
+		d := &Dataset{}
+		if err := d.readNames(folder); err != nil || d.LabelNames != nil {
+			return d.LabelNames, err
+		}
+	}
+	return nil, nil
+}
+
+// ReadPair reads a prediction and its reference onto one grid, as [ReadLabelPair] does. Where both
+// name their labels and the prediction has other numbers for the reference's names, it gets the
+// reference's numbers, and a note says so.
+func ReadPair(prediction, reference Labels, scans *Scans, o ReadOptions) (p, r *volume.LabelMap, notes []string, err error) {
+	switch {
+	case prediction.parts == nil && reference.parts == nil:
+		p, r, notes, err = ReadLabelPair(prediction.Path, reference.Path, scans, o)
+	case reference.parts == nil:
+		r, p, notes, err = readWithParts(prediction, reference, scans, o)
+	default:
+		p, r, notes, err = readWithParts(reference, prediction, scans, o)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, one := range []struct {
+		l     *volume.LabelMap
+		names map[uint16]string
+	}{{p, prediction.Names}, {r, reference.Names}} {
+		if one.l.Names == nil {
+			one.l.Names = maps.Clone(one.names)
+		}
+	}
+	note, err := byNames(p, r, reference)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", reference.Path, err)
+	}
+	if note != "" {
+		notes = append(notes, prediction.Path+": "+note)
+	}
+	return p, r, notes, nil
+}
+
+// readWithParts reads the labels of a case, and another label map.
+func readWithParts(of, other Labels, scans *Scans, o ReadOptions) (l, parts *volume.LabelMap, notes []string, err error) {
+	if parts, notes, err = of.parts.readOwnLabels(o, of.Names); err != nil {
+		return nil, nil, nil, fmt.Errorf("%s: %w", of.Path, err)
+	}
+	note := func(text string) { notes = append(notes, other.Path+": "+text) }
+	switch {
+	case other.parts != nil:
+		var more []string
+		l, more, err = other.parts.readOwnLabels(o, other.Names)
+		notes = append(notes, more...)
+	case isVoxels(other.Path):
+		l, err = readFileLabels(other.Path, o.nifti(0, note))
+	default:
+		var g *dicom.Segmentation
+		if g, err = dicom.OpenSegmentation(other.Path); err == nil {
+			l, err = readOnGrid(g, parts.Grid, scans, o.dicom(note))
+		}
+	}
+	return l, parts, notes, err
+}
+
+// readOwnLabels reads a case's labels, with its scan where they depend on it.
+func (c Case) readOwnLabels(o ReadOptions, names map[uint16]string) (*volume.LabelMap, []string, error) {
+	if c.structures != nil || c.ByIndex {
+		_, l, notes, err := c.Read(o, names)
+		return l, notes, err
+	}
+	return c.readLabels(o, names)
+}
+
+// byNames gives the labels of a prediction the numbers that a reference has for their names, if it
+// has all of them. The numbers of masks are this program's: there, only names count.
+func byNames(p, r *volume.LabelMap, reference Labels) (note string, err error) {
+	masks := reference.parts != nil && reference.parts.Masks != nil
+	known := r.Names
+	if masks {
+		known = reference.Names // of all cases
+	}
+	numbers := map[string]uint16{}
+	for _, label := range slices.Backward(slices.Sorted(maps.Keys(known))) {
+		numbers[foldName(known[label])] = label
+	}
+	table := map[uint16]uint16{}
+	var changes, unknown []string
+	clash := ""
+	for _, label := range slices.Sorted(maps.Keys(p.Counts())) {
+		name := p.Names[label]
+		to := numbers[foldName(name)]
+		switch {
+		case label == 0 || to == label && name != "":
+		case name == "" && masks:
+			return "", fmt.Errorf("its masks have names (%s), and label %d of the prediction has none: nothing says which of them it is", plain.List(namesOf(known)), label)
+		case to > 0 && name != "":
+			table[label], changes = to, append(changes, fmt.Sprintf("%s %d to %d", name, label, to))
+		case masks:
+			table[label], changes = 0, append(changes, fmt.Sprintf("%s left out, because no reference has it", name))
+		default:
+			unknown = append(unknown, name)
+		}
+		if other := r.Names[label]; name != "" && other != "" && foldName(other) != foldName(name) {
+			clash = fmt.Sprintf("label %d is %q here and %q in %s: compared by number", label, name, other, reference.Path)
+		}
+	}
+	if len(unknown) > 0 || len(table) == 0 {
+		return clash, nil
+	}
+	for n, label := range p.Labels {
+		if to, moved := table[label]; moved {
+			p.Labels[n] = to
+		}
+	}
+	p.Names = known
+	return "labels go by their names: " + strings.Join(changes, ", "), nil
+}
+
+// namesOf lists names in the order of their labels.
+func namesOf(names map[uint16]string) (list []string) {
+	for _, label := range slices.Sorted(maps.Keys(names)) {
+		list = append(list, names[label])
+	}
+	return list
+}

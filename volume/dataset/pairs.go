@@ -1,0 +1,267 @@
+package dataset
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// This file reads which files belong together where names do not tell.
+
+// A pair is a scan with a file of its labels, or with the mask of one structure.
+type pair struct {
+	scan, labels, name string
+}
+
+// readPairs reads which labels belong to which scan: a CSV file with the columns scan and labels,
+// and name where each file is the mask of a structure; or a pattern such as
+// images/*.nii.gz=masks/*_organs.nii.gz, whose stars stand for the same text on both sides. Paths
+// are relative to the table or to one of the data sets, those of a pattern to each.
+func readPairs(text string, roots []string) (pairs []pair, err error) {
+	if scan, labels, isPattern := strings.Cut(text, "="); isPattern && strings.Contains(scan, "*") {
+		for _, root := range roots {
+			found, _, err := matchPairs(scan, labels, root, root)
+			if err != nil {
+				return nil, fmt.Errorf("pairs %s: %w", text, err)
+			}
+			pairs = append(pairs, found...)
+		}
+		if len(pairs) == 0 {
+			return nil, fmt.Errorf("pairs %s: no scan in %s has such labels", text, strings.Join(roots, ", "))
+		}
+		return pairs, nil
+	}
+	rows, err := pairTable(text, "scan", "labels", "name")
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		p := pair{name: row["name"]}
+		if p.scan, err = findPaired(text, row["scan"], roots); err == nil {
+			p.labels, err = findPaired(text, row["labels"], roots)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !isBelow(absoluteOf(p.scan), absolutesOf(roots)) {
+			return nil, fmt.Errorf("pairs: %s is no scan that was found", p.scan)
+		}
+		pairs = append(pairs, p)
+	}
+	return pairs, nil
+}
+
+// PairLabels reads which prediction belongs to which reference: a CSV file with the columns
+// prediction and reference, or a pattern such as *_pred.nii.gz=*_manual.nii.gz. Paths are relative
+// to the table or the folders, those of a pattern to the folders. It returns a map of references to
+// predictions, and the references of a pattern that have none: "" is their prediction.
+func PairLabels(text, predictions, references string) (map[string]string, error) {
+	pairs := map[string]string{}
+	if prediction, reference, isPattern := strings.Cut(text, "="); isPattern && strings.Contains(prediction, "*") {
+		found, alone, err := matchPairs(reference, prediction, references, predictions)
+		if err != nil {
+			return nil, fmt.Errorf("pairs %s: %w", text, err)
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("pairs %s: no reference in %s has such a prediction in %s", text, references, predictions)
+		}
+		for _, p := range found {
+			pairs[p.scan] = p.labels
+		}
+		for _, path := range alone {
+			pairs[path] = ""
+		}
+		return pairs, nil
+	}
+	rows, err := pairTable(text, "prediction", "reference", "")
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		prediction, err := findPaired(text, row["prediction"], []string{predictions})
+		if err != nil {
+			return nil, err
+		}
+		reference, err := findPaired(text, row["reference"], []string{references})
+		if err != nil {
+			return nil, err
+		}
+		if other, twice := pairs[reference]; twice {
+			return nil, fmt.Errorf("%s: %s has two predictions, %s and %s: keep one", text, reference, other, prediction)
+		}
+		pairs[reference] = prediction
+	}
+	return pairs, nil
+}
+
+// pairTable reads a table with two columns that every line fills, and perhaps a third.
+func pairTable(path, first, second, third string) ([]map[string]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("pairs: %w", err)
+	}
+	defer f.Close()
+	rows, err := table(f, ',')
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	columns := first + "," + second
+	if third != "" {
+		columns += " or " + columns + "," + third
+	}
+	for n, row := range rows {
+		if row[first] == "" || row[second] == "" {
+			return nil, fmt.Errorf("%s, line %d: needs %s and %s; the first line names the columns: %s", path, n+2, first, second, columns)
+		}
+	}
+	return rows, nil
+}
+
+// findPaired finds a file that a table names: beside the table, or in one of the folders.
+func findPaired(text, path string, roots []string) (string, error) {
+	path = filepath.FromSlash(path)
+	if filepath.IsAbs(path) {
+		_, err := os.Stat(path)
+		return path, err
+	}
+	for _, folder := range append([]string{filepath.Dir(text)}, roots...) {
+		full := filepath.Join(folder, path)
+		if _, err := os.Stat(full); err == nil {
+			return full, nil
+		}
+	}
+	return "", fmt.Errorf("%s: there is no %s, neither beside it nor in %s", text, path, strings.Join(roots, ", "))
+}
+
+// matchPairs finds the pairs of a pattern: the files of one folder, and those of another that they
+// go with. It also lists the files of the first that have no partner.
+func matchPairs(first, second, root, other string) (pairs []pair, alone []string, err error) {
+	if strings.Count(first, "*") != strings.Count(second, "*") {
+		return nil, nil, fmt.Errorf("both sides need the same number of *")
+	}
+	parts := strings.Split(filepath.ToSlash(first), "*")
+	for n := range parts {
+		parts[n] = regexp.QuoteMeta(parts[n])
+	}
+	pattern := regexp.MustCompile("^" + strings.Join(parts, "([^/]*)") + "$")
+	err = walk(root, func(path string, _ fs.FileInfo, err error) error {
+		relative, wrong := filepath.Rel(root, path)
+		if err != nil || wrong != nil {
+			return nil // the search for scans says what cannot be looked at
+		}
+		m := pattern.FindStringSubmatch(filepath.ToSlash(relative))
+		if m == nil {
+			return nil
+		}
+		partner := filepath.ToSlash(second)
+		for _, text := range m[1:] {
+			partner = strings.Replace(partner, "*", text, 1)
+		}
+		switch partner = filepath.Join(other, filepath.FromSlash(partner)); {
+		case partner == path:
+		case isFile(partner):
+			pairs = append(pairs, pair{scan: path, labels: partner})
+		case isFile(path):
+			alone = append(alone, path)
+		}
+		return nil
+	})
+	return pairs, alone, err
+}
+
+// applyPairs gives scans the labels that the pairs say, whatever their names are. It takes these
+// files out of what is paired by name; what is left to do once there are cases is returned.
+func (p *pairing) applyPairs(pairs []pair) (finish func(*Dataset) error) {
+	named := map[string]bool{}
+	for _, one := range pairs {
+		named[absoluteOf(one.labels)] = true
+	}
+	for key, list := range p.labels {
+		if p.labels[key] = slices.DeleteFunc(list, func(path string) bool { return named[absoluteOf(path)] }); len(p.labels[key]) == 0 {
+			delete(p.labels, key)
+		}
+	}
+	for key, list := range p.scans {
+		if p.scans[key] = slices.DeleteFunc(list, func(c candidate) bool { return named[absoluteOf(c.path)] }); len(p.scans[key]) == 0 {
+			delete(p.scans, key)
+		}
+	}
+	return func(d *Dataset) error {
+		masks := map[int][]Mask{}
+		for _, one := range pairs {
+			at := slices.IndexFunc(d.Cases, func(c Case) bool { return absoluteOf(c.Image) == absoluteOf(one.scan) })
+			if at < 0 && !isBelow(absoluteOf(one.scan), []string{absoluteOf(p.root)}) {
+				continue // a scan of another folder
+			}
+			if at < 0 {
+				return fmt.Errorf("pairs: %s is no scan that was found", one.scan)
+			}
+			c := &d.Cases[at]
+			switch files, err := filesIn(one.labels); {
+			case err != nil:
+				return err
+			case files != nil: // a folder of masks
+				for _, path := range files {
+					stem, _ := stemOf(filepath.Base(path))
+					masks[at] = append(masks[at], Mask{Path: path, Name: stem})
+				}
+			case one.name != "":
+				masks[at] = append(masks[at], Mask{Path: one.labels, Name: one.name})
+			case c.Labels != "" && slices.ContainsFunc(pairs, func(o pair) bool { return o != one && o.scan == one.scan }):
+				return fmt.Errorf("pairs: %s has several files of labels: a column name says of which structure each is", one.scan)
+			case isVoxels(one.labels):
+				c.withoutLabels()
+				c.Labels = one.labels
+			default:
+				o, err := openObject(one.labels)
+				if err != nil {
+					return err
+				}
+				if note := c.setObject(o, p.wanted); note != "" {
+					d.note("%s", note)
+				}
+			}
+		}
+		for at, list := range masks {
+			d.Cases[at].setMasks(list)
+		}
+		return nil
+	}
+}
+
+// filesIn lists the files of voxels in a folder; nil for a file.
+func filesIn(folder string) (files []string, err error) {
+	entries, err := os.ReadDir(folder)
+	if stat, wrong := os.Stat(folder); wrong == nil && !stat.IsDir() {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if path := filepath.Join(folder, e.Name()); isVoxels(path) {
+			files = append(files, path)
+		}
+	}
+	if err == nil && files == nil {
+		err = fmt.Errorf("pairs: %s holds no masks", folder)
+	}
+	return files, err
+}
+
+// absoluteOf is a path that can be compared.
+func absoluteOf(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
+	}
+	return path
+}
+
+func absolutesOf(paths []string) []string {
+	full := make([]string, len(paths))
+	for n, path := range paths {
+		full[n] = absoluteOf(path)
+	}
+	return full
+}
