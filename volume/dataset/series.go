@@ -94,9 +94,46 @@ func listSeries(root, wanted, segmentation string) (found []seriesCase, notes, o
 		_, _, err := dicom.Choose(all, wanted)
 		return nil, nil, nil, err
 	}
+	if wanted == "" {
+		found = refuseSingles(found)
+	}
 	nameSuffixes(found)
 	notes = append(notes, pairObjects(found, objects, all, segmentation)...)
 	return found, notes, others, nil
+}
+
+// refuseSingles refuses the single slices of a folder that look alike. They are of different
+// studies, by their UIDs, and do not stack up: they may be what is left of a scan whose UIDs were
+// replaced file by file.
+func refuseSingles(found []seriesCase) (kept []seriesCase) {
+	singles := map[string][]*dicom.Series{} // by folder
+	for _, c := range found {
+		if c.series != nil && c.series.Shape[2] == 1 {
+			singles[c.folder] = append(singles[c.folder], c.series)
+		}
+	}
+	refused := map[string]bool{}
+	for _, c := range found {
+		if c.series == nil || c.series.Shape[2] > 1 {
+			kept = append(kept, c)
+			continue
+		}
+		count := 0
+		for _, s := range singles[c.folder] {
+			if c.series.LooksLike(s) {
+				count++
+			}
+		}
+		switch {
+		case count < 2:
+			kept = append(kept, c)
+		case !refused[c.folder]:
+			refused[c.folder] = true
+			err := fmt.Errorf("%s: %d single slices that look alike have UIDs of their own and do not stack up evenly: slices of one scan may be missing or have wrong UIDs; --series all takes each as a case", c.folder, count)
+			kept = append(kept, seriesCase{folder: c.folder, refused: err})
+		}
+	}
+	return kept
 }
 
 // countElsewhere counts the scans in other folders and frames of reference than one.
@@ -170,10 +207,18 @@ func nameSuffixes(found []seriesCase) {
 				c.suffix += fmt.Sprintf("_%d", c.series.Part)
 			}
 			if suffixes[c.suffix]++; suffixes[c.suffix] > 1 { // two series of the same number
-				c.suffix += fmt.Sprintf("_%c", 'a'+suffixes[c.suffix]-1)
+				c.suffix += "_" + letters(suffixes[c.suffix])
 			}
 		}
 	}
+}
+
+// letters counts as the columns of a table are named: a to z, aa, ab, ...
+func letters(n int) (name string) {
+	for ; n > 0; n = (n - 1) / 26 {
+		name = string(rune('a'+(n-1)%26)) + name
+	}
+	return name
 }
 
 // mayBeSlice matches names that images have: .dcm, a number without an extension, or a UID. A file
@@ -399,7 +444,10 @@ func inspectSeries(path, wanted string) (look []func() Entry, others []string, e
 		if wanted == "" || wanted == SeriesAll || s.Is(wanted) {
 			look = append(look, func() Entry {
 				e := inspectOne(path, stat.IsDir(), s)
-				if slices.ContainsFunc(all, s.SharesNumber) {
+				switch shared := slices.ContainsFunc(all, s.SharesNumber); {
+				case shared && s.UID == "":
+					e.problem("another series of its study has the same number, and this one has no UID to choose it by")
+				case shared:
 					e.problem("another series of its study has the same number: --series %s takes this one", s.UID)
 				}
 				return e

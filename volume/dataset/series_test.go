@@ -179,14 +179,16 @@ func TestCaseIsNotNamedAfterItsCopy(t *testing.T) {
 // slice of it taken for a scan.
 func TestSlicesWithUIDsOfTheirOwn(t *testing.T) {
 	v, _ := axial(t, 3)
+	each := func(k int) string { return fmt.Sprintf("1.8.%d", k) }
 	for name, c := range map[string]struct {
-		without int // slice that is missing
+		without func(k int) bool // slices that are missing
 		study   func(k int) string
 		fail    string
 	}{
-		"each of a study of its own": {-1, func(k int) string { return fmt.Sprintf("1.8.%d", k) }, ""},
-		"all of one study":           {-1, func(int) string { return "1.8" }, ""},
-		"one is missing":             {12, func(int) string { return "1.8" }, "slices are not evenly spaced"},
+		"each of a study of its own": {func(int) bool { return false }, each, ""},
+		"all of one study":           {func(int) bool { return false }, func(int) string { return "1.8" }, ""},
+		"one is missing":             {func(k int) bool { return k == 12 }, func(int) string { return "1.8" }, "slices are not evenly spaced"},
+		"one is missing, studies":    {func(k int) bool { return k == 12 }, each, "slices are not evenly spaced"},
 	} {
 		root, out := t.TempDir(), t.TempDir()
 		for k := range v.Shape[2] {
@@ -194,7 +196,7 @@ func TestSlicesWithUIDsOfTheirOwn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if k != c.without {
+			if !c.without(k) {
 				writeStudy(t, filepath.Join(root, "patient"), fmt.Sprintf("1.7.%d", k), c.study(k), 4, "CT", one, nil)
 			}
 		}
@@ -220,6 +222,51 @@ func TestSlicesWithUIDsOfTheirOwn(t *testing.T) {
 		}
 		if len(records) != 1 || records[0].Shape != want.Shape || !strings.Contains(strings.Join(records[0].Notes, ""), "taken for one volume") {
 			t.Errorf("%s: %+v", name, records)
+		}
+	}
+}
+
+// Single slices whose UIDs have nothing in common are no cases if they lie in one folder and look
+// alike, unless that is asked for.
+func TestSingleSlicesOfOneFolder(t *testing.T) {
+	v, _ := axial(t, 3)
+	for name, these := range map[string][]int{"two": {3, 4}, "three, unevenly": {2, 3, 8}} {
+		root := t.TempDir()
+		folder := filepath.Join(root, "data", "patient")
+		if err := os.MkdirAll(folder, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range these {
+			one, err := v.Crop([3]int{0, 0, k}, [3]int{v.Shape[0], v.Shape[1], 1}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			from := filepath.Join(root, fmt.Sprint(k), "one") // a frame of reference each
+			writeStudy(t, from, fmt.Sprintf("1.7.%d", k), fmt.Sprintf("1.8.%d", k), 4, "CT", one, nil)
+			files, err := filepath.Glob(filepath.Join(from, "*"))
+			if err != nil || len(files) != 1 {
+				t.Fatal(files, err)
+			}
+			if err := os.Rename(files[0], filepath.Join(folder, filepath.Base(files[0]))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		root = filepath.Join(root, "data")
+		_, err := Prepare(t.Context(), detect(t, root), t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
+		if want := fmt.Sprintf("%d single slices that look alike have UIDs of their own", len(these)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+		if d, err := Detect(root, Options{Series: SeriesAll}); err != nil || len(d.Cases) != len(these) {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+	}
+}
+
+// More series of one number than the alphabet has letters get names all the same.
+func TestManySeriesOfOneNumber(t *testing.T) {
+	for n, want := range map[int]string{2: "b", 26: "z", 27: "aa", 28: "ab", 52: "az", 53: "ba", 702: "zz", 703: "aaa"} {
+		if got := letters(n); got != want {
+			t.Errorf("number %d is %s, want %s", n, got, want)
 		}
 	}
 }

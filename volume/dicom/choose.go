@@ -26,6 +26,13 @@ func (s *Series) SharesNumber(o *Series) bool {
 	return s.UID != o.UID && s.Study == o.Study && s.Number == o.Number
 }
 
+// LooksLike says whether the images of two series have the same modality, matrix, orientation and
+// pixel spacing, so that their slices could be of one volume.
+func (s *Series) LooksLike(o *Series) bool {
+	a, b := &s.stack.Slices[0], &o.stack.Slices[0]
+	return s.Modality == o.Modality && a.Image.Rows == b.Image.Rows && a.Image.Columns == b.Image.Columns && stack.Alike(a, b)
+}
+
 // Choose picks a series: the one that is wanted (see [Series.Is]), or with wanted empty the only
 // scan, or else the largest axial CT. Localizers, colour images, single slices and projections are
 // no scans where there are others, and an original goes before what was derived from one, if it is
@@ -120,9 +127,17 @@ func (s *Series) remarks(among []*Series) (text string) {
 		text = fmt.Sprintf(", derived from a scan (%s)", what)
 	}
 	if slices.ContainsFunc(among, s.SharesNumber) {
-		text += ", UID " + s.UID
+		text += ", " + s.named()
 	}
 	return text
+}
+
+// named tells the series apart from others of its number.
+func (s *Series) named() string {
+	if s.UID == "" {
+		return "without a UID"
+	}
+	return "UID " + s.UID
 }
 
 // length returns mm from the first slice to the last.
@@ -175,7 +190,7 @@ func list(series []*Series) string {
 	for _, s := range series {
 		fmt.Fprintf(&b, "\n  %s", s)
 		if slices.ContainsFunc(series, s.SharesNumber) {
-			fmt.Fprintf(&b, ", UID %s", s.UID)
+			fmt.Fprintf(&b, ", %s", s.named())
 		}
 		if s.Err != nil {
 			fmt.Fprintf(&b, ": %v", s.Err)

@@ -37,11 +37,11 @@ type Passed struct {
 }
 
 // Scan looks at every file under the paths (files or folders), with whatever name, and groups the
-// images into series: by SeriesInstanceUID, orientation, matrix and pixel spacing, localizers and
-// colours apart, and where one of these holds several volumes, by what tells them apart
-// (acquisition, time, echo, ...). It reads headers only, except of images that seem to be there
-// twice. Links are followed. Files that are no images, and whatever cannot be opened, are listed in
-// passed. Series are in the order of their first file.
+// images into series: by where they lie and how they are numbered, then by SeriesInstanceUID, and
+// where one of these holds several volumes, by what tells them apart (acquisition, time, echo,
+// ...). Localizers and colours are apart. It reads headers only, except of images that seem to be
+// there twice. Links are followed. Files that are no images, and whatever cannot be opened, are
+// listed in passed. Series are in the order of their first file.
 func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
 	var files []string
 	for _, path := range paths {
@@ -194,9 +194,9 @@ func (s *Series) missStrangers(others []*Series) {
 		}
 		reason := ""
 		switch {
-		case a.Image.Study != b.Image.Study:
+		case differ(s, o, func(im *stack.Image) string { return im.Study }):
 			reason = "study"
-		case a.Image.FrameOfRef != b.Image.FrameOfRef:
+		case differ(s, o, func(im *stack.Image) string { return im.FrameOfRef }):
 			reason = "frame of reference" // places in different ones do not compare
 		case a.Image.Rows != b.Image.Rows || a.Image.Columns != b.Image.Columns:
 			reason = "matrix"
@@ -221,6 +221,17 @@ func (s *Series) missStrangers(others []*Series) {
 			s.stack.Filled = what
 		}
 	}
+}
+
+// differ reports whether all images of one volume have the same value, and all of another a
+// different one.
+func differ(s, o *Series, value func(*stack.Image) string) bool {
+	a := value(s.stack.Slices[0].Image)
+	b := value(o.stack.Slices[0].Image)
+	mixed := func(all []stack.Slice, first string) bool {
+		return slices.ContainsFunc(all, func(one stack.Slice) bool { return value(one.Image) != first })
+	}
+	return a != b && !mixed(s.stack.Slices, a) && !mixed(o.stack.Slices, b)
 }
 
 func firstPath(s *Series) string {

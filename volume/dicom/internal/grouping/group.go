@@ -1,17 +1,18 @@
 // Package grouping finds out which DICOM images together are one volume.
 //
-// Start at [Group]. Images that lie in parallel planes and have the same pixels go together if one
-// series holds them, or if only together they stack up (join.go). What lies in one place is divided
-// by what tells volumes apart: acquisition, time, echo and so on (split.go). Images that are there
-// twice count once (copies.go).
+// Start at [Group]. Geometry goes first: the slices that look alike (matrix, orientation, pixel
+// spacing) are one set, whatever their UIDs say. A set that stacks up as one series does is one
+// volume (evidence.go). Only a set that does not is divided, by the series and then by what else
+// names its slices, and what was divided and stacks up after all is put together again (divide.go).
+// What lies in one place is divided by what tells volumes apart: acquisition, time, echo and so on
+// (split.go). Images that are there twice count once (copies.go).
 //
-// Geometry goes first, because UIDs of studies, series and frames of reference are often replaced
-// or dropped, file by file. UIDs divide images only where these do not stack up. If images with
-// different UIDs are taken for one volume, [Volume] says which UIDs differ.
+// The reason is that UIDs of studies, series and frames of reference are often replaced or dropped,
+// file by file. So no UID can tear apart what stacks up. If images with different UIDs are taken
+// for one volume, [Volume] says which UIDs differ.
 package grouping
 
 import (
-	"path/filepath"
 	"slices"
 
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
@@ -24,67 +25,62 @@ type Volume struct {
 	Merged string
 }
 
-// class is what all slices of one volume must have in common, besides the orientation and spacing
+// look is what all slices of one volume must have in common, besides the orientation and spacing
 // that [stack.Alike] compares.
-type class struct {
+type look struct {
 	rows, columns               int
 	located, localizer, colours bool
 }
 
-// series is what slices of one series have in common: its UID or, where there is none, the folder.
-// Images that are anonymised too well have nothing else in common.
-type series struct{ uid, folder string }
+// stacks says whether slices of this look can be compared by where they lie.
+func (l look) stacks() bool { return l.located && !l.localizer && !l.colours }
 
-// piece is slices of one series that lie in parallel planes and have pixels of one kind.
-type piece struct {
-	class  class
-	series series
+// alike is slices of one look, orientation and spacing.
+type alike struct {
+	look   look
 	slices []stack.Slice
 }
 
 // Group makes volumes of images, which are in the order of their paths. Copies are files whose
 // images are held by others as well.
 func Group(images []*stack.Image) (volumes []Volume, copies []string) {
-	for _, p := range join(pieces(images)) {
-		parts, twice := split(p.slices)
-		copies = append(copies, twice...)
-		for _, part := range parts {
-			volumes = append(volumes, Volume{Slices: part, Merged: merged(part)})
+	for _, same := range looks(images) {
+		sets := parted(same.slices, seriesOf)
+		if same.look.stacks() {
+			sortSlices(same.slices)
+			sets = reunite(divide(same.slices))
+		}
+		for _, set := range sets {
+			parts, twice := split(set)
+			copies = append(copies, twice...)
+			for _, part := range parts {
+				volumes = append(volumes, Volume{Slices: part, Merged: merged(part)})
+			}
 		}
 	}
 	return volumes, copies
 }
 
-// pieces divides the slices of images by series and by what they look like.
-func pieces(images []*stack.Image) (all []*piece) {
-	type key struct {
-		class
-		series
-	}
-	known := map[key][]*piece{}
+// looks divides the slices of images by what they look like.
+func looks(images []*stack.Image) (all []*alike) {
+	known := map[look][]*alike{}
 	for _, im := range images {
 		for _, s := range im.Slices() {
-			k := key{
-				class{rows: im.Rows, columns: im.Columns, located: s.Located(), localizer: s.Localizer(), colours: im.Samples != 1},
-				series{uid: im.Series},
-			}
-			if im.Series == "" {
-				k.folder = filepath.Dir(im.Path)
-			}
-			if k.located {
+			l := look{rows: im.Rows, columns: im.Columns, located: s.Located(), localizer: s.Localizer(), colours: im.Samples != 1}
+			if l.located {
 				if _, _, normal, err := s.Axes(); err == nil {
 					s.At = stack.Vector(s.Info.Position).Dot(normal)
 				}
 			}
-			at := slices.IndexFunc(known[k], func(p *piece) bool { return stack.Alike(&p.slices[0], &s) })
+			at := slices.IndexFunc(known[l], func(a *alike) bool { return stack.Alike(&a.slices[0], &s) })
 			if at < 0 {
-				at = len(known[k])
-				p := &piece{class: k.class, series: k.series}
-				known[k] = append(known[k], p)
-				all = append(all, p)
+				at = len(known[l])
+				a := &alike{look: l}
+				known[l] = append(known[l], a)
+				all = append(all, a)
 			}
-			p := known[k][at]
-			p.slices = append(p.slices, s)
+			a := known[l][at]
+			a.slices = append(a.slices, s)
 		}
 	}
 	return all

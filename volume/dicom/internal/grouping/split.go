@@ -37,7 +37,7 @@ func split(all []stack.Slice) (parts [][]stack.Slice, copies []string) {
 		}
 		return parts, copies
 	}
-	if parts := divide(all); parts != nil {
+	if parts := volumesIn(all); parts != nil {
 		return parts, copies
 	}
 	// Images that were sent again under other UIDs make one volume once they are gone. Volumes that
@@ -63,9 +63,9 @@ func split(all []stack.Slice) (parts [][]stack.Slice, copies []string) {
 	return [][]stack.Slice{once}, append(copies, again...)
 }
 
-// divide returns the volumes that sorted slices are by their attributes, or nil if they are not
+// volumesIn returns the volumes that sorted slices are by their attributes, or nil if they are not
 // several.
-func divide(all []stack.Slice) [][]stack.Slice {
+func volumesIn(all []stack.Slice) [][]stack.Slice {
 	// By one attribute, if that is enough; else by one after the other (echoes of several types).
 	for key := range stack.VolumeTags {
 		if parts := by(key, all); volumes(parts) {
