@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -167,6 +168,12 @@ func TestErrorsNameTheCulprit(t *testing.T) {
 		"syntax":          {"steps: [1\nseed: 2\n", `run.yaml:`},
 		"list at top":     {"- 1\n", `run.yaml:1: want lines of`},
 		"two documents":   {"steps: 1\n---\nsteps: 2\n", `more than one document`},
+		"behind an empty": {"---\n---\nnosuch: 1\n", `run.yaml:2: more than one document`},
+		"three":           {"steps: 1\n---\n---\nnosuch: 1\n", `run.yaml:3: more than one document`},
+		"many keys":       {numbered("key%d: 1\n", 20_000), `more than 4000 keys: not a config file`},
+		"many flow keys":  {"labels: {" + numbered("%d: a, ", 20_000) + "}\n", `more than 4000 keys: not a config file`},
+		"many items":      {"crop: [" + numbered("%d, ", 400_000/8) + "1, 2]\n", `more than 50000 items of lists: not a config file`},
+		"many lines":      {"items:\n" + numbered("- %d\n", 60_000), `more than 50000 items of lists: not a config file`},
 		"alias":           {"steps: &a 1\nseed: *a\n", `anchors, aliases and tags are not supported`},
 		"in an item":      {"items:\n  - name: a\n  - nme: b\n", `run.yaml:3: unknown key "items[1].nme": did you mean "items[1].name"?`},
 		"map key":         {"labels: {a: b}\n", `labels: "a" is not a whole number`},
@@ -326,6 +333,25 @@ func TestRanges(t *testing.T) {
 		}
 		if err := Stored("file", []byte(text), &b); err != nil {
 			t.Errorf("%q, stored: %v", text, err)
+		}
+	}
+}
+
+// numbered repeats a line, with its number.
+func numbered(line string, times int) string {
+	var b strings.Builder
+	for n := range times {
+		fmt.Fprintf(&b, line, n)
+	}
+	return b.String()
+}
+
+// One document may begin with a line of dashes, and with what the YAML is of.
+func TestOneDocument(t *testing.T) {
+	for _, text := range []string{"---\nsteps: 7\n", "# a comment\n---\nsteps: 7\n", "%YAML 1.2\n---\nsteps: 7\n", "steps: 7\n...\n", "---\n# a comment\nsteps: 7\n"} {
+		cfg := defaults()
+		if err := Parse("run.yaml", []byte(text), &cfg); err != nil || cfg.Steps != 7 {
+			t.Errorf("%q: %d steps, %v", text, cfg.Steps, err)
 		}
 	}
 }

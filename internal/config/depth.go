@@ -6,59 +6,87 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 )
 
-// maxDepth bounds how deep lists and mappings are nested on one line. What a person writes is less
-// than ten deep. The parser's memory grows with the square of the depth: 50,000 brackets take 3.7
-// GiB. Nesting by indentation needs no bound of its own: its depth is at most the square root of
-// the size.
-const maxDepth = 64
+const (
+	// maxDepth bounds how deep lists and mappings are nested on one line. What a person writes is
+	// less than ten deep. The parser's memory grows with the square of the depth: 50,000 brackets
+	// take 3.7 GiB. Nesting by indentation needs no bound of its own: its depth is at most the
+	// square root of the size.
+	maxDepth = 64
+	// maxKeys and maxItems bound the keys and the items of lists. The parser's time grows with the
+	// square of their number: 20,000 keys or 400,000 items take seconds.
+	maxKeys  = 4_000
+	maxItems = 50_000
+)
 
 // checkSize refuses a text that would cost too much to parse. It looks at bytes alone.
 func checkSize(name string, data []byte) error {
 	if len(data) > maxSize {
 		return fmt.Errorf("%s holds %d bytes: not a config file", name, len(data))
 	}
-	depth, number := 0, 0
+	var c counter
+	number := 0
 	for line := range bytes.Lines(data) {
 		number++
-		if depth = nesting(line, depth); depth > maxDepth {
-			return fmt.Errorf("%s:%d: lists or mappings are nested more than %d deep: not a config file", name, number, maxDepth)
+		c.line(line)
+		problem := ""
+		switch {
+		case c.deepest > maxDepth:
+			problem = fmt.Sprintf("lists or mappings are nested more than %d deep", maxDepth)
+		case c.keys > maxKeys:
+			problem = fmt.Sprintf("more than %d keys", maxKeys)
+		case c.items > maxItems:
+			problem = fmt.Sprintf("more than %d items of lists", maxItems)
+		default:
+			continue
 		}
+		return fmt.Errorf("%s:%d: %s: not a config file", name, number, problem)
 	}
 	return nil
 }
 
-// nesting follows brackets, braces and the dashes of lists within a line, from the depth of the
-// lines before, and gives the depth at its end; more than maxDepth where it once was so deep.
-// Quotes and comments are passed over. A quote that is not closed is taken to end with its line.
-func nesting(line []byte, depth int) int {
+// counter counts what the lines of a text hold.
+type counter struct {
+	depth, deepest int // of brackets and braces, and of dashes within a line
+	keys, items    int
+}
+
+// line follows brackets, braces, colons, commas and dashes. Quotes and comments are passed over. A
+// quote that is not closed is taken to end with its line.
+func (c *counter) line(line []byte) {
 	var quote byte
 	dashes, before := 0, byte(' ')
-	for at, c := range line {
+	ends := func(at int) bool { // the sign stands alone, as YAML wants it
+		return at+1 == len(line) || bytes.IndexByte([]byte(" \t\r\n"), line[at+1]) >= 0
+	}
+	for at, b := range line {
 		switch {
 		case quote != 0:
-			if c == quote && (quote == '\'' || before != '\\') {
+			if b == quote && (quote == '\'' || before != '\\') {
 				quote = 0
 			}
-		case c == '#' && (before == ' ' || before == '\t'):
-			return depth
-		case (c == '"' || c == '\'') && bytes.IndexByte([]byte(" \t[{,:"), before) >= 0:
-			quote = c
-		case c == '[' || c == '{':
-			depth++
-		case c == ']' || c == '}':
-			depth = max(depth-1, 0)
-		case (c == '-' || c == '?') && (before == ' ' || before == '\t') && at+1 < len(line) && (line[at+1] == ' ' || line[at+1] == '\t'):
+		case b == '#' && (before == ' ' || before == '\t'):
+			return
+		case (b == '"' || b == '\'') && bytes.IndexByte([]byte(" \t[{,:"), before) >= 0:
+			quote = b
+		case b == '[' || b == '{':
+			c.depth++
+		case b == ']' || b == '}':
+			c.depth = max(c.depth-1, 0)
+		case b == ',':
+			c.items++
+		case b == ':' && (ends(at) || before == '"' || before == '\''):
+			c.keys++
+		case (b == '-' || b == '?') && (before == ' ' || before == '\t') && ends(at):
 			dashes++
+			c.items++
 		}
-		if depth+dashes > maxDepth {
-			return maxDepth + 1
+		if c.deepest = max(c.deepest, c.depth+dashes); c.deepest > maxDepth {
+			return
 		}
-		before = c
+		before = b
 	}
-	return depth
 }
 
 // Unmarshal decodes YAML of any form into the value that v points to. Texts that would cost too
@@ -68,9 +96,9 @@ func Unmarshal(name string, data []byte, v any) error {
 	if err := checkSize(name, data); err != nil {
 		return err
 	}
-	file, err := parser.ParseBytes(data, 0)
+	file, err := parse(name, data)
 	if err != nil {
-		return fmt.Errorf("%s: not valid YAML: %w", name, err)
+		return err
 	}
 	for _, d := range file.Docs {
 		found := &aliases{}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
@@ -100,16 +101,12 @@ func document(name string, data []byte) (root ast.Node, err error) {
 			root, err = nil, fmt.Errorf("%s: not valid YAML: %v", name, p)
 		}
 	}()
-	file, err := parser.ParseBytes(data, 0)
+	file, err := parse(name, data)
 	if err != nil {
-		var syntax yaml.Error
-		if errors.As(err, &syntax) && syntax.GetToken() != nil && syntax.GetToken().Position != nil {
-			return nil, fmt.Errorf("%s:%d: %s", name, syntax.GetToken().Position.Line, syntax.GetMessage())
-		}
-		return nil, fmt.Errorf("%s: not valid YAML: %w", name, err)
+		return nil, err
 	}
 	for _, d := range file.Docs {
-		if d.Body == nil {
+		if _, directive := d.Body.(*ast.DirectiveNode); d.Body == nil || directive {
 			continue
 		}
 		if root != nil {
@@ -121,6 +118,29 @@ func document(name string, data []byte) (root ast.Node, err error) {
 		root = nil
 	}
 	return root, nil
+}
+
+// parse returns the tree of a text. The parser leaves out what follows an empty document, so that
+// two lines of dashes are refused here.
+func parse(name string, data []byte) (*ast.File, error) {
+	tokens := lexer.Tokenize(string(data))
+	headers := 0
+	for _, t := range tokens {
+		if t.Type != token.DocumentHeaderType {
+			continue
+		}
+		if headers++; headers > 1 {
+			return nil, fmt.Errorf("%s:%d: more than one document", name, t.Position.Line)
+		}
+	}
+	file, err := parser.Parse(tokens, 0)
+	if syntax := yaml.Error(nil); errors.As(err, &syntax) && syntax.GetToken() != nil && syntax.GetToken().Position != nil {
+		return nil, fmt.Errorf("%s:%d: %s", name, syntax.GetToken().Position.Line, syntax.GetMessage())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: not valid YAML: %w", name, err)
+	}
+	return file, nil
 }
 
 // reader puts YAML nodes into Go values and says where it failed.
