@@ -71,7 +71,7 @@ var mayImport = map[string][]string{
 	"vnet":                           {".", "internal/backbone", "internal/checkpoint", "internal/device", "internal/nn"},
 	"internal/photonet":              {".", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
 	"internal/train":                 {".", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed"},
-	"internal/train/traintest":       {".", "volume", "volume/phantom", "volume/prepared", "internal/checkpoint", "internal/safetensors", "internal/train"},
+	"internal/train/traintest":       {".", "volume", "volume/phantom", "volume/prepared", "internal/checkpoint", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
 	"internal/jigsaw":                {".", "internal/checkpoint", "internal/device", "internal/nn", "internal/puzzle", "internal/seed", "internal/solver", "internal/train"},
 	"internal/sliding":               {"volume", "volume/prepared", "internal/backbone", "internal/device", "internal/nn", "internal/train"},
 	"internal/pretext":               {".", "volume", "volume/prepared", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/train"},
@@ -88,7 +88,7 @@ var mayImport = map[string][]string{
 		"internal/puzzle", "internal/seed", "internal/svm", "internal/tiles", "internal/train", "internal/voc",
 	},
 	"internal/photostudy": {".", "puzzle2d", "puzzle2d/photos", "internal/atomicfile", "internal/config", "internal/seed", "internal/table"},
-	"puzzle3d":            slices.Concat(guest, []string{"internal/cells", "internal/jigsaw", "internal/puzzle", "internal/tiles"}),
+	"puzzle3d":            slices.Concat(guest, []string{"internal/cells", "internal/jigsaw", "internal/puzzle", "internal/restoration", "internal/tiles"}),
 	"segment":             {".", "eval", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/sliding", "internal/train"},
 
 	"puzzle2d/photos": {"internal/folders", "internal/photo"},

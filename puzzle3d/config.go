@@ -34,8 +34,9 @@ import (
 //   - both: the sum of the two.
 //   - kway: the features of all patches, through one hidden layer, to a choice among K orders
 //     (Noroozi and Favaro, ECCV 2016): what others call a 3D jigsaw (Taleb et al., NeurIPS 2020).
-//   - attention: the patches are tokens without positions, which attend to one another in some layers
-//     of a transformer; where each lies at present is added to it, so that rounds are of use.
+//   - attention: the patches are tokens without positions, which attend to one another in some
+//     layers of a transformer; where each lies at present is added to it, so that rounds are of
+//     use.
 const (
 	Paper     = jigsaw.Paper
 	Symmetric = jigsaw.Symmetric
@@ -79,6 +80,12 @@ type Config struct {
 	MaxAir    float64 `yaml:"max_air" help:"crops with at most this share of air are preferred; 1: any crop" range:"[0,1]"`
 	Intensity float64 `yaml:"intensity" help:"augmentation: each patch's contrast and brightness vary by up to this share; 0: none" range:"[0,1]"`
 
+	// Restore and what follows say what is learnt beside the puzzle: see restore.go.
+	Restore     float64 `yaml:"restore,omitempty" help:"weight of the loss of restoring masked crops in the same steps, which trains the decoder, too (see task mae); 0: puzzles alone" range:"[0,)"`
+	RestoreCrop [3]int  `yaml:"restore_crop,flow,omitempty" help:"restore: size of these crops, of which a step has as many as puzzles; 0: 64 along each axis"`
+	MaskShare   float64 `yaml:"mask_share,omitempty" help:"share of the blocks that are masked; 0 with restore: 0.75" range:"[0,1)"`
+	MaskBlock   int     `yaml:"mask_block,omitempty" help:"side of a block, in voxels; 0 with restore: 16" range:"[0,)"`
+
 	ValidateCases    int `yaml:"validate_cases" help:"held-out cases to validate on during training; 0: all"`
 	ValidateShuffles int `yaml:"validate_shuffles" help:"puzzles made of each held-out case" range:"[1,)"`
 
@@ -113,6 +120,7 @@ func (c Config) Resolve(p volume.Preparation) (Config, error) {
 	if c.Patch, err = c.smallestCells().Resolve(b); err != nil {
 		return c, err
 	}
+	c.resolveRestore()
 	return c, c.Check()
 }
 
@@ -144,6 +152,9 @@ func (c Config) Check() error {
 		return fmt.Errorf("max_air is %v, must be a share from 0 to 1", c.MaxAir)
 	}
 	if err := cells.CheckVary(c.Intensity); err != nil {
+		return err
+	}
+	if _, err := c.restoring(); err != nil {
 		return err
 	}
 	if c.Head != Attention && (c.Layers != 0 || c.AttentionHeads != 0) {

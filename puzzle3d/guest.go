@@ -8,6 +8,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/restoration"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -20,8 +21,7 @@ func init() {
 		Name: name, Short: "put the shuffled patches of a crop back", Items: "puzzles", Title: "Puzzles of unseen cases", Score: "patches of held-out cases in place",
 		New: func() pretext.Config { return &settings{DefaultConfig()} },
 		Open: func(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
-			p, err := Open(dev, path, PlayOptions{Rounds: o.Rounds, Shuffles: o.Items, Memory: o.Memory})
-			return evaluator{p, o}, err
+			return openEvaluator(dev, path, o)
 		},
 	})
 }
@@ -64,7 +64,33 @@ func (s *settings) Pretrain(ctx context.Context, dev voxsaw.Device, data pretext
 // evaluator is a Player on the list of pretext tasks.
 type evaluator struct {
 	*Player
-	options pretext.OpenOptions
+	options  pretext.OpenOptions
+	restorer *restoration.Restorer // nil: the network has learnt puzzles alone
+}
+
+func openEvaluator(dev voxsaw.Device, path string, o pretext.OpenOptions) (pretext.Evaluator, error) {
+	p, err := Open(dev, path, PlayOptions{Rounds: o.Rounds, Shuffles: o.Items, Memory: o.Memory})
+	if err != nil {
+		return nil, err
+	}
+	e := evaluator{Player: p, options: o}
+	restoring, err := p.config.restoring()
+	if err == nil && restoring != nil {
+		e.restorer, err = restoring.Open(dev, path, o.Memory)
+	}
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// Close implements [pretext.Evaluator].
+func (e evaluator) Close() {
+	if e.restorer != nil {
+		e.restorer.Close()
+	}
+	e.Player.Close()
 }
 
 // Notes implements [pretext.Evaluator].
@@ -107,7 +133,10 @@ func (e evaluator) Evaluate(ctx context.Context, cases []*prepared.Case) (pretex
 		out.Ceiling = shares(played.Ceiling, played.Grids, func(g GridEvaluation) Metrics { return g.Ceiling })
 		out.Notes = append(out.Notes, "at most: some patches are identical, such as those of nothing but air; nobody can tell which of them goes where.")
 	}
-	return out, nil
+	if e.restorer != nil {
+		err = e.evaluateBeside(ctx, cases, &out)
+	}
+	return out, err
 }
 
 // shares are a row of the table: the metrics of all puzzles, then of each of several grids.

@@ -1,11 +1,9 @@
 package puzzle3d
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -16,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/phantom"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -191,13 +190,12 @@ func TestTwoRanksEqualOneOfHardPuzzles(t *testing.T) {
 	twoRanks(t, cache, c, 1e-3)
 }
 
-// A hard run that is stopped and resumed leaves the same bits as one that ran through, and its
-// checkpoint solves the puzzles of each grid.
-func TestHardRunsResumeAndSolve(t *testing.T) {
-	cache, dev, c := phantoms(t, 5, [3]int{24, 20, 20}), testDevice(t), hard()
-	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 6, 3, 0
-	c = resolved(t, c)
-	through, stopped := filepath.Join(t.TempDir(), "through"), filepath.Join(t.TempDir(), "stopped")
+// resumes stops a run after two steps, resumes it, and wants the files of one that ran through,
+// whose folder and summary it returns. Two cases are held out.
+func resumes(t *testing.T, dev voxsaw.Device, c Config, cache *prepared.Store) (through string, summary voxsaw.Summary) {
+	t.Helper()
+	through = filepath.Join(t.TempDir(), "through")
+	stopped := filepath.Join(t.TempDir(), "stopped")
 	summary, err := Pretrain(t.Context(), dev, c, data(cache, 2), voxsaw.RunOptions{Folder: through})
 	if err != nil {
 		t.Fatal(err)
@@ -210,15 +208,17 @@ func TestHardRunsResumeAndSolve(t *testing.T) {
 	if _, err := Pretrain(t.Context(), dev, c, data(cache, 2), voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"last.safetensors", "validation.csv"} {
-		a, err := os.ReadFile(filepath.Join(through, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b, err := os.ReadFile(filepath.Join(stopped, name)); err != nil || !bytes.Equal(a, b) {
-			t.Errorf("%s of the resumed run differs (%v)", name, err)
-		}
-	}
+	traintest.SameFiles(t, through, stopped, "last.safetensors", "validation.csv")
+	return through, summary
+}
+
+// A hard run that is stopped and resumed leaves the same bits as one that ran through, and its
+// checkpoint solves the puzzles of each grid.
+func TestHardRunsResumeAndSolve(t *testing.T) {
+	cache, dev, c := phantoms(t, 5, [3]int{24, 20, 20}), testDevice(t), hard()
+	c.Train.Steps, c.Train.ValidateEvery, c.Train.CheckpointEvery = 6, 3, 0
+	c = resolved(t, c)
+	through, summary := resumes(t, dev, c, cache)
 	player, err := Open(dev, filepath.Join(through, "last.safetensors"), PlayOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/restoration"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -35,7 +36,7 @@ func pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 	if err := c.Check(); err != nil {
 		return voxsaw.Summary{}, err
 	}
-	encoder, err := c.encoder()
+	network, restoring, err := c.learns()
 	if err != nil {
 		return voxsaw.Summary{}, err
 	}
@@ -45,9 +46,9 @@ func pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 	}
 	return pretext.Train(ctx, dev, pretext.Job[*jigsaw.Batch]{
 		Task: name, Settings: &c, Training: c.Train, Crop: c.Crop, ValidateCases: c.ValidateCases,
-		Declare: func(params *nn.Params) error { return game.Declare(encoder, params) },
+		Declare: func(params *nn.Params) error { return game.Declare(network, params) },
 		Compile: func(w pretext.Workbench) (train.Learner[*jigsaw.Batch], error) {
-			return newLearner(c, game, encoder, w)
+			return newLearner(c, game, network, restoring, w)
 		},
 	}, pretext.Data(data), o, group)
 }
@@ -55,21 +56,32 @@ func pretrain(ctx context.Context, dev voxsaw.Device, c Config, data Data, o vox
 // learner is pretraining with puzzles of cases.
 type learner struct {
 	*jigsaw.Learner
-	sampler sampler
-	air     string // what is wrong with puzzles that are mostly air, if they are
+	sampler   sampler
+	air       string // what is wrong with puzzles that are mostly air, if they are
+	held      []*prepared.Case
+	restoring *restoration.Beside   // nil: puzzles alone
+	restorer  *restoration.Restorer // nil: there is nothing to validate restoration on
 }
 
-func newLearner(c Config, game jigsaw.Config, encoder jigsaw.Backbone, w pretext.Workbench) (*learner, error) {
+func newLearner(c Config, game jigsaw.Config, network jigsaw.Backbone, restoring *restoration.Beside, w pretext.Workbench) (*learner, error) {
 	first, n, err := w.Group.Share(c.Batch)
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{sampler: sampler{config: c, game: game, cases: w.Train, first: first, n: n}}
+	l := &learner{sampler: sampler{config: c, game: game, cases: w.Train, first: first, n: n}, held: w.Held, restoring: restoring}
 	if l.air, err = l.sampler.airNote(); err != nil {
 		return nil, err
 	}
-	l.Learner, err = jigsaw.NewLearner(w.Workbench, game, encoder, held{c, w.Held})
-	return l, err
+	if l.Learner, err = jigsaw.NewLearner(w.Workbench, game, network, held{c, w.Held}); err != nil {
+		return nil, err
+	}
+	if restoring != nil && len(w.Held) > 0 {
+		if l.restorer, err = restoring.NewRestorer(w.Device, w.Params, l.Program(), w.Memory); err != nil {
+			l.Learner.Close()
+			return nil, err
+		}
+	}
+	return l, nil
 }
 
 // Notes implements [train.Learner].
@@ -81,7 +93,28 @@ func (l *learner) Notes() []string {
 	return notes
 }
 
+// Close implements [train.Learner].
+func (l *learner) Close() {
+	if l.restorer != nil {
+		l.restorer.Close()
+	}
+	l.Learner.Close()
+}
+
 // Batch implements [train.Task].
 func (l *learner) Batch(ctx context.Context, step int) (*jigsaw.Batch, error) {
-	return l.sampler.batch(ctx, step)
+	b, err := l.sampler.batch(ctx, step)
+	if err == nil && l.restoring != nil {
+		err = l.batchBeside(ctx, b, step)
+	}
+	return b, err
+}
+
+// Validate implements [train.Task].
+func (l *learner) Validate(ctx context.Context, step int) (voxsaw.Validation, error) {
+	v, err := l.Learner.Validate(ctx, step)
+	if err == nil && l.restorer != nil {
+		err = l.validateBeside(ctx, &v)
+	}
+	return v, err
 }

@@ -1,21 +1,19 @@
 package puzzle3d
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
@@ -221,19 +219,11 @@ func twoRanks(t *testing.T, cache *prepared.Store, c Config, tolerance float64) 
 		t.Fatal(err)
 	}
 	folders := []string{filepath.Join(t.TempDir(), "0"), filepath.Join(t.TempDir(), "1")}
-	groups := traintest.Ranks(2)
-	errs := make([]error, 2)
 	devices := []voxsaw.Device{testDevice(t), testDevice(t)}
-	var all sync.WaitGroup
-	for rank, group := range groups {
-		all.Go(func() {
-			_, errs[rank] = pretrain(t.Context(), devices[rank], c, data(cache, 1), voxsaw.RunOptions{Folder: folders[rank]}, group)
-		})
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	traintest.Both(t, func(rank int, group train.Group) error {
+		_, err := pretrain(t.Context(), devices[rank], c, data(cache, 1), voxsaw.RunOptions{Folder: folders[rank]}, group)
+		return err
+	})
 	traintest.Equal(t, filepath.Join(folders[0], "last.safetensors"), filepath.Join(folders[1], "last.safetensors"), 0)
 	traintest.Equal(t, filepath.Join(alone, "last.safetensors"), filepath.Join(folders[0], "last.safetensors"), tolerance)
 	c.Batch = 3
@@ -277,19 +267,7 @@ func TestResumeIsExactAndCheckpointsSolve(t *testing.T) {
 	if again, err := run(stopped, voxsaw.Resume, t.Context(), &observer{step: 1, cancel: func() { t.Error("a finished run took a step") }}); err != nil || again.Step != 8 || math.Abs(again.Validation.Score-summary.Validation.Score) > 1e-6 {
 		t.Errorf("a finished run: %+v, %v", again, err)
 	}
-	for _, name := range []string{"last.safetensors", "best.safetensors", "validation.csv"} {
-		a, err := os.ReadFile(filepath.Join(through, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := os.ReadFile(filepath.Join(stopped, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(a, b) {
-			t.Errorf("%s of the resumed run differs", name)
-		}
-	}
+	traintest.SameFiles(t, through, stopped, "last.safetensors", "best.safetensors", "validation.csv")
 
 	player, err := Open(dev, filepath.Join(through, "last.safetensors"), PlayOptions{})
 	if err != nil {

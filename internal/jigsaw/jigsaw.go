@@ -5,7 +5,7 @@
 // [Player], which solves puzzles with trained weights. A network comes in as a [Backbone], puzzles
 // come in as a [Batch] or as [Held] ones. How heads look is told in network.go, how a puzzle is
 // solved round by round in game.go, what makes puzzles hard in missing.go, grids.go and
-// attention.go.
+// attention.go, and what is learnt beside them in companion.go.
 //
 // The combinatorics are package puzzle's, the minimisation is package solver's, the loop and the
 // checkpoints are package train's. The package knows neither volumes nor photographs.
@@ -190,6 +190,8 @@ type Batch struct {
 	Shuffles []puzzle.Configuration
 	// Cases names what each puzzle was made of.
 	Cases []string
+	// Beside is what a [Companion] learns from in the step; nil where there is none.
+	Beside Addition
 }
 
 // Held are items to solve puzzles of, without variation: held-out cases, photographs.

@@ -33,6 +33,12 @@ func NewLearner(w train.Workbench, c Config, b Backbone, held Held) (*Learner, e
 	return l, nil
 }
 
+// Program is one in whose memory others can lie that run neither in the middle of a step nor of a
+// validation.
+func (l *Learner) Program() *nn.Program {
+	return l.trainers[l.trainers[0].config.finestFirst()[0]].encoder
+}
+
 // Params implements [train.Task]: the network's, and the head's ("puzzle....").
 func (l *Learner) Params() train.Params { return l.params }
 

@@ -115,6 +115,7 @@ func (c Config) symmetric(g *nn.Graph, f *nn.Node, boards int) *nn.Node {
 func (c Config) Declare(b Backbone, params *nn.Params) error {
 	c = c.On(0)
 	encoder, _ := c.encoderGraph(b, nn.Train, params.Device().Activations(), c.cells())
+	beside(b, encoder, &nn.Options{}, 1)
 	head, _ := c.headGraph(nn.Train, c.present(), 1)
 	if err := params.Declare(encoder, head); err != nil {
 		return fmt.Errorf("building the network: %w", err)
@@ -155,6 +156,7 @@ func (c Config) newEncoder(b Backbone, dev device.Device, params *nn.Params, mod
 		g.Input("gradient", n, c.Features)
 		o.OutputGrad = map[string]string{"features": "gradient"}
 		o.Links["gradient"] = l.gradient
+		beside(b, g, &o, n/c.present())
 	}
 	p, err := nn.Compile(dev, g, params, o)
 	if err != nil {

@@ -181,6 +181,9 @@ func (t *Trainer) Step(step int, b *Batch) (train.Result, error) {
 	if err == nil {
 		err = t.encoder.Set("patches", b.Patches)
 	}
+	if err == nil && b.Beside != nil {
+		err = b.Beside.Set(t.encoder)
+	}
 	if err == nil {
 		err = t.encoder.Forward()
 	}
@@ -192,7 +195,8 @@ func (t *Trainer) Step(step int, b *Batch) (train.Result, error) {
 	if err != nil {
 		return result, err
 	}
-	if result.Loss, err = t.reduce(h, loss); err != nil || !numbers.Finite(result.Loss) {
+	var more []voxsaw.Metric
+	if result.Loss, more, err = t.total(h, loss, b); err != nil || !numbers.Finite(result.Loss) {
 		return result, err
 	}
 	if err = h.program.Backward(); err == nil {
@@ -201,7 +205,17 @@ func (t *Trainer) Step(step int, b *Batch) (train.Result, error) {
 	if err == nil {
 		result.Metrics, err = t.metrics(g, positions)
 	}
+	result.Metrics = append(result.Metrics, more...)
 	return result, err
+}
+
+// total is the loss of the step over all ranks, and the metrics of what is learnt beside puzzles.
+func (t *Trainer) total(h *head, loss float64, b *Batch) (total float64, more []voxsaw.Metric, err error) {
+	if total, err = t.reduce(h, loss); err != nil || b.Beside == nil {
+		return total, nil, err
+	}
+	other, more, err := b.Beside.Compare(t.encoder, t.group)
+	return total + other, more, err
 }
 
 // pieces are the patches of all puzzles.

@@ -1,15 +1,11 @@
 package restoration
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
@@ -124,11 +120,6 @@ func TestPretrainingLearns(t *testing.T) {
 	}
 }
 
-// keep is an optimiser that leaves all gradients where they are.
-type keep struct{ train.Optimizer }
-
-func (keep) Updater() func(string, *device.ConvSpec) (device.Kernel, error) { return nil }
-
 // newTestLearner compiles a task without an optimiser.
 func newTestLearner(t *testing.T, dev voxsaw.Device, c modelOf, store *prepared.Store) *learner {
 	t.Helper()
@@ -141,7 +132,7 @@ func newTestLearner(t *testing.T, dev voxsaw.Device, c modelOf, store *prepared.
 	if err := c.Declare(params); err != nil {
 		t.Fatal(err)
 	}
-	w := pretext.Workbench{Workbench: train.Workbench{Device: d, Params: params, Optimizer: keep{}}}
+	w := pretext.Workbench{Workbench: train.Workbench{Device: d, Params: params, Optimizer: traintest.Keep{}}}
 	for record := range store.Records() {
 		opened, err := store.Open(record.ID)
 		if err != nil {
@@ -173,89 +164,13 @@ func TestGradientsAreSlopes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			result, err := l.Step(0, b)
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkSlopes(t, l, b, network.Kind+" "+name, result.Loss)
-		}
-	}
-}
-
-func checkSlopes(t *testing.T, l *learner, b *batch, what string, loss float64) {
-	params := l.bench.Params
-	gradients, values := map[string][]float32{}, map[string][]float32{}
-	for _, name := range params.Names() {
-		if !params.Trained(name) {
-			continue
-		}
-		g, err := params.Grad(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		gradients[name] = g
-		if values[name], err = params.Read(name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// at is the loss where the named tensors have moved along their gradients.
-	at := func(step float64, tensors ...string) float64 {
-		for _, name := range tensors {
-			moved := slices.Clone(values[name])
-			for i := range moved {
-				moved[i] += float32(step * float64(gradients[name][i]))
-			}
-			if err := params.Write(name, moved); err != nil {
-				t.Fatal(err)
-			}
-		}
-		loss, _, err := l.forward(0, b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range tensors {
-			if err := params.Write(name, values[name]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return loss
-	}
-	squares := func(tensors ...string) (sum float64) {
-		for _, name := range tensors {
-			for _, g := range gradients[name] {
-				sum += float64(g) * float64(g)
-			}
-		}
-		return sum
-	}
-	if again := at(0); again != loss {
-		t.Errorf("%s: the loss is %v, and then %v", what, loss, again)
-	}
-	var all, checked []string
-	for name := range gradients {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	total := squares(all...)
-	for n := range len(all) + 1 {
-		tensors := all
-		if n < len(all) {
-			tensors = all[n : n+1]
-		}
-		norm := squares(tensors...)
-		if norm < 1e-3*total { // such as a bias before a norm: rounding outweighs its slope
-			continue
-		}
-		checked = append(checked, tensors...)
-		step := 5e-4 * loss / norm // the loss changes by some 1e-3 of itself
-		slope := (at(step, tensors...) - at(-step, tensors...)) / (2 * step)
-		if math.Abs(slope/norm-1) > 0.02 {
-			t.Errorf("%s: along the gradient of %d tensors (%s ...) the slope is %v, want %v", what, len(tensors), tensors[0], slope, norm)
-		}
-	}
-	for _, part := range []string{"encoder.", "decoder."} {
-		if !slices.ContainsFunc(checked, func(name string) bool { return strings.HasPrefix(name, part) }) {
-			t.Errorf("%s: no tensor of %s has a gradient", what, part)
+			traintest.Slopes(t, network.Kind+" "+name, l.bench.Params, func() float64 {
+				result, err := l.Step(0, b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return result.Loss
+			}, "encoder.", "decoder.")
 		}
 	}
 }
@@ -346,18 +261,11 @@ func TestTwoRanksEqualOne(t *testing.T) {
 		if _, err := m.Pretrain(t.Context(), direct(t), roles(store, 1), voxsaw.RunOptions{Folder: folders[2]}); err != nil {
 			t.Fatal(err)
 		}
-		errs := make([]error, 2)
 		devices := []voxsaw.Device{direct(t), direct(t)}
-		var all sync.WaitGroup
-		for rank, group := range traintest.Ranks(2) {
-			all.Go(func() {
-				_, errs[rank] = m.pretrain(t.Context(), devices[rank], roles(store, 1), voxsaw.RunOptions{Folder: folders[rank]}, group)
-			})
-		}
-		all.Wait()
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		traintest.Both(t, func(rank int, group train.Group) error {
+			_, err := m.pretrain(t.Context(), devices[rank], roles(store, 1), voxsaw.RunOptions{Folder: folders[rank]}, group)
+			return err
+		})
 		last := func(n int) string { return filepath.Join(folders[n], "last.safetensors") }
 		traintest.Equal(t, last(0), last(1), 0)
 		traintest.Equal(t, last(2), last(0), 2e-4)
@@ -400,19 +308,7 @@ func TestResumeIsExact(t *testing.T) {
 		if _, err := c.Pretrain(t.Context(), dev, roles(store, 2), voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range []string{"last.safetensors", "best.safetensors", "validation.csv"} {
-			a, err := os.ReadFile(filepath.Join(through, file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := os.ReadFile(filepath.Join(stopped, file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(a, b) {
-				t.Errorf("%s: %s of the resumed run differs", name, file)
-			}
-		}
+		traintest.SameFiles(t, through, stopped, "last.safetensors", "best.safetensors", "validation.csv")
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
@@ -190,17 +189,11 @@ func TwoRanks(t *testing.T, c classify.Config, s *prepared.Store) {
 	if _, err := c.Pretrain(t.Context(), Device(t), d, voxsaw.RunOptions{Folder: filepath.Join(folder, "alone")}); err != nil {
 		t.Fatal(err)
 	}
-	devices, errs := []voxsaw.Device{Device(t), Device(t)}, make([]error, 2)
-	var all sync.WaitGroup
-	for rank, group := range traintest.Ranks(2) {
-		all.Go(func() {
-			_, errs[rank] = classify.Pretrain(t.Context(), devices[rank], c, d, voxsaw.RunOptions{Folder: filepath.Join(folder, fmt.Sprint(rank))}, group)
-		})
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	devices := []voxsaw.Device{Device(t), Device(t)}
+	traintest.Both(t, func(rank int, group train.Group) error {
+		_, err := classify.Pretrain(t.Context(), devices[rank], c, d, voxsaw.RunOptions{Folder: filepath.Join(folder, fmt.Sprint(rank))}, group)
+		return err
+	})
 	traintest.Equal(t, last("0"), last("1"), 0)
 	traintest.Equal(t, last("alone"), last("0"), 2e-4)
 }

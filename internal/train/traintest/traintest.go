@@ -5,9 +5,12 @@
 package traintest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -138,6 +141,24 @@ func (r rank) Gather(mine []byte) (all [][]byte, err error) {
 		all = append(all, part.([]byte))
 	}
 	return all, nil
+}
+
+// SameFiles wants the same bytes of some files in two folders.
+func SameFiles(t testing.TB, a, b string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		first, err := os.ReadFile(filepath.Join(a, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := os.ReadFile(filepath.Join(b, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(first, second) {
+			t.Errorf("%s is not the same in %s and %s", name, a, b)
+		}
+	}
 }
 
 // Equal compares all tensors of two checkpoints: the Euclidean norm of the differences of a tensor
