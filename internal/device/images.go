@@ -10,8 +10,8 @@ import (
 var ErrNotYet = errors.New("not on this device yet")
 
 // ImageKernels are what only networks on photographs need: [ImageKernelsOf] asks a device for them.
-// Pooling with Ceil belongs to the same networks; a device that lacks it refuses its specs with
-// ErrNotYet.
+// Pooling with Ceil belongs to the same networks; a device that lacks it refuses its specs with an
+// error that wraps ErrNotYet.
 type ImageKernels interface {
 	// LRN is y <- x: see LRNSpec.
 	LRN(LRNSpec) (Kernel, error)
@@ -40,14 +40,6 @@ func ImageKernelsOf(d Device) (ImageKernels, error) {
 		return k, nil
 	}
 	return nil, fmt.Errorf("local response normalisation, region pooling and the losses of detection are %w (%s): use the CPU", ErrNotYet, d.Name())
-}
-
-// CheckPlain says whether a device that has no Ceil can take the spec.
-func (s PoolSpec) CheckPlain() error {
-	if s.Ceil {
-		return fmt.Errorf("pooling that rounds sizes up is %w: use the CPU", ErrNotYet)
-	}
-	return s.Check()
 }
 
 // LRNSpec is local response normalisation across channels (Krizhevsky et al. 2012, section 3.3, as

@@ -25,10 +25,6 @@ var rows = []row{
 		"only root may mount the file system whose power is cut", func() bool { return os.Geteuid() == 0 },
 	},
 	{
-		"internal/device/cuda", regexp.MustCompile(`^TestDevice/.*/TestDevice/(Tokens|Images|Images/Ceil)$`), regexp.MustCompile(`not on this device yet`),
-		"the device refuses it, as docs/gpu.md says; the CPU runs it", nil,
-	},
-	{
 		"", regexp.MustCompile(``), regexp.MustCompile(`VOXSAW_DATA`),
 		"there are no real scans here", func() bool { return os.Getenv("VOXSAW_DATA") != "" },
 	},

@@ -88,8 +88,7 @@ func TestAllowed(t *testing.T) {
 		{test{module + "internal/folders", "TestWalkGoesOnBehindALockedFolder"}, "no locks here"},
 		{test{module + "volume", "TestWalkGoesOnBehindALockedFolder"}, "nothing is locked for root"},
 		{test{module + "volume/dicom", "TestReal"}, "VOXSAW_DATA is unset"},
-		{test{module + "internal/device/cuda", "TestDevice/fp32,_seed_1/TestDevice/Conv"}, "convolutions are not on this device yet"},
-		{test{module + "internal/device/cuda", "TestDevice/fp32,_seed_1/TestDevice/Images"}, "no library"},
+		{test{module + "internal/device/cuda", "TestDevice/fp32,_seed_1/TestDevice/Images"}, "pooling of regions is not on this device yet"},
 	} {
 		if why := allowed(s); why != "" {
 			t.Errorf("%v is allowed: %s", s, why)

@@ -59,6 +59,8 @@ var faults = []fault{
 	{"no barrier in the decision on a step", "optimiser.cu", "    barrier();\n  }\n  const double norm", "  }\n  const double norm", fp32, "Optimiser"},
 	{"a step whose loss is not finite is taken", "optimiser.cu", " && isFinite(l);", ";", fp32, "Optimiser"},
 	{"parameters past the end", "optimiser.cu", "whole = i + 4 <= a.n;", "whole = true;", fp32, "Optimiser"},
+	{"an attention's weights along the wrong axis", "tokens.cu", "step = t.transposed ? t.rows : 1", "step = 1", fp32, "Tokens"},
+	{"channels past the last one", "images.cu", "min(a.channels - 1, c + a.after)", "c + a.after", fp32, "Images"},
 }
 
 // TestPlantedFaults plants each of the faults.

@@ -52,9 +52,14 @@ func (d *Device) softmax(name string, t device.Tensor, operands ...operand) (dev
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
-	rows, k := t.Shape.Elements()/t.Shape[1], d.newKernel()
-	k.launch(name+suffix(t.Type), grid{blocksOf(rows, 256), 1, 1}, 256, 0, rowsOf{uint32(rows), int32(t.Shape[1])}, operands...)
+	k := d.newKernel()
+	k.softmaxRows(name+suffix(t.Type), t.Shape.Elements()/t.Shape[1], t.Shape[1], operands...)
 	return k.done()
+}
+
+// softmaxRows appends a kernel of the softmax or of its gradient. A result may be an operand, too.
+func (k *kernel) softmaxRows(name string, rows, columns int, operands ...operand) {
+	k.launch(name, grid{blocksOf(rows, 256), 1, 1}, 256, 0, rowsOf{uint32(rows), int32(columns)}, operands...)
 }
 
 // Softmax implements [device.Device].
@@ -193,10 +198,10 @@ func (d *Device) ColumnSumLossGrad(s device.GroupSpec) (device.Kernel, error) {
 // elements is optimiser.cu's Parameters.
 type elements struct{ N uint32 }
 
-// checkElements says whether a kernel of the optimisers can number them.
+// checkElements says whether a kernel of the optimisers, or of a loss, can number them.
 func checkElements(n int) error {
 	if n < 1 || uint64(n) > 1<<32-1024 {
-		return errors.New("an optimiser wants from 1 to 4294966272 elements in one buffer")
+		return errors.New("an optimiser or a loss wants from 1 to 4294966272 elements in one buffer")
 	}
 	return nil
 }

@@ -220,7 +220,7 @@ type pooling struct {
 }
 
 func (d *Device) pooling(name string, s device.PoolSpec, result device.Shape, operands ...operand) (device.Kernel, error) {
-	if err := s.CheckPlain(); err != nil {
+	if err := s.Check(); err != nil {
 		return nil, err
 	}
 	n, o := result.Elements(), s.OutShape()
@@ -232,9 +232,6 @@ func (d *Device) pooling(name string, s device.PoolSpec, result device.Shape, op
 
 // Pool implements [device.Device].
 func (d *Device) Pool(s device.PoolSpec) (device.Kernel, error) {
-	if err := s.Check(); err != nil {
-		return nil, err
-	}
 	return d.pooling("pool", s, s.OutShape(), out(0), in(0))
 }
 

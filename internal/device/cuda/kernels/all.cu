@@ -6,5 +6,7 @@
 #include "conv_weights.cu"
 #include "matrix.cu"
 #include "loss.cu"
+#include "tokens.cu"
+#include "images.cu"
 #include "optimiser.cu"
 #include "volume.cu"

@@ -64,6 +64,7 @@ FN uint32_t packBf16(float low, float high) {
 }
 FN uint32_t highProduct(uint32_t a, uint32_t b) { return __umulhi(a, b); }
 FN float reciprocalRoot(float x) { return rsqrtf(x); }
+FN float product(float a, float b) { return __fmul_rn(a, b); } // rounded, never part of an fma
 #else
 #include "../sim/intrinsics.h"
 #endif

@@ -45,6 +45,8 @@ def launch(name):
         return 256, 8 * 256 * int(name.rsplit("_", 1)[1])
     if name.startswith(("sumSquares", "sumDoubles", "decideStep")):
         return 256, 8 * 256
+    if name in ("choiceLoss", "labelLoss", "smoothL1"):
+        return 256, 4 * 256
     if name in ("normFinish", "normGrad", "lossFinish", "diceFactors", "columnSums", "columnSumLoss", "columnSumLossGrad"):
         return 128, 4 * 3 * 128
     return 256, 0
@@ -62,6 +64,8 @@ IMAGE = 2 * 128**3  # voxels of two crops of 128^3, with 9 classes
 PARAMETERS = 65_200_000  # of the paper's VNet
 FEATURES = 432 * 1024  # of 16 puzzles
 PARTS = 432 * 32  # sums of each image and channel, of one chunk
+LRN = 256 * 96 * 27**2  # AlexNet's first maps of 256 photographs
+ROI = 128 * 36 * 256  # 128 regions, each a ninth of two photographs of 600 x 800, as 6 x 6 of AlexNet's last maps
 
 # Kernel -> (activations that it reads and writes for one of its elements, other bytes, arithmetic), elements
 ELEMENTWISE = {
@@ -73,6 +77,11 @@ ELEMENTWISE = {
     "pairSum": (0, 12, 1, 27 * FEATURES), "columnSumLossGrad": (0, 8, 8, 432 * 27), "columnSumLoss": (0, 4, 2, 16 * 27), "columnSums": (0, 4, 6, 432 * 27), "diceFactors": (0, 20, 8, 2 * 9),
     "lossFinish": (0, 24, 6, 2 * 9), "normFinish": (0, 20, 12, PARTS), "normGrad": (0, 28, 10, PARTS), "sumTiles": (0, 20, 1, PARTS), "packConv5": (0, 6, 0, 64 * 64 * 125),
     "sumSplits": (0, 4 * 5, 4, FEATURES), "sumWeights": (0, 4 * 5, 4, 64 * 64 * 125),
+    # 16 puzzles of 3^3, 256 columns of a token in 4 heads
+    "attentionScores": (0, 4 + 19, 128, 16 * 4 * 27**2), "attentionValues": (0, 8 + 2, 54, 16 * 27 * 256), "choiceLossGrad": (0, 12, 12, 432 * 27), "choiceLoss": (0, 8, 12, 432 * 27),
+    "lrnParts": (2, 4, 20, LRN), "lrnGrad": (3, 4, 26, LRN), "lrn": (2, 0, 20, LRN),
+    "roiLargest": (4, 4, 20, ROI), "roiTake": (2, 4, 0, ROI), "roiGrad": (2.2, 4.8, 64 * 36 / 9, 2 * 38 * 50 * 256),
+    "labelLossGrad": (0, 12, 8, 128 * 84), "labelLoss": (0, 8, 10, 128 * 84), "smoothL1Grad": (0, 16, 6, 128 * 84), "smoothL1": (0, 12, 6, 128 * 84),
 }
 
 

@@ -144,7 +144,16 @@ template <class T> FN float largest(size_t &where, const T *x, const Pool &a, in
 }
 
 FN size_t elementsOf(const Pool &a) { return (size_t)a.high << 32 | a.low; }
-FN float divisorOf(const Pool &a) { return (float)(a.kernel[0] * a.kernel[1] * a.kernel[2]); }
+// what an average divides by: the window with the padding, without what lies past it
+FN float divisorOf(const Pool &a, const int (&at)[3]) {
+  int size = 1;
+#pragma unroll
+  for (int k = 0; k < 3; k++) {
+    const int first = at[k] * a.stride[k] - a.pad[k];
+    size *= min(a.kernel[k], a.x[k] + a.pad[k] - first);
+  }
+  return (float)size;
+}
 
 template <class T> FN void pool(T *y, const T *x, const Pool &a) {
   const size_t i = (size_t)blockIdx.x * 256 + threadIdx.x;
@@ -161,7 +170,7 @@ template <class T> FN void pool(T *y, const T *x, const Pool &a) {
   for (int d = low[0]; d < high[0]; d++)
     for (int h = low[1]; h < high[1]; h++)
       for (int w = low[2]; w < high[2]; w++) sum += toFloat(x[indexOf(a, p.image, d, h, w, p.c)]);
-  put(y + i, sum / divisorOf(a));
+  put(y + i, sum / divisorOf(a, p.at));
 }
 
 // dx at an element: from each window that it lies under, in their order
@@ -184,9 +193,9 @@ template <class T> FN void poolGrad(T *dx, const T *x, const T *dy, const Pool &
         const float g = toFloat(dy[((((size_t)p.image * a.y[0] + d) * a.y[1] + h) * a.y[2] + w) * a.channels + p.c]);
         size_t where = i;
         if (!a.average) largest(where, x, a, p.image, p.c, at);
-        if (where == i) sum += g;
+        if (where == i) sum += a.average ? g / divisorOf(a, at) : g;
       }
-  put(dx + i, a.average ? sum / divisorOf(a) : sum);
+  put(dx + i, sum);
 }
 
 #define TENSOR(T, suffix)                                                                                    \

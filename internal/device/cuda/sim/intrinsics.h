@@ -206,5 +206,6 @@ FN uint32_t packBf16(float low, float high) { return roundBf16(low) | roundBf16(
 
 FN uint32_t highProduct(uint32_t a, uint32_t b) { return uint64_t(a) * b >> 32; }
 FN float reciprocalRoot(float x) { return 1 / sqrtf(x); }
+FN float product(float a, float b) { return a * b; }
 FN int min(int a, int b) { return a < b ? a : b; }
 FN int max(int a, int b) { return a > b ? a : b; }
