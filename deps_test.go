@@ -74,7 +74,7 @@ var mayImport = map[string][]string{
 	"internal/train/traintest":       {".", "volume", "volume/phantom", "volume/prepared", "internal/checkpoint", "internal/device", "internal/nn", "internal/safetensors", "internal/train"},
 	"internal/jigsaw":                {".", "internal/checkpoint", "internal/device", "internal/nn", "internal/puzzle", "internal/seed", "internal/solver", "internal/train"},
 	"internal/sliding":               {"volume", "volume/prepared", "internal/backbone", "internal/device", "internal/nn", "internal/train"},
-	"internal/pretext":               {".", "volume", "volume/prepared", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/train"},
+	"internal/pretext":               {".", "volume", "volume/prepared", "internal/backbone", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/train"},
 	"internal/cells":                 {"volume/prepared", "internal/backbone", "internal/puzzle"},
 	"internal/turns":                 {},
 	"internal/classify":              slices.Concat(guest, []string{"internal/cells"}),

@@ -2,7 +2,6 @@ package puzzle3d
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -190,26 +189,13 @@ func TestTwoRanksEqualOneOfHardPuzzles(t *testing.T) {
 	twoRanks(t, cache, c, 1e-3)
 }
 
-// resumes stops a run after two steps, resumes it, and wants the files of one that ran through,
-// whose folder and summary it returns. Two cases are held out.
+// resumes trains with two cases held out, in one go and in two, and wants the same files: see
+// [traintest.Resumes].
 func resumes(t *testing.T, dev voxsaw.Device, c Config, cache *prepared.Store) (through string, summary voxsaw.Summary) {
 	t.Helper()
-	through = filepath.Join(t.TempDir(), "through")
-	stopped := filepath.Join(t.TempDir(), "stopped")
-	summary, err := Pretrain(t.Context(), dev, c, data(cache, 2), voxsaw.RunOptions{Folder: through})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var interrupted *voxsaw.InterruptedError
-	if _, err := Pretrain(ctx, dev, c, data(cache, 2), voxsaw.RunOptions{Folder: stopped, Observer: &observer{step: 2, cancel: cancel}}); !errors.As(err, &interrupted) {
-		t.Fatalf("error %v", err)
-	}
-	if _, err := Pretrain(t.Context(), dev, c, data(cache, 2), voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); err != nil {
-		t.Fatal(err)
-	}
-	traintest.SameFiles(t, through, stopped, "last.safetensors", "validation.csv")
-	return through, summary
+	return traintest.Resumes(t, 2, func(ctx context.Context, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+		return Pretrain(ctx, dev, c, data(cache, 2), o)
+	}, "last.safetensors", "validation.csv")
 }
 
 // A hard run that is stopped and resumed leaves the same bits as one that ran through, and its

@@ -46,7 +46,7 @@ func (c Config) restoring() (*restoration.Beside, error) {
 		}
 		return nil, nil
 	}
-	b, err := restoration.NewBeside(name+" restore", restoration.Masked{MaskShare: c.MaskShare, MaskBlock: c.MaskBlock}, restoration.Settings{
+	b, err := restoration.NewBeside(name+" restore", restoration.Masked{MaskShare: c.MaskShare, MaskBlock: c.MaskBlock}, pretext.Settings{
 		Network: c.Network, Train: c.Train, Crop: c.RestoreCrop, Batch: c.Batch, MaxAir: c.MaxAir,
 	}, c.Restore)
 	if err != nil {

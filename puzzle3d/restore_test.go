@@ -28,12 +28,7 @@ func both() Config {
 // newTestLearner compiles a training without an optimiser.
 func newTestLearner(t *testing.T, c Config, store *prepared.Store) (*learner, *nn.Params) {
 	t.Helper()
-	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: 2, Conv: "direct"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	d, err := device.From(dev)
+	d, err := device.From(traintest.Direct(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +57,8 @@ func newTestLearner(t *testing.T, c Config, store *prepared.Store) (*learner, *n
 // The gradient of the whole loss, through head, encoder and decoder, is its slope, on every grid.
 func TestRestorationBesidePuzzlesHasSlopes(t *testing.T) {
 	c := both()
-	c.Network.Activation, c.Rounds = "elu", 1 // what a second round sees depends on the answer, which jumps
+	// what a second round sees depends on the answer, which jumps
+	c.Network.Activation, c.Rounds = "elu", 1
 	slopesOnGrids(t, c, 3)
 	// deep supervision
 	c.Network = voxsaw.Network{Kind: "resenc", Channels: 4, Levels: 2, Norm: "group", Groups: 2, Activation: "elu", Blocks: []int{1, 1, 1}}
@@ -139,7 +135,8 @@ func (notFinite) Compare(*nn.Program, train.Group) (float64, []voxsaw.Metric, er
 	return math.NaN(), nil, nil
 }
 
-// A loss of restoration that is no number makes that of the step none: the step ends before the backward pass.
+// A loss of restoration that is no number makes that of the step none: the step ends before the
+// backward pass.
 func TestRestorationThatIsNotFinite(t *testing.T) {
 	l, _ := newTestLearner(t, resolved(t, both()), phantoms(t, 2, [3]int{24, 20, 20}))
 	b, err := l.Batch(t.Context(), 0)
@@ -157,7 +154,8 @@ func TestTwoRanksEqualOneWithRestoration(t *testing.T) {
 	cache, c := phantoms(t, 3, [3]int{24, 20, 20}), both()
 	c.Batch, c.Train.Steps, c.Train.Clip = 4, 4, 1
 	twoRanks(t, cache, resolved(t, c), 1e-3)
-	c.Train.Clip, c.Train.Steps, c.Train.LR = 0, 2, 1e-3 // parameters are updated within the backward pass
+	// parameters are updated within the backward pass
+	c.Train.Clip, c.Train.Steps, c.Train.LR = 0, 2, 1e-3
 	twoRanks(t, cache, resolved(t, c), 1e-3)
 }
 

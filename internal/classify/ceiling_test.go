@@ -38,10 +38,10 @@ func TestCeilingOfAir(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := filepath.Join(t.TempDir(), "run")
-		if _, err := c.Pretrain(t.Context(), classifytest.Device(t), data, voxsaw.RunOptions{Folder: run}); err != nil {
+		if _, err := c.Pretrain(t.Context(), traintest.Direct(t), data, voxsaw.RunOptions{Folder: run}); err != nil {
 			t.Fatal(err)
 		}
-		_, _, e, err := pretext.Open(classifytest.Device(t), filepath.Join(run, "last.safetensors"), pretext.OpenOptions{Items: 3})
+		_, _, e, err := pretext.Open(traintest.Direct(t), filepath.Join(run, "last.safetensors"), pretext.OpenOptions{Items: 3})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,25 +22,18 @@ import (
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-// Settings are those that every task of this kind has. Sizes are along the axes (i, j, k) of the
-// prepared cases.
+// Settings are those that every task of this kind has.
 type Settings struct {
-	Network voxsaw.Network  `yaml:"network"`
-	Train   voxsaw.Training `yaml:"train"`
+	pretext.Settings `yaml:",inline"`
 
-	Crop     [3]int `yaml:"crop,flow" help:"size of the crop that is looked at, in voxels" range:"[1,)"`
-	Batch    int    `yaml:"batch" help:"crops in a step; auto: as many as fit into memory" auto:"0"`
-	Features int    `yaml:"features" help:"width of a patch's feature" range:"[1,)"`
-
-	MaxAir        float64 `yaml:"max_air" help:"crops with at most this share of air are preferred; 1: any crop" range:"[0,1]"`
-	ValidateCases int     `yaml:"validate_cases" help:"held-out cases to validate on during training; 0: all"`
+	Features int `yaml:"features" help:"width of a patch's feature" range:"[1,)"`
 
 	Preparation volume.Preparation `yaml:"preparation" flag:"-" help:"how the cases were prepared, from the data"`
 }
 
-// Common implements [pretext.Config].
-func (s *Settings) Common() pretext.Common {
-	return pretext.Common{Network: &s.Network, Train: &s.Train, Crop: &s.Crop, Batch: &s.Batch, MaxAir: &s.MaxAir, ValidateCases: &s.ValidateCases}
+// DefaultSettings are a start for a task, with crops of a side.
+func DefaultSettings(side, batch int) Settings {
+	return Settings{Settings: pretext.DefaultSettings(side, batch), Features: 256}
 }
 
 // Base implements [Config].
@@ -58,30 +51,10 @@ func (s *Settings) Prepare(how volume.Preparation) (b backbone.Backbone, err err
 
 // Check says what is wrong with the settings, nil if nothing is, and gives the network.
 func (s *Settings) Check() (backbone.Backbone, error) {
-	if err := s.Train.Check(); err != nil {
+	if err := pretext.CheckRange("features", s.Features, 1, 1<<16); err != nil {
 		return nil, err
 	}
-	if err := CheckRange("batch", s.Batch, 1, 1<<12); err != nil {
-		return nil, err
-	}
-	if err := CheckRange("features", s.Features, 1, 1<<16); err != nil {
-		return nil, err
-	}
-	if err := CheckRange("validate_cases", s.ValidateCases, 0, 1<<30); err != nil {
-		return nil, err
-	}
-	if !(s.MaxAir >= 0 && s.MaxAir <= 1) {
-		return nil, fmt.Errorf("max_air is %v, must be a share from 0 to 1", s.MaxAir)
-	}
-	return backbone.Of(s.Network)
-}
-
-// CheckRange says whether a setting lies outside its limits.
-func CheckRange(name string, value, low, high int) error {
-	if value < low || value > high {
-		return fmt.Errorf("%s is %d, must be from %d to %d", name, value, low, high)
-	}
-	return nil
+	return s.Settings.Check()
 }
 
 // Config is all settings of a task: a pointer to a struct that holds Settings.

@@ -3,12 +3,12 @@ package classify
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
-	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
@@ -21,29 +21,28 @@ type Batch struct {
 
 // A Learner is a task as the training loop sees it: [train.Learner].
 type Learner struct {
+	pretext.Programs
 	task     Task
 	settings *Settings
-	bench    pretext.Workbench
-	first, n int // the items of a batch that are made here: this rank's
-	program  *nn.Program
 	guesser  *guesser // nil where nothing is held out
 }
 
 // NewLearner compiles the programs of a training and of its validation.
 func NewLearner(t Task, s *Settings, w pretext.Workbench) (*Learner, error) {
-	l := &Learner{task: t, settings: s, bench: w}
+	l := &Learner{task: t, settings: s}
 	var err error
-	if l.first, l.n, err = w.Group.Share(s.Batch); err != nil {
+	if l.Programs, err = pretext.NewPrograms(w, s.Batch); err != nil {
 		return nil, err
 	}
-	if l.program, err = l.compile(); err != nil {
-		return nil, fmt.Errorf("preparing to train on %d crops of %s: %w", l.n, numbers.Extents(s.Crop[:]), err)
+	if l.Training, err = l.compile(); err != nil {
+		return nil, fmt.Errorf("preparing to train on %d crops of %s: %w", l.N, numbers.Extents(s.Crop[:]), err)
 	}
 	if len(w.Held) > 0 {
-		if l.guesser, err = newGuesser(w.Device, t, s, w.Params, l.program, w.Memory); err != nil {
+		if l.guesser, err = newGuesser(w.Device, t, s, w.Params, l.Training, w.Memory); err != nil {
 			l.Close()
 			return nil, err
 		}
+		l.Validation = l.guesser.program
 	}
 	return l, nil
 }
@@ -51,71 +50,49 @@ func NewLearner(t Task, s *Settings, w pretext.Workbench) (*Learner, error) {
 // compile makes the program of a step: the loss is the weighted sum of the targets'
 // cross-entropies.
 func (l *Learner) compile() (*nn.Program, error) {
-	g := nn.NewGraph(nn.Train, l.bench.Device.Activations())
+	g := nn.NewGraph(nn.Train, l.Bench.Device.Activations())
 	outputs := map[string]*nn.Node{}
 	var total *nn.Node
-	for k, logits := range l.task.logits(g, l.settings, l.n) {
+	for k, logits := range l.task.logits(g, l.settings, l.N) {
 		target := l.task.Targets[k]
-		loss, _ := g.Loss(logits, g.Input("truth."+target.Name, l.n*l.task.count(target)), nn.LossOptions{CE: target.Weight})
+		loss, _ := g.Loss(logits, g.Input("truth."+target.Name, l.N*l.task.count(target)), nn.LossOptions{CE: target.Weight})
 		if outputs[target.Name] = logits; total == nil {
 			total = loss
 		} else {
 			total = g.Add(total, loss)
 		}
 	}
-	return nn.Compile(l.bench.Device, g, l.bench.Params, nn.Options{
-		Loss: total, Outputs: outputs, Update: l.bench.Optimizer.Updater(), MemoryLimit: l.bench.Memory,
+	return nn.Compile(l.Bench.Device, g, l.Bench.Params, nn.Options{
+		Loss: total, Outputs: outputs, Update: l.Bench.Optimizer.Updater(), MemoryLimit: l.Bench.Memory,
 	})
 }
 
-// Notes implements [train.Learner].
-func (l *Learner) Notes() []string {
-	return []string{fmt.Sprintf("a training step: %v", l.program.Summary())}
-}
-
-// FLOPs implements [train.Learner].
-func (l *Learner) FLOPs() float64 { return l.program.Summary().FLOPs }
-
-// Close implements [train.Learner].
-func (l *Learner) Close() {
-	if l.guesser != nil {
-		l.guesser.program.Close()
-	}
-	l.program.Close()
-}
-
-// Params implements [train.Task].
-func (l *Learner) Params() train.Params { return l.bench.Params }
-
-// Batch implements [train.Task]. Every item is a function of the seed, the step and its number in
-// the batch.
+// Batch implements [train.Task].
 func (l *Learner) Batch(ctx context.Context, step int) (*Batch, error) {
 	voxels := l.task.voxels()
-	b := &Batch{images: make([]float32, l.n*voxels), truth: make([][]float32, len(l.task.Targets))}
-	for item := range l.n {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		r := seed.Rand(l.settings.Train.Seed, l.task.Name, uint64(step), uint64(l.first+item))
-		c := l.bench.Train[r.IntN(len(l.bench.Train))]
-		origin, err := c.RandomOrigin(r, l.settings.Crop, l.settings.MaxAir)
+	b := &Batch{images: make([]float32, l.N*voxels), truth: make([][]float32, len(l.task.Targets))}
+	err := l.settings.Items(ctx, l.task.Name, step, l.First, l.N, func(item int, r *rand.Rand) error {
+		c, origin, err := l.settings.RandomCrop(r, l.Bench.Train)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		truth := l.task.draw(r)
-		if err := l.task.Cut(b.images[item*voxels:(item+1)*voxels], c, origin, truth, r); err != nil {
-			return nil, err
+		b.add(l.task, c.ID, truth)
+		return l.task.Cut(b.images[item*voxels:(item+1)*voxels], c, origin, truth, r)
+	})
+	return b, err
+}
+
+// add notes the truth about an item, target after target.
+func (b *Batch) add(t Task, id string, truth []int) {
+	for k, target := range t.Targets {
+		n := t.count(target)
+		for _, class := range truth[:n] {
+			b.truth[k] = append(b.truth[k], float32(class))
 		}
-		for k, target := range l.task.Targets {
-			n := l.task.count(target)
-			for _, class := range truth[:n] {
-				b.truth[k] = append(b.truth[k], float32(class))
-			}
-			truth = truth[n:]
-		}
-		b.cases = append(b.cases, c.ID)
+		truth = truth[n:]
 	}
-	return b, nil
+	b.cases = append(b.cases, id)
 }
 
 // Step implements [train.Task].
@@ -125,7 +102,7 @@ func (l *Learner) Step(step int, b *Batch) (train.Result, error) {
 	for k, target := range l.task.Targets {
 		inputs = append(inputs, pretext.Input{Name: "truth." + target.Name, Values: b.truth[k]})
 	}
-	if err := l.bench.Forward(l.program, l.settings.Train.Seed, step, inputs...); err != nil {
+	if err := l.Bench.Forward(l.Training, l.settings.Train.Seed, step, inputs...); err != nil {
 		return result, err
 	}
 	var right []int
@@ -137,11 +114,11 @@ func (l *Learner) Step(step int, b *Batch) (train.Result, error) {
 		right = append(right, n)
 	}
 	var err error
-	if result.Loss, err = l.bench.Loss(l.program); err != nil {
+	if result.Loss, err = l.Bench.Loss(l.Training); err != nil {
 		return result, err
 	}
 	for k, m := range l.task.measures()[:len(right)] {
-		share, err := l.bench.Share(right[k], len(b.truth[k]))
+		share, err := l.Bench.Share(right[k], len(b.truth[k]))
 		if err != nil {
 			return result, err
 		}
@@ -150,13 +127,13 @@ func (l *Learner) Step(step int, b *Batch) (train.Result, error) {
 	if !numbers.Finite(result.Loss) {
 		return result, nil // for the loop to report; the parameters stay as they are
 	}
-	return result, l.program.Backward()
+	return result, l.Training.Backward()
 }
 
 // right counts the right answers to a target in the last forward run.
 func (l *Learner) right(target Target, truth []float32) (n int, err error) {
 	scores := make([]float32, len(truth)*target.Classes)
-	if err := l.program.Read(target.Name, scores); err != nil {
+	if err := l.Training.Read(target.Name, scores); err != nil {
 		return 0, err
 	}
 	for i, class := range truth {
@@ -172,7 +149,7 @@ func (l *Learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 	if l.guesser == nil {
 		return voxsaw.Validation{}, nil
 	}
-	scores, err := l.guesser.evaluate(ctx, l.bench.Held)
+	scores, err := l.guesser.evaluate(ctx, l.Bench.Held)
 	if err != nil {
 		return voxsaw.Validation{}, err
 	}

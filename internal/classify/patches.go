@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/voxsaw/voxsaw/internal/cells"
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -42,7 +43,7 @@ func (s *PatchSettings) Check(grid [3]int) error {
 	if err := s.Layout(grid).Check(b); err != nil {
 		return err
 	}
-	if err := CheckRange("hidden", s.Hidden, 1, 1<<16); err != nil {
+	if err := pretext.CheckRange("hidden", s.Hidden, 1, 1<<16); err != nil {
 		return err
 	}
 	return cells.CheckVary(s.Intensity)

@@ -47,7 +47,7 @@ var grid = [3]int{3, 3, 3}
 // jitter of 10 in cells of 42.
 func defaults() *Config {
 	return &Config{classify.PatchSettings{
-		Settings: classify.Settings{Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Crop: [3]int{120, 120, 120}, Batch: 16, Features: 256, MaxAir: 0.3},
+		Settings: classify.DefaultSettings(120, 16),
 		Hidden:   1024,
 	}}
 }

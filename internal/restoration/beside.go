@@ -25,9 +25,9 @@ type Beside struct {
 const besideImage = "restore.image"
 
 // NewBeside checks the settings. name tells its random draws from the other task's.
-func NewBeside(name string, m Masked, s Settings, weight float64) (*Beside, error) {
+func NewBeside(name string, m Masked, s pretext.Settings, weight float64) (*Beside, error) {
 	s.Network.Classes = m.outputs()
-	if err := s.check(); err != nil {
+	if err := checkSettings(&s); err != nil {
 		return nil, err
 	}
 	if err := m.check(s.Crop); err != nil {

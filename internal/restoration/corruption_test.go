@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/seed"
 )
 
@@ -49,7 +50,7 @@ func readGolden(t *testing.T) (g golden) {
 }
 
 func newExample(size [3]int) example {
-	t := task{Settings: &Settings{Crop: size}}
+	t := task{Settings: &pretext.Settings{Crop: size}}
 	return t.newBatch(1).example(0, size)
 }
 

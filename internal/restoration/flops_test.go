@@ -19,7 +19,7 @@ func TestFLOPs(t *testing.T) {
 	traintest.Counts(t, step, func(o voxsaw.RunOptions) (voxsaw.Summary, error) {
 		return c.Pretrain(t.Context(), dev, roles(store, 0), o)
 	})
-	devices := []voxsaw.Device{direct(t), direct(t)}
+	devices := []voxsaw.Device{traintest.Direct(t), traintest.Direct(t)}
 	traintest.Both(t, func(rank int, group train.Group) error {
 		s, err := m.pretrain(t.Context(), devices[rank], roles(store, 0), voxsaw.RunOptions{}, group)
 		if err == nil && s.FLOPs != 2*step {

@@ -26,8 +26,8 @@ func init() {
 	register(pretext.Task{
 		Name: "fusion", Short: "tell each voxel's share of two mixed crops (Volume Fusion); trains the decoder, too",
 		Title: "Mixed crops of unseen cases", Score: "mean Dice of the shares in held-out crops",
-	}, func() (Settings, Fusion) {
-		s := defaultSettings()
+	}, func() (pretext.Settings, Fusion) {
+		s := pretext.DefaultSettings(64, 2)
 		s.Train.LR = 0.05 // as in fine-tuning, whose loss it is
 		return s, Fusion{Coefficients: 5, FewestBoxes: 10, MostBoxes: 39, SmallestBox: 8, LargestBox: 0.625}
 	})
@@ -35,8 +35,8 @@ func init() {
 
 func (f Fusion) check(crop [3]int) error {
 	err := cmp.Or(
-		within("coefficients", f.Coefficients, 2, 100), within("most_boxes", f.MostBoxes, 1, 1<<16), within("fewest_boxes", f.FewestBoxes, 1, f.MostBoxes),
-		within("smallest_box", f.SmallestBox, 1, 1<<16), share("largest_box", f.LargestBox))
+		pretext.CheckRange("coefficients", f.Coefficients, 2, 100), pretext.CheckRange("most_boxes", f.MostBoxes, 1, 1<<16), pretext.CheckRange("fewest_boxes", f.FewestBoxes, 1, f.MostBoxes),
+		pretext.CheckRange("smallest_box", f.SmallestBox, 1, 1<<16), pretext.CheckShare("largest_box", f.LargestBox))
 	if err != nil {
 		return err
 	}

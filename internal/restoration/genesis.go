@@ -28,8 +28,8 @@ func init() {
 	register(pretext.Task{
 		Name: "genesis", Short: "restore a distorted crop, as Models Genesis does; trains the decoder, too",
 		Title: "Restored crops of unseen cases", Score: "variance of held-out crops that is restored",
-	}, func() (Settings, Genesis) {
-		return defaultSettings(), Genesis{Nonlinear: 0.9, Shuffle: 0.5, ShuffleWindows: 10000, Paint: 0.9, PaintOuter: 0.8, Flip: 0.4}
+	}, func() (pretext.Settings, Genesis) {
+		return pretext.DefaultSettings(64, 2), Genesis{Nonlinear: 0.9, Shuffle: 0.5, ShuffleWindows: 10000, Paint: 0.9, PaintOuter: 0.8, Flip: 0.4}
 	})
 }
 
@@ -43,8 +43,8 @@ const (
 )
 
 func (g Genesis) check(crop [3]int) error {
-	err := cmp.Or(share("nonlinear", g.Nonlinear), share("shuffle", g.Shuffle), share("paint", g.Paint), share("paint_outer", g.PaintOuter), share("flip", g.Flip),
-		within("shuffle_windows", g.ShuffleWindows, 0, 1<<24))
+	err := cmp.Or(pretext.CheckShare("nonlinear", g.Nonlinear), pretext.CheckShare("shuffle", g.Shuffle), pretext.CheckShare("paint", g.Paint), pretext.CheckShare("paint_outer", g.PaintOuter), pretext.CheckShare("flip", g.Flip),
+		pretext.CheckRange("shuffle_windows", g.ShuffleWindows, 0, 1<<24))
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/nn"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
-	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -57,91 +56,59 @@ func (t task) make(r *rand.Rand, b *batch, item int, place func(crop int) (*prep
 // learner is a task as the training loop sees it.
 type learner struct {
 	task
-	bench    pretext.Workbench
-	first, n int // the crops of a batch that are made here: this rank's
-	program  *nn.Program
+	pretext.Programs
 	loss     loss
 	restorer *restorer // nil where nothing is held out
 }
 
 func newLearner(t task, w pretext.Workbench) (*learner, error) {
-	l := &learner{task: t, bench: w}
+	l := &learner{task: t}
 	var err error
-	if l.first, l.n, err = w.Group.Share(t.Batch); err != nil {
+	if l.Programs, err = pretext.NewPrograms(w, t.Batch); err != nil {
 		return nil, err
 	}
 	if err := l.compile(); err != nil {
-		return nil, fmt.Errorf("preparing to train on %d crops of %s: %w", l.n, numbers.Extents(t.Crop[:]), err)
+		return nil, fmt.Errorf("preparing to train on %d crops of %s: %w", l.N, numbers.Extents(t.Crop[:]), err)
 	}
 	if len(w.Held) > 0 {
-		if l.restorer, err = newRestorer(w.Device, t, w.Params, l.program, w.Memory); err != nil {
+		if l.restorer, err = newRestorer(w.Device, t, w.Params, l.Training, w.Memory); err != nil {
 			l.Close()
 			return nil, err
 		}
+		l.Validation = l.restorer.program
 	}
 	return l, nil
 }
 
 // compile makes the program of a step.
 func (l *learner) compile() (err error) {
-	g := nn.NewGraph(nn.Train, l.bench.Device.Activations())
-	outputs := l.network(g, "image", l.n)
+	g := nn.NewGraph(nn.Train, l.Bench.Device.Activations())
+	outputs := l.network(g, "image", l.N)
 	if g.Err() != nil {
 		return fmt.Errorf("building the network: %w", g.Err())
 	}
-	o := nn.Options{Update: l.bench.Optimizer.Updater(), MemoryLimit: l.bench.Memory}
+	o := nn.Options{Update: l.Bench.Optimizer.Updater(), MemoryLimit: l.Bench.Memory}
 	if of, ok := l.corruption.(teller); ok {
-		l.loss = newClassLoss(l.task, of, g, outputs, l.n, &o)
+		l.loss = newClassLoss(l.task, of, g, outputs, l.N, &o)
 	} else {
-		l.loss = newSquaredError(l.task, g, outputs, l.n, 1, &o)
+		l.loss = newSquaredError(l.task, g, outputs, l.N, 1, &o)
 	}
-	l.program, err = nn.Compile(l.bench.Device, g, l.bench.Params, o)
+	l.Training, err = nn.Compile(l.Bench.Device, g, l.Bench.Params, o)
 	return err
 }
 
-// Notes implements [train.Learner].
-func (l *learner) Notes() []string {
-	return []string{fmt.Sprintf("a training step: %v", l.program.Summary())}
-}
-
-// FLOPs implements [train.Learner].
-func (l *learner) FLOPs() float64 { return l.program.Summary().FLOPs }
-
-// Close implements [train.Learner].
-func (l *learner) Close() {
-	if l.restorer != nil {
-		l.restorer.program.Close()
-	}
-	l.program.Close()
-}
-
-// Params implements [train.Task].
-func (l *learner) Params() train.Params { return l.bench.Params }
-
 // Batch implements [train.Task].
 func (l *learner) Batch(ctx context.Context, step int) (*batch, error) {
-	return l.draw(ctx, l.bench.Train, step, l.first, l.n)
+	return l.draw(ctx, l.Bench.Train, step, l.First, l.N)
 }
 
-// draw makes the examples of a step that this rank has, of random crops of the cases: each a
-// function of the seed, the step and its number in the batch.
+// draw makes the examples of a step that this rank has, of random crops of the cases.
 func (t task) draw(ctx context.Context, cases []*prepared.Case, step, first, n int) (*batch, error) {
 	b := t.newBatch(n)
-	for item := range n {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		r := seed.Rand(t.Train.Seed, t.name, uint64(step), uint64(first+item))
-		err := t.make(r, b, item, func(int) (*prepared.Case, [3]int, error) {
-			c := cases[r.IntN(len(cases))]
-			origin, err := c.RandomOrigin(r, t.Crop, t.MaxAir)
-			return c, origin, err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return b, nil
+	err := t.Items(ctx, t.name, step, first, n, func(item int, r *rand.Rand) error {
+		return t.make(r, b, item, func(int) (*prepared.Case, [3]int, error) { return t.RandomCrop(r, cases) })
+	})
+	return b, err
 }
 
 // Step implements [train.Task].
@@ -158,19 +125,19 @@ func (l *learner) Step(step int, b *batch) (train.Result, error) {
 	if !numbers.Finite(result.Loss) {
 		return result, nil // for the loop to report; the parameters stay as they are
 	}
-	return result, l.program.Backward()
+	return result, l.Training.Backward()
 }
 
 // forward runs the network on a batch, and gives the loss over the items of all ranks and its
 // parts.
 func (l *learner) forward(step int, b *batch) (loss float64, parts []float64, err error) {
-	if err = l.loss.set(l.program, b); err == nil {
-		err = l.bench.Forward(l.program, l.Train.Seed, step, pretext.Input{Name: "image", Values: b.images})
+	if err = l.loss.set(l.Training, b); err == nil {
+		err = l.Bench.Forward(l.Training, l.Train.Seed, step, pretext.Input{Name: "image", Values: b.images})
 	}
 	if err != nil {
 		return 0, nil, err
 	}
-	return l.loss.compare(l.program, l.bench.Group, b)
+	return l.loss.compare(l.Training, l.Bench.Group, b)
 }
 
 // Validate implements [train.Task]: how well the held-out cases are restored.
@@ -178,7 +145,7 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 	if l.restorer == nil {
 		return voxsaw.Validation{}, nil
 	}
-	e, err := l.restorer.evaluate(ctx, l.bench.Held)
+	e, err := l.restorer.evaluate(ctx, l.Bench.Held)
 	if err != nil {
 		return voxsaw.Validation{}, err
 	}

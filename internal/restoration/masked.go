@@ -19,11 +19,13 @@ func init() {
 	register(pretext.Task{
 		Name: "mae", Short: "restore the masked blocks of a crop (masked autoencoder); trains the decoder, too",
 		Title: "Restored blocks of unseen cases", Score: "variance of masked voxels of held-out crops that is restored",
-	}, func() (Settings, Masked) { return defaultSettings(), Masked{MaskShare: 0.75, MaskBlock: 16} })
+	}, func() (pretext.Settings, Masked) {
+		return pretext.DefaultSettings(64, 2), Masked{MaskShare: 0.75, MaskBlock: 16}
+	})
 }
 
 func (m Masked) check(crop [3]int) error {
-	if err := share("mask_share", m.MaskShare); err != nil {
+	if err := pretext.CheckShare("mask_share", m.MaskShare); err != nil {
 		return err
 	}
 	if m.MaskBlock < 1 {

@@ -56,27 +56,10 @@ type example struct {
 	counts []float32 // 1 where a voxel counts for the loss, else 0; all count at first
 }
 
-// Settings are those that the tasks share. Sizes are along the axes (i, j, k) of the prepared
-// cases.
-type Settings struct {
-	Network voxsaw.Network  `yaml:"network"`
-	Train   voxsaw.Training `yaml:"train"`
-
-	Crop          [3]int  `yaml:"crop,flow" help:"size of the crop, in voxels"`
-	Batch         int     `yaml:"batch" help:"crops in a step; auto: as many as fit into memory" auto:"0"`
-	MaxAir        float64 `yaml:"max_air" help:"crops with at most this share of air are preferred; 1: any crop"`
-	ValidateCases int     `yaml:"validate_cases" help:"held-out cases to validate on during training; 0: all"`
-}
-
-// defaultSettings are a start for every task.
-func defaultSettings() Settings {
-	return Settings{Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Crop: [3]int{64, 64, 64}, Batch: 2, MaxAir: 0.3}
-}
-
 // Config is all there is to say about a run of a task but its data.
 type Config[T corruption] struct {
-	Settings `yaml:",inline"`
-	Task     T `yaml:",inline"`
+	pretext.Settings `yaml:",inline"`
+	Task             T `yaml:",inline"`
 
 	Preparation volume.Preparation `yaml:"preparation" flag:"-" help:"how the cases were prepared, from the data"`
 
@@ -84,7 +67,7 @@ type Config[T corruption] struct {
 }
 
 // register puts a task on the list of pretext tasks. New makes its default settings.
-func register[T corruption](t pretext.Task, settings func() (Settings, T)) {
+func register[T corruption](t pretext.Task, settings func() (pretext.Settings, T)) {
 	defaults := func() *Config[T] {
 		c := &Config[T]{name: t.Name}
 		c.Settings, c.Task = settings()
@@ -102,16 +85,11 @@ func register[T corruption](t pretext.Task, settings func() (Settings, T)) {
 // A task is a corruption with the settings around it.
 type task struct {
 	corruption
-	*Settings
+	*pretext.Settings
 	name string
 }
 
 func (c *Config[T]) task() task { return task{c.Task, &c.Settings, c.name} }
-
-// Common implements [pretext.Config].
-func (c *Config[T]) Common() pretext.Common {
-	return pretext.Common{Network: &c.Network, Train: &c.Train, Crop: &c.Crop, Batch: &c.Batch, MaxAir: &c.MaxAir, ValidateCases: &c.ValidateCases}
-}
 
 // Resolve implements [pretext.Config].
 func (c *Config[T]) Resolve(how volume.Preparation) (err error) {
@@ -125,7 +103,7 @@ func (c *Config[T]) Resolve(how volume.Preparation) (err error) {
 
 // Check implements [pretext.Model].
 func (c *Config[T]) Check() error {
-	if err := c.Settings.check(); err != nil {
+	if err := checkSettings(&c.Settings); err != nil {
 		return err
 	}
 	if err := c.Task.check(c.Crop); err != nil {
@@ -137,38 +115,14 @@ func (c *Config[T]) Check() error {
 	return nil
 }
 
-func (s *Settings) check() error {
-	if err := s.Train.Check(); err != nil {
-		return err
-	}
-	b, err := backbone.Of(s.Network)
+// checkSettings says what is wrong with settings that the network's crop must fit.
+func checkSettings(s *pretext.Settings) error {
+	b, err := s.Check()
 	if err != nil {
 		return err
 	}
 	if err := backbone.Fits(b, s.Crop); err != nil {
 		return fmt.Errorf("crop: %w", err)
-	}
-	if err := within("batch", s.Batch, 1, 1<<12); err != nil {
-		return err
-	}
-	if err := within("validate_cases", s.ValidateCases, 0, 1<<30); err != nil {
-		return err
-	}
-	return share("max_air", s.MaxAir)
-}
-
-// within says so if a setting is out of its range.
-func within(name string, value, low, high int) error {
-	if value < low || value > high {
-		return fmt.Errorf("%s is %d, must be from %d to %d", name, value, low, high)
-	}
-	return nil
-}
-
-// share says so if a setting is no share or probability.
-func share(name string, value float64) error {
-	if !(value >= 0 && value <= 1) {
-		return fmt.Errorf("%s is %v, must be a share from 0 to 1", name, value)
 	}
 	return nil
 }
@@ -193,7 +147,7 @@ func (c *Config[T]) pretrain(ctx context.Context, dev voxsaw.Device, data pretex
 // Declare implements [pretext.Model].
 func (c *Config[T]) Declare(params *nn.Params) error {
 	g := nn.NewGraph(nn.Train, params.Device().Activations())
-	c.network(g, "image", 1)
+	c.task().network(g, "image", 1)
 	if err := params.Declare(g); err != nil {
 		return fmt.Errorf("building the network: %w", err)
 	}
@@ -203,12 +157,12 @@ func (c *Config[T]) Declare(params *nn.Params) error {
 // network adds the whole network to a graph of n crops: the named input (n, 1, D, H, W) becomes
 // outputs (n, classes, D, H, W) and, of a network with deep supervision in training, further ones
 // at half the size and so on.
-func (s *Settings) network(g *nn.Graph, input string, n int) []*nn.Node {
-	b, err := backbone.Of(s.Network)
+func (t task) network(g *nn.Graph, input string, n int) []*nn.Node {
+	b, err := backbone.Of(t.Network)
 	if err != nil {
 		return []*nn.Node{g.Fail("%w", err)}
 	}
-	stages := b.Encoder(g, g.Input(input, n, 1, s.Crop[2], s.Crop[1], s.Crop[0]))
+	stages := b.Encoder(g, g.Input(input, n, 1, t.Crop[2], t.Crop[1], t.Crop[0]))
 	if g.Err() != nil {
 		return nil
 	}
@@ -216,4 +170,4 @@ func (s *Settings) network(g *nn.Graph, input string, n int) []*nn.Node {
 }
 
 // voxels of a crop.
-func (s *Settings) voxels() int { return s.Crop[0] * s.Crop[1] * s.Crop[2] }
+func (t task) voxels() int { return t.Crop[0] * t.Crop[1] * t.Crop[2] }

@@ -2,7 +2,6 @@ package restoration
 
 import (
 	"context"
-	"errors"
 	"math"
 	"path/filepath"
 	"strings"
@@ -17,17 +16,6 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
-
-// direct is a device without fast transforms, which are chosen by the batch, and round.
-func direct(t testing.TB) voxsaw.Device {
-	t.Helper()
-	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: 2, Conv: "direct"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return dev
-}
 
 // roles divides the cases of a store.
 func roles(store *prepared.Store, held int) pretext.Data {
@@ -151,7 +139,7 @@ func newTestLearner(t *testing.T, dev voxsaw.Device, c modelOf, store *prepared.
 // The gradient of the whole loss, through decoder and encoder, is its slope: along the gradient of
 // each tensor, and of all together. The residual U-Net has deep supervision.
 func TestGradientsAreSlopes(t *testing.T) {
-	store, dev := traintest.Phantoms(t, 2, [3]int{20, 20, 20}), direct(t)
+	store, dev := traintest.Phantoms(t, 2, [3]int{20, 20, 20}), traintest.Direct(t)
 	for _, network := range []voxsaw.Network{
 		{Preset: "paper", Channels: 4, Levels: 1, Norm: "instance", Activation: "elu"},
 		{Kind: "resenc", Channels: 4, Levels: 3, Norm: "instance", Activation: "elu", Blocks: []int{1, 1, 1, 1}},
@@ -164,7 +152,7 @@ func TestGradientsAreSlopes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			traintest.Slopes(t, network.Kind+" "+name, l.bench.Params, func() float64 {
+			traintest.Slopes(t, network.Kind+" "+name, l.Bench.Params, func() float64 {
 				result, err := l.Step(0, b)
 				if err != nil {
 					t.Fatal(err)
@@ -188,7 +176,7 @@ func TestVisibleVoxelsDoNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	restored := make([]float32, len(b.targets))
-	if err := l.program.Read(restoredName(0), restored); err != nil {
+	if err := l.Training.Read(restoredName(0), restored); err != nil {
 		t.Fatal(err)
 	}
 	want, n := 0.0, 0.0
@@ -258,10 +246,10 @@ func TestTwoRanksEqualOne(t *testing.T) {
 		}
 		m := resolved(t, c).(modelOf)
 		folders := []string{filepath.Join(t.TempDir(), "0"), filepath.Join(t.TempDir(), "1"), filepath.Join(t.TempDir(), "alone")}
-		if _, err := m.Pretrain(t.Context(), direct(t), roles(store, 1), voxsaw.RunOptions{Folder: folders[2]}); err != nil {
+		if _, err := m.Pretrain(t.Context(), traintest.Direct(t), roles(store, 1), voxsaw.RunOptions{Folder: folders[2]}); err != nil {
 			t.Fatal(err)
 		}
-		devices := []voxsaw.Device{direct(t), direct(t)}
+		devices := []voxsaw.Device{traintest.Direct(t), traintest.Direct(t)}
 		traintest.Both(t, func(rank int, group train.Group) error {
 			_, err := m.pretrain(t.Context(), devices[rank], roles(store, 1), voxsaw.RunOptions{Folder: folders[rank]}, group)
 			return err
@@ -269,22 +257,6 @@ func TestTwoRanksEqualOne(t *testing.T) {
 		last := func(n int) string { return filepath.Join(folders[n], "last.safetensors") }
 		traintest.Equal(t, last(0), last(1), 0)
 		traintest.Equal(t, last(2), last(0), 2e-4)
-	}
-}
-
-// stopper ends a run after a step.
-type stopper struct {
-	step   int
-	cancel func()
-}
-
-func (s *stopper) Started(int, int)                       {}
-func (s *stopper) Validated(int, voxsaw.Validation, bool) {}
-func (s *stopper) Saved(string, int)                      {}
-func (s *stopper) Note(string)                            {}
-func (s *stopper) Stepped(p voxsaw.Progress) {
-	if p.Step == s.step {
-		s.cancel()
 	}
 }
 
@@ -296,19 +268,9 @@ func TestResumeIsExact(t *testing.T) {
 		o := c.Common().Train
 		o.Steps, o.ValidateEvery, o.CheckpointEvery = 6, 3, 0
 		resolved(t, c)
-		through, stopped := filepath.Join(t.TempDir(), "through"), filepath.Join(t.TempDir(), "stopped")
-		if _, err := c.Pretrain(t.Context(), dev, roles(store, 2), voxsaw.RunOptions{Folder: through}); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var interrupted *voxsaw.InterruptedError
-		if _, err := c.Pretrain(ctx, dev, roles(store, 2), voxsaw.RunOptions{Folder: stopped, Observer: &stopper{step: 4, cancel: cancel}}); !errors.As(err, &interrupted) {
-			t.Fatalf("error %v", err)
-		}
-		if _, err := c.Pretrain(t.Context(), dev, roles(store, 2), voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); err != nil {
-			t.Fatal(err)
-		}
-		traintest.SameFiles(t, through, stopped, "last.safetensors", "best.safetensors", "validation.csv")
+		traintest.Resumes(t, 4, func(ctx context.Context, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+			return c.Pretrain(ctx, dev, roles(store, 2), o)
+		}, "last.safetensors", "best.safetensors", "validation.csv")
 	}
 }
 

@@ -44,7 +44,7 @@ type Config struct {
 
 func defaults() *Config {
 	return &Config{
-		Settings:  classify.Settings{Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Crop: [3]int{64, 64, 64}, Batch: 4, Features: 256, MaxAir: 0.3},
+		Settings:  classify.DefaultSettings(64, 4),
 		Rotations: 10,
 	}
 }

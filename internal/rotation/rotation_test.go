@@ -86,7 +86,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		"there is no schedu": func(c *Config) { c.Train.Schedule = "x" },
 	})
 	puzzles := filepath.Join("..", "..", "testdata", "format1_pretrain.safetensors")
-	if _, err := classify.Open(classifytest.Device(t), puzzles, name, defaults(), nil, pretext.OpenOptions{}); err == nil || !strings.Contains(err.Error(), `kind "jigsaw"`) {
+	if _, err := classify.Open(traintest.Direct(t), puzzles, name, defaults(), nil, pretext.OpenOptions{}); err == nil || !strings.Contains(err.Error(), `kind "jigsaw"`) {
 		t.Errorf("a checkpoint of puzzles: %v", err)
 	}
 }
@@ -101,6 +101,6 @@ func TestFLOPs(t *testing.T) {
 	_, step := traintest.FLOPs(t, "../..", "rotation")
 	data := pretext.Data{Store: traintest.Phantoms(t, 1, [3]int{32, 32, 32}), Train: []string{"case00"}}
 	traintest.Counts(t, step, func(o voxsaw.RunOptions) (voxsaw.Summary, error) {
-		return c.Pretrain(t.Context(), classifytest.Device(t), data, o)
+		return c.Pretrain(t.Context(), traintest.Direct(t), data, o)
 	})
 }

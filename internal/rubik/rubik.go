@@ -58,7 +58,7 @@ type Config struct {
 func defaults() *Config {
 	return &Config{
 		PatchSettings: classify.PatchSettings{
-			Settings: classify.Settings{Network: voxsaw.DefaultNetwork(), Train: voxsaw.DefaultTraining(), Crop: [3]int{120, 120, 120}, Batch: 2, Features: 256, MaxAir: 0.3},
+			Settings: classify.DefaultSettings(120, 2),
 			Hidden:   1024,
 		},
 		Grid: [3]int{2, 2, 2}, Classes: 100, Criterion: puzzle.MinDistance, Axes: 2, ValidateShuffles: 4,
@@ -85,10 +85,10 @@ func (c *Config) Check() error {
 	if err := c.PatchSettings.Check(c.Grid); err != nil {
 		return err
 	}
-	if err := classify.CheckRange("validate_shuffles", c.ValidateShuffles, 1, 1<<12); err != nil {
+	if err := pretext.CheckRange("validate_shuffles", c.ValidateShuffles, 1, 1<<12); err != nil {
 		return err
 	}
-	if err := classify.CheckRange("axes", c.Axes, 2, 3); err != nil {
+	if err := pretext.CheckRange("axes", c.Axes, 2, 3); err != nil {
 		return err
 	}
 	_, err := c.orders()

@@ -6,7 +6,6 @@ package classifytest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -29,17 +28,6 @@ import (
 // Tiny is a network that a test can train.
 func Tiny() voxsaw.Network {
 	return voxsaw.Network{Preset: "paper", Channels: 4, Levels: 1, Norm: "instance"}
-}
-
-// Device is a CPU. Convolutions are direct: fast transforms are chosen by the batch, and round.
-func Device(t testing.TB) voxsaw.Device {
-	t.Helper()
-	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: 2, Conv: "direct"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
-	return dev
 }
 
 // Numbered is a store of one case whose voxels say where they lie, and a function that tells where
@@ -90,7 +78,7 @@ func data(s *prepared.Store, held int) pretext.Data {
 // thousand times. The checkpoint opens, scores the same and is drawn.
 func Learns(t *testing.T, c classify.Config, s *prepared.Store, held int) {
 	t.Helper()
-	dev, d, run := Device(t), data(s, held), filepath.Join(t.TempDir(), "run")
+	dev, d, run := traintest.Direct(t), data(s, held), filepath.Join(t.TempDir(), "run")
 	summary, err := c.Pretrain(t.Context(), dev, d, voxsaw.RunOptions{Folder: run, Loaders: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -133,20 +121,10 @@ func Learns(t *testing.T, c classify.Config, s *prepared.Store, held int) {
 // Resumes wants the same bits of a run that is stopped and resumed as of one that runs through.
 func Resumes(t *testing.T, c classify.Config, s *prepared.Store) {
 	t.Helper()
-	dev, d := Device(t), data(s, 1)
-	through, stopped := filepath.Join(t.TempDir(), "through"), filepath.Join(t.TempDir(), "stopped")
-	if _, err := c.Pretrain(t.Context(), dev, d, voxsaw.RunOptions{Folder: through}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var interrupted *voxsaw.InterruptedError
-	if _, err := c.Pretrain(ctx, dev, d, voxsaw.RunOptions{Folder: stopped, Observer: &stopper{step: 2, stop: cancel}}); !errors.As(err, &interrupted) {
-		t.Fatalf("error %v", err)
-	}
-	if _, err := c.Pretrain(t.Context(), dev, d, voxsaw.RunOptions{Folder: stopped, Mode: voxsaw.Resume}); err != nil {
-		t.Fatal(err)
-	}
-	traintest.Equal(t, filepath.Join(through, "last.safetensors"), filepath.Join(stopped, "last.safetensors"), 0)
+	dev, d := traintest.Direct(t), data(s, 1)
+	traintest.Resumes(t, 2, func(ctx context.Context, o voxsaw.RunOptions) (voxsaw.Summary, error) {
+		return c.Pretrain(ctx, dev, d, o)
+	}, "last.safetensors")
 }
 
 // guessed is the share of n guesses that is reached less than once in a thousand times, if each is
@@ -164,32 +142,16 @@ func guessed(n int, p float64) float64 {
 	return 0
 }
 
-// stopper cancels a run after a step.
-type stopper struct {
-	step int
-	stop func()
-}
-
-func (s *stopper) Started(int, int) {}
-func (s *stopper) Stepped(p voxsaw.Progress) {
-	if p.Step == s.step {
-		s.stop()
-	}
-}
-func (s *stopper) Validated(int, voxsaw.Validation, bool) {}
-func (s *stopper) Saved(string, int)                      {}
-func (s *stopper) Note(string)                            {}
-
 // TwoRanks wants the weights of one rank from two that share its batch, but for the order of sums.
 func TwoRanks(t *testing.T, c classify.Config, s *prepared.Store) {
 	t.Helper()
 	d := data(s, 1)
 	folder := t.TempDir()
 	last := func(name string) string { return filepath.Join(folder, name, "last.safetensors") }
-	if _, err := c.Pretrain(t.Context(), Device(t), d, voxsaw.RunOptions{Folder: filepath.Join(folder, "alone")}); err != nil {
+	if _, err := c.Pretrain(t.Context(), traintest.Direct(t), d, voxsaw.RunOptions{Folder: filepath.Join(folder, "alone")}); err != nil {
 		t.Fatal(err)
 	}
-	devices := []voxsaw.Device{Device(t), Device(t)}
+	devices := []voxsaw.Device{traintest.Direct(t), traintest.Direct(t)}
 	traintest.Both(t, func(rank int, group train.Group) error {
 		_, err := classify.Pretrain(t.Context(), devices[rank], c, d, voxsaw.RunOptions{Folder: filepath.Join(folder, fmt.Sprint(rank))}, group)
 		return err
@@ -203,7 +165,7 @@ func TwoRanks(t *testing.T, c classify.Config, s *prepared.Store) {
 // network has elsewhere, so that all of them are carried over.
 func Gradients(t *testing.T, c classify.Config, s *prepared.Store) {
 	t.Helper()
-	dev, err := device.From(Device(t))
+	dev, err := device.From(traintest.Direct(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,10 +11,22 @@ import (
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
+// Direct is a device without fast transforms, which are chosen by the batch, and round: for tests
+// that compare batches, or differences of losses.
+func Direct(t testing.TB) voxsaw.Device {
+	t.Helper()
+	return opened(t, voxsaw.DeviceOptions{Threads: 2, Conv: "direct"})
+}
+
 // CPU is a device of two threads, closed when the test ends.
 func CPU(t testing.TB) voxsaw.Device {
 	t.Helper()
-	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: 2})
+	return opened(t, voxsaw.DeviceOptions{Threads: 2})
+}
+
+func opened(t testing.TB, o voxsaw.DeviceOptions) voxsaw.Device {
+	t.Helper()
+	dev, err := voxsaw.Open("cpu", o)
 	if err != nil {
 		t.Fatal(err)
 	}
