@@ -28,7 +28,7 @@ func newCrossval() *cobra.Command {
 	var f crossvalFlags
 	cmd := verb("crossval", "Run a whole experiment: folds x fractions x initialisations x seeds",
 		`Runs the experiment of the paper's Table 3 from one YAML file: for each fold, fraction of the training cases, initialisation and seed a
-fine-tuning run, predictions of the test cases and their scores. It ends in the table (mean ± sd, gain over scratch run by run with
+fine-tuning run, predictions of the test cases and their scores. It ends in the table (mean ± sd, difference to scratch run by run with
 its interval) and a report. Encoders are pretrained on the way, on cases that the fold does not test on.
 
 Run it again to go on where it stopped; finished runs are not repeated. An experiment may grow by folds, fractions, seeds and

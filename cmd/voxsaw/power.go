@@ -28,7 +28,7 @@ type powerOptions struct {
 func newPower() *cobra.Command {
 	o := &powerOptions{Power: 0.8, Alpha: 0.05, Metric: "dsc", Baseline: "scratch"}
 	return verb("power SCORES.csv", "Say how many replicates find a difference, from the scores of a pilot",
-		`Takes from the scores of a small experiment (scores.csv of voxsaw crossval) how much the gain over the baseline scatters from one pair of
+		`Takes from the scores of a small experiment (scores.csv of voxsaw crossval) how much the difference to the baseline scatters from one pair of
 runs to the next, and says how many replicates find a difference of the given size: a replicate is a pair of runs of the same fold
 and seed. More patients hardly help where runs scatter; more replicates do.`,
 		`  voxsaw power runs/pilot/scores.csv --difference 2`,

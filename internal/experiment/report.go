@@ -21,8 +21,8 @@ import (
 )
 
 // Table is the table of the experiment in the shape of the paper's Table 3: DSC in percent, a row a
-// fraction, a column an initialisation, each but scratch with its gain over the runs, the gain's
-// interval and p.
+// fraction, a column an initialisation, each but scratch with its difference over the runs, the
+// difference's interval and p.
 func (r *Result) Table() (eval.FoldTable, error) { return r.TableOf("dsc") }
 
 // TableOf is the table of another metric of [eval.Metrics].
@@ -56,7 +56,7 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	page.Subtitle = fmt.Sprintf("%d of %s: %s, %s, %s, %s", len(r.Runs), numbers.Count(len(trials), "trial"), numbers.Count(len(r.Cases.Folds), "fold"),
 		numbers.Count(len(r.Plan.Fractions), "fraction"), numbers.Count(len(r.Plan.Inits), "initialisation"), numbers.Count(len(r.Plan.Seeds), "seed"))
 	page.Sections = append(page.Sections, report.Section{Title: "Segmentation of unseen cases", Blocks: []report.Block{
-		report.Text("Mean DSC over the test cases of each fold, in percent: mean ± standard deviation over folds and seeds. The gain compares each run with that of " + r.baseline() +
+		report.Text("Mean DSC over the test cases of each fold, in percent: mean ± standard deviation over folds and seeds. The difference compares each run with that of " + r.baseline() +
 			" of the same fold and seed; its interval and p are over these pairs of runs (paired t-test), not over the patients of one run. Test cases were not looked at in training: the networks are those after the last step."),
 		report.Folds{FoldTable: folds, Others: []eval.FoldTable{hd95}},
 	}})
@@ -144,10 +144,10 @@ func comparedOn(where string, how volume.Preparation) string {
 	return "the scans' own voxels; prepared: " + preparation(how)
 }
 
-// comparison tells the initialisations apart, as far as the runs do: the gains with their
+// comparison tells the initialisations apart, as far as the runs do: the differences with their
 // intervals, a mixed model over all runs, and the ranks of three or more initialisations.
 func (r *Result) comparison(folds eval.FoldTable) report.Section {
-	section := report.Section{Title: "Comparison", Blocks: []report.Block{report.Figures{report.Gains(folds)}, report.Table{Table: table.Gains(folds)}}}
+	section := report.Section{Title: "Comparison", Blocks: []report.Block{report.Figures{report.Differences(folds)}, report.Table{Table: table.Differences(folds)}}}
 	o := eval.FoldOptions{Metric: "dsc", Baseline: r.baseline()}
 	// A model or a ranking needs more runs than a small experiment has, or one that began has yet.
 	if fit, err := eval.Mixed(r.Runs, o); err == nil {

@@ -158,7 +158,7 @@ func TestNamesFromFilesAreOnlyText(t *testing.T) {
 	dsc, _ := eval.MetricNamed("dsc")
 	page := Scores(hostile, hostile, scores, []string{hostile})
 	page.Sections = append(page.Sections, Section{hostile, []Block{
-		Text(hostile), Facts{{hostile, hostile}}, Folds{FoldTable: folds}, Figures{Gains(folds), RunBoxes(runs, 1, dsc, "scratch"), Ranks{hostile, eval.Ranking{Methods: []string{hostile, "b"}, Mean: []float64{1, 2}}}},
+		Text(hostile), Facts{{hostile, hostile}}, Folds{FoldTable: folds}, Figures{Differences(folds), RunBoxes(runs, 1, dsc, "scratch"), Ranks{hostile, eval.Ranking{Methods: []string{hostile, "b"}, Mean: []float64{1, 2}}}},
 		Charts{{Title: hostile, X: hostile, Levels: []Level{{hostile, 1}}, Series: []Series{{Name: hostile, X: []float64{1, 2}, Y: []float64{1, 2}}, {Name: "b", X: []float64{1, 2}, Y: []float64{1, 2}}}}}, Code{hostile, hostile},
 	}})
 	var html strings.Builder

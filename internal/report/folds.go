@@ -90,10 +90,10 @@ func (f Folds) htmlCell(b *strings.Builder, at cell) {
 	case math.IsNaN(c.Gain.Mean):
 		line(numbers.Count(c.Spread.N, "run"))
 	case math.IsNaN(c.Test.P):
-		line(f.gain(c.Comparison))
+		line(f.difference(c.Comparison))
 		line(numbers.Count(c.Gain.N, "pair of runs", "pairs of runs"))
 	default:
-		fmt.Fprintf(b, "<small><span class=\"%s\">%s</span> (%s)</small>", class, f.gain(c.Comparison), table.Interval(c.Interval, digits))
+		fmt.Fprintf(b, "<small><span class=\"%s\">%s</span> (%s)</small>", class, f.difference(c.Comparison), table.Interval(c.Interval, digits))
 		line(f.test(c.Comparison))
 	}
 	for _, other := range f.others(at) {
@@ -135,9 +135,9 @@ func (f Folds) markdownCell(at cell) string {
 	switch {
 	case math.IsNaN(c.Gain.Mean):
 	case math.IsNaN(c.Test.P):
-		parts = append(parts, f.gain(c.Comparison))
+		parts = append(parts, f.difference(c.Comparison))
 	default:
-		parts = append(parts, fmt.Sprintf("%s (%s), %s", f.gain(c.Comparison), table.Interval(c.Interval, digits), f.test(c.Comparison)))
+		parts = append(parts, fmt.Sprintf("%s (%s), %s", f.difference(c.Comparison), table.Interval(c.Interval, digits), f.test(c.Comparison)))
 	}
 	return strings.Join(append(parts, f.others(at)...), "; ")
 }
@@ -153,7 +153,7 @@ func (f Folds) notes() []string {
 		}
 	}
 	if len(f.Initialisations) > 1 {
-		all = append(all, "Gains with p below 0.05 are coloured.")
+		all = append(all, "Differences with p below 0.05 are coloured: green where they are for the initialisation.")
 	}
 	return all
 }
@@ -175,8 +175,8 @@ func (f Folds) others(at cell) (all []string) {
 	return all
 }
 
-// gain writes the gain over the baseline with its sign.
-func (f Folds) gain(c eval.Comparison) string {
+// difference writes the difference to the baseline with its sign.
+func (f Folds) difference(c eval.Comparison) string {
 	return fmt.Sprintf("%+.*f", f.column().Digits, c.Gain.Mean)
 }
 
@@ -200,12 +200,12 @@ func probability(p float64) string {
 // direction is the class that colours a comparison: up or down only where the runs leave no doubt,
 // all initialisations of the row considered.
 func direction(m eval.Metric, c eval.Comparison) string {
-	switch gain := float64(m.Better) * c.Gain.Mean; {
+	switch better := float64(m.Better) * c.Gain.Mean; {
 	case !(c.Holm < 0.05):
 		return "open"
-	case gain > 0:
+	case better > 0:
 		return "up"
-	case gain < 0:
+	case better < 0:
 		return "down"
 	}
 	return "open"

@@ -27,12 +27,18 @@ type ForestRow struct {
 	Class    string // up, down or open, as [direction] has it
 }
 
-// Gains is the forest plot of an experiment: the gain of each initialisation over the baseline, for
-// each share of the training cases, with the 95 % interval over pairs of runs and the gain of each
-// pair.
-func Gains(f eval.FoldTable) Forest {
+// Differences is the forest plot of an experiment: the difference of each initialisation to the
+// baseline, for each share of the training cases, with the 95 % interval over pairs of runs and the
+// difference of each pair.
+func Differences(f eval.FoldTable) Forest {
 	column := table.MetricColumn(f.Metric, true)
-	plot := Forest{Title: fmt.Sprintf("%s: gain over %s, with its 95 %% interval over pairs of runs", column.Title, f.Baseline), X: "difference in " + column.Title}
+	plot := Forest{Title: fmt.Sprintf("%s: difference to %s, with its 95 %% interval over pairs of runs", column.Title, f.Baseline), X: "difference in " + column.Title}
+	switch {
+	case f.Metric.Better < 0:
+		plot.X += ", below 0 is better"
+	case f.Metric.Better > 0:
+		plot.X += ", above 0 is better"
+	}
 	for n, name := range f.Initialisations {
 		if name == f.Baseline {
 			continue

@@ -23,7 +23,7 @@ func Curves(curves []eval.LearningCurve) Table {
 func CurveRows(rows []eval.CurveRow, baseline string) Table {
 	t := Table{Title: "Learning curves, DSC in percent", Columns: []Column{
 		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"runs", "runs", 0}, {"last", "last", 2}, {"area", "mean height", 2},
-		{"gain", "gain", 2}, {"low", "", 2}, {"high", "", 2}, {"interval", "95 % interval", 0}, {"p", "p", 3}, {"p_holm", "p, Holm", 3},
+		{"difference", "difference", 2}, {"low", "", 2}, {"high", "", 2}, {"interval", "95 % interval", 0}, {"p", "p", 3}, {"p_holm", "p, Holm", 3},
 		{"steps", "steps to 95 %", 0},
 	}}
 	for _, r := range rows {
@@ -32,7 +32,7 @@ func CurveRows(rows []eval.CurveRow, baseline string) Table {
 		})
 	}
 	t.Notes = []string{
-		fmt.Sprintf("Mean height: the area below the curve, divided by its steps. gain: difference of mean heights to %s, over pairs of runs of the same fold and seed; interval and p: two-sided paired t-test over these pairs.", baseline),
+		fmt.Sprintf("Mean height: the area below the curve, divided by its steps. Difference: of mean heights to %s, over pairs of runs of the same fold and seed; interval and p: two-sided paired t-test over these pairs.", baseline),
 		fmt.Sprintf("steps to 95 %%: steps to %.0f %% of the last value of %s in the run of the same fold and seed. ∞: runs that never got there, which are in no mean.", 100*eval.Reached, baseline),
 	}
 	return t

@@ -8,8 +8,8 @@ import (
 )
 
 // Folds is the table of an experiment, with a row for each share of the training cases. Each
-// initialisation has its mean ± sd; all but the baseline also have the gain over the baseline, its
-// interval and p over the runs. CSV and JSON also have the other figures of [Gains].
+// initialisation has its mean ± sd; all but the baseline also have the difference to the baseline,
+// its interval and p over the runs. CSV and JSON also have the other figures of [Differences].
 func Folds(f eval.FoldTable) Table {
 	metric := MetricColumn(f.Metric, true)
 	t := Table{Title: "Mean " + metric.Title + " by share of the training data", Columns: []Column{{"data", "data", 0}}}
@@ -18,7 +18,7 @@ func Folds(f eval.FoldTable) Table {
 		key := strings.ReplaceAll(i, " ", "_")
 		t.Columns = append(t.Columns, Column{key + "_" + metric.Key, i, metric.Digits})
 		if i != f.Baseline {
-			t.Columns = append(t.Columns, gainColumns(key+"_", metric.Digits, several)...)
+			t.Columns = append(t.Columns, differenceColumns(key+"_", metric.Digits, several)...)
 		}
 	}
 	for row, fraction := range f.Fractions {
@@ -26,7 +26,7 @@ func Folds(f eval.FoldTable) Table {
 		for n, c := range f.Cells[row] {
 			cells = append(cells, c.Spread)
 			if f.Initialisations[n] != f.Baseline {
-				cells = append(cells, gainCells(c.Comparison, metric.Digits)...)
+				cells = append(cells, differenceCells(c.Comparison, metric.Digits)...)
 			}
 		}
 		t.Rows = append(t.Rows, cells)
@@ -35,21 +35,21 @@ func Folds(f eval.FoldTable) Table {
 	return t
 }
 
-// gainColumns are the columns of a comparison. With several of them p is adjusted, and the plain
-// one is for programs.
-func gainColumns(prefix string, digits int, several bool) []Column {
+// differenceColumns are the columns of a comparison. With several of them p is adjusted, and the
+// plain one is for programs.
+func differenceColumns(prefix string, digits int, several bool) []Column {
 	p, holm := Column{prefix + "p", "p (runs)", 3}, Column{prefix + "p_holm", "", 3}
 	if several {
 		p.Title, holm.Title = "", "p (runs, Holm)"
 	}
 	return []Column{
-		{prefix + "gain", "gain", digits}, {prefix + "low", "", digits}, {prefix + "high", "", digits}, {prefix + "interval", "95 % interval", 0}, p, holm,
+		{prefix + "difference", "difference", digits}, {prefix + "low", "", digits}, {prefix + "high", "", digits}, {prefix + "interval", "95 % interval", 0}, p, holm,
 		{prefix + "p_wilcoxon_runs", "", 3}, {prefix + "bootstrap_low", "", digits}, {prefix + "bootstrap_high", "", digits},
 		{prefix + "cases_higher", "", 0}, {prefix + "cases_lower", "", 0}, {prefix + "cases_median", "", digits},
 	}
 }
 
-func gainCells(c eval.Comparison, digits int) []any {
+func differenceCells(c eval.Comparison, digits int) []any {
 	return []any{
 		c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, digits), P(c.Test.P), P(c.Holm),
 		P(c.Ranks.P), c.Bootstrap.Low, c.Bootstrap.High, c.Cases.Higher, c.Cases.Lower, c.Cases.Median,
@@ -72,25 +72,28 @@ func FoldNotes(f eval.FoldTable) []string {
 		notes = append(notes, "∞: so many labels of single cases that were missed or invented, whose distances are in no mean.")
 	}
 	if len(f.Initialisations) > 1 && pairs > 1 {
-		note := fmt.Sprintf("gain: difference to %s, over pairs of runs of the same fold and seed (up to %d); its 95 %% interval and p: two-sided paired t-test over these pairs", f.Baseline, pairs)
+		note := fmt.Sprintf("Difference: to %s, over pairs of runs of the same fold and seed (up to %d); its 95 %% interval and p: two-sided paired t-test over these pairs", f.Baseline, pairs)
 		if len(f.Initialisations) > 2 {
 			note += ", p adjusted by Holm's method for the initialisations of a row"
+		}
+		if f.Metric.Better < 0 {
+			note += fmt.Sprintf(". Less is better: a difference below 0 means a better %s than %s's", MetricColumn(f.Metric, true).Title, f.Baseline)
 		}
 		notes = append(notes, note+". Test cases of one run share its training and are no repetitions: nothing is tested over them.")
 	}
 	return notes
 }
 
-// Gains is the table of all comparisons with the baseline: a row for each initialisation and share
-// of the training cases.
-func Gains(f eval.FoldTable) Table {
+// Differences is the table of all comparisons with the baseline: a row for each initialisation and
+// share of the training cases.
+func Differences(f eval.FoldTable) Table {
 	metric := MetricColumn(f.Metric, true)
 	holm := "p, Holm"
 	if len(f.Initialisations) < 3 {
 		holm = "" // one comparison needs no adjustment
 	}
-	t := Table{Title: metric.Title + ": gain over " + f.Baseline, Columns: []Column{
-		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"pairs", "pairs", 0}, {"gain", "gain", metric.Digits},
+	t := Table{Title: metric.Title + ": difference to " + f.Baseline, Columns: []Column{
+		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"pairs", "pairs", 0}, {"difference", "difference", metric.Digits},
 		{"low", "", metric.Digits}, {"high", "", metric.Digits}, {"interval", "95 % interval", 0}, {"p", "p", 3}, {"p_holm", holm, 3}, {"p_wilcoxon_runs", "p, Wilcoxon", 3},
 		{"bootstrap_low", "", metric.Digits}, {"bootstrap_high", "", metric.Digits}, {"bootstrap", "bootstrap", 0},
 		{"cases_higher", "", 0}, {"cases_lower", "", 0}, {"cases", "cases higher, lower", 0}, {"cases_median", "", metric.Digits}, {"cases_rank_biserial", "", 3},
@@ -111,8 +114,11 @@ func Gains(f eval.FoldTable) Table {
 		"Bootstrap: 95 % interval from drawing folds, their pairs of runs and their test cases again. With few folds and pairs it is too narrow.",
 		"Cases higher, lower: how many test cases have a higher or lower value than the baseline's, on average over the pairs. They share the training of their runs: a description, no evidence.",
 	}
+	if metric := f.Metric; metric.Better < 0 {
+		t.Notes = append([]string{"Less is better: a difference below 0 is for the initialisation, one above 0 for " + f.Baseline + "."}, t.Notes...)
+	}
 	if holm != "" {
-		t.Notes[0] += " p, Holm: p adjusted for the initialisations that share the data."
+		t.Notes[len(t.Notes)-3] += " p, Holm: p adjusted for the initialisations that share the data."
 	}
 	return t
 }

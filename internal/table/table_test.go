@@ -110,7 +110,24 @@ func TestRunsSurviveCSV(t *testing.T) {
 	}
 }
 
-// Two pairs of runs: 10 and 20 points of gain, the quantile of t with one degree of freedom is
+// Of a distance, less is better: the tables say so.
+func TestLessIsBetter(t *testing.T) {
+	run := func(initialisation string, seed uint64, hd95 float64) eval.Trial {
+		return eval.Trial{Initialisation: initialisation, Fraction: 0.1, Seed: seed, Scores: []eval.Score{{Case: "a", Label: 1, HD95: hd95}}}
+	}
+	f, err := eval.Folds([]eval.Trial{run("scratch", 1, 3), run("scratch", 2, 4), run("3x3x3", 1, 5), run("3x3x3", 2, 7)}, eval.FoldOptions{Metric: "hd95"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range []Table{Folds(f), Differences(f)} {
+		markdown := text(t, func(b *strings.Builder) error { return got.Markdown(b) })
+		if strings.Contains(markdown, " gain") || !strings.Contains(markdown, "Less is better: a difference below 0") || !strings.Contains(markdown, "| difference |") {
+			t.Errorf("%s", markdown)
+		}
+	}
+}
+
+// Two pairs of runs: a difference of 10 and 20 points, the quantile of t with one degree of freedom is
 // 12.7062.
 func TestFolds(t *testing.T) {
 	run := func(initialisation string, seed uint64, dsc float64) eval.Trial {
@@ -123,7 +140,7 @@ func TestFolds(t *testing.T) {
 	got := Folds(f)
 	markdown := text(t, func(b *strings.Builder) error { return got.Markdown(b) })
 	for _, want := range []string{
-		"**Mean DSC (%) by share of the training data**", "| data | scratch | 3x3x3 | gain | 95 % interval | p (runs) |",
+		"**Mean DSC (%) by share of the training data**", "| data | scratch | 3x3x3 | difference | 95 % interval | p (runs) |",
 		"| 10 % | 55.00 ± 7.07 | 70.00 ± 14.14 | 15.00 ± 7.07 | -48.53 to +78.53 | 0.205 |",
 	} {
 		if !strings.Contains(markdown, want) {
@@ -133,7 +150,7 @@ func TestFolds(t *testing.T) {
 	if !strings.Contains(got.Notes[1], "over pairs of runs") {
 		t.Errorf("notes %q", got.Notes)
 	}
-	gains := text(t, func(b *strings.Builder) error { return Gains(f).Markdown(b) })
+	gains := text(t, func(b *strings.Builder) error { return Differences(f).Markdown(b) })
 	// resamples of 10 and 20 reach from one to the other
 	if want := "| 3x3x3 | 10 % | 2 | 15.00 ± 7.07 | -48.53 to +78.53 | 0.205 | 0.500 | +10.00 to +20.00 | 1, 0 |"; !strings.Contains(gains, want) {
 		t.Errorf("no %s in\n%s", want, gains)
@@ -161,7 +178,7 @@ func TestSeveralInitialisationsAreAdjusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	header, rows := Folds(f).Text()
-	if got := strings.Join(header, ","); got != "data,scratch,a,gain,95 % interval,p (runs, Holm),b,gain,95 % interval,p (runs, Holm)" {
+	if got := strings.Join(header, ","); got != "data,scratch,a,difference,95 % interval,p (runs, Holm),b,difference,95 % interval,p (runs, Holm)" {
 		t.Errorf("header %s", got)
 	}
 	if got, want := rows[0][5], Rounded(2*f.Cells[0][1].Test.P, 3); got != want {
