@@ -5,7 +5,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // airNote says whether puzzles of the training cases are mostly air, how much of them can be solved
@@ -18,12 +21,11 @@ func (s sampler) airNote() (string, error) {
 	)
 	layout := s.config.layout()
 	patches := make([]float32, layout.Cells()*layout.Voxels())
-	drawn, blank, solvable, padded := 0, 0, 0.0, 0
+	drawn, blank, solvable := 0, 0, 0.0
+	var looked []*prepared.Case
 	for n := range min(cases, len(s.cases)) {
 		c := s.cases[n*len(s.cases)/min(cases, len(s.cases))]
-		if c.Padded(s.config.Crop) {
-			padded++
-		}
+		looked = append(looked, c)
 		for k := range puzzles {
 			r := seed.Rand(s.config.Train.Seed, "air", uint64(n), uint64(k))
 			origin, err := c.RandomOrigin(r, s.config.Crop, s.config.MaxAir)
@@ -47,14 +49,35 @@ func (s sampler) airNote() (string, error) {
 	if drawn == 0 || 2*blank <= drawn*layout.Cells() {
 		return "", nil
 	}
-	why := ""
-	if padded > 0 {
-		why = ", and scans are smaller than the crop"
-	}
 	limit := ""
 	if s.game.Orders == nil { // otherwise the other patches tell which order it is
 		limit = fmt.Sprintf(", so that at most %.0f %% of the patches can be put in their place", 100*solvable/float64(drawn))
 	}
-	return fmt.Sprintf("WARNING: puzzles are mostly air%s: %.0f of %d patches show nothing else%s. Leave out the air around the patient (voxsaw prepare --crop body), take a smaller crop (--crop), or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
-		why, float64(blank)/float64(drawn), layout.Cells(), limit), nil
+	return fmt.Sprintf("WARNING: puzzles are mostly air: %.0f of %d patches show nothing else%s. %s",
+		float64(blank)/float64(drawn), layout.Cells(), limit, s.config.airCause(looked)), nil
+}
+
+// airCause says why crops of these cases hold so much air, and what helps: scans that are smaller
+// than the crop, air around the patient that was prepared, or else voxels so large that the crop
+// goes beyond the patient.
+func (c Config) airCause(cases []*prepared.Case) string {
+	var padded []*prepared.Case
+	for _, one := range cases {
+		if one.Padded(c.Crop) {
+			padded = append(padded, one)
+		}
+	}
+	switch how := c.Preparation.Crop; {
+	case len(padded) > 0:
+		return fmt.Sprintf("The crop of %s voxels is larger than %d of %s looked at, such as %s of %s: take a smaller crop (--crop), or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
+			numbers.Extents(c.Crop[:]), len(padded), numbers.Count(len(cases), "case"), padded[0].ID, numbers.Extents(padded[0].Shape[:]))
+	case how == "" || how == volume.CropNone:
+		return "Leave out the air around the patient (voxsaw prepare --crop body), take a smaller crop (--crop), or prepare the scans with smaller voxels (voxsaw prepare --spacing)"
+	}
+	mm := [3]float64{}
+	for axis, spacing := range cases[0].Spacing {
+		mm[axis] = float64(c.Crop[axis]) * spacing
+	}
+	return fmt.Sprintf("The air around the patient is left out already; a crop of %s voxels is %.0f x %.0f x %.0f mm in %s: take a smaller crop (--crop), or prepare the scans with smaller voxels (voxsaw prepare --spacing)",
+		numbers.Extents(c.Crop[:]), mm[0], mm[1], mm[2], cases[0].ID)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -72,7 +73,33 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 	if len(entries) == 0 {
 		return withHint(fmt.Errorf("%s: no file of voxels and no DICOM series here", strings.Join(paths, ", ")), "NIfTI files end in .nii, .nii.gz or .hdr, others that are read in .nrrd, .nhdr, .mha or .mhd; DICOM files may have any name")
 	}
-	return errors.Join(printEntries(cmd.OutOrStdout(), dataset.ProblemsFirst(entries)), unreadable(entries))
+	err = printEntries(cmd.OutOrStdout(), dataset.ProblemsFirst(entries))
+	sayFlags(cmd, entries, notes)
+	return errors.Join(err, unreadable(entries))
+}
+
+var flagWord = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
+
+// sayFlags says whose flags they are that problems and notes name, where they are not inspect's.
+func sayFlags(cmd *cobra.Command, entries []dataset.Entry, notes []string) {
+	texts := slices.Clone(notes)
+	for _, e := range entries {
+		texts = append(texts, e.Problems...)
+	}
+	prepare := newPrepare().Flags()
+	var named []string
+	for _, flag := range flagWord.FindAllString(strings.Join(texts, "\n"), -1) {
+		name := strings.TrimPrefix(flag, "--")
+		if !slices.Contains(named, flag) && cmd.Flags().Lookup(name) == nil && prepare.Lookup(name) != nil {
+			named = append(named, flag)
+		}
+	}
+	switch {
+	case len(named) == 1:
+		say(cmd.ErrOrStderr(), "%s is a flag of voxsaw prepare: inspect only looks", named[0])
+	case len(named) > 1:
+		say(cmd.ErrOrStderr(), "%s are flags of voxsaw prepare: inspect only looks", strings.Join(named, ", "))
+	}
 }
 
 // unreadable names the entries that cannot be read; nil if there are none.

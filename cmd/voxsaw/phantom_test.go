@@ -19,6 +19,7 @@ type phantomOptions struct {
 	format  string
 	empty   bool // labels without foreground
 	moved   bool // labels on another grid than their scans
+	thick   bool // the first scan's slices lie twice as far apart
 	around  int  // voxels of air on every side
 	axcodes string
 	hostile string // a text that DICOM's tags hold besides their own
@@ -32,6 +33,7 @@ func phantomMain() {
 	flag.StringVar(&o.format, "format", "", "")
 	flag.BoolVar(&o.empty, "empty", false, "")
 	flag.BoolVar(&o.moved, "moved", false, "")
+	flag.BoolVar(&o.thick, "thick", false, "")
 	flag.IntVar(&o.around, "around", 0, "")
 	flag.StringVar(&o.axcodes, "axcodes", "RAS", "")
 	flag.StringVar(&o.hostile, "hostile", "", "")
@@ -70,6 +72,10 @@ func writePhantoms(folder string, o phantomOptions) error {
 		}
 		if l, err = l.Orient(o.axcodes); err != nil {
 			return err
+		}
+		if o.thick && n == 0 {
+			v.Affine[2][2] *= 2
+			l.Affine[2][2] *= 2
 		}
 		if o.empty {
 			clear(l.Labels)
