@@ -25,10 +25,44 @@ import (
 // nothing else is left of it. The file has the mode that the umask gives new files. Errors name it.
 // What write is given is an [os.File]. A process that is killed leaves the temporary file
 // behind: see [Clean].
-func Write(path string, write func(io.Writer) error) (err error) {
+func Write(path string, write func(io.Writer) error) error {
+	name, err := stage(path, write)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(name) // fails after the rename, as it should
+	return place(name, path)
+}
+
+// WritePair is [Write] for two files that belong together. When both are on the disk, and before
+// they have their names, ready is called: it may remove what is replaced. Then the first gets its
+// name, and after it the second. So a disk without room for both costs nothing of what was there.
+func WritePair(first, second string, writeFirst, writeSecond func(io.Writer) error, ready func() error) error {
+	a, err := stage(first, writeFirst)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(a)
+	b, err := stage(second, writeSecond)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(b)
+	if err := ready(); err != nil {
+		return err
+	}
+	if err := place(a, first); err != nil {
+		return err
+	}
+	return place(b, second)
+}
+
+// stage writes a file under a temporary name beside the path and sees it to the disk. After an
+// error nothing is left of it.
+func stage(path string, write func(io.Writer) error) (name string, err error) {
 	defer func() {
 		if NoRoom(err) {
-			err = fmt.Errorf("%w: make room, what was there before is untouched", err)
+			err = fmt.Errorf("%w: make room, this file is as it was before", err)
 		}
 		if err != nil {
 			err = fmt.Errorf("writing %s: %w", path, err)
@@ -36,9 +70,8 @@ func Write(path string, write func(io.Writer) error) (err error) {
 	}()
 	f, err := create(path)
 	if err != nil {
-		return err
+		return "", err
 	}
-	defer os.Remove(f.Name()) // fails after the rename, as it should
 	err = write(f)
 	if err == nil {
 		err = f.Sync()
@@ -47,12 +80,22 @@ func Write(path string, write func(io.Writer) error) (err error) {
 		err = closed
 	}
 	if err != nil {
-		return err
+		os.Remove(f.Name())
+		return "", err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
+	return f.Name(), nil
+}
+
+// place gives a temporary file its name. The rename itself must reach the disk too.
+func place(name, path string) error {
+	err := os.Rename(name, path)
+	if err == nil {
+		err = syncFolder(filepath.Dir(path))
 	}
-	return syncFolder(filepath.Dir(path)) // the rename itself must reach the disk too
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
 }
 
 // create makes a temporary file for one that is to have the path.

@@ -176,3 +176,45 @@ func TestOfMachine(t *testing.T) {
 		}
 	}
 }
+
+// Of two files neither is replaced before both can be.
+func TestWritePair(t *testing.T) {
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	content := func(text string, err error) func(io.Writer) error {
+		return func(w io.Writer) error {
+			if _, err := io.WriteString(w, text); err != nil {
+				t.Fatal(err)
+			}
+			return err
+		}
+	}
+	check := func(a, b string) {
+		t.Helper()
+		for path, want := range map[string]string{first: a, second: b} {
+			if data, err := os.ReadFile(path); err != nil || string(data) != want {
+				t.Errorf("%s holds %q (%v), want %q", path, data, err, want)
+			}
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+			t.Errorf("left over: %v, %v", left, err)
+		}
+	}
+	called := 0
+	ready := func() error { called++; return nil }
+	if err := WritePair(first, second, content("a", nil), content("b", nil), ready); err != nil || called != 1 {
+		t.Fatalf("ready was called %d times, %v", called, err)
+	}
+	check("a", "b")
+	for path, fail := range map[string][2]error{first: {syscall.ENOSPC, nil}, second: {nil, syscall.ENOSPC}} {
+		err := WritePair(first, second, content("c", fail[0]), content("d", fail[1]), ready)
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), path) || called != 1 {
+			t.Errorf("ready was called %d times, %v", called, err)
+		}
+		check("a", "b")
+	}
+	if err := WritePair(first, second, content("c", nil), content("d", nil), func() error { return syscall.EIO }); !errors.Is(err, syscall.EIO) {
+		t.Error(err)
+	}
+	check("a", "b")
+}

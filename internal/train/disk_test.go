@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
@@ -24,9 +25,15 @@ import (
 type notes struct {
 	silent
 	texts []string
+	hear  func(text string) // may be nil
 }
 
-func (n *notes) Note(text string) { n.texts = append(n.texts, text) }
+func (n *notes) Note(text string) {
+	n.texts = append(n.texts, text)
+	if n.hear != nil {
+		n.hear(text)
+	}
+}
 
 // room lets files of this process grow, or not, which stands for a disk that is full. Not a byte
 // can be written while it is.
@@ -93,6 +100,54 @@ func TestTrainingGoesOnWithoutRoom(t *testing.T) {
 	}
 	if !maps.EqualFunc(tensors(t, filepath.Join(full, lastFile)), tensors(t, filepath.Join(whole, lastFile)), slices.Equal) {
 		t.Error("other weights")
+	}
+}
+
+// At the end of the training there is no later checkpoint: a disk that is full then is waited for.
+// Who does not want to wait stops it, and goes on from the last checkpoint.
+func TestRoomAtTheEnd(t *testing.T) {
+	if inChild(t) {
+		return
+	}
+	whole := t.TempDir()
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, whole, identity, voxsaw.New)}); err != nil {
+		t.Fatal(err)
+	}
+	defer room(t, true)
+	end := func(step int) {
+		if step == options.Steps-1 {
+			room(t, false)
+		}
+	}
+	folder := t.TempDir()
+	said := &notes{hear: func(text string) {
+		if strings.Contains(text, "it is tried again") {
+			time.AfterFunc(100*time.Millisecond, func() { room(t, true) })
+		}
+	}}
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3), afterStep: end}, Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New), Observer: said}); err != nil || !Finished(folder) {
+		t.Errorf("finished %v, %v", Finished(folder), err)
+	}
+	if n := strings.Count(strings.Join(said.texts, "\n"), "could not be saved: "); n != 1 {
+		t.Errorf("said %q", said.texts)
+	}
+	for _, name := range []string{metricsFile, validationFile, lastFile, bestFile, runFile} {
+		if !slices.Equal(log(t, filepath.Join(folder, name)), log(t, filepath.Join(whole, name))) {
+			t.Errorf("%s is not what it should be", name)
+		}
+	}
+
+	folder = t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	said = &notes{hear: func(string) { cancel() }}
+	start := time.Now()
+	_, err := runPull(t, ctx, &pull{model: newModel(t, 3), afterStep: end}, Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New), Observer: said})
+	room(t, true)
+	if !atomicfile.NoRoom(err) || Finished(folder) || time.Since(start) > 30*time.Second {
+		t.Errorf("finished %v, %v", Finished(folder), err)
+	}
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume)}); err != nil || !Finished(folder) {
+		t.Errorf("resumed: finished %v, %v", Finished(folder), err)
 	}
 }
 

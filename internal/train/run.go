@@ -57,7 +57,8 @@ func (s Setup) loaders(dev device.Device) int {
 //
 // Where the folder cannot be written to, because the disk is full, say, the training goes on and
 // tries again at the next checkpoint. Only the last checkpoint must be written for the run to end
-// well. A batch that cannot be made ends the run after it is saved.
+// well: it is tried for as long as the steps took that it saves. A batch that cannot be made ends
+// the run after it is saved.
 func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summary, error) {
 	l, err := newLoop(task.Params(), setup)
 	if err != nil {
@@ -70,7 +71,7 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 	l.observer.Started(l.now.Step, l.options.Steps)
 	for {
 		if step := l.now.Step; due(l.options, l.options.ValidateEvery, step) && l.now.Validated < step {
-			err := l.validate(func() (voxsaw.Validation, error) {
+			err := l.validate(ctx, func() (voxsaw.Validation, error) {
 				v, err := task.Validate(ctx, step)
 				if p, ok := any(task).(Postprocessor); ok && err == nil {
 					l.now.Largest = p.Largest()
@@ -85,11 +86,11 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 				return l.summary(), fmt.Errorf("validation after step %d: %w", step, err)
 			}
 		}
-		if err := l.saveIfDue(); err != nil {
+		if err := l.saveIfDue(ctx); err != nil {
 			return l.summary(), err
 		}
 		if l.now.Step >= l.options.Steps {
-			return l.summary(), l.finish()
+			return l.summary(), l.finish(ctx)
 		}
 		start := time.Now()
 		waited := batches.Waited()
@@ -99,7 +100,7 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 			return l.interrupt(ctx)
 		}
 		if err != nil {
-			return l.summary(), l.giveUp(fmt.Errorf("preparing step %d: %w", l.now.Step, err))
+			return l.summary(), l.giveUp(ctx, fmt.Errorf("preparing step %d: %w", l.now.Step, err))
 		}
 		l.waited = batches.Waited()
 		var result Result
@@ -147,7 +148,7 @@ type loop struct {
 	metrics, validation *table
 	release             func() // lets go of the folder
 	last                voxsaw.Validation
-	start               time.Time
+	start, savedAt      time.Time
 	startStep           int
 	waited              time.Duration
 	cannotWrite         bool    // to the log, which was said
@@ -158,7 +159,7 @@ func newLoop(params Params, setup Setup) (_ *loop, err error) {
 	if err := setup.Options.Check(); err != nil {
 		return nil, err
 	}
-	l := &loop{options: setup.Options, params: params, group: setup.Group, folder: setup.Folder, observer: setup.Observer, optimizer: setup.Optimizer, start: time.Now(), flops: setup.FLOPs}
+	l := &loop{options: setup.Options, params: params, group: setup.Group, folder: setup.Folder, observer: setup.Observer, optimizer: setup.Optimizer, start: time.Now(), savedAt: time.Now(), flops: setup.FLOPs}
 	if l.observer == nil {
 		l.observer = silent{}
 	}
@@ -399,13 +400,13 @@ func (l *loop) diverged(r Result, norm float64) error {
 
 // validate validates the weights that predictions will be made with, logs what comes of it, and
 // keeps these weights if they are the best so far.
-func (l *loop) validate(task func() (voxsaw.Validation, error)) error {
+func (l *loop) validate(ctx context.Context, task func() (voxsaw.Validation, error)) error {
 	work := func() error {
 		v, err := task()
 		if err != nil {
 			return err
 		}
-		return l.validated(v)
+		return l.validated(ctx, v)
 	}
 	if l.average == nil {
 		return work()
@@ -414,7 +415,7 @@ func (l *loop) validate(task func() (voxsaw.Validation, error)) error {
 }
 
 // validated logs a validation and keeps the weights if they are the best so far.
-func (l *loop) validated(v voxsaw.Validation) error {
+func (l *loop) validated(ctx context.Context, v voxsaw.Validation) error {
 	if len(v.Metrics) == 0 { // nothing is held out
 		l.now.Validated = l.now.Step
 		return nil
@@ -437,7 +438,13 @@ func (l *loop) validated(v voxsaw.Validation) error {
 	if !best {
 		return nil
 	}
-	err := checkpoint.Write(l.folder.Best(), l.folder.description(l.now), l.params)
+	keep := func() error { return checkpoint.Write(l.folder.Best(), l.folder.description(l.now), l.params) }
+	var err error
+	if l.now.Step < l.options.Steps {
+		err = keep()
+	} else {
+		err = l.insist(ctx, keep)
+	}
 	if atomicfile.OfMachine(err) { // the best that there is a file of is the one before
 		l.now.Best, l.now.BestStep = before.Best, before.BestStep
 		l.observer.Note(fmt.Sprintf("step %d has the highest score, and could not be kept: %v: the training goes on", l.now.Step, err))
@@ -462,7 +469,7 @@ func (l *loop) logged(err error) error {
 
 // saveIfDue saves where that is due. But for the end of the training, one that fails for want of
 // room, say, is only noted.
-func (l *loop) saveIfDue() error {
+func (l *loop) saveIfDue(ctx context.Context) error {
 	if !due(l.options, l.options.CheckpointEvery, l.now.Step) {
 		return nil
 	}
@@ -472,8 +479,11 @@ func (l *loop) saveIfDue() error {
 	if l.now == l.saved {
 		return nil
 	}
+	if l.now.Step >= l.options.Steps {
+		return l.insist(ctx, l.save)
+	}
 	err := l.save()
-	if l.now.Step < l.options.Steps && atomicfile.OfMachine(err) {
+	if atomicfile.OfMachine(err) {
 		l.observer.Note(fmt.Sprintf("step %d could not be saved: %v: the training goes on, and tries again at the next checkpoint", l.now.Step, err))
 		return nil
 	}
@@ -481,14 +491,39 @@ func (l *loop) saveIfDue() error {
 }
 
 // giveUp saves what is there before the training ends with an error that is not of the weights.
-func (l *loop) giveUp(cause error) error {
+func (l *loop) giveUp(ctx context.Context, cause error) error {
 	if l.now == l.saved {
 		return cause
 	}
-	if err := l.save(); err != nil {
+	if err := l.insist(ctx, l.save); err != nil {
 		return errors.Join(cause, err)
 	}
 	return cause
+}
+
+// insist tries work again that the machine does not let be done, because the disk is full, say,
+// when no later checkpoint will make good for it. It does so for as long as the steps took that
+// would be lost, or until the context ends.
+func (l *loop) insist(ctx context.Context, work func() error) error {
+	const least, most, longest = time.Second, time.Hour, 30 * time.Second
+	err := work()
+	if !atomicfile.OfMachine(err) {
+		return err
+	}
+	patience := min(max(time.Since(l.savedAt), least), most)
+	l.observer.Note(fmt.Sprintf("step %d could not be saved: %v: it is tried again for %v", l.now.Step, err, patience.Round(time.Second)))
+	until := time.Now().Add(patience)
+	for pause := least / 20; time.Now().Before(until); pause = min(2*pause, longest) {
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(min(pause, time.Until(until))):
+		}
+		if err = work(); !atomicfile.OfMachine(err) {
+			return err
+		}
+	}
+	return err
 }
 
 // save writes the last checkpoint. The lines of the steps up to it reach the disk before it does:
@@ -503,7 +538,7 @@ func (l *loop) save() error {
 	if err := checkpoint.Write(l.folder.Last(), l.folder.description(l.now), l.params, l.tensors()...); err != nil {
 		return err
 	}
-	l.saved = l.now
+	l.saved, l.savedAt = l.now, time.Now()
 	l.observer.Saved(l.folder.Last(), l.now.Step)
 	return l.folder.record(l.now, false)
 }
@@ -520,12 +555,12 @@ func (l *loop) interrupt(ctx context.Context) (voxsaw.Summary, error) {
 	return l.summary(), e
 }
 
-func (l *loop) finish() error {
+func (l *loop) finish(ctx context.Context) error {
 	if l.folder == nil {
 		return nil
 	}
 	l.folder.finished = true
-	return l.folder.record(l.now, true)
+	return l.insist(ctx, func() error { return l.folder.record(l.now, true) })
 }
 
 func (l *loop) summary() voxsaw.Summary {

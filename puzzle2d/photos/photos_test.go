@@ -412,6 +412,30 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// A shard for which there is no room costs nothing of what was prepared before.
+func TestNoRoomForAShard(t *testing.T) {
+	dir := t.TempDir() // where there is no folder for shards
+	s := &shards{dir: dir}
+	err := s.write(0, shardRecord{}, []byte("pixels"), func() error {
+		t.Error("the earlier index is given up for a shard that was not written")
+		return nil
+	})
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	put(t, shardFile(dir, 0, "rgb"), []byte("before"))
+	put(t, shardFile(dir, 0, "json"), []byte("before"))
+	begun := errors.New("begun")
+	if err := s.write(0, shardRecord{}, []byte("pixels"), func() error { return begun }); !errors.Is(err, begun) {
+		t.Error(err)
+	}
+	for path, data := range contents(t, dir) {
+		if data != "before" {
+			t.Errorf("%s has changed", path)
+		}
+	}
+}
+
 // Files that have changed are decoded again, with the others of their shard; other settings change
 // all; shards that are no longer needed go.
 func TestChanges(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -119,9 +120,6 @@ func (s *shards) prepare(ctx context.Context, shard int, w *worker, begin func()
 		}
 		return kept, nil
 	}
-	if err := begin(); err != nil {
-		return record, err
-	}
 	if need := len(record.Files) * s.options.bytes(); cap(w.pixels) < need {
 		w.pixels = make([]byte, 0, need)
 	}
@@ -143,7 +141,7 @@ func (s *shards) prepare(ctx context.Context, shard int, w *worker, begin func()
 			return record, err
 		}
 	}
-	return record, s.write(shard, record, pixels)
+	return record, s.write(shard, record, pixels, begin)
 }
 
 func (s *shards) file(f Found) string {
@@ -224,15 +222,26 @@ func (s *shards) keep(shard int, now shardRecord, r *photo.Resizer) (shardRecord
 	return old, true
 }
 
-// write puts a shard into place: the pixels, then what they are.
-func (s *shards) write(shard int, record shardRecord, pixels []byte) error {
-	if err := atomicfile.Remove(shardFile(s.dir, shard, "json")); err != nil {
+// write puts a shard into place: the pixels, then what they are. Begin is called when there is room
+// for both.
+func (s *shards) write(shard int, record shardRecord, pixels []byte, begin func() error) error {
+	about, err := encodeJSON(record)
+	if err != nil {
 		return err
 	}
-	if err := atomicfile.WriteBytes(shardFile(s.dir, shard, "rgb"), pixels); err != nil {
-		return err
+	content := func(data []byte) func(io.Writer) error {
+		return func(w io.Writer) error {
+			_, err := w.Write(data)
+			return err
+		}
 	}
-	return writeJSON(shardFile(s.dir, shard, "json"), record)
+	path := shardFile(s.dir, shard, "json")
+	return atomicfile.WritePair(shardFile(s.dir, shard, "rgb"), path, content(pixels), content(about), func() error {
+		if err := begin(); err != nil {
+			return err
+		}
+		return atomicfile.Remove(path)
+	})
 }
 
 // digest identifies prepared pixels.
@@ -332,17 +341,24 @@ func removeOthers(dir string, count int) error {
 	return nil
 }
 
-// writeJSON leaves a file that says the same untouched.
+// writeJSON leaves a file that says the same as it is.
 func writeJSON(path string, value any) error {
-	data, err := json.Marshal(value)
+	data, err := encodeJSON(value)
 	if err != nil {
 		return err
 	}
-	// a line a file or photograph, for people and for tools that compare
-	data = append(bytes.ReplaceAll(data, []byte(`},{"path"`), []byte("},\n{\"path\"")), '\n')
-	data = plain.JSON(data)
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
 	return atomicfile.WriteBytes(path, data)
+}
+
+// encodeJSON puts a file or photograph on each line, for people and for tools that compare.
+func encodeJSON(value any) ([]byte, error) {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	data = append(bytes.ReplaceAll(data, []byte(`},{"path"`), []byte("},\n{\"path\"")), '\n')
+	return plain.JSON(data), nil
 }

@@ -75,7 +75,7 @@ func TestPrepareStopsWhenTheDiskIsFull(t *testing.T) {
 	lift := limit(t, syscall.RLIMIT_FSIZE, 0)
 	summary, err := Prepare(t.Context(), d, dir, other, one, nil)
 	lift()
-	if !atomicfile.NoRoom(err) || len(summary.Failed) != 1 {
+	if !atomicfile.NoRoom(err) || len(summary.Failed) != 1 || !strings.Contains(err.Error(), "the cases that were prepared before are untouched") {
 		t.Errorf("failed: %d cases, %v", len(summary.Failed), err)
 	}
 	if !maps.Equal(contents(t, dir), before) {
@@ -92,6 +92,9 @@ func TestPrepareStopsWhenTheDiskIsFull(t *testing.T) {
 	if !atomicfile.NoRoom(err) || summary.Prepared != 2 || len(summary.Failed) != 1 || summary.Fingerprint != "" {
 		t.Errorf("%d prepared, %d failed, fingerprint %q, %v", summary.Prepared, len(summary.Failed), summary.Fingerprint, err)
 	}
+	if !strings.Contains(err.Error(), "some cases that were prepared before are replaced already") || strings.Contains(err.Error(), "untouched") {
+		t.Errorf("what became of the earlier cases is not said: %v", err)
+	}
 	if _, err := prepared.Open(dir); !errors.Is(err, prepared.ErrNotPrepared) {
 		t.Errorf("a store of two cases of four: %v", err)
 	}
@@ -105,6 +108,53 @@ func TestPrepareStopsWhenTheDiskIsFull(t *testing.T) {
 		t.Errorf("%d files, were %d", len(after), len(before))
 	}
 	if s, err := Prepare(t.Context(), d, dir, other, one, nil); err != nil || s.Kept != 2 || s.Prepared != 2 {
+		t.Errorf("when there is room again: %+v, %v", s, err)
+	}
+}
+
+// Cases that come to others leave these as they are, with their manifest, until all are prepared: a
+// full disk costs nothing.
+func TestFullDiskLeavesTheEarlierStore(t *testing.T) {
+	if inChild(t) {
+		return
+	}
+	root, dir := folderOf(t, "p1", "p2"), t.TempDir()
+	one := PrepareOptions{Workers: 1}
+	prepare := func(progress func(Result)) (*Summary, error) {
+		return Prepare(t.Context(), detect(t, root), dir, volume.DefaultPreparation(), one, progress)
+	}
+	if _, err := prepare(nil); err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, dir)
+	more := folderOf(t, "p3", "p4")
+	for _, name := range []string{"imagesTr/p3.nii.gz", "imagesTr/p4.nii.gz", "labelsTr/p3.nii.gz", "labelsTr/p4.nii.gz"} {
+		if err := os.Rename(filepath.Join(more, name), filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen, lift := 0, func() {}
+	summary, err := prepare(func(Result) {
+		if seen++; seen == 3 {
+			lift = limit(t, syscall.RLIMIT_FSIZE, 0)
+		}
+	})
+	lift()
+	if !atomicfile.NoRoom(err) || summary.Prepared != 1 || !strings.Contains(err.Error(), "the cases that were prepared before are untouched") {
+		t.Fatalf("%d prepared, %v", summary.Prepared, err)
+	}
+	after := contents(t, dir)
+	for path, content := range before {
+		if after[path] != content {
+			t.Errorf("%s has changed", path)
+		}
+	}
+	store, err := prepared.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.Close()
+	if s, err := prepare(nil); err != nil || s.Kept != 3 || s.Prepared != 1 {
 		t.Errorf("when there is room again: %+v, %v", s, err)
 	}
 }

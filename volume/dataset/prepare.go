@@ -114,8 +114,9 @@ func (e *OthersError) Error() string {
 // Prepared cases in dir that are not of this data set are an [OthersError], unless o.Force says
 // that they are to be removed. If some cases cannot be prepared, the others are all the same. The
 // store holds these, and the error counts and names the failed ones. A case without foreground is
-// prepared like any other. When ctx ends, the cases finished so far stay for the next run, and
-// there is no store yet. The same holds when the machine fails: its disk is full or cannot be read,
+// prepared like any other. When ctx ends, the cases finished so far stay for the next run. An
+// earlier store stays as it was until one of its cases is replaced; from then on there is none
+// until a run ends well. The same holds when the machine fails: its disk is full or cannot be read,
 // or there are too many open files.
 func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
 	o, err := o.complete()
@@ -154,13 +155,14 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 		}
 	}
 	summary, err := newPreparer(d, w, p, o).run(ctx, d.Cases, progress)
+	if err == nil && summary.Prepared+summary.Kept > 0 {
+		err = summary.finish(w, p)
+	}
+	if standing := w.Standing(); atomicfile.OfMachine(err) && standing != "" {
+		err = fmt.Errorf("%w; %s", err, standing)
+	}
 	if err != nil {
 		return summary, fmt.Errorf("preparing %s: %w", d.Root, err)
-	}
-	if summary.Prepared+summary.Kept > 0 {
-		if err := summary.finish(w, p); err != nil {
-			return summary, fmt.Errorf("preparing %s: %w", d.Root, err)
-		}
 	}
 	return summary, summary.failure(d)
 }

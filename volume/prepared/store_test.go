@@ -3,7 +3,6 @@ package prepared
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -304,8 +303,8 @@ func TestTroubleIsNoticed(t *testing.T) {
 		t.Error(err)
 	}
 
-	// A run that changes a case and is killed leaves no store, but what it has done is kept by the
-	// next.
+	// A run that is killed leaves the store as it was, and after a change of one of its cases none.
+	// What it has done is kept by the next.
 	write("scan", then)
 	w, err := NewWriter(dir, p)
 	if err != nil {
@@ -319,6 +318,14 @@ func TestTroubleIsNoticed(t *testing.T) {
 		t.Error("keeps the wrong cases")
 	}
 	if _, err := w.Add(Input{ID: "b", Image: v}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := Open(dir)
+	if err != nil || before.Fingerprint() != fingerprint || w.Standing() != "the cases that were prepared before are untouched" {
+		t.Errorf("a case that is new: %q, %v", w.Standing(), err)
+	}
+	before.Close()
+	if _, err := w.Add(Input{ID: "a", Image: v, Labels: l, Sources: []Source{source}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(dir); !errors.Is(err, ErrNotPrepared) {
@@ -381,31 +388,6 @@ func TestTroubleIsNoticed(t *testing.T) {
 		if _, err := w.Add(Input{ID: id, Image: v}); err == nil {
 			t.Errorf("a case called %q", id)
 		}
-	}
-}
-
-func TestWriteFileLeavesNothingHalf(t *testing.T) {
-	ready := func() error { return nil }
-	dir := t.TempDir()
-	path := filepath.Join(dir, "a")
-	if err := writeFile(path, func(w io.Writer) error { _, err := w.Write([]byte("whole")); return err }, ready); err != nil {
-		t.Fatal(err)
-	}
-	full := errors.New("no space left on device")
-	err := writeFile(path, func(w io.Writer) error {
-		if _, err := w.Write(make([]byte, 3<<20)); err != nil {
-			return err
-		}
-		return full
-	}, func() error { t.Error("what was there is given up for a file that was not written"); return nil })
-	if !errors.Is(err, full) {
-		t.Errorf("error %v", err)
-	}
-	if data, err := os.ReadFile(path); err != nil || string(data) != "whole" {
-		t.Errorf("the old file holds %q (%v)", data, err)
-	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 {
-		t.Errorf("left over: %v", left)
 	}
 }
 

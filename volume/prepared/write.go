@@ -29,17 +29,20 @@ import (
 // Writer prepares cases into a folder. Its methods may be called from any number of
 // goroutines.
 //
-// The voxels of a case are renamed into place, then its record is; the manifest is removed before
-// the first case changes and written by [Writer.Finish]. So a run that is killed leaves
-// finished cases, which the next run keeps, and no store that could be taken for a whole one.
+// The voxels of a case are renamed into place, then its record is, once both are on the disk; the
+// manifest is removed before the first case that it describes changes and written by
+// [Writer.Finish]. So a run that is killed leaves finished cases, which the next run keeps, and the
+// earlier store as it was, or none.
 type Writer struct {
 	dir         string
 	preparation volume.Preparation
 
-	mutex   sync.Mutex
-	cases   map[string]Record
-	started bool // the old manifest is gone
-	many    int  // cases from which on they have a table
+	mutex sync.Mutex
+	cases map[string]Record
+	many  int // cases from which on they have a table
+
+	described map[string]bool // by the manifest of an earlier run; nil: not read
+	replacing bool            // that manifest is gone
 
 	fingerprint string
 	removed     []string
@@ -232,27 +235,23 @@ func (w *Writer) add(s Input) (Record, error) {
 		return Record{}, err
 	}
 
-	sum := sha256.New()
-	err = writeFile(voxelPath(w.dir, s.ID), func(f io.Writer) error {
-		out := io.MultiWriter(f, sum)
-		if err := writeInts(out, image.Int16); err != nil {
+	err = atomicfile.WritePair(voxelPath(w.dir, s.ID), recordPath(w.dir, s.ID), func(f io.Writer) error {
+		sum := sha256.New()
+		buffered := bufio.NewWriterSize(f, 1<<20)
+		if err := writeVoxels(io.MultiWriter(buffered, sum), record, layout, image.Int16, labels, blocks, original); err != nil {
 			return err
 		}
-		if err := writeLabels(out, labels, layout.labelBytes); err != nil {
+		record.Checksum = hex.EncodeToString(sum.Sum(nil))
+		return buffered.Flush()
+	}, func(f io.Writer) error {
+		data, err := encodeJSON(recordFile{formatVersion, w.preparation, record})
+		if err != nil {
 			return err
 		}
-		if err := writeInts(out, blocks); err != nil {
-			return err
-		}
-		for _, sample := range sampleForeground(labels, record.LabelCounts, s.ID) {
-			if err := binary.Write(out, binary.LittleEndian, sample); err != nil {
-				return err
-			}
-		}
-		_, err := out.Write(original)
+		_, err = f.Write(data)
 		return err
-	}, func() error { // there is room for the voxels: now what was there before may go
-		if err := w.start(); err != nil {
+	}, func() error { // there is room for both: now what was there before may go
+		if err := w.start(s.ID); err != nil {
 			return err
 		}
 		return atomicfile.Remove(recordPath(w.dir, s.ID))
@@ -260,14 +259,30 @@ func (w *Writer) add(s Input) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	record.Checksum = hex.EncodeToString(sum.Sum(nil))
-	if err := writeJSON(recordPath(w.dir, s.ID), recordFile{formatVersion, w.preparation, record}); err != nil {
-		return Record{}, err
-	}
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.cases[s.ID] = record
 	return record, nil
+}
+
+// writeVoxels writes the parts of a case's file, in the order of its layout.
+func writeVoxels(out io.Writer, record Record, layout caseLayout, values []int16, labels, blocks []uint16, original []byte) error {
+	if err := writeInts(out, values); err != nil {
+		return err
+	}
+	if err := writeLabels(out, labels, layout.labelBytes); err != nil {
+		return err
+	}
+	if err := writeInts(out, blocks); err != nil {
+		return err
+	}
+	for _, sample := range sampleForeground(labels, record.LabelCounts, record.ID) {
+		if err := binary.Write(out, binary.LittleEndian, sample); err != nil {
+			return err
+		}
+	}
+	_, err := out.Write(original)
+	return err
 }
 
 // original is the labels on the scan's own voxels, where those are to be kept, and how many of them
@@ -342,15 +357,41 @@ func (w *Writer) Removed() []string { return w.removed }
 func (w *Writer) Fingerprint() string { return w.fingerprint }
 
 // start removes the manifest of an earlier run, once, before the first case that it describes
-// changes.
-func (w *Writer) start() error {
+// changes. Cases that it does not describe are none of its business.
+func (w *Writer) start(id string) error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if w.started {
+	if w.described == nil {
+		w.described = map[string]bool{}
+		switch _, records, err := readManifest(w.dir); {
+		case errors.Is(err, ErrNotPrepared):
+		case err != nil: // it is of no use to anybody
+			w.described[id] = true
+		default:
+			for r := range records.all() {
+				w.described[r.ID] = true
+			}
+		}
+	}
+	if w.replacing || !w.described[id] {
 		return nil
 	}
-	w.started = true
+	w.replacing = true
 	return atomicfile.Remove(filepath.Join(w.dir, manifestName))
+}
+
+// Standing says in words what has become of the cases that an earlier run prepared, for the error
+// of a run that could not go on; "" where there were none.
+func (w *Writer) Standing() string {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.replacing {
+		return "some cases that were prepared before are replaced already: prepare to the end before the folder is used"
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, manifestName)); err != nil {
+		return ""
+	}
+	return "the cases that were prepared before are untouched"
 }
 
 // airThreshold is the HU up to which a voxel counts as air. Fat is at -100 and lung at -850.
@@ -379,35 +420,24 @@ func countLabels(labels []uint16) map[uint16]int {
 	return counts
 }
 
-// writeFile writes a file through write, in large pieces. Where that fails, nothing is left of it.
-// When all of it is on the disk, and before it has its name, ready is called.
-func writeFile(path string, write func(io.Writer) error, ready func() error) error {
-	return atomicfile.Write(path, func(w io.Writer) error {
-		buffered := bufio.NewWriterSize(w, 1<<20)
-		if err := write(buffered); err != nil {
-			return err
-		}
-		if err := buffered.Flush(); err != nil {
-			return err
-		}
-		if err := w.(interface{ Sync() error }).Sync(); err != nil {
-			return err
-		}
-		return ready()
-	})
-}
-
-// writeJSON leaves a file that says the same untouched.
+// writeJSON leaves a file that says the same as it is.
 func writeJSON(path string, value any) error {
-	data, err := json.MarshalIndent(value, "", "  ")
+	data, err := encodeJSON(value)
 	if err != nil {
 		return err
 	}
-	data = append(plain.JSON(data), '\n')
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
 	return atomicfile.WriteBytes(path, data)
+}
+
+func encodeJSON(value any) ([]byte, error) {
+	data, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return append(plain.JSON(data), '\n'), nil
 }
 
 // writeInts writes values as little-endian 16-bit integers.
