@@ -106,7 +106,7 @@ func TestTrainingGoesOnWithoutRoom(t *testing.T) {
 // At the end of the training there is no later checkpoint: a disk that is full then is waited for.
 // Who does not want to wait stops it, and goes on from the last checkpoint.
 func TestRoomAtTheEnd(t *testing.T) {
-	if inChild(t) {
+	if childtest.InChild(t) {
 		return
 	}
 	whole := t.TempDir()

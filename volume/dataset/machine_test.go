@@ -115,7 +115,7 @@ func TestPrepareStopsWhenTheDiskIsFull(t *testing.T) {
 // Cases that come to others leave these as they are, with their manifest, until all are prepared: a
 // full disk costs nothing.
 func TestFullDiskLeavesTheEarlierStore(t *testing.T) {
-	if inChild(t) {
+	if childtest.InChild(t) {
 		return
 	}
 	root, dir := folderOf(t, "p1", "p2"), t.TempDir()
