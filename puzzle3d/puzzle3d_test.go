@@ -466,7 +466,7 @@ func TestPuzzlesOfAirAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := slices.ContainsFunc(o.notes, func(note string) bool {
-			return strings.Contains(note, "mostly air, and scans are smaller than the crop: 17 of 18 patches") && strings.Contains(note, "at most 12 %") && strings.Contains(note, "voxsaw prepare --crop body")
+			return strings.Contains(note, "mostly air: 17 of 18 patches") && strings.Contains(note, "at most 12 %") && strings.Contains(note, "larger than 2 of 2 cases")
 		})
 		if said != c.air {
 			t.Errorf("crop %v: notes %q", c.crop, o.notes)
