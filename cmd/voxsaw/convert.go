@@ -21,7 +21,7 @@ func newConvert() *cobra.Command {
 		`Writes the weights of a checkpoint of voxsaw finetune to a safetensors file with the names of another program. Of a run with a moving average,
 that is what is written, as predictions use it. monai: monai.networks.nets.VNet, for networks of --preset monai --norm batch;
 load_state_dict(safetensors.torch.load_file(FILE), strict=True) takes it. PyTorch's counts of batches are left out, which it fills with zeros.`,
-		`  voxsaw convert runs/organs/last.safetensors --to monai --out vnet.safetensors`,
+		`  voxsaw convert runs/organs --to monai --out vnet.safetensors`,
 		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error {
 			if o.Out == "" {
 				return withHint(usagef("nowhere to write"), "add --out FILE")

@@ -112,6 +112,9 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	if others := len(result.Elsewhere); others > 0 {
 		say(cmd.ErrOrStderr(), "%s with other processes: the same command, once they have ended, makes the whole table", numbers.Count(others, "trial"))
 	}
+	for _, warning := range result.Warnings() {
+		say(cmd.ErrOrStderr(), "WARNING: %s", warning)
+	}
 	if f.trial > 0 {
 		return printTrial(cmd.OutOrStdout(), result, f.asJSON)
 	}
@@ -206,7 +209,9 @@ func printDistances(w io.Writer, r *experiment.Result) error {
 		return err
 	}
 	t := table.Folds(hd95)
-	t.Notes = slices.DeleteFunc(t.Notes, func(note string) bool { return !strings.HasPrefix(note, "∞") })
+	t.Notes = slices.DeleteFunc(t.Notes, func(note string) bool {
+		return !strings.HasPrefix(note, "∞") && !strings.HasPrefix(note, table.LessIsBetter)
+	})
 	return printTable(w, t)
 }
 

@@ -97,6 +97,9 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	if !(o.Hours > 0 && o.Hours < 1e5) {
 		return usagef("--hours %v: must be above 0", o.Hours)
 	}
+	if o.Data == "" && cmd.Flags().Changed("hours") {
+		return withHint(usagef("--hours says how many steps of a training fit, and needs cases to time it on"), "add --data FOLDER, as voxsaw prepare SCANS --out FOLDER makes it")
+	}
 	crop := o.cropOr(cube(64))
 	if err := backbone.Fits(network, crop); err != nil {
 		return &usageError{fmt.Errorf("crop: %w", err)}
@@ -131,6 +134,9 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	d.Velocity = s.Total - d.Arena - d.Weights
 	d.Peak, d.Repeats = s.Peak, repeats{append([]string{}, s.Recomputed...), s.Repeats.Bytes, s.Repeats.FLOPs / 1e9}
 	d.Advice = advice(d)
+	if o.Data == "" {
+		d.Advice = append(d.Advice, "with --data FOLDER of prepared cases, a few steps of each training are timed, and --hours says how many fit")
+	}
 	if j := jobOf(cmd.Context()); j.world != nil {
 		if o.Data != "" {
 			return usagef("--data times the trainings of one process: start one")

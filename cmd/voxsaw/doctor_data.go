@@ -172,17 +172,25 @@ func (o doctorOptions) paces(cmd *cobra.Command, dev voxsaw.Device, memory int64
 			continue
 		}
 		p.Seconds, p.Memory, p.Fits = step.Seconds(), notes, o.fits(step)
-		p.Advice = fmt.Sprintf("--steps %d fits into the time", p.Fits)
+		p.Advice = stepsThatFit(p.Fits)
 		if p.Fits < t.steps && network.Channels > 1 {
 			fewer := o.Network
 			fewer.Channels = network.Channels / 2
 			if step, _, err := t.measure(cmd.Context(), fewer, memory, cmd.ErrOrStderr()); err == nil {
-				p.Advice = fmt.Sprintf("--steps %d fits; with --channels %d a step takes %s, and --steps %d fits", p.Fits, fewer.Channels, terminal.Duration(step), o.fits(step))
+				p.Advice += fmt.Sprintf(", or with --channels %d %s", fewer.Channels, stepsThatFit(o.fits(step)))
 			}
 		}
 		all = append(all, p)
 	}
 	return all, nil
+}
+
+// stepsThatFit is the flag for so many steps.
+func stepsThatFit(n int) string {
+	if n == 0 {
+		return "not one step"
+	}
+	return fmt.Sprintf("--steps %d", n)
 }
 
 // fits is how many steps go into the time.
@@ -197,7 +205,7 @@ func (o doctorOptions) fits(step time.Duration) int {
 func (o doctorOptions) printPaces(w io.Writer, all []pace) error {
 	t := terminal.TableData{
 		Title:  fmt.Sprintf("Trainings on %s in %s", o.Data, terminal.Duration(time.Duration(o.Hours*float64(time.Hour)))),
-		Header: []string{"", "crop", "batch", "a step", "its own steps", "take", "what to do"}, Right: []bool{false, true, true, true, true, true, false}, Remarks: true,
+		Header: []string{"", "crop", "batch", "a step", "its own steps", "take", "what fits"}, Right: []bool{false, true, true, true, true, true, false}, Remarks: true,
 	}
 	for _, p := range all {
 		row := []string{"voxsaw " + p.Verb, numbers.Extents(p.Crop[:]), fmt.Sprint(p.Batch)}

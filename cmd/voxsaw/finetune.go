@@ -37,7 +37,8 @@ or of vnet.pytorch. The held-out cases (--fold of --folds, or a share) are valid
 best.safetensors are kept. Best means best on the held-out cases: where these are your test cases, report last.
 
 Ctrl-C saves and stops; --resume continues to the bit.`,
-		`  voxsaw finetune --data prepared --init runs/puzzles/last.safetensors --fold 1 --folds 4 --fraction 0.1 --out runs/organs`,
+		`  voxsaw finetune --data prepared --init runs/puzzles --fold 1 --folds 4 --fraction 0.1 --out runs/organs
+  voxsaw finetune --resume --out runs/organs`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {
 			if o.Init != "" {
 				if err := o.start(cmd, *run, defaults); err != nil {

@@ -77,6 +77,9 @@ func argumentMistake(cmd *cobra.Command, args []string) error {
 	switch n := len(strings.Fields(wanted)); {
 	case n == 0:
 		err = fmt.Errorf("%s takes flags alone, and was given %q", cmd.CommandPath(), args[0])
+		if resume := cmd.Flags().Lookup("resume"); resume != nil && resume.Changed {
+			return withHint(&usageError{err}, "--resume takes no value, --out names the run: %s --resume --out %s", cmd.CommandPath(), args[0])
+		}
 	case len(args) > n:
 		err = fmt.Errorf("%s takes %s and nothing more, and was given %q, too", cmd.CommandPath(), wanted, args[n])
 	case len(args) == 0:

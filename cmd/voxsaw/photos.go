@@ -20,9 +20,9 @@ func newPhotos() *cobra.Command {
 classes where there are any.`,
 		Example: `  voxsaw 2d prepare PHOTOS --out photos
   voxsaw 2d pretrain --data photos --out runs/photos
-  voxsaw 2d solve --data photos --checkpoint runs/photos/best.safetensors --picture puzzle.png
-  voxsaw 2d transfer --data photos --checkpoint runs/photos/best.safetensors
-  voxsaw 2d finetune --data voc --checkpoint runs/photos/best.safetensors --task classify --out runs/voc`,
+  voxsaw 2d solve --data photos --checkpoint runs/photos --picture puzzle.png
+  voxsaw 2d transfer --data photos --checkpoint runs/photos
+  voxsaw 2d finetune --data voc --checkpoint runs/photos --task classify --out runs/voc`,
 		Args: verbMistake,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

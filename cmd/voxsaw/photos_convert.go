@@ -26,7 +26,7 @@ load_state_dict(safetensors.torch.load_file(FILE), strict=False), which leaves w
 Of a safetensors file of PyTorch's it makes a checkpoint of --backbone and --width: torchvision's names for a ResNet; for alexnet those of Caffe's layers
 (conv1 to conv5, fc6) or of the context-free network in PyTorch. In Python: safetensors.torch.save_file(model.state_dict(), FILE). What was loaded, what was
 not and why is told. The other commands take such a file as it is, too, with --checkpoint and --backbone.`,
-		`  voxsaw 2d convert runs/photos/best.safetensors --out resnet18_jigsaw.safetensors
+		`  voxsaw 2d convert runs/photos --out resnet18_jigsaw.safetensors
   voxsaw 2d convert resnet50_torchvision.safetensors --backbone resnet50 --out resnet50.safetensors`,
 		cobra.ExactArgs(1), o, func(cmd *cobra.Command, args []string) error {
 			path, err := checkpointOf(cmd.ErrOrStderr(), args[0])

@@ -47,7 +47,7 @@ Prepare for detection with --fit warp and the size that the network shall see. W
 is last.safetensors; the scores are in results.json, too. With --json an event "scored" comes before the last.
 
 Ctrl-C saves and stops; --resume continues to the bit.`,
-		`  voxsaw 2d finetune --data voc --checkpoint runs/photos/best.safetensors --task classify --out runs/voc
+		`  voxsaw 2d finetune --data voc --checkpoint runs/photos --task classify --out runs/voc
   voxsaw 2d finetune --data voc --checkpoint random --backbone resnet18 --task classify --out runs/voc-random
   voxsaw 2d finetune --data voc600 --checkpoint runs/photos --task detect --proposals selective_search.csv --out runs/detect`,
 		cobra.NoArgs, &o, func(cmd *cobra.Command, _ []string) error {

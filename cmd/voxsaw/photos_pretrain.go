@@ -36,6 +36,7 @@ does not state and where our value comes from. Flags and --config win over it.
 
 Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw 2d pretrain --data photos --backbone resnet18 --out runs/photos
+  voxsaw 2d pretrain --resume --out runs/photos
   voxsaw 2d pretrain --data photos --backbone alexnet --preset-paper UBM --batch 32 --out runs/alexnet
   voxsaw 2d pretrain --data photos --grid 3x3 --cell 43 --patch 32 --width 0.5 --head kway --classes 1000 --out runs/kway`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error {

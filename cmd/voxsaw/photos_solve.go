@@ -33,8 +33,8 @@ func newPhotoSolve() *cobra.Command {
 in their place after each round, beside chance. The picture shows one puzzle being solved; misplaced patches are marked.
 
 --only-classes K compares a network with a K-way one: both choose among the same K orders, if they were trained with the same seed.`,
-		`  voxsaw 2d solve --data photos --checkpoint runs/photos/best.safetensors --picture puzzle.png
-  voxsaw 2d solve --data photos --checkpoint runs/photos/best.safetensors --only-classes 1000 --json`,
+		`  voxsaw 2d solve --data photos --checkpoint runs/photos --picture puzzle.png
+  voxsaw 2d solve --data photos --checkpoint runs/photos --only-classes 1000 --json`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runPhotoSolve(cmd, *o) })
 }
 

@@ -39,7 +39,7 @@ func newPhotoTransfer() *cobra.Command {
 		`Computes the features of labelled photographs with a pretrained network, which stays as it is, fits a linear support vector machine to those of a few
 photographs of each class, and tells the classes of others. --checkpoint random is the row that must never be missing: the same network with random
 weights. Of that, and of PyTorch's safetensors, the network is --backbone and --width.`,
-		`  voxsaw 2d transfer --data caltech --checkpoint runs/photos/best.safetensors --mix
+		`  voxsaw 2d transfer --data caltech --checkpoint runs/photos --mix
   voxsaw 2d transfer --data caltech --checkpoint random --backbone resnet18 --mix`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runPhotoTransfer(cmd, *o) })
 }

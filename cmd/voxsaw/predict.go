@@ -48,7 +48,7 @@ or with --format dicom-seg a DICOM SEG object on the slices of its series, which
 Names are those of the scans, without the _0000 that nnU-Net's images end in. --probabilities and --logits write the network's numbers beside it. The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
 Label maps say which weights and settings made them. Scans whose label map is there already are passed over, so that a batch can be taken up
 again; a label map that another model made, or other settings, is not taken for this one's: nothing is done then, unless --force says so.`,
-		`  voxsaw predict imagesTs/ --checkpoint runs/organs/last.safetensors --out labels --largest-component`,
+		`  voxsaw predict imagesTs/ --checkpoint runs/organs --out labels --largest-component`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPredict(cmd, *o, args) })
 }
 

@@ -38,6 +38,7 @@ The default head (symmetric) learns in a short run. The sizes are the paper's, o
 
 Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw pretrain --data prepared --grid 3x3x3 --steps 2000 --out runs/puzzles
+  voxsaw pretrain --resume --out runs/puzzles
   voxsaw pretrain --data prepared --grid 2x2x2 --head paper --rounds 20 --out runs/paper
   voxsaw pretrain --data prepared --grid 2x2x2 --head kway --classes 100 --out runs/kway
   voxsaw pretrain --data prepared --task rotation --crop 64x64x64 --out runs/rotation`,

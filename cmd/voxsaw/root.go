@@ -27,8 +27,8 @@ See it work:           voxsaw demo
 On your own scans:     voxsaw inspect SCANS
                        voxsaw prepare SCANS --out prepared
                        voxsaw pretrain --data prepared --out runs/puzzles
-                       voxsaw finetune --data prepared --init runs/puzzles/best.safetensors --out runs/organs
-                       voxsaw predict SCANS --checkpoint runs/organs/best.safetensors --out labels
+                       voxsaw finetune --data prepared --init runs/puzzles --out runs/organs
+                       voxsaw predict SCANS --checkpoint runs/organs --out labels
 
 Results go to standard output, progress and messages to standard error. Exit codes: 0 success, 1 failure, 2 a mistake on the
 command line or in a configuration file, 130 interrupted, with everything saved that can be resumed.

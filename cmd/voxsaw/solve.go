@@ -38,7 +38,7 @@ func newSolve() *cobra.Command {
 		`Makes puzzles of prepared cases (patches of the centre crop, from the middle of their cells) and solves them: Correct, D<=2 and the share of patches in
 their place after each round, beside chance. The picture shows one puzzle being solved; misplaced patches are marked. Checkpoints of other pretext tasks are
 put to their own task.`,
-		`  voxsaw solve --data prepared --checkpoint runs/puzzles/best.safetensors --cases pt_001,pt_002 --picture puzzle.png`,
+		`  voxsaw solve --data prepared --checkpoint runs/puzzles --cases pt_001,pt_002 --picture puzzle.png`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runSolve(cmd, *o) })
 }
 

@@ -60,6 +60,10 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 			" of the same fold and seed; its interval and p are over these pairs of runs (paired t-test), not over the patients of one run. Test cases were not looked at in training: the networks are those after the last step."),
 		report.Folds{FoldTable: folds, Others: []eval.FoldTable{hd95}},
 	}})
+	for _, warning := range r.Warnings() {
+		section := &page.Sections[len(page.Sections)-1]
+		section.Blocks = append(section.Blocks, report.Text(warning+"."))
+	}
 	if len(folds.Initialisations) > 1 {
 		page.Sections = append(page.Sections, r.comparison(folds))
 	}

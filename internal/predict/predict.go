@@ -5,6 +5,7 @@
 package predict
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/voxsaw/voxsaw"
@@ -218,6 +220,23 @@ type Observer interface {
 	Failed(err error)    // a scan of which none could be made
 }
 
+// uncoded says which labels SEG objects have no code for; "" for none.
+func (b *Batch) uncoded(p *segment.Predictor) string {
+	if b.options.Format != DICOMSEG {
+		return ""
+	}
+	var names []string
+	for _, label := range p.Labels() {
+		if name := p.LabelNames()[label]; !dicom.HasCode(name) {
+			names = append(names, cmp.Or(name, strconv.Itoa(int(label))))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("no SNOMED code is known for %s: coded as Tissue in the SEG objects, whose segments have the labels' names", plain.List(names))
+}
+
 // Run segments the scans one by one. Label maps that are there already are passed over if they say
 // that this predictor made them, with these settings; others are refused before anything is done.
 // One that fails does not keep the others from being segmented. A context that ends stops the
@@ -226,6 +245,9 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 	own := b.provenance(p)
 	if err := b.checkOthers(own); err != nil {
 		return err
+	}
+	if note := b.uncoded(p); note != "" {
+		watch.Note(note)
 	}
 	leave, err := b.enter() // rather than after the first scan
 	if err != nil {

@@ -130,6 +130,20 @@ func TestAxesBeginAtZeroOrSaySo(t *testing.T) {
 	}
 }
 
+// No axis of a score goes below 0, though the mean less its standard deviation does.
+func TestScoresAreNeverBelowZero(t *testing.T) {
+	run := func(seed uint64, dsc float64) eval.Trial {
+		return eval.Trial{Initialisation: "scratch", Fraction: 1, Seed: seed, Scores: []eval.Score{{Case: "c", Label: 1, DSC: dsc}}}
+	}
+	table, err := eval.Folds([]eval.Trial{run(1, 0), run(2, 0), run(3, 0.05)}, eval.FoldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if drawing := (Folds{FoldTable: table}).svg(); !strings.Contains(drawing, ">0</text>") || strings.Contains(drawing, ">-") {
+		t.Errorf("the axis goes below 0: %s", drawing)
+	}
+}
+
 // Only what holds for all initialisations of a row is coloured; for distances less is better.
 func TestDirection(t *testing.T) {
 	dsc, _ := eval.MetricNamed("dsc")

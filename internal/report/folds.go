@@ -235,6 +235,9 @@ func (f Folds) svg() string {
 			values.add(c.Spread.Mean, c.Spread.Mean-c.Spread.SD, c.Spread.Mean+c.Spread.SD)
 		}
 	}
+	if f.Metric.Better != 0 { // scores and distances are never below 0, though a mean less its SD is
+		values.low = max(values.low, 0)
+	}
 	low, high := values.fromZero()
 	y := axis{low, high, top + plotHeight, top}
 	x := axis{0, float64(len(f.Fractions)), plotLeft, plotRight}
@@ -263,7 +266,7 @@ func (f Folds) svg() string {
 				continue
 			}
 			if numbers.Finite(c.Spread.SD) {
-				s.ink(ink(n), fmt.Sprintf("M%.1f %.1fV%.1f", at(row, n), y.at(c.Spread.Mean+c.Spread.SD), y.at(c.Spread.Mean-c.Spread.SD)), 2, 0.55)
+				s.ink(ink(n), fmt.Sprintf("M%.1f %.1fV%.1f", at(row, n), y.inside(c.Spread.Mean+c.Spread.SD), y.inside(c.Spread.Mean-c.Spread.SD)), 2, 0.55)
 			}
 			s.dot(ink(n), at(row, n), y.at(c.Spread.Mean), 5, 1, fmt.Sprintf("%s, %s: %s", f.Initialisations[n], table.Percent(fraction), table.Spread(c.Spread, f.column().Digits)))
 		}

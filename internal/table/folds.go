@@ -76,10 +76,8 @@ func FoldNotes(f eval.FoldTable) []string {
 		if len(f.Initialisations) > 2 {
 			note += ", p adjusted by Holm's method for the initialisations of a row"
 		}
-		if f.Metric.Better < 0 {
-			note += fmt.Sprintf(". Less is better: a difference below 0 means a better %s than %s's", MetricColumn(f.Metric, true).Title, f.Baseline)
-		}
 		notes = append(notes, note+". Test cases of one run share its training and are no repetitions: nothing is tested over them.")
+		notes = append(notes, lessIsBetter(f)...)
 	}
 	return notes
 }
@@ -114,13 +112,22 @@ func Differences(f eval.FoldTable) Table {
 		"Bootstrap: 95 % interval from drawing folds, their pairs of runs and their test cases again. With few folds and pairs it is too narrow.",
 		"Cases higher, lower: how many test cases have a higher or lower value than the baseline's, on average over the pairs. They share the training of their runs: a description, no evidence.",
 	}
-	if metric := f.Metric; metric.Better < 0 {
-		t.Notes = append([]string{"Less is better: a difference below 0 is for the initialisation, one above 0 for " + f.Baseline + "."}, t.Notes...)
-	}
 	if holm != "" {
-		t.Notes[len(t.Notes)-3] += " p, Holm: p adjusted for the initialisations that share the data."
+		t.Notes[0] += " p, Holm: p adjusted for the initialisations that share the data."
 	}
+	t.Notes = append(t.Notes, lessIsBetter(f)...)
 	return t
+}
+
+// LessIsBetter begins the note of tables of distances.
+const LessIsBetter = "Less is better"
+
+// lessIsBetter says of distances which sign a good difference has.
+func lessIsBetter(f eval.FoldTable) []string {
+	if f.Metric.Better >= 0 {
+		return nil
+	}
+	return []string{LessIsBetter + ": a difference below 0 is for the initialisation, one above 0 for " + f.Baseline + "."}
 }
 
 // Mixed is the table of a mixed model's fixed effects.

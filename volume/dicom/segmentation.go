@@ -47,6 +47,10 @@ const (
 // ErrOffGrid says that frames lie elsewhere than the voxels of a scan.
 var ErrOffGrid = segmentation.ErrOffGrid
 
+// HasCode says whether [WriteSegmentation] has a SNOMED code for a label of that name. Others are
+// coded as Tissue.
+func HasCode(name string) bool { return segmentation.IsKnown(name) }
+
 // IsSegmentation reports whether a file is a SEG object, by what it says it is.
 func IsSegmentation(path string) bool { return segmentation.IsSegmentation(path) }
 

@@ -71,9 +71,12 @@ func CodesOf(name string) segmentCodes {
 	return segmentCodes{Category: tissue, Property: tissue}
 }
 
+// IsKnown says whether a label of that name has a code of its own.
+func IsKnown(name string) bool { return CodesOf(name).Property != tissue }
+
 // Synonyms are other names of structures.
 var Synonyms = map[string]string{
-	"adrenal": "adrenal gland", "brainstem": "brain stem", "cancer": "neoplasm", "eyes": "eye", "grey matter": "gray matter",
+	"adrenal": "adrenal gland", "brainstem": "brain stem", "cancer": "neoplasm", "cord": "spinal cord", "spinalcord": "spinal cord", "eyes": "eye", "grey matter": "gray matter",
 	"kidneys": "kidney", "lungs": "lung", "oedema": "edema", "oesophagus": "esophagus", "parotid": "parotid gland", "pituitary gland": "pituitary",
 	"small bowel": "small intestine", "submandibular": "submandibular gland", "thyroid gland": "thyroid", "tumor": "neoplasm", "tumors": "neoplasm", "tumour": "neoplasm", "tumours": "neoplasm",
 	"urinary bladder": "bladder", "lesions": "lesion", "cysts": "cyst",

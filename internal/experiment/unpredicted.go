@@ -1,0 +1,48 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/table"
+)
+
+// Warnings say which labels runs predicted in no voxel of any test case, though references show
+// them: their mean over the labels says little then.
+func (r *Result) Warnings() (all []string) {
+	type label struct {
+		number uint16
+		name   string
+	}
+	var order []label
+	nowhere := map[label][]string{} // the runs
+	for _, run := range r.Runs {
+		there, found := map[label]bool{}, map[label]bool{}
+		for _, s := range run.Scores {
+			l := label{s.Label, s.Name}
+			there[l] = there[l] || s.Reference > 0
+			found[l] = found[l] || s.Predicted > 0
+		}
+		for l := range there {
+			if !there[l] || found[l] {
+				continue
+			}
+			if nowhere[l] == nil {
+				order = append(order, l)
+			}
+			nowhere[l] = append(nowhere[l], fmt.Sprintf("%s, %s of the cases, fold %d, seed %d", run.Initialisation, table.Percent(run.Fraction), run.Fold, run.Seed))
+		}
+	}
+	slices.SortFunc(order, func(a, b label) int { return int(a.number) - int(b.number) })
+	for _, l := range order {
+		name := l.name
+		if name == "" || name == strconv.Itoa(int(l.number)) {
+			name = fmt.Sprintf("label %d", l.number)
+		}
+		all = append(all, fmt.Sprintf("%s was predicted in no voxel of any test case in %d of %s, though references show it (%s): these networks have not learnt it. Train longer (finetune.train.steps), with a larger crop, or with more cases that show it",
+			name, len(nowhere[l]), numbers.Count(len(r.Runs), "run"), table.List(nowhere[l], 3)))
+	}
+	return all
+}
