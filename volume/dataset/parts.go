@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -94,10 +95,17 @@ func (p *pairing) findParts(values bool) {
 		if !found {
 			continue
 		}
+		var others []string
 		for _, path := range p.labels[key] {
+			if p.maybeOthers(key, scan, path) {
+				others = append(others, path)
+				continue
+			}
 			p.parts[scan] = append(p.parts[scan], Mask{Path: path, Name: rest})
 		}
-		delete(p.labels, key)
+		if p.labels[key] = others; others == nil {
+			delete(p.labels, key)
+		}
 	}
 	if !values {
 		return
@@ -107,11 +115,35 @@ func (p *pairing) findParts(values bool) {
 		if c := p.scans[key]; !found || len(c) != 1 || c[0].series != nil || c[0].name.part != "" || outputs.MatchString(rest) || p.labels[scan] != nil {
 			continue
 		}
-		if path := p.scans[key][0].path; isMask(path) && !isMask(p.scans[scan][0].path) {
+		if path := p.scans[key][0].path; isMask(path) && !isMask(p.scans[scan][0].path) && !p.maybeOthers(key, scan, path) {
 			p.parts[scan] = append(p.parts[scan], Mask{Path: path, Name: rest})
 			delete(p.scans, key)
 		}
 	}
+}
+
+// maybeOthers says whether a file that only its folder gives to a scan may be another scan's: there
+// are others in that folder, and the file does not fill the box of this one.
+func (p *pairing) maybeOthers(key, scan, path string) bool {
+	if scan != "" && key[len(scan)] != '/' {
+		return false // it is named after the scan
+	}
+	g, _, known := p.scans[scan][0].toCase().Extent()
+	h, err := readFileHeader(path)
+	if !known || err != nil {
+		return false // who reads them says what is wrong
+	}
+	if _, err := g.Match(h.Grid); err == nil {
+		return false
+	}
+	for other, list := range p.scans {
+		for _, c := range list {
+			if other != scan && c.path != path && filepath.Dir(c.path) == filepath.Dir(path) && (c.series != nil || !isMask(c.path)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // isMask reports whether a file holds one label beside the background.

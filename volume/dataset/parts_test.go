@@ -148,6 +148,34 @@ func TestNamesOfLabels(t *testing.T) {
 	}
 }
 
+// A file of labels belongs to the scan of its folder, but not where there are others in it and the
+// labels lie elsewhere than this one.
+func TestLabelsOfOtherScansInAFlatFolder(t *testing.T) {
+	root, want := partsOf(t, map[string]int{"ct.nii.gz": -1, "ct_seg.nii.gz": 0, "a_ct.nii.gz": -1, "a_seg.nii.gz": 0, "b_seg.nii.gz": 0})
+	moved := &volume.LabelMap{Grid: want.Grid, Labels: want.Labels}
+	moved.Affine[2][3] += 1000
+	if err := nifti.WriteLabels(filepath.Join(root, "b_seg.nii.gz"), moved); err != nil {
+		t.Fatal(err)
+	}
+	d := detect(t, root)
+	if got := list(d); !slices.Equal(got, []string{"a_ct a_ct.nii.gz a_seg.nii.gz", "ct ct.nii.gz ct_seg.nii.gz"}) || !noted(d.Notes, "b_seg.nii.gz looks like labels, but belongs to no scan") {
+		t.Errorf("%q, notes %q", got, d.Notes)
+	}
+	if err := os.Remove(filepath.Join(root, "ct_seg.nii.gz")); err != nil {
+		t.Fatal(err)
+	}
+	if c, _ := detect(t, root).Case("ct"); c.Labels != "" {
+		t.Errorf("ct has the labels %s", c.Labels)
+	}
+	// On the voxels of the scan they are its.
+	if err := nifti.WriteLabels(filepath.Join(root, "b_seg.nii.gz"), want); err != nil {
+		t.Fatal(err)
+	}
+	if c, _ := detect(t, root).Case("ct"); filepath.Base(c.Labels) != "b_seg.nii.gz" {
+		t.Errorf("ct has the labels %q", c.Labels)
+	}
+}
+
 // Masks that cannot be put together are refused by name.
 func TestMasksThatDisagree(t *testing.T) {
 	root, _ := partsOf(t, map[string]int{"s1/ct.nii.gz": -1, "s1/segmentations/a.nii.gz": int(phantom.Liver), "s1/segmentations/b.nii.gz": int(phantom.Liver)})

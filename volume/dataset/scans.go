@@ -31,7 +31,8 @@ import (
 //     to; of several the one that is asked for. A NIfTI file goes before it.
 //   - Labels whose path begins with that of a scan and goes on are the mask of one structure, which
 //     the rest names: s1/ct and s1/segmentations/liver, a and a_liver. A file whose name does not
-//     say that it is labels must have the values of a mask.
+//     say that it is labels must have the values of a mask. Where the folder alone says whose it
+//     is, and holds other scans, it must lie on the scan's voxels.
 //   - Names of BIDS go by their entities: sub-01_ct and derivatives/x/sub-01_desc-y_dseg.
 //   - A scan with more than one file of labels is used without; a file of labels without a scan is
 //     passed over. Both are noted.
