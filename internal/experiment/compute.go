@@ -7,7 +7,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
-// This file: what the initialisations cost. A difference counts only beside the compute that it took.
+// This file: what the initialisations cost. A difference counts only beside the compute that it
+// took.
 
 // cost is the training of several runs of a kind.
 type cost struct {

@@ -235,7 +235,8 @@ func (f Folds) svg() string {
 			values.add(c.Spread.Mean, c.Spread.Mean-c.Spread.SD, c.Spread.Mean+c.Spread.SD)
 		}
 	}
-	if f.Metric.Better != 0 { // scores and distances are never below 0, though a mean less its SD is
+	// scores and distances are never below 0, though a mean less its SD is
+	if f.Metric.Better != 0 {
 		values.low = max(values.low, 0)
 	}
 	low, high := values.fromZero()

@@ -4,10 +4,10 @@
 // Start at [Report], a list of sections made of blocks: [Text], [Facts], [Table], [Folds],
 // [Charts], [Figures], [Pictures], [Code]. [Scores] is the whole page on label maps that were
 // compared with references, [Runs] that on trainings. [Curves] makes charts of what a training
-// wrote, [Differences] the forest plot of an experiment, [LabelBoxes] and [RunBoxes] box plots, [Overlay]
-// a picture of a segmentation. The numbers come from package eval; nothing is computed here but
-// where to put the ink. The HTML has no scripts and loads nothing, so it can be mailed, archived
-// and printed; it follows the reader's choice of light or dark.
+// wrote, [Differences] the forest plot of an experiment, [LabelBoxes] and [RunBoxes] box plots,
+// [Overlay] a picture of a segmentation. The numbers come from package eval; nothing is computed
+// here but where to put the ink. The HTML has no scripts and loads nothing, so it can be mailed,
+// archived and printed; it follows the reader's choice of light or dark.
 package report
 
 import (

@@ -127,8 +127,8 @@ func TestLessIsBetter(t *testing.T) {
 	}
 }
 
-// Two pairs of runs: a difference of 10 and 20 points, the quantile of t with one degree of freedom is
-// 12.7062.
+// Two pairs of runs: a difference of 10 and 20 points, the quantile of t with one degree of freedom
+// is 12.7062.
 func TestFolds(t *testing.T) {
 	run := func(initialisation string, seed uint64, dsc float64) eval.Trial {
 		return eval.Trial{Initialisation: initialisation, Fraction: 0.1, Seed: seed, Scores: []eval.Score{{Case: "a", Label: 1, DSC: dsc}}}
