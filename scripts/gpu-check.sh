@@ -270,7 +270,7 @@ right() {
   [ -n "$simulated" ] && most=400 # which is slow
   for p in fp32 tf32 bf16; do
     if [ -n "$simulated" ]; then # the whole suite runs in the tests
-      check "suite-$p" $most bash "$here/gpu-check.sh" --call suite "$p" '/^(Memory|Weights|Elementwise|Concat|Reshape|Pool|Softmax|Rows|Optimiser|Blend)$'
+      check "suite-$p" $most bash "$here/gpu-check.sh" --call suite "$p" '/^(Memory|Weights|Elementwise|Concat|Reshape|Pool|Softmax|Rows|Tokens|Images|Optimiser|Blend)$'
     else
       check "suite-$p" 60 bash "$here/gpu-check.sh" --call suite "$p" ''
     fi

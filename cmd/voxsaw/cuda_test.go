@@ -66,11 +66,8 @@ func TestTrainOnGPU(t *testing.T) {
 	in := func(name string) string { return filepath.Join(shared, name) }
 	voxsaw := func(args ...string) string {
 		t.Helper()
-		var stderr bytes.Buffer
-		if code := run(args, io.Discard, &stderr); code != 0 {
-			t.Fatalf("voxsaw %v: exit code %d\n%s", args, code, stderr.String())
-		}
-		return stderr.String()
+		_, stderr := succeed(t, args...)
+		return stderr
 	}
 	if err := writePhantoms(in("scans"), phantomOptions{cases: 4, labelled: 4, axcodes: "RAS"}); err != nil {
 		t.Fatal(err)

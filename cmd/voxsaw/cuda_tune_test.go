@@ -24,11 +24,8 @@ func TestTuneOnGPU(t *testing.T) {
 	t.Setenv("VOXSAW_CUDNN", in("libcudnnsim.so"))
 	voxsaw := func(args ...string) string {
 		t.Helper()
-		var stderr bytes.Buffer
-		if code := run(args, io.Discard, &stderr); code != 0 {
-			t.Fatalf("voxsaw %v: exit code %d\n%s", args, code, stderr.String())
-		}
-		return stderr.String()
+		_, stderr := succeed(t, args...)
+		return stderr
 	}
 	read := func(name string) string {
 		t.Helper()
