@@ -66,7 +66,11 @@ type Ranks interface {
 // MemoryNeed is the memory that a run needs where it need not compute convolutions twice to save
 // some, and how much there is of it for the run, both in bytes. It is the device's own memory, or,
 // where that has none, the host's; 0: nobody set a limit.
-type MemoryNeed struct{ Bytes, Limit int64 }
+type MemoryNeed struct {
+	Bytes, Limit int64
+	// FLOPs is the arithmetic of a step, on this rank, as [Summary] counts it.
+	FLOPs float64
+}
 
 // Fits says whether there is enough.
 func (n MemoryNeed) Fits() bool { return n.Limit <= 0 || n.Bytes <= n.Limit }

@@ -57,6 +57,7 @@ type Plan struct {
 	Curve      int              `yaml:"curve" help:"points of the learning curves: so often in a run, the network is validated on training cases of the fold that the run does not learn from; 0: no curves"`
 	CurveCases int              `yaml:"curve_cases" help:"cases that a point of a learning curve is measured on, at most" range:"[1,)"`
 	Inits      []Initialisation `yaml:"initialisations" help:"what fine-tuning starts from"`
+	Baseline   string           `yaml:"baseline,omitempty" help:"initialisation that the others are compared with; left out: scratch, or the first where there is no scratch"`
 
 	Pretrain  Pretrain          `yaml:"pretrain" flag:"pretrain"`
 	Finetune  segment.Config    `yaml:"finetune" flag:"finetune"`
@@ -148,6 +149,9 @@ func (p Plan) Check() error {
 		}
 		seen[i.Name] = true
 	}
+	if p.Baseline != "" && !seen[p.Baseline] {
+		return fmt.Errorf("baseline is %q, which is no initialisation of the plan", p.Baseline)
+	}
 	for _, i := range p.Inits {
 		if err := p.checkNetwork(i); err != nil {
 			return err
@@ -237,12 +241,12 @@ func (p Plan) pretext(i Initialisation) (config.OneOf, error) {
 }
 
 // changes lists the settings that differ from those that the experiment began with. More or fewer
-// folds, fractions, seeds and initialisations are no change. Nor is another place of the data:
-// their fingerprint tells whether they are the same.
+// folds, fractions, seeds and initialisations are no change, nor is another baseline. Nor is
+// another place of the data: their fingerprint tells whether they are the same.
 func (p Plan) changes(before Plan) ([]string, error) {
 	var texts [2]string
 	for n, plan := range []Plan{before, p} {
-		plan.Data, plan.RunFolds, plan.Fractions, plan.Seeds, plan.Inits = "", nil, nil, nil, nil
+		plan.Data, plan.RunFolds, plan.Fractions, plan.Seeds, plan.Inits, plan.Baseline = "", nil, nil, nil, nil, ""
 		text, err := config.Marshal(&plan)
 		if err != nil {
 			return nil, err

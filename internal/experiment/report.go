@@ -30,8 +30,12 @@ func (r *Result) TableOf(metric string) (eval.FoldTable, error) {
 	return eval.Folds(r.Runs, eval.FoldOptions{Metric: metric, Baseline: r.baseline()})
 }
 
-// baseline is scratch, or the first initialisation where there is no scratch.
+// baseline is what the plan says, else scratch, or the first initialisation where there is no
+// scratch.
 func (r *Result) baseline() string {
+	if r.Plan.Baseline != "" {
+		return r.Plan.Baseline
+	}
 	for _, i := range r.Plan.Inits {
 		if i.Name == Scratch {
 			return Scratch

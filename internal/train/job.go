@@ -156,7 +156,7 @@ func (j Job[B]) need(d device.Device, limit int64, group Group) (n voxsaw.Memory
 	if err != nil {
 		return n, err
 	}
-	n.Bytes = w.Params.Need()
+	n.Bytes, n.FLOPs = w.Params.Need(), learner.FLOPs()
 	learner.Close()
 	w.Optimizer.Close()
 	return n, nil

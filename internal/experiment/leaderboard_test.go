@@ -1,0 +1,152 @@
+package experiment
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/config"
+	_ "github.com/voxsaw/voxsaw/internal/position" // all tasks to choose from
+	"github.com/voxsaw/voxsaw/internal/pretext"
+	_ "github.com/voxsaw/voxsaw/internal/restoration"
+	_ "github.com/voxsaw/voxsaw/internal/rubik"
+	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
+	"github.com/voxsaw/voxsaw/segment"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// committed reads a plan of the repository.
+func committed(t *testing.T, name string) Plan {
+	t.Helper()
+	p := DefaultPlan()
+	if err := config.Load(filepath.Join("..", "..", "configs", name), &p); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Check(); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return p
+}
+
+// arm is the pretext task of an initialisation; nil: it is not pretrained.
+func arm(t *testing.T, p Plan, i Initialisation, store *prepared.Store, change func(pretext.Common)) pretext.Config {
+	t.Helper()
+	if !i.pretrains() {
+		return nil
+	}
+	chosen, err := p.pretext(i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, settings := pretext.Chosen(&chosen)
+	change(settings.Common())
+	if err := settings.Resolve(store.Preparation()); err != nil {
+		t.Fatalf("%s: %v", i.Name, err)
+	}
+	return settings
+}
+
+// flops is the arithmetic of a step, learnt without taking one.
+func flops(t *testing.T, what string, training func(voxsaw.RunOptions) error) float64 {
+	t.Helper()
+	var need voxsaw.MemoryNeed
+	if err := training(voxsaw.RunOptions{Need: &need}); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	return need.FLOPs
+}
+
+// trial trains on one made-up patient.
+func trial(ctx context.Context, dev voxsaw.Device, c pretext.Config, store *prepared.Store, o voxsaw.RunOptions) error {
+	_, err := c.Pretrain(ctx, dev, pretext.Data{Store: store, Train: []string{"case00"}}, o)
+	return err
+}
+
+// once says whether these settings have not been seen yet.
+func once(t *testing.T, seen map[string]bool, settings pretext.Config) bool {
+	t.Helper()
+	text, err := config.Marshal(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := seen[string(text)]
+	seen[string(text)] = true
+	return !before
+}
+
+// The plans of the leaderboard spend the same arithmetic on every encoder, and on the further steps
+// of scratch+.
+func TestLeaderboardSpendsTheSame(t *testing.T) {
+	store, dev := traintest.Phantoms(t, 1, [3]int{24, 24, 24}), traintest.CPU(t)
+	for _, name := range []string{"leaderboard-claim.yaml", "leaderboard.yaml"} {
+		p := committed(t, name)
+		c, err := p.Finetune.Resolve(store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := flops(t, name, func(o voxsaw.RunOptions) error {
+			_, _, err := segment.Finetune(t.Context(), dev, c, segment.Data{Store: store, Train: []string{"case00"}}, "", o)
+			return err
+		})
+		more, err := p.finetune(p.initialisation("scratch+"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		budget := step * float64(more.Train.Steps-p.Finetune.Train.Steps)
+		for _, i := range p.Inits {
+			settings := arm(t, p, i, store, func(pretext.Common) {})
+			if settings == nil {
+				continue
+			}
+			one := flops(t, i.Name, func(o voxsaw.RunOptions) error { return trial(t.Context(), dev, settings, store, o) })
+			spent := one * float64(settings.Common().Train.Steps)
+			if math.Abs(spent/budget-1) > 0.005 {
+				t.Errorf("%s: %s spends %.1f TFLOP, want %.1f: %.0f steps of %.1f GFLOP", name, i.Name, spent/1e12, budget/1e12, budget/one, one/1e9)
+			}
+		}
+	}
+}
+
+// Every arm of the committed plans can be run: two steps of pretraining, then two of fine-tuning
+// with what they have left, on a made-up patient with a small network.
+func TestLeaderboardRuns(t *testing.T) {
+	store, dev, seen := traintest.Phantoms(t, 1, [3]int{80, 72, 80}), traintest.CPU(t), map[string]bool{}
+	thin := func(n *voxsaw.Network, o *voxsaw.Training) {
+		n.Channels, n.Groups, n.Levels = 2, 2, 1
+		o.Steps, o.Warmup, o.ValidateEvery = 2, 0, 0
+	}
+	for _, name := range []string{"leaderboard.yaml", "leaderboard-claim.yaml", "leaderboard-ablations.yaml"} {
+		p := committed(t, name)
+		for _, i := range p.Inits {
+			folder, init := t.TempDir(), ""
+			arm(t, p, i, store, func(pretext.Common) {}) // the network's own size fits the patches
+			settings := arm(t, p, i, store, func(c pretext.Common) { thin(c.Network, c.Train) })
+			if settings != nil {
+				if !once(t, seen, settings) {
+					continue
+				}
+				if err := trial(t.Context(), dev, settings, store, voxsaw.RunOptions{Folder: folder}); err != nil {
+					t.Fatalf("%s: %s: %v", name, i.Name, err)
+				}
+				init = train.Last(folder)
+			}
+			c, err := p.finetune(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			thin(&c.Network, &c.Train)
+			c.Crop = [3]int{32, 32, 32}
+			if c, err = c.Resolve(store); err != nil {
+				t.Fatal(err)
+			}
+			summary, loaded, err := segment.Finetune(t.Context(), dev, c, segment.Data{Store: store, Train: []string{"case00"}}, init, voxsaw.RunOptions{})
+			if err != nil || summary.Step != 2 || settings != nil && !slices.Contains(loaded.Loaded, "encoder.1.conv0.weight") {
+				t.Errorf("%s: %s: %+v, %v, %v", name, i.Name, summary, loaded, err)
+			}
+		}
+	}
+}
