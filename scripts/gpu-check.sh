@@ -264,10 +264,10 @@ training() { # pretrain or finetune
 }
 
 right() {
-  check versions 60 bash "$here/gpu-check.sh" --call versions
-  keep versions '.'
   local p most=90 # seconds of a check
   [ -n "$simulated" ] && most=400 # which is slow
+  check versions $most bash "$here/gpu-check.sh" --call versions
+  keep versions '.'
   for p in fp32 tf32 bf16; do
     if [ -n "$simulated" ]; then # the whole suite runs in the tests
       check "suite-$p" $most bash "$here/gpu-check.sh" --call suite "$p" '/^(Memory|Weights|Elementwise|Concat|Reshape|Pool|Softmax|Rows|Tokens|Images|Optimiser|Blend)$'
