@@ -1135,6 +1135,27 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// A series without a UID is told apart from another of its number in words, not by an empty UID.
+func TestSeriesWithoutUIDIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	writeStack(t, dir, "1.2.1", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 2, 4, 6, 8), func(_ int, f []field) []field {
+		return set(f, tag.SeriesInstanceUID, "", nil)
+	})
+	writeStack(t, dir, "1.2.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, 0, 2, 4, 6), func(_ int, f []field) []field {
+		return set(f, tag.RescaleIntercept, "DS", "7")
+	})
+	series, _, err := Scan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, why, err := Choose(series, ""); err != nil || s.UID != "" || why != "the largest axial CT of 2 series, without a UID" {
+		t.Errorf("chose %v: %q, %v", s, why, err)
+	}
+	if _, _, err := Choose(series, "5"); err == nil || !strings.Contains(err.Error(), ", without a UID") || !strings.Contains(err.Error(), ", UID 1.2.2") {
+		t.Error(err)
+	}
+}
+
 // What was made of a scan is no scan, or comes after it, though it has more slices; where there is
 // nothing else, it is named.
 func TestOriginalsComeFirst(t *testing.T) {
