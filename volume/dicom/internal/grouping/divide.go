@@ -120,14 +120,14 @@ func reunite(sets [][]stack.Slice) [][]stack.Slice {
 		// All that lie beside this one and may belong to it, or else one after the other.
 		whole, others := sets[n], []int(nil)
 		for m := n + 1; m < len(sets); m++ {
-			if about[n].strange(&about[m]) {
+			if about[n].strange(&about[m]) || coincide(sets[n], sets[m]) {
 				continue
 			}
 			both := union(sets[n], sets[m])
 			if one(both) {
 				merge(n, both, []int{m})
 				whole, others, m = sets[n], nil, n
-			} else if fewDoubles(both, len(placesOf(both))) {
+			} else {
 				whole, others = union(whole, sets[m]), append(others, m)
 			}
 		}
@@ -178,6 +178,23 @@ func (o *outline) strange(p *outline) bool {
 		}
 	}
 	return true
+}
+
+// coincide reports whether more of the sorted slices of two sets lie in one place than an accident
+// explains.
+func coincide(a, b []stack.Slice) bool {
+	count, n, m := 0, 0, 0
+	for n < len(a) && m < len(b) {
+		switch d := a[n].At - b[m].At; {
+		case math.Abs(d) < stack.SamePlace:
+			count, n, m = count+1, n+1, m+1
+		case d < 0:
+			n++
+		default:
+			m++
+		}
+	}
+	return !fewDoubles(count, len(a)+len(b)-count)
 }
 
 // union returns the slices of two sets, sorted.

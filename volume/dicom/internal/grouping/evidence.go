@@ -56,16 +56,14 @@ func placesOf(all []stack.Slice) (at []float64) {
 }
 
 // fewDoubles reports whether no more slices lie in the place of another than an accident explains.
-func fewDoubles(all []stack.Slice, places int) bool {
-	return len(all)-places <= max(1, places/10)
-}
+func fewDoubles(doubles, places int) bool { return doubles <= max(1, places/10) }
 
 // onLattice reports whether sorted slices are an even stack in which some slices may be missing or
 // there twice: at least half of the distances are one step, and no more than a third as many slices
 // are missing as there are.
 func onLattice(all []stack.Slice) bool {
 	at := placesOf(all)
-	if !fewDoubles(all, len(at)) {
+	if !fewDoubles(len(all)-len(at), len(at)) {
 		return false
 	}
 	if even, _, _ := stack.Evenly(at); even {
@@ -105,7 +103,7 @@ func inOrder(all []stack.Slice) bool {
 		far   = 5 // times the usual distance
 	)
 	at := placesOf(all)
-	if len(at) < least || !fewDoubles(all, len(at)) {
+	if len(at) < least || !fewDoubles(len(all)-len(at), len(at)) {
 		return false
 	}
 	if gap, median := stack.GapIn(at); at[gap+1]-at[gap] > far*median {
