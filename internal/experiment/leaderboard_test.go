@@ -112,18 +112,17 @@ func TestLeaderboardSpendsTheSame(t *testing.T) {
 }
 
 // Every arm of the committed plans can be run: two steps of pretraining, then two of fine-tuning
-// with what they have left, on a made-up patient with a small network.
+// with what they have left, on a made-up patient with a thin network.
 func TestLeaderboardRuns(t *testing.T) {
 	store, dev, seen := traintest.Phantoms(t, 1, [3]int{80, 72, 80}), traintest.CPU(t), map[string]bool{}
 	thin := func(n *voxsaw.Network, o *voxsaw.Training) {
-		n.Channels, n.Groups, n.Levels = 2, 2, 1
+		n.Channels, n.Groups = 2, 2
 		o.Steps, o.Warmup, o.ValidateEvery = 2, 0, 0
 	}
 	for _, name := range []string{"leaderboard.yaml", "leaderboard-claim.yaml", "leaderboard-ablations.yaml"} {
 		p := committed(t, name)
 		for _, i := range p.Inits {
 			folder, init := t.TempDir(), ""
-			arm(t, p, i, store, func(pretext.Common) {}) // the network's own size fits the patches
 			settings := arm(t, p, i, store, func(c pretext.Common) { thin(c.Network, c.Train) })
 			if settings != nil {
 				if !once(t, seen, settings) {
@@ -144,7 +143,7 @@ func TestLeaderboardRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			summary, loaded, err := segment.Finetune(t.Context(), dev, c, segment.Data{Store: store, Train: []string{"case00"}}, init, voxsaw.RunOptions{})
-			if err != nil || summary.Step != 2 || settings != nil && !slices.Contains(loaded.Loaded, "encoder.1.conv0.weight") {
+			if err != nil || summary.Step != 2 || settings != nil && !slices.Contains(loaded.Loaded, "encoder.4.conv2.weight") {
 				t.Errorf("%s: %s: %+v, %v, %v", name, i.Name, summary, loaded, err)
 			}
 		}
