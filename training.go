@@ -24,6 +24,7 @@ type Training struct {
 	Warmup          int     `yaml:"warmup" help:"steps over which the learning rate rises from zero"`
 	Clip            float64 `yaml:"clip" help:"largest norm of the gradient of all parameters together; 0: no clipping"`
 	Average         float64 `yaml:"average" help:"validate and predict with an exponential moving average of the weights: its decay a step, such as 0.999; 0: with the weights themselves" range:"[0,1)"`
+	Accumulate      int     `yaml:"accumulate,omitempty" help:"micro-batches that a step's batch goes through the network in, one after another, to take less memory: their gradients are added up, and are those of the whole batch; 0: the batch at once"`
 	ValidateEvery   int     `yaml:"validate_every" help:"steps between two validations; 0: only at the end"`
 	CheckpointEvery int     `yaml:"checkpoint_every" help:"steps between two checkpoints; 0: only at the end"`
 	Seed            uint64  `yaml:"seed" help:"seed of everything random"`
@@ -62,7 +63,7 @@ func (t Training) Check() error {
 		value float64
 	}{
 		{"steps", float64(t.Steps)}, {"lr", t.LR}, {"momentum", t.Momentum}, {"weight_decay", t.WeightDecay}, {"gamma", t.Gamma}, {"power", t.Power},
-		{"warmup", float64(t.Warmup)}, {"clip", t.Clip}, {"validate_every", float64(t.ValidateEvery)}, {"checkpoint_every", float64(t.CheckpointEvery)},
+		{"warmup", float64(t.Warmup)}, {"clip", t.Clip}, {"accumulate", float64(t.Accumulate)}, {"validate_every", float64(t.ValidateEvery)}, {"checkpoint_every", float64(t.CheckpointEvery)},
 	} {
 		if !(v.value >= 0) || math.IsInf(v.value, 1) {
 			return fmt.Errorf("%s is %v, must be a number from 0 up", v.name, v.value)

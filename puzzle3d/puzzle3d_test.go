@@ -202,8 +202,8 @@ func TestPretrainOnAllCases(t *testing.T) {
 	}
 }
 
-// Two ranks leave the weights and the velocities of one that has twice the batch, but for the order
-// of sums, which is another.
+// Two ranks, and two micro-batches, leave the weights and the velocities of the whole batch at
+// once, but for the order of sums, which is another.
 func TestTwoRanksEqualOne(t *testing.T) {
 	cache, c := phantoms(t, 3, [3]int{24, 20, 20}), tiny()
 	c.Head, c.Rounds, c.Binary, c.Batch, c.Train.Steps, c.Train.Clip = Both, 3, true, 4, 4, 1
@@ -226,6 +226,12 @@ func twoRanks(t *testing.T, cache *prepared.Store, c Config, tolerance float64) 
 	})
 	traintest.Equal(t, filepath.Join(folders[0], "last.safetensors"), filepath.Join(folders[1], "last.safetensors"), 0)
 	traintest.Equal(t, filepath.Join(alone, "last.safetensors"), filepath.Join(folders[0], "last.safetensors"), tolerance)
+	divided, micro := c, filepath.Join(t.TempDir(), "micro-batches")
+	divided.Train.Accumulate = 2
+	if _, err := Pretrain(t.Context(), devices[0], divided, data(cache, 1), voxsaw.RunOptions{Folder: micro}); err != nil {
+		t.Fatal(err)
+	}
+	traintest.Equal(t, filepath.Join(alone, "last.safetensors"), filepath.Join(micro, "last.safetensors"), tolerance)
 	c.Batch = 3
 	if _, err := pretrain(t.Context(), devices[0], c, data(cache, 1), voxsaw.RunOptions{}, traintest.Alike(2)); err == nil || !strings.Contains(err.Error(), "multiple of 2") {
 		t.Errorf("a batch of 3 on two ranks: %v", err)

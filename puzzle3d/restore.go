@@ -84,6 +84,15 @@ func (l *learner) batchBeside(ctx context.Context, b *jigsaw.Batch, step int) er
 	return err
 }
 
+// Part implements [train.Divider].
+func (l *learner) Part(b *jigsaw.Batch, i, n int) *jigsaw.Batch {
+	part := l.Learner.Part(b, i, n)
+	if examples, ok := b.Beside.(restoration.Examples); ok {
+		part.Beside = examples.Part(i, n)
+	}
+	return part
+}
+
 // validateBeside adds how well held-out cases are restored. The score stays that of the puzzles.
 func (l *learner) validateBeside(ctx context.Context, v *voxsaw.Validation) error {
 	e, err := l.restorer.Evaluate(ctx, l.held)

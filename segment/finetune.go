@@ -47,6 +47,7 @@ func finetune(ctx context.Context, dev voxsaw.Device, c Config, data Data, init 
 		return summary, loaded, err
 	}
 	l := learner{}
+	group = group.Accumulating(c.Train.Accumulate)
 	job := train.Job[*batch]{
 		Identity: train.Identity{
 			Kind: checkpoint.Segmentation, Settings: settings, TrainedOn: data.Train, ValidatedOn: data.Validate, Init: init, Fingerprint: data.Store.Fingerprint(),

@@ -575,22 +575,25 @@ func TestRanksRefuseBatchNorm(t *testing.T) {
 	}
 }
 
+// directDevice convolves without fast transforms, which are chosen by the batch, and round.
+func directDevice(t *testing.T) voxsaw.Device {
+	t.Helper()
+	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: 2, Conv: "direct"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
 // twoRanks compares a run on two ranks with one on a single one.
 func twoRanks(t *testing.T, data Data, c Config) {
-	direct := func() voxsaw.Device { // fast transforms are chosen by the batch, and round
-		dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: 2, Conv: "direct"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { dev.Close() })
-		return dev
-	}
 	alone := filepath.Join(t.TempDir(), "alone")
-	if _, _, err := Finetune(t.Context(), direct(), c, data, "", voxsaw.RunOptions{Folder: alone}); err != nil {
+	if _, _, err := Finetune(t.Context(), directDevice(t), c, data, "", voxsaw.RunOptions{Folder: alone}); err != nil {
 		t.Fatal(err)
 	}
 	folders := []string{filepath.Join(t.TempDir(), "0"), filepath.Join(t.TempDir(), "1")}
-	devices := []voxsaw.Device{direct(), direct()}
+	devices := []voxsaw.Device{directDevice(t), directDevice(t)}
 	errs := make([]error, 2)
 	var all sync.WaitGroup
 	for rank, group := range traintest.Ranks(2) {

@@ -22,6 +22,7 @@ import (
 // parameters declared, then its programs compiled.
 type learner struct {
 	sampler
+	pass    int // crops that go through the network at once
 	bench   train.Workbench
 	network backbone.Backbone
 	graph   *nn.Graph
@@ -40,6 +41,7 @@ func (l *learner) open(c Config, data Data, group train.Group) error {
 	if l.network, err = backbone.Of(c.Network); err != nil {
 		return err
 	}
+	l.pass = group.PerPass(n)
 	l.sampler, err = newSampler(c, data, first, n)
 	return err
 }
@@ -52,11 +54,11 @@ func (l *learner) declare(params *nn.Params) error {
 		return err
 	}
 	l.graph = nn.NewGraph(nn.Train, params.Device().Activations())
-	stages := l.network.Encoder(l.graph, l.graph.Input("image", l.n, 1, c.Crop[2], c.Crop[1], c.Crop[0]))
+	stages := l.network.Encoder(l.graph, l.graph.Input("image", l.pass, 1, c.Crop[2], c.Crop[1], c.Crop[0]))
 	if l.graph.Err() != nil {
 		return fmt.Errorf("building the network: %w", l.graph.Err())
 	}
-	l.losses = backbone.Supervise(l.graph, l.network.Decoder(l.graph, stages), l.n, c.Crop, options)
+	l.losses = backbone.Supervise(l.graph, l.network.Decoder(l.graph, stages), l.pass, c.Crop, options)
 	if err := params.Declare(l.graph); err != nil {
 		return fmt.Errorf("building the network: %w", err)
 	}
@@ -75,7 +77,7 @@ func (l *learner) compile(w train.Workbench) (err error) {
 		if errors.As(err, &short) && c.Train.Clip > 0 && !w.Optimizer.Decides() {
 			err = fmt.Errorf("%w; without clipping (--clip 0) no gradients need be kept", err)
 		}
-		return fmt.Errorf("preparing to train on %s of %s: %w", numbers.Count(l.n, "crop"), numbers.Extents(c.Crop[:]), err)
+		return fmt.Errorf("preparing to train on %s of %s: %w", numbers.Count(l.pass, "crop"), numbers.Extents(c.Crop[:]), err)
 	}
 	if len(l.held) == 0 {
 		return nil
@@ -116,6 +118,11 @@ func (l *learner) validationBytes() (bytes int64) {
 // Params implements [train.Task].
 func (l *learner) Params() train.Params { return l.bench.Params }
 
+// Part implements [train.Divider].
+func (l *learner) Part(b *batch, i, n int) *batch {
+	return &batch{train.Part(b.images, i, n), train.Part(b.targets, i, n), train.Part(b.cases, i, n)}
+}
+
 // Step implements [train.Task].
 func (l *learner) Step(step int, b *batch) (train.Result, error) {
 	r := train.Result{Cases: b.cases, Items: l.config.Batch}
@@ -146,7 +153,7 @@ func (l *learner) Step(step int, b *batch) (train.Result, error) {
 	if !numbers.Finite(r.Loss) {
 		return r, nil // for the loop to report; the parameters stay as they are
 	}
-	return r, l.program.Backward()
+	return r, l.bench.Group.Backward(l.program)
 }
 
 // report leaves loss and metrics on the device.
@@ -164,7 +171,7 @@ func lossMetrics(statistics []float32) []voxsaw.Metric {
 
 // forward runs the network on a batch.
 func (l *learner) forward(step int, b *batch) error {
-	if err := l.program.SetPart(l.config.Train.Seed, uint64(step), l.bench.Group.Rank); err != nil {
+	if err := l.program.SetPart(l.config.Train.Seed, uint64(step), l.bench.Group.Part()); err != nil {
 		return err
 	}
 	if err := l.program.Set("image", b.images); err != nil {

@@ -18,15 +18,17 @@ const mostAuto = 1024
 type autoBatch struct {
 	batch *int // in the settings; nil: they name a number
 	items string
+	times int // it is a multiple of that: of the micro-batches
 }
 
 // newAutoBatch looks whether the batch is left to the program. Until it is found, it is 1.
-func newAutoBatch(batch *int, items string) autoBatch {
+// accumulate is the setting of that name.
+func newAutoBatch(batch *int, items string, accumulate int) autoBatch {
 	if *batch != 0 {
 		return autoBatch{}
 	}
 	*batch = 1
-	return autoBatch{batch, items}
+	return autoBatch{batch, items, max(accumulate, 1)}
 }
 
 // settle writes the batch into the settings: that of the run which goes on, or the largest that
@@ -46,7 +48,7 @@ func (a autoBatch) settle(w io.Writer, run *runFlags, rehearse func(voxsaw.RunOp
 		}
 	}
 	need := func(batch int) (n voxsaw.MemoryNeed, err error) {
-		*a.batch = batch
+		*a.batch = batch * a.times
 		if err = rehearse(voxsaw.RunOptions{Memory: run.memory.planned(), Need: &n}); err != nil {
 			err = fmt.Errorf("batch auto: %w", err)
 		}
@@ -56,12 +58,13 @@ func (a autoBatch) settle(w io.Writer, run *runFlags, rehearse func(voxsaw.RunOp
 	if err != nil {
 		return err
 	}
+	n *= a.times
 	*a.batch = n
 	if taken.Limit <= 0 {
 		return withHint(usagef("--batch auto: how much memory there is cannot be told here"), "say it, such as --memory 8, or give the batch as a number")
 	}
 	if !taken.Fits() {
-		say(w, "batch auto: 1 of the %s: more do not fit into %.1f MiB of memory", a.items, mebibytes(taken.Limit))
+		say(w, "batch auto: %d of the %s: more do not fit into %.1f MiB of memory", n, a.items, mebibytes(taken.Limit))
 		return nil
 	}
 	say(w, "batch auto: %d %s, which take %.1f of %.1f MiB of memory; the learning rate stays as it was given", n, a.items, mebibytes(taken.Bytes), mebibytes(taken.Limit))

@@ -116,7 +116,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	batch := newAutoBatch(&o.Config.Batch, "crops")
+	batch := newAutoBatch(&o.Config.Batch, "crops", o.Config.Train.Accumulate)
 	if o.Config, err = o.Config.Resolve(cache); err != nil {
 		return &usageError{err}
 	}

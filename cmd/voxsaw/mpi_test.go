@@ -131,8 +131,6 @@ func (s mpiSite) trainings() map[string][]string {
 			line = append(line, "--grid", "2x2x2", "--features", "8", "--hidden", "8")
 		case "mae": // a crop of several blocks, which are of 16
 			line = append(line, "--crop", "32")
-		case "fusion": // refused: its Dice loss is of each image alone
-			continue
 		}
 		all[task] = line
 	}

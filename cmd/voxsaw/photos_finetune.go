@@ -95,7 +95,7 @@ func runPhotoFinetune(cmd *cobra.Command, o photoFinetuneOptions, run runFlags) 
 	}
 	defer store.Close()
 	task := o.Task.Value().(puzzle2d.Finetuning)
-	batch := newAutoBatch(task.Items(), "photographs")
+	batch := newAutoBatch(task.Items(), "photographs", 1)
 	data, err := puzzle2d.SplitMarked(store, o.TrainOn)
 	if err == nil {
 		err = task.Resolve(data)

@@ -91,7 +91,7 @@ func runPhotoPretrain(cmd *cobra.Command, o photoPretrainOptions, run runFlags) 
 		return err
 	}
 	items, score := task.Names()
-	batch := newAutoBatch(task.Batch(), items)
+	batch := newAutoBatch(task.Batch(), items, 1)
 	if err := task.Resolve(data); err != nil {
 		return &usageError{err}
 	}

@@ -69,7 +69,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	}
 	o.TrainedOn = checkpoint.ListForConfig(training)
 	task, settings := pretext.Chosen(&o.Task)
-	batch := newAutoBatch(settings.Common().Batch, task.Items)
+	batch := newAutoBatch(settings.Common().Batch, task.Items, settings.Common().Train.Accumulate)
 	if err := settings.Resolve(store.Preparation()); err != nil {
 		return &usageError{err}
 	}

@@ -35,7 +35,7 @@ func NewLearner(t Task, s *Settings, w pretext.Workbench) (*Learner, error) {
 		return nil, err
 	}
 	if l.Training, err = l.compile(); err != nil {
-		return nil, fmt.Errorf("preparing to train on %d crops of %s: %w", l.N, numbers.Extents(s.Crop[:]), err)
+		return nil, fmt.Errorf("preparing to train on %d crops of %s: %w", l.Pass, numbers.Extents(s.Crop[:]), err)
 	}
 	if len(w.Held) > 0 {
 		if l.guesser, err = newGuesser(w.Device, t, s, w.Params, l.Training, w.Memory); err != nil {
@@ -53,9 +53,9 @@ func (l *Learner) compile() (*nn.Program, error) {
 	g := nn.NewGraph(nn.Train, l.Bench.Device.Activations())
 	outputs := map[string]*nn.Node{}
 	var total *nn.Node
-	for k, logits := range l.task.logits(g, l.settings, l.N) {
+	for k, logits := range l.task.logits(g, l.settings, l.Pass) {
 		target := l.task.Targets[k]
-		loss, _ := g.Loss(logits, g.Input("truth."+target.Name, l.N*l.task.count(target)), nn.LossOptions{CE: target.Weight})
+		loss, _ := g.Loss(logits, g.Input("truth."+target.Name, l.Pass*l.task.count(target)), nn.LossOptions{CE: target.Weight})
 		if outputs[target.Name] = logits; total == nil {
 			total = loss
 		} else {
@@ -95,6 +95,15 @@ func (b *Batch) add(t Task, id string, truth []int) {
 	b.cases = append(b.cases, id)
 }
 
+// Part implements [train.Divider].
+func (l *Learner) Part(b *Batch, i, n int) *Batch {
+	part := &Batch{images: train.Part(b.images, i, n), cases: train.Part(b.cases, i, n)}
+	for _, truth := range b.truth {
+		part.truth = append(part.truth, train.Part(truth, i, n))
+	}
+	return part
+}
+
 // Step implements [train.Task].
 func (l *Learner) Step(step int, b *Batch) (train.Result, error) {
 	result := train.Result{Cases: b.cases, Items: l.settings.Batch}
@@ -127,7 +136,7 @@ func (l *Learner) Step(step int, b *Batch) (train.Result, error) {
 	if !numbers.Finite(result.Loss) {
 		return result, nil // for the loop to report; the parameters stay as they are
 	}
-	return result, l.Training.Backward()
+	return result, l.Bench.Group.Backward(l.Training)
 }
 
 // right counts the right answers to a target in the last forward run.

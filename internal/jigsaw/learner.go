@@ -47,6 +47,14 @@ func (l *Learner) Step(step int, b *Batch) (train.Result, error) {
 	return l.trainers[b.Grid].Step(step, b)
 }
 
+// Part implements [train.Divider].
+func (l *Learner) Part(b *Batch, i, n int) *Batch {
+	return &Batch{
+		Grid: b.Grid, Patches: train.Part(b.Patches, i, n), Missing: train.Part(b.Missing, i, n), Alike: train.Part(b.Alike, i, n),
+		Shuffles: train.Part(b.Shuffles, i, n), Cases: train.Part(b.Cases, i, n),
+	}
+}
+
 // Notes implements [train.Learner].
 func (l *Learner) Notes() (notes []string) {
 	for _, t := range l.trainers {

@@ -28,7 +28,7 @@ import (
 type Trainer struct {
 	config  Config
 	group   train.Group
-	puzzles int // of a batch, on this rank
+	puzzles int // that go through the network at once
 	links   links
 	encoder *nn.Program
 	// heads[k] has boards for 2^k rounds, or for all of them if that is less; they lie in the
@@ -57,8 +57,9 @@ func newTrainers(dev device.Device, c Config, b Backbone, params *nn.Params, upd
 	if err != nil {
 		return nil, err
 	}
+	n = group.PerPass(n)
 	if !group.Alone() && c.ColumnSum > 0 {
-		return nil, errors.New("the column-sum loss cannot be divided over ranks: set column_sum to 0, or train with one rank")
+		return nil, errors.New("the column-sum loss cannot be divided over ranks or micro-batches: set column_sum to 0, or train with one rank and without accumulate")
 	}
 	var list []*Trainer
 	for _, game := range c.games() {
@@ -177,7 +178,7 @@ func (t *Trainer) head(rounds int) *head {
 // Step plays the puzzles of a batch and leaves the gradients.
 func (t *Trainer) Step(step int, b *Batch) (train.Result, error) {
 	result := train.Result{Cases: b.Cases, Items: t.config.Batch}
-	err := t.encoder.SetPart(t.config.Seed, uint64(step), t.group.Rank)
+	err := t.encoder.SetPart(t.config.Seed, uint64(step), t.group.Part())
 	if err == nil {
 		err = t.encoder.Set("patches", b.Patches)
 	}
@@ -199,10 +200,7 @@ func (t *Trainer) Step(step int, b *Batch) (train.Result, error) {
 	if result.Loss, more, err = t.total(h, loss, b); err != nil || !numbers.Finite(result.Loss) {
 		return result, err
 	}
-	if err = h.program.Backward(); err == nil {
-		err = t.encoder.Backward()
-	}
-	if err == nil {
+	if err = t.group.Backward(h.program, t.encoder); err == nil {
 		result.Metrics, err = t.metrics(g, positions)
 	}
 	result.Metrics = append(result.Metrics, more...)

@@ -460,9 +460,9 @@ func (c *compiler) step(n *G.Node, o operator, in []exec.Value) error {
 	}
 	switch l := o.(type) {
 	case lossOf:
-		c.losses = append(c.losses, lossPort{l.LossSpec, s.Out[1]})
+		c.losses = append(c.losses, lossPort{l.LossSpec, l.parts, s.Out[1]})
 	case choiceLoss:
-		c.losses = append(c.losses, lossPort{l.Loss(), s.Out[1]})
+		c.losses = append(c.losses, lossPort{l.Loss(), 0, s.Out[1]})
 	}
 	c.b.Step(s)
 	return nil
@@ -606,7 +606,7 @@ func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 		},
 	}
 	for _, l := range c.losses {
-		prog.losses = append(prog.losses, lossStatistics{l.spec, run.Buffer(l.statistics)})
+		prog.losses = append(prog.losses, lossStatistics{l.spec, l.parts, run.Buffer(l.statistics)})
 	}
 	for i, l := range wanted {
 		if l.kind != parameter {

@@ -11,7 +11,10 @@ import (
 //	lossOf         loss (), statistics <- logits, target   dlogits, its sum over all but the channels = lossGrad(logits, target, statistics, dloss)
 //	columnSumLoss  loss () <- u, weights                   du = columnSumLossGrad(u, weights, dloss)
 type (
-	lossOf            struct{ device.LossSpec }
+	lossOf struct {
+		device.LossSpec
+		parts int // see [LossOptions]
+	}
 	lossGrad          struct{ device.LossSpec }
 	columnSumLoss     struct{ device.GroupSpec }
 	columnSumLossGrad struct{ device.GroupSpec }
@@ -31,11 +34,11 @@ func (o lossOf) kernel(dev device.Device) (device.Kernel, error) { return dev.Lo
 func (o lossOf) String() string                                  { return "loss " + shapeString(o.Shape) }
 func (o lossOf) wrt() []bool                                     { return firstOnly(2) }
 func (o lossOf) gradient(r *rule, in []*G.Node, out, dloss *G.Node) []*G.Node {
-	return []*G.Node{r.apply(lossGrad(o), in[0], in[1], r.pick(out, 1), dloss), nil}
+	return []*G.Node{r.apply(lossGrad{o.LossSpec}, in[0], in[1], r.pick(out, 1), dloss), nil}
 }
 
 func (o lossGrad) operands() []device.Shape {
-	l := lossOf(o)
+	l := lossOf{LossSpec: o.LossSpec}
 	return []device.Shape{o.Shape, l.target(), l.statistics(), {}}
 }
 func (o lossGrad) results() []result {

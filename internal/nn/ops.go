@@ -271,6 +271,9 @@ type LossOptions struct {
 	Smooth     float32 // 0: 1e-5
 	Background bool    // class 0 takes part in the Dice
 	PerImage   bool    // Dice of each image, then the mean, instead of one over the batch
+	// Parts, with PerImage, is how many parts of as many images a batch is divided into: what this
+	// graph adds to the mean is its images' share. 0: the batch is whole. See [Program.Reduce].
+	Parts int
 }
 
 // Loss compares logits (N, C, D, H, W) or (rows, C) with target (N, D, H, W) or (rows): class
@@ -284,8 +287,11 @@ func (g *Graph) Loss(logits, target *Node, o LossOptions) (loss, statistics *Nod
 	if o.Smooth == 0 {
 		o.Smooth = 1e-5
 	}
+	if o.PerImage && o.Parts > 1 {
+		o.Dice /= float32(o.Parts)
+	}
 	s := device.LossSpec{Shape: logits.shape, CE: o.CE, Dice: o.Dice, Smooth: o.Smooth, Background: o.Background, PerImage: o.PerImage, Type: logits.typ}
-	loss = g.apply(lossOf{s}, logits, target)
+	loss = g.apply(lossOf{s, o.Parts}, logits, target)
 	return loss, g.pick(loss, 1)
 }
 

@@ -16,12 +16,14 @@ import (
 // lossPort is a loss of a program that is being compiled.
 type lossPort struct {
 	spec       device.LossSpec
+	parts      int
 	statistics exec.Value
 }
 
 // lossStatistics is where a program keeps the sums of a loss: see [device.LossSpec].
 type lossStatistics struct {
 	spec   device.LossSpec
+	parts  int // see [LossOptions]
 	buffer device.Buffer
 }
 
@@ -34,26 +36,47 @@ func (p *Program) Reduce(sum func(values []float32) error) (losses []float64, er
 		return nil, p.alone
 	}
 	for _, l := range p.losses {
-		if l.spec.PerImage {
-			return nil, fmt.Errorf("a Dice loss of each image cannot be divided over ranks: take that of the batch")
-		}
 		values := make([]float32, l.spec.Stats())
 		if err := p.dev.DownloadPlain(values, l.buffer, 0); err != nil {
 			return nil, err
 		}
-		if err := reduceLoss(l.spec, values, sum); err != nil {
+		if err := l.reduce(values, sum); err != nil {
 			return nil, err
 		}
 		if err := p.dev.UploadPlain(l.buffer, 0, values); err != nil {
 			return nil, err
 		}
-		losses = append(losses, float64(l.spec.CE)*float64(values[0])+float64(l.spec.Dice)*float64(values[1]))
+		dice := float64(l.spec.Dice) * float64(max(l.parts, 1))
+		losses = append(losses, float64(l.spec.CE)*float64(values[0])+dice*float64(values[1]))
 	}
 	return losses, nil
 }
 
-// reduceLoss replaces the statistics of one rank by those of all. What other ranks add to a class
-// is booked under the first image.
+// reduce replaces the statistics of one rank by those of all.
+func (l lossStatistics) reduce(values []float32, sum func(values []float32) error) error {
+	if l.spec.PerImage {
+		return reduceImages(l.parts, values, sum)
+	}
+	return reduceLoss(l.spec, values, sum)
+}
+
+// reduceImages is for the Dice loss of each image, whose sums are nobody else's: what is shared is
+// the cross-entropy, and the mean of the losses of all images. Parts have as many images each.
+// While the sums of micro-batches are being added up, sum gives those of fewer parts.
+func reduceImages(parts int, values []float32, sum func(values []float32) error) error {
+	all := []float32{values[0] * values[2], values[2], values[1], 1}
+	if err := sum(all); err != nil {
+		return err
+	}
+	if int(all[3]) > max(parts, 1) {
+		return fmt.Errorf("a Dice loss of each image was built for a batch in %d parts, and there are %v", max(parts, 1), all[3])
+	}
+	values[0], values[1], values[2] = all[0]/max(all[1], 1), all[2]/all[3], all[1]
+	return nil
+}
+
+// reduceLoss does so for sums over the batch. What other ranks add to a class is booked under the
+// first image.
 func reduceLoss(s device.LossSpec, values []float32, sum func(values []float32) error) error {
 	images, classes := s.Shape[0], s.Shape[1]
 	at := func(n, c int) []float32 { return values[3+3*(n*classes+c):][:3] }

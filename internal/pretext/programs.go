@@ -12,15 +12,17 @@ type Programs struct {
 	Bench Workbench
 	First int // the number in the batch of this rank's first item
 	N     int // items that this rank has
+	Pass  int // of these, how many go through the network at once
 	// Training is the program of a step. Validation lies in its memory; nil where nothing is held
 	// out.
 	Training, Validation *nn.Program
 }
 
-// NewPrograms divides the batch over the ranks. The programs are for the caller to compile.
+// NewPrograms divides the batch over the ranks. The programs, for Pass items, are for the caller to compile.
 func NewPrograms(w Workbench, batch int) (p Programs, err error) {
 	p.Bench = w
 	p.First, p.N, err = w.Group.Share(batch)
+	p.Pass = w.Group.PerPass(p.N)
 	return p, err
 }
 

@@ -12,7 +12,7 @@ type Input struct {
 // operators such as dropout depend on the seed, the step and the item in the whole batch.
 // [Workbench.Loss] gives the loss.
 func (w Workbench) Forward(p *nn.Program, seed uint64, step int, inputs ...Input) error {
-	if err := p.SetPart(seed, uint64(step), w.Group.Rank); err != nil {
+	if err := p.SetPart(seed, uint64(step), w.Group.Part()); err != nil {
 		return err
 	}
 	for _, in := range inputs {
@@ -25,7 +25,7 @@ func (w Workbench) Forward(p *nn.Program, seed uint64, step int, inputs ...Input
 
 // Loss is the loss of the last forward run over the items of all ranks: the program's output
 // "loss", which is a loss of the graph or the sum of several. Every rank calls it once a step,
-// before the backward part.
+// before the backward part, which is [train.Group.Backward]'s.
 func (w Workbench) Loss(p *nn.Program) (float64, error) {
 	if w.Group.Alone() {
 		var loss [1]float32

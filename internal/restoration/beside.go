@@ -62,6 +62,9 @@ func (b *Beside) Draw(ctx context.Context, cases []*prepared.Case, step, first, 
 // Set sets the inputs of the other task's program.
 func (e Examples) Set(p *nn.Program) error { return p.Set(besideImage, e.batch.images) }
 
+// Part is micro-batch i of n.
+func (e Examples) Part(i, n int) Examples { return Examples{e.loss, e.batch.part(i, n)} }
+
 // Compare gives the weighted loss over the crops of all ranks after a forward run, and leaves its
 // gradient to the backward run. The metric is the mean squared error itself.
 func (e Examples) Compare(p *nn.Program, group train.Group) (loss float64, metrics []voxsaw.Metric, err error) {

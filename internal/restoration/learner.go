@@ -68,7 +68,7 @@ func newLearner(t task, w pretext.Workbench) (*learner, error) {
 		return nil, err
 	}
 	if err := l.compile(); err != nil {
-		return nil, fmt.Errorf("preparing to train on %d crops of %s: %w", l.N, numbers.Extents(t.Crop[:]), err)
+		return nil, fmt.Errorf("preparing to train on %d crops of %s: %w", l.Pass, numbers.Extents(t.Crop[:]), err)
 	}
 	if len(w.Held) > 0 {
 		if l.restorer, err = newRestorer(w.Device, t, w.Params, l.Training, w.Memory); err != nil {
@@ -83,15 +83,15 @@ func newLearner(t task, w pretext.Workbench) (*learner, error) {
 // compile makes the program of a step.
 func (l *learner) compile() (err error) {
 	g := nn.NewGraph(nn.Train, l.Bench.Device.Activations())
-	outputs := l.network(g, "image", l.N)
+	outputs := l.network(g, "image", l.Pass)
 	if g.Err() != nil {
 		return fmt.Errorf("building the network: %w", g.Err())
 	}
 	o := nn.Options{Update: l.Bench.Optimizer.Updater(), MemoryLimit: l.Bench.Memory}
 	if of, ok := l.corruption.(teller); ok {
-		l.loss = newClassLoss(l.task, of, g, outputs, l.N, &o)
+		l.loss = newClassLoss(l.task, of, g, outputs, l.Pass, l.Bench.Group.Parts(), &o)
 	} else {
-		l.loss = newSquaredError(l.task, g, outputs, l.N, 1, &o)
+		l.loss = newSquaredError(l.task, g, outputs, l.Pass, 1, &o)
 	}
 	l.Training, err = nn.Compile(l.Bench.Device, g, l.Bench.Params, o)
 	return err
@@ -111,6 +111,14 @@ func (t task) draw(ctx context.Context, cases []*prepared.Case, step, first, n i
 	return b, err
 }
 
+// Part implements [train.Divider].
+func (l *learner) Part(b *batch, i, n int) *batch { return b.part(i, n) }
+
+// part is micro-batch i of n.
+func (b *batch) part(i, n int) *batch {
+	return &batch{train.Part(b.images, i, n), train.Part(b.targets, i, n), train.Part(b.counts, i, n), train.Part(b.cases, i, n)}
+}
+
 // Step implements [train.Task].
 func (l *learner) Step(step int, b *batch) (train.Result, error) {
 	result := train.Result{Cases: b.cases, Items: l.Settings.Batch}
@@ -125,7 +133,7 @@ func (l *learner) Step(step int, b *batch) (train.Result, error) {
 	if !numbers.Finite(result.Loss) {
 		return result, nil // for the loop to report; the parameters stay as they are
 	}
-	return result, l.Training.Backward()
+	return result, l.Bench.Group.Backward(l.Training)
 }
 
 // forward runs the network on a batch, and gives the loss over the items of all ranks and its

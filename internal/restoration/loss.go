@@ -23,8 +23,13 @@ type loss interface {
 // classLoss is Dice and cross-entropy of the classes of voxels.
 type classLoss struct{ levels *backbone.Supervision }
 
-func newClassLoss(t task, of teller, g *nn.Graph, logits []*nn.Node, n int, o *nn.Options) loss {
-	l := classLoss{backbone.Supervise(g, logits, n, t.Crop, of.loss())}
+// newClassLoss adds the loss of n crops to a graph. parts is how many parts a whole batch has.
+func newClassLoss(t task, of teller, g *nn.Graph, logits []*nn.Node, n, parts int, o *nn.Options) loss {
+	how := of.loss()
+	if how.PerImage {
+		how.Parts = parts
+	}
+	l := classLoss{backbone.Supervise(g, logits, n, t.Crop, how)}
 	o.Loss, o.Outputs = l.levels.Loss, map[string]*nn.Node{"statistics": l.levels.Statistics}
 	return l
 }

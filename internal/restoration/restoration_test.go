@@ -236,14 +236,12 @@ func TestMaxAir(t *testing.T) {
 	}
 }
 
+// Two ranks, and two micro-batches, leave the weights of the whole batch at once.
 func TestTwoRanksEqualOne(t *testing.T) {
 	store := traintest.Phantoms(t, 4, [3]int{20, 20, 20})
 	for _, name := range names {
 		c := tiny(t, name)
 		c.Common().Train.Steps, *c.Common().Batch = 3, 4
-		if f, ok := c.(*Config[Fusion]); ok {
-			f.Task.BatchDice = true
-		}
 		m := resolved(t, c).(modelOf)
 		folders := []string{filepath.Join(t.TempDir(), "0"), filepath.Join(t.TempDir(), "1"), filepath.Join(t.TempDir(), "alone")}
 		if _, err := m.Pretrain(t.Context(), traintest.Direct(t), roles(store, 1), voxsaw.RunOptions{Folder: folders[2]}); err != nil {
@@ -257,6 +255,12 @@ func TestTwoRanksEqualOne(t *testing.T) {
 		last := func(n int) string { return filepath.Join(folders[n], "last.safetensors") }
 		traintest.Equal(t, last(0), last(1), 0)
 		traintest.Equal(t, last(2), last(0), 2e-4)
+		c.Common().Train.Accumulate = 2
+		folders = append(folders, filepath.Join(t.TempDir(), "micro-batches"))
+		if _, err := resolved(t, c).(modelOf).Pretrain(t.Context(), traintest.Direct(t), roles(store, 1), voxsaw.RunOptions{Folder: folders[3]}); err != nil {
+			t.Fatal(err)
+		}
+		traintest.Equal(t, last(2), last(3), 2e-4)
 	}
 }
 

@@ -26,6 +26,7 @@ type Group struct {
 	AllReduce func(values []float32) error
 
 	ranks voxsaw.Ranks
+	micro *microBatches // nil: a rank's part of the batch goes through the network at once
 }
 
 // GroupOf is the group that the options of a run name.
@@ -41,32 +42,44 @@ type ElsewhereError struct{}
 
 func (ElsewhereError) Error() string { return "another rank has failed" }
 
-// Alone says whether there are no other ranks.
-func (g Group) Alone() bool { return g.Size < 2 }
+// Alone says whether this process runs every batch through the network by itself and at once, so
+// that nothing is to be summed.
+func (g Group) Alone() bool { return g.single() && g.micro == nil }
+
+// single says whether there are no other ranks.
+func (g Group) single() bool { return g.Size < 2 }
 
 // Share divides the items of a whole batch: this rank has n of them, from the given one on. So the
 // ranks together see the items that one rank alone would see.
 func (g Group) Share(batch int) (first, n int, err error) {
-	if g.Alone() {
-		return 0, batch, nil
-	}
-	if batch%g.Size != 0 {
-		below := batch / g.Size * g.Size
-		sizes := fmt.Sprintf("%d or %d", below, below+g.Size)
+	if parts := g.Parts(); batch%parts != 0 {
+		below := batch / parts * parts
+		sizes := fmt.Sprintf("%d or %d", below, below+parts)
 		if below == 0 {
-			sizes = fmt.Sprint(g.Size)
+			sizes = fmt.Sprint(parts)
 		}
-		return 0, 0, fmt.Errorf("a batch of %d cannot be divided evenly over %d ranks: take a multiple of %d, such as %s", batch, g.Size, g.Size, sizes)
+		return 0, 0, fmt.Errorf("a batch of %d cannot be divided evenly over %s: take a multiple of %d, such as %s", batch, g.describe(), parts, sizes)
 	}
-	n = batch / g.Size
+	n = batch / max(g.Size, 1)
 	return g.Rank * n, n, nil
+}
+
+// describe says what a batch is divided over.
+func (g Group) describe() string {
+	switch {
+	case g.micro == nil:
+		return fmt.Sprintf("%d ranks", g.Size)
+	case g.single():
+		return fmt.Sprintf("%d micro-batches", g.micro.n)
+	}
+	return fmt.Sprintf("%d ranks of %d micro-batches each", g.Size, g.micro.n)
 }
 
 // Divide does work for each of n things, on whichever rank it falls, and gives all ranks the
 // results of all. T must come through JSON unchanged. An error of any rank is an error of all.
 func Divide[T any](ctx context.Context, g Group, n int, work func(ctx context.Context, i int) (T, error)) ([]T, error) {
 	all := make([]T, n)
-	if g.Alone() {
+	if g.single() {
 		for i := range all {
 			var err error
 			if all[i], err = work(ctx, i); err != nil {
@@ -106,7 +119,7 @@ func Divide[T any](ctx context.Context, g Group, n int, work func(ctx context.Co
 
 // any says for each of some facts whether it is so on any rank.
 func (g Group) any(facts ...bool) ([]bool, error) {
-	if g.Alone() {
+	if g.single() {
 		return facts, nil
 	}
 	counts := make([]float32, len(facts))
@@ -124,7 +137,7 @@ func (g Group) any(facts ...bool) ([]bool, error) {
 
 // fromRoot replaces what v points to by rank 0's, which must come through JSON unchanged.
 func (g Group) fromRoot(v any) error {
-	if g.Alone() {
+	if g.single() {
 		return nil
 	}
 	var text []byte
@@ -152,7 +165,7 @@ func (g Group) broadcast(values []float32) error {
 // same compares what the ranks are about to do, each thing by its name, with what rank 0 is about
 // to do. Settings may differ in some dotted keys. The error is the same on all ranks.
 func (g Group) same(facts map[string]string, mayDiffer ...string) error {
-	if g.Alone() {
+	if g.single() {
 		return nil
 	}
 	text, err := json.Marshal(facts)
@@ -205,7 +218,7 @@ func differing(root, theirs map[string]string, mayDiffer []string) (differences 
 // sameWeights compares the ranks' weights by a digest. They have taken the same steps, and differ
 // only where the sums of gradients did, or where the memory of a machine is faulty.
 func (g Group) sameWeights(params Params, when string) error {
-	if g.Alone() {
+	if g.single() {
 		return nil
 	}
 	digest := sha256.New()
@@ -271,7 +284,7 @@ func (b *bucket) flush() error {
 
 // sumGradients adds up the gradients of all ranks, in the order of the parameters.
 func (g Group) sumGradients(dev device.Device, o Optimizer) error {
-	if g.Alone() {
+	if g.single() {
 		return nil
 	}
 	host, direct := dev.(device.HostMemory)

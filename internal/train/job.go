@@ -54,11 +54,12 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	if err != nil {
 		return voxsaw.Summary{}, err
 	}
+	group = group.Accumulating(j.Options.Accumulate)
 	if o.Need != nil {
 		*o.Need, err = j.need(d, o.Memory, group)
 		return voxsaw.Summary{}, err
 	}
-	if group.Alone() && o.Ranks != nil && o.Ranks.Size() > 1 {
+	if group.single() && o.Ranks != nil && o.Ranks.Size() > 1 {
 		return voxsaw.Summary{}, fmt.Errorf("this training cannot be divided over %d ranks: start one process", o.Ranks.Size())
 	}
 	if err := j.sameRun(d, o, group); err != nil {
@@ -104,7 +105,7 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	}
 	return Train[B](ctx, learner, Setup{
 		Options: j.Options, Optimizer: w.Optimizer, Group: group, Folder: folder, Observer: o.Observer, Loaders: o.Loaders,
-		FLOPs: learner.FLOPs() * float64(max(group.Size, 1)),
+		FLOPs: learner.FLOPs() * float64(group.Parts()),
 	})
 }
 
@@ -139,7 +140,11 @@ func (j Job[B]) prepare(w *Workbench) (_ Learner[B], notes []string, err error) 
 		w.Optimizer.Close()
 		return nil, nil, err
 	}
-	return learner, append(notes, learner.Notes()...), nil
+	notes = append(notes, learner.Notes()...)
+	if n := w.Group.passes(); n > 1 {
+		notes = append(notes, fmt.Sprintf("accumulate: a step is %d of these micro-batches, whose forward part runs twice: first for the sums of the whole batch's loss", n))
+	}
+	return learner, notes, nil
 }
 
 // need rehearses the job, without any limit, to learn how much memory it needs.
@@ -162,14 +167,17 @@ func (j Job[B]) need(d device.Device, limit int64, group Group) (n voxsaw.Memory
 	return n, nil
 }
 
-// divisible says whether ranks that each see a part of the batch train the same network as one rank
-// does: not where the batch itself is normalised.
+// divisible says whether parts of the batch, on ranks or in micro-batches, train the same network
+// as the whole batch does: not where the batch itself is normalised.
 func divisible(params *nn.Params, group Group) error {
 	if group.Alone() {
 		return nil
 	}
 	for _, name := range params.Names() {
 		if !params.Trained(name) {
+			if group.micro != nil {
+				return fmt.Errorf("%s is a statistic of the batch, which several micro-batches cannot share: choose the norm instance or group, or train without accumulate", name)
+			}
 			return fmt.Errorf("%s is a statistic of the batch, which several ranks cannot share: choose the norm instance or group, or train with one rank", name)
 		}
 	}

@@ -204,6 +204,9 @@ func (s *optimizer) prepare(groups []ParamGroup) error {
 	if s.options.Average > 0 {
 		buffers++
 	}
+	if s.options.Accumulate > 1 {
+		buffers++
+	}
 	s.params.SetOptimizerState(buffers)
 	for _, name := range s.rule.states() {
 		b, err := s.dev.Alloc(values.Bytes())

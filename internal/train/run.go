@@ -60,6 +60,9 @@ func (s Setup) loaders(dev device.Device) int {
 // well: it is tried for as long as the steps took that it saves. A batch that cannot be made ends
 // the run after it is saved.
 func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summary, error) {
+	if err := divisibleTask(task, setup.Group); err != nil {
+		return voxsaw.Summary{}, err
+	}
 	l, err := newLoop(task.Params(), setup)
 	if err != nil {
 		return voxsaw.Summary{}, err
@@ -105,7 +108,7 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 		l.waited = batches.Waited()
 		var result Result
 		if err = l.optimizer.Begin(l.now.Step); err == nil {
-			result, err = task.Step(l.now.Step, batch)
+			result, err = runStep(l, task, batch)
 		}
 		if err == nil {
 			err = l.stepped(result, start, l.waited-waited)
@@ -144,6 +147,7 @@ type loop struct {
 	observer            voxsaw.Observer
 	optimizer           Optimizer
 	average             *average            // nil: weights are validated as they are
+	accumulated         *accumulated        // nil: batches are not divided into micro-batches
 	now, saved          checkpoint.Progress // and in the last checkpoint
 	metrics, validation *table
 	release             func() // lets go of the folder
@@ -168,6 +172,12 @@ func newLoop(params Params, setup Setup) (_ *loop, err error) {
 			return nil, fmt.Errorf("the moving average of the weights: %w", err)
 		}
 	}
+	if l.group.micro != nil {
+		if l.accumulated, err = newAccumulated(params); err != nil {
+			l.close()
+			return nil, fmt.Errorf("the sum of the gradients: %w", err)
+		}
+	}
 	if l.folder != nil {
 		l.folder.flops = setup.FLOPs
 		if l.release, err = l.folder.hold(); err == nil {
@@ -187,7 +197,7 @@ func newLoop(params Params, setup Setup) (_ *loop, err error) {
 // spread gives all ranks what rank 0 has read of the run that goes on, and makes sure that they
 // begin with the same weights.
 func (l *loop) spread() error {
-	if l.group.Alone() {
+	if l.group.single() {
 		return nil
 	}
 	if err := l.group.fromRoot(&l.now); err != nil {
@@ -335,6 +345,9 @@ func (l *loop) close() {
 	}
 	if l.average != nil {
 		l.average.close()
+	}
+	if l.accumulated != nil {
+		l.accumulated.close()
 	}
 	if l.release != nil {
 		l.release()

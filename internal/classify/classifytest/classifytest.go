@@ -142,7 +142,8 @@ func guessed(n int, p float64) float64 {
 	return 0
 }
 
-// TwoRanks wants the weights of one rank from two that share its batch, but for the order of sums.
+// TwoRanks wants the weights of one rank from two that share its batch, and from two micro-batches,
+// but for the order of sums.
 func TwoRanks(t *testing.T, c classify.Config, s *prepared.Store) {
 	t.Helper()
 	d := data(s, 1)
@@ -158,6 +159,11 @@ func TwoRanks(t *testing.T, c classify.Config, s *prepared.Store) {
 	})
 	traintest.Equal(t, last("0"), last("1"), 0)
 	traintest.Equal(t, last("alone"), last("0"), 2e-4)
+	c.Base().Train.Accumulate = 2
+	if _, err := c.Pretrain(t.Context(), traintest.Direct(t), d, voxsaw.RunOptions{Folder: filepath.Join(folder, "micro-batches")}); err != nil {
+		t.Fatal(err)
+	}
+	traintest.Equal(t, last("alone"), last("micro-batches"), 2e-4)
 }
 
 // Gradients compares the gradient of the whole loss with its difference quotients: of every
