@@ -59,6 +59,9 @@ type Ranks interface {
 	Sum(values []float32) error
 	// Broadcast replaces data by rank 0's, of the same length on every rank.
 	Broadcast(data []byte) error
+	// Exchange cuts mine into as many parts of equal length as there are ranks, and gives part r to
+	// rank r. theirs, of the same length, is then the parts that this rank was given, by rank.
+	Exchange(mine, theirs []byte) error
 	// Gather gives every rank the bytes of all, of any length.
 	Gather(mine []byte) ([][]byte, error)
 }

@@ -25,6 +25,7 @@ type Training struct {
 	Clip            float64 `yaml:"clip" help:"largest norm of the gradient of all parameters together; 0: no clipping"`
 	Average         float64 `yaml:"average" help:"validate and predict with an exponential moving average of the weights: its decay a step, such as 0.999; 0: with the weights themselves" range:"[0,1)"`
 	Accumulate      int     `yaml:"accumulate,omitempty" help:"micro-batches that a step's batch goes through the network in, one after another, to take less memory: their gradients are added up, and are those of the whole batch; 0: the batch at once"`
+	Reduce          string  `yaml:"reduce,omitempty" help:"how ranks send the gradients that they add up: fp32; or bf16, which is half the bytes, rounded before and after the sum; left out: fp32" oneof:"fp32 bf16"`
 	ValidateEvery   int     `yaml:"validate_every" help:"steps between two validations; 0: only at the end"`
 	CheckpointEvery int     `yaml:"checkpoint_every" help:"steps between two checkpoints; 0: only at the end"`
 	Seed            uint64  `yaml:"seed" help:"seed of everything random"`
@@ -41,6 +42,7 @@ func DefaultTraining() Training {
 // The words that the settings take.
 var (
 	optimizers = []string{"sgd", "adamw"}
+	reductions = []string{"fp32", "bf16"}
 	schedules  = []string{"constant", "step", "poly", "cosine", "sawtooth"}
 )
 
@@ -51,6 +53,9 @@ func (t Training) Check() error {
 	}
 	if !slices.Contains(optimizers, t.Optimizer) {
 		return fmt.Errorf("there is no optimizer %q: choose one of %s", t.Optimizer, strings.Join(optimizers, ", "))
+	}
+	if t.Reduce != "" && !slices.Contains(reductions, t.Reduce) {
+		return fmt.Errorf("gradients cannot be sent as %q: choose one of %s", t.Reduce, strings.Join(reductions, ", "))
 	}
 	if t.Schedule == "step" && t.StepSize < 1 {
 		return fmt.Errorf("schedule step: step_size is %d, must be at least 1", t.StepSize)

@@ -31,6 +31,7 @@ import (
 func TestMPI(t *testing.T) {
 	s := newMPISite(t)
 	t.Run("ranks equal one", s.ranksEqualOne)
+	t.Run("other ways", s.otherWays)
 	t.Run("interrupt and resume", s.interruptAndResume)
 	t.Run("a rank is lost", s.aRankIsLost)
 	t.Run("ranks that differ", s.ranksThatDiffer)
@@ -173,6 +174,27 @@ func (s mpiSite) ranksEqualOne(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Micro-batches on ranks are the same training; gradients sent in bfloat16 are close to it.
+func (s mpiSite) otherWays(t *testing.T) {
+	line := append(s.trainings()["finetune"], "--steps", "20", "--lr", rates["sgd"])
+	alone := s.in("ways-alone")
+	s.must(t, append(line, "--out", alone)...)
+	for launcher, c := range map[string]struct {
+		flags     []string
+		ranks     int
+		tolerance float64
+	}{
+		"Open MPI": {[]string{"--reduce", "bf16"}, 4, 1e-3},
+		"MPICH":    {[]string{"--accumulate", "2"}, 2, 1e-4},
+	} {
+		folder := s.in("ways" + launcher)
+		if r := s.ranks(t, launcher, c.ranks, append(append(line, c.flags...), "--out", folder)...); r.code != 0 {
+			t.Fatalf("%v: exit code %d\n%s", c.flags, r.code, r.stderr)
+		}
+		traintest.Close(t, weights(alone), weights(folder), c.tolerance)
 	}
 }
 

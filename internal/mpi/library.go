@@ -34,11 +34,13 @@ var (
 // opened is a library with the functions that are used of it.
 type opened struct {
 	abi
+	ranks      int
 	initThread func(argc, argv unsafe.Pointer, want int32, have *int32) int32
 	finalize   func() int32
 	rank, size func(comm uintptr, out *int32) int32
 	allreduce  func(send uintptr, recv unsafe.Pointer, n int32, typ, op, comm uintptr) int32
 	bcast      func(data unsafe.Pointer, n int32, typ uintptr, root int32, comm uintptr) int32
+	alltoall   func(send unsafe.Pointer, n int32, typ uintptr, recv unsafe.Pointer, m int32, typ2, comm uintptr) int32
 	allgather  func(send unsafe.Pointer, n int32, typ uintptr, recv unsafe.Pointer, m int32, typ2, comm uintptr) int32
 	version    func(text *byte, n *int32) int32
 }
@@ -81,7 +83,7 @@ func bind(name string, handle uintptr) (*opened, error) {
 	}
 	for symbol, function := range map[string]any{
 		"MPI_Init_thread": &l.initThread, "MPI_Finalize": &l.finalize, "MPI_Comm_rank": &l.rank, "MPI_Comm_size": &l.size,
-		"MPI_Allreduce": &l.allreduce, "MPI_Bcast": &l.bcast, "MPI_Allgather": &l.allgather, "MPI_Get_library_version": &l.version,
+		"MPI_Allreduce": &l.allreduce, "MPI_Bcast": &l.bcast, "MPI_Alltoall": &l.alltoall, "MPI_Allgather": &l.allgather, "MPI_Get_library_version": &l.version,
 	} {
 		address, err := purego.Dlsym(handle, symbol)
 		if err != nil {
@@ -106,6 +108,7 @@ func (l *opened) start() (rank, size int, err error) {
 		return 0, 0, err
 	}
 	err = errors.Join(failed("MPI_Comm_rank", l.rank(l.world, &r)), failed("MPI_Comm_size", l.size(l.world, &s)))
+	l.ranks = int(s)
 	return int(r), int(s), err
 }
 
@@ -134,6 +137,16 @@ func (l *opened) broadcast(data []byte) error {
 	}
 	defer runtime.KeepAlive(data)
 	return failed("MPI_Bcast", l.bcast(unsafe.Pointer(&data[0]), int32(len(data)), l.byte, 0, l.world))
+}
+
+func (l *opened) exchange(mine, theirs []byte) error {
+	if len(mine) == 0 {
+		return nil
+	}
+	defer runtime.KeepAlive(theirs)
+	defer runtime.KeepAlive(mine)
+	n := int32(len(mine) / l.ranks)
+	return failed("MPI_Alltoall", l.alltoall(unsafe.Pointer(&mine[0]), n, l.byte, unsafe.Pointer(&theirs[0]), n, l.byte, l.world))
 }
 
 func (l *opened) gather(mine, all []byte) error {

@@ -30,6 +30,9 @@ type library interface {
 	sum(values []float32) error
 	// broadcast replaces data by rank 0's, of the same length everywhere.
 	broadcast(data []byte) error
+	// exchange gives each rank its part of mine, of equal lengths, and fills theirs with what every
+	// rank has given to this one.
+	exchange(mine, theirs []byte) error
 	// gather fills all with every rank's bytes, as many from each.
 	gather(mine, all []byte) error
 	// stop is MPI_Finalize.
@@ -135,6 +138,14 @@ func inPieces[T any](values []T, f func([]T) error) error {
 		}
 	}
 	return nil
+}
+
+// Exchange implements [voxsaw.Ranks].
+func (w *World) Exchange(mine, theirs []byte) error {
+	if len(mine) != len(theirs) || len(mine)%w.size != 0 || len(mine) >= longest {
+		return fmt.Errorf("%d and %d bytes cannot be exchanged by %d ranks", len(mine), len(theirs), w.size)
+	}
+	return w.call(func() error { return w.lib.exchange(mine, theirs) })
 }
 
 // Gather gives every rank the bytes of all, of any length.

@@ -69,6 +69,14 @@ func (m member) broadcast(data []byte) error {
 	return nil
 }
 
+func (m member) exchange(mine, theirs []byte) error {
+	n := len(mine) / m.n
+	for rank, part := range m.meet(m.rank, slices.Clone(mine)) {
+		copy(theirs[rank*n:], part.([]byte)[m.rank*n:][:n])
+	}
+	return nil
+}
+
 func (m member) gather(mine, all []byte) error {
 	for rank, part := range m.meet(m.rank, slices.Clone(mine)) {
 		copy(all[rank*len(mine):], part.([]byte))
@@ -101,7 +109,14 @@ func TestCollectives(t *testing.T) {
 		w := all[rank]
 		values := []float32{float32(rank), 1}
 		data := []byte(fmt.Sprintf("of %d", rank))
-		err := errors.Join(w.Sum(values), w.Broadcast(data))
+		mine, theirs := []byte{byte(10 * rank), byte(10*rank + 1), byte(10*rank + 2)}, make([]byte, 3)
+		err := errors.Join(w.Sum(values), w.Broadcast(data), w.Exchange(mine, theirs))
+		if want := []byte{byte(rank), byte(10 + rank), byte(20 + rank)}; !slices.Equal(theirs, want) {
+			t.Errorf("rank %d was given %v, want %v", rank, theirs, want)
+		}
+		if w.Exchange(mine[:2], theirs[:2]) == nil {
+			t.Error("two bytes were divided over three ranks")
+		}
 		gathered, errGather := w.Gather([]byte(strings.Repeat("x", rank)))
 		if err := errors.Join(err, errGather); err != nil {
 			t.Error(err)

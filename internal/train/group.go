@@ -26,6 +26,7 @@ type Group struct {
 	AllReduce func(values []float32) error
 
 	ranks voxsaw.Ranks
+	bf16  bool          // gradients are sent as bfloat16
 	micro *microBatches // nil: a rank's part of the batch goes through the network at once
 }
 
@@ -251,7 +252,7 @@ type bucket struct {
 // back takes the sum.
 func (b *bucket) add(gradient []float32, back func(sum []float32) error) error {
 	if len(gradient) >= bucketSize {
-		if err := b.group.AllReduce(gradient); err != nil {
+		if err := b.group.sumGradient(gradient); err != nil {
 			return err
 		}
 		return back(gradient)
@@ -268,7 +269,7 @@ func (b *bucket) flush() error {
 	if len(b.values) == 0 {
 		return nil
 	}
-	if err := b.group.AllReduce(b.values); err != nil {
+	if err := b.group.sumGradient(b.values); err != nil {
 		return err
 	}
 	rest := b.values

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
 )
@@ -72,4 +74,44 @@ func TestShareNamesSizesThatDivide(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// A sum in bfloat16 is the same bits on all ranks, and as near to the sum as the rounding of each
+// value and of the sum leaves it: 2^-8 of the values' sizes, and 2^-8 of the sum.
+func TestSumInBF16(t *testing.T) {
+	const ranks, n = 3, 1000 // which 3 does not divide
+	values, sums, want, size := make([][]float32, ranks), make([][]float32, ranks), make([]float64, n), make([]float64, n)
+	for rank := range ranks {
+		r := seed.Rand(1, "gradient", uint64(rank))
+		for i := range n {
+			v := float32(r.NormFloat64())
+			values[rank] = append(values[rank], v)
+			want[i] += float64(v)
+			size[i] += math.Abs(float64(v))
+		}
+	}
+	onRanks(ranks, func(g train.Group) {
+		sums[g.Rank] = slices.Clone(values[g.Rank])
+		if err := g.SumInBF16(sums[g.Rank]); err != nil {
+			t.Error(err)
+		}
+	})
+	exact := 0
+	for i := range n {
+		for _, other := range sums[1:] {
+			if other[i] != sums[0][i] {
+				t.Fatalf("value %d: %v on one rank, %v on another", i, sums[0][i], other[i])
+			}
+		}
+		off := math.Abs(float64(sums[0][i]) - want[i])
+		if limit := math.Ldexp(size[i]+math.Abs(want[i])+math.Ldexp(size[i], -8), -8) + 1e-6; off > limit {
+			t.Errorf("value %d: %v, want %v to %.2g", i, sums[0][i], want[i], limit)
+		}
+		if off == 0 {
+			exact++
+		}
+	}
+	if exact > n/2 {
+		t.Errorf("%d of %d sums are exact: nothing was rounded", exact, n)
+	}
 }

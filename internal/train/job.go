@@ -55,6 +55,7 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		return voxsaw.Summary{}, err
 	}
 	group = group.Accumulating(j.Options.Accumulate)
+	group.bf16 = j.Options.Reduce == "bf16"
 	if o.Need != nil {
 		*o.Need, err = j.need(d, o.Memory, group)
 		return voxsaw.Summary{}, err

@@ -77,6 +77,11 @@ func (n alike) Sum(values []float32) error {
 
 func (n alike) Broadcast([]byte) error { return nil }
 
+func (n alike) Exchange(mine, theirs []byte) error {
+	copy(theirs, bytes.Repeat(mine[:len(mine)/int(n)], int(n)))
+	return nil
+}
+
 func (n alike) Gather(mine []byte) ([][]byte, error) {
 	return slices.Repeat([][]byte{mine}, int(n)), nil
 }
@@ -133,6 +138,14 @@ func (r rank) Sum(values []float32) error {
 
 func (r rank) Broadcast(data []byte) error {
 	copy(data, r.meet(r.number, slices.Clone(data))[0].([]byte))
+	return nil
+}
+
+func (r rank) Exchange(mine, theirs []byte) error {
+	n := len(mine) / r.Size()
+	for from, part := range r.meet(r.number, slices.Clone(mine)) {
+		copy(theirs[from*n:], part.([]byte)[r.number*n:][:n])
+	}
 	return nil
 }
 
