@@ -104,10 +104,14 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 			o.Observer.Note(note)
 		}
 	}
-	return Train[B](ctx, learner, Setup{
+	summary, err := Train[B](ctx, learner, Setup{
 		Options: j.Options, Optimizer: w.Optimizer, Group: group, Folder: folder, Observer: o.Observer, Loaders: o.Loaders,
 		FLOPs: learner.FLOPs() * float64(group.Parts()),
 	})
+	if note := w.Optimizer.SumNote(); err == nil && note != "" && o.Observer != nil {
+		o.Observer.Note(note)
+	}
+	return summary, err
 }
 
 // sameRun makes sure that all ranks are about to do the same.
@@ -133,7 +137,14 @@ func (j Job[B]) prepare(w *Workbench) (_ Learner[B], notes []string, err error) 
 	if err := divisible(w.Params, w.Group); err != nil {
 		return nil, nil, err
 	}
-	if w.Optimizer, err = NewOptimizer(w.Params, j.Options, j.Groups, !w.Group.Alone()); err != nil {
+	sending, err := newOverlap(w.Params, w.Group)
+	if err != nil {
+		return nil, nil, err
+	}
+	if sending != nil {
+		w.Group = w.Group.after(sending)
+	}
+	if w.Optimizer, err = newOptimizer(w.Params, j.Options, j.Groups, !w.Group.Alone(), sending); err != nil {
 		return nil, nil, err
 	}
 	learner, err := j.Compile(*w)

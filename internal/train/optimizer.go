@@ -27,6 +27,10 @@ type Optimizer interface {
 	// compute that of a convolution's weights, too: for nn.Options.Update. It is nil where all
 	// gradients are needed at once.
 	Updater() func(name string, conv *device.ConvSpec) (device.Kernel, error)
+	// Sum adds up the gradients that the backward pass has left over the ranks.
+	Sum(g Group) error
+	// SumNote says for a person what the sums of the run so far took; "": nothing was summed.
+	SumNote() string
 	// Gradients calls f for the gradient of every parameter that the backward pass has left.
 	Gradients(f func(name string, gradient device.Buffer) error) error
 	// Decides says that Take looks at the loss of a [Report] where it lies on the device, so that a
@@ -63,7 +67,13 @@ type Outcome struct {
 // group have the schedule's learning rate. wholeGradient says that all gradients are needed before
 // the first step is taken, as where they are summed over ranks.
 func NewOptimizer(params Params, o voxsaw.Training, groups []ParamGroup, wholeGradient bool) (Optimizer, error) {
-	s := &optimizer{options: o, dev: params.Device(), params: params, whole: wholeGradient || o.Clip > 0}
+	return newOptimizer(params, o, groups, wholeGradient, nil)
+}
+
+// newOptimizer is [NewOptimizer] for gradients that are summed over ranks while the backward pass
+// goes on; nil: they are not. Closing the optimiser closes that, too.
+func newOptimizer(params Params, o voxsaw.Training, groups []ParamGroup, wholeGradient bool, sending *overlap) (Optimizer, error) {
+	s := &optimizer{options: o, dev: params.Device(), params: params, whole: wholeGradient || o.Clip > 0, sending: sending}
 	if decider, ok := s.dev.(device.StepDecider); ok {
 		s.decider, s.whole = &decision{dev: decider}, true
 	}
@@ -73,6 +83,7 @@ func NewOptimizer(params Params, o voxsaw.Training, groups []ParamGroup, wholeGr
 	case "adamw":
 		s.rule = adamW{o}
 	default:
+		s.Close()
 		return nil, fmt.Errorf("there is no optimizer %q", o.Optimizer)
 	}
 	if err := s.prepare(groups); err != nil {
@@ -156,7 +167,8 @@ type optimizer struct {
 	options voxsaw.Training
 	dev     device.Device
 	params  Params
-	whole   bool // all gradients are needed at once
+	whole   bool     // all gradients are needed at once
+	sending *overlap // nil: gradients are where the programs left them
 	states  []State
 	rates   []*rate
 	spans   []*span // one a parameter
@@ -204,7 +216,7 @@ func (s *optimizer) prepare(groups []ParamGroup) error {
 	if s.options.Average > 0 {
 		buffers++
 	}
-	if s.options.Accumulate > 1 {
+	if s.options.Accumulate > 1 || s.sending != nil {
 		buffers++
 	}
 	s.params.SetOptimizerState(buffers)
@@ -299,6 +311,7 @@ func (s *optimizer) Close() {
 			s.dev.Free(b)
 		}
 	}
+	s.sending.close()
 	*s = optimizer{dev: s.dev}
 }
 
@@ -307,6 +320,15 @@ func (s *optimizer) States() []State { return s.states }
 
 // Updater implements [Optimizer].
 func (s *optimizer) Updater() func(name string, conv *device.ConvSpec) (device.Kernel, error) {
+	if s.sending != nil {
+		return func(name string, conv *device.ConvSpec) (device.Kernel, error) {
+			_, bytes, ok := s.params.Range(name)
+			if conv != nil || !ok {
+				return nil, nil
+			}
+			return s.sending.kernel(name, bytes), nil
+		}
+	}
 	if s.whole {
 		return nil
 	}
@@ -413,7 +435,7 @@ func (s *optimizer) Gradients(f func(name string, gradient device.Buffer) error)
 		if p.inBackward {
 			continue
 		}
-		g, err := s.params.Gradient(p.name)
+		g, err := s.gradient(p.name)
 		if err == nil {
 			err = f(p.name, g)
 		}
@@ -423,6 +445,29 @@ func (s *optimizer) Gradients(f func(name string, gradient device.Buffer) error)
 	}
 	return nil
 }
+
+// gradient is where a parameter's gradient lies when the step is taken.
+func (s *optimizer) gradient(name string) (device.Buffer, error) {
+	if s.sending == nil {
+		return s.params.Gradient(name)
+	}
+	p := s.sending.parts[name]
+	if p == nil {
+		return nil, fmt.Errorf("no program computes the gradient of %q", name)
+	}
+	return p.view, nil
+}
+
+// Sum implements [Optimizer].
+func (s *optimizer) Sum(g Group) error {
+	if s.sending != nil {
+		return s.sending.wait()
+	}
+	return g.sumGradients(s.dev, s)
+}
+
+// SumNote implements [Optimizer].
+func (s *optimizer) SumNote() string { return s.sending.note() }
 
 // Decides implements [Optimizer].
 func (s *optimizer) Decides() bool { return s.decider != nil }
@@ -466,7 +511,7 @@ func (s *optimizer) sumSquares() error {
 		if p.inBackward {
 			continue
 		}
-		g, err := s.params.Gradient(p.name)
+		g, err := s.gradient(p.name)
 		if err != nil {
 			return err
 		}
@@ -493,7 +538,7 @@ func (s *optimizer) update() error {
 		if p.inBackward {
 			continue
 		}
-		g, err := s.params.Gradient(p.name)
+		g, err := s.gradient(p.name)
 		if err != nil {
 			return err
 		}

@@ -364,7 +364,7 @@ func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 		l.optimizer.Undo()
 		return l.diverged(r, norm)
 	}
-	if err := l.group.sumGradients(l.params.Device(), l.optimizer); err != nil {
+	if err := l.optimizer.Sum(l.group); err != nil {
 		return err
 	}
 	outcome, err := l.optimizer.Take(l.now.Step, r.Report)
