@@ -106,7 +106,7 @@ func (e evaluator) Notes() []string {
 
 // Evaluate implements [pretext.Evaluator].
 func (e evaluator) Evaluate(ctx context.Context, cases []*prepared.Case) (pretext.Evaluation, error) {
-	played, err := e.Player.Evaluate(ctx, cases)
+	played, err := e.evaluateAmong(ctx, e.options.Group(), cases)
 	if err != nil {
 		return pretext.Evaluation{}, err
 	}

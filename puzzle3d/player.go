@@ -6,6 +6,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -112,7 +113,12 @@ func (e Evaluation) Final() Metrics { return e.Rounds[len(e.Rounds)-1] }
 // Evaluate plays Config.ValidateShuffles puzzles of each case, always the same ones for the same
 // seed, number of cases and order of cases.
 func (p *Player) Evaluate(ctx context.Context, cases []*prepared.Case) (Evaluation, error) {
-	e, err := p.player.Evaluate(ctx, held{p.config, cases})
+	return p.evaluateAmong(ctx, train.Group{}, cases)
+}
+
+// evaluateAmong is Evaluate by ranks that share out the cases.
+func (p *Player) evaluateAmong(ctx context.Context, g train.Group, cases []*prepared.Case) (Evaluation, error) {
+	e, err := p.player.EvaluateAmong(ctx, g, held{p.config, cases})
 	if err != nil {
 		return Evaluation{}, err
 	}

@@ -2,7 +2,6 @@ package segment
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -238,36 +237,7 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 // its Dice coefficient as it was and with the largest component alone.
 type validated struct {
 	Found          []bool
-	Whole, Largest dice
-}
-
-// dice are Dice coefficients by class. JSON has no NaN, which one of a class that is not shown is.
-type dice []float64
-
-// MarshalJSON and UnmarshalJSON write NaN as null.
-func (d dice) MarshalJSON() ([]byte, error) {
-	numbers := make([]*float64, len(d))
-	for i := range d {
-		if !math.IsNaN(d[i]) {
-			numbers[i] = &d[i]
-		}
-	}
-	return json.Marshal(numbers)
-}
-
-func (d *dice) UnmarshalJSON(text []byte) error {
-	var numbers []*float64
-	if err := json.Unmarshal(text, &numbers); err != nil {
-		return err
-	}
-	for _, x := range numbers {
-		if x == nil {
-			*d = append(*d, math.NaN())
-		} else {
-			*d = append(*d, *x)
-		}
-	}
-	return nil
+	Whole, Largest []float64
 }
 
 // validateCase predicts a held-out case.

@@ -32,6 +32,7 @@ func TestMPI(t *testing.T) {
 	s := newMPISite(t)
 	t.Run("ranks equal one", s.ranksEqualOne)
 	t.Run("other ways", s.otherWays)
+	t.Run("solve", s.solve)
 	t.Run("interrupt and resume", s.interruptAndResume)
 	t.Run("a rank is lost", s.aRankIsLost)
 	t.Run("ranks that differ", s.ranksThatDiffer)
@@ -195,6 +196,31 @@ func (s mpiSite) otherWays(t *testing.T) {
 			t.Fatalf("%v: exit code %d\n%s", c.flags, r.code, r.stderr)
 		}
 		traintest.Close(t, weights(alone), weights(folder), c.tolerance)
+	}
+}
+
+// Ranks that share out the cases of solve print and draw what one process does, to the byte.
+func (s mpiSite) solve(t *testing.T) {
+	trainings := s.trainings()
+	for name, launcher := range map[string]string{pretext.Default: "Open MPI", "rotation": "MPICH", "mae": "MPICH"} {
+		folder := s.in("to-solve-" + name)
+		s.must(t, append(trainings[name], "--steps", "2", "--out", folder)...)
+		line := func(picture string) []string {
+			return []string{"solve", "--data", s.data, "--checkpoint", folder, "--all", "--json", "--picture", picture}
+		}
+		var alone bytes.Buffer
+		if code := run(line(s.in("alone.png")), &alone, io.Discard); code != 0 {
+			t.Fatalf("%s: exit code %d", name, code)
+		}
+		r := s.ranks(t, launcher, 3, line(s.in("ranks.png"))...)
+		if r.code != 0 || r.stdout != alone.String() {
+			t.Errorf("%s: exit code %d\n%s\nwant\n%s\n%s", name, r.code, r.stdout, alone.String(), r.stderr)
+		}
+		a, errA := os.ReadFile(s.in("alone.png"))
+		b, errB := os.ReadFile(s.in("ranks.png"))
+		if err := errors.Join(errA, errB); err != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s: another picture: %v", name, err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,12 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/memory"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -34,15 +38,18 @@ type solveOptions struct {
 
 func newSolve() *cobra.Command {
 	o := &solveOptions{Machine: defaultDevice()}
-	return verb("solve", "Solve puzzles with a pretrained network: accuracy round by round, and a picture",
+	cmd := verb("solve", "Solve puzzles with a pretrained network: accuracy round by round, and a picture",
 		`Makes puzzles of prepared cases (patches of the centre crop, from the middle of their cells) and solves them: Correct, D<=2 and the share of patches in
 their place after each round, beside chance. The picture shows one puzzle being solved; misplaced patches are marked. Checkpoints of other pretext tasks are
 put to their own task.`,
 		`  voxsaw solve --data prepared --checkpoint runs/puzzles --cases pt_001,pt_002 --picture puzzle.png`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runSolve(cmd, *o) })
+	cmd.Annotations = map[string]string{asRanks: "yes"}
+	return cmd
 }
 
 func runSolve(cmd *cobra.Command, o solveOptions) error {
+	ranks := jobOf(cmd.Context())
 	encode, err := openSolving(cmd.ErrOrStderr(), "voxsaw pretrain", &o.Checkpoint, o.Picture)
 	if err != nil {
 		return err
@@ -60,7 +67,7 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 		return err
 	}
 	defer closeDevice()
-	task, description, evaluator, err := pretext.Open(dev, o.Checkpoint, pretext.OpenOptions{Rounds: o.Rounds, Items: o.Shuffles, Memory: memory.Available()})
+	task, description, evaluator, err := pretext.Open(dev, o.Checkpoint, pretext.OpenOptions{Rounds: o.Rounds, Items: o.Shuffles, Memory: memory.Available() / int64(memorySharers), Ranks: ranks.ranks()})
 	if err != nil {
 		return err
 	}
@@ -91,8 +98,11 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 		}
 		cases = append(cases, opened)
 	}
+	if err := sameSolving(ranks, o, description, store, cases); err != nil {
+		return err
+	}
 	e, err := evaluator.Evaluate(cmd.Context(), cases)
-	if err != nil {
+	if err != nil || ranks.silent() { // rank 0 writes
 		return err
 	}
 	if encode != nil && len(cases) > 0 {
@@ -108,6 +118,18 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 		return printRecord(cmd.OutOrStdout(), e.Record, trained)
 	}
 	return printEvaluation(cmd.OutOrStdout(), task, e, trained)
+}
+
+// sameSolving makes sure that all ranks are about to solve the same puzzles with the same network.
+func sameSolving(j *job, o solveOptions, d checkpoint.Description, store *prepared.Store, cases []*prepared.Case) error {
+	names := sha256.New()
+	for _, c := range cases {
+		fmt.Fprintln(names, c.ID)
+	}
+	return train.GroupOf(voxsaw.RunOptions{Ranks: j.ranks()}).Same(map[string]string{
+		"version": voxsaw.Version(), "puzzles": fmt.Sprintf("%d rounds, %d of each case", o.Rounds, o.Shuffles), "checkpoint": fmt.Sprintf("%s of step %d, fingerprint %s", d.Kind, d.Step, d.Fingerprint),
+		"data set": "fingerprint " + store.Fingerprint(), "cases": fmt.Sprintf("%d, digest %.16x", len(cases), names.Sum(nil)),
+	})
 }
 
 // openSolving finds the checkpoint that puzzles are solved with, which maker makes, and how the

@@ -14,6 +14,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -97,35 +98,50 @@ func (g *guesser) answer() (classes []int, err error) {
 
 // A tally counts right answers.
 type tally struct {
-	items int
+	Items int
 	// of each target
-	asked, right []int
-	possible     []float64 // right answers that can be expected at most
+	Asked, Right []int
+	Possible     []float64 // right answers that can be expected at most
 }
 
-// evaluate counts the right answers about cases.
-func (g *guesser) evaluate(ctx context.Context, cases []*prepared.Case) (tally, error) {
-	targets := len(g.task.Targets)
-	t := tally{asked: make([]int, targets), right: make([]int, targets), possible: make([]float64, targets)}
+func newTally(targets int) tally {
+	return tally{Asked: make([]int, targets), Right: make([]int, targets), Possible: make([]float64, targets)}
+}
+
+// join counts the answers that another tally has counted.
+func (t *tally) join(other tally) {
+	t.Items += other.Items
+	for k := range t.Asked {
+		t.Asked[k] += other.Asked[k]
+		t.Right[k] += other.Right[k]
+		t.Possible[k] += other.Possible[k]
+	}
+}
+
+// evaluate counts the right answers about cases, which the ranks of a group share out.
+func (g *guesser) evaluate(ctx context.Context, group train.Group, cases []*prepared.Case) (tally, error) {
+	t := newTally(len(g.task.Targets))
 	if len(cases) == 0 {
 		return t, errors.New("there are no cases to look at")
 	}
-	for place, c := range cases {
-		if err := ctx.Err(); err != nil {
-			return t, err
+	each, err := train.Divide(ctx, group, len(cases), func(ctx context.Context, place int) (tally, error) {
+		of, shown := newTally(len(g.task.Targets)), map[uint64]bool{}
+		err := ctx.Err()
+		if err == nil {
+			err = g.look(cases[place], place, func(i Item) { g.count(&of, i, shown) })
 		}
-		shown := map[uint64]bool{}
-		if err := g.look(c, place, func(i Item) { g.count(&t, i, shown) }); err != nil {
-			return t, err
-		}
+		return of, err
+	})
+	for _, of := range each {
+		t.join(of)
 	}
-	return t, nil
+	return t, err
 }
 
 // count counts an item. shown has what has been shown of the case: where a target is asked for in
 // each of its classes, only one of several items that look the same can be told.
 func (g *guesser) count(t *tally, i Item, shown map[uint64]bool) {
-	t.items++
+	t.Items++
 	hash := fnv.New64a()
 	_ = binary.Write(hash, binary.LittleEndian, i.Patches) // a hash cannot fail
 	again := g.task.Draws == 0 && shown[hash.Sum64()]
@@ -134,16 +150,16 @@ func (g *guesser) count(t *tally, i Item, shown map[uint64]bool) {
 	for k, target := range g.task.Targets {
 		n := g.task.count(target)
 		for p := range n {
-			t.asked[k]++
+			t.Asked[k]++
 			if truth[p] == answer[p] {
-				t.right[k]++
+				t.Right[k]++
 			}
 			switch {
 			case again:
 			case target.Each && uniform(i.patch(p, g.task.Patches)):
-				t.possible[k] += 1 / float64(target.Classes) // nothing tells the classes apart
+				t.Possible[k] += 1 / float64(target.Classes) // nothing tells the classes apart
 			default:
-				t.possible[k]++
+				t.Possible[k]++
 			}
 		}
 		truth, answer = truth[n:], answer[n:]
@@ -180,20 +196,20 @@ func (t Task) measures() []pretext.Measure {
 
 // shares are the measures.
 func (t tally) shares() []float64 {
-	right := make([]float64, len(t.right))
-	for k, n := range t.right {
+	right := make([]float64, len(t.Right))
+	for k, n := range t.Right {
 		right[k] = float64(n)
 	}
 	return t.over(right)
 }
 
 // ceilings are the most that can be expected of the measures.
-func (t tally) ceilings() []float64 { return t.over(t.possible) }
+func (t tally) ceilings() []float64 { return t.over(t.Possible) }
 
 // over divides counts by what was asked.
 func (t tally) over(counts []float64) (shares []float64) {
 	for k, n := range counts {
-		shares = append(shares, n/float64(t.asked[k]))
+		shares = append(shares, n/float64(t.Asked[k]))
 	}
 	return withMean(shares)
 }
@@ -223,6 +239,7 @@ func (t Task) chance() (shares []float64) {
 type Evaluator struct {
 	guesser *guesser
 	params  *nn.Params
+	group   train.Group // that share the cases out
 	notes   []string
 }
 
@@ -236,7 +253,7 @@ func Open(dev voxsaw.Device, path, task string, c Config, draws *int, o pretext.
 	if draws != nil && o.Items > 0 {
 		*draws = o.Items
 	}
-	e := &Evaluator{params: params}
+	e := &Evaluator{params: params, group: o.Group()}
 	t, err := c.Task()
 	if err == nil {
 		e.notes = notes(t, o)
@@ -288,14 +305,14 @@ type record struct {
 
 // Evaluate implements [pretext.Evaluator].
 func (e *Evaluator) Evaluate(ctx context.Context, cases []*prepared.Case) (pretext.Evaluation, error) {
-	scores, err := e.guesser.evaluate(ctx, cases)
+	scores, err := e.guesser.evaluate(ctx, e.group, cases)
 	if err != nil {
 		return pretext.Evaluation{}, err
 	}
 	t := e.guesser.task
 	measures, shares, chance, ceiling := t.measures(), scores.shares(), t.chance(), scores.ceilings()
 	out := pretext.Evaluation{
-		Cases: len(cases), Items: scores.items, Measures: measures, Score: len(measures) - 1, Rounds: [][]float64{shares}, Chance: chance,
+		Cases: len(cases), Items: scores.Items, Measures: measures, Score: len(measures) - 1, Rounds: [][]float64{shares}, Chance: chance,
 	}
 	r := record{out.Cases, out.Items, map[string]float64{}, map[string]float64{}, map[string]float64{}}
 	for k, m := range measures {

@@ -158,7 +158,7 @@ func (l *Learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 	if l.guesser == nil {
 		return voxsaw.Validation{}, nil
 	}
-	scores, err := l.guesser.evaluate(ctx, l.Bench.Held)
+	scores, err := l.guesser.evaluate(ctx, l.Bench.Group, l.Bench.Held)
 	if err != nil {
 		return voxsaw.Validation{}, err
 	}

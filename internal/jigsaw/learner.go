@@ -13,13 +13,14 @@ import (
 type Learner struct {
 	trainers []*Trainer // one for each grid
 	params   *nn.Params
+	group    train.Group
 	players  Players // none where nothing is held out
 	held     Held
 }
 
 // NewLearner compiles the programs of a training and of its validation.
 func NewLearner(w train.Workbench, c Config, b Backbone, held Held) (*Learner, error) {
-	l := &Learner{params: w.Params, held: held}
+	l := &Learner{params: w.Params, group: w.Group, held: held}
 	var err error
 	if l.trainers, err = newTrainers(w.Device, c, b, w.Params, w.Optimizer.Updater(), w.Group, w.Memory); err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (l *Learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 	if l.players == nil {
 		return voxsaw.Validation{}, nil
 	}
-	e, err := l.players.Evaluate(ctx, l.held)
+	e, err := l.players.EvaluateAmong(ctx, l.group, l.held)
 	if err != nil {
 		return voxsaw.Validation{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/solver"
+	"github.com/voxsaw/voxsaw/internal/train"
 )
 
 // A Player solves puzzles with trained weights: no variation, no gradients, and no look at the
@@ -85,9 +86,14 @@ func (list Players) Finest() *Player { return list[list[0].config.finestFirst()[
 
 // Evaluate is [Player.Evaluate] on each grid. Of several grids the metrics are the means over them.
 func (list Players) Evaluate(ctx context.Context, held Held) (Evaluation, error) {
+	return list.EvaluateAmong(ctx, train.Group{}, held)
+}
+
+// EvaluateAmong is Evaluate by ranks that share out the items.
+func (list Players) EvaluateAmong(ctx context.Context, g train.Group, held Held) (Evaluation, error) {
 	var of []Evaluation
 	for _, p := range list {
-		e, err := p.Evaluate(ctx, held)
+		e, err := p.EvaluateAmong(ctx, g, held)
 		if err != nil || len(list) == 1 {
 			return e, err
 		}
@@ -213,28 +219,56 @@ func (e Evaluation) Validation() voxsaw.Validation {
 // Evaluate plays Config.Shuffles puzzles of each item, always the same ones for the same seed,
 // number and order of items.
 func (p *Player) Evaluate(ctx context.Context, held Held) (Evaluation, error) {
+	return p.EvaluateAmong(ctx, train.Group{}, held)
+}
+
+// solved is how well the puzzles of one item were solved.
+type solved struct {
+	Scores          []puzzle.Score // after each round
+	Puzzles, Played int            // puzzles, and rounds of all of them
+	Ceiling         Metrics
+	Loss            float64 // of the first round
+}
+
+// evaluate plays the puzzles of one item.
+func (p *Player) evaluate(ctx context.Context, held Held, item int) (s solved, err error) {
+	if err := ctx.Err(); err != nil {
+		return s, err
+	}
+	s.Scores = make([]puzzle.Score, p.config.rounds())
+	g, loss, err := p.play(held, item, len(s.Scores), func(round int, g *game) {
+		for q, shuffle := range g.shuffles {
+			s.Scores[round].AddPresent(g.puzzles[q].Answer(), shuffle, g.pieces[q].missing)
+		}
+	}, &s.Played)
+	if err != nil {
+		return s, err
+	}
+	s.Puzzles, s.Ceiling, s.Loss = len(g.shuffles), p.ceiling(g), loss
+	return s, nil
+}
+
+// EvaluateAmong is Evaluate by ranks that share out the items. All have the whole result, which is
+// that of one rank to the bit.
+func (p *Player) EvaluateAmong(ctx context.Context, g train.Group, held Held) (Evaluation, error) {
 	if held.Len() == 0 {
 		return Evaluation{}, errors.New("there is nothing to solve puzzles of")
 	}
-	rounds := p.config.rounds()
-	scores := make([]puzzle.Score, rounds)
+	scores := make([]puzzle.Score, p.config.rounds())
 	e := Evaluation{Items: held.Len(), Grid: p.config.Grid}
 	played := 0
-	for i := range held.Len() {
-		if err := ctx.Err(); err != nil {
-			return e, err
+	items, err := train.Divide(ctx, g, held.Len(), func(ctx context.Context, i int) (solved, error) { return p.evaluate(ctx, held, i) })
+	if err != nil {
+		return e, err
+	}
+	for _, s := range items {
+		for round := range scores {
+			scores[round].Join(s.Scores[round])
 		}
-		g, loss, err := p.play(held, i, rounds, func(round int, g *game) {
-			for q, shuffle := range g.shuffles {
-				scores[round].AddPresent(g.puzzles[q].Answer(), shuffle, g.pieces[q].missing)
-			}
-		}, &played)
-		if err != nil {
-			return e, err
-		}
-		e.Puzzles += len(g.shuffles)
-		e.Ceiling.add(p.ceiling(g), 1)
-		e.Loss += loss
+		e.Puzzles += s.Puzzles
+		e.Ceiling.add(s.Ceiling, 1)
+		e.Loss += s.Loss
+		played += s.Played
 	}
 	// Divided once: seven times 1/7 is less than 1.
 	for _, sum := range []*float64{&e.Ceiling.Correct, &e.Ceiling.Near, &e.Ceiling.Patches, &e.Loss} {

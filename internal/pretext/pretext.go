@@ -17,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -72,7 +73,13 @@ type OpenOptions struct {
 	Rounds int   // at most; for tasks that are solved round by round
 	Items  int   // that are made of each case
 	Memory int64 // limit in bytes of the network; 0: none
+	// Ranks are processes that share out the cases of an [Evaluator.Evaluate]; nil: this one has
+	// all.
+	Ranks voxsaw.Ranks
 }
+
+// Group is the ranks.
+func (o OpenOptions) Group() train.Group { return train.GroupOf(voxsaw.RunOptions{Ranks: o.Ranks}) }
 
 // An Evaluator does a task with trained weights. Its methods are called from one goroutine at a
 // time.

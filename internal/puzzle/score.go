@@ -26,6 +26,15 @@ func (s *Score) AddDistance(d, n int) {
 	s.Placed += n - d
 }
 
+// Join counts the answers that another score has counted.
+func (s *Score) Join(other Score) {
+	s.Puzzles += other.Puzzles
+	s.Correct += other.Correct
+	s.Near += other.Near
+	s.Patches += other.Patches
+	s.Placed += other.Placed
+}
+
 // Shares are the metrics as shares in [0, 1]: Correct, D<=2, patch accuracy. They are 0 where
 // nothing was counted.
 func (s Score) Shares() (correct, near, patches float64) {

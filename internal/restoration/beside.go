@@ -116,7 +116,7 @@ func (b *Beside) Open(dev voxsaw.Device, path string, memory int64) (*Restorer, 
 
 // Evaluate is the share of the variance of masked voxels that is explained, as task mae scores it.
 func (r *Restorer) Evaluate(ctx context.Context, cases []*prepared.Case) (pretext.Evaluation, error) {
-	return r.restorer.evaluate(ctx, cases)
+	return r.restorer.evaluate(ctx, train.Group{}, cases)
 }
 
 // Close gives the memory back.

@@ -153,7 +153,7 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 	if l.restorer == nil {
 		return voxsaw.Validation{}, nil
 	}
-	e, err := l.restorer.evaluate(ctx, l.Bench.Held)
+	e, err := l.restorer.evaluate(ctx, l.Bench.Group, l.Bench.Held)
 	if err != nil {
 		return voxsaw.Validation{}, err
 	}

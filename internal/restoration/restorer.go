@@ -13,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/tiles"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -76,30 +77,37 @@ func (r *restorer) restore(cases []*prepared.Case, at int, f func(example)) erro
 	return nil
 }
 
-// evaluate counts how well cases are restored.
-func (r *restorer) evaluate(ctx context.Context, cases []*prepared.Case) (e pretext.Evaluation, err error) {
+// evaluate counts how well cases are restored, which the ranks of a group share out.
+func (r *restorer) evaluate(ctx context.Context, group train.Group, cases []*prepared.Case) (e pretext.Evaluation, err error) {
 	if len(cases) == 0 {
 		return e, errors.New("there are no cases to restore")
 	}
-	t, crops := r.newTally(), 0
-	for n := range cases {
-		if err := ctx.Err(); err != nil {
-			return e, err
+	each, err := train.Divide(ctx, group, len(cases), func(ctx context.Context, n int) (tallies, error) {
+		t := r.newTallies()
+		err := ctx.Err()
+		if err == nil {
+			err = r.restore(cases, n, func(e example) {
+				t.which().add(e, r.told)
+				t.Crops++
+			})
 		}
-		if err := r.restore(cases, n, func(e example) {
-			t.add(e, r.told)
-			crops++
-		}); err != nil {
-			return e, err
-		}
+		return *t, err
+	})
+	if err != nil {
+		return e, err
 	}
-	return t.evaluation(crops, len(cases)), nil
+	all := r.newTallies()
+	for _, t := range each {
+		all.join(t)
+	}
+	return all.which().evaluation(all.Crops, len(cases)), nil
 }
 
 // evaluator is a restorer on the list of pretext tasks.
 type evaluator struct {
 	*restorer
 	params *nn.Params
+	group  train.Group // that share the cases out
 	notes  []string
 }
 
@@ -109,7 +117,7 @@ func open(dev voxsaw.Device, path string, m pretext.Model, t func() task, o pret
 	if err != nil {
 		return nil, err
 	}
-	e := &evaluator{params: params}
+	e := &evaluator{params: params, group: o.Group()}
 	if o.Rounds > 1 {
 		e.notes = append(e.notes, "a crop is restored at once, there are no rounds")
 	}
@@ -134,7 +142,7 @@ func (e *evaluator) Notes() []string { return e.notes }
 
 // Evaluate implements [pretext.Evaluator].
 func (e *evaluator) Evaluate(ctx context.Context, cases []*prepared.Case) (pretext.Evaluation, error) {
-	return e.evaluate(ctx, cases)
+	return e.evaluate(ctx, e.group, cases)
 }
 
 // Sizes of the picture, in pixels.

@@ -15,18 +15,47 @@ type tally interface {
 	evaluation(crops, cases int) pretext.Evaluation
 }
 
-func (t task) newTally() tally {
+// tallies are those of some crops. Which of them counts is the task's.
+type tallies struct {
+	Restored restoredTally
+	Told     toldTally
+	Crops    int
+}
+
+func (t task) newTallies() *tallies {
 	if n := t.outputs(); n > 1 {
-		return &toldTally{matrix: make([]int, n*n), classes: n}
+		return &tallies{Told: toldTally{Matrix: make([]int, n*n), Classes: n}}
 	}
-	return &restoredTally{}
+	return &tallies{}
+}
+
+// which is the one that counts.
+func (t *tallies) which() tally {
+	if t.Told.Classes > 1 {
+		return &t.Told
+	}
+	return &t.Restored
+}
+
+// join counts what others have counted.
+func (t *tallies) join(other tallies) {
+	t.Restored.join(other.Restored)
+	t.Told.join(other.Told)
+	t.Crops += other.Crops
 }
 
 // restoredTally adds up squared errors over the voxels that count: of what is restored, and of two
 // simple answers, the input as it is and the mean of each crop.
 type restoredTally struct {
-	restored, input, mean float64 // squares
-	voxels                int
+	Restored, Input, Mean float64 // squares
+	Voxels                int
+}
+
+func (t *restoredTally) join(other restoredTally) {
+	t.Restored += other.Restored
+	t.Input += other.Input
+	t.Mean += other.Mean
+	t.Voxels += other.Voxels
 }
 
 func (t *restoredTally) add(e example, outputs []float32) {
@@ -43,28 +72,28 @@ func (t *restoredTally) add(e example, outputs []float32) {
 		if e.counts[i] == 0 {
 			continue
 		}
-		t.restored += square(float64(outputs[i]), float64(y))
-		t.input += square(float64(e.input[i]), float64(y))
-		t.mean += square(mean, float64(y))
+		t.Restored += square(float64(outputs[i]), float64(y))
+		t.Input += square(float64(e.input[i]), float64(y))
+		t.Mean += square(mean, float64(y))
 	}
-	t.voxels += n
+	t.Voxels += n
 }
 
 // explained is the share of the variance that is explained: 1 - squares / squares about the mean.
 func (t *restoredTally) explained(squares float64) float64 {
-	if t.mean == 0 {
+	if t.Mean == 0 {
 		return 0 // crops of one intensity each
 	}
-	return 1 - squares/t.mean
+	return 1 - squares/t.Mean
 }
 
 func (t *restoredTally) evaluation(crops, cases int) pretext.Evaluation {
-	explained, chance := t.explained(t.restored), max(0, t.explained(t.input))
+	explained, chance := t.explained(t.Restored), max(0, t.explained(t.Input))
 	better := "every voxel the mean of its crop's"
 	if chance > 0 {
 		better = "the crop left as it is shown"
 	}
-	voxels := float64(max(t.voxels, 1))
+	voxels := float64(max(t.Voxels, 1))
 	return pretext.Evaluation{
 		Cases: cases, Items: crops, Measures: []pretext.Measure{{Key: "explained", Title: "variance explained"}},
 		Rounds: [][]float64{{explained}}, Chance: []float64{chance},
@@ -77,19 +106,25 @@ func (t *restoredTally) evaluation(crops, cases int) pretext.Evaluation {
 			Error     float64 `json:"mse"`
 			OfInput   float64 `json:"mse_of_input"`
 			OfMean    float64 `json:"mse_of_mean"`
-		}{cases, crops, explained, chance, t.restored / voxels, t.input / voxels, t.mean / voxels},
+		}{cases, crops, explained, chance, t.Restored / voxels, t.Input / voxels, t.Mean / voxels},
 	}
 }
 
 // toldTally counts voxels by their class (rows) and the class that is told (columns).
 type toldTally struct {
-	matrix  []int
-	classes int
+	Matrix  []int
+	Classes int
+}
+
+func (t *toldTally) join(other toldTally) {
+	for i, n := range other.Matrix {
+		t.Matrix[i] += n
+	}
 }
 
 func (t *toldTally) add(e example, outputs []float32) {
-	for i, class := range tell(outputs, t.classes) {
-		t.matrix[int(e.target[i])*t.classes+int(class)]++
+	for i, class := range tell(outputs, t.Classes) {
+		t.Matrix[int(e.target[i])*t.Classes+int(class)]++
 	}
 }
 
@@ -110,13 +145,13 @@ func tell(logits []float32, classes int) []float32 {
 // scores are the share of voxels told right, and the mean Dice over the classes that occur.
 func (t *toldTally) scores() (correct, dice float64) {
 	all, there := 0, 0
-	for class := range t.classes {
+	for class := range t.Classes {
 		truth, told := 0, 0
-		for other := range t.classes {
-			truth += t.matrix[class*t.classes+other]
-			told += t.matrix[other*t.classes+class]
+		for other := range t.Classes {
+			truth += t.Matrix[class*t.Classes+other]
+			told += t.Matrix[other*t.Classes+class]
 		}
-		right := t.matrix[class*t.classes+class]
+		right := t.Matrix[class*t.Classes+class]
 		all += truth
 		correct += float64(right)
 		if truth+told > 0 {
@@ -129,16 +164,16 @@ func (t *toldTally) scores() (correct, dice float64) {
 
 // blind is the tally of an answer that is always the most common class.
 func (t *toldTally) blind() *toldTally {
-	truth := make([]int, t.classes)
+	truth := make([]int, t.Classes)
 	for class := range truth {
-		for _, n := range t.matrix[class*t.classes:][:t.classes] {
+		for _, n := range t.Matrix[class*t.Classes:][:t.Classes] {
 			truth[class] += n
 		}
 	}
 	common := slices.Index(truth, slices.Max(truth))
-	b := &toldTally{matrix: make([]int, len(t.matrix)), classes: t.classes}
+	b := &toldTally{Matrix: make([]int, len(t.Matrix)), Classes: t.Classes}
 	for class, n := range truth {
-		b.matrix[class*t.classes+common] = n
+		b.Matrix[class*t.Classes+common] = n
 	}
 	return b
 }

@@ -1,8 +1,10 @@
 package train
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,7 +79,8 @@ func (g Group) describe() string {
 }
 
 // Divide does work for each of n things, on whichever rank it falls, and gives all ranks the
-// results of all. T must come through JSON unchanged. An error of any rank is an error of all.
+// results of all. T must come through package gob unchanged: what it has to say is in exported
+// fields. An error of any rank is an error of all.
 func Divide[T any](ctx context.Context, g Group, n int, work func(ctx context.Context, i int) (T, error)) ([]T, error) {
 	all := make([]T, n)
 	if g.single() {
@@ -95,11 +98,11 @@ func Divide[T any](ctx context.Context, g Group, n int, work func(ctx context.Co
 		result, err := work(ctx, i)
 		own, failed = append(own, result), err
 	}
-	text, err := json.Marshal(own)
-	if failed = errors.Join(failed, err); failed != nil {
-		text = nil
+	var sent bytes.Buffer
+	if failed = errors.Join(failed, gob.NewEncoder(&sent).Encode(own)); failed != nil {
+		sent.Reset()
 	}
-	parts, err := g.ranks.Gather(text)
+	parts, err := g.ranks.Gather(sent.Bytes())
 	if err := errors.Join(failed, err); err != nil {
 		return nil, err
 	}
@@ -108,7 +111,7 @@ func Divide[T any](ctx context.Context, g Group, n int, work func(ctx context.Co
 			return nil, ElsewhereError{}
 		}
 		var theirs []T
-		if err := json.Unmarshal(part, &theirs); err != nil {
+		if err := gob.NewDecoder(bytes.NewReader(part)).Decode(&theirs); err != nil {
 			return nil, err
 		}
 		for k, result := range theirs {
@@ -162,6 +165,10 @@ func (g Group) broadcast(values []float32) error {
 	}
 	return g.ranks.Broadcast(unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), 4*len(values)))
 }
+
+// Same makes sure that all ranks are about to do the same, each thing by its name. The error is the
+// same on all ranks.
+func (g Group) Same(facts map[string]string) error { return g.same(facts) }
 
 // same compares what the ranks are about to do, each thing by its name, with what rank 0 is about
 // to do. Settings may differ in some dotted keys. The error is the same on all ranks.
