@@ -186,17 +186,9 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 			return notes, nil
 		}
 	}
-	find := func(path, series string) *Entry {
-		uid, _, _ := strings.Cut(series, "#")
-		for n := range entries {
-			if e := &entries[n]; (e.Path == path || series == "" && e.Series != "" && e.Kind == KindDICOM && strings.HasPrefix(e.Path, path+string(filepath.Separator))) && (uid == "" || e.Series == uid) {
-				return e
-			}
-		}
-		return nil
-	}
+	find := indexEntries(entries)
 	for _, path := range d.masks {
-		if e := find(path, ""); e != nil {
+		if e := find.entry(path, ""); e != nil {
 			e.problem(maskNote)
 		}
 	}
@@ -206,12 +198,12 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(min(4, runtime.GOMAXPROCS(0)))
 	for _, c := range d.Cases {
-		labels, image := find(c.Labels, ""), find(c.Image, c.Series)
+		labels, image := find.entry(c.Labels, ""), find.entry(c.Image, c.Series)
 		if image != nil && image.mayBeLabels {
 			image.problem(notLabels)
 		}
 		for _, m := range c.Masks {
-			if e := find(m.Path, ""); e != nil && e.LabelNames == nil {
+			if e := find.entry(m.Path, ""); e != nil && e.LabelNames == nil {
 				e.nameMask(m.Name)
 			}
 		}
@@ -259,6 +251,48 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 		}
 	}
 	return slices.Concat(notes, []string{d.String()}, d.Notes), group.Wait()
+}
+
+// entryIndex finds entries by their path, in a time that does not grow with their number: a data
+// set may have 100,000.
+type entryIndex struct {
+	entries []Entry
+	at      map[placeOfEntry]int // the first entry there
+	below   map[string]int       // the first series of DICOM below a folder
+}
+
+// placeOfEntry is a path and the UID of a series there; "": of any.
+type placeOfEntry struct{ path, series string }
+
+func indexEntries(entries []Entry) entryIndex {
+	x := entryIndex{entries, map[placeOfEntry]int{}, map[string]int{}}
+	for n, e := range slices.Backward(entries) { // so that the first stays
+		x.at[placeOfEntry{e.Path, ""}] = n
+		x.at[placeOfEntry{e.Path, e.Series}] = n
+		if e.Series == "" || e.Kind != KindDICOM {
+			continue
+		}
+		for end, c := range e.Path {
+			if c == filepath.Separator {
+				x.below[e.Path[:end]] = n
+			}
+		}
+	}
+	return x
+}
+
+// entry is the first one of a case's file, or of a series of a folder, as [Case] names them;
+// without a series it may lie below the folder, too. nil: there is none.
+func (x entryIndex) entry(path, series string) *Entry {
+	uid, _, _ := strings.Cut(series, "#")
+	n, ok := x.at[placeOfEntry{path, uid}]
+	if m, found := x.below[path]; found && series == "" && (!ok || m < n) {
+		n, ok = m, true
+	}
+	if !ok {
+		return nil
+	}
+	return &x.entries[n]
 }
 
 func (e *Entry) setGrid(g volume.Grid) {
