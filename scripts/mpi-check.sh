@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Trains with two and four ranks under Debian's Open MPI and MPICH, kills ranks, and resumes. Installs both
-# where they are missing, as root.
+# Trains with two and four ranks under Debian's Open MPI and MPICH, on one host and between two network
+# namespaces, kills ranks, and resumes. Runs as root, and installs what is missing.
 #
 #   bash scripts/mpi-check.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if ! command -v mpirun.openmpi >/dev/null || ! command -v mpiexec.mpich >/dev/null; then
+if ! command -v mpirun.openmpi >/dev/null || ! command -v mpiexec.mpich >/dev/null || ! command -v ip >/dev/null; then
   apt-get update -q
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends openmpi-bin mpich
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends openmpi-bin mpich iproute2
 fi
 go vet -tags mpi ./internal/mpi ./cmd/voxsaw
 go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags mpi ./internal/mpi

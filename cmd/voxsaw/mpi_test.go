@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,6 +36,9 @@ func TestMPI(t *testing.T) {
 	t.Run("solve", s.solve)
 	t.Run("interrupt and resume", s.interruptAndResume)
 	t.Run("a rank is lost", s.aRankIsLost)
+	t.Run("kills", s.kills)
+	t.Run("Ctrl-C", s.ctrlC)
+	t.Run("two hosts", s.twoHosts)
 	t.Run("ranks that differ", s.ranksThatDiffer)
 	t.Run("other library", s.otherLibrary)
 	t.Run("doctor", s.doctor)
@@ -93,7 +97,7 @@ func (s mpiSite) start(t *testing.T, launcher string, ranks int, env []string, a
 	line = append(append(line, strconv.Itoa(ranks), s.binary), args...)
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	cmd = exec.CommandContext(ctx, line[0], line[1:]...)
-	cmd.Dir = s.dir
+	cmd.Dir, cmd.WaitDelay = s.dir, time.Second
 	cmd.Env = append(append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "GOMAXPROCS=1"), env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -237,7 +241,29 @@ func (s mpiSite) pids(t *testing.T, folder string, n int) []int {
 			break
 		}
 	}
-	pids := make([]int, n)
+	return s.processes(t, n)
+}
+
+// processes waits until the processes of n ranks are there, and gives them by rank.
+func (s mpiSite) processes(t *testing.T, n int) []int {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if there := s.running(t); len(there) == n {
+			pids := make([]int, n)
+			for rank, pid := range there {
+				pids[rank] = pid
+			}
+			return pids
+		}
+	}
+	t.Fatalf("the processes of %d ranks are not there", n)
+	return nil
+}
+
+// running are the processes of ranks that are there, by rank.
+func (s mpiSite) running(t *testing.T) map[int]int {
+	t.Helper()
+	pids := map[int]int{}
 	processes, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		t.Fatal(err)
@@ -251,14 +277,9 @@ func (s mpiSite) pids(t *testing.T, folder string, n int) []int {
 		for _, v := range strings.Split(string(environ), "\x00") {
 			name, value, _ := strings.Cut(v, "=")
 			rank, err := strconv.Atoi(value)
-			if (name == "PMI_RANK" || name == "OMPI_COMM_WORLD_RANK") && err == nil && rank < n {
+			if (name == "PMI_RANK" || name == "OMPI_COMM_WORLD_RANK") && err == nil {
 				pids[rank], _ = strconv.Atoi(filepath.Base(filepath.Dir(path)))
 			}
-		}
-	}
-	for rank, pid := range pids {
-		if pid == 0 {
-			t.Fatalf("there is no process of rank %d", rank)
 		}
 	}
 	return pids
@@ -331,6 +352,143 @@ func (s mpiSite) aRankIsLost(t *testing.T) {
 			})
 		}
 	}
+}
+
+// killsVariable says how many ranks are killed, where three are too few.
+const killsVariable = "VOXSAW_TEST_KILLS"
+
+// Ranks that are killed at random moments, from the start of the job on, each time another one: the
+// run that goes on from what was saved ends with the bits of one that was never disturbed.
+func (s mpiSite) kills(t *testing.T) {
+	const steps = 60
+	kills := 3
+	if text := os.Getenv(killsVariable); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kills = n
+	}
+	line := func(folder string) []string { return append(s.long(folder, steps), "--resume") }
+	through, killed := s.in("undisturbed"), s.in("killed")
+	if r := s.ranks(t, "MPICH", 2, line(through)...); r.code != 0 {
+		t.Fatalf("exit code %d\n%s", r.code, r.stderr)
+	}
+	r := rand.New(rand.NewPCG(1, uint64(kills)))
+	ended := 0
+	for n := range kills {
+		rank, launcher := r.IntN(2), []string{"MPICH", "Open MPI"}[n%2]
+		_, wait := s.start(t, launcher, 2, nil, line(killed)...)
+		ranks := s.processes(t, 2)
+		time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
+		exec.Command("kill", "-KILL", strconv.Itoa(ranks[rank])).Run() // it may have ended
+		job := wait()
+		if _, err := os.Stat(weights(killed)); err == nil {
+			s.must(t, "verify", killed)
+		}
+		if job.code == 0 {
+			ended++
+			if err := os.RemoveAll(killed); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Logf("%d kills, %d of which came after the end", kills, ended)
+	if ended > kills/2 {
+		t.Errorf("%d of %d kills came after the end: take more steps", ended, kills)
+	}
+	if r := s.ranks(t, "MPICH", 2, line(killed)...); r.code != 0 {
+		t.Fatalf("exit code %d\n%s", r.code, r.stderr)
+	}
+	traintest.Equal(t, weights(through), weights(killed), 0)
+}
+
+// Ctrl-C at the launcher ends all ranks, with a checkpoint from which the run goes on. Open MPI is
+// told to leave them the time to write it.
+func (s mpiSite) ctrlC(t *testing.T) {
+	for _, launcher := range []string{"Open MPI", "MPICH"} {
+		folder := s.in("ctrl-c " + launcher)
+		cmd, wait := s.start(t, launcher, 2, []string{"OMPI_MCA_odls_base_sigkill_timeout=3"}, s.long(folder, 100000)...)
+		s.pids(t, folder, 2)
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		r := wait()
+		d, err := checkpoint.Read(weights(folder))
+		if err != nil || r.code == 0 || !strings.Contains(r.stderr, "and saved") {
+			t.Errorf("%s: exit code %d, %v, step %d\n%s", launcher, r.code, err, d.Step, r.stderr)
+		}
+		s.must(t, "verify", folder)
+		if left := s.running(t); len(left) > 0 {
+			t.Errorf("%s: processes of ranks are still there: %v", launcher, left)
+		}
+	}
+}
+
+// hostsAgent stands in for ssh: hosts are network namespaces with a hostname of their own.
+const hostsAgent = `#!/bin/bash
+while [[ $1 == -* ]]; do shift; done
+case $1 in 10.77.0.1) host=vxa ;; 10.77.0.2) host=vxb ;; esac
+shift
+exec ip netns exec $host unshare --uts bash -c "hostname $host; $*"
+`
+
+// hosts makes two hosts with a link between them, and the launcher "two hosts".
+func (s mpiSite) hosts(t *testing.T) {
+	agent := s.in("agent.sh")
+	if err := os.WriteFile(agent, []byte(hostsAgent), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	remove := func() {
+		for _, host := range []string{"vxa", "vxb"} {
+			exec.Command("ip", "netns", "del", host).Run() // there may be none
+		}
+	}
+	remove()
+	t.Cleanup(remove)
+	for _, line := range []string{
+		"netns add vxa", "netns add vxb", "link add va netns vxa type veth peer name vb netns vxb",
+		"-n vxa addr add 10.77.0.1/24 dev va", "-n vxb addr add 10.77.0.2/24 dev vb",
+		"-n vxa link set lo up", "-n vxb link set lo up", "-n vxa link set va up", "-n vxb link set vb up",
+	} {
+		if text, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %s (as root): %v: %s", line, err, text)
+		}
+	}
+	launchers["two hosts"] = []string{"ip", "netns", "exec", "vxa", "mpiexec.mpich", "-launcher", "ssh", "-launcher-exec", agent, "-iface", "va", "-hosts", "10.77.0.1,10.77.0.2", "-n"}
+}
+
+// Two hosts train as one does. Where the link between them is taken down, the ranks on both end,
+// and it is said which one was lost.
+func (s mpiSite) twoHosts(t *testing.T) {
+	s.hosts(t)
+	alone, folder := s.in("one host"), s.in("two hosts")
+	s.must(t, s.long(alone, 20)...)
+	r := s.ranks(t, "two hosts", 2, s.long(folder, 20)...)
+	if r.code != 0 || !strings.Contains(r.stderr, " on vxb") {
+		t.Fatalf("exit code %d\n%s", r.code, r.stderr)
+	}
+	// with the learning rate of a real run
+	traintest.Close(t, weights(alone), weights(folder), 1e-3)
+
+	lost := s.in("link down")
+	cmd, wait := s.start(t, "two hosts", 2, []string{"VOXSAW_MPI_TIMEOUT=3s"}, s.long(lost, 100000)...)
+	s.pids(t, lost, 2)
+	if text, err := exec.Command("ip", "-n", "vxa", "link", "set", "va", "down").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	began := time.Now()
+	for len(s.running(t)) > 0 && time.Since(began) < time.Minute {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if left := s.running(t); len(left) > 0 {
+		t.Errorf("ranks are still there after a minute: %v", left)
+	}
+	cmd.Process.Kill() // Hydra waits for the other host
+	if r := wait(); !strings.Contains(r.stderr, "rank 1 (vxb): the job ends: nothing was heard of it for 3s") {
+		t.Errorf("nothing says which rank was lost:\n%s", r.stderr)
+	}
+	s.must(t, "verify", lost)
 }
 
 // What goes wrong when a job starts is one line that names the rank, and nothing is written.
