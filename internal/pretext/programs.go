@@ -18,7 +18,8 @@ type Programs struct {
 	Training, Validation *nn.Program
 }
 
-// NewPrograms divides the batch over the ranks. The programs, for Pass items, are for the caller to compile.
+// NewPrograms divides the batch over the ranks. The programs, for Pass items, are for the caller to
+// compile.
 func NewPrograms(w Workbench, batch int) (p Programs, err error) {
 	p.Bench = w
 	p.First, p.N, err = w.Group.Share(batch)
