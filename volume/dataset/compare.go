@@ -153,8 +153,11 @@ func (c Case) readOwnLabels(o ReadOptions, names map[uint16]string) (*volume.Lab
 	return c.readLabels(o, names)
 }
 
-// byNames gives the labels of a prediction the numbers that a reference has for their names, if it
-// has all of them. The numbers of masks are this program's: there, only names count.
+// byNames gives the labels of a prediction the numbers that a reference has for their names. If the
+// two have names in common, a label whose name the reference does not know is left out, whatever
+// its number means there; that does not depend on which labels a case happens to have. If they have
+// none in common, numbers count, which is said. The numbers of masks are this program's: there,
+// only names count.
 func byNames(p, r *volume.LabelMap, reference Labels) (note string, err error) {
 	masks := reference.parts != nil && reference.parts.Masks != nil
 	known := r.Names
@@ -165,9 +168,12 @@ func byNames(p, r *volume.LabelMap, reference Labels) (note string, err error) {
 	for _, label := range slices.Backward(slices.Sorted(maps.Keys(known))) {
 		numbers[foldName(known[label])] = label
 	}
+	common := masks
+	for label, name := range p.Names {
+		common = common || label > 0 && numbers[foldName(name)] > 0
+	}
 	table := map[uint16]uint16{}
-	var changes, unknown []string
-	clash := ""
+	var changes, clashes []string
 	for _, label := range slices.Sorted(maps.Keys(p.Counts())) {
 		name := p.Names[label]
 		to := numbers[foldName(name)]
@@ -175,19 +181,20 @@ func byNames(p, r *volume.LabelMap, reference Labels) (note string, err error) {
 		case label == 0 || to == label && name != "":
 		case name == "" && masks:
 			return "", fmt.Errorf("its masks have names (%s), and label %d of the prediction has none: nothing says which of them it is", plain.List(namesOf(known)), label)
-		case to > 0 && name != "":
+		case name == "": // its number is all there is
+		case to > 0:
 			table[label], changes = to, append(changes, fmt.Sprintf("%s %d to %d", name, label, to))
-		case masks:
+		case common:
 			table[label], changes = 0, append(changes, fmt.Sprintf("%s left out, because no reference has it", name))
-		default:
-			unknown = append(unknown, name)
-		}
-		if other := r.Names[label]; name != "" && other != "" && foldName(other) != foldName(name) {
-			clash = fmt.Sprintf("label %d is %q here and %q in %s: compared by number", label, name, other, reference.Path)
+		case known[label] != "":
+			clashes = append(clashes, fmt.Sprintf("label %d is %q here and %q there", label, name, known[label]))
 		}
 	}
-	if len(unknown) > 0 || len(table) == 0 {
-		return clash, nil
+	if len(clashes) > 0 {
+		return fmt.Sprintf("compared by number, because no label has a name that %s knows: %s", reference.Path, strings.Join(clashes, ", ")), nil
+	}
+	if len(table) == 0 {
+		return "", nil
 	}
 	for n, label := range p.Labels {
 		if to, moved := table[label]; moved {
