@@ -9,64 +9,68 @@ import (
 	"testing"
 )
 
-// The variable makes TestParts and TestShown the children of TestSkips.
+// recorded is what go test -v printed of a test with skipped parts, two of them in parallel.
+const recorded = `=== RUN   TestParts
+=== RUN   TestParts/runs
+    parts_test.go:9: is well
+=== RUN   TestParts/family
+=== RUN   TestParts/family/one_part
+    parts_test.go:11: no tool here
+=== NAME  TestParts/family
+    parts_test.go:12: what it said before
+=== RUN   TestParts/family/another
+=== NAME  TestParts/family
+    parts_test.go:14: no rest
+=== RUN   TestParts/a
+=== PAUSE TestParts/a
+=== RUN   TestParts/b
+=== PAUSE TestParts/b
+=== CONT  TestParts/a
+=== CONT  TestParts/b
+=== NAME  TestParts/a
+    parts_test.go:19: beside others: a
+=== NAME  TestParts/b
+    parts_test.go:19: beside others: b
+--- PASS: TestParts (0.00s)
+    --- PASS: TestParts/runs (0.00s)
+    --- SKIP: TestParts/family (0.00s)
+        --- SKIP: TestParts/family/one_part (0.00s)
+        --- PASS: TestParts/family/another (0.00s)
+    --- SKIP: TestParts/a (0.00s)
+    --- SKIP: TestParts/b (0.00s)
+PASS
+`
+
+// The variable makes TestShown the child of TestSkips.
 const variable = "VOXSAW_TEST_SKIPS"
 
-// child runs a test of this file as a child, and gives its output.
-func child(t *testing.T, test, mode string) string {
-	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.v", "-test.run=^"+test+"$")
-	cmd.Env = append(os.Environ(), variable+"="+mode)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return string(out)
-}
-
-// TestParts skips some of its parts where it is a child.
-func TestParts(t *testing.T) {
-	if os.Getenv(variable) == "" {
-		return
-	}
-	t.Run("runs", func(t *testing.T) { t.Log("is well") })
-	t.Run("family", func(t *testing.T) {
-		t.Run("one part", func(t *testing.T) { t.Skip("no tool here") })
-		t.Log("what it said before")
-		t.Run("another", func(t *testing.T) {})
-		t.Skip("no rest")
-	})
-	for _, name := range []string{"a", "b"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			t.Skip("beside others: " + name)
-		})
-	}
-}
-
-// TestShown, where it is a child, shows the skips of a child of its own.
+// TestShown, where it is a child, shows the skips that were recorded.
 func TestShown(t *testing.T) {
-	if os.Getenv(variable) == "show" {
-		ShowSkips(t, child(t, "TestParts", "skip"))
+	if os.Getenv(variable) != "" {
+		ShowSkips(t, recorded)
 	}
 }
 
+// Skips are found in what was recorded, and again in what a process prints that has shown them,
+// which is how the Go at hand prints its own.
 func TestSkips(t *testing.T) {
-	for _, of := range []struct{ test, mode, prefix string }{
-		{"TestParts", "skip", "TestParts/"},
-		{"TestShown", "show", "TestShown/TestParts/"}, // they have become skips of the parent
-	} {
-		out := child(t, of.test, of.mode)
+	cmd := exec.Command(os.Args[0], "-test.v", "-test.run=^TestShown$")
+	cmd.Env = append(os.Environ(), variable+"=1")
+	shown, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, shown)
+	}
+	for prefix, out := range map[string]string{"TestParts/": recorded, "TestShown/TestParts/": string(shown)} {
 		want := map[string]string{"family/one_part": "no tool here", "family": "no rest", "a": "beside others: a", "b": "beside others: b"}
 		for _, got := range skips(out) {
-			name := strings.TrimPrefix(got.name, of.prefix)
+			name := strings.TrimPrefix(got.name, prefix)
 			if reason, ok := want[name]; !ok || !strings.HasSuffix(got.reason, reason) {
-				t.Errorf("%s: skipped %s because of %q, want one of %v", of.test, got.name, got.reason, want)
+				t.Errorf("skipped %s because of %q, want one of %v", got.name, got.reason, want)
 			}
 			delete(want, name)
 		}
 		if len(want) != 0 {
-			t.Errorf("%s: of the skips are missing %v in\n%s", of.test, want, out)
+			t.Errorf("%s: of the skips are missing %v in\n%s", prefix, want, out)
 		}
 	}
 }
