@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,7 +94,7 @@ func TestOrientationsAreOneArray(t *testing.T) {
 		if first == nil {
 			first = v
 		}
-		if !v.Same(first.Grid, 1e-4) || !reflect.DeepEqual(v.Float32, first.Float32) {
+		if !v.Same(first.Grid, 1e-4) || !slices.Equal(v.Float32, first.Float32) {
 			t.Errorf("%s is another array", path)
 		}
 	}

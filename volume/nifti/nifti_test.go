@@ -397,7 +397,7 @@ func TestRoundTrip(t *testing.T) {
 					t.Fatal(err)
 				}
 				near(back.Grid)
-				if !reflect.DeepEqual(back.Int16, w.Int16) || !reflect.DeepEqual(back.Float32, w.Float32) {
+				if !slices.Equal(back.Int16, w.Int16) || !slices.Equal(back.Float32, w.Float32) {
 					t.Fatalf("%s %v: other voxels", name, shape)
 				}
 			}
@@ -411,7 +411,7 @@ func TestRoundTrip(t *testing.T) {
 					t.Fatal(err)
 				}
 				near(back.Grid)
-				if !reflect.DeepEqual(back.Labels, l.Labels) {
+				if !slices.Equal(back.Labels, l.Labels) {
 					t.Fatalf("%s %v: other labels", name, shape)
 				}
 				h, err := ReadHeader(path)
