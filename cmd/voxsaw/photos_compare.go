@@ -9,7 +9,6 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/photostudy"
-	"github.com/voxsaw/voxsaw/internal/table"
 )
 
 type photoCompareOptions struct {
@@ -67,31 +66,18 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, memo
 	if err != nil {
 		return err
 	}
-	tables := []table.Table{photostudy.SolvedTable(o.Plan, results), photostudy.TransferTable(o.Plan, results)}
-	err = writeFile(filepath.Join(out, "results.md"), func(w io.Writer) error {
-		for _, t := range tables {
-			if len(t.Rows) == 0 {
-				continue
-			}
-			if err := t.Markdown(w); err != nil {
-				return err
-			}
-			fmt.Fprintln(w)
-		}
-		return nil
-	})
-	if err != nil {
+	page := photostudy.Report(o.Plan, results, string(resolved))
+	if err := page.Write(out, "report"); err != nil {
 		return err
 	}
 	if asJSON {
 		return printJSON(cmd.OutOrStdout(), results)
 	}
-	for _, t := range tables {
-		if len(t.Rows) > 0 {
-			if err := printTable(cmd.OutOrStdout(), t); err != nil {
-				return err
-			}
+	for _, t := range photostudy.Tables(o.Plan, results) {
+		if err := printTable(cmd.OutOrStdout(), t); err != nil {
+			return err
 		}
 	}
-	return nil
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", filepath.Join(out, "report.html"))
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,6 +53,15 @@ func prepare(t *testing.T) string {
 	return filepath.Join(dir, "prepared")
 }
 
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // console counts trainings.
 type console struct{ trainings *int }
 
@@ -84,6 +94,9 @@ arms:
 transfer:
   - {name: own, data: DATA, per_class: 2, C: [1], draws: 2, mix: false, side: 48}
   - {name: mixed, data: DATA, per_class: 3, C: [0.1, 1], draws: 2, mix: true, normalise: true, side: 48, layer: conv5}
+contrasts:
+  - {name: puzzles teach, arm: puzzles, against: random}
+  - {name: any order is better, arm: puzzles, against: kway}
 `
 
 func TestRun(t *testing.T) {
@@ -121,6 +134,26 @@ func TestRun(t *testing.T) {
 	if len(solved.Rows) != 2*2+1+1 || len(transfer.Rows) != 8 {
 		t.Errorf("%d rows of puzzles, %d of features", len(solved.Rows), len(transfer.Rows))
 	}
+	// puzzles and random share two targets; puzzles and K-way also the puzzles among few orders
+	contrasts := ContrastTable(p, results)
+	if len(contrasts.Rows) != 2+3 {
+		t.Errorf("%d rows of contrasts", len(contrasts.Rows))
+	}
+	for k, row := range contrasts.Rows[:2] {
+		want := 0.0
+		for i := range 2 {
+			for j := range 2 {
+				want += 25 * (results[2+i].Transfer[k].Draws[j].ClassMean - results[i].Transfer[k].Draws[j].ClassMean)
+			}
+		}
+		if got := row[5].(float64); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v: difference %v, want %v", row[3], got, want)
+		}
+	}
+	page := Report(p, results, "settings: x")
+	if err := page.Write(s.Out, "report"); err != nil {
+		t.Error(err)
+	}
 	var before, after bytes.Buffer
 	if err := transfer.Markdown(&before); err != nil {
 		t.Fatal(err)
@@ -132,6 +165,23 @@ func TestRun(t *testing.T) {
 	}
 	if err := TransferTable(p, results).Markdown(&after); err != nil || before.String() != after.String() {
 		t.Errorf("another table: %v\n%s\n%s", err, &before, &after)
+	}
+
+	// A result of a program that did not know a setting is taken, if the setting is as it is by default.
+	of := filepath.Join(s.Out, "arms", "puzzles", "seed-1", resultFile)
+	older := strings.Replace(read(t, of), `    "pretrain.distance": "3",`+"\n", "", 1)
+	if older == read(t, of) {
+		t.Fatal("the result has no distance")
+	}
+	if err := os.WriteFile(of, []byte(older), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = Run(context.Background(), p, s); err != nil || trainings != 6 {
+		t.Errorf("%d trainings, %v", trainings, err)
+	}
+	p.Arms[1].Pretrain = config.NewSection("distance: 2\n")
+	if _, err = Run(context.Background(), p, s); err == nil || !strings.Contains(err.Error(), "puzzles, seed 1") {
+		t.Errorf("a setting that is not as by default, and not in the result: %v", err)
 	}
 
 	// Other settings of an arm are another result, and its folder's run is not taken for it.
@@ -149,6 +199,9 @@ func TestCheck(t *testing.T) {
 		"say either random: true": "photos: x\narms: [{name: a}]",
 		"no arm is random":        "photos: x\narms: [{name: a, pretrain: {}}]\ntransfer: [{name: t, data: y}]",
 		"no task \"guess\"":       "photos: x\narms: [{name: a, pretrain: {task: guess}}]",
+		"no arm \"b\"":            "photos: x\narms: [{name: a, random: true}]\ncontrasts: [{name: c, arm: a, against: b}]",
+		"needs a name":            "photos: x\narms: [{name: a, random: true}]\ncontrasts: [{arm: a, against: a}]",
+		"compared with itself":    "photos: x\narms: [{name: a, random: true}]\ncontrasts: [{name: c, arm: a, against: a}]",
 		"gird":                    "photos: x\narms: [{name: a, pretrain: {gird: 3x3}}]",
 	} {
 		p := DefaultPlan()

@@ -24,6 +24,8 @@ type Plan struct {
 	Pretrain Pretrain `yaml:"pretrain" flag:"pretrain"`
 	Arms     []Arm    `yaml:"arms" help:"what is compared"`
 	Transfer []Target `yaml:"transfer" help:"what the features are measured on"`
+	// Contrasts change no result: they may be added to a comparison that is finished
+	Contrasts []Contrast `yaml:"contrasts,omitempty" help:"claims to look at: one arm against another"`
 }
 
 // Pretrain is a task with its settings.
@@ -93,7 +95,7 @@ func (p Plan) Check() error {
 			return errors.New("transfer: each needs a name and data, a folder of prepared photographs")
 		}
 	}
-	return nil
+	return p.checkContrasts(seen)
 }
 
 // settings are those of an arm.

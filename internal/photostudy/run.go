@@ -138,7 +138,7 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64) (Result, error) 
 	if result.Settings, err = r.settings(arm, &chosen); err != nil {
 		return result, err
 	}
-	if old, err := readResult(filepath.Join(folder, resultFile)); err != nil || maps.Equal(old.Settings, result.Settings) {
+	if old, err := readResult(filepath.Join(folder, resultFile)); err != nil || r.same(old.Settings, result.Settings, chosen.Chosen) {
 		return old, err
 	}
 	checkpoint := ""
@@ -170,6 +170,41 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64) (Result, error) 
 	return result, atomicfile.WriteBytes(filepath.Join(folder, resultFile), append(text, '\n'))
 }
 
+// same says whether an earlier result is of these settings. One that the earlier program did not
+// know counts as what it is by default.
+func (r *runner) same(old, now map[string]string, task string) bool {
+	if len(old) == 0 {
+		return false
+	}
+	defaults := Tasks()
+	defaults.Chosen = task
+	known, err := leaves("pretrain.", &Pretrain{defaults})
+	if err != nil {
+		return false
+	}
+	filled := maps.Clone(old)
+	for key, value := range known {
+		if _, ok := old[key]; !ok && now[key] == value {
+			filled[key] = value
+		}
+	}
+	return maps.Equal(filled, now)
+}
+
+// leaves are the settings of a part of a configuration, by their dotted keys.
+func leaves(prefix string, cfg any) (map[string]string, error) {
+	text, err := config.Marshal(cfg)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	from, err := config.Differences("{}", string(text)) // from nothing: all of them
+	for _, leaf := range from {
+		all[prefix+leaf.Key] = leaf.New
+	}
+	return all, err
+}
+
 // settings are what a result depends on, by their dotted keys: the arm's, how it is measured, and
 // the data.
 func (r *runner) settings(arm Arm, chosen *config.OneOf) (map[string]string, error) {
@@ -177,28 +212,17 @@ func (r *runner) settings(arm Arm, chosen *config.OneOf) (map[string]string, err
 		"random": strconv.FormatBool(arm.Random), "photos": r.data.Photos.Fingerprint(),
 		"rounds": fmt.Sprint(r.plan.Rounds), "only": strconv.Itoa(r.plan.Only), "solve": strconv.Itoa(r.plan.Solve),
 	}
-	add := func(prefix string, cfg any) error {
-		text, err := config.Marshal(cfg)
-		if err != nil {
-			return err
-		}
-		leaves, err := config.Differences("{}", string(text)) // from nothing: all of them
-		for _, leaf := range leaves {
-			all[prefix+leaf.Key] = leaf.New
-		}
-		return err
-	}
-	holder := struct {
-		config.OneOf `yaml:",inline"`
-	}{*chosen}
-	if err := add("pretrain.", &holder); err != nil {
+	parts, err := leaves("pretrain.", &Pretrain{*chosen})
+	if err != nil {
 		return nil, err
 	}
+	maps.Copy(all, parts)
 	for k, t := range r.plan.Transfer {
 		t.Data = r.targets[k].Photos.Fingerprint()
-		if err := add(fmt.Sprintf("transfer.%d.", k+1), &t); err != nil {
+		if parts, err = leaves(fmt.Sprintf("transfer.%d.", k+1), &t); err != nil {
 			return nil, err
 		}
+		maps.Copy(all, parts)
 	}
 	return all, nil
 }

@@ -1,0 +1,150 @@
+package photostudy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/table"
+)
+
+// A Contrast is a claim of the plan: that one arm is better than another.
+type Contrast struct {
+	Name    string `yaml:"name" help:"the claim, as it is called in the tables"`
+	Arm     string `yaml:"arm" help:"the arm that it says is better"`
+	Against string `yaml:"against" help:"the arm to compare with"`
+}
+
+// A measurement is one number of a result, in percent; ok says whether the result has it.
+type measurement struct {
+	on string // what is measured, as it is called in the tables
+	of func(Result) (percent float64, ok bool)
+}
+
+// measurements are what arms are compared by: the features on each target, and the patches in
+// place in the puzzles that they have in common.
+func measurements(plan Plan) []measurement {
+	var all []measurement
+	for k, t := range plan.Transfer {
+		all = append(all, measurement{t.Name, func(r Result) (float64, bool) {
+			if k >= len(r.Transfer) || len(r.Transfer[k].Draws) == 0 {
+				return 0, false
+			}
+			return classMean(r.Transfer[k]), true
+		}})
+	}
+	for _, way := range ways {
+		all = append(all, measurement{"patches in place, " + way, func(r Result) (float64, bool) {
+			e, ok := r.Solved[way]
+			if !ok || len(e.Rounds) == 0 {
+				return 0, false
+			}
+			return 100 * e.Rounds[len(e.Rounds)-1].Patches, true
+		}})
+	}
+	return all
+}
+
+// classMean is the mean over classes and draws of what is told right, in percent.
+func classMean(m Measured) (mean float64) {
+	for _, d := range m.Draws {
+		mean += 100 * d.ClassMean / float64(len(m.Draws))
+	}
+	return mean
+}
+
+// A difference is a contrast by one measurement: arm minus against for each seed.
+type difference struct {
+	Contrast
+	on       string
+	seeds    []float64
+	interval eval.Interval
+	test     eval.Test
+}
+
+func (d difference) mean() float64 { return eval.Summarise(d.seeds).Mean }
+
+// class colours the difference in a chart: up or down only where the interval leaves no doubt.
+func (d difference) class() string {
+	switch {
+	case d.interval.Low > 0:
+		return "up"
+	case d.interval.High < 0:
+		return "down"
+	}
+	return "open"
+}
+
+// differences are those that the results give. Arms are paired by their seed, for it draws the same
+// labels and the same photographs for both.
+func differences(plan Plan, results []Result) []difference {
+	var all []difference
+	for _, c := range plan.Contrasts {
+		of, against := ofArm(results, c.Arm), ofArm(results, c.Against)
+		for _, m := range measurements(plan) {
+			d := difference{Contrast: c, on: m.on}
+			for i := range min(len(of), len(against)) {
+				a, ok := m.of(of[i])
+				b, also := m.of(against[i])
+				if ok && also {
+					d.seeds = append(d.seeds, a-b)
+				}
+			}
+			if len(d.seeds) > 0 {
+				d.interval, d.test = eval.MeanTest(d.seeds)
+				all = append(all, d)
+			}
+		}
+	}
+	return all
+}
+
+// ContrastTable is the plan's claims: a row for each of them and each measurement.
+func ContrastTable(plan Plan, results []Result) table.Table {
+	t := table.Table{
+		Title: "Paired differences between arms, in points",
+		Columns: []table.Column{
+			{Key: "claim", Title: "claim"}, {Key: "arm", Title: "arm"}, {Key: "against", Title: "against"}, {Key: "on", Title: "on"}, {Key: "seeds", Title: "seeds"},
+			{Key: "difference", Title: "difference", Digits: 2}, {Key: "each", Title: "of each seed"}, {Key: "interval", Title: "95 % over trainings"}, {Key: "p", Title: "p", Digits: 3},
+		},
+		Notes: []string{
+			"of features: the mean over classes; of puzzles: patches in place after the last round",
+			"interval and p: paired t-test over trainings, each with its seed; two trainings are too few to see anything but a large difference",
+		},
+	}
+	for _, d := range differences(plan, results) {
+		row := []any{d.Name, d.Arm, d.Against, d.on, len(d.seeds), d.mean(), signed(d.seeds), nil, nil}
+		if len(d.seeds) > 1 {
+			row[7], row[8] = table.Interval(d.interval, 1), table.P(d.test.P)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// signed lists differences.
+func signed(values []float64) string {
+	var all []string
+	for _, v := range values {
+		all = append(all, fmt.Sprintf("%+.1f", v))
+	}
+	return strings.Join(all, ", ")
+}
+
+// checkContrasts says which contrast names an arm that the plan does not have.
+func (p Plan) checkContrasts(arms map[string]bool) error {
+	for _, c := range p.Contrasts {
+		if c.Name == "" {
+			return fmt.Errorf("contrast of %q and %q: it needs a name, the claim", c.Arm, c.Against)
+		}
+		for _, arm := range []string{c.Arm, c.Against} {
+			if !arms[arm] {
+				return fmt.Errorf("contrast %q: there is no arm %q", c.Name, arm)
+			}
+		}
+		if c.Arm == c.Against {
+			return fmt.Errorf("contrast %q: arm %q is compared with itself", c.Name, c.Arm)
+		}
+	}
+	return nil
+}
