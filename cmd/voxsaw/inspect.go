@@ -22,6 +22,7 @@ import (
 type inspectOptions struct {
 	Series string `yaml:"series" help:"look at this DICOM series only: its number, number.part or UID"`
 	Volume int    `yaml:"volume" help:"look at this volume of 4D files, or at this channel of nnU-Net cases, 1 for the first; 0: at all"`
+	Part   string `yaml:"part" help:"look at this part of the cases only, such as 3/16 for the third of 16: parts may be looked at at once, on many machines"`
 	JSON   bool   `yaml:"json" help:"print a list of {path, kind, shape, spacing, axcodes, affine, dtype, min, max, mean, problems}"`
 }
 
@@ -36,8 +37,12 @@ voxel counts. Problems come first. Nothing about a patient is printed. The exit 
 }
 
 func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
+	part, err := dataset.ParsePart(o.Part)
+	if err != nil {
+		return &usageError{err}
+	}
 	var progress terminal.Progress
-	look := dataset.InspectOptions{Series: o.Series, Volume: o.Volume, Progress: func(_, total int) {
+	look := dataset.InspectOptions{Series: o.Series, Volume: o.Volume, Part: part, Progress: func(_, total int) {
 		if progress == nil && total > 20 { // fewer are done before anybody wonders
 			progress = terminal.NewProgress(cmd.ErrOrStderr(), "inspect", total)
 		}
@@ -53,7 +58,7 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 		return err
 	}
 	isScan := func(e dataset.Entry) bool { return e.Kind != dataset.KindUnknown }
-	if !slices.ContainsFunc(entries, isScan) && o.Series == "" {
+	if !slices.ContainsFunc(entries, isScan) && o.Series == "" && part.Of == 0 {
 		if done, err := inspectPhotos(cmd, o, paths); done || err != nil {
 			return err
 		}
@@ -66,6 +71,10 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 			entries = []dataset.Entry{}
 		}
 		return errors.Join(printJSON(cmd.OutOrStdout(), entries), unreadable(entries))
+	}
+	if len(entries) == 0 && part.Of > 0 {
+		say(cmd.ErrOrStderr(), "nothing is in part %s: there are fewer cases than parts, or none", part)
+		return nil
 	}
 	if len(entries) == 0 && o.Series != "" {
 		return withHint(fmt.Errorf("%s: no series %s here", strings.Join(paths, ", "), o.Series), "without --series all are listed")

@@ -77,7 +77,10 @@ type InspectOptions struct {
 	Series string
 	// of files that hold several, 1 for the first; of a data set in nnU-Net's layout, the channel;
 	// 0: all
-	Volume   int
+	Volume int
+	// the share of the cases to look at, each with its scan and its labels, and of what belongs to
+	// no case; the zero value: all
+	Part     Part
 	Progress func(done, total int) // after each entry, one at a time; may be nil
 }
 
@@ -86,21 +89,27 @@ type InspectOptions struct {
 // compared too, and the notes say what else is odd about it. Only ctx ending and paths that are not
 // there are errors: what is wrong with a file is among its entry's problems.
 func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []Entry, notes []string, err error) {
-	var look []func() Entry // each reads all voxels of one
-	paths = slices.Clone(paths)
-	for n, path := range paths {
-		paths[n] = listed(path)
-		found, passed, err := findEntries(paths[n], o)
+	var look []sight
+	var sets []*Dataset
+	var about []string
+	for _, path := range paths {
+		path = listed(path)
+		found, passed, err := findEntries(path, o)
 		if err != nil {
 			return nil, nil, err
 		}
-		look, notes = append(look, found...), append(notes, passed...)
+		d, doubts := detectSet(path, Options{Series: o.Series, Volume: o.Volume})
+		if d != nil {
+			sets = append(sets, d)
+		}
+		look, notes, about = append(look, d.share(found, o.Part)...), append(notes, passed...), append(about, doubts...)
 	}
 	if entries, err = lookAt(ctx, look, o.Progress); err != nil {
 		return nil, nil, err
 	}
-	for _, path := range paths {
-		more, err := comparePairs(ctx, path, Options{Series: o.Series, Volume: o.Volume}, entries)
+	notes = append(notes, about...)
+	for _, d := range sets {
+		more, err := d.comparePairs(ctx, entries)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -114,14 +123,53 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 	return entries, notes, nil
 }
 
+// A sight is something to look at.
+type sight struct {
+	path string       // of the file, or of the folder of a series
+	look func() Entry // reads all voxels
+}
+
+// share is the part of what was found. What belongs to a case goes with it; the rest is counted by
+// itself. Without a data set (nil) all is counted by itself.
+func (d *Dataset) share(found []sight, part Part) []sight {
+	if part.Of == 0 {
+		return found
+	}
+	cases := map[string]int{} // by their files and folders
+	if d != nil {
+		for n, c := range slices.Backward(d.Cases) { // so that the first stays
+			cases[c.Image], cases[c.Labels] = n, n
+			for _, m := range c.Masks {
+				cases[m.Path] = n
+			}
+		}
+		delete(cases, "")
+	}
+	var kept []sight
+	others := 0
+	for _, f := range found {
+		n, ok := cases[f.path]
+		for above := f.path; !ok && filepath.Dir(above) != above; n, ok = cases[above] {
+			above = filepath.Dir(above)
+		}
+		if !ok {
+			n, others = others, others+1
+		}
+		if part.Has(n) {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
 // findEntries lists what is to be looked at below a path, and what else lies there.
-func findEntries(path string, o InspectOptions) (look []func() Entry, notes []string, err error) {
+func findEntries(path string, o InspectOptions) (look []sight, notes []string, err error) {
 	stat, err := os.Stat(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("inspecting: %w", err)
 	}
 	if !stat.IsDir() && isVoxels(path) {
-		return []func() Entry{func() Entry { return inspectFile(path, o.Volume) }}, nil, nil
+		return []sight{{path, func() Entry { return inspectFile(path, o.Volume) }}}, nil, nil
 	}
 	if stat.IsDir() {
 		chosen := o.Volume
@@ -131,7 +179,7 @@ func findEntries(path string, o InspectOptions) (look []func() Entry, notes []st
 		err := walk(path, func(file string, entry fs.FileInfo, err error) error {
 			// what cannot be looked at, the search for DICOM lists
 			if err == nil && !entry.IsDir() && isVoxels(file) {
-				look = append(look, func() Entry { return inspectFile(file, chosen) })
+				look = append(look, sight{file, func() Entry { return inspectFile(file, chosen) }})
 			}
 			return nil
 		})
@@ -147,18 +195,18 @@ func findEntries(path string, o InspectOptions) (look []func() Entry, notes []st
 }
 
 // lookAt makes the entries, a few at a time: each holds a scan in memory.
-func lookAt(ctx context.Context, look []func() Entry, progress func(done, total int)) ([]Entry, error) {
+func lookAt(ctx context.Context, look []sight, progress func(done, total int)) ([]Entry, error) {
 	entries := make([]Entry, len(look))
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(min(4, runtime.GOMAXPROCS(0)))
 	var mutex sync.Mutex
 	done := 0
-	for n, f := range look {
+	for n, s := range look {
 		group.Go(func() error {
 			if inner.Err() != nil {
 				return inner.Err()
 			}
-			entries[n] = f()
+			entries[n] = s.look()
 			if progress != nil {
 				mutex.Lock()
 				defer mutex.Unlock()
@@ -171,9 +219,8 @@ func lookAt(ctx context.Context, look []func() Entry, progress func(done, total 
 	return entries, group.Wait()
 }
 
-// comparePairs adds what is wrong with the labels of a data set to their entries, and describes the
-// data set.
-func comparePairs(ctx context.Context, root string, o Options, entries []Entry) (notes []string, err error) {
+// detectSet finds the data set at a path, nil where there is none, and says what is odd about it.
+func detectSet(root string, o Options) (d *Dataset, notes []string) {
 	if stat, err := os.Stat(root); err != nil || !stat.IsDir() {
 		return nil, nil
 	}
@@ -183,9 +230,15 @@ func comparePairs(ctx context.Context, root string, o Options, entries []Entry) 
 		notes = append(notes, err.Error())
 		o.NameByFolder = true // two data sets may have cases of one name
 		if d, err = Detect(root, o); err != nil {
-			return notes, nil
+			return nil, notes
 		}
 	}
+	return d, notes
+}
+
+// comparePairs adds what is wrong with the labels of a data set to their entries, and describes the
+// data set.
+func (d *Dataset) comparePairs(ctx context.Context, entries []Entry) (notes []string, err error) {
 	find := indexEntries(entries)
 	for _, path := range d.masks {
 		if e := find.entry(path, ""); e != nil {

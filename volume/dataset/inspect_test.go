@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,43 @@ import (
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
+
+// The parts of a data set give the entries of the whole: a scan and its labels, in one file or in
+// several, are in one part and are compared there; what belongs to no case is in one part, too.
+func TestInspectParts(t *testing.T) {
+	root := folderOf(t, "p1", "p2", "p3", "p4", "p5")
+	_, l := patient(t, 2)
+	moved := &volume.LabelMap{Grid: l.Grid, Labels: l.Labels}
+	moved.Affine[2][3] += 40
+	if err := errors.Join(
+		nifti.WriteLabels(filepath.Join(root, "labelsTr/p3.nii.gz"), moved),
+		nifti.WriteLabels(filepath.Join(root, "labelsTr/of_nobody.nii.gz"), l)); err != nil {
+		t.Fatal(err)
+	}
+	byPath := func(a, b Entry) int { return strings.Compare(a.Path, b.Path) }
+	whole, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})
+	if err != nil || len(whole) != 11 {
+		t.Fatalf("%d entries, %v", len(whole), err)
+	}
+	slices.SortFunc(whole, byPath)
+	for _, of := range []int{1, 2, 3, 11} {
+		var all []Entry
+		for n := range of {
+			part, _, err := Inspect(t.Context(), []string{root}, InspectOptions{Part: Part{n + 1, of}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if of == 2 && n == 0 && len(part) != 6+1 { // p1, p3, p5 and the first that is of nobody
+				t.Errorf("%d entries in part 1 of 2", len(part))
+			}
+			all = append(all, part...)
+		}
+		slices.SortFunc(all, byPath)
+		if !reflect.DeepEqual(all, whole) {
+			t.Errorf("%d parts: %+v\nwant %+v", of, all, whole)
+		}
+	}
+}
 
 func TestInspect(t *testing.T) {
 	root := folderOf(t, "p1", "p2", "p3")

@@ -403,7 +403,7 @@ func byInstance(s *dicom.Series, labels []uint16) ([]uint16, error) {
 
 // inspectSeries lists the series below a path, or those that are wanted, each to be read when its
 // turn comes, and describes what else was found there.
-func inspectSeries(path, wanted string) (look []func() Entry, others []string, err error) {
+func inspectSeries(path, wanted string) (look []sight, others []string, err error) {
 	all, passed, err := scanDICOM(path)
 	if err != nil {
 		return nil, nil, err
@@ -415,11 +415,11 @@ func inspectSeries(path, wanted string) (look []func() Entry, others []string, e
 	var rest []dicom.Passed
 	for _, p := range passed {
 		if p.What == dicom.WhatSEG {
-			look = append(look, func() Entry { return inspectSegmentation(p.Path) })
+			look = append(look, sight{p.Path, func() Entry { return inspectSegmentation(p.Path) }})
 			continue
 		}
 		if p.What == dicom.WhatRTSTRUCT {
-			look = append(look, func() Entry { return inspectStructures(p.Path) })
+			look = append(look, sight{p.Path, func() Entry { return inspectStructures(p.Path) }})
 			continue
 		}
 		if p.Err == nil && stat.IsDir() {
@@ -435,14 +435,14 @@ func inspectSeries(path, wanted string) (look []func() Entry, others []string, e
 		} else {
 			e.problem("%s", describe(p))
 		}
-		look = append(look, func() Entry { return e })
+		look = append(look, sight{p.Path, func() Entry { return e }})
 	}
 	slices.SortStableFunc(all, func(a, b *dicom.Series) int {
 		return cmp.Or(cmp.Compare(commonFolder(a.Files), commonFolder(b.Files)), compareNatural(a.Number, b.Number), a.Part-b.Part)
 	})
 	for _, s := range all {
 		if wanted == "" || wanted == SeriesAll || s.Is(wanted) {
-			look = append(look, func() Entry {
+			look = append(look, sight{commonFolder(s.Files), func() Entry {
 				e := inspectOne(path, stat.IsDir(), s)
 				switch shared := slices.ContainsFunc(all, s.SharesNumber); {
 				case shared && s.UID == "":
@@ -451,7 +451,7 @@ func inspectSeries(path, wanted string) (look []func() Entry, others []string, e
 					e.problem("another series of its study has the same number: --series %s takes this one", s.UID)
 				}
 				return e
-			})
+			}})
 		}
 	}
 	return look, passedOver(rest), nil
