@@ -88,6 +88,9 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 		cores = 8
 	}
 	again := []string{"voxsaw", "crossval", "--config", quoted(path), "--out", quoted(f.out)}
+	if f.local.folder != "" {
+		again = append(again, "--local", quoted(f.local.folder), "--local-size", f.local.size.String())
+	}
 	if limit := f.memory.bytes(); limit > 0 {
 		again = append(again, "--memory", f.memory.String())
 		// beside the network: scans, and the program itself

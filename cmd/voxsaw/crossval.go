@@ -16,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 type crossvalOptions struct {
@@ -50,6 +51,7 @@ A study.yaml, of which every key but data may be left out:
 		})
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of the experiment")
 	cmd.Flags().Var(&f.memory, "memory", "limit in GiB for the networks, 32 MiB of it for the program itself; scoring a scan is not counted: up to 50 bytes a voxel; 0: what the machine has")
+	f.local.bind(cmd)
 	cmd.Flags().BoolVar(&f.dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the table, or the plan, as JSON")
 	cmd.Flags().Var(&f.trial, "trial", "run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
@@ -80,6 +82,7 @@ const exampleStudy = `  data: prepared              # of voxsaw prepare
 type crossvalFlags struct {
 	out         string
 	memory      gibibytes
+	local       localFlags
 	dry, asJSON bool
 	trial       count
 	write       string
@@ -102,6 +105,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	}
 	defer closeDevice()
 	s := experiment.Setting{Out: f.out, Device: dev, Memory: f.memory.planned(), Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial)}
+	s.Opened = func(store *prepared.Store) error { return f.local.keep(cmd, store) }
 	result, err := experiment.Run(cmd.Context(), o.Plan, s)
 	if err != nil {
 		if result != nil && len(result.Runs) > 0 {

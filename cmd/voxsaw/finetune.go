@@ -48,6 +48,7 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
 			return runFinetune(cmd, *o, *run)
 		})
 	run.bind(cmd)
+	run.local.bind(cmd)
 	cmd.Annotations = map[string]string{asRanks: "yes"}
 	return cmd
 }
@@ -107,6 +108,9 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 		return err
 	}
 	defer cache.Close()
+	if err := run.local.keep(cmd, cache); err != nil {
+		return err
+	}
 	ids, err := caseIDs(cache, true, false)
 	if err != nil {
 		return withHint(err, "voxsaw inspect shows what a data set holds; labels are paired with scans by name")

@@ -44,6 +44,7 @@ Ctrl-C saves and stops; --resume continues to the bit.`,
   voxsaw pretrain --data prepared --task rotation --crop 64x64x64 --out runs/rotation`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runPretrain(cmd, *o, *run) })
 	run.bind(cmd)
+	run.local.bind(cmd)
 	cmd.Annotations = map[string]string{asRanks: "yes"}
 	return cmd
 }
@@ -57,6 +58,9 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 		return err
 	}
 	defer store.Close()
+	if err := run.local.keep(cmd, store); err != nil {
+		return err
+	}
 	ids, err := caseIDs(store, false, false)
 	if err != nil {
 		return err

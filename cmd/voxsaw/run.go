@@ -26,6 +26,7 @@ type runFlags struct {
 	out           string
 	resume, force bool
 	memory        gibibytes
+	local         localFlags // of verbs that read prepared cases
 	loaders       count
 	json          bool
 	cmd           *cobra.Command

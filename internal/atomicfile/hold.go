@@ -32,20 +32,21 @@ func Share(dir string) (release func(), err error) {
 // none, and has it shared with others until it is released. Who is alone there removes what killed
 // processes have left of the files that wanted names (see [Clean]).
 func Enter(dir string, wanted func(name string) bool) (release func(), err error) {
-	return enter(dir, func() error { return Clean(dir, wanted) })
+	return EnterWith(dir, func() error { return Clean(dir, wanted) })
 }
 
 // EnterAll is [Enter] that cleans all folders below, too.
 func EnterAll(dir string) (release func(), err error) {
-	return enter(dir, func() error { return CleanAll(dir) })
+	return EnterWith(dir, func() error { return CleanAll(dir) })
 }
 
-func enter(dir string, clean func() error) (release func(), err error) {
+// EnterWith is [Enter] with what a process does that is alone in the folder.
+func EnterWith(dir string, alone func() error) (release func(), err error) {
 	if err := MakeFolder(dir); err != nil {
 		return nil, err
 	}
 	if release, err = Hold(dir); err == nil {
-		err = clean()
+		err = alone()
 		release()
 		if err != nil {
 			return nil, err

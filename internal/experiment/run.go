@@ -31,8 +31,23 @@ type Setting struct {
 	Device  voxsaw.Device
 	Memory  int64 // limit in bytes for a program and its parameters; 0: none
 	Console Console
+	// Opened is called with prepared cases before any of them is read; may be nil.
+	Opened func(*prepared.Store) error
 	// Trial is the only trial to run, by its number in the plan, counted from 1; 0: all.
 	Trial int
+}
+
+// open opens prepared cases to be read.
+func (s Setting) open(data string) (*prepared.Store, error) {
+	store, err := prepared.Open(data)
+	if err != nil || s.Opened == nil {
+		return store, err
+	}
+	if err := s.Opened(store); err != nil {
+		store.Close()
+		return nil, err
+	}
+	return store, nil
 }
 
 // A Console shows how an experiment gets on.
@@ -77,7 +92,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if err := plan.Check(); err != nil {
 		return nil, err
 	}
-	cache, err := prepared.Open(plan.Data)
+	cache, err := s.open(plan.Data)
 	if err != nil {
 		return nil, err
 	}
@@ -351,7 +366,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	}
 	cache := r.cache
 	if init.Data != "" {
-		if cache, err = prepared.Open(init.Data); err != nil {
+		if cache, err = r.open(init.Data); err != nil {
 			return "", err
 		}
 		defer cache.Close()

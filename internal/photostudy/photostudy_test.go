@@ -167,7 +167,8 @@ func TestRun(t *testing.T) {
 		t.Errorf("another table: %v\n%s\n%s", err, &before, &after)
 	}
 
-	// A result of a program that did not know a setting is taken, if the setting is as it is by default.
+	// A result of a program that did not know a setting is taken, if the setting is as it is by
+	// default.
 	of := filepath.Join(s.Out, "arms", "puzzles", "seed-1", resultFile)
 	older := strings.Replace(read(t, of), `    "pretrain.distance": "3",`+"\n", "", 1)
 	if older == read(t, of) {

@@ -7,8 +7,10 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
@@ -21,10 +23,12 @@ type Case struct {
 	dir         string
 	preparation *volume.Preparation
 	maps        *mappings
+	local       *copies       // nil: the case is read where it lies
 	view        *view         // while it is mapped; guarded by maps
 	readers     int           // who read it now; guarded by maps
 	place       *list.Element // among those that are mapped; guarded by maps
 
+	kept     atomic.Bool // the local copy is there, as far as is known
 	verify   sync.Once
 	verified error
 }
@@ -35,7 +39,7 @@ type Case struct {
 // or its disk is gone, into an error that names the case: to the process such a page is a fault
 // that would end it.
 func (c *Case) begin(err *error) (v *view, end func(), ok bool) {
-	c.verify.Do(func() { c.verified = verifyVoxels(c.dir, c.Record) })
+	c.verify.Do(func() { c.verified = c.check() })
 	if *err = c.verified; *err != nil {
 		return nil, func() {}, false
 	}
@@ -54,6 +58,38 @@ func (c *Case) begin(err *error) (v *view, end func(), ok bool) {
 			panic(fault)
 		}
 	}, true
+}
+
+// check compares the case's file, or its local copy, with the checksum.
+func (c *Case) check() error {
+	if c.local == nil {
+		return verifyVoxels(c.dir, c.Record)
+	}
+	kept, err := c.local.fetch(c.dir, c.Record)
+	c.kept.Store(kept)
+	return err
+}
+
+// openFile opens what is mapped: the local copy if there is one. A copy that gave way to other data
+// since it was checked is made again if there is room.
+func (c *Case) openFile() (*os.File, error) {
+	for range 2 {
+		if !c.kept.Load() {
+			break
+		}
+		if path := c.local.path(c.Record); path != "" {
+			if f, err := os.Open(path); err == nil {
+				return f, nil
+			}
+		}
+		if err := c.check(); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkVoxels(c.dir, c.Record); err != nil {
+		return nil, err
+	}
+	return os.Open(voxelPath(c.dir, c.ID))
 }
 
 // Image reads the crop of size voxels whose first voxel is origin, normalised as the network sees

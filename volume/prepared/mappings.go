@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -125,10 +124,7 @@ func (m *mappings) open(c *Case) (*view, error) {
 }
 
 func openView(c *Case) (*view, error) {
-	if err := checkVoxels(c.dir, c.Record); err != nil {
-		return nil, err
-	}
-	f, err := os.Open(voxelPath(c.dir, c.ID))
+	f, err := c.openFile()
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,6 @@
 package prepared
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +51,8 @@ type Store struct {
 
 	release func() // lets go of the folder
 
-	maps *mappings
+	maps  *mappings
+	local *copies // nil: cases are read where they lie
 
 	mutex sync.Mutex
 	open  map[string]*Case
@@ -193,16 +192,11 @@ func verifyVoxels(dir string, r Record) error {
 		return fmt.Errorf("case %s: %w", r.ID, err)
 	}
 	path := voxelPath(dir, r.ID)
-	f, err := os.Open(path)
+	sum, err := checksum(path, io.Discard)
 	if err != nil {
 		return fmt.Errorf("case %s: %w", r.ID, err)
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err = io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{f}, make([]byte, 1<<18)); err != nil {
-		return fmt.Errorf("case %s: %w", r.ID, err)
-	}
-	if sum := hex.EncodeToString(h.Sum(nil)); sum != r.Checksum {
+	if sum != r.Checksum {
 		return fmt.Errorf("case %s: %s is not what was prepared (checksum %.12s, not %.12s): run voxsaw prepare again", r.ID, path, sum, r.Checksum)
 	}
 	return nil
@@ -225,7 +219,7 @@ func (s *Store) Open(id string) (*Case, error) {
 	if !found {
 		return nil, s.unknown(id)
 	}
-	opened := &Case{Record: record, dir: s.dir, preparation: &s.manifest.Preparation, maps: s.maps}
+	opened := &Case{Record: record, dir: s.dir, preparation: &s.manifest.Preparation, maps: s.maps, local: s.local}
 	s.open[id] = opened
 	return opened, nil
 }
@@ -240,6 +234,9 @@ func (s *Store) Close() error {
 	}
 	clear(s.open)
 	s.release()
+	if s.local != nil {
+		s.local.release()
+	}
 	return errors.Join(errs...)
 }
 
