@@ -52,7 +52,8 @@ var mayImport = map[string][]string{
 	"volume/dicom/internal/grouping":     {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
 	"volume/dicom/internal/segmentation": {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/pixels", "volume/dicom/internal/stack"},
 	"volume/dicom/internal/structures":   {"volume", "volume/dicom/internal/tag", "volume/dicom/internal/element", "volume/dicom/internal/stack"},
-	"volume/dataset":                     {"volume", "volume/nifti", "volume/itk", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders", "internal/memory"},
+	"internal/stamp":                     {"volume/nifti", "volume/dicom"},
+	"volume/dataset":                     {"volume", "volume/nifti", "volume/itk", "volume/dicom", "volume/prepared", "internal/seed", "internal/folders", "internal/memory", "internal/stamp"},
 	"volume/phantom":                     {"volume", "internal/seed"},
 
 	"internal/device":            {},
@@ -94,7 +95,7 @@ var mayImport = map[string][]string{
 	"puzzle2d/photos": {"internal/folders", "internal/photo"},
 
 	"internal/verify":  {"volume/dataset", "volume/prepared", "puzzle2d/photos", "internal/checkpoint", "internal/folders", "internal/train"},
-	"internal/predict": {".", "segment", "volume/dataset", "volume/dicom", "volume/nifti"},
+	"internal/predict": {".", "segment", "volume/dataset", "volume/dicom", "volume/nifti", "internal/stamp"},
 	"internal/bench":   {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn", "internal/puzzle", "internal/seed", "internal/sliding", "internal/solver", "internal/train"},
 	"internal/tuning":  {"internal/device", "internal/device/cpu", "internal/config"},
 

@@ -46,8 +46,9 @@ func newPredict() *cobra.Command {
 		`Segments scans: NIfTI files, folders of a DICOM series, or folders of either. Each label map is NIfTI on exactly the grid of its scan,
 or with --format dicom-seg a DICOM SEG object on the slices of its series, which shows the patient and the study as the series does.
 Names are those of the scans, without the _0000 that nnU-Net's images end in. --probabilities and --logits write the network's numbers beside it. The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
-Label maps say which weights and settings made them. Scans whose label map is there already are passed over, so that a batch can be taken up
-again; a label map that another model made, or other settings, is not taken for this one's: nothing is done then, unless --force says so.`,
+Label maps say which weights and settings made them, and of which scan. Scans whose label map is there already are passed over, so that a batch
+can be taken up again; a label map of another scan, another model or other settings is not taken for this one's: nothing is done then, unless
+--force says so.`,
 		`  voxsaw predict imagesTs/ --checkpoint runs/organs --out labels --largest-component`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPredict(cmd, *o, args) })
 }
@@ -146,6 +147,10 @@ type predictProgress struct {
 
 func (p *predictProgress) Window(scan string, done, total int) {
 	p.Describe(fmt.Sprintf("%s: window %d of %d", scan, done, total))
+}
+
+func (p *predictProgress) Comparing(scan string) {
+	p.Describe(scan + ": is its label map of this scan?")
 }
 
 func (p *predictProgress) Passed() { p.Skip(1) }

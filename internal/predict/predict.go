@@ -62,6 +62,7 @@ type Batch struct {
 	options Options
 	scans   []dataset.Case
 	targets []string
+	digests map[int]string // of scans, as far as they were needed
 }
 
 // Len is the number of scans.
@@ -69,7 +70,7 @@ func (b *Batch) Len() int { return len(b.scans) }
 
 // New finds the scans at the paths, and says where their label maps go. Nothing is written yet.
 func New(paths []string, o Options) (*Batch, error) {
-	b := &Batch{options: o}
+	b := &Batch{options: o, digests: map[int]string{}}
 	if err := b.find(paths); err != nil {
 		return nil, err
 	}
@@ -214,6 +215,7 @@ func (b *Batch) spareScans() error {
 // An Observer is told how a batch gets on.
 type Observer interface {
 	Window(scan string, done, total int)
+	Comparing(scan string) // with the scan that its label map was made of
 	Note(text string)
 	Passed()             // a scan whose label map is there already
 	Written(path string) // a label map
@@ -238,12 +240,13 @@ func (b *Batch) uncoded(p *segment.Predictor) string {
 }
 
 // Run segments the scans one by one. Label maps that are there already are passed over if they say
-// that this predictor made them, with these settings; others are refused before anything is done.
+// that this predictor made them of these scans, with these settings; others are refused before
+// anything is done.
 // One that fails does not keep the others from being segmented. A context that ends stops the
 // batch; what is written stays, and is passed over the next time.
 func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) error {
 	own := b.provenance(p)
-	if err := b.checkOthers(own); err != nil {
+	if err := b.checkOthers(ctx, own, watch); err != nil {
 		return err
 	}
 	if note := b.uncoded(p); note != "" {
@@ -258,7 +261,7 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 	for n, c := range b.scans {
 		target := b.targets[n]
 		// another process may have written it meanwhile
-		if err := b.checkOther(target, own); err != nil {
+		if err := b.checkOther(n, own, watch); err != nil {
 			return err
 		}
 		if !b.options.Force && b.complete(target) {
@@ -267,7 +270,7 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 			continue
 		}
 		p.Progress = func(done, total int) { watch.Window(c.ID, done, total) }
-		err := b.one(ctx, p, c, target, watch)
+		err := b.one(ctx, p, n, watch)
 		if ctx.Err() != nil {
 			return &StoppedError{n, len(b.scans), ctx.Err()}
 		}
@@ -335,9 +338,13 @@ func (e *StoppedError) Error() string {
 func (e *StoppedError) Unwrap() error { return e.cause }
 
 // writeMaps writes the network's numbers beside a label map: 4D files, a volume for each class.
-func writeMaps(target string, m *segment.Maps, extensions []nifti.Extension) error {
+func (b *Batch) writeMaps(target string, m *segment.Maps, made provenance) error {
 	if m == nil {
 		return nil
+	}
+	extensions, err := made.ofMaps(b.options.Maps).extension()
+	if err != nil {
+		return err
 	}
 	for kind, values := range map[string][]float32{probabilities: m.Probabilities, logits: m.Logits} {
 		if values == nil {
@@ -351,7 +358,8 @@ func writeMaps(target string, m *segment.Maps, extensions []nifti.Extension) err
 }
 
 // one reads a scan, segments it and writes its label map.
-func (b *Batch) one(ctx context.Context, p *segment.Predictor, c dataset.Case, target string, watch Observer) error {
+func (b *Batch) one(ctx context.Context, p *segment.Predictor, n int, watch Observer) error {
+	c, target := b.scans[n], b.targets[n]
 	var series *dicom.Series
 	if b.options.Format == DICOMSEG { // before the work: not every series can be referred to
 		var err error
@@ -367,6 +375,12 @@ func (b *Batch) one(ctx context.Context, p *segment.Predictor, c dataset.Case, t
 			return err
 		}
 	}
+	made := b.provenance(p)
+	var err error
+	// before reading: a scan that changes meanwhile is another one
+	if made.Digest, err = b.digest(n); err != nil {
+		return err
+	}
 	scan, notes, err := c.ReadImage(b.options.Read)
 	if err != nil {
 		return err
@@ -378,15 +392,14 @@ func (b *Batch) one(ctx context.Context, p *segment.Predictor, c dataset.Case, t
 	if err != nil {
 		return err
 	}
-	made := b.provenance(p)
-	extensions, err := made.extension()
-	if err != nil {
-		return err
-	}
-	if err := writeMaps(target, maps, extensions); err != nil {
+	if err := b.writeMaps(target, maps, made); err != nil {
 		return err
 	}
 	if series == nil {
+		extensions, err := made.extension()
+		if err != nil {
+			return err
+		}
 		return nifti.WriteLabelsWith(target, labels, extensions)
 	}
 	parameters, err := made.text(mostParameters)

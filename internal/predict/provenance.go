@@ -1,7 +1,8 @@
 package predict
 
 import (
-	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/internal/numbers"
-
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/stamp"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
@@ -24,6 +25,11 @@ type provenance struct {
 	Version string `json:"version"`
 	segment.Provenance
 	Scan reading `json:"scan"`
+	// Digest is that of the scan's files, [dataset.Case.Digest]; "" in files of versions that did
+	// not note it.
+	Digest string `json:"scan_sha256,omitempty"`
+	// MapsOn are the voxels of probabilities and logits, where these are not the scan's.
+	MapsOn string `json:"maps_on,omitempty"`
 
 	names map[uint16]string // of labels, for messages
 }
@@ -50,17 +56,17 @@ func (r reading) String() string {
 }
 
 const (
-	programName = "voxsaw predict"
-	// NIFTI_ECODE_COMMENT: plain text
-	commentCode = 6
 	// a SEG object's reader takes no longer texts
 	mostParameters = 1000
+	// what MapsOn says of maps on the prepared voxels
+	mapsOnPrepared = "prepared"
 )
 
+// provenance is what the label maps of this batch say, but for the digest of the scan.
 func (b *Batch) provenance(p *segment.Predictor) provenance {
 	o := b.options
 	return provenance{
-		Program: programName, Version: voxsaw.Version(), Provenance: p.Provenance(),
+		Program: stamp.Predict, Version: voxsaw.Version(), Provenance: p.Provenance(),
 		Scan:  reading{Series: o.Find.Series, Volume: o.Find.Volume, Tilt: o.Read.Tilt, Gaps: o.Read.Gaps, Shear: o.Read.Shear},
 		names: p.LabelNames(),
 	}
@@ -76,29 +82,24 @@ func (p provenance) text(most int) (string, error) {
 	return string(data), err
 }
 
+// ofMaps is the provenance of the probabilities and logits beside a label map.
+func (p provenance) ofMaps(o segment.MapOptions) provenance {
+	if o.Prepared {
+		p.MapsOn = mapsOnPrepared
+	}
+	return p
+}
+
 // extension is the provenance as an extension of a NIfTI header.
 func (p provenance) extension() ([]nifti.Extension, error) {
 	text, err := p.text(1 << 20)
-	return []nifti.Extension{{Code: commentCode, Data: []byte(text)}}, err
+	return []nifti.Extension{stamp.Extension(text)}, err
 }
 
-// readProvenance reads what a label map says about how it was made; false where it says nothing.
+// readProvenance reads what a file says about how it was made; false where it says nothing.
 func readProvenance(path string) (p provenance, ok bool) {
-	if isDICOM(path) {
-		s, err := dicom.OpenSegmentation(path)
-		return p, err == nil && json.Unmarshal([]byte(s.Parameters), &p) == nil && p.Program == programName
-	}
-	h, err := nifti.ReadHeader(path)
-	if err != nil {
-		return p, false
-	}
-	for _, e := range h.Extensions {
-		var one provenance
-		if e.Code == commentCode && json.Unmarshal(bytes.TrimRight(e.Data, "\x00 "), &one) == nil && one.Program == programName {
-			return one, true
-		}
-	}
-	return p, false
+	text, ok := stamp.Read(path)
+	return p, ok && json.Unmarshal(text, &p) == nil && p.Program == stamp.Predict
 }
 
 // differs says what is not alike in how two label maps were made; "" if nothing is.
@@ -114,9 +115,13 @@ func (p provenance) differs(o provenance) string {
 		return fmt.Sprintf("was made with other settings (mirror %q, not %q)", p.Mirror, o.Mirror)
 	case p.Scan != o.Scan:
 		return fmt.Sprintf("was made of a scan that was read in another way (%v, not %v)", p.Scan, o.Scan)
+	case p.MapsOn != o.MapsOn:
+		return fmt.Sprintf("lies on other voxels (%s, not %s)", p.mapVoxels(), o.mapVoxels())
 	}
 	return ""
 }
+
+func (p provenance) mapVoxels() string { return cmp.Or(p.MapsOn, "the scan's own") }
 
 // labels names labels, or says that there are none.
 func (p provenance) labels(list []string) string {
@@ -146,28 +151,72 @@ func (p provenance) model() string {
 	return "model " + p.Model
 }
 
-// checkOthers refuses to take label maps that are there for those of this predictor, unless they
-// say that they are.
-func (b *Batch) checkOthers(own provenance) error {
-	for _, target := range b.targets {
-		if err := b.checkOther(target, own); err != nil {
+// checkOthers refuses to take files that are there for those of this predictor and these scans,
+// unless they say that they are.
+func (b *Batch) checkOthers(ctx context.Context, own provenance, watch Observer) error {
+	for n := range b.targets {
+		if err := ctx.Err(); err != nil {
+			return &StoppedError{0, len(b.scans), err}
+		}
+		if err := b.checkOther(n, own, watch); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *Batch) checkOther(target string, own provenance) error {
-	if _, err := os.Stat(target); err != nil || b.options.Force {
+// checkOther looks at the files of scan n.
+func (b *Batch) checkOther(n int, own provenance, watch Observer) error {
+	const hint = "choose another --out, or --force writes it again"
+	if b.options.Force {
 		return nil
 	}
-	const hint = "choose another --out, or --force writes it again"
-	made, ok := readProvenance(target)
-	if !ok {
-		return refuse(hint, "%s is there already, and does not say what made it", target)
-	}
-	if difference := made.differs(own); difference != "" {
-		return refuse(hint, "%s is there already, and %s", target, difference)
+	target := b.targets[n]
+	for _, path := range b.files(target) {
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		made, ok := readProvenance(path)
+		if !ok {
+			return refuse(hint, "%s is there already, and does not say what made it", path)
+		}
+		expected := own
+		if path != target {
+			expected = own.ofMaps(b.options.Maps)
+		}
+		difference := made.differs(expected)
+		if difference == "" {
+			watch.Comparing(b.scans[n].ID)
+			difference = b.ofAnotherScan(made, n)
+		}
+		if difference != "" {
+			return refuse(hint, "%s is there already, and %s", path, difference)
+		}
 	}
 	return nil
+}
+
+// ofAnotherScan says why a file that is there is not known to be of scan n; "" if it is. A scan
+// that cannot be read is no reason: segmenting it says what is wrong.
+func (b *Batch) ofAnotherScan(made provenance, n int) string {
+	digest, err := b.digest(n)
+	switch {
+	case made.Digest == "":
+		return "does not say of which scan it is: an earlier version wrote it"
+	case err == nil && made.Digest != digest:
+		return fmt.Sprintf("was made of another scan than %s", b.scans[n].Image)
+	}
+	return ""
+}
+
+// digest is that of scan n, which is read once.
+func (b *Batch) digest(n int) (string, error) {
+	if b.digests[n] == "" {
+		digest, err := b.scans[n].Digest()
+		if err != nil {
+			return "", err
+		}
+		b.digests[n] = digest
+	}
+	return b.digests[n], nil
 }

@@ -1,0 +1,70 @@
+// Package stamp is the note by which a label map says that this program made it: JSON with the key
+// "program", a comment in the header of a NIfTI file or the AlgorithmParameters of a DICOM SEG
+// object. Start at [Read] and [Extension]. What else the JSON says is the business of who writes
+// it.
+package stamp
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// What makes label maps, as their stamps name it.
+const (
+	Predict  = "voxsaw predict"
+	Crossval = "voxsaw crossval"
+)
+
+// commentCode is NIFTI_ECODE_COMMENT: plain text.
+const commentCode = 6
+
+// Extension is a stamp as an extension of a NIfTI header.
+func Extension(text string) nifti.Extension {
+	return nifti.Extension{Code: commentCode, Data: []byte(text)}
+}
+
+// Read returns the stamp of a NIfTI file or of a DICOM SEG object; false where there is none, or
+// where the file cannot be read.
+func Read(path string) (text []byte, ok bool) {
+	for _, text := range texts(path) {
+		var stamp struct {
+			Program string `json:"program"`
+		}
+		if json.Unmarshal(text, &stamp) == nil && (stamp.Program == Predict || stamp.Program == Crossval) {
+			return text, true
+		}
+	}
+	return nil, false
+}
+
+// Among lists those of the files that have a stamp.
+func Among(paths []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
+		_, stamped := Read(path)
+		return !stamped
+	})
+}
+
+// texts are what a file says where a stamp may stand.
+func texts(path string) (found [][]byte) {
+	if !nifti.IsName(path) {
+		if s, err := dicom.OpenSegmentation(path); err == nil {
+			found = append(found, []byte(s.Parameters))
+		}
+		return found
+	}
+	h, err := nifti.ReadHeader(path)
+	if err != nil {
+		return nil
+	}
+	for _, e := range h.Extensions {
+		if e.Code == commentCode {
+			found = append(found, bytes.TrimRight(e.Data, "\x00 "))
+		}
+	}
+	return found
+}

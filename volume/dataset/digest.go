@@ -1,0 +1,47 @@
+package dataset
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// Digest tells the case's scan from others, whatever it is called: the SHA-256 of its file in
+// hexadecimal digits. Of several files, such as those of a DICOM series, it is the SHA-256 of
+// theirs, a line each, sorted: neither names nor folders count. All of them are read.
+func (c Case) Digest() (string, error) {
+	files, err := c.scanFiles()
+	if err != nil {
+		return "", err
+	}
+	sums := make([]string, len(files))
+	for n, path := range files {
+		source, err := prepared.NewSource(path)
+		if err != nil {
+			return "", err
+		}
+		sums[n] = source.Hash
+	}
+	if len(sums) == 1 {
+		return sums[0], nil
+	}
+	slices.Sort(sums)
+	all := sha256.Sum256([]byte(strings.Join(sums, "\n") + "\n"))
+	return hex.EncodeToString(all[:]), nil
+}
+
+// scanFiles are the files that hold the case's scan.
+func (c Case) scanFiles() ([]string, error) {
+	if c.refused == nil && !c.IsDICOM() {
+		c.withoutLabels()
+		return c.sourcePaths(), nil
+	}
+	s, err := c.DICOM()
+	if err != nil {
+		return nil, err
+	}
+	return slices.Compact(slices.Sorted(slices.Values(s.Files))), nil
+}
