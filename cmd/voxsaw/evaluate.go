@@ -66,6 +66,9 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	if err := pairs.settle(o.Missing, predictions, stderr); err != nil {
 		return err
 	}
+	if predicted := pairs.predictedReferences(); len(predicted) > 0 {
+		say(stderr, "WARNING: %s: nobody drew the predictions of voxsaw that are compared with as references: %s", references, list(predicted))
+	}
 	scores, err := comparePairs(ctx, o, pairs.both, stderr)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/stamp"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -69,6 +70,15 @@ func (f *filePairs) settle(missing, predictions string, stderr io.Writer) error 
 	f.both, f.missed = append(f.both, f.unpredicted...), names
 	slices.SortFunc(f.both, func(a, b filePair) int { return strings.Compare(a.name, b.name) })
 	return nil
+}
+
+// predictedReferences lists references that this program wrote.
+func (f *filePairs) predictedReferences() []string {
+	var paths []string
+	for _, p := range f.both {
+		paths = append(paths, p.reference.Path)
+	}
+	return stamp.Among(paths)
 }
 
 // remarks say of which label maps the scores are, and which are not in them.
@@ -180,7 +190,7 @@ func predictionsIn(path string) (map[string]dataset.Labels, error) {
 		return files, err
 	}
 	found := map[string]dataset.Labels{}
-	for _, r := range dataset.References(path, dataset.Options{}) {
+	for _, r := range dataset.References(path, dataset.Options{LabelsPredicted: true}) {
 		found[r.Calls[0]] = r.Labels
 	}
 	if len(found) == 0 {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/stamp"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume"
@@ -35,12 +36,15 @@ func predictionPath(folder, id string) string {
 	return filepath.Join(folder, "predictions", id+".nii.gz")
 }
 
+// stampText says of a kept prediction that nobody drew it.
+const stampText = `{"program": "` + stamp.Crossval + `"}`
+
 func keepPrediction(folder, id string, l *volume.LabelMap) error {
 	path := predictionPath(folder, id)
 	if err := atomicfile.MakeFolder(filepath.Dir(path)); err != nil {
 		return err
 	}
-	return nifti.WriteLabels(path, l)
+	return nifti.WriteLabelsWith(path, l, []nifti.Extension{stamp.Extension(stampText)})
 }
 
 // prediction is what a trial's network made of a case, on the case's prepared voxels: as the trial

@@ -18,8 +18,10 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/stamp"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
@@ -77,7 +79,10 @@ func New(paths []string, o Options) (*Batch, error) {
 	if err := b.place(); err != nil {
 		return nil, err
 	}
-	return b, b.spareScans()
+	if err := b.spareScans(); err != nil {
+		return nil, err
+	}
+	return b, b.keepApart(paths)
 }
 
 // find lists the scans at the paths. Two of one name would be written to one file: that is an
@@ -212,6 +217,53 @@ func (b *Batch) spareScans() error {
 	return nil
 }
 
+// keepApart refuses to write label maps among the scans: whoever reads the folder next would find
+// them there.
+func (b *Batch) keepApart(paths []string) error {
+	for _, path := range paths {
+		stat, err := os.Stat(path)
+		if err != nil || !stat.IsDir() || len(b.targets) == 0 || !folders.Within(filepath.Dir(b.targets[0]), path) {
+			continue
+		}
+		return refuse("choose a folder outside of it, such as --out "+besideFolder(path),
+			"label maps in %s would lie among the scans of %s", filepath.Dir(b.targets[0]), path)
+	}
+	return nil
+}
+
+// besideFolder is the name of a folder for predictions beside a folder of scans.
+func besideFolder(scans string) string {
+	name := "scans"
+	if full, err := filepath.Abs(scans); err == nil {
+		name = filepath.Base(full)
+	}
+	return filepath.Join(scans, "..", name+"-predictions")
+}
+
+// spareLabels refuses to write label maps into a folder that holds others, which somebody may have
+// drawn: --force writes there all the same.
+func (b *Batch) spareLabels() error {
+	if b.options.Force || len(b.targets) == 0 || b.targets[0] == b.options.Out {
+		return nil
+	}
+	dir := filepath.Dir(b.targets[0])
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if !nifti.IsName(path) && !(isDICOM(path) && dicom.IsSegmentation(path)) {
+			continue
+		}
+		if _, stamped := stamp.Read(path); !stamped {
+			return refuse("choose an empty folder for --out; --force writes there all the same",
+				"%s holds %s, which voxsaw predict did not write: label maps that somebody drew and predictions would lie together", dir, e.Name())
+		}
+	}
+	return err
+}
+
 // An Observer is told how a batch gets on.
 type Observer interface {
 	Window(scan string, done, total int)
@@ -247,6 +299,9 @@ func (b *Batch) uncoded(p *segment.Predictor) string {
 func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) error {
 	own := b.provenance(p)
 	if err := b.checkOthers(ctx, own, watch); err != nil {
+		return err
+	}
+	if err := b.spareLabels(); err != nil {
 		return err
 	}
 	if note := b.uncoded(p); note != "" {

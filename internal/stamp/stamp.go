@@ -31,14 +31,19 @@ func Extension(text string) nifti.Extension {
 // where the file cannot be read.
 func Read(path string) (text []byte, ok bool) {
 	for _, text := range texts(path) {
-		var stamp struct {
-			Program string `json:"program"`
-		}
-		if json.Unmarshal(text, &stamp) == nil && (stamp.Program == Predict || stamp.Program == Crossval) {
+		if Is(text) {
 			return text, true
 		}
 	}
 	return nil, false
+}
+
+// Is says whether a text is a stamp.
+func Is(text []byte) bool {
+	var stamp struct {
+		Program string `json:"program"`
+	}
+	return json.Unmarshal(text, &stamp) == nil && (stamp.Program == Predict || stamp.Program == Crossval)
 }
 
 // Among lists those of the files that have a stamp.

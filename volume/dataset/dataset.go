@@ -53,6 +53,8 @@ type Dataset struct {
 	Unused []string
 	// files that look like scans by their names and like labels by their values: no cases
 	masks []string
+	// predictions of this program, which are not used
+	predicted []string
 }
 
 // A Case is a scan and, where there are any, its labels.
@@ -95,10 +97,12 @@ type Options struct {
 	Series         string   `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
 	Segmentation   string   `yaml:"segmentation" help:"which DICOM SEG object or RT structure set to take where a series has several: its series number or UID, or its file's name"`
 	LabelsAsScans  bool     `yaml:"labels_as_scans" help:"take NIfTI files for scans that hold labels by their values, and belong to no scan by their names"`
-	PatientPerCase bool     `yaml:"patient_per_case" help:"take each case for another patient; otherwise those of one DICOM study, or of one folder of several, are kept in one fold"`
-	Unlabelled     bool     `yaml:"unlabelled" help:"take the images only"`
-	SameLabels     bool     `yaml:"same_labels" help:"where some labels have names and others are only numbers: a number means the same in all cases"`
-	NameByFolder   bool     `yaml:"name_by_folder" help:"put the name of the folder before those of its cases, where several folders have cases of one name"`
+	// LabelsPredicted takes label maps that voxsaw predict wrote for labels.
+	LabelsPredicted bool `yaml:"labels_predicted" help:"take label maps that voxsaw predict wrote for labels, as after correcting them by hand; otherwise they are passed over"`
+	PatientPerCase  bool `yaml:"patient_per_case" help:"take each case for another patient; otherwise those of one DICOM study, or of one folder of several, are kept in one fold"`
+	Unlabelled      bool `yaml:"unlabelled" help:"take the images only"`
+	SameLabels      bool `yaml:"same_labels" help:"where some labels have names and others are only numbers: a number means the same in all cases"`
+	NameByFolder    bool `yaml:"name_by_folder" help:"put the name of the folder before those of its cases, where several folders have cases of one name"`
 }
 
 // Detect finds the cases in a folder; a single file is a data set of one case. An error says what
@@ -225,10 +229,11 @@ func (s source) detect(o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s as a data set (layout %s): %w", root, layout, err)
 	}
+	d.Root, d.Layout = root, layout
+	d.notePredicted(o)
 	if len(d.Cases) == 0 && len(s.without) > 0 {
 		return d, nil
 	}
-	d.Root, d.Layout = root, layout
 	if layout == LayoutScans && o.Layout == "" { // nobody has said that numbers are those of cases
 		if d.Cases, err = OneChannel(d.Cases, o.Volume); err != nil {
 			return nil, fmt.Errorf("%w; --layout scans takes each file for a case", err)

@@ -74,6 +74,7 @@ func readNIH(root string, o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	dropPredictedLabels(d, labels, o)
 	repeats, labelled := 0, len(labels) > 0
 	for _, number := range slices.Sorted(maps.Keys(images)) {
 		image := images[number]
@@ -169,6 +170,7 @@ func (d *Dataset) parts(root string, o Options) ([]part, error) {
 		if p.labels, err = d.listNIfTI(labels); err != nil {
 			return nil, err
 		}
+		dropPredictedLabels(d, p.labels, o)
 		if p.name != "" && ending != "Ts" && len(p.images) > 0 {
 			d.note("%s: %s, held back for testing", path, numbers.Count(len(p.images), "scan"))
 		}
@@ -211,6 +213,7 @@ func (d *Dataset) addBeside(root, folder string, o Options) error {
 	d.note("%s: %s without labels beside imagesTr: used where no labels are needed", folder, numbers.Count(len(more.Cases), "scan"))
 	d.Cases, d.Notes = append(d.Cases, more.Cases...), append(d.Notes, more.Notes...)
 	d.PassedOver, d.Unused, d.masks = append(d.PassedOver, more.PassedOver...), slices.Concat(d.Unused, more.Unused, unused), append(d.masks, more.masks...)
+	d.predicted = append(d.predicted, more.predicted...)
 	return nil
 }
 

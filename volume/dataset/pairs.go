@@ -180,16 +180,8 @@ func (p *pairing) applyPairs(pairs []pair) (finish func(*Dataset) error) {
 	for _, one := range pairs {
 		named[absoluteOf(one.labels)] = true
 	}
-	for key, list := range p.labels {
-		if p.labels[key] = slices.DeleteFunc(list, func(path string) bool { return named[absoluteOf(path)] }); len(p.labels[key]) == 0 {
-			delete(p.labels, key)
-		}
-	}
-	for key, list := range p.scans {
-		if p.scans[key] = slices.DeleteFunc(list, func(c candidate) bool { return named[absoluteOf(c.path)] }); len(p.scans[key]) == 0 {
-			delete(p.scans, key)
-		}
-	}
+	p.dropLabels(func(path string) bool { return named[absoluteOf(path)] })
+	p.dropScans(func(c candidate) bool { return named[absoluteOf(c.path)] })
 	return func(d *Dataset) error {
 		masks := map[int][]Mask{}
 		for _, one := range pairs {

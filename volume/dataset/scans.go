@@ -36,6 +36,8 @@ import (
 //   - Names of BIDS go by their entities: sub-01_ct and derivatives/x/sub-01_desc-y_dseg.
 //   - A scan with more than one file of labels is used without; a file of labels without a scan is
 //     passed over. Both are noted.
+//   - What this program predicted is passed over, and noted: it is no scan, and no labels unless
+//     that is asked for.
 //   - So is a NIfTI file without labels whose values are those of labels, whatever its name: see
 //     [nifti.MayBeLabels].
 
@@ -183,7 +185,7 @@ func readTree(folder string, from source, o Options) (d *Dataset, nothing, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	series, notes, passed, err := listSeries(folder, o.Series, o.Segmentation)
+	series, notes, passed, err := listSeries(folder, o.Series, o.Segmentation, func(all []object) []object { return d.dropPredictedObjects(all, o) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -201,9 +203,10 @@ func readTree(folder string, from source, o Options) (d *Dataset, nothing, err e
 		}
 		d.note("%s: passed over %d .%s: %s", folder, others[kind], kind, advice)
 	}
+	p.dropPredicted(d, o)
 	finish := func(*Dataset) error { return nil }
 	if from.pairs != nil {
-		finish = p.applyPairs(from.pairs)
+		finish = p.applyPairs(d.withoutPredicted(from.pairs, p.root, o))
 	}
 	p.foldCase()
 	p.dropChannel()
@@ -375,8 +378,23 @@ func (d *Dataset) leaveOutMasks(p *pairing, volume int) {
 			d.leaveOut(path, "%s: passed over: %s", path, maskNote)
 		}
 	}
+	p.dropScans(func(c candidate) bool { return isMask[c.path] })
+}
+
+// dropLabels removes files of labels.
+func (p *pairing) dropLabels(unwanted func(path string) bool) {
+	for key := range p.labels {
+		left := slices.DeleteFunc(p.labels[key], unwanted)
+		if p.labels[key] = left; len(left) == 0 {
+			delete(p.labels, key)
+		}
+	}
+}
+
+// dropScans removes scans.
+func (p *pairing) dropScans(unwanted func(candidate) bool) {
 	for key := range p.scans {
-		left := slices.DeleteFunc(p.scans[key], func(c candidate) bool { return isMask[c.path] })
+		left := slices.DeleteFunc(p.scans[key], unwanted)
 		if p.scans[key] = left; len(left) == 0 {
 			delete(p.scans, key)
 		}
@@ -453,6 +471,8 @@ func (d *Dataset) explainNone(p *pairing, others bool) error {
 	switch {
 	case len(d.Cases) > 0:
 		return nil
+	case len(d.predicted) > 0:
+		return d.onlyPredicted()
 	case len(d.masks) > 0:
 		return fmt.Errorf("no scan is left: %s %s", d.masks[0], maskNote)
 	case others:

@@ -42,13 +42,14 @@ func seriesUID(s *dicom.Series) string {
 // with wanted empty the one that package dicom's Choose takes. Series that cannot be read are among
 // them: preparing them says why. Notes say what was chosen of several; others, what was passed
 // over. The SEG object or structure set of each, or the one of several that is wanted, is its
-// labels.
-func listSeries(root, wanted, segmentation string) (found []seriesCase, notes, others []string, err error) {
+// labels; those that keep leaves out are not looked at.
+func listSeries(root, wanted, segmentation string, keep func([]object) []object) (found []seriesCase, notes, others []string, err error) {
 	all, passed, err := scanDICOM(root)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	objects, passed := openObjects(passed)
+	objects = keep(objects)
 	others = passedOver(passed)
 	for _, study := range studies(all) {
 		var chosen []*dicom.Series

@@ -1,0 +1,132 @@
+package dataset
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/stamp"
+)
+
+// This file keeps what a network predicted apart from what somebody drew. Label maps, probabilities
+// and logits that this program wrote say so. None of them is a scan, and label maps are labels only
+// where that is asked for: otherwise a network would be trained on its own mistakes, or scored
+// against them, and predictions among the scans would hide the labels there.
+
+// dropPredicted says which of the files of voxels are predictions that are not to be used, and
+// remembers them. What cannot be read is none.
+func (d *Dataset) dropPredicted(paths []string, o Options) map[string]bool {
+	stamped := make([]bool, len(paths))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for n, path := range paths {
+		group.Go(func() error {
+			_, stamped[n] = stamp.Read(path)
+			return nil
+		})
+	}
+	_ = group.Wait() // no error is returned above
+	dropped := map[string]bool{}
+	for n, path := range paths {
+		if stamped[n] && !(o.LabelsPredicted && isLabelMap(path)) {
+			dropped[path] = true
+			d.predicted = append(d.predicted, path)
+		}
+	}
+	return dropped
+}
+
+// isLabelMap tells a label map from the network's numbers, which have a volume for each class.
+func isLabelMap(path string) bool {
+	h, err := readFileHeader(path)
+	return err != nil || h.volumes == 1 // a SEG object has no such header
+}
+
+// dropPredictedLabels removes predictions from files of labels by their cases.
+func dropPredictedLabels[K comparable](d *Dataset, labels map[K]string, o Options) {
+	dropped := d.dropPredicted(slices.Sorted(maps.Values(labels)), o)
+	maps.DeleteFunc(labels, func(_ K, path string) bool { return dropped[path] })
+}
+
+// dropPredicted removes predictions from what is to be paired.
+func (p *pairing) dropPredicted(d *Dataset, o Options) {
+	var paths []string
+	for _, list := range p.labels {
+		paths = append(paths, list...)
+	}
+	for _, list := range p.scans {
+		for _, c := range list {
+			if c.series == nil {
+				paths = append(paths, c.path)
+			}
+		}
+	}
+	slices.SortFunc(paths, compareNatural)
+	dropped := d.dropPredicted(paths, o)
+	p.dropLabels(func(path string) bool { return dropped[path] })
+	p.dropScans(func(c candidate) bool { return dropped[c.path] })
+}
+
+// withoutPredicted removes the pairs of the scans below a folder whose labels are predictions.
+func (d *Dataset) withoutPredicted(pairs []pair, root string, o Options) []pair {
+	return slices.DeleteFunc(slices.Clone(pairs), func(p pair) bool {
+		if o.LabelsPredicted || !isBelow(absoluteOf(p.scan), []string{absoluteOf(root)}) {
+			return false
+		}
+		_, stamped := stamp.Read(p.labels)
+		if stamped && !slices.Contains(absolutesOf(d.predicted), absoluteOf(p.labels)) {
+			d.predicted = append(d.predicted, p.labels)
+		}
+		return stamped
+	})
+}
+
+// dropPredictedObjects removes DICOM SEG objects that are predictions.
+func (d *Dataset) dropPredictedObjects(objects []object, o Options) []object {
+	return slices.DeleteFunc(objects, func(one object) bool {
+		if one.segmentation == nil || o.LabelsPredicted || !stamp.Is([]byte(one.segmentation.Parameters)) {
+			return false
+		}
+		d.predicted = append(d.predicted, one.path)
+		return true
+	})
+}
+
+// notePredicted says which predictions were left out, and which are used.
+func (d *Dataset) notePredicted(o Options) {
+	if len(d.predicted) > 0 {
+		d.Unused = append(d.Unused, d.predicted...)
+		d.note("%s of voxsaw in %s passed over, which nobody drew: %s. If somebody has corrected them, or to learn from them as they are: voxsaw prepare --labels-predicted", numbers.Count(len(d.predicted), "prediction"), d.Root, plain.List(baseNames(d.predicted)))
+	}
+	if !o.LabelsPredicted {
+		return
+	}
+	var used []string
+	for _, c := range d.Cases {
+		if _, stamped := stamp.Read(c.Labels); c.Labels != "" && stamped {
+			used = append(used, c.ID)
+		}
+	}
+	if len(used) > 0 {
+		d.note("the labels of %s are predictions of voxsaw, which nobody drew: %s", numbers.Count(len(used), "case"), plain.List(used))
+	}
+}
+
+func baseNames(paths []string) []string {
+	names := make([]string, len(paths))
+	for n, path := range paths {
+		names[n] = filepath.Base(path)
+	}
+	return names
+}
+
+// onlyPredicted explains why a folder of predictions alone has no case.
+func (d *Dataset) onlyPredicted() error {
+	return fmt.Errorf("no scan is left: %s is a prediction of voxsaw", d.predicted[0])
+}
