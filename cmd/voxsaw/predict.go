@@ -45,7 +45,7 @@ func newPredict() *cobra.Command {
 	return verb("predict SCANS...", "Make label maps in the geometry of the scans",
 		`Segments scans: NIfTI files, folders of a DICOM series, or folders of either. Each label map is NIfTI on exactly the grid of its scan,
 or with --format dicom-seg a DICOM SEG object on the slices of its series, which shows the patient and the study as the series does.
-Names are those of the scans, without the _0000 that nnU-Net's images end in. --probabilities and --logits write the network's numbers beside it. The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
+Names are those of the scans, without the _0000 that nnU-Net's images end in; in a data set, those of its cases, as evaluate looks for them. --probabilities and --logits write the network's numbers beside it. The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
 Label maps say which weights and settings made them, and of which scan. Scans whose label map is there already are passed over, so that a batch
 can be taken up again; a label map of another scan, another model or other settings is not taken for this one's: nothing is done then, unless
 --force says so.`,

@@ -100,6 +100,9 @@ func (b *Batch) find(paths []string) error {
 			return err
 		}
 		b.Notes = append(b.Notes, append(d.Notes, d.PassedOver...)...)
+		if note := dataset.NameAsCases(d.Cases, path, o); note != "" {
+			b.Notes = append(b.Notes, note)
+		}
 		for _, c := range d.Cases {
 			if other, twice := from[c.ID]; twice {
 				return fmt.Errorf("%s and %s would both be written as %s: predict them into different folders", other, c.Image, c.ID)

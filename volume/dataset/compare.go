@@ -27,8 +27,9 @@ type Labels struct {
 // A Reference is the label map of a case.
 type Reference struct {
 	Labels
-	// what a label map of the case may be called, without its ending: the case's name, that of its
-	// scan, that of its labels
+	// what a label map of the case may be called, without its ending: the case's name, alone or
+	// after that of its data set's folder, the name of its scan, of its labels, each without the
+	// first channel, too
 	Calls []string
 	Group string // "" or GroupTest
 }
@@ -42,7 +43,7 @@ func References(folder string, o Options) []Reference {
 		}
 	}
 	o.PatientPerCase = true
-	d, err := Detect(folder, o)
+	d, err := detectNamed(folder, o)
 	if err != nil {
 		return nil
 	}
@@ -52,22 +53,37 @@ func References(folder string, o Options) []Reference {
 		if c.Labels == "" {
 			continue
 		}
-		r := Reference{Labels: Labels{Path: c.Labels}, Calls: []string{c.ID}, Group: c.Group}
+		r := Reference{Labels: Labels{Path: c.Labels}, Calls: c.calls(), Group: c.Group}
 		if !c.unnamed {
 			r.Names = d.LabelNames
 		}
 		if h, err := readFileHeader(c.Labels); c.Masks != nil || c.structures != nil || c.ByIndex || err == nil && h.volumes > 1 {
 			r.parts = c
 		}
-		if stem, ok := stemOf(filepath.Base(c.Image)); ok {
-			r.Calls = append(r.Calls, stem)
-		}
-		if stem, ok := stemOf(filepath.Base(c.Labels)); ok && c.Masks == nil {
-			r.Calls = append(r.Calls, stem)
-		}
 		found = append(found, r)
 	}
 	return found
+}
+
+// calls are the names that a label map of the case may have; none comes twice.
+func (c Case) calls() []string {
+	all := []string{c.ID, c.name, c.nameWithFolder}
+	if stem, ok := stemOf(filepath.Base(c.Image)); ok {
+		all = append(all, stem)
+	}
+	if stem, ok := stemOf(filepath.Base(c.Labels)); ok && c.Masks == nil {
+		all = append(all, stem)
+	}
+	for _, name := range slices.Clone(all) { // predict leaves out the channel
+		all = append(all, firstChannel.ReplaceAllString(name, ""))
+	}
+	var once []string
+	for _, name := range all {
+		if name != "" && !slices.Contains(once, name) {
+			once = append(once, name)
+		}
+	}
+	return once
 }
 
 // NamesBeside reads the names of labels from the dataset.json of a folder of label maps, or the one

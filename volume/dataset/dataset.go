@@ -76,14 +76,16 @@ type Case struct {
 	Patient string
 	// ByIndex says that labels lie on the image's voxels in the order of its rows, columns and
 	// slices, whatever their headers say.
-	ByIndex      bool
-	folders      []string            // that it lies in, without those that only say images
-	series       *dicom.Series       // where Detect found it
-	segmentation *dicom.Segmentation // the labels, where Detect found them to be one
-	structures   *dicom.StructureSet // likewise
-	channel      bool                // Volume has chosen the file
-	unnamed      bool                // its labels are numbers that nothing names
-	refused      error               // why no scan of the folder could be chosen
+	ByIndex bool
+	// its name without and with that of its data set's folder
+	name, nameWithFolder string
+	folders              []string            // that it lies in, without those that only say images
+	series               *dicom.Series       // where Detect found it
+	segmentation         *dicom.Segmentation // the labels, where Detect found them to be one
+	structures           *dicom.StructureSet // likewise
+	channel              bool                // Volume has chosen the file
+	unnamed              bool                // its labels are numbers that nothing names
+	refused              error               // why no scan of the folder could be chosen
 }
 
 // Options say how [Detect] reads a folder.
@@ -167,7 +169,7 @@ func (d *Dataset) clash(a, b Case, folders bool) error {
 	if folders {
 		err = fmt.Errorf("%w: if they are one scan, leave one of them out; if not, --name-by-folder puts the folder's name before it", err)
 	}
-	return err
+	return clashError{err}
 }
 
 // add takes over the cases of another data set, and the names of its labels, if it has labels.
@@ -188,8 +190,9 @@ func (d *Dataset) add(o *Dataset, byFolder bool) error {
 		}
 	}
 	for _, c := range o.Cases {
+		c.name, c.nameWithFolder = c.ID, fileName(baseName(o.Root)+"_"+c.ID)
 		if byFolder {
-			c.ID = fileName(baseName(o.Root) + "_" + c.ID)
+			c.ID = c.nameWithFolder
 		}
 		d.Cases = append(d.Cases, c)
 	}
