@@ -89,6 +89,9 @@ type crossvalFlags struct {
 }
 
 func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
+	if err := checkFolds(cmd, &o.Plan); err != nil {
+		return err
+	}
 	o.Plan.Follow()
 	if err := o.Plan.Check(); err != nil {
 		return &usageError{err}
@@ -126,6 +129,18 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 		return nil
 	}
 	return explainStudy(printResult(cmd.Context(), cmd.OutOrStdout(), result, "Cross-validation", s, f.asJSON))
+}
+
+// checkFolds refuses a file of folds beside settings that say how folds are made. What a flag
+// overrules is put back to its default, so that the plan says nothing that does not hold.
+func checkFolds(cmd *cobra.Command, p *experiment.Plan) error {
+	if err := checkSplits(settingOf(cmd, "splits"), settingOf(cmd, "folds"), settingOf(cmd, "fold-scheme")); err != nil {
+		return err
+	}
+	if defaults := experiment.DefaultPlan(); p.Splits != "" {
+		p.Folds, p.FoldScheme = defaults.Folds, defaults.FoldScheme
+	}
+	return nil
 }
 
 // printTrial prints the scores of the only trial that was run. There are none where another process

@@ -115,6 +115,9 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err != nil {
 		return withHint(err, "voxsaw inspect shows what a data set holds; labels are paired with scans by name")
 	}
+	if err := checkSelection(cmd, &o.Cases); err != nil {
+		return err
+	}
 	o.Cases.Patients = dataset.PatientsOf(cache.Records())
 	training, held, err := o.Cases.Choose(ids)
 	if err != nil {
@@ -144,6 +147,9 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 		return err
 	}
 	say(stderr, "training on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"), list(training), len(held), list(held))
+	if err := noteLeftOut(stderr, o.Cases, ids, nil); err != nil {
+		return err
+	}
 	noteTorn(stderr, o.Cases.Patients, training, held)
 	if err := noteInit(stderr, o.Init, held, o.Config); err != nil && !(run.resume && errors.Is(err, fs.ErrNotExist)) {
 		return err // a run that has begun does without

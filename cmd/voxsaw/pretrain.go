@@ -66,6 +66,9 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 		return err
 	}
 	labelled, unlabelled := divideLabelled(store, ids)
+	if err := checkSelection(cmd, &o.Cases); err != nil {
+		return err
+	}
 	o.Cases.Patients = dataset.PatientsOf(store.Records())
 	training, held, err := o.Cases.ChooseWith(labelled, unlabelled)
 	if err != nil {
@@ -97,6 +100,9 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 		return err
 	}
 	say(stderr, "pretraining on %s (%s), %d held out (%s)", numbers.Count(len(training), "case"), list(training), len(held), list(held))
+	if err := noteLeftOut(stderr, o.Cases, labelled, unlabelled); err != nil {
+		return err
+	}
 	noteTorn(stderr, o.Cases.Patients, training, held)
 	summary, err := settings.Pretrain(cmd.Context(), dev, data, options)
 	progress.finish()

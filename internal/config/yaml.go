@@ -91,6 +91,29 @@ func Part(name string, data []byte, path string, cfg any) error {
 	return reader{file: name}.mapping(node, v, path+".")
 }
 
+// Gives tells whether a file that [Load] reads has a key, such as train.steps. A file that cannot
+// be read has none.
+func Gives(path, key string) bool {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	node, err := document(path, data)
+	for _, name := range strings.Split(key, ".") {
+		if err != nil || node == nil {
+			return false
+		}
+		var values []*ast.MappingValueNode
+		values, _, err = reader{file: path}.entries(node, "")
+		at := slices.IndexFunc(values, func(e *ast.MappingValueNode) bool { return e.Key.GetToken().Value == name })
+		if at < 0 {
+			return false
+		}
+		node = values[at].Value
+	}
+	return true
+}
+
 // document parses the only document of a file; nil where the file is empty.
 func document(name string, data []byte) (root ast.Node, err error) {
 	if err := checkSize(name, data); err != nil {

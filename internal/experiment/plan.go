@@ -19,6 +19,8 @@ import (
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
@@ -48,7 +50,7 @@ type Plan struct {
 	Folds      int              `yaml:"folds" help:"number of folds" range:"[2,)"`
 	FoldScheme string           `yaml:"fold_scheme" help:"how cases are divided into folds" oneof:"consecutive shuffled nih"`
 	Splits     string           `yaml:"splits" help:"file of folds in nnU-Net's format (splits_final.json) instead"`
-	RunFolds   []int            `yaml:"run_folds,flow" help:"folds to run, 1 for the first; empty: all" range:"[1,)"`
+	RunFolds   []int            `yaml:"run_folds,flow" help:"folds to run, 1 for the first; empty: all"`
 	Fractions  []float64        `yaml:"fractions,flow" help:"shares of each fold's training cases; smaller ones are parts of larger ones" range:"(0,1]"`
 	Seeds      []uint64         `yaml:"seeds,flow" help:"seeds of the fine-tuning runs"`
 	SubsetSeed uint64           `yaml:"subset_seed" help:"seed of shuffled folds, subsets and cases set aside"`
@@ -122,6 +124,8 @@ func (p Plan) Check() error {
 		return errors.New("data: name the folder of prepared cases")
 	case len(p.Fractions) == 0 || len(p.Seeds) == 0 || len(p.Inits) == 0:
 		return errors.New("a plan needs at least one fraction, one seed and one initialisation")
+	case slices.Contains(p.RunFolds, 0):
+		return errors.New("run_folds has a fold 0: folds are counted from 1 here, nnU-Net's fold 0 is 1")
 	case p.ScoreOn != scoreOnScan && p.ScoreOn != scoreOnPrepared:
 		return fmt.Errorf("score_on is %q, must be %s or %s", p.ScoreOn, scoreOnScan, scoreOnPrepared)
 	case p.Subsets != subsetsShared && p.Subsets != subsetsOwn:
@@ -246,6 +250,9 @@ func (p Plan) pretext(i Initialisation) (config.OneOf, error) {
 func (p Plan) changes(before Plan) ([]string, error) {
 	var texts [2]string
 	for n, plan := range []Plan{before, p} {
+		if plan.Splits != "" { // how folds would be made without the file changes nothing
+			plan.Folds, plan.FoldScheme = 0, ""
+		}
 		plan.Data, plan.RunFolds, plan.Fractions, plan.Seeds, plan.Inits, plan.Baseline = "", nil, nil, nil, nil, ""
 		text, err := config.Marshal(&plan)
 		if err != nil {
@@ -367,7 +374,7 @@ func (p Plan) cases(ids []string, patients dataset.Patients) (Cases, error) {
 	if err != nil {
 		return c, err
 	}
-	c.splits, c.doubts = splits, patients.Doubts(splits)
+	c.splits, c.doubts = splits, append(p.leftOut(splits, ids), patients.Doubts(splits)...)
 	for _, k := range p.RunFolds {
 		if k < 1 || k > len(splits) {
 			return c, fmt.Errorf("run_folds: there is no fold %d, they are 1 to %d", k, len(splits))
@@ -390,6 +397,27 @@ func (p Plan) cases(ids []string, patients dataset.Patients) (Cases, error) {
 		c.Folds = append(c.Folds, f)
 	}
 	return c, nil
+}
+
+// leftOut says which labelled cases the file of folds names in no fold, or not in one that is run.
+func (p Plan) leftOut(splits []dataset.Split, ids []string) (doubts []string) {
+	if p.Splits == "" {
+		return nil
+	}
+	nowhere := ids
+	for _, s := range splits {
+		nowhere = s.LeftOut(nowhere)
+	}
+	if len(nowhere) > 0 {
+		doubts = append(doubts, fmt.Sprintf("%s leaves %s out of every fold: %s", p.Splits, numbers.Count(len(nowhere), "labelled case"), plain.List(nowhere)))
+	}
+	for n, s := range splits {
+		left := slices.DeleteFunc(s.LeftOut(ids), func(id string) bool { return slices.Contains(nowhere, id) })
+		if len(left) > 0 && (len(p.RunFolds) == 0 || slices.Contains(p.RunFolds, n+1)) {
+			doubts = append(doubts, fmt.Sprintf("%s leaves %s out of fold %d, which neither trains nor tests on them: %s", p.Splits, numbers.Count(len(left), "labelled case"), n+1, plain.List(left)))
+		}
+	}
+	return doubts
 }
 
 // subset names the training cases of a fraction and a seed.

@@ -11,7 +11,7 @@ import (
 // use the same selection, and both divide the labelled cases, so that both hold out the same cases:
 // see [Selection.ChooseWith].
 type Selection struct {
-	Fold       int      `yaml:"fold" help:"fold to hold out, 1 for the first; 0: hold out a share of the patients"`
+	Fold       int      `yaml:"fold" help:"fold to hold out, 1 for the first (nnU-Net counts from 0); left out: hold out a share of the patients"`
 	Folds      int      `yaml:"folds" help:"number of folds" range:"[2,)"`
 	FoldScheme string   `yaml:"fold_scheme" help:"how cases are divided into folds" oneof:"consecutive shuffled nih"`
 	Splits     string   `yaml:"splits" help:"file of folds in nnU-Net's format (splits_final.json) instead"`
@@ -36,20 +36,12 @@ func (s Selection) Choose(ids []string) (train, held []string, err error) {
 // that needs no labels. It holds out the same labelled cases as Choose, and drops unlabelled scans
 // of their patients. With fewer than two labelled cases, it divides all cases.
 func (s Selection) ChooseWith(labelled, unlabelled []string) (train, held []string, err error) {
-	excluded := map[string]bool{}
 	for _, id := range s.Exclude {
-		excluded[id] = true
 		if !slices.Contains(labelled, id) && !slices.Contains(unlabelled, id) {
 			return nil, nil, fmt.Errorf("case %s is to be left out, but is not in the data set", id)
 		}
 	}
-	left := func(ids []string) []string {
-		return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return excluded[id] })
-	}
-	ids, more := left(labelled), left(unlabelled)
-	if len(ids) < 2 {
-		ids, more = append(ids, more...), nil
-	}
+	ids, more := s.divided(labelled, unlabelled)
 	switch {
 	case s.Splits != "" && s.Fold == 0:
 		return nil, nil, fmt.Errorf("%s says how cases are divided, but not which fold is held out: name it, 1 for the first (--fold 1)", s.Splits)
@@ -85,6 +77,36 @@ func (s Selection) ChooseWith(labelled, unlabelled []string) (train, held []stri
 		return nil, nil, err
 	}
 	return subsets[0], held, nil
+}
+
+// divided tells which cases are divided into those to train on and those held out, and which are
+// all trained on: the labelled ones and the others, or all and none.
+func (s Selection) divided(labelled, unlabelled []string) (ids, more []string) {
+	excluded := map[string]bool{}
+	for _, id := range s.Exclude {
+		excluded[id] = true
+	}
+	left := func(ids []string) []string {
+		return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return excluded[id] })
+	}
+	if ids, more = left(labelled), left(unlabelled); len(ids) < 2 {
+		return append(ids, more...), nil
+	}
+	return ids, more
+}
+
+// LeftOut lists the cases that the file of folds names neither to train on nor to validate on in
+// the fold that is held out. Cases that the user leaves out are none of them.
+func (s Selection) LeftOut(labelled, unlabelled []string) ([]string, error) {
+	if s.Splits == "" || s.Fold < 1 {
+		return nil, nil
+	}
+	ids, _ := s.divided(labelled, unlabelled)
+	splits, err := s.AllFolds(ids)
+	if err != nil || s.Fold > len(splits) {
+		return nil, err
+	}
+	return splits[s.Fold-1].LeftOut(ids), nil
 }
 
 // AllFolds lists the folds: those of the file, or those that the scheme makes.

@@ -21,6 +21,15 @@ type Split struct {
 	Val   []string `json:"val"`
 }
 
+// LeftOut lists those of the cases that the fold neither trains nor is tested on.
+func (s Split) LeftOut(ids []string) []string {
+	named := map[string]bool{}
+	for _, id := range slices.Concat(s.Train, s.Val) {
+		named[id] = true
+	}
+	return slices.DeleteFunc(sorted(ids), func(id string) bool { return named[id] })
+}
+
 // How [Folds] divides cases.
 const (
 	FoldsConsecutive = "consecutive"
