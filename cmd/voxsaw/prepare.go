@@ -41,7 +41,8 @@ given), HU window.
                        --pairs says what belongs together where names do not
 
 Several folders make one data set, such as labelled scans and unlabelled ones. A second run with the same settings does nothing; new and changed
-scans are added; an interrupted run is taken up again. Prepared cases of other scans are only removed with --force.
+scans are added; an interrupted run is taken up again. Prepared cases of other scans are only
+removed with --force, and cases that were prepared with other settings are only replaced with --force.
 
 --part 3/16 prepares the third of 16 parts: all parts may run at once, on one machine or on many that share the folder. The last one finishes the
 folder, which is the same as one run makes. A part that was killed is run again; --merge finishes where the last one was killed.`,
@@ -106,12 +107,15 @@ func sayFound(stderr io.Writer, d *dataset.Dataset, roots []string) {
 // explainPrepare adds to an error what the user can do about it.
 func explainPrepare(ctx context.Context, err error, summary *dataset.Summary, d *dataset.Dataset) error {
 	var others *dataset.OthersError
+	var settings *dataset.SettingsError
 	var names *dataset.NamesError
 	switch stopped := ctx.Err(); {
 	case errors.As(err, &names):
 		return withHint(err, "%s", names.Hint)
 	case errors.As(err, &others):
 		return withHint(err, "choose another --out; or name all folders of scans in one command; or say --force, which removes these cases")
+	case errors.As(err, &settings):
+		return withHint(err, "choose another --out; or give the settings of before, to go on where that run stopped; or say --force, which prepares these cases anew")
 	case stopped != nil && err != nil:
 		if summary != nil {
 			err = fmt.Errorf("stopped after %d of %s: %w", summary.Prepared+summary.Kept, numbers.Count(len(d.Cases), "case"), stopped)

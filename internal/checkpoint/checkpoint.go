@@ -10,7 +10,6 @@
 package checkpoint
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -204,34 +203,26 @@ func isExtra(name string) bool {
 func (d Description) Mismatches(p volume.Preparation, n voxsaw.Network) []string {
 	var lines []string
 	differ := func(what, there, here, why string) {
-		if there != here {
-			lines = append(lines, fmt.Sprintf("%s: %s in the checkpoint, %s here: %s", what, there, here, why))
-		}
+		lines = append(lines, fmt.Sprintf("%s: %s in the checkpoint, %s here: %s", what, there, here, why))
 	}
 	if own, err := d.Preparation(); err == nil && own.Axcodes != "" {
-		differ("spacing of the scans", spacingText(own.Spacing), spacingText(p.Spacing), "organs have another size in voxels than the weights know")
-		differ("part of the scans", cmp.Or(own.Crop, volume.CropNone), cmp.Or(p.Crop, volume.CropNone), "there is another share of air around the patient than the weights know")
-		differ("window of HU", fmt.Sprintf("%g to %g", own.Window[0], own.Window[1]), fmt.Sprintf("%g to %g", p.Window[0], p.Window[1]), "tissue has another brightness than the weights know")
-		differ("axes of the scans", own.Axcodes, p.Axcodes, "patients lie another way than the weights know")
+		for _, one := range p.Differences(own) {
+			if m, matters := mismatches[one.Key]; matters {
+				differ(m.what, one.Old, one.New, m.why)
+			}
+		}
 	}
-	if own, err := d.Network(); err == nil && own.Norm != "" && n.Norm != "" {
+	if own, err := d.Network(); err == nil && own.Norm != "" && n.Norm != "" && own.Norm != n.Norm {
 		differ("norm of the network", own.Norm, n.Norm, "the weights were made for the other one")
 	}
 	return lines
 }
 
-// spacingText writes a voxel size, whose zeros stand for the scan's own.
-func spacingText(spacing [3]float64) string {
-	if spacing == [3]float64{} {
-		return "each scan's own"
-	}
-	var parts []string
-	for _, s := range spacing {
-		if s == 0 {
-			parts = append(parts, "own")
-		} else {
-			parts = append(parts, fmt.Sprintf("%g", s))
-		}
-	}
-	return strings.Join(parts, "x") + " mm"
+// mismatches says of a setting of the preparation what it is about, and why it matters to weights
+// that were trained with another value.
+var mismatches = map[string]struct{ what, why string }{
+	"spacing": {"spacing of the scans", "organs have another size in voxels than the weights know"},
+	"crop":    {"part of the scans", "there is another share of air around the patient than the weights know"},
+	"window":  {"window of HU", "tissue has another brightness than the weights know"},
+	"axcodes": {"axes of the scans", "patients lie another way than the weights know"},
 }

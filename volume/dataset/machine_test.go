@@ -64,7 +64,7 @@ func TestPrepareStopsWhenTheDiskIsFull(t *testing.T) {
 	}
 	root, dir := folderOf(t, "p1", "p2", "p3", "p4"), t.TempDir()
 	d := detect(t, root)
-	one := PrepareOptions{Workers: 1}
+	one := PrepareOptions{Workers: 1, Force: true}
 	if _, err := Prepare(t.Context(), d, dir, volume.DefaultPreparation(), one, nil); err != nil {
 		t.Fatal(err)
 	}

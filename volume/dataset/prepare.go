@@ -33,7 +33,7 @@ type PrepareOptions struct {
 	Part   string      `yaml:"part" help:"prepare this part of the cases only, such as 3/16 for the third of 16: parts may run at once, on one machine or on many that share the folder, and the last of them finishes it"`
 	Merge  bool        `yaml:"merge" help:"finish a folder whose parts have all been prepared"`
 	Strict bool        `yaml:"strict" help:"stop at the first case that cannot be prepared"`
-	Force  bool        `yaml:"force" help:"remove prepared cases in the folder that are of other scans than these"`
+	Force  bool        `yaml:"force" help:"remove prepared cases in the folder that are of other scans than these, and replace those that were prepared with other settings"`
 	Read   ReadOptions `yaml:",inline"`
 }
 
@@ -107,12 +107,28 @@ func (e *OthersError) Error() string {
 	return text
 }
 
+// A SettingsError says that preparing would replace cases that were prepared with other settings.
+type SettingsError struct {
+	Dir         string
+	Cases       []string
+	Differences []volume.Difference // of the first of them
+}
+
+func (e *SettingsError) Error() string {
+	var parts []string
+	for _, d := range e.Differences {
+		parts = append(parts, fmt.Sprintf("%s %s there, %s now", d.Key, d.Old, d.New))
+	}
+	return fmt.Sprintf("%s holds %s of these scans with other settings, which would be lost: %s; %s", e.Dir, numbers.Count(len(e.Cases), "prepared case"), plain.List(e.Cases), strings.Join(parts, "; "))
+}
+
 // Prepare turns the cases of a data set into a store in dir; see package prepared. Cases that an
 // earlier run prepared with the same settings from the same files are kept. Each result is passed
 // to progress (which may be nil), one at a time, in no particular order.
 //
-// Prepared cases in dir that are not of this data set are an [OthersError], unless o.Force says
-// that they are to be removed. If some cases cannot be prepared, the others are all the same. The
+// Prepared cases in dir that are not of this data set are an [OthersError], those that were
+// prepared with other settings are a [SettingsError], unless o.Force says that they are to be
+// removed. If some cases cannot be prepared, the others are all the same. The
 // store holds these, and the error counts and names the failed ones. A case without foreground is
 // prepared like any other. When ctx ends, the cases finished so far stay for the next run. An
 // earlier store stays as it was until one of its cases is replaced; from then on there is none
@@ -150,7 +166,7 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)
 	}
 	if !o.Force {
-		if err := d.checkOthers(w, dir); err != nil {
+		if err := d.checkEarlier(w, dir, p, d.Cases); err != nil {
 			return nil, err
 		}
 	}
@@ -187,15 +203,28 @@ func (o PrepareOptions) complete() (PrepareOptions, error) {
 	return o, nil
 }
 
+// checkEarlier refuses to remove what another data set's scans were prepared to, and to replace
+// what the given cases of this one were prepared to with other settings.
+func (d *Dataset) checkEarlier(w *prepared.Writer, dir string, p volume.Preparation, now []Case) error {
+	if err := d.checkOthers(w, dir); err != nil {
+		return err
+	}
+	paths, err := pathsOf(now)
+	if err != nil {
+		return err
+	}
+	ids, before, err := w.Unlike(paths)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	return &SettingsError{Dir: dir, Cases: ids, Differences: p.Differences(before)}
+}
+
 // checkOthers refuses to remove what another data set's scans were prepared to.
 func (d *Dataset) checkOthers(w *prepared.Writer, dir string) error {
-	cases := map[string][]string{}
-	for _, c := range d.Cases {
-		paths, err := absolute(c.sourcePaths())
-		if err != nil {
-			return err
-		}
-		cases[c.ID] = paths
+	cases, err := pathsOf(d.Cases)
+	if err != nil {
+		return err
 	}
 	others, err := w.Others(cases)
 	if err != nil || len(others) == 0 {
@@ -208,6 +237,19 @@ func (d *Dataset) checkOthers(w *prepared.Writer, dir string) error {
 	return refused
 }
 
+// pathsOf lists the files of each case.
+func pathsOf(cases []Case) (map[string][]string, error) {
+	all := map[string][]string{}
+	for _, c := range cases {
+		paths, err := absolute(c.sourcePaths())
+		if err != nil {
+			return nil, err
+		}
+		all[c.ID] = paths
+	}
+	return all, nil
+}
+
 // finish writes the manifest.
 func (s *Summary) finish(w *prepared.Writer, p volume.Preparation) error {
 	if err := w.Finish(); err != nil {
@@ -217,6 +259,9 @@ func (s *Summary) finish(w *prepared.Writer, p volume.Preparation) error {
 	s.Removed = slices.DeleteFunc(s.Removed, func(id string) bool {
 		return slices.ContainsFunc(s.Failed, func(r Result) bool { return r.Case.ID == id })
 	})
+	if again := w.Reread(); len(again) > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("prepared again, because settings such as --gaps or --structures read them in another way than before: %s (%s)", numbers.Count(len(again), "case"), plain.List(again)))
+	}
 	if note := mixedSpacings(s.spacings, p); note != "" {
 		s.Notes = append(s.Notes, note)
 	}

@@ -322,6 +322,42 @@ func TestCasesOfOtherScansAreKept(t *testing.T) {
 	}
 }
 
+// Cases that were prepared with other settings are replaced when that is asked for, and not before;
+// a part is refused for its own cases alone.
+func TestOtherSettingsAreRefused(t *testing.T) {
+	root, dir := folderOf(t, "p1", "p2"), t.TempDir()
+	p := volume.DefaultPreparation()
+	prepare := func(o PrepareOptions) (*Summary, error) { return Prepare(t.Context(), detect(t, root), dir, p, o, nil) }
+	if _, err := prepare(PrepareOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	before := times(t, dir)
+	p.Spacing, p.Window = [3]float64{0, 0, 20}, [2]float64{-100, 240}
+	want := []volume.Difference{{Key: "spacing", Old: "each scan's own", New: "ownxownx20 mm"}, {Key: "window", Old: "-125 to 275", New: "-100 to 240"}}
+	var refused *SettingsError
+	if _, err := prepare(PrepareOptions{}); !errors.As(err, &refused) || !slices.Equal(refused.Cases, []string{"p1", "p2"}) || !slices.Equal(refused.Differences, want) {
+		t.Errorf("%v", err)
+	}
+	if _, err := prepare(PrepareOptions{Part: "2/2"}); !errors.As(err, &refused) || !slices.Equal(refused.Cases, []string{"p2"}) {
+		t.Errorf("a part: %v", err)
+	}
+	if now := times(t, dir); !slices.Equal(now, before) {
+		t.Errorf("a run that was refused changed the folder: %q, before %q", now, before)
+	}
+	if _, err := prepare(PrepareOptions{Part: "2/2", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := prepare(PrepareOptions{Part: "2/2"}); err != nil || s.Kept != 1 {
+		t.Errorf("a part that is run again: %v", err)
+	}
+	if _, err := prepare(PrepareOptions{}); !errors.As(err, &refused) || !slices.Equal(refused.Cases, []string{"p1"}) {
+		t.Errorf("half of the cases: %v", err)
+	}
+	if s, err := prepare(PrepareOptions{Force: true}); err != nil || s.Prepared != 1 || s.Kept != 1 {
+		t.Errorf("forced: %v", err)
+	}
+}
+
 func TestSeveralFolders(t *testing.T) {
 	labelled := tree(t, map[string]string{"imagesTr/p1.nii.gz": "", "labelsTr/p1.nii.gz": "", "dataset.json": `{"labels": {"1": "pancreas"}}`})
 	bare := tree(t, map[string]string{"q1/ct.nii.gz": "", "q2/ct.nii.gz": ""})

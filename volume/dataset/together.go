@@ -110,6 +110,21 @@ func (d *Dataset) onePart(ctx context.Context, dir string, part Part, p volume.P
 		return nil, err
 	}
 	defer release()
+	w, err := prepared.NewSharedWriter(dir, p)
+	if err != nil {
+		return nil, err
+	}
+	var cases []Case
+	for n, c := range d.Cases {
+		if part.Has(n) {
+			cases = append(cases, c)
+		}
+	}
+	if !o.Force {
+		if err := d.checkEarlier(w, dir, p, cases); err != nil {
+			return nil, err
+		}
+	}
 	if err := atomicfile.MakeFolder(own); err != nil {
 		return nil, err
 	}
@@ -120,21 +135,6 @@ func (d *Dataset) onePart(ctx context.Context, dir string, part Part, p volume.P
 	defer let()
 	if err := atomicfile.Remove(part.file(dir)); err != nil {
 		return nil, err
-	}
-	w, err := prepared.NewSharedWriter(dir, p)
-	if err != nil {
-		return nil, err
-	}
-	if !o.Force {
-		if err := d.checkOthers(w, dir); err != nil {
-			return nil, err
-		}
-	}
-	var cases []Case
-	for n, c := range d.Cases {
-		if part.Has(n) {
-			cases = append(cases, c)
-		}
 	}
 	summary, err := newPreparer(d, w, p, o).run(ctx, cases, progress)
 	if err != nil {

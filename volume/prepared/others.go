@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/volume"
 )
 
 // Others lists the cases in the folder that a run on the given ones would lose: finished cases of
@@ -13,11 +15,36 @@ import (
 // The values are the absolute paths of the files of each case; what is returned are the files that
 // the others were read from, by their names.
 func (w *Writer) Others(cases map[string][]string) (map[string][]string, error) {
+	others := map[string][]string{}
+	err := w.eachFinished(func(r recordFile) {
+		if paths, known := cases[r.Case.ID]; !known || readElsewhere(r.Case.Sources, paths) {
+			others[r.Case.ID] = sourcePaths(r.Case.Sources)
+		}
+	})
+	return others, err
+}
+
+// Unlike lists the finished cases among the given ones that were prepared with other settings than
+// the writer's, in the order of their names, and the settings of the first of them.
+func (w *Writer) Unlike(cases map[string][]string) (ids []string, first volume.Preparation, err error) {
+	err = w.eachFinished(func(r recordFile) {
+		if _, known := cases[r.Case.ID]; !known || len(w.preparation.Differences(r.Preparation)) == 0 {
+			return
+		}
+		if len(ids) == 0 {
+			first = r.Preparation
+		}
+		ids = append(ids, r.Case.ID)
+	})
+	return ids, first, err
+}
+
+// eachFinished calls visit for every case in the folder that an earlier run has finished.
+func (w *Writer) eachFinished(visit func(recordFile)) error {
 	entries, err := os.ReadDir(filepath.Join(w.dir, casesFolder))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	others := map[string][]string{}
 	for _, e := range entries {
 		id, isRecord := strings.CutSuffix(e.Name(), ".json")
 		if !isRecord || e.Name()[0] == '.' {
@@ -25,17 +52,15 @@ func (w *Writer) Others(cases map[string][]string) (map[string][]string, error) 
 		}
 		data, err := os.ReadFile(filepath.Join(w.dir, casesFolder, e.Name()))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		var r recordFile
 		if json.Unmarshal(data, &r) != nil || r.Case.ID != id || checkVoxels(w.dir, r.Case) != nil {
 			continue // what a crash has left is no case
 		}
-		if paths, known := cases[id]; !known || readElsewhere(r.Case.Sources, paths) {
-			others[id] = sourcePaths(r.Case.Sources)
-		}
+		visit(r)
 	}
-	return others, nil
+	return nil
 }
 
 func sourcePaths(sources []Source) []string {

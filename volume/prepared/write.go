@@ -46,6 +46,7 @@ type Writer struct {
 
 	fingerprint string
 	removed     []string
+	reread      []string // cases of unchanged files that are read in another way than before
 }
 
 // Input is a case to be prepared.
@@ -163,9 +164,15 @@ func (w *Writer) keep(id, group, patient, origin string, paths []string, verify 
 	}
 	var r recordFile
 	if json.Unmarshal(data, &r) != nil || r.Version != formatVersion || !reflect.DeepEqual(r.Preparation, w.preparation) ||
-		r.Case.ID != id || r.Case.Group != group || r.Case.Origin != origin || r.Case.check() != nil ||
+		r.Case.ID != id || r.Case.Group != group || r.Case.check() != nil ||
 		r.Case.OriginalBytes == 0 && keepsOriginal(r.Case.Grid, r.Case.Original, r.Case.HasLabels) ||
 		!unchanged(r.Case.Sources, paths) || verify(w.dir, r.Case) != nil {
+		return Record{}, false
+	}
+	if r.Case.Origin != origin {
+		w.mutex.Lock()
+		defer w.mutex.Unlock()
+		w.reread = append(w.reread, id)
 		return Record{}, false
 	}
 	if r.Case.Patient != patient { // another case of theirs has come, or gone
@@ -352,6 +359,14 @@ func (w *Writer) Finish() error {
 
 // Removed lists the cases of earlier runs that [Writer.Finish] has removed.
 func (w *Writer) Removed() []string { return w.removed }
+
+// Reread lists the cases that are prepared again, because their unchanged files are read in another
+// way than by the earlier run.
+func (w *Writer) Reread() []string {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return slices.Sorted(slices.Values(w.reread))
+}
 
 // Fingerprint is that of the store, once [Writer.Finish] has written it.
 func (w *Writer) Fingerprint() string { return w.fingerprint }

@@ -1,0 +1,43 @@
+package volume
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// A Difference is a setting that two preparations have different values of, as a user writes them.
+type Difference struct{ Key, Old, New string }
+
+// Differences lists the settings in which the preparation differs from an older one.
+func (p Preparation) Differences(old Preparation) (all []Difference) {
+	differ := func(key, before, now string) {
+		if before != now {
+			all = append(all, Difference{key, before, now})
+		}
+	}
+	window := func(w [2]float64) string { return fmt.Sprintf("%g to %g", w[0], w[1]) }
+	differ("spacing", spacingText(old.Spacing), spacingText(p.Spacing))
+	differ("crop", cmp.Or(old.Crop, CropNone), cmp.Or(p.Crop, CropNone))
+	differ("window", window(old.Window), window(p.Window))
+	differ("axcodes", old.Axcodes, p.Axcodes)
+	differ("interpolation", old.Interpolation, p.Interpolation)
+	differ("relabel", cmp.Or(old.Relabel, "none"), cmp.Or(p.Relabel, "none"))
+	return all
+}
+
+// spacingText writes a voxel size, whose zeros stand for the scan's own.
+func spacingText(spacing [3]float64) string {
+	if spacing == [3]float64{} {
+		return "each scan's own"
+	}
+	var parts []string
+	for _, s := range spacing {
+		if s == 0 {
+			parts = append(parts, "own")
+		} else {
+			parts = append(parts, fmt.Sprintf("%g", s))
+		}
+	}
+	return strings.Join(parts, "x") + " mm"
+}
