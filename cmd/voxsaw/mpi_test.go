@@ -34,6 +34,7 @@ func TestMPI(t *testing.T) {
 	t.Run("ranks equal one", s.ranksEqualOne)
 	t.Run("other ways", s.otherWays)
 	t.Run("solve", s.solve)
+	t.Run("predict", s.predict)
 	t.Run("interrupt and resume", s.interruptAndResume)
 	t.Run("a rank is lost", s.aRankIsLost)
 	t.Run("kills", s.kills)
@@ -225,6 +226,46 @@ func (s mpiSite) solve(t *testing.T) {
 		if err := errors.Join(errA, errB); err != nil || !bytes.Equal(a, b) {
 			t.Errorf("%s: another picture: %v", name, err)
 		}
+	}
+}
+
+// Ranks that share out scans write the files that one process writes, go on where they stopped, and
+// name a scan that cannot be read once.
+func (s mpiSite) predict(t *testing.T) {
+	organs, scans := s.in("to-predict-with"), s.in("to-predict")
+	s.must(t, append(s.trainings()["finetune"], "--steps", "2", "--out", organs)...)
+	if err := os.CopyFS(scans, os.DirFS(s.in("scans/imagesTr"))); err != nil {
+		t.Fatal(err)
+	}
+	line := func(out string) []string {
+		return []string{"predict", scans, "--checkpoint", organs, "--probabilities", "--out", s.in(out)}
+	}
+	s.must(t, line("predicted-alone")...)
+	r := s.ranks(t, "MPICH", 2, line("predicted")...)
+	if r.code != 0 || strings.Count(r.stdout, ".nii.gz") != 6 {
+		t.Fatalf("exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
+	}
+	want, err := filepath.Glob(s.in("predicted-alone/*"))
+	if err != nil || len(want) != 12 {
+		t.Fatalf("%d files, %v", len(want), err)
+	}
+	for _, path := range want {
+		a, errA := os.ReadFile(path)
+		b, errB := os.ReadFile(filepath.Join(s.in("predicted"), filepath.Base(path)))
+		if err := errors.Join(errA, errB); err != nil || !bytes.Equal(a, b) {
+			t.Errorf("another %s: %v", filepath.Base(path), err)
+		}
+	}
+	first, err := filepath.Glob(filepath.Join(scans, "*"))
+	if err != nil || len(first) != 6 {
+		t.Fatal(first, err)
+	}
+	if err := os.WriteFile(first[1], []byte("no scan"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r = s.ranks(t, "Open MPI", 2, append(line("predicted"), "--force")...)
+	if r.code != exitFailure || strings.Count(r.stderr, "1 of 6 scans could not be segmented") != 1 || strings.Count(r.stdout, ".nii.gz") != 5 {
+		t.Errorf("with a damaged scan: exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
 	}
 }
 
@@ -505,7 +546,7 @@ func (s mpiSite) ranksThatDiffer(t *testing.T) {
 		code          int
 		want          string
 	}{
-		"settings":       {"Open MPI", with(), with("--lr", "0.5"), exitFailure, "cannot train together: train.lr: 0.05 on rank 0, 0.5 there"},
+		"settings":       {"Open MPI", with(), with("--lr", "0.5"), exitFailure, "cannot work together: train.lr: 0.05 on rank 0, 0.5 there"},
 		"data":           {"MPICH", with(), with("--data", s.in("other")), exitFailure, "data set: fingerprint "},
 		"a missing file": {"Open MPI", with(), with("--data", s.in("nowhere")), exitFailure, "voxsaw: rank 1 ("},
 		"a batch":        {"MPICH", with("--batch", "3"), with("--batch", "3"), exitFailure, "take a multiple of 2, such as 2 or 4"},

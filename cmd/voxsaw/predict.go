@@ -42,7 +42,7 @@ const (
 
 func newPredict() *cobra.Command {
 	o := &predictOptions{Format: predict.NIfTI, MapsOn: mapsOnScan, Inference: segment.DefaultInference(), Read: dataset.DefaultReadOptions(), Machine: defaultDevice()}
-	return verb("predict SCANS...", "Make label maps in the geometry of the scans",
+	cmd := verb("predict SCANS...", "Make label maps in the geometry of the scans",
 		`Segments scans: NIfTI files, folders of a DICOM series, or folders of either. Each label map is NIfTI on exactly the grid of its scan,
 or with --format dicom-seg a DICOM SEG object on the slices of its series, which shows the patient and the study as the series does.
 Names are those of the scans, without the _0000 that nnU-Net's images end in; in a data set, those of its cases, as evaluate looks for them. --probabilities and --logits write the network's numbers beside it. The scan is prepared as the training cases were; a window slides over it, overlapping windows are weighted by a Gaussian.
@@ -51,6 +51,8 @@ can be taken up again; a label map of another scan, another model or other setti
 --force says so.`,
 		`  voxsaw predict imagesTs/ --checkpoint runs/organs --out labels --largest-component`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPredict(cmd, *o, args) })
+	cmd.Annotations = map[string]string{asRanks: "yes"}
+	return cmd
 }
 
 // maps says which numbers of the network are written.
@@ -71,8 +73,9 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	if o.Out == "" {
 		return withHint(usagef("nowhere to write"), "add --out FOLDER")
 	}
+	ranks := jobOf(cmd.Context())
 	batch, err := predict.New(paths, predict.Options{
-		Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Maps: o.maps(), Find: dataset.Options{Series: o.Series, Volume: o.Volume, LabelsAsScans: o.Masks},
+		Out: o.Out, Format: o.Format, Force: o.Force, Read: o.Read, Maps: o.maps(), Ranks: ranks.ranks(), Find: dataset.Options{Series: o.Series, Volume: o.Volume, LabelsAsScans: o.Masks},
 	})
 	if err != nil {
 		return refused(err)
@@ -160,6 +163,14 @@ func (p *predictProgress) Written(path string) {
 		p.failed = err
 	}
 	p.Add(1)
+}
+
+func (p *predictProgress) Elsewhere(paths []string) {
+	for _, path := range paths {
+		if _, err := fmt.Fprintln(p.stdout, shown(p.stdout, path)); err != nil && p.failed == nil {
+			p.failed = err
+		}
+	}
 }
 
 func (p *predictProgress) Failed(err error) {

@@ -22,6 +22,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/stamp"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
@@ -44,6 +45,7 @@ type Options struct {
 	Maps   segment.MapOptions
 	Find   dataset.Options
 	Read   dataset.ReadOptions
+	Ranks  voxsaw.Ranks // that share out the scans; nil: this process has all
 }
 
 // A RefusedError says that what was asked for cannot be done, and what can.
@@ -67,8 +69,15 @@ type Batch struct {
 	digests map[int]string // of scans, as far as they were needed
 }
 
-// Len is the number of scans.
-func (b *Batch) Len() int { return len(b.scans) }
+// Len is the number of scans, of several ranks that of this one's.
+func (b *Batch) Len() (n int) {
+	for k := range b.scans {
+		if b.mine(k) {
+			n++
+		}
+	}
+	return n
+}
 
 // New finds the scans at the paths, and says where their label maps go. Nothing is written yet.
 func New(paths []string, o Options) (*Batch, error) {
@@ -275,6 +284,8 @@ type Observer interface {
 	Passed()             // a scan whose label map is there already
 	Written(path string) // a label map
 	Failed(err error)    // a scan of which none could be made
+	// Elsewhere tells, at the end, of the label maps that another rank has written.
+	Elsewhere(paths []string)
 }
 
 // uncoded says which labels SEG objects have no code for; "" for none.
@@ -300,8 +311,15 @@ func (b *Batch) uncoded(p *segment.Predictor) string {
 // One that fails does not keep the others from being segmented. A context that ends stops the
 // batch; what is written stays, and is passed over the next time.
 func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) error {
-	own := b.provenance(p)
-	if err := b.checkOthers(ctx, own, watch); err != nil {
+	made := b.provenance(p)
+	facts, err := b.facts(made)
+	if err != nil {
+		return err
+	}
+	if err := train.GroupOf(voxsaw.RunOptions{Ranks: b.options.Ranks}).Same(facts); err != nil {
+		return err
+	}
+	if err := b.checkOthers(ctx, made, watch); err != nil {
 		return err
 	}
 	if err := b.spareLabels(); err != nil {
@@ -315,35 +333,61 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 		return err
 	}
 	defer leave()
+	own, err := b.segment(ctx, p, made, watch)
+	if err != nil {
+		return err
+	}
+	all, err := b.together(own, watch)
+	if err != nil {
+		return err
+	}
+	if all.Stopped {
+		return &StoppedError{all.Done, len(b.scans), cmp.Or(ctx.Err(), context.Canceled)}
+	}
+	if len(all.Failed) == 0 {
+		return nil
+	}
 	failed := FailedError{Of: len(b.scans)}
+	for _, f := range all.Failed {
+		failed.Names, failed.errs = append(failed.Names, b.scans[f.Scan].ID), append(failed.errs, f.err)
+	}
+	return &failed
+}
+
+// segment makes the label maps of this rank's scans.
+func (b *Batch) segment(ctx context.Context, p *segment.Predictor, made provenance, watch Observer) (own outcome, err error) {
 	for n, c := range b.scans {
+		if !b.mine(n) {
+			continue
+		}
 		target := b.targets[n]
 		// another process may have written it meanwhile
-		if err := b.checkOther(n, own, watch); err != nil {
-			return err
+		if err := b.checkOther(n, made, watch); err != nil {
+			return own, err
 		}
 		if !b.options.Force && b.complete(target) {
 			watch.Note(target + " is there already: passed over (--force writes it again)")
 			watch.Passed()
+			own.Done++
 			continue
 		}
 		p.Progress = func(done, total int) { watch.Window(c.ID, done, total) }
 		err := b.one(ctx, p, n, watch)
 		if ctx.Err() != nil {
-			return &StoppedError{n, len(b.scans), ctx.Err()}
+			own.Stopped = true
+			return own, nil
 		}
+		own.Done++
 		if err != nil {
-			failed.Names = append(failed.Names, c.ID)
-			failed.errs = append(failed.errs, fmt.Errorf("%s: %w", c.ID, err))
-			watch.Failed(failed.errs[len(failed.errs)-1])
+			err = fmt.Errorf("%s: %w", c.ID, err)
+			own.Failed = append(own.Failed, failure{n, err.Error(), err})
+			watch.Failed(err)
 			continue
 		}
+		own.Written = append(own.Written, target)
 		watch.Written(target)
 	}
-	if len(failed.Names) > 0 {
-		return &failed
-	}
-	return nil
+	return own, nil
 }
 
 // enter holds the folder of the label maps until leave is called, which removes a folder that was

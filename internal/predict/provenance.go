@@ -155,6 +155,9 @@ func (p provenance) model() string {
 // unless they say that they are.
 func (b *Batch) checkOthers(ctx context.Context, own provenance, watch Observer) error {
 	for n := range b.targets {
+		if !b.mine(n) {
+			continue
+		}
 		if err := ctx.Err(); err != nil {
 			return &StoppedError{0, len(b.scans), err}
 		}

@@ -20,6 +20,7 @@ func (nobody) Note(string)             {}
 func (nobody) Passed()                 {}
 func (nobody) Written(string)          {}
 func (nobody) Failed(error)            {}
+func (nobody) Elsewhere([]string)      {}
 
 // Which label maps that are there already are taken for those of a scan.
 func TestLabelMapsOfOtherScansAreRefused(t *testing.T) {

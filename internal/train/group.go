@@ -195,7 +195,7 @@ func (g Group) same(facts map[string]string, mayDiffer ...string) error {
 			continue
 		}
 		if differences := differing(root, theirs, mayDiffer); len(differences) > 0 {
-			return fmt.Errorf("%s and %s cannot train together: %s", g.ranks.Name(rank), g.ranks.Name(0), strings.Join(differences, "; "))
+			return fmt.Errorf("%s and %s cannot work together: %s", g.ranks.Name(rank), g.ranks.Name(0), strings.Join(differences, "; "))
 		}
 	}
 	return nil
