@@ -146,8 +146,8 @@ func TestRun(t *testing.T) {
 				want += 25 * (results[2+i].Transfer[k].Draws[j].ClassMean - results[i].Transfer[k].Draws[j].ClassMean)
 			}
 		}
-		if got := row[5].(float64); math.Abs(got-want) > 1e-9 {
-			t.Errorf("%v: difference %v, want %v", row[3], got, want)
+		if got := row[6].(float64); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v: difference %v, want %v", row[4], got, want)
 		}
 	}
 	page := Report(p, results, "settings: x")
