@@ -61,11 +61,12 @@ import (
 
 // Options say what [Compare] measures.
 type Options struct {
-	Labels    []int   `yaml:"labels" help:"labels to score; all that occur when empty" range:"[1,)"`
-	Merge     bool    `yaml:"merge" help:"score all labels above 0 as one"`
-	Tolerance float64 `yaml:"tolerance" help:"NSD: how far a surface may be off, in mm"`
-	Penalise  bool    `yaml:"penalise" help:"distances of a label that was missed or invented: the image's diagonal instead of infinite"`
-	Overlap   bool    `yaml:"overlap_only" help:"DSC and volumes only, no surface distances"`
+	// Labels are numbers or names; see [Find].
+	Labels    []string `yaml:"labels" help:"labels to score, by number or name; all that occur when empty"`
+	Merge     bool     `yaml:"merge" help:"score all labels above 0 as one"`
+	Tolerance float64  `yaml:"tolerance" help:"NSD: how far a surface may be off, in mm"`
+	Penalise  bool     `yaml:"penalise" help:"distances of a label that was missed or invented: the image's diagonal instead of infinite"`
+	Overlap   bool     `yaml:"overlap_only" help:"DSC and volumes only, no surface distances"`
 }
 
 // DefaultOptions score every label, NSD at 2 mm.
@@ -76,9 +77,9 @@ func (o Options) Check() error {
 	if !(o.Tolerance >= 0) || math.IsInf(o.Tolerance, 1) {
 		return fmt.Errorf("tolerance %v: want a distance of 0 mm or more", o.Tolerance)
 	}
-	for _, l := range o.Labels {
-		if l < 1 || l > math.MaxUint16 {
-			return fmt.Errorf("label %d: want 1 to %d (0 is the background)", l, math.MaxUint16)
+	for _, label := range o.Labels {
+		if err := checkLabel(label); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -179,7 +180,11 @@ func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]
 	if o.Merge {
 		p, r = merged(p), merged(r)
 	}
-	found, err := tally(p, r, reference.Shape, o.Labels)
+	labels, err := o.find(prediction, reference)
+	if err != nil {
+		return nil, fmt.Errorf("case %s: %w", name, err)
+	}
+	found, err := tally(p, r, reference.Shape, labels)
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", name, err)
 	}

@@ -45,7 +45,7 @@ func TestEmptyOnes(t *testing.T) {
 		"penalised": {labels(0, 1, 0), labels(0, 0, 0), true, [4]float64{0, 0, math.Sqrt(36 + 1 + 1), math.Sqrt(36 + 1 + 1)}, Invented},
 		"found":     {labels(0, 1, 0), labels(0, 1, 0), false, [4]float64{1, 1, 0, 0}, Scored},
 	} {
-		s := one(t, c.p, c.r, Options{Labels: []int{1}, Penalise: c.penalty})
+		s := one(t, c.p, c.r, Options{Labels: []string{"1"}, Penalise: c.penalty})
 		if d := cmp.Diff(c.want, [4]float64{s.DSC, s.NSD, s.HD95, s.ASSD}, cmpopts.EquateNaNs()); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
@@ -72,7 +72,7 @@ func TestLabelsAreScoredOneByOneOrMerged(t *testing.T) {
 	if s := one(t, p, r, Options{Merge: true}); s.DSC != 6./7 || s.Predicted != 4*2./1000 {
 		t.Errorf("merged: got %+v", s)
 	}
-	if s := one(t, p, r, Options{Labels: []int{2}}); s.Label != 2 {
+	if s := one(t, p, r, Options{Labels: []string{"2"}}); s.Label != 2 {
 		t.Errorf("one of them: got %+v", s)
 	}
 }
@@ -108,7 +108,7 @@ func TestDifferentGridsAreRefused(t *testing.T) {
 	if _, err := Compare("c", r, r, Options{Tolerance: -1}); err == nil {
 		t.Error("a negative tolerance was accepted")
 	}
-	if _, err := Compare("c", r, r, Options{Labels: []int{0}}); err == nil {
+	if _, err := Compare("c", r, r, Options{Labels: []string{"0"}}); err == nil {
 		t.Error("the background was accepted as a label")
 	}
 }

@@ -46,7 +46,9 @@ type LabelSummary struct {
 	Cases int
 	// How often only the reference showed the label, and how often only the prediction did.
 	Missed, Invented int
-	Metrics          []Spread // in the order of [Metrics]
+	// How often neither did: there was nothing to measure.
+	Absent  int
+	Metrics []Spread // in the order of [Metrics]
 }
 
 // ByLabel sums up the scores of each label, in ascending order, and, where there are several
@@ -74,6 +76,8 @@ func summarise(label uint16, name string, scores []Score) LabelSummary {
 			s.Missed++
 		case Invented:
 			s.Invented++
+		case Absent:
+			s.Absent++
 		}
 	}
 	s.Cases = len(cases)

@@ -61,7 +61,7 @@ func TestOtherTools(t *testing.T) {
 	differs := map[string]int{}
 	for _, c := range readTools(t) {
 		p, r := ellipsoids(c.Shape, c.Spacing, c.Prediction), ellipsoids(c.Shape, c.Spacing, c.Reference)
-		s := one(t, p, r, Options{Labels: []int{3}, Tolerance: c.Tolerance})
+		s := one(t, p, r, Options{Labels: []string{"3"}, Tolerance: c.Tolerance})
 		ours := map[string]float64{"dsc": s.DSC, "hd": s.HD, "hd95": s.HD95, "assd": s.ASSD, "nsd": s.NSD}
 		same := func(tool string, theirs map[string]measured, metrics ...string) {
 			for _, m := range metrics {

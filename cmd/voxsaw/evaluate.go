@@ -99,6 +99,7 @@ func comparePairs(ctx context.Context, o evaluateOptions, pairs []filePair, stde
 		scans = dataset.ScansIn(o.Scans)
 	}
 	var scores []eval.Score
+	wanted := newWantedLabels(o.Metrics.Labels)
 	progress := terminal.NewProgress(stderr, "evaluate", len(pairs))
 	defer progress.Finish()
 	for _, p := range pairs {
@@ -115,14 +116,15 @@ func comparePairs(ctx context.Context, o evaluateOptions, pairs []filePair, stde
 		for _, note := range notes {
 			progress.Note(note)
 		}
-		s, err := eval.Compare(p.name, prediction, reference, o.Metrics)
+		s, err := wanted.compare(p.name, prediction, reference, o.Metrics)
 		if err != nil {
 			return nil, err // it names the case, and says what to do
 		}
 		scores = append(scores, s...)
 		progress.Add(1)
 	}
-	return scores, nil
+	progress.Finish()
+	return scores, wanted.settle(stderr)
 }
 
 // printTable writes a table of results to the terminal.

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -104,8 +105,28 @@ func PerLabel(scores []eval.Score) Table {
 		t.Rows = append(t.Rows, row)
 	}
 	t.Notes = append(t.Notes, "Mean ± standard deviation over the cases. Missed: only the reference shows the label; invented: only the prediction does.")
+	t.Notes = append(t.Notes, nowhere(labels)...)
 	if infinite {
 		t.Notes = append(t.Notes, "∞: so many labels that were missed or invented, whose distances are not in the mean.")
 	}
 	return t
+}
+
+// nowhere explains the dashes of labels that no case shows.
+func nowhere(labels []eval.LabelSummary) []string {
+	var names []string
+	for _, s := range labels {
+		if s.Label > 0 && s.Absent == s.Cases {
+			names = append(names, callLabel(s))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{"–: in no prediction and no reference, so that nothing can be measured: " + List(names, 20) + "."}
+}
+
+// callLabel names a label for people.
+func callLabel(s eval.LabelSummary) string {
+	return cmp.Or(nameOf(s.Label, s.Name), fmt.Sprintf("label %d", s.Label))
 }

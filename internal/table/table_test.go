@@ -50,6 +50,8 @@ func TestTables(t *testing.T) {
 
 Mean ± standard deviation over the cases. Missed: only the reference shows the label; invented: only the prediction does.
 
+–: in no prediction and no reference, so that nothing can be measured: label 2.
+
 ∞: so many labels that were missed or invented, whose distances are not in the mean.
 `
 	if markdown != want {

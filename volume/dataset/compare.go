@@ -24,6 +24,9 @@ type Labels struct {
 	parts *Case
 }
 
+// masks says whether the labels are a mask for each structure, which only names tell apart.
+func (l Labels) masks() bool { return l.parts != nil && l.parts.Masks != nil }
+
 // A Reference is the label map of a case.
 type Reference struct {
 	Labels
@@ -128,6 +131,9 @@ func ReadPair(prediction, reference Labels, scans *Scans, o ReadOptions) (p, r *
 			one.l.Names = maps.Clone(one.names)
 		}
 	}
+	if reference.masks() { // a case may lack some
+		r.Names = maps.Clone(reference.Names)
+	}
 	note, err := byNames(p, r, reference)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", reference.Path, err)
@@ -175,24 +181,20 @@ func (c Case) readOwnLabels(o ReadOptions, names map[uint16]string) (*volume.Lab
 // none in common, numbers count, which is said. The numbers of masks are this program's: there,
 // only names count.
 func byNames(p, r *volume.LabelMap, reference Labels) (note string, err error) {
-	masks := reference.parts != nil && reference.parts.Masks != nil
-	known := r.Names
-	if masks {
-		known = reference.Names // of all cases
-	}
+	masks, known := reference.masks(), r.Names
 	numbers := map[string]uint16{}
 	for _, label := range slices.Backward(slices.Sorted(maps.Keys(known))) {
-		numbers[foldName(known[label])] = label
+		numbers[plain.Fold(known[label])] = label
 	}
 	common := masks
 	for label, name := range p.Names {
-		common = common || label > 0 && numbers[foldName(name)] > 0
+		common = common || label > 0 && numbers[plain.Fold(name)] > 0
 	}
 	table := map[uint16]uint16{}
 	var changes, clashes []string
 	for _, label := range slices.Sorted(maps.Keys(p.Counts())) {
 		name := p.Names[label]
-		to := numbers[foldName(name)]
+		to := numbers[plain.Fold(name)]
 		switch {
 		case label == 0 || to == label && name != "":
 		case name == "" && masks:

@@ -24,6 +24,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/itk"
 )
@@ -183,7 +184,7 @@ func (d *Dataset) add(o *Dataset, byFolder bool) error {
 	}
 	for _, label := range slices.Sorted(maps.Keys(names)) {
 		name := names[label]
-		if other, known := d.LabelNames[label]; known && foldName(other) != foldName(name) {
+		if other, known := d.LabelNames[label]; known && plain.Fold(other) != plain.Fold(name) {
 			return fmt.Errorf("label %d is %q in %s and %q in %s: prepare them one by one, or make the numbers agree", label, other, d.Root, name, o.Root)
 		} else if !known {
 			d.nameLabel(label, name)

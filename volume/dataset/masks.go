@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -53,7 +53,7 @@ func (d *Dataset) numberMasks() error {
 	numbers := map[string]uint16{}
 	var next uint16
 	for _, label := range slices.Sorted(maps.Keys(d.LabelNames)) {
-		if name := foldName(d.LabelNames[label]); numbers[name] == 0 {
+		if name := plain.Fold(d.LabelNames[label]); numbers[name] == 0 {
 			numbers[name] = label
 		}
 		next = label
@@ -61,38 +61,28 @@ func (d *Dataset) numberMasks() error {
 	var names []string
 	for _, c := range d.Cases {
 		for _, m := range c.Masks {
-			if numbers[foldName(m.Name)] == 0 && !slices.Contains(names, m.Name) {
+			if numbers[plain.Fold(m.Name)] == 0 && !slices.Contains(names, m.Name) {
 				names = append(names, m.Name)
 			}
 		}
 	}
 	slices.SortFunc(names, compareNatural)
 	for _, name := range names {
-		if numbers[foldName(name)] != 0 {
+		if numbers[plain.Fold(name)] != 0 {
 			continue // another spelling of it came before
 		}
 		if next++; next == 0 {
 			return fmt.Errorf("%s: more than 65535 structures", d.Root)
 		}
-		numbers[foldName(name)] = next
+		numbers[plain.Fold(name)] = next
 		d.nameLabel(next, name)
 	}
 	for _, c := range d.Cases {
 		for n := range c.Masks {
-			c.Masks[n].Label = numbers[foldName(c.Masks[n].Name)]
+			c.Masks[n].Label = numbers[plain.Fold(c.Masks[n].Name)]
 		}
 	}
 	return nil
-}
-
-// foldName is what spellings of one name have in common: letters and digits.
-func foldName(name string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, name)
 }
 
 // readMasks reads the case's masks onto the voxels of its scan, or on the voxels that they share.

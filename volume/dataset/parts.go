@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -181,9 +182,9 @@ func isWanted(name string, wanted []string) bool {
 	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(w string) bool {
 		parts := strings.Split(w, "*")
 		for n := range parts {
-			parts[n] = regexp.QuoteMeta(foldName(parts[n]))
+			parts[n] = regexp.QuoteMeta(plain.Fold(parts[n]))
 		}
-		return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(foldName(name))
+		return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(plain.Fold(name))
 	})
 }
 
@@ -202,7 +203,7 @@ func (d *Dataset) readLookup(path string) error {
 	for _, row := range rows {
 		label, err := strconv.ParseUint(row["index"], 10, 16)
 		if name := row["name"]; err == nil && label > 0 && name != "" {
-			if other := d.LabelNames[uint16(label)]; other != "" && foldName(other) != foldName(name) {
+			if other := d.LabelNames[uint16(label)]; other != "" && plain.Fold(other) != plain.Fold(name) {
 				return fmt.Errorf("%s: label %d is %q here and %q elsewhere: such cases must not be used together", path, label, name, other)
 			}
 			d.nameLabel(uint16(label), name)
