@@ -146,7 +146,7 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 		Identity: identity, Options: c.Train, Open: data.open, Declare: l.declare, Start: start(c.Checkpoint, c.Network),
 		Compile: func(w train.Workbench) (train.Learner[*labelled], error) {
 			l.held = Spread(data.Validate, c.ValidatePhotos)
-			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), len(l.held) > 0)
+			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), "images", len(l.held) > 0)
 		},
 	}.Run(ctx, dev, o, train.Group{})
 }
@@ -274,6 +274,9 @@ func turn(square []float32, side, quarters int) {
 		}
 	}
 }
+
+// Ahead implements [train.Sender].
+func (l *classifier) Ahead(b *labelled) error { return l.program.Ahead("images", b.images) }
 
 // Step implements [train.Task].
 func (l *classifier) Step(step int, b *labelled) (train.Result, error) {

@@ -244,7 +244,7 @@ func (l *detectionLearner) open() (notes []string, err error) {
 }
 
 func (l *detectionLearner) compile(w train.Workbench) (err error) {
-	if err = l.programs.compile(w, fmt.Sprintf("%s with %s each", numbers.Count(l.config.Images, "photograph"), numbers.Count(l.config.Regions, "region")), false); err != nil {
+	if err = l.programs.compile(w, fmt.Sprintf("%s with %s each", numbers.Count(l.config.Images, "photograph"), numbers.Count(l.config.Regions, "region")), "photographs", false); err != nil {
 		return err
 	}
 	if len(l.data.Validate) == 0 {
@@ -353,6 +353,11 @@ func (m Marked) region(dst []float32, image, photo int, b voc.Box) {
 	dst[0] = float32(image)
 	dst[1], dst[2] = float32((b[0]-1)*x), float32((b[1]-1)*y)
 	dst[3], dst[4] = float32((b[2]-1)*x), float32((b[3]-1)*y)
+}
+
+// Ahead implements [train.Sender].
+func (l *detectionLearner) Ahead(b *regionsOfStep) error {
+	return l.program.Ahead("photographs", b.photographs)
 }
 
 // Step implements [train.Task].

@@ -96,7 +96,7 @@ func (c *Multilabel) Run(ctx context.Context, dev voxsaw.Device, data Marked, o 
 	return train.Job[*marks]{
 		Identity: identity, Options: c.Train, Groups: c.groups(), Open: data.open, Declare: l.declare, Start: start(c.Checkpoint, c.Network),
 		Compile: func(w train.Workbench) (train.Learner[*marks], error) {
-			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), len(data.Validate) > 0)
+			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), "images", len(data.Validate) > 0)
 		},
 	}.Run(ctx, dev, o, train.Group{})
 }
@@ -198,6 +198,9 @@ func (l *multilabelLearner) Batch(ctx context.Context, step int) (*marks, error)
 	}
 	return b, nil
 }
+
+// Ahead implements [train.Sender].
+func (l *multilabelLearner) Ahead(b *marks) error { return l.program.Ahead("images", b.images) }
 
 // Step implements [train.Task].
 func (l *multilabelLearner) Step(step int, b *marks) (train.Result, error) {

@@ -30,12 +30,13 @@ func (p *programs) declare(params *nn.Params) (err error) {
 	return params.Declare(p.graph)
 }
 
-// compile makes the programs; items says what a step is about ("32 photographs").
-func (p *programs) compile(w train.Workbench, items string, judge bool) (err error) {
+// compile makes the programs; items says what a step is about ("32 photographs"), images which
+// input is sent ahead of its step.
+func (p *programs) compile(w train.Workbench, items, images string, judge bool) (err error) {
 	p.bench = w
 	loss := p.out["loss"]
 	delete(p.out, "loss")
-	if p.program, err = nn.Compile(w.Device, p.graph, w.Params, nn.Options{Loss: loss, Outputs: p.out, Update: w.Optimizer.Updater(), MemoryLimit: w.Memory}); err != nil {
+	if p.program, err = nn.Compile(w.Device, p.graph, w.Params, nn.Options{Loss: loss, Outputs: p.out, Update: w.Optimizer.Updater(), MemoryLimit: w.Memory, Ahead: []string{images}}); err != nil {
 		return fmt.Errorf("preparing to train on %s: %w", items, err)
 	}
 	if !judge {

@@ -70,6 +70,7 @@ func (l *learner) compile(w train.Workbench) (err error) {
 	l.bench = w
 	l.program, err = nn.Compile(w.Device, l.graph, w.Params, nn.Options{
 		Loss: l.losses.Loss, Outputs: map[string]*nn.Node{"statistics": l.losses.Statistics}, Update: w.Optimizer.Updater(), MemoryLimit: w.Memory, Reserved: l.validationBytes(),
+		Ahead: []string{"image", l.losses.Input()},
 	})
 	if err != nil {
 		var short *nn.MemoryError
@@ -120,6 +121,11 @@ func (l *learner) Params() train.Params { return l.bench.Params }
 // Part implements [train.Divider].
 func (l *learner) Part(b *batch, i, n int) *batch {
 	return &batch{train.Part(b.images, i, n), train.Part(b.targets, i, n), train.Part(b.cases, i, n)}
+}
+
+// Ahead implements [train.Sender].
+func (l *learner) Ahead(b *batch) error {
+	return errors.Join(l.program.Ahead("image", b.images), l.program.Ahead(l.losses.Input(), b.targets))
 }
 
 // Step implements [train.Task].

@@ -73,6 +73,10 @@ func (s *Supervision) Set(p *nn.Program, targets []float32) error {
 	return nil
 }
 
+// Input is the name of the input with the classes at the whole resolution, which [Supervision.Set]
+// sets to the values that it is given.
+func (s *Supervision) Input() string { return targetName(0) }
+
 // Sum is the loss, given the loss of each level.
 func (s *Supervision) Sum(losses []float64) (sum float64) {
 	for level, l := range losses {

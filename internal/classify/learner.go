@@ -63,9 +63,12 @@ func (l *Learner) compile() (*nn.Program, error) {
 		}
 	}
 	return nn.Compile(l.Bench.Device, g, l.Bench.Params, nn.Options{
-		Loss: total, Outputs: outputs, Update: l.Bench.Optimizer.Updater(), MemoryLimit: l.Bench.Memory,
+		Loss: total, Outputs: outputs, Update: l.Bench.Optimizer.Updater(), MemoryLimit: l.Bench.Memory, Ahead: []string{"image"},
 	})
 }
+
+// Ahead implements [train.Sender].
+func (l *Learner) Ahead(b *Batch) error { return l.Training.Ahead("image", b.images) }
 
 // Batch implements [train.Task].
 func (l *Learner) Batch(ctx context.Context, step int) (*Batch, error) {

@@ -36,6 +36,30 @@ type Accountant interface {
 	Staging(t Tensor) int64
 }
 
+// A Feeder can copy inputs to the device while the device computes something else.
+type Feeder interface {
+	Device
+	// NewFeed takes memory for tensors on their way.
+	NewFeed(t Tensor) (Feed, error)
+	// FeedBytes is how many bytes of the device's memory a feed takes.
+	FeedBytes(t Tensor) int64
+}
+
+// A Feed is the way of one input to the device, a tensor at a time. It has memory of its own for
+// two, so that one can be on its way while the one before is still needed. Its methods are called
+// from one goroutine at a time.
+type Feed interface {
+	// Send begins to copy a tensor, row-major as in [Device].Upload, to memory of the feed. It does
+	// not wait for the work of the device; when it has returned, the values may be changed. What
+	// was sent before and not delivered is dropped.
+	Send(values []float32) error
+	// Deliver writes what was sent into dst, in the order of the device's work. Each tensor is
+	// delivered once.
+	Deliver(dst Buffer) error
+	// Close waits for what is on its way, and gives the memory back.
+	Close()
+}
+
 // A Balancer says how much arithmetic takes it as long as a byte that it reads or writes: the
 // planner weighs what is computed again against memory by it.
 type Balancer interface {

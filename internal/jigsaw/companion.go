@@ -18,6 +18,8 @@ type Companion interface {
 
 // An Addition is what a batch brings for a [Companion].
 type Addition interface {
+	// Ahead sends the inputs of the companion's part to the device ahead, see [nn.Program.Ahead].
+	Ahead(p *nn.Program) error
 	// Set sets the inputs of the companion's part.
 	Set(p *nn.Program) error
 	// Compare gives its loss over the items of all ranks after a forward run, and leaves its

@@ -48,6 +48,15 @@ func (l *Learner) Step(step int, b *Batch) (train.Result, error) {
 	return l.trainers[b.Grid].Step(step, b)
 }
 
+// Ahead implements [train.Sender].
+func (l *Learner) Ahead(b *Batch) error {
+	encoder := l.trainers[b.Grid].encoder
+	if err := encoder.Ahead("patches", b.Patches); err != nil || b.Beside == nil {
+		return err
+	}
+	return b.Beside.Ahead(encoder)
+}
+
 // Part implements [train.Divider].
 func (l *Learner) Part(b *Batch, i, n int) *Batch {
 	return &Batch{

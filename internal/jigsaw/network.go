@@ -156,6 +156,7 @@ func (c Config) newEncoder(b Backbone, dev device.Device, params *nn.Params, mod
 		g.Input("gradient", n, c.Features)
 		o.OutputGrad = map[string]string{"features": "gradient"}
 		o.Links["gradient"] = l.gradient
+		o.Ahead = []string{"patches"}
 		beside(b, g, &o, n/c.present())
 	}
 	p, err := nn.Compile(dev, g, params, o)

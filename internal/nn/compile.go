@@ -25,6 +25,9 @@ type Options struct {
 	// Links are inputs and outputs that lie in memory which other programs use, too, by name: one
 	// program's output is another's input. A program neither sets nor reads them over the host.
 	Links map[string]*Link
+	// Ahead names inputs whose next values [Program.Ahead] copies to the device while it computes.
+	// A device that can ([device.Feeder]) has memory for two of each.
+	Ahead []string
 	// Update uses up the gradients of parameters, so that they are never in memory all together.
 	// Nil: they stay until the program runs again, see [Params.Gradient].
 	Update Updater
@@ -65,7 +68,7 @@ func Compile(dev device.Device, g *Graph, p *Params, o Options) (*Program, error
 	if p.own > 0 {
 		o.MemoryLimit, o.Reserved = p.own, 0
 	}
-	c := &compiler{dev: dev, g: g, p: p, o: o, b: exec.NewBuilder(dev), values: map[*G.Node]exec.Value{}, linked: map[*G.Node]*Link{}, normed: map[*G.Node]normed{}}
+	c := &compiler{dev: dev, g: g, p: p, o: o, b: exec.NewBuilder(dev), values: map[*G.Node]exec.Value{}, linked: map[*G.Node]*Link{}, normed: map[*G.Node]normed{}, feeds: map[string]*feed{}}
 	prog, err := c.compile()
 	if err != nil {
 		c.free()
@@ -85,8 +88,9 @@ type compiler struct {
 	losses []lossPort
 	alone  error           // why the program cannot be one of several ranks, nil if it can
 	own    []device.Buffer // memory beside the arena: constants
+	feeds  map[string]*feed
 	flops  float64
-	taken  int64 // bytes of the arena, 0 where the program lies in that of another
+	taken  int64 // bytes of feeds and of the arena, but not where that is another program's
 	trains bool  // it has gradients of parameters
 }
 
@@ -95,6 +99,10 @@ func (c *compiler) free() {
 	for _, b := range c.own {
 		c.dev.Free(b)
 	}
+	for _, f := range c.feeds {
+		f.way.Close()
+	}
+	c.p.programs -= c.taken
 }
 
 func (c *compiler) compile() (*Program, error) {
@@ -109,6 +117,9 @@ func (c *compiler) compile() (*Program, error) {
 	c.trains = slices.ContainsFunc(wanted, func(l *leaf) bool { return l.kind == parameter })
 	c.stage()
 	if err := c.fits(0); err != nil {
+		return nil, err
+	}
+	if err := c.feed(); err != nil {
 		return nil, err
 	}
 	if err := c.p.allocate(); err != nil {
@@ -132,14 +143,17 @@ func (c *compiler) compile() (*Program, error) {
 	return c.program(wanted, grads)
 }
 
-// stage notes the memory that uploads of the inputs go through. All programs share it.
+// stage notes the memory that uploads of the inputs go through. All programs share it. What is set
+// ahead has memory of its own, see [compiler.feed].
 func (c *compiler) stage() {
 	a, ok := c.dev.(device.Accountant)
 	if !ok {
 		return
 	}
+	_, feeds := c.dev.(device.Feeder)
 	for _, l := range c.g.order {
-		if l.kind == input && c.o.Links[l.name] == nil || l.kind == mask {
+		ahead := feeds && slices.Contains(c.o.Ahead, l.name)
+		if l.kind == input && c.o.Links[l.name] == nil && !ahead || l.kind == mask {
 			c.p.staging = max(c.p.staging, a.Staging(l.node.tensor()))
 		}
 	}
@@ -567,7 +581,7 @@ func (c *compiler) allocate(plan *exec.Plan) (*exec.Program, error) {
 		debug.FreeOSMemory()
 	}
 	c.p.programs += plan.Bytes()
-	c.taken = plan.Bytes()
+	c.taken += plan.Bytes()
 	return plan.Allocate(0)
 }
 
@@ -600,7 +614,7 @@ func (c *compiler) program(wanted []*leaf, grads []*G.Node) (*Program, error) {
 	}
 	steps, forward := plan.Steps()
 	prog := &Program{
-		dev: c.dev, run: run, inputs: map[string]port{}, outputs: map[string]port{}, own: c.own, params: c.p, taken: c.taken, alone: c.alone,
+		dev: c.dev, run: run, inputs: map[string]port{}, outputs: map[string]port{}, own: c.own, feeds: c.feeds, params: c.p, taken: c.taken, alone: c.alone,
 		summary: Summary{
 			Steps: steps, ForwardSteps: forward, Bytes: plan.Bytes(), Unshared: plan.Unshared(), Repeats: plan.Repeats(), Recomputed: plan.Recomputed(), Peak: plan.Peak(), ParamBytes: c.p.Bytes(), FLOPs: c.flops,
 		},

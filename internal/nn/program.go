@@ -25,6 +25,7 @@ type Program struct {
 	losses  []lossStatistics
 	alone   error           // why it cannot be one of several ranks, nil if it can
 	own     []device.Buffer // memory beside the arena
+	feeds   map[string]*feed
 	params  *Params
 	taken   int64 // bytes that the program counts for among its parameters' programs
 	summary Summary
@@ -93,14 +94,28 @@ func (p *Program) ForwardFLOPs() (flops float64) {
 
 // Set uploads an input, row-major.
 func (p *Program) Set(input string, values []float32) error {
-	in, ok := p.inputs[input]
+	in, err := p.input(input, values)
+	if err != nil {
+		return err
+	}
+	return p.timed("set "+input, len(values), func() error {
+		if f := p.feeds[input]; f != nil {
+			return f.set(in.buffer, values)
+		}
+		return p.upload(in, values)
+	})
+}
+
+// input is an input that so many values fit.
+func (p *Program) input(name string, values []float32) (port, error) {
+	in, ok := p.inputs[name]
 	if !ok {
-		return fmt.Errorf("the program has no input %q", input)
+		return in, fmt.Errorf("the program has no input %q", name)
 	}
 	if len(values) != in.tensor.Shape.Elements() {
-		return fmt.Errorf("input %q has shape %v, not %d values", input, []int(in.tensor.Shape), len(values))
+		return in, fmt.Errorf("input %q has shape %v, not %d values", name, []int(in.tensor.Shape), len(values))
 	}
-	return p.timed("set "+input, len(values), func() error { return p.upload(in, values) })
+	return in, nil
 }
 
 func (p *Program) upload(to port, values []float32) error {
@@ -158,6 +173,9 @@ func (p *Program) Close() {
 		g.slot.gradient = nil
 	}
 	p.run.Close()
+	for _, f := range p.feeds {
+		f.way.Close()
+	}
 	for _, b := range p.own {
 		p.dev.Free(b)
 	}

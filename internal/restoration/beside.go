@@ -44,6 +44,7 @@ func NewBeside(name string, m Masked, s pretext.Settings, weight float64) (*Besi
 func (b *Beside) Add(g *nn.Graph, o *nn.Options, n int) {
 	if outputs := b.network(g, besideImage, n); g.Err() == nil {
 		b.loss = newSquaredError(b.task, g, outputs, n, b.weight, o)
+		o.Ahead = append(o.Ahead, besideImage)
 	}
 }
 
@@ -58,6 +59,9 @@ func (b *Beside) Draw(ctx context.Context, cases []*prepared.Case, step, first, 
 	drawn, err := b.draw(ctx, cases, step, first, n)
 	return Examples{b.loss, drawn}, err
 }
+
+// Ahead sends the inputs of the other task's program to the device ahead.
+func (e Examples) Ahead(p *nn.Program) error { return p.Ahead(besideImage, e.batch.images) }
 
 // Set sets the inputs of the other task's program.
 func (e Examples) Set(p *nn.Program) error { return p.Set(besideImage, e.batch.images) }

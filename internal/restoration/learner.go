@@ -87,7 +87,7 @@ func (l *learner) compile() (err error) {
 	if g.Err() != nil {
 		return fmt.Errorf("building the network: %w", g.Err())
 	}
-	o := nn.Options{Update: l.Bench.Optimizer.Updater(), MemoryLimit: l.Bench.Memory}
+	o := nn.Options{Update: l.Bench.Optimizer.Updater(), MemoryLimit: l.Bench.Memory, Ahead: []string{"image"}}
 	if of, ok := l.corruption.(teller); ok {
 		l.loss = newClassLoss(l.task, of, g, outputs, l.Pass, l.Bench.Group.Parts(), &o)
 	} else {
@@ -110,6 +110,9 @@ func (t task) draw(ctx context.Context, cases []*prepared.Case, step, first, n i
 	})
 	return b, err
 }
+
+// Ahead implements [train.Sender].
+func (l *learner) Ahead(b *batch) error { return l.Training.Ahead("image", b.images) }
 
 // Part implements [train.Divider].
 func (l *learner) Part(b *batch, i, n int) *batch { return b.part(i, n) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -158,6 +159,8 @@ type pull struct {
 	afterStep  func(step int)
 	inValidate func(step int) error
 	badStep    int // a step with an infinite loss
+	sent       targets
+	sends      int
 }
 
 type targets map[string][]float32
@@ -177,7 +180,18 @@ func (p *pull) Batch(_ context.Context, step int) (targets, error) {
 	return t, nil
 }
 
+// Ahead implements [Sender].
+func (p *pull) Ahead(batch targets) error {
+	p.sent = batch
+	p.sends++
+	return nil
+}
+
 func (p *pull) Step(step int, batch targets) (Result, error) {
+	if p.sent != nil && reflect.ValueOf(p.sent).Pointer() != reflect.ValueOf(batch).Pointer() {
+		return Result{}, fmt.Errorf("step %d is given another batch than was sent ahead for it", step)
+	}
+	p.sent = nil
 	loss := 0.0
 	for name, target := range batch {
 		value, err := p.Read(name)

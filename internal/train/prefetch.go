@@ -15,8 +15,9 @@ type Prefetch[T any] struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	ctx    context.Context
-	left   int   // items not yet handed out
-	err    error // the first error, repeated from then on
+	next   chan made[T] // of the item to be handed out next, if somebody has looked for it
+	left   int          // items not yet handed out
+	err    error        // the first error, repeated from then on
 	waited time.Duration
 }
 
@@ -75,7 +76,10 @@ func (p *Prefetch[T]) Next() (T, error) {
 	if p.err != nil {
 		return none, p.err
 	}
-	out, ok := <-p.order
+	out, ok := p.next, true
+	if p.next = nil; out == nil {
+		out, ok = <-p.order
+	}
 	if !ok && p.left > 0 {
 		p.err = p.ctx.Err()
 		return none, p.err
@@ -92,6 +96,23 @@ func (p *Prefetch[T]) Next() (T, error) {
 	}
 	p.left--
 	return m.item, nil
+}
+
+// Peek returns the item that Next will hand out, if that is there already. It does not wait.
+func (p *Prefetch[T]) Peek() (item T, ok bool) {
+	if p.next == nil {
+		select {
+		case p.next = <-p.order: // nil after the last one
+		default:
+		}
+	}
+	select {
+	case m := <-p.next:
+		p.next <- m // there is room: it was just taken
+		return m.item, m.err == nil
+	default:
+		return item, false
+	}
 }
 
 // Waited is the time spent in Next so far: what the training has lost by waiting for data.

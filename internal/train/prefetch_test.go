@@ -93,3 +93,42 @@ func TestPrefetchLeavesNothingBehind(t *testing.T) {
 	}
 	runtime.GC()
 }
+
+// Peek shows what Next will hand out, as soon as it is there, and takes nothing.
+func TestPrefetchPeek(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := errors.New("bad")
+		p := NewPrefetch(t.Context(), 3, 9, 2, 2, func(_ context.Context, i int) (int, error) {
+			time.Sleep(time.Second)
+			if i == 8 {
+				return 0, bad
+			}
+			return i, nil
+		})
+		defer p.Close()
+		for i := 3; i < 8; i++ {
+			if got, ok := p.Peek(); i == 3 && ok {
+				t.Errorf("item %d was there before it was made", got)
+			}
+			time.Sleep(2 * time.Second)
+			for range 2 {
+				if got, ok := p.Peek(); got != i || !ok {
+					t.Errorf("peeked at %d, %v, want %d", got, ok, i)
+				}
+			}
+			if got, err := p.Next(); got != i || err != nil {
+				t.Errorf("got %d, %v, want %d", got, err, i)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if _, ok := p.Peek(); ok {
+			t.Error("an item that could not be made was there")
+		}
+		if _, err := p.Next(); err != bad {
+			t.Errorf("got %v, want %v", err, bad)
+		}
+		if _, ok := p.Peek(); ok {
+			t.Error("there was an item after the last one")
+		}
+	})
+}

@@ -110,6 +110,9 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 		if err = l.optimizer.Begin(l.now.Step); err == nil {
 			result, err = runStep(l, task, batch)
 		}
+		if err == nil { // before the loop waits for the device
+			err = sendNext(l, task, batches)
+		}
 		if err == nil {
 			err = l.stepped(result, start, l.waited-waited)
 		}
@@ -117,6 +120,23 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 			return l.summary(), fmt.Errorf("step %d: %w", l.now.Step, err)
 		}
 	}
+}
+
+// sendNext sends the next step's batch to the device if it is there already: of several
+// micro-batches the first.
+func sendNext[B any](l *loop, task Task[B], batches *Prefetch[B]) error {
+	sender, ok := task.(Sender[B])
+	if !ok {
+		return nil
+	}
+	batch, ok := batches.Peek()
+	if !ok {
+		return nil
+	}
+	if m := l.group.micro; m != nil {
+		batch = task.(Divider[B]).Part(batch, 0, m.n)
+	}
+	return sender.Ahead(batch)
 }
 
 // ends says whether the run is to stop after the step in hand, because that was asked for here or

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
@@ -399,5 +400,24 @@ func TestLoaders(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%d asked for, %d cores: %d loaders, want %d", c.asked, c.cores, got, c.want)
 		}
+	}
+}
+
+// TestNextBatchIsSentAhead: each batch but the first is sent to the device after the step before,
+// where it is there in time, and the step is given that very batch. A batch that was sent and not
+// used is drawn again when the run goes on.
+func TestNextBatchIsSentAhead(t *testing.T) {
+	for _, steps := range []int{1, 2, 7} {
+		synctest.Test(t, func(t *testing.T) {
+			o := options
+			o.Steps, o.Warmup = steps, 0
+			task := &pull{model: newModel(t, 3), afterStep: func(int) { synctest.Wait() }}
+			if _, err := runPull(t, t.Context(), task, Setup{Options: o}); err != nil {
+				t.Fatal(err)
+			}
+			if task.sends != steps-1 {
+				t.Errorf("%d steps: %d batches were sent ahead, want %d", steps, task.sends, steps-1)
+			}
+		})
 	}
 }

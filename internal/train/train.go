@@ -56,6 +56,14 @@ type Task[B any] interface {
 	Validate(ctx context.Context, step int) (voxsaw.Validation, error)
 }
 
+// A Sender is a [Task] that can send a batch to the device while it computes the step before. On
+// devices that cannot do both at once it does nothing.
+type Sender[B any] interface {
+	// Ahead is given the batch that Step will be called with next, or a part of it, and may be
+	// called before the device has finished the last step. The batch is the same in memory then.
+	Ahead(batch B) error
+}
+
 // A Postprocessor is a [Task] whose validation also decides what predictions keep: see Largest of
 // [checkpoint.Progress]. It is asked after each validation.
 type Postprocessor interface {

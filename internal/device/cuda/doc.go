@@ -9,6 +9,7 @@
 //     operands' addresses into it and makes one call into C, which allocates nothing. See
 //     launch.go.
 //   - All work goes to one stream, in the order of the calls. What fails late comes out at Sync.
+//     Batches alone come to the GPU on a second stream, beside the work: see feed.go.
 //   - A CUDA context belongs to threads, a goroutine does not: every call into the driver first
 //     makes the context current on the thread it happens to be on.
 //   - No result depends on the order in which blocks run: sums over blocks are added in a fixed

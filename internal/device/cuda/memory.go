@@ -227,11 +227,16 @@ func (d *Device) up(to uint64, src []float32) error {
 		return err
 	}
 	copy(stage.memory, src)
-	if err := check(C.vs_upload(d.ctx(), C.CUdeviceptr(to), unsafe.Pointer(&stage.memory[0]), C.size_t(4*len(src)), d.queue())); err != nil {
+	if err := d.upload(to, stage.memory[:len(src)], d.stream); err != nil {
 		return err
 	}
 	stage.copied = true
 	return d.locked(func() error { return stage.event.Record(d.stream) })
+}
+
+// upload begins to copy pinned memory to an address, on a stream.
+func (d *Device) upload(to uint64, from []float32, s cu.Stream) error {
+	return check(C.vs_upload(d.ctx(), C.CUdeviceptr(to), unsafe.Pointer(&from[0]), C.size_t(4*len(from)), *(*C.CUstream)(unsafe.Pointer(&s))))
 }
 
 // down copies elements from an address, and waits for them.

@@ -40,8 +40,9 @@ type Device struct {
 	gpu            cu.Device
 	context        cu.CUContext
 	stream         cu.Stream
-	processors     int // multiprocessors
-	sharedMost     int // bytes of shared memory that a block may ask for
+	copies         cu.Stream // of feeds
+	processors     int       // multiprocessors
+	sharedMost     int       // bytes of shared memory that a block may ask for
 	module         cu.Module
 	functions      map[string]*function
 	staging        staging
@@ -157,8 +158,10 @@ func (d *Device) open() error {
 	if err := d.look(); err != nil {
 		return fmt.Errorf("asking the GPU: %w", err)
 	}
-	if d.stream, err = cu.MakeStream(cu.NonBlocking); err != nil {
-		return fmt.Errorf("making a stream: %w", err)
+	for _, s := range []*cu.Stream{&d.stream, &d.copies} {
+		if *s, err = cu.MakeStream(cu.NonBlocking); err != nil {
+			return fmt.Errorf("making a stream: %w", err)
+		}
 	}
 	return d.loadKernels()
 }
@@ -265,6 +268,7 @@ var (
 	_ device.Recorder      = (*Device)(nil)
 	_ device.Timer         = (*Device)(nil)
 	_ device.Accountant    = (*Device)(nil)
+	_ device.Feeder        = (*Device)(nil)
 	_ device.Blender       = (*Device)(nil)
 	_ device.StepDecider   = (*Device)(nil)
 	_ device.Rehearser     = (*Device)(nil)

@@ -33,14 +33,15 @@ func (unnormed) NormConv() {}
 func (unnormed) Record() {} // so that launches are counted one by one
 
 // trained are the losses, the parameters and the driver's calls of each of some steps of training a
-// small network.
+// small network. With ahead, each step's batch is sent to the device while it computes the step
+// before.
 type trained struct {
 	losses     []float64
 	parameters []float32
 	calls      []cuda.Calls
 }
 
-func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer, norm string, clip float64) (r trained) {
+func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer, norm string, clip float64, ahead bool) (r trained) {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
@@ -67,7 +68,11 @@ func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer, no
 	stepper, err := train.NewOptimizer(params, o, nil, false)
 	check(err)
 	defer stepper.Close()
-	program, err := nn.Compile(dev, g, params, nn.Options{Loss: supervision.Loss, Outputs: map[string]*nn.Node{"statistics": supervision.Statistics}, Update: stepper.Updater()})
+	options := nn.Options{Loss: supervision.Loss, Outputs: map[string]*nn.Node{"statistics": supervision.Statistics}, Update: stepper.Updater()}
+	if ahead {
+		options.Ahead = []string{"image", supervision.Input()}
+	}
+	program, err := nn.Compile(dev, g, params, options)
 	check(err)
 	defer program.Close()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -90,22 +95,29 @@ func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer, no
 		return all
 	}
 	var kept []float32
-	image, target := make([]float32, 512), make([]float32, 512)
-	for step := range 5 {
-		for i := range image {
-			image[i], target[i] = float32(random.NormFloat64()), float32(random.IntN(3))
+	var images, targets [5][]float32
+	for step := range images {
+		images[step], targets[step] = make([]float32, 512), make([]float32, 512)
+		for i := range images[step] {
+			images[step][i], targets[step][i] = float32(random.NormFloat64()), float32(random.IntN(3))
 		}
-		if step == 4 { // such as a scan that was read wrongly
+	}
+	images[4][100] = float32(math.Inf(1)) // such as a scan that was read wrongly
+	for step, image := range images {
+		if step == 4 {
 			check(dev.DownloadPlain(r.parameters, values, 0))
 			kept = states()
-			image[100] = float32(math.Inf(1))
 		}
 		before := gpu.Calls(t)
 		check(stepper.Begin(step))
 		check(program.Set("image", image))
-		check(supervision.Set(program, target))
+		check(supervision.Set(program, targets[step]))
 		check(program.Forward())
 		check(program.Backward())
+		if step < 4 {
+			check(program.Ahead("image", images[step+1]))
+			check(program.Ahead(supervision.Input(), targets[step+1]))
+		}
 		outcome, err := stepper.Take(step, &train.Report{Loss: loss, Values: statistics, N: 2})
 		check(err)
 		check(dev.Sync())
@@ -134,15 +146,16 @@ func trainSteps(t *testing.T, gpu *cuda.Device, dev device.Device, optimizer, no
 
 // TestStep: from the third step on, which replays what the second one recorded, a step of training
 // takes and gives back nothing, starts two graphs, and downloads once: the loss, its parts and the
-// norm of the gradient. Steps that are recorded give the bits of those that are not, and a step
-// whose loss is not finite changes nothing, running statistics included.
+// norm of the gradient. Steps that are recorded, and whose batches come to the device while it
+// computes the steps before, give the bits of those that are not. A step whose loss is not finite
+// changes nothing, running statistics included.
 func TestStep(t *testing.T) {
 	for _, c := range []struct {
 		precision, optimizer, norm string
 		clip                       float64
 	}{{"bf16", "sgd", "instance", 5}, {"fp32", "adamw", "batch", 0}} {
 		d := cuda.OpenSimulated(t, c.precision)
-		replayed, direct := trainSteps(t, d, d, c.optimizer, c.norm, c.clip), trainSteps(t, d, unrecorded{d}, c.optimizer, c.norm, c.clip)
+		replayed, direct := trainSteps(t, d, d, c.optimizer, c.norm, c.clip, true), trainSteps(t, d, unrecorded{d}, c.optimizer, c.norm, c.clip, false)
 		for i, n := range replayed.calls[2:] {
 			if n.TakesOrGives != 0 || n.Downloads != 1 || n.GraphLaunches != 2 {
 				t.Errorf("%v, step %d: %d resources taken or given back, %d downloads, %d graphs started; want 0, 1, 2", c, i+3, n.TakesOrGives, n.Downloads, n.GraphLaunches)
@@ -227,8 +240,8 @@ func TestPretrainingStep(t *testing.T) {
 func TestStatisticsInEpilogues(t *testing.T) {
 	for precision, tolerance := range map[string]float64{"fp32": 1e-5, "bf16": 2e-3} {
 		d := cuda.OpenSimulated(t, precision)
-		left := trainSteps(t, d, unrecorded{d}, "sgd", "instance", 5)
-		read := trainSteps(t, d, unnormed{d}, "sgd", "instance", 5)
+		left := trainSteps(t, d, unrecorded{d}, "sgd", "instance", 5, false)
+		read := trainSteps(t, d, unnormed{d}, "sgd", "instance", 5, false)
 		for i, loss := range left.losses {
 			if math.Abs(loss-read.losses[i]) > tolerance {
 				t.Errorf("%s, step %d: loss %v, and %v where the norms read the activations", precision, i+1, loss, read.losses[i])
@@ -253,7 +266,7 @@ func TestStepWithCuDNN(t *testing.T) {
 		"weights 1x16-32 @8x8x8 kernel 2x2x2 stride 2x2x2 pad 0x0x0":    "cuDNN 9.28.0 weights: eng1_k2=5",
 	}
 	d := cuda.OpenWithCuDNN(t, "bf16", choices)
-	replayed, direct := trainSteps(t, d, d, "sgd", "instance", 0), trainSteps(t, d, unrecorded{d}, "sgd", "instance", 0)
+	replayed, direct := trainSteps(t, d, d, "sgd", "instance", 0, false), trainSteps(t, d, unrecorded{d}, "sgd", "instance", 0, false)
 	if inForce, refused := d.Engines(); len(inForce) != len(choices) || len(refused) != 0 {
 		t.Errorf("in force %q, refused %q", inForce, refused)
 	}
