@@ -344,6 +344,17 @@ func (p Preparation) relabel(l *LabelMap) (*LabelMap, error) {
 	return o, nil
 }
 
+// Relabelled lists the labels that Relabel names, * aside.
+func (p Preparation) Relabelled() (labels []uint16) {
+	for _, rule := range strings.Split(p.Relabel, ",") {
+		from, _, _ := strings.Cut(strings.TrimSpace(rule), ":")
+		if label, err := strconv.ParseUint(from, 10, 16); err == nil {
+			labels = append(labels, uint16(label))
+		}
+	}
+	return labels
+}
+
 // relabelling returns the new label of each label, or nil where none changes.
 func (p Preparation) relabelling() ([]uint16, error) {
 	if p.Relabel == "" {

@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
@@ -75,6 +77,9 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 		return withHint(err, "voxsaw inspect %s shows what is there", strings.Join(roots, " "))
 	}
 	sayFound(stderr, d, roots)
+	if err := checkStructures(stderr, d, o.Dataset); err != nil {
+		return err
+	}
 	progress := terminal.NewProgress(stderr, "prepare", part.Len(len(d.Cases)))
 	defer progress.Finish()
 	summary, err := dataset.Prepare(cmd.Context(), d, o.Out, o.Preparation, o.Work, func(r dataset.Result) {
@@ -102,6 +107,34 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 func sayFound(stderr io.Writer, d *dataset.Dataset, roots []string) {
 	say(stderr, "%s", d)
 	sayNotes(stderr, slices.Concat(d.Notes, d.PassedOver), "voxsaw inspect "+strings.Join(roots, " "))
+}
+
+// checkStructures says which of the structures to take are met nowhere. Names of some hospitals may
+// be missing where others have them; that all are missing is a mistake.
+func checkStructures(stderr io.Writer, d *dataset.Dataset, o dataset.Options) error {
+	unmet := d.Unmet(o.Structures)
+	switch {
+	case len(unmet) == 0:
+	case len(d.Structures) == 0:
+		say(stderr, "WARNING: --structures %s chooses nothing: no scan here has a file, or a contour, for each structure; --relabel chooses among labels that are numbers in one file", strings.Join(o.Structures, ","))
+	case len(unmet) == len(o.Structures):
+		return withHint(usagef("--structures: %s", noStructure(d, unmet)), "voxsaw inspect shows the structures of each case; leave the flag out to take all")
+	default:
+		say(stderr, "WARNING: --structures: %s", noStructure(d, unmet))
+	}
+	return nil
+}
+
+// noStructure says that structures are met nowhere, and what may have been meant.
+func noStructure(d *dataset.Dataset, unmet []string) string {
+	lines := make([]string, len(unmet))
+	for n, name := range unmet {
+		lines[n] = fmt.Sprintf("there is no %q", name)
+		if near := config.Nearest(name, d.Structures); len(near) > 0 && !strings.Contains(name, "*") {
+			lines[n] += fmt.Sprintf(", did you mean %s?", plain.List(near))
+		}
+	}
+	return fmt.Sprintf("%s (the structures are %s)", strings.Join(lines, "; "), plain.List(d.Structures))
 }
 
 // explainPrepare adds to an error what the user can do about it.

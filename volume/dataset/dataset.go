@@ -52,6 +52,8 @@ type Dataset struct {
 	PassedOver []string
 	// files of labels that were seen and that no case has
 	Unused []string
+	// names of structures that labels have a file or a contour for, whether they are taken or not
+	Structures []string
 	// files that look like scans by their names and like labels by their values: no cases
 	masks []string
 	// predictions of this program, which are not used
@@ -208,6 +210,7 @@ func (d *Dataset) add(o *Dataset, byFolder bool) error {
 // addNotes takes over what is to be said of another data set.
 func (d *Dataset) addNotes(o *Dataset) {
 	d.Notes, d.PassedOver = append(d.Notes, o.Notes...), append(d.PassedOver, o.PassedOver...)
+	d.addStructures(o.Structures)
 	d.masks, d.Unused = append(d.masks, o.masks...), append(d.Unused, o.Unused...)
 }
 

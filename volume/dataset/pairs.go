@@ -213,13 +213,15 @@ func (p *pairing) applyPairs(pairs []pair) (finish func(*Dataset) error) {
 				if err != nil {
 					return err
 				}
-				if note := c.setObject(o, p.wanted); note != "" {
+				if note := c.setObject(o, &p.structures); note != "" {
 					d.note("%s", note)
 				}
 			}
 		}
 		for at, list := range masks {
-			d.Cases[at].setMasks(list)
+			if list = slices.DeleteFunc(list, func(m Mask) bool { return !p.structures.takes(m.Name) }); len(list) > 0 {
+				d.Cases[at].setMasks(list)
+			}
 		}
 		return nil
 	}

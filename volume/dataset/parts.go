@@ -170,22 +170,10 @@ func (p *pairing) useParts() {
 			}
 			continue
 		}
-		if p.parts[scan] = slices.DeleteFunc(parts, func(m Mask) bool { return !isWanted(m.Name, p.wanted) }); len(p.parts[scan]) == 0 {
+		if p.parts[scan] = slices.DeleteFunc(parts, func(m Mask) bool { return !p.structures.takes(m.Name) }); len(p.parts[scan]) == 0 {
 			delete(p.parts, scan)
 		}
 	}
-}
-
-// isWanted says whether a structure is among those that somebody names, whatever their spelling;
-// none named means all. A * stands for anything.
-func isWanted(name string, wanted []string) bool {
-	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(w string) bool {
-		parts := strings.Split(w, "*")
-		for n := range parts {
-			parts[n] = regexp.QuoteMeta(plain.Fold(parts[n]))
-		}
-		return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(plain.Fold(name))
-	})
 }
 
 // readLookup takes the names of labels from a table of BIDS, *_dseg.tsv, with the columns index and

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -262,10 +263,27 @@ func (s *Summary) finish(w *prepared.Writer, p volume.Preparation) error {
 	if again := w.Reread(); len(again) > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("prepared again, because settings such as --gaps or --structures read them in another way than before: %s (%s)", numbers.Count(len(again), "case"), plain.List(again)))
 	}
+	if missing, there := w.NotRelabelled(); len(missing) > 0 && s.Labelled > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s: no case has label %s: the labels are %s", p.Relabel, joinLabels(missing), joinLabels(there)))
+	} else if p.Relabel != "" && s.Labelled == 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s changes nothing: no case has labels", p.Relabel))
+	}
 	if note := mixedSpacings(s.spacings, p); note != "" {
 		s.Notes = append(s.Notes, note)
 	}
 	return nil
+}
+
+// joinLabels lists labels.
+func joinLabels(labels []uint16) string {
+	if len(labels) == 0 {
+		return "none"
+	}
+	texts := make([]string, len(labels))
+	for n, label := range labels {
+		texts[n] = strconv.Itoa(int(label))
+	}
+	return plain.List(texts)
 }
 
 // mixedSpacings says whether voxels that were left as they are differ much between cases, and what

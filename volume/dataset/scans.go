@@ -180,7 +180,7 @@ func (d *Dataset) readNames(root string) error {
 // it.
 func readTree(folder string, from source, o Options) (d *Dataset, nothing, err error) {
 	d = &Dataset{}
-	p := &pairing{root: from.root, scans: map[string][]candidate{}, labels: map[string][]string{}, parts: map[string][]Mask{}, wanted: o.Structures}
+	p := &pairing{root: from.root, scans: map[string][]candidate{}, labels: map[string][]string{}, parts: map[string][]Mask{}, structures: chosenStructures{wanted: o.Structures}}
 	others, err := p.addFiles(folder, from.without)
 	if err != nil {
 		return nil, nil, err
@@ -221,7 +221,9 @@ func readTree(folder string, from source, o Options) (d *Dataset, nothing, err e
 			return nil, nil, err
 		}
 	}
-	return d, d.explainNone(p, len(others) > 0 || len(passed) > 0), finish(d)
+	err = finish(d)
+	d.addStructures(p.structures.seen)
+	return d, d.explainNone(p, len(others) > 0 || len(passed) > 0), err
 }
 
 // readSingle makes a data set of one file.
@@ -246,12 +248,12 @@ type candidate struct {
 
 // pairing is the scans and the files of labels of a tree, by what their names have in common.
 type pairing struct {
-	root    string
-	scans   map[string][]candidate
-	labels  map[string][]string
-	parts   map[string][]Mask // labels of a scan that lie in a file for each structure
-	wanted  []string          // structures
-	lookups []string          // tables of BIDS with the names of labels
+	root       string
+	scans      map[string][]candidate
+	labels     map[string][]string
+	parts      map[string][]Mask // labels of a scan that lie in a file for each structure
+	structures chosenStructures
+	lookups    []string // tables of BIDS with the names of labels
 }
 
 // addFiles finds the NIfTI files below a folder of the tree, without some folders below it. It
@@ -418,7 +420,7 @@ func (d *Dataset) pair(p *pairing) {
 		for _, scan := range p.scans[key] {
 			c := scan.toCase()
 			if scan.series != nil && scan.series.labels.path != "" {
-				if note := c.setObject(scan.series.labels, p.wanted); note != "" {
+				if note := c.setObject(scan.series.labels, &p.structures); note != "" {
 					d.note("%s", note)
 				}
 			}

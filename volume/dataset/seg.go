@@ -131,15 +131,16 @@ func listObjects(objects []object) string {
 // setObject gives a case the labels of a DICOM object. Of a structure set, these are the structures
 // that are wanted; nobody naming any, all that have contours and may be anatomy. A note says which
 // were left out.
-func (c *Case) setObject(o object, wanted []string) (note string) {
+func (c *Case) setObject(o object, choice *chosenStructures) (note string) {
 	c.withoutLabels()
 	c.Labels, c.segmentation, c.structures = o.path, o.segmentation, o.structures
 	if o.structures == nil {
 		return ""
 	}
 	var left []string
+	chosen := len(choice.wanted) > 0
 	for _, s := range o.structures.Structures {
-		if len(wanted) > 0 && isWanted(s.Name, wanted) && s.Drawn || len(wanted) == 0 && s.Anatomy() {
+		if s.Drawn && choice.takes(s.Name) && (chosen || s.Anatomy()) {
 			c.Masks = append(c.Masks, Mask{Path: o.path, Name: s.Name})
 		} else {
 			left = append(left, strings.TrimSpace(s.Name+" "+strings.ToLower(s.Type)))
@@ -149,7 +150,7 @@ func (c *Case) setObject(o object, wanted []string) (note string) {
 		c.withoutLabels()
 		return fmt.Sprintf("%s: none of its structures is taken: %s", o.path, strings.Join(left, ", "))
 	}
-	if len(left) > 0 && len(wanted) == 0 {
+	if len(left) > 0 && !chosen {
 		return fmt.Sprintf("%s: structures left out, because they are no anatomy or have no contours: %s (--structures takes what it names)", o.path, strings.Join(left, ", "))
 	}
 	return ""

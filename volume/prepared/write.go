@@ -46,7 +46,9 @@ type Writer struct {
 
 	fingerprint string
 	removed     []string
-	reread      []string // cases of unchanged files that are read in another way than before
+	labels      map[uint16]bool // of the scans, before they were relabelled
+	forgotten   bool            // an earlier version has kept no labels of a case
+	reread      []string        // cases of unchanged files that are read in another way than before
 }
 
 // Input is a case to be prepared.
@@ -65,6 +67,8 @@ type recordFile struct {
 	Version     int                `json:"version"`
 	Preparation volume.Preparation `json:"preparation"`
 	Case        Record             `json:"case"`
+	// labels of the scan, as they were before Relabel changed them; nil where it changes none
+	Labels []uint16 `json:"labels,omitempty"`
 }
 
 // NewWriter opens a folder to prepare cases into, and makes it where there is none. What lies
@@ -94,7 +98,7 @@ func NewSharedWriter(dir string, p volume.Preparation) (*Writer, error) {
 	if err := atomicfile.MakeFolder(filepath.Join(dir, casesFolder)); err != nil {
 		return nil, err
 	}
-	return &Writer{dir: dir, preparation: p, cases: map[string]Record{}, many: manyCases}, nil
+	return &Writer{dir: dir, preparation: p, cases: map[string]Record{}, labels: map[uint16]bool{}, many: manyCases}, nil
 }
 
 // checkOwn refuses a folder whose manifest or records somebody else has written.
@@ -181,10 +185,31 @@ func (w *Writer) keep(id, group, patient, origin string, paths []string, verify 
 			return Record{}, false
 		}
 	}
+	w.done(r)
+	return r.Case, true
+}
+
+// done takes note of a case.
+func (w *Writer) done(r recordFile) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	w.cases[id] = r.Case
-	return r.Case, true
+	w.cases[r.Case.ID] = r.Case
+	w.forgotten = w.forgotten || r.Labels == nil && len(r.Case.LabelCounts) > 0
+	for _, label := range r.Labels {
+		w.labels[label] = true
+	}
+}
+
+// NotRelabelled lists the labels that the preparation relabels and no case has, and those that
+// cases have. It lists nothing where that is not known of every case.
+func (w *Writer) NotRelabelled() (missing, there []uint16) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.forgotten {
+		return nil, nil
+	}
+	missing = slices.DeleteFunc(w.preparation.Relabelled(), func(label uint16) bool { return w.labels[label] })
+	return missing, slices.Sorted(maps.Keys(w.labels))
 }
 
 // Add prepares a case and writes it.
@@ -234,6 +259,10 @@ func (w *Writer) add(s Input) (Record, error) {
 		}
 		record.OriginalBytes = int64(len(original))
 	}
+	file := recordFile{Version: formatVersion, Preparation: w.preparation}
+	if s.Labels != nil && w.preparation.Relabel != "" {
+		file.Labels = append([]uint16{}, slices.Sorted(maps.Keys(countLabels(s.Labels.Labels)))...)
+	}
 	layout := newCaseLayout(record)
 	blocks, body := countBody(image.Int16, record.Shape, layout.blockCount, airThreshold(w.preparation))
 	record.Air = 1 - float64(body)/float64(record.Len())
@@ -251,7 +280,8 @@ func (w *Writer) add(s Input) (Record, error) {
 		record.Checksum = hex.EncodeToString(sum.Sum(nil))
 		return buffered.Flush()
 	}, func(f io.Writer) error {
-		data, err := encodeJSON(recordFile{formatVersion, w.preparation, record})
+		file.Case = record
+		data, err := encodeJSON(file)
 		if err != nil {
 			return err
 		}
@@ -266,9 +296,7 @@ func (w *Writer) add(s Input) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	w.cases[s.ID] = record
+	w.done(file)
 	return record, nil
 }
 

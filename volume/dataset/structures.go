@@ -1,0 +1,53 @@
+package dataset
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/plain"
+)
+
+// This file chooses among structures that labels have a file or a contour for, by their names.
+
+// chosenStructures chooses among structures, and remembers the names that it was asked about.
+type chosenStructures struct {
+	wanted []string // names, * for anything; none: all are taken
+	seen   []string
+}
+
+// takes says whether a structure is taken.
+func (s *chosenStructures) takes(name string) bool {
+	if !slices.Contains(s.seen, name) {
+		s.seen = append(s.seen, name)
+	}
+	return isWanted(name, s.wanted)
+}
+
+// isWanted says whether a structure is among those that somebody names, whatever their spelling;
+// none named means all. A * stands for anything.
+func isWanted(name string, wanted []string) bool {
+	return len(wanted) == 0 || slices.ContainsFunc(wanted, func(w string) bool {
+		parts := strings.Split(w, "*")
+		for n := range parts {
+			parts[n] = regexp.QuoteMeta(plain.Fold(parts[n]))
+		}
+		return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(plain.Fold(name))
+	})
+}
+
+// addStructures takes over names of structures that were met.
+func (d *Dataset) addStructures(names []string) {
+	d.Structures = slices.Compact(slices.SortedFunc(slices.Values(slices.Concat(d.Structures, names)), compareNatural))
+}
+
+// Unmet lists the names, as [Options.Structures] has them, that no structure of the data set is
+// called by.
+func (d *Dataset) Unmet(wanted []string) (unmet []string) {
+	for _, name := range wanted {
+		if !slices.ContainsFunc(d.Structures, func(s string) bool { return isWanted(s, []string{name}) }) {
+			unmet = append(unmet, name)
+		}
+	}
+	return unmet
+}
