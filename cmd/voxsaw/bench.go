@@ -101,7 +101,7 @@ type benchOptions struct {
 	Steps        int           `yaml:"steps" help:"steps that are timed" range:"[1,)"`
 	Warmup       int           `yaml:"warmup" help:"steps before them"`
 	Head         string        `yaml:"head" help:"pretrain: head" oneof:"paper symmetric both"`
-	Memory       gibibytes     `yaml:"memory" help:"limit in GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
+	Memory       gibibytes     `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
 	Profile      bool          `yaml:"profile" help:"show where the time goes: a table on standard error, and the key profile in the line"`
 	Samples      string        `yaml:"samples" help:"file for a CPU profile of the timed steps, which go tool pprof reads"`
 	Machine      deviceOptions `yaml:"machine"`
@@ -237,7 +237,7 @@ type predictBenchOptions struct {
 	benchNetwork `yaml:",inline"`
 	Inference    segment.Inference   `yaml:"inference"`
 	Windows      int                 `yaml:"windows" help:"windows that are run, the rest taken to be as fast; 0: all"`
-	Memory       gibibytes           `yaml:"memory" help:"limit in GiB; 0: what the machine has"`
+	Memory       gibibytes           `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 	Read         dataset.ReadOptions `yaml:"read"`
 	Machine      deviceOptions       `yaml:"machine"`
 }

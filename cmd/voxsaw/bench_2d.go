@@ -30,7 +30,7 @@ type bench2DOptions struct {
 	Binary   bool          `yaml:"binary" help:"binary terms and the search with them, as well; the peer has none"`
 	Steps    int           `yaml:"steps" help:"steps that are timed" range:"[1,)"`
 	Warmup   int           `yaml:"warmup" help:"steps before them"`
-	Memory   gibibytes     `yaml:"memory" help:"limit in GiB; 0: what the machine has"`
+	Memory   gibibytes     `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 	Profile  bool          `yaml:"profile" help:"show where the time goes: a table on standard error, and the key profile in the line"`
 	Samples  string        `yaml:"samples" help:"file for a CPU profile of the timed steps, which go tool pprof reads"`
 	Machine  deviceOptions `yaml:"machine"`

@@ -91,8 +91,8 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 	if f.local.folder != "" {
 		again = append(again, "--local", quoted(f.local.folder), "--local-size", f.local.size.String())
 	}
-	if limit := f.memory.bytes(); limit > 0 {
-		again = append(again, "--memory", f.memory.String())
+	if limit := o.Memory.bytes(); limit > 0 {
+		again = append(again, "--memory", o.Memory.String())
 		// beside the network: scans, and the program itself
 		memory = fmt.Sprintf("%d%s", (limit+limit/5)>>20, to.unit)
 	}

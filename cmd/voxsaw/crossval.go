@@ -22,6 +22,7 @@ import (
 type crossvalOptions struct {
 	experiment.Plan `yaml:",inline"`
 	Machine         deviceOptions `yaml:"machine"`
+	Memory          gibibytes     `yaml:"memory" help:"limit for the networks, 32 MiB of it for the program itself; scoring a scan is not counted: up to 50 bytes a voxel: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 }
 
 func newCrossval() *cobra.Command {
@@ -50,7 +51,6 @@ A study.yaml, of which every key but data may be left out:
 			return runCrossval(cmd, *o, f)
 		})
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of the experiment")
-	cmd.Flags().Var(&f.memory, "memory", "limit in GiB for the networks, 32 MiB of it for the program itself; scoring a scan is not counted: up to 50 bytes a voxel; 0: what the machine has")
 	f.local.bind(cmd)
 	cmd.Flags().BoolVar(&f.dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the table, or the plan, as JSON")
@@ -81,7 +81,6 @@ const exampleStudy = `  data: prepared              # of voxsaw prepare
 // crossvalFlags are what a plan does not say.
 type crossvalFlags struct {
 	out         string
-	memory      gibibytes
 	local       localFlags
 	dry, asJSON bool
 	trial       count
@@ -107,7 +106,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 		return err
 	}
 	defer closeDevice()
-	s := experiment.Setting{Out: f.out, Device: dev, Memory: f.memory.planned(), Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial)}
+	s := experiment.Setting{Out: f.out, Device: dev, Memory: o.Memory.planned(), Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial)}
 	s.Opened = func(store *prepared.Store) error { return f.local.keep(cmd, store) }
 	result, err := experiment.Run(cmd.Context(), o.Plan, s)
 	if err != nil {

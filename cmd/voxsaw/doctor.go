@@ -26,7 +26,7 @@ type doctorOptions struct {
 	Crop    [3]int         `yaml:"crop,flow" help:"size of the crop that the memory is told for, in voxels; 0: 64x64x64, and each training's own with --data"`
 	Data    string         `yaml:"data" help:"folder of prepared cases to time trainings on: a few steps of each verb"`
 	Hours   float64        `yaml:"hours" help:"with --data: how many steps fit into this time" range:"(0,)"`
-	Limit   gibibytes      `yaml:"memory" help:"limit in GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
+	Limit   gibibytes      `yaml:"memory" help:"limit: 16GiB, 512MiB, or a number of GiB; 0: what the machine has. Where a step needs more, it computes again what it cannot keep"`
 	Clip    float64        `yaml:"clip" help:"largest norm of the gradients, as in finetune: they are kept until the end of the step; 0: each is used as soon as it is there"`
 	Machine deviceOptions  `yaml:"machine"`
 	JSON    bool           `yaml:"json" help:"print as JSON"`

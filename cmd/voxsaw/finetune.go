@@ -22,6 +22,7 @@ type finetuneOptions struct {
 	Init           string            `yaml:"init" help:"checkpoint to start from, such as a pretrained encoder, or the folder of its run, or a safetensors file of MONAI's VNet, with --preset and --channels; empty: from scratch"`
 	Cases          dataset.Selection `yaml:"cases"`
 	Machine        deviceOptions     `yaml:"machine"`
+	Memory         gibibytes         `yaml:"memory,omitempty" help:"limit of the machine's memory, for a network on the CPU, crops and scans, 32 MiB of it for the program itself; prepared data, which is mapped, does not count: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 }
 
 func newFinetune() *cobra.Command {
@@ -97,6 +98,7 @@ func networkOf(path string, other voxsaw.Network) (network voxsaw.Network, forei
 }
 
 func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
+	run.memory = o.Memory
 	if o.Load != "" && o.Init == "" {
 		return withHint(usagef("--load %s without a checkpoint to load from", o.Load), "add --init CHECKPOINT, or leave --load out to start from scratch")
 	}

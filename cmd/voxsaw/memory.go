@@ -59,9 +59,14 @@ func (g *gibibytes) Set(text string) error {
 	return nil
 }
 
-func (g *gibibytes) String() string { return strconv.FormatFloat(float64(*g), 'g', -1, 64) }
+func (g *gibibytes) String() string {
+	if *g == 0 {
+		return "0"
+	}
+	return strconv.FormatFloat(float64(*g), 'g', -1, 64) + "GiB"
+}
 
-func (*gibibytes) Type() string { return "float" }
+func (*gibibytes) Type() string { return "size" }
 
 // UnmarshalText and MarshalText read and write it in YAML.
 func (g *gibibytes) UnmarshalText(text []byte) error { return g.Set(string(text)) }

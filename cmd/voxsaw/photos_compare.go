@@ -14,12 +14,12 @@ import (
 type photoCompareOptions struct {
 	photostudy.Plan `yaml:",inline"`
 	Machine         deviceOptions `yaml:"machine"`
+	Memory          gibibytes     `yaml:"memory,omitempty" help:"limit for the networks, 32 MiB of it for the program itself; prepared photographs, which are mapped, do not count: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 }
 
 func newPhotoCompare() *cobra.Command {
 	o := &photoCompareOptions{Plan: photostudy.DefaultPlan(), Machine: defaultDevice()}
 	var out string
-	var memory gibibytes
 	var asJSON bool
 	cmd := verb("compare", "Compare what networks learn from photographs: arms x seeds, puzzles solved and features measured",
 		`Runs a comparison from one YAML file: each arm is trained with each seed, puzzles of held-out photographs are solved with it round by round (with unary
@@ -32,15 +32,14 @@ Run it again to go on where it stopped; finished arms are not repeated.`,
 			if out == "" {
 				return withHint(usagef("no folder for the comparison"), "add --out FOLDER")
 			}
-			return runPhotoCompare(cmd, *o, out, memory, asJSON)
+			return runPhotoCompare(cmd, *o, out, asJSON)
 		})
 	cmd.Flags().StringVar(&out, "out", "", "folder of the comparison")
-	cmd.Flags().Var(&memory, "memory", "limit in GiB for the networks, 32 MiB of it for the program itself; prepared photographs, which are mapped, do not count; 0: what the machine has")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the results as JSON")
 	return cmd
 }
 
-func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, memory gibibytes, asJSON bool) error {
+func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, asJSON bool) error {
 	if err := o.Plan.Check(); err != nil {
 		return &usageError{err}
 	}
@@ -49,7 +48,7 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, memo
 		return err
 	}
 	defer closeDevice()
-	results, err := photostudy.Run(cmd.Context(), o.Plan, photostudy.Setting{Out: out, Device: dev, Memory: memory.planned(), Console: &console{w: cmd.ErrOrStderr()}})
+	results, err := photostudy.Run(cmd.Context(), o.Plan, photostudy.Setting{Out: out, Device: dev, Memory: o.Memory.planned(), Console: &console{w: cmd.ErrOrStderr()}})
 	if err != nil {
 		if len(results) > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%d arms are finished\n", len(results))

@@ -22,6 +22,7 @@ type photoFinetuneOptions struct {
 	Data    string        `yaml:"data" help:"folder of prepared photographs of Pascal VOC"`
 	TrainOn string        `yaml:"train_on" help:"sides that are trained on: trainval, or train, and val is validated on; test is for the end" oneof:"trainval train"`
 	Machine deviceOptions `yaml:"machine"`
+	Memory  gibibytes     `yaml:"memory,omitempty" help:"limit of the machine's memory, for a network on the CPU, crops and scans, 32 MiB of it for the program itself; prepared data, which is mapped, does not count: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 }
 
 func defaultPhotoFinetune() photoFinetuneOptions {
@@ -89,6 +90,7 @@ func startPhotoFinetune(cmd *cobra.Command, o *photoFinetuneOptions, run runFlag
 }
 
 func runPhotoFinetune(cmd *cobra.Command, o photoFinetuneOptions, run runFlags) error {
+	run.memory = o.Memory
 	store, err := openPhotos(o.Data)
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ type predictOptions struct {
 	Read    dataset.ReadOptions `yaml:"read"`
 	Force   bool                `yaml:"force" help:"write over label maps that are there already"`
 	Machine deviceOptions       `yaml:"machine"`
-	Memory  gibibytes           `yaml:"memory" help:"limit in GiB for the network, the scan and the sums over it; the program itself and mapped files come on top; 0: what the machine has"`
+	Memory  gibibytes           `yaml:"memory" help:"limit for the network, the scan and the sums over it; the program itself and mapped files come on top: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 }
 
 // The voxels that probabilities and logits are written on.

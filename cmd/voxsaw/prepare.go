@@ -25,7 +25,7 @@ type prepareOptions struct {
 	Dataset     dataset.Options        `yaml:"dataset"`
 	Preparation volume.Preparation     `yaml:"preparation"`
 	Work        dataset.PrepareOptions `yaml:"work"`
-	Memory      gibibytes              `yaml:"memory" help:"limit in GiB for the cases prepared at once; 0: 4 GiB, or what the machine has where that is less. A case that needs more is prepared alone"`
+	Memory      gibibytes              `yaml:"memory" help:"limit for the cases prepared at once: 16GiB, 512MiB, or a number of GiB; 0: 4 GiB, or what the machine has where that is less. A case that needs more is prepared alone"`
 	JSON        bool                   `yaml:"json" help:"print the summary as JSON"`
 }
 

@@ -25,7 +25,7 @@ import (
 type runFlags struct {
 	out           string
 	resume, force bool
-	memory        gibibytes
+	memory        gibibytes  // of the verb's options
 	local         localFlags // of verbs that read prepared cases
 	loaders       count
 	json          bool
@@ -40,7 +40,6 @@ func (r *runFlags) bind(cmd *cobra.Command) {
 	f.StringVar(&r.out, "out", "", "folder of the run: configuration, log, checkpoints")
 	f.BoolVar(&r.resume, "resume", false, "continue the run in the folder, to the bit; its settings lie there, and --steps may be raised")
 	f.BoolVar(&r.force, "force", false, "start over in a folder that holds a run")
-	f.Var(&r.memory, "memory", "limit in GiB of the machine's memory, for a network on the CPU, crops and scans, 32 MiB of it for the program itself; prepared data, which is mapped, does not count; 0: what the machine has")
 	f.Var(&r.loaders, "loaders", "threads that prepare crops ahead of their use; 0: 2, with a GPU one less than there are cores")
 	f.BoolVar(&r.json, "json", false, "write what happens to standard output as JSON, one line an event: started, step, validated, saved, note, finished")
 }
@@ -125,7 +124,7 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 		Folder: folder, Ranks: job.ranks(), Mode: mode, Settings: resolved, Observer: r.page, Memory: r.memory.planned(), Loaders: int(r.loaders),
 		// The data are recognised by their fingerprint, wherever they lie. Another device is noted,
 		// and the choices of a tuning file are in machine.choices.
-		MayDiffer: []string{"data", "machine.threads", "machine.tuning", "machine.device", "machine.precision", "machine.gpu_memory"},
+		MayDiffer: []string{"data", "memory", "machine.threads", "machine.tuning", "machine.device", "machine.precision", "machine.gpu_memory"},
 	}, nil
 }
 

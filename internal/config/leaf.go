@@ -64,6 +64,9 @@ func isLeaf(t reflect.Type) bool { return isScalar(t) || isList(t) }
 func kindName(t reflect.Type) string {
 	switch {
 	case isText(t):
+		if named, ok := reflect.New(t).Interface().(interface{ Type() string }); ok {
+			return named.Type() // a flag's value says itself what it wants
+		}
 		return "value"
 	case isList(t) && t.Kind() == reflect.Array:
 		letters := make([]string, t.Len())
