@@ -95,7 +95,7 @@ type Case struct {
 type Options struct {
 	Layout         string   `yaml:"layout" help:"layout of the data set: nih, msd, nnunet or scans; empty: look"`
 	Labels         string   `yaml:"labels" help:"folder of labels that lies outside the data set (nih)"`
-	Pairs          string   `yaml:"pairs" help:"which labels belong to which scan, where names do not tell: a CSV file with the columns scan and labels (and name, where each file is the mask of a structure), or a pattern such as images/*.nii.gz=masks/*_organs.nii.gz"`
+	Pairs          string   `yaml:"pairs" help:"which labels belong to which scan, where names do not tell: a CSV file with the columns scan and labels (and name, where each file is the mask of a structure), or a pattern of paths as they are below the data set's folder, such as images/*.nii.gz=masks/*_organs.nii.gz"`
 	Structures     []string `yaml:"structures,flow" help:"structures to take where labels have a file, or a contour, for each: their names, * for anything; empty: all"`
 	WithoutRepeats bool     `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat patients: 80 cases, not 82"`
 	Volume         int      `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`

@@ -23,15 +23,16 @@ type pair struct {
 // are relative to the table or to one of the data sets, those of a pattern to each.
 func readPairs(text string, roots []string) (pairs []pair, err error) {
 	if scan, labels, isPattern := strings.Cut(text, "="); isPattern && strings.Contains(scan, "*") {
+		var alone []string
 		for _, root := range roots {
-			found, _, err := matchPairs(scan, labels, root, root)
+			found, without, err := matchPairs(scan, labels, root, root)
 			if err != nil {
 				return nil, fmt.Errorf("pairs %s: %w", text, err)
 			}
-			pairs = append(pairs, found...)
+			pairs, alone = append(pairs, found...), append(alone, without...)
 		}
 		if len(pairs) == 0 {
-			return nil, fmt.Errorf("pairs %s: no scan in %s has such labels", text, strings.Join(roots, ", "))
+			return nil, fmt.Errorf("pairs %s: %s", text, noMatch(scan, labels, roots, roots, alone))
 		}
 		return pairs, nil
 	}
@@ -67,7 +68,7 @@ func PairLabels(text, predictions, references string) (map[string]string, error)
 			return nil, fmt.Errorf("pairs %s: %w", text, err)
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("pairs %s: no reference in %s has such a prediction in %s", text, references, predictions)
+			return nil, fmt.Errorf("pairs %s: %s", text, noMatch(reference, prediction, []string{references}, []string{predictions}, alone))
 		}
 		for _, p := range found {
 			pairs[p.scan] = p.labels
@@ -105,7 +106,7 @@ func pairTable(path, first, second, third string) ([]map[string]string, error) {
 		return nil, fmt.Errorf("pairs: %w", err)
 	}
 	defer f.Close()
-	rows, err := table(f, ',')
+	rows, header, err := table(f, separators...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -113,9 +114,15 @@ func pairTable(path, first, second, third string) ([]map[string]string, error) {
 	if third != "" {
 		columns += " or " + columns + "," + third
 	}
+	if !slices.Contains(header, first) || !slices.Contains(header, second) {
+		return nil, fmt.Errorf("%s: its first line must name the columns (%s), and is %s", path, columns, strings.Join(header, ","))
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("%s: no line follows the one that names the columns", path)
+	}
 	for n, row := range rows {
 		if row[first] == "" || row[second] == "" {
-			return nil, fmt.Errorf("%s, line %d: needs %s and %s; the first line names the columns: %s", path, n+2, first, second, columns)
+			return nil, fmt.Errorf("%s, line %d: needs %s and %s", path, n+2, first, second)
 		}
 	}
 	return rows, nil
@@ -171,6 +178,34 @@ func matchPairs(first, second, root, other string) (pairs []pair, alone []string
 		return nil
 	})
 	return pairs, alone, err
+}
+
+// noMatch says why a pattern has no pairs: no file matches its first side, or none of those that do
+// has a partner. Who wrote it sees a path as the pattern must have it.
+func noMatch(first, second string, roots, others, alone []string) string {
+	if len(alone) > 0 {
+		return fmt.Sprintf("%s matches %s, but none has a partner %s in %s, such as %s", alone[0], first, second, strings.Join(others, ", "), exampleBelow(others))
+	}
+	return fmt.Sprintf("no file matches %s: patterns have paths as they are below %s, such as %s", first, strings.Join(roots, ", "), exampleBelow(roots))
+}
+
+// exampleBelow is the path of the first file of voxels below folders, as seen from there.
+func exampleBelow(roots []string) string {
+	example := "none, for there is no file of voxels"
+	for _, root := range roots {
+		found := false
+		_ = walk(root, func(path string, entry fs.FileInfo, err error) error { // nothing but an example
+			if relative, wrong := filepath.Rel(root, path); err == nil && wrong == nil && !entry.IsDir() && isVoxels(path) {
+				example, found = filepath.ToSlash(relative), true
+				return fs.SkipAll
+			}
+			return nil
+		})
+		if found {
+			break
+		}
+	}
+	return example
 }
 
 // applyPairs gives scans the labels that the pairs say, whatever their names are. It takes these

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -184,7 +185,7 @@ func (d *Dataset) readLookup(path string) error {
 		return err
 	}
 	defer f.Close()
-	rows, err := table(f, '\t')
+	rows, _, err := table(f, '\t')
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -200,23 +201,40 @@ func (d *Dataset) readLookup(path string) error {
 	return nil
 }
 
-// table reads a file of columns with names.
-func table(r io.Reader, comma rune) (rows []map[string]string, err error) {
-	c := csv.NewReader(r)
-	c.Comma, c.LazyQuotes, c.TrimLeadingSpace, c.FieldsPerRecord = comma, true, true, -1
+// separators are what may stand between the columns of a table that a person makes. Excel writes a
+// semicolon where the comma is that of decimals.
+var separators = []rune{',', ';', '\t'}
+
+// table reads a file of columns with names, and the names. Of the separators that may stand between
+// columns it takes the one that most often does so in the first line.
+func table(r io.Reader, separators ...rune) (rows []map[string]string, header []string, err error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	first, _, _ := bytes.Cut(text, []byte("\n"))
+	c := csv.NewReader(bytes.NewReader(text))
+	c.Comma = slices.MaxFunc(separators, func(a, b rune) int {
+		return bytes.Count(first, []byte(string(a))) - bytes.Count(first, []byte(string(b)))
+	})
+	c.LazyQuotes, c.TrimLeadingSpace, c.FieldsPerRecord = true, true, -1
 	all, err := c.ReadAll()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(all) == 0 {
-		return nil, errors.New("is empty")
+		return nil, nil, errors.New("is empty")
+	}
+	for _, name := range all[0] {
+		header = append(header, strings.ToLower(strings.TrimSpace(name)))
 	}
 	for _, cells := range all[1:] {
 		row := map[string]string{}
-		for n, cell := range cells[:min(len(cells), len(all[0]))] {
-			row[strings.ToLower(strings.TrimSpace(strings.TrimPrefix(all[0][n], "\ufeff")))] = strings.TrimSpace(cell)
+		for n, cell := range cells[:min(len(cells), len(header))] {
+			row[header[n]] = strings.TrimSpace(cell)
 		}
 		rows = append(rows, row)
 	}
-	return rows, nil
+	return rows, header, nil
 }
