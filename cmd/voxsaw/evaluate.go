@@ -33,11 +33,13 @@ func newEvaluate() *cobra.Command {
 distance (HD95, HD), average symmetric surface distance (ASSD), normalised surface Dice (NSD) at a tolerance, volumes.
 PREDICTIONS and REFERENCES are two files, or two folders whose files have the same names: NIfTI, or DICOM SEG objects.
 REFERENCES may be a data set in any layout that prepare reads (labels beside their scans, a file for each organ, BIDS, nnU-Net, ...): predictions
-have the names of its cases, as predict writes them. --pairs says what belongs together where names do not.
+have the names of its cases, as predict writes them. A folder with a mask for each structure of one case, such as TotalSegmentator's
+segmentations/, is one label map. --pairs says what belongs together where names do not.
 Labels go by their names where both sides have them, in the file or in a dataset.json; otherwise by their numbers.
 A reference without a prediction is an error, unless --missing missed says how it is to be counted.`,
 		`  voxsaw evaluate predictions/ labelsTs/ --tolerance 2 --out scores
-  voxsaw evaluate predictions/ TotalSegmentator/`,
+  voxsaw evaluate predictions/ TotalSegmentator/
+  voxsaw evaluate predictions/s0011.nii.gz s0011/segmentations`,
 		cobra.ExactArgs(2), o, func(cmd *cobra.Command, args []string) error {
 			return runEvaluate(cmd.Context(), *o, args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		})

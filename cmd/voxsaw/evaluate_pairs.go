@@ -113,11 +113,47 @@ func pairFiles(predictions, references, text string) (pairs filePairs, err error
 		return pairs, nil
 	}
 	if pairs.match(found, wanted); len(pairs.both) == 0 {
+		if one, ok := oneCase(predictions, references, found, wanted); ok {
+			return one, nil
+		}
 		return pairs, withHint(fmt.Errorf("no label map of %s has a partner in %s", predictions, references),
 			"a prediction is called after its case, such as %s.nii.gz; --pairs pairs those with other names", wanted[0].Calls[0])
 	}
 	pairs.dropGroup()
 	return pairs, nil
+}
+
+// oneCase pairs the label maps of one case, whatever they are called: at least one of the two is a
+// file, or a folder with a mask for each structure, and the other is that too, or the only one.
+func oneCase(predictions, references string, found map[string]dataset.Labels, wanted []dataset.Reference) (pairs filePairs, ok bool) {
+	name := ""
+	var prediction, reference dataset.Labels
+	for only, l := range found {
+		name, prediction = only, l
+	}
+	prediction, known := single(predictions, prediction, len(found), &pairs)
+	reference, sure := single(references, wanted[0].Labels, len(wanted), &pairs)
+	if prediction.Path == "" || reference.Path == "" || !known && !sure {
+		return filePairs{}, false
+	}
+	if len(found) > 1 {
+		name = filepath.Base(filepath.Clean(predictions))
+	}
+	pairs.both = []filePair{{name: name, prediction: prediction, reference: reference}}
+	return pairs, true
+}
+
+// single is the label map of a path that holds those of one case: known to be one, or the only one
+// there. Its path is empty where there may be several cases.
+func single(path string, only dataset.Labels, count int, pairs *filePairs) (l dataset.Labels, known bool) {
+	if masks, ok := dataset.MasksIn(path); ok {
+		pairs.notes = append(pairs.notes, fmt.Sprintf("%s: a mask for each structure: taken for one case", path))
+		return masks, true
+	}
+	if count != 1 {
+		return dataset.Labels{}, false
+	}
+	return only, isFile(path)
 }
 
 // match pairs label maps by the names that they may have.

@@ -68,6 +68,35 @@ func References(folder string, o Options) []Reference {
 	return found
 }
 
+// MasksIn takes a folder for the labels of one case: a file for each structure, all on the same
+// voxels and called after the structures, as TotalSegmentator writes them. It reports whether the
+// folder holds two or more files and all are such masks.
+func MasksIn(folder string) (l Labels, ok bool) {
+	files, err := filesIn(folder)
+	if err != nil || len(files) < 2 {
+		return l, false
+	}
+	first, err := readFileHeader(files[0])
+	if err != nil {
+		return l, false
+	}
+	const rounding = 1e-2 // mm
+	var masks []Mask
+	for _, path := range files {
+		if h, err := readFileHeader(path); err != nil || !h.Same(first.Grid, rounding) || !isMask(path) {
+			return l, false
+		}
+		stem, _ := stemOf(filepath.Base(path))
+		masks = append(masks, Mask{Path: path, Name: stem})
+	}
+	d := &Dataset{Root: folder, Cases: make([]Case, 1)}
+	d.Cases[0].setMasks(masks)
+	if err := d.numberMasks(); err != nil {
+		return l, false
+	}
+	return Labels{Path: folder, Names: d.LabelNames, parts: &d.Cases[0]}, true
+}
+
 // calls are the names that a label map of the case may have; none comes twice.
 func (c Case) calls() []string {
 	all := []string{c.ID, c.name, c.nameWithFolder}
@@ -133,6 +162,9 @@ func ReadPair(prediction, reference Labels, scans *Scans, o ReadOptions) (p, r *
 	}
 	if reference.masks() { // a case may lack some
 		r.Names = maps.Clone(reference.Names)
+	}
+	if prediction.parts != nil && prediction.parts.Masks != nil && len(r.Names) == 0 {
+		return nil, nil, nil, fmt.Errorf("%s: its labels have no names, and those of %s are masks with names (%s): a dataset.json beside it says what its numbers mean", reference.Path, prediction.Path, plain.List(namesOf(prediction.Names)))
 	}
 	note, err := byNames(p, r, reference)
 	if err != nil {

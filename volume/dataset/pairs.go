@@ -194,7 +194,8 @@ func exampleBelow(roots []string) string {
 	example := "none, for there is no file of voxels"
 	for _, root := range roots {
 		found := false
-		_ = walk(root, func(path string, entry fs.FileInfo, err error) error { // nothing but an example
+		// nothing but an example
+		_ = walk(root, func(path string, entry fs.FileInfo, err error) error {
 			if relative, wrong := filepath.Rel(root, path); err == nil && wrong == nil && !entry.IsDir() && isVoxels(path) {
 				example, found = filepath.ToSlash(relative), true
 				return fs.SkipAll
