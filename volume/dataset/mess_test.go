@@ -41,6 +41,14 @@ func TestLabelsAreFoundUnderManyNames(t *testing.T) {
 		{[]string{"images/a_1_0000.nii.gz", "labels/a_1.nii.gz"}, []string{"a_1_0000 images/a_1_0000.nii.gz labels/a_1.nii.gz"}, 0},
 		{[]string{"images/a_0000.nii.gz", "images/a_0001.nii.gz", "labels/a.nii.gz"}, []string{"a_0000 images/a_0000.nii.gz", "a_0001 images/a_0001.nii.gz"}, 1},
 		{[]string{"images/a_0000.nii.gz", "labels/a.nii.gz", "labels/a_0000.nii.gz"}, []string{"a_0000 images/a_0000.nii.gz labels/a_0000.nii.gz"}, 1},
+		{[]string{"a.nii", "a_Segmentierung.nii"}, []string{"a a.nii a_Segmentierung.nii"}, 0},
+		{[]string{"Bilder/a.nii", "Masken/a.nii"}, []string{"a Bilder/a.nii Masken/a.nii"}, 0},
+		{[]string{"a.nii", "a-masque.nii", "b.nii", "b_Maske2.nii"}, []string{"a a.nii a-masque.nii", "b b.nii b_Maske2.nii"}, 0},
+		{[]string{"p1/ct.nii", "p1/máscara.nii", "p2/ct.nii", "p2/ma\u0301scara.nii", "p3/ct.nii", "p3/MASCARA.nii"}, []string{"p1 p1/ct.nii p1/máscara.nii", "p2 p2/ct.nii p2/ma\u0301scara.nii", "p3 p3/ct.nii p3/MASCARA.nii"}, 0},
+		{[]string{"a.nii", "segmentación/a.nii", "b.nii", "segmentazione/b.nii"}, []string{"a a.nii segmentación/a.nii", "b b.nii segmentazione/b.nii"}, 0},
+		{[]string{"a.nii", "a_contour.nii", "b.nii", "Contours/b.nii"}, []string{"a a.nii a_contour.nii", "b b.nii Contours/b.nii"}, 0},
+		// names of people and of wards in which such a word is a part
+		{[]string{"maskell.nii", "segovia_1.nii", "labelle.nii", "contoura/a.nii", "mascarada_2.nii"}, []string{"contoura_a contoura/a.nii", "labelle labelle.nii", "mascarada_2 mascarada_2.nii", "maskell maskell.nii", "segovia_1 segovia_1.nii"}, 0},
 		{[]string{"ünï/山田.nii", "ünï/山田_seg.nii"}, []string{"ünï_山田 ünï/山田.nii ünï/山田_seg.nii"}, 0},
 	} {
 		files := map[string]string{}

@@ -21,7 +21,7 @@ import (
 // This file pairs scans with labels that lie in several files, and follows BIDS.
 
 // numberedWord is a word at the end of a name that has a number: c_seg1, p_img0001.
-var numberedWord = regexp.MustCompile(`^(.*)[_\-. ]([A-Za-z]+)(\d+)$`)
+var numberedWord = regexp.MustCompile(`^(.*)[_\-. ]([\pL\p{Mn}]+)(\d+)$`)
 
 // bidsDerivative are the entities of BIDS that say how a derivative was made, not which scan it is
 // of.

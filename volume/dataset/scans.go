@@ -42,21 +42,10 @@ import (
 //     [nifti.MayBeLabels].
 
 var (
-	imageWords = words("image images imagestr imagests imaging img imgs ct cts scan scans volume volumes")
-	labelWords = words("label labels labelstr labelsts lbl lbls mask masks seg segs segmentation segmentations dseg gt truth groundtruth roi rois annotation annotations manual")
-
 	// Images of kinds that are not read, and what scans may be packed in.
 	otherKinds   = words("mgz mgh mnc npy npz h5 hdf5 mat")
 	archiveKinds = words("zip tar tgz 7z rar gz bz2 xz zst")
 )
-
-func words(list string) map[string]bool {
-	set := map[string]bool{}
-	for word := range strings.FieldsSeq(list) {
-		set[word] = true
-	}
-	return set
-}
 
 // scanName is what a path below the root says: its name without the words that mean image or
 // labels, and whether one meant labels.
@@ -79,11 +68,11 @@ func parseName(relative string) scanName {
 	}
 	var key, id []string
 	for _, folder := range parts[:len(parts)-1] {
-		lower := strings.ToLower(folder)
+		lower, word := strings.ToLower(folder), foldWord(folder)
 		switch {
-		case labelWords[lower]:
+		case labelWords[word]:
 			name.labels = true
-		case !imageWords[lower]:
+		case !imageWords[word]:
 			key, id = append(key, folder), append(id, folder)
 		}
 		name.test = name.test || lower == "imagests" || lower == "labelsts"
@@ -113,39 +102,6 @@ func parseName(relative string) scanName {
 	}
 	return name
 }
-
-// stripWords takes the first and last word off a name where they mean image or labels: case_seg,
-// label0001, s0011-ct.
-func stripWords(stem string) (bare string, labels bool) {
-	if m := numberedWord.FindStringSubmatch(stem); m != nil {
-		if word := strings.ToLower(m[2]); imageWords[word] || labelWords[word] {
-			labels = labelWords[word]
-			stem = m[1] + "_" + m[3]
-		}
-	}
-	lower := strings.ToLower(stem)
-	start, end := 0, len(lower)
-	for end > 0 && isLetter(lower[end-1]) {
-		end--
-	}
-	last := lower[end:]
-	separated := end == 0 || strings.ContainsRune("_-. ", rune(lower[end-1]))
-	if separated && (imageWords[last] || labelWords[last]) {
-		labels = labels || labelWords[last]
-		stem = strings.TrimRight(stem[:end], "_-. ")
-		lower = strings.ToLower(stem)
-	}
-	for start < len(lower) && isLetter(lower[start]) {
-		start++
-	}
-	if first := lower[:start]; imageWords[first] || labelWords[first] {
-		labels = labels || labelWords[first]
-		stem = strings.TrimLeft(stem[start:], "_-. ")
-	}
-	return stem, labels
-}
-
-func isLetter(b byte) bool { return b >= 'a' && b <= 'z' }
 
 // readScans reads a tree, or a single file, by the rules above.
 func (s source) readScans(o Options) (*Dataset, error) {
