@@ -26,6 +26,7 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := filepath.Join(path, "last.safetensors")
+	var said []string
 	predict := func(change func(*Inference)) (maps [][]uint16, of []string) {
 		t.Helper()
 		o := DefaultInference()
@@ -36,6 +37,7 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.Close()
+		said = p.Notes()
 		for _, id := range held {
 			one, err := cache.Open(id)
 			if err != nil {
@@ -84,6 +86,9 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 	decided, of := predict(func(*Inference) {})
 	if !slices.Equal(of, want) || len(none) > 0 {
 		t.Errorf("predictions say %v, and %v", of, none)
+	}
+	if text := "only the largest connected component of liver is kept"; len(said) != 1 || !strings.HasPrefix(said[0], text) {
+		t.Errorf("people are told %q, want %q", said, text)
 	}
 	for n := range decided {
 		for i, class := range decided[n] {

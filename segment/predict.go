@@ -215,7 +215,7 @@ func (c Config) agrees(o Config) error {
 	case !c.Network.Equal(o.Network):
 		return fmt.Errorf("their networks differ: %s", config.Unlike(&c.Network, &o.Network))
 	case fmt.Sprint(c.Labels) != fmt.Sprint(o.Labels):
-		return fmt.Errorf("their labels differ: %s and %s", strings.Join(c.Labels, ","), strings.Join(o.Labels, ","))
+		return fmt.Errorf("their labels differ: %s and %s", c.DescribeLabels(strings.Join(c.Labels, ",")), o.DescribeLabels(strings.Join(o.Labels, ",")))
 	case c.Preparation != o.Preparation:
 		return fmt.Errorf("their scans were prepared in different ways: %s", config.Unlike(&c.Preparation, &o.Preparation))
 	}
@@ -234,7 +234,7 @@ func (p *Predictor) Labels() []uint16 { return slices.Clone(p.labels[1:]) }
 // Notes are what a person should know of the settings.
 func (p *Predictor) Notes() (notes []string) {
 	if of := p.largestOf(); len(of) > 0 && !p.options.Largest {
-		notes = append(notes, fmt.Sprintf("only the largest connected component of labels %s is kept, as validation decided (--all-components keeps all)", strings.Join(of, ", ")))
+		notes = append(notes, fmt.Sprintf("only the largest connected component of %s is kept, as validation decided (--all-components keeps all)", p.config.DescribeLabels(strings.Join(of, ","))))
 	}
 	var unseen []string
 	for _, axis := range strings.Split(p.options.Mirror, "") {

@@ -78,7 +78,7 @@ func (s *sampler) open(data Data) error {
 		return err
 	}
 	if len(bare) == len(s.train) {
-		return fmt.Errorf("none of the %d training cases has a voxel of labels %s", len(bare), strings.Join(s.config.Labels, ", "))
+		return fmt.Errorf("none of the %d training cases has a voxel of %s", len(bare), s.config.DescribeLabels(strings.Join(s.config.Labels, ",")))
 	}
 	if len(bare) > 0 {
 		s.notes = append(s.notes, "cases without a voxel of the labels, learnt from as background: "+plain.List(bare))

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +15,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/train"
+	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -38,8 +43,12 @@ func valuesOf(f *pflag.Flag) cobra.CompletionFunc {
 		words = []string{backbone.NormNone, backbone.NormInstance, backbone.NormBatch, backbone.NormGroup}
 	case "preset":
 		words = []string{"paper", "caffe", "monai"}
+	case "layout":
+		words = []string{dataset.LayoutNIH, dataset.LayoutMSD, dataset.LayoutNNUNet, dataset.LayoutScans}
 	case "cases":
 		return completeCases
+	case "labels":
+		return completeLabels
 	case "checkpoint", "init":
 		return completeRuns
 	}
@@ -51,6 +60,25 @@ func valuesOf(f *pflag.Flag) cobra.CompletionFunc {
 
 // completeCases offers the cases of the folder that --data names, each once.
 func completeCases(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return completeFrom(cmd, typed, func(c prepared.Record) []string { return []string{c.ID} })
+}
+
+// completeLabels offers the names of the labels in the folder that --data names, each once; the
+// numbers of labels without names.
+func completeLabels(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if cmd.Flags().Lookup("data") == nil { // labels are files here
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return completeFrom(cmd, typed, func(c prepared.Record) (names []string) {
+		for _, label := range slices.Sorted(maps.Keys(c.LabelCounts)) {
+			names = append(names, cmp.Or(c.LabelNames[label], strconv.Itoa(int(label))))
+		}
+		return names
+	})
+}
+
+// completeFrom completes a list of what the prepared cases in the folder that --data names have.
+func completeFrom(cmd *cobra.Command, typed string, has func(prepared.Record) []string) ([]string, cobra.ShellCompDirective) {
 	data := cmd.Flags().Lookup("data")
 	if data == nil || data.Value.String() == "" {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -62,9 +90,13 @@ func completeCases(cmd *cobra.Command, _ []string, typed string) ([]string, cobr
 	defer store.Close()
 	before := typed[:strings.LastIndex(typed, ",")+1] // of a list
 	var offered []string
+	seen := map[string]bool{}
 	for c := range store.Records() {
-		if !strings.Contains(","+before, ","+c.ID+",") {
-			offered = append(offered, before+c.ID)
+		for _, word := range has(c) {
+			if !seen[word] && !strings.Contains(","+before, ","+word+",") {
+				seen[word] = true
+				offered = append(offered, before+word)
+			}
 		}
 	}
 	return offered, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace

@@ -64,10 +64,38 @@ func verbMistake(cmd *cobra.Command, args []string) error {
 		}
 	}
 	err := fmt.Errorf("there is no command %q", args[0])
-	if near := config.Nearest(args[0], names); len(near) > 0 {
+	if near := meantVerbs(args[0], names); len(near) > 0 {
 		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
 	}
 	return withHint(&usageError{err}, "run %s --help for the list", cmd.CommandPath())
+}
+
+// verbsElsewhere is what nnU-Net's commands, MONAI's bundles and many scripts call what a command is
+// for. Of nnU-Net's, the first word after nnUNetv2_ counts.
+var verbsElsewhere = map[string][]string{
+	"train": {"pretrain", "finetune"}, "fit": {"pretrain", "finetune"}, "training": {"pretrain", "finetune"},
+	"infer": {"predict"}, "inference": {"predict"}, "segment": {"predict"}, "apply": {"predict"}, "ensemble": {"predict"},
+	"preprocess": {"prepare"}, "plan": {"prepare"}, "plan_and_preprocess": {"prepare"}, "convert-dataset": {"prepare"}, "convert_dataset": {"prepare"}, "convert_msd_dataset": {"prepare"}, "import": {"prepare"},
+	"extract_fingerprint": {"inspect"}, "analyze": {"inspect"}, "info": {"inspect"}, "benchmark": {"bench"},
+	"eval": {"evaluate"}, "test": {"evaluate"}, "validate": {"evaluate"}, "score": {"evaluate"}, "metrics": {"evaluate"},
+	"evaluate_folder": {"evaluate"}, "evaluate_simple": {"evaluate"},
+	"find_best_configuration": {"crossval"}, "cross-validate": {"crossval"}, "cv": {"crossval"}, "export": {"convert"}, "plot": {"report"},
+}
+
+// meantVerbs lists the commands that somebody may have meant who wrote a word.
+func meantVerbs(word string, names []string) []string {
+	lower := strings.ToLower(word)
+	for _, prefix := range []string{"nnunetv2_", "nnunet_"} {
+		lower = strings.TrimPrefix(lower, prefix)
+	}
+	ours := slices.DeleteFunc(slices.Clone(verbsElsewhere[lower]), func(verb string) bool { return !slices.Contains(names, verb) })
+	switch {
+	case len(ours) > 0:
+		return ours
+	case slices.Contains(names, lower):
+		return []string{lower}
+	}
+	return config.Nearest(lower, names)
 }
 
 // argumentMistake says that a command was given too many arguments or too few.

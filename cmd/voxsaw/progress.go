@@ -21,6 +21,8 @@ type trainProgress struct {
 	loss float64 // running mean over about 50 steps
 	from int     // the step that this sitting began at
 	told bool    // how long it will take
+	// of this sitting, when its first step was done
+	first time.Duration
 }
 
 var _ voxsaw.Observer = (*trainProgress)(nil)
@@ -45,26 +47,40 @@ func (t *trainProgress) Stepped(p voxsaw.Progress) {
 	t.loss += (p.Loss - t.loss) / 50
 	speed := float64(p.Items*(p.Step-t.from)) / max(p.Elapsed.Seconds(), 1e-9)
 	t.bar.Describe(fmt.Sprintf("loss %.3f, %.2f %s/s", t.loss, speed, t.unit))
-	if !t.told && p.Elapsed >= tellAfter {
-		t.told = true
-		if note := t.whole(p); note != "" {
-			t.bar.Note(note)
-		}
+	if !t.told {
+		t.tell(p)
 	}
 	t.bar.Add(1)
 }
 
-// How long a training must have run before it is said how long all of it takes, and how long that
-// must be to be worth a line.
+// How long a training must have run, without its first step, before it is said how long all of it
+// takes, and how long that must be to be worth a line.
 const (
 	tellAfter = 2 * time.Second
 	worthTell = time.Minute
+	fewSteps  = 3 // are no measure, unless they are slow
 )
+
+// tell says how long the training will take, as soon as a few steps or a long one say it. The first
+// step is left out, for it is slower than the others: memory is new, and no crop is ready.
+func (t *trainProgress) tell(p voxsaw.Progress) {
+	if t.first == 0 {
+		t.first = p.Elapsed
+		return
+	}
+	if measured := p.Elapsed - t.first; measured < tellAfter || p.Step-t.from <= fewSteps && measured < worthTell {
+		return
+	}
+	t.told = true
+	if note := t.whole(p); note != "" {
+		t.bar.Note(note)
+	}
+}
 
 // whole says how long the training will take; "" where that is not long.
 func (t *trainProgress) whole(p voxsaw.Progress) string {
-	step := p.Elapsed / time.Duration(max(p.Step-t.from, 1))
-	left := time.Duration(p.Steps-t.from) * step
+	step := (p.Elapsed - t.first) / time.Duration(max(p.Step-t.from-1, 1))
+	left := t.first + time.Duration(p.Steps-t.from-1)*step
 	if left < worthTell {
 		return ""
 	}
