@@ -70,8 +70,8 @@ func verbMistake(cmd *cobra.Command, args []string) error {
 	return withHint(&usageError{err}, "run %s --help for the list", cmd.CommandPath())
 }
 
-// verbsElsewhere is what nnU-Net's commands, MONAI's bundles and many scripts call what a command is
-// for. Of nnU-Net's, the first word after nnUNetv2_ counts.
+// verbsElsewhere is what nnU-Net's commands, MONAI's bundles and many scripts call what a command
+// is for. Of nnU-Net's, the first word after nnUNetv2_ counts.
 var verbsElsewhere = map[string][]string{
 	"train": {"pretrain", "finetune"}, "fit": {"pretrain", "finetune"}, "training": {"pretrain", "finetune"},
 	"infer": {"predict"}, "inference": {"predict"}, "segment": {"predict"}, "apply": {"predict"}, "ensemble": {"predict"},
