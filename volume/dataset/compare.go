@@ -163,7 +163,7 @@ func ReadPair(prediction, reference Labels, scans *Scans, o ReadOptions) (p, r *
 	if reference.masks() { // a case may lack some
 		r.Names = maps.Clone(reference.Names)
 	}
-	if prediction.parts != nil && prediction.parts.Masks != nil && len(r.Names) == 0 {
+	if prediction.masks() && len(r.Names) == 0 {
 		return nil, nil, nil, fmt.Errorf("%s: its labels have no names, and those of %s are masks with names (%s): a dataset.json beside it says what its numbers mean", reference.Path, prediction.Path, plain.List(namesOf(prediction.Names)))
 	}
 	note, err := byNames(p, r, reference)
