@@ -27,10 +27,11 @@
 // # When one is empty
 //
 // Where both P and R are empty there is nothing to measure: every ratio and distance is NaN and is
-// left out of means. Where only one of them is empty, the label was missed or invented
-// ([Score.Outcome]): DSC and NSD are 0, and the distances are +Inf. [Summarise] leaves infinite
-// values out of the mean and counts them. With [Options].Penalise the distances are the longest one
-// in the image instead.
+// left out of means. So it is where nobody drew the label in the reference
+// ([volume.LabelMap].Undrawn), whatever P is. Where only one of them is empty, the label was missed
+// or invented ([Score.Outcome]): DSC and NSD are 0, and the distances are +Inf. [Summarise] leaves
+// infinite values out of the mean and counts them. With [Options].Penalise the distances are the
+// longest one in the image instead.
 //
 // # Beside other tools
 //
@@ -98,24 +99,28 @@ type Score struct {
 	NSD       float64
 	Tolerance float64 // of NSD
 	Predicted float64 // volume
-	Reference float64 // volume
+	Reference float64 // volume; NaN where nobody drew the label in the reference
 }
 
 // Outcome says what became of a label in one case.
 type Outcome string
 
 // The outcomes. A label was scored where both prediction and reference hold it, missed where only
-// the reference does, invented where only the prediction does, and absent where neither does.
+// the reference does, invented where only the prediction does, and absent where neither does. It is
+// undrawn where the reference says nothing about it: then nothing is measured.
 const (
 	Scored   Outcome = "scored"
 	Missed   Outcome = "missed"
 	Invented Outcome = "invented"
 	Absent   Outcome = "absent"
+	Undrawn  Outcome = "undrawn"
 )
 
 // Outcome tells a label that was missed or invented from one that is not there.
 func (s Score) Outcome() Outcome {
 	switch {
+	case math.IsNaN(s.Reference) && math.IsNaN(s.DSC) && !math.IsNaN(s.Predicted):
+		return Undrawn
 	case s.Predicted > 0 && s.Reference > 0:
 		return Scored
 	case s.Reference > 0:
@@ -188,6 +193,9 @@ func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]
 	if err != nil {
 		return nil, fmt.Errorf("case %s: %w", name, err)
 	}
+	for n, g := range found {
+		found[n].undrawn = slices.Contains(reference.Undrawn, g.label) || o.Merge && len(reference.Undrawn) > 0
+	}
 	scores := make([]Score, len(found))
 	work := make(chan int)
 	var wg sync.WaitGroup
@@ -233,6 +241,9 @@ func (g region) score(p, r []uint16, grid volume.Grid, o Options) Score {
 	}
 	score.HD95, score.HD, score.ASSD, score.NSD = math.NaN(), math.NaN(), math.NaN(), math.NaN()
 	switch {
+	case g.undrawn:
+		score.DSC, score.Reference = math.NaN(), math.NaN()
+		return score
 	case o.Overlap || g.predicted+g.reference == 0:
 		return score
 	case g.predicted == 0 || g.reference == 0:

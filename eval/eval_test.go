@@ -33,6 +33,8 @@ func one(t *testing.T, p, r *volume.LabelMap, o Options) Score {
 
 func TestEmptyOnes(t *testing.T) {
 	infinite, undefined := math.Inf(1), math.NaN()
+	unknown := labels(0, 0, 0)
+	unknown.Undrawn = []uint16{1}
 	for name, c := range map[string]struct {
 		p, r    *volume.LabelMap
 		penalty bool
@@ -43,6 +45,8 @@ func TestEmptyOnes(t *testing.T) {
 		"missed":    {labels(0, 0, 0), labels(0, 1, 0), false, [4]float64{0, 0, infinite, infinite}, Missed},
 		"invented":  {labels(0, 1, 0), labels(0, 0, 0), false, [4]float64{0, 0, infinite, infinite}, Invented},
 		"penalised": {labels(0, 1, 0), labels(0, 0, 0), true, [4]float64{0, 0, math.Sqrt(36 + 1 + 1), math.Sqrt(36 + 1 + 1)}, Invented},
+		"undrawn":   {labels(0, 1, 0), unknown, true, [4]float64{undefined, undefined, undefined, undefined}, Undrawn},
+		"neither":   {labels(0, 0, 0), unknown, false, [4]float64{undefined, undefined, undefined, undefined}, Undrawn},
 		"found":     {labels(0, 1, 0), labels(0, 1, 0), false, [4]float64{1, 1, 0, 0}, Scored},
 	} {
 		s := one(t, c.p, c.r, Options{Labels: []string{"1"}, Penalise: c.penalty})
@@ -72,8 +76,19 @@ func TestLabelsAreScoredOneByOneOrMerged(t *testing.T) {
 	if s := one(t, p, r, Options{Merge: true}); s.DSC != 6./7 || s.Predicted != 4*2./1000 {
 		t.Errorf("merged: got %+v", s)
 	}
-	if s := one(t, p, r, Options{Labels: []string{"2"}}); s.Label != 2 {
-		t.Errorf("one of them: got %+v", s)
+	for _, label := range []string{"2", "Spleen", " SPLEEN_"} {
+		if s := one(t, p, r, Options{Labels: []string{label}}); s.Label != 2 {
+			t.Errorf("one of them, %q: got %+v", label, s)
+		}
+	}
+	var unknown *LabelError
+	if _, err := Compare("c", p, r, Options{Labels: []string{"kidney"}}); !errors.As(err, &unknown) || !strings.Contains(err.Error(), `no label is called "kidney": there are liver`) {
+		t.Errorf("a label that is not there: %v", err)
+	}
+	// Of labels that are merged all must be known.
+	r.Undrawn = []uint16{9}
+	if s := one(t, p, r, Options{Merge: true}); s.Outcome() != Undrawn {
+		t.Errorf("merged with what nobody drew: got %+v", s)
 	}
 }
 

@@ -47,7 +47,9 @@ type LabelSummary struct {
 	// How often only the reference showed the label, and how often only the prediction did.
 	Missed, Invented int
 	// How often neither did: there was nothing to measure.
-	Absent  int
+	Absent int
+	// How often nobody drew the label in the reference: there is nothing to measure it by.
+	Undrawn int
 	Metrics []Spread // in the order of [Metrics]
 }
 
@@ -78,6 +80,8 @@ func summarise(label uint16, name string, scores []Score) LabelSummary {
 			s.Invented++
 		case Absent:
 			s.Absent++
+		case Undrawn:
+			s.Undrawn++
 		}
 	}
 	s.Cases = len(cases)

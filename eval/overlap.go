@@ -44,6 +44,7 @@ type region struct {
 	label                      uint16
 	predicted, reference, both int
 	lo, hi                     [3]int // the box around both, hi excluded
+	undrawn                    bool   // nobody drew it in the reference
 }
 
 func (g *region) grow(i, j, k int) {

@@ -200,7 +200,8 @@ func describeLabels(names map[uint16]string) string {
 }
 
 // Reference is a label map with the labels that are learnt with these settings, which are resolved:
-// merged into the first of each class, all others background.
+// merged into the first of each class, all others background. A class is undrawn where none of its
+// labels was drawn.
 func (c Config) Reference(l *volume.LabelMap) *volume.LabelMap {
 	classes, _ := parseClasses(c.Labels) // checked when they were resolved
 	table, first, names := classTable(classes), []uint16{0}, map[uint16]string{}
@@ -214,6 +215,10 @@ func (c Config) Reference(l *volume.LabelMap) *volume.LabelMap {
 	for i, label := range out.Labels {
 		out.Labels[i] = first[table[label]]
 	}
+	for _, class := range undrawnClasses(classes, l.Undrawn) {
+		out.Undrawn = append(out.Undrawn, first[class])
+	}
+	slices.Sort(out.Undrawn)
 	return out
 }
 

@@ -190,9 +190,9 @@ func (l *learner) forward(step int, b *batch) error {
 
 // Validate implements [train.Task]: the mean Dice coefficient of each class over the held-out
 // cases, and the mean of these. A case in which neither the reference nor the prediction shows a
-// class does not count for it. Classes that are there and were predicted nowhere are noted. On the
-// way it decides of which classes predictions keep the largest component: of those whose mean that
-// raises, as nnU-Net does. Several ranks share the cases out.
+// class, or nobody drew it, does not count for it. Classes that are there and were predicted
+// nowhere are noted. On the way it decides of which classes predictions keep the largest component:
+// of those whose mean that raises, as nnU-Net does. Several ranks share the cases out.
 func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
 	if len(l.held) == 0 {
 		return voxsaw.Validation{}, nil
@@ -264,6 +264,9 @@ func (l *learner) validateCase(ctx context.Context, i int) (validated, error) {
 	v.Whole = eval.Dice(predicted, reference.Labels, l.table, n)
 	keepLargest(predicted, c.Shape, nil)
 	v.Largest = eval.Dice(predicted, reference.Labels, l.table, n)
+	for _, class := range undrawnClasses(l.classes, c.Undrawn) { // there is nothing to compare with
+		v.Whole[class], v.Largest[class] = math.NaN(), math.NaN()
+	}
 	return v, nil
 }
 

@@ -267,7 +267,7 @@ func (p Preparation) ApplyLabels(l *LabelMap, part Part) (*LabelMap, error) {
 		if o, err = l.Orient(f.grid.Axcodes()); err != nil {
 			return nil, err
 		}
-		o = &LabelMap{Grid: like, Labels: o.Labels, Names: l.Names}
+		o = &LabelMap{Grid: like, Labels: o.Labels, Names: l.Names, Undrawn: l.Undrawn}
 	}
 	if o, err = o.ResampleTo(target); err != nil {
 		return nil, err
@@ -290,7 +290,7 @@ func (p Preparation) Restore(l *LabelMap, part Part) (*LabelMap, error) {
 	if l.Shape != want.Shape {
 		return nil, fmt.Errorf("restoring labels: %v voxels, where the scan is prepared to %v", numbers.Extents(l.Shape[:]), numbers.Extents(want.Shape[:]))
 	}
-	o := &LabelMap{Grid: want, Labels: l.Labels, Names: l.Names}
+	o := &LabelMap{Grid: want, Labels: l.Labels, Names: l.Names, Undrawn: l.Undrawn}
 	if o, err = o.ResampleTo(part.Grid()); err != nil || part.IsWhole() {
 		return o, err
 	}
@@ -341,7 +341,32 @@ func (p Preparation) relabel(l *LabelMap) (*LabelMap, error) {
 		}
 	})
 	maps.DeleteFunc(o.Names, func(label uint16, _ string) bool { return table[label] != label })
-	return o, nil
+	o.Undrawn, err = p.RelabelUndrawn(slices.Sorted(maps.Keys(l.Names)), l.Undrawn)
+	return o, err
+}
+
+// RelabelUndrawn says which labels nobody drew once labels are merged and dropped as Relabel says:
+// those that are made of undrawn ones alone. labels are all that are known, the undrawn among them
+// or not.
+func (p Preparation) RelabelUndrawn(labels, undrawn []uint16) ([]uint16, error) {
+	table, err := p.relabelling()
+	if err != nil || table == nil {
+		return undrawn, err
+	}
+	drawn := map[uint16]bool{0: true} // the background is never missing
+	for _, label := range labels {
+		if !slices.Contains(undrawn, label) {
+			drawn[table[label]] = true
+		}
+	}
+	var left []uint16
+	for _, label := range undrawn {
+		if !drawn[table[label]] {
+			left = append(left, table[label])
+		}
+	}
+	slices.Sort(left)
+	return slices.Compact(left), nil
 }
 
 // Relabelled lists the labels that Relabel names, * aside.

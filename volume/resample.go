@@ -86,7 +86,7 @@ func (l *LabelMap) ResampleTo(g Grid) (*LabelMap, error) {
 	if m == identity && g.Shape == l.Shape {
 		return l, nil
 	}
-	return &LabelMap{Grid: g, Labels: nearest(l.Labels, l.Shape, g.Shape, m, 0), Names: l.Names}, nil
+	return &LabelMap{Grid: g, Labels: nearest(l.Labels, l.Shape, g.Shape, m, 0), Names: l.Names, Undrawn: l.Undrawn}, nil
 }
 
 var identity = Scaling([3]float64{1, 1, 1})

@@ -36,6 +36,9 @@ type LabelMap struct {
 	Grid
 	Labels []uint16
 	Names  map[uint16]string // of the labels, where known
+	// Undrawn are labels that nobody drew here, though they may be in the patient, in ascending
+	// order: none of their voxels are known. A label that is neither here nor in Labels is absent.
+	Undrawn []uint16
 }
 
 // Affine takes voxel indices (i, j, k, 1) to world coordinates in millimetres, RAS+: x grows to the
@@ -220,7 +223,7 @@ func (v *Volume) Crop(origin, size [3]int, pad float32) (*Volume, error) {
 
 // Crop returns size voxels from origin on. Voxels outside l are background.
 func (l *LabelMap) Crop(origin, size [3]int) (*LabelMap, error) {
-	o := &LabelMap{Grid: l.Cropped(origin, size), Names: l.Names}
+	o := &LabelMap{Grid: l.Cropped(origin, size), Names: l.Names, Undrawn: l.Undrawn}
 	if err := o.Grid.Check(); err != nil {
 		return nil, fmt.Errorf("crop: %w", err)
 	}

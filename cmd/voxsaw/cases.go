@@ -50,6 +50,16 @@ func noteTorn(w io.Writer, patients dataset.Patients, training, held []string) {
 	}
 }
 
+// noteUndrawn warns of structures that nobody drew in some of the cases.
+func noteUndrawn(w io.Writer, cache *prepared.Store, c segment.Config, training, held []string) {
+	if text := c.UndrawnIn(cache, training); text != "" {
+		say(w, "WARNING: not drawn in all training cases: %s. Where a structure is not drawn, its voxels are learnt as background", text)
+	}
+	if text := c.UndrawnIn(cache, held); text != "" {
+		say(w, "WARNING: not drawn in all held-out cases: %s. There it is not scored", text)
+	}
+}
+
 // noteInit says what must be known of the checkpoint to start from: which held-out cases it has
 // seen, and where its scans or its network were others than those of the configuration.
 func noteInit(w io.Writer, path string, held []string, c segment.Config) error {

@@ -17,13 +17,14 @@ import (
 )
 
 type evaluateOptions struct {
-	Metrics eval.Options        `yaml:",inline"`
-	Scans   string              `yaml:"scans" help:"folder of the DICOM series that SEG objects refer to, needed where both label maps are SEG, or where slices were straightened or resampled"`
-	Read    dataset.ReadOptions `yaml:"read"`
-	Pairs   string              `yaml:"pairs" help:"which prediction belongs to which reference, where names do not tell: a CSV file with the columns prediction and reference, or a pattern of paths as they are below the two folders, such as *_pred.nii.gz=*_manual.nii.gz"`
-	Missing string              `yaml:"missing" help:"references without a prediction: error, or missed, which scores them as if nothing had been found (DSC 0, infinite distances)" oneof:"error missed"`
-	Out     string              `yaml:"out" help:"folder for scores.csv, scores.json, scores.md and the page scores.html, with a box plot of every label"`
-	JSON    bool                `yaml:"json" help:"print the scores as JSON"`
+	Metrics  eval.Options        `yaml:",inline"`
+	Scans    string              `yaml:"scans" help:"folder of the DICOM series that SEG objects refer to, needed where both label maps are SEG, or where slices were straightened or resampled"`
+	Read     dataset.ReadOptions `yaml:"read"`
+	Pairs    string              `yaml:"pairs" help:"which prediction belongs to which reference, where names do not tell: a CSV file with the columns prediction and reference, or a pattern of paths as they are below the two folders, such as *_pred.nii.gz=*_manual.nii.gz"`
+	AllDrawn bool                `yaml:"all_drawn" help:"where a case of the references does not name a structure that others have, it is not in the patient; otherwise nobody drew it, and it is not scored there"`
+	Missing  string              `yaml:"missing" help:"references without a prediction: error, or missed, which scores them as if nothing had been found (DSC 0, infinite distances)" oneof:"error missed"`
+	Out      string              `yaml:"out" help:"folder for scores.csv, scores.json, scores.md and the page scores.html, with a box plot of every label"`
+	JSON     bool                `yaml:"json" help:"print the scores as JSON"`
 }
 
 func newEvaluate() *cobra.Command {
@@ -55,7 +56,7 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	if err := o.Metrics.Check(); err != nil {
 		return &usageError{err}
 	}
-	pairs, err := pairFiles(predictions, references, o.Pairs)
+	pairs, err := pairFiles(predictions, references, o)
 	if err != nil {
 		return err
 	}

@@ -93,12 +93,12 @@ func (f *filePairs) remarks() []string {
 	return all
 }
 
-// pairFiles finds for each reference its prediction: as the text says that pairs them, or by name.
-func pairFiles(predictions, references, text string) (pairs filePairs, err error) {
-	if text != "" {
-		return pairsOf(text, predictions, references)
+// pairFiles finds for each reference its prediction: as the options say that pair them, or by name.
+func pairFiles(predictions, references string, o evaluateOptions) (pairs filePairs, err error) {
+	if o.Pairs != "" {
+		return pairsOf(o.Pairs, predictions, references)
 	}
-	wanted, err := referencesIn(references)
+	wanted, err := referencesIn(references, dataset.Options{AllDrawn: o.AllDrawn})
 	if err != nil {
 		return pairs, err
 	}
@@ -204,9 +204,9 @@ func (f *filePairs) dropGroup() {
 }
 
 // referencesIn lists the references of a data set, of a folder of label maps, or the one file.
-func referencesIn(path string) ([]dataset.Reference, error) {
+func referencesIn(path string, o dataset.Options) ([]dataset.Reference, error) {
 	if !isFile(path) {
-		if found := dataset.References(path, dataset.Options{}); found != nil {
+		if found := dataset.References(path, o); found != nil {
 			return found, nil
 		}
 	}

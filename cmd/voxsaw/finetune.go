@@ -153,6 +153,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 		return err
 	}
 	noteTorn(stderr, o.Cases.Patients, training, held)
+	noteUndrawn(stderr, cache, o.Config, training, held)
 	if err := noteInit(stderr, o.Init, held, o.Config); err != nil && !(run.resume && errors.Is(err, fs.ErrNotExist)) {
 		return err // a run that has begun does without
 	}

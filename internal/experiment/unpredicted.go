@@ -5,13 +5,36 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
-// Warnings say which labels runs predicted in no voxel of any test case, though references show
+// Warnings say which labels nobody drew in some test cases, which are not scored there, and which
+// labels runs predicted nowhere.
+func (r *Result) Warnings() []string { return slices.Concat(r.undrawn(), r.unpredicted()) }
+
+// undrawn says in how many test cases labels were not drawn.
+func (r *Result) undrawn() []string {
+	var scores []eval.Score
+	seen := map[string]bool{}
+	for _, run := range r.Runs {
+		for _, s := range run.Scores {
+			if key := fmt.Sprintf("%d %s", s.Label, s.Case); !seen[key] { // each run says the same
+				seen[key] = true
+				scores = append(scores, s)
+			}
+		}
+	}
+	if text := table.Undrawn(eval.ByLabel(scores)); text != "" {
+		return []string{text}
+	}
+	return nil
+}
+
+// unpredicted says which labels runs predicted in no voxel of any test case, though references show
 // them: their mean over the labels says little then.
-func (r *Result) Warnings() (all []string) {
+func (r *Result) unpredicted() (all []string) {
 	type label struct {
 		number uint16
 		name   string

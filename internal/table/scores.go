@@ -106,6 +106,9 @@ func PerLabel(scores []eval.Score) Table {
 	}
 	t.Notes = append(t.Notes, "Mean ± standard deviation over the cases. Missed: only the reference shows the label; invented: only the prediction does.")
 	t.Notes = append(t.Notes, nowhere(labels)...)
+	if text := Undrawn(labels); text != "" {
+		t.Notes = append(t.Notes, text+".")
+	}
 	if infinite {
 		t.Notes = append(t.Notes, "∞: so many labels that were missed or invented, whose distances are not in the mean.")
 	}
@@ -124,6 +127,20 @@ func nowhere(labels []eval.LabelSummary) []string {
 		return nil
 	}
 	return []string{"–: in no prediction and no reference, so that nothing can be measured: " + List(names, 20) + "."}
+}
+
+// Undrawn says in how many cases labels were left out, because nobody drew them there; "" for none.
+func Undrawn(labels []eval.LabelSummary) string {
+	var parts []string
+	for _, s := range labels {
+		if s.Label > 0 && s.Undrawn > 0 {
+			parts = append(parts, fmt.Sprintf("%s in %d of %d", callLabel(s), s.Undrawn, s.Cases))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Not drawn in every reference, and not scored where it is not: " + List(parts, 20)
 }
 
 // callLabel names a label for people.

@@ -62,6 +62,29 @@ Mean ± standard deviation over the cases. Missed: only the reference shows the 
 	}
 }
 
+// Scores of what nobody drew are told from those of what is absent, in a file, too.
+func TestUndrawnScoresSurviveCSV(t *testing.T) {
+	nan := math.NaN()
+	scores := []eval.Score{
+		{Case: "a", Label: 1, Name: "liver", DSC: nan, HD95: nan, HD: nan, ASSD: nan, NSD: nan, Predicted: 3, Reference: nan, Tolerance: 2},
+		{Case: "b", Label: 1, Name: "liver", DSC: 0.5, Predicted: 3, Reference: 4, Tolerance: 2},
+	}
+	perLabel := PerLabel(scores)
+	if notes := strings.Join(perLabel.Notes, " "); !strings.Contains(notes, "not scored where it is not: liver in 1 of 2.") {
+		t.Errorf("notes: %s", notes)
+	}
+	csv := text(t, func(b *strings.Builder) error { return PerCase(scores).CSV(b) })
+	back, err := ReadScores(strings.NewReader(csv))
+	if err != nil || back[0].Outcome() != eval.Undrawn || back[1].Outcome() != eval.Scored {
+		t.Errorf("%+v, %v", back, err)
+	}
+	// A table that has no volumes says nothing about what was drawn.
+	runs, err := ReadRuns(strings.NewReader("initialisation,fold,fraction,seed,case,label,dsc\nscratch,1,0.1,1,a,1,nan\n"))
+	if err != nil || runs[0].Scores[0].Outcome() != eval.Absent {
+		t.Errorf("%+v, %v", runs, err)
+	}
+}
+
 func TestScoresSurviveCSV(t *testing.T) {
 	csv := text(t, func(b *strings.Builder) error { return PerCase(some).CSV(b) })
 	back, err := ReadScores(strings.NewReader(csv))

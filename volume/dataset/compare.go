@@ -20,6 +20,8 @@ type Labels struct {
 	Path  string
 	Names map[uint16]string // where the file has none itself
 
+	// labels that nobody drew, which other cases of the data set have
+	undrawn []uint16
 	// labels of a case that are not one file of voxels, or not on the voxels that its header says
 	parts *Case
 }
@@ -56,7 +58,7 @@ func References(folder string, o Options) []Reference {
 		if c.Labels == "" {
 			continue
 		}
-		r := Reference{Labels: Labels{Path: c.Labels}, Calls: c.calls(), Group: c.Group}
+		r := Reference{Labels: Labels{Path: c.Labels, undrawn: c.undrawn}, Calls: c.calls(), Group: c.Group}
 		if !c.unnamed {
 			r.Names = d.LabelNames
 		}
@@ -165,6 +167,11 @@ func ReadPair(prediction, reference Labels, scans *Scans, o ReadOptions) (p, r *
 	}
 	if prediction.masks() && len(r.Names) == 0 {
 		return nil, nil, nil, fmt.Errorf("%s: its labels have no names, and those of %s are masks with names (%s): a dataset.json beside it says what its numbers mean", reference.Path, prediction.Path, plain.List(namesOf(prediction.Names)))
+	}
+	for _, label := range reference.undrawn {
+		if !slices.Contains(r.Labels, label) {
+			r.Undrawn = append(r.Undrawn, label)
+		}
 	}
 	note, err := byNames(p, r, reference)
 	if err != nil {

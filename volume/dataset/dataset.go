@@ -88,7 +88,12 @@ type Case struct {
 	structures           *dicom.StructureSet // likewise
 	channel              bool                // Volume has chosen the file
 	unnamed              bool                // its labels are numbers that nothing names
-	refused              error               // why no scan of the folder could be chosen
+	own                  map[uint16]string   // names of labels in the file of its labels
+	// labels that somebody drew in it, or found absent; nil: not known. Masks say it themselves
+	drawn []uint16
+	// all labels that cases of the data set have, and those that nobody drew in this one
+	labels, undrawn []uint16
+	refused         error // why no scan of the folder could be chosen
 }
 
 // Options say how [Detect] reads a folder.
@@ -107,6 +112,7 @@ type Options struct {
 	PatientPerCase  bool `yaml:"patient_per_case" help:"take each case for another patient; otherwise those of one DICOM study, or of one folder of several, are kept in one fold"`
 	Unlabelled      bool `yaml:"unlabelled" help:"take the images only"`
 	SameLabels      bool `yaml:"same_labels" help:"where some labels have names and others are only numbers: a number means the same in all cases"`
+	AllDrawn        bool `yaml:"all_drawn" help:"where a case's labels do not name a structure that others have, it is not in the patient; otherwise nobody drew it, which training cannot tell and scores leave out"`
 	NameByFolder    bool `yaml:"name_by_folder" help:"put the name of the folder before those of its cases, where several folders have cases of one name"`
 }
 
@@ -156,6 +162,9 @@ func DetectAll(roots []string, o Options) (*Dataset, error) {
 	}
 	if err := all.numberMasks(); err != nil {
 		return nil, err
+	}
+	if !o.AllDrawn {
+		all.setUndrawn()
 	}
 	slices.SortFunc(all.Cases, func(a, b Case) int { return compareNatural(a.ID, b.ID) })
 	for n, c := range all.Cases {
@@ -265,7 +274,9 @@ func (s source) detect(o Options) (*Dataset, error) {
 			c.Series = o.Series
 		}
 	}
+	named := maps.Clone(d.LabelNames)
 	d.nameLabelsOfFiles()
+	d.setDrawn(named)
 	return d, nil
 }
 

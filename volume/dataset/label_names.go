@@ -39,6 +39,7 @@ func (d *Dataset) nameLabelsOfFiles() {
 	for n := range d.Cases {
 		c := &d.Cases[n]
 		names := c.ownNames()
+		c.own = names
 		c.unnamed = c.Labels != "" && c.Masks == nil && names == nil && !named
 		for _, label := range slices.Sorted(maps.Keys(names)) {
 			other, known := d.LabelNames[label]

@@ -60,13 +60,16 @@ type Summary struct {
 	Removed []string // cases of earlier runs that are not in the data set
 	Notes   []string // what is odd about all of them together
 	// cases of which the patient's box was prepared, and the share of their voxels in it
-	Cropped     int
-	Share       float64
+	Cropped int
+	Share   float64
+	// the cases in which nobody drew a structure that others have, by its name
+	Undrawn     map[string][]string
 	Fingerprint string
 	Part        Part  // what was prepared of the data set
 	Waiting     []int // parts that are not prepared yet, where this was not the last one
 
 	spacings [][3]float64 // of the prepared cases, mm
+	undrawn  map[uint16][]string
 }
 
 // add counts a result.
@@ -85,6 +88,7 @@ func (s *Summary) add(r Result) {
 		s.Share += (r.Record.Part().Share() - s.Share) / float64(s.Cropped+1)
 		s.Cropped++
 	}
+	s.addUndrawn(r.Record)
 	if r.Record.HasLabels {
 		s.Labelled++
 		if len(r.Record.LabelCounts) == 0 {
@@ -173,7 +177,7 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 	}
 	summary, err := newPreparer(d, w, p, o).run(ctx, d.Cases, progress)
 	if err == nil && summary.Prepared+summary.Kept > 0 {
-		err = summary.finish(w, p)
+		err = summary.finish(d, w, p)
 	}
 	if standing := w.Standing(); atomicfile.OfMachine(err) && standing != "" {
 		err = fmt.Errorf("%w; %s", err, standing)
@@ -252,7 +256,7 @@ func pathsOf(cases []Case) (map[string][]string, error) {
 }
 
 // finish writes the manifest.
-func (s *Summary) finish(w *prepared.Writer, p volume.Preparation) error {
+func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) error {
 	if err := w.Finish(); err != nil {
 		return err
 	}
@@ -268,8 +272,11 @@ func (s *Summary) finish(w *prepared.Writer, p volume.Preparation) error {
 	} else if p.Relabel != "" && s.Labelled == 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s changes nothing: no case has labels", p.Relabel))
 	}
-	if note := mixedSpacings(s.spacings, p); note != "" {
-		s.Notes = append(s.Notes, note)
+	s.nameUndrawn(d.LabelNames)
+	for _, note := range []string{s.undrawnNote(), mixedSpacings(s.spacings, p)} {
+		if note != "" {
+			s.Notes = append(s.Notes, note)
+		}
 	}
 	return nil
 }
@@ -386,7 +393,12 @@ func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 		r.Err = err
 		return r
 	}
-	if r.Record, r.Kept = p.writer.Keep(c.ID, c.Group, c.Patient, origin, paths); r.Kept {
+	in, err := c.input(p.preparation, origin)
+	if err != nil {
+		r.Err = err
+		return r
+	}
+	if r.Record, r.Kept = p.writer.Keep(in, paths); r.Kept {
 		return r
 	}
 	need := min(c.memory(p.preparation), p.options.Memory)
@@ -394,7 +406,6 @@ func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 		return r
 	}
 	defer p.memory.Release(need)
-	in := prepared.Input{ID: c.ID, Group: c.Group, Patient: c.Patient, Origin: origin}
 	for _, path := range paths { // before reading, so that a change meanwhile is noticed
 		source, err := p.sources.of(path)
 		if err != nil {

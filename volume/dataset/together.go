@@ -209,7 +209,11 @@ func (d *Dataset) merge(dir string, p volume.Preparation, o PrepareOptions) (*Su
 		if err != nil {
 			return nil, explain(err)
 		}
-		record, taken := w.Take(c.ID, c.Group, c.Patient, origin, paths)
+		in, err := c.input(p, origin)
+		if err != nil {
+			return nil, explain(err)
+		}
+		record, taken := w.Take(in, paths)
 		switch text, known := failed[c.ID]; {
 		case taken:
 			summary.add(Result{Case: c, Kept: true, Record: record})
@@ -223,7 +227,7 @@ func (d *Dataset) merge(dir string, p volume.Preparation, o PrepareOptions) (*Su
 		return summary, explain(fmt.Errorf("%d of %d cases are not prepared with these settings, such as %s: run their parts first", len(missing), len(d.Cases), missing[0]))
 	}
 	if summary.Kept > 0 {
-		if err := summary.finish(w, p); err != nil {
+		if err := summary.finish(d, w, p); err != nil {
 			return summary, explain(err)
 		}
 	}

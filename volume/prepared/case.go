@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -228,7 +229,7 @@ func (c *Case) LabelMap() (l *volume.LabelMap, err error) {
 		return nil, err
 	}
 	defer end()
-	l = &volume.LabelMap{Grid: c.Grid, Labels: make([]uint16, c.Len()), Names: maps.Clone(c.LabelNames)}
+	l = &volume.LabelMap{Grid: c.Grid, Labels: make([]uint16, c.Len()), Names: maps.Clone(c.LabelNames), Undrawn: slices.Clone(c.Undrawn)}
 	bytes := v.bytes[v.layout.labels:v.layout.blocks]
 	for i := range l.Labels {
 		if v.layout.labelBytes == 1 {

@@ -188,6 +188,9 @@ func fingerprint(p volume.Preparation, cases iter.Seq[Record]) string {
 		if c.Patient != "" { // who decides about folds
 			encode.Encode(c.Patient)
 		}
+		if len(c.Undrawn) > 0 { // what is left out of scores
+			encode.Encode(c.Undrawn)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

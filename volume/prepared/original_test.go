@@ -186,7 +186,7 @@ func TestCasesWithoutOriginalLabels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, kept := w.Keep("a", "", "", "", nil); kept {
+	if _, kept := w.Keep(Input{ID: "a"}, nil); kept {
 		t.Error("the case is kept as it is")
 	}
 }

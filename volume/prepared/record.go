@@ -2,6 +2,7 @@ package prepared
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
@@ -25,10 +26,13 @@ type Record struct {
 	// voxels of each label but 0, on the prepared grid
 	LabelCounts map[uint16]int    `json:"label_counts,omitempty"`
 	LabelNames  map[uint16]string `json:"label_names,omitempty"`
-	Air         float64           `json:"air"` // share of the voxels that are air
-	Notes       []string          `json:"notes,omitempty"`
-	Sources     []Source          `json:"sources,omitempty"`
-	Origin      string            `json:"origin,omitempty"`
+	// labels that other cases of the data have and that nobody drew in this one, ascending; nil
+	// where none is missing, or nothing is known
+	Undrawn []uint16 `json:"undrawn,omitempty"`
+	Air     float64  `json:"air"` // share of the voxels that are air
+	Notes   []string `json:"notes,omitempty"`
+	Sources []Source `json:"sources,omitempty"`
+	Origin  string   `json:"origin,omitempty"`
 	// bytes of the labels on the scan's own voxels; 0 where the prepared labels say the same
 	OriginalBytes int64  `json:"original_label_bytes,omitempty"`
 	Checksum      string `json:"checksum"` // SHA-256 of the case's .vox file
@@ -59,6 +63,9 @@ func (r Record) check() error {
 		if label == 0 || n < 1 || n > r.Len() {
 			return fmt.Errorf("%d voxels of label %d", n, label)
 		}
+	}
+	if slices.Contains(r.Undrawn, 0) || !slices.IsSorted(r.Undrawn) {
+		return fmt.Errorf("labels %s are said not to be drawn", numbers.List(r.Undrawn))
 	}
 	if r.Crop != nil {
 		if err := r.Part().Check(); err != nil {

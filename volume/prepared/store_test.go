@@ -311,7 +311,7 @@ func TestTroubleIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep := func(id, group, origin string, paths ...string) bool {
-		_, kept := w.Keep(id, group, "", origin, paths)
+		_, kept := w.Keep(Input{ID: id, Group: group, Origin: origin}, paths)
 		return kept
 	}
 	if !keep("a", "", "", file) || keep("a", "test", "", file) || keep("a", "", "flipped", file) || keep("b", "", "", file) || keep("a", "", "") {
@@ -559,7 +559,7 @@ func TestDamagedCaseIsNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, want := range map[string]bool{"whole": true, "hurt": false} {
-		if _, kept := w.Keep(id, "", "", "", nil); kept != want {
+		if _, kept := w.Keep(Input{ID: id}, nil); kept != want {
 			t.Errorf("%s is kept: %v", id, kept)
 		}
 	}

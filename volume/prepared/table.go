@@ -125,6 +125,7 @@ const (
 	hasLabels = 1 << iota
 	isCropped
 	isTransformed // its grid is not the scan's
+	isPartial     // labels are not drawn
 )
 
 type tableEncoder struct {
@@ -143,6 +144,9 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 	}
 	if r.Original != r.Grid {
 		flags |= isTransformed
+	}
+	if len(r.Undrawn) > 0 {
+		flags |= isPartial
 	}
 	out = binary.AppendUvarint(out, flags)
 	out = e.share(out, r.Group, r.Patient, r.Origin)
@@ -165,6 +169,12 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 	out = binary.AppendUvarint(out, uint64(len(r.LabelNames)))
 	for _, label := range slices.Sorted(maps.Keys(r.LabelNames)) {
 		out = e.share(binary.AppendUvarint(out, uint64(label)), r.LabelNames[label])
+	}
+	if len(r.Undrawn) > 0 {
+		out = binary.AppendUvarint(out, uint64(len(r.Undrawn)))
+		for _, label := range r.Undrawn {
+			out = binary.AppendUvarint(out, uint64(label))
+		}
 	}
 	out = e.share(binary.AppendUvarint(out, uint64(len(r.Notes))), r.Notes...)
 	out = binary.AppendUvarint(out, uint64(len(r.Sources)))
@@ -244,6 +254,9 @@ func (d *tableDecoder) record() (r Record) {
 	r.Air = d.float()
 	r.LabelCounts = decodeLabels(d, func() int { return int(d.varint()) })
 	r.LabelNames = decodeLabels(d, d.common)
+	if flags&isPartial != 0 {
+		r.Undrawn = decodeList(d, func() uint16 { return uint16(d.uvarint()) })
+	}
 	r.Notes = decodeList(d, d.common)
 	r.Sources = decodeList(d, d.source)
 	r.OriginalBytes, r.Checksum, r.Bytes = d.varint(), d.string(), d.varint()

@@ -206,7 +206,7 @@ func TestManifestWithTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for r := range s.Records() {
-		if _, kept := w.Keep(r.ID, r.Group, r.Patient, r.Origin, nil); !kept {
+		if _, kept := w.Keep(Input{ID: r.ID, Group: r.Group, Patient: r.Patient, Origin: r.Origin, Undrawn: r.Undrawn}, nil); !kept {
 			t.Errorf("%s is not kept", r.ID)
 		}
 	}

@@ -60,6 +60,20 @@ type Input struct {
 	Sources   []Source         // the files it came from, to notice when they change
 	Origin    string           // how they were read: a case read in another way is prepared again
 	Notes     []string         // what was repaired on the way, for the record
+	// Undrawn are labels, as they are called once prepared, that other cases have and that nobody
+	// drew in this one. Those of which it has voxels all the same are none.
+	Undrawn []uint16
+}
+
+// undrawn are the labels that a case with these voxels of each label lacks.
+func (in Input) undrawn(counts map[uint16]int) []uint16 {
+	var left []uint16
+	for _, label := range in.Undrawn {
+		if counts[label] == 0 {
+			left = append(left, label)
+		}
+	}
+	return left
 }
 
 // recordFile is the content of cases/ID.json.
@@ -151,37 +165,39 @@ func checkOwn(dir string) error {
 // Keep takes over a case that an earlier run prepared with the same settings, in the same way, from
 // the same files or folders, and reports whether there was one. Its voxels must have the checksum
 // that they were written with.
-func (w *Writer) Keep(id, group, patient, origin string, paths []string) (Record, bool) {
-	return w.keep(id, group, patient, origin, paths, verifyVoxels)
+// What else the input says, whose voxels and sources are not looked at, is recorded anew.
+func (w *Writer) Keep(in Input, paths []string) (Record, bool) {
+	return w.keep(in, paths, verifyVoxels)
 }
 
 // Take is [Writer.Keep] of a case that was prepared just now, by a process that saw it to the disk:
 // its voxels are not read again, only their number is compared.
-func (w *Writer) Take(id, group, patient, origin string, paths []string) (Record, bool) {
-	return w.keep(id, group, patient, origin, paths, checkVoxels)
+func (w *Writer) Take(in Input, paths []string) (Record, bool) {
+	return w.keep(in, paths, checkVoxels)
 }
 
-func (w *Writer) keep(id, group, patient, origin string, paths []string, verify func(dir string, r Record) error) (Record, bool) {
-	data, err := os.ReadFile(recordPath(w.dir, id))
+func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record) error) (Record, bool) {
+	data, err := os.ReadFile(recordPath(w.dir, in.ID))
 	if err != nil {
 		return Record{}, false
 	}
 	var r recordFile
 	if json.Unmarshal(data, &r) != nil || r.Version != formatVersion || !reflect.DeepEqual(r.Preparation, w.preparation) ||
-		r.Case.ID != id || r.Case.Group != group || r.Case.check() != nil ||
+		r.Case.ID != in.ID || r.Case.Group != in.Group || r.Case.check() != nil ||
 		r.Case.OriginalBytes == 0 && keepsOriginal(r.Case.Grid, r.Case.Original, r.Case.HasLabels) ||
 		!unchanged(r.Case.Sources, paths) || verify(w.dir, r.Case) != nil {
 		return Record{}, false
 	}
-	if r.Case.Origin != origin {
+	if r.Case.Origin != in.Origin {
 		w.mutex.Lock()
 		defer w.mutex.Unlock()
-		w.reread = append(w.reread, id)
+		w.reread = append(w.reread, in.ID)
 		return Record{}, false
 	}
-	if r.Case.Patient != patient { // another case of theirs has come, or gone
-		r.Case.Patient = patient
-		if writeJSON(recordPath(w.dir, id), r) != nil {
+	// another case of the patient has come, or gone; or one with other labels
+	if undrawn := in.undrawn(r.Case.LabelCounts); r.Case.Patient != in.Patient || !slices.Equal(r.Case.Undrawn, undrawn) {
+		r.Case.Patient, r.Case.Undrawn = in.Patient, undrawn
+		if writeJSON(recordPath(w.dir, in.ID), r) != nil {
 			return Record{}, false
 		}
 	}
@@ -250,6 +266,7 @@ func (w *Writer) add(s Input) (Record, error) {
 		labels = prepared.Labels
 		record.LabelCounts = countLabels(labels)
 		record.LabelNames = prepared.Names
+		record.Undrawn = s.undrawn(record.LabelCounts)
 		var beyond int
 		if original, beyond, err = w.original(s, record); err != nil {
 			return Record{}, err

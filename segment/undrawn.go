@@ -1,0 +1,46 @@
+package segment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// This file: structures that nobody drew in some cases. Training takes them for background there;
+// scores leave them out.
+
+// undrawnClasses are the numbers of the classes, from 1, of which no label was drawn.
+func undrawnClasses(classes [][]uint16, undrawn []uint16) (numbers []int) {
+	for n, class := range classes {
+		if !slices.ContainsFunc(class, func(label uint16) bool { return !slices.Contains(undrawn, label) }) {
+			numbers = append(numbers, n+1)
+		}
+	}
+	return numbers
+}
+
+// UndrawnIn says for a person which of the labels of these settings, which are resolved, nobody
+// drew in how many of the cases: "spleen in 2 of 9 (b_1, b_2)". It is "" where none is missing.
+func (c Config) UndrawnIn(store *prepared.Store, cases []string) string {
+	classes, err := parseClasses(c.Labels)
+	if err != nil {
+		return "" // settings that are not resolved
+	}
+	lacking := make([][]string, 1+len(classes))
+	for _, id := range cases {
+		r, _ := store.Record(id)
+		for _, class := range undrawnClasses(classes, r.Undrawn) {
+			lacking[class] = append(lacking[class], id)
+		}
+	}
+	var parts []string
+	for class, ids := range lacking {
+		if len(ids) > 0 {
+			parts = append(parts, fmt.Sprintf("%s in %d of %d (%s)", plain.Text(c.DescribeLabels(c.Labels[class-1])), len(ids), len(cases), plain.List(ids)))
+		}
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,137 @@
+package dataset
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// undrawnIn prepares folders and lists the labels that each case says nobody drew.
+func undrawnIn(t *testing.T, dir string, p volume.Preparation, o Options, roots ...string) (map[string][]uint16, *Summary) {
+	t.Helper()
+	d, err := DetectAll(roots, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Prepare(t.Context(), d, dir, p, PrepareOptions{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := prepared.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	undrawn := map[string][]uint16{}
+	for r := range store.Records() {
+		if r.Undrawn != nil {
+			undrawn[r.ID] = r.Undrawn
+		}
+		c, err := store.Open(r.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, read := range []func() (*volume.LabelMap, error){c.LabelMap, c.OriginalLabelMap} {
+			if l, err := read(); err != nil || l != nil && !slices.Equal(l.Undrawn, r.Undrawn) {
+				t.Errorf("case %s: labels %v, %v", r.ID, l, err)
+			}
+		}
+	}
+	return undrawn, s
+}
+
+func same(a, b map[string][]uint16) bool {
+	return maps.EqualFunc(a, b, slices.Equal[[]uint16])
+}
+
+// What one data set names and the other does not, nobody drew in the other. A name without voxels
+// says that the structure is absent.
+func TestStructuresOfOneDataSetAreUndrawnInTheOther(t *testing.T) {
+	a := tree(t, map[string]string{"imagesTr/a1.nii.gz": "", "labelsTr/a1.nii.gz": "", "dataset.json": `{"labels": {"1": "pancreas", "2": "liver"}}`})
+	b := tree(t, map[string]string{"imagesTr/b1.nii.gz": "", "labelsTr/b1.nii.gz": "", "imagesTr/b2.nii.gz": "", "dataset.json": `{"labels": {"1": "pancreas"}}`})
+	p, dir := volume.DefaultPreparation(), t.TempDir()
+	if got, s := undrawnIn(t, dir, p, Options{}, a); len(got) > 0 || s.Undrawn != nil {
+		t.Errorf("one data set: %v", got)
+	}
+	alone := fingerprintOf(t, dir)
+	got, s := undrawnIn(t, dir, p, Options{}, a, b)
+	if want := map[string][]uint16{"b1": {2}}; !same(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if len(s.Undrawn) != 1 || !slices.Equal(s.Undrawn["liver"], []string{"b1"}) || !strings.Contains(strings.Join(s.Notes, " "), "not drawn in all cases: liver in 1 of 2 cases with labels (b1)") {
+		t.Errorf("%v, %q", s.Undrawn, s.Notes)
+	}
+	if got, _ := undrawnIn(t, t.TempDir(), p, Options{AllDrawn: true}, a, b); len(got) > 0 {
+		t.Errorf("all drawn: %v", got)
+	}
+	// Merged labels are drawn where one of them is; a dropped one is nobody's business.
+	p.Relabel = "2:1"
+	if got, _ := undrawnIn(t, t.TempDir(), p, Options{}, a, b); len(got) > 0 {
+		t.Errorf("merged: %v", got)
+	}
+	p.Relabel = "2:5"
+	if got, _ := undrawnIn(t, t.TempDir(), p, Options{}, a, b); !same(got, map[string][]uint16{"b1": {5}}) {
+		t.Errorf("renumbered: %v", got)
+	}
+	p.Relabel = "2:0"
+	if got, _ := undrawnIn(t, t.TempDir(), p, Options{}, a, b); len(got) > 0 {
+		t.Errorf("dropped: %v", got)
+	}
+	// A case that was prepared before is not prepared again, but its record is.
+	again := fingerprintOf(t, dir)
+	if again == alone {
+		t.Error("the fingerprint says nothing of what scores leave out")
+	}
+}
+
+// fingerprintOf is the fingerprint of prepared cases.
+func fingerprintOf(t *testing.T, dir string) string {
+	t.Helper()
+	store, err := prepared.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	return store.Fingerprint()
+}
+
+// Of masks, a missing file is not drawn, and an empty one is drawn and absent.
+func TestMissingMasksAreUndrawn(t *testing.T) {
+	root := tree(t, map[string]string{
+		"p1/ct.nii.gz": "", "p1/segmentations/liver.nii.gz": "", "p1/segmentations/spleen.nii.gz": "",
+		"p2/ct.nii.gz": "", "p2/segmentations/liver.nii.gz": "", "p2/segmentations/spleen.nii.gz": "",
+		"p3/ct.nii.gz": "", "p3/segmentations/liver.nii.gz": "", "p4/ct.nii.gz": "",
+	})
+	for file, number := range map[string]uint64{"p1/segmentations/spleen.nii.gz": 1, "p2/segmentations/spleen.nii.gz": 2} {
+		_, l := patient(t, number)
+		clear(l.Labels) // as elsewhere
+		if number == 1 {
+			l.Labels[0] = 1
+		}
+		if err := nifti.WriteLabels(filepath.Join(root, filepath.FromSlash(file)), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	got, s := undrawnIn(t, dir, volume.DefaultPreparation(), Options{}, root)
+	if want := map[string][]uint16{"p3": {2}}; !same(got, want) || !slices.Equal(s.Undrawn["spleen"], []string{"p3"}) {
+		t.Errorf("%v, %v, want %v", got, s.Undrawn, want)
+	}
+	// A case kept from before that has become the odd one out is recorded so.
+	more := tree(t, map[string]string{"q1/ct.nii.gz": "", "q1/segmentations/kidney.nii.gz": ""})
+	d, err := DetectAll([]string{root, more}, Options{Structures: []string{"liver", "spleen", "kidney"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range d.Cases {
+		if c.ID == "p4" && c.undrawn != nil {
+			t.Errorf("a case without labels: %v", c.undrawn)
+		}
+	}
+}
