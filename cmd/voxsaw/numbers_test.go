@@ -79,7 +79,7 @@ func TestNonsenseIsExplained(t *testing.T) {
 		"crossval --fractions 0.1,2":      "--fractions 0.1,2: want more than 0 and at most 1, not 2",
 		"crossval --finetune-lr 0":        "--finetune-lr 0: want more than 0, not 0",
 		"evaluate a b --tolerance -2":     "--tolerance -2: want 0 or more, not -2",
-		"evaluate a b --labels 0":         "--labels 0: want 1 or more, not 0",
+		"evaluate a b --labels 0":         "label 0: want 1 to 65535 (0 is the background)",
 		"power s --alpha 5":               "--alpha 5: want more than 0 and less than 1, not 5",
 		"doctor --hours 0":                "--hours 0: want more than 0, not 0",
 		"solve --rounds -1":               "--rounds -1: want 0 or more, not -1",
