@@ -228,7 +228,7 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 		v.Metrics = append(v.Metrics, voxsaw.Metric{Name: "dsc_" + l.config.metricName(class-1), Value: mean})
 		if there[class] > 0 && !found[class] {
 			v.Notes = append(v.Notes, fmt.Sprintf("%s was predicted in no voxel, though it is in %s: the network has not learnt it. Train longer (--steps), with a larger --crop, or with more cases that show it",
-				l.config.Names[class-1], numbers.Count(there[class], "held-out case")))
+				l.config.DescribeLabels(l.config.Labels[class-1]), numbers.Count(there[class], "held-out case")))
 		}
 		if largest.mean(class) > mean {
 			l.decided = append(l.decided, l.config.Labels[class-1])

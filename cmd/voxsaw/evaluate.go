@@ -22,7 +22,7 @@ type evaluateOptions struct {
 	Read     dataset.ReadOptions `yaml:"read"`
 	Pairs    string              `yaml:"pairs" help:"which prediction belongs to which reference, where names do not tell: a CSV file with the columns prediction and reference, or a pattern of paths as they are below the two folders, such as *_pred.nii.gz=*_manual.nii.gz"`
 	AllDrawn bool                `yaml:"all_drawn" help:"where a case of the references does not name a structure that others have, it is not in the patient; otherwise nobody drew it, and it is not scored there"`
-	Missing  string              `yaml:"missing" help:"references without a prediction: error, or missed, which scores them as if nothing had been found (DSC 0, infinite distances)" oneof:"error missed"`
+	Missing  string              `yaml:"missing" help:"references without a prediction: error; missed, which scores them as if nothing had been found (DSC 0, infinite distances); or left-out, for predictions of some cases alone" oneof:"error missed left-out"`
 	Out      string              `yaml:"out" help:"folder for scores.csv, scores.json, scores.md and the page scores.html, with a box plot of every label"`
 	JSON     bool                `yaml:"json" help:"print the scores as JSON"`
 }
@@ -37,7 +37,7 @@ REFERENCES may be a data set in any layout that prepare reads (labels beside the
 have the names of its cases, as predict writes them. A folder with a mask for each structure of one case, such as TotalSegmentator's
 segmentations/, is one label map. --pairs says what belongs together where names do not.
 Labels go by their names where both sides have them, in the file or in a dataset.json; otherwise by their numbers.
-A reference without a prediction is an error, unless --missing missed says how it is to be counted.`,
+A reference without a prediction is an error, unless --missing says that it is to be counted as missed, or left out.`,
 		`  voxsaw evaluate predictions/ labelsTs/ --tolerance 2 --out scores
   voxsaw evaluate predictions/ TotalSegmentator/
   voxsaw evaluate predictions/s0011.nii.gz s0011/segmentations`,
@@ -50,6 +50,7 @@ A reference without a prediction is an error, unless --missing missed says how i
 const (
 	missingIsError  = "error"
 	missingIsMissed = "missed"
+	missingLeftOut  = "left-out"
 )
 
 func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references string, stdout, stderr io.Writer) error {

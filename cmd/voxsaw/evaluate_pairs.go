@@ -45,11 +45,13 @@ type filePairs struct {
 	unpredicted  []filePair // references without a prediction
 	unreferenced []string   // predictions without a reference
 	missed       []string   // references that are counted without a prediction
+	leftOut      int        // references that are not, because somebody says so
 	notes        []string
 }
 
-// settle decides what becomes of references without a prediction: an error, or one more pair each.
-// A mean over the other cases would be better than the network is.
+// settle decides what becomes of references without a prediction: an error, or one more pair each,
+// or nothing where somebody says so. Otherwise a mean over the other cases would be better than the
+// network is.
 func (f *filePairs) settle(missing, predictions string, stderr io.Writer) error {
 	if len(f.unpredicted) == 0 {
 		return nil
@@ -58,17 +60,22 @@ func (f *filePairs) settle(missing, predictions string, stderr io.Writer) error 
 	for _, p := range f.unpredicted {
 		names = append(names, filepath.Base(p.reference.Path))
 	}
-	if missing != missingIsMissed {
+	switch missing {
+	case missingIsMissed:
+		say(stderr, "counted as missed, without a prediction: %s", table.List(names, 0))
+		f.both, f.missed = append(f.both, f.unpredicted...), names
+		slices.SortFunc(f.both, func(a, b filePair) int { return strings.Compare(a.name, b.name) })
+	case missingLeftOut:
+		say(stderr, "left out, without a prediction: %s: %s", numbers.Count(len(names), "reference"), list(names))
+		f.leftOut = len(names)
+	default:
 		have := "have"
 		if len(names) == 1 {
 			have = "has"
 		}
 		return withHint(fmt.Errorf("%s %s no prediction in %s: %s", numbers.Count(len(names), "reference"), have, predictions, table.List(names, 10)),
-			"a prediction is called after its case, such as %s.nii.gz; --pairs pairs predictions with other names; with --missing missed references count as if nothing had been found", f.unpredicted[0].name)
+			"a prediction is called after its case, such as %s.nii.gz; --pairs pairs predictions with other names; with --missing missed references count as if nothing had been found, with --missing left-out they do not count: right where only these cases were to be predicted", f.unpredicted[0].name)
 	}
-	say(stderr, "counted as missed, without a prediction: %s", table.List(names, 0))
-	f.both, f.missed = append(f.both, f.unpredicted...), names
-	slices.SortFunc(f.both, func(a, b filePair) int { return strings.Compare(a.name, b.name) })
 	return nil
 }
 
@@ -86,6 +93,9 @@ func (f *filePairs) remarks() []string {
 	all := []string{numbers.Count(len(f.both), "reference") + " compared."}
 	if len(f.missed) > 0 {
 		all = append(all, fmt.Sprintf("Counted as missed, without a prediction: %s.", table.List(f.missed, 20)))
+	}
+	if f.leftOut > 0 {
+		all = append(all, fmt.Sprintf("Left out, without a prediction: %s.", numbers.Count(f.leftOut, "reference")))
 	}
 	if n := len(f.unreferenced); n > 0 {
 		all = append(all, numbers.Count(n, "prediction")+" without a reference left out.")

@@ -296,7 +296,10 @@ func (b *Batch) uncoded(p *segment.Predictor) string {
 	var names []string
 	for _, label := range p.Labels() {
 		if name := p.LabelNames()[label]; !dicom.HasCode(name) {
-			names = append(names, cmp.Or(name, strconv.Itoa(int(label))))
+			if number := strconv.Itoa(int(label)); cmp.Or(name, number) == number {
+				name = "label " + number
+			}
+			names = append(names, name)
 		}
 	}
 	if len(names) == 0 {
