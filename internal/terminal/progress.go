@@ -116,18 +116,18 @@ func (p *progress) Finish() {
 	p.drawing.Lock()
 	defer p.drawing.Unlock()
 	p.state.Lock()
-	before, all := p.finished, p.done >= p.total
+	before, all, none := p.finished, p.done >= p.total, p.done == 0
 	p.finished = true
 	p.state.Unlock()
 	switch {
-	case before:
+	case before, p.bar == nil && none: // work that was refused before it began
 	case p.bar == nil:
 		fmt.Fprintf(p.w, "%s: %s\n", p.name, p.describe())
 	case all:
 		p.bar.bar.SetTotal(-1, true)
 		p.bar.screen.Wait()
 	default:
-		p.bar.bar.Abort(false)
+		p.bar.bar.Abort(none)
 		p.bar.screen.Wait()
 	}
 }

@@ -151,6 +151,15 @@ func TestLinesAreFew(t *testing.T) {
 	}
 }
 
+// Work that is refused before it begins has no end to be told of.
+func TestNothingDoneIsNoLine(t *testing.T) {
+	var b bytes.Buffer
+	NewProgress(&b, "prepare", 99).Finish()
+	if b.Len() > 0 {
+		t.Errorf("%q", b.String())
+	}
+}
+
 // The end is told once, however late it comes.
 func TestLastLineIsWrittenOnce(t *testing.T) {
 	var b bytes.Buffer
