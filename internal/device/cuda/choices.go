@@ -29,7 +29,14 @@ type variant struct {
 // own lists the variants of our own, the one that the shape asks for first.
 func (d *Device) own(s device.ConvSpec, kind device.ConvKind) (list []variant) {
 	if kind == device.ConvWeights {
-		return []variant{{"split", func(k *kernel, o convOperands) { k.gradWeights(s, o.to, o.a, o.b) }}}
+		list = []variant{{"split", func(k *kernel, o convOperands) { k.gradWeights(s, o.to, o.a, o.b) }}}
+		if isPoint(s) {
+			list = append(list, variant{"points", func(k *kernel, o convOperands) { k.pointWeights(s, o.to, o.a, o.b) }})
+		}
+		if isPoint(s) && pointsPay(s) {
+			slices.Reverse(list)
+		}
+		return list
 	}
 	c := forward(s)
 	if kind == device.ConvTransposed {
@@ -43,6 +50,9 @@ func (d *Device) own(s device.ConvSpec, kind device.ConvKind) (list []variant) {
 	}
 	if c.is5One() {
 		list = append(list, variant{"one channel", func(k *kernel, o convOperands) { k.conv5One(c, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})
+	}
+	if a, ok := patchesFor(c, s.Type); ok {
+		list = append(list, variant{"patches", func(k *kernel, o convOperands) { k.convPatches(a, c, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})
 	}
 	list = append(list, variant{"gathered", func(k *kernel, o convOperands) { k.convGeneral(c, s.Type, o.to, o.moments, o.a, o.b, o.bias) }})
 	if fits && !pays {

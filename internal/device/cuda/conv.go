@@ -301,26 +301,29 @@ func (d *Device) ConvGradWeights(s device.ConvSpec) (device.Kernel, error) {
 // gradWeights appends dw <- x, dy.
 func (k *kernel) gradWeights(s device.ConvSpec, dw, x, dy operand) {
 	const rows, voxelsOfChunk, leastChunks, stages = 128, 32, 8, 3
-	o, depth, voxels := s.OutSize(), s.WShape().Row(), s.N*s.YShape().Voxels()
+	depth := s.WShape().Row()
 	groups, group := groupsOfConv(s), s.OfGroup()
-	n := columnsFor(group.Out, 64, 16)
-	if s.Type == device.BFloat16 {
-		n = columnsFor(group.Out, 64, 32, 16)
-	}
+	n := columnsFor(group.Out, 64, 32, 16)
 	columns := groups * blocksOf(group.Out, n)
 	tiles := blocksOf(depth, rows) * columns
-	splits := min(max(1, 2*k.d.processors/tiles), blocksOf(voxels, leastChunks*voxelsOfChunk))
-	perSplit := blocksOf(blocksOf(voxels, splits), voxelsOfChunk) * voxelsOfChunk
-	splits = blocksOf(voxels, perSplit)
-	a := convWeights{
-		int32(groups), int32(group.In), int32(group.Out), int3(s.Size), int3(o), int3(s.Kernel), int3(s.Stride), int3(s.Pad), int32(voxels), int32(perSplit), int32(splits),
-		divisorOf(o[2]), divisorOf(o[1]), divisorOf(o[0]),
-	}
-	parts := k.scratch(4 * int64(splits) * int64(s.Out) * int64(depth))
-	blocks := grid{blocksOf(depth, rows), columns, splits}
+	a := k.d.splitVoxels(s, tiles, voxelsOfChunk, leastChunks)
+	parts := k.scratch(4 * int64(a.Splits) * int64(s.Out) * int64(depth))
+	blocks := grid{blocksOf(depth, rows), columns, int(a.Splits)}
 	shared := stages * voxelsOfChunk * (voxelPitch(s.Type, rows) + voxelPitch(s.Type, n))
 	k.launch(fmt.Sprintf("convWeights%s_%d", k.d.multiplier(s.Type), n), blocks, 256, shared, a, parts, x, dy)
 	k.launch("sumWeights", grid{blocksOf(s.Out*depth, 256), 1, 1}, 256, 0, a, dw, parts)
+}
+
+// splitVoxels divides the voxels among blocks, of which each has so many tiles: in pieces of so
+// many voxels, of which a split has some at least.
+func (d *Device) splitVoxels(s device.ConvSpec, tiles, piece, least int) convWeights {
+	o, group, voxels := s.OutSize(), s.OfGroup(), s.N*s.YShape().Voxels()
+	splits := min(max(1, 2*d.processors/tiles), blocksOf(voxels, least*piece))
+	perSplit := blocksOf(blocksOf(voxels, splits), piece) * piece
+	return convWeights{
+		int32(groupsOfConv(s)), int32(group.In), int32(group.Out), int3(s.Size), int3(o), int3(s.Kernel), int3(s.Stride), int3(s.Pad), int32(voxels), int32(perSplit), int32(blocksOf(voxels, perSplit)),
+		divisorOf(o[2]), divisorOf(o[1]), divisorOf(o[0]),
+	}
 }
 
 // voxelPitch is the pitch of conv_weights.cu's VoxelTile in bytes.

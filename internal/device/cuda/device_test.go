@@ -53,10 +53,12 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// suite is a process that runs the suite, or those of its tests that match a pattern.
+// suite is a process that runs the suite, or those of its tests that match a pattern. With the
+// first seed the GPU has so many multiprocessors that each block makes one tile; with the others so
+// few that it makes several.
 func suite(library string, p precision, seed int, pattern string, flags ...string) *exec.Cmd {
 	c := exec.Command(os.Args[0], append(flags, "-test.v", "-test.run=^TestDevice$"+pattern)...)
-	c.Env = append(os.Environ(), suiteVariable+"="+string(p), "VOXSAW_CUDA_DRIVER="+library, fmt.Sprint("VOXSAW_SIM_SEED=", seed))
+	c.Env = append(os.Environ(), suiteVariable+"="+string(p), "VOXSAW_CUDA_DRIVER="+library, fmt.Sprint("VOXSAW_SIM_SEED=", seed), fmt.Sprint("VOXSAW_SIM_PROCESSORS=", [...]int{132, 2, 1}[seed-1]))
 	return c
 }
 

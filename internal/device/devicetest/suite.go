@@ -159,6 +159,14 @@ func Conv(t *testing.T, dev device.Device) {
 		{N: 3, In: 32, Out: 40, Size: [3]int{1, 5, 4}, Kernel: cube(1), Stride: [3]int{1, 2, 2}, Bias: true},
 		{N: 2, In: 5, Out: 7, Size: [3]int{6, 9, 5}, Kernel: [3]int{3, 4, 2}, Stride: [3]int{2, 3, 1}, Pad: [3]int{1, 0, 1}, Bias: true},
 		{N: 1, In: 16, Out: 16, Size: [3]int{5, 7, 9}, Kernel: cube(3), Stride: cube(2), Pad: cube(1)},
+		// taps that do not overlap
+		{N: 3, In: 24, Out: 20, Size: [3]int{8, 12, 10}, Kernel: cube(2), Stride: cube(2), Bias: true},
+		{N: 2, In: 16, Out: 48, Size: [3]int{6, 8, 12}, Kernel: cube(2), Stride: cube(2)},
+		{N: 1, In: 3, Out: 16, Size: cube(4), Kernel: cube(2), Stride: cube(2), Bias: true},
+		{N: 3, In: 8, Out: 16, Size: [3]int{1, 12, 16}, Kernel: [3]int{1, 2, 2}, Stride: [3]int{1, 2, 2}, Bias: true},
+		{N: 2, In: 8, Out: 8, Size: [3]int{6, 6, 8}, Kernel: [3]int{3, 2, 4}, Stride: [3]int{3, 2, 4}},
+		{N: 2, In: 32, Out: 9, Size: [3]int{6, 7, 9}, Kernel: cube(1), Stride: cube(1), Bias: true},
+		{N: 1, In: 40, Out: 16, Size: [3]int{5, 8, 9}, Kernel: cube(1), Stride: cube(1)},
 	}
 	for i, s := range specs {
 		s.Type = dev.Activations()

@@ -21,8 +21,13 @@ func normConvs(t *testing.T, dev device.Device) {
 		{N: 2, In: 8, Out: 12, Size: [3]int{4, 8, 8}, Kernel: cube(3), Bias: true},
 		{N: 3, In: 8, Out: 16, Size: [3]int{2, 4, 4}, Kernel: cube(3)},
 		{N: 1, In: 3, Out: 6, Size: [3]int{3, 5, 7}, Kernel: cube(1), Bias: true},
+		{N: 2, In: 16, Out: 12, Size: [3]int{4, 8, 8}, Kernel: cube(1), Bias: true},
+		{N: 2, In: 8, Out: 16, Size: [3]int{8, 16, 16}, Kernel: cube(2)},
 	} {
 		c.Stride, c.Pad, c.Type = cube(1), cube(c.Kernel[0]/2), dev.Activations()
+		if c.Kernel == cube(2) {
+			c.Stride, c.Pad = cube(2), [3]int{}
+		}
 		for i, s := range []device.ActivateSpec{
 			{Norm: device.InstanceNorm, Act: device.PReLU},
 			{Norm: device.GroupNorm, Groups: c.Out / 2, Act: device.ReLU, Residual: device.TiledResidual},

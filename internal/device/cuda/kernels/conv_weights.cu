@@ -187,6 +187,164 @@ template <class K, int N> FN void convWeights(float *to, const typename K::Type 
   });
 }
 
+// --- One tap
+
+// Of 1^3 with few channels a tile of 128 rows would be empty for the most part. Here a tile is 32 channels
+// of x by 16 of dy, a stage 128 voxels, and each of the eight warps sums up over 16 of these alone.
+CONSTANT int pointRows = 32, pointColumns = 16, pointVoxels = 128;
+
+template <class T> struct PointTile {
+  CONSTANT int left = VoxelTile<T, pointRows>::pitch, right = VoxelTile<T, pointColumns>::pitch; // bytes of a voxel
+  CONSTANT int bytes = pointVoxels * (left + right);
+};
+
+// The sums of a warp: of its 16 voxels, from the first one on.
+template <class K> struct PointSums;
+
+template <> struct PointSums<Bf16> {
+  float sum[2][2][4] = {};
+
+  FN_MEMBER void add(const unsigned char *left, const unsigned char *right) {
+    constexpr int pl = PointTile<bf16>::left, pr = PointTile<bf16>::right;
+    const int lane = threadIdx.x % 32;
+    uint32_t b[4];
+    loadMatrix4T(b, right + (lane / 8 % 2 * 8 + lane % 8) * pr + 2 * (lane / 16 * 8));
+#pragma unroll
+    for (int m = 0; m < 2; m++) {
+      uint32_t a[4];
+      loadMatrix4T(a, left + (lane / 16 * 8 + lane % 8) * pl + 2 * (16 * m + lane / 8 % 2 * 8));
+      mmaBf16(sum[m][0], a, b[0], b[1]);
+      mmaBf16(sum[m][1], a, b[2], b[3]);
+    }
+  }
+};
+
+template <> struct PointSums<Tf32> {
+  float sum[2][2][4] = {};
+
+  FN_MEMBER void add(const unsigned char *left, const unsigned char *right) {
+    constexpr int pl = PointTile<float>::left / 4, pr = PointTile<float>::right / 4;
+    const float *l = reinterpret_cast<const float *>(left), *r = reinterpret_cast<const float *>(right);
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int v = 0; v < 16; v += 8) {
+      uint32_t a[2][4];
+#pragma unroll
+      for (int m = 0; m < 2; m++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) a[m][i] = toTf32(l[(v + lane % 4 + i / 2 * 4) * pl + lane / 4 + 16 * m + i % 2 * 8]);
+#pragma unroll
+      for (int t = 0; t < 2; t++) {
+        const uint32_t b0 = toTf32(r[(v + lane % 4) * pr + lane / 4 + 8 * t]), b1 = toTf32(r[(v + lane % 4 + 4) * pr + lane / 4 + 8 * t]);
+#pragma unroll
+        for (int m = 0; m < 2; m++) mmaTf32(sum[m][t], a[m], b0, b1);
+      }
+    }
+  }
+};
+
+template <> struct PointSums<Fp32> {
+  float sum[pointColumns] = {}; // of the row of this lane
+
+  FN_MEMBER void add(const unsigned char *left, const unsigned char *right) {
+    constexpr int pl = PointTile<float>::left / 4, pr = PointTile<float>::right / 4;
+    const float *l = reinterpret_cast<const float *>(left) + threadIdx.x % 32, *r = reinterpret_cast<const float *>(right);
+    for (int v = 0; v < 16; v++) {
+      const float a = l[v * pl];
+#pragma unroll
+      for (int j = 0; j < pointColumns; j += 4) {
+        float b[4];
+        load(b, r + v * pr + j);
+#pragma unroll
+        for (int i = 0; i < 4; i++) sum[j + i] += a * b[i];
+      }
+    }
+  }
+};
+
+template <class K, class F> FN void eachSum(const PointSums<K> &s, F f) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int m = 0; m < 2; m++)
+#pragma unroll
+    for (int t = 0; t < 2; t++)
+#pragma unroll
+      for (int i = 0; i < 4; i++) f(lane / 4 + 16 * m + i / 2 * 8, lane % 4 * 2 + 8 * t + i % 2, s.sum[m][t][i]);
+}
+template <class F> FN void eachSum(const PointSums<Fp32> &s, F f) {
+#pragma unroll
+  for (int j = 0; j < pointColumns; j++) f((int)threadIdx.x % 32, j, s.sum[j]);
+}
+
+// copyVoxels fetches so many channels of 128 voxels into a stage: of each voxel from the given channel
+// on, zeros where there are none.
+template <class T, int N> FN void copyVoxels(unsigned char *to, int pitch, const T *from, int first, int end, int channels, int channel) {
+  constexpr int V = Vector<T>::size, threads = 256;
+  if (channels % V == 0) {
+    const int c = threadIdx.x % (N / V) * V;
+    for (int r = threadIdx.x / (N / V); r < pointVoxels; r += threads / (N / V)) {
+      const bool there = first + r < end && channel + c < channels;
+      copyAsync16(to + r * pitch + c * (int)sizeof(T), there ? from + (size_t)(first + r) * channels + channel + c : from, there);
+    }
+    return;
+  }
+  constexpr int rows = threads / N, parts = 8; // that many are under way together
+  const int c = threadIdx.x % N;
+  for (int r = threadIdx.x / N; r < pointVoxels; r += parts * rows) {
+    float v[parts];
+#pragma unroll
+    for (int i = 0; i < parts; i++) v[i] = first + r + i * rows < end && channel + c < channels ? toFloat(from[(size_t)(first + r + i * rows) * channels + channel + c]) : 0;
+#pragma unroll
+    for (int i = 0; i < parts; i++) put(reinterpret_cast<T *>(to + (r + i * rows) * pitch) + c, v[i]);
+  }
+}
+
+//	to (splits, out, in)      grid: x tiles of 32 channels of x, y tiles of 16 of dy, z splits
+template <class K> FN void pointWeights(float *to, const typename K::Type *x, const typename K::Type *dy, const ConvWeights &a) {
+  typedef typename K::Type T;
+  typedef PointTile<T> Tile;
+  SHARED(unsigned char, shared);
+  const int firstIn = blockIdx.x * pointRows, firstOut = blockIdx.y * pointColumns, warp = threadIdx.x / 32;
+  const int begin = blockIdx.z * a.perSplit, end = min(a.voxels, begin + a.perSplit);
+  auto fetch = [&](int stage, int first) {
+    unsigned char *left = shared + stage * Tile::bytes;
+    copyVoxels<T, pointRows>(left, Tile::left, x, first, end, a.in, firstIn);
+    copyVoxels<T, pointColumns>(left + pointVoxels * Tile::left, Tile::right, dy, first, end, a.out, firstOut);
+  };
+  const int chunks = (end - begin + pointVoxels - 1) / pointVoxels;
+  for (int s = 0; s < weightsStages - 1; s++) {
+    if (s < chunks) fetch(s, begin + s * pointVoxels);
+    commitAsync();
+  }
+  PointSums<K> sums;
+  for (int c = 0; c < chunks; c++) {
+    waitAsync<weightsStages - 2>();
+    barrier(); // 128 voxels are there, and nobody reads those before them any more
+    if (c + weightsStages - 1 < chunks) fetch((c + weightsStages - 1) % weightsStages, begin + (c + weightsStages - 1) * pointVoxels);
+    commitAsync();
+    const unsigned char *left = shared + c % weightsStages * Tile::bytes;
+    sums.add(left + 16 * warp * Tile::left, left + pointVoxels * Tile::left + 16 * warp * Tile::right);
+  }
+  waitAsync<0>();
+  barrier(); // nobody reads a stage any more: the sums of the warps take its place
+  float *part = reinterpret_cast<float *>(shared); // (8, rows, columns)
+  eachSum(sums, [&](int row, int column, float sum) { part[(warp * pointRows + row) * pointColumns + column] = sum; });
+  barrier();
+  float *out = to + (size_t)blockIdx.z * a.out * a.in;
+  for (int i = threadIdx.x; i < pointRows * pointColumns; i += 256) {
+    const int row = i % pointRows, column = i / pointRows;
+    float sum = 0;
+    for (int w = 0; w < 8; w++) sum += part[(w * pointRows + row) * pointColumns + column];
+    if (firstIn + row < a.in && firstOut + column < a.out) out[(size_t)(firstOut + column) * a.in + firstIn + row] = sum;
+  }
+}
+
+#define POINT_WEIGHTS(K, suffix) \
+  KERNEL(256, 2, pointWeights##suffix, (float *to, const K::Type *x, const K::Type *dy, ConvWeights a)) { pointWeights<K>(to, x, dy, a); }
+POINT_WEIGHTS(Fp32, _fp32)
+POINT_WEIGHTS(Tf32, _tf32)
+POINT_WEIGHTS(Bf16, _bf16)
+
 // sumWeights: dw (Out, In, taps) = the sum of the splits (splits, Out, taps, In)
 KERNEL(256, 4, sumWeights, (float *dw, const float *from, ConvWeights a)) {
   const int taps = a.kernel[0] * a.kernel[1] * a.kernel[2], n = a.groups * a.out * taps * a.in, i = blockIdx.x * 256 + threadIdx.x;
@@ -200,8 +358,10 @@ KERNEL(256, 4, sumWeights, (float *dw, const float *from, ConvWeights a)) {
 #define CONV_WEIGHTS(K, N, suffix) \
   KERNEL(256, 2, convWeights##suffix, (float *to, const K::Type *x, const K::Type *dy, ConvWeights a)) { convWeights<K, N>(to, x, dy, a); }
 CONV_WEIGHTS(Fp32, 16, _fp32_16)
+CONV_WEIGHTS(Fp32, 32, _fp32_32)
 CONV_WEIGHTS(Fp32, 64, _fp32_64)
 CONV_WEIGHTS(Tf32, 16, _tf32_16)
+CONV_WEIGHTS(Tf32, 32, _tf32_32)
 CONV_WEIGHTS(Tf32, 64, _tf32_64)
 CONV_WEIGHTS(Bf16, 16, _bf16_16)
 CONV_WEIGHTS(Bf16, 32, _bf16_32)

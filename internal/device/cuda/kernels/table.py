@@ -29,6 +29,10 @@ def launch(name):
         n = int(m[2])
         pitch = (lambda e: 2 * e + (0 if 2 * e // 16 % 2 else 16)) if m[1] == "bf16" else (lambda e: 4 * (e + 8))
         return 256, 3 * 32 * (pitch(128) + pitch(n))
+    if m := re.fullmatch(r"patches_(\w+)_(\d+)", name):
+        return 256, 4 * (128 + int(m[2])) * 80 + 4 * (128 * (int(m[2]) + 4) + 512)
+    if name.startswith("pointWeights"):
+        return 256, 3 * 128 * (80 + 48 if "bf16" in name else 160 + 96)
     if name == "conv5_16":  # 32^3 patches, 16 channels: 16 rows of 32
         return 512, 2 * ((16 + 4) * 32 + 64) * 48
     if name == "conv5_32":  # 16^3, 32 channels: 16 rows of 16
@@ -98,6 +102,11 @@ def cost(name):
         return 0, E * sum({"f32": 4, "bf16": 2}[t] for t in name.split("_")[1:3]), unit
     if name.startswith("packWeights"):
         return 0, 64 * 64 * 125 * (4 + size_of(name)), unit
+    if name.startswith(("patches", "pointWeights")):
+        # the head of segmentation, and the first halving of 16 puzzles, forward or as adjoint
+        rows, taps, fine, coarse = (432 * 16**3, 8, 16, 32) if name.endswith(("_32", "_64")) else (2 * 128**3, 1, 32, 9)
+        sums = 4 * 264 * fine * coarse if name.startswith("pointWeights") else 4 * taps * fine * coarse
+        return 2 * rows * taps * fine * coarse, size_of(name) * rows * (taps * fine + coarse) + sums, "bf16" if "bf16" in name else unit
     if name.startswith("conv"):
         i, o, side = {"conv5One_bf16": (1, 16, 32), "conv5One_f32": (1, 16, 32), "conv5_16": (16, 16, 32), "conv5_32": (32, 32, 16)}.get(name) or \
             {"16": (16, 16, 32), "32": (32, 32, 16), "64": (64, 64, 8)}[name.rsplit("_", 1)[1]]
@@ -129,7 +138,7 @@ STAGES = [
     ("stage 3, 5^3, 128 channels at 4^3", 128, 128, 4, 125, "conv_bf16_64", "bf16"),
     ("stage 4, 5^3, 256 channels at 2^3", 256, 256, 2, 125, "conv_bf16_64", "bf16"),
     ("last decoder stage, 5^3, 32 channels at 128^3, batch 2", 32, 32, 128, 125, "conv5_32", "bf16"),
-    ("head of segmentation, 1^3, 32 to 9 at 128^3, batch 2", 32, 9, 128, 1, "conv_bf16_16", "bf16"),
+    ("head of segmentation, 1^3, 32 to 9 at 128^3, batch 2", 32, 9, 128, 1, "patches_bf16_16", "bf16"),
 ]
 
 
@@ -139,7 +148,7 @@ def padding(kernel, out, side):
         rows = min(side, 256 // side)
         made = -(-rows * side // 16) * 16
         return rows * side / made
-    if kernel == "conv_bf16_16":
+    if kernel == "patches_bf16_16":
         return out / (-(-out // 16) * 16)
     return 1
 
@@ -155,6 +164,67 @@ def layers():
         rate = H200[unit] * (MMA_SYNC if unit == "bf16" else 0.8) * padding(kernel, o, side)
         yield (f"| {what} | `{kernel}` | {flop / 1e9:.0f} | {size / 2**20:.0f} | {1e3 * max(arithmetic, memory):.2f} | "
                f"{'arithmetic' if arithmetic > memory else 'memory'} | {1e3 * max(flop / rate, memory):.2f} |")
+
+
+# --- Taps that do not overlap
+
+ISSUED = 132 * 4 * 1.98e9  # instructions of a warp that an H200 can begin in a second
+L2 = 50 << 20
+# Instructions of the PTX that a thread executes to copy its part of a stage, of 128 rows of a tile and 64
+# bytes of each, where rows are copied 16 bytes at a time; and for a single element of the left and the
+# right matrix where they are not.
+STAGE, ELEMENT = {"general": 170, "own": 110}, {"general": (76, 40), "own": (26, 40)}
+# For the gradient of weights: for a piece of x and one of dy; own for 128 voxels, by the bytes of an element.
+PIECE, POINTS = (113, 50), {2: 250, 4: 320}
+
+
+def width_of(columns):
+    """Columns of a tile, of which there are the fewest empty ones."""
+    return min((64, 32, 16), key=lambda w: -(-columns // w) * w)
+
+
+def copied(kernel, product, rows, taps, fine, coarse, size):
+    """Instructions of a thread for the copies of all tiles of 128 voxels of the coarse tensor."""
+    tiles = -(-rows // 128)
+    if product == "weights":
+        if kernel == "own":
+            return tiles * POINTS[size]
+        width, rows_of_tile = width_of(coarse), -(-taps * fine // 128)
+        times = rows_of_tile * -(-coarse // width)
+        pieces = 128 * 128 * size / 16 / 256, 128 * width / 256 / (16 // size if coarse * size % 16 == 0 else 1)
+        return tiles * times * sum(n * p for n, p in zip(PIECE, pieces))
+    phases = taps if product == "data" and kernel == "general" else 1
+    depth, columns = (taps * fine, coarse) if product == "forward" else (coarse, fine if phases > 1 else taps * fine)
+    chunk, width = 64 // size, width_of(columns)
+    if kernel == "own" and size == 4 and width == 32:  # which has no such tile
+        width = 16
+    one = STAGE[kernel]
+    if depth * size % 16:
+        left = 128 * (depth if kernel == "own" else chunk) / 256
+        one = sum(n * p for n, p in zip(ELEMENT[kernel], (left, width * chunk / 256)))
+    return tiles * phases * -(-columns // width) * -(-depth // chunk) * one
+
+
+def apart():
+    yield "| layer | product | precision | bound, ms | general: MB | ms for these | ms for the copies' instructions | own: MB | ms for these | ms for the copies' instructions |"
+    yield "|---|---|---|---:|---:|---:|---:|---:|---:|---:|"
+    for what, rows, taps, fine, coarse in (("2^3, 16 to 32 at 32^3, 16 puzzles", 432 * 16**3, 8, 16, 32), ("2^3, 16 to 64 at 128^3, batch 2 (the last up-convolution)", 2 * 64**3, 8, 16, 64), ("1^3, 32 to 9 at 128^3, batch 2", 2 * 128**3, 1, 32, 9)):
+        for product in ("forward", "data", "weights"):
+            for unit in ("bf16", "tf32", "fp32"):
+                size = 2 if unit == "bf16" else 4
+                flop = 2 * rows * taps * fine * coarse
+                read, written = size * rows * coarse, size * rows * taps * fine
+                bytes_of = {"general": read + written, "own": read + written}
+                if product == "data" and read > L2:  # each phase reads it again, and it is no longer in the cache
+                    bytes_of["general"] = taps * read + written
+                bound = max(flop / H200[unit], bytes_of["own"] / H200["bytes"])
+                cells = []
+                for kernel in ("general", "own"):
+                    if kernel == "own" and product == "weights" and taps > 1:
+                        cells += ["-", "-", "-"]
+                    else:
+                        cells += [f"{bytes_of[kernel] / 1e6:.0f}", f"{1e3 * bytes_of[kernel] / H200['bytes']:.3f}", f"{1e3 * 8 * copied(kernel, product, rows, taps, fine, coarse, size) / ISSUED:.3f}"]
+                yield f"| {what} | {product} | {unit} | {1e3 * bound:.3f} | {' | '.join(cells)} |"
 
 
 # --- Stages of a step
@@ -242,7 +312,7 @@ def plans():
 def main():
     text = DOC.read_text()
     new = text
-    for name, lines in (("kernels", kernels()), ("layers", layers()), ("step", step()), ("cudnn", plans())):
+    for name, lines in (("kernels", kernels()), ("layers", layers()), ("apart", apart()), ("step", step()), ("cudnn", plans())):
         pattern = re.compile(f"(<!-- table {name} -->\n).*?(<!-- end -->)", re.S)
         if not pattern.search(new):
             sys.exit(f"table.py: {DOC} has no table {name}")

@@ -197,6 +197,12 @@ static int sharedMost() {
   return n;
 }
 
+// processors is the number of multiprocessors: an H200's, or another GPU's.
+static int processors() {
+  static const int n = getenv("VOXSAW_SIM_PROCESSORS") ? atoi(getenv("VOXSAW_SIM_PROCESSORS")) : 132;
+  return n;
+}
+
 API cuDeviceGetCount(int *n) { return *n = 1, success; }
 API cuDeviceGet(int *d, int i) { return *d = 0, i == 0 ? success : 101; }
 API cuDeviceGetName(char *s, int n, int) { return snprintf(s, n, "simulated GPU"), success; }
@@ -204,7 +210,7 @@ API cuDeviceTotalMem_v2(size_t *n, int) { return *n = sim::memoryTotal(), succes
 API cuDeviceGetAttribute(int *v, int attribute, int) {
   if (attribute >= firstCount && attribute < firstCount + counts) return *v = counted[attribute - firstCount], success;
   switch (attribute) {
-  case 16: *v = 132; break;        // multiprocessors
+  case 16: *v = processors(); break;
   case 75: *v = 9; break;          // compute capability, major
   case 76: *v = 0; break;          // and minor
   case 97: *v = sharedMost(); break;
