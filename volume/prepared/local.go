@@ -44,10 +44,10 @@ type copies struct {
 	own     func() map[string]bool
 }
 
-// KeepLocal makes the store read its cases from copies in a folder, which are made and compared with
-// their checksums when a case is first read. Where there is no room, copies of other data give way,
-// those used longest ago first; a case that finds none is read where it lies. It must be called
-// before any case is opened, and once. fits says whether there is room for all cases.
+// KeepLocal makes the store read its cases from copies in a folder, which are made and compared
+// with their checksums when a case is first read. Where there is no room, copies of other data give
+// way, those used longest ago first; a case that finds none is read where it lies. It must be
+// called before any case is opened, and once. fits says whether there is room for all cases.
 func (s *Store) KeepLocal(l Local) (fits bool, err error) {
 	c := &copies{Local: l}
 	defer func() {
@@ -134,10 +134,12 @@ func (c *copies) ledger(change func(bytes int64) (int64, error)) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	before, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // 0 where there is none yet
+	// 0 where there is none yet
+	before, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	after, err := change(before)
 	if err == nil && after != before {
-		err = os.WriteFile(path, []byte(strconv.FormatInt(after, 10)+"\n"), 0o666) // clean counts again
+		// clean counts again
+		err = os.WriteFile(path, []byte(strconv.FormatInt(after, 10)+"\n"), 0o666)
 	}
 	return err
 }
@@ -194,7 +196,8 @@ func (c *copies) reserve(size int64) (ok bool, err error) {
 
 // giveBack takes the room of a copy that is not there.
 func (c *copies) giveBack(size int64) {
-	_ = c.ledger(func(bytes int64) (int64, error) { return bytes - size, nil }) // else the next who is alone counts again
+	// else the next who is alone counts again
+	_ = c.ledger(func(bytes int64) (int64, error) { return bytes - size, nil })
 }
 
 // path is where the copy of a case lies; "" where there is none.
