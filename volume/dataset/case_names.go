@@ -3,6 +3,7 @@ package dataset
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 )
 
 // This file gives a scan one name, whoever looks for it: predict, which takes each scan of a folder
@@ -32,6 +33,7 @@ func NameAsCases(scans []Case, folder string, o Options) (note string) {
 	if err != nil {
 		return ""
 	}
+	below := scansBelow(scans)
 	own := make([]string, len(scans)) // names of the data sets that scans are of
 	for n := range scans {
 		own[n] = baseName(folder)
@@ -45,8 +47,9 @@ func NameAsCases(scans []Case, folder string, o Options) (note string) {
 			continue // names that do not follow the layout are as good as any
 		}
 		for _, c := range d.Cases {
-			if n := onlyScanOf(scans, c); n >= 0 {
-				scans[n].ID, own[n] = c.ID, baseName(s.root)
+			// of several series in the folder of one case, none is the case
+			if found := below[filepath.Clean(c.Image)]; len(found) == 1 {
+				scans[found[0]].ID, own[found[0]] = c.ID, baseName(s.root)
 			}
 		}
 	}
@@ -59,20 +62,17 @@ func NameAsCases(scans []Case, folder string, o Options) (note string) {
 	return fmt.Sprintf("data sets in %s have cases of one name: each label map is called after its data set's folder and its case, such as %s", folder, scans[0].ID)
 }
 
-// onlyScanOf is the number of the scan that is the case's, or a series in its folder; -1 if there
-// is none, or several.
-func onlyScanOf(scans []Case, c Case) (only int) {
-	only = -1
-	for n, s := range scans {
-		if !isBelow(s.Image, []string{c.Image}) {
-			continue
+// scansBelow are the numbers of the scans that are a file, or lie below a folder, by its path.
+func scansBelow(scans []Case) map[string][]int {
+	below := map[string][]int{}
+	for n, c := range scans {
+		path, parent := "", filepath.Clean(c.Image)
+		for path != parent {
+			path, parent = parent, filepath.Dir(parent)
+			below[path] = append(below[path], n)
 		}
-		if only >= 0 {
-			return -1
-		}
-		only = n
 	}
-	return only
+	return below
 }
 
 func allDiffer(scans []Case) bool {
