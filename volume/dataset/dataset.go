@@ -88,6 +88,7 @@ type Case struct {
 	structures           *dicom.StructureSet // likewise
 	channel              bool                // Volume has chosen the file
 	unnamed              bool                // its labels are numbers that nothing names
+	site                 string              // its folder below the data set's, or the data set's
 	own                  map[uint16]string   // names of labels in the file of its labels
 	// labels that somebody drew in it, or found absent; nil: not known. Masks say it themselves
 	drawn []uint16
@@ -277,6 +278,9 @@ func (s source) detect(o Options) (*Dataset, error) {
 	named := maps.Clone(d.LabelNames)
 	d.nameLabelsOfFiles()
 	d.setDrawn(named)
+	if !o.SameLabels { // somebody says that numbers mean the same everywhere
+		d.setSites()
+	}
 	return d, nil
 }
 

@@ -3,6 +3,7 @@ package dataset
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/plain"
@@ -89,6 +90,60 @@ func (d *Dataset) checkNames() error {
 		fmt.Sprintf("labels have names in some cases (%s in %s) and are numbers without names in others (%s): nothing says that label 1 means the same in both", plain.List(namesOf(d.LabelNames)), named[0].Labels, numbered[0].Labels),
 		way + "; --unlabelled, to use no labels; or prepare the folders one by one",
 	}
+}
+
+// setSites says where cases are from: the first folder below that of the data set.
+func (d *Dataset) setSites() {
+	for n := range d.Cases {
+		c := &d.Cases[n]
+		if c.site = d.Root; len(c.folders) > 0 {
+			c.site = filepath.Join(d.Root, c.folders[0])
+		}
+	}
+}
+
+// numbered is the labels that cases have which are numbers without names, and the number of these
+// cases, by where they are from.
+type numbered map[string]*numbersOfSite
+
+type numbersOfSite struct {
+	cases  int
+	labels map[uint16]bool
+}
+
+// add counts a case.
+func (s numbered) add(site string, counts map[uint16]int) {
+	if len(counts) == 0 {
+		return
+	}
+	if s[site] == nil {
+		s[site] = &numbersOfSite{labels: map[uint16]bool{}}
+	}
+	s[site].cases++
+	for label := range counts {
+		s[site].labels[label] = true
+	}
+}
+
+// doubt says that cases from one folder have other numbers than those from another, so that a
+// number may mean two things; "" where it is not so, or where each case has a folder of its own.
+func (s numbered) doubt() string {
+	cases := 0
+	for _, site := range s {
+		cases += site.cases
+	}
+	if len(s) < 2 || 2*len(s) > cases {
+		return ""
+	}
+	sites := slices.Sorted(maps.Keys(s))
+	first := slices.Sorted(maps.Keys(s[sites[0]].labels))
+	for _, site := range sites[1:] {
+		if others := slices.Sorted(maps.Keys(s[site].labels)); !slices.Equal(first, others) {
+			return fmt.Sprintf("WARNING: labels are numbers without names, and cases of %s have others (%s) than those of %s (%s): a number is learnt as one organ in all of them. Where it is not, prepare the folders one by one, or put a dataset.json with the names of the labels into each; --same-labels says that it is",
+				sites[0], joinLabels(first), site, joinLabels(others))
+		}
+	}
+	return ""
 }
 
 // A NamesError says that labels with names and labels without would be mixed.

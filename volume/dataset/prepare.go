@@ -70,6 +70,7 @@ type Summary struct {
 
 	spacings [][3]float64 // of the prepared cases, mm
 	undrawn  map[uint16][]string
+	numbered numbered // labels of theirs without names
 }
 
 // add counts a result.
@@ -91,6 +92,12 @@ func (s *Summary) add(r Result) {
 	s.addUndrawn(r.Record)
 	if r.Record.HasLabels {
 		s.Labelled++
+		if r.Case.unnamed && r.Case.site != "" {
+			if s.numbered == nil {
+				s.numbered = numbered{}
+			}
+			s.numbered.add(r.Case.site, r.Record.LabelCounts)
+		}
 		if len(r.Record.LabelCounts) == 0 {
 			s.Empty = append(s.Empty, r.Case.ID)
 		}
@@ -273,7 +280,7 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s changes nothing: no case has labels", p.Relabel))
 	}
 	s.nameUndrawn(d.LabelNames)
-	for _, note := range []string{s.undrawnNote(), mixedSpacings(s.spacings, p)} {
+	for _, note := range []string{s.numbered.doubt(), s.undrawnNote(), mixedSpacings(s.spacings, p)} {
 		if note != "" {
 			s.Notes = append(s.Notes, note)
 		}

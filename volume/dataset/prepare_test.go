@@ -3,6 +3,7 @@ package dataset
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -355,6 +356,52 @@ func TestOtherSettingsAreRefused(t *testing.T) {
 	}
 	if s, err := prepare(PrepareOptions{Force: true}); err != nil || s.Prepared != 1 || s.Kept != 1 {
 		t.Errorf("forced: %v", err)
+	}
+}
+
+// Numbers without names that two folders have others of may mean two things. Cases that have a
+// folder each are no reason to say so.
+func TestNumbersOfSeveralFolders(t *testing.T) {
+	root := tree(t, map[string]string{"north/a1.nii.gz": "", "north/a1_seg.nii.gz": "", "north/a2.nii.gz": "", "north/a2_seg.nii.gz": "", "south/b1.nii.gz": "", "south/b1_seg.nii.gz": "", "south/b2.nii.gz": "", "south/b2_seg.nii.gz": ""})
+	notes := func(roots []string, o Options) []string {
+		t.Helper()
+		d, err := DetectAll(roots, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Prepare(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Notes
+	}
+	const doubt = "labels are numbers without names"
+	both := []string{filepath.Join(root, "north"), filepath.Join(root, "south")}
+	if got := notes([]string{root}, Options{}); noted(got, doubt) {
+		t.Errorf("the same numbers: %q", got)
+	}
+	_, l := patient(t, 2)
+	for n := range l.Labels {
+		l.Labels[n] *= 3
+	}
+	if err := nifti.WriteLabels(filepath.Join(root, "south", "b2_seg.nii.gz"), l); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("cases of %s have others (1) than those of %s (1, 3)", both[0], both[1])
+	for _, roots := range [][]string{{root}, both} {
+		if got := notes(roots, Options{}); !noted(got, doubt) || !noted(got, want) {
+			t.Errorf("%d folders: %q, want %q", len(roots), got, want)
+		}
+		if got := notes(roots, Options{SameLabels: true}); noted(got, doubt) {
+			t.Errorf("said to be the same: %q", got)
+		}
+	}
+	each := tree(t, map[string]string{"p1/ct.nii.gz": "", "p1/seg.nii.gz": "", "p2/ct.nii.gz": ""})
+	if err := nifti.WriteLabels(filepath.Join(each, "p2", "seg.nii.gz"), l); err != nil {
+		t.Fatal(err)
+	}
+	if got := notes([]string{each}, Options{}); noted(got, doubt) {
+		t.Errorf("a folder for each case: %q", got)
 	}
 }
 
