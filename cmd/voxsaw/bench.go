@@ -121,7 +121,7 @@ type benchLine struct {
 	Min     float64 `json:"min_s"`
 	GFLOP   float64 `json:"gflop_step"`
 	GFLOPs  float64 `json:"gflops"`
-	PeakMiB int64   `json:"peak_mib"` // of the process, as the peers report
+	PeakMiB int64   `json:"peak_mib"` // of the process, or of a GPU's memory, as the peers report
 	PlanMiB int64   `json:"plan_mib"` // of the programs and the parameters, known before they run
 
 	Profile *bench.Profile `json:"profile,omitempty"`
@@ -171,7 +171,7 @@ func runBench(w, log io.Writer, task string, o benchOptions) (err error) {
 	}
 	line.Median, line.Min = round(t.Median.Seconds(), 5), round(t.Min.Seconds(), 5)
 	line.GFLOP, line.GFLOPs = round(t.FLOPs/1e9, 1), round(t.FLOPs/1e9/t.Median.Seconds(), 1)
-	line.PlanMiB, line.PeakMiB, line.Profile = t.Bytes>>20, peakMemory()>>20, t.Profile
+	line.PlanMiB, line.PeakMiB, line.Profile = t.Bytes>>20, mostMemory(d)>>20, t.Profile
 	if t.Profile != nil {
 		if err := writeProfile(log, t.Profile); err != nil {
 			return err
@@ -215,6 +215,14 @@ func writeProfile(w io.Writer, p *bench.Profile) error {
 func round(v float64, digits int) float64 {
 	f := math.Pow10(digits)
 	return math.Round(v*f) / f
+}
+
+// mostMemory is the most that was taken of a device's own memory, or else of the process's.
+func mostMemory(d device.Device) int64 {
+	if meter, ok := d.(device.MemoryMeter); ok {
+		return meter.MostTaken()
+	}
+	return peakMemory()
 }
 
 // peakMemory is the most that the process has held in memory, in bytes; 0 where the system does not
@@ -269,7 +277,7 @@ func runBenchPredict(cmd *cobra.Command, path string, o predictBenchOptions) err
 	}
 	return printJSONLine(cmd.OutOrStdout(), map[string]any{
 		"impl": "voxsaw " + voxsaw.Version(), "task": "predict", "shape": scan.Shape, "window": o.Inference.Window, "overlap": o.Inference.Overlap, "batch": o.Inference.Batch, "norm": o.Norm,
-		"windows": t.Windows, "timed_windows": t.Timed, "seconds": round(t.Elapsed.Seconds(), 3), "voxels_s": math.Round(t.Rate()), "plan_mib": t.Bytes >> 20, "peak_mib": peakMemory() >> 20,
+		"windows": t.Windows, "timed_windows": t.Timed, "seconds": round(t.Elapsed.Seconds(), 3), "voxels_s": math.Round(t.Rate()), "plan_mib": t.Bytes >> 20, "peak_mib": mostMemory(d) >> 20,
 	})
 }
 

@@ -89,7 +89,10 @@ func runPhotoPrepare(cmd *cobra.Command, o photoPrepareOptions, root string) err
 	if stopped := cmd.Context().Err(); stopped != nil && err != nil {
 		return withHint(fmt.Errorf("stopped after %d of %s: %w", summary.Prepared+summary.Kept, numbers.Count(len(set.Photos), "photograph"), stopped), "the same command goes on from there")
 	}
+	var replaced *photos.ReplaceError
 	switch {
+	case errors.As(err, &replaced):
+		return withHint(&usageError{err}, "choose another folder for --out; --force replaces them")
 	case atomicfile.NoRoom(err):
 		return withHint(err, "make room; then the same command goes on from there")
 	case photos.Machine(err):

@@ -113,6 +113,11 @@ type NormConv struct {
 	Moments                 int64
 }
 
+// A MemoryMeter has memory of its own, and tells how many bytes of it were taken at most.
+type MemoryMeter interface {
+	MostTaken() int64
+}
+
 // A StepDecider decides on the device whether the step of an optimiser is taken, and how its
 // gradient is clipped, so that a step of training waits for the device once.
 type StepDecider interface {

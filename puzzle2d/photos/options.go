@@ -13,6 +13,7 @@ type Options struct {
 	Fit     string  `yaml:"fit" help:"how photographs of another shape come to that: stretched (warp), or scaled until they cover it and cut to the middle (crop)" oneof:"warp crop"`
 	HoldOut float64 `yaml:"hold_out" help:"share of each class that is held out where the data set has no split of its own" range:"[0,1)"`
 	Seed    uint64  `yaml:"seed" help:"decides which photographs are held out"`
+	Force   bool    `yaml:"force" help:"replace photographs that were prepared otherwise, or others, in the folder"`
 	Workers int     `yaml:"workers" help:"photographs decoded at once; 0: one a core"`
 }
 

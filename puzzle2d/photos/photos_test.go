@@ -449,6 +449,15 @@ func TestChanges(t *testing.T) {
 		t.Errorf("after a change: %+v", after)
 	}
 	o.Fit = "crop"
+	if _, err := Prepare(t.Context(), find(t, root), dir, o, nil); err == nil || !strings.Contains(err.Error(), "their fit is warp, and is to be crop") {
+		t.Errorf("another fit replaces what is there: %v", err)
+	}
+	other := tree(t, pictures(map[string][]byte{}, "b", 3))
+	o.Fit = "warp"
+	if _, err := Prepare(t.Context(), find(t, other), dir, o, nil); err == nil || !strings.Contains(err.Error(), "none of them is in ") {
+		t.Errorf("other photographs replace those that are there: %v", err)
+	}
+	o.Fit, o.Force = "crop", true
 	if s := prepare(t, find(t, root), dir, o); s.Prepared != 11 {
 		t.Errorf("another fit: %+v", s)
 	}

@@ -76,6 +76,11 @@ func Prepare(ctx context.Context, set *Set, dir string, o Options, progress func
 	if err := clean(dir); err != nil {
 		return summary, err
 	}
+	if before, err := readIndex(dir); err == nil && !o.Force {
+		if what := before.unlike(set, o); what != "" {
+			return summary, &ReplaceError{dir, what}
+		}
+	}
 	var mutex sync.Mutex
 	work := &shards{dir: dir, set: set, options: o, done: func(path string, kept bool, failed error) error {
 		mutex.Lock()
@@ -107,6 +112,32 @@ func Prepare(ctx context.Context, set *Set, dir string, o Options, progress func
 	}
 	summary.Fingerprint = i.Fingerprint
 	return summary, removeOthers(dir, len(records))
+}
+
+// A ReplaceError says that a folder holds photographs that a preparation would replace.
+type ReplaceError struct{ dir, what string }
+
+func (e *ReplaceError) Error() string {
+	return fmt.Sprintf("%s holds prepared photographs that would be replaced: %s", e.dir, e.what)
+}
+
+// unlike says in what a set that is to be prepared differs from what was prepared, so that nothing
+// of it would be kept; "" where it goes on from it, grown or not.
+func (i index) unlike(set *Set, o Options) string {
+	switch {
+	case i.Size != o.Size:
+		return fmt.Sprintf("they have %dx%d pixels, and are to have %dx%d", i.Size[0], i.Size[1], o.Size[0], o.Size[1])
+	case i.Fit != o.Fit:
+		return fmt.Sprintf("their fit is %s, and is to be %s", i.Fit, o.Fit)
+	}
+	there := map[string]bool{}
+	for _, f := range set.Photos {
+		there[f.Path] = true
+	}
+	if slices.ContainsFunc(i.Photos, func(r Record) bool { return there[r.Path] }) {
+		return ""
+	}
+	return fmt.Sprintf("none of them is in %s", set.Root)
 }
 
 // sameFolder says whether both paths lead to one folder.

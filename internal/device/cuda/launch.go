@@ -40,12 +40,18 @@ func (d *Device) loadKernels() error {
 	if major < 8 {
 		return fmt.Errorf("%s has compute capability %d.%d: 8.0 at least is wanted (Ampere or newer)", d.name, major, minor)
 	}
-	image, err := readBuilt(imageFor(major, minor))
+	name := imageFor(major, minor)
+	if name == ptxImage {
+		if err := oldestPTXDriver.tooOld(cu.Version()); err != nil {
+			return fmt.Errorf("for %s, of compute capability %d.%d: %w", d.name, major, minor, err)
+		}
+	}
+	image, err := readBuilt(name)
 	if err != nil {
 		return err
 	}
 	if d.module, err = cu.LoadData(string(image)); err != nil {
-		return fmt.Errorf("loading %s: %w", imageFor(major, minor), err)
+		return fmt.Errorf("loading %s: %w", name, err)
 	}
 	return nil
 }
@@ -62,8 +68,11 @@ func imageFor(major, minor int) string {
 	case major == 9:
 		return "sm_90a.cubin"
 	}
-	return "kernels.ptx"
+	return ptxImage
 }
+
+// ptxImage is for GPUs newer than the compiler.
+const ptxImage = "kernels.ptx"
 
 func readBuilt(name string) ([]byte, error) {
 	packed, err := built.ReadFile("kernels/built/" + name + ".gz")

@@ -313,6 +313,42 @@ func TestDriverTooOld(t *testing.T) {
 	}
 }
 
+// TestPTXDriver: the PTX in the program is of a version that drivers read from some CUDA on, and
+// that is what is asked for.
+func TestPTXDriver(t *testing.T) {
+	text, err := readBuilt(ptxImage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// NVIDIA's PTX ISA, "Release Notes": 8.8 came with CUDA 12.9
+	if !strings.Contains(string(text), "\n.version 8.8\n") {
+		t.Errorf("the PTX is of another version than 8.8: oldestPTXDriver must follow")
+	}
+	const want = "it is of CUDA 12.8, and at least 12.9 is wanted: update it to 575.51 or newer"
+	if err := oldestPTXDriver.tooOld(12080); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a driver of CUDA 12.8: %v, want %q", err, want)
+	}
+	if err := oldestPTXDriver.tooOld(12090); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMostTaken: what is given back is not forgotten.
+func TestMostTaken(t *testing.T) {
+	d := openSimulated(t, fp32)
+	_, before := d.MostTaken(), d.taken
+	for _, bytes := range []int64{1 << 20, 3 << 20, 2 << 20} {
+		b, err := d.Alloc(bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Free(b)
+	}
+	if d.MostTaken() != before+3<<20 || d.taken != before {
+		t.Errorf("%d bytes were taken at most, %d are; want %d and %d", d.MostTaken(), d.taken, before+3<<20, before)
+	}
+}
+
 // TestDriverWithoutGPU: NVIDIA's own driver on a machine without a GPU says that there is none.
 // VOXSAW_TEST_LIBCUDA names its library; scripts/cuda-toolchain.py --driver fetches Debian's.
 func TestDriverWithoutGPU(t *testing.T) {

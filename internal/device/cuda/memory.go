@@ -65,8 +65,13 @@ func (d *Device) alloc(bytes int64) (*Buffer, error) {
 		return nil, fmt.Errorf("allocating %d bytes on the GPU: %w", bytes, err)
 	}
 	d.taken += bytes
+	d.most = max(d.most, d.taken)
 	return &Buffer{uint64(p), bytes}, nil
 }
+
+// MostTaken implements [device.MemoryMeter]. The context, the modules and what cuDNN takes for
+// itself are not counted.
+func (d *Device) MostTaken() int64 { return d.most }
 
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
 

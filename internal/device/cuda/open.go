@@ -27,11 +27,27 @@ import (
 const Compiled = true
 
 // oldestDriver is the oldest version of CUDA whose driver runs the machine code of a 12.x compiler.
-// oldestRelease is the first one of these on Linux.
-const (
-	oldestDriver  = 12000
-	oldestRelease = "525.60"
+// Its release is the first one of these on Linux. PTX, which newer GPUs than Hopper get, names the
+// compiler's own version: only drivers from CUDA 12.9 on read it.
+var (
+	oldestDriver    = requiredDriver{12000, "525.60"}
+	oldestPTXDriver = requiredDriver{12090, "575.51"}
 )
+
+// A requiredDriver is the CUDA of a driver, 1000 times its major number and 10 times its minor one,
+// and its release.
+type requiredDriver struct {
+	cuda    int
+	release string
+}
+
+// tooOld is the error where a driver of some CUDA is older; nil where it is not.
+func (v requiredDriver) tooOld(cuda int) error {
+	if cuda >= v.cuda {
+		return nil
+	}
+	return fmt.Errorf("the NVIDIA driver is too old: it is of CUDA %d.%d, and at least %d.%d is wanted: update it to %s or newer", cuda/1000, cuda%1000/10, v.cuda/1000, v.cuda%1000/10, v.release)
+}
 
 // Device implements [device.Device] on a GPU.
 type Device struct {
@@ -47,6 +63,7 @@ type Device struct {
 	functions      map[string]*function
 	staging        staging
 	limit, taken   int64 // bytes of memory that may be taken, 0: all; that are taken
+	most           int64 // that were taken at most
 	err            error // the first one that came late
 	recording      bool
 	misused        bool // what cannot be recorded was tried
@@ -109,10 +126,7 @@ func openDriver(path string) error {
 	default:
 		return fmt.Errorf("the NVIDIA driver does not start: %s", describe(int(r)))
 	}
-	if v := cu.Version(); v < oldestDriver {
-		return fmt.Errorf("the NVIDIA driver is too old: it is of CUDA %d.%d, and at least %d.%d is wanted: update it to %s or newer", v/1000, v%1000/10, oldestDriver/1000, oldestDriver%1000/10, oldestRelease)
-	}
-	return nil
+	return oldestDriver.tooOld(cu.Version())
 }
 
 // describe is the driver's text for an error.
@@ -263,6 +277,7 @@ func (d *Device) queue() C.CUstream { return *(*C.CUstream)(unsafe.Pointer(&d.st
 var (
 	_ device.Device        = (*Device)(nil)
 	_ device.WeightStepper = (*Device)(nil)
+	_ device.MemoryMeter   = (*Device)(nil)
 	_ device.PuzzleKernels = (*Device)(nil)
 	_ device.Balancer      = (*Device)(nil)
 	_ device.Recorder      = (*Device)(nil)

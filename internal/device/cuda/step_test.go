@@ -175,9 +175,9 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// puzzleCalls are the driver's calls of each of some steps of pretraining a small network on
-// puzzles of noise.
-func puzzleCalls(t *testing.T, gpu *cuda.Device, rounds int) (calls []cuda.Calls) {
+// puzzleSteps are the driver's calls of each of some steps of pretraining a small network on
+// puzzles of noise, and the parameters after them.
+func puzzleSteps(t *testing.T, gpu *cuda.Device, dev device.Device, rounds int) (calls []cuda.Calls, parameters []float32) {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
@@ -191,7 +191,7 @@ func puzzleCalls(t *testing.T, gpu *cuda.Device, rounds int) (calls []cuda.Calls
 	check(err)
 	c := jigsaw.Config{Grid: puzzle.Grid{2, 2, 2}, Head: jigsaw.Paper, Features: 32, Hidden: 16, Rounds: rounds, Distance: 2, Batch: 1, Shuffles: 1, Seed: 3}
 	encoder := backbone.Patches{Backbone: network, Size: [3]int{4, 4, 4}}
-	params := nn.NewParams(gpu, 1)
+	params := nn.NewParams(dev, 1)
 	defer params.Close()
 	check(c.Declare(encoder, params))
 	o := voxsaw.DefaultTraining()
@@ -199,7 +199,7 @@ func puzzleCalls(t *testing.T, gpu *cuda.Device, rounds int) (calls []cuda.Calls
 	optimizer, err := train.NewOptimizer(params, o, nil, false)
 	check(err)
 	defer optimizer.Close()
-	trainer, err := jigsaw.NewTrainer(gpu, c, encoder, params, optimizer.Updater(), train.Group{}, 0)
+	trainer, err := jigsaw.NewTrainer(dev, c, encoder, params, optimizer.Updater(), train.Group{}, 0)
 	check(err)
 	defer trainer.Close()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -219,15 +219,24 @@ func puzzleCalls(t *testing.T, gpu *cuda.Device, rounds int) (calls []cuda.Calls
 		}
 		calls = append(calls, gpu.Calls(t).Sub(before))
 	}
-	return calls
+	values, err := params.Values()
+	check(err)
+	parameters = make([]float32, values.Bytes()/4)
+	check(dev.DownloadPlain(parameters, values, 0))
+	return calls, parameters
 }
 
 // TestPretrainingStep: a step of pretraining takes and gives back nothing, either, from the third
-// on. It waits for the scores of each round, which the host's solver needs.
+// on. It waits for the scores of each round, which the host's solver needs. What recorded graphs
+// learn is to the bit what launches one by one learn.
 func TestPretrainingStep(t *testing.T) {
 	d := cuda.OpenSimulated(t, "bf16")
 	for rounds, downloads := range map[int]int{1: 3, 2: 6} {
-		for i, n := range puzzleCalls(t, d, rounds)[2:] {
+		calls, replayed := puzzleSteps(t, d, d, rounds)
+		if _, direct := puzzleSteps(t, d, unrecorded{d}, rounds); !slices.Equal(replayed, direct) {
+			t.Errorf("%d rounds: replayed graphs have learnt something else than direct launches", rounds)
+		}
+		for i, n := range calls[2:] {
 			if n.TakesOrGives != 0 || n.Downloads != downloads || n.GraphLaunches == 0 {
 				t.Errorf("%d rounds, step %d: %d resources taken or given back, %d downloads, %d graphs started; want 0, %d, some", rounds, i+3, n.TakesOrGives, n.Downloads, n.GraphLaunches, downloads)
 			}
