@@ -44,7 +44,8 @@ given), HU window.
 
 Several folders make one data set, such as labelled scans and unlabelled ones. A second run with the same settings does nothing; new and changed
 scans are added; an interrupted run is taken up again. Prepared cases of other scans are only
-removed with --force, and cases that were prepared with other settings are only replaced with --force.
+removed with --force, and cases that were prepared with other settings, or that would lose labels, structures or their image, are only
+replaced with --force.
 
 --part 3/16 prepares the third of 16 parts: all parts may run at once, on one machine or on many that share the folder. The last one finishes the
 folder, which is the same as one run makes. A part that was killed is run again; --merge finishes where the last one was killed.`,
@@ -141,6 +142,7 @@ func noStructure(d *dataset.Dataset, unmet []string) string {
 func explainPrepare(ctx context.Context, err error, summary *dataset.Summary, d *dataset.Dataset) error {
 	var others *dataset.OthersError
 	var settings *dataset.SettingsError
+	var loss *dataset.LossError
 	var names *dataset.NamesError
 	switch stopped := ctx.Err(); {
 	case errors.As(err, &names):
@@ -149,6 +151,8 @@ func explainPrepare(ctx context.Context, err error, summary *dataset.Summary, d 
 		return withHint(err, "choose another --out; or name all folders of scans in one command; or say --force, which removes these cases")
 	case errors.As(err, &settings):
 		return withHint(err, "choose another --out; or give the settings of before, to go on where that run stopped; or say --force, which prepares these cases anew")
+	case errors.As(err, &loss):
+		return withHint(err, "choose another --out; or give the flags of before, such as --pairs, --structures or --volume, and put back files that were moved; or say --force, which prepares these cases anew")
 	case stopped != nil && err != nil:
 		if summary != nil {
 			err = fmt.Errorf("stopped after %d of %s: %w", summary.Prepared+summary.Kept, numbers.Count(len(d.Cases), "case"), stopped)

@@ -34,7 +34,7 @@ type PrepareOptions struct {
 	Part   string      `yaml:"part" help:"prepare this part of the cases only, such as 3/16 for the third of 16: parts may run at once, on one machine or on many that share the folder, and the last of them finishes it"`
 	Merge  bool        `yaml:"merge" help:"finish a folder whose parts have all been prepared"`
 	Strict bool        `yaml:"strict" help:"stop at the first case that cannot be prepared"`
-	Force  bool        `yaml:"force" help:"remove prepared cases in the folder that are of other scans than these, and replace those that were prepared with other settings"`
+	Force  bool        `yaml:"force" help:"remove prepared cases in the folder that are of other scans than these, and replace those that were prepared with other settings, or that would lose labels, structures or their image"`
 	Read   ReadOptions `yaml:",inline"`
 }
 
@@ -139,13 +139,13 @@ func (e *SettingsError) Error() string {
 // to progress (which may be nil), one at a time, in no particular order.
 //
 // Prepared cases in dir that are not of this data set are an [OthersError], those that were
-// prepared with other settings are a [SettingsError], unless o.Force says that they are to be
-// removed. If some cases cannot be prepared, the others are all the same. The
-// store holds these, and the error counts and names the failed ones. A case without foreground is
-// prepared like any other. When ctx ends, the cases finished so far stay for the next run. An
-// earlier store stays as it was until one of its cases is replaced; from then on there is none
-// until a run ends well. The same holds when the machine fails: its disk is full or cannot be read,
-// or there are too many open files.
+// prepared with other settings are a [SettingsError], and those that would lose labels, structures
+// or their image are a [LossError], unless o.Force says that they are to be removed. If some cases
+// cannot be prepared, the others are all the same. The store holds these, and the error counts and
+// names the failed ones. A case without foreground is prepared like any other. When ctx ends, the
+// cases finished so far stay for the next run. An earlier store stays as it was until one of its
+// cases is replaced; from then on there is none until a run ends well. The same holds when the
+// machine fails: its disk is full or cannot be read, or there are too many open files.
 func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -216,7 +216,7 @@ func (o PrepareOptions) complete() (PrepareOptions, error) {
 }
 
 // checkEarlier refuses to remove what another data set's scans were prepared to, and to replace
-// what the given cases of this one were prepared to with other settings.
+// what the given cases of this one were prepared to with other settings, or with more than now.
 func (d *Dataset) checkEarlier(w *prepared.Writer, dir string, p volume.Preparation, now []Case) error {
 	if err := d.checkOthers(w, dir); err != nil {
 		return err
@@ -226,10 +226,13 @@ func (d *Dataset) checkEarlier(w *prepared.Writer, dir string, p volume.Preparat
 		return err
 	}
 	ids, before, err := w.Unlike(paths)
-	if err != nil || len(ids) == 0 {
+	if err != nil {
 		return err
 	}
-	return &SettingsError{Dir: dir, Cases: ids, Differences: p.Differences(before)}
+	if len(ids) > 0 {
+		return &SettingsError{Dir: dir, Cases: ids, Differences: p.Differences(before)}
+	}
+	return checkLosses(w, dir, now, paths)
 }
 
 // checkOthers refuses to remove what another data set's scans were prepared to.
@@ -431,11 +434,15 @@ func (p *preparer) prepare(ctx context.Context, c Case) (r Result) {
 	return r
 }
 
+// originOfImage is how the record of a case begins to say how its files are read: which series of
+// a study, and which volume of a file.
+const originOfImage = "series %q, volume %d,"
+
 // origin is the files of a case and how they are read: where either differs, a case that was
 // prepared is not kept.
 func (c Case) origin(how ReadOptions) (paths []string, origin string, err error) {
 	paths, err = absolute(c.sourcePaths())
-	origin = fmt.Sprintf("series %q, volume %d, by index %v, %+v", c.Series, c.Volume, c.ByIndex, how)
+	origin = fmt.Sprintf(originOfImage+" by index %v, %+v", c.Series, c.Volume, c.ByIndex, how)
 	for _, m := range c.Masks {
 		origin += fmt.Sprintf(", %d %s", m.Label, m.Name)
 	}

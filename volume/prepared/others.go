@@ -39,6 +39,11 @@ func (w *Writer) Unlike(cases map[string][]string) (ids []string, first volume.P
 	return ids, first, err
 }
 
+// Earlier calls visit for the record of every case in the folder that an earlier run has finished.
+func (w *Writer) Earlier(visit func(Record)) error {
+	return w.eachFinished(func(r recordFile) { visit(r.Case) })
+}
+
 // eachFinished calls visit for every case in the folder that an earlier run has finished.
 func (w *Writer) eachFinished(visit func(recordFile)) error {
 	entries, err := os.ReadDir(filepath.Join(w.dir, casesFolder))

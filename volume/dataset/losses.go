@@ -1,0 +1,167 @@
+package dataset
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/volume/prepared"
+)
+
+// This file compares what cases were prepared to with what they would be prepared to now, so that
+// nothing is lost unasked. It compares names of files and structures, not contents: a file that
+// changed on disk is prepared again.
+
+// A LossError says that preparing would replace cases of these scans, and lose their labels, some
+// of their structures or the image that they were prepared from.
+type LossError struct {
+	Dir    string
+	Cases  []string
+	Losses []string // such as "the labels of p1, p2"
+}
+
+func (e *LossError) Error() string {
+	return fmt.Sprintf("%s holds %s of these scans that would lose something: %s", e.Dir, numbers.Count(len(e.Cases), "prepared case"), strings.Join(e.Losses, "; "))
+}
+
+// checkLosses refuses to replace what the given cases were prepared to by less, or by something
+// else. The paths are those of the files of each case.
+func checkLosses(w *prepared.Writer, dir string, cases []Case, paths map[string][]string) error {
+	now := map[string]Case{}
+	for _, c := range cases {
+		now[c.ID] = c
+	}
+	lost := losses{}
+	err := w.Earlier(func(r prepared.Record) {
+		if c, known := now[r.ID]; known {
+			lost.addLabels(c, r, paths[r.ID])
+			lost.add(c.lostImage(r, paths[r.ID]), r.ID)
+		}
+	})
+	if err != nil || len(lost.cases) == 0 {
+		return err
+	}
+	return lost.failure(dir)
+}
+
+// losses are what is lost, and the cases that lose it.
+type losses struct {
+	cases      map[string][]string
+	structures []string // all that cases lose
+}
+
+const lostStructures = "structures"
+
+// add counts a case that loses something; "" is nothing.
+func (l *losses) add(what, id string) {
+	if what == "" {
+		return
+	}
+	if l.cases == nil {
+		l.cases = map[string][]string{}
+	}
+	l.cases[what] = append(l.cases[what], id)
+}
+
+// addLabels counts a case that loses its labels, or some of them.
+func (l *losses) addLabels(c Case, r prepared.Record, paths []string) {
+	if !r.HasLabels {
+		return
+	}
+	if c.Labels == "" {
+		l.add("the labels", r.ID)
+		return
+	}
+	if names := c.lostStructures(r); len(names) > 0 {
+		l.structures = append(l.structures, names...)
+		l.add(lostStructures, r.ID)
+		return
+	}
+	if len(r.Sources) == 0 || r.Sources[0].Path != paths[0] {
+		return // the scan is another file, and that is said
+	}
+	for _, s := range r.Sources[1:] {
+		if !slices.Contains(paths, s.Path) && isThere(s.Path) {
+			l.add("the labels (from other files now)", r.ID)
+			return
+		}
+	}
+}
+
+// lostStructures lists the structures that a case was prepared with and that it has no mask of now.
+// Of labels that are numbers in one file nothing is known before they are read.
+func (c Case) lostStructures(r prepared.Record) (names []string) {
+	if c.Masks == nil {
+		return nil
+	}
+	for _, name := range r.LabelNames {
+		if !slices.ContainsFunc(c.Masks, func(m Mask) bool { return plain.Fold(m.Name) == plain.Fold(name) }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// lostImage says by which other image of the same file or study that of a case would be replaced,
+// though it is still there; "" where it would not be.
+func (c Case) lostImage(r prepared.Record, paths []string) string {
+	if len(r.Sources) == 0 {
+		return ""
+	}
+	if before := r.Sources[0].Path; before != paths[0] {
+		if isThere(before) {
+			return "the image (from another file now)"
+		}
+		return ""
+	}
+	var before Case
+	if _, err := fmt.Sscanf(r.Origin, originOfImage, &before.Series, &before.Volume); err != nil {
+		return "" // not known
+	}
+	switch was, now := max(before.Volume, 1), max(c.Volume, 1); {
+	case before.Series == c.Series && was == now:
+	case !c.IsDICOM():
+		if was != now {
+			return fmt.Sprintf("the image (volume %d there, %d now)", was, now)
+		}
+	case before.Series != c.Series && c.isOtherSeries(before.Series):
+		return "the image (from another series of the study now)"
+	}
+	return ""
+}
+
+// isOtherSeries says whether a series that is still there is another one than the case's.
+func (c Case) isOtherSeries(before string) bool {
+	was, _, err := chooseSeries(c.Image, before)
+	if err != nil {
+		return false // its files have changed
+	}
+	now, err := c.DICOM()
+	return err != nil || seriesUID(was) != seriesUID(now)
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// failure is the error that says what is lost.
+func (l losses) failure(dir string) error {
+	refused := &LossError{Dir: dir}
+	for _, what := range slices.Sorted(maps.Keys(l.cases)) {
+		cases := slices.SortedFunc(slices.Values(l.cases[what]), compareNatural)
+		refused.Cases = append(refused.Cases, cases...)
+		if what == lostStructures {
+			names := slices.Compact(slices.SortedFunc(slices.Values(l.structures), compareNatural))
+			what = fmt.Sprintf("%s (%s)", numbers.Count(len(names), "structure"), plain.List(names))
+		}
+		refused.Losses = append(refused.Losses, what+" of "+plain.List(cases))
+	}
+	slices.SortFunc(refused.Cases, compareNatural)
+	refused.Cases = slices.Compact(refused.Cases)
+	return refused
+}
