@@ -37,7 +37,7 @@ import (
 // The words of Config.Load, beside the empty one, which means LoadAll: what a fine-tuning takes
 // over from the checkpoint that it starts from.
 const (
-	LoadAll     = "all"     // every tensor that fits; of a pretext task all but the last layer
+	LoadAll     = "all"     // every tensor that fits, but a head of another task or other classes
 	LoadEncoder = "encoder" // the encoder's; the decoder starts from random weights
 )
 

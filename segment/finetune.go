@@ -25,9 +25,10 @@ type Data struct {
 
 // Finetune trains a network to segment. The configuration is a resolved one ([Config.Resolve]).
 // init is a checkpoint, or a safetensors file of another program, whose weights are loaded first,
-// as far as they fit and [Config].Load says; empty for random weights. What became of them is
-// returned, and told to the observer; it is empty where a run is resumed. The score of a validation
-// is the mean Dice coefficient over the classes, of the held-out cases.
+// as far as they fit and [Config].Load says, the head only where its classes are the run's; empty
+// for random weights. What became of them is returned, and told to the observer; it is empty where
+// a run is resumed. The score of a validation is the mean Dice coefficient over the classes, of the
+// held-out cases.
 //
 // A context that ends stops the run after the step in hand, saves it, and gives a
 // [voxsaw.InterruptedError]; the same call with [voxsaw.Resume] goes on from there. A loss or
@@ -76,7 +77,7 @@ func initialise(path string, c Config, params *nn.Params) (voxsaw.Loaded, error)
 	if err != nil {
 		return voxsaw.Loaded{}, err
 	}
-	last, err := foreignOutputs(path, network, params)
+	head, why, err := c.leftHead(path, network, params)
 	if err != nil {
 		return voxsaw.Loaded{}, fmt.Errorf("initial weights: %w", err)
 	}
@@ -84,8 +85,8 @@ func initialise(path string, c Config, params *nn.Params) (voxsaw.Loaded, error)
 		switch {
 		case c.Load == LoadEncoder && !isEncoder(name):
 			return "not of the encoder, which alone was asked for (load: encoder)"
-		case slices.Contains(last, name):
-			return "the last layer of another task"
+		case slices.Contains(head, name):
+			return why
 		}
 		return ""
 	}
@@ -99,17 +100,31 @@ func initialise(path string, c Config, params *nn.Params) (voxsaw.Loaded, error)
 	return loaded, nil
 }
 
-// foreignOutputs are the parameters that say what a pretext task's outputs mean: those whose shape
-// follows from the number of classes. A segmentation's, and those of another program's file, may go
-// on to mean what they mean.
-func foreignOutputs(path string, network backbone.Backbone, params *nn.Params) (names []string, err error) {
+// leftHead are the parameters that a run does not take over, because they say what other outputs
+// mean than its own, and why: those of a pretext task, or of a segmentation into other classes.
+// Those of another program's file may go on to mean what they mean.
+func (c Config) leftHead(path string, network backbone.Backbone, params *nn.Params) (names []string, why string, err error) {
 	d, err := checkpoint.Read(path)
-	if errors.Is(err, checkpoint.ErrForeign) || err == nil && d.Kind == checkpoint.Segmentation {
-		return nil, nil
+	switch {
+	case errors.Is(err, checkpoint.ErrForeign):
+		return nil, "", nil
+	case err != nil:
+		return nil, "", err
+	case d.Kind == checkpoint.Segmentation:
+		why, err = c.otherClasses(d)
+	default:
+		why = "the last layer of another task"
 	}
-	if err != nil {
-		return nil, err
+	if err != nil || why == "" {
+		return nil, "", err
 	}
+	names, err = outputsOf(network, params)
+	return names, why, err
+}
+
+// outputsOf are the parameters that say what a network's outputs mean, at every resolution: those
+// whose shape follows from the number of classes.
+func outputsOf(network backbone.Backbone, params *nn.Params) (names []string, err error) {
 	settings := network.Settings()
 	settings.Classes++
 	more, err := backbone.Of(settings)

@@ -9,12 +9,13 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/nn"
 )
 
-// wholeNetwork writes a checkpoint of a network, encoder and decoder, as a kind.
-func wholeNetwork(t *testing.T, dev voxsaw.Device, settings voxsaw.Network, kind string) string {
+// wholeNetwork writes a checkpoint of a network, encoder and decoder.
+func wholeNetwork(t *testing.T, dev voxsaw.Device, settings voxsaw.Network, about checkpoint.Description) string {
 	t.Helper()
 	network, err := backbone.Of(settings)
 	if err != nil {
@@ -31,11 +32,16 @@ func wholeNetwork(t *testing.T, dev voxsaw.Device, settings voxsaw.Network, kind
 	if err := params.Declare(g); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), kind+".safetensors")
-	if err := checkpoint.Write(path, checkpoint.Description{Kind: kind}, params); err != nil {
+	path := filepath.Join(t.TempDir(), about.Kind+".safetensors")
+	if err := checkpoint.Write(path, about, params); err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// isLast tells the parameters of which a network's outputs are made.
+func isLast(name string) bool {
+	return strings.HasPrefix(name, "head.") || strings.Contains(name, "seg_layers")
 }
 
 // What is loaded is what Load says; the last layer of a pretext task is not, even where its
@@ -49,9 +55,6 @@ func TestLoad(t *testing.T) {
 		c := tiny()
 		c.Network, c.Crop, c.Labels = network, [3]int{16, 16, 16}, []string{"1", "2", "3"}
 		c = resolved(t, c, cache)
-		isLast := func(name string) bool {
-			return strings.HasPrefix(name, "head.") || strings.Contains(name, "seg_layers")
-		}
 		for _, x := range []struct {
 			kind, load string
 			classes    int
@@ -73,7 +76,7 @@ func TestLoad(t *testing.T) {
 				t.Fatal(err)
 			}
 			params := learner.bench.Params
-			loaded, err := initialise(wholeNetwork(t, dev, from, x.kind), c, params)
+			loaded, err := initialise(wholeNetwork(t, dev, from, checkpoint.Description{Kind: x.kind}), c, params)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,5 +104,100 @@ func TestLoad(t *testing.T) {
 	c.Load = "decoder"
 	if err := c.Check(); err == nil || !strings.Contains(err.Error(), `load is "decoder", must be all or encoder`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// describe is what a checkpoint of a run with these settings says about itself.
+func describe(t *testing.T, c Config) checkpoint.Description {
+	t.Helper()
+	settings, err := config.Marshal(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return checkpoint.Description{Kind: checkpoint.Segmentation, Settings: string(settings)}
+}
+
+// A head whose outputs are other classes than the run's, or the same in another order, stays as it
+// was, at every resolution, and all else is loaded.
+func TestHeadOfOtherClassesIsLeft(t *testing.T) {
+	dev, cache := testDevice(t), phantoms(t, 1, [3]int{20, 18, 16})
+	for _, network := range []voxsaw.Network{
+		{Preset: "monai", Channels: 2, Levels: 1}, {Preset: "paper", Channels: 2, Levels: 1, Norm: "instance"}, {Kind: "resenc", Channels: 2, Levels: 3, Blocks: []int{1, 1, 1, 1}},
+	} {
+		c := tiny()
+		c.Network, c.Crop, c.Labels = network, [3]int{16, 16, 16}, []string{"1", "2", "3"}
+		c = resolved(t, c, cache)
+		from := c
+		from.Names = []string{c.Names[0], c.Names[2], c.Names[1]}
+		learner, err := compiled(t, dev, c, Data{Store: cache, Train: []string{"case00"}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		params := learner.bench.Params
+		before := map[string][]float32{}
+		for _, name := range params.Names() {
+			if before[name], err = params.Read(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		loaded, err := initialise(wholeNetwork(t, dev, c.Network, describe(t, from)), c, params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := 0
+		for _, name := range params.Names() {
+			after, err := params.Read(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if isLast(name) {
+				left++
+			}
+			if isLast(name) == slices.Contains(loaded.Loaded, name) || isLast(name) && !slices.Equal(before[name], after) {
+				t.Errorf("%s, %s: loaded %v", network.Kind, name, loaded.Loaded)
+			}
+		}
+		if left == 0 || len(loaded.Skipped) != left {
+			t.Errorf("%s: %d parameters of the head, %v", network.Kind, left, loaded)
+		}
+		if want := "differ from number 2 on: spleen, liver in the checkpoint, liver, spleen in the data"; !strings.Contains(loaded.String(), want) {
+			t.Errorf("no %q in %v", want, loaded)
+		}
+
+		from.Names = c.Names
+		loaded, err = initialise(wholeNetwork(t, dev, c.Network, describe(t, from)), c, params)
+		if err != nil || len(loaded.Skipped) > 0 || len(loaded.Missing) > 0 {
+			t.Errorf("%s, the same classes: %v, %v", network.Kind, loaded, err)
+		}
+	}
+}
+
+// Classes are told apart by their names where both sides have them, else by their numbers.
+func TestOtherClasses(t *testing.T) {
+	// as Resolve calls those without names
+	labels := func(labels ...string) Config { return Config{Labels: labels, Names: labels} }
+	named := Config{Labels: []string{"2", "3+4"}, Names: []string{"liver", "left kidney+right kidney"}}
+	for name, x := range map[string]struct {
+		from Config
+		want string // "": the head is taken over
+	}{
+		"the same":                         {named, ""},
+		"spelled otherwise":                {Config{Labels: []string{"2", "3+4"}, Names: []string{"Liver", "Left_Kidney+Right_Kidney"}}, ""},
+		"other numbers":                    {Config{Labels: []string{"7", "9+8"}, Names: named.Names}, ""},
+		"merged in another order":          {Config{Labels: []string{"2", "4+3"}, Names: []string{"liver", "right kidney+left kidney"}}, ""},
+		"numbers alone, the same":          {labels("2", "4+3"), ""},
+		"from before there were any names": {Config{Labels: named.Labels}, ""},
+		"nothing known":                    {Config{}, ""},
+		"the same numbers, other names":    {Config{Labels: named.Labels, Names: []string{"spleen", named.Names[1]}}, "from number 1 on: spleen, left kidney+right kidney in the checkpoint, liver, left"},
+		"another order":                    {Config{Labels: []string{"3+4", "2"}, Names: []string{named.Names[1], "liver"}}, "from number 1 on: left kidney+right kidney, liver in the checkpoint, liver, left kidney+right kidney in the data"},
+		"numbers alone, others":            {labels("2", "5"), "from number 2 on: label 5 in the checkpoint, left kidney+right kidney in the data"},
+		"not merged":                       {Config{Labels: []string{"2", "3"}, Names: []string{"liver", "left kidney"}}, "from number 2 on: left kidney in the checkpoint"},
+		"fewer":                            {Config{Labels: []string{"2"}, Names: []string{"liver"}}, "from number 2 on: no more in the checkpoint, left kidney+right kidney in the data"},
+		"more":                             {Config{Labels: []string{"2", "3+4", "5"}, Names: append(slices.Clone(named.Names), "spleen")}, "from number 3 on: spleen in the checkpoint, no more in the data"},
+	} {
+		got, err := named.otherClasses(describe(t, x.from))
+		if err != nil || (got == "") != (x.want == "") || !strings.Contains(got, x.want) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
 	}
 }
