@@ -3,6 +3,7 @@ package eval
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -159,6 +160,50 @@ func TestSummarise(t *testing.T) {
 	}
 	if s := Summarise(nil); !math.IsNaN(s.Mean) || !math.IsNaN(s.SD) {
 		t.Errorf("of nothing: %+v", s)
+	}
+}
+
+// What nobody drew in a case is in no count and no mean of its label, nor in those of all labels:
+// the volumes are means over the same cases as the DSC.
+func TestUndrawnIsInNoMean(t *testing.T) {
+	nan := math.NaN()
+	undrawn := func(name string, label uint16) Score {
+		return Score{Case: name, Label: label, DSC: nan, HD95: nan, HD: nan, ASSD: nan, NSD: nan, Predicted: 100, Reference: nan}
+	}
+	scores := []Score{
+		{Case: "a", Label: 1, DSC: 0.5, Predicted: 2, Reference: 4}, {Case: "b", Label: 1, DSC: 0.7, Predicted: 4, Reference: 6}, undrawn("c", 1), undrawn("d", 1),
+		{Case: "c", Label: 2, DSC: 0.9, Predicted: 3, Reference: 5}, undrawn("d", 2), undrawn("d", 3),
+	}
+	want := map[uint16]struct {
+		cases, undrawn       int
+		predicted, reference float64
+	}{1: {2, 2, 3, 5}, 2: {1, 1, 3, 5}, 3: {0, 1, nan, nan}, 0: {3, 4, 3, 5}}
+	equal := func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
+	for _, s := range ByLabel(scores) {
+		w, known := want[s.Label]
+		if !known || s.Cases != w.cases || s.Undrawn != w.undrawn {
+			t.Errorf("label %d: %d cases, %d undrawn", s.Label, s.Cases, s.Undrawn)
+		}
+		for n, m := range Metrics {
+			spread := s.Metrics[n]
+			if spread.N != s.Metrics[0].N {
+				t.Errorf("label %d: %s over %d scores, DSC over %d", s.Label, m.Key, spread.N, s.Metrics[0].N)
+			}
+			if m.Key == "predicted_ml" && !equal(spread.Mean, w.predicted) || m.Key == "reference_ml" && !equal(spread.Mean, w.reference) || m.Key == "difference_ml" && !equal(spread.Mean, w.predicted-w.reference) {
+				t.Errorf("label %d: mean %s %v", s.Label, m.Key, spread.Mean)
+			}
+		}
+		delete(want, s.Label)
+	}
+	if len(want) > 0 {
+		t.Errorf("not summed up: %v", want)
+	}
+	volume, err := MetricNamed("predicted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if means := caseMeans(scores, volume, 0); !maps.Equal(means, map[string]float64{"a": 2, "b": 4, "c": 3}) {
+		t.Errorf("mean volumes of the cases: %v", means)
 	}
 }
 

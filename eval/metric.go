@@ -43,6 +43,8 @@ func MetricNamed(key string) (Metric, error) {
 type LabelSummary struct {
 	Label uint16 // 0: all labels together
 	Name  string // of the label, where known
+	// In how many cases the label was drawn in the reference. The others are in no number but
+	// Undrawn.
 	Cases int
 	// How often only the reference showed the label, and how often only the prediction did.
 	Missed, Invented int
@@ -71,22 +73,27 @@ func ByLabel(scores []Score) []LabelSummary {
 func summarise(label uint16, name string, scores []Score) LabelSummary {
 	s := LabelSummary{Label: label, Name: name}
 	cases := map[string]bool{}
+	var drawn []Score
 	for _, score := range scores {
+		outcome := score.Outcome()
+		if outcome == Undrawn {
+			s.Undrawn++
+			continue
+		}
 		cases[score.Case] = true
-		switch score.Outcome() {
+		drawn = append(drawn, score)
+		switch outcome {
 		case Missed:
 			s.Missed++
 		case Invented:
 			s.Invented++
 		case Absent:
 			s.Absent++
-		case Undrawn:
-			s.Undrawn++
 		}
 	}
 	s.Cases = len(cases)
 	for _, m := range Metrics {
-		s.Metrics = append(s.Metrics, Summarise(values(scores, m)))
+		s.Metrics = append(s.Metrics, Summarise(values(drawn, m)))
 	}
 	return s
 }

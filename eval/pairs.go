@@ -70,8 +70,9 @@ func sortedRuns(runs map[runKey]map[string]float64) []runKey {
 	})
 }
 
-// caseMeans is the metric of every case of a run, the mean over its labels, or of one label. Cases
-// without a finite value are left out. Ratios are in percent.
+// caseMeans is the metric of every case of a run, the mean over its labels, or of one label. Labels
+// that nobody drew in a case, and cases without a finite value, are left out. Ratios are in
+// percent.
 func caseMeans(scores []Score, m Metric, label uint16) map[string]float64 {
 	scale := 1.0
 	if m.Ratio {
@@ -79,7 +80,7 @@ func caseMeans(scores []Score, m Metric, label uint16) map[string]float64 {
 	}
 	all := map[string][]float64{}
 	for _, s := range scores {
-		if label == 0 || s.Label == label {
+		if (label == 0 || s.Label == label) && s.Outcome() != Undrawn {
 			all[s.Case] = append(all[s.Case], scale*m.Of(s))
 		}
 	}

@@ -87,7 +87,8 @@ func toleranceOf(scores []eval.Score) float64 {
 }
 
 // PerLabel is the table of mean ± standard deviation over the cases, a row for each label and, for
-// several labels, a last row over all scores.
+// several labels, a last row over all scores. Cases in which nobody drew the label are in no number
+// of its row.
 func PerLabel(scores []eval.Score) Table {
 	labels := eval.ByLabel(scores)
 	t := Table{Title: "Per label", Columns: []Column{{"label", "label", 0}, nameColumn(len(labels) > 1 || slices.ContainsFunc(scores, named)), {"cases", "cases", 0}, {"missed", "missed", 0}, {"invented", "invented", 0}}}
@@ -119,7 +120,7 @@ func PerLabel(scores []eval.Score) Table {
 func nowhere(labels []eval.LabelSummary) []string {
 	var names []string
 	for _, s := range labels {
-		if s.Label > 0 && s.Absent == s.Cases {
+		if s.Label > 0 && s.Cases > 0 && s.Absent == s.Cases {
 			names = append(names, callLabel(s))
 		}
 	}
@@ -134,7 +135,7 @@ func Undrawn(labels []eval.LabelSummary) string {
 	var parts []string
 	for _, s := range labels {
 		if s.Label > 0 && s.Undrawn > 0 {
-			parts = append(parts, fmt.Sprintf("%s in %d of %d", callLabel(s), s.Undrawn, s.Cases))
+			parts = append(parts, fmt.Sprintf("%s in %d of %d", callLabel(s), s.Undrawn, s.Cases+s.Undrawn))
 		}
 	}
 	if len(parts) == 0 {

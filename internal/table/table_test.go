@@ -66,12 +66,20 @@ Mean ± standard deviation over the cases. Missed: only the reference shows the 
 func TestUndrawnScoresSurviveCSV(t *testing.T) {
 	nan := math.NaN()
 	scores := []eval.Score{
-		{Case: "a", Label: 1, Name: "liver", DSC: nan, HD95: nan, HD: nan, ASSD: nan, NSD: nan, Predicted: 3, Reference: nan, Tolerance: 2},
+		{Case: "a", Label: 1, Name: "liver", DSC: nan, HD95: nan, HD: nan, ASSD: nan, NSD: nan, Predicted: 30, Reference: nan, Tolerance: 2},
 		{Case: "b", Label: 1, Name: "liver", DSC: 0.5, Predicted: 3, Reference: 4, Tolerance: 2},
 	}
 	perLabel := PerLabel(scores)
 	if notes := strings.Join(perLabel.Notes, " "); !strings.Contains(notes, "not scored where it is not: liver in 1 of 2.") {
 		t.Errorf("notes: %s", notes)
+	}
+	row := "| 1 | liver | 1 | 0 | 0 | 0.5000 | 0.00 | 0.00 | 0.00 | 0.0000 | 3.00 | 4.00 | -1.00 |"
+	if markdown := text(t, func(b *strings.Builder) error { return perLabel.Markdown(b) }); !strings.Contains(markdown, row) {
+		t.Errorf("no %s in %s", row, markdown)
+	}
+	nobody := PerLabel(scores[:1])
+	if notes := strings.Join(nobody.Notes, " "); strings.Contains(notes, "in no prediction") || !strings.Contains(notes, "liver in 1 of 1.") || nobody.Rows[0][2] != 0 {
+		t.Errorf("drawn in no case: %v, %s", nobody.Rows, notes)
 	}
 	csv := text(t, func(b *strings.Builder) error { return PerCase(scores).CSV(b) })
 	back, err := ReadScores(strings.NewReader(csv))
