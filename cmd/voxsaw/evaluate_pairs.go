@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -44,7 +45,7 @@ type filePairs struct {
 	both         []filePair // sorted by name
 	unpredicted  []filePair // references without a prediction
 	unreferenced []string   // predictions without a reference
-	missed       []string   // references that are counted without a prediction
+	missed       []string   // cases that are counted without a prediction
 	leftOut      int        // references that are not, because somebody says so
 	notes        []string
 }
@@ -58,7 +59,7 @@ func (f *filePairs) settle(missing, predictions string, stderr io.Writer) error 
 	}
 	var names []string
 	for _, p := range f.unpredicted {
-		names = append(names, filepath.Base(p.reference.Path))
+		names = append(names, p.name)
 	}
 	switch missing {
 	case missingIsMissed:
@@ -105,6 +106,11 @@ func (f *filePairs) remarks() []string {
 
 // pairFiles finds for each reference its prediction: as the options say that pair them, or by name.
 func pairFiles(predictions, references string, o evaluateOptions) (pairs filePairs, err error) {
+	for _, path := range []string{predictions, references} {
+		if _, err := os.Stat(path); err != nil {
+			return pairs, err
+		}
+	}
 	if o.Pairs != "" {
 		return pairsOf(o.Pairs, predictions, references)
 	}
@@ -248,6 +254,12 @@ func predictionsIn(path string) (map[string]dataset.Labels, error) {
 // labelsIn lists the label maps of a folder by name, or the one file.
 func labelsIn(path string) (map[string]dataset.Labels, error) {
 	files, err := labelFiles(path)
+	if clash := (sameNameError{}); errors.As(err, &clash) {
+		// scans and labels of a data set have the same names: what keeps it from being read as one
+		if _, why := dataset.Detect(path, dataset.Options{NameByFolder: true}); why != nil {
+			return nil, why
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -305,6 +317,13 @@ func isMap(base string) bool {
 // labelEndings are those of the files that hold label maps.
 var labelEndings = []string{".nii.gz", ".nii", ".dcm"}
 
+// A sameNameError says that two files of a folder have one name, by which they are paired.
+type sameNameError [2]string
+
+func (e sameNameError) Error() string {
+	return fmt.Sprintf("%s and %s have the same name: keep one", e[0], e[1])
+}
+
 // labelFiles lists the NIfTI files and DICOM SEG objects of a folder, or the one file, by name
 // without extension.
 func labelFiles(path string) (map[string]string, error) {
@@ -324,7 +343,7 @@ func labelFiles(path string) (map[string]string, error) {
 			}
 			if ok && (ext != ".dcm" || dicom.IsSegmentation(p)) {
 				if other, twice := files[base]; twice {
-					return fmt.Errorf("%s and %s have the same name: keep one", other, p)
+					return sameNameError{other, p}
 				}
 				files[base] = p
 				break
