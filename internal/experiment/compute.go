@@ -53,7 +53,7 @@ func (r *Result) Compute(out string) (table.Table, error) {
 	for _, i := range r.Plan.Inits {
 		var pretraining, finetuning cost
 		for _, e := range r.Encoders {
-			if e.Init == i.Name {
+			if e.Init == r.Plan.pretrained(i).Name {
 				if err := pretraining.add(e.Folder); err != nil {
 					return t, err
 				}
@@ -81,7 +81,7 @@ func (r *Result) Compute(out string) (table.Table, error) {
 // nobody knows.
 func (i Initialisation) computeRow(pretraining, finetuning cost) []any {
 	steps, teraflops := pretraining.cells()
-	if i.Checkpoint == "" && !i.pretrains() {
+	if i.random() {
 		steps, teraflops = 0.0, 0.0
 	}
 	tuning, tuned := finetuning.cells()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -108,6 +109,23 @@ func TestLeaderboardSpendsTheSame(t *testing.T) {
 				t.Errorf("%s: %s spends %.1f TFLOP, want %.1f: %.0f steps of %.1f GFLOP", name, i.Name, spent/1e12, budget/1e12, budget/one, one/1e9)
 			}
 		}
+	}
+}
+
+// Learning rates are tuned with the network, the encoders and the settings of the claim.
+func TestLeaderboardTunesWhatItClaims(t *testing.T) {
+	tuning, claim := committed(t, "leaderboard-tuning.yaml"), committed(t, "leaderboard-claim.yaml")
+	if !reflect.DeepEqual(tuning.Pretrain, claim.Pretrain) {
+		t.Errorf("pretrained with other settings")
+	}
+	for _, i := range claim.Inits {
+		if i.pretrains() && !reflect.DeepEqual(i.Pretrain.String(), tuning.initialisation(i.Name+"-0.05").Pretrain.String()) {
+			t.Errorf("%s is another encoder", i.Name)
+		}
+	}
+	tuning.Finetune.Train.Steps, tuning.Finetune.Train.LR = claim.Finetune.Train.Steps, claim.Finetune.Train.LR
+	if !reflect.DeepEqual(tuning.Finetune, claim.Finetune) || !reflect.DeepEqual(tuning.Inference, claim.Inference) {
+		t.Errorf("fine-tuned with other settings")
 	}
 }
 

@@ -74,16 +74,20 @@ type Pretrain struct {
 }
 
 // An Initialisation is what fine-tuning starts from: random weights if it only has a name, a
-// checkpoint, or an encoder that is pretrained as part of the experiment.
+// checkpoint, or an encoder that is pretrained as part of the experiment, for it or for another.
 type Initialisation struct {
 	Name       string         `yaml:"name" help:"as it is called in the tables"`
 	Checkpoint string         `yaml:"checkpoint,omitempty" help:"a checkpoint to start from"`
 	Pretrain   config.Section `yaml:"pretrain,omitempty" help:"pretrain an encoder: settings that differ from those of the plan's section pretrain, {} for none"`
 	Data       string         `yaml:"data,omitempty" help:"folder of prepared cases to pretrain on instead, but for those that a fold tests on"`
+	Encoder    string         `yaml:"encoder,omitempty" help:"name of another initialisation, whose encoders this one starts from, to compare settings of fine-tuning"`
 	Finetune   config.Section `yaml:"finetune,omitempty" help:"settings of fine-tuning that differ from those of the plan's section finetune, such as a learning rate or more steps"`
 }
 
 func (i Initialisation) pretrains() bool { return !i.Pretrain.IsZero() }
+
+// random says whether fine-tuning starts from random weights.
+func (i Initialisation) random() bool { return i.Checkpoint == "" && !i.pretrains() && i.Encoder == "" }
 
 // DefaultPlan is the protocol of the paper's Table 3, from scratch and with 3x3x3 puzzles.
 func DefaultPlan() Plan {
@@ -146,7 +150,9 @@ func (p Plan) Check() error {
 			return fmt.Errorf("there are two initialisations %q", i.Name)
 		case i.Checkpoint != "" && i.pretrains():
 			return fmt.Errorf("initialisation %s has both a checkpoint and settings to pretrain with: choose one", i.Name)
-		case i.Name == Scratch && (i.Checkpoint != "" || i.pretrains()):
+		case i.Encoder != "" && (i.Checkpoint != "" || i.pretrains()):
+			return fmt.Errorf("initialisation %s has the encoders of %s, and a checkpoint or settings to pretrain with as well: choose one", i.Name, i.Encoder)
+		case i.Name == Scratch && !i.random():
 			return fmt.Errorf("initialisation %s means random weights: give another name to one with a checkpoint or with settings to pretrain with", Scratch)
 		case i.Data != "" && !i.pretrains():
 			return fmt.Errorf("initialisation %s has data to pretrain on, but no section pretrain: pretrain: {} takes the plan's settings", i.Name)
@@ -157,6 +163,9 @@ func (p Plan) Check() error {
 		return fmt.Errorf("baseline is %q, which is no initialisation of the plan", p.Baseline)
 	}
 	for _, i := range p.Inits {
+		if i.Encoder != "" && (!seen[i.Encoder] || !p.initialisation(i.Encoder).pretrains()) {
+			return fmt.Errorf("initialisation %s: encoder is %q, which is no initialisation of the plan that is pretrained", i.Name, i.Encoder)
+		}
 		if err := p.checkNetwork(i); err != nil {
 			return err
 		}
@@ -199,7 +208,7 @@ func (p Plan) finetune(i Initialisation) (segment.Config, error) {
 		return c, nil
 	}
 	name := "initialisation " + i.Name + ": finetune"
-	if _, ok := i.Finetune.Lookup("load"); ok && i.Checkpoint == "" && !i.pretrains() {
+	if _, ok := i.Finetune.Lookup("load"); ok && i.random() {
 		return c, fmt.Errorf("%s: load is of a checkpoint, and this one starts from random weights", name)
 	}
 	if err := i.Finetune.Apply(name, &c); err != nil {

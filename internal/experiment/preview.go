@@ -69,6 +69,15 @@ func (p Plan) initialisation(name string) Initialisation {
 	return p.Inits[at]
 }
 
+// pretrained is the initialisation whose encoders one starts from: itself, or another that it
+// names.
+func (p Plan) pretrained(i Initialisation) Initialisation {
+	if i.Encoder != "" {
+		return p.initialisation(i.Encoder)
+	}
+	return i
+}
+
 // encoderOf says which of several encoders runs of a seed start from. It depends on the seed alone,
 // so that an experiment may grow by seeds.
 func (p Plan) encoderOf(number uint64) int { return int(number % uint64(p.Encoders)) }

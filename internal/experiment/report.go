@@ -134,7 +134,7 @@ func (p Plan) takenOver() string {
 	var all []string
 	for _, i := range p.Inits {
 		what := "nothing"
-		if c, err := p.finetune(i); err == nil && (i.Checkpoint != "" || i.pretrains()) {
+		if c, err := p.finetune(i); err == nil && !i.random() {
 			if what = "all weights that fit"; c.Load == segment.LoadEncoder {
 				what = "the encoder"
 			}

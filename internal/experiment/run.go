@@ -338,7 +338,7 @@ func (r *runner) score(ctx context.Context, folder string, ids []string) ([]eval
 // initialise gives the checkpoint that a trial starts from, pretraining it if need be; empty for
 // random weights.
 func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
-	init := r.plan.initialisation(t.Init)
+	init := r.plan.pretrained(r.plan.initialisation(t.Init))
 	if !init.pretrains() {
 		return init.Checkpoint, nil
 	}
