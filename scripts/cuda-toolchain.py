@@ -3,6 +3,8 @@
 
     python3 scripts/cuda-toolchain.py            fetch into .cuda/ (once; some 130 MB)
     python3 scripts/cuda-toolchain.py --cflags   print the flags for cgo
+    python3 scripts/cuda-toolchain.py --nccl     fetch NCCL, too (once; another 0.3 GB), compare its header and library
+                                                 with internal/device/cuda/nccl_symbols.h, and print its path
     python3 scripts/cuda-toolchain.py --cudnn    fetch cuDNN, too (once; another 1.4 GB), compare its headers with
                                                  what the program has of them, and print the library's path
     python3 scripts/cuda-toolchain.py --driver   fetch Debian's libcuda1 (3 MB), for tests of what a driver without a GPU
@@ -14,8 +16,10 @@ machine code). They are 12.x on purpose: gorgonia.org/cu does not compile with h
 drivers of CUDA 12 refuse PTX that a later compiler wrote. The folder is ignored by git; the
 licence of the wheels is NVIDIA's, and nothing of them is part of this repository.
 """
+import ctypes
 import hashlib
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -36,6 +40,9 @@ CUDNN_WHEELS = {
     "nvidia-cublas-cu12==12.9.1.4": "453611eb21a7c1f2c2156ed9f3a45b691deda0440ec550860290dc901af5b4c2",
     "nvidia-cuda-nvrtc-cu12==12.9.86": "210cf05005a447e29214e9ce50851e83fc5f4358df8b453155d5e1918094dcb4",
 }
+
+NCCL = FOLDER / "with-nccl"
+NCCL_WHEELS = {"nvidia-nccl-cu12==2.27.3": "adf27ccf4238253e0b826bce3ff5fa532d65fc42322c8bfdfaf28024c0fbe039"}
 
 
 def fetch(folder, digests):
@@ -79,6 +86,27 @@ def check_cudnn():
         sys.exit("cuda-toolchain: internal/device/cuda/cudnn_symbols.h is not what cuDNN's headers have")
 
 
+def check_nccl():
+    """Compiles NCCL's header with the program's list of its constants and functions, and looks for these in the library."""
+    source = """#include <nccl.h>
+#define C(name, value) _Static_assert((int)name == value, #name);
+#include "nccl_symbols.h"
+#undef C
+#define F(result, name, arguments) result(*vs_##name) arguments = name;
+#include "nccl_symbols.h"
+"""
+    with tempfile.TemporaryDirectory() as empty:
+        for header in ("cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h"):  # for C++ and of no use here
+            (pathlib.Path(empty) / header).touch()
+        folders = [empty, NCCL / "nvidia/nccl/include", FOLDER / "nvidia/cuda_runtime/include", FOLDER / "nvidia/cuda_nvcc/include", ROOT / "internal/device/cuda"]
+        compiler = ["gcc", "-fsyntax-only", "-Werror=incompatible-pointer-types", "-x", "c", "-"] + [f"-I{folder}" for folder in folders]
+        if subprocess.run(compiler, input=source, text=True).returncode:
+            sys.exit("cuda-toolchain: internal/device/cuda/nccl_symbols.h is not what NCCL's header has")
+    library = ctypes.CDLL(str(NCCL / "nvidia/nccl/lib/libnccl.so.2"))
+    for name in re.findall(r"^F\([^,]*, (\w+),", (ROOT / "internal/device/cuda/nccl_symbols.h").read_text(), re.M):
+        getattr(library, name)
+
+
 def driver():
     """Fetches NVIDIA's driver library from Debian's non-free component; apt checks the signature. Nothing is installed."""
     folder = FOLDER / "driver"
@@ -114,6 +142,10 @@ def main():
         fetch(CUDNN, CUDNN_WHEELS)
         check_cudnn()
         print(CUDNN / "nvidia/cudnn/lib/libcudnn.so.9")
+    elif sys.argv[1:] == ["--nccl"]:
+        fetch(NCCL, NCCL_WHEELS)
+        check_nccl()
+        print(NCCL / "nvidia/nccl/lib/libnccl.so.2")
     elif sys.argv[1:] == ["--driver"]:
         print(driver())
     elif sys.argv[1:]:

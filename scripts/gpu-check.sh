@@ -2,7 +2,7 @@
 # Checks and times the CUDA device on a machine with a GPU, in a single go.
 #
 #   scripts/gpu-check.sh pack gpu-check.tar.gz   here: builds, and packs what the machine with the GPU needs
-#   bash gpu-check.sh [right] [fast] [real]      there, in the unpacked folder; without a name all three, in this order
+#   bash gpu-check.sh [right] [fast] [real] [peers]   there, in the unpacked folder; without a name all, in this order
 #   scripts/gpu-check.sh --simulate              packs, unpacks elsewhere, and runs all parts on the simulated GPU, small
 #
 # The pack holds the program (the kernels' machine code is in it), the device's test program, the
@@ -17,6 +17,8 @@
 #   fast    steps and inference beside PyTorch's best, peak memory, profiles, the processor's growth on
 #           16 cores beside PyTorch's, ncu, memcheck, racecheck
 #   real    pretraining on OpenKBP at the paper's size, fine-tuning, Dice
+#   peers   two ranks on two GPUs, whose gradients NCCL sums, beside sums through the host's memory;
+#           where there are two GPUs and mpirun
 #
 # Each part takes nine minutes at most, the cheapest first. Figures are written to results/ as they
 # come: NAME.log of every check, figures.txt with a line for each; after each part, results.tar.gz
@@ -38,7 +40,7 @@ pack() { # FILE [small]
   cd "$root"
   CGO_CFLAGS=$(python3 scripts/cuda-toolchain.py --cflags)
   export CGO_CFLAGS
-  go build -tags gpu -trimpath -ldflags '-s -w' -o "$folder/voxsaw" ./cmd/voxsaw
+  go build -tags gpu,mpi -trimpath -ldflags '-s -w' -o "$folder/voxsaw" ./cmd/voxsaw
   go test -tags gpu -trimpath -ldflags '-s -w' -c -o "$folder/cuda.test" ./internal/device/cuda
   cp scripts/gpu-check.sh scripts/gpu-peer.py "$folder"
   git log -1 --format='%H %s' >"$folder/commit.txt"
@@ -74,7 +76,8 @@ simulate() {
   tar -C "$folder/there" -xzf "$folder/pack.tar.gz"
   "$here/../internal/device/cuda/sim/build.sh" "$folder/there/libcudasim.so" || exit 1
   "$here/../internal/device/cuda/sim/cudnn/build.sh" "$folder/there/libcudnnsim.so" || exit 1
-  VOXSAW_CHECK_SIMULATED=1 VOXSAW_CUDA_DRIVER="$folder/there/libcudasim.so" VOXSAW_CUDNN="$folder/there/libcudnnsim.so" bash "$folder/there/gpu-check.sh" "$@"
+  "$here/../internal/device/cuda/sim/nccl/build.sh" "$folder/there/libncclsim.so" || exit 1
+  VOXSAW_CHECK_SIMULATED=1 VOXSAW_SIM_GPUS=2 VOXSAW_NCCL="$folder/there/libncclsim.so" VOXSAW_CUDA_DRIVER="$folder/there/libcudasim.so" VOXSAW_CUDNN="$folder/there/libcudnnsim.so" bash "$folder/there/gpu-check.sh" "$@"
   local code=$?
   mkdir -p "$root/gpu-check-results" && cp "$folder/there/results/"* "$root/gpu-check-results/"
   exit $code
@@ -263,6 +266,43 @@ training() { # pretrain or finetune
   fi
 }
 
+# launcher is the command that starts two ranks, where there are as many GPUs
+launcher() {
+  local gpus=${VOXSAW_SIM_GPUS:-0} name
+  [ -n "$simulated" ] || gpus=$(nvidia-smi -L 2>/dev/null | wc -l)
+  [ "$gpus" -ge 2 ] || { echo "one GPU alone"; return 77; }
+  for name in mpirun mpiexec mpiexec.mpich; do
+    command -v $name >/dev/null && { echo $name; return; }
+  done
+  echo "no mpirun"
+  return 77
+}
+
+# ranks OUT [ENVIRONMENT]: two ranks for ten steps, or two on the simulated GPU
+ranks() {
+  local start out=$1 crop=96x96x96 steps=10 more=()
+  shift
+  [ -d prepared ] || { echo "no prepared scans"; return 77; }
+  start=$(launcher) || { echo "$start"; return 77; }
+  [ -n "$simulated" ] && crop=8x8x8 steps=2 more=(--channels 16 --levels 1)
+  env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$@" "$start" -n 2 ./voxsaw finetune --data prepared --device cuda --precision fp32 --crop $crop --batch 4 --steps $steps \
+    --warmup 0 --seed 3 --hold-out 0 --validate-every 0 --validate-overlap 0 "${more[@]}" --out "$out" --force
+}
+
+# summed: what both ways of summing took, and whether they agree
+summed() {
+  [ -f runs/peers-memory/metrics.csv ] || { echo "no two ranks"; return 77; }
+  python3 - <<'P'
+import csv, statistics, sys
+def column(run, name): return [float(r[name]) for r in csv.DictReader(open(f"runs/peers-{run}/metrics.csv"))]
+a, b = column("nccl", "loss"), column("memory", "loss")
+error = max(abs(x - y) / abs(y) for x, y in zip(a, b, strict=True))
+seconds = [statistics.median(column(run, "seconds")) for run in ("nccl", "memory")]
+print(f"two ranks: losses differ by {error:.1e} at most, 1e-5 is allowed; a step takes {seconds[0]:.3f} s with NCCL, {seconds[1]:.3f} s through the host's memory")
+sys.exit(not error <= 1e-5)
+P
+}
+
 right() {
   local p most=90 # seconds of a check
   [ -n "$simulated" ] && most=400 # which is slow
@@ -328,6 +368,17 @@ real() {
   keep real-finetune 'DSC|Dice|mean'
 }
 
+peers() {
+  local most=120
+  [ -n "$simulated" ] && most=400
+  [ -d prepared ] || check prepare-peers 120 bash "$here/gpu-check.sh" --call prepared
+  check peers-nccl $most bash "$here/gpu-check.sh" --call ranks runs/peers-nccl
+  keep peers-nccl '^gradients are summed'
+  check peers-memory $most bash "$here/gpu-check.sh" --call ranks runs/peers-memory VOXSAW_NCCL=none
+  check peers-summed 30 bash "$here/gpu-check.sh" --call summed
+  keep peers-summed '^two ranks'
+}
+
 main() {
   cd "$here" || exit 1
   results=$here/results
@@ -337,12 +388,12 @@ main() {
   export VOXSAW_CUDA_DRIVER=${VOXSAW_CUDA_DRIVER:-libcuda.so.1}
   VOXSAW_CUDNN=${VOXSAW_CUDNN:-$(cudnn)}
   export VOXSAW_CUDNN
-  [ $# -gt 0 ] || set -- right fast real
+  [ $# -gt 0 ] || set -- right fast real peers
   local part
   for part in "$@"; do
     case $part in
-      right | fast | real) ;;
-      *) echo "gpu-check: there is no part $part: right, fast, real" >&2; exit 2 ;;
+      right | fast | real | peers) ;;
+      *) echo "gpu-check: there is no part $part: right, fast, real, peers" >&2; exit 2 ;;
     esac
     figure "== $part, $(date -u +%FT%TZ)"
     deadline=$((SECONDS + 60 * minutes))

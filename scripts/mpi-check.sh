@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Trains with two and four ranks under Debian's Open MPI and MPICH, on one host and between two network
-# namespaces, kills ranks, and resumes. Runs as root, and installs what is missing.
+# namespaces, kills ranks, and resumes; and with two ranks on simulated GPUs that sum by a simulated NCCL.
+# Runs as root, and installs what is missing.
 #
 #   bash scripts/mpi-check.sh
 set -euo pipefail
@@ -14,3 +15,7 @@ go vet -tags mpi ./internal/mpi ./cmd/voxsaw
 go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 -tags mpi ./internal/mpi
 go test -json -tags mpi -race ./internal/mpi | go run ./scripts/skips
 CGO_ENABLED=0 go test -json -tags mpi -run '^TestMPI$' ./cmd/voxsaw | go run ./scripts/skips
+CGO_CFLAGS=$(python3 scripts/cuda-toolchain.py --cflags)
+export CGO_CFLAGS
+go vet -tags gpu,mpi ./internal/train ./cmd/voxsaw
+go test -json -vet=off -tags gpu,mpi -run '^TestPeersGPU$' ./cmd/voxsaw | go run ./scripts/skips

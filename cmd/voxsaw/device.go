@@ -19,6 +19,10 @@ type deviceOptions struct {
 	Choices   []string  `yaml:"choices,omitempty" flag:"-" help:"convolution = algorithm, from the tuning file"`
 }
 
+// gpuProcess is the number of this rank of an MPI job among those on this machine, which share its
+// GPUs, and gpuProcesses is how many they are; 0: the process works alone.
+var gpuProcess, gpuProcesses int
+
 func defaultDevice() deviceOptions { return deviceOptions{Device: "cpu", Conv: "auto"} }
 
 // open makes the device; release gives its threads back. A tuning file is read here. For a CPU its
@@ -26,7 +30,9 @@ func defaultDevice() deviceOptions { return deviceOptions{Device: "cpu", Conv: "
 // with others. A GPU may refuse some: those that it follows stand in the checkpoint.
 func (o *deviceOptions) open() (dev voxsaw.Device, release func(), err error) {
 	choices := map[string]string{}
-	if dev, err = voxsaw.Open(o.Device, voxsaw.DeviceOptions{Threads: o.Threads, Conv: o.Conv, Precision: o.Precision, Memory: o.GPUMemory.bytes(), Choices: choices}); err != nil {
+	if dev, err = voxsaw.Open(o.Device, voxsaw.DeviceOptions{
+		Threads: o.Threads, Conv: o.Conv, Precision: o.Precision, Memory: o.GPUMemory.bytes(), Choices: choices, Process: gpuProcess, Processes: gpuProcesses,
+	}); err != nil {
 		if o.Device == "cuda" {
 			err = withHint(err, "compute on the processor: --device cpu")
 		}

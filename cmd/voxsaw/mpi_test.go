@@ -30,7 +30,7 @@ import (
 // and mpich; scripts/mpi-check.sh installs and runs them. They fail where a launcher is missing.
 
 func TestMPI(t *testing.T) {
-	s := newMPISite(t)
+	s := newMPISite(t, "mpi")
 	t.Run("ranks equal one", s.ranksEqualOne)
 	t.Run("other ways", s.otherWays)
 	t.Run("solve", s.solve)
@@ -56,13 +56,12 @@ type mpiSite struct {
 	dir, binary, data string
 }
 
-// newMPISite builds the program and prepares phantoms.
-func newMPISite(t *testing.T) mpiSite {
+// newMPISite builds the program under tags and prepares phantoms.
+func newMPISite(t *testing.T, tags string) mpiSite {
 	t.Helper()
 	s := mpiSite{dir: t.TempDir()}
 	s.binary, s.data = s.in("voxsaw"), s.in("prepared")
-	build := exec.Command("go", "build", "-tags", "mpi", "-o", s.binary, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build := exec.Command("go", "build", "-tags", tags, "-o", s.binary, ".")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building: %v\n%s", err, text)
 	}

@@ -96,6 +96,7 @@ func (j *job) join(cmd *cobra.Command) (err error) {
 	}
 	runtime.GOMAXPROCS(min(j.place.Cores, runtime.GOMAXPROCS(0)))
 	memorySharers = j.place.OnHost
+	gpuProcess, gpuProcesses = j.place.Number, j.place.OnHost
 	if j.silent() {
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)

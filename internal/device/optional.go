@@ -60,6 +60,29 @@ type Feed interface {
 	Close()
 }
 
+// Peers are devices of several processes that sum between themselves: GPUs through NCCL, without a
+// way through the hosts' memory. Each rank asks whether it can ([Peers.MeetPeers]); one makes an
+// id, which all others are handed; and all join with it.
+type Peers interface {
+	Device
+	// MeetPeers says who this one is, or why it cannot sum with others.
+	MeetPeers() (Peer, error)
+	// PeerID makes what a group joins by.
+	PeerID() ([]byte, error)
+	// JoinPeers makes this one a rank of so many. It returns when all have joined.
+	JoinPeers(rank, size int, id []byte) error
+	// SumPeers replaces the float32 values of buffers by their sums over all, the same bits on
+	// every one, in the order of the device's work. All call it with buffers of the same sizes.
+	// What fails later comes out at Sync.
+	SumPeers(buffers []Buffer) error
+}
+
+// A Peer is a device among others.
+type Peer struct {
+	Library string // that sums, with its version
+	GPU     string // tells it from all others
+}
+
 // A Balancer says how much arithmetic takes it as long as a byte that it reads or writes: the
 // planner weighs what is computed again against memory by it.
 type Balancer interface {

@@ -8,7 +8,8 @@
 //
 // The MPI library is opened when the program runs, without cgo, in builds under the tag mpi. Other
 // builds know only whether they were started by a launcher. What is left out: point-to-point
-// messages, communicators other than the world, and the GPUs' own NCCL.
+// messages, and communicators other than the world. GPUs sum between themselves by NCCL, see
+// device.Peers: MPI hands its id round.
 package mpi
 
 import (
@@ -231,7 +232,8 @@ func Need(launch Launch) error {
 // A Place is what a rank may use of its host, and where the others are.
 type Place struct {
 	Cores  int // for this rank
-	OnHost int // ranks that share the host's memory
+	OnHost int // ranks that share the host's memory and GPUs
+	Number int // of this rank among these, from 0
 	Others []Resident
 }
 
@@ -257,6 +259,9 @@ func (w *World) Place() (Place, error) {
 			sharers++
 		}
 		if w.hosts[rank] == w.hosts[w.rank] {
+			if rank < w.rank {
+				p.Number++
+			}
 			p.OnHost++
 		}
 		n, err := strconv.Atoi(pid)

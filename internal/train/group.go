@@ -29,6 +29,7 @@ type Group struct {
 
 	ranks voxsaw.Ranks
 	bf16  bool          // gradients are sent as bfloat16
+	peers device.Peers  // nil: gradients are summed through the hosts' memory
 	micro *microBatches // nil: a rank's part of the batch goes through the network at once
 }
 
@@ -294,6 +295,9 @@ func (b *bucket) flush() error {
 func (g Group) sumGradients(dev device.Device, o Optimizer) error {
 	if g.single() {
 		return nil
+	}
+	if g.peers != nil {
+		return g.sumBetweenPeers(o)
 	}
 	host, direct := dev.(device.HostMemory)
 	b := bucket{group: g}

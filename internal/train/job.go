@@ -82,6 +82,10 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		folder.Tell(o.Observer)
 		return folder.Summary()
 	}
+	meeting, err := group.meet(d)
+	if err != nil {
+		return voxsaw.Summary{}, err
+	}
 	w := Workbench{Device: d, Group: group, Memory: o.Memory, Params: nn.NewParams(d, j.Options.Seed)}
 	defer debug.FreeOSMemory() // what the network took: a study makes the next one at once
 	defer w.Params.Close()
@@ -91,7 +95,7 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	}
 	defer w.Optimizer.Close()
 	defer learner.Close()
-	notes = append(notes, folder.computeWith(d)...)
+	notes = append(append(notes, meeting...), folder.computeWith(d)...)
 	if j.Start != nil && !state.Started {
 		note, err := j.Start(w.Params)
 		if err != nil {

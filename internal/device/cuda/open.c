@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "open.h"
 #include "cudnn.h"
+#include "nccl.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +48,7 @@ int vs_open(const char *path, char *message, int size) {
 
 void vs_describe(int error, char *message, int size) {
   const char *name = NULL, *text = NULL;
-  if (vs_cudnn_explain(error, message, size)) return;
+  if (vs_nccl_explain(error, message, size) || vs_cudnn_explain(error, message, size)) return;
   if (cuGetErrorName(error, &name) || cuGetErrorString(error, &text) || !name || !text)
     snprintf(message, size, "CUDA error %d", error);
   else

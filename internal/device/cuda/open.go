@@ -7,6 +7,7 @@ package cuda
 #include <stdlib.h>
 #include "open.h"
 #include "cudnn.h"
+#include "nccl.h"
 */
 import "C"
 
@@ -60,6 +61,8 @@ type Device struct {
 	processors     int       // multiprocessors
 	sharedMost     int       // bytes of shared memory that a block may ask for
 	module         cu.Module
+	primary        bool   // the context is the process's own for this GPU
+	peers          *peers // nil: it works alone
 	functions      map[string]*function
 	staging        staging
 	limit, taken   int64 // bytes of memory that may be taken, 0: all; that are taken
@@ -87,7 +90,8 @@ const (
 	bf16 precision = "bf16"
 )
 
-// Open opens the first GPU that the driver shows. CUDA_VISIBLE_DEVICES chooses another.
+// Open opens the first GPU that the driver shows, or, for one of several processes, that of its
+// number. CUDA_VISIBLE_DEVICES chooses others.
 func Open(o Options) (device.Device, error) {
 	p := precision(cmp.Or(o.Precision, string(bf16)))
 	if p != fp32 && p != tf32 && p != bf16 {
@@ -96,8 +100,8 @@ func Open(o Options) (device.Device, error) {
 	if err := openDriver(cmp.Or(o.Driver, os.Getenv("VOXSAW_CUDA_DRIVER"))); err != nil {
 		return nil, err
 	}
-	d := &Device{precision: p, limit: o.Memory, functions: map[string]*function{}, choices: o.Choices, cudnnPath: o.CuDNN, inForce: map[string]string{}}
-	if err := d.open(); err != nil {
+	d := &Device{precision: p, limit: o.Memory, primary: o.Processes > 0, functions: map[string]*function{}, choices: o.Choices, cudnnPath: o.CuDNN, inForce: map[string]string{}}
+	if err := d.open(o.Process); err != nil {
 		d.Close()
 		return nil, err
 	}
@@ -144,7 +148,7 @@ func check(r C.int) error {
 	case C.CUDA_ERROR_OUT_OF_MEMORY:
 		return errOutOfMemory
 	}
-	if r >= C.vs_cudnn_error {
+	if r >= C.vs_cudnn_error && r < C.vs_nccl_error {
 		return &cudnnFailure{describe(int(r))}
 	}
 	return errors.New(describe(int(r)))
@@ -157,16 +161,21 @@ func (e *cudnnFailure) Error() string { return e.text }
 
 var errOutOfMemory = errors.New("the GPU is out of memory")
 
-// open makes the context, the stream and the kernels.
-func (d *Device) open() error {
+// open makes the context, the stream and the kernels, for one of several processes. NCCL works in
+// the context that a process has of a GPU without asking for one, and so ranks take that.
+func (d *Device) open(process int) error {
 	// cu works on the thread that calls it
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var err error
-	if d.gpu, err = cu.GetDevice(0); err != nil {
+	count, err := cu.NumDevices()
+	if err != nil {
+		return fmt.Errorf("counting the GPUs: %w", err)
+	}
+	if d.gpu, err = cu.GetDevice(process % max(count, 1)); err != nil {
 		return fmt.Errorf("opening the GPU: %w", err)
 	}
-	if d.context, err = d.gpu.MakeContext(cu.SchedAuto); err != nil {
+	if err = d.makeContext(); err != nil {
 		return fmt.Errorf("opening the GPU: %w", err)
 	}
 	if err := d.look(); err != nil {
@@ -178,6 +187,26 @@ func (d *Device) open() error {
 		}
 	}
 	return d.loadKernels()
+}
+
+// makeContext makes the context, and makes it current on this thread.
+func (d *Device) makeContext() (err error) {
+	if !d.primary {
+		d.context, err = d.gpu.MakeContext(cu.SchedAuto)
+		return err
+	}
+	if d.context, err = d.gpu.RetainPrimaryCtx(); err != nil {
+		return err
+	}
+	return check(C.vs_enter(d.ctx()))
+}
+
+// leaveContext gives the context back.
+func (d *Device) leaveContext() error {
+	if d.primary {
+		return d.gpu.ReleasePrimaryCtx()
+	}
+	return d.locked(d.context.Destroy)
 }
 
 // locked calls f, which calls cu, on a thread on which the context is current.
@@ -241,7 +270,7 @@ func (d *Device) Sync() error {
 		return errRecording
 	}
 	if d.err == nil {
-		d.fail("waiting for the GPU", check(C.vs_sync(d.ctx(), d.queue())))
+		d.fail("waiting for the GPU", cmp.Or(d.peers.failed(), check(C.vs_sync(d.ctx(), d.queue())), d.peers.failed()))
 	}
 	return d.err
 }
@@ -263,8 +292,9 @@ func (d *Device) Close() error {
 	err := d.Sync()
 	d.staging.close(d)
 	d.cudnn.close(d)
+	d.peers.close(d)
 	d.closed = true
-	if e := d.locked(d.context.Destroy); e != nil {
+	if e := d.leaveContext(); e != nil {
 		err = errors.Join(err, fmt.Errorf("closing the GPU: %w", e))
 	}
 	return err
@@ -291,4 +321,5 @@ var (
 	_ device.Chooser       = (*Device)(nil)
 	_ device.EngineTeller  = (*Device)(nil)
 	_ device.Librarian     = (*Device)(nil)
+	_ device.Peers         = (*Device)(nil)
 )

@@ -6,7 +6,7 @@
 #
 # VOXSAW_SIM_SEED chooses the order in which threads run, VOXSAW_SIM_MEMORY the bytes of its memory,
 # VOXSAW_SIM_SHARED the bytes of shared memory that a block may have (101376 is an RTX 30's),
-# VOXSAW_SIM_PROCESSORS the number of multiprocessors.
+# VOXSAW_SIM_PROCESSORS the number of multiprocessors, VOXSAW_SIM_GPUS how many GPUs there are (1).
 # Objects are kept in the user's cache, named by all that they were made of.
 set -euo pipefail
 output=$(realpath "${1:?usage: build.sh OUTPUT.so}")

@@ -76,7 +76,8 @@ struct Function {
 };
 
 struct Context {
-  int unused;
+  int device;
+  bool primary;
 };
 
 Stream legacy; // the stream of calls that name none
@@ -203,8 +204,19 @@ static int processors() {
   return n;
 }
 
-API cuDeviceGetCount(int *n) { return *n = 1, success; }
-API cuDeviceGet(int *d, int i) { return *d = 0, i == 0 ? success : 101; }
+// gpus is how many there are. All are alike; a process has memory on the one that it opens.
+static int gpus() {
+  static const int n = getenv("VOXSAW_SIM_GPUS") ? atoi(getenv("VOXSAW_SIM_GPUS")) : 1;
+  return n;
+}
+
+API cuDeviceGetCount(int *n) { return *n = gpus(), success; }
+API cuDeviceGet(int *d, int i) { return *d = i, i >= 0 && i < gpus() ? success : 101; }
+API cuDeviceGetUuid(void *uuid, int d) {
+  memset(uuid, 0, 16);
+  static_cast<char *>(uuid)[15] = char(d + 1);
+  return success;
+}
 API cuDeviceGetName(char *s, int n, int) { return snprintf(s, n, "simulated GPU"), success; }
 API cuDeviceTotalMem_v2(size_t *n, int) { return *n = sim::memoryTotal(), success; }
 API cuDeviceGetAttribute(int *v, int attribute, int) {
@@ -221,12 +233,37 @@ API cuDeviceGetAttribute(int *v, int attribute, int) {
 
 // --- Contexts
 
-API cuCtxCreate_v2(void **c, unsigned, int) {
+API cuCtxCreate_v2(void **c, unsigned, int device) {
   LOCKED;
-  *c = new Context;
+  *c = new Context{device, false};
   contexts.insert(*c);
   current.push_back(*c);
   return success;
+}
+// The context that a process has of a device without asking, and who holds it.
+static Context *primary;
+static int holders;
+API cuDevicePrimaryCtxRetain(void **c, int device) {
+  LOCKED;
+  if (primary && primary->device != device) return invalidContext; // this process has the other device
+  if (!primary) primary = new Context{device, true}, contexts.insert(primary);
+  holders++;
+  return *c = primary, success;
+}
+API cuDevicePrimaryCtxRelease_v2(int device) {
+  LOCKED;
+  if (!primary || primary->device != device) return invalidContext;
+  if (--holders) return success;
+  contexts.erase(primary);
+  if (!current.empty() && current.back() == primary) current.pop_back();
+  delete primary;
+  primary = nullptr;
+  broken = 0;
+  return success;
+}
+API cuCtxGetDevice(int *device) {
+  if (current.empty()) return invalidContext;
+  return *device = static_cast<Context *>(current.back())->device, success;
 }
 API cuCtxSetCurrent(void *c) {
   LOCKED;
@@ -446,6 +483,8 @@ API vsSimHostWork(void *stream, int (*work)(void *), void *data) {
   ENTER;
   return put(stream, {[=] { return work(data); }});
 }
+// What the simulated NCCL needs, too (nccl/nccl.cc): whether the current context is a primary one.
+API vsSimPrimary() { return !current.empty() && static_cast<Context *>(current.back())->primary; }
 API vsSimCapturing(void *stream) {
   LOCKED;
   return has(streamOf(stream)) && streamOf(stream)->capturing;
