@@ -5,6 +5,7 @@ package torture
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -22,6 +23,8 @@ var temporaryName = regexp.MustCompile(`^\.(.+)\.[0-9]+\.tmp$`)
 
 var each = flag.Int("each", 1, "calls of each verb that fail, one a run, evenly over its calls that write; 0: every one")
 
+var part = flag.String("part", "1/1", "of the calls of -each, those to make fail: 2/3 is the second third")
+
 // callTests are the tests that count calls of the system.
 func (b *bench) callTests() map[string]func(t *testing.T) {
 	return map[string]func(t *testing.T){"EachCall": b.testEachCall}
@@ -32,6 +35,10 @@ func (b *bench) callTests() map[string]func(t *testing.T) {
 // end.
 func (b *bench) testEachCall(t *testing.T) {
 	r := rand.New(rand.NewPCG(*start, 4))
+	var k, of int
+	if _, err := fmt.Sscanf(*part, "%d/%d", &k, &of); err != nil || k < 1 || k > of {
+		t.Fatalf("-part %s: want such as 2/3", *part)
+	}
 	stories := b.stories
 	if *each == 1 {
 		stories = b.shortStories()
@@ -54,11 +61,11 @@ func (b *bench) testEachCall(t *testing.T) {
 				offset = r.IntN(all.calls / tries)
 			}
 			ends := map[int]int{}
-			for n := range tries {
+			for n := (k - 1) * tries / of; n < k*tries/of; n++ {
 				p := plant{nth: 1 + n*all.calls/tries + offset, code: []syscall.Errno{syscall.ENOSPC, syscall.EIO}[n%2]}
 				ends[b.failOnce(t, s, p)]++
 			}
-			t.Logf("%d of %d calls failed, one a run: %d runs ended with 1, %d went on to their end", tries, all.calls, ends[1], ends[0])
+			t.Logf("%d of %d calls failed (part %s), one a run: %d runs ended with 1, %d went on to their end", ends[0]+ends[1], all.calls, *part, ends[1], ends[0])
 		})
 	}
 }
