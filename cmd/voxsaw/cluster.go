@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"text/template"
@@ -76,9 +80,7 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 		return err
 	}
 	path := filepath.Join(f.out, "crossval.yaml")
-	if err := atomicfile.WriteBytes(path, settings); err != nil {
-		return err
-	}
+	script := filepath.Join(f.out, to.file)
 	here, err := filepath.Abs(".")
 	if err != nil {
 		return err
@@ -96,7 +98,6 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 		// beside the network: scans, and the program itself
 		memory = fmt.Sprintf("%d%s", (limit+limit/5)>>20, to.unit)
 	}
-	script := filepath.Join(f.out, to.file)
 	var text strings.Builder
 	if err := to.template.Execute(&text, map[string]any{
 		"Folder": quoted(here), "Script": quoted(script), "Trials": len(preview.Trials), "Cores": cores, "Memory": memory,
@@ -104,11 +105,23 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 	}); err != nil {
 		return err
 	}
-	if err := atomicfile.WriteBytes(script, []byte(text.String())); err != nil {
+	if err := cmp.Or(spareOther(path, settings), spareOther(script, []byte(text.String()))); err != nil {
+		return err
+	}
+	if err := errors.Join(atomicfile.WriteBytes(path, settings), atomicfile.WriteBytes(script, []byte(text.String()))); err != nil {
 		return err
 	}
 	say(w, "%s: %s; %s %s", script, numbers.Count(len(preview.Trials), "trial"), to.submit, quoted(script))
 	return nil
+}
+
+// spareOther refuses to write over a file that says something else, as one does that a person has
+// changed.
+func spareOther(path string, text []byte) error {
+	if before, err := os.ReadFile(path); err != nil || bytes.Equal(before, text) {
+		return nil
+	}
+	return fmt.Errorf("%s is there already, says something else and would be written over: move it away, or choose another folder", path)
 }
 
 // quoted is a word as a shell reads it.

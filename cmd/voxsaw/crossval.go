@@ -173,17 +173,17 @@ func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title s
 	if err != nil {
 		return err
 	}
-	if err := page.Write(s.Out, "report"); err != nil {
+	if err := page.Write(s.Out, experiment.ReportName); err != nil {
 		return err
 	}
-	if err := writeFile(filepath.Join(s.Out, "scores.csv"), table.Runs(r.Runs).CSV); err != nil {
+	if err := writeFile(filepath.Join(s.Out, experiment.ScoresFile), table.Runs(r.Runs).CSV); err != nil {
 		return err
 	}
 	compute, err := r.Compute(s.Out)
 	if err != nil {
 		return err
 	}
-	if err := writeFile(filepath.Join(s.Out, "compute.csv"), compute.CSV); err != nil {
+	if err := writeFile(filepath.Join(s.Out, experiment.ComputeFile), compute.CSV); err != nil {
 		return err
 	}
 	curves, err := r.LearningCurves(s.Out)
@@ -191,7 +191,7 @@ func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title s
 		return err
 	}
 	if len(curves) > 0 {
-		if err := writeFile(filepath.Join(s.Out, "curves.csv"), table.Curves(curves).CSV); err != nil {
+		if err := writeFile(filepath.Join(s.Out, experiment.CurvesFile), table.Curves(curves).CSV); err != nil {
 			return err
 		}
 	}
@@ -212,7 +212,7 @@ func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title s
 	if err := printTable(w, compute); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "report: %s\n", filepath.Join(s.Out, "report.html"))
+	_, err = fmt.Fprintf(w, "report: %s\n", filepath.Join(s.Out, experiment.ReportName+".html"))
 	return err
 }
 

@@ -53,7 +53,10 @@ func demonstrate(cmd *cobra.Command, demo experiment.Demo, o demoOptions) error 
 	}
 	defer closeDevice()
 	stdout, stderr, ctx := cmd.OutOrStdout(), cmd.ErrOrStderr(), cmd.Context()
-	scans, prepared := filepath.Join(o.Out, "scans"), filepath.Join(o.Out, "prepared")
+	scans, prepared := filepath.Join(o.Out, experiment.ScansFolder), filepath.Join(o.Out, experiment.PreparedFolder)
+	if err := experiment.TakeDemo(o.Out); err != nil {
+		return err
+	}
 	say(stderr, "%d labelled and %d unlabelled scans of made-up patients in %s", demo.Labelled, demo.Unlabelled, scans)
 	progress := terminal.NewProgress(stderr, "scans", demo.Labelled+demo.Unlabelled)
 	err = demo.WriteScans(ctx, scans, func() { progress.Add(1) })

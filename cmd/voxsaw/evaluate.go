@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
@@ -57,6 +58,11 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	if err := o.Metrics.Check(); err != nil {
 		return &usageError{err}
 	}
+	if o.Out != "" { // before the work
+		if err := claim.Check(o.Out, evaluation, scoreFiles...); err != nil {
+			return err
+		}
+	}
 	pairs, err := pairFiles(predictions, references, o)
 	if err != nil {
 		return err
@@ -80,20 +86,37 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	eval.Sort(scores)
 	perCase, perLabel := table.PerCase(scores), table.PerLabel(scores)
 	if o.Out != "" {
-		for name, write := range map[string]func(io.Writer) error{
-			"scores.csv": perCase.CSV, "scores.json": perCase.JSON,
-			"scores.md":   func(w io.Writer) error { return errors.Join(perLabel.Markdown(w), perCase.Markdown(w)) },
-			"scores.html": report.Scores("Evaluation", fmt.Sprintf("%s compared with %s", predictions, references), scores, pairs.remarks()).HTML,
-		} {
-			if err := writeFile(filepath.Join(o.Out, name), write); err != nil {
-				return err
-			}
+		page := report.Scores("Evaluation", fmt.Sprintf("%s compared with %s", predictions, references), scores, pairs.remarks())
+		if err := writeScores(o.Out, perCase, perLabel, page); err != nil {
+			return err
 		}
 	}
 	if o.JSON {
 		return perCase.JSON(stdout)
 	}
 	return errors.Join(printTable(stdout, perCase), printTable(stdout, perLabel))
+}
+
+// scoreFiles are what evaluate leaves in a folder.
+var scoreFiles = []string{"scores.csv", "scores.json", "scores.md", "scores.html"}
+
+// evaluation is whose files they are.
+const evaluation = "voxsaw evaluate"
+
+// writeScores writes the scores into a folder.
+func writeScores(folder string, perCase, perLabel table.Table, page report.Report) error {
+	if err := claim.Take(folder, evaluation, scoreFiles...); err != nil {
+		return err
+	}
+	writers := []func(io.Writer) error{
+		perCase.CSV, perCase.JSON, func(w io.Writer) error { return errors.Join(perLabel.Markdown(w), perCase.Markdown(w)) }, page.HTML,
+	}
+	for n, name := range scoreFiles {
+		if err := writeFile(filepath.Join(folder, name), writers[n]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // comparePairs reads every pair of label maps and scores it.

@@ -57,7 +57,7 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, asJS
 	}
 	resolved, err := config.Marshal(&o)
 	if err == nil {
-		err = writeFile(filepath.Join(out, "config.yaml"), func(w io.Writer) error {
+		err = writeFile(filepath.Join(out, photostudy.ConfigFile), func(w io.Writer) error {
 			_, err := w.Write(resolved)
 			return err
 		})
@@ -66,7 +66,7 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, asJS
 		return err
 	}
 	page := photostudy.Report(o.Plan, results, string(resolved))
-	if err := page.Write(out, "report"); err != nil {
+	if err := page.Write(out, photostudy.ReportName); err != nil {
 		return err
 	}
 	if asJSON {
@@ -77,6 +77,6 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, asJS
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", filepath.Join(out, "report.html"))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", filepath.Join(out, photostudy.ReportName+".html"))
 	return err
 }

@@ -21,9 +21,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
-// reportFile is the page in a run's folder.
-const reportFile = "report.html"
-
 type reportOptions struct {
 	Out string `yaml:"out" help:"file to write; empty: report.html in the run's folder"`
 }
@@ -43,7 +40,7 @@ func runReport(cmd *cobra.Command, o reportOptions, folders []string) error {
 		if len(folders) > 1 {
 			return withHint(usagef("nowhere to write a page on %d runs", len(folders)), "add --out FILE.html")
 		}
-		o.Out = filepath.Join(folders[0], reportFile)
+		o.Out = filepath.Join(folders[0], train.Page)
 	}
 	if ext := strings.ToLower(filepath.Ext(o.Out)); ext != ".html" && ext != ".htm" {
 		return usagef("%s: a page is HTML: choose a name that ends in .html", o.Out)
@@ -166,7 +163,7 @@ func (r *reporter) write() {
 		return
 	}
 	r.last = time.Now()
-	err := writeRunReport(filepath.Join(r.folder, reportFile), r.folder)
+	err := writeRunReport(filepath.Join(r.folder, train.Page), r.folder)
 	if err != nil && !r.failed {
 		r.failed = true
 		r.Observer.Note(fmt.Sprintf("the page on the training could not be written: %v: the training goes on", err))

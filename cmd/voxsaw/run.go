@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -51,11 +50,10 @@ func resumed(cmd *cobra.Command) string {
 	if resume == nil || out == nil || resume.Value.String() != "true" || out.Value.String() == "" {
 		return ""
 	}
-	path := train.ConfigOf(out.Value.String())
-	if _, err := os.Stat(path); err != nil {
-		return ""
+	if folder := out.Value.String(); train.Begun(folder) {
+		return train.ConfigOf(folder)
 	}
-	return path
+	return ""
 }
 
 // resolve gives o its final values: the defaults that it holds, the configuration of the run that

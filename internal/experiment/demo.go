@@ -133,7 +133,7 @@ func (d Demo) PredictScan(ctx context.Context, r *Result, s Setting, scans strin
 	if err != nil {
 		return "", nil, err
 	}
-	path = filepath.Join(s.Out, "labels", id+".nii.gz")
+	path = filepath.Join(s.Out, labelsFolder, id+".nii.gz")
 	if err := atomicfile.MakeFolder(filepath.Dir(path)); err != nil {
 		return "", nil, err
 	}

@@ -109,11 +109,11 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 		return page, err
 	}
 	page.Sections = append(page.Sections, curves, r.perLabel(), r.perCase())
-	plan, err := os.ReadFile(filepath.Join(s.Out, "plan.yaml"))
+	plan, err := os.ReadFile(filepath.Join(s.Out, planFile))
 	if err != nil {
 		return page, err
 	}
-	subsets, err := os.ReadFile(filepath.Join(s.Out, "subsets.json"))
+	subsets, err := os.ReadFile(filepath.Join(s.Out, subsetsFile))
 	if err != nil {
 		return page, err
 	}

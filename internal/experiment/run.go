@@ -83,7 +83,7 @@ type Pretraining struct {
 
 // Folder of the trial in an experiment's folder.
 func (t Trial) Folder(out string) string {
-	return filepath.Join(out, "trials", filepath.FromSlash(t.Name()))
+	return filepath.Join(out, trialsFolder, filepath.FromSlash(t.Name()))
 }
 
 // Run carries out a plan, or what is left of it. It returns what is finished even when it fails.
@@ -119,6 +119,9 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 		return nil, err
 	}
 	defer release()
+	if err := s.take(); err != nil {
+		return nil, err
+	}
 	if err := r.record(); err != nil {
 		return nil, err
 	}
@@ -178,9 +181,9 @@ type runner struct {
 // has begun keeps both, but may grow: by folds, fractions, seeds and initialisations. Anything else
 // is a [voxsaw.ChangedError].
 func (r *runner) record() error {
-	planPath, casesPath := filepath.Join(r.Out, "plan.yaml"), filepath.Join(r.Out, "subsets.json")
+	planPath, casesPath := filepath.Join(r.Out, planFile), filepath.Join(r.Out, subsetsFile)
 	cases := r.result.Cases
-	if entries, err := os.ReadDir(filepath.Join(r.Out, "trials")); err == nil && len(entries) > 0 {
+	if entries, err := os.ReadDir(filepath.Join(r.Out, trialsFolder)); err == nil && len(entries) > 0 {
 		// what a plan that does not say it meant
 		before := Plan{Pretrain: Pretrain{pretext.Choice()}, ScoreOn: r.plan.ScoreOn, Subsets: subsetsShared, Encoders: 1, CurveCases: r.plan.CurveCases}
 		if r.cache.Preparation().Spacing != [3]float64{} {
@@ -222,7 +225,7 @@ func (r *runner) record() error {
 		return err
 	}
 	// for nnU-Net, and for --splits
-	return dataset.WriteSplits(filepath.Join(r.Out, "splits_final.json"), r.result.Cases.splits)
+	return dataset.WriteSplits(filepath.Join(r.Out, splitsFile), r.result.Cases.splits)
 }
 
 // trial fine-tunes, predicts the test cases and scores them, unless that has been done.
@@ -280,14 +283,11 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	if err := table.PerCase(scores).CSV(&text); err != nil {
 		return nil, err
 	}
-	return scores, atomicfile.WriteBytes(filepath.Join(folder, scoresFile), text.Bytes())
+	return scores, atomicfile.WriteBytes(filepath.Join(folder, ScoresFile), text.Bytes())
 }
 
-// scoresFile is what a trial leaves of its test cases, in its folder.
-const scoresFile = "scores.csv"
-
 func readScores(folder string) ([]eval.Score, error) {
-	f, err := os.Open(filepath.Join(folder, scoresFile))
+	f, err := os.Open(filepath.Join(folder, ScoresFile))
 	if err != nil {
 		return nil, err
 	}
@@ -347,7 +347,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 		return "", err
 	}
 	p := Pretraining{Init: e.Init, Fold: e.Fold, Number: e.Number}
-	p.Folder = filepath.Join(r.Out, "pretraining", init.Name)
+	p.Folder = filepath.Join(r.Out, pretrainingFolder, init.Name)
 	name := "pretraining " + init.Name
 	if p.Fold > 0 {
 		p.Folder = filepath.Join(p.Folder, fmt.Sprintf("fold-%d", p.Fold))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
@@ -90,6 +91,9 @@ func Run(ctx context.Context, plan Plan, s Setting) ([]Result, error) {
 		return nil, err
 	}
 	defer release()
+	if err := take(s.Out); err != nil {
+		return nil, err
+	}
 	if err := atomicfile.CleanAll(s.Out); err != nil {
 		return nil, err
 	}
@@ -120,11 +124,28 @@ func (r *runner) close() {
 	}
 }
 
-const resultFile = "result.json"
+// What a comparison leaves in its folder, and each arm with each seed in its own below armsFolder.
+const (
+	armsFolder = "arms"
+	resultFile = "result.json"
+)
+
+// What the command of a comparison makes in the same folder.
+const (
+	ConfigFile = "config.yaml"
+	ReportName = "report" // of report.html, report.md, and the folder report_files
+)
+
+// take makes sure that nobody else's files in the folder of a comparison have the names of the
+// comparison's.
+func take(out string) error {
+	return claim.TakeOld(out, armsFolder+"/*/seed-*/*.json", "voxsaw 2d compare",
+		armsFolder, ConfigFile, ReportName+".html", ReportName+".md", ReportName+"_files")
+}
 
 // arm is one arm with one seed: what an earlier run found, or found now.
 func (r *runner) arm(ctx context.Context, arm Arm, seed uint64) (Result, error) {
-	folder := filepath.Join(r.Out, "arms", arm.Name, fmt.Sprintf("seed-%d", seed))
+	folder := filepath.Join(r.Out, armsFolder, arm.Name, fmt.Sprintf("seed-%d", seed))
 	chosen, err := r.plan.settings(arm)
 	if err != nil {
 		return Result{}, err

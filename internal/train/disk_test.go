@@ -226,7 +226,7 @@ func TestGapAndLeftOvers(t *testing.T) {
 	if !slices.Equal(said.texts, want) {
 		t.Errorf("said:\n%s\nwant\n%s", strings.Join(said.texts, "\n"), strings.Join(want, "\n"))
 	}
-	if left, err := filepath.Glob(filepath.Join(folder, ".*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(folder, ".*.tmp")); err != nil || len(left) > 0 {
 		t.Errorf("left over: %q (%v)", left, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
+	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 )
@@ -30,6 +31,8 @@ import (
 //	best.safetensors   the checkpoint with the highest score
 //	names-DIGEST.txt   the cases that are trained on, where those are many
 //	results.json       what the end of the training scored, where its command scores it
+//	report.html        the page on the training, where its command writes it
+//	.voxsaw            that these files are the run's, and nobody else's: see package claim
 //
 // Nothing in it is touched before [Train] has all that the training needs: a run that cannot start
 // takes no folder, and starting over loses nothing until then.
@@ -56,6 +59,15 @@ const (
 	bestFile       = "best.safetensors"
 	resultsFile    = "results.json"
 )
+
+// files are those of a run that it makes, or its command does.
+var files = []string{configFile, runFile, metricsFile, validationFile, lastFile, bestFile, resultsFile, Page}
+
+// Page is the name of the page on a run, in its folder. The run's command writes it.
+const Page = "report.html"
+
+// claimant is who the files of a run belong to.
+const claimant = "a training"
 
 // Status is what a run's folder says of it.
 type Status struct {
@@ -151,6 +163,9 @@ func OpenFolder(path string, id checkpoint.Description, mode voxsaw.Mode, mayDif
 	old, err := readRecord(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if err := f.checkForeign(); err != nil {
+			return nil, err
+		}
 		if mode == voxsaw.Resume {
 			f.notes = append(f.notes, path+" holds no run: starting one")
 		}
@@ -210,6 +225,19 @@ func (r record) taken(path string) error {
 	return &TakenError{fmt.Sprintf("%s already holds a run (%s, %s at step %d): continue it with --resume, start over with --force, or choose another folder", path, r.Kind, state, r.Step)}
 }
 
+// checkForeign refuses a folder without a run where somebody else's files have the names of a
+// run's, unless the run is to be started there whatever there is.
+func (f *Folder) checkForeign() error {
+	if f.mode == voxsaw.Force {
+		return nil
+	}
+	err := claim.Check(f.path, claimant, files...)
+	if foreign := (*claim.ForeignError)(nil); errors.As(err, &foreign) {
+		return fmt.Errorf("%w; --force writes over it", err)
+	}
+	return err
+}
+
 // claim makes the folder that of a new run: it forgets an older one, if that was asked for, and
 // says what this one is. The folder is held, and was perhaps taken by another run between
 // OpenFolder and now.
@@ -221,6 +249,12 @@ func (f *Folder) claim() error {
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
+		if err := f.checkForeign(); err != nil {
+			return err
+		}
+	}
+	if err := claim.Mark(f.path, claimant, files...); err != nil {
+		return err
 	}
 	for _, name := range []string{runFile, metricsFile, validationFile, lastFile, bestFile, resultsFile} {
 		if err := atomicfile.Remove(filepath.Join(f.path, name)); err != nil {
@@ -244,6 +278,15 @@ func (f *Folder) writeConfig() error {
 
 // ConfigOf is the file of the resolved configuration, of the run in a folder.
 func ConfigOf(folder string) string { return filepath.Join(folder, configFile) }
+
+// Begun says whether a run has begun in a folder, so far that its configuration is there.
+func Begun(folder string) bool {
+	if _, err := os.Stat(ConfigOf(folder)); err != nil {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(folder, runFile))
+	return err == nil || claim.Check(folder, claimant, configFile) == nil
+}
 
 // checkSame compares the run in the folder with the one that is to continue it.
 func (f *Folder) checkSame(old record, mayDiffer []string) error {
@@ -445,7 +488,10 @@ func readRecord(path string) (record, error) {
 		return r, err
 	}
 	if err := json.Unmarshal(data, &r); err != nil {
-		return r, fmt.Errorf("%s is damaged: %w", name, err)
+		return r, fmt.Errorf("%s is damaged, or not of a run: %w", name, err)
+	}
+	if r.Kind == "" {
+		return r, fmt.Errorf("%s is not of a run: it names no kind of training", name)
 	}
 	return r, nil
 }

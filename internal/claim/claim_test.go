@@ -1,0 +1,51 @@
+package claim
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A file that was there before is foreign until its owner has taken its name.
+func TestTake(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("mine"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	foreign := func(name, owner string, names ...string) {
+		t.Helper()
+		var refused *ForeignError
+		if err := Take(dir, owner, names...); !errors.As(err, &refused) || refused.Path != filepath.Join(dir, name) {
+			t.Errorf("%s takes %q: %v, want that %s is foreign", owner, names, err, name)
+		}
+	}
+	take := func(owner string, names ...string) {
+		t.Helper()
+		if err := Take(dir, owner, names...); err != nil {
+			t.Errorf("%s takes %q: %v", owner, names, err)
+		}
+	}
+	write("scores.csv")
+	foreign("scores.csv", "evaluate", "scores.md", "scores.csv")
+	if _, err := os.Stat(filepath.Join(dir, File)); err == nil {
+		t.Error("a name was taken beside a foreign one")
+	}
+	take("report", "report.html")
+	write("report.html")
+	take("report", "report.html", "report.md")
+	write("report.md") // killed, and begun once more
+	take("report", "report.html", "report.md")
+	foreign("report.md", "crossval", "report.md")
+	if err := Mark(dir, "crossval", "report.md"); err != nil {
+		t.Fatal(err)
+	}
+	take("crossval", "report.md")
+	take("report", "report.html")
+	if err := Check(filepath.Join(dir, "nowhere"), "report", "report.html"); err != nil {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+}

@@ -1,0 +1,46 @@
+package experiment
+
+import "github.com/voxsaw/voxsaw/internal/claim"
+
+// This file: what an experiment's folder holds, and whose that is.
+
+// What an experiment leaves in its folder.
+const (
+	planFile          = "plan.yaml"
+	subsetsFile       = "subsets.json"
+	splitsFile        = "splits_final.json"
+	trialsFolder      = "trials"
+	pretrainingFolder = "pretraining"
+)
+
+// What the command of an experiment makes of its results, in the same folder. A trial leaves the
+// scores of its test cases in its own.
+const (
+	ScoresFile  = "scores.csv"
+	ComputeFile = "compute.csv"
+	CurvesFile  = "curves.csv"
+	ReportName  = "report" // of report.html, report.md, and the folder report_files
+)
+
+// owner is who the files of an experiment belong to.
+const owner = "voxsaw crossval"
+
+// take makes sure that nobody else's files in the folder have the names of an experiment's. What trials an earlier version has left there, [runner.record] looks at.
+func (s Setting) take() error {
+	return claim.TakeOld(s.Out, trialsFolder+"/*", owner,
+		planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder,
+		ScoresFile, ComputeFile, CurvesFile, ReportName+".html", ReportName+".md", ReportName+"_files")
+}
+
+// The folders that a demo has beside its experiment.
+const (
+	ScansFolder    = "scans"
+	PreparedFolder = "prepared"
+	labelsFolder   = "labels"
+)
+
+// TakeDemo makes the folder of a demo, and makes sure that nobody else's files in it have the names
+// of the demo's.
+func TakeDemo(out string) error {
+	return claim.TakeOld(out, PreparedFolder+"/cases/patient_001.*", "voxsaw demo", ScansFolder, PreparedFolder, labelsFolder)
+}
