@@ -45,13 +45,13 @@ func DefaultPrepareOptions() PrepareOptions { return PrepareOptions{Read: Defaul
 type Result struct {
 	Case   Case
 	Kept   bool            // an earlier run had prepared it
-	Record prepared.Record // where it was prepared now
-	Err    error
+	Record prepared.Record // where it is among the prepared cases
+	Err    error           // with Kept: what the earlier run prepared stays
 }
 
 // A Summary says what became of all.
 type Summary struct {
-	Prepared, Kept int
+	Prepared, Kept int // kept are those of earlier runs, and may have failed now
 	Labelled       int // of both
 	// cases whose labels hold no foreground: they are used, but no crop of them is centred on an
 	// organ
@@ -68,6 +68,7 @@ type Summary struct {
 	Part        Part  // what was prepared of the data set
 	Waiting     []int // parts that are not prepared yet, where this was not the last one
 
+	lost     []string     // failed cases that earlier runs had prepared with other settings
 	spacings [][3]float64 // of the prepared cases, mm
 	undrawn  map[uint16][]string
 	numbered numbered // labels of theirs without names
@@ -75,12 +76,14 @@ type Summary struct {
 
 // add counts a result.
 func (s *Summary) add(r Result) {
-	switch {
-	case r.Err != nil:
+	if r.Err != nil {
 		s.Failed = append(s.Failed, r)
-		return
+	}
+	switch {
 	case r.Kept:
 		s.Kept++
+	case r.Err != nil:
+		return
 	default:
 		s.Prepared++
 	}
@@ -141,11 +144,12 @@ func (e *SettingsError) Error() string {
 // Prepared cases in dir that are not of this data set are an [OthersError], those that were
 // prepared with other settings are a [SettingsError], and those that would lose labels, structures
 // or their image are a [LossError], unless o.Force says that they are to be removed. If some cases
-// cannot be prepared, the others are all the same. The store holds these, and the error counts and
-// names the failed ones. A case without foreground is prepared like any other. When ctx ends, the
-// cases finished so far stay for the next run. An earlier store stays as it was until one of its
-// cases is replaced; from then on there is none until a run ends well. The same holds when the
-// machine fails: its disk is full or cannot be read, or there are too many open files.
+// cannot be prepared, the others are all the same. The store holds these, and of the failed ones
+// what an earlier run prepared with the same settings; the error counts and names the failed ones.
+// A case without foreground is prepared like any other. When ctx ends, the cases finished so far
+// stay for the next run. An earlier store stays as it was until one of its cases is replaced; from
+// then on there is none until a run ends well. The same holds when the machine fails: its disk is
+// full or cannot be read, or there are too many open files.
 func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, o PrepareOptions, progress func(Result)) (*Summary, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -270,10 +274,14 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 	if err := w.Finish(); err != nil {
 		return err
 	}
-	s.Fingerprint, s.Removed = w.Fingerprint(), w.Removed()
-	s.Removed = slices.DeleteFunc(s.Removed, func(id string) bool {
-		return slices.ContainsFunc(s.Failed, func(r Result) bool { return r.Case.ID == id })
-	})
+	s.Fingerprint = w.Fingerprint()
+	for _, id := range w.Removed() {
+		if slices.ContainsFunc(s.Failed, func(r Result) bool { return r.Case.ID == id }) {
+			s.lost = append(s.lost, id)
+		} else {
+			s.Removed = append(s.Removed, id)
+		}
+	}
 	if again := w.Reread(); len(again) > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("prepared again, because settings such as --gaps or --structures read them in another way than before: %s (%s)", numbers.Count(len(again), "case"), plain.List(again)))
 	}
@@ -337,6 +345,12 @@ func (s *Summary) failure(d *Dataset) error {
 	lines := make([]string, len(s.Failed))
 	for n, r := range s.Failed {
 		lines[n] = fmt.Sprintf("\n  %s: %s", r.Case.ID, strings.ReplaceAll(r.Err.Error(), "\n", "\n  "))
+		switch {
+		case r.Kept:
+			lines[n] += "; what an earlier run prepared of it is kept: put its files right and run the same command again, or take them away and add --force to be rid of the case"
+		case slices.Contains(s.lost, r.Case.ID):
+			lines[n] += "; what an earlier run prepared of it, with other settings, is removed"
+		}
 	}
 	return fmt.Errorf("%d of %s of %s could not be prepared:%s", len(s.Failed), numbers.Count(len(d.Cases), "case"), d.Root, strings.Join(lines, ""))
 }
@@ -381,6 +395,9 @@ func (p *preparer) run(ctx context.Context, cases []Case, progress func(Result))
 			r := p.prepare(ctx, c)
 			if ctx.Err() != nil && errors.Is(r.Err, ctx.Err()) {
 				return r.Err
+			}
+			if r.Err != nil {
+				r.Record, r.Kept = p.writer.Retain(c.ID, c.Group)
 			}
 			report(r)
 			if r.Err != nil && (p.options.Strict || atomicfile.OfMachine(r.Err)) {

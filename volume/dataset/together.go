@@ -218,7 +218,8 @@ func (d *Dataset) merge(dir string, p volume.Preparation, o PrepareOptions) (*Su
 		case taken:
 			summary.add(Result{Case: c, Kept: true, Record: record})
 		case known:
-			summary.add(Result{Case: c, Err: errors.New(text)})
+			record, kept := w.Retain(c.ID, c.Group)
+			summary.add(Result{Case: c, Err: errors.New(text), Kept: kept, Record: record})
 		default:
 			missing = append(missing, c.ID)
 		}

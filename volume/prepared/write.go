@@ -177,15 +177,8 @@ func (w *Writer) Take(in Input, paths []string) (Record, bool) {
 }
 
 func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record) error) (Record, bool) {
-	data, err := os.ReadFile(recordPath(w.dir, in.ID))
-	if err != nil {
-		return Record{}, false
-	}
-	var r recordFile
-	if json.Unmarshal(data, &r) != nil || r.Version != formatVersion || !reflect.DeepEqual(r.Preparation, w.preparation) ||
-		r.Case.ID != in.ID || r.Case.Group != in.Group || r.Case.check() != nil ||
-		r.Case.OriginalBytes == 0 && keepsOriginal(r.Case.Grid, r.Case.Original, r.Case.HasLabels) ||
-		!unchanged(r.Case.Sources, paths) || verify(w.dir, r.Case) != nil {
+	r, ok := w.earlier(in.ID, in.Group)
+	if !ok || !unchanged(r.Case.Sources, paths) || verify(w.dir, r.Case) != nil {
 		return Record{}, false
 	}
 	if r.Case.Origin != in.Origin {
@@ -203,6 +196,28 @@ func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record
 	}
 	w.done(r)
 	return r.Case, true
+}
+
+// Retain takes over a case that an earlier run prepared with the same settings, whatever has become
+// of its files, and reports whether there was one.
+func (w *Writer) Retain(id, group string) (Record, bool) {
+	r, ok := w.earlier(id, group)
+	if !ok || verifyVoxels(w.dir, r.Case) != nil {
+		return Record{}, false
+	}
+	w.done(r)
+	return r.Case, true
+}
+
+// earlier is the record of a case that an earlier run prepared with the same settings.
+func (w *Writer) earlier(id, group string) (r recordFile, ok bool) {
+	data, err := os.ReadFile(recordPath(w.dir, id))
+	if err != nil || json.Unmarshal(data, &r) != nil {
+		return r, false
+	}
+	return r, r.Version == formatVersion && reflect.DeepEqual(r.Preparation, w.preparation) &&
+		r.Case.ID == id && r.Case.Group == group && r.Case.check() == nil &&
+		(r.Case.OriginalBytes > 0 || !keepsOriginal(r.Case.Grid, r.Case.Original, r.Case.HasLabels))
 }
 
 // done takes note of a case.
