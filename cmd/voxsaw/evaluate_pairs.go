@@ -288,11 +288,10 @@ func pairsOf(text, predictions, references string) (pairs filePairs, err error) 
 	if err != nil {
 		return pairs, err
 	}
-	for _, path := range slices.Sorted(maps.Keys(files)) {
-		pair := filePair{name: filepath.Base(path), reference: dataset.Labels{Path: path, Names: names}}
-		for _, ext := range labelEndings {
-			pair.name = strings.TrimSuffix(pair.name, ext)
-		}
+	paths := slices.Sorted(maps.Keys(files))
+	called := caseNames(paths)
+	for n, path := range paths {
+		pair := filePair{name: called[n], reference: dataset.Labels{Path: path, Names: names}}
 		if pair.prediction.Path = files[path]; pair.prediction.Path == "" {
 			pairs.unpredicted = append(pairs.unpredicted, pair)
 			continue
@@ -301,6 +300,38 @@ func pairsOf(text, predictions, references string) (pairs filePairs, err error) 
 		pairs.both = append(pairs.both, pair)
 	}
 	return pairs, nil
+}
+
+// caseNames names cases by the files of their references, or, where files of several cases have one
+// name, by what differs between their paths.
+func caseNames(paths []string) []string {
+	names, parts, files := make([]string, len(paths)), make([][]string, len(paths)), map[string]bool{}
+	shortest := len(paths[0])
+	for n, path := range paths {
+		for _, ext := range labelEndings {
+			path = strings.TrimSuffix(path, ext)
+		}
+		parts[n] = strings.Split(filepath.ToSlash(filepath.Clean(path)), "/")
+		names[n] = parts[n][len(parts[n])-1]
+		files[names[n]], shortest = true, min(shortest, len(parts[n]))
+	}
+	if len(files) == len(paths) {
+		return names
+	}
+	differ := func(k func(own []string) int) bool {
+		return slices.ContainsFunc(parts, func(p []string) bool { return p[k(p)] != parts[0][k(parts[0])] })
+	}
+	from, left := 0, 0 // parts that all have at the beginning, and at the end
+	for from < shortest-1 && !differ(func([]string) int { return from }) {
+		from++
+	}
+	for left < shortest-1-from && !differ(func(p []string) int { return len(p) - 1 - left }) {
+		left++
+	}
+	for n, own := range parts {
+		names[n] = strings.Join(own[from:len(own)-left], "_")
+	}
+	return names
 }
 
 func isFile(path string) bool {

@@ -359,6 +359,11 @@ func (d *Dataset) leaveOut(labels, format string, args ...any) {
 	d.note(format, args...)
 }
 
+// withoutScan notes a file of labels whose name is that of no scan.
+func (d *Dataset) withoutScan(labels string) {
+	d.leaveOut(labels, "%s looks like labels, but belongs to no scan by its name: give both one name, or say with --pairs which scan it belongs to", labels)
+}
+
 // detectLayout looks at names only.
 func detectLayout(root string) (string, error) {
 	if folder, err := os.ReadDir(filepath.Join(root, "imagesTr")); err == nil {

@@ -100,7 +100,7 @@ func readNIH(root string, o Options) (*Dataset, error) {
 		delete(labels, number)
 	}
 	for _, number := range slices.Sorted(maps.Keys(labels)) {
-		d.leaveOut(labels[number], "%s belongs to no scan", labels[number])
+		d.withoutScan(labels[number])
 	}
 	switch {
 	case o.WithoutRepeats:
@@ -236,7 +236,7 @@ func readMSD(root string, o Options) (*Dataset, error) {
 			delete(labels, stem)
 		}
 		for _, stem := range slices.Sorted(maps.Keys(labels)) {
-			d.leaveOut(labels[stem], "%s belongs to no scan", labels[stem])
+			d.withoutScan(labels[stem])
 		}
 	}
 	var file struct {
@@ -312,7 +312,7 @@ func readNNUNet(root string, o Options) (*Dataset, error) {
 			delete(labels, id)
 		}
 		for _, stem := range slices.Sorted(maps.Keys(labels)) {
-			d.leaveOut(labels[stem], "%s belongs to no scan", labels[stem])
+			d.withoutScan(labels[stem])
 		}
 	}
 	var file struct {

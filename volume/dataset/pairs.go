@@ -19,8 +19,8 @@ type pair struct {
 
 // readPairs reads which labels belong to which scan: a CSV file with the columns scan and labels,
 // and name where each file is the mask of a structure; or a pattern such as
-// images/*.nii.gz=masks/*_organs.nii.gz, whose stars stand for the same text on both sides. Paths
-// are relative to the table or to one of the data sets, those of a pattern to each.
+// images/*.nii.gz=masks/*_organs.nii.gz, whose stars stand for the same text on both sides. Paths may
+// have backslashes, as on Windows. They are relative to the table or to one of the data sets, those of a pattern to each.
 func readPairs(text string, roots []string) (pairs []pair, err error) {
 	if scan, labels, isPattern := strings.Cut(text, "="); isPattern && strings.Contains(scan, "*") {
 		var alone []string
@@ -135,14 +135,19 @@ func findPaired(text, path string, roots []string) (string, error) {
 		_, err := os.Stat(path)
 		return path, err
 	}
-	for _, folder := range append([]string{filepath.Dir(text)}, roots...) {
-		full := filepath.Join(folder, path)
-		if _, err := os.Stat(full); err == nil {
-			return full, nil
+	for _, relative := range []string{path, slashed(path)} {
+		for _, folder := range append([]string{filepath.Dir(text)}, roots...) {
+			full := filepath.Join(folder, filepath.FromSlash(relative))
+			if _, err := os.Stat(full); err == nil {
+				return full, nil
+			}
 		}
 	}
 	return "", fmt.Errorf("%s: there is no %s, neither beside it nor in %s", text, path, strings.Join(roots, ", "))
 }
+
+// slashed is a path with slashes, whatever system it was written on.
+func slashed(path string) string { return strings.ReplaceAll(path, `\`, "/") }
 
 // matchPairs finds the pairs of a pattern: the files of one folder, and those of another that they
 // go with. It also lists the files of the first that have no partner.
@@ -150,7 +155,7 @@ func matchPairs(first, second, root, other string) (pairs []pair, alone []string
 	if strings.Count(first, "*") != strings.Count(second, "*") {
 		return nil, nil, fmt.Errorf("both sides need the same number of *")
 	}
-	parts := strings.Split(filepath.ToSlash(first), "*")
+	parts := strings.Split(slashed(first), "*")
 	for n := range parts {
 		parts[n] = regexp.QuoteMeta(parts[n])
 	}
@@ -164,7 +169,7 @@ func matchPairs(first, second, root, other string) (pairs []pair, alone []string
 		if m == nil {
 			return nil
 		}
-		partner := filepath.ToSlash(second)
+		partner := slashed(second)
 		for _, text := range m[1:] {
 			partner = strings.Replace(partner, "*", text, 1)
 		}

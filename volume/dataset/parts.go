@@ -157,14 +157,25 @@ func isMask(path string) bool {
 	return err == nil && len(l.Counts()) <= 2
 }
 
-// useParts turns the parts of a scan into its masks, or into its one file of labels. Files that are
-// only numbered, such as c_seg1 and c_seg2, could be of several people as well as of several
-// structures: with more than one, the scan has too many files of labels.
+// people are words for somebody who draws labels, with the number or letter that tells one from
+// another.
+var people = regexp.MustCompile(`(?i)^(rater|reader|observer|obs|annotator|expert|reviewer|radiologist)[_\-. ]?(\d+|[a-z])$`)
+
+// maybePeople says whether what is left of the name of a file of labels names no structure: a
+// number alone, as in c_seg1 and c_seg_1, or a person, as in c_rater1.
+func maybePeople(rest string) bool {
+	bare, _ := stripWords(rest)
+	_, err := strconv.Atoi(bare)
+	return err == nil || people.MatchString(bare)
+}
+
+// useParts turns the parts of a scan into its masks, or into its one file of labels. Files that name
+// no structure could be of several people as well as of several structures: with more than one, the
+// scan has too many files of labels.
 func (p *pairing) useParts() {
 	for _, scan := range slices.Sorted(maps.Keys(p.parts)) {
 		parts := p.parts[scan]
-		numbered := slices.ContainsFunc(parts, func(m Mask) bool { _, err := strconv.Atoi(m.Name); return err == nil })
-		if numbered || len(parts) == 1 && !isMask(parts[0].Path) {
+		if slices.ContainsFunc(parts, func(m Mask) bool { return maybePeople(m.Name) }) || len(parts) == 1 && !isMask(parts[0].Path) {
 			delete(p.parts, scan)
 			for _, m := range parts {
 				p.labels[scan] = append(p.labels[scan], m.Path)

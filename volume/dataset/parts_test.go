@@ -141,6 +141,18 @@ func TestNamesOfLabels(t *testing.T) {
 	if d := detect(t, root); d.Cases[0].Labels != "" || len(d.Unused) != 2 || !noted(d.Notes, "2 files of them") {
 		t.Errorf("%q, %q", list(d), d.Notes)
 	}
+	// So may masks of one structure each, whose names tell no structure.
+	for _, two := range [][2]string{{"c_seg1", "c_seg2"}, {"c_seg_1", "c_seg_2"}, {"c_rater1", "c_rater2"}, {"c_reader_A_seg", "c_reader_B_seg"}, {"c/1", "c/2"}} {
+		files := map[string]int{"c.nii.gz": -1, two[0] + ".nii.gz": int(phantom.Liver), two[1] + ".nii.gz": int(phantom.Spleen)}
+		root, _ := partsOf(t, files)
+		if d := detect(t, root); len(d.Cases) != 1 || d.Cases[0].Labels != "" || len(d.Unused) != 2 || !noted(d.Notes, "several people: say with --pairs which to take ('*.nii.gz=*"+two[0][1:]+".nii.gz')") {
+			t.Errorf("%q: %q, %q", two, list(d), d.Notes)
+		}
+		d, err := Detect(root, Options{Pairs: "*.nii.gz=*" + two[1][1:] + ".nii.gz"})
+		if err != nil || len(d.Cases) != 1 || filepath.Base(d.Cases[0].Labels) != filepath.Base(two[1])+".nii.gz" {
+			t.Errorf("%q, the second: %v, %v", two, err, d)
+		}
+	}
 	// What a program has made is no reference.
 	root, _ = partsOf(t, map[string]int{"c.nii.gz": -1, "c_pred.nii.gz": int(phantom.Liver)})
 	if d := detect(t, root); len(d.Cases) != 1 || d.Cases[0].Labels != "" || len(d.Unused) != 1 {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -359,7 +361,7 @@ func (p *pairing) dropScans(unwanted func(candidate) bool) {
 	}
 }
 
-const maskNote = "holds labels by its values, but its name says neither that nor of which scan; --labels-as-scans takes it for a scan"
+const maskNote = "holds labels by its values, but its name says neither that nor of which scan; --pairs says of which, --labels-as-scans takes it for a scan"
 
 // pair makes a case of each scan, with the labels of the same key.
 func (d *Dataset) pair(p *pairing) {
@@ -384,7 +386,7 @@ func (d *Dataset) pair(p *pairing) {
 			case len(found) == 0 && p.parts[key] != nil:
 				c.setMasks(p.parts[key])
 			case len(p.scans[key]) > 1 && len(found) > 0:
-				d.note("%s: used without labels, because %d scans could belong to %s", c.Image, len(p.scans[key]), found[0])
+				d.note("%s: used without labels, because %d scans could belong to %s: say with --pairs which does", c.Image, len(p.scans[key]), found[0])
 			case len(found) == 1:
 				if c.Labels != "" {
 					d.note("%s: its labels are %s, not %s", c.Image, found[0], c.Labels)
@@ -393,7 +395,7 @@ func (d *Dataset) pair(p *pairing) {
 				c.Labels = found[0]
 			case len(found) > 1:
 				d.Unused = append(d.Unused, found...)
-				d.note("%s: used without labels, because it has %d files of them, such as %s: put all labels into one file, or say with --pairs which are its", c.Image, len(found), found[0])
+				d.note("%s: used without labels, because it has %d files of them, %s, which may be of several people: say with --pairs which to take (%s); where each is of one structure, call it after that", c.Image, len(found), plain.List(found), p.pattern(c.Image, found[0]))
 			}
 			d.Cases = append(d.Cases, c)
 		}
@@ -403,9 +405,27 @@ func (d *Dataset) pair(p *pairing) {
 			continue
 		}
 		for _, path := range p.labels[key] {
-			d.leaveOut(path, "%s looks like labels, but belongs to no scan", path)
+			d.withoutScan(path)
 		}
 	}
+}
+
+// pattern says how --pairs takes a file of labels for a scan: a pattern that serves for scans of
+// other names, too, where the name of the scan, or of its folder, is in both paths.
+func (p *pairing) pattern(scan, labels string) string {
+	sides := [2]string{scan, labels}
+	for n, file := range sides {
+		if relative, err := filepath.Rel(p.root, file); err == nil {
+			sides[n] = filepath.ToSlash(relative)
+		}
+	}
+	stem, _ := stemOf(path.Base(sides[0]))
+	for _, name := range []string{stem, path.Base(sides[0]), path.Base(path.Dir(sides[0]))} {
+		if name != "" && name != "." && strings.Contains(sides[1], name) {
+			return fmt.Sprintf("'%s=%s'", strings.Replace(sides[0], name, "*", 1), strings.Replace(sides[1], name, "*", 1))
+		}
+	}
+	return "a CSV file with the columns scan and labels"
 }
 
 // toCase makes a case without labels.
