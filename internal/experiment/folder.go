@@ -25,7 +25,8 @@ const (
 // owner is who the files of an experiment belong to.
 const owner = "voxsaw crossval"
 
-// take makes sure that nobody else's files in the folder have the names of an experiment's. What trials an earlier version has left there, [runner.record] looks at.
+// take makes sure that nobody else's files in the folder have the names of an experiment's. What
+// trials an earlier version has left there, [runner.record] looks at.
 func (s Setting) take() error {
 	return claim.TakeOld(s.Out, trialsFolder+"/*", owner,
 		planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder,

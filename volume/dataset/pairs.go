@@ -19,8 +19,9 @@ type pair struct {
 
 // readPairs reads which labels belong to which scan: a CSV file with the columns scan and labels,
 // and name where each file is the mask of a structure; or a pattern such as
-// images/*.nii.gz=masks/*_organs.nii.gz, whose stars stand for the same text on both sides. Paths may
-// have backslashes, as on Windows. They are relative to the table or to one of the data sets, those of a pattern to each.
+// images/*.nii.gz=masks/*_organs.nii.gz, whose stars stand for the same text on both sides. Paths
+// may have backslashes, as on Windows. They are relative to the table or to one of the data sets,
+// those of a pattern to each.
 func readPairs(text string, roots []string) (pairs []pair, err error) {
 	if scan, labels, isPattern := strings.Cut(text, "="); isPattern && strings.Contains(scan, "*") {
 		var alone []string

@@ -169,9 +169,9 @@ func maybePeople(rest string) bool {
 	return err == nil || people.MatchString(bare)
 }
 
-// useParts turns the parts of a scan into its masks, or into its one file of labels. Files that name
-// no structure could be of several people as well as of several structures: with more than one, the
-// scan has too many files of labels.
+// useParts turns the parts of a scan into its masks, or into its one file of labels. Files that
+// name no structure could be of several people as well as of several structures: with more than
+// one, the scan has too many files of labels.
 func (p *pairing) useParts() {
 	for _, scan := range slices.Sorted(maps.Keys(p.parts)) {
 		parts := p.parts[scan]

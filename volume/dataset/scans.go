@@ -117,7 +117,20 @@ func (s source) readScans(o Options) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.nameByRoot(s.root)
 	return d, d.readNames(s.root)
+}
+
+// nameByRoot names the only scan of a folder after that, where its own name says no more than that
+// it is a scan: s0011/ct.nii.gz is the case s0011, whether s0011 is looked at or what it lies in.
+func (d *Dataset) nameByRoot(root string) {
+	if len(d.Cases) != 1 || d.Cases[0].series != nil || filepath.Dir(d.Cases[0].Image) != filepath.Clean(root) {
+		return
+	}
+	stem, _ := stemOf(filepath.Base(d.Cases[0].Image))
+	if bare, _ := stripWords(stem); bare == "" && filepath.Dir(absoluteOf(root)) != absoluteOf(root) {
+		d.Cases[0].ID = fileName(filepath.Base(absoluteOf(root)))
+	}
 }
 
 // readNames reads the names of labels from the dataset.json that may lie in a tree of scans.
