@@ -33,6 +33,12 @@
 // infinite values out of the mean and counts them. With [Options].Penalise the distances are the
 // longest one in the image instead.
 //
+// # What is ignored
+//
+// Voxels with the label that the reference's names call "ignore" ([volume.IgnoreName]) are in
+// neither set, as in nnU-Net, whose metrics count only the others. A surface that is cut off there
+// ends at the cut.
+//
 // # Beside other tools
 //
 // A test holds these sentences against values that the tools gave.
@@ -182,6 +188,9 @@ func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]
 		prediction = turned
 	}
 	p, r := prediction.Labels, reference.Labels
+	if ignored := volume.IgnoredLabels(reference.Names); len(ignored) > 0 {
+		p, r = leaveOut(p, r, ignored)
+	}
 	if o.Merge {
 		p, r = merged(p), merged(r)
 	}

@@ -299,3 +299,23 @@ func BenchmarkCompare(b *testing.B) {
 		}
 	}
 }
+
+// What nnU-Net's metrics do with a label to ignore: its voxels count in neither map
+// (compute_metrics of nnunetv2/evaluation/evaluate_predictions.py with ignore_label). For label 1:
+// TP 1, FP 1, FN 1 without the three ignored voxels.
+func TestIgnoredVoxels(t *testing.T) {
+	grid := volume.Grid{Shape: [3]int{7, 1, 1}, Affine: volume.Affine{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}}}
+	prediction := &volume.LabelMap{Grid: grid, Labels: []uint16{1, 1, 0, 1, 2, 0, 0}}
+	reference := &volume.LabelMap{Grid: grid, Labels: []uint16{1, 0, 1, 3, 3, 3, 0}, Names: map[uint16]string{1: "liver", 3: "ignore"}}
+	scores, err := Compare("a", prediction, reference, DefaultOptions())
+	if err != nil || len(scores) != 1 || scores[0].Label != 1 || scores[0].DSC != 0.5 || scores[0].Predicted != 0.002 || scores[0].Reference != 0.002 {
+		t.Errorf("%+v, %v", scores, err)
+	}
+	if !slices.Equal(prediction.Labels, []uint16{1, 1, 0, 1, 2, 0, 0}) {
+		t.Error("the prediction was changed")
+	}
+	classOf := []uint16{0, 1, 2, Ignored}
+	if dice := Dice(prediction.Labels, reference.Labels, classOf, 2); dice[1] != 0.5 || !math.IsNaN(dice[2]) {
+		t.Errorf("DSC %v", dice)
+	}
+}

@@ -12,10 +12,14 @@ func coefficient(both, predicted, reference int) float64 {
 	return 2 * float64(both) / float64(predicted+reference) // 0/0 is NaN
 }
 
+// Ignored is the class of labels whose voxels are left out.
+const Ignored = math.MaxUint16
+
 // Dice is the Dice coefficient 2 |P and R| / (|P| + |R|) of every class from 0 to classes: element
 // c of the result is that of class c, NaN where neither side shows it. predicted holds the class of
-// each voxel, reference its label, and classOf[label] says which class a label belongs to. With a
-// nil classOf the labels are the classes. classes is the largest class that occurs.
+// each voxel, reference its label, and classOf[label] says which class a label belongs to:
+// [Ignored] leaves its voxels out. With a nil classOf the labels are the classes. classes is the
+// largest class that occurs.
 //
 // [Compare] gives the same number with all others; this is the quick way, for a network that is
 // validated while it trains.
@@ -24,7 +28,9 @@ func Dice(predicted, reference, classOf []uint16, classes int) []float64 {
 	for i, p := range predicted {
 		r := reference[i]
 		if classOf != nil {
-			r = classOf[r]
+			if r = classOf[r]; r == Ignored {
+				continue
+			}
 		}
 		sum[p]++
 		sum[r]++
@@ -37,6 +43,18 @@ func Dice(predicted, reference, classOf []uint16, classes int) []float64 {
 		dice[c] = coefficient(both[c], sum[c], 0)
 	}
 	return dice
+}
+
+// leaveOut gives labels without those of voxels that the reference ignores: they become background
+// in both.
+func leaveOut(p, r []uint16, ignored []uint16) (prediction, reference []uint16) {
+	prediction, reference = slices.Clone(p), slices.Clone(r)
+	for n, label := range r {
+		if slices.Contains(ignored, label) {
+			prediction[n], reference[n] = 0, 0
+		}
+	}
+	return prediction, reference
 }
 
 // region is what one walk over both arrays finds out about a label.

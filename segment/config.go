@@ -77,9 +77,12 @@ func DefaultConfig() Config {
 // numbers where names were, their names, the number of classes, the preparation.
 func (c Config) Resolve(store *prepared.Store) (Config, error) {
 	names := store.LabelNames()
+	ignored := volume.IgnoredLabels(names)
 	if len(c.Labels) == 0 {
 		for _, label := range slices.Sorted(maps.Keys(names)) {
-			c.Labels = append(c.Labels, strconv.Itoa(int(label)))
+			if !slices.Contains(ignored, label) {
+				c.Labels = append(c.Labels, strconv.Itoa(int(label)))
+			}
 		}
 	}
 	var err error
@@ -95,6 +98,9 @@ func (c Config) Resolve(store *prepared.Store) (Config, error) {
 		var parts []string
 		for _, label := range class {
 			name, ok := names[label]
+			if slices.Contains(ignored, label) {
+				return c, fmt.Errorf("label %d of the data is called %s: its voxels are left out of the loss and of scores, and are no structure to learn", label, name)
+			}
 			if !ok {
 				return c, fmt.Errorf("no case of the data has label %d: it has %s", label, describeLabels(names))
 			}
@@ -200,8 +206,8 @@ func describeLabels(names map[uint16]string) string {
 }
 
 // Reference is a label map with the labels that are learnt with these settings, which are resolved:
-// merged into the first of each class, all others background. A class is undrawn where none of its
-// labels was drawn.
+// merged into the first of each class, all others but ignored ones background. A class is undrawn
+// where none of its labels was drawn.
 func (c Config) Reference(l *volume.LabelMap) *volume.LabelMap {
 	classes, _ := parseClasses(c.Labels) // checked when they were resolved
 	table, first, names := classTable(classes), []uint16{0}, map[uint16]string{}
@@ -211,9 +217,18 @@ func (c Config) Reference(l *volume.LabelMap) *volume.LabelMap {
 			names[class[0]] = c.Names[i]
 		}
 	}
+	become := make([]uint16, len(table))
+	for label, class := range table {
+		become[label] = first[class]
+	}
+	for _, label := range volume.IgnoredLabels(l.Names) {
+		if table[label] == 0 { // an earlier version learnt it
+			become[label], names[label] = label, l.Names[label]
+		}
+	}
 	out := &volume.LabelMap{Grid: l.Grid, Labels: slices.Clone(l.Labels), Names: names}
 	for i, label := range out.Labels {
-		out.Labels[i] = first[table[label]]
+		out.Labels[i] = become[label]
 	}
 	for _, class := range undrawnClasses(classes, l.Undrawn) {
 		out.Undrawn = append(out.Undrawn, first[class])

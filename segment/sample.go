@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -19,7 +21,7 @@ import (
 type sampler struct {
 	config   Config
 	classes  [][]uint16 // labels of each class
-	table    []uint16   // class of each label
+	table    []uint16   // class of each label; eval.Ignored: its voxels do not count
 	train    []*prepared.Case
 	held     []*prepared.Case
 	notes    []string
@@ -34,6 +36,10 @@ func newSampler(c Config, data Data, first, n int) (sampler, error) {
 		return s, err
 	}
 	s.table = classTable(s.classes)
+	for _, label := range volume.IgnoredLabels(data.Store.LabelNames()) {
+		s.table[label] = eval.Ignored
+		s.notes = append(s.notes, fmt.Sprintf("voxels of label %d, %s, are left out of the loss and of scores", label, volume.IgnoreName))
+	}
 	return s, s.open(data)
 }
 
@@ -115,7 +121,7 @@ func (s *sampler) shows(c *prepared.Case) bool {
 }
 
 // A batch is the crops of a step: images (crops, 1, D, H, W) and the class of each voxel (crops, D,
-// H, W).
+// H, W), -1 where it does not count.
 type batch struct {
 	images, targets []float32
 	cases           []string
@@ -138,7 +144,11 @@ func (s *sampler) Batch(_ context.Context, step int) (*batch, error) {
 			return b, err
 		}
 		for i, label := range target {
-			target[i] = float32(s.table[int(label)])
+			if class := s.table[int(label)]; class == eval.Ignored {
+				target[i] = -1 // does not count, see device.LossSpec
+			} else {
+				target[i] = float32(class)
+			}
 		}
 		b.cases = append(b.cases, c.ID)
 	}

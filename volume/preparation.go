@@ -329,10 +329,16 @@ func (p Preparation) Scale() (a, b float32) {
 func (p Preparation) Air() int16 { return int16(p.Window[0]) }
 
 // relabel merges and drops labels as Relabel says. Names go with the labels that keep their number.
+// Ignored labels do that where no rule names them.
 func (p Preparation) relabel(l *LabelMap) (*LabelMap, error) {
 	table, err := p.relabelling()
 	if err != nil || table == nil {
 		return l, err
+	}
+	for _, label := range IgnoredLabels(l.Names) {
+		if !slices.Contains(p.Relabelled(), label) {
+			table[label] = label // a rule for all others is for structures
+		}
 	}
 	o := &LabelMap{Grid: l.Grid, Labels: make([]uint16, len(l.Labels)), Names: maps.Clone(l.Names)}
 	blocks(len(o.Labels), func(from, to int) {

@@ -12,6 +12,8 @@ package volume
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 )
@@ -39,6 +41,22 @@ type LabelMap struct {
 	// Undrawn are labels that nobody drew here, though they may be in the patient, in ascending
 	// order: none of their voxels are known. A label that is neither here nor in Labels is absent.
 	Undrawn []uint16
+}
+
+// IgnoreName is the name of the label of voxels that nobody decided about, as nnU-Net's
+// dataset.json has it: losses and scores leave them out.
+const IgnoreName = "ignore"
+
+// IgnoredLabels are the labels of that name among the names of labels, in ascending order. Data
+// sets that were prepared together may have one each.
+func IgnoredLabels(names map[uint16]string) (labels []uint16) {
+	for label, name := range names {
+		if label > 0 && strings.EqualFold(name, IgnoreName) {
+			labels = append(labels, label)
+		}
+	}
+	slices.Sort(labels)
+	return labels
 }
 
 // Affine takes voxel indices (i, j, k, 1) to world coordinates in millimetres, RAS+: x grows to the

@@ -339,8 +339,8 @@ func (d *Dataset) nameLabels(names map[string]any) {
 			if value > 0 && value <= 0xffff && value == float64(uint16(value)) {
 				d.nameLabel(uint16(value), key)
 			}
-			if key == "ignore" {
-				d.note("dataset.json has label %g for voxels to ignore: it is a label like the others here, --relabel %[1]g:0 makes it background", value)
+			if key == volume.IgnoreName {
+				d.note("dataset.json has label %g for voxels to ignore: losses and scores leave them out; --relabel %[1]g:0 makes them background", value)
 			}
 		case string:
 			if label, err := strconv.ParseUint(key, 10, 16); err == nil && label > 0 {

@@ -31,7 +31,11 @@ func (d *Dataset) setDrawn(named map[uint16]string) {
 	}
 }
 
-func labelsOf(names map[uint16]string) []uint16 { return slices.Sorted(maps.Keys(names)) }
+// labelsOf are the labels of structures that have names.
+func labelsOf(names map[uint16]string) []uint16 {
+	ignored := volume.IgnoredLabels(names)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(names)), func(label uint16) bool { return slices.Contains(ignored, label) })
+}
 
 // drawnLabels are the labels that somebody drew in the case, or found absent; nil where nothing is
 // known.
