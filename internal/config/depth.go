@@ -18,6 +18,9 @@ const (
 	// square of their number: 20,000 keys or 400,000 items take seconds.
 	maxKeys  = 4_000
 	maxItems = 50_000
+	// maxBlank bounds the lines that hold nothing. The parser looks at all those before each one of
+	// a text that goes over lines: 200,000 of them take an hour.
+	maxBlank = 4_000
 )
 
 // checkSize refuses a text that would cost too much to parse. It looks at bytes alone.
@@ -38,6 +41,8 @@ func checkSize(name string, data []byte) error {
 			problem = fmt.Sprintf("more than %d keys", maxKeys)
 		case c.items > maxItems:
 			problem = fmt.Sprintf("more than %d items of lists", maxItems)
+		case c.blank > maxBlank:
+			problem = fmt.Sprintf("more than %d blank lines", maxBlank)
 		default:
 			continue
 		}
@@ -50,6 +55,7 @@ func checkSize(name string, data []byte) error {
 type counter struct {
 	depth, deepest int // of brackets and braces, and of dashes within a line
 	keys, items    int
+	blank          int // lines, where a carriage return alone ends one, too
 }
 
 // line follows brackets, braces, colons, commas and dashes. Quotes and comments are passed over. A
@@ -57,6 +63,9 @@ type counter struct {
 func (c *counter) line(line []byte) {
 	var quote byte
 	dashes, before := 0, byte(' ')
+	if len(bytes.TrimSpace(line)) == 0 {
+		c.blank += max(1, bytes.Count(line, []byte{'\r'}))
+	}
 	ends := func(at int) bool { // the sign stands alone, as YAML wants it
 		return at+1 == len(line) || bytes.IndexByte([]byte(" \t\r\n"), line[at+1]) >= 0
 	}

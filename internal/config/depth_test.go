@@ -18,6 +18,9 @@ func TestAbsurdDepth(t *testing.T) {
 		"dashes and questions":   "steps:\n  " + strings.Repeat("- ? ", n) + "a",
 		"behind quotes":          `a: "it's \"[" ` + "\nb: '[' \n" + strings.Repeat("c: [\n", n),
 		"long":                   "steps: " + strings.Repeat("x", maxSize),
+		"blank lines":            "steps: |\n " + strings.Repeat("\n", n),
+		"blank lines of blanks":  "steps: >\n " + strings.Repeat(" \n", n),
+		"blank lines of Macs":    "steps: |\n " + strings.Repeat("\r", n),
 	} {
 		data := []byte(text)
 		var before, after runtime.MemStats
@@ -46,6 +49,7 @@ func TestUsualDepth(t *testing.T) {
 		"window: [-125, 275]\nlist:\n" + strings.Repeat("  - [1, [2, {a: 3}]]\n", 1000),
 		"list:\n" + strings.Repeat("- - 1\n  - 2\n", 1000),
 		"text: a - b - c - d\n",
+		strings.Repeat("a: 1\r\n\r\n", 1000),
 	} {
 		if err := checkSize("file", []byte(text)); err != nil {
 			t.Errorf("%.60q: %v", text, err)
