@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -9,11 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/claim"
+	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/report"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/terminal"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 )
 
@@ -30,7 +34,7 @@ type evaluateOptions struct {
 
 func newEvaluate() *cobra.Command {
 	o := &evaluateOptions{Metrics: eval.DefaultOptions(), Read: dataset.DefaultReadOptions(), Missing: missingIsError}
-	return verb("evaluate PREDICTIONS REFERENCES", "Compare label maps with references: DSC, HD95, ASSD, NSD, volumes",
+	cmd := verb("evaluate PREDICTIONS REFERENCES", "Compare label maps with references: DSC, HD95, ASSD, NSD, volumes",
 		`Compares label maps with references, label by label: Dice (DSC), 95th percentile and maximum of the Hausdorff
 distance (HD95, HD), average symmetric surface distance (ASSD), normalised surface Dice (NSD) at a tolerance, volumes.
 PREDICTIONS and REFERENCES are two files, or two folders whose files have the same names: NIfTI, or DICOM SEG objects.
@@ -45,6 +49,8 @@ A reference without a prediction is an error, unless --missing says that it is t
 		cobra.ExactArgs(2), o, func(cmd *cobra.Command, args []string) error {
 			return runEvaluate(cmd.Context(), *o, args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		})
+	cmd.Annotations = map[string]string{asRanks: "yes"}
+	return cmd
 }
 
 // What evaluate does with references that have no prediction.
@@ -79,8 +85,12 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 	if predicted := pairs.predictedReferences(); len(predicted) > 0 {
 		say(stderr, "WARNING: %s: nobody drew the predictions of voxsaw that are compared with as references: %s", references, list(predicted))
 	}
-	scores, err := comparePairs(ctx, o, pairs.both, stderr)
-	if err != nil {
+	ranks := jobOf(ctx)
+	if err := sameEvaluation(ranks, o, pairs); err != nil {
+		return err
+	}
+	scores, err := comparePairs(ctx, ranks, o, pairs.both, stderr)
+	if err != nil || ranks.silent() { // rank 0 writes
 		return err
 	}
 	eval.Sort(scores)
@@ -119,39 +129,80 @@ func writeScores(folder string, perCase, perLabel table.Table, page report.Repor
 	return nil
 }
 
-// comparePairs reads every pair of label maps and scores it.
-func comparePairs(ctx context.Context, o evaluateOptions, pairs []filePair, stderr io.Writer) ([]eval.Score, error) {
+// sameEvaluation makes sure that all ranks are about to compare the same label maps.
+func sameEvaluation(j *job, o evaluateOptions, pairs filePairs) error {
+	settings, err := config.Marshal(&o)
+	if err != nil {
+		return err
+	}
+	files := sha256.New()
+	for _, p := range pairs.both {
+		fmt.Fprintln(files, p.name, p.prediction.Path, p.reference.Path)
+	}
+	return train.GroupOf(voxsaw.RunOptions{Ranks: j.ranks()}).Same(map[string]string{
+		"version": voxsaw.Version(), "settings": string(settings),
+		"label maps": fmt.Sprintf("%d, digest %.16x", len(pairs.both), files.Sum(nil)),
+	})
+}
+
+// comparePairs reads every pair of label maps and scores it. Ranks share out the pairs; each is
+// given the scores of all.
+func comparePairs(ctx context.Context, j *job, o evaluateOptions, pairs []filePair, stderr io.Writer) ([]eval.Score, error) {
 	var scans *dataset.Scans
 	if o.Scans != "" {
 		scans = dataset.ScansIn(o.Scans)
 	}
-	var scores []eval.Score
-	wanted := newWantedLabels(o.Metrics.Labels)
 	progress := terminal.NewProgress(stderr, "evaluate", len(pairs))
 	defer progress.Finish()
-	for _, p := range pairs {
+	ranks := train.GroupOf(voxsaw.RunOptions{Ranks: j.ranks()})
+	here := make([]bool, len(pairs)) // whether this rank has compared a pair
+	note := func(s caseScores) {
+		for _, text := range s.Notes {
+			progress.Note(text)
+		}
+	}
+	all, err := train.Divide(ctx, ranks, len(pairs), func(ctx context.Context, i int) (caseScores, error) {
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("stopped before case %s: %w", p.name, err)
+			return caseScores{}, fmt.Errorf("stopped before case %s: %w", pairs[i].name, err)
 		}
-		prediction, reference, notes, err := p.read(scans, o.Read)
-		if errors.Is(err, dataset.ErrNoScans) {
-			return nil, withHint(err, "add --scans FOLDER")
-		}
+		s, err := comparePair(pairs[i], scans, o)
 		if err != nil {
-			return nil, err
+			return s, err
 		}
-		for _, note := range notes {
-			progress.Note(note)
+		here[i] = true
+		note(s)
+		// the other ranks, which have a case each, are about as far
+		progress.Add(min(max(ranks.Size, 1), len(pairs)-i))
+		return s, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var scores []eval.Score
+	wanted := newWantedLabels(o.Metrics.Labels)
+	for i, s := range all {
+		if !here[i] {
+			note(s)
 		}
-		s, err := wanted.compare(p.name, prediction, reference, o.Metrics)
-		if err != nil {
-			return nil, err // it names the case, and says what to do
-		}
-		scores = append(scores, s...)
-		progress.Add(1)
+		scores = append(scores, s.Scores...)
+		wanted.add(pairs[i].name, s.Unknown)
 	}
 	progress.Finish()
 	return scores, wanted.settle(stderr)
+}
+
+// comparePair reads a pair of label maps and scores it.
+func comparePair(p filePair, scans *dataset.Scans, o evaluateOptions) (caseScores, error) {
+	prediction, reference, notes, err := p.read(scans, o.Read)
+	if errors.Is(err, dataset.ErrNoScans) {
+		return caseScores{}, withHint(err, "add --scans FOLDER")
+	}
+	if err != nil {
+		return caseScores{}, err
+	}
+	s, err := compareLabels(p.name, prediction, reference, o.Metrics) // an error names the case
+	s.Notes = notes
+	return s, err
 }
 
 // printTable writes a table of results to the terminal.

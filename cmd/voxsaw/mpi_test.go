@@ -35,6 +35,7 @@ func TestMPI(t *testing.T) {
 	t.Run("other ways", s.otherWays)
 	t.Run("solve", s.solve)
 	t.Run("predict", s.predict)
+	t.Run("evaluate", s.evaluate)
 	t.Run("interrupt and resume", s.interruptAndResume)
 	t.Run("a rank is lost", s.aRankIsLost)
 	t.Run("kills", s.kills)
@@ -265,6 +266,53 @@ func (s mpiSite) predict(t *testing.T) {
 	r = s.ranks(t, "Open MPI", 2, append(line("predicted"), "--force")...)
 	if r.code != exitFailure || strings.Count(r.stderr, "1 of 6 scans could not be segmented") != 1 || strings.Count(r.stdout, ".nii.gz") != 5 {
 		t.Errorf("with a damaged scan: exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
+	}
+}
+
+// Ranks that share out label maps write the scores of one process, to the byte, and print them
+// once. A label map that cannot be read is named once.
+func (s mpiSite) evaluate(t *testing.T) {
+	references, predictions := s.in("scans/labelsTr"), s.in("to-evaluate")
+	if err := os.CopyFS(predictions, os.DirFS(references)); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(predictions, "*"))
+	if err != nil || len(files) != 4 {
+		t.Fatal(files, err)
+	}
+	other, err := os.ReadFile(files[2])
+	if err == nil {
+		err = os.WriteFile(files[0], other, 0o666) // of another case: scores that are not 1
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	// label 77 is in no case, which is said; 3 ranks do not divide 4 cases
+	line := func(out string) []string {
+		return []string{"evaluate", predictions, references, "--labels", "2,3,77", "--json", "--out", s.in(out)}
+	}
+	var alone bytes.Buffer
+	if code := run(line("scores-alone"), &alone, io.Discard); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	for launcher, n := range map[string]int{"MPICH": 3, "Open MPI": 2} {
+		out := "scores-" + launcher
+		r := s.ranks(t, launcher, n, line(out)...)
+		if r.code != 0 || r.stdout != alone.String() {
+			t.Errorf("%s: exit code %d\n%s\nwant\n%s\n%s", launcher, r.code, r.stdout, alone.String(), r.stderr)
+		}
+		traintest.SameFiles(t, s.in("scores-alone"), s.in(out), "scores.csv", "scores.json", "scores.md", "scores.html")
+	}
+	if err := os.WriteFile(files[1], []byte("no label map"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r := s.ranks(t, "MPICH", 2, line("never")...)
+	if _, err := os.Stat(s.in("never")); err == nil || r.code != exitFailure || strings.Count(r.stderr, filepath.Base(files[1])) != 1 || !strings.Contains(r.stderr, "voxsaw: rank 1 (") {
+		t.Errorf("with a damaged label map: exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
+	}
+	r = s.ranks(t, "MPICH", 1, append(append(line("never"), ":", "-n", "1", s.binary), append(line("never"), "--tolerance", "3")...)...)
+	if r.code != exitFailure || !strings.Contains(r.stderr, "cannot work together: tolerance: 2 on rank 0, 3 there") {
+		t.Errorf("with another tolerance: exit code %d\n%s", r.code, r.stderr)
 	}
 }
 
