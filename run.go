@@ -129,8 +129,9 @@ type Summary struct {
 	WaitShare  float64 // of the time, spent waiting for data
 	// FLOPs is the arithmetic of all steps on all ranks, forward and backward: the multiplications
 	// and additions of convolutions and matrix products as their direct formulas have them, as
-	// torch.utils.flop_counter counts them. Norms, activations, losses, validations and what is
-	// computed again to save memory are not in it. 0: nobody counted.
+	// torch.utils.flop_counter counts them. The second forward pass of micro-batches is in it.
+	// Norms, activations, losses, validations and what is computed again to save memory are not. 0:
+	// nobody counted.
 	FLOPs float64
 }
 

@@ -63,7 +63,7 @@ func (p *programs) Notes() []string {
 }
 
 // FLOPs implements [train.Learner].
-func (p *programs) FLOPs() float64 { return p.program.Summary().FLOPs }
+func (p *programs) FLOPs() (forward, both float64) { return p.program.FLOPs() }
 
 // Close implements [train.Learner].
 func (p *programs) Close() {

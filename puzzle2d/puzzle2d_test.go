@@ -13,6 +13,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/train/traintest"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 
 	_ "github.com/voxsaw/voxsaw/internal/device/cpu" // the device to train on
@@ -164,6 +165,48 @@ func (o interrupter) Stepped(p voxsaw.Progress) {
 func (o interrupter) Validated(int, voxsaw.Validation, bool) {}
 func (o interrupter) Saved(string, int)                      {}
 func (o interrupter) Note(string)                            {}
+
+// Micro-batches leave the weights of the whole batch, with one of the networks that no batch norm
+// is in, and run forward once more. Those with batch norm are refused.
+func TestMicroBatchesEqualTheBatch(t *testing.T) {
+	store, dev := prepare(t, 8, 128, 128), open(t)
+	data := Split(store)
+	c := small()
+	c.Network = Network{Backbone: "alexnet", Width: 0.0625}
+	c.Grid, c.Cell, c.Patch, c.Rounds, c.Train.Steps, c.Train.LR = [2]int{2, 2}, 64, 64, 2, 6, 0.05
+	run := func(accumulate int) (folder string, flops float64) {
+		c := c
+		c.Train.Accumulate = accumulate
+		c, err := c.Resolve(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder = filepath.Join(t.TempDir(), "run")
+		s, err := Pretrain(t.Context(), dev, c, data, voxsaw.RunOptions{Folder: folder})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(folder, "last.safetensors"), s.FLOPs
+	}
+	whole, flops := run(0)
+	for _, n := range []int{2, 4} {
+		parts, more := run(n)
+		traintest.Close(t, whole, parts, 1e-6)
+		// forward is a third, but for the first layer, which has no gradient of its input
+		if more < 1.32*flops || more > 1.45*flops {
+			t.Errorf("%d micro-batches: %.0f FLOP, %.0f at once", n, more, flops)
+		}
+	}
+	resnet := small()
+	resnet.Train.Accumulate = 2
+	resnet, err := resnet.Resolve(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Pretrain(t.Context(), dev, resnet, data, voxsaw.RunOptions{}); err == nil || !strings.Contains(err.Error(), "several micro-batches cannot share") {
+		t.Errorf("batch norm: %v", err)
+	}
+}
 
 // A run that is stopped and resumed leaves the same bytes; with other settings it is not resumed.
 func TestResume(t *testing.T) {

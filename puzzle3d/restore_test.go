@@ -211,18 +211,22 @@ func TestPuzzlesAndRestorationAreLearnt(t *testing.T) {
 	}
 }
 
-// The arithmetic of a step is that of both tasks, as PyTorch counts it.
+// The arithmetic of a step is that of both tasks, as PyTorch counts it. Micro-batches run forward
+// once more.
 func TestFLOPsWithRestoration(t *testing.T) {
 	cache, dev := phantoms(t, 2, [3]int{72, 36, 36}), testDevice(t)
 	c := tiny()
 	c.Network.Levels, c.Crop, c.Patch, c.Features, c.Hidden, c.Train.Steps = 4, [3]int{72, 36, 36}, [3]int{32, 16, 16}, 24, 12, 1
 	c.Restore, c.RestoreCrop = 1, [3]int{32, 32, 32}
 	c = resolved(t, c)
-	_, puzzles := traintest.FLOPs(t, "..", "jigsaw")
-	_, restored := traintest.FLOPs(t, "..", "mae")
-	traintest.Counts(t, puzzles+restored, func(o voxsaw.RunOptions) (voxsaw.Summary, error) {
+	look, puzzles := traintest.FLOPs(t, "..", "jigsaw")
+	forward, restored := traintest.FLOPs(t, "..", "mae")
+	training := func(o voxsaw.RunOptions) (voxsaw.Summary, error) {
 		return Pretrain(t.Context(), dev, c, data(cache, 0), o)
-	})
+	}
+	traintest.Counts(t, puzzles+restored, training)
+	c.Train.Accumulate = 2
+	traintest.Counts(t, look+forward+puzzles+restored, training)
 }
 
 func TestRestoreSettingsNameWhatIsWrong(t *testing.T) {

@@ -94,7 +94,7 @@ func (l *learner) Notes() []string {
 }
 
 // FLOPs implements [train.Learner].
-func (l *learner) FLOPs() float64 { return l.program.Summary().FLOPs }
+func (l *learner) FLOPs() (forward, both float64) { return l.program.FLOPs() }
 
 // Close gives the memory back.
 func (l *learner) Close() {

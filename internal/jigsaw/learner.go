@@ -74,11 +74,13 @@ func (l *Learner) Notes() (notes []string) {
 }
 
 // FLOPs implements [train.Learner]: the mean over the grids.
-func (l *Learner) FLOPs() (mean float64) {
+func (l *Learner) FLOPs() (forward, both float64) {
+	n := float64(len(l.trainers))
 	for _, t := range l.trainers {
-		mean += t.FLOPs() / float64(len(l.trainers))
+		f, b := t.FLOPs()
+		forward, both = forward+f/n, both+b/n
 	}
-	return mean
+	return forward, both
 }
 
 // Validate implements [train.Task]: it plays the puzzles of the held-out items.

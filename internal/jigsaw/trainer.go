@@ -161,13 +161,16 @@ func (t *Trainer) Notes() []string {
 // FLOPs is the arithmetic of a step, on this rank, in which no puzzle is solved before the last
 // round: the encoder, the looks of all rounds and, of several, the one at all of them together,
 // whose gradient is the step's.
-func (t *Trainer) FLOPs() float64 {
+func (t *Trainer) FLOPs() (forward, both float64) {
 	rounds, last := t.config.rounds(), t.largestHead()
-	flops := t.encoder.Summary().FLOPs + last.Summary().FLOPs
+	forward, both = t.encoder.FLOPs()
+	f, b := last.FLOPs()
+	forward, both = forward+f, both+b
 	if rounds > 1 {
-		flops += float64(rounds) * t.heads[0].program.ForwardFLOPs()
+		looks := float64(rounds) * t.heads[0].program.ForwardFLOPs()
+		forward, both = forward+looks, both+looks
 	}
-	return flops
+	return forward, both
 }
 
 // head is the smallest head with boards for so many rounds.

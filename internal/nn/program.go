@@ -84,6 +84,9 @@ func (s Summary) String() string {
 		s.Steps, again, s.FLOPs/1e9, mebibytes(s.Bytes), mebibytes(s.Unshared), mebibytes(s.ParamBytes))
 }
 
+// FLOPs are the summary's, of Forward and of both parts.
+func (p *Program) FLOPs() (forward, both float64) { return p.ForwardFLOPs(), p.Summary().FLOPs }
+
 // ForwardFLOPs is the part of the summary's FLOPs that Forward computes.
 func (p *Program) ForwardFLOPs() (flops float64) {
 	for _, step := range p.Times()[:p.Summary().ForwardSteps] {

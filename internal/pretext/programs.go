@@ -36,7 +36,7 @@ func (p *Programs) Notes() []string {
 }
 
 // FLOPs implements [train.Learner].
-func (p *Programs) FLOPs() float64 { return p.Training.Summary().FLOPs }
+func (p *Programs) FLOPs() (forward, both float64) { return p.Training.FLOPs() }
 
 // Close implements [train.Learner].
 func (p *Programs) Close() {

@@ -41,9 +41,9 @@ type Learner[B any] interface {
 	Task[B]
 	// Notes are what a person should know before the run, such as the memory of a step.
 	Notes() []string
-	// FLOPs is the arithmetic of one training step on this rank, as [voxsaw.Summary] counts it: the
-	// mean where steps differ.
-	FLOPs() float64
+	// FLOPs is the arithmetic of what goes through the network at once, as [voxsaw.Summary] counts
+	// it: of the forward part alone, and of both. It is the mean where steps differ.
+	FLOPs() (forward, both float64)
 	Close()
 }
 
@@ -110,12 +110,21 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 	}
 	summary, err := Train[B](ctx, learner, Setup{
 		Options: j.Options, Optimizer: w.Optimizer, Group: group, Folder: folder, Observer: o.Observer, Loaders: o.Loaders,
-		FLOPs: learner.FLOPs() * float64(group.Parts()),
+		FLOPs: stepFLOPs(learner, w.Group) * float64(max(group.Size, 1)),
 	})
 	if note := w.Optimizer.SumNote(); err == nil && note != "" && o.Observer != nil {
 		o.Observer.Note(note)
 	}
 	return summary, err
+}
+
+// stepFLOPs is the arithmetic of a step on this rank. The forward part of a micro-batch runs twice.
+func stepFLOPs[B any](l Learner[B], g Group) float64 {
+	forward, both := l.FLOPs()
+	if g.micro == nil {
+		return both
+	}
+	return float64(g.micro.n) * (forward + both)
 }
 
 // sameRun makes sure that all ranks are about to do the same.
@@ -177,7 +186,7 @@ func (j Job[B]) need(d device.Device, limit int64, group Group) (n voxsaw.Memory
 	if err != nil {
 		return n, err
 	}
-	n.Bytes, n.FLOPs = w.Params.Need(), learner.FLOPs()
+	n.Bytes, n.FLOPs = w.Params.Need(), stepFLOPs(learner, group)
 	learner.Close()
 	w.Optimizer.Close()
 	return n, nil
