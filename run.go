@@ -91,6 +91,15 @@ type Observer interface {
 	Note(message string)
 }
 
+// A ValidationObserver is an [Observer] that is told, too, how a validation gets on, which may take
+// longer than the steps before it.
+type ValidationObserver interface {
+	Observer
+	// Validating is called when a validation begins and after each held-out item: those done of how
+	// many.
+	Validating(step, done, of int)
+}
+
 // Progress is a step that has just been done.
 type Progress struct {
 	Step, Steps    int // steps done, steps in all

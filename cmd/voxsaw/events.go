@@ -77,6 +77,16 @@ func (e *events) Stepped(p voxsaw.Progress) {
 	e.Observer.Stepped(p)
 }
 
+// Validating is no event: it is for people.
+func (e *events) Validating(step, done, of int) { passValidating(e.Observer, step, done, of) }
+
+// passValidating passes on how a validation gets on, to who wants to know.
+func passValidating(o voxsaw.Observer, step, done, of int) {
+	if v, ok := o.(voxsaw.ValidationObserver); ok {
+		v.Validating(step, done, of)
+	}
+}
+
 func (e *events) Validated(step int, v voxsaw.Validation, best bool) {
 	e.write(event{Event: "validated", Step: step, Score: number(v.Score), IsBest: best, Metrics: named(v.Metrics)})
 	e.Observer.Validated(step, v, best)

@@ -19,6 +19,7 @@ type trainProgress struct {
 	unit string // "puzzles", "crops"
 	bar  terminal.Progress
 	loss float64 // running mean over about 50 steps
+	text string  // of loss and speed
 	from int     // the step that this sitting began at
 	told bool    // how long it will take
 	// of this sitting, when its first step was done
@@ -46,7 +47,8 @@ func (t *trainProgress) Stepped(p voxsaw.Progress) {
 	}
 	t.loss += (p.Loss - t.loss) / 50
 	speed := float64(p.Items*(p.Step-t.from)) / max(p.Elapsed.Seconds(), 1e-9)
-	t.bar.Describe(fmt.Sprintf("loss %.3f, %.2f %s/s", t.loss, speed, t.unit))
+	t.text = fmt.Sprintf("loss %.3f, %.2f %s/s", t.loss, speed, t.unit)
+	t.bar.Describe(t.text)
 	if !t.told {
 		t.tell(p)
 	}
@@ -91,7 +93,14 @@ func (t *trainProgress) whole(p voxsaw.Progress) string {
 	return text
 }
 
+// Validating takes the place of loss and speed until the validation is done.
+func (t *trainProgress) Validating(_, done, of int) {
+	t.bar.Describe(fmt.Sprintf("validating, %d of %d", done, of))
+	t.bar.Add(0)
+}
+
 func (t *trainProgress) Validated(step int, v voxsaw.Validation, best bool) {
+	t.bar.Describe(t.text)
 	var b strings.Builder
 	for i, m := range v.Metrics {
 		if i == 8 { // the rest is in validation.csv

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,3 +35,36 @@ func TestProgressBeginsWithTheWholeTime(t *testing.T) {
 		}
 	}
 }
+
+// A validation that takes long is not silent, not even the last one. It ends with what was shown
+// before it.
+func TestValidationShowsHowItGetsOn(t *testing.T) {
+	r := &reporter{Observer: newTrainProgress(io.Discard, "finetune", "crops"), last: time.Now()}
+	bar := &shownTexts{}
+	p := r.Observer.(*trainProgress)
+	p.bar = bar
+	p.Stepped(voxsaw.Progress{Step: 1, Steps: 1, Items: 2, Loss: 1, Elapsed: time.Second})
+	e := newEvents(io.Discard, r)
+	for done := range 3 {
+		e.Validating(1, done, 2)
+	}
+	e.Validated(1, voxsaw.Validation{}, false)
+	if want := []string{"loss 1.000, 2.00 crops/s", "validating, 0 of 2", "validating, 1 of 2", "validating, 2 of 2", "loss 1.000, 2.00 crops/s"}; !slices.Equal(bar.texts, want) {
+		t.Errorf("shown %q, want %q", bar.texts, want)
+	}
+	if bar.drawn != 4 {
+		t.Errorf("drawn %d times, want 4: once for the step, then for the validation", bar.drawn)
+	}
+}
+
+// shownTexts is a bar that remembers what it shows.
+type shownTexts struct {
+	texts []string
+	drawn int
+}
+
+func (s *shownTexts) Add(int)              { s.drawn++ }
+func (s *shownTexts) Skip(int)             {}
+func (s *shownTexts) Describe(text string) { s.texts = append(s.texts, text) }
+func (s *shownTexts) Note(string)          {}
+func (s *shownTexts) Finish()              {}

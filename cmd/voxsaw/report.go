@@ -152,6 +152,8 @@ func (r *reporter) Stepped(p voxsaw.Progress) {
 	}
 }
 
+func (r *reporter) Validating(step, done, of int) { passValidating(r.Observer, step, done, of) }
+
 func (r *reporter) Saved(path string, step int) {
 	r.Observer.Saved(path, step)
 	r.write()

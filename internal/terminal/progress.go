@@ -13,7 +13,7 @@ import (
 // Progress shows how far a piece of work has come. Its methods may be called from any goroutine;
 // after Finish they do nothing.
 type Progress interface {
-	Add(n int)            // n more are done
+	Add(n int)            // n more are done; 0: what Describe said is to be shown
 	Skip(n int)           // n were done before: they count as done, but not for the speed
 	Describe(text string) // what is shown beside the count, such as the loss
 	Note(text string)     // a line of its own, which stays
@@ -87,7 +87,7 @@ func (p *progress) move(n, skipped int) {
 	case finished:
 	case p.bar != nil:
 		p.bar.bar.SetCurrent(int64(done))
-	case now.Sub(p.last) >= every && done < p.total: // the last line is Finish's
+	case now.Sub(p.last) >= every && (done < p.total || n == 0): // the last line is Finish's
 		p.last = now
 		fmt.Fprintf(p.w, "%s: %s\n", p.name, p.describe())
 	}

@@ -84,12 +84,15 @@ func (g Group) describe() string {
 // fields. An error of any rank is an error of all.
 func Divide[T any](ctx context.Context, g Group, n int, work func(ctx context.Context, i int) (T, error)) ([]T, error) {
 	all := make([]T, n)
+	watch := watcher(ctx)
+	watch(0, n)
 	if g.single() {
 		for i := range all {
 			var err error
 			if all[i], err = work(ctx, i); err != nil {
 				return nil, err
 			}
+			watch(i+1, n)
 		}
 		return all, nil
 	}
@@ -98,6 +101,7 @@ func Divide[T any](ctx context.Context, g Group, n int, work func(ctx context.Co
 	for i := g.Rank; i < n && failed == nil; i += g.Size {
 		result, err := work(ctx, i)
 		own, failed = append(own, result), err
+		watch(min(i-g.Rank+g.Size, n), n)
 	}
 	var sent bytes.Buffer
 	if failed = errors.Join(failed, gob.NewEncoder(&sent).Encode(own)); failed != nil {

@@ -75,7 +75,7 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 	for {
 		if step := l.now.Step; due(l.options, l.options.ValidateEvery, step) && l.now.Validated < step {
 			err := l.validate(ctx, func() (voxsaw.Validation, error) {
-				v, err := task.Validate(ctx, step)
+				v, err := task.Validate(l.watched(ctx, step), step)
 				if p, ok := any(task).(Postprocessor); ok && err == nil {
 					l.now.Largest = p.Largest()
 				}
@@ -613,3 +613,23 @@ func (silent) Stepped(voxsaw.Progress)                {}
 func (silent) Validated(int, voxsaw.Validation, bool) {}
 func (silent) Saved(string, int)                      {}
 func (silent) Note(string)                            {}
+
+// watchKey is the key of what a context says of who watches a validation.
+type watchKey struct{}
+
+// watched is the context of a validation, with whom to tell how it gets on.
+func (l *loop) watched(ctx context.Context, step int) context.Context {
+	o, ok := l.observer.(voxsaw.ValidationObserver)
+	if !ok {
+		return ctx
+	}
+	return context.WithValue(ctx, watchKey{}, func(done, of int) { o.Validating(step, done, of) })
+}
+
+// watcher is whom a context says to tell how many items are done, of how many.
+func watcher(ctx context.Context) func(done, of int) {
+	if watch, ok := ctx.Value(watchKey{}).(func(done, of int)); ok {
+		return watch
+	}
+	return func(int, int) {}
+}
