@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
@@ -147,7 +149,50 @@ func (r *runFlags) explain(err error) error {
 	if errors.As(err, &stopped) {
 		r.page.write()
 	}
+	var changed *voxsaw.ChangedError
+	if errors.As(err, &changed) {
+		if shorter := r.shortened(changed); shorter != nil {
+			return shorter
+		}
+		changed.Changes = r.asGiven(changed.Changes)
+	}
 	return explain(err, fmt.Sprintf("%s --resume --out %s", r.cmd.CommandPath(), r.out), "start over with --force")
+}
+
+// asGiven names settings by the flags that gave them, instead of by their keys.
+func (r *runFlags) asGiven(changes []string) (named []string) {
+	flags := map[string]string{}
+	r.cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if key := config.Key(f); key != "" && f.Changed {
+			flags[key] = "--" + f.Name
+		}
+	})
+	for _, change := range changes {
+		key, values, _ := strings.Cut(change, ":")
+		if flag := flags[key]; flag != "" {
+			change = flag + ":" + values
+		}
+		named = append(named, change)
+	}
+	return named
+}
+
+// shortened is the error of a run that is resumed with nothing changed but fewer steps; nil for
+// another one.
+func (r *runFlags) shortened(changed *voxsaw.ChangedError) error {
+	before, now, ok := train.Shortened(changed)
+	if !ok {
+		return nil
+	}
+	status, err := train.ReadStatus(r.out)
+	if err != nil {
+		return nil
+	}
+	err = fmt.Errorf("%s was started with %s, and has done %d: --steps may be raised when it is resumed, not lowered to %d", r.out, numbers.Count(before, "step"), status.Step, now)
+	if status.Finished {
+		return withHint(err, "give --steps a number above %d, or choose another --out for a run of %s", before, numbers.Count(now, "step"))
+	}
+	return withHint(err, "leave --steps out to go on to step %d, or choose another --out for a run of %s", before, numbers.Count(now, "step"))
 }
 
 // finish writes the result of a run that came to its end: lines for people, or the last event.

@@ -330,9 +330,23 @@ const stepsKey = "train.steps"
 
 // fewerSteps reads a difference of the steps; ok is false where the run had no fewer.
 func fewerSteps(difference string) (before int, ok bool) {
-	var now int
+	before, now, ok := twoSteps(difference)
+	return before, ok && before < now
+}
+
+func twoSteps(difference string) (before, now int, ok bool) {
 	n, err := fmt.Sscanf(difference, " %d in the run, %d now", &before, &now)
-	return before, n == 2 && err == nil && before < now
+	return before, now, n == 2 && err == nil
+}
+
+// Shortened says whether all that has changed is that a run is to have fewer steps than it had.
+func Shortened(changed *voxsaw.ChangedError) (before, now int, ok bool) {
+	if len(changed.Changes) != 1 {
+		return 0, 0, false
+	}
+	key, values, _ := strings.Cut(changed.Changes[0], ":")
+	before, now, ok = twoSteps(values)
+	return before, now, ok && key == stepsKey && now < before
 }
 
 // longer says what it means that a run has more steps than it was started with; "" if it has not.
