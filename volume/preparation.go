@@ -335,20 +335,39 @@ func (p Preparation) relabel(l *LabelMap) (*LabelMap, error) {
 	if err != nil || table == nil {
 		return l, err
 	}
-	for _, label := range IgnoredLabels(l.Names) {
-		if !slices.Contains(p.Relabelled(), label) {
-			table[label] = label // a rule for all others is for structures
-		}
-	}
-	o := &LabelMap{Grid: l.Grid, Labels: make([]uint16, len(l.Labels)), Names: maps.Clone(l.Names)}
+	p.keepIgnored(table, l.Names)
+	o := &LabelMap{Grid: l.Grid, Labels: make([]uint16, len(l.Labels))}
 	blocks(len(o.Labels), func(from, to int) {
 		for n := from; n < to; n++ {
 			o.Labels[n] = table[l.Labels[n]]
 		}
 	})
-	maps.DeleteFunc(o.Names, func(label uint16, _ string) bool { return table[label] != label })
-	o.Undrawn, err = p.RelabelUndrawn(slices.Sorted(maps.Keys(l.Names)), l.Undrawn)
+	if o.Names, err = p.RelabelNames(l.Names); err == nil {
+		o.Undrawn, err = p.RelabelUndrawn(slices.Sorted(maps.Keys(l.Names)), l.Undrawn)
+	}
 	return o, err
+}
+
+// keepIgnored makes an exception of ignored labels: a rule for all others is for structures.
+func (p Preparation) keepIgnored(table []uint16, names map[uint16]string) {
+	for _, label := range IgnoredLabels(names) {
+		if !slices.Contains(p.Relabelled(), label) {
+			table[label] = label
+		}
+	}
+}
+
+// RelabelNames are the names of labels that keep their number where labels are merged and dropped as
+// Relabel says.
+func (p Preparation) RelabelNames(names map[uint16]string) (map[uint16]string, error) {
+	left := maps.Clone(names)
+	table, err := p.relabelling()
+	if err != nil || table == nil {
+		return left, err
+	}
+	p.keepIgnored(table, names)
+	maps.DeleteFunc(left, func(label uint16, _ string) bool { return table[label] != label })
+	return left, nil
 }
 
 // RelabelUndrawn says which labels nobody drew once labels are merged and dropped as Relabel says:

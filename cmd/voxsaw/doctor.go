@@ -162,7 +162,7 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 		{"devices", strings.Join(d.Devices, ", ")}, {"", cudaSays(o.Machine)},
 		{"network", fmt.Sprintf("%s: %.1f million parameters", network.Describe(), float64(d.Parameter)/1e6)},
 		{"a training step", fmt.Sprintf("one crop of %s: %d kernels, %.0f GFLOP", numbers.Extents(crop[:]), d.Steps, d.GFLOPs)},
-		{"its memory", fmt.Sprintf("arena %s (%s without sharing), weights %s, velocity %s", terminal.Bytes(d.Arena), terminal.Bytes(d.Unshared), terminal.Bytes(d.Weights), terminal.Bytes(d.Velocity))},
+		{"its memory", fmt.Sprintf("%s while it is computed (%s if nothing shared memory), weights %s, state of the optimiser %s", terminal.Bytes(d.Arena), terminal.Bytes(d.Unshared), terminal.Bytes(d.Weights), terminal.Bytes(d.Velocity))},
 	}
 	for _, l := range d.Libraries {
 		rows = slices.Insert(rows, 7, []string{"", l})
@@ -219,7 +219,7 @@ const largest = 12
 // nothing but their channel or layer, as one row.
 func peakTable(p exec.Peak) terminal.TableData {
 	t := terminal.TableData{
-		Title:  fmt.Sprintf("The arena is fullest in %s: %s", p.Step, terminal.Bytes(p.Bytes)),
+		Title:  fmt.Sprintf("Most memory is in use in %s: %s", p.Step, terminal.Bytes(p.Bytes)),
 		Header: []string{"result of", "", "together"}, Right: []bool{false, true, true},
 	}
 	count, bytes := map[string]int{}, map[string]int64{}

@@ -52,6 +52,9 @@ func (g *gibibytes) Set(text string) error {
 	}
 	const most = 1 << 20 // GiB
 	x, err := strconv.ParseFloat(number, 64)
+	if err == nil && size == 1 && x > most && x <= most<<30 {
+		return fmt.Errorf("%q is more than any machine has, for a number alone is GiB: if it is bytes, write %.3gGiB", text, x/(1<<30))
+	}
 	if x *= size; err != nil || !(x >= 0 && x <= most) {
 		return fmt.Errorf("%q is no amount of memory: want a number of GiB, or one with its unit, such as 512MiB", text)
 	}

@@ -17,6 +17,10 @@ func TestAmountsOfMemory(t *testing.T) {
 			t.Errorf("%q: %d bytes, %v; want %d", text, g.bytes(), err, bytes)
 		}
 	}
+	var bytes gibibytes
+	if err := bytes.Set("8589934592"); err == nil || !strings.HasSuffix(err.Error(), "if it is bytes, write 8GiB") {
+		t.Errorf("a number of bytes: %v", err)
+	}
 	for _, text := range []string{"", "-1", "much", "4294967296", "1 GiBi", "NaN", "inf"} {
 		var g gibibytes
 		if err := g.Set(text); err == nil {

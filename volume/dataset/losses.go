@@ -9,6 +9,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -30,7 +31,7 @@ func (e *LossError) Error() string {
 
 // checkLosses refuses to replace what the given cases were prepared to by less, or by something
 // else. The paths are those of the files of each case.
-func checkLosses(w *prepared.Writer, dir string, cases []Case, paths map[string][]string) error {
+func checkLosses(w *prepared.Writer, dir string, cases []Case, paths map[string][]string, p volume.Preparation) error {
 	now := map[string]Case{}
 	for _, c := range cases {
 		now[c.ID] = c
@@ -38,7 +39,7 @@ func checkLosses(w *prepared.Writer, dir string, cases []Case, paths map[string]
 	lost := losses{}
 	err := w.Earlier(func(r prepared.Record) {
 		if c, known := now[r.ID]; known {
-			lost.addLabels(c, r, paths[r.ID])
+			lost.addLabels(c, r, paths[r.ID], p)
 			lost.add(c.lostImage(r, paths[r.ID]), r.ID)
 		}
 	})
@@ -68,7 +69,7 @@ func (l *losses) add(what, id string) {
 }
 
 // addLabels counts a case that loses its labels, or some of them.
-func (l *losses) addLabels(c Case, r prepared.Record, paths []string) {
+func (l *losses) addLabels(c Case, r prepared.Record, paths []string, p volume.Preparation) {
 	if !r.HasLabels {
 		return
 	}
@@ -76,7 +77,7 @@ func (l *losses) addLabels(c Case, r prepared.Record, paths []string) {
 		l.add("the labels", r.ID)
 		return
 	}
-	if names := c.lostStructures(r); len(names) > 0 {
+	if names := c.lostStructures(r, p); len(names) > 0 {
 		l.structures = append(l.structures, names...)
 		l.add(lostStructures, r.ID)
 		return
@@ -92,14 +93,32 @@ func (l *losses) addLabels(c Case, r prepared.Record, paths []string) {
 	}
 }
 
-// lostStructures lists the structures that a case was prepared with and that it has no mask of now.
-// Of labels that are numbers in one file nothing is known before they are read.
-func (c Case) lostStructures(r prepared.Record) (names []string) {
+// lostStructures lists the structures that a case was prepared with and that it has no mask of now,
+// or that are merged into others now: the numbers that --relabel names are given to other masks where
+// some are missing. Of labels that are numbers in one file nothing is known before they are read.
+func (c Case) lostStructures(r prepared.Record, p volume.Preparation) (names []string) {
 	if c.Masks == nil {
 		return nil
 	}
+	there, left := map[string]bool{}, map[string]bool{}
+	numbers := map[uint16]string{}
+	for _, m := range c.Masks {
+		there[plain.Fold(m.Name)], numbers[m.Label] = true, m.Name
+	}
+	kept, err := p.RelabelNames(numbers)
+	if err != nil {
+		return nil // who prepares says so
+	}
+	for _, name := range kept {
+		left[plain.Fold(name)] = true
+	}
+	for _, name := range structuresIn(r.Origin) { // those merged into others, too
+		if !there[plain.Fold(name)] {
+			names = append(names, name)
+		}
+	}
 	for _, name := range r.LabelNames {
-		if !slices.ContainsFunc(c.Masks, func(m Mask) bool { return plain.Fold(m.Name) == plain.Fold(name) }) {
+		if !left[plain.Fold(name)] && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

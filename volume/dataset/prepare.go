@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -236,7 +237,7 @@ func (d *Dataset) checkEarlier(w *prepared.Writer, dir string, p volume.Preparat
 	if len(ids) > 0 {
 		return &SettingsError{Dir: dir, Cases: ids, Differences: p.Differences(before)}
 	}
-	return checkLosses(w, dir, now, paths)
+	return checkLosses(w, dir, now, paths, p)
 }
 
 // checkOthers refuses to remove what another data set's scans were prepared to.
@@ -316,7 +317,7 @@ func joinLabels(labels []uint16) string {
 func mixedSpacings(spacings [][3]float64, p volume.Preparation) string {
 	const much = 1.5 // times as large
 	var median [3]string
-	worst, text := much, ""
+	var mixed []string
 	for axis := range 3 {
 		sizes := make([]float64, len(spacings))
 		for n, s := range spacings {
@@ -326,15 +327,15 @@ func mixedSpacings(spacings [][3]float64, p volume.Preparation) string {
 		middle := sizes[len(sizes)/2]
 		median[axis] = fmt.Sprintf("%.3g", middle)
 		low, high := sizes[0], sizes[len(sizes)-1]
-		if p.Spacing[axis] == 0 && high >= worst*low {
-			worst = high / low
-			text = fmt.Sprintf("voxels are from %.3g to %.3g mm along %c, and were left so: organs have different sizes in voxels from case to case", low, high, p.Axcodes[axis])
+		if p.Spacing[axis] == 0 && high >= much*low {
+			mixed = append(mixed, fmt.Sprintf("from %.3g to %.3g mm along %c", low, high, p.Axcodes[axis]))
 		}
 	}
-	if text != "" {
-		text += fmt.Sprintf("; --spacing %s, the median, makes them alike", strings.Join(median[:], "x"))
+	if mixed == nil {
+		return ""
 	}
-	return text
+	return fmt.Sprintf("voxels are %s, and were left so: organs have different sizes in voxels from case to case; --spacing %s, the median, makes them alike",
+		strings.Join(mixed, ", "), strings.Join(median[:], "x"))
 }
 
 // failure is the error that names the cases that could not be prepared, if there are any.
@@ -464,6 +465,17 @@ func (c Case) origin(how ReadOptions) (paths []string, origin string, err error)
 		origin += fmt.Sprintf(", %d %s", m.Label, m.Name)
 	}
 	return paths, origin, err
+}
+
+// originMask is how an origin says of a mask which label it has.
+var originMask = regexp.MustCompile(`, \d+ `)
+
+// structuresIn are the names of the masks in an origin.
+func structuresIn(origin string) []string {
+	if _, rest, ok := strings.Cut(origin, "}"); ok {
+		return originMask.Split(rest, -1)[1:]
+	}
+	return nil
 }
 
 // sources are read once, though a folder may hold many cases.

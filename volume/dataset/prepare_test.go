@@ -444,3 +444,16 @@ func TestScansBesideImagesTr(t *testing.T) {
 		t.Errorf("notes %q, unused %q", d.Notes, d.Unused)
 	}
 }
+
+// Every axis along which voxels differ much is named, with its own sizes.
+func TestMixedSpacingsOfAllAxes(t *testing.T) {
+	p := volume.DefaultPreparation()
+	spacings := [][3]float64{{0.7, 0.7, 5}, {1.5, 1.5, 1}, {0.8, 0.8, 2.5}}
+	if got, want := mixedSpacings(spacings, p), "voxels are from 0.7 to 1.5 mm along R, from 0.7 to 1.5 mm along A, from 1 to 5 mm along S, and were left so: organs have different sizes in voxels from case to case; --spacing 0.8x0.8x2.5, the median, makes them alike"; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	p.Spacing = [3]float64{1, 1, 0}
+	if got, want := mixedSpacings(spacings, p), "voxels are from 1 to 5 mm along S, and were left so: "; !strings.HasPrefix(got, want) {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
