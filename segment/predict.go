@@ -233,6 +233,11 @@ func (p *Predictor) Labels() []uint16 { return slices.Clone(p.labels[1:]) }
 
 // Notes are what a person should know of the settings.
 func (p *Predictor) Notes() (notes []string) {
+	var names []string
+	for _, labels := range p.config.Labels {
+		names = append(names, p.config.DescribeLabels(labels))
+	}
+	notes = append(notes, fmt.Sprintf("the network has classes for %s; everything else is background", plain.List(names)))
 	if of := p.largestOf(); len(of) > 0 && !p.options.Largest {
 		notes = append(notes, fmt.Sprintf("only the largest connected component of %s is kept, as validation decided (--all-components keeps all)", p.config.DescribeLabels(strings.Join(of, ","))))
 	}

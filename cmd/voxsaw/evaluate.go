@@ -94,6 +94,10 @@ func runEvaluate(ctx context.Context, o evaluateOptions, predictions, references
 		return err
 	}
 	eval.Sort(scores)
+	pairs.noteUnpredicted(scores)
+	for _, note := range pairs.nowhere {
+		say(stderr, "WARNING: %s", note)
+	}
 	perCase, perLabel := table.PerCase(scores), table.PerLabel(scores)
 	if o.Out != "" {
 		page := report.Scores("Evaluation", fmt.Sprintf("%s compared with %s", predictions, references), scores, pairs.remarks())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,12 +12,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/stamp"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
 	"github.com/voxsaw/voxsaw/volume/dicom"
+	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
 // This file finds for each reference the prediction that is compared with it.
@@ -47,6 +51,7 @@ type filePairs struct {
 	unreferenced []string   // predictions without a reference
 	missed       []string   // cases that are counted without a prediction
 	leftOut      int        // references that are not, because somebody says so
+	nowhere      []string   // what to say of labels that no prediction has
 	notes        []string
 }
 
@@ -101,7 +106,58 @@ func (f *filePairs) remarks() []string {
 	if n := len(f.unreferenced); n > 0 {
 		all = append(all, numbers.Count(n, "prediction")+" without a reference left out.")
 	}
-	return all
+	return append(all, f.nowhere...)
+}
+
+// noteUnpredicted notes labels of the references that no prediction has. Where the predictions say
+// for which labels their network has a class, those that it has none for are told from others.
+func (f *filePairs) noteUnpredicted(scores []eval.Score) {
+	found := map[string]bool{}
+	var drawn []string
+	for _, s := range scores {
+		name := cmp.Or(s.Name, fmt.Sprintf("label %d", s.Label))
+		found[name] = found[name] || s.Predicted > 0
+		if s.Reference > 0 && !slices.Contains(drawn, name) {
+			drawn = append(drawn, name)
+		}
+	}
+	classes := f.classes()
+	var unknown, unseen []string
+	for _, name := range drawn {
+		switch {
+		case found[name]:
+		case classes != nil && !classes[plain.Fold(name)]:
+			unknown = append(unknown, name)
+		default:
+			unseen = append(unseen, name)
+		}
+	}
+	if len(unknown) > 0 {
+		f.nowhere = append(f.nowhere, fmt.Sprintf("the network of the predictions has no class for %s: counted as missed wherever a reference has them; --labels compares the others alone", plain.List(unknown)))
+	}
+	if len(unseen) > 0 {
+		f.nowhere = append(f.nowhere, fmt.Sprintf("in no prediction: %s: counted as missed wherever a reference has them; where the network has no class for them, --labels compares the others alone", plain.List(unseen)))
+	}
+}
+
+// classes are the names of the labels that the network of the predictions has classes for; nil where
+// not all predictions say it.
+func (f *filePairs) classes() map[string]bool {
+	classes := map[string]bool{}
+	for _, p := range f.both {
+		if p.prediction.Path == "" {
+			continue
+		}
+		_, stamped := stamp.Read(p.prediction.Path)
+		h, err := nifti.ReadHeader(p.prediction.Path)
+		if !stamped || err != nil || h.LabelNames() == nil {
+			return nil
+		}
+		for _, name := range h.LabelNames() {
+			classes[plain.Fold(name)] = true
+		}
+	}
+	return classes
 }
 
 // pairFiles finds for each reference its prediction: as the options say that pair them, or by name.
