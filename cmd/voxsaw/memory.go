@@ -104,7 +104,7 @@ func (g gibibytes) limitAll() int64 {
 // garbage.
 const ownMemory = 32 << 20
 
-// planned is how much of the limit a training may plan with.
+// planned is how much of the limit a training, or inference, may plan with.
 func (g gibibytes) planned() int64 {
 	limit := g.limitAll()
 	return limit - min(ownMemory, limit/4)

@@ -54,7 +54,7 @@ func TestPeakNote(t *testing.T) {
 	if got := peakNote(90*mebibyte, 0); got != "the most memory in use was 90 MiB" || peakNote(90*mebibyte, 100*mebibyte) != got {
 		t.Error(got)
 	}
-	if got := peakNote(90*mebibyte, 64*mebibyte); !strings.Contains(got, "90 MiB: --memory keeps the network, the scan and the sums over it within 64 MiB; the program itself") {
+	if got := peakNote(90*mebibyte, 64*mebibyte); !strings.Contains(got, "90 MiB: --memory keeps the program, the network, the scan and the sums over it within 64 MiB; files") {
 		t.Error(got)
 	}
 }

@@ -31,7 +31,7 @@ type predictOptions struct {
 	Read    dataset.ReadOptions `yaml:"read"`
 	Force   bool                `yaml:"force" help:"write over label maps that are there already"`
 	Machine deviceOptions       `yaml:"machine"`
-	Memory  gibibytes           `yaml:"memory" help:"limit for the network, the scan and the sums over it; the program itself and mapped files come on top: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
+	Memory  gibibytes           `yaml:"memory" help:"limit for the program, the network, the scan and the sums over it; mapped files come on top: 16GiB, 512MiB, or a number of GiB; 0: what the machine has"`
 }
 
 // The voxels that probabilities and logits are written on.
@@ -88,7 +88,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	}
 	defer closeDevice()
 	o.Inference.Logits = o.Logits
-	predictor, err := segment.NewPredictor(dev, o.Checkpoint, o.Inference, o.Memory.limitAll())
+	predictor, err := segment.NewPredictor(dev, o.Checkpoint, o.Inference, o.Memory.planned())
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 func peakNote(peak, limit int64) string {
 	text := fmt.Sprintf("the most memory in use was %s", terminal.Bytes(peak))
 	if limit > 0 && peak > limit {
-		text += fmt.Sprintf(": --memory keeps the network, the scan and the sums over it within %s; the program itself, garbage and files that are mapped into memory come on top", terminal.Bytes(limit))
+		text += fmt.Sprintf(": --memory keeps the program, the network, the scan and the sums over it within %s; files that are mapped into memory come on top", terminal.Bytes(limit))
 	}
 	return text
 }

@@ -311,8 +311,9 @@ func (b *Batch) uncoded(p *segment.Predictor) string {
 // Run segments the scans one by one. Label maps that are there already are passed over if they say
 // that this predictor made them of these scans, with these settings; others are refused before
 // anything is done.
-// One that fails does not keep the others from being segmented. A context that ends stops the
-// batch; what is written stays, and is passed over the next time.
+// One that fails does not keep the others from being segmented, unless the failure is the machine's:
+// a full disk, say, ends the batch. So does a context that ends. What is written stays, and is passed
+// over the next time.
 func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) error {
 	made := b.provenance(p)
 	facts, err := b.facts(made)
@@ -350,7 +351,7 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 	if len(all.Failed) == 0 {
 		return nil
 	}
-	failed := FailedError{Of: len(b.scans)}
+	failed := FailedError{Of: len(b.scans), Left: len(b.scans) - all.Done}
 	for _, f := range all.Failed {
 		failed.Names, failed.errs = append(failed.Names, b.scans[f.Scan].ID), append(failed.errs, f.err)
 	}
@@ -385,6 +386,9 @@ func (b *Batch) segment(ctx context.Context, p *segment.Predictor, made provenan
 			err = fmt.Errorf("%s: %w", c.ID, err)
 			own.Failed = append(own.Failed, failure{n, err.Error(), err})
 			watch.Failed(err)
+			if atomicfile.OfMachine(err) { // the next scan would fare no better
+				return own, nil
+			}
 			continue
 		}
 		own.Written = append(own.Written, target)
@@ -418,12 +422,17 @@ func (b *Batch) enter() (leave func(), err error) {
 type FailedError struct {
 	Names []string
 	Of    int // all scans of the batch
+	Left  int // scans that were not begun
 
 	errs []error
 }
 
 func (e *FailedError) Error() string {
-	return fmt.Sprintf("%d of %s could not be segmented: %s", len(e.Names), numbers.Count(e.Of, "scan"), plain.List(e.Names))
+	text := fmt.Sprintf("%d of %s could not be segmented: %s", len(e.Names), numbers.Count(e.Of, "scan"), plain.List(e.Names))
+	if e.Left > 0 {
+		text += fmt.Sprintf("; %d not begun", e.Left)
+	}
+	return text
 }
 
 // Unwrap gives what was wrong with each.
