@@ -7,24 +7,28 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
+	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device/cpu"
 	"github.com/voxsaw/voxsaw/internal/nn"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/train"
 	_ "github.com/voxsaw/voxsaw/vnet"
 )
 
 // normed is a small network with batch norm, which learns to segment noise. A voxel of the last
-// step's image is infinite.
+// step's image is bad.
 type normed struct {
 	*nn.Params
 	program     *nn.Program
 	supervision *backbone.Supervision
 	last        int
+	bad         float32
 	before      map[string][]float32 // all parameters and states as the last step finds them
 }
 
@@ -45,7 +49,7 @@ func newNormed(t *testing.T, o voxsaw.Training) (*normed, train.Optimizer) {
 	settings.Channels, settings.Levels, settings.Classes, settings.Norm = 2, 1, 3, "batch"
 	network, err := backbone.Of(settings)
 	check(err)
-	n := &normed{Params: nn.NewParams(dev, 1), last: 3}
+	n := &normed{Params: nn.NewParams(dev, 1), last: 3, bad: float32(math.Inf(1))}
 	t.Cleanup(n.Close)
 	g := nn.NewGraph(nn.Train, dev.Activations())
 	n.supervision = backbone.Supervise(g, network.Decoder(g, network.Encoder(g, g.Input("image", 1, 1, 8, 8, 8))), 1, [3]int{8, 8, 8}, nn.LossOptions{CE: 1, Dice: 1})
@@ -81,7 +85,7 @@ func (t task) Batch(_ context.Context, step int) ([]float32, error) {
 		image[i] = float32(r.NormFloat64())
 	}
 	if step == t.last {
-		image[voxels/2] = float32(math.Inf(1))
+		image[voxels/2] = t.bad
 	}
 	return image, nil
 }
@@ -142,6 +146,51 @@ func TestStepThatIsNotFiniteChangesNothing(t *testing.T) {
 			}
 			if states == 0 {
 				t.Error("the network has no states")
+			}
+		})
+	}
+}
+
+// A step whose loss is finite and whose gradient is not spoils the parameters in memory where each
+// takes its step within the backward pass, which is so without clipping. It ends the run, no
+// checkpoint has such parameters, and the run goes on from the last one as if nothing had happened.
+func TestGradientThatIsNotFiniteKeepsTheLastCheckpoint(t *testing.T) {
+	for _, clip := range []float64{5, 0} {
+		t.Run(fmt.Sprintf("clip %v", clip), func(t *testing.T) {
+			o := voxsaw.DefaultTraining()
+			o.Steps, o.Warmup, o.Clip, o.ValidateEvery, o.CheckpointEvery = 5, 0, clip, 0, 1
+			path := filepath.Join(t.TempDir(), "run")
+			id := checkpoint.Description{Kind: "test", Settings: "task: test\n", Run: "train: {}\n", TrainedOn: []string{"case"}, Version: "v1", Device: "cpu", Fingerprint: "abc"}
+			run := func(path string, mode voxsaw.Mode, bad float32) (*normed, error) {
+				n, optimizer := newNormed(t, o)
+				n.bad = bad
+				folder, err := train.OpenFolder(path, id, mode)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = train.Train(t.Context(), task{n}, train.Setup{Options: o, Optimizer: optimizer, Folder: folder})
+				return n, err
+			}
+			// Its square is no float32: batch norm makes zeros of all voxels, whose gradient is none.
+			n, err := run(path, voxsaw.New, 1e25)
+			if diverged := new(voxsaw.DivergedError); !errors.As(err, &diverged) || diverged.Step != n.last || !numbers.Finite(diverged.Loss) || numbers.Finite(diverged.GradNorm) || diverged.Path != train.Last(path) {
+				t.Fatalf("got %v, want that the gradient of step %d diverged", err, n.last)
+			}
+			if d, err := checkpoint.Read(train.Last(path)); err != nil || d.Step != n.last {
+				t.Fatalf("the last checkpoint is of step %d, %v; want %d", d.Step, err, n.last)
+			}
+			resumed, err := run(path, voxsaw.Resume, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole, err := run(filepath.Join(t.TempDir(), "run"), voxsaw.New, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, errGot := resumed.all()
+			want, errWant := whole.all()
+			if err := errors.Join(errGot, errWant); err != nil || !maps.EqualFunc(got, want, slices.Equal) {
+				t.Errorf("other weights than those of a run that nothing happened to (%v)", err)
 			}
 		})
 	}
