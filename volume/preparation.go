@@ -357,8 +357,8 @@ func (p Preparation) keepIgnored(table []uint16, names map[uint16]string) {
 	}
 }
 
-// RelabelNames are the names of labels that keep their number where labels are merged and dropped as
-// Relabel says.
+// RelabelNames are the names of labels that keep their number where labels are merged and dropped
+// as Relabel says.
 func (p Preparation) RelabelNames(names map[uint16]string) (map[uint16]string, error) {
 	left := maps.Clone(names)
 	table, err := p.relabelling()

@@ -140,8 +140,8 @@ func (f *filePairs) noteUnpredicted(scores []eval.Score) {
 	}
 }
 
-// classes are the names of the labels that the network of the predictions has classes for; nil where
-// not all predictions say it.
+// classes are the names of the labels that the network of the predictions has classes for; nil
+// where not all predictions say it.
 func (f *filePairs) classes() map[string]bool {
 	classes := map[string]bool{}
 	for _, p := range f.both {

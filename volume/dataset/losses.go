@@ -94,8 +94,9 @@ func (l *losses) addLabels(c Case, r prepared.Record, paths []string, p volume.P
 }
 
 // lostStructures lists the structures that a case was prepared with and that it has no mask of now,
-// or that are merged into others now: the numbers that --relabel names are given to other masks where
-// some are missing. Of labels that are numbers in one file nothing is known before they are read.
+// or that are merged into others now: the numbers that --relabel names are given to other masks
+// where some are missing. Of labels that are numbers in one file nothing is known before they are
+// read.
 func (c Case) lostStructures(r prepared.Record, p volume.Preparation) (names []string) {
 	if c.Masks == nil {
 		return nil
