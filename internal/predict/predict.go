@@ -101,8 +101,11 @@ func (b *Batch) find(paths []string) error {
 	o.Layout, o.Unlabelled, o.PatientPerCase = dataset.LayoutScans, true, true
 	from := map[string]string{}
 	for _, path := range paths {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		switch info, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("%s: there is no such file or folder", path)
+		case err == nil && !info.Mode().IsRegular() && !info.IsDir(): // a pipe would be waited for
+			return fmt.Errorf("%s: neither a file nor a folder", path)
 		}
 		d, err := dataset.Detect(path, o)
 		if err != nil {
