@@ -114,6 +114,14 @@ func TestLoadReadsEveryKind(t *testing.T) {
 	}
 }
 
+// Editors on Windows put a mark before UTF-8.
+func TestByteOrderMark(t *testing.T) {
+	got := defaults()
+	if err := Load(write(t, "\ufeffsteps: 7\r\n"), &got); err != nil || got.Steps != 7 {
+		t.Errorf("%d steps, %v; want 7", got.Steps, err)
+	}
+}
+
 func TestMarshalRoundTrips(t *testing.T) {
 	cfg := defaults()
 	if err := Parse("full", []byte(full), &cfg); err != nil {

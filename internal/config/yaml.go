@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -114,8 +115,10 @@ func Gives(path, key string) bool {
 	return true
 }
 
-// document parses the only document of a file; nil where the file is empty.
+// document parses the only document of a file; nil where the file is empty. The mark that editors
+// on Windows put before UTF-8 is passed over.
 func document(name string, data []byte) (root ast.Node, err error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if err := checkSize(name, data); err != nil {
 		return nil, err
 	}
