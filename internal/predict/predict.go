@@ -313,10 +313,9 @@ func (b *Batch) uncoded(p *segment.Predictor) string {
 
 // Run segments the scans one by one. Label maps that are there already are passed over if they say
 // that this predictor made them of these scans, with these settings; others are refused before
-// anything is done.
-// One that fails does not keep the others from being segmented, unless the failure is the machine's:
-// a full disk, say, ends the batch. So does a context that ends. What is written stays, and is passed
-// over the next time.
+// anything is done. One that fails does not keep the others from being segmented, unless the
+// failure is the machine's: a full disk, say, ends the batch. So does a context that ends. What is
+// written stays, and is passed over the next time.
 func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) error {
 	made := b.provenance(p)
 	facts, err := b.facts(made)

@@ -171,7 +171,8 @@ func TestGradientThatIsNotFiniteKeepsTheLastCheckpoint(t *testing.T) {
 				_, err = train.Train(t.Context(), task{n}, train.Setup{Options: o, Optimizer: optimizer, Folder: folder})
 				return n, err
 			}
-			// Its square is no float32: batch norm makes zeros of all voxels, whose gradient is none.
+			// Its square is no float32: batch norm makes zeros of all voxels, whose gradient is
+			// none.
 			n, err := run(path, voxsaw.New, 1e25)
 			if diverged := new(voxsaw.DivergedError); !errors.As(err, &diverged) || diverged.Step != n.last || !numbers.Finite(diverged.Loss) || numbers.Finite(diverged.GradNorm) || diverged.Path != train.Last(path) {
 				t.Fatalf("got %v, want that the gradient of step %d diverged", err, n.last)
