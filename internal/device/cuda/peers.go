@@ -150,8 +150,8 @@ func (d *Device) SumPeers(buffers []device.Buffer) error {
 // ncclPeriod is how often a sum that is under way is asked whether it has failed.
 const ncclPeriod = 200 * time.Millisecond
 
-// watch ends sums that have failed: the network between hosts is gone, say. Without that, the stream
-// would wait for them for ever. Ranks that are gone end the whole job by themselves.
+// watch ends sums that have failed: the network between hosts is gone, say. Without that, the
+// stream would wait for them for ever. Ranks that are gone end the whole job by themselves.
 func (p *peers) watch() {
 	for {
 		select {
