@@ -231,6 +231,6 @@ func (e *DivergedError) Error() string {
 	if e.Path != "" {
 		kept = "the last good checkpoint is " + e.Path
 	}
-	return fmt.Sprintf("loss %v, gradient norm %v on cases %s; %s: look at these cases, or lower the learning rate or the clipping",
+	return fmt.Sprintf("loss %v, gradient norm %v on cases %s; %s: look at these cases, or lower the learning rate, or clip the gradient at a smaller norm",
 		e.Loss, e.GradNorm, strings.Join(e.Cases, ", "), kept)
 }
