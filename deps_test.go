@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	"volume/nifti":    {"volume", "internal/folders"},
 	"volume/itk":      {"volume"},
 	"volume/dicom":    {"volume", "internal/folders"},
-	"volume/prepared": {"volume", "internal/folders", "internal/seed"},
+	"volume/prepared": {"volume", "internal/claim", "internal/folders", "internal/seed"},
 
 	"volume/dicom/internal/tag":          {},
 	"volume/dicom/internal/element":      {"volume", "volume/dicom/internal/tag", "internal/folders"},

@@ -78,7 +78,7 @@ func runPhotoSolve(cmd *cobra.Command, o photoSolveOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := writeFile(o.Picture, func(w io.Writer) error { return encode(w, play.Picture()) }); err != nil {
+		if err := savePicture(cmd.ErrOrStderr(), o.Picture, func(w io.Writer) error { return encode(w, play.Picture()) }); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"image"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -110,7 +112,7 @@ func runSolve(cmd *cobra.Command, o solveOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := writeFile(o.Picture, func(w io.Writer) error { return encode(w, picture.Image) }); err != nil {
+		if err := savePicture(cmd.ErrOrStderr(), o.Picture, func(w io.Writer) error { return encode(w, picture.Image) }); err != nil {
 			return err
 		}
 	}
@@ -144,7 +146,32 @@ func openSolving(stderr io.Writer, maker string, path *string, picture string) (
 	if encode, err = report.PictureFormat(picture); err != nil {
 		return nil, &usageError{err}
 	}
-	return encode, nil
+	return encode, sparePicture(picture)
+}
+
+// sparePicture refuses to write over a file that holds no picture.
+func sparePicture(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, _, err := image.DecodeConfig(f); err != nil {
+		return withHint(fmt.Errorf("%s holds no picture, and would be written over", path), "choose another name: --picture FILE.png")
+	}
+	return nil
+}
+
+// savePicture writes a picture, and says so.
+func savePicture(stderr io.Writer, path string, write func(io.Writer) error) error {
+	err := writeFile(path, write)
+	if err == nil {
+		say(stderr, "picture: %s", path)
+	}
+	return err
 }
 
 // printRecord prints an evaluation for a program: its own keys, and on how many of the cases the

@@ -20,6 +20,12 @@ var style string
 // mark is two pieces of a puzzle: the only ornament.
 const mark = `<svg viewBox="0 0 24 24" aria-hidden="true"><path fill="#2463c4" d="M2 2h8v3.2a2 2 0 1 1 0 3.6V12H7.8a2 2 0 1 0-3.6 0H2z"/><path fill="#d9791f" d="M14 22v-3.2a2 2 0 1 1 0-3.6V12h2.2a2 2 0 1 0 3.6 0H22v10z"/></svg>`
 
+// footer ends every page.
+const footer = "<footer>Made by voxsaw.</footer>"
+
+// IsPage says whether a text is a page that [Report.HTML] has written.
+func IsPage(text []byte) bool { return bytes.Contains(text, []byte(footer)) }
+
 // HTML writes the report as one file without scripts and without links to anything outside. It is
 // well-formed XML, too.
 func (r Report) HTML(w io.Writer) error {
@@ -44,7 +50,7 @@ func (r Report) HTML(w io.Writer) error {
 		}
 		b.WriteString("</section>\n")
 	}
-	b.WriteString("<footer>Made by voxsaw.</footer>\n</body>\n</html>\n")
+	b.WriteString(footer + "\n</body>\n</html>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

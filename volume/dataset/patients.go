@@ -17,15 +17,53 @@ import (
 // trained on one scan of a patient knows something about the next.
 type Patients map[string]string
 
-// PatientsOf returns the patients of prepared cases.
+// PatientsOf returns the patients of prepared cases. Cases of one and the same scan, byte by byte,
+// are of one patient, whatever they are called.
 func PatientsOf(cases iter.Seq[prepared.Record]) Patients {
 	p := Patients{}
+	scans := map[string]string{} // the first case of each, by its checksum
+	var same [][2]string         // cases of one scan
 	for c := range cases {
 		if c.Patient != "" {
 			p[c.ID] = c.Patient
 		}
+		scan := scanOf(c)
+		if scan == "" {
+			continue
+		}
+		if first, known := scans[scan]; known {
+			same = append(same, [2]string{first, c.ID})
+		} else {
+			scans[scan] = c.ID
+		}
+	}
+	for _, pair := range same {
+		p.unite(pair[0], pair[1])
 	}
 	return p
+}
+
+// scanOf is the checksum of the files of a case's image; "" where nobody has read them.
+func scanOf(c prepared.Record) string {
+	if len(c.Sources) == 0 {
+		return ""
+	}
+	return c.Sources[0].Hash
+}
+
+// unite makes all cases of the patients of a and b those of one.
+func (p Patients) unite(a, b string) {
+	if p[a] == "" {
+		p[a] = "of the scan of " + a
+	}
+	if was := p[b]; was != "" {
+		for id, patient := range p {
+			if patient == was {
+				p[id] = p[a]
+			}
+		}
+	}
+	p[b] = p[a]
 }
 
 // groups divides cases by patients, in the order of the first of each.

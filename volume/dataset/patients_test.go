@@ -187,3 +187,23 @@ func TestDoubtsAboutFolds(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestOneScanIsOnePatients: cases of one scan belong together, and so do those of their patients.
+func TestOneScanIsOnePatients(t *testing.T) {
+	of := func(id, patient string, hashes ...string) prepared.Record {
+		r := prepared.Record{ID: id, Patient: patient}
+		for _, h := range hashes {
+			r.Sources = append(r.Sources, prepared.Source{Hash: h})
+		}
+		return r
+	}
+	got := PatientsOf(slices.Values([]prepared.Record{
+		of("a", "", "1", "empty"), of("b", "", "2", "empty"), of("c", "", "1"), // one scan; labels that are alike mean nothing
+		of("d", "P", "3"), of("e", "Q", "3"), of("f", "Q", "4"), // two names of a patient
+		of("g", "", ""), of("h", "", ""), // nobody has read them
+	}))
+	want := Patients{"a": "of the scan of a", "c": "of the scan of a", "d": "P", "e": "P", "f": "P"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

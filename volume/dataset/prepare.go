@@ -72,7 +72,8 @@ type Summary struct {
 	lost     []string     // failed cases that earlier runs had prepared with other settings
 	spacings [][3]float64 // of the prepared cases, mm
 	undrawn  map[uint16][]string
-	numbered numbered // labels of theirs without names
+	numbered numbered            // labels of theirs without names
+	scans    map[string][]string // cases by the checksum of their scans
 }
 
 // add counts a result.
@@ -92,6 +93,12 @@ func (s *Summary) add(r Result) {
 	if r.Record.Crop != nil {
 		s.Share += (r.Record.Part().Share() - s.Share) / float64(s.Cropped+1)
 		s.Cropped++
+	}
+	if scan := scanOf(r.Record); scan != "" {
+		if s.scans == nil {
+			s.scans = map[string][]string{}
+		}
+		s.scans[scan] = append(s.scans[scan], r.Case.ID)
 	}
 	s.addUndrawn(r.Record)
 	if r.Record.HasLabels {
@@ -292,12 +299,28 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s changes nothing: no case has labels", p.Relabel))
 	}
 	s.nameUndrawn(d.LabelNames)
-	for _, note := range []string{s.numbered.doubt(), s.undrawnNote(), mixedSpacings(s.spacings, p)} {
+	for _, note := range []string{s.sameScans(), s.numbered.doubt(), s.undrawnNote(), mixedSpacings(s.spacings, p)} {
 		if note != "" {
 			s.Notes = append(s.Notes, note)
 		}
 	}
 	return nil
+}
+
+// sameScans says which cases have one and the same scan, byte by byte; "" where none have.
+func (s *Summary) sameScans() string {
+	var all []string
+	for _, ids := range s.scans {
+		if len(ids) > 1 {
+			slices.SortFunc(ids, compareNatural)
+			all = append(all, strings.Join(ids, " = "))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	slices.SortFunc(all, compareNatural)
+	return fmt.Sprintf("WARNING: the same scan under several names: %s; folds keep them together as one patient's, but each counts as a case: leave all but one out", plain.List(all))
 }
 
 // joinLabels lists labels.

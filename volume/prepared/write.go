@@ -21,6 +21,7 @@ import (
 	"unicode"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/volume"
@@ -109,13 +110,19 @@ func NewSharedWriter(dir string, p volume.Preparation) (*Writer, error) {
 	if err := checkOwn(dir); err != nil {
 		return nil, err
 	}
+	if err := claim.Mark(dir, owner, casesFolder); err != nil {
+		return nil, err
+	}
 	if err := atomicfile.MakeFolder(filepath.Join(dir, casesFolder)); err != nil {
 		return nil, err
 	}
 	return &Writer{dir: dir, preparation: p, cases: map[string]Record{}, labels: map[uint16]bool{}, many: manyCases}, nil
 }
 
-// checkOwn refuses a folder whose manifest or records somebody else has written.
+// owner is who the cases of a folder belong to, see package claim.
+const owner = "voxsaw prepare"
+
+// checkOwn refuses a folder whose manifest, records or voxels somebody else has written.
 func checkOwn(dir string) error {
 	foreign := func(path string) error {
 		return fmt.Errorf("%s is no part of prepared cases, and would be lost: choose an empty folder", path)
@@ -129,7 +136,8 @@ func checkOwn(dir string) error {
 		if json.Unmarshal(data, &m); m.Version != nil && m.Preparation != nil {
 			return nil
 		}
-		if json.Valid(data) {
+		// a damaged one has our words, and after a crash there may be nothing in it
+		if !bytes.Contains(data, []byte(`"preparation"`)) && len(bytes.Trim(data, "\x00")) > 0 {
 			return foreign(path)
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -157,6 +165,8 @@ func checkOwn(dir string) error {
 			}
 		} else if ext := filepath.Ext(e.Name()); ext != ".vox" && ext != ".tmp" {
 			return foreign(path)
+		} else if _, err := os.Stat(strings.TrimSuffix(path, ext) + ".json"); ext == ".vox" && err != nil && claim.Check(dir, owner, casesFolder) != nil {
+			return foreign(path) // voxels without a record: not those of a run that was killed
 		}
 	}
 	return nil
