@@ -362,18 +362,18 @@ func pairsOf(text, predictions, references string) (pairs filePairs, err error) 
 // name, by what differs between their paths.
 func caseNames(paths []string) []string {
 	names, parts, files := make([]string, len(paths)), make([][]string, len(paths)), map[string]bool{}
-	shortest := len(paths[0])
 	for n, path := range paths {
 		for _, ext := range labelEndings {
 			path = strings.TrimSuffix(path, ext)
 		}
 		parts[n] = strings.Split(filepath.ToSlash(filepath.Clean(path)), "/")
 		names[n] = parts[n][len(parts[n])-1]
-		files[names[n]], shortest = true, min(shortest, len(parts[n]))
+		files[names[n]] = true
 	}
 	if len(files) == len(paths) {
 		return names
 	}
+	shortest := len(slices.MinFunc(parts, func(a, b []string) int { return len(a) - len(b) }))
 	differ := func(k func(own []string) int) bool {
 		return slices.ContainsFunc(parts, func(p []string) bool { return p[k(p)] != parts[0][k(parts[0])] })
 	}
