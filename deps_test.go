@@ -110,6 +110,7 @@ var mayImport = map[string][]string{
 	"scripts/corpus":    {"volume", "volume/dicom", "volume/nifti"},
 	"scripts/fuzz":      {},
 	"scripts/sbom":      {},
+	"scripts/scale":     {},
 	"scripts/skips":     {},
 	"scripts/cudnn":     {".", "internal/backbone", "internal/backbone/all", "internal/device", "internal/device/cpu", "internal/device/cuda", "internal/nn", "internal/tuning"},
 }

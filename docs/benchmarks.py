@@ -2,7 +2,7 @@
 r"""Measures what docs/benchmarks.md reports, and prints its tables.
 
     python3 docs/benchmarks.py --voxsaw ./voxsaw [--scan scan.nii] [--prefix "chrt -r 1"] \
-        [--photos FOLDER] [reach avx2 cores crops batches direct predict photos decode]
+        [--photos FOLDER] [reach avx2 cores crops batches direct predict photos decode ranks scale]
 
 Both sides of a row run one after the other, on the same cores: the peer (docs/peers/peer_vnet.py,
 which takes the flags of `voxsaw bench` and prints the same line of JSON), then voxsaw. With
@@ -11,14 +11,22 @@ chrt needs the right to real-time priority, and keeps other work on the machine 
 
 photos times steps of puzzles on photographs beside PyTorch in each of its ways to run, and stops
 after --minutes: `python3 docs/benchmarks.py --voxsaw ./voxsaw --photos imagenette photos decode`.
+
+ranks trains with two ranks of one thread, and with one process of two threads, beside PyTorch's
+DistributedDataParallel with gloo; scale measures what scripts/scale takes its constants from. Both
+need a voxsaw of the tag mpi and an mpirun, and run only where they are named:
+`python3 docs/benchmarks.py --voxsaw ./voxsaw --rounds 3 ranks`.
 """
 import argparse
 import json
 import os
+import random
 import shlex
 import statistics
+import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
@@ -229,8 +237,112 @@ def decode(b):
     table(f"{ours['photos']} photographs of {ours['pixels']} pixels and {ours['kib']} KiB, to 255 x 255, on one thread", ["", "ms each", "Voxsaw is as many times as fast"], rows)
 
 
+def nifti(path, shape, code, bits, voxels):
+    """Writes a NIfTI file of cubes of 1 mm."""
+    header = bytearray(352)
+    struct.pack_into("<i", header, 0, 348)
+    struct.pack_into("<8h", header, 40, 3, *shape, 1, 1, 1, 1)
+    struct.pack_into("<2h", header, 70, code, bits)
+    struct.pack_into("<9f", header, 76, 1, 1, 1, 1, 0, 0, 0, 0, 352)
+    struct.pack_into("<h", header, 254, 1)  # sform
+    struct.pack_into("<12f", header, 280, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0)
+    header[344:348] = b"n+1\0"
+    with open(path, "wb") as f:
+        f.write(bytes(header) + voxels)
+
+
+def made_up(folder, cases=4, side=96):
+    """Writes scans of noise with a labelled slab each."""
+    r = random.Random(1)
+    for sub in ("imagesTr", "labelsTr"):
+        os.makedirs(os.path.join(folder, sub))
+    for n in range(cases):
+        noise = r.randbytes(2 * side ** 3)  # any CT numbers
+        slab = bytes(side ** 2) * (side // 3) + bytes([1]) * (side ** 2 * (side // 3)) + bytes(side ** 2) * (side - 2 * (side // 3))
+        nifti(os.path.join(folder, "imagesTr", f"case_{n}.nii"), [side] * 3, 4, 16, noise)
+        nifti(os.path.join(folder, "labelsTr", f"case_{n}.nii"), [side] * 3, 2, 8, slab)
+
+
+def ran(b, folder, ranks, threads, line):
+    """A run of voxsaw: seconds by the clock and of the processor, and the most MiB of a process, mapped cases among them."""
+    line = (shlex.split(b.a.mpirun) + [str(ranks)] if ranks > 1 else []) + [b.a.voxsaw, *line, "--threads", str(threads), "--force", "--out", os.path.join(folder, "run")]
+    print("#", *line, file=sys.stderr, flush=True)
+    begun = time.monotonic()
+    with open(os.path.join(folder, "stderr"), "w+") as told:
+        process = subprocess.Popen(shlex.split(b.a.prefix) + line, stdout=subprocess.DEVNULL, stderr=told)
+        _, status, spent = os.wait4(process.pid, 0)
+        if status:
+            told.seek(0)
+            sys.exit(told.read()[-2000:])
+    return time.monotonic() - begun, spent.ru_utime + spent.ru_stime, spent.ru_maxrss / 1024
+
+
+COMMON = ["--preset", "paper", "--norm", "instance", "--hold-out", "0", "--clip", "0", "--checkpoint-every", "0"]
+TASKS = {"finetune": ["finetune", "--labels", "1", "--crop", "64", *COMMON], "pretrain": ["pretrain", "--grid", "3x3x3", "--crop", "96", "--patch", "32", "--head", "paper", "--rounds", "1", "--validate-every", "0", *COMMON]}
+
+
+def ranked(b, folder, ranks, threads, task, batch, *more):
+    """A step of a training: the difference between runs of few steps and of many."""
+    few, many = 2, 2 + 2 * b.a.steps
+    line = TASKS[task] + ["--data", os.path.join(folder, "prepared"), "--batch", str(batch), *more]
+    used = [ran(b, folder, ranks, threads, [*line, "--steps", str(steps)]) for steps in (few, many)]
+    clock, cpu = ((used[1][k] - used[0][k]) / (many - few) for k in (0, 1))
+    return {"median_s": clock, "cpu_s": cpu, "peak_mib": used[1][2]}
+
+
+def prepared(b, folder):
+    scans = os.path.join(folder, "scans")
+    made_up(scans)
+    subprocess.run([b.a.voxsaw, "prepare", scans, "--out", os.path.join(folder, "prepared")], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def ranks(b):
+    names = b.a.sides.split(",")
+    sides = {(name, n): [] for name in names for n in (1, 2)}
+    with tempfile.TemporaryDirectory() as folder:
+        prepared(b, folder)
+        for _ in range(b.a.rounds):
+            for (name, n), lines in sides.items():
+                if name == "Voxsaw":
+                    lines.append(ranked(b, folder, n, b.a.threads // n, "finetune", b.a.batch))
+                else:
+                    lines.append(b.run([b.a.python, os.path.join(PEERS, "peer_ddp.py"), "--batch", str(b.a.batch), "--ranks", str(n), "--threads", str(b.a.threads // n), "--steps", str(b.a.steps)]))
+                print("#", name, n, lines[-1], file=sys.stderr, flush=True)
+    rows = []
+    for name in names:
+        at = lambda n, key: statistics.median(line[key] for line in sides[name, n])
+        cost = lambda key: f"**{100 * (at(2, key) / at(1, key) - 1):+.0f} %**"
+        rows.append([name, *(f"{at(n, key):.2f}" for key in ("cpu_s", "median_s") for n in (1, 2)), cost("cpu_s"), cost("median_s"), *(f"{at(n, 'peak_mib'):.0f}" for n in (1, 2))])
+    table(f"VNet at 64^3, a whole batch of {b.a.batch}: one process of {b.a.threads} threads, and two ranks of {b.a.threads // 2}",
+          ["", "CPU s a step, one process", "two ranks", "s a step, one process", "two ranks", "second rank costs, CPU", "by the clock", "MiB, the process", "MiB, a rank"], rows)
+
+
+# What scripts/scale takes its constants from, and what it predicts: task, ranks of one thread, whole batch, flags.
+RUNS = [
+    ("finetune", 1, 1), ("finetune", 1, 2), ("finetune", 2, 2), ("finetune", 2, 4), ("finetune", 4, 4), ("finetune", 1, 2, "--accumulate", "2"), ("finetune", 2, 4, "--accumulate", "2"),
+    ("pretrain", 1, 1), ("pretrain", 1, 2), ("pretrain", 2, 2), ("pretrain", 2, 4),
+]
+
+
+def scale(b):
+    """Prints the CPU seconds of a step of each run as JSON, the least of the rounds, as scripts/scale/measured.json has them."""
+    least = {}
+    with tempfile.TemporaryDirectory() as folder:
+        prepared(b, folder)
+        for _ in range(b.a.rounds):
+            for task, ranks, batch, *more in RUNS:
+                line = {"task": task, "ranks": ranks, "batch": batch, "accumulate": int(more[1]) if more else 1}
+                line["cpu_s"] = round(ranked(b, folder, ranks, 1, task, batch, *more)["cpu_s"], 3)
+                print("#", line, file=sys.stderr, flush=True)
+                key = (task, ranks, batch, *more)
+                if key not in least or line["cpu_s"] < least[key]["cpu_s"]:
+                    least[key] = line
+    print("[\n  " + ",\n  ".join(json.dumps(line) for line in least.values()) + "\n]")
+
+
 def main():
-    sections = {f.__name__: f for f in (reach, avx2, cores, crops, batches, direct, predict, photos, decode)}
+    everywhere = (reach, avx2, cores, crops, batches, direct, predict, photos, decode)
+    sections = {f.__name__: f for f in (*everywhere, ranks, scale)}
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("sections", nargs="*", help="which tables; all if none is named")
     ap.add_argument("--voxsaw", default="voxsaw")
@@ -244,6 +356,9 @@ def main():
     ap.add_argument("--windows", type=int, default=0, help="predict: windows that voxsaw runs; 0: all")
     ap.add_argument("--peer-windows", type=int, default=10, help="predict: windows that PyTorch runs")
     ap.add_argument("--peer-cores", action="store_true", help="cores: PyTorch, too")
+    ap.add_argument("--mpirun", default="mpirun --allow-run-as-root --bind-to none -n", help="ranks: what starts as many ranks as the number after it says")
+    ap.add_argument("--batch", type=int, default=2, help="ranks: crops of a whole step")
+    ap.add_argument("--sides", default="PyTorch,Voxsaw", help="ranks: which of both")
     ap.add_argument("--threads", type=int, default=os.cpu_count())
     ap.add_argument("--core", default="0", help="cores: the one that is used alone")
     ap.add_argument("--rounds", type=int, default=1)
@@ -255,7 +370,7 @@ def main():
     if unknown:
         ap.error(f"no such tables: {', '.join(unknown)}")
     for name, section in sections.items():
-        if not a.sections or name in a.sections:
+        if name in a.sections or not a.sections and section in everywhere:
             section(Bench(a))
 
 
