@@ -109,6 +109,7 @@ var mayImport = map[string][]string{
 	"scripts/comments":  {},
 	"scripts/corpus":    {"volume", "volume/dicom", "volume/nifti"},
 	"scripts/fuzz":      {},
+	"scripts/many":      {"volume", "volume/nifti", "volume/phantom"},
 	"scripts/sbom":      {},
 	"scripts/scale":     {},
 	"scripts/skips":     {},

@@ -1,0 +1,315 @@
+// Command many measures what very many scans cost: it writes made-up scans of 24x24x24 voxels with
+// labels, inspects, prepares and verifies them, trains on them, is interrupted and goes on, with
+// more scans each time.
+//
+//	go run ./scripts/many                                  # 1,000 and 10,000 scans
+//	go run ./scripts/many --sizes 1000,10000,100000        # hours on two busy cores, 10 GB of disk
+//
+// It prints a table in Markdown: CPU time (user and system), time of the clock and memory of each
+// command, and with which power of the number of scans these grow. It ends with 1 if a power is
+// above 1.05. Everything is deleted at the end. Linux only: memory is read from /proc.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+	"github.com/voxsaw/voxsaw/volume/phantom"
+)
+
+// most is the largest power of the number of scans with which a cost may grow.
+const most = 1.05
+
+func main() {
+	sizes := flag.String("sizes", "1000,10000", "numbers of scans, rising")
+	dir := flag.String("dir", "", "folder to work in, with room for 100 kB a scan; empty: a temporary one")
+	program := flag.String("program", "", "the program; empty: it is built")
+	flag.Parse()
+	numbers, err := parseSizes(*sizes)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "many: --sizes:", err)
+		os.Exit(2)
+	}
+	if err := measure(os.Stdout, *dir, *program, numbers); err != nil {
+		fmt.Fprintln(os.Stderr, "many:", err)
+		os.Exit(1)
+	}
+}
+
+func parseSizes(text string) (sizes []int, err error) {
+	for field := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(field)
+		if err != nil || n < 10 {
+			return nil, fmt.Errorf("%q is no number of scans from 10 on", field)
+		}
+		if len(sizes) > 0 && n <= sizes[len(sizes)-1] {
+			return nil, fmt.Errorf("%d comes after %d: give them rising", n, sizes[len(sizes)-1])
+		}
+		sizes = append(sizes, n)
+	}
+	return sizes, nil
+}
+
+// measure carries all out for each number of scans, and prints the table.
+func measure(w io.Writer, dir, program string, sizes []int) error {
+	work, err := os.MkdirTemp(dir, "voxsaw-many-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	if program == "" {
+		program = filepath.Join(work, "voxsaw")
+		if text, err := exec.Command("go", "build", "-o", program, "./cmd/voxsaw").CombinedOutput(); err != nil {
+			return fmt.Errorf("building the program: %w\n%s", err, text)
+		}
+	}
+	t := table{sizes: sizes}
+	for _, n := range sizes {
+		s := site{folder: filepath.Join(work, strconv.Itoa(n)), program: program, scans: n}
+		costs, err := s.run()
+		if err != nil {
+			return fmt.Errorf("%d scans: %w", n, err)
+		}
+		t.costs = append(t.costs, costs)
+		if err := os.RemoveAll(s.folder); err != nil {
+			return err
+		}
+	}
+	if err := t.print(w); err != nil {
+		return err
+	}
+	return t.judge()
+}
+
+// A site is a folder with so many scans.
+type site struct {
+	folder, program string
+	scans           int
+}
+
+func (s site) in(name string) string { return filepath.Join(s.folder, name) }
+
+// A cost is what a command has taken.
+type cost struct {
+	name   string
+	cpu    time.Duration // user and system
+	wall   time.Duration
+	memory int64 // bytes of its own at most, without files that are mapped
+}
+
+// batch is how many scans a training step sees: every scan is drawn about once in all.
+const batch = 50
+
+func (s site) run() ([]cost, error) {
+	if err := s.write(); err != nil {
+		return nil, err
+	}
+	steps := max(20, s.scans/batch)
+	train := []string{"finetune", "--data", s.in("prepared"), "--channels", "2", "--levels", "1", "--crop", "16", "--labels", "2", "--batch", strconv.Itoa(batch), "--hold-out", "0.01"}
+	var costs []cost
+	for _, c := range []struct {
+		name string
+		stop int // steps after which it is interrupted; 0: never
+		args []string
+	}{
+		{"inspect", 0, []string{"inspect", s.in("scans")}},
+		{"prepare", 0, []string{"prepare", s.in("scans"), "--out", s.in("prepared")}},
+		{"verify", 0, []string{"verify", s.in("prepared")}},
+		{"train, one step of one scan", 0, append(train, "--hold-out", "0", "--batch", "1", "--steps", "1", "--out", s.in("one"))},
+		{"train, first half", steps / 2, append(train, "--steps", strconv.Itoa(steps), "--out", s.in("run"))},
+		{"resume, second half", 0, []string{"finetune", "--resume", "--out", s.in("run")}},
+	} {
+		fmt.Fprintf(os.Stderr, "%d scans: %s\n", s.scans, c.name)
+		taken, err := s.command(c.stop, c.args)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		taken.name = c.name
+		fmt.Fprintf(os.Stderr, "%d scans: %s took %.1f s of CPU time, %.0f MB\n", s.scans, c.name, cpuOf(taken), memoryOf(taken)/1e6)
+		costs = append(costs, taken)
+	}
+	return costs, nil
+}
+
+// write writes the scans and their labels.
+func (s site) write() error {
+	fmt.Fprintf(os.Stderr, "%d scans: writing them\n", s.scans)
+	for _, folder := range []string{"scans/imagesTr", "scans/labelsTr"} {
+		if err := os.MkdirAll(s.in(folder), 0o755); err != nil {
+			return err
+		}
+	}
+	patients := make([]patient, min(s.scans, 500))
+	for n := range patients {
+		var err error
+		if patients[n], err = newPatient(uint64(n + 1)); err != nil {
+			return err
+		}
+	}
+	for n := range s.scans {
+		v, l := patients[n%len(patients)].scan(int16(n / len(patients)))
+		name := fmt.Sprintf("case_%06d.nii", n+1)
+		if err := errors.Join(nifti.Write(s.in("scans/imagesTr/"+name), v), nifti.WriteLabels(s.in("scans/labelsTr/"+name), l)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A patient is what scans are made of: to make up a patient takes longer than to prepare a scan.
+type patient struct {
+	image  *volume.Volume
+	labels *volume.LabelMap
+}
+
+func newPatient(number uint64) (p patient, err error) {
+	if p.image, p.labels, err = phantom.New(number, phantom.Options{Shape: [3]int{24, 24, 24}}); err == nil {
+		p.labels.Names = nil // as in most files
+	}
+	return p, err
+}
+
+// scan is one of the scans of a patient, all of which differ: each is brighter by 1 HU than the one
+// before.
+func (p patient) scan(number int16) (*volume.Volume, *volume.LabelMap) {
+	v := *p.image
+	v.Int16 = make([]int16, len(p.image.Int16))
+	for i, hu := range p.image.Int16 {
+		v.Int16[i] = hu + number
+	}
+	return &v, p.labels
+}
+
+// command runs the program, and interrupts it after so many steps of the training; 0: never.
+func (s site) command(stop int, args []string) (cost, error) {
+	cmd := exec.Command(s.program, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return cost{}, err
+	}
+	w := watch{pid: cmd.Process.Pid, ended: make(chan struct{})}
+	var watching sync.WaitGroup
+	watching.Go(func() { w.run(filepath.Join(s.in("run"), "metrics.csv"), stop) })
+	err := cmd.Wait()
+	wall := time.Since(begin)
+	close(w.ended)
+	watching.Wait()
+	if stop > 0 && cmd.ProcessState.ExitCode() == 130 {
+		err = nil
+	} else if stop > 0 && err == nil {
+		err = errors.New("it ended before it was interrupted")
+	}
+	if err != nil {
+		return cost{}, fmt.Errorf("%w\n%s", err, stderr.Bytes())
+	}
+	state := cmd.ProcessState
+	return cost{cpu: state.UserTime() + state.SystemTime(), wall: wall, memory: w.memory}, nil
+}
+
+// A watch looks at a process until it has ended.
+type watch struct {
+	pid    int
+	ended  chan struct{}
+	memory int64 // bytes, the most that was seen
+}
+
+// run reads the memory of the process, and interrupts it once its log has so many steps.
+func (w *watch) run(log string, stop int) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.ended:
+			return
+		case <-tick.C:
+			w.memory = max(w.memory, anonymous(w.pid))
+			if stop == 0 {
+				continue
+			}
+			if text, err := os.ReadFile(log); err == nil && bytes.Count(text, []byte("\n")) > stop {
+				syscall.Kill(w.pid, syscall.SIGTERM)
+				stop = 0
+			}
+		}
+	}
+}
+
+// anonymous is the memory of a process that is no file's, in bytes; 0 where it has ended.
+func anonymous(pid int) int64 {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); len(fields) > 1 && fields[0] == "RssAnon:" {
+			n, _ := strconv.ParseInt(fields[1], 10, 64) // kB
+			return n << 10
+		}
+	}
+	return 0
+}
+
+// A table is the costs of every command at every size.
+type table struct {
+	sizes []int
+	costs [][]cost // by size, then by command
+}
+
+// power is with which power of the number of scans a cost has grown since the size before.
+func (t table) power(size int, of func(cost) float64, command int) float64 {
+	grown := of(t.costs[size][command]) / of(t.costs[size-1][command])
+	return math.Log(grown) / math.Log(float64(t.sizes[size])/float64(t.sizes[size-1]))
+}
+
+func cpuOf(c cost) float64    { return c.cpu.Seconds() }
+func memoryOf(c cost) float64 { return float64(c.memory) }
+
+func (t table) print(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprint(out, "| command | scans | CPU | CPU a scan | clock | memory | memory a scan | power, CPU | power, memory |\n|---|---|---|---|---|---|---|---|---|\n")
+	for command := range t.costs[0] {
+		for size, n := range t.sizes {
+			c := t.costs[size][command]
+			powers := " | "
+			if size > 0 {
+				powers = fmt.Sprintf("%.2f | %.2f", t.power(size, cpuOf, command), t.power(size, memoryOf, command))
+			}
+			fmt.Fprintf(out, "| %s | %d | %.1f s | %.2f ms | %.0f s | %.0f MB | %.1f kB | %s |\n", c.name, n, cpuOf(c), 1e3*cpuOf(c)/float64(n), c.wall.Seconds(),
+				memoryOf(c)/1e6, memoryOf(c)/1e3/float64(n), powers)
+		}
+	}
+	return out.Flush()
+}
+
+// judge is an error if a cost grows faster than it may.
+func (t table) judge() error {
+	var all []error
+	for command := range t.costs[0] {
+		for size := 1; size < len(t.sizes); size++ {
+			for what, of := range map[string]func(cost) float64{"CPU time": cpuOf, "memory": memoryOf} {
+				if p := t.power(size, of, command); p > most {
+					all = append(all, fmt.Errorf("%s: from %d to %d scans %s grows with the power %.2f, at most %.2f is allowed", t.costs[size][command].name, t.sizes[size-1], t.sizes[size], what, p, most))
+				}
+			}
+		}
+	}
+	return errors.Join(all...)
+}
