@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 )
 
@@ -144,6 +145,61 @@ func (s numbered) doubt() string {
 		}
 	}
 	return ""
+}
+
+// unlike is the cases with the fewest and the most labels among those whose labels have no names.
+type unlike struct{ fewest, most numberedCase }
+
+type numberedCase struct {
+	id     string
+	labels []uint16
+}
+
+// add looks at a case.
+func (u *unlike) add(id string, counts map[uint16]int) {
+	if len(counts) == 0 {
+		return
+	}
+	c := numberedCase{id, slices.Sorted(maps.Keys(counts))}
+	less := func(a, b numberedCase) bool { // whatever the order in which they come
+		return b.id == "" || len(a.labels) < len(b.labels) || len(a.labels) == len(b.labels) && a.id < b.id
+	}
+	if less(c, u.fewest) {
+		u.fewest = c
+	}
+	if u.most.id == "" || less(u.most, c) {
+		u.most = c
+	}
+}
+
+// doubt says that one case has less than half of the labels of another, so that a number may mean
+// two things; "" where it is not so.
+func (u *unlike) doubt() string {
+	if 2*len(u.fewest.labels) >= len(u.most.labels) {
+		return ""
+	}
+	count := func(c numberedCase) string {
+		return fmt.Sprintf("%s has %s (%s)", c.id, numbers.Count(len(c.labels), "label"), ranges(c.labels))
+	}
+	return fmt.Sprintf("WARNING: labels are numbers without names, and %s, %s: a number is learnt as one organ in all cases, and an organ without voxels as background. Where that is wrong, prepare such cases apart, or name the labels in a dataset.json",
+		count(u.fewest), count(u.most))
+}
+
+// ranges lists labels, those that follow each other as a range.
+func ranges(labels []uint16) string {
+	var all []string
+	for n := 0; n < len(labels); {
+		end := n
+		for end+1 < len(labels) && labels[end+1] == labels[end]+1 {
+			end++
+		}
+		text := fmt.Sprint(labels[n])
+		if end > n {
+			text += fmt.Sprintf(" to %d", labels[end])
+		}
+		all, n = append(all, text), end+1
+	}
+	return plain.List(all)
 }
 
 // A NamesError says that labels with names and labels without would be mixed.

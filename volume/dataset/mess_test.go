@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -476,6 +477,56 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 }
 
 // What is no scan of a patient is named, by inspect and by prepare.
+// TestValuesThatAreNoHounsfieldUnits: scans that were scaled or shifted are told from CTs.
+func TestValuesThatAreNoHounsfieldUnits(t *testing.T) {
+	const some = "values go from "
+	for name, c := range map[string]struct {
+		value func(n int) float32
+		want  string
+	}{
+		"a CT":          {func(n int) float32 { return float32(n%2000 - 1000) }, ""},
+		"from 0 to 1":   {func(n int) float32 { return float32(n) / 1727 }, some + "0 to 1, "},
+		"from -1 to 1":  {func(n int) float32 { return float32(n)/1727*2 - 1 }, some + "-1 to 1, "},
+		"shifted":       {func(n int) float32 { return float32(n % 2000) }, some + "0 to 1727, "},
+		"labels":        {func(n int) float32 { return float32(n % 3) }, ""},
+		"not a number":  {func(n int) float32 { return float32(math.NaN()) }, ""},
+		"some not ones": {func(n int) float32 { return []float32{float32(math.NaN()), 0.5, 0.25}[n%3] }, some + "0.25 to 0.5, "},
+	} {
+		g := volume.Grid{Shape: [3]int{12, 12, 12}, Affine: volume.Scaling([3]float64{1, 1, 1})}
+		v := &volume.Volume{Grid: g, Float32: make([]float32, g.Len())}
+		for n := range v.Float32 {
+			v.Float32[n] = c.value(n)
+		}
+		if got := strings.Join(doubtsAbout(v), "; "); c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestNumbersOfUnlikeCases: where one case has less than half of the labels of another, and none has
+// a name, a number may mean two things.
+func TestNumbersOfUnlikeCases(t *testing.T) {
+	of := func(sets ...[]uint16) string {
+		var u unlike
+		for n, labels := range sets {
+			counts := map[uint16]int{}
+			for _, label := range labels {
+				counts[label] = 5
+			}
+			u.add(string(rune('a'+n)), counts)
+		}
+		return u.doubt()
+	}
+	if got := of([]uint16{1, 2, 3}, []uint16{1, 3}, nil); got != "" {
+		t.Error(got)
+	}
+	for _, got := range []string{of([]uint16{1, 2, 3, 7}, []uint16{5}), of([]uint16{5}, nil, []uint16{1, 2, 3, 7})} {
+		if !strings.Contains(got, "has 1 label (5), ") || !strings.Contains(got, " has 4 labels (1 to 3, 7): a number is learnt as one organ") {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
 func TestImplausibleScansAreNamed(t *testing.T) {
 	scan := func(spacing float64, values ...int16) *volume.Volume {
 		g := volume.Grid{Shape: [3]int{4, 3, 2}, Affine: volume.Scaling([3]float64{spacing, spacing, 1})}

@@ -74,6 +74,7 @@ type Summary struct {
 	undrawn  map[uint16][]string
 	numbered numbered            // labels of theirs without names
 	scans    map[string][]string // cases by the checksum of their scans
+	unlike   unlike
 }
 
 // add counts a result.
@@ -108,6 +109,9 @@ func (s *Summary) add(r Result) {
 				s.numbered = numbered{}
 			}
 			s.numbered.add(r.Case.site, r.Record.LabelCounts)
+		}
+		if len(r.Record.LabelNames) == 0 {
+			s.unlike.add(r.Case.ID, r.Record.LabelCounts)
 		}
 		if len(r.Record.LabelCounts) == 0 {
 			s.Empty = append(s.Empty, r.Case.ID)
@@ -299,7 +303,7 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s changes nothing: no case has labels", p.Relabel))
 	}
 	s.nameUndrawn(d.LabelNames)
-	for _, note := range []string{s.sameScans(), s.numbered.doubt(), s.undrawnNote(), mixedSpacings(s.spacings, p)} {
+	for _, note := range []string{s.sameScans(), s.numbered.doubt(), s.unlike.doubt(), s.undrawnNote(), mixedSpacings(s.spacings, p)} {
 		if note != "" {
 			s.Notes = append(s.Notes, note)
 		}

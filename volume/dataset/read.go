@@ -3,6 +3,7 @@ package dataset
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -116,26 +117,42 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 	return v, nil, notes, nil
 }
 
-// doubtsAbout says what no scan of a patient is like: voxels of an impossible size, or all of one
-// value.
+// doubtsAbout says what no CT of a patient is like: voxels of an impossible size, or values that are
+// no Hounsfield units: all alike, hardly different, or none of air and fat.
 func doubtsAbout(v *volume.Volume) (doubts []string) {
 	const least, most = 0.01, 100 // mm
 	if s := v.Spacing(); min(s[0], s[1], s[2]) < least || max(s[0], s[1], s[2]) > most {
 		doubts = append(doubts, fmt.Sprintf("voxels of %.4g x %.4g x %.4g mm are none of a patient: is the unit of length another?", s[0], s[1], s[2]))
 	}
-	if value, blank := onlyValue(v); blank {
-		doubts = append(doubts, fmt.Sprintf("all voxels are %g: there is nothing to see", value))
+	const (
+		leastRange  = 20   // HU
+		leastVoxels = 1000 // of which anything is to be said
+	)
+	switch low, high := valuesOf(v); {
+	case low > high: // none is a number
+	case low == high:
+		doubts = append(doubts, fmt.Sprintf("all voxels are %g: there is nothing to see", low))
+	case (low >= 0 || high-low <= leastRange) && v.Len() >= leastVoxels && !nifti.VolumeMayBeLabels(v):
+		doubts = append(doubts, fmt.Sprintf("values go from %.4g to %.4g, and Hounsfield units from -1000 (air) over 0 (water) to 1000 and more (bone): give the scan as it was before it was scaled or shifted", low, high))
 	}
 	return doubts
 }
 
-// onlyValue returns the value of all voxels, if they have one.
-func onlyValue(v *volume.Volume) (value float32, blank bool) {
-	value = v.At(0, 0, 0)
+// valuesOf is the range of the values that are numbers; upside down where none is.
+func valuesOf(v *volume.Volume) (low, high float32) {
 	if v.Int16 != nil {
-		return value, !slices.ContainsFunc(v.Int16, func(x int16) bool { return float32(x) != value })
+		return float32(slices.Min(v.Int16)), float32(slices.Max(v.Int16))
 	}
-	return value, !slices.ContainsFunc(v.Float32, func(x float32) bool { return x != value })
+	low, high = float32(math.Inf(1)), float32(math.Inf(-1))
+	for _, x := range v.Float32 { // a NaN is neither below nor above
+		if x < low {
+			low = x
+		}
+		if x > high {
+			high = x
+		}
+	}
+	return low, high
 }
 
 const notLabels = "is taken for a scan, though it holds labels by its values: few whole numbers, 0 among them and none below"
