@@ -503,8 +503,8 @@ func TestValuesThatAreNoHounsfieldUnits(t *testing.T) {
 	}
 }
 
-// TestNumbersOfUnlikeCases: where one case has less than half of the labels of another, and none has
-// a name, a number may mean two things.
+// TestNumbersOfUnlikeCases: where one case has less than half of the labels of another, and none
+// has a name, a number may mean two things.
 func TestNumbersOfUnlikeCases(t *testing.T) {
 	of := func(sets ...[]uint16) string {
 		var u unlike

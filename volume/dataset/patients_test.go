@@ -198,7 +198,8 @@ func TestOneScanIsOnePatients(t *testing.T) {
 		return r
 	}
 	got := PatientsOf(slices.Values([]prepared.Record{
-		of("a", "", "1", "empty"), of("b", "", "2", "empty"), of("c", "", "1"), // one scan; labels that are alike mean nothing
+		// one scan; labels that are alike mean nothing
+		of("a", "", "1", "empty"), of("b", "", "2", "empty"), of("c", "", "1"),
 		of("d", "P", "3"), of("e", "Q", "3"), of("f", "Q", "4"), // two names of a patient
 		of("g", "", ""), of("h", "", ""), // nobody has read them
 	}))

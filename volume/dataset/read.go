@@ -117,8 +117,8 @@ func (c Case) readImage(o ReadOptions) (v *volume.Volume, s *dicom.Series, notes
 	return v, nil, notes, nil
 }
 
-// doubtsAbout says what no CT of a patient is like: voxels of an impossible size, or values that are
-// no Hounsfield units: all alike, hardly different, or none of air and fat.
+// doubtsAbout says what no CT of a patient is like: voxels of an impossible size, or values that
+// are no Hounsfield units: all alike, hardly different, or none of air and fat.
 func doubtsAbout(v *volume.Volume) (doubts []string) {
 	const least, most = 0.01, 100 // mm
 	if s := v.Spacing(); min(s[0], s[1], s[2]) < least || max(s[0], s[1], s[2]) > most {
