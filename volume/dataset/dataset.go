@@ -367,10 +367,13 @@ func (d *Dataset) withoutScan(labels string) {
 // detectLayout looks at names only.
 func detectLayout(root string) (string, error) {
 	if folder, err := os.ReadDir(filepath.Join(root, "imagesTr")); err == nil {
-		images, channels, paired := 0, 0, 0
+		images, numbered, channels, paired := 0, 0, 0, 0
 		for _, e := range folder {
 			if stem, ok := stemOf(e.Name()); ok {
 				images++
+				if channelSuffix.MatchString(stem) {
+					numbered++
+				}
 				// A label map of the whole name says that the digits are the case's, as in
 				// amos_0001, not a channel's.
 				if m := channelSuffix.FindString(stem); m != "" && !isFile(filepath.Join(root, "labelsTr", e.Name())) {
@@ -386,7 +389,7 @@ func detectLayout(root string) (string, error) {
 			return "", err
 		}
 		switch {
-		case images > 0 && (images == channels || paired > 0 || keys.Channels != nil || keys.Ending != ""):
+		case images > 0 && (images == channels || paired > 0 || numbered > 0 && keys.given()):
 			// some names may be wrong
 			return LayoutNNUNet, nil
 		case images > 0 && isFile(filepath.Join(root, "dataset.json")):

@@ -244,11 +244,15 @@ func readMSD(root string, o Options) (*Dataset, error) {
 		Training []struct {
 			Image string `json:"image"`
 		} `json:"training"`
+		nnUNetKeys
 	}
 	if found, err := readJSON(filepath.Join(root, "dataset.json"), &file); !found || err != nil {
 		return d, err
 	}
 	d.nameLabels(file.Labels)
+	if file.given() && !slices.ContainsFunc(d.Cases, func(c Case) bool { return channelSuffix.MatchString(c.ID) }) {
+		d.note("dataset.json is nnU-Net's, but no image has the number of a channel in its name, such as _0000: each file is taken for a scan, as in the Medical Segmentation Decathlon")
+	}
 	missing := 0
 	for _, t := range file.Training {
 		if !isFile(filepath.Join(root, filepath.FromSlash(t.Image))) {
@@ -266,6 +270,9 @@ type nnUNetKeys struct {
 	Channels map[string]any `json:"channel_names"`
 	Ending   string         `json:"file_ending"`
 }
+
+// given says whether a dataset.json has any of them.
+func (k nnUNetKeys) given() bool { return k.Channels != nil || k.Ending != "" }
 
 // readNNUNet reads CASE_0000.nii.gz (the first channel, or the one of o.Volume) with
 // labelsTr/CASE.nii.gz.
