@@ -157,6 +157,10 @@ func (b *Batch) place() error {
 		return refuse("--format "+NIfTI+" writes NIfTI", "%s is not DICOM: a DICOM SEG object refers to the DICOM series that was segmented", b.scans[at].Image)
 	}
 	oneFile := nifti.IsName(out) || isDICOM(out)
+	if stat, err := os.Stat(out); !oneFile && (err == nil && !stat.IsDir() || err != nil && isOtherFile(out)) {
+		return refuse(fmt.Sprintf("give a folder, or a name that ends in %s for the label map of a single scan", extensions[format]),
+			"%s is the name of a file that no label map can be written to", out)
+	}
 	if oneFile && len(b.scans) > 1 {
 		return refuse("", "%d scans cannot be written to the one file %s: give a folder", len(b.scans), out)
 	}
@@ -168,6 +172,16 @@ func (b *Batch) place() error {
 		}
 	}
 	return nil
+}
+
+// otherFiles are the extensions of files that are no label maps of this program. Any other dot may
+// be part of a folder's name: labels.v2, 2026.11.23.
+var otherFiles = strings.Fields(".nrrd .nhdr .mha .mhd .img .raw .gz .gipl .mgz .mgh .mnc .vtk .vti .stl .obj .tif .tiff .png .jpg .jpeg .pdf .html .htm " +
+	".txt .md .log .csv .tsv .xlsx .json .yaml .yml .xml .npy .npz .mat .h5 .hdf5 .pt .pth .safetensors .pkl .zip .tar .tgz .7z .bz2 .xz .zst")
+
+// isOtherFile tells whether a path has the name of a file that is no label map of this program.
+func isOtherFile(path string) bool {
+	return slices.Contains(otherFiles, strings.ToLower(filepath.Ext(path)))
 }
 
 func isDICOM(path string) bool { return strings.EqualFold(filepath.Ext(path), ".dcm") }
