@@ -42,7 +42,7 @@ type Reference struct {
 // References finds the label maps of a folder that [Detect] knows as a data set: labels beside
 // their scans, or any other layout. It returns none for a folder of label maps alone.
 func References(folder string, o Options) []Reference {
-	if labelWords[foldWord(baseName(folder))] {
+	if calledLabels(folder) {
 		if files, err := filesIn(folder); err == nil && files != nil {
 			return nil // labelsTr and the like
 		}

@@ -179,6 +179,11 @@ func DetectAll(roots []string, o Options) (*Dataset, error) {
 // clash is the error of two cases of one name.
 func (d *Dataset) clash(a, b Case, folders bool) error {
 	err := fmt.Errorf("reading %s as a data set (layout %s): %s and %s would both be case %s", d.Root, d.Layout, a.Image, b.Image, a.ID)
+	for _, c := range []Case{a, b} {
+		if folder := filepath.Dir(c.Image); folders && calledLabels(folder) {
+			return fmt.Errorf("%w: %w", err, onlyLabels(folder))
+		}
+	}
 	if folders {
 		err = fmt.Errorf("%w: if they are one scan, leave one of them out; if not, --name-by-folder puts the folder's name before it", err)
 	}
@@ -309,9 +314,22 @@ func layoutOf(root string, o Options) (string, error) {
 		return "", fmt.Errorf("layout %q: must be nih, msd, nnunet or scans", layout)
 	}
 	if o.Labels != "" && layout != LayoutNIH {
-		return "", fmt.Errorf("%s has the layout %s: a folder of labels (%s) can be given for layout nih only; put the labels below the folder of the scans", root, layout, o.Labels)
+		return "", fmt.Errorf("--labels is for layout nih, and %s has the layout %s: %s", root, layout, placeOfLabels(root, layout, o.Labels))
 	}
 	return layout, nil
+}
+
+// placeOfLabels says what to do about a folder of labels that the layout of the scans has no flag
+// for.
+func placeOfLabels(root, layout, labels string) string {
+	both := filepath.Join(root, "..")
+	switch {
+	case layout != LayoutScans:
+		return fmt.Sprintf("put the labels of %s into %s", labels, filepath.Join(root, "labelsTr"))
+	case absoluteOf(both) == absoluteOf(filepath.Join(labels, "..")):
+		return fmt.Sprintf("give %s alone, which holds both folders: scans and labels are paired by their names, or by --pairs where names do not tell", both)
+	}
+	return "say with --pairs which labels belong to which scan"
 }
 
 // String says in a line what was found.

@@ -131,7 +131,7 @@ func TestNothingIsLostSilently(t *testing.T) {
 		"a pair is one file":              {map[string]string{"imagesTr/a.hdr": "x", "imagesTr/a.img": "x", "imagesTr/b.hdr.gz": "x", "imagesTr/b.img.gz": "x", "labelsTr/a.nii": "x", "labelsTr/b.nii": "x", "dataset.json": "{}"}, Options{}, ""},
 		"a pair in a tree":                {map[string]string{"b.hdr.gz": "x", "b.img.gz": "x"}, Options{}, ""},
 		"packed":                          {map[string]string{"a.nii.gz": "x", "b.nii.bz2": "x"}, Options{}, "passed over 1 .bz2"},
-		"labels elsewhere":                {map[string]string{"a.nii.gz": "x"}, Options{Labels: "labels"}, "has the layout scans: a folder of labels (labels) can be given for layout nih only"},
+		"labels elsewhere":                {map[string]string{"a.nii.gz": "x"}, Options{Labels: "labels"}, "has the layout scans: say with --pairs which labels belong to which scan"},
 		"an ignore label":                 {map[string]string{"imagesTr/a_0000.nii.gz": "x", "labelsTr/a.nii.gz": "x", "dataset.json": `{"labels": {"background": 0, "x": 1, "ignore": 2}}`}, Options{}, "label 2 for voxels to ignore: losses and scores leave them out; --relabel 2:0 makes them background"},
 		"numbers that look like channels": {map[string]string{"imagesTr/amos_0001.nii.gz": "x", "imagesTr/amos_0002.nii.gz": "x"}, Options{}, "or say --layout scans"},
 	} {

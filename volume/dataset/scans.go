@@ -464,6 +464,8 @@ func (d *Dataset) explainNone(p *pairing, others bool) error {
 		return nil
 	case len(d.predicted) > 0:
 		return d.onlyPredicted()
+	case len(d.masks) > 0 && calledLabels(p.root):
+		return onlyLabels(p.root)
 	case len(d.masks) > 0:
 		return fmt.Errorf("no scan is left: %s %s", d.masks[0], maskNote)
 	case others:
@@ -474,10 +476,21 @@ func (d *Dataset) explainNone(p *pairing, others bool) error {
 		}
 		return errors.New("no scan: " + strings.Join(notes, "; "))
 	case len(p.labels) > 0:
+		if calledLabels(p.root) {
+			return onlyLabels(p.root)
+		}
 		files := slices.Concat(slices.Collect(maps.Values(p.labels))...)
 		return fmt.Errorf("all %d NIfTI files look like labels by their names, such as %s", len(files), slices.Min(files))
 	}
 	return nil
+}
+
+// calledLabels says whether a folder has a name such as labels or masks.
+func calledLabels(folder string) bool { return labelWords[foldWord(baseName(folder))] }
+
+// onlyLabels is the error of a folder of labels that was given as if it held scans.
+func onlyLabels(folder string) error {
+	return fmt.Errorf("%s is a folder of labels by its name: give the folder that holds both the scans and the labels, such as %s, where they are paired by their names; where names do not tell, say with --pairs which labels belong to which scan", folder, filepath.Join(folder, ".."))
 }
 
 // fileName makes a case's name one that does as a file name everywhere.

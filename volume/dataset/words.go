@@ -14,7 +14,7 @@ var (
 	imageWords = words("image images imagestr imagests imaging img imgs ct cts scan scans volume volumes",
 		"bild bilder", "imagen imagenes", "immagine immagini", "imagem imagens")
 	labelWords = words("label labels labelstr labelsts lbl lbls mask masks seg segs segmentation segmentations dseg gt truth groundtruth roi rois annotation annotations manual contour contours",
-		"maske masken segmentierung segmentierungen kontur konturen", "masque masques", "mascara mascaras segmentacion segmentaciones contorno contornos",
+		"maske masken beschriftung beschriftungen segmentierung segmentierungen kontur konturen", "masque masques", "mascara mascaras segmentacion segmentaciones contorno contornos",
 		"maschera maschere segmentazione segmentazioni contorni", "segmentacao segmentacoes")
 )
 
