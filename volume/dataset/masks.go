@@ -153,6 +153,27 @@ func (a *layers) done(o ReadOptions) (*volume.LabelMap, []string, error) {
 	return a.labels, []string{text + ": the label with the higher number has them"}, nil
 }
 
+// checkVolumes compares the grid of labels that are a volume each with that of their scan, before
+// the volumes are compared with one another. In a file whose first axis counts the labels, they are
+// slices of the patient, which overlap.
+func (c Case) checkVolumes(scan volume.Grid) error {
+	if c.Masks != nil {
+		return nil
+	}
+	h, err := readFileHeader(c.Labels)
+	if err != nil || h.volumes < 2 { // what is wrong with it is said where it is read
+		return nil
+	}
+	if _, err = scan.Match(h.Grid); err == nil {
+		return nil
+	}
+	if len(h.dims) == 4 && slices.Equal(h.dims[1:], scan.Shape[:]) {
+		return &volume.UnsupportedError{Path: c.Labels, Problem: fmt.Sprintf("has %v voxels and its scan %v: its first axis seems to count the labels, which must be the last one; numpy.moveaxis(array, 0, -1) moves it there",
+			numbers.Extents(h.dims), numbers.Extents(scan.Shape[:]))}
+	}
+	return fmt.Errorf("%s: %w", c.Labels, err)
+}
+
 // readOneHot reads a file with a volume for each label. Where each voxel belongs to exactly one
 // volume, the first is the background; otherwise the first is label 1.
 func readOneHot(path string, o ReadOptions, names map[uint16]string) (*volume.LabelMap, []string, error) {

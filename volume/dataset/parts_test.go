@@ -252,6 +252,21 @@ func TestOneHotLabels(t *testing.T) {
 		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames); err == nil || !strings.Contains(err.Error(), "volumes, and 0.5") {
 			t.Errorf("probabilities: %v", err)
 		}
+		// numpy's order, as nibabel writes it: the labels come first, the patient's axes follow
+		first := volume.Grid{Shape: [3]int{len(values) / v.Len(), 24, 20}, Affine: l.Grid.Affine}
+		if err := nifti.WriteChannels(path, first, values, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames); err == nil || !strings.Contains(err.Error(), "x24x20x16 voxels and its scan 24x20x16: its first axis seems to count the labels") {
+			t.Errorf("labels along the first axis: %v", err)
+		}
+		other := volume.Grid{Shape: [3]int{24, 20, 8}, Affine: l.Grid.Affine}
+		if err := nifti.WriteChannels(path, other, values, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames); err == nil || !strings.Contains(err.Error(), "do not fill the same box") {
+			t.Errorf("half of the slices: %v", err)
+		}
 	}
 }
 

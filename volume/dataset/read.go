@@ -191,6 +191,9 @@ func (c Case) Read(o ReadOptions, names map[uint16]string) (v *volume.Volume, l 
 		}
 		return v, l, notes, nil
 	}
+	if err := c.checkVolumes(v.Grid); err != nil {
+		return nil, nil, nil, err
+	}
 	l, more, err := c.readLabels(o, names)
 	if err != nil {
 		return nil, nil, nil, err
