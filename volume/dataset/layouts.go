@@ -129,8 +129,8 @@ type part struct {
 var heldBack = []string{"Ts", "Te", "Test", "Va", "Val"}
 
 // parts lists what imagesTr and labelsTr hold, and the folders beside these: imagesTs and the like
-// are for testing, and so is any other pair of imagesXx and labelsXx. Scans elsewhere are added
-// as cases without labels.
+// are for testing, and so is any other pair of imagesXx and labelsXx. Scans elsewhere, in other
+// folders or in none, are added as cases without labels.
 func (d *Dataset) parts(root string, o Options) ([]part, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
@@ -138,6 +138,7 @@ func (d *Dataset) parts(root string, o Options) ([]part, error) {
 	}
 	var parts []part
 	var beside []string
+	loose, folders := false, []string{}
 	for _, e := range entries {
 		path := filepath.Join(root, e.Name())
 		stat, err := os.Stat(path)
@@ -145,11 +146,10 @@ func (d *Dataset) parts(root string, o Options) ([]part, error) {
 			continue
 		}
 		if !stat.IsDir() {
-			if isVoxels(path) {
-				d.note("%s: passed over, because it lies beside the folders of scans, not in one", path)
-			}
+			loose = loose || isVoxels(path)
 			continue
 		}
+		folders = append(folders, path)
 		ending, images := strings.CutPrefix(e.Name(), "images")
 		if _, labels := strings.CutPrefix(e.Name(), "labels"); labels {
 			continue
@@ -179,18 +179,23 @@ func (d *Dataset) parts(root string, o Options) ([]part, error) {
 	// imagesTr first, as its cases are named first
 	slices.SortStableFunc(parts, func(a, b part) int { return strings.Compare(a.name, b.name) })
 	for _, path := range beside {
-		if err := d.addBeside(root, path, o); err != nil {
+		if err := d.addBeside(path, source{root: root}, o); err != nil {
+			return nil, err
+		}
+	}
+	if loose {
+		if err := d.addBeside(root, source{root: root, without: folders, noSeries: true}, o); err != nil {
 			return nil, err
 		}
 	}
 	return parts, nil
 }
 
-// addBeside adds the scans of a folder that lies beside imagesTr: as cases without labels, because
-// nobody says that labels there mean the same.
-func (d *Dataset) addBeside(root, folder string, o Options) error {
-	more, _, err := readTree(folder, source{root: root}, o)
-	if err != nil || len(more.Cases) == 0 {
+// addBeside adds scans that lie beside imagesTr, in a folder of the source or in the source itself:
+// as cases without labels, because nobody says that labels there mean the same.
+func (d *Dataset) addBeside(folder string, from source, o Options) error {
+	more, _, err := readTree(folder, from, o)
+	if err != nil {
 		return err
 	}
 	var unused []string
@@ -210,7 +215,9 @@ func (d *Dataset) addBeside(root, folder string, o Options) error {
 			c.Volume = o.Volume
 		}
 	}
-	d.note("%s: %s without labels beside imagesTr: used where no labels are needed", folder, numbers.Count(len(more.Cases), "scan"))
+	if len(more.Cases) > 0 {
+		d.note("%s: %s without labels beside imagesTr: used where no labels are needed", folder, numbers.Count(len(more.Cases), "scan"))
+	}
 	d.Cases, d.Notes = append(d.Cases, more.Cases...), append(d.Notes, more.Notes...)
 	d.PassedOver, d.Unused, d.masks = append(d.PassedOver, more.PassedOver...), slices.Concat(d.Unused, more.Unused, unused), append(d.masks, more.masks...)
 	d.predicted = append(d.predicted, more.predicted...)

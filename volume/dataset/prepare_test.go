@@ -433,14 +433,14 @@ func TestSeveralFolders(t *testing.T) {
 func TestScansBesideImagesTr(t *testing.T) {
 	root := tree(t, map[string]string{
 		"imagesTr/p1_0000.nii.gz": "", "labelsTr/p1.nii.gz": "", "imagesVa/p2_0000.nii.gz": "", "labelsVa/p2.nii.gz": "",
-		"more/p3_0000.nii.gz": "", "more/p3_seg.nii.gz": "", "dataset.json": `{"channel_names": {"0": "CT"}, "labels": {"pancreas": 1}, "file_ending": ".nii.gz"}`,
+		"more/p3_0000.nii.gz": "", "more/p3_seg.nii.gz": "", "p4_0000.nii.gz": "", "p4_seg.nii.gz": "", "dataset.json": `{"channel_names": {"0": "CT"}, "labels": {"pancreas": 1}, "file_ending": ".nii.gz"}`,
 	})
 	d := detect(t, root)
-	want := []string{"more_p3 more/p3_0000.nii.gz", "p1 imagesTr/p1_0000.nii.gz labelsTr/p1.nii.gz", "p2 test imagesVa/p2_0000.nii.gz labelsVa/p2.nii.gz"}
+	want := []string{"more_p3 more/p3_0000.nii.gz", "p1 imagesTr/p1_0000.nii.gz labelsTr/p1.nii.gz", "p2 test imagesVa/p2_0000.nii.gz labelsVa/p2.nii.gz", "p4 p4_0000.nii.gz"}
 	if got := list(d); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if !noted(d.Notes, "1 scan, held back for testing") || !noted(d.Notes, "more: 1 scan without labels beside imagesTr") || len(d.Unused) != 1 {
+	if !noted(d.Notes, "1 scan, held back for testing") || !noted(d.Notes, "more: 1 scan without labels beside imagesTr") || !noted(d.Notes, filepath.Base(root)+": 1 scan without labels beside imagesTr") || len(d.Unused) != 2 {
 		t.Errorf("notes %q, unused %q", d.Notes, d.Unused)
 	}
 }

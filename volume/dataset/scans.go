@@ -156,17 +156,9 @@ func readTree(folder string, from source, o Options) (d *Dataset, nothing, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	series, notes, passed, err := listSeries(folder, o.Series, o.Segmentation, func(all []object) []object { return d.dropPredictedObjects(all, o) })
-	if err != nil {
+	if err := d.addSeriesBelow(p, folder, from, o); err != nil {
 		return nil, nil, err
 	}
-	elsewhere := func(text string) bool { return isBelow(text, from.without) }
-	series = slices.DeleteFunc(series, func(s seriesCase) bool { return elsewhere(s.folder) })
-	notes, passed = slices.DeleteFunc(notes, elsewhere), slices.DeleteFunc(passed, elsewhere)
-	if err := p.addSeries(series); err != nil {
-		return nil, nil, err
-	}
-	d.Notes, d.PassedOver = notes, passed
 	for _, kind := range slices.Sorted(maps.Keys(others)) {
 		advice := "NIfTI, NRRD, MetaImage and DICOM are read"
 		if archiveKinds[kind] {
@@ -194,7 +186,22 @@ func readTree(folder string, from source, o Options) (d *Dataset, nothing, err e
 	}
 	err = finish(d)
 	d.addStructures(p.structures.seen)
-	return d, d.explainNone(p, len(others) > 0 || len(passed) > 0), err
+	return d, d.explainNone(p, len(others) > 0 || len(d.PassedOver) > 0), err
+}
+
+// addSeriesBelow adds the DICOM series of a folder of a source, and notes what else is DICOM there.
+func (d *Dataset) addSeriesBelow(p *pairing, folder string, from source, o Options) error {
+	if from.noSeries {
+		return nil
+	}
+	series, notes, passed, err := listSeries(folder, o.Series, o.Segmentation, func(all []object) []object { return d.dropPredictedObjects(all, o) })
+	if err != nil {
+		return err
+	}
+	elsewhere := func(text string) bool { return isBelow(text, from.without) }
+	series = slices.DeleteFunc(series, func(s seriesCase) bool { return elsewhere(s.folder) })
+	d.Notes, d.PassedOver = slices.DeleteFunc(notes, elsewhere), slices.DeleteFunc(passed, elsewhere)
+	return p.addSeries(series)
 }
 
 // readSingle makes a data set of one file.

@@ -18,6 +18,7 @@ type source struct {
 	root, layout string
 	without      []string // folders below it that are sources of their own
 	pairs        []pair   // of all sources together
+	noSeries     bool     // files of voxels alone are read, not DICOM
 }
 
 // sourcesOf lists what is to be read of the folders. Below a folder of no published layout, each
