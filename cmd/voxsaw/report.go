@@ -36,6 +36,11 @@ voxsaw pretrain and finetune keep such a page up to date while they train. voxsa
 }
 
 func runReport(cmd *cobra.Command, o reportOptions, folders []string) error {
+	for _, path := range folders {
+		if stat, err := os.Stat(path); err == nil && !stat.IsDir() {
+			return withHint(usagef("%s is a file, and a page is made of the folder of a run", path), "voxsaw report %s", filepath.Dir(path))
+		}
+	}
 	if o.Out == "" {
 		if len(folders) > 1 {
 			return withHint(usagef("nowhere to write a page on %d runs", len(folders)), "add --out FILE.html")
