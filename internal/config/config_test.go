@@ -155,6 +155,9 @@ func TestErrorsNameTheCulprit(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"misspelt":        {"steps: 1\nlerning_rate: 1\n", `run.yaml:2: unknown key "lerning_rate": did you mean "learning_rate"?`},
 		"forgotten part":  {"channels: 1\n", `run.yaml:1: unknown key "channels": did you mean "network.channels" or "teacher.channels"?`},
+		"misspelt part":   {"chanels: 1\n", `run.yaml:1: unknown key "chanels": did you mean "network.channels" or "teacher.channels"?`},
+		"tab":             {"seed: 1\nnetwork:\n\tchannels: 1\n", `run.yaml:3: a tab begins the line: YAML is indented with spaces alone`},
+		"tab in front":    {"\tseed: 1\n", `run.yaml:1: a tab begins the line`},
 		"misspelt inside": {"network:\n  chanels: 1\n", `run.yaml:2: unknown key "network.chanels": did you mean "network.channels"?`},
 		"not alike":       {"zzzzzzzzzz: 1\n", `the valid ones are `},
 		"hidden":          {"Hidden: 1\n", `unknown key "Hidden"`},

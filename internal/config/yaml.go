@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
@@ -26,7 +27,11 @@ const maxSize = 1 << 20
 // Load reads a YAML file into the struct that cfg points to, over the values it has. A key that no
 // field has is an error that names it, the line and the nearest valid key; so is a value of the
 // wrong type. After an error cfg may be partly changed.
-func Load(path string, cfg any) error {
+func Load(path string, cfg any) error { return reader{file: path}.load(cfg) }
+
+// load reads the file.
+func (r reader) load(cfg any) error {
+	path := r.file
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("config file %s does not exist", path)
@@ -40,28 +45,26 @@ func Load(path string, cfg any) error {
 	if err != nil {
 		return fmt.Errorf("reading config: %w", err)
 	}
-	return Parse(path, data, cfg)
+	return r.parse(data, cfg)
 }
 
 // Parse does what [Load] does with bytes that are already here; name stands for the file in errors.
-func Parse(name string, data []byte, cfg any) error {
-	v := pointee(cfg)
-	root, err := document(name, data)
-	if err != nil || root == nil {
-		return err
-	}
-	return reader{file: name}.mapping(root, v, "")
-}
+func Parse(name string, data []byte, cfg any) error { return reader{file: name}.parse(data, cfg) }
 
 // Stored is [Parse] for settings that were checked when they were written, such as a checkpoint's:
 // what a number may be today does not keep anybody from reading them.
 func Stored(name string, data []byte, cfg any) error {
+	return reader{file: name, stored: true}.parse(data, cfg)
+}
+
+// parse puts the only document of a text into the struct that cfg points to.
+func (r reader) parse(data []byte, cfg any) error {
 	v := pointee(cfg)
-	root, err := document(name, data)
+	root, err := document(r.file, data)
 	if err != nil || root == nil {
 		return err
 	}
-	return reader{file: name, stored: true}.mapping(root, v, "")
+	return r.mapping(root, v, "")
 }
 
 // Part does what [Parse] does with one section: the mapping under the keys of path, joined with
@@ -160,6 +163,9 @@ func parse(name string, data []byte) (*ast.File, error) {
 		}
 	}
 	file, err := parser.Parse(tokens, 0)
+	if line := indentedByTab(data); err != nil && line > 0 {
+		return nil, fmt.Errorf("%s:%d: a tab begins the line: YAML is indented with spaces alone", name, line)
+	}
 	if syntax := yaml.Error(nil); errors.As(err, &syntax) && syntax.GetToken() != nil && syntax.GetToken().Position != nil {
 		return nil, fmt.Errorf("%s:%d: %s", name, syntax.GetToken().Position.Line, syntax.GetMessage())
 	}
@@ -167,6 +173,18 @@ func parse(name string, data []byte) (*ast.File, error) {
 		return nil, fmt.Errorf("%s: not valid YAML: %w", name, err)
 	}
 	return file, nil
+}
+
+// indentedByTab is the first line with a tab before its text; 0 for none.
+func indentedByTab(data []byte) int {
+	line := 0
+	for text := range bytes.Lines(data) {
+		line++
+		if rest := bytes.TrimLeft(text, " "); bytes.HasPrefix(rest, []byte("\t")) && len(bytes.TrimSpace(rest)) > 0 {
+			return line
+		}
+	}
+	return 0
 }
 
 // reader puts YAML nodes into Go values and says where it failed.
@@ -225,29 +243,46 @@ func (r reader) mapping(n ast.Node, v reflect.Value, path string) error {
 			}
 		}
 		if !found {
-			if deep := deeper(known, path, key); len(deep) > 0 {
-				return r.errorf(e.Key, "unknown key %q: did you mean %s?", path+key, strings.Join(deep, " or "))
-			}
-			return r.errorf(e.Key, "%w", unknown("key", path, key, keys(known)))
+			return r.errorf(e.Key, "%w", r.unknownKey(known, path, key))
 		}
 	}
 	return nil
 }
 
-// deeper lists, quoted, the keys of that very name in the sections of a mapping: one was forgotten.
-func deeper(known []field, path, key string) (all []string) {
+// unknownKey is the error of a key that a mapping does not have: that of a section of it, or one
+// that is misspelt.
+func (r reader) unknownKey(known []field, path, key string) error {
+	inside := map[string][]string{}
+	deeper(known, path, inside)
+	meant := inside[key]
+	if len(meant) == 0 {
+		near := Nearest(key, slices.Sorted(maps.Keys(inside)))
+		own := Nearest(key, keys(known))
+		// Most words are like one of the many keys inside, so that one letter must make it.
+		if len(near) > 0 && edits(key, near[0]) == 1 && (len(own) == 0 || edits(key, own[0]) > 1) {
+			meant = inside[near[0]]
+		}
+	}
+	if len(meant) == 0 {
+		return unknown("key", path, key, keys(known))
+	}
+	return fmt.Errorf("unknown key %q: did you mean %s?", path+key, strings.Join(meant, " or "))
+}
+
+// deeper lists the keys in the sections of a mapping: the last word of each, and the whole of it,
+// quoted.
+func deeper(known []field, path string, all map[string][]string) {
 	for _, f := range known {
 		v := f.value
 		if v.Kind() != reflect.Struct || v.Type() == section {
 			continue
 		}
 		inside := fields(v)
-		if slices.ContainsFunc(inside, func(f field) bool { return f.key == key }) {
-			all = append(all, strconv.Quote(path+f.key+"."+key))
+		for _, in := range inside {
+			all[in.key] = append(all[in.key], strconv.Quote(path+f.key+"."+in.key))
 		}
-		all = append(all, deeper(inside, path+f.key+".", key)...)
+		deeper(inside, path+f.key+".", all)
 	}
-	return all
 }
 
 func keys(known []field) []string {
