@@ -21,7 +21,11 @@ func flagMistake(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	switch {
 	case errors.As(err, &unknown):
-		if near := meant(unknown.GetSpecifiedName(), flagNames(cmd)); unknown.GetSpecifiedShortnames() == "" && len(near) > 0 {
+		name := unknown.GetSpecifiedName()
+		if letters := unknown.GetSpecifiedShortnames(); letters != "" { // -o, or -out with one dash
+			name = letters
+		}
+		if near := meant(name, flagNames(cmd)); len(near) > 0 {
 			err = fmt.Errorf("%w: did you mean --%s?", err, strings.Join(near, " or --"))
 		}
 	case errors.As(err, &value):
@@ -30,17 +34,27 @@ func flagMistake(cmd *cobra.Command, err error) error {
 	return withHint(&usageError{err}, "run %s --help for the flags and an example", cmd.CommandPath())
 }
 
-// elsewhere is what MONAI, nnU-Net and PyTorch's scripts call what a flag is for.
+// elsewhere is what MONAI, nnU-Net and PyTorch's scripts call what a flag is for. A command takes
+// the first flag that it has.
 var elsewhere = map[string]string{
-	"epochs": "steps", "max-epochs": "steps", "iterations": "steps", "max-iterations": "steps", "num-steps": "steps",
-	"learning-rate": "lr", "batch-size": "batch", "roi-size": "window", "patch-size": "crop", "output": "out", "output-dir": "out",
-	"input": "data", "num-workers": "loaders", "weights": "init", "model": "checkpoint", "folds": "fold",
+	"epoch": "steps", "epochs": "steps", "max-epochs": "steps", "num-epochs": "steps", "iterations": "steps", "max-iterations": "steps", "num-steps": "steps",
+	"learning-rate": "lr", "batch-size": "batch", "roi-size": "window crop", "patch-size": "crop window", "output": "out", "output-dir": "out", "o": "out",
+	"input": "data", "i": "data", "num-workers": "loaders", "weights": "init checkpoint", "model": "checkpoint init", "ckpt": "checkpoint init", "folds": "fold",
 }
 
 // meant lists the flags that somebody may have meant who wrote a name.
 func meant(name string, flags []string) []string {
-	if ours := elsewhere[name]; slices.Contains(flags, ours) {
-		return []string{ours}
+	name = strings.ReplaceAll(name, "_", "-")
+	if slices.Contains(flags, name) {
+		return []string{name}
+	}
+	for _, ours := range strings.Fields(elsewhere[strings.ToLower(name)]) {
+		if slices.Contains(flags, ours) {
+			return []string{ours}
+		}
+	}
+	if len(name) == 1 {
+		return nil // one letter is near to nothing
 	}
 	return config.Nearest(name, flags)
 }
@@ -68,6 +82,26 @@ func verbMistake(cmd *cobra.Command, args []string) error {
 		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
 	}
 	return withHint(&usageError{err}, "run %s --help for the list", cmd.CommandPath())
+}
+
+// helpOnVerbs makes voxsaw help refuse the name of no command, as voxsaw itself does.
+func helpOnVerbs(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil || help == root {
+		return
+	}
+	help.RunE = func(_ *cobra.Command, args []string) error {
+		found, rest, err := root.Find(args)
+		if err != nil {
+			return err
+		}
+		if err := verbMistake(found, rest); err != nil {
+			return err
+		}
+		found.InitDefaultHelpFlag()
+		return found.Help()
+	}
 }
 
 // verbsElsewhere is what nnU-Net's commands, MONAI's bundles and many scripts call what a command

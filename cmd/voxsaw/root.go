@@ -57,6 +57,7 @@ Every flag is a key of the YAML file of --config: docs/settings.md lists both. v
 	add("train", newPretrain(), newSolve(), newFinetune(), newPhotos())
 	add("result", newPredict(), newEvaluate(), newCrossval(), newPower(), newReport(), newVerify(), newConvert(), newDemo())
 	add("machine", newDoctor(), newTune(), newBench())
+	helpOnVerbs(root)
 	eachCommand(root, completeFlags)
 	return root
 }
