@@ -170,21 +170,25 @@ func DetectAll(roots []string, o Options) (*Dataset, error) {
 	slices.SortFunc(all.Cases, func(a, b Case) int { return compareNatural(a.ID, b.ID) })
 	for n, c := range all.Cases {
 		if n > 0 && c.ID == all.Cases[n-1].ID {
-			return nil, all.clash(all.Cases[n-1], c, len(sources) > 1)
+			return nil, all.clash(all.Cases[n-1], c, len(sources) > 1, o.NameByFolder)
 		}
 	}
 	return all, nil
 }
 
-// clash is the error of two cases of one name.
-func (d *Dataset) clash(a, b Case, folders bool) error {
+// clash is the error of two cases of one name, in one folder or in several, whose names they may
+// have already.
+func (d *Dataset) clash(a, b Case, folders, byFolder bool) error {
 	err := fmt.Errorf("reading %s as a data set (layout %s): %s and %s would both be case %s", d.Root, d.Layout, a.Image, b.Image, a.ID)
 	for _, c := range []Case{a, b} {
 		if folder := filepath.Dir(c.Image); folders && calledLabels(folder) {
-			return fmt.Errorf("%w: %w", err, onlyLabels(folder))
+			return clashError{fmt.Errorf("%w: %w", err, onlyLabels(folder))}
 		}
 	}
-	if folders {
+	switch {
+	case folders && byFolder:
+		err = fmt.Errorf("%w: if they are one scan, leave one of them out; if not, give one of the folders another name", err)
+	case folders:
 		err = fmt.Errorf("%w: if they are one scan, leave one of them out; if not, --name-by-folder puts the folder's name before it", err)
 	}
 	return clashError{err}

@@ -25,8 +25,11 @@ type source struct {
 // folder with imagesTr is a source of its own. Where a layout or pairs are given, folders are read
 // as that says.
 func sourcesOf(roots []string, o Options) (sources []source, notes []string, err error) {
-	for _, root := range roots {
+	for n, root := range roots {
 		root = listed(root)
+		if slices.Contains(absolutesOf(roots[:n]), absoluteOf(root)) {
+			return nil, nil, fmt.Errorf("%s is given twice: its scans would count twice", root)
+		}
 		layout, err := layoutOf(root, o)
 		if err != nil {
 			return nil, nil, err
