@@ -65,6 +65,9 @@ func resolve(cmd *cobra.Command, o any) error {
 		if err := config.Load(path, o); err != nil {
 			return otherRun(cmd, filepath.Dir(path), err)
 		}
+		if err := findAgain(cmd, filepath.Dir(path)); err != nil {
+			return err
+		}
 	}
 	if err := config.Resolve(cmd.Flags(), o); err != nil {
 		return &usageError{err}
@@ -124,7 +127,7 @@ func (r *runFlags) options(o any, observer voxsaw.Observer) (voxsaw.RunOptions, 
 		Folder: folder, Ranks: job.ranks(), Mode: mode, Settings: resolved, Observer: r.page, Memory: r.memory.planned(), Loaders: int(r.loaders),
 		// The data are recognised by their fingerprint, wherever they lie. Another device is noted,
 		// and the choices of a tuning file are in machine.choices.
-		MayDiffer: []string{"data", "memory", "machine.threads", "machine.tuning", "machine.device", "machine.precision", "machine.gpu_memory"},
+		MayDiffer: append(r.foundAgain(), "data", "memory", "machine.threads", "machine.tuning", "machine.device", "machine.precision", "machine.gpu_memory"),
 	}, nil
 }
 

@@ -105,6 +105,9 @@ type record struct {
 	Ranks       int      `json:"ranks,omitempty"` // that train together; 0: one
 	// StepFLOPs is the arithmetic of a step, as [voxsaw.Summary] counts it; 0: nobody counted
 	StepFLOPs float64 `json:"flops_per_step,omitempty"`
+	// RelativeTo is the absolute folder that relative paths in config.yaml begin in: the working
+	// directory of the process that trained last. Empty in runs of older versions.
+	RelativeTo string `json:"relative_to,omitempty"`
 }
 
 // FLOPs is the arithmetic of the steps that are saved; 0: nobody counted.
@@ -513,9 +516,14 @@ func readRecord(path string) (record, error) {
 // record writes run.json.
 func (f *Folder) record(p checkpoint.Progress, finished bool) error {
 	id := f.identity
+	working, err := os.Getwd()
+	if err != nil {
+		working = "" // relative paths are then looked for in the working directory alone
+	}
 	data, err := json.MarshalIndent(record{
 		Kind: id.Kind, Version: id.Version, Device: id.Device, Engines: id.Engines, Fingerprint: id.Fingerprint,
 		Finished: finished, Step: p.Step, BestStep: p.BestStep, Best: p.Best, Ranks: f.ranks, StepFLOPs: f.flops,
+		RelativeTo: working,
 	}, "", "  ")
 	if err != nil {
 		return err
