@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -103,7 +104,7 @@ func readManifest(dir string) (m manifest, t *table, err error) {
 	}
 	data, err := os.ReadFile(filepath.Join(dir, manifestName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return m, nil, ErrNotPrepared
+		return m, nil, notPrepared(dir)
 	}
 	if err != nil {
 		return m, nil, err
@@ -135,6 +136,28 @@ func readManifest(dir string) (m manifest, t *table, err error) {
 	}
 	m.Cases = nil
 	return m, t, nil
+}
+
+// interruptedError is [ErrNotPrepared] where a preparation has finished some cases and has not come
+// to its end.
+type interruptedError struct{ cases int }
+
+func (e *interruptedError) Error() string {
+	return fmt.Sprintf("voxsaw prepare was interrupted here, or has parts left, after %s: run it again with the same command, which goes on from there", numbers.Count(e.cases, "case"))
+}
+
+func (e *interruptedError) Is(target error) bool { return target == ErrNotPrepared }
+
+// notPrepared says why a folder has no manifest.
+func notPrepared(dir string) error {
+	entries, err := os.ReadDir(filepath.Join(dir, casesFolder))
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		return e.Name()[0] == '.' || filepath.Ext(e.Name()) != ".json"
+	})
+	if err != nil || len(entries) == 0 {
+		return ErrNotPrepared
+	}
+	return &interruptedError{len(entries)}
 }
 
 // readTable reads the table that the manifest names, and compares it with its digest. The
