@@ -95,6 +95,8 @@ func TestOriginalLabelsBeyondThePart(t *testing.T) {
 		}
 	}
 	l.Labels[l.Index(39, 35, 3)], l.Labels[l.Index(38, 35, 3)] = 2, 2 // in the air
+	l.Labels[l.Index(39, 35, 4)] = 3                                  // nor do scores count this
+	l.Names = map[uint16]string{3: "Ignore"}
 	for _, spacing := range [][3]float64{{}, {4, 4, 4}} {
 		p := volume.DefaultPreparation()
 		p.Spacing = spacing

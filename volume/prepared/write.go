@@ -363,7 +363,7 @@ func writeVoxels(out io.Writer, record Record, layout caseLayout, values []int16
 }
 
 // original is the labels on the scan's own voxels, where those are to be kept, and how many of them
-// lie beyond the part that was prepared.
+// that scores count lie beyond the part that was prepared.
 func (w *Writer) original(s Input, r Record) (runs []byte, beyond int, err error) {
 	if !keepsOriginal(r.Grid, r.Original, r.HasLabels) {
 		return nil, 0, nil
@@ -382,12 +382,14 @@ func (w *Writer) original(s Input, r Record) (runs []byte, beyond int, err error
 	return encodeRuns(labels.Labels), foreground(labels) - foreground(inside), nil
 }
 
-// foreground counts the voxels that have a label.
+// foreground counts the voxels that have a label which scores count.
 func foreground(l *volume.LabelMap) (n int) {
-	for _, label := range l.Labels {
-		if label > 0 {
-			n++
-		}
+	counts := countLabels(l.Labels)
+	for _, ignored := range volume.IgnoredLabels(l.Names) {
+		delete(counts, ignored)
+	}
+	for _, voxels := range counts {
+		n += voxels
 	}
 	return n
 }
