@@ -33,7 +33,7 @@ On your own scans:     voxsaw inspect SCANS
 Results go to standard output, progress and messages to standard error. Exit codes: 0 success, 1 failure, 2 a mistake on the
 command line or in a configuration file, 130 interrupted, with everything saved that can be resumed.
 
-Every flag is a key of the YAML file of --config: docs/settings.md lists both. voxsaw completion writes completions for your shell.`,
+Flags are keys of the YAML file of --config, but for those about one command line: docs/settings.md lists both. voxsaw completion writes completions for your shell.`,
 		Version:       voxsaw.About(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -252,7 +252,7 @@ func (f *flagValue) Type() string { return kindName(f.value.Type()) }
 func Resolve(flags *pflag.FlagSet, cfg any) error {
 	pointee(cfg)
 	if file := flags.Lookup(FileFlag); file != nil && file.Value.String() != "" {
-		if err := Load(file.Value.String(), cfg); err != nil {
+		if err := (reader{file: file.Value.String(), flags: flags}).load(cfg); err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+	"github.com/spf13/pflag"
 )
 
 // maxSize bounds what is parsed. The longest file a person writes is a few kilobytes.
@@ -191,6 +192,8 @@ func indentedByTab(data []byte) int {
 type reader struct {
 	file   string
 	stored bool // any number is taken
+	// of the command that reads the file: what it calls its keys, and what has none; nil: no flags
+	flags *pflag.FlagSet
 }
 
 func (r reader) errorf(n ast.Node, format string, args ...any) error {
@@ -263,10 +266,24 @@ func (r reader) unknownKey(known []field, path, key string) error {
 			meant = inside[near[0]]
 		}
 	}
+	if flag := r.flagOf(path + key); len(meant) == 0 && flag != nil {
+		if Key(flag) == "" {
+			return fmt.Errorf("%q is no key of the file, but a flag of the command line alone: --%s", path+key, flag.Name)
+		}
+		meant = []string{strconv.Quote(Key(flag))}
+	}
 	if len(meant) == 0 {
 		return unknown("key", path, key, keys(known))
 	}
 	return fmt.Errorf("unknown key %q: did you mean %s?", path+key, strings.Join(meant, " or "))
+}
+
+// flagOf is the flag that has the name of a key; nil for none.
+func (r reader) flagOf(key string) *pflag.Flag {
+	if r.flags == nil {
+		return nil
+	}
+	return r.flags.Lookup(strings.ReplaceAll(key, "_", "-"))
 }
 
 // deeper lists the keys in the sections of a mapping: the last word of each, and the whole of it,
