@@ -173,6 +173,8 @@ func ReadPair(prediction, reference Labels, scans *Scans, o ReadOptions) (p, r *
 			r.Undrawn = append(r.Undrawn, label)
 		}
 	}
+	slices.Sort(r.Undrawn)
+	r.Undrawn = slices.Compact(r.Undrawn)
 	note, err := byNames(p, r, reference)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", reference.Path, err)

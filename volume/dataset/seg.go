@@ -173,7 +173,13 @@ func (c Case) readStructures(o ReadOptions) (v *volume.Volume, l *volume.LabelMa
 			}
 		}
 	}
-	l, err = c.structures.ReadOn(s, labels, o.dicom(func(note string) { notes = append(notes, filepath.Base(c.Labels)+": "+note) }))
+	l, err = c.structures.ReadOn(s, labels, o.dicom(func(note string) {
+		level := ""
+		if text, ok := strings.CutPrefix(note, "WARNING: "); ok {
+			level, note = "WARNING: ", text
+		}
+		notes = append(notes, level+filepath.Base(c.Labels)+": "+note)
+	}))
 	return v, l, notes, err
 }
 

@@ -251,8 +251,10 @@ func TestLabelPairsOfRepairedSeries(t *testing.T) {
 	}
 }
 
-// A structure set in the tree is the labels of the series that it was drawn on.
-func TestStructureSetsAreLabels(t *testing.T) {
+// writeStructureSet writes a case of testdata/dicom_rtstruct.json below a folder: the slices of a
+// series, and the structure set, which change (or nil) may edit.
+func writeStructureSet(t *testing.T, folder string, number int, change func(file []byte)) {
+	t.Helper()
 	var file struct {
 		Cases []struct {
 			Slices     [][]byte `json:"slices"`
@@ -266,14 +268,16 @@ func TestStructureSetsAreLabels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := t.TempDir()
-	write := func(path string, packed []byte) {
+	write := func(path string, packed []byte, change func(file []byte)) {
 		t.Helper()
 		z, err := gzip.NewReader(bytes.NewReader(packed))
 		if err != nil {
 			t.Fatal(err)
 		}
 		data, err := io.ReadAll(z)
+		if err == nil && change != nil {
+			change(data)
+		}
 		if err == nil {
 			err = os.MkdirAll(filepath.Dir(path), 0o777)
 		}
@@ -284,12 +288,18 @@ func TestStructureSetsAreLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for n, c := range file.Cases {
-		patient := filepath.Join(root, fmt.Sprint("p", n+1))
-		for k, slice := range c.Slices {
-			write(filepath.Join(patient, "ct", fmt.Sprint(k, ".dcm")), slice)
-		}
-		write(filepath.Join(patient, "rs", "RS.dcm"), c.Structures)
+	c := file.Cases[number]
+	for k, slice := range c.Slices {
+		write(filepath.Join(folder, "ct", fmt.Sprint(k, ".dcm")), slice, nil)
+	}
+	write(filepath.Join(folder, "rs", "RS.dcm"), c.Structures, change)
+}
+
+// A structure set in the tree is the labels of the series that it was drawn on.
+func TestStructureSetsAreLabels(t *testing.T) {
+	root := t.TempDir()
+	for n := range 2 {
+		writeStructureSet(t, filepath.Join(root, fmt.Sprint("p", n+1)), n, nil)
 	}
 	d, err := Detect(root, Options{Series: SeriesAll, Structures: []string{"parotid l", "ring*"}})
 	if err != nil || len(d.Cases) != 2 || d.LabelNames[1] != "Parotid_L" || d.LabelNames[2] != "Ring ä" || len(d.LabelNames) != 2 {

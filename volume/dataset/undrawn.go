@@ -15,7 +15,8 @@ import (
 // This file tells structures that nobody drew in a case from those that are not in the patient, or
 // not in the scan. Of masks in files, a missing file is not drawn, and an empty one says that the
 // structure is absent. Of label maps, DICOM objects and whole data sets, what their lists of names
-// lack is not drawn. Where there are no names, nothing is known, and all counts as drawn.
+// lack is not drawn, and nor is a structure of a structure set that has no contour on the scan:
+// reading it finds that. Where there are no names, nothing is known, and all counts as drawn.
 
 // setDrawn notes which labels the cases of one data set may have: those that their own files name,
 // or else the data set. Masks are not numbered yet: they say it themselves.

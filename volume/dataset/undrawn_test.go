@@ -1,6 +1,8 @@
 package dataset
 
 import (
+	"bytes"
+	"encoding/binary"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -132,6 +134,39 @@ func TestMissingMasksAreUndrawn(t *testing.T) {
 	for _, c := range d.Cases {
 		if c.ID == "p4" && c.undrawn != nil {
 			t.Errorf("a case without labels: %v", c.undrawn)
+		}
+	}
+}
+
+// A structure whose contours lie outside the scan was not drawn on it, and still was not when the
+// case is kept.
+func TestContoursOutsideTheScanAreUndrawn(t *testing.T) {
+	root := t.TempDir()
+	writeStructureSet(t, root, 0, func(file []byte) {
+		head := []byte{0x06, 0x30, 0x50, 0x00, 'D', 'S'} // ContourData
+		at := 0
+		for range 5 { // those of the first structure
+			at += bytes.Index(file[at:], head)
+			value := file[at+len(head)+2:][:binary.LittleEndian.Uint16(file[at+len(head):])]
+			copy(value, bytes.ReplaceAll(value, []byte("-"), []byte("9"))) // from -20 mm to 920 mm
+			at += len(head) + len(value)
+		}
+	})
+	dir, o := t.TempDir(), Options{Structures: []string{"parotid l", "two parts"}}
+	for range 2 {
+		got, s := undrawnIn(t, dir, volume.DefaultPreparation(), o, root)
+		if len(got) != 1 || !slices.Equal(slices.Concat(slices.Collect(maps.Values(got))...), []uint16{1}) || len(s.Undrawn["Parotid_L"]) != 1 {
+			t.Errorf("%v, %v", got, s.Undrawn)
+		}
+	}
+	store, err := prepared.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for r := range store.Records() {
+		if !noted(r.Notes, "WARNING: RS.dcm: no contour lies on the scan, which counts as not drawn: Parotid_L (5 contours outside the scan)") {
+			t.Errorf("notes %q", r.Notes)
 		}
 	}
 }

@@ -62,19 +62,20 @@ type Input struct {
 	Origin    string           // how they were read: a case read in another way is prepared again
 	Notes     []string         // what was repaired on the way, for the record
 	// Undrawn are labels, as they are called once prepared, that other cases have and that nobody
-	// drew in this one. Those of which it has voxels all the same are none.
+	// drew in this one. Those of which it has voxels all the same are none. What Labels says is
+	// undrawn need not be here.
 	Undrawn []uint16
 }
 
-// undrawn are the labels that a case with these voxels of each label lacks.
-func (in Input) undrawn(counts map[uint16]int) []uint16 {
-	var left []uint16
-	for _, label := range in.Undrawn {
-		if counts[label] == 0 {
-			left = append(left, label)
-		}
+// undrawn are the labels that a case with these voxels of each label lacks: those of the input, and
+// those that reading its labels has found.
+func (in Input) undrawn(counts map[uint16]int, found []uint16) []uint16 {
+	left := slices.DeleteFunc(slices.Concat(in.Undrawn, found), func(label uint16) bool { return counts[label] > 0 })
+	if len(left) == 0 {
+		return nil
 	}
-	return left
+	slices.Sort(left)
+	return slices.Compact(left)
 }
 
 // recordFile is the content of cases/ID.json.
@@ -84,6 +85,8 @@ type recordFile struct {
 	Case        Record             `json:"case"`
 	// labels of the scan, as they were before Relabel changed them; nil where it changes none
 	Labels []uint16 `json:"labels,omitempty"`
+	// labels that its own files turned out not to have drawn, whatever other cases have
+	Undrawn []uint16 `json:"undrawn,omitempty"`
 }
 
 // NewWriter opens a folder to prepare cases into, and makes it where there is none. What lies
@@ -198,7 +201,7 @@ func (w *Writer) keep(in Input, paths []string, verify func(dir string, r Record
 		return Record{}, false
 	}
 	// another case of the patient has come, or gone; or one with other labels
-	if undrawn := in.undrawn(r.Case.LabelCounts); r.Case.Patient != in.Patient || !slices.Equal(r.Case.Undrawn, undrawn) {
+	if undrawn := in.undrawn(r.Case.LabelCounts, r.Undrawn); r.Case.Patient != in.Patient || !slices.Equal(r.Case.Undrawn, undrawn) {
 		r.Case.Patient, r.Case.Undrawn = in.Patient, undrawn
 		if writeJSON(recordPath(w.dir, in.ID), r) != nil {
 			return Record{}, false
@@ -281,6 +284,7 @@ func (w *Writer) add(s Input) (Record, error) {
 	if !part.IsWhole() {
 		record.Crop = &part.Box
 	}
+	file := recordFile{Version: formatVersion, Preparation: w.preparation}
 	var labels []uint16
 	var original []byte
 	if s.Labels != nil {
@@ -291,7 +295,8 @@ func (w *Writer) add(s Input) (Record, error) {
 		labels = prepared.Labels
 		record.LabelCounts = countLabels(labels)
 		record.LabelNames = prepared.Names
-		record.Undrawn = s.undrawn(record.LabelCounts)
+		file.Undrawn = prepared.Undrawn
+		record.Undrawn = s.undrawn(record.LabelCounts, file.Undrawn)
 		var beyond int
 		if original, beyond, err = w.original(s, record); err != nil {
 			return Record{}, err
@@ -301,7 +306,6 @@ func (w *Writer) add(s Input) (Record, error) {
 		}
 		record.OriginalBytes = int64(len(original))
 	}
-	file := recordFile{Version: formatVersion, Preparation: w.preparation}
 	if s.Labels != nil && w.preparation.Relabel != "" {
 		file.Labels = append([]uint16{}, slices.Sorted(maps.Keys(countLabels(s.Labels.Labels)))...)
 	}

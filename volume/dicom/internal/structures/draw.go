@@ -34,9 +34,10 @@ func decimals(text string) ([]float64, error) {
 // ReadOn fills the contours of structures, which labels number, on the grid that reading gives a
 // stack with the same options. A pixel belongs to a structure where its centre lies within the
 // contours of its slice; a contour within another is a hole (even-odd rule). Each contour must lie
-// in the plane of a slice, within half of their distance. Where the options move or resample
-// slices, labels take the nearest voxel. Errors are [volume.FormatError],
-// [volume.UnsupportedError] and of the file system.
+// in the plane of a slice, within half of their distance. Contours outside the scan are passed
+// over; a label whose structures have no others is undrawn, and a set that has no others is
+// refused. Where the options move or resample slices, labels take the nearest voxel. Errors are
+// [volume.FormatError], [volume.UnsupportedError] and of the file system.
 func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.LabelMap, error) {
 	plan, err := s.Arrange(o.Options)
 	if err != nil {
@@ -48,7 +49,7 @@ func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.
 	}
 	c := &canvas{
 		set: g, stack: s, plan: plan, normal: normal, distance: plan.Grid.Spacing()[2],
-		columns: s.Slices[0].Image.Columns, rows: s.Slices[0].Image.Rows, masks: map[int]map[int][]bool{}, passed: map[string]int{},
+		columns: s.Slices[0].Image.Columns, rows: s.Slices[0].Image.Rows, masks: map[int]map[int][]bool{}, fates: map[int]*fate{},
 	}
 	p := &parser{set: &Set{Path: g.Path}, text: element.UTF8, contour: func(number int, line contour) error {
 		if labels[number] == 0 {
@@ -59,14 +60,17 @@ func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.
 	if err := p.read(g.Path); err != nil {
 		return nil, err
 	}
-	for _, what := range slices.Sorted(maps.Keys(c.passed)) {
-		o.Note(fmt.Sprintf("%d contours %s: passed over", c.passed[what], what))
+	if err := c.checkAnyOnScan(); err != nil {
+		return nil, err
+	}
+	for _, note := range c.notes() {
+		o.Note(note)
 	}
 	stacked, err := c.merge(labels, o)
 	if err != nil {
 		return nil, err
 	}
-	l := &volume.LabelMap{Grid: plan.Grid, Labels: plan.Labels(stacked, c.columns, c.rows), Names: map[uint16]string{}}
+	l := &volume.LabelMap{Grid: plan.Grid, Labels: plan.Labels(stacked, c.columns, c.rows), Names: map[uint16]string{}, Undrawn: c.undrawn(labels)}
 	for _, structure := range g.Structures {
 		if label := labels[structure.Number]; label != 0 {
 			l.Names[label] = structure.Name
@@ -84,13 +88,15 @@ type canvas struct {
 	distance      float64 // mm between slices
 	columns, rows int
 	masks         map[int]map[int][]bool // pixels of each structure and slice
-	passed        map[string]int         // contours that are not drawn, by the reason
+	fates         map[int]*fate          // what became of the contours of each structure
 }
 
 // draw adds a contour: where another one is already, pixels change sides.
 func (c *canvas) draw(number int, line contour) error {
+	f := c.fate(number)
+	f.all++
 	if len(line.points) < 3 || !strings.HasPrefix(line.kind, "CLOSED") && line.kind != "INTERPOLATED_PLANAR" {
-		c.passed["that enclose nothing, such as points and open lines,"]++
+		f.open++
 		return nil
 	}
 	low, high := math.Inf(1), math.Inf(-1)
@@ -100,33 +106,30 @@ func (c *canvas) draw(number int, line contour) error {
 	if high-low > c.distance/2 {
 		return &volume.UnsupportedError{Path: c.set.Path, Problem: fmt.Sprintf("a contour reaches over %.3g mm across the slices, which are %.3g mm apart: contours must lie on slices", high-low, c.distance)}
 	}
-	at := (low + high) / 2
-	k, _ := slices.BinarySearch(c.plan.At, at)
-	if k > 0 && (k == len(c.plan.At) || at-c.plan.At[k-1] < c.plan.At[k]-at) {
-		k--
-	}
-	if math.Abs(at-c.plan.At[k]) > c.distance/2+stack.Tolerance(c.distance) {
-		c.passed["that lie on no slice of the scan"]++
+	k, away, there := c.nearest((low + high) / 2)
+	switch {
+	case there == beyondSlices:
+		f.outside++
+		return nil
+	case there == inGap:
+		f.gap++
 		return nil
 	}
-	grid, err := c.stack.Slices[k].Grid(c.distance)
+	outline, err := c.pixels(line, k)
 	if err != nil {
 		return err
 	}
-	inverse, err := grid.Affine.Inverse()
-	if err != nil {
-		return err
+	inside, cut := c.within(outline)
+	if !inside {
+		f.outside++
+		return nil
 	}
+	f.add(away, cut, c.distance)
 	if c.masks[number] == nil {
 		c.masks[number] = map[int][]bool{}
 	}
 	if c.masks[number][k] == nil {
 		c.masks[number][k] = make([]bool, c.columns*c.rows)
-	}
-	outline := make([][2]float64, len(line.points))
-	for n, p := range line.points {
-		pixel := inverse.Apply([3]float64{-p[0], -p[1], p[2]})
-		outline[n] = [2]float64{pixel[0], pixel[1]}
 	}
 	invert(c.masks[number][k], c.columns, c.rows, outline)
 	return nil

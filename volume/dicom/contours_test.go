@@ -1,0 +1,111 @@
+package dicom
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+)
+
+// square is a contour of 8 x 8 mm with a corner at x mm, on a slice that need not be whole.
+func square(x, slice float64) string {
+	const y, size = 20, 8
+	z := 5 + 2.5*slice
+	return fmt.Sprintf(`%g\%d\%g\%g\%d\%g\%g\%d\%g\%g\%d\%g`, x, y, z, x+size, y, z, x+size, y+size, z, x, y+size, z)
+}
+
+// redrawn opens the first case of testdata/dicom_rtstruct.json, whose slices are axial, with other
+// contours: the first of its structures has five, the next six, then three, one and seven. Names
+// are replaced by others of the same length.
+func redrawn(t *testing.T, contours map[int]string, names ...string) (*Series, *StructureSet) {
+	t.Helper()
+	c := readStructureCases(t)[0]
+	file := unpacked(t, c.Structures)
+	for n := 0; n < len(names); n += 2 {
+		file = bytes.Replace(file, []byte(names[n]), []byte(names[n+1]), 1)
+	}
+	head := []byte{0x06, 0x30, 0x50, 0x00, 'D', 'S'} // ContourData
+	for n, at := 0, bytes.Index(file, head); at >= 0; n++ {
+		value := file[at+len(head)+2:][:binary.LittleEndian.Uint16(file[at+len(head):])]
+		if text := contours[n]; text != "" {
+			copy(value, text+strings.Repeat(" ", len(value)-len(text)))
+		}
+		next := bytes.Index(file[at+1:], head)
+		if at += 1 + next; next < 0 {
+			break
+		}
+	}
+	s, _ := c.open(t)
+	path := filepath.Join(t.TempDir(), "rs.dcm")
+	if err := os.WriteFile(path, file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	g, err := OpenStructureSet(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, g
+}
+
+// Contours outside the scan are told by the name of their structure. One that has no others was not
+// drawn on this scan, and a set that has no others is of another scan.
+func TestContoursOutsideTheScan(t *testing.T) {
+	const far = 5000 // mm
+	contours := map[int]string{11: square(-20, 3), 12: square(far, 3), 13: square(-20, 300)}
+	for n := range 5 {
+		contours[n] = square(far, float64(n))
+	}
+	s, g := redrawn(t, contours)
+	var notes []string
+	o := Options{Note: func(note string) { notes = append(notes, note) }}
+	l, err := g.ReadOn(s, map[int]uint16{0: 1, 2: 2}, o)
+	if err != nil || !slices.Equal(l.Undrawn, []uint16{1}) || l.Counts()[1] > 0 || l.Counts()[2] == 0 {
+		t.Fatalf("%v, %+v", err, l)
+	}
+	want := []string{
+		"WARNING: no contour lies on the scan, which counts as not drawn: Parotid_L (5 contours outside the scan)",
+		"contours outside the scan, which are passed over: two parts (2 of 3)",
+	}
+	if !slices.Equal(notes, want) {
+		t.Errorf("%q, want %q", notes, want)
+	}
+	_, err = g.ReadOn(s, map[int]uint16{0: 1}, o)
+	var unsupported *volume.UnsupportedError
+	if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "no contour lies on the scan: Parotid_L (5 contours). It was drawn on another scan") {
+		t.Errorf("a set of another scan: %v", err)
+	}
+}
+
+// Contours half-way between slices each keep to one of them, and that is said.
+func TestContoursBetweenSlices(t *testing.T) {
+	contours := map[int]string{13: square(-40, 6)} // which begins 10 mm outside
+	for n := range 5 {
+		contours[n] = square(-20, float64(n)+2.5)
+	}
+	s, g := redrawn(t, contours)
+	var notes []string
+	l, err := g.ReadOn(s, map[int]uint16{0: 1}, Options{Note: func(note string) { notes = append(notes, note) }})
+	if err != nil || l.Undrawn != nil {
+		t.Fatal(err, l)
+	}
+	want := []string{ // the last lies half a slice behind the last slice
+		"contours outside the scan, which are passed over: Parotid_L (1 of 5)",
+		"contours between slices, which are taken for contours of the nearest: Parotid_L (4 of 5, up to 1.25 mm away)",
+	}
+	if !slices.Equal(notes, want) {
+		t.Errorf("%q, want %q", notes, want)
+	}
+	area := l.Shape[0] * l.Shape[1]
+	for k := range l.Shape[2] {
+		if inside := slices.Contains(l.Labels[k*area:][:area], 1); inside != (k >= 3) {
+			t.Errorf("slice %d has voxels: %v", k, inside)
+		}
+	}
+}
