@@ -21,6 +21,7 @@ type Mask struct {
 	Name string // of the structure
 	// Label is its number in the label map. [Detect] gives one number to a name in all cases.
 	Label uint16
+	at    int // place among the structures of a set
 }
 
 // setMasks gives a case its masks, in the order of their names.
@@ -88,7 +89,8 @@ func (d *Dataset) numberMasks() error {
 // readMasks reads the case's masks onto the voxels of its scan, or on the voxels that they share.
 func (c Case) readMasks(o ReadOptions) (*volume.LabelMap, []string, error) {
 	var all layers
-	for _, m := range c.Masks {
+	first := map[uint16]layer{}
+	for n, m := range c.Masks {
 		l, err := readFileLabels(m.Path, o.nifti(0, nil))
 		if err != nil {
 			return nil, nil, err
@@ -96,11 +98,40 @@ func (c Case) readMasks(o ReadOptions) (*volume.LabelMap, []string, error) {
 		if values := l.Counts(); len(values) > 2 || len(values) == 2 && values[0] == 0 {
 			return nil, nil, &volume.FormatError{Path: m.Path, Problem: fmt.Sprintf("is to be the mask of %s alone, but holds %d different labels", m.Name, len(values)-1)}
 		}
+		if before, known := first[m.Label]; known {
+			if !before.same(l) {
+				return nil, nil, fmt.Errorf("%s and %s are both %s by their names, and have different voxels: rename or remove one of them%s", before.mask.Path, m.Path, m.Name, spellingHint(before.mask.Name, m.Name))
+			}
+			continue
+		}
+		if slices.ContainsFunc(c.Masks[n+1:], func(o Mask) bool { return o.Label == m.Label }) {
+			first[m.Label] = layer{m, l}
+		}
 		if err := all.add(m, l); err != nil {
 			return nil, nil, err
 		}
 	}
 	return all.done(o)
+}
+
+// spellingHint says how to choose one of two structures whose names differ in spelling only.
+func spellingHint(a, b string) string {
+	if a == b {
+		return ""
+	}
+	return fmt.Sprintf(", or choose: --structures '%s' takes that spelling alone", a)
+}
+
+// layer is a mask and its voxels.
+type layer struct {
+	mask   Mask
+	labels *volume.LabelMap
+}
+
+// same reports whether another mask has the same voxels, whatever number they have.
+func (a layer) same(l *volume.LabelMap) bool {
+	const rounding = 1e-2 // mm
+	return a.labels.Same(l.Grid, rounding) && slices.EqualFunc(a.labels.Labels, l.Labels, func(x, y uint16) bool { return x > 0 == (y > 0) })
 }
 
 // layers are masks that are put together into one label map.

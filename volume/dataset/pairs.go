@@ -261,7 +261,7 @@ func (p *pairing) applyPairs(pairs []pair) (finish func(*Dataset) error) {
 			}
 		}
 		for at, list := range masks {
-			if list = slices.DeleteFunc(list, func(m Mask) bool { return !p.structures.takes(m.Name) }); len(list) > 0 {
+			if list = p.structures.choose(list); len(list) > 0 {
 				d.Cases[at].setMasks(list)
 			}
 		}

@@ -182,7 +182,7 @@ func (p *pairing) useParts() {
 			}
 			continue
 		}
-		if p.parts[scan] = slices.DeleteFunc(parts, func(m Mask) bool { return !p.structures.takes(m.Name) }); len(p.parts[scan]) == 0 {
+		if p.parts[scan] = p.structures.choose(parts); len(p.parts[scan]) == 0 {
 			delete(p.parts, scan)
 		}
 	}

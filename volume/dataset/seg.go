@@ -139,10 +139,14 @@ func (c *Case) setObject(o object, choice *chosenStructures) (note string) {
 	}
 	var left []string
 	chosen := len(choice.wanted) > 0
-	for _, s := range o.structures.Structures {
-		if s.Drawn && choice.takes(s.Name) && (chosen || s.Anatomy()) {
-			c.Masks = append(c.Masks, Mask{Path: o.path, Name: s.Name})
-		} else {
+	for at, s := range o.structures.Structures {
+		if s.Drawn {
+			c.Masks = append(c.Masks, Mask{Path: o.path, Name: s.Name, at: at})
+		}
+	}
+	c.Masks = slices.DeleteFunc(choice.choose(c.Masks), func(m Mask) bool { return !chosen && !o.structures.Structures[m.at].Anatomy() })
+	for at, s := range o.structures.Structures {
+		if !slices.ContainsFunc(c.Masks, func(m Mask) bool { return m.at == at }) {
 			left = append(left, strings.TrimSpace(s.Name+" "+strings.ToLower(s.Type)))
 		}
 	}
@@ -166,12 +170,8 @@ func (c Case) readStructures(o ReadOptions) (v *volume.Volume, l *volume.LabelMa
 		return nil, nil, nil, fmt.Errorf("%s is contours on the slices of a DICOM series: they cannot be brought onto %s", c.Labels, c.Image)
 	}
 	labels := map[int]uint16{}
-	for at, structure := range c.structures.Structures {
-		for _, m := range c.Masks {
-			if m.Name == structure.Name && structure.Drawn {
-				labels[at] = m.Label
-			}
-		}
+	for _, m := range c.Masks {
+		labels[m.at] = m.Label
 	}
 	l, err = c.structures.ReadOn(s, labels, o.dicom(func(note string) {
 		level := ""

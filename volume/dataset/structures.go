@@ -36,6 +36,23 @@ func isWanted(name string, wanted []string) bool {
 	})
 }
 
+// choose leaves masks that are taken. Of several spellings of one name, somebody may choose those
+// that are spelled as asked for, letter by letter.
+func (s *chosenStructures) choose(masks []Mask) (taken []Mask) {
+	exact := map[string]bool{} // names, folded, of which a spelling is asked for
+	for _, m := range masks {
+		if slices.Contains(s.wanted, m.Name) {
+			exact[plain.Fold(m.Name)] = true
+		}
+	}
+	for _, m := range masks {
+		if s.takes(m.Name) && (!exact[plain.Fold(m.Name)] || slices.Contains(s.wanted, m.Name)) {
+			taken = append(taken, m)
+		}
+	}
+	return taken
+}
+
 // addStructures takes over names of structures that were met.
 func (d *Dataset) addStructures(names []string) {
 	d.Structures = slices.Compact(slices.SortedFunc(slices.Values(slices.Concat(d.Structures, names)), compareNatural))

@@ -109,3 +109,29 @@ func TestContoursBetweenSlices(t *testing.T) {
 		}
 	}
 }
+
+// Structures of one name are one label only where they are the same.
+func TestStructuresOfOneName(t *testing.T) {
+	contours := map[int]string{11: square(-20, 3), 12: square(0, 3), 13: square(-10, 6)}
+	for n, text := range []string{square(-20, 3), square(0, 3), square(-10, 6), square(-10, 60), square(-10, 60)} {
+		contours[n] = text
+	}
+	read := func() (*volume.LabelMap, error) {
+		s, g := redrawn(t, contours, "two parts", "parotid l")
+		return g.ReadOn(s, map[int]uint16{0: 1, 2: 1}, Options{})
+	}
+	if l, err := read(); err != nil || l.Counts()[1] == 0 {
+		t.Errorf("the same contours: %v", err)
+	}
+	contours[12] = square(2, 3)
+	_, err := read()
+	var unsupported *volume.UnsupportedError
+	if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "ROI 2 (Parotid_L) and ROI 8 (parotid l) have the same name and different voxels: rename or remove one of them, or choose: --structures 'Parotid_L' takes that spelling alone") {
+		t.Errorf("other contours: %v", err)
+	}
+	// A structure that lies elsewhere adds nothing.
+	contours[11], contours[12], contours[13] = square(-20, 50), square(-20, 51), square(-20, 52)
+	if l, err := read(); err != nil || l.Undrawn != nil || l.Counts()[1] == 0 {
+		t.Errorf("one of them outside the scan: %v", err)
+	}
+}

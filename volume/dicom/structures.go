@@ -98,7 +98,7 @@ func (g *StructureSet) Is(wanted string) bool {
 // structure where its centre lies within the contours of its slice; a contour within another is a
 // hole. Contours must lie in the planes of the slices. Those outside the scan are passed over: a
 // label that has no others is among the label map's Undrawn, and a set that has no others is an
-// error. Where the options move or resample
+// error. So are structures of one label with different voxels. Where the options move or resample
 // slices, labels take the nearest voxel. Errors are [volume.FormatError], [volume.UnsupportedError]
 // and of the file system.
 func (g *StructureSet) ReadOn(s *Series, labels map[int]uint16, o Options) (*volume.LabelMap, error) {

@@ -36,8 +36,9 @@ func decimals(text string) ([]float64, error) {
 // contours of its slice; a contour within another is a hole (even-odd rule). Each contour must lie
 // in the plane of a slice, within half of their distance. Contours outside the scan are passed
 // over; a label whose structures have no others is undrawn, and a set that has no others is
-// refused. Where the options move or resample slices, labels take the nearest voxel. Errors are
-// [volume.FormatError], [volume.UnsupportedError] and of the file system.
+// refused. Structures of one label must have the same pixels. Where the options move or resample
+// slices, labels take the nearest voxel. Errors are [volume.FormatError],
+// [volume.UnsupportedError] and of the file system.
 func (g *Set) ReadOn(s *stack.Stack, labels map[int]uint16, o Options) (*volume.LabelMap, error) {
 	plan, err := s.Arrange(o.Options)
 	if err != nil {
@@ -168,24 +169,33 @@ func (c *canvas) merge(labels map[int]uint16, o Options) ([]uint16, error) {
 	names, overlaps := map[uint16]string{}, map[[2]uint16]int{}
 	order := slices.Clone(c.set.Structures)
 	slices.SortStableFunc(order, func(a, b Structure) int { return int(labels[a.Number]) - int(labels[b.Number]) })
+	first := map[uint16]Structure{}
 	for _, structure := range order {
 		label, drawn := labels[structure.Number], c.masks[structure.Number]
+		if label == 0 || drawn == nil {
+			continue
+		}
+		if other, known := first[label]; known && !equalMasks(c.masks[other.Number], drawn) {
+			return nil, &volume.UnsupportedError{Path: c.set.Path, Problem: twoOfOneName(other, structure)}
+		} else if known {
+			continue
+		}
+		first[label] = structure
 		names[label] = structure.Name
 		for k, mask := range drawn {
 			for n, inside := range mask {
 				if !inside {
 					continue
 				}
-				if old := stacked[k*area+n]; old != 0 && old != label {
+				if old := stacked[k*area+n]; old != 0 {
 					overlaps[[2]uint16{old, label}]++
 				}
 				stacked[k*area+n] = label
 			}
 		}
-		if there := slices.Sorted(maps.Keys(drawn)); len(there) > 0 {
-			if left := there[len(there)-1] - there[0] + 1 - len(there); left > 0 {
-				o.Note(fmt.Sprintf("%s has no contour on %s between its first and its last: background there", structure.Name, numbers.Count(left, "slice")))
-			}
+		there := slices.Sorted(maps.Keys(drawn))
+		if left := there[len(there)-1] - there[0] + 1 - len(there); left > 0 {
+			o.Note(fmt.Sprintf("%s has no contour on %s between its first and its last: background there", structure.Name, numbers.Count(left, "slice")))
 		}
 	}
 	if len(overlaps) == 0 {
@@ -202,4 +212,26 @@ func (c *canvas) merge(labels map[int]uint16, o Options) ([]uint16, error) {
 	}
 	o.Note(text + ": the label with the higher number has them")
 	return stacked, nil
+}
+
+// equalMasks says whether two structures have the same pixels.
+func equalMasks(a, b map[int][]bool) bool {
+	within := func(a, b map[int][]bool) bool {
+		for k, mask := range a {
+			if !slices.Equal(mask, b[k]) && (b[k] != nil || slices.Contains(mask, true)) {
+				return false
+			}
+		}
+		return true
+	}
+	return within(a, b) && within(b, a)
+}
+
+// twoOfOneName says what is wrong with two structures that would be one label.
+func twoOfOneName(a, b Structure) string {
+	text := fmt.Sprintf("ROI %d (%s) and ROI %d (%s) have the same name and different voxels: rename or remove one of them", a.Number, a.Name, b.Number, b.Name)
+	if a.Name != b.Name {
+		text += fmt.Sprintf(", or choose: --structures '%s' takes that spelling alone", a.Name)
+	}
+	return text
 }

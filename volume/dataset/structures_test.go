@@ -1,0 +1,56 @@
+package dataset
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/voxsaw/voxsaw/volume"
+	"github.com/voxsaw/voxsaw/volume/nifti"
+)
+
+// Mask files whose names are two spellings of one structure are one label only where their voxels
+// are the same; otherwise one of the spellings must be chosen.
+func TestMasksOfOneName(t *testing.T) {
+	root := tree(t, map[string]string{"p1/ct.nii.gz": "", "p1/segmentations/brain-stem.nii.gz": "", "p1/segmentations/brainstem.nii.gz": "", "p1/segmentations/liver.nii.gz": ""})
+	path := func(name string) string { return filepath.Join(root, "p1", "segmentations", name) }
+	_, l := patient(t, 1)
+	write := func(name string, voxels ...int) {
+		t.Helper()
+		clear(l.Labels)
+		for _, n := range voxels {
+			l.Labels[n] = 1
+		}
+		if err := nifti.WriteLabels(path(name), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(structures ...string) (*volume.LabelMap, error) {
+		t.Helper()
+		d, err := Detect(root, Options{Structures: structures})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, l, _, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames)
+		return l, err
+	}
+	write("liver.nii.gz", 7)
+	write("brain-stem.nii.gz", 1, 2)
+	write("brainstem.nii.gz", 1, 2)
+	if l, err := read(); err != nil || l.Counts()[1] != 2 || len(l.Names) != 2 {
+		t.Errorf("the same voxels: %v, %+v", err, l)
+	}
+	write("brainstem.nii.gz", 2, 3, 4)
+	want := path("brain-stem.nii.gz") + " and " + path("brainstem.nii.gz") + " are both brainstem by their names, and have different voxels: rename or remove one of them, or choose: --structures 'brain-stem' takes that spelling alone"
+	if _, err := read(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	for name, voxels := range map[string]int{"brain-stem": 2, "brainstem": 3} {
+		if l, err := read(name, "liver"); err != nil || l.Counts()[1] != voxels {
+			t.Errorf("%s: %v, %+v", name, err, l)
+		}
+	}
+	if _, err := read("Brainstem"); err == nil {
+		t.Error("a third spelling chooses")
+	}
+}
