@@ -58,6 +58,8 @@ type Dataset struct {
 	masks []string
 	// predictions of this program, which are not used
 	predicted []string
+	// labels that dataset.json makes part of a region, which has the name
+	regions map[uint16]bool
 }
 
 // A Case is a scan and, where there are any, its labels.
@@ -231,6 +233,9 @@ func (d *Dataset) addNotes(o *Dataset) {
 	d.Notes, d.PassedOver = append(d.Notes, o.Notes...), append(d.PassedOver, o.PassedOver...)
 	d.addStructures(o.Structures)
 	d.masks, d.Unused = append(d.masks, o.masks...), append(d.Unused, o.Unused...)
+	for label := range o.regions {
+		d.addRegion(label)
+	}
 }
 
 func (d *Dataset) hasLabels() bool {

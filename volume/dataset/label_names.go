@@ -8,6 +8,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
 // This file says what labels are called: by a data set, or by the files of its cases. A number
@@ -200,6 +201,32 @@ func ranges(labels []uint16) string {
 		all, n = append(all, text), end+1
 	}
 	return plain.List(all)
+}
+
+// addNameless counts the labels of a case that have no name, where others have one.
+func (s *Summary) addNameless(r prepared.Record) {
+	if len(r.LabelNames) == 0 {
+		return
+	}
+	for label := range r.LabelCounts {
+		if r.LabelNames[label] == "" {
+			if s.nameless == nil {
+				s.nameless = map[uint16][]string{}
+			}
+			s.nameless[label] = append(s.nameless[label], r.ID)
+		}
+	}
+}
+
+// namelessNotes warns of each label without a name that is not part of a region.
+func (s *Summary) namelessNotes(regions map[uint16]bool) (notes []string) {
+	for _, label := range slices.Sorted(maps.Keys(s.nameless)) {
+		if cases := s.nameless[label]; !regions[label] {
+			notes = append(notes, fmt.Sprintf("WARNING: label %d has no name, other labels have one: %s with voxels of it, such as %s; it is learnt as one more class. Name it in dataset.json; --relabel %[1]d:0 makes it background",
+				label, numbers.Count(len(cases), "case"), slices.MinFunc(cases, compareNatural)))
+		}
+	}
+	return notes
 }
 
 // A NamesError says that labels with names and labels without would be mixed.

@@ -362,8 +362,20 @@ func (d *Dataset) nameLabels(names map[string]any) {
 			}
 		case []any:
 			d.note("dataset.json makes %q a region of several labels: labels are taken as they are in the files", key)
+			for _, part := range value {
+				if label, ok := part.(float64); ok && label > 0 && label == float64(uint16(label)) {
+					d.addRegion(uint16(label))
+				}
+			}
 		}
 	}
+}
+
+func (d *Dataset) addRegion(label uint16) {
+	if d.regions == nil {
+		d.regions = map[uint16]bool{}
+	}
+	d.regions[label] = true
 }
 
 func (d *Dataset) nameLabel(label uint16, name string) {

@@ -75,6 +75,8 @@ type Summary struct {
 	numbered numbered            // labels of theirs without names
 	scans    map[string][]string // cases by the checksum of their scans
 	unlike   unlike
+	// cases with voxels of a label without a name, where other labels have one
+	nameless map[uint16][]string
 }
 
 // add counts a result.
@@ -113,6 +115,7 @@ func (s *Summary) add(r Result) {
 		if len(r.Record.LabelNames) == 0 {
 			s.unlike.add(r.Case.ID, r.Record.LabelCounts)
 		}
+		s.addNameless(r.Record)
 		if len(r.Record.LabelCounts) == 0 {
 			s.Empty = append(s.Empty, r.Case.ID)
 		}
@@ -303,6 +306,9 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 		s.Notes = append(s.Notes, fmt.Sprintf("WARNING: --relabel %s changes nothing: no case has labels", p.Relabel))
 	}
 	s.nameUndrawn(d.LabelNames)
+	if p.Relabel == "" { // names go with the numbers before
+		s.Notes = append(s.Notes, s.namelessNotes(d.regions)...)
+	}
 	for _, note := range []string{s.sameScans(), s.numbered.doubt(), s.unlike.doubt(), s.undrawnNote(), mixedSpacings(s.spacings, p)} {
 		if note != "" {
 			s.Notes = append(s.Notes, note)

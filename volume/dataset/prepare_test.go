@@ -405,6 +405,35 @@ func TestNumbersOfSeveralFolders(t *testing.T) {
 	}
 }
 
+// nnU-Net refuses a label that dataset.json does not name.
+func TestLabelsWithoutAName(t *testing.T) {
+	for name, want := range map[string]string{
+		`{"1": "pancreas"}`:                                            "label 3 has no name, other labels have one: 2 cases with voxels of it, such as p1;",
+		`{"background": 0, "pancreas": 1, "tumour": 3}`:                "",
+		`{"background": 0, "all": [1, 3], "pancreas": 1, "ignore": 4}`: "",
+	} {
+		root := tree(t, map[string]string{"imagesTr/p1.nii.gz": "", "labelsTr/p1.nii.gz": "", "imagesTr/p2.nii.gz": "", "labelsTr/p2.nii.gz": "", "dataset.json": `{"labels": ` + name + `}`})
+		_, l := patient(t, 1)
+		l.Labels[0] = 3
+		for _, id := range []string{"p1", "p2"} {
+			if err := nifti.WriteLabels(filepath.Join(root, "labelsTr", id+".nii.gz"), l); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, err := DetectAll([]string{root}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Prepare(t.Context(), d, t.TempDir(), volume.DefaultPreparation(), PrepareOptions{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == "" && noted(s.Notes, "has no name") || want != "" && !noted(s.Notes, want) {
+			t.Errorf("%s: %q, want %q", name, s.Notes, want)
+		}
+	}
+}
+
 func TestSeveralFolders(t *testing.T) {
 	labelled := tree(t, map[string]string{"imagesTr/p1.nii.gz": "", "labelsTr/p1.nii.gz": "", "dataset.json": `{"labels": {"1": "pancreas"}}`})
 	bare := tree(t, map[string]string{"q1/ct.nii.gz": "", "q2/ct.nii.gz": ""})
