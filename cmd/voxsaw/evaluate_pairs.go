@@ -311,6 +311,10 @@ func predictionsIn(path string) (map[string]dataset.Labels, error) {
 func labelsIn(path string) (map[string]dataset.Labels, error) {
 	files, err := labelFiles(path)
 	if clash := (sameNameError{}); errors.As(err, &clash) {
+		if areLabels(clash) {
+			return nil, withHint(fmt.Errorf("%s and %s are two label maps of one case", clash[0], clash[1]),
+				"compare the folders of one prediction or reader at a time, such as %s; or --pairs says which to take", filepath.Dir(clash[1]))
+		}
 		// scans and labels of a data set have the same names: what keeps it from being read as one
 		if _, why := dataset.Detect(path, dataset.Options{NameByFolder: true}); why != nil {
 			return nil, why
@@ -409,6 +413,16 @@ type sameNameError [2]string
 
 func (e sameNameError) Error() string {
 	return fmt.Sprintf("%s and %s have the same name: keep one", e[0], e[1])
+}
+
+// areLabels says whether both files hold labels by their values.
+func areLabels(files sameNameError) bool {
+	for _, file := range files {
+		if labels, err := nifti.MayBeLabels(file, nifti.Options{}); err != nil || !labels {
+			return false
+		}
+	}
+	return true
 }
 
 // labelFiles lists the NIfTI files and DICOM SEG objects of a folder, or the one file, by name
