@@ -169,12 +169,34 @@ func maybePeople(rest string) bool {
 	return err == nil || people.MatchString(bare)
 }
 
+// holdsSeveral reports whether a file holds several labels beside the background.
+func holdsSeveral(path string) bool {
+	l, err := readFileLabels(path, nifti.Options{})
+	return err == nil && len(l.Counts()) > 2
+}
+
+// besideMasks says whether a part of a scan lies beside a folder with other parts.
+func besideMasks(m Mask, parts []Mask) bool {
+	beside := filepath.Dir(m.Path) + string(filepath.Separator)
+	return slices.ContainsFunc(parts, func(other Mask) bool {
+		return strings.HasPrefix(filepath.Dir(other.Path), beside)
+	})
+}
+
 // useParts turns the parts of a scan into its masks, or into its one file of labels. Files that
 // name no structure could be of several people as well as of several structures: with more than
-// one, the scan has too many files of labels.
-func (p *pairing) useParts() {
+// one, the scan has too many files of labels. A file that puts the masks of a folder together is
+// passed over.
+func (d *Dataset) useParts(p *pairing) {
 	for _, scan := range slices.Sorted(maps.Keys(p.parts)) {
-		parts := p.parts[scan]
+		all := p.parts[scan]
+		parts := slices.DeleteFunc(slices.Clone(all), func(m Mask) bool {
+			together := besideMasks(m, all) && holdsSeveral(m.Path)
+			if together {
+				d.leaveOut(m.Path, "%s: passed over: it holds more than one structure, and lies beside a folder with a mask for each", m.Path)
+			}
+			return together
+		})
 		if slices.ContainsFunc(parts, func(m Mask) bool { return maybePeople(m.Name) }) || len(parts) == 1 && !isMask(parts[0].Path) {
 			delete(p.parts, scan)
 			for _, m := range parts {

@@ -207,6 +207,22 @@ func TestMasksThatDisagree(t *testing.T) {
 	}
 }
 
+// AbdomenAtlas has all structures in one file, too, beside the folder of masks.
+func TestMasksPutTogetherBesideTheirFolder(t *testing.T) {
+	root, _ := partsOf(t, map[string]int{"s1/ct.nii.gz": -1, "s1/combined_labels.nii.gz": 0, "s1/segmentations/liver.nii.gz": int(phantom.Liver), "s1/segmentations/spleen.nii.gz": int(phantom.Spleen)})
+	d := detect(t, root)
+	if len(d.Cases) != 1 || len(d.Cases[0].Masks) != 2 || d.LabelNames[1] != "liver" || d.LabelNames[2] != "spleen" {
+		t.Fatalf("%+v, %v", d.Cases, d.LabelNames)
+	}
+	file := filepath.Join(root, "s1", "combined_labels.nii.gz")
+	if !noted(d.Notes, file+": passed over: it holds more than one structure") || !slices.Contains(d.Unused, file) {
+		t.Errorf("notes %q, unused %q", d.Notes, d.Unused)
+	}
+	if _, l, _, err := d.Cases[0].Read(DefaultReadOptions(), d.LabelNames); err != nil || len(l.Counts()) != 3 {
+		t.Errorf("labels %v", err)
+	}
+}
+
 // A file with a volume for each label, with the background and without.
 func TestOneHotLabels(t *testing.T) {
 	v, l, err := phantom.New(3, phantom.Options{Shape: [3]int{24, 20, 16}})

@@ -174,7 +174,7 @@ func readTree(folder string, from source, o Options) (d *Dataset, nothing, err e
 	p.foldCase()
 	p.dropChannel()
 	p.findParts(!o.LabelsAsScans)
-	p.useParts()
+	d.useParts(p)
 	if !o.LabelsAsScans {
 		d.leaveOutMasks(p, o.Volume)
 	}
