@@ -191,7 +191,7 @@ func outcome(t *testing.T, dir string) map[string]string {
 		if err != nil {
 			return err
 		}
-		data = withoutTimes(d.Name(), data)
+		data = withoutCircumstances(d.Name(), data)
 		name, err := filepath.Rel(root, path)
 		sum := sha256.Sum256(data)
 		all[name] = hex.EncodeToString(sum[:8])
@@ -203,16 +203,17 @@ func outcome(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// withoutTimes drops how long things took: the last two columns of metrics.csv, a line of
-// result.json.
-func withoutTimes(name string, data []byte) []byte {
+// withoutCircumstances drops how long things took, the last two columns of metrics.csv and a line
+// of result.json, and where a run was started, a line of run.json.
+func withoutCircumstances(name string, data []byte) []byte {
 	var out []byte
 	for line := range bytes.Lines(data) {
 		switch {
 		case name == "metrics.csv":
 			cells := bytes.Split(line, []byte(","))
 			out = append(append(out, bytes.Join(cells[:max(len(cells)-2, 1)], []byte(","))...), '\n')
-		case name != "result.json" || !bytes.Contains(line, []byte(`"elapsed_ns"`)):
+		case name == "result.json" && bytes.Contains(line, []byte(`"elapsed_ns"`)), name == "run.json" && bytes.Contains(line, []byte(`"relative_to"`)):
+		default:
 			out = append(out, line...)
 		}
 	}
