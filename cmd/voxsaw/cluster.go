@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"text/template"
@@ -105,7 +103,7 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 	}); err != nil {
 		return err
 	}
-	if err := cmp.Or(spareOther(path, settings), spareOther(script, []byte(text.String()))); err != nil {
+	if err := cmp.Or(spare(path, theText(settings)), spare(script, theText([]byte(text.String())))); err != nil {
 		return err
 	}
 	if err := errors.Join(atomicfile.WriteBytes(path, settings), atomicfile.WriteBytes(script, []byte(text.String()))); err != nil {
@@ -113,15 +111,6 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 	}
 	say(w, "%s: %s; %s %s", script, numbers.Count(len(preview.Trials), "trial"), to.submit, quoted(script))
 	return nil
-}
-
-// spareOther refuses to write over a file that says something else, as one does that a person has
-// changed.
-func spareOther(path string, text []byte) error {
-	if before, err := os.ReadFile(path); err != nil || bytes.Equal(before, text) {
-		return nil
-	}
-	return fmt.Errorf("%s is there already, says something else and would be written over: move it away, or choose another folder", path)
 }
 
 // quoted is a word as a shell reads it.

@@ -50,25 +50,13 @@ func runReport(cmd *cobra.Command, o reportOptions, folders []string) error {
 	if ext := strings.ToLower(filepath.Ext(o.Out)); ext != ".html" && ext != ".htm" {
 		return usagef("%s: a page is HTML: choose a name that ends in .html", o.Out)
 	}
-	if err := sparePage(o.Out); err != nil {
+	if err := spare(o.Out, aPage); err != nil {
 		return err
 	}
 	if err := writeRunReport(o.Out, folders...); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(cmd.OutOrStdout(), shown(cmd.OutOrStdout(), o.Out))
-	return err
-}
-
-// sparePage refuses to write over a file that is no page of this program.
-func sparePage(path string) error {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil && !report.IsPage(text) {
-		err = withHint(fmt.Errorf("%s is no page of voxsaw, and would be written over", path), "choose another name: --out FILE.html")
-	}
 	return err
 }
 

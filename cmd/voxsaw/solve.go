@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"image"
 	"io"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -146,23 +144,7 @@ func openSolving(stderr io.Writer, maker string, path *string, picture string) (
 	if encode, err = report.PictureFormat(picture); err != nil {
 		return nil, &usageError{err}
 	}
-	return encode, sparePicture(picture)
-}
-
-// sparePicture refuses to write over a file that holds no picture.
-func sparePicture(path string) error {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, _, err := image.DecodeConfig(f); err != nil {
-		return withHint(fmt.Errorf("%s holds no picture, and would be written over", path), "choose another name: --picture FILE.png")
-	}
-	return nil
+	return encode, spare(picture, aPicture)
 }
 
 // savePicture writes a picture, and says so.
