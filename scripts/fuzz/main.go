@@ -91,7 +91,7 @@ func find() (targets []target, err error) {
 func (t target) fuzz(duration time.Duration, workers int) error {
 	// Go's default spends a minute on making every new input smaller, which leaves large ones no
 	// time.
-	smaller := duration / 20
+	smaller := min(duration/20, time.Second)
 	// A process that an input ends leaves its temporary folder behind.
 	temporary, err := os.MkdirTemp("", "voxsaw-fuzz-")
 	if err != nil {
