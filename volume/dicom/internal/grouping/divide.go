@@ -56,8 +56,8 @@ func parted(all []stack.Slice, value attribute) (parts [][]stack.Slice) {
 }
 
 // divide divides sorted slices that look alike into sets, each of which is one series or cannot be
-// divided further. A value that one slice alone has names no series: the slices with such values
-// stay together.
+// divided further. A value that one slice alone has names no series, nor does the study, frame of
+// reference or folder of two: the slices with such values stay together.
 func divide(all []stack.Slice) (sets [][]stack.Slice) {
 	if one(all) || uniform(all, seriesOf) {
 		return [][]stack.Slice{all}
@@ -66,10 +66,14 @@ func divide(all []stack.Slice) (sets [][]stack.Slice) {
 		if n == 1 && volumesIn(all) != nil {
 			break // no series is named, and what tells volumes apart does so here
 		}
+		least := 2
+		if n > 2 {
+			least = few // two slices always stack up: that they share a UID proves nothing
+		}
 		var parts [][]stack.Slice
 		var rest []stack.Slice
 		for _, part := range parted(all, value) {
-			if len(part) > 1 {
+			if len(part) >= least {
 				parts = append(parts, part)
 			} else {
 				rest = append(rest, part...)

@@ -108,6 +108,23 @@ func TestNoUIDTearsASeriesApart(t *testing.T) {
 	}
 }
 
+// Slices that lie unevenly and whose UIDs are all spoilt are no volumes of two, which always stack
+// up: nobody knows what they are.
+func TestPairsOfUnevenSlicesAreNoVolumes(t *testing.T) {
+	at := []float64{0, 2, 5, 7, 14, 15}
+	for frames, frame := range map[string]func(n int) int{"pairs behind": func(n int) int { return n / 2 }, "pairs in turns": func(n int) int { return n % 3 }} {
+		for _, count := range []int{3, 6} {
+			var images []*stack.Image
+			for n, z := range at[:count] {
+				images = append(images, slice(z, 0, "3", named("series", fmt.Sprint(n)), named("study", fmt.Sprint(n)), named("frame", fmt.Sprint(frame(n)))))
+			}
+			if got := counts(images); slices.Max(got) > 1 {
+				t.Errorf("%d slices, frames of reference: %s: volumes of %d slices", count, frames, got)
+			}
+		}
+	}
+}
+
 // Two series of one patient stay two, whatever their other UIDs say.
 func TestTwoSeriesStayTwo(t *testing.T) {
 	const count = 12
