@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -15,10 +16,15 @@ type HeldError struct{ message string }
 
 func (e *HeldError) Error() string { return e.message }
 
+// lockName is the file that is locked instead of its folder where several machines may have it. It
+// stays there, empty.
+const lockName = ".voxsaw.lock"
+
 // Hold takes a folder for this process, so that two runs cannot write over each other's files, and
 // gives the function that lets go of it. A process that ends, or is killed, lets go of what it
-// holds; nothing is left in the folder. Where the system or the file system has no such locks, Hold
-// succeeds without one. Where another process has the folder, the error is a [HeldError].
+// holds; nothing is left in the folder, but for a lock file on the file system of a network. Where
+// the system or the file system has no such locks, Hold succeeds without one. Where another process
+// has the folder, the error is a [HeldError].
 func Hold(dir string) (release func(), err error) {
 	return hold(dir, true, "%s is in use by another run: wait for it to end, or choose another folder")
 }
@@ -64,7 +70,7 @@ func EnterWith(dir string, alone func() error) (release func(), err error) {
 
 // hold takes a lock that is exclusive or shared. The message says that another process has it.
 func hold(dir string, exclusive bool, message string) (release func(), err error) {
-	f, err := os.Open(dir)
+	f, err := toLock(dir, exclusive)
 	if err != nil {
 		return nil, err
 	}
@@ -77,4 +83,27 @@ func hold(dir string, exclusive bool, message string) (release func(), err error
 		return func() {}, nil
 	}
 	return func() { f.Close() }, nil
+}
+
+// networked is [ofNetwork], but in tests.
+var networked = ofNetwork
+
+// toLock opens what is locked for a folder: itself, or a file in it where other machines would not
+// see the folder's lock. Who may not write there locks the folder for this machine alone, unless
+// the file is there to be read and that is enough.
+func toLock(dir string, exclusive bool) (*os.File, error) {
+	folder, err := os.Open(dir)
+	if err != nil || !networked(folder) {
+		return folder, err
+	}
+	path := filepath.Join(dir, lockName)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil && !exclusive {
+		file, err = os.Open(path)
+	}
+	if err != nil {
+		return folder, nil
+	}
+	folder.Close()
+	return file, nil
 }

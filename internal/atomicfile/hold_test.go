@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -49,8 +50,36 @@ func TestHold(t *testing.T) {
 }
 
 // Many may read a folder that nobody writes to, and nobody takes it meanwhile.
-func TestShare(t *testing.T) {
+func TestShare(t *testing.T) { shareAndHold(t, t.TempDir()) }
+
+// Where several machines have a folder it is a file in it that is locked, which all of them see:
+// the folder's own lock is left alone.
+func TestLocksOfANetwork(t *testing.T) {
+	defer func() { networked = ofNetwork }()
+	networked = func(*os.File) bool { return true }
 	dir := t.TempDir()
+	shareAndHold(t, dir)
+	release, err := Hold(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	if err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		t.Errorf("the folder itself is locked: %v", err)
+	}
+	release()
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || left[0].Name() != ".voxsaw.lock" {
+		t.Errorf("the folder holds %v, %v", left, err)
+	}
+}
+
+func shareAndHold(t *testing.T, dir string) {
+	t.Helper()
 	one, err := Share(dir)
 	if err != nil {
 		t.Fatal(err)
