@@ -170,7 +170,11 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	if o.Clip > 0 {
 		rows = append(rows, []string{"", "with all gradients, which are kept to be clipped together (--clip 0 uses each as soon as it is there)"})
 	}
-	for _, t := range []terminal.TableData{{Rows: rows}, peakTable(d.Peak), repeatsTable(d.Repeats)} {
+	tables := []terminal.TableData{{Rows: rows}}
+	if o.Data == "" { // who asks how long a training takes need not be told where its memory goes
+		tables = append(tables, peakTable(d.Peak), repeatsTable(d.Repeats))
+	}
+	for _, t := range tables {
 		if err := terminal.Table(cmd.OutOrStdout(), t); err != nil {
 			return err
 		}

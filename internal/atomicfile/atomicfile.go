@@ -103,6 +103,10 @@ func create(path string) (*os.File, error) {
 	for {
 		name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d.tmp", filepath.Base(path), rand.Uint32()))
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if failed, ok := errors.AsType[*fs.PathError](err); ok {
+			// nobody has heard of the temporary name
+			failed.Path = filepath.Dir(path)
+		}
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}

@@ -133,7 +133,10 @@ func parse(data io.ReaderAt, size int64) (*File, error) {
 		return nil, err
 	}
 	length := binary.LittleEndian.Uint64(prefix[:])
-	if length > headerLimit || int64(length) > size-8 {
+	if length > headerLimit {
+		return nil, FormatError("it does not begin as a safetensors file does, with the length of its header")
+	}
+	if int64(length) > size-8 {
 		return nil, FormatError(fmt.Sprintf("a header of %d bytes in a file of %d", length, size))
 	}
 	header := make([]byte, length)

@@ -191,6 +191,12 @@ func findEntries(path string, o InspectOptions) (look []sight, notes []string, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("inspecting %s: %w", path, err)
 	}
+	// What cannot be read at all is told of by both searches.
+	told := map[string]bool{}
+	for _, s := range look {
+		told[s.path] = true
+	}
+	series = slices.DeleteFunc(series, func(s sight) bool { return told[s.path] })
 	return append(look, series...), notes, nil
 }
 

@@ -314,3 +314,19 @@ func TestInspectAgreesWithNibabel(t *testing.T) {
 		}
 	}
 }
+
+// A file that cannot be opened is one entry, though volumes and DICOM files are looked for
+// separately.
+func TestUnreadableFileIsOneEntry(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("nothing is locked for root")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "scan.nii.gz"), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	entries, _, err := Inspect(t.Context(), []string{dir}, InspectOptions{})
+	if err != nil || len(entries) != 1 || !entries[0].Unreadable {
+		t.Errorf("entries %+v, %v", entries, err)
+	}
+}

@@ -345,6 +345,9 @@ func joinLabels(labels []uint16) string {
 	return plain.List(texts)
 }
 
+// directions are the axes of a patient in words.
+var directions = map[byte]string{'L': "from right to left", 'R': "from left to right", 'A': "from back to front", 'P': "from front to back", 'S': "from feet to head", 'I': "from head to feet"}
+
 // mixedSpacings says whether voxels that were left as they are differ much between cases, and what
 // spacing would suit all: the median, or "".
 func mixedSpacings(spacings [][3]float64, p volume.Preparation) string {
@@ -361,13 +364,13 @@ func mixedSpacings(spacings [][3]float64, p volume.Preparation) string {
 		median[axis] = fmt.Sprintf("%.3g", middle)
 		low, high := sizes[0], sizes[len(sizes)-1]
 		if p.Spacing[axis] == 0 && high >= much*low {
-			mixed = append(mixed, fmt.Sprintf("from %.3g to %.3g mm along %c", low, high, p.Axcodes[axis]))
+			mixed = append(mixed, fmt.Sprintf("%.3g to %.3g mm %s", low, high, directions[p.Axcodes[axis]]))
 		}
 	}
 	if mixed == nil {
 		return ""
 	}
-	return fmt.Sprintf("voxels are %s, and were left so: organs have different sizes in voxels from case to case; --spacing %s, the median, makes them alike",
+	return fmt.Sprintf("voxels measure %s, and were left so: organs have different sizes in voxels from case to case; --spacing %s, the median, makes them alike",
 		strings.Join(mixed, ", "), strings.Join(median[:], "x"))
 }
 

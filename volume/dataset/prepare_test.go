@@ -285,9 +285,9 @@ func TestMixedSpacingsAreNamed(t *testing.T) {
 	}
 	p := volume.DefaultPreparation()
 	for _, c := range []struct {
-		spacing float64 // along S
+		spacing float64 // from feet to head
 		want    string
-	}{{0, "along S"}, {usual[2], ""}} {
+	}{{0, "from feet to head"}, {usual[2], ""}} {
 		p.Spacing[2] = c.spacing
 		s, err := Prepare(t.Context(), detect(t, root), t.TempDir(), p, PrepareOptions{}, nil)
 		if err != nil {
@@ -478,11 +478,11 @@ func TestScansBesideImagesTr(t *testing.T) {
 func TestMixedSpacingsOfAllAxes(t *testing.T) {
 	p := volume.DefaultPreparation()
 	spacings := [][3]float64{{0.7, 0.7, 5}, {1.5, 1.5, 1}, {0.8, 0.8, 2.5}}
-	if got, want := mixedSpacings(spacings, p), "voxels are from 0.7 to 1.5 mm along R, from 0.7 to 1.5 mm along A, from 1 to 5 mm along S, and were left so: organs have different sizes in voxels from case to case; --spacing 0.8x0.8x2.5, the median, makes them alike"; got != want {
+	if got, want := mixedSpacings(spacings, p), "voxels measure 0.7 to 1.5 mm from left to right, 0.7 to 1.5 mm from back to front, 1 to 5 mm from feet to head, and were left so: organs have different sizes in voxels from case to case; --spacing 0.8x0.8x2.5, the median, makes them alike"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	p.Spacing = [3]float64{1, 1, 0}
-	if got, want := mixedSpacings(spacings, p), "voxels are from 1 to 5 mm along S, and were left so: "; !strings.HasPrefix(got, want) {
+	if got, want := mixedSpacings(spacings, p), "voxels measure 1 to 5 mm from feet to head, and were left so: "; !strings.HasPrefix(got, want) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
