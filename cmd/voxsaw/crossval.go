@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,10 @@ Run it again to go on where it stopped; finished runs are not repeated. An exper
 initialisations; anything else is another experiment, in a folder of its own.
 
 Run it several times at once, on one machine or on many that share the folder: each process takes the next trial that no other is at
-work on. --write slurm writes the script of a Slurm job array, --write kubernetes an Indexed Job, a trial each.
+work on. With --ranks 4 the four ranks of an MPI job carry out each trial together: mpirun -n 4 voxsaw crossval ... --ranks 4.
+
+--write slurm writes the script of a Slurm job array, --write kubernetes an Indexed Job, a trial each. With --ranks, trials of so many
+ranks: srun in each task of the array, or an MPIJob of Kubeflow's mpi-operator for each trial.
 
 A study.yaml, of which every key but data may be left out:
 
@@ -55,7 +59,8 @@ A study.yaml, of which every key but data may be left out:
 	cmd.Flags().BoolVar(&f.dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the table, or the plan, as JSON")
 	cmd.Flags().Var(&f.trial, "trial", "run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
-	cmd.Annotations = map[string]string{asClaimed: "yes"}
+	cmd.Flags().Var(&f.ranks, ranksFlag, "ranks of an MPI job that carry out each trial together, as many as the launcher starts; 0: each process has trials of its own")
+	cmd.Annotations = map[string]string{asClaimed: "yes", asRanks: "yes"}
 	cmd.Flags().StringVar(&f.write, "write", "", "write the script that runs the experiment on a cluster, and stop: slurm or kubernetes")
 	return cmd
 }
@@ -84,7 +89,33 @@ type crossvalFlags struct {
 	local       localFlags
 	dry, asJSON bool
 	trial       count
+	ranks       count
 	write       string
+}
+
+const ranksFlag = "ranks"
+
+// together is how many ranks carry out a trial.
+func (f crossvalFlags) together() int { return max(int(f.ranks), 1) }
+
+// trialsOfRanks says whether this process is to carry out trials together with other ranks, from
+// flags alone: it is asked before settings are read.
+func trialsOfRanks(cmd *cobra.Command) bool {
+	ranks, plan, write := cmd.Flags().Lookup(ranksFlag), cmd.Flags().Lookup("plan"), cmd.Flags().Lookup("write")
+	n, ok := ranks.Value.(*count)
+	return ok && *n > 1 && plan.Value.String() != "true" && write.Value.String() == ""
+}
+
+// checkLauncher makes sure that a launcher has started as many ranks as are to carry out a trial.
+func (f crossvalFlags) checkLauncher(j *job) error {
+	want, there := f.together(), j.size()
+	if want == there {
+		return nil
+	}
+	if there == 1 {
+		return withHint(usagef("--%s %d: this process was started alone", ranksFlag, want), "start it by mpirun -n %d voxsaw crossval ... --%s %d, or leave --%s out", want, ranksFlag, want, ranksFlag)
+	}
+	return withHint(usagef("--%s %d: the launcher started %d", ranksFlag, want, there), "give both the same number")
 }
 
 func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
@@ -92,7 +123,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 		return err
 	}
 	o.Plan.Follow()
-	if err := o.Plan.Check(); err != nil {
+	if err := cmp.Or(o.Plan.Check(), o.Plan.CheckRanks(f.together())); err != nil {
 		return &usageError{err}
 	}
 	if f.dry {
@@ -101,12 +132,16 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	if f.write != "" {
 		return writeCluster(cmd.OutOrStdout(), o, f)
 	}
+	ranks := jobOf(cmd.Context())
+	if err := f.checkLauncher(ranks); err != nil {
+		return err
+	}
 	dev, closeDevice, err := o.Machine.open()
 	if err != nil {
 		return err
 	}
 	defer closeDevice()
-	s := experiment.Setting{Out: f.out, Device: dev, Memory: o.Memory.planned(), Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial)}
+	s := experiment.Setting{Out: f.out, Device: dev, Memory: o.Memory.planned(), Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Ranks: ranks.ranks()}
 	s.Opened = func(store *prepared.Store) error { return f.local.keep(cmd, store) }
 	result, err := experiment.Run(cmd.Context(), o.Plan, s)
 	if err != nil {
@@ -114,6 +149,9 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 			say(cmd.ErrOrStderr(), "finished: %s", numbers.Count(len(result.Runs), "trial"))
 		}
 		return explainStudy(err)
+	}
+	if ranks.silent() { // rank 0 has the scores, and writes
+		return nil
 	}
 	if others := len(result.Elsewhere); others > 0 {
 		say(cmd.ErrOrStderr(), "%s with other processes: the same command, once they have ended, makes the whole table", numbers.Count(others, "trial"))

@@ -17,7 +17,7 @@ import (
 // one rank but for rounding. Where NCCL cannot be used, the run says why, and sums through the
 // memory; where it fails, the run ends.
 func TestPeersGPU(t *testing.T) {
-	s := newMPISite(t, "gpu,mpi")
+	s := newMPISite(t)
 	simulatedGPU(t)
 	if text, err := exec.Command("../../internal/device/cuda/sim/nccl/build.sh", s.in("libncclsim.so")).CombinedOutput(); err != nil {
 		t.Fatalf("building the simulated NCCL: %v\n%s", err, text)

@@ -5,11 +5,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -30,14 +32,16 @@ import (
 // and mpich; scripts/mpi-check.sh installs and runs them. They fail where a launcher is missing.
 
 func TestMPI(t *testing.T) {
-	s := newMPISite(t, "mpi")
+	s := newMPISite(t)
 	t.Run("ranks equal one", s.ranksEqualOne)
 	t.Run("other ways", s.otherWays)
 	t.Run("solve", s.solve)
 	t.Run("predict", s.predict)
 	t.Run("evaluate", s.evaluate)
+	t.Run("trials", s.trials)
 	t.Run("interrupt and resume", s.interruptAndResume)
 	t.Run("a rank is lost", s.aRankIsLost)
+	t.Run("a full disk", s.aFullDisk)
 	t.Run("kills", s.kills)
 	t.Run("Ctrl-C", s.ctrlC)
 	t.Run("two hosts", s.twoHosts)
@@ -55,21 +59,29 @@ var launchers = map[string][]string{
 // mpiSite is the program with MPI and what it is tried on.
 type mpiSite struct {
 	dir, binary, data string
+	executable        string // that binary is a link to
 }
 
-// newMPISite builds the program under tags and prepares phantoms.
-func newMPISite(t *testing.T, tags string) mpiSite {
+// newMPISite prepares phantoms. The program is this test's own binary under another name, see
+// [TestMain].
+func newMPISite(t *testing.T) mpiSite {
 	t.Helper()
 	s := mpiSite{dir: t.TempDir()}
 	s.binary, s.data = s.in("voxsaw"), s.in("prepared")
-	build := exec.Command("go", "build", "-tags", tags, "-o", s.binary, ".")
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, text)
+	var err error
+	if s.executable, err = os.Executable(); err == nil {
+		err = os.Symlink(s.executable, s.binary)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := writePhantoms(s.in("scans"), phantomOptions{cases: 6, labelled: 4, axcodes: "RAS"}); err != nil {
 		t.Fatal(err)
 	}
 	s.must(t, "prepare", s.in("scans"), "--out", s.data)
+	if err := os.WriteFile(s.in("study.yaml"), []byte(studyOfRanks), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	return s
 }
 
@@ -316,6 +328,100 @@ func (s mpiSite) evaluate(t *testing.T) {
 	}
 }
 
+// studyOfRanks is a plan whose batches two ranks can divide.
+const studyOfRanks = `
+folds: 2
+run_folds: [1]
+fractions: [1]
+seeds: [1]
+initialisations:
+  - {name: scratch}
+  - {name: rotation, pretrain: {}}
+  - {name: slower, encoder: rotation, finetune: {train: {lr: 5e-4}}}
+pretrain:
+  task: rotation
+  network: {channels: 2, levels: 1}
+  train: {steps: 5, lr: 1e-3}
+  batch: 4
+  crop: 16
+finetune:
+  network: {channels: 2, levels: 1}
+  train: {steps: 200, checkpoint_every: 5, lr: 1e-3} # long enough to be interrupted
+  batch: 4
+  crop: 16
+  labels: [2, 3]
+`
+
+// study is the command of that plan.
+func (s mpiSite) study(out string, more ...string) []string {
+	return append([]string{"crossval", "--config", s.in("study.yaml"), "--data", s.data, "--out", s.in(out)}, more...)
+}
+
+// Ranks that carry out trials together come to the weights and scores of one process: in two jobs
+// at once that need the same encoder, in one that is interrupted, and in one that loses a rank.
+func (s mpiSite) trials(t *testing.T) {
+	alone, shared := s.in("study-alone"), s.in("study-ranks")
+	s.must(t, s.study("study-alone")...)
+	_, one := s.start(t, "MPICH", 2, nil, s.study("study-ranks", "--ranks", "2", "--trial", "2")...)
+	_, other := s.start(t, "Open MPI", 2, nil, s.study("study-ranks", "--ranks", "2", "--trial", "3")...)
+	for _, wait := range []func() rankRun{one, other} {
+		if r := wait(); r.code != 0 || strings.Count(r.stdout, "DSC") != 1 {
+			t.Fatalf("exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
+		}
+	}
+
+	all := s.study("study-ranks", "--ranks", "2")
+	scratch := "trials/scratch/fold-1/fraction-1/seed-1"
+	_, wait := s.start(t, "MPICH", 2, nil, all...)
+	send(t, "KILL", s.pids(t, filepath.Join(shared, scratch), 2)[1])
+	if r := wait(); r.code == 0 {
+		t.Errorf("killed: exit code %d\n%s", r.code, r.stderr)
+	}
+	s.must(t, "verify", filepath.Join(shared, scratch))
+	_, wait = s.start(t, "Open MPI", 2, nil, all...)
+	send(t, "TERM", s.pidsAfter(t, 15, filepath.Join(shared, scratch), 2)[1])
+	if r := wait(); r.code != exitInterrupted || strings.Count(r.stderr, "and saved") != 1 || !strings.Contains(r.stderr, "hint: the same command goes on from there") {
+		t.Errorf("interrupted: exit code %d\n%s", r.code, r.stderr)
+	}
+	r := s.ranks(t, "MPICH", 2, all...)
+	if r.code != 0 || strings.Count(r.stdout, "report: ") != 1 || strings.Count(r.stderr, "trial 2 of 3") != 1 {
+		t.Errorf("exit code %d\n%s\n%s", r.code, r.stdout, r.stderr)
+	}
+	for _, run := range []string{"pretraining/rotation/fold-1", scratch, "trials/rotation/fold-1/fraction-1/seed-1", "trials/slower/fold-1/fraction-1/seed-1"} {
+		traintest.Close(t, weights(filepath.Join(alone, run)), weights(filepath.Join(shared, run)), 1e-4)
+	}
+	sameScores(t, filepath.Join(alone, "scores.csv"), filepath.Join(shared, "scores.csv"))
+}
+
+// sameScores wants the same rows of two tables of scores, whose numbers differ by no more than a
+// few voxels that rounding has turned over.
+func sameScores(t *testing.T, a, b string) {
+	t.Helper()
+	var tables [2][][]string
+	for n, path := range []string{a, b} {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			tables[n], err = csv.NewReader(bytes.NewReader(text)).ReadAll()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(tables[0]) < 2 || len(tables[0]) != len(tables[1]) {
+		t.Fatalf("%d rows of scores, want %d", len(tables[1]), len(tables[0]))
+	}
+	for row, want := range tables[0] {
+		for column, text := range want {
+			got := tables[1][row][column]
+			x, notX := strconv.ParseFloat(text, 64)
+			y, notY := strconv.ParseFloat(got, 64)
+			if close := notX == nil && notY == nil && math.Abs(x-y) <= 0.01*math.Abs(x); got != text && !close {
+				t.Errorf("row %d, %s: %s, want %s", row, tables[0][0][column], got, text)
+			}
+		}
+	}
+}
+
 // long is a training that lasts until it is stopped, or so many steps.
 func (s mpiSite) long(folder string, steps int) []string {
 	return append(s.trainings()["finetune"], "--schedule", "constant", "--checkpoint-every", "5", "--steps", strconv.Itoa(steps), "--out", folder)
@@ -324,12 +430,20 @@ func (s mpiSite) long(folder string, steps int) []string {
 // pids waits until a training has taken some steps, and gives the processes of its ranks, by rank.
 func (s mpiSite) pids(t *testing.T, folder string, n int) []int {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if log, err := os.ReadFile(filepath.Join(folder, "metrics.csv")); err == nil && bytes.Count(log, []byte("\n")) > 7 {
+	return s.pidsAfter(t, 7, folder, n)
+}
+
+// pidsAfter is pids after a given number of steps. The processes are found first: what follows is
+// then not late, however fast the training is.
+func (s mpiSite) pidsAfter(t *testing.T, steps int, folder string, n int) []int {
+	t.Helper()
+	pids := s.processes(t, n)
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		if log, err := os.ReadFile(filepath.Join(folder, "metrics.csv")); err == nil && bytes.Count(log, []byte("\n")) > steps {
 			break
 		}
 	}
-	return s.processes(t, n)
+	return pids
 }
 
 // processes waits until the processes of n ranks are there, and gives them by rank.
@@ -359,7 +473,7 @@ func (s mpiSite) running(t *testing.T) map[int]int {
 	for _, path := range processes {
 		environ, err := os.ReadFile(path)
 		exe, _ := os.Readlink(filepath.Join(filepath.Dir(path), "exe"))
-		if err != nil || exe != s.binary {
+		if err != nil || exe != s.executable {
 			continue
 		}
 		for _, v := range strings.Split(string(environ), "\x00") {
@@ -383,7 +497,7 @@ func send(t *testing.T, signal string, pid int) {
 // A signal to a single rank stops all after the same step, once. The run goes on to the bit with as
 // many ranks as before; another number is allowed, and said.
 func (s mpiSite) interruptAndResume(t *testing.T) {
-	const steps = 40
+	const steps = 150
 	through := s.in("through")
 	if r := s.ranks(t, "MPICH", 2, s.long(through, steps)...); r.code != 0 {
 		t.Fatalf("exit code %d\n%s", r.code, r.stderr)
@@ -442,13 +556,44 @@ func (s mpiSite) aRankIsLost(t *testing.T) {
 	}
 }
 
+// The disk of rank 0 has room for one checkpoint, and none for a second one beside it: the job ends
+// with one line that says so, and the first checkpoint is whole.
+func (s mpiSite) aFullDisk(t *testing.T) {
+	line := append(s.trainings()["finetune"], "--validate-every", "0", "--hold-out", "0", "--checkpoint-every", "5", "--steps", "20", "--out")
+	roomy := s.in("a roomy disk")
+	s.must(t, append(line, roomy)...)
+	checkpointed, err := os.Stat(weights(roomy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := s.in("a full disk")
+	if err := os.Mkdir(disk, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	size := fmt.Sprint("size=", checkpointed.Size()*8/5)
+	if text, err := exec.Command("mount", "-t", "tmpfs", "-o", size, "voxsaw", disk).CombinedOutput(); err != nil {
+		t.Fatalf("mount (as root): %v: %s", err, text)
+	}
+	defer exec.Command("umount", disk).Run()
+	folder := filepath.Join(disk, "run")
+	r := s.ranks(t, "MPICH", 2, append(line, folder)...)
+	ours := regexp.MustCompile(`(?m)^voxsaw: .*`).FindAllString(r.stderr, -1)
+	if r.code != exitFailure || len(ours) != 1 || !strings.Contains(ours[0], "no space left on device") || r.took > time.Minute {
+		t.Errorf("exit code %d after %v, want one line that says why:\n%s", r.code, r.took, r.stderr)
+	}
+	if d, err := checkpoint.Read(weights(folder)); err != nil || d.Step != 5 {
+		t.Errorf("the last checkpoint is of step %d, want 5: %v", d.Step, err)
+	}
+	s.must(t, "verify", folder)
+}
+
 // killsVariable says how many ranks are killed, where three are too few.
 const killsVariable = "VOXSAW_TEST_KILLS"
 
 // Ranks that are killed at random moments, from the start of the job on, each time another one: the
 // run that goes on from what was saved ends with the bits of one that was never disturbed.
 func (s mpiSite) kills(t *testing.T) {
-	const steps = 60
+	const steps = 150
 	kills := 3
 	if text := os.Getenv(killsVariable); text != "" {
 		n, err := strconv.Atoi(text)
@@ -596,6 +741,9 @@ func (s mpiSite) ranksThatDiffer(t *testing.T) {
 		"settings":       {"Open MPI", with(), with("--lr", "0.5"), exitFailure, "cannot work together: train.lr: 0.05 on rank 0, 0.5 there"},
 		"data":           {"MPICH", with(), with("--data", s.in("other")), exitFailure, "data set: fingerprint "},
 		"a missing file": {"Open MPI", with(), with("--data", s.in("nowhere")), exitFailure, "voxsaw: rank 1 ("},
+		"a number":       {"Open MPI", s.study("never", "--ranks", "4"), s.study("never", "--ranks", "4"), exitUsage, "--ranks 4: the launcher started 2"},
+		"a trial":        {"MPICH", s.study("never", "--ranks", "2", "--trial", "1"), s.study("never", "--ranks", "2", "--trial", "2"), exitFailure, "cannot work together: trial: 2 there, 1 on rank 0"},
+		"a folder":       {"Open MPI", s.study("of rank 0", "--ranks", "2"), s.study("never", "--ranks", "2"), exitFailure, "never is not the folder that rank 0 has written plan.yaml into"},
 		"a batch":        {"MPICH", with("--batch", "3"), with("--batch", "3"), exitFailure, "take a multiple of 2, such as 2 or 4"},
 		"a verb":         {"Open MPI", []string{"inspect", s.data}, []string{"inspect", s.data}, exitUsage, "inspect is not divided over ranks"},
 		"a flag":         {"MPICH", with("--nothing"), with("--nothing"), exitUsage, "unknown flag: --nothing"},

@@ -22,13 +22,15 @@ import (
 
 // Annotations of verbs.
 const (
-	asRanks   = "ranks"       // several ranks carry it out together
-	asClaimed = "independent" // processes share the work out among themselves, without MPI
+	asRanks = "ranks" // several ranks carry it out together
+	// processes share the work out among themselves, without MPI; with --ranks they carry it out
+	// together
+	asClaimed = "independent"
 )
 
 // independent says whether as many processes of a command may run at once.
 func independent(cmd *cobra.Command) bool {
-	return cmd.Annotations[asClaimed] != "" || cmd.Flags().Changed("part")
+	return cmd.Annotations[asClaimed] != "" && !trialsOfRanks(cmd) || cmd.Flags().Changed("part")
 }
 
 // A job is what this process is part of.
@@ -64,6 +66,14 @@ func (j *job) ranks() voxsaw.Ranks {
 		return nil
 	}
 	return j.world
+}
+
+// size is how many ranks there are.
+func (j *job) size() int {
+	if j.world == nil {
+		return 1
+	}
+	return j.world.Size()
 }
 
 // silent says whether another rank speaks for all.

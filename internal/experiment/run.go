@@ -35,6 +35,10 @@ type Setting struct {
 	Opened func(*prepared.Store) error
 	// Trial is the only trial to run, by its number in the plan, counted from 1; 0: all.
 	Trial int
+	// Ranks are the processes that carry out each trial together; nil: this one alone. All share
+	// the folder. Rank 0 alone claims trials and writes, but for the predictions of test cases, of
+	// which each rank writes its own.
+	Ranks voxsaw.Ranks
 }
 
 // open opens prepared cases to be read.
@@ -86,7 +90,8 @@ func (t Trial) Folder(out string) string {
 	return filepath.Join(out, trialsFolder, filepath.FromSlash(t.Name()))
 }
 
-// Run carries out a plan, or what is left of it. It returns what is finished even when it fails.
+// Run carries out a plan, or what is left of it. It returns what is finished even when it fails. Of
+// several ranks, rank 0 alone is given all scores.
 func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	start := time.Now()
 	if err := plan.Check(); err != nil {
@@ -98,6 +103,7 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	}
 	defer cache.Close()
 	r := &runner{Setting: s, plan: plan, cache: cache, encoders: map[string]string{}, noted: map[int]bool{}, result: &Result{Plan: plan}}
+	r.group = train.GroupOf(voxsaw.RunOptions{Ranks: s.Ranks})
 	if plan.Finetune, err = plan.Finetune.Resolve(cache); err != nil {
 		return nil, err
 	}
@@ -112,25 +118,45 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if text := plan.Finetune.UndrawnIn(cache, labelled(cache)); text != "" {
 		warnings = append(warnings, fmt.Sprintf("WARNING: not drawn in all cases with labels: %s. Where a structure is not drawn, its voxels are learnt as background, and scores leave it out", text))
 	}
-	// Several processes may work on one experiment. Finished trials are cleaned, too: runs that go
-	// on clean their own.
-	release, err := atomicfile.EnterAll(s.Out)
+	if err := r.alike(); err != nil {
+		return nil, err
+	}
+	leave, err := r.enter()
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	if err := s.take(); err != nil {
-		return nil, err
-	}
-	if err := r.record(); err != nil {
-		return nil, err
-	}
+	defer leave()
 	for _, doubt := range slices.Concat(warnings, r.result.Cases.doubts) {
 		s.Console.Note(doubt)
 	}
 	err = r.all(ctx, plan.trials(r.result.Cases))
 	r.result.Elapsed = time.Since(start)
 	return r.result, err
+}
+
+// enter takes part in the experiment's folder until leave is called, and records the plan there.
+func (r *runner) enter() (leave func(), err error) {
+	leave = func() {}
+	err = r.atRoot(func() error {
+		// Several processes may work on one experiment. Finished trials are cleaned, too: runs that
+		// go on clean their own.
+		release, err := atomicfile.EnterAll(r.Out)
+		if err != nil {
+			return err
+		}
+		leave = release
+		if err := r.take(); err != nil {
+			return err
+		}
+		return r.record()
+	})
+	if err == nil {
+		err = r.sharesFolder()
+	}
+	if err != nil {
+		leave()
+	}
+	return leave, err
 }
 
 // warnings says what is likely to cost accuracy: a window of inference other than the training
@@ -170,6 +196,7 @@ func labelled(cache *prepared.Store) []string {
 
 type runner struct {
 	Setting
+	group    train.Group // of the ranks
 	plan     Plan
 	cache    *prepared.Store
 	encoders map[string]string // checkpoint of each encoder that has been pretrained, by its folder
@@ -257,33 +284,53 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	if err != nil {
 		return nil, err
 	}
-	finished := train.Finished(folder)
+	finished := false
+	if err := r.atRoot(func() error { finished = train.Finished(folder); return nil }); err != nil {
+		return nil, err
+	}
 	// The test cases are not looked at while training: nothing about them can leak into the result.
 	_, _, err = segment.Finetune(ctx, r.Device, c, segment.Data{Store: r.cache, Train: t.Train, Validate: t.Curve}, init, r.options(folder, resolved, r.Console.Training(t.Name(), "crops")))
 	r.Console.Trained()
 	if err != nil {
 		return nil, err
 	}
-	// Another process must not score the same network meanwhile.
-	release, err := atomicfile.Hold(folder)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	if finished {
-		if scores, err := readScores(folder); err == nil {
-			return scores, nil
+	return r.scores(ctx, folder, t.Test, finished)
+}
+
+// scores are those of a trial's test cases: read, where a finished trial has them already, or made
+// and written. Ranks other than 0 are given none of those that are read.
+func (r *runner) scores(ctx context.Context, folder string, ids []string, finished bool) (scores []eval.Score, err error) {
+	release, there := func() {}, false
+	defer func() { release() }()
+	err = r.atRoot(func() error {
+		// Another process must not score the same network meanwhile.
+		held, err := atomicfile.Hold(folder)
+		if err != nil {
+			return err
 		}
+		release = held
+		if finished {
+			scores, err = readScores(folder)
+			there = err == nil
+		}
+		return nil
+	})
+	if err == nil {
+		err = r.group.FromRoot(&there)
 	}
-	scores, err := r.score(ctx, folder, t.Test)
-	if err != nil {
+	if err != nil || there {
+		return scores, err
+	}
+	if scores, err = r.score(ctx, folder, ids); err != nil {
 		return nil, err
 	}
-	var text bytes.Buffer
-	if err := table.PerCase(scores).CSV(&text); err != nil {
-		return nil, err
-	}
-	return scores, atomicfile.WriteBytes(filepath.Join(folder, ScoresFile), text.Bytes())
+	return scores, r.atRoot(func() error {
+		var text bytes.Buffer
+		if err := table.PerCase(scores).CSV(&text); err != nil {
+			return err
+		}
+		return atomicfile.WriteBytes(filepath.Join(folder, ScoresFile), text.Bytes())
+	})
 }
 
 func readScores(folder string) ([]eval.Score, error) {
@@ -297,24 +344,28 @@ func readScores(folder string) ([]eval.Score, error) {
 
 // options are those of a run, which is begun, or taken up again.
 func (r *runner) options(folder string, resolved []byte, observer voxsaw.Observer) voxsaw.RunOptions {
-	mode := voxsaw.Resume
-	if entries, err := os.ReadDir(folder); err != nil || len(entries) == 0 {
-		mode = voxsaw.New
+	o := voxsaw.RunOptions{Ranks: r.Ranks, Settings: resolved, Observer: observer, Memory: r.Memory}
+	if r.group.Rank > 0 {
+		return o
 	}
-	return voxsaw.RunOptions{Folder: folder, Mode: mode, Settings: resolved, Observer: observer, Memory: r.Memory}
+	o.Folder, o.Mode = folder, voxsaw.Resume
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) == 0 {
+		o.Mode = voxsaw.New
+	}
+	return o
 }
 
 // score segments prepared cases with the network of a trial's folder and compares them with their
-// labels, on the scans' own voxels or the prepared ones. The folder keeps the predictions.
+// labels, on the scans' own voxels or the prepared ones. The folder keeps the predictions. Ranks
+// share out the cases.
 func (r *runner) score(ctx context.Context, folder string, ids []string) ([]eval.Score, error) {
 	predictor, err := segment.NewPredictor(r.Device, []string{train.Last(folder)}, r.plan.Inference, r.Memory)
 	if err != nil {
 		return nil, err
 	}
 	defer predictor.Close()
-	var scores []eval.Score
-	for _, id := range ids {
-		c, err := r.cache.Open(id)
+	all, err := train.Divide(ctx, r.group, len(ids), func(ctx context.Context, i int) ([]eval.Score, error) {
+		c, err := r.cache.Open(ids[i])
 		if err != nil {
 			return nil, err
 		}
@@ -322,17 +373,15 @@ func (r *runner) score(ctx context.Context, folder string, ids []string) ([]eval
 		if err != nil {
 			return nil, err
 		}
-		s, err := eval.Compare(id, prediction, predictor.Reference(labels), r.plan.Metrics)
+		s, err := eval.Compare(ids[i], prediction, predictor.Reference(labels), r.plan.Metrics)
 		if err != nil {
 			return nil, err // it names the case
 		}
-		if err := keepPrediction(folder, id, prediction); err != nil {
-			return nil, err
-		}
-		scores = append(scores, s...)
-	}
+		return s, keepPrediction(folder, ids[i], prediction)
+	})
+	scores := slices.Concat(all...)
 	eval.Sort(scores)
-	return scores, nil
+	return scores, err
 }
 
 // initialise gives the checkpoint that a trial starts from, pretraining it if need be; empty for
@@ -360,7 +409,9 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	if checkpoint, done := r.encoders[p.Folder]; done {
 		return checkpoint, nil
 	}
-	if err := free(p.Folder); err != nil {
+	if err := r.free(p.Folder); train.Occupied(err) {
+		return "", &encoderError{err}
+	} else if err != nil {
 		return "", err
 	}
 	if len(e.Left) > 0 {
@@ -399,7 +450,7 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 	}
 	summary, err := settings.Pretrain(ctx, r.Device, pretext.Data{Store: cache, Train: training, Validate: held}, r.options(p.Folder, resolved, r.Console.Training(name, p.Task.Items)))
 	r.Console.Trained()
-	if others(err) { // since it was looked at
+	if train.Occupied(err) { // since it was looked at
 		return "", &encoderError{err}
 	}
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 
 // This file: how several processes share the trials of one experiment. A trial is a folder, and who
 // works on it holds it. There is no other arrangement between them: a process takes the next trial
-// that nobody holds, and one that was killed lets go of its own.
+// that nobody holds, and one that was killed lets go of its own. Ranks that carry out each trial
+// together are as one process here: rank 0 looks and takes, and the others do as it does.
 
 // patience is how long a process waits before it looks again whether an encoder that others
 // pretrain is ready.
@@ -49,7 +50,7 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 			if !waiting[n] {
 				continue
 			}
-			if err := ctx.Err(); err != nil {
+			if err := r.stopped(ctx); err != nil {
 				return err
 			}
 			var elsewhere *encoderError
@@ -60,7 +61,7 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 				done++
 			case errors.As(err, &elsewhere):
 				encoders++
-			case others(err):
+			case train.Occupied(err):
 				held++
 			default:
 				return fmt.Errorf("trial %s: %w", t.Name(), err)
@@ -69,8 +70,7 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 		switch {
 		case encoders > 0 && done == 0:
 			select {
-			case <-ctx.Done():
-				return ctx.Err()
+			case <-ctx.Done(): // of one rank perhaps
 			case <-time.After(patience):
 			}
 		case encoders == 0 && (held == 0 || done == 0):
@@ -86,11 +86,7 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 
 // next runs a trial, unless another process holds it.
 func (r *runner) next(ctx context.Context, n int, trials []Trial) ([]eval.Score, error) {
-	release, err := atomicfile.Hold(trials[n].Folder(r.Out))
-	if err == nil {
-		release()
-	}
-	if others(err) {
+	if err := r.free(trials[n].Folder(r.Out)); err != nil {
 		return nil, err
 	}
 	if !r.noted[n] { // it may have waited for an encoder
@@ -100,27 +96,21 @@ func (r *runner) next(ctx context.Context, n int, trials []Trial) ([]eval.Score,
 	return r.trial(ctx, trials[n])
 }
 
-// others reports whether an error says that another process has a run: that it holds its folder, or
-// has begun it since this one looked.
-func others(err error) bool {
-	var held *atomicfile.HeldError
-	var taken *train.TakenError
-	return errors.As(err, &held) || errors.As(err, &taken)
-}
-
 // An encoderError says that another process pretrains the encoder that a trial starts from.
 type encoderError struct{ cause error }
 
 func (e *encoderError) Error() string { return e.cause.Error() }
 
-// free says whether another process pretrains the encoder of a folder.
-func free(folder string) error {
-	release, err := atomicfile.Hold(folder)
-	switch {
-	case others(err):
-		return &encoderError{err}
-	case err == nil:
-		release()
-	}
-	return nil // a folder that is not there yet is free
+// free is an error if another process is at work in a run's folder.
+func (r *runner) free(folder string) error {
+	return r.atRoot(func() error {
+		release, err := atomicfile.Hold(folder)
+		switch {
+		case train.Occupied(err):
+			return err
+		case err == nil:
+			release()
+		}
+		return nil // a folder that is not there yet is free
+	})
 }

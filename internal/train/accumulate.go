@@ -163,7 +163,7 @@ func runStep[B any](l *loop, task Task[B], batch B) (Result, error) {
 		all.Loss += r.Loss
 	}
 	m.enter(between, 0)
-	bad, err := l.group.any(!finite)
+	bad, err := l.group.Any(!finite)
 	if err != nil || bad[0] {
 		if finite { // it is another rank's that is not
 			all.Loss = math.NaN()

@@ -219,6 +219,14 @@ type TakenError struct{ message string }
 
 func (e *TakenError) Error() string { return e.message }
 
+// Occupied reports whether an error says that another process has a run: that it holds the folder,
+// or has begun a run there since this one looked.
+func Occupied(err error) bool {
+	var held *atomicfile.HeldError
+	var taken *TakenError
+	return errors.As(err, &held) || errors.As(err, &taken)
+}
+
 // taken says that a folder holds a run already.
 func (r record) taken(path string) error {
 	state := "unfinished"

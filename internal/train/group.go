@@ -126,8 +126,8 @@ func Divide[T any](ctx context.Context, g Group, n int, work func(ctx context.Co
 	return all, nil
 }
 
-// any says for each of some facts whether it is so on any rank.
-func (g Group) any(facts ...bool) ([]bool, error) {
+// Any says for each of some facts whether it is so on any rank.
+func (g Group) Any(facts ...bool) ([]bool, error) {
 	if g.single() {
 		return facts, nil
 	}
@@ -144,8 +144,34 @@ func (g Group) any(facts ...bool) ([]bool, error) {
 	return facts, err
 }
 
-// fromRoot replaces what v points to by rank 0's, which must come through JSON unchanged.
-func (g Group) fromRoot(v any) error {
+// Agree gives all ranks the outcome of what rank 0 does alone, such as to look at a folder or to
+// take it. An error that says that another process has a run, see [Occupied], is such an error on
+// all ranks; of any other the other ranks get an [ElsewhereError].
+func (g Group) Agree(err error) error {
+	if g.single() {
+		return err
+	}
+	outcome := struct {
+		Failed   bool
+		Occupied string
+	}{Failed: err != nil}
+	if Occupied(err) {
+		outcome.Occupied = err.Error()
+	}
+	if failed := g.FromRoot(&outcome); failed != nil {
+		return failed
+	}
+	switch {
+	case err != nil || !outcome.Failed:
+		return err
+	case outcome.Occupied != "":
+		return &TakenError{outcome.Occupied}
+	}
+	return ElsewhereError{}
+}
+
+// FromRoot replaces what v points to by rank 0's, which must come through JSON unchanged.
+func (g Group) FromRoot(v any) error {
 	if g.single() {
 		return nil
 	}

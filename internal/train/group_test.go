@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/internal/train/traintest"
@@ -58,6 +59,33 @@ func TestDivideFailsEverywhere(t *testing.T) {
 		})
 		if here := g.Rank == 1; errors.Is(err, broken) != here || errors.As(err, new(train.ElsewhereError)) == here {
 			t.Errorf("rank %d: %v", g.Rank, err)
+		}
+	})
+}
+
+// What rank 0 finds out alone, all ranks know: that another process has the run, and goes on, or
+// that it has failed.
+func TestAgree(t *testing.T) {
+	folder, broken := t.TempDir(), errors.New("broken")
+	release, err := atomicfile.Hold(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	_, held := atomicfile.Hold(folder)
+	onRanks(3, func(g train.Group) {
+		for _, outcome := range []error{nil, held, broken} {
+			var own error
+			if g.Rank == 0 {
+				own = outcome
+			}
+			err := g.Agree(own)
+			switch {
+			case (err == nil) != (outcome == nil) || train.Occupied(err) != train.Occupied(outcome):
+				t.Errorf("rank %d: %v, rank 0 has %v", g.Rank, err, outcome)
+			case err != nil && errors.As(err, new(train.ElsewhereError)) != (g.Rank > 0 && outcome == broken):
+				t.Errorf("rank %d: %v", g.Rank, err)
+			}
 		}
 	})
 }

@@ -67,12 +67,12 @@ func (j Job[B]) Run(ctx context.Context, dev voxsaw.Device, o voxsaw.RunOptions,
 		return voxsaw.Summary{}, err
 	}
 	folder, err := OpenRun(d, j.Identity, o)
-	if err != nil {
+	if err = group.Agree(err); err != nil {
 		return voxsaw.Summary{}, err
 	}
 	folder.among(group)
 	state := struct{ Finished, Started bool }{folder.Finished(), folder.Started()}
-	if err := group.fromRoot(&state); err != nil {
+	if err := group.FromRoot(&state); err != nil {
 		return voxsaw.Summary{}, err
 	}
 	if state.Finished {

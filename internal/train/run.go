@@ -142,7 +142,7 @@ func sendNext[B any](l *loop, task Task[B], batches *Prefetch[B]) error {
 // ends says whether the run is to stop after the step in hand, because that was asked for here or
 // on another rank, and whether it cannot go on, because of an error here or there.
 func (l *loop) ends(ctx context.Context, err error) (stop bool, _ error) {
-	facts, failed := l.group.any(ctx.Err() != nil, err != nil)
+	facts, failed := l.group.Any(ctx.Err() != nil, err != nil)
 	if failed != nil {
 		return false, failed
 	}
@@ -204,7 +204,7 @@ func newLoop(params Params, setup Setup) (_ *loop, err error) {
 			err = l.open()
 		}
 	}
-	if err == nil {
+	if err = l.group.Agree(err); err == nil {
 		err = l.spread()
 	}
 	if err != nil {
@@ -220,7 +220,7 @@ func (l *loop) spread() error {
 	if l.group.single() {
 		return nil
 	}
-	if err := l.group.fromRoot(&l.now); err != nil {
+	if err := l.group.FromRoot(&l.now); err != nil {
 		return err
 	}
 	l.startStep, l.saved = l.now.Step, l.now
