@@ -2,15 +2,21 @@ package main
 
 import "text/template"
 
-// kubernetesJob is an Indexed Job with an index for each trial. A test in a module of its own
-// (testdata/kubernetes) decodes what it makes strictly into the types of k8s.io/api.
+// This file: what crossval --write kubernetes writes. A test in a module of its own
+// (testdata/kubernetes) decodes it strictly into the types of k8s.io/api and of Kubeflow's
+// mpi-operator.
+
+// kubernetesVolume says how the volume of both kinds of manifest is to be filled.
+const kubernetesVolume = `# The volume claim "voxsaw" is to hold, at its root, the folder that "voxsaw crossval --write
+# kubernetes" was run in, with the prepared cases and the experiment's folder below it. All nodes write
+# into it at once (ReadWriteMany). docs/cluster.md tells how the image is made.`
+
+// kubernetesJob is an Indexed Job with an index for each trial.
 var kubernetesJob = template.Must(template.New("job").Parse(`# The trials of an experiment, an index of a Job each. Read this, change it, and submit it:
 #
 #   kubectl apply -f {{.Script}}
 #
-# The volume claim "voxsaw" is to hold, at its root, the folder that "voxsaw crossval --write
-# kubernetes" was run in, with the prepared cases and the experiment's folder below it. All nodes write
-# into it at once (ReadWriteMany). docs/cluster.md tells how the image is made.
+` + kubernetesVolume + `
 #
 # Trials that start from the same encoder wait for the first of them to pretrain it. When the Job is
 # complete, the same command without --trial makes the table and the report:
@@ -60,4 +66,90 @@ spec:
         - name: work
           persistentVolumeClaim:
             claimName: voxsaw
+`))
+
+// kubernetesRank and kubernetesRankVolume are the same for the launcher and the ranks of an MPIJob.
+const (
+	kubernetesRank = `            - name: voxsaw
+              image: voxsaw-mpi:latest
+              imagePullPolicy: IfNotPresent
+              workingDir: /work
+              securityContext: {runAsUser: 1000}
+`
+	kubernetesRankVolume = `              volumeMounts:
+                - {name: work, mountPath: /work}
+          volumes:
+            - name: work
+              persistentVolumeClaim:
+                claimName: voxsaw
+`
+)
+
+// kubernetesMPIJobs is an MPIJob of Kubeflow's mpi-operator for each trial, whose ranks are pods of
+// their own.
+var kubernetesMPIJobs = template.Must(template.New("mpijobs").Parse(`# The trials of an experiment, of {{.Ranks}} ranks each: an MPIJob of Kubeflow's mpi-operator for every
+# trial. Read this, change it, and submit it, or some of the jobs:
+#
+#   kubectl apply -f {{.Script}}
+#
+` + kubernetesVolume + `
+#
+# A cluster that is too small for all ranks of all jobs at once needs a scheduler that starts the pods of
+# a job together (the operator's gang scheduling, or Kueue), or fewer jobs at a time. Trials that start
+# from the same encoder wait for the first of them to pretrain it. When all jobs have succeeded, the same
+# command on one process makes the table and the report:
+#
+#   {{.Again}}
+{{- range .Numbers}}
+---
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata:
+  name: voxsaw-crossval-{{.}}
+spec:
+  slotsPerWorker: 1
+  mpiImplementation: OpenMPI
+  sshAuthMountPath: /home/voxsaw/.ssh
+  launcherCreationPolicy: WaitForWorkersReady
+  runPolicy:
+    # workers end with their trial
+    cleanPodPolicy: All
+    # a trial goes on where it stopped when it is started again
+    backoffLimit: 3
+  mpiReplicaSpecs:
+    Launcher:
+      replicas: 1
+      restartPolicy: Never
+      template:
+        spec:
+          # at most so long, in seconds; then it is stopped, and goes on in a new pod
+          activeDeadlineSeconds: 86400
+          # the ranks are told to end, and have so long to save
+          terminationGracePeriodSeconds: 120
+          containers:
+` + kubernetesRank + `              command:
+                - /bin/sh
+                - -c
+                # Open MPI waits so many seconds before it tells the ranks to end, and as many before it kills them
+                - >-
+                  exec mpirun -n {{$.Ranks}} --bind-to none --mca odls_base_sigkill_timeout 50
+                  {{$.Again}} --threads {{$.Cores}} --ranks {{$.Ranks}} --trial {{.}}
+              resources:
+                requests: {cpu: 100m, memory: 256Mi}
+                limits: {cpu: "1", memory: 256Mi}
+` + kubernetesRankVolume + `    Worker:
+      replicas: {{$.Ranks}}
+      restartPolicy: OnFailure
+      template:
+        spec:
+          terminationGracePeriodSeconds: 120
+          containers:
+` + kubernetesRank + `              command: [/usr/sbin/sshd, -De, -f, /home/voxsaw/sshd_config]
+              readinessProbe:
+                tcpSocket: {port: 2222}
+                periodSeconds: 2
+              resources:
+                requests: {cpu: "{{$.Cores}}", memory: {{$.Memory}}}
+                limits: {cpu: "{{$.Cores}}", memory: {{$.Memory}}}
+` + kubernetesRankVolume + `{{- end}}
 `))

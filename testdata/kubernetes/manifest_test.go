@@ -1,14 +1,20 @@
-// Package kubernetes decodes the manifest that crossval --write kubernetes makes, strictly, into
-// the types of Kubernetes. It is a module of its own, so that the program depends on none of these.
+// Package kubernetes decodes the manifests that crossval --write kubernetes makes, strictly, into
+// the types of Kubernetes and of Kubeflow's mpi-operator. It is a module of its own, so that the
+// program depends on none of these.
 //
-// A test of the program (crossval_shared.txtar) compares job.yaml with what the program writes. To
-// make job.yaml again, run the command of that test and copy the file.
+// A test of the program (crossval_shared.txtar) compares job.yaml and mpijobs.yaml with what the
+// program writes. To make them again, run the commands of that test and copy the files.
 package kubernetes
 
 import (
+	"fmt"
 	"os"
+	"reflect"
+	"strings"
 	"testing"
 
+	kubeflow "github.com/kubeflow/mpi-operator/pkg/apis/kubeflow/v2beta1"
+	"github.com/kubeflow/mpi-operator/pkg/apis/kubeflow/validation"
 	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -50,10 +56,54 @@ func TestManifest(t *testing.T) {
 	}
 }
 
+// The MPIJobs pass the operator's own checks, and start as many ranks as the trials are told of.
+func TestMPIJobs(t *testing.T) {
+	text, err := os.ReadFile("mpijobs.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := strings.Split(string(text), "\n---\n")[1:]
+	if len(jobs) != 2 {
+		t.Fatalf("%d jobs, want one for each of 2 trials", len(jobs))
+	}
+	for n, text := range jobs {
+		var job kubeflow.MPIJob
+		if err := yaml.UnmarshalStrict([]byte(text), &job); err != nil {
+			t.Fatal(err)
+		}
+		if job.APIVersion != kubeflow.SchemeGroupVersion.String() || job.Kind != kubeflow.Kind || job.Name != fmt.Sprintf("voxsaw-crossval-%d", n+1) {
+			t.Errorf("%s: a %s of %s", job.Name, job.Kind, job.APIVersion)
+		}
+		kubeflow.SetDefaults_MPIJob(&job)
+		if errs := validation.ValidateMPIJob(&job); len(errs) > 0 {
+			t.Errorf("the operator would refuse it: %v", errs)
+		}
+		launcher, workers := job.Spec.MPIReplicaSpecs[kubeflow.MPIReplicaTypeLauncher], job.Spec.MPIReplicaSpecs[kubeflow.MPIReplicaTypeWorker]
+		if *workers.Replicas != 2 || *job.Spec.SlotsPerWorker != 1 {
+			t.Errorf("%d workers of %d ranks", *workers.Replicas, *job.Spec.SlotsPerWorker)
+		}
+		l, w := launcher.Template.Spec.Containers[0], workers.Template.Spec.Containers[0]
+		line := l.Command[2]
+		for _, want := range []string{"exec mpirun -n 2 ", " --ranks 2 ", fmt.Sprintf(" --trial %d ", n+1)} {
+			if !strings.Contains(line+" ", want) {
+				t.Errorf("%q is not in %q", want, line)
+			}
+		}
+		if list := w.Resources.Limits; list.Cpu().Value() != 1 || list.Memory().Value() != 2457<<20 {
+			t.Errorf("%s cores and %s of memory for a rank, want those of the command", list.Cpu(), list.Memory())
+		}
+		if !reflect.DeepEqual(l.VolumeMounts, w.VolumeMounts) || l.WorkingDir != l.VolumeMounts[0].MountPath || l.Image != w.Image {
+			t.Errorf("the launcher has %+v, workers have %+v", l.VolumeMounts, w.VolumeMounts)
+		}
+	}
+}
+
 // Strict means strict: a key with a mistake is found.
 func TestMistakesAreFound(t *testing.T) {
-	var job batch.Job
-	if err := yaml.UnmarshalStrict([]byte("spec: {completion: 4}"), &job); err == nil {
+	if err := yaml.UnmarshalStrict([]byte("spec: {completion: 4}"), new(batch.Job)); err == nil {
+		t.Error("a key that is not there was taken")
+	}
+	if err := yaml.UnmarshalStrict([]byte("spec: {slotPerWorker: 4}"), new(kubeflow.MPIJob)); err == nil {
 		t.Error("a key that is not there was taken")
 	}
 }
