@@ -123,6 +123,15 @@ func TestLeaderboardTunesWhatItClaims(t *testing.T) {
 			t.Errorf("%s is another encoder", i.Name)
 		}
 	}
+	labels := committed(t, "leaderboard-labels.yaml")
+	for _, i := range labels.Inits {
+		if !reflect.DeepEqual(i, claim.initialisation(i.Name)) {
+			t.Errorf("%s is another arm with more labels", i.Name)
+		}
+	}
+	if !reflect.DeepEqual(labels.Pretrain, claim.Pretrain) || !reflect.DeepEqual(labels.Finetune, claim.Finetune) || !reflect.DeepEqual(labels.Inference, claim.Inference) {
+		t.Errorf("trained with other settings with more labels")
+	}
 	tuning.Finetune.Train.Steps, tuning.Finetune.Train.LR = claim.Finetune.Train.Steps, claim.Finetune.Train.LR
 	if !reflect.DeepEqual(tuning.Finetune, claim.Finetune) || !reflect.DeepEqual(tuning.Inference, claim.Inference) {
 		t.Errorf("fine-tuned with other settings")
