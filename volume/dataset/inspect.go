@@ -442,10 +442,13 @@ func (e *Entry) countLabels(v *volume.Volume) (named bool) {
 	const few = 128
 	named = parseName(filepath.Join(filepath.Base(filepath.Dir(e.Path)), filepath.Base(e.Path))).labels
 	counts := map[uint16]int{}
-	var table [1 << 16]int
+	var table []int // by value, as long as the largest one asks for
 	count := func(x float32) bool {
 		if x < 0 || x > math.MaxUint16 || x != float32(math.Trunc(float64(x))) {
 			return false
+		}
+		if grow := int(x) + 1 - len(table); grow > 0 {
+			table = append(table, make([]int, grow)...)
 		}
 		table[int(x)]++
 		return true
@@ -472,7 +475,7 @@ func (e *Entry) countLabels(v *volume.Volume) (named bool) {
 			counts[uint16(label)] = n
 		}
 	}
-	if named || len(counts) <= few && table[0] > 0 && !strings.HasPrefix(e.Dtype, "float") {
+	if named || len(counts) <= few && counts[0] > 0 && !strings.HasPrefix(e.Dtype, "float") {
 		e.Labels = counts
 	}
 	return named
