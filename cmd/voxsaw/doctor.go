@@ -111,6 +111,9 @@ func runDoctor(cmd *cobra.Command, o doctorOptions) error {
 	if o.Machine.Threads > 0 {
 		d.Threads = o.Machine.Threads
 	}
+	if ranks := jobOf(cmd.Context()); ranks.world != nil { // the other cores are other ranks'
+		d.Cores = ranks.place.Cores
+	}
 	internal, err := device.From(dev)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return j.end(root.ExecuteContext(ctx))
+	return j.end(ctx, root.ExecuteContext(ctx))
 }
 
 // complaint is what a user is told of an error, and what to do about it; nothing where whoever

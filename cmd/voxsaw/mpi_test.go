@@ -107,7 +107,12 @@ type rankRun struct {
 func (s mpiSite) start(t *testing.T, launcher string, ranks int, env []string, args ...string) (cmd *exec.Cmd, wait func() rankRun) {
 	t.Helper()
 	line := append([]string{}, launchers[launcher]...)
-	line = append(append(line, strconv.Itoa(ranks), s.binary), args...)
+	return s.launch(t, env, append(append(line, strconv.Itoa(ranks), s.binary), args...))
+}
+
+// launch begins a job by the whole command line.
+func (s mpiSite) launch(t *testing.T, env, line []string) (cmd *exec.Cmd, wait func() rankRun) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	cmd = exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Dir, cmd.WaitDelay = s.dir, time.Second
@@ -133,6 +138,13 @@ func (s mpiSite) start(t *testing.T, launcher string, ranks int, env []string, a
 func (s mpiSite) ranks(t *testing.T, launcher string, n int, args ...string) rankRun {
 	t.Helper()
 	_, wait := s.start(t, launcher, n, nil, args...)
+	return wait()
+}
+
+// pair runs a job of two ranks with command lines of their own.
+func (s mpiSite) pair(t *testing.T, launcher string, env, first, second []string) rankRun {
+	t.Helper()
+	_, wait := s.launch(t, env, slices.Concat(launchers[launcher], []string{"1"}, first, []string{":", "-n", "1"}, second))
 	return wait()
 }
 
@@ -728,42 +740,72 @@ func (s mpiSite) twoHosts(t *testing.T) {
 // What goes wrong when a job starts is one line that names the rank, and nothing is written.
 func (s mpiSite) ranksThatDiffer(t *testing.T) {
 	s.must(t, "prepare", s.in("scans"), "--out", s.in("other"), "--spacing", "2")
-	line := s.trainings()["finetune"]
+	never, line := s.in("never"), s.trainings()["finetune"]
 	with := func(flags ...string) []string {
-		return append(append(append([]string{}, line...), "--steps", "2", "--out", s.in("never")), flags...)
+		return slices.Concat([]string{s.binary}, line, []string{"--steps", "2", "--out", never}, flags)
 	}
+	study := func(flags ...string) []string {
+		return append([]string{s.binary}, s.study("never", flags...)...)
+	}
+	// two folders, in which the same paths are other checkpoints of the same step and data
+	for seed, folder := range []string{"here", "there"} {
+		last := []string{"--steps", "1", "--seed", strconv.Itoa(seed), "--out"}
+		s.must(t, slices.Concat(s.trainings()[pretext.Default], last, []string{filepath.Join(s.in(folder), "puzzles")})...)
+		s.must(t, slices.Concat(line, last, []string{filepath.Join(s.in(folder), "organs")})...)
+	}
+	in := func(folder string, line []string, flags ...string) []string {
+		return slices.Concat([]string{"env", "-C", s.in(folder), s.binary}, line, flags)
+	}
+	initialised := slices.Concat(line, []string{"--steps", "2", "--init", "puzzles/last.safetensors", "--out"})
+	solve := []string{"solve", "--data", s.data, "--checkpoint", "puzzles", "--all"}
+	predict := []string{"predict", s.in("scans/imagesTr"), "--out", "never", "--checkpoint"}
 	for name, c := range map[string]struct {
 		launcher      string
 		first, second []string
 		code          int
 		want          string
 	}{
-		"settings":       {"Open MPI", with(), with("--lr", "0.5"), exitFailure, "cannot work together: train.lr: 0.05 on rank 0, 0.5 there"},
-		"data":           {"MPICH", with(), with("--data", s.in("other")), exitFailure, "data set: fingerprint "},
-		"a missing file": {"Open MPI", with(), with("--data", s.in("nowhere")), exitFailure, "voxsaw: rank 1 ("},
-		"a number":       {"Open MPI", s.study("never", "--ranks", "4"), s.study("never", "--ranks", "4"), exitUsage, "--ranks 4: the launcher started 2"},
-		"a trial":        {"MPICH", s.study("never", "--ranks", "2", "--trial", "1"), s.study("never", "--ranks", "2", "--trial", "2"), exitFailure, "cannot work together: trial: 2 there, 1 on rank 0"},
-		"a folder":       {"Open MPI", s.study("of rank 0", "--ranks", "2"), s.study("never", "--ranks", "2"), exitFailure, "never is not the folder that rank 0 has written plan.yaml into"},
-		"a batch":        {"MPICH", with("--batch", "3"), with("--batch", "3"), exitFailure, "take a multiple of 2, such as 2 or 4"},
-		"a verb":         {"Open MPI", []string{"inspect", s.data}, []string{"inspect", s.data}, exitUsage, "inspect is not divided over ranks"},
-		"a flag":         {"MPICH", with("--nothing"), with("--nothing"), exitUsage, "unknown flag: --nothing"},
+		"settings":                {"Open MPI", with(), with("--lr", "0.5"), exitFailure, "cannot work together: train.lr: 0.05 on rank 0, 0.5 there"},
+		"data":                    {"MPICH", with(), with("--data", s.in("other")), exitFailure, "data set: fingerprint "},
+		"a missing file":          {"Open MPI", with(), with("--data", s.in("nowhere")), exitFailure, "voxsaw: rank 1 ("},
+		"a number":                {"Open MPI", study("--ranks", "4"), study("--ranks", "4"), exitUsage, "--ranks 4: the launcher started 2"},
+		"a trial":                 {"MPICH", study("--ranks", "2", "--trial", "1"), study("--ranks", "2", "--trial", "2"), exitFailure, "cannot work together: trial: 2 there, 1 on rank 0"},
+		"a folder":                {"Open MPI", append([]string{s.binary}, s.study("of rank 0", "--ranks", "2")...), study("--ranks", "2"), exitFailure, "is not the same folder on all ranks: it must be one that they share"},
+		"a folder of label maps":  {"MPICH", in("here", predict, s.in("here/organs")), in("there", predict, s.in("here/organs")), exitFailure, "never is not the same folder on all ranks"},
+		"weights":                 {"MPICH", in("here", initialised, "never"), in("there", initialised, "never"), exitFailure, "cannot work together: weights at the start, as --init and the seed give them: digest"},
+		"weights of a new run":    {"Open MPI", in("here", initialised, "organs", "--force"), in("there", initialised, "organs", "--force"), exitFailure, "cannot work together: weights at the start"},
+		"a network that solves":   {"MPICH", in("here", solve), in("there", solve), exitFailure, "cannot work together: checkpoint: jigsaw, step 1, weights "},
+		"a network that predicts": {"Open MPI", in("here", predict, "organs"), in("there", predict, "organs"), exitFailure, "cannot work together: checkpoints"},
+		"a batch":                 {"MPICH", with("--batch", "3"), with("--batch", "3"), exitFailure, "take a multiple of 2, such as 2 or 4"},
+		"a verb":                  {"Open MPI", []string{s.binary, "inspect", s.data}, []string{s.binary, "inspect", s.data}, exitUsage, "inspect is not divided over ranks"},
+		"a flag":                  {"MPICH", with("--nothing"), with("--nothing"), exitUsage, "unknown flag: --nothing"},
+		"patience":                {"MPICH", slices.Concat([]string{"env", "VOXSAW_MPI_TIMEOUT=abc"}, with()), slices.Concat([]string{"env", "VOXSAW_MPI_TIMEOUT=abc"}, with()), exitUsage, `VOXSAW_MPI_TIMEOUT is "abc": want a time`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := s.ranks(t, c.launcher, 1, append(append(append([]string{}, c.first...), ":", "-n", "1", s.binary), c.second...)...)
-			ours := 0
-			for l := range strings.Lines(r.stderr) {
-				if strings.HasPrefix(l, "voxsaw: ") {
-					ours++
+			r := s.pair(t, c.launcher, nil, c.first, c.second)
+			if lines := complaints(r.stderr); r.code != c.code || len(lines) != 1 || !strings.Contains(lines[0], c.want) {
+				t.Errorf("exit code %d, %d lines, want %q:\n%s", r.code, len(lines), c.want, r.stderr)
+			}
+			for _, folder := range []string{never, s.in("of rank 0"), s.in("here/never"), s.in("there/never")} {
+				if _, err := os.Stat(folder); err == nil {
+					t.Errorf("there is a folder %s", folder)
 				}
 			}
-			if r.code != c.code || ours != 1 || !strings.Contains(r.stderr, c.want) {
-				t.Errorf("exit code %d, %d lines, want %q:\n%s", r.code, ours, c.want, r.stderr)
-			}
-			if _, err := os.Stat(s.in("never")); err == nil {
-				t.Error("there is a folder")
+			for _, folder := range []string{"here", "there"} {
+				s.must(t, "verify", filepath.Join(s.in(folder), "organs"))
 			}
 		})
 	}
+}
+
+// complaints are the lines of errors that the program has printed.
+func complaints(stderr string) (lines []string) {
+	for l := range strings.Lines(stderr) {
+		if strings.HasPrefix(l, "voxsaw: ") {
+			lines = append(lines, l)
+		}
+	}
+	return lines
 }
 
 // A library of another launcher sees one rank: two such would write over each other.
@@ -776,6 +818,14 @@ func (s mpiSite) otherLibrary(t *testing.T) {
 	_, wait = s.start(t, "MPICH", 2, []string{"VOXSAW_MPI=libnone.so"}, line...)
 	if r := wait(); r.code == 0 || !strings.Contains(r.stderr, "libnone.so") {
 		t.Errorf("exit code %d\n%s", r.code, r.stderr)
+	}
+	// One rank that has no library ends, and the other does not wait for ever.
+	never := append([]string{s.binary}, line...)
+	for _, launcher := range []string{"Open MPI", "MPICH"} {
+		r := s.pair(t, launcher, []string{"VOXSAW_MPI_TIMEOUT=1s"}, never, append([]string{"env", "VOXSAW_MPI=libnone.so"}, never...))
+		if r.code == 0 || r.took > time.Minute || !strings.Contains(r.stderr, "voxsaw: rank 1: no MPI library that fits the launcher can be opened (libnone.so") {
+			t.Errorf("%s: exit code %d after %v\n%s", launcher, r.code, r.took, r.stderr)
+		}
 	}
 	if _, err := os.Stat(s.in("never")); err == nil {
 		t.Error("there is a folder")

@@ -7,12 +7,15 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/mpi"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
@@ -79,6 +82,11 @@ func (j *job) size() int {
 // silent says whether another rank speaks for all.
 func (j *job) silent() bool { return j.world != nil && j.world.Rank() > 0 }
 
+// ownError is one that the other ranks may not have: of this machine, or of this program.
+type ownError struct{ error }
+
+func (e *ownError) Unwrap() error { return e.error }
+
 // join makes the process a rank if a launcher has started several, or refuses.
 func (j *job) join(cmd *cobra.Command) (err error) {
 	if j.unclear != nil {
@@ -95,16 +103,19 @@ func (j *job) join(cmd *cobra.Command) (err error) {
 			"start one process; or, where each is to work on its own, set %s=none", mpi.Variable)
 	}
 	if err := mpi.Need(j.launch); err != nil {
-		return withHint(&usageError{err}, "take a build with the tag mpi, as the release for linux on amd64 is; or, where each process is to work on its own, set %s=none", mpi.Variable)
+		return withHint(&ownError{&usageError{err}}, "take a build with the tag mpi, as the release for linux on amd64 is; or, where each process is to work on its own, set %s=none", mpi.Variable)
 	}
-	if j.world, err = mpi.Start(j.launch); err != nil {
-		return err
+	if err := mpi.CheckPatience(); err != nil {
+		return &usageError{err}
+	}
+	if j.world, err = mpi.Start(cmd.Context(), j.launch); err != nil {
+		return &ownError{err}
 	}
 	j.world.Watch(j.print, j.exit)
 	if j.place, err = j.world.Place(); err != nil {
 		return err
 	}
-	runtime.GOMAXPROCS(min(j.place.Cores, runtime.GOMAXPROCS(0)))
+	runtime.GOMAXPROCS(min(j.place.Cores, ownProcs(j.place.OnHost)))
 	memorySharers = j.place.OnHost
 	gpuProcess, gpuProcesses = j.place.Number, j.place.OnHost
 	if j.silent() {
@@ -115,18 +126,36 @@ func (j *job) join(cmd *cobra.Command) (err error) {
 	return nil
 }
 
+// ownProcs is how many threads may run at once in this process, of ranks that share a host: those
+// that the user has set, or else a part of what a quota of the container allows all of them.
+func ownProcs(onHost int) int {
+	procs := runtime.GOMAXPROCS(0)
+	if os.Getenv("GOMAXPROCS") == "" && procs < runtime.NumCPU() {
+		procs = max(1, procs/onHost)
+	}
+	return procs
+}
+
 // describe says who takes part: what a launcher tells of a process that was killed is its number.
 func (j *job) describe() string {
-	text := fmt.Sprintf("%d ranks, %s", j.world.Size(), j.world.Library())
-	if len(j.place.Others) > 16 {
-		hosts := map[string]bool{}
-		for _, r := range j.place.Others {
-			hosts[r.Host] = true
+	text := fmt.Sprintf("%s, %s", numbers.Count(j.world.Size(), "rank"), j.world.Library())
+	if len(j.place.Others) <= 16 {
+		for rank, r := range j.place.Others {
+			text += fmt.Sprintf("; %d: process %d on %s", rank, r.PID, r.Host)
 		}
-		return fmt.Sprintf("%s, on %d hosts, rank 0 on %s", text, len(hosts), j.place.Others[0].Host)
+		return text
 	}
+	var hosts []string
+	processes := map[string][]string{}
 	for rank, r := range j.place.Others {
-		text += fmt.Sprintf("; %d: process %d on %s", rank, r.PID, r.Host)
+		if processes[r.Host] == nil {
+			hosts = append(hosts, r.Host)
+		}
+		processes[r.Host] = append(processes[r.Host], fmt.Sprintf("%d: %d", rank, r.PID))
+	}
+	text += fmt.Sprintf(", on %s; their processes:", numbers.Count(len(hosts), "host"))
+	for _, host := range hosts {
+		text += "\n" + host + "  " + strings.Join(processes[host], ", ")
 	}
 	return text
 }
@@ -145,14 +174,26 @@ func (j *job) print(rank int, f mpi.Failure) {
 }
 
 // end tells of the error that a command has ended with, if any, makes sure that all ranks end, and
-// gives the exit code.
-func (j *job) end(err error) int {
+// gives the exit code. Once ctx is done, nobody waits.
+func (j *job) end(ctx context.Context, err error) int {
 	code := exitCode(err)
 	message, hint := complaint(err)
 	if j.world == nil {
-		if code != exitUsage || j.launch.Rank == 0 { // all ranks have the same command line
-			complain(j.stderr, message, hint)
+		if j.launch.Rank > 0 {
+			if code == exitUsage && !errors.As(err, new(*ownError)) {
+				return code // rank 0 has the same command line, and says it
+			}
+			// Where all ranks have the same to say, the launcher may end this one before it does.
+			select {
+			case <-ctx.Done():
+				return code
+			case <-time.After(time.Second):
+			}
+			if message != "" {
+				message = fmt.Sprintf("rank %d: %s", j.launch.Rank, message)
+			}
 		}
+		complain(j.stderr, message, hint)
 		return code
 	}
 	var stopped *voxsaw.InterruptedError

@@ -126,8 +126,12 @@ func sameSolving(j *job, o solveOptions, d checkpoint.Description, store *prepar
 	for _, c := range cases {
 		fmt.Fprintln(names, c.ID)
 	}
+	weights, err := checkpoint.Digest(o.Checkpoint)
+	if err != nil {
+		return err
+	}
 	return train.GroupOf(voxsaw.RunOptions{Ranks: j.ranks()}).Same(map[string]string{
-		"version": voxsaw.Version(), "puzzles": fmt.Sprintf("%d rounds, %d of each case", o.Rounds, o.Shuffles), "checkpoint": fmt.Sprintf("%s of step %d, fingerprint %s", d.Kind, d.Step, d.Fingerprint),
+		"version": voxsaw.Version(), "puzzles": fmt.Sprintf("%d rounds, %d of each case", o.Rounds, o.Shuffles), "checkpoint": fmt.Sprintf("%s, step %d, weights %.16s", d.Kind, d.Step, weights),
 		"data set": "fingerprint " + store.Fingerprint(), "cases": fmt.Sprintf("%d, digest %.16x", len(cases), names.Sum(nil)),
 	})
 }

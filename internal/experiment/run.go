@@ -137,6 +137,10 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 // enter takes part in the experiment's folder until leave is called, and records the plan there.
 func (r *runner) enter() (leave func(), err error) {
 	leave = func() {}
+	// the other ranks read checkpoints there, and write predictions
+	if err := r.group.Shares(r.Out); err != nil {
+		return leave, err
+	}
 	err = r.atRoot(func() error {
 		// Several processes may work on one experiment. Finished trials are cleaned, too: runs that
 		// go on clean their own.
@@ -150,9 +154,6 @@ func (r *runner) enter() (leave func(), err error) {
 		}
 		return r.record()
 	})
-	if err == nil {
-		err = r.sharesFolder()
-	}
 	if err != nil {
 		leave()
 	}

@@ -3,11 +3,8 @@ package experiment
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/backbone"
@@ -49,21 +46,6 @@ func (r *runner) alike() error {
 	return r.group.Same(map[string]string{
 		"version": voxsaw.Version(), "settings": string(text), "data set": "fingerprint " + r.cache.Fingerprint(), "trial": fmt.Sprint(r.Trial),
 	})
-}
-
-// sharesFolder makes sure that the experiment's folder is the one that rank 0 has just written the
-// plan into. The others read checkpoints there, and write predictions.
-func (r *runner) sharesFolder() error {
-	text, err := os.ReadFile(filepath.Join(r.Out, planFile))
-	own := fmt.Sprintf("%x", sha256.Sum256(text))
-	root := own
-	if failed := r.group.FromRoot(&root); failed != nil {
-		return failed
-	}
-	if err != nil || own != root {
-		return fmt.Errorf("%s is not the folder that rank 0 has written %s into: the experiment's folder must be one that all ranks share", r.Out, planFile)
-	}
-	return nil
 }
 
 // CheckRanks says whether so many ranks can carry out the plan's trials together: every batch must

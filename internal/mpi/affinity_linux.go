@@ -1,17 +1,21 @@
 package mpi
 
-import (
-	"fmt"
-	"runtime"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-// affinity names the cores that this process may run on, and counts them.
-func affinity() (bound string, cores int) {
+// affinity lists the cores that this process may run on, by their numbers on the host.
+func affinity() []int {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return "", runtime.NumCPU()
+		return allCores()
 	}
-	return fmt.Sprintf("%x", set), set.Count()
+	var cores []int
+	for n := range len(set) * 64 {
+		if set.IsSet(n) {
+			cores = append(cores, n)
+		}
+	}
+	if len(cores) == 0 { // of a host with more cores than a set has room for
+		return allCores()
+	}
+	return cores
 }

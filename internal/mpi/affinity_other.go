@@ -2,7 +2,5 @@
 
 package mpi
 
-import "runtime"
-
-// affinity names the cores that this process may run on, and counts them.
-func affinity() (bound string, cores int) { return "", runtime.NumCPU() }
+// affinity lists the cores that this process may run on, by numbers.
+func affinity() []int { return allCores() }

@@ -13,12 +13,16 @@
 package mpi
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // A library is an open MPI library. One thread makes all calls.
@@ -51,17 +55,46 @@ type World struct {
 	watch      *watch
 }
 
-// Start joins the ranks that the launcher has started. An error of one rank alone leaves the others
-// waiting until the launcher ends them.
-func Start(launch Launch) (*World, error) {
-	lib, err := open(launch)
+// Start joins the ranks that the launcher has started. Where one of them cannot, the others find
+// that out by nothing but the time: MPI waits for it.
+func Start(ctx context.Context, launch Launch) (*World, error) {
+	patience, err := patienceOf(os.Getenv(PatienceVariable))
 	if err != nil {
 		return nil, err
 	}
-	return join(launch, lib)
+	type outcome struct {
+		world *World
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		// the text of an error that opening a library ends with is kept for the thread
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		lib, err := open(launch)
+		if err != nil {
+			done <- outcome{err: err}
+			return
+		}
+		w, err := join(launch, lib, patience)
+		done <- outcome{w, err}
+	}()
+	joining := joiningTimes * patience
+	select {
+	case o := <-done:
+		return o.world, o.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for the other ranks: %w", context.Cause(ctx))
+	case <-time.After(joining):
+		return nil, fmt.Errorf("the ranks have not found each other in %v: one of %d (%s) may have ended before it joined, and told why. %s sets a quarter of this time", joining, launch.Ranks, launch.By, PatienceVariable)
+	}
 }
 
-func join(launch Launch, lib library) (*World, error) {
+// joiningTimes is how many times the patience with a silent rank the start of a job may take: ranks
+// are not all started at the same moment.
+const joiningTimes = 4
+
+func join(launch Launch, lib library, patience time.Duration) (*World, error) {
 	w := &World{lib: lib, calls: make(chan func())}
 	go func() {
 		runtime.LockOSThread() // MPI is to be called by the thread that began it
@@ -92,8 +125,10 @@ func join(launch Launch, lib library) (*World, error) {
 	for _, h := range hosts {
 		w.hosts = append(w.hosts, string(h))
 	}
-	w.watch, err = w.newWatch()
-	return w, err
+	if w.watch, err = w.newWatch(patience); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // call lets MPI's thread do something, and waits for it.
@@ -243,33 +278,46 @@ type Resident struct {
 	PID  int
 }
 
-// Place divides the cores that each rank is bound to among those that are bound to the same ones.
+// Place divides each core among the ranks that are bound to it.
 func (w *World) Place() (Place, error) {
-	bound, cores := affinity()
-	all, err := w.Gather(fmt.Appendf(nil, "%d\n%s\n%s", os.Getpid(), w.hosts[w.rank], bound))
+	all, err := w.Gather(fmt.Appendf(nil, "%d\n%s", os.Getpid(), numbers.List(affinity())))
 	if err != nil {
 		return Place{}, err
 	}
 	p := Place{}
-	sharers := 0
-	_, own, _ := strings.Cut(string(all[w.rank]), "\n")
+	sharers := map[string]int{} // of each core of this host
+	own := ""
 	for rank, text := range all {
-		pid, theirs, _ := strings.Cut(string(text), "\n")
-		if theirs == own {
-			sharers++
-		}
-		if w.hosts[rank] == w.hosts[w.rank] {
-			if rank < w.rank {
-				p.Number++
-			}
-			p.OnHost++
-		}
+		pid, cores, _ := strings.Cut(string(text), "\n")
 		n, err := strconv.Atoi(pid)
 		if err != nil {
 			return p, err
 		}
 		p.Others = append(p.Others, Resident{w.hosts[rank], n})
+		if w.hosts[rank] != w.hosts[w.rank] {
+			continue
+		}
+		if rank == w.rank {
+			own, p.Number = cores, p.OnHost
+		}
+		p.OnHost++
+		for core := range strings.SplitSeq(cores, ", ") {
+			sharers[core]++
+		}
 	}
-	p.Cores = max(1, cores/sharers)
+	share := 0.0
+	for core := range strings.SplitSeq(own, ", ") {
+		share += 1 / float64(sharers[core])
+	}
+	p.Cores = max(1, int(share+1e-6))
 	return p, nil
+}
+
+// allCores lists as many cores as the system says that there are.
+func allCores() []int {
+	cores := make([]int, runtime.NumCPU())
+	for n := range cores {
+		cores[n] = n
+	}
+	return cores
 }

@@ -3,6 +3,7 @@ package mpi
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -87,8 +88,14 @@ func (m member) gather(mine, all []byte) error {
 // worlds joins n ranks.
 func worlds(t *testing.T, n int) []*World {
 	t.Helper()
+	patience, err := patienceOf(os.Getenv(PatienceVariable))
+	if err != nil {
+		t.Fatal(err)
+	}
 	lib, all, errs := newTogether(n), make([]*World, n), make([]error, n)
-	each(n, func(rank int) { all[rank], errs[rank] = join(Launch{Ranks: n, By: "a test"}, member{lib, rank}) })
+	each(n, func(rank int) {
+		all[rank], errs[rank] = join(Launch{Ranks: n, By: "a test"}, member{lib, rank}, patience)
+	})
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +148,7 @@ func TestCollectives(t *testing.T) {
 
 // A library of another launcher starts, and sees a single rank.
 func TestTheLaunchersCountMustBeTheLibrarys(t *testing.T) {
-	_, err := join(Launch{Ranks: 4, By: "PMI_SIZE=4"}, member{newTogether(1), 0})
+	_, err := join(Launch{Ranks: 4, By: "PMI_SIZE=4"}, member{newTogether(1), 0}, time.Second)
 	if err == nil || !strings.Contains(err.Error(), "started 4 ranks (PMI_SIZE=4)") || !strings.Contains(err.Error(), "sees 1") {
 		t.Errorf("%v", err)
 	}
@@ -243,6 +250,45 @@ func TestARankIsGone(t *testing.T) {
 				t.Errorf("%q, codes %v", s.lines, s.codes)
 			}
 		})
+	}
+}
+
+// Ranks 0 and 1 are gone together, as with their host: rank 2 says so, and of rank 0.
+func TestTwoRanksAreGone(t *testing.T) {
+	s := watched(t, 1, func(rank int, w *World, _ *said) {
+		if rank < 2 {
+			w.watch.mutex.Lock()
+			w.watch.leaving = true
+			w.watch.mutex.Unlock()
+		}
+		if rank == 0 {
+			w.watch.lines[2].writing.Lock() // it says no more
+		}
+	})
+	if len(s.lines) != 1 || !strings.Contains(s.lines[0], "rank 2 prints of rank 0: the job ends: nothing was heard of it for 2s") || s.codes[2] != 1 {
+		t.Errorf("%q, codes %v", s.lines, s.codes)
+	}
+}
+
+// A rank that was stopped and is woken finds that the others have left. It does not blame them.
+func TestAStoppedRankKnowsIt(t *testing.T) {
+	var left sync.WaitGroup
+	left.Add(2)
+	s := watched(t, 1, func(rank int, w *World, _ *said) {
+		w.watch.mutex.Lock()
+		if w.watch.leaving = rank > 0; !w.watch.leaving {
+			w.watch.pulse = time.Now().Add(-5 * time.Second)
+		}
+		w.watch.mutex.Unlock()
+		if rank > 0 {
+			left.Done()
+			return
+		}
+		left.Wait()
+		w.watch.lines[1].Close()
+	})
+	if len(s.lines) != 1 || s.lines[0] != "rank 0 prints of rank 0: the job ends: the process of rank 0 did not run for 5s: it was stopped, or its host was" || s.codes[0] != 1 {
+		t.Errorf("%q, codes %v", s.lines, s.codes)
 	}
 }
 

@@ -25,6 +25,8 @@ type watch struct {
 	lines    []*line       // by rank: those to all others for rank 0, that to rank 0 for the others
 
 	mutex   sync.Mutex
+	pulse   time.Time     // when this rank last said that it is there
+	stopped time.Duration // how long it did not run, if that was long
 	leaving bool          // nothing is a failure any more
 	own     bool          // this rank fails by itself, and ends so
 	other   *rankFailure  // another rank's, the first that was heard of
@@ -67,16 +69,27 @@ const (
 	grace      = time.Second
 )
 
-// newWatch connects every rank with rank 0. Every rank calls it.
-func (w *World) newWatch() (*watch, error) {
-	v := &watch{world: w, patience: defaultPatience, lines: make([]*line, w.size), heard: make(chan struct{})}
-	if text := os.Getenv(PatienceVariable); text != "" {
-		d, err := time.ParseDuration(text)
-		if err != nil || d < time.Second {
-			return nil, fmt.Errorf("%s is %q: want a time of a second or more, such as 30s", PatienceVariable, text)
-		}
-		v.patience = d
+// patienceOf reads the variable that says how long a rank may be silent.
+func patienceOf(text string) (time.Duration, error) {
+	if text == "" {
+		return defaultPatience, nil
 	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Second {
+		return 0, fmt.Errorf("%s is %q: want a time of a second or more, such as 30s", PatienceVariable, text)
+	}
+	return d, nil
+}
+
+// CheckPatience is an error where [PatienceVariable] is no time.
+func CheckPatience() error {
+	_, err := patienceOf(os.Getenv(PatienceVariable))
+	return err
+}
+
+// newWatch connects every rank with rank 0. Every rank calls it.
+func (w *World) newWatch(patience time.Duration) (*watch, error) {
+	v := &watch{world: w, patience: patience, lines: make([]*line, w.size), heard: make(chan struct{})}
 	if w.size == 1 {
 		return v, nil
 	}
@@ -206,6 +219,13 @@ func (l *line) send(m message) {
 // start begins to watch. print tells a person of another rank's failure, and exit ends the process.
 func (v *watch) start(print func(rank int, f Failure), exit func(code int)) {
 	v.print = print
+	v.pulse = time.Now()
+	go func() {
+		for {
+			time.Sleep(v.patience / 10)
+			v.beat()
+		}
+	}()
 	for rank, l := range v.lines {
 		if l == nil {
 			continue
@@ -233,7 +253,7 @@ func (v *watch) listenTo(rank int, l *line) (f *rankFailure, wait bool) {
 		l.SetReadDeadline(time.Now().Add(v.patience))
 		text, err := in.ReadBytes('\n')
 		if err != nil {
-			return &rankFailure{rank, v.gone(rank, err)}, false
+			return v.gone(rank, err), false
 		}
 		var m message
 		switch {
@@ -248,15 +268,39 @@ func (v *watch) listenTo(rank int, l *line) (f *rankFailure, wait bool) {
 	}
 }
 
-// gone is the failure of a rank that is silent.
-func (v *watch) gone(rank int, err error) Failure {
+// beat says that this rank runs, and for how long it did not, if that is so long that the others
+// may have given it up.
+func (v *watch) beat() (stopped time.Duration) {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	now := time.Now()
+	if late := now.Sub(v.pulse); late > v.patience/2 {
+		v.stopped = late
+	}
+	v.pulse = now
+	return v.stopped
+}
+
+// gone is the failure of a rank that is silent. A rank that was stopped itself has nothing to say
+// of the others, which have left meanwhile.
+func (v *watch) gone(rank int, err error) *rankFailure {
+	if stopped := v.beat(); stopped > 0 {
+		return &rankFailure{v.world.rank, v.ends(fmt.Sprintf("the process of rank %d did not run for %v: it was stopped, or its host was", v.world.rank, stopped.Round(time.Second)))}
+	}
 	text := "its process has ended"
 	if e, ok := err.(net.Error); ok && e.Timeout() {
 		text = fmt.Sprintf("nothing was heard of it for %v: it was stopped, or its host or the network is down", v.patience)
 	}
-	if rank == 0 && v.world.rank > 1 {
-		return Failure{Code: 1} // rank 1 says it
+	if rank == 0 {
+		// All other ranks find that out. The first that is left says it, and the launcher ends the
+		// rest.
+		time.Sleep(min(time.Duration(v.world.rank-1)*grace/2, 10*grace))
 	}
+	return &rankFailure{rank, v.ends(text)}
+}
+
+// ends is a failure with which the job ends.
+func (v *watch) ends(text string) Failure {
 	return Failure{Message: "the job ends: " + text, Hint: "start it again with --resume: it goes on from the last checkpoint", Code: 1}
 }
 

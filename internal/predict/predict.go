@@ -336,8 +336,14 @@ func (b *Batch) Run(ctx context.Context, p *segment.Predictor, watch Observer) e
 	if err != nil {
 		return err
 	}
-	if err := train.GroupOf(voxsaw.RunOptions{Ranks: b.options.Ranks}).Same(facts); err != nil {
+	group := train.GroupOf(voxsaw.RunOptions{Ranks: b.options.Ranks})
+	if err := group.Same(facts); err != nil {
 		return err
+	}
+	if len(b.targets) > 0 {
+		if err := group.Shares(filepath.Dir(b.targets[0])); err != nil {
+			return err
+		}
 	}
 	if err := b.checkOthers(ctx, made, watch); err != nil {
 		return err

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-
-	"github.com/voxsaw/voxsaw"
 )
 
 // This file: a batch whose scans are shared out among ranks. Each rank segments its own and writes
@@ -84,7 +82,7 @@ func (b *Batch) facts(made provenance) (map[string]string, error) {
 		fmt.Fprintln(scans, c.ID, c.Image, c.Series, b.targets[n])
 	}
 	return map[string]string{
-		"version": voxsaw.Version(), "checkpoints and settings": how,
-		"scans": fmt.Sprintf("%d, digest %.16x", len(b.scans), scans.Sum(nil)),
+		"settings": how, // and the version, and which checkpoints
+		"scans":    fmt.Sprintf("%d, digest %.16x", len(b.scans), scans.Sum(nil)),
 	}, nil
 }

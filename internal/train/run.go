@@ -198,6 +198,15 @@ func newLoop(params Params, setup Setup) (_ *loop, err error) {
 			return nil, fmt.Errorf("the sum of the gradients: %w", err)
 		}
 	}
+	// A new run: nothing is begun, and nothing of an earlier one removed, by ranks that differ.
+	fresh := l.folder != nil && l.folder.unclaimed
+	if err = l.group.FromRoot(&fresh); err == nil && fresh {
+		err = l.group.sameWeights(l.params, atTheStart)
+	}
+	if err != nil {
+		l.close()
+		return nil, err
+	}
 	if l.folder != nil {
 		l.folder.flops = setup.FLOPs
 		if l.release, err = l.folder.hold(); err == nil {
@@ -205,7 +214,7 @@ func newLoop(params Params, setup Setup) (_ *loop, err error) {
 		}
 	}
 	if err = l.group.Agree(err); err == nil {
-		err = l.spread()
+		err = l.spread(fresh)
 	}
 	if err != nil {
 		l.close()
@@ -214,9 +223,12 @@ func newLoop(params Params, setup Setup) (_ *loop, err error) {
 	return l, nil
 }
 
+// atTheStart says where weights come from that ranks have before the first step.
+const atTheStart = "at the start, as --init and the seed give them"
+
 // spread gives all ranks what rank 0 has read of the run that goes on, and makes sure that they
-// begin with the same weights.
-func (l *loop) spread() error {
+// begin with the same weights, as those of a fresh run are known to do.
+func (l *loop) spread(fresh bool) error {
 	if l.group.single() {
 		return nil
 	}
@@ -229,7 +241,10 @@ func (l *loop) spread() error {
 			return fmt.Errorf("handing the run's state to all ranks: %w", err)
 		}
 	}
-	return l.group.sameWeights(l.params, "at the start")
+	if fresh {
+		return nil
+	}
+	return l.group.sameWeights(l.params, atTheStart)
 }
 
 // spreadState replaces weights and the state of the optimiser by rank 0's.
