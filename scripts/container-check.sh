@@ -83,7 +83,7 @@ done
 chown -R 1000:1000 .
 
 echo "== the first trial of the Job"
-line=$(sed -n 's/^ *- \(exec voxsaw .*\)$/\1/p' study-0/crossval.job.yaml)
+line=$(sed -n 's/^ *\(exec voxsaw .*\)$/\1/p' study-0/crossval.job.yaml)
 chroot --userspec=1000:1000 "$scratch/one" env JOB_COMPLETION_INDEX=0 /bin/sh -c "cd /work && $line"
 cd - >/dev/null
 

@@ -2,17 +2,22 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"strings"
 	"text/template"
+	"unicode"
 
+	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/terminal"
 )
 
 // This file: crossval --write, which leaves what a cluster's own scheduler needs in the
@@ -30,21 +35,27 @@ var slurmScript = template.Must(template.New("sbatch").Parse(`#!/bin/bash
 #
 #   {{.Again}}
 #
+{{.Estimate}}
+#
 #SBATCH --job-name=voxsaw
 #SBATCH --array=1-{{.Trials}}
 {{- if .Together}}
 # the ranks of a trial, on as many nodes as that takes; --nodes says how many
 #SBATCH --ntasks={{.Ranks}}
 #SBATCH --cpus-per-task={{.Cores}}
-# on each node
 {{- else}}
 #SBATCH --nodes=1
 #SBATCH --ntasks=1
 #SBATCH --cpus-per-task={{.Cores}}
 {{- end}}
+{{- if .PerCore}}
+#SBATCH --mem-per-cpu={{.PerCore}}
+{{- else}}
+# on each node
 #SBATCH --mem={{.Memory}}
+{{- end}}
 # at most so long; a task that was stopped goes on where it stopped when it is submitted again
-#SBATCH --time=24:00:00
+#SBATCH --time={{.Hours}}:00:00
 #SBATCH --requeue
 # two minutes before the end the program is told to save
 #SBATCH --signal={{if .Together}}USR1{{else}}B:TERM{{end}}@120
@@ -66,7 +77,8 @@ type cluster struct {
 	ranks  scriptFile // for trials of several ranks
 	submit string     // the command before the file's name
 	unit   string     // of memory, in MiB
-	usual  string     // memory where no limit is given
+	// the folder that the command is run in is all that pods have of this machine
+	folderAlone bool
 }
 
 // A scriptFile is a script and its name in the experiment's folder.
@@ -76,17 +88,113 @@ type scriptFile struct {
 }
 
 var clusters = map[string]cluster{
-	"slurm":      {scriptFile{slurmScript, "crossval.sbatch"}, scriptFile{slurmScript, "crossval.sbatch"}, "sbatch", "M", "16G"},
-	"kubernetes": {scriptFile{kubernetesJob, "crossval.job.yaml"}, scriptFile{kubernetesMPIJobs, "crossval.mpijobs.yaml"}, "kubectl apply -f", "Mi", "16Gi"},
+	"slurm":      {scriptFile{slurmScript, "crossval.sbatch"}, scriptFile{slurmScript, "crossval.sbatch"}, "sbatch", "M", false},
+	"kubernetes": {scriptFile{kubernetesJob, "crossval.job.yaml"}, scriptFile{kubernetesMPIJobs, "crossval.mpijobs.yaml"}, "kubectl apply -f", "Mi", true},
+}
+
+// checkWrite refuses what --write would leave out of account.
+func (f crossvalFlags) checkWrite(j *job) error {
+	if _, known := clusters[f.write]; !known {
+		return usagef("--write %s: there are slurm and kubernetes", f.write)
+	}
+	for _, other := range []struct {
+		flag  string
+		given bool
+	}{{"plan", f.dry}, {"trial", f.trial > 0}, {"json", f.asJSON}} {
+		if other.given {
+			return usagef("--write makes a script for all trials, and takes no --%s: leave one of the two out", other.flag)
+		}
+	}
+	if j.launch.Ranks > 1 {
+		return withHint(usagef("%d processes were started (%s), and --write is the work of one", j.launch.Ranks, j.launch.By), "run it without a launcher: the script that it writes starts the ranks")
+	}
+	return nil
+}
+
+// checkPaths refuses paths that trials would not find, and such as a script cannot hold.
+func (to cluster) checkPaths(o crossvalOptions, out string) error {
+	if strings.ContainsFunc(out, unicode.IsControl) {
+		return usagef("--out %q: a script cannot hold the name: take one without line breaks and tabs", out)
+	}
+	if !to.folderAlone {
+		return nil
+	}
+	paths := [][2]string{{"--out", out}, {"data", o.Data}, {"splits", o.Splits}}
+	for _, i := range o.Inits {
+		paths = append(paths, [2]string{"checkpoint of initialisation " + i.Name, i.Checkpoint}, [2]string{"data of initialisation " + i.Name, i.Data})
+	}
+	for _, p := range paths {
+		if p[1] != "" && !filepath.IsLocal(p[1]) {
+			return withHint(usagef("%s is %s: pods have the folder that this command is run in, and nothing else of this machine", p[0], p[1]), "run it in the folder that holds all of the study, and name what lies there by its path below that folder")
+		}
+	}
+	return nil
+}
+
+// What an estimate is made of.
+const (
+	// coreRate is the arithmetic of training that a core does in a second: a slow one, or one with
+	// a small network. docs/benchmarks.md has 700 to 1300 GFLOP/s with 16 channels; with 4, on
+	// crops of 32^3, a core that other programs shared did 30.
+	coreRate = 100e9
+	// slack is for slower machines, validations and reading.
+	slack = 3
+	// voxelBytes are for scoring a scan, see --memory.
+	voxelBytes = 50
+	leastBytes = 2 << 30
+)
+
+// size is what a process of a trial is to have.
+type size struct {
+	cores    int
+	memory   int64 // bytes
+	hours    int
+	estimate string // how it came about, a comment for a script
+}
+
+// sizeOf estimates what a process of a trial needs.
+func sizeOf(ctx context.Context, o crossvalOptions, ranks int) (s size, err error) {
+	s.cores = cmp.Or(o.Machine.Threads, 8)
+	// A processor's memory is planned by the same rules on any machine.
+	dev, err := voxsaw.Open("cpu", voxsaw.DeviceOptions{Threads: s.cores, Conv: o.Machine.Conv})
+	if err != nil {
+		return s, err
+	}
+	defer dev.Close()
+	needs, err := o.Plan.Needs(ctx, dev, ranks)
+	if err != nil {
+		return s, err
+	}
+	if limit := o.Memory.bytes(); limit > 0 {
+		s.memory = limit + limit/5
+		s.estimate = "--memory, and a fifth more for scans"
+	} else {
+		scoring := int64(needs.Voxels) * voxelBytes
+		s.memory = max((needs.Memory+ownMemory+scoring)/5*6, leastBytes)
+		s.estimate = fmt.Sprintf("%s for a training, %s for scoring the largest scan, and a\n# fifth more; %s at least", terminal.Bytes(needs.Memory), terminal.Bytes(scoring), terminal.Bytes(leastBytes))
+	}
+	computing := needs.FLOPs / coreRate / float64(s.cores) / 3600
+	s.hours = int(math.Ceil(1 + slack*computing))
+	s.estimate = fmt.Sprintf(`# Memory of a process: %s.
+# Time: the largest trial, with the pretraining of its encoder, is %.1f TFLOP for a process. At %.0f
+# GFLOP/s a core, with %s, that is %.1f hours. It is given %d times that, for slower machines and
+# validations, and an hour for reading and predictions. Both are estimates, change them where you know
+# better: a trial that was stopped goes on where it stopped when it is started again.`,
+		s.estimate, needs.FLOPs/1e12, coreRate/1e9, numbers.Count(s.cores, "core"), computing, slack)
+	return s, nil
 }
 
 // writeCluster writes the script for a scheduler, and the settings that it names.
-func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
-	to, known := clusters[f.write]
-	if !known {
-		return usagef("--write %s: there are slurm and kubernetes", f.write)
+func writeCluster(ctx context.Context, w io.Writer, o crossvalOptions, f crossvalFlags) error {
+	to := clusters[f.write]
+	if err := to.checkPaths(o, f.out); err != nil {
+		return err
 	}
 	preview, err := experiment.Look(o.Plan)
+	if err != nil {
+		return err
+	}
+	size, err := sizeOf(ctx, o, f.together())
 	if err != nil {
 		return err
 	}
@@ -107,18 +215,15 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 	if err != nil {
 		return err
 	}
-	cores, memory := o.Machine.Threads, to.usual
-	if cores == 0 {
-		cores = 8
-	}
 	again := []string{"voxsaw", "crossval", "--config", quoted(path), "--out", quoted(f.out)}
 	if f.local.folder != "" {
 		again = append(again, "--local", quoted(f.local.folder), "--local-size", f.local.size.String())
 	}
-	if limit := o.Memory.bytes(); limit > 0 {
+	perCore := ""
+	if o.Memory > 0 {
 		again = append(again, "--memory", o.Memory.String())
-		// beside the network: scans, and the program itself
-		memory = fmt.Sprintf("%d%s", (limit+limit/5)>>20, to.unit)
+	} else if f.together() > 1 { // who knows how many ranks a node has
+		perCore = fmt.Sprintf("%d%s", size.memory>>20/int64(size.cores)+1, to.unit)
 	}
 	var text strings.Builder
 	trials := make([]int, len(preview.Trials))
@@ -126,9 +231,10 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 		trials[n] = n + 1
 	}
 	if err := file.template.Execute(&text, map[string]any{
-		"Folder": quoted(here), "Script": quoted(script), "Trials": len(preview.Trials), "Numbers": trials, "Cores": cores, "Memory": memory,
+		"Folder": quoted(here), "Script": quoted(script), "Trials": len(preview.Trials), "Numbers": trials,
+		"Cores": size.cores, "Memory": fmt.Sprintf("%d%s", size.memory>>20, to.unit), "PerCore": perCore, "Hours": size.hours, "Seconds": size.hours * 3600, "Estimate": size.estimate,
 		"Ranks": f.together(), "Together": f.together() > 1,
-		"Logs": filepath.Join(f.out, "slurm-%A_%a.log"), "Again": strings.Join(again, " "),
+		"Logs": slurmLogs(f.out), "Again": strings.Join(again, " "),
 	}); err != nil {
 		return err
 	}
@@ -140,6 +246,17 @@ func writeCluster(w io.Writer, o crossvalOptions, f crossvalFlags) error {
 	}
 	say(w, "%s: %s; %s %s", script, numbers.Count(len(preview.Trials), "trial"), to.submit, quoted(script))
 	return nil
+}
+
+// slurmLogs is the name of a task's log as sbatch reads it: between double quotes a backslash makes
+// the next character an ordinary one, and a percent sign stands for itself where there are two.
+func slurmLogs(out string) string {
+	name := strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`).Replace(out)
+	name = filepath.Join(name, "slurm-%A_%a.log")
+	if quoted(out) == out {
+		return name
+	}
+	return `"` + name + `"`
 }
 
 // quoted is a word as a shell reads it.

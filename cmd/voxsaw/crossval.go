@@ -119,6 +119,11 @@ func (f crossvalFlags) checkLauncher(j *job) error {
 }
 
 func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
+	if f.write != "" {
+		if err := f.checkWrite(jobOf(cmd.Context())); err != nil {
+			return err
+		}
+	}
 	if err := checkFolds(cmd, &o.Plan); err != nil {
 		return err
 	}
@@ -130,7 +135,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 		return printPlan(cmd.OutOrStdout(), o.Plan, f.asJSON)
 	}
 	if f.write != "" {
-		return writeCluster(cmd.OutOrStdout(), o, f)
+		return writeCluster(cmd.Context(), cmd.OutOrStdout(), o, f)
 	}
 	ranks := jobOf(cmd.Context())
 	if err := f.checkLauncher(ranks); err != nil {

@@ -22,6 +22,8 @@ var kubernetesJob = template.Must(template.New("job").Parse(`# The trials of an 
 # complete, the same command without --trial makes the table and the report:
 #
 #   {{.Again}}
+#
+{{.Estimate}}
 apiVersion: batch/v1
 kind: Job
 metadata:
@@ -44,7 +46,7 @@ spec:
     spec:
       restartPolicy: Never
       # at most so long, in seconds; then it is stopped, and goes on in a new pod
-      activeDeadlineSeconds: 86400
+      activeDeadlineSeconds: {{.Seconds}}
       # the program is told to end, and has so long to save
       terminationGracePeriodSeconds: 120
       containers:
@@ -56,7 +58,8 @@ spec:
             - /bin/sh
             - -c
             # an index counts from 0, a trial from 1
-            - exec {{.Again}} --threads {{.Cores}} --trial "$((JOB_COMPLETION_INDEX + 1))"
+            - >-
+              exec {{.Again}} --threads {{.Cores}} --trial "$((JOB_COMPLETION_INDEX + 1))"
           resources:
             requests: {cpu: "{{.Cores}}", memory: {{.Memory}}}
             limits: {cpu: "{{.Cores}}", memory: {{.Memory}}}
@@ -100,6 +103,8 @@ var kubernetesMPIJobs = template.Must(template.New("mpijobs").Parse(`# The trial
 # command on one process makes the table and the report:
 #
 #   {{.Again}}
+#
+{{.Estimate}}
 {{- range .Numbers}}
 ---
 apiVersion: kubeflow.org/v2beta1
@@ -123,7 +128,7 @@ spec:
       template:
         spec:
           # at most so long, in seconds; then it is stopped, and goes on in a new pod
-          activeDeadlineSeconds: 86400
+          activeDeadlineSeconds: {{$.Seconds}}
           # the ranks are told to end, and have so long to save
           terminationGracePeriodSeconds: 120
           containers:

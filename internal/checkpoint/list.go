@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
@@ -64,6 +66,30 @@ func WriteList(folder string, names []string) error {
 		return nil
 	}
 	return atomicfile.WriteBytes(path, text)
+}
+
+// inConfig finds what [List.String] leaves in a configuration.
+var inConfig = regexp.MustCompile(`([0-9]+) names, those in (names-[0-9a-f]{16}\.txt), SHA-256 ([0-9a-f]{64})`)
+
+// VerifyLists says what is wrong with the files of long lists of names that a configuration names.
+// They lie beside it.
+func VerifyLists(path string) (problems []string) {
+	// folded, a line's end is a blank
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil // who reads the configuration says so
+	}
+	for _, found := range inConfig.FindAllStringSubmatch(strings.Join(strings.Fields(string(text)), " "), -1) {
+		l := List{File: found[2], SHA256: found[3]}
+		l.Names, _ = strconv.Atoi(found[1])
+		switch names, err := l.read(filepath.Dir(path)); {
+		case err != nil:
+			problems = append(problems, err.Error())
+		case names == nil:
+			problems = append(problems, fmt.Sprintf("%s names %d cases in %s, which is not beside it", filepath.Base(path), l.Names, l.File))
+		}
+	}
+	return problems
 }
 
 // read reads the names. Where the file is not there, it returns nil.

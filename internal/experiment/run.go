@@ -426,30 +426,22 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 		}
 		defer cache.Close()
 	}
-	training, held, err := dataset.HoldOut(e.Cases, dataset.PatientsOf(cache.Records()), 0.15, r.plan.SubsetSeed)
+	chosen, data, err := r.plan.pretraining(e, cache)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	p.Held = held
-	chosen, err := r.plan.pretext(init)
-	if err != nil {
-		return "", err
-	}
+	p.Held = data.Validate
 	var settings pretext.Config
 	p.Task, settings = pretext.Chosen(&chosen)
-	settings.Common().Train.Seed += uint64(p.Number)
-	if err := settings.Resolve(cache.Preparation()); err != nil {
-		return "", fmt.Errorf("initialisation %s: %w", init.Name, err)
-	}
 	resolved, err := config.Marshal(&struct {
 		config.OneOf `yaml:",inline"`
 		Cases        []string `yaml:"cases,flow"`
 		Held         []string `yaml:"held,flow"`
-	}{chosen, checkpoint.ListForConfig(training), held})
+	}{chosen, checkpoint.ListForConfig(data.Train), data.Validate})
 	if err != nil {
 		return "", err
 	}
-	summary, err := settings.Pretrain(ctx, r.Device, pretext.Data{Store: cache, Train: training, Validate: held}, r.options(p.Folder, resolved, r.Console.Training(name, p.Task.Items)))
+	summary, err := settings.Pretrain(ctx, r.Device, data, r.options(p.Folder, resolved, r.Console.Training(name, p.Task.Items)))
 	r.Console.Trained()
 	if train.Occupied(err) { // since it was looked at
 		return "", &encoderError{err}

@@ -97,20 +97,23 @@ func one(ctx context.Context, path string, folder bool, part dataset.Part) *Find
 		problems, _ := photos.Verify(ctx, path) // who called looks at the end of ctx
 		return &Finding{Path: path, Kind: PreparedPhotos, Problems: problems}
 	case folder && isFile(filepath.Join(path, "run.json")):
-		return &Finding{Path: path, Kind: Run, Problems: train.Verify(path)}
+		return &Finding{Path: path, Kind: Run, Problems: append(train.Verify(path), checkpoint.VerifyLists(train.ConfigOf(path))...)}
 	}
 	return nil
 }
 
 func verifyCheckpoint(path string) *Finding {
 	f := &Finding{Path: path, Kind: Checkpoint}
+	var d checkpoint.Description
 	known, err := checkpoint.Verify(path)
 	if err == nil {
-		_, err = checkpoint.Read(path)
+		d, err = checkpoint.Read(path)
 	}
 	switch {
 	case err != nil:
 		f.Problems = []string{err.Error()}
+	case d.Lost != "":
+		f.Problems = []string{d.Lost + ": copy that file back"}
 	case !known:
 		f.Note = "written without a digest, by an earlier version: its weights cannot be compared with anything"
 	}

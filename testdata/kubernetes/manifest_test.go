@@ -46,6 +46,9 @@ func TestManifest(t *testing.T) {
 		t.Fatalf("%d containers", len(pod.Containers))
 	}
 	c := pod.Containers[0]
+	if line := c.Command[2]; !strings.HasPrefix(line, "exec voxsaw crossval --config pods/crossval.yaml ") || strings.Contains(line, "\n") || *pod.ActiveDeadlineSeconds != 7200 {
+		t.Errorf("a trial is %q, for %d seconds", line, *pod.ActiveDeadlineSeconds)
+	}
 	for _, list := range []core.ResourceList{c.Resources.Requests, c.Resources.Limits} {
 		if list.Cpu().Value() != 1 || list.Memory().Value() != 2457<<20 {
 			t.Errorf("%s cores and %s of memory, want those of the command", list.Cpu(), list.Memory())

@@ -197,13 +197,15 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 		return nil, fmt.Errorf("preparing %s: %w", d.Root, err)
 	}
 	if !o.Force {
-		if err := d.checkEarlier(w, dir, p, d.Cases); err != nil {
+		if err := d.checkEarlier(w, dir, p); err != nil {
 			return nil, err
 		}
 	}
 	summary, err := newPreparer(d, w, p, o).run(ctx, d.Cases, progress)
 	if err == nil && summary.Prepared+summary.Kept > 0 {
-		err = summary.finish(d, w, p)
+		if err = summary.finish(d, w, p); err == nil {
+			err = removeParts(dir)
+		}
 	}
 	if standing := w.Standing(); atomicfile.OfMachine(err) && standing != "" {
 		err = fmt.Errorf("%w; %s", err, standing)
@@ -235,23 +237,30 @@ func (o PrepareOptions) complete() (PrepareOptions, error) {
 }
 
 // checkEarlier refuses to remove what another data set's scans were prepared to, and to replace
-// what the given cases of this one were prepared to with other settings, or with more than now.
-func (d *Dataset) checkEarlier(w *prepared.Writer, dir string, p volume.Preparation, now []Case) error {
-	if err := d.checkOthers(w, dir); err != nil {
+// what cases of this one were prepared to with other settings, or with more than now.
+func (d *Dataset) checkEarlier(w *prepared.Writer, dir string, p volume.Preparation) error {
+	if err := cmp.Or(d.checkOthers(w, dir), d.checkSettings(w, dir, p)); err != nil {
 		return err
 	}
-	paths, err := pathsOf(now)
+	paths, err := pathsOf(d.Cases)
+	if err != nil {
+		return err
+	}
+	return checkLosses(w, dir, d.Cases, paths, p)
+}
+
+// checkSettings refuses to replace what cases of this data set were prepared to with other
+// settings.
+func (d *Dataset) checkSettings(w *prepared.Writer, dir string, p volume.Preparation) error {
+	paths, err := pathsOf(d.Cases)
 	if err != nil {
 		return err
 	}
 	ids, before, err := w.Unlike(paths)
-	if err != nil {
+	if err != nil || len(ids) == 0 {
 		return err
 	}
-	if len(ids) > 0 {
-		return &SettingsError{Dir: dir, Cases: ids, Differences: p.Differences(before)}
-	}
-	return checkLosses(w, dir, now, paths, p)
+	return &SettingsError{Dir: dir, Cases: ids, Differences: p.Differences(before)}
 }
 
 // checkOthers refuses to remove what another data set's scans were prepared to.

@@ -324,7 +324,7 @@ func TestCasesOfOtherScansAreKept(t *testing.T) {
 }
 
 // Cases that were prepared with other settings are replaced when that is asked for, and not before;
-// a part is refused for its own cases alone.
+// so is a part, for the cases of other parts, too: all become one folder.
 func TestOtherSettingsAreRefused(t *testing.T) {
 	root, dir := folderOf(t, "p1", "p2"), t.TempDir()
 	p := volume.DefaultPreparation()
@@ -339,7 +339,7 @@ func TestOtherSettingsAreRefused(t *testing.T) {
 	if _, err := prepare(PrepareOptions{}); !errors.As(err, &refused) || !slices.Equal(refused.Cases, []string{"p1", "p2"}) || !slices.Equal(refused.Differences, want) {
 		t.Errorf("%v", err)
 	}
-	if _, err := prepare(PrepareOptions{Part: "2/2"}); !errors.As(err, &refused) || !slices.Equal(refused.Cases, []string{"p2"}) {
+	if _, err := prepare(PrepareOptions{Part: "2/2"}); !errors.As(err, &refused) || !slices.Equal(refused.Cases, []string{"p1", "p2"}) {
 		t.Errorf("a part: %v", err)
 	}
 	if now := times(t, dir); !slices.Equal(now, before) {
@@ -348,7 +348,10 @@ func TestOtherSettingsAreRefused(t *testing.T) {
 	if _, err := prepare(PrepareOptions{Part: "2/2", Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := prepare(PrepareOptions{Part: "2/2"}); err != nil || s.Kept != 1 {
+	if _, err := prepare(PrepareOptions{Part: "2/2"}); !errors.As(err, &refused) || !slices.Equal(refused.Cases, []string{"p1"}) {
+		t.Errorf("a part beside one of other settings: %v", err)
+	}
+	if s, err := prepare(PrepareOptions{Part: "2/2", Force: true}); err != nil || s.Kept != 1 {
 		t.Errorf("a part that is run again: %v", err)
 	}
 	if _, err := prepare(PrepareOptions{}); !errors.As(err, &refused) || !slices.Equal(refused.Cases, []string{"p1"}) {

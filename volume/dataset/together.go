@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -121,7 +123,8 @@ func (d *Dataset) onePart(ctx context.Context, dir string, part Part, p volume.P
 		}
 	}
 	if !o.Force {
-		if err := d.checkEarlier(w, dir, p, cases); err != nil {
+		// The cases of other parts, too: all parts become one folder, which has one preparation.
+		if err := d.checkEarlier(w, dir, p); err != nil {
 			return nil, err
 		}
 	}
@@ -179,6 +182,9 @@ func waiting(dir string, of int) (numbers []int) {
 // mergeParts writes the manifest of a folder whose parts were prepared.
 func (d *Dataset) mergeParts(dir string, p volume.Preparation, o PrepareOptions) (*Summary, error) {
 	release, err := atomicfile.Hold(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s is not there, and no part was prepared into it: prepare the parts first, or name their folder", dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("merging the parts of %s: %w", d.Root, err)
 	}
@@ -194,7 +200,8 @@ func (d *Dataset) merge(dir string, p volume.Preparation, o PrepareOptions) (*Su
 		return nil, explain(err)
 	}
 	if !o.Force {
-		if err := d.checkOthers(w, dir); err != nil {
+		// two parts that began at once may have had different settings
+		if err := cmp.Or(d.checkOthers(w, dir), d.checkSettings(w, dir, p)); err != nil {
 			return nil, err
 		}
 	}
@@ -232,10 +239,33 @@ func (d *Dataset) merge(dir string, p volume.Preparation, o PrepareOptions) (*Su
 			return summary, explain(err)
 		}
 	}
-	if err := os.RemoveAll(filepath.Join(dir, partsFolder)); err != nil {
+	if err := removeParts(dir); err != nil {
 		return summary, explain(err)
 	}
 	return summary, summary.failure(d)
+}
+
+// nameOfPart is that of a part's record, and without .json that of the folder that is held.
+var nameOfPart = regexp.MustCompile(`^[0-9]+-of-[0-9]+(\.json)?$`)
+
+// removeParts removes what parts have left in a folder that is finished, and nothing else. The
+// folder is held.
+func removeParts(dir string) error {
+	parts := filepath.Join(dir, partsFolder)
+	entries, err := os.ReadDir(parts)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = atomicfile.Clean(parts, nameOfPart.MatchString)
+	}
+	for _, e := range entries {
+		if err == nil && nameOfPart.MatchString(e.Name()) {
+			err = os.RemoveAll(filepath.Join(parts, e.Name()))
+		}
+	}
+	_ = os.Remove(parts) // but for a user's own files
+	return err
 }
 
 // failedInParts reads which cases the parts could not prepare, and why.

@@ -20,8 +20,10 @@ import (
 )
 
 // This file: copies of cases on the machine's own disk. A copy is named by its checksum, so that
-// several data sets and processes may use one folder. Beside the copies lies a folder "ledger",
-// whose file says how many bytes they are together; whoever changes that holds the folder.
+// several data sets and processes may use one folder; files of other names are left alone. Beside
+// the copies lies a folder "ledger", whose file says how many bytes they are together, with those
+// that are being made; whoever changes that holds the folder. An empty temporary file stands for a
+// copy that is being made.
 
 // Local is a folder on the machine's own disk that keeps copies of prepared cases: of a folder that
 // many machines share, each then reads a case once.
@@ -36,6 +38,13 @@ const (
 	copySuffix   = ".vox"
 	ledgerFolder = "ledger"
 )
+
+// isCopy says whether a file has a name that copies are given.
+func isCopy(name string) bool {
+	sum, ok := strings.CutSuffix(name, copySuffix)
+	digits, err := hex.DecodeString(sum)
+	return ok && err == nil && len(digits) == sha256.Size
+}
 
 // copies are the local ones of a store's cases.
 type copies struct {
@@ -55,6 +64,9 @@ func (s *Store) KeepLocal(l Local) (fits bool, err error) {
 			err = fmt.Errorf("keeping copies of prepared cases in %s: %w", l.Dir, err)
 		}
 	}()
+	if err := noStore(l.Dir); err != nil {
+		return false, err
+	}
 	if c.release, err = atomicfile.EnterWith(l.Dir, c.clean); err != nil {
 		return false, err
 	}
@@ -83,6 +95,31 @@ func (s *Store) KeepLocal(l Local) (fits bool, err error) {
 	return need <= c.Bytes, nil
 }
 
+// noStore refuses a folder that prepared cases lie in, or their records: a case may be called as a
+// copy is.
+func noStore(dir string) error {
+	refuse := func(path string) error {
+		return fmt.Errorf("%s is of prepared cases, which copies must not lie among: choose another folder", path)
+	}
+	path := filepath.Join(dir, manifestName)
+	if data, err := os.ReadFile(path); err == nil && strings.Contains(string(data), `"preparation"`) {
+		return refuse(path)
+	}
+	for _, folder := range []string{dir, filepath.Join(dir, casesFolder)} {
+		entries, _ := os.ReadDir(folder) // who enters the folder says what is wrong with it
+		names := map[string]bool{}
+		for _, e := range entries {
+			names[e.Name()] = true
+		}
+		for _, e := range entries {
+			if id, isRecord := strings.CutSuffix(e.Name(), ".json"); isRecord && names[id+copySuffix] {
+				return refuse(filepath.Join(folder, e.Name()))
+			}
+		}
+	}
+	return nil
+}
+
 // room is what copies may take where nobody says it.
 func (c *copies) room() (int64, error) {
 	free, err := freeBytes(c.Dir)
@@ -100,7 +137,7 @@ func (c *copies) room() (int64, error) {
 // clean is for who is alone in the folder: it removes what killed processes have left, and counts
 // the copies.
 func (c *copies) clean() error {
-	if err := atomicfile.Clean(c.Dir, nil); err != nil {
+	if err := atomicfile.Clean(c.Dir, isCopy); err != nil {
 		return err
 	}
 	return c.ledger(func(int64) (int64, error) {
@@ -159,7 +196,7 @@ func (c *copies) list() ([]kept, error) {
 	var all []kept
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() || filepath.Ext(e.Name()) != copySuffix {
+		if err != nil || !info.Mode().IsRegular() || !isCopy(e.Name()) {
 			continue // removed meanwhile, or no copy
 		}
 		all = append(all, kept{e.Name(), info.Size(), info.ModTime()})
@@ -167,18 +204,33 @@ func (c *copies) list() ([]kept, error) {
 	return all, nil
 }
 
-// reserve takes room for a copy, from copies of other data if need be. It reports whether there is
-// any.
-func (c *copies) reserve(size int64) (ok bool, err error) {
+// file is where the copy of a case lies, if there is one.
+func (c *copies) file(r Record) string { return filepath.Join(c.Dir, r.Checksum+copySuffix) }
+
+// coming is a file that is there while a process makes the copy of a case. It has the name of a
+// temporary file, which a process that is killed leaves and the next one that is alone removes.
+func (c *copies) coming(r Record) string {
+	return filepath.Join(c.Dir, "."+r.Checksum+copySuffix+".0.tmp")
+}
+
+// reserve takes room for the copy of a case, from copies of other data if need be. It reports
+// whether this process is to make it: there is room, and no other process makes it or has made it.
+// [copies.settle] must follow.
+func (c *copies) reserve(r Record) (ok bool, err error) {
 	err = c.ledger(func(bytes int64) (int64, error) {
-		if bytes+size > c.Bytes {
+		for _, path := range []string{c.file(r), c.coming(r)} {
+			if _, err := os.Lstat(path); err == nil {
+				return bytes, nil
+			}
+		}
+		if bytes+r.Bytes > c.Bytes {
 			all, err := c.list()
 			if err != nil {
 				return bytes, err
 			}
 			slices.SortFunc(all, func(a, b kept) int { return cmp.Or(a.used.Compare(b.used), strings.Compare(a.name, b.name)) })
 			for _, k := range all {
-				if bytes+size <= c.Bytes {
+				if bytes+r.Bytes <= c.Bytes {
 					break
 				}
 				if !c.own()[k.name] && os.Remove(filepath.Join(c.Dir, k.name)) == nil {
@@ -186,23 +238,55 @@ func (c *copies) reserve(size int64) (ok bool, err error) {
 				}
 			}
 		}
-		if ok = bytes+size <= c.Bytes; ok {
-			bytes += size
+		if bytes+r.Bytes > c.Bytes {
+			return bytes, nil
 		}
-		return bytes, nil
+		if err := os.WriteFile(c.coming(r), nil, 0o666); err != nil {
+			return bytes, err
+		}
+		ok = true
+		return bytes + r.Bytes, nil
 	})
 	return ok, err
 }
 
-// giveBack takes the room of a copy that is not there.
-func (c *copies) giveBack(size int64) {
+// settle is for who has reserved room: the copy is made, or its room is given back.
+func (c *copies) settle(r Record, made bool) {
 	// else the next who is alone counts again
-	_ = c.ledger(func(bytes int64) (int64, error) { return bytes - size, nil })
+	_ = c.ledger(func(bytes int64) (int64, error) {
+		if !made {
+			bytes -= r.Bytes
+		}
+		_ = os.Remove(c.coming(r))
+		return bytes, nil
+	})
+}
+
+// whole says whether the copy of a case is there and is what was prepared. Another one is removed.
+func (c *copies) whole(r Record) bool {
+	found, err := os.Stat(c.file(r))
+	if err != nil {
+		return false
+	}
+	if path := c.path(r); path != "" {
+		if sum, err := checksum(path, io.Discard); err == nil && sum == r.Checksum {
+			return true
+		}
+	}
+	// else the next who is alone counts again
+	_ = c.ledger(func(bytes int64) (int64, error) {
+		now, err := os.Stat(c.file(r))
+		if err == nil && os.SameFile(found, now) && os.Remove(c.file(r)) == nil {
+			bytes -= now.Size()
+		}
+		return bytes, nil
+	})
+	return false
 }
 
 // path is where the copy of a case lies; "" where there is none.
 func (c *copies) path(r Record) string {
-	path := filepath.Join(c.Dir, r.Checksum+copySuffix)
+	path := c.file(r)
 	if stat, err := os.Stat(path); err != nil || stat.Size() != r.Bytes {
 		return ""
 	}
@@ -215,33 +299,31 @@ func (c *copies) path(r Record) string {
 // is room. What is wrong with the case itself is an error; without a copy, for whatever reason, the
 // case is read where it lies, and was compared there.
 func (c *copies) fetch(dir string, r Record) (kept bool, err error) {
-	if path := c.path(r); path != "" {
-		if sum, err := checksum(path, io.Discard); err == nil && sum == r.Checksum {
-			return true, nil
-		}
-		if os.Remove(path) == nil {
-			c.giveBack(r.Bytes)
-		}
+	if c.whole(r) {
+		return true, nil
 	}
 	if err := checkVoxels(dir, r); err != nil {
 		return false, fmt.Errorf("case %s: %w", r.ID, err)
 	}
-	if ok, err := c.reserve(r.Bytes); err != nil || !ok {
+	if ok, err := c.reserve(r); err != nil || !ok {
+		if c.whole(r) { // another process has made it meanwhile
+			return true, nil
+		}
 		return false, verifyVoxels(dir, r)
 	}
 	origin := voxelPath(dir, r.ID)
 	var sum string
 	var unread error
-	err = atomicfile.Write(filepath.Join(c.Dir, r.Checksum+copySuffix), func(w io.Writer) error {
+	err = atomicfile.Write(c.file(r), func(w io.Writer) error {
 		if sum, unread = checksum(origin, w); unread == nil && sum != r.Checksum {
 			unread = errors.New("it is another file")
 		}
 		return unread
 	})
+	c.settle(r, err == nil)
 	if err == nil {
 		return true, nil
 	}
-	c.giveBack(r.Bytes)
 	return false, verifyVoxels(dir, r) // names what is wrong with the case, if it was that
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -189,20 +190,120 @@ func TestLocalFolderAfterAKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed(t, s)
-	left := filepath.Join(local, ".half.vox.123.tmp")
-	if err := os.WriteFile(left, make([]byte, 100), 0o666); err != nil {
-		t.Fatal(err)
+	names, _, _ := copiesIn(t, local)
+	other := strings.Repeat("ab", 32)
+	left := []string{"." + names[0] + ".123.tmp", "." + other + ".vox.0.tmp"}
+	foreign := []string{".half.vox.123.tmp", "half.vox", other[1:] + ".vox", other[1:] + "x.vox"}
+	for _, name := range slices.Concat(left, foreign) {
+		if err := os.WriteFile(filepath.Join(local, name), make([]byte, 100), 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.WriteFile(filepath.Join(local, ledgerFolder, "bytes"), []byte("999999999999\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	s, _ = localStore(t, dir, Local{Dir: local, Bytes: 10 * size(t, dir)})
 	closed(t, s)
-	if _, err := os.Stat(left); err == nil {
-		t.Error("the temporary file is left")
+	for _, name := range left {
+		if _, err := os.Stat(filepath.Join(local, name)); err == nil {
+			t.Errorf("the temporary file %s is left", name)
+		}
+	}
+	for _, name := range foreign {
+		if err := os.Remove(filepath.Join(local, name)); err != nil {
+			t.Errorf("a file that is no copy is gone: %v", err)
+		}
 	}
 	if _, bytes, ledger := copiesIn(t, local); ledger != fmt.Sprint(bytes) {
 		t.Errorf("%d bytes, %s in the ledger", bytes, ledger)
+	}
+}
+
+// Prepared cases are no copies, whatever they are called: a folder that they lie in is refused, and
+// other files never give way.
+func TestLocalFolderOfOtherFiles(t *testing.T) {
+	dir, victim := folder(t, 2), folder(t, 3)
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed(t, s)
+	for _, folder := range []string{dir, victim, filepath.Join(victim, casesFolder)} {
+		if _, err := s.KeepLocal(Local{Dir: folder, Bytes: 1}); err == nil || !strings.Contains(err.Error(), "is of prepared cases, which copies must not lie among: choose another folder") {
+			t.Errorf("%s: %v", folder, err)
+		}
+		if _, err := os.Stat(filepath.Join(folder, ledgerFolder)); err == nil {
+			t.Errorf("%s was refused, and has a ledger", folder)
+		}
+	}
+	// of a preparation that has not come to its end
+	if err := os.Remove(filepath.Join(victim, manifestName)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.KeepLocal(Local{Dir: victim, Bytes: 1}); err == nil {
+		t.Error("cases without a manifest are taken for copies")
+	}
+
+	local := t.TempDir()
+	mine := filepath.Join(local, "mine.vox")
+	if err := os.WriteFile(mine, make([]byte, 1000), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.KeepLocal(Local{Dir: local, Bytes: 2 * size(t, dir)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := readAll(s); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(mine); err != nil {
+		t.Errorf("a file that is no copy gave way: %v", err)
+	}
+	if names, bytes, ledger := copiesIn(t, local); len(names) != 2 || ledger != fmt.Sprint(bytes) {
+		t.Errorf("%d copies of %d bytes, %s in the ledger", len(names), bytes, ledger)
+	}
+}
+
+// A copy that is there, or that another process makes, takes no room again, so that no copy of
+// other data gives way for it. One that was cut short takes none once it is made again.
+func TestLocalCopyIsCountedOnce(t *testing.T) {
+	dir, local := folder(t, 2), t.TempDir()
+	bytes := size(t, dir)
+	other := filepath.Join(local, strings.Repeat("ab", 32)+copySuffix)
+	if err := os.WriteFile(other, make([]byte, bytes), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := localStore(t, dir, Local{Dir: local, Bytes: 3 * bytes})
+	first, _ := s.Record("case000")
+	if ok, err := s.local.reserve(first); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	for range 3 { // as of other processes, while the copy is made
+		if kept, err := s.local.fetch(dir, first); kept || err != nil {
+			t.Error(kept, err)
+		}
+	}
+	s.local.settle(first, false)
+	if kept, err := s.local.fetch(dir, first); !kept || err != nil {
+		t.Error(kept, err)
+	}
+	if ok, err := s.local.reserve(first); ok || err != nil {
+		t.Errorf("a copy that is there is to be made: %v", err)
+	}
+	if names, all, ledger := copiesIn(t, local); len(names) != 2 || all != 2*bytes || ledger != fmt.Sprint(all) {
+		t.Errorf("copies %v of %d bytes, %s in the ledger", names, all, ledger)
+	}
+	closed(t, s)
+
+	if err := os.Truncate(filepath.Join(local, first.Checksum+copySuffix), bytes-7); err != nil {
+		t.Fatal(err)
+	}
+	s, _ = localStore(t, dir, Local{Dir: local, Bytes: 3 * bytes})
+	defer closed(t, s)
+	if err := readAll(s); err != nil {
+		t.Fatal(err)
+	}
+	if names, all, ledger := copiesIn(t, local); len(names) != 3 || all != 3*bytes || ledger != fmt.Sprint(all) {
+		t.Errorf("copies %v of %d bytes, %s in the ledger", names, all, ledger)
 	}
 }
 
@@ -216,8 +317,12 @@ func TestLocalCopiesOfManyReaders(t *testing.T) {
 		all.Go(func() {
 			defer closed(t, s)
 			r := rand.New(rand.NewPCG(1, uint64(reader)))
-			for range 20 {
-				c, err := s.Open(fmt.Sprintf("case%03d", r.IntN(8)))
+			for n := range 20 {
+				next := n // all begin with the same cases
+				if n >= 4 {
+					next = r.IntN(8)
+				}
+				c, err := s.Open(fmt.Sprintf("case%03d", next))
 				if err == nil {
 					err = c.Image(make([]float32, small), [3]int{}, [3]int{4, 3, 2})
 				}
@@ -228,7 +333,8 @@ func TestLocalCopiesOfManyReaders(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if names, bytes, _ := copiesIn(t, local); bytes > most || len(names) == 0 {
-		t.Errorf("%d copies of %d bytes, more than %d", len(names), bytes, most)
+	// a store that has found a copy on its way reads the case where it lies
+	if names, bytes, ledger := copiesIn(t, local); bytes > most || len(names) == 0 || ledger != fmt.Sprint(bytes) {
+		t.Errorf("%d copies of %d bytes, at most %d, and %s in the ledger", len(names), bytes, most, ledger)
 	}
 }

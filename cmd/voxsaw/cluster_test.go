@@ -1,0 +1,100 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// The command of a Job is text, and the same, whatever the experiment's folder is called.
+func TestCommandInManifests(t *testing.T) {
+	const again = `voxsaw crossval --config 's2: #x/- "y" & *z/crossval.yaml' --out 's2: #x/- "y" & *z'`
+	sizes := map[string]any{"Again": again, "Script": "x", "Trials": 1, "Numbers": []int{1}, "Cores": 2, "Memory": "1Mi", "Seconds": 3600, "Estimate": "# none", "Ranks": 2}
+	type container struct {
+		Command []any `yaml:"command"`
+	}
+	type template struct {
+		Template struct {
+			Spec struct {
+				Containers []container `yaml:"containers"`
+			} `yaml:"spec"`
+		} `yaml:"template"`
+	}
+	var job struct {
+		Spec template `yaml:"spec"`
+	}
+	var mpiJob struct {
+		Spec struct {
+			Replicas map[string]template `yaml:"mpiReplicaSpecs"`
+		} `yaml:"spec"`
+	}
+	var one, ranks strings.Builder
+	if err := kubernetesJob.Execute(&one, sizes); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal([]byte(one.String()), &job); err != nil {
+		t.Fatal(err)
+	}
+	if err := kubernetesMPIJobs.Execute(&ranks, sizes); err != nil {
+		t.Fatal(err)
+	}
+	_, document, _ := strings.Cut(ranks.String(), "\n---\n")
+	if err := yaml.Unmarshal([]byte(document), &mpiJob); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		of   template
+		want string
+	}{
+		{job.Spec, "exec " + again + ` --threads 2 --trial "$((JOB_COMPLETION_INDEX + 1))"`},
+		{mpiJob.Spec.Replicas["Launcher"], "exec mpirun -n 2 --bind-to none --mca odls_base_sigkill_timeout 50 " + again + " --threads 2 --ranks 2 --trial 1"},
+	} {
+		if command := c.of.Template.Spec.Containers[0].Command; len(command) != 3 || command[2] != c.want {
+			t.Errorf("the command is %#v, want %q", command, c.want)
+		}
+	}
+}
+
+// sbatchWord reads a word of a line of #SBATCH as Slurm's sbatch does: a backslash makes the next
+// character an ordinary one, a blank ends a word that is not between quotes, and so does a #.
+func sbatchWord(line string) string {
+	var word []byte
+	var quote byte
+	escaped := false
+	for n := 0; n < len(line); n++ {
+		c := line[n]
+		switch {
+		case quote == 0 && (c == ' ' || c == '\t'):
+			return string(word)
+		case escaped:
+			escaped = false
+		case c == '\\':
+			escaped = true
+			continue
+		case quote != 0 && c == quote:
+			quote = 0
+			continue
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+			continue
+		case quote == 0 && c == '#':
+			return string(word)
+		}
+		word = append(word, c)
+	}
+	return string(word)
+}
+
+func TestSlurmLogs(t *testing.T) {
+	for out, want := range map[string]string{
+		"study":         "study/slurm-%A_%a.log",
+		"my study":      "my study/slurm-%A_%a.log",
+		`a "b" it's #1`: `a "b" it's #1/slurm-%A_%a.log`,
+		"half 50%":      "half 50%%/slurm-%A_%a.log",
+	} {
+		if got := sbatchWord(slurmLogs(out)); got != want {
+			t.Errorf("%s: sbatch reads %q, want %q", out, got, want)
+		}
+	}
+}
