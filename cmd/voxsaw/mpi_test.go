@@ -528,7 +528,7 @@ func (s mpiSite) interruptAndResume(t *testing.T) {
 			if err := os.CopyFS(four, os.DirFS(folder)); err != nil {
 				t.Fatal(err)
 			}
-			if r = s.ranks(t, launcher, 4, "finetune", "--resume", "--out", four); r.code != 0 || !strings.Contains(r.stderr, "by 2 ranks, these are 4: results may differ") {
+			if r = s.ranks(t, launcher, 4, "finetune", "--resume", "--out", four); r.code != 0 || !strings.Contains(r.stderr, "by 2 ranks, now there are 4: results may differ") {
 				t.Errorf("with four ranks: exit code %d\n%s", r.code, r.stderr)
 			}
 		}

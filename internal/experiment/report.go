@@ -200,24 +200,25 @@ func (r *Result) tasks() []pretext.Task {
 	return list
 }
 
-// pretext is the section on the encoders of one task, with a picture of each.
+// pretext is the section on the encoders of one task, with a picture of each. Encoders may be
+// measured by other things, as puzzles of one grid and of several are: a column is empty for those
+// that do not have it.
 func (r *Result) pretext(ctx context.Context, s Setting, task pretext.Task) (report.Section, error) {
 	section := report.Section{Title: task.Title}
 	t := table.Table{Title: "After pretraining, on cases that were not trained on, in percent", Columns: []table.Column{
 		{Key: "initialisation", Title: "initialisation"}, {Key: "fold", Title: "fold"}, {Key: "steps", Title: "steps"}, {Key: "cases", Title: "held-out cases"},
 	}}
+	first := len(t.Columns)
+	var scores []string
 	var pictures report.Pictures
-	for n, p := range slices.DeleteFunc(slices.Clone(r.Encoders), func(p Pretraining) bool { return p.Task.Name != task.Name }) {
+	var cells []map[string]any // of each encoder, by the column's key
+	for _, p := range r.Encoders {
+		if p.Task.Name != task.Name {
+			continue
+		}
 		e, picture, err := r.evaluate(ctx, s, p)
 		if err != nil {
 			return section, err
-		}
-		if n == 0 {
-			for _, m := range e.Measures {
-				t.Columns = append(t.Columns, table.Column{Key: m.Key, Title: m.Title, Digits: 1})
-			}
-			score := e.Measures[e.Score].Title
-			t.Columns = append(t.Columns, table.Column{Key: "chance", Title: score + ", by chance", Digits: 1}, table.Column{Key: "ceiling", Title: score + ", at most", Digits: 1})
 		}
 		fold := any("all")
 		if p.Fold > 0 {
@@ -227,21 +228,33 @@ func (r *Result) pretext(ctx context.Context, s Setting, task pretext.Task) (rep
 		if r.Plan.Encoders > 1 {
 			name = fmt.Sprintf("%s, encoder %d", p.Init, p.Number)
 		}
-		row := []any{name, fold, p.Steps, e.Cases}
-		for _, share := range e.Final() {
-			row = append(row, 100*share)
-		}
-		ceiling := 1.0
+		t.Rows = append(t.Rows, []any{name, fold, p.Steps, e.Cases})
+		own := map[string]any{"chance": 100 * e.Chance[e.Score], "ceiling": 100.0}
 		if e.Ceiling != nil {
-			ceiling = e.Ceiling[e.Score]
+			own["ceiling"] = 100 * e.Ceiling[e.Score]
 		}
-		t.Rows = append(t.Rows, append(row, 100*e.Chance[e.Score], 100*ceiling))
-		for _, note := range e.Notes {
-			if len(pictures) == 0 {
-				t.Notes = append(t.Notes, note)
+		for n, share := range e.Final() {
+			m := e.Measures[n]
+			own[m.Key] = 100 * share
+			if !slices.ContainsFunc(t.Columns, func(c table.Column) bool { return c.Key == m.Key }) {
+				t.Columns = append(t.Columns, table.Column{Key: m.Key, Title: m.Title, Digits: 1})
 			}
 		}
+		cells = append(cells, own)
+		if score := e.Measures[e.Score].Title; !slices.Contains(scores, score) {
+			scores = append(scores, score)
+		}
+		if len(pictures) == 0 {
+			t.Notes = append(t.Notes, e.Notes...)
+		}
 		pictures = append(pictures, report.Picture{Image: picture.Image, Caption: name + ": " + picture.Caption})
+	}
+	score := strings.Join(scores, " or ")
+	t.Columns = append(t.Columns, table.Column{Key: "chance", Title: score + ", by chance", Digits: 1}, table.Column{Key: "ceiling", Title: score + ", at most", Digits: 1})
+	for n, own := range cells {
+		for _, c := range t.Columns[first:] {
+			t.Rows[n] = append(t.Rows[n], own[c.Key])
+		}
 	}
 	section.Blocks = []report.Block{report.Table{Table: t}, pictures}
 	return section, nil

@@ -19,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
 // A Folder is where a run lives:
@@ -193,7 +194,7 @@ func (f *Folder) among(group Group) {
 		return
 	}
 	if before, now := max(f.ranks, 1), max(group.Size, 1); !f.unclaimed && before != now {
-		f.notes = append(f.notes, fmt.Sprintf("the run was trained by %d ranks, these are %d: results may differ in the last bits", before, now))
+		f.notes = append(f.notes, fmt.Sprintf("the run was trained by %s, now there are %d: results may differ in the last bits", numbers.Count(before, "rank"), now))
 	}
 	f.ranks = group.Size
 }
@@ -427,12 +428,14 @@ func (f *Folder) Started() bool {
 // Finished says whether there is a folder, and its run had come to its end when it was opened.
 func (f *Folder) Finished() bool { return f != nil && f.finished }
 
-// Tell tells an observer, if there is one, what was noted when the folder was opened.
+// Tell tells an observer, if there is one, what was noted when the folder was opened: what may
+// change the run as it goes on, which one that has come to its end does not.
 func (f *Folder) Tell(o voxsaw.Observer) {
+	if o == nil || f.finished {
+		return
+	}
 	for _, note := range f.notes {
-		if o != nil {
-			o.Note(note)
-		}
+		o.Note(note)
 	}
 }
 

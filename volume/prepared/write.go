@@ -319,7 +319,7 @@ func (w *Writer) add(s Input) (Record, error) {
 
 	err = atomicfile.WritePair(voxelPath(w.dir, s.ID), recordPath(w.dir, s.ID), func(f io.Writer) error {
 		sum := sha256.New()
-		buffered := bufio.NewWriterSize(f, 1<<20)
+		buffered := bufio.NewWriterSize(f, int(min(layout.end, 1<<20)))
 		if err := writeVoxels(io.MultiWriter(buffered, sum), record, layout, image.Int16, labels, blocks, original); err != nil {
 			return err
 		}
@@ -498,8 +498,11 @@ func checkID(id string) error {
 }
 
 func countLabels(labels []uint16) map[uint16]int {
-	var table [1 << 16]int
+	var table []int // by label, as long as the largest one asks for
 	for _, label := range labels {
+		if grow := int(label) + 1 - len(table); grow > 0 {
+			table = append(table, make([]int, grow)...)
+		}
 		table[label]++
 	}
 	counts := map[uint16]int{}
