@@ -22,7 +22,8 @@ type sampler struct {
 	config   Config
 	classes  [][]uint16 // labels of each class
 	table    []uint16   // class of each label; eval.Ignored: its voxels do not count
-	train    []*prepared.Case
+	store    *prepared.Store
+	train    []string // of very many cases few are opened before the first step
 	held     []*prepared.Case
 	notes    []string
 	first, n int // the crops of a batch that are made here: this rank's
@@ -30,7 +31,7 @@ type sampler struct {
 
 // newSampler opens the cases and looks at what they have.
 func newSampler(c Config, data Data, first, n int) (sampler, error) {
-	s := sampler{config: c, first: first, n: n}
+	s := sampler{config: c, store: data.Store, train: data.Train, first: first, n: n}
 	var err error
 	if s.classes, err = parseClasses(c.Labels); err != nil {
 		return s, err
@@ -59,29 +60,38 @@ func (s *sampler) open(data Data) error {
 		validate = validate[:n]
 	}
 	var bare, padded []string
-	for _, part := range []struct {
-		ids []string
-		to  *[]*prepared.Case
-	}{{data.Train, &s.train}, {validate, &s.held}} {
-		for _, id := range part.ids {
-			c, err := data.Store.Open(id)
-			if err != nil {
-				return err
-			}
-			if !c.HasLabels {
-				return fmt.Errorf("case %s has no labels: it cannot be learnt from", id)
-			}
-			if c.Padded(s.config.Crop) {
-				padded = append(padded, id)
-			}
-			if part.to == &s.train && !s.shows(c) {
-				bare = append(bare, id)
-			}
-			*part.to = append(*part.to, c)
+	called := map[uint16]calledBy{}
+	look := func(r prepared.Record) error {
+		if !r.HasLabels {
+			return fmt.Errorf("case %s has no labels: it cannot be learnt from", r.ID)
+		}
+		if r.Padded(s.config.Crop) {
+			padded = append(padded, r.ID)
+		}
+		return s.checkNames(called, r)
+	}
+	for _, id := range s.train {
+		r, found := data.Store.Record(id)
+		if !found {
+			_, err := data.Store.Open(id) // says so
+			return err
+		}
+		if err := look(r); err != nil {
+			return err
+		}
+		if !s.shows(r) {
+			bare = append(bare, id)
 		}
 	}
-	if err := s.checkNames(); err != nil {
-		return err
+	for _, id := range validate {
+		c, err := data.Store.Open(id)
+		if err != nil {
+			return err
+		}
+		if err := look(c.Record); err != nil {
+			return err
+		}
+		s.held = append(s.held, c)
 	}
 	if len(bare) == len(s.train) {
 		return fmt.Errorf("none of the %d training cases has a voxel of %s", len(bare), s.config.DescribeLabels(strings.Join(s.config.Labels, ",")))
@@ -95,20 +105,22 @@ func (s *sampler) open(data Data) error {
 	return nil
 }
 
-// checkNames refuses cases whose files call a label by different names: they would be learnt as one
-// organ.
-func (s *sampler) checkNames() error {
-	first := map[uint16]*prepared.Case{}
-	for _, c := range slices.Concat(s.train, s.held) {
-		for _, label := range slices.Concat(s.classes...) {
-			name := c.LabelNames[label]
-			if name == "" || c.LabelCounts[label] == 0 {
+// calledBy is what a label is called, and by which case.
+type calledBy struct{ name, id string }
+
+// checkNames refuses a case whose files call a label by another name than those before: they would
+// be learnt as one organ.
+func (s *sampler) checkNames(called map[uint16]calledBy, r prepared.Record) error {
+	for _, class := range s.classes {
+		for _, label := range class {
+			name := r.LabelNames[label]
+			if name == "" || r.LabelCounts[label] == 0 {
 				continue
 			}
-			if other, known := first[label]; !known {
-				first[label] = c
-			} else if !strings.EqualFold(name, other.LabelNames[label]) {
-				return fmt.Errorf("label %d is %q in case %s and %q in case %s: they cannot be learnt as one; prepare the cases without those that mean another", label, other.LabelNames[label], other.ID, name, c.ID)
+			if other, known := called[label]; !known {
+				called[label] = calledBy{name, r.ID}
+			} else if !strings.EqualFold(name, other.name) {
+				return fmt.Errorf("label %d is %q in case %s and %q in case %s: they cannot be learnt as one; prepare the cases without those that mean another", label, other.name, other.id, name, r.ID)
 			}
 		}
 	}
@@ -116,8 +128,8 @@ func (s *sampler) checkNames() error {
 }
 
 // shows says whether a case has a voxel of any class.
-func (s *sampler) shows(c *prepared.Case) bool {
-	return slices.ContainsFunc(slices.Concat(s.classes...), func(label uint16) bool { return c.LabelCounts[label] > 0 })
+func (s *sampler) shows(r prepared.Record) bool {
+	return slices.ContainsFunc(slices.Concat(s.classes...), func(label uint16) bool { return r.LabelCounts[label] > 0 })
 }
 
 // A batch is the crops of a step: images (crops, 1, D, H, W) and the class of each voxel (crops, D,
@@ -134,7 +146,10 @@ func (s *sampler) Batch(_ context.Context, step int) (*batch, error) {
 	for item := range s.n {
 		number := uint64(s.first + item)
 		r := seed.Rand(s.config.Train.Seed, "crop", uint64(step), number)
-		c := s.train[r.IntN(len(s.train))]
+		c, err := s.store.Open(s.train[r.IntN(len(s.train))])
+		if err != nil {
+			return b, err
+		}
 		image, target := b.images[item*n:(item+1)*n], b.targets[item*n:(item+1)*n]
 		origin, err := s.origin(c, size, r)
 		if err != nil {

@@ -20,7 +20,7 @@ import (
 // A Case is a prepared case whose crops can be read without loading the rest. Its methods may be
 // called from any number of goroutines.
 type Case struct {
-	Record
+	Record      // without its Sources, which [Store.Record] has
 	dir         string
 	preparation *volume.Preparation
 	maps        *mappings
@@ -151,10 +151,6 @@ func (c *Case) Labels(dst []float32, origin, size [3]int) (err error) {
 	})
 	return nil
 }
-
-// Padded reports whether a crop of this size is larger than the scan along any axis, so that air is
-// added wherever it is taken.
-func (c *Case) Padded(size [3]int) bool { return c.smallerThan(size) }
 
 // RandomOrigin draws where to take a crop of the given size, wholly inside the scan; along an axis
 // where the scan is smaller than the crop, the scan is centred in it. Crops with at most the share

@@ -81,6 +81,8 @@ func (r Record) check() error {
 	return nil
 }
 
-func (r Record) smallerThan(size [3]int) bool {
+// Padded reports whether a crop of this size is larger than the prepared scan along any axis, so
+// that air is added wherever it is taken.
+func (r Record) Padded(size [3]int) bool {
 	return size[0] > r.Shape[0] || size[1] > r.Shape[1] || size[2] > r.Shape[2]
 }

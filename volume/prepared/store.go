@@ -149,7 +149,7 @@ func (s *Store) LabelNames() map[uint16]string {
 func (s *Store) SmallerThan(size [3]int) []string {
 	var ids []string
 	for r := range s.records.all() {
-		if r.smallerThan(size) {
+		if r.Padded(size) {
 			ids = append(ids, r.ID)
 		}
 	}
@@ -215,11 +215,11 @@ func (s *Store) Open(id string) (*Case, error) {
 	if opened := s.open[id]; opened != nil {
 		return opened, nil
 	}
-	record, found := s.Record(id)
+	n, found := s.records.find(id)
 	if !found {
 		return nil, s.unknown(id)
 	}
-	opened := &Case{Record: record, dir: s.dir, preparation: &s.manifest.Preparation, maps: s.maps, local: s.local}
+	opened := &Case{Record: s.records.without(n), dir: s.dir, preparation: &s.manifest.Preparation, maps: s.maps, local: s.local}
 	s.open[id] = opened
 	return opened, nil
 }

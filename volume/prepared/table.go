@@ -74,7 +74,7 @@ func parseTable(text string) (*table, error) {
 			break
 		}
 		d.start = append(d.start, d.at)
-		r := d.record()
+		r := d.record(false)
 		if d.bad || d.at != end || r.ID <= before {
 			return nil, errTable
 		}
@@ -95,7 +95,13 @@ func (t *table) len() int { return len(t.start) }
 // record makes the record number n.
 func (t *table) record(n int) Record {
 	d := tableDecoder{table: t, at: t.start[n]}
-	return d.record() // it was read before
+	return d.record(true) // it was read before
+}
+
+// without is the record number n without its sources, which take as much memory as all the rest.
+func (t *table) without(n int) Record {
+	d := tableDecoder{table: t, at: t.start[n]}
+	return d.record(false)
 }
 
 // id is the ID of record n.
@@ -235,7 +241,8 @@ type tableDecoder struct {
 	bad bool
 }
 
-func (d *tableDecoder) record() (r Record) {
+// record reads a record, with its sources or without.
+func (d *tableDecoder) record(sources bool) (r Record) {
 	r.ID = d.string()
 	flags := d.uvarint()
 	r.Group, r.Patient, r.Origin = d.common(), d.common(), d.common()
@@ -258,7 +265,13 @@ func (d *tableDecoder) record() (r Record) {
 		r.Undrawn = decodeList(d, func() uint16 { return uint16(d.uvarint()) })
 	}
 	r.Notes = decodeList(d, d.common)
-	r.Sources = decodeList(d, d.source)
+	if sources {
+		r.Sources = decodeList(d, d.source)
+	} else {
+		for range d.count() {
+			d.source()
+		}
+	}
 	r.OriginalBytes, r.Checksum, r.Bytes = d.varint(), d.string(), d.varint()
 	return r
 }

@@ -75,8 +75,12 @@ func TestTableKeepsEveryField(t *testing.T) {
 	for _, want := range records {
 		text := e.record(nil, want)
 		d := tableDecoder{table: &table{text: string(text), shared: e.shared}}
-		if got := d.record(); !reflect.DeepEqual(got, want) || d.at != len(text) || d.bad {
+		if got := d.record(true); !reflect.DeepEqual(got, want) || d.at != len(text) || d.bad {
 			t.Errorf("wrote\n%+v\nread\n%+v", want, got)
+		}
+		d.at, want.Sources = 0, nil
+		if got := d.record(false); !reflect.DeepEqual(got, want) || d.at != len(text) || d.bad {
+			t.Errorf("without sources: wrote\n%+v\nread\n%+v", want, got)
 		}
 	}
 }
