@@ -49,6 +49,8 @@ type Folder struct {
 	engines   []string // of the run that is resumed
 	ranks     int      // that train together
 	flops     float64  // of a step, over all ranks; 0: nobody counted
+	// cases of the validation, which a configuration of many names by a file
+	validatedOn []string
 }
 
 const (
@@ -147,10 +149,15 @@ func OpenRun(dev device.Device, id Identity, o voxsaw.RunOptions) (*Folder, erro
 			return nil, err
 		}
 	}
-	return OpenFolder(o.Folder, checkpoint.Description{
+	f, err := OpenFolder(o.Folder, checkpoint.Description{
 		Kind: id.Kind, Settings: string(id.Settings), Run: string(run), TrainedOn: append([]string{}, id.TrainedOn...),
 		Version: voxsaw.Version(), Device: dev.Describe(), Fingerprint: id.Fingerprint,
 	}, o.Mode, o.MayDiffer...)
+	if err != nil {
+		return nil, err
+	}
+	f.validatedOn = id.ValidatedOn
+	return f, nil
 }
 
 // OpenFolder looks at a folder and says whether a run may live there: a new one, or the one that it
@@ -273,8 +280,10 @@ func (f *Folder) claim() error {
 			return err
 		}
 	}
-	if err := checkpoint.WriteList(f.path, f.identity.TrainedOn); err != nil {
-		return err
+	for _, names := range [][]string{f.identity.TrainedOn, f.validatedOn} {
+		if err := checkpoint.WriteList(f.path, names); err != nil {
+			return err
+		}
 	}
 	if err := f.writeConfig(); err != nil {
 		return err

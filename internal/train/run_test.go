@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -17,6 +18,7 @@ import (
 	"testing/synctest"
 
 	"github.com/voxsaw/voxsaw"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/checkpoint"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/device/devicetest"
@@ -419,5 +421,32 @@ func TestNextBatchIsSentAhead(t *testing.T) {
 				t.Errorf("%d steps: %d batches were sent ahead, want %d", steps, task.sends, steps-1)
 			}
 		})
+	}
+}
+
+// Long lists of cases that the configuration names by their files lie beside it, those of the
+// validation, too.
+func TestListsOfCasesAreWritten(t *testing.T) {
+	names := func(prefix string) (list []string) {
+		for n := range 1001 {
+			list = append(list, fmt.Sprint(prefix, n))
+		}
+		return list
+	}
+	f := open(t, filepath.Join(t.TempDir(), "run"), checkpoint.Description{Kind: "test", TrainedOn: names("a")}, voxsaw.New)
+	f.validatedOn = names("b")
+	if err := atomicfile.MakeFolder(f.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.claim(); err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range [][]string{names("a"), names("b")} {
+		text := checkpoint.ListForConfig(list)[0]
+		_, name, _ := strings.Cut(text, "those in ")
+		name, _, _ = strings.Cut(name, ",")
+		if _, err := os.Stat(filepath.Join(f.path, name)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }

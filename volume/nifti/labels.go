@@ -33,7 +33,11 @@ func MayBeLabels(path string, o Options) (bool, error) {
 // VolumeMayBeLabels is [MayBeLabels] of a volume that has been read.
 func VolumeMayBeLabels(v *volume.Volume) bool {
 	const begin, block = 1 << 16, 1 << 20 // voxels
-	var values labelValues
+	values := tallies.Get().(*labelValues)
+	defer func() {
+		values.tally = tally{}
+		tallies.Put(values)
+	}()
 	var next atomic.Int64
 	// Of a CT, the first voxels tell. The rest is for all cores.
 	if !values.addVoxels(v, 0, min(begin, v.Len())) {
@@ -86,6 +90,9 @@ type labelValues struct {
 	mutex sync.Mutex
 	tally
 }
+
+// tallies are empty labelValues: of a hundred thousand small files each would be garbage.
+var tallies = sync.Pool{New: func() any { return new(labelValues) }}
 
 // tally is what tells labels from a scan, of some voxels.
 type tally struct {
