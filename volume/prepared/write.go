@@ -536,7 +536,7 @@ func encodeJSON(value any) ([]byte, error) {
 
 // writeInts writes values as little-endian 16-bit integers.
 func writeInts[T int16 | uint16](w io.Writer, values []T) error {
-	buffer := make([]byte, 0, 1<<16)
+	buffer := make([]byte, 0, min(2*len(values), 1<<16))
 	for chunk := range slices.Chunk(values, 1<<15) {
 		buffer = buffer[:0]
 		for _, v := range chunk {
@@ -553,7 +553,7 @@ func writeLabels(w io.Writer, labels []uint16, width int) error {
 	if width == 2 {
 		return writeInts(w, labels)
 	}
-	buffer := make([]byte, 0, 1<<16)
+	buffer := make([]byte, 0, min(len(labels), 1<<16))
 	for chunk := range slices.Chunk(labels, 1<<16) {
 		buffer = buffer[:0]
 		for _, label := range chunk {

@@ -25,6 +25,7 @@ type File struct {
 	Class  string // MediaStorageSOPClassUID; "" where the file has no meta information
 	Magic  bool   // the file has DICOM's magic word
 	file   *os.File
+	head   *window // the first elements, while begin looks at them
 }
 
 // Open opens a file, inflated if it is deflated, and finds the data set in it. The error is
@@ -75,7 +76,9 @@ func (f *File) Walker() *Walker {
 // begin reads the meta information, where there is some, and finds out the transfer syntax.
 func (f *File) begin() error {
 	offset := int64(0)
-	b, err := NewWalker(f, f.Size, binary.LittleEndian, false).At(0, int(min(132, f.Size)))
+	f.head = &window{from: f, size: f.Size}
+	defer func() { f.head = nil }()
+	b, err := f.head.At(0, int(min(132, f.Size)))
 	if err != nil {
 		return err
 	}
@@ -108,7 +111,7 @@ func (f *File) begin() error {
 
 // firstElement returns the first bytes of the data set.
 func (f *File) firstElement() ([]byte, error) {
-	first, err := NewWalker(f, f.Size, binary.LittleEndian, false).At(f.Start, 8)
+	first, err := f.head.At(f.Start, 8)
 	switch {
 	case err == nil:
 		return first, nil
@@ -122,7 +125,7 @@ func (f *File) firstElement() ([]byte, error) {
 // that it tells and the offset behind it. It should be explicit little endian; some writers encode
 // it in another way. Its length is not asked: some files have none, others a wrong one.
 func (f *File) readMeta(offset int64) (uid string, end int64, err error) {
-	w := NewWalker(f, f.Size, binary.LittleEndian, false)
+	w := &Walker{window: f.head, Order: binary.LittleEndian}
 	first, err := w.At(offset, 8)
 	if err != nil {
 		return "", offset, nil // what is there is told by whoever looks for the data set
