@@ -18,8 +18,8 @@ const garbageLimit = 96 << 20
 // default is to run when as much has been allocated as is in use: beside a gigabyte of weights and
 // activations that is another gigabyte. Each collection sets the goal of the next one. A collection
 // is cheap where memory holds no pointers, as that of a training. Where much of it does, as the
-// entries of a hundred thousand scans do, as much as has to be looked through is allowed as garbage:
-// otherwise time would grow with the square of the entries.
+// entries of a hundred thousand scans do, as much as has to be looked through is allowed as
+// garbage: otherwise time would grow with the square of the entries.
 func boundGarbage() {
 	type sentinel struct{ _ *int }
 	var tune func(*sentinel)

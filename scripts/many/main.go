@@ -112,7 +112,8 @@ type cost struct {
 	memory int64 // bytes of its own at most, without files that are mapped
 }
 
-// batch is how many scans a training step sees: every scan is drawn about once in all.
+// batch is how many scans a training step sees: every scan is drawn about once in all, and each of
+// those that are held out is validated on ten times.
 const batch = 50
 
 func (s site) run() ([]cost, error) {
@@ -120,7 +121,7 @@ func (s site) run() ([]cost, error) {
 		return nil, err
 	}
 	steps := max(20, s.scans/batch)
-	train := []string{"finetune", "--data", s.in("prepared"), "--channels", "2", "--levels", "1", "--crop", "16", "--labels", "2", "--batch", strconv.Itoa(batch), "--hold-out", "0.01"}
+	train := []string{"finetune", "--data", s.in("prepared"), "--channels", "2", "--levels", "1", "--crop", "16", "--labels", "2", "--batch", strconv.Itoa(batch), "--hold-out", "0.01", "--validate-every", strconv.Itoa(steps / 10)}
 	var costs []cost
 	for _, c := range []struct {
 		name string
