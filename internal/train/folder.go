@@ -44,6 +44,7 @@ type Folder struct {
 	unclaimed bool // a new run, whose files are not there yet; what an older one left may be
 	finished  bool
 	notes     []string
+	drifts    []string // what may change a run that goes on, in the last bits
 	steps     int      // that the run was to have; 0: as many as it is to have now
 	changed   bool     // its configuration is to be written again
 	engines   []string // of the run that is resumed
@@ -201,7 +202,7 @@ func (f *Folder) among(group Group) {
 		return
 	}
 	if before, now := max(f.ranks, 1), max(group.Size, 1); !f.unclaimed && before != now {
-		f.notes = append(f.notes, fmt.Sprintf("the run was trained by %s, now there are %d: results may differ in the last bits", numbers.Count(before, "rank"), now))
+		f.drifts = append(f.drifts, fmt.Sprintf("the run was trained by %s, now there are %d: results may differ in the last bits", numbers.Count(before, "rank"), now))
 	}
 	f.ranks = group.Size
 }
@@ -338,10 +339,10 @@ func (f *Folder) checkSame(old record, mayDiffer []string) error {
 		return &voxsaw.ChangedError{Path: f.path, Changes: differ}
 	}
 	if old.Version != f.identity.Version {
-		f.notes = append(f.notes, fmt.Sprintf("the run was started with version %s, this is %s: results may differ in the last bits", old.Version, f.identity.Version))
+		f.drifts = append(f.drifts, fmt.Sprintf("the run was started with version %s, this is %s: results may differ in the last bits", old.Version, f.identity.Version))
 	}
 	if old.Device != f.identity.Device {
-		f.notes = append(f.notes, fmt.Sprintf("the run was started on %s, this is %s: results may differ in the last bits", old.Device, f.identity.Device))
+		f.drifts = append(f.drifts, fmt.Sprintf("the run was started on %s, this is %s: results may differ in the last bits", old.Device, f.identity.Device))
 	}
 	return nil
 }
@@ -437,13 +438,19 @@ func (f *Folder) Started() bool {
 // Finished says whether there is a folder, and its run had come to its end when it was opened.
 func (f *Folder) Finished() bool { return f != nil && f.finished }
 
-// Tell tells an observer, if there is one, what was noted when the folder was opened: what may
-// change the run as it goes on, which one that has come to its end does not.
+// Tell tells an observer, if there is one, what was noted when the folder was opened; of a run that
+// had come to its end, nothing about bits that may differ.
 func (f *Folder) Tell(o voxsaw.Observer) {
-	if o == nil || f.finished {
+	if o == nil {
 		return
 	}
 	for _, note := range f.notes {
+		o.Note(note)
+	}
+	if f.finished {
+		return
+	}
+	for _, note := range f.drifts {
 		o.Note(note)
 	}
 }

@@ -311,8 +311,8 @@ func TestFolderRefuses(t *testing.T) {
 	}
 	other := identity
 	other.Version, other.Run = "v2", "# the same\ntrain: {lr: 0.1}\n"
-	if f := open(t, path, other, voxsaw.Resume); len(f.notes) != 1 {
-		t.Errorf("notes %q", f.notes)
+	if f := open(t, path, other, voxsaw.Resume); len(f.drifts) != 1 {
+		t.Errorf("notes %q", f.drifts)
 	}
 	other.Run = "train:\n  lr: 0.2\nthreads: 2\n"
 	if _, err := OpenFolder(path, other, voxsaw.Resume, "threads"); err == nil || strings.Contains(err.Error(), "threads") || !strings.Contains(err.Error(), "train.lr") {
