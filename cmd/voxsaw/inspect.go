@@ -174,7 +174,7 @@ func inspectPhotos(cmd *cobra.Command, o inspectOptions, paths []string) (bool, 
 func printEntries(w io.Writer, entries []dataset.Entry) error {
 	prefix := commonFolder(entries)
 	header := []string{"path", "kind", "series", "shape", "spacing (mm)", "axes", "type", "values", "labels", "problems"}
-	var rows [][]string
+	rows := make([][]string, 0, len(entries))
 	used := make([]bool, len(header))
 	used[0] = true
 	problems := 0
@@ -200,7 +200,8 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 		}
 		rows = append(rows, row)
 	}
-	withoutUnused := func(row []string) (short []string) {
+	withoutUnused := func(row []string) []string {
+		short := row[:0]
 		for n, cell := range row {
 			if used[n] {
 				short = append(short, cell)
@@ -208,11 +209,10 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 		}
 		return short
 	}
-	t := terminal.TableData{Title: title(entries, prefix, problems), Header: withoutUnused(header), Remarks: problems > 0}
-	for _, row := range rows {
-		t.Rows = append(t.Rows, withoutUnused(row))
+	for n, row := range rows {
+		rows[n] = withoutUnused(row)
 	}
-	return terminal.Table(w, t)
+	return terminal.Table(w, terminal.TableData{Title: title(entries, prefix, problems), Header: withoutUnused(header), Rows: rows, Remarks: problems > 0})
 }
 
 // title counts what there is.

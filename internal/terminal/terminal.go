@@ -6,6 +6,7 @@
 package terminal
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -84,13 +85,13 @@ func table(w io.Writer, t TableData, columns int) error {
 		}
 	}
 	width = fit(rows, right, columns)
-	var b strings.Builder
+	b := bufio.NewWriter(w) // the table may be of a hundred thousand rows
 	if t.Title != "" {
 		b.WriteString(emphasise(w, clean(t.Title)) + "\n")
 	}
 	for i, row := range rows {
 		if i > 0 || len(header) > 0 {
-			writeRow(&b, row, width, right)
+			writeRow(b, row, width, right)
 		}
 		if remarks[i] != "" {
 			for _, line := range wrap(remarks[i], max(columns-len(gap), 12)) {
@@ -109,8 +110,7 @@ func table(w io.Writer, t TableData, columns int) error {
 		b.WriteString(clean(note) + "\n")
 	}
 	b.WriteString("\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.Flush()
 }
 
 // fit chooses the width of each column: that of its widest cell, and if all of them together are
@@ -154,7 +154,7 @@ func sum(width []int) (all int) {
 }
 
 // writeRow writes a row on as many lines as its longest cell needs.
-func writeRow(b *strings.Builder, row []string, width []int, right []bool) {
+func writeRow(b *bufio.Writer, row []string, width []int, right []bool) {
 	lines := 1
 	cells := make([][]string, len(width))
 	for c := range row {
@@ -208,7 +208,12 @@ func wrap(text string, width int) (lines []string) {
 
 // clean keeps what came out of a file, a patient's name say, from moving the cursor, recolouring
 // the screen or turning the direction of the text. What is of several lines becomes one.
-func clean(text string) string { return plain.Text(oneLine.Replace(text)) }
+func clean(text string) string {
+	if strings.ContainsAny(text, "\r\n\t") {
+		text = oneLine.Replace(text)
+	}
+	return plain.Text(text)
+}
 
 var oneLine = strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ")
 

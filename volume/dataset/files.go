@@ -27,6 +27,7 @@ type fileHeader struct {
 	kind, datatype      string
 	problems            []string
 	names               map[uint16]string // of labels, where the file has them
+	nifti               *nifti.Header     // nil: of another format
 }
 
 func readFileHeader(path string) (fileHeader, error) {
@@ -35,13 +36,21 @@ func readFileHeader(path string) (fileHeader, error) {
 		if err != nil {
 			return fileHeader{}, err
 		}
-		return fileHeader{h.Grid, h.Volumes, h.VoxelBytes(), h.Dims, h.Format, h.Datatype, h.Problems, h.Names}, nil
+		return fileHeader{h.Grid, h.Volumes, h.VoxelBytes(), h.Dims, h.Format, h.Datatype, h.Problems, h.Names, nil}, nil
 	}
 	h, err := nifti.ReadHeader(path)
 	if err != nil {
 		return fileHeader{}, err
 	}
-	return fileHeader{h.Grid, h.Volumes, h.VoxelBytes(), h.Dims, map[int]string{1: "NIfTI-1", 2: "NIfTI-2"}[h.Version], h.Datatype, h.Problems, h.LabelNames()}, nil
+	return fileHeader{h.Grid, h.Volumes, h.VoxelBytes(), h.Dims, map[int]string{1: "NIfTI-1", 2: "NIfTI-2"}[h.Version], h.Datatype, h.Problems, h.LabelNames(), h}, nil
+}
+
+// read reads a volume of the file at the path, whose header this is.
+func (h fileHeader) read(path string, o nifti.Options) (*volume.Volume, error) {
+	if h.nifti != nil {
+		return h.nifti.Read(o)
+	}
+	return readFile(path, o)
 }
 
 // readFile reads a volume. What the options say about shear is NIfTI's alone.

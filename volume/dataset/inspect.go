@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -203,21 +204,23 @@ func findEntries(path string, o InspectOptions) (look []sight, notes []string, e
 // lookAt makes the entries, a few at a time: each holds a scan in memory.
 func lookAt(ctx context.Context, look []sight, progress func(done, total int)) ([]Entry, error) {
 	entries := make([]Entry, len(look))
-	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(min(4, runtime.GOMAXPROCS(0)))
+	var group errgroup.Group
+	var next atomic.Int64
 	var mutex sync.Mutex
 	done := 0
-	for n, s := range look {
+	for range min(4, runtime.GOMAXPROCS(0), len(look)) {
 		group.Go(func() error {
-			if inner.Err() != nil {
-				return inner.Err()
-			}
-			entries[n] = s.look()
-			if progress != nil {
-				mutex.Lock()
-				defer mutex.Unlock()
-				done++
-				progress(done, len(look))
+			for n := int(next.Add(1)) - 1; n < len(look); n = int(next.Add(1)) - 1 {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				entries[n] = look[n].look()
+				if progress != nil {
+					mutex.Lock()
+					done++
+					progress(done, len(look))
+					mutex.Unlock()
+				}
 			}
 			return nil
 		})
@@ -408,7 +411,7 @@ func inspectFile(path string, chosen int) Entry {
 		e.setValues(all...)
 		return e
 	}
-	v, err := readFile(path, nifti.Options{Volume: chosen})
+	v, err := h.read(path, nifti.Options{Volume: chosen})
 	if err != nil {
 		e.cannotBeRead(err)
 		return e

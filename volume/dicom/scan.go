@@ -14,6 +14,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync/atomic"
 	"unicode"
 
 	"golang.org/x/sync/errgroup"
@@ -62,11 +63,16 @@ func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
 	files = slices.Compact(files)
 	images := make([]*stack.Image, len(files))
 	errs := make([]error, len(files))
+	archives := make([]string, len(files)) // what they are, of those that are no DICOM
 	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for n, path := range files {
+	var next atomic.Int64
+	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error {
-			images[n], errs[n] = stack.ReadImage(path)
+			for n := int(next.Add(1)) - 1; n < len(files); n = int(next.Add(1)) - 1 {
+				if images[n], errs[n] = stack.ReadImage(files[n]); errors.Is(errs[n], element.ErrNotDICOM) {
+					archives[n] = archive(files[n])
+				}
+			}
 			return nil
 		})
 	}
@@ -76,8 +82,8 @@ func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
 	for n, path := range files {
 		switch {
 		case errors.Is(errs[n], element.ErrNotDICOM):
-			if what := archive(path); what != "" {
-				passed = append(passed, Passed{Path: path, What: what, Archive: true})
+			if archives[n] != "" {
+				passed = append(passed, Passed{Path: path, What: archives[n], Archive: true})
 				break
 			}
 			passed = append(passed, Passed{Path: path, What: "not DICOM"})

@@ -145,27 +145,35 @@ func (a *assembly[T]) readParallel(file io.ReaderAt, offset int64) error {
 	total := a.h.bytes()
 	workers := min(int64(runtime.GOMAXPROCS(0)), (total+piece-1)/piece)
 	var next atomic.Int64
+	work := func() error {
+		buffer := buffers.Get().(*[piece]byte)
+		defer buffers.Put(buffer)
+		for {
+			from := next.Add(piece) - piece
+			if from >= total {
+				return nil
+			}
+			b := buffer[:min(piece, total-from)]
+			if n, err := file.ReadAt(b, offset+from); n < len(b) {
+				if errors.Is(err, io.EOF) {
+					return a.h.truncated(from + int64(n))
+				}
+				return &volume.FormatError{Path: a.h.image, Problem: "cannot be read", Err: err}
+			}
+			if err := a.put(from, b); err != nil {
+				return err
+			}
+		}
+	}
+	if workers == 1 {
+		return work()
+	}
 	var g errgroup.Group
 	for range workers {
-		g.Go(func() error {
-			buffer := make([]byte, min(piece, total))
-			for {
-				from := next.Add(piece) - piece
-				if from >= total {
-					return nil
-				}
-				b := buffer[:min(piece, total-from)]
-				if n, err := file.ReadAt(b, offset+from); n < len(b) {
-					if errors.Is(err, io.EOF) {
-						return a.h.truncated(from + int64(n))
-					}
-					return &volume.FormatError{Path: a.h.image, Problem: "cannot be read", Err: err}
-				}
-				if err := a.put(from, b); err != nil {
-					return err
-				}
-			}
-		})
+		g.Go(work)
 	}
 	return g.Wait()
 }
+
+// buffers are for pieces of files: of a hundred thousand small ones, each would be garbage.
+var buffers = sync.Pool{New: func() any { return new([piece]byte) }}

@@ -21,7 +21,8 @@ func MayBeLabels(path string, o Options) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var values labelValues
+	values := newLabelValues()
+	defer values.release()
 	convert := converter[uint16](h)
 	_, err = readConverted(h, index, o.MaxBytes, func(dst []uint16, src []byte) bool { return convert(dst, src) && values.add(dst) })
 	if errors.Is(err, errRange) {
@@ -33,11 +34,8 @@ func MayBeLabels(path string, o Options) (bool, error) {
 // VolumeMayBeLabels is [MayBeLabels] of a volume that has been read.
 func VolumeMayBeLabels(v *volume.Volume) bool {
 	const begin, block = 1 << 16, 1 << 20 // voxels
-	values := tallies.Get().(*labelValues)
-	defer func() {
-		values.tally = tally{}
-		tallies.Put(values)
-	}()
+	values := newLabelValues()
+	defer values.release()
 	var next atomic.Int64
 	// Of a CT, the first voxels tell. The rest is for all cores.
 	if !values.addVoxels(v, 0, min(begin, v.Len())) {
@@ -61,9 +59,10 @@ func VolumeMayBeLabels(v *volume.Volume) bool {
 
 // addVoxels adds voxels of a volume, from one to below another.
 func (l *labelValues) addVoxels(v *volume.Volume, from, to int) bool {
-	var t tally
+	t := newTally()
+	defer t.release()
 	if v.Int16 != nil {
-		return count(&t, v.Int16[from:to]) && l.merge(&t)
+		return count(t, v.Int16[from:to]) && l.merge(t)
 	}
 	var piece [1 << 12]uint16
 	for ; from < to; from += len(piece) {
@@ -75,9 +74,9 @@ func (l *labelValues) addVoxels(v *volume.Volume, from, to int) bool {
 			}
 			part[n] = label
 		}
-		count(&t, part)
+		count(t, part)
 	}
-	return l.merge(&t)
+	return l.merge(t)
 }
 
 const (
@@ -88,31 +87,45 @@ const (
 // labelValues is what tells labels from a scan. Pieces may be added at the same time.
 type labelValues struct {
 	mutex sync.Mutex
-	tally
+	*tally
 }
 
-// tallies are empty labelValues: of a hundred thousand small files each would be garbage.
-var tallies = sync.Pool{New: func() any { return new(labelValues) }}
+func newLabelValues() *labelValues { return &labelValues{tally: newTally()} }
 
 // tally is what tells labels from a scan, of some voxels.
 type tally struct {
 	seen        [1 << 16]bool // values
+	end         int           // all that were seen are below
 	above, like int           // voxels above 0; of these, those like the one before
+}
+
+// tallies are empty: of a hundred thousand small files, each would be garbage.
+var tallies = sync.Pool{New: func() any { return new(tally) }}
+
+func newTally() *tally { return tallies.Get().(*tally) }
+
+// release gives a tally back that is not used any more.
+func (t *tally) release() {
+	clear(t.seen[:t.end])
+	t.end, t.above, t.like = 0, 0, 0
+	tallies.Put(t)
 }
 
 // add counts a piece, and reports whether all that was added may still be labels.
 func (l *labelValues) add(piece []uint16) bool {
-	var t tally
-	return count(&t, piece) && l.merge(&t)
+	t := newTally()
+	defer t.release()
+	return count(t, piece) && l.merge(t)
 }
 
 // merge adds voxels that were counted, and reports whether all that was added may still be labels.
 func (l *labelValues) merge(t *tally) bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	for value, seen := range t.seen {
+	for value, seen := range t.seen[:t.end] {
 		l.seen[value] = l.seen[value] || seen
 	}
+	l.end = max(l.end, t.end)
 	l.above, l.like = l.above+t.above, l.like+t.like
 	return l.values() <= fewLabels
 }
@@ -151,6 +164,7 @@ func count[T int16 | uint16](t *tally, piece []T) bool {
 		}
 		run = uint64(uint16(before)) * 0x0001_0001_0001_0001
 	}
+	t.end = max(t.end, int(uint16(all))+1)
 	t.above, t.like = t.above+above, t.like+like
 	return all >= 0 // one sign bit is enough
 }
@@ -158,7 +172,7 @@ func count[T int16 | uint16](t *tally, piece []T) bool {
 // values returns how many different ones were seen.
 func (t *tally) values() int {
 	n := 0
-	for _, seen := range t.seen {
+	for _, seen := range t.seen[:t.end] {
 		if seen {
 			n++
 		}

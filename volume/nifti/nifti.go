@@ -63,7 +63,16 @@ func Read(path string) (*volume.Volume, error) { return ReadWith(path, Options{}
 
 // ReadWith is [Read] with options.
 func ReadWith(path string, o Options) (*volume.Volume, error) {
-	h, index, err := prepare(path, o)
+	h, err := ReadHeader(path)
+	if err != nil {
+		return nil, err
+	}
+	return h.Read(o)
+}
+
+// Read reads a volume of the file whose header this is, as [ReadWith] does.
+func (h *Header) Read(o Options) (*volume.Volume, error) {
+	index, err := h.prepare(o)
 	if err != nil {
 		return nil, err
 	}
@@ -134,14 +143,20 @@ func (h *Header) straightened(v *volume.Volume, o Shear) (*volume.Volume, error)
 
 // prepare reads the header and checks what the options say about it. Index is the volume to read.
 func prepare(path string, o Options) (h *Header, index int, err error) {
-	if !slices.Contains([]Shear{"", ShearKeep, ShearResample, ShearError}, o.Shear) {
-		return nil, 0, fmt.Errorf("shear %q: want keep, resample or error", o.Shear)
-	}
 	if h, err = ReadHeader(path); err != nil {
 		return nil, 0, err
 	}
+	index, err = h.prepare(o)
+	return h, index, err
+}
+
+// prepare checks what the options say about the file. Index is the volume to read.
+func (h *Header) prepare(o Options) (index int, err error) {
+	if !slices.Contains([]Shear{"", ShearKeep, ShearResample, ShearError}, o.Shear) {
+		return 0, fmt.Errorf("shear %q: want keep, resample or error", o.Shear)
+	}
 	if index, err = h.choose(o.Volume); err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	note := o.Note
 	if note == nil {
@@ -155,13 +170,13 @@ func prepare(path string, o Options) (h *Header, index int, err error) {
 	switch {
 	case !h.sheared():
 	case o.Shear == ShearError:
-		return nil, 0, &volume.UnsupportedError{Path: path, Problem: h.shear() + ": --shear resample straightens it, --shear keep takes it as it is"}
+		return 0, &volume.UnsupportedError{Path: h.Path, Problem: h.shear() + ": --shear resample straightens it, --shear keep takes it as it is"}
 	case o.Shear == ShearResample:
 		note(h.shear() + ": resampled onto a grid without shear")
 	default:
 		note(h.shear() + ": taken as it is, --shear resample straightens it")
 	}
-	return h, index, nil
+	return index, nil
 }
 
 // ReadLabels reads a file of labels: whole numbers from 0 to 65535, whatever the type they are

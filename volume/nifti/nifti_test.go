@@ -816,9 +816,16 @@ func TestLabelValuesAreCounted(t *testing.T) {
 			}
 			before, negative = x, negative || x < 0
 		}
-		var got tally
-		if ok := count(&got, piece); got != want || ok == negative {
+		got := newTally()
+		ok := count(got, piece)
+		if slices.Contains(got.seen[got.end:], true) {
+			t.Fatalf("%v: values from %d on", piece, got.end)
+		}
+		if want.end = got.end; *got != want || ok == negative {
 			t.Fatalf("%v: %d above, %d like, %v", piece, got.above, got.like, ok)
+		}
+		if got.release(); *got != (tally{}) {
+			t.Fatalf("%v is still known afterwards", piece)
 		}
 	}
 }

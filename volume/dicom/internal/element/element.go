@@ -66,13 +66,16 @@ type window struct {
 	start int64 // of block in the file
 }
 
+// blockSize is how many bytes are read at once, at least.
+const blockSize = 8 << 10
+
 // At returns n bytes at an offset. They are valid until the next call.
 func (w *window) At(offset int64, n int) ([]byte, error) {
 	if offset < 0 || n < 0 || offset+int64(n) > w.size {
 		return nil, ErrTruncated
 	}
 	if offset < w.start || offset+int64(n) > w.start+int64(len(w.block)) {
-		want := min(int64(max(n, 8<<10)), w.size-offset)
+		want := min(int64(max(n, blockSize)), w.size-offset)
 		if int64(cap(w.block)) < want {
 			w.block = make([]byte, want)
 		}

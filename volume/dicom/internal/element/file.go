@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/volume"
@@ -73,11 +74,19 @@ func (f *File) Walker() *Walker {
 	return NewWalker(f, f.Size, f.Syntax.Order, f.Syntax.Implicit)
 }
 
+// blocks are for the beginnings of files: of a hundred thousand that are no DICOM, each would be
+// garbage.
+var blocks = sync.Pool{New: func() any { return new([blockSize]byte) }}
+
 // begin reads the meta information, where there is some, and finds out the transfer syntax.
 func (f *File) begin() error {
 	offset := int64(0)
-	f.head = &window{from: f, size: f.Size}
-	defer func() { f.head = nil }()
+	block := blocks.Get().(*[blockSize]byte)
+	f.head = &window{from: f, size: f.Size, block: block[:0]}
+	defer func() {
+		f.head = nil
+		blocks.Put(block)
+	}()
 	b, err := f.head.At(0, int(min(132, f.Size)))
 	if err != nil {
 		return err
