@@ -14,7 +14,11 @@ func TestSite(t *testing.T) {
 	if text, err := exec.Command("go", "build", "-o", program, "../../cmd/voxsaw").CombinedOutput(); err != nil {
 		t.Fatalf("building: %v\n%s", err, text)
 	}
-	costs, err := site{folder: t.TempDir(), program: program, scans: 20}.run()
+	all := scans{t.TempDir(), 25}
+	if err := all.write(); err != nil {
+		t.Fatal(err)
+	}
+	costs, err := site{folder: t.TempDir(), program: program, all: all, scans: 20}.run()
 	if err != nil {
 		t.Fatal(err)
 	}
