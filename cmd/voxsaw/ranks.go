@@ -115,7 +115,7 @@ func (j *job) join(cmd *cobra.Command) (err error) {
 	if j.place, err = j.world.Place(); err != nil {
 		return err
 	}
-	runtime.GOMAXPROCS(min(j.place.Cores, ownProcs(j.place.OnHost)))
+	runtime.GOMAXPROCS(min(j.place.Cores, ownProcs(runtime.GOMAXPROCS(0), runtime.NumCPU(), j.place.OnHost)))
 	memorySharers = j.place.OnHost
 	gpuProcess, gpuProcesses = j.place.Number, j.place.OnHost
 	if j.silent() {
@@ -127,10 +127,10 @@ func (j *job) join(cmd *cobra.Command) (err error) {
 }
 
 // ownProcs is how many threads may run at once in this process, of ranks that share a host: those
-// that the user has set, or else a part of what a quota of the container allows all of them.
-func ownProcs(onHost int) int {
-	procs := runtime.GOMAXPROCS(0)
-	if os.Getenv("GOMAXPROCS") == "" && procs < runtime.NumCPU() {
+// that the user has set, or else a part of what a quota of the container allows all of them, which
+// then is less than the cores.
+func ownProcs(procs, cores, onHost int) int {
+	if os.Getenv("GOMAXPROCS") == "" && procs < cores {
 		procs = max(1, procs/onHost)
 	}
 	return procs

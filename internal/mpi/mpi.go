@@ -285,8 +285,7 @@ func (w *World) Place() (Place, error) {
 		return Place{}, err
 	}
 	p := Place{}
-	sharers := map[string]int{} // of each core of this host
-	own := ""
+	var onHost []string // the cores of each rank of this host
 	for rank, text := range all {
 		pid, cores, _ := strings.Cut(string(text), "\n")
 		n, err := strconv.Atoi(pid)
@@ -298,19 +297,28 @@ func (w *World) Place() (Place, error) {
 			continue
 		}
 		if rank == w.rank {
-			own, p.Number = cores, p.OnHost
+			p.Number = len(onHost)
 		}
-		p.OnHost++
+		onHost = append(onHost, cores)
+	}
+	p.OnHost, p.Cores = len(onHost), coresOf(p.Number, onHost)
+	return p, nil
+}
+
+// coresOf is how many cores a rank has of those that it is bound to, of each as much as is left by
+// the other ranks of the host that are bound to it, too. A list of cores is that of numbers.List.
+func coresOf(rank int, onHost []string) int {
+	sharers := map[string]int{}
+	for _, cores := range onHost {
 		for core := range strings.SplitSeq(cores, ", ") {
 			sharers[core]++
 		}
 	}
 	share := 0.0
-	for core := range strings.SplitSeq(own, ", ") {
+	for core := range strings.SplitSeq(onHost[rank], ", ") {
 		share += 1 / float64(sharers[core])
 	}
-	p.Cores = max(1, int(share+1e-6))
-	return p, nil
+	return max(1, int(share+1e-6))
 }
 
 // allCores lists as many cores as the system says that there are.

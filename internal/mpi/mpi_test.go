@@ -320,3 +320,25 @@ func TestLaunchers(t *testing.T) {
 		}
 	}
 }
+
+// Each core is divided among the ranks that are bound to it, also where they are bound to others.
+func TestCoresOfARank(t *testing.T) {
+	for _, c := range []struct {
+		onHost []string
+		want   []int
+	}{
+		{[]string{"0, 1, 2, 3"}, []int{4}},
+		{[]string{"0, 1", "2, 3"}, []int{2, 2}},
+		{[]string{"0, 1, 2, 3", "0, 1, 2, 3"}, []int{2, 2}},
+		{[]string{"0", "0", "0"}, []int{1, 1, 1}},
+		{[]string{"0, 1, 2, 3", "2, 3, 4, 5"}, []int{3, 3}},            // two whole and two halves
+		{[]string{"0, 1, 2, 3, 4, 5", "4, 5", "4, 5"}, []int{4, 1, 1}}, // four whole and two thirds
+		{[]string{"0, 1, 2", "0, 1, 2", "0, 1, 2"}, []int{1, 1, 1}},    // three thirds are one
+	} {
+		for rank, want := range c.want {
+			if got := coresOf(rank, c.onHost); got != want {
+				t.Errorf("rank %d of %q has %d cores, want %d", rank, c.onHost, got, want)
+			}
+		}
+	}
+}
