@@ -1,15 +1,19 @@
 package prepared
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/volume"
@@ -49,7 +53,8 @@ type Store struct {
 	manifest manifest // without its cases
 	records  *table
 
-	release func() // lets go of the folder
+	names   func() map[uint16]string // of labels, worked out once
+	release func()                   // lets go of the folder
 
 	maps  *mappings
 	local *copies // nil: cases are read where they lie
@@ -79,23 +84,60 @@ func Open(dir string) (_ *Store, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening prepared cases in %s: %w", dir, err)
 	}
-	for r := range records.all() {
-		if err := checkVoxels(dir, r); err != nil {
-			return nil, fmt.Errorf("opening prepared cases in %s: case %s: %w", dir, r.ID, err)
-		}
-		for _, source := range r.Sources {
-			switch changed, err := source.Changed(); {
-			case errors.Is(err, fs.ErrNotExist):
-				// Prepared cases stand on their own: the scans may have been moved or left on
-				// another machine.
-			case err != nil:
-				return nil, fmt.Errorf("opening prepared cases in %s: case %s: %w", dir, r.ID, err)
-			case changed:
-				return nil, fmt.Errorf("opening prepared cases in %s: case %s: %s %w", dir, r.ID, source.Path, ErrStale)
+	if err := checkFiles(dir, records); err != nil {
+		return nil, fmt.Errorf("opening prepared cases in %s: %w", dir, err)
+	}
+	s := &Store{dir: dir, manifest: m, records: records, release: release, maps: shared(), open: map[string]*Case{}}
+	s.names = sync.OnceValue(s.labelNames)
+	return s, nil
+}
+
+// checkFiles looks whether the voxels of all cases are there, and their sources as they were: on
+// all cores, since a look at a file takes longer than all else that is done to open many cases. The
+// error is that of the first case.
+func checkFiles(dir string, records *table) error {
+	const block = 64 // cases
+	blocks := (records.len() + block - 1) / block
+	errs := make([]error, blocks)
+	var next atomic.Int64
+	var failed atomic.Bool // all blocks before are taken, and are looked at to their end
+	var group sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), blocks) {
+		group.Go(func() {
+			for !failed.Load() {
+				n := int(next.Add(1)) - 1
+				if n >= blocks {
+					return
+				}
+				for at := n * block; at < min((n+1)*block, records.len()) && errs[n] == nil; at++ {
+					errs[n] = checkCase(dir, records.record(at))
+				}
+				if errs[n] != nil {
+					failed.Store(true)
+				}
 			}
+		})
+	}
+	group.Wait()
+	return cmp.Or(errs...)
+}
+
+func checkCase(dir string, r Record) error {
+	if err := checkVoxels(dir, r); err != nil {
+		return fmt.Errorf("case %s: %w", r.ID, err)
+	}
+	for _, source := range r.Sources {
+		switch changed, err := source.Changed(); {
+		case errors.Is(err, fs.ErrNotExist):
+			// Prepared cases stand on their own: the scans may have been moved or left on another
+			// machine.
+		case err != nil:
+			return fmt.Errorf("case %s: %w", r.ID, err)
+		case changed:
+			return fmt.Errorf("case %s: %s %w", r.ID, source.Path, ErrStale)
 		}
 	}
-	return &Store{dir: dir, manifest: m, records: records, release: release, maps: shared(), open: map[string]*Case{}}, nil
+	return nil
 }
 
 func checkVoxels(dir string, r Record) error {
@@ -132,7 +174,9 @@ func (s *Store) Preparation() volume.Preparation { return s.manifest.Preparation
 func (s *Store) Fingerprint() string { return s.manifest.Fingerprint }
 
 // LabelNames gives the names of all labels that occur in any case; "" where none is known.
-func (s *Store) LabelNames() map[uint16]string {
+func (s *Store) LabelNames() map[uint16]string { return maps.Clone(s.names()) }
+
+func (s *Store) labelNames() map[uint16]string {
 	names := map[uint16]string{}
 	for r := range s.records.all() {
 		for label := range r.LabelCounts {

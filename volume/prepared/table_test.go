@@ -226,3 +226,44 @@ func TestManifestWithTable(t *testing.T) {
 		again.Close()
 	}
 }
+
+// Of many cases that lack their voxels, the first is named, whichever core has seen it.
+func TestFirstCaseWithoutVoxels(t *testing.T) {
+	one := Record{Bytes: 2*27 + 2}
+	one.Shape = [3]int{3, 3, 3}
+	one.Affine = volume.Scaling([3]float64{1, 1, 1})
+	one.Original, one.Spacing = one.Grid, one.Grid.Spacing()
+	const cases = 1000
+	records := make([]Record, cases)
+	for n := range records {
+		records[n] = one
+		records[n].ID = fmt.Sprintf("case_%04d", n)
+	}
+	whole, err := parseTable(string(encodeTable(slices.Values(records), cases)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, casesFolder), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	write := func(n int) {
+		if err := os.WriteFile(voxelPath(dir, records[n].ID), make([]byte, one.Bytes), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 100 {
+		write(n)
+	}
+	for range 20 {
+		if err := checkFiles(dir, whole); err == nil || !strings.HasPrefix(err.Error(), "case case_0100: ") {
+			t.Fatal(err)
+		}
+	}
+	for n := range cases {
+		write(n)
+	}
+	if err := checkFiles(dir, whole); err != nil {
+		t.Fatal(err)
+	}
+}
