@@ -117,6 +117,8 @@ type Options struct {
 	SameLabels      bool `yaml:"same_labels" help:"where some labels have names and others are only numbers: a number means the same in all cases"`
 	AllDrawn        bool `yaml:"all_drawn" help:"where a case's labels do not name a structure that others have, it is not in the patient; otherwise nobody drew it, which training cannot tell and scores leave out"`
 	NameByFolder    bool `yaml:"name_by_folder" help:"put the name of the folder before those of its cases, where several folders have cases of one name"`
+
+	seen seenDICOM // nil: nothing was looked at before
 }
 
 // Detect finds the cases in a folder; a single file is a data set of one case. An error says what
@@ -540,8 +542,10 @@ func (c Case) sourcePaths() []string {
 			continue
 		}
 		paths = append(paths, path)
-		if h, err := itk.ReadHeader(path); itk.IsName(path) && err == nil {
-			paths = append(paths, h.Files()[1:]...)
+		if itk.IsName(path) {
+			if h, err := itk.ReadHeader(path); err == nil {
+				paths = append(paths, h.Files()[1:]...)
+			}
 		}
 		// The other half of a pair.
 		for _, ext := range [][2]string{{".hdr", ".img"}, {".hdr.gz", ".img.gz"}} {

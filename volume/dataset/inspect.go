@@ -95,11 +95,12 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 	var about []string
 	for _, path := range paths {
 		path = listed(path)
-		found, passed, err := findEntries(path, o)
+		seen := seenDICOM{}
+		found, passed, err := findEntries(path, o, seen)
 		if err != nil {
 			return nil, nil, err
 		}
-		d, doubts := detectSet(path, Options{Series: o.Series, Volume: o.Volume})
+		d, doubts := detectSet(path, Options{Series: o.Series, Volume: o.Volume, seen: seen})
 		if d != nil {
 			sets = append(sets, d)
 		}
@@ -164,7 +165,7 @@ func (d *Dataset) share(found []sight, part Part) []sight {
 }
 
 // findEntries lists what is to be looked at below a path, and what else lies there.
-func findEntries(path string, o InspectOptions) (look []sight, notes []string, err error) {
+func findEntries(path string, o InspectOptions, seen seenDICOM) (look []sight, notes []string, err error) {
 	stat, err := os.Stat(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("inspecting: %w", err)
@@ -188,7 +189,7 @@ func findEntries(path string, o InspectOptions) (look []sight, notes []string, e
 			return nil, nil, fmt.Errorf("inspecting %s: %w", path, err)
 		}
 	}
-	series, notes, err := inspectSeries(path, o.Series)
+	series, notes, err := inspectSeries(path, o.Series, seen)
 	if err != nil {
 		return nil, nil, fmt.Errorf("inspecting %s: %w", path, err)
 	}

@@ -330,3 +330,26 @@ func TestUnreadableFileIsOneEntry(t *testing.T) {
 		t.Errorf("entries %+v, %v", entries, err)
 	}
 }
+
+// Inspecting looks for DICOM once in each folder, though its data set asks again.
+func TestInspectLooksOnce(t *testing.T) {
+	root := folderOf(t, "p1", "p2")
+	scan := func(name string) { // a layout of scans, in which DICOM is looked for
+		if err := os.Rename(filepath.Join(root, name), filepath.Join(root, "scans"+name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scan("imagesTr")
+	scan("labelsTr")
+	seen := seenDICOM{}
+	if _, _, err := findEntries(root+string(filepath.Separator), InspectOptions{}, seen); err != nil || len(seen) != 1 {
+		t.Fatalf("%d folders were looked through: %v", len(seen), err)
+	}
+	d, notes := detectSet(root, Options{seen: seen})
+	if d == nil || d.Layout != LayoutScans {
+		t.Fatalf("%v: %q", d, notes)
+	}
+	if len(seen) != 1 {
+		t.Errorf("%d folders were looked through", len(seen))
+	}
+}

@@ -106,7 +106,7 @@ func TestPatientsOfOneStudy(t *testing.T) {
 	// one frame of reference: that of their folder's folder
 	writeStudy(t, filepath.Join(root, "p4"), "1.2.7", "1.2.9", 7, "CT", v, nil)
 	d := &Dataset{}
-	found, _, _, err := listSeries(root, SeriesAll, "", all)
+	found, _, _, err := listSeries(root, Options{Series: SeriesAll}, all)
 	if err != nil {
 		t.Fatal(err)
 	}

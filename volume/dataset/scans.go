@@ -194,7 +194,7 @@ func (d *Dataset) addSeriesBelow(p *pairing, folder string, from source, o Optio
 	if from.noSeries {
 		return nil
 	}
-	series, notes, passed, err := listSeries(folder, o.Series, o.Segmentation, func(all []object) []object { return d.dropPredictedObjects(all, o) })
+	series, notes, passed, err := listSeries(folder, o, func(all []object) []object { return d.dropPredictedObjects(all, o) })
 	if err != nil {
 		return err
 	}

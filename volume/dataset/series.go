@@ -39,12 +39,13 @@ func seriesUID(s *dicom.Series) string {
 }
 
 // listSeries finds the scans of a tree: of each study the series that is wanted, all of them, or
-// with wanted empty the one that package dicom's Choose takes. Series that cannot be read are among
-// them: preparing them says why. Notes say what was chosen of several; others, what was passed
-// over. The SEG object or structure set of each, or the one of several that is wanted, is its
-// labels; those that keep leaves out are not looked at.
-func listSeries(root, wanted, segmentation string, keep func([]object) []object) (found []seriesCase, notes, others []string, err error) {
-	all, passed, err := scanDICOM(root)
+// where none is named the one that package dicom's Choose takes. Series that cannot be read are
+// among them: preparing them says why. Notes say what was chosen of several; others, what was
+// passed over. The SEG object or structure set of each, or the one of several that is wanted, is
+// its labels; those that keep leaves out are not looked at.
+func listSeries(root string, o Options, keep func([]object) []object) (found []seriesCase, notes, others []string, err error) {
+	wanted, segmentation := o.Series, o.Segmentation
+	all, passed, err := o.seen.scan(root)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -264,9 +265,36 @@ func listed(path string) string {
 	return path
 }
 
-// scanDICOM looks at a file or at all files of a folder. A DICOMDIR stands for the folder that it
-// lists.
-func scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) { return dicom.Scan(listed(path)) }
+// seenDICOM is what was found in files and folders, so that none of them is looked through twice:
+// many files do not stay in memory. Nil remembers nothing. It is not for several goroutines.
+type seenDICOM map[string]foundDICOM
+
+type foundDICOM struct {
+	series []*dicom.Series
+	passed []dicom.Passed
+}
+
+// scan looks at a file or at all files of a folder. A DICOMDIR stands for the folder that it lists.
+// The lists that it returns are the caller's.
+func (s seenDICOM) scan(path string) ([]*dicom.Series, []dicom.Passed, error) {
+	path = listed(path)
+	key := filepath.Clean(path)
+	found, known := s[key]
+	if !known {
+		var err error
+		if found.series, found.passed, err = dicom.Scan(path); err != nil {
+			return nil, nil, err
+		}
+		if s != nil {
+			s[key] = found
+		}
+	}
+	return slices.Clone(found.series), slices.Clone(found.passed), nil
+}
+
+func scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) {
+	return seenDICOM(nil).scan(path)
+}
 
 func describe(p dicom.Passed) string {
 	if errors.Is(p.Err, fs.ErrNotExist) {
@@ -404,8 +432,8 @@ func byInstance(s *dicom.Series, labels []uint16) ([]uint16, error) {
 
 // inspectSeries lists the series below a path, or those that are wanted, each to be read when its
 // turn comes, and describes what else was found there.
-func inspectSeries(path, wanted string) (look []sight, others []string, err error) {
-	all, passed, err := scanDICOM(path)
+func inspectSeries(path, wanted string, seen seenDICOM) (look []sight, others []string, err error) {
+	all, passed, err := seen.scan(path)
 	if err != nil {
 		return nil, nil, err
 	}

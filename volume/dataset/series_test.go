@@ -25,7 +25,7 @@ func TestFilesWithNamesOfSlicesAreListed(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(root, name), nil, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		_, _, others, err := listSeries(root, "", "", all)
+		_, _, others, err := listSeries(root, Options{}, all)
 		if err != nil {
 			t.Fatal(err)
 		}

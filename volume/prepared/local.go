@@ -335,7 +335,7 @@ func checksum(path string, to io.Writer) (string, error) {
 	}
 	defer f.Close()
 	h := sha256.New()
-	if _, err = io.CopyBuffer(io.MultiWriter(h, to), struct{ io.Reader }{f}, make([]byte, 1<<18)); err != nil {
+	if err := copyAll(io.MultiWriter(h, to), f); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

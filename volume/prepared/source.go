@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -115,8 +114,7 @@ func hashOf(path string) (string, error) {
 			return err
 		}
 		defer f.Close()
-		_, err = io.Copy(h, f)
-		return err
+		return copyAll(h, f)
 	})
 	return hex.EncodeToString(h.Sum(nil)), err
 }

@@ -1,7 +1,6 @@
 package prepared
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
@@ -319,12 +318,11 @@ func (w *Writer) add(s Input) (Record, error) {
 
 	err = atomicfile.WritePair(voxelPath(w.dir, s.ID), recordPath(w.dir, s.ID), func(f io.Writer) error {
 		sum := sha256.New()
-		buffered := bufio.NewWriterSize(f, int(min(layout.end, 1<<20)))
-		if err := writeVoxels(io.MultiWriter(buffered, sum), record, layout, image.Int16, labels, blocks, original); err != nil {
-			return err
-		}
+		err := buffered(f, func(f io.Writer) error {
+			return writeVoxels(io.MultiWriter(f, sum), record, layout, image.Int16, labels, blocks, original)
+		})
 		record.Checksum = hex.EncodeToString(sum.Sum(nil))
-		return buffered.Flush()
+		return err
 	}, func(f io.Writer) error {
 		file.Case = record
 		data, err := encodeJSON(file)
@@ -536,9 +534,10 @@ func encodeJSON(value any) ([]byte, error) {
 
 // writeInts writes values as little-endian 16-bit integers.
 func writeInts[T int16 | uint16](w io.Writer, values []T) error {
-	buffer := make([]byte, 0, min(2*len(values), 1<<16))
+	whole := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(whole)
 	for chunk := range slices.Chunk(values, 1<<15) {
-		buffer = buffer[:0]
+		buffer := whole[:0]
 		for _, v := range chunk {
 			buffer = binary.LittleEndian.AppendUint16(buffer, uint16(v))
 		}
@@ -553,9 +552,10 @@ func writeLabels(w io.Writer, labels []uint16, width int) error {
 	if width == 2 {
 		return writeInts(w, labels)
 	}
-	buffer := make([]byte, 0, min(len(labels), 1<<16))
+	whole := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(whole)
 	for chunk := range slices.Chunk(labels, 1<<16) {
-		buffer = buffer[:0]
+		buffer := whole[:0]
 		for _, label := range chunk {
 			buffer = append(buffer, byte(label))
 		}
