@@ -112,26 +112,41 @@ type Statistics struct {
 // Statistics returns the range and mean of the voxels.
 func (v *Volume) Statistics() Statistics {
 	if v.Int16 != nil {
-		return statistics(v.Int16)
+		return statistics(v.Int16, addWhole)
 	}
-	return statistics(v.Float32)
+	return statistics(v.Float32, addFloats)
 }
 
-func statistics[T int16 | float32](voxels []T) Statistics {
+// addFloats adds voxels to what is known of others, and returns their sum.
+func addFloats(to *Statistics, voxels []float32) (sum float64) {
+	for _, x := range voxels {
+		if !numbers.Finite(x) {
+			to.NonFinite++
+			continue
+		}
+		to.Min, to.Max = min(to.Min, x), max(to.Max, x)
+		sum += float64(x)
+	}
+	return sum
+}
+
+// addWhole is addFloats of whole numbers, whose sum is exact.
+func addWhole(to *Statistics, voxels []int16) float64 {
+	low, high, sum := voxels[0], voxels[0], int64(0)
+	for _, x := range voxels {
+		low, high, sum = min(low, x), max(high, x), sum+int64(x)
+	}
+	to.Min, to.Max = min(to.Min, float32(low)), max(to.Max, float32(high))
+	return float64(sum)
+}
+
+func statistics[T int16 | float32](voxels []T, add func(to *Statistics, voxels []T) (sum float64)) Statistics {
 	const block = 1 << 16
 	parts := make([]Statistics, (len(voxels)+block-1)/block)
 	sums := make([]float64, len(parts))
 	parallel(len(parts), func(b int) {
 		part := Statistics{Min: float32(math.Inf(1)), Max: float32(math.Inf(-1))}
-		for _, t := range voxels[b*block : min((b+1)*block, len(voxels))] {
-			x := float32(t)
-			if !numbers.Finite(x) {
-				part.NonFinite++
-				continue
-			}
-			part.Min, part.Max = min(part.Min, x), max(part.Max, x)
-			sums[b] += float64(x)
-		}
+		sums[b] = add(&part, voxels[b*block:min((b+1)*block, len(voxels))])
 		parts[b] = part
 	})
 	all := Statistics{Min: float32(math.Inf(1)), Max: float32(math.Inf(-1))}

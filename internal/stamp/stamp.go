@@ -29,8 +29,13 @@ func Extension(text string) nifti.Extension {
 
 // Read returns the stamp of a NIfTI file or of a DICOM SEG object; false where there is none, or
 // where the file cannot be read.
-func Read(path string) (text []byte, ok bool) {
-	for _, text := range texts(path) {
+func Read(path string) (text []byte, ok bool) { return first(texts(path)) }
+
+// In is [Read] of a NIfTI file whose header has been read.
+func In(h *nifti.Header) (text []byte, ok bool) { return first(comments(h)) }
+
+func first(texts [][]byte) (text []byte, ok bool) {
+	for _, text := range texts {
 		if Is(text) {
 			return text, true
 		}
@@ -66,6 +71,10 @@ func texts(path string) (found [][]byte) {
 	if err != nil {
 		return nil
 	}
+	return comments(h)
+}
+
+func comments(h *nifti.Header) (found [][]byte) {
 	for _, e := range h.Extensions {
 		if e.Code == commentCode {
 			found = append(found, bytes.TrimRight(e.Data, "\x00 "))

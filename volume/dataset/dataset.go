@@ -118,7 +118,7 @@ type Options struct {
 	AllDrawn        bool `yaml:"all_drawn" help:"where a case's labels do not name a structure that others have, it is not in the patient; otherwise nobody drew it, which training cannot tell and scores leave out"`
 	NameByFolder    bool `yaml:"name_by_folder" help:"put the name of the folder before those of its cases, where several folders have cases of one name"`
 
-	seen seenDICOM // nil: nothing was looked at before
+	seen *seen // nil: nothing was looked at before
 }
 
 // Detect finds the cases in a folder; a single file is a data set of one case. An error says what
@@ -129,6 +129,9 @@ func Detect(root string, o Options) (*Dataset, error) { return DetectAll([]strin
 // scans and unlabelled ones. A folder of published data sets, such as nnUNet_raw, counts as all of
 // them. No two cases may have one name, and no label two.
 func DetectAll(roots []string, o Options) (*Dataset, error) {
+	if o.seen == nil {
+		o.seen = newSeen()
+	}
 	all := &Dataset{}
 	sources, notes, err := sourcesOf(roots, o)
 	if err != nil {
@@ -292,7 +295,7 @@ func (s source) detect(o Options) (*Dataset, error) {
 		}
 	}
 	named := maps.Clone(d.LabelNames)
-	d.nameLabelsOfFiles()
+	d.nameLabelsOfFiles(o.seen)
 	d.setDrawn(named)
 	if !o.SameLabels { // somebody says that numbers mean the same everywhere
 		d.setSites()

@@ -93,21 +93,33 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 	var look []sight
 	var sets []*Dataset
 	var about []string
-	for _, path := range paths {
-		path = listed(path)
-		seen := seenDICOM{}
-		found, passed, err := findEntries(path, o, seen)
+	seen := newSeen()
+	detect := func(path string) *Dataset {
+		d, doubts := detectSet(path, Options{Series: o.Series, Volume: o.Volume, seen: seen})
+		if about = append(about, doubts...); d != nil {
+			sets = append(sets, d)
+		}
+		return d
+	}
+	paths = slices.Clone(paths)
+	for n := range paths {
+		paths[n] = listed(paths[n])
+		found, passed, err := findEntries(paths[n], o, seen)
 		if err != nil {
 			return nil, nil, err
 		}
-		d, doubts := detectSet(path, Options{Series: o.Series, Volume: o.Volume, seen: seen})
-		if d != nil {
-			sets = append(sets, d)
+		if o.Part.Of > 0 { // which the data set says
+			found = detect(paths[n]).share(found, o.Part)
 		}
-		look, notes, about = append(look, d.share(found, o.Part)...), append(notes, passed...), append(about, doubts...)
+		look, notes = append(look, found...), append(notes, passed...)
 	}
 	if entries, err = lookAt(ctx, look, o.Progress); err != nil {
 		return nil, nil, err
+	}
+	if o.Part.Of == 0 { // now what the files' headers say is known
+		for _, path := range paths {
+			detect(path)
+		}
 	}
 	notes = append(notes, about...)
 	for _, d := range sets {
@@ -134,9 +146,6 @@ type sight struct {
 // share is the part of what was found. What belongs to a case goes with it; the rest is counted by
 // itself. Without a data set (nil) all is counted by itself.
 func (d *Dataset) share(found []sight, part Part) []sight {
-	if part.Of == 0 {
-		return found
-	}
 	cases := map[string]int{} // by their files and folders
 	if d != nil {
 		for n, c := range slices.Backward(d.Cases) { // so that the first stays
@@ -165,13 +174,13 @@ func (d *Dataset) share(found []sight, part Part) []sight {
 }
 
 // findEntries lists what is to be looked at below a path, and what else lies there.
-func findEntries(path string, o InspectOptions, seen seenDICOM) (look []sight, notes []string, err error) {
+func findEntries(path string, o InspectOptions, files *seen) (look []sight, notes []string, err error) {
 	stat, err := os.Stat(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("inspecting: %w", err)
 	}
 	if !stat.IsDir() && isVoxels(path) {
-		return []sight{{path, func() Entry { return inspectFile(path, o.Volume) }}}, nil, nil
+		return []sight{{path, func() Entry { return inspectFile(path, o.Volume, files) }}}, nil, nil
 	}
 	if stat.IsDir() {
 		chosen := o.Volume
@@ -181,7 +190,7 @@ func findEntries(path string, o InspectOptions, seen seenDICOM) (look []sight, n
 		err := walk(path, func(file string, entry fs.FileInfo, err error) error {
 			// what cannot be looked at, the search for DICOM lists
 			if err == nil && !entry.IsDir() && isVoxels(file) {
-				look = append(look, sight{file, func() Entry { return inspectFile(file, chosen) }})
+				look = append(look, sight{file, func() Entry { return inspectFile(file, chosen, files) }})
 			}
 			return nil
 		})
@@ -189,7 +198,7 @@ func findEntries(path string, o InspectOptions, seen seenDICOM) (look []sight, n
 			return nil, nil, fmt.Errorf("inspecting %s: %w", path, err)
 		}
 	}
-	series, notes, err := inspectSeries(path, o.Series, seen)
+	series, notes, err := inspectSeries(path, o.Series, files)
 	if err != nil {
 		return nil, nil, fmt.Errorf("inspecting %s: %w", path, err)
 	}
@@ -389,7 +398,7 @@ func (e *Entry) setValues(volumes ...*volume.Volume) {
 }
 
 // inspectFile describes a file of voxels, of several volumes the one that is chosen, or all.
-func inspectFile(path string, chosen int) Entry {
+func inspectFile(path string, chosen int, files *seen) Entry {
 	e := Entry{Path: path, Kind: "NIfTI"}
 	if itk.IsName(path) {
 		e.Kind = "NRRD or MetaImage"
@@ -398,6 +407,9 @@ func inspectFile(path string, chosen int) Entry {
 	if err != nil {
 		e.cannotBeRead(err)
 		return e
+	}
+	if h.nifti != nil {
+		files.add(h.nifti)
 	}
 	e.Kind, e.Dtype, e.LabelNames = h.kind, h.datatype, h.names
 	e.setGrid(h.Grid)

@@ -341,15 +341,15 @@ func TestInspectLooksOnce(t *testing.T) {
 	}
 	scan("imagesTr")
 	scan("labelsTr")
-	seen := seenDICOM{}
-	if _, _, err := findEntries(root+string(filepath.Separator), InspectOptions{}, seen); err != nil || len(seen) != 1 {
-		t.Fatalf("%d folders were looked through: %v", len(seen), err)
+	files := newSeen()
+	if _, _, err := findEntries(root+string(filepath.Separator), InspectOptions{}, files); err != nil || len(files.dicom) != 1 {
+		t.Fatalf("%d folders were looked through: %v", len(files.dicom), err)
 	}
-	d, notes := detectSet(root, Options{seen: seen})
+	d, notes := detectSet(root, Options{seen: files})
 	if d == nil || d.Layout != LayoutScans {
 		t.Fatalf("%v: %q", d, notes)
 	}
-	if len(seen) != 1 {
-		t.Errorf("%d folders were looked through", len(seen))
+	if len(files.dicom) != 1 {
+		t.Errorf("%d folders were looked through", len(files.dicom))
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/volume/nifti"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
@@ -15,12 +16,14 @@ import (
 // must not mean two things in one data set.
 
 // ownNames are the names that a case's file of labels has itself; nil for none.
-func (c Case) ownNames() map[uint16]string {
+func (c Case) ownNames(files *seen) map[uint16]string {
 	switch {
 	case c.Labels == "" || c.Masks != nil:
 		return nil
 	case c.segmentation != nil:
 		return c.segmentation.Names()
+	case nifti.IsName(c.Labels):
+		return files.head(c.Labels).names
 	case isVoxels(c.Labels):
 		h, err := readFileHeader(c.Labels)
 		if err != nil {
@@ -35,13 +38,13 @@ func (c Case) ownNames() map[uint16]string {
 // label maps of [nifti.WriteLabels]. It notes a label that two of them give different names: a
 // person must decide. Where the data set names no labels, cases whose files do not either are
 // without.
-func (d *Dataset) nameLabelsOfFiles() {
+func (d *Dataset) nameLabelsOfFiles(files *seen) {
 	named := len(d.LabelNames) > 0
 	from := map[uint16]string{}
 	told := map[uint16]bool{}
 	for n := range d.Cases {
 		c := &d.Cases[n]
-		names := c.ownNames()
+		names := c.ownNames(files)
 		c.own = names
 		c.unnamed = c.Labels != "" && c.Masks == nil && names == nil && !named
 		for _, label := range slices.Sorted(maps.Keys(names)) {

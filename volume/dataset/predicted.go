@@ -27,7 +27,7 @@ func (d *Dataset) dropPredicted(paths []string, o Options) map[string]bool {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for n, path := range paths {
 		group.Go(func() error {
-			_, stamped[n] = stamp.Read(path)
+			stamped[n] = o.seen.stamped(path)
 			return nil
 		})
 	}
@@ -79,7 +79,7 @@ func (d *Dataset) withoutPredicted(pairs []pair, root string, o Options) []pair 
 		if o.LabelsPredicted || !isBelow(absoluteOf(p.scan), []string{absoluteOf(root)}) {
 			return false
 		}
-		_, stamped := stamp.Read(p.labels)
+		stamped := o.seen.stamped(p.labels)
 		if stamped && !slices.Contains(absolutesOf(d.predicted), absoluteOf(p.labels)) {
 			d.predicted = append(d.predicted, p.labels)
 		}
@@ -109,7 +109,7 @@ func (d *Dataset) notePredicted(o Options) {
 	}
 	var used []string
 	for _, c := range d.Cases {
-		if _, stamped := stamp.Read(c.Labels); c.Labels != "" && stamped {
+		if c.Labels != "" && o.seen.stamped(c.Labels) {
 			used = append(used, c.ID)
 		}
 	}

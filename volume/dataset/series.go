@@ -45,7 +45,7 @@ func seriesUID(s *dicom.Series) string {
 // its labels; those that keep leaves out are not looked at.
 func listSeries(root string, o Options, keep func([]object) []object) (found []seriesCase, notes, others []string, err error) {
 	wanted, segmentation := o.Series, o.Segmentation
-	all, passed, err := o.seen.scan(root)
+	all, passed, err := o.seen.scanDICOM(root)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -265,35 +265,11 @@ func listed(path string) string {
 	return path
 }
 
-// seenDICOM is what was found in files and folders, so that none of them is looked through twice:
-// many files do not stay in memory. Nil remembers nothing. It is not for several goroutines.
-type seenDICOM map[string]foundDICOM
-
-type foundDICOM struct {
-	series []*dicom.Series
-	passed []dicom.Passed
-}
-
-// scan looks at a file or at all files of a folder. A DICOMDIR stands for the folder that it lists.
-// The lists that it returns are the caller's.
-func (s seenDICOM) scan(path string) ([]*dicom.Series, []dicom.Passed, error) {
-	path = listed(path)
-	key := filepath.Clean(path)
-	found, known := s[key]
-	if !known {
-		var err error
-		if found.series, found.passed, err = dicom.Scan(path); err != nil {
-			return nil, nil, err
-		}
-		if s != nil {
-			s[key] = found
-		}
-	}
-	return slices.Clone(found.series), slices.Clone(found.passed), nil
-}
-
+// scanDICOM looks at a file, or at the files of a folder but for those that are NIfTI, NRRD or
+// MetaImage by their names. A DICOMDIR stands for the folder that it lists.
 func scanDICOM(path string) ([]*dicom.Series, []dicom.Passed, error) {
-	return seenDICOM(nil).scan(path)
+	path = listed(path)
+	return dicom.ScanOnly(func(file string) bool { return file == path || !isVoxels(file) }, path)
 }
 
 func describe(p dicom.Passed) string {
@@ -432,8 +408,8 @@ func byInstance(s *dicom.Series, labels []uint16) ([]uint16, error) {
 
 // inspectSeries lists the series below a path, or those that are wanted, each to be read when its
 // turn comes, and describes what else was found there.
-func inspectSeries(path, wanted string, seen seenDICOM) (look []sight, others []string, err error) {
-	all, passed, err := seen.scan(path)
+func inspectSeries(path, wanted string, seen *seen) (look []sight, others []string, err error) {
+	all, passed, err := seen.scanDICOM(path)
 	if err != nil {
 		return nil, nil, err
 	}

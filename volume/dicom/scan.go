@@ -44,13 +44,18 @@ type Passed struct {
 // there twice. Links are followed. Files that are no images, and whatever cannot be opened, are
 // listed in passed. Series are in the order of their first file.
 func Scan(paths ...string) (series []*Series, passed []Passed, err error) {
+	return ScanOnly(func(string) bool { return true }, paths...)
+}
+
+// ScanOnly is [Scan] of the files that want takes. Others are not opened, nor told of.
+func ScanOnly(want func(file string) bool, paths ...string) (series []*Series, passed []Passed, err error) {
 	var files []string
 	for _, path := range paths {
 		err := folders.Walk(path, func(file string, info fs.FileInfo, err error) error {
 			switch {
 			case err != nil:
 				passed = append(passed, Passed{Path: file, What: "cannot be opened", Err: err})
-			case info.Mode().IsRegular():
+			case info.Mode().IsRegular() && want(file):
 				files = append(files, file)
 			}
 			return nil

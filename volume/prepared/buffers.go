@@ -20,7 +20,8 @@ var (
 func copyAll(to io.Writer, from io.Reader) error {
 	buffer := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(buffer)
-	_, err := io.CopyBuffer(to, struct{ io.Reader }{from}, buffer[:]) // nothing but a reader: through the buffer
+	onlyReader := struct{ io.Reader }{from} // otherwise a file is not read through the buffer
+	_, err := io.CopyBuffer(to, onlyReader, buffer[:])
 	return err
 }
 
