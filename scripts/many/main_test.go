@@ -18,7 +18,7 @@ func TestSite(t *testing.T) {
 	if err := all.write(); err != nil {
 		t.Fatal(err)
 	}
-	costs, err := site{folder: t.TempDir(), program: program, all: all, scans: 20}.run()
+	costs, err := site{folder: t.TempDir(), program: program, all: all, scans: 20, training: true}.run()
 	if err != nil {
 		t.Fatal(err)
 	}
