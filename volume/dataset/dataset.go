@@ -503,23 +503,30 @@ func compareNatural(a, b string) int {
 			a, b = a[1:], b[1:]
 			continue
 		}
-		m, n := digits.FindStringIndex(a), digits.FindStringIndex(b)
-		if m == nil || n == nil || m[0] != 0 || n[0] != 0 {
+		m, n := leadingDigits(a), leadingDigits(b)
+		if m == 0 || n == 0 {
 			return strings.Compare(a, b)
 		}
-		x, y := strings.TrimLeft(a[:m[1]], "0"), strings.TrimLeft(b[:n[1]], "0")
+		x, y := strings.TrimLeft(a[:m], "0"), strings.TrimLeft(b[:n], "0")
 		if len(x) != len(y) {
 			return len(x) - len(y)
 		}
 		if x != y {
 			return strings.Compare(x, y)
 		}
-		a, b = a[m[1]:], b[n[1]:]
+		a, b = a[m:], b[n:]
 	}
 	if len(a) != len(b) {
 		return len(a) - len(b)
 	}
 	return strings.Compare(whole[0], whole[1]) // 07 and 7
+}
+
+func leadingDigits(s string) (n int) {
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
 }
 
 // Number returns the last number in a case's name, which the published folds go by; false where

@@ -397,6 +397,10 @@ func (e *Entry) setValues(volumes ...*volume.Volume) {
 	}
 }
 
+// spares are the voxels of files that were inspected, to be used again: those of small files, which
+// may be many.
+var spares = sync.Pool{New: func() any { return new([]int16) }}
+
 // inspectFile describes a file of voxels, of several volumes the one that is chosen, or all.
 func inspectFile(path string, chosen int, files *seen) Entry {
 	e := Entry{Path: path, Kind: "NIfTI"}
@@ -424,10 +428,15 @@ func inspectFile(path string, chosen int, files *seen) Entry {
 		e.setValues(all...)
 		return e
 	}
-	v, err := h.read(path, nifti.Options{Volume: chosen})
+	spare := spares.Get().(*[]int16)
+	defer spares.Put(spare)
+	v, err := h.read(path, nifti.Options{Volume: chosen, Into: *spare})
 	if err != nil {
 		e.cannotBeRead(err)
 		return e
+	}
+	if n := len(v.Int16); n > cap(*spare) && n <= 16<<20 {
+		*spare = v.Int16
 	}
 	e.setValues(v)
 	if named := e.countLabels(v); !named {

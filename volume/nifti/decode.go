@@ -32,15 +32,16 @@ const (
 // errRange says that a value does not fit the type of voxel that was asked for.
 var errRange = errors.New("value out of range")
 
-// readVoxels reads volume number index of the file. errRange means that a value does not fit T: not
-// a whole number or too large for int16, no label for uint16.
-func readVoxels[T voxel](h *Header, index int, most int64) ([]T, error) {
-	return readConverted(h, index, most, converter[T](h))
+// readVoxels reads volume number index of the file, into memory that is given where that is enough.
+// errRange means that a value does not fit T: not a whole number or too large for int16, no label
+// for uint16.
+func readVoxels[T voxel](h *Header, index int, most int64, into []T) ([]T, error) {
+	return readConverted(h, index, most, into, converter[T](h))
 }
 
 // readConverted is readVoxels with another converter, which may be called for several pieces at
 // once.
-func readConverted[T voxel](h *Header, index int, most int64, convert func(dst []T, src []byte) bool) ([]T, error) {
+func readConverted[T voxel](h *Header, index int, most int64, into []T, convert func(dst []T, src []byte) bool) ([]T, error) {
 	if most == 0 {
 		most = DefaultMaxBytes
 	}
@@ -54,7 +55,10 @@ func readConverted[T voxel](h *Header, index int, most int64, convert func(dst [
 	}
 	defer c.Close()
 	skip, total := h.offset+h.bytes()*int64(index), h.bytes()
-	a := assembly[T]{h: h, voxels: make([]T, h.Len()), convert: convert, fragments: map[int64]*fragment{}}
+	if cap(into) < h.Len() {
+		into = make([]T, h.Len())
+	}
+	a := assembly[T]{h: h, voxels: into[:h.Len()], convert: convert, fragments: map[int64]*fragment{}}
 	if !c.gzip {
 		if err := a.readParallel(c.file, skip); err != nil {
 			return nil, err

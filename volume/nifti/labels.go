@@ -24,7 +24,7 @@ func MayBeLabels(path string, o Options) (bool, error) {
 	values := newLabelValues()
 	defer values.release()
 	convert := converter[uint16](h)
-	_, err = readConverted(h, index, o.MaxBytes, func(dst []uint16, src []byte) bool { return convert(dst, src) && values.add(dst) })
+	_, err = readConverted(h, index, o.MaxBytes, nil, func(dst []uint16, src []byte) bool { return convert(dst, src) && values.add(dst) })
 	if errors.Is(err, errRange) {
 		return false, nil
 	}

@@ -30,6 +30,8 @@ type Options struct {
 	Shear  Shear // "" is ShearKeep
 	// MaxBytes bounds the memory for the voxels. 0 means DefaultMaxBytes.
 	MaxBytes int64
+	// Into is memory for the voxels of a volume, which is used where they are int16 and fit.
+	Into []int16
 	// Note is told what is odd about the header ([Header.Problems]), and what is done about it. It
 	// may be nil.
 	Note func(string)
@@ -76,7 +78,7 @@ func (h *Header) Read(o Options) (*volume.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := h.read(index, o.MaxBytes)
+	v, err := h.read(index, o.MaxBytes, o.Into)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +95,7 @@ func ReadAll(path string, o Options) ([]*volume.Volume, error) {
 	}
 	tall := *h // all volumes stacked up, to be read in one go
 	tall.Shape[2], tall.Volumes = h.Shape[2]*h.Volumes, 1
-	all, err := tall.read(0, o.MaxBytes)
+	all, err := tall.read(0, o.MaxBytes, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -113,18 +115,18 @@ func ReadAll(path string, o Options) ([]*volume.Volume, error) {
 }
 
 // read reads volume number index.
-func (h *Header) read(index int, most int64) (v *volume.Volume, err error) {
+func (h *Header) read(index int, most int64, into []int16) (v *volume.Volume, err error) {
 	v = &volume.Volume{Grid: h.Grid}
 	err = errRange
 	if h.wholeNumbers() {
-		v.Int16, err = readVoxels[int16](h, index, most)
+		v.Int16, err = readVoxels(h, index, most, into)
 	}
 	if errors.Is(err, errRange) {
 		v.Int16 = nil
 		if h.Len() > 16<<20 {
 			debug.FreeOSMemory() // otherwise both would be in memory
 		}
-		v.Float32, err = readVoxels[float32](h, index, most)
+		v.Float32, err = readVoxels[float32](h, index, most, nil)
 	}
 	return v, err
 }
@@ -194,7 +196,7 @@ func ReadLabelsWith(path string, o Options) (*volume.LabelMap, error) {
 		return nil, err
 	}
 	l := &volume.LabelMap{Grid: h.Grid, Names: h.LabelNames()}
-	l.Labels, err = readVoxels[uint16](h, index, o.MaxBytes)
+	l.Labels, err = readVoxels[uint16](h, index, o.MaxBytes, nil)
 	switch {
 	case err == nil && o.Shear == ShearResample && h.sheared():
 		g, err := h.Grid.Straightened()
@@ -208,7 +210,7 @@ func ReadLabelsWith(path string, o Options) (*volume.LabelMap, error) {
 		return nil, err
 	}
 	// Rare: read again, to show what was found.
-	values, err := readVoxels[float32](h, index, o.MaxBytes)
+	values, err := readVoxels[float32](h, index, o.MaxBytes, nil)
 	if err != nil {
 		return nil, err
 	}
