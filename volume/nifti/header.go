@@ -332,6 +332,9 @@ func (h *Header) recognise(raw []byte) error {
 	if raw[0] == 0x1f && raw[1] == 0x8b {
 		return bad("is compressed twice: decompress it once")
 	}
+	if len(raw) >= 132 && string(raw[128:132]) == "DICM" {
+		return bad("is a DICOM file with the name of a NIfTI file: rename it")
+	}
 	return bad("is not a NIfTI file")
 }
 

@@ -286,6 +286,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"gzip with other data behind", append(zip(t, ok), "junk"...), "is damaged: gzip: other data follow", false},
 		{"three bytes", ok[:3], "is too short for a NIfTI file: 3 bytes", false},
 		{"text", []byte(strings.Repeat("not a scan ", 100)), "is not a NIfTI file", false},
+		{"DICOM", []byte(strings.Repeat("\x00", 128) + "DICM" + strings.Repeat("\x00", 400)), "is a DICOM file with the name of a NIfTI file: rename it", false},
 		{"half a header", ok[:200], "is truncated: its header has 200 bytes", false},
 		{"header alone", ok[:352], "is truncated or its header is wrong", false},
 		{"a byte missing", ok[:len(ok)-1], "is truncated or its header is wrong", false},
