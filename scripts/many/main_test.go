@@ -22,7 +22,7 @@ func TestSite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(costs) != 6 {
+	if len(costs) != 7 {
 		t.Fatalf("%d commands", len(costs))
 	}
 	for _, c := range costs {
@@ -35,15 +35,23 @@ func TestSite(t *testing.T) {
 // Powers are those of the numbers, and too large ones are named.
 func TestJudge(t *testing.T) {
 	row := func(cpu time.Duration, memory int64) []cost {
-		return []cost{{name: "prepare", cpu: cpu, memory: memory}}
+		return []cost{{name: reading, cpu: time.Second}, {name: "prepare", cpu: cpu, user: cpu / 2, memory: memory}}
 	}
 	fair := table{sizes: []int{10, 100}, costs: [][]cost{row(time.Second, 5e6), row(10*time.Second, 6e6)}}
 	if err := fair.judge(); err != nil {
 		t.Error(err)
 	}
 	var b strings.Builder
-	if err := fair.print(&b); err != nil || !strings.Contains(b.String(), "| prepare | 100 | 10.0 s | 100.00 ms | 0 s | 6 MB | 60.0 kB | 1.00 | 0.08 |\n") {
+	if err := fair.print(&b); err != nil || !strings.Contains(b.String(), "| prepare | 100 | 10.0 s | 5.0 s | 100.00 ms | 0 s | 6 MB | 1.00 | 1.00 | 0.08 |\n") {
 		t.Errorf("%v\n%s", err, b.String())
+	}
+	slow := table{sizes: []int{10, 100}, costs: [][]cost{row(time.Second, 5e6), row(12*time.Second, 6e6)}}
+	if err := slow.judge(); err == nil {
+		t.Error("a power of 1.08 was taken")
+	}
+	slow.costs[1][0].cpu = 12 * time.Second
+	if err := slow.judge(); err != nil {
+		t.Error("where cat grows as fast:", err)
 	}
 	square := table{sizes: []int{10, 100}, costs: [][]cost{row(time.Second, 5e6), row(100*time.Second, 5e6)}}
 	if err := square.judge(); err == nil || !strings.Contains(err.Error(), "prepare: from 10 to 100 scans CPU time grows with the power 2.00") {
