@@ -58,6 +58,7 @@ A study.yaml, of which every key but data may be left out:
 	f.local.bind(cmd)
 	cmd.Flags().BoolVar(&f.dry, "plan", false, "list the trials, who trains, who tests and who pretrains, and stop")
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the table, or the plan, as JSON")
+	cmd.Flags().BoolVar(&f.finished, "finished", false, "carry out nothing: the table and the report of the trials that are finished, while others are at work on the rest")
 	cmd.Flags().Var(&f.trial, "trial", "run one trial alone, by its number in the plan, 1 for the first, and make no report; 0: all")
 	cmd.Flags().Var(&f.ranks, ranksFlag, "ranks of an MPI job that carry out each trial together, as many as the launcher starts; 0: each process has trials of its own")
 	cmd.Annotations = map[string]string{asClaimed: "yes", asRanks: "yes"}
@@ -88,6 +89,7 @@ type crossvalFlags struct {
 	out         string
 	local       localFlags
 	dry, asJSON bool
+	finished    bool
 	trial       count
 	ranks       count
 	write       string
@@ -119,6 +121,9 @@ func (f crossvalFlags) checkLauncher(j *job) error {
 }
 
 func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
+	if f.finished && (f.trial > 0 || f.write != "" || f.ranks > 0 || f.dry) {
+		return usagef("--finished makes a table of what is there: it goes with none of --trial, --write, --ranks and --plan")
+	}
 	if f.write != "" {
 		if err := f.checkWrite(jobOf(cmd.Context())); err != nil {
 			return err
@@ -146,7 +151,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 		return err
 	}
 	defer closeDevice()
-	s := experiment.Setting{Out: f.out, Device: dev, Memory: o.Memory.planned(), Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Ranks: ranks.ranks()}
+	s := experiment.Setting{Out: f.out, Device: dev, Memory: o.Memory.planned(), Console: &console{w: cmd.ErrOrStderr()}, Trial: int(f.trial), Finished: f.finished, Ranks: ranks.ranks()}
 	s.Opened = func(store *prepared.Store) error { return f.local.keep(cmd, store) }
 	result, err := experiment.Run(cmd.Context(), o.Plan, s)
 	if err != nil {
@@ -158,7 +163,10 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	if ranks.silent() { // rank 0 has the scores, and writes
 		return nil
 	}
-	if others := len(result.Elsewhere); others > 0 {
+	switch others := len(result.Elsewhere); {
+	case others > 0 && f.finished:
+		say(cmd.ErrOrStderr(), "not finished: %d of %s", others, numbers.Count(others+len(result.Runs), "trial"))
+	case others > 0:
 		say(cmd.ErrOrStderr(), "%s with other processes: the same command, once they have ended, makes the whole table", numbers.Count(others, "trial"))
 	}
 	for _, warning := range result.Warnings() {

@@ -35,6 +35,8 @@ type Setting struct {
 	Opened func(*prepared.Store) error
 	// Trial is the only trial to run, by its number in the plan, counted from 1; 0: all.
 	Trial int
+	// Finished asks for the trials that are finished alone: none is carried out. Not for ranks.
+	Finished bool
 	// Ranks are the processes that carry out each trial together; nil: this one alone. All share
 	// the folder. Rank 0 alone claims trials and writes, but for the predictions of test cases, of
 	// which each rank writes its own.
@@ -70,7 +72,8 @@ type Result struct {
 	Runs     []eval.Trial
 	Encoders []Pretraining
 	Elapsed  time.Duration
-	// Elsewhere are the trials that other processes were at work on.
+	// Elsewhere are the trials that other processes were at work on, or that are not finished where
+	// only finished ones are asked for.
 	Elsewhere []Trial
 }
 

@@ -44,6 +44,14 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 			waiting[n] = true
 		}
 	}
+	if r.Finished {
+		for n, t := range trials {
+			if !finished(t.Folder(r.Out)) {
+				delete(waiting, n)
+				r.result.Elsewhere = append(r.result.Elsewhere, t)
+			}
+		}
+	}
 	for {
 		held, encoders, done := 0, 0, 0
 		for n, t := range trials {
@@ -82,6 +90,15 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 			return nil
 		}
 	}
+}
+
+// finished says whether a trial has its scores.
+func finished(folder string) bool {
+	if !train.Finished(folder) {
+		return false
+	}
+	_, err := readScores(folder)
+	return err == nil
 }
 
 // next runs a trial, unless another process holds it.
