@@ -100,6 +100,11 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if err := plan.Check(); err != nil {
 		return nil, err
 	}
+	if s.Finished {
+		if _, err := os.Stat(filepath.Join(s.Out, planFile)); err != nil {
+			return nil, fmt.Errorf("%s holds no experiment: %w", s.Out, err)
+		}
+	}
 	cache, err := s.open(plan.Data)
 	if err != nil {
 		return nil, err
@@ -417,6 +422,9 @@ func (r *runner) initialise(ctx context.Context, t Trial) (string, error) {
 		return "", &encoderError{err}
 	} else if err != nil {
 		return "", err
+	}
+	if r.Finished && !train.Finished(p.Folder) { // removed, to save room
+		return "", errUnfinished
 	}
 	if len(e.Left) > 0 {
 		r.Console.Note(fmt.Sprintf("%s: %d of the %d cases of %s are left out, for folds test on them (the same name, scan or patient): %s",

@@ -44,14 +44,6 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 			waiting[n] = true
 		}
 	}
-	if r.Finished {
-		for n, t := range trials {
-			if !finished(t.Folder(r.Out)) {
-				delete(waiting, n)
-				r.result.Elsewhere = append(r.result.Elsewhere, t)
-			}
-		}
-	}
 	for {
 		held, encoders, done := 0, 0, 0
 		for n, t := range trials {
@@ -67,6 +59,9 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 			case err == nil:
 				delete(waiting, n)
 				done++
+			case errors.Is(err, errUnfinished):
+				delete(waiting, n)
+				r.result.Elsewhere = append(r.result.Elsewhere, t)
 			case errors.As(err, &elsewhere):
 				encoders++
 			case train.Occupied(err):
@@ -92,6 +87,10 @@ func (r *runner) share(ctx context.Context, trials []Trial, scores [][]eval.Scor
 	}
 }
 
+// errUnfinished says that a trial, or its encoder, is not finished where only finished ones are
+// asked for.
+var errUnfinished = errors.New("is not finished")
+
 // finished says whether a trial has its scores.
 func finished(folder string) bool {
 	if !train.Finished(folder) {
@@ -103,8 +102,12 @@ func finished(folder string) bool {
 
 // next runs a trial, unless another process holds it.
 func (r *runner) next(ctx context.Context, n int, trials []Trial) ([]eval.Score, error) {
-	if err := r.free(trials[n].Folder(r.Out)); err != nil {
+	folder := trials[n].Folder(r.Out)
+	if err := r.free(folder); err != nil {
 		return nil, err
+	}
+	if r.Finished && !finished(folder) {
+		return nil, errUnfinished
 	}
 	if !r.noted[n] { // it may have waited for an encoder
 		r.noted[n] = true
