@@ -80,7 +80,7 @@ func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 		return withHint(fmt.Errorf("%s: no series %s here", strings.Join(paths, ", "), o.Series), "without --series all are listed")
 	}
 	if len(entries) == 0 {
-		return withHint(fmt.Errorf("%s: no file of voxels and no DICOM series here", strings.Join(paths, ", ")), "NIfTI files end in .nii, .nii.gz or .hdr, others that are read in .nrrd, .nhdr, .mha or .mhd; DICOM files may have any name")
+		return withHint(fmt.Errorf("%s: no file of voxels and no DICOM series here", strings.Join(paths, ", ")), "NIfTI files end in .nii, .nii.gz or .hdr, others that are read in .nrrd, .nhdr, .mha or .mhd; DICOM files may have any other name")
 	}
 	err = printEntries(cmd.OutOrStdout(), dataset.ProblemsFirst(entries))
 	sayFlags(cmd, entries, notes)
