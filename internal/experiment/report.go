@@ -52,9 +52,13 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	if err != nil {
 		return page, err
 	}
-	hd95, err := r.TableOf("hd95")
-	if err != nil {
-		return page, err
+	var others []eval.FoldTable
+	if !r.Plan.Metrics.Overlap {
+		hd95, err := r.TableOf("hd95")
+		if err != nil {
+			return page, err
+		}
+		others = append(others, hd95)
 	}
 	trials := r.Plan.trials(r.Cases)
 	page.Subtitle = fmt.Sprintf("%d of %s: %s, %s, %s, %s", len(r.Runs), numbers.Count(len(trials), "trial"), numbers.Count(len(r.Cases.Folds), "fold"),
@@ -62,7 +66,7 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 	page.Sections = append(page.Sections, report.Section{Title: "Segmentation of unseen cases", Blocks: []report.Block{
 		report.Text("Mean DSC over the test cases of each fold, in percent: mean ± standard deviation over folds and seeds. The difference compares each run with that of " + r.baseline() +
 			" of the same fold and seed; its interval and p are over these pairs of runs (paired t-test), not over the patients of one run. Test cases were not looked at in training: the networks are those after the last step."),
-		report.Folds{FoldTable: folds, Others: []eval.FoldTable{hd95}},
+		report.Folds{FoldTable: folds, Others: others},
 	}})
 	for _, warning := range r.Warnings() {
 		section := &page.Sections[len(page.Sections)-1]

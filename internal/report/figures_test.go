@@ -179,15 +179,14 @@ func TestNamesFromFilesAreOnlyText(t *testing.T) {
 	if err := page.HTML(&html); err != nil {
 		t.Fatal(err)
 	}
-	var markdown strings.Builder
-	dir := t.TempDir()
-	if err := page.Write(dir, "page"); err != nil {
+	if err := page.Write(t.TempDir(), "page"); err != nil {
 		t.Fatal(err)
 	}
-	if err := page.Markdown(&markdown, dir, "page_files"); err != nil {
+	markdown, _, err := page.Markdown("page_files")
+	if err != nil {
 		t.Fatal(err)
 	}
-	for what, text := range map[string]string{"HTML": html.String(), "Markdown": markdown.String()} {
+	for what, text := range map[string]string{"HTML": html.String(), "Markdown": string(markdown)} {
 		for _, raw := range []string{"\x1b", "\u202e", "\xff", "\n# b"} {
 			// a line of the code block
 			if n := strings.Count(text, raw); n > 0 && !(raw == "\n# b" && n == 1) {
@@ -198,7 +197,7 @@ func TestNamesFromFilesAreOnlyText(t *testing.T) {
 	if strings.Contains(html.String(), "<script") {
 		t.Error("HTML holds a script")
 	}
-	outside, _, _ := strings.Cut(markdown.String(), "```")
+	outside, _, _ := strings.Cut(string(markdown), "```")
 	if regexp.MustCompile(`(^|[^\\])<script`).MatchString(outside) || regexp.MustCompile(`(^|[^\\])\[a`).MatchString(outside) {
 		t.Errorf("Markdown holds markup:\n%s", outside)
 	}

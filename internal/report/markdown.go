@@ -4,39 +4,35 @@ import (
 	"bytes"
 	"fmt"
 	"image/png"
-	"io"
-	"path/filepath"
 	"regexp"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
-// markdown collects a page and counts its pictures.
+// markdown collects a page and its pictures.
 type markdown struct {
 	strings.Builder
-	folder, files string
-	pictures      int
+	folder   string            // of the pictures, as the page links them
+	pictures map[string][]byte // by the names of their files
 }
 
-// Markdown writes the report in GitHub's notation. Pictures and charts become PNG and SVG files in
-// folder/files, which exists, and are linked from there.
-func (r Report) Markdown(w io.Writer, folder, files string) error {
-	m := &markdown{folder: folder, files: files}
+// Markdown is the report in GitHub's notation. Pictures and charts are linked as PNG and SVG files
+// in a folder beside the page, and given by their names.
+func (r Report) Markdown(folder string) (page []byte, pictures map[string][]byte, err error) {
+	m := &markdown{folder: folder, pictures: map[string][]byte{}}
 	fmt.Fprintf(m, "# %s\n\n%s\n", table.EscapeMarkdown(r.Title), paragraph(r.Subtitle))
 	for _, s := range r.complete() {
 		fmt.Fprintf(m, "\n## %s\n", table.EscapeMarkdown(s.Title))
 		for _, block := range s.Blocks {
 			m.WriteString("\n")
 			if err := block.markdown(m); err != nil {
-				return fmt.Errorf("section %s: %w", s.Title, err)
+				return nil, nil, fmt.Errorf("section %s: %w", s.Title, err)
 			}
 		}
 	}
-	_, err := io.WriteString(w, m.String())
-	return err
+	return []byte(m.String()), m.pictures, nil
 }
 
 // opening matches what would begin a list, a heading, a quotation or a rule at the start of a line.
@@ -51,15 +47,11 @@ func paragraph(text string) string {
 	return text
 }
 
-// picture writes a file and a link to it.
-func (m *markdown) picture(data []byte, extension, caption string) error {
-	m.pictures++
-	name := fmt.Sprintf("%02d-%s.%s", m.pictures, short(slug(caption)), extension)
-	if err := atomicfile.WriteBytes(filepath.Join(m.folder, m.files, name), data); err != nil {
-		return err
-	}
-	fmt.Fprintf(m, "![%s](%s/%s)\n", table.EscapeMarkdown(caption), m.files, name)
-	return nil
+// picture adds a picture and a link to it.
+func (m *markdown) picture(data []byte, extension, caption string) {
+	name := fmt.Sprintf("%02d-%s.%s", len(m.pictures)+1, short(slug(caption)), extension)
+	m.pictures[name] = data
+	fmt.Fprintf(m, "![%s](%s/%s)\n", table.EscapeMarkdown(caption), m.folder, name)
 }
 
 // short cuts a file name between words.
@@ -99,18 +91,14 @@ func (t Table) markdown(m *markdown) error { return t.Markdown(m) }
 
 func (c Charts) markdown(m *markdown) error {
 	for _, chart := range c {
-		if err := m.picture(standalone(chart.svg()), "svg", chart.caption()); err != nil {
-			return err
-		}
+		m.picture(standalone(chart.svg()), "svg", chart.caption())
 	}
 	return nil
 }
 
 func (f Figures) markdown(m *markdown) error {
 	for _, figure := range f {
-		if err := m.picture(standalone(figure.svg()), "svg", figure.caption()); err != nil {
-			return err
-		}
+		m.picture(standalone(figure.svg()), "svg", figure.caption())
 	}
 	return nil
 }
@@ -124,9 +112,7 @@ func (p Pictures) markdown(m *markdown) error {
 		if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&data, picture.Image); err != nil {
 			return fmt.Errorf("picture %q: %w", picture.Caption, err)
 		}
-		if err := m.picture(data.Bytes(), "png", picture.Caption); err != nil {
-			return err
-		}
+		m.picture(data.Bytes(), "png", picture.Caption)
 		fmt.Fprintf(m, "\n%s\n\n", paragraph(picture.Caption))
 	}
 	return nil

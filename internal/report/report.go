@@ -11,15 +11,11 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
 	"image"
-	"io"
-	"path/filepath"
 	"regexp"
 	"strings"
 
-	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -100,36 +96,6 @@ type Picture struct {
 // Code is text to be shown letter by letter, such as a configuration; closed until the reader opens
 // it.
 type Code struct{ Title, Text string }
-
-// Write writes name.html, name.md with its pictures in name_files, and a CSV file there for every
-// table. Each file is complete or absent.
-func (r Report) Write(folder, name string) error {
-	if err := atomicfile.MakeFolder(filepath.Join(folder, name+"_files")); err != nil {
-		return fmt.Errorf("writing report: %w", err)
-	}
-	for path, render := range map[string]func(io.Writer) error{
-		name + ".html": r.HTML,
-		name + ".md":   func(w io.Writer) error { return r.Markdown(w, folder, name+"_files") },
-	} {
-		var b bytes.Buffer
-		if err := render(&b); err != nil {
-			return fmt.Errorf("writing report %s: %w", path, err)
-		}
-		if err := atomicfile.WriteBytes(filepath.Join(folder, path), b.Bytes()); err != nil {
-			return fmt.Errorf("writing report: %w", err)
-		}
-	}
-	for path, t := range r.tables() {
-		var b bytes.Buffer
-		if err := t.CSV(&b); err != nil {
-			return fmt.Errorf("writing report %s: %w", path, err)
-		}
-		if err := atomicfile.WriteBytes(filepath.Join(folder, name+"_files", path), b.Bytes()); err != nil {
-			return fmt.Errorf("writing report: %w", err)
-		}
-	}
-	return nil
-}
 
 // tables finds the tables of the report, by the names of their files: titles made fit for that,
 // numbered where they repeat.

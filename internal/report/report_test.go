@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,6 +145,59 @@ func TestWriteLeavesEverythingThatIsLinked(t *testing.T) {
 		}
 		return err
 	})
+}
+
+func TestWriteRemovesWhatAnEarlierReportLeft(t *testing.T) {
+	dir := t.TempDir()
+	files := filepath.Join(dir, "report_files")
+	list := func() (names []string) {
+		entries, err := os.ReadDir(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	small := sample(t)
+	small.Sections = small.Sections[:1]
+	if err := small.Write(dir, "report"); err != nil {
+		t.Fatal(err)
+	}
+	alone := list()
+	if err := sample(t).Write(dir, "report"); err != nil {
+		t.Fatal(err)
+	}
+	if all := list(); len(all) <= len(alone) {
+		t.Fatalf("the whole report has the files %q, a part of it %q", all, alone)
+	}
+	// a file of the reader's, a file that is gone, and names that no report ever had
+	outside := filepath.Join(dir, "outside.csv")
+	for _, path := range []string{filepath.Join(files, "mine.csv"), filepath.Join(files, "notes.txt"), outside} {
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := os.OpenFile(filepath.Join(files, "contents.txt"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.WriteString("gone.csv\n../outside.csv\n" + outside + "\nnotes.txt\n.\n\n")
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := small.Write(dir, "report"); err != nil {
+		t.Fatal(err)
+	}
+	want := append(slices.Clone(alone), "mine.csv", "notes.txt")
+	slices.Sort(want)
+	if left := list(); !slices.Equal(left, want) {
+		t.Errorf("%q is left, want %q", left, want)
+	}
+	if _, err := os.Stat(outside); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestWriteReportsWhatFailed(t *testing.T) {
