@@ -73,7 +73,11 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 		section.Blocks = append(section.Blocks, report.Text(warning+"."))
 	}
 	if len(folds.Initialisations) > 1 {
-		page.Sections = append(page.Sections, r.comparison(folds))
+		secondary, err := r.secondary()
+		if err != nil {
+			return page, err
+		}
+		page.Sections = append(page.Sections, r.comparison(folds), secondary)
 	}
 
 	compute, err := r.Compute(s.Out)
@@ -405,46 +409,6 @@ func (r *Result) curves(s Setting) (report.Section, error) {
 	}
 	section.Blocks = append(section.Blocks, report.Text(fmt.Sprintf("Fine-tuning, fold %d, seed %d.", r.Runs[0].Fold, r.Runs[0].Seed)), charts)
 	return section, nil
-}
-
-// perLabel tells each structure's DSC apart.
-func (r *Result) perLabel() report.Section {
-	section := report.Section{Title: "Structures"}
-	dsc := eval.Metrics[0]
-	for _, fraction := range r.Plan.Fractions {
-		t := table.Table{Title: table.Percent(fraction) + " of the training cases: DSC in percent, over all test cases, folds and seeds", Columns: []table.Column{{Key: "label", Title: "label"}, {Key: "name", Title: "structure"}}}
-		for _, i := range r.Plan.Inits {
-			t.Columns = append(t.Columns, table.Column{Key: i.Name, Title: i.Name, Digits: 2})
-		}
-		values := map[uint16]map[string][]float64{}
-		names := map[uint16]string{}
-		var labels []uint16
-		for _, run := range r.Runs {
-			if run.Fraction != fraction {
-				continue
-			}
-			for _, s := range run.Scores {
-				if values[s.Label] == nil {
-					values[s.Label] = map[string][]float64{}
-					labels = append(labels, s.Label)
-				}
-				values[s.Label][run.Initialisation] = append(values[s.Label][run.Initialisation], 100*s.DSC)
-				names[s.Label] = s.Name
-			}
-		}
-		slices.Sort(labels)
-		for _, label := range labels {
-			row := []any{int(label), names[label]}
-			for _, i := range r.Plan.Inits {
-				row = append(row, eval.Summarise(values[label][i.Name]))
-			}
-			t.Rows = append(t.Rows, row)
-		}
-		if len(t.Rows) > 0 {
-			section.Blocks = append(section.Blocks, report.Table{Table: t}, report.Figures{report.RunBoxes(r.Runs, fraction, dsc, r.baseline())})
-		}
-	}
-	return section
 }
 
 // perCase is every score of every run.

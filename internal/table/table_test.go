@@ -194,6 +194,41 @@ func TestFolds(t *testing.T) {
 	}
 }
 
+// The same pairs of runs by two measures: a distance that no run has makes no row.
+func TestMeasures(t *testing.T) {
+	var runs []eval.Trial
+	for _, r := range []struct {
+		name  string
+		seed  uint64
+		score float64
+	}{{"scratch", 1, 0.5}, {"scratch", 2, 0.6}, {"3x3x3", 1, 0.6}, {"3x3x3", 2, 0.8}, {"alone", 3, 0.7}} {
+		runs = append(runs, eval.Trial{Initialisation: r.name, Fraction: 0.1, Seed: r.seed, Scores: []eval.Score{
+			{Case: "a", Label: 1, Name: "lung", DSC: r.score, NSD: 1, HD95: 10 * r.score, ASSD: math.Inf(1)}, {Case: "a", Label: 2, DSC: 1, NSD: r.score, HD95: 10 * r.score, ASSD: math.Inf(1)}}})
+	}
+	var measures []Measure
+	for name, o := range map[string]eval.FoldOptions{"NSD (%)": {Metric: "nsd"}, "HD95 (mm)": {Metric: "hd95"}, "ASSD (mm)": {Metric: "assd"}, "DSC (%) of label 1": {Label: 1}} {
+		f, err := eval.Folds(runs, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		measures = append(measures, Measure{name, f})
+	}
+	page := text(t, func(b *strings.Builder) error { return Measures(measures).Markdown(b) })
+	for _, want := range []string{
+		"**Difference to scratch by other measures**",
+		"| DSC (%) of label 1 | 3x3x3 | 10 % | 2 | 15.00 ± 7.07 | -48.53 to +78.53 | 0.205 |",
+		"| NSD (%) | 3x3x3 | 10 % | 2 | 7.50 ± 3.54 | -24.27 to +39.27 | 0.205 |",
+		"| HD95 (mm), less is better | 3x3x3 | 10 % | 2 | 1.50 ± 0.71 | -4.85 to +7.85 | 0.205 |",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in\n%s", want, page)
+		}
+	}
+	if strings.Contains(page, "ASSD") || strings.Contains(page, "alone") {
+		t.Errorf("rows without pairs:\n%s", page)
+	}
+}
+
 // With several initialisations people see the adjusted p.
 func TestSeveralInitialisationsAreAdjusted(t *testing.T) {
 	var runs []eval.Trial
