@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Repeats docs/results/leaderboard.md: carries out the five plans, or what is left of them, and gathers
+# what comes of them in docs/results/leaderboard. Some twelve hours on two cores; Ctrl-C stops it, and
+# the same command goes on from there.
+#
+#   bash scripts/leaderboard.sh SCANS STUDY              all of it
+#   bash scripts/leaderboard.sh --gather STUDY           gathers what is finished, and carries out nothing
+#
+# SCANS is the folder of OpenKBP's 99 patients. STUDY gets the program as it was at the start, the
+# prepared cases, a folder for each plan, and a log for each process. There is a process of one thread for
+# each core: they share the trials of a plan.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if [ $# -ne 2 ]; then
+  sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+fi
+here=$PWD results=$PWD/docs/results/leaderboard
+plans=(leaderboard-tuning leaderboard-claim leaderboard-labels leaderboard leaderboard-ablations)
+scans=$1
+mkdir -p "$2/runs"
+[ "$scans" = --gather ] || scans=$(realpath "$scans")
+cd "$2"
+ln -sfn "$here/configs" configs # plans name files there
+
+crossval() { # PLAN [FLAG ...]
+  local plan=$1
+  shift
+  ./voxsaw crossval --config "configs/$plan.yaml" --out "runs/$plan" --threads 1 "$@"
+}
+
+# The runs with seven labelled cases in the plan of more labels are the claim's first replicates: the
+# same settings give the same bytes, so they are copied.
+reuse() {
+  local from=runs/leaderboard-claim to=runs/leaderboard-labels run
+  for run in pretraining/hard {scratch,hard}/fold-{1,2,3}/fraction-0.1/seed-1; do
+    [[ $run = pretraining/* ]] || run=trials/$run
+    if [ -d "$from/$run" ] && [ ! -e "$to/$run/run.json" ] && [ ! -e "$to/$run/fold-1" ]; then
+      mkdir -p "$to/$(dirname "$run")"
+      rm -rf "${to:?}/$run"
+      cp -r "$from/$run" "$to/$run"
+    fi
+  done
+}
+
+carry_out() {
+  [ -x voxsaw ] || (cd "$here" && CGO_ENABLED=0 go build -o "$OLDPWD/voxsaw" ./cmd/voxsaw)
+  ./voxsaw prepare "$scans" --out prepared/openkbp --window=-200,300 --crop body
+  local plan n pids
+  for plan in "${plans[@]}"; do
+    if [ "$plan" = leaderboard-labels ]; then
+      # a study is recorded before trials are put into it
+      [ -e "runs/$plan/plan.yaml" ] || timeout -s INT 10 ./voxsaw crossval --config "configs/$plan.yaml" --out "runs/$plan" --threads 1 >"$plan.log1" 2>&1 || true
+      reuse
+    fi
+    pids=()
+    for n in $(seq "$(nproc)"); do
+      crossval "$plan" >>"$plan.log$n" 2>&1 &
+      pids+=($!)
+    done
+    trap 'kill -INT "${pids[@]}"; wait; exit 130' INT TERM
+    for n in "${pids[@]}"; do
+      wait "$n" || { echo "$plan failed: see $PWD/$plan.log*" >&2; exit 1; }
+    done
+    trap - INT TERM
+  done
+}
+
+# part PLAN NAME SECTION ...: sections of a plan's report become NAME.md, and their charts NAME-*.svg.
+# Puzzles and slices are left to the report: they are large.
+part() {
+  local plan=$1 name=$2 page chart short curves=0 cases=0
+  shift 2
+  page=$results/$name.md
+  {
+    printf '# %s\n\n' "$name"
+    printf 'What the report of configs/%s.yaml tells of its results; [leaderboard.md](../leaderboard.md) says how to read them.\n\n' "$plan"
+    printf '%s\n' "$@" | awk '
+      NR == FNR { wanted[$0]; next }
+      /^## / { on = substr($0, 4) in wanted }
+      FNR == 3 { print $0 "\n" }
+      !on { next }
+      /^!\[.*\.png\)$/ { caption = substr($0, 3, index($0, "](") - 3); next }
+      caption != "" && $0 == caption { next }
+      { print }
+    ' - "runs/$plan/report.md" | cat -s
+  } >"$page.new"
+  for chart in $(grep -o 'report_files/[^)]*\.svg' "$page.new" || true); do
+    case $chart in
+      *difference-to*) short=difference ;;
+      *mean-ranks*) short=ranks ;;
+      *dsc-in-percent*) curves=$((curves + 1)) short=curves-$curves ;;
+      *of-every-test-case*) cases=$((cases + 1)) short=cases-$cases ;;
+      *) short=shares ;;
+    esac
+    cp "runs/$plan/$chart" "$results/$name-${short%-1}.svg"
+    sed -i "s|$chart|$name-${short%-1}.svg|" "$page.new"
+  done
+  mv "$page.new" "$page"
+}
+
+gather() {
+  mkdir -p "$results"
+  local plan name file
+  for plan in "${plans[@]}"; do
+    [ -e "runs/$plan/plan.yaml" ] || continue
+    name=${plan#leaderboard-}
+    [ "$name" != leaderboard ] || name=board
+    if [ "$name" = claim ]; then
+      crossval "$plan" --finished --baseline scratch+ >/dev/null
+      part "$plan" claim-longer Comparison "Other measures"
+    fi
+    crossval "$plan" --finished >/dev/null
+    part "$plan" "$name" "Segmentation of unseen cases" Comparison "Other measures" Compute "Learning curves" "Puzzles of unseen cases" Structures
+    for file in scores compute curves; do
+      [ ! -e "runs/$plan/$file.csv" ] || cp "runs/$plan/$file.csv" "$results/$name-$file.csv"
+    done
+    cp "runs/$plan/subsets.json" "$results/$name-subsets.json"
+    cp "runs/$plan/plan.yaml" "$results/$name-plan.yaml"
+  done
+}
+
+[ "$scans" = --gather ] || carry_out
+gather
+echo "gathered in $results"
