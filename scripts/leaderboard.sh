@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Repeats docs/results/leaderboard.md: carries out the five plans, or what is left of them, and gathers
-# what comes of them in docs/results/leaderboard. Some twelve hours on two cores; Ctrl-C stops it, and
+# Repeats docs/results/leaderboard.md: carries out its plans, or what is left of them, and gathers
+# what comes of them in docs/results/leaderboard. Some fourteen hours on two cores; Ctrl-C stops it, and
 # the same command goes on from there.
 #
 #   bash scripts/leaderboard.sh SCANS STUDY              all of it
@@ -16,7 +16,7 @@ if [ $# -ne 2 ]; then
   exit 2
 fi
 here=$PWD results=$PWD/docs/results/leaderboard
-plans=(leaderboard-tuning leaderboard-claim leaderboard-labels leaderboard leaderboard-ablations)
+plans=(leaderboard-{tuning,claim,labels,longer,plateau} leaderboard leaderboard-ablations)
 scans=$1
 mkdir -p "$2/runs"
 [ "$scans" = --gather ] || scans=$(realpath "$scans")
@@ -29,18 +29,35 @@ crossval() { # PLAN [FLAG ...]
   ./voxsaw crossval --config "configs/$plan.yaml" --out "runs/$plan" --threads 1 "$@"
 }
 
-# The runs with seven labelled cases in the plan of more labels are the claim's first replicates: the
-# same settings give the same bytes, so they are copied.
+# reuse PLAN: what other plans share with the claim is copied, since the same settings give the same bytes.
 reuse() {
-  local from=runs/leaderboard-claim to=runs/leaderboard-labels run
-  for run in pretraining/hard {scratch,hard}/fold-{1,2,3}/fraction-0.1/seed-1; do
-    [[ $run = pretraining/* ]] || run=trials/$run
-    if [ -d "$from/$run" ] && [ ! -e "$to/$run/run.json" ] && [ ! -e "$to/$run/fold-1" ]; then
-      mkdir -p "$to/$(dirname "$run")"
-      rm -rf "${to:?}/$run"
-      cp -r "$from/$run" "$to/$run"
-    fi
+  local fold seed
+  for fold in 1 2 3; do
+    case $1 in
+      leaderboard-labels)
+        copy "$1" pretraining/hard/fold-$fold{,}
+        copy "$1" trials/{scratch,scratch}/fold-$fold/fraction-0.1/seed-1
+        copy "$1" trials/{hard,hard}/fold-$fold/fraction-0.1/seed-1
+        ;;
+      leaderboard-longer)
+        copy "$1" pretraining/hard/fold-$fold{,}
+        for seed in 1 2 3; do copy "$1" trials/{scratch+,scratch}/fold-$fold/fraction-0.1/seed-$seed; done
+        ;;
+      leaderboard-plateau) copy "$1" trials/{scratch+,scratch}/fold-$fold/fraction-0.1/seed-1 ;;
+    esac
   done
+}
+
+finished() { grep -qs '"finished": true' "$1/run.json"; }
+
+copy() { # PLAN FROM TO: a run of the claim becomes one of PLAN
+  local from=runs/leaderboard-claim/$2 to=runs/$1/$3
+  finished "$from" && ! finished "$to" || return 0
+  # a study is recorded before runs are put into it
+  [ -e "runs/$1/plan.yaml" ] || timeout 10 ./voxsaw crossval --config "configs/$1.yaml" --out "runs/$1" --threads 1 >"$1.log1" 2>&1 || true
+  mkdir -p "$(dirname "$to")"
+  rm -rf "$to"
+  cp -r "$from" "$to"
 }
 
 carry_out() {
@@ -48,17 +65,13 @@ carry_out() {
   ./voxsaw prepare "$scans" --out prepared/openkbp --window=-200,300 --crop body
   local plan n pids
   for plan in "${plans[@]}"; do
-    if [ "$plan" = leaderboard-labels ]; then
-      # a study is recorded before trials are put into it
-      [ -e "runs/$plan/plan.yaml" ] || timeout -s INT 10 ./voxsaw crossval --config "configs/$plan.yaml" --out "runs/$plan" --threads 1 >"$plan.log1" 2>&1 || true
-      reuse
-    fi
+    reuse "$plan"
     pids=()
     for n in $(seq "$(nproc)"); do
       crossval "$plan" >>"$plan.log$n" 2>&1 &
       pids+=($!)
     done
-    trap 'kill -INT "${pids[@]}"; wait; exit 130' INT TERM
+    trap 'kill "${pids[@]}"; wait; exit 130' INT TERM
     for n in "${pids[@]}"; do
       wait "$n" || { echo "$plan failed: see $PWD/$plan.log*" >&2; exit 1; }
     done

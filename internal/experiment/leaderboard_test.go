@@ -138,6 +138,32 @@ func TestLeaderboardTunesWhatItClaims(t *testing.T) {
 	}
 }
 
+// The longer budget is that of the claim's scratch+, for the same replicates and encoders, and the
+// plateau's is twice that: their scratch is the claim's scratch+ to the bit.
+func TestLeaderboardLongerIsTheClaim(t *testing.T) {
+	claim := committed(t, "leaderboard-claim.yaml")
+	more, err := claim.finetune(claim.initialisation("scratch+"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	longer, plateau := committed(t, "leaderboard-longer.yaml"), committed(t, "leaderboard-plateau.yaml")
+	for _, p := range []Plan{longer, plateau} {
+		if own, err := p.finetune(p.initialisation("scratch")); err != nil || !reflect.DeepEqual(own, more) {
+			t.Errorf("scratch is not the claim's scratch+: %+v, %+v, %v", own, more, err)
+		}
+		if !reflect.DeepEqual(p.Inference, claim.Inference) || !reflect.DeepEqual(p.Metrics, claim.Metrics) || p.Curve != claim.Curve || !slices.Equal(p.Fractions, claim.Fractions) {
+			t.Errorf("tested in another way than the claim")
+		}
+	}
+	if !reflect.DeepEqual(longer.Seeds, claim.Seeds) || !reflect.DeepEqual(longer.Pretrain, claim.Pretrain) || !reflect.DeepEqual(longer.initialisation("hard"), claim.initialisation("hard")) {
+		t.Errorf("other replicates, or another encoder, than the claim's")
+	}
+	twice, err := plateau.finetune(plateau.initialisation("scratch+"))
+	if err != nil || twice.Train.Steps != 2*more.Train.Steps {
+		t.Errorf("%d steps, want twice %d, %v", twice.Train.Steps, more.Train.Steps, err)
+	}
+}
+
 // Every arm of the committed plans can be run: two steps of pretraining, then two of fine-tuning
 // with what they have left, on a made-up patient with a thin network. Those of the ablations are
 // prepared for their first step, but do not take it: they vary the same tasks.
