@@ -44,6 +44,9 @@ reuse() {
         for seed in 1 2 3; do copy "$1" trials/{scratch+,scratch}/fold-$fold/fraction-0.1/seed-$seed; done
         ;;
       leaderboard-plateau) copy "$1" trials/{scratch+,scratch}/fold-$fold/fraction-0.1/seed-1 ;;
+      leaderboard)
+        [ $fold = 3 ] || for seed in 1 2; do copy "$1" trials/{scratch,scratch+}/fold-$fold/fraction-0.1/seed-$seed; done
+        ;;
     esac
   done
 }

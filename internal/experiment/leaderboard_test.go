@@ -138,9 +138,10 @@ func TestLeaderboardTunesWhatItClaims(t *testing.T) {
 	}
 }
 
-// The longer budget is that of the claim's scratch+, for the same replicates and encoders, and the
-// plateau's is twice that: their scratch is the claim's scratch+ to the bit.
-func TestLeaderboardLongerIsTheClaim(t *testing.T) {
+// Plans share runs with the claim, to the bit. The longer budget is that of its scratch+, for the
+// same replicates and encoders, and the plateau's is twice that; the board's scratch+ is its
+// scratch.
+func TestLeaderboardSharesRuns(t *testing.T) {
 	claim := committed(t, "leaderboard-claim.yaml")
 	more, err := claim.finetune(claim.initialisation("scratch+"))
 	if err != nil {
@@ -157,6 +158,14 @@ func TestLeaderboardLongerIsTheClaim(t *testing.T) {
 	}
 	if !reflect.DeepEqual(longer.Seeds, claim.Seeds) || !reflect.DeepEqual(longer.Pretrain, claim.Pretrain) || !reflect.DeepEqual(longer.initialisation("hard"), claim.initialisation("hard")) {
 		t.Errorf("other replicates, or another encoder, than the claim's")
+	}
+	board := committed(t, "leaderboard.yaml")
+	same, err := claim.finetune(claim.initialisation("scratch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own, err := board.finetune(board.initialisation("scratch+")); err != nil || !reflect.DeepEqual(own, same) || !reflect.DeepEqual(board.Inference, claim.Inference) || !reflect.DeepEqual(board.Metrics, claim.Metrics) {
+		t.Errorf("the board's scratch+ is not the claim's scratch: %+v, %+v, %v", own, same, err)
 	}
 	twice, err := plateau.finetune(plateau.initialisation("scratch+"))
 	if err != nil || twice.Train.Steps != 2*more.Train.Steps {
