@@ -14,8 +14,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -196,6 +198,38 @@ func TestWriteRemovesWhatAnEarlierReportLeft(t *testing.T) {
 		t.Errorf("%q is left, want %q", left, want)
 	}
 	if _, err := os.Stat(outside); err != nil {
+		t.Error(err)
+	}
+}
+
+// Processes that share a study may end at once: a report is written when nobody else writes there,
+// and not before.
+func TestWriteByTurns(t *testing.T) {
+	dir := t.TempDir()
+	files := filepath.Join(dir, "report_files")
+	if err := os.Mkdir(files, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	release, err := atomicfile.Hold(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() { written <- sample(t).Write(dir, "report") }()
+	time.Sleep(500 * time.Millisecond)
+	select {
+	case err := <-written:
+		t.Fatalf("written while another process held the folder: %v", err)
+	default:
+	}
+	if entries, err := os.ReadDir(files); err != nil || len(entries) > 0 {
+		t.Errorf("%d files, %v", len(entries), err)
+	}
+	release()
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(files, "contents.txt")); err != nil {
 		t.Error(err)
 	}
 }
