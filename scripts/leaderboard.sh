@@ -8,7 +8,7 @@
 #
 # SCANS is the folder of OpenKBP's 99 patients. STUDY gets the program as it was at the start, the
 # prepared cases, a folder for each plan, and a log for each process. There is a process of one thread for
-# each core: they share the trials of a plan.
+# each core: they share the trials of a plan. VOXSAW names another program, such as a newer one to gather.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ $# -ne 2 ]; then
@@ -26,7 +26,7 @@ ln -sfn "$here/configs" configs # plans name files there
 crossval() { # PLAN [FLAG ...]
   local plan=$1
   shift
-  ./voxsaw crossval --config "configs/$plan.yaml" --out "runs/$plan" --threads 1 "$@"
+  "${VOXSAW:-./voxsaw}" crossval --config "configs/$plan.yaml" --out "runs/$plan" --threads 1 "$@"
 }
 
 # reuse PLAN: what other plans share with the claim is copied, since the same settings give the same bytes.
