@@ -56,11 +56,10 @@ finished() { grep -qs '"finished": true' "$1/run.json"; }
 copy() { # PLAN FROM TO: a run of the claim becomes one of PLAN
   local from=runs/leaderboard-claim/$2 to=runs/$1/$3
   finished "$from" && ! finished "$to" || return 0
-  # a study is recorded before runs are put into it
-  [ -e "runs/$1/plan.yaml" ] || timeout 10 ./voxsaw crossval --config "configs/$1.yaml" --out "runs/$1" --threads 1 >"$1.log1" 2>&1 || true
   mkdir -p "$(dirname "$to")"
-  rm -rf "$to"
-  cp -r "$from" "$to"
+  rm -rf "$to" "$to.part"
+  cp -r "$from" "$to.part"
+  mv "$to.part" "$to"
 }
 
 carry_out() {

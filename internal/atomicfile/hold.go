@@ -29,6 +29,17 @@ func Hold(dir string) (release func(), err error) {
 	return hold(dir, true, "%s is in use by another run: wait for it to end, or choose another folder")
 }
 
+// Await is [Hold] that waits while another process has the folder: a minute at most. It is for what
+// takes a process less than a second.
+func Await(dir string) (release func(), err error) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		var held *HeldError
+		if release, err = Hold(dir); !errors.As(err, &held) || time.Now().After(deadline) {
+			return release, err
+		}
+	}
+}
+
 // Share is [Hold] for readers: many may share a folder; no writer can hold it meanwhile.
 func Share(dir string) (release func(), err error) {
 	return hold(dir, false, "%s is being written by another run: wait for it to end")

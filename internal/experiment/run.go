@@ -215,11 +215,13 @@ type runner struct {
 
 // record writes the plan and who trains and tests, before anything else is done. An experiment that
 // has begun keeps both, but may grow: by folds, fractions, seeds and initialisations. Anything else
-// is a [voxsaw.ChangedError].
+// is a [voxsaw.ChangedError]. Trials without a plan are another experiment's that somebody copied:
+// each has a record of its own, and is refused where this plan would have carried it out otherwise.
 func (r *runner) record() error {
 	planPath, casesPath := filepath.Join(r.Out, planFile), filepath.Join(r.Out, subsetsFile)
 	cases := r.result.Cases
-	if entries, err := os.ReadDir(filepath.Join(r.Out, trialsFolder)); err == nil && len(entries) > 0 {
+	_, planned := os.Stat(planPath)
+	if entries, err := os.ReadDir(filepath.Join(r.Out, trialsFolder)); err == nil && len(entries) > 0 && !os.IsNotExist(planned) {
 		// what a plan that does not say it meant
 		before := Plan{Pretrain: Pretrain{pretext.Choice()}, ScoreOn: r.plan.ScoreOn, Subsets: subsetsShared, Encoders: 1, CurveCases: r.plan.CurveCases}
 		if r.cache.Preparation().Spacing != [3]float64{} {

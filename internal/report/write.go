@@ -2,14 +2,12 @@ package report
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 )
@@ -52,7 +50,8 @@ func (r Report) write(folder, name string) error {
 		}
 		parts[path] = b.Bytes()
 	}
-	release, err := turn(files)
+	// processes that share a study may end at once, and each writes its report
+	release, err := atomicfile.Await(files)
 	if err != nil {
 		return err
 	}
@@ -84,19 +83,6 @@ func (r Report) write(folder, name string) error {
 		}
 	}
 	return writeContents(files, slices.Collect(maps.Keys(parts)))
-}
-
-// turn holds a report's folder. Processes that share a study may end at once: each writes its
-// report after the other's, in a second or so.
-func turn(files string) (release func(), err error) {
-	for range 3000 {
-		var held *atomicfile.HeldError
-		if release, err = atomicfile.Hold(files); !errors.As(err, &held) {
-			return release, err
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return nil, err
 }
 
 // contents are the names of the files that an earlier report has in its folder, as far as they are

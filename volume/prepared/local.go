@@ -156,12 +156,7 @@ func (c *copies) ledger(change func(bytes int64) (int64, error)) error {
 	if err := atomicfile.MakeFolder(folder); err != nil {
 		return err
 	}
-	release, err := atomicfile.Hold(folder)
-	var held *atomicfile.HeldError
-	for deadline := time.Now().Add(time.Minute); errors.As(err, &held) && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-		release, err = atomicfile.Hold(folder)
-	}
+	release, err := atomicfile.Await(folder)
 	if err != nil {
 		return err
 	}
