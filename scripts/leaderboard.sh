@@ -10,23 +10,24 @@
 # prepared cases, a folder for each plan, and a log for each process. There is a process of one thread for
 # each core: they share the trials of a plan. VOXSAW names another program, such as a newer one to gather.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 if [ $# -ne 2 ]; then
   sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
-here=$PWD results=$PWD/docs/results/leaderboard
+here=$(realpath "$(dirname "$0")/..")
+results=$here/docs/results/leaderboard
 plans=(leaderboard-{tuning,claim,labels,longer,plateau} leaderboard leaderboard-ablations)
+pids=() # of processes that carry out trials
 scans=$1
+[ "$scans" = --gather ] || scans=$(realpath -e "$scans")
 mkdir -p "$2/runs"
-[ "$scans" = --gather ] || scans=$(realpath "$scans")
 cd "$2"
 ln -sfn "$here/configs" configs # plans name files there
 
-crossval() { # PLAN [FLAG ...]
+crossval() { # PLAN [FLAG ...], in a process of its own
   local plan=$1
   shift
-  "${VOXSAW:-./voxsaw}" crossval --config "configs/$plan.yaml" --out "runs/$plan" --threads 1 "$@"
+  exec "${VOXSAW:-./voxsaw}" crossval --config "configs/$plan.yaml" --out "runs/$plan" --threads 1 "$@"
 }
 
 # reuse PLAN: what other plans share with the claim is copied, since the same settings give the same bytes.
@@ -63,9 +64,11 @@ copy() { # PLAN FROM TO: a run of the claim becomes one of PLAN
 }
 
 carry_out() {
-  [ -x voxsaw ] || (cd "$here" && CGO_ENABLED=0 go build -o "$OLDPWD/voxsaw" ./cmd/voxsaw)
+  [ -x voxsaw ] || CGO_ENABLED=0 go build -C "$here" -o "$PWD/voxsaw" ./cmd/voxsaw
   ./voxsaw prepare "$scans" --out prepared/openkbp --window=-200,300 --crop body
-  local plan n pids
+  local plan n
+  trap 'kill "${pids[@]}" 2>/dev/null || true; wait' EXIT # each saves where it is
+  trap 'exit 130' INT TERM
   for plan in "${plans[@]}"; do
     reuse "$plan"
     pids=()
@@ -73,12 +76,12 @@ carry_out() {
       crossval "$plan" >>"$plan.log$n" 2>&1 &
       pids+=($!)
     done
-    trap 'kill "${pids[@]}"; wait; exit 130' INT TERM
     for n in "${pids[@]}"; do
       wait "$n" || { echo "$plan failed: see $PWD/$plan.log*" >&2; exit 1; }
     done
-    trap - INT TERM
+    pids=()
   done
+  trap - EXIT INT TERM
 }
 
 # part PLAN NAME SECTION ...: sections of a plan's report become NAME.md, and their charts NAME-*.svg.
@@ -122,10 +125,10 @@ gather() {
     name=${plan#leaderboard-}
     [ "$name" != leaderboard ] || name=board
     if [ "$name" = claim ]; then
-      crossval "$plan" --finished --baseline scratch+ >/dev/null
+      (crossval "$plan" --finished --baseline scratch+ >/dev/null)
       part "$plan" claim-longer Comparison "Other measures"
     fi
-    crossval "$plan" --finished >/dev/null
+    (crossval "$plan" --finished >/dev/null)
     part "$plan" "$name" "Segmentation of unseen cases" Comparison "Other measures" Compute "Learning curves" "Puzzles of unseen cases" Structures
     for file in scores compute curves; do
       [ ! -e "runs/$plan/$file.csv" ] || cp "runs/$plan/$file.csv" "$results/$name-$file.csv"

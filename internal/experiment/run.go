@@ -248,13 +248,6 @@ func (r *runner) record() error {
 			return &voxsaw.ChangedError{Path: r.Out, Changes: changes}
 		}
 	}
-	resolved, err := config.Marshal(&r.plan)
-	if err != nil {
-		return err
-	}
-	if err := atomicfile.WriteBytes(planPath, resolved); err != nil {
-		return err
-	}
 	data, err := json.MarshalIndent(cases, "", "  ")
 	if err != nil {
 		return err
@@ -263,7 +256,15 @@ func (r *runner) record() error {
 		return err
 	}
 	// for nnU-Net, and for --splits
-	return dataset.WriteSplits(filepath.Join(r.Out, splitsFile), r.result.Cases.splits)
+	if err := dataset.WriteSplits(filepath.Join(r.Out, splitsFile), r.result.Cases.splits); err != nil {
+		return err
+	}
+	resolved, err := config.Marshal(&r.plan)
+	if err != nil {
+		return err
+	}
+	// at last: other processes that begin now read the rest where there is a plan
+	return atomicfile.WriteBytes(planPath, resolved)
 }
 
 // trial fine-tunes, predicts the test cases and scores them, unless that has been done.
