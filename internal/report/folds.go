@@ -74,7 +74,7 @@ func (f Folds) html(b *strings.Builder) error {
 		b.WriteString("</tr>\n")
 	}
 	fmt.Fprintf(b, "</tbody>\n</table></div>\n<figure><figcaption>%s</figcaption>\n%s</figure></div>\n", escape(f.chartTitle()), f.svg())
-	notes(b, f.notes())
+	notes(b, f.notes("Differences with p below 0.05 are coloured: green where they are for the initialisation."))
 	return nil
 }
 
@@ -115,7 +115,7 @@ func (f Folds) markdown(m *markdown) error {
 		}
 		m.WriteString("\n")
 	}
-	for _, note := range f.notes() {
+	for _, note := range f.notes("Bold: the difference is for the initialisation, and its p below 0.05.") {
 		fmt.Fprintf(m, "\n%s\n", table.EscapeMarkdown(note))
 	}
 	m.WriteString("\n")
@@ -143,8 +143,9 @@ func (f Folds) markdownCell(at cell) string {
 	return strings.Join(append(parts, f.others(at)...), "; ")
 }
 
-// notes are those of the table, and of the other metrics.
-func (f Folds) notes() []string {
+// notes are those of the table, and of the other metrics, and how it marks a difference with a p
+// below 0.05.
+func (f Folds) notes(mark string) []string {
 	all := table.FoldNotes(f.FoldTable)
 	for _, o := range f.Others {
 		for _, note := range table.FoldNotes(o) {
@@ -154,7 +155,7 @@ func (f Folds) notes() []string {
 		}
 	}
 	if len(f.Initialisations) > 1 {
-		all = append(all, "Differences with p below 0.05 are coloured: green where they are for the initialisation.")
+		all = append(all, mark)
 	}
 	return all
 }

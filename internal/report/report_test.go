@@ -99,7 +99,7 @@ func TestHTMLIsWellFormedAndAlone(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"<title>A &amp; B</title>", "+12.00", "(-0.71 to +24.71)", "p = 0.053, 2 pairs", "62.00", "&lt;3x3x3&gt;", "1 &lt; 2", "(2 ∞)", "HD95 (mm) – (4\u00a0∞)",
-		"<div class=\"code\"><dt>Fingerprint</dt>", "<dt>HD95</dt>"} {
+		"<div class=\"code\"><dt>Fingerprint</dt>", "<dt>HD95</dt>", "are coloured: green"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
 		}
@@ -131,7 +131,7 @@ func TestWriteLeavesEverythingThatIsLinked(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"# A & B", "| 10 % | 50.00 ± 7.07; HD95 (mm) – (4\u00a0∞) | 62.00 ± 5.66; +12.00 (-0.71 to +24.71), p = 0.053, 2 pairs; HD95 (mm) – (4\u00a0∞) |", "| 100 % | 75.00;", "- version: 1 < 2", "````\na: 1"} {
+	for _, want := range []string{"# A & B", "| 10 % | 50.00 ± 7.07; HD95 (mm) – (4\u00a0∞) | 62.00 ± 5.66; +12.00 (-0.71 to +24.71), p = 0.053, 2 pairs; HD95 (mm) – (4\u00a0∞) |", "| 100 % | 75.00;", "Bold: the difference", "- version: 1 < 2", "````\na: 1"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
