@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Repeats docs/results/leaderboard.md: carries out its plans, or what is left of them, and gathers
-# what comes of them in docs/results/leaderboard. Some fourteen hours on two cores; Ctrl-C stops it, and
+# what comes of them in docs/results/leaderboard. Some twenty hours on two cores; Ctrl-C stops it, and
 # the same command goes on from there.
 #
 #   bash scripts/leaderboard.sh SCANS STUDY              all of it
@@ -16,7 +16,7 @@ if [ $# -ne 2 ]; then
 fi
 here=$(realpath "$(dirname "$0")/..")
 results=$here/docs/results/leaderboard
-plans=(leaderboard-{tuning,claim,labels,longer,plateau} leaderboard leaderboard-ablations)
+plans=(leaderboard-{tuning,claim,labels,longer} leaderboard leaderboard-{ablations,plateau,doubled})
 pids=() # of processes that carry out trials
 scans=$1
 [ "$scans" = --gather ] || scans=$(realpath -e "$scans")
@@ -30,23 +30,27 @@ crossval() { # PLAN [FLAG ...], in a process of its own
   exec "${VOXSAW:-./voxsaw}" crossval --config "configs/$plan.yaml" --out "runs/$plan" --threads 1 "$@"
 }
 
-# reuse PLAN: what other plans share with the claim is copied, since the same settings give the same bytes.
+# reuse PLAN: what a plan shares with an earlier one is copied, since the same settings give the same bytes.
 reuse() {
   local fold seed
   for fold in 1 2 3; do
     case $1 in
       leaderboard-labels)
-        copy "$1" pretraining/hard/fold-$fold{,}
-        copy "$1" trials/{scratch,scratch}/fold-$fold/fraction-0.1/seed-1
-        copy "$1" trials/{hard,hard}/fold-$fold/fraction-0.1/seed-1
+        copy "$1" claim pretraining/hard/fold-$fold{,}
+        copy "$1" claim trials/{scratch,scratch}/fold-$fold/fraction-0.1/seed-1
+        copy "$1" claim trials/{hard,hard}/fold-$fold/fraction-0.1/seed-1
         ;;
       leaderboard-longer)
-        copy "$1" pretraining/hard/fold-$fold{,}
-        for seed in 1 2 3; do copy "$1" trials/{scratch+,scratch}/fold-$fold/fraction-0.1/seed-$seed; done
+        copy "$1" claim pretraining/hard/fold-$fold{,}
+        for seed in 1 2 3; do copy "$1" claim trials/{scratch+,scratch}/fold-$fold/fraction-0.1/seed-$seed; done
         ;;
-      leaderboard-plateau) copy "$1" trials/{scratch+,scratch}/fold-$fold/fraction-0.1/seed-1 ;;
+      leaderboard-plateau) copy "$1" claim trials/{scratch+,scratch}/fold-$fold/fraction-0.1/seed-1 ;;
+      leaderboard-doubled)
+        copy "$1" claim pretraining/hard/fold-$fold{,}
+        copy "$1" plateau trials/{scratch+,scratch}/fold-$fold/fraction-0.1/seed-1
+        ;;
       leaderboard)
-        [ $fold = 3 ] || for seed in 1 2; do copy "$1" trials/{scratch,scratch+}/fold-$fold/fraction-0.1/seed-$seed; done
+        [ $fold = 3 ] || for seed in 1 2; do copy "$1" claim trials/{scratch,scratch+}/fold-$fold/fraction-0.1/seed-$seed; done
         ;;
     esac
   done
@@ -54,8 +58,8 @@ reuse() {
 
 finished() { grep -qs '"finished": true' "$1/run.json"; }
 
-copy() { # PLAN FROM TO: a run of the claim becomes one of PLAN
-  local from=runs/leaderboard-claim/$2 to=runs/$1/$3
+copy() { # PLAN OTHER FROM TO: a run of OTHER becomes one of PLAN
+  local from=runs/leaderboard-$2/$3 to=runs/$1/$4
   finished "$from" && ! finished "$to" || return 0
   mkdir -p "$(dirname "$to")"
   rm -rf "$to" "$to.part"

@@ -138,26 +138,36 @@ func TestLeaderboardTunesWhatItClaims(t *testing.T) {
 	}
 }
 
-// Plans share runs with the claim, to the bit. The longer budget is that of its scratch+, for the
-// same replicates and encoders, and the plateau's is twice that; the board's scratch+ is its
-// scratch.
+// Plans share runs, to the bit. The longer budget is that of the claim's scratch+, for the same
+// replicates and encoders, the plateau's are twice and four times that, and the doubled plan has
+// the first of these; the board's scratch+ is the claim's scratch.
 func TestLeaderboardSharesRuns(t *testing.T) {
 	claim := committed(t, "leaderboard-claim.yaml")
 	more, err := claim.finetune(claim.initialisation("scratch+"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	longer, plateau := committed(t, "leaderboard-longer.yaml"), committed(t, "leaderboard-plateau.yaml")
-	for _, p := range []Plan{longer, plateau} {
-		if own, err := p.finetune(p.initialisation("scratch")); err != nil || !reflect.DeepEqual(own, more) {
-			t.Errorf("scratch is not the claim's scratch+: %+v, %+v, %v", own, more, err)
+	longer, plateau, doubled := committed(t, "leaderboard-longer.yaml"), committed(t, "leaderboard-plateau.yaml"), committed(t, "leaderboard-doubled.yaml")
+	twice, err := plateau.finetune(plateau.initialisation("scratch+"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shared := range []struct {
+		plan    Plan
+		scratch segment.Config
+	}{{longer, more}, {plateau, more}, {doubled, twice}} {
+		p := shared.plan
+		if own, err := p.finetune(p.initialisation("scratch")); err != nil || !reflect.DeepEqual(own, shared.scratch) {
+			t.Errorf("scratch is not the other plan's run: %+v, %+v, %v", own, shared.scratch, err)
 		}
 		if !reflect.DeepEqual(p.Inference, claim.Inference) || !reflect.DeepEqual(p.Metrics, claim.Metrics) || p.Curve != claim.Curve || !slices.Equal(p.Fractions, claim.Fractions) {
 			t.Errorf("tested in another way than the claim")
 		}
 	}
-	if !reflect.DeepEqual(longer.Seeds, claim.Seeds) || !reflect.DeepEqual(longer.Pretrain, claim.Pretrain) || !reflect.DeepEqual(longer.initialisation("hard"), claim.initialisation("hard")) {
-		t.Errorf("other replicates, or another encoder, than the claim's")
+	for _, p := range []Plan{longer, doubled} {
+		if !reflect.DeepEqual(p.Seeds, claim.Seeds) || !reflect.DeepEqual(p.Pretrain, claim.Pretrain) || !reflect.DeepEqual(p.initialisation("hard"), claim.initialisation("hard")) {
+			t.Errorf("other replicates, or another encoder, than the claim's")
+		}
 	}
 	board := committed(t, "leaderboard.yaml")
 	same, err := claim.finetune(claim.initialisation("scratch"))
@@ -167,9 +177,9 @@ func TestLeaderboardSharesRuns(t *testing.T) {
 	if own, err := board.finetune(board.initialisation("scratch+")); err != nil || !reflect.DeepEqual(own, same) || !reflect.DeepEqual(board.Inference, claim.Inference) || !reflect.DeepEqual(board.Metrics, claim.Metrics) {
 		t.Errorf("the board's scratch+ is not the claim's scratch: %+v, %+v, %v", own, same, err)
 	}
-	twice, err := plateau.finetune(plateau.initialisation("scratch+"))
-	if err != nil || twice.Train.Steps != 2*more.Train.Steps {
-		t.Errorf("%d steps, want twice %d, %v", twice.Train.Steps, more.Train.Steps, err)
+	again, err := plateau.finetune(plateau.initialisation("scratch++"))
+	if err != nil || twice.Train.Steps != 2*more.Train.Steps || again.Train.Steps != 2*twice.Train.Steps {
+		t.Errorf("%d and %d steps, want twice %d, and twice that, %v", twice.Train.Steps, again.Train.Steps, more.Train.Steps, err)
 	}
 }
 
