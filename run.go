@@ -234,3 +234,23 @@ func (e *DivergedError) Error() string {
 	return fmt.Sprintf("loss %v, gradient norm %v on cases %s; %s: look at these cases, or lower the learning rate, or clip the gradient at a smaller norm",
 		e.Loss, e.GradNorm, strings.Join(e.Cases, ", "), kept)
 }
+
+// A VanishedError says that the gradient of most of the network has been exactly 0 for many steps:
+// its ReLUs are 0 for every input, and it does not learn any more. It happens where the learning
+// rate is too high, within the first some hundred steps.
+type VanishedError struct {
+	Step, Since    int     // the last step looked at, and the first that was like it
+	Share          float64 // of the parameters, from 0 to 1
+	Loss, GradNorm float64
+	Rate           float64 // the highest learning rate of the schedule
+	Path           string  // the last checkpoint, empty if there is none
+}
+
+func (e *VanishedError) Error() string {
+	kept := "no checkpoint had been saved"
+	if e.Path != "" {
+		kept = "the last checkpoint, " + e.Path + ", may be no better"
+	}
+	return fmt.Sprintf("since step %d the gradient of %.4g %% of the parameters is exactly 0, and the loss %.4g: the network has stopped learning, most likely because its ReLUs are 0 for every input; %s: begin again in another folder with a lower learning rate than %g (train.lr, --lr) or a longer warm-up",
+		e.Since, 100*e.Share, e.Loss, kept, e.Rate)
+}

@@ -456,6 +456,21 @@ func TestNaNReachesTheLoop(t *testing.T) {
 	}
 }
 
+// A learning rate that kills the ReLUs of a head stops the run, and one that it learns with does not.
+func TestDeadHeadStopsTheRun(t *testing.T) {
+	cache, dev := phantoms(t, 2, [3]int{20, 20, 20}), testDevice(t)
+	for _, rate := range []float64{0.3, 0.001} {
+		c := tiny()
+		c.Head, c.Rounds, c.Classes = "kway", 1, 10
+		c.Train.LR, c.Train.Clip, c.Train.Warmup, c.Train.Steps = rate, 0, 0, 150
+		_, err := Pretrain(t.Context(), dev, resolved(t, c), data(cache, 1), voxsaw.RunOptions{})
+		var vanished *voxsaw.VanishedError
+		if died := errors.As(err, &vanished); died != (rate == 0.3) || died && (vanished.Share < 0.99 || vanished.Rate != rate) || !died && err != nil {
+			t.Errorf("with a learning rate of %g: error %v", rate, err)
+		}
+	}
+}
+
 // A crop much larger than the patient is mostly air, which is said before training.
 func TestPuzzlesOfAirAreNamed(t *testing.T) {
 	store := phantoms(t, 2, [3]int{24, 20, 16})

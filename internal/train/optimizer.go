@@ -40,6 +40,9 @@ type Optimizer interface {
 	// loss of the report and the norm of the gradient are finite; else the states are again those
 	// that Begin found. The report may be nil.
 	Take(step int, report *Report) (Outcome, error)
+	// Silent is the share of all parameters, from 0 to 1, that belong to tensors whose gradient was
+	// 0 everywhere in the step that was taken last. A device that decides is asked for it.
+	Silent() (float64, error)
 	// Undo makes the states those that Begin found: for a step whose loss is known not to be finite
 	// without Take.
 	Undo()
@@ -530,6 +533,24 @@ func (s *optimizer) gradNorm() (float64, error) {
 		sum += float64(s.sums[apart*i])
 	}
 	return math.Sqrt(sum), nil
+}
+
+// Silent implements [Optimizer].
+func (s *optimizer) Silent() (float64, error) {
+	if s.decider != nil { // else they were downloaded for the norm
+		if err := s.dev.DownloadPlain(s.sums, s.squares, 0); err != nil {
+			return 0, err
+		}
+	}
+	silent, all, apart := int64(0), int64(0), int(s.dev.Alignment()/4)
+	for i, p := range s.spans {
+		n := p.values.Bytes()
+		all += n
+		if s.sums[apart*i] == 0 {
+			silent += n
+		}
+	}
+	return float64(silent) / float64(all), nil
 }
 
 // update takes the steps of the gradients that the backward pass has left.

@@ -53,7 +53,8 @@ func (s Setup) loaders(dev device.Device) int {
 //
 // A context that ends stops the run after the step in hand, saves it, and gives a
 // [voxsaw.InterruptedError]. A loss or gradient that is not finite gives a [voxsaw.DivergedError]
-// and leaves the checkpoints as they were.
+// and leaves the checkpoints as they were; so does a gradient that is 0 for most of the network, step
+// after step, with a [voxsaw.VanishedError].
 //
 // Where the folder cannot be written to, because the disk is full, say, the training goes on and
 // tries again at the next checkpoint. Only the last checkpoint must be written for the run to end
@@ -175,6 +176,7 @@ type loop struct {
 	start, savedAt      time.Time
 	startStep           int
 	waited              time.Duration
+	silence             silence
 	cannotWrite         bool    // to the log, which was said
 	flops               float64 // of a step
 }
@@ -416,6 +418,9 @@ func (l *loop) stepped(r Result, start time.Time, waited time.Duration) error {
 		if err := l.average.update(l.now.Step); err != nil {
 			return err
 		}
+	}
+	if err := l.listen(r, norm); err != nil {
+		return err
 	}
 	rate := l.options.Rate(l.now.Step)
 	l.now.Step++
