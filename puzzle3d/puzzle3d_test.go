@@ -456,7 +456,8 @@ func TestNaNReachesTheLoop(t *testing.T) {
 	}
 }
 
-// A learning rate that kills the ReLUs of a head stops the run, and one that it learns with does not.
+// A learning rate that kills the ReLUs of a head stops the run, and one that it learns with does
+// not.
 func TestDeadHeadStopsTheRun(t *testing.T) {
 	cache, dev := phantoms(t, 2, [3]int{20, 20, 20}), testDevice(t)
 	for _, rate := range []float64{0.3, 0.001} {

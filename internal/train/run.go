@@ -53,8 +53,8 @@ func (s Setup) loaders(dev device.Device) int {
 //
 // A context that ends stops the run after the step in hand, saves it, and gives a
 // [voxsaw.InterruptedError]. A loss or gradient that is not finite gives a [voxsaw.DivergedError]
-// and leaves the checkpoints as they were; so does a gradient that is 0 for most of the network, step
-// after step, with a [voxsaw.VanishedError].
+// and leaves the checkpoints as they were; so does a gradient that is 0 for most of the network,
+// step after step, with a [voxsaw.VanishedError].
 //
 // Where the folder cannot be written to, because the disk is full, say, the training goes on and
 // tries again at the next checkpoint. Only the last checkpoint must be written for the run to end

@@ -34,8 +34,8 @@ func (m muted) Step(step int, batch targets) (Result, error) {
 }
 
 // TestSilenceEndsTheRun: where most parameters have had no gradient for a hundred steps, the run
-// ends, whether the host looks at the gradients or the device; a shorter silence is no reason, nor is
-// that of a smaller part.
+// ends, whether the host looks at the gradients or the device; a shorter silence is no reason, nor
+// is that of a smaller part.
 func TestSilenceEndsTheRun(t *testing.T) {
 	reference := devicetest.NewReference()
 	if _, ok := reference.(device.StepDecider); !ok {
