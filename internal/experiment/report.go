@@ -220,6 +220,7 @@ func (r *Result) pretext(ctx context.Context, s Setting, task pretext.Task) (rep
 	var scores []string
 	var pictures report.Pictures
 	var cells []map[string]any // of each encoder, by the column's key
+	var notes remarks
 	for _, p := range r.Encoders {
 		if p.Task.Name != task.Name {
 			continue
@@ -252,11 +253,12 @@ func (r *Result) pretext(ctx context.Context, s Setting, task pretext.Task) (rep
 		if score := e.Measures[e.Score].Title; !slices.Contains(scores, score) {
 			scores = append(scores, score)
 		}
-		if len(pictures) == 0 {
-			t.Notes = append(t.Notes, e.Notes...)
+		for _, note := range e.Notes {
+			notes.add(note, p.Init)
 		}
 		pictures = append(pictures, report.Picture{Image: picture.Image, Caption: name + ": " + picture.Caption})
 	}
+	t.Notes = notes.of(len(t.Rows))
 	score := strings.Join(scores, " or ")
 	t.Columns = append(t.Columns, table.Column{Key: "chance", Title: score + ", by chance", Digits: 1}, table.Column{Key: "ceiling", Title: score + ", at most", Digits: 1})
 	for n, own := range cells {
@@ -266,6 +268,37 @@ func (r *Result) pretext(ctx context.Context, s Setting, task pretext.Task) (rep
 	}
 	section.Blocks = []report.Block{report.Table{Table: t}, pictures}
 	return section, nil
+}
+
+// remarks are what is noted about encoders, in the order in which it first was.
+type remarks []remark
+
+type remark struct {
+	text  string
+	inits []string // one for each encoder that it was noted about
+}
+
+func (r *remarks) add(text, init string) {
+	for i := range *r {
+		if (*r)[i].text == text {
+			(*r)[i].inits = append((*r)[i].inits, init)
+			return
+		}
+	}
+	*r = append(*r, remark{text, []string{init}})
+}
+
+// of gives the notes below a table of so many encoders: one that is not about all of them says whom
+// it is about.
+func (r remarks) of(encoders int) []string {
+	var notes []string
+	for _, note := range r {
+		if len(note.inits) < encoders {
+			note.text = strings.Join(slices.Compact(slices.Sorted(slices.Values(note.inits))), ", ") + ": " + note.text
+		}
+		notes = append(notes, note.text)
+	}
+	return notes
 }
 
 // evaluate does an encoder's task on its held-out cases, and draws the first.

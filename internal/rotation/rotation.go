@@ -43,10 +43,12 @@ type Config struct {
 }
 
 func defaults() *Config {
-	return &Config{
+	c := &Config{
 		Settings:  classify.DefaultSettings(64, 4),
 		Rotations: 10,
 	}
+	c.Train.LR = 0.001 // with 0.01 the ReLUs of a small network's head die
+	return c
 }
 
 // Resolve implements [pretext.Config].

@@ -56,13 +56,15 @@ type Config struct {
 // Medical-SSL's implementation. The paper leaves a gap of some 10 voxels between patches; a patch
 // of 48 anywhere in a cell of 60 has 12 on average.
 func defaults() *Config {
-	return &Config{
+	c := &Config{
 		PatchSettings: classify.PatchSettings{
 			Settings: classify.DefaultSettings(120, 2),
 			Hidden:   1024,
 		},
 		Grid: [3]int{2, 2, 2}, Classes: 100, Criterion: puzzle.MinDistance, Axes: 2, ValidateShuffles: 4,
 	}
+	c.Train.LR = 0.001 // with 0.01 the ReLUs of a small network's head die
+	return c
 }
 
 // Resolve implements [pretext.Config].
