@@ -8,10 +8,12 @@ import (
 // TestRemarksSayWhomTheyAreAbout: a note that is not about all encoders of a table names them.
 func TestRemarksSayWhomTheyAreAbout(t *testing.T) {
 	var r remarks
-	for _, x := range [][2]string{{"identical patches", "b"}, {"one round", "b"}, {"identical patches", "a"}, {"three rounds", "a"}, {"identical patches", "b"}, {"one round", "b"}} {
-		r.add(x[0], x[1])
-	}
-	if got, want := r.of(3), []string{"identical patches", "b: one round", "a: three rounds"}; !slices.Equal(got, want) {
+	r.add("b", "b, fold 1", []string{"some patches are identical", "one round"})
+	r.add("a", "a, fold 1", []string{"some patches are identical", "two rounds"})
+	r.add("b", "b, fold 2", []string{"some patches are identical", "one round"})
+	r.add("a", "a, fold 2", []string{"some patches are identical", "three rounds"})
+	want := []string{"some patches are identical", "b: one round", "a, fold 1: two rounds", "a, fold 2: three rounds"}
+	if got := r.notes(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -253,12 +254,10 @@ func (r *Result) pretext(ctx context.Context, s Setting, task pretext.Task) (rep
 		if score := e.Measures[e.Score].Title; !slices.Contains(scores, score) {
 			scores = append(scores, score)
 		}
-		for _, note := range e.Notes {
-			notes.add(note, p.Init)
-		}
+		notes.add(p.Init, fmt.Sprintf("%s, fold %v", name, fold), e.Notes)
 		pictures = append(pictures, report.Picture{Image: picture.Image, Caption: name + ": " + picture.Caption})
 	}
-	t.Notes = notes.of(len(t.Rows))
+	t.Notes = notes.notes()
 	score := strings.Join(scores, " or ")
 	t.Columns = append(t.Columns, table.Column{Key: "chance", Title: score + ", by chance", Digits: 1}, table.Column{Key: "ceiling", Title: score + ", at most", Digits: 1})
 	for n, own := range cells {
@@ -271,32 +270,50 @@ func (r *Result) pretext(ctx context.Context, s Setting, task pretext.Task) (rep
 }
 
 // remarks are what is noted about encoders, in the order in which it first was.
-type remarks []remark
+type remarks struct {
+	encoders map[string]int // of each initialisation
+	all      []remark
+}
 
 type remark struct {
 	text  string
-	inits []string // one for each encoder that it was noted about
+	about map[string][]string // of each initialisation, the encoders' names
 }
 
-func (r *remarks) add(text, init string) {
-	for i := range *r {
-		if (*r)[i].text == text {
-			(*r)[i].inits = append((*r)[i].inits, init)
-			return
-		}
+// add adds what is noted about an encoder of an initialisation, which its name begins with.
+func (r *remarks) add(init, name string, notes []string) {
+	if r.encoders == nil {
+		r.encoders = map[string]int{}
 	}
-	*r = append(*r, remark{text, []string{init}})
+	r.encoders[init]++
+	for _, text := range notes {
+		i := slices.IndexFunc(r.all, func(m remark) bool { return m.text == text })
+		if i < 0 {
+			i = len(r.all)
+			r.all = append(r.all, remark{text, map[string][]string{}})
+		}
+		r.all[i].about[init] = append(r.all[i].about[init], name)
+	}
 }
 
-// of gives the notes below a table of so many encoders: one that is not about all of them says whom
-// it is about.
-func (r remarks) of(encoders int) []string {
+// notes are those below a table of all encoders: one that is not about all of them says whom it is
+// about.
+func (r remarks) notes() []string {
 	var notes []string
-	for _, note := range r {
-		if len(note.inits) < encoders {
-			note.text = strings.Join(slices.Compact(slices.Sorted(slices.Values(note.inits))), ", ") + ": " + note.text
+	for _, m := range r.all {
+		var whom []string
+		every := len(m.about) == len(r.encoders)
+		for _, init := range slices.Sorted(maps.Keys(m.about)) {
+			if names := m.about[init]; len(names) == r.encoders[init] {
+				whom = append(whom, init)
+			} else {
+				whom, every = append(whom, names...), false
+			}
 		}
-		notes = append(notes, note.text)
+		if !every {
+			m.text = strings.Join(whom, "; ") + ": " + m.text
+		}
+		notes = append(notes, m.text)
 	}
 	return notes
 }
