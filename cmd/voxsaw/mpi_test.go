@@ -783,7 +783,10 @@ func (s mpiSite) ranksThatDiffer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := s.pair(t, c.launcher, nil, c.first, c.second)
-			if lines := complaints(r.stderr); r.code != c.code || len(lines) != 1 || !strings.Contains(lines[0], c.want) {
+			// MPICH kills the other ranks when one has ended with an error, and adds the bits of
+			// their codes: 9 where that was faster than their own end.
+			killed := c.launcher == "MPICH" && r.code == c.code|9
+			if lines := complaints(r.stderr); r.code != c.code && !killed || len(lines) != 1 || !strings.Contains(lines[0], c.want) {
 				t.Errorf("exit code %d, %d lines, want %q:\n%s", r.code, len(lines), c.want, r.stderr)
 			}
 			for _, folder := range []string{never, s.in("of rank 0"), s.in("here/never"), s.in("there/never")} {
