@@ -169,7 +169,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 	case others > 0:
 		say(cmd.ErrOrStderr(), "%s with other processes: the same command, once they have ended, makes the whole table", numbers.Count(others, "trial"))
 	}
-	for _, warning := range result.Warnings() {
+	for _, warning := range result.Scored().Warnings() {
 		say(cmd.ErrOrStderr(), "WARNING: %s", warning)
 	}
 	if f.trial > 0 {
@@ -246,7 +246,7 @@ func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title s
 			return err
 		}
 	}
-	folds, err := r.Table()
+	folds, err := r.Scored().Table()
 	if err != nil {
 		return err
 	}
@@ -270,10 +270,10 @@ func printResult(ctx context.Context, w io.Writer, r *experiment.Result, title s
 // printDistances prints the table of HD95, where distances were measured. What its columns are, the
 // table of DSC has said.
 func printDistances(w io.Writer, r *experiment.Result) error {
-	if r.Plan.Metrics.Overlap {
+	if !r.Scored().Measured("hd95") {
 		return nil
 	}
-	hd95, err := r.TableOf("hd95")
+	hd95, err := r.Scored().TableOf("hd95")
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ Flags are keys of the YAML file of --config, but for those about one command lin
 	}
 	add("data", newInspect(), newPrepare())
 	add("train", newPretrain(), newSolve(), newFinetune(), newPhotos())
-	add("result", newPredict(), newEvaluate(), newCrossval(), newPower(), newReport(), newVerify(), newConvert(), newDemo())
+	add("result", newPredict(), newEvaluate(), newCrossval(), newCompare(), newPower(), newReport(), newVerify(), newConvert(), newDemo())
 	add("machine", newDoctor(), newTune(), newBench())
 	helpOnVerbs(root)
 	eachCommand(root, completeFlags)

@@ -9,13 +9,11 @@ import (
 	"strconv"
 
 	"github.com/voxsaw/voxsaw/eval"
-	"github.com/voxsaw/voxsaw/internal/report"
-	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
-// This file: learning curves, which say what pretraining is worth at every budget of fine-tuning
-// and not at one. They are measured on training cases of the fold that a run does not learn from.
+// This file: learning curves, as runs leave them. They are measured on training cases of the fold
+// that a run does not learn from.
 
 // LearningCurves reads the curves of the finished runs, DSC in percent.
 func (r *Result) LearningCurves(out string) ([]eval.LearningCurve, error) {
@@ -58,32 +56,4 @@ func readCurve(path string) (steps, values []float64, err error) {
 		steps, values = append(steps, step), append(values, 100*dsc)
 	}
 	return steps, values, nil
-}
-
-// learning is the section on the learning curves.
-func (r *Result) learning(out string) (report.Section, error) {
-	section := report.Section{Title: "Learning curves"}
-	curves, err := r.LearningCurves(out)
-	if err != nil || len(curves) == 0 {
-		return section, err
-	}
-	rows := eval.CompareCurves(curves, r.baseline())
-	var charts report.Charts
-	for _, fraction := range r.Plan.Fractions {
-		chart := report.Chart{Title: "DSC in percent, " + table.Percent(fraction) + " of the training cases", X: "step", Points: true}
-		for _, i := range r.Plan.Inits {
-			own := slices.DeleteFunc(slices.Clone(curves), func(c eval.LearningCurve) bool { return c.Fraction != fraction || c.Initialisation != i.Name })
-			if x, y := eval.MeanCurve(own); len(x) > 0 {
-				chart.Series = append(chart.Series, report.Series{Name: i.Name, X: x, Y: y})
-			}
-		}
-		if len(chart.Series) > 0 {
-			charts = append(charts, chart)
-		}
-	}
-	section.Blocks = []report.Block{
-		report.Text("Mean over folds and seeds. Measured on the prepared voxels of training cases of the fold that a run does not learn from; no network is chosen by them."),
-		charts, report.Table{Table: table.CurveRows(rows, r.baseline())},
-	}
-	return section, nil
 }

@@ -29,8 +29,12 @@ const owner = "voxsaw crossval"
 // trials an earlier version has left there, [runner.record] looks at.
 func (s Setting) take() error {
 	return claim.TakeOld(s.Out, trialsFolder+"/*", owner,
-		planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder,
-		ScoresFile, ComputeFile, CurvesFile, ReportName+".html", ReportName+".md", ReportName+"_files")
+		append(ReportFiles(), planFile, subsetsFile, splitsFile, trialsFolder, pretrainingFolder, ComputeFile)...)
+}
+
+// ReportFiles are the names of what is made of scores alone.
+func ReportFiles() []string {
+	return []string{ScoresFile, CurvesFile, ReportName + ".html", ReportName + ".md", ReportName + "_files"}
 }
 
 // The folders that a demo has beside its experiment.

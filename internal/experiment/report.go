@@ -21,16 +21,6 @@ import (
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
 
-// Table is the table of the experiment in the shape of the paper's Table 3: DSC in percent, a row a
-// fraction, a column an initialisation, each but scratch with its difference over the runs, the
-// difference's interval and p.
-func (r *Result) Table() (eval.FoldTable, error) { return r.TableOf("dsc") }
-
-// TableOf is the table of another metric of [eval.Metrics].
-func (r *Result) TableOf(metric string) (eval.FoldTable, error) {
-	return eval.Folds(r.Runs, eval.FoldOptions{Metric: metric, Baseline: r.baseline()})
-}
-
 // baseline is what the plan says, else scratch, or the first initialisation where there is no
 // scratch.
 func (r *Result) baseline() string {
@@ -49,50 +39,28 @@ func (r *Result) baseline() string {
 // first fold and seed.
 func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Report, error) {
 	page := report.Report{Title: title}
-	folds, err := r.Table()
+	curves, err := r.LearningCurves(s.Out)
 	if err != nil {
 		return page, err
 	}
-	var others []eval.FoldTable
-	if !r.Plan.Metrics.Overlap {
-		hd95, err := r.TableOf("hd95")
-		if err != nil {
-			return page, err
-		}
-		others = append(others, hd95)
-	}
+	scored := r.Scored()
+	scored.Curves = curves
 	trials := r.Plan.trials(r.Cases)
 	page.Subtitle = fmt.Sprintf("%d of %s: %s, %s, %s, %s", len(r.Runs), numbers.Count(len(trials), "trial"), numbers.Count(len(r.Cases.Folds), "fold"),
 		numbers.Count(len(r.Plan.Fractions), "fraction"), numbers.Count(len(r.Plan.Inits), "initialisation"), numbers.Count(len(r.Plan.Seeds), "seed"))
-	page.Sections = append(page.Sections, report.Section{Title: "Segmentation of unseen cases", Blocks: []report.Block{
-		report.Text("Mean DSC over the test cases of each fold, in percent: mean ± standard deviation over folds and seeds. The difference compares each run with that of " + r.baseline() +
-			" of the same fold and seed; its interval and p are over these pairs of runs (paired t-test), not over the patients of one run. Test cases were not looked at in training: the networks are those after the last step."),
-		report.Folds{FoldTable: folds, Others: others},
-	}})
-	for _, warning := range r.Warnings() {
-		section := &page.Sections[len(page.Sections)-1]
-		section.Blocks = append(section.Blocks, report.Text(warning+"."))
+	of, err := scored.sections()
+	if err != nil {
+		return page, err
 	}
-	if len(folds.Initialisations) > 1 {
-		secondary, err := r.secondary()
-		if err != nil {
-			return page, err
-		}
-		page.Sections = append(page.Sections, r.comparison(folds), secondary)
-	}
+	page.Sections = append(page.Sections, of.means)
+	page.Sections = append(page.Sections, of.differences...)
 
 	compute, err := r.Compute(s.Out)
 	if err != nil {
 		return page, err
 	}
 	page.Sections = append(page.Sections, report.Section{Title: "Compute", Blocks: []report.Block{report.Table{Table: compute}}})
-	learning, err := r.learning(s.Out)
-	if err != nil {
-		return page, err
-	}
-	if len(learning.Blocks) > 0 {
-		page.Sections = append(page.Sections, learning)
-	}
+	page.Sections = append(page.Sections, of.learning...)
 
 	cache, err := prepared.Open(r.Plan.Data)
 	if err != nil {
@@ -113,11 +81,11 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 			report.Text("Filled: the network's labels. Outline: the reference."), pictures,
 		}})
 	}
-	curves, err := r.curves(s)
+	trainings, err := r.curves(s)
 	if err != nil {
 		return page, err
 	}
-	page.Sections = append(page.Sections, curves, r.perLabel(), r.perCase())
+	page.Sections = append(page.Sections, trainings, of.structures, r.perCase())
 	plan, err := os.ReadFile(filepath.Join(s.Out, planFile))
 	if err != nil {
 		return page, err
@@ -159,21 +127,6 @@ func comparedOn(where string, how volume.Preparation) string {
 		return "the prepared grid: " + preparation(how)
 	}
 	return "the scans' own voxels; prepared: " + preparation(how)
-}
-
-// comparison tells the initialisations apart, as far as the runs do: the differences with their
-// intervals, a mixed model over all runs, and the ranks of three or more initialisations.
-func (r *Result) comparison(folds eval.FoldTable) report.Section {
-	section := report.Section{Title: "Comparison", Blocks: []report.Block{report.Figures{report.Differences(folds)}, report.Table{Table: table.Differences(folds)}}}
-	o := eval.FoldOptions{Metric: "dsc", Baseline: r.baseline()}
-	// A model or a ranking needs more runs than a small experiment has, or one that began has yet.
-	if fit, err := eval.Mixed(r.Runs, o); err == nil {
-		section.Blocks = append(section.Blocks, report.Table{Table: table.Mixed(fit, folds.Metric)})
-	}
-	if ranking, err := eval.RankRuns(r.Runs, o); err == nil && len(ranking.Methods) > 2 {
-		section.Blocks = append(section.Blocks, report.Figures{report.Ranks{Title: "Mean ranks of the initialisations", Ranking: ranking}})
-	}
-	return section
 }
 
 func preparation(p volume.Preparation) string {

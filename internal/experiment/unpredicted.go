@@ -12,13 +12,13 @@ import (
 
 // Warnings say which labels nobody drew in some test cases, which are not scored there, and which
 // labels runs predicted nowhere.
-func (r *Result) Warnings() []string { return slices.Concat(r.undrawn(), r.unpredicted()) }
+func (s Scored) Warnings() []string { return slices.Concat(s.undrawn(), s.unpredicted()) }
 
 // undrawn says in how many test cases labels were not drawn.
-func (r *Result) undrawn() []string {
+func (s Scored) undrawn() []string {
 	var scores []eval.Score
 	seen := map[string]bool{}
-	for _, run := range r.Runs {
+	for _, run := range s.Runs {
 		for _, s := range run.Scores {
 			if key := fmt.Sprintf("%d %s", s.Label, s.Case); !seen[key] { // each run says the same
 				seen[key] = true
@@ -34,14 +34,14 @@ func (r *Result) undrawn() []string {
 
 // unpredicted says which labels runs predicted in no voxel of any test case, though references show
 // them: their mean over the labels says little then.
-func (r *Result) unpredicted() (all []string) {
+func (s Scored) unpredicted() (all []string) {
 	type label struct {
 		number uint16
 		name   string
 	}
 	var order []label
 	nowhere := map[label][]string{} // the runs
-	for _, run := range r.Runs {
+	for _, run := range s.Runs {
 		there, found := map[label]bool{}, map[label]bool{}
 		for _, s := range run.Scores {
 			l := label{s.Label, s.Name}
@@ -65,7 +65,7 @@ func (r *Result) unpredicted() (all []string) {
 			name = fmt.Sprintf("label %d", l.number)
 		}
 		all = append(all, fmt.Sprintf("%s was predicted in no voxel of any test case in %d of %s, though references show it (%s): these networks have not learnt it. Train longer (finetune.train.steps), with a larger crop, or with more cases that show it",
-			name, len(nowhere[l]), numbers.Count(len(r.Runs), "run"), table.List(nowhere[l], 3)))
+			name, len(nowhere[l]), numbers.Count(len(s.Runs), "run"), table.List(nowhere[l], 3)))
 	}
 	return all
 }

@@ -13,7 +13,7 @@ func TestLabelsPredictedNowhere(t *testing.T) {
 	score := func(name string, label uint16, predicted, reference float64) eval.Score {
 		return eval.Score{Case: "c", Label: label, Name: name, Predicted: predicted, Reference: reference}
 	}
-	r := &Result{Runs: []eval.Trial{
+	r := Scored{Runs: []eval.Trial{
 		{Initialisation: "scratch", Fraction: 0.1, Fold: 1, Seed: 1, Scores: []eval.Score{score("liver", 1, 3, 4), score("cord", 2, 0, 1), score("cord", 2, 0, 0), score("", 3, 0, 0), score("", 4, 0, 1)}},
 		{Initialisation: "scratch", Fraction: 0.1, Fold: 2, Seed: 1, Scores: []eval.Score{score("liver", 1, 3, 4), score("cord", 2, 0, 1), score("cord", 2, 1, 1), score("", 4, 1, 1)}},
 	}}

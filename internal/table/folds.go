@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
@@ -32,6 +33,23 @@ func Folds(f eval.FoldTable) Table {
 		t.Rows = append(t.Rows, cells)
 	}
 	t.Notes = FoldNotes(f)
+	return t
+}
+
+// Means is the table of all initialisations, a row for each and each share of the training cases.
+func Means(f eval.FoldTable) Table {
+	metric := MetricColumn(f.Metric, true)
+	t := Table{Title: "Mean " + metric.Title, Columns: []Column{
+		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"runs", "runs", 0}, {metric.Key, metric.Title, metric.Digits},
+	}}
+	for row, fraction := range f.Fractions {
+		for n, c := range f.Cells[row] {
+			if c.Spread.N > 0 {
+				t.Rows = append(t.Rows, []any{f.Initialisations[n], Percent(fraction), c.Spread.N, c.Spread})
+			}
+		}
+	}
+	t.Notes = FoldNotes(f)[:1]
 	return t
 }
 
@@ -147,9 +165,9 @@ func Measures(list []Measure) Table {
 			}
 		}
 	}
-	t.Notes = []string{
-		"Over pairs of runs of the same fold and seed: two-sided paired t-test. p is adjusted for nothing: of twenty such rows without any effect one has a p below 0.05.",
-		"Distances: a label that was missed or invented in a case has none there, and is in no mean of that run.",
+	t.Notes = []string{"Over pairs of runs of the same fold and seed: two-sided paired t-test. p is adjusted for nothing: of twenty such rows without any effect one has a p below 0.05."}
+	if slices.ContainsFunc(list, func(m Measure) bool { return !m.Folds.Metric.Ratio }) {
+		t.Notes = append(t.Notes, "Distances: a label that was missed or invented in a case has none there, and is in no mean of that run.")
 	}
 	return t
 }

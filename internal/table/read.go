@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/plain"
@@ -99,6 +101,52 @@ func ReadRuns(r io.Reader) ([]eval.Trial, error) {
 		runs[at[k]].Scores = append(runs[at[k]].Scores, s)
 	}
 	return runs, nil
+}
+
+// ReadCurves reads the learning curves that [Curves] wrote as CSV, in the order of their first
+// points. Fractions are as exact as that table shows them.
+func ReadCurves(r io.Reader) ([]eval.LearningCurve, error) {
+	f, err := readCSV(r, "learning curves")
+	if err != nil {
+		return nil, err
+	}
+	if err := f.want("initialisation", "data", "fold", "seed", "step", "dsc"); err != nil {
+		return nil, err
+	}
+	var curves []eval.LearningCurve
+	for n := range f.rows {
+		c := eval.LearningCurve{Initialisation: fromCSV(f.cell(n, "initialisation"))}
+		percent, isPercent := strings.CutSuffix(f.cell(n, "data"), " %")
+		if c.Fraction, err = strconv.ParseFloat(percent, 64); err != nil || !isPercent {
+			return nil, f.wrong(n, "data", "a share in percent")
+		}
+		c.Fraction /= 100
+		if c.Fold, err = strconv.Atoi(f.cell(n, "fold")); err != nil {
+			return nil, f.wrong(n, "fold", "a number")
+		}
+		if c.Seed, err = strconv.ParseUint(f.cell(n, "seed"), 10, 64); err != nil {
+			return nil, f.wrong(n, "seed", "a number")
+		}
+		point := map[string]float64{}
+		for _, column := range []string{"step", "dsc"} {
+			if point[column], err = strconv.ParseFloat(f.cell(n, column), 64); err != nil {
+				return nil, f.wrong(n, column, "a number")
+			}
+		}
+		at := slices.IndexFunc(curves, func(k eval.LearningCurve) bool {
+			return k.Initialisation == c.Initialisation && k.Fraction == c.Fraction && k.Fold == c.Fold && k.Seed == c.Seed
+		})
+		if at < 0 {
+			at = len(curves)
+			curves = append(curves, c)
+		}
+		k := &curves[at]
+		if last := len(k.Steps) - 1; last >= 0 && point["step"] <= k.Steps[last] {
+			return nil, f.wrong(n, "step", "after the one before it")
+		}
+		k.Steps, k.Values = append(k.Steps, point["step"]), append(k.Values, point["dsc"])
+	}
+	return curves, nil
 }
 
 // csvFile is a file of CSV with a header.

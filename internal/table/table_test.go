@@ -143,6 +143,30 @@ func TestRunsSurviveCSV(t *testing.T) {
 	}
 }
 
+func TestCurvesSurviveCSV(t *testing.T) {
+	curves := []eval.LearningCurve{
+		{Initialisation: "=3x3x3", Fraction: 0.1, Fold: 2, Seed: 7, Steps: []float64{10, 20}, Values: []float64{1.0 / 3, 50}},
+		{Initialisation: "scratch", Fraction: 1, Fold: 1, Seed: 1, Steps: []float64{10}, Values: []float64{40}},
+	}
+	file := text(t, func(b *strings.Builder) error { return Curves(curves).CSV(b) })
+	back, err := ReadCurves(strings.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(curves, back); d != "" {
+		t.Error(d)
+	}
+	for want, text := range map[string]string{
+		`no column "step"`: strings.Replace(file, "step", "steps", 1), `line 2: data "10"`: strings.Replace(file, "10 %", "10", 1),
+		`line 2: fold "x"`: strings.Replace(file, "%,2", "%,x", 1), `line 2: seed "-7"`: strings.Replace(file, "2,7", "2,-7", 1),
+		`line 3: dsc "half"`: strings.Replace(file, "20,50", "20,half", 1), `line 3: step "10" is not after`: strings.Replace(file, "20,50", "10,50", 1),
+	} {
+		if _, err := ReadCurves(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want ...%s...", err, want)
+		}
+	}
+}
+
 // Of a distance, less is better: the tables say so.
 func TestLessIsBetter(t *testing.T) {
 	run := func(initialisation string, seed uint64, hd95 float64) eval.Trial {

@@ -1,0 +1,227 @@
+package experiment
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/internal/table"
+)
+
+// This file: what scores alone tell, without the folder of the experiment that they come from.
+
+// Scored are runs that were scored, of one experiment or of several.
+type Scored struct {
+	Runs     []eval.Trial
+	Curves   []eval.LearningCurve // DSC in percent; may be none
+	Baseline string               // the initialisation that the others are compared with
+}
+
+// Scored are the runs that are finished, without their learning curves.
+func (r *Result) Scored() Scored { return Scored{Runs: r.Runs, Baseline: r.baseline()} }
+
+// Table is the table of the runs in the shape of the paper's Table 3: DSC in percent, a row a
+// fraction, a column an initialisation, each but the baseline with its difference over the runs,
+// the difference's interval and p.
+func (s Scored) Table() (eval.FoldTable, error) { return s.TableOf("dsc") }
+
+// TableOf is the table of another metric of [eval.Metrics].
+func (s Scored) TableOf(metric string) (eval.FoldTable, error) {
+	return eval.Folds(s.Runs, eval.FoldOptions{Metric: metric, Baseline: s.Baseline})
+}
+
+// Measured says whether any run has a metric of [eval.Metrics].
+func (s Scored) Measured(metric string) bool {
+	m, err := eval.MetricNamed(metric)
+	return err == nil && slices.ContainsFunc(s.Runs, func(r eval.Trial) bool {
+		return slices.ContainsFunc(r.Scores, func(score eval.Score) bool { return !math.IsNaN(m.Of(score)) })
+	})
+}
+
+// Report is the page on the runs.
+func (s Scored) Report(title, subtitle string) (report.Report, error) {
+	page := report.Report{Title: title, Subtitle: subtitle}
+	of, err := s.sections()
+	page.Sections = slices.Concat([]report.Section{of.means}, of.differences, of.learning, []report.Section{of.structures})
+	return page, err
+}
+
+// scoredSections are the parts of a report that need nothing but scores.
+type scoredSections struct {
+	means                 report.Section
+	differences, learning []report.Section // none where there is nothing to compare, or no curve
+	structures            report.Section
+}
+
+func (s Scored) sections() (of scoredSections, err error) {
+	folds, err := s.Table()
+	if err != nil {
+		return of, err
+	}
+	if of.means, err = s.means(folds); err != nil {
+		return of, err
+	}
+	if len(folds.Initialisations) > 1 {
+		others, err := s.otherMeasures()
+		if err != nil {
+			return of, err
+		}
+		of.differences = []report.Section{s.comparison(folds), others}
+	}
+	if len(s.Curves) > 0 {
+		of.learning = []report.Section{s.learning(folds)}
+	}
+	of.structures = s.perLabel(folds)
+	return of, nil
+}
+
+// means is the section with the table of all runs, and what is to be known of it.
+func (s Scored) means(folds eval.FoldTable) (report.Section, error) {
+	var others []eval.FoldTable
+	if s.Measured("hd95") {
+		hd95, err := s.TableOf("hd95")
+		if err != nil {
+			return report.Section{}, err
+		}
+		others = append(others, hd95)
+	}
+	section := report.Section{Title: "Segmentation of unseen cases", Blocks: []report.Block{
+		report.Text("Mean DSC over the test cases of each fold, in percent: mean ± standard deviation over folds and seeds. The difference compares each run with that of " + s.Baseline +
+			" of the same fold and seed; its interval and p are over these pairs of runs (paired t-test), not over the patients of one run. Test cases were not looked at in training: the networks are those after the last step."),
+		report.Folds{FoldTable: folds, Others: others},
+	}}
+	for _, warning := range s.Warnings() {
+		section.Blocks = append(section.Blocks, report.Text(warning+"."))
+	}
+	return section, nil
+}
+
+// comparison tells the initialisations apart, as far as the runs do: the differences with their
+// intervals, a mixed model over all runs, and the ranks of three or more initialisations.
+func (s Scored) comparison(folds eval.FoldTable) report.Section {
+	section := report.Section{Title: "Comparison", Blocks: []report.Block{report.Figures{report.Differences(folds)}, report.Table{Table: table.Differences(folds)}}}
+	o := eval.FoldOptions{Metric: "dsc", Baseline: s.Baseline}
+	// A model or a ranking needs more runs than a small experiment has, or one that began has yet.
+	if fit, err := eval.Mixed(s.Runs, o); err == nil {
+		section.Blocks = append(section.Blocks, report.Table{Table: table.Mixed(fit, folds.Metric)})
+	}
+	if ranking, err := eval.RankRuns(s.Runs, o); err == nil && len(ranking.Methods) > 2 {
+		section.Blocks = append(section.Blocks, report.Figures{report.Ranks{Title: "Mean ranks of the initialisations", Ranking: ranking}})
+	}
+	return section
+}
+
+// otherMeasures compares the runs by the surface metrics that were measured, and by each
+// structure's DSC.
+func (s Scored) otherMeasures() (report.Section, error) {
+	section := report.Section{Title: "Other measures"}
+	var measures []table.Measure
+	add := func(name string, o eval.FoldOptions) error {
+		o.Baseline = s.Baseline
+		folds, err := eval.Folds(s.Runs, o)
+		if err != nil {
+			return err
+		}
+		measures = append(measures, table.Measure{Name: table.MetricColumn(folds.Metric, true).Title + name, Folds: folds})
+		return nil
+	}
+	for _, metric := range []string{"nsd", "hd95"} {
+		if !s.Measured(metric) {
+			continue
+		}
+		if err := add("", eval.FoldOptions{Metric: metric}); err != nil {
+			return section, err
+		}
+	}
+	labels, names := s.structures()
+	for _, label := range labels {
+		name := " of label " + strconv.Itoa(int(label))
+		if names[label] != "" && names[label] != strconv.Itoa(int(label)) {
+			name += ", " + names[label]
+		}
+		if err := add(name, eval.FoldOptions{Metric: "dsc", Label: label}); err != nil {
+			return section, err
+		}
+	}
+	section.Blocks = []report.Block{report.Table{Table: table.Measures(measures)}}
+	return section, nil
+}
+
+// structures are the labels that were scored, in order, and their names.
+func (s Scored) structures() (labels []uint16, names map[uint16]string) {
+	names = map[uint16]string{}
+	for _, run := range s.Runs {
+		for _, score := range run.Scores {
+			if _, seen := names[score.Label]; !seen {
+				labels = append(labels, score.Label)
+			}
+			names[score.Label] = cmp.Or(names[score.Label], score.Name)
+		}
+	}
+	slices.Sort(labels)
+	return labels, names
+}
+
+// perLabel tells each structure's DSC apart.
+func (s Scored) perLabel(folds eval.FoldTable) report.Section {
+	section := report.Section{Title: "Structures"}
+	dsc := eval.Metrics[0]
+	labels, names := s.structures()
+	for _, fraction := range folds.Fractions {
+		t := table.Table{Title: table.Percent(fraction) + " of the training cases: DSC in percent, over all test cases, folds and seeds", Columns: []table.Column{{Key: "label", Title: "label"}, {Key: "name", Title: "structure"}}}
+		for _, init := range folds.Initialisations {
+			t.Columns = append(t.Columns, table.Column{Key: init, Title: init, Digits: 2})
+		}
+		values := map[uint16]map[string][]float64{}
+		for _, run := range s.Runs {
+			if run.Fraction != fraction {
+				continue
+			}
+			for _, score := range run.Scores {
+				if values[score.Label] == nil {
+					values[score.Label] = map[string][]float64{}
+				}
+				values[score.Label][run.Initialisation] = append(values[score.Label][run.Initialisation], 100*score.DSC)
+			}
+		}
+		for _, label := range labels {
+			if values[label] == nil {
+				continue
+			}
+			row := []any{int(label), names[label]}
+			for _, init := range folds.Initialisations {
+				row = append(row, eval.Summarise(values[label][init]))
+			}
+			t.Rows = append(t.Rows, row)
+		}
+		if len(t.Rows) > 0 {
+			section.Blocks = append(section.Blocks, report.Table{Table: t}, report.Figures{report.RunBoxes(s.Runs, fraction, dsc, s.Baseline)})
+		}
+	}
+	return section
+}
+
+// learning is the section on the learning curves, which say what pretraining is worth at every
+// budget of fine-tuning and not at one.
+func (s Scored) learning(folds eval.FoldTable) report.Section {
+	var charts report.Charts
+	for _, fraction := range folds.Fractions {
+		chart := report.Chart{Title: "DSC in percent, " + table.Percent(fraction) + " of the training cases", X: "step", Points: true}
+		for _, init := range folds.Initialisations {
+			own := slices.DeleteFunc(slices.Clone(s.Curves), func(c eval.LearningCurve) bool { return c.Fraction != fraction || c.Initialisation != init })
+			if x, y := eval.MeanCurve(own); len(x) > 0 {
+				chart.Series = append(chart.Series, report.Series{Name: init, X: x, Y: y})
+			}
+		}
+		if len(chart.Series) > 0 {
+			charts = append(charts, chart)
+		}
+	}
+	return report.Section{Title: "Learning curves", Blocks: []report.Block{
+		report.Text("Mean over folds and seeds. Measured on the prepared voxels of training cases of the fold that a run does not learn from; no network is chosen by them."),
+		charts, report.Table{Table: table.CurveRows(eval.CompareCurves(s.Curves, s.Baseline), s.Baseline)},
+	}}
+}
