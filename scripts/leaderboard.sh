@@ -6,12 +6,16 @@
 #   bash scripts/leaderboard.sh SCANS STUDY              all of it
 #   bash scripts/leaderboard.sh --gather STUDY           gathers what is finished, and carries out nothing
 #
+# Runs that were gathered before from another machine stay, and are compared with those of the study: the
+# same run must have the same scores.
+#
 # SCANS is the folder of OpenKBP's 99 patients. STUDY gets the program as it was at the start, the
 # prepared cases, a folder for each plan, and a log for each process. There is a process of one thread for
 # each core: they share the trials of a plan. VOXSAW names another program, such as a newer one to gather.
 set -euo pipefail
+shopt -s inherit_errexit
 if [ $# -ne 2 ]; then
-  sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,15s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
 here=$(realpath "$(dirname "$0")/..")
@@ -88,25 +92,37 @@ carry_out() {
   trap - EXIT INT TERM
 }
 
-# part PLAN NAME SECTION ...: sections of a plan's report become NAME.md, and their charts NAME-*.svg.
-# Puzzles and slices are left to the report: they are large.
+# sections REPORT TITLE ...: these sections of a report. Puzzles' pictures and slices are left to it: they are large.
+sections() {
+  local report=$1
+  shift
+  printf '%s\n' "$@" | awk '
+    NR == FNR { wanted[$0]; next }
+    /^## / { on = substr($0, 4) in wanted }
+    !on { next }
+    /^!\[.*\.png\)$/ { caption = substr($0, 3, index($0, "](") - 3); next }
+    caption != "" && $0 == caption { next }
+    { print }
+  ' - "$report"
+}
+
+# part PLAN NAME FOLDER TITLE ...: sections of the report in a folder become NAME.md, and their charts NAME-*.svg.
 part() {
-  local plan=$1 name=$2 page chart short curves=0 cases=0
-  shift 2
+  local plan=$1 name=$2 folder=$3 page chart short curves=0 cases=0
+  shift 3
   page=$results/$name.md
   {
     printf '# %s\n\n' "$name"
     printf 'What the report of configs/%s.yaml tells of its results; [leaderboard.md](../leaderboard.md) says how to read them.\n\n' "$plan"
-    printf '%s\n' "$@" | awk '
-      NR == FNR { wanted[$0]; next }
-      /^## / { on = substr($0, 4) in wanted }
-      FNR == 3 { print $0 "\n" }
-      !on { next }
-      /^!\[.*\.png\)$/ { caption = substr($0, 3, index($0, "](") - 3); next }
-      caption != "" && $0 == caption { next }
-      { print }
-    ' - "runs/$plan/report.md" | cat -s
-  } >"$page.new"
+    if [ "$folder" = "runs/$plan" ]; then
+      sed -n 3p "$folder/report.md" && echo
+      sections "$folder/report.md" "$@"
+    else # encoders are those of this machine
+      printf 'Runs of several machines, put together by `voxsaw compare`.\n\n'
+      sections "$folder/report.md" "$@"
+      sections "runs/$plan/report.md" "Puzzles of unseen cases"
+    fi
+  } | cat -s >"$page.new"
   for chart in $(grep -o 'report_files/[^)]*\.svg' "$page.new" || true); do
     case $chart in
       *difference-to*) short=difference ;;
@@ -115,27 +131,53 @@ part() {
       *of-every-test-case*) cases=$((cases + 1)) short=cases-$cases ;;
       *) short=shares ;;
     esac
-    cp "runs/$plan/$chart" "$results/$name-${short%-1}.svg"
+    cp "$folder/$chart" "$results/$name-${short%-1}.svg"
     sed -i "s|$chart|$name-${short%-1}.svg|" "$page.new"
   done
   mv "$page.new" "$page"
 }
 
+# all_runs PLAN NAME [FLAG ...]: prints the folder with the report on the runs of this study and on those that were
+# gathered before: the study's own where that lacks none of them.
+all_runs() {
+  local own=runs/$1 name=$2 merged=merged/$2 kept=$results/$2 curves=()
+  shift 2
+  if [ -e "$kept-scores.csv" ]; then
+    if [ -e "$own/curves.csv" ]; then curves+=(--curves "$own/curves.csv"); fi
+    if [ -e "$kept-curves.csv" ]; then curves+=(--curves "$kept-curves.csv"); fi
+    "${VOXSAW:-./voxsaw}" compare "$kept-scores.csv" "$own/scores.csv" "${curves[@]}" --out "$merged" "$@" >/dev/null
+    if [ "$(wc -l <"$merged/scores.csv")" -gt "$(wc -l <"$own/scores.csv")" ]; then
+      # what a run takes is the same everywhere: how many there are, the scores say
+      awk -F, -v OFS=, '
+        FILENAME ~ /scores/ { if (!(($1, $2, $3, $4) in run)) { run[$1, $2, $3, $4]; runs[$1]++ }; next }
+        FNR == 1 { if (!header++) print; next }
+        !($1 in done) { done[$1]; $5 = runs[$1]; print }
+      ' "$merged/scores.csv" "$kept-compute.csv" "$own/compute.csv" >"$merged/compute.csv"
+      own=$merged
+    fi
+  fi
+  echo "$own"
+}
+
 gather() {
-  mkdir -p "$results"
-  local plan name file
+  mkdir -p "$results" merged
+  local plan name file folder
   for plan in "${plans[@]}"; do
     [ -e "runs/$plan/plan.yaml" ] || continue
     name=${plan#leaderboard-}
     [ "$name" != leaderboard ] || name=board
+    (crossval "$plan" --finished >/dev/null)
+    [ -e "runs/$plan/scores.csv" ] || continue # nothing is finished
     if [ "$name" = claim ]; then
       (crossval "$plan" --finished --baseline scratch+ >/dev/null)
-      part "$plan" claim-longer Comparison "Other measures"
+      folder=$(all_runs "$plan" "$name" --baseline scratch+)
+      part "$plan" claim-longer "$folder" Comparison "Other measures"
+      (crossval "$plan" --finished >/dev/null)
     fi
-    (crossval "$plan" --finished >/dev/null)
-    part "$plan" "$name" "Segmentation of unseen cases" Comparison "Other measures" Compute "Learning curves" "Puzzles of unseen cases" Structures
+    folder=$(all_runs "$plan" "$name")
+    part "$plan" "$name" "$folder" "Segmentation of unseen cases" Comparison "Other measures" Compute "Learning curves" "Puzzles of unseen cases" Structures
     for file in scores compute curves; do
-      [ ! -e "runs/$plan/$file.csv" ] || cp "runs/$plan/$file.csv" "$results/$name-$file.csv"
+      [ ! -e "$folder/$file.csv" ] || cp "$folder/$file.csv" "$results/$name-$file.csv"
     done
     cp "runs/$plan/subsets.json" "$results/$name-subsets.json"
     cp "runs/$plan/plan.yaml" "$results/$name-plan.yaml"

@@ -128,12 +128,7 @@ func withoutPairs(f eval.FoldTable) (alone []string) {
 
 // choose settles the baseline, and leaves out the initialisations that nobody asked for.
 func (o compareOptions) choose(s *experiment.Scored) error {
-	var there []string
-	for _, r := range s.Runs {
-		if !slices.Contains(there, r.Initialisation) {
-			there = append(there, r.Initialisation)
-		}
-	}
+	there := s.Initialisations()
 	if len(there) == 0 {
 		return withHint(fmt.Errorf("no scores to compare"), "the files hold a header and nothing else")
 	}

@@ -33,6 +33,16 @@ func (s Scored) TableOf(metric string) (eval.FoldTable, error) {
 	return eval.Folds(s.Runs, eval.FoldOptions{Metric: metric, Baseline: s.Baseline})
 }
 
+// Initialisations are those of the runs, in their order.
+func (s Scored) Initialisations() (names []string) {
+	for _, r := range s.Runs {
+		if !slices.Contains(names, r.Initialisation) {
+			names = append(names, r.Initialisation)
+		}
+	}
+	return names
+}
+
 // Measured says whether any run has a metric of [eval.Metrics].
 func (s Scored) Measured(metric string) bool {
 	m, err := eval.MetricNamed(metric)
@@ -72,9 +82,9 @@ func (s Scored) sections() (of scoredSections, err error) {
 		of.differences = []report.Section{s.comparison(folds), others}
 	}
 	if len(s.Curves) > 0 {
-		of.learning = []report.Section{s.learning(folds)}
+		of.learning = []report.Section{s.learning(folds.Fractions)}
 	}
-	of.structures = s.perLabel(folds)
+	of.structures = s.perLabel(folds.Fractions)
 	return of, nil
 }
 
@@ -166,13 +176,13 @@ func (s Scored) structures() (labels []uint16, names map[uint16]string) {
 }
 
 // perLabel tells each structure's DSC apart.
-func (s Scored) perLabel(folds eval.FoldTable) report.Section {
+func (s Scored) perLabel(fractions []float64) report.Section {
 	section := report.Section{Title: "Structures"}
 	dsc := eval.Metrics[0]
 	labels, names := s.structures()
-	for _, fraction := range folds.Fractions {
+	for _, fraction := range fractions {
 		t := table.Table{Title: table.Percent(fraction) + " of the training cases: DSC in percent, over all test cases, folds and seeds", Columns: []table.Column{{Key: "label", Title: "label"}, {Key: "name", Title: "structure"}}}
-		for _, init := range folds.Initialisations {
+		for _, init := range s.Initialisations() {
 			t.Columns = append(t.Columns, table.Column{Key: init, Title: init, Digits: 2})
 		}
 		values := map[uint16]map[string][]float64{}
@@ -192,7 +202,7 @@ func (s Scored) perLabel(folds eval.FoldTable) report.Section {
 				continue
 			}
 			row := []any{int(label), names[label]}
-			for _, init := range folds.Initialisations {
+			for _, init := range s.Initialisations() {
 				row = append(row, eval.Summarise(values[label][init]))
 			}
 			t.Rows = append(t.Rows, row)
@@ -206,11 +216,11 @@ func (s Scored) perLabel(folds eval.FoldTable) report.Section {
 
 // learning is the section on the learning curves, which say what pretraining is worth at every
 // budget of fine-tuning and not at one.
-func (s Scored) learning(folds eval.FoldTable) report.Section {
+func (s Scored) learning(fractions []float64) report.Section {
 	var charts report.Charts
-	for _, fraction := range folds.Fractions {
+	for _, fraction := range fractions {
 		chart := report.Chart{Title: "DSC in percent, " + table.Percent(fraction) + " of the training cases", X: "step", Points: true}
-		for _, init := range folds.Initialisations {
+		for _, init := range s.Initialisations() {
 			own := slices.DeleteFunc(slices.Clone(s.Curves), func(c eval.LearningCurve) bool { return c.Fraction != fraction || c.Initialisation != init })
 			if x, y := eval.MeanCurve(own); len(x) > 0 {
 				chart.Series = append(chart.Series, report.Series{Name: init, X: x, Y: y})
