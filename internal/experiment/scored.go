@@ -18,10 +18,13 @@ type Scored struct {
 	Runs     []eval.Trial
 	Curves   []eval.LearningCurve // DSC in percent; may be none
 	Baseline string               // the initialisation that the others are compared with
+	About    string               // what else is known of the runs, for the report; may be empty
 }
 
 // Scored are the runs that are finished, without their learning curves.
-func (r *Result) Scored() Scored { return Scored{Runs: r.Runs, Baseline: r.baseline()} }
+func (r *Result) Scored() Scored {
+	return Scored{Runs: r.Runs, Baseline: r.baseline(), About: "Test cases were not looked at in training: the networks are those after the last step."}
+}
 
 // Table is the table of the runs in the shape of the paper's Table 3: DSC in percent, a row a
 // fraction, a column an initialisation, each but the baseline with its difference over the runs,
@@ -100,7 +103,7 @@ func (s Scored) means(folds eval.FoldTable) (report.Section, error) {
 	}
 	section := report.Section{Title: "Segmentation of unseen cases", Blocks: []report.Block{
 		report.Text("Mean DSC over the test cases of each fold, in percent: mean ± standard deviation over folds and seeds. The difference compares each run with that of " + s.Baseline +
-			" of the same fold and seed; its interval and p are over these pairs of runs (paired t-test), not over the patients of one run. Test cases were not looked at in training: the networks are those after the last step."),
+			" of the same fold and seed; its interval and p are over these pairs of runs (paired t-test), not over the patients of one run. " + s.About),
 		report.Folds{FoldTable: folds, Others: others},
 	}}
 	for _, warning := range s.Warnings() {
