@@ -104,7 +104,8 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 		if err := printTable(cmd.OutOrStdout(), table.Differences(folds)); err != nil {
 			return err
 		}
-		if fit, err := eval.Mixed(scored.Runs, options); err == nil { // which needs more runs than a small experiment has
+		// a model needs more runs than a small experiment has
+		if fit, err := eval.Mixed(scored.Runs, options); err == nil {
 			if err := printTable(cmd.OutOrStdout(), table.Mixed(fit, metric)); err != nil {
 				return err
 			}
