@@ -49,6 +49,7 @@ type statistics struct {
 		}
 	}
 	Bootstrap []struct{ Fraction, Low, High, SD float64 }
+	Folds     []struct{ Fraction, Low, High float64 }
 }
 
 func readStatistics(t *testing.T) statistics {
@@ -61,7 +62,7 @@ func readStatistics(t *testing.T) statistics {
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Holm) == 0 || len(s.Power.Points) == 0 || len(s.Power.Needed) == 0 || len(s.Ranks) == 0 || len(s.Mixed) != 2 || len(s.Bootstrap) != 4 {
+	if len(s.Holm) == 0 || len(s.Power.Points) == 0 || len(s.Power.Needed) == 0 || len(s.Ranks) == 0 || len(s.Mixed) != 2 || len(s.Bootstrap) != 4 || len(s.Folds) != 3 {
 		t.Fatal("the golden file is empty")
 	}
 	return s
@@ -317,6 +318,23 @@ func TestBootstrapEqualsNumpy(t *testing.T) {
 		if again := eval.Bootstrap(pairs, 0.95, 20000, 1); again != got {
 			t.Errorf("the same seed gives %+v, then %+v", got, again)
 		}
+	}
+}
+
+func TestIntervalOverFoldsEqualsScipy(t *testing.T) {
+	folds, err := eval.Folds(openKBP(t), eval.FoldOptions{Resamples: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, c := range readStatistics(t).Folds {
+		got := folds.Cells[n][1].Comparison
+		if folds.Fractions[n] != c.Fraction || !near(got.Folds.Low, c.Low, 1e-9) || !near(got.Folds.High, c.High, 1e-9) {
+			t.Errorf("fraction %v: %+v, want %v to %v", c.Fraction, got.Folds, c.Low, c.High)
+		}
+	}
+	one := slices.DeleteFunc(openKBP(t), func(r eval.Trial) bool { return r.Fold > 1 })
+	if folds, err = eval.Folds(one, eval.FoldOptions{Resamples: 1}); err != nil || !math.IsNaN(folds.Cells[0][1].Folds.Low) {
+		t.Errorf("one fold has the interval %+v, %v", folds.Cells[0][1].Folds, err)
 	}
 }
 

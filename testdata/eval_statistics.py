@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes eval_statistics.json: Holm's adjustment, power, ranks, a mixed model and a bootstrap, by statsmodels, scipy, lme4 and numpy.
+"""Writes eval_statistics.json: Holm's adjustment, power, ranks, a mixed model, a bootstrap and intervals over folds, by statsmodels, scipy, lme4 and numpy.
 
 Made with Python 3.11, numpy 2.4, scipy 1.17, pandas 3.1 and statsmodels 0.15 from PyPI, and R with lmerTest 3.1 (Debian's r-cran-lmertest),
 from the scores of docs/results/openkbp-cpu. Run it from this folder: python3 eval_statistics.py
@@ -123,8 +123,18 @@ def bootstrap(c, fraction, resamples=200_000):
     return {"fraction": fraction, "low": np.percentile(means, 2.5), "high": np.percentile(means, 97.5), "sd": means.std()}
 
 
+def folds(c, fraction):
+    """The t interval of the folds' mean differences, each over its pairs."""
+    c = c if fraction == 0 else c[c.fraction == fraction]
+    run = c.groupby(["fold", "replicate", "initialisation"]).dsc.mean().unstack("initialisation")
+    means = (run["3x3x3"] - run["scratch"]).groupby("fold").mean()
+    low, high = stats.t.interval(0.95, len(means) - 1, loc=means.mean(), scale=stats.sem(means))
+    return {"fraction": fraction, "low": low, "high": high}
+
+
 c = cases()
 with open("eval_statistics.json", "w") as f:
     result = {"holm": holm(), "power": power(), "ranks": ranks(), "mixed": mixed(c), "bootstrap": [bootstrap(c, x) for x in (0.1, 0.2, 1, 0)]}
+    result["folds"] = [folds(c, x) for x in (0.1, 0.2, 1)]
     json.dump(result, f, default=float, indent=1)
     f.write("\n")

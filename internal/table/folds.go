@@ -63,6 +63,7 @@ func differenceColumns(prefix string, digits int, several bool) []Column {
 	return []Column{
 		{prefix + "difference", "difference", digits}, {prefix + "low", "", digits}, {prefix + "high", "", digits}, {prefix + "interval", "95 % interval", 0}, p, holm,
 		{prefix + "p_wilcoxon_runs", "", 3}, {prefix + "bootstrap_low", "", digits}, {prefix + "bootstrap_high", "", digits},
+		{prefix + "folds_low", "", digits}, {prefix + "folds_high", "", digits},
 		{prefix + "cases_higher", "", 0}, {prefix + "cases_lower", "", 0}, {prefix + "cases_median", "", digits},
 	}
 }
@@ -70,7 +71,7 @@ func differenceColumns(prefix string, digits int, several bool) []Column {
 func differenceCells(c eval.Comparison, digits int) []any {
 	return []any{
 		c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, digits), P(c.Test.P), P(c.Holm),
-		P(c.Ranks.P), c.Bootstrap.Low, c.Bootstrap.High, c.Cases.Higher, c.Cases.Lower, c.Cases.Median,
+		P(c.Ranks.P), c.Bootstrap.Low, c.Bootstrap.High, c.Folds.Low, c.Folds.High, c.Cases.Higher, c.Cases.Lower, c.Cases.Median,
 	}
 }
 
@@ -112,6 +113,7 @@ func Differences(f eval.FoldTable) Table {
 		{"initialisation", "initialisation", 0}, {"data", "data", 0}, {"pairs", "pairs", 0}, {"difference", "difference", metric.Digits},
 		{"low", "", metric.Digits}, {"high", "", metric.Digits}, {"interval", "95 % interval", 0}, {"p", "p", 3}, {"p_holm", holm, 3}, {"p_wilcoxon_runs", "p, Wilcoxon", 3},
 		{"bootstrap_low", "", metric.Digits}, {"bootstrap_high", "", metric.Digits}, {"bootstrap", "bootstrap", 0},
+		{"folds_low", "", metric.Digits}, {"folds_high", "", metric.Digits}, {"folds", "over folds", 0},
 		{"cases_higher", "", 0}, {"cases_lower", "", 0}, {"cases", "cases higher, lower", 0}, {"cases_median", "", metric.Digits}, {"cases_rank_biserial", "", 3},
 	}}
 	for row, fraction := range f.Fractions {
@@ -121,13 +123,15 @@ func Differences(f eval.FoldTable) Table {
 			}
 			t.Rows = append(t.Rows, []any{
 				f.Initialisations[n], Percent(fraction), c.Gain.N, c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, metric.Digits), P(c.Test.P), P(c.Holm), P(c.Ranks.P),
-				c.Bootstrap.Low, c.Bootstrap.High, Interval(c.Bootstrap, metric.Digits), c.Cases.Higher, c.Cases.Lower, fmt.Sprintf("%d, %d", c.Cases.Higher, c.Cases.Lower), c.Cases.Median, c.Cases.RankBiserial,
+				c.Bootstrap.Low, c.Bootstrap.High, Interval(c.Bootstrap, metric.Digits),
+				c.Folds.Low, c.Folds.High, Interval(c.Folds, metric.Digits), c.Cases.Higher, c.Cases.Lower, fmt.Sprintf("%d, %d", c.Cases.Higher, c.Cases.Lower), c.Cases.Median, c.Cases.RankBiserial,
 			})
 		}
 	}
 	t.Notes = []string{
 		"Intervals and p are over pairs of runs of the same fold and seed. 95 % interval, p: two-sided paired t-test. p, Wilcoxon: signed-rank test over the same pairs, which assumes no normal distribution.",
 		"Bootstrap: 95 % interval from drawing folds, their pairs of runs and their test cases again. With few folds and pairs it is too narrow.",
+		"Over folds: 95 % interval of a t-test over the means of the folds. Runs of one fold share their test cases, and an encoder where each fold has one: they are less independent than the first interval takes them for. Wide with few folds.",
 		"Cases higher, lower: how many test cases have a higher or lower value than the baseline's, on average over the pairs. They share the training of their runs: a description, no evidence.",
 	}
 	if holm != "" {

@@ -209,7 +209,7 @@ func TestFolds(t *testing.T) {
 	}
 	gains := text(t, func(b *strings.Builder) error { return Differences(f).Markdown(b) })
 	// resamples of 10 and 20 reach from one to the other
-	if want := "| 3x3x3 | 10 % | 2 | 15.00 ± 7.07 | -48.53 to +78.53 | 0.205 | 0.500 | +10.00 to +20.00 | 1, 0 |"; !strings.Contains(gains, want) {
+	if want := "| 3x3x3 | 10 % | 2 | 15.00 ± 7.07 | -48.53 to +78.53 | 0.205 | 0.500 | +10.00 to +20.00 | – | 1, 0 |"; !strings.Contains(gains, want) {
 		t.Errorf("no %s in\n%s", want, gains)
 	}
 	csv := text(t, func(b *strings.Builder) error { return got.CSV(b) })
