@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -18,6 +19,9 @@ import (
 // scatter more than their cases explain, their variance is zero, and a test would be one over
 // cases, which are no repetitions of the training: then no effect is tested, and P and Interval are
 // NaN.
+//
+// The time that a fit takes grows with the third power of the replicates, runs and cases together:
+// of more than [MixedLevels] it makes none.
 func Mixed(runs []Trial, o FoldOptions) (MixedFit, error) {
 	metric, err := o.metric()
 	if err != nil {
@@ -41,6 +45,13 @@ func Mixed(runs []Trial, o FoldOptions) (MixedFit, error) {
 			}
 		}
 	}
+	_, sizes, err := d.levels()
+	if err != nil {
+		return MixedFit{}, err
+	}
+	if levels := sizes[0] + sizes[1] + sizes[2]; levels > MixedLevels {
+		return MixedFit{}, fmt.Errorf("%w: %d, and %d are fitted at most", ErrManyLevels, levels, MixedLevels)
+	}
 	fit, err := d.MixedModel.Fit()
 	if err == nil && fit.Random[runFactor].SD == 0 {
 		for n := range fit.Effects {
@@ -50,6 +61,13 @@ func Mixed(runs []Trial, o FoldOptions) (MixedFit, error) {
 	}
 	return fit, err
 }
+
+// MixedLevels is how many replicates, runs and cases together [Mixed] fits a model of: some seconds
+// of one core.
+const MixedLevels = 800
+
+// ErrManyLevels is the error where there are more.
+var ErrManyLevels = errors.New("too many replicates, runs and cases for a mixed model")
 
 // runFactor is the place of the runs among the random intercepts.
 const runFactor = 1

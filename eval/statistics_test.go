@@ -2,6 +2,7 @@ package eval_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -354,6 +355,24 @@ func TestBootstrapOfManyPairsIsNormal(t *testing.T) {
 	}
 	if got := eval.Bootstrap(pairs[:1], 0.95, 100, 1); !math.IsNaN(got.Low) {
 		t.Errorf("one pair has the interval %+v", got)
+	}
+}
+
+// The time of a fit grows with the third power of the levels: of too many there is none, and it says
+// so.
+func TestMixedModelOfTooManyCases(t *testing.T) {
+	var runs []eval.Trial
+	for _, initialisation := range []string{"scratch", "3x3x3"} {
+		for seed := range uint64(2) {
+			r := eval.Trial{Initialisation: initialisation, Fold: 1, Fraction: 1, Seed: seed}
+			for n := range eval.MixedLevels {
+				r.Scores = append(r.Scores, eval.Score{Case: fmt.Sprint(n), Label: 1, DSC: 0.5})
+			}
+			runs = append(runs, r)
+		}
+	}
+	if _, err := eval.Mixed(runs, eval.FoldOptions{}); !errors.Is(err, eval.ErrManyLevels) || !strings.Contains(err.Error(), ": 806, ") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -6,8 +6,9 @@
 #   bash scripts/leaderboard.sh SCANS STUDY              all of it
 #   bash scripts/leaderboard.sh --gather STUDY           gathers what is finished, and carries out nothing
 #
-# Runs that were gathered before from another machine stay, and are compared with those of the study: the
-# same run must have the same scores.
+# Runs that were gathered before stay, and are compared with those of the study: the same run must have the
+# same scores, as it has on processors with AVX-512. Where other processors give other last digits, move
+# docs/results/leaderboard away first.
 #
 # SCANS is the folder of OpenKBP's 99 patients. STUDY gets the program as it was at the start, the
 # prepared cases, a folder for each plan, and a log for each process. There is a process of one thread for
@@ -15,7 +16,7 @@
 set -euo pipefail
 shopt -s inherit_errexit
 if [ $# -ne 2 ]; then
-  sed -n '2,15s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,16s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
 here=$(realpath "$(dirname "$0")/..")
@@ -106,6 +107,17 @@ sections() {
   ' - "$report"
 }
 
+# compute FILE: a table of what the initialisations took.
+compute() {
+  printf '## Compute\n\n'
+  awk -F, '
+    NR == 1 { gsub("_", " "); print "| " $1 " | " $2 " | " $3 " | " $4 " | " $5 " | " $6 " | " $7 " | " $8 " |\n|---|--:|--:|--:|--:|--:|--:|--:|"; next }
+    { printf "| %s | %s | %s | %s | %s | %s | %s | %s |\n", $1, $2, $3, two($4), $5, $6, two($7), two($8) }
+    function two(x) { return x == "" ? x : sprintf("%.2f", x) }
+  ' "$1"
+  echo
+}
+
 # part PLAN NAME FOLDER TITLE ...: sections of the report in a folder become NAME.md, and their charts NAME-*.svg.
 part() {
   local plan=$1 name=$2 folder=$3 page chart short curves=0 cases=0
@@ -117,10 +129,15 @@ part() {
     if [ "$folder" = "runs/$plan" ]; then
       sed -n 3p "$folder/report.md" && echo
       sections "$folder/report.md" "$@"
-    else # encoders are those of this machine
+    else
       printf 'Runs of several machines, put together by `voxsaw compare`.\n\n'
       sections "$folder/report.md" "$@"
-      sections "runs/$plan/report.md" "Puzzles of unseen cases"
+      case " $* " in *" Compute "*) compute "$folder/compute.csv" ;; esac
+      # encoders: this machine's, unless others were gathered before
+      for title; do
+        [ "$title" = "Puzzles of unseen cases" ] || continue
+        if [ -e "$page" ] && grep -q "^## $title" "$page"; then sections "$page" "$title"; else sections "runs/$plan/report.md" "$title"; fi
+      done
     fi
   } | cat -s >"$page.new"
   for chart in $(grep -o 'report_files/[^)]*\.svg' "$page.new" || true); do
@@ -137,22 +154,28 @@ part() {
   mv "$page.new" "$page"
 }
 
-# all_runs PLAN NAME [FLAG ...]: prints the folder with the report on the runs of this study and on those that were
+# all_runs PLAN NAME: prints the folder with the report on the runs of this study and on those that were
 # gathered before: the study's own where that lacks none of them.
 all_runs() {
-  local own=runs/$1 name=$2 merged=merged/$2 kept=$results/$2 curves=()
-  shift 2
+  local own=runs/$1 name=$2 merged=merged/$2 kept=$results/$2 curves=() costs=() baseline file
+  baseline=$(sed -n 's/^\*\*DSC (%): difference to \(.*\)\*\*$/\1/p' "$own/report.md")
   if [ -e "$kept-scores.csv" ]; then
     if [ -e "$own/curves.csv" ]; then curves+=(--curves "$own/curves.csv"); fi
     if [ -e "$kept-curves.csv" ]; then curves+=(--curves "$kept-curves.csv"); fi
-    "${VOXSAW:-./voxsaw}" compare "$kept-scores.csv" "$own/scores.csv" "${curves[@]}" --out "$merged" "$@" >/dev/null
+    "${VOXSAW:-./voxsaw}" compare "$kept-scores.csv" "$own/scores.csv" "${curves[@]}" --out "$merged" ${baseline:+--baseline "$baseline"} >/dev/null || {
+      echo "$name was not gathered: see what this script says of docs/results/leaderboard" >&2
+      return 1
+    }
     if [ "$(wc -l <"$merged/scores.csv")" -gt "$(wc -l <"$own/scores.csv")" ]; then
       # what a run takes is the same everywhere: how many there are, the scores say
+      for file in "$kept-compute.csv" "$own/compute.csv"; do
+        if [ -e "$file" ]; then costs+=("$file"); fi
+      done
       awk -F, -v OFS=, '
-        FILENAME ~ /scores/ { if (!(($1, $2, $3, $4) in run)) { run[$1, $2, $3, $4]; runs[$1]++ }; next }
+        FILENAME == ARGV[1] { if (!(($1, $2, $3, $4) in run)) { run[$1, $2, $3, $4]; runs[$1]++ }; next }
         FNR == 1 { if (!header++) print; next }
         !($1 in done) { done[$1]; $5 = runs[$1]; print }
-      ' "$merged/scores.csv" "$kept-compute.csv" "$own/compute.csv" >"$merged/compute.csv"
+      ' "$merged/scores.csv" "${costs[@]}" >"$merged/compute.csv"
       own=$merged
     fi
   fi
@@ -170,14 +193,17 @@ gather() {
     [ -e "runs/$plan/scores.csv" ] || continue # nothing is finished
     if [ "$name" = claim ]; then
       (crossval "$plan" --finished --baseline scratch+ >/dev/null)
-      folder=$(all_runs "$plan" "$name" --baseline scratch+)
+      folder=$(all_runs "$plan" "$name")
       part "$plan" claim-longer "$folder" Comparison "Other measures"
       (crossval "$plan" --finished >/dev/null)
     fi
     folder=$(all_runs "$plan" "$name")
     part "$plan" "$name" "$folder" "Segmentation of unseen cases" Comparison "Other measures" Compute "Learning curves" "Puzzles of unseen cases" Structures
     for file in scores compute curves; do
-      [ ! -e "$folder/$file.csv" ] || cp "$folder/$file.csv" "$results/$name-$file.csv"
+      if [ -e "$folder/$file.csv" ]; then
+        cp "$folder/$file.csv" "$results/$name-$file.csv.new"
+        mv "$results/$name-$file.csv.new" "$results/$name-$file.csv"
+      fi
     done
     cp "runs/$plan/subsets.json" "$results/$name-subsets.json"
     cp "runs/$plan/plan.yaml" "$results/$name-plan.yaml"

@@ -1,8 +1,10 @@
 package main
 
 import (
-	"context"
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -16,6 +18,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -24,7 +27,7 @@ type compareOptions struct {
 	Baseline string   `yaml:"baseline" help:"initialisation that the others are compared with; empty: scratch, or the first where there is no scratch"`
 	Only     []string `yaml:"only" help:"initialisations to look at, beside the baseline; empty: all"`
 	Curves   []string `yaml:"curves" help:"curves.csv of the same experiments, for the report: learning curves; [NAME=]FILE"`
-	Metric   string   `yaml:"metric" help:"what is printed: dsc, nsd, hd95, hd or assd"`
+	Metric   string   `yaml:"metric" help:"what is printed: dsc, nsd, hd95, hd, assd, predicted, reference or difference"`
 	Label    int      `yaml:"label" help:"this label alone; 0: the mean over the labels of a case"`
 	JSON     bool     `yaml:"json" help:"print the differences as JSON"`
 }
@@ -33,7 +36,7 @@ func newCompare() *cobra.Command {
 	o := &compareOptions{Metric: "dsc"}
 	return verb("compare [NAME=]SCORES.csv...", "Compare the runs of one experiment, or of several, by their scores alone",
 		`Compares initialisations over pairs of runs of the same fold, share of the training cases and seed: differences with their intervals, p by Holm,
-a mixed model, ranks. It reads the scores.csv of voxsaw crossval, or folders that hold one, and needs nothing else of an experiment: runs of
+a mixed model; in the report of --out also ranks, other measures, structures and learning curves. It reads the scores.csv of voxsaw crossval, or folders that hold one, and needs nothing else of an experiment: runs of
 several machines, parts of a study in folders of their own, or scores that another program has made.
 
 NAME= puts a name before the initialisations of a file (NAME/scratch), which tells those of the same name apart. A run that two files have with
@@ -57,7 +60,16 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 	if o.Label < 0 || o.Label > math.MaxUint16 {
 		return usagef("label %d: want 1 to %d, or 0 for the mean over all", o.Label, math.MaxUint16)
 	}
-	studies := newStudies(args)
+	if len(o.Curves) > 0 && o.Out == "" {
+		return withHint(usagef("learning curves are for the report, and no report is asked for"), "add --out FOLDER")
+	}
+	studies, err := newStudies(args)
+	if err != nil {
+		return err
+	}
+	if err := o.spareInputs(studies.paths); err != nil {
+		return err
+	}
 	for n, path := range studies.paths {
 		runs, err := readRuns(path)
 		if err != nil {
@@ -68,29 +80,39 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 		}
 	}
 	scored := experiment.Scored{Runs: studies.runs, Baseline: o.Baseline}
-	if err := o.choose(&scored); err != nil {
-		return err
-	}
-	notes, err := sameTests(scored.Runs)
+	left, err := o.choose(&scored)
 	if err != nil {
 		return err
 	}
-	for _, note := range slices.Concat(studies.notes, notes, scored.Warnings()) {
-		say(cmd.ErrOrStderr(), "WARNING: %s", note)
+	tests, err := sameTests(scored, o.Label)
+	if err != nil {
+		return err
+	}
+	notes := slices.Concat(studies.notes, tests, scored.Warnings())
+	if len(left) > 0 {
+		notes = append(notes, fmt.Sprintf("left out: %s. Holm's p is adjusted for the comparisons that are shown, as is right where they were chosen before anybody looked", list(left)))
 	}
 	options := eval.FoldOptions{Metric: o.Metric, Label: uint16(o.Label), Baseline: scored.Baseline}
 	folds, err := eval.Folds(scored.Runs, options)
 	if err != nil {
 		return err
 	}
+	if !slices.ContainsFunc(folds.Cells, func(row []eval.FoldCell) bool {
+		return slices.ContainsFunc(row, func(c eval.FoldCell) bool { return c.Spread.N > 0 })
+	}) {
+		return withHint(fmt.Errorf("no run has %s of label %d", o.Metric, o.Label), "label 0 is the mean over all; what is measured, the header of a file says")
+	}
 	if alone := withoutPairs(folds); len(alone) > 0 {
-		say(cmd.ErrOrStderr(), "WARNING: not compared: no run of %s has one of %s of the same fold, share of the training cases and seed", list(alone), scored.Baseline)
+		notes = append(notes, fmt.Sprintf("not compared: no run of %s has one of %s of the same fold, share of the training cases and seed", list(alone), scored.Baseline))
+	}
+	for _, note := range notes {
+		say(cmd.ErrOrStderr(), "WARNING: %s", note)
+	}
+	if err := cmd.Context().Err(); err != nil {
+		return err
 	}
 	if o.Out != "" {
-		if scored.Curves, err = o.curves(scored.Runs); err != nil {
-			return err
-		}
-		if err := o.write(cmd.Context(), scored, studies.paths); err != nil {
+		if err := o.write(cmd, scored, studies.paths, left); err != nil {
 			return err
 		}
 	}
@@ -104,17 +126,32 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 		if err := printTable(cmd.OutOrStdout(), table.Differences(folds)); err != nil {
 			return err
 		}
-		// a model needs more runs than a small experiment has
-		if fit, err := eval.Mixed(scored.Runs, options); err == nil {
-			if err := printTable(cmd.OutOrStdout(), table.Mixed(fit, metric)); err != nil {
-				return err
-			}
+		fit, err := eval.Mixed(scored.Runs, options)
+		if err != nil {
+			say(cmd.ErrOrStderr(), "no mixed model: %v", err)
+		} else if err := printTable(cmd.OutOrStdout(), table.Mixed(fit, metric)); err != nil {
+			return err
 		}
 	}
 	if o.Out != "" {
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", shown(cmd.OutOrStdout(), filepath.Join(o.Out, experiment.ReportName+".html")))
 	}
 	return err
+}
+
+// spareInputs refuses to leave runs out of a file that is read and written at once.
+func (o compareOptions) spareInputs(paths []string) error {
+	own := filepath.Join(o.Out, experiment.ScoresFile)
+	out, err := os.Stat(own)
+	if o.Out == "" || len(o.Only) == 0 || err != nil {
+		return nil
+	}
+	for _, path := range paths {
+		if in, err := os.Stat(path); err == nil && os.SameFile(in, out) {
+			return withHint(usagef("%s would lose the runs that --only leaves out", own), "choose another --out folder")
+		}
+	}
+	return nil
 }
 
 // withoutPairs are the initialisations that nothing compares with the baseline.
@@ -128,53 +165,70 @@ func withoutPairs(f eval.FoldTable) (alone []string) {
 }
 
 // choose settles the baseline, and leaves out the initialisations that nobody asked for.
-func (o compareOptions) choose(s *experiment.Scored) error {
+func (o compareOptions) choose(s *experiment.Scored) (left []string, err error) {
 	there := s.Initialisations()
 	if len(there) == 0 {
-		return withHint(fmt.Errorf("no scores to compare"), "the files hold a header and nothing else")
+		return nil, withHint(fmt.Errorf("no scores to compare"), "the files hold a header and nothing else")
 	}
 	if s.Baseline == "" {
-		s.Baseline = there[0]
-		if slices.Contains(there, experiment.Scratch) {
-			s.Baseline = experiment.Scratch
-		}
+		s.Baseline = experiment.DefaultBaseline(there)
 	}
 	for _, name := range append([]string{s.Baseline}, o.Only...) {
 		if !slices.Contains(there, name) {
-			return &usageError{fmt.Errorf("no runs of %s: there are those of %s", name, list(there))}
+			return nil, &usageError{fmt.Errorf("no runs of %s: there are those of %s", name, list(there))}
 		}
 	}
-	if len(o.Only) > 0 {
-		s.Runs = slices.DeleteFunc(s.Runs, func(r eval.Trial) bool {
-			return r.Initialisation != s.Baseline && !slices.Contains(o.Only, r.Initialisation)
-		})
+	if len(o.Only) == 0 {
+		return nil, nil
 	}
-	return nil
+	left = slices.DeleteFunc(there, func(name string) bool { return name == s.Baseline || slices.Contains(o.Only, name) })
+	s.Runs = slices.DeleteFunc(s.Runs, func(r eval.Trial) bool { return slices.Contains(left, r.Initialisation) })
+	return left, nil
 }
 
-// curves reads the learning curves of the runs that are compared.
-func (o compareOptions) curves(runs []eval.Trial) (all []eval.LearningCurve, err error) {
+// curves reads the learning curves of the runs that are compared, and says of files that have none.
+func (o compareOptions) curves(runs []eval.Trial) (all []eval.LearningCurve, notes []string, err error) {
+	type key struct {
+		initialisation, share string // as the file rounds it
+		fold                  int
+		seed                  uint64
+	}
+	fractions, known := map[key]float64{}, map[key]int{}
+	for _, r := range runs {
+		fractions[key{r.Initialisation, table.Percent(r.Fraction), r.Fold, r.Seed}] = r.Fraction
+	}
 	for _, arg := range o.Curves {
 		name, path := nameOf(arg)
 		curves, err := readCurves(path)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		found := false
 		for _, c := range curves {
 			c.Initialisation = name + c.Initialisation
-			same := func(c eval.LearningCurve, fraction float64, other string, fold int, seed uint64) bool {
-				return c.Initialisation == other && table.Percent(c.Fraction) == table.Percent(fraction) && c.Fold == fold && c.Seed == seed
-			}
-			at := slices.IndexFunc(runs, func(r eval.Trial) bool { return same(c, r.Fraction, r.Initialisation, r.Fold, r.Seed) })
-			known := slices.ContainsFunc(all, func(k eval.LearningCurve) bool { return same(c, k.Fraction, k.Initialisation, k.Fold, k.Seed) })
-			if at < 0 || known { // not compared, or in two files, as its run is
+			k := key{c.Initialisation, table.Percent(c.Fraction), c.Fold, c.Seed}
+			fraction, compared := fractions[k]
+			if !compared {
 				continue
 			}
-			c.Fraction = runs[at].Fraction // which the file has rounded
-			all = append(all, c)
+			c.Fraction, found = fraction, true
+			if at, twice := known[k]; !twice {
+				known[k] = len(all)
+				all = append(all, c)
+			} else if !slices.Equal(all[at].Steps, c.Steps) || !slices.Equal(all[at].Values, c.Values) {
+				return nil, nil, fmt.Errorf("%s: another learning curve of %s, fold %d, seed %d than an earlier file has", path, c.Initialisation, c.Fold, c.Seed)
+			}
+		}
+		if !found {
+			notes = append(notes, fmt.Sprintf("%s: no learning curve of a run that is compared: a name before it must be that of its scores", path))
 		}
 	}
-	return all, nil
+	return all, notes, nil
+}
+
+// describe tells a run from others.
+func describe(r eval.Trial) string {
+	return fmt.Sprintf("%s, fold %d, %s of the training cases, seed %d", r.Initialisation, r.Fold, table.Percent(r.Fraction), r.Seed)
 }
 
 func readCurves(path string) ([]eval.LearningCurve, error) {
@@ -191,30 +245,49 @@ func readCurves(path string) ([]eval.LearningCurve, error) {
 }
 
 // write leaves a report and all scores in the folder.
-func (o compareOptions) write(ctx context.Context, s experiment.Scored, paths []string) error {
-	if err := claim.Take(o.Out, comparison, experiment.ReportFiles()...); err != nil {
-		return err
-	}
-	var names []string
-	for _, path := range paths {
-		names = append(names, filepath.ToSlash(path))
-	}
-	page, err := s.Report("Comparison", fmt.Sprintf("%s of %s", numbers.Count(len(s.Runs), "run"), strings.Join(names, ", ")))
+func (o compareOptions) write(cmd *cobra.Command, s experiment.Scored, paths, left []string) error {
+	curves, notes, err := o.curves(s.Runs)
 	if err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
+	for _, note := range notes {
+		say(cmd.ErrOrStderr(), "WARNING: %s", note)
+	}
+	s.Curves = curves
+	if err := claim.Check(o.Out, comparison, experiment.ReportFiles()...); err != nil { // before the work
 		return err
 	}
-	if err := page.Write(o.Out, experiment.ReportName); err != nil {
+	subtitle := numbers.Count(len(s.Runs), "run") + " of " + strings.Join(slashed(paths), ", ")
+	if len(left) > 0 {
+		subtitle += "; left out: " + strings.Join(left, ", ")
+	}
+	page, err := s.Report("Comparison", subtitle)
+	if err != nil {
 		return err
 	}
+	if err := cmd.Context().Err(); err != nil {
+		return err
+	}
+	if err := claim.Take(o.Out, comparison, experiment.ReportFiles()...); err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(o.Out, experiment.ScoresFile), table.Runs(s.Runs).CSV); err != nil {
+		return err
+	}
+	of := filepath.Join(o.Out, experiment.CurvesFile)
 	if len(s.Curves) > 0 {
-		if err := writeFile(filepath.Join(o.Out, experiment.CurvesFile), table.Curves(s.Curves).CSV); err != nil {
-			return err
-		}
+		err = writeFile(of, table.Curves(s.Curves).CSV)
+	} else if err = os.Remove(of); errors.Is(err, fs.ErrNotExist) { // those of an earlier comparison
+		err = nil
 	}
-	return writeFile(filepath.Join(o.Out, experiment.ScoresFile), table.Runs(s.Runs).CSV)
+	return cmp.Or(err, page.Write(o.Out, experiment.ReportName))
+}
+
+func slashed(paths []string) (all []string) {
+	for _, path := range paths {
+		all = append(all, filepath.ToSlash(path))
+	}
+	return all
 }
 
 // studies are the runs of several files.
@@ -225,16 +298,19 @@ type studies struct {
 	notes        []string
 }
 
-func newStudies(args []string) *studies {
+func newStudies(args []string) (*studies, error) {
 	s := &studies{}
 	for _, arg := range args {
 		name, path := nameOf(arg)
+		if path == "" {
+			return nil, usagef("%q names no file", arg)
+		}
 		if stat, err := os.Stat(path); err == nil && stat.IsDir() {
 			path = filepath.Join(path, experiment.ScoresFile)
 		}
 		s.names, s.paths = append(s.names, name), append(s.paths, path)
 	}
-	return s
+	return s, nil
 }
 
 // nameOf takes NAME=FILE apart; a file may have a name with an equals sign.
@@ -261,7 +337,7 @@ func (s *studies) add(n int, runs []eval.Trial) error {
 			continue
 		}
 		if !sameScores(s.runs[at].Scores, r.Scores) {
-			return withHint(fmt.Errorf("%s and %s have other scores of %s, fold %d, %s of the training cases, seed %d", s.paths[s.from[at]], s.paths[n], r.Initialisation, r.Fold, table.Percent(r.Fraction), r.Seed),
+			return withHint(fmt.Errorf("%s and %s have other scores of %s", s.paths[s.from[at]], s.paths[n], describe(r)),
 				"if these are two experiments, name them: a=%s b=%s", s.paths[s.from[at]], s.paths[n])
 		}
 		shared++
@@ -272,59 +348,75 @@ func (s *studies) add(n int, runs []eval.Trial) error {
 	return nil
 }
 
-// sameScores compares DSC of all cases and labels, to the bit.
+// sameScores compares all numbers of all cases and labels, to the bit.
 func sameScores(a, b []eval.Score) bool {
-	type what struct {
+	type labelOf struct {
 		id    string
 		label uint16
 	}
-	of := func(scores []eval.Score) map[what]uint64 {
-		m := map[what]uint64{}
+	of := func(scores []eval.Score) map[labelOf]string {
+		m := map[labelOf]string{}
 		for _, s := range scores {
-			m[what{s.Case, s.Label}] = math.Float64bits(s.DSC)
+			m[labelOf{s.Case, s.Label}] = fmt.Sprint(s) // the shortest text of each number, which tells it from all others
 		}
 		return m
 	}
 	return maps.Equal(of(a), of(b))
 }
 
-// sameTests makes sure that the runs of a fold were tested on the same cases: else they are no
-// pairs. Where some cases differ, those that both have are compared, which it says.
-func sameTests(runs []eval.Trial) (notes []string, err error) {
-	cases := func(r eval.Trial) map[string]bool {
-		m := map[string]bool{}
-		for _, s := range r.Scores {
-			m[s.Case] = true
+// sameTests makes sure that each run and that of the baseline it is compared with were tested on
+// the same cases. Where some differ, those that both have are compared, which it says once for each
+// fold. Means over other structures are told, too.
+func sameTests(s experiment.Scored, label int) (notes []string, err error) {
+	names := map[uint16]string{}
+	for _, r := range s.Runs {
+		for _, score := range r.Scores {
+			if known := names[score.Label]; known != "" && score.Name != "" && known != score.Name {
+				return nil, withHint(fmt.Errorf("label %d is %s in some runs and %s in others", score.Label, plain.Text(known), plain.Text(score.Name)), "compare runs that number their structures alike")
+			}
+			names[score.Label] = cmp.Or(names[score.Label], score.Name)
 		}
-		return m
 	}
-	name := func(r eval.Trial) string {
-		return fmt.Sprintf("%s, %s of the training cases, seed %d", r.Initialisation, table.Percent(r.Fraction), r.Seed)
-	}
-	first := map[int]eval.Trial{}
-	told := map[int]bool{}
-	for _, r := range runs {
-		f, seen := first[r.Fold]
-		if !seen {
-			first[r.Fold] = r
+	told, other := map[int]bool{}, map[string]bool{} // folds, initialisations
+	for _, r := range s.Runs {
+		at := slices.IndexFunc(s.Runs, func(b eval.Trial) bool {
+			return b.Initialisation == s.Baseline && b.Fold == r.Fold && b.Fraction == r.Fraction && b.Seed == r.Seed
+		})
+		if at < 0 || r.Initialisation == s.Baseline {
 			continue
 		}
-		own, other := cases(r), cases(f)
+		base := s.Runs[at]
+		cases, theirs := casesOf(r), casesOf(base)
 		shared := 0
-		for id := range own {
-			if other[id] {
+		for id := range cases {
+			if theirs[id] {
 				shared++
 			}
 		}
 		switch {
 		case shared == 0:
-			return nil, withHint(fmt.Errorf("fold %d: no test case of %s is one of %s: these are folds of other divisions", r.Fold, name(r), name(f)),
-				"compare runs whose folds test on the same cases")
-		case (shared < len(own) || shared < len(other)) && !told[r.Fold]:
+			return nil, withHint(fmt.Errorf("no test case of %s is one of %s in the same fold: these are folds of other divisions", describe(r), s.Baseline), "compare runs whose folds test on the same cases")
+		case (shared < len(cases) || shared < len(theirs)) && !told[r.Fold]:
 			told[r.Fold] = true
-			notes = append(notes, fmt.Sprintf("fold %d: %s was tested on %s, %s on %d, of which %d are the same: differences are over the cases that both have, means over each run's own",
-				r.Fold, name(f), numbers.Count(len(other), "case"), name(r), len(own), shared))
+			notes = append(notes, fmt.Sprintf("%s was tested on %s, %s on %d, of which %d are the same: differences are over the cases that both have, means over each run's own",
+				describe(r), numbers.Count(len(cases), "case"), s.Baseline, len(theirs), shared))
+		}
+		if labels, of := eval.Labels(r.Scores), eval.Labels(base.Scores); label == 0 && !slices.Equal(labels, of) && !other[r.Initialisation] {
+			other[r.Initialisation] = true
+			notes = append(notes, fmt.Sprintf("%s was scored on labels %s, %s on %s: their means are of other structures; --label N compares one", describe(r), commas(labels), s.Baseline, commas(of)))
 		}
 	}
 	return notes, nil
+}
+
+func casesOf(r eval.Trial) map[string]bool {
+	cases := map[string]bool{}
+	for _, s := range r.Scores {
+		cases[s.Case] = true
+	}
+	return cases
+}
+
+func commas(labels []uint16) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(labels), " ", ", "), "[]")
 }

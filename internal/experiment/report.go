@@ -27,12 +27,20 @@ func (r *Result) baseline() string {
 	if r.Plan.Baseline != "" {
 		return r.Plan.Baseline
 	}
+	var names []string
 	for _, i := range r.Plan.Inits {
-		if i.Name == Scratch {
-			return Scratch
-		}
+		names = append(names, i.Name)
 	}
-	return r.Plan.Inits[0].Name
+	return DefaultBaseline(names)
+}
+
+// DefaultBaseline is what initialisations are compared with where nobody says it: scratch, or the
+// first of them.
+func DefaultBaseline(names []string) string {
+	if slices.Contains(names, Scratch) {
+		return Scratch
+	}
+	return names[0]
 }
 
 // Report is the page on an experiment, finished or not. It draws pictures with the networks of the

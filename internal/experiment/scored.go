@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -118,8 +119,12 @@ func (s Scored) comparison(folds eval.FoldTable) report.Section {
 	section := report.Section{Title: "Comparison", Blocks: []report.Block{report.Figures{report.Differences(folds)}, report.Table{Table: table.Differences(folds)}}}
 	o := eval.FoldOptions{Metric: "dsc", Baseline: s.Baseline}
 	// A model or a ranking needs more runs than a small experiment has, or one that began has yet.
-	if fit, err := eval.Mixed(s.Runs, o); err == nil {
+	fit, err := eval.Mixed(s.Runs, o)
+	switch {
+	case err == nil:
 		section.Blocks = append(section.Blocks, report.Table{Table: table.Mixed(fit, folds.Metric)})
+	case errors.Is(err, eval.ErrManyLevels):
+		section.Blocks = append(section.Blocks, report.Text("No mixed model: "+err.Error()+"."))
 	}
 	if ranking, err := eval.RankRuns(s.Runs, o); err == nil && len(ranking.Methods) > 2 {
 		section.Blocks = append(section.Blocks, report.Figures{report.Ranks{Title: "Mean ranks of the initialisations", Ranking: ranking}})
@@ -133,7 +138,7 @@ func (s Scored) otherMeasures() (report.Section, error) {
 	section := report.Section{Title: "Other measures"}
 	var measures []table.Measure
 	add := func(name string, o eval.FoldOptions) error {
-		o.Baseline = s.Baseline
+		o.Baseline, o.Resamples = s.Baseline, 1 // the table has no bootstrap
 		folds, err := eval.Folds(s.Runs, o)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/voxsaw/voxsaw/eval"
 )
@@ -13,7 +14,7 @@ func Curves(curves []eval.LearningCurve) Table {
 	}}
 	for _, c := range curves {
 		for n, step := range c.Steps {
-			t.Rows = append(t.Rows, []any{c.Initialisation, Percent(c.Fraction), c.Fold, int(c.Seed), int(step), c.Values[n]})
+			t.Rows = append(t.Rows, []any{c.Initialisation, Percent(c.Fraction), c.Fold, strconv.FormatUint(c.Seed, 10), int(step), c.Values[n]})
 		}
 	}
 	return t

@@ -1,7 +1,10 @@
 package table
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -51,6 +54,9 @@ func Runs(runs []eval.Trial) Table {
 	return t
 }
 
+// longestName is how long the name of an initialisation may be: files are called after it.
+const longestName = 100
+
 // ReadRuns reads the runs that [Runs] wrote as CSV, in the order of their first rows. Any other
 // table will do that has the columns initialisation, fold, fraction, seed, case, label and dsc;
 // metrics that it lacks are NaN.
@@ -86,12 +92,23 @@ func ReadRuns(r io.Reader) ([]eval.Trial, error) {
 				return nil, f.wrong(n, column, "a number")
 			}
 		}
+		if k.initialisation == "" || len(k.initialisation) > longestName {
+			return nil, f.wrong(n, "initialisation", fmt.Sprintf("a name of up to %d bytes", longestName))
+		}
+		if !(k.fraction > 0 && k.fraction <= 1) {
+			return nil, f.wrong(n, "fraction", "a share above 0 and up to 1")
+		}
 		s, err := f.score(n)
 		if err != nil {
 			return nil, err
 		}
+		for key, ratio := range map[string]float64{"dsc": s.DSC, "nsd": s.NSD} {
+			if ratio < 0 || ratio > 1 {
+				return nil, f.wrong(n, key, "between 0 and 1, which means 100 %")
+			}
+		}
 		if seen[scored{k, s.Case, s.Label}] {
-			return nil, fmt.Errorf("reading %s: line %d: case %s, label %d is there twice for the same run", f.what, n+2, plain.Text(s.Case), s.Label)
+			return nil, fmt.Errorf("reading %s: line %d: case %s, label %d is there twice for the same run", f.what, f.lines[n], plain.Text(s.Case), s.Label)
 		}
 		seen[scored{k, s.Case, s.Label}] = true
 		if _, known := at[k]; !known {
@@ -129,7 +146,7 @@ func ReadCurves(r io.Reader) ([]eval.LearningCurve, error) {
 		}
 		point := map[string]float64{}
 		for _, column := range []string{"step", "dsc"} {
-			if point[column], err = strconv.ParseFloat(f.cell(n, column), 64); err != nil {
+			if point[column], err = strconv.ParseFloat(f.cell(n, column), 64); err != nil || math.IsInf(point[column], 0) || column == "step" && !(point[column] >= 0) {
 				return nil, f.wrong(n, column, "a number")
 			}
 		}
@@ -154,21 +171,56 @@ type csvFile struct {
 	what string // that it should hold
 	at   map[string]int
 	rows [][]string
+	// lines are the numbers of the rows' lines in the file.
+	lines []int
 }
 
+// longestHeader is how long the first line of a table may be: what has none is no table.
+const longestHeader = 1 << 16
+
 func readCSV(r io.Reader, what string) (*csvFile, error) {
-	records, err := csv.NewReader(r).ReadAll()
+	buffered := bufio.NewReaderSize(r, longestHeader)
+	begin, err := buffered.Peek(longestHeader)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("reading %s: %w", what, err)
+	}
+	if len(begin) == longestHeader && !bytes.ContainsRune(begin, '\n') {
+		return nil, fmt.Errorf("reading %s: no line ends within %d bytes: not a table of CSV", what, longestHeader)
+	}
+	if bytes.HasPrefix(begin, []byte("\ufeff")) { // a byte order mark, which Excel writes
+		if _, err := buffered.Discard(len("\ufeff")); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", what, err)
+		}
+	}
+	records := csv.NewReader(buffered)
+	header, err := records.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("reading %s: no header", what)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", what, err)
 	}
-	if len(records) == 0 {
-		return nil, fmt.Errorf("reading %s: no header", what)
+	if len(header) == 1 && strings.ContainsAny(header[0], ";\t") {
+		return nil, fmt.Errorf("reading %s: want columns between commas, and decimal points: not semicolons or tabs", what)
 	}
-	f := &csvFile{what: what, at: map[string]int{}, rows: records[1:]}
-	for n, key := range records[0] {
+	f := &csvFile{what: what, at: map[string]int{}}
+	for n, key := range header {
+		if _, twice := f.at[key]; twice {
+			return nil, fmt.Errorf("reading %s: two columns are called %q", what, plain.Text(key))
+		}
 		f.at[key] = n
 	}
-	return f, nil
+	for {
+		row, err := records.Read()
+		if errors.Is(err, io.EOF) {
+			return f, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", what, err)
+		}
+		line, _ := records.FieldPos(0)
+		f.rows, f.lines = append(f.rows, row), append(f.lines, line)
+	}
 }
 
 // want reports the first column that is missing.
@@ -191,7 +243,7 @@ func (f *csvFile) cell(row int, column string) string {
 }
 
 func (f *csvFile) wrong(row int, column, want string) error {
-	return fmt.Errorf("reading %s: line %d: %s %q is not %s", f.what, row+2, column, f.cell(row, column), want)
+	return fmt.Errorf("reading %s: line %d: %s %q is not %s", f.what, f.lines[row], column, f.cell(row, column), want)
 }
 
 // score reads the score of a row; numbers without a column are NaN.
