@@ -125,8 +125,8 @@ const (
 // Outcome tells a label that was missed or invented from one that is not there.
 func (s Score) Outcome() Outcome {
 	switch {
-	case math.IsNaN(s.Predicted) && math.IsNaN(s.Reference) && s.DSC > 0: // of a program that tells no volumes
-		return Scored
+	case math.IsNaN(s.Predicted) && math.IsNaN(s.Reference) && s.DSC > 0:
+		return Scored // by a program that tells no volumes
 	case math.IsNaN(s.Reference) && math.IsNaN(s.DSC) && !math.IsNaN(s.Predicted):
 		return Undrawn
 	case s.Predicted > 0 && s.Reference > 0:

@@ -114,10 +114,10 @@ type Comparison struct {
 	Holm      float64   // P of Test, adjusted for the number of initialisations compared
 	Ranks     Test      // Wilcoxon's test over the same pairs, which assumes no normal distribution
 	Bootstrap Interval  // of the mean gain, by [Bootstrap], 95 %
-	// Folds is the interval of the mean of the folds' means, by the t distribution, 95 %. Runs of one
-	// fold share their test cases and, where encoders are pretrained for each fold, an encoder: where
-	// that makes them alike, Interval is too narrow, and this one is not. NaN with fewer than two
-	// folds.
+	// Folds is the interval of the mean of the folds' means, by the t distribution, 95 %. Runs of
+	// one fold share their test cases and, where encoders are pretrained for each fold, an encoder:
+	// where that makes them alike, Interval is too narrow, and this one is not. NaN with fewer than
+	// two folds.
 	Folds Interval
 	Cases CaseDifferences
 }

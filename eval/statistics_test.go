@@ -358,8 +358,8 @@ func TestBootstrapOfManyPairsIsNormal(t *testing.T) {
 	}
 }
 
-// The time of a fit grows with the third power of the levels: of too many there is none, and it says
-// so.
+// The time of a fit grows with the third power of the levels: of too many there is none, and it
+// says so.
 func TestMixedModelOfTooManyCases(t *testing.T) {
 	var runs []eval.Trial
 	for _, initialisation := range []string{"scratch", "3x3x3"} {

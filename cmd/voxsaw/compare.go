@@ -254,7 +254,8 @@ func (o compareOptions) write(cmd *cobra.Command, s experiment.Scored, paths, le
 		say(cmd.ErrOrStderr(), "WARNING: %s", note)
 	}
 	s.Curves = curves
-	if err := claim.Check(o.Out, comparison, experiment.ReportFiles()...); err != nil { // before the work
+	// before the work
+	if err := claim.Check(o.Out, comparison, experiment.ReportFiles()...); err != nil {
 		return err
 	}
 	subtitle := numbers.Count(len(s.Runs), "run") + " of " + strings.Join(slashed(paths), ", ")
@@ -277,10 +278,13 @@ func (o compareOptions) write(cmd *cobra.Command, s experiment.Scored, paths, le
 	of := filepath.Join(o.Out, experiment.CurvesFile)
 	if len(s.Curves) > 0 {
 		err = writeFile(of, table.Curves(s.Curves).CSV)
-	} else if err = os.Remove(of); errors.Is(err, fs.ErrNotExist) { // those of an earlier comparison
-		err = nil
+	} else if err = os.Remove(of); errors.Is(err, fs.ErrNotExist) {
+		err = nil // it would be of an earlier comparison
 	}
-	return cmp.Or(err, page.Write(o.Out, experiment.ReportName))
+	if err != nil {
+		return err
+	}
+	return page.Write(o.Out, experiment.ReportName)
 }
 
 func slashed(paths []string) (all []string) {
@@ -357,7 +361,8 @@ func sameScores(a, b []eval.Score) bool {
 	of := func(scores []eval.Score) map[labelOf]string {
 		m := map[labelOf]string{}
 		for _, s := range scores {
-			m[labelOf{s.Case, s.Label}] = fmt.Sprint(s) // the shortest text of each number, which tells it from all others
+			// the shortest text of each number, which tells it from all others
+			m[labelOf{s.Case, s.Label}] = fmt.Sprint(s)
 		}
 		return m
 	}
