@@ -111,7 +111,11 @@ sections() {
 compute() {
   printf '## Compute\n\n'
   awk -F, '
-    NR == 1 { gsub("_", " "); print "| " $1 " | " $2 " | " $3 " | " $4 " | " $5 " | " $6 " | " $7 " | " $8 " |\n|---|--:|--:|--:|--:|--:|--:|--:|"; next }
+    NR == 1 {
+      print "| initialisation | encoders | steps of pretraining | TFLOP of pretraining | runs | steps of fine-tuning | TFLOP of fine-tuning | TFLOP of both |"
+      print "|---|--:|--:|--:|--:|--:|--:|--:|"
+      next
+    }
     { printf "| %s | %s | %s | %s | %s | %s | %s | %s |\n", $1, $2, $3, two($4), $5, $6, two($7), two($8) }
     function two(x) { return x == "" ? x : sprintf("%.2f", x) }
   ' "$1"
