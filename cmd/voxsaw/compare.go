@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,7 +16,6 @@ import (
 	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
-	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -53,31 +50,13 @@ Any table with the columns initialisation, fold, fraction, seed, case, label and
 const comparison = "voxsaw compare"
 
 func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
-	metric, err := eval.MetricNamed(o.Metric)
-	if err != nil {
-		return &usageError{err}
-	}
-	if o.Label < 0 || o.Label > math.MaxUint16 {
-		return usagef("label %d: want 1 to %d, or 0 for the mean over all", o.Label, math.MaxUint16)
-	}
-	if len(o.Curves) > 0 && o.Out == "" {
-		return withHint(usagef("learning curves are for the report, and no report is asked for"), "add --out FOLDER")
-	}
-	studies, err := newStudies(args)
+	metric, err := o.check()
 	if err != nil {
 		return err
 	}
-	if err := o.spareInputs(studies.paths); err != nil {
+	studies, err := readStudies(args, o.spareInputs)
+	if err != nil {
 		return err
-	}
-	for n, path := range studies.paths {
-		runs, err := readRuns(path)
-		if err != nil {
-			return err
-		}
-		if err := studies.add(n, runs); err != nil {
-			return err
-		}
 	}
 	scored := experiment.Scored{Runs: studies.runs, Baseline: o.Baseline}
 	left, err := o.choose(&scored)
@@ -88,21 +67,20 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	notes := slices.Concat(studies.notes, tests, scored.Warnings())
-	if len(left) > 0 {
-		notes = append(notes, fmt.Sprintf("left out: %s. Holm's p is adjusted for the comparisons that are shown, as is right where they were chosen before anybody looked", list(left)))
-	}
 	options := eval.FoldOptions{Metric: o.Metric, Label: uint16(o.Label), Baseline: scored.Baseline}
 	folds, err := eval.Folds(scored.Runs, options)
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(folds.Cells, func(row []eval.FoldCell) bool {
-		return slices.ContainsFunc(row, func(c eval.FoldCell) bool { return c.Spread.N > 0 })
-	}) {
+	found, alone := measured(folds)
+	if !found {
 		return withHint(fmt.Errorf("no run has %s of label %d", o.Metric, o.Label), "label 0 is the mean over all; what is measured, the header of a file says")
 	}
-	if alone := withoutPairs(folds); len(alone) > 0 {
+	notes := slices.Concat(studies.notes, tests, scored.Warnings())
+	if len(left) > 0 {
+		notes = append(notes, fmt.Sprintf("left out: %s. Holm's p is adjusted for the comparisons that are shown, as is right where they were chosen before anybody looked", list(left)))
+	}
+	if len(alone) > 0 {
 		notes = append(notes, fmt.Sprintf("not compared: no run of %s has one of %s of the same fold, share of the training cases and seed", list(alone), scored.Baseline))
 	}
 	for _, note := range notes {
@@ -139,6 +117,21 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 	return err
 }
 
+// check refuses what makes no sense, before anything is read.
+func (o compareOptions) check() (eval.Metric, error) {
+	metric, err := eval.MetricNamed(o.Metric)
+	if err != nil {
+		return metric, &usageError{err}
+	}
+	if o.Label < 0 || o.Label > math.MaxUint16 {
+		return metric, usagef("label %d: want 1 to %d, or 0 for the mean over all", o.Label, math.MaxUint16)
+	}
+	if len(o.Curves) > 0 && o.Out == "" {
+		return metric, withHint(usagef("learning curves are for the report, and no report is asked for"), "add --out FOLDER")
+	}
+	return metric, nil
+}
+
 // spareInputs refuses to leave runs out of a file that is read and written at once.
 func (o compareOptions) spareInputs(paths []string) error {
 	own := filepath.Join(o.Out, experiment.ScoresFile)
@@ -154,14 +147,20 @@ func (o compareOptions) spareInputs(paths []string) error {
 	return nil
 }
 
-// withoutPairs are the initialisations that nothing compares with the baseline.
-func withoutPairs(f eval.FoldTable) (alone []string) {
+// measured says whether any run has what is compared, and which initialisations nothing compares
+// with the baseline.
+func measured(f eval.FoldTable) (found bool, alone []string) {
 	for n, name := range f.Initialisations {
-		if name != f.Baseline && !slices.ContainsFunc(f.Cells, func(row []eval.FoldCell) bool { return row[n].Gain.N > 0 }) {
+		pairs := 0
+		for _, row := range f.Cells {
+			found = found || row[n].Spread.N > 0
+			pairs += row[n].Gain.N
+		}
+		if name != f.Baseline && pairs == 0 {
 			alone = append(alone, name)
 		}
 	}
-	return alone
+	return found, alone
 }
 
 // choose settles the baseline, and leaves out the initialisations that nobody asked for.
@@ -226,11 +225,6 @@ func (o compareOptions) curves(runs []eval.Trial) (all []eval.LearningCurve, not
 	return all, notes, nil
 }
 
-// describe tells a run from others.
-func describe(r eval.Trial) string {
-	return fmt.Sprintf("%s, fold %d, %s of the training cases, seed %d", r.Initialisation, r.Fold, table.Percent(r.Fraction), r.Seed)
-}
-
 func readCurves(path string) ([]eval.LearningCurve, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -292,136 +286,4 @@ func slashed(paths []string) (all []string) {
 		all = append(all, filepath.ToSlash(path))
 	}
 	return all
-}
-
-// studies are the runs of several files.
-type studies struct {
-	names, paths []string // of each file: what stands before its initialisations
-	runs         []eval.Trial
-	from         []int // the file of each run
-	notes        []string
-}
-
-func newStudies(args []string) (*studies, error) {
-	s := &studies{}
-	for _, arg := range args {
-		name, path := nameOf(arg)
-		if path == "" {
-			return nil, usagef("%q names no file", arg)
-		}
-		if stat, err := os.Stat(path); err == nil && stat.IsDir() {
-			path = filepath.Join(path, experiment.ScoresFile)
-		}
-		s.names, s.paths = append(s.names, name), append(s.paths, path)
-	}
-	return s, nil
-}
-
-// nameOf takes NAME=FILE apart; a file may have a name with an equals sign.
-func nameOf(arg string) (name, path string) {
-	if _, err := os.Stat(arg); err == nil {
-		return "", arg
-	}
-	if name, path, named := strings.Cut(arg, "="); named && name != "" {
-		return name + "/", path
-	}
-	return "", arg
-}
-
-// add adds the runs of file n. One that is there already must be the same.
-func (s *studies) add(n int, runs []eval.Trial) error {
-	shared := 0
-	for _, r := range runs {
-		r.Initialisation = s.names[n] + r.Initialisation
-		at := slices.IndexFunc(s.runs, func(o eval.Trial) bool {
-			return o.Initialisation == r.Initialisation && o.Fold == r.Fold && o.Fraction == r.Fraction && o.Seed == r.Seed
-		})
-		if at < 0 {
-			s.runs, s.from = append(s.runs, r), append(s.from, n)
-			continue
-		}
-		if !sameScores(s.runs[at].Scores, r.Scores) {
-			return withHint(fmt.Errorf("%s and %s have other scores of %s", s.paths[s.from[at]], s.paths[n], describe(r)),
-				"if these are two experiments, name them: a=%s b=%s", s.paths[s.from[at]], s.paths[n])
-		}
-		shared++
-	}
-	if shared > 0 {
-		s.notes = append(s.notes, fmt.Sprintf("%s: %s that another file has, too, with the same scores, counted once", s.paths[n], numbers.Count(shared, "run")))
-	}
-	return nil
-}
-
-// sameScores compares all numbers of all cases and labels, to the bit.
-func sameScores(a, b []eval.Score) bool {
-	type labelOf struct {
-		id    string
-		label uint16
-	}
-	of := func(scores []eval.Score) map[labelOf]string {
-		m := map[labelOf]string{}
-		for _, s := range scores {
-			// the shortest text of each number, which tells it from all others
-			m[labelOf{s.Case, s.Label}] = fmt.Sprint(s)
-		}
-		return m
-	}
-	return maps.Equal(of(a), of(b))
-}
-
-// sameTests makes sure that each run and that of the baseline it is compared with were tested on
-// the same cases. Where some differ, those that both have are compared, which it says once for each
-// fold. Means over other structures are told, too.
-func sameTests(s experiment.Scored, label int) (notes []string, err error) {
-	names := map[uint16]string{}
-	for _, r := range s.Runs {
-		for _, score := range r.Scores {
-			if known := names[score.Label]; known != "" && score.Name != "" && known != score.Name {
-				return nil, withHint(fmt.Errorf("label %d is %s in some runs and %s in others", score.Label, plain.Text(known), plain.Text(score.Name)), "compare runs that number their structures alike")
-			}
-			names[score.Label] = cmp.Or(names[score.Label], score.Name)
-		}
-	}
-	told, other := map[int]bool{}, map[string]bool{} // folds, initialisations
-	for _, r := range s.Runs {
-		at := slices.IndexFunc(s.Runs, func(b eval.Trial) bool {
-			return b.Initialisation == s.Baseline && b.Fold == r.Fold && b.Fraction == r.Fraction && b.Seed == r.Seed
-		})
-		if at < 0 || r.Initialisation == s.Baseline {
-			continue
-		}
-		base := s.Runs[at]
-		cases, theirs := casesOf(r), casesOf(base)
-		shared := 0
-		for id := range cases {
-			if theirs[id] {
-				shared++
-			}
-		}
-		switch {
-		case shared == 0:
-			return nil, withHint(fmt.Errorf("no test case of %s is one of %s in the same fold: these are folds of other divisions", describe(r), s.Baseline), "compare runs whose folds test on the same cases")
-		case (shared < len(cases) || shared < len(theirs)) && !told[r.Fold]:
-			told[r.Fold] = true
-			notes = append(notes, fmt.Sprintf("%s was tested on %s, %s on %d, of which %d are the same: differences are over the cases that both have, means over each run's own",
-				describe(r), numbers.Count(len(cases), "case"), s.Baseline, len(theirs), shared))
-		}
-		if labels, of := eval.Labels(r.Scores), eval.Labels(base.Scores); label == 0 && !slices.Equal(labels, of) && !other[r.Initialisation] {
-			other[r.Initialisation] = true
-			notes = append(notes, fmt.Sprintf("%s was scored on labels %s, %s on %s: their means are of other structures; --label N compares one", describe(r), commas(labels), s.Baseline, commas(of)))
-		}
-	}
-	return notes, nil
-}
-
-func casesOf(r eval.Trial) map[string]bool {
-	cases := map[string]bool{}
-	for _, s := range r.Scores {
-		cases[s.Case] = true
-	}
-	return cases
-}
-
-func commas(labels []uint16) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(labels), " ", ", "), "[]")
 }
