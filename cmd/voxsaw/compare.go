@@ -104,11 +104,15 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 		if err := printTable(cmd.OutOrStdout(), table.Differences(folds)); err != nil {
 			return err
 		}
-		fit, err := eval.Mixed(scored.Runs, options)
-		if err != nil {
+		runs, without := scored.Paired()
+		if fit, err := eval.Mixed(runs, options); err != nil {
 			say(cmd.ErrOrStderr(), "no mixed model: %v", err)
-		} else if err := printTable(cmd.OutOrStdout(), table.Mixed(fit, metric)); err != nil {
-			return err
+		} else {
+			t := table.Mixed(fit, metric)
+			t.Notes = append(t.Notes, experiment.Without(without)...)
+			if err := printTable(cmd.OutOrStdout(), t); err != nil {
+				return err
+			}
 		}
 	}
 	if o.Out != "" {

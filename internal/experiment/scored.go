@@ -55,6 +55,26 @@ func (s Scored) Measured(metric string) bool {
 	})
 }
 
+// Paired are the runs of the baseline and of the initialisations that share at least two replicates
+// with it, as a model or a ranking needs; and the names of the others.
+func (s Scored) Paired() (runs []eval.Trial, without []string) {
+	for _, name := range s.Initialisations() {
+		pairs, err := eval.Pairs(s.Runs, name, eval.FoldOptions{Baseline: s.Baseline})
+		if name != s.Baseline && (err != nil || len(pairs) < 2) {
+			without = append(without, name)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(s.Runs), func(r eval.Trial) bool { return slices.Contains(without, r.Initialisation) }), without
+}
+
+// Without says below a table which initialisations are not in it.
+func Without(names []string) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{"Without " + table.List(names, 0) + ": of fewer than two pairs of runs there is no model."}
+}
+
 // Report is the page on the runs.
 func (s Scored) Report(title, subtitle string) (report.Report, error) {
 	page := report.Report{Title: title, Subtitle: subtitle}
@@ -119,14 +139,17 @@ func (s Scored) comparison(folds eval.FoldTable) report.Section {
 	section := report.Section{Title: "Comparison", Blocks: []report.Block{report.Figures{report.Differences(folds)}, report.Table{Table: table.Differences(folds)}}}
 	o := eval.FoldOptions{Metric: "dsc", Baseline: s.Baseline}
 	// A model or a ranking needs more runs than a small experiment has, or one that began has yet.
-	fit, err := eval.Mixed(s.Runs, o)
+	runs, without := s.Paired()
+	fit, err := eval.Mixed(runs, o)
 	switch {
 	case err == nil:
-		section.Blocks = append(section.Blocks, report.Table{Table: table.Mixed(fit, folds.Metric)})
+		t := table.Mixed(fit, folds.Metric)
+		t.Notes = append(t.Notes, Without(without)...)
+		section.Blocks = append(section.Blocks, report.Table{Table: t})
 	case errors.Is(err, eval.ErrManyLevels):
 		section.Blocks = append(section.Blocks, report.Text("No mixed model: "+err.Error()+"."))
 	}
-	if ranking, err := eval.RankRuns(s.Runs, o); err == nil && len(ranking.Methods) > 2 {
+	if ranking, err := eval.RankRuns(runs, o); err == nil && len(ranking.Methods) > 2 {
 		section.Blocks = append(section.Blocks, report.Figures{report.Ranks{Title: "Mean ranks of the initialisations", Ranking: ranking}})
 	}
 	return section
