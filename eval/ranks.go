@@ -2,6 +2,7 @@ package eval
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -114,6 +115,9 @@ func RankRuns(runs []Trial, o FoldOptions) (Ranking, error) {
 		return Ranking{}, fmt.Errorf("metric %s has no better and worse to rank by", m.Key)
 	}
 	methods := initialisationsOf(runs, o.baseline())
+	if len(methods) == 0 {
+		return Ranking{}, errors.New("no runs to rank")
+	}
 	var of []map[runKey]map[string]float64
 	for _, name := range methods {
 		of = append(of, o.casesOf(runs, name, m))

@@ -7,6 +7,38 @@ import (
 	"github.com/voxsaw/voxsaw/eval"
 )
 
+// A study may have runs of all initialisations but the one that the others are compared with, or
+// one pair alone of one of them: the report is made all the same, and says whom the model is
+// without.
+func TestReportOfStudyUnderWay(t *testing.T) {
+	run := func(initialisation string, seed uint64, dsc float64) eval.Trial {
+		return eval.Trial{Initialisation: initialisation, Fraction: 0.1, Fold: 1, Seed: seed, Scores: []eval.Score{
+			{Case: "a", Label: 1, DSC: dsc}, {Case: "b", Label: 1, DSC: dsc + 0.1 + 0.01*float64(seed)},
+		}}
+	}
+	others := []eval.Trial{run("long", 1, 0.5), run("longer", 1, 0.51), run("longer", 2, 0.52), run("longest", 1, 0.53)}
+	model := "linear mixed model"
+	for _, c := range []struct {
+		runs  []eval.Trial
+		model bool
+	}{
+		{nil, false}, {others, false}, {append(others, run("scratch", 1, 0.4)), false},
+		{append(others, run("scratch", 1, 0.4), run("scratch", 2, 0.43)), true},
+	} {
+		page, err := Scored{Runs: c.runs, Baseline: Scratch}.Report("", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _, err := page.Markdown("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if without := strings.Contains(string(text), "Without long and longest: of fewer than two pairs"); strings.Contains(string(text), model) != c.model || without != c.model {
+			t.Errorf("%d runs:\n%s", len(c.runs), text)
+		}
+	}
+}
+
 // A label that no test case of a run was given, though references show it, is said; one that is in
 // no reference is not.
 func TestLabelsPredictedNowhere(t *testing.T) {
