@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -38,6 +39,11 @@ func prepareTiny(t *testing.T) (config string) {
 // Signals reach all processes of a terminal. Whoever reads what the run writes may be gone before
 // it: the run is saved all the same. After nohup, SIGHUP does nothing.
 func TestSignalsOfTheProcessGroup(t *testing.T) {
+	// Started by nohup, these tests would hand an ignored SIGHUP down. What is caught here is not
+	// ignored there.
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
 	config := prepareTiny(t)
 	for _, c := range []struct {
 		name, prefix string
