@@ -77,7 +77,7 @@ func (s *studies) add(n int, runs []eval.Trial) error {
 			s.runs, s.from = append(s.runs, r), append(s.from, n)
 			continue
 		}
-		if !sameScores(s.runs[at].Scores, r.Scores) {
+		if !equalScores(s.runs[at].Scores, r.Scores) {
 			return withHint(fmt.Errorf("%s and %s have other scores of %s", s.paths[s.from[at]], s.paths[n], describe(r)),
 				"if these are two experiments, name them: a=%s b=%s", s.paths[s.from[at]], s.paths[n])
 		}
@@ -94,8 +94,8 @@ func describe(r eval.Trial) string {
 	return fmt.Sprintf("%s, fold %d, %s of the training cases, seed %d", r.Initialisation, r.Fold, table.Percent(r.Fraction), r.Seed)
 }
 
-// sameScores compares all numbers of all cases and labels, to the bit.
-func sameScores(a, b []eval.Score) bool {
+// equalScores compares all numbers of all cases and labels, to the bit.
+func equalScores(a, b []eval.Score) bool {
 	type labelOf struct {
 		id    string
 		label uint16
