@@ -122,6 +122,11 @@ compute() {
   echo
 }
 
+# encoders FILE: prints how many encoders a compute.csv counts, 0 where there is none.
+encoders() {
+  if [ -e "$1" ]; then awk -F, 'NR > 1 { sum += $2 } END { print sum + 0 }' "$1"; else echo 0; fi
+}
+
 # part PLAN NAME FOLDER TITLE ...: sections of the report in a folder become NAME.md, and their charts NAME-*.svg.
 part() {
   local plan=$1 name=$2 folder=$3 page chart short curves=0 cases=0
@@ -137,10 +142,10 @@ part() {
       printf 'Runs of several machines, put together by `voxsaw compare`.\n\n'
       sections "$folder/report.md" "$@"
       case " $* " in *" Compute "*) compute "$folder/compute.csv" ;; esac
-      # encoders: this machine's, unless others were gathered before
+      # encoders: those of the more of them, gathered before or this machine's
       for title; do
         [ "$title" = "Puzzles of unseen cases" ] || continue
-        if [ -e "$page" ] && grep -q "^## $title" "$page"; then sections "$page" "$title"; else sections "runs/$plan/report.md" "$title"; fi
+        if [ "$(encoders "$results/$name-compute.csv")" -gt "$(encoders "runs/$plan/compute.csv")" ]; then sections "$page" "$title"; else sections "runs/$plan/report.md" "$title"; fi
       done
     fi
   } | cat -s >"$page.new"
@@ -177,8 +182,10 @@ all_runs() {
       done
       awk -F, -v OFS=, '
         FILENAME == ARGV[1] { if (!(($1, $2, $3, $4) in run)) { run[$1, $2, $3, $4]; runs[$1]++ }; next }
-        FNR == 1 { if (!header++) print; next }
-        !($1 in done) { done[$1]; $5 = runs[$1]; print }
+        FNR == 1 { header = $0; next }
+        !($1 in row) { order[++n] = $1 }
+        !($1 in row) || $2 > most[$1] { most[$1] = $2; $5 = runs[$1]; row[$1] = $0 }
+        END { print header; for (i = 1; i <= n; i++) print row[order[i]] }
       ' "$merged/scores.csv" "${costs[@]}" >"$merged/compute.csv"
       own=$merged
     fi

@@ -35,13 +35,14 @@ all trained on. If less than two cases are labelled, cases are held out of all.
 
 The default head (symmetric) learns in a short run. The sizes are the paper's, of crops of 120: --grid 3x3x3 has cells of 40 and patches of 32,
 --grid 2x2x2 cells of 60 and patches of 48. The paper's head (--head paper) wants many cases and very many steps.
---head kway chooses one of --classes orders instead of a place for each patch: what others call a 3D jigsaw.
+--head kway chooses one of --classes orders instead of a place for each patch: what others call a 3D jigsaw. Begin with --lr 0.001:
+the default of 0.01 has killed the ReLUs of its hidden layer, after which nothing is learnt.
 
 Ctrl-C saves and stops; --resume continues to the bit.`,
 		`  voxsaw pretrain --data prepared --grid 3x3x3 --steps 2000 --out runs/puzzles
   voxsaw pretrain --resume --out runs/puzzles
   voxsaw pretrain --data prepared --grid 2x2x2 --head paper --rounds 20 --out runs/paper
-  voxsaw pretrain --data prepared --grid 2x2x2 --head kway --classes 100 --out runs/kway
+  voxsaw pretrain --data prepared --grid 2x2x2 --head kway --classes 100 --lr 0.001 --out runs/kway
   voxsaw pretrain --data prepared --task rotation --crop 64x64x64 --out runs/rotation`,
 		cobra.NoArgs, o, func(cmd *cobra.Command, _ []string) error { return runPretrain(cmd, *o, *run) })
 	run.bind(cmd)
