@@ -35,15 +35,20 @@ func Pairs(runs []Trial, initialisation string, o FoldOptions) ([]Pair, error) {
 		if !ok {
 			continue
 		}
-		p := Pair{Fold: key.fold, Fraction: key.fraction, Seed: key.seed, Differences: map[string]float64{}}
-		for name, v := range own[key] {
-			if w, ok := base[name]; ok {
-				p.Differences[name] = v - w
-			}
-		}
-		pairs = append(pairs, p)
+		pairs = append(pairs, Pair{Fold: key.fold, Fraction: key.fraction, Seed: key.seed, Differences: differences(own[key], base)})
 	}
 	return pairs, nil
+}
+
+// differences subtracts case by case, of the cases that both have.
+func differences(own, base map[string]float64) map[string]float64 {
+	all := map[string]float64{}
+	for name, v := range own {
+		if w, ok := base[name]; ok {
+			all[name] = v - w
+		}
+	}
+	return all
 }
 
 // runKey tells which runs of two initialisations are a pair.

@@ -51,6 +51,12 @@ type statistics struct {
 	}
 	Bootstrap []struct{ Fraction, Low, High, SD float64 }
 	Folds     []struct{ Fraction, Low, High float64 }
+	Labels    []struct {
+		Of                     string
+		More                   float64
+		Pairs                  int
+		Mean, SD, Low, High, P float64
+	}
 }
 
 func readStatistics(t *testing.T) statistics {
@@ -63,7 +69,7 @@ func readStatistics(t *testing.T) statistics {
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Holm) == 0 || len(s.Power.Points) == 0 || len(s.Power.Needed) == 0 || len(s.Ranks) == 0 || len(s.Mixed) != 2 || len(s.Bootstrap) != 4 || len(s.Folds) != 3 {
+	if len(s.Holm) == 0 || len(s.Power.Points) == 0 || len(s.Power.Needed) == 0 || len(s.Ranks) == 0 || len(s.Mixed) != 2 || len(s.Bootstrap) != 4 || len(s.Folds) != 3 || len(s.Labels) != 6 {
 		t.Fatal("the golden file is empty")
 	}
 	return s
@@ -336,6 +342,56 @@ func TestIntervalOverFoldsEqualsScipy(t *testing.T) {
 	one := slices.DeleteFunc(openKBP(t), func(r eval.Trial) bool { return r.Fold > 1 })
 	if folds, err = eval.Folds(one, eval.FoldOptions{Resamples: 1}); err != nil || !math.IsNaN(folds.Cells[0][1].Folds.Low) {
 		t.Errorf("one fold has the interval %+v, %v", folds.Cells[0][1].Folds, err)
+	}
+}
+
+func TestLabelGainsEqualScipy(t *testing.T) {
+	gains, err := eval.LabelGains(openKBP(t), eval.FoldOptions{Resamples: 1})
+	want := readStatistics(t).Labels
+	if err != nil || len(gains) != len(want) {
+		t.Fatalf("%d gains, %v", len(gains), err)
+	}
+	for n, w := range want {
+		g := gains[n]
+		of := g.Initialisation
+		if g.Baseline != "" {
+			of += " - " + g.Baseline
+		}
+		if of != w.Of || g.Fewer != 0.1 || g.More != w.More || g.Gain.N != w.Pairs {
+			t.Errorf("%s of %v to %v, %d pairs: want %+v", of, g.Fewer, g.More, g.Gain.N, w)
+		}
+		if !near(g.Gain.Mean, w.Mean, 1e-9) || !near(g.Gain.SD, w.SD, 1e-9) || !near(g.Interval.Low, w.Low, 1e-9) || !near(g.Interval.High, w.High, 1e-9) || !near(g.Test.P, w.P, 1e-9) {
+			t.Errorf("%s, %v: %+v %+v p %v, want %+v", of, w.More, g.Gain, g.Interval, g.Test.P, w)
+		}
+	}
+}
+
+// A run without a partner is left out, and an experiment of one share has nothing to compare.
+func TestLabelGainsOfSomeRuns(t *testing.T) {
+	all := openKBP(t)
+	one := slices.DeleteFunc(slices.Clone(all), func(r eval.Trial) bool { return r.Fraction != 0.2 })
+	for _, runs := range [][]eval.Trial{nil, one} {
+		if gains, err := eval.LabelGains(runs, eval.FoldOptions{Resamples: 1}); err != nil || len(gains) != 0 {
+			t.Errorf("%d runs: %+v, %v", len(runs), gains, err)
+		}
+	}
+	// of scratch one run with the smallest share is missing, which takes a pair from its rows and
+	// from those of the difference
+	lone := all[slices.IndexFunc(all, func(r eval.Trial) bool { return r.Initialisation == "scratch" && r.Fraction == 0.1 })]
+	some := slices.DeleteFunc(slices.Clone(all), func(r eval.Trial) bool {
+		return r.Initialisation == "scratch" && r.Fraction == 0.1 && r.Fold == lone.Fold && r.Seed == lone.Seed
+	})
+	gains, err := eval.LabelGains(some, eval.FoldOptions{Resamples: 1})
+	if err != nil || len(gains) != 6 {
+		t.Fatal(gains, err)
+	}
+	for n, pairs := range []int{3, 3, 4, 4, 3, 3} {
+		if gains[n].Gain.N != pairs {
+			t.Errorf("row %d: %d pairs, want %d", n, gains[n].Gain.N, pairs)
+		}
+	}
+	if _, err := eval.LabelGains(all, eval.FoldOptions{Metric: "none"}); err == nil {
+		t.Error("a metric that there is not")
 	}
 }
 

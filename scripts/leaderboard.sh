@@ -209,7 +209,7 @@ gather() {
       (crossval "$plan" --finished >/dev/null)
     fi
     folder=$(all_runs "$plan" "$name")
-    part "$plan" "$name" "$folder" "Segmentation of unseen cases" Comparison "Other measures" Compute "Learning curves" "Puzzles of unseen cases" Structures
+    part "$plan" "$name" "$folder" "Segmentation of unseen cases" Comparison "Other measures" "More labels" Compute "Learning curves" "Puzzles of unseen cases" Structures
     for file in scores compute curves; do
       if [ -e "$folder/$file.csv" ]; then
         cp "$folder/$file.csv" "$results/$name-$file.csv.new"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes eval_statistics.json: Holm's adjustment, power, ranks, a mixed model, a bootstrap and intervals over folds, by statsmodels, scipy, lme4 and numpy.
+"""Writes eval_statistics.json: Holm's adjustment, power, ranks, a mixed model, a bootstrap, intervals over folds and gains of labels, by statsmodels, scipy, lme4 and numpy.
 
 Made with Python 3.11, numpy 2.4, scipy 1.17, pandas 3.1 and statsmodels 0.15 from PyPI, and R with lmerTest 3.1 (Debian's r-cran-lmertest),
 from the scores of docs/results/openkbp-cpu. Run it from this folder: python3 eval_statistics.py
@@ -132,9 +132,23 @@ def folds(c, fraction):
     return {"fraction": fraction, "low": low, "high": high}
 
 
+def labels(c):
+    """What each larger share of the training cases adds to the smallest, by method, and to the difference of the methods."""
+    run = c.groupby(["initialisation", "fold", "seed", "fraction"]).dsc.mean().unstack(["initialisation", "fraction"])
+    out = []
+    for name, values in (("scratch", run["scratch"]), ("3x3x3", run["3x3x3"]), ("3x3x3 - scratch", run["3x3x3"] - run["scratch"])):
+        for more in (0.2, 1):
+            gains = (values[more] - values[0.1]).dropna()
+            test = stats.ttest_1samp(gains, 0)
+            low, high = test.confidence_interval(0.95)
+            out.append({"of": name, "more": more, "pairs": len(gains), "mean": gains.mean(), "sd": gains.std(), "low": low, "high": high, "p": test.pvalue})
+    return out
+
+
 c = cases()
 with open("eval_statistics.json", "w") as f:
     result = {"holm": holm(), "power": power(), "ranks": ranks(), "mixed": mixed(c), "bootstrap": [bootstrap(c, x) for x in (0.1, 0.2, 1, 0)]}
     result["folds"] = [folds(c, x) for x in (0.1, 0.2, 1)]
+    result["labels"] = labels(c)
     json.dump(result, f, default=float, indent=1)
     f.write("\n")

@@ -33,8 +33,9 @@ func newCompare() *cobra.Command {
 	o := &compareOptions{Metric: "dsc"}
 	return verb("compare [NAME=]SCORES.csv...", "Compare the runs of one experiment, or of several, by their scores alone",
 		`Compares initialisations over pairs of runs of the same fold, share of the training cases and seed: differences with their intervals, p by Holm,
-a mixed model; in the report of --out also ranks, other measures, structures and learning curves. It reads the scores.csv of voxsaw crossval, or folders that hold one, and needs nothing else of an experiment: runs of
-several machines, parts of a study in folders of their own, or scores that another program has made.
+a mixed model, and what more labelled cases are worth where runs have several shares; in the report of --out also ranks, other measures, structures and
+learning curves. It reads the scores.csv of voxsaw crossval, or folders that hold one, and needs nothing else of an experiment: runs of several machines, parts
+of a study in folders of their own, or scores that another program has made.
 
 NAME= puts a name before the initialisations of a file (NAME/scratch), which tells those of the same name apart. A run that two files have with
 the same scores counts once; with other scores it is refused.
@@ -113,6 +114,13 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 			if err := printTable(cmd.OutOrStdout(), t); err != nil {
 				return err
 			}
+		}
+	}
+	if gains, err := scored.LabelGains(o.Metric, options.Label); err != nil {
+		return err
+	} else if len(gains) > 0 {
+		if err := printTable(cmd.OutOrStdout(), table.LabelGains(gains, metric)); err != nil {
+			return err
 		}
 	}
 	if o.Out != "" {

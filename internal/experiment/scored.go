@@ -105,6 +105,13 @@ func (s Scored) sections() (of scoredSections, err error) {
 		}
 		of.differences = []report.Section{s.comparison(folds), others}
 	}
+	if len(folds.Fractions) > 1 {
+		labelled, err := s.labelled(folds.Metric)
+		if err != nil {
+			return of, err
+		}
+		of.differences = append(of.differences, labelled...)
+	}
 	if len(s.Curves) > 0 {
 		of.learning = []report.Section{s.learning(folds.Fractions)}
 	}
@@ -153,6 +160,22 @@ func (s Scored) comparison(folds eval.FoldTable) report.Section {
 		section.Blocks = append(section.Blocks, report.Figures{report.Ranks{Title: "Mean ranks of the initialisations", Ranking: ranking}})
 	}
 	return section
+}
+
+// labelled is the section on what more labelled cases are worth; there is none without runs of two
+// shares of the same fold and seed.
+func (s Scored) labelled(m eval.Metric) ([]report.Section, error) {
+	gains, err := s.LabelGains(m.Key, 0)
+	if err != nil || len(gains) == 0 {
+		return nil, err
+	}
+	return []report.Section{{Title: "More labels", Blocks: []report.Block{report.Table{Table: table.LabelGains(gains, m)}}}}, nil
+}
+
+// LabelGains are what more labelled cases are worth by a metric of [eval.Metrics], over all labels
+// (0) or by one.
+func (s Scored) LabelGains(metric string, label uint16) ([]eval.LabelGain, error) {
+	return eval.LabelGains(s.Runs, eval.FoldOptions{Metric: metric, Label: label, Baseline: s.Baseline, Resamples: 1}) // the table has no bootstrap
 }
 
 // otherMeasures compares the runs by the surface metrics that were measured, and by each
