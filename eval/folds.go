@@ -59,7 +59,7 @@ func Folds(runs []Trial, o FoldOptions) (FoldTable, error) {
 	t := FoldTable{Metric: metric, Baseline: o.baseline(), Initialisations: initialisationsOf(runs, o.baseline()), Fractions: fractionsOf(runs)}
 	t.Cells = make([][]FoldCell, len(t.Fractions))
 	for row, fraction := range t.Fractions {
-		of := slices.DeleteFunc(slices.Clone(runs), func(r Trial) bool { return r.Fraction != fraction })
+		of := ofFraction(runs, fraction)
 		for _, initialisation := range t.Initialisations {
 			cell := FoldCell{Spread: o.spread(of, initialisation, metric), Comparison: undefined()}
 			if initialisation != t.Baseline {
@@ -74,6 +74,11 @@ func Folds(runs []Trial, o FoldOptions) (FoldTable, error) {
 		adjust(t.Cells[row])
 	}
 	return t, nil
+}
+
+// ofFraction are copies of the runs with a fraction.
+func ofFraction(runs []Trial, fraction float64) []Trial {
+	return slices.DeleteFunc(slices.Clone(runs), func(r Trial) bool { return r.Fraction != fraction })
 }
 
 // initialisationsOf lists the initialisations in the order of the runs, but the baseline first.

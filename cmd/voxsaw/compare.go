@@ -33,8 +33,8 @@ func newCompare() *cobra.Command {
 	o := &compareOptions{Metric: "dsc"}
 	return verb("compare [NAME=]SCORES.csv...", "Compare the runs of one experiment, or of several, by their scores alone",
 		`Compares initialisations over pairs of runs of the same fold, share of the training cases and seed: differences with their intervals, p by Holm,
-a mixed model, and what more labelled cases are worth where runs have several shares; in the report of --out also ranks, other measures, structures and
-learning curves. It reads the scores.csv of voxsaw crossval, or folders that hold one, and needs nothing else of an experiment: runs of several machines, parts
+a mixed model, and what changes with more labelled cases and between experiments; in the report of --out also ranks, other measures, structures and learning
+curves. It reads the scores.csv of voxsaw crossval, or folders that hold one, and needs nothing else of an experiment: runs of several machines, parts
 of a study in folders of their own, or scores that another program has made.
 
 NAME= puts a name before the initialisations of a file (NAME/scratch), which tells those of the same name apart. A run that two files have with
@@ -116,10 +116,12 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 			}
 		}
 	}
-	if gains, err := scored.LabelGains(o.Metric, options.Label); err != nil {
+	changes, err := scored.Changes(metric, options.Label)
+	if err != nil {
 		return err
-	} else if len(gains) > 0 {
-		if err := printTable(cmd.OutOrStdout(), table.LabelGains(gains, metric)); err != nil {
+	}
+	for _, t := range changes {
+		if err := printTable(cmd.OutOrStdout(), t.Table); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/eval"
 	"github.com/voxsaw/voxsaw/internal/report"
@@ -105,12 +106,12 @@ func (s Scored) sections() (of scoredSections, err error) {
 		}
 		of.differences = []report.Section{s.comparison(folds), others}
 	}
-	if len(folds.Fractions) > 1 {
-		labelled, err := s.labelled(folds.Metric)
-		if err != nil {
-			return of, err
-		}
-		of.differences = append(of.differences, labelled...)
+	changes, err := s.Changes(folds.Metric, 0)
+	if err != nil {
+		return of, err
+	}
+	for _, t := range changes {
+		of.differences = append(of.differences, report.Section{Title: t.Section, Blocks: []report.Block{report.Table{Table: t.Table}}})
 	}
 	if len(s.Curves) > 0 {
 		of.learning = []report.Section{s.learning(folds.Fractions)}
@@ -162,20 +163,71 @@ func (s Scored) comparison(folds eval.FoldTable) report.Section {
 	return section
 }
 
-// labelled is the section on what more labelled cases are worth; there is none without runs of two
-// shares of the same fold and seed.
-func (s Scored) labelled(m eval.Metric) ([]report.Section, error) {
-	gains, err := s.LabelGains(m.Key, 0)
-	if err != nil || len(gains) == 0 {
-		return nil, err
-	}
-	return []report.Section{{Title: "More labels", Blocks: []report.Block{report.Table{Table: table.LabelGains(gains, m)}}}}, nil
+// ChangeTable is what more labelled cases change, or what changes between experiments.
+type ChangeTable struct {
+	Section string // of the report
+	table.Table
 }
 
-// LabelGains are what more labelled cases are worth by a metric of [eval.Metrics], over all labels
-// (0) or by one.
-func (s Scored) LabelGains(metric string, label uint16) ([]eval.LabelGain, error) {
-	return eval.LabelGains(s.Runs, eval.FoldOptions{Metric: metric, Label: label, Baseline: s.Baseline, Resamples: 1}) // the table has no bootstrap
+// Changes tells by a metric of [eval.Metrics], over all labels (0) or by one, what more labelled
+// cases change, where runs have several shares of the training cases, and what changes between
+// experiments, where the names of the initialisations begin with those of several.
+func (s Scored) Changes(metric eval.Metric, label uint16) (tables []ChangeTable, err error) {
+	o := eval.FoldOptions{Metric: metric.Key, Label: label, Baseline: s.Baseline, Resamples: 1} // the tables have no bootstrap
+	gains, err := eval.LabelGains(s.Runs, o)
+	if err != nil {
+		return nil, err
+	}
+	if len(gains) > 0 {
+		tables = append(tables, ChangeTable{"More labels", table.LabelGains(gains, metric)})
+	}
+	var between []table.StudyChange
+	from, baseline := study(s.Baseline)
+	names, of := studies(s.Runs)
+	for _, to := range names {
+		if from == "" || to == from {
+			continue
+		}
+		o.Baseline = baseline
+		changes, err := eval.Changes(of[from], of[to], o)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range changes {
+			between = append(between, table.StudyChange{From: from, To: to, Change: c})
+		}
+	}
+	if len(between) > 1 { // one says what the difference to the baseline does
+		tables = append(tables, ChangeTable{"Between experiments", table.StudyChanges(between, metric)})
+	}
+	return tables, nil
+}
+
+// study takes apart the name of an initialisation that begins with that of its experiment:
+// long/scratch. An initialisation's own name has no slash.
+func study(initialisation string) (name, rest string) {
+	if name, rest, several := strings.Cut(initialisation, "/"); several {
+		return name, rest
+	}
+	return "", initialisation
+}
+
+// studies are the experiments that the names of the initialisations begin with, in the order of the
+// runs, and the runs of each under the initialisations' own names.
+func studies(runs []eval.Trial) (names []string, of map[string][]eval.Trial) {
+	of = map[string][]eval.Trial{}
+	for _, r := range runs {
+		name, rest := study(r.Initialisation)
+		if name == "" {
+			continue
+		}
+		if _, seen := of[name]; !seen {
+			names = append(names, name)
+		}
+		r.Initialisation = rest
+		of[name] = append(of[name], r)
+	}
+	return names, of
 }
 
 // otherMeasures compares the runs by the surface metrics that were measured, and by each

@@ -176,32 +176,54 @@ func Measures(list []Measure) Table {
 	return t
 }
 
-// LabelGains is the table of what more labelled cases are worth, by a metric of [eval.Metrics]: a
-// row for each initialisation and share of the training cases but the smallest, and below them the
-// same of the differences to the baseline.
+// LabelGains is the table of what more labelled cases change, by a metric of [eval.Metrics].
 func LabelGains(gains []eval.LabelGain, m eval.Metric) Table {
-	metric := MetricColumn(m, true)
-	t := Table{Title: metric.Title + ": what more labelled cases change", Columns: []Column{
-		{"of", "of", 0}, {"data", "data", 0}, {"pairs", "pairs", 0}, {"difference", "difference", metric.Digits}, {"low", "", metric.Digits}, {"high", "", metric.Digits},
-		{"interval", "95 % interval", 0}, {"p", "p", 3}, {"folds_low", "", metric.Digits}, {"folds_high", "", metric.Digits}, {"folds", "over folds", 0},
-	}, Notes: []string{"Over pairs of runs of the same fold and seed: two-sided paired t-test. p is adjusted for nothing. Over folds: the interval of a t-test over the means of the folds."}}
+	t := changes("what more labelled cases change", m)
 	for _, g := range gains {
-		of := g.Initialisation
-		if g.Baseline != "" {
-			of += " - " + g.Baseline
-		}
-		t.Rows = append(t.Rows, []any{
-			of, Percent(g.Fewer) + " to " + Percent(g.More), g.Gain.N, g.Gain, g.Interval.Low, g.Interval.High, Interval(g.Interval, metric.Digits), P(g.Test.P),
-			g.Folds.Low, g.Folds.High, Interval(g.Folds, metric.Digits),
-		})
-		if g.Baseline != "" && len(t.Notes) == 1 {
-			t.Notes = append(t.Notes, fmt.Sprintf("- %[1]s: by how much the difference to %[1]s changes.", g.Baseline))
-		}
-	}
-	if m.Better < 0 {
-		t.Notes = append(t.Notes, LessIsBetter+": a difference below 0 is for more labelled cases.")
+		t.Rows = append(t.Rows, changeCells(g.Change, Percent(g.Fewer)+" to "+Percent(g.Fraction), m))
 	}
 	return t
+}
+
+// StudyChange is what changes from one experiment to another.
+type StudyChange struct {
+	From, To string // their names
+	eval.Change
+}
+
+// StudyChanges is the table of what changes between experiments, by a metric of [eval.Metrics].
+func StudyChanges(list []StudyChange, m eval.Metric) Table {
+	t := changes("between experiments", m)
+	for _, c := range list {
+		t.Rows = append(t.Rows, changeCells(c.Change, fmt.Sprintf("%s, %s to %s", Percent(c.Fraction), c.From, c.To), m))
+	}
+	return t
+}
+
+// changes is a table of changes without its rows.
+func changes(title string, m eval.Metric) Table {
+	metric := MetricColumn(m, true)
+	t := Table{Title: metric.Title + ": " + title, Columns: []Column{
+		{"of", "of", 0}, {"data", "data", 0}, {"pairs", "pairs", 0}, {"difference", "difference", metric.Digits}, {"low", "", metric.Digits}, {"high", "", metric.Digits},
+		{"interval", "95 % interval", 0}, {"p", "p", 3}, {"folds_low", "", metric.Digits}, {"folds_high", "", metric.Digits}, {"folds", "over folds", 0},
+	}, Notes: []string{
+		"Over pairs of runs of the same fold and seed: two-sided paired t-test. p is adjusted for nothing. Over folds: 95 % interval of a t-test over the means of the folds.",
+		"A row of two initialisations: by how much their difference changes.",
+	}}
+	if m.Better < 0 {
+		t.Notes = append(t.Notes, LessIsBetter+": a change below 0 is for the second of the two that are compared.")
+	}
+	return t
+}
+
+func changeCells(c eval.Change, data string, m eval.Metric) []any {
+	of, digits := c.Initialisation, MetricColumn(m, true).Digits
+	if c.Baseline != "" {
+		of += " - " + c.Baseline
+	}
+	return []any{
+		of, data, c.Gain.N, c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, digits), P(c.Test.P), c.Folds.Low, c.Folds.High, Interval(c.Folds, digits),
+	}
 }
 
 // LessIsBetter begins the note of tables of distances.
