@@ -1,14 +1,19 @@
 package eval
 
-// Change says by how much the runs of an initialisation differ between two experiments, over pairs
-// of runs of the same fold, fraction and seed.
+import (
+	"maps"
+	"slices"
+)
+
+// Change says by how much the runs of an initialisation differ between two experiments, or between
+// two fractions of the training cases, over pairs of runs of the same fold and seed and the test
+// cases that both have. Ratios are in percentage points, distances in mm.
 type Change struct {
 	Initialisation string
 	// Baseline is empty, or the change is that of the initialisation's difference to it.
 	Baseline string
 	Fraction float64 // of the training cases, 0 to 1
-	// Comparison is the second experiment minus the first. It has no Holm, which is NaN: nothing is
-	// adjusted.
+	// Comparison is the second minus the first. It has no Holm, which is NaN: nothing is adjusted.
 	Comparison
 }
 
@@ -21,73 +26,98 @@ func Changes(from, to []Trial, o FoldOptions) ([]Change, error) {
 		return nil, err
 	}
 	var changes []Change
-	add := func(c Change, before, after map[runKey]map[string]float64) {
-		var pairs []Pair
-		for _, key := range sortedRuns(after) {
-			if base, ok := before[key]; ok {
-				pairs = append(pairs, Pair{Fold: key.fold, Fraction: key.fraction, Seed: key.seed, Differences: differences(after[key], base)})
-			}
+	before := o.series(from, m)
+	for _, after := range o.series(to, m) {
+		at := slices.IndexFunc(before, func(s series) bool { return s.Initialisation == after.Initialisation && s.Baseline == after.Baseline })
+		if at < 0 {
+			continue
 		}
-		if len(pairs) > 0 {
-			c.Comparison = comparePairs(pairs, o)
-			changes = append(changes, c)
-		}
-	}
-	for _, fraction := range fractionsOf(to) {
-		before, after := ofFraction(from, fraction), ofFraction(to, fraction)
-		names := initialisationsOf(after, o.baseline())
-		for _, name := range names {
-			add(Change{Initialisation: name, Fraction: fraction}, o.casesOf(before, name, m), o.casesOf(after, name, m))
-		}
-		for _, name := range names {
-			if name != o.baseline() {
-				add(Change{Initialisation: name, Baseline: o.baseline(), Fraction: fraction}, o.differencesOf(before, name, m), o.differencesOf(after, name, m))
+		for _, fraction := range after.fractions() {
+			if c, ok := after.change(before[at], fraction, fraction, o); ok {
+				changes = append(changes, c)
 			}
 		}
 	}
 	return changes, nil
 }
 
-// differencesOf is the difference to the baseline of every test case of every pair of runs.
-func (o FoldOptions) differencesOf(runs []Trial, initialisation string, m Metric) map[runKey]map[string]float64 {
-	own, baseline := o.casesOf(runs, initialisation, m), o.casesOf(runs, o.baseline(), m)
-	all := map[runKey]map[string]float64{}
-	for key, values := range own {
-		if base, ok := baseline[key]; ok {
-			all[key] = differences(values, base)
-		}
-	}
-	return all
-}
-
-// LabelGain is what more labelled cases change: Fraction of the training cases instead of Fewer.
+// LabelGain is what more labelled cases change: a Fraction of the training cases instead of a
+// smaller one.
 type LabelGain struct {
 	Fewer float64 // 0 to 1
 	Change
 }
 
-// LabelGains compares each larger fraction of the training cases with the smallest one of an
-// experiment, over pairs of runs of the same fold and seed, as [Changes] compares two experiments.
-// Seeds may draw other cases for each fraction: then that is part of what the pairs differ in.
+// LabelGains compares each larger fraction of the training cases with the smallest one: of each
+// initialisation, and of its difference to the baseline where it is another. What no pair of runs
+// tells is left out. Seeds may draw other cases for each fraction: then that is part of what the
+// runs of a pair differ in.
 func LabelGains(runs []Trial, o FoldOptions) ([]LabelGain, error) {
+	m, err := o.metric()
+	if err != nil {
+		return nil, err
+	}
 	var gains []LabelGain
-	fractions := fractionsOf(runs)
-	for n, fraction := range fractions {
-		if n == 0 {
-			continue
-		}
-		larger := ofFraction(runs, fraction)
-		for at := range larger {
-			larger[at].Fraction = fractions[0] // so that they are pairs
-		}
-		changes, err := Changes(ofFraction(runs, fractions[0]), larger, o)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range changes {
-			c.Fraction = fraction
-			gains = append(gains, LabelGain{fractions[0], c})
+	for _, s := range o.series(runs, m) {
+		fractions := s.fractions()
+		for _, fraction := range fractions[min(1, len(fractions)):] {
+			if c, ok := s.change(s, fractions[0], fraction, o); ok {
+				gains = append(gains, LabelGain{Fewer: fractions[0], Change: c})
+			}
 		}
 	}
 	return gains, nil
+}
+
+// series is what every test case of every run of an initialisation has, or its difference to the
+// baseline.
+type series struct {
+	Initialisation, Baseline string
+	values                   map[runKey]map[string]float64
+}
+
+// series lists those of the initialisations, and then those of the differences to the baseline.
+func (o FoldOptions) series(runs []Trial, m Metric) []series {
+	var own, differing []series
+	baseline := o.casesOf(runs, o.baseline(), m)
+	for _, name := range initialisationsOf(runs, o.baseline()) {
+		s := series{name, "", o.casesOf(runs, name, m)}
+		own = append(own, s)
+		if name == o.baseline() {
+			continue
+		}
+		d := series{name, o.baseline(), map[runKey]map[string]float64{}}
+		for key, values := range s.values {
+			if base, ok := baseline[key]; ok {
+				d.values[key] = differences(values, base)
+			}
+		}
+		differing = append(differing, d)
+	}
+	return slices.Concat(own, differing)
+}
+
+// fractions are those of the runs in ascending order.
+func (s series) fractions() []float64 {
+	seen := map[float64]bool{}
+	for key := range s.values {
+		seen[key.fraction] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// change compares the runs of a fraction with those of the same fold and seed that another series
+// has of a fraction. It is not ok where no pair of runs has a value.
+func (s series) change(before series, fewer, fraction float64, o FoldOptions) (c Change, ok bool) {
+	var pairs []Pair
+	for _, key := range sortedRuns(s.values) {
+		if key.fraction != fraction {
+			continue
+		}
+		if base, there := before.values[runKey{key.fold, fewer, key.seed}]; there {
+			pairs = append(pairs, Pair{Fold: key.fold, Fraction: fraction, Seed: key.seed, Differences: differences(s.values[key], base)})
+		}
+	}
+	c = Change{s.Initialisation, s.Baseline, fraction, comparePairs(pairs, o)}
+	return c, c.Gain.N > 0
 }

@@ -15,7 +15,7 @@ type Trial struct {
 	Scores         []Score
 }
 
-// FoldOptions say what [Folds], [Pairs] and [Mixed] look at.
+// FoldOptions say what [Folds], [Pairs], [Changes], [LabelGains] and [Mixed] look at.
 type FoldOptions struct {
 	Metric        string // a metric's key; dsc when empty
 	Label         uint16 // 0: the mean over the labels of a case
@@ -59,7 +59,7 @@ func Folds(runs []Trial, o FoldOptions) (FoldTable, error) {
 	t := FoldTable{Metric: metric, Baseline: o.baseline(), Initialisations: initialisationsOf(runs, o.baseline()), Fractions: fractionsOf(runs)}
 	t.Cells = make([][]FoldCell, len(t.Fractions))
 	for row, fraction := range t.Fractions {
-		of := ofFraction(runs, fraction)
+		of := slices.DeleteFunc(slices.Clone(runs), func(r Trial) bool { return r.Fraction != fraction })
 		for _, initialisation := range t.Initialisations {
 			cell := FoldCell{Spread: o.spread(of, initialisation, metric), Comparison: undefined()}
 			if initialisation != t.Baseline {
@@ -74,11 +74,6 @@ func Folds(runs []Trial, o FoldOptions) (FoldTable, error) {
 		adjust(t.Cells[row])
 	}
 	return t, nil
-}
-
-// ofFraction are copies of the runs with a fraction.
-func ofFraction(runs []Trial, fraction float64) []Trial {
-	return slices.DeleteFunc(slices.Clone(runs), func(r Trial) bool { return r.Fraction != fraction })
 }
 
 // initialisationsOf lists the initialisations in the order of the runs, but the baseline first.

@@ -7,14 +7,15 @@ import (
 	"slices"
 )
 
-// Pair is one replicate of a comparison: two runs that differ in their initialisation and share
-// fold, fraction and seed.
+// Pair is one replicate of a comparison: two runs that differ in one thing, such as their
+// initialisation, and share fold and seed, and the fraction unless it is what they differ in.
 type Pair struct {
 	Fold     int
 	Fraction float64
 	Seed     uint64
-	// Differences are initialisation minus baseline for every test case that both runs have, the
-	// mean over its labels. Ratios are in percent.
+	// Differences are initialisation minus baseline, or the second minus the first of what is
+	// compared, for every test case that both runs have, the mean over its labels. Ratios are in
+	// percent.
 	Differences map[string]float64
 }
 
@@ -107,7 +108,8 @@ func list(m map[string]float64) []float64 {
 	return values
 }
 
-// Comparison says how much better an initialisation is than the baseline, over pairs of runs.
+// Comparison says how much better an initialisation is than the baseline, or the second than the
+// first of what a [Change] is about, over pairs of runs.
 //
 // The test cases of one run are no repetitions: they share its training, and when that fails, it
 // fails for all of them. So nothing is tested over cases; Cases only describes them.

@@ -56,6 +56,8 @@ type statistics struct {
 		More                   float64
 		Pairs                  int
 		Mean, SD, Low, High, P float64
+		FoldsLow               float64 `json:"folds_low"`
+		FoldsHigh              float64 `json:"folds_high"`
 	}
 }
 
@@ -359,7 +361,7 @@ func TestLabelGainsEqualScipy(t *testing.T) {
 		if at < 0 {
 			t.Fatalf("no gain of %+v", w)
 		}
-		if g := gains[at]; g.Fewer != 0.1 || g.Gain.N != w.Pairs || !near(g.Gain.Mean, w.Mean, 1e-9) || !near(g.Gain.SD, w.SD, 1e-9) || !near(g.Interval.Low, w.Low, 1e-9) || !near(g.Interval.High, w.High, 1e-9) || !near(g.Test.P, w.P, 1e-9) {
+		if g := gains[at]; g.Fewer != 0.1 || g.Gain.N != w.Pairs || !near(g.Gain.Mean, w.Mean, 1e-9) || !near(g.Gain.SD, w.SD, 1e-9) || !near(g.Interval.Low, w.Low, 1e-9) || !near(g.Interval.High, w.High, 1e-9) || !near(g.Test.P, w.P, 1e-9) || !near(g.Folds.Low, w.FoldsLow, 1e-9) || !near(g.Folds.High, w.FoldsHigh, 1e-9) {
 			t.Errorf("%+v %+v p %v, want %+v", g.Gain, g.Interval, g.Test.P, w)
 		}
 	}
@@ -384,12 +386,67 @@ func TestLabelGainsOfSomeRuns(t *testing.T) {
 	if err != nil || len(gains) != 6 {
 		t.Fatal(gains, err)
 	}
-	for n, pairs := range []int{3, 4, 3, 3, 4, 3} {
+	for n, pairs := range []int{3, 3, 4, 4, 3, 3} {
 		if gains[n].Gain.N != pairs {
 			t.Errorf("row %d: %d pairs, want %d", n, gains[n].Gain.N, pairs)
 		}
 	}
+	// without any, the smallest share of scratch is the next one
+	none := slices.DeleteFunc(slices.Clone(all), func(r eval.Trial) bool { return r.Initialisation == "scratch" && r.Fraction == 0.1 })
+	if gains, err = eval.LabelGains(none, eval.FoldOptions{Resamples: 1}); err != nil || len(gains) != 4 {
+		t.Fatal(gains, err)
+	}
+	for n, fewer := range []float64{0.2, 0.1, 0.1, 0.2} {
+		if gains[n].Fewer != fewer {
+			t.Errorf("row %d: from %v, want %v", n, gains[n].Fewer, fewer)
+		}
+	}
 	if _, err := eval.LabelGains(all, eval.FoldOptions{Metric: "none"}); err == nil {
+		t.Error("a metric that there is not")
+	}
+}
+
+// Shares of one experiment are what two experiments would be.
+func TestChangesBetweenExperiments(t *testing.T) {
+	o := eval.FoldOptions{Resamples: 1}
+	var first, second []eval.Trial
+	for _, r := range openKBP(t) {
+		if r.Fraction == 0.1 {
+			first = append(first, r)
+		}
+		if r.Fraction == 0.2 {
+			r.Fraction = 0.1
+			second = append(second, r)
+		}
+	}
+	gains, err := eval.LabelGains(openKBP(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gains = slices.DeleteFunc(gains, func(g eval.LabelGain) bool { return g.Fraction != 0.2 })
+	changes, err := eval.Changes(first, second, o)
+	if err != nil || len(changes) != 3 || len(gains) != 3 {
+		t.Fatal(changes, gains, err)
+	}
+	for n, c := range changes {
+		if g := gains[n]; c.Initialisation != g.Initialisation || c.Baseline != g.Baseline || c.Gain != g.Gain || c.Interval != g.Interval || c.Fraction != 0.1 {
+			t.Errorf("%+v, want %+v", c, g)
+		}
+	}
+
+	// what one of the two lacks is left out
+	other := slices.DeleteFunc(slices.Clone(second), func(r eval.Trial) bool { return r.Initialisation == "scratch" })
+	if changes, err = eval.Changes(first, other, o); err != nil || len(changes) != 1 || changes[0].Initialisation != "3x3x3" || changes[0].Baseline != "" {
+		t.Errorf("without scratch: %+v, %v", changes, err)
+	}
+	strangers := slices.Clone(second)
+	for n := range strangers {
+		strangers[n].Scores = []eval.Score{{Case: "nobody", Label: 1, DSC: 0.5}}
+	}
+	if changes, err = eval.Changes(first, strangers, o); err != nil || len(changes) != 0 {
+		t.Errorf("of other cases: %+v, %v", changes, err)
+	}
+	if _, err := eval.Changes(first, second, eval.FoldOptions{Metric: "none"}); err == nil {
 		t.Error("a metric that there is not")
 	}
 }

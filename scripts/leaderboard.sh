@@ -142,10 +142,14 @@ part() {
       printf 'Runs of several machines, put together by `voxsaw compare`.\n\n'
       sections "$folder/report.md" "$@"
       case " $* " in *" Compute "*) compute "$folder/compute.csv" ;; esac
-      # encoders: those of the more of them, gathered before or this machine's
+      # encoders: this machine's, unless more of them were gathered before
       for title; do
         [ "$title" = "Puzzles of unseen cases" ] || continue
-        if [ "$(encoders "$results/$name-compute.csv")" -gt "$(encoders "runs/$plan/compute.csv")" ]; then sections "$page" "$title"; else sections "runs/$plan/report.md" "$title"; fi
+        if [ "$(encoders "$results/$name-compute.csv")" -gt "$(encoders "runs/$plan/compute.csv")" ] && [ -e "$page" ] && grep -q "^## $title" "$page"; then
+          sections "$page" "$title"
+        else
+          sections "runs/$plan/report.md" "$title"
+        fi
       done
     fi
   } | cat -s >"$page.new"
@@ -184,8 +188,8 @@ all_runs() {
         FILENAME == ARGV[1] { if (!(($1, $2, $3, $4) in run)) { run[$1, $2, $3, $4]; runs[$1]++ }; next }
         FNR == 1 { header = $0; next }
         !($1 in row) { order[++n] = $1 }
-        !($1 in row) || $2 > most[$1] { most[$1] = $2; $5 = runs[$1]; row[$1] = $0 }
-        END { print header; for (i = 1; i <= n; i++) print row[order[i]] }
+        !($1 in row) || $2 > most[$1] { most[$1] = $2; $5 = runs[$1] + 0; row[$1] = $0 }
+        END { if (header) print header; for (i = 1; i <= n; i++) print row[order[i]] }
       ' "$merged/scores.csv" "${costs[@]}" >"$merged/compute.csv"
       own=$merged
     fi

@@ -141,7 +141,12 @@ def labels(c):
             gains = (values[more] - values[0.1]).dropna()
             test = stats.ttest_1samp(gains, 0)
             low, high = test.confidence_interval(0.95)
-            out.append({"of": name, "more": more, "pairs": len(gains), "mean": gains.mean(), "sd": gains.std(), "low": low, "high": high, "p": test.pvalue})
+            means = gains.groupby("fold").mean()
+            folds_low, folds_high = stats.t.interval(0.95, len(means) - 1, loc=means.mean(), scale=stats.sem(means))
+            out.append({
+                "of": name, "more": more, "pairs": len(gains), "mean": gains.mean(), "sd": gains.std(), "low": low, "high": high, "p": test.pvalue,
+                "folds_low": folds_low, "folds_high": folds_high,
+            })
     return out
 
 

@@ -26,7 +26,7 @@ type compareOptions struct {
 	Curves   []string `yaml:"curves" help:"curves.csv of the same experiments, for the report: learning curves; [NAME=]FILE"`
 	Metric   string   `yaml:"metric" help:"what is printed: dsc, nsd, hd95, hd, assd, predicted, reference or difference"`
 	Label    int      `yaml:"label" help:"this label alone; 0: the mean over the labels of a case"`
-	JSON     bool     `yaml:"json" help:"print the differences as JSON"`
+	JSON     bool     `yaml:"json" help:"print the differences to the baseline as JSON"`
 }
 
 func newCompare() *cobra.Command {
@@ -37,8 +37,8 @@ a mixed model, and what changes with more labelled cases and between experiments
 curves. It reads the scores.csv of voxsaw crossval, or folders that hold one, and needs nothing else of an experiment: runs of several machines, parts
 of a study in folders of their own, or scores that another program has made.
 
-NAME= puts a name before the initialisations of a file (NAME/scratch), which tells those of the same name apart. A run that two files have with
-the same scores counts once; with other scores it is refused.
+NAME= puts a name before the initialisations of a file (NAME/scratch), which tells those of the same name apart. Of several named experiments, each is compared
+with that of the baseline. A run that two files have with the same scores counts once; with other scores it is refused.
 
 Any table with the columns initialisation, fold, fraction, seed, case, label and dsc will do.`,
 		`  voxsaw compare runs/study/scores.csv --baseline scratch

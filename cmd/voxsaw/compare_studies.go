@@ -111,9 +111,9 @@ func equalScores(a, b []eval.Score) bool {
 	return maps.Equal(of(a), of(b))
 }
 
-// sameTests makes sure that each run and that of the baseline it is compared with were tested on
-// the same cases. Where some differ, those that both have are compared, which it says once for each
-// fold. Means over other structures are told, too.
+// sameTests makes sure that each run and those it is compared with were tested on the same cases.
+// Where some differ, those that both have are compared, which it says once for each fold, or
+// initialisation. Means over other structures are told, too.
 func sameTests(s experiment.Scored, label int) (notes []string, err error) {
 	names := map[uint16]string{}
 	for _, r := range s.Runs {
@@ -132,28 +132,104 @@ func sameTests(s experiment.Scored, label int) (notes []string, err error) {
 		if at < 0 || r.Initialisation == s.Baseline {
 			continue
 		}
-		base := s.Runs[at]
-		cases, theirs := casesOf(r), casesOf(base)
-		shared := 0
-		for id := range cases {
-			if theirs[id] {
-				shared++
-			}
-		}
-		switch {
-		case shared == 0:
+		t := testsOf(r, s.Runs[at])
+		if t.shared == 0 {
 			return nil, withHint(fmt.Errorf("no test case of %s is one of %s in the same fold: these are folds of other divisions", describe(r), s.Baseline), "compare runs whose folds test on the same cases")
-		case (shared < len(cases) || shared < len(theirs)) && !told[r.Fold]:
-			told[r.Fold] = true
-			notes = append(notes, fmt.Sprintf("%s was tested on %s, %s on %d, of which %d are the same: differences are over the cases that both have, means over each run's own",
-				describe(r), numbers.Count(len(cases), "case"), s.Baseline, len(theirs), shared))
 		}
-		if labels, of := eval.Labels(r.Scores), eval.Labels(base.Scores); label == 0 && !slices.Equal(labels, of) && !other[r.Initialisation] {
+		if note := t.cases(describe(r), s.Baseline); note != "" && !told[r.Fold] {
+			told[r.Fold] = true
+			notes = append(notes, note)
+		}
+		if note := t.labels(describe(r), s.Baseline); label == 0 && note != "" && !other[r.Initialisation] {
 			other[r.Initialisation] = true
-			notes = append(notes, fmt.Sprintf("%s was scored on labels %s, %s on %s: their means are of other structures; --label N compares one", describe(r), commas(labels), s.Baseline, commas(of)))
+			notes = append(notes, note)
 		}
 	}
-	return notes, nil
+	return append(notes, sameTestsOfShares(s.Runs, label)...), nil
+}
+
+// sameTestsOfShares tells where runs with more labelled cases were tested on others than those with
+// the smallest share that they are compared with, once for each initialisation, and which of them
+// are compared with none.
+func sameTestsOfShares(runs []eval.Trial, label int) (notes []string) {
+	smallest := map[string]float64{}
+	for _, r := range runs {
+		if f, known := smallest[r.Initialisation]; !known || r.Fraction < f {
+			smallest[r.Initialisation] = r.Fraction
+		}
+	}
+	type share struct {
+		initialisation string
+		fraction       float64
+	}
+	var shares []share
+	paired, told, other := map[share]bool{}, map[string]bool{}, map[string]bool{}
+	for _, r := range runs {
+		fewer := smallest[r.Initialisation]
+		if r.Fraction == fewer {
+			continue
+		}
+		of := share{r.Initialisation, r.Fraction}
+		if !slices.Contains(shares, of) {
+			shares = append(shares, of)
+		}
+		at := slices.IndexFunc(runs, func(b eval.Trial) bool {
+			return b.Initialisation == r.Initialisation && b.Fold == r.Fold && b.Fraction == fewer && b.Seed == r.Seed
+		})
+		if at < 0 {
+			continue
+		}
+		t, with := testsOf(r, runs[at]), "the run with "+table.Percent(fewer)
+		paired[of] = paired[of] || t.shared > 0
+		if note := t.cases(describe(r), with); note != "" && !told[r.Initialisation] {
+			told[r.Initialisation] = true
+			notes = append(notes, note)
+		}
+		if note := t.labels(describe(r), with); label == 0 && note != "" && !other[r.Initialisation] {
+			other[r.Initialisation] = true
+			notes = append(notes, note)
+		}
+	}
+	for _, of := range shares {
+		if !paired[of] {
+			notes = append(notes, fmt.Sprintf("what changes with more labelled cases is not told for %s with %s of the training cases: no run with %s has the same fold and seed and a test case in common",
+				of.initialisation, table.Percent(of.fraction), table.Percent(smallest[of.initialisation])))
+		}
+	}
+	return notes
+}
+
+// tests are those of a run and of the one that it is compared with.
+type tests struct {
+	own, other, shared int // cases
+	structures, theirs []uint16
+}
+
+func testsOf(r, base eval.Trial) tests {
+	cases, others := casesOf(r), casesOf(base)
+	t := tests{own: len(cases), other: len(others), structures: eval.Labels(r.Scores), theirs: eval.Labels(base.Scores)}
+	for id := range cases {
+		if others[id] {
+			t.shared++
+		}
+	}
+	return t
+}
+
+// cases says where two runs were tested on other cases.
+func (t tests) cases(run, with string) string {
+	if t.shared == t.own && t.shared == t.other {
+		return ""
+	}
+	return fmt.Sprintf("%s was tested on %s, %s on %d, of which %d are the same: differences are over the cases that both have, means over each run's own", run, numbers.Count(t.own, "case"), with, t.other, t.shared)
+}
+
+// labels says where two runs were scored on other labels.
+func (t tests) labels(run, with string) string {
+	if slices.Equal(t.structures, t.theirs) {
+		return ""
+	}
+	return fmt.Sprintf("%s was scored on labels %s, %s on %s: their means are of other structures; --label N compares one", run, commas(t.structures), with, commas(t.theirs))
 }
 
 func casesOf(r eval.Trial) map[string]bool {

@@ -169,62 +169,79 @@ type ChangeTable struct {
 	table.Table
 }
 
-// Changes tells by a metric of [eval.Metrics], over all labels (0) or by one, what more labelled
-// cases change, where runs have several shares of the training cases, and what changes between
+// Changes tells by a metric of [eval.Metrics], over all labels (0) or by one, what changes with more
+// labelled cases, where runs have several shares of the training cases, and what changes between
 // experiments, where the names of the initialisations begin with those of several.
 func (s Scored) Changes(metric eval.Metric, label uint16) (tables []ChangeTable, err error) {
 	o := eval.FoldOptions{Metric: metric.Key, Label: label, Baseline: s.Baseline, Resamples: 1} // the tables have no bootstrap
-	gains, err := eval.LabelGains(s.Runs, o)
-	if err != nil {
-		return nil, err
-	}
-	if len(gains) > 0 {
-		tables = append(tables, ChangeTable{"More labels", table.LabelGains(gains, metric)})
-	}
-	var between []table.StudyChange
 	from, baseline := study(s.Baseline)
 	names, of := studies(s.Runs)
-	for _, to := range names {
-		if from == "" || to == from {
+	var labelled []eval.LabelGain
+	var between []table.StudyChange
+	told := true // by the differences to the baseline
+	for _, name := range names {
+		o.Baseline = baseline
+		gains, err := eval.LabelGains(of[name], o)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range gains {
+			g.Initialisation = inStudy(name, g.Initialisation)
+			if g.Baseline != "" {
+				g.Baseline = inStudy(name, g.Baseline)
+			}
+			labelled = append(labelled, g)
+		}
+		if name == from || name == "" || from == "" {
 			continue
 		}
-		o.Baseline = baseline
-		changes, err := eval.Changes(of[from], of[to], o)
+		changes, err := eval.Changes(of[from], of[name], o)
 		if err != nil {
 			return nil, err
 		}
 		for _, c := range changes {
-			between = append(between, table.StudyChange{From: from, To: to, Change: c})
+			told = told && c.Initialisation == baseline
+			between = append(between, table.StudyChange{From: from, To: name, Change: c})
 		}
 	}
-	if len(between) > 1 { // one says what the difference to the baseline does
+	if len(labelled) > 0 {
+		tables = append(tables, ChangeTable{"More labels", table.LabelGains(labelled, metric)})
+	}
+	if !told {
 		tables = append(tables, ChangeTable{"Between experiments", table.StudyChanges(between, metric)})
 	}
 	return tables, nil
 }
 
-// study takes apart the name of an initialisation that begins with that of its experiment:
-// long/scratch. An initialisation's own name has no slash.
+// study takes apart the name of an initialisation that begins with that of its experiment, such as
+// long/scratch. Plans have no initialisation with a slash; other programs may, and then what stands
+// before it is what they are told apart by.
 func study(initialisation string) (name, rest string) {
-	if name, rest, several := strings.Cut(initialisation, "/"); several {
-		return name, rest
+	if before, after, several := strings.Cut(initialisation, "/"); several && before != "" && after != "" {
+		return before, after
 	}
 	return "", initialisation
 }
 
+// inStudy is the name that [study] takes apart.
+func inStudy(name, initialisation string) string {
+	if name == "" {
+		return initialisation
+	}
+	return name + "/" + initialisation
+}
+
 // studies are the experiments that the names of the initialisations begin with, in the order of the
-// runs, and the runs of each under the initialisations' own names.
+// runs, and the runs of each under the initialisations' own names. Those without are of one that has
+// no name.
 func studies(runs []eval.Trial) (names []string, of map[string][]eval.Trial) {
 	of = map[string][]eval.Trial{}
 	for _, r := range runs {
-		name, rest := study(r.Initialisation)
-		if name == "" {
-			continue
-		}
-		if _, seen := of[name]; !seen {
+		var name string
+		name, r.Initialisation = study(r.Initialisation)
+		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
-		r.Initialisation = rest
 		of[name] = append(of[name], r)
 	}
 	return names, of

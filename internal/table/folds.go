@@ -141,6 +141,9 @@ func Differences(f eval.FoldTable) Table {
 	return t
 }
 
+// distancesNote stands below tables of distances.
+const distancesNote = "Distances: a label that was missed or invented in a case has none there, and is in no mean of that run."
+
 // Measure is a table of an experiment by one metric, or by one structure.
 type Measure struct {
 	Name  string // with its unit
@@ -171,18 +174,26 @@ func Measures(list []Measure) Table {
 	}
 	t.Notes = []string{"Over pairs of runs of the same fold and seed: two-sided paired t-test. p is adjusted for nothing: of twenty such rows without any effect one has a p below 0.05."}
 	if slices.ContainsFunc(list, func(m Measure) bool { return !m.Folds.Metric.Ratio }) {
-		t.Notes = append(t.Notes, "Distances: a label that was missed or invented in a case has none there, and is in no mean of that run.")
+		t.Notes = append(t.Notes, distancesNote)
 	}
 	return t
 }
 
-// LabelGains is the table of what more labelled cases change, by a metric of [eval.Metrics].
+// LabelGains is the table of what changes with more labelled cases, by a metric of [eval.Metrics]: a
+// row for each initialisation and larger share of the training cases.
 func LabelGains(gains []eval.LabelGain, m eval.Metric) Table {
-	t := changes("what more labelled cases change", m)
-	for _, g := range gains {
-		t.Rows = append(t.Rows, changeCells(g.Change, Percent(g.Fewer)+" to "+Percent(g.Fraction), m))
+	var list []eval.Change
+	common := "" // where rows are not independent
+	for n, g := range gains {
+		if n > 0 && g.Initialisation == gains[n-1].Initialisation && g.Baseline == gains[n-1].Baseline {
+			common = " Rows of one initialisation have the runs of its smallest share in common."
+		}
+		list = append(list, g.Change)
 	}
-	return t
+	t := changes("what changes with more labelled cases", list, m)
+	t.Notes[0] = "Each pair is two runs of one initialisation with the same fold and seed, and other shares of the training cases." + common + " " + t.Notes[0]
+	columns := []Column{{"from", "from", 0}, {"to", "to", 0}}
+	return t.with(columns, func(n int) []any { return []any{Percent(gains[n].Fewer), Percent(gains[n].Fraction)} })
 }
 
 // StudyChange is what changes from one experiment to another.
@@ -191,39 +202,61 @@ type StudyChange struct {
 	eval.Change
 }
 
-// StudyChanges is the table of what changes between experiments, by a metric of [eval.Metrics].
-func StudyChanges(list []StudyChange, m eval.Metric) Table {
-	t := changes("between experiments", m)
-	for _, c := range list {
-		t.Rows = append(t.Rows, changeCells(c.Change, fmt.Sprintf("%s, %s to %s", Percent(c.Fraction), c.From, c.To), m))
+// StudyChanges is the table of what changes between experiments, by a metric of [eval.Metrics]: a
+// row for each initialisation and share of the training cases that both have.
+func StudyChanges(studies []StudyChange, m eval.Metric) Table {
+	var list []eval.Change
+	for _, c := range studies {
+		list = append(list, c.Change)
 	}
-	return t
+	t := changes("what changes between experiments", list, m)
+	t.Notes[0] = "Each pair is two runs of one initialisation with the same fold, share of the training cases and seed, of other experiments. " + t.Notes[0]
+	columns := []Column{{"data", "data", 0}, {"from", "from", 0}, {"to", "to", 0}}
+	return t.with(columns, func(n int) []any { return []any{Percent(studies[n].Fraction), studies[n].From, studies[n].To} })
 }
 
-// changes is a table of changes without its rows.
-func changes(title string, m eval.Metric) Table {
+// changes is the table of changes, but for what they are between.
+func changes(title string, list []eval.Change, m eval.Metric) Table {
 	metric := MetricColumn(m, true)
 	t := Table{Title: metric.Title + ": " + title, Columns: []Column{
-		{"of", "of", 0}, {"data", "data", 0}, {"pairs", "pairs", 0}, {"difference", "difference", metric.Digits}, {"low", "", metric.Digits}, {"high", "", metric.Digits},
+		{"initialisation", "initialisation", 0}, {"pairs", "pairs", 0}, {"change", "change", metric.Digits}, {"low", "", metric.Digits}, {"high", "", metric.Digits},
 		{"interval", "95 % interval", 0}, {"p", "p", 3}, {"folds_low", "", metric.Digits}, {"folds_high", "", metric.Digits}, {"folds", "over folds", 0},
 	}, Notes: []string{
-		"Over pairs of runs of the same fold and seed: two-sided paired t-test. p is adjusted for nothing. Over folds: 95 % interval of a t-test over the means of the folds.",
-		"A row of two initialisations: by how much their difference changes.",
+		"Compared are the test cases that both have. 95 % interval, p: two-sided paired t-test over the pairs; p is adjusted for nothing. Over folds: 95 % interval of a t-test over the means of the folds.",
 	}}
+	first, baseline := "", "" // of the first row of a difference
+	for _, c := range list {
+		name := c.Initialisation
+		if c.Baseline != "" {
+			name += " - " + c.Baseline
+			if first == "" {
+				first, baseline = c.Initialisation, c.Baseline
+			}
+		}
+		t.Rows = append(t.Rows, []any{
+			name, c.Gain.N, c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, metric.Digits), P(c.Test.P), c.Folds.Low, c.Folds.High, Interval(c.Folds, metric.Digits),
+		})
+	}
+	if first != "" {
+		t.Notes = append(t.Notes, fmt.Sprintf("%s - %s: by how much the difference of the two changes.", first, baseline))
+	}
 	if m.Better < 0 {
-		t.Notes = append(t.Notes, LessIsBetter+": a change below 0 is for the second of the two that are compared.")
+		note := LessIsBetter + ": below 0, it became less"
+		if first != "" {
+			note += fmt.Sprintf("; of %s - %s, the difference moved in favour of %s", first, baseline, first)
+		}
+		t.Notes = append(t.Notes, note+".", distancesNote+" Runs that find more labels may have a larger mean for it: look at single labels, too.")
 	}
 	return t
 }
 
-func changeCells(c eval.Change, data string, m eval.Metric) []any {
-	of, digits := c.Initialisation, MetricColumn(m, true).Digits
-	if c.Baseline != "" {
-		of += " - " + c.Baseline
+// with puts columns after the first, and their cells into each row.
+func (t Table) with(columns []Column, cells func(row int) []any) Table {
+	t.Columns = slices.Insert(t.Columns, 1, columns...)
+	for n, row := range t.Rows {
+		t.Rows[n] = slices.Insert(row, 1, cells(n)...)
 	}
-	return []any{
-		of, data, c.Gain.N, c.Gain, c.Interval.Low, c.Interval.High, Interval(c.Interval, digits), P(c.Test.P), c.Folds.Low, c.Folds.High, Interval(c.Folds, digits),
-	}
+	return t
 }
 
 // LessIsBetter begins the note of tables of distances.
