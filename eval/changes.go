@@ -87,10 +87,8 @@ func (o FoldOptions) series(runs []Trial, m Metric) []series {
 			continue
 		}
 		d := series{name, o.baseline(), map[runKey]map[string]float64{}}
-		for key, values := range s.values {
-			if base, ok := baseline[key]; ok {
-				d.values[key] = differences(values, base)
-			}
+		for _, p := range pairsOf(s.values, baseline) {
+			d.values[runKey{p.Fold, p.Fraction, p.Seed}] = p.Differences
 		}
 		differing = append(differing, d)
 	}
@@ -106,18 +104,21 @@ func (s series) fractions() []float64 {
 	return slices.Sorted(maps.Keys(seen))
 }
 
+// of are the values of the runs of a fraction, under another one.
+func (s series) of(fraction, as float64) map[runKey]map[string]float64 {
+	values := map[runKey]map[string]float64{}
+	for key, v := range s.values {
+		if key.fraction == fraction {
+			values[runKey{key.fold, as, key.seed}] = v
+		}
+	}
+	return values
+}
+
 // change compares the runs of a fraction with those of the same fold and seed that another series
 // has of a fraction. It is not ok where no pair of runs has a value.
 func (s series) change(before series, fewer, fraction float64, o FoldOptions) (c Change, ok bool) {
-	var pairs []Pair
-	for _, key := range sortedRuns(s.values) {
-		if key.fraction != fraction {
-			continue
-		}
-		if base, there := before.values[runKey{key.fold, fewer, key.seed}]; there {
-			pairs = append(pairs, Pair{Fold: key.fold, Fraction: fraction, Seed: key.seed, Differences: differences(s.values[key], base)})
-		}
-	}
+	pairs := pairsOf(s.of(fraction, fraction), before.of(fewer, fraction))
 	c = Change{s.Initialisation, s.Baseline, fraction, comparePairs(pairs, o)}
 	return c, c.Gain.N > 0
 }

@@ -29,16 +29,17 @@ func Pairs(runs []Trial, initialisation string, o FoldOptions) ([]Pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, baseline := o.casesOf(runs, initialisation, m), o.casesOf(runs, o.baseline(), m)
-	var pairs []Pair
+	return pairsOf(o.casesOf(runs, initialisation, m), o.casesOf(runs, o.baseline(), m)), nil
+}
+
+// pairsOf pairs runs of the same fold, fraction and seed.
+func pairsOf(own, base map[runKey]map[string]float64) (pairs []Pair) {
 	for _, key := range sortedRuns(own) {
-		base, ok := baseline[key]
-		if !ok {
-			continue
+		if other, ok := base[key]; ok {
+			pairs = append(pairs, Pair{Fold: key.fold, Fraction: key.fraction, Seed: key.seed, Differences: differences(own[key], other)})
 		}
-		pairs = append(pairs, Pair{Fold: key.fold, Fraction: key.fraction, Seed: key.seed, Differences: differences(own[key], base)})
 	}
-	return pairs, nil
+	return pairs
 }
 
 // differences subtracts case by case, of the cases that both have.

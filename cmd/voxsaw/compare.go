@@ -218,7 +218,7 @@ func (o compareOptions) curves(runs []eval.Trial) (all []eval.LearningCurve, not
 		}
 		found := false
 		for _, c := range curves {
-			c.Initialisation = name + c.Initialisation
+			c.Initialisation = experiment.InStudy(name, c.Initialisation)
 			k := key{c.Initialisation, table.Percent(c.Fraction), c.Fold, c.Seed}
 			fraction, compared := fractions[k]
 			if !compared {

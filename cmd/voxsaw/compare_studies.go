@@ -20,7 +20,7 @@ import (
 
 // studies are the runs of several files.
 type studies struct {
-	names, paths []string // of each file: what stands before its initialisations
+	names, paths []string // of each file, whose experiment may have no name
 	runs         []eval.Trial
 	from         []int // the file of each run
 	notes        []string
@@ -60,7 +60,7 @@ func nameOf(arg string) (name, path string) {
 		return "", arg
 	}
 	if name, path, named := strings.Cut(arg, "="); named && name != "" {
-		return name + "/", path
+		return name, path
 	}
 	return "", arg
 }
@@ -69,10 +69,8 @@ func nameOf(arg string) (name, path string) {
 func (s *studies) add(n int, runs []eval.Trial) error {
 	shared := 0
 	for _, r := range runs {
-		r.Initialisation = s.names[n] + r.Initialisation
-		at := slices.IndexFunc(s.runs, func(o eval.Trial) bool {
-			return o.Initialisation == r.Initialisation && o.Fold == r.Fold && o.Fraction == r.Fraction && o.Seed == r.Seed
-		})
+		r.Initialisation = experiment.InStudy(s.names[n], r.Initialisation)
+		at := indexOf(s.runs, r)
 		if at < 0 {
 			s.runs, s.from = append(s.runs, r), append(s.from, n)
 			continue
@@ -87,6 +85,13 @@ func (s *studies) add(n int, runs []eval.Trial) error {
 		s.notes = append(s.notes, fmt.Sprintf("%s: %s that another file has, too, with the same scores, counted once", s.paths[n], numbers.Count(shared, "run")))
 	}
 	return nil
+}
+
+// indexOf is where the run with the same initialisation, fold, share and seed is, -1 where none is.
+func indexOf(runs []eval.Trial, r eval.Trial) int {
+	return slices.IndexFunc(runs, func(o eval.Trial) bool {
+		return o.Initialisation == r.Initialisation && o.Fold == r.Fold && o.Fraction == r.Fraction && o.Seed == r.Seed
+	})
 }
 
 // describe tells a run from others.
@@ -112,8 +117,8 @@ func equalScores(a, b []eval.Score) bool {
 }
 
 // sameTests makes sure that each run and those it is compared with were tested on the same cases.
-// Where some differ, those that both have are compared, which it says once for each fold, or
-// initialisation. Means over other structures are told, too.
+// Where some differ, those that both have are compared, which it says once for each fold, or, of
+// runs with more labelled cases, each initialisation. Means over other structures are told, too.
 func sameTests(s experiment.Scored, label int) (notes []string, err error) {
 	names := map[uint16]string{}
 	for _, r := range s.Runs {
@@ -124,11 +129,17 @@ func sameTests(s experiment.Scored, label int) (notes []string, err error) {
 			names[score.Label] = cmp.Or(names[score.Label], score.Name)
 		}
 	}
-	told, other := map[int]bool{}, map[string]bool{} // folds, initialisations
+	told := map[string]bool{}
+	tell := func(once, note string) {
+		if note != "" && !told[once] {
+			told[once] = true
+			notes = append(notes, note)
+		}
+	}
 	for _, r := range s.Runs {
-		at := slices.IndexFunc(s.Runs, func(b eval.Trial) bool {
-			return b.Initialisation == s.Baseline && b.Fold == r.Fold && b.Fraction == r.Fraction && b.Seed == r.Seed
-		})
+		base := r
+		base.Initialisation = s.Baseline
+		at := indexOf(s.Runs, base)
 		if at < 0 || r.Initialisation == s.Baseline {
 			continue
 		}
@@ -136,67 +147,46 @@ func sameTests(s experiment.Scored, label int) (notes []string, err error) {
 		if t.shared == 0 {
 			return nil, withHint(fmt.Errorf("no test case of %s is one of %s in the same fold: these are folds of other divisions", describe(r), s.Baseline), "compare runs whose folds test on the same cases")
 		}
-		if note := t.cases(describe(r), s.Baseline); note != "" && !told[r.Fold] {
-			told[r.Fold] = true
-			notes = append(notes, note)
-		}
-		if note := t.labels(describe(r), s.Baseline); label == 0 && note != "" && !other[r.Initialisation] {
-			other[r.Initialisation] = true
-			notes = append(notes, note)
+		tell(fmt.Sprint("cases of fold ", r.Fold), t.cases(describe(r), s.Baseline))
+		if label == 0 {
+			tell("labels of "+r.Initialisation, t.labels(describe(r), s.Baseline))
 		}
 	}
-	return append(notes, sameTestsOfShares(s.Runs, label)...), nil
-}
-
-// sameTestsOfShares tells where runs with more labelled cases were tested on others than those with
-// the smallest share that they are compared with, once for each initialisation, and which of them
-// are compared with none.
-func sameTestsOfShares(runs []eval.Trial, label int) (notes []string) {
 	smallest := map[string]float64{}
-	for _, r := range runs {
+	for _, r := range s.Runs {
 		if f, known := smallest[r.Initialisation]; !known || r.Fraction < f {
 			smallest[r.Initialisation] = r.Fraction
 		}
 	}
-	type share struct {
-		initialisation string
-		fraction       float64
-	}
-	var shares []share
-	paired, told, other := map[share]bool{}, map[string]bool{}, map[string]bool{}
-	for _, r := range runs {
-		fewer := smallest[r.Initialisation]
-		if r.Fraction == fewer {
+	paired, unpaired := map[string]bool{}, []string{} // shares of initialisations
+	for _, r := range s.Runs {
+		base := r
+		base.Fraction = smallest[r.Initialisation]
+		if r.Fraction == base.Fraction {
 			continue
 		}
-		of := share{r.Initialisation, r.Fraction}
-		if !slices.Contains(shares, of) {
-			shares = append(shares, of)
+		with := "the run with " + table.Percent(base.Fraction)
+		share := fmt.Sprintf("%s with %s of the training cases: no run with %s", r.Initialisation, table.Percent(r.Fraction), table.Percent(base.Fraction))
+		if !slices.Contains(unpaired, share) {
+			unpaired = append(unpaired, share)
 		}
-		at := slices.IndexFunc(runs, func(b eval.Trial) bool {
-			return b.Initialisation == r.Initialisation && b.Fold == r.Fold && b.Fraction == fewer && b.Seed == r.Seed
-		})
+		at := indexOf(s.Runs, base)
 		if at < 0 {
 			continue
 		}
-		t, with := testsOf(r, runs[at]), "the run with "+table.Percent(fewer)
-		paired[of] = paired[of] || t.shared > 0
-		if note := t.cases(describe(r), with); note != "" && !told[r.Initialisation] {
-			told[r.Initialisation] = true
-			notes = append(notes, note)
-		}
-		if note := t.labels(describe(r), with); label == 0 && note != "" && !other[r.Initialisation] {
-			other[r.Initialisation] = true
-			notes = append(notes, note)
+		t := testsOf(r, s.Runs[at])
+		paired[share] = paired[share] || t.shared > 0
+		tell("cases of shares of "+r.Initialisation, t.cases(describe(r), with))
+		if label == 0 {
+			tell("labels of shares of "+r.Initialisation, t.labels(describe(r), with))
 		}
 	}
-	for _, of := range shares {
-		if !paired[of] {
-			notes = append(notes, fmt.Sprintf("what changes with more labelled cases is not told for %s with %s of the training cases: no run with %s has the same fold and seed and a test case in common",
-				of.initialisation, table.Percent(of.fraction), table.Percent(smallest[of.initialisation])))
+	for _, share := range unpaired {
+		if !paired[share] {
+			notes = append(notes, "what changes with more labelled cases is not told for "+share+" has the same fold and seed and a test case in common")
 		}
 	}
-	return notes
+	return notes, nil
 }
 
 // tests are those of a run and of the one that it is compared with.

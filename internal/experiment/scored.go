@@ -186,9 +186,9 @@ func (s Scored) Changes(metric eval.Metric, label uint16) (tables []ChangeTable,
 			return nil, err
 		}
 		for _, g := range gains {
-			g.Initialisation = inStudy(name, g.Initialisation)
+			g.Initialisation = InStudy(name, g.Initialisation)
 			if g.Baseline != "" {
-				g.Baseline = inStudy(name, g.Baseline)
+				g.Baseline = InStudy(name, g.Baseline)
 			}
 			labelled = append(labelled, g)
 		}
@@ -213,8 +213,7 @@ func (s Scored) Changes(metric eval.Metric, label uint16) (tables []ChangeTable,
 	return tables, nil
 }
 
-// study takes apart the name of an initialisation that begins with that of its experiment, such as
-// long/scratch. Plans have no initialisation with a slash; other programs may, and then what stands
+// study takes apart what [InStudy] puts together. Plans have no initialisation with a slash; other programs may, and then what stands
 // before it is what they are told apart by.
 func study(initialisation string) (name, rest string) {
 	if before, after, several := strings.Cut(initialisation, "/"); several && before != "" && after != "" {
@@ -223,8 +222,9 @@ func study(initialisation string) (name, rest string) {
 	return "", initialisation
 }
 
-// inStudy is the name that [study] takes apart.
-func inStudy(name, initialisation string) string {
+// InStudy is the name of an initialisation of an experiment among those of several: long/scratch. It
+// is the initialisation's own where the experiment has no name.
+func InStudy(name, initialisation string) string {
 	if name == "" {
 		return initialisation
 	}
