@@ -34,6 +34,9 @@ func readStudies(args []string, spare func(paths []string) error) (*studies, err
 		if path == "" {
 			return nil, usagef("%q names no file", arg)
 		}
+		if strings.Contains(name, "/") {
+			return nil, withHint(usagef("the name %q has a slash, which stands between a name and its initialisations", name), "give the experiment a name without one: NAME=%s", path)
+		}
 		if stat, err := os.Stat(path); err == nil && stat.IsDir() {
 			path = filepath.Join(path, experiment.ScoresFile)
 		}

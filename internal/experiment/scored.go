@@ -213,8 +213,8 @@ func (s Scored) Changes(metric eval.Metric, label uint16) (tables []ChangeTable,
 	return tables, nil
 }
 
-// study takes apart what [InStudy] puts together. Plans have no initialisation with a slash; other programs may, and then what stands
-// before it is what they are told apart by.
+// study takes apart what [InStudy] puts together. Plans have no initialisation with a slash; other
+// programs may, and then what stands before it is what they are told apart by.
 func study(initialisation string) (name, rest string) {
 	if before, after, several := strings.Cut(initialisation, "/"); several && before != "" && after != "" {
 		return before, after
