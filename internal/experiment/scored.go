@@ -169,11 +169,12 @@ type ChangeTable struct {
 	table.Table
 }
 
-// Changes tells by a metric of [eval.Metrics], over all labels (0) or by one, what changes with more
-// labelled cases, where runs have several shares of the training cases, and what changes between
-// experiments, where the names of the initialisations begin with those of several.
+// Changes tells by a metric of [eval.Metrics], over all labels (0) or by one, what changes with
+// more labelled cases, where runs have several shares of the training cases, and what changes
+// between experiments, where the names of the initialisations begin with those of several.
 func (s Scored) Changes(metric eval.Metric, label uint16) (tables []ChangeTable, err error) {
-	o := eval.FoldOptions{Metric: metric.Key, Label: label, Baseline: s.Baseline, Resamples: 1} // the tables have no bootstrap
+	// The tables have no bootstrap.
+	o := eval.FoldOptions{Metric: metric.Key, Label: label, Baseline: s.Baseline, Resamples: 1}
 	from, baseline := study(s.Baseline)
 	names, of := studies(s.Runs)
 	var labelled []eval.LabelGain
@@ -222,8 +223,8 @@ func study(initialisation string) (name, rest string) {
 	return "", initialisation
 }
 
-// InStudy is the name of an initialisation of an experiment among those of several: long/scratch. It
-// is the initialisation's own where the experiment has no name.
+// InStudy is the name of an initialisation of an experiment among those of several: long/scratch.
+// It is the initialisation's own where the experiment has no name.
 func InStudy(name, initialisation string) string {
 	if name == "" {
 		return initialisation
@@ -232,8 +233,8 @@ func InStudy(name, initialisation string) string {
 }
 
 // studies are the experiments that the names of the initialisations begin with, in the order of the
-// runs, and the runs of each under the initialisations' own names. Those without are of one that has
-// no name.
+// runs, and the runs of each under the initialisations' own names. Those without are of one that
+// has no name.
 func studies(runs []eval.Trial) (names []string, of map[string][]eval.Trial) {
 	of = map[string][]eval.Trial{}
 	for _, r := range runs {

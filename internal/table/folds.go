@@ -179,8 +179,8 @@ func Measures(list []Measure) Table {
 	return t
 }
 
-// LabelGains is the table of what changes with more labelled cases, by a metric of [eval.Metrics]: a
-// row for each initialisation and larger share of the training cases.
+// LabelGains is the table of what changes with more labelled cases, by a metric of [eval.Metrics]:
+// a row for each initialisation and larger share of the training cases.
 func LabelGains(gains []eval.LabelGain, m eval.Metric) Table {
 	var list []eval.Change
 	common := "" // where rows are not independent
