@@ -21,7 +21,7 @@ if [ $# -ne 2 ]; then
 fi
 here=$(realpath "$(dirname "$0")/..")
 results=$here/docs/results/leaderboard
-plans=(leaderboard-{tuning,claim,labels,longer} leaderboard leaderboard-{ablations,plateau,doubled})
+plans=(leaderboard-{tuning,claim,labels,longer} leaderboard leaderboard-{ablations,plateau,doubled,equal})
 pids=() # of processes that carry out trials
 scans=$1
 [ "$scans" = --gather ] || scans=$(realpath -e "$scans")

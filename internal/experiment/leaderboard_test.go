@@ -174,6 +174,13 @@ func TestLeaderboardSharesRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// the doubled plan's scratch, with an encoder's arithmetic more, for replicates of it
+	equal, want := committed(t, "leaderboard-equal.yaml"), doubled
+	want.Finetune.Train.Steps += more.Train.Steps - same.Train.Steps
+	want.Inits, want.Pretrain, want.Seeds = equal.Inits, equal.Pretrain, claim.Seeds[:len(equal.Seeds)]
+	if !reflect.DeepEqual(equal, want) || len(equal.Inits) != 1 || !reflect.DeepEqual(equal.initialisation("scratch"), doubled.initialisation("scratch")) {
+		t.Errorf("6000 steps are others than the doubled plan's scratch and an encoder's: %+v, want %+v", equal, want)
+	}
 	if own, err := board.finetune(board.initialisation("scratch+")); err != nil || !reflect.DeepEqual(own, same) || !reflect.DeepEqual(board.Inference, claim.Inference) || !reflect.DeepEqual(board.Metrics, claim.Metrics) {
 		t.Errorf("the board's scratch+ is not the claim's scratch: %+v, %+v, %v", own, same, err)
 	}
