@@ -130,9 +130,13 @@ func (s Scored) means(folds eval.FoldTable) (report.Section, error) {
 		}
 		others = append(others, hd95)
 	}
+	about := "Mean DSC over the test cases of each fold, in percent: mean ± standard deviation over folds and seeds. "
+	if len(folds.Initialisations) > 1 {
+		about += "The difference compares each run with that of " + s.Baseline +
+			" of the same fold and seed; its interval and p are over these pairs of runs (paired t-test), not over the patients of one run. "
+	}
 	section := report.Section{Title: "Segmentation of unseen cases", Blocks: []report.Block{
-		report.Text("Mean DSC over the test cases of each fold, in percent: mean ± standard deviation over folds and seeds. The difference compares each run with that of " + s.Baseline +
-			" of the same fold and seed; its interval and p are over these pairs of runs (paired t-test), not over the patients of one run. " + s.About),
+		report.Text(about + s.About),
 		report.Folds{FoldTable: folds, Others: others},
 	}}
 	for _, warning := range s.Warnings() {
