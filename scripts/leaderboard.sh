@@ -41,9 +41,7 @@ reuse() {
   for fold in 1 2 3; do
     case $1 in
       leaderboard-labels)
-        copy "$1" claim pretraining/hard/fold-$fold{,}
-        copy "$1" claim trials/{scratch,scratch}/fold-$fold/fraction-0.1/seed-1
-        copy "$1" claim trials/{hard,hard}/fold-$fold/fraction-0.1/seed-1
+        copy "$1" claim pretraining/hard/fold-$fold{,} # its runs have other post-processing
         ;;
       leaderboard-longer)
         copy "$1" claim pretraining/hard/fold-$fold{,}
