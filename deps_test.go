@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 
 	"volume":          {},
 	"volume/nifti":    {"volume", "internal/folders"},
-	"volume/itk":      {"volume"},
+	"volume/itk":      {"volume", "internal/folders"},
 	"volume/dicom":    {"volume", "internal/folders"},
 	"volume/prepared": {"volume", "internal/claim", "internal/folders", "internal/seed"},
 
@@ -100,10 +100,11 @@ var mayImport = map[string][]string{
 	"internal/bench":   {".", "internal/backbone", "internal/device", "internal/jigsaw", "internal/nn", "internal/puzzle", "internal/seed", "internal/sliding", "internal/solver", "internal/train"},
 	"internal/tuning":  {"internal/device", "internal/device/cpu", "internal/config"},
 
-	"eval":            {"volume"},
-	"internal/plain":  {},
-	"internal/table":  {"eval"},
-	"internal/report": {"eval", "internal/table", "volume"},
+	"eval":               {"volume"},
+	"internal/plain":     {},
+	"internal/smallfile": {},
+	"internal/table":     {"eval"},
+	"internal/report":    {"eval", "internal/table", "volume"},
 
 	"scripts/changelog": {},
 	"scripts/comments":  {},
@@ -120,7 +121,7 @@ var mayImport = map[string][]string{
 var guest = []string{".", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/pretext", "internal/seed", "internal/train"}
 
 // everybodys are the rooms that all others may import.
-var everybodys = []string{"internal/atomicfile", "internal/numbers", "internal/plain"}
+var everybodys = []string{"internal/atomicfile", "internal/numbers", "internal/plain", "internal/smallfile"}
 
 // mayEverything are the rooms at the top, where everything comes together: the command line, and
 // the experiments that it runs.
@@ -142,7 +143,7 @@ var onlyImporter = map[string]string{
 }
 
 // standardLibraryOnly are the rooms that import nothing from outside.
-var standardLibraryOnly = []string{"internal/puzzle", "internal/solver", "internal/seed", "internal/atomicfile", "internal/device", "vnet", "."}
+var standardLibraryOnly = []string{"internal/puzzle", "internal/solver", "internal/seed", "internal/atomicfile", "internal/smallfile", "internal/device", "vnet", "."}
 
 func TestImportsGoOneWay(t *testing.T) {
 	rooms := importsByRoom(t)

@@ -15,13 +15,14 @@
 package puzzle2d
 
 import (
+	"bytes"
 	"fmt"
 	"math"
-	"os"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // The heads: how the features of the patches become costs of positions. Paper, Symmetric and Both
@@ -99,12 +100,11 @@ func (c Config) Resolve(data Data) (Config, error) {
 // ReadOrders sets the orders of the K-way head from a file, and their number: of the Context Free
 // Network (permutations_*.bin), or NumPy's (.npy) as VISSL has them.
 func (c *Config) ReadOrders(path string) error {
-	f, err := os.Open(path)
+	data, err := smallfile.ReadGiven(path, smallfile.List)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	orders, err := puzzle.ReadSelection(f)
+	orders, err := puzzle.ReadSelection(bytes.NewReader(data))
 	if err == nil {
 		err = orders.Check(c.grid().Cells())
 	}

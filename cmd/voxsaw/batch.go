@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
@@ -78,7 +78,7 @@ func (r *runFlags) recorded(key string) (value string, ok bool) {
 	if !r.resume || r.out == "" {
 		return "", false
 	}
-	text, err := os.ReadFile(train.ConfigOf(r.out))
+	text, err := smallfile.Read(train.ConfigOf(r.out), smallfile.Settings)
 	if err != nil {
 		return "", false
 	}

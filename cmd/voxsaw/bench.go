@@ -22,6 +22,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/puzzle"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/sliding"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/solver"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/segment"
@@ -228,7 +229,7 @@ func mostMemory(d device.Device) int64 {
 // peakMemory is the most that the process has held in memory, in bytes; 0 where the system does not
 // say.
 func peakMemory() int64 {
-	status, err := os.ReadFile("/proc/self/status")
+	status, err := smallfile.Read("/proc/self/status", smallfile.Record)
 	if err != nil {
 		return 0
 	}

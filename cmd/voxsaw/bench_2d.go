@@ -18,6 +18,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/jigsaw"
 	"github.com/voxsaw/voxsaw/internal/photonet"
 	"github.com/voxsaw/voxsaw/internal/puzzle"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // bench2DOptions are what docs/peers/peer_puzzle2d.py takes, too.
@@ -114,7 +115,7 @@ func runBench2D(w, log io.Writer, o bench2DOptions) (err error) {
 // not say.
 func cpuTime() time.Duration {
 	const ticks = 100 // a second: Linux tells programs no others
-	stat, err := os.ReadFile("/proc/self/stat")
+	stat, err := smallfile.Read("/proc/self/stat", smallfile.Record)
 	if err != nil {
 		return 0
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/voxsaw/voxsaw"
 	"github.com/voxsaw/voxsaw/internal/photo"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
 
@@ -67,7 +67,7 @@ func benchPhotos(root string, o photoBenchOptions) (line photoBenchLine, err err
 	files := make([][]byte, n)
 	for k := range files {
 		path := filepath.Join(root, filepath.FromSlash(set.Photos[k*len(set.Photos)/n].Path))
-		if files[k], err = os.ReadFile(path); err != nil {
+		if files[k], err = smallfile.Read(path, smallfile.Log); err != nil {
 			return line, err
 		}
 		p, err := photo.Decode(files[k])

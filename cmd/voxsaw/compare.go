@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/experiment"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -240,12 +242,11 @@ func (o compareOptions) curves(runs []eval.Trial) (all []eval.LearningCurve, not
 }
 
 func readCurves(path string) ([]eval.LearningCurve, error) {
-	f, err := os.Open(path)
+	text, err := smallfile.ReadGiven(path, smallfile.List)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	curves, err := table.ReadCurves(f)
+	curves, err := table.ReadCurves(bytes.NewReader(text))
 	if err != nil {
 		return nil, withHint(fmt.Errorf("%s: %w", path, err), "give it the curves.csv in the folder of an experiment")
 	}

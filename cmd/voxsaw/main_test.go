@@ -299,8 +299,8 @@ func same(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// damage FROM TO HOW writes a damaged copy of a file: cut to a number of bytes, or with the byte at
-// a place changed (@place=value).
+// damage FROM TO HOW writes a damaged copy of a file: cut to a number of bytes, drawn out to it by
+// zeros that take no room, or with the byte at a place changed (@place=value).
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: damage FROM TO BYTES|@PLACE=VALUE")
@@ -315,7 +315,9 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 	} else {
 		n, err := strconv.Atoi(args[2])
 		ts.Check(err)
-		data = data[:n]
+		if data = data[:min(n, len(data))]; len(data) < n {
+			defer func() { ts.Check(os.Truncate(ts.MkAbs(args[1]), int64(n))) }()
+		}
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), data, 0o644))
 }

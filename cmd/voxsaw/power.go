@@ -1,16 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
@@ -77,12 +78,11 @@ func runPower(stdout io.Writer, o powerOptions, path string) error {
 
 // readRuns reads the scores of an experiment's runs.
 func readRuns(path string) ([]eval.Trial, error) {
-	f, err := os.Open(path)
+	text, err := smallfile.ReadGiven(path, smallfile.List)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	runs, err := table.ReadRuns(f)
+	runs, err := table.ReadRuns(bytes.NewReader(text))
 	if err != nil {
 		return nil, withHint(fmt.Errorf("%s: %w", path, err), "give it the scores.csv in the folder of an experiment")
 	}

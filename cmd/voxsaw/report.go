@@ -17,6 +17,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
@@ -73,7 +74,7 @@ func writeRunReport(out string, folders ...string) error {
 		if err != nil {
 			return err
 		}
-		settings, err := os.ReadFile(train.ConfigOf(folder))
+		settings, err := smallfile.Read(train.ConfigOf(folder), smallfile.Settings)
 		if err != nil {
 			return err
 		}

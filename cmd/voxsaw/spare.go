@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"image"
 	"io/fs"
-	"os"
 
 	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // This file keeps commands from writing over a file that a user has named and that is of another
@@ -38,11 +38,12 @@ func isPicture(content []byte) bool {
 
 // spare refuses to write over a file of another kind. The file need not be there.
 func spare(path string, kind spared) error {
-	content, err := os.ReadFile(path)
+	content, err := smallfile.Read(path, smallfile.Log)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && !kind.is(content) {
+	var large *smallfile.TooLargeError
+	if errors.As(err, &large) || err == nil && !kind.is(content) {
 		err = withHint(fmt.Errorf("%s %s, and would be written over", path, kind.no), "%s", kind.hint)
 	}
 	return err

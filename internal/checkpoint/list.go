@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // This file: long lists of cases. A checkpoint of 100,000 cases would repeat their names each time
@@ -75,7 +76,7 @@ var inConfig = regexp.MustCompile(`([0-9]+) names, those in (names-[0-9a-f]{16}\
 // They lie beside it.
 func VerifyLists(path string) (problems []string) {
 	// folded, a line's end is a blank
-	text, err := os.ReadFile(path)
+	text, err := smallfile.Read(path, smallfile.Settings)
 	if err != nil {
 		return nil // who reads the configuration says so
 	}
@@ -97,7 +98,7 @@ func (l List) read(folder string) ([]string, error) {
 	if filepath.Base(l.File) != l.File {
 		return nil, fmt.Errorf("%q is no file of the same folder", l.File)
 	}
-	text, err := os.ReadFile(filepath.Join(folder, l.File))
+	text, err := smallfile.Read(filepath.Join(folder, l.File), smallfile.List)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

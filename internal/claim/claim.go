@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // File lists, in a folder, the names that were taken there.
@@ -101,7 +102,7 @@ func Mark(dir, owner string, names ...string) error {
 // read gives the owner of each name that is taken.
 func read(dir string) (map[string]string, error) {
 	owners := map[string]string{}
-	text, err := os.ReadFile(filepath.Join(dir, File))
+	text, err := smallfile.Read(filepath.Join(dir, File), smallfile.Record)
 	if os.IsNotExist(err) {
 		return owners, nil
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -20,10 +19,12 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 	"github.com/spf13/pflag"
+
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // maxSize bounds what is parsed. The longest file a person writes is a few kilobytes.
-const maxSize = 1 << 20
+const maxSize = smallfile.Settings
 
 // Load reads a YAML file into the struct that cfg points to, over the values it has. A key that no
 // field has is an error that names it, the line and the nearest valid key; so is a value of the
@@ -33,17 +34,10 @@ func Load(path string, cfg any) error { return reader{file: path}.load(cfg) }
 // load reads the file.
 func (r reader) load(cfg any) error {
 	path := r.file
-	info, err := os.Stat(path)
+	data, err := smallfile.ReadGiven(path, maxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("config file %s does not exist", path)
 	} else if err != nil {
-		return fmt.Errorf("reading config: %w", err)
-	}
-	if info.Size() > maxSize {
-		return fmt.Errorf("%s holds %d bytes: not a config file", path, info.Size())
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
 		return fmt.Errorf("reading config: %w", err)
 	}
 	return r.parse(data, cfg)
@@ -99,7 +93,7 @@ func Part(name string, data []byte, path string, cfg any) error {
 // Gives tells whether a file that [Load] reads has a key, such as train.steps. A file that cannot
 // be read has none.
 func Gives(path, key string) bool {
-	data, err := os.ReadFile(path)
+	data, err := smallfile.Read(path, maxSize)
 	if err != nil {
 		return false
 	}

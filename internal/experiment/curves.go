@@ -1,14 +1,15 @@
 package experiment
 
 import (
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 
 	"github.com/voxsaw/voxsaw/eval"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/train"
 )
 
@@ -34,12 +35,11 @@ func (r *Result) LearningCurves(out string) ([]eval.LearningCurve, error) {
 
 // readCurve reads the DSC of a run's validations.
 func readCurve(path string) (steps, values []float64, err error) {
-	f, err := os.Open(path)
+	text, err := smallfile.Read(path, smallfile.Log)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer f.Close()
-	lines, err := csv.NewReader(f).ReadAll()
+	lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/pretext"
 	"github.com/voxsaw/voxsaw/internal/report"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
@@ -94,11 +94,11 @@ func (r *Result) Report(ctx context.Context, title string, s Setting) (report.Re
 		return page, err
 	}
 	page.Sections = append(page.Sections, trainings, of.structures, r.perCase())
-	plan, err := os.ReadFile(filepath.Join(s.Out, planFile))
+	plan, err := smallfile.Read(filepath.Join(s.Out, planFile), smallfile.Settings)
 	if err != nil {
 		return page, err
 	}
-	subsets, err := os.ReadFile(filepath.Join(s.Out, subsetsFile))
+	subsets, err := smallfile.Read(filepath.Join(s.Out, subsetsFile), smallfile.List)
 	if err != nil {
 		return page, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/pretext"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/internal/table"
 	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/segment"
@@ -232,7 +233,7 @@ func (r *runner) record() error {
 			return fmt.Errorf("%s holds another experiment: %w", r.Out, err)
 		}
 		var divided Cases
-		data, err := os.ReadFile(casesPath)
+		data, err := smallfile.Read(casesPath, smallfile.List)
 		if err != nil {
 			return err
 		}
@@ -346,12 +347,11 @@ func (r *runner) scores(ctx context.Context, folder string, ids []string, finish
 }
 
 func readScores(folder string) ([]eval.Score, error) {
-	f, err := os.Open(filepath.Join(folder, ScoresFile))
+	text, err := smallfile.Read(filepath.Join(folder, ScoresFile), smallfile.List)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	return table.ReadScores(f)
+	return table.ReadScores(bytes.NewReader(text))
 }
 
 // options are those of a run, which is begun, or taken up again.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/config"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
@@ -250,7 +250,7 @@ func (r *runner) settings(arm Arm, chosen *config.OneOf) (map[string]string, err
 
 // readResult reads what an earlier run found; nothing if it found nothing.
 func readResult(path string) (result Result, err error) {
-	text, err := os.ReadFile(path)
+	text, err := smallfile.Read(path, smallfile.List)
 	if errors.Is(err, fs.ErrNotExist) {
 		return result, nil
 	}

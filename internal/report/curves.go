@@ -1,19 +1,20 @@
 package report
 
 import (
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // Training is a training's folder and how to call it.
@@ -70,13 +71,12 @@ type log struct {
 }
 
 func readLog(path, name string) (log, error) {
-	f, err := os.Open(path)
+	text, err := smallfile.Read(path, smallfile.Log)
 	if err != nil {
 		return log{}, fmt.Errorf("reading the curves of %s: %w", name, err)
 	}
-	defer f.Close()
 	l := log{name: name, values: map[string][]float64{}}
-	r := csv.NewReader(f)
+	r := csv.NewReader(bytes.NewReader(text))
 	r.FieldsPerRecord = -1 // a line that was cut short is the end of what is known
 	for line := 1; ; line++ {
 		record, err := r.Read()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // This file: a report's files. A study that grows writes its report again and again, and pictures
@@ -88,7 +89,7 @@ func (r Report) write(folder, name string) error {
 // contents are the names of the files that an earlier report has in its folder, as far as they are
 // there.
 func contents(files string) ([]string, error) {
-	text, err := os.ReadFile(filepath.Join(files, contentsFile))
+	text, err := smallfile.Read(filepath.Join(files, contentsFile), smallfile.List)
 	if os.IsNotExist(err) {
 		return nil, nil
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/device"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // A Folder is where a run lives:
@@ -312,7 +313,7 @@ func Begun(folder string) bool {
 
 // checkSame compares the run in the folder with the one that is to continue it.
 func (f *Folder) checkSame(old record, mayDiffer []string) error {
-	config, err := os.ReadFile(filepath.Join(f.path, configFile))
+	config, err := smallfile.Read(filepath.Join(f.path, configFile), smallfile.Settings)
 	if err != nil {
 		return fmt.Errorf("resuming: %w", err)
 	}
@@ -527,7 +528,7 @@ func (f *Folder) description(p checkpoint.Progress) checkpoint.Description {
 func readRecord(path string) (record, error) {
 	var r record
 	name := filepath.Join(path, runFile)
-	data, err := os.ReadFile(name)
+	data, err := smallfile.Read(name, smallfile.List)
 	if err != nil {
 		return r, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // A table is a CSV file that grows by a line at a time and whose first column is the step. A
@@ -56,7 +57,7 @@ func openTable(path string, step int) (*table, error) {
 // the error says so.
 func readTable(path string, step int) (*table, error) {
 	t := &table{path: path}
-	data, err := os.ReadFile(path)
+	data, err := smallfile.Read(path, smallfile.Log)
 	for line := range bytes.Lines(data) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			break

@@ -1,7 +1,6 @@
 package photos
 
 import (
-	"bufio"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
@@ -9,13 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // sides are the names that folders of a split go by.
@@ -220,19 +219,14 @@ func readTinyAnnotations(root string) (map[string]string, error) {
 
 // readLines reads lines that are not empty.
 func readLines(file string) (lines []string, err error) {
-	f, err := os.Open(file)
+	text, err := smallfile.Read(file, smallfile.Log)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	scanner := bufio.NewScanner(f)
-	for scanner.Scan() {
-		if line := strings.TrimSpace(scanner.Text()); line != "" {
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" {
 			lines = append(lines, line)
 		}
-	}
-	if err := scanner.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return lines, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/photo"
 	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // The format on disk. A prepared folder is:
@@ -186,7 +187,7 @@ func (s source) err() error {
 
 // keep takes over a shard of an earlier run. What could not be read then is tried again.
 func (s *shards) keep(shard int, now shardRecord, r *photo.Resizer) (shardRecord, bool) {
-	data, err := os.ReadFile(shardFile(s.dir, shard, "json"))
+	data, err := smallfile.Read(shardFile(s.dir, shard, "json"), smallfile.List)
 	if err != nil {
 		return now, false
 	}
@@ -293,7 +294,7 @@ func clean(dir string) error {
 		return fmt.Errorf("%s is no part of prepared photographs, and would be lost: choose an empty folder", path)
 	}
 	index := filepath.Join(dir, indexName)
-	if data, err := os.ReadFile(index); err == nil {
+	if data, err := smallfile.Read(index, smallfile.Log); err == nil {
 		var i struct {
 			Version *int
 			Shards  *json.RawMessage
@@ -347,7 +348,7 @@ func writeJSON(path string, value any) error {
 	if err != nil {
 		return err
 	}
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+	if old, err := smallfile.Read(path, smallfile.Log); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
 	return atomicfile.WriteBytes(path, data)

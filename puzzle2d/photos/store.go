@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/edsrzf/mmap-go"
+
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // ErrNotPrepared says that a folder holds no prepared photographs.
@@ -38,7 +40,7 @@ func Open(dir string) (*Store, error) {
 }
 
 func readIndex(dir string) (i index, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, indexName))
+	data, err := smallfile.Read(filepath.Join(dir, indexName), smallfile.Log)
 	if errors.Is(err, fs.ErrNotExist) {
 		return i, ErrNotPrepared
 	}

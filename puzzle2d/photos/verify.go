@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // IsPrepared says whether a folder holds photographs that [Prepare] has prepared, whole or not.
@@ -38,7 +40,7 @@ func Verify(ctx context.Context, dir string) (problems []string, err error) {
 // verifyShard compares a shard with its record, and that with the index.
 func verifyShard(dir string, shard int, want shardInfo, bytes int) error {
 	path := shardFile(dir, shard, "json")
-	data, err := os.ReadFile(path)
+	data, err := smallfile.Read(path, smallfile.List)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // vocFolder finds the folder of a Pascal VOC data set: the root, one VOC year below it or below
@@ -179,7 +180,7 @@ func classLists(folder string) (classes []string, err error) {
 
 // readAnnotation reads what is marked on a photograph; there is false where it has no annotation.
 func readAnnotation(file string) (a annotation, there bool, err error) {
-	data, err := os.ReadFile(file)
+	data, err := smallfile.Read(file, smallfile.Record)
 	if errors.Is(err, fs.ErrNotExist) {
 		return a, false, nil
 	}

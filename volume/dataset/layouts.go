@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -387,7 +388,7 @@ func (d *Dataset) nameLabel(label uint16, name string) {
 
 // readJSON decodes a file that may be missing.
 func readJSON(path string, value any) (found bool, err error) {
-	data, err := os.ReadFile(path)
+	data, err := smallfile.Read(path, smallfile.List)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

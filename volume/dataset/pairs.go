@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // This file reads which files belong together where names do not tell.
@@ -102,12 +104,11 @@ func PairLabels(text, predictions, references string) (map[string]string, error)
 
 // pairTable reads a table with two columns that every line fills, and perhaps a third.
 func pairTable(path, first, second, third string) ([]map[string]string, error) {
-	f, err := os.Open(path)
+	text, err := smallfile.ReadGiven(path, smallfile.List)
 	if err != nil {
 		return nil, fmt.Errorf("pairs: %w", err)
 	}
-	defer f.Close()
-	rows, header, err := table(f, separators...)
+	rows, header, err := table(text, separators...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

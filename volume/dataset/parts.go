@@ -5,9 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -213,12 +212,11 @@ func (d *Dataset) useParts(p *pairing) {
 // readLookup takes the names of labels from a table of BIDS, *_dseg.tsv, with the columns index and
 // name. One number of two names is noted.
 func (d *Dataset) readLookup(path string) error {
-	f, err := os.Open(path)
+	text, err := smallfile.Read(path, smallfile.List)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	rows, _, err := table(f, '\t')
+	rows, _, err := table(text, '\t')
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -240,11 +238,7 @@ var separators = []rune{',', ';', '\t'}
 
 // table reads a file of columns with names, and the names. Of the separators that may stand between
 // columns it takes the one that most often does so in the first line.
-func table(r io.Reader, separators ...rune) (rows []map[string]string, header []string, err error) {
-	text, err := io.ReadAll(r)
-	if err != nil {
-		return nil, nil, err
-	}
+func table(text []byte, separators ...rune) (rows []map[string]string, header []string, err error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	first, _, _ := bytes.Cut(text, []byte("\n"))
 	c := csv.NewReader(bytes.NewReader(text))

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/seed"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // Split says which cases a fold trains on and which it is tested on. A list of them is nnU-Net's
@@ -175,7 +175,7 @@ func HoldOut(ids []string, patients Patients, share float64, number uint64) (res
 // ReadSplits reads nnU-Net's splits_final.json. Every case must be among ids, and none may train
 // and validate the same fold.
 func ReadSplits(path string, ids []string) ([]Split, error) {
-	data, err := os.ReadFile(path)
+	data, err := smallfile.ReadGiven(path, smallfile.List)
 	if err != nil {
 		return nil, fmt.Errorf("reading folds: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/prepared"
 )
@@ -280,7 +281,7 @@ func failedInParts(dir string) (map[string]string, error) {
 		if filepath.Ext(path) != ".json" || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		data, err := os.ReadFile(path)
+		data, err := smallfile.Read(path, smallfile.List)
 		if err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/volume"
 )
@@ -116,7 +117,7 @@ const maxHeader = 1 << 20
 // ReadHeader reads what a file says about itself. Errors are [volume.FormatError],
 // [volume.UnsupportedError], and of the file system.
 func ReadHeader(path string) (*Header, error) {
-	f, err := os.Open(path)
+	f, err := folders.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -29,7 +30,7 @@ func (o *opened) Close() error {
 
 // open goes to the first voxel.
 func (h *Header) open() (*opened, error) {
-	file, err := os.Open(h.data)
+	file, err := folders.Open(h.data)
 	if err != nil {
 		return nil, &volume.FormatError{Path: h.Path, Problem: "its voxels cannot be opened", Err: err}
 	}

@@ -2,10 +2,11 @@ package prepared
 
 import (
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // mappingLimits are how many cases may be mapped at once, and how many bytes of them:
@@ -13,7 +14,7 @@ import (
 // space.
 func mappingLimits() (most int, mostBytes int64) {
 	var count, bytes int64
-	if text, err := os.ReadFile("/proc/sys/vm/max_map_count"); err == nil {
+	if text, err := smallfile.Read("/proc/sys/vm/max_map_count", smallfile.Settings); err == nil {
 		// 0 where it says nothing
 		count, _ = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // This file: copies of cases on the machine's own disk. A copy is named by its checksum, so that
@@ -102,7 +103,7 @@ func noStore(dir string) error {
 		return fmt.Errorf("%s is of prepared cases, which copies must not lie among: choose another folder", path)
 	}
 	path := filepath.Join(dir, manifestName)
-	if data, err := os.ReadFile(path); err == nil && strings.Contains(string(data), `"preparation"`) {
+	if data, err := smallfile.Read(path, smallfile.List); err == nil && strings.Contains(string(data), `"preparation"`) {
 		return refuse(path)
 	}
 	for _, folder := range []string{dir, filepath.Join(dir, casesFolder)} {
@@ -162,7 +163,7 @@ func (c *copies) ledger(change func(bytes int64) (int64, error)) error {
 	}
 	defer release()
 	path := filepath.Join(folder, "bytes")
-	text, err := os.ReadFile(path)
+	text, err := smallfile.Read(path, smallfile.Settings)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -16,7 +16,9 @@ import (
 	"strings"
 
 	"github.com/voxsaw/voxsaw/internal/atomicfile"
+	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/numbers"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -31,6 +33,8 @@ const (
 	// tableVersion is the version of a manifest that names a table.
 	tableVersion = 2
 	tableSuffix  = ".table"
+	// maxTable bounds the table, in bytes: a million cases of sixty structures take a third of it.
+	maxTable = 4 << 30
 )
 
 // manifest is manifest.json. It has Cases or Table.
@@ -102,7 +106,7 @@ func readManifest(dir string) (m manifest, t *table, err error) {
 	damaged := func(format string, args ...any) (manifest, *table, error) {
 		return m, nil, fmt.Errorf("%s is damaged (%w): run voxsaw prepare again", manifestName, fmt.Errorf(format, args...))
 	}
-	data, err := os.ReadFile(filepath.Join(dir, manifestName))
+	data, err := smallfile.Read(filepath.Join(dir, manifestName), smallfile.List)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil, notPrepared(dir)
 	}
@@ -167,7 +171,7 @@ func (m manifest) readTable(dir string) (*table, error) {
 		return nil, fmt.Errorf("%q is no file of this folder", m.Table.File)
 	}
 	path := filepath.Join(dir, m.Table.File)
-	f, err := os.Open(path)
+	f, err := folders.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -176,10 +180,13 @@ func (m manifest) readTable(dir string) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
+	if stat.Size() > maxTable {
+		return nil, &smallfile.TooLargeError{Path: path, Size: stat.Size(), Limit: maxTable}
+	}
 	var text strings.Builder // many records: they are held once
 	text.Grow(int(stat.Size()))
 	h := m.digest()
-	if _, err := io.Copy(io.MultiWriter(&text, h), f); err != nil {
+	if _, err := io.Copy(io.MultiWriter(&text, h), io.LimitReader(f, maxTable)); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if hex.EncodeToString(h.Sum(nil)) != m.Table.SHA256 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -55,7 +56,7 @@ func (w *Writer) eachFinished(visit func(recordFile)) error {
 		if !isRecord || e.Name()[0] == '.' {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(w.dir, casesFolder, e.Name()))
+		data, err := smallfile.Read(filepath.Join(w.dir, casesFolder, e.Name()), smallfile.Record)
 		if err != nil {
 			return err
 		}

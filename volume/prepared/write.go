@@ -23,6 +23,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/plain"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 	"github.com/voxsaw/voxsaw/volume"
 )
 
@@ -130,7 +131,7 @@ func checkOwn(dir string) error {
 		return fmt.Errorf("%s is no part of prepared cases, and would be lost: choose an empty folder", path)
 	}
 	path := filepath.Join(dir, manifestName)
-	if data, err := os.ReadFile(path); err == nil {
+	if data, err := smallfile.Read(path, smallfile.List); err == nil {
 		var m struct {
 			Version     *int
 			Preparation *json.RawMessage
@@ -157,7 +158,7 @@ func checkOwn(dir string) error {
 		}
 		if id, isRecord := strings.CutSuffix(e.Name(), ".json"); isRecord {
 			var r recordFile
-			data, err := os.ReadFile(path)
+			data, err := smallfile.Read(path, smallfile.List)
 			if err != nil {
 				return err
 			}
@@ -223,7 +224,7 @@ func (w *Writer) Retain(id, group string) (Record, bool) {
 
 // earlier is the record of a case that an earlier run prepared with the same settings.
 func (w *Writer) earlier(id, group string) (r recordFile, ok bool) {
-	data, err := os.ReadFile(recordPath(w.dir, id))
+	data, err := smallfile.Read(recordPath(w.dir, id), smallfile.Record)
 	if err != nil || json.Unmarshal(data, &r) != nil {
 		return r, false
 	}
@@ -518,7 +519,7 @@ func writeJSON(path string, value any) error {
 	if err != nil {
 		return err
 	}
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+	if old, err := smallfile.Read(path, smallfile.List); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
 	return atomicfile.WriteBytes(path, data)

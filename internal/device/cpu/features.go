@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // chooseKernels returns the best table of kernels that the machine can run, or the one that the
@@ -49,7 +51,7 @@ func (c *CPU) Describe() string {
 
 // processor is the model name where the system tells it, the architecture elsewhere.
 func processor() string {
-	info, _ := os.ReadFile("/proc/cpuinfo") // Linux
+	info, _ := smallfile.Read("/proc/cpuinfo", smallfile.Record) // Linux
 	for line := range strings.Lines(string(info)) {
 		if name, ok := strings.CutPrefix(line, "model name"); ok {
 			return strings.TrimSpace(strings.TrimLeft(name, "\t: "))

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
 
 	"gorgonia.org/cu"
 
 	"github.com/voxsaw/voxsaw/internal/device"
+	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
 // No plan of cuDNN is used before it has made what our own kernel makes, of random numbers. Its 3D
@@ -251,7 +251,7 @@ var moduleVersion = regexp.MustCompile(`(?m)^NVRM version:.*?\s(\d+\.[\d.]+)\s`)
 func driverVersion() string {
 	v := cu.Version()
 	text := fmt.Sprintf("of CUDA %d.%d", v/1000, v%1000/10)
-	file, _ := os.ReadFile("/proc/driver/nvidia/version")
+	file, _ := smallfile.Read("/proc/driver/nvidia/version", smallfile.Settings)
 	if m := moduleVersion.FindSubmatch(file); m != nil {
 		text = fmt.Sprintf("%s %s", m[1], text)
 	}
