@@ -102,7 +102,7 @@ func TestSeriesOfOneNumber(t *testing.T) {
 	if d, err = Detect(root, Options{Series: "1.2.2"}); err != nil || len(d.Cases) != 1 || d.Cases[0].Series != "1.2.2" {
 		t.Errorf("by UID: %+v, %v", d, err)
 	}
-	if d = detect(t, root); len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "the largest axial CT of 2 series, UID 1.2.1; --series chooses another") {
+	if d = detect(t, root); len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "the largest axial CT of 2 series, UID 1.2.1, as large as series 2 UID 1.2.2; --series chooses another") {
 		t.Errorf("notes %q", d.Notes)
 	}
 	entries, _, err := Inspect(t.Context(), []string{root}, InspectOptions{})

@@ -8,12 +8,18 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
 )
 
 // Is reports whether a series is the one that somebody asks for: by its UID, by its number, or by
-// number and part (3.2); UID#2 is a part, too.
+// number and part (3.2); UID#2 is a part, too. Or by a word of what it says of itself, one of
+// [Words]: description~portal for one that contains it, description=portal for one that is it,
+// several with commas between them (modality~MR,description~t2). Capitals do not count.
 func (s *Series) Is(wanted string) bool {
+	if all, err := conditions(wanted); all != nil || err != nil {
+		return err == nil && s.meets(all)
+	}
 	if wanted == s.UID || wanted == s.Number || slices.Contains(s.uids, wanted) {
 		return true
 	}
@@ -35,12 +41,16 @@ func (s *Series) LooksLike(o *Series) bool {
 
 // Choose picks a series: the one that is wanted (see [Series.Is]), or with wanted empty the only
 // scan, or else the largest axial CT. Localizers, colour images, single slices and projections are
-// no scans where there are others, and an original goes before what was derived from one, if it is
+// no scans where there are others, maps of something else than attenuation none where there is a
+// CT in HU, and an original goes before what was derived from one, if it is
 // half as long. A scan that will be refused, perhaps for a gap, is chosen all the same: taking a
 // smaller one quietly would hide that. Why says in words how it was chosen.
 func Choose(series []*Series, wanted string) (chosen *Series, why string, err error) {
 	if len(series) == 0 {
 		return nil, "", errors.New("there are no images")
+	}
+	if err := CheckWanted(wanted); err != nil {
+		return nil, "", err
 	}
 	if wanted != "" {
 		matches := only(series, func(s *Series) bool { return s.Is(wanted) })
@@ -52,14 +62,21 @@ func Choose(series []*Series, wanted string) (chosen *Series, why string, err er
 		case len(scans) == 1:
 			return scans[0], fmt.Sprintf("the only scan of %d series that are %s", len(matches), wanted), nil
 		}
-		return nil, "", fmt.Errorf("series %s is not one but %d (choose by UID, or by number and part: 3.2):%s", wanted, len(matches), list(matches))
+		return nil, "", fmt.Errorf("series %s is not one but %d (choose by UID, by number and part: 3.2, or by words: description~portal,kernel=B30f):%s", wanted, len(matches), list(matches))
 	}
 	scans := scansOf(series)
 	if some := only(scans, func(s *Series) bool { _, projection := s.derived(); return !projection }); len(some) > 0 {
 		scans = some
 	}
+	in := ""
+	if slices.ContainsFunc(scans, (*Series).InHU) { // never a map of something else before a scan
+		some := only(scans, func(s *Series) bool { return s.Modality != "CT" || s.InHU() })
+		if len(some) < len(scans) {
+			scans, in = some, " in HU"
+		}
+	}
 	if len(scans) == 1 {
-		return scans[0], fmt.Sprintf("the only scan of %d series", len(series)) + scans[0].remarks(series), nil
+		return scans[0], fmt.Sprintf("the only scan%s of %d series", in, len(series)) + scans[0].remarks(series), nil
 	}
 	if len(only(scans, func(s *Series) bool { return s.Shape[2] > 1 })) == 0 {
 		return nil, "", fmt.Errorf("all %d scans are single slices, which do not stack up: choose with --series:%s", len(scans), list(series))
@@ -79,7 +96,21 @@ func Choose(series []*Series, wanted string) (chosen *Series, why string, err er
 	slices.SortStableFunc(scans, func(a, b *Series) int {
 		return cmp.Or(cmp.Compare(b.voxels(), a.voxels()), failed(a)-failed(b), a.compareNumbers(b), cmp.Compare(a.UID, b.UID), a.Part-b.Part)
 	})
-	return scans[0], fmt.Sprintf("the %s axial CT of %d series", largest, len(series)) + scans[0].remarks(series), nil
+	why = fmt.Sprintf("the %s axial CT%s of %d series", largest, in, len(series)) + scans[0].remarks(series)
+	var ties []string
+	for _, s := range scans[1:] {
+		if s.voxels() == scans[0].voxels() && failed(s) == failed(scans[0]) {
+			tie := s.short()
+			if slices.ContainsFunc(series, s.SharesNumber) {
+				tie += " " + s.named()
+			}
+			ties = append(ties, tie)
+		}
+	}
+	if ties != nil {
+		why += ", as large as " + plain.List(ties)
+	}
+	return scans[0], why, nil
 }
 
 // made are the words in an ImageType that say what was made of a scan.
@@ -128,6 +159,20 @@ func (s *Series) remarks(among []*Series) (text string) {
 	}
 	if slices.ContainsFunc(among, s.SharesNumber) {
 		text += ", " + s.named()
+	}
+	return text
+}
+
+// short is the series in a list of several.
+func (s *Series) short() string {
+	text := "series " + s.Number
+	if s.Part > 0 {
+		text += fmt.Sprintf(".%d", s.Part)
+	}
+	for _, more := range []string{s.Description, s.Phase} {
+		if more != "" {
+			text += fmt.Sprintf(" %q", more)
+		}
 	}
 	return text
 }

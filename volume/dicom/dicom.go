@@ -16,7 +16,8 @@
 //
 // Nothing about the patient (name, identifier, birth date) enters the program, and none of it can
 // reach a log: only elements that matter for the image are ever looked at. What says whose a SEG
-// object is goes from file to file as bytes.
+// object is goes from file to file as bytes. Free text is read where nothing else says what a
+// series is ([Series]: Description, Protocol, Kernel).
 //
 // It leaves out colour images, the network, and writing images. Below it lie internal/element (the
 // encoding of files), pixels (stored values, codecs), stack (where slices lie), grouping (which
@@ -39,8 +40,19 @@ type Series struct {
 	Study  string
 	Number string // SeriesNumber, as it stands
 	// 1, 2, ... where one SeriesInstanceUID holds several volumes; 0 otherwise
-	Part      int
-	Modality  string // CT, MR, ...
+	Part     int
+	Modality string // CT, MR, ...; of images that do not say it, that of their SOP class
+	// SeriesDescription, ProtocolName and ConvolutionKernel, as people wrote them
+	Description, Protocol, Kernel string
+	// Phase is what tells the volume from others of the same place: contrast, breathing, heart,
+	// b-value, echo, time; "" where the images do not say
+	Phase       string
+	ImageType   []string
+	RescaleType string // as it stands; "" where there is none
+	// Unit is what the values are, by RescaleType, Units, RealWorldValueMappingSequence and
+	// ImageType: HU, mg/ml, Bq/ml, effective atomic number, ...; "" where nothing says it. See
+	// [Series.InHU]
+	Unit      string
 	Localizer bool   // a scout view, by its ImageType
 	Shape     [3]int // columns, rows and slices as they lie in the files
 	// where columns, rows (upwards) and slices grow to, nearest; "" where the images do not say
@@ -67,9 +79,9 @@ func (s *Series) String() string {
 	if s.Part > 0 {
 		part = fmt.Sprintf(" part %d", s.Part)
 	}
-	plane := ""
-	if s.Axcodes != "" {
-		plane = map[byte]string{'I': "axial ", 'S': "axial ", 'A': "coronal ", 'P': "coronal ", 'L': "sagittal ", 'R': "sagittal "}[s.Axcodes[2]]
+	plane := s.plane()
+	if plane != "" {
+		plane += " "
 	}
 	what := "slice"
 	if s.Localizer {
@@ -78,7 +90,7 @@ func (s *Series) String() string {
 	if s.Shape[2] != 1 {
 		what += "s"
 	}
-	return fmt.Sprintf("%s series %s%s: %d %s%s of %dx%d, %s", s.Modality, s.Number, part, s.Shape[2], plane, what, s.Shape[0], s.Shape[1], s.Syntax)
+	return fmt.Sprintf("%s series %s%s: %d %s%s of %dx%d, %s%s", s.Modality, s.Number, part, s.Shape[2], plane, what, s.Shape[0], s.Shape[1], s.Syntax, s.said())
 }
 
 // Tilt says what becomes of a series whose slices are stacked askew, so that the way from one to

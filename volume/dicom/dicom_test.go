@@ -1460,7 +1460,7 @@ func TestOddValuesAreNotShown(t *testing.T) {
 		want, seen string // what the series, and what the error is to hold
 	}{
 		{modality, "CS", "MR", "MR series 5", ""},
-		{modality, "CS", "", "(no modality) series 5", ""},
+		{modality, "CS", "", "CT series 5", ""}, // that of its SOP class
 		{modality, "CS", patientName, "other series 5", ""},
 		{modality, "CS", "CT\n99", "other series 5", ""},
 		{modality, "CS", "COMPUTED TOMOGRAPHY", "other series 5", ""},

@@ -23,6 +23,7 @@ import (
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/grouping"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/stack"
+	"github.com/voxsaw/voxsaw/volume/dicom/internal/tag"
 )
 
 // This file: which files there are, and which series their images make. choose.go says which of
@@ -185,6 +186,7 @@ func seriesOf(volumes []grouping.Volume) (all []*Series) {
 				s.Part = n + 1
 				s.missStrangers(of)
 			}
+			tellApart(of)
 		}
 	}
 	for _, s := range all {
@@ -295,6 +297,8 @@ func newSeries(v grouping.Volume) *Series {
 	if first.Image.Modality != "" {
 		s.Modality = element.CodeString(first.Image.Modality)
 	}
+	s.Description, s.Protocol, s.Kernel = first.Image.Description, first.Image.Protocol, common(all, tag.ConvolutionKernel)
+	s.ImageType, s.Phase = first.Info.ImageType, s.phase()
 	for n, one := range all {
 		if n == 0 || one.Image != all[n-1].Image {
 			s.Files = append(s.Files, one.Image.Path)
@@ -323,6 +327,7 @@ func newSeries(v grouping.Volume) *Series {
 	if what, projection := s.derived(); projection {
 		s.doubt("a projection (%s), not a scan", what)
 	}
+	s.units()
 	s.Tilt = s.stack.Tilt
 	return s
 }

@@ -2,6 +2,7 @@ package element
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -32,10 +33,16 @@ func NewCollector(w *Walker, wanted map[tag.Tag]bool) *Collector {
 // maxValue is how many bytes a value may have that is read: real ones have a few dozen.
 const maxValue = 1024
 
+// floats are the bytes of a number of the VRs for floating-point numbers.
+var floats = map[string]int64{"FL": 4, "FD": 8}
+
 // Add takes an element, if it is wanted.
 func (c *Collector) Add(w *Walker, e Element) error {
 	if !c.wanted[e.Tag] || e.Length == Undefined || e.Length > maxValue || w.Implicit != c.implicit || w.Order != c.order {
 		return nil
+	}
+	if size := floats[cmp.Or(e.VR, e.Tag.VR())]; size > 0 && e.Length%size != 0 {
+		return nil // no numbers; those that images need are written as text
 	}
 	raw, err := w.At(e.Start, int(e.Value-e.Start+e.Length))
 	if err != nil {

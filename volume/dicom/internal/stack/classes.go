@@ -48,6 +48,21 @@ var oneFrame = map[string]string{
 	"1.2.840.10008.5.1.4.1.1.128": "Positron Emission Tomography Image Storage",
 }
 
+// modalities are what the SOP classes of scans say of their modality, by UID (PS3.4 B.5).
+var modalities = map[string]string{
+	"1.2.840.10008.5.1.4.1.1.2":     "CT",
+	"1.2.840.10008.5.1.4.1.1.2.1":   "CT",
+	"1.2.840.10008.5.1.4.1.1.2.2":   "CT",
+	"1.2.840.10008.5.1.4.1.1.4":     "MR",
+	"1.2.840.10008.5.1.4.1.1.4.1":   "MR",
+	"1.2.840.10008.5.1.4.1.1.4.3":   "MR",
+	"1.2.840.10008.5.1.4.1.1.4.4":   "MR",
+	"1.2.840.10008.5.1.4.1.1.20":    "NM",
+	"1.2.840.10008.5.1.4.1.1.128":   "PT",
+	"1.2.840.10008.5.1.4.1.1.128.1": "PT",
+	"1.2.840.10008.5.1.4.1.1.130":   "PT",
+}
+
 // checkFrames refuses a file that holds more or fewer frames than it describes.
 func (im *Image) checkFrames() error {
 	problem := ""

@@ -9,11 +9,13 @@
 package stack
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/pixels"
@@ -30,6 +32,9 @@ type Image struct {
 	Instance    int    // InstanceNumber, 0 where there is none
 	Modality    string
 	Number      string // SeriesNumber
+	Description string // SeriesDescription, decoded and made harmless
+	Protocol    string // ProtocolName, likewise
+	SUV         string // SUVType
 	Odd         string // what the header says of its pixels that cannot be, and what was made of it
 	Shared      Info
 	perFrame    []Info
@@ -47,7 +52,7 @@ var wanted = map[tag.Tag]bool{
 	tag.StudyInstanceUID: true, tag.SeriesInstanceUID: true, tag.SeriesNumber: true, tag.InstanceNumber: true, tag.ImagePositionPatient: true, tag.ImageOrientationPatient: true, tag.FrameOfReferenceUID: true,
 	tag.SamplesPerPixel: true, tag.PhotometricInterpretation: true, tag.NumberOfFrames: true, tag.Rows: true, tag.Columns: true, tag.PixelSpacing: true,
 	tag.BitsAllocated: true, tag.BitsStored: true, tag.HighBit: true, tag.PixelRepresentation: true, tag.PixelPaddingValue: true, tag.RescaleIntercept: true, tag.RescaleSlope: true,
-	tag.FrameType: true,
+	tag.FrameType: true, tag.SUVType: true,
 }
 
 func init() {
@@ -67,7 +72,7 @@ func ReadImage(path string) (*Image, error) {
 	im := &Image{Image: pixels.Image{Path: path, Syntax: file.Syntax, Size: file.Size}, Class: file.Class}
 	w := file.Walker()
 	top := element.NewCollector(w, wanted)
-	seen := 0
+	seen, decode, units := 0, element.UTF8, []string(nil)
 	_, err = w.Elements(file.Start, file.Size, false, 0, func(e element.Element) error {
 		seen++
 		if IsSEG(file.Class) && e.Tag >= tag.SharedFunctionalGroupsSequence {
@@ -77,17 +82,32 @@ func ReadImage(path string) (*Image, error) {
 		case tag.PixelData, tag.FloatPixelData, tag.DoubleFloatPixelData:
 			im.Pixels = e
 			return element.ErrStop
+		case tag.SpecificCharacterSet:
+			if d, err := w.Charset(e); err == nil { // of no importance to voxels: no error
+				decode = d
+			}
+			return nil
+		case tag.SeriesDescription:
+			im.Description = label(w, e, decode)
+		case tag.ProtocolName:
+			im.Protocol = label(w, e, decode)
+		case tag.RealWorldValueMappingSequence:
+			units = unitCodes(w, e, 0)
+			return nil
 		case tag.ModalityLUTSequence:
 			im.Table = e.Length != 0
 			return nil
 		case tag.SharedFunctionalGroupsSequence:
-			return groups(w, e, func(b *element.Collector) error { return readFrame(b, &im.Shared) })
+			return groups(w, e, func(b *element.Collector, units string) error {
+				im.Shared.RealWorld = units
+				return readFrame(b, &im.Shared)
+			})
 		case tag.PerFrameFunctionalGroupsSequence:
-			return groups(w, e, func(b *element.Collector) error {
+			return groups(w, e, func(b *element.Collector, units string) error {
 				if len(im.perFrame) == pixels.MaxFrames {
 					return fmt.Errorf("has more than %d frames", pixels.MaxFrames)
 				}
-				im.perFrame = append(im.perFrame, Info{})
+				im.perFrame = append(im.perFrame, Info{RealWorld: units})
 				return readFrame(b, &im.perFrame[len(im.perFrame)-1])
 			})
 		}
@@ -99,16 +119,51 @@ func ReadImage(path string) (*Image, error) {
 		}
 		return nil, element.InFile(path, err)
 	}
+	im.Shared.RealWorld = cmp.Or(im.Shared.RealWorld, strings.Join(units, `\`))
 	return im, element.InFile(path, im.fill(top))
 }
 
+// label returns a text that is about to be shown, "" where it cannot be read.
+func label(w *element.Walker, e element.Element, decode func(string) string) string {
+	text, err := w.Text(e)
+	if err != nil {
+		return ""
+	}
+	return element.Printable(decode(text))
+}
+
+// unitCodes lists the codes of the units in a RealWorldValueMappingSequence. What is wrong with it
+// matters to no voxel: it is no error.
+func unitCodes(w *element.Walker, e element.Element, depth int) (codes []string) {
+	const most = 16 // real ones have one or two
+	code := func(in *element.Walker, e element.Element) error {
+		if e.Tag == tag.CodeValue && len(codes) < most {
+			if text, err := in.Text(e); err == nil && text != "" {
+				codes = append(codes, element.Printable(text))
+			}
+		}
+		return nil
+	}
+	_ = w.Items(e, depth, nil, func(in *element.Walker, e element.Element) error {
+		if e.Tag == tag.MeasurementUnitsCodeSequence {
+			return in.Items(e, depth+1, nil, code)
+		}
+		return nil
+	})
+	return codes
+}
+
 // groups calls f for each item of a functional groups sequence, with the elements of all groups in
-// it.
-func groups(w *element.Walker, e element.Element, f func(*element.Collector) error) error {
+// it and the codes of its units.
+func groups(w *element.Walker, e element.Element, f func(b *element.Collector, units string) error) error {
 	_, err := w.Sequence(e, 0, func(in *element.Walker, offset, limit int64, delimited bool) (int64, error) {
-		b := element.NewCollector(in, wanted)
+		b, units := element.NewCollector(in, wanted), []string(nil)
 		end, err := in.Elements(offset, limit, delimited, 1, func(group element.Element) error {
 			if group.VR != "SQ" && !in.Implicit && group.Length != element.Undefined {
+				return nil
+			}
+			if group.Tag == tag.RealWorldValueMappingSequence {
+				units = unitCodes(in, group, 1)
 				return nil
 			}
 			if !groupTags[group.Tag] {
@@ -122,24 +177,28 @@ func groups(w *element.Walker, e element.Element, f func(*element.Collector) err
 		if err != nil {
 			return 0, err
 		}
-		return end, f(b)
+		return end, f(b, strings.Join(units, `\`))
 	})
 	return err
 }
 
 // groupTags are the functional groups that matter.
 var groupTags = map[tag.Tag]bool{
-	tag.FrameContentSequence:             true,
-	tag.PlanePositionSequence:            true,
-	tag.PlaneOrientationSequence:         true,
-	tag.PixelMeasuresSequence:            true,
-	tag.PixelValueTransformationSequence: true,
-	tag.MREchoSequence:                   true,
-	tag.CardiacSynchronizationSequence:   true,
-	tag.CTXRayDetailsSequence:            true,
-	tag.MRDiffusionSequence:              true,
-	tag.MRImageFrameTypeSequence:         true,
-	tag.CTImageFrameTypeSequence:         true,
+	tag.FrameContentSequence:               true,
+	tag.PlanePositionSequence:              true,
+	tag.PlaneOrientationSequence:           true,
+	tag.PixelMeasuresSequence:              true,
+	tag.PixelValueTransformationSequence:   true,
+	tag.MREchoSequence:                     true,
+	tag.CardiacSynchronizationSequence:     true,
+	tag.CTXRayDetailsSequence:              true,
+	tag.CTReconstructionSequence:           true,
+	tag.RespiratorySynchronizationSequence: true,
+	tag.ContrastBolusUsageSequence:         true,
+	tag.TemporalPositionSequence:           true,
+	tag.MRDiffusionSequence:                true,
+	tag.MRImageFrameTypeSequence:           true,
+	tag.CTImageFrameTypeSequence:           true,
 }
 
 // fill reads the values of the top level.
@@ -153,7 +212,8 @@ func (im *Image) fill(b *element.Collector) error {
 	}
 	im.SOP, im.Study, im.Series = v.String(tag.SOPInstanceUID), v.String(tag.StudyInstanceUID), v.String(tag.SeriesInstanceUID)
 	im.FrameOfRef = v.String(tag.FrameOfReferenceUID)
-	im.Modality, im.Number, im.Photometric = v.String(tag.Modality), v.String(tag.SeriesNumber), v.String(tag.PhotometricInterpretation)
+	im.SUV = v.String(tag.SUVType)
+	im.Modality, im.Number, im.Photometric = cmp.Or(v.String(tag.Modality), modalities[im.Class]), v.String(tag.SeriesNumber), v.String(tag.PhotometricInterpretation)
 	if n, err := strconv.Atoi(v.String(tag.InstanceNumber)); err == nil {
 		im.Instance = n
 	}

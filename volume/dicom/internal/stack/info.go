@@ -21,6 +21,8 @@ type Info struct {
 	Between          float64 // SpacingBetweenSlices: likewise
 	// values of VolumeTags
 	VolumeKeys [len(VolumeTags)]string
+	// codes of the units of RealWorldValueMappingSequence, such as [hnsf'U], divided by backslashes
+	RealWorld string
 }
 
 // VolumeTags are the attributes that tell volumes at the same positions apart, the most telling
@@ -30,21 +32,40 @@ var VolumeTags = [...]tag.Tag{
 	tag.StackID,
 	tag.TemporalPositionIndex,
 	tag.TemporalPositionIdentifier,
+	tag.TemporalPositionTimeOffset,
 	tag.NominalPercentageOfCardiacPhase,
+	tag.CardiacCyclePosition,
+	tag.NominalPercentageOfRespiratoryPhase,
+	tag.RespiratoryCyclePosition,
+	tag.StartingRespiratoryPhase,
+	tag.EndingRespiratoryPhase,
+	tag.StartingRespiratoryAmplitude,
+	tag.EndingRespiratoryAmplitude,
+	tag.ContrastBolusAgentPhase,
 	tag.TriggerTime,
+	tag.NominalCardiacTriggerDelayTime,
+	tag.NominalRespiratoryTriggerDelayTime,
 	tag.EchoTime,
 	tag.EffectiveEchoTime,
 	tag.EchoNumbers,
 	tag.InversionTime,
 	tag.FlipAngle,
 	tag.DiffusionBValue,
+	tag.SequenceName, // ep_b800t: of diffusion images, often all that tells b-values apart
 	tag.KVP,
+	tag.RescaleType,
+	tag.Units,
 	tag.ImageType,
 	tag.ConvolutionKernel,
+	tag.SeriesDescription,
+	tag.ProtocolName,
 	tag.FrameReferenceTime,
 	tag.AcquisitionTime,
 	tag.ContentTime,
 }
+
+// Key is the value of one of VolumeTags.
+func (f *Info) Key(t tag.Tag) string { return f.VolumeKeys[slices.Index(VolumeTags[:], t)] }
 
 // KernelTag is the place of ConvolutionKernel in VolumeTags.
 var KernelTag = slices.Index(VolumeTags[:], tag.ConvolutionKernel)
@@ -137,6 +158,9 @@ func (f *Info) under(o Info) {
 	}
 	if f.Between == 0 {
 		f.Between = o.Between
+	}
+	if f.RealWorld == "" {
+		f.RealWorld = o.RealWorld
 	}
 	for n := range f.VolumeKeys {
 		if f.VolumeKeys[n] == "" {

@@ -73,6 +73,7 @@ const (
 	PatientComments                             Tag = 0x00104000
 	PatientIdentityRemoved                      Tag = 0x00120062
 	DeidentificationMethod                      Tag = 0x00120063
+	SequenceName                                Tag = 0x00180024
 	SliceThickness                              Tag = 0x00180050
 	KVP                                         Tag = 0x00180060
 	EchoTime                                    Tag = 0x00180081
@@ -81,6 +82,7 @@ const (
 	SpacingBetweenSlices                        Tag = 0x00180088
 	DeviceSerialNumber                          Tag = 0x00181000
 	SoftwareVersions                            Tag = 0x00181020
+	ProtocolName                                Tag = 0x00181030
 	TriggerTime                                 Tag = 0x00181060
 	ConvolutionKernel                           Tag = 0x00181210
 	FlipAngle                                   Tag = 0x00181314
@@ -89,9 +91,14 @@ const (
 	MREchoSequence                              Tag = 0x00189114
 	MRDiffusionSequence                         Tag = 0x00189117
 	CardiacSynchronizationSequence              Tag = 0x00189118
+	RespiratoryCyclePosition                    Tag = 0x00189214
 	MRImageFrameTypeSequence                    Tag = 0x00189226
+	CardiacCyclePosition                        Tag = 0x00189236
+	CTReconstructionSequence                    Tag = 0x00189314
 	CTXRayDetailsSequence                       Tag = 0x00189325
 	CTImageFrameTypeSequence                    Tag = 0x00189329
+	ContrastBolusUsageSequence                  Tag = 0x00189341
+	ContrastBolusAgentPhase                     Tag = 0x00189344
 	StudyInstanceUID                            Tag = 0x0020000D
 	SeriesInstanceUID                           Tag = 0x0020000E
 	StudyID                                     Tag = 0x00200010
@@ -108,6 +115,7 @@ const (
 	PlanePositionSequence                       Tag = 0x00209113
 	PlaneOrientationSequence                    Tag = 0x00209116
 	TemporalPositionIndex                       Tag = 0x00209128
+	NominalCardiacTriggerDelayTime              Tag = 0x00209153
 	DimensionIndexValues                        Tag = 0x00209157
 	DimensionOrganizationUID                    Tag = 0x00209164
 	DimensionIndexPointer                       Tag = 0x00209165
@@ -115,6 +123,15 @@ const (
 	DimensionOrganizationSequence               Tag = 0x00209221
 	DimensionIndexSequence                      Tag = 0x00209222
 	NominalPercentageOfCardiacPhase             Tag = 0x00209241
+	NominalPercentageOfRespiratoryPhase         Tag = 0x00209245
+	StartingRespiratoryAmplitude                Tag = 0x00209246
+	StartingRespiratoryPhase                    Tag = 0x00209247
+	EndingRespiratoryAmplitude                  Tag = 0x00209248
+	EndingRespiratoryPhase                      Tag = 0x00209249
+	RespiratorySynchronizationSequence          Tag = 0x00209253
+	NominalRespiratoryTriggerDelayTime          Tag = 0x00209255
+	TemporalPositionTimeOffset                  Tag = 0x0020930D
+	TemporalPositionSequence                    Tag = 0x00209310
 	SamplesPerPixel                             Tag = 0x00280002
 	PhotometricInterpretation                   Tag = 0x00280004
 	NumberOfFrames                              Tag = 0x00280008
@@ -128,6 +145,7 @@ const (
 	PixelPaddingValue                           Tag = 0x00280120
 	RescaleIntercept                            Tag = 0x00281052
 	RescaleSlope                                Tag = 0x00281053
+	RescaleType                                 Tag = 0x00281054
 	SpatialLocationsPreserved                   Tag = 0x0028135A
 	LossyImageCompression                       Tag = 0x00282110
 	LossyImageCompressionRatio                  Tag = 0x00282112
@@ -136,7 +154,11 @@ const (
 	LUTDescriptor                               Tag = 0x00283002
 	PixelMeasuresSequence                       Tag = 0x00289110
 	PixelValueTransformationSequence            Tag = 0x00289145
+	MeasurementUnitsCodeSequence                Tag = 0x004008EA
+	RealWorldValueMappingSequence               Tag = 0x00409096
 	PurposeOfReferenceCodeSequence              Tag = 0x0040A170
+	Units                                       Tag = 0x00541001
+	SUVType                                     Tag = 0x00541006
 	FrameReferenceTime                          Tag = 0x00541300
 	SegmentationType                            Tag = 0x00620001
 	SegmentSequence                             Tag = 0x00620002
