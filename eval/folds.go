@@ -12,7 +12,10 @@ type Trial struct {
 	Fraction       float64 // of the training cases, 0 to 1
 	Fold           int
 	Seed           uint64
-	Scores         []Score
+	// Components is the post-processing: which connected components its predictions keep, such as
+	// "all", "largest" or "largest of liver, spleen"; "" where nobody recorded it.
+	Components string
+	Scores     []Score
 }
 
 // FoldOptions say what [Folds], [Pairs], [Changes], [LabelGains] and [Mixed] look at.

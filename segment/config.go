@@ -60,6 +60,10 @@ type Config struct {
 	Augment         Augmentation       `yaml:"augment" flag:"augment"`
 	Names           []string           `yaml:"names,flow" flag:"-" help:"names of the labels, from the data"`
 	Preparation     volume.Preparation `yaml:"preparation" flag:"-" help:"how the cases were prepared, from the data"`
+
+	// MeasureOnly keeps validations from deciding which components predictions keep: the
+	// checkpoint says nothing of it then. It is for cases that a learning curve is measured on.
+	MeasureOnly bool `yaml:"-"`
 }
 
 // DefaultConfig is a sensible start: 64^3 crops, cross-entropy and Dice, mild augmentation.

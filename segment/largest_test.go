@@ -51,7 +51,7 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 		}
 		return maps, p.Provenance().LargestOf
 	}
-	whole, none := predict(func(o *Inference) { o.Whole = true })
+	whole, none := predict(func(o *Inference) { o.Components = ComponentsAll })
 	largest, _ := predict(func(o *Inference) { o.Largest = true })
 	// the mean DSC of a class over the held-out cases
 	mean := func(maps [][]uint16, class int) (sum float64) {
@@ -99,6 +99,31 @@ func TestValidationDecidesOnComponents(t *testing.T) {
 			if class != expect {
 				t.Fatalf("case %s, voxel %d: class %d, want %d", held[n], i, class, expect)
 			}
+		}
+	}
+	// Validations that are to measure only decide nothing.
+	c.Train.Steps++
+	c.MeasureOnly = true
+	if _, _, err := Finetune(t.Context(), dev, c, Data{cache, []string{"case00", "case01", "case02"}, held}, "", voxsaw.RunOptions{Folder: path, Mode: voxsaw.Resume, Loaders: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := checkpoint.Read(last); err != nil || d.Step != c.Train.Steps || d.Validated != c.Train.Steps || d.Largest != "" {
+		t.Errorf("a validation that measures decides on %q at step %d: %v", d.Largest, d.Step, err)
+	}
+}
+
+// What is kept has one name, whichever key says it.
+func TestComponentsAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		from Inference
+		want string // "-": refused
+	}{
+		{Inference{}, ""}, {Inference{Largest: true}, "largest"}, {Inference{Whole: true}, "all"}, {Inference{Components: "validated"}, "validated"},
+		{Inference{Components: "all", Whole: true}, "all"}, {Inference{Components: "all", Largest: true}, "-"}, {Inference{Largest: true, Whole: true}, "-"}, {Inference{Components: "some"}, "-"},
+	} {
+		got, err := c.from.Named()
+		if (err != nil) != (c.want == "-") || err == nil && (got.Components != c.want || got.Largest || got.Whole) {
+			t.Errorf("%+v is %+v, %v; want %q", c.from, got, err, c.want)
 		}
 	}
 }

@@ -191,8 +191,9 @@ func (l *learner) forward(step int, b *batch) error {
 // Validate implements [train.Task]: the mean Dice coefficient of each class over the held-out
 // cases, and the mean of these. A case in which neither the reference nor the prediction shows a
 // class, or nobody drew it, does not count for it. Classes that are there and were predicted
-// nowhere are noted. On the way it decides of which classes predictions keep the largest component:
-// of those whose mean that raises, as nnU-Net does. Several ranks share the cases out.
+// nowhere are noted. Unless it is to measure only, it decides on the way of which classes
+// predictions keep the largest component: of those whose mean that raises, as nnU-Net does. Several
+// ranks share the cases out.
 func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error) {
 	if len(l.held) == 0 {
 		return voxsaw.Validation{}, nil
@@ -230,7 +231,7 @@ func (l *learner) Validate(ctx context.Context, _ int) (voxsaw.Validation, error
 			v.Notes = append(v.Notes, fmt.Sprintf("%s was predicted in no voxel, though it is in %s: the network has not learnt it. Train longer (--steps), with a larger --crop, or with more cases that show it",
 				l.config.DescribeLabels(l.config.Labels[class-1]), numbers.Count(there[class], "held-out case")))
 		}
-		if largest.mean(class) > mean {
+		if !l.config.MeasureOnly && largest.mean(class) > mean {
 			l.decided = append(l.decided, l.config.Labels[class-1])
 		}
 	}
@@ -262,8 +263,10 @@ func (l *learner) validateCase(ctx context.Context, i int) (validated, error) {
 		v.Found[class] = true
 	}
 	v.Whole = eval.Dice(predicted, reference.Labels, l.table, n)
-	keepLargest(predicted, c.Shape, nil)
-	v.Largest = eval.Dice(predicted, reference.Labels, l.table, n)
+	if v.Largest = v.Whole; !l.config.MeasureOnly {
+		keepLargest(predicted, c.Shape, nil)
+		v.Largest = eval.Dice(predicted, reference.Labels, l.table, n)
+	}
 	for _, class := range undrawnClasses(l.classes, c.Undrawn) { // there is nothing to compare with
 		v.Whole[class], v.Largest[class] = math.NaN(), math.NaN()
 	}

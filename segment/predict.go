@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,15 +26,48 @@ type Inference struct {
 	Window  [3]int  `yaml:"window,flow" help:"size of the window in voxels; 0: the crop that the network was trained on"`
 	Overlap float64 `yaml:"overlap" help:"share of a window that its neighbour covers too" range:"[0,0.95]"`
 	Batch   int     `yaml:"batch" help:"windows in a batch" range:"[1,)"`
-	Largest bool    `yaml:"largest_component" help:"keep only the largest connected component of each label"`
-	Whole   bool    `yaml:"all_components,omitempty" help:"keep all components of all labels; otherwise only the largest is kept of the labels whose DSC that has raised on validation cases, as the checkpoint says"`
-	Mirror  string  `yaml:"mirror,omitempty" help:"test-time augmentation: axes along which windows are mirrored, such as ijk for all eight mirror images, whose probabilities are averaged; for networks that were trained on mirrored crops; empty: none"`
+	// Components is the post-processing: what predictions keep of each label.
+	Components string `yaml:"components" help:"connected components of a label that predictions keep: all, the largest, or validated: the largest of those labels whose DSC that raised on validation cases, as the checkpoint says; left out: validated, in a study all" oneof:"all largest validated"`
+	Largest    bool   `yaml:"largest_component,omitempty" help:"older name of components: largest"`
+	Whole      bool   `yaml:"all_components,omitempty" help:"older name of components: all"`
+	Mirror     string `yaml:"mirror,omitempty" help:"test-time augmentation: axes along which windows are mirrored, such as ijk for all eight mirror images, whose probabilities are averaged; for networks that were trained on mirrored crops; empty: none"`
 	// Logits makes the network ready to tell its logits, too: see [MapOptions].
 	Logits bool `yaml:"-"`
 }
 
 // DefaultInference overlaps windows by half.
 func DefaultInference() Inference { return Inference{Overlap: 0.5, Batch: 1} }
+
+// The words of Inference.Components, beside the empty one: which connected components predictions
+// keep.
+const (
+	ComponentsAll       = "all"
+	ComponentsLargest   = "largest"   // of every label
+	ComponentsValidated = "validated" // the largest, of labels whose DSC that raised
+)
+
+// Named returns the settings with the post-processing in Components alone, where keys of earlier
+// versions say it, too. Components stays empty where nothing says it. Keys that contradict each
+// other are an error.
+func (o Inference) Named() (Inference, error) {
+	for _, older := range []struct {
+		key, word string
+		said      bool
+	}{{"largest_component", ComponentsLargest, o.Largest}, {"all_components", ComponentsAll, o.Whole}} {
+		switch {
+		case older.said && o.Components != "" && o.Components != older.word:
+			return o, fmt.Errorf("%s: true says components: %s, which is %s as well: leave one out", older.key, older.word, o.Components)
+		case older.said:
+			o.Components = older.word
+		}
+	}
+	o.Largest, o.Whole = false, false
+	switch o.Components {
+	case "", ComponentsAll, ComponentsLargest, ComponentsValidated:
+		return o, nil
+	}
+	return o, fmt.Errorf("components is %q, must be %s, %s or %s", o.Components, ComponentsAll, ComponentsLargest, ComponentsValidated)
+}
 
 // WindowNote says whether label maps are made in other windows than the crops that the network was
 // trained on, which costs accuracy; "" where they are not.
@@ -72,6 +106,10 @@ func NewPredictor(dev voxsaw.Device, checkpoints []string, o Inference, memory i
 	if len(checkpoints) == 0 {
 		return nil, errors.New("there is no checkpoint to predict with")
 	}
+	if o, err = o.Named(); err != nil {
+		return nil, err
+	}
+	o.Components = cmp.Or(o.Components, ComponentsValidated)
 	p := &Predictor{options: o}
 	if p.config, err = readConfig(checkpoints[0]); err != nil {
 		return nil, err
@@ -155,11 +193,11 @@ func (p *Predictor) nameLabels() error {
 // decideComponents chooses the classes of which the largest component is kept: all, or those that
 // the validations of all checkpoints have decided on.
 func (p *Predictor) decideComponents(checkpoints []string) error {
-	if p.options.Largest {
+	switch p.options.Components {
+	case ComponentsLargest:
 		p.largest = slices.Repeat([]bool{true}, len(p.labels))
 		return nil
-	}
-	if p.options.Whole {
+	case ComponentsAll:
 		return nil
 	}
 	votes := make([]int, len(p.labels))
@@ -238,8 +276,8 @@ func (p *Predictor) Notes() (notes []string) {
 		names = append(names, p.config.DescribeLabels(labels))
 	}
 	notes = append(notes, fmt.Sprintf("the network has classes for %s; everything else is background", plain.List(names)))
-	if of := p.largestOf(); len(of) > 0 && !p.options.Largest {
-		notes = append(notes, fmt.Sprintf("only the largest connected component of %s is kept, as validation decided (--all-components keeps all)", p.config.DescribeLabels(strings.Join(of, ","))))
+	if of := p.largestOf(); len(of) > 0 && p.options.Components != ComponentsLargest {
+		notes = append(notes, fmt.Sprintf("only the largest connected component of %s is kept, as validation decided (--components all keeps all)", p.config.DescribeLabels(strings.Join(of, ","))))
 	}
 	var unseen []string
 	for _, axis := range strings.Split(p.options.Mirror, "") {

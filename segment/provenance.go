@@ -37,8 +37,8 @@ const digits = 16
 
 // provenance reads what is said of the checkpoints.
 func (p *Predictor) readProvenance(checkpoints []string) error {
-	made := Provenance{Window: p.options.Window, Overlap: p.options.Overlap, Largest: p.options.Largest, Mirror: p.options.Mirror}
-	if !p.options.Largest {
+	made := Provenance{Window: p.options.Window, Overlap: p.options.Overlap, Largest: p.options.Components == ComponentsLargest, Mirror: p.options.Mirror}
+	if !made.Largest {
 		made.LargestOf = p.largestOf()
 	}
 	var models []string

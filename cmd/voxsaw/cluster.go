@@ -190,7 +190,7 @@ func writeCluster(ctx context.Context, w io.Writer, o crossvalOptions, f crossva
 	if err := to.checkPaths(o, f.out); err != nil {
 		return err
 	}
-	preview, err := experiment.Look(o.Plan)
+	preview, err := experiment.Look(o.Plan, f.out)
 	if err != nil {
 		return err
 	}

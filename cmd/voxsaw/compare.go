@@ -103,6 +103,9 @@ func runCompare(cmd *cobra.Command, o compareOptions, args []string) error {
 	if err := printTable(cmd.OutOrStdout(), table.Means(folds)); err != nil {
 		return err
 	}
+	if err := printTable(cmd.OutOrStdout(), scored.Postprocessing()); err != nil {
+		return err
+	}
 	if len(folds.Initialisations) > 1 {
 		if err := printTable(cmd.OutOrStdout(), table.Differences(folds)); err != nil {
 			return err

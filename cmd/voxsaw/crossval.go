@@ -137,7 +137,7 @@ func runCrossval(cmd *cobra.Command, o crossvalOptions, f crossvalFlags) error {
 		return &usageError{err}
 	}
 	if f.dry {
-		return printPlan(cmd.OutOrStdout(), o.Plan, f.asJSON)
+		return printPlan(cmd.OutOrStdout(), o.Plan, f.out, f.asJSON)
 	}
 	if f.write != "" {
 		return writeCluster(cmd.Context(), cmd.OutOrStdout(), o, f)
@@ -284,9 +284,10 @@ func printDistances(w io.Writer, r *experiment.Result) error {
 	return printTable(w, t)
 }
 
-// printPlan tells what would run: the trials, then who tests in each fold, then who pretrains.
-func printPlan(w io.Writer, p experiment.Plan, asJSON bool) error {
-	preview, err := experiment.Look(p)
+// printPlan tells what would run, in a folder or in a new one (""): the trials, then who tests in
+// each fold, then who pretrains.
+func printPlan(w io.Writer, p experiment.Plan, out string, asJSON bool) error {
+	preview, err := experiment.Look(p, out)
 	if err != nil {
 		return err
 	}
@@ -297,6 +298,7 @@ func printPlan(w io.Writer, p experiment.Plan, asJSON bool) error {
 	for _, x := range preview.Trials {
 		trials.Rows = append(trials.Rows, []string{x.Name(), fmt.Sprint(len(x.Train)), fmt.Sprint(len(x.Test)), list(x.Train)})
 	}
+	trials.Notes = []string{"post-processing, the same in every arm (inference.components): " + preview.Components}
 	if err := terminal.Table(w, trials); err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ Names are those of the scans, without the _0000 that nnU-Net's images end in; in
 Label maps say which weights and settings made them, and of which scan. Scans whose label map is there already are passed over, so that a batch
 can be taken up again; a label map of another scan, another model or other settings is not taken for this one's: nothing is done then, unless
 --force says so.`,
-		`  voxsaw predict imagesTs/ --checkpoint runs/organs --out labels --largest-component`,
+		`  voxsaw predict imagesTs/ --checkpoint runs/organs --out labels --components largest`,
 		cobra.MinimumNArgs(1), o, func(cmd *cobra.Command, args []string) error { return runPredict(cmd, *o, args) })
 	cmd.Annotations = map[string]string{asRanks: "yes"}
 	return cmd

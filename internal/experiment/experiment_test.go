@@ -285,7 +285,7 @@ func TestPretrainingNeverSeesATestCase(t *testing.T) {
 	})
 	look := func() Preview {
 		t.Helper()
-		v, err := Look(p)
+		v, err := Look(p, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +304,7 @@ func TestPretrainingNeverSeesATestCase(t *testing.T) {
 	}
 
 	p.Inits[1].Data = preparedCases(t, map[string]string{"copy": filepath.Join(scans, "copy"), "case_01": filepath.Join(scans, "namesake")})
-	if _, err := Look(p); err == nil || !strings.Contains(err.Error(), "initialisation 3x3x3: folds test on all 2 cases of") {
+	if _, err := Look(p, ""); err == nil || !strings.Contains(err.Error(), "initialisation 3x3x3: folds test on all 2 cases of") {
 		t.Errorf("a folder of nothing but test cases: %v", err)
 	}
 

@@ -129,10 +129,10 @@ func TestLeaderboardTunesWhatItClaims(t *testing.T) {
 			t.Errorf("%s is another arm with more labels", i.Name)
 		}
 	}
-	if !labels.Inference.Whole {
+	if labels.Inference.Components != segment.ComponentsAll {
 		t.Errorf("with more labels, post-processing is not the same in all arms")
 	}
-	labels.Inference.Whole = claim.Inference.Whole
+	labels.Inference.Components = claim.Inference.Components
 	if !reflect.DeepEqual(labels.Pretrain, claim.Pretrain) || !reflect.DeepEqual(labels.Finetune, claim.Finetune) || !reflect.DeepEqual(labels.Inference, claim.Inference) {
 		t.Errorf("trained with other settings with more labels")
 	}

@@ -14,22 +14,37 @@ type Preview struct {
 	Trials   []Trial   `json:"trials"`
 	Cases    Cases     `json:"cases"`
 	Encoders []Encoder `json:"encoders"`
+	// Components is the post-processing of all arms: which connected components predictions keep.
+	Components string `json:"components"`
 	// what makes the result better than it is, or another than it seems
 	Doubts []string `json:"doubts,omitempty"`
 }
 
-// Look tells what a plan would run, without running any of it.
-func Look(plan Plan) (Preview, error) {
+// Look tells what a plan would run, without running any of it, in a folder that may hold a part of
+// it; "" for a new one.
+func Look(plan Plan, out string) (Preview, error) {
 	var p Preview
 	cache, err := prepared.Open(plan.Data)
 	if err != nil {
 		return p, err
 	}
 	defer cache.Close()
+	begun, err := plan.begun(out, cache)
+	if err != nil {
+		return p, err
+	}
+	plan, note, err := plan.settled(begun)
+	if err != nil {
+		return p, err
+	}
+	p.Components = plan.Inference.Components
 	if p.Cases, err = plan.cases(labelled(cache), dataset.PatientsOf(cache.Records())); err != nil {
 		return p, err
 	}
 	p.Trials, p.Doubts = plan.trials(p.Cases), p.Cases.doubts
+	if note != "" {
+		p.Doubts = append(p.Doubts, note)
+	}
 	for _, i := range plan.Inits {
 		if !i.pretrains() {
 			continue

@@ -101,6 +101,10 @@ func Run(ctx context.Context, plan Plan, s Setting) (*Result, error) {
 	if err := plan.Check(); err != nil {
 		return nil, err
 	}
+	var err error
+	if plan.Inference, err = plan.Inference.Named(); err != nil {
+		return nil, fmt.Errorf("inference: %w", err)
+	}
 	if s.Finished {
 		if _, err := os.Stat(filepath.Join(s.Out, planFile)); err != nil {
 			return nil, fmt.Errorf("%s holds no experiment: %w", s.Out, err)
@@ -163,9 +167,13 @@ func (r *runner) enter() (leave func(), err error) {
 		}
 		return r.record()
 	})
+	if err == nil { // rank 0 has looked at what the folder holds
+		err = r.group.FromRoot(&r.plan.Inference.Components)
+	}
 	if err != nil {
 		leave()
 	}
+	r.result.Plan = r.plan
 	return leave, err
 }
 
@@ -221,17 +229,18 @@ type runner struct {
 func (r *runner) record() error {
 	planPath, casesPath := filepath.Join(r.Out, planFile), filepath.Join(r.Out, subsetsFile)
 	cases := r.result.Cases
-	_, planned := os.Stat(planPath)
-	if entries, err := os.ReadDir(filepath.Join(r.Out, trialsFolder)); err == nil && len(entries) > 0 && !os.IsNotExist(planned) {
-		// what a plan that does not say it meant
-		before := Plan{Pretrain: Pretrain{pretext.Choice()}, ScoreOn: r.plan.ScoreOn, Subsets: subsetsShared, Encoders: 1, CurveCases: r.plan.CurveCases}
-		if r.cache.Preparation().Spacing != [3]float64{} {
-			// there was nothing else then
-			before.ScoreOn = scoreOnPrepared
-		}
-		if err := config.Load(planPath, &before); err != nil {
-			return fmt.Errorf("%s holds another experiment: %w", r.Out, err)
-		}
+	begun, err := r.plan.begun(r.Out, r.cache)
+	if err != nil {
+		return err
+	}
+	var note string
+	if r.plan, note, err = r.plan.settled(begun); err != nil {
+		return err
+	}
+	if note != "" {
+		r.Console.Note(note)
+	}
+	if begun != nil {
 		var divided Cases
 		data, err := smallfile.Read(casesPath, smallfile.List)
 		if err != nil {
@@ -241,7 +250,7 @@ func (r *runner) record() error {
 			return fmt.Errorf("%s is damaged: %w", casesPath, err)
 		}
 		var changes []string
-		if changes, err = r.plan.changes(before); err != nil {
+		if changes, err = r.plan.changes(*begun); err != nil {
 			return err
 		}
 		cases, changes = cases.with(divided, changes)
@@ -268,6 +277,28 @@ func (r *runner) record() error {
 	return atomicfile.WriteBytes(planPath, resolved)
 }
 
+// begun is the plan of the experiment in a folder; nil where none has begun there.
+func (p Plan) begun(out string, cache *prepared.Store) (*Plan, error) {
+	path := filepath.Join(out, planFile)
+	_, err := os.Stat(path)
+	if entries, errTrials := os.ReadDir(filepath.Join(out, trialsFolder)); errTrials != nil || len(entries) == 0 || os.IsNotExist(err) {
+		return nil, nil
+	}
+	// what a plan that does not say it meant
+	before := Plan{Pretrain: Pretrain{pretext.Choice()}, ScoreOn: p.ScoreOn, Subsets: subsetsShared, Encoders: 1, CurveCases: p.CurveCases}
+	if cache.Preparation().Spacing != [3]float64{} {
+		// there was nothing else then
+		before.ScoreOn = scoreOnPrepared
+	}
+	if err := config.Load(path, &before); err != nil {
+		return nil, fmt.Errorf("%s holds another experiment: %w", out, err)
+	}
+	if err := before.earlier(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &before, nil
+}
+
 // trial fine-tunes, predicts the test cases and scores them, unless that has been done.
 func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	c, err := r.plan.finetune(r.plan.initialisation(t.Init))
@@ -275,6 +306,7 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 		return nil, err
 	}
 	c.Train.Seed = t.Seed
+	c.MeasureOnly = r.plan.Inference.Components != segment.ComponentsValidated
 	if len(t.Curve) > 0 {
 		c.Train.ValidateEvery, c.ValidateCases = max(1, c.Train.Steps/r.plan.Curve), 0
 	}
@@ -285,15 +317,7 @@ func (r *runner) trial(ctx context.Context, t Trial) ([]eval.Score, error) {
 	}
 	// What decides the result beside the configuration belongs into the run's record: a run is not
 	// resumed with other cases.
-	resolved, err := config.Marshal(&struct {
-		segment.Config `yaml:",inline"`
-		Init           string            `yaml:"init"`
-		Cases          []string          `yaml:"cases,flow"`
-		Curve          []string          `yaml:"curve,flow,omitempty"`
-		Test           []string          `yaml:"test,flow"`
-		Inference      segment.Inference `yaml:"inference"`
-		Metrics        eval.Options      `yaml:"metrics"`
-	}{c, relative(r.Out, init), checkpoint.ListForConfig(t.Train), t.Curve, t.Test, r.plan.Inference, r.plan.Metrics})
+	resolved, err := r.plan.record(folder, c, relative(r.Out, init), t)
 	if err != nil {
 		return nil, err
 	}

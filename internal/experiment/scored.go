@@ -142,6 +142,7 @@ func (s Scored) means(folds eval.FoldTable) (report.Section, error) {
 	for _, warning := range s.Warnings() {
 		section.Blocks = append(section.Blocks, report.Text(warning+"."))
 	}
+	section.Blocks = append(section.Blocks, report.Table{Table: s.Postprocessing()})
 	return section, nil
 }
 

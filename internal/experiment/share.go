@@ -29,9 +29,10 @@ func (r *runner) all(ctx context.Context, trials []Trial) error {
 	scores := make([][]eval.Score, len(trials))
 	err := r.share(ctx, trials, scores)
 	for n, t := range trials {
-		if scores[n] != nil {
-			r.result.Runs = append(r.result.Runs, eval.Trial{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold, Seed: t.Seed, Scores: scores[n]})
+		if scores[n] == nil {
+			continue
 		}
+		r.result.Runs = append(r.result.Runs, eval.Trial{Initialisation: t.Init, Fraction: t.Fraction, Fold: t.Fold, Seed: t.Seed, Components: r.result.components(t, r.Out), Scores: scores[n]})
 	}
 	return err
 }

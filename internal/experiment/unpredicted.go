@@ -10,9 +10,15 @@ import (
 	"github.com/voxsaw/voxsaw/internal/table"
 )
 
-// Warnings say which labels nobody drew in some test cases, which are not scored there, and which
-// labels runs predicted nowhere.
-func (s Scored) Warnings() []string { return slices.Concat(s.undrawn(), s.unpredicted()) }
+// Warnings say which labels nobody drew in some test cases, which are not scored there, which
+// labels runs predicted nowhere, and whether predictions were post-processed in unlike ways.
+func (s Scored) Warnings() []string {
+	all := slices.Concat(s.undrawn(), s.unpredicted())
+	if note := s.unlike(); note != "" {
+		all = append(all, note)
+	}
+	return all
+}
 
 // undrawn says in how many test cases labels were not drawn.
 func (s Scored) undrawn() []string {

@@ -42,13 +42,15 @@ func ReadScores(r io.Reader) ([]eval.Score, error) {
 }
 
 // Runs is the table of all scores of all runs of an experiment: the columns of [PerCase] behind
-// those that tell the runs apart.
+// those that tell the runs apart, and before what their predictions keep.
 func Runs(runs []eval.Trial) Table {
 	t := Table{Title: "All scores", Columns: []Column{{"initialisation", "initialisation", 0}, {"fold", "fold", 0}, {"fraction", "fraction", 4}, {"seed", "seed", 0}}}
 	t.Columns = append(t.Columns, PerCase(nil).Columns...)
+	t.Columns = append(t.Columns, Column{"components", "components", 0})
 	for _, r := range runs {
 		for _, row := range PerCase(r.Scores).Rows {
-			t.Rows = append(t.Rows, append([]any{r.Initialisation, r.Fold, r.Fraction, strconv.FormatUint(r.Seed, 10)}, row...))
+			cells := append([]any{r.Initialisation, r.Fold, r.Fraction, strconv.FormatUint(r.Seed, 10)}, row...)
+			t.Rows = append(t.Rows, append(cells, r.Components))
 		}
 	}
 	return t
@@ -59,7 +61,7 @@ const longestName = 100
 
 // ReadRuns reads the runs that [Runs] wrote as CSV, in the order of their first rows. Any other
 // table will do that has the columns initialisation, fold, fraction, seed, case, label and dsc;
-// metrics that it lacks are NaN.
+// metrics that it lacks are NaN, and nothing is known of the components that are kept.
 func ReadRuns(r io.Reader) ([]eval.Trial, error) {
 	f, err := readCSV(r, "scores of runs")
 	if err != nil {
@@ -107,13 +109,17 @@ func ReadRuns(r io.Reader) ([]eval.Trial, error) {
 				return nil, f.wrong(n, key, "between 0 and 1, which means 100 %")
 			}
 		}
+		components := fromCSV(f.cell(n, "components"))
 		if seen[scored{k, s.Case, s.Label}] {
 			return nil, fmt.Errorf("reading %s: line %d: case %s, label %d is there twice for the same run", f.what, f.lines[n], plain.Text(s.Case), s.Label)
 		}
 		seen[scored{k, s.Case, s.Label}] = true
 		if _, known := at[k]; !known {
 			at[k] = len(runs)
-			runs = append(runs, eval.Trial{Initialisation: k.initialisation, Fold: k.fold, Fraction: k.fraction, Seed: k.seed})
+			runs = append(runs, eval.Trial{Initialisation: k.initialisation, Fold: k.fold, Fraction: k.fraction, Seed: k.seed, Components: components})
+		}
+		if runs[at[k]].Components != components {
+			return nil, fmt.Errorf("reading %s: line %d: components %q, and %q in another line of the same run", f.what, f.lines[n], plain.Text(components), plain.Text(runs[at[k]].Components))
 		}
 		runs[at[k]].Scores = append(runs[at[k]].Scores, s)
 	}
