@@ -1,30 +1,32 @@
 #!/usr/bin/env bash
-# Checks and times the CUDA device on a machine with a GPU, in a single go.
+# Checks and times the CUDA device on a machine with a GPU, where minutes are few.
 #
 #   scripts/gpu-check.sh pack gpu-check.tar.gz   here: builds, and packs what the machine with the GPU needs
-#   bash gpu-check.sh [right] [fast] [real] [peers]   there, in the unpacked folder; without a name all, in this order
-#   scripts/gpu-check.sh --simulate              packs, unpacks elsewhere, and runs all parts on the simulated GPU, small
+#   bash gpu-check.sh PART ...                   there, in the unpacked folder
+#   scripts/gpu-check.sh --simulate [PART ...]   packs, unpacks elsewhere, and runs parts on the simulated GPU, small
 #
-# The pack holds the program (the kernels' machine code is in it), the device's test program, the
-# peer in PyTorch and scans of OpenKBP: 64 MiB at most. There it needs bash, python3 and, for the
-# comparison, PyTorch; compute-sanitizer and ncu are used where they are. VOXSAW_DATA names the
-# folder of scans when packing (by default ../shared/data); without one the third part is left out.
+#   first     is it right: versions, every family of kernels at each precision in a process of its own,
+#             memcheck, racecheck, ten training steps beside those of a processor, a table of layers
+#   second    is it fast: tune, steps at three batch sizes with and without what was tuned, PyTorch's
+#             eager steps beside them, a whole scan, growth with the batch, a profile
+#   compiled  beside all of PyTorch's variants, compiled ones too: the only part that gives a ratio
+#   real      pretraining on OpenKBP at the paper's size, fine-tuning, Dice
+#   peers     two ranks on two GPUs, whose gradients NCCL sums, beside sums through the host's memory
 #
-#   right   versions, the suite of all devices at each precision, ten steps against the processor,
-#           every layer in every variant of our own and every plan of cuDNN against the processor, with
-#           its time; what voxsaw tune measures, as results/tuning-GPU.yaml, which
-#           internal/tuning/shipped/ may take as it is
-#   fast    steps and inference beside PyTorch's best, peak memory, profiles, the processor's growth on
-#           16 cores beside PyTorch's, ncu, memcheck, racecheck
-#   real    pretraining on OpenKBP at the paper's size, fine-tuning, Dice
-#   peers   two ranks on two GPUs, whose gradients NCCL sums, beside sums through the host's memory;
-#           where there are two GPUs and mpirun
+# Each part takes eight minutes at most (VOXSAW_CHECK_MINUTES), what matters most first. A check that
+# fails, hangs or ends without having done its work is told and stops no other; where the GPU no longer
+# answers, the rest of the part is left out. The exit code is 1 where any check failed.
 #
-# Each part takes nine minutes at most, the cheapest first. Figures are written to results/ as they
-# come: NAME.log of every check, figures.txt with a line for each; after each part, results.tar.gz
-# has all of them, to be taken home (--simulate copies them to gpu-check-results/, which git
-# ignores). A check that fails, or runs out of time, stops no other; the exit code is 1 where any
-# failed.
+# Results go to the folder that OUT names, or else to results/, as they come: figures.txt with a line for
+# each check, PART.log with what they printed, bench.jsonl with each timing, tuning.yaml as voxsaw tune
+# wrote it, whole or cut: figures.txt says which. A ratio is printed where ours and every variant of
+# PyTorch's finished on the same machine, and nowhere else.
+#
+# The pack holds the program (the kernels' machine code is in it), the device's test program, the peer in
+# PyTorch, prepared scans of OpenKBP, and the losses of ten steps on the processor that packed: nothing is
+# computed there that needs no GPU. VOXSAW_DATA names the folder of scans when packing (by default
+# ../shared/data); without one, checks that need scans say so. There it needs bash and python3, and PyTorch
+# for the comparison; compute-sanitizer and ncu are used where they are.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -42,26 +44,32 @@ pack() { # FILE [small]
   export CGO_CFLAGS
   go build -tags gpu,mpi -trimpath -ldflags '-s -w' -o "$folder/voxsaw" ./cmd/voxsaw
   go test -tags gpu -trimpath -ldflags '-s -w' -c -o "$folder/cuda.test" ./internal/device/cuda
-  cp scripts/gpu-check.sh scripts/gpu-peer.py "$folder"
+  cp scripts/gpu-check.sh scripts/gpu-figures.py scripts/gpu-peer.py "$folder"
   git log -1 --format='%H %s' >"$folder/commit.txt"
-  data=${VOXSAW_DATA:-../shared/data}/openkbp
-  if [ -d "$data/imagesTr" ]; then
+  data=${VOXSAW_DATA:-../shared/data}
+  if [ -d "$data/openkbp/imagesTr" ]; then
     mkdir -p "$folder/scans/imagesTr" "$folder/scans/labelsTr"
-    local taken=0 image name
-    for image in "$data"/imagesTr/*.nii.gz; do
+    local taken=0 most=12 image name
+    [ "${2:-}" = small ] && most=4
+    for image in "$data"/openkbp/imagesTr/*.nii.gz; do
       name=$(basename "$image")
-      [ "${2:-}" = small ] && [ $((taken++)) -ge 4 ] && break
+      [ $((taken++)) -ge "$most" ] && break
       cp "$image" "$folder/scans/imagesTr/"
-      [ -f "$data/labelsTr/$name" ] && cp "$data/labelsTr/$name" "$folder/scans/labelsTr/"
+      cp "$data/openkbp/labelsTr/$name" "$folder/scans/labelsTr/"
     done
+    (cd "$folder" && ./voxsaw prepare scans --out prepared && rm -r scans)
+    cp "$image" "$folder/scan.nii.gz"
+    [ "${2:-}" = small ] || [ ! -e "$data/totalsegmentator/ct.nii.gz" ] || cp "$data/totalsegmentator/ct.nii.gz" "$folder/scan.nii.gz"
+    chmod u+w "$folder/scan.nii.gz"
+    (cd "$folder" && for verb in finetune pretrain; do ten "$verb" "runs/$verb-cpu" --conv direct; done)
   else
-    echo "gpu-check: no scans in $data: the checks that need some will be left out" >&2
+    echo "gpu-check: no scans in $data/openkbp: checks that need some will be left out" >&2
   fi
   tar -C "$folder" -czf "$output" .
   local size
   size=$(stat -c %s "$output")
   echo "$output: $((size / 1048576)) MiB"
-  [ "$size" -le $((64 << 20)) ] || { echo "gpu-check: more than 64 MiB" >&2; return 1; }
+  [ "$size" -le $((36 << 20)) ] || { echo "gpu-check: more than 36 MiB" >&2; return 1; }
 }
 
 simulate() {
@@ -70,76 +78,108 @@ simulate() {
   folder=$(mktemp -d)
   # shellcheck disable=SC2064 # as it is now
   trap "rm -rf '$folder'" EXIT
+  simulated=1 # ten steps are small here, too
   (pack "$folder/pack.tar.gz" small) # not before ||, where set -e has no effect
   [ $? = 0 ] || exit 1
   mkdir "$folder/there"
   tar -C "$folder/there" -xzf "$folder/pack.tar.gz"
-  "$here/../internal/device/cuda/sim/build.sh" "$folder/there/libcudasim.so" || exit 1
-  "$here/../internal/device/cuda/sim/cudnn/build.sh" "$folder/there/libcudnnsim.so" || exit 1
-  "$here/../internal/device/cuda/sim/nccl/build.sh" "$folder/there/libncclsim.so" || exit 1
-  VOXSAW_CHECK_SIMULATED=1 VOXSAW_SIM_GPUS=2 VOXSAW_NCCL="$folder/there/libncclsim.so" VOXSAW_CUDA_DRIVER="$folder/there/libcudasim.so" VOXSAW_CUDNN="$folder/there/libcudnnsim.so" bash "$folder/there/gpu-check.sh" "$@"
-  local code=$?
-  mkdir -p "$root/gpu-check-results" && cp "$folder/there/results/"* "$root/gpu-check-results/"
-  exit $code
+  "$root/internal/device/cuda/sim/build.sh" "$folder/there/libcudasim.so" || exit 1
+  "$root/internal/device/cuda/sim/cudnn/build.sh" "$folder/there/libcudnnsim.so" || exit 1
+  "$root/internal/device/cuda/sim/nccl/build.sh" "$folder/there/libncclsim.so" || exit 1
+  [ $# -gt 0 ] || set -- first second compiled real peers
+  OUT=${OUT:-$root/gpu-check-results} VOXSAW_CHECK_MINUTES=${VOXSAW_CHECK_MINUTES:-20} VOXSAW_CHECK_SIMULATED=1 VOXSAW_SIM_GPUS=2 VOXSAW_NCCL="$folder/there/libncclsim.so" \
+    VOXSAW_CUDA_DRIVER="$folder/there/libcudasim.so" VOXSAW_CUDNN="$folder/there/libcudnnsim.so" bash "$folder/there/gpu-check.sh" "$@"
 }
 
 # --- Checks
 
 simulated=${VOXSAW_CHECK_SIMULATED:-}
-minutes=${VOXSAW_CHECK_MINUTES:-9} # of a part
 failed=0
+gone=
 
-figure() { printf '%s\n' "$*" | tee -a "$results/figures.txt"; }
+figure() { printf '%s\n' "$*" | tee -a "$out/figures.txt"; }
 
-# check NAME SECONDS COMMAND...: runs a command for so long at most, within what is left to the part
+# check NAME SECONDS PROOF COMMAND...: runs a command for so long at most, within what is left to the part.
+# PROOF is what its output must have, an extended regular expression: a command that ends with 0 and has
+# not done its work has failed. Exit code 77 says that there is nothing to check here.
 check() {
-  local name=$1 limit=$2 left start code
-  shift 2
+  local name=$1 limit=$2 proof=$3 left start code
+  shift 3
   left=$((deadline - SECONDS))
-  if [ "$left" -lt 5 ]; then
-    figure "$name: left out, the part's time is over"
+  if [ -n "$gone" ] || [ "$left" -lt 5 ]; then
+    figure "$name: left out, ${gone:-the time of the part is over}"
     failed=1
-    return
+    return 1
   fi
   [ "$limit" -gt "$left" ] && limit=$left
+  [ "$limit" -gt "${VOXSAW_CHECK_SECONDS:-$limit}" ] && limit=$VOXSAW_CHECK_SECONDS # of the tests of this script
   start=$SECONDS
-  timeout -k 5 "$limit" "$@" >"$results/$name.log" 2>&1
+  running=$name
+  timeout -k 5 "$limit" "$@" >"$logs/$name.log" 2>&1 & # so that a signal is heard meanwhile
+  child=$!
+  wait $child
   code=$?
+  file_log "$name"
+  [ $code = 0 ] && ! grep -qE -- "$proof" "$logs/$name.log" && code=lied
   case $code in
     0) figure "$name: ok, $((SECONDS - start)) s" ;;
-    77) figure "$name: left out: $(tail -n 1 "$results/$name.log")" ;;
+    77) figure "$name: left out: $(tail -n 1 "$logs/$name.log")" ;;
     124 | 137) failed=1; figure "$name: FAILED: not over after $limit s" ;;
-    *) failed=1; figure "$name: FAILED with $code: $(grep -v '^\s*$' "$results/$name.log" | tail -n 1 | cut -c1-300)" ;;
+    lied) failed=1; code=1; figure "$name: FAILED: it ended well, and its output does not show what was to be checked ($proof)" ;;
+    *) failed=1; figure "$name: FAILED with $code: $(grep -v '^\s*$' "$logs/$name.log" | tail -n 1 | cut -c1-300)" ;;
   esac
+  if [ $code = 124 ] || [ $code = 137 ]; then
+    timeout -k 5 "${VOXSAW_CHECK_SECONDS:-30}" ./voxsaw doctor --device cuda --crop 32 >"$logs/answer.log" 2>&1 || gone="the GPU no longer answers after $name"
+    file_log answer
+  fi
   return $code
 }
 
+# file_log NAME: what a check printed goes into the log of the part, its middle left out where it is long
+file_log() {
+  running=
+  {
+    printf '\n===== %s\n' "$1"
+    if [ "$(stat -c %s "$logs/$1.log")" -gt 400000 ]; then
+      head -c 150000 "$logs/$1.log"
+      printf '\n[...]\n'
+      tail -c 250000 "$logs/$1.log"
+    else
+      cat "$logs/$1.log"
+    fi
+  } >>"$out/$part.log"
+}
+
 # keep NAME PATTERN: lines of a check's log that are figures
-keep() { grep -E "$2" "$results/$1.log" 2>/dev/null | cut -c1-300 | sed 's/^/  /' | tee -a "$results/figures.txt"; }
+keep() { grep -E -- "$2" "$logs/$1.log" 2>/dev/null | cut -c1-300 | sed 's/^/  /' | tee -a "$out/figures.txt"; }
+
+call() { check "$1" "$2" "$3" bash "$here/gpu-check.sh" --call "${@:4}"; }
+
+figures() { python3 "$here/gpu-figures.py" "$@"; }
 
 versions() {
   cat commit.txt
   ./voxsaw --version
   uname -a
   nproc
-  nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv 2>/dev/null || echo "no nvidia-smi"
+  nvidia-smi -q 2>/dev/null || echo "no nvidia-smi"
   python3 -c 'import sys; print("python", sys.version)'
   python3 -c 'import torch; print("torch", torch.__version__, torch.version.cuda, torch.backends.cudnn.version(), torch.cuda.is_available())' 2>/dev/null || echo "no PyTorch"
   ./voxsaw doctor --device cuda --crop 32
 }
 
-suite() { # PRECISION PATTERN
-  VOXSAW_TEST_SUITE=$1 ./cuda.test -test.v -test.run "^TestDevice\$$2"
+suite() { # PRECISION FAMILY: one family of kernels, in this process alone
+  VOXSAW_TEST_SUITE=$1 ./cuda.test -test.v -test.run "^TestDevice\$/^$2\$"
 }
 
-prepared() {
-  [ -d scans ] || { echo "no scans in the pack"; return 77; }
-  ./voxsaw prepare scans --out prepared
+sanitized() { # TOOL FAMILY
+  command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer here"; return 77; }
+  VOXSAW_TEST_SUITE=bf16 compute-sanitizer --tool "$1" --error-exitcode 9 ./cuda.test -test.v -test.run "^TestDevice\$/^$2\$"
 }
 
-# the flags of ten steps, small enough for the processor
-ten() { # VERB OUT FLAGS...
-  local verb=$1 out=$2 crop=64x64x64 patch=16x16x16 own=()
+# ten VERB OUT FLAGS...: ten steps, small enough for a processor
+ten() {
+  local verb=$1 run=$2 crop=64x64x64 patch=16x16x16 own=()
   shift 2
   [ -n "$simulated" ] && crop=8x8x8 patch=4x4x4
   if [ "$verb" = pretrain ]; then
@@ -147,41 +187,22 @@ ten() { # VERB OUT FLAGS...
   else
     own=(--validate-overlap 0)
   fi
-  ./voxsaw "$verb" --data prepared --channels 16 --levels 1 --batch 1 --warmup 0 --seed 3 --steps 10 --validate-every 0 --hold-out 0 --crop "$crop" "${own[@]}" --out "$out" --force "$@"
+  ./voxsaw "$verb" --data prepared --channels 16 --levels 1 --batch 1 --warmup 0 --seed 3 --steps 10 --validate-every 0 --hold-out 0 --crop "$crop" "${own[@]}" --out "$run" --force "$@"
 }
 
 tensteps() { # VERB
-  [ -d prepared ] || { echo "no prepared scans"; return 77; }
-  ten "$1" "runs/$1-cpu" --conv direct || return 1
+  [ -e "runs/$1-cpu/metrics.csv" ] || { echo "no scans were packed"; return 77; }
   local p
-  for p in fp32 bf16; do
+  for p in bf16 fp32; do
     ten "$1" "runs/$1-$p" --device cuda --precision "$p" || return 1
   done
-  python3 - "$1" <<'P'
-import csv, sys
-def losses(name): return [float(r["loss"]) for r in csv.DictReader(open(f"runs/{sys.argv[1]}-{name}/metrics.csv"))]
-cpu, bad = losses("cpu"), False
-for precision, most in (("fp32", 1e-4), ("bf16", 2e-2)):
-    gpu = losses(precision)
-    error = max(abs(a - b) / abs(a) for a, b in zip(cpu, gpu, strict=True))
-    bad |= not error <= most or len(gpu) != 10
-    print(f"ten steps {sys.argv[1]} {precision}: losses of the GPU differ by {error:.1e} at most, {most:g} is allowed")
-sys.exit(bad)
-P
+  figures losses "ten steps, $1" "runs/$1-cpu" "runs/$1-fp32" 1e-4 "runs/$1-bf16" 2e-2
 }
 
 layers() { VOXSAW_TEST_PATCHES=$1 ./cuda.test -test.v -test.run '^TestLayers$'; }
 
-# tune FLAGS...: measures a network's convolutions; the file gets the GPU's name
-tune() {
-  local file name code
-  file=$results/tuning.part
-  ./voxsaw tune --device cuda --out "$file" "$@"
-  code=$?
-  name=$(sed -n 's/^processor: "\(.*\), driver [^,]*, \(.*\)"$/\1-\2/p' "$file" | tr '[:upper:] /' '[:lower:]--')
-  [ -n "$name" ] && cp "$file" "$results/tuning-$name.yaml"
-  return $code
-}
+# tuned FLAGS...: measures a network's convolutions; the file has those of earlier calls, too
+tuned() { ./voxsaw tune --device cuda --out "$out/tuning.yaml" "$@"; }
 
 # cudnn: the library that PyTorch brings along
 cudnn() {
@@ -194,75 +215,76 @@ for folder in sys.path:
 P
 }
 
-# compare NAME SECONDS TASK FLAGS...: ours, then PyTorch's in each way, one after the other
-compare() {
-  local name=$1 limit=$2 task=$3 norm=instance flag
+# what is timed on a GPU; the simulated one computes one tiny case
+steps=(--steps 10 --warmup 3)
+norm=instance
+[ -n "$simulated" ] && steps=(--steps 1 --warmup 1) && norm=none
+
+ours() { # NAME TASK FLAGS...
+  local name=$1 task=$2
+  shift 2
+  ./voxsaw bench "$task" --norm $norm --device cuda --precision bf16 "${steps[@]}" "$@" | figures record "$name" ours "$task" --norm $norm "$@"
+}
+
+peer() { # NAME VARIANT TASK FLAGS...
+  local name=$1 variant=$2 task=$3 device=(--device cuda --amp bf16) flags=()
   shift 3
-  local steps=(--steps 10 --warmup 3) device=(--device cuda --amp bf16)
-  # the simulated GPU computes one tiny case; its peer is PyTorch on the processor
-  [ -n "$simulated" ] && steps=(--steps 1 --warmup 1) && device=(--device cpu) && norm=none
-  check "$name-ours" "$limit" ./voxsaw bench "$task" --norm "$norm" --device cuda --precision bf16 "${steps[@]}" "$@"
-  keep "$name-ours" '^\{'
-  for flag in "" "--channels-last" "--compile" "--compile --channels-last"; do
-    # shellcheck disable=SC2086 # none, or words
-    check "$name-torch$(tr -d ' ' <<<"$flag")" "$limit" bash "$here/gpu-check.sh" --call peer "$task" --norm "$norm" "${device[@]}" "${steps[@]}" $flag "$@"
-    keep "$name-torch$(tr -d ' ' <<<"$flag")" '^\{'
-    [ -n "$simulated" ] && break
-  done
-  ratio "$name"
-}
-
-peer() {
   python3 -c 'import torch' 2>/dev/null || { echo "no PyTorch here"; return 77; }
-  python3 gpu-peer.py "$@"
+  [ -n "$simulated" ] && device=(--device cpu) # there is no PyTorch on the simulated GPU
+  case $variant in *channels-last*) flags+=(--channels-last) ;; esac
+  case $variant in *compile*) flags+=(--compile) ;; esac
+  python3 gpu-peer.py "$task" --norm $norm "${device[@]}" "${steps[@]}" "${flags[@]}" "$@" | figures record "$name" "$variant" "$task" --norm $norm "$@"
 }
 
-ratio() { # NAME: ours beside PyTorch's best
-  python3 - "$results" "$1" <<'P' | tee -a "$results/figures.txt"
-import glob, json, sys
-def lines(pattern):
-    for f in glob.glob(f"{sys.argv[1]}/{sys.argv[2]}{pattern}.log"):
-        yield from (json.loads(l) for l in open(f) if l.startswith("{"))
-ours, theirs = min(lines("-ours"), key=lambda r: r["median_s"], default=None), min(lines("-torch*"), key=lambda r: r["median_s"], default=None)
-if ours and theirs:
-    print(f"  {sys.argv[2]}: {theirs['median_s'] / ours['median_s']:.2f} times as fast as PyTorch's best, {ours['peak_mib'] / theirs['peak_mib']:.2f} of its memory")
-P
+# beside NAME SECONDS TASK FLAGS...: ours and PyTorch's eager step in the layout of tensor cores
+beside() {
+  local name=$1 limit=$2
+  shift 2
+  call "$name-ours" "$limit" '"recorded"' ours "$name" "$@"
+  [ -s "$out/tuning.yaml" ] && call "$name-ours-tuned" "$limit" '"recorded"' ours "$name-tuned" "$@" --tuning "$out/tuning.yaml"
+  call "$name-torch" "$limit" '"recorded"' peer "$name" torch-channels-last "$@"
+  keep "$name-ours" '^\{"recorded'; keep "$name-ours-tuned" '^\{"recorded'; keep "$name-torch" '^\{"recorded'
 }
 
-# growth: a step on 1, 2, 4, 8 and 16 threads of the processor, ours and PyTorch's
-growth() {
-  local cores most=16 crop=48 channels=16 peer=1 threads
-  cores=$(nproc)
-  [ -n "$simulated" ] && most=2 crop=32 channels=2
-  python3 -c 'import torch' 2>/dev/null || peer=
-  for ((threads = 1; threads <= most && threads <= cores; threads *= 2)); do
-    local flags=(segment --crop $crop --channels $channels --batch 1 --norm instance --threads $threads --steps 2 --warmup 1)
-    ./voxsaw bench "${flags[@]}" --device cpu | grep '^{' >"growth-ours-$threads.json" || return 1
-    [ -z "$peer" ] || python3 gpu-peer.py "${flags[@]}" --device cpu | grep '^{' >"growth-torch-$threads.json" || return 1
+# against NAME TASK FLAGS...: ours and every variant of PyTorch's, and the ratio where all of them finished
+against() {
+  local name=$1 variant limit
+  shift
+  call "$name-ours" 60 '"recorded"' ours "$name" "$@"
+  for variant in torch torch-channels-last torch-compile-channels-last torch-compile; do
+    case $variant in *compile*) limit=240 ;; *) limit=60 ;; esac
+    call "$name-$variant" $limit '"recorded"' peer "$name" "$variant" "$@"
   done
-  python3 - <<'P'
-import glob, json, re
-def seconds(who):
-    return {int(re.search(r"-(\d+)", f)[1]): json.load(open(f))["median_s"] for f in glob.glob(f"growth-{who}-*.json")}
-found = {"voxsaw": seconds("ours"), "PyTorch": seconds("torch")}
-for threads in sorted(found["voxsaw"]):
-    said = [f"{who} {s[threads]:.3f} s, {s[1] / s[threads]:.2f} times one thread" for who, s in found.items() if threads in s]
-    print(f"growth, {threads} threads: " + "; ".join(said))
-if not found["PyTorch"]:
-    print("growth: no PyTorch here to compare with")
-P
+  figures ratio "$name" | tee -a "$out/figures.txt"
+}
+
+whole_scan() {
+  [ -e scan.nii.gz ] || { echo "no scan was packed"; return 77; }
+  local window=96x96x96 more=()
+  [ -n "$simulated" ] && window=16x16x16 more=(--channels 2 --windows 1)
+  ./voxsaw bench predict scan.nii.gz --norm $norm --device cuda --window $window "${more[@]}"
+}
+
+# growth: the same step with more and more puzzles
+growth() {
+  local batch most=64 flags=(--grid 3)
+  [ -n "$simulated" ] && most=1 flags=(--grid 2 --channels 2)
+  for ((batch = 1; batch <= most; batch *= 2)); do
+    ours "growth-$batch" pretrain "${flags[@]}" --batch $batch || return 1
+  done
+  figures growth
 }
 
 training() { # pretrain or finetune
-  [ -d prepared ] || { echo "no prepared scans"; return 77; }
-  local grid=3x3x3 crop=120x120x120 patch=0x0x0 finecrop=96x96x96 steps=400 fine=400 more=(--fold 1)
+  [ -d prepared ] || { echo "no scans were packed"; return 77; }
+  local grid=3x3x3 crop=120x120x120 patch=0x0x0 finecrop=96x96x96 most=400 more=(--fold 1)
   if [ -n "$simulated" ]; then
-    grid=2x2x2 crop=16x16x16 patch=4x4x4 finecrop=8x8x8 steps=2 fine=2 more=(--hold-out 0 --channels 16 --levels 1) # no whole scans are predicted
+    grid=2x2x2 crop=16x16x16 patch=4x4x4 finecrop=8x8x8 most=2 more=(--hold-out 0 --channels 16 --levels 1) # no whole scans are predicted
   fi
   if [ "$1" = pretrain ]; then
-    ./voxsaw pretrain --data prepared --grid $grid --crop $crop --patch $patch --batch 2 --steps $steps --validate-every 0 --validate-cases 1 --device cuda --out runs/puzzles --force "${more[@]}"
+    ./voxsaw pretrain --data prepared --grid $grid --crop $crop --patch $patch --batch 2 --steps $most --validate-every 0 --validate-cases 1 --device cuda --out runs/puzzles --force "${more[@]}"
   else
-    ./voxsaw finetune --data prepared --init runs/puzzles/last.safetensors --crop $finecrop --batch 1 --steps $fine --validate-every 0 --validate-cases 1 --device cuda --out runs/organs --force "${more[@]}"
+    ./voxsaw finetune --data prepared --init runs/puzzles/last.safetensors --crop $finecrop --batch 1 --steps $most --validate-every 0 --validate-cases 1 --device cuda --out runs/organs --force "${more[@]}"
   fi
 }
 
@@ -278,130 +300,147 @@ launcher() {
   return 77
 }
 
-# ranks OUT [ENVIRONMENT]: two ranks for ten steps, or two on the simulated GPU
+# ranks RUN [ENVIRONMENT]: two ranks for ten steps, or two on the simulated GPU
 ranks() {
-  local start out=$1 crop=96x96x96 steps=10 more=()
+  local start run=$1 crop=96x96x96 most=10 more=()
   shift
-  [ -d prepared ] || { echo "no prepared scans"; return 77; }
+  [ -d prepared ] || { echo "no scans were packed"; return 77; }
   start=$(launcher) || { echo "$start"; return 77; }
-  [ -n "$simulated" ] && crop=8x8x8 steps=2 more=(--channels 16 --levels 1)
-  env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$@" "$start" -n 2 ./voxsaw finetune --data prepared --device cuda --precision fp32 --crop $crop --batch 4 --steps $steps \
-    --warmup 0 --seed 3 --hold-out 0 --validate-every 0 --validate-overlap 0 "${more[@]}" --out "$out" --force
+  [ -n "$simulated" ] && crop=8x8x8 most=2 more=(--channels 16 --levels 1)
+  env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$@" "$start" -n 2 ./voxsaw finetune --data prepared --device cuda --precision fp32 --crop $crop --batch 4 --steps $most \
+    --warmup 0 --seed 3 --hold-out 0 --validate-every 0 --validate-overlap 0 "${more[@]}" --out "$run" --force
 }
 
 # summed: what both ways of summing took, and whether they agree
 summed() {
   [ -f runs/peers-memory/metrics.csv ] || { echo "no two ranks"; return 77; }
-  python3 - <<'P'
-import csv, statistics, sys
-def column(run, name): return [float(r[name]) for r in csv.DictReader(open(f"runs/peers-{run}/metrics.csv"))]
-a, b = column("nccl", "loss"), column("memory", "loss")
-error = max(abs(x - y) / abs(y) for x, y in zip(a, b, strict=True))
-seconds = [statistics.median(column(run, "seconds")) for run in ("nccl", "memory")]
-print(f"two ranks: losses differ by {error:.1e} at most, 1e-5 is allowed; a step takes {seconds[0]:.3f} s with NCCL, {seconds[1]:.3f} s through the host's memory")
-sys.exit(not error <= 1e-5)
-P
+  figures losses "two ranks" runs/peers-memory runs/peers-nccl 1e-5
 }
 
-right() {
-  local p most=90 # seconds of a check
-  [ -n "$simulated" ] && most=400 # which is slow
-  check versions $most bash "$here/gpu-check.sh" --call versions
-  keep versions '.'
-  for p in fp32 tf32 bf16; do
-    if [ -n "$simulated" ]; then # the whole suite runs in the tests
-      check "suite-$p" $most bash "$here/gpu-check.sh" --call suite "$p" '/^(Memory|Weights|Elementwise|Concat|Reshape|Pool|Softmax|Rows|Tokens|Images|Optimiser|Blend)$'
-    else
-      check "suite-$p" 60 bash "$here/gpu-check.sh" --call suite "$p" ''
-    fi
+# --- Parts
+
+families=(Conv Activate Optimiser Blend Memory Weights Elementwise Concat Reshape Pool MatMul Softmax Loss Rows Tokens Images)
+
+first() {
+  local p family tool most=45 wanted=("${families[@]}")
+  call versions 60 '^device|cuda|GPU' versions
+  keep versions 'Product Name|Driver Version|CUDA Version|FB Memory|Max Clocks|^torch|^voxsaw'
+  if [ -n "$simulated" ]; then # the whole suite runs in the tests
+    most=400 wanted=(Activate Optimiser Blend Elementwise)
+  fi
+  # An illegal address makes a context useless: each family has a process of its own, and bf16, which
+  # training takes, comes first.
+  for p in bf16 tf32 fp32; do
+    for family in "${wanted[@]}"; do
+      call "$p-$family" $most "^ *--- PASS: TestDevice/$family " suite "$p" "$family"
+    done
+    [ $p = bf16 ] || continue
+    call kernels $most '^--- PASS: TestMoments' kernels
+    for tool in memcheck racecheck; do
+      for family in Conv Activate Optimiser Blend; do
+        [ -n "$simulated" ] || call "$tool-$family" 40 'ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards' sanitized $tool $family
+      done
+    done
   done
-  check kernels $most ./cuda.test -test.v -test.run '^(TestMoments|TestRowsAdjoint|TestGroups|TestRecord)$'
-  check prepare 120 bash "$here/gpu-check.sh" --call prepared
-  check ten-finetune $most bash "$here/gpu-check.sh" --call tensteps finetune
+  call ten-finetune $most '^ten steps, finetune' tensteps finetune
   keep ten-finetune '^ten steps'
-  check ten-pretrain $most bash "$here/gpu-check.sh" --call tensteps pretrain
+  call ten-pretrain $most '^ten steps, pretrain' tensteps pretrain
   keep ten-pretrain '^ten steps'
-  if [ -n "$simulated" ]; then check layers $most bash "$here/gpu-check.sh" --call layers 0; else check layers 200 bash "$here/gpu-check.sh" --call layers 27; fi
+  if [ -n "$simulated" ]; then call layers $most '^layer' layers 0; else call layers 150 '^--- PASS: TestLayers' layers 27; fi
   keep layers '^layer'
-  if [ -n "$simulated" ]; then
-    check tune $most bash "$here/gpu-check.sh" --call tune --channels 2 --levels 1 --crop 4x4x4
-  else
-    check tune 100 bash "$here/gpu-check.sh" --call tune --task pretrain --crop 32x32x32 --batch 432
-    check tune-segment 100 bash "$here/gpu-check.sh" --call tune --task segment --crop 128x128x128 --batch 2
-    keep tune-segment '^(forward|transposed|weights)|different convolutions'
-  fi
-  keep tune '^(forward|transposed|weights)|different convolutions'
 }
 
-fast() {
-  local most=180 # seconds of a check
+kernels() { ./cuda.test -test.v -test.run '^(TestMoments|TestRowsAdjoint|TestGroups|TestRecord)$'; }
+
+second() {
+  local b
   if [ -n "$simulated" ]; then
-    most=400
-    compare infer 300 infer --crop 16 --channels 2
-  else
-    compare pretrain3 60 pretrain --grid 3 --batch 16
-    compare segment 60 segment --crop 128 --batch 2
-    compare pretrain2 60 pretrain --grid 2 --batch 16
-    compare infer 60 infer --crop 128
-    check profile 60 ./voxsaw bench pretrain --grid 3 --batch 16 --norm instance --device cuda --profile
+    call tune 400 'different convolutions' tuned --channels 2 --levels 1 --crop 4x4x4
+    beside infer 400 infer --crop 16 --channels 2 --batch 1
+    call whole-scan 400 '"task":"predict"' whole_scan
+    call growth 400 '^growth' growth
+    return
   fi
-  check growth $most bash "$here/gpu-check.sh" --call growth
+  call tune 80 'different convolutions' tuned --task pretrain --crop 32x32x32 --batch 432 || figure "  tuning.yaml is cut: it has the convolutions that were measured until then"
+  keep tune 'different convolutions'
+  call tune-segment 80 'different convolutions' tuned --task segment --crop 128x128x128 --batch 2 || figure "  tuning.yaml is cut: it has the convolutions that were measured until then"
+  keep tune-segment 'different convolutions'
+  for b in 16 4 32; do beside "pretrain3-$b" 30 pretrain --grid 3 --batch $b; done
+  for b in 2 1 4; do beside "segment-$b" 30 segment --crop 128 --batch $b; done
+  call whole-scan 60 '"task":"predict"' whole_scan
+  keep whole-scan '^\{'
+  call growth 90 '^growth' growth
   keep growth '^growth'
-  if command -v compute-sanitizer >/dev/null && [ -z "$simulated" ]; then
-    check memcheck 120 env VOXSAW_TEST_SUITE=bf16 compute-sanitizer --tool memcheck --error-exitcode 9 ./cuda.test -test.run '^TestDevice$/^(Elementwise|Loss|Reshape|MatMul)$'
-    check racecheck 120 env VOXSAW_TEST_SUITE=bf16 compute-sanitizer --tool racecheck --error-exitcode 9 ./cuda.test -test.run '^TestDevice$/^(Loss|Reshape|MatMul)$'
+  check profile 30 'Kernels' ./voxsaw bench pretrain --grid 3 --batch 16 --norm instance --device cuda --profile
+  if command -v ncu >/dev/null; then
+    check ncu 90 'Duration|SM Frequency' ncu --set basic --kernel-name 'regex:conv|activate' --launch-count 40 ./voxsaw bench pretrain --grid 3 --batch 2 --norm instance --device cuda --steps 1 --warmup 0
   else
-    figure "memcheck, racecheck: left out: no compute-sanitizer, or no GPU"
+    figure "ncu: left out: it is not there"
   fi
-  if command -v ncu >/dev/null && [ -z "$simulated" ]; then
-    check ncu 120 ncu --set basic --kernel-name 'regex:conv|activate' --launch-count 40 ./voxsaw bench pretrain --grid 3 --batch 2 --norm instance --device cuda --steps 1 --warmup 0
-  else
-    figure "ncu: left out: it is not there, or there is no GPU"
+}
+
+compiled() {
+  if [ -n "$simulated" ]; then
+    against infer-all infer --crop 16 --channels 2 --batch 1
+    return
   fi
+  against pretrain3 pretrain --grid 3 --batch 16
+  against segment segment --crop 128 --batch 2
 }
 
 real() {
-  [ -d prepared ] || check prepare-real 120 bash "$here/gpu-check.sh" --call prepared
-  check real-pretrain 300 bash "$here/gpu-check.sh" --call training pretrain
+  call real-pretrain 240 'last.safetensors|finished|solved|puzzles' training pretrain
   keep real-pretrain 'D<=2|in place|Correct'
-  check real-finetune 300 bash "$here/gpu-check.sh" --call training finetune
+  call real-finetune 240 'last.safetensors|finished|DSC|crops' training finetune
   keep real-finetune 'DSC|Dice|mean'
 }
 
 peers() {
   local most=120
   [ -n "$simulated" ] && most=400
-  [ -d prepared ] || check prepare-peers 120 bash "$here/gpu-check.sh" --call prepared
-  check peers-nccl $most bash "$here/gpu-check.sh" --call ranks runs/peers-nccl
+  call peers-nccl $most '^gradients are summed' ranks runs/peers-nccl
   keep peers-nccl '^gradients are summed'
-  check peers-memory $most bash "$here/gpu-check.sh" --call ranks runs/peers-memory VOXSAW_NCCL=none
-  check peers-summed 30 bash "$here/gpu-check.sh" --call summed
+  call peers-memory $most '^gradients are summed|hosts' ranks runs/peers-memory VOXSAW_NCCL=none
+  call peers-summed 30 '^two ranks' summed
   keep peers-summed '^two ranks'
+}
+
+# stopped: the machine is taken away, or somebody has seen enough
+stopped() {
+  if [ -n "$running" ]; then
+    kill "$child" 2>/dev/null
+    file_log "$running"
+  fi
+  figure "== stopped from outside"
+  exit 130
 }
 
 main() {
   cd "$here" || exit 1
-  results=$here/results
-  mkdir -p "$results" runs
-  export simulated results
+  [ $# -gt 0 ] || { echo "gpu-check: say which part: first, second, compiled, real or peers" >&2; exit 2; }
+  out=${OUT:-$here/results}
+  logs=$here/logs
+  mkdir -p "$out" "$logs" runs
+  out=$(cd "$out" && pwd)
+  export simulated out logs
   # which driver: the simulator, or the machine's
   export VOXSAW_CUDA_DRIVER=${VOXSAW_CUDA_DRIVER:-libcuda.so.1}
   VOXSAW_CUDNN=${VOXSAW_CUDNN:-$(cudnn)}
   export VOXSAW_CUDNN
-  [ $# -gt 0 ] || set -- right fast real peers
-  local part
+  running=
+  trap stopped TERM INT HUP
+  local started=$SECONDS
   for part in "$@"; do
     case $part in
-      right | fast | real | peers) ;;
-      *) echo "gpu-check: there is no part $part: right, fast, real, peers" >&2; exit 2 ;;
+      first | second | compiled | real | peers) ;;
+      *) echo "gpu-check: there is no part $part: first, second, compiled, real, peers" >&2; exit 2 ;;
     esac
     figure "== $part, $(date -u +%FT%TZ)"
-    deadline=$((SECONDS + 60 * minutes))
-    $part
-    tar -czf results.tar.gz results
+    deadline=$((SECONDS + 60 * ${VOXSAW_CHECK_MINUTES:-8}))
+    gone=
+    "$part"
   done
-  figure "== $([ "$failed" = 0 ] && echo "everything is right" || echo "something failed, see above")"
-  tar -czf results.tar.gz results
+  figure "== $([ "$failed" = 0 ] && echo "everything is right" || echo "something failed, see above"), after $((SECONDS - started)) s"
   exit "$failed"
 }
 
