@@ -43,7 +43,7 @@ type Classification struct {
 	Cell   int  `yaml:"cell" help:"position: width and height of a cell; the grid is 3x3" range:"[1,)"`
 	Patch  int  `yaml:"patch" help:"position: width and height of a patch" range:"[1,)"`
 	Mirror bool `yaml:"mirror" help:"labels, rotation: half of the photographs are mirrored; position: each patch"`
-	Batch  int  `yaml:"batch" help:"photographs in a step; auto: as many as fit into memory" auto:"0"`
+	Batch  int  `yaml:"batch" help:"photographs in a step; auto: as many as fit into memory" words:"auto=0"`
 	// Classes are the names of the classes that are told apart, from the data.
 	Classes []string `yaml:"names" flag:"-" help:"names of the classes, from the data"`
 

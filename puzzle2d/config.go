@@ -50,7 +50,7 @@ type Config struct {
 	Cell   int    `yaml:"cell" help:"width and height of a cell" range:"[1,)"`
 	Patch  int    `yaml:"patch" help:"width and height of a patch, which lies anywhere in its cell" range:"[1,)"`
 	Mirror bool   `yaml:"mirror" help:"each patch is mirrored with probability one half"`
-	Batch  int    `yaml:"batch" help:"puzzles in a step; auto: as many as fit into memory" auto:"0"`
+	Batch  int    `yaml:"batch" help:"puzzles in a step; auto: as many as fit into memory" words:"auto=0"`
 
 	Head     string  `yaml:"head" help:"paper, symmetric, both, or kway (one choice among --classes orders)" oneof:"paper symmetric both kway"`
 	Features int     `yaml:"features" help:"width of a patch's feature" range:"[1,)"`

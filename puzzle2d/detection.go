@@ -31,7 +31,7 @@ type Detection struct {
 	ProposalsDigest string `yaml:"proposals_digest" flag:"-" help:"digest of the proposals, from the data"`
 	MostProposals   int    `yaml:"most_proposals" help:"detect: proposals of a photograph that are used, its first ones; 0: all"`
 
-	Images            int        `yaml:"images" help:"detect: photographs in a step; auto: as many as fit into memory" auto:"0"`
+	Images            int        `yaml:"images" help:"detect: photographs in a step; auto: as many as fit into memory" words:"auto=0"`
 	Regions           int        `yaml:"regions" help:"detect: regions of each photograph in a step" range:"[1,)"`
 	Foreground        float64    `yaml:"foreground" help:"detect: share of these that show an object, at most" range:"[0,1]"`
 	ForegroundOverlap float64    `yaml:"foreground_overlap" help:"detect: overlap with an object from which on a proposal shows it" range:"[0,1]"`

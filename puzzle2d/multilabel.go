@@ -23,7 +23,7 @@ type Multilabel struct {
 	FinetuneSettings `yaml:",inline"`
 
 	Crop  int `yaml:"crop" help:"classify: width and height of what is looked at, anywhere on the photograph in training" range:"[1,)"`
-	Batch int `yaml:"batch" help:"classify: photographs in a step; auto: as many as fit into memory" auto:"0"`
+	Batch int `yaml:"batch" help:"classify: photographs in a step; auto: as many as fit into memory" words:"auto=0"`
 	Views int `yaml:"views" help:"classify: views of a photograph whose logits are averaged in the test: 1, the middle, or 10, the corners and the middle, and these mirrored" range:"[1,10]"`
 }
 

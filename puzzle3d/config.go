@@ -56,7 +56,7 @@ type Config struct {
 	Grids []string `yaml:"grids,flow,omitempty" help:"several grids, such as 2x2x2,3x3x3,4x4x4: each step draws one of them; empty: grid alone"`
 	Crop  [3]int   `yaml:"crop,flow" help:"size of the crop that a puzzle is made of, in voxels" range:"[1,)"`
 	Patch [3]int   `yaml:"patch,flow" help:"size of a patch; 0: the largest that the network takes within 80 % of a cell, as in the paper"`
-	Batch int      `yaml:"batch" help:"puzzles in a step; auto: as many as fit into memory" auto:"0"`
+	Batch int      `yaml:"batch" help:"puzzles in a step; auto: as many as fit into memory" words:"auto=0"`
 
 	Head     string  `yaml:"head" help:"paper, symmetric (learns fastest), both, attention (over the patches as tokens), or kway (one choice among --classes orders)" oneof:"paper symmetric both attention kway"`
 	Features int     `yaml:"features" help:"width of a patch's feature" range:"[1,)"`

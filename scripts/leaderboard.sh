@@ -72,7 +72,7 @@ copy() { # PLAN OTHER FROM TO: a run of OTHER becomes one of PLAN
 
 carry_out() {
   [ -x voxsaw ] || CGO_ENABLED=0 go build -C "$here" -o "$PWD/voxsaw" ./cmd/voxsaw
-  ./voxsaw prepare "$scans" --out prepared/openkbp --window=-200,300 --crop body
+  ./voxsaw prepare "$scans" --spacing own --out prepared/openkbp --window=-200,300 --crop body
   local plan n
   trap 'kill "${pids[@]}" 2>/dev/null || true; wait' EXIT # each saves where it is
   trap 'exit 130' INT TERM

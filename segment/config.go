@@ -46,7 +46,7 @@ type Config struct {
 	Network         voxsaw.Network     `yaml:"network"`
 	Train           voxsaw.Training    `yaml:"train"`
 	Crop            [3]int             `yaml:"crop,flow" help:"size of training crops, and of the window of inference, in voxels" range:"[1,)"`
-	Batch           int                `yaml:"batch" help:"crops in a step; auto: as many as fit into memory" auto:"0"`
+	Batch           int                `yaml:"batch" help:"crops in a step; auto: as many as fit into memory" words:"auto=0"`
 	Labels          []string           `yaml:"labels,flow" help:"labels to segment by number or name, a class each; 1+2 merges two into one class; empty: all labels of the data"`
 	Load            string             `yaml:"load,omitempty" help:"what is taken over from the checkpoint to start from: encoder (it alone, the decoder starts fresh), or all that fits; left out: all" oneof:"all encoder"`
 	Loss            string             `yaml:"loss" help:"what is minimised: soft Dice of the labels over the batch, cross-entropy of all classes, or their sum; MONAI's DiceLoss(include_background=False, batch=True), CrossEntropyLoss and DiceCELoss" oneof:"dice ce dice+ce"`

@@ -17,7 +17,7 @@ func (p Preparation) Differences(old Preparation) (all []Difference) {
 		}
 	}
 	window := func(w [2]float64) string { return fmt.Sprintf("%g to %g", w[0], w[1]) }
-	differ("spacing", spacingText(old.Spacing), spacingText(p.Spacing))
+	differ("spacing", SpacingText(old.Spacing), SpacingText(p.Spacing))
 	differ("crop", cmp.Or(old.Crop, CropNone), cmp.Or(p.Crop, CropNone))
 	differ("window", window(old.Window), window(p.Window))
 	differ("axcodes", old.Axcodes, p.Axcodes)
@@ -26,8 +26,8 @@ func (p Preparation) Differences(old Preparation) (all []Difference) {
 	return all
 }
 
-// spacingText writes a voxel size, whose zeros stand for the scan's own.
-func spacingText(spacing [3]float64) string {
+// SpacingText writes a voxel size, whose zeros stand for the scan's own.
+func SpacingText(spacing [3]float64) string {
 	if spacing == [3]float64{} {
 		return "each scan's own"
 	}

@@ -131,8 +131,13 @@ func (g Grid) orient(codes string) (o Grid, from [3]int, flip [3]bool, err error
 	return o, from, flip, nil
 }
 
+// SameSpacing tells whether two voxel sizes are the same to what headers can tell, which round them
+// to as few as three digits: a thousandth apart at most.
+func SameSpacing(a, b float64) bool { return math.Abs(a-b) <= 1e-3*min(a, b) }
+
 // Resampled returns the grid of the given spacing (mm; 0 keeps an axis as it is) that fills the
-// same box: the extents are rounded to whole voxels and the centres of both boxes coincide, so that
+// same box. An axis that has it to what headers can tell (see [SameSpacing]) is kept as it is, too.
+// Of others the extents are rounded to whole voxels and the centres of both boxes coincide, so that
 // voxel o lies at (o - (n'-1)/2) * s'/s + (n-1)/2 of the original. There is no half-voxel shift.
 func (g Grid) Resampled(spacing [3]float64) (Grid, error) {
 	if err := g.Check(); err != nil {
@@ -154,9 +159,8 @@ func (g Grid) Resampled(spacing [3]float64) (Grid, error) {
 		}
 		o.Shape[a] = max(1, int(math.Round(n)))
 		ratio := s / old[a]
-		if math.Abs(ratio-1) < 1e-6 && o.Shape[a] == g.Shape[a] {
-			o.Shape[a] = g.Shape[a] // the same to what a header can tell: keep the axis to the bit
-			continue
+		if SameSpacing(s, old[a]) && o.Shape[a] == g.Shape[a] {
+			continue // the same to what a header can tell: keep the axis to the bit
 		}
 		shift := (float64(g.Shape[a]-1) - ratio*float64(o.Shape[a]-1)) / 2
 		for w := range 3 {

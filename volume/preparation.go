@@ -18,7 +18,7 @@ type Preparation struct {
 	// Crop is empty in what older versions wrote: they took the whole scan.
 	Crop          string     `yaml:"crop" json:"crop,omitempty" help:"what of a scan is prepared: the box of the patient, found from the image; the whole scan; or the box where it leaves out at least a quarter of the scan" oneof:"body none auto"`
 	Axcodes       string     `yaml:"axcodes" json:"axcodes" help:"where the axes of prepared cases grow to"`
-	Spacing       [3]float64 `yaml:"spacing,flow" json:"spacing" help:"voxel size in mm along these axes; 0 keeps the scan's own"`
+	Spacing       [3]float64 `yaml:"spacing,flow" json:"spacing" help:"voxel size in mm along these axes, such as 1.5x1.5x3; median: the median of all scans along each axis; own, or 0: each scan keeps its own" words:"own=0 median=-1"`
 	Window        [2]float64 `yaml:"window,flow" json:"window" help:"range of HU that is kept and becomes [-1, 1]" range:"(,)"`
 	Interpolation string     `yaml:"interpolation" json:"interpolation" help:"how images are resampled" oneof:"linear cubic"`
 	Relabel       string     `yaml:"relabel" json:"relabel,omitempty" help:"labels to merge or drop: 2:1 makes 2 into 1, 3:1,*:0 makes 3 into 1 and all others background"`
@@ -31,11 +31,32 @@ const (
 	CropAuto = "auto" // the box where it leaves out at least a quarter of the voxels
 )
 
+// Median stands for a voxel size that is yet to be chosen for a whole set of scans: their median
+// along that axis. dataset.Prepare does so; a preparation of one scan has a number there.
+const Median = -1.0
+
+// AllMedian is the spacing that is chosen for a set of scans along every axis.
+func AllMedian() [3]float64 { return [3]float64{Median, Median, Median} }
+
+// Choosing tells whether a spacing is yet to be chosen along any axis.
+func (p Preparation) Choosing() bool { return slices.Contains(p.Spacing[:], Median) }
+
+// Choose is the preparation with the given spacing along the axes that have none yet.
+func (p Preparation) Choose(spacing [3]float64) Preparation {
+	for axis, s := range p.Spacing {
+		if s == Median {
+			p.Spacing[axis] = spacing[axis]
+		}
+	}
+	return p
+}
+
 // worthCropping is the largest share of a scan that a box may keep for CropAuto to use it.
 const worthCropping = 0.75
 
 // DefaultPreparation is the usual one of pancreas segmentation: the patient's box where there is
-// much air around it, RAS, the scan's own spacing, HU from -125 to 275.
+// much air around it, RAS, the scan's own spacing, HU from -125 to 275. For a set of scans, give it
+// one spacing: [AllMedian].
 func DefaultPreparation() Preparation {
 	return Preparation{Crop: CropAuto, Axcodes: "RAS", Window: [2]float64{-125, 275}, Interpolation: "linear"}
 }
@@ -50,7 +71,7 @@ func (p Preparation) Check() error {
 	}
 	for _, s := range p.Spacing {
 		if !(s >= 0) || math.IsInf(s, 0) {
-			return fmt.Errorf("spacing %gx%gx%g mm: must be positive, or 0 to keep the scan's own", p.Spacing[0], p.Spacing[1], p.Spacing[2])
+			return fmt.Errorf("spacing %gx%gx%g mm: must be positive, or 0 (own) to keep the scan's own; median is chosen for a set of scans", p.Spacing[0], p.Spacing[1], p.Spacing[2])
 		}
 	}
 	if low, high := p.Window[0], p.Window[1]; !(low < high) || low < math.MinInt16 || high > math.MaxInt16 || low != math.Trunc(low) || high != math.Trunc(high) {

@@ -31,9 +31,10 @@ type prepareOptions struct {
 
 func newPrepare() *cobra.Command {
 	o := &prepareOptions{Preparation: volume.DefaultPreparation(), Work: dataset.DefaultPrepareOptions()}
+	o.Preparation.Spacing = volume.AllMedian()
 	return verb("prepare SCANS...", "Turn a data set into prepared cases that crops are read from",
-		`Reads a data set in any of these layouts and writes prepared cases: canonical orientation, spacing (the scan's own or
-given), HU window.
+		`Reads a data set in any of these layouts and writes prepared cases: canonical orientation, one spacing for all (the
+median of the scans along each axis, or the one given; --spacing own leaves each scan its own), HU window.
 
   NIH Pancreas-CT      PANCREAS_00XX/.../*.dcm and label00XX.nii.gz
   MSD                  imagesTr, labelsTr, imagesTs, dataset.json
@@ -43,7 +44,7 @@ given), HU window.
                        --pairs says what belongs together where names do not
 
 Several folders make one data set, such as labelled scans and unlabelled ones. A second run with the same settings does nothing; new and changed
-scans are added; an interrupted run is taken up again. Prepared cases of other scans are only
+scans are added, with the spacing of those that are there; an interrupted run is taken up again. Prepared cases of other scans are only
 removed with --force, and cases that were prepared with other settings, or that would lose labels, structures or their image, are only
 replaced with --force.
 
@@ -58,7 +59,7 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 	if o.Out == "" {
 		return withHint(usagef("no folder for the prepared cases"), "add --out FOLDER")
 	}
-	if err := o.Preparation.Check(); err != nil {
+	if err := o.Preparation.Choose([3]float64{}).Check(); err != nil {
 		return &usageError{err}
 	}
 	part, err := dataset.ParsePart(o.Work.Part)
@@ -80,6 +81,13 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 	sayFound(stderr, d, roots)
 	if err := checkStructures(stderr, d, o.Dataset); err != nil {
 		return err
+	}
+	var note string
+	if o.Preparation, note, err = d.ChooseSpacing(o.Out, o.Preparation, o.Work.Force); err != nil {
+		return err
+	}
+	if note != "" {
+		say(stderr, "%s", note)
 	}
 	progress := terminal.NewProgress(stderr, "prepare", part.Len(len(d.Cases)))
 	defer progress.Finish()
@@ -171,7 +179,7 @@ func printPrepared(w io.Writer, o prepareOptions, d *dataset.Dataset, s *dataset
 			failed[r.Case.ID] = r.Err.Error()
 		}
 		result := map[string]any{
-			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "labelled": s.Labelled, "failed": failed, "unused_labels": d.Unused, "notes": slices.Concat(d.Notes, s.Notes), "without_foreground": s.Empty, "undrawn": s.Undrawn, "removed": s.Removed, "cropped": s.Cropped, "cropped_share": s.Share, "fingerprint": s.Fingerprint, "out": o.Out,
+			"layout": d.Layout, "prepared": s.Prepared, "kept": s.Kept, "labelled": s.Labelled, "failed": failed, "unused_labels": d.Unused, "notes": slices.Concat(d.Notes, s.Notes), "without_foreground": s.Empty, "undrawn": s.Undrawn, "removed": s.Removed, "cropped": s.Cropped, "cropped_share": s.Share, "fingerprint": s.Fingerprint, "out": o.Out, "spacing": o.Preparation.Spacing,
 		}
 		if s.Part.Of > 0 {
 			result["part"], result["waiting_for_parts"] = s.Part.String(), append([]int{}, s.Waiting...)

@@ -14,7 +14,9 @@
 //	flag:"name"        the flag's name instead of the kebab-case of the key; "-" for none; on a
 //	                   struct, a prefix for the flags of its fields
 //	oneof:"a b c"      the only words that a string may be
-//	auto:"0"           the word auto stands for 0, in the file and as a flag
+//	words:"auto=0"     words that stand for numbers, in the file and as a flag: in a list each of them
+//	                   does, and one alone for all where a list has three; a number that the range
+//	                   leaves out can be said by its word alone
 //	range:"[0,1)"      the numbers that it may be, and that each number of a list may be: an interval,
 //	                   with a round bracket where the end is outside and nothing for an open end;
 //	                   without the tag, a number with a help text is 0 or more, and finite
@@ -42,7 +44,7 @@ type field struct {
 	flag   string // name or prefix; "-" for none; "" for the default
 	choice []string
 	spare  bool // not written where it is zero
-	auto   bool // the word auto stands for zero
+	words  []word
 	within interval
 	value  reflect.Value
 }
@@ -74,7 +76,7 @@ func fields(v reflect.Value) []field {
 		}
 		all = append(all, field{
 			key: key, help: f.Tag.Get("help"), flag: f.Tag.Get("flag"), choice: strings.Fields(f.Tag.Get("oneof")),
-			spare: slices.Contains(flags, "omitempty"), auto: f.Tag.Get("auto") != "", within: intervalOf(f), value: v.Field(n),
+			spare: slices.Contains(flags, "omitempty"), words: wordsOf(f), within: intervalOf(f), value: v.Field(n),
 		})
 	}
 	return all

@@ -366,3 +366,46 @@ func TestOneDocument(t *testing.T) {
 		}
 	}
 }
+
+func TestWordsForNumbers(t *testing.T) {
+	type spaced struct {
+		Spacing [3]float64 `yaml:"spacing,flow" help:"size" words:"own=0 median=-1"`
+		Batch   int        `yaml:"batch" help:"items" words:"auto=0"`
+	}
+	median := [3]float64{-1, -1, -1}
+	for text, want := range map[string][3]float64{
+		"median": median, "own": {}, "[0, 0, 0]": {}, "1.5": {1.5, 1.5, 1.5}, "[1, 2, 3]": {1, 2, 3}, "1x2x3": {1, 2, 3}, "[own, 2, median]": {0, 2, -1}, "ownx2xmedian": {0, 2, -1},
+	} {
+		var s spaced
+		if err := Parse("file", []byte("spacing: "+text), &s); err != nil || s.Spacing != want {
+			t.Errorf("%s: %v, %v", text, s.Spacing, err)
+		}
+		out, err := Marshal(&s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again spaced
+		if err := Parse("file", out, &again); err != nil || again != s {
+			t.Errorf("%s: written as %s, read as %v: %v", text, out, again, err)
+		}
+	}
+	for _, text := range []string{"-1", "[-1, -1, -1]", "[median, -1, 2]", "[own, own]", "middle"} {
+		var s spaced
+		if err := Parse("file", []byte("spacing: "+text), &s); err == nil || s.Spacing != [3]float64{} {
+			t.Errorf("%s is taken: %v", text, s.Spacing)
+		}
+	}
+	out, err := Marshal(&spaced{Spacing: median})
+	if want := "spacing: median # size\nbatch: 0 # items\n"; err != nil || string(out) != want {
+		t.Errorf("%q, %v", out, err)
+	}
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	s := spaced{Spacing: median}
+	Bind(flags, &s)
+	if shown := flags.Lookup("spacing").DefValue; shown != "median" {
+		t.Errorf("the default is shown as %q", shown)
+	}
+	if err := flags.Parse([]string{"--spacing", "own", "--batch", "auto"}); err != nil || s.Spacing != [3]float64{} {
+		t.Errorf("%v, %v", s, err)
+	}
+}

@@ -198,7 +198,7 @@ func (f *variantFlag) String() string {
 	if f == nil || len(f.alternatives) == 0 {
 		return ""
 	}
-	return leafText(f.alternatives[0].field.value)
+	return f.alternatives[0].field.text()
 }
 
 func (f *variantFlag) Type() string { return kindName(f.alternatives[0].field.value.Type()) }
@@ -242,7 +242,7 @@ func (f *flagValue) String() string {
 	if f == nil || !f.value.IsValid() {
 		return ""
 	}
-	return leafText(f.value)
+	return f.text()
 }
 
 func (f *flagValue) Type() string { return kindName(f.value.Type()) }

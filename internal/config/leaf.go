@@ -223,21 +223,6 @@ func scalarText(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// leafText writes a leaf the way a user would type it after its flag.
-func leafText(v reflect.Value) string {
-	if isScalar(v.Type()) {
-		return scalarText(v)
-	}
-	words := make([]string, v.Len())
-	for n := range words {
-		words[n] = scalarText(v.Index(n))
-	}
-	if isExtents(v.Type()) {
-		return strings.Join(words, "x")
-	}
-	return strings.Join(words, ",")
-}
-
 // check holds the words of a leaf against its choices. The empty word always passes: it is what an
 // unset field is written as.
 func (f field) check(words []string) error {
@@ -252,27 +237,107 @@ func (f field) check(words []string) error {
 	return nil
 }
 
+// A word stands for a number.
+type word struct{ text, number string }
+
+// wordsOf are the words of a struct's field that stand for numbers.
+func wordsOf(f reflect.StructField) (all []word) {
+	for _, one := range strings.Fields(f.Tag.Get("words")) {
+		text, number, _ := strings.Cut(one, "=")
+		all = append(all, word{text, number})
+	}
+	return all
+}
+
 // set checks the words and reads them into the field, which stays as it was where there is an
 // error.
 func (f field) set(words []string) error {
 	if err := f.check(words); err != nil {
 		return err
 	}
-	if f.auto && len(words) == 1 && words[0] == "auto" {
-		words = []string{"0"}
+	numbers := slices.Clone(words)
+	for n, text := range words {
+		if at := slices.IndexFunc(f.words, func(w word) bool { return w.text == text }); at >= 0 {
+			numbers[n] = f.words[at].number
+		}
 	}
 	fresh := reflect.New(f.value.Type()).Elem()
-	if err := setLeaf(fresh, words); err != nil {
-		if f.auto {
-			return fmt.Errorf("%w, nor auto", err)
+	if err := setLeaf(fresh, numbers); err != nil {
+		for _, w := range f.words {
+			err = fmt.Errorf("%w, nor %s", err, w.text)
 		}
 		return err
 	}
-	if err := f.within.checkNumbers(fresh); err != nil {
+	if err := f.checkNumbers(words, fresh); err != nil {
 		return err
 	}
 	f.value.Set(fresh)
 	return nil
+}
+
+// checkNumbers holds the numbers that were not said by words against the range.
+func (f field) checkNumbers(words []string, v reflect.Value) error {
+	named := func(text string) bool {
+		return slices.ContainsFunc(f.words, func(w word) bool { return w.text == text })
+	}
+	if !slices.ContainsFunc(words, named) {
+		return f.within.checkNumbers(v)
+	}
+	for n, text := range words { // a single word is that of all numbers
+		if isList(v.Type()) && !named(text) {
+			if err := f.within.checkNumbers(v.Index(n)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// word is the word that says a number which the range leaves out; "" where numbers say it.
+func (f field) word(v reflect.Value) string {
+	if len(f.words) == 0 || f.within.checkNumbers(v) == nil {
+		return ""
+	}
+	for _, w := range f.words {
+		if w.number == scalarText(v) {
+			return w.text
+		}
+	}
+	return ""
+}
+
+// texts writes each part of a leaf with the given function, or as its word; of a list of which all
+// are one word, that alone.
+func (f field) texts(write func(reflect.Value) string) (texts []string, alone bool) {
+	parts := []reflect.Value{f.value}
+	if isList(f.value.Type()) {
+		parts = nil
+		for n := range f.value.Len() {
+			parts = append(parts, f.value.Index(n))
+		}
+	}
+	worded := map[string]bool{}
+	for _, part := range parts {
+		text := f.word(part)
+		worded[text] = true
+		if text == "" {
+			text = write(part)
+		}
+		texts = append(texts, text)
+	}
+	if len(worded) == 1 && !worded[""] {
+		return texts[:1], true
+	}
+	return texts, !isList(f.value.Type())
+}
+
+// text writes the leaf the way a user would type it after its flag.
+func (f field) text() string {
+	texts, _ := f.texts(scalarText)
+	if isExtents(f.value.Type()) {
+		return strings.Join(texts, "x")
+	}
+	return strings.Join(texts, ",")
 }
 
 // usage is the help text, with the choices where there are some.

@@ -452,14 +452,13 @@ func writeField(b *strings.Builder, f field, indent string) {
 	}
 	b.WriteString(indent + f.key + ":")
 	switch {
-	case isList(t):
-		words := make([]string, f.value.Len())
-		for n := range words {
-			words[n] = yamlText(f.value.Index(n))
+	case isLeaf(t):
+		texts, alone := f.texts(yamlText)
+		text := strings.Join(texts, ", ")
+		if !alone {
+			text = "[" + text + "]"
 		}
-		b.WriteString(" [" + strings.Join(words, ", ") + "]" + comment + "\n")
-	case isScalar(t):
-		b.WriteString(" " + yamlText(f.value) + comment + "\n")
+		b.WriteString(" " + text + comment + "\n")
 	case t == section:
 		b.WriteString(comment + "\n")
 		writeSection(b, f.value.Interface().(Section), indent+"  ")

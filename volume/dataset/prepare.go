@@ -153,8 +153,9 @@ func (e *SettingsError) Error() string {
 }
 
 // Prepare turns the cases of a data set into a store in dir; see package prepared. Cases that an
-// earlier run prepared with the same settings from the same files are kept. Each result is passed
-// to progress (which may be nil), one at a time, in no particular order.
+// earlier run prepared with the same settings from the same files are kept. A spacing that is yet
+// to be chosen is that of [Dataset.ChooseSpacing]. Each result is passed to progress (which may be
+// nil), one at a time, in no particular order.
 //
 // Prepared cases in dir that are not of this data set are an [OthersError], those that were
 // prepared with other settings are a [SettingsError], and those that would lose labels, structures
@@ -174,6 +175,9 @@ func Prepare(ctx context.Context, d *Dataset, dir string, p volume.Preparation, 
 		return nil, err
 	}
 	part, err := ParsePart(o.Part)
+	if err == nil {
+		p, _, err = d.ChooseSpacing(dir, p, o.Force)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -361,25 +365,21 @@ var directions = map[byte]string{'L': "from right to left", 'R': "from left to r
 // spacing would suit all: the median, or "".
 func mixedSpacings(spacings [][3]float64, p volume.Preparation) string {
 	const much = 1.5 // times as large
-	var median [3]string
+	r := volume.RangeOf(slices.Values(spacings))
 	var mixed []string
 	for axis := range 3 {
-		sizes := make([]float64, len(spacings))
-		for n, s := range spacings {
-			sizes[n] = s[axis]
-		}
-		slices.Sort(sizes)
-		middle := sizes[len(sizes)/2]
-		median[axis] = fmt.Sprintf("%.3g", middle)
-		low, high := sizes[0], sizes[len(sizes)-1]
-		if p.Spacing[axis] == 0 && high >= much*low {
-			mixed = append(mixed, fmt.Sprintf("%.3g to %.3g mm %s", low, high, directions[p.Axcodes[axis]]))
+		if p.Spacing[axis] == 0 && r.Max[axis] >= much*r.Min[axis] {
+			mixed = append(mixed, fmt.Sprintf("%s mm %s", r.Along(axis), directions[p.Axcodes[axis]]))
 		}
 	}
 	if mixed == nil {
 		return ""
 	}
-	return fmt.Sprintf("voxels measure %s, and were left so: organs have different sizes in voxels from case to case; --spacing %s, the median, makes them alike",
+	var median [3]string
+	for axis, s := range medianSpacing(spacings) {
+		median[axis] = fmt.Sprintf("%.3g", s)
+	}
+	return fmt.Sprintf("voxels measure %s, and were left so: organs have different sizes in voxels from case to case; --spacing median makes them alike (%s mm)",
 		strings.Join(mixed, ", "), strings.Join(median[:], "x"))
 }
 

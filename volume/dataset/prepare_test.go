@@ -481,7 +481,7 @@ func TestScansBesideImagesTr(t *testing.T) {
 func TestMixedSpacingsOfAllAxes(t *testing.T) {
 	p := volume.DefaultPreparation()
 	spacings := [][3]float64{{0.7, 0.7, 5}, {1.5, 1.5, 1}, {0.8, 0.8, 2.5}}
-	if got, want := mixedSpacings(spacings, p), "voxels measure 0.7 to 1.5 mm from left to right, 0.7 to 1.5 mm from back to front, 1 to 5 mm from feet to head, and were left so: organs have different sizes in voxels from case to case; --spacing 0.8x0.8x2.5, the median, makes them alike"; got != want {
+	if got, want := mixedSpacings(spacings, p), "voxels measure 0.7 to 1.5 mm from left to right, 0.7 to 1.5 mm from back to front, 1 to 5 mm from feet to head, and were left so: organs have different sizes in voxels from case to case; --spacing median makes them alike (0.8x0.8x2.5 mm)"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	p.Spacing = [3]float64{1, 1, 0}

@@ -17,10 +17,11 @@ import (
 // the others were read from, by their names.
 func (w *Writer) Others(cases map[string][]string) (map[string][]string, error) {
 	others := map[string][]string{}
-	err := w.eachFinished(func(r recordFile) {
+	err := w.eachFinished(func(r recordFile) bool {
 		if paths, known := cases[r.Case.ID]; !known || readElsewhere(r.Case.Sources, paths) {
 			others[r.Case.ID] = sourcePaths(r.Case.Sources)
 		}
+		return true
 	})
 	return others, err
 }
@@ -28,25 +29,43 @@ func (w *Writer) Others(cases map[string][]string) (map[string][]string, error) 
 // Unlike lists the finished cases among the given ones that were prepared with other settings than
 // the writer's, in the order of their names, and the settings of the first of them.
 func (w *Writer) Unlike(cases map[string][]string) (ids []string, first volume.Preparation, err error) {
-	err = w.eachFinished(func(r recordFile) {
-		if _, known := cases[r.Case.ID]; !known || len(w.preparation.Differences(r.Preparation)) == 0 {
-			return
+	err = w.eachFinished(func(r recordFile) bool {
+		if _, known := cases[r.Case.ID]; known && len(w.preparation.Differences(r.Preparation)) > 0 {
+			if len(ids) == 0 {
+				first = r.Preparation
+			}
+			ids = append(ids, r.Case.ID)
 		}
-		if len(ids) == 0 {
-			first = r.Preparation
-		}
-		ids = append(ids, r.Case.ID)
+		return true
 	})
 	return ids, first, err
 }
 
-// Earlier calls visit for the record of every case in the folder that an earlier run has finished.
-func (w *Writer) Earlier(visit func(Record)) error {
-	return w.eachFinished(func(r recordFile) { visit(r.Case) })
+// Earlier is how the cases in a folder were prepared: the first of those that are finished, by
+// name. found is false where there are none, or where the folder is none of prepared cases.
+func Earlier(dir string) (p volume.Preparation, found bool, err error) {
+	w := &Writer{dir: dir}
+	if _, err := os.Stat(filepath.Join(dir, casesFolder)); err != nil {
+		return p, false, nil // who writes there says what is wrong
+	}
+	err = w.eachFinished(func(r recordFile) bool {
+		p, found = r.Preparation, true
+		return false
+	})
+	return p, found, err
 }
 
-// eachFinished calls visit for every case in the folder that an earlier run has finished.
-func (w *Writer) eachFinished(visit func(recordFile)) error {
+// Earlier calls visit for the record of every case in the folder that an earlier run has finished.
+func (w *Writer) Earlier(visit func(Record)) error {
+	return w.eachFinished(func(r recordFile) bool {
+		visit(r.Case)
+		return true
+	})
+}
+
+// eachFinished calls visit for the cases in the folder that an earlier run has finished, by name,
+// as long as it returns true.
+func (w *Writer) eachFinished(visit func(recordFile) bool) error {
 	entries, err := os.ReadDir(filepath.Join(w.dir, casesFolder))
 	if err != nil {
 		return err
@@ -64,7 +83,9 @@ func (w *Writer) eachFinished(visit func(recordFile)) error {
 		if json.Unmarshal(data, &r) != nil || r.Case.ID != id || checkVoxels(w.dir, r.Case) != nil {
 			continue // what a crash has left is no case
 		}
-		visit(r)
+		if !visit(r) {
+			break
+		}
 	}
 	return nil
 }
