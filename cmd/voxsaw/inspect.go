@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,13 +18,14 @@ import (
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 )
 
 type inspectOptions struct {
-	Series string `yaml:"series" help:"look at this DICOM series only: its number, number.part or UID"`
+	Series string `yaml:"series" help:"look at these DICOM series only: by number, number.part or UID, or by words such as description~portal or modality~MR,plane=axial (description, protocol, kernel, phase, modality, plane, type or unit; ~ contains, = is)"`
 	Volume int    `yaml:"volume" help:"look at this volume of 4D files, or at this channel of nnU-Net cases, 1 for the first; 0: at all"`
 	Part   string `yaml:"part" help:"look at this part of the cases only, such as 3/16 for the third of 16: parts may be looked at at once, on many machines"`
-	JSON   bool   `yaml:"json" help:"print a list of {path, kind, shape, spacing, axcodes, affine, dtype, min, max, mean, problems}"`
+	JSON   bool   `yaml:"json" help:"print a list of {path, kind, shape, spacing, axcodes, affine, dtype, min, max, mean, problems}; of DICOM series {series, number, modality, description, protocol, kernel, phase, image_type, unit}, too"`
 }
 
 func newInspect() *cobra.Command {
@@ -38,7 +40,7 @@ voxel counts. Problems come first. Nothing about a patient is printed. The exit 
 
 func runInspect(cmd *cobra.Command, o inspectOptions, paths []string) error {
 	part, err := dataset.ParsePart(o.Part)
-	if err != nil {
+	if err = cmp.Or(err, dicom.CheckWanted(o.Series)); err != nil {
 		return &usageError{err}
 	}
 	var progress terminal.Progress
@@ -173,7 +175,7 @@ func inspectPhotos(cmd *cobra.Command, o inspectOptions, paths []string) (bool, 
 // printEntries writes a table, without the columns that would be empty.
 func printEntries(w io.Writer, entries []dataset.Entry) error {
 	prefix := commonFolder(entries)
-	header := []string{"path", "kind", "series", "shape", "spacing (mm)", "axes", "type", "values", "labels", "problems"}
+	header := []string{"path", "kind", "series", "description", "kernel", "phase", "shape", "spacing (mm)", "axes", "type", "values", "labels", "problems"}
 	rows := make([][]string, 0, len(entries))
 	used := make([]bool, len(header))
 	used[0] = true
@@ -192,7 +194,7 @@ func printEntries(w io.Writer, entries []dataset.Entry) error {
 			problems++
 		}
 		row := []string{
-			strings.TrimPrefix(e.Path, prefix), e.Kind, strings.TrimSpace(e.Modality + " " + e.Number), join(e.Shape, "%d", "x"), join(e.Spacing, "%.4g", " x "), e.Axcodes, e.Dtype,
+			strings.TrimPrefix(e.Path, prefix), e.Kind, strings.TrimSpace(e.Modality + " " + e.Number), e.Description, e.Kernel, e.Phase, join(e.Shape, "%d", "x"), join(e.Spacing, "%.4g", " x "), e.Axcodes, e.Dtype,
 			values, labels, strings.Join(e.Problems, "; "),
 		}
 		for n, cell := range row {

@@ -13,6 +13,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/segment"
 	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 )
 
 type predictOptions struct {
@@ -25,7 +26,7 @@ type predictOptions struct {
 	Logits        bool   `yaml:"logits" help:"write NAME_logits.nii.gz, too: float32, what the network gives before the softmax"`
 	MapsOn        string `yaml:"maps_on" help:"voxels of both: the scan's own, or the prepared ones, as the network saw them" oneof:"scan prepared"`
 
-	Series  string              `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
+	Series  string              `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, words such as description~portal or modality~MR,plane=axial, or all; empty: the largest axial CT"`
 	Volume  int                 `yaml:"volume" help:"which volume of 4D files, 1 for the first; 0: there must be only one"`
 	Masks   bool                `yaml:"labels_as_scans" help:"segment NIfTI files in folders, too, that hold labels by their values"`
 	Read    dataset.ReadOptions `yaml:"read"`
@@ -72,6 +73,9 @@ func runPredict(cmd *cobra.Command, o predictOptions, paths []string) error {
 	}
 	if o.Out == "" {
 		return withHint(usagef("nowhere to write"), "add --out FOLDER")
+	}
+	if err := dicom.CheckWanted(o.Series); err != nil {
+		return &usageError{err}
 	}
 	ranks := jobOf(cmd.Context())
 	batch, err := predict.New(paths, predict.Options{

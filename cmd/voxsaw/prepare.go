@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/terminal"
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dataset"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 )
 
 type prepareOptions struct {
@@ -63,7 +65,7 @@ func runPrepare(cmd *cobra.Command, o prepareOptions, roots []string) error {
 		return &usageError{err}
 	}
 	part, err := dataset.ParsePart(o.Work.Part)
-	if err != nil {
+	if err = cmp.Or(err, dicom.CheckWanted(o.Dataset.Series)); err != nil {
 		return &usageError{err}
 	}
 	if part.Of > 0 && o.Work.Merge {

@@ -107,7 +107,7 @@ type Options struct {
 	Structures     []string `yaml:"structures,flow" help:"structures to take where labels have a file, or a contour, for each: their names, * for anything; empty: all"`
 	WithoutRepeats bool     `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat patients: 80 cases, not 82"`
 	Volume         int      `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
-	Series         string   `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, or all; empty: the largest axial CT"`
+	Series         string   `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, words such as description~portal or modality~MR,plane=axial, or all; empty: the largest axial CT"`
 	Segmentation   string   `yaml:"segmentation" help:"which DICOM SEG object or RT structure set to take where a series has several: its series number or UID, or its file's name"`
 	LabelsAsScans  bool     `yaml:"labels_as_scans" help:"take NIfTI files for scans that hold labels by their values, and belong to no scan by their names"`
 	// LabelsPredicted takes label maps that voxsaw predict wrote for labels.

@@ -42,6 +42,12 @@ const noNumber = -1
 // instance numbers of its slices; nil: noNumber.
 func writeStudy(t *testing.T, dir, uid, study string, series int, modality string, v *volume.Volume, instances []int) {
 	t.Helper()
+	writeTold(t, dir, uid, study, series, modality, v, instances, "")
+}
+
+// writeTold is writeStudy with more elements in each file.
+func writeTold(t *testing.T, dir, uid, study string, series int, modality string, v *volume.Volume, instances []int, more string) {
+	t.Helper()
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +71,7 @@ func writeStudy(t *testing.T, dir, uid, study string, series int, modality strin
 		meta := element(0x0002, 0x0002, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0002, 0x0003, "UI", sop) + element(0x0002, 0x0010, "UI", "1.2.840.10008.1.2.1")
 		file := strings.Repeat("\x00", 128) + "DICM" + element(0x0002, 0x0000, "UL", string(binary.LittleEndian.AppendUint32(nil, uint32(len(meta))))) + meta +
 			element(0x0008, 0x0016, "UI", "1.2.840.10008.5.1.4.1.1.2") + element(0x0008, 0x0018, "UI", sop) + element(0x0008, 0x0060, "CS", modality) +
-			element(0x0010, 0x0010, "PN", "Secret^Patient") +
+			element(0x0010, 0x0010, "PN", "Secret^Patient") + more +
 			element(0x0020, 0x000D, "UI", study) + element(0x0020, 0x000E, "UI", uid) + element(0x0020, 0x0011, "IS", fmt.Sprint(series)) + instance +
 			// one frame of reference for each folder of series
 			element(0x0020, 0x0052, "UI", fmt.Sprint("1.2.52.", crc32.ChecksumIEEE([]byte(filepath.Dir(dir))))) +

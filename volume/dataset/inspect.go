@@ -42,6 +42,13 @@ type Entry struct {
 	// SeriesNumber, with .1, .2, ... where one series holds several volumes
 	Number   string `json:"number,omitempty"`
 	Modality string `json:"modality,omitempty"`
+	// what people wrote about the series, and what tells it apart: see [dicom.Series]
+	Description string   `json:"description,omitempty"`
+	Protocol    string   `json:"protocol,omitempty"`
+	Kernel      string   `json:"kernel,omitempty"`
+	Phase       string   `json:"phase,omitempty"`
+	ImageType   []string `json:"image_type,omitempty"`
+	Unit        string   `json:"unit,omitempty"` // of the values, where the images say it
 	// voxels of each, background included, where the file holds labels
 	Labels map[uint16]int `json:"labels,omitempty"`
 
@@ -74,7 +81,8 @@ func (e *Entry) cannotBeRead(err error) {
 
 // InspectOptions say what [Inspect] looks at.
 type InspectOptions struct {
-	// the DICOM series to look at, by number, number.part or UID; empty: all
+	// the DICOM series to look at, by number, number.part or UID, or by words, as
+	// [dicom.Series.Is] takes them; empty: all
 	Series string
 	// of files that hold several, 1 for the first; of a data set in nnU-Net's layout, the channel;
 	// 0: all

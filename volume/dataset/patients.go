@@ -17,11 +17,11 @@ import (
 // trained on one scan of a patient knows something about the next.
 type Patients map[string]string
 
-// PatientsOf returns the patients of prepared cases. Cases of one and the same scan, byte by byte,
-// are of one patient, whatever they are called.
+// PatientsOf returns the patients of prepared cases. Cases of one and the same scan, voxel by
+// voxel, are of one patient, whatever they are called.
 func PatientsOf(cases iter.Seq[prepared.Record]) Patients {
 	p := Patients{}
-	scans := map[string]string{} // the first case of each, by its checksum
+	scans := map[string]string{} // the first case of each
 	var same [][2]string         // cases of one scan
 	for c := range cases {
 		if c.Patient != "" {
@@ -43,12 +43,18 @@ func PatientsOf(cases iter.Seq[prepared.Record]) Patients {
 	return p
 }
 
-// scanOf is the checksum of the files of a case's image; "" where nobody has read them.
+// scanOf tells the scan of a case from others: by its voxels. Of a case that an earlier version has
+// prepared they are not known: its files do, and which series or volume of them it is. It is ""
+// where nobody has read them.
 func scanOf(c prepared.Record) string {
-	if len(c.Sources) == 0 {
+	switch {
+	case c.Scan != "":
+		return c.Scan
+	case len(c.Sources) == 0 || c.Sources[0].Hash == "":
 		return ""
 	}
-	return c.Sources[0].Hash
+	image, _, _ := strings.Cut(c.Origin, " by index")
+	return c.Sources[0].Hash + " " + image
 }
 
 // unite makes all cases of the patients of a and b those of one.

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -57,8 +58,8 @@ func TestPatientsOfFolders(t *testing.T) {
 // Series of one study are of one patient, and the study's UID goes nowhere.
 func TestPatientsOfStudies(t *testing.T) {
 	root := t.TempDir()
-	v, _ := axial(t, 1)
 	for n, study := range []string{"1.2.9", "1.2.9", "1.2.8"} {
+		v, _ := axial(t, uint64(n+1))
 		writeStudy(t, filepath.Join(root, "series"+string(rune('a'+n))), "1.2."+string(rune('1'+n)), study, n+1, "CT", v, nil)
 	}
 	d, err := Detect(root, Options{Series: SeriesAll})
@@ -197,13 +198,25 @@ func TestOneScanIsOnePatients(t *testing.T) {
 		}
 		return r
 	}
+	series := func(r prepared.Record, uid string) prepared.Record {
+		r.Origin = fmt.Sprintf(originOfImage+" by index false, {}", uid, 0)
+		return r
+	}
+	voxels := func(r prepared.Record, digest string) prepared.Record {
+		r.Scan = digest
+		return r
+	}
 	got := PatientsOf(slices.Values([]prepared.Record{
 		// one scan; labels that are alike mean nothing
 		of("a", "", "1", "empty"), of("b", "", "2", "empty"), of("c", "", "1"),
 		of("d", "P", "3"), of("e", "Q", "3"), of("f", "Q", "4"), // two names of a patient
 		of("g", "", ""), of("h", "", ""), // nobody has read them
+		// two series of one folder, by an earlier version, and one of them once more
+		series(of("i", "", "5"), "1.2.1"), series(of("j", "", "5"), "1.2.2"), series(of("k", "", "5"), "1.2.2"),
+		// voxels count where they are known
+		voxels(of("l", "", "6"), "x"), voxels(of("m", "", "6"), "y"), voxels(of("n", "", "7"), "x"),
 	}))
-	want := Patients{"a": "of the scan of a", "c": "of the scan of a", "d": "P", "e": "P", "f": "P"}
+	want := Patients{"a": "of the scan of a", "c": "of the scan of a", "d": "P", "e": "P", "f": "P", "j": "of the scan of j", "k": "of the scan of j", "l": "of the scan of l", "n": "of the scan of l"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -73,7 +73,7 @@ type Summary struct {
 	spacings [][3]float64 // of the prepared cases, mm
 	undrawn  map[uint16][]string
 	numbered numbered            // labels of theirs without names
-	scans    map[string][]string // cases by the checksum of their scans
+	scans    map[string][]string // cases by their scans, see scanOf
 	unlike   unlike
 	// cases with voxels of a label without a name, where other labels have one
 	nameless map[uint16][]string
@@ -330,7 +330,7 @@ func (s *Summary) finish(d *Dataset, w *prepared.Writer, p volume.Preparation) e
 	return nil
 }
 
-// sameScans says which cases have one and the same scan, byte by byte; "" where none have.
+// sameScans says which cases have one and the same scan, voxel by voxel; "" where none have.
 func (s *Summary) sameScans() string {
 	var all []string
 	for _, ids := range s.scans {

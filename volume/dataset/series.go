@@ -463,7 +463,10 @@ func inspectSeries(path, wanted string, seen *seen) (look []sight, others []stri
 }
 
 func inspectOne(path string, folder bool, s *dicom.Series) Entry {
-	e := Entry{Path: path, Kind: KindDICOM, Series: s.UID, Number: s.Number, Modality: s.Modality, Shape: s.Shape[:], Axcodes: s.Axcodes}
+	e := Entry{
+		Path: path, Kind: KindDICOM, Series: s.UID, Number: s.Number, Modality: s.Modality, Shape: s.Shape[:], Axcodes: s.Axcodes,
+		Description: s.Description, Protocol: s.Protocol, Kernel: s.Kernel, Phase: s.Phase, ImageType: s.ImageType, Unit: s.Unit,
+	}
 	if s.Part > 0 {
 		e.Number += fmt.Sprintf(".%d", s.Part)
 	}

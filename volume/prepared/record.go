@@ -33,6 +33,9 @@ type Record struct {
 	Notes   []string `json:"notes,omitempty"`
 	Sources []Source `json:"sources,omitempty"`
 	Origin  string   `json:"origin,omitempty"`
+	// digest of the scan's voxels as they were read ([volume.Volume.Digest]); "" where an earlier
+	// version has prepared the case
+	Scan string `json:"scan,omitempty"`
 	// bytes of the labels on the scan's own voxels; 0 where the prepared labels say the same
 	OriginalBytes int64  `json:"original_label_bytes,omitempty"`
 	Checksum      string `json:"checksum"` // SHA-256 of the case's .vox file

@@ -134,6 +134,9 @@ const (
 	isPartial     // labels are not drawn
 )
 
+// hasScan is a bit, too: the digest of the scan is known.
+const hasScan = 1 << 10
+
 type tableEncoder struct {
 	known  map[string]uint64
 	shared []string
@@ -153,6 +156,9 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 	}
 	if len(r.Undrawn) > 0 {
 		flags |= isPartial
+	}
+	if r.Scan != "" {
+		flags |= hasScan
 	}
 	out = binary.AppendUvarint(out, flags)
 	out = e.share(out, r.Group, r.Patient, r.Origin)
@@ -191,6 +197,9 @@ func (e *tableEncoder) record(out []byte, r Record) []byte {
 		out = binary.AppendVarint(out, s.Modified.Unix())
 		out = binary.AppendUvarint(out, uint64(s.Modified.Nanosecond()))
 		out = appendString(out, s.Hash)
+	}
+	if r.Scan != "" {
+		out = appendString(out, r.Scan)
 	}
 	out = appendString(binary.AppendVarint(out, r.OriginalBytes), r.Checksum)
 	return binary.AppendVarint(out, r.Bytes)
@@ -271,6 +280,9 @@ func (d *tableDecoder) record(sources bool) (r Record) {
 		for range d.count() {
 			d.source()
 		}
+	}
+	if flags&hasScan != 0 {
+		r.Scan = d.string()
 	}
 	r.OriginalBytes, r.Checksum, r.Bytes = d.varint(), d.string(), d.varint()
 	return r

@@ -284,6 +284,9 @@ func (w *Writer) add(s Input) (Record, error) {
 	if !part.IsWhole() {
 		record.Crop = &part.Box
 	}
+	if record.Scan, err = s.Image.Digest(); err != nil {
+		return Record{}, err
+	}
 	file := recordFile{Version: formatVersion, Preparation: w.preparation}
 	var labels []uint16
 	var original []byte
