@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 		".", "puzzle2d/photos", "internal/checkpoint", "internal/config", "internal/device", "internal/jigsaw", "internal/nn", "internal/numbers", "internal/photonet",
 		"internal/puzzle", "internal/seed", "internal/svm", "internal/tiles", "internal/train", "internal/voc",
 	},
-	"internal/photostudy": {".", "eval", "puzzle2d", "puzzle2d/photos", "internal/atomicfile", "internal/claim", "internal/config", "internal/report", "internal/seed", "internal/table"},
+	"internal/photostudy": {".", "eval", "puzzle2d", "puzzle2d/photos", "internal/atomicfile", "internal/claim", "internal/config", "internal/report", "internal/seed", "internal/table", "internal/train"},
 	"puzzle3d":            slices.Concat(guest, []string{"internal/cells", "internal/jigsaw", "internal/puzzle", "internal/restoration", "internal/tiles"}),
 	"segment":             {".", "eval", "volume", "volume/prepared", "internal/backbone", "internal/backbone/all", "internal/checkpoint", "internal/config", "internal/device", "internal/nn", "internal/seed", "internal/sliding", "internal/train"},
 

@@ -70,6 +70,9 @@ func (c Classification) Resolve(data Data) (Classification, error) {
 		if c.Classes = data.Photos.Classes(); len(c.Classes) < 2 {
 			return c, fmt.Errorf("the photographs have %d classes: labels are learnt of two or more, each in a folder of its own", len(c.Classes))
 		}
+		if _, _, err := data.labelled(); err != nil {
+			return c, err
+		}
 	case Rotation:
 		c.Classes = []string{"0", "90", "180", "270"}
 	case Position:
@@ -136,6 +139,13 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 	if err := c.Check(); err != nil {
 		return voxsaw.Summary{}, err
 	}
+	var notes []string
+	if c.Task == Labels {
+		var err error
+		if data, notes, err = data.labelled(); err != nil {
+			return voxsaw.Summary{}, err
+		}
+	}
 	identity, err := data.identity("photo-"+c.Task, &c)
 	if err != nil {
 		return voxsaw.Summary{}, err
@@ -143,7 +153,11 @@ func TrainClassifier(ctx context.Context, dev voxsaw.Device, c Classification, d
 	l := &classifier{config: c, data: data}
 	l.build = func(g *nn.Graph) (outputs, error) { return c.network(g, c.Batch) }
 	return train.Job[*labelled]{
-		Identity: identity, Options: c.Train, Open: data.open, Declare: l.declare, Start: start(c.Checkpoint, c.Network),
+		Identity: identity, Options: c.Train, Declare: l.declare, Start: start(c.Checkpoint, c.Network),
+		Open: func() ([]string, error) {
+			more, err := data.open()
+			return append(notes, more...), err
+		},
 		Compile: func(w train.Workbench) (train.Learner[*labelled], error) {
 			l.held = Spread(data.Validate, c.ValidatePhotos)
 			return l, l.compile(w, numbers.Count(c.Batch, "photograph"), "images", len(l.held) > 0)

@@ -2,6 +2,7 @@ package puzzle2d
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/numbers"
@@ -57,6 +58,30 @@ func (d Data) open() (notes []string, err error) {
 		}
 	}
 	return nil, nil
+}
+
+// labelled leaves out the photographs without a class, such as those of ImageNet's flat folder val
+// or of Caltech's clutter: there is nothing to learn of them, nor to compare an answer with. The
+// notes say how many, and what is not known without them.
+func (d Data) labelled() (_ Data, notes []string, err error) {
+	without := func(photographs []int) []int {
+		return slices.DeleteFunc(slices.Clone(photographs), func(n int) bool { return d.Photos.Label(n) < 0 })
+	}
+	train, validate := without(d.Train), without(d.Validate)
+	if len(train) == 0 {
+		return d, nil, fmt.Errorf("none of the %s to train on has a class: each class is a folder of its own", numbers.Count(len(d.Train), "photograph"))
+	}
+	if n := len(d.Train) - len(train); n > 0 {
+		notes = append(notes, fmt.Sprintf("not trained on, having no class: %d of %s", n, numbers.Count(len(d.Train), "photograph")))
+	}
+	switch n := len(d.Validate) - len(validate); {
+	case n > 0 && len(validate) == 0:
+		notes = append(notes, fmt.Sprintf("WARNING: none of the %s held out has a class: nothing is validated, and the weights of the last step are all there is", numbers.Count(n, "photograph")))
+	case n > 0:
+		notes = append(notes, fmt.Sprintf("not validated on, having no class: %d of %s held out", n, numbers.Count(len(d.Validate), "photograph")))
+	}
+	d.Train, d.Validate = train, validate
+	return d, notes, nil
 }
 
 // Spread takes at most n of the numbers, spread evenly; 0: all.

@@ -397,3 +397,19 @@ func TestConfigRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Features at chance are said to be so; what beats chance by more than the photographs' number
+// leaves to luck is not.
+func TestAtChance(t *testing.T) {
+	draws := func(right float64) []Draw {
+		return []Draw{{Tested: 100, ClassMean: right}, {Tested: 100, ClassMean: right}}
+	}
+	for right, want := range map[float64]bool{0.02: true, 0.1: true, 0.15: true, 0.17: false, 0.9: false} {
+		if got := AtChance(draws(right), 0.1); (got != "") != want {
+			t.Errorf("%v right of 10 classes: %q", right, got)
+		}
+	}
+	if got := AtChance(nil, 0.1); got != "" {
+		t.Errorf("of nothing: %q", got)
+	}
+}

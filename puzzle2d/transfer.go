@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/voxsaw/voxsaw/internal/numbers"
 	"github.com/voxsaw/voxsaw/internal/seed"
 	"github.com/voxsaw/voxsaw/internal/svm"
 )
@@ -61,7 +62,17 @@ func (t Transfer) check() error {
 	return nil
 }
 
+// Check says whether there are photographs enough to measure features by, before any is looked at.
+func (t Transfer) Check(data Data) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	_, _, err := t.pool(data)
+	return err
+}
+
 // Run measures the features of a network. Only those of photographs that are drawn are computed.
+// Draws that were measured before an error are returned with it.
 func (t Transfer) Run(ctx context.Context, f *Features, data Data) ([]Draw, error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -104,7 +115,7 @@ func (t Transfer) Run(ctx context.Context, f *Features, data Data) ([]Draw, erro
 	}
 	for k := range draws {
 		if err := t.measure(ctx, &draws[k], of(fits[k]), of(draws[k].Photographs)); err != nil {
-			return nil, err
+			return draws[:k], err
 		}
 	}
 	return draws, nil
@@ -137,6 +148,9 @@ func (t Transfer) pool(data Data) (byClass [][]int, held []int, err error) {
 	}
 	if t.Mix && t.PerClass == 0 {
 		return nil, nil, errors.New("if all photographs are fitted to, none is left to test: say how many of each class with --per-class")
+	}
+	if n := len(data.Validate); !t.Mix && len(held) == 0 && n > 0 {
+		return nil, nil, fmt.Errorf("none of the %s held out has a class to be told: draw from all with --mix, or prepare them with their classes", numbers.Count(n, "photograph"))
 	}
 	if !t.Mix && len(held) == 0 {
 		return nil, nil, errors.New("no photographs are held out: prepare them with --hold-out, or draw from all with --mix")
@@ -215,4 +229,20 @@ func normalise(v []float32) {
 	for i := range v {
 		v[i] *= scale
 	}
+}
+
+// AtChance says that features told no more classes than blind guessing would, whose share of right
+// answers is given: a comparison with them, or of them, says nothing. It is "" where they told
+// more, by two standard errors of a share over the tested photographs.
+func AtChance(draws []Draw, chance float64) string {
+	mean, tested := 0.0, 0
+	for _, d := range draws {
+		mean += d.ClassMean / float64(len(draws))
+		tested = max(tested, d.Tested)
+	}
+	if tested == 0 || mean > chance+2*math.Sqrt(chance*(1-chance)/float64(tested)) {
+		return ""
+	}
+	return fmt.Sprintf("the features are at chance: %.2f %% right where guessing gives %.2f %%. They tell nothing of the classes, and a difference to them says little: narrow networks with random weights lose what they are shown; take a larger --width, another --layer or more photographs",
+		100*mean, 100*chance)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -49,12 +50,19 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, asJS
 	}
 	defer closeDevice()
 	results, err := photostudy.Run(cmd.Context(), o.Plan, photostudy.Setting{Out: out, Device: dev, Memory: o.Memory.planned(), Console: &console{w: cmd.ErrOrStderr()}})
-	if err != nil {
-		if len(results) > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d arms are finished\n", len(results))
-		}
-		return explainStudy(err)
+	failed := err
+	if failed != nil && len(results) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d arms are finished\n", len(results))
 	}
+	if failed != nil && (len(results) == 0 || cmd.Context().Err() != nil) {
+		return explainStudy(failed)
+	}
+	// the table of those that are finished, whatever became of the others
+	return errors.Join(printComparison(cmd, o, out, asJSON, results), explainStudy(failed))
+}
+
+// printComparison writes the report and prints the tables of the arms that are finished.
+func printComparison(cmd *cobra.Command, o photoCompareOptions, out string, asJSON bool, results []photostudy.Result) error {
 	resolved, err := config.Marshal(&o)
 	if err == nil {
 		err = writeFile(filepath.Join(out, photostudy.ConfigFile), func(w io.Writer) error {
@@ -65,18 +73,24 @@ func runPhotoCompare(cmd *cobra.Command, o photoCompareOptions, out string, asJS
 	if err != nil {
 		return err
 	}
-	page := photostudy.Report(o.Plan, results, string(resolved))
-	if err := page.Write(out, photostudy.ReportName); err != nil {
-		return err
-	}
 	if asJSON {
-		return printJSON(cmd.OutOrStdout(), results)
+		err = printJSON(cmd.OutOrStdout(), results)
+	} else {
+		err = printPhotoTables(cmd.OutOrStdout(), o.Plan, results)
 	}
-	for _, t := range photostudy.Tables(o.Plan, results) {
-		if err := printTable(cmd.OutOrStdout(), t); err != nil {
-			return err
-		}
+	page := photostudy.Report(o.Plan, results, string(resolved))
+	if err := errors.Join(err, page.Write(out, photostudy.ReportName)); err != nil || asJSON {
+		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", filepath.Join(out, photostudy.ReportName+".html"))
 	return err
+}
+
+func printPhotoTables(w io.Writer, plan photostudy.Plan, results []photostudy.Result) error {
+	for _, t := range photostudy.Tables(plan, results) {
+		if err := printTable(w, t); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -105,22 +106,26 @@ func runPhotoTransfer(cmd *cobra.Command, o photoTransferOptions) error {
 	if progress != nil {
 		progress.Finish()
 	}
-	if err != nil {
+	if len(draws) == 0 && err != nil {
 		return err
 	}
+	chance := 1 / float64(len(store.Classes()))
 	if o.JSON {
-		return printJSON(cmd.OutOrStdout(), struct {
+		return errors.Join(printJSON(cmd.OutOrStdout(), struct {
 			Checkpoint string          `json:"checkpoint"`
 			Layer      string          `json:"layer"`
 			Width      int             `json:"width"`
 			Draws      []puzzle2d.Draw `json:"draws"`
-		}{o.Checkpoint, o.Layer, features.Width(), draws})
+		}{o.Checkpoint, o.Layer, features.Width(), draws}), err)
 	}
-	return printTable(cmd.OutOrStdout(), transferTable(draws))
+	if note := puzzle2d.AtChance(draws, chance); note != "" {
+		say(cmd.ErrOrStderr(), "WARNING: %s", note)
+	}
+	return errors.Join(printTable(cmd.OutOrStdout(), transferTable(draws, chance)), err)
 }
 
-// transferTable is the draws for a person.
-func transferTable(draws []puzzle2d.Draw) table.Table {
+// transferTable is the draws for a person, and what blind guessing would tell.
+func transferTable(draws []puzzle2d.Draw, chance float64) table.Table {
 	t := table.Table{
 		Title: "Linear support vector machines on the features, in percent",
 		Columns: []table.Column{
@@ -141,6 +146,6 @@ func transferTable(draws []puzzle2d.Draw) table.Table {
 	if len(values) > 1 {
 		note += fmt.Sprintf(", standard deviation over draws %.2f", sd)
 	}
-	t.Notes = append(t.Notes, note)
+	t.Notes = append(t.Notes, note+fmt.Sprintf("; by chance %.2f", 100*chance))
 	return t
 }

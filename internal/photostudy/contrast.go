@@ -92,10 +92,11 @@ func differences(plan Plan, results []Result) []difference {
 		of, against := ofArm(results, c.Arm), ofArm(results, c.Against)
 		for _, m := range measurements(plan) {
 			d := difference{Contrast: c, on: m.on}
-			for i := range min(len(of), len(against)) {
-				a, ok := m.of(of[i])
-				b, also := m.of(against[i])
-				if ok && also && (m.chance == nil || m.chance(of[i]) == m.chance(against[i])) {
+			for _, r := range of {
+				other, paired := ofSeed(against, r.Seed)
+				a, ok := m.of(r)
+				b, also := m.of(other)
+				if paired && ok && also && (m.chance == nil || m.chance(r) == m.chance(other)) {
 					d.seeds = append(d.seeds, a-b)
 				}
 			}

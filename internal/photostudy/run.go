@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"github.com/voxsaw/voxsaw/internal/claim"
 	"github.com/voxsaw/voxsaw/internal/config"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/internal/train"
 	"github.com/voxsaw/voxsaw/puzzle2d"
 	"github.com/voxsaw/voxsaw/puzzle2d/photos"
 )
@@ -50,6 +52,8 @@ type Result struct {
 	// (both of the same weights), "only" (among Plan.Only orders)
 	Solved   map[string]puzzle2d.Evaluation `json:"solved,omitempty"`
 	Transfer []Measured                     `json:"transfer"`
+	// Unfinished says that a part is missing, which the next run computes.
+	Unfinished bool `json:"unfinished,omitempty"`
 	// Settings are what the result depends on, so that one of other settings is not taken for it.
 	Settings map[string]string `json:"settings"`
 }
@@ -64,7 +68,8 @@ type Measured struct {
 	Interval *[2]float64 `json:"interval,omitempty"`
 }
 
-// Run carries out a plan, or what is left of it. It returns what is finished even when it fails.
+// Run carries out a plan, or what is left of it. An arm that fails does not keep the others from
+// being carried out: what is finished is returned with the errors of those that are not.
 func Run(ctx context.Context, plan Plan, s Setting) ([]Result, error) {
 	if err := plan.Check(); err != nil {
 		return nil, err
@@ -82,6 +87,9 @@ func Run(ctx context.Context, plan Plan, s Setting) ([]Result, error) {
 			return nil, fmt.Errorf("transfer %s: %w", t.Name, err)
 		}
 		r.targets = append(r.targets, puzzle2d.Split(store))
+		if err := t.measure().Check(r.targets[len(r.targets)-1]); err != nil { // before the work
+			return nil, fmt.Errorf("transfer %s: %w", t.Name, err)
+		}
 	}
 	if err := atomicfile.MakeFolder(s.Out); err != nil {
 		return nil, err
@@ -98,17 +106,39 @@ func Run(ctx context.Context, plan Plan, s Setting) ([]Result, error) {
 		return nil, err
 	}
 	var results []Result
+	var failed []error
 	for _, arm := range plan.Arms {
 		for _, seed := range plan.Seeds {
 			s.Console.Note(fmt.Sprintf("%s, seed %d", arm.Name, seed))
 			result, err := r.arm(ctx, arm, seed)
-			if err != nil {
-				return results, fmt.Errorf("%s, seed %d: %w", arm.Name, seed, err)
+			var stopped *voxsaw.InterruptedError
+			switch {
+			case err == nil:
+				results = append(results, result)
+				continue
+			case ctx.Err() != nil || errors.As(err, &stopped) || atomicfile.OfMachine(err):
+				return results, errors.Join(append(failed, fmt.Errorf("%s, seed %d: %w", arm.Name, seed, err))...)
 			}
-			results = append(results, result)
+			failed = append(failed, fmt.Errorf("%s, seed %d: %w", arm.Name, seed, err))
+			if last := train.Last(folder(s.Out, arm, seed)); exists(last) {
+				failed[len(failed)-1] = fmt.Errorf("%w (its weights are safe in %s)", failed[len(failed)-1], last)
+			}
+			if len(plan.Arms)*len(plan.Seeds) > 1 {
+				s.Console.Note(fmt.Sprintf("%v: the others go on", failed[len(failed)-1]))
+			}
 		}
 	}
-	return results, nil
+	return results, errors.Join(failed...)
+}
+
+// folder is that of an arm with a seed.
+func folder(out string, arm Arm, seed uint64) string {
+	return filepath.Join(out, armsFolder, arm.Name, fmt.Sprintf("seed-%d", seed))
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 type runner struct {
@@ -145,7 +175,7 @@ func take(out string) error {
 
 // arm is one arm with one seed: what an earlier run found, or found now.
 func (r *runner) arm(ctx context.Context, arm Arm, seed uint64) (Result, error) {
-	folder := filepath.Join(r.Out, armsFolder, arm.Name, fmt.Sprintf("seed-%d", seed))
+	folder := folder(r.Out, arm, seed)
 	chosen, err := r.plan.settings(arm)
 	if err != nil {
 		return Result{}, err
@@ -159,8 +189,15 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64) (Result, error) 
 	if result.Settings, err = r.settings(arm, &chosen); err != nil {
 		return result, err
 	}
-	if old, err := readResult(filepath.Join(folder, resultFile)); err != nil || r.same(old.Settings, result.Settings, chosen.Chosen) {
+	old, err := readResult(filepath.Join(folder, resultFile))
+	if err != nil {
 		return old, err
+	}
+	if r.same(old.Settings, result.Settings, chosen.Chosen) {
+		if !old.Unfinished {
+			return old, nil
+		}
+		result.Solved, result.Transfer = old.Solved, old.Transfer
 	}
 	checkpoint := ""
 	if !arm.Random {
@@ -168,27 +205,49 @@ func (r *runner) arm(ctx context.Context, arm Arm, seed uint64) (Result, error) 
 		if checkpoint, err = r.train(ctx, &result, task, folder); err != nil {
 			return result, err
 		}
-		if puzzles, ok := task.(*Puzzles); ok {
+		if result.Solved != nil || result.Transfer != nil {
+			result.Elapsed = old.Elapsed // of the training, which ended in an earlier run
+		}
+		if puzzles, ok := task.(*Puzzles); ok && result.Solved == nil {
 			if err := r.solve(ctx, &result, puzzles.Config, checkpoint); err != nil {
 				return result, fmt.Errorf("solving puzzles: %w", err)
+			}
+			if err := result.write(folder, true); err != nil {
+				return result, err
 			}
 		}
 	}
 	for k, target := range r.plan.Transfer {
+		if k < len(result.Transfer) { // an earlier run came so far
+			continue
+		}
 		m, err := r.measure(ctx, target, r.targets[k], checkpoint, seed, *task.shared().network, *task.shared().input)
 		if err != nil {
 			return result, fmt.Errorf("transfer to %s: %w", target.Name, err)
 		}
 		result.Transfer = append(result.Transfer, m)
+		if err := result.write(folder, k+1 < len(r.plan.Transfer)); err != nil {
+			return result, err
+		}
 	}
-	text, err := json.MarshalIndent(result, "", "  ")
+	if len(r.plan.Transfer) == 0 {
+		return result, result.write(folder, false)
+	}
+	return result, nil
+}
+
+// write leaves what is known of an arm with a seed in its folder: all, or what a later step that
+// fails must not lose.
+func (r *Result) write(folder string, unfinished bool) error {
+	r.Unfinished = unfinished
+	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		return result, err
+		return err
 	}
 	if err := atomicfile.MakeFolder(folder); err != nil {
-		return result, err
+		return err
 	}
-	return result, atomicfile.WriteBytes(filepath.Join(folder, resultFile), append(text, '\n'))
+	return atomicfile.WriteBytes(filepath.Join(folder, resultFile), append(text, '\n'))
 }
 
 // same says whether an earlier result is of these settings. One that the earlier program did not

@@ -163,13 +163,26 @@ func transferRow(target string, of, base []Result, k int) []any {
 func gains(of, base []Result, k int) (mean, least float64, ok bool) {
 	n := 0
 	least = math.Inf(1)
-	for i := range min(len(of), len(base)) {
-		for j, d := range of[i].Transfer[k].Draws {
-			difference := 100 * (d.ClassMean - base[i].Transfer[k].Draws[j].ClassMean)
+	for _, r := range of {
+		from, ok := ofSeed(base, r.Seed)
+		if !ok {
+			continue
+		}
+		for j, d := range r.Transfer[k].Draws {
+			difference := 100 * (d.ClassMean - from.Transfer[k].Draws[j].ClassMean)
 			mean, least, n = mean+difference, min(least, difference), n+1
 		}
 	}
 	return mean / float64(n), least, n > 0
+}
+
+// ofSeed is the result of an arm with a seed; an arm that failed has none.
+func ofSeed(of []Result, seed uint64) (Result, bool) {
+	at := slices.IndexFunc(of, func(r Result) bool { return r.Seed == seed })
+	if at < 0 {
+		return Result{}, false
+	}
+	return of[at], true
 }
 
 func ofArm(results []Result, arm string) (of []Result) {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -267,4 +268,42 @@ func (b *brokenBatch) Batch(ctx context.Context, step int) (targets, error) {
 		return nil, b.err
 	}
 	return b.pull.Batch(ctx, step)
+}
+
+// A validation that fails loses no step: what was trained is saved, at the end of the training
+// before it is validated. The run goes on from there, to the same bits.
+func TestAValidationThatFails(t *testing.T) {
+	straight := t.TempDir()
+	if _, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, straight, identity, voxsaw.New)}); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("case 7 has no label")
+	for _, at := range []int{6, 20} { // in the middle, and at the end
+		folder := t.TempDir()
+		task := &pull{model: newModel(t, 3)}
+		task.inValidate = func(step int) error {
+			if step != at {
+				return nil
+			}
+			if d, err := checkpoint.Read(filepath.Join(folder, lastFile)); at == options.Steps && (err != nil || d.Step != at) {
+				t.Errorf("before the last validation step %d is saved, %v", d.Step, err)
+			}
+			return broken
+		}
+		if _, err := runPull(t, t.Context(), task, Setup{Options: options, Folder: open(t, folder, identity, voxsaw.New)}); !errors.Is(err, broken) {
+			t.Fatalf("got %v", err)
+		}
+		if d, err := checkpoint.Read(filepath.Join(folder, lastFile)); err != nil || d.Step != at || d.Validated == at {
+			t.Errorf("step %d, validated %d, %v", d.Step, d.Validated, err)
+		}
+		if s, err := runPull(t, t.Context(), &pull{model: newModel(t, 3)}, Setup{Options: options, Folder: open(t, folder, identity, voxsaw.Resume)}); err != nil || s.Step != 20 {
+			t.Errorf("%+v, %v", s, err)
+		}
+		if want, got := tensors(t, filepath.Join(straight, lastFile)), tensors(t, filepath.Join(folder, lastFile)); !reflect.DeepEqual(got, want) {
+			t.Errorf("a run whose validation failed after step %d ends with other weights", at)
+		}
+		if want, got := log(t, filepath.Join(straight, validationFile)), log(t, filepath.Join(folder, validationFile)); !slices.Equal(got, want) {
+			t.Errorf("validations %q, want %q", got, want)
+		}
+	}
 }

@@ -75,6 +75,9 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 	l.observer.Started(l.now.Step, l.options.Steps)
 	for {
 		if step := l.now.Step; due(l.options, l.options.ValidateEvery, step) && l.now.Validated < step {
+			if err := l.saveBeforeLast(); err != nil {
+				return l.summary(), err
+			}
 			err := l.validate(ctx, func() (voxsaw.Validation, error) {
 				v, err := task.Validate(l.watched(ctx, step), step)
 				if p, ok := any(task).(Postprocessor); ok && err == nil {
@@ -87,7 +90,11 @@ func Train[B any](ctx context.Context, task Task[B], setup Setup) (voxsaw.Summar
 				return l.interrupt(ctx)
 			}
 			if err != nil {
-				return l.summary(), fmt.Errorf("validation after step %d: %w", step, err)
+				err = fmt.Errorf("validation after step %d: %w", step, err)
+				if errors.Is(err, errScore) { // of weights that may be no good
+					return l.summary(), err
+				}
+				return l.summary(), l.giveUp(ctx, err)
 			}
 		}
 		if err := l.saveIfDue(ctx); err != nil {
@@ -467,6 +474,9 @@ func (l *loop) validate(ctx context.Context, task func() (voxsaw.Validation, err
 	return l.average.swapped(work)
 }
 
+// errScore is the error of a validation that gives no number.
+var errScore = errors.New("the score is no finite number")
+
 // validated logs a validation and keeps the weights if they are the best so far.
 func (l *loop) validated(ctx context.Context, v voxsaw.Validation) error {
 	if len(v.Metrics) == 0 { // nothing is held out
@@ -474,7 +484,7 @@ func (l *loop) validated(ctx context.Context, v voxsaw.Validation) error {
 		return nil
 	}
 	if !numbers.Finite(v.Score) {
-		return fmt.Errorf("the score is %v", v.Score)
+		return fmt.Errorf("%w: %v", errScore, v.Score)
 	}
 	best, before := l.now.BestStep == 0 || v.Score > l.now.Best, l.now
 	l.now.Validated, l.last = l.now.Step, v
@@ -541,6 +551,19 @@ func (l *loop) saveIfDue(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// saveBeforeLast saves the end of a training before it is validated, which may fail, or need more
+// memory than there is. Where the machine does not let it be saved now, it is tried again
+// afterwards.
+func (l *loop) saveBeforeLast() error {
+	if l.now.Step < l.options.Steps || l.now == l.saved {
+		return nil
+	}
+	if err := l.save(); !atomicfile.OfMachine(err) {
+		return err
+	}
+	return nil
 }
 
 // giveUp saves what is there before the training ends with an error that is not of the weights.

@@ -217,13 +217,19 @@ func TestResumeAfterACrash(t *testing.T) {
 	broken := errors.New("the power went")
 	dies := &pull{model: newModel(t, 3), inValidate: func(step int) error {
 		if step == 12 {
-			return broken
+			panic(broken)
 		}
 		return nil
 	}}
-	if _, err := runPull(t, t.Context(), dies, Setup{Options: options, Folder: open(t, crashed, identity, voxsaw.New)}); !errors.Is(err, broken) {
-		t.Fatal(err)
-	}
+	func() {
+		defer func() {
+			if p := recover(); p != broken {
+				t.Fatal(p)
+			}
+		}()
+		_, err := runPull(t, t.Context(), dies, Setup{Options: options, Folder: open(t, crashed, identity, voxsaw.New)})
+		t.Fatalf("it went on: %v", err)
+	}()
 	if m, err := checkpoint.Read(filepath.Join(crashed, lastFile)); err != nil || m.Step != 10 {
 		t.Fatalf("last checkpoint at %d, %v", m.Step, err)
 	}

@@ -42,6 +42,8 @@ type Set struct {
 	Classes []string // by name
 	Photos  []Found  // by path
 	Notes   []string // what was passed over, a line each
+
+	beside map[string]string // paths of files of the names truthFiles, the nearest to the root
 }
 
 // Found is a photograph that was found; nobody has decoded it yet.
@@ -87,7 +89,7 @@ func Find(root string, holdOut float64, seed uint64) (*Set, error) {
 		}
 		return nil, fmt.Errorf("%s: no photograph here: JPEG, PNG, GIF, BMP, WebP and TIFF are read", root)
 	}
-	s := &Set{Root: root, Layout: LayoutFolder, Notes: found.notes()}
+	s := &Set{Root: root, Layout: LayoutFolder, Notes: found.notes(), beside: found.beside}
 	if err := s.arrange(found.photos); err != nil {
 		return nil, err
 	}
@@ -102,6 +104,7 @@ type collection struct {
 	photos         []string // below the root, with slashes
 	scans, others  int
 	cannotBeOpened []string
+	beside         map[string]string // as in Set
 }
 
 // collect walks over a folder. A file is a photograph if its name says so, whatever it holds: then
@@ -114,7 +117,7 @@ func collect(root string) (*collection, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("%s is a file: name the folder of photographs", root)
 	}
-	c := &collection{}
+	c := &collection{beside: map[string]string{}}
 	err = folders.Walk(root, func(file string, entry fs.FileInfo, err error) error {
 		if err != nil {
 			if Machine(err) {
@@ -131,6 +134,16 @@ func collect(root string) (*collection, error) {
 		}
 		if entry.IsDir() {
 			return nil
+		}
+		if base := filepath.Base(file); slices.Contains(truthFiles, base) {
+			name, err := filepath.Rel(root, file)
+			if err != nil {
+				return err
+			}
+			name = filepath.ToSlash(name)
+			if before := c.beside[base]; before == "" || strings.Count(name, "/") < strings.Count(before, "/") {
+				c.beside[base] = name
+			}
 		}
 		kind, err := kindOf(file)
 		switch {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"path"
 	"path/filepath"
@@ -89,7 +90,66 @@ func (s *Set) arrangeSides(paths []string, common string, inner func(string) []s
 			classes[n] = parts[1]
 		}
 	}
+	if annotations == nil {
+		if err := s.tellFlat(paths, classes, splits); err != nil {
+			return err
+		}
+	}
 	s.fill(paths, classes, splits)
+	return nil
+}
+
+// tellFlat gives the photographs that lie in the folder val itself, as ImageNet's do, the classes
+// that a file of the ground truth says, where one of these is trained on.
+func (s *Set) tellFlat(paths, classes, splits []string) error {
+	var flat []string
+	trained := map[string]bool{}
+	val, folders := 0, map[string]bool{}
+	for n := range paths {
+		switch {
+		case splits[n] == Train && classes[n] != "":
+			trained[classes[n]] = true
+		case splits[n] == Val:
+			folders[classes[n]] = true
+		}
+	}
+	for n, p := range paths {
+		if splits[n] == Val && len(folders) == 1 && !trained[classes[n]] && len(trained) > 1 {
+			classes[n] = "" // val/images or the like
+		}
+		switch {
+		case splits[n] == Val && classes[n] == "":
+			flat = append(flat, p)
+		}
+		if splits[n] == Val {
+			val++
+		}
+	}
+	if len(trained) == 0 {
+		return nil // nothing is learnt of classes
+	}
+	truth, err := s.readTruth(flat, slices.Collect(maps.Keys(trained)))
+	if err != nil {
+		return err
+	}
+	without, other := 0, 0
+	for n, p := range paths {
+		if splits[n] != Val || classes[n] != "" {
+			continue
+		}
+		switch class := truth[stem(p)]; {
+		case trained[class]:
+			classes[n] = class
+		case class != "":
+			other++
+		default:
+			without++
+		}
+	}
+	if other > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("%d of the %s in the folder val are of classes that the folder train does not have: they are given none", other, numbers.Count(val, "photograph")))
+	}
+	s.sayWithoutTruth(without, val)
 	return nil
 }
 

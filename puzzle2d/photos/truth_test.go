@@ -1,0 +1,104 @@
+package photos
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func golden(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// meta.mat is read as scipy reads it, which wrote it: testdata/imagenet_meta.py.
+func TestMetaMAT(t *testing.T) {
+	for _, name := range []string{"imagenet_meta.mat", "imagenet_meta_compressed.mat"} {
+		data := golden(t, name)
+		got, err := synsetsOf(data)
+		if want := "map[1:n02119789 2:n02100735 3:n01440764 1001:n02085374]"; err != nil || fmt.Sprint(got) != want {
+			t.Errorf("%s: %v, %v, want %s", name, got, err, want)
+		}
+		for cut := range len(data) { // no panic, and no synsets of a part
+			if got, err := synsetsOf(data[:cut]); err == nil {
+				t.Errorf("%s, %d bytes: %v", name, cut, got)
+			}
+		}
+	}
+}
+
+// The photographs of ImageNet's flat folder val get their classes from each form of the ground
+// truth, and stay without where there is none, which is said.
+func TestGroundTruthOfFlatVal(t *testing.T) {
+	some := picture(t, 1)
+	val := func(n int) string { return fmt.Sprintf("val/ILSVRC2012_val_%08d.JPEG", n) }
+	flat := func(more map[string]string) map[string][]byte {
+		files := map[string][]byte{"train/n01440764/1.JPEG": some, "train/n02119789/2.JPEG": some, val(1): some, val(2): some, val(3): some}
+		for name, text := range more {
+			files[name] = []byte(text)
+		}
+		return files
+	}
+	kit, mat := "ILSVRC2012_devkit_t12/data/", string(golden(t, "imagenet_meta.mat"))
+	// numbers 3, 1 and 2 of the kit: tench, kit fox, and a setter, which is not trained on
+	told, none := []string{"n01440764", "n02119789", "-"}, []string{"-", "-", "-"}
+	withoutClass := "3 of the 3 photographs in the folder val have no class, so that nothing can be validated by them that needs one"
+	for name, c := range map[string]struct {
+		files map[string][]byte
+		want  []string // of the photographs in val
+		notes []string
+	}{
+		"development kit": {flat(map[string]string{kit + truthIDs: "3\n1\n2\n", kit + metaMAT: mat}), told,
+			[]string{"the classes of the folder val are those of " + kit + truthIDs, "1 of the 3 photographs in the folder val are of classes that the folder train does not have"}},
+		"text instead of meta.mat": {flat(map[string]string{truthIDs: "3\r\n1\r\n2\r\n", metaMap: "n02119789 1 kit_fox\nn02100735 2 English_setter\nn01440764 3 tench\n"}), told, []string{"those of " + truthIDs}},
+		"synsets in order":         {flat(map[string]string{truthSynsets: "n01440764\nn02119789\nn02100735\n"}), told, []string{"those of " + truthSynsets}},
+		"Kaggle":                   {flat(map[string]string{truthKaggle: "ImageId,PredictionString\nILSVRC2012_val_00000002,n02119789 85 1 499 272 \nILSVRC2012_val_00000001,n01440764 1 1 2 2 n01440764 3 3 4 4 \nILSVRC2012_val_00000003,n02100735 1 1 2 2 \n"}), told, []string{"those of " + truthKaggle}},
+		"Caffe":                    {flat(map[string]string{truthCaffe: "ILSVRC2012_val_00000001.JPEG 0\nILSVRC2012_val_00000002.JPEG 2\nILSVRC2012_val_00000003.JPEG 1\n", metaSynsets: "n01440764\nn02100735\nn02119789\n"}), told, []string{"those of " + truthCaffe}},
+		"Caffe without synsets":    {flat(map[string]string{truthCaffe: "ILSVRC2012_val_00000001.JPEG 0\n"}), none, []string{withoutClass}},
+		"other val.txt":            {flat(map[string]string{truthCaffe: "ILSVRC2012_val_00000001 1\n", metaSynsets: "n01440764\nn02119789\n"}), none, []string{withoutClass}},
+		"numbers alone":            {flat(map[string]string{truthIDs: "3\n1\n2\n"}), none, []string{truthIDs + " has numbers, and nothing says which synsets they stand for", withoutClass}},
+		"nothing":                  {flat(nil), none, []string{withoutClass, "lay the ground truth into the data set's folder: " + truthIDs + " with meta.mat"}},
+		"a folder in val": {map[string][]byte{"train/n01440764/1.JPEG": some, "train/n02119789/2.JPEG": some, "val/images/ILSVRC2012_val_00000001.JPEG": some, "val/images/ILSVRC2012_val_00000002.JPEG": some,
+			truthSynsets: []byte("n01440764\nn02119789\n")}, []string{"n01440764", "n02119789"}, nil},
+		"folders": {map[string][]byte{"train/n01440764/1.JPEG": some, "train/n02119789/2.JPEG": some, "val/n02119789/ILSVRC2012_val_00000001.JPEG": some, truthSynsets: []byte("n01440764\n")}, []string{"n02119789"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Find(tree(t, c.files), 0, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, p := range s.Photos {
+				if p.Split == Val && p.Class == Unlabelled {
+					got = append(got, "-")
+				} else if p.Split == Val {
+					got = append(got, s.Classes[p.Class])
+				}
+			}
+			if !slices.Equal(got, c.want) || !slices.Equal(s.Classes, []string{"n01440764", "n02119789"}) {
+				t.Errorf("classes %v, want %v, of %v", got, c.want, s.Classes)
+			}
+			for _, want := range c.notes {
+				if !slices.ContainsFunc(s.Notes, func(note string) bool { return strings.Contains(note, want) }) {
+					t.Errorf("no note %q in %q", want, s.Notes)
+				}
+			}
+		})
+	}
+	for want, files := range map[string]map[string]string{
+		"has 2 lines, and val/ILSVRC2012_val_00000003.JPEG is number 3: it is of other photographs": {truthSynsets: "n01440764\nn02119789\n"},
+		`line 2: "7" is no number of a synset`:                                                      {truthIDs: "3\n7\n2\n", metaMAT: mat},
+		"meta.mat: not a MAT-file":                                                                  {truthIDs: "3\n1\n2\n", metaMAT: "synsets"},
+	} {
+		if _, err := Find(tree(t, flat(files)), 0, 0); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
