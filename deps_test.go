@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"internal/solver":      {"internal/puzzle"},
 	"internal/svm":         {"internal/seed"},
 	"internal/folders":     {},
-	"internal/safetensors": {},
+	"internal/safetensors": {"internal/folders"},
 	"internal/photo":       {"internal/folders"},
 	"internal/voc":         {},
 	"internal/voc/voctest": {},

@@ -18,7 +18,6 @@ var opens = map[string]string{
 	"internal/atomicfile/atomicfile.go":        "folders, and files that are written",
 	"internal/atomicfile/hold.go":              "locks",
 	"internal/folders/folders.go":              "how scans are opened",
-	"internal/safetensors/read.go":             "tensors",
 	"internal/train/shared.go":                 "an empty file",
 	"internal/train/table.go":                  "is written",
 	"puzzle2d/photos/store.go":                 "pixels, mapped",

@@ -175,9 +175,9 @@ func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	for what, l := range map[string]*volume.LabelMap{"prediction": prediction, "reference": reference} {
+	for n, l := range []*volume.LabelMap{prediction, reference} {
 		if err := l.Check(); err != nil {
-			return nil, fmt.Errorf("case %s: %s: %w", name, what, err)
+			return nil, fmt.Errorf("case %s: %s: %w", name, []string{"prediction", "reference"}[n], err)
 		}
 	}
 	spacing := reference.Spacing()
@@ -205,7 +205,8 @@ func Compare(name string, prediction, reference *volume.LabelMap, o Options) ([]
 		return nil, fmt.Errorf("case %s: %w", name, err)
 	}
 	for n, g := range found {
-		found[n].undrawn = slices.Contains(reference.Undrawn, g.label) || o.Merge && len(reference.Undrawn) > 0
+		_, undrawn := slices.BinarySearch(reference.Undrawn, g.label)
+		found[n].undrawn = undrawn || o.Merge && len(reference.Undrawn) > 0
 	}
 	scores := make([]Score, len(found))
 	work := make(chan int)

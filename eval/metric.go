@@ -60,9 +60,12 @@ type LabelSummary struct {
 func ByLabel(scores []Score) []LabelSummary {
 	var all []LabelSummary
 	labels := Labels(scores)
+	some := map[uint16][]Score{}
+	for _, s := range scores {
+		some[s.Label] = append(some[s.Label], s)
+	}
 	for _, l := range labels {
-		some := slices.DeleteFunc(slices.Clone(scores), func(s Score) bool { return s.Label != l })
-		all = append(all, summarise(l, some[0].Name, some))
+		all = append(all, summarise(l, some[l][0].Name, some[l]))
 	}
 	if len(labels) > 1 {
 		all = append(all, summarise(0, "", scores))

@@ -42,7 +42,7 @@ func (s sampler) airNote() (string, error) {
 					blank++
 				}
 			}
-			_, _, placed := s.config.grid().Ceiling(slices.Collect(maps.Values(alike))...)
+			_, _, placed := s.config.grid().Ceiling(slices.Sorted(maps.Values(alike))...)
 			drawn, solvable = drawn+1, solvable+placed
 		}
 	}

@@ -43,6 +43,17 @@ type LabelMap struct {
 	Undrawn []uint16
 }
 
+// ToLabel returns the label that a value of a file is, and whether it is one: a whole number from 0
+// to 65535, but for the rounding of a scaled or interpolated file, within 0.001.
+func ToLabel(x float64) (label uint16, ok bool) {
+	const rounding = 1e-3
+	n := math.Round(x)
+	if !(math.Abs(x-n) <= rounding) || n < 0 || n > math.MaxUint16 {
+		return 0, false
+	}
+	return uint16(n), true
+}
+
 // IgnoreName is the name of the label of voxels that nobody decided about, as nnU-Net's
 // dataset.json has it: losses and scores leave them out.
 const IgnoreName = "ignore"

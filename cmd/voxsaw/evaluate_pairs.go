@@ -112,13 +112,13 @@ func (f *filePairs) remarks() []string {
 // noteUnpredicted notes labels of the references that no prediction has. Where the predictions say
 // for which labels their network has a class, those that it has none for are told from others.
 func (f *filePairs) noteUnpredicted(scores []eval.Score) {
-	found := map[string]bool{}
+	found, seen := map[string]bool{}, map[string]bool{}
 	var drawn []string
 	for _, s := range scores {
 		name := cmp.Or(s.Name, fmt.Sprintf("label %d", s.Label))
 		found[name] = found[name] || s.Predicted > 0
-		if s.Reference > 0 && !slices.Contains(drawn, name) {
-			drawn = append(drawn, name)
+		if s.Reference > 0 && !seen[name] {
+			drawn, seen[name] = append(drawn, name), true
 		}
 	}
 	classes := f.classes()

@@ -39,12 +39,16 @@ func migrate(path string, meta map[string]string) (Description, error) {
 	if d.Kind == "" {
 		return d, fmt.Errorf("%s: %w: its metadata do not say what it is of", path, ErrForeign)
 	}
-	for key, to := range map[string]*int{"step": &d.Step, "validated": &d.Validated, "best_step": &d.BestStep} {
-		n, err := strconv.Atoi(meta[key])
+	for _, number := range []struct {
+		key string
+		to  *int
+	}{{"step", &d.Step}, {"validated", &d.Validated}, {"best_step", &d.BestStep}} {
+		n, err := strconv.Atoi(meta[number.key])
 		if err != nil || n < 0 {
-			return d, fmt.Errorf("%s: not a checkpoint of this program: its metadata has no usable %q", path, key)
+			return d, fmt.Errorf("%s: not a checkpoint of this program: its metadata has no usable %q",
+				path, number.key)
 		}
-		*to = n
+		*number.to = n
 	}
 	var err error
 	if d.Best, err = strconv.ParseFloat(meta["best"], 64); err != nil {

@@ -16,12 +16,12 @@ func Differences(old, now string) ([]Difference, error) {
 		return nil, nil
 	}
 	before, after := map[string]string{}, map[string]string{}
-	for text, to := range map[string]map[string]string{old: before, now: after} {
+	for n, text := range []string{old, now} {
 		var v any
 		if err := Unmarshal("configuration", []byte(text), &v); err != nil {
 			return nil, err
 		}
-		flatten("", v, to)
+		flatten("", v, []map[string]string{before, after}[n])
 	}
 	var all []Difference
 	for key, a := range before {

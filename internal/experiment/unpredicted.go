@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -64,7 +65,9 @@ func (s Scored) unpredicted() (all []string) {
 			nowhere[l] = append(nowhere[l], fmt.Sprintf("%s, %s of the cases, fold %d, seed %d", run.Initialisation, table.Percent(run.Fraction), run.Fold, run.Seed))
 		}
 	}
-	slices.SortFunc(order, func(a, b label) int { return int(a.number) - int(b.number) })
+	slices.SortFunc(order, func(a, b label) int {
+		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.name, b.name))
+	})
 	for _, l := range order {
 		name := l.name
 		if name == "" || name == strconv.Itoa(int(l.number)) {

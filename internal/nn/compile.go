@@ -3,6 +3,7 @@ package nn
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 
@@ -234,7 +235,7 @@ func (c *compiler) differentiate() ([]*leaf, []*G.Node, error) {
 		}
 		of, by = append(of, c.o.Outputs[name].n), append(by, l.node.n)
 	}
-	for name := range c.o.OutputGrad {
+	for _, name := range slices.Sorted(maps.Keys(c.o.OutputGrad)) {
 		if _, ok := c.o.Outputs[name]; !ok {
 			return nil, nil, fmt.Errorf("a gradient for %q, which is no output", name)
 		}
@@ -329,7 +330,8 @@ func (c *compiler) link(wanted []*leaf, grads []*G.Node) error {
 	for name, l := range c.g.byName {
 		known[name] = l.kind == input
 	}
-	for name, n := range c.o.Outputs {
+	for _, name := range slices.Sorted(maps.Keys(c.o.Outputs)) {
+		n := c.o.Outputs[name]
 		known[name] = true
 		if link := c.o.Links[name]; link != nil {
 			if err := link.fits(name, n); err != nil {
@@ -348,7 +350,7 @@ func (c *compiler) link(wanted []*leaf, grads []*G.Node) error {
 			c.linked[grads[i]] = link
 		}
 	}
-	for name := range c.o.Links {
+	for _, name := range slices.Sorted(maps.Keys(c.o.Links)) {
 		if !known[name] {
 			return fmt.Errorf("link %q: the program has no such input or output", name)
 		}

@@ -353,7 +353,8 @@ func (r *runner) solve(ctx context.Context, result *Result, c puzzle2d.Config, c
 			ways["only"] = puzzle2d.PlayOptions{Only: r.plan.Only}
 		}
 	}
-	for name, o := range ways {
+	for _, name := range slices.Sorted(maps.Keys(ways)) {
+		o := ways[name]
 		if name == "only" && r.plan.Only > 0 && c.Grid[0]*c.Grid[1] < 9 {
 			continue // four patches have 24 orders
 		}

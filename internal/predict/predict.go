@@ -482,7 +482,8 @@ func (b *Batch) writeMaps(target string, m *segment.Maps, made provenance) error
 	if err != nil {
 		return err
 	}
-	for kind, values := range map[string][]float32{probabilities: m.Probabilities, logits: m.Logits} {
+	for n, values := range [][]float32{m.Probabilities, m.Logits} {
+		kind := []string{probabilities, logits}[n]
 		if values == nil {
 			continue
 		}

@@ -44,9 +44,10 @@ func (r Report) write(folder, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s.md: %w", name, err)
 	}
-	for path, t := range r.tables() {
+	tables := r.tables()
+	for _, path := range slices.Sorted(maps.Keys(tables)) {
 		var b bytes.Buffer
-		if err := t.CSV(&b); err != nil {
+		if err := tables[path].CSV(&b); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		parts[path] = b.Bytes()
@@ -65,13 +66,13 @@ func (r Report) write(folder, name string) error {
 	if err := writeContents(files, slices.Concat(earlier, slices.Collect(maps.Keys(parts)))); err != nil {
 		return err
 	}
-	for path, data := range parts {
-		if err := atomicfile.WriteBytes(filepath.Join(files, path), data); err != nil {
+	for _, path := range slices.Sorted(maps.Keys(parts)) {
+		if err := atomicfile.WriteBytes(filepath.Join(files, path), parts[path]); err != nil {
 			return err
 		}
 	}
-	for path, data := range map[string][]byte{name + ".html": html.Bytes(), name + ".md": page} {
-		if err := atomicfile.WriteBytes(filepath.Join(folder, path), data); err != nil {
+	for n, data := range [][]byte{html.Bytes(), page} {
+		if err := atomicfile.WriteBytes(filepath.Join(folder, name+[]string{".html", ".md"}[n]), data); err != nil {
 			return err
 		}
 	}

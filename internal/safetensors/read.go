@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 
+	"github.com/voxsaw/voxsaw/internal/folders"
 	"github.com/voxsaw/voxsaw/internal/numbers"
 )
 
@@ -35,7 +35,7 @@ type entry struct {
 // Open reads and checks the header of a file. Errors are a [FormatError], an [UnsupportedError] or
 // those of the file system.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, err := folders.Open(path) // a pipe is refused: opening it would wait for a writer
 	if err != nil {
 		return nil, err
 	}
@@ -179,6 +179,9 @@ func (f *File) parseHeader(header []byte) error {
 				f.Metadata = map[string]string{}
 			}
 			continue
+		}
+		if len(f.names) == maxTensors {
+			return UnsupportedError(fmt.Sprintf("more than %d tensors", maxTensors))
 		}
 		var e entry
 		if err := d.Decode(&e); err != nil {

@@ -32,6 +32,11 @@ func (e UnsupportedError) Error() string { return "unsupported in a safetensors 
 // headerLimit is the largest header that the format allows, in bytes.
 const headerLimit = 100_000_000
 
+// maxTensors bounds the tensors of a file that is read: a network of a thousand layers, with the
+// state of its optimiser, has some ten thousand. Empty tensors cost a file nothing, and a reader
+// much.
+const maxTensors = 1 << 16
+
 const metadataKey = "__metadata__"
 
 // sizes of the types, in bytes an element.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -146,6 +147,27 @@ func TestIntegersLieBesideWeights(t *testing.T) {
 	short := raw(`{"a":{"dtype":"I64","shape":[2],"data_offsets":[0,8]}}`, 8)
 	if _, err := parse(bytes.NewReader(short), int64(len(short))); err == nil {
 		t.Error("two integers in eight bytes")
+	}
+}
+
+// Empty tensors take no bytes of a file but those of their names.
+func TestManyEmptyTensors(t *testing.T) {
+	header := func(tensors int) []byte {
+		b := []byte("{")
+		for n := range tensors {
+			b = fmt.Appendf(b, `"t%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},`, n)
+		}
+		b[len(b)-1] = '}'
+		return raw(string(b), 0)
+	}
+	var unsupported UnsupportedError
+	million := header(1_000_000)
+	if _, err := parse(bytes.NewReader(million), int64(len(million))); !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "65536 tensors") {
+		t.Errorf("a million: %v", err)
+	}
+	most := header(maxTensors)
+	if f, err := parse(bytes.NewReader(most), int64(len(most))); err != nil || len(f.Names()) != maxTensors {
+		t.Errorf("%d: %v", maxTensors, err)
 	}
 }
 

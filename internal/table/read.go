@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -24,9 +25,7 @@ func ReadScores(r io.Reader) ([]eval.Score, error) {
 		return nil, err
 	}
 	columns := []string{"case", "label", "name"}
-	for key := range numbersOf(&eval.Score{}) {
-		columns = append(columns, key)
-	}
+	columns = append(columns, slices.Sorted(maps.Keys(numbersOf(&eval.Score{})))...)
 	if err := f.want(columns...); err != nil {
 		return nil, err
 	}
@@ -104,9 +103,9 @@ func ReadRuns(r io.Reader) ([]eval.Trial, error) {
 		if err != nil {
 			return nil, err
 		}
-		for key, ratio := range map[string]float64{"dsc": s.DSC, "nsd": s.NSD} {
+		for m, ratio := range []float64{s.DSC, s.NSD} {
 			if ratio < 0 || ratio > 1 {
-				return nil, f.wrong(n, key, "between 0 and 1, which means 100 %")
+				return nil, f.wrong(n, []string{"dsc", "nsd"}[m], "between 0 and 1, which means 100 %")
 			}
 		}
 		components := fromCSV(f.cell(n, "components"))
@@ -259,7 +258,9 @@ func (f *csvFile) score(row int) (eval.Score, error) {
 		return eval.Score{}, f.wrong(row, "label", "a number up to 65535")
 	}
 	s := eval.Score{Case: fromCSV(f.cell(row, "case")), Label: uint16(label), Name: fromCSV(f.cell(row, "name"))}
-	for key, dst := range numbersOf(&s) {
+	all := numbersOf(&s)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		dst := all[key]
 		*dst = math.NaN()
 		if _, ok := f.at[key]; !ok {
 			continue

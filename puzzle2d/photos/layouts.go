@@ -215,7 +215,8 @@ func readListsIn(root, folder, common string, paths []string) (map[string]string
 	for _, p := range paths {
 		known[p] = true
 	}
-	for name, side := range map[string]string{"train.txt": Train, "val.txt": Val, "test.txt": Test} {
+	for _, side := range []string{Train, Val, Test} {
+		name := map[string]string{Train: "train.txt", Val: "val.txt", Test: "test.txt"}[side]
 		file := filepath.Join(root, filepath.FromSlash(folder), name)
 		lines, err := readLines(file)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,7 +22,8 @@ func OneChannel(cases []Case, chosen int) ([]Case, error) {
 		}
 	}
 	kept := slices.Clone(cases)
-	for stem, first := range files {
+	for _, stem := range slices.SortedFunc(maps.Keys(files), compareNatural) {
+		first := files[stem]
 		scan := firstChannel.ReplaceAllString(stem, "")
 		if scan == stem {
 			continue

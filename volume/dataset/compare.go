@@ -197,7 +197,9 @@ func readWithParts(of, other Labels, scans *Scans, o ReadOptions) (l, parts *vol
 		l, more, err = other.parts.readOwnLabels(o, other.Names)
 		notes = append(notes, more...)
 	case isVoxels(other.Path):
-		l, err = readFileLabels(other.Path, o.nifti(0, note))
+		var more []string
+		l, more, err = readLabelFile(other.Path, o, nil, note)
+		notes = append(notes, more...)
 	default:
 		var g *dicom.Segmentation
 		if g, err = dicom.OpenSegmentation(other.Path); err == nil {

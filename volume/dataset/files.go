@@ -27,6 +27,7 @@ type fileHeader struct {
 	kind, datatype      string
 	problems            []string
 	names               map[uint16]string // of labels, where the file has them
+	segments            []itk.Segment     // of 3D Slicer, where they lie in several layers
 	nifti               *nifti.Header     // nil: of another format
 }
 
@@ -36,13 +37,24 @@ func readFileHeader(path string) (fileHeader, error) {
 		if err != nil {
 			return fileHeader{}, err
 		}
-		return fileHeader{h.Grid, h.Volumes, h.VoxelBytes(), h.Dims, h.Format, h.Datatype, h.Problems, h.Names, nil}, nil
+		head := fileHeader{
+			Grid: h.Grid, volumes: h.Volumes, voxelBytes: h.VoxelBytes(), dims: h.Dims,
+			kind: h.Format, datatype: h.Datatype, problems: h.Problems, names: h.Names,
+		}
+		if h.Volumes > 1 {
+			head.segments = h.Segments
+		}
+		return head, nil
 	}
 	h, err := nifti.ReadHeader(path)
 	if err != nil {
 		return fileHeader{}, err
 	}
-	return fileHeader{h.Grid, h.Volumes, h.VoxelBytes(), h.Dims, map[int]string{1: "NIfTI-1", 2: "NIfTI-2"}[h.Version], h.Datatype, h.Problems, h.LabelNames(), h}, nil
+	return fileHeader{
+		Grid: h.Grid, volumes: h.Volumes, voxelBytes: h.VoxelBytes(), dims: h.Dims,
+		kind: map[int]string{1: "NIfTI-1", 2: "NIfTI-2"}[h.Version], datatype: h.Datatype, problems: h.Problems,
+		names: h.LabelNames(), nifti: h,
+	}, nil
 }
 
 // read reads a volume of the file at the path, whose header this is.
@@ -66,7 +78,27 @@ func readFile(path string, o nifti.Options) (*volume.Volume, error) {
 	return nifti.ReadWith(path, o)
 }
 
-// readFileLabels reads a volume of labels.
+// readLabelFile reads the labels that a file of voxels holds, by the one rule of all that reads
+// labels: one volume of whole numbers (see [volume.ToLabel]), or several, each a label or a layer
+// of segments. Labels of several volumes that have no name in the file take those given. Notes say
+// what was made of the volumes; what is odd about the file goes to note, which may be nil.
+func readLabelFile(path string, o ReadOptions, names map[uint16]string, note func(string)) (
+	l *volume.LabelMap, notes []string, err error) {
+	h, err := readFileHeader(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case len(h.segments) > 0:
+		return readSegments(path, h, o, note)
+	case h.volumes > 1:
+		return readOneHot(path, o, names, note)
+	}
+	l, err = readFileLabels(path, o.nifti(0, note))
+	return l, nil, err
+}
+
+// readFileLabels reads one volume of labels.
 func readFileLabels(path string, o nifti.Options) (*volume.LabelMap, error) {
 	if itk.IsName(path) {
 		return itk.ReadLabels(path, o.Volume)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -57,6 +58,10 @@ type Entry struct {
 
 	grid        volume.Grid // of one volume
 	mayBeLabels bool        // by its values
+	volumes     int         // that a file of voxels holds
+	several     bool        // of which none was chosen, though a scan is one
+	doubts      []string    // among its problems, those about a scan
+	asLabels    bool        // it was read as preparing reads labels
 }
 
 // Kinds of entries: DICOM series, those that are scout views, files that are no scan, DICOM SEG
@@ -138,6 +143,9 @@ func Inspect(ctx context.Context, paths []string, o InspectOptions) (entries []E
 		notes = append(notes, more...)
 	}
 	for n := range entries {
+		if e := &entries[n]; e.several {
+			e.Problems = slices.Insert(e.Problems, 0, fmt.Sprintf("%d volumes: choose one with --volume", e.volumes))
+		}
 		if entries[n].Problems == nil {
 			entries[n].Problems = []string{} // [] in JSON, not null
 		}
@@ -302,6 +310,11 @@ func (d *Dataset) comparePairs(ctx context.Context, entries []Entry) (notes []st
 		if labels == nil || c.Labels == "" {
 			continue
 		}
+		// they are labels, whatever their names say, and prepared from all volumes of the file
+		again := !labels.asLabels && (!labels.calledLabels() || labels.volumes > 1)
+		if again && !labels.Unreadable && isVoxels(c.Labels) {
+			labels.takeLabels()
+		}
 		if labels.LabelNames == nil && labels.Labels != nil && !c.unnamed {
 			labels.LabelNames = d.LabelNames
 		}
@@ -427,13 +440,17 @@ func inspectFile(path string, chosen int, files *seen) Entry {
 	e.setGrid(h.Grid)
 	e.Shape = slices.Clone(h.dims)
 	e.Problems = append(e.Problems, h.problems...)
+	e.volumes = h.volumes
 	if h.volumes > 1 && chosen == 0 {
-		e.problem("%d volumes: choose one with --volume", h.volumes)
+		e.several = true
 		all, err := readFileAll(path, nifti.Options{})
 		if err != nil {
 			e.cannotBeRead(err)
 		}
 		e.setValues(all...)
+		if e.calledLabels() || len(h.segments) > 0 {
+			e.takeLabels()
+		}
 		return e
 	}
 	spare := spares.Get().(*[]int16)
@@ -447,19 +464,23 @@ func inspectFile(path string, chosen int, files *seen) Entry {
 		*spare = v.Int16
 	}
 	e.setValues(v)
-	if named := e.countLabels(v); !named {
-		e.Problems = append(e.Problems, doubtsAbout(v)...)
+	if e.calledLabels() {
+		e.countNamed(v)
+	} else {
+		e.countFew(v)
+		e.doubts = doubtsAbout(v)
+		e.Problems = append(e.Problems, e.doubts...)
 	}
 	e.mayBeLabels = nifti.VolumeMayBeLabels(v)
 	return e
 }
 
-// nameMask calls the label of a mask by the name of its structure, whatever number it has.
+// nameMask calls the label of a mask by the name of its structure, whatever number it has. With
+// several labels a file is no mask.
 func (e *Entry) nameMask(name string) {
-	for label := range e.Labels {
-		if label > 0 {
-			e.LabelNames = map[uint16]string{label: name}
-		}
+	labels := slices.DeleteFunc(slices.Collect(maps.Keys(e.Labels)), func(label uint16) bool { return label == 0 })
+	if len(labels) == 1 {
+		e.LabelNames = map[uint16]string{labels[0]: name}
 	}
 }
 
@@ -469,13 +490,61 @@ func (e *Entry) about(message string) string {
 	return strings.ReplaceAll(message, e.Path+string(filepath.Separator), "")
 }
 
-// countLabels counts the values of a file that holds labels: by its name, or because it has few
-// whole values from 0 on. It reports whether the name says that.
-func (e *Entry) countLabels(v *volume.Volume) (named bool) {
+// calledLabels says whether a file holds labels by its name.
+func (e *Entry) calledLabels() bool {
+	return parseName(filepath.Join(filepath.Base(filepath.Dir(e.Path)), filepath.Base(e.Path))).labels
+}
+
+// takeLabels counts the labels of a file by the rule that preparing follows. What it refuses is a
+// problem.
+func (e *Entry) takeLabels() {
+	l, _, err := readLabelFile(e.Path, DefaultReadOptions(), nil, nil)
+	e.several, e.asLabels = false, true
+	e.Problems = slices.DeleteFunc(e.Problems, func(p string) bool { return slices.Contains(e.doubts, p) })
+	if err != nil {
+		e.problem("its labels cannot be read: %s", e.about(err.Error()))
+		return
+	}
+	e.Labels = l.Counts()
+	if l.Names != nil {
+		e.LabelNames = l.Names
+	}
+}
+
+// countNamed counts the labels of a file that is called labels, and has been read as a volume.
+// Whole numbers from 0 on are labels; what others are, reading them as labels tells.
+func (e *Entry) countNamed(v *volume.Volume) {
+	table := countWhole(v)
+	if v.Int16 == nil || table == nil {
+		e.takeLabels()
+		return
+	}
+	e.setLabels(table)
+}
+
+// countFew counts the labels of a file of whole numbers from 0 on, if these are few.
+func (e *Entry) countFew(v *volume.Volume) {
 	const few = 128
-	named = parseName(filepath.Join(filepath.Base(filepath.Dir(e.Path)), filepath.Base(e.Path))).labels
-	counts := map[uint16]int{}
-	var table []int // by value, as long as the largest one asks for
+	table := countWhole(v)
+	different := len(table) - len(slices.DeleteFunc(slices.Clone(table), func(n int) bool { return n > 0 }))
+	if table != nil && different <= few && table[0] > 0 && !strings.HasPrefix(e.Dtype, "float") {
+		e.setLabels(table)
+	}
+}
+
+// setLabels takes the voxels of each label, from 0 on.
+func (e *Entry) setLabels(table []int) {
+	e.Labels = map[uint16]int{}
+	for label, n := range table {
+		if n > 0 {
+			e.Labels[uint16(label)] = n
+		}
+	}
+}
+
+// countWhole counts the voxels of each value, from 0 to the largest; nil where any is no whole
+// number up to 65535.
+func countWhole(v *volume.Volume) (table []int) {
 	count := func(x float32) bool {
 		if x < 0 || x > math.MaxUint16 || x != float32(math.Trunc(float64(x))) {
 			return false
@@ -486,32 +555,17 @@ func (e *Entry) countLabels(v *volume.Volume) (named bool) {
 		table[int(x)]++
 		return true
 	}
-	no := func(x float32) {
-		if named {
-			e.problem("its name says labels, but it holds %g", x)
-		}
-	}
 	for _, x := range v.Int16 {
 		if !count(float32(x)) {
-			no(float32(x))
-			return named
+			return nil
 		}
 	}
 	for _, x := range v.Float32 {
 		if !count(x) {
-			no(x)
-			return named
+			return nil
 		}
 	}
-	for label, n := range table {
-		if n > 0 {
-			counts[uint16(label)] = n
-		}
-	}
-	if named || len(counts) <= few && counts[0] > 0 && !strings.HasPrefix(e.Dtype, "float") {
-		e.Labels = counts
-	}
-	return named
+	return table
 }
 
 // ProblemsFirst orders entries for a table that people read: what cannot be used, what is odd, the

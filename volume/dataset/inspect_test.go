@@ -122,7 +122,9 @@ func TestInspectFindsAScanAmongLabels(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		flagged := slices.ContainsFunc(e.Problems, func(p string) bool { return strings.Contains(p, "its name says labels, but it holds -") })
+		flagged := slices.ContainsFunc(e.Problems, func(p string) bool {
+			return strings.Contains(p, "its labels cannot be read: is not a label map: it holds -")
+		})
 		if labels := strings.Contains(e.Path, "labelsTr"); flagged != labels {
 			t.Errorf("%s: problems %q", e.Path, e.Problems)
 		}

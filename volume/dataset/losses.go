@@ -118,7 +118,8 @@ func (c Case) lostStructures(r prepared.Record, p volume.Preparation) (names []s
 			names = append(names, name)
 		}
 	}
-	for _, name := range r.LabelNames {
+	for _, label := range slices.Sorted(maps.Keys(r.LabelNames)) {
+		name := r.LabelNames[label]
 		if !left[plain.Fold(name)] && !slices.Contains(names, name) {
 			names = append(names, name)
 		}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -170,7 +171,9 @@ func (a *layers) done(o ReadOptions) (*volume.LabelMap, []string, error) {
 		return a.labels, nil, nil
 	}
 	var shared []string
-	for _, pair := range slices.SortedFunc(maps.Keys(a.overlap), func(x, y [2]uint16) int { return a.overlap[y] - a.overlap[x] }) {
+	for _, pair := range slices.SortedFunc(maps.Keys(a.overlap), func(x, y [2]uint16) int {
+		return cmp.Or(a.overlap[y]-a.overlap[x], slices.Compare(x[:], y[:]))
+	}) {
 		shared = append(shared, fmt.Sprintf("%s and %s (%s)", a.names[pair[0]], a.names[pair[1]], numbers.Count(a.overlap[pair], "voxel")))
 	}
 	const most = 4
@@ -207,8 +210,9 @@ func (c Case) checkVolumes(scan volume.Grid) error {
 
 // readOneHot reads a file with a volume for each label. Where each voxel belongs to exactly one
 // volume, the first is the background; otherwise the first is label 1.
-func readOneHot(path string, o ReadOptions, names map[uint16]string) (*volume.LabelMap, []string, error) {
-	volumes, err := readFileAll(path, o.nifti(0, nil))
+func readOneHot(path string, o ReadOptions, names map[uint16]string, note func(string)) (
+	*volume.LabelMap, []string, error) {
+	volumes, err := readFileAll(path, o.nifti(0, note))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -218,17 +222,18 @@ func readOneHot(path string, o ReadOptions, names map[uint16]string) (*volume.La
 		l := &volume.LabelMap{Grid: v.Grid, Labels: make([]uint16, v.Len())}
 		for i := range l.Labels {
 			x := v.At(i%v.Shape[0], i/v.Shape[0]%v.Shape[1], i/v.Shape[0]/v.Shape[1])
-			if x != 0 && x != 1 {
+			inside, ok := volume.ToLabel(float64(x))
+			if !ok || inside > 1 {
 				return nil, nil, &volume.UnsupportedError{Path: path, Problem: fmt.Sprintf("holds %d volumes, and %g: labels are one volume of numbers, or a volume of 0 and 1 for each label", len(volumes), x)}
 			}
-			l.Labels[i] = uint16(x)
-			sum[i] += uint16(x)
+			l.Labels[i] = inside
+			sum[i] += inside
 		}
 		masks[n] = l
 	}
-	first, note := uint16(1), ""
+	first, background := uint16(1), ""
 	if !slices.ContainsFunc(sum, func(n uint16) bool { return n != 1 }) {
-		first, note = 0, ", the first of them the background"
+		first, background = 0, ", the first of them the background"
 	}
 	var all layers
 	for n, l := range masks {
@@ -246,5 +251,51 @@ func readOneHot(path string, o ReadOptions, names map[uint16]string) (*volume.La
 		return nil, nil, err
 	}
 	l.Names = maps.Clone(names)
-	return l, append(notes, fmt.Sprintf("%s: %s of one label each%s", filepath.Base(path), numbers.Count(len(volumes), "volume"), note)), nil
+	return l, append(notes, fmt.Sprintf("%s: %s of one label each%s",
+		filepath.Base(path), numbers.Count(len(volumes), "volume"), background)), nil
+}
+
+// readSegments reads a segmentation of 3D Slicer whose segments lie in several layers. Every value
+// of a layer must be a segment's.
+func readSegments(path string, h fileHeader, o ReadOptions, note func(string)) (*volume.LabelMap, []string, error) {
+	var all layers
+	for layer := range h.volumes {
+		l, err := readFileLabels(path, o.nifti(layer+1, note))
+		if err != nil {
+			return nil, nil, err
+		}
+		counts := l.Counts()
+		delete(counts, 0)
+		for _, s := range h.segments {
+			if s.Layer != layer {
+				continue
+			}
+			mask := &volume.LabelMap{Grid: l.Grid, Labels: make([]uint16, l.Len())}
+			for n, value := range l.Labels {
+				if value == s.Value {
+					mask.Labels[n] = 1
+				}
+			}
+			delete(counts, s.Value)
+			name := s.Name
+			if name == "" {
+				name = fmt.Sprintf("label %d", s.Label)
+			}
+			if err := all.add(Mask{Path: path, Name: name, Label: s.Label}, mask); err != nil {
+				return nil, nil, err
+			}
+		}
+		if strange := slices.Sorted(maps.Keys(counts)); len(strange) > 0 {
+			return nil, nil, &volume.FormatError{Path: path, Problem: fmt.Sprintf("holds %d in its layer %d (%s), "+
+				"which is the LabelValue of no segment there: save it again with 3D Slicer",
+				strange[0], layer, numbers.Count(counts[strange[0]], "voxel"))}
+		}
+	}
+	l, notes, err := all.done(o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	l.Names = maps.Clone(h.names)
+	return l, append(notes, fmt.Sprintf("%s: %s in %d layers",
+		filepath.Base(path), numbers.Count(len(h.segments), "segment"), h.volumes)), nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/voxsaw/voxsaw/internal/plain"
 	"github.com/voxsaw/voxsaw/internal/smallfile"
+	"github.com/voxsaw/voxsaw/volume/dicom"
 	"github.com/voxsaw/voxsaw/volume/nifti"
 )
 
@@ -170,7 +171,7 @@ func maybePeople(rest string) bool {
 
 // holdsSeveral reports whether a file holds several labels beside the background.
 func holdsSeveral(path string) bool {
-	l, err := readFileLabels(path, nifti.Options{})
+	l, _, err := readLabelFile(path, ReadOptions{Overlap: dicom.OverlapLast}, nil, nil)
 	return err == nil && len(l.Counts()) > 2
 }
 

@@ -215,16 +215,13 @@ func (c Case) readLabels(o ReadOptions, names map[uint16]string) (l *volume.Labe
 	if c.Masks != nil {
 		return c.readMasks(o)
 	}
-	if h, err := readFileHeader(c.Labels); err == nil && h.volumes > 1 {
-		return readOneHot(c.Labels, o, names)
-	}
-	if l, err = readFileLabels(c.Labels, o.nifti(0, nil)); err != nil {
+	if l, notes, err = readLabelFile(c.Labels, o, names, nil); err != nil {
 		return nil, nil, err
 	}
 	if l.Names == nil { // the file has none itself
 		l.Names = maps.Clone(names)
 	}
-	return l, nil, nil
+	return l, notes, nil
 }
 
 // readByIndex reads labels that lie on the voxels of a scan in the order of its columns, rows and

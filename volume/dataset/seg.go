@@ -260,7 +260,9 @@ func ReadLabelPair(a, b string, scans *Scans, o ReadOptions) (la, lb *volume.Lab
 	read := func(path string, like *volume.Grid) (*volume.LabelMap, error) {
 		note := func(text string) { notes = append(notes, path+": "+text) }
 		if isVoxels(path) {
-			return readFileLabels(path, o.nifti(0, note))
+			l, more, err := readLabelFile(path, o, nil, note)
+			notes = append(notes, more...)
+			return l, err
 		}
 		g, err := dicom.OpenSegmentation(path)
 		if err != nil {

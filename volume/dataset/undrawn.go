@@ -64,7 +64,10 @@ func (d *Dataset) setUndrawn() {
 		c := &d.Cases[n]
 		if drawn := c.drawnLabels(); drawn != nil {
 			c.labels = all
-			c.undrawn = slices.DeleteFunc(slices.Clone(all), func(label uint16) bool { return slices.Contains(drawn, label) })
+			c.undrawn = slices.DeleteFunc(slices.Clone(all), func(label uint16) bool {
+				_, known := slices.BinarySearch(drawn, label)
+				return known
+			})
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/voxsaw/voxsaw/volume"
 	"github.com/voxsaw/voxsaw/volume/dicom/internal/element"
@@ -545,6 +546,135 @@ func TestSegmentationShowsThePatientToViewersAlone(t *testing.T) {
 				t.Errorf("%s: %s enters the program", name, secret)
 			}
 		}
+	}
+}
+
+// A SEG object has of its series' patient and study what docs/predictions.md lists, and no other
+// element: each that PS3.6 has in the groups of patient and study is in the series, with a value of
+// its own.
+func TestSegmentationCarriesWhatItsPageSays(t *testing.T) {
+	page, err := os.ReadFile("../../docs/predictions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(page), "## What a DICOM SEG carries of the patient\n")
+	section, _, ended := strings.Cut(section, "\n## ")
+	if !found || !ended {
+		t.Fatal("docs/predictions.md has no such section")
+	}
+	listed := map[string]bool{}
+	for line := range strings.Lines(section) {
+		for n, word := range strings.Split(line, "`") {
+			if n%2 == 1 && strings.HasPrefix(line, "| ") {
+				listed[word] = true
+			}
+		}
+	}
+	texts := map[string]string{"CS": "CODE%X", "SH": "sh-%X", "LO": "lo-%X", "PN": "Name^%X", "DA": "1901%04d", "TM": "%06d", "AS": "%03dY", "DS": "1.%d", "UI": "1.9.%d", "LT": "lt-%X", "ST": "st-%X", "IS": "%d"}
+	own := []tag.Tag{tag.ImageType, tag.SOPClassUID, tag.SOPInstanceUID, tag.Modality, tag.SpecificCharacterSet, tag.ContentDate, tag.ContentTime, tag.StudyInstanceUID, tag.FrameOfReferenceUID}
+	values := map[tag.Tag]string{}
+	dir := t.TempDir()
+	writeStack(t, dir, "1.2", axial, line(stack.Vector{0, 0, 0}, stack.Vector{0, 0, 1}, 0, 1, 2), func(_ int, f []field) []field {
+		for _, group := range []tag.Tag{0x0008 << 16, 0x0010 << 16, 0x0012 << 16, 0x0032 << 16, 0x0038 << 16} {
+			some := []tag.Tag{tag.StudyID, tag.PositionReferenceIndicator, tag.LossyImageCompression, tag.LossyImageCompressionRatio, tag.LossyImageCompressionMethod}
+			for number := range tag.Tag(0xFFFF) {
+				some = append(some, group+number)
+			}
+			for _, one := range some {
+				number := one & 0xFFFF
+				format := texts[one.VR()]
+				if format == "" || slices.Contains(own, one) || slices.ContainsFunc(f, func(f field) bool { return f.tag == one }) && one.Group() != 0x10 {
+					continue
+				}
+				value := fmt.Sprintf(format, number%10000)
+				switch one.VR() {
+				case "DA":
+					value = fmt.Sprintf("19%02d0%d%02d", number/100%100, 1+number%9, 10+number%18)
+				case "TM":
+					value = fmt.Sprintf("%02d%02d%02d", number/2000%24, number/60%60, number%60)
+				case "AS":
+					value = fmt.Sprintf("%03dY", number%1000)
+				}
+				values[one] = value
+				f = set(f, one, one.VR(), value)
+			}
+		}
+		slices.SortFunc(f, func(a, b field) int { return int(int64(a.tag) - int64(b.tag)) })
+		return f
+	})
+	s := scanOne(t, dir)
+	g := written(t, blobs(s.Grid, 1), s, WriteOptions{})
+	file, err := element.Open(g.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	w, copied := file.Walker(), map[string]bool{}
+	if _, err := w.Elements(file.Start, file.Size, false, 0, func(e element.Element) error {
+		value, ours := values[e.Tag]
+		if e.Length == element.Undefined || e.Length > 1<<10 {
+			return nil
+		}
+		text, err := w.Text(e)
+		switch {
+		case err != nil:
+			return nil
+		case e.Tag.Group() == 0x10 && !listed[e.Tag.String()]:
+			t.Errorf("%v is written, and not listed", e.Tag)
+		case ours && text == value:
+			copied[e.Tag.String()] = true
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	// as the series has them
+	for _, keyword := range []string{"StudyInstanceUID", "FrameOfReferenceUID", "SpecificCharacterSet"} {
+		if !listed[keyword] {
+			t.Errorf("%s is copied, and not listed", keyword)
+		}
+		delete(listed, keyword)
+	}
+	if got, want := slices.Sorted(maps.Keys(copied)), slices.Sorted(maps.Keys(listed)); !slices.Equal(got, want) || len(values) < 100 {
+		t.Errorf("of %d elements, copied are\n%v, listed\n%v", len(values), got, want)
+	}
+}
+
+// The segments that an object may have at most: what is done for each pair of them would take
+// minutes.
+func TestManySegments(t *testing.T) {
+	const segments, count = math.MaxUint16, 547
+	dir := t.TempDir()
+	var at []float64
+	for k := range count {
+		at = append(at, float64(k))
+	}
+	writeStack(t, dir, "1.2", axial, line(stack.Vector{}, stack.Vector{0, 0, 1}, at...), nil)
+	s := scanOne(t, dir)
+	l := &volume.LabelMap{Grid: s.Grid, Labels: make([]uint16, s.Grid.Len()), Names: map[uint16]string{}}
+	for n := range l.Labels[:segments] {
+		l.Labels[n] = uint16(n + 1)
+	}
+	path := filepath.Join(dir, "seg.dcm")
+	if err := WriteSegmentation(path, l, s, WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	g, err := OpenSegmentation(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := g.ReadOn(s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, label := range got.Labels {
+		if label != l.Labels[n] {
+			t.Fatalf("voxel %d is %d, want %d", n, label, l.Labels[n])
+		}
+	}
+	if took := time.Since(began); took > time.Minute { // half a second, not minutes
+		t.Errorf("reading took %v", took)
 	}
 }
 

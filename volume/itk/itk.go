@@ -35,13 +35,29 @@ type Header struct {
 	// Names are those of a segmentation's labels, where the file has them, as 3D Slicer's
 	// .seg.nrrd.
 	Names map[uint16]string
+	// Segments are those of a segmentation of 3D Slicer, in their order.
+	Segments []Segment
 
 	kind        voxelType
 	order       binary.ByteOrder
 	compression string // "", gzip or zlib
 	data        string // the file with the voxels
-	offset      int64  // of them in it; -1: they end the file
-	first       bool   // the volumes' axis is the first: the values of a voxel lie together
+	header      int64  // bytes of a header that lies before them in that file
+	// of them in that file; until the file is looked at, -1 says that they end it
+	offset int64
+	first  bool // the volumes' axis is the first: the values of a voxel lie together
+}
+
+// A Segment is a structure of a segmentation of 3D Slicer: the voxels of one value in one layer.
+// Layers are the volumes of the file: segments that overlap lie in different ones, and each layer
+// may count its values from 1.
+type Segment struct {
+	Name  string // "" where the file has none
+	Layer int    // 0 for the first
+	Value uint16 // of its voxels in that layer
+	// Label is its number among all segments: its value where no two segments have the same, else
+	// its place, 1 for the first.
+	Label uint16
 }
 
 // voxelType is how a value is stored.
@@ -162,11 +178,18 @@ func (h *Header) check() error {
 	}
 	// what a file can hold, before memory is taken for it
 	const densest = 1100 // times that deflate makes a file smaller, at most
-	room := stat.Size()
+	needed := int64(h.Volumes) * int64(h.Len()) * int64(h.kind.bytes)
+	if h.offset < 0 {
+		h.offset = max(stat.Size()-needed, h.header)
+	}
+	if h.offset > stat.Size() {
+		return h.damaged("its voxels begin at byte %d of a file that has %d", h.offset, stat.Size())
+	}
+	room := stat.Size() - h.offset
 	if h.compression != "" {
 		room *= densest
 	}
-	if int64(h.Volumes)*int64(h.Len())*int64(h.kind.bytes) > room {
+	if needed > room {
 		return h.short(io.ErrUnexpectedEOF)
 	}
 	return nil
@@ -242,25 +265,29 @@ func Read(path string, number int) (*volume.Volume, error) {
 }
 
 // ReadLabels reads a volume of labels, as [Read] reads one of numbers: whole numbers from 0 to
-// 65535. It names them where the file does.
+// 65535. It names them where the file does; of a file of several layers, the numbers are the
+// layer's values, and [Header.Segments] says what they are.
 func ReadLabels(path string, number int) (*volume.LabelMap, error) {
 	h, err := ReadHeader(path)
 	if err != nil {
 		return nil, err
 	}
 	if number == 0 && h.Volumes > 1 {
-		return nil, h.unsupported("holds %d volumes, labels must be one: volumes that 3D Slicer calls layers hold segments that overlap", h.Volumes)
+		return nil, h.unsupported("holds %d volumes, labels must be one", h.Volumes)
 	}
 	if number > h.Volumes {
 		return nil, h.unsupported("holds %d volumes: there is no volume %d", h.Volumes, number)
 	}
-	l := &volume.LabelMap{Grid: h.Grid, Labels: make([]uint16, h.Len()), Names: h.Names}
+	l := &volume.LabelMap{Grid: h.Grid, Labels: make([]uint16, h.Len())}
+	if h.Volumes == 1 {
+		l.Names = h.Names
+	}
 	err = h.each(max(number, 1)-1, func(n int, x float64) error {
-		const rounding = 1e-3
-		if whole := math.Round(x); !(math.Abs(x-whole) <= rounding) || whole < 0 || whole > math.MaxUint16 {
+		label, ok := volume.ToLabel(x)
+		if !ok {
 			return h.damaged("is not a label map: it holds %g; labels are whole numbers from 0 to 65535", x)
 		}
-		l.Labels[n] = uint16(math.Round(x))
+		l.Labels[n] = label
 		return nil
 	})
 	return l, err

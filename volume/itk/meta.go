@@ -63,10 +63,10 @@ func (h *Header) metaData(fields map[string]string, end int64) (err error) {
 		}
 		h.first = true
 	}
+	local := oneOf(fields["elementdatafile"], "LOCAL")
 	switch name := fields["elementdatafile"]; {
-	case oneOf(name, "LOCAL"):
-		h.offset = end
-		return nil
+	case local:
+		h.offset, h.header = end, end
 	case strings.HasPrefix(name, "LIST") || strings.Contains(name, "%"):
 		return h.unsupported("its voxels lie in several files")
 	default:
@@ -74,10 +74,18 @@ func (h *Header) metaData(fields map[string]string, end int64) (err error) {
 			return err
 		}
 	}
-	if text := fields["headersize"]; text != "" {
-		if h.offset, err = strconv.ParseInt(text, 10, 64); err != nil || h.offset < -1 {
-			return h.damaged("its HeaderSize is %q", text)
-		}
+	text := fields["headersize"]
+	if text == "" {
+		return nil
+	}
+	size, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil || size < -1 || size == -1 && h.compression != "":
+		return h.damaged("its HeaderSize is %q", text)
+	case local && size > 0 && size != end:
+		return h.damaged("its HeaderSize is %d, but its header has %d bytes", size, end)
+	case !local || size < 0:
+		h.offset = size
 	}
 	return nil
 }

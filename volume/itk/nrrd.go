@@ -1,8 +1,13 @@
 package itk
 
 import (
+	"cmp"
 	"encoding/binary"
+	"fmt"
+	"maps"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -28,9 +33,10 @@ var nrrdSpaces = map[string][3]float64{
 // readNRRD reads a header up to the empty line that ends it, or to the end of the file.
 func (h *Header) readNRRD(r *lines) error {
 	fields, pairs := map[string]string{}, map[string]string{}
+	ended := false // by its empty line
 	for {
 		line, err := r.next()
-		if line == "" && (err == nil || r.read < maxHeader) {
+		if ended = line == "" && err == nil; ended {
 			break
 		}
 		if r.read >= maxHeader {
@@ -49,11 +55,16 @@ func (h *Header) readNRRD(r *lines) error {
 	if h.Dims, err = extents(fields["sizes"]); err != nil || strconv.Itoa(len(h.Dims)) != fields["dimension"] {
 		return h.damaged("its sizes %q are not those of %q dimensions", fields["sizes"], fields["dimension"])
 	}
+	if !ended && fields["datafile"] == "" {
+		return h.damaged("its header has no end: no empty line divides it from the voxels")
+	}
 	if err := h.nrrdData(fields, r.read); err != nil {
 		return err
 	}
-	h.Names = nrrdNames(pairs)
-	return h.nrrdAxes(fields)
+	if err := h.nrrdAxes(fields); err != nil {
+		return err
+	}
+	return h.nrrdSegments(pairs)
 }
 
 // nrrdData reads how the values are stored, and where.
@@ -73,7 +84,7 @@ func (h *Header) nrrdData(fields map[string]string, end int64) (err error) {
 	default:
 		return h.unsupported("its encoding is %q: raw and gzip are read", encoding)
 	}
-	h.offset = end
+	h.offset, h.header = end, end
 	if name := fields["datafile"]; name != "" {
 		if strings.HasPrefix(name, "LIST") || strings.Contains(name, "%") {
 			return h.unsupported("its voxels lie in several files")
@@ -81,15 +92,18 @@ func (h *Header) nrrdData(fields map[string]string, end int64) (err error) {
 		if h.data, err = h.beside(name); err != nil {
 			return err
 		}
-		h.offset = 0
+		h.offset, h.header = 0, 0
 	}
 	if skip := fields["lineskip"]; skip != "" && skip != "0" {
 		return h.unsupported("it skips %s lines before its voxels", skip)
 	}
 	if text := fields["byteskip"]; text != "" {
 		skip, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || skip < -1 || skip > 0 && h.compression != "" {
+		if err != nil || skip < -1 || skip != 0 && h.compression != "" {
 			return h.unsupported("it skips %q bytes before its voxels", text)
+		}
+		if skip > math.MaxInt64-h.offset {
+			return h.damaged("it skips %d bytes before its voxels, more than any file has", skip)
 		}
 		if h.offset += skip; skip == -1 {
 			h.offset = -1
@@ -201,18 +215,84 @@ func vectors(text string) (parts []string) {
 	return parts
 }
 
-// nrrdNames are the names that 3D Slicer gives the segments of a segmentation.
-func nrrdNames(pairs map[string]string) map[uint16]string {
-	names := map[uint16]string{}
-	for key, value := range pairs {
-		segment, found := strings.CutSuffix(key, "_LabelValue")
-		label, err := strconv.ParseUint(value, 10, 16)
-		if name := pairs[segment+"_Name"]; found && err == nil && label > 0 && name != "" {
-			names[uint16(label)] = name
+// segmentKey is the key of a pair about a segment: its number, and what of it.
+var segmentKey = regexp.MustCompile(`^Segment(\d{1,9})_(Name|LabelValue|Layer|ID)$`)
+
+// nrrdSegments reads what 3D Slicer says of the segments of a segmentation. Slicer before 5.0 gave
+// each a volume of its own, and no value.
+// https://apidocs.slicer.org/main/vtkMRMLSegmentationStorageNode_8h_source.html
+func (h *Header) nrrdSegments(pairs map[string]string) error {
+	said := map[int]map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		m := segmentKey.FindStringSubmatch(key)
+		if m == nil {
+			continue
+		}
+		number, _ := strconv.Atoi(m[1])
+		if said[number] == nil {
+			said[number] = map[string]string{}
+		}
+		said[number][m[2]] = strings.TrimSpace(pairs[key])
+	}
+	valued := false
+	for _, s := range said {
+		valued = valued || s["LabelValue"] != ""
+	}
+	type place struct {
+		layer int
+		value uint16
+	}
+	first, values := map[place]string{}, map[uint16]bool{}
+	for _, number := range slices.Sorted(maps.Keys(said)) {
+		s := said[number]
+		if valued && s["LabelValue"] == "" {
+			continue // it says nothing of its voxels
+		}
+		segment := Segment{Name: s["Name"], Value: 1, Label: uint16(len(h.Segments) + 1)}
+		if h.Volumes > 1 {
+			segment.Layer = len(h.Segments)
+		}
+		called := strconv.Quote(cmp.Or(segment.Name, s["ID"], fmt.Sprintf("Segment%d", number)))
+		if text := s["LabelValue"]; text != "" {
+			value, err := strconv.ParseUint(text, 10, 16)
+			if err != nil || value == 0 {
+				return h.damaged("its segment %s has the LabelValue %q, which must be a whole number from 1 to 65535",
+					called, text)
+			}
+			segment.Value = uint16(value)
+		}
+		if text := s["Layer"]; text != "" {
+			layer, err := strconv.Atoi(text)
+			if err != nil {
+				return h.damaged("its segment %s has the Layer %q, which must be a whole number", called, text)
+			}
+			segment.Layer = layer
+		}
+		if segment.Layer < 0 || segment.Layer >= h.Volumes {
+			return h.damaged("its segment %s lies in layer %d, and it holds layers 0 to %d",
+				called, segment.Layer, h.Volumes-1)
+		}
+		at := place{segment.Layer, segment.Value}
+		if other := first[at]; other != "" {
+			return h.damaged("its segments %s and %s are both the value %d of layer %d: which voxels are whose?",
+				other, called, at.value, at.layer)
+		}
+		first[at], values[segment.Value] = called, true
+		if h.Segments = append(h.Segments, segment); len(h.Segments) > math.MaxUint16 {
+			return h.damaged("it has more than %d segments", math.MaxUint16)
 		}
 	}
-	if len(names) == 0 {
-		return nil
+	for n := range h.Segments {
+		s := &h.Segments[n]
+		if len(values) == len(h.Segments) { // each value is of one segment
+			s.Label = s.Value
+		}
+		if s.Name != "" {
+			if h.Names == nil {
+				h.Names = map[uint16]string{}
+			}
+			h.Names[s.Label] = s.Name
+		}
 	}
-	return names
+	return nil
 }

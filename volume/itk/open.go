@@ -44,17 +44,7 @@ func (h *Header) open() (*opened, error) {
 
 // seek skips what lies before the voxels, and begins to decompress them.
 func (h *Header) seek(o *opened) (err error) {
-	offset := h.offset
-	if offset < 0 {
-		stat, err := o.file.Stat()
-		if err != nil {
-			return err
-		}
-		if offset = stat.Size() - int64(h.Volumes)*int64(h.Len())*int64(h.kind.bytes); offset < 0 {
-			return h.short(io.ErrUnexpectedEOF)
-		}
-	}
-	if _, err := o.file.Seek(offset, io.SeekStart); err != nil {
+	if _, err := o.file.Seek(h.offset, io.SeekStart); err != nil {
 		return err
 	}
 	switch h.compression {

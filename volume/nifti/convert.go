@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	gonii "github.com/okieraised/gonii/pkg/nifti"
+
+	"github.com/voxsaw/voxsaw/volume"
 )
 
 // voxel is what there is in memory: scans are int16 or float32, labels uint16.
@@ -186,7 +188,7 @@ func fit[T voxel](x float64) (T, bool) {
 		}
 		return T(x), true
 	default:
-		l, ok := toLabel(x)
+		l, ok := volume.ToLabel(x)
 		return T(l), ok
 	}
 }

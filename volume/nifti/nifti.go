@@ -13,7 +13,6 @@ package nifti
 import (
 	"errors"
 	"fmt"
-	"math"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -222,7 +221,7 @@ func oddValues(values []float32) string {
 	var seen []float32
 	var text []string
 	for _, x := range values {
-		if _, ok := toLabel(float64(x)); ok || slices.Contains(seen, x) || (x != x && slices.Contains(text, "NaN")) {
+		if _, ok := volume.ToLabel(float64(x)); ok || slices.Contains(seen, x) || (x != x && slices.Contains(text, "NaN")) {
 			continue
 		}
 		if len(text) == 5 {
@@ -233,14 +232,4 @@ func oddValues(values []float32) string {
 		text = append(text, fmt.Sprint(x))
 	}
 	return strings.Join(text, ", ")
-}
-
-// toLabel accepts what is a whole number but for the rounding of a scaled or interpolated file:
-// within 1e-3.
-func toLabel(x float64) (uint16, bool) {
-	n := math.Round(x)
-	if !(math.Abs(x-n) <= 1e-3) || n < 0 || n > math.MaxUint16 {
-		return 0, false
-	}
-	return uint16(n), true
 }

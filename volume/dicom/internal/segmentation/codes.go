@@ -61,8 +61,9 @@ func CodesOf(name string) segmentCodes {
 			return segmentCodes{Category: abnormal, Property: c}
 		}
 	}
-	for word, side := range map[string]Code{"left": left, "right": right, "l": left, "r": right} {
-		if at := slices.Index(words, word); at == 0 || at > 0 && at == len(words)-1 {
+	sides := map[string]Code{"left": left, "right": right, "l": left, "r": right}
+	for at, word := range words {
+		if side, known := sides[word]; known && (at == 0 || at == len(words)-1) {
 			if c, ok := find(Structures, slices.Delete(slices.Clone(words), at, at+1)); ok {
 				return segmentCodes{Category: anatomical, Property: c, Side: side}
 			}

@@ -352,19 +352,23 @@ func (g *Object) draw(labels []uint16, o Options, find func(*segFrame) (*segTarg
 
 // overlap refuses segments that share voxels, or notes which segment gets these.
 func (g *Object) overlap(overlaps map[[2]uint16]int, o Options) error {
-	var pairs []string
-	for _, a := range g.Segments {
-		for _, b := range g.Segments {
-			if n := overlaps[[2]uint16{a.Label, b.Label}]; n > 0 {
-				pairs = append(pairs, fmt.Sprintf("%s and %s in %d voxels", g.describe(a.Label), g.describe(b.Label), n))
-			}
-		}
-	}
-	if len(pairs) == 0 {
+	if len(overlaps) == 0 {
 		return nil
 	}
-	if len(pairs) > 4 {
-		pairs = append(pairs[:4], fmt.Sprintf("and %d more pairs", len(pairs)-4))
+	place := make(map[uint16]int, len(g.Segments)) // of a label among the segments
+	for n, s := range g.Segments {
+		place[s.Label] = n
+	}
+	shared := slices.SortedFunc(maps.Keys(overlaps), func(a, b [2]uint16) int {
+		return cmp.Or(place[a[0]]-place[b[0]], place[a[1]]-place[b[1]])
+	})
+	const most = 4
+	var pairs []string
+	for _, pair := range shared[:min(len(shared), most)] {
+		pairs = append(pairs, fmt.Sprintf("%s and %s in %d voxels", g.describe(pair[0]), g.describe(pair[1]), overlaps[pair]))
+	}
+	if more := len(shared) - most; more > 0 {
+		pairs = append(pairs, fmt.Sprintf("and %d more pairs", more))
 	}
 	text := "segments overlap: " + strings.Join(pairs, ", ")
 	if !o.LastWins {

@@ -412,6 +412,7 @@ func (p *segParser) finish() error {
 	if err := g.number(); err != nil {
 		return err
 	}
+	labels := g.labels() // of the segments that are described
 	for n, f := range p.frames {
 		if !f.located {
 			f.position, f.located = p.shared.position, p.shared.located
@@ -436,7 +437,7 @@ func (p *segParser) finish() error {
 		}
 		if g.Kind == segLabelMap {
 			f.segment = 0
-		} else if !slices.ContainsFunc(g.Segments, func(s segment) bool { return s.number == f.segment }) {
+		} else if _, described := labels[f.segment]; !described {
 			return fmt.Errorf("frame %d belongs to segment %d, which is not described", n+1, f.segment)
 		}
 		g.Placed = append(g.Placed, segFrame{p.planes[plane], f.position, f.segment, f.sources})

@@ -1,6 +1,7 @@
 package structures
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -201,7 +202,9 @@ func (c *canvas) merge(labels map[int]uint16, o Options) ([]uint16, error) {
 	if len(overlaps) == 0 {
 		return stacked, nil
 	}
-	pairs := slices.SortedFunc(maps.Keys(overlaps), func(a, b [2]uint16) int { return overlaps[b] - overlaps[a] })
+	pairs := slices.SortedFunc(maps.Keys(overlaps), func(a, b [2]uint16) int {
+		return cmp.Or(overlaps[b]-overlaps[a], slices.Compare(a[:], b[:]))
+	})
 	var shared []string
 	for _, pair := range pairs[:min(len(pairs), 4)] {
 		shared = append(shared, fmt.Sprintf("%s and %s (%d pixels)", names[pair[0]], names[pair[1]], overlaps[pair]))
