@@ -44,9 +44,9 @@ func among(ids []string) func(id string) bool {
 
 // noteTorn says which held-out cases are of patients who are trained on, as a file of folds may
 // have it.
-func noteTorn(w io.Writer, patients dataset.Patients, training, held []string) {
-	if torn := patients.Torn(training, held); len(torn) > 0 {
-		say(w, "%s of patients who have others that are trained on: %s", numbers.Count(len(torn), "held-out case"), list(torn))
+func noteTorn(w io.Writer, s dataset.Selection, training, held []string) {
+	if torn := s.Torn(training, held); len(torn) > 0 {
+		say(w, "WARNING: %s of patients who have others that are trained on: %s", numbers.Count(len(torn), "held-out case"), list(torn))
 	}
 }
 

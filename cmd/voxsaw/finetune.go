@@ -152,7 +152,7 @@ func runFinetune(cmd *cobra.Command, o finetuneOptions, run runFlags) error {
 	if err := noteLeftOut(stderr, o.Cases, ids, nil); err != nil {
 		return err
 	}
-	noteTorn(stderr, o.Cases.Patients, training, held)
+	noteTorn(stderr, o.Cases, training, held)
 	noteUndrawn(stderr, cache, o.Config, training, held)
 	if err := noteInit(stderr, o.Init, held, o.Config); err != nil && !(run.resume && errors.Is(err, fs.ErrNotExist)) {
 		return err // a run that has begun does without

@@ -106,7 +106,7 @@ func runPretrain(cmd *cobra.Command, o pretrainOptions, run runFlags) error {
 	if err := noteLeftOut(stderr, o.Cases, labelled, unlabelled); err != nil {
 		return err
 	}
-	noteTorn(stderr, o.Cases.Patients, training, held)
+	noteTorn(stderr, o.Cases, training, held)
 	summary, err := settings.Pretrain(cmd.Context(), dev, data, options)
 	progress.finish()
 	if err != nil {

@@ -383,7 +383,7 @@ func (p Plan) cases(ids []string, patients dataset.Patients) (Cases, error) {
 	if err != nil {
 		return c, err
 	}
-	c.splits, c.doubts = splits, append(p.leftOut(splits, ids), patients.Doubts(splits)...)
+	c.splits, c.doubts = splits, append(p.leftOut(splits, ids), s.Doubts(splits)...)
 	for _, k := range p.RunFolds {
 		if k < 1 || k > len(splits) {
 			return c, fmt.Errorf("run_folds: there is no fold %d, they are 1 to %d", k, len(splits))

@@ -15,8 +15,8 @@ import (
 	"github.com/voxsaw/voxsaw/internal/smallfile"
 )
 
-// This file: the classes of ImageNet's photographs for validation, which lie in one flat folder val.
-// They come in a file beside the photographs, of which there are several forms.
+// This file: the classes of ImageNet's photographs for validation, which lie in one flat folder
+// val. They come in a file beside the photographs, of which there are several forms.
 
 // The files that say, in the order in which they are believed.
 const (
@@ -32,9 +32,12 @@ const (
 
 // What tells the synsets of numbers.
 const (
-	metaMAT     = "meta.mat"       // of the development kit: ILSVRC2012_ID and WNID of each synset
-	metaMap     = "map_clsloc.txt" // SYNSET NUMBER NAME, the number as an ILSVRC2012_ID of older kits
-	metaSynsets = "synsets.txt"    // a synset a line, in Caffe's order, which is that of their names
+	// of the development kit: ILSVRC2012_ID and WNID of each synset
+	metaMAT = "meta.mat"
+	// SYNSET NUMBER NAME, the number as an ILSVRC2012_ID of older kits
+	metaMap = "map_clsloc.txt"
+	// a synset a line, in Caffe's order, which is that of their names
+	metaSynsets = "synsets.txt"
 )
 
 // truthFiles are the names that a walk over a folder looks for.

@@ -105,7 +105,7 @@ type Options struct {
 	Labels         string   `yaml:"labels" help:"folder of labels that lies outside the data set (nih)"`
 	Pairs          string   `yaml:"pairs" help:"which labels belong to which scan, where names do not tell: a CSV file with the columns scan and labels (and name, where each file is the mask of a structure), or a pattern of paths as they are below the data set's folder, such as images/*.nii.gz=masks/*_organs.nii.gz"`
 	Structures     []string `yaml:"structures,flow" help:"structures to take where labels have a file, or a contour, for each: their names, * for anything; empty: all"`
-	WithoutRepeats bool     `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat patients: 80 cases, not 82"`
+	WithoutRepeats bool     `yaml:"without_repeats" help:"leave out NIH Pancreas-CT's cases 25 and 70, which repeat the scan of case 2: 80 cases, not 82"`
 	Volume         int      `yaml:"volume" help:"which volume of 4D files, which channel of nnU-Net cases, 1 for the first; 0: there must be only one"`
 	Series         string   `yaml:"series" help:"which DICOM series to take of each study: its number, number.part or UID, words such as description~portal or modality~MR,plane=axial, or all; empty: the largest axial CT"`
 	Segmentation   string   `yaml:"segmentation" help:"which DICOM SEG object or RT structure set to take where a series has several: its series number or UID, or its file's name"`
@@ -152,7 +152,7 @@ func DetectAll(roots []string, o Options) (*Dataset, error) {
 		if len(sources) > 1 {
 			prefix = baseName(d.Root) + "/"
 		}
-		patients = append(patients, d.patientsByFolder(prefix, o)...)
+		patients = append(patients, d.patients(prefix, o)...)
 		if err := all.add(d, o.NameByFolder); err != nil {
 			return nil, err
 		}

@@ -29,8 +29,22 @@ var (
 	channelSuffix = regexp.MustCompile(`_(\d{4})$`)
 )
 
-// nihRepeats are the cases of NIH Pancreas-CT that show a patient a second time.
+// nihRepeats are the cases of NIH Pancreas-CT that repeat the scan of case nihRepeated, as the
+// collection's page says.
 var nihRepeats = []int{25, 70}
+
+const nihRepeated = 2
+
+// nihPatient is what case 2 and its repeats have in common.
+const nihPatient = "NIH Pancreas-CT, case 2"
+
+// nihName is the name of a case of NIH Pancreas-CT.
+var nihName = regexp.MustCompile(`^PANCREAS_\d{4}$`)
+
+// repeatsOneScan says whether a case number of NIH Pancreas-CT is one of those with one scan.
+func repeatsOneScan(number int) bool {
+	return number == nihRepeated || slices.Contains(nihRepeats, number)
+}
 
 // readNIH pairs PANCREAS_00XX, a folder with a DICOM series or else one NIfTI file somewhere below
 // it, or such a file, with label00XX.nii.gz, wherever they lie. The headers of the two disagree, so
@@ -105,9 +119,9 @@ func readNIH(root string, o Options) (*Dataset, error) {
 	}
 	switch {
 	case o.WithoutRepeats:
-		d.note("%d cases, without cases 25 and 70, which repeat patients", len(d.Cases))
+		d.note("%d cases, without cases 25 and 70, which repeat the scan of case 2", len(d.Cases))
 	case repeats > 0:
-		d.note("%d cases, with cases 25 and 70, which repeat patients: --without-repeats leaves them out", len(d.Cases))
+		d.note("%d cases, with cases 25 and 70, which repeat the scan of case 2: --without-repeats leaves them out", len(d.Cases))
 	}
 	return d, nil
 }

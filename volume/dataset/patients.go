@@ -104,9 +104,7 @@ func (p Patients) Torn(train, held []string) (torn []string) {
 	return torn
 }
 
-// Doubts says what makes results over these folds too good, or hard to interpret: a patient who is
-// trained and tested on, a case that several folds test on.
-func (p Patients) Doubts(splits []Split) (doubts []string) {
+func (p Patients) doubts(splits []Split) (doubts []string) {
 	tested := map[string]int{}
 	for f, s := range splits {
 		if torn := p.Torn(s.Train, s.Val); len(torn) > 0 {
@@ -126,6 +124,71 @@ func (p Patients) Doubts(splits []Split) (doubts []string) {
 		}
 	}
 	return doubts
+}
+
+// patients looks for cases that are of one patient: by what is published of NIH Pancreas-CT, or by
+// folders. It returns what the cases of a patient have in common, "" where nothing is known.
+func (d *Dataset) patients(prefix string, o Options) []string {
+	if d.Layout != LayoutNIH || o.PatientPerCase {
+		return d.patientsByFolder(prefix, o)
+	}
+	found := make([]string, len(d.Cases))
+	var repeats []int
+	for n, c := range d.Cases {
+		if number, ok := Number(c.ID); ok && repeatsOneScan(number) {
+			repeats = append(repeats, n)
+		}
+	}
+	if len(repeats) > 1 {
+		for _, n := range repeats {
+			found[n] = nihPatient
+		}
+	}
+	return found
+}
+
+// withRepeats adds what is published of NIH Pancreas-CT to what is known of the patients: for the
+// cases of its published folds, and for names that only its cases have, such as those of a folder
+// that an earlier version prepared.
+func (p Patients) withRepeats(scheme string, ids []string) Patients {
+	var repeats []string
+	for _, id := range ids {
+		if number, ok := Number(id); ok && repeatsOneScan(number) && (scheme == FoldsNIH || nihName.MatchString(id)) {
+			repeats = append(repeats, id)
+		}
+	}
+	if len(repeats) < 2 {
+		return p
+	}
+	more := Patients{}
+	maps.Copy(more, p)
+	for _, id := range repeats[1:] {
+		more.unite(repeats[0], id)
+	}
+	return more
+}
+
+// Doubts says what makes results over the folds of a selection too good, or hard to interpret: a
+// patient who is trained and tested on, a case that several folds test on.
+func (s Selection) Doubts(splits []Split) []string {
+	scheme := s.FoldScheme
+	if s.Splits != "" {
+		scheme = ""
+	}
+	var ids []string
+	for _, split := range splits {
+		ids = append(ids, split.Val...)
+	}
+	return s.Patients.withRepeats(scheme, ids).doubts(splits)
+}
+
+// Torn lists the held-out cases of patients who have other cases that are trained on.
+func (s Selection) Torn(train, held []string) []string {
+	scheme := s.FoldScheme
+	if s.Splits != "" || s.Fold == 0 {
+		scheme = ""
+	}
+	return s.Patients.withRepeats(scheme, slices.Concat(train, held)).Torn(train, held)
 }
 
 // patientsByFolder looks for cases that are of one patient, by their folders: scans below one, if
@@ -182,10 +245,18 @@ func (d *Dataset) setPatients(found []string) {
 			if len(patients) > 1 {
 				more = fmt.Sprintf(", the first of %d such", len(patients))
 			}
-			d.note("%s are of one patient, by their folder or DICOM study%s: folds keep them together; --patient-per-case divides case by case", plain.List(ids), more)
+			d.note("%s are of one patient, by %s%s: folds keep them together; --patient-per-case divides case by case", plain.List(ids), evidence(c.Patient), more)
 			return
 		}
 	}
+}
+
+// evidence is what a patient is known by.
+func evidence(patient string) string {
+	if patient == nihPatient {
+		return "what is published of NIH Pancreas-CT (one scan, three times)"
+	}
+	return "their folder or DICOM study"
 }
 
 // addStudies gives one patient to the cases of one DICOM study, if folders name none. Of the study,

@@ -148,13 +148,13 @@ func TestPatientsStayTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 		each(t, splits, ids)
-		if doubts := p.Doubts(splits); doubts != nil {
+		if doubts := (Selection{Patients: p}).Doubts(splits); doubts != nil {
 			t.Errorf("%s: %q", how, doubts)
 		}
 		if _, err := Folds(how, ids, p, 16, 1); err == nil || !strings.Contains(err.Error(), "16 folds of 25 cases, of 15 patients") {
 			t.Errorf("%s: 16 folds: %v", how, err)
 		}
-		if alone, err := Folds(how, ids, nil, 4, 1); err != nil || p.Doubts(alone) == nil {
+		if alone, err := Folds(how, ids, nil, 4, 1); err != nil || (Selection{Patients: p}).Doubts(alone) == nil {
 			t.Errorf("%s: case by case: %v, no doubts", how, err)
 		}
 	}
@@ -182,7 +182,7 @@ func TestPatientsStayTogether(t *testing.T) {
 
 func TestDoubtsAboutFolds(t *testing.T) {
 	p := Patients{"a": "1", "b": "1"}
-	got := p.Doubts([]Split{{Train: []string{"a", "c"}, Val: []string{"b", "d"}}, {Train: []string{"a", "b"}, Val: []string{"c", "d"}}})
+	got := (Selection{Patients: p}).Doubts([]Split{{Train: []string{"a", "c"}, Val: []string{"b", "d"}}, {Train: []string{"a", "b"}, Val: []string{"c", "d"}}})
 	want := []string{"fold 1 trains on other cases of the same patients as it tests on: b", "fold 2 tests on cases that fold 1 tests on, too: d"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -219,5 +219,68 @@ func TestOneScanIsOnePatients(t *testing.T) {
 	want := Patients{"a": "of the scan of a", "c": "of the scan of a", "d": "P", "e": "P", "f": "P", "j": "of the scan of j", "k": "of the scan of j", "l": "of the scan of l", "n": "of the scan of l"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Cases 25 and 70 of NIH Pancreas-CT repeat the scan of case 2: folds keep the three together. The
+// published folds part them, which is said, as of a folder that nothing knows the patients of.
+func TestRepeatsOfNIH(t *testing.T) {
+	var ids []string
+	files := map[string]string{}
+	for _, number := range []int{1, 2, 3, 20, 21, 25, 40, 41, 61, 62, 70, 82} {
+		ids = append(ids, fmt.Sprintf("PANCREAS_%04d", number))
+		files[ids[len(ids)-1]+".nii.gz"] = "not looked at"
+	}
+	root := tree(t, files)
+	d, err := Detect(root, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := Patients{}
+	for _, c := range d.Cases {
+		if c.Patient != "" {
+			known[c.ID] = c.Patient
+		}
+	}
+	if len(known) != 3 || known["PANCREAS_0002"] == "" || known["PANCREAS_0025"] != known["PANCREAS_0002"] || known["PANCREAS_0070"] != known["PANCREAS_0002"] {
+		t.Errorf("patients %v", known)
+	}
+	if note := "PANCREAS_0002, PANCREAS_0025, PANCREAS_0070 are of one patient, by what is published of NIH Pancreas-CT"; !slices.ContainsFunc(d.Notes, func(n string) bool { return strings.HasPrefix(n, note) }) {
+		t.Errorf("notes %q", d.Notes)
+	}
+	alone, err := Detect(root, Options{WithoutRepeats: true})
+	if err != nil || slices.ContainsFunc(alone.Cases, func(c Case) bool { return c.Patient != "" }) {
+		t.Errorf("without repeats: %v", err)
+	}
+	for how, torn := range map[string]bool{FoldsConsecutive: false, FoldsShuffled: false, FoldsNIH: true} {
+		for patients, name := range map[*Patients]string{&known: "known", {}: "of an earlier version"} {
+			s := Selection{Folds: 4, FoldScheme: how, SubsetSeed: 1, Patients: *patients}
+			splits, err := s.AllFolds(ids)
+			if err != nil {
+				t.Fatal(err)
+			}
+			apart := 0 // folds with some of the three
+			for n, split := range splits {
+				held := 0
+				for _, id := range []string{"PANCREAS_0002", "PANCREAS_0025", "PANCREAS_0070"} {
+					if slices.Contains(split.Val, id) {
+						held++
+					}
+				}
+				if held > 0 {
+					apart++
+				}
+				s.Fold = n + 1
+				if got := len(s.Torn(split.Train, split.Val)); (got > 0) != (held > 0 && held < 3) {
+					t.Errorf("%s, %s, fold %d: %d are torn", how, name, n+1, got)
+				}
+			}
+			if name == "known" && (apart > 1) != torn {
+				t.Errorf("%s: the three are in %d folds", how, apart)
+			}
+			if doubts := s.Doubts(splits); (len(doubts) > 0) != (apart > 1) || len(doubts) > 0 && !strings.Contains(doubts[0], "fold 1 trains on other cases of the same patients as it tests on: PANCREAS_0002") && how == FoldsNIH {
+				t.Errorf("%s, %s: %q", how, name, doubts)
+			}
+		}
 	}
 }
